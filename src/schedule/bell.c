@@ -1,33 +1,10 @@
 /* bell.c - a lock and two conditions with owners. */
 #include "schedule/bell.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
-
-bool lm_condition_open(pthread_cond_t *c)
-{
-    pthread_condattr_t a;
-
-    if (pthread_condattr_init(&a) != 0)
-        return false;
-    bool made = pthread_condattr_setclock(&a, CLOCK_MONOTONIC) == 0 && pthread_cond_init(c, &a) == 0;
-    pthread_condattr_destroy(&a);
-    return made;
-}
-
-void lm_condition_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until)
-{
-    struct timespec t = { .tv_sec = (time_t)until };
-
-    if (until < 0 || until > 1e15) {
-        pthread_cond_wait(c, lock);
-        return;
-    }
-    t.tv_nsec = (long)((until - (double)t.tv_sec) * 1e9);
-    pthread_cond_timedwait(c, lock, &t);
-}
+#include "base/condition.h"
 
 lm_bell *lm_bell_new(void)
 {

@@ -30,10 +30,4 @@ void lm_bell_ring_locked(lm_bell *b);
 /* Until it has been rung since the last wait, or this moment of base/clock.h in seconds has come (negative: none). */
 void lm_bell_wait(lm_bell *b, double until);
 
-/* A condition whose waits are timed by base/clock.h; false: no more can be had. */
-bool lm_condition_open(pthread_cond_t *c);
-
-/* Wait once, until `until` at most (negative: none). The lock is held. */
-void lm_condition_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until);
-
 #endif

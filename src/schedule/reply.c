@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/condition.h"
 #include "base/error.h"
 #include "schedule/schedule.h"
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/condition.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/thread.h"

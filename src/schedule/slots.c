@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/condition.h"
 #include "base/error.h"
 #include "base/thread.h"
 #include "schedule/schedule.h"

@@ -95,6 +95,10 @@ def test_a_template_that_does_not_speak_of_tools_is_an_error(build, model):
     s = Server(build, "-c", 512).ready()
     status, answer, _ = s.post("/v1/chat/completions", {"messages": ASKED, "tools": [CLOCK], "max_tokens": 2})
     assert status == 400 and "does not describe tools" in answer["error"]["message"]
+    for name in ("assistant", ASKED[0]["content"].split()[0]):      # words that are in the prompt all the same
+        named = {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
+        status, answer, _ = s.post("/v1/chat/completions", {"messages": ASKED, "tools": [named], "max_tokens": 2})
+        assert status == 400 and "does not describe tools" in answer["error"]["message"], name
     assert s.close() == 0
 
 

@@ -35,6 +35,7 @@ static lm_service *service(void)
     PROMISE(lm_template_new(chatml, sizeof chatml - 1, "fuzz", &s.template, &e) == LM_OK);
     PROMISE((s.variables = json_object()));
     s.template_source = (char *)(uintptr_t)chatml;
+    s.describes_tools = true;
     s.o.sampling = lm_sampler_defaults();
     return &s;
 }
@@ -73,13 +74,13 @@ static void try_prompt(lm_service *s, json_t *body, json_t *messages, json_t *wa
 {
     json_t *kwargs = json_object_get(body, "chat_template_kwargs"), *tools = json_object_get(body, "tools");
     lm_dialogue d = { .messages = messages, .kwargs = json_is_object(kwargs) ? kwargs : NULL, .tools = json_is_array(tools) ? tools : NULL,
-                      .choice = json_object_get(body, "tool_choice"), .begin = true, .budget = -1, .said = "reasoning_effort",
+                      .choice = json_object_get(body, "tool_choice"), .begin = true, .budget = -1, .field = "reasoning_effort",
                       .effort = json_string_value(json_object_get(body, "reasoning_effort")) };
     lm_call c = { .service = s, .body = body, .warnings = warnings };
     lm_tokens ids = { 0 };
     lm_text text = { 0 };
     lm_error e;
-    lm_status status = lm_dialogue_prompt(&c, &d, &ids, &text, &e);
+    lm_status status = lm_dialogue_prompt(&c, &d, &ids, &text, NULL, &e);
 
     PROMISE(status == LM_OK || ((status == LM_USAGE || status == LM_LIMIT) && *e.message) || status == LM_NO_MEMORY);
     PROMISE(status != LM_OK || ids.n);

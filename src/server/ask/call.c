@@ -76,7 +76,7 @@ bool lm_call_quick(void *models, const char *method, const char *path)
     return !r || r->flags & LM_ROUTE_QUICK;
 }
 
-/* ---- who asks ---- */
+/* ---- the sender ---- */
 
 static const char *key_of(const lm_exchange *x)
 {
@@ -95,10 +95,10 @@ static lm_sender sender_of(const lm_call *c)
     return (lm_sender){ .host = lm_exchange_header(x, "Host"), .origin = lm_exchange_header(x, "Origin"),
                         .site = lm_exchange_header(x, "Sec-Fetch-Site"), .mode = lm_exchange_header(x, "Sec-Fetch-Mode"),
                         .method = lm_exchange_method(x), .tls = lm_exchange_is_encrypted(x), .hosts = o->allowed_hosts,
-                        .origins = o->origins, .any_host = o->any_host || lm_keys_asked(c->keys) };
+                        .origins = o->origins, .any_host = o->any_host || lm_keys_required(c->keys) };
 }
 
-/* Which origins a browser may go on with is told by the header. */
+/* The header names the origins that a browser may use the answer for. */
 static void allow_origin(const lm_sender *s, lm_exchange *x)
 {
     if (!lm_sender_origin_listed(s))
@@ -162,7 +162,7 @@ static lm_status check_limits(lm_call *c, lm_error *e)
     return lm_fault(c, e, 429, NULL, "the limit of %s is reached: try again in %.0f s", why, ceil(c->retry));
 }
 
-/* ---- what is asked ---- */
+/* ---- the body ---- */
 
 /* Objects inside each other: jansson's own limit is 2048, deeper than what reads the document should go. */
 static bool too_deep(const char *text, size_t n)

@@ -9,7 +9,7 @@
 typedef enum lm_dialect { LM_DIALECT_OPENAI, LM_DIALECT_NATIVE /* llama.cpp's */, LM_DIALECT_ANTHROPIC, LM_DIALECT_OLLAMA } lm_dialect;
 
 enum {
-    LM_ROUTE_OPEN    = 1,            /* no key is asked for */
+    LM_ROUTE_OPEN    = 1,            /* no key is required */
     LM_ROUTE_QUICK   = 2,            /* answered at once by the thread of the connections: waits for nothing */
     LM_ROUTE_LOADING = 4,            /* answers while the model loads and while the server drains, too */
     LM_ROUTE_ALL     = 8,            /* about all models, or none: none need be in memory */
@@ -33,7 +33,7 @@ typedef struct lm_route {
 
 typedef struct lm_call {
     lm_models      *models;
-    lm_service     *service;         /* of the model that is asked for; of others' routes the first: what holds for the whole server */
+    lm_service     *service;         /* of the requested model; for routes of the whole server the first */
     lm_exchange    *x;
     const lm_route *route;
     const char     *key;             /* that was given; NULL: none */
@@ -60,24 +60,30 @@ bool lm_call_quick(void *models, const char *method, const char *path);
 bool lm_call_handle(void *models, lm_exchange *x);
 void lm_call_refuse(void *models, lm_exchange *x, unsigned status, const char *why);
 
-/* Which model is asked for, by the field or the query `model`: becomes the call's `service`. Done before the handler, but for
+/* Find the requested model, by the field or the query `model`: it becomes the call's `service`. Done before the handler, but for
  * LM_ROUTE_ALL. */
 lm_status lm_call_find(lm_call *c, lm_error *e);
 
-/* The key that counts: NULL where none is asked for, whatever was given. And whose the call is, lm_archive_owner. */
+/* The key that counts: NULL where none is required, whatever was given. And the owner of the call, lm_archive_owner. */
 const char *lm_call_key(const lm_call *c);
 void        lm_call_owner(const lm_call *c, char out[33]);
 
-/* The priority that the schedule knows, higher ones first, of a request that asks for `asked` (LM_PRIORITY_NONE: for none). One before its
+/* Who used the tokens of a call, and where they are counted; it outlives the call. Prompts of which `cached` tokens were in the cache. */
+typedef struct lm_account { struct lm_archive *archive; struct lm_keys *keys; const lm_service *service; char owner[33]; } lm_account;
+void        lm_call_account(const lm_call *c, lm_account *out);
+void        lm_account_charge(const lm_account *a, uint64_t prompt, uint64_t cached, uint64_t generated);
+
+/* The priority that the schedule knows, higher ones first, of a request that asks for `wanted` (LM_PRIORITY_NONE: for none). One before its
  * key's is a warning. */
-int32_t     lm_call_priority(const lm_call *c, int32_t asked);
+int32_t     lm_call_priority(const lm_call *c, int32_t wanted);
 
 /* The model is needed in memory: it is when this returns LM_OK. Otherwise the handler returns what this returned. */
 lm_status lm_call_model(lm_call *c, lm_error *e);
 
 /* ---- answers ---- */
 
-/* A JSON document, whole; takes `document` (NULL: out of memory). `warnings` that are not empty are added to an object. */
+/* A JSON document, whole; takes `document` (NULL: out of memory). Warnings that are not empty are added to an object. */
+lm_status lm_answer_document(lm_exchange *x, json_t *document, json_t *warnings, lm_error *e);
 lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e);
 void      lm_answer_text(lm_exchange *x, unsigned status, const char *type, const char *text);
 
@@ -90,6 +96,9 @@ json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e);
 
 /* Whether the time of a request is over: 503 where nothing of it was written. */
 bool lm_fault_is_late(const lm_error *e);
+
+/* An error about `field` is one about what was sent, which has another name. Returns `status`. */
+lm_status lm_fault_rename(lm_status status, const char *field, const char *sent, lm_error *e);
 
 /* Raise an error with a status of HTTP. */
 lm_status lm_fault(lm_call *c, lm_error *e, unsigned status, const char *where, const char *format, ...) LM_PRINTF(5, 6);

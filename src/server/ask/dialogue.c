@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/ask/json_body.h"
+#include "server/ask/request_limits.h"
 
 /* ---- messages ---- */
 
@@ -24,7 +25,7 @@ static lm_status text_of_parts(const json_t *parts, lm_text *out, lm_error *e)
     return out->failed ? lm_fail_memory(e, "a message", out->size) : LM_OK;
 }
 
-/* Of an earlier call, as templates index them: an object, always. What is none is said, unless it is empty. */
+/* Of an earlier call, as templates index them: an object, always. Others become an empty one, with a warning unless they are empty. */
 static json_t *read_arguments(json_t *given, const char *name, size_t i, json_t *warnings)
 {
     const char *text = json_string_value(given);
@@ -121,7 +122,7 @@ json_t *lm_dialogue_call(const char *id, const char *name, json_t *arguments)
 /* ---- variables of the template ---- */
 
 /* Does the template speak of a variable of this name? */
-static bool speaks_of(const lm_service *s, const char *name)
+static bool mentions(const lm_service *s, const char *name)
 {
     const char *at = s->template_source;
     size_t n = strlen(name);
@@ -145,7 +146,7 @@ static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_erro
         for (size_t i = 0; ours[i]; i++)
             if (strcmp(ours[i], name) == 0)
                 return lm_fail(e, LM_USAGE, "chat_template_kwargs", LM_NO_OFFSET, "%s is set by the server", name);
-        if (!speaks_of(c->service, name))
+        if (!mentions(c->service, name))
             json_array_append_new(c->warnings, json_sprintf("chat_template_kwargs: the chat template of this model knows no %.60s", name));
         json_object_set(context, name, value);
     }
@@ -164,7 +165,7 @@ static bool has_switch(const lm_service *s)
     static const char *const names[] = { "enable_thinking", "thinking", "thinking_budget", "reasoning_effort", NULL };
 
     for (size_t i = 0; names[i]; i++)
-        if (speaks_of(s, names[i]))
+        if (mentions(s, names[i]))
             return true;
     return false;
 }
@@ -184,28 +185,28 @@ static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context,
     static const char *const efforts[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max", NULL };
     lm_thinking thinking = d->thinking;
     const char *effort = d->effort;
-    bool said;
+    bool explicit;
     size_t i = 0;
 
     while (effort && efforts[i] && strcmp(efforts[i], effort))
         i++;
     if (effort && !efforts[i])
-        return lm_fail(e, LM_USAGE, d->said, LM_NO_OFFSET,
+        return lm_fail(e, LM_USAGE, d->field, LM_NO_OFFSET,
                        "unknown value \"%.40s\": expected none, minimal, low, medium, high, xhigh or max", effort);
-    if (thinking == LM_THINKING_UNSAID && !effort && d->budget)
+    if (thinking == LM_THINKING_DEFAULT && !effort && d->budget)
         thinking = c->service->o.thinking;               /* nobody is warned of the server's own default */
-    said = d->thinking != LM_THINKING_UNSAID || effort || !d->budget;
+    explicit = d->thinking != LM_THINKING_DEFAULT || effort || !d->budget;
     if (d->budget == 0 || (effort && strcmp(effort, "none") == 0))
         thinking = LM_THINKING_OFF;
-    else if (effort && thinking == LM_THINKING_UNSAID)
+    else if (effort && thinking == LM_THINKING_DEFAULT)
         thinking = LM_THINKING_ON;
     effort = effort_of(c->service, effort, thinking);
     if (effort)
         json_object_set_new(context, "reasoning_effort", json_string(effort));
-    if (thinking == LM_THINKING_UNSAID)
+    if (thinking == LM_THINKING_DEFAULT)
         return LM_OK;
-    if (said && !has_switch(c->service))
-        json_array_append_new(c->warnings, json_sprintf("%s: the chat template of this model has no switch for reasoning", d->said));
+    if (explicit && !has_switch(c->service))
+        json_array_append_new(c->warnings, json_sprintf("%s: the chat template of this model has no switch for reasoning", d->field));
     lm_reasoning_switch(context, thinking == LM_THINKING_ON);
     if (thinking == LM_THINKING_ON && d->budget > 0)
         json_object_set_new(context, "thinking_budget", json_integer((json_int_t)d->budget));
@@ -266,6 +267,19 @@ static lm_status check_expressed(const json_t *messages, const lm_text *rendered
     return LM_OK;
 }
 
+/* A tool that is described is in the prompt by its name; that the template describes any, a name that is in the prompt anyway does not
+ * show. */
+static lm_status check_described(const lm_service *s, const json_t *tools, const lm_text *rendered, lm_error *e)
+{
+    bool described = s->describes_tools;
+
+    for (size_t i = 0; described && i < json_array_size(tools); i++) {
+        const json_t *name = json_object_get(json_object_get(json_array_get(tools, i), "function"), "name");
+        described = rendered->data && strstr(rendered->data, json_string_value(name));
+    }
+    return described ? LM_OK : lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the chat template of this model does not describe tools");
+}
+
 /* ---- all of it ---- */
 
 /* The last message, taken out of `list`, where the answer goes on from it. *out NULL: it does not. Parts are apart in it, as in
@@ -315,7 +329,7 @@ static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools,
         status = lm_service_render(c->service, context, last ? &prefill : NULL, prompt, rendered, e);
     if (status == LM_OK)
         status = check_expressed(list, rendered, e);
-    if (status == LM_OK && tools->list && (status = lm_tools_told(c->service, tools, context, e)) == LM_USAGE && d->shown) {
+    if (status == LM_OK && tools->list && (status = check_described(c->service, tools->list, rendered, e)) == LM_USAGE && d->shown) {
         json_array_append_new(c->warnings, json_sprintf("tools: %s", e->message));
         status = LM_OK;
     }
@@ -325,37 +339,28 @@ static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools,
     return status;
 }
 
-lm_status lm_dialogue_prepare(lm_call *c, const lm_dialogue *d, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
+lm_status lm_dialogue_prompt(lm_call *c, const lm_dialogue *d, lm_tokens *prompt, lm_text *rendered, lm_tools **out, lm_error *e)
 {
-    lm_text rendered = { 0 };
-    lm_status status = lm_tools_read(d->tools, d->choice, d->single, &o->tools, e);
-
-    if (status == LM_OK)
-        status = render(c, d, o->tools, prompt, &rendered, e);
-    if (status == LM_OK)
-        status = lm_asked_grammar(c, parts, prompt, 1, o, e);
-    if (status == LM_OK) {
-        o->tools->keep_reasoning = d->merged;
-        o->tools->unread = d->unread;
-        o->tools->budget = d->budget;
-        status = lm_tools_prepare(c->service, o->tools, &rendered, o->whitespace, &parts->grammar, c->warnings, e);
-        o->grammar = parts->grammar;
-    }
-    lm_text_free(&rendered);
-    return status;
-}
-
-lm_status lm_dialogue_prompt(lm_call *c, const lm_dialogue *d, lm_tokens *prompt, lm_text *rendered, lm_error *e)
-{
-    lm_text text = { 0 };
     lm_tools *tools = NULL;
     lm_status status = lm_tools_read(d->tools, d->choice, d->single, &tools, e);
 
-    if (status == LM_OK)
-        status = render(c, d, tools, prompt, &text, e);
-    if (rendered)
-        lm_text_add(rendered, text.data, text.size);
-    lm_text_free(&text);
-    lm_tools_free(tools);
+    if (status == LM_OK) {
+        tools->keep_reasoning = d->merged;
+        tools->unread = d->unread;
+        tools->budget = d->budget;
+        status = render(c, d, tools, prompt, rendered, e);
+    }
+    if (out)
+        *out = tools;
+    else
+        lm_tools_free(tools);
     return status;
+}
+
+void lm_dialogue_free(lm_dialogue *d)
+{
+    json_decref(d->messages);
+    json_decref(d->tools);
+    json_decref(d->choice);
+    *d = (lm_dialogue){ 0 };
 }

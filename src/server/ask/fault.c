@@ -58,6 +58,15 @@ lm_status lm_fault(lm_call *c, lm_error *e, unsigned status, const char *where, 
     return lm_error_set(e, status < 500 ? LM_USAGE : LM_FAILED, where, LM_NO_OFFSET, text);
 }
 
+lm_status lm_fault_rename(lm_status status, const char *field, const char *sent, lm_error *e)
+{
+    lm_error why = *e;
+
+    if (status == LM_OK || strcmp(why.where, field))
+        return status;
+    return lm_fail(e, status, sent, LM_NO_OFFSET, "%s", why.message);
+}
+
 /* "900 tokens, the context holds 512": both numbers, for clients that read them. */
 static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned long long *context)
 {
@@ -74,7 +83,7 @@ static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned 
 }
 
 /* What agents look for, to shorten their history: the words of each dialect's own server. */
-static void say_too_long(lm_dialect d, unsigned long long prompt, unsigned long long context, lm_error *said)
+static void write_too_long(lm_dialect d, unsigned long long prompt, unsigned long long context, lm_error *out)
 {
     static const char *const words[] = {
         [LM_DIALECT_OPENAI]    = "This model's maximum context length is %2$llu tokens. However, your prompt has %1$llu tokens.",
@@ -83,7 +92,7 @@ static void say_too_long(lm_dialect d, unsigned long long prompt, unsigned long 
         [LM_DIALECT_OLLAMA]    = "the input length exceeds the context length: %1$llu tokens, the context holds %2$llu",
     };
 
-    snprintf(said->message, sizeof said->message, words[d], prompt, context);
+    snprintf(out->message, sizeof out->message, words[d], prompt, context);
 }
 
 static const char *code_of(const lm_error *e, const fault_kind *k)
@@ -97,10 +106,10 @@ static json_t *openai(const lm_error *given, const fault_kind *k, bool numbered)
 {
     unsigned long long prompt = 0, context = 0;
     bool long_prompt = is_too_long(given, &prompt, &context);
-    lm_error said = *given, *e = &said;
+    lm_error out = *given, *e = &out;
 
     if (long_prompt)
-        say_too_long(numbered ? LM_DIALECT_NATIVE : LM_DIALECT_OPENAI, prompt, context, e);
+        write_too_long(numbered ? LM_DIALECT_NATIVE : LM_DIALECT_OPENAI, prompt, context, e);
     const char *code = k->status == 404 && strcmp(e->where, "model") == 0 ? "model_not_found" : code_of(e, k);
     json_t *o = json_pack("{s:s, s:s, s:s?}", "message", e->message, "type", long_prompt ? "exceed_context_size_error" : k->type, "param",
                           *e->where ? e->where : NULL);
@@ -123,17 +132,17 @@ static json_t *openai(const lm_error *given, const fault_kind *k, bool numbered)
 json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e)
 {
     const fault_kind *k = kind_of(status ? status : status_of(e));
-    lm_error said = *e;
+    lm_error out = *e;
     unsigned long long prompt = 0, context = 0;
 
     if (d >= LM_DIALECT_ANTHROPIC && is_too_long(e, &prompt, &context))
-        say_too_long(d, prompt, context, &said);
+        write_too_long(d, prompt, context, &out);
     else if (*e->where && d >= LM_DIALECT_ANTHROPIC)
-        snprintf(said.message, sizeof said.message, "%.100s: %.280s", e->where, e->message);
+        snprintf(out.message, sizeof out.message, "%.100s: %.280s", e->where, e->message);
     if (d == LM_DIALECT_ANTHROPIC)
-        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", k->anthropic, "message", said.message);
+        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", k->anthropic, "message", out.message);
     if (d == LM_DIALECT_OLLAMA)
-        return json_pack("{s:s}", "error", said.message);
+        return json_pack("{s:s}", "error", out.message);
     return openai(e, k, d == LM_DIALECT_NATIVE);
 }
 
@@ -171,17 +180,22 @@ bool lm_fault_is_late(const lm_error *e)
     return e->code == LM_LIMIT && strcmp(e->where, "deadline") == 0;
 }
 
-lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e)
+lm_status lm_answer_document(lm_exchange *x, json_t *document, json_t *warnings, lm_error *e)
 {
     char *text;
 
-    if (document && json_is_object(document) && c->warnings && json_array_size(c->warnings))
-        json_object_set(document, "warnings", c->warnings);
+    if (json_is_object(document) && json_array_size(warnings))
+        json_object_set(document, "warnings", warnings);
     text = document ? json_dumps(document, JSON_COMPACT) : NULL;
     json_decref(document);
     if (!text)
         return lm_fail_memory(e, "the answer", 0);
-    lm_answer_text(c->x, 200, "application/json; charset=utf-8", text);
+    lm_answer_text(x, 200, "application/json; charset=utf-8", text);
     lm_heap_give(text);
     return LM_OK;
+}
+
+lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e)
+{
+    return lm_answer_document(c->x, document, c->warnings, e);
 }

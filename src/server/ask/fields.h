@@ -34,6 +34,10 @@ typedef struct lm_field {
     const char   *help;
 } lm_field;
 
+/* A field that clients send and that has no effect here; one that is refused, unless it asks for what is done anyway. */
+#define LM_HARMLESS(name)     { name, LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL }
+#define LM_REFUSED(name, why) { name, LM_FIELD_REFUSED, 0, 0, 0, NULL, false, why }
+
 /* Fields that several routes share: their values are a struct at `base` in each route's own. */
 typedef struct lm_field_group {
     const lm_field *fields;          /* NULL ends a route's groups */

@@ -7,7 +7,7 @@ static lm_token find(const lm_service *s, lm_middle_token which)
     return lm_tokenizer_middle(s->tokenizer, which);
 }
 
-bool lm_middle_known(const lm_service *s)
+bool lm_middle_supported(const lm_service *s)
 {
     return find(s, LM_MIDDLE_PREFIX) >= 0 && find(s, LM_MIDDLE_SUFFIX) >= 0 && find(s, LM_MIDDLE_MIDDLE) >= 0;
 }

@@ -15,7 +15,7 @@ typedef struct lm_middle {
 lm_status lm_middle_check(const lm_middle *m, const char *field, lm_error *e);
 
 /* Whether the model has such tokens. */
-bool      lm_middle_known(const lm_service *s);
+bool      lm_middle_supported(const lm_service *s);
 
 /* Appended to `out`, as llama-server builds it. */
 lm_status lm_middle_prompt(const lm_service *s, const lm_middle *m, lm_tokens *out, lm_error *e);

@@ -4,9 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lamina/heap.h"
-#include "server/store/api_keys.h"
-#include "server/store/archive.h"
+#include "server/models/loras.h"
 
 /* What a hook is called with: freed by the last of the text and the reading. */
 typedef struct shared { atomic_uint owners; void *of; lm_read_job_hook hook; } shared;
@@ -27,9 +25,7 @@ struct lm_read_job {
     void        *own;
     json_t      *warnings;
     char        *key, *salt;         /* NULL: none */
-    char         owner[33];
-    struct lm_archive *archive;
-    struct lm_keys    *keys;
+    lm_account   account;
 };
 
 size_t lm_read_job_count(const lm_read_job *r)
@@ -94,7 +90,7 @@ static lm_status on_row(void *arg, size_t position, const float *logits, const f
     return s->hook.row(s->of, position, logits, hidden, e);
 }
 
-/* Whatever is chosen then, the text ends. */
+/* The sequence ends, whatever token is sampled. */
 static lm_status on_last(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
     shared *s = arg;
@@ -136,7 +132,7 @@ static lm_status submit(lm_read_job *r, size_t i, lm_error *e)
     return lm_schedule_submit(r->service->schedule, &q, &t->reply, e);
 }
 
-/* As many as there are slots: a request with many texts leaves the queue to others. */
+/* As many as there are slots: a request with many prompts leaves the queue to others. */
 static lm_status submit_more(lm_read_job *r, lm_error *e)
 {
     while (r->next < r->prompts.n && r->running < lm_schedule_slots(r->service->schedule)) {
@@ -170,21 +166,12 @@ static lm_status look(lm_read_job *r, reading_text *t, lm_error *e)
 
 static void finish(lm_read_job *r)
 {
-    json_t *o = r->document(r);
-    uint64_t tokens = lm_read_job_all_tokens(r);
-    char *text;
+    lm_error e = { 0 };
+    lm_status status = lm_answer_document(r->x, r->document(r), r->warnings, &e);
 
-    if (o && r->warnings && json_array_size(r->warnings))
-        json_object_set(o, "warnings", r->warnings);
-    text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    lm_keys_charge(r->keys, r->owner, tokens);
-    lm_archive_count(r->archive, r->owner, r->service->name, tokens, 0, 0);
-    if (text)
-        lm_answer_text(r->x, 200, "application/json; charset=utf-8", text);
-    else
-        lm_answer_fault(r->x, r->dialect, 500, 0, &(lm_error){ .code = LM_NO_MEMORY, .message = "out of memory", .offset = LM_NO_OFFSET });
-    lm_heap_give(text);
+    lm_account_charge(&r->account, lm_read_job_all_tokens(r), 0, 0);
+    if (status != LM_OK)
+        lm_answer_fault(r->x, r->dialect, 0, 0, &e);
 }
 
 static void more(lm_exchange *x, void *job)
@@ -230,20 +217,19 @@ static void done(void *job)
     lm_models_release(service);
 }
 
-void lm_read_job_options_free(lm_read_job_options *o)
+static void options_free(lm_read_job_options *o)
 {
-    for (size_t i = 0; o->of && i < o->prompts->n; i++)
+    for (size_t i = 0; o->of && i < o->prompts.n; i++)
         o->hook.free(o->of[i]);
     free(o->of);
-    free(o->loras);
     free(o->own);
-    lm_prompts_free(o->prompts);
+    lm_prompts_free(&o->prompts);
 }
 
 /* The texts with what their hooks are called with; false: out of memory, and `o` is as before. */
-static bool share(lm_read_job *r, const lm_read_job_options *o)
+static bool make_hooks(lm_read_job *r, const lm_read_job_options *o)
 {
-    size_t n = o->prompts->n;
+    size_t n = o->prompts.n;
 
     r->texts = calloc(n, sizeof *r->texts);
     for (size_t i = 0; r->texts && i < n; i++)
@@ -263,23 +249,28 @@ static bool share(lm_read_job *r, const lm_read_job_options *o)
     return true;
 }
 
-lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_error *e)
+lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status, lm_error *e)
 {
-    lm_read_job *r = o->prompts->n ? calloc(1, sizeof *r) : NULL;
+    lm_read_job *r = NULL;
     const char *salt = lm_call_key(c);
-    lm_status status;
+    float *loras = NULL;
 
-    if (!r || !share(r, o)) {
+    if (status == LM_OK)
+        status = lm_loras_read(c->service, o->lora, &loras, e);
+    if (status == LM_OK && (!o->prompts.n || !(r = calloc(1, sizeof *r)) || !make_hooks(r, o)))
+        status = lm_fail_memory(e, "the request", sizeof *r);
+    if (status != LM_OK) {
         free(r);
-        lm_read_job_options_free(o);
-        return lm_fail_memory(e, "the request", sizeof *r);
+        free(loras);
+        options_free(o);
+        return status;
     }
     r->service = c->service;
     lm_models_hold(r->service);
     r->x = c->x;
     r->dialect = c->route->dialect;
-    r->prompts = *o->prompts;
-    r->loras = o->loras;
+    r->prompts = o->prompts;
+    r->loras = loras;
     r->priority = lm_call_priority(c, o->priority);
     r->hook = o->hook;
     r->document = o->document;
@@ -287,10 +278,7 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_error *e)
     r->warnings = json_incref(c->warnings);
     r->key = c->key ? strdup(c->key) : NULL;
     r->salt = salt ? strdup(salt) : NULL;
-    lm_call_owner(c, r->owner);
-    r->archive = lm_models_at(c->models, 0)->o.archive;
-    r->keys = c->keys;
-    *o->prompts = (lm_prompts){ 0 };
+    lm_call_account(c, &r->account);
     free(o->of);
     if ((status = submit_more(r, e)) != LM_OK) {
         done(r);

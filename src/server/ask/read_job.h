@@ -1,9 +1,9 @@
-/* read_job.h - texts of a request that are read and not written: for vectors, for scores. They are texts of the schedule like any others, a
- * few at a time, so that no thread waits for them and those of others go on beside them. */
+/* read_job.h - prompts that are processed without generating: for embeddings and scores. They are requests of the schedule like any others,
+ * a few at a time, so that no thread waits for them and other requests continue. */
 #ifndef LM_SERVER_READ_JOB_H
 #define LM_SERVER_READ_JOB_H
 
-#include "server/ask/asked.h"
+#include "server/ask/params.h"
 
 typedef struct lm_read_job lm_read_job;
 
@@ -17,20 +17,17 @@ typedef struct lm_read_job_hook {
 } lm_read_job_hook;
 
 typedef struct lm_read_job_options {
-    lm_prompts *prompts;             /* taken */
-    void      **of;                  /* [prompts->n], from malloc, and what is in it: taken */
-    int32_t     priority;            /* that is asked for; LM_PRIORITY_NONE: none */
-    float      *loras;               /* scales of the server's adapters, from malloc: taken; NULL: the server's */
+    lm_prompts  prompts;
+    void      **of;                  /* [prompts.n] or NULL, from malloc, and what is in it */
+    int32_t     priority;            /* of the request; LM_PRIORITY_NONE: none */
+    json_t     *lora;                /* the request's scales of adapters; NULL: the server's */
     lm_read_job_hook hook;
     json_t   *(*document)(const lm_read_job *r);      /* the answer, when all have been read; NULL: out of memory */
-    void       *own;                 /* for `document`, from malloc: taken; may be NULL */
+    void       *own;                 /* for `document`, from malloc; may be NULL */
 } lm_read_job_options;
 
-/* What was taken so far, where nothing is begun. */
-void      lm_read_job_options_free(lm_read_job_options *o);
-
-/* Hand the exchange over. Takes what `o` points to, also on failure. */
-lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_error *e);
+/* Hand the exchange over, if `status` of what filled `o` is LM_OK, else it is returned. Takes prompts, of and own, also on failure. */
+lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status, lm_error *e);
 
 /* For `document`. */
 size_t      lm_read_job_count(const lm_read_job *r);

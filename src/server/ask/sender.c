@@ -123,12 +123,12 @@ static bool is_own(const lm_sender *s)
 }
 
 /* A link that somebody has followed: the answer is shown in a window of its own, and nothing is done. */
-static bool is_visit(const lm_sender *s)
+static bool is_navigation(const lm_sender *s)
 {
     return !s->origin && s->mode && strcmp(s->mode, "navigate") == 0 && strcmp(s->method, "GET") == 0;
 }
 
 bool lm_sender_page_allowed(const lm_sender *s)
 {
-    return !lm_sender_is_page(s) || lm_sender_origin_listed(s) || is_own(s) || is_visit(s);
+    return !lm_sender_is_page(s) || lm_sender_origin_listed(s) || is_own(s) || is_navigation(s);
 }

@@ -15,44 +15,47 @@ static json_t *text_of(const lm_text *bytes)
     return json_stringn(bytes->data ? bytes->data : "", bytes->size);
 }
 
-json_t *lm_token_text(const lm_tokenizer *t, lm_token id)
+static json_t *escaped(const lm_text *bytes)
 {
-    lm_text bytes = { 0 }, escaped = { 0 };
+    lm_text text = { 0 };
     json_t *o;
 
+    lm_text_add_str(&text, "bytes:");
+    for (size_t i = 0; i < bytes->size; i++)
+        lm_text_printf(&text, "\\x%02x", (unsigned)(unsigned char)bytes->data[i]);
+    o = text_of(&text);
+    lm_text_free(&text);
+    return o;
+}
+
+/* Its text, if that is wanted and its bytes are whole characters, else what `other` makes of them. */
+static json_t *spell(const lm_tokenizer *t, lm_token id, bool text, json_t *(*other)(const lm_text *bytes))
+{
+    lm_text bytes = { 0 };
+    json_t *o = NULL;
+
     lm_token_bytes(t, id, &bytes, NULL);
-    if (!(o = text_of(&bytes))) {
-        lm_text_add_str(&escaped, "bytes:");
-        for (size_t i = 0; i < bytes.size; i++)
-            lm_text_printf(&escaped, "\\x%02x", (unsigned)(unsigned char)bytes.data[i]);
-        o = text_of(&escaped);
-    }
-    lm_text_free(&escaped);
+    if (text)
+        o = text_of(&bytes);
+    if (!o)
+        o = other(&bytes);
     lm_text_free(&bytes);
     return o;
+}
+
+json_t *lm_token_text(const lm_tokenizer *t, lm_token id)
+{
+    return spell(t, id, true, escaped);
 }
 
 json_t *lm_token_piece(const lm_tokenizer *t, lm_token id)
 {
-    lm_text bytes = { 0 };
-    json_t *o;
-
-    lm_token_bytes(t, id, &bytes, NULL);
-    if (!(o = text_of(&bytes)))
-        o = list_of(&bytes);
-    lm_text_free(&bytes);
-    return o;
+    return spell(t, id, true, list_of);
 }
 
 json_t *lm_token_byte_list(const lm_tokenizer *t, lm_token id)
 {
-    lm_text bytes = { 0 };
-    json_t *o;
-
-    lm_token_bytes(t, id, &bytes, NULL);
-    o = list_of(&bytes);
-    lm_text_free(&bytes);
-    return o;
+    return spell(t, id, false, list_of);
 }
 
 static json_t *one_logprob(const lm_tokenizer *t, const json_t *token)

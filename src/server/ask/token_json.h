@@ -1,4 +1,4 @@
-/* token_json.h - tokens as answers tell them. A token need not be whole characters, and then its text alone says little: its bytes do. */
+/* token_json.h - tokens in responses. A token need not be whole characters, and then its bytes are needed beside its text. */
 #ifndef LM_SERVER_TOKEN_JSON_H
 #define LM_SERVER_TOKEN_JSON_H
 

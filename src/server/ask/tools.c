@@ -62,7 +62,7 @@ static const char *name_of(const json_t *o)
     return json_string_value(json_object_get(f ? f : o, "name"));
 }
 
-static bool is_allowed(const json_t *only, const char *name)
+static bool is_named(const json_t *only, const char *name)
 {
     for (size_t i = 0; i < json_array_size(only); i++)
         if (strcmp(name_of(json_array_get(only, i)), name) == 0)
@@ -70,7 +70,7 @@ static bool is_allowed(const json_t *only, const char *name)
     return false;
 }
 
-static lm_status check_known(const lm_tools *t, const json_t *only, lm_error *e)
+static lm_status check_named(const lm_tools *t, const json_t *only, lm_error *e)
 {
     for (size_t i = 0; i < json_array_size(only); i++) {
         const char *name = name_of(json_array_get(only, i));
@@ -100,7 +100,7 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
         for (size_t k = 0; k < t->n; k++)
             if (strcmp(t->items[k].name, name) == 0)
                 return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "two tools are called %s", name);
-        if (only && !is_allowed(only, name))
+        if (only && !is_named(only, name))
             continue;
         if (!(text = json_dumps(json_object_get(f, "parameters"), JSON_COMPACT)))
             return lm_fail_memory(e, "tools", 0);
@@ -110,7 +110,7 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
         t->items[t->n++] = (lm_answer_tool){ .name = name,
                                              .parameters = json_string_value(json_array_get(t->texts, json_array_size(t->texts) - 1)) };
     }
-    return check_known(t, only, e);
+    return check_named(t, only, e);
 }
 
 /* ---- the choice ---- */
@@ -214,36 +214,6 @@ void lm_tools_free(lm_tools *t)
 
 /* ---- the answer ---- */
 
-/* The same tools by names that occur nowhere else, so that each can be found in a prompt. */
-static json_t *marked(const json_t *list)
-{
-    json_t *copy = json_deep_copy(list), *tool;
-    size_t i;
-
-    json_array_foreach(copy, i, tool)
-        json_object_set_new(json_object_get(tool, "function"), "name", json_sprintf("lamina_tool_%zu_qz9x7", i));
-    return copy;
-}
-
-/* A template that does not speak of tools leaves their names out. The names themselves may occur in messages. */
-lm_status lm_tools_told(const lm_service *s, const lm_tools *t, json_t *context, lm_error *e)
-{
-    json_t *with = json_copy(context), *list = marked(t->list);
-    lm_text text = { 0 };
-    lm_status status;
-
-    json_object_set_new(with, "tools", list);
-    status = with && list ? lm_service_render(s, with, NULL, NULL, &text, e) : lm_fail_memory(e, "tools", 0);
-    for (size_t i = 0; status == LM_OK && i < json_array_size(list); i++) {
-        const char *name = json_string_value(json_object_get(json_object_get(json_array_get(list, i), "function"), "name"));
-        if (!name || !text.data || !strstr(text.data, name))
-            status = lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the chat template of this model does not describe tools");
-    }
-    json_decref(with);
-    lm_text_free(&text);
-    return status;
-}
-
 static bool is_about_schema(lm_status status)
 {
     return status == LM_USAGE || status == LM_UNSUPPORTED || status == LM_LIMIT;
@@ -311,7 +281,7 @@ static lm_status check_schema(const char *text, lm_error *why)
     return status;
 }
 
-/* The parameters of tool i anew, without the keyword at `pointer`, or with nothing said but that they are an object. */
+/* The parameters of tool i anew, without the keyword at `pointer`, or requiring nothing but an object. */
 static lm_status free_tool(lm_tools *t, size_t i, const char *pointer, lm_error *e)
 {
     json_t *schema = json_loads(t->items[i].parameters, JSON_ALLOW_NUL, NULL);
@@ -374,7 +344,7 @@ static lm_status hold_calls(const lm_service *s, lm_tools *t, const lm_grammar_c
     return LM_OK;
 }
 
-/* What was asked of the answer holds behind the reasoning that the prompt has begun. */
+/* The constraint on the answer applies after the reasoning that the prompt has begun. */
 static lm_status behind_reasoning(const lm_service *s, lm_grammar **grammar, lm_error *e)
 {
     const char *mark = s->style.reasoning_end;

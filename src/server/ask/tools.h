@@ -31,9 +31,6 @@ typedef struct lm_tools {
 lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools **out, lm_error *e);
 void      lm_tools_free(lm_tools *t);
 
-/* LM_USAGE: the chat template, given these variables, leaves tools out. */
-lm_status lm_tools_told(const lm_service *s, const lm_tools *t, json_t *context, lm_error *e);
-
 /* After the prompt was rendered: has it begun reasoning? And what the answer must fit: *grammar is
  * made where it is NULL, and put behind reasoning where it is not. `w`: between the parts of arguments. What a grammar cannot hold of the
  * parameters of a tool that need not be called is left free, which `warnings` say; of one that must, or is strict, it is LM_USAGE. */

@@ -9,129 +9,8 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "lamina/heap.h"
 #include "lamina/logits.h"
-#include "server/store/archive.h"
-#include "server/store/api_keys.h"
 #include "server/models/loras.h"
-
-/* ---- what writers use ---- */
-
-const char *lm_turn_reason(const lm_choice *c)
-{
-    switch (c->stop) {
-    case LM_STOP_LENGTH:
-    case LM_STOP_CONTEXT: return "length";
-    default:              return c->calls ? "tool_calls" : "stop";
-    }
-}
-
-void lm_turn_send(lm_turn *t, const char *name, json_t *o)
-{
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-
-    json_decref(o);
-    if (!text) {
-        t->out->failed = true;
-        return;
-    }
-    if (name)
-        lm_text_printf(t->out, "event: %s\n", name);
-    lm_text_add_str(t->out, "data: ");
-    lm_text_add_str(t->out, text);
-    lm_text_add_str(t->out, "\n\n");
-    lm_heap_give(text);
-}
-
-void lm_turn_line(lm_turn *t, json_t *o)
-{
-    char *text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-
-    json_decref(o);
-    if (!text) {
-        t->out->failed = true;
-        return;
-    }
-    lm_text_add_str(t->out, text);
-    lm_text_add_char(t->out, '\n');
-    lm_heap_give(text);
-}
-
-json_t *lm_turn_timings(const lm_choice *c)
-{
-    const lm_usage *u = &c->usage;
-    double read = u->first_seconds > u->queue_seconds ? u->first_seconds - u->queue_seconds : 0;
-    double wrote = u->first_seconds > 0 ? u->seconds - u->first_seconds : 0;
-    uint64_t n_read = u->n_prompt - u->n_cached, steps = u->n_tokens ? u->n_tokens - 1 : 0;
-    json_t *o = json_pack("{s:I, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "cache_n", (json_int_t)u->n_cached, "prompt_n",
-                          (json_int_t)n_read, "prompt_ms", 1e3 * read, "prompt_per_token_ms",
-                          n_read ? 1e3 * read / (double)n_read : 0.0, "prompt_per_second",
-                          read > 0 ? (double)n_read / read : 0.0, "predicted_n", (json_int_t)u->n_tokens, "predicted_ms",
-                          1e3 * wrote, "predicted_per_token_ms", steps ? 1e3 * wrote / (double)steps : 0.0,
-                          "predicted_per_second", steps && wrote > 0 ? (double)steps / wrote : 0.0);
-
-    if (o && u->n_drafted) {
-        json_object_set_new(o, "draft_n", json_integer((json_int_t)u->n_drafted));
-        json_object_set_new(o, "draft_n_accepted", json_integer((json_int_t)u->n_accepted));
-    }
-    return o;
-}
-
-/* Where the prompt first differed from what was cached, of the first text. */
-static json_t *cache_json(const lm_turn *t)
-{
-    lm_cache_difference d;
-    lm_text before = { 0 }, prompt = { 0 }, cached = { 0 };
-    json_t *o = NULL;
-
-    if (lm_reply_explain(t->choices->reply, t->service->model, &d, &before, &prompt, &cached, NULL) == LM_OK)
-        o = json_pack("{s:I, s:I, s:b, s:s%, s:s%, s:o}", "cached_tokens", (json_int_t)d.cached, "same_tokens", (json_int_t)d.same, "whole",
-                      d.whole, "before", before.data ? before.data : "", before.size, "prompt", prompt.data ? prompt.data : "",
-                      prompt.size, "cached",
-                      d.known ? json_stringn(cached.data ? cached.data : "", cached.size) : json_null());
-    lm_text_free(&before);
-    lm_text_free(&prompt);
-    lm_text_free(&cached);
-    return o;
-}
-
-/* How probable each model found the tokens, of every text. */
-static json_t *ensemble_json(const lm_turn *t)
-{
-    json_t *o = lm_service_ensemble(t->service), *all = json_array();
-
-    for (size_t i = 0; i < t->n; i++)
-        json_array_append_new(all, json_pack("{s:i, s:O}", "index", (int)t->choices[i].index, "tokens", t->choices[i].contributions));
-    json_object_set_new(o, "choices", all);
-    return o;
-}
-
-void lm_turn_extras(const lm_turn *t, json_t *o)
-{
-    if (t->warnings)
-        json_object_set(o, "warnings", t->warnings);
-    if (t->explain_cache)
-        json_object_set_new(o, "cache", cache_json(t));
-    if (t->contributions)
-        json_object_set_new(o, "ensemble", ensemble_json(t));
-    if (t->prompt)
-        json_object_set_new(o, "__verbose", json_pack("{s:O}", "prompt", t->prompt));
-}
-
-void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o)
-{
-    double at = lm_clock_seconds(), read = (c->first > 0 ? c->first : at) - t->began, wrote = c->first > 0 ? at - c->first : 0;
-    uint64_t steps = c->n_tokens ? c->n_tokens - 1 : 0;
-
-    if (!t->timings)
-        return;
-    json_object_set_new(o, "timings",
-                        json_pack("{s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "prompt_n", (json_int_t)c->n_prompt, "prompt_ms", 1e3 * read,
-                                  "prompt_per_token_ms", c->n_prompt ? 1e3 * read / (double)c->n_prompt : 0.0, "prompt_per_second",
-                                  read > 0 ? (double)c->n_prompt / read : 0.0, "predicted_n", (json_int_t)c->n_tokens, "predicted_ms",
-                                  1e3 * wrote, "predicted_per_token_ms", steps ? 1e3 * wrote / (double)steps : 0.0, "predicted_per_second",
-                                  steps && wrote > 0 ? (double)steps / wrote : 0.0));
-}
 
 /* ---- events ---- */
 
@@ -193,15 +72,15 @@ static void add_token(const lm_turn *t, lm_choice *c, const lm_event *event)
     json_array_append_new(c->tokens, json_pack("{s:i, s:f, s:o}", "id", event->id, "logprob", (double)event->logprob, "top", top));
 }
 
-/* Whether the writer hears of each piece. */
-static bool tells(const lm_turn *t)
+/* Whether the writer gets each piece. */
+static bool sends_pieces(const lm_turn *t)
 {
     return t->stream || t->writer->always;
 }
 
 typedef struct listener { lm_turn *t; lm_choice *c; } listener;
 
-static void told(void *arg, const lm_answer_event *event)
+static void on_answer(void *arg, const lm_answer_event *event)
 {
     lm_turn *t = ((listener *)arg)->t;
     lm_choice *c = ((listener *)arg)->c;
@@ -209,7 +88,7 @@ static void told(void *arg, const lm_answer_event *event)
     if (t->stream)
         head(t);
     if (event->kind == LM_ANSWER_CONTENT) {
-        if (tells(t))
+        if (sends_pieces(t))
             t->writer->text(t, c, event->text, event->size);
         else
             lm_text_add(&c->text, event->text, event->size);
@@ -217,7 +96,7 @@ static void told(void *arg, const lm_answer_event *event)
     }
     if (event->kind == LM_ANSWER_REASONING)
         c->n_reasoning = c->n_tokens;
-    if (event->kind == LM_ANSWER_REASONING && !tells(t))
+    if (event->kind == LM_ANSWER_REASONING && !sends_pieces(t))
         lm_text_add(&c->reasoning, event->text, event->size);
     if (event->kind == LM_ANSWER_CALL) {
         if (!c->calls)
@@ -230,7 +109,7 @@ static void told(void *arg, const lm_answer_event *event)
     if (event->kind == LM_ANSWER_CALL_END)
         json_object_set_new(json_array_get(c->calls, json_array_size(c->calls) - 1), "arguments",
                             json_stringn(c->arguments.data ? c->arguments.data : "", c->arguments.size));
-    if (tells(t) && t->writer->part)
+    if (sends_pieces(t) && t->writer->part)
         t->writer->part(t, c, event);
 }
 
@@ -240,7 +119,7 @@ static json_t *progress_json(const lm_turn *t, const lm_event *event)
                      "processed", (json_int_t)event->done, "time_ms", 1e3 * (lm_clock_seconds() - t->began));
 }
 
-/* Its time is over, and there is something to be told. */
+/* Its time is over, and it has tokens. */
 static bool is_past(const lm_choice *c, const lm_event *event)
 {
     return event->stop == LM_STOP_FAILED && lm_fault_is_late(event->error) && c->n_tokens;
@@ -291,8 +170,8 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
     case LM_EVENT_TEXT:
         c->new_line |= memchr(event->text, '\n', event->size) != NULL;
         if (c->answer) {
-            lm_answer_feed(c->answer, event->text, event->size, told, &(listener){ t, c }, NULL);
-        } else if (tells(t)) {
+            lm_answer_feed(c->answer, event->text, event->size, on_answer, &(listener){ t, c }, NULL);
+        } else if (sends_pieces(t)) {
             if (t->stream)
                 head(t);
             t->writer->text(t, c, event->text, event->size);
@@ -311,14 +190,14 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
         if (is_past(c, event))
             warn_of_time(t);
         if (c->answer)
-            lm_answer_end(c->answer, told, &(listener){ t, c }, NULL);
+            lm_answer_end(c->answer, on_answer, &(listener){ t, c }, NULL);
         c->ended = true;
         c->stop = event->stop == LM_STOP_CANCELLED || event->stop == LM_STOP_FAILED ? LM_STOP_LENGTH : event->stop;
         c->stop_word = t->stops && event->id >= 0 ? t->stops[event->id] : NULL;
         c->usage = *r->usage;
         if (t->stream)
             head(t);
-        if (tells(t))
+        if (sends_pieces(t))
             t->writer->end(t, c);
         break;
     default:
@@ -336,8 +215,7 @@ static void count(const lm_turn *t)
         cached += t->choices[i].usage.n_cached;
         written += t->choices[i].usage.n_tokens;
     }
-    lm_keys_charge(t->keys, t->owner, prompt + written);
-    lm_archive_count(t->archive, t->owner, t->service->name, prompt, cached, written);
+    lm_account_charge(&t->account, prompt, cached, written);
 }
 
 static void more(lm_exchange *x, void *job)
@@ -366,26 +244,24 @@ static void more(lm_exchange *x, void *job)
         return;
     }
     if (some)
-        t->heard = lm_clock_seconds();
-    if (t->stream && t->ping >= 0 && lm_clock_seconds() - t->heard >= 0.95 * t->ping && t->writer->alive) {
+        t->last_event = lm_clock_seconds();
+    if (t->stream && t->ping >= 0 && lm_clock_seconds() - t->last_event >= 0.95 * t->ping && t->writer->alive) {
         head(t);
         t->writer->alive(t);
-        t->heard = lm_clock_seconds();
+        t->last_event = lm_clock_seconds();
     }
 }
 
-static void drop(const lm_writer *w, void *own)
+void lm_writer_drop(const lm_writer *w, void *own)
 {
-    if (w->drop)
+    if (own && w->drop)
         w->drop(own);
-    else
-        free(own);
+    free(own);
 }
 
 static void done(void *job)
 {
     lm_turn *t = job;
-
     lm_service *service = t->service;
 
     for (size_t i = 0; i < t->n; i++) {
@@ -402,7 +278,7 @@ static void done(void *job)
     json_decref(t->prompt);
     free(t->stops);
     free(t->choices);
-    drop(t->writer, t->own);
+    lm_writer_drop(t->writer, t->own);
     lm_tools_free(t->tools);
     free(t);
     lm_models_release(service);
@@ -422,7 +298,7 @@ static lm_status listen_to(const lm_service *s, const lm_turn *t, lm_choice *c, 
 
     if (!t->tools || !t->tools->reads)
         return LM_OK;
-    a = lm_tools_options(t->tools, s->ends, o->sampling.seed + c->index);
+    a = lm_tools_options(t->tools, s->ends, o->parts->sampling.seed + c->index);
     sequence->special = s->special;
     return lm_answer_new(&s->style, &a, &c->answer, e);
 }
@@ -463,35 +339,38 @@ static lm_status fit_context(const lm_service *s, size_t n_prompt, lm_sequence_o
 
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
+    const lm_params *a = o->params;
+    const lm_prepared *parts = o->parts;
     lm_sampler_options sampling;
-    lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call), .priority = o->priority,
-                     .connection = lm_exchange_connection(t->x), .wanted_slot = o->wanted_slot, .adapters = o->loras,
-                     .no_prefix = o->no_cache, .explain_cache = o->explain_cache, .contributions = o->contributions,
-                     .progress = o->progress && o->stream, .deadline = o->deadline,
-                     .wake = wake, .wake_arg = t->x };
+    lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call), .priority = parts->priority,
+                     .connection = lm_exchange_connection(t->x), .wanted_slot = parts->wanted_slot, .adapters = parts->loras,
+                     .explain_cache = a->explain_cache, .contributions = a->contributions, .progress = a->progress && a->stream,
+                     .deadline = parts->deadline, .wake = wake, .wake_arg = t->x };
 
-    LM_TRY(lm_sampler_literal(&o->sampling, &sampling, e));
+    LM_TRY(lm_sampler_literal(&parts->sampling, &sampling, e));
     for (size_t i = 0; i < t->n; i++) {
         lm_choice *c = t->choices + i;
-        const lm_tokens *prompt = o->prompts + i / o->n;
+        const lm_tokens *prompt = o->prompts->items + i / a->n;
 
         if (!prompt->n)
             return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "empty");
         r.prompt = prompt->ids;
         r.n_prompt = c->n_prompt = prompt->n;
-        r.sequence = o->sequence;
+        r.sequence = parts->sequence;
+        r.sequence.logprobs = o->logprobs;
+        r.sequence.prompt_only = o->prompt_only;
         LM_TRY(fit_context(call->service, prompt->n, &r.sequence, e));
-        r.sequence.draw = i % o->n;
+        r.sequence.draw = i % a->n;
         c->index = (uint32_t)i;
         LM_TRY(listen_to(call->service, t, c, o, &r.sequence, e));
-        if (o->contributions && !(c->contributions = json_array()))
+        if (a->contributions && !(c->contributions = json_array()))
             return lm_fail_memory(e, "contributions", 0);
-        if (o->sequence.logprobs && !(c->tokens = json_array()))
+        if (o->logprobs && !(c->tokens = json_array()))
             return lm_fail_memory(e, "log-probabilities", 0);
-        LM_TRY(constrain(call->service, o->grammar, t->tools, &r.sequence, e));
-        if (o->each)
-            o->each(o->own, i, &r.sequence);
-        r.no_prefix = o->no_cache || r.sequence.row;     /* a row that is not read is not seen */
+        LM_TRY(constrain(call->service, parts->grammar, t->tools, &r.sequence, e));
+        if (t->writer->each)
+            t->writer->each(t->own, i, &r.sequence);
+        r.no_prefix = a->no_cache || r.sequence.row;     /* a row that is not read is not seen */
         LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));
     }
     return LM_OK;
@@ -520,18 +399,20 @@ static lm_status copy_stops(lm_turn *t, const char *const *stops, lm_error *e)
 /* What is wanted of the request later. */
 static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
+    const lm_params *a = o->params;
     lm_text text = { 0 };
 
-    LM_TRY(copy_stops(t, o->sequence.stops, e));
-    t->explain_cache = o->explain_cache;
-    t->contributions = o->contributions;
-    t->timings = o->timings;
-    t->most_seconds = o->most_seconds;
-    t->deadline = o->deadline;
-    t->ping = o->ping ? o->ping : 1;
-    if (!o->verbose)
+    LM_TRY(copy_stops(t, o->parts->stops, e));
+    t->stream = a->stream;
+    t->explain_cache = a->explain_cache;
+    t->contributions = a->contributions;
+    t->timings = a->timings;
+    t->ping = a->ping ? a->ping : 1;
+    t->most_seconds = o->parts->most_seconds;
+    t->deadline = o->parts->deadline;
+    if (!a->verbose)
         return LM_OK;
-    LM_TRY(lm_detokenize(t->service->tokenizer, o->prompts->ids, o->prompts->n, 0, &text, e));
+    LM_TRY(lm_detokenize(t->service->tokenizer, o->prompts->items->ids, o->prompts->items->n, 0, &text, e));
     t->prompt = json_stringn(text.data ? text.data : "", text.size);
     lm_text_free(&text);
     return LM_OK;
@@ -539,17 +420,18 @@ static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
 
 lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer *w, lm_error *e)
 {
+    size_t n = o->prompts->n * o->params->n;
     lm_turn *t = calloc(1, sizeof *t);
     uint64_t number;
     lm_status status;
 
     if (t)
-        t->choices = calloc(o->n_prompts * o->n, sizeof *t->choices);
+        t->choices = calloc(n, sizeof *t->choices);
     if (!t || !t->choices) {
         free(t);
-        drop(w, o->own);
+        lm_writer_drop(w, o->own);
         lm_tools_free(o->tools);
-        return lm_fail_memory(e, "the answer", o->n_prompts * o->n * sizeof(lm_choice));
+        return lm_fail_memory(e, "the answer", n * sizeof(lm_choice));
     }
     t->service = call->service;
     lm_models_hold(t->service);
@@ -557,15 +439,13 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->x = call->x;
     t->out = lm_exchange_out(call->x);
     t->writer = w;
-    t->n = o->n_prompts * o->n;
-    t->stream = o->stream;
+    t->n = n;
+    t->each = o->params->n;
     t->created = (int64_t)time(NULL);
-    t->began = t->heard = lm_clock_seconds();
+    t->began = t->last_event = lm_clock_seconds();
     t->warnings = json_array_size(call->warnings) ? json_copy(call->warnings) : NULL;
     t->own = o->own;
-    t->archive = lm_models_at(call->models, 0)->o.archive;
-    lm_call_owner(call, t->owner);
-    t->keys = call->keys;
+    lm_call_account(call, &t->account);
     t->tools = o->tools;
     randombytes_buf(&number, sizeof number);
     snprintf(t->id, sizeof t->id, "%s%016" PRIx64, o->id_prefix, number);

@@ -1,24 +1,24 @@
-/* turn.h - texts that a request asks for, from their prompts to the last byte of the answer. It reads the replies of the schedule
+/* turn.h - the sequences of a request, from their prompts to the last byte of the response. It reads the replies of the schedule
  * whenever there is something to send; how it looks is a writer's, one for each dialect. */
 #ifndef LM_SERVER_TURN_H
 #define LM_SERVER_TURN_H
 
-#include "server/ask/call.h"
+#include "server/ask/params.h"
 #include "server/ask/tools.h"
 
 typedef struct lm_turn lm_turn;
 
-/* One of the texts. */
+/* One of the sequences. */
 typedef struct lm_choice {
     uint32_t  index;                 /* prompt * n + which */
     lm_reply *reply;
     size_t    n_prompt;
     lm_text   text;                  /* all so far; in a stream nothing */
     lm_answer *answer;               /* reads it; NULL: all is text */
-    lm_text   reasoning, arguments;  /* all so far; in a stream no reasoning. Of the call that is being told */
+    lm_text   reasoning, arguments;  /* all so far; in a stream no reasoning. Of the call that is being sent */
     json_t   *calls;                 /* [{id, name, arguments}]; NULL: none */
-    json_t   *contributions;         /* [{id, logprob, members}]; NULL: nobody asked */
-    json_t   *tokens;                /* [{id, logprob, top}] whose text was not told yet; not in a stream: all. NULL: none are asked for */
+    json_t   *contributions;         /* [{id, logprob, members}]; NULL: not requested */
+    json_t   *tokens;                /* [{id, logprob, top}] whose text was not sent yet; not in a stream: all. NULL: not requested */
     double    first;                 /* when its first token came; seconds, 0: none did */
     uint64_t  n_tokens, n_reasoning; /* so far; of them up to the end of reasoning */
     bool      ended, new_line;       /* new_line: there is one in the text */
@@ -40,7 +40,9 @@ typedef struct lm_writer {
     void (*fault)(lm_turn *t, const lm_error *e);                            /* in the middle of a stream */
     void (*progress)(lm_turn *t, lm_choice *c, json_t *progress);            /* of a prompt, in a stream: takes it; may be NULL */
     void (*alive)(lm_turn *t);                                               /* nothing else for a while, in a stream; may be NULL */
-    void (*drop)(void *own);                                                 /* frees the turn's own; NULL: free() */
+    size_t own_size;                                                         /* of lm_turn.own, which begins as zeros */
+    void (*drop)(void *own);                                                 /* frees what it holds; NULL: nothing */
+    void (*each)(void *own, size_t i, lm_sequence_options *o);               /* more of what text i is to do; may be NULL */
 } lm_writer;
 
 struct lm_turn {
@@ -50,19 +52,18 @@ struct lm_turn {
     const lm_writer *writer;
     lm_choice   *choices;
     size_t       n;
+    uint32_t     each;               /* texts for each prompt */
     bool         stream, headed;
-    bool         is_past;            /* a text has ended for want of time: said in `warnings` */
+    bool         is_past;            /* a sequence ended because of its deadline, as `warnings` say */
     char         id[40];             /* "chatcmpl-…" */
     char         fingerprint[24];    /* lm_loras_fingerprint */
-    char         owner[33];          /* whose it is: lm_archive_owner */
-    struct lm_archive *archive;
-    struct lm_keys *keys;
+    lm_account   account;
     int64_t      created;
     json_t      *warnings;           /* NULL: none */
-    json_t      *prompt;             /* as the model reads the first one; NULL: nobody asked for it */
+    json_t      *prompt;             /* as the model reads the first one; NULL: not requested */
     const char **stops;              /* NULL-ended; NULL: none */
     bool         explain_cache, contributions, timings;
-    double       began, heard;       /* seconds */
+    double       began, last_event;       /* seconds */
     double       ping;               /* seconds; < 0: never */
     double       most_seconds;       /* of each text from its first token on; 0: any */
     double       deadline;           /* of each text from the beginning on; 0: none */
@@ -70,48 +71,22 @@ struct lm_turn {
     void        *own;                /* the writer's */
 };
 
-/* What is asked for; copied by lm_turn_start as far as it is needed later. */
+/* What to generate; lm_turn_start copies what it needs later. */
 typedef struct lm_turn_options {
-    const lm_tokens *prompts;
-    size_t           n_prompts;
-    uint32_t         n;              /* texts for each prompt */
-    lm_sequence_options sequence;
-    lm_sampler_options  sampling;    /* as clients write them: lm_sampler_literal has not been called */
-    bool             stream;
-    bool             no_cache, explain_cache, contributions, progress, verbose, timings;
-    const char      *id_prefix;      /* "chatcmpl-" */
-    uint32_t         wanted_slot;
-    int32_t          priority;       /* as the schedule knows it: higher ones first */
-    const float     *loras;          /* scales of the server's adapters; NULL: it has none */
-    int32_t          ping;           /* seconds without an event after which a stream says that it is alive; < 0: never */
-    double           most_seconds;   /* from a text's first token on, once it has a line feed; 0: any */
-    double           deadline;       /* seconds from now until each text ends with what it has; 0: none */
-    const lm_grammar *grammar;       /* that each text fits; NULL: any */
-    lm_whitespace    whitespace;     /* between the parts of arguments of calls */
-    lm_tools        *tools;          /* how the answer is read; NULL: all is text. Becomes the turn's, also on failure */
-    void           (*each)(void *own, size_t i, lm_sequence_options *o);      /* more of what text i is to do; may be NULL */
-    void            *own;            /* becomes the turn's, also on failure */
+    const lm_params       *params;
+    const lm_prepared *parts;     /* made of it */
+    const lm_prompts     *prompts;
+    const char *id_prefix;           /* "chatcmpl-" */
+    int32_t     logprobs;            /* as in lm_sequence_options */
+    bool        prompt_only;
+    lm_tools   *tools;               /* how the answer is read; NULL: all is text. Becomes the turn's, also on failure */
+    void       *own;                 /* the writer's, from malloc: becomes the turn's, also on failure */
 } lm_turn_options;
 
-/* Hand all texts to the schedule, and the exchange to the turn. On failure nothing runs. */
+/* Free the writer's own that no turn has taken. */
+void lm_writer_drop(const lm_writer *w, void *own);
+
+/* Submit all sequences to the schedule, and hand the exchange to the turn. On failure nothing runs. */
 lm_status lm_turn_start(lm_call *c, const lm_turn_options *o, const lm_writer *w, lm_error *e);
-
-/* "stop", "length" … as OpenAI calls it. */
-const char *lm_turn_reason(const lm_choice *c);
-
-/* `o` as an event of server-sent events: "data: …", with a line "event: NAME" before it unless `name` is NULL. Takes `o`. */
-void lm_turn_send(lm_turn *t, const char *name, json_t *o);
-
-/* `o` as a line of its own. Takes `o`. */
-void lm_turn_line(lm_turn *t, json_t *o);
-
-/* What answers of every dialect hold besides: warnings, `cache`, `ensemble` and `__verbose` where they are asked for. */
-void lm_turn_extras(const lm_turn *t, json_t *o);
-
-/* What pieces of a stream hold besides: timings so far, where they are asked for. */
-void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o);
-
-/* llama.cpp's "timings" of a text that has ended. */
-json_t *lm_turn_timings(const lm_choice *c);
 
 #endif

@@ -5,7 +5,7 @@
 #include "server/dialects/routes.h"
 
 typedef struct message_values {
-    lm_asked    asked;
+    lm_params    params;
     const char *model;
     json_t     *messages, *system, *stops, *tools, *tool_choice, *thinking, *output_config, *output_format;
     int64_t     max_tokens;
@@ -13,48 +13,38 @@ typedef struct message_values {
 
 #define V(field) offsetof(message_values, field)
 
+/* What makes the prompt. */
+#define PROMPT_FIELDS                                                                                                             \
+    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },                                            \
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },             \
+    { "system", LM_FIELD_ANY, V(system), 0, 0, NULL, false, "system message: string, or array of text blocks" },                  \
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: name, description, input_schema" },    \
+    { "tool_choice", LM_FIELD_OBJECT, V(tool_choice), 0, 0, NULL, false,                                                          \
+      "type auto, any, tool (with name) or none; disable_parallel_tool_use: one call" },                                          \
+    { "thinking", LM_FIELD_OBJECT, V(thinking), 0, 0, NULL, false,                                                                \
+      "type enabled, disabled or adaptive; budget_tokens: most tokens of it" },                                                   \
+    { "output_config", LM_FIELD_OBJECT, V(output_config), 0, 0, NULL, false,                                                      \
+      "effort: low, medium, high; format: type json_schema, and a schema that the answer fits" }
+
 static const lm_field message_fields[] = {
-    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
+    PROMPT_FIELDS,
     { "max_tokens", LM_FIELD_I64, V(max_tokens), 1, 1e9, NULL, true, "most tokens to write" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
-    { "system", LM_FIELD_ANY, V(system), 0, 0, NULL, false, "system message: string, or array of text blocks" },
     { "stop_sequences", LM_FIELD_ARRAY, V(stops), 0, 0, NULL, false, "strings that end the text" },
-    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: name, description, input_schema" },
-    { "tool_choice", LM_FIELD_OBJECT, V(tool_choice), 0, 0, NULL, false,
-      "type auto, any, tool (with name) or none; disable_parallel_tool_use: one call" },
-    { "thinking", LM_FIELD_OBJECT, V(thinking), 0, 0, NULL, false,
-      "type enabled, disabled or adaptive; budget_tokens: most tokens of it" },
-    { "output_config", LM_FIELD_OBJECT, V(output_config), 0, 0, NULL, false,
-      "effort: low, medium, high; format: type json_schema, and a schema that the answer fits" },
     { "output_format", LM_FIELD_OBJECT, V(output_format), 0, 0, NULL, false, "older name of output_config.format" },
-    { "mcp_servers", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "nothing is called by the server" },
-    { "container", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "nothing is run by the server" },
-    { "metadata", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "cache_control", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_REFUSED("mcp_servers", "nothing is called by the server"), LM_REFUSED("container", "nothing is run by the server"),
+    LM_HARMLESS("metadata"), LM_HARMLESS("cache_control"),
     { 0 },
 };
-static const lm_field count_fields[] = {
-    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
-    { "system", LM_FIELD_ANY, V(system), 0, 0, NULL, false, "system message: string, or array of text blocks" },
-    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: name, description, input_schema" },
-    { "tool_choice", LM_FIELD_OBJECT, V(tool_choice), 0, 0, NULL, false,
-      "type auto, any, tool (with name) or none; disable_parallel_tool_use: one call" },
-    { "thinking", LM_FIELD_OBJECT, V(thinking), 0, 0, NULL, false,
-      "type enabled, disabled or adaptive; budget_tokens: most tokens of it" },
-    { "output_config", LM_FIELD_OBJECT, V(output_config), 0, 0, NULL, false,
-      "effort: low, medium, high; format: type json_schema, and a schema that the answer fits" },
-    { 0 },
-};
-static const lm_field_group message_groups[] = { { message_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } }, count_groups[] = { { count_fields, 0 }, { 0 } };
+static const lm_field count_fields[] = { PROMPT_FIELDS, { 0 } };
+static const lm_field_group message_groups[] = { { message_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } }, count_groups[] = { { count_fields, 0 }, { 0 } };
 
 static void message_defaults(const lm_service *s, void *values)
 {
-    lm_asked_defaults(s, &((message_values *)values)->asked);
+    lm_params_defaults(s, &((message_values *)values)->params);
 }
 
-/* ---- what is asked ---- */
+/* ---- reading the request ---- */
 
 /* {type: enabled | disabled | adaptive, budget_tokens}, and the effort of output_config. */
 static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error *e)
@@ -65,10 +55,10 @@ static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error
     if (effort && !json_is_null(effort) && !(d->effort = json_string_value(effort)))
         return lm_fail(e, LM_USAGE, "output_config", LM_NO_OFFSET, "effort is a string");
     if (d->effort)
-        d->said = "output_config";
+        d->field = "output_config";
     if (!json_object_size(v->thinking))
         return LM_OK;
-    d->said = "thinking";
+    d->field = "thinking";
     if (!type || (strcmp(type, "enabled") && strcmp(type, "disabled") && strcmp(type, "adaptive")))
         return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "unknown type \"%.40s\": expected enabled, disabled or adaptive",
                        type ? type : "");
@@ -80,14 +70,14 @@ static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error
     return LM_OK;
 }
 
-/* d->messages is the caller's. */
-static lm_status read_dialogue(lm_call *c, lm_dialogue *d, lm_error *e)
+static lm_status read_messages(lm_call *c, lm_ask *a, lm_error *e)
 {
     const message_values *v = c->values;
 
-    *d = (lm_dialogue){ .tools = v->tools, .choice = v->tool_choice, .begin = true, .goes_on = true, .budget = -1, .said = "thinking" };
-    LM_TRY(read_thinking(v, d, e));
-    return lm_anthropic_messages(v->system, v->messages, c->warnings, &d->messages, e);
+    a->dialogue = (lm_dialogue){ .tools = json_incref(v->tools), .choice = json_incref(v->tool_choice), .begin = true, .goes_on = true,
+                                 .budget = -1, .field = "thinking" };
+    LM_TRY(read_thinking(v, &a->dialogue, e));
+    return lm_anthropic_messages(v->system, v->messages, c->warnings, &a->dialogue.messages, e);
 }
 
 /* {format: {type: json_schema, schema}}: as response_format has it. */
@@ -102,76 +92,45 @@ static lm_status read_format(message_values *v, json_t **format, lm_error *e)
     const char *type = json_string_value(json_object_get(given, "type"));
     if (!json_object_size(given) && (!given || json_is_null(given) || json_is_object(given)))
         return LM_OK;
-    if (v->asked.limits.response_format)
+    if (v->params.constraints.response_format)
         return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "only one of it and response_format at a time");
     if (!type || strcmp(type, "json_schema") || !json_object_get(given, "schema"))
         return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "a format has the type json_schema, and a schema");
     *format = json_pack("{s:s, s:O}", "type", "json_schema", "json_schema", given);
-    v->asked.limits.response_format = *format;
+    v->params.constraints.response_format = *format;
     return *format ? LM_OK : lm_fail_memory(e, "the format", 0);
 }
 
 /* ---- routes ---- */
 
-/* What concerns a field of another dialect is said of the one that was sent. */
-static lm_status in_words(const message_values *v, lm_status status, bool format, lm_error *e)
-{
-    lm_error why = *e;
-
-    if (status != LM_OK && v->stops && strcmp(why.where, "stop") == 0)
-        return lm_fail(e, status, "stop_sequences", LM_NO_OFFSET, "%s", why.message);
-    if (status != LM_OK && format && strcmp(why.where, "response_format") == 0)
-        return lm_fail(e, status, v->output_format ? "output_format" : "output_config", LM_NO_OFFSET, "%s", why.message);
-    return status;
-}
-
 static lm_status answer_messages(lm_call *c, lm_error *e)
 {
     message_values *v = c->values;
-    lm_turn_options o = { .n_prompts = 1, .id_prefix = "msg_" };
-    lm_asked_parts parts = { 0 };
-    lm_tokens prompt = { 0 };
-    lm_dialogue d = { 0 };
-    json_t *format = NULL;
-    lm_status status = read_format(v, &format, e);
+    lm_ask a = { .params = &v->params, .id_prefix = "msg_", .read = read_messages };
+    json_t *format;
+    size_t n = 0;
+    lm_status status;
 
+    LM_TRY(read_format(v, &format, e));
     if (v->stops)
-        v->asked.stop = v->stops;
-    v->asked.max_tokens = v->max_tokens;
-    if (status == LM_OK)
-        status = in_words(v, lm_asked_options(c, &v->asked, &o, &parts, e), format != NULL, e);
-    if (status == LM_OK)
-        status = read_dialogue(c, &d, e);
-    if (status == LM_OK)
-        status = in_words(v, lm_dialogue_prepare(c, &d, &o, &parts, &prompt, e), format != NULL, e);
-    if (status == LM_OK && !(o.own = lm_anthropic_own()))
-        status = lm_fail_memory(e, "the answer", 0);
-    if (status == LM_OK) {
-        o.prompts = &prompt;
-        status = lm_turn_start(c, &o, &lm_anthropic_writer, e);
-    } else {
-        lm_tools_free(o.tools);
-    }
-    lm_asked_free(&parts);
-    lm_tokens_free(&prompt);
-    json_decref(d.messages);
+        a.aliases[n++] = (lm_field_alias){ "stop", "stop_sequences" };
+    if (format)
+        a.aliases[n++] = (lm_field_alias){ "response_format", v->output_format ? "output_format" : "output_config" };
+    if (v->stops)
+        v->params.stop = v->stops;
+    v->params.max_tokens = v->max_tokens;
+    status = lm_ask_answer(c, &a, &lm_anthropic_writer, e);
     json_decref(format);
     return status;
 }
 
 static lm_status answer_count(lm_call *c, lm_error *e)
 {
-    lm_tokens prompt = { 0 };
-    lm_dialogue d = { 0 };
-    lm_status status = read_dialogue(c, &d, e);
+    lm_ask a = { .read = read_messages };
     json_int_t n;
 
-    if (status == LM_OK)
-        status = lm_dialogue_prompt(c, &d, &prompt, NULL, e);
-    n = (json_int_t)prompt.n;
-    lm_tokens_free(&prompt);
-    json_decref(d.messages);
-    return status == LM_OK ? lm_answer_json(c, json_pack("{s:I}", "input_tokens", n), e) : status;
+    LM_TRY(lm_ask_count(c, &a, &n, e));
+    return lm_answer_json(c, json_pack("{s:I}", "input_tokens", n), e);
 }
 
 const lm_route lm_route_messages = { "POST", "/v1/messages", NULL, 0, LM_DIALECT_ANTHROPIC, "answer a conversation, in Anthropic's words",

@@ -1,9 +1,8 @@
 /* The answer to POST /v1/messages: blocks of thinking, text and calls. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "server/ask/json_body.h"
+#include "server/ask/writer.h"
 #include "server/dialects/anthropic.h"
 
 typedef enum block_kind { NO_BLOCK, THINKING_BLOCK, TEXT_BLOCK, CALL_BLOCK } block_kind;
@@ -12,11 +11,6 @@ typedef struct message_own {
     block_kind kind;                 /* that is open */
     int        index, n;             /* of it; opened so far */
 } message_own;
-
-void *lm_anthropic_own(void)
-{
-    return calloc(1, sizeof(message_own));
-}
 
 /* ---- documents ---- */
 
@@ -31,10 +25,10 @@ static const char *reason(const lm_choice *c)
 }
 
 /* Anthropic counts what came from the cache apart from the rest of the prompt. */
-static json_t *usage_json(uint64_t prompt, uint64_t cached, uint64_t written)
+static json_t *usage_json(const lm_turn_usage *u)
 {
-    return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", (json_int_t)(prompt - cached), "output_tokens", (json_int_t)written,
-                     "cache_creation_input_tokens", (json_int_t)0, "cache_read_input_tokens", (json_int_t)cached);
+    return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", (json_int_t)(u->prompt - u->cached), "output_tokens", (json_int_t)u->written,
+                     "cache_creation_input_tokens", (json_int_t)0, "cache_read_input_tokens", (json_int_t)u->cached);
 }
 
 static json_t *message_json(const lm_turn *t, json_t *content, const char *why, const char *stop, json_t *usage)
@@ -67,13 +61,6 @@ static json_t *thinking_json(const char *text, size_t n)
     return json_pack("{s:s, s:s%, s:s}", "type", "thinking", "thinking", text ? text : "", n, "signature", "");
 }
 
-static json_t *arguments_of(const json_t *call)
-{
-    const json_t *text = json_object_get(call, "arguments");
-
-    return json_is_string(text) ? lm_json_body(json_string_value(text), json_string_length(text), 0, NULL, NULL) : NULL;
-}
-
 /* A call that was cut off is none. */
 static json_t *content_json(const lm_choice *c)
 {
@@ -86,14 +73,11 @@ static json_t *content_json(const lm_choice *c)
         json_array_append_new(content, text_json(c->text.data, c->text.size));
     json_array_foreach(c->calls, i, call) {
         const json_t *name = json_object_get(call, "name");
-        json_t *input = arguments_of(call);
+        json_t *input = lm_turn_arguments(call);
 
-        if (!json_is_object(input)) {
-            json_decref(input);
-            continue;
-        }
-        json_array_append_new(content, call_json(json_string_value(json_object_get(call, "id")), json_string_value(name),
-                                                 json_string_length(name), input));
+        if (input)
+            json_array_append_new(content, call_json(json_string_value(json_object_get(call, "id")), json_string_value(name),
+                                                     json_string_length(name), input));
     }
     if (!json_array_size(content))
         json_array_append_new(content, text_json("", 0));
@@ -137,10 +121,10 @@ static void open_block(lm_turn *t, block_kind kind, json_t *block)
 
 static void message_begin(lm_turn *t)
 {
-    const lm_choice *c = t->choices;
+    const lm_turn_usage u = { .prompt = t->choices->n_prompt };
 
     lm_turn_send(t, "message_start", json_pack("{s:s, s:o}", "type", "message_start", "message",
-                                               message_json(t, json_array(), NULL, NULL, usage_json(c->n_prompt, 0, 0))));
+                                               message_json(t, json_array(), NULL, NULL, usage_json(&u))));
 }
 
 static void message_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
@@ -183,23 +167,24 @@ static void message_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
 static void message_end(lm_turn *t, lm_choice *c)
 {
     const message_own *own = t->own;
+    const lm_turn_usage u = lm_turn_used(t);
 
     if (!own->n)
         open_block(t, TEXT_BLOCK, text_json("", 0));
     close_block(t);
     lm_turn_send(t, "message_delta",
                  json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason", reason(c),
-                           "stop_sequence", c->stop_word, "usage", usage_json(c->usage.n_prompt, c->usage.n_cached, c->usage.n_tokens)));
+                           "stop_sequence", c->stop_word, "usage", usage_json(&u)));
     lm_turn_send(t, "message_stop", json_pack("{s:s}", "type", "message_stop"));
 }
 
 static void message_finish(lm_turn *t)
 {
     const lm_choice *c = t->choices;
+    const lm_turn_usage u = lm_turn_used(t);
 
     if (!t->stream)
-        lm_turn_line(t, message_json(t, content_json(c), reason(c), c->stop_word,
-                                     usage_json(c->usage.n_prompt, c->usage.n_cached, c->usage.n_tokens)));
+        lm_turn_line(t, message_json(t, content_json(c), reason(c), c->stop_word, usage_json(&u)));
 }
 
 static void message_fault(lm_turn *t, const lm_error *e)
@@ -212,5 +197,6 @@ static void message_alive(lm_turn *t)
     lm_turn_send(t, "ping", json_pack("{s:s}", "type", "ping"));
 }
 
-const lm_writer lm_anthropic_writer = { LM_DIALECT_ANTHROPIC, "text/event-stream", false, message_begin, message_text, message_part,
-                                        message_end, message_finish, message_fault, NULL, message_alive, NULL };
+const lm_writer lm_anthropic_writer = { .dialect = LM_DIALECT_ANTHROPIC, .type = "text/event-stream", .begin = message_begin,
+                                        .text = message_text, .part = message_part, .end = message_end, .finish = message_finish,
+                                        .fault = message_fault, .alive = message_alive, .own_size = sizeof(message_own) };

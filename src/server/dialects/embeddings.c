@@ -7,7 +7,6 @@
 
 #include "lamina/embed.h"
 #include "server/dialects/routes.h"
-#include "server/models/loras.h"
 
 typedef struct embedding_values {
     const char *model;
@@ -31,7 +30,7 @@ static const lm_field embedding_fields[] = {
     { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false, "the last token's vector, or the mean of all" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
     { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
-    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("user"),
     { 0 },
 };
 static const lm_field_group embedding_groups[] = { { embedding_fields, 0 }, { 0 } };
@@ -114,40 +113,34 @@ static lm_status open_poolers(const lm_prompts *texts, uint32_t width, const emb
 /* What is wrong with a prompt is wrong with the field that was sent. */
 static lm_status in_input(const lm_call *c, lm_status status, lm_error *e)
 {
-    const char *field = json_object_get(c->body, "input") ? "input" : json_object_get(c->body, "content") ? "content" : "prompt";
-    lm_error why = *e;
+    return lm_fault_rename(status, "prompt", json_object_get(c->body, "input") ? "input"
+                                             : json_object_get(c->body, "content") ? "content" : "prompt", e);
+}
 
-    if (status == LM_OK || strcmp(why.where, "prompt"))
-        return status;
-    return lm_fail(e, status, field, LM_NO_OFFSET, "%s", why.message);
+static lm_status read_inputs(lm_call *c, const embedding_values *v, lm_read_job_options *o, lm_error *e)
+{
+    uint32_t width = lm_engine_hidden_width(c->service->engine);
+    embedding_own *own = o->own = malloc(sizeof *own);
+
+    if (!own)
+        return lm_fail_memory(e, "vectors", sizeof *own);
+    *own = (embedding_own){ width, v->dimensions ? v->dimensions : width, v->format == 1 };
+    LM_TRY(lm_service_alone(c->service, "an embedding", e));
+    if (!width)
+        return lm_fault(c, e, 501, NULL, "embeddings are off: start the server with --embeddings");
+    if (v->dimensions > width)
+        return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "%u of %u", v->dimensions, width);
+    LM_TRY(in_input(c, lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &o->prompts, e), e));
+    return open_poolers(&o->prompts, width, v, &o->of, e);
 }
 
 static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document)(const lm_read_job *r), lm_error *e)
 {
-    uint32_t width = lm_engine_hidden_width(c->service->engine);
-    lm_prompts texts = { 0 };
-    lm_read_job_options o = { .prompts = &texts, .hook = { .row = lm_pooler_row, .free = free_pooler }, .document = document,
-                              .priority = v->priority };
-    embedding_own *own = calloc(1, sizeof *own);
-    lm_status status = own ? lm_service_alone(c->service, "an embedding", e) : lm_fail_memory(e, "vectors", sizeof *own);
+    lm_read_job_options o = { .hook = { .row = lm_pooler_row, .free = free_pooler }, .document = document, .priority = v->priority,
+                              .lora = v->lora };
+    lm_status status = read_inputs(c, v, &o, e);
 
-    o.own = own;
-    if (status == LM_OK && !width)
-        status = lm_fault(c, e, 501, NULL, "embeddings are off: start the server with --embeddings");
-    if (status == LM_OK && v->dimensions > width)
-        status = lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "%u of %u", v->dimensions, width);
-    if (status == LM_OK)
-        status = in_input(c, lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &texts, e), e);
-    if (status == LM_OK)
-        status = open_poolers(&texts, width, v, &o.of, e);
-    if (status == LM_OK)
-        status = lm_loras_read(c->service, v->lora, &o.loras, e);
-    if (status != LM_OK) {
-        lm_read_job_options_free(&o);
-        return status;
-    }
-    *own = (embedding_own){ width, v->dimensions ? v->dimensions : width, v->format == 1 };
-    return lm_read_job_start(c, &o, e);
+    return lm_read_job_start(c, &o, status, e);
 }
 
 lm_status lm_embeddings(lm_call *c, json_t *input, bool raw, json_t *(*document)(const lm_read_job *r), lm_error *e)

@@ -80,16 +80,16 @@ static lm_status answer_facts(lm_call *c, lm_error *e)
 /* A whole number of the query; `otherwise` where there is none. */
 static lm_status number_of(lm_call *c, const char *name, uint32_t otherwise, uint32_t *out, lm_error *e)
 {
-    const char *said = lm_exchange_query(c->x, name);
+    const char *given = lm_exchange_query(c->x, name);
     uint64_t n = 0;
 
     *out = otherwise;
-    if (!said)
+    if (!given)
         return LM_OK;
-    if (!*said || strspn(said, "0123456789") != strlen(said) || strlen(said) > 7)
+    if (!*given || strspn(given, "0123456789") != strlen(given) || strlen(given) > 7)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "expected a number");
-    for (; *said; said++)
-        n = n * 10 + (uint64_t)(*said - '0');
+    for (; *given; given++)
+        n = n * 10 + (uint64_t)(*given - '0');
     *out = (uint32_t)n;
     return LM_OK;
 }
@@ -129,13 +129,13 @@ static const struct { const char *name; lm_form form; const char *type; } forms[
 
 static lm_status answer_report(lm_call *c, lm_error *e)
 {
-    const char *said = lm_exchange_query(c->x, "form");
+    const char *given = lm_exchange_query(c->x, "form");
     lm_report_options o = lm_report_defaults();
     lm_text text = { 0 };
     size_t i = 0;
     looked l;
 
-    while (said && i < sizeof forms / sizeof *forms && strcmp(forms[i].name, said))
+    while (given && i < sizeof forms / sizeof *forms && strcmp(forms[i].name, given))
         i++;
     if (i == sizeof forms / sizeof *forms)
         return lm_fail(e, LM_USAGE, "form", LM_NO_OFFSET, "expected json, html, markdown or text");

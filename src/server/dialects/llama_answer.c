@@ -4,17 +4,17 @@
 #include <string.h>
 
 #include "server/ask/token_json.h"
+#include "server/ask/writer.h"
 #include "server/models/loras.h"
 #include "server/dialects/native.h"
 
-void lm_native_own_free(lm_native_own *o)
+static void native_drop(void *own)
 {
-    if (!o)
-        return;
+    const lm_native_own *o = own;
+
     json_decref(o->settings);
     json_decref(o->prompts);
     json_decref(o->fields);
-    free(o);
 }
 
 /* ---- settings ---- */
@@ -28,7 +28,7 @@ static json_t *strings(const char *const *list)
     return o;
 }
 
-/* What is never chosen has the bias null: minus infinity is no number of JSON. */
+/* A banned token has the bias null: JSON has no minus infinity. */
 static json_t *biases(const lm_sampler_options *p)
 {
     json_t *list = json_array();
@@ -51,7 +51,7 @@ static json_t *order(const lm_sampler_options *p)
     return list;
 }
 
-json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_turn_options *o)
+json_t *lm_native_settings(const lm_service *s, const lm_params *a, const lm_prepared *o, int32_t n_probs)
 {
     const lm_sampler_options *p = o ? &o->sampling : &a->sampling;
     const struct { const char *name; float value; } numbers[] = {
@@ -67,7 +67,7 @@ json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_turn
                             "dry_allowed_length", p->dry_allowed_length, "dry_penalty_last_n", p->dry_penalty_last_n, "mirostat",
                             p->mirostat, "min_keep", (int)p->min_keep, "max_tokens", (json_int_t)a->max_tokens, "n_predict",
                             (json_int_t)a->max_tokens, "ignore_eos", a->ignore_eos, "stream", a->stream, "grammar",
-                            a->limits.grammar ? a->limits.grammar : "");
+                            a->constraints.grammar ? a->constraints.grammar : "");
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_object_set_new(all, numbers[i].name, json_real((double)numbers[i].value));
@@ -76,12 +76,12 @@ json_t *lm_native_settings(const lm_service *s, const lm_asked *a, const lm_turn
     json_object_set_new(all, "samplers", order(p));
     json_object_set_new(all, "dry_sequence_breakers",
                         p->dry_breakers ? strings(p->dry_breakers) : json_pack("[ssss]", "\n", ":", "\"", "*"));
-    json_object_set_new(all, "n_probs", json_integer(o && o->sequence.logprobs > 0 ? o->sequence.logprobs : 0));
+    json_object_set_new(all, "n_probs", json_integer(n_probs));
     json_object_set_new(all, "timings_per_token", json_boolean(a->timings));
     json_object_set_new(all, "post_sampling_probs", json_boolean(a->sampled));
     json_object_set_new(all, "t_max_predict_ms", json_integer(a->most_ms));
-    json_object_set_new(all, "grammar_lazy", json_boolean(a->limits.lazy));
-    json_object_set_new(all, "grammar_triggers", a->limits.triggers ? json_incref(a->limits.triggers) : json_array());
+    json_object_set_new(all, "grammar_lazy", json_boolean(a->constraints.lazy));
+    json_object_set_new(all, "grammar_triggers", a->constraints.triggers ? json_incref(a->constraints.triggers) : json_array());
     json_object_set_new(all, "preserved_tokens", a->preserved ? json_incref(a->preserved) : json_array());
     json_object_set_new(all, "lora", lm_loras_json(s, o ? o->loras : NULL));
     return all;
@@ -237,11 +237,6 @@ static void native_finish(lm_turn *t)
     json_decref(list);
 }
 
-static void native_fault(lm_turn *t, const lm_error *e)
-{
-    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_NATIVE, 0, e));
-}
-
 static void native_progress(lm_turn *t, lm_choice *c, json_t *progress)
 {
     json_t *o = json_pack("{s:i, s:s, s:[], s:b, s:o}", "index", (int)c->index, "content", "", "tokens", "stop", 0, "prompt_progress",
@@ -251,15 +246,6 @@ static void native_progress(lm_turn *t, lm_choice *c, json_t *progress)
     lm_turn_send(t, NULL, o);
 }
 
-static void native_alive(lm_turn *t)
-{
-    lm_text_add_str(t->out, ": waiting\n\n");
-}
-
-static void native_drop(void *own)
-{
-    lm_native_own_free(own);
-}
-
-const lm_writer lm_native_writer = { LM_DIALECT_NATIVE, "text/event-stream", false, NULL, native_text, NULL, native_end, native_finish,
-                                     native_fault, native_progress, native_alive, native_drop };
+const lm_writer lm_native_writer = { .dialect = LM_DIALECT_NATIVE, .type = "text/event-stream", .text = native_text, .end = native_end,
+                                     .finish = native_finish, .fault = lm_turn_fault, .progress = native_progress,
+                                     .alive = lm_turn_waiting, .own_size = sizeof(lm_native_own), .drop = native_drop };

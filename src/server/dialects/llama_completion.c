@@ -7,7 +7,7 @@
 #include "server/dialects/routes.h"
 
 typedef struct native_values {
-    lm_asked asked;
+    lm_params params;
     const char *model;
     const char *prefix, *suffix, *middle;        /* of /infill */
     json_t  *extra;
@@ -46,16 +46,16 @@ static const lm_field native_fields[] = {
       "what is told of an answer, by paths as generation_settings/n_predict; empty: all" },
     { 0 },
 };
-static const lm_field_group native_groups[] = { { prompt_fields, 0 }, { native_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } };
-static const lm_field_group middle_groups[] = { { middle_fields, 0 }, { native_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+static const lm_field_group native_groups[] = { { prompt_fields, 0 }, { native_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } };
+static const lm_field_group middle_groups[] = { { middle_fields, 0 }, { native_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void native_defaults(const lm_service *s, void *values)
 {
     native_values *v = values;
 
-    lm_asked_defaults(s, &v->asked);
+    lm_params_defaults(s, &v->params);
     v->n_predict = s->o.predict;
     v->n = 1;
     v->cache_prompt = true;
@@ -70,18 +70,19 @@ static lm_status check_fields(const json_t *fields, lm_error *e)
     return LM_OK;
 }
 
-static lm_status make_own(const lm_call *c, const lm_prompts *prompts, const lm_turn_options *o, lm_native_own **out, lm_error *e)
+static lm_status prepare_native(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *out, lm_error *e)
 {
     const native_values *v = c->values;
-    lm_native_own *own = *out = calloc(1, sizeof *own);
+    const lm_prompts *prompts = &a->prompts;
+    lm_native_own *own = out;
 
-    if (!own || !(own->prompts = json_array()))
-        return lm_fail_memory(e, "the answer", sizeof *own);
+    if (!(own->prompts = json_array()))
+        return lm_fail_memory(e, "the answer", 0);
     own->probs = v->n_probs > 0;
-    own->sampled = v->asked.sampled;
+    own->sampled = v->params.sampled;
     own->tokens = v->return_tokens;
     own->list = prompts->n * v->n > 1;
-    own->settings = lm_native_settings(c->service, &v->asked, o);
+    own->settings = lm_native_settings(c->service, a->params, parts, (int32_t)v->n_probs);
     own->fields = json_incref(v->fields);
     for (size_t i = 0; i < prompts->n; i++) {
         lm_text text = { 0 };
@@ -93,64 +94,45 @@ static lm_status make_own(const lm_call *c, const lm_prompts *prompts, const lm_
     return LM_OK;
 }
 
-/* `prompts` are freed. */
-static lm_status answer(lm_call *c, lm_prompts *prompts, lm_status status, lm_error *e)
+static lm_status read_native(lm_call *c, lm_ask *a, lm_error *e)
+{
+    return lm_prompts_read(c->service, ((const native_values *)c->values)->prompt, LM_MOST_PROMPTS, &a->prompts, e);
+}
+
+static lm_status read_infill(lm_call *c, lm_ask *a, lm_error *e)
+{
+    const native_values *v = c->values;
+    const lm_middle m = { .prefix = v->prefix, .suffix = v->suffix, .extra = v->extra, .begun = v->middle };
+    lm_tokens *prompt;
+
+    LM_TRY(lm_middle_check(&m, "input_extra", e));
+    if (!lm_middle_supported(c->service))
+        return lm_fault(c, e, 501, NULL, "the model has no tokens for what is missing in the middle of a text");
+    LM_TRY(lm_prompts_one(&a->prompts, &prompt, e));
+    return lm_middle_prompt(c->service, &m, prompt, e);
+}
+
+static lm_status answer(lm_call *c, lm_status (*read)(lm_call *c, lm_ask *a, lm_error *e), lm_error *e)
 {
     native_values *v = c->values;
-    lm_turn_options o = { .id_prefix = "cmpl-" };
-    lm_asked_parts parts = { 0 };
-    lm_native_own *own = NULL;
+    lm_ask a = { .params = &v->params, .id_prefix = "cmpl-", .prompt_only = !v->n_predict, .read = read, .prepare = prepare_native,
+                 .logprobs = v->n_probs ? (int32_t)v->n_probs : v->return_tokens ? -1 : 0 };
 
-    v->asked.max_tokens = v->n_predict;
-    v->asked.no_cache = !v->cache_prompt;
-    v->asked.n = v->n;
-    if (status == LM_OK)
-        status = check_fields(v->fields, e);
-    if (status == LM_OK)
-        status = lm_asked_options(c, &v->asked, &o, &parts, e);
-    o.sequence.logprobs = v->n_probs ? (int32_t)v->n_probs : v->return_tokens ? -1 : 0;
-    o.sequence.prompt_only = !v->n_predict;
-    if (status == LM_OK)
-        status = lm_asked_grammar(c, &parts, prompts->items, prompts->n, &o, e);
-    if (status == LM_OK)
-        status = make_own(c, prompts, &o, &own, e);
-    if (status == LM_OK) {
-        o.prompts = prompts->items;
-        o.n_prompts = prompts->n;
-        o.own = own;
-        status = lm_turn_start(c, &o, &lm_native_writer, e);
-        own = NULL;
-    }
-    lm_native_own_free(own);
-    lm_asked_free(&parts);
-    lm_prompts_free(prompts);
-    return status;
+    v->params.max_tokens = v->n_predict;
+    v->params.no_cache = !v->cache_prompt;
+    v->params.n = v->n;
+    LM_TRY(check_fields(v->fields, e));
+    return lm_ask_answer(c, &a, &lm_native_writer, e);
 }
 
 static lm_status answer_native(lm_call *c, lm_error *e)
 {
-    const native_values *v = c->values;
-    lm_prompts prompts = { 0 };
-    lm_status status = lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &prompts, e);
-
-    return answer(c, &prompts, status, e);
+    return answer(c, read_native, e);
 }
 
 static lm_status answer_infill(lm_call *c, lm_error *e)
 {
-    const native_values *v = c->values;
-    lm_middle m = { .prefix = v->prefix, .suffix = v->suffix, .extra = v->extra, .begun = v->middle };
-    lm_prompts prompts = { .items = calloc(1, sizeof *prompts.items), .n = 1 };
-    lm_status status;
-
-    if (!prompts.items)
-        return lm_fail_memory(e, "the prompt", sizeof *prompts.items);
-    status = lm_middle_check(&m, "input_extra", e);
-    if (status == LM_OK && !lm_middle_known(c->service))
-        status = lm_fault(c, e, 501, NULL, "the model has no tokens for what is missing in the middle of a text");
-    if (status == LM_OK)
-        status = lm_middle_prompt(c->service, &m, prompts.items, e);
-    return answer(c, &prompts, status, e);
+    return answer(c, read_infill, e);
 }
 
 const lm_route lm_route_completion = { "POST", "/completion", "/completions", 0, LM_DIALECT_NATIVE, "continue a text, in llama.cpp's words",

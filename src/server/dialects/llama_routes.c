@@ -179,8 +179,8 @@ static lm_status answer_template(lm_call *c, lm_error *e)
     const json_t *on = v->continue_final;
     lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .begin = v->generation_prompt, .budget = -1,
                       .goes_on = on ? !json_is_false(on) : !json_is_true(json_object_get(c->body, "add_generation_prompt")),
-                      .shown = true, .effort = v->effort, .said = "reasoning_effort" };
-    lm_status status = lm_dialogue_prompt(c, &d, &ids, &text, e);
+                      .shown = true, .effort = v->effort, .field = "reasoning_effort" };
+    lm_status status = lm_dialogue_prompt(c, &d, &ids, &text, NULL, e);
 
     lm_tokens_free(&ids);
     if (status == LM_OK)
@@ -214,13 +214,14 @@ static json_t *sleeping_json(const lm_service *s)
 
 static json_t *props_json(const lm_service *s)
 {
-    lm_asked asked;
-    json_t *params;
-    lm_asked_defaults(s, &asked);
-    params = lm_native_settings(s, &asked, NULL);
+    lm_params params;
+    json_t *settings;
+    lm_params_defaults(s, &params);
+    settings = lm_native_settings(s, &params, NULL, 0);
     json_t *all = json_pack("{s:{s:I, s:o}, s:i, s:s, s:s, s:{s:b, s:b}}", "default_generation_settings", "n_ctx",
-                            (json_int_t)lm_engine_context(s->engine), "params", params, "total_slots", (int)lm_schedule_slots(s->schedule),
-                            "model_alias", s->name, "model_path", s->info.source, "modalities", "vision", 0, "audio", 0);
+                            (json_int_t)lm_engine_context(s->engine), "params", settings, "total_slots",
+                            (int)lm_schedule_slots(s->schedule), "model_alias", s->name, "model_path", s->info.source,
+                            "modalities", "vision", 0, "audio", 0);
 
     json_object_set_new(all, "chat_template", s->template_source ? json_string(s->template_source) : json_null());
     json_object_set_new(all, "bos_token", special_json(s, lm_tokenizer_bos(s->tokenizer)));

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "server/ask/json_body.h"
 #include "server/ask/token_json.h"
+#include "server/ask/writer.h"
 #include "server/dialects/ollama.h"
 
 json_t *lm_ollama_moment(double seconds)
@@ -23,13 +23,9 @@ json_t *lm_ollama_moment(double seconds)
 
 typedef struct ollama_own { bool chat; } ollama_own;
 
-void *lm_ollama_own(bool chat)
+void lm_ollama_prepare(void *own)
 {
-    ollama_own *own = calloc(1, sizeof *own);
-
-    if (own)
-        own->chat = chat;
-    return own;
+    ((ollama_own *)own)->chat = true;
 }
 
 static json_t *piece(const lm_turn *t, const char *text, size_t n, bool done)
@@ -52,24 +48,13 @@ static void set_beside(const lm_turn *t, json_t *o, const char *name, json_t *va
     json_object_set_new(own->chat ? json_object_get(o, "message") : o, name, value);
 }
 
-static json_t *arguments_of(const json_t *call)
-{
-    const json_t *text = json_object_get(call, "arguments");
-
-    return json_is_string(text) ? lm_json_body(json_string_value(text), json_string_length(text), 0, NULL, NULL) : NULL;
-}
-
 /* A call as ollama has it; NULL: it was cut off, and is none. */
 static json_t *call_json(const json_t *call, size_t i)
 {
-    json_t *arguments = arguments_of(call);
+    json_t *arguments = lm_turn_arguments(call);
 
-    if (!json_is_object(arguments)) {
-        json_decref(arguments);
-        return NULL;
-    }
-    return json_pack("{s:{s:I, s:O, s:o}}", "function", "index", (json_int_t)i, "name", json_object_get(call, "name"), "arguments",
-                     arguments);
+    return arguments ? json_pack("{s:{s:I, s:O, s:o}}", "function", "index", (json_int_t)i, "name", json_object_get(call, "name"),
+                                 "arguments", arguments) : NULL;
 }
 
 static void set_calls(const lm_turn *t, json_t *o, const json_t *calls, size_t from)
@@ -107,7 +92,7 @@ static json_t *last(const lm_turn *t, const lm_choice *c, const char *text, size
     return o;
 }
 
-/* Of what has not been told yet. */
+/* Of what has not been sent yet. */
 static void set_logprobs(const lm_turn *t, lm_choice *c, json_t *o)
 {
     if (!json_array_size(c->tokens))
@@ -151,7 +136,6 @@ static void ollama_end(lm_turn *t, lm_choice *c)
 static void ollama_finish(lm_turn *t)
 {
     lm_choice *c = t->choices;
-
     json_t *o;
 
     if (t->stream)
@@ -169,5 +153,6 @@ static void ollama_fault(lm_turn *t, const lm_error *e)
     lm_turn_line(t, lm_fault_json(LM_DIALECT_OLLAMA, 0, e));
 }
 
-const lm_writer lm_ollama_writer = { LM_DIALECT_OLLAMA, "application/x-ndjson", false, NULL, ollama_text, ollama_part, ollama_end,
-                                     ollama_finish, ollama_fault, NULL, NULL, NULL };
+const lm_writer lm_ollama_writer = { .dialect = LM_DIALECT_OLLAMA, .type = "application/x-ndjson", .text = ollama_text,
+                                     .part = ollama_part, .end = ollama_end, .finish = ollama_finish, .fault = ollama_fault,
+                                     .own_size = sizeof(ollama_own) };

@@ -15,7 +15,7 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_dialogue 
     const char *word = json_string_value(think);
     size_t i = 0;
 
-    d->said = "think";
+    d->field = "think";
     if (!think || (word && !*word))
         return LM_OK;
     while (word && efforts[i] && strcmp(efforts[i], word))

@@ -15,29 +15,21 @@ typedef struct ollama_values {
     json_t     *messages, *options, *format, *input, *think, *tools, *context, *keep_alive;
     bool        stream, raw, logprobs;
     uint32_t    top_logprobs;
-    lm_allowed  limits;
+    lm_constraints  constraints;
 } ollama_values;
 
-typedef struct ollama_options { lm_asked asked; int64_t num_predict; } ollama_options;
+typedef struct ollama_options { lm_params params; int64_t num_predict; } ollama_options;
 
 #define V(field) offsetof(ollama_values, field)
 
 static const lm_field option_fields[] = {
     { "num_predict", LM_FIELD_I64, offsetof(ollama_options, num_predict), -2, 1e9, NULL, false, "most tokens to write; -1: no limit" },
-    { "num_ctx", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "num_keep", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "num_thread", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "num_batch", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "num_gpu", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "use_mmap", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "use_mlock", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "numa", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "main_gpu", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "low_vram", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("num_ctx"), LM_HARMLESS("num_keep"), LM_HARMLESS("num_thread"), LM_HARMLESS("num_batch"), LM_HARMLESS("num_gpu"),
+    LM_HARMLESS("use_mmap"), LM_HARMLESS("use_mlock"), LM_HARMLESS("numa"), LM_HARMLESS("main_gpu"), LM_HARMLESS("low_vram"),
     { 0 },
 };
-static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_asked_fields, offsetof(ollama_options, asked) },
-        { lm_allowed_fields, offsetof(ollama_options, asked.limits) }, { 0 } };
+static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_params_fields, offsetof(ollama_options, params) },
+        { lm_constraints_fields, offsetof(ollama_options, params.constraints) }, { 0 } };
 
 #define COMMON                                                                                                                    \
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; where there is one model, any" },              \
@@ -65,15 +57,14 @@ static const lm_field generate_fields[] = {
     { "system", LM_FIELD_STRING, V(system), 0, 0, NULL, false, "system message" },
     { "raw", LM_FIELD_BOOL, V(raw), 0, 0, NULL, false, "continue the text without the chat template" },
     { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text behind what is written, where the model has tokens for that" },
-    { "template", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "templates of requests" },
-    { "context", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "contexts of earlier answers: use /api/chat" },
-    { "images", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is read" },
+    LM_REFUSED("template", "templates of requests"), LM_REFUSED("context", "contexts of earlier answers: use /api/chat"),
+    LM_REFUSED("images", "only text is read"),
     { 0 },
 };
 static const lm_field embed_fields[] = {
     COMMON,
     { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string or array of strings" },
-    { "truncate", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("truncate"),
     { 0 },
 };
 static const lm_field old_embed_fields[] = {
@@ -85,17 +76,16 @@ static const lm_field pull_fields[] = {
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags: nothing is downloaded" },
     { "name", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "older name of model" },
     { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "as a line (true)" },
-    { "insecure", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("insecure"),
     { 0 },
 };
 static const lm_field show_fields[] = {
     COMMON,
-    { "name", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "verbose", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("name"), LM_HARMLESS("verbose"),
     { 0 },
 };
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_allowed_fields, V(limits) }, { 0 } },
-                            generate_groups[] = { { generate_fields, 0 }, { lm_allowed_fields, V(limits) }, { 0 } },
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_constraints_fields, V(constraints) }, { 0 } },
+                            generate_groups[] = { { generate_fields, 0 }, { lm_constraints_fields, V(constraints) }, { 0 } },
                             embed_groups[] = { { embed_fields, 0 }, { 0 } }, old_embed_groups[] = { { old_embed_fields, 0 }, { 0 } },
                             pull_groups[] = { { pull_fields, 0 }, { 0 } }, show_groups[] = { { show_fields, 0 }, { 0 } };
 
@@ -103,7 +93,7 @@ static void ollama_defaults(const lm_service *s, void *values)
 {
     (void)s;
     ((ollama_values *)values)->stream = true;
-    ((ollama_values *)values)->limits.compact = true;
+    ((ollama_values *)values)->constraints.compact = true;
 }
 
 /* ---- how long a model stays ---- */
@@ -127,7 +117,7 @@ static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_er
     return LM_OK;
 }
 
-/* The model in memory, to stay there as long as is said. */
+/* Load the model, and keep it as long as the request wants. */
 static lm_status take_model(lm_call *c, lm_error *e)
 {
     double seconds = 0;
@@ -142,7 +132,7 @@ static lm_status take_model(lm_call *c, lm_error *e)
 
 /* ---- writing ---- */
 
-static json_t *nothing_said(const lm_call *c, bool chat, const char *reason)
+static json_t *empty_answer(const lm_call *c, bool chat, const char *reason)
 {
     json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", c->service->name, "created_at", lm_ollama_moment(0), "done", 1, "done_reason",
                           reason);
@@ -163,115 +153,115 @@ static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
     LM_TRY(read_keep_alive(c, &given, &seconds, e));
     if (given && seconds >= 0 && seconds <= 0) {
         lm_models_keep(c->service, 0);
-        return lm_answer_json(c, nothing_said(c, chat, "unload"), e);
+        return lm_answer_json(c, empty_answer(c, chat, "unload"), e);
     }
     LM_TRY(take_model(c, e));
-    return lm_answer_json(c, nothing_said(c, chat, "load"), e);
+    return lm_answer_json(c, empty_answer(c, chat, "load"), e);
 }
 
 /* What constrains the answer stands beside the options, or among them. */
-static lm_status join_limits(const ollama_values *v, lm_allowed *limits, lm_error *e)
+static lm_status join_constraints(const ollama_values *v, lm_constraints *constraints, lm_error *e)
 {
-    static const lm_allowed none = { .compact = true };
-    bool inner = memcmp(limits, &none, sizeof none) != 0, outer = memcmp(&v->limits, &none, sizeof none) != 0;
+    static const lm_constraints none = { .compact = true };
+    bool inner = memcmp(constraints, &none, sizeof none) != 0, outer = memcmp(&v->constraints, &none, sizeof none) != 0;
 
     if (inner && outer)
         return lm_fail(e, LM_USAGE, "options", LM_NO_OFFSET, "only one constraint at a time: there is another beside them");
     if (inner)
-        limits->body = v->options;
+        constraints->body = v->options;
     else
-        *limits = v->limits;
-    limits->format = v->format;
+        *constraints = v->constraints;
+    constraints->format = v->format;
     return LM_OK;
 }
 
-/* A conversation `d`, or a text `raw` to continue. */
-static lm_status begin(lm_call *c, const lm_dialogue *d, const char *raw, bool chat, lm_error *e)
+static lm_status read_dialogue(lm_call *c, const json_t *messages, lm_dialogue *d, lm_error *e)
 {
     const ollama_values *v = c->values;
-    ollama_options options = { 0 };
-    lm_middle middle = { .prefix = raw, .suffix = v->suffix };
-    lm_turn_options o = { .n_prompts = 1, .id_prefix = "ollama-" };
-    lm_asked_parts parts = { 0 };
-    lm_tokens prompt = { 0 };
+
+    *d = (lm_dialogue){ .tools = json_incref(v->tools), .begin = true, .goes_on = true, .budget = -1 };
+    LM_TRY(lm_ollama_think(c->service, v->think, d, e));
+    return lm_ollama_messages(messages, &d->messages, e);
+}
+
+static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
+{
+    return read_dialogue(c, ((const ollama_values *)c->values)->messages, &a->dialogue, e);
+}
+
+/* A text to continue. */
+static lm_status read_raw(lm_call *c, lm_ask *a, lm_error *e)
+{
+    const ollama_values *v = c->values;
+    const lm_middle middle = { .prefix = v->prompt, .suffix = v->suffix };
+    lm_tokens *prompt;
+
+    LM_TRY(lm_prompts_one(&a->prompts, &prompt, e));
+    return v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, prompt, e)
+                                   : lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, prompt, e);
+}
+
+static lm_status read_generate(lm_call *c, lm_ask *a, lm_error *e)
+{
+    const ollama_values *v = c->values;
+    bool middle = v->suffix && *v->suffix;
+    json_t *messages;
     lm_status status;
 
-    lm_asked_defaults(c->service, &options.asked);
-    options.num_predict = options.asked.max_tokens;
-    status = v->options ? lm_fields_read(option_groups, v->options, &options, c->warnings, e) : LM_OK;
-    options.asked.max_tokens = options.num_predict;
-    options.asked.stream = v->stream;
-    if (status == LM_OK)
-        status = join_limits(v, &options.asked.limits, e);
-    if (status == LM_OK)
-        status = lm_asked_options(c, &options.asked, &o, &parts, e);
-    if (status == LM_OK)
-        status = d ? lm_dialogue_prepare(c, d, &o, &parts, &prompt, e)
-                 : v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, &prompt, e)
-                   : lm_tokenize(c->service->tokenizer, raw, strlen(raw), LM_ADD_SPECIAL, &prompt, e);
-    o.sequence.logprobs = !v->logprobs ? 0 : v->top_logprobs ? (int32_t)v->top_logprobs : -1;
-    if (status == LM_OK && v->top_logprobs && !v->logprobs)
-        status = lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
-    o.sequence.prompt_only = !options.num_predict && json_is_number(json_object_get(v->options, "num_predict"));
-    if (status == LM_OK && !d)
-        status = lm_asked_grammar(c, &parts, &prompt, 1, &o, e);
-    if (status == LM_OK && !(o.own = lm_ollama_own(chat)))
-        status = lm_fail_memory(e, "the answer", 0);
-    if (status == LM_OK) {
-        o.prompts = &prompt;
-        status = lm_turn_start(c, &o, &lm_ollama_writer, e);
-    } else {
-        lm_tools_free(o.tools);
-    }
-    lm_asked_free(&parts);
-    lm_tokens_free(&prompt);
+    if (middle && !lm_middle_supported(c->service))
+        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "%s does not support insert", c->service->name);
+    if (v->raw || !c->service->template || middle)
+        return read_raw(c, a, e);
+    messages = json_pack("[o*, {s:s, s:s}]", v->system ? json_pack("{s:s, s:s}", "role", "system", "content", v->system) : NULL, "role",
+                         "user", "content", v->prompt);
+    status = read_dialogue(c, messages, &a->dialogue, e);
+    json_decref(messages);
     return status;
 }
 
-static lm_status answer_messages(lm_call *c, const json_t *messages, bool chat, lm_error *e)
+static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *own, lm_error *e)
+{
+    (void)c, (void)a, (void)parts, (void)e;
+    lm_ollama_prepare(own);
+    return LM_OK;
+}
+
+/* The model is in memory. */
+static lm_status write(lm_call *c, bool chat, lm_error *e)
 {
     const ollama_values *v = c->values;
-    lm_dialogue d = { .tools = v->tools, .begin = true, .goes_on = true, .budget = -1 };
-    lm_status status = lm_ollama_think(c->service, v->think, &d, e);
+    ollama_options options = { 0 };
+    lm_ask a = { .params = &options.params, .id_prefix = "ollama-", .read = chat ? read_chat : read_generate,
+                 .prepare = chat ? prepare_chat : NULL };
 
-    if (status == LM_OK)
-        status = lm_ollama_messages(messages, &d.messages, e);
-    if (status == LM_OK)
-        status = begin(c, &d, NULL, chat, e);
-    json_decref(d.messages);
-    return status;
+    lm_params_defaults(c->service, &options.params);
+    options.num_predict = options.params.max_tokens;
+    if (v->options)
+        LM_TRY(lm_fields_read(option_groups, v->options, &options, c->warnings, e));
+    options.params.max_tokens = options.num_predict;
+    options.params.stream = v->stream;
+    a.prompt_only = !options.num_predict && json_is_number(json_object_get(v->options, "num_predict"));
+    LM_TRY(join_constraints(v, &options.params.constraints, e));
+    LM_TRY(lm_ask_logprobs(&a, v->logprobs, v->top_logprobs, e));
+    return lm_ask_answer(c, &a, &lm_ollama_writer, e);
 }
 
 static lm_status answer_chat(lm_call *c, lm_error *e)
 {
-    const ollama_values *v = c->values;
-
-    if (!json_array_size(v->messages))
+    if (!json_array_size(((const ollama_values *)c->values)->messages))
         return answer_loaded(c, true, e);
     LM_TRY(take_model(c, e));
-    return answer_messages(c, v->messages, true, e);
+    return write(c, true, e);
 }
 
 static lm_status answer_generate(lm_call *c, lm_error *e)
 {
     const ollama_values *v = c->values;
-    json_t *messages;
-    lm_status status;
 
     if (!v->prompt || !*v->prompt)
         return answer_loaded(c, false, e);
     LM_TRY(take_model(c, e));
-    if (v->suffix && *v->suffix && !lm_middle_known(c->service))
-        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "%s does not support insert", c->service->name);
-    if (v->raw || !c->service->template || (v->suffix && *v->suffix))
-        return begin(c, NULL, v->prompt, false, e);
-    messages = json_array();
-    if (v->system)
-        json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", v->system));
-    json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "user", "content", v->prompt));
-    status = answer_messages(c, messages, false, e);
-    json_decref(messages);
-    return status;
+    return write(c, false, e);
 }
 
 const lm_route lm_route_ollama_chat = { "POST", "/api/chat", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
@@ -406,7 +396,7 @@ static lm_status answer_show(lm_call *c, lm_error *e)
         json_array_append_new(capabilities, json_string("tools"));
     if (here && lm_ollama_thinks(s))
         json_array_append_new(capabilities, json_string("thinking"));
-    if (here && lm_middle_known(s))
+    if (here && lm_middle_supported(s))
         json_array_append_new(capabilities, json_string("insert"));
     template = json_string(here && s->template_source ? s->template_source : "");
     if (here)

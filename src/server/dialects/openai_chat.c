@@ -2,13 +2,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lamina/heap.h"
-#include "server/ask/dialogue.h"
+#include "server/ask/ask.h"
 #include "server/ask/token_json.h"
+#include "server/dialects/openai.h"
 #include "server/dialects/routes.h"
 
 typedef struct chat_values {
-    lm_asked    asked;
+    lm_params    params;
     const char *model;
     const char *effort, *format;
     json_t     *messages, *stream_options, *kwargs, *tools, *tool_choice;
@@ -52,41 +52,34 @@ static const lm_field chat_fields[] = {
       "most tokens of reasoning, which is ended there; -1: any number" },
     { "thinking_budget_tokens", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "llama.cpp's name of reasoning_budget" },
     { "thinking_token_budget", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "vLLM's name of reasoning_budget" },
-    { "echo", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use /v1/completions" },
+    LM_REFUSED("echo", "use /v1/completions"),
     { "best_of", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "use /v1/completions" },
-    { "add_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "the chat template says which there are" },
-    { "documents", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use chat_template_kwargs" },
-    { "chat_template", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "the template is the server's: --chat-template-file" },
-    { "web_search_options", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "nothing is searched for" },
-    { "tool_prompt", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use tools and the chat template" },
-    { "guideline", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use chat_template_kwargs" },
+    LM_REFUSED("add_special_tokens", "the chat template says which there are"), LM_REFUSED("documents", "use chat_template_kwargs"),
+    LM_REFUSED("chat_template", "the template is the server's: --chat-template-file"),
+    LM_REFUSED("web_search_options", "nothing is searched for"), LM_REFUSED("tool_prompt", "use tools and the chat template"),
+    LM_REFUSED("guideline", "use chat_template_kwargs"),
     { "parse_tool_calls", LM_FIELD_BOOL, V(parse_calls), 0, 0, NULL, false, "calls stand apart from the content (true)" },
-    { "functions", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use tools" },
+    LM_REFUSED("functions", "use tools"),
     { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "use tool_choice" },
     { "modalities", LM_FIELD_REFUSED, 0, 0, 0, text_only, false, "only text is written" },
-    { "audio", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is written" },
-    { "prediction", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_REFUSED("audio", "only text is written"), LM_HARMLESS("prediction"),
     { "reasoning_format", LM_FIELD_STRING, V(format), 0, 0, NULL, false,
       "none: reasoning is part of the content; auto, deepseek: it stands apart in reasoning_content; both: in reasoning, too" },
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
-    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "metadata", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "store", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "safety_identifier", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "prompt_cache_key", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "verbosity", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("user"), LM_HARMLESS("metadata"), LM_HARMLESS("store"), LM_HARMLESS("safety_identifier"),
+    LM_HARMLESS("prompt_cache_key"), LM_HARMLESS("verbosity"),
     { 0 },
 };
 
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void chat_defaults(const lm_service *s, void *values)
 {
     chat_values *v = values;
 
-    lm_asked_defaults(s, &v->asked);
-    v->max_tokens = v->asked.max_tokens;
+    lm_params_defaults(s, &v->params);
+    v->max_tokens = v->params.max_tokens;
     v->n = 1;
     v->generation_prompt = v->cache_prompt = v->parallel = v->parse_calls = true;
     v->budget = -1;
@@ -94,7 +87,7 @@ static void chat_defaults(const lm_service *s, void *values)
 
 /* ---- log-probabilities ---- */
 
-/* And forget them: they have been told. */
+/* And forget them: they have been sent. */
 static json_t *take_logprobs(const lm_service *s, lm_choice *c)
 {
     json_t *content;
@@ -112,32 +105,19 @@ typedef struct chat_own { bool usage, both; } chat_own;     /* both: reasoning b
 
 static json_t *usage_json(const lm_turn *t)
 {
-    uint64_t prompt = 0, cached = 0, written = 0, thought = 0;
+    const lm_turn_usage u = lm_turn_used(t);
+    json_t *o = lm_openai_usage(&u);
 
-    for (size_t i = 0; i < t->n; i++) {
-        thought += t->choices[i].n_reasoning;
-        prompt += i ? 0 : t->choices[i].usage.n_prompt;
-        cached += i ? 0 : t->choices[i].usage.n_cached;
-        written += t->choices[i].usage.n_tokens;
-    }
-    return json_pack("{s:I, s:I, s:I, s:{s:I}, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)written,
-                     "total_tokens", (json_int_t)(prompt + written), "prompt_tokens_details", "cached_tokens", (json_int_t)cached,
-                     "completion_tokens_details", "reasoning_tokens", (json_int_t)thought);
-}
-
-/* The system's fingerprint begins with a b, as llama-server's: its clients look. */
-static json_t *document(const lm_turn *t, const char *object, json_t *choices)
-{
-    return json_pack("{s:s, s:s, s:I, s:s, s:s+, s:o}", "id", t->id, "object", object, "created", (json_int_t)t->created, "model",
-                     t->service->name, "system_fingerprint", "b-", t->fingerprint, "choices", choices);
+    json_object_set_new(o, "completion_tokens_details", json_pack("{s:I}", "reasoning_tokens", (json_int_t)u.reasoning));
+    return o;
 }
 
 static void send_chunk(lm_turn *t, const lm_choice *c, json_t *delta, json_t *logprobs, const char *reason)
 {
     const chat_own *own = t->own;
-    json_t *o = document(t, "chat.completion.chunk",
-                         json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)c->index, "delta", delta, "logprobs", logprobs,
-                                   "finish_reason", reason));
+    json_t *o = lm_openai_document(t, "chat.completion.chunk",
+                                   json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)c->index, "delta", delta, "logprobs",
+                                             logprobs, "finish_reason", reason));
 
     if (own->usage)
         json_object_set_new(o, "usage", json_null());
@@ -186,23 +166,6 @@ static void chat_end(lm_turn *t, lm_choice *c)
     send_chunk(t, c, json_object(), json_null(), lm_turn_reason(c));
 }
 
-static void finish_stream(lm_turn *t)
-{
-    const chat_own *own = t->own;
-    json_t *o;
-
-    if (own->usage || t->explain_cache || t->contributions) {
-        o = document(t, "chat.completion.chunk", json_array());
-        if (own->usage) {
-            json_object_set_new(o, "usage", usage_json(t));
-            json_object_set_new(o, "timings", lm_turn_timings(t->choices));
-        }
-        lm_turn_extras(t, o);
-        lm_turn_send(t, NULL, o);
-    }
-    lm_text_add_str(t->out, "data: [DONE]\n\n");
-}
-
 static json_t *message_json(const lm_turn *t, const lm_choice *c)
 {
     json_t *o = json_pack("{s:s, s:s%, s:n}", "role", "assistant", "content", c->text.data ? c->text.data : "", c->text.size, "refusal");
@@ -228,54 +191,30 @@ static json_t *message_json(const lm_turn *t, const lm_choice *c)
 
 static void chat_finish(lm_turn *t)
 {
-    json_t *choices, *o;
-    char *text;
+    json_t *choices = json_array();
 
-    if (t->stream) {
-        finish_stream(t);
-        return;
-    }
-    choices = json_array();
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; !t->stream && i < t->n; i++) {
         lm_choice *c = t->choices + i;
         json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)c->index, "message", message_json(t, c), "logprobs",
                                                  take_logprobs(t->service, c), "finish_reason", lm_turn_reason(c)));
     }
-    o = document(t, "chat.completion", choices);
-    json_object_set_new(o, "usage", usage_json(t));
-    json_object_set_new(o, "timings", lm_turn_timings(t->choices));
-    lm_turn_extras(t, o);
-    text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-    json_decref(o);
-    if (text)
-        lm_text_add_str(t->out, text);
-    else
-        t->out->failed = true;
-    lm_heap_give(text);
-}
-
-static void chat_fault(lm_turn *t, const lm_error *e)
-{
-    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_OPENAI, 0, e));
+    lm_openai_finish(t, t->stream ? "chat.completion.chunk" : "chat.completion", choices, ((const chat_own *)t->own)->usage, usage_json(t));
 }
 
 static void chat_progress(lm_turn *t, lm_choice *c, json_t *progress)
 {
-    json_t *o = document(t, "chat.completion.chunk",
-                         json_pack("[{s:i, s:{}, s:n, s:n}]", "index", (int)c->index, "delta", "logprobs", "finish_reason"));
+    json_t *o = lm_openai_document(t, "chat.completion.chunk",
+                                   json_pack("[{s:i, s:{}, s:n, s:n}]", "index", (int)c->index, "delta", "logprobs",
+                                             "finish_reason"));
 
     json_object_set_new(o, "prompt_progress", progress);
     lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
 }
 
-static void chat_alive(lm_turn *t)
-{
-    lm_text_add_str(t->out, ": waiting\n\n");
-}
-
-static const lm_writer chat_writer = { LM_DIALECT_OPENAI, "text/event-stream", false, chat_begin, chat_text, chat_part, chat_end,
-        chat_finish, chat_fault, chat_progress, chat_alive, NULL };
+static const lm_writer chat_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .begin = chat_begin, .text = chat_text,
+                                       .part = chat_part, .end = chat_end, .finish = chat_finish, .fault = lm_turn_fault,
+                                       .progress = chat_progress, .alive = lm_turn_waiting, .own_size = sizeof(chat_own) };
 
 /* ---- the request ---- */
 
@@ -285,34 +224,46 @@ static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
     const chat_values *v = c->values;
     json_t *last = json_array_get(v->messages, json_array_size(v->messages) - 1), *wanted = v->continue_final;
     const char *role = json_string_value(json_object_get(last, "role")), *word = json_string_value(wanted);
-    bool said = json_is_true(wanted) || (word && (strcmp(word, "content") == 0 || strcmp(word, "reasoning_content") == 0));
+    bool wanted_on = json_is_true(wanted) || (word && (strcmp(word, "content") == 0 || strcmp(word, "reasoning_content") == 0));
 
-    *on = wanted ? said : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
-    if (wanted && !said && !json_is_false(wanted))
+    *on = wanted ? wanted_on : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
+    if (wanted && !wanted_on && !json_is_false(wanted))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "expected true or false");
-    if (said && json_is_true(json_object_get(c->body, "add_generation_prompt")))
+    if (wanted_on && json_is_true(json_object_get(c->body, "add_generation_prompt")))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "cannot be combined with \"add_generation_prompt\": true");
-    if (said && (!role || strcmp(role, "assistant") || json_object_get(last, "tool_calls")))
+    if (wanted_on && (!role || strcmp(role, "assistant") || json_object_get(last, "tool_calls")))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "the last message is no text of the assistant");
     return LM_OK;
 }
 
-static lm_status prepare(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
+static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
 {
     const chat_values *v = c->values;
-    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .choice = v->tool_choice, .single = !v->parallel,
-                      .begin = v->generation_prompt, .effort = v->effort, .said = "reasoning_effort", .unread = !v->parse_calls,
-                      .budget = v->budget };
+    lm_dialogue *d = &a->dialogue;
 
-    LM_TRY(check_continuation(c, &d.goes_on, e));
+    *d = (lm_dialogue){ .messages = json_incref(v->messages), .kwargs = v->kwargs, .tools = json_incref(v->tools),
+                        .choice = json_incref(v->tool_choice), .single = !v->parallel, .begin = v->generation_prompt, .effort = v->effort,
+                        .field = "reasoning_effort", .unread = !v->parse_calls, .budget = v->budget };
+    LM_TRY(check_continuation(c, &d->goes_on, e));
     if (v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek") && strcmp(v->format, "both"))
         return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto, deepseek or both",
                        v->format);
-    d.merged = v->format && strcmp(v->format, "none") == 0;
-    return lm_dialogue_prepare(c, &d, o, parts, prompt, e);
+    d->merged = v->format && strcmp(v->format, "none") == 0;
+    return LM_OK;
 }
 
-/* 0 tokens are asked for: the prompt is read, and nothing written. */
+static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *out, lm_error *e)
+{
+    const chat_values *v = c->values;
+    chat_own *own = out;
+
+    (void)a, (void)parts, (void)e;
+    own->usage = lm_openai_wants_usage(v->stream_options);
+    own->both = v->format && strcmp(v->format, "both") == 0;
+    return LM_OK;
+}
+
+/* 0 tokens are requested: the prompt is processed, and nothing generated. */
 static bool is_none(const json_t *body)
 {
     static const char *const names[] = { "max_completion_tokens", "max_tokens", "n_predict", NULL };
@@ -326,53 +277,24 @@ static bool is_none(const json_t *body)
 static lm_status answer_chat(lm_call *c, lm_error *e)
 {
     chat_values *v = c->values;
-    lm_turn_options o = { .n_prompts = 1, .id_prefix = "chatcmpl-" };
-    lm_asked_parts parts = { 0 };
-    lm_tokens prompt = { 0 };
-    chat_own *own = NULL;
-    lm_status status = LM_OK;
+    lm_ask a = { .params = &v->params, .id_prefix = "chatcmpl-", .prompt_only = is_none(c->body), .read = read_chat,
+                 .prepare = prepare_chat };
 
-    v->asked.n = v->n;
-    v->asked.no_cache = !v->cache_prompt;
-    v->asked.max_tokens = v->max_tokens;
-    if (status == LM_OK && v->top_logprobs && !v->logprobs)
-        status = lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
-    if (status == LM_OK)
-        status = lm_asked_options(c, &v->asked, &o, &parts, e);
-    if (status == LM_OK)
-        status = prepare(c, &o, &parts, &prompt, e);
-    if (status == LM_OK && !(own = calloc(1, sizeof *own)))
-        status = lm_fail_memory(e, "the answer", sizeof *own);
-    if (status == LM_OK) {
-        own->usage = json_is_true(json_object_get(v->stream_options, "include_usage"));
-        own->both = v->format && strcmp(v->format, "both") == 0;
-        o.prompts = &prompt;
-        o.own = own;
-        o.sequence.prompt_only = is_none(c->body);
-        o.sequence.logprobs = !v->logprobs ? 0 : v->top_logprobs ? (int32_t)v->top_logprobs : -1;
-        status = lm_turn_start(c, &o, &chat_writer, e);
-    } else {
-        lm_tools_free(o.tools);
-    }
-    lm_asked_free(&parts);
-    lm_tokens_free(&prompt);
-    return status;
+    v->params.n = v->n;
+    v->params.no_cache = !v->cache_prompt;
+    v->params.max_tokens = v->max_tokens;
+    LM_TRY(lm_ask_logprobs(&a, v->logprobs, v->top_logprobs, e));
+    return lm_ask_answer(c, &a, &chat_writer, e);
 }
 
 /* Tokens of the prompt, without an answer. */
 static lm_status answer_chat_tokens(lm_call *c, lm_error *e)
 {
-    const chat_values *v = c->values;
-    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .choice = v->tool_choice, .single = !v->parallel,
-                      .begin = v->generation_prompt, .effort = v->effort, .said = "reasoning_effort", .budget = v->budget };
-    lm_tokens prompt = { 0 };
-    lm_status status = check_continuation(c, &d.goes_on, e);
+    lm_ask a = { .read = read_chat };
+    json_int_t n;
 
-    if (status == LM_OK)
-        status = lm_dialogue_prompt(c, &d, &prompt, NULL, e);
-    json_int_t n = (json_int_t)prompt.n;
-    lm_tokens_free(&prompt);
-    return status == LM_OK ? lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e) : status;
+    LM_TRY(lm_ask_count(c, &a, &n, e));
+    return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e);
 }
 
 const lm_route lm_route_chat_tokens = { "POST", "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens", 0,

@@ -5,16 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lamina/heap.h"
-#include "server/ask/asked.h"
+#include "server/ask/ask.h"
 #include "server/ask/middle.h"
 #include "server/ask/token_json.h"
+#include "server/dialects/openai.h"
 #include "server/dialects/routes.h"
 
 enum { MAX_LOGPROBS = 20 };
 
 typedef struct completion_values {
-    lm_asked    asked;
+    lm_params    params;
     const char *model, *suffix;
     json_t     *prompt, *stream_options;
     int64_t     max_tokens;
@@ -41,18 +41,18 @@ static const lm_field completion_fields[] = {
     { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false,
       "text behind what is written, where the model has tokens for that; the prompt is one string" },
     { "add_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "send token ids" },
-    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("user"),
     { 0 },
 };
 
-static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void completion_defaults(const lm_service *s, void *values)
 {
     completion_values *v = values;
 
-    lm_asked_defaults(s, &v->asked);
+    lm_params_defaults(s, &v->params);
     v->max_tokens = 16;
     v->logprobs = -1;
     v->n = 1;
@@ -81,12 +81,12 @@ typedef struct token_place {
 typedef struct completion_own {
     bool     usage, echo, logprobs, write;         /* write: tokens after the prompt are wanted */
     size_t   n_prompts;
-    uint32_t n, told;                    /* texts of a prompt; of which are told */
+    uint32_t n, returned;                    /* sequences of a prompt; of which are returned */
     lm_text *echoed;                     /* [n_prompts] */
-    prompt_scores **scores;              /* [n_scores]: of each prompt, in a stream of each text; NULL: not asked for */
+    prompt_scores **scores;              /* [n_scores]: of each prompt, in a stream of each text; NULL: not requested */
     size_t   n_scores;
     bool    *begun;                      /* [choices] of a stream: the prompt has been sent */
-    token_place *at;                 /* [n_choices] of the text told so far */
+    token_place *at;                 /* [n_choices] of the text sent so far */
     size_t   n_choices;
 } completion_own;
 
@@ -101,23 +101,20 @@ static void scores_free(void *scores)
     free(s);
 }
 
-static void own_free(completion_own *o)
+static void completion_drop(void *arg)
 {
-    for (size_t i = 0; o && i < o->n_prompts; i++) {
-        if (o->echoed)
-            lm_text_free(o->echoed + i);
-    }
-    for (size_t i = 0; o && i < o->n_scores; i++)
+    completion_own *o = arg;
+
+    for (size_t i = 0; o->echoed && i < o->n_prompts; i++)
+        lm_text_free(o->echoed + i);
+    for (size_t i = 0; o->scores && i < o->n_scores; i++)
         scores_free(o->scores[i]);
-    for (size_t i = 0; o && o->at && i < o->n_choices; i++)
+    for (size_t i = 0; o->at && i < o->n_choices; i++)
         lm_stream_free(o->at[i].stream);
-    if (o) {
-        free(o->echoed);
-        free(o->scores);
-        free(o->begun);
-        free(o->at);
-    }
-    free(o);
+    free(o->echoed);
+    free(o->scores);
+    free(o->begun);
+    free(o->at);
 }
 
 static prompt_scores *scores_new(const lm_tokens *prompt, uint32_t n_vocab, uint32_t top)
@@ -170,7 +167,7 @@ static lm_status score_prompts(lm_call *c, const lm_prompts *prompts, uint32_t t
     return LM_OK;
 }
 
-/* Of text `i`. In a stream each has its own: it is told before the text, when those of others need not be there. */
+/* Of choice `i`. In a stream each has its own: it is sent before the text, when those of others may be missing. */
 static prompt_scores *scores_of(const completion_own *own, size_t i)
 {
     return own->begun ? own->scores[i] : own->scores[i / own->n];
@@ -278,7 +275,7 @@ static void add_tokens(const lm_service *s, lists *l, json_t *tokens)
     json_array_clear(tokens);
 }
 
-/* Of what has not been told yet: of the prompt, of the text. */
+/* Of what has not been sent yet: of the prompt, of the text. */
 static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written)
 {
     completion_own *own = t->own;
@@ -294,25 +291,16 @@ static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written
 
 static json_t *usage_json(const lm_turn *t)
 {
-    const completion_own *own = t->own;
-    uint64_t prompt = 0, cached = 0, written = 0;
+    lm_turn_usage u = lm_turn_used(t);
 
-    for (size_t i = 0; i < t->n; i++) {
-        const lm_usage *u = &t->choices[i].usage;
-        prompt += i % own->n ? 0 : u->n_prompt;
-        cached += i % own->n ? 0 : u->n_cached;
-        written += own->write ? u->n_tokens : 0;
-    }
-    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)prompt, "completion_tokens", (json_int_t)written,
-                     "total_tokens", (json_int_t)(prompt + written), "prompt_tokens_details", "cached_tokens",
-                     (json_int_t)cached);
+    if (!((const completion_own *)t->own)->write)
+        u.written = 0;
+    return lm_openai_usage(&u);
 }
 
 static json_t *document(const lm_turn *t, json_t *choices)
 {
-    return json_pack("{s:s, s:s, s:I, s:s, s:s+, s:o}", "id", t->id, "object", "text_completion", "created",
-                     (json_int_t)t->created, "model", t->service->name, "system_fingerprint", "b-",
-                     t->fingerprint, "choices", choices);
+    return lm_openai_document(t, "text_completion", choices);
 }
 
 /* Of a stream: the prompt itself, before the first piece of its text. */
@@ -379,16 +367,16 @@ static double mean(const lm_choice *c)
     return n ? sum / (double)n : 0;
 }
 
-/* The best one of a prompt's that was not told yet; the first of those that are alike. */
-static lm_choice *best(lm_turn *t, size_t prompt, bool *told)
+/* The best choice of a prompt that was not returned yet; the first of equal ones. */
+static lm_choice *best(lm_turn *t, size_t prompt, bool *returned)
 {
     const completion_own *own = t->own;
     size_t from = prompt * own->n, at = from + own->n;
 
     for (size_t i = from; i < from + own->n; i++)
-        if (!told[i] && (at == from + own->n || mean(t->choices + i) > mean(t->choices + at)))
+        if (!returned[i] && (at == from + own->n || mean(t->choices + i) > mean(t->choices + at)))
             at = i;
-    told[at] = true;
+    returned[at] = true;
     return t->choices + at;
 }
 
@@ -397,69 +385,28 @@ static json_t *choices_json(lm_turn *t)
 {
     const completion_own *own = t->own;
     json_t *list = json_array();
-    bool *told = calloc(t->n, sizeof *told);
+    bool *returned = calloc(t->n, sizeof *returned);
 
-    for (size_t i = 0; told && i < t->n; i++) {
+    for (size_t i = 0; returned && i < t->n; i++) {
         size_t prompt = i / own->n, which = i % own->n;
-        if (which < own->told)
-            json_array_append_new(list, choice_json(t, own->told < own->n ? best(t, prompt, told) : t->choices + i,
-                                                    prompt * own->told + which));
+        if (which < own->returned)
+            json_array_append_new(list, choice_json(t, own->returned < own->n ? best(t, prompt, returned) : t->choices + i,
+                                                    prompt * own->returned + which));
     }
-    free(told);
+    free(returned);
     return list;
 }
 
 static void completion_finish(lm_turn *t)
 {
-    completion_own *own = t->own;
-    json_t *choices, *o;
-    char *text;
-
-    if (t->stream) {
-        if (own->usage || t->explain_cache || t->contributions) {
-            o = document(t, json_array());
-            if (own->usage) {
-                json_object_set_new(o, "usage", usage_json(t));
-                json_object_set_new(o, "timings", lm_turn_timings(t->choices));
-            }
-            lm_turn_extras(t, o);
-            lm_turn_send(t, NULL, o);
-        }
-        lm_text_add_str(t->out, "data: [DONE]\n\n");
-    } else {
-        choices = choices_json(t);
-        o = document(t, choices);
-        json_object_set_new(o, "usage", usage_json(t));
-        json_object_set_new(o, "timings", lm_turn_timings(t->choices));
-        lm_turn_extras(t, o);
-        text = o ? json_dumps(o, JSON_COMPACT) : NULL;
-        json_decref(o);
-        if (text)
-            lm_text_add_str(t->out, text);
-        else
-            t->out->failed = true;
-        lm_heap_give(text);
-    }
+    lm_openai_finish(t, "text_completion", t->stream ? json_array() : choices_json(t), ((const completion_own *)t->own)->usage,
+                     usage_json(t));
 }
 
-static void completion_fault(lm_turn *t, const lm_error *e)
-{
-    lm_turn_send(t, NULL, lm_fault_json(LM_DIALECT_OPENAI, 0, e));
-}
-
-static void completion_alive(lm_turn *t)
-{
-    lm_text_add_str(t->out, ": waiting\n\n");
-}
-
-static void completion_drop(void *own)
-{
-    own_free(own);
-}
-
-static const lm_writer completion_writer = { LM_DIALECT_OPENAI, "text/event-stream", false, NULL, completion_text, NULL,
-                                             completion_end, completion_finish,
-                                             completion_fault, NULL, completion_alive, completion_drop };
+static const lm_writer completion_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .text = completion_text,
+                                             .end = completion_end, .finish = completion_finish, .fault = lm_turn_fault,
+                                             .alive = lm_turn_waiting, .own_size = sizeof(completion_own), .drop = completion_drop,
+                                             .each = with_scores };
 
 /* ---- the request ---- */
 
@@ -467,7 +414,7 @@ static lm_status check(const completion_values *v, lm_error *e)
 {
     if (v->best_of && v->best_of < v->n)
         return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "%u texts to choose %u of", v->best_of, v->n);
-    if (v->best_of > v->n && v->asked.stream)
+    if (v->best_of > v->n && v->params.stream)
         return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "not with \"stream\": true: which are best is known at the end");
     if (v->suffix && *v->suffix && v->echo)
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "cannot be combined with echo");
@@ -476,20 +423,25 @@ static lm_status check(const completion_values *v, lm_error *e)
     return LM_OK;
 }
 
-static lm_status prepare(lm_call *c, const completion_values *v, const lm_prompts *prompts, completion_own *own, lm_error *e)
+static lm_status prepare_completion(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *out, lm_error *e)
 {
-    own->usage = json_is_true(json_object_get(v->stream_options, "include_usage"));
+    const completion_values *v = c->values;
+    const lm_prompts *prompts = &a->prompts;
+    completion_own *own = out;
+
+    (void)parts;
+    own->usage = lm_openai_wants_usage(v->stream_options);
     own->echo = v->echo;
     own->write = v->max_tokens != 0;
-    own->told = v->n;
-    own->n = v->asked.n;
+    own->returned = v->n;
+    own->n = v->params.n;
     own->logprobs = v->logprobs >= 0;
     own->n_prompts = prompts->n;
     own->echoed = calloc(prompts->n, sizeof *own->echoed);
     own->n_choices = prompts->n * own->n;
     own->at = calloc(own->n_choices, sizeof *own->at);
-    own->begun = v->asked.stream ? calloc(prompts->n * own->n, sizeof *own->begun) : NULL;
-    if (!own->echoed || !own->at || (v->asked.stream && !own->begun))
+    own->begun = v->params.stream ? calloc(prompts->n * own->n, sizeof *own->begun) : NULL;
+    if (!own->echoed || !own->at || (v->params.stream && !own->begun))
         return lm_fail_memory(e, "the answer", 0);
     for (size_t i = 0; v->echo && i < prompts->n; i++)
         LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n, LM_SKIP_SPECIAL, own->echoed + i, e));
@@ -500,51 +452,35 @@ static lm_status prepare(lm_call *c, const completion_values *v, const lm_prompt
 static lm_status read_middle(const lm_service *s, const completion_values *v, lm_prompts *out, lm_error *e)
 {
     lm_middle m = { .prefix = json_string_value(v->prompt), .suffix = v->suffix };
+    lm_tokens *prompt;
 
     if (!m.prefix)
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "needs a prompt that is one string");
-    if (!lm_middle_known(s))
+    if (!lm_middle_supported(s))
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "the model has no tokens for what is missing in the middle of a text");
-    if (!(out->items = calloc(1, sizeof *out->items)))
-        return lm_fail_memory(e, "the prompt", sizeof *out->items);
-    out->n = 1;
-    return lm_middle_prompt(s, &m, out->items, e);
+    LM_TRY(lm_prompts_one(out, &prompt, e));
+    return lm_middle_prompt(s, &m, prompt, e);
+}
+
+static lm_status read_completion(lm_call *c, lm_ask *a, lm_error *e)
+{
+    const completion_values *v = c->values;
+
+    return v->suffix && *v->suffix ? read_middle(c->service, v, &a->prompts, e)
+                                   : lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &a->prompts, e);
 }
 
 static lm_status answer_completion(lm_call *c, lm_error *e)
 {
     completion_values *v = c->values;
-    lm_turn_options o = { .id_prefix = "cmpl-" };
-    lm_asked_parts parts = { 0 };
-    lm_prompts prompts = { 0 };
-    completion_own *own = calloc(1, sizeof *own);
-    lm_status status = own ? check(v, e) : lm_fail_memory(e, "the answer", sizeof *own);
+    lm_ask a = { .params = &v->params, .id_prefix = "cmpl-", .prompt_only = !v->max_tokens, .read = read_completion,
+                 .prepare = prepare_completion };
 
-    v->asked.n = v->best_of ? v->best_of : v->n;
-    v->asked.max_tokens = v->max_tokens;
-    if (status == LM_OK)
-        status = lm_asked_options(c, &v->asked, &o, &parts, e);
-    if (status == LM_OK)
-        status = v->suffix && *v->suffix ? read_middle(c->service, v, &prompts, e)
-                                         : lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &prompts, e);
-    if (status == LM_OK)
-        status = lm_asked_grammar(c, &parts, prompts.items, prompts.n, &o, e);
-    if (status == LM_OK)
-        status = prepare(c, v, &prompts, own, e);
-    if (status == LM_OK) {
-        o.prompts = prompts.items;
-        o.n_prompts = prompts.n;
-        o.own = own;
-        o.each = with_scores;
-        o.sequence.logprobs = v->logprobs > 0 ? v->logprobs : v->logprobs == 0 || v->n < v->asked.n ? -1 : 0;
-        o.sequence.prompt_only = !v->max_tokens;
-        status = lm_turn_start(c, &o, &completion_writer, e);
-        own = NULL;
-    }
-    own_free(own);
-    lm_asked_free(&parts);
-    lm_prompts_free(&prompts);
-    return status;
+    LM_TRY(check(v, e));
+    v->params.n = v->best_of ? v->best_of : v->n;
+    v->params.max_tokens = v->max_tokens;
+    a.logprobs = v->logprobs > 0 ? v->logprobs : v->logprobs == 0 || v->n < v->params.n ? -1 : 0;
+    return lm_ask_answer(c, &a, &completion_writer, e);
 }
 
 const lm_route lm_route_completions = { "POST", "/v1/completions", NULL, 0, LM_DIALECT_OPENAI, "continue texts, or score them",

@@ -23,36 +23,31 @@ static const lm_field response_fields[] = {
     { "store", LM_FIELD_BOOL, V(store), 0, 0, NULL, false, "keep the answer for GET /v1/responses/{id} and previous_response_id (true)" },
     { "previous_response_id", LM_FIELD_STRING, V(previous), 0, 0, NULL, false,
       "a stored response: its input and output, and what was before it, stand before the input" },
-    { "conversation", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "conversations are not stored: send the items again" },
-    { "background", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "an answer is given to who waits for it" },
-    { "prompt", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "prompts are not stored" },
+    LM_REFUSED("conversation", "conversations are not stored: send the items again"),
+    LM_REFUSED("background", "an answer is given to who waits for it"), LM_REFUSED("prompt", "prompts are not stored"),
     { "truncation", LM_FIELD_REFUSED, 0, 0, 0, disabled, false, "nothing is left out of a prompt" },
-    { "top_logprobs", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use /v1/chat/completions" },
+    LM_REFUSED("top_logprobs", "use /v1/chat/completions"),
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
     { "reasoning", LM_FIELD_OBJECT, V(reasoning), 0, 0, NULL, false,
       "effort: none, minimal, low, medium, high, xhigh, max: as the chat template knows it" },
-    { "max_tool_calls", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "stream_options", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "safety_identifier", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "prompt_cache_key", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "prompt_cache_retention", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("max_tool_calls"), LM_HARMLESS("stream_options"), LM_HARMLESS("user"), LM_HARMLESS("safety_identifier"),
+    LM_HARMLESS("prompt_cache_key"), LM_HARMLESS("prompt_cache_retention"),
     { 0 },
 };
 
-static const lm_field_group response_groups[] = { { response_fields, 0 }, { lm_asked_fields, V(asked) },
-        { lm_allowed_fields, V(asked.limits) }, { 0 } };
+static const lm_field_group response_groups[] = { { response_fields, 0 }, { lm_params_fields, V(params) },
+        { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void response_defaults(const lm_service *s, void *values)
 {
     lm_response_values *v = values;
 
-    lm_asked_defaults(s, &v->asked);
+    lm_params_defaults(s, &v->params);
     v->parallel_tool_calls = true;
     v->store = true;
 }
 
-/* ---- what is asked ---- */
+/* ---- reading the request ---- */
 
 /* Functions of `list`. Tools of other types are ones that a client does not expect to be called everywhere: left out. */
 static lm_status functions_of(const json_t *list, const char *field, json_t *warnings, json_t **out, lm_error *e)
@@ -71,17 +66,17 @@ static lm_status functions_of(const json_t *list, const char *field, json_t *war
     return LM_OK;
 }
 
-/* What may be called, in the words that lm_tools_read knows. *tools and *choice are the caller's, also on failure. */
-static lm_status read_tools(const lm_response_values *v, json_t *warnings, json_t **tools, json_t **choice, lm_error *e)
+/* What may be called, in the words that lm_tools_read knows. */
+static lm_status read_tools(const lm_response_values *v, json_t *warnings, lm_dialogue *d, lm_error *e)
 {
     const char *type = json_string_value(json_object_get(v->tool_choice, "type"));
     json_t *list = json_object_get(v->tool_choice, "tools"), *allowed = NULL;
-    lm_status status = functions_of(v->tools, "tools", warnings, tools, e);
+    lm_status status = functions_of(v->tools, "tools", warnings, &d->tools, e);
 
-    *choice = v->tool_choice ? json_copy(v->tool_choice) : NULL;
+    d->choice = v->tool_choice ? json_copy(v->tool_choice) : NULL;
     if (status == LM_OK && type && strcmp(type, "allowed_tools") == 0) {
         status = functions_of(list, "tool_choice", warnings, &allowed, e);
-        json_object_set_new(*choice, "tools", allowed);
+        json_object_set_new(d->choice, "tools", allowed);
     }
     return status;
 }
@@ -126,23 +121,13 @@ static lm_status read_format(const lm_response_values *v, json_t **out, lm_error
     if (!type || (strcmp(type, "text") && strcmp(type, "json_object") && strcmp(type, "json_schema")))
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "unknown type \"%.40s\": expected text, json_object or json_schema",
                        type ? type : "");
-    if (v->asked.limits.response_format)
+    if (v->params.constraints.response_format)
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "only one of text.format and response_format at a time");
     if (strcmp(type, "json_schema") == 0 && !json_object_get(format, "schema"))
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "schema is missing");
     if (!(*out = json_pack("{s:s, s:O}", "type", type, "json_schema", format)))
         return lm_fail_memory(e, "the format", 0);
     return LM_OK;
-}
-
-/* What concerns a field of another dialect is said of the one that was sent. */
-static lm_status in_words(lm_status status, const char *theirs, const char *ours, lm_error *e)
-{
-    lm_error why = *e;
-
-    if (status == LM_OK || strcmp(why.where, theirs))
-        return status;
-    return lm_fail(e, status, ours, LM_NO_OFFSET, "%s", why.message);
 }
 
 /* The members of the answer that repeat the request. */
@@ -156,8 +141,8 @@ static json_t *settings_json(const lm_response_values *v)
                      "max_output_tokens", v->max_output_tokens ? json_integer((json_int_t)v->max_output_tokens) : json_null(), "metadata",
                      v->metadata ? json_incref(v->metadata) : json_object(), "parallel_tool_calls", v->parallel_tool_calls, "tool_choice",
                      v->tool_choice ? json_incref(v->tool_choice) : json_string("auto"), "tools",
-                     v->tools ? json_incref(v->tools) : json_array(), "temperature", (double)v->asked.sampling.temperature, "top_p",
-                     (double)v->asked.sampling.top_p, "previous_response_id", v->previous, "reasoning", "effort", effort_of(v), "summary",
+                     v->tools ? json_incref(v->tools) : json_array(), "temperature", (double)v->params.sampling.temperature, "top_p",
+                     (double)v->params.sampling.top_p, "previous_response_id", v->previous, "reasoning", "effort", effort_of(v), "summary",
                      "store", v->store, "text", text, "truncation", "disabled", "background", false);
 }
 
@@ -174,7 +159,7 @@ static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
     else
         *out = json_is_array(v->input) && json_array_size(v->input) ? json_copy(v->input) : NULL;
     if (!*out)
-        return LM_OK;                                /* what is wrong with it is said by who reads it */
+        return LM_OK;                                /* lm_response_messages reports what is wrong with it */
     status = lm_response_before(c, v->previous, *out, e);
     if (status != LM_OK) {
         json_decref(*out);
@@ -183,39 +168,30 @@ static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
     return status;
 }
 
-/* `o` and `parts` NULL: only the prompt is wanted. */
-static lm_status read_dialogue(lm_call *c, json_t *messages, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
+static lm_status read_response(lm_call *c, lm_ask *a, lm_error *e)
 {
     const lm_response_values *v = c->values;
-    lm_dialogue d = { .messages = messages, .begin = true, .goes_on = true, .budget = -1, .effort = effort_of(v),
-                      .said = "reasoning", .single = !v->parallel_tool_calls };
-    lm_status status = read_tools(v, c->warnings, &d.tools, &d.choice, e);
-
-    if (status == LM_OK)
-        status = o ? lm_dialogue_prepare(c, &d, o, parts, prompt, e) : lm_dialogue_prompt(c, &d, prompt, NULL, e);
-    json_decref(d.tools);
-    json_decref(d.choice);
-    return in_words(status, "messages", "input", e);
-}
-
-static lm_status read_prompt(lm_call *c, lm_turn_options *o, lm_asked_parts *parts, lm_tokens *prompt, lm_error *e)
-{
-    const lm_response_values *v = c->values;
-    lm_response_values asked = *v;
-    json_t *messages = NULL, *whole = NULL;
+    lm_response_values with_before = *v;
+    json_t *whole = NULL;
     lm_status status;
 
+    a->dialogue = (lm_dialogue){ .begin = true, .goes_on = true, .budget = -1, .effort = effort_of(v), .field = "reasoning",
+                                 .single = !v->parallel_tool_calls };
     LM_TRY(check_reasoning(v, c->warnings, e));
     LM_TRY(check_include(v, c->warnings, e));
     LM_TRY(whole_input(c, &whole, e));
-    asked.input = whole ? whole : v->input;
-    status = lm_response_messages(&asked, c->warnings, &messages, e);
+    with_before.input = whole ? whole : v->input;
+    status = lm_response_messages(&with_before, c->warnings, &a->dialogue.messages, e);
     json_decref(whole);
-    if (status != LM_OK)
-        return status;
-    status = read_dialogue(c, messages, o, parts, prompt, e);
-    json_decref(messages);
-    return status;
+    return status == LM_OK ? read_tools(v, c->warnings, &a->dialogue, e) : status;
+}
+
+static lm_status prepare_response(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *own, lm_error *e)
+{
+    const lm_response_values *v = c->values;
+
+    (void)a, (void)parts;
+    return lm_response_prepare(own, settings_json(v), v->store ? v->input : NULL, v->previous, e);
 }
 
 /* ---- routes ---- */
@@ -223,43 +199,30 @@ static lm_status read_prompt(lm_call *c, lm_turn_options *o, lm_asked_parts *par
 static lm_status answer_responses(lm_call *c, lm_error *e)
 {
     lm_response_values *v = c->values;
-    lm_turn_options o = { .n_prompts = 1, .id_prefix = "resp_" };
-    lm_asked_parts parts = { 0 };
-    lm_tokens prompt = { 0 };
-    json_t *format = NULL;
-    lm_status status = read_format(v, &format, e);
+    lm_ask a = { .params = &v->params, .id_prefix = "resp_", .aliases = { { "messages", "input" } }, .read = read_response,
+                 .prepare = prepare_response };
+    json_t *format;
+    lm_status status;
 
+    LM_TRY(read_format(v, &format, e));
     if (v->max_output_tokens)
-        v->asked.max_tokens = v->max_output_tokens;
-    if (format)
-        v->asked.limits.response_format = format;
-    if (status == LM_OK)
-        status = lm_asked_options(c, &v->asked, &o, &parts, e);
-    if (status == LM_OK)
-        status = read_prompt(c, &o, &parts, &prompt, e);
-    status = in_words(status, "response_format", format ? "text.format" : "response_format", e);
-    if (status == LM_OK && !(o.own = lm_response_own(settings_json(v), v->store ? v->input : NULL, v->previous)))
-        status = lm_fail_memory(e, "the answer", 0);
-    if (status == LM_OK) {
-        o.prompts = &prompt;
-        status = lm_turn_start(c, &o, &lm_response_writer, e);
-    } else {
-        lm_tools_free(o.tools);
+        v->params.max_tokens = v->max_output_tokens;
+    if (format) {
+        v->params.constraints.response_format = format;
+        a.aliases[1] = (lm_field_alias){ "response_format", "text.format" };
     }
-    lm_asked_free(&parts);
-    lm_tokens_free(&prompt);
+    status = lm_ask_answer(c, &a, &lm_response_writer, e);
     json_decref(format);
     return status;
 }
 
 static lm_status answer_input_tokens(lm_call *c, lm_error *e)
 {
-    lm_tokens prompt = { 0 };
-    lm_status status = read_prompt(c, NULL, NULL, &prompt, e);
-    json_int_t n = (json_int_t)prompt.n;
+    lm_ask a = { .aliases = { { "messages", "input" } }, .read = read_response };
+    json_int_t n;
 
-    lm_tokens_free(&prompt);
-    return status == LM_OK ? lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e) : status;
+    LM_TRY(lm_ask_count(c, &a, &n, e));
+    return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e);
 }
 
 const lm_route lm_route_responses = { "POST", "/v1/responses", "/responses", 0, LM_DIALECT_OPENAI, "answer items", response_groups,

@@ -7,7 +7,6 @@
 
 #include "server/ask/read_job.h"
 #include "server/dialects/routes.h"
-#include "server/models/loras.h"
 
 typedef struct rerank_values {
     const char *model, *query, *instruction;
@@ -29,10 +28,8 @@ static const lm_field rerank_fields[] = {
       "what documents are to do (Given a web search query, retrieve relevant passages that answer the query)" },
     { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
-    { "max_tokens_per_doc", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "documents are read whole" },
-    { "max_chunks_per_doc", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "documents are read whole" },
-    { "rank_fields", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "a document is its text" },
-    { "user", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_REFUSED("max_tokens_per_doc", "documents are read whole"), LM_REFUSED("max_chunks_per_doc", "documents are read whole"),
+    LM_REFUSED("rank_fields", "a document is its text"), LM_HARMLESS("user"),
     { 0 },
 };
 static const lm_field_group rerank_groups[] = { { rerank_fields, 0 }, { 0 } };
@@ -131,20 +128,20 @@ static lm_status add_prompts(const lm_service *s, const rerank_values *v, lm_pro
 
 /* ---- scores ---- */
 
-typedef struct judgement { words words; double score; char *text; } judgement;       /* text: to be told; NULL: not */
+typedef struct document_score { words words; double score; char *text; } document_score;       /* text: to be returned; NULL: not */
 
-static lm_status judge(void *of, const float *logits, lm_error *e)
+static lm_status keep_score(void *of, const float *logits, lm_error *e)
 {
-    judgement *j = of;
+    document_score *j = of;
 
     (void)e;
     j->score = 1 / (1 + exp((double)logits[j->words.no] - (double)logits[j->words.yes]));
     return LM_OK;
 }
 
-static void free_judgement(void *of)
+static void free_score(void *of)
 {
-    judgement *j = of;
+    document_score *j = of;
 
     if (j)
         free(j->text);
@@ -152,17 +149,17 @@ static void free_judgement(void *of)
 }
 
 /* One for each document. */
-static lm_status open_judgements(const rerank_values *v, words w, void ***out, lm_error *e)
+static lm_status new_scores(const rerank_values *v, words w, void ***out, lm_error *e)
 {
     size_t n = json_array_size(v->documents);
 
     if (!(*out = calloc(n, sizeof **out)))
         return lm_fail_memory(e, "scores", n * sizeof **out);
     for (size_t i = 0; i < n; i++) {
-        judgement *j = malloc(sizeof *j);
+        document_score *j = malloc(sizeof *j);
         if (!j)
             return lm_fail_memory(e, "scores", sizeof *j);
-        *j = (judgement){ .words = w, .text = v->documents_too ? strdup(document_text(json_array_get(v->documents, i))) : NULL };
+        *j = (document_score){ .words = w, .text = v->documents_too ? strdup(document_text(json_array_get(v->documents, i))) : NULL };
         (*out)[i] = j;
         if (v->documents_too && !j->text)
             return lm_fail_memory(e, "documents", 0);
@@ -174,7 +171,7 @@ static lm_status open_judgements(const rerank_values *v, words w, void ***out, l
 
 typedef struct rerank_own { size_t top_n; } rerank_own;
 
-typedef struct place { size_t index; const judgement *of; } place;
+typedef struct place { size_t index; const document_score *of; } place;
 
 /* The best first; of those that are alike the first. */
 static int by_score(const void *a, const void *b)
@@ -218,31 +215,29 @@ static json_t *rerank_document(const lm_read_job *r)
                      (json_int_t)lm_read_job_cached_tokens(r));
 }
 
+static lm_status read_documents(lm_call *c, lm_read_job_options *o, lm_error *e)
+{
+    const rerank_values *v = c->values;
+    rerank_own *own = o->own = malloc(sizeof *own);
+    words w;
+
+    if (!own)
+        return lm_fail_memory(e, "the answer", sizeof *own);
+    own->top_n = v->top_n ? (size_t)v->top_n : json_array_size(v->documents);
+    LM_TRY(check_documents(v, e));
+    LM_TRY(check_model(c->service, &w, e));
+    LM_TRY(add_prompts(c->service, v, &o->prompts, e));
+    return new_scores(v, w, &o->of, e);
+}
+
 static lm_status answer_rerank(lm_call *c, lm_error *e)
 {
     const rerank_values *v = c->values;
-    lm_prompts prompts = { 0 };
-    lm_read_job_options o = { .prompts = &prompts, .priority = v->priority, .hook = { .last = judge, .free = free_judgement },
+    lm_read_job_options o = { .priority = v->priority, .lora = v->lora, .hook = { .last = keep_score, .free = free_score },
                               .document = rerank_document };
-    rerank_own *own = calloc(1, sizeof *own);
-    words w;
-    lm_status status = own ? check_documents(v, e) : lm_fail_memory(e, "the answer", sizeof *own);
+    lm_status status = read_documents(c, &o, e);
 
-    o.own = own;
-    if (status == LM_OK)
-        status = check_model(c->service, &w, e);
-    if (status == LM_OK)
-        status = add_prompts(c->service, v, &prompts, e);
-    if (status == LM_OK)
-        status = open_judgements(v, w, &o.of, e);
-    if (status == LM_OK)
-        status = lm_loras_read(c->service, v->lora, &o.loras, e);
-    if (status != LM_OK) {
-        lm_read_job_options_free(&o);
-        return status;
-    }
-    own->top_n = v->top_n ? (size_t)v->top_n : prompts.n;
-    return lm_read_job_start(c, &o, e);
+    return lm_read_job_start(c, &o, status, e);
 }
 
 const lm_route lm_route_rerank = { "POST", "/v1/rerank", "/rerank /v2/rerank /reranking /v1/reranking", 0, LM_DIALECT_OPENAI,

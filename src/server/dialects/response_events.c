@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/ask/writer.h"
 #include "server/store/archive.h"
 #include "server/dialects/response_items.h"
 #include "server/dialects/responses.h"
@@ -14,45 +15,39 @@ typedef struct response_own {
     lm_response_items items;
 } response_own;
 
-void *lm_response_own(json_t *settings, json_t *input, const char *previous)
+lm_status lm_response_prepare(void *out, json_t *settings, json_t *input, const char *previous, lm_error *e)
 {
-    response_own *own = settings ? calloc(1, sizeof *own) : NULL;
+    response_own *own = out;
 
-    if (!own) {
-        json_decref(settings);
-        return NULL;
-    }
-    own->settings = settings;
+    if (!(own->settings = settings))
+        return lm_fail_memory(e, "the answer", 0);
     own->input = json_incref(input);
     snprintf(own->previous, sizeof own->previous, "%s", previous ? previous : "");
-    return own;
+    return LM_OK;
 }
 
 static void drop(void *arg)
 {
     response_own *own = arg;
 
-    if (!own)
-        return;
     json_decref(own->settings);
     json_decref(own->input);
     lm_response_items_free(&own->items);
-    free(own);
 }
 
 /* ---- the document ---- */
 
-static json_t *usage_json(const lm_choice *c)
+static json_t *usage_json(const lm_turn *t)
 {
-    const lm_usage *u = &c->usage;
+    const lm_turn_usage u = lm_turn_used(t);
 
-    return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)u->n_prompt, "input_tokens_details", "cached_tokens",
-                     (json_int_t)u->n_cached, "output_tokens", (json_int_t)u->n_tokens, "output_tokens_details", "reasoning_tokens",
-                     (json_int_t)c->n_reasoning, "total_tokens", (json_int_t)(u->n_prompt + u->n_tokens));
+    return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)u.prompt, "input_tokens_details", "cached_tokens",
+                     (json_int_t)u.cached, "output_tokens", (json_int_t)u.written, "output_tokens_details", "reasoning_tokens",
+                     (json_int_t)u.reasoning, "total_tokens", (json_int_t)(u.prompt + u.written));
 }
 
-/* `c` NULL: not at its end. Takes `output`, and `error` (NULL: none). */
-static json_t *response_json(const lm_turn *t, const char *status, json_t *output, const lm_choice *c, json_t *error)
+/* `ended`: with what was used. Takes `output`, and `error` (NULL: none). */
+static json_t *response_json(const lm_turn *t, const char *status, json_t *output, bool ended, json_t *error)
 {
     const response_own *own = t->own;
     json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o*, s:n}", "id", t->id, "object", "response", "created_at",
@@ -64,7 +59,7 @@ static json_t *response_json(const lm_turn *t, const char *status, json_t *outpu
     if (!error)
         json_object_set_new(o, "error", json_null());
     json_object_update(o, own->settings);
-    json_object_set_new(o, "usage", c ? usage_json(c) : json_null());
+    json_object_set_new(o, "usage", ended ? usage_json(t) : json_null());
     json_object_set_new(o, "completed_at", strcmp(status, "completed") ? json_null() : json_integer((json_int_t)time(NULL)));
     if (strcmp(status, "incomplete") == 0)
         json_object_set_new(o, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
@@ -90,7 +85,7 @@ static void response_begin(lm_turn *t)
 
     for (size_t i = 0; i < 2; i++)
         lm_response_event(t, items_of(t), events[i],
-                          json_pack("{s:o}", "response", response_json(t, "in_progress", json_array(), NULL, NULL)));
+                          json_pack("{s:o}", "response", response_json(t, "in_progress", json_array(), false, NULL)));
 }
 
 static void response_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
@@ -176,14 +171,13 @@ static void store(const lm_turn *t, const json_t *response)
     r.response = json_dumps(response, JSON_COMPACT);
     r.input = json_dumps(input, JSON_COMPACT);
     json_decref(input);
-    lm_archive_put(t->archive, t->owner, &r);
+    lm_archive_put(t->account.archive, t->account.owner, &r);
 }
 
 static void response_finish(lm_turn *t)
 {
-    const lm_choice *c = t->choices;
-    const char *status = status_of(c);
-    json_t *o = response_json(t, status, json_incref(items_of(t)->done), c, NULL);
+    const char *status = status_of(t->choices);
+    json_t *o = response_json(t, status, json_incref(items_of(t)->done), true, NULL);
 
     store(t, o);
     if (t->stream)
@@ -198,13 +192,9 @@ static void response_fault(lm_turn *t, const lm_error *e)
     json_t *error = json_pack("{s:s, s:s}", "code", "server_error", "message", e->message);
 
     lm_response_event(t, items_of(t), "response.failed",
-                      json_pack("{s:o}", "response", response_json(t, "failed", json_array(), NULL, error)));
+                      json_pack("{s:o}", "response", response_json(t, "failed", json_array(), false, error)));
 }
 
-static void response_alive(lm_turn *t)
-{
-    lm_text_add_str(t->out, ": waiting\n\n");
-}
-
-const lm_writer lm_response_writer = { LM_DIALECT_OPENAI, "text/event-stream", true, response_begin, response_text, response_part,
-                                       response_end, response_finish, response_fault, NULL, response_alive, drop };
+const lm_writer lm_response_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .always = true, .begin = response_begin,
+                                       .text = response_text, .part = response_part, .end = response_end, .finish = response_finish,
+                                       .fault = response_fault, .alive = lm_turn_waiting, .own_size = sizeof(response_own), .drop = drop };

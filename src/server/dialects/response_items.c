@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "server/ask/writer.h"
+
 void lm_response_event(lm_turn *t, lm_response_items *items, const char *type, json_t *o)
 {
     if (!t->stream) {

@@ -1,11 +1,11 @@
-/* responses.h - what POST /v1/responses is asked, in OpenAI's words, and the answer to it, as a document or as events. */
+/* responses.h - requests and responses of OpenAI's POST /v1/responses, as a document or as events. */
 #ifndef LM_SERVER_RESPONSES_H
 #define LM_SERVER_RESPONSES_H
 
-#include "server/ask/dialogue.h"
+#include "server/ask/ask.h"
 
 typedef struct lm_response_values {
-    lm_asked    asked;
+    lm_params    params;
     const char *model, *instructions, *previous;
     json_t     *input, *text, *tools, *tool_choice, *include, *metadata, *reasoning;
     int64_t     max_output_tokens;
@@ -17,9 +17,9 @@ typedef struct lm_response_values {
  * the caller's. */
 lm_status lm_response_messages(const lm_response_values *v, json_t *warnings, json_t **out, lm_error *e);
 
-/* What a turn of lm_response_writer has as its own; frees by the writer. `settings` (stolen): members of the answer that repeat the
- * request. `input` of the request, kept, and `previous` (NULL: none) are stored with it; `input` NULL: nothing is. NULL: out of memory. */
-void *lm_response_own(json_t *settings, json_t *input, const char *previous);
+/* Into the own of a turn of lm_response_writer. `settings` (stolen; NULL: out of memory): members of the answer that repeat the request.
+ * `input` of the request, kept, and `previous` (NULL: none) are stored with it; `input` NULL: nothing is. */
+lm_status lm_response_prepare(void *own, json_t *settings, json_t *input, const char *previous, lm_error *e);
 
 /* Items of the stored response `id` and of all before it, put before those of `all`. 404: one is not there. */
 lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *e);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "server/ask/dialogue.h"
+#include "server/ask/request_limits.h"
 #include "server/dialects/routes.h"
 
 enum { MOST_LAYERS = 4096 };
@@ -47,13 +48,13 @@ static void trace_defaults(const lm_service *s, void *values)
 }
 
 /* What options point to, as long as the call. */
-typedef struct asked_trace {
+typedef struct trace_request {
     lm_trace_options o;
     uint32_t   *layers, *heads;
     const char **changes;
     lm_tokens   prompt;
     lm_tracer  *tracer;
-} asked_trace;
+} trace_request;
 
 static bool number_in(const json_t *v, json_int_t least, json_int_t most, uint32_t *out)
 {
@@ -63,7 +64,7 @@ static bool number_in(const json_t *v, json_int_t least, json_int_t most, uint32
     return true;
 }
 
-static lm_status read_attention(const json_t *v, asked_trace *a, lm_error *e)
+static lm_status read_attention(const json_t *v, trace_request *a, lm_error *e)
 {
     size_t n = json_array_size(v);
 
@@ -85,7 +86,7 @@ static lm_status read_attention(const json_t *v, asked_trace *a, lm_error *e)
     return LM_OK;
 }
 
-static lm_status read_weights(const json_t *v, asked_trace *a, lm_error *e)
+static lm_status read_weights(const json_t *v, trace_request *a, lm_error *e)
 {
     size_t n = json_array_size(v);
 
@@ -105,7 +106,7 @@ static lm_status read_weights(const json_t *v, asked_trace *a, lm_error *e)
 }
 
 /* Factors alone: files are nothing for clients. */
-static lm_status read_changes(lm_call *c, const json_t *v, asked_trace *a, lm_error *e)
+static lm_status read_changes(lm_call *c, const json_t *v, trace_request *a, lm_error *e)
 {
     size_t n = json_array_size(v);
 
@@ -126,7 +127,7 @@ static lm_status read_changes(lm_call *c, const json_t *v, asked_trace *a, lm_er
     return LM_OK;
 }
 
-static lm_status read_lens(const json_t *v, asked_trace *a, lm_error *e)
+static lm_status read_lens(const json_t *v, trace_request *a, lm_error *e)
 {
     if (v && json_is_true(v))
         a->o.lens = 5;
@@ -139,8 +140,14 @@ static lm_status read_text(lm_call *c, const trace_values *v, lm_tokens *out, lm
 {
     if ((v->prompt != NULL) + (v->messages != NULL) + (v->ids != NULL) != 1)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "one of prompt, messages and ids is required");
-    if (v->messages)
-        return lm_dialogue_prompt(c, &(lm_dialogue){ .messages = v->messages, .begin = true, .budget = -1, .shown = true }, out, NULL, e);
+    if (v->messages) {
+        const lm_dialogue d = { .messages = v->messages, .begin = true, .budget = -1, .shown = true };
+        lm_text text = { 0 };
+        lm_status status = lm_dialogue_prompt(c, &d, out, &text, NULL, e);
+
+        lm_text_free(&text);
+        return status;
+    }
     if (v->prompt)
         return lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, out, e);
     for (size_t i = 0; i < json_array_size(v->ids); i++) {
@@ -173,8 +180,8 @@ static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
     return LM_OK;
 }
 
-/* Continued first, where that is asked for, then read as a whole with the rows looked into. */
-static lm_status run(const trace_values *v, asked_trace *a, lm_error *e)
+/* Continued first, if requested, then read as a whole with the rows looked into. */
+static lm_status run(const trace_values *v, trace_request *a, lm_error *e)
 {
     lm_tokens       all = { 0 };
     const lm_token *ids;
@@ -196,7 +203,7 @@ static lm_status run(const trace_values *v, asked_trace *a, lm_error *e)
     return status;
 }
 
-static lm_status prepare(lm_call *c, const trace_values *v, asked_trace *a, lm_error *e)
+static lm_status prepare(lm_call *c, const trace_values *v, trace_request *a, lm_error *e)
 {
     uint32_t context = lm_engine_context(c->service->engine);
 
@@ -230,7 +237,7 @@ static lm_status prepare(lm_call *c, const trace_values *v, asked_trace *a, lm_e
 }
 
 /* The library's document without its flat lists, which are those of all rows. */
-static lm_status answer(lm_call *c, asked_trace *a, lm_error *e)
+static lm_status answer(lm_call *c, trace_request *a, lm_error *e)
 {
     static const char *const flat[] = { "lens", "attribution", "norms", "experts", "attention", "weights" };
     lm_text      text = { 0 };
@@ -253,7 +260,7 @@ static lm_status answer(lm_call *c, asked_trace *a, lm_error *e)
 static lm_status answer_trace(lm_call *c, lm_error *e)
 {
     const trace_values *v = c->values;
-    asked_trace         a = { .o = lm_trace_defaults() };
+    trace_request         a = { .o = lm_trace_defaults() };
     lm_status           status = prepare(c, v, &a, e);
 
     if (status == LM_OK)

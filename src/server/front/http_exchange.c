@@ -144,3 +144,10 @@ void lm_exchange_memory(const lm_exchange *x, lm_http_memory *out)
     *out = (lm_http_memory){ .used = atomic_load(&h->held), .most = atomic_load(&h->most_held), .limit = h->o.memory_limit,
                              .refused = atomic_load(&h->refused) };
 }
+
+void lm_exchange_refuse(lm_exchange *x, unsigned status, const char *why)
+{
+    x->http->o.refuse(x->http->o.arg, x, status, why);
+    lm_exchange_add_header(x, "Connection", "close");
+    x->ended = true;
+}

@@ -44,8 +44,8 @@ struct lm_exchange {
     void       (*done)(void *job);
     void        *job;
     double       every;
-    atomic_uint  state;                  /* of BUSY, SIGNAL, PARKED: http.c. Who clears PARKED resumes; only the front frees, and only
-                                            while neither BUSY nor PARKED is set */
+    atomic_uint  state;                  /* of BUSY, SIGNAL, PARKED: http_parking.c. Who clears PARKED resumes; only the front frees, and
+                                            only while neither BUSY nor PARKED is set */
     atomic_bool  sending;                /* bytes are on their way, and the client has not taken them */
 };
 
@@ -62,5 +62,40 @@ struct lm_http {
     atomic_uint_fast64_t held, most_held, refused;       /* bytes of all exchanges; requests refused for want of memory */
     atomic_ullong     ids, numbers;
 };
+
+/* Suspend the connection until there is something for it. By the front's thread. */
+void lm_exchange_park(lm_exchange *x);
+
+/* Something has come, and the bits of `done` are no longer so. */
+void lm_exchange_signal(lm_exchange *x, unsigned done);
+bool lm_exchange_is_busy(lm_exchange *x);
+
+/* What libmicrohttpd calls with each part of a request, and whenever its connection is resumed. `http` is an lm_http, `exchange` begins as
+ * NULL. */
+enum MHD_Result lm_http_receive(void *http, struct MHD_Connection *mhd, const char *path, const char *method, const char *version,
+                                const char *data, size_t *size, void **exchange);
+void            lm_exchange_free(lm_exchange *x);
+
+/* By a worker. */
+void lm_exchange_handle(lm_work_item *item);
+
+/* An error before anything was answered; the connection ends with it. */
+void lm_exchange_refuse(lm_exchange *x, unsigned status, const char *why);
+
+/* What is wrong with a request by its head alone, as a status of HTTP; 0: nothing. */
+unsigned lm_exchange_check_head(lm_exchange *x, const char *version, const char **why);
+
+/* Whether a body of the announced length can be held, before it is sent. 0: it can. */
+unsigned lm_exchange_check_room(lm_exchange *x, char why[200]);
+
+/* 0: it was added. */
+unsigned lm_exchange_add_to_body(lm_exchange *x, const char *data, size_t n, char why[200]);
+
+/* Go on with the answer of a request that is here to its end, and whenever the connection is resumed, until a response is queued. */
+enum MHD_Result lm_exchange_advance(lm_exchange *x);
+enum MHD_Result lm_exchange_respond(lm_exchange *x);
+
+/* Past libmicrohttpd, which answers nothing before a body is whole. As far as it goes out at once, and where nothing is encrypted. */
+void lm_connection_send_raw(const lm_connection *c, const char *text, size_t n);
 
 #endif

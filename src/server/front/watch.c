@@ -42,7 +42,7 @@ static entry *find(lm_watch *w, lm_watched c)
     return w->entries + index;
 }
 
-static void tell_due(lm_watch *w)
+static void report_due(lm_watch *w)
 {
     double t = lm_clock_seconds();
 
@@ -73,7 +73,7 @@ static void *watch(void *arg)
                 w->left(c->of);
         }
         if (lm_clock_seconds() - last >= 1e-3 * TICK_MS) {
-            tell_due(w);
+            report_due(w);
             last = lm_clock_seconds();
         }
         pthread_mutex_unlock(&w->lock);

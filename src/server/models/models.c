@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/condition.h"
 #include "base/thread.h"
 
 typedef struct waiter { struct waiter *next; lm_exchange *x; } waiter;
@@ -86,7 +87,7 @@ static bool is_idle(const entry *x)
 
 static void unload(lm_models *m, entry *x)
 {
-    set_state(x, LM_SERVICE_LEAVING);
+    set_state(x, LM_SERVICE_UNLOADING);
     pthread_mutex_unlock(&m->lock);
     lm_service_unload(x->service);
     pthread_mutex_lock(&m->lock);
@@ -95,7 +96,7 @@ static void unload(lm_models *m, entry *x)
 }
 
 /* Of those that are loaded the one that closes, else the one used longest ago. */
-static entry *who_leaves(lm_models *m, bool only_idle)
+static entry *next_to_unload(lm_models *m, bool only_idle)
 {
     entry *best = NULL;
 
@@ -113,13 +114,13 @@ static uint64_t bytes_in_use(const lm_models *m)
     uint64_t sum = 0;
 
     for (const entry *x = m->items; x < m->items + m->n; x++)
-        if (state_of(x) == LM_SERVICE_READY || state_of(x) == LM_SERVICE_LEAVING)
+        if (state_of(x) == LM_SERVICE_READY || state_of(x) == LM_SERVICE_UNLOADING)
             sum += x->bytes;
     return sum;
 }
 
 /* Seconds until the next one leaves; < 0: none will. Those whose time is over leave. */
-static double let_idle_leave(lm_models *m)
+static double unload_idle(lm_models *m)
 {
     double soonest = -1;
 
@@ -151,13 +152,13 @@ static lm_status make_room(lm_models *m, entry *x, lm_error *e)
     if (m->o.memory && x->bytes > m->o.memory)
         return no_fit(x, m->o.memory, e);
     while (m->o.memory && bytes_in_use(m) + x->bytes > m->o.memory && !atomic_load(&m->stops)) {
-        entry *leaves = who_leaves(m, true);
+        entry *leaves = next_to_unload(m, true);
 
         if (leaves) {
             unload(m, leaves);
             continue;
         }
-        if ((leaves = who_leaves(m, false)))
+        if ((leaves = next_to_unload(m, false)))
             leaves->closing = true;
         pthread_cond_wait(&m->change, &m->lock);
     }
@@ -203,21 +204,7 @@ static lm_status load(lm_models *m, entry *x, lm_error *e)
 
 static void wait_for_change(lm_models *m, double seconds)
 {
-    struct timespec until;
-
-    if (seconds < 0) {
-        pthread_cond_wait(&m->change, &m->lock);
-        return;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    seconds = seconds < 3600 ? seconds : 3600;
-    until.tv_sec += (time_t)seconds;
-    until.tv_nsec += (long)(1e9 * (seconds - (double)(time_t)seconds));
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    pthread_cond_timedwait(&m->change, &m->lock, &until);
+    lm_condition_wait(&m->change, &m->lock, seconds < 0 ? -1 : lm_clock_seconds() + seconds);
 }
 
 static void *run(void *arg)
@@ -232,7 +219,7 @@ static void *run(void *arg)
         if (x)
             load(m, x, &e);
         else {
-            double seconds = let_idle_leave(m);
+            double seconds = unload_idle(m);
             if (!atomic_load(&m->stops) && !most_wanted(m))
                 wait_for_change(m, seconds);
         }
@@ -286,7 +273,6 @@ static lm_status add(lm_models *m, size_t i, lm_error *e)
 lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e)
 {
     lm_models *m = calloc(1, sizeof *m);
-    pthread_condattr_t clock;
     lm_status status = LM_OK;
 
     if (!m || !(m->items = calloc(o->n, sizeof *m->items))) {
@@ -295,10 +281,7 @@ lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e
     }
     m->o = *o;
     pthread_mutex_init(&m->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->change, &clock);
-    pthread_condattr_destroy(&clock);
+    lm_condition_open(&m->change);
     for (size_t i = 0; i < o->n && status == LM_OK; i++)
         status = add(m, i, e);
     if (status == LM_OK)

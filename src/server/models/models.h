@@ -1,6 +1,6 @@
 /* models.h - the models of a server: which of them are in memory, who uses them, who waits for one.
  *
- * One model is loaded at the beginning and stays, unless it is to leave when idle. Several are loaded when they are first asked for, one
+ * One model is loaded at the beginning and stays, unless it is to leave when idle. Several are loaded when they are first requested, one
  * after the other by a thread of their own, so that others answer meanwhile. Before a model is loaded the plan says what it takes: models
  * that nobody uses leave, the one used longest ago first, until all together stay below the limit. Where that is not enough, the one
  * used longest ago takes no more requests, and leaves when those that it has are answered: who asks for it meanwhile waits for its
@@ -28,7 +28,7 @@ lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e
 /* Whether the one model that there is can fit: before anything listens. LM_NO_FIT with both numbers. */
 lm_status lm_models_check(lm_models *m, lm_error *e);
 
-/* One model: it is loaded when this returns. Several: they can be asked for. */
+/* One model: it is loaded when this returns. Several: they can be requested. */
 lm_status lm_models_begin(lm_models *m, lm_error *e);
 
 /* No more requests: those that wait for a model are handled again and refused. */

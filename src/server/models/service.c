@@ -98,6 +98,25 @@ static void read_style(lm_service *s)
         s->ends[i] = i < n && s->end_texts.data && !s->end_texts.failed ? s->end_texts.data + at[i] : NULL;
 }
 
+/* Whether a tool of a name that occurs nowhere else is in the prompt of a short conversation, which may need a system message. One that the
+ * template refuses says nothing. */
+static bool describes_tools(const lm_service *s, bool system)
+{
+    static const char name[] = "lamina_tool_qz9x7";
+    json_t *tool = json_pack("{s:s, s:{s:s, s:s, s:{s:s, s:{}}}}", "type", "function", "function", "name", name, "description", "",
+                             "parameters", "type", "object", "properties");
+    json_t *list = json_pack("[o*, {s:s, s:s}]", system ? json_pack("{s:s, s:s}", "role", "system", "content", "a") : NULL, "role", "user",
+                             "content", "b");
+    json_t *context = json_pack("{s:o, s:[o], s:b}", "messages", list, "tools", tool, "add_generation_prompt", true);
+    lm_text text = { 0 };
+    lm_error why = { 0 };
+    bool found = context && lm_service_render(s, context, NULL, NULL, &text, &why) == LM_OK && text.data && strstr(text.data, name);
+
+    json_decref(context);
+    lm_text_free(&text);
+    return found;
+}
+
 static uint32_t n_others(const lm_service *s)
 {
     return s->o.others ? s->o.mixture.n - 1 : 0;
@@ -168,6 +187,7 @@ lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_er
         return lm_fail(e, LM_USAGE, s->o.path, LM_NO_OFFSET, "the model has no tokenizer");
     LM_TRY(read_template(s, e));
     read_style(s);
+    s->describes_tools = s->template && (describes_tools(s, false) || describes_tools(s, true));
     lm_model_vocabulary(s->model, &s->vocabulary, NULL);
     LM_TRY(lm_loras_load(s, e));
     LM_TRY(lm_model_fingerprint(s->model, digest, e));

@@ -14,10 +14,10 @@
 typedef enum lm_service_state {
     LM_SERVICE_LOADING, LM_SERVICE_READY, LM_SERVICE_DRAINING, LM_SERVICE_FAILED,
     LM_SERVICE_ABSENT,               /* not in memory */
-    LM_SERVICE_LEAVING,              /* its memory is being given back */
+    LM_SERVICE_UNLOADING,              /* its memory is being given back */
 } lm_service_state;
 
-typedef enum lm_thinking { LM_THINKING_UNSAID /* as the chat template does by itself */, LM_THINKING_OFF, LM_THINKING_ON } lm_thinking;
+typedef enum lm_thinking { LM_THINKING_DEFAULT /* as the chat template does by itself */, LM_THINKING_OFF, LM_THINKING_ON } lm_thinking;
 
 /* A further model of an ensemble. */
 typedef struct lm_service_other {
@@ -75,6 +75,7 @@ typedef struct lm_service {
     lm_vocabulary *vocabulary;       /* for constraints; NULL: there is no token that ends a text */
     lm_template *template;           /* NULL: the model has none */
     char        *template_source;
+    bool         describes_tools;    /* the template puts tools that it is given into the prompt */
     lm_answer_style style;           /* how its answers look */
     bool         special;            /* their marks are control tokens */
     lm_text      end_texts;          /* of tokens that end a text, each with a NUL */

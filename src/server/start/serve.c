@@ -39,7 +39,7 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
 
     json_set_alloc_funcs(lm_heap_take, lm_heap_give);    /* what clients send is the most of what they take */
     if (status == LM_OK)
-        status = check_addresses(o, lm_keys_asked(s->keys), insecure, &all_local, e);
+        status = check_addresses(o, lm_keys_required(s->keys), insecure, &all_local, e);
     if (status == LM_OK)
         status = lm_models_new(&o->models, &s->models, e);
     if (status == LM_OK && o->sandbox)               /* while there is one thread */
@@ -94,7 +94,7 @@ bool lm_server_drain(lm_server *s, double seconds)
 
     ended = lm_models_drain(s->models, seconds);         /* meanwhile what comes is answered 503, with Retry-After */
     lm_http_quiesce(s->http);
-    /* Texts have ended; what was said of them is still on its way to clients, who may be slow, or gone. */
+    /* All sequences have ended; their output is still on its way to clients, which may be slow, or gone. */
     for (unsigned i = 0; ended && i < SENDING_MS / 10 && lm_http_exchanges(s->http); i++)
         usleep(10000);
     return ended;

@@ -34,8 +34,8 @@ struct lm_keys {
     lm_keys_options o;
     pthread_mutex_t lock;            /* of all that follows */
     list  all;
-    entry nobody;                    /* where no key is asked for */
-    bool  asked;                     /* never changes */
+    entry nobody;                    /* where no key is required */
+    bool  required;                   /* never changes */
 };
 
 /* ---- the list ---- */
@@ -176,7 +176,7 @@ lm_status lm_keys_new(const lm_keys_options *o, lm_keys **out, lm_error *e)
     k->nobody = (entry){ .limits = o->limits, .day = -1 };
     pthread_mutex_init(&k->lock, NULL);
     status = read_all(k, &k->all, e);
-    k->asked = k->all.n > 0;
+    k->required = k->all.n > 0;
     if (status == LM_OK)
         *out = k;
     else
@@ -205,11 +205,11 @@ lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
     pthread_mutex_lock(&k->lock);
     for (size_t i = 0; i < fresh.n; i++) {
         const entry *before = find(&k->all, fresh.items[i].hash);
-        entry said = fresh.items[i];
+        entry from_file = fresh.items[i];
         if (before) {
             fresh.items[i] = *before;
-            fresh.items[i].limits = said.limits;
-            fresh.items[i].priority = said.priority;
+            fresh.items[i].limits = from_file.limits;
+            fresh.items[i].priority = from_file.priority;
         }
     }
     old = k->all;
@@ -222,9 +222,9 @@ lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
 
 /* ---- who asks ---- */
 
-bool lm_keys_asked(const lm_keys *k)
+bool lm_keys_required(const lm_keys *k)
 {
-    return k->asked;
+    return k->required;
 }
 
 /* Under the lock. NULL: no such key. */
@@ -232,7 +232,7 @@ static entry *entry_of(lm_keys *k, const char *key)
 {
     unsigned char hash[32];
 
-    if (!k->asked)
+    if (!k->required)
         return &k->nobody;
     hash_of(key ? key : "", key ? strlen(key) : 0, hash);
     return find(&k->all, hash);
@@ -250,10 +250,10 @@ bool lm_keys_admit(lm_keys *k, const char *key)
 
 void lm_keys_owner(const lm_keys *k, const char *key, char out[33])
 {
-    lm_archive_owner(k->asked ? key : NULL, out);
+    lm_archive_owner(k->required ? key : NULL, out);
 }
 
-int32_t lm_keys_priority(lm_keys *k, const char *key, int32_t asked)
+int32_t lm_keys_priority(lm_keys *k, const char *key, int32_t wanted)
 {
     const entry *x;
     int32_t own;
@@ -262,7 +262,7 @@ int32_t lm_keys_priority(lm_keys *k, const char *key, int32_t asked)
     x = entry_of(k, key);
     own = x ? x->priority : 0;
     pthread_mutex_unlock(&k->lock);
-    return asked == LM_PRIORITY_NONE || (k->asked && asked < own) ? own : asked;
+    return wanted == LM_PRIORITY_NONE || (k->required && wanted < own) ? own : wanted;
 }
 
 /* ---- how much ---- */
@@ -333,7 +333,7 @@ void lm_keys_charge(lm_keys *k, const char *owner, uint64_t tokens)
     pthread_mutex_lock(&k->lock);
     for (size_t i = 0; i <= k->all.n; i++) {
         entry *x = i < k->all.n ? k->all.items + i : &k->nobody;
-        if (strcmp(x->owner, owner) || (x == &k->nobody && k->asked))
+        if (strcmp(x->owner, owner) || (x == &k->nobody && k->required))
             continue;
         if (x->limits.tokens_minute)
             refill(&x->tokens, x->limits.tokens_minute, at);

@@ -33,15 +33,15 @@ void      lm_keys_free(lm_keys *k);
 /* Read the file again; what each key has used stays. On failure all is as before. *n: keys that there are. */
 lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e);
 
-/* Whether a key is asked for at all, and whether `key` (NULL: none was given) opens the door, in constant time. */
-bool      lm_keys_asked(const lm_keys *k);
+/* Whether a key is required at all, and whether `key` (NULL: none was given) opens the door, in constant time. */
+bool      lm_keys_required(const lm_keys *k);
 bool      lm_keys_admit(lm_keys *k, const char *key);
 
 /* Whose a request is: lm_archive_owner of its key, "" where none is asked for. */
 void      lm_keys_owner(const lm_keys *k, const char *key, char out[33]);
 
-/* The priority of a request that asks for `asked`: where a key is asked for, never before its key's. */
-int32_t   lm_keys_priority(lm_keys *k, const char *key, int32_t asked);
+/* The priority of a request that asks for `wanted`: where a key is required, never before its key's. */
+int32_t   lm_keys_priority(lm_keys *k, const char *key, int32_t wanted);
 
 /* One request more. False: a limit is reached, *why says which, and *seconds when to come back. `used` is called for tokens of today that
  * are not known here, once a day and key. */

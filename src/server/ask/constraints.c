@@ -1,4 +1,4 @@
-#include "server/ask/allowed.h"
+#include "server/ask/constraints.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -6,9 +6,9 @@
 #include "lamina/heap.h"
 #include "server/ask/request_limits.h"
 
-#define V(field) offsetof(lm_allowed, field)
+#define V(field) offsetof(lm_constraints, field)
 
-const lm_field lm_allowed_fields[] = {
+const lm_field lm_constraints_fields[] = {
     { "response_format", LM_FIELD_OBJECT, V(response_format), 0, 0, NULL, false,
       "type text, json_object or json_schema (with json_schema.schema): the answer is JSON that fits" },
     { "json_schema", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "the text is JSON that fits this schema" },
@@ -20,8 +20,7 @@ const lm_field lm_allowed_fields[] = {
       "vLLM's: an object with one of json, regex, choice, grammar, json_object" },
     { "regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "SGLang's name of guided_regex" },
     { "ebnf", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "SGLang's name of grammar" },
-    { "structural_tag", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "tags within free text: use tools, or grammar_lazy" },
-    { "guided_decoding_backend", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_REFUSED("structural_tag", "tags within free text: use tools, or grammar_lazy"), LM_HARMLESS("guided_decoding_backend"),
     { "guided_json", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "vLLM's name of json_schema" },
     { "guided_grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "vLLM's name of grammar" },
     { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "the text matches this regular expression as a whole" },
@@ -29,21 +28,21 @@ const lm_field lm_allowed_fields[] = {
     { "disable_any_whitespace", LM_FIELD_BOOL, V(compact), 0, 0, NULL, false,
       "JSON that is constrained, also arguments of calls, has no white space between its parts (true); false: a space, or line feeds and an "
       "indentation, may stand there" },
-    { "guided_whitespace_pattern", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use disable_any_whitespace" },
-    { "whitespace_pattern", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use disable_any_whitespace" },
+    LM_REFUSED("guided_whitespace_pattern", "use disable_any_whitespace"),
+    LM_REFUSED("whitespace_pattern", "use disable_any_whitespace"),
     { 0 },
 };
 
 /* ---- each kind ---- */
 
-lm_whitespace lm_allowed_whitespace(const lm_allowed *v)
+lm_whitespace lm_constraints_whitespace(const lm_constraints *v)
 {
     return v->compact ? LM_WHITESPACE_NONE : LM_WHITESPACE_BOUNDED;
 }
 
-static lm_status of_schema(const json_t *schema, bool strict, const lm_allowed *v, lm_grammar **out, lm_error *e)
+static lm_status of_schema(const json_t *schema, bool strict, const lm_constraints *v, lm_grammar **out, lm_error *e)
 {
-    lm_grammar_options o = { .strict = strict, .whitespace = lm_allowed_whitespace(v) };
+    lm_grammar_options o = { .strict = strict, .whitespace = lm_constraints_whitespace(v) };
     char *made = json_is_string(schema) ? NULL : json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
     const char *text = made ? made : json_string_value(schema);
     lm_status status = text ? lm_grammar_json_schema(text, strlen(text), &o, out, e) : lm_fail_memory(e, "a schema", 0);
@@ -52,14 +51,14 @@ static lm_status of_schema(const json_t *schema, bool strict, const lm_allowed *
     return status;
 }
 
-static lm_status of_any_object(const lm_allowed *v, lm_grammar **out, lm_error *e)
+static lm_status of_any_object(const lm_constraints *v, lm_grammar **out, lm_error *e)
 {
-    lm_grammar_options o = { .whitespace = lm_allowed_whitespace(v) };
+    lm_grammar_options o = { .whitespace = lm_constraints_whitespace(v) };
 
     return lm_grammar_json(&o, out, e);
 }
 
-static lm_status of_format(const lm_allowed *v, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+static lm_status of_format(const lm_constraints *v, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
 {
     const json_t *format = v->response_format;
     const char *type = json_string_value(json_object_get(format, "type")), *text;
@@ -101,7 +100,7 @@ static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
     return status;
 }
 
-static lm_status of_ollama(const lm_allowed *v, lm_grammar **out, lm_error *e)
+static lm_status of_ollama(const lm_constraints *v, lm_grammar **out, lm_error *e)
 {
     const char *word = json_string_value(v->format);
 
@@ -124,7 +123,7 @@ static bool is_nothing(const json_t *v)
 }
 
 /* The name by which the request has it. */
-static const char *sent(const lm_allowed *v, const char *const *names)
+static const char *sent(const lm_constraints *v, const char *const *names)
 {
     for (size_t i = 0; v->body && names[i]; i++)
         if (!is_nothing(json_object_get(v->body, names[i])))
@@ -188,7 +187,7 @@ static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_gra
     return LM_OK;
 }
 
-static lm_status of_gbnf(const lm_service *s, const lm_allowed *v, lm_grammar **out, lm_error *e)
+static lm_status of_gbnf(const lm_service *s, const lm_constraints *v, lm_grammar **out, lm_error *e)
 {
     static const char *const names[] = { "grammar", "guided_grammar", "ebnf", "structured_outputs", NULL };
     lm_grammar_options o = { .tokenizer = s->tokenizer };
@@ -205,7 +204,7 @@ static lm_status of_gbnf(const lm_service *s, const lm_allowed *v, lm_grammar **
 }
 
 /* vLLM's structured_outputs: one constraint, and how it is to be done, which is not all the same. */
-static lm_status read_structured(lm_allowed *v, lm_error *e)
+static lm_status read_structured(lm_constraints *v, lm_error *e)
 {
     static const char *const harmless[] = { "disable_fallback", "disable_additional_properties", "_backend", "backend", "_backend_was_auto",
                                             NULL };
@@ -240,7 +239,7 @@ static lm_status read_structured(lm_allowed *v, lm_error *e)
     return LM_OK;
 }
 
-static void forget_nothing(lm_allowed *v)
+static void forget_nothing(lm_constraints *v)
 {
     json_t **const values[] = { &v->schema, &v->response_format, &v->choice, &v->format, &v->triggers, &v->structured };
 
@@ -250,16 +249,16 @@ static void forget_nothing(lm_allowed *v)
 }
 
 /* As it stands when what asks for nothing is left out, and vLLM's object is read. */
-static lm_status settle(const lm_allowed *given, lm_allowed *v, lm_error *e)
+static lm_status settle(const lm_constraints *given, lm_constraints *v, lm_error *e)
 {
     *v = *given;
     forget_nothing(v);
     return read_structured(v, e);
 }
 
-lm_status lm_allowed_check(const lm_allowed *given, lm_error *e)
+lm_status lm_constraints_check(const lm_constraints *given, lm_error *e)
 {
-    lm_allowed copy, *v = &copy;
+    lm_constraints copy, *v = &copy;
 
     LM_TRY(settle(given, v, e));
     if (!!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format + v->any_json > 1)
@@ -271,9 +270,9 @@ lm_status lm_allowed_check(const lm_allowed *given, lm_error *e)
     return LM_OK;
 }
 
-bool lm_allowed_limits(const lm_allowed *given)
+bool lm_constraints_any(const lm_constraints *given)
 {
-    lm_allowed copy, *v = &copy;
+    lm_constraints copy, *v = &copy;
 
     if (settle(given, v, NULL) != LM_OK)
         return true;
@@ -282,13 +281,13 @@ bool lm_allowed_limits(const lm_allowed *given)
            (v->response_format && !(type && strcmp(type, "text") == 0));
 }
 
-lm_status lm_allowed_compile(const lm_service *s, const lm_allowed *given, lm_grammar **out, lm_error *e)
+lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *given, lm_grammar **out, lm_error *e)
 {
     static const char *const regexes[] = { "guided_regex", "regex", "structured_outputs", NULL };
     static const char *const choices[] = { "guided_choice", "structured_outputs", NULL };
     static const char *const schemas[] = { "json_schema", "guided_json", "structured_outputs", NULL };
     lm_grammar_options o = { .tokenizer = s->tokenizer };
-    lm_allowed copy, *v = &copy;
+    lm_constraints copy, *v = &copy;
 
     *out = NULL;
     LM_TRY(settle(given, v, e));

@@ -1,5 +1,6 @@
-/* chosen.c - of which model a request is. */
+/* call_model.c - of which model a request is. */
 #include "server/store/api_keys.h"
+#include "server/store/archive.h"
 #include "server/ask/call.h"
 
 static void add_names(const lm_models *m, lm_text *out)
@@ -12,8 +13,8 @@ static void add_names(const lm_models *m, lm_text *out)
 /* One that is alone answers whatever it is called. */
 lm_status lm_call_find(lm_call *c, lm_error *e)
 {
-    const json_t *said = json_object_get(c->body, "model");
-    const char *name = json_is_string(said) ? json_string_value(said) : lm_exchange_query(c->x, "model");
+    const json_t *given = json_object_get(c->body, "model");
+    const char *name = json_is_string(given) ? json_string_value(given) : lm_exchange_query(c->x, "model");
     lm_text names = { 0 };
     lm_status status;
 
@@ -69,7 +70,7 @@ lm_status lm_call_model(lm_call *c, lm_error *e)
 
 const char *lm_call_key(const lm_call *c)
 {
-    return lm_keys_asked(c->keys) ? c->key : NULL;
+    return lm_keys_required(c->keys) ? c->key : NULL;
 }
 
 void lm_call_owner(const lm_call *c, char out[33])
@@ -77,12 +78,24 @@ void lm_call_owner(const lm_call *c, char out[33])
     lm_keys_owner(c->keys, c->key, out);
 }
 
-int32_t lm_call_priority(const lm_call *c, int32_t asked)
+void lm_call_account(const lm_call *c, lm_account *out)
 {
-    int32_t priority = lm_keys_priority(c->keys, c->key, asked);
+    *out = (lm_account){ .archive = lm_models_at(c->models, 0)->o.archive, .keys = c->keys, .service = c->service };
+    lm_call_owner(c, out->owner);
+}
 
-    if (asked != LM_PRIORITY_NONE && priority != asked)
-        json_array_append_new(c->warnings, json_sprintf("priority: %d comes before what the API key allows: %d is taken", (int)asked,
+void lm_account_charge(const lm_account *a, uint64_t prompt, uint64_t cached, uint64_t generated)
+{
+    lm_keys_charge(a->keys, a->owner, prompt + generated);
+    lm_archive_count(a->archive, a->owner, a->service->name, prompt, cached, generated);
+}
+
+int32_t lm_call_priority(const lm_call *c, int32_t wanted)
+{
+    int32_t priority = lm_keys_priority(c->keys, c->key, wanted);
+
+    if (wanted != LM_PRIORITY_NONE && priority != wanted)
+        json_array_append_new(c->warnings, json_sprintf("priority: %d comes before what the API key allows: %d is taken", (int)wanted,
                                                         (int)priority));
     return -priority;
 }

@@ -1,4 +1,4 @@
-#include "server/ask/asked.h"
+#include "server/ask/params.h"
 
 #include <math.h>
 #include <sodium.h>
@@ -7,13 +7,13 @@
 
 #include "server/models/loras.h"
 
-#define S(field) offsetof(lm_asked, sampling.field)
-#define A(field) offsetof(lm_asked, field)
+#define S(field) offsetof(lm_params, sampling.field)
+#define A(field) offsetof(lm_params, field)
 
 
 static const char *const as_usual[] = { "true", NULL };
 
-const lm_field lm_asked_fields[] = {
+const lm_field lm_params_fields[] = {
     { "temperature", LM_FIELD_FLOAT, S(temperature), 0, 100, NULL, false, "0: the most probable token" },
     { "top_p", LM_FIELD_FLOAT, S(top_p), 0, 1, NULL, false, "nucleus sampling; 1: off" },
     { "top_k", LM_FIELD_I32, S(top_k), -1, 1e9, NULL, false, "keep the K most probable tokens; 0 or -1: all" },
@@ -68,52 +68,44 @@ const lm_field lm_asked_fields[] = {
       "seconds after which the request ends with what is written, with a warning; 0: the server's (--timeout), which is the most" },
     { "preserved_tokens", LM_FIELD_ARRAY, A(preserved), 0, 0, NULL, false, "control tokens, as texts, that are part of the text" },
     { "stop_token_ids", LM_FIELD_ARRAY, A(stop_ids), 0, 0, NULL, false, "token ids that end the text" },
-    { "min_tokens", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "a least length" },
-    { "bad_words", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use logit_bias" },
-    { "allowed_token_ids", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use grammar, or logit_bias" },
-    { "use_beam_search", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "beam search" },
+    LM_REFUSED("min_tokens", "a least length"), LM_REFUSED("bad_words", "use logit_bias"),
+    LM_REFUSED("allowed_token_ids", "use grammar, or logit_bias"), LM_REFUSED("use_beam_search", "beam search"),
     { "length_penalty", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "beam search" },
-    { "early_stopping", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "beam search" },
-    { "logits_processors", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "programs of requests" },
-    { "custom_logit_processor", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "programs of requests" },
-    { "include_stop_str_in_output", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "the text ends before a stop string" },
-    { "no_stop_trim", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "the text ends before a stop string" },
+    LM_REFUSED("early_stopping", "beam search"), LM_REFUSED("logits_processors", "programs of requests"),
+    LM_REFUSED("custom_logit_processor", "programs of requests"),
+    LM_REFUSED("include_stop_str_in_output", "the text ends before a stop string"),
+    LM_REFUSED("no_stop_trim", "the text ends before a stop string"),
     { "skip_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "use preserved_tokens" },
-    { "spaces_between_special_tokens", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "truncate_prompt_tokens", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "nothing is left out of a prompt" },
+    LM_HARMLESS("spaces_between_special_tokens"), LM_REFUSED("truncate_prompt_tokens", "nothing is left out of a prompt"),
     { "prompt_logprobs", LM_FIELD_REFUSED, 0, -1, 0, NULL, false, "use echo and logprobs of /v1/completions" },
-    { "logprob_token_ids", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "the most probable tokens are told" },
-    { "repetition_detection", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use DRY" },
-    { "no_repeat_ngram_size", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use DRY" },
+    LM_REFUSED("logprob_token_ids", "the most probable tokens are told"), LM_REFUSED("repetition_detection", "use DRY"),
+    LM_REFUSED("no_repeat_ngram_size", "use DRY"),
     { "tfs_z", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "tail-free sampling" },
-    { "top_a", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "use min_p" },
+    LM_REFUSED("top_a", "use min_p"),
     { "adaptive_target", LM_FIELD_REFUSED, 0, -1, 0, NULL, false, "adaptive sampling" },
-    { "adaptive_decay", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_HARMLESS("adaptive_decay"),
     { "penalize_nl", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "penalties count line feeds as they do other tokens" },
     { "penalize_newline", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "penalties count line feeds as they do other tokens" },
-    { "penalty_prompt", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "penalties look at the text itself" },
+    LM_REFUSED("penalty_prompt", "penalties look at the text itself"),
     { "t_max_prompt_ms", LM_FIELD_REFUSED, 0, -1, 0, NULL, false, "use timeout" },
-    { "image_data", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "only text is read" },
-    { "backend_sampling", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "n_indent", LM_FIELD_REFUSED, 0, 0, 0, NULL, false, "no least indentation" },
-    { "n_keep", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
-    { "n_discard", LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL },
+    LM_REFUSED("image_data", "only text is read"), LM_HARMLESS("backend_sampling"), LM_REFUSED("n_indent", "no least indentation"),
+    LM_HARMLESS("n_keep"), LM_HARMLESS("n_discard"),
     { "lora", LM_FIELD_ARRAY, A(lora), 0, 0, NULL, false,
       "low-rank adapters for this request: [{id, scale}, ...], ids from GET /lora-adapters; adapters not named have scale 0" },
     { 0 },
 };
 
-void lm_asked_defaults(const lm_service *s, lm_asked *a)
+void lm_params_defaults(const lm_service *s, lm_params *a)
 {
-    *a = (lm_asked){ .sampling = s->o.sampling, .slot = -1, .priority = LM_PRIORITY_NONE, .n = 1, .ping = s->o.ping,
-                     .max_tokens = s->o.predict, .limits.compact = true, .verbose = s->o.verbose,
+    *a = (lm_params){ .sampling = s->o.sampling, .slot = -1, .priority = LM_PRIORITY_NONE, .n = 1, .ping = s->o.ping,
+                     .max_tokens = s->o.predict, .constraints.compact = true, .verbose = s->o.verbose,
                      .seed = s->o.sampling.seed > INT64_MAX ? -1 : (int64_t)s->o.sampling.seed };
 }
 
 /* ---- stops and biases ---- */
 
 /* Empty ones ask for nothing. */
-static lm_status read_stops(const json_t *stop, lm_asked_parts *parts, lm_error *e)
+static lm_status read_stops(const json_t *stop, lm_prepared *parts, lm_error *e)
 {
     size_t n = json_is_array(stop) ? json_array_size(stop) : 1, bytes = 0, kept = 0;
 
@@ -147,7 +139,7 @@ static lm_status read_stop_ids(const lm_service *s, const json_t *list, lm_token
     return LM_OK;
 }
 
-static lm_status read_breakers(const json_t *list, lm_asked_parts *parts, lm_sampler_options *o, lm_error *e)
+static lm_status read_breakers(const json_t *list, lm_prepared *parts, lm_error *e)
 {
     size_t n = json_array_size(list);
 
@@ -163,7 +155,7 @@ static lm_status read_breakers(const json_t *list, lm_asked_parts *parts, lm_sam
             return lm_fail(e, LM_USAGE, "dry_sequence_breakers", LM_NO_OFFSET, "element %zu is no text", i);
         parts->breakers[i] = json_string_value(one);
     }
-    o->dry_breakers = parts->breakers;
+    parts->sampling.dry_breakers = parts->breakers;
     return LM_OK;
 }
 
@@ -216,7 +208,7 @@ static lm_status add_pairs(const lm_service *s, json_t *bias, biases *out, lm_er
     return LM_OK;
 }
 
-/* Those that end a text are never chosen: as llama-server and lamina run have it. */
+/* Tokens that end a sequence are never sampled: as in llama-server and lamina run. */
 static lm_status add_ends(const lm_service *s, biases *out, lm_error *e)
 {
     for (uint32_t i = 0; i < s->info.n_vocab; i++)
@@ -225,7 +217,7 @@ static lm_status add_ends(const lm_service *s, biases *out, lm_error *e)
     return LM_OK;
 }
 
-static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_asked_parts *parts, lm_sampler_options *o, lm_error *e)
+static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_prepared *parts, lm_error *e)
 {
     biases list = { 0 };
     lm_status status = LM_OK;
@@ -244,8 +236,8 @@ static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_a
     }
     if (endless && status == LM_OK)
         status = add_ends(s, &list, e);
-    o->bias = parts->bias = list.items;
-    o->n_bias = list.n;
+    parts->sampling.bias = parts->bias = list.items;
+    parts->sampling.n_bias = list.n;
     return status;
 }
 
@@ -268,7 +260,7 @@ static bool add_step(const char *text, bool letters, lm_text *out)
     return false;
 }
 
-static lm_status read_order(const json_t *samplers, lm_asked_parts *parts, lm_sampler_options *o, lm_error *e)
+static lm_status read_order(const json_t *samplers, lm_prepared *parts, lm_error *e)
 {
     if (!samplers)
         return LM_OK;
@@ -285,7 +277,7 @@ static lm_status read_order(const json_t *samplers, lm_asked_parts *parts, lm_sa
     }
     if (parts->order.failed)
         return lm_fail_memory(e, "samplers", parts->order.size);
-    o->order = parts->order.data ? parts->order.data : NULL;
+    parts->sampling.order = parts->order.data ? parts->order.data : NULL;
     return LM_OK;
 }
 
@@ -308,70 +300,55 @@ static lm_status read_preserved(const lm_service *s, const json_t *list, lm_toke
     return LM_OK;
 }
 
-lm_status lm_asked_options(const lm_call *c, const lm_asked *a, lm_turn_options *o, lm_asked_parts *parts, lm_error *e)
+lm_status lm_params_prepare(const lm_call *c, const lm_params *a, lm_prepared *o, lm_error *e)
 {
-    *parts = (lm_asked_parts){ 0 };
+    const lm_service *s = c->service;
+    double most = s->o.timeout;
+
+    *o = (lm_prepared){ .sampling = a->sampling };
     if (a->n < 1)
         return lm_fail(e, LM_USAGE, "n", LM_NO_OFFSET, "0 texts");
     LM_TRY(lm_limit_check(LM_MOST_TEXTS, a->n, e));
-    LM_TRY(read_stops(a->stop, parts, e));
-    LM_TRY(read_stop_ids(c->service, a->stop_ids, &parts->stop_ids, e));
-    o->sampling = a->sampling;
+    LM_TRY(read_stops(a->stop, o, e));
+    LM_TRY(read_stop_ids(s, a->stop_ids, &o->stop_ids, e));
     if (json_is_number(json_object_get(c->body, "repetition_penalty")) && !json_is_number(json_object_get(c->body, "repeat_last_n")))
         o->sampling.repeat_last_n = -1;
-    LM_TRY(read_breakers(a->breakers, parts, &o->sampling, e));
-    LM_TRY(read_order(a->samplers, parts, &o->sampling, e));
-    if (a->slot >= (int32_t)lm_schedule_slots(c->service->schedule))
-        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "the server has %u slots", lm_schedule_slots(c->service->schedule));
+    LM_TRY(read_breakers(a->breakers, o, e));
+    LM_TRY(read_order(a->samplers, o, e));
+    if (a->slot >= (int32_t)lm_schedule_slots(s->schedule))
+        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "the server has %u slots", lm_schedule_slots(s->schedule));
     if (a->seed >= 0)
         o->sampling.seed = (uint64_t)a->seed;
     else
         randombytes_buf(&o->sampling.seed, sizeof o->sampling.seed);
-    LM_TRY(lm_loras_read(c->service, a->lora, &parts->loras, e));
-    o->loras = parts->loras;
-    LM_TRY(lm_allowed_check(&a->limits, e));
-    parts->limits = &a->limits;
-    LM_TRY(read_bias(c->service, a->logit_bias, a->ignore_eos && !lm_allowed_limits(&a->limits), parts, &o->sampling, e));
-    o->whitespace = lm_allowed_whitespace(&a->limits);
-    o->n = a->n;
-    o->stream = a->stream;
-    o->no_cache = a->no_cache;
-    o->explain_cache = a->explain_cache;
-    o->contributions = a->contributions;
-    o->progress = a->progress;
-    o->verbose = a->verbose;
-    o->timings = a->timings;
-    o->ping = a->ping;
-    o->deadline = a->timeout > 0 && (c->service->o.timeout <= 0 || a->timeout < c->service->o.timeout) ? a->timeout : c->service->o.timeout;
+    LM_TRY(lm_loras_read(s, a->lora, &o->loras, e));
+    LM_TRY(lm_constraints_check(&a->constraints, e));
+    LM_TRY(read_bias(s, a->logit_bias, a->ignore_eos && !lm_constraints_any(&a->constraints), o, e));
+    LM_TRY(read_preserved(s, a->preserved, &o->shown, e));
+    o->whitespace = lm_constraints_whitespace(&a->constraints);
+    o->deadline = a->timeout > 0 && (most <= 0 || a->timeout < most) ? a->timeout : most;
     o->most_seconds = a->most_ms > 0 ? 1e-3 * (double)a->most_ms : 0;
     o->wanted_slot = (uint32_t)(a->slot + 1);
     o->priority = lm_call_priority(c, a->priority);
-    LM_TRY(read_preserved(c->service, a->preserved, &parts->shown, e));
-    o->sequence.shown = parts->shown.ids;
-    o->sequence.n_shown = parts->shown.n;
-    o->sequence.sampled = a->sampled;
-    o->sequence.max_tokens = a->max_tokens;
-    o->sequence.stops = parts->stops;
-    o->sequence.stop_ids = parts->stop_ids.ids;
-    o->sequence.n_stop_ids = parts->stop_ids.n;
-    o->sequence.ignore_eos = a->ignore_eos;
+    o->sequence = (lm_sequence_options){ .shown = o->shown.ids, .n_shown = o->shown.n, .sampled = a->sampled, .max_tokens = a->max_tokens,
+                                         .stops = o->stops, .stop_ids = o->stop_ids.ids, .n_stop_ids = o->stop_ids.n,
+                                         .ignore_eos = a->ignore_eos };
     return LM_OK;
 }
 
-lm_status lm_asked_grammar(const lm_call *c, lm_asked_parts *parts, const lm_tokens *prompts, size_t n, lm_turn_options *o, lm_error *e)
+lm_status lm_params_grammar(const lm_call *c, const lm_params *a, const lm_prompts *prompts, lm_prepared *out, lm_error *e)
 {
-    for (size_t i = 0; i < n; i++)
-        if (prompts[i].n)                                /* that it is empty is said later */
-            LM_TRY(lm_schedule_check(c->service->schedule, prompts[i].n, e));
-    lm_allowed limits = *parts->limits;
-    if (!limits.body)
-        limits.body = c->body;
-    LM_TRY(lm_allowed_compile(c->service, &limits, &parts->grammar, e));
-    o->grammar = parts->grammar;
-    return LM_OK;
+    lm_constraints constraints = a->constraints;
+
+    for (size_t i = 0; i < prompts->n; i++)
+        if (prompts->items[i].n)                         /* an empty one is an error later */
+            LM_TRY(lm_schedule_check(c->service->schedule, prompts->items[i].n, e));
+    if (!constraints.body)
+        constraints.body = c->body;
+    return lm_constraints_compile(c->service, &constraints, &out->grammar, e);
 }
 
-void lm_asked_free(lm_asked_parts *parts)
+void lm_prepared_free(lm_prepared *parts)
 {
     free(parts->stops);
     free(parts->breakers);
@@ -456,6 +433,15 @@ lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id 
         if (!at->n)
             return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "empty");
     }
+    return LM_OK;
+}
+
+lm_status lm_prompts_one(lm_prompts *p, lm_tokens **prompt, lm_error *e)
+{
+    if (!(p->items = calloc(1, sizeof *p->items)))
+        return lm_fail_memory(e, "the prompt", sizeof *p->items);
+    p->n = 1;
+    *prompt = p->items;
     return LM_OK;
 }
 

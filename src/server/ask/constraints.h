@@ -1,0 +1,36 @@
+/* constraints.h - constraints on the answer: a schema, a grammar, a regular expression, a list of choices. */
+#ifndef LM_SERVER_CONSTRAINTS_H
+#define LM_SERVER_CONSTRAINTS_H
+
+#include "lamina/grammar.h"
+#include "server/ask/fields.h"
+#include "server/models/service.h"
+
+typedef struct lm_constraints {
+    const char *grammar, *regex;
+    json_t     *schema, *response_format, *choice;
+    json_t     *format;              /* ollama's: "json" or a schema */
+    json_t     *triggers;            /* llama.cpp's: [{type, value, token}] */
+    bool        lazy;                /* free text up to one of them */
+    bool        compact;             /* JSON without white space between its parts */
+    bool        any_json;            /* any JSON object */
+    json_t     *structured;          /* vLLM's object of one of these */
+    const json_t *body;              /* what was sent: an error names the field by the name it has there; NULL: by the first */
+} lm_constraints;
+
+extern const lm_field lm_constraints_fields[];         /* values: lm_constraints */
+
+/* Between the parts of JSON that is constrained. */
+lm_whitespace lm_constraints_whitespace(const lm_constraints *v);
+
+/* Whether the constraints can be combined. Quick. */
+lm_status lm_constraints_check(const lm_constraints *v, lm_error *e);
+
+/* Whether there is any constraint. */
+bool      lm_constraints_any(const lm_constraints *v);
+
+/* Compile them after lm_constraints_check. *out NULL: there is none. LM_USAGE names the field and, in a schema, the place of what cannot be
+ * enforced. */
+lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *v, lm_grammar **out, lm_error *e);
+
+#endif

@@ -1,0 +1,41 @@
+#include "server/dialects/openai.h"
+
+/* The system's fingerprint begins with a b, as llama-server's: its clients look. */
+json_t *lm_openai_document(const lm_turn *t, const char *object, json_t *choices)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:s+, s:o}", "id", t->id, "object", object, "created", (json_int_t)t->created, "model",
+                     t->service->name, "system_fingerprint", "b-", t->fingerprint, "choices", choices);
+}
+
+void lm_openai_finish(lm_turn *t, const char *object, json_t *choices, bool wanted, json_t *usage)
+{
+    json_t *o = lm_openai_document(t, object, choices);
+
+    if (!t->stream || wanted) {
+        json_object_set(o, "usage", usage);
+        json_object_set_new(o, "timings", lm_turn_timings(t->choices));
+    }
+    json_decref(usage);
+    lm_turn_extras(t, o);
+    if (!t->stream) {
+        lm_turn_add(t, o);
+        return;
+    }
+    if (wanted || t->explain_cache || t->contributions)
+        lm_turn_send(t, NULL, o);
+    else
+        json_decref(o);
+    lm_text_add_str(t->out, "data: [DONE]\n\n");
+}
+
+json_t *lm_openai_usage(const lm_turn_usage *u)
+{
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)u->prompt, "completion_tokens", (json_int_t)u->written,
+                     "total_tokens", (json_int_t)(u->prompt + u->written), "prompt_tokens_details", "cached_tokens",
+                     (json_int_t)u->cached);
+}
+
+bool lm_openai_wants_usage(const json_t *stream_options)
+{
+    return json_is_true(json_object_get(stream_options, "include_usage"));
+}

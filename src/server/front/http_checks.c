@@ -1,0 +1,78 @@
+/* What a request may be, as it comes: its head, and the size of its body. */
+#include "server/front/http_exchange.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct header_check { unsigned hosts, lengths, chunked; const char *wrong; } header_check;
+
+static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const char *name, size_t n_name, const char *value, size_t n_value)
+{
+    header_check *c = arg;
+
+    (void)kind;
+    if (strlen(name) != n_name || (value && strlen(value) != n_value))
+        c->wrong = "a header holds a NUL byte";
+    if (strcasecmp(name, "Host") == 0)
+        c->hosts++;
+    if (strcasecmp(name, "Content-Length") == 0)
+        c->lengths++;
+    if (strcasecmp(name, "Transfer-Encoding") == 0)
+        c->chunked++;
+    return MHD_YES;
+}
+
+unsigned lm_exchange_check_head(lm_exchange *x, const char *version, const char **why)
+{
+    header_check c = { 0 };
+    const char *coding = lm_exchange_header(x, "Transfer-Encoding");
+
+    MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, check_header, &c);
+    *why = c.wrong;
+    if (!c.wrong && (c.lengths > 1 || (c.lengths && c.chunked)))
+        *why = "the length of the body is given twice";
+    else if (!c.wrong && c.hosts != 1 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
+        *why = "a request has one Host header";
+    if (*why)
+        return 400;
+    if (coding && strcasecmp(coding, "chunked") != 0) {
+        *why = "the only Transfer-Encoding is chunked";
+        return 501;
+    }
+    return 0;
+}
+
+unsigned lm_exchange_check_room(lm_exchange *x, char why[200])
+{
+    const char *length = lm_exchange_header(x, "Content-Length");
+    uint64_t bytes = length ? strtoull(length, NULL, 10) : 0;
+
+    if (length && (strlen(length) > 15 || bytes > x->http->o.body_limit)) {
+        snprintf(why, 200, "the body has %.40s bytes; at most %zu are allowed", length, x->http->o.body_limit);
+        return 413;
+    }
+    if (!bytes || lm_exchange_take(x, bytes)) {
+        lm_exchange_hold(x, -(int64_t)bytes);            /* counted as it comes */
+        return 0;
+    }
+    return lm_exchange_no_memory(x, bytes, why);
+}
+
+unsigned lm_exchange_add_to_body(lm_exchange *x, const char *data, size_t n, char why[200])
+{
+    uint64_t before = x->body.capacity, more;
+
+    if (x->body.size + n > x->http->o.body_limit) {
+        snprintf(why, 200, "the body has more than %zu bytes, which are allowed", x->http->o.body_limit);
+        return 413;
+    }
+    lm_text_add(&x->body, data, n);
+    more = x->body.capacity - before;
+    if (!more || lm_exchange_take(x, more)) {
+        x->body_held += more;
+        return 0;
+    }
+    lm_text_free(&x->body);
+    return lm_exchange_no_memory(x, more, why);
+}
