@@ -1,4 +1,4 @@
-"""The session of docs/serving.md: what stands there is run, and says what stands there."""
+"""The session of docs/server/quickstart.md: what stands there is run, and says what stands there."""
 import contextlib
 import http.client
 import io
@@ -14,7 +14,7 @@ import pytest
 from conftest import MODEL, PATIENCE, SOURCE
 from servers import Server, raw
 
-SECTION = (SOURCE / "docs/serving.md").read_text().split("## A session\n", 1)[1].split("\n## ", 1)[0]
+SECTION = (SOURCE / "docs/server/quickstart.md").read_text().split("## A session\n", 1)[1].split("\n## ", 1)[0]
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", SECTION, re.S)
 HERE = "http://127.0.0.1:8080"
 KEY = {"Authorization": "Bearer ours"}

@@ -1,4 +1,4 @@
-/* The table of all routes, and what is made from it: /openapi.json, from which docs/api.md is written. */
+/* The table of all routes, and what is made from it: /openapi.json, from which docs/server/api.md is written. */
 #include "server/ask/request_limits.h"
 #include "server/dialects/routes.h"
 
