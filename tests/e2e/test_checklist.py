@@ -29,7 +29,7 @@ def test_command(build, command, status):
 
 
 def test_no_other_command_is_described():
-    shown = re.findall(r"`lamina ([^`]+)`", "".join((SOURCE / f"docs/{name}.md").read_text() for name in ("outputs", "checklist")))
+    shown = re.findall(r"`lamina ([^`]+)`", "".join((SOURCE / f"docs/{name}.md").read_text() for name in ("study/report", "dev/checklist")))
     assert set(SAYS) <= set(shown), set(SAYS) - set(shown)
 
 
