@@ -107,4 +107,4 @@ static lm_status answer_openapi(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_openapi = { "GET", "/openapi.json", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_OPENAI,
-                                    "this description", NULL, 0, NULL, answer_openapi };
+                                    "return this description", NULL, 0, NULL, answer_openapi };
