@@ -72,7 +72,7 @@ neon: build/neon/build.ninja                   ## the kernels and golden models 
 edge: build/edge/build.ninja                   ## run and chat without explain, reports and their texts: built, and its suites
 	@scripts/test build/edge
 
-bench: build/bench/build.ninja                 ## kernels, and every model beside llama.cpp: the tables of docs/performance.md (hours; QUICK=1: minutes; stopped, it goes on)
+bench: build/bench/build.ninja                 ## kernels, and every model beside llama.cpp: the tables of docs/dev/performance.md (hours; QUICK=1: minutes; stopped, it goes on)
 	@scripts/setup peers
 	@ninja -C build/bench --quiet
 	@$(MESON) test -C build/bench --benchmark --verbose
@@ -88,7 +88,7 @@ compat: build/test/build.ninja                 ## llama-server's own tests again
 	@ninja -C build/test --quiet src/cli/lamina
 	@build/compat/bin/python tools/peers/compatibility
 
-soak: build/test/build.ninja                   ## the server under load and under attack, every writer under failures, at length: the figures of docs/reliability.md (some 40 minutes)
+soak: build/test/build.ninja                   ## the server under load and under attack, every writer under failures, at length: the figures of docs/dev/reliability.md (some 40 minutes)
 	@ninja -C build/test --quiet src/cli/lamina
 	@rm -f build/soak.jsonl
 	@LAMINA_SOAK=$(CURDIR)/build/soak.jsonl LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -s -p no:cacheprovider tests/e2e/test_serve_proofs.py

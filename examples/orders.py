@@ -5,7 +5,7 @@
 
 Orders in plain words, and the code that a shop writes for them: who|what|how many|day|p or d (picked up or delivered). FOLDER gets
 orders.jsonl, conversations to train on; and questions.jsonl, for `lamina eval choices`: other orders, each with its code and three that differ
-from it in one thing (the number, the day, or the order of the parts). The same files every time. docs/training.md has the rest of the story."""
+from it in one thing (the number, the day, or the order of the parts). The same files every time. docs/guide/training.md has the rest of the story."""
 import json
 import pathlib
 import random

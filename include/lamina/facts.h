@@ -6,7 +6,7 @@
  *   parameters.total   kv.bytes_at_context   rope.theta[31]   kv.at[8192].bytes   layers[3].self_attn.q_proj.shape
  *   model.layers.3.self_attn.q_proj.parameters            (any module, by its own path)
  *
- * docs/facts.md lists them. */
+ * docs/study/facts.md lists them. */
 #ifndef LAMINA_FACTS_H
 #define LAMINA_FACTS_H
 

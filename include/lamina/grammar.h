@@ -66,10 +66,10 @@ lm_grammar_options lm_grammar_defaults(void);
  * LM_LIMIT: more than the maximum states or work, or nested deeper than 64.
  *
  * gbnf: llama.cpp's syntax, with repetitions up to 2000, "." and tokens: <[7]>, <think>, and !<think> for any other token.
- * regex: the common subset of Perl and ECMAScript, anchored at both ends; docs/constraints.md lists it.
+ * regex: the common subset of Perl and ECMAScript, anchored at both ends; docs/server/structured-output.md lists it.
  * choice: one of `n` strings.
  * json: any JSON object.
- * json_schema: draft 2020-12, or draft-07 where `$schema` says so; docs/constraints.md lists the keywords. */
+ * json_schema: draft 2020-12, or draft-07 where `$schema` says so; docs/server/structured-output.md lists the keywords. */
 lm_status lm_grammar_gbnf(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e);
 lm_status lm_grammar_regex(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e);
 lm_status lm_grammar_choice(const char *const *texts, size_t n, const lm_grammar_options *o, lm_grammar **out, lm_error *e);

@@ -12,7 +12,7 @@
 
 enum { SHOWN = 6, LIKELIEST = LM_LIKELIEST };
 
-/* What each computes, in the letters of docs/glossary.md. */
+/* What each computes, in the letters of docs/study/glossary.md. */
 static const char *const formulas[LM_OP_COUNT] = {
     [LM_OP_EMBED]       = "E[token]",
     [LM_OP_POSITION]    = "P[position]",

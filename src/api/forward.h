@@ -4,7 +4,7 @@
 
 #include "runtime/engine/model.h"
 
-/* What an operation computes, in the letters of docs/glossary.md. */
+/* What an operation computes, in the letters of docs/study/glossary.md. */
 const char *lm_forward_formula(const lm_node *n);
 
 /* The path that finds this operation's value and no other's; NULL: there is none. */

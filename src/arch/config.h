@@ -169,7 +169,7 @@ void lm_source_warn(const lm_source *s, const char *format, ...) __attribute__((
 /* LM_UNSUPPORTED for a member of config.json whose value has no form here. */
 lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_error *e);
 
-/* rope_theta / rope_scaling / rope_parameters, or rope.* keys; checked (docs/families.md). `dim`: lanes rotated. */
+/* rope_theta / rope_scaling / rope_parameters, or rope.* keys; checked (docs/dev/families.md). `dim`: lanes rotated. */
 lm_status lm_read_rope(const lm_source *s, uint32_t dim, double default_base, lm_config *c, lm_error *e);
 
 /* The same of a family whose layers with a window rotate in a way of their own: `c->rope` is that of the others, from

@@ -55,7 +55,7 @@ const lm_command lm_command_cluster = {
     .usage = "plan MODEL --nodes N [--link NAME] [--device NAME] | run -- COMMAND …",
     .summary = "plan a model on several machines: memory, bytes sent and speed of every split; keep a job running",
     .about = "  Every split of which whole copies fill the nodes. Memory is that of the ranks' plans; speeds are what memory,\n"
-             "  arithmetic and network allow at best. docs/cluster.md says how splits are run.\n"
+             "  arithmetic and network allow at best. docs/guide/cluster.md says how splits are run.\n"
              "  run starts COMMAND, an mpirun, and starts it again when it fails: after 1, 2, 4 … 30 seconds.\n",
     .groups = cluster_groups,
     .min_args = 1,

@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 
-/* Ended by a row without names. Flags that a command has itself are found before these. docs/coming-from.md shows the same rows. */
+/* Ended by a row without names. Flags that a command has itself are found before these. docs/guide/coming-from.md shows the same rows. */
 extern const lm_foreign_flag lm_llamacpp_flags[];
 
 /* The row of `name`; NULL: none. */

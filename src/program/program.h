@@ -4,7 +4,7 @@
  * the analyser counts it, the tracer probes it by path. Programs are immutable once built.
  *
  * Values are [T][width] float32: T rows, each the next token of some sequence. Every operation but attention treats rows
- * alike, so a row is any mix of sequences and positions. Letters (T D H G K F V …): docs/glossary.md. */
+ * alike, so a row is any mix of sequences and positions. Letters (T D H G K F V …): docs/study/glossary.md. */
 #ifndef LM_PROGRAM_H
 #define LM_PROGRAM_H
 

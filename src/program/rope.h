@@ -14,7 +14,7 @@ typedef enum lm_rope_type {
     LM_ROPE_LONGROPE,            /* arXiv 2402.13753: a factor for each frequency, one list for short and one for long */
 } lm_rope_type;
 
-/* How lanes are paired. The container decides: see docs/families.md. */
+/* How lanes are paired. The container decides: see docs/dev/families.md. */
 typedef enum lm_rope_pairing {
     LM_ROPE_HALF,                /* lane i with lane i + dim/2 (Hugging Face rotate_half) */
     LM_ROPE_PAIR,                /* lane 2i with lane 2i + 1 */

@@ -1,4 +1,4 @@
-"""docs/api-c.md and the pages of the manual: what the headers say now, and all of it."""
+"""docs/library/c-interface.md and the pages of the manual: what the headers say now, and all of it."""
 import os
 import pathlib
 import re
@@ -10,7 +10,7 @@ import pytest
 from lamina import ROOT, Headers
 
 PAGES = sorted((pathlib.Path(os.environ["LAMINA_BUILD"]) / "docs").glob("lamina*.3"))
-DOCUMENT = (ROOT / "docs/api-c.md").read_text()
+DOCUMENT = (ROOT / "docs/library/c-interface.md").read_text()
 MACROS = {"TH", "SH", "SS", "PP", "TP", "IP", "RS", "RE", "nf", "fi"}
 
 

@@ -1,4 +1,4 @@
-"""What the commands that docs/outputs.md and docs/checklist.md show must say: a text that no other kind of output has. White space
+"""What the commands that docs/study/report.md and docs/dev/checklist.md show must say: a text that no other kind of output has. White space
 counts as one space."""
 import re
 

@@ -1,4 +1,4 @@
-"""docs/checklist.md: every item there is, every command runs and says what it is for, every test that is named exists."""
+"""docs/dev/checklist.md: every item there is, every command runs and says what it is for, every test that is named exists."""
 import json
 import os
 import re
@@ -10,7 +10,7 @@ from conftest import BARE, BUILD, MODEL, SOURCE, run
 from says import SAYS, says
 
 ROW = re.compile(r"^\| ([A-K]\d+) \| (.+?) \| (.+) \| (.+) \|$")
-ROWS = [m.groups() for m in map(ROW.match, (SOURCE / "docs/checklist.md").read_text().splitlines()) if m]
+ROWS = [m.groups() for m in map(ROW.match, (SOURCE / "docs/dev/checklist.md").read_text().splitlines()) if m]
 COMMANDS = sorted({(command, int(status or 0)) for row in ROWS for command, status in re.findall(r"`lamina ([^`]+)`(?: \(exit (\d)\))?", row[2])})
 ITEMS = {"A": 4, "B": 11, "C": 9, "D": 7, "E": 8, "F": 4, "G": 7, "H": 3, "I": 3, "J": 4, "K": 3}
 
@@ -29,7 +29,7 @@ def test_command(build, command, status):
 
 
 def test_no_other_command_is_described():
-    shown = re.findall(r"`lamina ([^`]+)`", "".join((SOURCE / f"docs/{name}.md").read_text() for name in ("outputs", "checklist")))
+    shown = re.findall(r"`lamina ([^`]+)`", "".join((SOURCE / f"docs/{name}.md").read_text() for name in ("study/report", "dev/checklist")))
     assert set(SAYS) <= set(shown), set(SAYS) - set(shown)
 
 

@@ -1,4 +1,4 @@
-"""What docs/coming-from.md shows is what a terminal shows; `…` stands for figures of one machine. Texts of the model are the same at every level
+"""What docs/guide/coming-from.md shows is what a terminal shows; `…` stands for figures of one machine. Texts of the model are the same at every level
 of instructions: its choices are clear ones."""
 import importlib.machinery
 import importlib.util

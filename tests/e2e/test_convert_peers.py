@@ -1,4 +1,4 @@
-"""Converted files in llama.cpp: the files whose logits tools/oracle/converted.py has compared are those that lamina writes; the table of docs/weights.md."""
+"""Converted files in llama.cpp: the files whose logits tools/oracle/converted.py has compared are those that lamina writes; the table of docs/dev/weights-as-tested.md."""
 import fnmatch
 import hashlib
 import os
@@ -42,6 +42,6 @@ def rows():
 
 
 def test_the_table_of_the_page():
-    page = (SOURCE / "docs/weights.md").read_text()
+    page = (SOURCE / "docs/dev/weights-as-tested.md").read_text()
     missing = [row for row in rows() if row not in page]
     assert not missing, "\n".join(missing)

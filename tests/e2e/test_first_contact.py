@@ -166,7 +166,7 @@ def test_no_row_is_a_flag_of_ours(lamina):
 
 
 def test_the_table_of_the_document_is_that_of_the_program(lamina, source):
-    text = (source / "docs/coming-from.md").read_text()
+    text = (source / "docs/guide/coming-from.md").read_text()
     shown = re.findall(r"^\| (`-.*`) \| (.*) \|$", text, re.M)
     assert shown == [(" ".join(f"`{n}`" for n in r["names"].split()), r["reason"]) for r in program(lamina)["foreign"]], "scripts/coming-from"
 

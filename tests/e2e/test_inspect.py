@@ -285,7 +285,7 @@ def test_a_configuration_comes_back_as_it_is(lamina, source):
     assert len(presets) > 100
 
 
-# What papers and model cards say of each, in the ids of docs/facts.md.
+# What papers and model cards say of each, in the ids of docs/study/facts.md.
 WORDS = {
     "llama-3.2-3b": {"attention.sharing": "gqa", "architecture.position": "rope", "architecture.norm": "rms_norm", "architecture.norm_position": "pre",
                      "mlp.activation": "silu", "rope.scaling": "llama3", "model.container": "preset"},

@@ -35,7 +35,7 @@ TERMS = set("""attention query key keys value values head heads cache embedding 
     route min max log
     forward backward pass token tokens layer layers weight weights matrix window gate score scores dimension dimensions vector parameter
     parameters memory scaling byte bytes bit bits model models vocabulary position positions sequence frequency variable function
-    """.split())        # Burmese keeps the field's own words in Latin letters: docs/languages.md
+    """.split())        # Burmese keeps the field's own words in Latin letters: docs/dev/translating.md
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""docs/outputs.md: all forty-one outputs, and each example does what it says."""
+"""docs/study/report.md: all forty-one outputs, and each example does what it says."""
 import os
 import re
 import shlex
@@ -7,7 +7,7 @@ import pytest
 from conftest import SOURCE, run
 from says import says
 
-ROWS = re.findall(r"^\| (O-\d+) \|.*\| `(lamina [^`]*)` \|$", (SOURCE / "docs/outputs.md").read_text(), re.M)
+ROWS = re.findall(r"^\| (O-\d+) \|.*\| `(lamina [^`]*)` \|$", (SOURCE / "docs/study/report.md").read_text(), re.M)
 
 
 def test_every_output_has_a_row():

@@ -1,12 +1,13 @@
-"""What README.md and docs/commands.md show is what the program prints. `…` stands for anything: figures of one machine, lines left out."""
+"""What README.md and docs/guide/commands.md show is what the program prints. `…` stands for anything: figures of one machine, lines left out."""
 import json
 import re
 
 import pytest
 from conftest import SOURCE, run
 
-PAGES = {name: (SOURCE / name).read_text() for name in ("README.md", "docs/commands.md")}
-BLOCKS = [(name, block) for name, text in PAGES.items() for block in re.findall(r"^```\n(.*?)^```$", text, re.S | re.M)]
+PAGES = {name: (SOURCE / name).read_text() for name in ("README.md", "docs/guide/commands.md")}
+BLOCKS = [(name, block) for name, text in PAGES.items() for language, block in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M)
+          if not language]
 SESSIONS = [(name, block) for name, block in BLOCKS if block.startswith("$ lamina ")]
 PICTURES = [(name, *found) for name, text in PAGES.items() for found in re.findall(r"^`\$ lamina (.* --svg)`\n\n!\[.*\]\((.*)\)$", text, re.M)]
 

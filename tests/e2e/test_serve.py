@@ -379,7 +379,7 @@ def test_connections_that_say_nothing_are_closed(server):
 
 def test_the_document_is_what_the_server_says(lamina, source):
     printed = run(source / "scripts/httpdoc", lamina, "--print")
-    assert printed.returncode == 0 and printed.stdout == (source / "docs/api.md").read_text(), "scripts/httpdoc PROGRAM writes it again"
+    assert printed.returncode == 0 and printed.stdout == (source / "docs/server/api.md").read_text(), "scripts/httpdoc PROGRAM writes it again"
 
 
 # ---- constraints ----

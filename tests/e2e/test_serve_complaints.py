@@ -1,4 +1,4 @@
-"""What users of other servers complain about, one test for each that no other suite has: the table in docs/serving.md names them all."""
+"""What users of other servers complain about, one test for each that no other suite has: the table in docs/dev/reliability.md names them all."""
 import json
 import re
 

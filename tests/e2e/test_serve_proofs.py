@@ -1,5 +1,5 @@
 """What lamina serve promises under load and under attack. `make test` runs short forms; `make soak` (LAMINA_SOAK) long ones, whose figures stand
-in docs/reliability.md. No figure is asserted that depends on the speed of the machine."""
+in docs/dev/reliability.md. No figure is asserted that depends on the speed of the machine."""
 import concurrent.futures
 import contextlib
 import http.client

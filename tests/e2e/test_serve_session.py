@@ -1,60 +1,31 @@
-"""The session of docs/serving.md: what stands there is run, and says what stands there."""
-import contextlib
+"""What docs/server/quickstart.md shows of the start, and docs/server/errors.md of errors; test_pages.py runs what else they show."""
 import http.client
-import io
 import json
 import re
-import shlex
 import signal
 import socket
-import subprocess
 import time
 
-import pytest
 from conftest import MODEL, PATIENCE, SOURCE
 from servers import Server, raw
 
-SECTION = (SOURCE / "docs/serving.md").read_text().split("## A session\n", 1)[1].split("\n## ", 1)[0]
-BLOCKS = re.findall(r"```(\w*)\n(.*?)```", SECTION, re.S)
+PAGE = SOURCE / "docs/server/quickstart.md"
+ERRORS = re.search(r"^```\n(the model is loading .*?)```", (SOURCE / "docs/server/errors.md").read_text(), re.S | re.M).group(1)
 HERE = "http://127.0.0.1:8080"
 KEY = {"Authorization": "Bearer ours"}
 ASK = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4}
 
 
-@pytest.fixture(scope="module")
-def server(build, model):
-    s = Server(build, "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
-    yield s
-    assert s.close() == 0, s.said
-
-
-def test_the_start_says_where_and_what(server):
-    shown = BLOCKS[0][1].splitlines()
-    assert shown[0] == "$ make serve" and "lamina serve" in (SOURCE / "Makefile").read_text()
-    assert shown[1] == f"listening on {HERE}" and shown[2] == f"ready: {MODEL.relative_to(SOURCE)}"
+def test_the_start_says_where_and_what(build, model):
+    shown = re.search(r"^```\n(\$ lamina serve .*?)```", PAGE.read_text(), re.S | re.M).group(1).splitlines()
+    assert shown[1:] == [f"listening on {HERE}", f"ready: {shown[0].split()[-1]}"]
+    server = Server(build).ready()
     server.says(f"ready: {MODEL}\n")
-
-
-def test_curl(server):
-    asked = re.findall(r"^\$ (curl .*)\n(.*)$", SECTION, re.M)
-    assert len(asked) == 3
-    for command, says in asked:
-        done = subprocess.run(shlex.split(command.replace(HERE, server.url)), capture_output=True, text=True)
-        assert done.returncode == 0 and done.stdout.strip() == says, command
-
-
-def test_clients(server):
-    shown = [(program, BLOCKS[i + 1][1]) for i, (kind, program) in enumerate(BLOCKS) if kind == "python"]
-    assert len(shown) == 2
-    for program, says in shown:
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            exec(program.replace(HERE, server.url), {})
-        assert out.getvalue() == says, program
+    assert server.close() == 0, server.said
 
 
 def test_what_a_request_sees_when_something_is_wrong(build, model):
-    shown = {line[:28].strip(): (int(line[28:31]), json.loads(line[32:])) for line in BLOCKS[-1][1].splitlines()}
+    shown = {line[:28].strip(): (int(line[28:31]), json.loads(line[32:])) for line in ERRORS.splitlines()}
     seen = {}
     for _ in range(20):
         s = Server(build, "-c", 512, "--cache-tokens", 128, "--api-key", "ours", "--temp", 0)

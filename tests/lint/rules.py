@@ -286,16 +286,20 @@ AVOIDED = re.compile(
     r"\b(?:nobody|somebody|whoever|as ever|let in|pages? back|in the words of|in \w+'s words|calls? of tools|but for|shared? beginnings?"
     r"|guess(?:es|ed|ing)|of (?:their|our) own|stands? (?:in|beside|behind|before|there)|that (?:is|are) there|told|in fewer bits|is no [A-Z]\w*)\b")
 
+# The same in pages for users, which are in these places: rejected, results, compared with, continues, maximum.
+USERS = ("README.md", "docs/guide/", "docs/server/", "docs/library/", "docs/study/")
+AVOIDED_FOR_USERS = re.compile(rf"{AVOIDED.pattern}|\b(?:refus(?:e|es|ed)|figures|beside|go(?:es)? on|gives? back|most tokens|by itself|(?:for|of) who)\b")
+
 
 def plain_words(path, text):
     """Prose of a document without words of AVOIDED; code, and pages that programs write, are left alone."""
-    if path in ("docs/api.md", "docs/api-c.md", "docs/coming-from.md"):
+    if path in ("docs/server/api.md", "docs/library/c-interface.md", "docs/guide/coming-from.md"):
         return
-    code = False
+    code, avoided = False, AVOIDED_FOR_USERS if path.startswith(USERS) else AVOIDED
     for number, line in enumerate(text.split("\n"), 1):
         code ^= line.startswith("```")
         if not code and not line.startswith(("    ", "```")):
-            for m in AVOIDED.finditer(re.sub(r"`[^`]*`", "``", line)):
+            for m in avoided.finditer(re.sub(r"`[^`]*`", "``", line)):
                 yield number, f"“{m.group()}”: see AVOIDED in tests/lint/rules.py for the plain form"
 
 
@@ -374,8 +378,9 @@ RULES = {
         [("src/x.c", "int x;\n"), ("src/x.c", " " * 60 + "c));\n" + " " * 90 + "\\\n"), ("src/x.c", "    { " + "1, " * 50 + "},\n"), ("Makefile", "\tcc\n")]),
     "plain_words": (
         (".md",), plain_words,
-        [("docs/x.md", "a model that nobody wants\n"), ("README.md", "What is told is told once.\n"), ("docs/x.md", "the text gives pages back\n")],
-        [("docs/x.md", "```\nnobody\n```\n    told\nis `told`\n"), ("docs/api-c.md", "told\n")]),
+        [("docs/x.md", "a model that nobody wants\n"), ("README.md", "What is told is told once.\n"), ("docs/x.md", "the text gives pages back\n"),
+         ("docs/guide/x.md", "Such a file is refused.\n")],
+        [("docs/x.md", "```\nnobody\n```\n    told\nis `told`\n"), ("docs/library/c-interface.md", "told\n")]),
     "no_private_places": (
         C_FILES + (".py", ".build", ".md", ".txt", ".sh", "Makefile", "setup", "run"),
         not_in(("tests/lint/rules.py",), places),
@@ -396,27 +401,27 @@ def unique_names(files):
 
 
 def statuses_documented(header, page):
-    """docs/errors.md lists LM_STATUS_LIST: the same words, statuses and exit codes in the same order."""
+    """docs/library/errors.md lists LM_STATUS_LIST: the same words, statuses and exit codes in the same order."""
     code = [(word, name, exit_) for name, exit_, word in re.findall(r'X\((LM_\w+),\s*(\d+),\s*"(\w+)"\)', header)]
     text = re.findall(r"^\| `(\w+)` \| `(LM_\w+)` \| (\d+) \|", page, re.M)
     if not code or code != text:
-        yield "docs/errors.md", 1, f"not LM_STATUS_LIST: {sorted(set(code) ^ set(text)) or 'another order'}"
+        yield "docs/library/errors.md", 1, f"not LM_STATUS_LIST: {sorted(set(code) ^ set(text)) or 'another order'}"
 
 
 def rooms_documented(folders, page):
-    """docs/architecture.md lists each folder of src/ with the level of LEVELS."""
+    """docs/dev/architecture.md lists each folder of src/ with the level of LEVELS."""
     rows = dict((name, int(level)) for level, name in re.findall(r"^\| (\d) \| `src/(\w+)/` \|", page, re.M))
     for name in sorted(set(folders) ^ set(rows) | set(folders) ^ set(LEVELS) | {n for n in rows if LEVELS.get(n) != rows[n]}):
-        yield "docs/architecture.md", 1, f"src/{name}: folder, table and level do not agree"
+        yield "docs/dev/architecture.md", 1, f"src/{name}: folder, table and level do not agree"
 
 
 def inner_rooms_documented(folders, page):
-    """docs/architecture.md lists each folder of a room that has rooms with the level of ROOMS. `folders`: "runtime/engine"."""
+    """docs/dev/architecture.md lists each folder of a room that has rooms with the level of ROOMS. `folders`: "runtime/engine"."""
     rows = {name: int(level) for level, name in re.findall(r"^\| (\d) \| `src/(\w+/\w+)/` \|", page, re.M)}
     rooms = {f"{outer}/{name}": level for outer, levels in ROOMS.items() for name, level in levels.items()}
     there = {f for f in folders if f.split("/")[0] in ROOMS}
     for name in sorted(there ^ set(rows) | there ^ set(rooms) | {n for n in rows if rooms.get(n) != rows[n]}):
-        yield "docs/architecture.md", 1, f"src/{name}: folder, table and level do not agree"
+        yield "docs/dev/architecture.md", 1, f"src/{name}: folder, table and level do not agree"
 
 
 def paths_exist(files, pages):
@@ -523,14 +528,14 @@ def main():
         builds = {p: (ROOT / p).read_text(encoding="utf-8") for p in files if p.endswith("meson.build")}
         findings += [f"{path}:{line}: {message} [tests_listed]" for path, line, message in tests_listed(files, builds)]
     if "statuses_documented" in wanted:
-        header, page_ = ((ROOT / p).read_text(encoding="utf-8") for p in ("include/lamina/error.h", "docs/errors.md"))
+        header, page_ = ((ROOT / p).read_text(encoding="utf-8") for p in ("include/lamina/error.h", "docs/library/errors.md"))
         findings += [f"{path}:{line}: {message} [statuses_documented]" for path, line, message in statuses_documented(header, page_)]
     if "rooms_documented" in wanted:
-        page_ = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+        page_ = (ROOT / "docs/dev/architecture.md").read_text(encoding="utf-8")
         findings += [f"{path}:{line}: {message} [rooms_documented]"
                      for path, line, message in rooms_documented({room(p) for p in files} - {None}, page_)]
     if "inner_rooms_documented" in wanted:
-        page_ = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+        page_ = (ROOT / "docs/dev/architecture.md").read_text(encoding="utf-8")
         inner = {"/".join(p.split("/")[1:3]) for p in files if p.startswith("src/") and p.count("/") > 2}
         findings += [f"{path}:{line}: {message} [inner_rooms_documented]" for path, line, message in inner_rooms_documented(inner, page_)]
     if "paths_exist" in wanted:

@@ -5,7 +5,7 @@
 
 Every golden's configuration becomes a GGUF file in float32; llama.cpp's logits of it are the golden that `lamina verify` is held
 to. Then the smallest preset of every family, cut to two layers, in q4_k_m: both programs run it with their fast arithmetic, and the
-mean divergence of what they predict is printed. One line each; what is not equal is known (docs/families.md): windows, YaRN's betas and
+mean divergence of what they predict is printed. One line each; what is not equal is known (docs/dev/families.md): windows, YaRN's betas and
 attention factor, and groups of experts that llama.cpp does not look at.
 """
 import fnmatch

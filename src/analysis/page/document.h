@@ -110,7 +110,7 @@ typedef struct lm_block {
     const char      *id;         /* of sections, folds, tables and figures: a-z 0-9 -, unique in the document; else NULL */
     const char      *title;      /* of sections and folds; captions of tables and figures; NULL: none */
     const char      *number;     /* of sections: "2.3"; "" for the root */
-    const char      *output;     /* which outputs of docs/outputs.md it is: "O-12", "O-26, O-27"; NULL */
+    const char      *output;     /* which outputs of docs/study/report.md it is: "O-12", "O-26, O-27"; NULL */
     const char      *same_as;    /* of folds: the id of one before it that holds the same but for names; writers that cannot close
                                     a fold may leave its contents out. NULL: none does */
     uint32_t         level;      /* sections: 1 …; the root 0 */

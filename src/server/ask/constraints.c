@@ -10,12 +10,12 @@
 
 const lm_field lm_constraints_fields[] = {
     { "response_format", LM_FIELD_OBJECT, V(response_format), 0, 0, NULL, false,
-      "type text, json_object or json_schema (with json_schema.schema): the answer is JSON that fits" },
-    { "json_schema", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "the text is JSON that fits this schema" },
-    { "grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "the text fits this grammar in GBNF" },
-    { "grammar_lazy", LM_FIELD_BOOL, V(lazy), 0, 0, NULL, false, "with grammar: any text up to one of grammar_triggers" },
+      "type text, json_object or json_schema (with json_schema.schema): the output is JSON that matches" },
+    { "json_schema", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "the output is JSON that matches this schema" },
+    { "grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "the output matches this grammar in GBNF" },
+    { "grammar_lazy", LM_FIELD_BOOL, V(lazy), 0, 0, NULL, false, "with grammar: the output is free until one of grammar_triggers" },
     { "grammar_triggers", LM_FIELD_ARRAY, V(triggers), 0, 0, NULL, false,
-      "objects with type 1 and a word as value, or type 0 and a control token as token: the grammar begins with it" },
+      "objects with type 1 and a word as value, or type 0 and a control token as token; the grammar starts there" },
     { "structured_outputs", LM_FIELD_OBJECT, V(structured), 0, 0, NULL, false,
       "vLLM's: an object with one of json, regex, choice, grammar, json_object" },
     { "regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "SGLang's name of guided_regex" },
@@ -23,11 +23,11 @@ const lm_field lm_constraints_fields[] = {
     LM_REFUSED("structural_tag", "tags within free text: use tools, or grammar_lazy"), LM_HARMLESS("guided_decoding_backend"),
     { "guided_json", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "vLLM's name of json_schema" },
     { "guided_grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "vLLM's name of grammar" },
-    { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "the text matches this regular expression as a whole" },
-    { "guided_choice", LM_FIELD_ARRAY, V(choice), 0, 0, NULL, false, "the text is one of these strings" },
+    { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "the whole output matches this regular expression" },
+    { "guided_choice", LM_FIELD_ARRAY, V(choice), 0, 0, NULL, false, "the output is one of these strings" },
     { "disable_any_whitespace", LM_FIELD_BOOL, V(compact), 0, 0, NULL, false,
-      "JSON that is constrained, also arguments of calls, has no white space between its parts (true); false: a space, or line feeds and an "
-      "indentation, may stand there" },
+      "constrained JSON, also arguments of tool calls, has no white space between its parts (true); false: a space, or line feeds and an "
+      "indentation, is allowed" },
     LM_REFUSED("guided_whitespace_pattern", "use disable_any_whitespace"),
     LM_REFUSED("whitespace_pattern", "use disable_any_whitespace"),
     { 0 },

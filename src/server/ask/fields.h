@@ -1,4 +1,4 @@
-/* fields.h - what a request's JSON body may hold: descriptors, from which come validation, docs/api.md and /openapi.json. */
+/* fields.h - what a request's JSON body may hold: descriptors, from which come validation, docs/server/api.md and /openapi.json. */
 #ifndef LM_SERVER_FIELDS_H
 #define LM_SERVER_FIELDS_H
 

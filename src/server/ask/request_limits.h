@@ -1,5 +1,5 @@
-/* request_limits.h - the most that a request may hold: one table, from which come the checks, the list in /openapi.json and docs/api.md,
- * and a test that goes one beyond each. All are counted, none is clocked: the same request always ends alike. */
+/* request_limits.h - the most that a request may hold: one table, from which come the checks, the list in /openapi.json and
+ * docs/server/api.md, and a test that goes one beyond each. All are counted, none is clocked: the same request always ends alike. */
 #ifndef LM_SERVER_REQUEST_LIMITS_H
 #define LM_SERVER_REQUEST_LIMITS_H
 

@@ -16,20 +16,20 @@ typedef struct message_values {
 /* What makes the prompt. */
 #define PROMPT_FIELDS                                                                                                             \
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },                                            \
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },             \
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },      \
     { "system", LM_FIELD_ANY, V(system), 0, 0, NULL, false, "system message: string, or array of text blocks" },                  \
     { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: name, description, input_schema" },    \
     { "tool_choice", LM_FIELD_OBJECT, V(tool_choice), 0, 0, NULL, false,                                                          \
       "type auto, any, tool (with name) or none; disable_parallel_tool_use: one call" },                                          \
     { "thinking", LM_FIELD_OBJECT, V(thinking), 0, 0, NULL, false,                                                                \
-      "type enabled, disabled or adaptive; budget_tokens: most tokens of it" },                                                   \
+      "type enabled, disabled or adaptive; budget_tokens: maximum number of reasoning tokens" },                                  \
     { "output_config", LM_FIELD_OBJECT, V(output_config), 0, 0, NULL, false,                                                      \
-      "effort: low, medium, high; format: type json_schema, and a schema that the answer fits" }
+      "effort: low, medium, high; format: type json_schema, and a schema that the output matches" }
 
 static const lm_field message_fields[] = {
     PROMPT_FIELDS,
-    { "max_tokens", LM_FIELD_I64, V(max_tokens), 1, 1e9, NULL, true, "most tokens to write" },
-    { "stop_sequences", LM_FIELD_ARRAY, V(stops), 0, 0, NULL, false, "strings that end the text" },
+    { "max_tokens", LM_FIELD_I64, V(max_tokens), 1, 1e9, NULL, true, "maximum number of tokens to generate" },
+    { "stop_sequences", LM_FIELD_ARRAY, V(stops), 0, 0, NULL, false, "strings that end the output" },
     { "output_format", LM_FIELD_OBJECT, V(output_format), 0, 0, NULL, false, "older name of output_config.format" },
     LM_REFUSED("mcp_servers", "nothing is called by the server"), LM_REFUSED("container", "nothing is run by the server"),
     LM_HARMLESS("metadata"), LM_HARMLESS("cache_control"),
@@ -133,8 +133,8 @@ static lm_status answer_count(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:I}", "input_tokens", n), e);
 }
 
-const lm_route lm_route_messages = { "POST", "/v1/messages", NULL, 0, LM_DIALECT_ANTHROPIC, "answer a conversation, in Anthropic's words",
+const lm_route lm_route_messages = { "POST", "/v1/messages", NULL, 0, LM_DIALECT_ANTHROPIC, "answer a conversation, Anthropic-compatible",
                                      message_groups, sizeof(message_values), message_defaults, answer_messages };
-const lm_route lm_route_count_tokens = { "POST", "/v1/messages/count_tokens", NULL, 0, LM_DIALECT_ANTHROPIC, "tokens of a conversation",
+const lm_route lm_route_count_tokens = { "POST", "/v1/messages/count_tokens", NULL, 0, LM_DIALECT_ANTHROPIC, "count conversation tokens",
         count_groups,
                                          sizeof(message_values), message_defaults, answer_count };

@@ -24,7 +24,7 @@ static const char *const pooling_words[] = { "last", "mean", NULL };     /* by l
 
 static const lm_field embedding_fields[] = {
     { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string, array of token ids, or array of those" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
     { "encoding_format", LM_FIELD_WORD, V(format), 0, 0, format_words, false, "float: numbers; base64: little-endian float32" },
     { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false, "the first N dimensions, normalized again" },
     { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false, "the last token's vector, or the mean of all" },
@@ -167,7 +167,7 @@ static lm_status answer_embeddings(lm_call *c, lm_error *e)
     return embed(c, c->values, embeddings_document, e);
 }
 
-const lm_route lm_route_embeddings = { "POST", "/v1/embeddings", NULL, 0, LM_DIALECT_OPENAI, "vectors of texts", embedding_groups,
+const lm_route lm_route_embeddings = { "POST", "/v1/embeddings", NULL, 0, LM_DIALECT_OPENAI, "compute embedding vectors", embedding_groups,
                                        sizeof(embedding_values), embedding_defaults, answer_embeddings };
 
 /* ---- llama.cpp's own ---- */
@@ -181,8 +181,8 @@ enum { NORM_NONE = -1, NORM_EUCLIDEAN = 2 };             /* llama.cpp's numbers 
 static const lm_field native_fields[] = {
     { "content", LM_FIELD_ANY, N(content), 0, 0, NULL, false, "string, array of token ids, or array of those" },
     { "input", LM_FIELD_ANY, N(content), 0, 0, NULL, false, "the same by OpenAI's name" },
-    { "embd_normalize", LM_FIELD_I32, N(norm), 0, 0, NULL, false, "2: vectors of length 1 (2); -1: as they are" },
-    { "model", LM_FIELD_STRING, N(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "embd_normalize", LM_FIELD_I32, N(norm), 0, 0, NULL, false, "2: vectors of length 1 (2); -1: unchanged" },
+    { "model", LM_FIELD_STRING, N(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
     { 0 },
 };
 static const lm_field_group native_groups[] = { { native_fields, 0 }, { 0 } };
@@ -215,5 +215,5 @@ static lm_status answer_native(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_native_embedding = { "POST", "/embedding", "/embeddings", 0, LM_DIALECT_NATIVE,
-                                             "vectors of texts, in llama.cpp's words", native_groups, sizeof(native_values),
+                                             "compute embedding vectors, llama.cpp-compatible", native_groups, sizeof(native_values),
                                              native_defaults, answer_native };

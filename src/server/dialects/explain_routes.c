@@ -167,14 +167,14 @@ static lm_status answer_settings(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_facts = { "GET", "/v1/facts", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
-                                  "figures of a model as lamina inspect --json gives them: ?model=, ?path= of one figure or group", NULL, 0,
+                                  "return facts of a model, as lamina inspect --json does: ?model=, ?path= of one fact or group", NULL, 0,
                                   NULL, answer_facts };
 const lm_route lm_route_drawing = { "GET", "/v1/drawing", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
-                                    "a diagram of lamina explain as SVG: ?model=, ?name= (flow), ?layer= (0), ?language= (en)", NULL, 0,
+                                    "draw a diagram of lamina explain: SVG; ?model=, ?name= (flow), ?layer= (0), ?language= (en)", NULL, 0,
                                     NULL, answer_drawing };
 const lm_route lm_route_report = { "GET", "/v1/report", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
-                                   "lamina report: ?model=, ?form=json, html, markdown or text (json), ?language= (en)", NULL, 0, NULL,
+                                   "return a report: ?model=, ?form=json, html, markdown or text (json), ?language= (en)", NULL, 0, NULL,
                                    answer_report };
 const lm_route lm_route_settings = { "GET", "/v1/settings", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
-                                     "what a model takes at every context, number of texts, type of the cache and precision of the weights: "
+                                     "return the memory of a model at every context, number of sequences, cache type and weight precision: "
                                      "?model=, ?language= (en)", NULL, 0, NULL, answer_settings };

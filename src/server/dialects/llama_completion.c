@@ -21,29 +21,29 @@ typedef struct native_values {
 
 static const lm_field prompt_fields[] = {
     { "prompt", LM_FIELD_ANY, V(prompt), 0, 0, NULL, true,
-      "string, array of token ids and strings, or object with prompt_string; or array of those: one answer for each" },
+      "string, array of token ids and strings, or object with prompt_string; or array of those: one answer per element" },
     { 0 },
 };
 
 static const lm_field middle_fields[] = {
-    { "input_prefix", LM_FIELD_STRING, V(prefix), 0, 0, NULL, false, "text before what is missing" },
-    { "input_suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text behind it" },
+    { "input_prefix", LM_FIELD_STRING, V(prefix), 0, 0, NULL, false, "text before the missing part" },
+    { "input_suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text after the missing part" },
     { "input_extra", LM_FIELD_ARRAY, V(extra), 0, 0, NULL, false, "other files, objects with filename and text" },
-    { "prompt", LM_FIELD_STRING, V(middle), 0, 0, NULL, false, "beginning of what is missing" },
+    { "prompt", LM_FIELD_STRING, V(middle), 0, 0, NULL, false, "start of the missing part" },
     { 0 },
 };
 
 static const lm_field native_fields[] = {
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
-    { "n_predict", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "most tokens to write; -1: as many as the context holds" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "n_predict", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "maximum number of tokens to generate; -1: until the context is full" },
     { "max_tokens", LM_FIELD_I64, V(n_predict), -1, 1e9, NULL, false, "OpenAI's name of n_predict" },
-    { "n_probs", LM_FIELD_U32, V(n_probs), 0, 20, NULL, false, "most probable tokens told with each" },
-    { "n", LM_FIELD_U32, V(n), 1, 8, NULL, false, "texts for each prompt" },
+    { "n_probs", LM_FIELD_U32, V(n_probs), 0, 20, NULL, false, "number of most probable tokens returned per position" },
+    { "n", LM_FIELD_U32, V(n), 1, 8, NULL, false, "number of outputs per prompt" },
     { "n_cmpl", LM_FIELD_U32, V(n), 1, 8, NULL, false, "llama.cpp's name of n" },
     { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
-    { "return_tokens", LM_FIELD_BOOL, V(return_tokens), 0, 0, NULL, false, "ids of the text, too" },
+    { "return_tokens", LM_FIELD_BOOL, V(return_tokens), 0, 0, NULL, false, "also return the ids of the output" },
     { "response_fields", LM_FIELD_ARRAY, V(fields), 0, 0, NULL, false,
-      "what is told of an answer, by paths as generation_settings/n_predict; empty: all" },
+      "members of the answer to return, by paths as generation_settings/n_predict; empty: all" },
     { 0 },
 };
 static const lm_field_group native_groups[] = { { prompt_fields, 0 }, { native_fields, 0 }, { lm_params_fields, V(params) },
@@ -135,8 +135,8 @@ static lm_status answer_infill(lm_call *c, lm_error *e)
     return answer(c, read_infill, e);
 }
 
-const lm_route lm_route_completion = { "POST", "/completion", "/completions", 0, LM_DIALECT_NATIVE, "continue a text, in llama.cpp's words",
+const lm_route lm_route_completion = { "POST", "/completion", "/completions", 0, LM_DIALECT_NATIVE, "continue a text, llama.cpp-compatible",
                                        native_groups, sizeof(native_values), native_defaults, answer_native };
 const lm_route lm_route_infill = { "POST", "/infill", NULL, 0, LM_DIALECT_NATIVE,
-                                   "write what is missing in the middle of a text, where the model has tokens for that", middle_groups,
+                                   "fill in the missing middle of a text, if the model has tokens for it", middle_groups,
                                    sizeof(native_values), native_defaults, answer_infill };

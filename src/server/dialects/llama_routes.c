@@ -23,11 +23,11 @@ static const lm_field tokenize_fields[] = {
     { "content", LM_FIELD_STRING, V(content), 0, 0, NULL, false, "text (llama.cpp)" },
     { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "text (vLLM)" },
     { "add_special", LM_FIELD_BOOL, V(add_special), 0, 0, NULL, false,
-      "add what the tokenizer puts around a text (false; with prompt true)" },
+      "add the special tokens that the tokenizer puts around a text (false; with prompt: true)" },
     { "add_special_tokens", LM_FIELD_BOOL, V(add_special), 0, 0, NULL, false, "vLLM's name of add_special" },
-    { "parse_special", LM_FIELD_BOOL, V(parse_special), 0, 0, NULL, false, "special tokens spelled in the text are special (true)" },
-    { "with_pieces", LM_FIELD_BOOL, V(pieces), 0, 0, NULL, false, "ids with their texts; of a token that is no whole characters its bytes, an array" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "parse_special", LM_FIELD_BOOL, V(parse_special), 0, 0, NULL, false, "recognise special tokens in the text (true)" },
+    { "with_pieces", LM_FIELD_BOOL, V(pieces), 0, 0, NULL, false, "return ids with their texts; for a token that is not valid UTF-8, an array of its bytes" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
     { 0 },
 };
 static const lm_field_group tokenize_groups[] = { { tokenize_fields, 0 }, { 0 } };
@@ -76,13 +76,13 @@ static lm_status answer_tokenize(lm_call *c, lm_error *e)
                           e);
 }
 
-const lm_route lm_route_tokenize = { "POST", "/tokenize", NULL, 0, LM_DIALECT_NATIVE, "tokens of a text", tokenize_groups,
+const lm_route lm_route_tokenize = { "POST", "/tokenize", NULL, 0, LM_DIALECT_NATIVE, "tokenize a text", tokenize_groups,
         sizeof(tokenize_values),
                                      tokenize_defaults, answer_tokenize };
 
 static const lm_field detokenize_fields[] = {
     { "tokens", LM_FIELD_ARRAY, V(tokens), 0, 0, NULL, true, "token ids" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
     { 0 },
 };
 static const lm_field_group detokenize_groups[] = { { detokenize_fields, 0 }, { 0 } };
@@ -114,7 +114,7 @@ static lm_status answer_detokenize(lm_call *c, lm_error *e)
     return status;
 }
 
-const lm_route lm_route_detokenize = { "POST", "/detokenize", NULL, 0, LM_DIALECT_NATIVE, "text of tokens", detokenize_groups,
+const lm_route lm_route_detokenize = { "POST", "/detokenize", NULL, 0, LM_DIALECT_NATIVE, "convert token ids to text", detokenize_groups,
         sizeof(tokenize_values),
                                        NULL, answer_detokenize };
 
@@ -141,7 +141,7 @@ static lm_status answer_tokenizer_info(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_tokenizer_info = { "GET", "/tokenizer_info", NULL, LM_ROUTE_QUICK, LM_DIALECT_OPENAI,
-        "special tokens and chat template", NULL, 0,
+        "return the special tokens and the chat template", NULL, 0,
                                            NULL, answer_tokenizer_info };
 
 /* ---- /apply-template ---- */
@@ -153,11 +153,11 @@ typedef struct template_values {
 } template_values;
 
 static const lm_field template_fields[] = {
-    { "model", LM_FIELD_STRING, offsetof(template_values, model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+    { "model", LM_FIELD_STRING, offsetof(template_values, model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
     { "messages", LM_FIELD_ARRAY, offsetof(template_values, messages), 0, 0, NULL, true, "the conversation" },
     { "chat_template_kwargs", LM_FIELD_OBJECT, offsetof(template_values, kwargs), 0, 0, NULL, false,
       "further variables of the chat template" },
-    { "add_generation_prompt", LM_FIELD_BOOL, offsetof(template_values, generation_prompt), 0, 0, NULL, false, "begin the answer (true)" },
+    { "add_generation_prompt", LM_FIELD_BOOL, offsetof(template_values, generation_prompt), 0, 0, NULL, false, "add the start of the answer to the prompt (true)" },
     { "continue_final_message", LM_FIELD_ANY, offsetof(template_values, continue_final), 0, 0, NULL, false, "as in /v1/chat/completions" },
     { "tools", LM_FIELD_ARRAY, offsetof(template_values, tools), 0, 0, NULL, false, "functions, as in /v1/chat/completions" },
     { "reasoning_effort", LM_FIELD_STRING, offsetof(template_values, effort), 0, 0, NULL, false, "as in /v1/chat/completions" },
@@ -189,7 +189,7 @@ static lm_status answer_template(lm_call *c, lm_error *e)
     return status;
 }
 
-const lm_route lm_route_apply_template = { "POST", "/apply-template", NULL, 0, LM_DIALECT_NATIVE, "a conversation as the model reads it",
+const lm_route lm_route_apply_template = { "POST", "/apply-template", NULL, 0, LM_DIALECT_NATIVE, "render a conversation as the prompt",
         template_groups,
                                            sizeof(template_values), template_defaults, answer_template };
 
@@ -255,7 +255,7 @@ static lm_status answer_props(lm_call *c, lm_error *e)
     return lm_answer_json(c, o, e);
 }
 
-const lm_route lm_route_props = { "GET", "/props", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "properties of the server",
+const lm_route lm_route_props = { "GET", "/props", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "return the server's properties",
                                   NULL, 0, NULL, answer_props };
 
 static lm_status answer_slots(lm_call *c, lm_error *e)
@@ -279,7 +279,7 @@ static lm_status answer_slots(lm_call *c, lm_error *e)
     return lm_answer_json(c, list, e);
 }
 
-const lm_route lm_route_slots = { "GET", "/slots", NULL, LM_ROUTE_QUICK, LM_DIALECT_NATIVE, "what each slot does", NULL, 0, NULL,
+const lm_route lm_route_slots = { "GET", "/slots", NULL, LM_ROUTE_QUICK, LM_DIALECT_NATIVE, "return the state of each slot", NULL, 0, NULL,
         answer_slots };
 
 typedef struct slot_values { const char *filename; } slot_values;
@@ -440,5 +440,5 @@ static lm_status answer_slot_action(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_slot_action = { "POST", "/slots/{id}", NULL, 0, LM_DIALECT_NATIVE,
-                                        "save, restore or erase what a slot holds (?action=)", slot_groups, sizeof(slot_values), NULL,
+                                        "save, restore or erase the content of a slot (?action=)", slot_groups, sizeof(slot_values), NULL,
                                         answer_slot_action };

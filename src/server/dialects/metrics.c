@@ -238,5 +238,5 @@ static lm_status answer_metrics(lm_call *c, lm_error *e)
     return LM_OK;
 }
 
-const lm_route lm_route_metrics = { "GET", "/metrics", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "figures for Prometheus",
+const lm_route lm_route_metrics = { "GET", "/metrics", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "metrics for Prometheus",
                                     NULL, 0, NULL, answer_metrics };

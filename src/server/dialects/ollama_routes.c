@@ -23,7 +23,7 @@ typedef struct ollama_options { lm_params params; int64_t num_predict; } ollama_
 #define V(field) offsetof(ollama_values, field)
 
 static const lm_field option_fields[] = {
-    { "num_predict", LM_FIELD_I64, offsetof(ollama_options, num_predict), -2, 1e9, NULL, false, "most tokens to write; -1: no limit" },
+    { "num_predict", LM_FIELD_I64, offsetof(ollama_options, num_predict), -2, 1e9, NULL, false, "maximum number of tokens to generate; -1: no limit" },
     LM_HARMLESS("num_ctx"), LM_HARMLESS("num_keep"), LM_HARMLESS("num_thread"), LM_HARMLESS("num_batch"), LM_HARMLESS("num_gpu"),
     LM_HARMLESS("use_mmap"), LM_HARMLESS("use_mlock"), LM_HARMLESS("numa"), LM_HARMLESS("main_gpu"), LM_HARMLESS("low_vram"),
     { 0 },
@@ -32,16 +32,16 @@ static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_param
         { lm_constraints_fields, offsetof(ollama_options, params.constraints) }, { 0 } };
 
 #define COMMON                                                                                                                    \
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; where there is one model, any" },              \
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; any name if the server has one model" },       \
     { "options", LM_FIELD_OBJECT, V(options), 0, 0, NULL, false, "num_predict, temperature, seed, stop ... as in /completion" },  \
     { "keep_alive", LM_FIELD_ANY, V(keep_alive), 0, 0, NULL, false,                                                               \
-      "how long the model stays in memory when idle: seconds, \"5m\", -1: for ever, 0: it leaves after this request" }
+      "time until the idle model is unloaded: seconds, \"5m\", -1: never, 0: after this request" }
 
 #define WRITING                                                                                                                   \
-    { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "a line for each piece of text (true)" },                            \
-    { "format", LM_FIELD_ANY, V(format), 0, 0, NULL, false, "\"json\", or a JSON schema that the answer fits" },                        \
-    { "logprobs", LM_FIELD_BOOL, V(logprobs), 0, 0, NULL, false, "log-probability of each token" },                                \
-    { "top_logprobs", LM_FIELD_U32, V(top_logprobs), 0, 20, NULL, false, "most probable tokens told with each; needs logprobs" },  \
+    { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "send one line per piece of text (true)" },                          \
+    { "format", LM_FIELD_ANY, V(format), 0, 0, NULL, false, "\"json\", or a JSON schema that the output matches" },               \
+    { "logprobs", LM_FIELD_BOOL, V(logprobs), 0, 0, NULL, false, "log-probability of each token" },                               \
+    { "top_logprobs", LM_FIELD_U32, V(top_logprobs), 0, 20, NULL, false, "most probable tokens returned per position; needs logprobs" },\
     { "think", LM_FIELD_ANY, V(think), 0, 0, NULL, false, "reasoning: true, false, \"low\", \"medium\" or \"high\"" }
 
 static const lm_field chat_fields[] = {
@@ -53,10 +53,10 @@ static const lm_field chat_fields[] = {
 };
 static const lm_field generate_fields[] = {
     COMMON, WRITING,
-    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "message, or with raw the text to continue" },
+    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "the message; with raw, the text to continue" },
     { "system", LM_FIELD_STRING, V(system), 0, 0, NULL, false, "system message" },
     { "raw", LM_FIELD_BOOL, V(raw), 0, 0, NULL, false, "continue the text without the chat template" },
-    { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text behind what is written, where the model has tokens for that" },
+    { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text after the output, if the model has tokens for it" },
     LM_REFUSED("template", "templates of requests"), LM_REFUSED("context", "contexts of earlier answers: use /api/chat"),
     LM_REFUSED("images", "only text is read"),
     { 0 },
@@ -69,13 +69,13 @@ static const lm_field embed_fields[] = {
 };
 static const lm_field old_embed_fields[] = {
     COMMON,
-    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "text; none: the model is loaded" },
+    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "the text; without it, the model is loaded" },
     { 0 },
 };
 static const lm_field pull_fields[] = {
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags: nothing is downloaded" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; nothing is downloaded" },
     { "name", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "older name of model" },
-    { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "as a line (true)" },
+    { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "send the result as a line (true)" },
     LM_HARMLESS("insecure"),
     { 0 },
 };
@@ -265,10 +265,10 @@ static lm_status answer_generate(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_ollama_chat = { "POST", "/api/chat", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                        "answer a conversation, in ollama's words", chat_groups, sizeof(ollama_values),
+                                        "answer a conversation, ollama-compatible", chat_groups, sizeof(ollama_values),
                                         ollama_defaults, answer_chat };
 const lm_route lm_route_ollama_generate = { "POST", "/api/generate", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                            "answer a message, in ollama's words", generate_groups, sizeof(ollama_values),
+                                            "answer a message, ollama-compatible", generate_groups, sizeof(ollama_values),
                                             ollama_defaults, answer_generate };
 
 /* ---- embeddings ---- */
@@ -292,7 +292,7 @@ static lm_status answer_embed(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                         "vectors of texts, in ollama's words", embed_groups, sizeof(ollama_values), NULL,
+                                         "compute embedding vectors, ollama-compatible", embed_groups, sizeof(ollama_values), NULL,
                                          answer_embed };
 
 /* The older form: one text, and its vector as it is. */
@@ -312,7 +312,7 @@ static lm_status answer_old_embed(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_ollama_embeddings = { "POST", "/api/embeddings", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                              "the vector of a text, in ollama's older words", old_embed_groups, sizeof(ollama_values),
+                                              "compute an embedding vector, ollama's older format", old_embed_groups, sizeof(ollama_values),
                                               NULL, answer_old_embed };
 
 /* ---- models ---- */
@@ -429,15 +429,15 @@ static lm_status answer_version(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:s}", "version", lm_version()), e);
 }
 
-const lm_route lm_route_ollama_tags = { "GET", "/api/tags", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "the models that answer", NULL, 0, NULL,
+const lm_route lm_route_ollama_tags = { "GET", "/api/tags", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "list available models", NULL, 0, NULL,
         answer_tags };
-const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA, "what a model is", show_groups,
+const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA, "describe a model", show_groups,
                                         sizeof(ollama_values), NULL, answer_show };
-const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "the models in memory", NULL, 0, NULL,
+const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "list loaded models", NULL, 0, NULL,
                                       answer_ps };
 const lm_route lm_route_ollama_pull = { "POST", "/api/pull", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA,
-                                        "whether a model is here, as the end of its download", pull_groups, sizeof(ollama_values),
+                                        "report whether a model is available, as after a download", pull_groups, sizeof(ollama_values),
                                         ollama_defaults, answer_pull };
 const lm_route lm_route_ollama_version = { "GET", "/api/version", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
         LM_DIALECT_OLLAMA,
-                                           "the version", NULL, 0, NULL, answer_version };
+                                           "return the version", NULL, 0, NULL, answer_version };

@@ -9,27 +9,27 @@
 static const char *const automatic[] = { "auto", NULL }, *const disabled[] = { "disabled", NULL };
 
 static const lm_field response_fields[] = {
-    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "a string, or an array of items: messages, also those that answers had" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
-    { "instructions", LM_FIELD_STRING, V(instructions), 0, 0, NULL, false, "system message; those among the items are added to it" },
-    { "max_output_tokens", LM_FIELD_I64, V(max_output_tokens), 1, 1e9, NULL, false, "most tokens to write" },
+    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "a string, or an array of items: messages, also those of earlier answers" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "instructions", LM_FIELD_STRING, V(instructions), 0, 0, NULL, false, "system message; system messages among the items are added to it" },
+    { "max_output_tokens", LM_FIELD_I64, V(max_output_tokens), 1, 1e9, NULL, false, "maximum number of tokens to generate" },
     { "text", LM_FIELD_OBJECT, V(text), 0, 0, NULL, false, "format: type text, json_object or json_schema (with schema)" },
-    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: type function, name, description, parameters; other types are left out with a warning" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: type function, name, description, parameters; other types are ignored with a warning" },
     { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false, "none, auto, required, the function to call, or allowed_tools" },
     { "parallel_tool_calls", LM_FIELD_BOOL, V(parallel_tool_calls), 0, 0, NULL, false,
-      "several calls in one answer (true)" },
+      "allow several tool calls in one answer (true)" },
     { "include", LM_FIELD_ARRAY, V(include), 0, 0, NULL, false, "reasoning.encrypted_content is accepted and has no effect" },
-    { "metadata", LM_FIELD_OBJECT, V(metadata), 0, 0, NULL, false, "repeated in the answer" },
-    { "store", LM_FIELD_BOOL, V(store), 0, 0, NULL, false, "keep the answer for GET /v1/responses/{id} and previous_response_id (true)" },
+    { "metadata", LM_FIELD_OBJECT, V(metadata), 0, 0, NULL, false, "returned unchanged" },
+    { "store", LM_FIELD_BOOL, V(store), 0, 0, NULL, false, "store the answer for GET /v1/responses/{id} and previous_response_id (true)" },
     { "previous_response_id", LM_FIELD_STRING, V(previous), 0, 0, NULL, false,
-      "a stored response: its input and output, and what was before it, stand before the input" },
+      "id of a stored response; its input and output, and those of all responses before it, precede the input" },
     LM_REFUSED("conversation", "conversations are not stored: send the items again"),
     LM_REFUSED("background", "an answer is given to who waits for it"), LM_REFUSED("prompt", "prompts are not stored"),
     { "truncation", LM_FIELD_REFUSED, 0, 0, 0, disabled, false, "nothing is left out of a prompt" },
     LM_REFUSED("top_logprobs", "use /v1/chat/completions"),
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
     { "reasoning", LM_FIELD_OBJECT, V(reasoning), 0, 0, NULL, false,
-      "effort: none, minimal, low, medium, high, xhigh, max: as the chat template knows it" },
+      "effort: none, minimal, low, medium, high, xhigh or max, if the chat template supports it" },
     LM_HARMLESS("max_tool_calls"), LM_HARMLESS("stream_options"), LM_HARMLESS("user"), LM_HARMLESS("safety_identifier"),
     LM_HARMLESS("prompt_cache_key"), LM_HARMLESS("prompt_cache_retention"),
     { 0 },
@@ -225,8 +225,9 @@ static lm_status answer_input_tokens(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e);
 }
 
-const lm_route lm_route_responses = { "POST", "/v1/responses", "/responses", 0, LM_DIALECT_OPENAI, "answer items", response_groups,
+const lm_route lm_route_responses = { "POST", "/v1/responses", "/responses", 0, LM_DIALECT_OPENAI, "answer a list of items",
+                                      response_groups,
                                       sizeof(lm_response_values), response_defaults, answer_responses };
 const lm_route lm_route_response_tokens = { "POST", "/v1/responses/input_tokens", "/responses/input_tokens", 0, LM_DIALECT_OPENAI,
-                                            "tokens of items", response_groups, sizeof(lm_response_values), response_defaults,
+                                            "count the tokens of items", response_groups, sizeof(lm_response_values), response_defaults,
                                             answer_input_tokens };

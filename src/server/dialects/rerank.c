@@ -19,13 +19,13 @@ typedef struct rerank_values {
 #define V(field) offsetof(rerank_values, field)
 
 static const lm_field rerank_fields[] = {
-    { "query", LM_FIELD_STRING, V(query), 0, 0, NULL, true, "what is looked for" },
+    { "query", LM_FIELD_STRING, V(query), 0, 0, NULL, true, "the query" },
     { "documents", LM_FIELD_ARRAY, V(documents), 0, 0, NULL, true, "strings, or objects with text" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
-    { "top_n", LM_FIELD_I64, V(top_n), 1, 1e9, NULL, false, "tell the N best (all)" },
-    { "return_documents", LM_FIELD_BOOL, V(documents_too), 0, 0, NULL, false, "with the text of each document (false)" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "top_n", LM_FIELD_I64, V(top_n), 1, 1e9, NULL, false, "return the N best (all)" },
+    { "return_documents", LM_FIELD_BOOL, V(documents_too), 0, 0, NULL, false, "return the text of each document (false)" },
     { "instruction", LM_FIELD_STRING, V(instruction), 0, 0, NULL, false,
-      "what documents are to do (Given a web search query, retrieve relevant passages that answer the query)" },
+      "description of the task (Given a web search query, retrieve relevant passages that answer the query)" },
     { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
     LM_REFUSED("max_tokens_per_doc", "documents are read whole"), LM_REFUSED("max_chunks_per_doc", "documents are read whole"),
@@ -241,5 +241,5 @@ static lm_status answer_rerank(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_rerank = { "POST", "/v1/rerank", "/rerank /v2/rerank /reranking /v1/reranking", 0, LM_DIALECT_OPENAI,
-                                   "documents in the order in which they answer a query", rerank_groups, sizeof(rerank_values),
+                                   "sort documents by how well they answer a query", rerank_groups, sizeof(rerank_values),
                                    rerank_defaults, answer_rerank };

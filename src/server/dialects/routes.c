@@ -1,4 +1,4 @@
-/* The table of all routes, and what is made from it: /openapi.json, from which docs/api.md is written. */
+/* The table of all routes, and what is made from it: /openapi.json, from which docs/server/api.md is written. */
 #include "server/ask/request_limits.h"
 #include "server/dialects/routes.h"
 
@@ -107,4 +107,4 @@ static lm_status answer_openapi(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_openapi = { "GET", "/openapi.json", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_OPENAI,
-                                    "this description", NULL, 0, NULL, answer_openapi };
+                                    "return this description", NULL, 0, NULL, answer_openapi };

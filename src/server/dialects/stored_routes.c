@@ -141,12 +141,12 @@ static lm_status answer_usage(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_response = { "GET", "/v1/responses/{id}", "/responses/{id}", LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                     "a stored response", NULL, 0, NULL, answer_get };
+                                     "return a stored response", NULL, 0, NULL, answer_get };
 const lm_route lm_route_response_delete = { "DELETE", "/v1/responses/{id}", "/responses/{id}", LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                            "forget a stored response", NULL, 0, NULL, answer_delete };
+                                            "delete a stored response", NULL, 0, NULL, answer_delete };
 const lm_route lm_route_response_items = { "GET", "/v1/responses/{id}/input_items", "/responses/{id}/input_items", LM_ROUTE_ALL,
-                                           LM_DIALECT_OPENAI, "the input of a stored response: limit, order and after as in OpenAI's API",
+                                           LM_DIALECT_OPENAI, "return a stored response's input; limit, order and after as in OpenAI's API",
                                            NULL, 0, NULL, answer_input_items };
 const lm_route lm_route_usage = { "GET", "/v1/usage", NULL, LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                  "tokens of the key that asks, by day (UTC) and model, of requests that came to their end", NULL, 0, NULL,
+                                  "return the tokens of completed requests of this key, by day (UTC) and model", NULL, 0, NULL,
                                   answer_usage };

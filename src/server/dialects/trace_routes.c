@@ -22,21 +22,21 @@ static const lm_field trace_fields[] = {
     { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "the text; or:" },
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, false, "a conversation, through the chat template; or:" },
     { "ids", LM_FIELD_ARRAY, V(ids), 0, 0, NULL, false, "token ids" },
-    { "max_tokens", LM_FIELD_U32, V(max_tokens), 0, 4096, NULL, false, "continue the text first, the likeliest token each time (0)" },
-    { "top", LM_FIELD_U32, V(top), 0, 20, NULL, false, "alternatives of each token (5)" },
+    { "max_tokens", LM_FIELD_U32, V(max_tokens), 0, 4096, NULL, false, "number of tokens to generate greedily before tracing (0)" },
+    { "top", LM_FIELD_U32, V(top), 0, 20, NULL, false, "number of alternatives per token (5)" },
     { "positions", LM_FIELD_ANY, V(positions), 0, 0, NULL, false,
-      "rows to look into, from 0, negative ones from the end, or \"all\" (the last); a row predicts the token after it" },
-    { "lens", LM_FIELD_ANY, V(lens), 0, 0, NULL, false, "best tokens after each layer, up to 20; true: 5" },
-    { "lens_parts", LM_FIELD_BOOL, V(lens_parts), 0, 0, NULL, false, "the lens also after each attention" },
-    { "attribution", LM_FIELD_BOOL, V(attribution), 0, 0, NULL, false, "what each attention and MLP adds to the logit of the next token" },
-    { "norms", LM_FIELD_BOOL, V(norms), 0, 0, NULL, false, "lengths of the residual stream and of what is added to it" },
-    { "experts", LM_FIELD_BOOL, V(experts), 0, 0, NULL, false, "experts that rows visit" },
-    { "attention", LM_FIELD_ANY, V(attention), 0, 0, NULL, false, "where the heads of these layers look; true: of all" },
-    { "weights", LM_FIELD_ARRAY, V(weights), 0, 0, NULL, false, "[[layer, head], …] whose whole rows are wanted" },
-    { "times", LM_FIELD_BOOL, V(times), 0, 0, NULL, false, "time of each operation" },
+      "rows to examine, from 0, negative from the end, or \"all\" (default: the last); a row predicts the token after it" },
+    { "lens", LM_FIELD_ANY, V(lens), 0, 0, NULL, false, "number of best tokens after each layer, up to 20; true: 5" },
+    { "lens_parts", LM_FIELD_BOOL, V(lens_parts), 0, 0, NULL, false, "apply the lens also after each attention" },
+    { "attribution", LM_FIELD_BOOL, V(attribution), 0, 0, NULL, false, "return the contribution of each attention and MLP to the logit of the next token" },
+    { "norms", LM_FIELD_BOOL, V(norms), 0, 0, NULL, false, "return the norms of the residual stream and of what is added to it" },
+    { "experts", LM_FIELD_BOOL, V(experts), 0, 0, NULL, false, "return the experts of each row" },
+    { "attention", LM_FIELD_ANY, V(attention), 0, 0, NULL, false, "return the positions that the heads of these layers attend to; true: all layers" },
+    { "weights", LM_FIELD_ARRAY, V(weights), 0, 0, NULL, false, "[[layer, head], …] whose whole rows are returned" },
+    { "times", LM_FIELD_BOOL, V(times), 0, 0, NULL, false, "return the time of each operation" },
     { "intervene", LM_FIELD_ARRAY, V(intervene), 0, 0, NULL, false,
-      "what is changed: PATH=F, PATH#headN=F, PATH#neuronN=F, PATH#expertN=F; where the server allows it" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; where there is one model, any" },
+      "interventions: PATH=F, PATH#headN=F, PATH#neuronN=F, PATH#expertN=F; requires --allow-interventions" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
     { 0 },
 };
 static const lm_field_group trace_groups[] = { { trace_fields, 0 }, { 0 } };
@@ -276,7 +276,7 @@ static lm_status answer_trace(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_trace = { "POST", "/v1/trace", NULL, 0, LM_DIALECT_OPENAI,
-                                  "what the model makes of a text: surprise, the lens, attribution, heads, experts", trace_groups,
+                                  "trace a text: surprise, the lens, attribution, heads, experts", trace_groups,
                                   sizeof(trace_values), trace_defaults, answer_trace };
 
 static lm_status answer_paths(lm_call *c, lm_error *e)
@@ -291,4 +291,4 @@ static lm_status answer_paths(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_trace_paths = { "GET", "/v1/trace/paths", NULL, 0, LM_DIALECT_OPENAI,
-                                        "values that can be traced, by path, and the layers of the model", NULL, 0, NULL, answer_paths };
+                                        "list the traceable values, by path, and the layers of the model", NULL, 0, NULL, answer_paths };

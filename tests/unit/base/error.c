@@ -124,7 +124,7 @@ static void cuts_are_clean(void **state)
     assert_int_equal(out[0], '#');
 }
 
-/* What scripts rely on (docs/errors.md). */
+/* What scripts rely on (docs/library/errors.md). */
 static void words_and_exit_statuses(void **state)
 {
     static const struct { lm_status s; int exit; const char *word; } known[] = {

@@ -1,4 +1,4 @@
-// What the model takes at other settings. Every figure is one that the engine's plan gave for just these (docs/api.md, /v1/settings): looked up
+// What the model takes at other settings. Every figure is one that the engine's plan gave for just these (docs/server/api.md, /v1/settings): looked up
 // and added, never computed here.
 import { useEffect, useId, useState } from "preact/hooks";
 import { Failure, get } from "../api/client";
