@@ -342,7 +342,7 @@ def test_the_kind_of_error_is_named(measured):
     assert "the arithmetic of the line" in kinds and any(k.startswith("a binary prefix") for k in kinds)
 
 
-@pytest.mark.parametrize(("name", "least"), [("unseen", 35), ("fresh", 33)])
+@pytest.mark.parametrize(("name", "least"), [("unseen", 35), ("fresh", 31)])
 def test_cards_and_blogs_with_planted_errors(lamina, source, name, least):
     """Two model cards and a blog's text each with errors planted by hand; models are those that the texts name. What is wrong and not found
     is mostly in formulas and in what frameworks print; nothing that is right is called wrong."""
@@ -385,7 +385,7 @@ def test_a_card_and_a_thread(lamina, source):
     assert sums[True, True] >= 18 and sums[False, True] >= 45, sums
 
 
-@pytest.mark.parametrize(("file", "least"), [("gemma-notes.md", 18), ("mixtral-guide.md", 18), ("nemo-thread.txt", 12), ("three-cards.md", 34)])
+@pytest.mark.parametrize(("file", "least"), [("gemma-notes.md", 18), ("llama-practice.md", 15), ("mixtral-guide.md", 18), ("nemo-thread.txt", 12), ("three-cards.md", 34)])
 def test_what_is_right_is_never_called_wrong(lamina, source, file, least):
     """Texts without an error, with everything that could be taken for one: other models, parts of a model, settings, what would be if."""
     done = lamina("audit", source / "tests/golden/audit/right" / file, "--json")

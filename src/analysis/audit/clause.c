@@ -487,11 +487,21 @@ static bool join_label(lm_item *items, size_t n)
     return unknown;
 }
 
+/* Whether a sentence that names no model begins with words that are not known: "Our student has …". */
+static bool of_another(const lm_item *items, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && (items[i].role == LM_NEUTRAL || items[i].role == LM_BREAK || items[i].role == LM_LINK))
+        i++;
+    return i < n && (items[i].role == LM_UNKNOWN || (items[i].role == LM_DOUBT && !is_question(&items[i])));
+}
+
 /* One sentence of n items. Its clauses without a model are about the one that all of it names, or about `carry`. */
 static bool read_sentence(lm_reading *d, lm_item *items, size_t n, int *carry)
 {
     int  model = LM_NO_MODEL;
-    bool doubt = false, foreign = false, said = false, many = false, cached = false;
+    bool doubt = false, foreign = false, said = false, many = false, cached = false, strange = false;
 
     for (size_t i = 0; i < n; i++) {
         many |= items[i].role == LM_MODEL && model != LM_NO_MODEL && model != items[i].model;
@@ -500,13 +510,21 @@ static bool read_sentence(lm_reading *d, lm_item *items, size_t n, int *carry)
         foreign |= items[i].foreign;
     }
     doubt |= join_label(items, n);
+    d->dim = model == LM_NO_MODEL && (d->dim || of_another(items, n));
+    doubt |= d->dim;
     int  subject = many ? LM_NO_MODEL : model == LM_NO_MODEL ? *carry : model;
     for (size_t i = 0, begin = 0; i <= n; i++) {
         if (i < n && items[i].role != LM_BREAK)
             continue;
-        for (size_t k = begin; many && k < i; k++)
-            subject = items[k].role == LM_MODEL ? items[k].model : subject;
-        said |= i > begin && read_clause(d, items + begin, i - begin, subject, doubt || foreign || many, &cached);
+        bool own = false, unknown = false;
+        for (size_t k = begin; k < i; k++) {
+            subject = many && items[k].role == LM_MODEL ? items[k].model : subject;
+            own |= items[k].role == LM_MODEL;
+            unknown |= items[k].role == LM_UNKNOWN;
+        }
+        strange &= !own;
+        said |= i > begin && read_clause(d, items + begin, i - begin, subject, doubt || foreign || many || strange, &cached);
+        strange |= unknown;
         begin = i + 1;
     }
     *carry = many ? LM_OTHER_MODEL : foreign && model == LM_NO_MODEL ? LM_OTHER_MODEL : subject;

@@ -43,7 +43,7 @@ void lm_say(lm_reading *d, lm_extent value, int model, const char *quantity, con
         return;
     d->said = list;
     d->said[d->n_said++] = (lm_said){ .line = line, .at = (size_t)(value.s - d->text), .size = value.n, .model = d->known[model].name,
-                                      .quantity = quantity, .claim = claim, .unsure = unsure };
+                                      .quantity = quantity, .claim = claim, .unsure = unsure || (d->aside && *quantity) };
 }
 
 void lm_leave_unread(lm_reading *d, lm_extent line)

@@ -77,6 +77,7 @@ struct lm_reading {
     size_t     n_said, room_said, n_unread, room_unread;
     int        title, scope;         /* models of the document and of what is being read */
     lm_about   heading;              /* of the present heading and caption */
+    bool       aside, dim;           /* what the heading, or the paragraph so far, is about may be something else: nothing is certain */
     lm_item    items[LM_MOST_ITEMS];
     bool       failed;               /* memory */
 };

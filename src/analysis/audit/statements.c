@@ -71,6 +71,9 @@ static void read_heading(lm_reading *d, walk *w, lm_extent line)
     d->scope   = w->scopes[level];
     d->heading = (lm_about){ .model = LM_NO_MODEL };
     lm_read_label(d, (lm_extent){ line.s + level, line.n - level }, &d->heading);
+    d->aside = false;
+    for (size_t i = 0, n = lm_scan(d, line, d->items, LM_MOST_ITEMS); i < n; i++)
+        d->aside |= d->items[i].role == LM_DOUBT;
 }
 
 /* A line that only names a model, or ends in a colon and names one: what follows is about it. */
@@ -162,8 +165,10 @@ static lm_extent read_paragraph(lm_reading *d, walk *w, lm_extent raw)
 
     line = (lm_extent){ line.s + n, line.n - n };
     read_caption(d, line);
-    if (n || !w->open)
+    if (n || !w->open) {
         w->carry = d->scope;
+        d->dim   = false;
+    }
     w->open = !n;
     said = lm_audit_text(d, line, &w->carry);
     if (!said && has_figure(line))
