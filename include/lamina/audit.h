@@ -1,10 +1,12 @@
 /* audit.h - what a document says about models, found in Markdown, HTML and plain text.
  *
- * Tables (a model per row or column, parts and their parameters, quantity and value), lists and sentences ("8 KV heads"), modules as
- * frameworks print them, and arithmetic. A statement is about the model that its row, column, sentence or heading names. */
+ * Tables (a model per row or column, parts and their parameters, types and sizes, quantity and value), lists, sentences ("8 KV heads")
+ * and arithmetic. A statement is about the model that its row, column, sentence or heading names. Where the text may mean something else
+ * it is never called wrong. */
 #ifndef LAMINA_AUDIT_H
 #define LAMINA_AUDIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,10 +23,11 @@ typedef struct lm_reading lm_reading;
 typedef struct lm_said {
     size_t      line;                /* from 1 */
     size_t      at, size;            /* the bytes of the text that hold the value */
-    const char *model;               /* one of those given, or a preset; "": none is named, or not one of those given */
+    const char *model;               /* one of those given, or a preset; "": of arithmetic */
     const char *quantity;            /* names for lm_facts_judge, any of which will do, divided by "|"; "": not of a model */
     const char *claim;               /* the value, without what decorates it */
-    lm_judgement judged;             /* where quantity is "": what arithmetic or common knowledge says */
+    lm_judgement judged;             /* where quantity is "": what the arithmetic says */
+    bool        unsure;              /* it may mean something else: it can be confirmed, and is never called wrong */
     uint64_t    reserved[3];         /* zero */
 } lm_said;
 

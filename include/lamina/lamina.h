@@ -61,7 +61,9 @@
 #include "lamina/clusterplan.h"
 #include "lamina/device.h"
 #include "lamina/facts.h"
+#if __has_include("lamina/audit.h")
 #include "lamina/audit.h"
+#endif
 #include "lamina/compare.h"
 #include "lamina/fit.h"
 #include "lamina/explain.h"

@@ -1,8 +1,11 @@
-/* found.c - the statements of a document, and the lines that none was found in. */
+/* found.c - the statements of a document, the lines that none was found in, and when a statement may be called wrong. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "analysis/audit/reading.h"
+#include "analysis/facts/claim.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/number.h"
@@ -20,76 +23,27 @@ static void *grow(lm_reading *d, void *list, size_t n, size_t *room, size_t size
     return grown;
 }
 
-static lm_said *add(lm_reading *d, lm_extent value)
+void lm_say(lm_reading *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure)
 {
-    lm_said *list = grow(d, d->said, d->n_said, &d->room_said, sizeof *list);
+    size_t   line = d->line;
+    lm_said *list;
 
-    if (!list)
-        return NULL;
-    d->said = list;
-    d->said[d->n_said] = (lm_said){ .line = d->line, .at = (size_t)(value.s - d->text), .size = value.n, .model = "", .quantity = "",
-                                   .claim = "" };
-    return &d->said[d->n_said++];
-}
-
-/* The same words at the same place say one thing once. */
-static bool said_already(const lm_reading *d, lm_extent value, const char *quantity)
-{
-    for (size_t i = d->n_said; i-- > 0 && d->said[i].line == d->line;)
+    if (!quantity || !claim || model < 0 || !d->n_known) {
+        d->failed |= !quantity || !claim;
+        return;
+    }
+    for (size_t i = d->n_said; i-- > 0;)                 /* the same number says one thing once */
         if (d->said[i].at == (size_t)(value.s - d->text) && strcmp(d->said[i].quantity, quantity) == 0)
-            return true;
-    return false;
-}
-
-void lm_say(lm_reading *d, lm_extent value, int model, const char *quantity, const char *claim)
-{
-    lm_said *s;
-
-    if (!quantity || !claim || !*claim || said_already(d, value, quantity) || !(s = add(d, value)))
-        return;
-    s->model    = model >= 0 ? d->known[model].name : "";
-    s->quantity = quantity;
-    s->claim    = claim;
-    s->judged.verdict = LM_CLAIM_NOT_CHECKABLE;
-    snprintf(s->judged.why, sizeof s->judged.why, "%s", model == LM_OTHER_MODEL ? "about another model" : "names no model");
-}
-
-void lm_say_judged(lm_reading *d, lm_extent value, lm_claim verdict, double truth, const char *why)
-{
-    char     number[32];
-    lm_said *s = said_already(d, value, "") ? NULL : add(d, value);
-
-    if (!s)
-        return;
-    s->claim          = lm_plain(d, value);
-    s->judged.verdict = verdict;
-    lm_number_text(number, truth);
-    snprintf(s->judged.truth, sizeof s->judged.truth, "%s", number);
-    snprintf(s->judged.why, sizeof s->judged.why, "%s", why);
-}
-
-void lm_say_known(lm_reading *d, lm_extent value, lm_claim verdict, const char *truth, const char *why)
-{
-    size_t before = d->n_said;
-
-    lm_say_judged(d, value, verdict, 0, why);
-    if (d->n_said > before)
-        snprintf(d->said[before].judged.truth, sizeof d->said[before].judged.truth, "%s", truth);
-}
-
-void lm_say_topic(lm_reading *d, lm_extent line, const char *topic)
-{
-    lm_extent value = lm_trim(line);
-    lm_said  *s;
-
-    for (size_t i = d->n_said; i-- > 0 && d->said[i].line == d->line;)
-        if (strcmp(d->said[i].judged.path, topic) == 0)
             return;
-    if (!(s = add(d, value)))
+        else if (d->said[i].line < d->line)
+            break;
+    for (const char *p = d->from; p < value.s; p++)
+        line += *p == '\n';
+    if (!(list = grow(d, d->said, d->n_said, &d->room_said, sizeof *list)))
         return;
-    s->claim          = lm_plain(d, value);
-    s->judged.verdict = LM_CLAIM_CONFIRMED;
-    snprintf(s->judged.path, sizeof s->judged.path, "%s", topic);
+    d->said = list;
+    d->said[d->n_said++] = (lm_said){ .line = line, .at = (size_t)(value.s - d->text), .size = value.n, .model = d->known[model].name,
+                                      .quantity = quantity, .claim = claim, .unsure = unsure || (d->aside && *quantity) };
 }
 
 void lm_leave_unread(lm_reading *d, lm_extent line)
@@ -98,6 +52,130 @@ void lm_leave_unread(lm_reading *d, lm_extent line)
 
     if (!list)
         return;
+    line = lm_trim(line);
+    size_t n = strcspn(line.s, "\n");                    /* the first line says where it is */
     d->unread = list;
-    d->unread[d->n_unread++] = (lm_unread){ .line = d->line, .text = lm_plain(d, line) };
+    d->unread[d->n_unread++] = (lm_unread){ .line = d->line, .text = lm_arena_strndup(&d->arena, line.s, n < line.n ? n : line.n) };
+    d->failed |= !d->unread[d->n_unread - 1].text;
+}
+
+const lm_said *lm_reading_said(const lm_reading *d, size_t i)
+{
+    return d && i < d->n_said ? &d->said[i] : NULL;
+}
+
+const lm_unread *lm_reading_unread(const lm_reading *d, size_t i)
+{
+    return d && i < d->n_unread ? &d->unread[i] : NULL;
+}
+
+/* ---- judging ---- */
+
+/* "40-43 GB": a range that holds the fact says less than it could. */
+static bool read_range(const char *claim, bool bytes, double *low, double *high)
+{
+    const char *p = claim + strcspn(claim, "0123456789"), *q;
+    lm_numeral  a, b;
+    size_t      n = lm_read_numeral(p, bytes, &a, NULL);
+
+    if (!n)
+        return false;
+    q = p + n + strcspn(p + n, "0123456789");
+    if (!lm_read_numeral(q, bytes, &b, NULL) || q - (p + n) > 8)
+        return false;
+    double unit = !a.power && b.power && b.value != 0 ? pow(b.kibi ? 1024 : 1000, b.power) : 1;
+    *low  = a.value * unit;
+    *high = b.value;
+    return *low < *high && *low >= *high / 4;
+}
+
+static bool starts(const char *s, const char *with)
+{
+    return strncmp(s, with, strlen(with)) == 0;
+}
+
+/* The size that a model is named by ("7B" of 7.6) is no wrong count of its parameters. */
+static bool is_in_name(const lm_said *s)
+{
+    const char *p = s->claim + strcspn(s->claim, "0123456789"), *name = s->model;
+    size_t      n = strspn(p, "0123456789.");
+
+    for (; n && *name; name++)
+        if (strncasecmp(name, p, n) == 0 && strchr("bBmM", name[n]) && name[n] && strspn(name, "0123456789.") == n)
+            return true;
+    return false;
+}
+
+/* Whether what differs from the fact may still be meant otherwise than it was read. */
+static bool doubtful(lm_facts *f, const lm_said *s, const lm_judgement *j)
+{
+    char      *end;
+    double     truth = lm_read_double(j->truth, &end);
+    bool       bytes = strstr(j->path, "bytes") != NULL || starts(j->path, "kv.") || starts(j->path, "weights.");
+    lm_claimed c;
+
+    if (s->unsure)
+        return true;
+    if (*end || !lm_read_claim(s->claim, bytes, &c) || truth == 0)
+        return false;
+    double ratio = c.is.value / truth, coarse = 0.5 * pow(10, c.is.zeros) * pow(1000, c.is.power);
+    if (c.is.power && c.is.zeros && fabs(c.is.value - truth) <= coarse)  /* of 200k one digit may count */
+        return true;
+    if (starts(j->path, "parameters.total") && is_in_name(s))
+        return true;
+    if (starts(j->path, "weights.as.Q") || starts(j->path, "weights.as.IQ"))     /* a file keeps some matrices in another type */
+        return fabs(ratio - 1) < 0.04 || fabs(c.is.binary / truth - 1) < 0.04;
+    if (starts(j->path, "architecture.context"))         /* stretched by a rule, or before it was */
+        return lm_facts_has_at(f, "rope.original_context") || ratio == 4;
+    return starts(j->path, "attention.head_dim") && lm_facts_has_at(f, "attention.latent.kv_rank");
+}
+
+static void judge_range(const lm_said *s, lm_judgement *out)
+{
+    double low, high, truth;
+    char  *end;
+
+    if (out->verdict != LM_CLAIM_NOT_CHECKABLE || !*out->truth || !read_range(s->claim, strstr(out->path, "bytes") != NULL, &low, &high))
+        return;
+    truth = lm_read_double(out->truth, &end);
+    if (*end)
+        return;
+    out->verdict = truth >= low && truth <= high ? LM_CLAIM_ROUNDED : LM_CLAIM_WRONG;
+    snprintf(out->why, sizeof out->why, "%s", "a range");
+}
+
+/* One digit: that it is the fact's may be chance. */
+static bool says_little(const char *claim)
+{
+    size_t digits = 0;
+
+    for (const char *p = claim; *p; p++)
+        digits += *p >= '0' && *p <= '9';
+    return digits == 1;
+}
+
+lm_status lm_said_judge(const lm_said *s, lm_facts *f, lm_judgement *out, lm_error *e)
+{
+    LM_GIVEN(e, s && out);
+    *out = s->judged;
+    if (!f || !*s->quantity)
+        return LM_OK;
+    bool first = true;
+    for (const char *p = s->quantity; *p;) {
+        lm_judgement one;
+        char         name[160];
+        size_t       n = strcspn(p, "|");
+        snprintf(name, sizeof name, "%.*s", (int)n, p);
+        LM_TRY(lm_facts_judge(f, name, s->claim, &one, e));
+        judge_range(s, &one);
+        if (first || one.verdict < out->verdict)
+            *out = one;
+        first = false;
+        p += n + (p[n] == '|');
+    }
+    if ((out->verdict == LM_CLAIM_WRONG && doubtful(f, s, out)) || (out->verdict < LM_CLAIM_WRONG && s->unsure && says_little(s->claim))) {
+        out->verdict = LM_CLAIM_NOT_CHECKABLE;
+        snprintf(out->why, sizeof out->why, "%s", "different wording, not comparable");
+    }
+    return LM_OK;
 }

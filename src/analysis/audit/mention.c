@@ -1,22 +1,18 @@
-/* mention.c - which model a piece of text names. */
+/* mention.c - which model a text names. A name counts where all of its words stand there in their order and none that makes it another's;
+ * a part of one counts where only one model of the document begins so. */
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "analysis/audit/reading.h"
 #include "lamina/preset.h"
-
-static bool is_word(char c)
-{
-    return isalnum((unsigned char)c);
-}
 
 /* The next word of [*p, end): letters, or digits with points among them and the letters behind ("3.2", "3b"). Its length; 0: none. */
 static size_t next_word(const char **p, const char *end)
 {
     const char *s = *p;
 
-    while (s < end && !is_word(*s))
+    while (s < end && !isalnum((unsigned char)*s))
         s++;
     *p = s;
     if (s < end && isdigit((unsigned char)*s))
@@ -27,176 +23,187 @@ static size_t next_word(const char **p, const char *end)
     return (size_t)(s - *p);
 }
 
-static void split_name(lm_known *k, const char *name)
+static void know(lm_reading *d, const char *name, const char *words, bool here)
 {
-    const char *slash = strrchr(name, '/'), *p = slash && slash[1] ? slash + 1 : name, *end = name + strlen(name);
+    lm_known   *k = &d->known[d->n_known++];
+    const char *slash = strrchr(words, '/'), *p = slash && slash[1] ? slash + 1 : words, *end = words + strlen(words);
+    size_t      gguf = (size_t)(end - p) > 5 && strcmp(end - 5, ".gguf") == 0 ? 5 : 0;
 
-    k->name = name;
-    for (size_t n; k->n < LM_MOST_WORDS && (n = next_word(&p, end)); p += n) {
+    *k = (lm_known){ .name = name, .here = here };
+    for (size_t n; k->n < LM_MOST_WORDS && (n = next_word(&p, end - gguf)); p += n) {
         for (size_t i = 0; i < n && i + 1 < sizeof k->words[0]; i++)
             k->words[k->n][i] = (char)tolower((unsigned char)p[i]);
         k->n++;
     }
 }
 
-void lm_know_models(lm_reading *d, const char *const *models, size_t n)
-{
-    size_t presets = 0;
-
-    while (lm_preset_at(presets))
-        presets++;
-    d->known = lm_arena_array(&d->arena, n + presets, sizeof *d->known);
-    if (!d->known) {
-        d->failed = true;
-        return;
-    }
-    d->n_given = n;
-    for (size_t i = 0; i < n; i++)
-        split_name(&d->known[d->n_known++], lm_arena_strdup(&d->arena, models[i]));
-    for (size_t i = 0; i < presets; i++)
-        split_name(&d->known[d->n_known++], lm_preset_at(i)->name);
-}
-
 static bool word_is(const char *text, size_t n, const char *word)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!word[i] || tolower((unsigned char)text[i]) != word[i])
-            return false;
-    return word[n] == '\0';
+    return strlen(word) == n && strncasecmp(text, word, n) == 0;
 }
 
-static bool has_word(const lm_known *k, const char *text, size_t n)
+static bool in_list(const char *text, size_t n, const char *const *list)
 {
-    for (size_t i = 0; i < k->n; i++)
-        if (word_is(text, n, k->words[i]))
+    for (; *list; list++)
+        if (word_is(text, n, *list))
             return true;
     return false;
 }
 
-/* "3b", "124m", "8x7b": how large it is. */
+/* "3b", "124m": how large a model is. */
 static bool is_size(const char *text, size_t n)
 {
-    return n > 1 && isdigit((unsigned char)*text) && strchr("bBmM", text[n - 1]) != NULL;
+    return n > 1 && isdigit((unsigned char)*text) && strchr("bBmM", text[n - 1]) != NULL && strspn(text, "0123456789.") == n - 1;
 }
 
-static bool has_size(const lm_known *k)
+/* How many words of the name stand at s, each behind the last; `*after` is behind them. */
+static size_t matched(const lm_known *k, const char *s, const char *end, const char **after)
 {
-    for (size_t i = 1; i < k->n; i++)
-        if (is_size(k->words[i], strlen(k->words[i])))
-            return true;
-    return false;
-}
+    const char *p = s;
+    size_t      found = 0;
 
-/* How many words of the name stand at s, one behind the other; -1: those that do are of another model. `*after`: behind the last. */
-static int matched(const lm_known *k, const char *s, const char *end, const char **after)
-{
-    const char *p = s, *last;
-    size_t      n = next_word(&p, end);
-    int         found = 1;
-
-    if (!k->n || !word_is(p, n, k->words[0]) || n < 2)
-        return 0;
-    *after = last = p + n;
-    for (p = last; (n = next_word(&p, end)); p = last) {
-        bool number = isdigit((unsigned char)*p);
-        if (p - last > 2 || (p > last && strspn(last, " -_(.") < (size_t)(p - last)))
+    *after = s;
+    for (size_t n; found < k->n && (n = next_word(&p, end)); p += n) {
+        if ((found && (p - *after > 2 || strspn(*after, " -_(:") < (size_t)(p - *after))) || !word_is(p, n, k->words[found]))
             break;
-        if (has_word(k, p, n))
-            found++;
-        else if (number && !(is_size(p, n) && !has_size(k)))
-            return -1;
-        else if (!number && !word_is(p, n, "v"))
-            break;
-        *after = last = p + n;
+        *after = p + n;
+        found++;
     }
     return found;
 }
 
-/* "the 8B model": of those given, the only one of this size. */
-static int by_size(const lm_reading *d, const char *p, size_t n, const char *end)
+/* Whether what follows a name makes it that of another model: "-Coder", " 1.5B", "-v0.2"; what is tuned from it is built alike. */
+static bool goes_on(const char *p, const char *end)
 {
-    int         found = LM_NO_MODEL;
-    const char *next  = p + n;
-    size_t      m     = next_word(&next, end);
+    static const char *const same[] = { "instruct", "chat", "base", "it", "hf", "gguf", "fp16", "bf16", "awq", "gptq", "model", "class",
+                                        "style", "based", NULL };
+    static const char *const other[] = { "lite", "coder", "math", "vision", "vl", "mini", "large", "small", "medium", "xl", "moe", "turbo",
+                                         "pro", "plus", "distill", "nano", "code", "omni", "audio", "guard", "embedding", "next", "max",
+                                         "thinking", NULL };
+    const char *q = p;
+    size_t      n = next_word(&q, end);
 
-    if (!is_size(p, n) || next - (p + n) != 1 || !(word_is(next, m, "model") || word_is(next, m, "models") || word_is(next, m, "variant")))
-        return LM_NO_MODEL;
-    for (size_t i = 0; i < d->n_given; i++)
-        if (has_word(&d->known[i], p, n)) {
-            if (found >= 0)
-                return LM_NO_MODEL;
-            found = (int)i;
-        }
-    return found < 0 && d->n_given ? LM_OTHER_MODEL : found;
+    if (!n || q - p > 2 || strspn(p, " -_(.") < (size_t)(q - p) || (q - p == 2 && *p == '.'))
+        return false;
+    if (isdigit((unsigned char)*q))
+        return (q == p || *p == '-' || *p == '.' || is_size(q, n)) && !(q - p == 1 && *p == ' ' && !is_size(q, n));
+    if (in_list(q, n, other))
+        return true;
+    return q == p + 1 && (*p == '-' || *p == '_') && !in_list(q, n, same);
 }
 
-/* The model whose name begins at s. One that is given goes before presets; of several that fit, the document's own, then that with the most
- * words there and the fewest words that are not. */
-static int named_at(const lm_reading *d, const char *s, const char *end, const char **after)
+/* Of the models of the document the only one whose name begins with `found` words at s; they may have other endings. */
+static int by_beginning(const lm_reading *d, const char *s, const char *end, size_t *n)
 {
-    int    best = LM_NO_MODEL, most = 0;
-    bool   other = false;
+    int    best = LM_NO_MODEL;
+    size_t most = 0;
 
     for (size_t i = 0; i < d->n_known; i++) {
-        const char *behind = s;
-        bool        given  = i < d->n_given;
-        int         n      = matched(&d->known[i], s, end, &behind);
-        if (n < 0)
-            other = true;
-        if (n <= 0 || (!given && d->n_given && best >= 0 && best < (int)d->n_given) || (!given && n < 2))
+        const char *after;
+        size_t      m = d->known[i].here ? matched(&d->known[i], s, end, &after) : 0;
+        if (!m || m < most || (m == 1 && !isupper((unsigned char)*s)))
             continue;
-        int fit = 100 * n - (int)d->known[i].n + ((int)i == d->title ? 50 : 0) + (given ? 10 : 0);
-        if (best == LM_NO_MODEL || fit > most) {
-            best   = (int)i;
-            most   = fit;
-            *after = behind;
-        }
+        bool same = best >= 0 && strcmp(d->known[best].name, d->known[i].name) == 0;
+        best = m > most || same ? (int)i : LM_OTHER_MODEL;
+        most = m;
+        *n   = (size_t)(after - s);
     }
-    if (best >= 0 && d->n_given && best >= (int)d->n_given)
+    if (best == LM_NO_MODEL)
+        return best;
+    return goes_on(s + *n, end) ? LM_OTHER_MODEL : best;
+}
+
+/* "the 8B model", "8B:" : of the models of the document the only one of this size. */
+static int by_size(const lm_reading *d, const char *s, const char *end, size_t *n)
+{
+    static const char *const nouns[] = { "model", "variant", "version", NULL };
+    const char *p = s, *q;
+    int         best = LM_NO_MODEL;
+    size_t      m = next_word(&p, end), k;
+
+    q = p + m;
+    if (p != s || !is_size(p, m) || !(k = next_word(&q, end)) || q - (p + m) != 1 || !in_list(q, k, nouns))
+        return LM_NO_MODEL;
+    *n = m;
+    for (size_t i = 0; i < d->n_known; i++)
+        for (size_t w = 0; w < d->known[i].n && d->known[i].here; w++)
+            if (word_is(p, m, d->known[i].words[w]) && (best == LM_NO_MODEL || strcmp(d->known[best].name, d->known[i].name) != 0))
+                best = best == LM_NO_MODEL ? (int)i : LM_OTHER_MODEL;
+    return best == LM_NO_MODEL ? LM_OTHER_MODEL : best;
+}
+
+int lm_model_at(const lm_reading *d, const char *s, const char *end, size_t *n)
+{
+    int    best = LM_NO_MODEL;
+    size_t most = 0, families = 0;
+
+    for (size_t i = 0; i < d->n_known; i++) {
+        const lm_known *k = &d->known[i];
+        if (!k->n || tolower((unsigned char)*s) != *k->words[0])
+            continue;
+        const char *after;
+        size_t      m = matched(k, s, end, &after);
+        families += m > 1;
+        if (m < k->n || m < 2 || m < most || (m == most && best >= 0 && best < (int)d->n_given))
+            continue;
+        best = (int)i;
+        most = m;
+        *n   = (size_t)(after - s);
+    }
+    if (best >= 0)
+        return goes_on(s + *n, end) || (d->n_given && !d->known[best].here) ? LM_OTHER_MODEL : best;
+    int part = by_beginning(d, s, end, n);
+    if (part != LM_NO_MODEL)
+        return part;
+    if (families) {                  /* a family, none of the document */
+        const char *p = s;
+        *n = next_word(&p, end);
         return LM_OTHER_MODEL;
-    return best == LM_NO_MODEL && other ? LM_OTHER_MODEL : best;
-}
-
-int lm_mentioned(const lm_reading *d, lm_extent s, bool *many)
-{
-    const char *end = s.s + s.n, *p = s.s;
-    int         first = LM_NO_MODEL;
-
-    if (many)
-        *many = false;
-    for (size_t n; (n = next_word(&p, end));) {
-        const char *after = p + n;
-        int         m     = named_at(d, p, end, &after);
-        if (m == LM_NO_MODEL)
-            m = by_size(d, p, n, end);
-        if (m != LM_NO_MODEL && first == LM_NO_MODEL) {
-            first = m;
-            if (!many)
-                return m;
-        } else if (m != LM_NO_MODEL && m != first) {
-            *many = true;
-        }
-        p = after > p ? after : p + n;
     }
-    return first;
+    return by_size(d, s, end, n);
 }
 
-/* The model that a number at `at` is about: the last that its sentence has named before, or "in the 8B model" just behind it. */
-int lm_model_of(const lm_reading *d, lm_extent line, const char *at, const char *after, int scope)
+/* Those whose names stand in the text in full are its models where none are given. */
+static void find_those_named(lm_reading *d)
 {
-    const char *end = line.s + line.n, *start = at, *stop = after;
-    int         m;
+    const char *end = d->text + d->size;
 
-    while (stop < end && stop - after < 24 && !lm_ends_clause(stop) && *stop != ')')
-        stop++;
-    if ((m = lm_mentioned(d, (lm_extent){ after, (size_t)(stop - after) }, NULL)) != LM_NO_MODEL &&
-        (*after == ' ' && (after[1] == '(' || after[1] == 'i')))
-        return m;
-    while (start > line.s && !(start[-1] == ';' || (start[-1] == ' ' && start - 1 > line.s && start[-2] == '.')))
-        start--;
-    for (const char *p = at; p-- > start;)
-        if ((p == line.s || !isalnum((unsigned char)p[-1])) && isalnum((unsigned char)*p) &&
-            (m = lm_mentioned(d, (lm_extent){ p, (size_t)(at - p) }, NULL)) != LM_NO_MODEL)
-            return m;
-    return scope;
+    for (const char *p = d->text; p < end; p++) {
+        size_t n;
+        int    m = !isalnum((unsigned char)*p) || (p > d->text && isalnum((unsigned char)p[-1])) ? LM_NO_MODEL : lm_model_at(d, p, end, &n);
+        for (size_t i = 0; m >= 0 && i < d->n_known; i++)
+            d->known[i].here |= strcmp(d->known[i].name, d->known[m].name) == 0;
+    }
+}
+
+void lm_know_models(lm_reading *d, const char *const *models, size_t n)
+{
+    size_t           names = 0;
+    const lm_preset *preset;
+
+    for (size_t i = 0; (preset = lm_preset_at(i)); i++, names += 2)
+        for (const char *const *a = preset->aliases; a && *a; a++)
+            names++;
+    if (!(d->known = lm_arena_new(&d->arena, n + names, lm_known))) {
+        d->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        know(d, lm_arena_strdup(&d->arena, models[i]), models[i], true);
+    d->n_given = n;
+    for (size_t i = 0; (preset = lm_preset_at(i)); i++) {
+        bool        given = false;
+        const char *name = preset->name;
+        for (size_t k = 0; k < n && !given; k++)
+            if (strcmp(models[k], name) == 0) {
+                given = true;
+                name  = d->known[k].name;
+            }
+        know(d, name, preset->name, given);
+        know(d, name, preset->title, given);
+        for (const char *const *a = preset->aliases; a && *a; a++)
+            know(d, name, *a, given);
+    }
+    if (!n)
+        find_those_named(d);
 }

@@ -1,17 +1,26 @@
-/* statements.c - a text line by line: headings, tables, code, lists and sentences. */
+/* statements.c - a text line by line: headings, tables, lists and paragraphs, and the model that each is about. */
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "analysis/audit/reading.h"
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/number.h"
 
-/* ---- lines ---- */
+enum { LEVELS = 7 };
 
-typedef struct walk { lm_extent head, modules; bool table, code; int outside; } walk;         /* outside: the scope before a diagram */
+typedef struct walk {
+    const char *at, *end, *until;        /* until: the end of the present paragraph */
+    lm_cells    head;
+    bool        table, code, open, full; /* open: a paragraph goes on; full: its lines are one text */
+    int         scopes[LEVELS], carry;
+} walk;
+
+static lm_extent line_at(const char *p, const char *end)
+{
+    const char *stop = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL;
+
+    return (lm_extent){ p, (size_t)((stop ? stop : end) - p) };
+}
 
 /* "---|:--:|". */
 static bool is_rule(lm_extent s)
@@ -19,158 +28,248 @@ static bool is_rule(lm_extent s)
     bool dash = false;
 
     for (size_t i = 0; i < s.n; i++) {
-        if (!strchr("|:- \t", s.s[i]))
+        if (!strchr("|:- \t+", s.s[i]))
             return false;
         dash |= s.s[i] == '-';
     }
     return dash;
 }
 
-static void read_heading(lm_reading *d, lm_extent line, bool first)
+static bool is_fence(lm_extent s)
 {
-    bool many;
-    int  m = lm_mentioned(d, line, &many);
-
-    if (first && m >= 0 && !many)
-        d->title = m;
-    d->scope   = many ? LM_NO_MODEL : m == LM_NO_MODEL ? (line.n > 2 && line.s[2] == '#' ? d->scope : d->title) : m;
-    d->context = lm_context_in(line);
-    d->heading = line;
-    d->caption = (lm_extent){ "", 0 };
-    d->chain.begun = false;
+    return s.n >= 3 && (memcmp(s.s, "```", 3) == 0 || memcmp(s.s, "~~~", 3) == 0);
 }
 
-static bool ends_in_colon(lm_extent s)
-{
-    while (s.n && s.s[s.n - 1] == '*')
-        s.n--;
-    return s.n && (s.s[s.n - 1] == ':' || (s.n >= 3 && memcmp(s.s + s.n - 3, "：", 3) == 0));
-}
-
-/* A caption: "**KV Cache per Layer (seq_len=1024):**", a model's name and a colon. */
-static void read_caption(lm_reading *d, lm_extent line)
-{
-    uint64_t context = lm_context_in(line);
-    bool     many;
-    int      m = lm_mentioned(d, line, &many);
-
-    if (context)
-        d->context = context;
-    if (ends_in_colon(line))
-        d->caption = line;
-    if (m != LM_NO_MODEL && !many && line.n < 120 && (line.s[line.n - 1] == ':' || d->scope == LM_NO_MODEL))
-        d->scope = m;
-}
-
-/* A line of a diagram that is a model's name ("2019 : GPT-2"): what follows is about it. */
-static void read_stage(lm_reading *d, lm_extent line)
-{
-    bool many;
-    int  m;
-
-    if (line.n > 8 && memcmp(line.s, "subgraph", 8) == 0) {              /* a box of a diagram */
-        m = lm_mentioned(d, line, &many);
-        d->scope = many ? LM_NO_MODEL : m != LM_NO_MODEL ? m : d->scope;
-        return;
-    }
-    if (line.n > 64 || memchr(line.s, '(', line.n))
-        return;
-    if (memchr(line.s, ':', line.n) && isdigit((unsigned char)*line.s))  /* of a timeline: a new stage, whoever it is about */
-        d->scope = LM_NO_MODEL;
-    m = lm_mentioned(d, line, &many);
-    if (m != LM_NO_MODEL && !many)
-        d->scope = m;
-}
-
-/* Whether a line has a number other than its place in a list and the name of a layer: "Layer 3" says nothing that could be checked. */
 static bool has_figure(lm_extent s)
 {
-    size_t first = 0;
-
-    while (first < s.n && isdigit((unsigned char)s.s[first]))
-        first++;
-    first = first + 1 < s.n && s.s[first] == '.' && s.s[first + 1] == ' ' ? first : 0;
-    for (size_t i = first; i < s.n; i++) {
-        bool layer = i >= 6 && strncasecmp(s.s + i - 6, "layer ", 6) == 0;
-        if (isdigit((unsigned char)s.s[i]) && !layer)
+    for (size_t i = 0; i < s.n; i++)
+        if (isdigit((unsigned char)s.s[i]))
             return true;
-        while (layer && i < s.n && isdigit((unsigned char)s.s[i]))
-            i++;
-    }
     return false;
 }
 
-static void read_line(lm_reading *d, walk *w, lm_extent raw, lm_extent next)
-{
-    lm_extent line = lm_trim(raw);
-    bool    fence = line.n >= 3 && (memcmp(line.s, "```", 3) == 0 || memcmp(line.s, "~~~", 3) == 0);
+/* ---- headings ---- */
 
-    if (fence) {
-        w->code      = !w->code;
-        if (w->code)
-            w->outside = d->scope;
-        else
-            d->scope = w->outside;
-        w->table     = false;
-        w->modules.n = 0;
-    } else if (!line.n) {
-        w->table = false;
-    } else if (!w->code && *line.s == '#') {
-        read_heading(d, line, d->title == LM_NO_MODEL);
-        lm_read_counts(d, line, d->scope);
-    } else if (!w->code && memchr(line.s, '|', line.n) && is_rule(lm_trim(next))) {
-        w->head   = line;
-        d->shares = 0;
-        w->table = true;
-    } else if (!w->code && *line.s == '|') {
-        if (!is_rule(line))
-            lm_read_row(d, w->table ? w->head : (lm_extent){ "", 0 }, line);
-    } else if (w->code && lm_span_has(line, "param #")) {
-        w->modules = line;
-    } else if (!(w->modules.n && lm_read_module_row(d, w->modules, line))) {
-        if (w->code)
-            read_stage(d, line);
-        else
-            read_caption(d, line);
-        if (!lm_read_sentence(d, line, w->code) && !w->code && has_figure(line))
-            lm_leave_unread(d, line);
+/* The one model that a label names. */
+static int model_in(const lm_reading *d, lm_extent s)
+{
+    lm_about a = { .model = LM_NO_MODEL };
+
+    lm_read_label(d, s, &a);
+    return a.model;
+}
+
+static void read_heading(lm_reading *d, walk *w, lm_extent line)
+{
+    size_t level = strspn(line.s, "#");
+    int    m;
+
+    level = level < LEVELS ? level : LEVELS - 1;
+    m     = model_in(d, (lm_extent){ line.s + level, line.n - level });
+    for (size_t i = level; i < LEVELS; i++)
+        w->scopes[i] = m != LM_NO_MODEL ? m : w->scopes[level - 1];
+    d->scope   = w->scopes[level];
+    d->heading = (lm_about){ .model = LM_NO_MODEL };
+    lm_read_label(d, (lm_extent){ line.s + level, line.n - level }, &d->heading);
+    d->aside = false;
+    for (size_t i = 0, n = lm_scan(d, line, d->items, LM_MOST_ITEMS); i < n; i++)
+        d->aside |= d->items[i].role == LM_DOUBT;
+}
+
+/* A line that only names a model, or ends in a colon and names one: what follows is about it. */
+static void read_caption(lm_reading *d, lm_extent line)
+{
+    lm_item items[24];
+    size_t  n = lm_scan(d, line, items, 24), models = 0, others = 0;
+    int     m = LM_NO_MODEL;
+    bool    colon;
+
+    while (line.n && strchr("*_ ", line.s[line.n - 1]))
+        line.n--;
+    colon = line.n && (line.s[line.n - 1] == ':' || (line.n > 3 && memcmp(line.s + line.n - 3, "：", 3) == 0));
+    for (size_t i = 0; i < n; i++) {
+        models += items[i].role == LM_MODEL;
+        m       = items[i].role != LM_MODEL ? m : m == LM_NO_MODEL || m == items[i].model ? items[i].model : LM_OTHER_MODEL;
+        others += items[i].role != LM_MODEL && items[i].role != LM_NEUTRAL && items[i].role != LM_LINK && items[i].role != LM_BREAK;
     }
+    if (models && n < 24 && (colon || !others))
+        d->scope = m;
+    if (colon && n < 24) {
+        lm_about a = { .model = LM_NO_MODEL };
+        lm_read_label(d, line, &a);
+        if (a.quantity || a.tokens > 0)
+            d->heading = a;
+    }
+}
+
+/* ---- paragraphs ---- */
+
+/* "- ", "* ", "1. ", "> ", "[x] " in front of an item of a list. */
+static size_t marker(lm_extent s)
+{
+    size_t n = 0;
+
+    if (s.n > 1 && strchr("-*+>", *s.s) && s.s[1] == ' ')
+        return 2;
+    while (n < s.n && n < 3 && isdigit((unsigned char)s.s[n]))
+        n++;
+    return n && n + 1 < s.n && strchr(".)", s.s[n]) && s.s[n + 1] == ' ' ? n + 2 : 0;
+}
+
+static bool stands_alone(const walk *w, lm_extent line)
+{
+    return !line.n || *line.s == '#' || *line.s == '|' || marker(line) || is_fence(line) ||
+           is_rule(lm_trim(line_at(line.s + line.n + (line.s + line.n < w->end), w->end)));
+}
+
+static size_t first_word(lm_extent line)
+{
+    return strcspn(lm_trim(line).s, " \n");
+}
+
+/* Looks through the paragraph that begins at `raw`, once: its end, and whether its lines were broken where they were full, so that in each
+ * of them the next word would have made it the longest. In any other (a chat, a poem) each line is a text of its own. */
+static void survey(walk *w, lm_extent raw)
+{
+    size_t width = 0;
+
+    w->full  = true;
+    w->until = raw.s;
+    for (int pass = 0; pass < 2; pass++) {
+        lm_extent line = raw;
+        for (bool more = true; more;) {
+            lm_extent next = line_at(line.s + line.n + (line.s + line.n < w->end), w->end);
+            more     = next.s < w->end && lm_trim(next).n && !stands_alone(w, lm_trim(next));
+            width    = line.n > width ? line.n : width;
+            w->until = line.s + line.n;
+            if (pass && more && line.n + 1 + first_word(next) <= width)
+                w->full = false;
+            line = next;
+        }
+    }
+    w->full &= width >= 60 && width <= 140;
+}
+
+static lm_extent whole_text(walk *w, lm_extent raw)
+{
+    if (raw.s >= w->until)
+        survey(w, raw);
+    return w->full ? (lm_extent){ raw.s, (size_t)(w->until - raw.s) } : raw;
+}
+
+static lm_extent read_paragraph(lm_reading *d, walk *w, lm_extent raw)
+{
+    lm_extent text = whole_text(w, raw), line = lm_trim(text);
+    size_t    n = marker(line);
+    bool      said;
+
+    line = (lm_extent){ line.s + n, line.n - n };
+    read_caption(d, line);
+    if (n || !w->open) {
+        w->carry = d->scope;
+        d->dim   = false;
+    }
+    w->open = !n;
+    said = lm_audit_text(d, line, &w->carry);
+    if (!said && has_figure(line))
+        lm_leave_unread(d, line);
+    return text;
+}
+
+/* Of code only what is written as in a configuration: "num_hidden_layers": 28. */
+static void read_code(lm_reading *d, lm_extent line)
+{
+    size_t n = lm_scan(d, line, d->items, 48), numbers = 0;
+    int    carry = d->scope;
+
+    if (n < 48)
+        lm_audit_sums(d, d->items, n);
+    for (size_t i = 0; i < n; i++) {
+        numbers += d->items[i].role == LM_NUMBER;
+        if (d->items[i].role == LM_UNKNOWN || d->items[i].role == LM_TIMES || d->items[i].role == LM_SLASH)
+            return;
+    }
+    if (n > 2 && n < 16 && d->items[0].role == LM_QUANTITY && memchr(d->items[0].at.s, '_', d->items[0].at.n) &&
+        strcmp(d->items[0].word->value, "architecture.context") != 0 && d->items[1].role == LM_LINK && numbers == 1)
+        lm_audit_text(d, line, &carry);
+}
+
+static void read_line(lm_reading *d, walk *w, lm_extent *raw)
+{
+    lm_extent line = lm_trim(*raw), next = lm_trim(line_at(raw->s + raw->n + (raw->s + raw->n < w->end), w->end));
+    bool      fence = is_fence(line);
+    size_t    level = strspn(line.s, "#");
+
+    if (fence || !line.n) {
+        w->code ^= fence;
+        w->table = w->open = false;
+    } else if (w->code) {
+        read_code(d, line);
+    } else if (level && level < line.n && line.s[level] == ' ') {
+        w->open = w->table = false;
+        read_heading(d, w, line);
+    } else if (memchr(line.s, '|', line.n) && is_rule(next) && memchr(next.s, '|', next.n)) {
+        lm_split_row(line, &w->head);
+        w->table = true;
+        w->open  = false;
+    } else if (memchr(line.s, '|', line.n) && (w->table || *line.s == '|')) {
+        lm_cells row;
+        lm_split_row(line, &row);
+        if (!w->table)
+            w->head.n = 0;
+        if (!is_rule(line))
+            lm_read_row(d, &w->head, &row, line);
+    } else {
+        w->table = false;
+        *raw     = read_paragraph(d, w, *raw);
+    }
+}
+
+/* The end of what stands between "---" at the front of a file: YAML for programs. */
+static const char *behind_front_matter(const lm_reading *d)
+{
+    const char *close = strncmp(d->text, "---\n", 4) == 0 ? strstr(d->text + 4, "\n---\n") : NULL;
+
+    return close ? close + 5 : d->text;
+}
+
+/* A model that is given alone, or alone in the text, is what all of it is about. */
+static int only_model(const lm_reading *d)
+{
+    int only = LM_NO_MODEL;
+
+    if (d->n_given)
+        return d->n_given == 1 ? 0 : LM_NO_MODEL;
+    for (size_t i = 0; i < d->n_known; i++)
+        if (d->known[i].here && (only == LM_NO_MODEL || strcmp(d->known[only].name, d->known[i].name) != 0)) {
+            if (only != LM_NO_MODEL)
+                return LM_NO_MODEL;
+            only = (int)i;
+        }
+    return only;
 }
 
 static void read_lines(lm_reading *d)
 {
-    const char *p = d->text, *end = d->text + d->size;
-    walk        w = { 0 };
+    walk w = { .end = d->text + d->size, .until = d->text };
 
-    while (p < end && !d->failed) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p)), *after;
-        stop  = stop ? stop : end;
-        after = stop < end ? memchr(stop + 1, '\n', (size_t)(end - stop - 1)) : end;
-        after = after ? after : end;
+    d->scope = only_model(d);
+    for (size_t i = 0; i < LEVELS; i++)
+        w.scopes[i] = d->scope;
+    d->heading = (lm_about){ .model = LM_NO_MODEL };
+    d->line    = 1;
+    w.at       = behind_front_matter(d);
+    for (const char *p = d->text; p < w.at; p++)
+        d->line += *p == '\n';
+    while (w.at < w.end && !d->failed) {
+        lm_extent raw = line_at(w.at, w.end);
+        d->from = raw.s;
+        read_line(d, &w, &raw);
+        for (size_t i = 0; i < raw.n; i++)
+            d->line += raw.s[i] == '\n';
         d->line++;
-        read_line(d, &w, (lm_extent){ p, (size_t)(stop - p) }, stop < end ? (lm_extent){ stop + 1, (size_t)(after - stop - 1) }
-                  : (lm_extent){ "", 0 });
-        p = stop + 1;
+        w.at = raw.s + raw.n + 1;
     }
-}
-
-/* The first model that the text names, where none of its headings does. */
-static void find_title(lm_reading *d)
-{
-    if (d->n_given == 1)
-        d->title = 0;
-    for (const char *p = d->text, *end = d->text + d->size; d->title == LM_NO_MODEL && p < end;) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
-        lm_extent     line = { p, (size_t)((stop ? stop : end) - p) };
-        bool        many;
-        int         m = lm_mentioned(d, line, &many);
-        if (line.n && *line.s == '#' && line.s[1] == ' ') {
-            d->title = m >= 0 ? m : d->title;
-            break;
-        }
-        p = stop ? stop + 1 : end;
-    }
-    d->scope = d->title;
 }
 
 lm_status lm_reading_read(const char *text, size_t size, const char *const *models, size_t n, lm_reading **out, lm_error *e)
@@ -188,14 +287,10 @@ lm_status lm_reading_read(const char *text, size_t size, const char *const *mode
     }
     memcpy(d->text, text, size);
     d->text[size] = '\0';
-    d->size  = size;
-    d->title   = LM_NO_MODEL;
-    d->heading = d->caption = (lm_extent){ "", 0 };
+    d->size       = size;
     lm_know_models(d, models, n);
-    if (!d->failed) {
-        find_title(d);
+    if (!d->failed)
         read_lines(d);
-    }
     if (d->failed) {
         lm_reading_free(d);
         return lm_fail_memory(e, "a document", size);
@@ -213,78 +308,4 @@ void lm_reading_free(lm_reading *d)
     lm_free(d->unread);
     lm_free(d->text);
     lm_free(d);
-}
-
-const lm_said *lm_reading_said(const lm_reading *d, size_t i)
-{
-    return d && i < d->n_said ? &d->said[i] : NULL;
-}
-
-const lm_unread *lm_reading_unread(const lm_reading *d, size_t i)
-{
-    return d && i < d->n_unread ? &d->unread[i] : NULL;
-}
-
-/* "4-128K", "768–1,600": the ends of a range; the prefix of the last is that of both. */
-static bool read_range(const char *text, double *low, double *high)
-{
-    char  *end, digits[2][32] = { "", "" };
-    size_t n[2] = { 0 }, side = 0;
-
-    for (; *text; text++) {
-        bool dash = *text == '-' || strncmp(text, "–", strlen("–")) == 0;
-        if (isdigit((unsigned char)*text) || *text == '.') {
-            if (n[side] + 1 < sizeof digits[0])
-                digits[side][n[side]++] = *text;
-        } else if (dash && side == 0 && n[0]) {
-            side = 1;
-            text += *text == '-' ? 0 : strlen("–") - 1;
-        } else if (*text != ',' && *text != ' ') {
-            break;
-        }
-    }
-    if (!n[0] || !n[1])
-        return false;
-    double times = *text == 'K' || *text == 'k' ? 1024 : *text == 'M' ? 1e6 : *text == 'B' ? 1e9 : 1;
-    *low  = lm_read_double(digits[0], &end) * times;
-    *high = lm_read_double(digits[1], &end) * times;
-    return (!*text || times > 1) && *low < *high;
-}
-
-/* Of one value: a range that does not hold it is wrong, one that does says less than it could. */
-static void judge_range(lm_facts *f, const lm_said *s, lm_judgement *out)
-{
-    double low, high, truth;
-    char  *end;
-
-    if (out->verdict != LM_CLAIM_NOT_CHECKABLE || !*out->truth || !read_range(s->claim, &low, &high) || !lm_facts_has_at(f, out->path))
-        return;
-    truth = lm_read_double(out->truth, &end);
-    if (*end)
-        return;
-    bool context = strcmp(out->path, "architecture.context") == 0;      /* a model has no positions beyond its last */
-    out->verdict = truth >= low && truth <= high && !(context && high > 1.03 * truth) ? LM_CLAIM_ROUNDED : LM_CLAIM_WRONG;
-    snprintf(out->why, sizeof out->why, "%s", "a range");
-}
-
-lm_status lm_said_judge(const lm_said *s, lm_facts *f, lm_judgement *out, lm_error *e)
-{
-    LM_GIVEN(e, s && out);
-    *out = s->judged;
-    if (!f || !*s->quantity)
-        return LM_OK;
-    bool first = true;
-    for (const char *p = s->quantity; *p;) {
-        lm_judgement one;
-        char         name[160];
-        size_t       n = strcspn(p, "|");
-        snprintf(name, sizeof name, "%.*s", (int)n, p);
-        LM_TRY(lm_facts_judge(f, name, s->claim, &one, e));
-        if (first || one.verdict < out->verdict)
-            *out = one;
-        first = false;
-        p += n + (p[n] == '|');
-    }
-    judge_range(f, s, out);
-    return LM_OK;
 }

@@ -39,26 +39,27 @@ static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, do
 
     double twice = truth + untied - total;
 
-    if (x->unit == LM_UNIT_PARAMETERS && untied != total && (near(c->value, twice, c->half) || near(c->binary, twice, c->half)))
+    if (x->unit == LM_UNIT_PARAMETERS && untied != total && (near(c->is.value, twice, c->is.half) || near(c->is.binary, twice, c->is.half)))
         return N_("a tied head counted twice");
-    if (x->unit == LM_UNIT_BYTES && untied != total && near(c->value, truth * untied / total, c->half))
+    if (x->unit == LM_UNIT_BYTES && untied != total && near(c->is.value, truth * untied / total, c->is.half))
         return N_("a tied head counted twice");
-    if (x->unit != LM_UNIT_BYTES && c->power && c->half < 0.02 * c->value && near(c->binary, truth, c->half * power_of(1.024, c->power)))
+    if (x->unit != LM_UNIT_BYTES && c->is.power && c->is.half < 0.02 * c->is.value &&
+        near(c->is.binary, truth, c->is.half * power_of(1.024, c->is.power)))
         return N_("a binary prefix (2^10, 2^20, 2^30) on a count, which is decimal");
-    if (near(c->value / 1000, truth, c->half / 1000) || near(c->value * 1000, truth, c->half * 1000))
+    if (near(c->is.value / 1000, truth, c->is.half / 1000) || near(c->is.value * 1000, truth, c->is.half * 1000))
         return N_("a thousand times off: another prefix");
     bool sized = x->unit == LM_UNIT_BYTES || x->unit == LM_UNIT_ELEMENTS || x->unit == LM_UNIT_FLOPS || x->unit == LM_UNIT_PARAMETERS;
-    if (sized && near(c->value * 2, truth, 2 * c->half))
+    if (sized && near(c->is.value * 2, truth, 2 * c->is.half))
         return N_("half: keys or values only, or another precision");
-    if (sized && near(c->value / 2, truth, c->half / 2))
+    if (sized && near(c->is.value / 2, truth, c->is.half / 2))
         return N_("twice: another precision, or counted twice");
-    if (x->unit == LM_UNIT_BYTES && near(c->value * 4, truth, 4 * c->half))
+    if (x->unit == LM_UNIT_BYTES && near(c->is.value * 4, truth, 4 * c->is.half))
         return N_("a quarter: another precision");
     if (x->unit == LM_UNIT_MULT_ADDS)
         return truth == 0         ? N_("a look-up has no multiplications")
-               : c->value < truth ? N_("sequence length ignored, as in torchinfo")
+               : c->is.value < truth ? N_("sequence length ignored, as in torchinfo")
                                   : "";
-    if (truth != 0 && fabs(c->value / truth - 1) < 0.05)
+    if (truth != 0 && fabs(c->is.value / truth - 1) < 0.05)
         return N_("close, but not the rounded value");
     return "";
 }
@@ -68,9 +69,9 @@ static bool of_another_kind(const lm_fact *x, const lm_claimed *c)
 {
     bool bytes = x->unit == LM_UNIT_BYTES, percent = x->unit == LM_UNIT_PERCENT;
 
-    return c->other || (c->unit == LM_CLAIM_BYTES && !bytes) || (c->unit == LM_CLAIM_PERCENT && !percent) ||
-           (c->unit == LM_CLAIM_TIMES && (bytes || percent)) ||
-           (c->unit == LM_CLAIM_OPERATIONS && x->unit != LM_UNIT_FLOPS && x->unit != LM_UNIT_MULT_ADDS);
+    return c->other || (c->is.unit == LM_NUMERAL_BYTES && !bytes) || (c->is.unit == LM_NUMERAL_PERCENT && !percent) ||
+           (c->is.unit == LM_NUMERAL_TIMES && (bytes || percent)) ||
+           (c->is.unit == LM_NUMERAL_OPERATIONS && x->unit != LM_UNIT_FLOPS && x->unit != LM_UNIT_MULT_ADDS);
 }
 
 /* A table of embeddings may have more rows than the tokenizer has tokens: they are padded to whole blocks. */
@@ -91,9 +92,11 @@ static void not_checkable(lm_judgement *out, const char *why)
 /* "about 30", "150K+", "< 0.1 %": more than a number, less than a value. */
 static void judge_loosely(const lm_claimed *c, double truth, lm_judgement *out)
 {
+    bool within = c->bound < 0 ? truth <= c->is.value + c->is.half : truth >= c->is.value - c->is.half;
+
     if (c->bound)
-        out->verdict = (c->bound < 0 ? truth <= c->value + c->half : truth >= c->value - c->half) ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
-    else if (near(c->value, truth, c->half) || fabs(c->value - truth) <= 0.1 * fabs(truth))
+        out->verdict = within ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
+    else if (near(c->is.value, truth, c->is.half) || fabs(c->is.value - truth) <= 0.1 * fabs(truth))
         out->verdict = LM_CLAIM_ROUNDED;
     else
         out->verdict = LM_CLAIM_WRONG;
@@ -113,31 +116,31 @@ static void judge_number(lm_facts *f, const lm_fact *x, const char *text, lm_jud
         not_checkable(out, N_("different wording, not comparable"));
         return;
     }
-    if (x->unit == LM_UNIT_PERCENT && c.unit == LM_CLAIM_PLAIN && !c.whole && c.value > 0 && c.value <= 1 && truth > 1) {
-        c.value *= 100;                      /* a share of one */
-        c.half *= 100;
+    if (x->unit == LM_UNIT_PERCENT && c.is.unit == LM_NUMERAL_PLAIN && !c.is.whole && c.is.value > 0 && c.is.value <= 1 && truth > 1) {
+        c.is.value *= 100;                      /* a share of one */
+        c.is.half *= 100;
     }
-    if (c.whole && x->kind == LM_FACT_NUMBER && truth != nearbyint(truth))
-        c.half = 0.5;                        /* "67" of a percentage */
-    if (x->unit == LM_UNIT_TOKENS && c.power == 1 && near(c.binary, truth, 0)) {
+    if (c.is.whole && x->kind == LM_FACT_NUMBER && truth != nearbyint(truth))
+        c.is.half = 0.5;                        /* "67" of a percentage */
+    if (x->unit == LM_UNIT_TOKENS && c.is.power == 1 && near(c.is.binary, truth, 0)) {
         out->verdict = LM_CLAIM_CONFIRMED;   /* contexts are powers of two: 32K */
         snprintf(out->why, sizeof out->why, "%s", N_("in binary units"));
         return;
     }
-    if (near(c.value, truth, 0) || (bytes && near(c.binary, truth, 0))) {
+    if (near(c.is.value, truth, 0) || (bytes && near(c.is.binary, truth, 0))) {
         out->verdict = LM_CLAIM_CONFIRMED;
-        if (bytes && c.power && !near(c.value, truth, 0))
+        if (bytes && c.is.power && !near(c.is.value, truth, 0))
             snprintf(out->why, sizeof out->why, "%s", N_("in binary units"));
     } else if (c.bound) {
         judge_loosely(&c, truth, out);
-    } else if (near(c.value, truth, c.half) || (bytes && near(c.binary, truth, c.half * power_of(1.024, c.power)))) {
+    } else if (near(c.is.value, truth, c.is.half) || (bytes && near(c.is.binary, truth, c.is.half * power_of(1.024, c.is.power)))) {
         out->verdict = LM_CLAIM_ROUNDED;
     } else if (c.about) {
         judge_loosely(&c, truth, out);
     } else {
         out->verdict = LM_CLAIM_WRONG;
     }
-    if (out->verdict == LM_CLAIM_WRONG && may_be_padded(x, c.value, truth))
+    if (out->verdict == LM_CLAIM_WRONG && may_be_padded(x, c.is.value, truth))
         not_checkable(out, N_("different wording, not comparable"));
     else if (out->verdict == LM_CLAIM_WRONG)
         snprintf(out->why, sizeof out->why, "%s", reason(f, x, &c, truth));
