@@ -459,7 +459,19 @@ def subjects(log):
             yield commit, f"the subject is not `area: imperative verb …`: {subject}"
 
 
-TREE = ["subjects", "tests_listed", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
+MOST_DECISIONS = 38                      # of a function: cyclomatic complexity, a switch counting as one decision; 20 is what a function should have
+
+
+def complexity(table):
+    """No function with more decisions than MOST_DECISIONS. `table`: what pmccabe prints, a line for each function."""
+    for line in table.splitlines():
+        decisions, _, _, start, _, where = line.split(None, 5)
+        path, name = re.match(r"(\S+?)\(\d+\): (.+)", where).groups()
+        if int(decisions) > MOST_DECISIONS:
+            yield path, int(start), f"{name} has {decisions} decisions; {MOST_DECISIONS} are the limit: split it"
+
+
+TREE = ["subjects", "complexity", "tests_listed", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
         "comments_name_code"]               # read more than one file
 
 
@@ -474,6 +486,9 @@ def check_examples():
     if list(subjects("1 api: describe the engine\n2 x/y, z: pass names\n")) or len(list(subjects(
             "1 api: engines described\n2 server: one word\n3 api: describe " + 9 * "the engine ".strip() + "\n4 no area\n"))) != 4:
         yield "tests/lint/rules.py: subjects does not tell subjects apart"
+    row = "{}\t9\t30\t12\t40\tsrc/a.c({}): f\n"
+    if list(complexity(row.format(MOST_DECISIONS, 12))) or len(list(complexity(row.format(MOST_DECISIONS + 1, 12)))) != 1:
+        yield "tests/lint/rules.py: complexity does not tell functions apart"
     if not list(unique_names(["src/a/x.c", "src/b/x.c"])) or list(unique_names(["src/a/x.c", "include/x.h"])):
         yield "tests/lint/rules.py: unique_names does not tell files apart"
     builds = {"tests/e/meson.build": "'a'"}
@@ -524,6 +539,10 @@ def main():
     if "subjects" in wanted:                # a source archive or a shallow clone has no such commits
         log = subprocess.run(["git", "log", "--no-merges", "--format=%h %s", f"{SUBJECTS_SINCE}.."], cwd=ROOT, capture_output=True, text=True)
         findings += [f"commit {commit}: {message} [subjects]" for commit, message in subjects(log.stdout)]
+    if "complexity" in wanted:
+        sources = [p for p in files if p.startswith("src/") and p.endswith(".c") and (ROOT / p).is_file()]
+        table = subprocess.run(["pmccabe", *sources], cwd=ROOT, capture_output=True, text=True)
+        findings += [f"{path}:{line}: {message} [complexity]" for path, line, message in complexity(table.stdout)]
     if "tests_listed" in wanted:
         builds = {p: (ROOT / p).read_text(encoding="utf-8") for p in files if p.endswith("meson.build")}
         findings += [f"{path}:{line}: {message} [tests_listed]" for path, line, message in tests_listed(files, builds)]
