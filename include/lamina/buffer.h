@@ -27,6 +27,9 @@ void lm_text_add_str(lm_text *t, const char *s);
 void lm_text_add_char(lm_text *t, char c);
 void lm_text_add_utf8(lm_text *t, const char *data, size_t n);     /* U+FFFD for invalid parts, as Python's "replace" */
 void lm_text_add_json(lm_text *t, const char *data, size_t n);     /* a quoted JSON string, repaired in the same way */
+/* JSON changed so that any parser reads it: numbers beyond a double or a 64-bit integer become the nearest that fits; lone surrogates
+ * and bytes that are not UTF-8 become U+FFFD. Returns how many of the latter there were. Syntax errors stay. */
+size_t lm_text_add_mended_json(lm_text *t, const char *json, size_t n);
 /* As printf, with "." as the decimal point in every locale. */
 void lm_text_printf(lm_text *t, const char *format, ...) LM_PRINTF(2, 3);
 

@@ -65,7 +65,7 @@ static lm_status scaling_type(const lm_rope_keys *k, lm_rope_type *out, lm_error
     } known[] = {
         { "default", LM_ROPE_DEFAULT }, { "linear", LM_ROPE_LINEAR }, { "dynamic", LM_ROPE_DYNAMIC },
         { "llama3", LM_ROPE_LLAMA3 },   { "yarn", LM_ROPE_YARN },     { "longrope", LM_ROPE_LONGROPE },
-        { "su", LM_ROPE_LONGROPE },
+        { "su", LM_ROPE_LONGROPE },     { "mrope", LM_ROPE_DEFAULT },    /* three positions, which are one for text */
     };
     char        buffer[96];
     const char *key = find(k, "rope_type", buffer, sizeof buffer);

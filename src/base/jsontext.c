@@ -16,6 +16,20 @@ json_t *lm_json_text(const char *text, size_t n)
     return out;
 }
 
+json_t *lm_json_read(const char *text, size_t n, size_t flags, json_error_t *why)
+{
+    json_t  *out    = json_loadb(text, n, flags, why);
+    lm_text  mended = { 0 };
+
+    if (out)
+        return out;
+    lm_text_add_mended_json(&mended, text, n);
+    if (!mended.failed && mended.data)
+        out = json_loadb(mended.data, mended.size, flags, why);
+    lm_text_free(&mended);
+    return out;
+}
+
 static int append(const char *piece, size_t n, void *buffer)
 {
     lm_text_add(buffer, piece, n);

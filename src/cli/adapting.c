@@ -13,7 +13,7 @@ enum { MOST = 64 };
 
 const lm_flag lm_lora_flag_table[] = {
     { "--lora", "--lora-scaled", LM_FLAG_LIST, L(files), "FILE[:SCALE]",
-      "low-rank adapter: a PEFT or MLX folder or a GGUF file, multiplied by SCALE (1); may be repeated", 0, 0, NULL },
+      "low-rank adapter: a PEFT or MLX folder or a GGUF file, multiplied by SCALE (1); may be repeated", -1, 0, NULL },
     { 0 },
 };
 

@@ -14,7 +14,7 @@ const lm_flag lm_constraint_flag_table[] = {
     { "--grammar", NULL, LM_FLAG_TEXT, O(grammar), "GBNF", "the text fits this grammar, as llama.cpp writes them", 0, 0, NULL },
     { "--grammar-file", NULL, LM_FLAG_TEXT, O(grammar_file), "FILE", "the same, of a file", 0, 0, NULL },
     { "--regex", NULL, LM_FLAG_TEXT, O(regex), "RE", "the text matches this regular expression as a whole", 0, 0, NULL },
-    { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT", "the text is TEXT; may be repeated: one of them", 0, 0, NULL },
+    { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT", "the text is TEXT; may be repeated: one of them", -1, 0, NULL },
     { "--reasoning-budget", NULL, LM_FLAG_I64, O(reasoning), "N",
       "most tokens of reasoning, which is ended there; -1: any number (default -1)", -1, 1e9, NULL },
     { 0 },
@@ -27,12 +27,17 @@ void lm_constraint_defaults(lm_constraint_flags *f)
 
 /* ---- the grammar ---- */
 
+static bool given(const char *text)
+{
+    return text && *text;                /* an empty text asks for nothing */
+}
+
 /* The word of the flag that was given; NULL: none. LM_USAGE: several. */
 static lm_status the_flag(const lm_constraint_flags *f, const char **out, lm_error *e)
 {
     const struct { const char *flag; bool given; } all[] = {
-        { "--json-schema", f->schema != NULL }, { "--grammar", f->grammar != NULL }, { "--grammar-file", f->grammar_file != NULL },
-        { "--regex", f->regex != NULL },        { "--choice", f->choices.n > 0 },
+        { "--json-schema", given(f->schema) }, { "--grammar", given(f->grammar) }, { "--grammar-file", given(f->grammar_file) },
+        { "--regex", given(f->regex) },        { "--choice", f->choices.n > 0 },
     };
 
     *out = NULL;
@@ -51,16 +56,16 @@ static lm_status compile(const lm_constraint_flags *f, const lm_model *m, lm_gra
     lm_text            text = { 0 };
     lm_status          status;
 
-    if (f->regex)
+    if (given(f->regex))
         return lm_grammar_regex(f->regex, strlen(f->regex), &o, out, e);
-    if (f->grammar)
+    if (given(f->grammar))
         return lm_grammar_gbnf(f->grammar, strlen(f->grammar), &o, out, e);
     if (f->choices.n)
         return lm_grammar_choice(f->choices.items, f->choices.n, &o, out, e);
-    if (f->schema && f->schema[0] != '@')
+    if (given(f->schema) && f->schema[0] != '@')
         return lm_grammar_json_schema(f->schema, strlen(f->schema), &o, out, e);
-    status = lm_read_text(f->schema ? f->schema + 1 : f->grammar_file, &text, e);
-    if (status == LM_OK && f->schema)
+    status = lm_read_text(given(f->schema) ? f->schema + 1 : f->grammar_file, &text, e);
+    if (status == LM_OK && given(f->schema))
         status = lm_grammar_json_schema(text.data ? text.data : "", text.size, &o, out, e);
     else if (status == LM_OK)
         status = lm_grammar_gbnf(text.data ? text.data : "", text.size, &o, out, e);

@@ -226,6 +226,8 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
         LM_TRY(lm_read_size(f->name, value, at, e));
         break;
     case LM_FLAG_LIST:
+        if (!*value && f->min < 0)
+            break;
         if (!*value)
             return wrong(f, value, "a value: it is empty", e);
         LM_TRY(add_to_list(cli, at, value, e));
@@ -307,6 +309,14 @@ static const lm_flag *find_joined(lm_cli *cli, void *options, const char **name,
     return f;
 }
 
+/* An error about the value names a long spelling as it was given: --n-predict, not --predict. */
+static lm_status named_as_given(const lm_flag *f, const char *name, lm_status status, lm_error *e)
+{
+    if (status != LM_OK && e && name[1] == '-' && strcmp(e->where, f->name) == 0)
+        snprintf(e->where, sizeof e->where, "%s", name);
+    return status;
+}
+
 /* argv[*i] is a flag; *i ends at its value. */
 static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *options, lm_error *e)
 {
@@ -328,7 +338,7 @@ static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *
         value = argv[++*i];
     }
     cli->given[cli->n_given++] = f;
-    return lm_flags_set(cli, f, at, value, e);
+    return named_as_given(f, name, lm_flags_set(cli, f, at, value, e), e);
 }
 
 lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used, lm_error *e)

@@ -9,6 +9,19 @@
 #include "cli/output.h"
 #include "cli/prompt.h"
 
+json_t *lm_json_given(const char *text, size_t n, size_t flags, json_error_t *why)
+{
+    lm_text mended = { 0 };
+    json_t *o = json_loadb(text, n, flags, why);
+
+    if (!o)
+        lm_text_add_mended_json(&mended, text, n);
+    if (!o && !mended.failed && mended.data)
+        o = json_loadb(mended.data, mended.size, flags, why);
+    lm_text_free(&mended);
+    return o;
+}
+
 static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *number, lm_error *e)
 {
     lm_text line = { 0 };
@@ -22,7 +35,7 @@ static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *nu
         if (status != LM_OK || end)
             break;
         size_t mark = *number == 1 && line.size >= 3 && memcmp(line.data, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-        json_t *value = json_loadb(line.data + mark, line.size - mark, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+        json_t *value = lm_json_given(line.data + mark, line.size - mark, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
         status = each(arg, value, value ? NULL : why.text, e);
         json_decref(value);
         if (status != LM_OK)

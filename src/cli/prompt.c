@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cli/interrupt.h"
+#include "cli/jsonl.h"
 
 /* ---- text and ids ---- */
 
@@ -204,9 +205,9 @@ static lm_status read_variables(const lm_chat_options *o, lm_chat *c, lm_error *
     json_t *more;
 
     c->variables = lm_special_variables(c->tokenizer);
-    if (!o->kwargs)
+    if (!o->kwargs || !*o->kwargs)
         return LM_OK;
-    more = json_loads(o->kwargs, JSON_REJECT_DUPLICATES, &why);
+    more = lm_json_given(o->kwargs, strlen(o->kwargs), JSON_REJECT_DUPLICATES, &why);
     if (!more)
         return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "%s", why.text);
     if (!json_is_object(more)) {
@@ -232,12 +233,14 @@ static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_c
         lm_text_free(&text);
         return status;
     }
-    source = lm_model_chat_template(m, o->template_name);
+    const char *name = o->template_name && *o->template_name ? o->template_name : NULL;
+
+    source = lm_model_chat_template(m, name);
     lm_model_describe(m, &info);
     if (source)
         return lm_template_new(source, strlen(source), info.source, &c->template, e);
-    if (o->template_name)
-        return lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "the model has no template named %s", o->template_name);
+    if (name)
+        return lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "the model has no template named %s", name);
     lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "the model has no chat template");
     lm_fail_hint(e, "--chat-template-file FILE gives one");
     return LM_USAGE;

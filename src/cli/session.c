@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/interrupt.h"
+#include "cli/jsonl.h"
 
 /* ---- messages ---- */
 
@@ -213,7 +214,7 @@ lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
     json_error_t why = { 0 };
     char where[32];
     lm_status status = lm_read_file(path, &text, e);
-    json_t *j = status == LM_OK ? json_loadb(text.data ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &why) : NULL;
+    json_t *j = status == LM_OK ? lm_json_given(text.data ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &why) : NULL;
     json_t *messages = json_object_get(j, "messages");
 
     lm_text_free(&text);

@@ -9,6 +9,7 @@
 #include "base/jsontext.h"
 #include "export/synthesis.h"
 #include "formats/configfile.h"
+#include "formats/nested.h"
 #include "lamina/preset.h"
 
 const char *lm_synth_type(uint32_t i)
@@ -53,7 +54,9 @@ static lm_status read_description(lm_synthesis *s, const char *model, const char
         return lm_fail_memory(e, model, 0);
     LM_TRY(lm_config_read(*where, &text, &size, e));
     *where = lm_config_name(*where);
-    status = parse(s, text, size, *where, e);
+    status = lm_nested_config(&text, &size, *where, -1, NULL, e);
+    if (status == LM_OK)
+        status = parse(s, text, size, *where, e);
     lm_free(text);
     return status;
 }

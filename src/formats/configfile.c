@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/filemap.h"
 #include "base/str.h"
+#include "formats/nested.h"
 
 #define MAX_CONFIG (UINT64_C(4) << 20)
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
@@ -120,4 +121,23 @@ lm_status lm_config_read(const char *path, char **text, size_t *size, lm_error *
         memmove(*text, *text + mark, *size + 1);
     }
     return LM_OK;
+}
+
+lm_status lm_config_parse(const char *text, size_t size, const char *name, lm_text *warnings, lm_meta **out, lm_error *e)
+{
+    enum { DEPTH = 32 };
+    size_t  n    = size, noted = warnings ? warnings->size : 0;
+    char   *copy = lm_alloc(size + 1);
+
+    if (!copy)
+        return lm_fail_memory(e, name, size);
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    lm_status status = lm_nested_config(&copy, &n, name, -1, warnings, e);
+    if (status == LM_OK)
+        status = lm_meta_from_json(copy, n, name, DEPTH, out, e);
+    if (status == LM_OK && warnings && warnings->size > noted)
+        lm_text_add_str(warnings, "\n");
+    lm_free(copy);
+    return status;
 }

@@ -2,7 +2,7 @@
 #ifndef LM_FORMATS_CONFIGFILE_H
 #define LM_FORMATS_CONFIGFILE_H
 
-#include "base/error.h"
+#include "formats/meta.h"
 
 /* What standard input is called as a path. */
 #define LM_STANDARD_INPUT "/dev/stdin"
@@ -16,6 +16,10 @@ bool lm_config_is_stream(const char *path);
 
 /* All of it, without a byte order mark, at most 4 MiB, NUL-terminated, in memory freed with lm_free. A stream is read to its end. */
 lm_status lm_config_read(const char *path, char **text, size_t *size, lm_error *e);
+
+/* The same as metadata; of a model that also sees the description of its language model (nested.h), and a line about the rest in
+ * `warnings`, which may be NULL. `text` stays the caller's. */
+lm_status lm_config_parse(const char *text, size_t size, const char *name, lm_text *warnings, lm_meta **out, lm_error *e);
 
 /* What messages call it: the path, "standard input", "a pipe". */
 const char *lm_config_name(const char *path);

@@ -251,6 +251,7 @@ static lm_status open_structure(const char *path, const lm_container_options *o,
     else if (!(c->folder = lm_arena_strdup(&c->arena, ".")))
         LM_TRY_GOTO(lm_fail_memory(e, "a container", strlen(path)));
     LM_TRY_GOTO(lm_container_seal(c, e));
+    LM_TRY_GOTO(lm_container_unnest(c, strrchr(path, '/') ? strrchr(path, '/') + 1 : path, e));
     *out = c;
     return LM_OK;
 
@@ -357,7 +358,7 @@ void lm_container_unpack(const lm_container *c, const lm_tensor_info *t, uint64_
 
 /* ---- the other files of a folder ---- */
 
-static lm_status find_document(lm_container *c, const char *name, lm_document **out, lm_error *e)
+lm_status lm_container_document(lm_container *c, const char *name, lm_document **out, lm_error *e)
 {
     lm_document *d;
 
@@ -402,7 +403,7 @@ lm_status lm_container_text(lm_container *c, const char *name, lm_view *out, lm_
     lm_document *d = NULL;
     char        *path;
 
-    LM_TRY(find_document(c, name, &d, e));
+    LM_TRY(lm_container_document(c, name, &d, e));
     if (!d->read) {
         LM_TRY(read_document(c, name, &path, &d->text, &d->size, e));
         d->read = true;
@@ -417,7 +418,7 @@ lm_status lm_container_json(lm_container *c, const char *name, const lm_meta **o
     char        *path, *text;
     size_t       size;
 
-    LM_TRY(find_document(c, name, &d, e));
+    LM_TRY(lm_container_document(c, name, &d, e));
     if (!d->parsed) {
         LM_TRY(read_document(c, name, &path, &text, &size, e));
         if (text)

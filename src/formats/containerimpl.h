@@ -54,6 +54,13 @@ lm_status lm_container_by_offset(lm_container *c, size_t first, lm_tensor_info *
 /* Index the names: every tensor has been added. LM_BAD_MODEL when one appears twice. */
 lm_status lm_container_seal(lm_container *c, lm_error *e);
 
+/* Once the tensors are there: of a model that also sees its language model alone stays, under the names it has without the rest;
+ * config.json, which is called `name` in the folder, is that of the language model, for whoever asks. */
+lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e);
+
+/* A file of the folder by its plain name, not read yet where nobody asked for it. */
+lm_status lm_container_document(lm_container *c, const char *name, lm_document **out, lm_error *e);
+
 /* elements and bytes from type and dims: checked products, whole blocks in the innermost dimension. `dims` past n_dims
  * become 1. `at`: where the file says so, for messages. */
 lm_status lm_tensor_measure(lm_tensor_info *t, int64_t at, lm_error *e);

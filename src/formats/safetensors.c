@@ -481,6 +481,7 @@ lm_status lm_safetensors_open(const char *path, const lm_container_options *o, l
             x->path[--n] = 0;
         x->folder = x->path;
         LM_TRY_GOTO(read_folder(x, e));
+        LM_TRY_GOTO(lm_container_unnest(x, "config.json", e));
     } else {
         LM_TRY_GOTO(read_file_in(x, x->path, &x->meta, e));
         LM_TRY_GOTO(lm_container_seal(x, e));

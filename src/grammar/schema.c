@@ -4,14 +4,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/jsontext.h"
 
 static lm_status read_document(lm_schema *s, const char *text, size_t size)
 {
     json_error_t why;
 
-    s->root = json_loadb(text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
-    if (!s->root && json_error_code(&why) == json_error_numeric_overflow)        /* JSON has no largest integer */
-        s->root = json_loadb(text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &why);
+    s->root = lm_json_read(text, size, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
     if (!s->root)
         return lm_fail(s->e, LM_USAGE, NULL, why.position >= 0 ? why.position : LM_NO_OFFSET, "no JSON: %s", why.text);
     const char *dialect = json_string_value(json_object_get(s->root, "$schema"));

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/jsontext.h"
 #include "text/jinja/jinja.h"
 
 enum { MAX_SOURCE = 1 << 20, MAX_CONTEXT = 64 << 20 };
@@ -217,7 +218,7 @@ lm_status lm_template_render(const lm_template *t, const char *context_json, siz
 
     if (size > MAX_CONTEXT)
         return lm_fail(e, LM_LIMIT, "context", LM_NO_OFFSET, "variables of more than %d bytes", MAX_CONTEXT);
-    context = json_loadb(context_json, size, JSON_ALLOW_NUL, &je);
+    context = lm_json_read(context_json, size, JSON_ALLOW_NUL, &je);
     if (!context)
         return lm_fail(e, LM_USAGE, "context", je.position, "not JSON: %s", je.text);
     lm_status status = LM_OK;

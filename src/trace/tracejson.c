@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "base/utf8.h"
 #include "trace/tracer.h"
 
 static void put_number(lm_text *out, const char *key, double x)
@@ -22,10 +23,26 @@ static void put_text(const lm_tracer *t, lm_token id, lm_text *out)
     lm_text_free(&piece);
 }
 
+/* The bytes of a token that is no whole characters, of which the text says little. */
+static void put_bytes(const lm_tracer *t, lm_token id, lm_text *out)
+{
+    const lm_tokenizer *k     = lm_model_tokenizer(t->m);
+    lm_text             bytes = { 0 };
+
+    if (k && id >= 0 && (uint32_t)id < lm_tokenizer_size(k) && lm_token_bytes(k, id, &bytes, NULL) == LM_OK && bytes.size &&
+        lm_utf8_valid_prefix(bytes.data, bytes.size) < bytes.size) {
+        for (size_t i = 0; i < bytes.size; i++)
+            lm_text_printf(out, i ? ", %u" : ", \"bytes\": [%u", (unsigned char)bytes.data[i]);
+        lm_text_add_char(out, ']');
+    }
+    lm_text_free(&bytes);
+}
+
 static void put_id(const lm_tracer *t, lm_token id, lm_text *out)
 {
     lm_text_printf(out, "\"id\": %d, \"text\": ", id);
     put_text(t, id, out);
+    put_bytes(t, id, out);
 }
 
 static void put_top(const lm_tracer *t, const lm_trace_choice *top, uint32_t n, lm_text *out)

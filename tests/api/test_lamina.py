@@ -69,10 +69,11 @@ def test_errors_and_texts(lm, tmp_path):
     lm.lm_text_add_char(ref(t), b"d")
     lm.lm_text_add_utf8(ref(t), b"\xff", 1)
     lm.lm_text_add_json(ref(t), b'"\x01', 2)
+    assert lm.lm_text_add_mended_json(ref(t), b'["\\ud83d", 1e999]', 17) == 1
     lm.lm_text_printf(ref(t), b"%d", 7)
     lm.lm_text_add_cell(ref(t), "漢字".encode(), 3)
     lm.lm_text_add_bar(ref(t), ctypes.c_double(0.5), 4)
-    assert t.data == 'abcd\ufffd"\\"\\u0001"7漢 ██'.encode() and t.size == len(t.data) and not t.failed
+    assert t.data == 'abcd\ufffd"\\"\\u0001"["\ufffd", 1.7976931348623157e308]7漢 ██'.encode() and t.size == len(t.data) and not t.failed
     assert lm.lm_text_columns("漢a".encode()) == 3
     path = str(tmp_path / "t").encode()
     lm.lm_text_save(ref(t), path)

@@ -5,7 +5,8 @@
 
 A tiny random model with a byte-level tokenizer, and scores: the prompt of Qwen3-Reranker's model card, its three parts tokenised by the
 library tokenizers, then the family's formulas in float64 (numpy, nothing of transformers: a second opinion) and the probability of "yes"
-against "no" behind the last token."""
+against "no" behind the last token. Beside them what transformers makes of the same ids with the folder that was written, in float32: the code of
+Qwen3-Reranker's model card, log_softmax over the two logits."""
 import argparse
 import json
 import struct
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import tokenizers
+import torch
+import transformers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 HERE = Path(__file__).resolve().parent
@@ -85,6 +88,14 @@ def last_logits(w, ids):
     return norm(x[-1], w["model.norm.weight"]) @ w["model.embed_tokens.weight"].T
 
 
+@torch.no_grad()
+def by_transformers(model, ids, yes, no):
+    """compute_logits of the model card: the probability of "yes"."""
+    logits = model(input_ids=torch.tensor([ids])).logits[:, -1, :]
+    pair = torch.stack([logits[:, no], logits[:, yes]], dim=1)
+    return float(torch.nn.functional.log_softmax(pair, dim=1)[:, 1].exp()[0])
+
+
 def save(path, w):
     head, at = {}, 0
     for name, x in w.items():
@@ -112,14 +123,16 @@ def main() -> None:
     (out / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<|im_end|>", "add_bos_token": False}, indent=2) + "\n")
     save(out / "model.safetensors", w)
     yes, no = t.token_to_id("yes"), t.token_to_id("no")
+    model = transformers.AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
     for c in CASES:
-        c["tokens"], c["scores"] = [], []
+        c["tokens"], c["scores"], c["transformers"] = [], [], []
         for document in c["documents"]:
             text = f"<Instruct>: {c.get('instruction', TASK)}\n<Query>: {c['query']}\n<Document>: {document}"
             ids = t.encode(SYSTEM).ids + plain.encode(text).ids + t.encode(END).ids
             logits = last_logits(w, ids)
             c["tokens"].append(len(ids))
             c["scores"].append(float(1 / (1 + np.exp(logits[no] - logits[yes]))))
+            c["transformers"].append(by_transformers(model, ids, yes, no))
     (out / "scores.json").write_text(json.dumps(CASES, indent=1, ensure_ascii=False) + "\n")
 
 

@@ -28,7 +28,7 @@ static lm_status open_config(lm_model *m, const char *path, lm_error *e)
     lm_status status;
 
     LM_TRY(lm_config_read(path, &text, &size, e));
-    status = lm_meta_from_json(text, size, lm_config_name(path), 32, &m->config_json, e);
+    status = lm_config_parse(text, size, lm_config_name(path), &m->warnings, &m->config_json, e);
     lm_free(text);
     return status;
 }
@@ -370,7 +370,7 @@ lm_status lm_model_open_config(const char *json, size_t n, const char *name, lm_
     name = name ? name : "config.json";
     if (!m)
         return lm_fail_memory(e, name, sizeof *m);
-    lm_status status = lm_meta_from_json(json, n, name, 32, &m->config_json, e);
+    lm_status status = lm_config_parse(json, n, name, &m->warnings, &m->config_json, e);
     if (status == LM_OK)
         status = make_model(m, name, &options, e);
     if (status != LM_OK) {

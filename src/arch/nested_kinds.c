@@ -1,0 +1,34 @@
+/* nested_kinds.c - models that also see and whose language model computes the same alone: causal, with nothing of its own for pictures.
+ *
+ * Not PaliGemma, whose prompt sees itself in both directions; not Mllama, with its layers of cross-attention; not Aya Vision, whose logits
+ * transformers scales in the language model and not in the whole. Checked: tests/golden/nested/, by tools/oracle/nested.py. */
+#include "formats/nested.h"
+
+#include <stddef.h>
+
+const lm_nested_kind lm_nested_kinds[] = {
+    { "gemma3", "gemma3_text", false },
+    { "mistral3", "mistral", false },
+    { "llava", "llama", false },
+    { "llava_next", "llama", false },
+    { "llava_onevision", "qwen2", false },
+    { "idefics3", "llama", false },
+    { "smolvlm", "llama", false },
+    { "internvl", "qwen2", false },
+    { "qwen2_vl", "qwen2_vl_text", true },
+    { "qwen2_5_vl", "qwen2_5_vl_text", true },
+    { "qwen3_vl", "qwen3_vl_text", false },
+    { NULL, NULL, false },
+};
+
+const lm_nested_class lm_nested_classes[] = {
+    { "gemma3_text", "gemma3_text", 262208, 2304, 9216, 26, 8, 4, 131072, 1e6, 1e-6 },
+    { "mistral", "mistral", 32000, 4096, 14336, 32, 32, 8, 131072, 1e4, 1e-6 },
+    { "llama", "llama", 32000, 4096, 11008, 32, 32, 0, 2048, 1e4, 1e-6 },
+    { "qwen2", "qwen2", 151936, 4096, 22016, 32, 32, 32, 32768, 1e4, 1e-6 },
+    { "qwen3", "qwen3", 151936, 4096, 22016, 32, 32, 32, 32768, 1e4, 1e-6 },
+    { "qwen2_vl_text", "qwen2", 152064, 8192, 29568, 80, 64, 8, 32768, 1e6, 1e-5 },
+    { "qwen2_5_vl_text", "qwen2", 152064, 8192, 29568, 80, 64, 8, 32768, 1e6, 1e-5 },
+    { "qwen3_vl_text", "qwen3", 151936, 4096, 22016, 32, 32, 32, 128000, 5e5, 1e-6 },
+    { NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+};

@@ -1,0 +1,137 @@
+"""What users of other programs reported, each as a kind, in commands and in the library: the server's are in test_serve_reports.py."""
+import json
+import shutil
+
+import pytest
+from conftest import SOURCE, run
+
+MARK = b"\xef\xbb\xbf"
+LARGE = ["18446744073709551615", "-9223372036854775809", "1" + "0" * 400, "1e400", "-1e999"]
+
+
+@pytest.fixture
+def lamina(build):
+    return build / "src/cli/lamina"
+
+
+def says(lamina, command, model, *flags, text="Hello", n=4, **more):
+    """What `run`, or `chat` in one turn, writes."""
+    if command == "run":
+        return run(lamina, "run", model, "-p", text, "-n", n, "--temp", 0, *flags, **more)
+    return run(lamina, "chat", model, "-n", n, "--temp", 0, *flags, input=text + "\n", **more)
+
+
+both = pytest.mark.parametrize("command", ["run", "chat"])
+
+
+# ---- 1 ollama#13497, vllm#6626: bytes of partial characters ----
+
+def test_trace_and_score_tell_bytes_of_partial_characters(lamina, model):
+    text = "a🦙é"
+    trace = json.loads(run(lamina, "trace", model, "-p", text, "--lens", 0, "--json").stdout)["tokens"]
+    assert any("bytes" in t for t in trace)
+    assert b"".join(bytes(t.get("bytes") or t["text"].encode()) for t in trace) == text.encode()
+    assert all("bytes" in one for t in trace for one in t["top"] if "\ufffd" in one["text"])
+    score = json.loads(run(lamina, "score", model, "-p", text, "--json").stdout)["tokens"]
+    assert b"".join(bytes(t["bytes"]) for t in score[1:]) == text.encode()[1:]
+
+
+# ---- 5 RevenueCat ai-toolkit#26: JSON has no largest number; halves of characters are U+FFFD ----
+
+@pytest.mark.parametrize("command,number", [*(("run", n) for n in LARGE), ("chat", "1e400")])
+def test_numbers_of_any_size(lamina, model, command, number):
+    """RFC 8259, 6. The bound of a schema and a template's variable: what a machine word does not hold is no syntax error."""
+    bound = "minimum" if number.startswith("-") else "maximum"
+    done = says(lamina, command, model, "--json-schema", f'{{"type": "integer", "{bound}": {number}}}')
+    assert done.returncode == 0, done.stderr
+    chat = () if command == "chat" else ("--chat",)
+    done = says(lamina, command, model, *chat, "--chat-template-kwargs", f'{{"x": {number}}}', n=1)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("text,read", [(rb"a\ud83d", "a\ufffd"), (rb"\ude00b", "\ufffdb"), (b"c\xf0\x9f\x99", "c\ufffd")])
+def test_halves_of_characters_do_not_block_a_conversation(lamina, model, tmp_path, text, read):
+    """A cut emoji in a saved conversation, and in a template's variable."""
+    (tmp_path / "c.json").write_bytes(b'{"messages": [{"role": "user", "content": "' + text + b'"}, {"role": "assistant", "content": "x"}]}')
+    done = run(lamina, "chat", model, "--load", tmp_path / "c.json", "-n", 1, "--temp", 0, input=f"More.\n/save! {tmp_path / 'd.json'}\n")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "d.json").read_text())["messages"][0]["content"] == read
+
+
+# ---- 11 ollama#18575: 0 is not "not given" ----
+
+@both
+def test_no_tokens_are_none(lamina, model, command):
+    done = says(lamina, command, model, n=0)
+    assert done.returncode == 0 and not done.stdout.strip(), done.stdout
+
+
+# ---- 12 SillyTavern#1855: empty values ask for nothing, alone and beside others ----
+
+EMPTY = ["--grammar", "--grammar-file", "--json-schema", "--regex", "--choice", "--stop", "-r", "--logit-bias", "--lora", "--chat-template", "--chat-template-kwargs"]
+
+
+@both
+def test_empty_values_ask_for_nothing(lamina, model, command):
+    chat = ("--chat",) if command == "run" else ()
+    plain = says(lamina, command, model, *chat)
+    empty = [x for flag in EMPTY for x in (flag, "")]
+    done = says(lamina, command, model, *chat, *empty)
+    assert done.returncode == 0 and done.stdout == plain.stdout, done.stderr
+    done = says(lamina, command, model, *chat, *empty, "--choice", "one")
+    assert done.returncode == 0 and done.stdout.strip() == "one", done.stderr
+
+
+def test_an_empty_key_is_no_wish(lamina, model):
+    """`--api-key "$KEY"` without KEY must not open the server to all."""
+    assert run(lamina, "serve", model, "--api-key", "").returncode
+
+
+# ---- 13: errors name the flag that was given ----
+
+@pytest.mark.parametrize("flag,named", [("--n-predict", "--n-predict"), ("--predict", "--predict"), ("-n", "--predict"), ("--temperature", "--temperature"),
+                                        ("--top_k", "--top-k"), ("--context", "--context")])
+def test_errors_name_the_flag_that_was_given(lamina, model, flag, named):
+    done = run(lamina, "run", model, "-p", "x", flag, "many")
+    assert done.returncode and done.stderr.startswith(f"error: {named}: "), done.stderr
+
+
+# ---- 14 ollama#4503: a byte order mark is no part of a text ----
+
+def test_a_byte_order_mark_is_no_part_of_a_text(lamina, model, tmp_path):
+    files = {"c.json": '{"messages": [{"role": "user", "content": "abc"}, {"role": "assistant", "content": "x"}]}', "t.jinja": "{{ messages[-1].content }}",
+             "s.json": '{"enum": [1]}', "p.txt": "abc"}
+    for name, text in files.items():
+        (tmp_path / name).write_bytes(MARK + text.encode())
+    assert run(lamina, "chat", model, "--load", tmp_path / "c.json", "-n", 1, input="More.\n").returncode == 0
+    assert says(lamina, "run", model, "--json-schema", f"@{tmp_path / 's.json'}").stdout.strip() == "1"
+    shown = [run(lamina, "run", model, "--chat", "--chat-template-file", tmp_path / "t.jinja", *given, "-n", 1, "--verbose-prompt").stderr
+             for given in (("-p", "abc"), ("-f", tmp_path / "p.txt"))]
+    prompts = [[line for line in text.splitlines() if "tok/s" not in line] for text in shown]
+    assert prompts[0] == prompts[1] and "\ufeff" not in shown[0]
+
+
+# ---- 15, 16 DeepSeek-V3#557, mesh-llm#311: files, by every command that opens them ----
+
+TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+
+
+@pytest.mark.parametrize("command", ["run", "chat", "trace", "score", "inspect", "report", "tokenize"])
+def test_pointers_and_names_of_files(lamina, tmp_path, command):
+    text = () if command in ("chat", "inspect", "report") else ("-p", "abc")
+    (tmp_path / "m.gguf").write_text(POINTER)
+    done = run(lamina, command, tmp_path / "m.gguf", *text)
+    assert done.returncode and "git lfs pull" in done.stderr, done.stderr
+    shutil.copy(TINY, tmp_path / "x-00001-of-00013.gguf")
+    done = run(lamina, command, tmp_path / "x-00001-of-00013.gguf", *text)
+    assert done.returncode == 0 or "chat template" in done.stderr or "no tokenizer" in done.stderr, done.stderr
+
+
+# ---- 18: nothing is said twice ----
+
+@both
+def test_nothing_is_said_twice(lamina, model, command):
+    done = says(lamina, command, model, "-c", 1000000, n=1)
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == len(set(lines)), lines

@@ -1,0 +1,128 @@
+"""Models that also see: their language model alone, against transformers' logits of the whole model (tools/oracle/nested.py)."""
+import json
+import math
+import shutil
+import struct
+
+import pytest
+from conftest import SOURCE, run
+
+GOLDEN = SOURCE / "tests/golden/nested"
+MODELS = GOLDEN / "models"
+KINDS = sorted(p.name for p in MODELS.iterdir())
+CLASSES = json.loads((GOLDEN / "classes.json").read_text())
+
+
+@pytest.fixture
+def lamina(build):
+    return build / "src/cli/lamina"
+
+
+def golden(folder):
+    """Token ids, and for each position the logarithms of all probabilities."""
+    data = (folder / "logits.safetensors").read_bytes()
+    n = struct.unpack_from("<Q", data)[0]
+    head, body = json.loads(data[8:8 + n]), data[8 + n:]
+    ids, logits = (body[slice(*head[k]["data_offsets"])] for k in ("input_ids", "logits"))
+    _, rows, width = head["logits"]["shape"]
+    values = struct.unpack(f"<{rows * width}f", logits)
+    split = [values[i * width:(i + 1) * width] for i in range(rows)]
+    totals = [math.log(sum(map(math.exp, row))) for row in split]
+    return struct.unpack(f"<{rows}q", ids), [[x - total for x in row] for row, total in zip(split, totals)]
+
+
+def agree(lamina, model, ids, rows):
+    done = run(lamina, "trace", model, "--ids", ",".join(map(str, ids)), "--top", len(rows[0]), "--lens", 0, "--compute", "f32", "--cache-type-k", "f32", "--cache-type-v", "f32", "--json")
+    assert done.returncode == 0, done.stderr
+    tokens = json.loads(done.stdout)["tokens"]
+    for token, row in zip(tokens[1:], rows):
+        assert len(token["top"]) == len(row)
+        for one in token["top"]:
+            assert abs(one["p"] - math.exp(row[one["id"]])) < 1e-5, (token["position"], one)
+    return done.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_language_model_computes_what_it_does_in_the_whole(lamina, kind, tmp_path):
+    """In the folder and in the GGUF file that is made of it; what is not read is said in one line."""
+    ids, rows = golden(MODELS / kind)
+    said = agree(lamina, MODELS / kind, ids, rows)
+    assert said.count("warning") == 1 and f"{kind.split('-')[0]}: only its language model is read; ignored: vision_config, " in said, said
+    assert "tensors (" in said and ("visual" in said or "vision_" in said)
+    assert run(lamina, "convert", MODELS / kind, tmp_path / "m.gguf").returncode == 0
+    assert "ignored" not in agree(lamina, tmp_path / "m.gguf", ids, rows)
+
+
+@pytest.mark.parametrize("rename", ["model.language_model.", "shards"])
+def test_other_names_and_shards(lamina, rename, tmp_path):
+    """As transformers 5 names the parts in memory, and in a folder of shards with an index."""
+    shutil.copytree(MODELS / "gemma3", tmp_path / "m")
+    path = tmp_path / "m/model.safetensors"
+    data = path.read_bytes()
+    n = struct.unpack_from("<Q", data)[0]
+    head = json.loads(data[8:8 + n])
+    if rename == "shards":
+        path.rename(tmp_path / "m/model-00001-of-00001.safetensors")
+        index = {"metadata": {}, "weight_map": {k: "model-00001-of-00001.safetensors" for k in head if k != "__metadata__"}}
+        (tmp_path / "m/model.safetensors.index.json").write_text(json.dumps(index))
+    else:
+        text = json.dumps({k.replace("language_model.model.", rename): v for k, v in head.items()}).encode()
+        path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + n:])
+    agree(lamina, tmp_path / "m", *golden(MODELS / "gemma3"))
+
+
+def config(text, kind="gemma3", **more):
+    return json.dumps({"model_type": kind, "text_config": text, "vision_config": {"hidden_size": 8}, **more})
+
+
+def described(lamina, tmp_path, text):
+    (tmp_path / "config.json").write_text(text)
+    return run(lamina, "inspect", tmp_path / "config.json", "--json")
+
+
+WHOLE = {"gemma3_text": "gemma3", "mistral": "mistral3", "llama": "llava", "qwen2": "llava_onevision", "qwen3": "internvl",
+         "qwen2_vl_text": "qwen2_vl", "qwen2_5_vl_text": "qwen2_5_vl", "qwen3_vl_text": "qwen3_vl"}
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_a_text_config_leaves_out_is_what_the_class_has(lamina, name, tmp_path):
+    """Google publishes Gemma 3 4B without vocab_size and heads. Whoever writes every default gets the same model."""
+    family = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3"}.get(name, name)
+    whole = {k: v for k, v in CLASSES[name].items() if v is not None} | {"model_type": family}
+    texts = [config({"model_type": name}, WHOLE[name]), json.dumps(whole)]
+    models = []
+    for text in texts:
+        done = described(lamina, tmp_path, text)
+        assert done.returncode == 0, done.stderr
+        model = json.loads(done.stdout)
+        models.append({k: v for k, v in model.items() if k not in ("warnings", "source", "fingerprint", "departures", "config")})
+    differ = [k for k in models[0].keys() | models[1].keys() if models[0].get(k) != models[1].get(k)]
+    assert not differ
+
+
+def test_gemma_3_4b_as_published(lamina, tmp_path):
+    """3.88 billion parameters of text (arXiv 2503.19786, table 1: 675M of embedding with 262k tokens and 3,209M others)."""
+    text = {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34,
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024}
+    done = described(lamina, tmp_path, config(text, eos_token_id=[1, 106], torch_dtype="bfloat16", mm_tokens_per_image=256))
+    assert "3880263168" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("text,words", [
+    (config({"model_type": "llama4_text"}, "llama4"), 'the language model of "llama4" is not read alone'),
+    (config({"model_type": "gemma"}, "paligemma"), 'the language model of "paligemma" is not read alone'),
+    (config({"model_type": "cohere2"}, "aya_vision"), 'the language model of "aya_vision" is not read alone'),
+    (config({"model_type": "mllama_text_model"}, "mllama"), 'the language model of "mllama" is not read alone'),
+    (config({"model_type": "no_such"}), 'unknown model family "no_such"'), (json.dumps({"model_type": "gemma3"}), "text_config"),
+    (config({"model_type": "gemma3_text", "attn_logit_softcapping": 30.0}), "attn_logit_softcapping"),
+    (config({"model_type": "gemma3_text"}, quantization_config={"quant_method": "gptq"}), "quantised by gptq"),
+])
+def test_what_cannot_be_right_is_refused_in_one_line(lamina, tmp_path, text, words):
+    done = described(lamina, tmp_path, text)
+    if "quantization" in text:       # a description goes on, weights are refused
+        folder = tmp_path / "m"
+        shutil.copytree(MODELS / "gemma3", folder)
+        (folder / "config.json").write_text(json.dumps(json.loads((folder / "config.json").read_text()) | {"quantization_config": {"quant_method": "gptq"}}))
+        done = run(lamina, "run", folder, "-p", "a")
+    assert done.returncode and words in done.stderr, done.stderr
+    assert len([line for line in done.stderr.splitlines() if line.startswith("error")]) == 1

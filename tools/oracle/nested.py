@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""tests/golden/nested/: models that also see, tiny and random, and the logits of a text in them.
+
+    tools/oracle/nested.py [--out tests/golden/nested]
+
+Each kind as transformers saves it: config.json with text_config, which leaves out what the class has anyway, tensors of all parts. logits.safetensors:
+what the whole model makes of token ids without a picture. classes.json: what the classes have for the sizes that a text_config may leave out."""
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+HERE = Path(__file__).resolve().parent
+TEXT = dict(vocab_size=96, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=8)
+PLAIN = {k: v for k, v in TEXT.items() if k != "head_dim"}
+VIT = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=16, patch_size=8)
+SIGLIP = VIT | dict(model_type="siglip_vision_model", vision_use_head=False)
+CLIP = VIT | dict(model_type="clip_vision_model", projection_dim=16)
+QWEN = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=2, out_hidden_size=16)
+MROPE = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [1, 1, 2]}
+# kind: class, text_config, vision_config, other members
+KINDS = {
+    "gemma3": ("Gemma3", TEXT | dict(num_hidden_layers=7, sliding_window=5), SIGLIP, dict(mm_tokens_per_image=1)),
+    "mistral3": ("Mistral3", TEXT | dict(model_type="mistral", sliding_window=None, rope_parameters={"rope_type": "default", "rope_theta": 1e9}),
+                 VIT | dict(model_type="pixtral", head_dim=8), dict(tie_word_embeddings=False)),
+    "mistral3-tied": ("Mistral3", TEXT | dict(model_type="mistral"), VIT | dict(model_type="pixtral", head_dim=8), {}),
+    "llava": ("Llava", TEXT | dict(model_type="llama"), CLIP, {}),
+    "llava_next": ("LlavaNext", TEXT | dict(model_type="mistral", sliding_window=6), CLIP, {}),
+    "llava_onevision": ("LlavaOnevision", PLAIN | dict(model_type="qwen2"), SIGLIP, {}),
+    "idefics3": ("Idefics3", TEXT | dict(model_type="llama"), VIT, dict(pad_token_id=0)),
+    "smolvlm": ("SmolVLM", TEXT | dict(model_type="llama"), VIT, dict(pad_token_id=0)),
+    "internvl": ("InternVL", TEXT | dict(model_type="qwen3"), VIT | dict(image_size=[16, 16], patch_size=[8, 8]), dict(tie_word_embeddings=False)),
+    "qwen2_vl": ("Qwen2VL", PLAIN | dict(rope_parameters=MROPE), dict(depth=1, embed_dim=16, hidden_size=16, num_heads=2), {}),
+    "qwen2_5_vl": ("Qwen2_5_VL", PLAIN | dict(rope_parameters=MROPE), QWEN | dict(fullatt_block_indexes=[0]), dict(tie_word_embeddings=True)),
+    "qwen3_vl": ("Qwen3VL", TEXT | dict(rope_parameters=MROPE | dict(mrope_interleaved=True)), QWEN | dict(deepstack_visual_indexes=[0], num_position_embeddings=4), {}),
+}
+SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "max_position_embeddings",
+         "head_dim", "rms_norm_eps")
+
+
+def flat(config):
+    """As Qwen2-VL and Qwen2.5-VL are published: what describes the language model on top, the rotation in transformers 4's words."""
+    text = config.pop("text_config")
+    rope = text.pop("rope_parameters")
+    return {**text, **config, "rope_theta": rope["rope_theta"], "rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]}}
+
+
+@torch.no_grad()
+def make(kind, out):
+    name, text, vision, more = KINDS[kind]
+    torch.manual_seed(len(kind))
+    config = getattr(transformers, name + "Config")(text_config=dict(text), vision_config=dict(vision), **more)
+    model = getattr(transformers, name + "ForConditionalGeneration")(config).float().eval()
+    for path, p in model.named_parameters():
+        p.copy_((1 if "norm" in path and p.dim() == 1 else 0) + torch.randn(p.shape) * (0.3 if p.dim() == 1 else 0.6))
+    shutil.rmtree(out, ignore_errors=True)
+    model.save_pretrained(out)
+    (out / "generation_config.json").unlink(missing_ok=True)
+    config = json.loads((out / "config.json").read_text())
+    for part, given in (("text_config", text), ("vision_config", vision)):
+        config[part] = {k: v for k, v in config[part].items() if k in given or k == "model_type" or (part == "text_config" and k == "rope_parameters")}
+    if kind == "qwen2_5_vl":
+        config = flat(config)
+    (out / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    again, loading = getattr(transformers, name + "ForConditionalGeneration").from_pretrained(out, dtype=torch.float32, output_loading_info=True)
+    assert not loading["missing_keys"], loading
+    ids = torch.randint(1, 60, (1, 14))
+    logits = again.eval()(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+    save_file({"input_ids": ids, "logits": logits.contiguous()}, out / "logits.safetensors",
+              metadata={"source": f"transformers {transformers.__version__}, float32; tools/oracle/nested.py"})
+    return config
+
+
+def classes():
+    """Of each text class that the kinds use: the defaults of the sizes."""
+    found = {}
+    for name in ("Gemma3Text", "Mistral", "Llama", "Qwen2", "Qwen3", "Qwen2VLText", "Qwen2_5_VLText", "Qwen3VLText"):
+        module = transformers.models
+        kind = getattr(transformers, name + "Config", None)
+        if kind is None:
+            kind = type({"Qwen2VLText": transformers.Qwen2VLConfig, "Qwen2_5_VLText": transformers.Qwen2_5_VLConfig,
+                         "Qwen3VLText": transformers.Qwen3VLConfig}[name]().get_text_config())
+        c = kind()
+        rope = c.rope_parameters or {}
+        found[c.model_type] = {k: getattr(c, k, None) for k in SIZES} | {"rope_theta": rope.get("full_attention", rope).get("rope_theta")}
+    return found
+
+
+def main():
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    a.add_argument("--out", type=Path, default=HERE.parents[1] / "tests/golden/nested")
+    out = a.parse_args().out
+    for kind in KINDS:
+        make(kind, out / "models" / kind)
+    (out / "classes.json").write_text(json.dumps(classes(), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
