@@ -6,21 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/json_given.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
-
-json_t *lm_json_given(const char *text, size_t n, size_t flags, json_error_t *why)
-{
-    lm_text mended = { 0 };
-    json_t *o = json_loadb(text, n, flags, why);
-
-    if (!o)
-        lm_text_add_mended_json(&mended, text, n);
-    if (!o && !mended.failed && mended.data)
-        o = json_loadb(mended.data, mended.size, flags, why);
-    lm_text_free(&mended);
-    return o;
-}
 
 static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *number, lm_error *e)
 {

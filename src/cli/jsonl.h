@@ -6,9 +6,6 @@
 
 #include "cli/command.h"
 
-/* A document that others wrote, as json_loadb reads it: numbers of any size, halves of characters as U+FFFD. */
-json_t *lm_json_given(const char *text, size_t n, size_t flags, json_error_t *why);
-
 /* `value` is what a line holds, NULL where it is no JSON: then `why` says what is wrong.
  * The value is freed after the call. Returns what stops the reading. */
 typedef lm_status (*lm_jsonl_line)(void *arg, json_t *value, const char *why, lm_error *e);

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cli/interrupt.h"
-#include "cli/jsonl.h"
+#include "cli/json_given.h"
 
 /* ---- text and ids ---- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cli/interrupt.h"
-#include "cli/jsonl.h"
+#include "cli/json_given.h"
 
 /* ---- messages ---- */
 
