@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/json_given.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
 
@@ -23,7 +22,7 @@ static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *nu
         if (status != LM_OK || end)
             break;
         size_t mark = *number == 1 && line.size >= 3 && memcmp(line.data, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-        json_t *value = lm_json_given(line.data + mark, line.size - mark, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
+        json_t *value = json_loadb(line.data + mark, line.size - mark, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
         status = each(arg, value, value ? NULL : why.text, e);
         json_decref(value);
         if (status != LM_OK)
