@@ -219,7 +219,7 @@ static void errors_point_at_their_place(void **state)
 
 static void bad_input_is_refused(void **state)
 {
-    static const char *const contexts[] = { "", "[", "[]", "\"x\"", "{\"messages\": [}", "{\"a\": 99999999999999999999}",
+    static const char *const contexts[] = { "", "[", "[]", "\"x\"", "{\"messages\": [}",
                                             "{\"now\": \"yesterday\"}", "{\"now\": \"2024-13-01\"}", "{\"now\": \"2024-01-01T25:00\"}" };
     lm_rendering r = { 0 };
     lm_error     e = { 0 };
