@@ -1,4 +1,4 @@
-/* nested_kinds.c - models that also see and whose language model computes the same alone: causal, with nothing of its own for pictures.
+/* nested_kinds.c - vision-language models whose language model computes the same alone: causal, without layers for images.
  *
  * Not PaliGemma, whose prompt sees itself in both directions; not Mllama, with its layers of cross-attention; not Aya Vision, whose logits
  * transformers scales in the language model and not in the whole. Checked: tests/golden/nested/, by tools/oracle/nested.py. */

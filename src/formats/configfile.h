@@ -17,7 +17,7 @@ bool lm_config_is_stream(const char *path);
 /* All of it, without a byte order mark, at most 4 MiB, NUL-terminated, in memory freed with lm_free. A stream is read to its end. */
 lm_status lm_config_read(const char *path, char **text, size_t *size, lm_error *e);
 
-/* The same as metadata; of a model that also sees the description of its language model (nested.h), and a line about the rest in
+/* The same as metadata; for a vision-language model, that of its language model (nested.h), and a line about the rest in
  * `warnings`, which may be NULL. `text` stays the caller's. */
 lm_status lm_config_parse(const char *text, size_t size, const char *name, lm_text *warnings, lm_meta **out, lm_error *e);
 

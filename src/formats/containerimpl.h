@@ -54,8 +54,8 @@ lm_status lm_container_by_offset(lm_container *c, size_t first, lm_tensor_info *
 /* Index the names: every tensor has been added. LM_BAD_MODEL when one appears twice. */
 lm_status lm_container_seal(lm_container *c, lm_error *e);
 
-/* Once the tensors are there: of a model that also sees its language model alone stays, under the names it has without the rest;
- * config.json, which is called `name` in the folder, is that of the language model, for whoever asks. */
+/* Reduce a vision-language model to its language model, once the tensors are listed: its tensors get the names that they have without the
+ * rest, and the document `name` (config.json) becomes that of the language model. */
 lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e);
 
 /* A file of the folder by its plain name, not read yet where nobody asked for it. */

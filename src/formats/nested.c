@@ -1,4 +1,4 @@
-/* nested.c - from the config.json of a model that also sees to that of its language model, member by member as they stand. */
+/* nested.c - converts the config.json of a vision-language model to that of its language model. */
 #include "formats/nested.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* nested.h - language models inside of models that also see, as transformers saves them: config.json describes the language model in
+/* nested.h - language models of vision-language models as transformers saves them: config.json describes the language model in
  * `text_config`, its tensors begin with `language_model.`, `model.language_model.` or `model.text_model.`. */
 #ifndef LM_FORMATS_NESTED_H
 #define LM_FORMATS_NESTED_H

@@ -1,4 +1,4 @@
-/* unnest.c - of a model that also sees: its language model alone, as if the folder had nothing else. */
+/* unnest.c - reduces the container of a vision-language model to its language model. */
 #include "formats/containerimpl.h"
 
 #include <string.h>

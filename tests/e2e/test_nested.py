@@ -1,4 +1,4 @@
-"""Models that also see: their language model alone, against transformers' logits of the whole model (tools/oracle/nested.py)."""
+"""The language model of vision-language models, against transformers' logits of the whole model (tools/oracle/nested.py)."""
 import json
 import math
 import shutil

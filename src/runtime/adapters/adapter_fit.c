@@ -34,7 +34,7 @@ static bool found(const fitting *t, const char *name, size_t n, size_t *out)
     return true;
 }
 
-/* A model inside of another one that also sees: "model.language_model.layers…". */
+/* The language model of a vision-language model: "model.language_model.layers…". */
 static bool found_inside(const fitting *t, const char *module, size_t *out)
 {
     static const char *const words[] = { "language_model.model.", "model.language_model.", "language_model." };
