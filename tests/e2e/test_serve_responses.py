@@ -341,7 +341,11 @@ def test_a_store_that_fails_is_said_and_the_rest_goes_on(build, model, tmp_path)
         db.execute("DROP TABLE responses")
     status, said, _ = s.post("/v1/responses", ASK | {"max_output_tokens": 1})
     assert status == 200
-    status, r, _ = s.get("/v1/responses/" + said["id"])
+    until = time.time() + PATIENCE
+    while (got := s.get("/v1/responses/" + said["id"]))[0] == 200:       # found as long as it waits for the disk
+        assert time.time() < until
+        time.sleep(0.01)
+    status, r, _ = got
     assert (status, r["error"]["code"]) == (500, "store_failed") and "\n" not in r["error"]["message"]
     assert s.post("/v1/completions", {"prompt": "a", "max_tokens": 1})[0] == 200
     assert s.close() == 0
