@@ -637,7 +637,7 @@ def test_many_texts(lm, model, tmp_path):
     task = lm.lm_slot_task(action=lm.LM_SLOT_SAVE, slot=slot, path=path, salt=b"another",
                            done=fields["done"](lambda arg, status, n, error: told.append((status, n))), release=fields["release"](lambda arg: done.set()))
     lm.lm_schedule_slot_start(schedule, ref(task))
-    assert done.wait(60) and told == [(lm.LM_NOT_FOUND, 0)]
+    assert done.wait(600) and told == [(lm.LM_NOT_FOUND, 0)]
     seen = []
     call = dict(lm.headers.functions)["lm_schedule_call"][1][1][0](lambda arg, g, slot, error: seen.append(lm.lm_engine_length(g, slot)) or lm.LM_OK)
     lm.lm_schedule_call(schedule, call, None)

@@ -64,7 +64,7 @@ class Server:
     def close(self, number=signal.SIGTERM):
         self.process.send_signal(number)
         status = self.process.wait(PATIENCE)
-        self.reader.join(5)
+        self.reader.join(PATIENCE)
         return status
 
     def descriptors(self):

@@ -352,14 +352,13 @@ def test_the_end_waits_for_what_runs(build, model):
 
 
 def test_a_second_signal_ends_at_once(build, model):
-    s = Server(build, "-c", 8192, "--drain-timeout", 60).ready()
+    s = Server(build, "-c", 8192, "--drain-timeout", 3600).ready()
     asked = s.stream({"prompt": "On and on", "max_tokens": 8000, "ignore_eos": True})
     asked.recv(100)
     s.process.send_signal(signal.SIGTERM)
-    time.sleep(0.3)
-    began = time.time()
+    s.says("shutting down: waiting")
     s.process.send_signal(signal.SIGTERM)
-    assert s.process.wait(ENDS) == 0 and time.time() - began < 30
+    assert s.process.wait(ENDS) == 0
     asked.close()
 
 
@@ -368,7 +367,7 @@ def test_connections_that_say_nothing_are_closed(server):
     idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
     for s in idle:
         s.sendall(b"GET /health HT")
-        s.settimeout(60)
+        s.settimeout(PATIENCE)
     assert server.get("/health")[0] == 200
     for s in idle:
         with contextlib.suppress(ConnectionResetError):

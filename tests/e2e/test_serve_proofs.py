@@ -162,8 +162,9 @@ def test_bytes_that_are_no_http(server):
         text = bytearray(r.choice(heads) + r.choice([b"\r\n", b"X: y\r\n\r\n", b"X" * r.randrange(40000) + b": y\r\n\r\n", b"X:" + bytes([r.randrange(256)]) * 9 + b"\r\n\r\n"]) + bytes(40))
         for _ in range(r.randrange(4)):
             text[r.randrange(len(text))] = r.randrange(256)
-        with socket.create_connection(("127.0.0.1", server.port), timeout=1) as s:
+        with socket.create_connection(("127.0.0.1", server.port)) as s:
             answer = b""
+            s.settimeout(1)
             with contextlib.suppress(OSError):       # closed, or it waits for the rest
                 s.sendall(text)
                 answer = s.recv(65536)
@@ -302,7 +303,7 @@ def test_a_byte_at_a_time_is_cut_and_holds_up_nobody(server):
     began, at = time.time(), 0
     for s in drips:
         s.setblocking(False)
-    while drips and time.time() - began < 120:
+    while drips and time.time() - began < PATIENCE:
         for s in list(drips):
             try:
                 s.send(text[at:at + 1])
@@ -335,8 +336,8 @@ def test_sigterm_under_load(build, model):
         assert until(lambda: sum(x["is_processing"] for x in s.get("/slots")[1]) >= busy) is not None
         s.process.send_signal(signal.SIGTERM)
         ends = [r.result() for r in running]
-    assert s.process.wait(120) == 0
-    s.reader.join(5)
+    assert s.process.wait(PATIENCE) == 0
+    s.reader.join(PATIENCE)
     assert set(ends) <= {"whole", "error event", 503, "never connected"} and ends.count("whole") >= busy, ends
     tell("13: SIGTERM under load", requests=n, ends={str(e): ends.count(e) for e in set(ends)})
 

@@ -107,7 +107,7 @@ def test_the_server_ends_under_requests_of_every_kind(build, model, flags, drain
             for s in sockets:
                 leave(s, False)
             assert server.process.wait(PATIENCE) == 0
-            server.reader.join(5)
+            server.reader.join(PATIENCE)
         else:
             assert server.close() == 0
             for s in sockets:

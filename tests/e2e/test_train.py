@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import BARE, BUILD, SOURCE, run
+from conftest import BARE, BUILD, PATIENCE, SOURCE, run
 
 MODEL = SOURCE / "tests/golden/llama/gqa"
 TEXTS = ["the cat sat on the mat", "a dog ran in the park", "rain fell on the town all day", "she read the old book", "he went to the sea"]
@@ -89,9 +89,8 @@ def test_threads_and_a_stop_change_no_bit(lamina, data, tmp_path):
     assert (tmp_path / "four/adapter_model.safetensors").read_bytes() == whole
     first = tmp_path / "parts"
     running = subprocess.Popen([str(BUILD / "src/cli/lamina"), *map(str, args), "-o", str(first), "-t", "2"], stderr=subprocess.DEVNULL)
-    for _ in range(600):
-        if (first / "state/state.safetensors").exists() or running.poll() is not None:
-            break
+    until = time.time() + PATIENCE
+    while not (first / "state/state.safetensors").exists() and running.poll() is None and time.time() < until:
         time.sleep(0.01)
     running.send_signal(signal.SIGKILL)
     running.wait()
