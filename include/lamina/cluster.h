@@ -28,7 +28,8 @@ typedef struct lm_cluster_options {
 } lm_cluster_options;
 
 /* Join the ranks started by mpirun; without mpirun the process is rank 0 of 1. Call once per process. LM_UNSUPPORTED: a build without MPI.
- * LM_USAGE: the split needs another number of ranks. */
+ * LM_USAGE: the split needs another number of ranks; MPI then stays initialised until the process exits, because mpirun kills the other
+ * ranks, and with them the message of rank 0, as soon as one exits with an error. */
 lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_error *e);
 
 /* A rank of a cluster that does not exist: models opened with it can be inspected (program, plan, sizes), but not run. `o->split` gives the

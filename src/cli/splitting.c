@@ -73,7 +73,7 @@ lm_status lm_split_begin(lm_cli *cli, void *options, bool *followed, lm_error *e
     }
     lm_cluster_options o = { .split = f->split, .exact = f->exact_split, .step_timeout = f->step_timeout };
     lm_status status = lm_cluster_join(&o, &joined, e);
-    cli->told = status != LM_OK && is_told_elsewhere();
+    cli->told = (status == LM_USAGE || status == LM_UNSUPPORTED) && is_told_elsewhere();
     LM_TRY(status);
     f->o.cluster = joined;
     if (lm_cluster_rank(joined) == 0)

@@ -67,10 +67,9 @@ lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_erro
 {
     LM_GIVEN(e, out);
     LM_PLAIN(e, o);
-    ways asked;
+    ways asked = { 0 };
 
     o = o ? o : &defaults;
-    LM_TRY(read_split(o->split, 1, &asked, e));
     joined *j = lm_alloc_zero(1, sizeof *j);
     if (!j)
         return lm_fail_memory(e, "ranks", sizeof *j);
@@ -88,8 +87,6 @@ lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_erro
     if (status == LM_OK)
         status = lm_ranks_group(&j->c.x, asked.tp, e);
     if (status != LM_OK) {
-        if (j->real)
-            lm_ranks_leave(&j->c.x, false);
         lm_free(j);
         return status;
     }

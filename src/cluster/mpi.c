@@ -121,6 +121,11 @@ lm_status lm_ranks_receive(uint32_t from, void *message, uint64_t bytes, lm_erro
     return await(&r, timeout_seconds, e);
 }
 
+static void leave_at_exit(void)
+{
+    lm_ranks_leave(NULL, false);
+}
+
 lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e)
 {
     int given, rank, ranks, already = 0;
@@ -129,6 +134,8 @@ lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e)
     MPI_Initialized(&already);
     if (!already && MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given) != MPI_SUCCESS)
         return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "MPI cannot be started");
+    if (!already)
+        atexit(leave_at_exit);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

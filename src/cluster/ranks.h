@@ -4,7 +4,7 @@
 
 #include "runtime/engine/exchange.h"
 
-/* Fills x; `timeout` seconds for each exchange. */
+/* Fills x; `timeout` seconds for each exchange. The process leaves MPI at lm_ranks_leave or at its exit. */
 lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e);
 
 /* After joining: runs of so many ranks have the same layers; divides their number. */

@@ -93,7 +93,7 @@ def test_two_turns_of_a_chat(lamina, model):
     (10, ["--split", "tp=10"], "error: --split: 10 ranks share 9 query heads; 1 to 9 ranks are possible"),
     (1, ["--split", "pp=2"], "error: --split: pp=2 needs 2 ranks, there are 1: mpirun -n 2"),
     (2, ["--split", "tp=2,pp=2"], "error: --split: tp=2,pp=2 needs 4 ranks, there are 2: mpirun -n 4"),
-    (1, ["--split", "tp=x"], 'error: --split: "tp=x" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
+    (2, ["--split", "tp=x"], 'error: --split: "tp=x" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
     (1, ["--split", "pp=2,pp=2"], 'error: --split: "pp=2,pp=2" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
     (1, ["--split", "ep=2"], 'error: --split: "ep=2": experts are not split by themselves: tp=N has a part of each'),
     (1, ["--exact-split"], "error: --exact-split: only with --split"),
