@@ -126,6 +126,16 @@ def test_keep_alive_of_a_request(several):
     assert until(lambda: states(several)["one"] == "unloaded")
 
 
+def test_models_that_are_unloaded_at_once_all_leave(several):
+    """The second is told to leave while memory of the first is given back."""
+    for _ in range(20):
+        for name in ("three", "two", "one"):
+            assert several.post("/v1/completions", ASK | {"model": name})[0] == 200
+        for name in ("two", "three", "one"):
+            several.post("/api/generate", {"model": name, "keep_alive": 0})
+        assert until(lambda: "loaded" not in [states(several)[name] for name in ("one", "two", "three")])
+
+
 def test_loading_holds_up_nobody(several):
     ask = {"model": MODEL.stem, "prompt": "a", "max_tokens": 1}
     several.post("/v1/completions", ASK | {"model": "one"})

@@ -119,7 +119,8 @@ static uint64_t bytes_in_use(const lm_models *m)
     return sum;
 }
 
-/* Seconds until the next one leaves; < 0: none will. Those whose time is over leave. */
+/* Unload an idle model whose time is over. Return the seconds until the next one is due; 0 after unloading, which releases the lock: what
+ * others changed meanwhile signalled nobody; < 0: none is due. */
 static double unload_idle(lm_models *m)
 {
     double soonest = -1;
@@ -129,9 +130,11 @@ static double unload_idle(lm_models *m)
 
         if (m->o.stays || x->keep_alive < 0 || !is_idle(x))
             continue;
-        if (left <= 0)
+        if (left <= 0) {
             unload(m, x);
-        else if (soonest < 0 || left < soonest)
+            return 0;
+        }
+        if (soonest < 0 || left < soonest)
             soonest = left;
     }
     return soonest;
