@@ -241,10 +241,18 @@ static lm_status fetch_locked(hub_pull *p, hub_file *f, const char *blob, lm_err
     return status;
 }
 
-/* A link that is right the moment that it is there. */
+static bool leads_to(const char *path, const char *target)
+{
+    char    is[4096];
+    ssize_t n = readlink(path, is, sizeof is);
+
+    return n > 0 && (size_t)n == strlen(target) && memcmp(is, target, (size_t)n) == 0;
+}
+
+/* A link that is right the moment that it is there. It never has another name, which a process that is killed would leave behind. */
 static lm_status link_file(const hub_pull *p, const hub_file *f, lm_error *e)
 {
-    char   path[4096], target[4096] = "", temp[4200], was[4096];
+    char   path[4096], target[4096] = "";
     size_t ups = 0;
 
     snprintf(path, sizeof path, "%s/snapshots/%s/%s", p->repository, p->commit, f->path);
@@ -254,18 +262,18 @@ static lm_status link_file(const hub_pull *p, const hub_file *f, lm_error *e)
         at += (size_t)snprintf(target + at, sizeof target - at, "%s", i < ups + 2 ? "../" : "blobs/");
     size_t blobs = strlen(target);
     snprintf(target + blobs, sizeof target - blobs, "%s", f->hash);
-    ssize_t n = readlink(path, was, sizeof was - 1);
-    if (n > 0 && (size_t)n == strlen(target) && memcmp(was, target, (size_t)n) == 0)
+    if (leads_to(path, target))
         return LM_OK;
     LM_TRY(make_folders(path, e));
-    snprintf(temp, sizeof temp, "%s.%ld.lamina", path, (long)getpid());
-    unlink(temp);
-    if (symlink(target, temp) != 0 || rename(temp, path) != 0) {
-        lm_fail_errno(e, path, "cannot be put in place");
-        unlink(temp);
-        return LM_IO;
+    int failed = symlink(target, path);
+    if (failed && errno == EEXIST && !leads_to(path, target)) {      /* a link to something else */
+        unlink(path);
+        failed = symlink(target, path);
     }
-    return LM_OK;
+    if (!failed)
+        return LM_OK;
+    lm_fail_errno(e, path, "cannot be put in place");
+    return leads_to(path, target) ? LM_OK : LM_IO;       /* another process was faster */
 }
 
 lm_status hub_fetch_file(hub_pull *p, hub_file *f, lm_error *e)
