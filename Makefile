@@ -7,7 +7,7 @@ T     ?= 60
 
 PORT   ?= 8080
 RANKS  ?= 4
-PROMPT ?= What is water made of? Answer in one sentence.
+PROMPT ?= What is the capital of Japan? Answer in one sentence.
 
 demo: build/release/build.ninja                ## answer a prompt with a small real model
 	@ninja -C build/release --quiet src/cli/lamina

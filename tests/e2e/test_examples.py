@@ -61,9 +61,10 @@ def test_serve_many_writes_the_same_however_many_are_written_at_once(example, mo
 
 def test_chat_answers_through_the_template_and_reads_nothing_twice(example, model):
     done = example("chat", model, "12", input='What is the capital of France?\nSay "hello".\n')
-    assert done.returncode == 0 and "Paris" in done.stdout
+    assert done.returncode == 0 and done.stdout.count("\n") >= 2
     first, second = re.findall(r"(\d+) tokens read, (\d+) from the cache", done.stderr)
-    assert first[1] == "0" and int(second[1]) >= int(first[0]) > int(second[0])
+    assert first[1] == "0" and int(first[0]) > 30, "the template's tokens stand around the 7 of the question"
+    assert int(second[1]) >= int(first[0]) > int(second[0])
 
 
 def test_next_token_lists_probabilities(example, model):

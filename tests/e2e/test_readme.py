@@ -61,6 +61,9 @@ def test_the_demo_answers_as_shown(build, source, model, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == lines[2]
     assert re.match(pattern(lines[3]) + "$", done.stderr.splitlines()[-1])
+    sure = run(build / "src/cli/lamina", *words.group(1).split(), "-p", words.group(2), "--model", model, "--logprobs", 2, "--json", cwd=source)
+    gaps = [t["top"][0]["logprob"] - t["top"][1]["logprob"] for t in json.loads(sure.stdout)["logprobs"]]
+    assert min(gaps) > 0.4, gaps        # as in test_coming_from.py: more than what processors differ by
 
 
 def test_first_program_is_the_example(source):

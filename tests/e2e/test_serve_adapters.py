@@ -102,7 +102,7 @@ def test_every_dialect_of_llama_server_takes_them(server):
             "/v1/chat/completions": {"messages": messages, "max_tokens": 12}, "/v1/responses": {"input": "What is water made of?", "max_output_tokens": 12}}
     for path, body in asks.items():
         texts = []
-        for x in (lora(1), lora(0, 0, 1), []):
+        for x in (lora(8), lora(0, 0, 8), []):              # so much of an adapter that the text is another one, whatever the processor
             status, said, _ = server.post(path, {**body, "lora": x, "temperature": 0})
             assert status == 200, said
             texts.append(json.dumps(said.get("content") or said.get("output") or [c.get("text") or c["message"]["content"] for c in said["choices"]]))
