@@ -268,7 +268,7 @@ lm_status lm_pool_new(unsigned threads, lm_pool **out, lm_error *e)
     p->spins   = threads <= lm_cpu_cores();
     for (unsigned i = 1; i < threads; i++) {
         p->workers[i] = (worker){ .pool = p, .index = i };
-        if (lm_thread_start(&p->workers[i].thread, work, p->workers + i, NULL) != 0) {
+        if (lm_thread_start(&p->workers[i].thread, work, p->workers + i, NULL, LM_COMPUTE_STACK) != 0) {
             lm_pool_free(p);
             return lm_fail(e, LM_FAILED, "threads", LM_NO_OFFSET, "cannot start thread %u of %u", i + 1, threads);
         }

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <sys/resource.h>
 
+#include "base/thread.h"
 #include "cli/from_hub.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -260,27 +261,31 @@ const char *lm_cache_words(const lm_engine_options *o, char out[LM_CACHE_WORDS])
     return out;
 }
 
-/* The largest context whose plan leaves a sixteenth of the memory that there is; 0: none does. */
+/* The largest context whose plan and threads leave a sixteenth of the memory that there is; 0: none does. */
 static uint32_t largest_context(const lm_model *m, const lm_engine_options *o, uint64_t most)
 {
     lm_engine_options tried = *o;
     lm_machine machine;
     lm_memory plan;
-    uint64_t fits = 0, over = (most < UINT32_MAX ? most : UINT32_MAX) / LEAST_CONTEXT + 1;
+    uint64_t usable, stacks, fits = 0, over = (most < UINT32_MAX ? most : UINT32_MAX) / LEAST_CONTEXT + 1;
 
     if (lm_machine_describe(&machine, NULL) != LM_OK)
         return 0;
+    stacks = o->threads > o->threads_batch ? o->threads : o->threads_batch;
+    stacks = (stacks ? stacks : machine.cores) * LM_COMPUTE_STACK;
+    usable = machine.available - machine.available / 16;
+    usable = usable > stacks ? usable - stacks : 0;
     while (over - fits > 1) {                            /* in steps of LEAST_CONTEXT */
         uint64_t middle = fits + (over - fits) / 2;
         tried.context = (uint32_t)(middle * LEAST_CONTEXT);
-        if (lm_engine_predict(m, &tried, &plan, NULL) == LM_OK && plan.total <= machine.available - machine.available / 16)
+        if (lm_engine_predict(m, &tried, &plan, NULL) == LM_OK && plan.total <= usable)
             fits = middle;
         else
             over = middle;
     }
     if (most % LEAST_CONTEXT && fits == most / LEAST_CONTEXT) {
         tried.context = (uint32_t)most;
-        if (lm_engine_predict(m, &tried, &plan, NULL) == LM_OK && plan.total <= machine.available - machine.available / 16)
+        if (lm_engine_predict(m, &tried, &plan, NULL) == LM_OK && plan.total <= usable)
             return (uint32_t)most;
     }
     return (uint32_t)(fits * LEAST_CONTEXT);

@@ -1,8 +1,8 @@
 /* gradient_lanes.h - the kernels of gradients.h in vectors of LANES floats, for each instruction set to compile with its flags.
  *
  * Before it is included: LANES (4, 8, 16), STRIP (vectors of a strip of the product's columns) and GRADIENTS_INIT, the function that
- * fills the table. The files that include it are compiled with contraction: a product that is added is fused where there is an
- * instruction for it. */
+ * fills the table. FUSED(a, b, c), where there is an instruction for it: a b + c of vectors, rounded once. The compiler itself fuses
+ * nothing (-ffp-contract=off): whether it would do so in one loop and not in another differs from compiler to compiler. */
 #include <math.h>
 #include <string.h>
 
@@ -33,6 +33,39 @@ static inline vf all(float x)
     return x - (vf){ 0 };
 }
 
+/* a b + c: of a vector, of four floats, of one. All of them round once, or none does. */
+#ifdef FUSED
+static inline vf fused(vf a, vf b, vf c)
+{
+    return FUSED(a, b, c);
+}
+
+static inline v4 fused_four(v4 a, v4 b, v4 c)
+{
+    return (v4)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+}
+
+static inline float fused_one(float a, float b, float c)
+{
+    return __builtin_fmaf(a, b, c);
+}
+#else
+static inline vf fused(vf a, vf b, vf c)
+{
+    return a * b + c;
+}
+
+static inline v4 fused_four(v4 a, v4 b, v4 c)
+{
+    return a * b + c;
+}
+
+static inline float fused_one(float a, float b, float c)
+{
+    return a * b + c;
+}
+#endif
+
 /* Lanes as a tree: halves onto each other. */
 static inline float lanes_sum(vf v)
 {
@@ -56,15 +89,15 @@ static inline vf lanes_exp(vf x)
     x = (vf)(((vi)x & ~tiny) | ((vi)low & tiny));
     n = x * 1.44269504f;
     n = __builtin_convertvector(__builtin_convertvector(n + (vf)(((vi)n & INT32_MIN) | (vi)all(0.5f)), vi), vf);
-    r = x - n * 0.693359375f;
-    r = r + n * 2.12194440e-4f;
+    r = fused(n, all(-0.693359375f), x);
+    r = fused(n, all(2.12194440e-4f), r);
     p = all(1.9875691500e-4f);
-    p = p * r + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * (r * r) + r + 1.0f;
+    p = fused(p, r, all(1.3981999507e-3f));
+    p = fused(p, r, all(8.3334519073e-3f));
+    p = fused(p, r, all(4.1665795894e-2f));
+    p = fused(p, r, all(1.6666665459e-1f));
+    p = fused(p, r, all(5.0000001201e-1f));
+    p = fused(p, r * r, r) + 1.0f;
     kept  = (__builtin_convertvector(n, vi) + 127) << 23;
     scale = (vf)kept;
     return (vf)((vi)(p * scale) & ~tiny);
@@ -77,16 +110,16 @@ static float dot(const float *a, const float *b, uint64_t n)
     uint64_t i    = 0;
 
     for (; i + LANES <= n; i += LANES)
-        sum += load(a + i) * load(b + i);
+        sum = fused(load(a + i), load(b + i), sum);
     for (; i < n; i++)
-        rest += a[i] * b[i];
+        rest = fused_one(a[i], b[i], rest);
     return lanes_sum(sum) + rest;
 }
 
 /* ---- products ---- */
 
 /* Rows [m, m + rows) of C, `vectors` vectors of columns from n, over k in [from, to). */
-#define STRIP_OF(name, type, width, vectors)                                                                     \
+#define STRIP_OF(name, type, width, vectors, add)                                                                \
     __attribute__((always_inline)) static inline void name(const lm_gemm *g, uint64_t m, uint64_t n, uint64_t from, uint64_t to, \
                                                            const unsigned rows)                                  \
     {                                                                                                            \
@@ -102,7 +135,7 @@ static float dot(const float *a, const float *b, uint64_t n)
             _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++) {                                        \
                 type x = a[r * g->a_row + k * g->a_col] - (type){ 0 };                                           \
                 _Pragma("GCC unroll 4") for (unsigned v = 0; v < (vectors); v++)                                 \
-                    acc[r][v] += x * b[v];                                                                       \
+                    acc[r][v] = add(x, b[v], acc[r][v]);                                                         \
             }                                                                                                    \
         }                                                                                                        \
         _Pragma("GCC unroll 6") for (unsigned r = 0; r < rows; r++)                                              \
@@ -119,9 +152,9 @@ static float dot(const float *a, const float *b, uint64_t n)
             name(g, m, n, from, to, 1);                                                                          \
     }
 
-STRIP_OF(wide_strip, vf, LANES, STRIP)
-STRIP_OF(lane_strip, vf, LANES, 1)
-STRIP_OF(four_strip, v4, 4, 1)
+STRIP_OF(wide_strip, vf, LANES, STRIP, fused)
+STRIP_OF(lane_strip, vf, LANES, 1, fused)
+STRIP_OF(four_strip, v4, 4, 1, fused_four)
 
 /* The last columns, one at a time: the same sums. */
 static void last_columns(const lm_gemm *g, uint64_t n, uint64_t from, uint64_t to)
@@ -130,7 +163,7 @@ static void last_columns(const lm_gemm *g, uint64_t n, uint64_t from, uint64_t t
         for (uint64_t i = n; i < g->n; i++) {
             float sum = g->c[m * g->c_row + i];
             for (uint64_t k = from; k < to; k++)
-                sum += g->a[m * g->a_row + k * g->a_col] * g->b[k * g->b_row + i];
+                sum = fused_one(g->a[m * g->a_row + k * g->a_col], g->b[k * g->b_row + i], sum);
             g->c[m * g->c_row + i] = sum;
         }
 }
@@ -297,7 +330,7 @@ static uint64_t silu_back(float *dgate, float *dup, const float *gate, const flo
     for (; i + LANES <= n; i += LANES) {
         vf g = load(gate + i), s = 1.0f / (1.0f + lanes_exp(-g)), d = load(dy + i);
         if (dgate) {
-            vf to = d * load(up + i) * (s * (1.0f + g * (1.0f - s)));
+            vf to = d * load(up + i) * (s * fused(g, 1.0f - s, all(1.0f)));
             store(dgate + i, first_gate ? to : load(dgate + i) + to);
         }
         if (dup) {

@@ -261,7 +261,7 @@ static lm_status take_memory(lm_schedule *s, lm_error *e)
 /* A handler of the host never runs on it, as on the engine's workers. */
 static lm_status start_thread(lm_schedule *s, lm_error *e)
 {
-    s->running = lm_thread_start(&s->thread, run, s, "lamina-schedule") == 0;
+    s->running = lm_thread_start(&s->thread, run, s, "lamina-schedule", 0) == 0;
     return s->running ? LM_OK : lm_fail(e, LM_FAILED, "schedule", LM_NO_OFFSET, "no thread can be started");
 }
 

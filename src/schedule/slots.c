@@ -86,7 +86,7 @@ lm_status lm_errands_open(lm_schedule *s, lm_error *e)
 {
     if (!lm_condition_open(&s->disk_work))
         return lm_fail_memory(e, "the schedule", 0);
-    s->has_disk = lm_thread_start(&s->disk, disk, s, "lamina-disk") == 0;
+    s->has_disk = lm_thread_start(&s->disk, disk, s, "lamina-disk", 0) == 0;
     if (s->has_disk)
         return LM_OK;
     pthread_cond_destroy(&s->disk_work);

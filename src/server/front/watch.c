@@ -83,7 +83,7 @@ static void *watch(void *arg)
 
 static lm_status start(lm_watch *w, lm_error *e)
 {
-    int why = lm_thread_start(&w->thread, watch, w, "lamina-watch");
+    int why = lm_thread_start(&w->thread, watch, w, "lamina-watch", 0);
 
     return why ? lm_fail(e, LM_FAILED, "connections", LM_NO_OFFSET, "cannot start a thread: error %d", why) : LM_OK;
 }

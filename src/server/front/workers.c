@@ -52,7 +52,7 @@ lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_
     w->last = &w->first;
     w->most = queue;
     w->work = work;
-    while (w->n < threads && lm_thread_start(&w->threads[w->n], run, w, "lamina-request") == 0)
+    while (w->n < threads && lm_thread_start(&w->threads[w->n], run, w, "lamina-request", 0) == 0)
         w->n++;
     if (!w->n) {
         lm_workers_free(w);

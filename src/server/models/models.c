@@ -296,7 +296,7 @@ lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e
 
 static lm_status start_thread(lm_models *m, lm_error *e)
 {
-    m->running = lm_thread_start(&m->thread, run, m, "lamina-models") == 0;
+    m->running = lm_thread_start(&m->thread, run, m, "lamina-models", 0) == 0;
     return m->running ? LM_OK : lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "cannot start a thread");
 }
 
