@@ -200,6 +200,8 @@ def test_killed(writer):
         process.send_signal(signal.SIGKILL)
         process.communicate()
         killed += process.returncode == -signal.SIGKILL
+        if process.returncode != -signal.SIGKILL:
+            lasts *= 0.7                    # the first run was slower, as one is beside others
         whole_or_absent(writer, goal, writer.state(), process.returncode == 0 or writer.state() == goal)
     assert killed
     if writer.state() != goal:

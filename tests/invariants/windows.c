@@ -31,11 +31,13 @@ static lm_model *open_model(const char *golden, int64_t window)
     return m;
 }
 
-static lm_engine *start(const lm_model *m, uint32_t context, uint32_t rows)
+static lm_engine *start(const lm_model *m, uint32_t context, uint32_t rows, uint32_t threads)
 {
-    lm_engine_options o = { .context = context, .rows = rows, .logit_rows = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 2 };
-    lm_engine        *g = NULL;
-    lm_error          e = { 0 };
+    lm_engine_options o = {
+        .context = context, .rows = rows, .logit_rows = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = threads
+    };
+    lm_engine *g = NULL;
+    lm_error   e = { 0 };
 
     if (lm_engine_new(m, &o, &g, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);
@@ -81,10 +83,11 @@ static uint64_t most_pages(void)
     return (WINDOW + STEP + LM_PAGE - 1) / LM_PAGE + 1;
 }
 
+/* One thread: another may run for the first time at any step, and touch its stack then. */
 static void pages_and_memory_stay_flat_past_the_window(void **state)
 {
     lm_model  *m = open_model("mistral/window", WINDOW);
-    lm_engine *g = start(m, 8 * WINDOW, STEP), *longer = start(m, 64 * WINDOW, STEP);
+    lm_engine *g = start(m, 8 * WINDOW, STEP, 1), *longer = start(m, 64 * WINDOW, STEP, 1);
     lm_memory  planned, for_longer;
     uint64_t   first = 0, last = 0, before = 0;
 
@@ -122,7 +125,7 @@ static void what_was_given_back_was_not_needed(void **state)
     (void)state;
     for (size_t k = 0; k < sizeof goldens / sizeof *goldens; k++) {
         lm_model    *m     = open_model(goldens[k], 100);
-        lm_engine   *whole = start(m, 600, 600), *g = start(m, 600, 7);
+        lm_engine   *whole = start(m, 600, 600, 2), *g = start(m, 600, 7, 2);
         uint32_t     from  = 0;
         const float *y     = NULL, *x = feed(whole, 0, 600);
         uint64_t     most  = 0;
@@ -144,7 +147,7 @@ static void what_was_given_back_was_not_needed(void **state)
 static void layers_without_a_window_keep_their_pages(void **state)
 {
     lm_model  *m = open_model("qwen2/windows", WINDOW);
-    lm_engine *g = start(m, 4 * WINDOW, STEP);
+    lm_engine *g = start(m, 4 * WINDOW, STEP, 2);
     uint32_t   full = LM_NONE;
 
     (void)state;
@@ -179,7 +182,7 @@ static void what_a_window_has_forgotten_is_read_again(void **state)
     greedy.temperature = -1;
     assert_int_equal(lm_sampler_new(&greedy, m->program->n_vocab, NULL, &s, &e), LM_OK);
     for (int fresh = 0; fresh < 2; fresh++) {
-        lm_engine *g = start(m, 600, 64);
+        lm_engine *g = start(m, 600, 64, 2);
         for (uint32_t i = 0; i < LONG; i++)
             text[i] = (lm_token)(i * 31 % m->program->n_vocab);
         if (!fresh) {
