@@ -267,12 +267,12 @@ static uint32_t largest_context(const lm_model *m, const lm_engine_options *o, u
     lm_engine_options tried = *o;
     lm_machine machine;
     lm_memory plan;
-    uint64_t usable, stacks, fits = 0, over = (most < UINT32_MAX ? most : UINT32_MAX) / LEAST_CONTEXT + 1;
+    uint64_t threads, stacks, usable, fits = 0, over = (most < UINT32_MAX ? most : UINT32_MAX) / LEAST_CONTEXT + 1;
 
     if (lm_machine_describe(&machine, NULL) != LM_OK)
         return 0;
-    stacks = o->threads > o->threads_batch ? o->threads : o->threads_batch;
-    stacks = (stacks ? stacks : machine.cores) * LM_COMPUTE_STACK;
+    threads = o->threads ? o->threads : machine.cores;
+    stacks  = (threads > o->threads_batch ? threads : o->threads_batch) * LM_COMPUTE_STACK;
     usable = machine.available - machine.available / 16;
     usable = usable > stacks ? usable - stacks : 0;
     while (over - fits > 1) {                            /* in steps of LEAST_CONTEXT */

@@ -265,15 +265,15 @@ static lm_status link_file(const hub_pull *p, const hub_file *f, lm_error *e)
     if (leads_to(path, target))
         return LM_OK;
     LM_TRY(make_folders(path, e));
-    int failed = symlink(target, path);
-    if (failed && errno == EEXIST && !leads_to(path, target)) {      /* a link to something else */
+    int why = symlink(target, path) == 0 ? 0 : errno;
+    if (why == EEXIST && !leads_to(path, target)) {      /* a link to something else */
         unlink(path);
-        failed = symlink(target, path);
+        why = symlink(target, path) == 0 ? 0 : errno;
     }
-    if (!failed)
+    if (!why || leads_to(path, target))                  /* another process was faster */
         return LM_OK;
-    lm_fail_errno(e, path, "cannot be put in place");
-    return leads_to(path, target) ? LM_OK : LM_IO;       /* another process was faster */
+    errno = why;
+    return lm_fail_errno(e, path, "cannot be put in place");
 }
 
 lm_status hub_fetch_file(hub_pull *p, hub_file *f, lm_error *e)

@@ -9,6 +9,16 @@
 #include "kernels/gradients.h"
 #include "tensor/dtype.h"
 
+/* As FUSED, of four floats and of one: all three round once, or none does. */
+#ifdef FUSED
+#define FUSED_FOUR(a, b, c) (v4)_mm_fmadd_ps((__m128)(a), (__m128)(b), (__m128)(c))
+#define FUSED_ONE(a, b, c)  __builtin_fmaf(a, b, c)
+#else
+#define FUSED(a, b, c)      ((a) * (b) + (c))
+#define FUSED_FOUR          FUSED
+#define FUSED_ONE           FUSED
+#endif
+
 typedef float   vf __attribute__((vector_size(4 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 typedef float   v4 __attribute__((vector_size(16)));
@@ -33,39 +43,6 @@ static inline vf all(float x)
     return x - (vf){ 0 };
 }
 
-/* a b + c: of a vector, of four floats, of one. All of them round once, or none does. */
-#ifdef FUSED
-static inline vf fused(vf a, vf b, vf c)
-{
-    return FUSED(a, b, c);
-}
-
-static inline v4 fused_four(v4 a, v4 b, v4 c)
-{
-    return (v4)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
-}
-
-static inline float fused_one(float a, float b, float c)
-{
-    return __builtin_fmaf(a, b, c);
-}
-#else
-static inline vf fused(vf a, vf b, vf c)
-{
-    return a * b + c;
-}
-
-static inline v4 fused_four(v4 a, v4 b, v4 c)
-{
-    return a * b + c;
-}
-
-static inline float fused_one(float a, float b, float c)
-{
-    return a * b + c;
-}
-#endif
-
 /* Lanes as a tree: halves onto each other. */
 static inline float lanes_sum(vf v)
 {
@@ -89,15 +66,15 @@ static inline vf lanes_exp(vf x)
     x = (vf)(((vi)x & ~tiny) | ((vi)low & tiny));
     n = x * 1.44269504f;
     n = __builtin_convertvector(__builtin_convertvector(n + (vf)(((vi)n & INT32_MIN) | (vi)all(0.5f)), vi), vf);
-    r = fused(n, all(-0.693359375f), x);
-    r = fused(n, all(2.12194440e-4f), r);
+    r = FUSED(n, all(-0.693359375f), x);
+    r = FUSED(n, all(2.12194440e-4f), r);
     p = all(1.9875691500e-4f);
-    p = fused(p, r, all(1.3981999507e-3f));
-    p = fused(p, r, all(8.3334519073e-3f));
-    p = fused(p, r, all(4.1665795894e-2f));
-    p = fused(p, r, all(1.6666665459e-1f));
-    p = fused(p, r, all(5.0000001201e-1f));
-    p = fused(p, r * r, r) + 1.0f;
+    p = FUSED(p, r, all(1.3981999507e-3f));
+    p = FUSED(p, r, all(8.3334519073e-3f));
+    p = FUSED(p, r, all(4.1665795894e-2f));
+    p = FUSED(p, r, all(1.6666665459e-1f));
+    p = FUSED(p, r, all(5.0000001201e-1f));
+    p = FUSED(p, r * r, r) + 1.0f;
     kept  = (__builtin_convertvector(n, vi) + 127) << 23;
     scale = (vf)kept;
     return (vf)((vi)(p * scale) & ~tiny);
@@ -110,9 +87,9 @@ static float dot(const float *a, const float *b, uint64_t n)
     uint64_t i    = 0;
 
     for (; i + LANES <= n; i += LANES)
-        sum = fused(load(a + i), load(b + i), sum);
+        sum = FUSED(load(a + i), load(b + i), sum);
     for (; i < n; i++)
-        rest = fused_one(a[i], b[i], rest);
+        rest = FUSED_ONE(a[i], b[i], rest);
     return lanes_sum(sum) + rest;
 }
 
@@ -152,9 +129,9 @@ static float dot(const float *a, const float *b, uint64_t n)
             name(g, m, n, from, to, 1);                                                                          \
     }
 
-STRIP_OF(wide_strip, vf, LANES, STRIP, fused)
-STRIP_OF(lane_strip, vf, LANES, 1, fused)
-STRIP_OF(four_strip, v4, 4, 1, fused_four)
+STRIP_OF(wide_strip, vf, LANES, STRIP, FUSED)
+STRIP_OF(lane_strip, vf, LANES, 1, FUSED)
+STRIP_OF(four_strip, v4, 4, 1, FUSED_FOUR)
 
 /* The last columns, one at a time: the same sums. */
 static void last_columns(const lm_gemm *g, uint64_t n, uint64_t from, uint64_t to)
@@ -163,7 +140,7 @@ static void last_columns(const lm_gemm *g, uint64_t n, uint64_t from, uint64_t t
         for (uint64_t i = n; i < g->n; i++) {
             float sum = g->c[m * g->c_row + i];
             for (uint64_t k = from; k < to; k++)
-                sum = fused_one(g->a[m * g->a_row + k * g->a_col], g->b[k * g->b_row + i], sum);
+                sum = FUSED_ONE(g->a[m * g->a_row + k * g->a_col], g->b[k * g->b_row + i], sum);
             g->c[m * g->c_row + i] = sum;
         }
 }
@@ -330,7 +307,7 @@ static uint64_t silu_back(float *dgate, float *dup, const float *gate, const flo
     for (; i + LANES <= n; i += LANES) {
         vf g = load(gate + i), s = 1.0f / (1.0f + lanes_exp(-g)), d = load(dy + i);
         if (dgate) {
-            vf to = d * load(up + i) * (s * fused(g, 1.0f - s, all(1.0f)));
+            vf to = d * load(up + i) * (s * FUSED(g, 1.0f - s, all(1.0f)));
             store(dgate + i, first_gate ? to : load(dgate + i) + to);
         }
         if (dup) {

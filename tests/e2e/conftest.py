@@ -1,5 +1,6 @@
 """What every end-to-end test starts from. The paths come from Meson."""
 import collections
+import json
 import os
 import pathlib
 import signal
@@ -48,6 +49,11 @@ def pytest_collection_modifyitems(config, items):
 def run(*command, **options):
     """A command's result, with its output as text; a nonzero status is not an exception."""
     return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=PATIENCE, **options)
+
+
+def margins(done):
+    """What lies between the best two tokens of each choice, in natural logarithms: of `lamina run --logprobs 2 --json`."""
+    return [t["top"][0]["logprob"] - t["top"][1]["logprob"] for t in json.loads(done.stdout)["logprobs"]]
 
 
 @pytest.fixture(scope="session")

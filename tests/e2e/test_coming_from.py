@@ -2,10 +2,9 @@
 of instructions: its choices are clear ones."""
 import importlib.machinery
 import importlib.util
-import json
 
 import pytest
-from conftest import MODEL, SOURCE, run
+from conftest import MODEL, SOURCE, margins, run
 
 loader = importlib.machinery.SourceFileLoader("coming_from", str(SOURCE / "scripts/coming-from"))
 script = importlib.util.module_from_spec(importlib.util.spec_from_loader("coming_from", loader))
@@ -28,6 +27,5 @@ def test_each_program_has_its_sessions():
 def test_the_model_is_sure_of_what_is_shown(build, model, flags, stdin):
     """Between the best two tokens lie 0.4 at least, in natural logarithms; levels of instructions differ by 0.12 at most on these texts."""
     assert any(flags[-1].split("\n")[-1] in command for command, _ in SESSIONS)
-    out = json.loads(run(build / "src/cli/lamina", "run", MODEL, *flags, "-n", 12, "--temp", 0, "--logprobs", 2, "--json", input=stdin).stdout)
-    gaps = [t["top"][0]["logprob"] - t["top"][1]["logprob"] for t in out["logprobs"]]
+    gaps = margins(run(build / "src/cli/lamina", "run", MODEL, *flags, "-n", 12, "--temp", 0, "--logprobs", 2, "--json", input=stdin))
     assert min(gaps) > 0.4, gaps
