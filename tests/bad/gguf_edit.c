@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { T_U8, T_I8, T_U16, T_I16, T_U32, T_I32, T_F32, T_BOOL, T_STRING, T_ARRAY, T_U64, T_I64, T_F64, TYPES };
 
@@ -102,6 +103,7 @@ const gguf_value *gguf_edit_find(const gguf_edit *f, const char *key)
 
 void gguf_edit_write(const gguf_edit *f, const char *key, const gguf_value *v, const char *path)
 {
+    unlink(path);                        /* a file that is cut short and written again: some file systems wait for the disk */
     FILE    *out   = fopen(path, "wb");
     uint64_t n     = f->n - (gguf_edit_find(f, key) && !v);
     size_t   at    = 24;

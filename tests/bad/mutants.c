@@ -12,9 +12,10 @@
 #include "lamina/lamina.h"
 #include "base/map.h"
 #include "runtime/engine/state.h"
+#include "../unit/temporary.h"
 
 static const char *now = "";
-static char        folder[64];
+static char        folder[256];
 static lm_map     *seen;
 
 static void crashed(int signal_number)
@@ -209,7 +210,7 @@ bool mutant_is_new(const char *text)
 
 const char *mutant_begin(void)
 {
-    snprintf(folder, sizeof folder, "/tmp/lamina-mutants-XXXXXX");
+    temporary_path(folder, "mutants-XXXXXX");
     seen = lm_map_new(4096);
     if (!mkdtemp(folder) || !seen) {
         perror(folder);
@@ -224,7 +225,7 @@ const char *mutant_begin(void)
 void mutant_end(void)
 {
     struct dirent *d;
-    char           path[400];
+    char           path[600];
     DIR           *all = opendir(folder);
 
     while (all && (d = readdir(all))) {

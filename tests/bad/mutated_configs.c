@@ -30,6 +30,7 @@ static void write_config(const char *folder, const json_t *root, const char *cha
     FILE *f;
 
     snprintf(path, sizeof path, "%s/config.json", folder);
+    unlink(path);                        /* a file that is cut short and written again: some file systems wait for the disk */
     f = fopen(path, "w");
     if (!f || !text) {
         perror(path);

@@ -232,7 +232,7 @@ def test_what_needs_no_tokenizer_does_without_one_of_an_unknown_kind(lamina, sou
     shutil.copytree(golden, folder)
     (folder / "tokenizer.json").write_text('{"model": {"type": "Unigram", "vocab": [["a", -1.0]], "unk_id": 0}}')
     for command in (["inspect", folder], ["compare", folder, "gpt2"], ["fit", folder, "--ram", "1G"], ["explain", "kv", folder], ["explain", "kv", folder, "-p", "x"],
-                    ["report", folder], ["estimate", folder], ["bench", folder, "-p", 2, "-n", 1, "-r", 1],
+                    ["report", folder], ["estimate", folder], ["bench", folder, "-p", 2, "-n", 1, "-r", 1, "--limits", "stored"],
                     ["verify", folder, folder / "golden.safetensors"], ["run", folder, "--ids", "3,4", "-n", 2, "--temp", 0]):
         done = run(lamina, *command)
         assert done.returncode == 0 and "warning: the tokenizer is left out: /model: the kind 'Unigram'" in done.stderr, command

@@ -55,7 +55,7 @@ DOCUMENTS = {
     "help": ["", "run", "version"],
     "usage": ["{tmp}/store"],
     "version": [""],
-    "bench": [f"-m {MODEL} -p 8 -n 2 -r 1", f"-m {MODEL} -p 8 -n 2 -r 1 --profile --limits stored",
+    "bench": [f"-m {MODEL} -p 8 -n 2 -r 1 --limits stored", f"-m {MODEL} -p 8 -n 2 -r 1 --profile --limits stored",
               f"-m {MODEL} -p 0 -n 2 -r 2 -d 4 -npl 2 --limits stored"],
 }
 if not AUDITS:

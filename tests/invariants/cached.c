@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "asked.h"
+#include "../unit/temporary.h"
 
 static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
 
@@ -211,7 +212,7 @@ static void the_difference_is_told(void **state)
 
 /* ---- files ---- */
 
-static char folder[64];
+static char folder[256];
 
 static unsigned files(char *last, size_t size)
 {
@@ -241,7 +242,7 @@ static void remove_files(void)
 
 static void new_folder(void)
 {
-    snprintf(folder, sizeof folder, "/tmp/lamina-cached-XXXXXX");
+    temporary_path(folder, "cached-XXXXXX");
     assert_non_null(mkdtemp(folder));
 }
 
@@ -372,7 +373,7 @@ static void slots_are_saved(void **state)
     asked       *x = &f.x[0];
     lm_slot_info info;
     size_t       n = 0;
-    char         path[80];
+    char         path[300];
     lm_error     e;
 
     (void)state;

@@ -13,6 +13,7 @@
 #include "base/hash.h"
 #include "lamina/lamina.h"
 #include "models.h"
+#include "../unit/temporary.h"
 
 enum { ROWS = 12, MOST = 48, TOP = 2, PROMPT = 40, CONTEXT = 160 };
 
@@ -43,7 +44,7 @@ typedef struct writer {
     lm_sequence *s;
 } writer;
 
-static char file[64], other[64];
+static char file[256], other[256];
 
 /* ---- models ---- */
 
@@ -425,10 +426,15 @@ int main(void)
         cmocka_unit_test(texts_that_are_not_told_are_not_saved),
     };
 
-    snprintf(file, sizeof file, "/tmp/lamina-resumed-%d", (int)getpid());
-    snprintf(other, sizeof other, "/tmp/lamina-refused-%d", (int)getpid());
+    char folder[256];
+    temporary_path(folder, "resumed-XXXXXX");
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(file, sizeof file, "%.240s/file", folder);
+    snprintf(other, sizeof other, "%.240s/other", folder);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(file);
     unlink(other);
+    rmdir(folder);
     return failed;
 }

@@ -14,6 +14,7 @@
 #include "lamina/sequence.h"
 #include "lamina/synth.h"
 #include "models.h"
+#include "../unit/temporary.h"
 
 enum { MOST = 1024, SAVED = 100, POSITIONS = 140 };      /* the last page that is saved is partly filled */
 
@@ -31,7 +32,7 @@ static const setting settings[] = {
     { LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_Q5_1, false },
 };
 
-static char file[64], other[64];
+static char file[256], other[256];
 static golden_model models[MOST];
 static size_t       n_models;
 
@@ -477,11 +478,16 @@ int main(void)
         cmocka_unit_test(a_text_goes_on_where_it_was_saved),
     };
 
-    snprintf(file, sizeof file, "/tmp/lamina-saved-%d", (int)getpid());
-    snprintf(other, sizeof other, "/tmp/lamina-other-%d", (int)getpid());
+    char folder[256];
+    temporary_path(folder, "saved-XXXXXX");
+    if (!mkdtemp(folder))
+        return 1;
+    snprintf(file, sizeof file, "%.240s/file", folder);
+    snprintf(other, sizeof other, "%.240s/other", folder);
     n_models = golden_models(models, MOST);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(file);
     unlink(other);
+    rmdir(folder);
     return failed;
 }

@@ -16,7 +16,7 @@
 
 typedef struct file { const char *path, *text; } file;
 
-static char root[64];
+static char root[128];
 
 static void put(const char *path, const char *text)
 {
@@ -34,7 +34,7 @@ static void put(const char *path, const char *text)
 /* What is read from a tree of these files. */
 static lm_cgroup read_tree(const file *files)
 {
-    char      command[128];
+    char      command[320];
     lm_cgroup got;
 
     snprintf(root, sizeof root, "%s", make_folder());

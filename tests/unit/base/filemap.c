@@ -18,7 +18,7 @@
 
 enum { PAGE = 4096 };
 
-static char folder[64];
+static char folder[128];
 
 static int setup(void **state)
 {
@@ -29,7 +29,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    char command[128];
+    char command[320];
 
     (void)state;
     snprintf(command, sizeof command, "rm -rf %s", folder);
@@ -437,7 +437,7 @@ static void whole_small_files(void **state)
 
 static size_t names_in_folder(void)
 {
-    char   command[128];
+    char   command[320];
     size_t n = 0;
     snprintf(command, sizeof command, "ls -A %s | wc -l", folder);
     FILE *p = popen(command, "r");

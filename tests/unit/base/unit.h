@@ -13,14 +13,18 @@
 
 #include <cmocka.h>
 
-/* A new empty folder; removed with what the test made in it by remove_folder. */
+#include "../temporary.h"
+
+/* A new empty folder; its name is good until the next call. */
 static inline const char *make_folder(void)
 {
-    static char path[] = "/tmp/lamina-unit-XXXXXX";
+    static char *made;
+    char         path[256];
 
-    memcpy(path + sizeof path - 7, "XXXXXX", 6);
+    temporary_path(path, "unit-XXXXXX");
     assert_non_null(mkdtemp(path));
-    return path;
+    free(made);
+    return made = strdup(path);
 }
 
 static inline void path_in(char out[256], const char *folder, const char *name)

@@ -20,6 +20,7 @@
 #include "lamina/preset.h"
 #include "lamina/synth.h"
 #include "runtime/engine/model.h"
+#include "../temporary.h"
 
 static int by_name(const void *a, const void *b)
 {
@@ -94,12 +95,13 @@ static uint64_t said(const char *path, const char *type)
 
 static void check(const char *model, const char *type, const char *want)
 {
-    char          config[512], path[] = "/tmp/lamina-types-XXXXXX.gguf";
+    char          config[512], path[256];
     lm_container *c   = NULL;
-    lm_text        got = { 0 };
+    lm_text       got = { 0 };
     lm_error      e;
-    int           fd = mkstemps(path, 5);
 
+    temporary_path(path, "types-XXXXXX.gguf");
+    int fd = mkstemps(path, 5);
     assert_true(fd >= 0);
     close(fd);
     snprintf(config, sizeof config, "%s/golden/filetypes/%s.json", getenv("LAMINA_TESTS"), model);

@@ -17,8 +17,9 @@
 
 #include "base/hash.h"
 #include "lamina/lamina.h"
+#include "../temporary.h"
 
-static char root[] = "/tmp/lamina-twins-XXXXXX";
+static char root[256];
 static int  wrong;
 
 enum { ROWS = 7 };
@@ -150,6 +151,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_same_network) };
 
+    temporary_path(root, "twins-XXXXXX");
     assert_non_null(mkdtemp(root));
     int  failed = cmocka_run_group_tests(tests, NULL, NULL);
     char command[600];

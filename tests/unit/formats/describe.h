@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "../status.h"
+#include "../temporary.h"
 
 #include "base/alloc.h"
 #include "base/hash.h"
@@ -28,11 +29,11 @@ static inline const char *golden_path(const char *name)
 /* A fresh folder; its name is good for eight calls. */
 static inline const char *fresh_folder(void)
 {
-    static char path[8][64];
+    static char path[8][256];
     static int  next;
 
     next = (next + 1) % 8;
-    snprintf(path[next], sizeof path[next], "/tmp/lamina-test-XXXXXX");
+    temporary_path(path[next], "test-XXXXXX");
     if (!mkdtemp(path[next]))
         fail_msg("no temporary folder");
     return path[next];
@@ -59,6 +60,7 @@ static inline char *in_folder(const char *folder, const char *name)
 
 static inline void write_file(const char *path, const void *data, size_t n)
 {
+    unlink(path);                        /* a file that is cut short and written again: some file systems wait for the disk */
     FILE *f = fopen(path, "wb");
 
     if (!f || fwrite(data, 1, n, f) != n || fclose(f))

@@ -1,0 +1,16 @@
+/* temporary.h - where the C tests write: below TMPDIR, else below /tmp. `scripts/test` sets it to a folder in memory. */
+#ifndef LM_TEST_TEMPORARY_H
+#define LM_TEST_TEMPORARY_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* "TMPDIR/lamina-NAME" into `out`. */
+static inline void temporary_path(char out[256], const char *name)
+{
+    const char *folder = getenv("TMPDIR");
+
+    snprintf(out, 256, "%s/lamina-%s", folder ? folder : "/tmp", name);
+}
+
+#endif
