@@ -33,14 +33,14 @@ def some(things, first=0, step=4):
 
 
 def pytest_collection_modifyitems(config, items):
-    """A build with sanitizers runs five times longer: of a test with more than nine cases it runs every third, which reach the same code."""
+    """A build with sanitizers runs five times longer: of a test with more than four cases it runs every fourth, which reach the same code."""
     if not SANITIZED:
         return
     def test(item):
         return item.path, getattr(item, "originalname", item.name)
     cases, seen, kept, left = collections.Counter(map(test, items)), collections.Counter(), [], []
     for item in items:
-        (kept if cases[test(item)] < 10 or seen[test(item)] % 3 == 0 else left).append(item)
+        (kept if cases[test(item)] < 5 or seen[test(item)] % 4 == 0 else left).append(item)
         seen[test(item)] += 1
     config.hook.pytest_deselected(items=left)
     items[:] = kept

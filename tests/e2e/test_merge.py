@@ -106,7 +106,7 @@ def test_what_is_there_is_kept_and_a_shared_table_is_refused(lamina, tmp_path):
 def test_eval_with_an_adapter_is_eval_of_the_merged_model(lamina, tmp_path):
     strong = write_adapter(tmp_path / "strong", 6, 4, ["self_attn.v_proj", "mlp.down_proj"], range(0, 30, 2), 0.1)
     said(lamina("merge", MODEL, strong, tmp_path / "out.gguf", "--type", "f32"))
-    (tmp_path / "text").write_text(" ".join(f"Here is sentence number {i}, and it says little." for i in range(60)))
+    (tmp_path / "text").write_text(" ".join(f"Here is sentence number {i}, and it says little." for i in range(30)))
 
     def perplexity(*args):
         r = lamina("eval", *args, "perplexity", "--file", tmp_path / "text", "-c", 128, "--compute", "f32", "--json")

@@ -9,7 +9,7 @@
 
 /* Sanitizers make these tests ten times slower: there one case in so many. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { EVERY = 4 };
+enum { EVERY = 6 };
 #else
 enum { EVERY = 1 };
 #endif
