@@ -334,7 +334,7 @@ def test_five_documents(measured):
         print(f"{name:32}{counts[0]:>8} / {counts[1]:<3}{counts[2]:>11} / {counts[3]:<4}{counts[4]:>8} / {counts[5]:<4}{counts[6]:>9}")
     print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
     assert sums[1] == 88 and sums[3] == 578
-    assert sums[0] >= 23 and sums[2] >= 195 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+    assert sums[0] >= 39 and sums[2] >= 235 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
 
 
 def test_the_kind_of_error_is_named(measured):
@@ -342,7 +342,7 @@ def test_the_kind_of_error_is_named(measured):
     assert "the arithmetic of the line" in kinds and any(k.startswith("a binary prefix") for k in kinds)
 
 
-@pytest.mark.parametrize(("name", "least"), [("unseen", 35), ("fresh", 31)])
+@pytest.mark.parametrize(("name", "least"), [("unseen", 39), ("fresh", 33)])
 def test_cards_and_blogs_with_planted_errors(lamina, source, name, least):
     """Two model cards and a blog's text each with errors planted by hand; models are those that the texts name. What is wrong and not found
     is mostly in formulas and in what frameworks print; nothing that is right is called wrong."""
@@ -367,25 +367,32 @@ def about_the_same(row, statement):
     return statement["line"] == int(row["line"]) and statement["model"] in row["model"].split(", ") and same
 
 
-def test_a_card_and_a_thread(lamina, source):
-    """A model card for two models and a forum thread about four, each statement with its truth by hand (truth.tsv)."""
-    folder, sums = source / "tests/golden/audit/pair", collections.Counter()
-    for file in ("card.md", "thread.txt"):
+def found_of(lamina, folder):
+    """Of the texts of a folder, with the truth of each statement by hand (truth.tsv): (wrong, found) and how many; nothing right is called wrong."""
+    sums, listed = collections.Counter(), table(folder / "truth.tsv")
+    for file in sorted({r["file"] for r in listed}):
         statements = json.loads(lamina("audit", folder / file, "--json").stdout)["statements"]
-        rows = [r for r in table(folder / "truth.tsv") if r["file"] == file]
+        rows = [r for r in listed if r["file"] == file]
         for row in rows:
-            if row["verdict"] == "not_checkable":
-                continue
-            verdicts = {s["verdict"] for s in statements if about_the_same(row, s)}
-            sums[row["verdict"] == "wrong", bool(verdicts & ({"wrong"} if row["verdict"] == "wrong" else {"confirmed", "rounded"}))] += 1
+            if row["verdict"] != "not_checkable":
+                verdicts = {s["verdict"] for s in statements if about_the_same(row, s)}
+                sums[row["verdict"] == "wrong", bool(verdicts & ({"wrong"} if row["verdict"] == "wrong" else {"confirmed", "rounded"}))] += 1
         for s in statements:
             if s["verdict"] == "wrong":
                 assert any(r["verdict"] == "wrong" and about_the_same(r, s) for r in rows), s
-    print(f"\nwrong found {sums[True, True]} of {sums[True, True] + sums[True, False]}, right confirmed {sums[False, True]} of 59, false alarms 0")
-    assert sums[True, True] >= 18 and sums[False, True] >= 45, sums
+    print(f"\nwrong found {sums[True, True]} of {sums[True, True] + sums[True, False]}, right confirmed {sums[False, True]} of "
+          f"{sums[False, True] + sums[False, False]}, false alarms 0")
+    return sums
 
 
-@pytest.mark.parametrize(("file", "least"), [("gemma-notes.md", 18), ("llama-practice.md", 15), ("mixtral-guide.md", 18), ("nemo-thread.txt", 12), ("three-cards.md", 34)])
+@pytest.mark.parametrize(("folder", "wrong", "right"), [("pair", 19, 45), ("styles", 21, 76)])
+def test_texts_with_their_truth(lamina, source, folder, wrong, right):
+    """A model card for two models and a forum thread about four; a page of a wiki, questions with answers, slides."""
+    sums = found_of(lamina, source / "tests/golden/audit" / folder)
+    assert sums[True, True] >= wrong and sums[False, True] >= right, sums
+
+
+@pytest.mark.parametrize(("file", "least"), [("gemma-notes.md", 18), ("llama-practice.md", 15), ("mixtral-guide.md", 18), ("nemo-thread.txt", 12), ("three-cards.md", 34), ("llama-workbook.md", 35)])
 def test_what_is_right_is_never_called_wrong(lamina, source, file, least):
     """Texts without an error, with everything that could be taken for one: other models, parts of a model, settings, what would be if."""
     done = lamina("audit", source / "tests/golden/audit/right" / file, "--json")
@@ -448,3 +455,39 @@ def test_documents_that_are_hostile(lamina, tmp_path):
                  b"# GPT-2\n" + b"1 = 2, " * 4000 + b"\n", b"# GPT-2\n" + b"_{l" * 5000, b"# GPT-2\n" + b"layer 0 ... " * 5000, b"eps" * 9000, b"# GPT-2\n9" + b"9" * 5000 + b" layers\n"):
         page.write_bytes(text)
         assert lamina("audit", page, "-m", "gpt2").returncode in (0, 5), text[:40]
+
+
+PRINTED = """```
+(self_attn): LlamaAttention(
+  (q_proj): Linear(in_features=2048, out_features=2048, bias=False)
+  (k_proj): Linear(in_features=2048, out_features=1024, bias=True)
+)
+(norm): LlamaRMSNorm((2048,), eps=1e-06)
+Total params: 1,498,482,688
+Trainable params: 1,498,482,688
+```
+"""
+
+
+def test_modules_as_they_are_printed(lamina, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Llama 3.2 1B\n\n" + PRINTED)
+    found = [(s["line"], s["said"]) for s in json.loads(lamina("audit", page, "--json").stdout)["statements"] if s["verdict"] == "wrong"]
+    assert found == [(6, "2048->1024"), (6, "True"), (8, "1e-06"), (9, "1,498,482,688"), (10, "1,498,482,688")]
+    page.write_text("# Llama 3.2 1B\n\nA smaller student would print\n\n" + PRINTED)
+    assert json.loads(lamina("audit", page, "--json").stdout)["wrong"] == 0
+
+
+def test_calculations_with_powers_and_parentheses_over_lines(lamina, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```\nAttention = 4096² × (2 + 2/4)\n  = 41.9M\n  = 43M\n```\n\n- 16 × (2 × 2048^2 + 2 × 2048 × 512)\n  - = 168M\n- 8 / 32 = 25%\n"
+                    "- f(2 + 3) = 7\n- H²(2 + 2/4) = 40M\n- 1 - 8/32 = 75%\n")
+    found = [(s["said"], s["verdict"]) for s in json.loads(lamina("audit", page, "-m", "gpt2", "--json").stdout)["statements"]]
+    assert found == [("41.9M", "rounded"), ("43M", "wrong"), ("168M", "rounded"), ("25%", "confirmed")]
+
+
+def test_words_in_chinese_are_read(lamina, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# GPT-2\n\n- 层数: 13\n- 词表大小: 50257\n", encoding="utf-8")
+    found = [(s["quantity"], s["verdict"]) for s in json.loads(lamina("audit", page, "--json").stdout)["statements"]]
+    assert found == [("architecture.layers", "wrong"), ("architecture.vocabulary", "confirmed")]

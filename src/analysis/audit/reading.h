@@ -38,6 +38,8 @@ typedef struct lm_item {
     const lm_vocable *word;
     lm_numeral        number;
     lm_extent         last;          /* of a range: its end */
+    const lm_vocable *type;          /* of a number: in parentheses behind it */
+    int               exponent;      /* of "4096²", which is no number but a term; 0: there is none */
     int               model;
     bool              foreign;       /* an unknown word that may name a model or a thing of its own */
 } lm_item;
@@ -57,7 +59,7 @@ enum { LM_FORM_LAYER = 1, LM_FORM_TOKEN = 2, LM_FORM_ALL = 4, LM_FORM_SHARE = 8,
 /* What labels and clauses are about. */
 typedef struct lm_about {
     int               model;
-    const lm_vocable *quantity, *part, *type, *unit;
+    const lm_vocable *quantity, *second, *part, *type, *unit;            /* second: of "layers / hidden size" */
     unsigned          forms;
     double            tokens;        /* 0: none are named */
     bool              thousands;     /* they were written as 8K */
@@ -93,20 +95,37 @@ int lm_model_at(const lm_reading *d, const char *s, const char *end, size_t *n);
 size_t lm_scan(const lm_reading *d, lm_extent s, lm_item *items, size_t most);
 lm_extent lm_trim(lm_extent s);
 
-/* ---- clause.c ---- */
+/* ---- labels.c ---- */
 /* What a label names, with what `about` already has. A number in it is one of tokens, or makes it unsure. */
 void lm_read_label(const lm_reading *d, lm_extent label, lm_about *about);
 
+/* What a word adds to what is talked about; false: it adds nothing. */
+bool lm_about_add(const lm_item *x, lm_about *about);
+void lm_about_set_tokens(const lm_item *x, lm_about *about);
+bool lm_vocable_is(const lm_vocable *v, const char *value);
+bool lm_counts_context(const lm_vocable *v);             /* it is a number of tokens */
+
+/* ---- paths.c ---- */
 /* Says what a number is said to be: of `about`, or of nothing known, which is false. */
 bool lm_audit_number(lm_reading *d, const lm_item *number, const lm_item *second, const lm_about *about);
 bool lm_audit_words(lm_reading *d, lm_extent cell, const lm_about *about);
 
+/* ---- clause.c ---- */
+/* A clause, or a label and what stands behind its colon. `cached`: the clause before was about the cache. */
+bool lm_read_clause(lm_reading *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached);
+
+/* ---- sentence.c ---- */
 /* A sentence, a line of a list. `carry`: the model of the text before it, and after it. False: nothing was said. */
 bool lm_audit_text(lm_reading *d, lm_extent text, int *carry);
 
 /* ---- sums.c ---- */
 /* Judges the sums and products that the items write out. False: there are none. */
 bool lm_audit_sums(lm_reading *d, const lm_item *items, size_t n);
+
+/* ---- printed.c ---- */
+/* Of a line that PyTorch or torchinfo prints, without spaces in front; false: it is none. `next`: the line below it. */
+bool lm_audit_module(lm_reading *d, lm_extent line, int model, bool unsure);
+bool lm_audit_summary(lm_reading *d, lm_extent line, lm_extent next, int model, bool unsure);
 
 /* ---- tables.c ---- */
 enum { LM_MOST_CELLS = 32 };

@@ -1,5 +1,6 @@
 /* scan.c - a text as items: models, numbers, and what vocabulary.tsv knows. */
 #include <ctype.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
@@ -22,7 +23,11 @@ static bool is_word(char c)
 /* Signs of Markdown and quotes, and tags of HTML, at s: they say nothing. */
 static size_t decoration(const char *start, const char *s, const char *end)
 {
-    bool times = *s == '*' && s > start && s + 1 < end && s[1] == ' ' && s[-1] == ' ';
+    const char *p = s;
+
+    while (p > start && (p[-1] == ' ' || p[-1] == '\t'))
+        p--;
+    bool times = *s == '*' && s > start && s + 1 < end && s[1] == ' ' && s[-1] == ' ' && p > start && p[-1] != '\n';
 
     if (*s && strchr("*`\"'", *s) && !times)
         return 1;
@@ -31,6 +36,16 @@ static size_t decoration(const char *start, const char *s, const char *end)
         return close ? (size_t)(close - s) + 1 : 0;
     }
     return 0;
+}
+
+/* Behind a space, hyphen or underscore at p, which a phrase has one space for; NULL: there is none. */
+static const char *behind_gap(const char *p, const char *end)
+{
+    if (p >= end || !strchr(" -_\n", *p))
+        return NULL;
+    while (p < end && (*p == ' ' || *p == '\n'))
+        p++;
+    return p + (p < end && (*p == '-' || *p == '_'));
 }
 
 /* The bytes of `phrase` at s, in either case, with spaces, hyphens and underscores alike; 0: it is not there. An s may follow. */
@@ -43,15 +58,12 @@ static size_t phrase_at(const char *s, const char *end, const char *phrase)
         while (p < end && p > s && (n = decoration(s, p, end)))
             p += n;
         if (*phrase == ' ') {
-            if (p >= end || !strchr(" -_\n", *p))
+            if (!(p = behind_gap(p, end)))
                 return 0;
-            while (p < end && (*p == ' ' || *p == '\n'))
-                p++;
-            p += p < end && (*p == '-' || *p == '_');
-        } else if (p >= end || tolower((unsigned char)*p) != *phrase) {
-            return 0;
-        } else {
+        } else if (p < end && tolower((unsigned char)*p) == (unsigned char)*phrase) {
             p++;
+        } else {
+            return 0;
         }
     }
     if (p[-1] & 0x80)
@@ -93,38 +105,89 @@ static bool behind_top(const char *start, const char *s)
     return (s - start >= 4 && strncasecmp(s - 4, "top-", 4) == 0) || (s - start >= 2 && s[-1] == '/' && isdigit((unsigned char)s[-2]));
 }
 
-/* A number that is no part of a word ("4th", "Q4", "24GB-card" are), with its range. */
-static size_t number_at(const char *start, const char *s, const char *end, bool between, lm_item *out)
+/* Whether a number may begin at s: not within a word ("4th", "Q4", "24GB-card" have none). */
+static bool begins_number(const char *start, const char *s)
 {
-    size_t n, m, more;
-
     bool inside = s > start && (isalnum((unsigned char)s[-1]) || (strchr("._-/#$^\\", s[-1]) && !behind_top(start, s)));
 
-    if (!isdigit((unsigned char)*s) || inside)
+    return isdigit((unsigned char)*s) && !inside;
+}
+
+/* "2 × 4": the first is a factor of a product, and not "2×". */
+static size_t give_back_sign(const char *s, size_t n, lm_item *out)
+{
+    char next = s[n + strspn(s + n, " ")];
+
+    if (out->number.unit != LM_NUMERAL_TIMES || s[n - 1] == 'x' || s[n - 1] == 'X' || !(isdigit((unsigned char)next) || next == '('))
+        return n;
+    out->number.unit = LM_NUMERAL_PLAIN;
+    while (!isdigit((unsigned char)s[n - 1]))
+        n--;
+    return n;
+}
+
+/* The bytes of a power at s: "²", "^2"; 0: there is none. */
+static size_t exponent_at(const char *s, int *exponent)
+{
+    static const struct { const char *sign; int exponent; } signs[] = { { "²", 2 }, { "³", 3 }, { "^2", 2 }, { "^3", 3 } };
+
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        size_t n = strlen(signs[i].sign);
+        if (strncmp(s, signs[i].sign, n) == 0 && !is_word(s[n]) && s[n] != '.') {
+            *exponent = signs[i].exponent;
+            return n;
+        }
+    }
+    return 0;
+}
+
+/* "4:1" of 4 to 1. */
+static bool is_ratio(const char *s, const char *end, const lm_item *x)
+{
+    return end - s > 1 && s[0] == ':' && s[1] == '1' && (end - s == 2 || (!is_word(s[2]) && !strchr(".,:/%", s[2]))) && x->number.whole;
+}
+
+/* The bytes from s to the end of a range whose first number ends at s: "-43 GB", " to 8"; 0: there is none; SIZE_MAX: it cannot be read. */
+static size_t range_at(const char *s, const char *end, bool between, lm_item *out)
+{
+    size_t     more = dash_at(s), m;
+    lm_numeral w;
+
+    if (!more && strncmp(s, between ? " and " : " to ", between ? 5 : 4) == 0)
+        more = between ? 5 : 4;
+    if (!more || s + more >= end || !isdigit((unsigned char)s[more]))
         return 0;
-    n = lm_read_numeral(s, false, &out->number, NULL);
+    m = lm_read_numeral(s + more, false, &w, NULL);
+    if (!m || s + more + m > end || (s + more + m < end && is_word(s[more + m])))
+        return SIZE_MAX;
+    out->last = (lm_extent){ s + more, m };
+    if (out->number.unit == LM_NUMERAL_PLAIN && !out->number.power)      /* of "40-43 GB" the last has the unit of both */
+        out->number.unit = w.unit;
+    return more + m;
+}
+
+/* A number with its range, or one that is raised to a power. */
+static size_t number_at(const char *start, const char *s, const char *end, bool between, lm_item *out)
+{
+    size_t n = begins_number(start, s) ? lm_read_numeral(s, false, &out->number, NULL) : 0, more;
+
     if (!n || s + n > end)
         return 0;
-    if (out->number.unit == LM_NUMERAL_TIMES && s[n - 1] != 'x' && s[n - 1] != 'X' && isdigit((unsigned char)s[n + strspn(s + n, " ")])) {
-        out->number.unit = LM_NUMERAL_PLAIN;             /* a factor of a product */
-        while (!isdigit((unsigned char)s[n - 1]))
-            n--;
+    n = give_back_sign(s, n, out);
+    if ((more = exponent_at(s + n, &out->exponent)) && s + n + more <= end) {
+        out->role = LM_UNKNOWN;
+        out->at   = (lm_extent){ s, n + more };
+        return n + more;
+    }
+    if (is_ratio(s + n, end, out)) {
+        out->number.unit = LM_NUMERAL_TIMES;
+        n += 2;
     }
     if (s + n < end && (is_word(s[n]) || s[n] == '^' || s[n] == '_') && strncmp(s + n, "–", 3) != 0 && strncmp(s + n, "×", 2) != 0)
         return 0;
-    more = dash_at(s + n);
-    if (!more && strncmp(s + n, between ? " and " : " to ", between ? 5 : 4) == 0)
-        more = between ? 5 : 4;
-    if (more && s + n + more < end && isdigit((unsigned char)s[n + more])) {
-        lm_numeral w;
-        m = lm_read_numeral(s + n + more, false, &w, NULL);
-        if (!m || s + n + more + m > end || (s + n + more + m < end && is_word(s[n + more + m])))
-            return 0;
-        out->last = (lm_extent){ s + n + more, m };
-        if (out->number.unit == LM_NUMERAL_PLAIN && !out->number.power)  /* of "40-43 GB" the last has the unit of both */
-            out->number.unit = w.unit;
-        n += more + m;
-    }
+    if ((more = range_at(s + n, end, between, out)) == SIZE_MAX)
+        return 0;
+    n += more;
     n += s + n < end && s[n] == '+';
     out->role = LM_NUMBER;
     out->at   = (lm_extent){ s, n };
@@ -142,7 +205,7 @@ static lm_role sign_at(const char *s, const char *end, size_t *n)
         { "，", LM_BREAK }, { "。", LM_BREAK }, { ",", LM_BREAK }, { ";", LM_BREAK }, { "(", LM_BREAK }, { ")", LM_BREAK }, { "|", LM_BREAK },
         { "[", LM_BREAK }, { "]", LM_BREAK }, { "!", LM_BREAK }, { ".", LM_BREAK }, { "（", LM_BREAK }, { "）", LM_BREAK }, { "?", LM_DOUBT },
         { "？", LM_DOUBT }, { "/", LM_SLASH }, { "-", LM_NEUTRAL }, { "#", LM_NEUTRAL }, { "“", LM_NEUTRAL }, { "”", LM_NEUTRAL },
-        { "’", LM_NEUTRAL }, { "✅", LM_NEUTRAL }, { "@", LM_NEUTRAL },
+        { "’", LM_NEUTRAL }, { "✅", LM_NEUTRAL }, { "@", LM_AT },
     };
 
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
@@ -172,37 +235,57 @@ static void take_unknown(const char *s, const char *end, lm_item *out)
     out->foreign = capitals > 1 || (capitals && digits);
 }
 
+static bool ends_in(lm_extent s, const char *word)
+{
+    size_t n = strlen(word);
+
+    return s.n >= n && memcmp(s.s + s.n - n, word, n) == 0;
+}
+
+/* A sign, or a word that is not known. "2 x 4" is a product. */
+static void take_sign(const char *p, const char *end, const lm_item *before, lm_item *x)
+{
+    size_t n = 1;
+    bool   times = *p == 'x' && before && before->role == LM_NUMBER && p + 1 < end && p[1] == ' ';
+
+    x->role = times ? LM_TIMES : is_word(*p) && !(*p & 0x80) ? LM_UNKNOWN : sign_at(p, end, &n);
+    x->at.n = n;
+    if (x->role == LM_UNKNOWN)
+        take_unknown(p, end, x);
+}
+
+/* What is at p, which is no space; `before`: the item before it, or NULL. */
+static lm_item item_at(const lm_reading *d, const char *start, const char *p, const char *end, const lm_item *before)
+{
+    lm_item x = { .at = { p, 1 }, .model = LM_NO_MODEL };
+    bool    begins = p == start || !is_word(p[-1]) || (*p & 0x80) || (p[-1] & 0x80);
+    bool    between = before && before->role == LM_LEAD && ends_in(before->at, "between");
+    size_t  n;
+
+    if (begins && isalnum((unsigned char)*p) && (x.model = lm_model_at(d, p, end, &n)) != LM_NO_MODEL) {
+        x.role = LM_MODEL;
+        x.at.n = n;
+    } else if ((begins || *p == '/') && (x.word = vocable_at(p, end, &n))) {
+        x.role = x.word->role;
+        x.at.n = n;
+    } else if (!number_at(start, p, end, between, &x)) {
+        take_sign(p, end, before, &x);
+    }
+    return x;
+}
+
 size_t lm_scan(const lm_reading *d, lm_extent text, lm_item *items, size_t most)
 {
     const char *end = text.s + text.n;
     size_t      n = 0, m;
 
     for (const char *p = text.s; p < end && n < most;) {
-        lm_item *x = &items[n];
-        bool     begins = p == text.s || !is_word(p[-1]) || (*p & 0x80) || (p[-1] & 0x80), between;
         if (isspace((unsigned char)*p) || (m = decoration(text.s, p, end))) {
             p += isspace((unsigned char)*p) ? 1 : m;
-            continue;
+        } else {
+            items[n] = item_at(d, text.s, p, end, n ? &items[n - 1] : NULL);
+            p += items[n++].at.n;
         }
-        *x      = (lm_item){ .at = { p, 1 }, .model = LM_NO_MODEL };
-        between = n && items[n - 1].role == LM_LEAD && items[n - 1].at.n == 7;
-        if (begins && isalnum((unsigned char)*p) && (x->model = lm_model_at(d, p, end, &m)) != LM_NO_MODEL) {
-            x->role = LM_MODEL;
-            x->at.n = m;
-        } else if (begins && (x->word = vocable_at(p, end, &m))) {
-            x->role = x->word->role;
-            x->at.n = m;
-        } else if (!number_at(text.s, p, end, between, x)) {
-            bool    times = *p == 'x' && n && items[n - 1].role == LM_NUMBER && p + 1 < end && p[1] == ' ';
-            lm_role role = times ? LM_TIMES : is_word(*p) && !(*p & 0x80) ? LM_UNKNOWN : sign_at(p, end, &m);
-            m            = times ? 1 : m;
-            x->role      = role;
-            x->at.n      = m;
-            if (role == LM_UNKNOWN)
-                take_unknown(p, end, x);
-        }
-        p += x->at.n;
-        n++;
     }
     return n;
 }

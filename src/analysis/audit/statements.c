@@ -12,6 +12,7 @@ typedef struct walk {
     const char *at, *end, *until;        /* until: the end of the present paragraph */
     lm_cells    head;
     bool        table, code, open, full; /* open: a paragraph goes on; full: its lines are one text */
+    bool        doubt;                   /* the text in front may be about another model, or none that there is */
     int         scopes[LEVELS], carry;
 } walk;
 
@@ -76,25 +77,32 @@ static void read_heading(lm_reading *d, walk *w, lm_extent line)
         d->aside |= d->items[i].role == LM_DOUBT;
 }
 
+static bool ends_in_colon(lm_extent line)
+{
+    while (line.n && strchr("*_ ", line.s[line.n - 1]))
+        line.n--;
+    return line.n && (line.s[line.n - 1] == ':' || (line.n > 3 && memcmp(line.s + line.n - 3, "：", 3) == 0));
+}
+
 /* A line that only names a model, or ends in a colon and names one: what follows is about it. */
 static void read_caption(lm_reading *d, lm_extent line)
 {
     lm_item items[24];
-    size_t  n = lm_scan(d, line, items, 24), models = 0, others = 0;
+    size_t  n = lm_scan(d, line, items, 24), others = 0;
     int     m = LM_NO_MODEL;
-    bool    colon;
+    bool    colon = ends_in_colon(line);
 
-    while (line.n && strchr("*_ ", line.s[line.n - 1]))
-        line.n--;
-    colon = line.n && (line.s[line.n - 1] == ':' || (line.n > 3 && memcmp(line.s + line.n - 3, "：", 3) == 0));
+    if (n == 24)
+        return;
     for (size_t i = 0; i < n; i++) {
-        models += items[i].role == LM_MODEL;
-        m       = items[i].role != LM_MODEL ? m : m == LM_NO_MODEL || m == items[i].model ? items[i].model : LM_OTHER_MODEL;
-        others += items[i].role != LM_MODEL && items[i].role != LM_NEUTRAL && items[i].role != LM_LINK && items[i].role != LM_BREAK;
+        if (items[i].role == LM_MODEL)
+            m = m == LM_NO_MODEL || m == items[i].model ? items[i].model : LM_OTHER_MODEL;
+        else
+            others += items[i].role != LM_NEUTRAL && items[i].role != LM_LINK && items[i].role != LM_BREAK;
     }
-    if (models && n < 24 && (colon || !others))
+    if (m != LM_NO_MODEL && (colon || !others))
         d->scope = m;
-    if (colon && n < 24) {
+    if (colon) {
         lm_about a = { .model = LM_NO_MODEL };
         lm_read_label(d, line, &a);
         if (a.quantity || a.tokens > 0)
@@ -157,9 +165,34 @@ static lm_extent whole_text(walk *w, lm_extent raw)
     return w->full ? (lm_extent){ raw.s, (size_t)(w->until - raw.s) } : raw;
 }
 
+/* The line with those behind it that begin with "=": they go on with its calculation. */
+static lm_extent with_results(lm_reading *d, const walk *w, lm_extent raw)
+{
+    for (;;) {
+        lm_extent next = line_at(raw.s + raw.n + (raw.s + raw.n < w->end), w->end), line = lm_trim(next);
+        size_t    n = marker(line);
+        bool      equals = line.n > n + 1 && (line.s[n] == '=' || memcmp(line.s + n, "≈", 2) == 0) && line.s[n + 1] != '=';
+        if (!equals || next.s == raw.s)
+            return raw;
+        memset(d->text + (line.s - d->text), ' ', n);    /* no minus */
+        raw.n = (size_t)(next.s + next.n - raw.s);
+    }
+}
+
+static bool has_doubt(const lm_reading *d, lm_extent line, int model)
+{
+    lm_item items[LM_MOST_ITEMS];
+    size_t  n = lm_scan(d, line, items, LM_MOST_ITEMS);
+
+    for (size_t i = 0; i < n; i++)
+        if (items[i].role == LM_DOUBT)
+            return true;
+    return d->dim || model == LM_OTHER_MODEL || n == LM_MOST_ITEMS;
+}
+
 static lm_extent read_paragraph(lm_reading *d, walk *w, lm_extent raw)
 {
-    lm_extent text = whole_text(w, raw), line = lm_trim(text);
+    lm_extent text = with_results(d, w, whole_text(w, raw)), line = lm_trim(text);
     size_t    n = marker(line);
     bool      said;
 
@@ -171,27 +204,50 @@ static lm_extent read_paragraph(lm_reading *d, walk *w, lm_extent raw)
     }
     w->open = !n;
     said = lm_audit_text(d, line, &w->carry);
+    w->doubt = has_doubt(d, line, w->carry);
     if (!said && has_figure(line))
         lm_leave_unread(d, line);
     return text;
 }
 
-/* Of code only what is written as in a configuration: "num_hidden_layers": 28. */
-static void read_code(lm_reading *d, lm_extent line)
+/* "num_hidden_layers": 28, as in a configuration: one known key and one number. */
+static bool is_setting(const lm_item *items, size_t n)
 {
-    size_t n = lm_scan(d, line, d->items, 48), numbers = 0;
-    int    carry = d->scope;
+    size_t numbers = 0;
 
-    if (n < 48)
-        lm_audit_sums(d, d->items, n);
     for (size_t i = 0; i < n; i++) {
-        numbers += d->items[i].role == LM_NUMBER;
-        if (d->items[i].role == LM_UNKNOWN || d->items[i].role == LM_TIMES || d->items[i].role == LM_SLASH)
-            return;
+        numbers += items[i].role == LM_NUMBER;
+        if (items[i].role == LM_UNKNOWN || items[i].role == LM_TIMES || items[i].role == LM_SLASH)
+            return false;
     }
-    if (n > 2 && n < 16 && d->items[0].role == LM_QUANTITY && memchr(d->items[0].at.s, '_', d->items[0].at.n) &&
-        strcmp(d->items[0].word->value, "architecture.context") != 0 && d->items[1].role == LM_LINK && numbers == 1)
-        lm_audit_text(d, line, &carry);
+    return n > 2 && n < 16 && numbers == 1 && items[0].role == LM_QUANTITY && memchr(items[0].at.s, '_', items[0].at.n) &&
+           strcmp(items[0].word->value, "architecture.context") != 0 && items[1].role == LM_LINK;
+}
+
+/* "tie_word_embeddings": true. */
+static bool is_word_setting(const lm_item *items, size_t n)
+{
+    return n > 2 && n < 5 && items[0].role == LM_TEXT_QUANTITY && memchr(items[0].at.s, '_', items[0].at.n) && items[1].role == LM_LINK &&
+           (items[2].role == LM_UNKNOWN || items[2].role == LM_NEUTRAL);
+}
+
+/* Of code what is written as in a configuration, calculations, and modules as they are printed. Arguments of a program ("layers=4") may
+ * make another model than that of the text. */
+static void read_code(lm_reading *d, walk *w, lm_extent *raw)
+{
+    *raw = with_results(d, w, *raw);
+    lm_extent line = lm_trim(*raw), next = lm_trim(line_at(raw->s + raw->n + (raw->s + raw->n < w->end), w->end));
+    size_t    n = lm_scan(d, line, d->items, LM_MOST_ITEMS);
+    int       carry = d->scope;
+    bool      dim = d->dim, setting = is_setting(d->items, n) || is_word_setting(d->items, n);
+
+    if (n < LM_MOST_ITEMS)
+        lm_audit_sums(d, d->items, n);
+    if (lm_audit_module(d, line, d->scope, w->doubt) || lm_audit_summary(d, line, next, d->scope, w->doubt) || !setting)
+        return;
+    d->dim = w->doubt || *d->items[1].at.s == '=';
+    lm_audit_text(d, line, &carry);
+    d->dim = dim;
 }
 
 static void read_line(lm_reading *d, walk *w, lm_extent *raw)
@@ -204,9 +260,9 @@ static void read_line(lm_reading *d, walk *w, lm_extent *raw)
         w->code ^= fence;
         w->table = w->open = false;
     } else if (w->code) {
-        read_code(d, line);
+        read_code(d, w, raw);
     } else if (level && level < line.n && line.s[level] == ' ') {
-        w->open = w->table = false;
+        w->open = w->table = w->doubt = false;
         read_heading(d, w, line);
     } else if (memchr(line.s, '|', line.n) && is_rule(next) && memchr(next.s, '|', next.n)) {
         lm_split_row(line, &w->head);

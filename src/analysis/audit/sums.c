@@ -13,26 +13,48 @@
 
 typedef struct side {
     double         value, binary;    /* binary: with prefixes of bytes as powers of 1,024 */
-    double         slack;            /* what its rounded terms leave open */
+    double         slack;            /* what its rounded terms leave open, as a part of the value */
     bool           calculated;
-    const lm_item *number;           /* the last */
+    const lm_item *first, *number;   /* the first item and the last number */
 } side;
+
+typedef struct reader { const lm_item *items; size_t n, at; int depth; bool failed; } reader;
+
+enum { DEEPEST = 8 };
 
 static bool sign_is(const lm_item *x, const char *sign)
 {
     return x->at.n == strlen(sign) && memcmp(x->at.s, sign, x->at.n) == 0;
 }
 
-/* '*', '/', '+' or 0. */
+/* "H²", "√2": a symbol, of which nothing can be calculated. */
+static bool is_symbol(const lm_item *x)
+{
+    static const char *const signs[] = { "²", "³", "√", "^", "_", "!", NULL };
+
+    for (size_t i = 0; x->role == LM_UNKNOWN && !x->exponent && signs[i]; i++)
+        if (memmem(x->at.s, x->at.n, signs[i], strlen(signs[i])))
+            return true;
+    return false;
+}
+
+/* '*', '/', '+' or 0; '?': what makes a calculation one that cannot be read. */
 static char operator_at(const lm_item *x)
 {
     if (x->role == LM_TIMES)
         return sign_is(x, "→") || sign_is(x, "->") ? '?' : '*';
     if (x->role == LM_SLASH)
         return '/';
+    if (is_symbol(x))
+        return '?';
     if (x->role == LM_UNKNOWN && x->at.n == 1 && !isalnum((unsigned char)*x->at.s))
         return *x->at.s == '+' ? '+' : '?';
     return sign_is(x, "-") || sign_is(x, "–") || sign_is(x, "(") ? '?' : 0;
+}
+
+static bool is_term(const lm_item *x)
+{
+    return (x->role == LM_NUMBER && !x->last.n) || x->exponent;
 }
 
 /* Words that say what a number counts: "28 layers", "2 (keys and values)". */
@@ -40,12 +62,12 @@ static size_t skip_words(const lm_item *items, size_t n, size_t i)
 {
     for (size_t k = i; k < n; k++) {
         if (sign_is(&items[k], "(")) {
-            while (k < n && items[k].role != LM_NUMBER && !sign_is(&items[k], ")"))
+            while (k < n && !is_term(&items[k]) && items[k].role != LM_NUMBER && !sign_is(&items[k], ")"))
                 k++;
-            if (k >= n || items[k].role == LM_NUMBER)
+            if (k >= n || !sign_is(&items[k], ")"))
                 return i;
-        } else if (items[k].role == LM_NUMBER || items[k].role == LM_BREAK || items[k].role == LM_LEAD || items[k].role == LM_LINK ||
-                   operator_at(&items[k])) {
+        } else if (is_term(&items[k]) || items[k].role == LM_NUMBER || items[k].role == LM_BREAK || items[k].role == LM_LEAD ||
+                   items[k].role == LM_LINK || operator_at(&items[k])) {
             return k;
         }
         i = k + 1;
@@ -53,50 +75,92 @@ static size_t skip_words(const lm_item *items, size_t n, size_t i)
     return i;
 }
 
-/* Terms from *i on; false: what stands there is not only numbers. */
+static side read_sum(reader *r);
+
+/* A number with its power, or a sum in parentheses; and the words behind. */
+static side read_factor(reader *r)
+{
+    const lm_item *x = r->at < r->n ? &r->items[r->at] : NULL;
+    side           s = { .first = x };
+
+    if (x && sign_is(x, "(") && r->depth < DEEPEST) {
+        r->at++;
+        r->depth++;
+        s = read_sum(r);
+        r->depth--;
+        r->failed |= r->at >= r->n || !sign_is(&r->items[r->at], ")");
+        s.first = x;
+    } else if (x && is_term(x)) {
+        double power = x->exponent ? x->exponent : 1;
+        double v = x->number.unit == LM_NUMERAL_PERCENT ? x->number.value / 100 : x->number.value;
+        s.value  = pow(v, power);
+        s.binary = pow(x->number.unit == LM_NUMERAL_BYTES ? x->number.binary : v, power);
+        s.slack  = v != 0 ? power * fabs(x->number.half / x->number.value) : 0;
+        s.number = x;
+        s.calculated = x->exponent != 0;
+    } else {
+        r->failed = true;
+    }
+    r->at += !r->failed;
+    r->at  = skip_words(r->items, r->n, r->at);
+    return s;
+}
+
+static char next_operator(const reader *r)
+{
+    return r->at < r->n ? operator_at(&r->items[r->at]) : 0;
+}
+
+static side read_product(reader *r)
+{
+    side s = read_factor(r);
+
+    for (char op; !r->failed && ((op = next_operator(r)) == '*' || op == '/');) {
+        r->at++;
+        side f = read_factor(r);
+        r->failed |= op == '/' && (f.value == 0 || f.binary == 0);
+        if (r->failed)
+            break;
+        s.value  = op == '/' ? s.value / f.value : s.value * f.value;
+        s.binary = op == '/' ? s.binary / f.binary : s.binary * f.binary;
+        s.slack += f.slack;
+        s.number = f.number;
+        s.calculated = true;
+    }
+    return s;
+}
+
+static side read_sum(reader *r)
+{
+    side s = read_product(r);
+
+    while (!r->failed && next_operator(r) == '+') {
+        r->at++;
+        side f = read_product(r);
+        s.value += f.value;
+        s.binary += f.binary;
+        s.slack  = s.slack > f.slack ? s.slack : f.slack;
+        s.number = f.number;
+        s.calculated = true;
+    }
+    return s;
+}
+
+/* Terms from *i on; false: what is there is not only numbers. */
 static bool read_side(const lm_item *items, size_t n, size_t *i, side *out)
 {
-    double sum = 0, product = 1, open = 0, sum2 = 0, product2 = 1;
-    char   op  = '*';
+    reader r = { .items = items, .n = n, .at = *i };
 
-    *out = (side){ .calculated = false };
-    for (size_t k = *i; k < n; k++) {
-        const lm_item *x = &items[k];
-        if (x->role != LM_NUMBER || x->last.n || (op == '/' && x->number.value == 0))
-            return false;
-        double v = x->number.unit == LM_NUMERAL_PERCENT ? x->number.value / 100 : x->number.value;
-        double b = x->number.unit == LM_NUMERAL_BYTES ? x->number.binary : v;
-        product  = op == '/' ? product / v : product * v;
-        product2 = op == '/' ? product2 / b : product2 * b;
-        open += x->number.value != 0 ? x->number.half / fabs(x->number.value) : 0;
-        out->number = x;
-        k  = skip_words(items, n, k + 1);
-        *i = k;
-        op = k < n ? operator_at(&items[k]) : 0;
-        if (op == '?')
-            return false;
-        if (op == '+' || !op) {
-            sum += product;
-            sum2 += product2;
-            product = product2 = 1;
-        }
-        if (!op) {
-            out->value  = sum;
-            out->binary = sum2;
-            out->slack = fabs(sum) * open;
-            return true;
-        }
-        out->calculated = true;
-        op = op == '+' ? '*' : op;
-    }
-    return false;
+    *out = read_sum(&r);
+    *i   = r.at;
+    return !r.failed && next_operator(&r) != '?' && isfinite(out->value);
 }
 
 /* Whether x may be what is written, by its digits and any meaning of its unit. */
 static bool may_be(const lm_item *x, double written, double slack, double truth, bool about)
 {
     const lm_numeral *w = &x->number;
-    double            value = w->unit == LM_NUMERAL_PERCENT ? written / 100 : written;
+    double            value = written;
     double            half = w->whole ? (truth != nearbyint(truth) ? 0.5 : 0) : w->half;
     double            binary = w->value != 0 ? value * w->binary / w->value : 0, units = w->power == 3 ? value / 1e9 : value;
 
@@ -118,22 +182,53 @@ static const char *reason(const lm_item *x, double truth)
     return N_("the arithmetic of the line");
 }
 
-static void say(lm_reading *d, const lm_item *x, double truth, bool right)
+static void say(lm_reading *d, const side *written, double truth, bool right)
 {
-    char     number[32];
-    size_t   before = d->n_said;
-    lm_said *s;
+    const lm_item *x = written->number, *first = written->calculated ? written->first : x;
+    lm_extent      at = { first->at.s, (size_t)(x->at.s + x->at.n - first->at.s) };
+    char           number[32];
+    size_t         before = d->n_said;
+    lm_said       *s;
 
-    lm_say(d, x->at, 0, "", lm_arena_strndup(&d->arena, x->at.s, x->at.n), false);
+    lm_say(d, at, 0, "", lm_arena_strndup(&d->arena, at.s, at.n), false);
     if (d->n_said == before)
         return;
     s = &d->said[before];
     s->model = "";
-    bool same = fabs(x->number.value - truth) <= fabs(truth) * 1e-12;
+    bool same = fabs(written->value - truth) <= fabs(truth) * 1e-12;
     s->judged.verdict = !right ? LM_CLAIM_WRONG : same ? LM_CLAIM_CONFIRMED : LM_CLAIM_ROUNDED;
     lm_number_text(number, truth);
     snprintf(s->judged.truth, sizeof s->judged.truth, "%s", number);
     snprintf(s->judged.why, sizeof s->judged.why, "%s", right ? "" : reason(x, truth));
+}
+
+/* What a calculation comes to, by each "=" behind it. Returns where it ends. */
+static size_t judge_results(lm_reading *d, const lm_item *items, size_t n, size_t k, const side *left, bool *said)
+{
+    side right;
+
+    while (k + 1 < n && (sign_is(&items[k], "=") || sign_is(&items[k], "≈"))) {
+        bool about = sign_is(&items[k], "≈");
+        for (k++; k < n && items[k].role == LM_LEAD; k++)
+            about = true;
+        if (!read_side(items, n, &k, &right))
+            break;
+        double open = fabs(left->value) * (left->slack + (right.calculated ? right.slack : 0));
+        say(d, &right, left->value, may_be(right.number, right.value, open, left->value, about) ||
+            (left->binary != left->value && may_be(right.number, right.value, open, left->binary, about)));
+        *said = true;
+    }
+    return k;
+}
+
+/* Whether a calculation may begin at i: nothing in front of it belongs to it. */
+static bool begins(const lm_item *items, size_t i)
+{
+    const lm_item *before = i ? &items[i - 1] : NULL;
+
+    if (sign_is(&items[i], "("))     /* "f(2 + 3)" is none */
+        return !before || before->role == LM_LINK || before->role == LM_LEAD;
+    return is_term(&items[i]) && !(before && (operator_at(before) || sign_is(before, ")")));
 }
 
 bool lm_audit_sums(lm_reading *d, const lm_item *items, size_t n)
@@ -141,22 +236,11 @@ bool lm_audit_sums(lm_reading *d, const lm_item *items, size_t n)
     bool said = false;
 
     for (size_t i = 0; i < n; i++) {
-        side   left, right;
+        side   left;
         size_t k = i;
-        bool   begins = items[i].role == LM_NUMBER && (!i || !operator_at(&items[i - 1])) && (i < 2 || !sign_is(&items[i - 1], ")"));
-        if (!begins || !read_side(items, n, &k, &left) || !left.calculated)
+        if (!begins(items, i) || !read_side(items, n, &k, &left) || !left.calculated)
             continue;
-        while (k + 1 < n && (sign_is(&items[k], "=") || sign_is(&items[k], "≈"))) {
-            bool about = sign_is(&items[k], "≈");
-            for (k++; k < n && items[k].role == LM_LEAD; k++)
-                about = true;
-            if (!read_side(items, n, &k, &right))
-                break;
-            double open = left.slack + (right.calculated ? right.slack : 0);
-            say(d, right.number, left.value, may_be(right.number, right.value, open, left.value, about) ||
-                (left.binary != left.value && may_be(right.number, right.value, open, left.binary, about)));
-            said = true;
-        }
+        k = judge_results(d, items, n, k, &left, &said);
         i = k > i ? k - 1 : i;
     }
     return said;

@@ -20,11 +20,6 @@ void lm_split_row(lm_extent row, lm_cells *out)
     }
 }
 
-static bool is(const lm_vocable *v, const char *family)
-{
-    return v && strcmp(v->value, family) == 0;
-}
-
 static bool has_digit(lm_extent s)
 {
     for (size_t i = 0; i < s.n; i++)
@@ -49,7 +44,7 @@ static bool read_tokens(const lm_reading *d, lm_extent head, lm_extent label, lm
     size_t   n = lm_scan(d, label, items, 2);
 
     if (n != 1 || items[0].role != LM_NUMBER || items[0].last.n || items[0].number.unit != LM_NUMERAL_PLAIN ||
-        !(is(h.quantity, "architecture.context") || is(h.quantity, "@tokens")) || h.unsure)
+        !lm_counts_context(h.quantity) || h.unsure)
         return false;
     a->thousands = items[0].number.power == 1;
     a->tokens    = a->thousands ? items[0].number.binary : items[0].number.value;
@@ -59,19 +54,19 @@ static bool read_tokens(const lm_reading *d, lm_extent head, lm_extent label, lm
 /* Where a table has no quantity of its own its heading may have one, and the tokens that are cached. */
 static void inherit(const lm_reading *d, lm_about *a)
 {
-    bool cache = is(d->heading.quantity, "@cache");
+    bool cache = lm_vocable_is(d->heading.quantity, "@cache");
 
-    if (cache && (is(a->quantity, "@size") || !a->quantity) && !a->part) {
+    if (cache && (lm_vocable_is(a->quantity, "@size") || !a->quantity) && !a->part) {
         a->unsure |= a->tokens == 0 && !(a->forms & LM_FORM_TOKEN);
         a->quantity = d->heading.quantity;
     }
-    if (is(a->quantity, "@cache") && a->tokens == 0 && !(a->forms & LM_FORM_TOKEN)) {
+    if (lm_vocable_is(a->quantity, "@cache") && a->tokens == 0 && !(a->forms & LM_FORM_TOKEN)) {
         a->tokens    = d->heading.tokens;
         a->thousands = d->heading.thousands;
         if (!a->tokens)
             a->forms |= d->heading.forms & LM_FORM_TOKEN;
     }
-    if (is(a->quantity, "@cache") && !a->type)
+    if (lm_vocable_is(a->quantity, "@cache") && !a->type)
         a->type = d->heading.type;
 }
 
@@ -83,7 +78,21 @@ static bool has_doubt(const lm_reading *d, const lm_item *x, size_t n)
     return d->failed;
 }
 
-/* A cell's first number, or its first two divided by a slash; what else it says makes it unsure, or names the quantity. */
+/* What a cell says behind its number makes it unsure, or names the quantity. */
+static void add_rest(const lm_reading *d, const lm_item *x, size_t n, lm_extent rest, lm_about *a)
+{
+    lm_about own = { .model = LM_NO_MODEL };
+
+    lm_read_label(d, rest, &own);
+    own.unsure &= !rest.n || *rest.s != '(' || has_doubt(d, x, n);       /* "8 (shared by 3 each)" is 8 */
+    bool other = own.quantity && a->quantity && own.quantity->role == LM_QUANTITY && !lm_vocable_is(a->quantity, own.quantity->value);
+    other &= !lm_vocable_is(own.quantity, "@params");
+    a->unsure |= own.unsure || own.model != LM_NO_MODEL || own.tokens > 0 || (own.forms & ~a->forms) || other;
+    a->quantity = a->quantity || a->part ? a->quantity : own.quantity;
+    a->type     = a->type ? a->type : own.type;
+}
+
+/* A cell's first number, or its first two divided by a slash; or its words. */
 static bool read_cell(lm_reading *d, lm_extent cell, lm_about *a)
 {
     size_t n = lm_scan(d, cell, d->items, 24), i = 0;
@@ -92,21 +101,14 @@ static bool read_cell(lm_reading *d, lm_extent cell, lm_about *a)
         return true;
     while (i < n && (d->items[i].role == LM_LEAD || d->items[i].role == LM_NEUTRAL))
         i++;
-    if (n == 24 || i == n || d->items[i].role != LM_NUMBER) {
+    if (n == 24 || i == n || d->items[i].role != LM_NUMBER)
         return lm_audit_words(d, cell, a);
-    }
     const lm_item *x = &d->items[i];
     const lm_item *second = i + 2 < n && x[1].role == LM_SLASH && x[2].role == LM_NUMBER ? &x[2] : NULL;
-    lm_about       own = { .model = LM_NO_MODEL };
-    const char    *rest = second ? second->at.s + second->at.n : x->at.s + x->at.n;
-    rest += strspn(rest, " *`");
-    lm_read_label(d, (lm_extent){ rest, rest < cell.s + cell.n ? (size_t)(cell.s + cell.n - rest) : 0 }, &own);
-    own.unsure &= *rest != '(' || has_doubt(d, x, n - i);          /* "8 (shared by 3 each)" is 8 */
-    bool other = own.quantity && a->quantity && own.quantity->role == LM_QUANTITY && !is(a->quantity, own.quantity->value);
-    other &= !is(own.quantity, "@params");
-    a->unsure |= own.unsure || own.model != LM_NO_MODEL || own.tokens > 0 || (own.forms & ~a->forms) || other;
-    a->quantity = a->quantity || a->part ? a->quantity : own.quantity;
-    a->type     = a->type ? a->type : own.type;
+    const char    *rest = second ? second->at.s + second->at.n : x->at.s + x->at.n, *end = cell.s + cell.n;
+    while (rest < end && strchr(" *`", *rest))
+        rest++;
+    add_rest(d, x, n - i, (lm_extent){ rest, rest < end ? (size_t)(end - rest) : 0 }, a);
     return lm_audit_number(d, x, second, a);
 }
 
@@ -122,7 +124,7 @@ void lm_read_row(lm_reading *d, const lm_cells *head, const lm_cells *row, lm_ex
 {
     bool     said = false, columns = any_model(d, head), digits = false;
     lm_about label = { .model = LM_NO_MODEL };
-    bool     models = head->n && head->cell[0].n && is(label_of(d, head->cell[0]).quantity, "@model");
+    bool     models = head->n && head->cell[0].n && lm_vocable_is(label_of(d, head->cell[0]).quantity, "@model");
 
     if (!row->n)
         return;
@@ -135,7 +137,7 @@ void lm_read_row(lm_reading *d, const lm_cells *head, const lm_cells *row, lm_ex
         if (i < head->n)
             lm_read_label(d, head->cell[i], &a);
         own = a.model != LM_NO_MODEL;
-        if ((columns && !own) || (models && label.model == LM_NO_MODEL) || !row->cell[i].n || is(a.quantity, "@model"))
+        if ((columns && !own) || (models && label.model == LM_NO_MODEL) || !row->cell[i].n || lm_vocable_is(a.quantity, "@model"))
             continue;
         a.model = own ? a.model : d->scope;
         a.table = true;

@@ -1,0 +1,223 @@
+/* paths.c - which facts a number or a word is compared with, by what its labels and clause are about. */
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "analysis/audit/reading.h"
+
+static lm_extent field(const char *list, int i)
+{
+    while (i-- && list)
+        list = strchr(list, ';') ? strchr(list, ';') + 1 : NULL;
+    return list ? (lm_extent){ list, strcspn(list, ";") } : (lm_extent){ "", 0 };
+}
+
+/* Whether the number can be a count, or a share, of the parameters of a part. */
+static bool counts_parameters(const lm_item *x, const lm_about *a, bool percent)
+{
+    bool other = a->quantity && !lm_vocable_is(a->quantity, "@params") && !lm_vocable_is(a->quantity, "@total");
+    bool width = !percent && !a->quantity && !a->forms && !x->number.power && x->number.value < 1e5;     /* 4,096 beside q_proj */
+
+    return !other && !width && !a->type && a->tokens == 0 && !(a->forms & (LM_FORM_TOKEN | LM_FORM_MATMUL)) &&
+           x->number.unit != LM_NUMERAL_BYTES;
+}
+
+static const char *path_of_part(lm_reading *d, const lm_item *x, const lm_about *a, bool *unsure)
+{
+    bool      percent = x->number.unit == LM_NUMERAL_PERCENT || (a->forms & LM_FORM_SHARE);
+    lm_extent layer = field(a->part->value, 0), all = field(a->part->value, 1), one;
+
+    if (!counts_parameters(x, a, percent))
+        return NULL;
+    if (percent) {
+        *unsure |= (a->forms & LM_FORM_LAYER) != 0;
+        one = field(a->part->value, 2);
+    } else if ((a->forms & LM_FORM_LAYER) && (a->forms & LM_FORM_ALL)) {
+        return NULL;
+    } else if (a->forms & LM_FORM_LAYER) {
+        one = layer;
+    } else if ((a->forms & LM_FORM_ALL) || (a->table && lm_vocable_is(a->quantity, "@total")) || !layer.n) {
+        one = all;
+    } else {                         /* of a layer or of all of them: nobody says */
+        *unsure |= !a->table;
+        return lm_arena_printf(&d->arena, "%.*s|%.*s", (int)all.n, all.s, (int)layer.n, layer.s);
+    }
+    return one.n ? lm_arena_strndup(&d->arena, one.s, one.n) : NULL;
+}
+
+static const char *path_of_cache(lm_reading *d, const lm_item *x, const lm_about *a)
+{
+    if (x->number.unit != LM_NUMERAL_BYTES || (a->type && strcmp(a->type->value, "f16") != 0))
+        return NULL;
+    if (a->forms == LM_FORM_TOKEN && a->tokens == 0)
+        return "kv.bytes_per_token";
+    unsigned long long n = (unsigned long long)a->tokens, m = n / 1024 * 1000;
+    if (!n)
+        return NULL;
+    if (a->forms == LM_FORM_LAYER)
+        return lm_arena_printf(&d->arena, "kv.at[%llu].first_layer", n);
+    if (a->forms & ~(unsigned)LM_FORM_ALL)
+        return NULL;
+    if (a->thousands)
+        return lm_arena_printf(&d->arena, "kv.at[%llu].bytes|kv.at[%llu].bytes_without_window|kv.at[%llu].bytes", n, n, m ? m : n);
+    return lm_arena_printf(&d->arena, "kv.at[%llu].bytes|kv.at[%llu].bytes_without_window", n, n);
+}
+
+static const char *path_of_weights(lm_reading *d, const lm_item *x, const lm_about *a, bool *unsure)
+{
+    bool named = lm_vocable_is(a->quantity, "@size"), small = !x->number.power && !x->last.n && x->number.value < 1e6 && !a->unit;
+
+    if (x->number.unit != LM_NUMERAL_BYTES || small || a->tokens > 0 || (a->forms & ~(unsigned)LM_FORM_ALL) || (!named && !a->type))
+        return NULL;
+    *unsure |= !a->type;
+    return a->type ? lm_arena_printf(&d->arena, "weights.as.%s.bytes", a->type->value) : "weights.as.f16.bytes|weights.as.f32.bytes";
+}
+
+/* Of a token; where nothing says which operations are counted, that of a full context is another way to count them. */
+static const char *path_of_flops(const lm_item *x, const lm_about *a, bool *unsure)
+{
+    bool macs = x->at.n && memchr(x->at.s, 'M', x->at.n) && memchr(x->at.s, 'C', x->at.n);
+
+    if ((a->forms & (LM_FORM_LAYER | LM_FORM_SHARE)) || x->number.unit != LM_NUMERAL_OPERATIONS || macs)
+        return NULL;
+    *unsure |= !(a->forms & (LM_FORM_MATMUL | LM_FORM_TOKEN)) || a->tokens > 0;
+    return a->forms & LM_FORM_MATMUL ? "flops.per_token_matmul" : "flops.per_token_matmul|flops.at_context";
+}
+
+static const char *path_of_total(const lm_item *x, const lm_about *a)
+{
+    bool few = x->number.power < 2 && x->number.value < 1e6;
+
+    if (x->number.unit != LM_NUMERAL_PLAIN || (a->forms & ~(unsigned)LM_FORM_ALL) || few)
+        return NULL;
+    return lm_vocable_is(a->quantity, "@total") || (a->forms & LM_FORM_ALL) ? "parameters.total" : "parameters.total|parameters.active";
+}
+
+/* The paths, any of which will do; NULL: there is none. */
+static const char *path_of(lm_reading *d, const lm_item *x, const lm_about *a, bool *unsure)
+{
+    const lm_vocable *q = a->quantity;
+    bool              bytes = x->number.unit == LM_NUMERAL_BYTES, total = lm_vocable_is(q, "@params") || lm_vocable_is(q, "@total");
+
+    if (a->part)
+        return path_of_part(d, x, a, unsure);
+    if (lm_vocable_is(q, "@cache"))
+        return path_of_cache(d, x, a);
+    if (lm_vocable_is(q, "@size") || (bytes && (!q || total)))
+        return path_of_weights(d, x, a, unsure);
+    if (lm_vocable_is(q, "@flops") || (!q && x->number.unit == LM_NUMERAL_OPERATIONS))
+        return path_of_flops(x, a, unsure);
+    if (!q || a->type)
+        return NULL;
+    if (total)
+        return path_of_total(x, a);
+    *unsure |= (a->forms & ~(unsigned)LM_FORM_ALL) != 0 || a->tokens > 0;
+    if (*q->value == '@' || bytes || x->number.unit == LM_NUMERAL_OPERATIONS)
+        return NULL;
+    return a->second ? lm_arena_printf(&d->arena, "%s / %s", q->value, a->second->value) : q->value;
+}
+
+/* Of counts that are one or the other ("active": experts or parameters) the kind that the number can be. */
+static const char *fitting(lm_reading *d, const char *paths, const lm_item *x)
+{
+    bool  large = x->number.power >= 2 || x->number.value >= 1e6;
+    char *out = lm_arena_strdup(&d->arena, "");
+
+    if (!strchr(paths, '|'))
+        return paths;
+    for (size_t n; out && *paths; paths += n + (paths[n] == '|')) {
+        n = strcspn(paths, "|");
+        if (large || strncmp(paths, "parameters.", 11) != 0)
+            out = lm_arena_printf(&d->arena, "%s%s%.*s", out, *out ? "|" : "", (int)n, paths);
+    }
+    return out && *out ? out : NULL;
+}
+
+/* Gives a number without a unit that of its column. Returns the unit; "": it has its own, or none. */
+static const char *with_unit(lm_item *x, const lm_about *a)
+{
+    const char *unit = a->unit ? a->unit->value : "";
+
+    if (!*unit || x->number.unit != LM_NUMERAL_PLAIN || x->number.power)
+        return "";
+    if (strchr(unit, 'B') && strlen(unit) > 1)
+        x->number.unit = LM_NUMERAL_BYTES;
+    else if (strcmp(unit, "%") == 0)
+        x->number.unit = LM_NUMERAL_PERCENT;
+    else if (strstr(unit, "FLOP"))
+        x->number.unit = LM_NUMERAL_OPERATIONS;
+    else
+        x->number.power = 2;
+    return unit;
+}
+
+/* The number as it is written, with "about" before it and the unit of its column behind. */
+static const char *claim_of(lm_reading *d, const lm_item *x, const char *unit)
+{
+    bool      led = x > d->items && x < d->items + LM_MOST_ITEMS && x[-1].role == LM_LEAD;
+    lm_extent lead = led ? x[-1].at : (lm_extent){ "", 0 };
+
+    if (led && x[-1].word && !*x[-1].word->value)        /* "some 30B" is about 30B */
+        lead = (lm_extent){ "about", 5 };
+    return lm_arena_printf(&d->arena, "%.*s%s%.*s%s%s", (int)lead.n, lead.s, led ? " " : "", (int)x->at.n, x->at.s, *unit ? " " : "", unit);
+}
+
+bool lm_audit_number(lm_reading *d, const lm_item *x, const lm_item *second, const lm_about *about)
+{
+    lm_about    a = *about;
+    bool        unsure = a.unsure;
+    lm_item     number = *x;
+
+    a.type = x->type ? x->type : a.type;
+    const char *unit = with_unit(&number, &a);
+    bool        ratio = lm_vocable_is(a.quantity, "attention.group") || lm_vocable_is(a.quantity, "mlp.expansion");
+    if (a.model < 0 || (number.number.unit == LM_NUMERAL_TIMES && !ratio))
+        return false;
+    const char *paths = path_of(d, &number, &a, &unsure);
+    const char *pair = paths ? strstr(paths, " / ") : NULL;
+    if (!paths || (pair != NULL) != (second != NULL) || !(paths = fitting(d, paths, &number)))
+        return false;
+    if (pair) {
+        const char *one = lm_arena_strndup(&d->arena, paths, (size_t)(pair - paths));
+        lm_say(d, x->at, a.model, one, lm_arena_strndup(&d->arena, x->at.s, x->at.n), unsure);
+        lm_say(d, second->at, a.model, pair + 3, lm_arena_strndup(&d->arena, second->at.s, second->at.n), unsure);
+    } else {
+        lm_say(d, x->at, a.model, paths, claim_of(d, x, unit), unsure);
+    }
+    return true;
+}
+
+/* ---- words ---- */
+
+/* The first words of a cell, without what decorates them and what explains them behind. */
+static lm_extent first_words(lm_extent cell)
+{
+    size_t n = 0;
+
+    cell = lm_trim(cell);
+    while (cell.n && strchr("*`_\"", *cell.s))
+        cell.s++, cell.n--;
+    while (n < cell.n && !strchr("*`(,;|", cell.s[n]))
+        n++;
+    cell = lm_trim((lm_extent){ cell.s, n });
+    while (cell.n && strchr(".*`_\"", cell.s[cell.n - 1]))
+        cell.n--;
+    return cell;
+}
+
+/* "SiLU", "yes (shared)": the words of a cell. */
+bool lm_audit_words(lm_reading *d, lm_extent cell, const lm_about *about)
+{
+    char       *claim;
+    lm_extent   word = about->part ? field(about->part->value, 3) : (lm_extent){ "", 0 };
+    const char *path = about->part ? lm_arena_strndup(&d->arena, word.s, word.n)
+                       : about->quantity && about->quantity->role == LM_TEXT_QUANTITY ? about->quantity->value : "";
+
+    cell = first_words(cell);
+    bool other = (about->part && about->quantity) || about->type || about->forms;
+    bool empty = !cell.n || cell.n > (about->part ? 16 : 40) || strncmp(cell.s, "-", cell.n) == 0;
+    if (empty || other || about->model < 0 || !path || !*path || !(claim = lm_arena_strndup(&d->arena, cell.s, cell.n)))
+        return false;
+    lm_say(d, cell, about->model, path, claim, about->unsure);
+    return true;
+}

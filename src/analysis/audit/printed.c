@@ -1,0 +1,105 @@
+/* printed.c - models as PyTorch and torchinfo print them: a module a line, and the sums below. */
+#include <ctype.h>
+#include <string.h>
+
+#include "analysis/audit/reading.h"
+
+static bool is_text(lm_extent s, const char *text)
+{
+    return s.n == strlen(text) && memcmp(s.s, text, s.n) == 0;
+}
+
+static bool ends_in(lm_extent s, const char *text)
+{
+    size_t n = strlen(text);
+
+    return s.n >= n && memcmp(s.s + s.n - n, text, n) == 0;
+}
+
+/* What is between the parenthesis at s and the last one of the line; n is 0: nothing. */
+static lm_extent arguments(lm_extent line, const char *s)
+{
+    const char *close = memrchr(s, ')', (size_t)(line.s + line.n - s));
+
+    return close ? (lm_extent){ s + 1, (size_t)(close - s - 1) } : (lm_extent){ s, 0 };
+}
+
+/* The value of "name=" among arguments; n is 0: there is none. */
+static lm_extent argument(lm_extent args, const char *name)
+{
+    const char *at = memmem(args.s, args.n, name, strlen(name)), *end = args.s + args.n, *p;
+
+    if (!at || (at > args.s && (isalnum((unsigned char)at[-1]) || at[-1] == '_')))
+        return (lm_extent){ args.s, 0 };
+    for (p = at += strlen(name); p < end && (isalnum((unsigned char)*p) || strchr(".-+", *p));)
+        p++;
+    return (lm_extent){ at, (size_t)(p - at) };
+}
+
+static void say_of(lm_reading *d, int model, lm_extent value, const char *quantity, bool unsure)
+{
+    lm_say(d, value, model, quantity, lm_arena_strndup(&d->arena, value.s, value.n), unsure);
+}
+
+static bool say_linear(lm_reading *d, int model, lm_extent name, lm_extent args, bool unsure)
+{
+    lm_extent in = argument(args, "in_features="), out = argument(args, "out_features="), bias = argument(args, "bias=");
+
+    unsure |= is_text(name, "lm_head");          /* has more rows where tokens were added */
+    if (!in.n || !out.n || !(ends_in(name, "_proj") || is_text(name, "lm_head")))
+        return false;
+    lm_say(d, out, model, lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s),
+           lm_arena_printf(&d->arena, "%.*s->%.*s", (int)in.n, in.s, (int)out.n, out.s), unsure);
+    if (bias.n)
+        say_of(d, model, bias, lm_arena_printf(&d->arena, "%.*s.bias", (int)name.n, name.s), unsure);
+    return true;
+}
+
+/* "(k_proj): Linear(in_features=2048, out_features=512, bias=False)". */
+bool lm_audit_module(lm_reading *d, lm_extent line, int model, bool unsure)
+{
+    const char *close = line.n > 4 && *line.s == '(' ? memchr(line.s, ')', line.n) : NULL;
+    const char *open = close ? memchr(close, '(', (size_t)(line.s + line.n - close)) : NULL;
+
+    if (!open || close[1] != ':' || close[2] != ' ' || model < 0)
+        return false;
+    lm_extent name = { line.s + 1, (size_t)(close - line.s - 1) }, kind = lm_trim((lm_extent){ close + 2, (size_t)(open - close - 2) });
+    lm_extent args = arguments(line, open), eps;
+    if (is_text(kind, "Linear"))
+        return say_linear(d, model, name, args, unsure);
+    if (is_text(kind, "Embedding") && is_text(name, "embed_tokens") && args.n) {
+        say_of(d, model, args, "model.embed_tokens.shape", true);
+        return true;
+    }
+    if ((ends_in(kind, "RMSNorm") || is_text(kind, "LayerNorm")) && (eps = argument(args, "eps=")).n) {
+        say_of(d, model, eps, "architecture.norm_eps", unsure);
+        return true;
+    }
+    return false;
+}
+
+/* The digits behind "label: " where the line has nothing else; n is 0: it is another line. */
+static lm_extent count_behind(lm_extent line, const char *label)
+{
+    size_t n = strlen(label);
+
+    if (line.n <= n || memcmp(line.s, label, n) != 0)
+        return (lm_extent){ line.s, 0 };
+    lm_extent value = lm_trim((lm_extent){ line.s + n, line.n - n });
+    for (size_t i = 0; i < value.n; i++)
+        if (!isdigit((unsigned char)value.s[i]) && value.s[i] != ',')
+            return (lm_extent){ line.s, 0 };
+    return value;
+}
+
+/* "Total params: 124,439,808" above "Trainable params: 124,439,808": nothing is added to the model that was summed up. */
+bool lm_audit_summary(lm_reading *d, lm_extent line, lm_extent next, int model, bool unsure)
+{
+    lm_extent total = count_behind(line, "Total params:"), trainable = count_behind(next, "Trainable params:");
+
+    if (model < 0 || total.n < 7 || trainable.n != total.n || memcmp(total.s, trainable.s, total.n) != 0)
+        return false;
+    say_of(d, model, total, "parameters.total", unsure);
+    say_of(d, model, trainable, "parameters.trainable", unsure);
+    return true;
+}
