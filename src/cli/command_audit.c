@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/audit_marks.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "lamina/audit.h"
@@ -253,73 +254,6 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
 
 /* ---- documents ---- */
 
-/* What was found of one statement of the document, in the order of its text. */
-typedef struct mark { size_t at, size; lm_claim verdict; const char *truth; } mark;
-
-static void add_passage(audit *a, const char *s, size_t n, bool html)
-{
-    for (size_t i = 0; i < n; i++) {
-        const char *as = !html ? NULL : s[i] == '<' ? "&lt;" : s[i] == '>' ? "&gt;" : s[i] == '&' ? "&amp;" : NULL;
-        if (as)
-            lm_text_add_str(&a->out, as);
-        else
-            lm_text_add(&a->out, s + i, 1);
-    }
-}
-
-/* Behind each value what became of it. */
-static void mark_text(audit *a, const char *text, size_t size, const mark *marks, size_t n)
-{
-    static const char *const signs[] = { " ✓", " ≈", " ✗", "" }, *const classes[] = { "confirmed", "rounded", "wrong", "" };
-    bool   html = a->o->format == AS_HTML;
-    size_t at   = 0;
-
-    if (html)
-        lm_text_add_str(&a->out, "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>lamina audit</title>\n<style>\n"
-                                 "pre { white-space: pre-wrap; "
-                                 "font-family: inherit; max-width: 60em; margin: 2em auto; line-height: 1.5 }\n.confirmed { color: #1a7f37 }\n"
-                                 ".rounded { color: #9a6700 }\n.wrong { color: #cf222e; text-decoration: line-through }\nins { color: #cf222e; "
-                                 "text-decoration: none; font-weight: bold }\n</style>\n<pre>");
-    for (size_t i = 0; i <= n; i++) {
-        size_t until = i < n ? marks[i].at : size, end = i < n ? marks[i].at + marks[i].size : size;
-        bool   again = i && i < n && !marks[i].size && !marks[i - 1].size && until == at && until > 0;
-        if (until < at || again)                         /* within what was marked before, or the same twice */
-            continue;
-        add_passage(a, text + at, until - at, html);
-        if (i < n && html)
-            lm_text_printf(&a->out, "<span class=\"%s\">", classes[marks[i].verdict]);
-        add_passage(a, text + until, end - until, html);
-        if (i < n && html)
-            lm_text_add_str(&a->out, "</span>");
-        if (i < n && marks[i].verdict == LM_CLAIM_WRONG) {
-            lm_text_add_str(&a->out, html ? " <ins>→ " : " ✗ → ");
-            add_passage(a, marks[i].truth, strlen(marks[i].truth), html);
-            lm_text_add_str(&a->out, html ? "</ins>" : "");
-        } else if (i < n) {
-            lm_text_add_str(&a->out, signs[marks[i].verdict]);
-        }
-        at = end;
-    }
-    if (html)
-        lm_text_add_str(&a->out, "</pre>\n");
-}
-
-static int by_place(const void *x, const void *y)
-{
-    const mark *a = x, *b = y;
-
-    return a->at != b->at ? (a->at > b->at) - (a->at < b->at) : (a->verdict < b->verdict) - (a->verdict > b->verdict);
-}
-
-/* A mark around others stands at the end of what it is about. */
-static void unnest(mark *marks, size_t n)
-{
-    for (size_t i = 0; i + 1 < n; i++)
-        if (marks[i + 1].at < marks[i].at + marks[i].size && marks[i + 1].size < marks[i].size)
-            marks[i] = (mark){ .at = marks[i].at + marks[i].size, .verdict = marks[i].verdict, .truth = marks[i].truth };
-    qsort(marks, n, sizeof *marks, by_place);
-}
-
 /* One thing that the document says; the judgement is kept for its marks. */
 static lm_status judge_said(audit *a, const char *text, const lm_said *said, lm_judgement *j, lm_error *e)
 {
@@ -362,22 +296,20 @@ static lm_status judge_document(audit *a, const lm_reading *d, const char *text,
 
     while (lm_reading_said(d, n))
         n++;
-    mark *marks = lm_store_new(&a->cli->store, n + 1, mark);
+    lm_mark *marks = lm_store_new(&a->cli->store, n + 1, lm_mark);
     if (!marks)
         return lm_fail_memory(e, "the statements", n);
     for (size_t i = 0; (s = lm_reading_said(d, i)); i++) {
         lm_judgement j;
         LM_TRY(judge_said(a, text, s, &j, e));
         if (j.verdict != LM_CLAIM_NOT_CHECKABLE)
-            marks[n_marks++] = (mark){ s->at, s->size, j.verdict, lm_store_strdup(&a->cli->store, j.truth) };
+            marks[n_marks++] = (lm_mark){ s->at, s->size, j.verdict, lm_store_strdup(&a->cli->store, j.truth) };
     }
     for (size_t i = 0; (u = lm_reading_unread(d, i)); i++)
         LM_TRY(show_unread(a, u, e));
     if (a->o->format != AS_TEXT && !a->cli->json) {
-        qsort(marks, n_marks, sizeof *marks, by_place);
-        unnest(marks, n_marks);
         lm_text_clear(&a->out);
-        mark_text(a, text, size, marks, n_marks);
+        lm_mark_document(&a->out, text, size, marks, n_marks, a->o->format == AS_HTML);
     }
     if (!n && !a->o->models.n)
         return lm_fail(e, LM_USAGE, "-m", LM_NO_OFFSET, "required: the document names no preset: -m MODEL");

@@ -1,4 +1,4 @@
-/* judge.c - is what somebody wrote about a model so?
+/* judge.c - compares a written statement about a model with its fact.
  *
  * A number is confirmed when it is the fact, rounded when the fact rounds to it, wrong otherwise. Documents write sizes in
  * decimal and in binary units alike; counts of parameters are decimal (IEC 80000-13). */
@@ -32,33 +32,54 @@ static bool near(double claimed, double truth, double half)
     return fabs(claimed - truth) <= half * (1 + 1e-9) || fabs(claimed - truth) <= fabs(truth) * 1e-12;
 }
 
-/* What could have gone wrong, from the likeliest on. */
-static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, double truth)
+static bool is_twice_tied(lm_facts *f, const lm_fact *x, const lm_claimed *c, double truth)
 {
     double untied = lm_facts_number(f, "parameters.untied_total"), total = lm_facts_number(f, "parameters.total");
-
     double twice = truth + untied - total;
 
-    if (x->unit == LM_UNIT_PARAMETERS && untied != total && (near(c->is.value, twice, c->is.half) || near(c->is.binary, twice, c->is.half)))
-        return N_("a tied head counted twice");
-    if (x->unit == LM_UNIT_BYTES && untied != total && near(c->is.value, truth * untied / total, c->is.half))
-        return N_("a tied head counted twice");
-    if (x->unit != LM_UNIT_BYTES && c->is.power && c->is.half < 0.02 * c->is.value &&
-        near(c->is.binary, truth, c->is.half * power_of(1.024, c->is.power)))
-        return N_("a binary prefix (2^10, 2^20, 2^30) on a count, which is decimal");
-    if (near(c->is.value / 1000, truth, c->is.half / 1000) || near(c->is.value * 1000, truth, c->is.half * 1000))
-        return N_("a thousand times off: another prefix");
+    if (untied == total)
+        return false;
+    return (x->unit == LM_UNIT_PARAMETERS && (near(c->is.value, twice, c->is.half) || near(c->is.binary, twice, c->is.half))) ||
+           (x->unit == LM_UNIT_BYTES && near(c->is.value, truth * untied / total, c->is.half));
+}
+
+static bool is_binary_count(const lm_fact *x, const lm_claimed *c, double truth)
+{
+    return x->unit != LM_UNIT_BYTES && c->is.power && c->is.half < 0.02 * c->is.value &&
+           near(c->is.binary, truth, c->is.half * power_of(1.024, c->is.power));
+}
+
+/* Of sizes and counts: a half, a quarter or twice of what it is. */
+static const char *reason_of_factor(const lm_fact *x, const lm_claimed *c, double truth)
+{
     bool sized = x->unit == LM_UNIT_BYTES || x->unit == LM_UNIT_ELEMENTS || x->unit == LM_UNIT_FLOPS || x->unit == LM_UNIT_PARAMETERS;
+
     if (sized && near(c->is.value * 2, truth, 2 * c->is.half))
         return N_("half: keys or values only, or another precision");
     if (sized && near(c->is.value / 2, truth, c->is.half / 2))
         return N_("twice: another precision, or counted twice");
     if (x->unit == LM_UNIT_BYTES && near(c->is.value * 4, truth, 4 * c->is.half))
         return N_("a quarter: another precision");
+    return NULL;
+}
+
+/* What could have gone wrong, from the likeliest on. */
+static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, double truth)
+{
+    const char *factor;
+
+    if (is_twice_tied(f, x, c, truth))
+        return N_("a tied head counted twice");
+    if (is_binary_count(x, c, truth))
+        return N_("a binary prefix (2^10, 2^20, 2^30) on a count, which is decimal");
+    if (near(c->is.value / 1000, truth, c->is.half / 1000) || near(c->is.value * 1000, truth, c->is.half * 1000))
+        return N_("a thousand times off: another prefix");
+    if ((factor = reason_of_factor(x, c, truth)))
+        return factor;
     if (x->unit == LM_UNIT_MULT_ADDS)
-        return truth == 0         ? N_("a look-up has no multiplications")
+        return truth == 0            ? N_("a look-up has no multiplications")
                : c->is.value < truth ? N_("sequence length ignored, as in torchinfo")
-                                  : "";
+                                     : "";
     if (truth != 0 && fabs(c->is.value / truth - 1) < 0.05)
         return N_("close, but not the rounded value");
     return "";
@@ -90,25 +111,53 @@ static void not_checkable(lm_judgement *out, const char *why)
 }
 
 /* "about 30", "150K+", "< 0.1 %": more than a number, less than a value. */
-static void judge_loosely(const lm_claimed *c, double truth, lm_judgement *out)
+static lm_claim verdict_loosely(const lm_claimed *c, double truth)
 {
     bool within = c->bound < 0 ? truth <= c->is.value + c->is.half : truth >= c->is.value - c->is.half;
+    bool close  = near(c->is.value, truth, c->is.half) || fabs(c->is.value - truth) <= 0.1 * fabs(truth);
 
     if (c->bound)
-        out->verdict = within ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
-    else if (near(c->is.value, truth, c->is.half) || fabs(c->is.value - truth) <= 0.1 * fabs(truth))
-        out->verdict = LM_CLAIM_ROUNDED;
-    else
-        out->verdict = LM_CLAIM_WRONG;
+        return within ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
+    return close ? LM_CLAIM_ROUNDED : LM_CLAIM_WRONG;
+}
+
+/* A percentage may be written as a share of one, or in whole numbers. */
+static void fit_to_fact(const lm_fact *x, double truth, lm_claimed *c)
+{
+    if (x->unit == LM_UNIT_PERCENT && c->is.unit == LM_NUMERAL_PLAIN && !c->is.whole && c->is.value > 0 && c->is.value <= 1 && truth > 1) {
+        c->is.value *= 100;
+        c->is.half *= 100;
+    }
+    if (c->is.whole && x->kind == LM_FACT_NUMBER && truth != nearbyint(truth))
+        c->is.half = 0.5;                       /* "67" of a percentage */
+}
+
+/* In binary units: sizes, and contexts, which are powers of two ("32K"). */
+static bool is_exact_binary(const lm_fact *x, const lm_claimed *c, double truth)
+{
+    bool of_power = x->unit == LM_UNIT_TOKENS ? c->is.power == 1 : x->unit == LM_UNIT_BYTES && c->is.power && !near(c->is.value, truth, 0);
+
+    return of_power && near(c->is.binary, truth, 0);
+}
+
+static lm_claim verdict_of(const lm_fact *x, const lm_claimed *c, double truth)
+{
+    bool bytes = x->unit == LM_UNIT_BYTES;
+
+    if (near(c->is.value, truth, 0) || (bytes && near(c->is.binary, truth, 0)))
+        return LM_CLAIM_CONFIRMED;
+    if (!c->bound && (near(c->is.value, truth, c->is.half) ||
+                      (bytes && near(c->is.binary, truth, c->is.half * power_of(1.024, c->is.power)))))
+        return LM_CLAIM_ROUNDED;
+    return c->bound || c->about ? verdict_loosely(c, truth) : LM_CLAIM_WRONG;
 }
 
 static void judge_number(lm_facts *f, const lm_fact *x, const char *text, lm_judgement *out)
 {
     double     truth = x->kind == LM_FACT_COUNT ? (double)x->count : x->number;
-    bool       bytes = x->unit == LM_UNIT_BYTES;
     lm_claimed c;
 
-    if (!lm_read_claim(text, bytes, &c)) {
+    if (!lm_read_claim(text, x->unit == LM_UNIT_BYTES, &c)) {
         not_checkable(out, N_("no number"));
         return;
     }
@@ -116,30 +165,13 @@ static void judge_number(lm_facts *f, const lm_fact *x, const char *text, lm_jud
         not_checkable(out, N_("different wording, not comparable"));
         return;
     }
-    if (x->unit == LM_UNIT_PERCENT && c.is.unit == LM_NUMERAL_PLAIN && !c.is.whole && c.is.value > 0 && c.is.value <= 1 && truth > 1) {
-        c.is.value *= 100;                      /* a share of one */
-        c.is.half *= 100;
-    }
-    if (c.is.whole && x->kind == LM_FACT_NUMBER && truth != nearbyint(truth))
-        c.is.half = 0.5;                        /* "67" of a percentage */
-    if (x->unit == LM_UNIT_TOKENS && c.is.power == 1 && near(c.is.binary, truth, 0)) {
-        out->verdict = LM_CLAIM_CONFIRMED;   /* contexts are powers of two: 32K */
+    fit_to_fact(x, truth, &c);
+    if (is_exact_binary(x, &c, truth)) {
+        out->verdict = LM_CLAIM_CONFIRMED;
         snprintf(out->why, sizeof out->why, "%s", N_("in binary units"));
         return;
     }
-    if (near(c.is.value, truth, 0) || (bytes && near(c.is.binary, truth, 0))) {
-        out->verdict = LM_CLAIM_CONFIRMED;
-        if (bytes && c.is.power && !near(c.is.value, truth, 0))
-            snprintf(out->why, sizeof out->why, "%s", N_("in binary units"));
-    } else if (c.bound) {
-        judge_loosely(&c, truth, out);
-    } else if (near(c.is.value, truth, c.is.half) || (bytes && near(c.is.binary, truth, c.is.half * power_of(1.024, c.is.power)))) {
-        out->verdict = LM_CLAIM_ROUNDED;
-    } else if (c.about) {
-        judge_loosely(&c, truth, out);
-    } else {
-        out->verdict = LM_CLAIM_WRONG;
-    }
+    out->verdict = verdict_of(x, &c, truth);
     if (out->verdict == LM_CLAIM_WRONG && may_be_padded(x, c.is.value, truth))
         not_checkable(out, N_("different wording, not comparable"));
     else if (out->verdict == LM_CLAIM_WRONG)
