@@ -8,7 +8,7 @@
 #include "export/generalkeys.h"
 #include "export/ggufkeys.h"
 #include "export/ggufvocab.h"
-#include "export/misread.h"
+#include "export/program_difference.h"
 #include "export/pieces_of.h"
 #include "export/rotary.h"
 
@@ -216,7 +216,7 @@ static lm_status read_back(lm_carrier *c, lm_error *e)
     if (status != LM_OK) {
         status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s", why.message);
     } else {
-        const char *what = lm_misread(c->program, c->config, read, stored);
+        const char *what = lm_program_difference(c->program, c->config, read, stored);
         status           = what ? lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET, "GGUF has no form for its %s", what)
                                 : check_names(c, read, e);
     }

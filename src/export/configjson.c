@@ -11,7 +11,7 @@
 #include "base/map.h"
 #include "export/configwords.h"
 #include "export/ggufkeys.h"
-#include "export/misread.h"
+#include "export/program_difference.h"
 #include "export/pieces_of.h"
 
 typedef struct making {
@@ -146,7 +146,7 @@ static uint32_t distance(making *m, lm_folder_model *out, const char **what, lm_
         s.meta = out->meta;
         if (lm_describe(&s, &f, out->config, &out->program, NULL, why) == LM_OK && f == m->family) {
             far   = count_strangers(m, out->program);
-            *what = lm_misread(out->program, out->config, m->p, m->c);
+            *what = lm_program_difference(out->program, out->config, m->p, m->c);
             far += *what ? DIFFERENT : 0;
         }
     }

@@ -173,7 +173,7 @@ lm_status lm_synth(const char *model, const char *out, const lm_synth_options *o
         };
         snprintf(result->type, sizeof result->type, "%s", s->type);
     }
-    lm_end_making(s);
+    lm_end_synthesis(s);
     lm_program_free(s->program);
     lm_meta_free(s->meta);
     json_decref(s->json);

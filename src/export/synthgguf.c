@@ -6,7 +6,7 @@
 #include "arch/typemix.h"
 #include "base/map.h"
 #include "export/ggufkeys.h"
-#include "export/misread.h"
+#include "export/program_difference.h"
 #include "export/rotary.h"
 #include "export/synthesis.h"
 #include "export/vocabulary.h"
@@ -140,7 +140,7 @@ static lm_status read_back(const lm_synthesis *s, const lm_gguf_writer *w, lm_co
     if (status != LM_OK) {
         status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s", why.message);
     } else {
-        const char *what = lm_misread(s->program, &s->config, read, out);
+        const char *what = lm_program_difference(s->program, &s->config, read, out);
         status = what ? lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "GGUF has no form for its %s", what)
                       : check_names(s, read, e);
     }
@@ -178,7 +178,7 @@ static lm_status write_file(lm_synthesis *s, lm_gguf_writer *w, const char *path
         lm_gguf_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims, s->tensors[i].dims);
     LM_TRY(read_back(s, w, stored, e));
     order_rows(s, stored);
-    LM_TRY(lm_prepare_making(s, e));
+    LM_TRY(lm_prepare_synthesis(s, e));
     LM_TRY(lm_check_space(path, s->bytes, e));
     LM_TRY(lm_gguf_begin(w, e));
     for (size_t i = 0; i < s->n_tensors; i++)

@@ -1,4 +1,4 @@
-/* clause.c - what a clause says: a quantity of a model, and the number or word that it is said to be. */
+/* clause.c - the statements of a clause: a quantity of a model, and a number or word. */
 #include <string.h>
 
 #include "analysis/audit/reading.h"
@@ -99,18 +99,19 @@ static lm_about survey(const lm_item *items, size_t n, int model, bool doubt)
 }
 
 /* "ties its embeddings": a yes in words. */
-static bool say_fact(lm_reading *d, const lm_item *x, const lm_about *a)
+static bool add_fact(lm_reading *d, const lm_item *x, const lm_about *a)
 {
     const char *value = strchr(x->word->value, '=');
 
     if (a->model < 0)
         return false;
-    lm_say(d, x->at, a->model, lm_arena_strndup(&d->arena, x->word->value, (size_t)(value - x->word->value)), value + 1, a->unsure);
+    const char *quantity = lm_arena_strndup(&d->arena, x->word->value, (size_t)(value - x->word->value));
+    lm_add_statement(d, x->at, a->model, quantity, value + 1, a->unsure);
     return true;
 }
 
 /* "Activation: SiLU": a word behind the colon at i. */
-static bool say_label(lm_reading *d, const lm_item *items, size_t n, size_t i, lm_about a, bool doubt)
+static bool add_labelled(lm_reading *d, const lm_item *items, size_t n, size_t i, lm_about a, bool doubt)
 {
     const char *s = items[i].at.s + items[i].at.n, *end = items[n - 1].at.s + items[n - 1].at.n;
 
@@ -161,8 +162,8 @@ static void take_up_cache(clause *c)
         }
 }
 
-/* Says what the number at i is; `second`: the other of "32 / 8". */
-static bool say_number(lm_reading *d, const clause *c, size_t i, size_t from, const lm_item *second)
+/* Adds the statement of the number at i; `second`: the other of "32 / 8". */
+static bool add_number(lm_reading *d, const clause *c, size_t i, size_t from, const lm_item *second)
 {
     const lm_item *x = &c->items[i];
     lm_about       one = c->about;
@@ -203,7 +204,7 @@ static bool is_two(const lm_item *items, size_t n, size_t i)
 }
 
 /* "k_proj maps 4,096 to 1,024", "2048 → 512", "q_proj: 2048 × 2048": the widths of a projection. `*used`: items behind i that are of it. */
-static bool say_shape(lm_reading *d, const clause *c, size_t i, size_t *used)
+static bool add_shape(lm_reading *d, const clause *c, size_t i, size_t *used)
 {
     const lm_item *x = &c->items[i];
     const char    *to = x->last.n ? memmem(x->at.s, x->at.n, " to ", 4) : NULL;
@@ -214,10 +215,9 @@ static bool say_shape(lm_reading *d, const clause *c, size_t i, size_t *used)
     lm_extent first = { x->at.s, to ? (size_t)(to - x->at.s) : x->at.n }, last = to ? x->last : x[2].at;
     bool      product = !to && *x[1].at.s != '-' && strncmp(x[1].at.s, "→", 3) != 0;
     *used = to ? 0 : 2;
-    lm_say(d, (lm_extent){ first.s, (size_t)(last.s + last.n - first.s) }, c->about.model,
-           lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s),
-           lm_arena_printf(&d->arena, "%.*s%s%.*s", (int)first.n, first.s, product ? " × " : "->", (int)last.n, last.s),
-           c->about.unsure || product);
+    const char *claim = lm_arena_printf(&d->arena, "%.*s%s%.*s", (int)first.n, first.s, product ? " × " : "->", (int)last.n, last.s);
+    lm_add_statement(d, (lm_extent){ first.s, (size_t)(last.s + last.n - first.s) }, c->about.model,
+                     lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s), claim, c->about.unsure || product);
     return true;
 }
 
@@ -232,7 +232,7 @@ static size_t label_end(const lm_item *items, size_t n)
 bool lm_read_clause(lm_reading *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached)
 {
     clause c = { items, n, .cached = *cached, .about = survey(items, n, model, doubt) };
-    bool   said = false;
+    bool   found = false;
     size_t colon;
 
     for (size_t i = 0; i < n; i++) {
@@ -241,7 +241,7 @@ bool lm_read_clause(lm_reading *d, const lm_item *items, size_t n, int model, bo
         c.own |= items[i].role == LM_MODEL && items[i].model >= 0 && !doubt;
         c.named += names_quantity(&items[i]);
         if (items[i].role == LM_SAYS)
-            said |= say_fact(d, &items[i], &c.about);
+            found |= add_fact(d, &items[i], &c.about);
     }
     if (!c.named && *cached)
         take_up_cache(&c);
@@ -251,18 +251,18 @@ bool lm_read_clause(lm_reading *d, const lm_item *items, size_t n, int model, bo
     for (size_t i = 0, from = 0, used = 0; i < n; i++) {
         if (items[i].role != LM_NUMBER || counts_tokens(items, n, i, &cache))
             continue;
-        if (say_shape(d, &c, i, &used)) {
-            said = true;
+        if (add_shape(d, &c, i, &used)) {
+            found = true;
             i += used;
             from = i + 1;
             continue;
         }
         const lm_item *second = i + 2 < n && items[i + 1].role == LM_SLASH && items[i + 2].role == LM_NUMBER ? &items[i + 2] : NULL;
-        said |= say_number(d, &c, i, from, second);
+        found |= add_number(d, &c, i, from, second);
         i += second ? 2 : 0;
         from = i + 1;
     }
     if (!c.numbers && (colon = label_end(items, n)))
-        said |= say_label(d, items, n, colon, c.about, doubt);
-    return said;
+        found |= add_labelled(d, items, n, colon, c.about, doubt);
+    return found;
 }

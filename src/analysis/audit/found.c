@@ -23,7 +23,7 @@ static void *grow(lm_reading *d, void *list, size_t n, size_t *room, size_t size
     return grown;
 }
 
-void lm_say(lm_reading *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure)
+void lm_add_statement(lm_reading *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure)
 {
     size_t   line = d->line;
     lm_said *list;
@@ -32,21 +32,21 @@ void lm_say(lm_reading *d, lm_extent value, int model, const char *quantity, con
         d->failed |= !quantity || !claim;
         return;
     }
-    for (size_t i = d->n_said; i-- > 0;)                 /* the same number says one thing once */
-        if (d->said[i].at == (size_t)(value.s - d->text) && strcmp(d->said[i].quantity, quantity) == 0)
+    for (size_t i = d->n_statements; i-- > 0;)                 /* a number states the same quantity once */
+        if (d->statements[i].at == (size_t)(value.s - d->text) && strcmp(d->statements[i].quantity, quantity) == 0)
             return;
-        else if (d->said[i].line < d->line)
+        else if (d->statements[i].line < d->line)
             break;
     for (const char *p = d->from; p < value.s; p++)
         line += *p == '\n';
-    if (!(list = grow(d, d->said, d->n_said, &d->room_said, sizeof *list)))
+    if (!(list = grow(d, d->statements, d->n_statements, &d->room_statements, sizeof *list)))
         return;
-    d->said = list;
-    d->said[d->n_said++] = (lm_said){ .line = line, .at = (size_t)(value.s - d->text), .size = value.n, .model = d->known[model].name,
-                                      .quantity = quantity, .claim = claim, .unsure = unsure || (d->aside && *quantity) };
+    d->statements = list;
+    list[d->n_statements++] = (lm_said){ .line = line, .at = (size_t)(value.s - d->text), .size = value.n, .model = d->known[model].name,
+                                         .quantity = quantity, .claim = claim, .unsure = unsure || (d->aside && *quantity) };
 }
 
-void lm_leave_unread(lm_reading *d, lm_extent line)
+void lm_add_unread(lm_reading *d, lm_extent line)
 {
     lm_unread *list = grow(d, d->unread, d->n_unread, &d->room_unread, sizeof *list);
 
@@ -61,7 +61,7 @@ void lm_leave_unread(lm_reading *d, lm_extent line)
 
 const lm_said *lm_reading_said(const lm_reading *d, size_t i)
 {
-    return d && i < d->n_said ? &d->said[i] : NULL;
+    return d && i < d->n_statements ? &d->statements[i] : NULL;
 }
 
 const lm_unread *lm_reading_unread(const lm_reading *d, size_t i)
@@ -138,7 +138,7 @@ static bool doubtful(lm_facts *f, const lm_said *s, const lm_judgement *j)
     double ratio = c.is.value / truth;
     if (may_be_coarse(&c, truth) || may_be_packed_so(j->path, truth, ratio, c.is.binary / truth))
         return true;
-    if (starts(j->path, "flops.") && strchr(s->quantity, '|'))           /* what was counted is not said */
+    if (starts(j->path, "flops.") && strchr(s->quantity, '|'))           /* which operations are counted is not stated */
         return ratio > 0.05 && ratio < 20;
     if (starts(j->path, "parameters.total") && is_in_name(s))
         return true;

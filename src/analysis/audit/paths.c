@@ -38,7 +38,7 @@ static const char *path_of_part(lm_reading *d, const lm_item *x, const lm_about 
         one = layer;
     } else if ((a->forms & LM_FORM_ALL) || (a->table && lm_vocable_is(a->quantity, "@total")) || !layer.n) {
         one = all;
-    } else {                         /* of a layer or of all of them: nobody says */
+    } else {                         /* of a layer or of all of them: not stated */
         *unsure |= !a->table;
         return lm_arena_printf(&d->arena, "%.*s|%.*s", (int)all.n, all.s, (int)layer.n, layer.s);
     }
@@ -179,10 +179,10 @@ bool lm_audit_number(lm_reading *d, const lm_item *x, const lm_item *second, con
         return false;
     if (pair) {
         const char *one = lm_arena_strndup(&d->arena, paths, (size_t)(pair - paths));
-        lm_say(d, x->at, a.model, one, lm_arena_strndup(&d->arena, x->at.s, x->at.n), unsure);
-        lm_say(d, second->at, a.model, pair + 3, lm_arena_strndup(&d->arena, second->at.s, second->at.n), unsure);
+        lm_add_statement(d, x->at, a.model, one, lm_arena_strndup(&d->arena, x->at.s, x->at.n), unsure);
+        lm_add_statement(d, second->at, a.model, pair + 3, lm_arena_strndup(&d->arena, second->at.s, second->at.n), unsure);
     } else {
-        lm_say(d, x->at, a.model, paths, claim_of(d, x, unit), unsure);
+        lm_add_statement(d, x->at, a.model, paths, claim_of(d, x, unit), unsure);
     }
     return true;
 }
@@ -218,6 +218,6 @@ bool lm_audit_words(lm_reading *d, lm_extent cell, const lm_about *about)
     bool empty = !cell.n || cell.n > (about->part ? 16 : 40) || strncmp(cell.s, "-", cell.n) == 0;
     if (empty || other || about->model < 0 || !path || !*path || !(claim = lm_arena_strndup(&d->arena, cell.s, cell.n)))
         return false;
-    lm_say(d, cell, about->model, path, claim, about->unsure);
+    lm_add_statement(d, cell, about->model, path, claim, about->unsure);
     return true;
 }

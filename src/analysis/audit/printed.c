@@ -36,22 +36,22 @@ static lm_extent argument(lm_extent args, const char *name)
     return (lm_extent){ at, (size_t)(p - at) };
 }
 
-static void say_of(lm_reading *d, int model, lm_extent value, const char *quantity, bool unsure)
+static void add_value(lm_reading *d, int model, lm_extent value, const char *quantity, bool unsure)
 {
-    lm_say(d, value, model, quantity, lm_arena_strndup(&d->arena, value.s, value.n), unsure);
+    lm_add_statement(d, value, model, quantity, lm_arena_strndup(&d->arena, value.s, value.n), unsure);
 }
 
-static bool say_linear(lm_reading *d, int model, lm_extent name, lm_extent args, bool unsure)
+static bool add_linear(lm_reading *d, int model, lm_extent name, lm_extent args, bool unsure)
 {
     lm_extent in = argument(args, "in_features="), out = argument(args, "out_features="), bias = argument(args, "bias=");
 
     unsure |= is_text(name, "lm_head");          /* has more rows where tokens were added */
     if (!in.n || !out.n || !(ends_in(name, "_proj") || is_text(name, "lm_head")))
         return false;
-    lm_say(d, out, model, lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s),
-           lm_arena_printf(&d->arena, "%.*s->%.*s", (int)in.n, in.s, (int)out.n, out.s), unsure);
+    lm_add_statement(d, out, model, lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s),
+                     lm_arena_printf(&d->arena, "%.*s->%.*s", (int)in.n, in.s, (int)out.n, out.s), unsure);
     if (bias.n)
-        say_of(d, model, bias, lm_arena_printf(&d->arena, "%.*s.bias", (int)name.n, name.s), unsure);
+        add_value(d, model, bias, lm_arena_printf(&d->arena, "%.*s.bias", (int)name.n, name.s), unsure);
     return true;
 }
 
@@ -66,13 +66,13 @@ bool lm_audit_module(lm_reading *d, lm_extent line, int model, bool unsure)
     lm_extent name = { line.s + 1, (size_t)(close - line.s - 1) }, kind = lm_trim((lm_extent){ close + 2, (size_t)(open - close - 2) });
     lm_extent args = arguments(line, open), eps;
     if (is_text(kind, "Linear"))
-        return say_linear(d, model, name, args, unsure);
+        return add_linear(d, model, name, args, unsure);
     if (is_text(kind, "Embedding") && is_text(name, "embed_tokens") && args.n) {
-        say_of(d, model, args, "model.embed_tokens.shape", true);
+        add_value(d, model, args, "model.embed_tokens.shape", true);
         return true;
     }
     if ((ends_in(kind, "RMSNorm") || is_text(kind, "LayerNorm")) && (eps = argument(args, "eps=")).n) {
-        say_of(d, model, eps, "architecture.norm_eps", unsure);
+        add_value(d, model, eps, "architecture.norm_eps", unsure);
         return true;
     }
     return false;
@@ -99,7 +99,7 @@ bool lm_audit_summary(lm_reading *d, lm_extent line, lm_extent next, int model, 
 
     if (model < 0 || total.n < 7 || trainable.n != total.n || memcmp(total.s, trainable.s, total.n) != 0)
         return false;
-    say_of(d, model, total, "parameters.total", unsure);
-    say_of(d, model, trainable, "parameters.trainable", unsure);
+    add_value(d, model, total, "parameters.total", unsure);
+    add_value(d, model, trainable, "parameters.trainable", unsure);
     return true;
 }

@@ -63,7 +63,7 @@ typedef struct lm_about {
     unsigned          forms;
     double            tokens;        /* 0: none are named */
     bool              thousands;     /* they were written as 8K */
-    bool              table;         /* it is a cell: what shares and sums stand beside it is whole */
+    bool              table;         /* it is a cell of a table, which has all parts */
     bool              unsure;
 } lm_about;
 
@@ -74,12 +74,12 @@ struct lm_reading {
     const char *from;
     lm_known  *known;                /* those given, then presets */
     size_t     n_known, n_given;
-    lm_said   *said;
+    lm_said   *statements;
     lm_unread *unread;
-    size_t     n_said, room_said, n_unread, room_unread;
+    size_t     n_statements, room_statements, n_unread, room_unread;
     int        title, scope;         /* models of the document and of what is being read */
     lm_about   heading;              /* of the present heading and caption */
-    bool       aside, dim;           /* what the heading, or the paragraph so far, is about may be something else: nothing is certain */
+    bool       aside, uncertain;     /* what the heading, or the paragraph so far, is about may be something else: nothing is certain */
     lm_item    items[LM_MOST_ITEMS];
     bool       failed;               /* memory */
 };
@@ -106,7 +106,7 @@ bool lm_vocable_is(const lm_vocable *v, const char *value);
 bool lm_counts_context(const lm_vocable *v);             /* it is a number of tokens */
 
 /* ---- paths.c ---- */
-/* Says what a number is said to be: of `about`, or of nothing known, which is false. */
+/* Adds the statement that a number makes about `about`; false: it makes none. */
 bool lm_audit_number(lm_reading *d, const lm_item *number, const lm_item *second, const lm_about *about);
 bool lm_audit_words(lm_reading *d, lm_extent cell, const lm_about *about);
 
@@ -115,7 +115,7 @@ bool lm_audit_words(lm_reading *d, lm_extent cell, const lm_about *about);
 bool lm_read_clause(lm_reading *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached);
 
 /* ---- sentence.c ---- */
-/* A sentence, a line of a list. `carry`: the model of the text before it, and after it. False: nothing was said. */
+/* A sentence, a line of a list. `carry`: the model of the text before it, and after it. False: it has no statement. */
 bool lm_audit_text(lm_reading *d, lm_extent text, int *carry);
 
 /* ---- sums.c ---- */
@@ -134,7 +134,7 @@ void lm_split_row(lm_extent row, lm_cells *out);
 void lm_read_row(lm_reading *d, const lm_cells *head, const lm_cells *row, lm_extent line);
 
 /* ---- found.c ---- */
-void lm_say(lm_reading *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure);
-void lm_leave_unread(lm_reading *d, lm_extent line);
+void lm_add_statement(lm_reading *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure);
+void lm_add_unread(lm_reading *d, lm_extent line);
 
 #endif

@@ -89,13 +89,13 @@ static sentence survey(const lm_item *items, size_t n)
 static bool read_sentence(lm_reading *d, lm_item *items, size_t n, int *carry)
 {
     sentence s = survey(items, n);
-    bool     said = false, cached = false, strange = false;
+    bool     found = false, cached = false, strange = false;
 
     s.doubt |= join_label(items, n);
     attach_types(items, n);
-    d->dim = s.model == LM_NO_MODEL && (d->dim || of_another(items, n));
+    d->uncertain = s.model == LM_NO_MODEL && (d->uncertain || of_another(items, n));
     int  subject = s.many ? LM_NO_MODEL : s.model == LM_NO_MODEL ? *carry : s.model;
-    bool doubt = s.doubt || s.foreign || s.many || d->dim;
+    bool doubt = s.doubt || s.foreign || s.many || d->uncertain;
     for (size_t i = 0, begin = 0; i <= n; i++) {
         if (i < n && items[i].role != LM_BREAK)
             continue;
@@ -106,28 +106,28 @@ static bool read_sentence(lm_reading *d, lm_item *items, size_t n, int *carry)
             unknown |= items[k].role == LM_UNKNOWN;
         }
         strange &= !own;
-        said |= i > begin && lm_read_clause(d, items + begin, i - begin, subject, doubt || strange, &cached);
+        found |= i > begin && lm_read_clause(d, items + begin, i - begin, subject, doubt || strange, &cached);
         strange |= unknown;
         begin = i + 1;
     }
     *carry = s.many || (s.foreign && s.model == LM_NO_MODEL) ? LM_OTHER_MODEL : subject;
-    return said;
+    return found;
 }
 
 bool lm_audit_text(lm_reading *d, lm_extent text, int *carry)
 {
     size_t n = lm_scan(d, text, d->items, LM_MOST_ITEMS), begin = 0;
-    bool   said = false;
+    bool   found = false;
 
     if (n == LM_MOST_ITEMS)
         return false;
-    said = lm_audit_sums(d, d->items, n);
+    found = lm_audit_sums(d, d->items, n);
     for (size_t i = 0; i <= n; i++) {
         if (i < n && !ends_sentence(d, &d->items[i]))
             continue;
         if (i > begin)
-            said |= read_sentence(d, d->items + begin, i - begin + (i < n && is_question(&d->items[i])), carry);
+            found |= read_sentence(d, d->items + begin, i - begin + (i < n && is_question(&d->items[i])), carry);
         begin = i + 1;
     }
-    return said;
+    return found;
 }

@@ -187,26 +187,26 @@ static bool has_doubt(const lm_reading *d, lm_extent line, int model)
     for (size_t i = 0; i < n; i++)
         if (items[i].role == LM_DOUBT)
             return true;
-    return d->dim || model == LM_OTHER_MODEL || n == LM_MOST_ITEMS;
+    return d->uncertain || model == LM_OTHER_MODEL || n == LM_MOST_ITEMS;
 }
 
 static lm_extent read_paragraph(lm_reading *d, walk *w, lm_extent raw)
 {
     lm_extent text = with_results(d, w, whole_text(w, raw)), line = lm_trim(text);
     size_t    n = marker(line);
-    bool      said;
+    bool      found;
 
     line = (lm_extent){ line.s + n, line.n - n };
     read_caption(d, line);
     if (n || !w->open) {
         w->carry = d->scope;
-        d->dim   = false;
+        d->uncertain   = false;
     }
     w->open = !n;
-    said = lm_audit_text(d, line, &w->carry);
+    found = lm_audit_text(d, line, &w->carry);
     w->doubt = has_doubt(d, line, w->carry);
-    if (!said && has_figure(line))
-        lm_leave_unread(d, line);
+    if (!found && has_figure(line))
+        lm_add_unread(d, line);
     return text;
 }
 
@@ -239,15 +239,15 @@ static void read_code(lm_reading *d, walk *w, lm_extent *raw)
     lm_extent line = lm_trim(*raw), next = lm_trim(line_at(raw->s + raw->n + (raw->s + raw->n < w->end), w->end));
     size_t    n = lm_scan(d, line, d->items, LM_MOST_ITEMS);
     int       carry = d->scope;
-    bool      dim = d->dim, setting = is_setting(d->items, n) || is_word_setting(d->items, n);
+    bool      dim = d->uncertain, setting = is_setting(d->items, n) || is_word_setting(d->items, n);
 
     if (n < LM_MOST_ITEMS)
         lm_audit_sums(d, d->items, n);
     if (lm_audit_module(d, line, d->scope, w->doubt) || lm_audit_summary(d, line, next, d->scope, w->doubt) || !setting)
         return;
-    d->dim = w->doubt || *d->items[1].at.s == '=';
+    d->uncertain = w->doubt || *d->items[1].at.s == '=';
     lm_audit_text(d, line, &carry);
-    d->dim = dim;
+    d->uncertain = dim;
 }
 
 static void read_line(lm_reading *d, walk *w, lm_extent *raw)
@@ -360,7 +360,7 @@ void lm_reading_free(lm_reading *d)
     if (!d)
         return;
     lm_arena_free(&d->arena);
-    lm_free(d->said);
+    lm_free(d->statements);
     lm_free(d->unread);
     lm_free(d->text);
     lm_free(d);

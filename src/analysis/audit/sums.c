@@ -187,13 +187,13 @@ static void say(lm_reading *d, const side *written, double truth, bool right)
     const lm_item *x = written->number, *first = written->calculated ? written->first : x;
     lm_extent      at = { first->at.s, (size_t)(x->at.s + x->at.n - first->at.s) };
     char           number[32];
-    size_t         before = d->n_said;
+    size_t         before = d->n_statements;
     lm_said       *s;
 
-    lm_say(d, at, 0, "", lm_arena_strndup(&d->arena, at.s, at.n), false);
-    if (d->n_said == before)
+    lm_add_statement(d, at, 0, "", lm_arena_strndup(&d->arena, at.s, at.n), false);
+    if (d->n_statements == before)
         return;
-    s = &d->said[before];
+    s = &d->statements[before];
     s->model = "";
     bool same = fabs(written->value - truth) <= fabs(truth) * 1e-12;
     s->judged.verdict = !right ? LM_CLAIM_WRONG : same ? LM_CLAIM_CONFIRMED : LM_CLAIM_ROUNDED;
@@ -203,7 +203,7 @@ static void say(lm_reading *d, const side *written, double truth, bool right)
 }
 
 /* What a calculation comes to, by each "=" behind it. Returns where it ends. */
-static size_t judge_results(lm_reading *d, const lm_item *items, size_t n, size_t k, const side *left, bool *said)
+static size_t judge_results(lm_reading *d, const lm_item *items, size_t n, size_t k, const side *left, bool *found)
 {
     side right;
 
@@ -216,7 +216,7 @@ static size_t judge_results(lm_reading *d, const lm_item *items, size_t n, size_
         double open = fabs(left->value) * (left->slack + (right.calculated ? right.slack : 0));
         say(d, &right, left->value, may_be(right.number, right.value, open, left->value, about) ||
             (left->binary != left->value && may_be(right.number, right.value, open, left->binary, about)));
-        *said = true;
+        *found = true;
     }
     return k;
 }
@@ -233,15 +233,15 @@ static bool begins(const lm_item *items, size_t i)
 
 bool lm_audit_sums(lm_reading *d, const lm_item *items, size_t n)
 {
-    bool said = false;
+    bool found = false;
 
     for (size_t i = 0; i < n; i++) {
         side   left;
         size_t k = i;
         if (!begins(items, i) || !read_side(items, n, &k, &left) || !left.calculated)
             continue;
-        k = judge_results(d, items, n, k, &left, &said);
+        k = judge_results(d, items, n, k, &left, &found);
         i = k > i ? k - 1 : i;
     }
-    return said;
+    return found;
 }

@@ -122,7 +122,7 @@ static bool any_model(const lm_reading *d, const lm_cells *head)
 
 void lm_read_row(lm_reading *d, const lm_cells *head, const lm_cells *row, lm_extent line)
 {
-    bool     said = false, columns = any_model(d, head), digits = false;
+    bool     found = false, columns = any_model(d, head), digits = false;
     lm_about label = { .model = LM_NO_MODEL };
     bool     models = head->n && head->cell[0].n && lm_vocable_is(label_of(d, head->cell[0]).quantity, "@model");
 
@@ -142,8 +142,8 @@ void lm_read_row(lm_reading *d, const lm_cells *head, const lm_cells *row, lm_ex
         a.model = own ? a.model : d->scope;
         a.table = true;
         inherit(d, &a);
-        said |= read_cell(d, row->cell[i], &a);
+        found |= read_cell(d, row->cell[i], &a);
     }
-    if (!said && (digits || row->n > 1))
-        lm_leave_unread(d, line);
+    if (!found && (digits || row->n > 1))
+        lm_add_unread(d, line);
 }

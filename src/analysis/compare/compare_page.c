@@ -98,7 +98,7 @@ static void put_section(lm_comparison *c, const columns *w, const lm_comparison_
 
 /* ---- what is the same ---- */
 
-/* "label: value · …", broken where the line would end; a label that was said is not said again. */
+/* "label: value · …", broken where the line would end; a label is not repeated. */
 static void put_same(lm_comparison *c, lm_text *out)
 {
     unsigned at   = 0;

@@ -1,4 +1,4 @@
-/* compare_write.c - a comparison in the form that is asked for. */
+/* compare_write.c - a comparison in the requested form. */
 #include <stdio.h>
 #include <string.h>
 

@@ -92,7 +92,7 @@ static bool is_file(const lm_comparison *c, size_t i)
     return x && x->id && strcmp(x->id, "preset") != 0;
 }
 
-/* Files of one model are told apart by as much of their paths as it takes, the same one given twice by a number. */
+/* Files of one model are distinguished by the shortest part of their paths, the same file given twice by a number. */
 void lm_compare_names(lm_comparison *c)
 {
     enum { DEEPEST = 8 };

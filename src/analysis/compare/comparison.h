@@ -58,14 +58,14 @@ typedef struct lm_comparison {
     bool                  failed;
 } lm_comparison;
 
-/* ---- making it ---- */
+/* ---- construction ---- */
 
 /* LM_USAGE for a number of models that cannot be compared. The facts must outlive it. NULL can be freed. */
 lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **out, lm_error *e);
 void      lm_comparison_free(lm_comparison *c);
 
 void lm_compare_rows(lm_comparison *c);          /* comparison.c */
-void lm_compare_names(lm_comparison *c);         /* compared.c: titles that tell the models apart */
+void lm_compare_names(lm_comparison *c);         /* compared.c: titles that distinguish the models */
 void lm_compare_readings(lm_comparison *c);      /* reading.c */
 void lm_compare_events(lm_comparison *c);        /* history.c */
 
@@ -96,7 +96,7 @@ const char *lm_compare_sharing(lm_comparison *c, size_t i, const char *path);
 /* The form of a block with norms in this place: "x + f(N(x))". */
 const char *lm_norm_form(lm_norm_position p);
 
-/* Whether it is a model at hand among milestones; where there are no others nothing has to be told apart. */
+/* Whether it is a given model among milestones; false if there are no others. */
 bool lm_event_stands_out(const lm_comparison *c, const lm_event *e);
 
 /* Strands of development: name and the word of an event. */

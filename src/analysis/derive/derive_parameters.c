@@ -20,7 +20,7 @@ typedef struct counting {
     const lm_ledger *l;
     bool             flops;      /* FLOPs of a token instead of parameters */
     layer_kind       kinds[MOST_KINDS];
-    size_t           n_kinds;    /* 0: more than are worth telling apart */
+    size_t           n_kinds;    /* 0: too many to list */
     const char      *sums[LM_PARTS][MOST_KINDS];         /* names of the sums; NULL: none */
 } counting;
 
@@ -40,7 +40,7 @@ static const char *linear_formula(counting *c, uint32_t i)
     if (c->flops)
         return lm_derive_text(c->d, "2 * (%s)", product);
     if (n->weights[0] == LM_NONE || c->l->reader[n->weights[0]] != i)
-        return bias ? to : NULL;                             /* a matrix that somebody else has */
+        return bias ? to : NULL;                             /* a matrix of another module */
     return bias ? lm_derive_text(c->d, "%s + %s", product, to) : product;
 }
 
@@ -201,7 +201,7 @@ static const char *derive_sum(counting *c, const char *name, const char *title, 
     return made;
 }
 
-/* A matrix that an earlier kind of layer has in the same form under the same name is not told twice. */
+/* A matrix that an earlier kind of layer has in the same form under the same name is listed once. */
 static const char *derive_one(counting *c, uint32_t i, const char *formula)
 {
     const char *name = name_of(c, i);

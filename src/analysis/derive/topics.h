@@ -1,5 +1,5 @@
 /* topics.h - the derivations, one for each topic that has arithmetic. Each says its quantities and steps into `d`, for any
- * program: what varies between layers is told apart by kind. */
+ * program: what varies between layers is listed by kind. */
 #ifndef LM_ANALYSIS_TOPICS_H
 #define LM_ANALYSIS_TOPICS_H
 

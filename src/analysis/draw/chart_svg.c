@@ -68,7 +68,7 @@ static void find_ticks(axis *a, int wanted)
         add_tick(a, v);
 }
 
-/* Contexts are told in powers of two, from nothing on; an axis of anything else as it is. */
+/* Contexts are labelled in powers of two, from 0; other axes as they are. */
 static void find_x_ticks(frame *f)
 {
     double most = f->x.most, step = 1;

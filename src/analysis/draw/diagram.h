@@ -1,4 +1,4 @@
-/* diagram.h - diagrams of a model: what draws each, and what it is told. */
+/* diagram.h - diagrams of a model: the functions that draw them and their arguments. */
 #ifndef LM_ANALYSIS_DIAGRAM_H
 #define LM_ANALYSIS_DIAGRAM_H
 
@@ -8,7 +8,7 @@
 typedef struct lm_drawing {
     lm_facts                 *f;
     const lm_explain_options *o;
-    const char               *name;      /* what a reader who cannot see it is told; of one that stands alone two lines */
+    const char               *name;      /* its alternative text; of a diagram on its own two lines */
     bool                      mermaid, svg;
     bool                      alone;     /* SVG: a file of its own */
     lm_text                   *out;
@@ -30,7 +30,7 @@ lm_status lm_diagram_forms(lm_facts *f, const char *name, const lm_explain_optio
  * has no such part; nothing is appended then. */
 bool lm_diagram_svg(lm_facts *f, const char *name, const char *title, const lm_explain_options *o, lm_text *out);
 
-/* A graph in the form that is asked for. */
+/* A graph in the requested form. */
 void lm_draw_graph(lm_drawing *d, const lm_graph *g);
 
 #endif

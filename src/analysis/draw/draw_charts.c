@@ -25,7 +25,7 @@ static uint32_t contexts(lm_facts *f, double x[MOST_POINTS])
     return n;
 }
 
-/* In the form that is asked for. */
+/* In the requested form. */
 static void draw_chart(lm_drawing *d, const lm_chart *c)
 {
     if (d->svg)

@@ -341,7 +341,7 @@ static void straighten(lm_level *v)
 
 /* ---- rails ---- */
 
-/* Lanes that meet nobody else's: `used` says up to which layer each is taken. */
+/* Lanes that meet no other: `used` says up to which layer each is taken. */
 static int free_lane(uint32_t (*taken)[2], int *n, uint32_t first, uint32_t last, const int *lanes)
 {
     for (int lane = 0;; lane++) {

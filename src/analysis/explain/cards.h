@@ -1,4 +1,4 @@
-/* cards.h - what is said about each topic, besides its numbers. */
+/* cards.h - the text of each topic, without its numbers. */
 #ifndef LM_ANALYSIS_CARDS_H
 #define LM_ANALYSIS_CARDS_H
 

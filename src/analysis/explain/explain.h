@@ -17,7 +17,7 @@ typedef struct lm_explanation {
     lm_text                   diagram, mermaid;      /* empty: none */
 } lm_explanation;
 
-/* Whether the model has it, its formulas, its table and its arithmetic: card, facts, traits and options are said before. */
+/* Whether the model has it, its formulas, its table and its arithmetic: card, facts, traits and options are given. */
 lm_status lm_explanation_begin(lm_explanation *x, lm_error *e);
 
 void      lm_explain_text(const lm_explanation *x, lm_text *out);

@@ -1,4 +1,4 @@
-/* users.c - which published models have a component: asked of the program of every preset. */
+/* users.c - which published models have a component, by the program of every preset. */
 #include <string.h>
 
 #include "analysis/explain/cards.h"

@@ -1,6 +1,6 @@
 /* catalogue.c - statements that no program contains: definitions, history, claims, each with its source (catalogue.tsv).
  *
- * What nobody has published in a form that can be checked stands under "unsupported", so that reports flag it instead of
+ * Statements without a published source that can be checked are under "unsupported", so that reports flag it instead of
  * repeating it. */
 #include "analysis/facts/catalogue.h"
 

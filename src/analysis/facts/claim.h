@@ -8,7 +8,7 @@ typedef struct lm_claimed {
     lm_numeral is;
     bool       about;                /* "about", "~" */
     int        bound;                /* -1: at most, 1: at least, 0: this */
-    bool       other;                /* a range, a product, words that a number alone does not tell */
+    bool       other;                /* a range, a product, words that a number alone does not express */
 } lm_claimed;
 
 /* `bytes`: what is claimed is a size. False: there is no number. */

@@ -16,7 +16,7 @@ const lm_device *lm_device_at(size_t i)
     return i < lm_n_devices ? &lm_device_table[i] : NULL;
 }
 
-/* Letters and digits in lower case: "RTX 4090" and "rtx-4090" are the same; "+" tells processors apart. */
+/* Letters and digits in lower case: "RTX 4090" and "rtx-4090" are the same; "+" distinguishes processors. */
 static const char *plain(char out[NAME], const char *text, size_t n)
 {
     size_t at = 0;

@@ -1,8 +1,8 @@
-/* fact.h - how facts are said. What is seen of the tree from outside: lamina/facts.h.
+/* fact.h - how facts are defined. The public view of the tree: lamina/facts.h.
  *
  * Whoever fills a group says its facts in the order in which they are to be read. Names and `how` must live as long as the
  * tree (literals, or strings of the subject); texts are copied. After a failed allocation saying goes on into nothing and
- * lm_facts_check tells. */
+ * lm_facts_check reports it. */
 #ifndef LM_ANALYSIS_FACT_H
 #define LM_ANALYSIS_FACT_H
 
@@ -30,7 +30,7 @@ struct lm_fact {
         uint64_t    count;
         double      number;
         const char *text;
-        uint64_t    size;            /* of groups and lists, once somebody has looked into them */
+        uint64_t    size;            /* of groups and lists, once they are filled */
     };
     const char  *id;
     struct {
@@ -48,11 +48,11 @@ struct lm_facts {
     lm_subject s;
     lm_ledger *ledger;           /* sums that many facts need */
     lm_fact    root;
-    lm_fact    nowhere;          /* what is said to after a failed allocation */
+    lm_fact    nowhere;          /* used after a failed allocation */
     lm_arena   arena;
-    lm_dtype  *types_as[LM_MOST_PRECISIONS];     /* [n_weights] each, once somebody has asked: lm_types_as */
+    lm_dtype  *types_as[LM_MOST_PRECISIONS];     /* [n_weights] each, on first use: lm_types_as */
     bool       failed;
-    char       missing[160];     /* the first path that code asked for in vain */
+    char       missing[160];     /* the first path that was looked up and not found */
 };
 
 typedef void lm_fill(lm_facts *f, lm_fact *group);
@@ -75,11 +75,11 @@ lm_fact *lm_say_textf(lm_fact *group, const char *name, lm_origin o, const char 
 /* A copy that lives as long as the facts, repaired where it is not UTF-8. */
 const char *lm_keep_text(lm_facts *f, const char *text, size_t n);
 
-/* Filled when somebody looks; `argument` is for `fill`. */
+/* Filled on first access; `argument` is for `fill`. */
 lm_fact *lm_say_group(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
 lm_fact *lm_say_list(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
 
-/* Each item is a group that `fill` fills; its `index` is what was asked for. */
+/* Each item is a group that `fill` fills; its `index` is that of the look-up. */
 lm_fact *lm_say_table(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
 
 /* Reached by path, printed nowhere. */

@@ -1,4 +1,4 @@
-/* forms.h - what a program computes, written out by following its values: nothing that runs is left out, nothing else is said. */
+/* forms.h - what a program computes, written out by following its values: nothing that runs is left out, nothing is added. */
 #ifndef LM_ANALYSIS_FORMS_H
 #define LM_ANALYSIS_FORMS_H
 

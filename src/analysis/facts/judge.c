@@ -269,18 +269,18 @@ static void put_numbers(const lm_fact *list, bool reversed, char out[160])
     }
 }
 
-/* Numbers in the order of the list. An arrow leads from in to out, of a matrix [out, in]; of "a × b" nobody can tell which is which. */
+/* Numbers in the order of the list. An arrow leads from in to out, of a matrix [out, in]; the order of "a × b" is not defined. */
 static void judge_list(const lm_fact *list, const char *text, lm_judgement *out)
 {
     bool arrow = strstr(text, "->") || strstr(text, "→");
-    char wanted[160], reversed[160], plain[160], said[160];
+    char wanted[160], reversed[160], plain[160], claimed[160];
 
-    digits_of(text, said);
+    digits_of(text, claimed);
     essence(text, plain);
     put_numbers(list, false, wanted);
     put_numbers(list, true, reversed);
-    bool either  = strcmp(said, plain) != 0 || strstr(text, "×");
-    bool same    = strcmp(said, arrow ? reversed : wanted) == 0 || (either && strcmp(said, reversed) == 0);
+    bool either  = strcmp(claimed, plain) != 0 || strstr(text, "×");
+    bool same    = strcmp(claimed, arrow ? reversed : wanted) == 0 || (either && strcmp(claimed, reversed) == 0);
     out->verdict = same ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
 }
 

@@ -148,7 +148,7 @@ static void find_parts(lm_ledger *l)
 
 /* ---- layers that are the same ---- */
 
-/* Field by field: structures have bytes between their fields that nobody sets. */
+/* Field by field: structures have padding bytes that are not set. */
 static bool same_scores(const lm_attention_spec *a, const lm_attention_spec *b)
 {
     return a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&

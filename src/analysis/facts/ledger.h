@@ -15,7 +15,7 @@ typedef enum lm_role {
 
 struct lm_ledger {
     const lm_program *program;
-    uint32_t *reader;            /* [n_weights]: the first operation that reads it, LM_NONE: nobody */
+    uint32_t *reader;            /* [n_weights]: the first operation that reads it, LM_NONE: none */
     lm_part  *part;              /* [n_nodes]: what its weights belong to */
     uint16_t *roles;             /* [n_nodes] */
     uint32_t *block;             /* [n_nodes]: the module directly below the decoder layer; LM_NONE outside the stack */

@@ -1,6 +1,6 @@
 /* precision.c - the same weights in other types.
  *
- * What GGUF files of a type hold is decided where files are written (formats/filetype.h): here it is only asked. */
+ * What GGUF files of a type hold is decided where files are written (formats/filetype.h): here it is only used. */
 #include "analysis/facts/precision.h"
 
 #include <stdio.h>

@@ -31,12 +31,12 @@ typedef struct lm_subject {
     uint64_t            context, batch;
     lm_cache_types      cache;
     uint32_t            tokens, rank;    /* lm_facts_options */
-    const lm_limits    *limits;          /* NULL: nobody has measured this machine */
+    const lm_limits    *limits;          /* NULL: this machine is not measured */
     const lm_device    *device;          /* NULL: it runs on this machine */
     /* The plan for weights of these types ([n_weights]; NULL: the subject's), a context and a batch. It belongs to whoever
      * makes it and lives as long as the facts. */
     lm_status         (*plan)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch, const lm_plan **out, lm_error *e);
-    /* The same for somebody who looks once: the plan lives until `use` returns. NULL: only `plan` is there. */
+    /* The same for a single use: the plan lives until `use` returns. NULL: only `plan` is there. */
     lm_status         (*borrow)(void *arg, const lm_dtype *types, uint64_t context, uint64_t batch,
                                 void (*use)(void *user, const lm_plan *p), void *user, lm_error *e);
     /* What training takes: an adapter of `rank` on every linear layer (0: every weight) and a step of one text of `tokens`. NULL: nobody

@@ -34,7 +34,7 @@ static bool is_taken(const lm_listing *l, const char *name)
     return false;
 }
 
-/* Whether somebody still reads a variable of that name after `node`. */
+/* Whether a variable of that name is read after `node`. */
 static bool is_alive(const lm_listing *l, const char *name, uint32_t node)
 {
     if (l->given != LM_NONE && l->last[l->given] > node && strcmp(l->names[l->given], name) == 0)

@@ -5,7 +5,7 @@
  * writer escapes what its form gives a meaning to. Labels of graphs and texts of derivations come as they are. A
  * figure that is a number keeps the exact number and the path of the fact that it is; rounding is only text.
  *
- * Building never fails in the middle: after a failed allocation calls go on into nothing and lm_document_check tells. */
+ * Building never fails in the middle: after a failed allocation calls have no effect and lm_document_check reports it. */
 #ifndef LM_ANALYSIS_DOCUMENT_H
 #define LM_ANALYSIS_DOCUMENT_H
 
@@ -16,7 +16,7 @@
 
 typedef enum lm_block_kind {
     LM_BLOCK_SECTION,            /* title, id, number, inner blocks; the root is one of level 0 */
-    LM_BLOCK_FOLD,               /* title, id, inner blocks: closed until somebody opens it */
+    LM_BLOCK_FOLD,               /* title, id, inner blocks: closed until a reader opens it */
     LM_BLOCK_TEXT,               /* a paragraph */
     LM_BLOCK_NOTE,               /* a remark beside the text: a method, a convention, "qualitative" */
     LM_BLOCK_WARNING,            /* what is unusual or wrong */
@@ -63,7 +63,7 @@ typedef struct lm_doc_column {
 typedef struct lm_doc_row {
     struct lm_doc_row *next;
     lm_doc_cell       *cells;    /* [n_columns] */
-    uint32_t           n;        /* cells that have been said; the rest are empty */
+    uint32_t           n;        /* cells that have been added; the rest are empty */
     uint32_t           depth;    /* of a row under another: the first cell is indented */
     bool               strong;   /* a total */
     bool               gap;      /* nothing but distance */
@@ -147,7 +147,7 @@ typedef struct lm_document {
     lm_status        status;     /* the first failure that is not of memory */
     lm_error         error;
     bool             failed;
-    lm_block         nothing;    /* what is said to after a failed allocation, as these are: */
+    lm_block         nothing;    /* receives what is added after a failed allocation, as these do: */
     lm_doc_table     no_table;
     lm_doc_row       no_row;
     lm_doc_cell      no_cell;
@@ -175,7 +175,7 @@ const char *lm_doc_anchor(lm_document *d, const char *id);
 lm_block *lm_doc_open(lm_document *d, const char *id, const char *output, const char *title);
 lm_block *lm_doc_fold(lm_document *d, const char *id, const char *title);
 void      lm_doc_close(lm_document *d);
-bool      lm_doc_is_empty(const lm_block *b);        /* a section or fold that nothing has been said in */
+bool      lm_doc_is_empty(const lm_block *b);        /* a section or fold without content */
 void      lm_doc_drop_empty(lm_document *d);         /* closes what is open, and takes it out when it is empty */
 
 void lm_doc_text(lm_document *d, const char *text);
@@ -189,7 +189,7 @@ void lm_doc_verbatim(lm_document *d, const char *text, size_t n);
 void lm_doc_item_of(lm_document *d, char mark, const char *text);
 void lm_doc_itemf(lm_document *d, char mark, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* A paper or document that what has been said rests on; the text must live as long as the document. */
+/* A paper or document that is the source of what was added; the text must live as long as the document. */
 void lm_doc_source(lm_document *d, const char *source);
 
 void lm_doc_formula_of(lm_document *d, const char *name, const char *unicode, const char *latex);
@@ -198,7 +198,7 @@ void lm_doc_derive(lm_document *d, lm_derivation *x);
 /* A diagram of the current model by name, in all its forms; nothing where the model has no such part. `o` may be NULL. */
 void lm_doc_diagram(lm_document *d, const char *name, const char *output, const char *caption, const lm_explain_options *o);
 
-/* A figure of our own making; texts are copied. */
+/* A figure that is computed here; texts are copied. */
 lm_block *lm_doc_figure_of(lm_document *d, const char *diagram, const char *output, const char *caption, const char *text,
                            const char *mermaid);
 
@@ -208,13 +208,13 @@ lm_block *lm_doc_block(lm_document *d, lm_block_kind kind, const char *id);
 /* ---- tables ---- */
 
 /* `align`: a letter for each column, 'l' or 'r'; then as many titles as there are letters ("" for none). `caption` may be
- * NULL. Never NULL: after a failed allocation what is said goes into nothing. */
+ * NULL. Never NULL: after a failed allocation what is added is dropped. */
 lm_doc_table *lm_doc_table_of(lm_document *d, const char *id, const char *caption, const char *align, ...);
 
 /* A column more; titles are copied. */
 void lm_doc_column_of(lm_doc_table *t, const char *title, bool right, lm_facts *facts);
 
-/* Rows are said cell by cell, from the left. */
+/* Cells of a row are added from the left. */
 lm_doc_row *lm_next_row(lm_doc_table *t);
 lm_doc_row *lm_strong_row(lm_doc_table *t);
 lm_doc_row *lm_inner_row(lm_doc_table *t, uint32_t depth);
@@ -242,7 +242,7 @@ void lm_cell_number(lm_doc_table *t, double x, lm_unit unit, const char *text); 
 /* The fact of the block's model; an empty cell where there is none. */
 void lm_cell_fact(lm_doc_table *t, lm_manner m, const char *path, ...) __attribute__((format(printf, 3, 4)));
 void lm_cell_fact_of(lm_doc_table *t, lm_manner m, lm_facts *f, const char *path);
-void lm_cell_said(lm_doc_table *t, lm_manner m, const lm_fact *x, const char *path);        /* a fact at hand; it may be NULL */
+void lm_cell_of_fact(lm_doc_table *t, lm_manner m, const lm_fact *x, const char *path);        /* a fact at hand; it may be NULL */
 
 /* A number as cells show it. */
 enum { LM_DOC_FIGURE = 96 };
@@ -251,7 +251,7 @@ char *lm_doc_number_text(char out[LM_DOC_FIGURE], lm_manner m, lm_unit unit, dou
 
 /* ---- walking ---- */
 
-/* Numbers the sections ("2.3"): once, when all is said. */
+/* Numbers the sections ("2.3"): once, when the document is complete. */
 void lm_document_number(lm_document *d);
 
 /* The next block in reading order, inner ones first; NULL at the end. Starts with lm_document_next(NULL, d). */

@@ -59,7 +59,7 @@ char *lm_doc_number_text(char out[LM_DOC_FIGURE], lm_manner m, lm_unit unit, dou
 
 /* ---- the table ---- */
 
-/* What is said to after a failed allocation: its rows are thrown away. */
+/* The table used after a failed allocation: its rows are dropped. */
 static lm_doc_table *no_table(lm_document *d)
 {
     d->no_table = (lm_doc_table){ .d = d };
@@ -225,10 +225,10 @@ void lm_cell_fact_of(lm_doc_table *t, lm_manner m, lm_facts *f, const char *path
 {
     const lm_fact *x = NULL;
 
-    lm_cell_said(t, m, f && lm_facts_find(f, path, &x, NULL) == LM_OK ? x : NULL, path);
+    lm_cell_of_fact(t, m, f && lm_facts_find(f, path, &x, NULL) == LM_OK ? x : NULL, path);
 }
 
-void lm_cell_said(lm_doc_table *t, lm_manner m, const lm_fact *x, const char *path)
+void lm_cell_of_fact(lm_doc_table *t, lm_manner m, const lm_fact *x, const char *path)
 {
     char         text[LM_DOC_FIGURE];
     lm_doc_cell *c;

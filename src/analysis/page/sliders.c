@@ -12,7 +12,7 @@
 
 /* ---- stops ---- */
 
-/* Where a page starts that was asked for no context, or for all of it: few texts are longer. */
+/* Where the slider starts if no context was given, or all of it: few requests are longer. */
 enum { USUAL = 8192 };
 
 static uint32_t add_stop(uint64_t *stops, uint32_t *n, uint64_t value)

@@ -43,8 +43,8 @@ static void put_place(lm_doc_table *t, const lm_fact *g, const char *path, const
         lm_cell_empty(t);
     else
         lm_cell_count(t, LM_EXACT, LM_UNIT_PARAMETERS, all->count / in->count);
-    lm_cell_said(t, LM_EXACT, in, path ? lm_doc_keepf(d, "%s.in_layers", path) : NULL);
-    lm_cell_said(t, LM_EXACT, all, path ? lm_doc_keepf(d, "%s.parameters", path) : NULL);
+    lm_cell_of_fact(t, LM_EXACT, in, path ? lm_doc_keepf(d, "%s.in_layers", path) : NULL);
+    lm_cell_of_fact(t, LM_EXACT, all, path ? lm_doc_keepf(d, "%s.parameters", path) : NULL);
     cell_share(t, all->count);
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x))
         if (x->kind == LM_FACT_GROUP && (!d->depth || depth + 1 < d->depth))

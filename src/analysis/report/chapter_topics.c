@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/language.h"
 
-/* ---- who uses it: asked once for all cards ---- */
+/* ---- models that use it: computed once for all cards ---- */
 
 static const lm_users *users_of(lm_document *d, const lm_card *card)
 {

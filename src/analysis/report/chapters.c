@@ -32,7 +32,7 @@ bool lm_report_form(const char *path, lm_form *out)
     return false;
 }
 
-/* ---- what is said ---- */
+/* ---- contents ---- */
 
 static void free_shared(lm_chapters_shared *s)
 {

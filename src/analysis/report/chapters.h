@@ -10,7 +10,7 @@
 /* What the chapters of one report keep for each other: lm_document.shared. */
 typedef struct lm_chapters_shared {
     lm_comparison *comparison;   /* of several models, or of one and milestones; NULL: not yet made */
-    lm_users      *users;        /* [cards], once somebody has asked */
+    lm_users      *users;        /* [cards], on first use */
 } lm_chapters_shared;
 
 static inline lm_chapters_shared *lm_shared(lm_document *d)

@@ -319,7 +319,7 @@ static void put_notes(lm_page *v)
     lm_facts_find(f, "warnings", &list, NULL);
     for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x)) {
         if (x->origin == LM_FROM_PLAN)
-            continue;                    /* put_memory has said it */
+            continue;                    /* put_memory has written it */
         put_label(v, x == list->impl.first ? _("unusual") : "");
         lm_text_printf(v->out, "%s\n", _(x->text));
     }

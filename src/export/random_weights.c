@@ -1,4 +1,4 @@
-/* making.c - random weights, packed by all threads, one piece after another. */
+/* random_weights.c - random weights, packed by all threads in pieces. */
 #include <math.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -221,7 +221,7 @@ lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink 
     return LM_OK;
 }
 
-lm_status lm_prepare_making(lm_synthesis *s, lm_error *e)
+lm_status lm_prepare_synthesis(lm_synthesis *s, lm_error *e)
 {
     unsigned threads = s->o->threads ? s->o->threads : lm_cpu_cores();
     uint64_t bytes;
@@ -238,7 +238,7 @@ lm_status lm_prepare_making(lm_synthesis *s, lm_error *e)
     return s->packed && s->scratch ? LM_OK : lm_fail_memory(e, "weights", PIECE * sizeof(float));
 }
 
-void lm_end_making(lm_synthesis *s)
+void lm_end_synthesis(lm_synthesis *s)
 {
     lm_pool_free(s->pool);
     lm_free(s->packed);

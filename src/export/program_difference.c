@@ -1,5 +1,5 @@
-/* misread.c - two programs compared, operation by operation. */
-#include "export/misread.h"
+/* program_difference.c - compares two programs operation by operation. */
+#include "export/program_difference.h"
 
 #include <math.h>
 
@@ -111,7 +111,7 @@ static bool same_sizes(const lm_config *m, const lm_config *r)
            m->n_heads == r->n_heads && m->n_kv_heads == r->n_kv_heads && m->head_dim == r->head_dim;
 }
 
-const char *lm_misread(const lm_program *meant, const lm_config *m, const lm_program *read, const lm_config *r)
+const char *lm_program_difference(const lm_program *meant, const lm_config *m, const lm_program *read, const lm_config *r)
 {
     const char *what;
 
