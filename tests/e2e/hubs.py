@@ -3,6 +3,7 @@ import hashlib
 import http.server
 import json
 import os
+import re
 import threading
 
 import pytest
@@ -17,10 +18,11 @@ def git_hash(data):
 
 
 class Hub:
-    """Files of one repository under /org/name; `faults` are functions that may answer instead."""
+    """Files of one repository under /org/name, and of others by their names; `faults` are functions that may answer instead."""
 
-    def __init__(self, files, large=()):
+    def __init__(self, files, large=(), others=()):
         self.files, self.large, self.faults, self.seen = files, set(large), [], []
+        self.repositories = {"org/name": files, **dict(others)}
         hub = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -41,26 +43,26 @@ class Hub:
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()      # how soon shutdown() is seen
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
-    def entry(self, path):
-        data = self.files[path]
+    def entry(self, path, data):
         if path in self.large:
             return {"type": "file", "oid": "0" * 40, "size": 130, "path": path, "lfs": {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}}
         return {"type": "file", "oid": git_hash(data), "size": len(data), "path": path}
 
     def answer(self, r):
         path = r.path.split("?")[0]
-        if path.startswith("/api/models/org/name/revision/"):
+        found = re.fullmatch(rf"(?:/api/models)?/([^/]+/[^/]+)/(?:(revision)/.*|(tree)/{COMMIT}|resolve/{COMMIT}/(.*))", path)
+        files = self.repositories.get(found[1]) if found else None
+        if files is not None and found[2]:
             return self.send(r, 200, json.dumps({"sha": COMMIT}).encode())
-        if path == f"/api/models/org/name/tree/{COMMIT}":
-            names = sorted(self.files)
+        if files is not None and found[3]:
+            names = sorted(files)
             half = (len(names) + 1) // 2
             if "cursor" in r.path:
-                return self.send(r, 200, json.dumps([self.entry(n) for n in names[half:]]).encode())
+                return self.send(r, 200, json.dumps([self.entry(n, files[n]) for n in names[half:]]).encode())
             more = {"Link": f'<{self.url}{path}?recursive=true&cursor=1>; rel="next"'}
-            return self.send(r, 200, json.dumps([self.entry(n) for n in names[:half]]).encode(), more)
-        prefix = f"/org/name/resolve/{COMMIT}/"
-        if path.startswith(prefix) and path[len(prefix):] in self.files:
-            return self.file(r, self.files[path[len(prefix):]])
+            return self.send(r, 200, json.dumps([self.entry(n, files[n]) for n in names[:half]]).encode(), more)
+        if files is not None and found[4] in files:
+            return self.file(r, files[found[4]])
         return self.send(r, 404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
     def file(self, r, data, stop=None):

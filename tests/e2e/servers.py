@@ -17,10 +17,11 @@ ENDS = PATIENCE
 class Server:
     """A process that serves, and plain requests to it."""
 
-    def __init__(self, build, *flags, model=MODEL):
+    def __init__(self, build, *flags, model=MODEL, cwd=None):
+        models = [] if model is None else [str(model)]       # None: flags name them
         sandbox = ["--no-sandbox"] if SANITIZED else []      # at its end a sanitizer looks into the process from another one
-        self.process = subprocess.Popen([str(build / "src/cli/lamina"), "serve", str(model), "--port", "0", *sandbox, *map(str, flags)],
-                                        stderr=subprocess.PIPE, text=True, env={**os.environ, **BARE})
+        self.process = subprocess.Popen([str(build / "src/cli/lamina"), "serve", *models, "--port", "0", *sandbox, *map(str, flags)],
+                                        stderr=subprocess.PIPE, text=True, env={**os.environ, **BARE}, cwd=cwd)
         self.said = []
         while not (line := self.process.stderr.readline()).startswith("listening on "):
             assert line, self.said

@@ -1,33 +1,42 @@
-"""Every command block of the pages for users is run, in the order of its page, in one folder per page.
+"""Every command block of the pages is run, in the order of its page, in one folder per page.
 
 A block is fenced. ```sh is a script: each command succeeds. A block without a language that begins with `$ ` is a session: it also prints the lines
 shown, in that order; `…` stands for anything. ```python is run, and prints the block that follows it. A comment before the fence changes this:
-<!-- not run: REASON --> counts as not run, <!-- file: NAME --> makes the block a file of the folder."""
+<!-- not run: REASON --> counts as not run, <!-- file: NAME --> makes the block a file of the folder, <!-- server: WHAT --> starts each command of the block,
+which serves and says that it listens; the blocks after it ask the last one of them."""
 import contextlib
 import io
 import json
 import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 from types import SimpleNamespace
 
 import pytest
-from conftest import BARE, MODEL, PATIENCE, SOURCE, some
+from conftest import MODEL, PATIENCE, SANITIZED, SOURCE, some
+from hubs import Hub
 from servers import Server
 
 OWN_TEST = ("docs/guide/coming-from.md",)                        # test_coming_from.py runs it on a terminal
 GENERATED = ("docs/library/c-interface.md",)
-PAGES = [p for p in ["README.md", *sorted(str(p.relative_to(SOURCE)) for d in ("guide", "server", "library", "study") for p in (SOURCE / "docs" / d).glob("*.md"))]
-         if p not in GENERATED]
-FENCED = re.compile(r"(?:^<!-- (not run|file|lists|shows): ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.S | re.M)
+PAGES = [str(p.relative_to(SOURCE)) for p in [*sorted(SOURCE.glob("*.md")), *sorted((SOURCE / "docs").rglob("*.md"))]
+         if str(p.relative_to(SOURCE)) not in GENERATED]
+FOR_USERS = [p for p in PAGES if p == "README.md" or p.split("/")[1:2] in (["guide"], ["server"], ["library"], ["study"])]
+FENCED = re.compile(r"(?:^<!-- (not run|file|lists|shows|server): ([^\n]*) -->\n)?^```(\w*)\n(.*?)^```$", re.S | re.M)
 COMMAND = re.compile(r"^(?:\$ )?(?:sudo )?(?:lamina|make|curl|mpirun|srun|cc|git|meson|scripts/\S+|examples/\S+|build/\S+|ollama|codex|claude|aider|pip) ", re.M)
 INDENTED = re.compile(r"\n\n((?:    .*\n)+)")
+RUN = ("sh", "python", "session", "server")
 HERE = "http://127.0.0.1:8080"
+GOLDEN = SOURCE / "tests/golden/llama/gqa"
 
 
 def blocks(page):
     text = (SOURCE / page).read_text()
+    if page == "docs/man.md":                                # scripts/manpage knows indented blocks alone
+        text = re.sub(r"\n\n((?:    .*\n)+)", lambda m: "\n\n```sh\n" + re.sub("^    ", "", m[1], flags=re.M) + "```\n", text)
     return [SimpleNamespace(mark=mark, what=what, language=language, body=body, line=text.count("\n", 0, m.start()) + 1)
             for m in FENCED.finditer(text) for mark, what, language, body in [m.groups()]]
 
@@ -56,20 +65,31 @@ def prints(shown, printed, where):
 
 @pytest.fixture(scope="module")
 def program(build, tmp_path_factory):
-    """What a shell finds: `lamina`, and the environment of a new user."""
+    """What a shell finds: `lamina`, its library, a compiler, and the environment of a new user. The hub has what the pages fetch."""
     folder = tmp_path_factory.mktemp("bin")
     (folder / "lamina").symlink_to((build / "src/cli/lamina").resolve())
-    return {**os.environ, **BARE, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder), "LAMINA_MODEL": str(MODEL)}
+    (folder / "cache/models").mkdir(parents=True)
+    (folder / "cache/models/SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(MODEL)
+    (folder / "cc").write_text(f"#!/bin/sh\nexec {shutil.which('cc')} {'-fsanitize=address,undefined' if SANITIZED else ''} \"$@\"\n")
+    (folder / "cc").chmod(0o755)
+    q4, shards = MODEL.read_bytes(), {f.name: f.read_bytes() for f in GOLDEN.glob("*.*") if f.suffix in (".json", ".safetensors") and f.name != "golden.safetensors"}
+    hub = Hub({"name-Q4_K_M.gguf": q4, "path/file.gguf": q4, **shards}, ["name-Q4_K_M.gguf", "path/file.gguf", *shards],
+              {"Qwen/Qwen2.5-0.5B-Instruct-GGUF": {"name-Q4_K_M.gguf": q4, "name-q8_0.gguf": q4}, "HuggingFaceTB/SmolLM2-135M-Instruct": shards})
+    env = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and not k.lower().endswith("_proxy")}
+    yield {**env, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder), "LAMINA_CACHE": str(folder / "cache"), "HF_ENDPOINT": hub.url,
+           "PKG_CONFIG_PATH": str(build / "meson-uninstalled"), "LD_LIBRARY_PATH": str(build / "src")}
+    hub.server.shutdown()
 
 
 @pytest.fixture(scope="module")
-def server(build, model):
+def server(build, model, tmp_path_factory):
     """Started when a page is first in need of it."""
     with contextlib.ExitStack() as stack:
         def url():
             if not hasattr(url, "server"):
+                url.store = tmp_path_factory.mktemp("store") / "store.db"
                 url.server = Server(build, "--chat-template-file", SOURCE / "tests/e2e/tools.jinja", "--alias", "demo", "--metrics", "--embeddings",
-                                    "--temp", 0).ready()
+                                    "--store", url.store, "--temp", 0).ready()
                 stack.callback(url.server.close)
             return url.server.url
         yield url
@@ -78,63 +98,103 @@ def server(build, model):
 @pytest.fixture
 def folder(tmp_path):
     """What the pages' commands name: a model of each kind, a text, an adapter."""
-    for name, to in (("model.gguf", MODEL), ("build", SOURCE / "build"), ("tests", SOURCE / "tests"), ("docs", SOURCE / "docs"), ("examples", SOURCE / "examples")):
+    for name, to in (("model.gguf", MODEL), ("small.gguf", MODEL), ("large.gguf", MODEL), ("golden.safetensors", GOLDEN / "golden.safetensors"), ("build", SOURCE / "build"), ("tests", SOURCE / "tests"), ("docs", SOURCE / "docs"), ("examples", SOURCE / "examples")):
         (tmp_path / name).symlink_to(to)
-    shutil.copytree(SOURCE / "tests/golden/llama/gqa", tmp_path / "folder")
-    shutil.copytree(SOURCE / "tests/golden/adapters/llama", tmp_path / "adapter")
+    shutil.copytree(GOLDEN, tmp_path / "folder")
+    for adapter in ("adapter", "poet", "chef"):
+        shutil.copytree(SOURCE / "tests/golden/adapters/llama", tmp_path / adapter)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models/tiny.gguf").symlink_to(MODEL)
     (tmp_path / "text.txt").write_text("The sky is blue, and water is made of hydrogen and oxygen. A river carries water from the hills to the sea.\n" * 60)
     return tmp_path
 
 
-@pytest.mark.parametrize("page", some(p for p in PAGES if p not in OWN_TEST and any(kind(b) in ("sh", "python", "session") for b in blocks(p))))
-def test_page(page, program, server, folder, model):
+def started(block, build, folder, where):
+    """A server for each command of the block, which prints the lines shown."""
+    commands = re.findall(r"^(?:\$ )?lamina serve (.*)$", block.body, re.M)
+    shown = "\n".join(line for line in block.body.splitlines() if not re.match(r"(?:\$ )?lamina serve ", line))
+    assert commands, where
+    for command in commands:
+        server = Server(build, *shlex.split(command, comments=True), model=None, cwd=folder).ready()
+        yield server
+        prints(shown, "\n".join([f"listening on {HERE}", *map(str.rstrip, server.said)]), where)
+
+
+@pytest.mark.parametrize("page", some(p for p in PAGES if p not in OWN_TEST and any(kind(b) in RUN for b in blocks(p))))
+def test_page(page, build, program, server, folder, model):
+    own = []                                                 # servers that the page has started
+
+    def url():
+        return own[-1].url if own else server()
+
     def shell(script):
+        env = program | {"HF_HOME": str(folder / "hub")}
         if HERE in script:
-            script = script.replace(HERE, server())
-        return subprocess.run(["bash", "-c", "set -e -o pipefail\n" + script], cwd=folder, env=program, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            script = script.replace(HERE, url())
+        if "store.db" in script and not own:
+            server()
+            (folder / "store.db").unlink(missing_ok=True)
+            (folder / "store.db").symlink_to(server.store)
+        return subprocess.run(["bash", "-c", "set -e -o pipefail\n" + script], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=PATIENCE)
 
+    def python(code):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.chdir(folder) if hasattr(contextlib, "chdir") else contextlib.nullcontext():
+            exec(code.replace(HERE, url()), {})
+        return out.getvalue()
+
+    def session(text, where):
+        for piece in re.split(r"^\$ ", text, flags=re.M)[1:]:
+            lines = piece.split("\n")
+            n = 1
+            while lines[n - 1].endswith("\\"):
+                n += 1
+            done = shell("\n".join(lines[:n]))
+            assert done.returncode == 0 or "error: " in piece, f"{where}: {lines[0]}\n{done.stdout}"
+            prints("\n".join(lines[n:]), done.stdout, where)
+
     all_blocks = blocks(page)
-    for block, after in zip(all_blocks, [*all_blocks[1:], None]):
-        where = f"{page}:{block.line}"
-        if kind(block) == "file":
-            (folder / block.what).write_text(block.body)
-        elif kind(block) == "sh":
-            done = shell(block.body)
-            assert done.returncode == 0, f"{where}\n{done.stdout}"
-        elif kind(block) == "python":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out), contextlib.chdir(folder) if hasattr(contextlib, "chdir") else contextlib.nullcontext():
-                exec(block.body.replace(HERE, server()), {})
-            if after is not None and not after.language and kind(after) == "data":
-                prints(after.body, out.getvalue(), where)
-        elif kind(block) == "session":
-            for piece in re.split(r"^\$ ", block.body, flags=re.M)[1:]:
-                lines = piece.split("\n")
-                n = 1
-                while lines[n - 1].endswith("\\"):
-                    n += 1
-                done = shell("\n".join(lines[:n]))
-                assert done.returncode == 0 or "error: " in piece, f"{where}: {lines[0]}\n{done.stdout}"
-                prints("\n".join(lines[n:]), done.stdout, where)
+    with contextlib.ExitStack() as stack:
+        for block, after in zip(all_blocks, [*all_blocks[1:], None]):
+            where = f"{page}:{block.line}"
+            if kind(block) == "file":
+                (folder / block.what).write_text(block.body)
+            elif kind(block) == "server":
+                while own:
+                    own.pop().close(signal.SIGTERM)
+                for one in started(block, build, folder, where):
+                    own.append(one)
+                    stack.callback(one.process.kill)
+            elif kind(block) == "sh":
+                done = shell(block.body)
+                assert done.returncode == 0, f"{where}\n{done.stdout}"
+            elif kind(block) == "python":
+                printed = python(block.body)
+                if after is not None and not after.language and kind(after) == "data":
+                    prints(after.body, printed, where)
+            elif kind(block) == "session":
+                session(block.body, where)
+        while own:
+            assert own.pop().close() == 0
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_command_is_left_out(page):
     """A command in a block that is neither run nor marked, or that is indented and not fenced."""
     loose = [f"{page}:{b.line}" for b in blocks(page) if kind(b) == "data" and b.language in ("", "sh", "console", "bash") and COMMAND.search(b.body)]
-    bare = [b.group(1) for b in INDENTED.finditer(FENCED.sub("", (SOURCE / page).read_text())) if COMMAND.search(re.sub("^    ", "", b.group(1), flags=re.M))]
+    bare = page != "docs/man.md" and [b.group(1) for b in INDENTED.finditer(FENCED.sub("", (SOURCE / page).read_text())) if COMMAND.search(re.sub("^    ", "", b.group(1), flags=re.M))]
     assert not loose and not bare, (loose, bare)
 
 
 def test_users_read_of_no_tests():
-    named = [f"{page}: {m}" for page in PAGES for m in re.findall(r"`(?:tests?/|tools/oracle|test_|e2e_)[^`]*`", re.sub(r"```.*?```", "", (SOURCE / page).read_text(), flags=re.S))]
+    named = [f"{page}: {m}" for page in FOR_USERS for m in re.findall(r"`(?:tests?/|tools/oracle|test_|e2e_)[^`]*`", re.sub(r"```.*?```", "", (SOURCE / page).read_text(), flags=re.S))]
     assert not named
 
 
 def test_most_blocks_are_run(capsys):
     kinds = [kind(b) for page in PAGES for b in blocks(page)]
-    ran, left = sum(k in ("sh", "python", "session") for k in kinds), kinds.count("not run")
+    ran, left = sum(k in RUN for k in kinds), kinds.count("not run")
     with capsys.disabled():
         print(json.dumps({"run": ran, "not run": left}))
     assert ran >= 60 and left <= ran / 2
