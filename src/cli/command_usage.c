@@ -66,8 +66,8 @@ const lm_command lm_command_usage = {
     .name = "usage",
     .usage = "FILE [--api-key KEY]",
     .summary = "show the tokens that clients of a server have used, from the file of serve --store",
-    .about = "  By day, API key and model. Of keys the file holds hashes, of which the first digits are shown; a server without\n"
-             "  keys counts all its clients together, shown as \"-\". The server may be running.\n",
+    .about = "  By day, API key and model. Keys are stored as hashes, whose first digits are shown. Without keys, all clients\n"
+             "  are counted together, shown as \"-\". The server may be running.\n",
     .groups = usage_groups,
     .min_args = 1,
     .max_args = 1,

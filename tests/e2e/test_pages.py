@@ -5,6 +5,7 @@ shown, in that order; `…` stands for anything. ```python is run, and prints th
 <!-- not run: REASON --> counts as not run, <!-- file: NAME --> makes the block a file of the folder, <!-- server: WHAT --> starts each command of the block,
 which serves and says that it listens; the blocks after it ask the last one of them."""
 import contextlib
+import functools
 import io
 import json
 import os
@@ -85,14 +86,15 @@ def program(build, tmp_path_factory):
 def server(build, model, tmp_path_factory):
     """Started when a page is first in need of it."""
     with contextlib.ExitStack() as stack:
-        def url():
-            if not hasattr(url, "server"):
-                url.store = tmp_path_factory.mktemp("store") / "store.db"
-                url.server = Server(build, "--chat-template-file", SOURCE / "tests/e2e/tools.jinja", "--alias", "demo", "--metrics", "--embeddings",
-                                    "--store", url.store, "--temp", 0).ready()
-                stack.callback(url.server.close)
-            return url.server.url
-        yield url
+        @functools.cache
+        def start():
+            store = tmp_path_factory.mktemp("store") / "store.db"
+            made = Server(build, "--chat-template-file", SOURCE / "tests/e2e/tools.jinja", "--alias", "demo", "--metrics", "--embeddings", "--store", store,
+                          "--temp", 0).ready()
+            stack.callback(made.close)
+            made.store = store
+            return made
+        yield start
 
 
 @pytest.fixture
@@ -125,16 +127,14 @@ def test_page(page, build, program, server, folder, model):
     own = []                                                 # servers that the page has started
 
     def url():
-        return own[-1].url if own else server()
+        return own[-1].url if own else server().url
 
     def shell(script):
         env = program | {"HF_HOME": str(folder / "hub")}
         if HERE in script:
             script = script.replace(HERE, url())
-        if "store.db" in script and not own:
-            server()
-            (folder / "store.db").unlink(missing_ok=True)
-            (folder / "store.db").symlink_to(server.store)
+        if "store.db" in script and not own and not (folder / "store.db").exists():
+            (folder / "store.db").symlink_to(server().store)
         return subprocess.run(["bash", "-c", "set -e -o pipefail\n" + script], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, timeout=PATIENCE)
 
@@ -185,6 +185,24 @@ def test_no_command_is_left_out(page):
     loose = [f"{page}:{b.line}" for b in blocks(page) if kind(b) == "data" and b.language in ("", "sh", "console", "bash") and COMMAND.search(b.body)]
     bare = page != "docs/man.md" and [b.group(1) for b in INDENTED.finditer(FENCED.sub("", (SOURCE / page).read_text())) if COMMAND.search(re.sub("^    ", "", b.group(1), flags=re.M))]
     assert not loose and not bare, (loose, bare)
+
+
+def test_unit_of_systemd(build, model, tmp_path):
+    """Its command serves, with the key file of the page, and ends as systemd ends it."""
+    unit, keys = ([b.body for b in blocks("docs/server/operations.md") if b.what == what] for what in ("lamina.service", "keys"))
+    (tmp_path / "keys").write_text(keys[0].replace("…", "0"))
+    command = re.search(r"^ExecStart=/usr/local/bin/lamina serve (.*)$", unit[0], re.M)[1]
+    for there, here in (("/srv/models/model.gguf", model), ("/etc/lamina", tmp_path), ("/var/lib/lamina", tmp_path)):
+        command = command.replace(there, str(here))
+    server = Server(build, *shlex.split(command), model=None).ready()
+    assert server.get("/metrics")[0] == 401 and server.get("/metrics", headers={"Authorization": "Bearer team-a-0"})[0] == 200
+    assert (tmp_path / "store.db").exists() and server.close(signal.SIGTERM) == 0
+
+
+def test_metrics_are_listed(server):
+    served = re.findall(r"^# TYPE (\S+) ", server().get("/metrics")[1].decode(), re.M)
+    listed = re.findall(r"`((?:lamina_|llamacpp:|vllm:)\w+)`", (SOURCE / "docs/server/operations.md").read_text())
+    assert set(served) == set(listed)
 
 
 def test_users_read_of_no_tests():

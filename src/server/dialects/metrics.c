@@ -59,13 +59,13 @@ static size_t own_figures(figure *out, const lm_schedule_statistics *s)
         { "lamina_rows_speculated_total", "counter", "Rows of speculated tokens in forward passes.", (double)s->guessed_rows },
         { "lamina_speculated_accepted_total", "counter", "Speculated tokens that were accepted.", (double)s->guesses_right },
         { "lamina_requests_total", "counter", "Requests accepted.", (double)s->submitted },
-        { "lamina_requests_refused_total", "counter", "Requests refused by the scheduler.", (double)s->refused },
-        { "lamina_preemptions_total", "counter", "Times a text gave its pages back and was read again.", (double)s->preempted },
+        { "lamina_requests_refused_total", "counter", "Requests rejected by the scheduler.", (double)s->refused },
+        { "lamina_preemptions_total", "counter", "Preemptions: sequences that were recomputed because the cache was full.", (double)s->preempted },
         { "lamina_cached_tokens_total", "counter", "Prompt tokens found in the prefix cache.", (double)s->cached_tokens },
         { "lamina_step_seconds_total", "counter", "Seconds in forward passes.", s->step_seconds },
         { "lamina_pages", "gauge", "Pages of the cache.", (double)s->pages },
         { "lamina_pages_used", "gauge", "Pages of the cache in use.", (double)s->pages_used },
-        { "lamina_itl_target_seconds", "gauge", "Time between two tokens that prompts are cut for.", s->itl_target },
+        { "lamina_itl_target_seconds", "gauge", "Time between two tokens that the scheduler aims at.", s->itl_target },
     };
 
     return copy(out, list, sizeof list / sizeof *list);
@@ -134,13 +134,13 @@ static void add_histogram(lm_text *out, const char *name, const char *model, con
 static void add_durations(lm_text *out, const sample *all, size_t n)
 {
     static const struct { const char *names[2], *help; size_t at; } list[] = {
-        { { "lamina_queue_seconds", "vllm:request_queue_time_seconds" }, "Time of a text in the queue.",
+        { { "lamina_queue_seconds", "vllm:request_queue_time_seconds" }, "Time of a sequence in the queue.",
           offsetof(lm_schedule_statistics, queue) },
         { { "lamina_prompt_seconds", "vllm:request_prefill_time_seconds" }, "Time from the queue to the first token.",
           offsetof(lm_schedule_statistics, prompt) },
         { { "lamina_time_to_first_token_seconds", "vllm:time_to_first_token_seconds" }, "Time from the request to the first token.",
           offsetof(lm_schedule_statistics, first) },
-        { { "lamina_inter_token_seconds", "vllm:inter_token_latency_seconds" }, "Time between two tokens of a text.",
+        { { "lamina_inter_token_seconds", "vllm:inter_token_latency_seconds" }, "Time between two tokens of a sequence.",
           offsetof(lm_schedule_statistics, between) },
         { { "lamina_generation_seconds", "vllm:request_decode_time_seconds" }, "Time from the first token to the end.",
           offsetof(lm_schedule_statistics, generation) },
@@ -186,13 +186,13 @@ static void add_memory(lm_text *out, const lm_exchange *x)
     lm_http_memory m;
 
     lm_exchange_memory(x, &m);
-    add_head(out, "lamina_request_memory_bytes", "gauge", "Bytes that requests hold: bodies, conversations, prompts, grammars, answers.");
+    add_head(out, "lamina_request_memory_bytes", "gauge", "Bytes that requests hold: bodies, conversations, prompts, grammars, responses.");
     lm_text_printf(out, "lamina_request_memory_bytes %llu\n", (unsigned long long)m.used);
-    add_head(out, "lamina_request_memory_peak_bytes", "gauge", "Most bytes that requests have held at once.");
+    add_head(out, "lamina_request_memory_peak_bytes", "gauge", "Maximum of lamina_request_memory_bytes since the start.");
     lm_text_printf(out, "lamina_request_memory_peak_bytes %llu\n", (unsigned long long)m.most);
     add_head(out, "lamina_request_memory_limit_bytes", "gauge", "Bytes that requests may hold; 0: no limit.");
     lm_text_printf(out, "lamina_request_memory_limit_bytes %llu\n", (unsigned long long)m.limit);
-    add_head(out, "lamina_requests_refused_for_memory_total", "counter", "Requests refused because they would hold too much memory.");
+    add_head(out, "lamina_requests_refused_for_memory_total", "counter", "Requests rejected because they would hold too much memory.");
     lm_text_printf(out, "lamina_requests_refused_for_memory_total %llu\n", (unsigned long long)m.refused);
 }
 
