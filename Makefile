@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo demo-cluster serve test avx2 anywhere browser web web-dev tex debug asan tsan coverage neon edge bench bench-serve compat soak facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo demo-cluster serve test avx2 anywhere browser web web-dev tex debug asan tsan coverage neon edge bench bench-serve changes compat soak facts golden golden-report messages fmt lint install uninstall static clean help
 
 PORT   ?= 8080
 RANKS  ?= 4
@@ -88,6 +88,10 @@ compat: build/test/build.ninja                 ## llama-server's own tests again
 	@ninja -C build/test --quiet src/cli/lamina
 	@build/compat/bin/python tools/peers/compatibility
 
+changes:                                       ## the changes that docs/dev/adding-*.md describe, made in a copy of the tree, built, and run
+	@scripts/setup test
+	@scripts/changes
+
 soak: build/test/build.ninja                   ## the server under load and under attack, every writer under failures, at length: the figures of docs/dev/reliability.md (some 40 minutes)
 	@ninja -C build/test --quiet src/cli/lamina
 	@rm -f build/soak.jsonl
@@ -145,7 +149,7 @@ static: build/static/build.ninja               ## build/static/lamina: the progr
 	@scripts/static build/static/lamina
 
 clean:                                         ## remove what was built; downloads stay
-	rm -rf build/release build/static build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz build/neon build/edge build/cluster
+	rm -rf build/release build/static build/bench build/test build/debug build/asan build/tsan build/coverage build/fuzz build/neon build/edge build/cluster build/changes
 
 help:                                          ## this list
 	@awk -F ' *## *' '/^[a-z%-]+:.*##/ { split($$1, t, ":"); sub("%", "NAME", t[1]); printf "  make %-14s %s\n", t[1], $$2 }' Makefile
