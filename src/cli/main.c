@@ -31,6 +31,20 @@ static const char *const left_out[] = {
     NULL,
 };
 
+/* Commands of ollama, llama.cpp and huggingface_hub, and what does their work here. */
+static const struct { const char *theirs, *hint; } elsewhere[] = {
+    { "list", "lamina pull list lists downloaded models, lamina doctor those of both caches" },
+    { "ls",   "lamina pull list lists downloaded models, lamina doctor those of both caches" },
+    { "rm",   "lamina pull rm ORG/NAME removes a downloaded model" },
+    { "show", "lamina inspect MODEL" },
+    { "ps",   "lamina serve lists its loaded models at GET /api/ps" },
+    { "create", "lamina convert makes a GGUF file, lamina quantize a smaller one" },
+    { "download", "lamina pull ORG/NAME" },
+    { "perplexity", "lamina eval MODEL perplexity -f TEXT" },
+    { "server", "lamina serve MODEL" },
+    { "cli", "lamina run MODEL" },
+};
+
 static lm_status no_command(const char *given, lm_error *e)
 {
     const char *names[64] = { NULL }, *near;
@@ -47,6 +61,9 @@ static lm_status no_command(const char *given, lm_error *e)
             return lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "this build leaves the command out");
     near = lm_nearest_word(given, names);
     lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "unknown command");
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (strcmp(elsewhere[i].theirs, given) == 0)
+            return lm_fail_hint(e, "%s", elsewhere[i].hint);
     if (near)
         lm_fail_hint(e, "did you mean lamina %s?", near);
     else if (lm_preset_find(given, &preset, NULL) == LM_OK)

@@ -30,6 +30,17 @@ def program(lamina):
     return json.loads(run(lamina, "help", "--json").stdout)
 
 
+# ---- the first command ----
+
+@pytest.mark.parametrize("theirs, ours", [("list", "doctor"), ("ls", "pull list"), ("rm", "pull rm"), ("show", "inspect"), ("ps", "serve"), ("create", "convert"),
+                                          ("download", "pull"), ("perplexity", "eval"), ("server", "serve"), ("cli", "run")])
+def test_commands_of_other_programs_lead_to_ours(lamina, theirs, ours):
+    done = run(lamina, theirs)
+    hint, error = done.stderr.splitlines()
+    assert done.returncode == 2 and hint.startswith("hint: ") and f"lamina {ours}" in hint and error == f"error: {theirs}: unknown command"
+    assert ours.split()[0] in [c["name"] for c in program(lamina)["commands"]]
+
+
 # ---- the first prompt ----
 
 def test_one_end_of_input_is_enough(lamina, model, tmp_path):
