@@ -111,6 +111,15 @@ void lm_rendering_free(lm_rendering *r);
  * line and column that was being executed. */
 lm_status lm_template_render(const lm_template *t, const char *context_json, size_t size, lm_rendering *out, lm_error *e);
 
+/* Messages as clients write them, in the form that chat templates know, appended to `out` as a JSON array. Roles are system, user,
+ * assistant and tool ("developer" becomes system, "function" tool); content is a string, parts of text joined by newlines; the arguments
+ * of tool calls are objects; "reasoning" is also "reasoning_content". Everything else is as given. LM_USAGE names the message: an unknown
+ * role, content that is not text. Each part that was left out has a line in `warnings`, which may be NULL. */
+lm_status lm_messages_read(const char *json, size_t size, lm_text *warnings, lm_text *out, lm_error *e);
+
+/* LM_USAGE: a template left out a system or tool message of this list, which lm_messages_read made: no word of it is in `rendered`. */
+lm_status lm_messages_rendered(const char *json, size_t size, const lm_text *rendered, lm_error *e);
+
 /* Tokenize a rendering. Special tokens are recognised in the template's own text, and in content only with `parse_content`. */
 lm_status lm_tokenize_rendering(const lm_tokenizer *t, const lm_rendering *r, bool parse_content, lm_tokens *out, lm_error *e);
 

@@ -270,6 +270,16 @@ void lm_chat_close(lm_chat *c)
     *c = (lm_chat){ 0 };
 }
 
+/* What a template leaves out is refused: the model would answer something else. */
+static lm_status check_rendered(json_t *messages, const lm_text *rendered, lm_error *e)
+{
+    char *json = json_dumps(messages, JSON_COMPACT);
+    lm_status status = json ? lm_messages_rendered(json, strlen(json), rendered, e) : lm_fail_memory(e, "the conversation", 0);
+
+    free(json);
+    return status;
+}
+
 lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e)
 {
     json_t *context = json_copy(c->variables);
@@ -285,6 +295,8 @@ lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_
         return lm_fail_memory(e, "the conversation", 0);
     status = lm_template_render(c->template, text, strlen(text), &r, e);
     free(text);
+    if (status == LM_OK)
+        status = check_rendered(messages, &r.text, e);
     if (status == LM_OK)
         status = lm_tokenize_rendering(c->tokenizer, &r, c->parse_content, out, e);
     if (status == LM_OK && rendered)

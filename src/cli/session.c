@@ -195,17 +195,26 @@ lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e)
     return status;
 }
 
-static bool is_conversation(const json_t *messages)
+/* As templates know them: the same as the server's routes take. */
+static lm_status read_messages(lm_session *s, const json_t *given, lm_error *e)
 {
-    size_t i;
-    json_t *m;
+    lm_text text = { 0 }, warnings = { 0 };
+    char *json = json_dumps(given, JSON_COMPACT | JSON_ENCODE_ANY);
+    lm_status status = json ? lm_messages_read(json, strlen(json), &warnings, &text, e) : lm_messages_read("null", 4, NULL, &text, e);
+    json_t *messages = status == LM_OK ? json_loadb(text.data, text.size, JSON_ALLOW_NUL, NULL) : NULL;
 
-    if (!json_is_array(messages))
-        return false;
-    json_array_foreach(messages, i, m)
-        if (!json_is_string(json_object_get(m, "role")))
-            return false;
-    return true;
+    for (char *at = warnings.data, *end; at && (end = strchr(at, '\n')); at = end + 1)
+        lm_warn("%.*s", (int)(end - at), at);
+    if (messages) {
+        json_decref(s->messages);
+        s->messages = messages;
+    } else if (status == LM_OK) {
+        status = lm_fail_memory(e, "the conversation", text.size);
+    }
+    free(json);
+    lm_text_free(&warnings);
+    lm_text_free(&text);
+    return status;
 }
 
 lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
@@ -215,22 +224,18 @@ lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
     char where[32];
     lm_status status = lm_read_file(path, &text, e);
     json_t *j = status == LM_OK ? lm_json_given(text.data ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &why) : NULL;
-    json_t *messages = json_object_get(j, "messages");
 
     lm_text_free(&text);
     if (status != LM_OK)
         return status;
-    snprintf(where, sizeof where, "line %d", why.line);
-    if (is_conversation(messages)) {
-        json_decref(s->messages);
-        s->messages = json_incref(messages);
-    } else if (j) {
-        lm_fail(e, LM_FAILED, "messages", LM_NO_OFFSET, "no [{\"role\", \"content\"}]");
-        status = lm_fail_in(e, lm_input_name(path));
+    if (j) {
+        status = read_messages(s, json_object_get(j, "messages"), e);
     } else {
-        lm_fail(e, LM_FAILED, where, LM_NO_OFFSET, "%s", why.text);
-        status = lm_fail_in(e, lm_input_name(path));
+        snprintf(where, sizeof where, "line %d", why.line);
+        status = lm_fail(e, LM_FAILED, where, LM_NO_OFFSET, "%s", why.text);
     }
+    if (status != LM_OK)
+        lm_fail_in(e, lm_input_name(path));
     json_decref(j);
     return status;
 }

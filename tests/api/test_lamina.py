@@ -237,6 +237,14 @@ def test_tokenizer(lm, model, gguf):
     assert lm.new("lm_tokenize_rendering", t, ref(rendering), False).n
     lm.lm_rendering_free(ref(rendering))
     lm.lm_template_free(template)
+    warnings, call = lm.lm_text(), b'"tool_calls": [{"function": {"name": "clock", "arguments": "["}}]'
+    given = b'[{"role": "function", "content": [{"type": "text", "text": "noon"}], %s}]' % call
+    read = lm.text("lm_messages_read", given, len(given), ref(warnings))
+    assert json.loads(read) == [{"role": "tool", "content": "noon", "tool_calls": [{"function": {"name": "clock", "arguments": {}}}]}]
+    assert warnings.data == b"messages: the arguments of clock in message 0 are not a JSON object and are left out\n"
+    with pytest.raises(LaminaError, match="message 0 is not in the prompt"):
+        lm.lm_messages_rendered(read, len(read), ref(warnings))
+    lm.lm_text_free(ref(warnings))
     lm.lm_tokens_free(ref(ids))
     assert not ids.ids and lm.lm_model_tokenizer(model)
     lm.lm_tokenizer_free(t)

@@ -122,7 +122,7 @@ def test_errors_before_the_first_message_are_lines_too(chat, tmp_path, flags):
 
 @pytest.mark.parametrize("text, where, message", [
     ("", "line 1", "'[' or '{' expected near end of file"), ('{\n"a": x}', "line 2", "invalid token near 'x'"),
-    ("{}", "messages", 'no [{"role", "content"}]'), (None, None, "Is a directory"),
+    ("{}", "messages", "expected an array of messages"), (None, None, "Is a directory"),
 ])
 def test_a_conversation_that_is_none_is_named(chat, tmp_path, text, where, message):
     path = tmp_path / "talk"

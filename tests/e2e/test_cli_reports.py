@@ -58,6 +58,62 @@ def test_halves_of_characters_do_not_block_a_conversation(lamina, model, tmp_pat
     assert json.loads((tmp_path / "d.json").read_text())["messages"][0]["content"] == read
 
 
+# ---- 9 vllm#19419, Qwen3#1894: arguments of earlier calls are a mapping; 10 sglang#40082: no role vanishes ----
+
+SHOWS = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %} {{ c.function.arguments | tojson }}{% endfor %};{% endfor %}"
+CALLED = [{"role": "user", "content": "time?"}, {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "clock"}}]},
+          {"role": "tool", "content": "noon"}]
+
+
+def loaded(lamina, model, folder, messages, template=SHOWS, then="More."):
+    """A conversation loaded, and what the model reads when it goes on."""
+    (folder / "t.jinja").write_text(template)
+    (folder / "c.json").write_text(json.dumps({"messages": messages}))
+    return run(lamina, "chat", model, "--load", folder / "c.json", "-n", 1, "--temp", 0, "--chat-template-file", folder / "t.jinja",
+               input=f"{then}\n/save! {folder / 'd.json'}\n")
+
+
+def saved(folder):
+    return json.loads((folder / "d.json").read_text())["messages"]
+
+
+@pytest.mark.parametrize("arguments", [{"arguments": ""}, {"arguments": " "}, {"arguments": None}, {}, {"arguments": "{}"}, {"arguments": {}}])
+def test_arguments_of_a_loaded_conversation_are_a_mapping(lamina, model, tmp_path, arguments):
+    messages = json.loads(json.dumps(CALLED))
+    messages[1]["tool_calls"][0]["function"].update(arguments)
+    done = loaded(lamina, model, tmp_path, messages)
+    assert done.returncode == 0 and "warning" not in done.stderr, done.stderr
+    assert saved(tmp_path)[1] == {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "clock", "arguments": {}}}]}
+
+
+def test_arguments_that_are_none_are_said(lamina, model, tmp_path):
+    messages = json.loads(json.dumps(CALLED))
+    messages[1]["tool_calls"][0]["function"]["arguments"] = "{\"city\": \"Par"
+    done = loaded(lamina, model, tmp_path, messages)
+    assert done.returncode == 0 and "warning: messages: the arguments of clock in message 1 are not a JSON object and are left out" in done.stderr
+
+
+@pytest.mark.parametrize("role,read", [("developer", "system"), ("function", "tool"), ("system", "system")])
+def test_roles_of_a_loaded_conversation_are_known(lamina, model, tmp_path, role, read):
+    done = loaded(lamina, model, tmp_path, [{"role": role, "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])
+    assert done.returncode == 0 and saved(tmp_path)[0] == {"role": read, "content": "a\nb"}, done.stderr
+
+
+@pytest.mark.parametrize("message,words", [
+    ({"role": "narrator", "content": "x"}, 'message 3 has the unknown role "narrator"'), ({"content": "x"}, "message 3 is not an object"),
+    ("x", "message 3 is not an object"), ({"role": "user", "content": 1}, "message 3 has a content that is neither"),
+    ({"role": "user", "content": [{"type": "image_url"}]}, 'message 3 has a content part of type "image_url"')])
+def test_what_is_no_message_is_refused(lamina, model, tmp_path, message, words):
+    done = loaded(lamina, model, tmp_path, [*CALLED, message])
+    assert done.returncode and done.stderr.startswith(f"error: messages: {tmp_path / 'c.json'}: ") and words in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("role", ["system", "tool"])
+def test_a_role_that_the_template_leaves_out_is_said(lamina, model, tmp_path, role):
+    done = loaded(lamina, model, tmp_path, [{"role": role, "content": "Marigold"}], "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}")
+    assert done.returncode and f"the chat template of this model leaves out messages of role {role}" in done.stderr, done.stderr
+
+
 # ---- 11 ollama#18575: 0 is not "not given" ----
 
 @both

@@ -1,112 +1,37 @@
 #include "server/ask/dialogue.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "server/ask/json_body.h"
+#include "lamina/heap.h"
 #include "server/ask/request_limits.h"
 
 /* ---- messages ---- */
 
-static lm_status text_of_parts(const json_t *parts, lm_text *out, lm_error *e)
+static void add_warnings(json_t *warnings, const lm_text *lines)
 {
-    for (size_t i = 0; i < json_array_size(parts); i++) {
-        const json_t *part = json_array_get(parts, i), *type = json_object_get(part, "type"), *text = json_object_get(part, "text");
-
-        if (!json_is_string(text) || (type && strcmp(json_string_value(type), "text") && strcmp(json_string_value(type), "input_text") &&
-                                      strcmp(json_string_value(type), "output_text")))
-            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "content part of type \"%.40s\": only text is read",
-                           json_is_string(type) ? json_string_value(type) : "unknown");
-        if (i)
-            lm_text_add_str(out, "\n");
-        lm_text_add(out, json_string_value(text), json_string_length(text));
-    }
-    return out->failed ? lm_fail_memory(e, "a message", out->size) : LM_OK;
+    for (const char *at = lines->data, *end; at && (end = strchr(at, '\n')); at = end + 1)
+        json_array_append_new(warnings, json_stringn(at, (size_t)(end - at)));
 }
 
-/* Of an earlier call, as templates index them: an object, always. Others become an empty one, with a warning unless they are empty. */
-static json_t *read_arguments(json_t *given, const char *name, size_t i, json_t *warnings)
+/* *list: as templates know them; `text`: the same as JSON. */
+static lm_status read_messages(const json_t *messages, json_t **list, lm_text *text, json_t *warnings, lm_error *e)
 {
-    const char *text = json_string_value(given);
-    json_t *object = text ? lm_json_body(text, json_string_length(given), 0, NULL, NULL) : json_incref(given);
-
-    if (json_is_object(object))
-        return object;
-    json_decref(object);
-    if (text ? text[strspn(text, " \t\r\n")] != 0 : given && !json_is_null(given))
-        json_array_append_new(warnings, json_sprintf("messages: message %zu: the arguments of %.128s are no JSON object: left out", i,
-                                                     name ? name : "a tool"));
-    return json_object();
-}
-
-/* Earlier calls, and reasoning by the name that templates know. */
-static void read_calls(json_t *m, size_t at, json_t *warnings)
-{
-    json_t *calls = json_object_get(m, "tool_calls"), *copy, *call;
-    size_t i;
-
-    if (!json_object_get(m, "reasoning_content") && json_is_string(json_object_get(m, "reasoning")))
-        json_object_set(m, "reasoning_content", json_object_get(m, "reasoning"));
-    if (!json_array_size(calls)) {
-        json_object_del(m, "tool_calls");
-        return;
-    }
-    copy = json_deep_copy(calls);
-    json_array_foreach(copy, i, call) {
-        json_t *f = json_object_get(call, "function"), *arguments = json_object_get(f, "arguments");
-        const char *name = json_string_value(json_object_get(f, "name"));
-        if (json_is_object(f))
-            json_object_set_new(f, "arguments", read_arguments(arguments, name, at, warnings));
-    }
-    json_object_set_new(m, "tool_calls", copy);
-}
-
-/* Role and content as templates know them: "developer" is "system", "function" is "tool", parts are one text. */
-static lm_status read_message(json_t *m, size_t i, json_t *out, json_t *warnings, lm_error *e)
-{
-    static const char *const roles[] = { "system", "developer", "user", "assistant", "tool", "function", NULL };
-    const char *role = json_string_value(json_object_get(m, "role"));
-    json_t *content = json_object_get(m, "content"), *o;
-    lm_text text = { 0 };
-    size_t known = 0;
-
-    if (!json_is_object(m) || !role)
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: expected an object with role and content", i);
-    while (roles[known] && strcmp(roles[known], role))
-        known++;
-    if (!roles[known])
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: unknown role \"%.40s\"", i, role);
-    if (content && !json_is_string(content) && !json_is_array(content) && !json_is_null(content))
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content is a string or an array of parts", i);
-    o = json_copy(m);
-    read_calls(o, i, warnings);
-    if (known == 1 || known == 5)
-        json_object_set_new(o, "role", json_string(known == 1 ? "system" : "tool"));
-    if (json_is_array(content)) {
-        if (text_of_parts(content, &text, e) != LM_OK) {
-            json_decref(o);
-            lm_text_free(&text);
-            return e->code;
-        }
-        json_object_set_new(o, "content", json_stringn(text.data ? text.data : "", text.size));
-        lm_text_free(&text);
-    } else if (!content || json_is_null(content)) {
-        json_object_set_new(o, "content", json_string(""));
-    }
-    json_array_append_new(out, o);
-    return LM_OK;
-}
-
-static lm_status read_messages(const json_t *messages, json_t *list, json_t *warnings, lm_error *e)
-{
-    lm_status status = LM_OK;
+    lm_text lines = { 0 };
+    lm_status status;
+    char *given;
 
     if (!json_array_size(messages))
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "empty");
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "expected at least one message, got none");
     LM_TRY(lm_limit_check(LM_MOST_MESSAGES, json_array_size(messages), e));
-    for (size_t i = 0; status == LM_OK && i < json_array_size(messages); i++)
-        status = read_message(json_array_get(messages, i), i, list, warnings, e);
+    if (!(given = json_dumps(messages, JSON_COMPACT)))
+        return lm_fail_memory(e, "the conversation", 0);
+    status = lm_messages_read(given, strlen(given), &lines, text, e);
+    lm_heap_give(given);
+    add_warnings(warnings, &lines);
+    lm_text_free(&lines);
+    if (status == LM_OK && !(*list = json_loadb(text->data, text->size, JSON_ALLOW_NUL, NULL)))
+        status = lm_fail_memory(e, "the conversation", text->size);
     return status;
 }
 
@@ -215,58 +140,6 @@ static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context,
 
 /* ---- what the template left out ---- */
 
-enum { MOST_BACKWARDS = 16 };        /* messages that stand before those that came before them */
-
-/* The longest run of letters and digits at the beginning of a text: templates quote and trim, but do not change words. */
-static size_t longest_word(const char *text, const char **word)
-{
-    size_t best = 0;
-
-    for (size_t i = 0, n; text[i] && i < 400; i += n ? n : 1) {
-        for (n = 0; isalnum((unsigned char)text[i + n]) && n < 64; n++)
-            ;
-        if (n > best) {
-            best  = n;
-            *word = text + i;
-        }
-    }
-    return best;
-}
-
-/* Behind what was found last, as messages come in their order; else anywhere, which templates that move messages may need a few times. So
- * the text is not read once for each message. */
-static bool find_in_order(const lm_text *rendered, const char *part, size_t *from, unsigned *backwards)
-{
-    const char *all = rendered->data ? rendered->data : "", *at = strstr(all + *from, part);
-
-    if (!at && ++*backwards <= MOST_BACKWARDS)
-        at = strstr(all, part);
-    if (at)
-        *from = (size_t)(at - all);
-    return at;
-}
-
-static lm_status check_expressed(const json_t *messages, const lm_text *rendered, lm_error *e)
-{
-    unsigned backwards = 0;
-    size_t from = 0;
-
-    for (size_t i = 0; i < json_array_size(messages); i++) {
-        const json_t *m = json_array_get(messages, i);
-        const char *role = json_string_value(json_object_get(m, "role")), *text = json_string_value(json_object_get(m, "content")), *word;
-        char part[65] = "";
-        size_t n;
-
-        if (!role || !text || (strcmp(role, "system") && strcmp(role, "tool")) || !(n = longest_word(text, &word)))
-            continue;
-        memcpy(part, word, n);
-        if (!find_in_order(rendered, part, &from, &backwards))
-            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
-                           "message %zu: the chat template of this model leaves out messages of role %s", i, role);
-    }
-    return LM_OK;
-}
-
 /* A tool that is described is in the prompt by its name; that the template describes any, a name that is in the prompt anyway does not
  * show. */
 static lm_status check_described(const lm_service *s, const json_t *tools, const lm_text *rendered, lm_error *e)
@@ -308,8 +181,9 @@ static lm_status take_prefill(const lm_dialogue *d, json_t *list, json_t **out, 
 
 static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools, lm_tokens *prompt, lm_text *rendered, lm_error *e)
 {
-    json_t *list = json_array(), *context = json_object(), *last = NULL;
-    lm_status status = read_messages(d->messages, list, c->warnings, e);
+    json_t *list = NULL, *context = json_object(), *last = NULL;
+    lm_text text = { 0 };
+    lm_status status = read_messages(d->messages, &list, &text, c->warnings, e);
     lm_prefill prefill = { 0 };
 
     if (status == LM_OK)
@@ -328,7 +202,7 @@ static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools,
     if (status == LM_OK)
         status = lm_service_render(c->service, context, last ? &prefill : NULL, prompt, rendered, e);
     if (status == LM_OK)
-        status = check_expressed(list, rendered, e);
+        status = lm_messages_rendered(text.data, text.size, rendered, e);
     if (status == LM_OK && tools->list && (status = check_described(c->service, tools->list, rendered, e)) == LM_USAGE && d->shown) {
         json_array_append_new(c->warnings, json_sprintf("tools: %s", e->message));
         status = LM_OK;
@@ -336,6 +210,7 @@ static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools,
     json_decref(list);
     json_decref(context);
     json_decref(last);
+    lm_text_free(&text);
     return status;
 }
 

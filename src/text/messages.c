@@ -1,0 +1,211 @@
+/* messages.c - messages of a conversation, brought into the form that chat templates know (lamina/text.h). */
+#include <ctype.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/jsontext.h"
+#include "lamina/text.h"
+
+enum { MOST_BACKWARDS = 16 };        /* messages that stand before those that came before them */
+
+/* ---- reading ---- */
+
+static lm_status fail(size_t i, const char *what, lm_error *e)
+{
+    return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu %s", i, what);
+}
+
+/* One line, whatever the name holds. */
+static void warn(lm_text *warnings, size_t i, const char *name)
+{
+    size_t from = warnings ? warnings->size : 0;
+
+    if (!warnings)
+        return;
+    lm_text_printf(warnings, "messages: the arguments of %.128s in message %zu are not a JSON object and are left out",
+                   name ? name : "a tool", i);
+    for (; from < warnings->size; from++)
+        if ((unsigned char)warnings->data[from] < ' ')
+            warnings->data[from] = ' ';
+    lm_text_add_char(warnings, '\n');
+}
+
+static bool is_text(const char *type)
+{
+    return type && (strcmp(type, "text") == 0 || strcmp(type, "input_text") == 0 || strcmp(type, "output_text") == 0);
+}
+
+static lm_status join_parts(const json_t *parts, size_t i, json_t *message, lm_error *e)
+{
+    lm_text out = { 0 };
+    const json_t *part;
+    size_t k;
+
+    json_array_foreach(parts, k, part) {
+        const json_t *type = json_object_get(part, "type"), *text = json_object_get(part, "text");
+        const char *name = json_string_value(type);
+        if (!json_is_string(text) || (type && !is_text(name))) {
+            lm_text_free(&out);
+            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu has a content part of type \"%.40s\": only text is read", i,
+                           name ? name : "unknown");
+        }
+        if (k)
+            lm_text_add_str(&out, "\n");
+        lm_text_add(&out, json_string_value(text), json_string_length(text));
+    }
+    if (!out.failed)
+        json_object_set_new(message, "content", lm_json_text(out.data ? out.data : "", out.size));
+    lm_text_free(&out);
+    return out.failed ? lm_fail_memory(e, "a message", out.size) : LM_OK;
+}
+
+/* Of an earlier call, as templates index them: an object, always. Others become an empty one, with a warning unless they are empty. */
+static json_t *read_arguments(json_t *given, const char *name, size_t i, lm_text *warnings)
+{
+    const char *text = json_string_value(given);
+    json_t *object = text ? lm_json_read(text, json_string_length(given), 0, NULL) : json_incref(given);
+
+    if (json_is_object(object))
+        return object;
+    json_decref(object);
+    if (text ? text[strspn(text, " \t\r\n")] != 0 : given && !json_is_null(given))
+        warn(warnings, i, name);
+    return json_object();
+}
+
+/* Earlier calls, and reasoning by the name that templates know. */
+static void read_calls(json_t *m, size_t i, lm_text *warnings)
+{
+    json_t *calls = json_object_get(m, "tool_calls"), *call;
+    size_t k;
+
+    if (!json_object_get(m, "reasoning_content") && json_is_string(json_object_get(m, "reasoning")))
+        json_object_set(m, "reasoning_content", json_object_get(m, "reasoning"));
+    if (!json_array_size(calls)) {
+        json_object_del(m, "tool_calls");
+        return;
+    }
+    json_array_foreach(calls, k, call) {
+        json_t *f = json_object_get(call, "function");
+        const char *name = json_string_value(json_object_get(f, "name"));
+        if (json_is_object(f))
+            json_object_set_new(f, "arguments", read_arguments(json_object_get(f, "arguments"), name, i, warnings));
+    }
+}
+
+/* "developer" is "system", "function" is "tool". */
+static lm_status read_role(json_t *m, size_t i, lm_error *e)
+{
+    static const char *const roles[][2] = { { "system", NULL },    { "developer", "system" }, { "user", NULL },
+                                            { "assistant", NULL }, { "tool", NULL },          { "function", "tool" } };
+    const char *role = json_string_value(json_object_get(m, "role"));
+
+    if (!role)
+        return fail(i, "is not an object with a role and content", e);
+    for (size_t k = 0; k < sizeof roles / sizeof *roles; k++)
+        if (strcmp(roles[k][0], role) == 0) {
+            if (roles[k][1])
+                json_object_set_new(m, "role", json_string(roles[k][1]));
+            return LM_OK;
+        }
+    return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                   "message %zu has the unknown role \"%.40s\": expected system, developer, user, assistant, tool or function", i, role);
+}
+
+static lm_status read_message(json_t *m, size_t i, lm_text *warnings, lm_error *e)
+{
+    json_t *content = json_object_get(m, "content");
+
+    LM_TRY(read_role(m, i, e));
+    read_calls(m, i, warnings);
+    if (!content || json_is_null(content))
+        json_object_set_new(m, "content", json_string(""));
+    else if (json_is_array(content))
+        return join_parts(content, i, m, e);
+    else if (!json_is_string(content))
+        return fail(i, "has a content that is neither a string nor an array of parts", e);
+    return LM_OK;
+}
+
+static lm_status read_list(const char *json, size_t size, json_t **out, lm_error *e)
+{
+    json_error_t why;
+
+    *out = lm_json_read(json, size, JSON_ALLOW_NUL | JSON_DECODE_ANY, &why);
+    if (!*out)
+        return lm_fail(e, LM_USAGE, "messages", why.position, "the list is not JSON: %s", why.text);
+    if (json_is_array(*out))
+        return LM_OK;
+    json_decref(*out);
+    *out = NULL;
+    return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "expected an array of messages");
+}
+
+lm_status lm_messages_read(const char *json, size_t size, lm_text *warnings, lm_text *out, lm_error *e)
+{
+    LM_GIVEN(e, (json || !size) && out);
+    json_t *list, *m;
+    lm_status status = read_list(json ? json : "", size, &list, e);
+    size_t i;
+
+    json_array_foreach(list, i, m)
+        if (status == LM_OK)
+            status = read_message(m, i, warnings, e);
+    if (status == LM_OK && !lm_json_print(list, JSON_COMPACT, out))
+        status = lm_fail_memory(e, "the conversation", size);
+    json_decref(list);
+    return status;
+}
+
+/* ---- what a template left out ---- */
+
+/* The longest run of letters and digits at the beginning of a text: templates quote and trim, but do not change words. */
+static size_t longest_word(const char *text, const char **word)
+{
+    size_t best = 0;
+
+    for (size_t i = 0, n; text[i] && i < 400; i += n ? n : 1) {
+        for (n = 0; isalnum((unsigned char)text[i + n]) && n < 64; n++)
+            ;
+        if (n > best) {
+            best  = n;
+            *word = text + i;
+        }
+    }
+    return best;
+}
+
+/* Behind what was found last, as messages come in their order; else anywhere, which templates that move messages may need a few times. So
+ * the text is not read once for each message. */
+static bool find_in_order(const char *rendered, const char *part, size_t *from, unsigned *backwards)
+{
+    const char *at = strstr(rendered + *from, part);
+
+    if (!at && ++*backwards <= MOST_BACKWARDS)
+        at = strstr(rendered, part);
+    if (at)
+        *from = (size_t)(at - rendered);
+    return at;
+}
+
+lm_status lm_messages_rendered(const char *json, size_t size, const lm_text *rendered, lm_error *e)
+{
+    LM_GIVEN(e, (json || !size) && rendered);
+    unsigned backwards = 0;
+    size_t from = 0, i, n;
+    json_t *list, *m;
+    lm_status status = read_list(json ? json : "", size, &list, e);
+
+    json_array_foreach(list, i, m) {
+        const char *role = json_string_value(json_object_get(m, "role")), *text = json_string_value(json_object_get(m, "content")), *word;
+        char part[65] = "";
+        if (!role || !text || (strcmp(role, "system") && strcmp(role, "tool")) || !(n = longest_word(text, &word)))
+            continue;
+        memcpy(part, word, n);
+        if (status == LM_OK && !find_in_order(rendered->data ? rendered->data : "", part, &from, &backwards))
+            status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                             "message %zu is not in the prompt: the chat template of this model leaves out messages of role %s", i, role);
+    }
+    json_decref(list);
+    return status;
+}
