@@ -27,6 +27,7 @@ typedef struct lm_generation {
     lm_tokens ids;                   /* chosen tokens, including the one that ended the generation */
     lm_text   text;                  /* generated text */
     lm_stop   stop;                  /* never LM_STOP_FAILED: that is an error */
+    int32_t   stopped_by;            /* index of the stop string that matched; -1: none did */
     size_t    n_prompt, n_reused;    /* prompt tokens; of which reused from the cache */
     size_t    n_drafted, n_accepted; /* draft tokens; of which accepted. They depend on the machine's speed, the text does not */
     lm_error  draft_error;           /* why the draft engine is no longer used; code LM_OK: it is */

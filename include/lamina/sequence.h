@@ -48,7 +48,8 @@ typedef struct lm_sequence_options {
     uint64_t draw;                   /* index among completions with one seed: each draws its own random numbers */
     int64_t  max_tokens;             /* <= 0: no limit */
     bool     prompt_only;            /* process the prompt, generate nothing: LM_STOP_LENGTH */
-    const char *const *stops;        /* strings, NULL-ended; NULL: none. The text ends before the first match. */
+    const char *const *stops;        /* strings, NULL-ended; NULL: none. The text ends before the first match; an empty
+                                        string never matches */
     const lm_token *stop_ids;
     size_t   n_stop_ids;
     bool     ignore_eos;

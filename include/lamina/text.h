@@ -111,6 +111,9 @@ void lm_rendering_free(lm_rendering *r);
  * line and column that was being executed. */
 lm_status lm_template_render(const lm_template *t, const char *context_json, size_t size, lm_rendering *out, lm_error *e);
 
+/* Whether the template names this variable anywhere. */
+bool lm_template_uses(const lm_template *t, const char *name);
+
 /* Messages as clients write them, in the form that chat templates know, appended to `out` as a JSON array. Roles are system, user,
  * assistant and tool ("developer" becomes system, "function" tool); content is a string, parts of text joined by newlines; the arguments
  * of tool calls are objects; "reasoning" is also "reasoning_content". Everything else is as given. LM_USAGE names the message: an unknown

@@ -130,6 +130,13 @@ static json_t *rate(size_t n, double seconds)
     return n && seconds > 0 ? json_real((double)n / seconds) : json_null();
 }
 
+json_t *lm_answer_stop_string(const lm_generation *x, const char *const *stops)
+{
+    const char *stop = x->stop == LM_STOP_STRING && x->stopped_by >= 0 ? stops[x->stopped_by] : NULL;
+
+    return stop ? lm_json_of(stop, strlen(stop)) : json_null();
+}
+
 json_t *lm_answer_timings(const lm_generation *x)
 {
     size_t read = x->n_prompt - x->n_reused;

@@ -28,6 +28,9 @@ json_t *lm_answer_warning(const lm_generation *x);
 /* "prompt 21 tokens in 84 ms (250 tok/s)  ·  generated 64 tokens in …  ·  stopped: end of turn" */
 void lm_answer_summary(const lm_generation *x, lm_text *out);
 
+/* The stop string that ended the text, of `stops`; null: none did. */
+json_t *lm_answer_stop_string(const lm_generation *x, const char *const *stops);
+
 /* {prompt_tokens, reused_tokens, generated_tokens, drafted_tokens, accepted_tokens, prompt_seconds, generate_seconds,
  * …_per_second}: null where nothing was timed. */
 json_t *lm_answer_timings(const lm_generation *x);

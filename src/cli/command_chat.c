@@ -100,8 +100,9 @@ static void meter(const talk *t)
 
 static json_t *answer_json(const lm_session *s)
 {
-    return json_pack("{s:s, s:o, s:o, s:s, s:o}", "role", "assistant", "content", lm_json_of(s->last.text.data, s->last.text.size),
-                     "ids", lm_ids_json(s->last.ids.ids, s->last.ids.n), "stop_reason", lm_stop_word(s->last.stop), "timings",
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "role", "assistant", "content", lm_json_of(s->last.text.data, s->last.text.size),
+                     "ids", lm_ids_json(s->last.ids.ids, s->last.ids.n), "stop_reason", lm_stop_word(s->last.stop), "stop_string",
+                     lm_answer_stop_string(&s->last, s->stops.items), "timings",
                      lm_answer_timings(&s->last));
 }
 

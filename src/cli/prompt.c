@@ -9,6 +9,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/json_given.h"
+#include "cli/output.h"
 
 /* ---- text and ids ---- */
 
@@ -199,6 +200,21 @@ json_t *lm_special_variables(const lm_tokenizer *t)
     return variables;
 }
 
+/* A variable that the program sets is refused, one that the template does not know is said: neither is dropped in silence. */
+static lm_status check_variables(const lm_chat *c, const json_t *given, lm_error *e)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach((json_t *)given, name, value) {
+        if (strcmp(name, "messages") == 0 || strcmp(name, "add_generation_prompt") == 0)
+            return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "%s is set by the program", name);
+        if (strcmp(name, "now") && !lm_template_uses(c->template, name))
+            lm_warn("--chat-template-kwargs: the chat template of this model has no variable %.60s", name);
+    }
+    return LM_OK;
+}
+
 static lm_status read_variables(const lm_chat_options *o, lm_chat *c, lm_error *e)
 {
     json_error_t why;
@@ -214,9 +230,10 @@ static lm_status read_variables(const lm_chat_options *o, lm_chat *c, lm_error *
         json_decref(more);
         return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "not a JSON object");
     }
+    lm_status status = check_variables(c, more, e);
     json_object_update(c->variables, more);
     json_decref(more);
-    return LM_OK;
+    return status;
 }
 
 static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_chat *c, lm_error *e)

@@ -167,6 +167,14 @@ static bool set_globals(jinja *m, const json_t *context)
     return true;
 }
 
+bool lm_template_uses(const lm_template *t, const char *name)
+{
+    for (size_t i = 0; t && name && i < t->n_names; i++)
+        if (lm_jstr_is(t->names[i], name))
+            return true;
+    return false;
+}
+
 /* ---- rendering ---- */
 
 /* The machine's text and marks, copied out of its arena. */

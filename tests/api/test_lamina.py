@@ -232,6 +232,7 @@ def test_tokenizer(lm, model, gguf):
     assert [lm.lm_tokenizer_middle(t, i) for i in (0, 4, 5, -1)] == [-1] * 4
     source, variables = b"{{ bos_token }}{{ messages[0].content }}", b'{"bos_token": "<s>", "messages": [{"role": "user", "content": "hi"}]}'
     template = lm.new("lm_template_new", source, len(source), b"mine")
+    assert lm.lm_template_uses(template, b"messages") and not lm.lm_template_uses(template, b"content")
     rendering = lm.new("lm_template_render", template, variables, len(variables))
     assert rendering.text.data == b"<s>hi" and rendering.n_content == 1 and rendering.content[0].to == 5
     assert lm.new("lm_tokenize_rendering", t, ref(rendering), False).n

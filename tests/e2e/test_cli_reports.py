@@ -36,6 +36,34 @@ def test_trace_and_score_tell_bytes_of_partial_characters(lamina, model):
     assert b"".join(bytes(t["bytes"]) for t in score[1:]) == text.encode()[1:]
 
 
+# ---- 2 vllm#45807: which stop matched ----
+
+@both
+@pytest.mark.parametrize("stops,which", [(["nowhere", "e"], "e"), (["", "e", "o"], None), (["nowhere"], None)])
+def test_the_stop_that_matched_is_told(lamina, model, command, stops, which):
+    chat = ("--chat",) if command == "run" else ()
+    flags = [x for stop in stops for x in ("-r", stop)]
+    whole = says(lamina, command, model, *chat, n=8).stdout
+    which = which if len(stops) < 3 else min("eo", key=whole.index)
+    answer = json.loads(says(lamina, command, model, *chat, *flags, "--json", n=8).stdout)
+    assert (answer["stop_reason"], answer["stop_string"]) == (("stop", which) if which else ("length", None))
+    assert answer.get("text", answer.get("content")) == (whole[:whole.index(which)] if which else whole.rstrip("\n"))
+
+
+# ---- 3 llama.cpp#11755, 4 vllm#53975: what is said of the prompt is obeyed, refused or named ----
+
+@both
+def test_no_variable_of_a_template_is_dropped_in_silence(lamina, model, command):
+    """The server's `chat_template_kwargs` refuses and warns of the same."""
+    chat = ("--chat",) if command == "run" else ()
+    for name, value in (("add_generation_prompt", False), ("messages", [])):
+        done = says(lamina, command, model, *chat, "--chat-template-kwargs", json.dumps({name: value}))
+        assert done.returncode == 2 and f"error: --chat-template-kwargs: {name} is set by the program" in done.stderr, done.stderr
+    done = says(lamina, command, model, *chat, "--chat-template-kwargs", '{"continue_final_message": true, "bos_token": "x"}')
+    assert done.returncode == 0, done.stderr
+    assert "warning: --chat-template-kwargs: the chat template of this model has no variable continue_final_message\n" in done.stderr
+
+
 # ---- 5 RevenueCat ai-toolkit#26: JSON has no largest number; halves of characters are U+FFFD ----
 
 @pytest.mark.parametrize("command,number", [*(("run", n) for n in LARGE), ("chat", "1e400")])

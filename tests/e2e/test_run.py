@@ -95,7 +95,7 @@ def test_stop_strings(lamina):
     assert " 7, 8" in whole
     done = lamina("-p", "1, 2, 3, 4,", "-n", "24", "--temp", "0", "-r", "nowhere", "--stop", "7, 8", "--json")
     j = document(done)
-    assert j["stop_reason"] == "stop" and j["text"] == whole[:whole.index("7, 8")]
+    assert (j["stop_reason"], j["stop_string"]) == ("stop", "7, 8") and j["text"] == whole[:whole.index("7, 8")]
 
 
 def test_a_full_context_stops(lamina):

@@ -76,7 +76,7 @@ static int32_t stop_at(const lm_emit *x, size_t at)
 {
     for (int32_t i = 0; x->stops && x->stops[i]; i++) {
         size_t n = strlen(x->stops[i]);
-        if (n <= x->pending.size - at && memcmp(x->pending.data + at, x->stops[i], n) == 0)
+        if (n && n <= x->pending.size - at && memcmp(x->pending.data + at, x->stops[i], n) == 0)
             return i;
     }
     return -1;

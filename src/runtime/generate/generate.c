@@ -51,6 +51,7 @@ static void on_prompt(run *r, const lm_event *t)
 static lm_status on_end(run *r, const lm_event *t, lm_error *e)
 {
     r->out.stop = t->stop;
+    r->out.stopped_by = t->id;
     if (t->stop != LM_STOP_FAILED)
         return LM_OK;
     if (e)

@@ -1,6 +1,5 @@
 #include "server/ask/dialogue.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "lamina/heap.h"
@@ -46,20 +45,6 @@ json_t *lm_dialogue_call(const char *id, const char *name, json_t *arguments)
 
 /* ---- variables of the template ---- */
 
-/* Does the template speak of a variable of this name? */
-static bool mentions(const lm_service *s, const char *name)
-{
-    const char *at = s->template_source;
-    size_t n = strlen(name);
-
-    for (; at && n && (at = strstr(at, name)); at += n) {
-        char before = at == s->template_source ? ' ' : at[-1], after = at[n];
-        if (!isalnum((unsigned char)before) && before != '_' && !isalnum((unsigned char)after) && after != '_')
-            return true;
-    }
-    return false;
-}
-
 /* Names that are the server's: a request says them elsewhere, or not at all. */
 static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_error *e)
 {
@@ -71,7 +56,7 @@ static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_erro
         for (size_t i = 0; ours[i]; i++)
             if (strcmp(ours[i], name) == 0)
                 return lm_fail(e, LM_USAGE, "chat_template_kwargs", LM_NO_OFFSET, "%s is set by the server", name);
-        if (!mentions(c->service, name))
+        if (!lm_template_uses(c->service->template, name))
             json_array_append_new(c->warnings, json_sprintf("chat_template_kwargs: the chat template of this model knows no %.60s", name));
         json_object_set(context, name, value);
     }
@@ -90,7 +75,7 @@ static bool has_switch(const lm_service *s)
     static const char *const names[] = { "enable_thinking", "thinking", "thinking_budget", "reasoning_effort", NULL };
 
     for (size_t i = 0; names[i]; i++)
-        if (mentions(s, names[i]))
+        if (lm_template_uses(s->template, names[i]))
             return true;
     return false;
 }

@@ -320,14 +320,16 @@ static void stop_strings_reach_over_tokens(void **state)
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_LENGTH);
+    assert_int_equal(x.stopped_by, -1);
     assert_string_equal(s.text, "a the\n thexa");
     lm_generation_free(&x);
 
-    static const char *const stop[] = { "stop", "\n\n", NULL };
+    static const char *const stop[] = { "", "stop", "\n\n", NULL };    /* an empty one never matches */
     g = SCRIPT(5, 7, 7, 10, 2, 2);                                   /* " theststopaa" */
     s = (seen){ 0 };
     x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = -1, .stops = stop } }, &s);
     assert_int_equal(x.stop, LM_STOP_STRING);
+    assert_int_equal(x.stopped_by, 1);
     assert_string_equal(s.text, " thest");
     assert_int_equal(x.ids.n, 4);
     lm_generation_free(&x);
