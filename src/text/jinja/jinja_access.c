@@ -161,20 +161,12 @@ static bool field(jinja *m, jval v, const jstr *name, jval *out)
         if (lm_jinja_spend(m, v.ns->d.n / 32))
             lm_jdict_find(&v.ns->d, name->data, name->n, out);
         return m->status == LM_OK;
-    case J_CYCLER:
-        return PICK({ "current", v.cycler->items->items[v.cycler->at] }, { "items", lm_jv_of_tuple(v.cycler->items) },
-                    { "pos", lm_jv_int((int64_t)v.cycler->at) });
     case J_JOINER:
         return PICK({ "sep", lm_jv_of_str(v.joiner->sep) }, { "used", lm_jv_bool(v.joiner->used) });
     case J_RANGE:
         return PICK({ "start", lm_jv_int(v.r->start) }, { "stop", lm_jv_int(v.r->stop) }, { "step", lm_jv_int(v.r->step) });
     case J_TUPLE:
         return !v.l->group || PICK({ "grouper", v.l->items[0] }, { "list", v.l->items[1] });
-    case J_BOOL: case J_INT:
-        return PICK({ "real", lm_jv_int(lm_jv_int_of(v)) }, { "numerator", lm_jv_int(lm_jv_int_of(v)) }, { "imag", lm_jv_int(0) },
-                    { "denominator", lm_jv_int(1) });
-    case J_FLOAT:
-        return PICK({ "real", v }, { "imag", lm_jv_float(0) });
     default:
         return true;
     }

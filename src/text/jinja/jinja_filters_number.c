@@ -155,39 +155,6 @@ static bool filter_round(jinja *m, const jargs *a, jval *out)
     return true;
 }
 
-static bool filter_filesizeformat(jinja *m, const jargs *a, jval *out)
-{
-    static const char *const names[2][8] = { { "kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB" },
-                                             { "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB" } };
-    bool binary = lm_jarg_truth(a, 1);
-    double base = binary ? 1024 : 1000, bytes, unit = base;
-    jval v = a->v[0];
-    char text[64], number[48];
-    jbuild b = { 0 };
-    int i = 0;
-
-    if (v.type == J_STR ? !lm_float_read(v.s->data, v.s->n, &bytes) : !lm_jv_is_number(v))
-        return lm_jinja_type_error(m, "could not convert to a number of bytes", v);
-    if (v.type != J_STR)
-        bytes = v.type == J_FLOAT ? v.f : (double)lm_jv_int_of(v);
-    if (bytes == 1)
-        return lm_jv_text(m, "1 Byte", out);
-    if (bytes < base) {
-        if (!(fabs(bytes) < 1e18))
-            return lm_jinja_fail(m, LM_LIMIT, "a number beyond 64 bits");
-        snprintf(text, sizeof text, "%lld Bytes", (long long)bytes);
-    } else {
-        for (unit = base * base; i < 7 && !(bytes < unit); i++)
-            unit *= base;
-        if (!(bytes < 1e40))
-            return lm_jinja_fail(m, LM_LIMIT, "a number of bytes that is too large");
-        lm_float_format(base * bytes / unit, 'f', 1, number, sizeof number);
-        snprintf(text, sizeof text, "%s %s", number, names[binary][i]);
-    }
-    lm_jb_puts(m, &b, text);
-    return lm_jb_done(m, &b, false, out);
-}
-
 /* foo|attr("bar"): the attribute only, never the item. */
 static bool filter_attr(jinja *m, const jargs *a, jval *out)
 {
@@ -222,7 +189,6 @@ const jbuiltin lm_jinja_number_filters[] = {
     { "int", "value default? base?", filter_int },
     { "float", "value default?", filter_float },
     { "round", "value precision? method?", filter_round },
-    { "filesizeformat", "value binary?", filter_filesizeformat },
     { "attr", "obj name", filter_attr },
     { "length", "obj /", filter_length },
     { "count", "obj /", filter_length },

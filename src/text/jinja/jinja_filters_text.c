@@ -1,7 +1,6 @@
 /* jinja_filters_text.c - filters on text. */
 #include "text/jinja/jinja.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static bool text_of(jinja *m, const jargs *a, const jstr **out) { return lm_jv_str(m, a->v[0], out); }
@@ -91,12 +90,6 @@ static bool filter_escape(jinja *m, const jargs *a, jval *out)
     return text_of(m, a, &s) && lm_jstr_escape(m, s, &s) && give(s, out);
 }
 
-static bool filter_forceescape(jinja *m, const jargs *a, jval *out)
-{
-    const jstr *s;
-    return text_of(m, a, &s) && (s = lm_jstr_plain(m, s)) && lm_jstr_escape(m, s, &s) && give(s, out);
-}
-
 static bool filter_replace(jinja *m, const jargs *a, jval *out)
 {
     const jstr *s, *old, *new;
@@ -106,32 +99,6 @@ static bool filter_replace(jinja *m, const jargs *a, jval *out)
         return false;
     return text_of(m, a, &s) && (s = lm_jstr_plain(m, s)) && lm_jv_str(m, a->v[1], &old) && lm_jv_str(m, a->v[2], &new) &&
            lm_jstr_replace(m, s, old, new, count, out);
-}
-
-static bool filter_center(jinja *m, const jargs *a, jval *out)
-{
-    const jstr *s, *space = lm_jstr_new(m, " ", 1, false);
-    int64_t width;
-    return space && lm_jarg_int(m, a, 1, 80, "width", &width) && text_of(m, a, &s) &&
-           lm_jstr_pad(m, s, width, space, '^', out);
-}
-
-static bool filter_wordcount(jinja *m, const jargs *a, jval *out)
-{
-    const jstr *s;
-    int64_t words = 0;
-    bool inside = false;
-    size_t n;
-
-    if (!text_of(m, a, &s) || !lm_jinja_spend(m, s->n / 256))
-        return false;
-    for (size_t i = 0; i < s->n; i += n) {
-        bool word = lm_cp_is_word(lm_cp_at(s->data, i, &n));
-        words += word && !inside;
-        inside = word;
-    }
-    *out = lm_jv_int(words);
-    return true;
 }
 
 static bool repeat(jinja *m, const char *text, int64_t times, const jstr **out)
@@ -179,86 +146,6 @@ static bool filter_indent(jinja *m, const jargs *a, jval *out)
         lm_jb_str(m, &b, line);
     }
     return lm_jb_done(m, &b, s->safe, out);
-}
-
-static bool filter_truncate(jinja *m, const jargs *a, jval *out)
-{
-    const jstr *s, *end = lm_jstr_new(m, "...", 3, false), *cut;
-    int64_t length, leeway = 5;
-    size_t size;
-
-    *out = a->v[0];
-    if (!end || !lm_jv_length(m, a->v[0], &size) || !lm_jarg_int(m, a, 1, 255, "length", &length))
-        return false;
-    if (lm_jarg_given(a, 3) && !lm_jarg_str(m, a, 3, "end", &end))
-        return false;
-    if (a->v[4].type != J_NONE && !lm_jarg_int(m, a, 4, 5, "leeway", &leeway))
-        return false;
-    int64_t tail = (int64_t)lm_jstr_length(end);
-    if (length < tail || leeway < 0)
-        return lm_jinja_fail(m, LM_FAILED, "truncate: the length is less than that of its end, or the leeway negative");
-    if ((int64_t)size <= length + leeway)
-        return true;
-    if (!lm_jarg_str(m, a, 0, "truncate", &s))
-        return false;
-    cut = lm_jstr_slice(m, s, 0, lm_jstr_offset(s, (size_t)(length - tail)));
-    if (cut && !lm_jarg_truth(a, 2)) {
-        const jstr *space = lm_jstr_new(m, " ", 1, false);
-        size_t at = space ? lm_jstr_rfind(cut, space, 0, cut->n) : SIZE_MAX;
-        cut = at == SIZE_MAX ? cut : lm_jstr_slice(m, cut, 0, at);
-    }
-    return cut && give(lm_jstr_concat(m, cut, end), out);
-}
-
-/* urllib's quote: letters, digits, _.-~ and `also` stay. */
-static void put_quoted(jinja *m, jbuild *b, const jstr *s, bool is_query)
-{
-    for (size_t i = 0; i < s->n && m->status == LM_OK; i++) {
-        unsigned char c = (unsigned char)s->data[i];
-        char hex[4];
-        bool content = lm_jstr_content_at(s, i);
-        if (c < 0x80 && c && ((lm_cp_is_word(c)) || strchr("_.-~", c) || (c == '/' && !is_query)))
-            lm_jb_add(m, b, s->data + i, 1, content);
-        else if (c == ' ' && is_query)
-            lm_jb_add(m, b, "+", 1, content);
-        else
-            lm_jb_add(m, b, hex, (size_t)snprintf(hex, sizeof hex, "%%%02X", c), content);
-    }
-}
-
-static bool filter_urlencode(jinja *m, const jargs *a, jval *out)
-{
-    jbuild b = { 0 };
-    jvec items = { 0 };
-    const jstr *s;
-    jval from = a->v[0];
-
-    if (from.type == J_STR || !lm_jv_iterable(from)) {
-        if (!text_of(m, a, &s))
-            return false;
-        put_quoted(m, &b, s, false);
-        return lm_jb_done(m, &b, false, out);
-    }
-    jview all = { from.type == J_DICT ? from.d : NULL, J_ITEMS };
-    if (from.type == J_DICT)
-        from = (jval){ .type = J_VIEW, .view = &all };
-    if (!lm_jv_collect(m, from, &items))
-        return false;
-    for (size_t i = 0; i < items.n; i++) {
-        jvec pair = { 0 };
-        if (!lm_jv_collect(m, items.items[i], &pair))
-            return false;
-        if (pair.n != 2)
-            return lm_jinja_fail(m, LM_FAILED, "urlencode wants pairs");
-        for (size_t k = 0; k < 2; k++) {
-            if (!lm_jv_str(m, pair.items[k], &s))
-                return false;
-            if (i || k)
-                lm_jb_puts(m, &b, k ? "=" : "&");
-            put_quoted(m, &b, s, true);
-        }
-    }
-    return lm_jb_done(m, &b, false, out);
 }
 
 static bool filter_format(jinja *m, const jargs *a, jval *out)
@@ -326,7 +213,9 @@ static bool unsupported(jinja *m, const jargs *a, jval *out)
 {
     (void)a;
     (void)out;
-    return lm_jinja_fail(m, LM_UNSUPPORTED, "the filters pprint, random, striptags, urlize, wordwrap and xmlattr are not supported");
+    return lm_jinja_fail(m, LM_UNSUPPORTED,
+                         "the filters center, filesizeformat, forceescape, pprint, random, striptags, truncate, urlencode, urlize, "
+                         "wordcount, wordwrap and xmlattr are not supported");
 }
 
 const jbuiltin lm_jinja_text_filters[] = {
@@ -339,19 +228,20 @@ const jbuiltin lm_jinja_text_filters[] = {
     { "safe", "value", filter_safe },
     { "escape", "s", filter_escape },
     { "e", "s", filter_escape },
-    { "forceescape", "value", filter_forceescape },
     { "replace", "s old new count?", filter_replace },
-    { "center", "value width?", filter_center },
-    { "wordcount", "s", filter_wordcount },
     { "indent", "s width? first? blank?", filter_indent },
-    { "truncate", "s length? killwords? end? leeway?", filter_truncate },
-    { "urlencode", "value", filter_urlencode },
     { "format", "value / *", filter_format },
     { "tojson", "x ensure_ascii? indent? separators? sort_keys?", filter_tojson },
+    { "center", "value *", unsupported },
+    { "filesizeformat", "value *", unsupported },
+    { "forceescape", "value", unsupported },
     { "pprint", "value", unsupported },
     { "random", "seq", unsupported },
     { "striptags", "value", unsupported },
+    { "truncate", "s *", unsupported },
+    { "urlencode", "value", unsupported },
     { "urlize", "value *", unsupported },
+    { "wordcount", "s", unsupported },
     { "wordwrap", "s *", unsupported },
     { "xmlattr", "d *", unsupported },
     { NULL, NULL, NULL },

@@ -2,7 +2,6 @@
 #include "text/jinja/jinja.h"
 
 #include <locale.h>
-#include <math.h>
 #include <string.h>
 
 const jbuiltin *lm_jinja_find_in(const jbuiltin *table, const char *name, size_t n)
@@ -143,21 +142,6 @@ static bool call_strftime(jinja *m, const jargs *a, jval *out)
     return lm_jb_done(m, &text, false, out);
 }
 
-static bool call_cycler(jinja *m, const jargs *a, jval *out)
-{
-    jcycler *c = lm_jinja_new(m, 1, jcycler);
-    jvec items = { .items = a->rest.pos, .n = a->rest.n_pos };
-    jval list;
-
-    if (!c || a->rest.n_kw || !items.n)
-        return lm_jinja_fail(m, LM_FAILED, "cycler: at least one item has to be provided");
-    if (!lm_jvec_done(m, &items, J_TUPLE, &list))
-        return false;
-    c->items = list.l;
-    *out = (jval){ .type = J_CYCLER, .cycler = c };
-    return true;
-}
-
 static bool call_joiner(jinja *m, const jargs *a, jval *out)
 {
     jjoiner *j = lm_jinja_new(m, 1, jjoiner);
@@ -171,11 +155,11 @@ static bool call_joiner(jinja *m, const jargs *a, jval *out)
     return j->sep != NULL;
 }
 
-static bool call_lipsum(jinja *m, const jargs *a, jval *out)
+static bool unsupported(jinja *m, const jargs *a, jval *out)
 {
     (void)a;
     (void)out;
-    return lm_jinja_fail(m, LM_UNSUPPORTED, "lipsum is not supported: its text is random");
+    return lm_jinja_fail(m, LM_UNSUPPORTED, "the functions cycler and lipsum are not supported");
 }
 
 static const jbuiltin functions[] = {
@@ -184,9 +168,9 @@ static const jbuiltin functions[] = {
     { "namespace", "mapping? / *", call_namespace },
     { "raise_exception", "message", call_raise },
     { "strftime_now", "format", call_strftime },
-    { "cycler", "*", call_cycler },
+    { "cycler", "*", unsupported },
     { "joiner", "sep?", call_joiner },
-    { "lipsum", "*", call_lipsum },
+    { "lipsum", "*", unsupported },
     { NULL, NULL, NULL },
 };
 
@@ -220,25 +204,6 @@ static bool copy(jinja *m, const jargs *a, jval *out)
     (void)m;
     *out = a->v[0];                                          /* nothing can change it */
     return true;
-}
-
-static bool fromkeys(jinja *m, jval keys, jval value, jval *out)
-{
-    jdict *d = lm_jinja_new(m, 1, jdict);
-    jvec all = { 0 };
-
-    if (!d || !lm_jv_collect(m, keys, &all))
-        return false;
-    for (size_t i = 0; i < all.n; i++)
-        if (!lm_jdict_set(m, d, all.items[i], value))
-            return false;
-    *out = lm_jv_of_dict(d);
-    return true;
-}
-
-static bool dict_fromkeys(jinja *m, const jargs *a, jval *out)
-{
-    return fromkeys(m, a->v[1], lm_jarg_given(a, 2) ? a->v[2] : lm_jv_none(), out);
 }
 
 static bool list_count(jinja *m, const jargs *a, jval *out)
@@ -305,44 +270,10 @@ static bool loop_changed(jinja *m, const jargs *a, jval *out)
     return true;
 }
 
-static bool cycler_next(jinja *m, const jargs *a, jval *out)
-{
-    jcycler *c = a->v[0].cycler;
-    (void)m;
-    *out = c->items->items[c->at];
-    c->at = (c->at + 1) % c->items->n;
-    return true;
-}
-
-static bool cycler_reset(jinja *m, const jargs *a, jval *out)
-{
-    (void)m;
-    a->v[0].cycler->at = 0;
-    *out = lm_jv_none();
-    return true;
-}
-
-static bool float_is_integer(jinja *m, const jargs *a, jval *out)
-{
-    (void)m;
-    *out = lm_jv_bool(isfinite(a->v[0].f) && floor(a->v[0].f) == a->v[0].f);
-    return true;
-}
-
-static bool int_bit_length(jinja *m, const jargs *a, jval *out)
-{
-    int64_t i = lm_jv_int_of(a->v[0]);
-    uint64_t u = i < 0 ? 0 - (uint64_t)i : (uint64_t)i;
-    (void)m;
-    *out = lm_jv_int(u ? 64 - __builtin_clzll(u) : 0);
-    return true;
-}
-
 static const jbuiltin dict_methods[] = {
     { "get", "self key default? /", dict_get },   { "items", "self /", dict_items },
     { "keys", "self /", dict_keys },              { "values", "self /", dict_values },
-    { "copy", "self /", copy },                   { "fromkeys", "self iterable value? /", dict_fromkeys },
-    { NULL, NULL, NULL },
+    { "copy", "self /", copy },                   { NULL, NULL, NULL },
 };
 static const jbuiltin list_methods[] = {
     { "count", "self value /", list_count }, { "index", "self value start? stop? /", list_index },
@@ -353,18 +284,6 @@ static const jbuiltin tuple_methods[] = {
 };
 static const jbuiltin loop_methods[] = {
     { "cycle", "self / *", loop_cycle }, { "changed", "self / *", loop_changed }, { NULL, NULL, NULL },
-};
-static const jbuiltin cycler_methods[] = {
-    { "next", "self", cycler_next }, { "reset", "self", cycler_reset }, { NULL, NULL, NULL },
-};
-static const jbuiltin float_methods[] = {
-    { "is_integer", "self /", float_is_integer }, { "conjugate", "self /", copy }, { NULL, NULL, NULL },
-};
-static const jbuiltin int_methods[] = {
-    { "bit_length", "self /", int_bit_length }, { "conjugate", "self /", copy }, { NULL, NULL, NULL },
-};
-static const jbuiltin dict_function_methods[] = {
-    { "fromkeys", "self iterable value? /", dict_fromkeys }, { NULL, NULL, NULL },
 };
 
 const jbuiltin *lm_jinja_find_method(jtype of, const char *name, size_t n)
@@ -379,10 +298,6 @@ const jbuiltin *lm_jinja_find_method(jtype of, const char *name, size_t n)
     case J_LIST: return lm_jinja_find_in(list_methods, name, n);
     case J_TUPLE: case J_RANGE: return lm_jinja_find_in(tuple_methods, name, n);
     case J_LOOP: return lm_jinja_find_in(loop_methods, name, n);
-    case J_CYCLER: return lm_jinja_find_in(cycler_methods, name, n);
-    case J_FLOAT: return lm_jinja_find_in(float_methods, name, n);
-    case J_INT: case J_BOOL: return lm_jinja_find_in(int_methods, name, n);
-    case J_FUNCTION: return lm_jinja_find_in(dict_function_methods, name, n);
     default: return NULL;
     }
 }

@@ -42,19 +42,6 @@ static bool str_isspace(jinja *m, const jargs *a, jval *out) { return all(m, a, 
 static bool str_isprintable(jinja *m, const jargs *a, jval *out) { return all(m, a, lm_cp_is_printable, true, out); }
 static bool str_isascii(jinja *m, const jargs *a, jval *out) { return all(m, a, is_ascii, true, out); }
 
-static bool str_isidentifier(jinja *m, const jargs *a, jval *out)
-{
-    const jstr *s = a->v[0].s;
-    size_t n;
-    if (!all(m, a, lm_cp_is_word, false, out))
-        return false;
-    if (out->b) {
-        int32_t first = lm_cp_at(s->data, 0, &n);
-        *out = lm_jv_bool(first == '_' || lm_cp_is_alpha(first));
-    }
-    return true;
-}
-
 static bool str_islower(jinja *m, const jargs *a, jval *out)
 {
     *out = lm_jv_bool(lm_jstr_is_lower(a->v[0].s));
@@ -65,25 +52,6 @@ static bool str_isupper(jinja *m, const jargs *a, jval *out)
 {
     *out = lm_jv_bool(lm_jstr_is_upper(a->v[0].s));
     return lm_jinja_spend(m, a->v[0].s->n / 64);
-}
-
-/* Upper case starts words and lower case goes on with them. */
-static bool str_istitle(jinja *m, const jargs *a, jval *out)
-{
-    const jstr *s = a->v[0].s;
-    bool previous = false, any = false, yes = true;
-    size_t n;
-
-    for (size_t i = 0; yes && i < s->n; i += n) {
-        int32_t c = lm_cp_at(s->data, i, &n);
-        jstr one = { .data = s->data + i, .n = n };
-        bool lower = lm_jstr_is_lower(&one), cased = lm_cp_is_cased(c);
-        yes = !cased || lower == previous;
-        any = any || cased;
-        previous = cased;
-    }
-    *out = lm_jv_bool(yes && any);
-    return lm_jinja_spend(m, s->n / 64);
 }
 
 static bool str_join(jinja *m, const jargs *a, jval *out)
@@ -162,50 +130,14 @@ static bool str_zfill(jinja *m, const jargs *a, jval *out)
     return lm_jb_done(m, &b, s->safe, out);
 }
 
-static bool str_expandtabs(jinja *m, const jargs *a, jval *out)
-{
-    const jstr *s = a->v[0].s;
-    int64_t size, column = 0;
-    jbuild b = { 0 };
-    size_t n;
-
-    if (!lm_jarg_int(m, a, 1, 8, "tabsize", &size))
-        return false;
-    if (size > 1000)
-        return lm_jinja_fail(m, LM_LIMIT, "tabs of more than 1000 columns");
-    for (size_t i = 0; i < s->n && m->status == LM_OK; i += n) {
-        int32_t c = lm_cp_at(s->data, i, &n);
-        if (c == '\t') {
-            for (int64_t k = size > 0 ? size - column % size : 0; k > 0; k--, column++)
-                lm_jb_puts(m, &b, " ");
-            continue;
-        }
-        lm_jb_slice(m, &b, s, i, i + n);
-        column = c == '\n' || c == '\r' ? 0 : column + 1;
-    }
-    return lm_jb_done(m, &b, s->safe, out);
-}
-
 static bool str_format(jinja *m, const jargs *a, jval *out) { return lm_jinja_format(m, a->v[0].s, &a->rest, out); }
 
-static bool str_format_map(jinja *m, const jargs *a, jval *out)
-{
-    jcall c = { 0 };
-
-    if (a->v[1].type != J_DICT)
-        return lm_jinja_type_error(m, "format_map() takes a mapping, not", a->v[1]);
-    c.kw = lm_jinja_new(m, a->v[1].d->n, jkw);
-    for (size_t i = 0; c.kw && i < a->v[1].d->n; i++)
-        if (a->v[1].d->pairs[i].key.type == J_STR)
-            c.kw[c.n_kw++] = (jkw){ a->v[1].d->pairs[i].key.s, a->v[1].d->pairs[i].value };
-    return c.kw && lm_jinja_format(m, a->v[0].s, &c, out);
-}
-
-static bool str_bytes(jinja *m, const jargs *a, jval *out)
+static bool unsupported(jinja *m, const jargs *a, jval *out)
 {
     (void)a;
     (void)out;
-    return lm_jinja_fail(m, LM_UNSUPPORTED, "str.encode, str.translate and str.maketrans are not supported");
+    return lm_jinja_fail(m, LM_UNSUPPORTED,
+                         "the methods encode, expandtabs, format_map, isidentifier, istitle, maketrans and translate are not supported");
 }
 
 const jbuiltin lm_jinja_str_methods[] = {
@@ -223,20 +155,20 @@ const jbuiltin lm_jinja_str_methods[] = {
     { "isspace", "self /", str_isspace },
     { "isprintable", "self /", str_isprintable },
     { "isascii", "self /", str_isascii },
-    { "isidentifier", "self /", str_isidentifier },
     { "islower", "self /", str_islower },
     { "isupper", "self /", str_isupper },
-    { "istitle", "self /", str_istitle },
     { "join", "self iterable /", str_join },
     { "center", "self width fillchar? /", str_center },
     { "ljust", "self width fillchar? /", str_ljust },
     { "rjust", "self width fillchar? /", str_rjust },
     { "zfill", "self width /", str_zfill },
-    { "expandtabs", "self tabsize?", str_expandtabs },
     { "format", "self / *", str_format },
-    { "format_map", "self mapping /", str_format_map },
-    { "encode", "self / *", str_bytes },
-    { "translate", "self / *", str_bytes },
-    { "maketrans", "self / *", str_bytes },
+    { "encode", "self / *", unsupported },
+    { "expandtabs", "self / *", unsupported },
+    { "format_map", "self / *", unsupported },
+    { "isidentifier", "self /", unsupported },
+    { "istitle", "self /", unsupported },
+    { "translate", "self / *", unsupported },
+    { "maketrans", "self / *", unsupported },
     { NULL, NULL, NULL },
 };

@@ -23,7 +23,6 @@ const char *lm_jv_type_name(jval v)
     case J_MACRO: return "Macro";
     case J_FUNCTION: return "function";
     case J_METHOD: return "builtin_function_or_method";
-    case J_CYCLER: return "Cycler";
     case J_JOINER: return "Joiner";
     }
     return "object";

@@ -1,7 +1,7 @@
 /* jinja_value.h - the values of a chat template: Python's, as far as data goes.
  *
  * Values are small and copied freely; what they point to lives in the arena of one rendering and, namespaces, loops,
- * iterators, cyclers and joiners apart, never changes. Strings are valid UTF-8 and know which of their bytes are content:
+ * iterators and joiners apart, never changes. Strings are valid UTF-8 and know which of their bytes are content:
  * bytes that came from message data rather than from the template's own text. */
 #ifndef LM_TEXT_JINJA_VALUE_H
 #define LM_TEXT_JINJA_VALUE_H
@@ -34,7 +34,6 @@ typedef enum jtype {
     J_MACRO,
     J_FUNCTION,
     J_METHOD,
-    J_CYCLER,
     J_JOINER,
 } jtype;
 
@@ -50,7 +49,6 @@ typedef struct jloop  jloop;
 typedef struct jmacro jmacro;
 typedef struct jbuiltin jbuiltin;
 typedef struct jmethod jmethod;
-typedef struct jcycler jcycler;
 typedef struct jjoiner jjoiner;
 
 typedef struct jval {
@@ -71,7 +69,6 @@ typedef struct jval {
         const jmacro   *macro;
         const jbuiltin *fn;
         const jmethod  *method;
-        jcycler        *cycler;
         jjoiner        *joiner;
         const void     *p;
     };
@@ -149,7 +146,6 @@ struct jbuiltin {
 
 struct jmethod { const jbuiltin *fn; jval self; };
 
-struct jcycler { const jlist *items; size_t at; };
 struct jjoiner { const jstr *sep; bool used; };
 
 static inline jval lm_jv_missing(void) { return (jval){ .type = J_MISSING }; }
