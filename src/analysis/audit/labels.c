@@ -115,7 +115,9 @@ static bool joins(const lm_item *x)
 
 static bool is_single_fact(const lm_item *x)
 {
-    return x->role == LM_QUANTITY && *x->word->value != '@' && !strchr(x->word->value, '/');
+    const char *path = x->role == LM_QUANTITY ? x->word->value : "@";
+
+    return *path != '@' && !strchr(path, '/') && strncmp(path, "parameters.", 11) != 0;
 }
 
 /* "Layers / hidden size": two quantities, of a cell with two numbers. */

@@ -65,11 +65,12 @@ static const char *path_of_cache(lm_reading *d, const lm_item *x, const lm_about
 
 static const char *path_of_weights(lm_reading *d, const lm_item *x, const lm_about *a, bool *unsure)
 {
-    bool named = lm_vocable_is(a->quantity, "@size"), small = !x->number.power && !x->last.n && x->number.value < 1e6 && !a->unit;
+    bool memory = lm_vocable_is(a->quantity, "@memory"), named = lm_vocable_is(a->quantity, "@size") || memory;
+    bool small = !x->number.power && !x->last.n && x->number.value < 1e6 && !a->unit;
 
     if (x->number.unit != LM_NUMERAL_BYTES || small || a->tokens > 0 || (a->forms & ~(unsigned)LM_FORM_ALL) || (!named && !a->type))
         return NULL;
-    *unsure |= !a->type;
+    *unsure |= !a->type || memory;           /* of memory other things take some too */
     return a->type ? lm_arena_printf(&d->arena, "weights.as.%s.bytes", a->type->value) : "weights.as.f16.bytes|weights.as.f32.bytes";
 }
 
@@ -84,13 +85,30 @@ static const char *path_of_flops(const lm_item *x, const lm_about *a, bool *unsu
     return a->forms & LM_FORM_MATMUL ? "flops.per_token_matmul" : "flops.per_token_matmul|flops.at_context";
 }
 
+/* Too few for the parameters of a model. */
+static bool is_few(const lm_item *x)
+{
+    return x->number.power < 2 && x->number.value < 1e6;
+}
+
 static const char *path_of_total(const lm_item *x, const lm_about *a)
 {
-    bool few = x->number.power < 2 && x->number.value < 1e6;
-
-    if (x->number.unit != LM_NUMERAL_PLAIN || (a->forms & ~(unsigned)LM_FORM_ALL) || few)
+    if (x->number.unit != LM_NUMERAL_PLAIN || (a->forms & ~(unsigned)LM_FORM_ALL) || is_few(x))
         return NULL;
     return lm_vocable_is(a->quantity, "@total") || (a->forms & LM_FORM_ALL) ? "parameters.total" : "parameters.total|parameters.active";
+}
+
+/* Of a quantity that is a fact, and no family of them. */
+static const char *path_of_fact(lm_reading *d, const lm_item *x, const lm_about *a, bool *unsure)
+{
+    const char *path = a->quantity->value;
+
+    *unsure |= (a->forms & ~(unsigned)LM_FORM_ALL) != 0 || a->tokens > 0;
+    if (*path == '@' || x->number.unit == LM_NUMERAL_BYTES || x->number.unit == LM_NUMERAL_OPERATIONS)
+        return NULL;
+    if (strncmp(path, "parameters.", 11) == 0 && is_few(x))
+        return NULL;
+    return a->second ? lm_arena_printf(&d->arena, "%s / %s", path, a->second->value) : path;
 }
 
 /* The paths, any of which will do; NULL: there is none. */
@@ -103,7 +121,7 @@ static const char *path_of(lm_reading *d, const lm_item *x, const lm_about *a, b
         return path_of_part(d, x, a, unsure);
     if (lm_vocable_is(q, "@cache"))
         return path_of_cache(d, x, a);
-    if (lm_vocable_is(q, "@size") || (bytes && (!q || total)))
+    if (lm_vocable_is(q, "@size") || lm_vocable_is(q, "@memory") || (bytes && (!q || total)))
         return path_of_weights(d, x, a, unsure);
     if (lm_vocable_is(q, "@flops") || (!q && x->number.unit == LM_NUMERAL_OPERATIONS))
         return path_of_flops(x, a, unsure);
@@ -111,10 +129,7 @@ static const char *path_of(lm_reading *d, const lm_item *x, const lm_about *a, b
         return NULL;
     if (total)
         return path_of_total(x, a);
-    *unsure |= (a->forms & ~(unsigned)LM_FORM_ALL) != 0 || a->tokens > 0;
-    if (*q->value == '@' || bytes || x->number.unit == LM_NUMERAL_OPERATIONS)
-        return NULL;
-    return a->second ? lm_arena_printf(&d->arena, "%s / %s", q->value, a->second->value) : q->value;
+    return path_of_fact(d, x, a, unsure);
 }
 
 /* Of counts that are one or the other ("active": experts or parameters) the kind that the number can be. */

@@ -179,15 +179,20 @@ static lm_extent with_results(lm_reading *d, const walk *w, lm_extent raw)
     }
 }
 
+/* Whether what is behind the line may be of another model: it says so, or it leads to it in words that are not known. */
 static bool has_doubt(const lm_reading *d, lm_extent line, int model)
 {
     lm_item items[LM_MOST_ITEMS];
     size_t  n = lm_scan(d, line, items, LM_MOST_ITEMS);
+    bool    unknown = false, own = false;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         if (items[i].role == LM_DOUBT)
             return true;
-    return d->uncertain || model == LM_OTHER_MODEL || n == LM_MOST_ITEMS;
+        unknown |= items[i].role == LM_UNKNOWN;
+        own |= items[i].role == LM_MODEL;
+    }
+    return d->uncertain || model == LM_OTHER_MODEL || n == LM_MOST_ITEMS || (unknown && !own && ends_in_colon(line));
 }
 
 static lm_extent read_paragraph(lm_reading *d, walk *w, lm_extent raw)

@@ -14,7 +14,8 @@
 typedef struct side {
     double         value, binary;    /* binary: with prefixes of bytes as powers of 1,024 */
     double         slack;            /* what its rounded terms leave open, as a part of the value */
-    bool           calculated;
+    bool           calculated, divided;
+    double         begin;            /* the value of the first factor */
     const lm_item *first, *number;   /* the first item and the last number */
 } side;
 
@@ -101,6 +102,7 @@ static side read_factor(reader *r)
     } else {
         r->failed = true;
     }
+    s.begin = s.value;
     r->at += !r->failed;
     r->at  = skip_words(r->items, r->n, r->at);
     return s;
@@ -126,6 +128,7 @@ static side read_product(reader *r)
         s.slack += f.slack;
         s.number = f.number;
         s.calculated = true;
+        s.divided |= op == '/';
     }
     return s;
 }
@@ -202,8 +205,18 @@ static void say(lm_reading *d, const side *written, double truth, bool right)
     snprintf(s->judged.why, sizeof s->judged.why, "%s", right ? "" : reason(x, truth));
 }
 
-/* What a calculation comes to, by each "=" behind it. Returns where it ends. */
-static size_t judge_results(lm_reading *d, const lm_item *items, size_t n, size_t k, const side *left, bool *found)
+/* Whether `right` may be what `left` comes to. "100 / 6 = 16": a whole number may be what fits. */
+static bool comes_to(const side *left, const side *right, bool about)
+{
+    double open = fabs(left->value) * (left->slack + (right->calculated ? right->slack : 0));
+
+    return may_be(right->number, right->value, open, left->value, about) ||
+           (left->binary != left->value && may_be(right->number, right->value, open, left->binary, about)) ||
+           (left->divided && !right->calculated && right->number->number.whole && floor(left->value) == right->value);
+}
+
+/* What a calculation comes to, by each "=" behind it. "2 × 8 = 16 × 4 = 64" goes on with what it came to. Returns where it ends. */
+static size_t judge_results(lm_reading *d, const lm_item *items, size_t n, size_t k, side left, bool *found)
 {
     side right;
 
@@ -213,9 +226,12 @@ static size_t judge_results(lm_reading *d, const lm_item *items, size_t n, size_
             about = true;
         if (!read_side(items, n, &k, &right))
             break;
-        double open = fabs(left->value) * (left->slack + (right.calculated ? right.slack : 0));
-        say(d, &right, left->value, may_be(right.number, right.value, open, left->value, about) ||
-            (left->binary != left->value && may_be(right.number, right.value, open, left->binary, about)));
+        bool right_one = comes_to(&left, &right, about);
+        if (!right_one && right.calculated && fabs(right.begin - left.value) <= fabs(left.value) * (left.slack + 0.01)) {
+            left = right;
+            continue;
+        }
+        say(d, &right, left.value, right_one);
         *found = true;
     }
     return k;
@@ -240,7 +256,7 @@ bool lm_audit_sums(lm_reading *d, const lm_item *items, size_t n)
         size_t k = i;
         if (!begins(items, i) || !read_side(items, n, &k, &left) || !left.calculated)
             continue;
-        k = judge_results(d, items, n, k, &left, &found);
+        k = judge_results(d, items, n, k, left, &found);
         i = k > i ? k - 1 : i;
     }
     return found;

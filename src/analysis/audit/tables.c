@@ -56,7 +56,7 @@ static void inherit(const lm_reading *d, lm_about *a)
 {
     bool cache = lm_vocable_is(d->heading.quantity, "@cache");
 
-    if (cache && (lm_vocable_is(a->quantity, "@size") || !a->quantity) && !a->part) {
+    if (cache && (lm_vocable_is(a->quantity, "@size") || lm_vocable_is(a->quantity, "@memory") || !a->quantity) && !a->part) {
         a->unsure |= a->tokens == 0 && !(a->forms & LM_FORM_TOKEN);
         a->quantity = d->heading.quantity;
     }
