@@ -37,7 +37,6 @@ typedef enum lm_cell_kind {
     LM_CELL_NUMBER,              /* `number` sorts */
     LM_CELL_BAR,                 /* `number`, 0 … 1, as a bar; writers without bars leave the column out */
     LM_CELL_MATH,                /* `text` in Unicode, `latex` */
-    LM_CELL_LINK,                /* to the block of this document whose id is `link` */
 } lm_cell_kind;
 
 typedef struct lm_doc_cell {
@@ -47,7 +46,7 @@ typedef struct lm_doc_cell {
     union {
         uint64_t    count;
         double      number;
-        const char *latex, *link;
+        const char *latex;
     };
     const char  *path;           /* of the fact that it is, "kv.at[8192].bytes": facts of the block's model, or in tables with
                                     models as columns of lm_doc_column.facts; NULL: it is none */
@@ -234,7 +233,6 @@ void lm_cellf(lm_doc_table *t, const char *format, ...) __attribute__((format(pr
 void lm_cell_code(lm_doc_table *t, const char *text);
 void lm_cell_empty(lm_doc_table *t);
 void lm_cell_math(lm_doc_table *t, const char *unicode, const char *latex);
-void lm_cell_link(lm_doc_table *t, const char *text, const char *id);            /* id as lm_doc_anchor gives it */
 void lm_cell_bar(lm_doc_table *t, double share, uint32_t series);
 void lm_cell_count(lm_doc_table *t, lm_manner m, lm_unit unit, uint64_t n);      /* no fact: a sum of rows, a rank */
 void lm_cell_number(lm_doc_table *t, double x, lm_unit unit, const char *text);  /* `text`: as it is shown */

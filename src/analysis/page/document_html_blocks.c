@@ -88,12 +88,6 @@ static void put_lead(lm_html *h, const lm_doc_cell *c)
         lm_text_add_str(h->out, "<code>");
         lm_markup_text(h->out, c->text);
         lm_text_add_str(h->out, "</code>");
-    } else if (c->kind == LM_CELL_LINK) {
-        lm_text_add_str(h->out, "<a href=\"#");
-        lm_markup_text(h->out, c->link);
-        lm_text_add_str(h->out, "\">");
-        lm_markup_text(h->out, c->text);
-        lm_text_add_str(h->out, "</a>");
     } else if (c->kind == LM_CELL_MATH && c->latex) {
         lm_html_formula(h, c->text, c->latex, false);
     } else if (c->kind == LM_CELL_BAR) {
@@ -128,7 +122,7 @@ static widths measure(const lm_doc_table *t)
 static void put_cell(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, uint32_t i, widths w)
 {
     const lm_doc_cell *c    = &r->cells[i];
-    bool               head = i == 0 && (c->kind == LM_CELL_TEXT || c->kind == LM_CELL_CODE || c->kind == LM_CELL_LINK);
+    bool               head = i == 0 && (c->kind == LM_CELL_TEXT || c->kind == LM_CELL_CODE);
     const char        *room = w.kept >> i & 1 ? "k" : w.prose >> i & 1 ? "w" : NULL;
     const char        *kind = c->kind == LM_CELL_BAR ? "b" : t->columns[i].right ? "n" : room;
 

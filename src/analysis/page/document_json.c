@@ -38,8 +38,6 @@ static void put_cell(const lm_doc_cell *c, lm_text *out)
         lm_text_add_str(out, lm_number_text(number, c->number));
     } else if (c->kind == LM_CELL_MATH) {
         put_text(out, &any, "latex", c->latex);
-    } else if (c->kind == LM_CELL_LINK) {
-        put_text(out, &any, "link", c->link);
     }
     if (c->unit != LM_UNIT_NONE)
         put_text(out, &any, "unit", lm_unit_name(c->unit));

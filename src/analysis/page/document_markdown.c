@@ -185,11 +185,6 @@ static void put_cell(const lm_doc_row *r, uint32_t i, lm_text *out)
     case LM_CELL_MATH:
         lm_text_printf(out, "$%s$", c->latex);
         break;
-    case LM_CELL_LINK:
-        lm_text_add_char(out, '[');
-        put_inline(c->text, out);
-        lm_text_printf(out, "](#%s)", c->link);
-        break;
     default:
         put_inline(c->text, out);
         break;

@@ -189,11 +189,6 @@ void lm_cell_math(lm_doc_table *t, const char *unicode, const char *latex)
     add_cell(t, LM_CELL_MATH, unicode)->latex = lm_doc_keep(t->d, latex);
 }
 
-void lm_cell_link(lm_doc_table *t, const char *text, const char *id)
-{
-    add_cell(t, LM_CELL_LINK, text)->link = id;
-}
-
 void lm_cell_bar(lm_doc_table *t, double share, uint32_t series)
 {
     lm_doc_cell *c = add_cell(t, LM_CELL_BAR, "");

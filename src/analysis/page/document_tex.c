@@ -248,11 +248,6 @@ static void put_cell(const lm_doc_row *r, uint32_t i, lm_text *out)
         lm_tex_math(out, c->latex);
         lm_text_add_char(out, '$');
         break;
-    case LM_CELL_LINK:
-        lm_text_printf(out, "\\hyperlink{%s}{", c->link);
-        lm_tex_text(out, c->text);
-        lm_text_add_char(out, '}');
-        break;
     default:
         lm_tex_text(out, c->text);
         break;

@@ -18,15 +18,15 @@ typedef struct reader {
 
 static const struct { const char *name, *element, *text; } signs[] = {
     { "cdot", "mo", "·" },      { "times", "mo", "×" },      { "odot", "mo", "⊙" },     { "leftarrow", "mo", "←" }, { "rightarrow", "mo", "→" },
-    { "in", "mo", "∈" },        { "le", "mo", "≤" },         { "leq", "mo", "≤" },      { "ge", "mo", "≥" },        { "geq", "mo", "≥" },
-    { "iff", "mo", "⇔" },       { "approx", "mo", "≈" },     { "equiv", "mo", "≡" },    { "neq", "mo", "≠" },       { "pm", "mo", "±" },
+    { "in", "mo", "∈" },        { "le", "mo", "≤" },         { "ge", "mo", "≥" },
+    { "iff", "mo", "⇔" },       { "approx", "mo", "≈" },     { "pm", "mo", "±" },
     { "langle", "mo", "⟨" },    { "rangle", "mo", "⟩" },     { "lfloor", "mo", "⌊" },   { "rfloor", "mo", "⌋" },    { "lceil", "mo", "⌈" },
-    { "rceil", "mo", "⌉" },     { "ldots", "mo", "…" },      { "cdots", "mo", "⋯" },    { "top", "mo", "⊤" },       { "infty", "mi", "∞" },
-    { "ell", "mi", "ℓ" },       { "theta", "mi", "θ" },      { "sigma", "mi", "σ" },    { "varepsilon", "mi", "ε" }, { "epsilon", "mi", "ϵ" },
+    { "rceil", "mo", "⌉" },     { "ldots", "mo", "…" },      { "top", "mo", "⊤" },       { "infty", "mi", "∞" },
+    { "ell", "mi", "ℓ" },       { "theta", "mi", "θ" },      { "sigma", "mi", "σ" },    { "varepsilon", "mi", "ε" },
     { "mu", "mi", "μ" },        { "pi", "mi", "π" },         { "alpha", "mi", "α" },    { "beta", "mi", "β" },      { "gamma", "mi", "γ" },
     { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },    { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
-    { "min", "mi", "min" },     { "max", "mi", "max" },      { "ln", "mi", "ln" },      { "log", "mi", "log" },     { "exp", "mi", "exp" },
-    { "arg", "mi", "arg" },     { "tanh", "mi", "tanh" },    { "cap", "mo", "∩" },      { "cup", "mo", "∪" },       { "mid", "mo", "∣" },
+    { "min", "mi", "min" },     { "max", "mi", "max" },      { "ln", "mi", "ln" },      { "exp", "mi", "exp" },
+    { "arg", "mi", "arg" },     { "tanh", "mi", "tanh" },    { "mid", "mo", "∣" },
 };
 
 static const struct { const char *name, *width; } spaces[] = {
