@@ -89,7 +89,8 @@ lm_status lm_fail_hint(lm_error *e, const char *format, ...) LM_PRINTF(2, 3);
 /* The word of a NULL-ended list that is nearest to `given`, for a hint; NULL if none is near. */
 const char *lm_nearest_word(const char *given, const char *const *words);
 
-/* Report errno for the file `path` as LM_IO, or LM_NOT_FOUND if it does not exist: "WHAT: " and the system's message. */
+/* Report errno for the file `path` as LM_IO, or LM_NOT_FOUND if it does not exist: "WHAT: " and the system's message. A missing file that
+ * "cannot be opened" is reported as "no such file or folder". */
 lm_status lm_fail_errno(lm_error *e, const char *path, const char *what);
 
 /* Report that allocating `what` failed; `bytes` 0: size unknown. */

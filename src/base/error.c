@@ -127,7 +127,10 @@ lm_status lm_fail_hint(lm_error *e, const char *format, ...)
 
 lm_status lm_fail_errno(lm_error *e, const char *path, const char *what)
 {
-    lm_fail(e, errno == ENOENT ? LM_NOT_FOUND : LM_IO, NULL, LM_NO_OFFSET, "%s: %s", what, strerror(errno));
+    if (errno == ENOENT && strcmp(what, "cannot be opened") == 0)       /* in the same words wherever a path is missing */
+        lm_fail(e, LM_NOT_FOUND, NULL, LM_NO_OFFSET, "no such file or folder");
+    else
+        lm_fail(e, errno == ENOENT ? LM_NOT_FOUND : LM_IO, NULL, LM_NO_OFFSET, "%s: %s", what, strerror(errno));
     return lm_fail_in(e, path);
 }
 

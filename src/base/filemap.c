@@ -195,7 +195,7 @@ lm_status lm_text_load(lm_text *t, const char *path, uint64_t max, lm_error *e)
     int         fd = -1;
 
     if (access(path, F_OK) != 0 && errno == ENOENT) {
-        lm_fail(e, LM_NOT_FOUND, NULL, LM_NO_OFFSET, "does not exist");
+        lm_fail(e, LM_NOT_FOUND, NULL, LM_NO_OFFSET, "no such file or folder");
         return lm_fail_in(e, path), LM_NOT_FOUND;
     }
     LM_TRY(open_regular(path, &fd, &st, e));

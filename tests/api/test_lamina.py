@@ -80,7 +80,7 @@ def test_errors_and_texts(lm, tmp_path):
     lm.lm_text_load(ref(t), path, 1 << 20)
     half = t.data[:len(t.data) // 2]
     assert t.data == half * 2
-    with pytest.raises(LaminaError, match="does not exist"):
+    with pytest.raises(LaminaError, match="no such file or folder"):
         lm.lm_text_load(ref(t), path + b".no", 10)
     assert t.data == half * 2
     lm.lm_text_clear(ref(t))

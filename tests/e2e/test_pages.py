@@ -73,12 +73,13 @@ def program(build, tmp_path_factory):
     (folder / "cache/models/SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(MODEL)
     (folder / "cc").write_text(f"#!/bin/sh\nexec {shutil.which('cc')} {'-fsanitize=address,undefined' if SANITIZED else ''} \"$@\"\n")
     (folder / "cc").chmod(0o755)
+    (folder / "lamina.pc").write_text(f"Name: lamina\nDescription: built\nVersion: 0\nLibs: -L{build}/src -llamina\nCflags: -I{SOURCE}/include\n")
     q4, shards = MODEL.read_bytes(), {f.name: f.read_bytes() for f in GOLDEN.glob("*.*") if f.suffix in (".json", ".safetensors") and f.name != "golden.safetensors"}
     hub = Hub({"name-Q4_K_M.gguf": q4, "path/file.gguf": q4, **shards}, ["name-Q4_K_M.gguf", "path/file.gguf", *shards],
               {"Qwen/Qwen2.5-0.5B-Instruct-GGUF": {"name-Q4_K_M.gguf": q4, "name-q8_0.gguf": q4}, "HuggingFaceTB/SmolLM2-135M-Instruct": shards})
     env = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and not k.lower().endswith("_proxy")}
     yield {**env, "PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder), "LAMINA_CACHE": str(folder / "cache"), "HF_ENDPOINT": hub.url,
-           "PKG_CONFIG_PATH": str(build / "meson-uninstalled"), "LD_LIBRARY_PATH": str(build / "src")}
+           "PKG_CONFIG_PATH": str(folder), "LD_LIBRARY_PATH": str(build / "src")}
     hub.server.shutdown()
 
 

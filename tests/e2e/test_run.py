@@ -137,7 +137,7 @@ def test_samplers(lamina):
     (["-p", "x", "--ids", "1"], 2, "-p, -f and --ids cannot be combined"),
     (["--ids", "1,x"], 2, "is not a token id"),
     (["-p", ""], 2, "the prompt has no tokens"),
-    (["-f", "/nowhere"], 1, "/nowhere: cannot be opened: No such file or directory"),
+    (["-f", "/nowhere"], 1, "/nowhere: no such file or folder"),
     (["-p", "x", "--cpu", "z80"], 2, "z80"),
 ])
 def test_errors(lamina, args, status, words):

@@ -90,7 +90,7 @@ def test_the_key_file_is_read_again_at_sighup(build, tmp_path):
     assert s.post("/v1/completions", ASK, headers=bearer("new"))[0] == 200
     keys.unlink()
     s.process.send_signal(signal.SIGHUP)
-    s.says("cannot be read")
+    s.says("no such file or folder")
     assert s.post("/v1/completions", ASK, headers=bearer("new"))[0] == 200 and s.get("/health")[0] == 200
     assert s.close() == 0 and not any("both" in line for line in s.said)
 

@@ -137,7 +137,7 @@ static lm_status read_file(const lm_keys *k, list *out, lm_error *e)
     FILE *f = fopen(k->o.file, "re");
 
     if (!f)
-        return lm_fail(e, LM_IO, k->o.file, LM_NO_OFFSET, "cannot be read: %s", strerror(errno));
+        return lm_fail_errno(e, k->o.file, "cannot be opened");
     for (size_t line = 1; status == LM_OK && fgets(text, sizeof text, f); line++) {
         if (strlen(text) == sizeof text - 1)
             status = lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s, line %zu: more than %d bytes", k->o.file, line,

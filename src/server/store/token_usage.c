@@ -226,7 +226,7 @@ lm_status lm_archive_look(const char *path, const char *owner, json_t **out, lm_
     int rc = SQLITE_ERROR;
 
     if (stat(path, &st) < 0)
-        status = lm_fail_errno(e, path, "cannot open");
+        status = lm_fail_errno(e, path, "cannot be opened");
     else if (!S_ISREG(st.st_mode))
         status = lm_fail(e, LM_IO, path, LM_NO_OFFSET, "no file");
     else if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK)
