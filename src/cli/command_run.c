@@ -163,7 +163,7 @@ static void choose_form(const lm_cli *cli, run_options *o, const run_state *s, b
     if (terminal && !typed)
         lm_faint_note("answered through the model's chat template; --raw continues the text");
     else if (!terminal)
-        lm_note("the model has a chat template: --chat answers the prompt as a message, --raw continues it without this note");
+        lm_note("continuing the prompt as plain text; --chat applies the chat template, --raw hides this note");
 }
 
 /* -p, the words after MODEL, -f, what is piped in, or what is typed at the terminal. */

@@ -74,7 +74,7 @@ def test_a_terminal_gets_an_answer_and_a_pipe_a_continuation(lamina, model, tmp_
     t = terminal(tmp_path, lamina, *ask, "-p", PARIS, "-no-cnv")
     assert raw in t.until("stopped").replace("\r\n", "\n") and t.status() == 0
     piped = run(lamina, *ask, "-p", PARIS)
-    assert piped.stdout == raw and piped.stderr.count("--chat answers the prompt as a message") == 1
+    assert piped.stdout == raw and piped.stderr.count("--chat applies the chat template") == 1
     assert "--chat" not in run(lamina, *ask, "-p", PARIS, "--raw").stderr
     assert run(lamina, *ask, "-p", PARIS, "-q").stderr == ""
 

@@ -217,7 +217,7 @@ static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
     mended = 0;
     c->body = n ? lm_json_body(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &mended, &why) : json_object();
     if (!c->body)
-        return lm_fault(c, e, 400, NULL, "the body is no JSON: %.150s (line %d, column %d)", why.text, why.line, why.column);
+        return lm_fault(c, e, 400, NULL, "the request body is not valid JSON: %.150s (line %d, column %d)", why.text, why.line, why.column);
     if (!(c->warnings = json_array()))
         return lm_fail_memory(e, "the request", n);
     if (mended)

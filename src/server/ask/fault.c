@@ -137,7 +137,7 @@ json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e)
 
     if (d >= LM_DIALECT_ANTHROPIC && is_too_long(e, &prompt, &context))
         write_too_long(d, prompt, context, &out);
-    else if (*e->where && d >= LM_DIALECT_ANTHROPIC)
+    else if (*e->where && d >= LM_DIALECT_ANTHROPIC && e->message[0] != '\'')         /* else it names the field */
         snprintf(out.message, sizeof out.message, "%.100s: %.280s", e->where, e->message);
     if (d == LM_DIALECT_ANTHROPIC)
         return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", k->anthropic, "message", out.message);

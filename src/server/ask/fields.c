@@ -233,6 +233,6 @@ lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *value
     for (const lm_field_group *g = groups; g && g->fields; g++)
         for (const lm_field *f = g->fields; f->name; f++)
             if (f->required && (!(value = json_object_get(body, f->name)) || json_is_null(value)))
-                return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "required and missing");
+                return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' is required", f->name);
     return LM_OK;
 }

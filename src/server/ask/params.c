@@ -422,7 +422,7 @@ lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id 
 
     *out = (lm_prompts){ 0 };
     if (!value)
-        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "required and missing");
+        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' is required");
     size_t n = many ? json_array_size(value) : 1;
     LM_TRY(lm_limit_check(most, n, e));
     if (!(out->items = calloc(n, sizeof *out->items)))

@@ -208,7 +208,7 @@ static lm_status answer_native(lm_call *c, lm_error *e)
     const native_values *v = c->values;
 
     if (!v->content)
-        return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "required and missing");
+        return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "'content' is required");
     if (v->norm != NORM_NONE && v->norm != NORM_EUCLIDEAN)
         return lm_fail(e, LM_USAGE, "embd_normalize", LM_NO_OFFSET, "%d is not supported: expected 2 or -1", v->norm);
     return lm_embeddings(c, v->content, v->norm == NORM_NONE, native_document, e);

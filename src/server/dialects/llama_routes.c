@@ -58,7 +58,7 @@ static lm_status answer_tokenize(lm_call *c, lm_error *e)
     if (!text && (json_is_string(json_object_get(c->body, "content")) || json_is_string(json_object_get(c->body, "prompt"))))
         text = "";
     if (!text)
-        return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "required and missing");
+        return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "'content' is required");
     status = lm_tokenize(c->service->tokenizer, text, strlen(text),
                          (special ? LM_ADD_SPECIAL : 0u) | (v->parse_special ? 0u : LM_NO_PARSE_SPECIAL), &ids, e);
     if (status != LM_OK)

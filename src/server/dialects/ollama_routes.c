@@ -414,7 +414,7 @@ static lm_status answer_pull(lm_call *c, lm_error *e)
     const ollama_values *v = c->values;
 
     if (!v->model || !*v->model)
-        return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "required and missing");
+        return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "'model' is required");
     if (!lm_models_find(c->models, v->model))
         return lm_fault(c, e, 404, "model",
                         "this server has no model \"%.60s\" and downloads none: fetch it with lamina pull, and serve it", v->model);
