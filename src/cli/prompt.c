@@ -230,6 +230,7 @@ static lm_status read_variables(const lm_chat_options *o, lm_chat *c, lm_error *
         json_decref(more);
         return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "not a JSON object");
     }
+    lm_text_add_wide_numbers(&c->wide, o->kwargs, strlen(o->kwargs));
     lm_status status = check_variables(c, more, e);
     json_object_update(c->variables, more);
     json_decref(more);
@@ -284,7 +285,20 @@ void lm_chat_close(lm_chat *c)
 {
     lm_template_free(c->template);
     json_decref(c->variables);
+    lm_text_free(&c->wide);
     *c = (lm_chat){ 0 };
+}
+
+lm_status lm_chat_json(const lm_chat *c, const json_t *o, size_t flags, lm_text *out, lm_error *e)
+{
+    char *text = json_dumps(o, flags);
+    bool exact = text && lm_text_add_exact_json(out, text, strlen(text), &c->wide);
+
+    free(text);
+    if (!text || out->failed)
+        return lm_fail_memory(e, "the conversation", 0);
+    return exact ? LM_OK : lm_fail(e, LM_FAILED, "messages", LM_NO_OFFSET,
+                                   "two integers beyond 64 bits are too close to each other to be told apart");
 }
 
 /* What a template leaves out is refused: the model would answer something else. */
@@ -301,17 +315,16 @@ lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_
 {
     json_t *context = json_copy(c->variables);
     lm_rendering r = { 0 };
+    lm_text text = { 0 };
     lm_status status;
-    char *text;
 
     json_object_set(context, "messages", messages);
     json_object_set_new(context, "add_generation_prompt", json_true());
-    text = json_dumps(context, JSON_COMPACT);
+    status = lm_chat_json(c, context, JSON_COMPACT, &text, e);
     json_decref(context);
-    if (!text)
-        return lm_fail_memory(e, "the conversation", 0);
-    status = lm_template_render(c->template, text, strlen(text), &r, e);
-    free(text);
+    if (status == LM_OK)
+        status = lm_template_render(c->template, text.data, text.size, &r, e);
+    lm_text_free(&text);
     if (status == LM_OK)
         status = check_rendered(messages, &r.text, e);
     if (status == LM_OK)

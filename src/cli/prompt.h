@@ -48,6 +48,7 @@ typedef struct lm_chat {
     const lm_tokenizer *tokenizer;
     lm_template        *template;
     json_t             *variables;       /* bos_token, eos_token … and those of `kwargs` */
+    lm_text             wide;            /* numbers beyond 64 bits of variables and messages: lm_text_add_wide_numbers */
     bool                parse_content;
 } lm_chat;
 
@@ -57,6 +58,9 @@ json_t *lm_special_variables(const lm_tokenizer *t);
 /* LM_USAGE when the model has no template or no tokenizer. */
 lm_status lm_chat_open(const lm_model *m, const lm_chat_options *o, lm_chat *out, lm_error *e);
 void      lm_chat_close(lm_chat *c);
+
+/* A document of the conversation, as json_dumps prints it with these flags; numbers beyond 64 bits are as they were written. */
+lm_status lm_chat_json(const lm_chat *c, const json_t *o, size_t flags, lm_text *out, lm_error *e);
 
 /* Ids of a conversation (a JSON array of messages), a new answer begun. Template text is tokenised with special tokens,
  * messages without. `rendered` may be NULL. */

@@ -180,28 +180,33 @@ lm_status lm_session_regenerate(lm_session *s, lm_error *e)
 lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e)
 {
     lm_model_info info;
+    lm_text text = { 0 };
     lm_status status;
     json_t *j;
-    char *text;
 
     lm_model_describe(s->model, &info);
     j = json_pack("{s:s, s:O}", "model", info.name, "messages", s->messages);
-    text = j ? json_dumps(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
+    status = j ? lm_chat_json(&s->chat, j, JSON_INDENT(2) | JSON_PRESERVE_ORDER, &text, e) : lm_fail_memory(e, path, 0);
     json_decref(j);
-    if (!text)
-        return lm_fail_memory(e, path, 0);
-    status = lm_text_save(&(lm_text){ .data = text, .size = strlen(text) }, path, e);
-    free(text);
+    if (status == LM_OK)
+        status = lm_text_save(&text, path, e);
+    lm_text_free(&text);
     return status;
 }
 
 /* As templates know them: the same as the server's routes take. */
 static lm_status read_messages(lm_session *s, const json_t *given, lm_error *e)
 {
-    lm_text text = { 0 }, warnings = { 0 };
-    char *json = json_dumps(given, JSON_COMPACT | JSON_ENCODE_ANY);
-    lm_status status = json ? lm_messages_read(json, strlen(json), &warnings, &text, e) : lm_messages_read("null", 4, NULL, &text, e);
-    json_t *messages = status == LM_OK ? json_loadb(text.data, text.size, JSON_ALLOW_NUL, NULL) : NULL;
+    lm_text text = { 0 }, warnings = { 0 }, json = { 0 };
+    lm_status status = lm_chat_json(&s->chat, given, JSON_COMPACT | JSON_ENCODE_ANY, &json, e);
+    json_t *messages = NULL;
+
+    if (status == LM_OK)
+        status = lm_messages_read(json.data, json.size, &warnings, &text, e);
+    if (status == LM_OK) {
+        lm_text_add_wide_numbers(&s->chat.wide, text.data, text.size);
+        messages = lm_json_given(text.data, text.size, JSON_ALLOW_NUL, NULL);
+    }
 
     for (char *at = warnings.data, *end; at && (end = strchr(at, '\n')); at = end + 1)
         lm_warn("%.*s", (int)(end - at), at);
@@ -211,7 +216,7 @@ static lm_status read_messages(lm_session *s, const json_t *given, lm_error *e)
     } else if (status == LM_OK) {
         status = lm_fail_memory(e, "the conversation", text.size);
     }
-    free(json);
+    lm_text_free(&json);
     lm_text_free(&warnings);
     lm_text_free(&text);
     return status;
@@ -224,12 +229,15 @@ lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
     char where[32];
     lm_status status = lm_read_file(path, &text, e);
     json_t *j = status == LM_OK ? lm_json_given(text.data ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &why) : NULL;
+    const json_t *given;
 
+    lm_text_add_wide_numbers(&s->chat.wide, text.data, text.size);
     lm_text_free(&text);
     if (status != LM_OK)
         return status;
     if (j) {
-        status = read_messages(s, json_object_get(j, "messages"), e);
+        given = json_object_get(j, "messages");
+        status = read_messages(s, given ? given : json_null(), e);
     } else {
         snprintf(where, sizeof where, "line %d", why.line);
         status = lm_fail(e, LM_FAILED, where, LM_NO_OFFSET, "%s", why.text);

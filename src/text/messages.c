@@ -6,6 +6,11 @@
 #include "base/jsontext.h"
 #include "lamina/text.h"
 
+typedef struct reader {
+    lm_text *warnings;               /* NULL: nobody asks */
+    lm_text  wide;                   /* numbers that parsers do not hold, as they were written */
+} reader;
+
 enum { MOST_BACKWARDS = 16 };        /* messages that stand before those that came before them */
 
 /* ---- reading ---- */
@@ -60,21 +65,24 @@ static lm_status join_parts(const json_t *parts, size_t i, json_t *message, lm_e
 }
 
 /* Of an earlier call, as templates index them: an object, always. Others become an empty one, with a warning unless they are empty. */
-static json_t *read_arguments(json_t *given, const char *name, size_t i, lm_text *warnings)
+static json_t *read_arguments(json_t *given, const char *name, size_t i, reader *r)
 {
     const char *text = json_string_value(given);
     json_t *object = text ? lm_json_read(text, json_string_length(given), 0, NULL) : json_incref(given);
 
-    if (json_is_object(object))
+    if (json_is_object(object)) {
+        if (text)
+            lm_text_add_wide_numbers(&r->wide, text, json_string_length(given));
         return object;
+    }
     json_decref(object);
     if (text ? text[strspn(text, " \t\r\n")] != 0 : given && !json_is_null(given))
-        warn(warnings, i, name);
+        warn(r->warnings, i, name);
     return json_object();
 }
 
 /* Earlier calls, and reasoning by the name that templates know. */
-static void read_calls(json_t *m, size_t i, lm_text *warnings)
+static void read_calls(json_t *m, size_t i, reader *r)
 {
     json_t *calls = json_object_get(m, "tool_calls"), *call;
     size_t k;
@@ -89,7 +97,7 @@ static void read_calls(json_t *m, size_t i, lm_text *warnings)
         json_t *f = json_object_get(call, "function");
         const char *name = json_string_value(json_object_get(f, "name"));
         if (json_is_object(f))
-            json_object_set_new(f, "arguments", read_arguments(json_object_get(f, "arguments"), name, i, warnings));
+            json_object_set_new(f, "arguments", read_arguments(json_object_get(f, "arguments"), name, i, r));
     }
 }
 
@@ -112,12 +120,12 @@ static lm_status read_role(json_t *m, size_t i, lm_error *e)
                    "message %zu has the unknown role \"%.40s\": expected system, developer, user, assistant, tool or function", i, role);
 }
 
-static lm_status read_message(json_t *m, size_t i, lm_text *warnings, lm_error *e)
+static lm_status read_message(json_t *m, size_t i, reader *r, lm_error *e)
 {
     json_t *content = json_object_get(m, "content");
 
     LM_TRY(read_role(m, i, e));
-    read_calls(m, i, warnings);
+    read_calls(m, i, r);
     if (!content || json_is_null(content))
         json_object_set_new(m, "content", json_string(""));
     else if (json_is_array(content))
@@ -145,15 +153,24 @@ lm_status lm_messages_read(const char *json, size_t size, lm_text *warnings, lm_
 {
     LM_GIVEN(e, (json || !size) && out);
     json_t *list, *m;
+    reader r = { .warnings = warnings };
+    lm_text printed = { 0 };
     lm_status status = read_list(json ? json : "", size, &list, e);
     size_t i;
 
+    lm_text_add_wide_numbers(&r.wide, json, size);
     json_array_foreach(list, i, m)
         if (status == LM_OK)
-            status = read_message(m, i, warnings, e);
-    if (status == LM_OK && !lm_json_print(list, JSON_COMPACT, out))
+            status = read_message(m, i, &r, e);
+    if (status == LM_OK && (!lm_json_print(list, JSON_COMPACT, &printed) || r.wide.failed))
+        status = lm_fail_memory(e, "the conversation", size);
+    if (status == LM_OK && !lm_text_add_exact_json(out, printed.data, printed.size, &r.wide))
+        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "integers beyond 64 bits are too close to each other to be told apart");
+    if (status == LM_OK && out->failed)
         status = lm_fail_memory(e, "the conversation", size);
     json_decref(list);
+    lm_text_free(&printed);
+    lm_text_free(&r.wide);
     return status;
 }
 

@@ -238,6 +238,13 @@ def test_tokenizer(lm, model, gguf):
     assert lm.new("lm_tokenize_rendering", t, ref(rendering), False).n
     lm.lm_rendering_free(ref(rendering))
     lm.lm_template_free(template)
+    wide, double = lm.lm_text(), b'[1.8446744073709552e19, 1]'
+    lm.lm_text_add_wide_numbers(ref(wide), b'["2e20", 18446744073709551615, 7]', 32)
+    assert wide.data == b"18446744073709551615\n"
+    exact = lm.lm_text()
+    assert lm.lm_text_add_exact_json(ref(exact), double, len(double), ref(wide)) and exact.data == b"[18446744073709551615, 1]"
+    for text in wide, exact:
+        lm.lm_text_free(ref(text))
     warnings, call = lm.lm_text(), b'"tool_calls": [{"function": {"name": "clock", "arguments": "["}}]'
     given = b'[{"role": "function", "content": [{"type": "text", "text": "noon"}], %s}]' % call
     read = lm.text("lm_messages_read", given, len(given), ref(warnings))

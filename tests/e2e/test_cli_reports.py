@@ -21,6 +21,23 @@ def says(lamina, command, model, *flags, text="Hello", n=4, **more):
     return run(lamina, "chat", model, "-n", n, "--temp", 0, *flags, input=text + "\n", **more)
 
 
+SHOWS = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %} {{ c.function.arguments | tojson }}{% endfor %};{% endfor %}"
+CALLED = [{"role": "user", "content": "time?"}, {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "clock"}}]},
+          {"role": "tool", "content": "noon"}]
+
+
+def loaded(lamina, model, folder, messages, template=SHOWS, then="More."):
+    """A conversation loaded, and what the model reads when it goes on."""
+    (folder / "t.jinja").write_text(template)
+    (folder / "c.json").write_text(json.dumps({"messages": messages}))
+    return run(lamina, "chat", model, "--load", folder / "c.json", "-n", 1, "--temp", 0, "--chat-template-file", folder / "t.jinja",
+               input=f"{then}\n/save! {folder / 'd.json'}\n")
+
+
+def saved(folder):
+    return json.loads((folder / "d.json").read_text())["messages"]
+
+
 both = pytest.mark.parametrize("command", ["run", "chat"])
 
 
@@ -77,6 +94,39 @@ def test_numbers_of_any_size(lamina, model, command, number):
     assert done.returncode == 0, done.stderr
 
 
+WIDE = [2 ** 63 - 1, -2 ** 63, 2 ** 63, 2 ** 64 - 1, -2 ** 63 - 2000, 10 ** 400, 10 ** 30]
+
+
+@pytest.mark.parametrize("number", WIDE)
+def test_integers_reach_templates_as_they_are_written(lamina, model, tmp_path, number):
+    """Python's have no largest one, so neither have transformers' templates: json.dumps and str are the oracle."""
+    (tmp_path / "t.jinja").write_text("{{ x }} {{ {'y': [x]} | tojson }} {{ x is integer }} {{ x is number }} {{ x is string }} {{ x is float }}")
+    (tmp_path / "v.json").write_text(json.dumps({"x": number}))
+    expected = f"{number} {json.dumps({'y': [number]})} True True False False"
+    assert run(lamina, "template", tmp_path / "t.jinja", "--variables", tmp_path / "v.json").stdout == expected
+    done = says(lamina, "run", model, "--chat-template-file", tmp_path / "t.jinja", "--chat-template-kwargs", json.dumps({"x": number}), "--json", n=0)
+    assert json.loads(done.stdout)["prompt"] == expected, done.stderr
+
+
+def test_integers_of_a_conversation_are_as_they_are_written(lamina, model, tmp_path):
+    """Also those in arguments that are a text, and when it is saved again."""
+    numbers = {"a": WIDE[3], "b": WIDE[5], "c": WIDE[0], "d": 1.5, "e": 1e19}
+    messages = json.loads(json.dumps(CALLED))
+    messages[1]["tool_calls"][0]["function"]["arguments"] = json.dumps(numbers)
+    messages[0]["id"] = WIDE[4]
+    done = loaded(lamina, model, tmp_path, messages, "{% set f = messages[1].tool_calls[0].function %}{{ f.arguments.a - 1 if messages | length > 3 }}")
+    assert done.returncode and "arguments" not in done.stderr, done.stderr                # nothing is computed with what is not held
+    done = loaded(lamina, model, tmp_path, messages)
+    assert saved(tmp_path)[1]["tool_calls"][0]["function"]["arguments"] == numbers and saved(tmp_path)[0]["id"] == WIDE[4], done.stderr
+
+
+def test_integers_that_cannot_be_told_apart_are_refused(lamina, tmp_path):
+    (tmp_path / "t.jinja").write_text("{{ x }}")
+    (tmp_path / "v.json").write_text('{"x": [18446744073709551615, 18446744073709551614]}')
+    done = run(lamina, "template", tmp_path / "t.jinja", "--variables", tmp_path / "v.json")
+    assert done.returncode and "too close to each other to be told apart" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("text,read", [(rb"a\ud83d", "a\ufffd"), (rb"\ude00b", "\ufffdb"), (b"c\xf0\x9f\x99", "c\ufffd")])
 def test_halves_of_characters_do_not_block_a_conversation(lamina, model, tmp_path, text, read):
     """A cut emoji in a saved conversation, and in a template's variable."""
@@ -87,23 +137,6 @@ def test_halves_of_characters_do_not_block_a_conversation(lamina, model, tmp_pat
 
 
 # ---- 9 vllm#19419, Qwen3#1894: arguments of earlier calls are a mapping; 10 sglang#40082: no role vanishes ----
-
-SHOWS = "{% for m in messages %}{{ m.role }}: {{ m.content }}{% for c in m.tool_calls %} {{ c.function.arguments | tojson }}{% endfor %};{% endfor %}"
-CALLED = [{"role": "user", "content": "time?"}, {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "clock"}}]},
-          {"role": "tool", "content": "noon"}]
-
-
-def loaded(lamina, model, folder, messages, template=SHOWS, then="More."):
-    """A conversation loaded, and what the model reads when it goes on."""
-    (folder / "t.jinja").write_text(template)
-    (folder / "c.json").write_text(json.dumps({"messages": messages}))
-    return run(lamina, "chat", model, "--load", folder / "c.json", "-n", 1, "--temp", 0, "--chat-template-file", folder / "t.jinja",
-               input=f"{then}\n/save! {folder / 'd.json'}\n")
-
-
-def saved(folder):
-    return json.loads((folder / "d.json").read_text())["messages"]
-
 
 @pytest.mark.parametrize("arguments", [{"arguments": ""}, {"arguments": " "}, {"arguments": None}, {}, {"arguments": "{}"}, {"arguments": {}}])
 def test_arguments_of_a_loaded_conversation_are_a_mapping(lamina, model, tmp_path, arguments):

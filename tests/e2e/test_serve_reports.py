@@ -349,6 +349,15 @@ def test_arguments_that_are_none_are_said(server, arguments):
     assert any("clock" in w and "arguments" in w for w in r["warnings"])
 
 
+@pytest.mark.parametrize("number", [2 ** 63 - 1, -2 ** 63, 2 ** 64 - 1, 10 ** 30])
+def test_integers_reach_the_prompt_as_they_are_written(server, number):
+    """In a tool and in the arguments of a call, as an object and as text: as Python's json.dumps has them in transformers."""
+    tool = tools({"type": "integer", "maximum": number})
+    for arguments in ({"n": number}, json.dumps({"n": number})):
+        prompt = ok(server, "/apply-template", {"messages": called({"arguments": arguments}), "tools": tool})["prompt"]
+        assert f'"maximum": {number}}}' in prompt and f'"arguments": {{"n": {number}}}' in prompt
+
+
 # ---- 10 sglang#40082: no role vanishes ----
 
 @pytest.mark.parametrize("role", ["system", "developer", "user", "assistant", "tool", "function"])

@@ -218,7 +218,8 @@ static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
     c->body = n ? lm_json_body(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &mended, &why) : json_object();
     if (!c->body)
         return lm_fault(c, e, 400, NULL, "the request body is not valid JSON: %.150s (line %d, column %d)", why.text, why.line, why.column);
-    if (!(c->warnings = json_array()))
+    lm_text_add_wide_numbers(&c->wide, text, n);
+    if (c->wide.failed || !(c->warnings = json_array()))
         return lm_fail_memory(e, "the request", n);
     if (mended)
         json_array_append_new(c->warnings, json_sprintf("the body has %zu halves of characters: each became U+FFFD", mended));
@@ -315,6 +316,7 @@ bool lm_call_handle(void *models, lm_exchange *x)
     lm_text_free(&allow);
     json_decref(c.body);
     json_decref(c.warnings);
+    lm_text_free(&c.wide);
     free(c.values);
     if (!c.later) {                      /* else it is another worker's by now */
         lm_heap_end(&w);

@@ -42,6 +42,7 @@ typedef struct lm_call {
     json_t         *body;            /* as long as the call */
     void           *values;
     json_t         *warnings;        /* array of strings */
+    lm_text         wide;            /* numbers of the body beyond 64 bits, as they were written: lm_text_add_wide_numbers */
     char            id[64];          /* what "{id}" stood for */
     bool            uses;            /* the model is in memory as long as the call */
     bool            later;           /* it will be handled again: nothing may be answered */

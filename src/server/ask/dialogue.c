@@ -2,8 +2,9 @@
 
 #include <string.h>
 
-#include "lamina/heap.h"
+#include "server/ask/json_body.h"
 #include "server/ask/request_limits.h"
+#include "server/models/exact.h"
 
 /* ---- messages ---- */
 
@@ -14,22 +15,23 @@ static void add_warnings(json_t *warnings, const lm_text *lines)
 }
 
 /* *list: as templates know them; `text`: the same as JSON. */
-static lm_status read_messages(const json_t *messages, json_t **list, lm_text *text, json_t *warnings, lm_error *e)
+static lm_status read_messages(lm_call *c, const json_t *messages, json_t **list, lm_text *text, lm_error *e)
 {
-    lm_text lines = { 0 };
+    lm_text lines = { 0 }, given = { 0 };
     lm_status status;
-    char *given;
 
     if (!json_array_size(messages))
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "expected at least one message, got none");
     LM_TRY(lm_limit_check(LM_MOST_MESSAGES, json_array_size(messages), e));
-    if (!(given = json_dumps(messages, JSON_COMPACT)))
-        return lm_fail_memory(e, "the conversation", 0);
-    status = lm_messages_read(given, strlen(given), &lines, text, e);
-    lm_heap_give(given);
-    add_warnings(warnings, &lines);
+    status = lm_json_exact(messages, &c->wide, &given, e);
+    if (status == LM_OK)
+        status = lm_messages_read(given.data, given.size, &lines, text, e);
+    add_warnings(c->warnings, &lines);
+    lm_text_free(&given);
     lm_text_free(&lines);
-    if (status == LM_OK && !(*list = json_loadb(text->data, text->size, JSON_ALLOW_NUL, NULL)))
+    if (status == LM_OK)
+        lm_text_add_wide_numbers(&c->wide, text->data, text->size);      /* of arguments, which were texts */
+    if (status == LM_OK && !(*list = lm_json_body(text->data, text->size, JSON_ALLOW_NUL, NULL, NULL)))
         status = lm_fail_memory(e, "the conversation", text->size);
     return status;
 }
@@ -168,7 +170,7 @@ static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools,
 {
     json_t *list = NULL, *context = json_object(), *last = NULL;
     lm_text text = { 0 };
-    lm_status status = read_messages(d->messages, &list, &text, c->warnings, e);
+    lm_status status = read_messages(c, d->messages, &list, &text, e);
     lm_prefill prefill = { 0 };
 
     if (status == LM_OK)
@@ -185,7 +187,7 @@ static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools,
     json_object_set(context, "messages", list);
     json_object_set_new(context, "add_generation_prompt", json_boolean(d->begin || last));
     if (status == LM_OK)
-        status = lm_service_render(c->service, context, last ? &prefill : NULL, prompt, rendered, e);
+        status = lm_service_render(c->service, context, &c->wide, last ? &prefill : NULL, prompt, rendered, e);
     if (status == LM_OK)
         status = lm_messages_rendered(text.data, text.size, rendered, e);
     if (status == LM_OK && tools->list && (status = check_described(c->service, tools->list, rendered, e)) == LM_USAGE && d->shown) {

@@ -7,6 +7,7 @@
 
 #include "lamina/heap.h"
 #include "lamina/logits.h"
+#include "server/models/exact.h"
 #include "server/models/loras.h"
 
 /* ---- loading ---- */
@@ -110,7 +111,7 @@ static bool describes_tools(const lm_service *s, bool system)
     json_t *context = json_pack("{s:o, s:[o], s:b}", "messages", list, "tools", tool, "add_generation_prompt", true);
     lm_text text = { 0 };
     lm_error why = { 0 };
-    bool found = context && lm_service_render(s, context, NULL, NULL, &text, &why) == LM_OK && text.data && strstr(text.data, name);
+    bool found = context && lm_service_render(s, context, NULL, NULL, NULL, &text, &why) == LM_OK && text.data && strstr(text.data, name);
 
     json_decref(context);
     lm_text_free(&text);
@@ -312,22 +313,22 @@ static lm_status tokens_of(const lm_service *s, const lm_rendering *r, const lm_
     return status;
 }
 
-lm_status lm_service_render(const lm_service *s, json_t *context, const lm_prefill *prefill, lm_tokens *ids, lm_text *rendered, lm_error *e)
+lm_status lm_service_render(const lm_service *s, json_t *context, const lm_text *wide, const lm_prefill *prefill, lm_tokens *ids,
+                            lm_text *rendered, lm_error *e)
 {
     lm_rendering r = { 0 };
     lm_status status;
+    lm_text text = { 0 };
     json_t *all;
-    char *text;
 
     if (!s->template)
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the model has no chat template: use /v1/completions");
     all = json_copy(s->variables);
-    text = all && json_object_update(all, context) == 0 ? json_dumps(all, JSON_COMPACT) : NULL;
+    status = all && json_object_update(all, context) == 0 ? lm_json_exact(all, wide, &text, e) : lm_fail_memory(e, "the conversation", 0);
     json_decref(all);
-    if (!text)
-        return lm_fail_memory(e, "the conversation", 0);
-    status = lm_template_render(s->template, text, strlen(text), &r, e);
-    lm_heap_give(text);
+    if (status == LM_OK)
+        status = lm_template_render(s->template, text.data, text.size, &r, e);
+    lm_text_free(&text);
     if (status == LM_FAILED || status == LM_LIMIT || status == LM_UNSUPPORTED) {
         lm_error why = *e;
         status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the chat template refuses the conversation: %.300s", why.message);

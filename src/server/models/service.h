@@ -112,8 +112,8 @@ json_t   *lm_service_ensemble(const lm_service *s);
 typedef struct lm_prefill { const char *reasoning, *content; } lm_prefill;
 
 /* Messages and further variables through the template, as tokens; then `prefill` (NULL: none), which is no control text. `ids` and
- * `rendered` may be NULL. LM_USAGE: there is no template, or it refuses. */
-lm_status lm_service_render(const lm_service *s, json_t *context, const lm_prefill *prefill, lm_tokens *ids, lm_text *rendered,
-                            lm_error *e);
+ * `rendered` may be NULL. `wide`: as lm_json_exact has it. LM_USAGE: there is no template, or it refuses. */
+lm_status lm_service_render(const lm_service *s, json_t *context, const lm_text *wide, const lm_prefill *prefill, lm_tokens *ids,
+                            lm_text *rendered, lm_error *e);
 
 #endif

@@ -59,6 +59,7 @@ struct jinja {
     unsigned           depth, calls;
     jbuild            *out;
     jscope            *root;
+    lm_wide            wide;             /* numbers of the context that no double holds */
     jval              *globals;          /* by name id: the context's variables and jinja2's functions */
     struct tm          now;
     long               now_microseconds;

@@ -60,6 +60,23 @@ static bool list_from_json(jinja *m, const json_t *j, bool content, unsigned dep
     return true;
 }
 
+/* Python's integers are unbounded: one that no 64-bit integer holds is its digits. */
+static bool number_from_json(jinja *m, double x, jval *out)
+{
+    const lm_wide_number *wide = lm_wide_find(&m->wide, x);
+    jstr *digits;
+
+    *out = lm_jv_float(x);
+    if (!wide || !lm_wide_is_integer(wide))
+        return true;
+    digits = lm_jinja_new(m, 1, jstr);
+    if (!digits)
+        return false;
+    *digits = (jstr){ .data = wide->text, .n = wide->n, .number = true };
+    *out = lm_jv_of_str(digits);
+    return true;
+}
+
 bool lm_jinja_from_json(jinja *m, const json_t *j, bool content, unsigned depth, jval *out)
 {
     if (depth > J_MAX_DATA)
@@ -78,8 +95,7 @@ bool lm_jinja_from_json(jinja *m, const json_t *j, bool content, unsigned depth,
         *out = lm_jv_int(json_integer_value(j));
         return true;
     case JSON_REAL:
-        *out = lm_jv_float(json_real_value(j));
-        return true;
+        return number_from_json(m, json_real_value(j), out);
     case JSON_TRUE: case JSON_FALSE:
         *out = lm_jv_bool(json_is_true(j));
         return true;
@@ -229,7 +245,10 @@ static bool put_json(jinja *m, jbuild *b, jval v, const jdumps *how, unsigned de
         put_number(m, b, v);
         break;
     case J_STR:
-        put_string(m, b, v.s, how->ensure_ascii);
+        if (v.s->number)
+            lm_jb_str(m, b, v.s);
+        else
+            put_string(m, b, v.s, how->ensure_ascii);
         break;
     case J_LIST: case J_TUPLE:
         lm_jb_puts(m, b, "[");

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/utf8.h"
+#include "base/widenum.h"
 #include "lamina/text.h"
 
 typedef struct jinja jinja;              /* the machine: jinja.h */
@@ -81,6 +82,7 @@ struct jstr {
     const lm_span  *marks;
     size_t          n_marks;
     struct jshared *shared;              /* the growing buffer that it ends in (lm_jstr_concat), or NULL */
+    bool            number;              /* an integer beyond 64 bits: its digits, with which nothing can be computed */
     bool            safe;                /* markupsafe's Markup: + and % escape the other side */
 };
 
@@ -154,6 +156,7 @@ static inline jval lm_jv_bool(bool b) { return (jval){ .type = J_BOOL, .b = b };
 static inline jval lm_jv_int(int64_t i) { return (jval){ .type = J_INT, .i = i }; }
 static inline jval lm_jv_float(double f) { return (jval){ .type = J_FLOAT, .f = f }; }
 static inline jval lm_jv_of_str(const jstr *s) { return (jval){ .type = J_STR, .s = s }; }
+static inline bool lm_jv_is_digits(jval v) { return v.type == J_STR && v.s->number; }
 static inline jval lm_jv_of_list(const jlist *l) { return (jval){ .type = J_LIST, .l = l }; }
 static inline jval lm_jv_of_tuple(const jlist *l) { return (jval){ .type = J_TUPLE, .l = l }; }
 static inline jval lm_jv_of_dict(const jdict *d) { return (jval){ .type = J_DICT, .d = d }; }

@@ -1,0 +1,162 @@
+#include "base/widenum.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/number.h"
+
+#define TOO_WIDE 9223372036854775808.0               /* 2^63 */
+
+/* ---- scanning ---- */
+
+static bool in_number(char c)
+{
+    return c && strchr("0123456789+-.eE", c);
+}
+
+/* Behind the string that begins at `at`. */
+static size_t skip_string(const char *json, size_t n, size_t at)
+{
+    for (at++; at < n && json[at] != '"'; at++)
+        at += json[at] == '\\';
+    return at < n ? at + 1 : n;
+}
+
+/* The nearest double, as lm_text_add_mended_json writes it. */
+static double nearest(const char *text, size_t n)
+{
+    char digits[512];
+    size_t kept = n < sizeof digits ? n : sizeof digits - 1;
+    double x;
+
+    memcpy(digits, text, kept);
+    digits[kept] = 0;
+    x = n > kept ? (double)INFINITY : lm_read_double(digits, NULL);
+    return isinf(x) ? (*text == '-' ? -DBL_MAX : DBL_MAX) : x;
+}
+
+/* The next number at `*at` or behind it; false: none. *at is behind it. */
+static bool next_number(const char *json, size_t n, size_t *at, lm_wide_number *out)
+{
+    while (*at < n) {
+        size_t from = *at;
+        if (json[from] == '"') {
+            *at = skip_string(json, n, from);
+        } else if (json[from] == '-' || (json[from] >= '0' && json[from] <= '9')) {
+            while (*at < n && in_number(json[*at]))
+                ++*at;
+            *out = (lm_wide_number){ *at - from < 4 ? 0 : nearest(json + from, *at - from), json + from, *at - from };
+            return true;
+        } else {
+            ++*at;
+        }
+    }
+    return false;
+}
+
+/* ---- the list ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = ((const lm_wide_number *)a)->x, y = ((const lm_wide_number *)b)->x;
+
+    return (x > y) - (x < y);
+}
+
+static bool add(lm_wide *w, lm_wide_number number)
+{
+    if (w->n == w->capacity) {
+        size_t more = w->capacity ? 2 * w->capacity : 16;
+        lm_wide_number *grown = lm_realloc(w->all, more * sizeof *grown);
+        if (!grown)
+            return false;
+        w->all = grown;
+        w->capacity = more;
+    }
+    w->all[w->n++] = number;
+    return true;
+}
+
+void lm_wide_read(const char *json, size_t n, lm_wide *out)
+{
+    lm_wide w = { 0 };
+    lm_wide_number one;
+    size_t kept = 0;
+
+    for (size_t at = 0; !w.failed && next_number(json, n, &at, &one);)
+        if (fabs(one.x) >= TOO_WIDE)
+            w.failed = !add(&w, one);
+    if (w.n)
+        qsort(w.all, w.n, sizeof *w.all, by_value);
+    for (size_t i = 0; i < w.n; i++) {
+        const lm_wide_number *last = kept ? w.all + kept - 1 : NULL;
+        if (last && last->x == w.all[i].x) {
+            w.ambiguous |= last->n != w.all[i].n || memcmp(last->text, w.all[i].text, last->n) != 0;
+            continue;
+        }
+        w.all[kept++] = w.all[i];
+    }
+    w.n = kept;
+    *out = w;
+}
+
+void lm_wide_free(lm_wide *w)
+{
+    lm_free(w->all);
+    *w = (lm_wide){ 0 };
+}
+
+const lm_wide_number *lm_wide_find(const lm_wide *w, double x)
+{
+    lm_wide_number key = { .x = x };
+
+    return w->n && fabs(x) >= TOO_WIDE ? bsearch(&key, w->all, w->n, sizeof *w->all, by_value) : NULL;
+}
+
+bool lm_wide_is_integer(const lm_wide_number *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (strchr(".eE", w->text[i]))
+            return false;
+    return true;
+}
+
+/* ---- as apps use it ---- */
+
+void lm_text_add_wide_numbers(lm_text *t, const char *json, size_t n)
+{
+    lm_wide_number one;
+
+    for (size_t at = 0; t && json && next_number(json, n, &at, &one);)
+        if (fabs(one.x) >= TOO_WIDE) {
+            lm_text_add(t, one.text, one.n);
+            lm_text_add_char(t, '\n');
+        }
+}
+
+bool lm_text_add_exact_json(lm_text *t, const char *json, size_t n, const lm_text *wide)
+{
+    lm_wide w;
+    lm_wide_number one;
+    size_t done = 0;
+
+    if (!t || !json)
+        return false;
+    lm_wide_read(wide && wide->data ? wide->data : "", wide ? wide->size : 0, &w);
+    for (size_t at = 0; w.n && !w.ambiguous && next_number(json, n, &at, &one);) {
+        const lm_wide_number *found = lm_wide_find(&w, one.x);
+        if (!found)
+            continue;
+        lm_text_add(t, json + done, (size_t)(one.text - json) - done);
+        lm_text_add(t, found->text, found->n);
+        done = at;
+    }
+    lm_text_add(t, json + done, n - done);
+    t->failed |= w.failed;
+    bool exact = !w.ambiguous;
+    lm_wide_free(&w);
+    return exact;
+}

@@ -1,0 +1,13 @@
+/* exact.h - JSON for templates, with numbers as clients wrote them. */
+#ifndef LM_SERVER_EXACT_H
+#define LM_SERVER_EXACT_H
+
+#include <jansson.h>
+
+#include "lamina/buffer.h"
+
+/* Append the document to `out`; numbers of `wide`, a list of lm_text_add_wide_numbers, are as they were written. LM_USAGE, `where`
+ * "messages": two of them cannot be told apart. */
+lm_status lm_json_exact(const json_t *o, const lm_text *wide, lm_text *out, lm_error *e);
+
+#endif
