@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/output.h"
 #include "cli/prompt.h"
 #include "lamina/logits.h"
 
@@ -27,50 +28,61 @@ void lm_constraint_defaults(lm_constraint_flags *f)
 
 /* ---- the grammar ---- */
 
-static bool given(const char *text)
+enum { SCHEMA, GRAMMAR, GRAMMAR_FILE, REGEX, CHOICE, FLAGS };
+
+static const char *const flags[FLAGS] = { "--json-schema", "--grammar", "--grammar-file", "--regex", "--choice" };
+
+/* What each flag says; nothing where it is not given. */
+typedef struct wishes { lm_text texts[FLAGS]; } wishes;
+
+/* An empty file asks for nothing, as llama.cpp reads it and as an empty text does: it is said, as more was meant. */
+static lm_status read_file(const char *flag, const char *path, lm_text *out, lm_error *e)
 {
-    return text && *text;                /* an empty text asks for nothing */
+    LM_TRY(lm_read_text(path, out, e));
+    if (!out->size)
+        lm_warn("%s: %s is empty: the text is not constrained by it", flag, lm_input_name(path));
+    return LM_OK;
 }
 
-/* The word of the flag that was given; NULL: none. LM_USAGE: several. */
-static lm_status the_flag(const lm_constraint_flags *f, const char **out, lm_error *e)
+static lm_status read_wishes(const lm_constraint_flags *f, wishes *w, lm_error *e)
 {
-    const struct { const char *flag; bool given; } all[] = {
-        { "--json-schema", given(f->schema) }, { "--grammar", given(f->grammar) }, { "--grammar-file", given(f->grammar_file) },
-        { "--regex", given(f->regex) },        { "--choice", f->choices.n > 0 },
-    };
+    bool of_file = f->schema && *f->schema == '@';
 
-    *out = NULL;
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].given && *out)
-            return lm_fail(e, LM_USAGE, all[i].flag, LM_NO_OFFSET, "cannot be combined with %s", *out);
-        if (all[i].given)
-            *out = all[i].flag;
+    if (f->schema && !of_file)
+        lm_text_add_str(w->texts + SCHEMA, f->schema);
+    if (f->grammar)
+        lm_text_add_str(w->texts + GRAMMAR, f->grammar);
+    if (f->regex)
+        lm_text_add_str(w->texts + REGEX, f->regex);
+    if (f->choices.n)
+        lm_text_add_str(w->texts + CHOICE, f->choices.items[0]);
+    if (of_file)
+        LM_TRY(read_file(flags[SCHEMA], f->schema + 1, w->texts + SCHEMA, e));
+    return f->grammar_file && *f->grammar_file ? read_file(flags[GRAMMAR_FILE], f->grammar_file, w->texts + GRAMMAR_FILE, e) : LM_OK;
+}
+
+/* The flag that was given; FLAGS: none. LM_USAGE: several. */
+static lm_status the_flag(const wishes *w, size_t *out, lm_error *e)
+{
+    *out = FLAGS;
+    for (size_t i = 0; i < FLAGS; i++) {
+        if (w->texts[i].size && *out < FLAGS)
+            return lm_fail(e, LM_USAGE, flags[i], LM_NO_OFFSET, "cannot be combined with %s", flags[*out]);
+        if (w->texts[i].size)
+            *out = i;
     }
     return LM_OK;
 }
 
-static lm_status compile(const lm_constraint_flags *f, const lm_model *m, lm_grammar **out, lm_error *e)
+static lm_status compile(const lm_constraint_flags *f, const lm_text *text, size_t flag, const lm_model *m, lm_grammar **out, lm_error *e)
 {
     lm_grammar_options o = { .tokenizer = lm_model_tokenizer(m) };
-    lm_text            text = { 0 };
-    lm_status          status;
 
-    if (given(f->regex))
-        return lm_grammar_regex(f->regex, strlen(f->regex), &o, out, e);
-    if (given(f->grammar))
-        return lm_grammar_gbnf(f->grammar, strlen(f->grammar), &o, out, e);
-    if (f->choices.n)
+    if (flag == CHOICE)
         return lm_grammar_choice(f->choices.items, f->choices.n, &o, out, e);
-    if (given(f->schema) && f->schema[0] != '@')
-        return lm_grammar_json_schema(f->schema, strlen(f->schema), &o, out, e);
-    status = lm_read_text(given(f->schema) ? f->schema + 1 : f->grammar_file, &text, e);
-    if (status == LM_OK && given(f->schema))
-        status = lm_grammar_json_schema(text.data ? text.data : "", text.size, &o, out, e);
-    else if (status == LM_OK)
-        status = lm_grammar_gbnf(text.data ? text.data : "", text.size, &o, out, e);
-    lm_text_free(&text);
-    return status;
+    if (flag == REGEX)
+        return lm_grammar_regex(text->data, text->size, &o, out, e);
+    return (flag == SCHEMA ? lm_grammar_json_schema : lm_grammar_gbnf)(text->data, text->size, &o, out, e);
 }
 
 /* The flag stands first, then where in a schema: "--json-schema: #/properties/a/not: ...". */
@@ -97,20 +109,33 @@ static lm_status open_reasoning(const lm_constraint_flags *f, lm_constraining *o
     return LM_OK;
 }
 
+static lm_status constrain(const lm_constraint_flags *f, const wishes *w, lm_constraining *out, lm_error *e)
+{
+    size_t flag;
+
+    LM_TRY(the_flag(w, &flag, e));
+    if (flag == FLAGS)
+        return LM_OK;
+    if (!lm_model_tokenizer(out->model))
+        return lm_fail(e, LM_USAGE, flags[flag], LM_NO_OFFSET, "the model has no tokenizer");
+    LM_TRY(named(flags[flag], compile(f, w->texts + flag, flag, out->model, &out->grammar, e), e));
+    LM_TRY(named(flags[flag], lm_model_vocabulary(out->model, &out->vocabulary, e), e));
+    return lm_constraint_new(out->grammar, out->vocabulary, &out->constraint, e);
+}
+
 lm_status lm_constraining_open(const lm_constraint_flags *f, const lm_model *m, lm_constraining *out, lm_error *e)
 {
-    const char *flag;
+    wishes w = { 0 };
+    lm_status status;
 
     out->model = m;
     LM_TRY(open_reasoning(f, out, e));
-    LM_TRY(the_flag(f, &flag, e));
-    if (!flag)
-        return LM_OK;
-    if (!lm_model_tokenizer(m))
-        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "the model has no tokenizer");
-    LM_TRY(named(flag, compile(f, m, &out->grammar, e), e));
-    LM_TRY(named(flag, lm_model_vocabulary(m, &out->vocabulary, e), e));
-    return lm_constraint_new(out->grammar, out->vocabulary, &out->constraint, e);
+    status = read_wishes(f, &w, e);
+    if (status == LM_OK)
+        status = constrain(f, &w, out, e);
+    for (size_t i = 0; i < FLAGS; i++)
+        lm_text_free(w.texts + i);
+    return status;
 }
 
 static lm_status in_reasoning(const lm_constraining *c, const lm_tokens *prompt, bool *out, lm_error *e)

@@ -199,6 +199,19 @@ def test_empty_values_ask_for_nothing(lamina, model, command):
     assert done.returncode == 0 and done.stdout.strip() == "one", done.stderr
 
 
+@both
+def test_files_that_are_empty_ask_for_nothing(lamina, model, tmp_path, command):
+    """llama.cpp reads a grammar file into the text of --grammar. It is said: more was meant."""
+    empty, chat = tmp_path / "empty", ("--chat",) if command == "run" else ()
+    empty.write_text("")
+    files = ("--grammar-file", empty, "--json-schema", f"@{empty}")
+    done = says(lamina, command, model, *chat, *files)
+    assert done.returncode == 0 and done.stdout == says(lamina, command, model, *chat).stdout, done.stderr
+    assert all(f"warning: {flag}: {empty} is empty" in done.stderr for flag in ("--grammar-file", "--json-schema"))
+    done = says(lamina, command, model, *chat, *files, "--choice", "one")
+    assert done.returncode == 0 and done.stdout.strip() == "one", done.stderr
+
+
 def test_an_empty_key_is_no_wish(lamina, model):
     """`--api-key "$KEY"` without KEY must not open the server to all."""
     assert run(lamina, "serve", model, "--api-key", "").returncode

@@ -128,7 +128,7 @@ def test_a_grammar_may_begin_later(server):
 @pytest.mark.parametrize("more,field", [
     ({"grammar_lazy": True}, "grammar_lazy"), ({"grammar_triggers": [{"type": 1, "value": "a"}]}, "grammar_triggers"),
     ({"grammar": 'root ::= "a"', "grammar_lazy": True}, "grammar_triggers"),
-    ({"grammar": 'root ::= "a"', "grammar_lazy": True, "grammar_triggers": [{"type": 2, "value": "a"}]}, "patterns are not followed"),
+    ({"grammar": 'root ::= "a"', "grammar_lazy": True, "grammar_triggers": [{"type": 2, "value": "a"}]}, "patterns are not supported"),
     ({"grammar": 'root ::= "a"', "grammar_lazy": True, "grammar_triggers": [{"type": 1, "value": "b"}]}, "does not fit"),
     ({"grammar": 'root ::= "a"', "grammar_lazy": True, "grammar_triggers": [{"type": 0, "value": "a", "token": 5}]}, "control token"),
     ({"preserved_tokens": [7]}, "preserved_tokens"), ({"t_max_predict_ms": "soon"}, "t_max_predict_ms"),

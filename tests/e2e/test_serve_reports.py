@@ -1,6 +1,7 @@
 """What users of other servers reported, each as a kind: the number is the public issue that names the right value. Every dialect that has the
 kind is asked."""
 import json
+import re
 import shutil
 
 import openai
@@ -394,7 +395,8 @@ def test_nothing_is_written_where_nothing_is_asked_for(server, path, body):
 
 # ---- 12 SillyTavern#1855: empty values ask for nothing ----
 
-EMPTY = [{"grammar": ""}, {"guided_regex": ""}, {"guided_choice": []}, {"json_schema": ""}, {"structured_outputs": {}}, {"response_format": {}}, {"stop": ""},
+EMPTY = [{"grammar": ""}, {"guided_regex": ""}, {"guided_choice": []}, {"json_schema": ""}, {"structured_outputs": {}}, {"response_format": {}}, {"response_format": {"type": "text"}},
+         {"response_format": {"type": "grammar", "value": ""}}, {"response_format": {"type": "regex", "pattern": ""}}, {"stop": ""},
          {"stop": []}, {"stop": [""]}, {"logit_bias": {}}, {"logit_bias": []}, {"samplers": []}, {"lora": []}, {"grammar_triggers": []}, {"preserved_tokens": []}]
 
 
@@ -408,6 +410,18 @@ def test_empty_values_ask_for_nothing(server, dialect, beside):
         both = {"options": {**more, **beside}} if ollama else {**more, **beside}
         text = text_of(ok(server, *body_of(dialect, n=6, **both)))
         assert not beside or text == '"one"', (more, text)
+
+
+@pytest.mark.parametrize("path,body", [
+    ("/completion", {"prompt": "x", "json_schema": {}}), ("/v1/completions", {"prompt": "x", "guided_json": {}}),
+    ("/v1/chat/completions", {"messages": SAY, "structured_outputs": {"json": {}}}),
+    ("/v1/chat/completions", {"messages": SAY, "response_format": {"type": "json_schema", "json_schema": {"schema": {}}}}),
+    ("/api/chat", {"messages": SAY, "format": {}, "stream": False})])
+def test_an_empty_schema_is_a_schema(server, path, body):
+    """JSON Schema, 4.3.1: any instance is valid against {}; llama.cpp's README: "`{}` for any JSON"."""
+    r = ok(server, path, {**body, "max_tokens": 2, "n_predict": 2, "options": {"num_predict": 2}})
+    text = r.get("content") or r.get("message", {}).get("content") or r["choices"][0].get("text") or r["choices"][0]["message"]["content"]
+    assert re.match(r'[{\["0-9-]|t|f|n', text), text
 
 
 @pytest.mark.parametrize("path,body", [

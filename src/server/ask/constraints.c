@@ -58,31 +58,73 @@ static lm_status of_any_object(const lm_constraints *v, lm_grammar **out, lm_err
     return lm_grammar_json(&o, out, e);
 }
 
-static lm_status of_format(const lm_constraints *v, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+/* An empty text or list: nothing is asked for. An empty schema is one: any JSON fits it. */
+static bool is_empty(const json_t *v)
 {
-    const json_t *format = v->response_format;
-    const char *type = json_string_value(json_object_get(format, "type")), *text;
-    const json_t *named = json_object_get(format, "json_schema"), *schema = json_object_get(named, "schema");
+    return !v || json_is_null(v) || (json_is_string(v) && !json_string_length(v)) || (json_is_array(v) && !json_array_size(v));
+}
+
+/* Where response_format has a schema: OpenAI's place, llama.cpp's, Text Generation Inference's. */
+static const json_t *schema_of(const json_t *format)
+{
+    const json_t *schema = json_object_get(json_object_get(format, "json_schema"), "schema"), *value = json_object_get(format, "value");
+
+    if (!schema)
+        schema = json_object_get(format, "schema");
+    return schema || !json_is_object(value) ? schema : value;
+}
+
+/* The expression or grammar of response_format: in `value`, or in the member of this name. */
+static const json_t *text_of(const json_t *format, const char *name)
+{
     const json_t *value = json_object_get(format, "value");
 
-    if (type && strcmp(type, "text") == 0)
-        return LM_OK;
-    if (!schema)
-        schema = json_object_get(format, "schema");              /* llama.cpp's place for it */
-    if (!schema && json_is_object(value))
-        schema = value;                                          /* Text Generation Inference's */
-    if (type && (strcmp(type, "json_object") == 0 || strcmp(type, "json") == 0))
+    return value ? value : json_object_get(format, name);
+}
+
+static const char *type_of(const json_t *format)
+{
+    const char *type = json_string_value(json_object_get(format, "type"));
+
+    return type ? type : "";
+}
+
+static bool format_is_nothing(const json_t *format)
+{
+    const char *type = type_of(format);
+    const json_t *text = NULL;
+
+    if (strcmp(type, "regex") == 0 || strcmp(type, "grammar") == 0)
+        text = text_of(format, *type == 'r' ? "pattern" : "grammar");
+    return !json_object_size(format) || strcmp(type, "text") == 0 || (text && is_empty(text));
+}
+
+static lm_status of_format_text(const json_t *format, const char *name, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+{
+    const json_t *text = text_of(format, name);
+
+    if (!json_is_string(text))
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "type %s needs a string as value or %s", type_of(format), name);
+    return (*name == 'p' ? lm_grammar_regex : lm_grammar_gbnf)(json_string_value(text), json_string_length(text), o, out, e);
+}
+
+static lm_status of_format(const lm_constraints *v, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+{
+    const json_t *format = v->response_format, *schema = schema_of(format);
+    const char *type = type_of(format);
+
+    if (strcmp(type, "json_object") == 0 || strcmp(type, "json") == 0)
         return schema ? of_schema(schema, false, v, out, e) : of_any_object(v, out, e);
-    if (type && strcmp(type, "regex") == 0 && (text = json_string_value(value ? value : json_object_get(format, "pattern"))))
-        return lm_grammar_regex(text, strlen(text), NULL, out, e);
-    if (type && strcmp(type, "grammar") == 0 && (text = json_string_value(value ? value : json_object_get(format, "grammar"))))
-        return lm_grammar_gbnf(text, strlen(text), o, out, e);
-    if (!type || strcmp(type, "json_schema"))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "unknown type \"%.40s\": expected text, json_object, json_schema, regex or grammar",
-                       type ? type : "");
+    if (strcmp(type, "regex") == 0)
+        return of_format_text(format, "pattern", o, out, e);
+    if (strcmp(type, "grammar") == 0)
+        return of_format_text(format, "grammar", o, out, e);
+    if (strcmp(type, "json_schema"))
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
+                       "the type \"%.40s\" is unknown: expected text, json_object, json_schema, regex or grammar", type);
     if (!schema)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "json_schema.schema is missing");
-    return of_schema(schema, json_is_true(json_object_get(named, "strict")), v, out, e);
+    return of_schema(schema, json_is_true(json_object_get(json_object_get(format, "json_schema"), "strict")), v, out, e);
 }
 
 static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
@@ -93,7 +135,7 @@ static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
 
     for (size_t i = 0; status == LM_OK && i < n; i++)
         if (!(texts[i] = json_string_value(json_array_get(list, i))))
-            status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "element %zu is no string", i);
+            status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "element %zu is not a string", i);
     if (status == LM_OK)
         status = lm_grammar_choice(texts, n, NULL, out, e);
     free(texts);
@@ -104,29 +146,20 @@ static lm_status of_ollama(const lm_constraints *v, lm_grammar **out, lm_error *
 {
     const char *word = json_string_value(v->format);
 
-    if (word && !*word)
-        return LM_OK;
     if (word && strcmp(word, "json") == 0)
         return of_any_object(v, out, e);
     if (!json_is_object(v->format))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "expected \"json\" or a schema");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the value is neither \"json\" nor a schema");
     return of_schema(v->format, false, v, out, e);
 }
 
 /* ---- one of them ---- */
 
-/* An empty text, list or object: nothing is asked for. */
-static bool is_nothing(const json_t *v)
-{
-    return !v || json_is_null(v) || (json_is_string(v) && !json_string_length(v)) || (json_is_array(v) && !json_array_size(v)) ||
-           (json_is_object(v) && !json_object_size(v));
-}
-
 /* The name by which the request has it. */
 static const char *sent(const lm_constraints *v, const char *const *names)
 {
     for (size_t i = 0; v->body && names[i]; i++)
-        if (!is_nothing(json_object_get(v->body, names[i])))
+        if (!is_empty(json_object_get(v->body, names[i])))
             return names[i];
     return names[0];
 }
@@ -153,9 +186,10 @@ static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *
     lm_tokens ids = { 0 };
 
     if (!json_is_integer(type) || json_integer_value(type) < TRIGGER_TOKEN || json_integer_value(type) > TRIGGER_WORD)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "type is no 0 (token) or 1 (word): patterns are not followed");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
+                       "the type of a trigger is neither 0 (token) nor 1 (word): patterns are not supported");
     if (!json_string_length(value) || strlen(json_string_value(value)) != json_string_length(value))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "value is no text");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the value of a trigger is not a string, is empty or holds a NUL character");
     out->word = json_string_value(value);
     LM_TRY(lm_tokenize(s->tokenizer, out->word, strlen(out->word), 0, &ids, e));
     if (ids.n == 1 && lm_tokenizer_is_special(s->tokenizer, ids.ids[0])) {
@@ -166,7 +200,7 @@ static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *
     if (json_integer_value(type) == TRIGGER_WORD)
         return LM_OK;
     if (!out->control || !json_is_integer(token) || json_integer_value(token) != out->token)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token is not the control token \"%.40s\"", out->word);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the token of a trigger is not the control token \"%.40s\"", out->word);
     return LM_OK;
 }
 
@@ -178,7 +212,7 @@ static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_gra
     lm_grammar *lazy;
 
     if (!n || n > LM_LIMIT_TRIGGERS)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "%zu triggers: grammar_lazy needs 1 to %d", n, LM_LIMIT_TRIGGERS);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "grammar_lazy needs 1 to %d triggers, got %zu", LM_LIMIT_TRIGGERS, n);
     for (size_t i = 0; i < n; i++)
         LM_TRY(read_trigger(s, json_array_get(triggers, i), all + i, e));
     LM_TRY(lm_grammar_after(*g, all, n, false, &lazy, e));
@@ -203,36 +237,46 @@ static lm_status of_gbnf(const lm_service *s, const lm_constraints *v, lm_gramma
     return status;
 }
 
-/* vLLM's structured_outputs: one constraint, and how it is to be done, which is not all the same. */
+/* How a constraint of vLLM is to be kept, which is all the same here. */
+static bool is_harmless(const char *name)
+{
+    static const char *const names[] = { "disable_fallback", "disable_additional_properties", "_backend", "backend", "_backend_was_auto",
+                                         NULL };
+
+    for (size_t i = 0; names[i]; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* A member of vLLM's structured_outputs; false: it is none, or the second of its kind. */
+static bool take_structured(lm_constraints *v, const char *name, json_t *value)
+{
+    const char *text = json_string_value(value), **to = strcmp(name, "regex") == 0 ? &v->regex : &v->grammar;
+
+    if (strcmp(name, "json") == 0 && !v->schema)
+        return (v->schema = value);
+    if (strcmp(name, "json_object") == 0)
+        return (v->any_json = json_is_true(value));
+    if (strcmp(name, "choice") == 0 && json_is_array(value) && !v->choice)
+        return (v->choice = value);
+    if ((strcmp(name, "regex") && strcmp(name, "grammar")) || !text || *to)
+        return false;
+    *to = text;
+    return true;
+}
+
 static lm_status read_structured(lm_constraints *v, lm_error *e)
 {
-    static const char *const harmless[] = { "disable_fallback", "disable_additional_properties", "_backend", "backend", "_backend_was_auto",
-                                            NULL };
     const char *name;
     json_t *value;
 
     json_object_foreach(v->structured, name, value) {
-        size_t i = 0;
-
-        if (strcmp(name, "disable_any_whitespace") == 0 && json_is_boolean(value))
-            v->compact = json_is_true(value);
-        if (is_nothing(value) || json_is_false(value) || strcmp(name, "disable_any_whitespace") == 0)
+        if (strcmp(name, "disable_any_whitespace") == 0) {
+            v->compact = json_is_boolean(value) ? json_is_true(value) : v->compact;
             continue;
-        while (harmless[i] && strcmp(harmless[i], name))
-            i++;
-        if (harmless[i])
-            continue;
-        if (strcmp(name, "json") == 0 && !v->schema)
-            v->schema = value;
-        else if (strcmp(name, "json_object") == 0 && json_is_true(value) && !v->any_json)
-            v->any_json = true;
-        else if (strcmp(name, "regex") == 0 && json_is_string(value) && !v->regex)
-            v->regex = json_string_value(value);
-        else if (strcmp(name, "grammar") == 0 && json_is_string(value) && !v->grammar)
-            v->grammar = json_string_value(value);
-        else if (strcmp(name, "choice") == 0 && json_is_array(value) && !v->choice)
-            v->choice = value;
-        else
+        }
+        if (!is_empty(value) && !json_is_false(value) && !is_harmless(name) && !take_structured(v, name, value))
             return lm_fail(e, LM_USAGE, "structured_outputs", LM_NO_OFFSET,
                            "\"%.40s\" is not supported here: expected one of json, regex, choice, grammar, json_object", name);
     }
@@ -241,11 +285,13 @@ static lm_status read_structured(lm_constraints *v, lm_error *e)
 
 static void forget_nothing(lm_constraints *v)
 {
-    json_t **const values[] = { &v->schema, &v->response_format, &v->choice, &v->format, &v->triggers, &v->structured };
+    json_t **const values[] = { &v->schema, &v->choice, &v->format, &v->triggers, &v->structured };
 
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        if (is_nothing(*values[i]))
+        if (is_empty(*values[i]))
             *values[i] = NULL;
+    if (format_is_nothing(v->response_format))
+        v->response_format = NULL;
 }
 
 /* As it stands when what asks for nothing is left out, and vLLM's object is read. */
@@ -274,11 +320,8 @@ bool lm_constraints_any(const lm_constraints *given)
 {
     lm_constraints copy, *v = &copy;
 
-    if (settle(given, v, NULL) != LM_OK)
-        return true;
-    const char *type = json_string_value(json_object_get(v->response_format, "type"));
-    return v->grammar || v->regex || v->choice || v->schema || v->format || v->any_json ||
-           (v->response_format && !(type && strcmp(type, "text") == 0));
+    return settle(given, v, NULL) != LM_OK || v->grammar || v->regex || v->choice || v->schema || v->format || v->any_json ||
+           v->response_format;
 }
 
 lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *given, lm_grammar **out, lm_error *e)
