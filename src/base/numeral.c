@@ -11,6 +11,11 @@
 
 /* ---- digits ---- */
 
+static bool is_digit(char c)
+{
+    return isdigit((unsigned char)c) != 0;
+}
+
 static size_t run_of_digits(const char *s)
 {
     return strspn(s, "0123456789");
@@ -41,24 +46,37 @@ static bool grouped_by_points(const char *s)
 
 typedef struct digits { char text[64]; size_t n; int decimals; bool point; } digits;
 
+/* The bytes of a separator of groups at s, behind a digit and before any decimals; 0: none. */
+static size_t separator(const char *s, const digits *d, bool by_points)
+{
+    size_t mark = d->n && !d->point && is_digit(d->text[d->n - 1]) ? group_mark(s) : 0;
+
+    return mark ? mark : by_points && *s == '.' && run_of_digits(s + 1) == 3;
+}
+
+/* Whether decimals follow: a point before a digit, or a comma before digits that are no group of three. */
+static bool decimal_mark(const char *s, const digits *d)
+{
+    size_t run = *s && !d->point ? run_of_digits(s + 1) : 0;
+
+    return run && (*s == '.' || (*s == ',' && d->n && run != 3));
+}
+
 static const char *read_digits(const char *s, digits *d)
 {
-    bool by_points = grouped_by_points(s);
+    bool   by_points = grouped_by_points(s);
+    size_t mark;
 
     *d = (digits){ 0 };
-    if ((*s == '-' || *s == '+') && isdigit((unsigned char)s[1]))
+    if ((*s == '-' || *s == '+') && is_digit(s[1]))
         d->text[d->n++] = *s++;
     while (d->n + 1 < sizeof d->text) {
-        size_t mark = d->n && !d->point && isdigit((unsigned char)d->text[d->n - 1]) ? group_mark(s) : 0;
-        bool   comma = *s == ',' && d->n && !d->point && run_of_digits(s + 1) && run_of_digits(s + 1) != 3;
-        if (isdigit((unsigned char)*s)) {
+        if (is_digit(*s)) {
             d->decimals += d->point;
             d->text[d->n++] = *s++;
-        } else if (mark) {
+        } else if ((mark = separator(s, d, by_points))) {
             s += mark;
-        } else if (by_points && *s == '.' && run_of_digits(s + 1) == 3) {
-            s++;
-        } else if (!d->point && ((*s == '.' && isdigit((unsigned char)s[1])) || comma)) {
+        } else if (decimal_mark(s, d)) {
             d->point        = true;
             d->text[d->n++] = '.';
             s++;
@@ -68,6 +86,12 @@ static const char *read_digits(const char *s, digits *d)
     }
     d->text[d->n] = '\0';
     return s;
+}
+
+/* The base of a power such as 10^9 or 2^20. */
+static bool ten_or_two(const digits *d)
+{
+    return strcmp(d->text, "10") == 0 || strcmp(d->text, "2") == 0;
 }
 
 /* An exponent in small digits: ⁻⁶. */
@@ -108,18 +132,18 @@ static const char *read_exponent(const char *s, const digits *d, int *power, dou
     char       *end;
     const char *small;
     size_t      times = lm_times_sign(s);
-    bool        sign = *s && (s[1] == '-' || s[1] == '+') && isdigit((unsigned char)s[2]);
+    bool        sign = *s && (s[1] == '-' || s[1] == '+') && is_digit(s[2]);
 
     *power = 0;
     *base  = 0;
-    if (tolower((unsigned char)*s) == 'e' && (isdigit((unsigned char)s[1]) || sign)) {
+    if (tolower((unsigned char)*s) == 'e' && (is_digit(s[1]) || sign)) {
         *power = (int)strtol(s + 1, &end, 10);
         *base  = 10;
         return end;
     }
-    bool ten = strcmp(d->text, "10") == 0, two = strcmp(d->text, "2") == 0;
+    bool two = strcmp(d->text, "2") == 0;
     const char *p = s;
-    if (!ten && !two) {
+    if (!ten_or_two(d)) {
         if (!times || strncmp(s + times, "10", 2) != 0)
             return s;
         p = s + times + 2;
@@ -139,23 +163,28 @@ static const char *read_exponent(const char *s, const digits *d, int *power, dou
     return small;
 }
 
-/* ---- what stands behind ---- */
+/* ---- prefixes and units ---- */
 
-static bool word_is(const char *s, const char *word)
+/* The length of the first of `words` (up to NULL) that s begins with, in any case; 0: none of them. */
+static size_t one_of(const char *s, const char *const *words)
 {
-    return strncasecmp(s, word, strlen(word)) == 0;
+    for (; *words; words++)
+        if (strncasecmp(s, *words, strlen(*words)) == 0)
+            return strlen(*words);
+    return 0;
 }
 
 /* k M G T (also B for a billion, where it counts and does not measure) after a number. */
 static int prefix_of(const char *s, bool bytes, const char **after)
 {
     static const char letters[] = "kmgt";
-    static const char *const words[] = { "thousand", "million", "billion", "trillion" };
+    static const char *const words[][2] = { { "thousand" }, { "million" }, { "billion" }, { "trillion" } };
+    size_t n;
 
     *after = s;
     for (int i = 0; i < 4; i++)
-        if (word_is(s, words[i])) {
-            *after = s + strlen(words[i]);
+        if ((n = one_of(s, words[i]))) {
+            *after = s + n;
             return i + 1;
         }
     if (!bytes && (*s == 'B' || *s == 'b') && !isalpha((unsigned char)s[1])) {
@@ -169,81 +198,123 @@ static int prefix_of(const char *s, bool bytes, const char **after)
     return (int)(at - letters) + 1;
 }
 
-/* The unit at s, or behind a prefix at `after`; `*end` behind it. `*fits`: the prefix is one, and not the first letter of a word. */
-static lm_numeral_unit unit_of(const char *s, const char *after, int power, bool *fits, bool *kibi, const char **end)
+/* The length of B, iB or i behind a prefix, of B, byte or bytes without one; 0: no bytes. */
+static size_t byte_unit(const char *s, bool prefixed, bool *kibi)
 {
-    static const char *const operations[] = { "flops", "flop", "macs", "mac" };
+    static const char *const words[] = { "bytes", "byte", NULL };
+
+    *kibi    = prefixed && *s == 'i';
+    size_t n = *kibi ? 1 : 0;
+    n += s[n] == 'B' || (prefixed && s[n] == 'b');
+    if (n && !isalpha((unsigned char)s[n]))
+        return n;
+    *kibi = false;
+    return prefixed ? 0 : one_of(s, words);
+}
+
+/* The length of a unit of arithmetic, a space before it included; 0: none. */
+static size_t operations_unit(const char *s)
+{
+    static const char *const words[] = { "flops", "flop", "macs", "mac", NULL };
+    size_t space = *s == ' ', n = one_of(s + space, words);
+
+    return n ? space + n : 0;
+}
+
+/* The unit behind a number at s, or behind its prefix, which ends at `after`; `*end` behind it. `*fits`: the prefix is one, and not the
+ * first letter of a word. */
+static lm_numeral_unit unit_of(const char *s, const char *after, bool prefixed, bool *fits, bool *kibi, const char **end)
+{
+    static const char *const percent[] = { "%", "percent", "per cent", NULL }, *const counted[] = { "param", "token", NULL };
+    size_t n;
 
     *fits = true;
     *kibi = false;
-    *end  = after;
-    if (*s == '%' || word_is(s, "percent") || word_is(s, "per cent")) {
-        *end = s + (*s == '%' ? 1 : word_is(s, "percent") ? 7 : 8);
+    if ((n = one_of(s, percent))) {
+        *end = s + n;
         return LM_NUMERAL_PERCENT;
     }
-    if (power && *after == 'i' && !isalpha((unsigned char)after[1 + (after[1] == 'B' || after[1] == 'b')])) {
-        *kibi = true;
-        *end  = after + 1 + (after[1] == 'B' || after[1] == 'b');
+    if ((n = byte_unit(after, prefixed, kibi))) {
+        *end = after + n;
         return LM_NUMERAL_BYTES;
     }
-    if (power && (*after == 'B' || *after == 'b') && !isalpha((unsigned char)after[1])) {
-        *end = after + 1;
-        return LM_NUMERAL_BYTES;
-    }
-    if (!power && (word_is(s, "byte") || (*s == 'B' && !isalpha((unsigned char)s[1])))) {
-        *end = s + (word_is(s, "bytes") ? 5 : word_is(s, "byte") ? 4 : 1);
-        return LM_NUMERAL_BYTES;
-    }
-    for (size_t i = 0; i < sizeof operations / sizeof *operations; i++)
-        if (word_is(after, operations[i]) || (*after == ' ' && word_is(after + 1, operations[i]))) {
-            *end = after + (*after == ' ') + strlen(operations[i]);
-            return LM_NUMERAL_OPERATIONS;
-        }
-    *fits = !power || !isalpha((unsigned char)*after) || word_is(after, "param") || word_is(after, "token");
+    n    = operations_unit(after);
+    *end = after + n;
+    if (n)
+        return LM_NUMERAL_OPERATIONS;
+    *fits = !prefixed || !isalpha((unsigned char)*after) || one_of(after, counted);
     return LM_NUMERAL_PLAIN;
+}
+
+/* ---- a numeral ---- */
+
+/* Where the parts of a numeral are: digits, exponent, spaces, prefix, unit. */
+typedef struct parts {
+    digits      d;
+    const char *exponent_at;         /* behind the digits */
+    const char *number_end;          /* behind the exponent */
+    const char *unit;                /* behind the spaces: the prefix, or the unit where there is none */
+    const char *prefix_end;
+    const char *end;
+    double      base;                /* of the exponent; 0: none was written */
+    int         exponent;
+    int         power;               /* of a thousand: the prefix */
+} parts;
+
+/* The prefix and the unit behind a number; without both, the x of "3x". */
+static void read_unit(parts *p, bool bytes, lm_numeral *out)
+{
+    bool fits;
+
+    p->unit       = p->number_end + strspn(p->number_end, " ");
+    p->prefix_end = p->unit;
+    p->power      = p->base != 0 ? 0 : prefix_of(p->unit, bytes, &p->prefix_end);
+    out->unit     = unit_of(p->unit, p->prefix_end, p->power, &fits, &out->kibi, &p->end);
+    if (!fits)                       /* a word, not a unit */
+        p->power = 0;
+    if (p->power || out->unit != LM_NUMERAL_PLAIN)
+        return;
+    p->end = p->number_end;
+    if (*p->number_end == 'x' || *p->number_end == 'X')
+        p->end = p->number_end + 1;
+    else if (strncmp(p->unit, "×", strlen("×")) == 0)
+        p->end = p->unit + strlen("×");
+    if (p->end != p->number_end)
+        out->unit = LM_NUMERAL_TIMES;
+}
+
+static void compute(const parts *p, lm_numeral *out)
+{
+    const digits *d = &p->d;
+    double scale = p->base != 0 ? pow(p->base, p->exponent) : 1, prefix = pow(out->kibi ? 1024 : 1000, p->power);
+    char   sign = *p->exponent_at;
+    bool   power_alone = p->base != 0 && ten_or_two(d) && (sign == '^' || sign == '*' || (sign & 0x80));      /* 10^9 */
+    double x = power_alone ? scale : lm_read_double(d->text, NULL) * scale;
+
+    out->power  = p->power;
+    out->value  = x * prefix;
+    out->binary = x * pow(1024, p->power);
+    out->whole  = p->power == 0 && !d->point && p->base == 0;
+    out->half   = 0.5 * scale * pow(10, -d->decimals) * prefix;
+    for (size_t i = d->n; !d->point && i-- > 1 && d->text[i] == '0';)
+        out->zeros++;
+    if (out->whole || (p->base != 0 && !d->point))
+        out->half = p->base != 0 ? fabs(x) * 1e-9 : 0;      /* written out: 32, 1e-5 */
 }
 
 size_t lm_read_numeral(const char *s, bool bytes, lm_numeral *out, size_t *tail)
 {
-    digits      d;
-    const char *after, *end, *p = read_digits(s, &d);
-    int         exponent;
-    double      base;
-    bool        fits;
+    parts p;
 
-    *out = (lm_numeral){ 0 };
-    if (!strpbrk(d.text, "0123456789"))
+    *out          = (lm_numeral){ 0 };
+    p.exponent_at = read_digits(s, &p.d);
+    if (!strpbrk(p.d.text, "0123456789"))
         return 0;
-    const char *number = read_exponent(p, &d, &exponent, &base);
-    const char *unit = number + strspn(number, " ");
-    int         power = base != 0 ? 0 : prefix_of(unit, bytes, &after);
-    if (base != 0 || !power)
-        after = unit;
-    out->unit = unit_of(unit, after, power, &fits, &out->kibi, &end);
-    if (!fits) {                     /* a word, not a unit */
-        power = 0;
-        end   = number;
-    }
-    if (!power && out->unit == LM_NUMERAL_PLAIN)
-        end = number;
-    if (!power && out->unit == LM_NUMERAL_PLAIN && (*number == 'x' || *number == 'X' || strncmp(unit, "×", strlen("×")) == 0)) {
-        out->unit = LM_NUMERAL_TIMES;
-        end       = *number == 'x' || *number == 'X' ? number + 1 : unit + strlen("×");
-    }
-    double x = lm_read_double(d.text, NULL), scale = base != 0 ? pow(base, exponent) : 1;
-    bool   bare = base != 0 && (strcmp(d.text, "10") == 0 || strcmp(d.text, "2") == 0) && (*p == '^' || *p == '*' || (*p & 0x80));
-    x           = bare ? scale : x * scale;
-    out->power  = power;
-    out->value  = x * pow(out->kibi ? 1024 : 1000, power);
-    out->binary = x * pow(1024, power);
-    out->whole  = power == 0 && !d.point && base == 0;
-    out->half   = 0.5 * scale * pow(10, -d.decimals) * pow(out->kibi ? 1024 : 1000, power);
-    for (size_t i = d.n; !d.point && i-- > 1 && d.text[i] == '0';)
-        out->zeros++;
-    if (out->whole || (base != 0 && !d.point))
-        out->half = base != 0 ? fabs(x) * 1e-9 : 0;      /* written out: 32, 1e-5 */
-    bool apart = out->unit == LM_NUMERAL_PERCENT || (!power && out->unit != LM_NUMERAL_PLAIN);
+    p.number_end = read_exponent(p.exponent_at, &p.d, &p.exponent, &p.base);
+    read_unit(&p, bytes, out);
+    compute(&p, out);
+    bool apart = out->unit == LM_NUMERAL_PERCENT || (!p.power && out->unit != LM_NUMERAL_PLAIN);
     if (tail)
-        *tail = (size_t)((apart ? unit : power ? after : number) - s);
-    return (size_t)(end - s);
+        *tail = (size_t)((apart ? p.unit : p.power ? p.prefix_end : p.number_end) - s);
+    return (size_t)(p.end - s);
 }

@@ -83,29 +83,45 @@ static bool digits(const char **s, int n, int max, int *out)
     return *out <= max;
 }
 
-/* "2024-07-26", "2024-07-26T12:34:56", with a fraction; a zone is ignored. */
-static lm_status read_now(const char *s, struct tm *now, long *microseconds, lm_error *e)
+/* "2024-07-26" */
+static bool read_date(const char **s, struct tm *t)
 {
-    int year, month, day, hour = 0, minute = 0, second = 0, fraction_digits = 0;
-    const char *text = s;
+    int year, month, day;
 
-    *microseconds = 0;
-    if (!digits(&s, 4, 9999, &year) || *s++ != '-' || !digits(&s, 2, 12, &month) || *s++ != '-' || !digits(&s, 2, 31, &day) || !month ||
-        !day)
-        return lm_fail(e, LM_USAGE, "now", LM_NO_OFFSET, "not an ISO date: '%.40s'", text);
-    if (*s == 'T' || *s == ' ') {
-        s++;
-        if (!digits(&s, 2, 23, &hour) || *s++ != ':' || !digits(&s, 2, 59, &minute) ||
-            (*s == ':' && (s++, !digits(&s, 2, 59, &second))))
-            return lm_fail(e, LM_USAGE, "now", LM_NO_OFFSET, "not an ISO time: '%.40s'", text);
-        if (*s == '.')
-            for (s++; *s >= '0' && *s <= '9' && fraction_digits < 6; s++, fraction_digits++)
-                *microseconds = *microseconds * 10 + (*s - '0');
-        for (; fraction_digits && fraction_digits < 6; fraction_digits++)
-            *microseconds *= 10;
+    if (!digits(s, 4, 9999, &year) || *(*s)++ != '-' || !digits(s, 2, 12, &month) || *(*s)++ != '-' || !digits(s, 2, 31, &day))
+        return false;
+    t->tm_year = year - 1900;
+    t->tm_mon  = month - 1;
+    t->tm_mday = day;
+    return month && day;
+}
+
+/* "12:34", "12:34:56", "12:34:56.789" */
+static bool read_time(const char **s, struct tm *t, long *microseconds)
+{
+    if (!digits(s, 2, 23, &t->tm_hour) || *(*s)++ != ':' || !digits(s, 2, 59, &t->tm_min))
+        return false;
+    if (**s == ':' && (++*s, !digits(s, 2, 59, &t->tm_sec)))
+        return false;
+    if (**s == '.') {
+        ++*s;
+        for (long unit = 100000; **s >= '0' && **s <= '9' && unit; ++*s, unit /= 10)
+            *microseconds += (**s - '0') * unit;
     }
-    *now = (struct tm){ .tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day, .tm_hour = hour, .tm_min = minute,
-                        .tm_sec = second, .tm_isdst = -1 };
+    return true;
+}
+
+/* "2024-07-26", "2024-07-26T12:34:56", with a fraction; a zone is ignored. */
+static lm_status read_now(const char *text, struct tm *now, long *microseconds, lm_error *e)
+{
+    const char *s = text;
+
+    *now          = (struct tm){ .tm_isdst = -1 };
+    *microseconds = 0;
+    if (!read_date(&s, now))
+        return lm_fail(e, LM_USAGE, "now", LM_NO_OFFSET, "not an ISO date: '%.40s'", text);
+    if ((*s == 'T' || *s == ' ') && (s++, !read_time(&s, now, microseconds)))
+        return lm_fail(e, LM_USAGE, "now", LM_NO_OFFSET, "not an ISO time: '%.40s'", text);
     struct tm same = *now;
     timegm(&same);                                   /* fills the day of the week and of the year */
     now->tm_wday = same.tm_wday;

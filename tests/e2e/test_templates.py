@@ -47,6 +47,8 @@ def test_a_folder_needs_no_weights(lamina, source, tmp_path):
     ("{{ n }} {{ f }} {{ b }} {{ z }}", {"n": 12345678901234, "f": 0.1, "b": True, "z": None}, "12345678901234 0.1 True None"),
     ("{{ d | tojson }}", {"d": {"z": 1, "a": [1.0, "é"]}}, '{"z": 1, "a": [1.0, "é"]}'),
     ("{{ strftime_now('%Y-%m-%d') }}", {"now": "2024-02-29"}, "2024-02-29"),
+    ("{{ strftime_now('%j %H:%M:%S.%f') }}", {"now": "2024-02-29T12:34:56.7+01:00"}, "060 12:34:56.700000"),
+    ("{{ strftime_now('%H:%M:%S') }}", {"now": "2024-02-29 23:59"}, "23:59:00"),
 ])
 def test_renderings(lamina, tmp_path, template, context, text):
     path = tmp_path / "t.jinja"
