@@ -41,6 +41,12 @@
 #include "lamina/mixture.h"
 #include "lamina/sequence.h"
 
+#ifdef LM_OLD_NAMES                  /* fields as version 0.2 named them; removed in the next one */
+#define guess_texts draft_sequences
+#define guessed_rows draft_rows
+#define guesses_right draft_accepted
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -71,7 +77,7 @@ typedef struct lm_schedule_options {
     uint64_t    store_bytes;         /* maximum size of that folder; 0: 1 GiB. The oldest files are deleted */
     lm_engine  *draft_engine;        /* draft model for requests with `draft`, with as many sequences; also used by this schedule
                                         only */
-    uint32_t    guess_texts;         /* no draft tokens in steps with more generating sequences than this; 0: 4. Each draft token
+    uint32_t    draft_sequences;     /* no draft tokens in steps with more generating sequences than this; 0: 4. Each draft token
                                         takes one of the engine's `logit_rows` */
     bool        no_forecast;         /* do not time kernels at the start (about 0.1 s each); estimate from steps only */
     lm_log      log;                 /* messages of the prefix store; called by lm_schedule_new and the schedule's thread */
@@ -285,8 +291,8 @@ double lm_histogram_bound(size_t i);                     /* 0.001 to 600; infini
 /* Totals since the start, and current values where stated. Read without synchronisation: values may be one step apart. */
 typedef struct lm_schedule_statistics {
     uint64_t steps;
-    uint64_t prompt_rows, written_rows, guessed_rows;    /* rows of all steps, by kind */
-    uint64_t guesses_right;
+    uint64_t prompt_rows, written_rows, draft_rows;      /* rows of all steps, by kind */
+    uint64_t draft_accepted;
     uint64_t tokens;                 /* chosen */
     uint64_t submitted, refused;     /* requests; of which rejected by lm_schedule_submit */
     uint64_t ended[8];               /* requests by lm_stop */

@@ -27,6 +27,10 @@
 #include "lamina/engine.h"
 #include "lamina/sampler.h"
 
+#ifdef LM_OLD_NAMES                  /* fields as version 0.2 named them; removed in the next one */
+#define no_guesses no_draft
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -133,7 +137,7 @@ typedef struct lm_batch {
     uint32_t n, most;                /* at most lm_engine_max_rows */
     uint32_t n_logits, most_logits;  /* rows with logits, at most lm_engine_max_logits */
     uint32_t n_prompt, most_prompt;  /* prompt rows, limited to bound the step's time; most_prompt 0: unlimited */
-    bool     no_guesses;
+    bool     no_draft;
     uint64_t reserved[4];            /* zero */
 } lm_batch;
 

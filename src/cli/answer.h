@@ -21,7 +21,7 @@ lm_status lm_answer_run(lm_answer *a, lm_engine *g, lm_sampler *s, const lm_toke
 /* Tokens that the time after the prompt went into: the first comes with the prompt, whose last row has its logits. */
 size_t lm_answer_continued(const lm_generation *x);
 
-/* Warn of what went wrong beside the answer: a guessing model that was given up; the same line for JSON, or NULL. */
+/* Warn of what went wrong beside the answer: a draft model that failed; the same line for JSON, or NULL. */
 void    lm_answer_warn(const lm_generation *x);
 json_t *lm_answer_warning(const lm_generation *x);
 

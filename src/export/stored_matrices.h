@@ -21,7 +21,7 @@ void      lm_matrices_free(lm_matrices *m);                                     
 /* Rows of a weight stand in this order in a GGUF file; of a vector its elements do, which are rows from then on. */
 void lm_matrices_set_order(lm_matrices *m, uint32_t weight, lm_row_order order);
 
-/* Tensors that no weight reads (layers that guess further tokens, an encoder of images): the first, and how many there are. What every
+/* Tensors that no weight reads (layers that predict further tokens, an encoder of images): the first, and how many there are. What every
  * reader computes
  * again (frequencies, masks) and a copy of the tied embedding are not counted. */
 const lm_tensor_info *lm_matrices_unused(const lm_matrices *m, size_t *n);

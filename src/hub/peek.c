@@ -54,10 +54,10 @@ static uint64_t number(const uint8_t *at, int bytes)
     return n;
 }
 
-/* Of safetensors: a length, and JSON. `guess`: of that, so that one request will do. */
-static lm_status read_safetensors(head *h, uint64_t guess, lm_error *e)
+/* Of safetensors: a length, and JSON. `expected`: its size, so that one request will do. */
+static lm_status read_safetensors(head *h, uint64_t expected, lm_error *e)
 {
-    LM_TRY(need(h, guess < 8 ? 8 : guess < h->f->size ? guess : h->f->size, e));
+    LM_TRY(need(h, expected < 8 ? 8 : expected < h->f->size ? expected : h->f->size, e));
     uint64_t n = number(h->data, 8);
     if (n > MOST_HEADER)
         return fail(h, "its header is too large", e);
@@ -193,7 +193,7 @@ static bool ends(const char *s, const char *tail)
 }
 
 /* What the header of a shard will be about, by the names of its tensors: dtype, shape and offsets are some 100 bytes each. */
-static uint64_t guess_header(const hub_pull *p, const hub_file *f)
+static uint64_t expected_header(const hub_pull *p, const hub_file *f)
 {
     json_t     *whole = p->index ? json_loads(p->index, 0, NULL) : NULL, *file;
     uint64_t    bytes = 0;
@@ -215,7 +215,7 @@ static lm_status fetch_head(hub_pull *p, hub_file *f, lm_error *e)
     if (ends(f->path, ".gguf"))
         status = read_gguf(&h, e);
     else if (ends(f->path, ".safetensors"))
-        status = read_safetensors(&h, guess_header(p, f), e);
+        status = read_safetensors(&h, expected_header(p, f), e);
     else if (hub_is_index(f->path) && p->index && strlen(p->index) == f->size)
         return save(p, f, p->index, f->size, e);
     else

@@ -87,7 +87,7 @@ void lm_others_close(lm_others *x)
 
 /* ---- steps ---- */
 
-/* The others hold what the first one does: wrong guesses and texts that have gone, go. */
+/* The other engines hold what the first one does: rejected draft tokens and sequences that have left are removed. */
 static lm_status follow(const lm_others *x, lm_engine *other, lm_error *e)
 {
     for (uint32_t i = 0; i < lm_engine_sequences(x->g); i++) {

@@ -340,8 +340,8 @@ void lm_reply_conclude(lm_schedule *s, lm_reply *r)
     r->usage.seconds    = lm_clock_seconds() - r->submitted;
     if (!r->was_placed)
         r->usage.queue_seconds = r->usage.seconds;
-    lm_count(&s->counts.guesses_right, info.n_accepted);
-    lm_count(&s->counts.guessed_rows, info.n_drafted);
+    lm_count(&s->counts.draft_accepted, info.n_accepted);
+    lm_count(&s->counts.draft_rows, info.n_drafted);
     lm_count(&s->counts.ended[r->stop & 7], 1);
     lm_durations_add(&s->counts.whole, r->usage.seconds);
     if (r->usage.n_tokens)

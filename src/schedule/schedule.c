@@ -223,14 +223,14 @@ static uint32_t longest_piece(const lm_tokenizer *t)
 
 static lm_status take_options(lm_schedule *s, const lm_schedule_options *o, lm_error *e)
 {
-    s->o               = o ? *o : lm_schedule_defaults();
-    s->o.no_prefixes  |= s->o.others != NULL;            /* what the first engine shares, the others would have to read */
-    s->o.queue         = s->o.queue ? s->o.queue : 512;
-    s->o.ring_bytes    = s->o.ring_bytes ? s->o.ring_bytes : 32768;
-    s->o.stall_seconds = s->o.stall_seconds > 0 ? s->o.stall_seconds : 30;
-    s->o.store_bytes   = s->o.store_bytes ? s->o.store_bytes : UINT64_C(1) << 30;
-    s->o.guess_texts   = s->o.guess_texts ? s->o.guess_texts : 4;
-    s->o.prefix_store  = o && o->prefix_store && !s->o.no_prefixes ? lm_strdup(o->prefix_store) : NULL;
+    s->o                 = o ? *o : lm_schedule_defaults();
+    s->o.no_prefixes    |= s->o.others != NULL;            /* what the first engine shares, the others would have to read */
+    s->o.queue           = s->o.queue ? s->o.queue : 512;
+    s->o.ring_bytes      = s->o.ring_bytes ? s->o.ring_bytes : 32768;
+    s->o.stall_seconds   = s->o.stall_seconds > 0 ? s->o.stall_seconds : 30;
+    s->o.store_bytes     = s->o.store_bytes ? s->o.store_bytes : UINT64_C(1) << 30;
+    s->o.draft_sequences = s->o.draft_sequences ? s->o.draft_sequences : 4;
+    s->o.prefix_store    = o && o->prefix_store && !s->o.no_prefixes ? lm_strdup(o->prefix_store) : NULL;
     if (o && o->prefix_store && !s->o.no_prefixes && !s->o.prefix_store)
         return lm_fail_memory(e, "the schedule", 0);
     return LM_OK;
@@ -449,7 +449,7 @@ void lm_schedule_describe(const lm_schedule *s, lm_schedule_statistics *out)
     const lm_counts *c = &s->counts;
     *out = (lm_schedule_statistics){
         .steps = now(&c->steps), .prompt_rows = now(&c->prompt_rows), .written_rows = now(&c->written_rows),
-        .guessed_rows = now(&c->guessed_rows), .guesses_right = now(&c->guesses_right), .tokens = now(&c->tokens),
+        .draft_rows = now(&c->draft_rows), .draft_accepted = now(&c->draft_accepted), .tokens = now(&c->tokens),
         .submitted = now(&c->submitted), .refused = now(&c->refused), .preempted = now(&c->preempted), .stalled = now(&c->stalled),
         .prompt_tokens = now(&c->prompt_tokens), .cached_tokens = now(&c->cached_tokens), .evicted_pages = now(&c->evicted),
         .stored = now(&c->stored), .restored = now(&c->restored), .step_seconds = 1e-9 * (double)now(&c->step_ns),

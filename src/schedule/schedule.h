@@ -58,7 +58,7 @@ struct lm_reply {
     uint32_t        held_pages;          /* … until so many pages of it are there */
     bool            placed;              /* it has a slot */
     bool            was_placed;          /* it has had one */
-    bool            asked;               /* for rows of this step */
+    bool            in_step;             /* for rows of this step */
     bool            over;                /* its end has been seen */
     bool            keeps;               /* its pages go into the prefix cache */
     uint32_t        slot;
@@ -128,7 +128,7 @@ typedef struct lm_durations { atomic_uint_fast64_t counts[LM_HISTOGRAM_COUNTS], 
 
 typedef struct lm_counts {
     lm_durations queue, prompt, first, between, generation, whole;
-    atomic_uint_fast64_t steps, prompt_rows, written_rows, guessed_rows, guesses_right, tokens, submitted, refused, ended[8], preempted,
+    atomic_uint_fast64_t steps, prompt_rows, written_rows, draft_rows, draft_accepted, tokens, submitted, refused, ended[8], preempted,
         stalled, prompt_tokens, cached_tokens, stored, restored, evicted, kept;
     atomic_uint_fast64_t step_ns, queue_ns, first_ns, target_ns;
     atomic_uint          waiting, reading, writing, budget;

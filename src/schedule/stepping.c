@@ -44,26 +44,26 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static void ask(lm_schedule *s, lm_reply *r, uint32_t most, uint32_t most_prompt)
+static void add_rows(lm_schedule *s, lm_reply *r, uint32_t most, uint32_t most_prompt)
 {
     lm_batch *b = &s->batch;
 
     b->most        = least(lm_engine_max_rows(s->g), b->n + most);
     b->most_prompt = b->n_prompt + most_prompt;
-    r->asked       = lm_sequence_rows(r->sequence, b) > 0;
+    r->in_step     = lm_sequence_rows(r->sequence, b) > 0;
     b->most        = lm_engine_max_rows(s->g);
 }
 
-/* Guesses fill what a step of few rows has left. */
-static void ask_writers(lm_schedule *s, uint32_t writers, bool guesses)
+/* Draft tokens fill what a step of few rows has left. */
+static void add_generating(lm_schedule *s, uint32_t writers, bool drafts)
 {
-    uint32_t each = guesses && writers && writers <= s->o.guess_texts ? LM_FEW_ROWS / writers : 1;
+    uint32_t each = drafts && writers && writers <= s->o.draft_sequences ? LM_FEW_ROWS / writers : 1;
 
-    s->batch.no_guesses = each < 2;
+    s->batch.no_draft = each < 2;
     for (uint32_t i = 0; i < s->n_texts; i++) {
         lm_reply *r = s->texts[(i + s->turn) % s->n_texts];
         if (writes(r) && has_room(s, r) && s->batch.n < lm_engine_max_rows(s->g))
-            ask(s, r, each > 1 ? lm_reply_room(r, each) : 1, 1);
+            add_rows(s, r, each > 1 ? lm_reply_room(r, each) : 1, 1);
     }
 }
 
@@ -96,7 +96,7 @@ static void share_out(lm_schedule *s, uint32_t readers, uint32_t rows)
         }
 }
 
-static void ask_readers(lm_schedule *s, uint32_t readers, uint32_t written)
+static void add_prompts(lm_schedule *s, uint32_t readers, uint32_t written)
 {
     uint32_t rows = lm_budget_rows(&s->budget, written);
 
@@ -104,21 +104,21 @@ static void ask_readers(lm_schedule *s, uint32_t readers, uint32_t written)
     share_out(s, readers, least(rows, lm_engine_max_rows(s->g) - s->batch.n));
     for (uint32_t i = 0; i < s->n_texts; i++)
         if (!writes(s->texts[i]) && s->texts[i]->share)
-            ask(s, s->texts[i], s->texts[i]->share, s->texts[i]->share);
+            add_rows(s, s->texts[i], s->texts[i]->share, s->texts[i]->share);
 }
 
 /* Returns how many write. */
-static uint32_t put_together(lm_schedule *s, bool guesses)
+static uint32_t put_together(lm_schedule *s, bool drafts)
 {
     uint32_t writers = count(s, true), readers = count(s, false);
 
     s->batch.n = s->batch.n_logits = s->batch.n_prompt = 0;
     for (uint32_t i = 0; i < s->n_texts; i++)
-        s->texts[i]->asked = false;
-    ask_writers(s, writers, guesses);
+        s->texts[i]->in_step = false;
+    add_generating(s, writers, drafts);
     uint32_t written = s->batch.n;
     if (readers)
-        ask_readers(s, readers, written);
+        add_prompts(s, readers, written);
     return written;
 }
 
@@ -196,7 +196,7 @@ static void ran(lm_schedule *s, uint32_t written, double seconds)
     lm_count(&s->counts.written_rows, written);
     lm_count(&s->counts.step_ns, (uint64_t)(seconds * 1e9));
     for (uint32_t i = 0; i < s->n_texts; i++)
-        if (s->texts[i]->asked)
+        if (s->texts[i]->in_step)
             lm_sequence_ran(s->texts[i]->sequence);
     listen_to_all(s);
     for (uint32_t i = 0; i < s->n_texts; i++)
@@ -215,7 +215,7 @@ static void fail_all(lm_schedule *s, const lm_error *e)
 static void end_for_room(lm_schedule *s, const lm_error *e)
 {
     for (uint32_t i = 0; i < s->n_texts; i++)
-        if (s->texts[i]->asked)
+        if (s->texts[i]->in_step)
             lm_sequence_end(s->texts[i]->sequence, writes(s->texts[i]) ? LM_STOP_CONTEXT : LM_STOP_FAILED, e);
     listen_to_all(s);
 }
@@ -242,18 +242,18 @@ bool lm_schedule_step(lm_schedule *s)
 {
     lm_error  e;
     lm_status status = LM_OK;
-    bool      guesses = true, others;
+    bool      drafts = true, others;
     uint32_t  written;
     double    from;
 
     if (s->n_texts == 0)
         return false;
     s->turn++;
-    for (;; guesses = false) {
-        written = put_together(s, guesses);
+    for (;; drafts = false) {
+        written = put_together(s, drafts);
         from    = lm_clock_seconds();
         status  = run(s, &others, &e);
-        if (status != LM_LIMIT || (!guesses && !(others ? lm_make_room_anywhere(s) : lm_make_room(s))))
+        if (status != LM_LIMIT || (!drafts && !(others ? lm_make_room_anywhere(s) : lm_make_room(s))))
             break;
     }
     double seconds = lm_clock_seconds() - from;

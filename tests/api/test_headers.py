@@ -21,6 +21,15 @@ def test_headers_compile(compiler, standard):
         assert done.returncode == 0, text + done.stderr
 
 
+def test_old_names_of_fields_compile():
+    """Fields whose names changed: LM_OLD_NAMES keeps the old ones for one version."""
+    text = ("#define LM_OLD_NAMES\n#include \"lamina/lamina.h\"\nint main(void) { lm_batch b = { 0 }; lm_schedule_options o = { 0 };"
+            " lm_schedule_statistics s = { 0 }; return b.no_guesses || o.guess_texts || s.guessed_rows || s.guesses_right; }\n")
+    done = subprocess.run(["cc", "-std=c99", "-pedantic-errors", "-Werror", "-fsyntax-only", "-I", ROOT / "include", "-x", "c", "-"], input=text,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def table(headers, tmp_path):
     """Sizes and offsets as the compiler lays structures out, values of enumerations, and names of functions: one a line."""
     lines = ['#include <stdio.h>\n#include "lamina/lamina.h"\n#define S(t) printf(#t " %zu\\n", sizeof(t));\n'

@@ -1,4 +1,4 @@
-"""Constraints on the text of run and chat: the text fits, also where guesses are made; what cannot be kept is refused by name."""
+"""Constraints on the text of run and chat: the text fits, also with speculative decoding; what cannot be kept is refused by name."""
 import json
 import re
 
@@ -21,7 +21,7 @@ def fits(text):
     return list(value) == ["name", "age", "kind"] and len(value["name"]) <= 12 and 1 <= value["age"] <= 99 and value["kind"] in ("cat", "dog")
 
 
-@pytest.mark.parametrize("more", [["--temp", "0"], ["--seed", "3", "--temp", "1.5"], ["--temp", "0", "--draft-ngram", "3"]], ids=["greedy", "hot", "guessed"])
+@pytest.mark.parametrize("more", [["--temp", "0"], ["--seed", "3", "--temp", "1.5"], ["--temp", "0", "--draft-ngram", "3"]], ids=["greedy", "hot", "drafted"])
 def test_schema(lamina, more):
     done = lamina("--chat", "-p", "An animal as JSON", "--json-schema", json.dumps(SCHEMA), "-n", "120", "--json", *more)
     answer = json.loads(done.stdout)

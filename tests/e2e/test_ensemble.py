@@ -83,7 +83,7 @@ def test_a_model_with_itself_is_that_model(lamina):
     assert together(lamina, f"{TINY},{TINY}")["ids"] == one["ids"] and together(lamina, f"{TINY}:3,{TINY}:1,{TINY}", "--ensemble-rule", "logmean")["ids"] == one["ids"]
 
 
-def test_chunks_guesses_and_constraints_change_nothing_else(lamina, other):
+def test_chunks_drafts_and_constraints_change_nothing_else(lamina, other):
     whole = together(lamina, f"{TINY},{other}")
     assert together(lamina, f"{TINY},{other}", "-ub", 1)["ids"] == whole["ids"]
     assert together(lamina, f"{TINY},{other}", "--draft-ngram", 2)["ids"] == whole["ids"]

@@ -94,7 +94,7 @@ def test_parts(lamina, twins, tmp_path, part):
 
 
 def test_what_is_not_carried_is_said(lamina, tmp_path):
-    """Layers that guess further tokens: a warning, as of convert."""
+    """Layers that predict further tokens: a warning, as of convert."""
     folder = tmp_path / "in"
     shutil.copytree(GOLDEN / "llama/gqa", folder)
     file = next(folder.glob("model*.safetensors"))

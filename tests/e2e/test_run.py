@@ -236,27 +236,27 @@ def test_a_terminal_is_not_commanded_by_the_model(build, model):
     assert subprocess.run(ask, capture_output=True, timeout=PATIENCE).stdout == b"\x1b" * 3, "a pipe gets the bytes"
 
 
-# ---- guessing ahead ----
+# ---- speculative decoding ----
 
 CODE = "def a(path):\n    with open(path) as f:\n        return f.read()\n\ndef b(path):\n    with open(path) as f:\n"
 
 
 @pytest.mark.parametrize("how", [["--temp", "0"], ["--temp", "0.9", "--seed", "7", "--repeat-penalty", "1.1"]])
-def test_guesses_do_not_change_the_answer(lamina, model, how):
+def test_drafts_do_not_change_the_answer(lamina, model, how):
     plain = document(lamina("-p", CODE, "-n", "40", "--json", "--logprobs", "2", *how))
-    for guess in (["--draft-ngram", "3"], ["-md", model, "--draft-max", "5"], ["--draft-ngram", "2", "-md", model]):
-        j = document(lamina("-p", CODE, "-n", "40", "--json", "--logprobs", "2", *how, *guess))
+    for draft in (["--draft-ngram", "3"], ["-md", model, "--draft-max", "5"], ["--draft-ngram", "2", "-md", model]):
+        j = document(lamina("-p", CODE, "-n", "40", "--json", "--logprobs", "2", *how, *draft))
         assert (j["ids"], j["text"], j["logprobs"], j["stop_reason"]) == (plain["ids"], plain["text"], plain["logprobs"], plain["stop_reason"])
         assert 0 <= j["timings"]["accepted_tokens"] <= j["timings"]["drafted_tokens"]
     assert plain["timings"]["drafted_tokens"] == 0
 
 
-def test_guesses_are_counted(lamina):
+def test_drafts_are_counted(lamina):
     done = lamina("-p", "la la la la la la la la la la la la la la la la la la", "-n", "64", "--temp", "0", "--draft-ngram", "4")
     assert re.search(r"\d+ of \d+ draft tokens accepted", done.stderr)
 
 
-def test_what_cannot_guess_is_refused(lamina, source):
+def test_what_cannot_draft_is_refused(lamina, source):
     assert lamina("-p", PARIS, "--draft-max", "4").returncode == 2
     done = lamina("-p", PARIS, "-md", source / "tests/golden/llama/gqa/model.gguf")
     assert done.returncode == 2 and "tokens" in done.stderr and len([x for x in done.stderr.splitlines() if x.startswith("error:")]) == 1

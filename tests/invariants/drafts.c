@@ -1,4 +1,4 @@
-/* drafts.c - guesses change nothing: ids, text, log-probabilities, why it ended and what the cache holds afterwards are those
+/* drafts.c - drafts change nothing: ids, text, log-probabilities, why it ended and what the cache holds afterwards are those
  * of the same generation without them, greedy and sampled, with penalties, stops, windows and small caches. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ enum { TOKENS = 420, TOP = 3 };
 
 static size_t drafted, accepted, compared;
 
-/* Without guesses on one thread, with them on two: on what tiny models do, a second thread mostly waits. */
+/* Without drafts on one thread, with them on two: on what tiny models do, a second thread mostly waits. */
 static lm_engine *start(const lm_model *m, lm_engine_options o, uint32_t threads)
 {
     lm_engine *g = NULL;
@@ -61,7 +61,7 @@ static void generate(lm_engine *g, const lm_model *m, const lm_sampler_options *
     o.token        = on_token;
     o.arg          = r;
     o.sequence.logprobs     = TOP;
-    o.sequence.draft_always = true;      /* whatever guesses cost on this machine */
+    o.sequence.draft_always = true;      /* whatever drafts cost on this machine */
     if (lm_sampler_new(s, info.n_vocab, lm_model_tokenizer(m), &sampler, &e) != LM_OK ||
         lm_generate(g, sampler, prompt, n, reuse, &o, &r->x, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);
@@ -90,7 +90,7 @@ static void check_same(const char *what, record *plain, record *with)
     lm_generation_free(&with->x);
 }
 
-/* Tokens that say things twice, so that there is something to guess. */
+/* Tokens that say things twice, so that there is something to draft. */
 static void repeat(lm_token *ids, size_t n, uint32_t n_vocab, unsigned salt)
 {
     for (size_t i = 0; i < n; i++)
@@ -119,9 +119,9 @@ static lm_sampler_options sampling(unsigned i)
 
 /* ---- random models ---- */
 
-static void compare_golden(const char *name, int64_t window, const char *guessing, lm_engine_options o, bool must_accept)
+static void compare_golden(const char *name, int64_t window, const char *draft, lm_engine_options o, bool must_accept)
 {
-    lm_model          *m = open_golden_model(name, window), *small = guessing ? open_golden_model(guessing, window) : NULL;
+    lm_model          *m = open_golden_model(name, window), *small = draft ? open_golden_model(draft, window) : NULL;
     lm_engine_options  many = o, own = o;
     size_t             right = accepted;
 
@@ -170,7 +170,7 @@ static void compare_golden(const char *name, int64_t window, const char *guessin
     lm_model_close(m);
     lm_model_close(small);
     if (must_accept && accepted == right)
-        fail_msg("%s: no guess was right, so nothing was tested", name);
+        fail_msg("%s: no draft was accepted, so nothing was tested", name);
 }
 
 static void random_models(void **state)
@@ -185,7 +185,7 @@ static void random_models(void **state)
         compare_golden(names[i], 0, names[i], (lm_engine_options){ .context = 120, .rows = 32 }, true);
 }
 
-/* Keys that a window forgets are still there when guesses are taken back; the cache that is planned for it is enough. */
+/* Keys that a window forgets are still there when drafts are rejected; the cache that is planned for it is enough. */
 static void windows(void **state)
 {
     static const int64_t sizes[] = { 5, 65, 100 };
@@ -216,8 +216,8 @@ static void small_caches_and_steps(void **state)
     compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .rows = 16, .kv_positions = 64 }, true);
 }
 
-/* A model that guesses for itself is nearly always right, another one nearly never. */
-static void guessing_models(void **state)
+/* A model that drafts for itself is nearly always accepted, another one nearly never. */
+static void draft_models(void **state)
 {
     (void)state;
     compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 120, .rows = 32 }, true);
@@ -290,7 +290,7 @@ static void other_tokens_are_refused(void **state)
 static int report(void **state)
 {
     (void)state;
-    printf("  %zu generations the same, %zu of %zu guesses right\n", compared, accepted, drafted);
+    printf("  %zu generations the same, %zu of %zu draft tokens accepted\n", compared, accepted, drafted);
     return 0;
 }
 
@@ -299,7 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_models),          cmocka_unit_test(windows),
         cmocka_unit_test(lengths),                cmocka_unit_test(small_caches_and_steps),
-        cmocka_unit_test(guessing_models),        cmocka_unit_test(fifty_prompts),
+        cmocka_unit_test(draft_models),        cmocka_unit_test(fifty_prompts),
         cmocka_unit_test(other_tokens_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, report);

@@ -17,8 +17,8 @@
 
 enum { ROWS = 12, MOST = 48, TOP = 2, PROMPT = 40, CONTEXT = 160 };
 
-/* The engine that writes, the one that takes over, one that guesses for the first and one for the second. */
-enum { FIRST, SECOND, GUESS, GUESS_TOO, ENGINES };
+/* The engine that writes, the one that takes over, a draft model for the first and one for the second. */
+enum { FIRST, SECOND, DRAFT, DRAFT_TOO, ENGINES };
 
 typedef struct stage {
     lm_model  *m;
@@ -99,7 +99,7 @@ static writer start(stage *t, size_t engine, lm_sequence_options o, const lm_sam
     lm_error e = { 0 };
 
     if (o.draft_engine)
-        o.draft_engine = t->g[engine == FIRST ? GUESS : GUESS_TOO];
+        o.draft_engine = t->g[engine == FIRST ? DRAFT : DRAFT_TOO];
     assert_int_equal(lm_engine_truncate(w.g, 0, 0, NULL), LM_OK);
     if (lm_sampler_new(so, t->n_vocab, lm_model_tokenizer(t->m), &w.sampler, &e) != LM_OK ||
         lm_sequence_new(w.g, w.sampler, &o, &w.s, &e) != LM_OK)
@@ -216,14 +216,14 @@ static void texts_go_on_wherever_they_are_cut(void **state)
     static const char *const stops[] = { "\n\n\n\n", ", 2, 3, the end.", NULL };
     const lm_sequence_options plain = { .max_tokens = 24, .ignore_eos = true, .logprobs = TOP, .draw = 3, .stops = stops,
                                         .draft_always = true };
-    lm_sequence_options       guessed = plain, looked = plain;
+    lm_sequence_options       drafted = plain, looked = plain;
     stage t = open_demo();
 
     (void)state;
-    guessed.draft_engine = t.g[GUESS];
-    guessed.draft_max    = 3;
+    drafted.draft_engine = t.g[DRAFT];
+    drafted.draft_max    = 3;
     looked.draft_ngram   = 2;
-    cut_everywhere(&t, "sampled, a model guesses", guessed, &(lm_sampler_options){ .seed = 5, .temperature = 1.3f });
+    cut_everywhere(&t, "sampled, a model drafts", drafted, &(lm_sampler_options){ .seed = 5, .temperature = 1.3f });
     cut_everywhere(&t, "mirostat", looked, &(lm_sampler_options){ .seed = 6, .temperature = 0.9f, .mirostat = 2 });
     cut_everywhere(&t, "penalties", plain, &(lm_sampler_options){ .seed = 7, .repeat_penalty = 1.2f, .dry_multiplier = 0.8f });
     cut_everywhere(&t, "greedy", looked, &(lm_sampler_options){ .temperature = -1 });

@@ -1,5 +1,5 @@
 /* scheduled.c - many requests at a schedule: each gets what lm_generate makes of it alone, to the bit, whatever is beside it, whatever is
- * cached, guessed, given back and read again, cancelled, refused or left unread. */
+ * cached, drafted, preempted and recomputed, cancelled, refused or left unread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ static const struct { const char *name; int64_t window; } families[] = {
     { "deepseek_v2/lite", 0 }, { "gpt2/plain", 0 }, { "bloom/alibi", 0 }, { "mistral/window", 100 },
 };
 
-/* The second time prefixes are cached, and there are guesses; the third time they are not looked for. */
+/* The second time prefixes are cached, and tokens are drafted; the third time they are not looked for. */
 static void many_are_each_alone(void **state)
 {
     (void)state;
@@ -47,9 +47,9 @@ static void many_are_each_alone(void **state)
     }
 }
 
-static void a_smaller_model_guesses(void **state)
+static void a_smaller_model_drafts(void **state)
 {
-    lm_schedule_options o = { .guess_texts = 8 };
+    lm_schedule_options o = { .draft_sequences = 8 };
 
     (void)state;
     f.m          = open_golden_model("llama/gqa", 0);
@@ -63,7 +63,7 @@ static void a_smaller_model_guesses(void **state)
         f.x[i].r.sequence.draft_always = true;
     }
     run_all("with a smaller model");
-    assert_true(statistics().guesses_right > 0);
+    assert_true(statistics().draft_accepted > 0);
     close_fixture();
     lm_model_close(m);
 }
@@ -119,7 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_are_each_alone),
-        cmocka_unit_test(a_smaller_model_guesses),
+        cmocka_unit_test(a_smaller_model_drafts),
         cmocka_unit_test(pages_are_given_back_and_read_again),
         cmocka_unit_test(rotations_that_follow_the_length),
     };

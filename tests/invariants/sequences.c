@@ -1,5 +1,5 @@
 /* sequences.c - many texts in the steps of one engine: each is what lm_generate makes of it alone, to the bit, whatever is beside it,
- * however steps are cut, whatever guesses, waits, is cancelled or fails. */
+ * however steps are cut, whatever drafts, waits, is cancelled or fails. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -245,7 +245,7 @@ static uint32_t vocabulary(const lm_model *m)
 static void step_somehow(lm_engine *g, task *t)
 {
     lm_row   rows[ROWS];
-    lm_batch b = { .rows = rows, .most = 1 + roll(ROWS), .most_logits = 1 + roll(12), .most_prompt = roll(9), .no_guesses = roll(5) == 0 };
+    lm_batch b = { .rows = rows, .most = 1 + roll(ROWS), .most_logits = 1 + roll(12), .most_prompt = roll(9), .no_draft = roll(5) == 0 };
     unsigned first = roll(TEXTS), n = 1 + roll(TEXTS), how = roll(8);
     lm_error e = { 0 };
 
@@ -277,7 +277,7 @@ static void compare_interleaved(const char *name, int64_t window, bool models)
     lm_model   *m = open_golden_model(name, window);
     lm_engine  *alone = start(m, (lm_engine_options){ 0 });
     lm_engine  *g = start(m, (lm_engine_options){ .sequences = TEXTS, .logit_rows = 12 });
-    lm_engine  *guesses = models ? start(m, (lm_engine_options){ .sequences = TEXTS, .logit_rows = 1, .rollback = 8 }) : NULL;
+    lm_engine  *draft = models ? start(m, (lm_engine_options){ .sequences = TEXTS, .logit_rows = 1, .rollback = 8 }) : NULL;
     static task t[TEXTS];
     char        what[160];
 
@@ -286,7 +286,7 @@ static void compare_interleaved(const char *name, int64_t window, bool models)
         t[i].o.draft_always = true;
         t[i].o.draft_max    = 1 + i % 6;
         t[i].o.draft_ngram  = i % 3 == 1 ? 2 : 0;
-        t[i].o.draft_engine = i % 3 == 2 ? guesses : NULL;
+        t[i].o.draft_engine = i % 3 == 2 ? draft : NULL;
         t[i].o.draft_slot   = i;
         begin(g, &t[i], TEXTS - 1 - i);
     }
@@ -302,9 +302,9 @@ static void compare_interleaved(const char *name, int64_t window, bool models)
         drafted += info.n_drafted;
         accepted += info.n_accepted;
         end(&t[i]);
-        assert_int_equal(lm_engine_length(g, t[i].o.slot), info.n_held);       /* wrong guesses are gone */
+        assert_int_equal(lm_engine_length(g, t[i].o.slot), info.n_held);       /* rejected draft tokens are gone */
     }
-    lm_engine_free(guesses);
+    lm_engine_free(draft);
     lm_engine_free(alone);
     lm_engine_free(g);
     lm_model_close(m);
@@ -321,7 +321,7 @@ static void any_interleaving_is_alone(void **state)
     for (unsigned round = 0; round < (EVERY == 1 ? 4 : 1); round++)
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i += EVERY / 2 + 1)
             compare_interleaved(cases[i].name, cases[i].window, cases[i].models);
-    printf("  %zu of %zu guesses right\n", accepted, drafted);
+    printf("  %zu of %zu draft tokens accepted\n", accepted, drafted);
     assert_true(accepted > 0 && accepted < drafted);
 }
 
@@ -574,9 +574,9 @@ static void events_are_read_by_many_threads(void **state)
     close_fixture();
 }
 
-/* ---- a guessing model that fails ---- */
+/* ---- a draft model that fails ---- */
 
-static void a_guessing_model_that_fails_ends_nothing(void **state)
+static void a_draft_model_that_fails_ends_nothing(void **state)
 {
     lm_batch   b = { 0 };
     lm_engine *small[2];
@@ -595,7 +595,7 @@ static void a_guessing_model_that_fails_ends_nothing(void **state)
     begin_all();
     run_all(f.g, f.t, &b, NULL);
     victim = TEXTS;
-    check_others("beside a guessing model without room");
+    check_others("beside a draft model without room");
     for (unsigned i = 0; i < TEXTS; i++) {
         lm_sequence_info info;
         lm_sequence_describe(f.t[i].sequence, &info);
@@ -622,7 +622,7 @@ int main(void)
         cmocka_unit_test(a_full_cache_makes_them_wait),
         cmocka_unit_test(a_prompt_without_room_is_an_error),
         cmocka_unit_test(events_are_read_by_many_threads),
-        cmocka_unit_test(a_guessing_model_that_fails_ends_nothing),
+        cmocka_unit_test(a_draft_model_that_fails_ends_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,7 +240,7 @@ static void at_every_moment_in_every_way(void **state)
 
 /* ---- memory of requests that wait ---- */
 
-/* Each with all that grows with the vocabulary or the context: a hook on logits, penalties, DRY over everything, guesses from the text.
+/* Each with all that grows with the vocabulary or the context: a hook on logits, penalties, DRY over everything, drafts from the text.
  * What waits has none of it: nothing but its prompt, its options and its ring. */
 static void what_waits_is_small(void **state)
 {

@@ -1,4 +1,4 @@
-/* draft.c - prompt look-up, and a model that guesses. */
+/* draft.c - prompt look-up, and a draft model. */
 #include "runtime/generate/draft.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 enum {
     HASH_BITS = 16,
     TRIES     = 64,              /* places that a look-up compares */
-    LENGTHS   = LM_PACE_LOOKUPS, /* kinds of guesses by the length of the repeat, then those by a model's margin */
+    LENGTHS   = LM_PACE_LOOKUPS, /* kinds of draft tokens by the length of the repeat, then those by a model's margin */
     MARGINS   = LM_PACE_KINDS - LENGTHS,
 };
 
@@ -45,7 +45,7 @@ static lm_status open_model(lm_draft *d, lm_error *e)
     d->rows      = lm_alloc_zero(d->n_rows, sizeof *d->rows);
     d->logits    = d->own_vocab < d->n_vocab ? lm_alloc(d->n_vocab * sizeof *d->logits) : NULL;
     if (!d->rows || (d->own_vocab < d->n_vocab && !d->logits))
-        return lm_fail_memory(e, "guesses", d->n_vocab * sizeof *d->logits);
+        return lm_fail_memory(e, "draft tokens", d->n_vocab * sizeof *d->logits);
     return LM_OK;
 }
 
@@ -58,7 +58,7 @@ lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s
     d->most = d->most < LM_DRAFT_MOST ? d->most : LM_DRAFT_MOST;
     d->last = d->longest ? lm_alloc(sizeof *d->last << HASH_BITS) : NULL;
     if (d->longest && !d->last)
-        return lm_fail_memory(e, "guesses", sizeof *d->last << HASH_BITS);
+        return lm_fail_memory(e, "draft tokens", sizeof *d->last << HASH_BITS);
     return d->engine ? open_model(d, e) : LM_OK;
 }
 
@@ -70,7 +70,7 @@ lm_status lm_draft_reserve(lm_draft *d, size_t capacity, lm_error *e)
         return LM_OK;
     grown = lm_realloc(d->before, capacity * sizeof *grown);
     if (!grown)
-        return lm_fail_memory(e, "guesses", capacity * sizeof *grown);
+        return lm_fail_memory(e, "draft tokens", capacity * sizeof *grown);
     d->before   = grown;
     d->capacity = capacity;
     return LM_OK;
@@ -114,16 +114,16 @@ static void look_up(lm_draft *d, uint32_t most)
         return;
     at = find_repeat(d, &length);
     for (; at != NOWHERE && n < most; n++, length++) {
-        size_t next   = (size_t)at + 1 + n;
-        d->guesses[n] = next < d->n ? d->ids[next] : d->guesses[next - d->n];    /* a repeat that reaches into itself goes on */
-        d->kinds[n]   = (uint8_t)((length < LENGTHS ? length : LENGTHS) - 1);
+        size_t next  = (size_t)at + 1 + n;
+        d->tokens[n] = next < d->n ? d->ids[next] : d->tokens[next - d->n];      /* a repeat that reaches into itself goes on */
+        d->kinds[n]  = (uint8_t)((length < LENGTHS ? length : LENGTHS) - 1);
     }
-    d->n_guesses = lm_pace_best(&d->pace, d->kinds, n);
+    d->n_drafted = lm_pace_best(&d->pace, d->kinds, n);
 }
 
 /* ---- a model ---- */
 
-/* What cannot guess is asked no more; the text is not its matter. */
+/* A draft model that fails is not used again; the sequence continues without it. */
 static void give_up(lm_draft *d, const lm_error *why)
 {
     d->engine = NULL;
@@ -169,7 +169,7 @@ static const float *logits_of(lm_draft *d, size_t row)
     return d->logits;
 }
 
-static lm_status ask_model(lm_draft *d, uint32_t most, lm_error *e)
+static lm_status run_model(lm_draft *d, uint32_t most, lm_error *e)
 {
     size_t row = 0;
 
@@ -181,15 +181,15 @@ static lm_status ask_model(lm_draft *d, uint32_t most, lm_error *e)
     for (;; row = 0) {
         const float *x = logits_of(d, row);
         lm_token     id;
-        uint32_t     i = d->n_guesses;
+        uint32_t     i = d->n_drafted;
         if (!x)
             return LM_OK;
         LM_TRY(lm_sampler_pick(d->sampler, x, d->draw, d->n + i, &id, e));
         d->kinds[i] = kind_of(x, d->n_vocab, id);
         if ((uint32_t)id >= d->own_vocab || !lm_pace_pays(&d->pace, d->kinds, i))
             return LM_OK;
-        d->guesses[d->n_guesses++] = id;
-        if (d->n_guesses == most)
+        d->tokens[d->n_drafted++] = id;
+        if (d->n_drafted == most)
             return LM_OK;
         lm_row next = { d->slot, id, (uint32_t)(d->n + i), true };
         LM_TRY(lm_engine_step(d->engine, &next, 1, e));
@@ -197,7 +197,7 @@ static lm_status ask_model(lm_draft *d, uint32_t most, lm_error *e)
 }
 
 /* Whether it can read the text at all. */
-static lm_status check_text(const lm_draft *d, size_t upto, lm_error *e)
+static lm_status check_tokens(const lm_draft *d, size_t upto, lm_error *e)
 {
     uint32_t context = lm_engine_context(d->engine);
 
@@ -217,7 +217,7 @@ void lm_draft_read(lm_draft *d, size_t upto)
 
     if (!d->engine)
         return;
-    status = check_text(d, upto, &why);
+    status = check_tokens(d, upto, &why);
     if (status == LM_OK)
         status = catch_up(d, upto, &row, &why);
     if (status != LM_OK && status != LM_CANCELLED)       /* what a cancelled step has not read is read later */
@@ -238,33 +238,33 @@ void lm_draft_keep(lm_draft *d, size_t keep)
 void lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n)
 {
     d->ids = ids;
-    d->n   = d->n_guesses = 0;
+    d->n   = d->n_drafted = 0;
     if (d->last)
         memset(d->last, 0xff, sizeof *d->last << HASH_BITS);             /* NOWHERE */
     while (d->n < n)
         lm_draft_add(d);
 }
 
-void lm_draft_guess(lm_draft *d, uint32_t most)
+void lm_draft_propose(lm_draft *d, uint32_t most)
 {
     lm_error  why;
     lm_status status;
 
-    d->n_guesses = 0;
+    d->n_drafted = 0;
     d->at        = d->n;
     most         = most < d->most ? most : d->most;
     if (most == 0)
         return;
     look_up(d, most);
-    if (d->n_guesses || !d->engine)
+    if (d->n_drafted || !d->engine)
         return;
-    status = ask_model(d, most, &why);
+    status = run_model(d, most, &why);
     if (status != LM_OK && status != LM_CANCELLED)
         give_up(d, &why);
 }
 
-void lm_draft_judge(lm_draft *d, uint32_t right, double guessing, double step)
+void lm_draft_accept(lm_draft *d, uint32_t accepted, double drafting, double step)
 {
-    lm_pace_round(&d->pace, d->kinds, d->n_guesses, right, guessing, step);
-    lm_draft_keep(d, d->at + right);
+    lm_pace_round(&d->pace, d->kinds, d->n_drafted, accepted, drafting, step);
+    lm_draft_keep(d, d->at + accepted);
 }

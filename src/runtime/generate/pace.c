@@ -4,24 +4,24 @@
 #define OVERDRAFT 0.02           /* of the time spent */
 #define CREDIT    2              /* rounds that may be lost before anything is known */
 #define MOST_WON  32             /* rounds: what was won long ago pays for no more than this */
-#define LOOK      32             /* rounds with guesses before the cost of one without is measured again */
-#define MEMORY    64             /* guesses of a kind that are remembered */
-#define FIRST     0.6            /* how many are right, as is believed at first */
-#define FADE      0.02           /* guesses' worth of that belief, each round without guesses */
+#define LOOK      32             /* rounds with a draft before the cost of one without is measured again */
+#define MEMORY    64             /* draft tokens of a kind that are remembered */
+#define FIRST     0.6            /* acceptance rate that is assumed at first */
+#define FADE      0.02           /* draft tokens' worth of that assumption, each round without a draft */
 #define HOPE      0.9            /* of what is estimated: numbers never tried are, some day */
 
 void lm_pace_start(lm_pace *p, bool always)
 {
     *p = (lm_pace){ .always = always };
     for (unsigned k = 0; k < LM_PACE_KINDS; k++) {
-        p->kinds[k].right = 2 * FIRST;
-        p->kinds[k].of    = 2;
+        p->kinds[k].accepted = 2 * FIRST;
+        p->kinds[k].of       = 2;
     }
 }
 
 /* ---- costs ---- */
 
-/* Seconds of a step with n guesses; between two that were measured on the line through them. */
+/* Seconds of a step with n draft tokens; between two that were measured on the line through them. */
 static double step_cost(const lm_pace *p, uint32_t n)
 {
     uint32_t low = n, high = n;
@@ -40,12 +40,12 @@ static double step_cost(const lm_pace *p, uint32_t n)
     return HOPE * cost > p->step[0] ? HOPE * cost : p->step[0];
 }
 
-/* What a model guesses is dear until it was measured. */
-static double guess_cost(const lm_pace *p, unsigned kind)
+/* Drafts of a model are expensive until they are measured. */
+static double draft_cost(const lm_pace *p, unsigned kind)
 {
     if (kind < LM_PACE_LOOKUPS)
         return 0;
-    return p->guess > 0 ? p->guess : p->step[0] / 4;
+    return p->draft > 0 ? p->draft : p->step[0] / 4;
 }
 
 static bool affordable(const lm_pace *p, double seconds)
@@ -55,7 +55,7 @@ static bool affordable(const lm_pace *p, double seconds)
 
 static double chance_of(const lm_pace *p, unsigned kind)
 {
-    return p->kinds[kind].right / p->kinds[kind].of;
+    return p->kinds[kind].accepted / p->kinds[kind].of;
 }
 
 /* ---- choices ---- */
@@ -71,7 +71,7 @@ uint32_t lm_pace_best(const lm_pace *p, const uint8_t *kinds, uint32_t n)
         return 0;
     best_rate = 1 / p->step[0];
     for (uint32_t i = 1; i <= n; i++) {
-        double cost = step_cost(p, i) + i * guess_cost(p, kinds[i - 1]);
+        double cost = step_cost(p, i) + i * draft_cost(p, kinds[i - 1]);
         chance *= chance_of(p, kinds[i - 1]);
         tokens += chance;
         if (tokens / cost > best_rate && affordable(p, cost)) {
@@ -95,7 +95,7 @@ bool lm_pace_pays(const lm_pace *p, const uint8_t *kinds, uint32_t n)
         tokens += chance;
     }
     chance *= chance_of(p, kinds[n]);
-    double before = step_cost(p, n) + n * guess_cost(p, kinds[n]), after = step_cost(p, n + 1) + (n + 1) * guess_cost(p, kinds[n]);
+    double before = step_cost(p, n) + n * draft_cost(p, kinds[n]), after = step_cost(p, n + 1) + (n + 1) * draft_cost(p, kinds[n]);
     return (tokens + chance) / after > tokens / before && affordable(p, after);
 }
 
@@ -106,31 +106,31 @@ static double nearer(double old, double seen)
     return old > 0 ? old + (seen - old) / 8 : seen;
 }
 
-static void count(lm_pace *p, unsigned kind, double right, double of)
+static void count(lm_pace *p, unsigned kind, double accepted, double of)
 {
-    p->kinds[kind].right += right;
+    p->kinds[kind].accepted += accepted;
     p->kinds[kind].of += of;
     if (p->kinds[kind].of > MEMORY) {
-        p->kinds[kind].right /= 2;
+        p->kinds[kind].accepted /= 2;
         p->kinds[kind].of /= 2;
     }
 }
 
-void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t right, double guessing, double step)
+void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t accepted, double drafting, double step)
 {
-    /* Somebody else has had the processor: not a cost of ours. */
+    /* Another process had the processor: not a cost of the step. */
     if (p->step[0] > 0 && step > 2 * step_cost(p, n))
         step = 2 * step_cost(p, n);
-    p->spent += guessing + step;
+    p->spent += drafting + step;
     p->step[n]  = nearer(p->step[n], step);
     p->in_a_row = n ? p->in_a_row + 1 : 0;
-    p->balance += n ? (right + 1) * p->step[0] - step - guessing : -guessing;
+    p->balance += n ? (accepted + 1) * p->step[0] - step - drafting : -drafting;
     p->balance = p->balance < MOST_WON * p->step[0] ? p->balance : MOST_WON * p->step[0];
     if (n && kinds[0] >= LM_PACE_LOOKUPS)
-        p->guess = nearer(p->guess, guessing / n);
-    for (uint32_t i = 0; i < n && i <= right; i++)
-        count(p, kinds[i], i < right, 1);
-    /* Nothing was guessed: what is known of chances fades, so that a kind that was bad once is tried again some day. */
+        p->draft = nearer(p->draft, drafting / n);
+    for (uint32_t i = 0; i < n && i <= accepted; i++)
+        count(p, kinds[i], i < accepted, 1);
+    /* Nothing was drafted: acceptance rates return to the assumed one, so that a kind that was bad once is tried again. */
     for (unsigned k = 0; n == 0 && k < LM_PACE_KINDS; k++)
         count(p, k, FIRST * FADE, FADE);
 }

@@ -39,7 +39,7 @@ static lm_status check_options(const lm_engine *g, const lm_sampler *sampler, co
         return lm_fail(e, LM_USAGE, "sampled", LM_NO_OFFSET, "the sequence has no sampler");
     if (d && (!sampler || d == g))
         return lm_fail(e, LM_USAGE, "draft_engine", LM_NO_OFFSET,
-                       d == g ? "the engine that it guesses for" : "the sequence has no sampler to choose its guesses");
+                       d == g ? "the draft engine is the engine itself" : "a draft engine needs a sampler to choose its tokens");
     if (d && o->draft_slot >= lm_engine_sequences(d))
         return lm_fail(e, LM_USAGE, "draft_slot", LM_NO_OFFSET, "%u of %u", o->draft_slot, lm_engine_sequences(d));
     return LM_OK;
@@ -84,7 +84,7 @@ static lm_status copy_options(lm_sequence *s, const lm_sequence_options *o, lm_e
     return LM_OK;
 }
 
-/* What grows with the vocabulary, and what guesses are made with. */
+/* What grows with the vocabulary, and the draft. */
 static lm_status open_large(lm_sequence *s, lm_error *e)
 {
     s->logits = s->o.logits ? lm_alloc_zero(s->n_vocab, sizeof *s->logits) : NULL;
@@ -223,14 +223,14 @@ void lm_sequence_begin(lm_sequence *s, size_t n_prompt)
     s->n_prompt = s->n_reads = n_prompt;
     s->n_read   = s->at < n_prompt ? s->at : n_prompt;
     s->n_rows = s->next = s->n_logits = s->n_shown = 0;
-    s->planned = s->judging = s->answered = s->ended = false;
+    s->planned = s->verified = s->answered = s->ended = false;
     s->prompt_due = s->choice_due = s->token_due = false;
     if (s->stop != LM_STOP_NONE)                         /* a cancel that came too late for the text before */
         atomic_store(&s->cancelled, false);
     s->stop = LM_STOP_NONE;
 }
 
-/* Sampler and guesses know the text. */
+/* Sampler and draft have the tokens. */
 static void tell_text(lm_sequence *s)
 {
     if (s->sampler)

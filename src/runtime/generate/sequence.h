@@ -21,21 +21,21 @@ struct lm_sequence {
     size_t              n, capacity;
     size_t              n_prompt;        /* of them were given */
     size_t              n_reads;         /* of them to be read before the next is chosen: the prompt, or a text that gave back its slot */
-    size_t              at;              /* of them held by the slot; past these it may hold guesses */
+    size_t              at;              /* of them held by the slot; past these it may hold draft tokens */
     size_t              n_reused, n_read;
 
     /* its rows in a batch, then in a step */
     bool                away;            /* it has no slot */
     bool                small;           /* it has not taken all its memory: lm_sequence_open will */
-    bool                planned;         /* guesses for them were made */
-    bool                alone;           /* rows were asked for without guesses: the guessing model does not read along */
+    bool                planned;         /* its draft is made */
+    bool                alone;           /* rows were requested without a draft: the draft model does not process them */
     uint32_t            first, n_rows;   /* in the batch */
     uint32_t            next, n_logits;  /* rows with logits: what is chosen next is chosen by; where they end */
-    uint32_t            right;           /* guesses that were */
-    bool                judging;         /* whether guesses paid is known now */
+    uint32_t            accepted;        /* accepted draft tokens */
+    bool                verified;        /* the draft of the last step is verified: its timing is to be counted */
     uint32_t            shown, n_shown;      /* of the prompt's rows in the step, those that the hook has not seen: where they begin */
     size_t              seen;            /* rows of the prompt that it has */
-    double              asked, guessed, ran;     /* seconds: guesses asked for, made, read */
+    double              draft_begin, draft_end, ran; /* clock: drafting began, ended; the step ended */
     lm_draft            draft;
     size_t              n_drafted, n_accepted;
 
@@ -67,7 +67,7 @@ static inline bool lm_sequence_chooses(const lm_sequence *s)
 /* The hooks on logits and rows will not be called again: their arguments are released, once. */
 void lm_sequence_release_hooks(lm_sequence_options *o);
 
-/* Wrong guesses out of the slot, and what guessing has brought. Between steps. */
+/* Remove rejected draft tokens from the slot, and count the draft. Between steps. */
 void lm_sequence_settle(lm_sequence *s);
 
 /* See whether it has come to its end: a cancel, max_tokens, the context. */
@@ -98,8 +98,8 @@ lm_status lm_sequence_prepare(lm_sequence *s, const lm_token *ids, size_t n, lm_
  * lm_sequence_leave; never fails, never allocates. What it chooses next has the bits that it would have had without having left. */
 void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held);
 
-/* Wrong guesses leave the slot, and the sequence does: what the slot holds is no longer its matter. All events must have been read.
- * Between steps. Then lm_sequence_place, or lm_sequence_free, by any thread. */
+/* Remove rejected draft tokens from the slot and leave it: the sequence no longer owns what the slot holds. All events must have been
+ * read. Between steps. Then lm_sequence_place, or lm_sequence_free, by any thread. */
 void lm_sequence_leave(lm_sequence *s);
 
 #endif

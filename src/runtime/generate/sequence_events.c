@@ -73,18 +73,18 @@ static lm_status add_text(lm_sequence *s, lm_token id, lm_error *e)
     return LM_OK;
 }
 
-/* The rows behind one whose guess was wrong continue another text. */
-static void compare_guess(lm_sequence *s, lm_token id)
+/* Rows behind a rejected draft token belong to another continuation. */
+static void verify_draft(lm_sequence *s, lm_token id)
 {
-    uint32_t left = s->n_logits - s->next;               /* each is a guess that is not compared yet */
+    uint32_t left = s->n_logits - s->next;               /* draft tokens that are not verified yet */
 
     if (left == 0)
         return;
-    if (s->draft.guesses[s->draft.n_guesses - left] != id) {
+    if (s->draft.tokens[s->draft.n_drafted - left] != id) {
         s->next = s->n_logits;
         return;
     }
-    s->right++;
+    s->accepted++;
     s->n_accepted++;
 }
 
@@ -108,7 +108,7 @@ static lm_status choose(lm_sequence *s, lm_error *e)
     if (s->sampler)
         lm_sampler_accept(s->sampler, id);
     lm_draft_add(&s->draft);
-    compare_guess(s, id);
+    verify_draft(s, id);
     s->token_due = true;
     return add_text(s, id, e);
 }

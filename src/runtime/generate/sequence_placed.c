@@ -8,7 +8,7 @@ void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held)
     s->at      = held;
     s->n_reads = s->n > s->n_prompt ? s->n - 1 : s->n_prompt;
     s->n_rows = s->next = s->n_logits = 0;
-    s->planned = s->judging = false;
+    s->planned = s->verified = false;
     if (s->n == s->n_prompt)
         s->n_reused = s->n_read = held;
     s->draft.slot = slot;

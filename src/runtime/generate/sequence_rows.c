@@ -25,9 +25,9 @@ void lm_sequence_settle(lm_sequence *s)
 
     if (lm_engine_length(s->g, s->o.slot) > s->at && lm_engine_truncate(s->g, s->o.slot, (uint32_t)s->at, &e) != LM_OK)
         fail(s, &e);
-    if (s->judging)
-        lm_draft_judge(&s->draft, s->right, s->guessed - s->asked, s->ran - s->guessed);
-    s->judging = false;
+    if (s->verified)
+        lm_draft_accept(&s->draft, s->accepted, s->draft_end - s->draft_begin, s->ran - s->draft_end);
+    s->verified = false;
     s->next = s->n_logits = 0;
 }
 
@@ -94,8 +94,8 @@ static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
     return n;
 }
 
-/* How many guesses can be of use. */
-static uint32_t most_guesses(const lm_sequence *s)
+/* How many draft tokens can be of use. */
+static uint32_t max_draft(const lm_sequence *s)
 {
     uint32_t ahead = lm_engine_ahead(s->g, s->o.slot);
     uint64_t left = s->o.max_tokens <= 0 ? UINT32_MAX : (uint64_t)s->o.max_tokens - (s->n - s->n_prompt);
@@ -104,7 +104,7 @@ static uint32_t most_guesses(const lm_sequence *s)
     return left <= ahead ? (uint32_t)left - 1 : ahead;
 }
 
-/* The token chosen last, and what is guessed to follow it. */
+/* The token chosen last, and its draft. */
 static uint32_t next_rows(lm_sequence *s, lm_batch *b)
 {
     uint32_t room = least(room_for_rows(s, b), room_for_logits(s, b));
@@ -112,16 +112,16 @@ static uint32_t next_rows(lm_sequence *s, lm_batch *b)
     if (room == 0)
         return 0;
     if (!s->planned) {
-        s->asked = lm_clock_seconds();
-        lm_draft_guess(&s->draft, b->no_guesses ? 0 : least(room - 1, most_guesses(s)));
-        s->guessed = lm_clock_seconds();
+        s->draft_begin = lm_clock_seconds();
+        lm_draft_propose(&s->draft, b->no_draft ? 0 : least(room - 1, max_draft(s)));
+        s->draft_end = lm_clock_seconds();
     }
     s->planned         = true;
-    s->draft.n_guesses = b->no_guesses ? 0 : least(s->draft.n_guesses, room - 1);
+    s->draft.n_drafted = b->no_draft ? 0 : least(s->draft.n_drafted, room - 1);
     add_row(s, b, s->ids[s->at], s->at, true);
-    for (uint32_t i = 0; i < s->draft.n_guesses; i++)
-        add_row(s, b, s->draft.guesses[i], s->at + 1 + i, true);
-    return 1 + s->draft.n_guesses;
+    for (uint32_t i = 0; i < s->draft.n_drafted; i++)
+        add_row(s, b, s->draft.tokens[i], s->at + 1 + i, true);
+    return 1 + s->draft.n_drafted;
 }
 
 uint32_t lm_sequence_rows(lm_sequence *s, lm_batch *b)
@@ -142,7 +142,7 @@ uint32_t lm_sequence_rows(lm_sequence *s, lm_batch *b)
     if (s->stop != LM_STOP_NONE)
         return 0;
     s->first  = b->n;
-    s->alone  = b->no_guesses;
+    s->alone  = b->no_draft;
     s->n_rows = lm_sequence_reads(s) ? prompt_rows(s, b) : next_rows(s, b);
     return s->n_rows;
 }
@@ -168,9 +168,9 @@ void lm_sequence_ran(lm_sequence *s)
     } else {
         s->next     = s->first;
         s->n_logits = s->first + s->n_rows;
-        s->right    = 0;
-        s->judging  = true;
-        s->n_drafted += s->draft.n_guesses;
+        s->accepted = 0;
+        s->verified = true;
+        s->n_drafted += s->draft.n_drafted;
     }
     s->n_rows  = 0;
     s->planned = false;
@@ -226,20 +226,20 @@ lm_status lm_sequences_step(lm_engine *g, lm_sequence *const *sequences, size_t 
 {
     LM_GIVEN(e, g && (sequences || !n) && b && b->rows);
     many      m = { .g = g, .all = sequences, .n = n, .b = b };
-    bool      no_guesses;
+    bool      no_draft;
     lm_status status;
 
-    no_guesses = b->no_guesses;
-    status     = step(&m);
+    no_draft = b->no_draft;
+    status   = step(&m);
     if (status == LM_LIMIT) {
-        b->no_guesses = true;
-        status        = step(&m);
+        b->no_draft = true;
+        status      = step(&m);
     }
     if (status == LM_LIMIT) {
         m.fitting = true;
         status    = step(&m);
     }
-    b->no_guesses = no_guesses;
+    b->no_draft = no_draft;
     if (status == LM_OK && b->n == 0 && m.refused)
         end_refused(m.refused, &m.why);
     for (size_t i = 0; i < n && status == LM_OK; i++)
