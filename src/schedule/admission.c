@@ -1,4 +1,4 @@
-/* admission.c - who is let in next, and whether there is room for it. */
+/* admission.c - the next request to admit, and whether it fits. */
 #include "schedule/schedule.h"
 
 #include <string.h>
@@ -6,14 +6,14 @@
 #include "base/error.h"
 
 enum {
-    GROWTH       = 1,                /* pages that are left free for each text, when another is let in … */
+    GROWTH       = 1,                /* pages that are left free per active request when another one is admitted … */
     GROWTH_AGAIN = 4,                /* … when one comes back that gave its pages up: or it would soon give them up again */
     WORTH        = 1,                /* pages that somebody reads just now are worth waiting for, when there are more than these */
 };
 
-/* ---- room ---- */
+/* ---- free pages ---- */
 
-/* Pages that a text of `n` tokens holds once the next one is read. */
+/* Pages that a sequence of `n` tokens holds once the next one is processed. */
 static uint32_t pages_for(const lm_schedule *s, uint32_t group, size_t n)
 {
     const lm_kv_group *k   = &s->g->plan->groups[group];
@@ -37,14 +37,14 @@ lm_status lm_admission_check(const lm_schedule *s, size_t n, lm_error *e)
     return LM_OK;
 }
 
-/* Pages that texts in slots will want before long. */
+/* Pages that active requests will soon need. */
 static uint64_t spoken_for(const lm_schedule *s, uint32_t group, uint32_t growth)
 {
     uint64_t n = 0;
 
-    for (uint32_t i = 0; i < s->n_texts; i++) {
-        const lm_sequence *x    = s->texts[i]->sequence;
-        uint64_t           held = ((uint64_t)lm_engine_length(s->g, s->texts[i]->slot) + LM_PAGE - 1) / LM_PAGE;
+    for (uint32_t i = 0; i < s->n_active; i++) {
+        const lm_sequence *x    = s->active[i]->sequence;
+        uint64_t           held = ((uint64_t)lm_engine_length(s->g, s->active[i]->slot) + LM_PAGE - 1) / LM_PAGE;
         uint64_t           all  = lm_sequence_reads(x) ? pages_for(s, group, x->n_reads) : 0;
         n += growth + (all > held ? all - held : 0);
     }
@@ -63,7 +63,7 @@ static uint32_t shared_pages(const lm_schedule *s, const lm_prefix *node, uint32
 
 static bool fits_group(const lm_schedule *s, const lm_reply *r, const lm_prefix *node, uint32_t group)
 {
-    uint64_t need = pages_for(s, group, r->sequence->n) + spoken_for(s, group, r->was_placed ? GROWTH_AGAIN : GROWTH);
+    uint64_t need = pages_for(s, group, r->sequence->n) + spoken_for(s, group, r->had_slot ? GROWTH_AGAIN : GROWTH);
     uint64_t free_pages = lm_kept_free(s->g, group);
 
     return need <= free_pages || need <= free_pages + shared_pages(s, node, group) + lm_prefixes_spare(&s->prefixes, group);
@@ -72,16 +72,16 @@ static bool fits_group(const lm_schedule *s, const lm_reply *r, const lm_prefix 
 /* What free slots still hold is given up for it. */
 static bool fits(lm_schedule *s, const lm_reply *r, const lm_prefix *node)
 {
-    for (uint32_t i = 0; s->n_texts && i < lm_kept_groups(s->g); i++)
+    for (uint32_t i = 0; s->n_active && i < lm_kept_groups(s->g); i++)
         while (!fits_group(s, r, node, i))
-            if (!lm_clear_leftover(s))
+            if (!lm_evict_free_slot(s))
                 return false;
     return true;
 }
 
-/* ---- who is next ---- */
+/* ---- the next request ---- */
 
-/* Pages of `r` that another text reads just now and that are not in the cache yet. */
+/* Pages of `r` that another request is processing now and that are not in the cache yet. */
 static uint32_t pages_to_come(const lm_reply *r, const lm_reply *q, uint32_t have)
 {
     size_t n = r->sequence->n < q->sequence->n_reads ? r->sequence->n : q->sequence->n_reads, same = 0;
@@ -94,9 +94,9 @@ static uint32_t pages_to_come(const lm_reply *r, const lm_reply *q, uint32_t hav
 
 static lm_reply *text_with_number(const lm_schedule *s, uint64_t number)
 {
-    for (uint32_t i = 0; i < s->n_texts; i++)
-        if (s->texts[i]->number == number)
-            return s->texts[i];
+    for (uint32_t i = 0; i < s->n_active; i++)
+        if (s->active[i]->number == number)
+            return s->active[i];
     return NULL;
 }
 
@@ -108,12 +108,12 @@ static bool is_held(const lm_schedule *s, lm_reply *r)
     if (q && q->keeps && q->pages < r->held_pages && lm_sequence_reads(q->sequence))
         return true;
     r->held_for = 0;
-    if (r->no_prefix || r->was_placed)
+    if (r->no_prefix || r->had_slot)
         return false;
     const lm_prefix *node = lm_prefixes_down(&s->prefixes, r->salt, r->sequence->ids, r->sequence->n);
     uint32_t         have = node ? node->depth + 1 : 0;
-    for (uint32_t i = 0; i < s->n_texts && !r->held_for; i++) {
-        q = s->texts[i];
+    for (uint32_t i = 0; i < s->n_active && !r->held_for; i++) {
+        q = s->active[i];
         if (q->salt != r->salt || !q->keeps || !lm_sequence_reads(q->sequence))
             continue;
         uint32_t pages = pages_to_come(r, q, have + WORTH);
@@ -125,7 +125,7 @@ static bool is_held(const lm_schedule *s, lm_reply *r)
 
 static bool can_be_placed(const lm_schedule *s, const lm_reply *r)
 {
-    return r->stalled_since <= 0 && (!r->wanted || lm_seat_idle(&s->seats[r->wanted - 1]));
+    return r->stalled_since <= 0 && (!r->wanted || lm_slot_idle(&s->slots[r->wanted - 1]));
 }
 
 typedef struct claim { uint32_t key, connection; } claim;
@@ -134,9 +134,9 @@ static claim claim_of(const lm_schedule *s, const lm_reply *r)
 {
     claim c = { 0 };
 
-    for (uint32_t i = 0; i < s->n_texts; i++) {
-        c.key += s->texts[i]->key == r->key;
-        c.connection += s->texts[i]->key == r->key && s->texts[i]->connection == r->connection;
+    for (uint32_t i = 0; i < s->n_active; i++) {
+        c.key += s->active[i]->key == r->key;
+        c.connection += s->active[i]->key == r->key && s->active[i]->connection == r->connection;
     }
     return c;
 }
@@ -145,11 +145,11 @@ static bool precedes(const lm_schedule *s, const lm_reply *a, const lm_reply *b)
 {
     claim x, y;
 
-    if (a->was_placed != b->was_placed)
-        return a->was_placed;
+    if (a->had_slot != b->had_slot)
+        return a->had_slot;
     if ((a->passed >= LM_SCHEDULE_PASSED) != (b->passed >= LM_SCHEDULE_PASSED))
         return a->passed >= LM_SCHEDULE_PASSED;
-    if (a->was_placed || a->passed >= LM_SCHEDULE_PASSED)
+    if (a->had_slot || a->passed >= LM_SCHEDULE_PASSED)
         return a->number < b->number;
     if (a->priority != b->priority)
         return a->priority > b->priority;
@@ -200,18 +200,18 @@ static void explain(lm_schedule *s, lm_reply *r, size_t cached)
 
 static void let_in(lm_schedule *s, lm_reply *r, lm_prefix *node, size_t cached)
 {
-    uint32_t slot = r->wanted ? r->wanted - 1 : lm_seat_free(s);
+    uint32_t slot = r->wanted ? r->wanted - 1 : lm_slot_find_free(s);
 
     for (lm_reply *q = s->first; q != r; q = q->next)
         q->passed += !q->held_for && can_be_placed(s, q);
     lm_queue_remove(s, r);
     explain(s, r, cached);
-    lm_place(s, r, slot, node, cached);
+    lm_slot_assign(s, r, slot, node, cached);
 }
 
 void lm_admit(lm_schedule *s)
 {
-    while (s->first && lm_seat_free(s) != UINT32_MAX) {
+    while (s->first && lm_slot_find_free(s) != UINT32_MAX) {
         lm_reply  *r      = next_one(s);
         size_t     cached = 0;
         lm_prefix *node   = NULL;

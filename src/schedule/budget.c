@@ -30,17 +30,17 @@ static double alone(const lm_budget *b, uint32_t written)
 
 void lm_budget_open(lm_budget *b, lm_engine *g, double target, bool forecast)
 {
-    uint32_t    rows = lm_engine_max_rows(g), texts = lm_engine_sequences(g), depth = lm_engine_context(g) / 4;
+    uint32_t    rows = lm_engine_max_rows(g), active = lm_engine_sequences(g), depth = lm_engine_context(g) / 4;
     lm_forecast f;
 
     *b = (lm_budget){ .target = target, .most = rows };
     if (!forecast)
         return;
-    texts = texts < rows ? texts : rows;
+    active = active < rows ? active : rows;
     if (lm_engine_forecast(g, 0, 1, depth, &f, NULL) == LM_OK && !f.unknown)
         b->alone[0] = f.seconds;
-    if (texts > 1 && lm_engine_forecast(g, 0, texts, depth, &f, NULL) == LM_OK && !f.unknown)
-        b->alone[size_of(texts)] = f.seconds;
+    if (active > 1 && lm_engine_forecast(g, 0, active, depth, &f, NULL) == LM_OK && !f.unknown)
+        b->alone[size_of(active)] = f.seconds;
     rows = rows < lm_engine_context(g) ? rows : lm_engine_context(g);
     if (lm_engine_forecast(g, rows, 1, 0, &f, NULL) == LM_OK && !f.unknown)
         b->row = f.seconds / rows;

@@ -1,6 +1,6 @@
-/* budget.h - how many rows of prompts a step may have, so that those who write do not wait long for the next token.
+/* budget.h - how many prompt rows a step may have, so that generating requests do not wait long for the next token.
  *
- * What a step takes that only writes is known by the number of its rows, from a forecast and then from steps; what a row of
+ * The time of a step without prompts is known by the number of its rows, from a forecast and then from steps; what a row of
  * a prompt adds, likewise. */
 #ifndef LM_SCHEDULE_BUDGET_H
 #define LM_SCHEDULE_BUDGET_H

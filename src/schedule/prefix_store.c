@@ -1,6 +1,6 @@
 /* prefix_store.c - prefixes in files of lm_engine_save, one for each leaf of the tree: SALT-TOKENS.prefix, both hashes.
- * What its name says is compared with what it holds; a file that is damaged is removed, one of another model or build is
- * passed over. */
+ * Its name is checked against its contents; a damaged file is removed, one of another model or build is
+ * ignored. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -69,7 +69,7 @@ static void remove_shorter(lm_schedule *s, lm_prefix *node, lm_text *path)
     }
 }
 
-/* The last used are written first, and those used longest ago are to go first: the times of files say when they were used, not written. */
+/* The last used are written first, and those used longest ago are removed first: the times of files are those of their use, not written. */
 static void stamp(lm_schedule *s, const char *path)
 {
     struct timespec t[2] = { { .tv_nsec = UTIME_OMIT } };
@@ -134,14 +134,14 @@ static void remove_oldest(lm_schedule *s);
 static bool store_one(lm_schedule *s, uint64_t *written)
 {
     lm_prefix *node = s->o.prefix_store ? next_to_store(s) : NULL;
-    uint32_t   slot = node ? lm_seat_free(s) : UINT32_MAX;
+    uint32_t   slot = node ? lm_slot_find_free(s) : UINT32_MAX;
     lm_error   e;
     char       line[1024];
 
     *written = 0;
     if (slot == UINT32_MAX)
         return false;
-    lm_seat_clear(s, slot);
+    lm_slot_clear(s, slot);
     if (write_node(s, node, slot, written, &e) != LM_OK) {
         lm_log_line(&s->o.log, LM_LOG_WARNING, "prefix store: %s", lm_error_text(&e, line, sizeof line));
         node->stored = IN_FILE;                          /* it is not tried again */

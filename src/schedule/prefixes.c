@@ -10,7 +10,7 @@
 #include "runtime/engine/adapter.h"
 #include "runtime/engine/kv.h"
 
-enum { PROTECTED = 3, OF = 4 };          /* nodes that texts have come back to may be so much of all before they go as others do */
+enum { PROTECTED = 3, OF = 4 };          /* nodes that were used again may be so much of all before they are evicted like others */
 
 /* ---- memory ---- */
 
@@ -247,7 +247,7 @@ static lm_prefix *least_useful(const lm_prefixes *p)
     return x ? x : oldest_leaf(&p->again);
 }
 
-/* Pages of a windowed group before the last ones of a prefix serve only texts that turn off there. */
+/* Pages of a windowed group before the last ones of a prefix serve only sequences that diverge there. */
 static bool evict_passed(lm_prefixes *p, uint32_t group)
 {
     const lm_prefix_list *lists[] = { &p->once, &p->again };

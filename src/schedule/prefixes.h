@@ -1,12 +1,12 @@
-/* prefixes.h - what the cache still has of earlier texts: a tree of full pages over token ids.
+/* prefixes.h - the prefix cache: a tree of full pages over token ids.
  *
  * A node is one page of tokens (LM_PAGE of them) after those of its parent, and the pages of each group that hold their
- * keys and values, of which it is one owner. Beginnings with different salts have nothing in common, and texts with other adapters
+ * keys and values, of which it is one owner. Prefixes with different salts have nothing in common, and sequences with other adapters have
  * other salts: lm_prefixes_salt_for. A windowed group's
- * page may be missing: it was given back, and the prefix can be used only where the window no longer looks at it.
+ * page may be missing: it was returned to the pool, and the prefix can be used only where the window no longer includes it.
  *
- * What goes first when room is needed: leaves used longest ago, those before others that no later text has come back to.
- * Nodes that a text stands on (pins) stay, and with them all above.
+ * Evicted first: leaves used longest ago, and before them those that no later sequence has used again.
+ * Nodes that a sequence uses (pins) stay, and with them all above.
  *
  * All memory is taken by lm_prefixes_open. By the thread that steps. */
 #ifndef LM_SCHEDULE_PREFIXES_H
@@ -22,10 +22,10 @@ typedef struct lm_prefix {
     struct lm_prefix *older, *newer; /* in its list */
     uint64_t          salt;
     uint32_t          depth;         /* pages before it */
-    uint32_t          pins;          /* texts that stand on it */
-    bool              again;         /* a later text has come back to it */
+    uint32_t          pins;          /* sequences that use it */
+    bool              again;         /* a later sequence has used it again */
     uint8_t           stored;        /* whether a file has it: the store's */
-    uint32_t          pages[];       /* [groups]; LM_NONE: missing. Then float scales [adapters] of those who made them */
+    uint32_t          pages[];       /* [groups]; LM_NONE: missing. Then float scales [adapters] that they were computed with */
 } lm_prefix;
 
 typedef struct lm_prefix_list { lm_prefix *oldest, *newest; size_t n; } lm_prefix_list;
@@ -48,18 +48,18 @@ void      lm_prefixes_close(lm_prefixes *p);
 
 uint64_t lm_prefixes_salt(const char *salt);
 
-/* Of what a text of these adapters ([lm_engine_n_adapters] scales; NULL: the engine has none) reads. Without any it is the salt itself. */
+/* The salt of a sequence with these adapters ([lm_engine_n_adapters] scales; NULL: none). Without any it is the salt itself. */
 uint64_t lm_prefixes_salt_for(const lm_prefixes *p, uint64_t salt, const float *scales);
 
-/* The deepest node by which a text of `n` tokens may begin, all pages there that its next token would look at; NULL: none.
- * *cached: tokens of the text that it spares, n - 1 at most. It counts as used. */
+/* The deepest node by which a sequence of `n` tokens may begin, with all pages that its next token attends to; NULL: none.
+ * *cached: tokens of the sequence that it spares, n - 1 at most. It counts as used. */
 lm_prefix *lm_prefixes_find(lm_prefixes *p, uint64_t salt, const lm_token *ids, size_t n, size_t *cached);
 
 /* Let an empty sequence begin with what `node` and those above it hold, the first `positions`, and have its adapters. */
 void lm_prefixes_share(lm_prefixes *p, const lm_prefix *node, uint32_t sequence, uint32_t positions);
 
 /* The page after `node` (NULL: the first one) of a sequence that is full of these tokens. Returns its node, made or found;
- * NULL when there is no room for one. */
+ * NULL if no node is free. */
 lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const lm_token *tokens, uint32_t sequence);
 
 static inline void lm_prefixes_pin(lm_prefix *node)   { if (node) node->pins++; }
@@ -71,20 +71,20 @@ bool lm_prefixes_evict(lm_prefixes *p, uint32_t group);
 /* The least useful node goes; false: none can. */
 bool lm_prefixes_evict_any(lm_prefixes *p);
 
-/* Whether a text could begin with all of it. */
+/* Whether a sequence could begin with all of it. */
 bool lm_prefixes_whole(const lm_prefixes *p, const lm_prefix *node);
 
 /* Pages of this group that lm_prefixes_evict could give back, one after the other. */
 uint32_t lm_prefixes_spare(const lm_prefixes *p, uint32_t group);
 
-/* Forget `node` and those above it, as far as nobody stands on them and no other prefix begins with them. */
+/* Remove `node` and those above it, as far as they are not pinned and no other prefix begins with them. */
 void lm_prefixes_forget(lm_prefixes *p, lm_prefix *node);
 
-/* How far the tokens after `matched` pages of a text agree with the child of `node` that agrees most; NULL: there is none. */
+/* How far the tokens after `matched` pages of a sequence agree with the child of `node` that agrees most; NULL: there is none. */
 const lm_prefix *lm_prefixes_nearest(const lm_prefixes *p, const lm_prefix *node, uint64_t salt, const lm_token *ids, size_t n,
                                      size_t *same);
 
-/* The deepest node that the text goes down to, whether or not it can be used. */
+/* The deepest node that the sequence matches, whether or not it can be used. */
 lm_prefix *lm_prefixes_down(const lm_prefixes *p, uint64_t salt, const lm_token *ids, size_t n);
 
 /* Tokens from the beginning to the end of `node`. ids: [(depth + 1) * LM_PAGE] */

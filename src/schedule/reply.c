@@ -1,4 +1,4 @@
-/* reply.c - what a request gets: its memory, its events in a ring, and waking whoever waits for them. */
+/* reply.c - what a request gets: its memory, its events in a ring, and waking its reader. */
 #include <math.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "schedule/schedule.h"
 
-/* In the ring; log-probabilities or a text follow. */
+/* In the ring; log-probabilities or text follow. */
 typedef struct record {
     uint32_t kind;                   /* lm_event_kind */
     lm_token id;
@@ -30,7 +30,7 @@ static size_t longest_stop(const lm_sequence_options *o)
     return most;
 }
 
-/* A text that is told at once is what was held back and a token: three bytes for each that is no character of its own. */
+/* Text that is delivered at once is what was held back and a token: three bytes per byte that is not a character. */
 static lm_status open_ring(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
 {
     uint64_t tops = q->sequence.logprobs > 0 ? (uint64_t)q->sequence.logprobs : 0;
@@ -52,8 +52,8 @@ static lm_status check_request(const lm_schedule *s, const lm_request *q, lm_err
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "its slot and draft engine belong to the schedule");
     if (q->draft && !s->o.draft_engine)
         return lm_fail(e, LM_USAGE, "draft", LM_NO_OFFSET, "the schedule has no draft engine");
-    if (q->wanted_slot > s->n_seats)
-        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", q->wanted_slot - 1, s->n_seats);
+    if (q->wanted_slot > s->n_slots)
+        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", q->wanted_slot - 1, s->n_slots);
     if (!(q->deadline >= 0))
         return lm_fail(e, LM_USAGE, "deadline", LM_NO_OFFSET, "negative");
     return LM_OK;
@@ -143,7 +143,7 @@ void lm_reply_release_hooks(const lm_request *q)
         q->wake_release(q->wake_arg);
 }
 
-/* With its lock and its bell, and nothing of a request; NULL: no memory. */
+/* With its lock and its monitor, without a request; NULL: no memory. */
 static lm_reply *empty_reply(lm_schedule *s)
 {
     lm_reply *r = lm_alloc_aligned(sizeof *r, 64);
@@ -158,8 +158,8 @@ static lm_reply *empty_reply(lm_schedule *s)
         lm_free_aligned(r, sizeof *r);
         return NULL;
     }
-    lm_bell_own(s->bell);
-    r->bell = s->bell;
+    lm_monitor_retain(s->monitor);
+    r->monitor = s->monitor;
     return r;
 }
 
@@ -184,7 +184,7 @@ done:
     return status;
 }
 
-/* Its text is nobody's any more, and its hook on logits is released: by the thread that steps, or where there was no text. */
+/* Free its sequence and release its hooks: by the thread that steps, or if it has no sequence. */
 static void free_text(lm_reply *r)
 {
     lm_sequence_free(r->sequence);
@@ -207,13 +207,13 @@ void lm_reply_drop(lm_reply *r)
         close(r->fd);
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->lock);
-    lm_bell_free(r->bell);
+    lm_monitor_release(r->monitor);
     lm_free_aligned(r, sizeof *r);
 }
 
 /* ---- its events, by the thread that steps or one of its workers ---- */
 
-uint32_t lm_reply_room(const lm_reply *r, uint32_t most)
+uint32_t lm_reply_capacity(const lm_reply *r, uint32_t most)
 {
     uint32_t n = 0;
 
@@ -262,7 +262,7 @@ static void keep_contribution(lm_schedule *s, lm_reply *r, const lm_event *x)
     if (!r->contributions || at >= r->most_contributions)
         return;
     lm_sequence_ids(r->sequence, &n);
-    if (lm_others_tell(&s->others, s->rows, r->slot, (uint32_t)n - 2, x->id, r->contributions + at * (1 + r->n_models)))
+    if (lm_ensemble_logprobs(&s->others, s->rows, r->slot, (uint32_t)n - 2, x->id, r->contributions + at * (1 + r->n_models)))
         atomic_store_explicit(&r->n_contributions, at + 1, memory_order_release);
 }
 
@@ -284,17 +284,17 @@ static void add_token(lm_schedule *s, lm_reply *r, const lm_event *x)
                x->n_top * sizeof *x->top);
 }
 
-/* Progress that nobody reads is left out. */
+/* Progress is left out if the ring is full. */
 static void add_progress(lm_reply *r, const lm_event *x)
 {
     atomic_store_explicit(&r->read, x->done, memory_order_relaxed);
-    if (!r->progress || x->done <= r->told || !lm_ring_fits(&r->ring, 2 * r->token_bytes))
+    if (!r->progress || x->done <= r->reported || !lm_ring_fits(&r->ring, 2 * r->token_bytes))
         return;
-    r->told = x->done;
+    r->reported = x->done;
     add_record(r, &(record){ .kind = LM_EVENT_PROMPT, .done = x->done, .total = x->total }, NULL, 0);
 }
 
-void lm_reply_listen(lm_schedule *s, lm_reply *r)
+void lm_reply_collect(lm_schedule *s, lm_reply *r)
 {
     lm_event x;
 
@@ -315,7 +315,7 @@ void lm_reply_listen(lm_schedule *s, lm_reply *r)
     lm_ring_publish(&r->ring);
 }
 
-void lm_reply_tell(lm_reply *r)
+void lm_reply_notify(lm_reply *r)
 {
     if (!atomic_exchange(&r->armed, false))
         return;
@@ -338,7 +338,7 @@ void lm_reply_conclude(lm_schedule *s, lm_reply *r)
     r->usage.n_drafted  = info.n_drafted;
     r->usage.n_accepted = info.n_accepted;
     r->usage.seconds    = lm_clock_seconds() - r->submitted;
-    if (!r->was_placed)
+    if (!r->had_slot)
         r->usage.queue_seconds = r->usage.seconds;
     lm_count(&s->counts.draft_accepted, info.n_accepted);
     lm_count(&s->counts.draft_rows, info.n_drafted);
@@ -349,7 +349,7 @@ void lm_reply_conclude(lm_schedule *s, lm_reply *r)
     free_text(r);
     atomic_store_explicit(&r->state, LM_REPLY_ENDED, memory_order_relaxed);
     atomic_store(&r->ended, true);
-    lm_reply_tell(r);
+    lm_reply_notify(r);
     lm_reply_drop(r);
 }
 
@@ -362,8 +362,8 @@ static bool look_at_record(lm_reply *r, lm_reply_event *out)
 
     if (!x)
         return false;
-    r->looks = true;
-    *out     = (lm_reply_event){ .event = { .kind = (lm_event_kind)x->kind } };
+    r->reading_record = true;
+    *out              = (lm_reply_event){ .event = { .kind = (lm_event_kind)x->kind } };
     if (x->kind == LM_EVENT_TEXT) {
         out->event.text = (const char *)(x + 1);
         out->event.size = x->n;
@@ -381,29 +381,29 @@ static bool look_at_record(lm_reply *r, lm_reply_event *out)
 
 static bool look_at_end(lm_reply *r, lm_reply_event *out)
 {
-    r->end_told = true;
-    *out        = (lm_reply_event){ .event = { .kind = LM_EVENT_END, .id = r->stop == LM_STOP_STRING ? r->stopped_by : -1,
+    r->end_delivered = true;
+    *out             = (lm_reply_event){ .event = { .kind = LM_EVENT_END, .id = r->stop == LM_STOP_STRING ? r->stopped_by : -1,
                                               .stop = r->stop }, .usage = &r->usage };
     if (r->stop == LM_STOP_FAILED)
         out->event.error = &r->error;
     return true;
 }
 
-/* What was looked at makes room; a text that waits for room is told. */
+/* Free the record that was read; wake a request that waits for space. */
 static void give_back(lm_reply *r)
 {
-    if (!r->looks)
+    if (!r->reading_record)
         return;
     lm_ring_done(&r->ring);
-    r->looks = false;
-    if (atomic_load(&r->stalled) && lm_reply_room(r, 1) && atomic_exchange(&r->stalled, false))
-        lm_bell_ring(r->bell);
+    r->reading_record = false;
+    if (atomic_load(&r->stalled) && lm_reply_capacity(r, 1) && atomic_exchange(&r->stalled, false))
+        lm_monitor_notify(r->monitor);
 }
 
 /* Once it is known that it has ended, the ring is looked at once more: its last records came before. */
 static bool look(lm_reply *r, lm_reply_event *out)
 {
-    if (r->end_told)
+    if (r->end_delivered)
         return false;
     if (look_at_record(r, out))
         return true;
@@ -443,7 +443,7 @@ bool lm_reply_wait(lm_reply *r, double seconds, lm_reply_event *out)
     double until = seconds < 0 ? -1 : lm_clock_seconds() + seconds;
 
     while (!lm_reply_next(r, out)) {
-        if (r->end_told || lm_bell_here(r->bell, NULL) != LM_OK || (seconds >= 0 && lm_clock_seconds() >= until))
+        if (r->end_delivered || lm_monitor_check_process(r->monitor, NULL) != LM_OK || (seconds >= 0 && lm_clock_seconds() >= until))
             return false;
         pthread_mutex_lock(&r->lock);
         while (atomic_load(&r->armed) && (seconds < 0 || lm_clock_seconds() < until))
@@ -469,7 +469,7 @@ void lm_reply_cancel(lm_reply *r)
 {
     if (!r || atomic_load(&r->ended) || atomic_exchange(&r->cancelled, true))
         return;
-    lm_bell_ring(r->bell);
+    lm_monitor_notify(r->monitor);
 }
 
 void lm_reply_free(lm_reply *r)
@@ -509,14 +509,14 @@ lm_status lm_reply_explain(const lm_reply *r, const lm_model *m, lm_cache_differ
                            lm_text *cached, lm_error *e)
 {
     LM_GIVEN(e, r && m && out);
-    lm_text *texts[] = { before, prompt, cached };
+    lm_text *active[] = { before, prompt, cached };
 
     if (!atomic_load(&r->explained))
         return lm_fail(e, LM_USAGE, "explain_cache", LM_NO_OFFSET, "%s",
                        r->explains ? "the request is not admitted yet" : "was not requested");
     for (int i = 0; i < 3; i++)
-        if (texts[i] && lm_model_tokenizer(m))
-            LM_TRY(lm_detokenize(lm_model_tokenizer(m), r->around[i], r->n_around[i], 0, texts[i], e));
+        if (active[i] && lm_model_tokenizer(m))
+            LM_TRY(lm_detokenize(lm_model_tokenizer(m), r->around[i], r->n_around[i], 0, active[i], e));
     *out = r->difference;
     return LM_OK;
 }

@@ -1,5 +1,5 @@
-/* ring.c - one writer, one reader. A record is 16 bytes that say its size, then itself; one that would pass the end of the
- * memory begins at its start, after a size that says so. Both counts are in one order with the flags of whoever sleeps
+/* ring.c - one writer, one reader. A record is 16 bytes with its size, then itself; one that would pass the end of the
+ * memory begins at its start, after a size that marks it. Both counts are in one order with the flags of the thread that sleeps
  * until they change. */
 #include "schedule/ring.h"
 

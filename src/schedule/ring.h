@@ -1,4 +1,4 @@
-/* ring.h - records of bytes from one thread to another, without locks: who writes never waits, who reads looks at them in
+/* ring.h - records of bytes from one thread to another, without locks: the writer never waits, the reader reads them in
  * place. */
 #ifndef LM_SCHEDULE_RING_H
 #define LM_SCHEDULE_RING_H

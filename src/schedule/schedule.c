@@ -1,4 +1,4 @@
-/* schedule.c - the thread, and what others ask of it. */
+/* schedule.c - the thread, and what other threads request. */
 #include "schedule/schedule.h"
 
 #include <string.h>
@@ -31,7 +31,7 @@ static uint32_t queue_length(const lm_schedule *s)
 
 static void take_inbox(lm_schedule *s, bool *stopping, bool *draining, bool *cancel_all)
 {
-    pthread_mutex_lock(&s->bell->lock);
+    pthread_mutex_lock(&s->monitor->lock);
     lm_reply *r  = s->inbox;
     s->inbox     = NULL;
     s->inbox_end = &s->inbox;
@@ -43,7 +43,7 @@ static void take_inbox(lm_schedule *s, bool *stopping, bool *draining, bool *can
         lm_queue_add(s, r, false);
     }
     atomic_store_explicit(&s->counts.waiting, queue_length(s), memory_order_relaxed);
-    pthread_mutex_unlock(&s->bell->lock);
+    pthread_mutex_unlock(&s->monitor->lock);
 }
 
 static void end_for(lm_schedule *s, lm_reply *r, lm_status code, const char *where, const char *why)
@@ -52,7 +52,7 @@ static void end_for(lm_schedule *s, lm_reply *r, lm_status code, const char *whe
 
     lm_fail(&e, code, where, LM_NO_OFFSET, "%s", why);
     lm_sequence_end(r->sequence, LM_STOP_FAILED, &e);
-    lm_reply_listen(s, r);
+    lm_reply_collect(s, r);
 }
 
 /* Whether it is to end now for reasons of its own. */
@@ -60,12 +60,12 @@ static void look_at(lm_schedule *s, lm_reply *r, double now)
 {
     if (atomic_load_explicit(&r->cancelled, memory_order_relaxed)) {
         lm_sequence_cancel(r->sequence);
-        lm_reply_listen(s, r);
+        lm_reply_collect(s, r);
     } else if (r->deadline > 0 && now >= r->deadline) {
         end_for(s, r, LM_LIMIT, "deadline", "its time has passed");
-    } else if (r->stalled_since > 0 && !lm_reply_room(r, 1) && now - r->stalled_since >= s->o.stall_seconds) {
+    } else if (r->stalled_since > 0 && !lm_reply_capacity(r, 1) && now - r->stalled_since >= s->o.stall_seconds) {
         end_for(s, r, LM_CANCELLED, "reply", "its reader has taken nothing for too long");
-    } else if (r->stalled_since > 0 && lm_reply_room(r, 1)) {
+    } else if (r->stalled_since > 0 && lm_reply_capacity(r, 1)) {
         r->stalled_since = 0;
     }
 }
@@ -74,30 +74,30 @@ static void look_at_all(lm_schedule *s, bool draining, bool cancel_all)
 {
     double now = lm_clock_seconds();
 
-    for (uint32_t i = 0; i < s->n_texts; i++) {
+    for (uint32_t i = 0; i < s->n_active; i++) {
         if (cancel_all)
-            lm_sequence_cancel(s->texts[i]->sequence);
+            lm_sequence_cancel(s->active[i]->sequence);
         if (cancel_all)
-            lm_reply_listen(s, s->texts[i]);
-        look_at(s, s->texts[i], now);
+            lm_reply_collect(s, s->active[i]);
+        look_at(s, s->active[i], now);
     }
     for (lm_reply *r = s->first; r; r = r->next) {
         if (cancel_all)
             atomic_store(&r->cancelled, true);
         look_at(s, r, now);
-        if (draining && !r->was_placed && !r->over)
+        if (draining && !r->had_slot && !r->over)
             end_for(s, r, LM_CANCELLED, "schedule", "it takes nothing new");
     }
 }
 
-/* The next moment at which something ends without anybody ringing; negative: none. */
+/* The next moment at which something ends without a notification; negative: none. */
 static double next_moment(const lm_schedule *s)
 {
     double at = -1;
 
     for (uint32_t i = 0; i < 2; i++)
-        for (uint32_t k = 0; k < (i ? 1 : s->n_texts); k++)
-            for (const lm_reply *r = i ? s->first : s->texts[k]; r; r = i ? r->next : NULL) {
+        for (uint32_t k = 0; k < (i ? 1 : s->n_active); k++)
+            for (const lm_reply *r = i ? s->first : s->active[k]; r; r = i ? r->next : NULL) {
                 if (r->deadline > 0 && (at < 0 || r->deadline < at))
                     at = r->deadline;
                 if (r->stalled_since > 0 && (at < 0 || r->stalled_since + s->o.stall_seconds < at))
@@ -113,22 +113,22 @@ static void rest(lm_schedule *s)
 
     if (s->idle_since <= 0)
         s->idle_since = now;
-    if (s->n_texts == 0 && !s->first && s->o.prefix_store) {
+    if (s->n_active == 0 && !s->first && s->o.prefix_store) {
         if (now - s->idle_since >= IDLE_SECONDS && lm_store_one(s))
             return;
         if (now - s->idle_since < IDLE_SECONDS)
             at = at < 0 || s->idle_since + IDLE_SECONDS < at ? s->idle_since + IDLE_SECONDS : at;
     }
-    lm_bell_wait(s->bell, at);
+    lm_monitor_wait(s->monitor, at);
 }
 
 static void tell_whether_over(lm_schedule *s)
 {
-    pthread_mutex_lock(&s->bell->lock);
-    s->all_over = s->n_texts == 0 && !s->first && !s->inbox;
+    pthread_mutex_lock(&s->monitor->lock);
+    s->all_over = s->n_active == 0 && !s->first && !s->inbox;
     if (s->all_over)
-        pthread_cond_broadcast(&s->bell->answers);
-    pthread_mutex_unlock(&s->bell->lock);
+        pthread_cond_broadcast(&s->monitor->done);
+    pthread_mutex_unlock(&s->monitor->lock);
 }
 
 static void *run(void *arg)
@@ -142,7 +142,7 @@ static void *run(void *arg)
         lm_schedule_collect(s);
         if (stopping)
             break;
-        lm_errands_run(s);
+        lm_tasks_run(s);
         lm_admit(s);
         atomic_store_explicit(&s->counts.waiting, queue_length(s), memory_order_relaxed);
         if (lm_schedule_step(s)) {
@@ -154,7 +154,7 @@ static void *run(void *arg)
             tell_whether_over(s);
         rest(s);
     }
-    lm_errands_refuse(s);
+    lm_tasks_reject(s);
     lm_store_last(s);
     return NULL;
 }
@@ -171,7 +171,7 @@ static lm_status check_draft(const lm_engine *g, const lm_engine *draft, lm_erro
     return lm_draft_fits(lm_engine_model(draft), lm_engine_model(g), e);
 }
 
-/* What decides which bits a text gets: see save.h, and the compiler. */
+/* What determines the bits of a sequence: see save.h, and the compiler. */
 static lm_status make_fingerprint(lm_schedule *s, lm_error *e)
 {
     char       hex[2 * LM_BLAKE2B_BYTES + 1];
@@ -240,18 +240,18 @@ static lm_status take_memory(lm_schedule *s, lm_error *e)
 {
     size_t context = lm_engine_context(s->g);
 
-    s->n_seats = lm_engine_sequences(s->g);
-    s->seats   = lm_alloc_zero(s->n_seats, sizeof *s->seats);
-    s->texts   = lm_alloc_zero(s->n_seats, sizeof *s->texts);
+    s->n_slots = lm_engine_sequences(s->g);
+    s->slots   = lm_alloc_zero(s->n_slots, sizeof *s->slots);
+    s->active  = lm_alloc_zero(s->n_slots, sizeof *s->active);
     s->rows    = lm_alloc_zero(lm_engine_max_rows(s->g), sizeof *s->rows);
     s->scratch = lm_alloc_zero(context + LM_PAGE, sizeof *s->scratch);
-    s->bell    = lm_bell_new();
-    if (!s->seats || !s->texts || !s->rows || !s->scratch || !s->bell)
+    s->monitor = lm_monitor_new();
+    if (!s->slots || !s->active || !s->rows || !s->scratch || !s->monitor)
         return lm_fail_memory(e, "the schedule", 0);
-    for (uint32_t i = 0; i < s->n_seats; i++) {
-        s->seats[i].ids = lm_alloc_zero(context + 1, sizeof *s->seats[i].ids);
-        if (!s->seats[i].ids)
-            return lm_fail_memory(e, "the schedule", context * sizeof *s->seats[i].ids);
+    for (uint32_t i = 0; i < s->n_slots; i++) {
+        s->slots[i].ids = lm_alloc_zero(context + 1, sizeof *s->slots[i].ids);
+        if (!s->slots[i].ids)
+            return lm_fail_memory(e, "the schedule", context * sizeof *s->slots[i].ids);
         lm_engine_truncate(s->g, i, 0, NULL);
     }
     s->batch = (lm_batch){ .rows = s->rows, .most = lm_engine_max_rows(s->g), .most_logits = lm_engine_max_logits(s->g) };
@@ -276,13 +276,13 @@ static lm_status open_schedule(lm_schedule *s, const lm_schedule_options *o, lm_
     LM_TRY(take_options(s, o, e));
     LM_TRY(check_draft(s->g, s->o.draft_engine, e));
     LM_TRY(take_adapters(s, e));
-    LM_TRY(lm_others_open(&s->others, s->g, s->o.others, e));
+    LM_TRY(lm_ensemble_open(&s->others, s->g, s->o.others, e));
     LM_TRY(make_fingerprint(s, e));
     LM_TRY(take_memory(s, e));
     s->inbox_end = &s->inbox;
     LM_TRY(lm_prefixes_open(&s->prefixes, s->g, s->o.prefix_bytes, e));
     LM_TRY(lm_store_open(s, e));
-    LM_TRY(lm_errands_open(s, e));
+    LM_TRY(lm_tasks_open(s, e));
     lm_budget_open(&s->budget, s->g, s->o.itl_target, !s->o.no_forecast);
     return start_thread(s, e);
 }
@@ -310,29 +310,29 @@ void lm_schedule_free(lm_schedule *s)
 {
     if (!s)
         return;
-    if (s->running && lm_bell_here(s->bell, NULL) == LM_OK) {
-        pthread_mutex_lock(&s->bell->lock);
+    if (s->running && lm_monitor_check_process(s->monitor, NULL) == LM_OK) {
+        pthread_mutex_lock(&s->monitor->lock);
         s->draining = s->stopping = true;
-        lm_bell_ring_locked(s->bell);
-        pthread_mutex_unlock(&s->bell->lock);
+        lm_monitor_notify_locked(s->monitor);
+        pthread_mutex_unlock(&s->monitor->lock);
         pthread_join(s->thread, NULL);
     }
-    lm_errands_close(s);
-    for (uint32_t i = 0; s->seats && i < s->n_seats; i++) {
+    lm_tasks_close(s);
+    for (uint32_t i = 0; s->slots && i < s->n_slots; i++) {
         lm_engine_truncate(s->g, i, 0, NULL);
-        lm_free(s->seats[i].ids);
+        lm_free(s->slots[i].ids);
     }
     if (s->prefixes.memory)
         lm_prefixes_close(&s->prefixes);
-    lm_others_close(&s->others);
+    lm_ensemble_close(&s->others);
     lm_free((char *)s->o.prefix_store);
-    lm_free(s->seats);
-    lm_free(s->texts);
+    lm_free(s->slots);
+    lm_free(s->active);
     lm_free(s->rows);
     lm_free(s->scratch);
     lm_free(s->adapters);
     lm_breaker_cache_close(&s->breakers);
-    lm_bell_free(s->bell);
+    lm_monitor_release(s->monitor);
     lm_free(s);
 }
 
@@ -355,26 +355,26 @@ static lm_status check_queue(const lm_schedule *s, lm_error *e)
 lm_status lm_schedule_check(lm_schedule *s, size_t n_prompt, lm_error *e)
 {
     LM_GIVEN(e, s);
-    LM_TRY(lm_bell_here(s->bell, e));
+    LM_TRY(lm_monitor_check_process(s->monitor, e));
     LM_TRY(lm_admission_check(s, n_prompt, e));
-    pthread_mutex_lock(&s->bell->lock);
+    pthread_mutex_lock(&s->monitor->lock);
     lm_status status = check_queue(s, e);
-    pthread_mutex_unlock(&s->bell->lock);
+    pthread_mutex_unlock(&s->monitor->lock);
     return status;
 }
 
 static lm_status hand_over(lm_schedule *s, lm_reply *r, lm_error *e)
 {
-    pthread_mutex_lock(&s->bell->lock);
+    pthread_mutex_lock(&s->monitor->lock);
     lm_status status = check_queue(s, e);
     if (status == LM_OK) {
         atomic_fetch_add(&r->owners, 1);
         r->number     = ++s->numbers;
         *s->inbox_end = r;
         s->inbox_end  = &r->next;
-        lm_bell_ring_locked(s->bell);
+        lm_monitor_notify_locked(s->monitor);
     }
-    pthread_mutex_unlock(&s->bell->lock);
+    pthread_mutex_unlock(&s->monitor->lock);
     return status;
 }
 
@@ -403,24 +403,24 @@ lm_status lm_schedule_submit(lm_schedule *s, const lm_request *q, lm_reply **out
 
 bool lm_schedule_drain(lm_schedule *s, double seconds)
 {
-    if (!s || lm_bell_here(s->bell, NULL) != LM_OK)
+    if (!s || lm_monitor_check_process(s->monitor, NULL) != LM_OK)
         return true;
     double until = seconds < 0 ? -1 : lm_clock_seconds() + seconds;
     bool   over;
 
-    pthread_mutex_lock(&s->bell->lock);
+    pthread_mutex_lock(&s->monitor->lock);
     s->draining = true;
     s->all_over = false;
-    lm_bell_ring_locked(s->bell);
+    lm_monitor_notify_locked(s->monitor);
     while (!s->all_over && (seconds < 0 || lm_clock_seconds() < until))
-        lm_condition_wait(&s->bell->answers, &s->bell->lock, until);
+        lm_condition_wait(&s->monitor->done, &s->monitor->lock, until);
     over = s->all_over;
     s->cancel_all = !over;
     if (!over)
-        lm_bell_ring_locked(s->bell);
+        lm_monitor_notify_locked(s->monitor);
     while (!s->all_over)
-        lm_condition_wait(&s->bell->answers, &s->bell->lock, -1);
-    pthread_mutex_unlock(&s->bell->lock);
+        lm_condition_wait(&s->monitor->done, &s->monitor->lock, -1);
+    pthread_mutex_unlock(&s->monitor->lock);
     return over;
 }
 

@@ -1,8 +1,8 @@
-/* slots.c - what other threads want done: slots saved, restored, erased; any function between steps.
+/* slot_tasks.c - tasks of other threads: save, restore and erase slots; any function between steps.
  *
- * An errand waits until its slot is free. Erasing and functions are done at once, by the thread that steps. A slot that is saved or
- * restored is held meanwhile: no text gets it and what it holds stays, so that the disk's thread can write or fill its pages while
- * others step. */
+ * A task waits until its slot is free. Erasing and functions are done at once, by the thread that steps. A slot that is saved or
+ * restored is held meanwhile: it is not assigned and keeps what it holds, so that the disk's thread can write or fill its pages
+ * during steps. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,9 +11,9 @@
 #include "base/thread.h"
 #include "schedule/schedule.h"
 
-/* ---- handing over ---- */
+/* ---- posting ---- */
 
-static void errand_free(lm_errand *x)
+static void task_free(lm_task *x)
 {
     if (x->release)
         x->release(x->arg);
@@ -22,33 +22,33 @@ static void errand_free(lm_errand *x)
 }
 
 /* Takes `x`, also on failure. */
-static lm_status send(lm_schedule *s, lm_errand *x, lm_error *e)
+static lm_status send(lm_schedule *s, lm_task *x, lm_error *e)
 {
-    lm_errand **end;
-    lm_status   status = lm_bell_here(s->bell, e);
+    lm_task   **end;
+    lm_status   status = lm_monitor_check_process(s->monitor, e);
 
     if (status == LM_OK) {
-        pthread_mutex_lock(&s->bell->lock);
+        pthread_mutex_lock(&s->monitor->lock);
         if (s->draining) {
             status = lm_fail(e, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
         } else {
-            for (end = &s->errands; *end; end = &(*end)->next)
+            for (end = &s->tasks; *end; end = &(*end)->next)
                 ;
             *end = x;
-            lm_bell_ring_locked(s->bell);
+            lm_monitor_notify_locked(s->monitor);
         }
-        pthread_mutex_unlock(&s->bell->lock);
+        pthread_mutex_unlock(&s->monitor->lock);
     }
     if (status != LM_OK)
-        errand_free(x);
+        task_free(x);
     return status;
 }
 
 /* ---- the disk's thread ---- */
 
-static lm_status on_disk(lm_schedule *s, lm_errand *x)
+static lm_status on_disk(lm_schedule *s, lm_task *x)
 {
-    const lm_seat *t = &s->seats[x->slot];
+    const lm_slot *t = &s->slots[x->slot];
 
     if (x->action == LM_SLOT_SAVE)
         return lm_engine_save(s->g, x->slot, t->ids, t->n, x->path, &x->error);
@@ -61,28 +61,28 @@ static void *disk(void *arg)
 {
     lm_schedule *s = arg;
 
-    pthread_mutex_lock(&s->bell->lock);
+    pthread_mutex_lock(&s->monitor->lock);
     for (;;) {
-        lm_errand *x = s->on_disk;
+        lm_task *x = s->on_disk;
         if (!x && s->disk_ends)
             break;
         if (!x) {
-            pthread_cond_wait(&s->disk_work, &s->bell->lock);
+            pthread_cond_wait(&s->disk_work, &s->monitor->lock);
             continue;
         }
         s->on_disk = x->next;
-        pthread_mutex_unlock(&s->bell->lock);
+        pthread_mutex_unlock(&s->monitor->lock);
         x->status = on_disk(s, x);
-        pthread_mutex_lock(&s->bell->lock);
+        pthread_mutex_lock(&s->monitor->lock);
         x->next     = s->off_disk;
         s->off_disk = x;
-        lm_bell_ring_locked(s->bell);
+        lm_monitor_notify_locked(s->monitor);
     }
-    pthread_mutex_unlock(&s->bell->lock);
+    pthread_mutex_unlock(&s->monitor->lock);
     return NULL;
 }
 
-lm_status lm_errands_open(lm_schedule *s, lm_error *e)
+lm_status lm_tasks_open(lm_schedule *s, lm_error *e)
 {
     if (!lm_condition_open(&s->disk_work))
         return lm_fail_memory(e, "the schedule", 0);
@@ -93,46 +93,46 @@ lm_status lm_errands_open(lm_schedule *s, lm_error *e)
     return lm_fail(e, LM_FAILED, "schedule", LM_NO_OFFSET, "no thread can be started");
 }
 
-void lm_errands_close(lm_schedule *s)
+void lm_tasks_close(lm_schedule *s)
 {
-    if (!s->has_disk || lm_bell_here(s->bell, NULL) != LM_OK)
+    if (!s->has_disk || lm_monitor_check_process(s->monitor, NULL) != LM_OK)
         return;
-    pthread_mutex_lock(&s->bell->lock);
+    pthread_mutex_lock(&s->monitor->lock);
     s->disk_ends = true;
     pthread_cond_signal(&s->disk_work);
-    pthread_mutex_unlock(&s->bell->lock);
+    pthread_mutex_unlock(&s->monitor->lock);
     pthread_join(s->disk, NULL);
     pthread_cond_destroy(&s->disk_work);
 }
 
 /* ---- by the schedule's thread ---- */
 
-static void give_to_disk(lm_schedule *s, lm_errand *x)
+static void give_to_disk(lm_schedule *s, lm_task *x)
 {
-    lm_errand **end;
+    lm_task   **end;
 
     x->next = NULL;
-    pthread_mutex_lock(&s->bell->lock);
+    pthread_mutex_lock(&s->monitor->lock);
     for (end = &s->on_disk; *end; end = &(*end)->next)
         ;
     *end = x;
     pthread_cond_signal(&s->disk_work);
-    pthread_mutex_unlock(&s->bell->lock);
+    pthread_mutex_unlock(&s->monitor->lock);
 }
 
-static void finish(lm_schedule *s, lm_errand *x)
+static void finish(lm_schedule *s, lm_task *x)
 {
     if (x->begun)
-        s->seats[x->slot].held = false;
+        s->slots[x->slot].held = false;
     lm_restore_drop(x->restoring);
     if (x->done)
         x->done(x->arg, x->status, x->n, x->status == LM_OK ? NULL : &x->error);
-    errand_free(x);
+    task_free(x);
 }
 
-static lm_status call(lm_schedule *s, lm_errand *x, uint32_t slot)
+static lm_status call(lm_schedule *s, lm_task *x, uint32_t slot)
 {
-    lm_seat_clear(s, slot);
+    lm_slot_clear(s, slot);
     lm_engine_set_adapters(s->g, slot, s->adapters, NULL);
     x->error = (lm_error){ .offset = LM_NO_OFFSET };
     lm_status status = x->function(x->arg, s->g, slot, &x->error);
@@ -142,20 +142,20 @@ static lm_status call(lm_schedule *s, lm_errand *x, uint32_t slot)
     return status;
 }
 
-static lm_status erase(lm_schedule *s, lm_errand *x)
+static lm_status erase(lm_schedule *s, lm_task *x)
 {
-    lm_seat *t = &s->seats[x->slot];
+    lm_slot *t = &s->slots[x->slot];
 
     x->n = t->n;
     lm_prefix *node = lm_prefixes_down(&s->prefixes, t->salt, t->ids, t->n);
-    lm_seat_clear(s, x->slot);
+    lm_slot_clear(s, x->slot);
     lm_prefixes_forget(&s->prefixes, node);
     return LM_OK;
 }
 
-static lm_status check_owner(const lm_schedule *s, lm_errand *x)
+static lm_status check_owner(const lm_schedule *s, lm_task *x)
 {
-    const lm_seat *t = &s->seats[x->slot];
+    const lm_slot *t = &s->slots[x->slot];
 
     if (t->n && !x->any_owner && t->owner != x->owner)
         return lm_fail(&x->error, LM_NOT_FOUND, "slot", LM_NO_OFFSET, "%u holds nothing with this salt", x->slot);
@@ -165,21 +165,22 @@ static lm_status check_owner(const lm_schedule *s, lm_errand *x)
     return LM_OK;
 }
 
-/* Pages for what the file holds: first what free slots still have, then prefixes that nobody uses. */
-static lm_status hold(lm_schedule *s, lm_errand *x)
+/* Pages for what the file holds: first those of free slots, then unused prefixes. */
+static lm_status hold(lm_schedule *s, lm_task *x)
 {
     lm_status status;
 
-    lm_seat_clear(s, x->slot);
-    while ((status = lm_restore_hold(x->restoring, &x->error)) == LM_LIMIT && (lm_clear_leftover(s) || lm_prefixes_evict_any(&s->prefixes)))
+    lm_slot_clear(s, x->slot);
+    while ((status = lm_restore_hold(x->restoring, &x->error)) == LM_LIMIT &&
+           (lm_evict_free_slot(s) || lm_prefixes_evict_any(&s->prefixes)))
         ;
     return status;
 }
 
 /* The file is in the slot's pages. */
-static void take_restored(lm_schedule *s, lm_errand *x)
+static void take_restored(lm_schedule *s, lm_task *x)
 {
-    lm_seat *t = &s->seats[x->slot];
+    lm_slot *t = &s->slots[x->slot];
     lm_saved text;
 
     x->status = lm_restore_end(x->restoring, &text, &x->error);
@@ -200,7 +201,7 @@ static void take_restored(lm_schedule *s, lm_errand *x)
 }
 
 /* Its slot is free: true when it is done. */
-static bool begin(lm_schedule *s, lm_errand *x, uint32_t slot)
+static bool begin(lm_schedule *s, lm_task *x, uint32_t slot)
 {
     if (x->action < 0) {
         x->status = call(s, x, slot);
@@ -211,46 +212,46 @@ static bool begin(lm_schedule *s, lm_errand *x, uint32_t slot)
         x->status = erase(s, x);
     if (x->status != LM_OK || x->action == LM_SLOT_ERASE)
         return true;
-    x->begun = s->seats[slot].held = true;
+    x->begun = s->slots[slot].held = true;
     give_to_disk(s, x);
     return false;
 }
 
-/* The first errand whose slot is free, out of the list. The head of a file is read without a slot. */
-static lm_errand *take_first(lm_schedule *s, uint32_t *slot)
+/* The first task whose slot is free, out of the list. The head of a file is read without a slot. */
+static lm_task *take_first(lm_schedule *s, uint32_t *slot)
 {
-    lm_errand **at, *x;
+    lm_task   **at, *x;
 
-    pthread_mutex_lock(&s->bell->lock);
-    for (at = &s->errands; (x = *at); at = &x->next) {
-        *slot = x->slot == UINT32_MAX ? lm_seat_free(s) : x->slot;
-        if ((x->action == LM_SLOT_RESTORE && !x->restoring) || (*slot != UINT32_MAX && lm_seat_idle(&s->seats[*slot])))
+    pthread_mutex_lock(&s->monitor->lock);
+    for (at = &s->tasks; (x = *at); at = &x->next) {
+        *slot = x->slot == UINT32_MAX ? lm_slot_find_free(s) : x->slot;
+        if ((x->action == LM_SLOT_RESTORE && !x->restoring) || (*slot != UINT32_MAX && lm_slot_idle(&s->slots[*slot])))
             break;
     }
     if (x)
         *at = x->next;
-    pthread_mutex_unlock(&s->bell->lock);
+    pthread_mutex_unlock(&s->monitor->lock);
     return x;
 }
 
-static lm_errand *take_off_disk(lm_schedule *s)
+static lm_task *take_off_disk(lm_schedule *s)
 {
-    pthread_mutex_lock(&s->bell->lock);
-    lm_errand *x = s->off_disk;
+    pthread_mutex_lock(&s->monitor->lock);
+    lm_task *x = s->off_disk;
     if (x)
         s->off_disk = x->next;
-    pthread_mutex_unlock(&s->bell->lock);
+    pthread_mutex_unlock(&s->monitor->lock);
     return x;
 }
 
 /* The disk's thread has done its part. The head of a file: now it waits for its slot. */
-static void come_back(lm_schedule *s, lm_errand *x)
+static void come_back(lm_schedule *s, lm_task *x)
 {
     if (x->status == LM_OK && x->action == LM_SLOT_RESTORE && !x->begun) {
-        pthread_mutex_lock(&s->bell->lock);
-        x->next    = s->errands;
-        s->errands = x;
-        pthread_mutex_unlock(&s->bell->lock);
+        pthread_mutex_lock(&s->monitor->lock);
+        x->next  = s->tasks;
+        s->tasks = x;
+        pthread_mutex_unlock(&s->monitor->lock);
         return;
     }
     if (x->status == LM_OK && x->action == LM_SLOT_RESTORE)
@@ -258,9 +259,9 @@ static void come_back(lm_schedule *s, lm_errand *x)
     finish(s, x);
 }
 
-void lm_errands_run(lm_schedule *s)
+void lm_tasks_run(lm_schedule *s)
 {
-    lm_errand *x;
+    lm_task   *x;
     uint32_t   slot;
 
     while ((x = take_off_disk(s)))
@@ -272,19 +273,19 @@ void lm_errands_run(lm_schedule *s)
             finish(s, x);
 }
 
-void lm_errands_refuse(lm_schedule *s)
+void lm_tasks_reject(lm_schedule *s)
 {
-    lm_errand *x;
+    lm_task   *x;
 
-    lm_errands_close(s);
+    lm_tasks_close(s);
     s->has_disk = false;
     while ((x = take_off_disk(s)))
         come_back(s, x);
     for (;;) {
-        pthread_mutex_lock(&s->bell->lock);
-        if ((x = s->errands))
-            s->errands = x->next;
-        pthread_mutex_unlock(&s->bell->lock);
+        pthread_mutex_lock(&s->monitor->lock);
+        if ((x = s->tasks))
+            s->tasks = x->next;
+        pthread_mutex_unlock(&s->monitor->lock);
         if (!x)
             return;
         x->status = lm_fail(&x->error, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
@@ -294,9 +295,9 @@ void lm_errands_refuse(lm_schedule *s)
 
 /* ---- for other threads ---- */
 
-static lm_errand *errand_new(lm_error *e)
+static lm_task *errand_new(lm_error *e)
 {
-    lm_errand *x = lm_alloc_zero(1, sizeof *x);
+    lm_task *x = lm_alloc_zero(1, sizeof *x);
 
     if (!x)
         lm_fail_memory(e, "the schedule", sizeof *x);
@@ -311,8 +312,8 @@ static lm_status check_task(const lm_schedule *s, const lm_slot_task *t, lm_erro
         return lm_fail(e, LM_USAGE, "action", LM_NO_OFFSET, "unknown");
     if (s->others.n && t->action != LM_SLOT_ERASE)
         return lm_fail(e, LM_UNSUPPORTED, "slot", LM_NO_OFFSET, "several models write together: what each holds is not saved");
-    if (t->slot >= s->n_seats)
-        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", t->slot, s->n_seats);
+    if (t->slot >= s->n_slots)
+        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", t->slot, s->n_slots);
     if (t->action != LM_SLOT_ERASE && !t->path)
         return lm_fail(e, LM_USAGE, "path", LM_NO_OFFSET, "NULL");
     return LM_OK;
@@ -322,7 +323,7 @@ lm_status lm_schedule_slot_start(lm_schedule *s, const lm_slot_task *t, lm_error
 {
     LM_GIVEN(e, s && t);
     lm_status  status = check_task(s, t, e);
-    lm_errand *x      = status == LM_OK ? errand_new(e) : NULL;
+    lm_task *x        = status == LM_OK ? errand_new(e) : NULL;
 
     if (x && t->path && !(x->path = lm_strdup(t->path))) {
         lm_fail_memory(e, "the schedule", strlen(t->path));
@@ -344,7 +345,7 @@ lm_status lm_schedule_slot_start(lm_schedule *s, const lm_slot_task *t, lm_error
     return send(s, x, e);
 }
 
-/* Who waits for an errand. */
+/* A thread that waits for a task. */
 typedef struct waiter {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
@@ -356,7 +357,7 @@ typedef struct waiter {
     void           *arg;
 } waiter;
 
-static void told(void *arg, lm_status status, size_t n, const lm_error *error)
+static void reported(void *arg, lm_status status, size_t n, const lm_error *error)
 {
     waiter *w = arg;
 
@@ -402,7 +403,7 @@ static lm_status call_waiters(void *arg, lm_engine *g, uint32_t slot, lm_error *
 lm_status lm_schedule_call(lm_schedule *s, lm_status (*f)(void *arg, lm_engine *g, uint32_t slot, lm_error *e), void *arg, lm_error *e)
 {
     LM_GIVEN(e, s && f);
-    lm_errand *x = errand_new(e);
+    lm_task *x = errand_new(e);
     waiter     w = { .function = f, .arg = arg };
 
     if (!x)
@@ -412,7 +413,7 @@ lm_status lm_schedule_call(lm_schedule *s, lm_status (*f)(void *arg, lm_engine *
     x->action   = -1;
     x->function = call_waiters;
     x->arg      = &w;
-    x->done     = told;
+    x->done     = reported;
     return wait_for(&w, send(s, x, e), e);
 }
 
@@ -422,7 +423,7 @@ static lm_status wait_for_slot(lm_schedule *s, lm_slot_task *t, size_t *n, lm_er
 
     open_waiter(&w);
     t->any_salt = true;
-    t->done     = told;
+    t->done     = reported;
     t->arg      = &w;
     lm_status status = wait_for(&w, lm_schedule_slot_start(s, t, e), e);
     if (status == LM_OK)
@@ -450,15 +451,15 @@ lm_status lm_schedule_slot_erase(lm_schedule *s, uint32_t slot, size_t *n, lm_er
 
 uint32_t lm_schedule_slots(const lm_schedule *s)
 {
-    return s ? s->n_seats : 0;
+    return s ? s->n_slots : 0;
 }
 
 lm_status lm_schedule_slot(const lm_schedule *s, uint32_t slot, lm_slot_info *out, lm_error *e)
 {
     LM_GIVEN(e, s && out);
-    if (slot >= s->n_seats)
-        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", slot, s->n_seats);
-    const lm_seat *t = &s->seats[slot];
+    if (slot >= s->n_slots)
+        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", slot, s->n_slots);
+    const lm_slot *t = &s->slots[slot];
     *out = (lm_slot_info){
         .busy     = atomic_load_explicit(&t->busy, memory_order_relaxed),
         .n_held   = atomic_load_explicit(&t->n_held, memory_order_relaxed),

@@ -1,4 +1,4 @@
-#include "schedule/others.h"
+#include "schedule/ensemble.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static lm_status check_room(const lm_engine *g, const lm_engine *other, const ch
     return LM_OK;
 }
 
-static lm_status add(lm_others *x, lm_engine *other, lm_error *e)
+static lm_status add(lm_engine_ensemble *x, lm_engine *other, lm_error *e)
 {
     lm_model_info info;
 
@@ -46,7 +46,7 @@ static lm_status add(lm_others *x, lm_engine *other, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_others_open(lm_others *x, lm_engine *g, const lm_schedule_others *o, lm_error *e)
+lm_status lm_ensemble_open(lm_engine_ensemble *x, lm_engine *g, const lm_schedule_others *o, lm_error *e)
 {
     lm_model_info info;
     size_t rows = lm_engine_max_logits(g);
@@ -63,16 +63,16 @@ lm_status lm_others_open(lm_others *x, lm_engine *g, const lm_schedule_others *o
     x->engines = lm_alloc_zero(o->mixture.n, sizeof *x->engines);
     x->own = lm_alloc_zero(rows * x->n_vocab, sizeof *x->own);
     x->mixed = lm_alloc_zero((size_t)lm_pool_threads(g->pool) * x->n_vocab, sizeof *x->mixed);
-    x->told = lm_alloc_zero(rows, sizeof *x->told);
+    x->results = lm_alloc_zero(rows, sizeof *x->results);
     x->at = lm_alloc_zero(rows, sizeof *x->at);
-    if (!x->engines || !x->own || !x->mixed || !x->told || !x->at)
+    if (!x->engines || !x->own || !x->mixed || !x->results || !x->at)
         return lm_fail_memory(e, "probabilities", rows * x->n_vocab * sizeof *x->own);
     for (uint32_t i = 0; i + 1 < o->mixture.n; i++)
         LM_TRY(add(x, o->engines[i], e));
     return LM_OK;
 }
 
-void lm_others_close(lm_others *x)
+void lm_ensemble_close(lm_engine_ensemble *x)
 {
     for (uint32_t i = 0; i < x->n; i++)
         for (uint32_t k = 0; k < lm_engine_sequences(x->engines[i]); k++)
@@ -80,15 +80,15 @@ void lm_others_close(lm_others *x)
     lm_free(x->engines);
     lm_free(x->own);
     lm_free(x->mixed);
-    lm_free(x->told);
+    lm_free(x->results);
     lm_free(x->at);
-    *x = (lm_others){ 0 };
+    *x = (lm_engine_ensemble){ 0 };
 }
 
 /* ---- steps ---- */
 
 /* The other engines hold what the first one does: rejected draft tokens and sequences that have left are removed. */
-static lm_status follow(const lm_others *x, lm_engine *other, lm_error *e)
+static lm_status follow(const lm_engine_ensemble *x, lm_engine *other, lm_error *e)
 {
     for (uint32_t i = 0; i < lm_engine_sequences(x->g); i++) {
         uint32_t length = lm_engine_length(x->g, i);
@@ -98,7 +98,7 @@ static lm_status follow(const lm_others *x, lm_engine *other, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_others_check(lm_others *x, const lm_row *rows, size_t n, lm_error *e)
+lm_status lm_ensemble_check(lm_engine_ensemble *x, const lm_row *rows, size_t n, lm_error *e)
 {
     for (uint32_t i = 0; i < x->n; i++) {
         LM_TRY(follow(x, x->engines[i], e));
@@ -107,23 +107,23 @@ lm_status lm_others_check(lm_others *x, const lm_row *rows, size_t n, lm_error *
     return LM_OK;
 }
 
-static void mix_row(void *arg, unsigned worker, unsigned share)
+static void mix_row(void *arg, unsigned worker, unsigned row)
 {
-    lm_others *x = arg;
+    lm_engine_ensemble *x = arg;
     const float *logits[LM_MIXTURE_MODELS];
-    float *own = x->own + (size_t)share * x->n_vocab, *first = lm_engine_logits_written(x->g, x->at[share]);
+    float *own = x->own + (size_t)row * x->n_vocab, *first = lm_engine_logits_written(x->g, x->at[row]);
     double *mixed = x->mixed + (size_t)worker * x->n_vocab;
 
     memcpy(own, first, x->n_vocab * sizeof *own);
     logits[0] = own;
     for (uint32_t i = 0; i < x->n; i++)
-        logits[1 + i] = lm_engine_logits(x->engines[i], x->at[share]);
-    lm_mixture_mix(&x->mixture, logits, x->sizes, x->n_vocab, mixed, x->told + share);
+        logits[1 + i] = lm_engine_logits(x->engines[i], x->at[row]);
+    lm_mixture_mix(&x->mixture, logits, x->sizes, x->n_vocab, mixed, x->results + row);
     for (uint32_t i = 0; i < x->n_vocab; i++)
         first[i] = (float)mixed[i];
 }
 
-lm_status lm_others_step(lm_others *x, const lm_row *rows, size_t n, lm_error *e)
+lm_status lm_ensemble_step(lm_engine_ensemble *x, const lm_row *rows, size_t n, lm_error *e)
 {
     for (uint32_t i = 0; i < x->n; i++)
         LM_TRY(lm_engine_step(x->engines[i], rows, n, e));
@@ -136,7 +136,7 @@ lm_status lm_others_step(lm_others *x, const lm_row *rows, size_t n, lm_error *e
     return LM_OK;
 }
 
-bool lm_others_tell(const lm_others *x, const lm_row *rows, uint32_t slot, uint32_t position, lm_token id, double *logprobs)
+bool lm_ensemble_logprobs(const lm_engine_ensemble *x, const lm_row *rows, uint32_t slot, uint32_t position, lm_token id, double *logprobs)
 {
     for (uint32_t i = 0; i < x->n_at; i++) {
         const lm_row *row = rows + x->at[i];
@@ -145,7 +145,7 @@ bool lm_others_tell(const lm_others *x, const lm_row *rows, uint32_t slot, uint3
         logprobs[0] = (double)lm_engine_logits(x->g, x->at[i])[id];
         for (uint32_t k = 0; k <= x->n; k++) {
             const float *logits = k ? lm_engine_logits(x->engines[k - 1], x->at[i]) : x->own + (size_t)i * x->n_vocab;
-            logprobs[1 + k] = (uint32_t)id < x->sizes[k] ? (double)logits[id] - x->told[i].norms[k] : -INFINITY;
+            logprobs[1 + k] = (uint32_t)id < x->sizes[k] ? (double)logits[id] - x->results[i].norms[k] : -INFINITY;
         }
         return true;
     }

@@ -1,4 +1,4 @@
-/* placing.c - texts and slots. */
+/* slot_assign.c - assigning slots to requests, and releasing them. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -10,7 +10,7 @@ void lm_queue_add(lm_schedule *s, lm_reply *r, bool front)
 {
     lm_reply *after = front ? NULL : s->last, *before;
 
-    while (front && (before = after ? after->next : s->first) && before->was_placed && before->number < r->number)
+    while (front && (before = after ? after->next : s->first) && before->had_slot && before->number < r->number)
         after = before;
     r->previous = after;
     r->next     = after ? after->next : s->first;
@@ -27,22 +27,22 @@ void lm_queue_remove(lm_schedule *s, lm_reply *r)
 
 /* ---- what a free slot still holds ---- */
 
-void lm_seat_clear(lm_schedule *s, uint32_t slot)
+void lm_slot_clear(lm_schedule *s, uint32_t slot)
 {
-    lm_seat *t = &s->seats[slot];
+    lm_slot *t = &s->slots[slot];
 
     lm_engine_truncate(s->g, slot, 0, NULL);
     t->n = 0;
     atomic_store_explicit(&t->n_held, 0, memory_order_relaxed);
 }
 
-uint32_t lm_seat_free(const lm_schedule *s)
+uint32_t lm_slot_find_free(const lm_schedule *s)
 {
     uint32_t best = UINT32_MAX;
 
-    for (uint32_t i = 0; i < s->n_seats; i++) {
-        const lm_seat *t = &s->seats[i], *b = best == UINT32_MAX ? NULL : &s->seats[best];
-        if (lm_seat_idle(t) && (!b || (t->n == 0) > (b->n == 0) || ((t->n == 0) == (b->n == 0) && t->used < b->used)))
+    for (uint32_t i = 0; i < s->n_slots; i++) {
+        const lm_slot *t = &s->slots[i], *b = best == UINT32_MAX ? NULL : &s->slots[best];
+        if (lm_slot_idle(t) && (!b || (t->n == 0) > (b->n == 0) || ((t->n == 0) == (b->n == 0) && t->used < b->used)))
             best = i;
     }
     return best;
@@ -86,13 +86,13 @@ void lm_keep_pages(lm_schedule *s, lm_reply *r)
     }
 }
 
-/* ---- coming and going ---- */
+/* ---- assigning and releasing ---- */
 
 static void count_admission(lm_schedule *s, lm_reply *r, size_t cached)
 {
-    if (r->was_placed)
+    if (r->had_slot)
         return;
-    r->was_placed          = true;
+    r->had_slot            = true;
     r->usage.n_cached      = cached;
     r->usage.queue_seconds = lm_clock_seconds() - r->submitted;
     lm_count(&s->counts.queue_ns, (uint64_t)(r->usage.queue_seconds * 1e9));
@@ -102,36 +102,36 @@ static void count_admission(lm_schedule *s, lm_reply *r, size_t cached)
     atomic_store_explicit(&r->read, cached, memory_order_relaxed);
 }
 
-void lm_place(lm_schedule *s, lm_reply *r, uint32_t slot, lm_prefix *node, size_t cached)
+void lm_slot_assign(lm_schedule *s, lm_reply *r, uint32_t slot, lm_prefix *node, size_t cached)
 {
-    lm_seat *t = &s->seats[slot];
+    lm_slot *t = &s->slots[slot];
 
-    lm_seat_clear(s, slot);
+    lm_slot_clear(s, slot);
     lm_prefixes_pin(node);
     lm_prefixes_share(&s->prefixes, node, slot, (uint32_t)cached);
     lm_engine_set_adapters(s->g, slot, r->adapters, NULL);
     lm_reply_open(r);
     lm_sequence_place(r->sequence, slot, cached);
     count_admission(s, r, cached);
-    r->slot       = r->usage.slot = slot;
-    r->node       = node;
-    r->pages      = node ? node->depth + 1 : 0;
-    r->keeps      = !r->no_prefix;
-    r->placed     = true;
-    r->held_for   = 0;
-    t->reply      = r;
-    t->used       = ++s->turn;
-    s->texts[s->n_texts++] = r;
+    r->slot     = r->usage.slot = slot;
+    r->node     = node;
+    r->pages    = node ? node->depth + 1 : 0;
+    r->keeps    = !r->no_prefix;
+    r->has_slot = true;
+    r->held_for = 0;
+    t->reply    = r;
+    t->used     = ++s->turn;
+    s->active[s->n_active++] = r;
     atomic_store_explicit(&t->busy, 1, memory_order_relaxed);
     atomic_store_explicit(&t->n_prompt, (uint32_t)r->usage.n_prompt, memory_order_relaxed);
     atomic_store_explicit(&t->n_tokens, (uint32_t)r->usage.n_tokens, memory_order_relaxed);
     atomic_store_explicit(&r->state, LM_REPLY_READS, memory_order_relaxed);
 }
 
-/* What the slot holds now, for whoever saves it or begins so. */
-static void leave_behind(lm_schedule *s, const lm_reply *r)
+/* Record what the slot holds now, to be saved or continued. */
+static void record_slot(lm_schedule *s, const lm_reply *r)
 {
-    lm_seat         *t = &s->seats[r->slot];
+    lm_slot         *t = &s->slots[r->slot];
     size_t           n;
     const lm_token  *ids = lm_sequence_ids(r->sequence, &n);
     uint32_t         held = lm_engine_length(s->g, r->slot);
@@ -144,25 +144,25 @@ static void leave_behind(lm_schedule *s, const lm_reply *r)
     atomic_store_explicit(&t->n_held, t->n, memory_order_relaxed);
 }
 
-void lm_unplace(lm_schedule *s, lm_reply *r, bool preempted)
+void lm_slot_release(lm_schedule *s, lm_reply *r, bool preempted)
 {
-    lm_seat *t = &s->seats[r->slot];
+    lm_slot *t = &s->slots[r->slot];
     uint32_t i = 0;
 
     lm_keep_pages(s, r);
     lm_sequence_leave(r->sequence);
     if (preempted)
-        lm_seat_clear(s, r->slot);
+        lm_slot_clear(s, r->slot);
     else
-        leave_behind(s, r);
+        record_slot(s, r);
     lm_prefixes_unpin(r->node);
-    r->node   = NULL;
-    r->pages  = 0;
-    r->placed = false;
-    t->reply  = NULL;
+    r->node     = NULL;
+    r->pages    = 0;
+    r->has_slot = false;
+    t->reply    = NULL;
     atomic_store_explicit(&t->busy, 0, memory_order_relaxed);
-    while (s->texts[i] != r)
+    while (s->active[i] != r)
         i++;
-    s->n_texts--;
-    memmove(&s->texts[i], &s->texts[i + 1], (s->n_texts - i) * sizeof *s->texts);
+    s->n_active--;
+    memmove(&s->active[i], &s->active[i + 1], (s->n_active - i) * sizeof *s->active);
 }
