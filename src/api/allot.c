@@ -155,14 +155,14 @@ static lm_status measure_forms(allotting *a, unit *u, lm_error *e)
     return status;
 }
 
-static void measure_share(void *arg, unsigned worker, unsigned share)
+static void measure_chunk(void *arg, unsigned worker, unsigned chunk)
 {
     allotting *a    = arg;
     lm_error   e    = { .offset = LM_NO_OFFSET };
     int        none = LM_OK;
 
     (void)worker;
-    lm_status status = measure_forms(a, &a->units[share], &e);
+    lm_status status = measure_forms(a, &a->units[chunk], &e);
     if (status != LM_OK && atomic_compare_exchange_strong(&a->status, &none, (int)status))
         a->error = e;
 }
@@ -198,7 +198,7 @@ static lm_status find_units(allotting *a, lm_error *e)
     }
     if (!a->n)
         return lm_fail(e, LM_USAGE, "types", LM_NO_OFFSET, "no tensor has rows of whole blocks of them");
-    lm_pool_run_shares(a->pair->pool, measure_share, a, (unsigned)a->n);
+    lm_pool_run_chunks(a->pair->pool, measure_chunk, a, (unsigned)a->n);
     lm_status status = (lm_status)atomic_load(&a->status);
     if (status != LM_OK && e)
         *e = a->error;

@@ -62,15 +62,15 @@ static lm_status compare_rows(comparing *c, uint64_t from, uint64_t n, sums *s, 
     return status;
 }
 
-static void compare_share(void *arg, unsigned worker, unsigned share)
+static void compare_chunk(void *arg, unsigned worker, unsigned chunk)
 {
     comparing *c    = arg;
-    uint64_t   from = share * c->grain, n = c->rows - from < c->grain ? c->rows - from : c->grain;
+    uint64_t   from = chunk * c->grain, n = c->rows - from < c->grain ? c->rows - from : c->grain;
     lm_error   e    = { .offset = LM_NO_OFFSET };
     int        none = LM_OK;
 
     (void)worker;
-    lm_status status = compare_rows(c, from, n, &c->pieces[share], &e);
+    lm_status status = compare_rows(c, from, n, &c->pieces[chunk], &e);
     if (status != LM_OK && atomic_compare_exchange_strong(&c->status, &none, (int)status))
         c->error = e;
 }
@@ -103,7 +103,7 @@ static lm_status compare_matrix(comparing *c, uint64_t k, sums *all, lm_diff_ten
     memset(c->pieces, 0, n * sizeof *c->pieces);
     for (uint64_t i = 0; i < n; i++)
         c->pieces[i].most = -1;
-    lm_pool_run_shares(c->p->pool, compare_share, c, (unsigned)n);
+    lm_pool_run_chunks(c->p->pool, compare_chunk, c, (unsigned)n);
     lm_status status = (lm_status)atomic_load(&c->status);
     if (status != LM_OK && e)
         *e = c->error;

@@ -212,12 +212,12 @@ static bool one_row(lm_merging *g, uint64_t index, double *u, float *w)
     return true;
 }
 
-static void some_rows(void *arg, unsigned worker, unsigned share)
+static void some_rows(void *arg, unsigned worker, unsigned chunk)
 {
     lm_merging *g = arg;
-    uint64_t    end = (share + 1) * g->grain < g->count ? (share + 1) * g->grain : g->count;
+    uint64_t    end = (chunk + 1) * g->grain < g->count ? (chunk + 1) * g->grain : g->count;
 
-    for (uint64_t i = share * g->grain; i < end; i++) {
+    for (uint64_t i = chunk * g->grain; i < end; i++) {
         if (one_row(g, i, g->scratch + worker * g->longest, g->floats + 3 * worker * g->longest))
             continue;
         uint64_t row = g->first + i * g->step, seen = __atomic_load_n(&g->bad_row, __ATOMIC_RELAXED);
@@ -238,7 +238,7 @@ lm_status lm_merging_rows(lm_merging *g, const lm_merging_tensor *t, uint64_t fi
     g->bad_row = UINT64_MAX;
     g->grain   = 4096 / t->cols ? 4096 / t->cols : 1;
     g->stride  = t->cols / to->block * to->bytes;
-    lm_pool_run_shares(g->pool, some_rows, g, (unsigned)((count + g->grain - 1) / g->grain));
+    lm_pool_run_chunks(g->pool, some_rows, g, (unsigned)((count + g->grain - 1) / g->grain));
     if (g->bad_row != UINT64_MAX)
         return lm_fail(e, LM_BAD_MODEL, t->from->name, LM_NO_OFFSET, "row %" PRIu64 " has a number that is not finite", g->bad_row);
     for (uint64_t i = 0; i < count; i++) {               /* in the order of rows, whatever thread had them */

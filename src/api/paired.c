@@ -241,10 +241,10 @@ static lm_status quantise_rows(matrix_job *j, uint64_t from, uint64_t n, lm_erro
     return LM_OK;
 }
 
-static void matrix_share(void *arg, unsigned worker, unsigned share)
+static void matrix_chunk(void *arg, unsigned worker, unsigned chunk)
 {
     matrix_job *j    = arg;
-    uint64_t    from = share * j->grain, n = j->rows - from < j->grain ? j->rows - from : j->grain;
+    uint64_t    from = chunk * j->grain, n = j->rows - from < j->grain ? j->rows - from : j->grain;
     float      *out  = j->out + from * j->cols;
     lm_error    e    = { .offset = LM_NO_OFFSET };
     int         none = LM_OK;
@@ -265,7 +265,7 @@ static lm_status matrix(matrix_job *j, lm_error *e)
     j->rows  = lm_pair_rows(j->p, j->weight);
     j->cols  = lm_pair_cols(j->p, j->weight);
     j->grain = 16384 / j->cols ? 16384 / j->cols : 1;
-    lm_pool_run_shares(j->p->pool, matrix_share, j, (unsigned)((j->rows + j->grain - 1) / j->grain));
+    lm_pool_run_chunks(j->p->pool, matrix_chunk, j, (unsigned)((j->rows + j->grain - 1) / j->grain));
     lm_status status = (lm_status)atomic_load(&j->status);
     if (status != LM_OK && e)
         *e = j->error;

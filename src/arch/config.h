@@ -58,7 +58,7 @@ typedef struct lm_config {
         uint32_t q_rank;                 /* 0: queries have no latent */
         uint32_t kv_rank, nope_dim, rope_dim, v_dim;
     } latent;                            /* latent attention */
-    uint32_t shared_width;               /* of the experts that every token visits; 0: none */
+    uint32_t shared_width;               /* of the experts that every token is routed to; 0: none */
     float    longrope[2][512];           /* short and long factors as config.json lists them */
     _Alignas(8) unsigned char own[LM_OWN_BYTES];                /* the family's own struct, zero before it configures: lm_own */
 } lm_config;

@@ -1,5 +1,5 @@
 /* deepseek.c - DeepSeek-V2, V2-Lite and V3 (arXiv 2405.04434, 2412.19437): latent attention, mixtures of many narrow
- * experts beside some that every token visits.
+ * experts beside some that every token is routed to.
  *
  * Keys and values come from one latent a token; each head's key ends in rotated lanes that all heads share. The norms of the
  * latents have an epsilon of 1e-6 whatever rms_norm_eps says. */

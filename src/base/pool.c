@@ -1,9 +1,9 @@
-/* pool.c - fork and join by counters: the job number that workers watch, the ticket that shares are taken from, and how much is
+/* pool.c - fork and join by counters: the job number that workers watch, the ticket that chunks are taken from, and how much is
  * left to finish.
  *
- * A ticket holds the job number and how many shares are left to take. A share is taken by exchanging the ticket, which fails when the
- * job has changed; the caller changes it only when every share is done. So who takes a share may read the job, and who comes late
- * finds nothing. The ticket of a job for all workers says so instead, and stays until each has run it. */
+ * A ticket holds the job number and how many chunks are left to take. A chunk is taken by exchanging the ticket, which fails when the
+ * job has changed; the caller changes it only when every chunk is done. So a worker that takes a chunk may read the job, and one that comes
+ * late finds nothing. The ticket of a job for all workers is marked instead, and stays until each has run it. */
 #include "base/pool.h"
 
 #include <assert.h>
@@ -21,7 +21,7 @@
 #include "base/thread.h"
 
 #define SPIN_NS 50000              /* waiting before a thread sleeps */
-#define FOR_ALL (LM_POOL_SHARES + 1u)         /* in place of shares: the job is for every worker */
+#define FOR_ALL (LM_POOL_CHUNKS + 1u)         /* in place of chunks: the job is for every worker */
 
 typedef struct worker {
     struct lm_pool *pool;
@@ -34,16 +34,16 @@ struct lm_pool {
     size_t      bytes;           /* of this object */
     bool        spins;           /* not where there are more threads than processors: spinning would only delay */
     lm_job      job;
-    lm_share_job share_job;
+    lm_chunk_job chunk_job;
     void       *arg;
-    unsigned    shares;
+    unsigned    chunks;
     _Atomic(lm_idle) idle;
     void       *idle_arg;
     _Alignas(64) atomic_ullong ticket;
     _Alignas(64) atomic_uint number;     /* of the job; rises by one */
     _Alignas(64) atomic_uint sleeping;
     _Alignas(64) atomic_uint left;       /* workers that have not finished */
-    _Alignas(64) atomic_uint used;       /* workers below this take shares; those from it on sleep until it grows */
+    _Alignas(64) atomic_uint used;       /* workers below this take chunks; those from it on sleep until it grows */
     atomic_bool joining;                 /* the caller sleeps until they have */
     atomic_bool stop;
     worker      workers[];
@@ -115,12 +115,12 @@ static unsigned wait_for_job(lm_pool *p, unsigned seen, unsigned index)
     return n;
 }
 
-static unsigned long long ticket_of(unsigned number, unsigned shares)
+static unsigned long long ticket_of(unsigned number, unsigned chunks)
 {
-    return (unsigned long long)number << 32 | shares;
+    return (unsigned long long)number << 32 | chunks;
 }
 
-static unsigned shares_left(unsigned long long ticket)
+static unsigned chunks_left(unsigned long long ticket)
 {
     return (unsigned)ticket;
 }
@@ -131,15 +131,15 @@ static void finish_one(lm_pool *p)
         futex_wake(&p->left);
 }
 
-/* Shares of job `number` until there are none. */
-static void take_shares(lm_pool *p, unsigned number, unsigned index)
+/* Chunks of job `number` until there are none. */
+static void take_chunks(lm_pool *p, unsigned number, unsigned index)
 {
     unsigned long long t = atomic_load_explicit(&p->ticket, memory_order_acquire);
 
-    while (t >> 32 == number && shares_left(t)) {
+    while (t >> 32 == number && chunks_left(t)) {
         if (!atomic_compare_exchange_weak_explicit(&p->ticket, &t, t - 1, memory_order_acq_rel, memory_order_acquire))
             continue;
-        p->share_job(p->arg, index, p->shares - shares_left(t));
+        p->chunk_job(p->arg, index, p->chunks - chunks_left(t));
         finish_one(p);
         t = atomic_load_explicit(&p->ticket, memory_order_acquire);
     }
@@ -168,22 +168,22 @@ static void *work(void *arg)
         unsigned long long t = atomic_load_explicit(&p->ticket, memory_order_acquire);
         if (t >> 32 != seen)
             continue;                                    /* it is over, and another one has begun */
-        if (shares_left(t) == FOR_ALL) {
+        if (chunks_left(t) == FOR_ALL) {
             p->job(p->arg, w->index, p->threads);
             finish_one(p);
         } else if (w->index < lm_pool_used(p)) {
-            take_shares(p, seen, w->index);
+            take_chunks(p, seen, w->index);
         }
     }
 }
 
-/* The ticket first: who sees the number finds it. */
-static unsigned start_job(lm_pool *p, unsigned shares, unsigned left)
+/* The ticket first: a worker that sees the number finds it. */
+static unsigned start_job(lm_pool *p, unsigned chunks, unsigned left)
 {
     unsigned number = atomic_load_explicit(&p->number, memory_order_relaxed) + 1;
 
     atomic_store_explicit(&p->left, left, memory_order_relaxed);
-    atomic_store(&p->ticket, ticket_of(number, shares));
+    atomic_store(&p->ticket, ticket_of(number, chunks));
     atomic_store(&p->number, number);
     if (atomic_load(&p->sleeping))
         futex_wake(&p->number);
@@ -239,18 +239,18 @@ void lm_pool_run(lm_pool *p, lm_job job, void *arg)
     join(p);
 }
 
-void lm_pool_run_shares(lm_pool *p, lm_share_job job, void *arg, unsigned shares)
+void lm_pool_run_chunks(lm_pool *p, lm_chunk_job job, void *arg, unsigned chunks)
 {
-    assert(shares <= LM_POOL_SHARES);
-    if (lm_pool_used(p) == 1 || shares <= 1) {
-        for (unsigned i = 0; i < shares; i++)
+    assert(chunks <= LM_POOL_CHUNKS);
+    if (lm_pool_used(p) == 1 || chunks <= 1) {
+        for (unsigned i = 0; i < chunks; i++)
             job(arg, 0, i);
         return;
     }
-    p->share_job = job;
+    p->chunk_job = job;
     p->arg      = arg;
-    p->shares    = shares;
-    take_shares(p, start_job(p, shares, shares), 0);
+    p->chunks    = chunks;
+    take_chunks(p, start_job(p, chunks, chunks), 0);
     join(p);
 }
 
@@ -296,11 +296,11 @@ unsigned lm_pool_threads(const lm_pool *p)
     return p->threads;
 }
 
-void lm_pool_share(uint64_t n, uint64_t grain, unsigned index, unsigned workers, uint64_t *from, uint64_t *to)
+void lm_pool_range(uint64_t n, uint64_t grain, unsigned index, unsigned workers, uint64_t *from, uint64_t *to)
 {
     uint64_t grains = n / grain + (n % grain != 0), each = grains / workers, rest = grains % workers;
-    uint64_t a     = each * index + (index < rest ? index : rest);           /* the first `rest` shares have one grain more */
-    uint64_t b     = a + each + (index < rest);
+    uint64_t a = each * index + (index < rest ? index : rest);           /* the first `rest` chunks have one grain more */
+    uint64_t b = a + each + (index < rest);
 
     *from = a < grains ? a * grain : n;
     *to   = b < grains ? b * grain : n;

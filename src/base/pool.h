@@ -21,23 +21,23 @@ unsigned  lm_pool_threads(const lm_pool *p);
 typedef void (*lm_job)(void *arg, unsigned worker, unsigned workers);
 void lm_pool_run(lm_pool *p, lm_job job, void *arg);
 
-/* How many of the threads take shares from now on; the others sleep. lm_pool_run uses all, and sets this to all. */
+/* How many of the threads take chunks from now on; the others sleep. lm_pool_run uses all, and sets this to all. */
 void     lm_pool_use(lm_pool *p, unsigned threads);
 unsigned lm_pool_used(const lm_pool *p);
 
-enum { LM_POOL_SHARES = 0x7ffffffe };            /* the most shares of a job */
+enum { LM_POOL_CHUNKS = 0x7ffffffe };            /* the most chunks of a job */
 
-/* job(arg, worker, share) once for every share 0 … shares - 1, taken in rising order by whoever is free; returns when all are done.
- * Nobody waits for a worker that has no share: one that is kept from a processor holds nothing up. */
-typedef void (*lm_share_job)(void *arg, unsigned worker, unsigned share);
-void lm_pool_run_shares(lm_pool *p, lm_share_job job, void *arg, unsigned shares);
+/* job(arg, worker, share) once for every chunk 0 … chunks - 1, taken in rising order by the worker that is free; returns when all are done.
+ * A worker without a chunk is not waited for: one that is not scheduled delays nothing. */
+typedef void (*lm_chunk_job)(void *arg, unsigned worker, unsigned chunk);
+void lm_pool_run_chunks(lm_pool *p, lm_chunk_job job, void *arg, unsigned chunks);
 
 /* What a worker does while it waits and does not sleep yet: idle(arg, worker), again and again until it returns false or there is
  * work; a piece takes well below a microsecond. Set while no job runs. */
 typedef bool (*lm_idle)(void *arg, unsigned worker);
 void lm_pool_idle(lm_pool *p, lm_idle idle, void *arg);
 
-/* For jobs: items [0, n) cut into `workers` contiguous shares whose borders are multiples of `grain`. */
-void lm_pool_share(uint64_t n, uint64_t grain, unsigned worker, unsigned workers, uint64_t *from, uint64_t *to);
+/* For jobs: items [0, n) cut into `workers` contiguous chunks whose borders are multiples of `grain`. */
+void lm_pool_range(uint64_t n, uint64_t grain, unsigned worker, unsigned workers, uint64_t *from, uint64_t *to);
 
 #endif

@@ -91,12 +91,12 @@ static bool all_finite(const float *x, uint64_t n)
     return true;
 }
 
-static void move_share(void *arg, unsigned worker, unsigned share)
+static void move_chunk(void *arg, unsigned worker, unsigned chunk)
 {
-    job       *j    = arg;
-    uint64_t   at   = share * j->grain, n = j->n - at < j->grain ? j->n - at : j->grain;
-    uint8_t   *out  = j->m->piece + at * j->row_bytes;
-    lm_error   why  = { 0 };
+    job       *j   = arg;
+    uint64_t   at  = chunk * j->grain, n = j->n - at < j->grain ? j->n - at : j->grain;
+    uint8_t   *out = j->m->piece + at * j->row_bytes;
+    lm_error   why = { 0 };
     lm_status  status;
 
     if (atomic_load(&j->failed))
@@ -123,7 +123,7 @@ lm_status lm_move_tensor(lm_moving *m, const lm_moved *t, size_t i, lm_sink sink
     j.grain = t->cols && GRAIN / t->cols ? GRAIN / t->cols : 1;
     for (j.from = 0; j.from < t->rows; j.from += j.n) {
         j.n = t->rows - j.from < most ? t->rows - j.from : most;
-        lm_pool_run_shares(m->pool, move_share, &j, (unsigned)((j.n + j.grain - 1) / j.grain));
+        lm_pool_run_chunks(m->pool, move_chunk, &j, (unsigned)((j.n + j.grain - 1) / j.grain));
         if (atomic_load(&j.failed)) {
             if (e)
                 *e = j.why;

@@ -21,7 +21,7 @@
 #include "text/regex.h"
 
 #define PIECE (UINT64_C(1) << 22)    /* elements packed before they are written */
-#define SHARE (UINT64_C(1) << 14)    /* that a thread packs at a time */
+#define CHUNK (UINT64_C(1) << 14)    /* that a thread packs at a time */
 
 typedef struct kept { lm_regex *pattern; const lm_dtype_info *type; } kept;
 
@@ -49,7 +49,7 @@ typedef struct quantizing {
     lm_dtype      to;
     const float  *importance;        /* [matrices × cols]; NULL: none */
     uint64_t      first_row, rows, cols, rows_of_one, grain;
-    float        *scratch;           /* of each thread: a share, and a row */
+    float        *scratch;           /* of each thread: a chunk, and a row */
     uint64_t      room;              /* elements of one of them */
     uint64_t      bad_row;           /* the first whose numbers are not finite; UINT64_MAX: none */
     int           failed;            /* somebody could not read: `why` is theirs */
@@ -287,12 +287,12 @@ static double squares_of(const lm_dtype_info *to, const uint8_t *packed, const f
     return sum;
 }
 
-static void quantize_rows(void *arg, unsigned worker, unsigned share)
+static void quantize_rows(void *arg, unsigned worker, unsigned chunk)
 {
     quantizing          *q = arg;
     const lm_dtype_info *to = lm_dtype_of(q->to);
     float               *x = q->scratch + worker * (q->room + q->cols), *y = x + q->room;
-    uint64_t             begin = share * q->grain, end = begin + q->grain < q->rows ? begin + q->grain : q->rows;
+    uint64_t             begin = chunk * q->grain, end = begin + q->grain < q->rows ? begin + q->grain : q->rows;
     uint64_t             stride = q->cols / to->block * to->bytes;
     lm_error             why = { 0 };
 
@@ -353,10 +353,10 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
     q->bad_row     = UINT64_MAX;
     memset(q->errors, 0, threads * sizeof *q->errors);
     uint64_t rows = t->elements / q->cols, most = PIECE / q->cols ? PIECE / q->cols : 1, bytes;
-    q->grain = SHARE / q->cols ? SHARE / q->cols : 1;
+    q->grain = CHUNK / q->cols ? CHUNK / q->cols : 1;
     for (q->first_row = 0; q->first_row < rows; q->first_row += q->rows) {
         q->rows = rows - q->first_row < most ? rows - q->first_row : most;
-        lm_pool_run_shares(q->pool, quantize_rows, q, (unsigned)((q->rows + q->grain - 1) / q->grain));
+        lm_pool_run_chunks(q->pool, quantize_rows, q, (unsigned)((q->rows + q->grain - 1) / q->grain));
         if (q->failed) {
             if (e)
                 *e = q->why;
@@ -431,7 +431,7 @@ static lm_status write_file(quantizing *q, const char *out, lm_error *e)
     LM_TRY(lm_gguf_begin(q->out, e));
     LM_TRY(lm_pool_new(threads, &q->pool, e));
     q->packed  = lm_alloc(PIECE * sizeof(float) > longest * sizeof(double) ? PIECE * sizeof(float) : longest * sizeof(double));
-    q->room    = longest > SHARE ? longest : SHARE;
+    q->room    = longest > CHUNK ? longest : CHUNK;
     q->scratch = lm_alloc(threads * (q->room + longest) * sizeof(float));
     q->errors  = lm_alloc(threads * sizeof *q->errors);
     if (!q->packed || !q->scratch || !q->errors)

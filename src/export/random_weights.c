@@ -197,7 +197,7 @@ static void make(void *arg, unsigned worker, unsigned workers)
     float               *mine = m->s->scratch + worker * GRAIN;
     uint64_t             at, end;
 
-    for (lm_pool_share(m->n, GRAIN, worker, workers, &at, &end); at < end; at += GRAIN) {
+    for (lm_pool_range(m->n, GRAIN, worker, workers, &at, &end); at < end; at += GRAIN) {
         uint64_t n = end - at < GRAIN ? end - at : GRAIN;
         values(m->t, m->s->o->seed, m->from + at, n, mine);
         lm_pack_quickly(m->t->type, m->s->packed + at / type->block * type->bytes, mine, n);

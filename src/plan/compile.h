@@ -33,8 +33,8 @@ static inline lm_domain lm_domain_of(const lm_compiler *c, lm_value v)
 
 /* ---- buffers and steps (steps.c) ---- */
 
-/* A buffer of `stride` bytes for each row of a domain; for each visit to an expert: `times` as many. */
-uint32_t lm_plan_visits(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain, uint32_t times);
+/* A buffer of `stride` bytes for each row of a domain; for each assignment to an expert: `times` as many. */
+uint32_t lm_plan_routed(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain, uint32_t times);
 uint32_t lm_plan_buffer(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain);
 uint32_t lm_plan_value(lm_compiler *c, lm_value v);
 lm_step *lm_plan_step(lm_compiler *c, lm_step_code code, uint32_t node, lm_domain domain);
@@ -50,7 +50,7 @@ uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_m
 /* All of the program, in order (steps.c). */
 void lm_plan_steps(lm_compiler *c);
 
-/* A mixture of experts (visits.c). */
+/* A mixture of experts (dispatch.c). */
 void lm_plan_experts(lm_compiler *c, uint32_t index);
 
 /* Steps into stages, and the lives of buffers (stages.c). */

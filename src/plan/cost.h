@@ -11,7 +11,7 @@
 typedef struct lm_forward { uint64_t rows, first, sequences, wanted; } lm_forward;
 
 typedef struct lm_step_costs {
-    uint64_t      rows;          /* of the step's domain, each once for every expert that it visits */
+    uint64_t      rows;          /* of the step's domain, each once per expert that it is routed to */
     uint64_t      width;         /* float32 lanes of a row that the step makes, or packs */
     /* products with weights and with the cache: */
     lm_arithmetic arithmetic;
@@ -19,7 +19,7 @@ typedef struct lm_step_costs {
     /* with weights: */
     uint64_t      matrices;      /* [outs][cols], one after another: experts, heads; else 1 */
     uint64_t      outs, cols;
-    lm_wide       weight_bytes;  /* each matrix once; experts: those that are visited on average, were all equally likely */
+    lm_wide       weight_bytes;  /* each matrix once; experts: those that are routed to on average, were all equally likely */
     /* with the cache: */
     uint64_t      keys;          /* seen, added up over all new rows: in the last layer, which computes the wanted ones, at most */
     uint64_t      key_bytes;     /* of one position, with its value */

@@ -80,10 +80,10 @@ typedef enum lm_step_code {
     LM_STEP_SOFTCAP,
     LM_STEP_CLAMP,
     LM_STEP_ROUTE,
-    LM_STEP_SORT,                /* visits (row, expert) in the order of experts */
-    LM_STEP_VISIT,               /* packed rows in that order: each row once for each expert that it visits */
-    LM_STEP_EXPERTS,             /* each expert's product with its own visits */
-    LM_STEP_COMBINE,             /* the weighted sum of a row's visits */
+    LM_STEP_SORT,                /* assignments (row, expert) in the order of experts */
+    LM_STEP_DISPATCH,            /* packed rows in that order: each row once per expert that it is routed to */
+    LM_STEP_EXPERTS,             /* each expert's product with the rows assigned to it */
+    LM_STEP_COMBINE,             /* the weighted sum of a row's assignments */
     LM_STEP_HEADS,               /* each head's part of a row times its own matrix */
     LM_STEP_JOIN,                /* lanes of two values side by side, group by group */
     LM_STEP_EXCHANGE,            /* rows of a value to every other rank, and theirs here: rank by rank */
@@ -116,7 +116,7 @@ typedef struct lm_step {
     uint32_t         out;        /* buffer; LM_NONE: STORE */
     uint32_t         add;        /* MATMUL: buffer added to the product, or LM_NONE */
     float            scale;      /* MATMUL: of the product before adding */
-    uint32_t         times;      /* rows of the domain this many times: visits to experts; else 1 */
+    uint32_t         times;      /* rows of the domain this many times: assignments to experts; else 1 */
     uint32_t         width;      /* lanes of a row of the first input */
     uint32_t         adapter;    /* from 1: for the rows alone that have this adapter, others keep what `out` holds; else 0 */
     uint32_t         groups;     /* PACK: equal groups of a row, each packed by itself; else 1 */

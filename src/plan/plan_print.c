@@ -9,7 +9,7 @@ static const char *const step_names[] = {
     [LM_STEP_STORE] = "store",           [LM_STEP_ATTENTION] = "attention", [LM_STEP_ADD] = "add", [LM_STEP_SCALE] = "scale",
     [LM_STEP_GLU] = "glu",               [LM_STEP_ACT] = "act",     [LM_STEP_COLUMNS] = "columns",
     [LM_STEP_SOFTCAP] = "softcap",       [LM_STEP_CLAMP] = "clamp", [LM_STEP_POSITION] = "position",
-    [LM_STEP_SINUSOID] = "sinusoid",     [LM_STEP_ROUTE] = "route", [LM_STEP_SORT] = "sort",       [LM_STEP_VISIT] = "visit",
+    [LM_STEP_SINUSOID] = "sinusoid",     [LM_STEP_ROUTE] = "route", [LM_STEP_SORT] = "sort",       [LM_STEP_DISPATCH] = "dispatch",
     [LM_STEP_EXPERTS] = "experts",       [LM_STEP_COMBINE] = "combine", [LM_STEP_HEADS] = "heads",     [LM_STEP_JOIN] = "join",
     [LM_STEP_SEND] = "send",             [LM_STEP_RECEIVE] = "receive",
     [LM_STEP_EXCHANGE] = "exchange",     [LM_STEP_RANK_SUM] = "sum",  [LM_STEP_RANK_LANES] = "lanes",

@@ -27,7 +27,7 @@ static void find_domains(lm_compiler *c)
 
 /* ---- buffers and steps ---- */
 
-uint32_t lm_plan_visits(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain, uint32_t times)
+uint32_t lm_plan_routed(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain, uint32_t times)
 {
     lm_plan *plan = c->plan;
 
@@ -43,7 +43,7 @@ uint32_t lm_plan_visits(lm_compiler *c, const char *name, uint64_t stride, lm_do
 
 uint32_t lm_plan_buffer(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain)
 {
-    return lm_plan_visits(c, name, stride, domain, 1);
+    return lm_plan_routed(c, name, stride, domain, 1);
 }
 
 uint32_t lm_plan_value(lm_compiler *c, lm_value v)

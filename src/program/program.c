@@ -68,8 +68,8 @@ uint64_t lm_program_parameters(const lm_program *p)
     return total;
 }
 
-/* Parameters of experts that a token does not visit, their biases among them. */
-static uint64_t unvisited(const lm_program *p)
+/* Parameters of experts that a token is not routed to, their biases among them. */
+static uint64_t inactive(const lm_program *p)
 {
     uint64_t sum = 0;
 
@@ -85,7 +85,7 @@ static uint64_t unvisited(const lm_program *p)
 
 uint64_t lm_program_active(const lm_program *p)
 {
-    return lm_program_parameters(p) - unvisited(p);
+    return lm_program_parameters(p) - inactive(p);
 }
 
 /* Every weight counts for the first module that reads it. */

@@ -151,7 +151,7 @@ typedef struct lm_attention_spec {
     uint32_t first_head, all_heads;      /* of the model's heads, those that are here: what slopes depend on; 0, 0: all of them */
 } lm_attention_spec;
 
-/* Which experts a token visits, and how much each counts. */
+/* Which experts a token is routed to, and how much each counts. */
 typedef struct lm_route_spec {
     uint32_t n_experts, top_k;
     bool     sigmoid;            /* scores are sigmoids; else a softmax over all experts */
@@ -261,7 +261,7 @@ typedef struct lm_cost {
     uint64_t key_mult_adds;      /* the same for each key that the row sees */
     uint64_t key_flops;
     uint64_t reads, writes;      /* float32 activations */
-    uint64_t weight_elements;    /* read for one row; look-ups: one row of the table, experts: those visited */
+    uint64_t weight_elements;    /* read for one row; look-ups: one row of the table, experts: those routed to */
     uint64_t sends;              /* float32 that go to every other rank */
 } lm_cost;
 
@@ -307,7 +307,7 @@ void lm_program_print(const lm_program *p, lm_text *out);
 
 /* Parameters stored (tied ones once, constants not counted), and of one weight kind or module. */
 uint64_t lm_program_parameters(const lm_program *p);
-uint64_t lm_program_active(const lm_program *p);          /* without experts that a token does not visit */
+uint64_t lm_program_active(const lm_program *p);          /* without experts that a token is not routed to */
 uint64_t lm_module_parameters(const lm_program *p, uint32_t module);
 
 /* The slope of each head: m^(h+1) for the largest power of two of heads, the others in between. */

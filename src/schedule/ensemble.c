@@ -132,7 +132,7 @@ lm_status lm_ensemble_step(lm_engine_ensemble *x, const lm_row *rows, size_t n, 
         if (rows[i].logits)
             x->at[x->n_at++] = (uint32_t)i;
     if (x->n_at)
-        lm_pool_run_shares(x->g->pool, mix_row, x, x->n_at);
+        lm_pool_run_chunks(x->g->pool, mix_row, x, x->n_at);
     return LM_OK;
 }
 

@@ -139,7 +139,7 @@ static void collect(void *arg, unsigned worker, unsigned prompt_rows)
 static void collect_all(lm_schedule *s)
 {
     if (s->n_active > 1)
-        lm_pool_run_shares(s->g->pool, collect, s, s->n_active);
+        lm_pool_run_chunks(s->g->pool, collect, s, s->n_active);
     else if (s->n_active)
         collect(s, 0, 0);
 }

@@ -382,7 +382,7 @@ static lm_status look_inside(lm_tracer *t, lm_trace_record *r, size_t i, lm_erro
     if (t->o.norms)
         LM_TRY(lm_trace_measure(t, r, e));
     if (t->o.experts)
-        LM_TRY(lm_trace_visit(t, r, i, e));
+        LM_TRY(lm_trace_routing(t, r, i, e));
     if (t->n_keys)
         LM_TRY(lm_trace_heads(t, r, i, e));
     return LM_OK;
@@ -454,7 +454,7 @@ static lm_status take_position(lm_tracer *t, uint32_t position, lm_error *e)
     return LM_OK;
 }
 
-static void count_visits(lm_tracer *t, size_t i)
+static void count_routed(lm_tracer *t, size_t i)
 {
     for (size_t k = 0; t->o.experts && k < t->map.n_routes; k++) {
         const lm_node *n     = &t->p->nodes[t->map.routes[k]];
@@ -479,7 +479,7 @@ static lm_status take_row(lm_tracer *t, size_t i, lm_error *e)
     else if (!before)
         t->tokens[position] = (lm_trace_token){ .id = id, .position = position };
     lm_trace_keep_keys(t, i, position);
-    count_visits(t, i);
+    count_routed(t, i);
     LM_TRY(lm_trace_save_row(t, i, position, e));
     return logits ? add_record(t, i, position, logits, e) : LM_OK;
 }

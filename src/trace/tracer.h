@@ -106,11 +106,11 @@ uint32_t lm_predicted_rank(const float *logits, uint32_t n, lm_token id);
 lm_status lm_trace_lens_of(lm_tracer *t, lm_trace_record *r, lm_error *e);
 lm_status lm_trace_attribute(lm_tracer *t, lm_trace_record *r, lm_error *e);
 
-/* Row i of the last step: weights of attention (heads.c), experts and norms (visited.c). */
+/* Row i of the last step: weights of attention (heads.c), experts and norms (routing.c). */
 lm_status lm_trace_heads(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e);
 void      lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, uint32_t position, const float *q, float *out);
 void      lm_trace_keep_keys(lm_tracer *t, size_t i, uint32_t position);
-lm_status lm_trace_visit(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e);
+lm_status lm_trace_routing(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e);
 lm_status lm_trace_measure(lm_tracer *t, lm_trace_record *r, lm_error *e);
 
 /* The row at a position, closed with the token that follows it. Under the lock (tracer.c). */

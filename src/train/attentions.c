@@ -87,7 +87,7 @@ void lm_train_attention(lm_frame *f)
     float  slopes[LM_MAX_EXPERTS];
     pieces p = { f, slopes_of(f, slopes), count_pieces(f->l) };
 
-    lm_train_share(f->l, attend, &p, p.each * f->node->attention.spec.n_heads, 1);
+    lm_train_parallel(f->l, attend, &p, p.each * f->node->attention.spec.n_heads, 1);
 }
 
 static void back_to_queries(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -150,10 +150,10 @@ void lm_train_attention_back(lm_frame *f)
     float  slopes[LM_MAX_EXPERTS];
     pieces p = { f, slopes_of(f, slopes), count_pieces(f->l) };
 
-    lm_train_share(f->l, clear, f, f->rows, 64);
+    lm_train_parallel(f->l, clear, f, f->rows, 64);
     if (f->din[0].at)
-        lm_train_share(f->l, back_to_queries, &p, p.each * f->node->attention.spec.n_heads, 1);
+        lm_train_parallel(f->l, back_to_queries, &p, p.each * f->node->attention.spec.n_heads, 1);
     if (f->din[1].at || f->din[2].at)
-        lm_train_share(f->l, back_to_keys, &p, p.each * f->node->attention.spec.n_kv_heads, 1);
+        lm_train_parallel(f->l, back_to_keys, &p, p.each * f->node->attention.spec.n_kv_heads, 1);
     back_to_sinks(f);
 }

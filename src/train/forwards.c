@@ -115,7 +115,7 @@ static const uint8_t *packed(lm_frame *f, const lm_matmul *m, uint64_t groups, u
         return (const uint8_t *)f->in[0].at;
     }
     p.stride = *stride = groups * (m->x->pack ? m->x->bytes(n) : (n * sizeof(float) + 63) / 64 * 64);
-    lm_train_share(f->l, pack_rows, &p, f->rows, 16);
+    lm_train_parallel(f->l, pack_rows, &p, f->rows, 16);
     return p.to;
 }
 
@@ -282,6 +282,6 @@ void lm_train_forward(lm_frame *f)
         lm_train_experts(f);
         return;
     default:
-        lm_train_share(f->l, by_row[f->node->code] ? by_row[f->node->code] : rows, f, f->rows, 16);
+        lm_train_parallel(f->l, by_row[f->node->code] ? by_row[f->node->code] : rows, f, f->rows, 16);
     }
 }

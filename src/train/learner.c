@@ -465,17 +465,17 @@ static void run_loss(lm_learner *l, bool back)
         n       = l->n_labelled - at < l->turn->options.piece ? l->n_labelled - at : l->turn->options.piece;
         piece p = { l, at, operand(l, l->turn->values[0][logits]), operand(l, l->turn->gradients[logits]), states,
                     operand(l, l->turn->hidden), width };
-        lm_train_share(l, gather, &p, n, 16);
+        lm_train_parallel(l, gather, &p, n, 16);
         for (uint32_t i = b->tail; i < l->program->n_nodes; i++)
             forward(l, LM_TURN_FORWARD, i, n);
-        lm_train_share(l, cross_entropy, &p, n, 1);
+        lm_train_parallel(l, cross_entropy, &p, n, 1);
         for (uint32_t i = 1; back && i < b->n_nodes; i++)
             if (b->nodes[i].tail)
                 reverse(l, &b->nodes[i], n);
         p.from = operand(l, l->turn->hidden_gradient);
         p.to   = into;
         if (back && into.at)
-            lm_train_share(l, scatter, &p, n, 16);
+            lm_train_parallel(l, scatter, &p, n, 16);
     }
 }
 

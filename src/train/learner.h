@@ -127,9 +127,9 @@ void lm_train_route_back(const lm_route_spec *r, const float *logits, const floa
 /* Bytes of scratch that any operation of the program needs: for all workers together, for each. */
 void lm_train_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, uint64_t *shared, uint64_t *worker);
 
-/* Items [0, n) in shares of `grain`, by the pool: each item once, whoever takes it. */
+/* Items [0, n) in chunks of `grain`, by the pool: each item once, by any worker. */
 typedef void (*lm_items)(void *arg, uint64_t from, uint64_t to, unsigned worker);
-void lm_train_share(lm_learner *l, lm_items items, void *arg, uint64_t n, uint64_t grain);
+void lm_train_parallel(lm_learner *l, lm_items items, void *arg, uint64_t n, uint64_t grain);
 
 /* Scratch. */
 static inline uint8_t *lm_shared_scratch(const lm_learner *l)
@@ -160,7 +160,7 @@ lm_matrix lm_matrix_of(const lm_learner *l, uint32_t weight, uint64_t which);
 const lm_matmul *lm_matrix_kernel(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, uint32_t weight);
 /* Rows [from, to) of it as float32, one after another. */
 void lm_matrix_rows(const lm_learner *l, uint32_t weight, uint64_t which, uint64_t from, uint64_t to, float *out);
-/* y [n] = x W^T (+ bias): x as packed for the kernel; outputs are shared out. */
+/* y [n] = x W^T (+ bias): x as packed for the kernel; outputs are divided. */
 void lm_matrix_multiply(lm_learner *l, const lm_matrix *m, const uint8_t *x, uint64_t x_stride, uint64_t n, lm_operand y,
                         const float *bias);
 

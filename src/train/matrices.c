@@ -62,7 +62,7 @@ void lm_matrix_rows(const lm_learner *l, uint32_t weight, uint64_t which, uint64
             m.matmul->row(out, m.w, m.rows, m.cols, r);
 }
 
-/* ---- shares ---- */
+/* ---- chunks ---- */
 
 typedef struct sharing {
     lm_items items;
@@ -70,22 +70,22 @@ typedef struct sharing {
     uint64_t n, grain;
 } sharing;
 
-static void run_share(void *arg, unsigned worker, unsigned share)
+static void run_chunk(void *arg, unsigned worker, unsigned chunk)
 {
     sharing *s = arg;
-    uint64_t from = share * s->grain, to = from + s->grain;
+    uint64_t from = chunk * s->grain, to = from + s->grain;
 
     s->items(s->arg, from, to < s->n ? to : s->n, worker);
 }
 
-void lm_train_share(lm_learner *l, lm_items items, void *arg, uint64_t n, uint64_t grain)
+void lm_train_parallel(lm_learner *l, lm_items items, void *arg, uint64_t n, uint64_t grain)
 {
     sharing s = { items, arg, n, grain ? grain : 1 };
 
     while ((n + s.grain - 1) / s.grain > 4096)
         s.grain *= 2;
     if (n)
-        lm_pool_run_shares(l->pool, run_share, &s, (unsigned)((n + s.grain - 1) / s.grain));
+        lm_pool_run_chunks(l->pool, run_chunk, &s, (unsigned)((n + s.grain - 1) / s.grain));
 }
 
 /* ---- products ---- */
@@ -118,5 +118,5 @@ void lm_matrix_multiply(lm_learner *l, const lm_matrix *m, const uint8_t *x, uin
     product  p      = { l, m, { .w = m->w, .rows = m->rows, .cols = m->cols, .x = x, .x_stride = x_stride, .n = n, .y = y.at,
                                 .y_stride = y.row, .bias = bias, .scale = 1 } };
 
-    lm_train_share(l, multiply_outputs, &p, groups, grain ? grain : 1);
+    lm_train_parallel(l, multiply_outputs, &p, groups, grain ? grain : 1);
 }

@@ -1,6 +1,6 @@
 /* mixtures.c - mixtures of experts in a training step: routes and experts, forwards and backwards.
  *
- * Visits are (row, choice) pairs, ordered by expert and then row. A row's experts, and the order in which their parts are added, depend
+ * Pairs (row, choice) are ordered by expert and then row. A row's experts, and the order in which their parts are added, depend
  * on the row alone. Backwards gate and up are made again. */
 #include <math.h>
 #include <string.h>
@@ -98,16 +98,16 @@ void lm_train_route_back(const lm_route_spec *r, const float *logits, const floa
     }
 }
 
-/* ---- visits ---- */
+/* ---- dispatch ---- */
 
 typedef struct mixture {
     lm_frame *f;
     uint32_t  k, experts;
-    uint64_t  visits, wide, inner;       /* lanes of x and of a gate */
-    uint32_t *row, *place, *start;       /* of a visit; of (row, choice); of an expert */
+    uint64_t  pairs, wide, inner;        /* lanes of x and of a gate */
+    uint32_t *row, *place, *start;       /* of a pair; of (row, choice); of an expert */
     uint8_t  *packed;                    /* rows as a product wants them */
-    float    *gate, *up, *glu, *y;       /* [visits][inner] x 3, [visits][wide] */
-    float    *back, *dy, *dx, *dweight;  /* [visits][inner], [visits][wide] x 2, [visits] */
+    float    *gate, *up, *glu, *y;       /* [pairs][inner] x 3, [pairs][wide] */
+    float    *back, *dy, *dx, *dweight;  /* [pairs][inner], [pairs][wide] x 2, [pairs] */
     const lm_matmul *kernel;
     const float *from;                   /* what is packed, and its lanes */
     uint64_t     stride, lanes;
@@ -119,7 +119,7 @@ static uint64_t line(uint64_t bytes)
     return (bytes + 63) & ~UINT64_C(63);
 }
 
-static uint64_t packed_bytes(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels, const lm_node *n, uint64_t visits)
+static uint64_t packed_bytes(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels, const lm_node *n, uint64_t pairs)
 {
     uint64_t most = 0;
 
@@ -129,38 +129,38 @@ static uint64_t packed_bytes(const lm_learner *l, const lm_plan *plan, const lm_
         uint64_t         b = m->x->pack ? m->x->bytes(w->dims[2]) : line(w->dims[2] * sizeof(float));
         most               = b > most ? b : most;
     }
-    return most * visits;
+    return most * pairs;
 }
 
 uint64_t lm_mixture_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels, const lm_node *n, uint64_t rows)
 {
-    uint64_t visits = rows * n->experts.top_k, wide = l->program->values[n->out].width, inner = n->experts.width;
+    uint64_t pairs = rows * n->experts.top_k, wide = l->program->values[n->out].width, inner = n->experts.width;
 
-    return line((2 * visits + n->experts.n_experts + 1) * sizeof(uint32_t)) + packed_bytes(l, plan, kernels, n, visits) +
-           line(visits * (4 * inner + 3 * wide + 1) * sizeof(float)) + 64;
+    return line((2 * pairs + n->experts.n_experts + 1) * sizeof(uint32_t)) + packed_bytes(l, plan, kernels, n, pairs) +
+           line(pairs * (4 * inner + 3 * wide + 1) * sizeof(float)) + 64;
 }
 
 static void lay_out(mixture *m, lm_frame *f)
 {
     uint8_t *at = lm_shared_scratch(f->l) + (uint64_t)LM_TILE_FLOATS * sizeof(float);
 
-    *m        = (mixture){ .f = f, .k = f->node->experts.top_k, .experts = f->node->experts.n_experts, .inner = f->node->experts.width };
-    m->visits = (uint64_t)f->rows * m->k;
-    m->wide   = f->l->program->values[f->node->out].width;
-    m->row    = (uint32_t *)(void *)at;
-    m->place  = m->row + m->visits;
-    m->start  = m->place + m->visits;
-    at += line((2 * m->visits + m->experts + 1) * sizeof(uint32_t));
+    *m       = (mixture){ .f = f, .k = f->node->experts.top_k, .experts = f->node->experts.n_experts, .inner = f->node->experts.width };
+    m->pairs = (uint64_t)f->rows * m->k;
+    m->wide  = f->l->program->values[f->node->out].width;
+    m->row   = (uint32_t *)(void *)at;
+    m->place = m->row + m->pairs;
+    m->start = m->place + m->pairs;
+    at += line((2 * m->pairs + m->experts + 1) * sizeof(uint32_t));
     m->packed = at;
-    at += packed_bytes(f->l, f->l->engine->plan, &f->l->engine->kernels, f->node, m->visits);
+    at += packed_bytes(f->l, f->l->engine->plan, &f->l->engine->kernels, f->node, m->pairs);
     m->gate    = (float *)(void *)at;
-    m->up      = m->gate + m->visits * m->inner;
-    m->glu     = m->up + m->visits * m->inner;
-    m->back    = m->glu + m->visits * m->inner;
-    m->y       = m->back + m->visits * m->inner;
-    m->dy      = m->y + m->visits * m->wide;
-    m->dx      = m->dy + m->visits * m->wide;
-    m->dweight = m->dx + m->visits * m->wide;
+    m->up      = m->gate + m->pairs * m->inner;
+    m->glu     = m->up + m->pairs * m->inner;
+    m->back    = m->glu + m->pairs * m->inner;
+    m->y       = m->back + m->pairs * m->inner;
+    m->dy      = m->y + m->pairs * m->wide;
+    m->dx      = m->dy + m->pairs * m->wide;
+    m->dweight = m->dx + m->pairs * m->wide;
 }
 
 static const float *route_of(const mixture *m, uint64_t row)
@@ -187,7 +187,7 @@ static void sort(mixture *m)
     m->start[0] = 0;
 }
 
-static void pack_visits(void *arg, uint64_t from, uint64_t to, unsigned worker)
+static void pack_dispatched(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const mixture *m = arg;
     void (*pack)(void *, const float *, uint64_t) =
@@ -203,7 +203,7 @@ static void pack_visits(void *arg, uint64_t from, uint64_t to, unsigned worker)
     }
 }
 
-/* Visits as the `which`-th weight wants them: rows of x, or of `from`. */
+/* Rows of all pairs as the `which`-th weight needs them: rows of x, or of `from`. */
 static void pack(mixture *m, uint32_t which, const float *from)
 {
     m->kernel   = lm_matrix_of(m->f->l, m->f->node->weights[which], 0).matmul;
@@ -211,10 +211,10 @@ static void pack(mixture *m, uint32_t which, const float *from)
     m->from     = from;
     m->lanes    = which < 2 ? m->wide : m->inner;
     m->stride   = m->kernel->x->pack ? m->kernel->x->bytes(m->lanes) : line(m->lanes * sizeof(float));
-    lm_train_share(m->f->l, pack_visits, m, m->visits, 16);
+    lm_train_parallel(m->f->l, pack_dispatched, m, m->pairs, 16);
 }
 
-/* Every expert's product with its visits. */
+/* Every expert's product with the rows assigned to it. */
 static void multiply(mixture *m, uint32_t which, float *to)
 {
     const float *bias = lm_vector_of(m->f->l, m->f->node->weights[which + 3]);
@@ -243,7 +243,7 @@ static void gates(void *arg, uint64_t from, uint64_t to, unsigned worker)
             k->glu(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner, n->experts.act, m->inner);
 }
 
-/* Gate, up and what they make of each visit. */
+/* Gate, up and their product for each pair. */
 static void begin(mixture *m)
 {
     sort(m);
@@ -252,7 +252,7 @@ static void begin(mixture *m)
     if (lm_matrix_of(m->f->l, m->f->node->weights[1], 0).matmul != m->kernel)
         pack(m, 1, NULL);
     multiply(m, 1, m->up);
-    lm_train_share(m->f->l, gates, m, m->visits, 16);
+    lm_train_parallel(m->f->l, gates, m, m->pairs, 16);
 }
 
 static void combine(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -281,12 +281,12 @@ void lm_train_experts(lm_frame *f)
     begin(&m);
     pack(&m, 2, m.glu);
     multiply(&m, 2, m.y);
-    lm_train_share(f->l, combine, &m, f->rows, 16);
+    lm_train_parallel(f->l, combine, &m, f->rows, 16);
 }
 
 /* ---- backwards ---- */
 
-/* Row i's choice k visits; its gradient unweighted. */
+/* The expert of row i's choice k; its gradient unweighted. */
 static void spread(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const mixture *m = arg;
@@ -299,12 +299,12 @@ static void spread(void *arg, uint64_t from, uint64_t to, unsigned worker)
     }
 }
 
-static float weight_of(const mixture *m, uint64_t visit, uint32_t *expert)
+static float weight_of(const mixture *m, uint64_t pair, uint32_t *expert)
 {
-    const float *route = route_of(m, m->row[visit]);
+    const float *route = route_of(m, m->row[pair]);
 
     for (uint32_t k = 0; k < m->k; k++)
-        if (m->place[(uint64_t)m->row[visit] * m->k + k] == visit) {
+        if (m->place[(uint64_t)m->row[pair] * m->k + k] == pair) {
             *expert = (uint32_t)route[m->k + k];
             return route[k];
         }
@@ -347,7 +347,7 @@ static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
     }
 }
 
-/* dW += dy^T x of each visited expert, rows rising; and its bias. */
+/* dW += dy^T x of each routed expert, rows rising; and its bias. */
 static void sum_weights(mixture *m, uint32_t which, const float *dy, uint64_t out, const float *x, uint64_t in)
 {
     lm_learner *l  = m->f->l;
@@ -365,7 +365,7 @@ static void sum_weights(mixture *m, uint32_t which, const float *dy, uint64_t ou
     }
 }
 
-/* dx += dy W of each visited expert. */
+/* dx += dy W of each routed expert. */
 static void through(mixture *m, uint32_t which, float *dy, uint64_t out, float *dx, uint64_t in)
 {
     for (uint32_t e = 0; e < m->experts; e++) {
@@ -394,12 +394,12 @@ static void collect(void *arg, uint64_t from, uint64_t to, unsigned worker)
     for (uint64_t i = from; i < to; i++) {
         float *dx = f->din[0].at ? f->din[0].at + i * f->din[0].row : NULL, *dr = f->din[1].at ? f->din[1].at + i * f->din[1].row : NULL;
         for (uint32_t k = 0; k < m->k; k++) {
-            uint64_t visit = m->place[i * m->k + k];
+            uint64_t pair = m->place[i * m->k + k];
             bool     fresh = k == 0 && f->reverse->first[0];
             for (uint64_t j = 0; dx && j < m->wide; j++)
-                dx[j] = fresh ? m->dx[visit * m->wide + j] : dx[j] + m->dx[visit * m->wide + j];
+                dx[j] = fresh ? m->dx[pair * m->wide + j] : dx[j] + m->dx[pair * m->wide + j];
             if (dr)
-                dr[k] = f->reverse->first[1] ? m->dweight[visit] : dr[k] + m->dweight[visit];
+                dr[k] = f->reverse->first[1] ? m->dweight[pair] : dr[k] + m->dweight[pair];
         }
     }
 }
@@ -410,17 +410,17 @@ void lm_train_experts_back(lm_frame *f)
 
     lay_out(&m, f);
     begin(&m);
-    lm_train_share(f->l, spread, &m, m.visits, 16);
+    lm_train_parallel(f->l, spread, &m, m.pairs, 16);
     through(&m, 2, m.dy, m.wide, m.back, m.inner);
-    lm_train_share(f->l, gates_back, &m, m.visits, 16);
+    lm_train_parallel(f->l, gates_back, &m, m.pairs, 16);
     sum_weights(&m, 2, m.dy, m.wide, m.glu, m.inner);
     if (f->reverse->trains[0] || f->reverse->trains[1])
-        lm_train_share(f->l, gather_inputs, &m, m.visits, 16);
+        lm_train_parallel(f->l, gather_inputs, &m, m.pairs, 16);
     sum_weights(&m, 0, m.gate, m.inner, m.y, m.wide);
     sum_weights(&m, 1, m.up, m.inner, m.y, m.wide);
     if (f->din[0].at) {
         through(&m, 0, m.gate, m.inner, m.dx, m.wide);
         through(&m, 1, m.up, m.inner, m.dx, m.wide);
     }
-    lm_train_share(f->l, collect, &m, f->rows, 16);
+    lm_train_parallel(f->l, collect, &m, f->rows, 16);
 }

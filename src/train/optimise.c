@@ -50,7 +50,7 @@ void lm_clip_gradients(lm_learner *l, double norm, double clip)
         return;
     for (uint32_t i = 0; i < l->n_trained; i++) {
         update u = { .t = &l->trained[i], .factor = (float)(factor < 1 ? factor : 1) };
-        lm_train_share(l, scale, &u, u.t->elements, BLOCK);
+        lm_train_parallel(l, scale, &u, u.t->elements, BLOCK);
     }
 }
 
@@ -77,7 +77,7 @@ void lm_adamw_step(lm_learner *l, const lm_adamw *a, uint64_t number, double rat
             .t = &l->trained[i], .decay = (float)(1 - rate * a->weight_decay), .lerp = (float)(1 - a->beta1), .beta2 = (float)a->beta2,
             .rest2 = (float)(1 - a->beta2), .root = (float)second, .epsilon = (float)a->epsilon, .step = (float)(-(rate / first)),
         };
-        lm_train_share(l, step, &u, u.t->elements, BLOCK);
+        lm_train_parallel(l, step, &u, u.t->elements, BLOCK);
     }
 }
 

@@ -55,7 +55,7 @@ void lm_train_gemm(lm_learner *l, const lm_gemm *g)
     blocks p = { .l = l, .g = *g, .row_block = ROW_BLOCK, .columns = (g->n + COLUMN_BLOCK - 1) / COLUMN_BLOCK };
 
     p.rows = (g->m + p.row_block - 1) / p.row_block;
-    lm_train_share(l, multiply_block, &p, p.rows * p.columns, 1);
+    lm_train_parallel(l, multiply_block, &p, p.rows * p.columns, 1);
 }
 
 void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to, lm_operand dy, lm_operand dx, uint64_t n)
@@ -69,7 +69,7 @@ void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to
         uint64_t  k = to - at < tile ? to - at : tile;
         unpacking u = { l, weight, at, rows, cols, (float *)(void *)lm_shared_scratch(l) };
         if (!own)
-            lm_train_share(l, unpack_rows, &u, k, 16);
+            lm_train_parallel(l, unpack_rows, &u, k, 16);
         lm_train_gemm(l, &(lm_gemm){ .c = dx.at, .c_row = dx.row, .a = dy.at + (at - from), .a_row = dy.row, .a_col = 1,
                                      .b = own ? own + at * cols : u.tile, .b_row = cols, .m = n, .n = cols, .k = k });
     }
@@ -93,5 +93,5 @@ void lm_train_clear(lm_learner *l, lm_operand x, uint64_t rows, uint64_t n)
 {
     clearing c = { x, n };
 
-    lm_train_share(l, clear_rows, &c, rows, 64);
+    lm_train_parallel(l, clear_rows, &c, rows, 64);
 }

@@ -69,19 +69,19 @@ static void linear(lm_frame *f)
     if (f->reverse->trains[0]) {
         dropping d = { f, x, false };
         if (drops)
-            lm_train_share(f->l, drop_rows, &d, f->rows, 16);
+            lm_train_parallel(f->l, drop_rows, &d, f->rows, 16);
         lm_train_gemm(f->l, &(lm_gemm){ .c = lm_trained_gradient(f->l, n->weights[0]), .c_row = cols, .a = f->dout.at, .a_row = 1,
                                         .a_col = f->dout.row, .b = x.at, .b_row = x.row, .m = w->dims[0], .n = cols, .k = f->rows });
     }
     if (f->reverse->trains[1])
-        lm_train_share(f->l, sum_rows, f, w->dims[0], 64);
+        lm_train_parallel(f->l, sum_rows, f, w->dims[0], 64);
     if (f->din[0].at) {
         dropping d = { f, dx, true };
         if (f->reverse->first[0] || drops)
             lm_train_clear(f->l, dx, f->rows, cols);
         lm_train_through(f->l, n->weights[0], 0, w->dims[0], f->dout, dx, f->rows);
         if (drops)
-            lm_train_share(f->l, drop_rows, &d, f->rows, 16);
+            lm_train_parallel(f->l, drop_rows, &d, f->rows, 16);
     }
 }
 
@@ -104,7 +104,7 @@ static void head_linear(lm_frame *f)
                          (lm_operand){ f->din[0].at + h * step, f->din[0].row }, f->rows);
 }
 
-/* ---- tables: rows of equal ids in their order, lanes shared out ---- */
+/* ---- tables: rows of equal ids in their order, lanes divided ---- */
 
 static void look_up(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
@@ -322,18 +322,18 @@ void lm_train_reverse(lm_frame *f)
         return;
     case LM_OP_EMBED:
     case LM_OP_POSITION:
-        lm_train_share(f->l, look_up, f, width(f, f->node->out), 64);
+        lm_train_parallel(f->l, look_up, f, width(f, f->node->out), 64);
         return;
     case LM_OP_RMS_NORM:
     case LM_OP_LAYER_NORM:
         norm_weights(f);
         if (f->din[0].at)
-            lm_train_share(f->l, norm, f, f->rows, 16);
+            lm_train_parallel(f->l, norm, f, f->rows, 16);
         return;
     case LM_OP_ROPE:
-        lm_train_share(f->l, rope, f, f->rows, 16);
+        lm_train_parallel(f->l, rope, f, f->rows, 16);
         return;
     default:
-        lm_train_share(f->l, rows, f, f->rows, 16);
+        lm_train_parallel(f->l, rows, f, f->rows, 16);
     }
 }

@@ -1,7 +1,7 @@
 /* ahead.c - what workers do while they wait in generation: they ask for the weights that they will read first.
  *
  * Generation reads weights and little else, so a worker that waits for another one, or while one does rows that are not worth
- * sharing, is memory that nobody reads. The next stage of products is known, and so is the share that a worker will most
+ * sharing, is memory that nobody reads. The next stage of products is known, and so is the chunk that a worker will most
  * likely take of it; where another one does, it finds the weights in a cache all the same. */
 #include "runtime/engine/ahead.h"
 
@@ -15,10 +15,10 @@ enum {
 /* How far a worker has come. `at` says for which stage and rows: state.h. */
 typedef struct cursor {
     _Alignas(64) uint64_t at;
-    const uint8_t *p[2];             /* kernels read both halves of a share side by side */
+    const uint8_t *p[2];             /* kernels read both halves of a chunk side by side */
     uint64_t       left[2];
     uint64_t       budget;
-    uint32_t       step, end, share, shares;
+    uint32_t       step, end, chunk, chunks;
 } cursor;
 
 lm_status lm_ahead_new(lm_engine *g, lm_error *e)
@@ -60,14 +60,14 @@ static void begin(const lm_engine *g, cursor *c, unsigned worker, uint64_t at)
     *c = (cursor){ .at = at };
     if (!t)
         return;
-    c->shares = lm_stage_shares(g, t, (uint32_t)(t->domain == LM_ALL_ROWS ? at >> 8 & 0xff : at & 0xff));
-    c->share  = worker;
+    c->chunks = lm_stage_chunks(g, t, (uint32_t)(t->domain == LM_ALL_ROWS ? at >> 8 & 0xff : at & 0xff));
+    c->chunk  = worker;
     c->step   = t->first;
-    c->end    = worker < c->shares ? t->end : t->first;
+    c->end    = worker < c->chunks ? t->end : t->first;
     c->budget = AHEAD_BYTES;
 }
 
-/* The part of the next product that the worker's share will read. */
+/* The part of the next product that the worker's chunk will read. */
 static bool next_part(const lm_engine *g, cursor *c)
 {
     while (c->step < c->end) {
@@ -77,7 +77,7 @@ static bool next_part(const lm_engine *g, cursor *c)
         uint64_t            from, to, first, half, last;
         if (s->code != LM_STEP_MATMUL || at->kind != LM_PACKED || !s->matmul->packed_bytes)
             continue;
-        lm_share_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, c->share, c->shares, &from, &to);
+        lm_chunk_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, c->chunk, c->chunks, &from, &to);
         if (from == to)
             continue;
         first = s->matmul->packed_bytes(from, w->dims[1]);

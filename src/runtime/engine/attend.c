@@ -50,10 +50,10 @@ static uint32_t ranges_of(const lm_engine *g, const lm_step *s, uint32_t row, ui
     return (position + rows - 1) / LM_RANGE - lm_first_seen(spec_of(g, s)->window, position) / LM_RANGE + 1;
 }
 
-unsigned lm_attention_shares(const lm_engine *g, const lm_step *s)
+unsigned lm_attention_chunks(const lm_engine *g, const lm_step *s)
 {
     const lm_attention_spec *spec  = spec_of(g, s);
-    uint64_t                 items = 0, most = lm_pool_used(g->pool) * LM_MOST_SHARES;
+    uint64_t                 items = 0, most = lm_pool_used(g->pool) * LM_MAX_CHUNKS;
     uint32_t                 n = rows_of(g, s->domain), rows;
     bool                     split = is_split(g, s);
 
@@ -75,7 +75,7 @@ void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_arg
     }
 }
 
-static lm_attention_args args_of(const stage_share *p, const lm_step *s, const item *x)
+static lm_attention_args args_of(const stage_chunk *p, const lm_step *s, const item *x)
 {
     lm_engine               *g      = p->g;
     const lm_node           *n      = &g->program->nodes[s->node];
@@ -119,7 +119,7 @@ static uint8_t *partials_of(const lm_engine *g, const lm_step *s, const item *x)
 }
 
 /* Items are dealt in turn, for later rows of a prompt see more keys. */
-void lm_run_attention(const stage_share *p, const lm_step *s)
+void lm_run_attention(const stage_chunk *p, const lm_step *s)
 {
     const lm_attention_kernels *kernels = p->g->plan->attention;
     const lm_attention_spec    *spec    = spec_of(p->g, s);

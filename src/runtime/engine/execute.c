@@ -29,7 +29,7 @@ static const float *frequencies(lm_engine *g, uint32_t table, uint32_t length, f
     return g->frequencies[table] + (is_long ? s->dim / 2 : 0);
 }
 
-static void run_table(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_table(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     lm_engine   *g    = p->g;
     uint32_t     half = g->program->ropes[s->table].spec.dim / 2, length = 0;
@@ -50,7 +50,7 @@ static void run_table(const stage_share *p, const lm_step *s, uint64_t from, uin
     }
 }
 
-static void run_embed(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_embed(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
@@ -58,7 +58,7 @@ static void run_embed(const stage_share *p, const lm_step *s, uint64_t from, uin
         look_up(p, s, n->weights[0], (uint64_t)p->g->tokens[row_number(p->g, s->domain, i)], floats_at(p->g, s->out, i));
 }
 
-static void run_position(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_position(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
@@ -67,7 +67,7 @@ static void run_position(const stage_share *p, const lm_step *s, uint64_t from, 
                 floats_at(p->g, s->out, i));
 }
 
-static void run_sinusoid(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_sinusoid(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
@@ -76,7 +76,7 @@ static void run_sinusoid(const stage_share *p, const lm_step *s, uint64_t from, 
                         (uint32_t)width_of(p->g, n->out), floats_at(p->g, s->out, i));
 }
 
-static void run_gather(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_gather(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     uint64_t bytes = p->g->plan->buffers[s->out].stride;
 
@@ -84,7 +84,7 @@ static void run_gather(const stage_share *p, const lm_step *s, uint64_t from, ui
         memcpy(row_at(p->g, s->out, i), row_at(p->g, s->in[0], p->g->wanted[i]), bytes);
 }
 
-static void run_rms_norm(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_rms_norm(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n      = &p->g->program->nodes[s->node];
     uint64_t       groups = n->norm.groups, width = width_of(p->g, n->out) / groups;
@@ -96,7 +96,7 @@ static void run_rms_norm(const stage_share *p, const lm_step *s, uint64_t from, 
                                   n->norm.eps);
 }
 
-static void run_layer_norm(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_layer_norm(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n      = &p->g->program->nodes[s->node];
     uint64_t       groups = n->norm.groups, width = width_of(p->g, n->out) / groups, next = n->norm.own ? width : 0;
@@ -108,7 +108,7 @@ static void run_layer_norm(const stage_share *p, const lm_step *s, uint64_t from
                                          w + k * next, weight_of(p->g, n, 1), width, n->norm.eps);
 }
 
-static void run_pack(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_pack(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_activation *a     = s->matmul->x;
     uint64_t             bytes = s->groups > 1 ? a->bytes(s->width) : 0;
@@ -121,7 +121,7 @@ static void run_pack(const stage_share *p, const lm_step *s, uint64_t from, uint
         lm_observe_packed(p->g, s, from, to);
 }
 
-static void run_rope(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_rope(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node      *n     = &p->g->program->nodes[s->node];
     const lm_rope_spec *r     = &p->g->program->ropes[s->table].spec;
@@ -138,7 +138,7 @@ static void run_rope(const stage_share *p, const lm_step *s, uint64_t from, uint
 }
 
 /* Rows of one sequence that follow each other in a page are stored together. */
-static void run_store(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_store(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_engine   *g = p->g;
     const lm_kv_layer *l = &g->plan->layers[g->program->nodes[s->node].attention.cache];
@@ -157,7 +157,7 @@ static void run_store(const stage_share *p, const lm_step *s, uint64_t from, uin
     }
 }
 
-static void run_add(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_add(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
 
@@ -166,7 +166,7 @@ static void run_add(const stage_share *p, const lm_step *s, uint64_t from, uint6
 }
 
 /* What an adapter adds; other rows stay as they are. */
-static void run_adapted_sum(const stage_share *p, const lm_step *s, uint64_t begin, uint64_t end)
+static void run_adapted_sum(const stage_chunk *p, const lm_step *s, uint64_t begin, uint64_t end)
 {
     uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
     float    scale;
@@ -179,7 +179,7 @@ static void run_adapted_sum(const stage_share *p, const lm_step *s, uint64_t beg
             p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->out, i), floats_at(p->g, s->in[1], i), scale, width);
 }
 
-static void run_scale(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_scale(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
@@ -188,7 +188,7 @@ static void run_scale(const stage_share *p, const lm_step *s, uint64_t from, uin
 }
 
 /* One gate for a whole row. */
-static void run_gate(const stage_share *p, const lm_step *s, const lm_node *n, uint64_t from, uint64_t to)
+static void run_gate(const stage_chunk *p, const lm_step *s, const lm_node *n, uint64_t from, uint64_t to)
 {
     for (uint64_t i = from; i < to; i++) {
         float gate;
@@ -197,7 +197,7 @@ static void run_gate(const stage_share *p, const lm_step *s, const lm_node *n, u
     }
 }
 
-static void run_glu(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_glu(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n       = &p->g->program->nodes[s->node];
     bool           experts = n->code == LM_OP_EXPERTS;
@@ -215,7 +215,7 @@ static void run_glu(const stage_share *p, const lm_step *s, uint64_t from, uint6
     }
 }
 
-static void run_act(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_act(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
@@ -223,7 +223,7 @@ static void run_act(const stage_share *p, const lm_step *s, uint64_t from, uint6
         p->g->kernels.row.act(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->glu.act, width_of(p->g, n->out));
 }
 
-static void run_columns(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_columns(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n     = &p->g->program->nodes[s->node];
     uint64_t       group = width_of(p->g, n->in[0]) / n->columns.groups, width = width_of(p->g, n->out) / n->columns.groups;
@@ -234,7 +234,7 @@ static void run_columns(const stage_share *p, const lm_step *s, uint64_t from, u
                    width * sizeof(float));
 }
 
-static void run_join(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_join(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
     uint64_t       groups = n->join.groups, first = width_of(p->g, n->in[0]) / groups, second = width_of(p->g, n->out) / groups - first;
@@ -249,7 +249,7 @@ static void run_join(const stage_share *p, const lm_step *s, uint64_t from, uint
     }
 }
 
-static void run_softcap(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_softcap(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
@@ -257,7 +257,7 @@ static void run_softcap(const stage_share *p, const lm_step *s, uint64_t from, u
         p->g->kernels.row.softcap(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor, width_of(p->g, n->out));
 }
 
-static void run_clamp(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_clamp(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
@@ -267,7 +267,7 @@ static void run_clamp(const stage_share *p, const lm_step *s, uint64_t from, uin
 }
 
 /* Row i of what rank r sent: rank by rank, all rows of each. */
-static const float *came_at(const stage_share *p, const lm_step *s, uint32_t r, uint64_t i)
+static const float *came_at(const stage_chunk *p, const lm_step *s, uint32_t r, uint64_t i)
 {
     const lm_node *n  = &p->g->program->nodes[s->node];
     uint64_t       at = 0;
@@ -277,7 +277,7 @@ static const float *came_at(const stage_share *p, const lm_step *s, uint32_t r, 
     return (const float *)(const void *)(row_at(p->g, s->in[0], 0) + at + lm_rank_stride(p->g->program, n, r) * i);
 }
 
-static void run_rank_sum(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_rank_sum(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     uint32_t ranks = p->g->program->nodes[s->node].exchange.ranks;
 
@@ -289,7 +289,7 @@ static void run_rank_sum(const stage_share *p, const lm_step *s, uint64_t from, 
     }
 }
 
-static void run_rank_lanes(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_rank_lanes(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
@@ -300,7 +300,7 @@ static void run_rank_lanes(const stage_share *p, const lm_step *s, uint64_t from
     }
 }
 
-static void run_given(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+static void run_given(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
 
@@ -308,7 +308,7 @@ static void run_given(const stage_share *p, const lm_step *s, uint64_t from, uin
         memcpy(floats_at(p->g, s->out, i), p->g->given + row_number(p->g, s->domain, i) * width, width * sizeof(float));
 }
 
-typedef void (*row_step)(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
+typedef void (*row_step)(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
 
 static const row_step row_steps[] = {
     [LM_STEP_TABLE] = run_table,           [LM_STEP_EMBED] = run_embed, [LM_STEP_GATHER] = run_gather,
@@ -317,12 +317,12 @@ static const row_step row_steps[] = {
     [LM_STEP_SCALE] = run_scale,           [LM_STEP_GLU] = run_glu,     [LM_STEP_ACT] = run_act,
     [LM_STEP_COLUMNS] = run_columns,       [LM_STEP_SOFTCAP] = run_softcap, [LM_STEP_CLAMP] = run_clamp,
     [LM_STEP_POSITION] = run_position,     [LM_STEP_SINUSOID] = run_sinusoid,
-    [LM_STEP_ROUTE] = lm_run_route,        [LM_STEP_VISIT] = lm_run_visit,  [LM_STEP_COMBINE] = lm_run_combine,
+    [LM_STEP_ROUTE] = lm_run_route,        [LM_STEP_DISPATCH] = lm_run_dispatch,  [LM_STEP_COMBINE] = lm_run_combine,
     [LM_STEP_JOIN] = run_join,             [LM_STEP_RANK_SUM] = run_rank_sum, [LM_STEP_RANK_LANES] = run_rank_lanes,
     [LM_STEP_EDIT] = lm_run_edit,    [LM_STEP_GIVEN] = run_given,
 };
 
-static void run_rows(const stage_share *p, const lm_step *s, uint64_t begin, uint64_t end)
+static void run_rows(const stage_chunk *p, const lm_step *s, uint64_t begin, uint64_t end)
 {
     float scale;
 
@@ -337,14 +337,14 @@ static void run_rows(const stage_share *p, const lm_step *s, uint64_t begin, uin
 
 /* ---- products, by outputs ---- */
 
-static void run_matmul(const stage_share *p, const lm_step *s)
+static void run_matmul(const stage_chunk *p, const lm_step *s)
 {
     lm_engine       *g    = p->g;
     const lm_node   *n    = &g->program->nodes[s->node];
     const lm_weight *w    = &g->program->weights[n->weights[0]];
     uint64_t         from, to;
 
-    lm_share_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, p->index, p->count, &from, &to);
+    lm_chunk_outputs(lm_pool_used(g->pool), w->dims[0], s->matmul->row_group, p->index, p->count, &from, &to);
     if (from == to)
         return;
     lm_matmul_args a = {
@@ -368,8 +368,8 @@ static void run_matmul(const stage_share *p, const lm_step *s)
         multiply(p, s, g->weight[n->weights[0]], &a);
 }
 
-/* Every head's product with its part of the rows; the outputs of all heads, one after the other, are shared out. */
-static void run_heads(const stage_share *p, const lm_step *s)
+/* Every head's product with its part of the rows; the outputs of all heads, one after the other, are divided. */
+static void run_heads(const stage_chunk *p, const lm_step *s)
 {
     lm_engine       *g     = p->g;
     const lm_node   *n     = &g->program->nodes[s->node];
@@ -377,7 +377,7 @@ static void run_heads(const stage_share *p, const lm_step *s)
     uint64_t         grain = s->matmul->row_group, cuts = (w->dims[1] + grain - 1) / grain, from, to;
     uint64_t         step  = n->heads.shared ? 0 : s->matmul->x->pack ? s->matmul->x->bytes(w->dims[2]) : w->dims[2] * sizeof(float);
 
-    lm_share_outputs(lm_pool_used(g->pool), w->dims[0] * cuts, 1, p->index, p->count, &from, &to);
+    lm_chunk_outputs(lm_pool_used(g->pool), w->dims[0] * cuts, 1, p->index, p->count, &from, &to);
     for (uint64_t h = from / cuts; h * cuts < to; h++) {
         uint64_t first = (from > h * cuts ? from - h * cuts : 0) * grain, last = (to - h * cuts) * grain;
         multiply(p, s, g->matrices[s->weight][h], &(lm_matmul_args){
@@ -397,8 +397,8 @@ static void run_heads(const stage_share *p, const lm_step *s)
 
 /* ---- stages ---- */
 
-/* Rows [from, to) of a stage by rows, or the share of any other. */
-static void run_step(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+/* Rows [from, to) of a stage by rows, or the chunk of any other. */
+static void run_step(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     switch (p->stage->split) {
     case LM_BY_OUTPUTS:
@@ -423,7 +423,7 @@ static void run_step(const stage_share *p, const lm_step *s, uint64_t from, uint
     }
 }
 
-static void run_profiled(const stage_share *p, uint64_t from, uint64_t to)
+static void run_profiled(const stage_chunk *p, uint64_t from, uint64_t to)
 {
     lm_profiler *profiler = p->g->profiler;
     uint64_t     last = lm_profile_now();
@@ -440,11 +440,11 @@ static void run_profiled(const stage_share *p, uint64_t from, uint64_t to)
 
 static lm_status run_steps(void *arg)
 {
-    const stage_share     *p = arg;
+    const stage_chunk     *p = arg;
     const lm_stage *t = p->stage;
     uint64_t        from, to;
 
-    lm_pool_share((uint64_t)rows_of(p->g, t->domain) * t->times, 1, p->index, p->count, &from, &to);
+    lm_pool_range((uint64_t)rows_of(p->g, t->domain) * t->times, 1, p->index, p->count, &from, &to);
     if (p->g->profiler)
         run_profiled(p, from, to);
     else
@@ -456,14 +456,14 @@ static lm_status run_steps(void *arg)
 typedef struct stage_job {
     lm_engine      *g;
     const lm_stage *stage;
-    unsigned        shares;
+    unsigned        chunks;
 } stage_job;
 
 /* A file that shrinks while its weights are read must not end the process. */
-static void run_share(void *arg, unsigned worker, unsigned index)
+static void run_chunk(void *arg, unsigned worker, unsigned index)
 {
     const stage_job *j = arg;
-    stage_share      p = { j->g, j->stage, worker, index, j->shares };
+    stage_chunk      p = { j->g, j->stage, worker, index, j->chunks };
     lm_status        s = lm_filemap_guard(run_steps, &p, NULL, NULL);
 
     if (s != LM_OK)
@@ -489,12 +489,12 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
             LM_TRY(lm_engine_exchange(g, &g->plan->steps[j.stage->first], n, e));
             continue;
         }
-        j.shares = lm_stage_shares(g, j.stage, n);
+        j.chunks = lm_stage_chunks(g, j.stage, n);
         lm_ahead_set(g, i);
         if (g->observer)
             lm_observe_stage(g, j.stage);
-        joins += j.shares > 1;
-        lm_pool_run_shares(g->pool, run_share, &j, j.shares);
+        joins += j.chunks > 1;
+        lm_pool_run_chunks(g->pool, run_chunk, &j, j.chunks);
         if (atomic_load_explicit(&g->failure, memory_order_relaxed) != LM_OK)
             break;
     }

@@ -1,13 +1,13 @@
-/* experts.c - steps of mixtures of experts: routes, visits, their products and sums.
+/* experts.c - steps of mixtures of experts: routing, dispatch, products and combination.
  *
- * Visits are (row, choice) pairs. Which experts a row visits, and the order in which their results are added, depend on the
+ * Assignments are (row, choice) pairs. Which experts a row is routed to, and the order in which their results are added, depend on the
  * row alone, so a row's result is the same in every batch. */
 #include <math.h>
 #include <string.h>
 
 #include "runtime/engine/steps.h"
 
-enum { READING = 8 };                /* visits that take as long as reading an expert's weights */
+enum { READING = 8 };                /* assignments that take as long as reading an expert's weights */
 
 /* ---- routes ---- */
 
@@ -73,7 +73,7 @@ static void route_row(const lm_engine *g, const lm_route_spec *r, const float *l
         out[k] = (r->renormalise ? out[k] / (sum + 1e-20f) : out[k]) * r->scale;
 }
 
-void lm_run_route(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+void lm_run_route(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
@@ -81,21 +81,21 @@ void lm_run_route(const stage_share *p, const lm_step *s, uint64_t from, uint64_
         route_row(p->g, &n->route.spec, floats_at(p->g, s->in[0], i), weight_of(p->g, n, 0), floats_at(p->g, s->out, i));
 }
 
-/* ---- visits ---- */
+/* ---- dispatch ---- */
 
-lm_visits lm_visits_of(const lm_engine *g, const lm_step *s, uint32_t buffer)
+lm_dispatch lm_dispatch_of(const lm_engine *g, const lm_step *s, uint32_t buffer)
 {
     const lm_node *n     = &g->program->nodes[s->node];
     uint32_t      *words = (uint32_t *)(void *)row_at(g, buffer, 0);
     uint64_t       most  = (uint64_t)(s->domain == LM_ALL_ROWS ? g->plan->options.rows : g->plan->options.logit_rows) * n->experts.top_k;
 
-    return (lm_visits){ words, words + most, words + 2 * most, n->experts.top_k, n->experts.n_experts };
+    return (lm_dispatch){ words, words + most, words + 2 * most, n->experts.top_k, n->experts.n_experts };
 }
 
-/* A counting sort: visits in rising order of (expert, row). */
-void lm_run_sort(const stage_share *p, const lm_step *s)
+/* A counting sort: assignments in rising order of (expert, row). */
+void lm_run_sort(const stage_chunk *p, const lm_step *s)
 {
-    lm_visits v = lm_visits_of(p->g, s, s->out);
+    lm_dispatch v = lm_dispatch_of(p->g, s, s->out);
     uint32_t n = rows_of(p->g, s->domain);
 
     memset(v.start, 0, (v.experts + 1) * sizeof *v.start);
@@ -115,9 +115,9 @@ void lm_run_sort(const stage_share *p, const lm_step *s)
     v.start[0] = 0;
 }
 
-void lm_run_visit(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+void lm_run_dispatch(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    lm_visits v    = lm_visits_of(p->g, s, s->in[1]);
+    lm_dispatch v  = lm_dispatch_of(p->g, s, s->in[1]);
     uint64_t bytes = p->g->plan->buffers[s->out].stride;
 
     for (uint64_t i = from; i < to; i++)
@@ -125,7 +125,7 @@ void lm_run_visit(const stage_share *p, const lm_step *s, uint64_t from, uint64_
 }
 
 /* [E][out] of the weight that the step multiplies, or NULL. */
-static const float *bias_of(const stage_share *p, const lm_step *s)
+static const float *bias_of(const stage_chunk *p, const lm_step *s)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
 
@@ -143,20 +143,20 @@ static uint64_t groups_before(uint64_t cost, uint64_t from, uint64_t each, uint6
     return n < groups ? n : groups;
 }
 
-/* Outputs of all visited experts, one after the other, are cut into shares by cost: a group of outputs takes as long as the
- * expert has visits, and reading it as long as a few. So an expert's rows and weights are read by one worker or two. */
-void lm_run_experts(const stage_share *p, const lm_step *s)
+/* Outputs of all routed experts, one after the other, are cut into chunks by cost: a group of outputs takes as long as the
+ * expert has assignments, and reading it as long as a few. So an expert's rows and weights are read by one worker or two. */
+void lm_run_experts(const stage_chunk *p, const lm_step *s)
 {
     lm_engine       *g = p->g;
     const lm_weight *w = &g->program->weights[s->weight];
-    lm_visits        v = lm_visits_of(g, s, s->in[1]);
+    lm_dispatch        v = lm_dispatch_of(g, s, s->in[1]);
     const float     *bias = bias_of(p, s);
     uint64_t         grain = s->matmul->row_group, groups = (w->dims[1] + grain - 1) / grain, all = 0, at = 0;
 
     for (uint32_t e = 0; e < v.experts; e++)
         all += v.start[e] == v.start[e + 1] ? 0 : groups * (v.start[e + 1] - v.start[e] + READING);
     unsigned workers = lm_pool_used(g->pool);
-    uint64_t from = lm_share_begin(workers, all, p->index, p->count), to = lm_share_begin(workers, all, p->index + 1, p->count);
+    uint64_t from = lm_chunk_begin(workers, all, p->index, p->count), to = lm_chunk_begin(workers, all, p->index + 1, p->count);
     for (uint32_t e = 0; at < to && e < v.experts; e++) {
         uint64_t n = v.start[e + 1] - v.start[e], first, last;
         if (n == 0)
@@ -182,9 +182,9 @@ void lm_run_experts(const stage_share *p, const lm_step *s)
     }
 }
 
-void lm_run_combine(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+void lm_run_combine(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
-    lm_visits v    = lm_visits_of(p->g, s, s->in[1]);
+    lm_dispatch v  = lm_dispatch_of(p->g, s, s->in[1]);
     uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
 
     for (uint64_t i = from; i < to; i++) {

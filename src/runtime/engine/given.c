@@ -6,23 +6,23 @@
 #include "base/alloc.h"
 #include "runtime/engine/load.h"
 
-enum { SHARE_BYTES = 1 << 20 };          /* of a matrix that a worker packs at a time */
+enum { CHUNK_BYTES = 1 << 20 };          /* of a matrix that a worker packs at a time */
 
 typedef struct packing {
     const lm_matmul *matmul;
     const float     *x;
     uint8_t         *to;
     uint64_t         rows, cols;
-    unsigned         shares;
+    unsigned         chunks;
 } packing;
 
-static void pack_share(void *arg, unsigned worker, unsigned share)
+static void pack_chunk(void *arg, unsigned worker, unsigned chunk)
 {
     const packing *p = arg;
     uint64_t       from, to;
 
     (void)worker;
-    lm_pool_share(p->rows, p->matmul->row_group, share, p->shares, &from, &to);
+    lm_pool_range(p->rows, p->matmul->row_group, chunk, p->chunks, &from, &to);
     if (from < to)
         p->matmul->pack(p->to, p->x, p->rows, p->cols, from, to);
 }
@@ -39,10 +39,10 @@ void lm_engine_put(lm_engine *g, uint32_t weight, uint64_t k, const float *x)
         return;
     }
     packing  p      = { at->matmul, x, to, w->dims[w->n_dims - 2], w->dims[w->n_dims - 1], 0 };
-    uint64_t shares = n * sizeof *x / SHARE_BYTES + 1;
-    p.shares        = shares < 4096 ? (unsigned)shares : 4096;
+    uint64_t chunks = n * sizeof *x / CHUNK_BYTES + 1;
+    p.chunks        = chunks < 4096 ? (unsigned)chunks : 4096;
     lm_pool_use(g->pool, lm_pool_threads(g->pool));
-    lm_pool_run_shares(g->pool, pack_share, &p, p.shares);
+    lm_pool_run_chunks(g->pool, pack_chunk, &p, p.chunks);
 }
 
 const lm_dtype *lm_given_types(const lm_program *p, lm_arena *arena)

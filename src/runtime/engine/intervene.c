@@ -4,7 +4,7 @@
 #include "program/edited.h"
 #include "runtime/engine/steps.h"
 
-/* The weight of an expert, where the row visits it. */
+/* The weight of an expert, where the row is routed to it. */
 static void weigh_expert(const lm_edit *x, float *route, uint32_t k)
 {
     for (uint32_t i = 0; i < k; i++)
@@ -31,7 +31,7 @@ static void edit_row(const lm_engine *g, const lm_edit *x, float *y, uint64_t wi
     }
 }
 
-void lm_run_edit(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to)
+void lm_run_edit(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n     = &p->g->program->nodes[s->node];
     uint64_t       width = width_of(p->g, n->out);

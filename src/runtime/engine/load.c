@@ -31,34 +31,34 @@ static lm_status report(const load_job *j, lm_error *e)
     return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
 }
 
-enum { SHARE_BYTES = 1 << 20 };          /* of a matrix that a worker packs at a time */
+enum { CHUNK_BYTES = 1 << 20 };          /* of a matrix that a worker packs at a time */
 
-typedef struct pack_share {
+typedef struct pack_chunk {
     const load_job *j;
-    unsigned        share, shares;
-} pack_share;
+    unsigned        chunk, chunks;
+} pack_chunk;
 
 static lm_status pack_guarded(void *arg)
 {
-    const pack_share   *s  = arg;
+    const pack_chunk   *s  = arg;
     const load_job     *j  = s->j;
     const lm_placement *at = &j->g->plan->weights[j->weight];
     const lm_weight    *w  = &j->g->program->weights[j->weight];
     uint64_t            from, to, rows = w->dims[w->n_dims - 2], cols = w->dims[w->n_dims - 1];
 
-    lm_pool_share(rows, at->matmul->row_group, s->share, s->shares, &from, &to);
+    lm_pool_range(rows, at->matmul->row_group, s->chunk, s->chunks, &from, &to);
     if (from < to)
         at->matmul->pack(j->packed, j->stored, rows, cols, from, to);
     return LM_OK;
 }
 
 /* Each worker has a guard of its own. */
-static void pack_guarded_share(void *arg, unsigned worker, unsigned share)
+static void pack_guarded_chunk(void *arg, unsigned worker, unsigned chunk)
 {
-    pack_share s = *(pack_share *)arg;
+    pack_chunk s = *(pack_chunk *)arg;
 
     (void)worker;
-    s.share = share;
+    s.chunk = chunk;
     if (lm_filemap_guard(pack_guarded, &s, NULL, NULL) != LM_OK)
         atomic_store(&s.j->g->failure, LM_IO);
 }
@@ -68,11 +68,11 @@ static void pack_matrix(load_job *j)
 {
     const lm_placement *at     = &j->g->plan->weights[j->weight];
     const lm_weight    *w      = &j->g->program->weights[j->weight];
-    uint64_t            shares = w->dims[w->n_dims - 2] * at->row_bytes / SHARE_BYTES + 1;
-    pack_share          s      = { j, 0, shares < 4096 ? (unsigned)shares : 4096 };
+    uint64_t            chunks = w->dims[w->n_dims - 2] * at->row_bytes / CHUNK_BYTES + 1;
+    pack_chunk          s      = { j, 0, chunks < 4096 ? (unsigned)chunks : 4096 };
 
     lm_pool_use(j->g->pool, lm_pool_threads(j->g->pool));
-    lm_pool_run_shares(j->g->pool, pack_guarded_share, &s, s.shares);
+    lm_pool_run_chunks(j->g->pool, pack_guarded_chunk, &s, s.chunks);
 }
 
 static lm_status load_floats(void *arg)

@@ -14,7 +14,7 @@ typedef struct lm_observer {
     lm_observe_fn *fn;
     void          *arg;
     uint32_t      *source;           /* [steps]: of a product the step that packs what it reads; LM_NONE: it reads float32 */
-    bool          *by_visit;         /* [steps]: those rows were copied for each visit after they were packed */
+    bool          *dispatched;       /* [steps]: those rows were copied for each assignment after they were packed */
     uint32_t      *slot_of;          /* [steps]: of a packing step; LM_NONE: nobody wants its rows */
     slot          *slots;
     uint32_t       n_slots;
@@ -42,12 +42,12 @@ static void find_source(lm_observer *o, const lm_plan *p, uint32_t i)
 {
     uint32_t from = writer_of(p, i, p->steps[i].in[0]);
 
-    o->by_visit[i] = from != LM_NONE && p->steps[from].code == LM_STEP_VISIT;
-    if (o->by_visit[i])
+    o->dispatched[i] = from != LM_NONE && p->steps[from].code == LM_STEP_DISPATCH;
+    if (o->dispatched[i])
         from = writer_of(p, from, p->steps[from].in[0]);
     o->source[i] = from != LM_NONE && p->steps[from].code == LM_STEP_PACK ? from : LM_NONE;
     if (o->source[i] == LM_NONE)
-        o->by_visit[i] = false;          /* float32 rows are copied in the order of the visits */
+        o->dispatched[i] = false;        /* float32 rows are copied in the order of the assignments */
 }
 
 /* A slot for a packing step of stage `begin` whose rows are wanted up to stage `end`. */
@@ -93,12 +93,12 @@ lm_status lm_engine_observe(lm_engine *g, lm_observe_fn *fn, void *arg, lm_error
     g->observer = o;
     if (o) {
         *o = (lm_observer){ .fn = fn, .arg = arg };
-        o->source   = lm_alloc_zero(n, sizeof *o->source);
-        o->by_visit = lm_alloc_zero(n, sizeof *o->by_visit);
-        o->slot_of  = lm_alloc_zero(n, sizeof *o->slot_of);
-        o->slots    = lm_alloc_zero(n + 1, sizeof *o->slots);
+        o->source     = lm_alloc_zero(n, sizeof *o->source);
+        o->dispatched = lm_alloc_zero(n, sizeof *o->dispatched);
+        o->slot_of    = lm_alloc_zero(n, sizeof *o->slot_of);
+        o->slots      = lm_alloc_zero(n + 1, sizeof *o->slots);
     }
-    bool     ready = o && last && o->source && o->by_visit && o->slot_of && o->slots;
+    bool     ready = o && last && o->source && o->dispatched && o->slot_of && o->slots;
     uint64_t bytes = n * sizeof *last;
     if (ready)
         study(o, g->plan, last);
@@ -123,7 +123,7 @@ void lm_engine_observe_end(lm_engine *g)
     for (uint32_t i = 0; o->slots && i < o->n_slots; i++)
         lm_free(o->slots[i].rows);
     lm_free(o->source);
-    lm_free(o->by_visit);
+    lm_free(o->dispatched);
     lm_free(o->slot_of);
     lm_free(o->slots);
     lm_free(o);
@@ -142,15 +142,15 @@ void lm_observe_packed(const lm_engine *g, const lm_step *s, uint64_t from, uint
         memcpy(o->slots[kept].rows + i * n, floats_at(g, s->in[0], i), n * sizeof(float));
 }
 
-static void tell_experts(const lm_engine *g, const lm_step *s, const float *x, uint64_t stride, bool by_visit)
+static void tell_experts(const lm_engine *g, const lm_step *s, const float *x, uint64_t stride, bool dispatched)
 {
     const lm_observer *o = g->observer;
-    lm_visits          v = lm_visits_of(g, s, s->in[1]);
+    lm_dispatch          v = lm_dispatch_of(g, s, s->in[1]);
 
     for (uint32_t e = 0; e < v.experts; e++) {
-        if (!by_visit)
+        if (!dispatched)
             o->fn(o->arg, s->weight, e, x + v.start[e] * stride, stride, v.start[e + 1] - v.start[e]);
-        for (uint32_t i = v.start[e]; by_visit && i < v.start[e + 1]; i++)
+        for (uint32_t i = v.start[e]; dispatched && i < v.start[e + 1]; i++)
             o->fn(o->arg, s->weight, e, x + v.row[i] * stride, stride, 1);
     }
 }
@@ -166,7 +166,7 @@ static void tell_product(const lm_engine *g, const lm_step *s)
     uint64_t           stride = pack ? row_floats(pack) : g->plan->buffers[s->in[0]].stride / sizeof(float);
 
     if (s->code == LM_STEP_EXPERTS)
-        tell_experts(g, s, x, stride, o->by_visit[s - g->plan->steps]);
+        tell_experts(g, s, x, stride, o->dispatched[s - g->plan->steps]);
     else if (s->code == LM_STEP_HEADS)
         for (uint32_t h = 0; h < w->dims[0]; h++)
             o->fn(o->arg, s->weight, h, n->heads.shared ? x : x + h * w->dims[2], stride, rows_of(g, s->domain));

@@ -33,7 +33,7 @@ static const char *row_work(lm_step_code code)
         return "embedding";
     case LM_STEP_ROUTE:
     case LM_STEP_SORT:
-    case LM_STEP_VISIT:
+    case LM_STEP_DISPATCH:
     case LM_STEP_COMBINE:
         return "routing";
     default:
@@ -75,7 +75,7 @@ static void count_product(const lm_plan *plan, const lm_step *s, const lm_forwar
 
     lm_step_cost(plan, s, f, &c);
     k->ops += (uint64_t)c.operations;
-    if (s->code != LM_STEP_EXPERTS)                              /* experts: those that rows visit, not those that they would on average */
+    if (s->code != LM_STEP_EXPERTS)                              /* experts: those that rows are routed to, not those of an average */
         k->bytes += (uint64_t)c.weight_bytes;
 }
 

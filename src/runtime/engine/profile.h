@@ -1,6 +1,6 @@
 /* profile.h - where the time of steps goes: clocks that the executor reads while somebody wants to know.
  *
- * Off, it costs a comparison for each share. On, a clock is read between steps of different kinds; nothing is allocated and
+ * Off, it costs a comparison for each chunk. On, a clock is read between steps of different kinds; nothing is allocated and
  * results do not change. */
 #ifndef LM_RUNTIME_PROFILE_H
 #define LM_RUNTIME_PROFILE_H

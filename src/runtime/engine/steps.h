@@ -1,57 +1,57 @@
-/* steps.h - what the steps of a plan have in common: the share of a stage that a worker takes, and where rows and weights lie. */
+/* steps.h - what the steps of a plan have in common: the chunk of a stage that a worker takes, and where rows and weights lie. */
 #ifndef LM_RUNTIME_STEPS_H
 #define LM_RUNTIME_STEPS_H
 
 #include "runtime/engine/state.h"
 
-/* One of the shares that a stage is cut into, and who runs it: workers take shares as they are free, so scratch belongs to
- * the worker and everything else to the share. */
-typedef struct stage_share {
+/* One of the chunks that a stage is cut into, and who runs it: workers take chunks as they are free, so scratch belongs to
+ * the worker and everything else to the chunk. */
+typedef struct stage_chunk {
     lm_engine      *g;
     const lm_stage *stage;
     unsigned        worker, index, count;
-} stage_share;
+} stage_chunk;
 
 enum {
-    LM_SHARE_BYTES = 96 << 10,       /* of weights in a share on average, times rows of x up to 16; not less */
-    LM_MOST_SHARES = 4,              /* a worker */
+    LM_CHUNK_BYTES = 96 << 10,       /* of weights in a chunk on average, times rows of x up to 16; not less */
+    LM_MAX_CHUNKS  = 4,               /* a worker */
     LM_TILE        = 32,             /* rows that attention takes together */
 };
 
-/* Shares of a stage of products that reads `bytes` of weights: one, two or four a worker, enough that one that is slow, or kept from its
+/* Chunks of a stage of products that reads `bytes` of weights: one, two or four a worker, enough that one that is slow, or kept from its
  * processor, leaves its work to the others. Three would not come out even where each is smaller than the one before. */
-static inline unsigned lm_product_shares(unsigned workers, uint64_t bytes, uint64_t rows)
+static inline unsigned lm_product_chunks(unsigned workers, uint64_t bytes, uint64_t rows)
 {
-    uint64_t each = bytes * (rows < 16 ? rows : 16) / LM_SHARE_BYTES / workers;
+    uint64_t each = bytes * (rows < 16 ? rows : 16) / LM_CHUNK_BYTES / workers;
 
-    return workers == 1 ? 1 : workers * (each < 2 ? 1 : each < LM_MOST_SHARES ? 2 : LM_MOST_SHARES);
+    return workers == 1 ? 1 : workers * (each < 2 ? 1 : each < LM_MAX_CHUNKS ? 2 : LM_MAX_CHUNKS);
 }
 
-/* The first grain of share i, when `grains` are cut into n shares.
+/* The first grain of chunk i, when `grains` are cut into n chunks.
  *
- * One share a worker: equal ones. More than that: each is smaller than the one before, because workers take shares as they come free
- * and the last ones should end together; before share i, ((n - i) / n)² of the grains are left. Shares are few all the same: at the
+ * One chunk a worker: equal ones. More than that: each is smaller than the one before, because workers take chunks as they come free
+ * and the last ones should end together; before chunk i, ((n - i) / n)² of the grains are left. Chunks are few all the same: at the
  * beginning of each a worker waits for weights that nobody asked for ahead, and each reads all rows of x again. */
-static inline uint64_t lm_share_begin(unsigned workers, uint64_t grains, unsigned i, unsigned n)
+static inline uint64_t lm_chunk_begin(unsigned workers, uint64_t grains, unsigned i, unsigned n)
 {
     uint64_t left = n - i;
 
     return n <= workers ? grains * i / n : grains - grains * left * left / ((uint64_t)n * n);
 }
 
-/* Outputs [from, to) of a share, from whole grains. */
-static inline void lm_share_outputs(unsigned workers, uint64_t outputs, uint64_t grain, unsigned share, unsigned shares, uint64_t *from,
+/* Outputs [from, to) of a chunk, from whole grains. */
+static inline void lm_chunk_outputs(unsigned workers, uint64_t outputs, uint64_t grain, unsigned chunk, unsigned chunks, uint64_t *from,
                                     uint64_t *to)
 {
-    uint64_t grains = (outputs + grain - 1) / grain, a = lm_share_begin(workers, grains, share, shares) * grain;
-    uint64_t b = lm_share_begin(workers, grains, share + 1, shares) * grain;
+    uint64_t grains = (outputs + grain - 1) / grain, a = lm_chunk_begin(workers, grains, chunk, chunks) * grain;
+    uint64_t b = lm_chunk_begin(workers, grains, chunk + 1, chunks) * grain;
 
     *from = a < outputs ? a : outputs;
     *to   = b < outputs ? b : outputs;
 }
 
-/* How many shares a stage is cut into for so many rows of its domain (shares.c). */
-unsigned lm_stage_shares(const lm_engine *g, const lm_stage *t, uint32_t rows);
+/* How many chunks a stage is cut into for so many rows of its domain (chunks.c). */
+unsigned lm_stage_chunks(const lm_engine *g, const lm_stage *t, uint32_t rows);
 
 static inline uint32_t rows_of(const lm_engine *g, lm_domain domain)
 {
@@ -108,7 +108,7 @@ static inline bool adapted_rows(const lm_engine *g, const lm_step *s, uint64_t e
 }
 
 /* Products with a weight; `a` but for w and scratch, which are here. */
-static inline void multiply(const stage_share *p, const lm_step *s, const void *w, lm_matmul_args *a)
+static inline void multiply(const stage_chunk *p, const lm_step *s, const void *w, lm_matmul_args *a)
 {
     const lm_placement *at = &p->g->plan->weights[s->weight];
 
@@ -121,7 +121,7 @@ static inline void multiply(const stage_share *p, const lm_step *s, const void *
 }
 
 /* The same for the rows alone that have the step's adapter. */
-static inline void multiply_adapted(const stage_share *p, const lm_step *s, const void *w, const lm_matmul_args *all)
+static inline void multiply_adapted(const stage_chunk *p, const lm_step *s, const void *w, const lm_matmul_args *all)
 {
     float scale;
 
@@ -139,7 +139,7 @@ static inline void multiply_adapted(const stage_share *p, const lm_step *s, cons
 }
 
 /* One row of a table. */
-static inline void look_up(const stage_share *p, const lm_step *s, uint32_t weight, uint64_t row, float *out)
+static inline void look_up(const stage_chunk *p, const lm_step *s, uint32_t weight, uint64_t row, float *out)
 {
     const lm_weight    *w  = &p->g->program->weights[weight];
     const lm_placement *at = &p->g->plan->weights[weight];
@@ -168,38 +168,38 @@ static inline layer_pages pages_of(const lm_engine *g, const lm_kv_layer *l, uin
 
 /* ---- attention (attend.c) ---- */
 
-/* How many shares there is work for. */
-unsigned lm_attention_shares(const lm_engine *g, const lm_step *s);
+/* How many chunks there is work for. */
+unsigned lm_attention_chunks(const lm_engine *g, const lm_step *s);
 /* The k-th of the `n` ranges that `a` sees; who finishes the last one merges them. `partials` and `done`: of its item. `done` counts from
- * zero and is zero again at the end of the stage: nothing that attention reads is mapped from the file, so no share of it is broken off. */
+ * zero and is zero again at the end of the stage: nothing that attention reads is mapped from the file, so no chunk of it is broken off. */
 void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n, uint8_t *partials,
                      atomic_uint *done);
-void lm_run_attention(const stage_share *p, const lm_step *s);
+void lm_run_attention(const stage_chunk *p, const lm_step *s);
 
 /* ---- interventions (intervene.c) ---- */
 
 /* Rows [from, to) of a value, changed as the operation's edits say. */
-void lm_run_edit(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
+void lm_run_edit(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
 
 /* ---- mixtures of experts (experts.c) ---- */
 
 /* Rows [from, to) of router logits to routes. */
-void lm_run_route(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
-/* Order the visits of all rows by expert. One worker. */
-void lm_run_sort(const stage_share *p, const lm_step *s);
-/* Visits [from, to): the packed row of each. */
-void lm_run_visit(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
-/* Every expert's product with its visits, this worker's outputs. */
-void lm_run_experts(const stage_share *p, const lm_step *s);
-/* Rows [from, to): the weighted sum of each one's visits. */
-void lm_run_combine(const stage_share *p, const lm_step *s, uint64_t from, uint64_t to);
+void lm_run_route(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
+/* Order the assignments of all rows by expert. One worker. */
+void lm_run_sort(const stage_chunk *p, const lm_step *s);
+/* Assignments [from, to): the packed row of each. */
+void lm_run_dispatch(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
+/* Every expert's product with the rows assigned to it, this worker's outputs. */
+void lm_run_experts(const stage_chunk *p, const lm_step *s);
+/* Rows [from, to): the weighted sum of each one's assignments. */
+void lm_run_combine(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
 
-/* The order buffer of a mixture: [visits] row, [visits] place of each (row, choice), [E + 1] where each expert's visits begin. */
-typedef struct lm_visits {
+/* The order buffer of a mixture: [assignments] row, [assignments] place of each (row, choice), [E + 1] where each expert's begin. */
+typedef struct lm_dispatch {
     uint32_t *row, *place, *start;
     uint32_t  k, experts;
-} lm_visits;
+} lm_dispatch;
 
-lm_visits lm_visits_of(const lm_engine *g, const lm_step *s, uint32_t buffer);
+lm_dispatch lm_dispatch_of(const lm_engine *g, const lm_step *s, uint32_t buffer);
 
 #endif

@@ -98,7 +98,7 @@ static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_
         from = lm_clock_seconds();
         do {
             j.a.base = p[0] + (uint64_t)(turn++ % layers) * page * seen;
-            lm_pool_run_shares(g->pool, run_attention, &j, items * ranges * tiles);
+            lm_pool_run_chunks(g->pool, run_attention, &j, items * ranges * tiles);
             n++;
         } while (n < 4 || lm_clock_seconds() < end);
         seconds = (lm_clock_seconds() - from) / n / ((double)rows * tiles * (seen * LM_PAGE - (rows - 1) * 0.5));
@@ -147,7 +147,7 @@ static void time_rest(lm_engine *g, const lm_matmul *m, rates *r)
     }
     from = lm_clock_seconds();
     for (n = 0; n < 200 || lm_clock_seconds() - from < LM_TIMED_WINDOW / 4; n++)
-        lm_pool_run_shares(g->pool, nothing, &count, lm_pool_used(g->pool) * 4);
+        lm_pool_run_chunks(g->pool, nothing, &count, lm_pool_used(g->pool) * 4);
     r->stage = (lm_clock_seconds() - from) / n;
 }
 

@@ -136,7 +136,7 @@ static void fill(void *arg, unsigned index, unsigned workers)
     window  *w = arg;
     uint64_t from, to;
 
-    lm_pool_share(w->bytes, 4096, index, workers, &from, &to);
+    lm_pool_range(w->bytes, 4096, index, workers, &from, &to);
     lm_rng_bell((float *)(void *)(w->memory + from), (to - from) / sizeof(float), 0, 0, from / sizeof(float), 1);
 }
 

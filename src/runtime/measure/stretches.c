@@ -63,7 +63,7 @@ static lm_status step(reading *r, lm_error *e)
         LM_TRY(lm_engine_step(r->engines[k], r->rows, r->n_rows, e));
     lm_pool *pool = r->engines[0]->pool;
     lm_pool_use(pool, lm_pool_threads(pool));
-    lm_pool_run_shares(pool, tell_row, r, r->n_wanted);
+    lm_pool_run_chunks(pool, tell_row, r, r->n_wanted);
     return LM_OK;
 }
 

@@ -38,15 +38,15 @@ typedef struct job {
     const lm_matmul *m;
     uint8_t        *scratch;
     uint64_t        scratch_bytes;
-    unsigned        shares;
+    unsigned        chunks;
 } job;
 
-static void run_product(void *arg, unsigned worker, unsigned share)
+static void run_product(void *arg, unsigned worker, unsigned chunk)
 {
     const job     *j = arg;
     lm_matmul_args a = j->a;
 
-    lm_share_outputs(lm_pool_used(j->g->pool), a.rows, j->m->row_group, share, j->shares, &a.first, &a.last);
+    lm_chunk_outputs(lm_pool_used(j->g->pool), a.rows, j->m->row_group, chunk, j->chunks, &a.first, &a.last);
     a.scratch = j->scratch + worker * j->scratch_bytes;
     if (a.first < a.last)
         j->m->run(&a);
@@ -64,7 +64,7 @@ static double time_product(job *j, uint8_t *w, uint64_t bytes, uint64_t copies)
         uint64_t passes = j->a.n > 1 ? 1 : copies < 8 ? copies : 8;
         for (uint64_t i = 0; i < passes; i++) {
             j->a.w = w + turn++ % copies * bytes;
-            lm_pool_run_shares(j->g->pool, run_product, j, j->shares);
+            lm_pool_run_chunks(j->g->pool, run_product, j, j->chunks);
         }
         took[runs++] = (lm_clock_seconds() - from) / (double)passes;
     } while (runs < 64 && (runs < 5 || lm_clock_seconds() < end));
@@ -142,7 +142,7 @@ static void time_shape(lm_engine *g, lm_product_rate *r, const places *p, uint64
     job j = { .g = g, .m = m, .scratch = p->at[3], .scratch_bytes = each,
               .a = { .rows = r->rows, .cols = r->cols, .x = p->at[2], .x_stride = stride, .n = r->n,
                      .y = y, .y_stride = r->rows, .scale = 1 } };
-    j.shares   = lm_product_shares(lm_pool_used(g->pool), bytes, r->n);
+    j.chunks   = lm_product_chunks(lm_pool_used(g->pool), bytes, r->n);
     r->seconds = time_product(&j, p->at[1], bytes, copies);
 }
 
@@ -182,22 +182,22 @@ static const lm_product_rate *find_rate(const lm_product_rates *r, const lm_prod
 typedef struct product_use {
     lm_product_rate like;
     uint64_t        matrices, rows;  /* rows: of each matrix */
-    double          share;           /* of those that are timed, where rows do not come out even */
+    double          chunk;           /* of those that are timed, where rows do not come out even */
 } product_use;
 
 static product_use use_of(lm_engine *g, const lm_step *s, const lm_forward *f)
 {
-    product_use   u = { .matrices = 1, .share = 1 };
+    product_use   u = { .matrices = 1, .chunk = 1 };
     lm_step_costs c;
 
     lm_step_cost(g->plan, s, f, &c);
     u.rows = c.rows;
     if (s->code == LM_STEP_HEADS)
         u.matrices = c.matrices;
-    if (s->code == LM_STEP_EXPERTS && u.rows) {      /* those that are visited are read, each with its share of the visits */
+    if (s->code == LM_STEP_EXPERTS && u.rows) {      /* those with assignments are read, each with its part of them */
         u.matrices = u.rows < c.matrices ? u.rows : c.matrices;
         uint64_t each = (u.rows + u.matrices - 1) / u.matrices;
-        u.share = each > FEW ? (double)u.rows / (double)(each * u.matrices) : 1;
+        u.chunk = each > FEW ? (double)u.rows / (double)(each * u.matrices) : 1;
         u.rows  = each;
     }
     u.like = (lm_product_rate){ s->matmul, g->plan->weights[s->weight].type, c.outs, c.cols, u.rows < MOST_ROWS ? u.rows : MOST_ROWS, 0 };
@@ -230,5 +230,5 @@ double lm_product_seconds(lm_engine *g, const lm_product_rates *r, const lm_step
         *unknown = true;
         return 0;
     }
-    return u.share * (double)u.matrices * rate->seconds * (double)u.rows / (double)rate->n;
+    return u.chunk * (double)u.matrices * rate->seconds * (double)u.rows / (double)rate->n;
 }

@@ -93,14 +93,14 @@ typedef struct share_tally {
     unsigned    slow;                /* this share takes long */
 } share_tally;
 
-static void count_share(void *arg, unsigned worker, unsigned share)
+static void count_share(void *arg, unsigned worker, unsigned chunk)
 {
     share_tally *t = arg;
 
     (void)worker;
-    if (share == t->slow)
+    if (chunk == t->slow)
         usleep(300);
-    atomic_fetch_add(&t->runs[share], 1);
+    atomic_fetch_add(&t->runs[chunk], 1);
     atomic_fetch_add(&t->all, 1);
 }
 
@@ -115,10 +115,10 @@ static void every_share_once(void **state)
         lm_pool   *p = NULL;
         assert_int_equal(lm_pool_new(threads, &p, NULL), LM_OK);
         for (unsigned i = 1; i <= 300; i++) {
-            unsigned shares = i % 40 + 1;
+            unsigned chunks = i % 40 + 1;
             t.slow = i % 50 == 0 ? i % 7 : 1000;
-            lm_pool_run_shares(p, count_share, &t, shares);
-            all += shares;
+            lm_pool_run_chunks(p, count_share, &t, chunks);
+            all += chunks;
             assert_int_equal(t.all, all);
             if (i % 3 == 0)
                 lm_pool_run(p, count, &w);
@@ -136,10 +136,10 @@ static void every_share_once(void **state)
     }
 }
 
-static void add_share(void *arg, unsigned worker, unsigned share)
+static void add_share(void *arg, unsigned worker, unsigned chunk)
 {
     (void)worker;
-    atomic_fetch_add((atomic_ullong *)arg, share + 1ull);
+    atomic_fetch_add((atomic_ullong *)arg, chunk + 1ull);
 }
 
 /* None, and more than sixteen bits count; jobs before and after are whole. */
@@ -155,7 +155,7 @@ static void any_number_of_shares(void **state)
         for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
             unsigned long long n   = counts[i];
             atomic_ullong      sum = 0;
-            lm_pool_run_shares(p, add_share, &sum, counts[i]);
+            lm_pool_run_chunks(p, add_share, &sum, counts[i]);
             assert_true(sum == n * (n + 1) / 2);
             lm_pool_run(p, count, &t);
             assert_int_equal(t.others, (i + 1) * threads);
@@ -252,7 +252,7 @@ static void waiting_is_used(void **state)
     assert_int_equal(lm_pool_new(2, &p, NULL), LM_OK);
     lm_pool_idle(p, count_idle, &idle);
     for (unsigned i = 1; i <= 50; i++) {
-        lm_pool_run_shares(p, count_share, &t, 2);
+        lm_pool_run_chunks(p, count_share, &t, 2);
         assert_int_equal(t.all, 2 * i);
     }
     lm_pool_free(p);
@@ -326,7 +326,7 @@ static void shares_cover_everything(void **state)
                 uint64_t at = 0, least = UINT64_MAX, most = 0;
                 for (unsigned w = 0; w < workers; w++) {
                     uint64_t from, to;
-                    lm_pool_share(n, grain, w, workers, &from, &to);
+                    lm_pool_range(n, grain, w, workers, &from, &to);
                     assert_true(from == at && to >= from && to <= n);
                     assert_true(from % grain == 0 || from == n);
                     uint64_t grains = (to - from + grain - 1) / grain;
@@ -348,7 +348,7 @@ static void huge_counts_are_shared_too(void **state)
             uint64_t at = 0;
             for (unsigned w = 0; w < workers; w++) {
                 uint64_t from, to;
-                lm_pool_share(UINT64_MAX, grain, w, workers, &from, &to);
+                lm_pool_range(UINT64_MAX, grain, w, workers, &from, &to);
                 assert_true(from == at && to - from >= UINT64_MAX / workers - 2 * grain);
                 at = to;
             }
@@ -356,9 +356,9 @@ static void huge_counts_are_shared_too(void **state)
         }
 }
 
-static void count_worker(void *arg, unsigned worker, unsigned share)
+static void count_worker(void *arg, unsigned worker, unsigned chunk)
 {
-    (void)share;
+    (void)chunk;
     atomic_fetch_add((atomic_uint *)arg + worker, 1);
     usleep(20);
 }
@@ -366,7 +366,7 @@ static void count_worker(void *arg, unsigned worker, unsigned share)
 /* Workers that are not used take nothing, and are there again when they are. */
 static void some_of_them(void **state)
 {
-    atomic_uint shares[4], all = 0;
+    atomic_uint chunks[4], all = 0;
     lm_pool    *p;
 
     (void)state;
@@ -376,16 +376,16 @@ static void some_of_them(void **state)
         tally    t = { 0 };
         unsigned n = 1 + round * 7 % 5, sum = 0;
         for (unsigned k = 0; k < 4; k++)
-            atomic_store(&shares[k], 0);
+            atomic_store(&chunks[k], 0);
         lm_pool_use(p, n);
         assert_int_equal(lm_pool_used(p), n < 4 ? n : 4);
-        lm_pool_run_shares(p, count_worker, shares, 40);
+        lm_pool_run_chunks(p, count_worker, chunks, 40);
         for (unsigned k = 0; k < 4; k++) {
-            sum += shares[k];
-            assert_true(k < n || shares[k] == 0);
+            sum += chunks[k];
+            assert_true(k < n || chunks[k] == 0);
         }
         assert_int_equal(sum, 40);
-        all += shares[3];
+        all += chunks[3];
         if (round % 50 == 49) {
             lm_pool_run(p, count, &t);
             assert_int_equal(t.others, 4);

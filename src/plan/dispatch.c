@@ -1,14 +1,14 @@
-/* visits.c - mixtures of experts.
+/* dispatch.c - mixtures of experts.
  *
- * Rows are visits: row r visits the k experts of its route. Sorted by expert, so that each expert's matrices are read once
- * for all of its visits; a row's visits are summed in the order of its route, whatever else is in the forward pass. */
+ * Row r is routed to k experts, which gives k assignments. Sorted by expert, so that each expert's matrices are read once
+ * for all of its assignments; those of a row are summed in the order of its route, whatever else is in the forward pass. */
 #include "plan/compile.h"
 
-static uint32_t pack_visits(lm_compiler *c, uint32_t in, const lm_matmul *m, uint32_t width, const lm_node *n, lm_domain domain)
+static uint32_t pack_dispatched(lm_compiler *c, uint32_t in, const lm_matmul *m, uint32_t width, const lm_node *n, lm_domain domain)
 {
     if (!m->x->pack)
         return in;
-    uint32_t out = lm_plan_visits(c, n->path, m->x->bytes(width), domain, n->experts.top_k);
+    uint32_t out = lm_plan_routed(c, n->path, m->x->bytes(width), domain, n->experts.top_k);
     lm_step *s   = lm_plan_step(c, LM_STEP_PACK, (uint32_t)(n - c->p->nodes), domain);
     s->in[0]     = in;
     s->out       = out;
@@ -18,10 +18,10 @@ static uint32_t pack_visits(lm_compiler *c, uint32_t in, const lm_matmul *m, uin
     return out;
 }
 
-static uint32_t visit_experts(lm_compiler *c, const lm_node *n, lm_domain domain, uint32_t which, uint32_t x, uint32_t order)
+static uint32_t run_experts(lm_compiler *c, const lm_node *n, lm_domain domain, uint32_t which, uint32_t x, uint32_t order)
 {
     const lm_weight *w   = &c->p->weights[n->weights[which]];
-    uint32_t         out = lm_plan_visits(c, n->path, w->dims[1] * 4, domain, n->experts.top_k);
+    uint32_t         out = lm_plan_routed(c, n->path, w->dims[1] * 4, domain, n->experts.top_k);
     lm_step         *s   = lm_plan_step(c, LM_STEP_EXPERTS, (uint32_t)(n - c->p->nodes), domain);
 
     s->in[0]  = x;
@@ -33,11 +33,11 @@ static uint32_t visit_experts(lm_compiler *c, const lm_node *n, lm_domain domain
     return out;
 }
 
-/* Rows of x for every visit, in the order of the visits. */
-static uint32_t copy_visits(lm_compiler *c, const lm_node *n, lm_domain domain, uint32_t x, uint32_t order)
+/* Rows of x for every assignment, in the order of the assignments. */
+static uint32_t dispatch_rows(lm_compiler *c, const lm_node *n, lm_domain domain, uint32_t x, uint32_t order)
 {
-    uint32_t out = lm_plan_visits(c, n->path, c->plan->buffers[x].stride, domain, n->experts.top_k);
-    lm_step *s   = lm_plan_step(c, LM_STEP_VISIT, (uint32_t)(n - c->p->nodes), domain);
+    uint32_t out = lm_plan_routed(c, n->path, c->plan->buffers[x].stride, domain, n->experts.top_k);
+    lm_step *s   = lm_plan_step(c, LM_STEP_DISPATCH, (uint32_t)(n - c->p->nodes), domain);
 
     s->in[0] = x;
     s->in[1] = order;
@@ -59,25 +59,25 @@ void lm_plan_experts(lm_compiler *c, uint32_t index)
     uint32_t x[2] = { lm_plan_packed(c, n->in[0], domain, m[0]), lm_plan_packed(c, n->in[0], domain, m[1]) };
     uint32_t route = lm_plan_input(c, n->in[1], domain);
 
-    /* order: [visits] row, [visits] place of each (row, choice), then where each expert's visits begin [E + 1] */
+    /* order: [assignments] row, [assignments] place of each (row, choice), then where each expert's assignments begin [E + 1] */
     uint64_t rows  = domain == LM_ALL_ROWS ? c->o->rows : c->o->logit_rows;
-    uint32_t order = lm_plan_buffer(c, "visits", ((uint64_t)e + 2 + 2 * rows * k) * 4, domain);
+    uint32_t order = lm_plan_buffer(c, "dispatch", ((uint64_t)e + 2 + 2 * rows * k) * 4, domain);
     c->plan->buffers[order].rows = 1;
     lm_step *sort                = lm_plan_step(c, LM_STEP_SORT, index, domain);
     sort->in[0]                  = route;
     sort->out                    = order;
-    uint32_t visits              = copy_visits(c, n, domain, x[0], order);
-    uint32_t others              = x[1] == x[0] ? visits : copy_visits(c, n, domain, x[1], order);
-    uint32_t gate                = visit_experts(c, n, domain, 0, visits, order);
-    uint32_t up                  = visit_experts(c, n, domain, 1, others, order);
+    uint32_t dispatched          = dispatch_rows(c, n, domain, x[0], order);
+    uint32_t others              = x[1] == x[0] ? dispatched : dispatch_rows(c, n, domain, x[1], order);
+    uint32_t gate                = run_experts(c, n, domain, 0, dispatched, order);
+    uint32_t up                  = run_experts(c, n, domain, 1, others, order);
     lm_step *glu                 = lm_plan_step(c, LM_STEP_GLU, index, domain);
     glu->in[0]                   = gate;
     glu->in[1]                   = up;
     glu->out                     = gate;
     glu->width                   = n->experts.width;
     glu->times                   = k;
-    uint32_t inner               = pack_visits(c, gate, m[2], n->experts.width, n, domain);
-    uint32_t down                = visit_experts(c, n, domain, 2, inner, order);
+    uint32_t inner               = pack_dispatched(c, gate, m[2], n->experts.width, n, domain);
+    uint32_t down                = run_experts(c, n, domain, 2, inner, order);
     uint32_t y                   = lm_plan_value(c, n->out);
     lm_step *sum                 = lm_plan_step(c, LM_STEP_COMBINE, index, domain);
     sum->in[0]                   = down;

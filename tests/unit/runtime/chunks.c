@@ -1,4 +1,4 @@
-/* shares.c - the shares that a stage of products is cut into. */
+/* chunks.c - the shares that a stage of products is cut into. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,11 +15,11 @@ static void shares_cover_all_outputs(void **state)
     for (uint64_t outputs = 0; outputs < 3000; outputs += outputs < 200 ? 1 : 97)
         for (uint64_t grain = 1; grain <= 64; grain *= 8)
             for (unsigned workers = 1; workers < 9; workers++)
-                for (unsigned each = 1; each <= LM_MOST_SHARES; each++) {
+                for (unsigned each = 1; each <= LM_MAX_CHUNKS; each++) {
                     uint64_t at = 0, before = UINT64_MAX - 1;
                     for (unsigned i = 0; i < workers * each; i++) {
                         uint64_t from, to;
-                        lm_share_outputs(workers, outputs, grain, i, workers * each, &from, &to);
+                        lm_chunk_outputs(workers, outputs, grain, i, workers * each, &from, &to);
                         assert_true(from == at && to >= from && to <= outputs);
                         assert_true(from % grain == 0 || from == outputs);
                         uint64_t grains = (to - from + grain - 1) / grain;
@@ -38,8 +38,8 @@ static void workers_have_equal_numbers(void **state)
     for (unsigned workers = 1; workers < 70; workers++)
         for (uint64_t bytes = 0; bytes < UINT64_C(1) << 40; bytes = 3 * bytes + 1000)
             for (uint64_t rows = 1; rows < 600; rows += 37) {
-                unsigned n = lm_product_shares(workers, bytes, rows), each = n / workers;
-                assert_true(workers == 1 ? n == 1 : n == workers * each && (each == 1 || each == 2 || each == LM_MOST_SHARES));
+                unsigned n = lm_product_chunks(workers, bytes, rows), each = n / workers;
+                assert_true(workers == 1 ? n == 1 : n == workers * each && (each == 1 || each == 2 || each == LM_MAX_CHUNKS));
             }
 }
 

@@ -1,10 +1,10 @@
-/* shares.c - how many shares a stage is cut into. */
+/* chunks.c - how many chunks a stage is cut into. */
 #include "runtime/engine/steps.h"
 
-/* How many shares. One row by rows stays where it is. */
-unsigned lm_stage_shares(const lm_engine *g, const lm_stage *t, uint32_t rows)
+/* How many chunks. One row by rows stays where it is. */
+unsigned lm_stage_chunks(const lm_engine *g, const lm_stage *t, uint32_t rows)
 {
-    unsigned workers = lm_pool_used(g->pool), most = workers * LM_MOST_SHARES;
+    unsigned workers = lm_pool_used(g->pool), most = workers * LM_MAX_CHUNKS;
     uint64_t bytes = 0;
 
     if (workers == 1 || t->split == LM_ALONE)
@@ -12,10 +12,10 @@ unsigned lm_stage_shares(const lm_engine *g, const lm_stage *t, uint32_t rows)
     if (t->split == LM_BY_ROWS)
         return rows == 1 ? 1 : rows < most ? rows : most;
     if (t->split == LM_BY_HEADS)
-        return lm_attention_shares(g, &g->plan->steps[t->first]);
+        return lm_attention_chunks(g, &g->plan->steps[t->first]);
     for (uint32_t i = t->first; i < t->end; i++) {
         const lm_step *s = &g->plan->steps[i];
         bytes += s->weight == LM_NONE ? 0 : g->plan->weights[s->weight].bytes;
     }
-    return lm_product_shares(workers, bytes, rows);
+    return lm_product_chunks(workers, bytes, rows);
 }

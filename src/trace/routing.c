@@ -1,9 +1,9 @@
-/* visited.c - experts that a row visits, and how long its vectors are. */
+/* routing.c - experts that a row is routed to, and how long its vectors are. */
 #include <math.h>
 
 #include "trace/tracer.h"
 
-lm_status lm_trace_visit(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e)
+lm_status lm_trace_routing(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e)
 {
     size_t           n   = t->map.n_routes, at = 0;
     lm_trace_visits *out = lm_arena_new(&r->arena, n + 1, lm_trace_visits);
