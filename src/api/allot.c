@@ -54,7 +54,7 @@ typedef struct allotting {
     lm_arena      arena;
 } allotting;
 
-static lm_status tell(const allotting *a, double fraction, const char *what, lm_error *e)
+static lm_status report_progress(const allotting *a, double fraction, const char *what, lm_error *e)
 {
     if (!a->o->progress || a->o->progress(a->o->progress_arg, fraction, what))
         return LM_OK;
@@ -301,7 +301,7 @@ static lm_status try_units(allotting *a, lm_error *e)
     for (size_t i = 0; i < a->n; i++) {
         size_t at = i * stride % a->n;
         unit  *u  = &a->units[at];
-        LM_TRY(tell(a, 0.05 + 0.8 * (double)i / (double)a->n, "trying", e));
+        LM_TRY(report_progress(a, 0.05 + 0.8 * (double)i / (double)a->n, "trying", e));
         if (!isnan(u->kl) || (a->o->seconds > 0 && lm_clock_seconds() - start > a->o->seconds))
             continue;
         LM_TRY(put(a, u, 0, e));
@@ -410,7 +410,7 @@ static lm_status spend(allotting *a, lm_error *e)
                               .to = lm_dtype_of(to->type)->name, .bytes = bytes, .estimate = estimate(a), .kl = NAN };
         if (bytes < next)
             continue;
-        LM_TRY(tell(a, 0.85 + 0.15 * (double)(bytes - first) / (double)(a->budget - first + 1), "spending", e));
+        LM_TRY(report_progress(a, 0.85 + 0.15 * (double)(bytes - first) / (double)(a->budget - first + 1), "spending", e));
         LM_TRY(judge(a, &s->kl, e));
         next += (a->budget - first) / POINTS;
     }
@@ -456,7 +456,7 @@ static lm_status run(allotting *a, lm_error *e)
     LM_TRY(lm_pair_new(a->m, NULL, a->o->engine.threads, &a->pair, e));
     if (a->o->imatrix)
         LM_TRY(lm_imatrix_open(a->o->imatrix, &a->imatrix, e));
-    LM_TRY(tell(a, 0, "errors", e));
+    LM_TRY(report_progress(a, 0, "errors", e));
     LM_TRY(find_units(a, e));
     LM_TRY(read_budget(a, e));
     LM_TRY(open_engine(a, e));

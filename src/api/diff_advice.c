@@ -34,11 +34,11 @@ typedef struct advising {
     uint32_t      steps, done;
 } advising;
 
-static lm_status tell(advising *v, lm_error *e)
+static lm_status report_progress(advising *v, lm_error *e)
 {
     double x = v->steps ? (double)v->done++ / (double)v->steps : 1;
 
-    return lm_differing_tell(v->d, x < 1 ? x : 1, "trying", e);
+    return lm_differing_report(v->d, x < 1 ? x : 1, "trying", e);
 }
 
 /* ---- which are tried ---- */
@@ -146,10 +146,10 @@ static lm_status open_engine(advising *v, lm_error *e)
     v->chosen_by = (v->f.chunks + 1) / 2;
     v->steps     = (uint32_t)v->n + MOST_TOGETHER + 4;
     LM_TRY(lm_effect_begin(&v->f, e));
-    LM_TRY(tell(v, e));
+    LM_TRY(report_progress(v, e));
     for (uint32_t i = 0; i < d->r.n_tensors; i++)
         LM_TRY(put_b(v, d->weights[i], e));
-    LM_TRY(tell(v, e));
+    LM_TRY(report_progress(v, e));
     return lm_effect_kl(&v->f, 0, v->chosen_by, &v->before, e);
 }
 
@@ -157,7 +157,7 @@ static lm_status try_each(advising *v, lm_error *e)
 {
     for (size_t i = 0; i < v->n; i++) {
         double kl = 0;
-        LM_TRY(tell(v, e));
+        LM_TRY(report_progress(v, e));
         LM_TRY(put_raised(v, &v->list[i], e));
         LM_TRY(lm_effect_kl(&v->f, 0, v->chosen_by, &kl, e));
         LM_TRY(put_b(v, v->list[i].weight, e));
@@ -172,7 +172,7 @@ static lm_status judge(advising *v, double *kl, lm_error *e)
 {
     uint32_t from = v->chosen_by < v->f.chunks ? v->chosen_by : 0;
 
-    LM_TRY(tell(v, e));
+    LM_TRY(report_progress(v, e));
     return lm_effect_kl(&v->f, from, v->f.chunks - from, kl, e);
 }
 

@@ -72,7 +72,7 @@ static lm_status walk(walking *w, uint32_t chunks, lm_error *e)
 
     for (uint32_t i = 0; i < chunks; i++) {
         lm_trace_comparison *c;
-        LM_TRY(lm_differing_tell(d, (double)i / chunks, "layers", e));
+        LM_TRY(lm_differing_report(d, (double)i / chunks, "layers", e));
         LM_TRY(lm_trace_compare(w->a, w->b, d->o->ids + (size_t)i * d->chunk, d->chunk, &c, e));
         take_rows(w, c, i);
         lm_status status = take_layers(w, c, chunks, e);

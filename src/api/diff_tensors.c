@@ -196,7 +196,7 @@ lm_status lm_differing_tensors(lm_differing *d, lm_error *e)
         all += d->a->program->weights[i].elements;
     d->r.tensors = t;
     for (uint32_t i = 0; i < n; i++) {
-        LM_TRY(lm_differing_tell(d, all ? (double)done / (double)all : 1, "tensors", e));
+        LM_TRY(lm_differing_report(d, all ? (double)done / (double)all : 1, "tensors", e));
         done += d->a->program->weights[i].elements;
         if (d->pair->in_b[i] == LM_NONE || d->a->program->weights[i].constant)
             continue;

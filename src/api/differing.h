@@ -18,7 +18,7 @@ typedef struct lm_differing {
 } lm_differing;
 
 /* `fraction` of what is done now. */
-static inline lm_status lm_differing_tell(const lm_differing *d, double fraction, const char *what, lm_error *e)
+static inline lm_status lm_differing_report(const lm_differing *d, double fraction, const char *what, lm_error *e)
 {
     if (!d->o->progress || d->o->progress(d->o->progress_arg, d->from + (d->to - d->from) * fraction, what))
         return LM_OK;

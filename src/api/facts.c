@@ -71,8 +71,8 @@ static lm_status plan_for(void *arg, const lm_dtype *types, uint64_t context, ui
     p->context  = context;
     p->batch    = batch;
     /* As they are stored is not the same as all of these types: files may hold matrices the other way round. */
-    const lm_dtype *asked = types == h->model->types ? NULL : types;
-    lm_status       status = lm_engine_plan(h->model, &o, asked, &p->kernels, &p->arena, &p->plan, e);
+    const lm_dtype *requested = types == h->model->types ? NULL : types;
+    lm_status       status = lm_engine_plan(h->model, &o, requested, &p->kernels, &p->arena, &p->plan, e);
     if (status != LM_OK) {
         lm_arena_free(&p->arena);
         lm_free(p);

@@ -20,7 +20,7 @@ typedef struct showing {
     lm_token          ids[MOST_WORDS];
     size_t            n;
     const char      **probes;
-    bool             *told;              /* [n_weights]: shown already */
+    bool             *shown;             /* [n_weights]: shown already */
     lm_text          *out;
 } showing;
 
@@ -52,8 +52,8 @@ static lm_status run(showing *x, lm_error *e)
     uint32_t          n = 0;
 
     x->probes = lm_alloc_zero(x->p->n_nodes + 1, sizeof *x->probes);
-    x->told   = lm_alloc_zero(x->p->n_weights + 1, sizeof *x->told);
-    if (!x->probes || !x->told)
+    x->shown  = lm_alloc_zero(x->p->n_weights + 1, sizeof *x->shown);
+    if (!x->probes || !x->shown)
         return lm_fail_memory(e, "a forward pass", x->p->n_nodes);
     for (uint32_t i = 0; i < x->p->n_nodes; i++) {
         const char *path = x->p->nodes[i].out == x->p->logits ? NULL : lm_forward_path(x->p, i);
@@ -95,11 +95,11 @@ static void put_weight(showing *x, uint32_t w)
     const lm_weight *weight = &x->p->weights[w];
     const float     *v;
 
-    if (x->told[w]) {
+    if (x->shown[w]) {
         lm_text_printf(x->out, "    %s: as above\n", weight->path);
         return;
     }
-    x->told[w] = true;
+    x->shown[w] = true;
     if (!(v = unpacked(x, w)))
         return;
     uint64_t columns = weight->dims[weight->n_dims - 1], all = x->m->tensors[w]->elements, rows = all / columns;
@@ -256,7 +256,7 @@ lm_status lm_explain_toy(const lm_model *preset, const char *text, lm_form form,
         put_page(&x, form == LM_FORM_MARKDOWN);
     lm_engine_free(x.g);
     lm_free(x.probes);
-    lm_free(x.told);
+    lm_free(x.shown);
     lm_toy_free(&toy);
     return lm_text_deliver(&page, status, "a forward pass", out, e);
 }

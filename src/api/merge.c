@@ -17,7 +17,7 @@
 #define MAKER       "lamina merge"
 #define SAMPLE_ROWS 256              /* of each tensor, where it is only measured */
 
-/* ---- what is told ---- */
+/* ---- report ---- */
 
 static double root(double x)
 {
@@ -31,9 +31,9 @@ static void figures(const lm_merging_sums *s, double *change, double *kept, doub
     *noise  = s->u2 > 0 ? root((s->d2 - *kept * s->du) / s->u2) : 0;
 }
 
-static void tell(lm_merging *g, size_t at, const lm_merging_tensor *t, const lm_merging_sums *s, lm_merging_sums *all)
+static void add_result(lm_merging *g, size_t at, const lm_merging_tensor *t, const lm_merging_sums *s, lm_merging_sums *all)
 {
-    lm_merged_tensor *r = &g->told[at];
+    lm_merged_tensor *r = &g->results[at];
     uint64_t          bytes = 0;
 
     lm_dtype_row_bytes(t->to, t->from->elements, &bytes);
@@ -78,7 +78,7 @@ static lm_status measure(void *arg)
         uint64_t step = (t->rows + SAMPLE_ROWS - 1) / SAMPLE_ROWS, n = (t->rows + step - 1) / step, piece = lm_merging_piece(t);
         for (uint64_t done = 0; done < n; done += piece)
             LM_TRY(lm_merging_rows(g, t, done * step, step, n - done < piece ? n - done : piece, &s, k->e));
-        tell(g, at++, t, &s, &k->all);
+        add_result(g, at++, t, &s, &k->all);
     }
     return LM_OK;
 }
@@ -140,7 +140,7 @@ static lm_status write_tensors(void *arg)
             LM_TRY(k->put(k->to, g->packed, n * g->stride, k->e));
             LM_TRY(went_on(g, n * t->cols, k->e));
         }
-        tell(g, at++, t, &s, &k->all);
+        add_result(g, at++, t, &s, &k->all);
         lm_filemap_drop(lm_container_file(g->c, t->from->part), t->from->offset, t->from->bytes);
     }
     return LM_OK;
@@ -285,9 +285,9 @@ static lm_status take_memory(lm_merging *g, lm_error *e)
     g->scratch  = lm_alloc_zero(threads * g->longest + 1, sizeof *g->scratch);
     g->floats   = lm_alloc_zero(3 * threads * g->longest + 1, sizeof *g->floats);
     g->sums     = lm_alloc_zero(most, sizeof *g->sums);
-    g->told     = lm_arena_new(&g->arena, g->n_changed + 1, lm_merged_tensor);
+    g->results  = lm_arena_new(&g->arena, g->n_changed + 1, lm_merged_tensor);
     g->quantize = lm_quantizer(lm_cpu_usable());
-    return g->packed && g->scratch && g->floats && g->sums && g->told ? LM_OK : lm_fail_memory(e, "rows", g->longest * sizeof(float));
+    return g->packed && g->scratch && g->floats && g->sums && g->results ? LM_OK : lm_fail_memory(e, "rows", g->longest * sizeof(float));
 }
 
 static lm_status run(lm_merging *g, const lm_adapter *const *adapters, const char *out, work *k, lm_error *e)
@@ -342,7 +342,7 @@ lm_status lm_merge(const lm_model *m, const lm_adapter *const *adapters, const c
         end(g);
         return status;
     }
-    *result = (lm_merge_result){ .tensors = g->told, .n_tensors = g->n_changed, .bytes = g->bytes, .seconds = lm_clock_seconds() - start,
+    *result = (lm_merge_result){ .tensors = g->results, .n_tensors = g->n_changed, .bytes = g->bytes, .seconds = lm_clock_seconds() - start,
                                  .impl = g };
     figures(&k.all, &result->change, &result->kept, &result->noise);
     return LM_OK;

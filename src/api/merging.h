@@ -39,7 +39,7 @@ typedef struct lm_merging {
     lm_quantize_fn    *quantize;
     lm_merging_tensor *tensors;      /* [n], in the order of the file */
     size_t             n, n_changed;
-    lm_merged_tensor  *told;         /* [n_changed] */
+    lm_merged_tensor  *results;      /* [n_changed] */
     uint64_t           longest, bytes, done, elements;
     uint8_t           *packed;       /* a piece of a tensor */
     double            *scratch;      /* of each thread: [longest] */

@@ -61,7 +61,7 @@ static bool may_take(size_t bytes)
     return true;
 }
 
-/* ---- everybody's ---- */
+/* ---- of all threads ---- */
 
 static void count(int64_t bytes)
 {

@@ -23,7 +23,7 @@ void *lm_alloc_counted(size_t bytes, size_t alignment, uint64_t *counted);
 typedef struct lm_alloc_stats {
     uint64_t calls;          /* allocations made since the start, all threads */
     uint64_t live_bytes;     /* not yet freed (as the C library rounds them up) */
-    uint64_t aligned_bytes;  /* of which lm_alloc_aligned, exactly as asked for */
+    uint64_t aligned_bytes;  /* of which lm_alloc_aligned, exactly as requested */
 } lm_alloc_stats;
 
 lm_alloc_stats lm_alloc_statistics(void);

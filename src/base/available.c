@@ -1,4 +1,4 @@
-/* available.c - the tightest of what the kernel says about memory. */
+/* available.c - the tightest of the kernel's limits of memory. */
 #include "base/available.h"
 
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Bytes that could be had now without swapping: the least of MemAvailable, what control groups leave (cgroup.h) and what the limit
- * of the address space leaves (RLIMIT_AS). UINT64_MAX when the system says nothing. */
+ * of the address space leaves (RLIMIT_AS). UINT64_MAX when the system reports nothing. */
 uint64_t lm_memory_available(void);
 
 /* The soft limit of the address space in bytes; UINT64_MAX: none. */

@@ -277,7 +277,7 @@ const char *lm_cpu_brand(void)
     return brand;
 }
 
-/* The lowest of the processors that share a core with `cpu` and are in `mask`; `cpu` itself where the system does not say. */
+/* The lowest of the processors that share a core with `cpu` and are in `mask`; `cpu` itself where the system does not report it. */
 static int first_of_core(int cpu, const cpu_set_t *mask)
 {
     char  path[96], line[256] = "";

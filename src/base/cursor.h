@@ -1,4 +1,4 @@
-/* cursor.h - read bytes that somebody else wrote.
+/* cursor.h - read untrusted bytes.
  *
  * A cursor never reads outside [data, data + size). Every read checks first, moves only on success, and on failure leaves
  * an error that names the field and the offset. Nothing here allocates. Little-endian. */

@@ -1,4 +1,4 @@
-/* error.h - raising errors inside the library, by what lamina/error.h gives everybody. */
+/* error.h - raising errors inside the library, with the functions of lamina/error.h. */
 #ifndef LM_BASE_ERROR_H
 #define LM_BASE_ERROR_H
 

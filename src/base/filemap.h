@@ -14,7 +14,7 @@ typedef struct lm_filemap {
     char          *path;
     int            fd;       /* kept open to notice that the file has shrunk; -1: there is no file */
     bool           copied;   /* read into memory instead of mapped */
-    bool           borrowed; /* somebody else's memory */
+    bool           borrowed; /* memory of the caller */
 } lm_filemap;
 
 typedef struct lm_filemap_options {
@@ -26,7 +26,7 @@ typedef struct lm_filemap_options {
 /* Map a regular file. Folders, pipes and devices are refused; LM_NOT_FOUND when the path does not exist. */
 lm_status lm_filemap_open(const char *path, bool use_mmap, lm_filemap *out, lm_error *e);
 lm_status lm_filemap_open_with(const char *path, const lm_filemap_options *o, lm_filemap *out, lm_error *e);
-/* A regular file that is open: `fd` stays the caller's, who may close it, and its position is where it was. `name` is what messages
+/* A regular file that is open: `fd` stays the caller's, which may close it, and its position is where it was. `name` is what messages
  * call it. */
 lm_status lm_filemap_of_fd(int fd, const char *name, const lm_filemap_options *o, lm_filemap *out, lm_error *e);
 /* Bytes that stay where they are, and as they are, until lm_filemap_close. */

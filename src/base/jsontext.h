@@ -1,4 +1,4 @@
-/* jsontext.h - text of the world as a JSON string. */
+/* jsontext.h - untrusted text as a JSON string. */
 #ifndef LM_BASE_JSONTEXT_H
 #define LM_BASE_JSONTEXT_H
 

@@ -4,7 +4,7 @@
 
 #include "lamina/log.h"
 
-/* Escaped as errors are, at most 511 bytes. Nothing where nobody listens. */
+/* Escaped as errors are, at most 511 bytes. Nothing without a listener. */
 void lm_log_line(const lm_log *log, lm_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

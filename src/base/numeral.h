@@ -1,5 +1,5 @@
 /* numeral.h - numbers as people write them: 1.24B, 1,235,814,400, 32k, 2^20, 3.2 × 10^9, 128 KiB, 16 GB, 15.6 %. The one reader of
- * them; what stands around a number is for those who read sentences. */
+ * them; the text around a number is for its callers. */
 #ifndef LM_BASE_NUMERAL_H
 #define LM_BASE_NUMERAL_H
 

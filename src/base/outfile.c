@@ -18,7 +18,7 @@ struct lm_outfile {
     char *path, *temp;                                   /* temp NULL: a device or a pipe, written as it is */
 };
 
-/* /dev/stdout, /dev/null, a named pipe: to put a file in their place would take them from everybody. */
+/* /dev/stdout, /dev/null, a named pipe: to put a file in their place would break them for other processes. */
 static bool is_special(const char *path)
 {
     struct stat st;

@@ -58,7 +58,7 @@ static inline uint64_t mix(uint64_t x)
 }
 
 /* The sum of four 16-bit uniforms: variance 4 (2^32 - 1) / 12. */
-void lm_rng_bell(float *out, uint64_t n, uint64_t seed, uint64_t sequence, uint64_t first, uint64_t step)
+void lm_rng_irwin_hall(float *out, uint64_t n, uint64_t seed, uint64_t sequence, uint64_t first, uint64_t step)
 {
     const float    deviation = 37837.2268f;
     const uint64_t golden    = 0x9E3779B97F4A7C15u;

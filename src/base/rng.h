@@ -20,6 +20,6 @@ float    lm_rng_float(lm_rng *r);     /* uniform [0, 1) */
 
 /* out[0…n): nearly normal numbers, mean 0, standard deviation 1, none beyond 3.5: elements first, first + step … of a
  * sequence. An element depends on its own number alone, so pieces may be made in any order. About 1 ns each. */
-void lm_rng_bell(float *out, uint64_t n, uint64_t seed, uint64_t sequence, uint64_t first, uint64_t step);
+void lm_rng_irwin_hall(float *out, uint64_t n, uint64_t seed, uint64_t sequence, uint64_t first, uint64_t step);
 
 #endif

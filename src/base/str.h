@@ -9,7 +9,7 @@
 
 #include "lamina/buffer.h"
 
-/* Bytes owned by somebody else. May hold NULs; not terminated. */
+/* Borrowed bytes. May hold NULs; not terminated. */
 typedef struct lm_view {
     const char *data;
     size_t      size;

@@ -1,4 +1,4 @@
-/* temporary.c - names that nobody else gives, locks that die with their owner. */
+/* temporary.c - unique names, and locks that end with their owner. */
 #include "base/temporary.h"
 
 #include <dirent.h>

@@ -38,7 +38,7 @@ static lm_status read_one(lm_cli *cli, const char *text, const char **path, floa
     return *path ? LM_OK : lm_fail_memory(e, "--lora", strlen(text));
 }
 
-static void tell(const lm_adapter *a, float scale)
+static void print_adapter(const lm_adapter *a, float scale)
 {
     lm_adapter_info info;
     const char *warning;
@@ -69,7 +69,7 @@ lm_status lm_loras_open(lm_cli *cli, const lm_lora_flags *f, const lm_model *m, 
             status = lm_adapter_open(m, out->paths[i], &out->adapters[i], e);
         if (status != LM_OK)
             break;
-        tell(out->adapters[out->n++], out->scales[i]);
+        print_adapter(out->adapters[out->n++], out->scales[i]);
     }
     if (status != LM_OK)
         lm_loras_close(out);

@@ -17,7 +17,7 @@ enum { LONGEST_PAUSE = 30, STEADY = 60 };        /* seconds; a job that ran so l
 typedef struct watched {
     sigset_t signals, before;
     char     lost[64];                   /* a file that a rank makes when it misses another one */
-    bool     asked;                      /* to end */
+    bool     stop_requested;             /* to end */
 } watched;
 
 static lm_status start(lm_cli *cli, const watched *w, pid_t *out, lm_error *e)
@@ -41,7 +41,7 @@ static int wait_for(watched *w, pid_t pid)
     while (waitpid(pid, &status, WNOHANG) != pid) {
         number = sigwaitinfo(&w->signals, NULL);
         if (number > 0 && number != SIGCHLD) {
-            w->asked = true;
+            w->stop_requested = true;
             kill(pid, number);
         }
     }
@@ -59,10 +59,10 @@ static void pause_for(watched *w, uint32_t seconds)
 {
     double until = lm_clock_seconds() + seconds;
 
-    for (double left; !w->asked && (left = until - lm_clock_seconds()) > 0;) {
+    for (double left; !w->stop_requested && (left = until - lm_clock_seconds()) > 0;) {
         struct timespec t = { (time_t)left, (long)(1e9 * (left - (double)(time_t)left)) };
         int             number = sigtimedwait(&w->signals, NULL, &t);
-        w->asked |= number > 0 && number != SIGCHLD;
+        w->stop_requested |= number > 0 && number != SIGCHLD;
     }
 }
 
@@ -76,7 +76,7 @@ static lm_status run_again_and_again(lm_cli *cli, watched *w, lm_error *e)
         LM_TRY(start(cli, w, &pid, e));
         int  code = wait_for(w, pid);
         bool lost = unlink(w->lost) == 0;
-        if (w->asked)
+        if (w->stop_requested)
             return LM_OK;
         if (code == 0 && !lost)
             return LM_OK;
@@ -85,11 +85,11 @@ static lm_status run_again_and_again(lm_cli *cli, watched *w, lm_error *e)
                            " would not change", code);
         pause = lm_clock_seconds() - began > STEADY ? 1 : pause;
         if (lost)
-            lm_tell("%s: a rank was lost; started again in %u s", cli->args[1], pause);
+            lm_print_line("%s: a rank was lost; started again in %u s", cli->args[1], pause);
         else
-            lm_tell("%s: ended with status %d; started again in %u s", cli->args[1], code, pause);
+            lm_print_line("%s: ended with status %d; started again in %u s", cli->args[1], code, pause);
         pause_for(w, pause);
-        if (w->asked)
+        if (w->stop_requested)
             return LM_OK;
         pause = 2 * pause < LONGEST_PAUSE ? 2 * pause : LONGEST_PAUSE;
     }

@@ -65,7 +65,7 @@ typedef struct lm_cli {
     const char *lang;            /* --lang; NULL: the environment's */
     lm_language language;        /* that pages are written in */
     bool     answered;           /* the command's one JSON document is on stdout */
-    bool     told;               /* the error that ends the command has been printed */
+    bool     error_printed;      /* the error that ends the command has been printed */
     lm_store store;              /* as long as the command runs */
 } lm_cli;
 

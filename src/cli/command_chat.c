@@ -117,7 +117,7 @@ static lm_status show(talk *t, lm_status status, lm_error *e)
     return status;
 }
 
-static lm_status say(talk *t, const lm_text *line, lm_error *e)
+static lm_status send_message(talk *t, const lm_text *line, lm_error *e)
 {
     lm_status status;
 
@@ -136,7 +136,7 @@ static lm_status do_reset(talk *t, const char *argument, lm_error *e)
 {
     (void)argument, (void)e;
     lm_session_reset(&t->s);
-    lm_tell("conversation cleared");
+    lm_print_line("conversation cleared");
     return LM_OK;
 }
 
@@ -144,12 +144,12 @@ static lm_status do_system(talk *t, const char *argument, lm_error *e)
 {
     if (!*argument) {
         const char *now = lm_session_system(&t->s);
-        lm_tell("%s", now ? now : "no system message");
+        lm_print_line("%s", now ? now : "no system message");
         return LM_OK;
     }
     if (strcmp(argument, "none") == 0) {
         lm_session_drop_system(&t->s);
-        lm_tell("no system message");
+        lm_print_line("no system message");
         return LM_OK;
     }
     return lm_session_add(&t->s, "system", argument, strlen(argument), e);
@@ -160,11 +160,11 @@ static lm_status save(talk *t, const char *path, lm_error *e)
     size_t n = json_array_size(t->s.messages);
 
     LM_TRY(lm_session_save(&t->s, path, e));
-    lm_tell("%s: %zu message%s written", path, n, n == 1 ? "" : "s");
+    lm_print_line("%s: %zu message%s written", path, n, n == 1 ? "" : "s");
     return LM_OK;
 }
 
-/* A file that is there is replaced only by who says so: asked at a terminal, told over a pipe. */
+/* An existing file is replaced only after confirmation at a terminal; over a pipe it is an error. */
 static bool may_replace(talk *t, const char *path)
 {
     struct stat st;
@@ -175,7 +175,7 @@ static bool may_replace(talk *t, const char *path)
         return true;
     if (!lm_lines_terminal(t->lines))
         return false;
-    lm_tell("%s exists. Replace it? (yes or no)", path);
+    lm_print_line("%s exists. Replace it? (yes or no)", path);
     if (lm_lines_next(t->lines, &line, &(lm_error){ .offset = LM_NO_OFFSET }) == LM_LINE)
         yes = strcmp(line.data, "y") == 0 || strcmp(line.data, "yes") == 0;
     lm_text_free(&line);
@@ -195,7 +195,7 @@ static lm_status do_save(talk *t, const char *argument, lm_error *e)
         return lm_fail(e, LM_USAGE, "/save", LM_NO_OFFSET, "needs a file name");
     if (!may_replace(t, argument)) {
         if (lm_lines_terminal(t->lines)) {
-            lm_tell("not saved");
+            lm_print_line("not saved");
             return LM_OK;
         }
         lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "exists already");
@@ -210,7 +210,7 @@ static lm_status do_load(talk *t, const char *argument, lm_error *e)
     if (!*argument)
         return lm_fail(e, LM_USAGE, "/load", LM_NO_OFFSET, "needs a file name");
     LM_TRY(lm_session_load(&t->s, argument, e));
-    lm_tell("%zu message%s", json_array_size(t->s.messages), json_array_size(t->s.messages) == 1 ? "" : "s");
+    lm_print_line("%zu message%s", json_array_size(t->s.messages), json_array_size(t->s.messages) == 1 ? "" : "s");
     return LM_OK;
 }
 
@@ -228,20 +228,22 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
 
     (void)argument, (void)e;
     lm_engine_allocated(s->engine, &memory);
-    lm_tell("answers    %" PRIu64 "  ·  %zu message%s", s->answers, json_array_size(s->messages),
-            json_array_size(s->messages) == 1 ? "" : "s");
-    lm_tell("read       %s tokens in %s (%s), %s more from the cache", lm_figure_count(a, s->read),
-            lm_figure_time(b, s->read_seconds), lm_figure_rate(c, s->read, s->read_seconds), lm_figure_count(d, s->reused));
-    lm_tell("generated  %s tokens in %s (%s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
-            lm_figure_rate(c, s->continued, s->generate_seconds));
+    lm_print_line("answers    %" PRIu64 "  ·  %zu message%s", s->answers, json_array_size(s->messages),
+                  json_array_size(s->messages) == 1 ? "" : "s");
+    lm_print_line("read       %s tokens in %s (%s), %s more from the cache", lm_figure_count(a, s->read),
+                  lm_figure_time(b, s->read_seconds), lm_figure_rate(c, s->read, s->read_seconds),
+                  lm_figure_count(d, s->reused));
+    lm_print_line("generated  %s tokens in %s (%s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
+                  lm_figure_rate(c, s->continued, s->generate_seconds));
     if (s->drafted)
-        lm_tell("drafted    %s tokens, %s accepted (%.0f %%)", lm_figure_count(a, s->drafted), lm_figure_count(b, s->accepted),
-                100.0 * (double)s->accepted / (double)s->drafted);
-    lm_tell("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)), lm_figure_count(b, lm_engine_context(s->engine)));
-    lm_tell("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
-            lm_figure_bytes(c, memory.scratch));
-    lm_tell("engine     %s, %u thread%s", lm_engine_cpu(s->engine), lm_engine_threads(s->engine),
-            lm_engine_threads(s->engine) == 1 ? "" : "s");
+        lm_print_line("drafted    %s tokens, %s accepted (%.0f %%)", lm_figure_count(a, s->drafted),
+                      lm_figure_count(b, s->accepted), 100.0 * (double)s->accepted / (double)s->drafted);
+    lm_print_line("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)),
+                  lm_figure_count(b, lm_engine_context(s->engine)));
+    lm_print_line("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights),
+                  lm_figure_bytes(b, memory.kv), lm_figure_bytes(c, memory.scratch));
+    lm_print_line("engine     %s, %u thread%s", lm_engine_cpu(s->engine), lm_engine_threads(s->engine),
+                  lm_engine_threads(s->engine) == 1 ? "" : "s");
     return LM_OK;
 }
 
@@ -267,25 +269,25 @@ static void show_setting(const lm_flag *f, const void *at)
 {
     switch (f->kind) {
     case LM_FLAG_INT:
-        lm_tell("%-20s %" PRId32, f->name + 2, *(const int32_t *)at);
+        lm_print_line("%-20s %" PRId32, f->name + 2, *(const int32_t *)at);
         break;
     case LM_FLAG_COUNT:
-        lm_tell("%-20s %" PRIu32, f->name + 2, *(const uint32_t *)at);
+        lm_print_line("%-20s %" PRIu32, f->name + 2, *(const uint32_t *)at);
         break;
     case LM_FLAG_I64:
-        lm_tell("%-20s %" PRId64, f->name + 2, *(const int64_t *)at);
+        lm_print_line("%-20s %" PRId64, f->name + 2, *(const int64_t *)at);
         break;
     case LM_FLAG_U64:
-        lm_tell("%-20s %" PRIu64, f->name + 2, *(const uint64_t *)at);
+        lm_print_line("%-20s %" PRIu64, f->name + 2, *(const uint64_t *)at);
         break;
     case LM_FLAG_FLOAT:
-        lm_tell("%-20s %g", f->name + 2, (double)*(const float *)at);
+        lm_print_line("%-20s %g", f->name + 2, (double)*(const float *)at);
         break;
     case LM_FLAG_SWITCH:
-        lm_tell("%-20s %s", f->name + 2, *(const bool *)at ? "on" : "off");
+        lm_print_line("%-20s %s", f->name + 2, *(const bool *)at ? "on" : "off");
         break;
     case LM_FLAG_TEXT:
-        lm_tell("%-20s %s", f->name + 2, *(const char *const *)at ? *(const char *const *)at : "(default)");
+        lm_print_line("%-20s %s", f->name + 2, *(const char *const *)at ? *(const char *const *)at : "(default)");
         break;
     default:
         break;
@@ -372,9 +374,9 @@ static lm_status do_help(talk *t, const char *argument, lm_error *e)
 {
     (void)t, (void)argument, (void)e;
     for (size_t i = 0; i < SLASHES; i++)
-        lm_tell("%-8s %-11s %s", slashes[i].name, slashes[i].usage, slashes[i].help);
-    lm_tell("End a line with \\ to continue it on the next, or put \"\"\" before and after several lines; a paste is one message.");
-    lm_tell("Ctrl-C stops an answer.");
+        lm_print_line("%-8s %-11s %s", slashes[i].name, slashes[i].usage, slashes[i].help);
+    lm_print_line("End a line with \\ to continue it on the next, or put \"\"\" before and after several lines; a paste is one message.");
+    lm_print_line("Ctrl-C stops an answer.");
     return LM_OK;
 }
 
@@ -417,7 +419,7 @@ static lm_status converse(talk *t, lm_error *e)
         got = lm_lines_next(t->lines, &line, &error);
         if (got == LM_LINE_END) {
             if (lm_lines_terminal(t->lines))
-                lm_tell("%s", "");
+                lm_print_line("%s", "");
             break;
         }
         if (got == LM_LINE_FAILED) {
@@ -428,26 +430,26 @@ static lm_status converse(talk *t, lm_error *e)
         }
         if (got == LM_LINE_ABANDONED || line.size == 0)
             continue;
-        status = line.data[0] == '/' ? slash(t, line.data, &error) : say(t, &line, &error);
+        status = line.data[0] == '/' ? slash(t, line.data, &error) : send_message(t, &line, &error);
         t->quit |= t->o->single && line.data[0] != '/';
         if (status == LM_OK)
             continue;
         if (status == LM_IO && strcmp(error.where, "standard output") == 0) {
             *e = error;
             first = status;
-            t->s.cli->told = false;
+            t->s.cli->error_printed = false;
             break;                                       /* nobody listens */
         }
         lm_out_error(t->s.cli, &error);
         if (first == LM_OK && !lm_lines_terminal(t->lines)) {
             first           = status;
-            t->s.cli->told = true;
+            t->s.cli->error_printed = true;
         }
     }
     lm_text_free(&line);
     if (!lm_interrupt_ended())
         return first;
-    t->s.cli->told = lm_lines_terminal(t->lines);        /* who pressed the key knows */
+    t->s.cli->error_printed = lm_lines_terminal(t->lines); /* the user pressed the key */
     return LM_CANCELLED;
 }
 

@@ -193,7 +193,7 @@ static lm_status find_out(lm_cli *cli, const doctor_options *o, findings *f, lm_
     return LM_OK;
 }
 
-/* ---- telling ---- */
+/* ---- events ---- */
 
 static json_t *rate_json(const lm_rate *r)
 {
@@ -418,7 +418,7 @@ static void rest_text(const findings *f, lm_text *out)
         models_text(f->hub, "in the Hugging Face cache", NULL, out);
 }
 
-static lm_status tell(lm_cli *cli, const findings *f, lm_error *e)
+static lm_status print_findings(lm_cli *cli, const findings *f, lm_error *e)
 {
     lm_text out = { 0 };
     json_t *warning;
@@ -446,7 +446,7 @@ static lm_status doctor(lm_cli *cli, void *options, lm_error *e)
     lm_status status = find_out(cli, options, &f, e);
 
     if (status == LM_OK)
-        status = tell(cli, &f, e);
+        status = print_findings(cli, &f, e);
     lm_text_free(&f.cache);
     json_decref(f.models);
     json_decref(f.hub);

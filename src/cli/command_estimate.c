@@ -50,8 +50,8 @@ static const lm_flag_group estimate_groups[] = {
     { 0 },
 };
 
-/* What a tree does not say is told on stderr, a line each. */
-static void tell_notes(const lm_text *notes)
+/* What a tree does not contain is reported on stderr, a line each. */
+static void print_notes(const lm_text *notes)
 {
     for (const char *p = notes->data; p && *p;) {
         size_t n = strcspn(p, "\n");
@@ -69,7 +69,7 @@ static lm_status describe_tree(const estimate_options *o, lm_text *config, uint6
     lm_text_free(&tree);
     if (status != LM_OK)
         return lm_fail_in(e, o->tree);
-    tell_notes(&notes);
+    print_notes(&notes);
     lm_text_free(&notes);
     return LM_OK;
 }
@@ -193,8 +193,8 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
 /* Every flag does something, or is an error. */
 static lm_status check(const lm_cli *cli, const estimate_options *o, bool model, lm_error *e)
 {
-    static const char *const untold[] = { "--heads", "--head-dim", "--context", "--tied", "--from-tree", NULL };     /* by a tree */
-    const lm_flag *size  = lm_flags_given(cli, estimate_flag_table, model || !o->tree ? NULL : untold);
+    static const char *const unneeded[] = { "--heads", "--head-dim", "--context", "--tied", "--from-tree", NULL };   /* by a tree */
+    const lm_flag *size  = lm_flags_given(cli, estimate_flag_table, model || !o->tree ? NULL : unneeded);
     const lm_flag *other = lm_flags_given(cli, lm_model_flag_table, NULL);
 
     if (model && size)

@@ -144,15 +144,15 @@ static lm_status evaluate(lm_evaluation *v, const struct kind *kind, lm_error *e
 static lm_status find_kind(const lm_cli *cli, const struct kind **out, lm_error *e)
 {
     static const char *const words[] = { "perplexity", "kl", "choices", "needle", "speed", NULL };
-    const char              *asked   = cli->args[cli->n_args - 1], *near;
+    const char              *name    = cli->args[cli->n_args - 1], *near;
 
     for (const struct kind *k = kinds; k->name; k++)
-        if (strcmp(k->name, asked) == 0) {
+        if (strcmp(k->name, name) == 0) {
             *out = k;
             return LM_OK;
         }
-    lm_fail(e, LM_USAGE, "KIND", LM_NO_OFFSET, "\"%s\" is none of perplexity, kl, choices, needle and speed", asked);
-    near = lm_nearest_word(asked, words);
+    lm_fail(e, LM_USAGE, "KIND", LM_NO_OFFSET, "\"%s\" is none of perplexity, kl, choices, needle and speed", name);
+    near = lm_nearest_word(name, words);
     return near ? lm_fail_hint(e, "%s?", near) : LM_USAGE;
 }
 

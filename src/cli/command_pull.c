@@ -29,7 +29,7 @@ static const lm_flag_group pull_groups[] = {
     { 0 },
 };
 
-static void say(const char *line)
+static void notice(const char *line)
 {
     lm_note("%s", line);
 }
@@ -90,7 +90,7 @@ static lm_status pull(lm_cli *cli, void *options, lm_error *e)
     if (o->repair)
         return lm_fail(e, LM_USAGE, "--repair", LM_NO_OFFSET, "only with verify-cache");
     lm_pulling bar = lm_pulling_start();
-    hub_pull   p   = { .net = { .say = say, .stop = lm_interrupted }, .progress = lm_pulling_show, .progress_arg = &bar,
+    hub_pull   p   = { .net = { .notice = notice, .stop = lm_interrupted }, .progress = lm_pulling_show, .progress_arg = &bar,
                       .dry_run = o->dry_run, .connections = o->connections };
     lm_interrupt_watch(NULL);
     lm_status status = hub_pull_run(&p, cli->args[0], o->revision, e);

@@ -171,7 +171,7 @@ static lm_status quantize(lm_cli *cli, void *options, lm_error *e)
 {
     quantize_options *o = options;
     lm_model_flags model = { .model = cli->args[0] };
-    bool measured = lm_budget_asked(&o->budget), two = cli->n_args == 2 && !measured;
+    bool measured = lm_budget_requested(&o->budget), two = cli->n_args == 2 && !measured;
     const char *out = two ? NULL : cli->args[1], *type = two ? cli->args[1] : cli->n_args == 3 ? cli->args[2] : "q4_k_m", *path;
     lm_allotment found = { 0 };
 

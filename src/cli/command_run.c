@@ -12,7 +12,7 @@
 #include "cli/constraining.h"
 #include "cli/drafting.h"
 #include "cli/ensembling.h"
-#include "cli/dress.h"
+#include "cli/flag_names.h"
 #include "cli/interrupt.h"
 #include "cli/llamacpp.h"
 #include "cli/options.h"
@@ -250,7 +250,7 @@ static void show_tokens(const run_state *s)
     for (size_t i = 0; i < s->ids.n; i++) {
         size_t n = 0;
         const char *piece = t ? lm_tokenizer_piece(t, s->ids.ids[i], &n) : NULL;
-        lm_tell("%8d  %.*s", s->ids.ids[i], (int)n, piece ? piece : "");
+        lm_print_line("%8d  %.*s", s->ids.ids[i], (int)n, piece ? piece : "");
     }
 }
 
@@ -314,7 +314,7 @@ static json_t *warnings_json(const lm_model *m, const lm_engine *g, const lm_gen
     const char *w;
 
     for (size_t i = 0; (w = lm_model_warning(m, i)); i++) {
-        lm_dress(w, dressed, sizeof dressed);
+        lm_name_flags(w, dressed, sizeof dressed);
         json_array_append_new(out, lm_json_of(dressed, strlen(dressed)));
     }
     if (lm_context_warning(m, lm_engine_context(g), context))
@@ -364,7 +364,7 @@ static void show_logprobs(const json_t *positions)
         lm_text_clear(&line);
         json_array_foreach(json_object_get(p, "top"), k, t)
             lm_text_printf(&line, "  %s %.3f", piece_of(t), json_real_value(json_object_get(t, "logprob")));
-        lm_tell("%4zu  %-16s %8.3f  ·%s", i, piece_of(p), json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
+        lm_print_line("%4zu  %-16s %8.3f  ·%s", i, piece_of(p), json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
     }
     lm_text_free(&line);
 }
@@ -379,7 +379,7 @@ static void show_scored(const run_state *s)
     lm_text_add(&out, s->scored.lines.data, s->scored.lines.size);
     lm_scored_sum(&s->score, &out);
     for (rest = out.data; !out.failed && rest && *rest && (line = strsep(&rest, "\n"));)
-        lm_tell("%s", line);
+        lm_print_line("%s", line);
     lm_text_free(&out);
 }
 
@@ -391,7 +391,7 @@ static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, l
     if (cli->json)
         status = lm_out_json(cli, run_json(o, s), e);
     else if ((lm_out_is_terminal() || lm_out_meets_err()) && !s->answer.ended_line)
-        lm_tell("%s", "");
+        lm_print_line("%s", "");
     if (s->answer.positions && !cli->json)
         show_logprobs(s->answer.positions);
     if (s->scored.lines.size)

@@ -492,7 +492,7 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
     if (*lm_server_unrestricted())
         lm_warn("--sandbox: %s", lm_server_unrestricted());
     for (size_t i = 0; lm_server_url(s, i); i++)
-        lm_tell("listening on %s", lm_server_url(s, i));
+        lm_print_line("listening on %s", lm_server_url(s, i));
     lm_status status = lm_server_load(s, e);
     if (status == LM_OK) {
         if (all.models.n == 1)

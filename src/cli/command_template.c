@@ -124,25 +124,25 @@ static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_
 static lm_status complete(const material *m, const lm_text *context, lm_text *out, lm_error *e)
 {
     const char *at = context->data ? context->data + strspn(context->data, " \t\r\n") : "", *key;
-    json_t *said = json_loadb(context->data ? context->data : "", context->size, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL), *value;
+    json_t *written = json_loadb(context->data ? context->data : "", context->size, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL), *value;
     bool first = true;
 
-    if (!json_is_object(said) || !json_object_size(m->given)) {
+    if (!json_is_object(written) || !json_object_size(m->given)) {
         lm_text_add(out, context->data, context->size);           /* for the renderer to judge */
     } else {
         lm_text_add_char(out, '{');
         json_object_foreach(m->given, key, value) {
-            char *text = json_object_get(said, key) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
+            char *text = json_object_get(written, key) ? NULL : json_dumps(value, JSON_ENCODE_ANY);
             if (text)
                 lm_text_printf(out, "%s\"%s\":%s", first ? "" : ",", key, text);
             first = first && !text;
             free(text);
         }
-        if (!first && json_object_size(said))
+        if (!first && json_object_size(written))
             lm_text_add_char(out, ',');
         lm_text_add(out, at + 1, context->size - (size_t)(at + 1 - context->data));
     }
-    json_decref(said);
+    json_decref(written);
     return out->failed ? lm_fail_memory(e, "the context", out->size) : LM_OK;
 }
 

@@ -77,7 +77,7 @@ static void trace_defaults(void *options)
     o->lens = 5;
 }
 
-/* ---- the text ---- */
+/* ---- tokens ---- */
 
 static lm_status chat_tokens(lm_tracing *t, const char *text, size_t n, lm_tokens *out, lm_error *e)
 {
@@ -217,7 +217,7 @@ static lm_status run(lm_tracing *t, lm_error *e)
     ids = lm_tracer_ids(t->tracer, &n);
     status = t->o->predict ? lm_tokens_append(&all, ids, n, e) : lm_tokens_append(&all, t->ids.ids, t->ids.n, e);
     if (status == LM_OK)
-        status = lm_trace_row_asked(t, all.n, &t->row, e);
+        status = lm_trace_row_selected(t, all.n, &t->row, e);
     if (status == LM_OK)
         status = lm_tracer_look(t->tracer, t->o->all || t->o->attention || is_page(t->o->output) ? UINT32_MAX : t->row, e);
     if (status == LM_OK)

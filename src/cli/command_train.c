@@ -104,7 +104,7 @@ static void on_note(void *arg, const char *line)
     const watching *w = arg;
 
     if (w->dry)
-        lm_tell("%s", line);
+        lm_print_line("%s", line);
     else
         lm_note("%s", line);
 }

@@ -66,11 +66,11 @@ static json_t *number(double x)
 }
 
 /* What is said while positions are compared. */
-typedef struct telling { lm_progress bar; uint64_t n; json_t *rows; } telling;
+typedef struct row_printer { lm_progress bar; uint64_t n; json_t *rows; } row_printer;
 
-static void tell_row(void *arg, const lm_verdict_row *r)
+static void print_row(void *arg, const lm_verdict_row *r)
 {
-    telling *t = arg;
+    row_printer *t = arg;
 
     lm_progress_end(&t->bar);
     if (!t->n)
@@ -188,9 +188,9 @@ static lm_status verify_golden(lm_cli *cli, verify_options *o, lm_error *e)
         .tol = o->tol > 0 ? o->tol : o->tol < 0 ? 1e-4 : -1,
         .kl_max = o->kl_max > 0 ? o->kl_max : o->kl_max < 0 ? 0 : -1,
         .dump = o->dump,
-        .row = tell_row,
+        .row = print_row,
     };
-    telling t = { .bar = lm_progress_start("loading") };
+    row_printer t = { .bar = lm_progress_start("loading") };
     const char *model = cli->n_args > 1 ? cli->args[0] : NULL, *golden = cli->args[cli->n_args - 1];
     lm_model *m = NULL;
     lm_loras loras = { 0 };

@@ -33,8 +33,8 @@ struct lm_ensembling {
     uint32_t    n_vocab;
     float      *own;                     /* [n_vocab]: the first model's, before they were mixed */
     double     *mixed;                   /* [n_vocab], normalised */
-    lm_mixed    told;
-    bool        pending;                 /* what was mixed last has not been told yet */
+    lm_mixed    mixture_norms;
+    bool        pending;                 /* the last mixture has not been reported yet */
     json_t     *tokens;
     lm_status (*next)(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e);
     void       *next_arg;
@@ -52,10 +52,10 @@ static lm_status read_member(lm_cli *cli, const char *from, size_t n, const char
         return lm_fail_memory(e, "the models", n);
     *weight = 1;
     if ((colon = strrchr(text, ':')) && colon[1]) {
-        double said = strtod(colon + 1, &end);
+        double value = strtod(colon + 1, &end);
         if (!*end) {
             *colon = 0;
-            *weight = said;
+            *weight = value;
         }
     }
     if (!*text)
@@ -168,10 +168,10 @@ static lm_status catch_up(member *m, const lm_token *ids, size_t n, const float 
 
 static double logprob_of(const lm_ensembling *x, size_t i, lm_token id)
 {
-    return (uint32_t)id < x->sizes[i] ? (double)x->logits[i][id] - x->told.norms[i] : -1e300;
+    return (uint32_t)id < x->sizes[i] ? (double)x->logits[i][id] - x->mixture_norms.norms[i] : -1e300;
 }
 
-static void tell(lm_ensembling *x, lm_token id)
+static void report_token(lm_ensembling *x, lm_token id)
 {
     if (!x->pending)
         return;
@@ -186,12 +186,12 @@ static lm_status mix_logits(void *arg, float *logits, uint32_t n_vocab, const lm
 {
     lm_ensembling *x = arg;
 
-    tell(x, ids[n - 1]);
+    report_token(x, ids[n - 1]);
     memcpy(x->own, logits, n_vocab * sizeof *logits);
     x->logits[0] = x->own;
     for (size_t i = 1; i < x->n; i++)
         LM_TRY(catch_up(x->members + i, ids, n, &x->logits[i], e));
-    lm_mixture_mix(&x->what.mixture, x->logits, x->sizes, n_vocab, x->mixed, &x->told);
+    lm_mixture_mix(&x->what.mixture, x->logits, x->sizes, n_vocab, x->mixed, &x->mixture_norms);
     for (uint32_t i = 0; i < n_vocab; i++)
         logits[i] = (float)x->mixed[i];
     x->pending = true;
@@ -218,14 +218,14 @@ void lm_ensembling_sequence(lm_ensembling *x, lm_sequence_options *o)
     o->logits_release = release_next;
 }
 
-/* ---- what is told ---- */
+/* ---- report ---- */
 
-json_t *lm_ensembling_json(lm_ensembling *x, const lm_tokens *chosen)
+json_t *lm_ensembling_json(lm_ensembling *x, const lm_tokens *generated)
 {
     json_t *models = json_array();
 
-    if (chosen->n)
-        tell(x, chosen->ids[chosen->n - 1]);
+    if (generated->n)
+        report_token(x, generated->ids[generated->n - 1]);
     for (size_t i = 0; i < x->n; i++)
         json_array_append_new(models, json_pack("{s:s, s:f}", "model", x->members[i].path, "weight",
                                                 x->what.mixture.weights[i]));

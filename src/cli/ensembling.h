@@ -38,7 +38,7 @@ lm_status lm_ensembling_open(lm_ensembling *x, lm_cli *cli, const lm_run_flags *
 void      lm_ensembling_sequence(lm_ensembling *x, lm_sequence_options *o);
 
 /* What was chosen, and how probable each model found it: {name, rule, models, tokens}. The caller's. */
-json_t   *lm_ensembling_json(lm_ensembling *x, const lm_tokens *chosen);
+json_t   *lm_ensembling_json(lm_ensembling *x, const lm_tokens *generated);
 void      lm_ensembling_close(lm_ensembling *x);
 
 #endif

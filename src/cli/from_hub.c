@@ -15,12 +15,12 @@
 
 #define PREFIX "lamina-heads-"
 
-static void say(const char *line)
+static void notice(const char *line)
 {
     lm_note("%s", line);
 }
 
-bool lm_hub_is_asked(const lm_cli *cli)
+bool lm_is_hub_name(const lm_cli *cli)
 {
     for (size_t i = 0; i < cli->n_given; i++)
         if (strcmp(cli->given[i]->name, "--hf-repo") == 0)
@@ -55,7 +55,7 @@ lm_status lm_hub_fetch(lm_cli *cli, const char *name, const char **path, lm_erro
     if (is_cached(cli, name, path))
         return LM_OK;
     lm_pulling bar  = lm_pulling_start();
-    hub_pull   p    = { .net = { .say = say, .stop = lm_interrupted }, .progress = lm_pulling_show, .progress_arg = &bar };
+    hub_pull   p    = { .net = { .notice = notice, .stop = lm_interrupted }, .progress = lm_pulling_show, .progress_arg = &bar };
     bool       held = lm_interrupt_hold();
     lm_status  status = hub_pull_run(&p, name, NULL, e);
     lm_progress_end(&bar.bar);
@@ -127,7 +127,7 @@ lm_status lm_hub_heads(lm_cli *cli, const char *name, const char **path, lm_erro
     if (is_cached(cli, name, path))
         return LM_OK;
     LM_TRY(make_folder(e));
-    hub_pull  p      = { .net = { .say = say, .stop = lm_interrupted }, .connections = 8 };
+    hub_pull  p      = { .net = { .notice = notice, .stop = lm_interrupted }, .connections = 8 };
     bool      held   = lm_interrupt_hold();
     lm_status status = lm_interrupt_release(held, hub_heads_run(&p, name, folder, e), e);
     if (status == LM_OK)

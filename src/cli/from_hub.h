@@ -5,7 +5,7 @@
 #include "cli/options.h"
 
 /* Whether the model was named by -hf. */
-bool lm_hub_is_asked(const lm_cli *cli);
+bool lm_is_hub_name(const lm_cli *cli);
 
 /* What is in the cache, else fetched; the path lives as long as the command. */
 lm_status lm_hub_fetch(lm_cli *cli, const char *name, const char **path, lm_error *e);

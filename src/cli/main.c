@@ -9,7 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/complete.h"
-#include "cli/dress.h"
+#include "cli/flag_names.h"
 #include "cli/environment.h"
 #include "cli/flags.h"
 #include "cli/help.h"
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
     void *options = NULL;
 
     keep_standard_streams();
-    lm_dress_for(commands);
+    lm_name_flags_of(commands);
     bool quiet_end = signal(SIGPIPE, SIG_IGN) != SIG_IGN;        /* a closed pipe is an error of the write, */
     signal(SIGXFSZ, SIG_IGN);                            /* and so is a file at its limit (ulimit -f) */
     lm_out_manner(false, false, mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
@@ -213,7 +213,7 @@ int main(int argc, char **argv)
         lm_fail(&e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
     if (status == LM_IO && lm_out_left() && quiet_end)
         end_as_by_the_pipe();
-    if (status != LM_OK && !cli.told)
+    if (status != LM_OK && !cli.error_printed)
         lm_out_error(&cli, &e);
     lm_split_end();
     lm_store_free(&cli.store);

@@ -156,7 +156,7 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
 
     if (f->model && argument)
         return lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "already given by --model: %s", f->model);
-    if (name && f->model && lm_hub_is_asked(cli))
+    if (name && f->model && lm_is_hub_name(cli))
         return f->heads ? lm_hub_heads(cli, name, path, e) : lm_hub_fetch(cli, name, path, e);
     lm_status status = lm_model_locate(name, &found, e);
     if (status == LM_NOT_FOUND && !name)
@@ -194,7 +194,7 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
 
     bool runs = !f->o.structure_only && !f->o.weights_optional;
     lm_status status = lm_find_model(cli, f, argument, &path, e);
-    if (status == LM_NOT_FOUND && runs && lm_hub_may_have(f->model ? f->model : argument) && !lm_hub_is_asked(cli))
+    if (status == LM_NOT_FOUND && runs && lm_hub_may_have(f->model ? f->model : argument) && !lm_is_hub_name(cli))
         lm_fail_hint(e, "lamina pull %s fetches it, and so does -hf in the place of -m", f->model ? f->model : argument);
     else if (status == LM_NOT_FOUND && runs && (f->model || argument))
         lm_fail_hint(e, "name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache");

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cli/dress.h"
+#include "cli/flag_names.h"
 
 bool lm_out_is_terminal(void)
 {
@@ -198,7 +198,7 @@ static void line(const char *end, const char *format, va_list args)
     char *text = NULL, dressed[2048], safe[4 * sizeof dressed] = "";
 
     if (vasprintf(&text, format, args) >= 0) {
-        lm_escape(safe, sizeof safe, lm_dress(text, dressed, sizeof dressed));
+        lm_escape(safe, sizeof safe, lm_name_flags(text, dressed, sizeof dressed));
         free(text);
     }
     fprintf(stderr, "%s%s\n", safe, end);
@@ -251,7 +251,7 @@ void lm_detail(const char *format, ...)
     va_end(args);
 }
 
-void lm_tell(const char *format, ...)
+void lm_print_line(const char *format, ...)
 {
     va_list args;
 
@@ -269,12 +269,12 @@ json_t *lm_json_error(const lm_error *e)
 
 void lm_out_error(const lm_cli *cli, lm_error *e)
 {
-    char text[2048], said[sizeof e->message];
+    char text[2048], message[sizeof e->message];
 
-    snprintf(said, sizeof said, "%s", e->message);
-    lm_dress(said, e->message, sizeof e->message);
-    snprintf(said, sizeof said, "%s", e->hint);
-    lm_dress(said, e->hint, sizeof e->hint);
+    snprintf(message, sizeof message, "%s", e->message);
+    lm_name_flags(message, e->message, sizeof e->message);
+    snprintf(message, sizeof message, "%s", e->hint);
+    lm_name_flags(message, e->hint, sizeof e->hint);
     if (cli->json && !cli->answered)
         lm_out_json_line(json_pack("{s:s, s:o, s:s*}", "schema", "lamina.error/1", "error", lm_json_error(e), "hint",
                                    e->hint[0] ? e->hint : NULL), NULL);

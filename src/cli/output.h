@@ -46,12 +46,12 @@ lm_status lm_out_json_line(json_t *document, lm_error *e);
 void lm_out_manner(bool verbose, bool quiet, bool plain);
 
 /* Lines on stderr, escaped as errors are. A warning gets its "warning: "; notes are what -q leaves out, details what only -v
- * shows; what somebody has asked for is always told. */
+ * shows; what the user requested is always printed. */
 void lm_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_faint_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void lm_tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void lm_print_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* An error as people and scripts read it, on stderr, with its hint; with --json also as a document on stdout, on one line. */
 void lm_out_error(const lm_cli *cli, lm_error *e);

@@ -9,7 +9,7 @@ enum { BETWEEN_LINES = 30 };             /* seconds */
 
 lm_pulling lm_pulling_start(void)
 {
-    return (lm_pulling){ .bar = lm_progress_start("fetching"), .said = lm_clock_seconds() };
+    return (lm_pulling){ .bar = lm_progress_start("fetching"), .printed = lm_clock_seconds() };
 }
 
 /* "12 MB/s, 3 min left". */
@@ -36,8 +36,8 @@ void lm_pulling_show(void *pulling, const hub_progress *now)
         return;
     words_of(now, p->bar.note, sizeof p->bar.note);
     lm_progress_show(&p->bar, (double)now->done / (double)now->of);
-    if (p->bar.visible || clock - p->said < BETWEEN_LINES)
+    if (p->bar.visible || clock - p->printed < BETWEEN_LINES)
         return;
-    p->said = clock;
+    p->printed = clock;
     lm_note("fetching: %s of %s, %s", lm_figure_bytes(done, now->done), lm_figure_bytes(of, now->of), p->bar.note);
 }

@@ -7,7 +7,7 @@
 
 typedef struct lm_pulling {
     lm_progress bar;
-    double      said;                /* when the last line was */
+    double      printed;             /* when the last line was */
 } lm_pulling;
 
 lm_pulling lm_pulling_start(void);

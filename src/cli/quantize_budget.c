@@ -150,7 +150,7 @@ lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quant
     return status;
 }
 
-bool lm_budget_asked(const lm_budget_flags *o)
+bool lm_budget_requested(const lm_budget_flags *o)
 {
     return o->budget > 0 || o->size;
 }

@@ -15,7 +15,7 @@ typedef struct lm_budget_flags {
     const char *text, *state, *curve, *svg;
 } lm_budget_flags;
 
-bool lm_budget_asked(const lm_budget_flags *o);
+bool lm_budget_requested(const lm_budget_flags *o);
 
 /* Of the model at `path`; files of the curve are written. Freed with lm_allot_free. */
 lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q, const char *path, lm_allotment *out,

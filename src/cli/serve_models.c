@@ -64,14 +64,14 @@ static lm_status add(lm_cli *cli, lm_served_model *list, size_t *n, const char *
     return LM_OK;
 }
 
-enum { MOST_TOLD = 8 };
+enum { MAX_NAMED = 8 };
 
-/* What is no model, told at once. */
+/* Paths that are not models, in one message. */
 typedef struct passed { lm_text names; size_t n; } passed;
 
 static void pass_over(passed *p, const char *path)
 {
-    if (p->n++ < MOST_TOLD)
+    if (p->n++ < MAX_NAMED)
         lm_text_printf(&p->names, "%s%s", p->n > 1 ? ", " : "", path);
 }
 
@@ -94,7 +94,7 @@ static lm_status add_entries(lm_cli *cli, const char *folder, bool deeper, lm_se
             if (kind == A_MODEL)
                 status = add(cli, list, n, path, true, e);
             else if (kind == A_FOLDER && deeper)
-                status = add_entries(cli, path, false, list, n, &(passed){ .n = MOST_TOLD }, e);
+                status = add_entries(cli, path, false, list, n, &(passed){ .n = MAX_NAMED }, e);
             if (status == LM_OK && *n == before && kind != A_PART)
                 pass_over(p, path);
         }
@@ -114,7 +114,7 @@ static lm_status add_folder(lm_cli *cli, const char *folder, lm_served_model *li
     if (status == LM_OK && *n == before)
         lm_warn("%s holds no .gguf file and no folder of a model", folder);
     else if (status == LM_OK && p.n)
-        lm_tell("passed over, no model: %s%s", p.names.data ? p.names.data : "", p.n > MOST_TOLD ? ", ..." : "");
+        lm_print_line("passed over, no model: %s%s", p.names.data ? p.names.data : "", p.n > MAX_NAMED ? ", ..." : "");
     lm_text_free(&p.names);
     return status;
 }

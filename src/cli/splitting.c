@@ -38,8 +38,8 @@ static lm_model_flags *flags_of(const lm_command *c, void *options)
     return NULL;
 }
 
-/* Errors that all ranks meet alike are told by rank 0. */
-static bool is_told_elsewhere(void)
+/* Errors that all ranks have in common are reported by rank 0. */
+static bool is_reported_by_rank_0(void)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
 
@@ -54,7 +54,7 @@ static lm_status follow(lm_cli *cli, lm_model_flags *f, lm_error *e)
 
     lm_out_manner(false, true, cli->plain);              /* rank 0 speaks */
     status = lm_open_model(cli, f, f->model ? NULL : cli->n_args ? cli->args[0] : NULL, &m, e);
-    cli->told |= status == LM_USAGE;
+    cli->error_printed |= status == LM_USAGE;
     if (status == LM_OK)
         status = lm_cluster_follow(joined, m, e);
     lm_model_close(m);
@@ -73,7 +73,7 @@ lm_status lm_split_begin(lm_cli *cli, void *options, bool *followed, lm_error *e
     }
     lm_cluster_options o = { .split = f->split, .exact = f->exact_split, .step_timeout = f->step_timeout };
     lm_status status = lm_cluster_join(&o, &joined, e);
-    cli->told = (status == LM_USAGE || status == LM_UNSUPPORTED) && is_told_elsewhere();
+    cli->error_printed = (status == LM_USAGE || status == LM_UNSUPPORTED) && is_reported_by_rank_0();
     LM_TRY(status);
     f->o.cluster = joined;
     if (lm_cluster_rank(joined) == 0)

@@ -37,6 +37,6 @@ lm_status lm_trace_picture(lm_tracing *t, lm_error *e);
 lm_status lm_trace_versus(lm_tracing *t, const lm_trace_options *a, const lm_model *other, const lm_trace_options *b, lm_error *e);
 
 /* The position that --at means in a text of n tokens (trace_page.c). */
-lm_status lm_trace_row_asked(const lm_tracing *t, size_t n, uint32_t *out, lm_error *e);
+lm_status lm_trace_row_selected(const lm_tracing *t, size_t n, uint32_t *out, lm_error *e);
 
 #endif

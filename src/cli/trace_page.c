@@ -44,7 +44,7 @@ void lm_trace_add_token(const lm_tracing *t, lm_token id, unsigned most, bool qu
     lm_text_add_str(out, quoted ? "”" : "");
 }
 
-lm_status lm_trace_row_asked(const lm_tracing *t, size_t n, uint32_t *out, lm_error *e)
+lm_status lm_trace_row_selected(const lm_tracing *t, size_t n, uint32_t *out, lm_error *e)
 {
     int64_t at = t->o->at, last = (int64_t)n - 1;
 
@@ -65,7 +65,7 @@ static bool colours(const lm_tracing *t)
     return lm_out_is_terminal() && !t->cli->plain && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
 }
 
-/* ---- the text ---- */
+/* ---- tokens ---- */
 
 static const struct { double least; int colour; const char *mark; } scale[] = {
     { 0, 0, " " }, { 2, 187, "░" }, { 6, 216, "▒" }, { 12, 203, "█" },
@@ -221,7 +221,7 @@ static void put_lens(const lm_tracing *t, const lm_trace_row *r, lm_text *out)
 {
     size_t  *shown = calloc(r->n_lens + 1, sizeof *shown), n = shown ? choose_layers(t, r, shown) : 0;
     int32_t  brings = best_attention(r);
-    bool     told = false;
+    bool     named = false;
     lm_text  line = { 0 };
     char     p[16];
 
@@ -249,7 +249,7 @@ static void put_lens(const lm_tracing *t, const lm_trace_row *r, lm_text *out)
             lm_text_printf(out, " %+7.2f %+7.2f", a, other ? m : 0);
         if (x->layer == brings && x->part == LM_TRACE_LAYER) {
             lm_text_add_str(out, "  ← attention adds most here");
-            told = true;
+            named = true;
         }
         lm_text_add_char(out, '\n');
     }
@@ -257,7 +257,7 @@ static void put_lens(const lm_tracing *t, const lm_trace_row *r, lm_text *out)
     const lm_trace_head *head  = brings >= 0 ? best_head(r, brings, &which) : NULL;
     if (brings >= 0) {
         bool some = false;
-        lm_text_printf(out, "%s %d adds %+.2f to the logit", told ? "its attention: layer" : "the attention of layer", brings,
+        lm_text_printf(out, "%s %d adds %+.2f to the logit", named ? "its attention: layer" : "the attention of layer", brings,
                        share_of(r->attribution, r->n_attribution, brings, LM_TRACE_ATTENTION, &some));
         if (head) {
             lm_text_add_str(out, "; head ");

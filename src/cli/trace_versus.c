@@ -41,13 +41,13 @@ static lm_status run(versus *v, lm_error *e)
     }
     LM_TRY(lm_tokens_append(&v->text, v->t->ids.ids, v->t->ids.n, e));
     LM_TRY(lm_tokens_append(&v->text, v->written[0].ids, v->written[0].n, e));
-    LM_TRY(lm_trace_row_asked(v->t, v->text.n, &v->row, e));
+    LM_TRY(lm_trace_row_selected(v->t, v->text.n, &v->row, e));
     LM_TRY(lm_tracer_look(v->a, v->row, e));
     LM_TRY(lm_tracer_look(v->b, v->row, e));
     return lm_trace_compare(v->a, v->b, v->text.ids, v->text.n, &v->c, e);
 }
 
-/* ---- what is told ---- */
+/* ---- report ---- */
 
 typedef struct summary {
     double   kl, max_kl;

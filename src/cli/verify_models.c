@@ -22,7 +22,7 @@ typedef struct pair {
     double                 kl_max;
 } pair;
 
-/* ---- the text ---- */
+/* ---- tokens ---- */
 
 static lm_status tokenize(pair *p, const char *text, size_t n, lm_error *e)
 {
@@ -87,7 +87,7 @@ static bool on_token(void *arg, const lm_token_divergence *t)
     return !lm_interrupted();
 }
 
-/* ---- telling ---- */
+/* ---- events ---- */
 
 static json_t *pair_json(const pair *p)
 {
@@ -138,7 +138,7 @@ static void pair_text(const pair *p, lm_text *out)
 }
 
 /* Ends as the verdict does; what differs is said in the document too. */
-static lm_status tell(const pair *p, const char *reference, lm_error *e)
+static lm_status print_verdict(const pair *p, const char *reference, lm_error *e)
 {
     lm_status verdict = LM_OK, status;
     lm_text   text = { 0 };
@@ -178,7 +178,7 @@ static lm_status compare(pair *p, lm_model_flags *flags, const char *const model
     lm_status status = lm_diverge_text(p->engine[0], p->engine[1], p->ids.ids, p->ids.n, &o, &p->found, e);
     lm_progress_end(&p->bar);
     LM_TRY(status);
-    return tell(p, models[1], e);
+    return print_verdict(p, models[1], e);
 }
 
 lm_status lm_verify_models(lm_cli *cli, lm_model_flags *flags, const char *const models[2], const lm_verify_texts *texts,

@@ -14,7 +14,7 @@
 
 typedef struct joined {
     lm_cluster c;                        /* first: what others see */
-    uint64_t   told;
+    uint64_t   n_messages;
     bool       lost, real;
 } joined;
 
@@ -67,7 +67,7 @@ lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_erro
 {
     LM_GIVEN(e, out);
     LM_PLAIN(e, o);
-    ways asked = { 0 };
+    ways requested = { 0 };
 
     o = o ? o : &defaults;
     joined *j = lm_alloc_zero(1, sizeof *j);
@@ -75,17 +75,17 @@ lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_erro
         return lm_fail_memory(e, "ranks", sizeof *j);
     lm_status status = lm_ranks_join(o->step_timeout > 0 ? o->step_timeout : 60, &j->c.x, e);
     if (status == LM_OK) {
-        j->real     = true;
-        j->c.x.told = &j->told;
-        j->c.exact  = o->exact;
-        status      = read_split(o->split, j->c.x.ranks, &asked, e);
+        j->real           = true;
+        j->c.x.n_messages = &j->n_messages;
+        j->c.exact        = o->exact;
+        status            = read_split(o->split, j->c.x.ranks, &requested, e);
     }
-    uint32_t needed = asked.tp * asked.pp;
+    uint32_t needed = requested.tp * requested.pp;
     if (status == LM_OK && needed != j->c.x.ranks)
         status = lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "%s needs %u ranks, there are %u: mpirun -n %u", o->split, needed,
                          j->c.x.ranks, needed);
     if (status == LM_OK)
-        status = lm_ranks_group(&j->c.x, asked.tp, e);
+        status = lm_ranks_group(&j->c.x, requested.tp, e);
     if (status != LM_OK) {
         lm_free(j);
         return status;
@@ -98,16 +98,16 @@ lm_status lm_cluster_imagine(const lm_cluster_options *o, uint32_t rank, lm_clus
 {
     LM_GIVEN(e, out);
     LM_PLAIN(e, o);
-    ways asked;
+    ways requested;
 
-    LM_TRY(read_split(o ? o->split : NULL, 1, &asked, e));
-    uint32_t ranks = asked.tp * asked.pp;
+    LM_TRY(read_split(o ? o->split : NULL, 1, &requested, e));
+    uint32_t ranks = requested.tp * requested.pp;
     if (rank >= ranks)
         return lm_fail(e, LM_USAGE, "rank", LM_NO_OFFSET, "rank %u of %u; the first is 0", rank, ranks);
     joined *j = lm_alloc_zero(1, sizeof *j);
     if (!j)
         return lm_fail_memory(e, "ranks", sizeof *j);
-    j->c = (lm_cluster){ { .rank = rank, .ranks = ranks, .parts = asked.tp, .told = &j->told }, o && o->exact };
+    j->c = (lm_cluster){ { .rank = rank, .ranks = ranks, .parts = requested.tp, .n_messages = &j->n_messages }, o && o->exact };
     *out = &j->c;
     return LM_OK;
 }
@@ -139,15 +139,15 @@ typedef struct follower {
 
 static lm_status make_engine(follower *f, lm_error *e)
 {
-    lm_lead_options told;
+    lm_lead_options sent;
 
-    LM_TRY(f->j->c.x.lead(f->j->c.x.arg, &told, sizeof told, e));
-    told.cpu[sizeof told.cpu - 1] = '\0';
+    LM_TRY(f->j->c.x.lead(f->j->c.x.arg, &sent, sizeof sent, e));
+    sent.cpu[sizeof sent.cpu - 1] = '\0';
     lm_engine_options o = {
-        .context = told.context, .sequences = told.sequences, .rows = told.rows, .logit_rows = told.logit_rows,
-        .kv_positions = told.kv_positions, .rollback = told.rollback, .kv = (lm_kv_type)told.kv, .compute = (lm_compute)told.compute,
-        .no_repack = told.no_repack, .threads = told.threads, .threads_batch = told.threads_batch, .cpu = *told.cpu ? told.cpu : NULL,
-        .hidden = told.hidden, .kv_values = (lm_kv_type)told.kv_values, .kv_apart = told.kv_apart,
+        .context = sent.context, .sequences = sent.sequences, .rows = sent.rows, .logit_rows = sent.logit_rows,
+        .kv_positions = sent.kv_positions, .rollback = sent.rollback, .kv = (lm_kv_type)sent.kv, .compute = (lm_compute)sent.compute,
+        .no_repack = sent.no_repack, .threads = sent.threads, .threads_batch = sent.threads_batch, .cpu = *sent.cpu ? sent.cpu : NULL,
+        .hidden = sent.hidden, .kv_values = (lm_kv_type)sent.kv_values, .kv_apart = sent.kv_apart,
     };
     if (f->g)
         return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "rank 0 has created a second engine for the model");
@@ -230,9 +230,9 @@ lm_status lm_cluster_follow(lm_cluster *c, const lm_model *m, lm_error *e)
         return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "rank 0 leads");
     while (status == LM_OK && message.code != LM_LEAD_END) {
         status = c->x.lead(c->x.arg, &message, sizeof message, e);
-        if (status == LM_OK && (message.magic != LM_LEAD_MAGIC || message.number != ++f.j->told))
+        if (status == LM_OK && (message.magic != LM_LEAD_MAGIC || message.number != ++f.j->n_messages))
             status = lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 sent message %llu where %llu was expected",
-                             (unsigned long long)message.number, (unsigned long long)f.j->told);
+                             (unsigned long long)message.number, (unsigned long long)f.j->n_messages);
         if (status == LM_OK && message.code != LM_LEAD_END)
             status = obey(&f, &message, e);
     }
@@ -246,7 +246,7 @@ void lm_cluster_leave(lm_cluster *c)
     if (!c)
         return;
     joined         *j = inside(c);
-    lm_lead_message m = { .magic = LM_LEAD_MAGIC, .code = LM_LEAD_END, .number = j->told + 1, .hash = lm_lead_hash(NULL, 0) };
+    lm_lead_message m = { .magic = LM_LEAD_MAGIC, .code = LM_LEAD_END, .number = j->n_messages + 1, .hash = lm_lead_hash(NULL, 0) };
 
     if (j->real && c->x.rank == 0 && c->x.ranks > 1 && !lm_ranks_broken())
         j->lost |= c->x.lead(c->x.arg, &m, sizeof m, NULL) != LM_OK;

@@ -30,7 +30,7 @@ static uint64_t part_of(const lm_plan *p, const lm_step *s, uint32_t r, uint64_t
 }
 
 /* The header and the rows of a step. */
-static uint64_t told_bytes(const lm_forward *f)
+static uint64_t lead_message_bytes(const lm_forward *f)
 {
     return sizeof(lm_lead_message) + f->rows * f->sequences * sizeof(lm_row);
 }
@@ -100,7 +100,7 @@ static void add_terms(const lm_timing *t, const lm_forward *f, lm_cluster_time *
     for (uint32_t r = 0; r < t->n; r += t->parts)
         add_stage(t, t->ranks + r, f, out);
     out->latency += 2 * depth(t->n) * t->link->latency;
-    out->transfer += depth(t->n) * (double)told_bytes(f) / t->link->bytes_per_second;
+    out->transfer += depth(t->n) * (double)lead_message_bytes(f) / t->link->bytes_per_second;
 }
 
 /* ---- message by message ---- */
@@ -176,7 +176,7 @@ static lm_status simulate(const lm_timing *t, const lm_forward *f, double *out, 
     if (!c)
         return lm_fail_memory(e, "ranks", t->n * sizeof *c);
     for (uint32_t r = 1; r < t->n; r++)      /* the leader's two messages */
-        c[r].now = depth(r + 1) * (t->link->latency + message_seconds(t, told_bytes(f)));
+        c[r].now = depth(r + 1) * (t->link->latency + message_seconds(t, lead_message_bytes(f)));
     for (bool moves = true; moves;) {
         moves = false;
         for (uint32_t r = 0; r < t->n; r++)

@@ -14,7 +14,7 @@
 #include "export/program_difference.h"
 #include "export/pieces_of.h"
 
-typedef struct making {
+typedef struct builder {
     const lm_container *stored;
     const lm_meta      *keys;
     const lm_family    *family;
@@ -23,7 +23,7 @@ typedef struct making {
     const char         *arch;
     json_t             *json;
     lm_arena            arena;
-} making;
+} builder;
 
 /* ---- pairs of names ---- */
 
@@ -68,7 +68,7 @@ static void set(json_t *json, const char *path, json_t *value)
 
 static void take_pair(void *arg, const char *hf, const char *gguf)
 {
-    making       *m = arg;
+    builder       *m = arg;
     char          key[128];
     lm_meta_value v;
 
@@ -82,7 +82,7 @@ static void take_pair(void *arg, const char *hf, const char *gguf)
         set(m->json, hf, as_json(&v));
 }
 
-static lm_status trace(making *m, lm_error *e)
+static lm_status trace(builder *m, lm_error *e)
 {
     const lm_family *f;
     lm_program      *again = NULL;
@@ -100,7 +100,7 @@ static lm_status trace(making *m, lm_error *e)
 /* ---- is it the same model ---- */
 
 /* Every weight of a folder's program finds its own in the file's, whole or in pieces, and none is left. */
-static uint32_t count_strangers(making *m, const lm_program *folder)
+static uint32_t count_strangers(builder *m, const lm_program *folder)
 {
     lm_map  *known    = lm_map_new(m->p->n_weights + 1);
     uint32_t found    = 0, strange = 0;
@@ -131,7 +131,7 @@ static uint32_t count_strangers(making *m, const lm_program *folder)
 enum { NOT_READ = 1 << 30, DIFFERENT = 1 << 20 };
 
 /* How far the folder's model is from the file's: 0 is the same. `what` says what differs. */
-static uint32_t distance(making *m, lm_folder_model *out, const char **what, lm_error *why)
+static uint32_t distance(builder *m, lm_folder_model *out, const char **what, lm_error *why)
 {
     const lm_family *f;
     lm_text          text = { 0 };
@@ -155,7 +155,7 @@ static uint32_t distance(making *m, lm_folder_model *out, const char **what, lm_
 }
 
 /* A member that GGUF does not say: each of its values in turn, and the one that comes nearest stays. */
-static void try_values(making *m, const lm_config_word *w, lm_folder_model *out, uint32_t *best)
+static void try_values(builder *m, const lm_config_word *w, lm_folder_model *out, uint32_t *best)
 {
     json_t     *was = json_incref(json_object_get(m->json, w->key));
     const char *what;
@@ -188,7 +188,7 @@ static bool knows(const lm_family *f, const char *member)
 }
 
 /* Two members that only together are the file's. */
-static void try_pairs(making *m, const lm_config_word *w, lm_folder_model *out, uint32_t *best)
+static void try_pairs(builder *m, const lm_config_word *w, lm_folder_model *out, uint32_t *best)
 {
     json_t *was = json_incref(json_object_get(m->json, w->key));
 
@@ -210,7 +210,7 @@ static void try_pairs(making *m, const lm_config_word *w, lm_folder_model *out, 
     json_decref(was);
 }
 
-static void try_plain_rotation(making *m, lm_folder_model *out, uint32_t *best)
+static void try_plain_rotation(builder *m, lm_folder_model *out, uint32_t *best)
 {
     const char *what;
 
@@ -225,7 +225,7 @@ static void try_plain_rotation(making *m, lm_folder_model *out, uint32_t *best)
         json_object_del(m->json, "rope_parameters");
 }
 
-static lm_status settle(making *m, lm_folder_model *out, lm_error *e)
+static lm_status settle(builder *m, lm_folder_model *out, lm_error *e)
 {
     const char *what = NULL;
     lm_error    why  = { 0 };
@@ -253,7 +253,7 @@ static lm_status settle(making *m, lm_folder_model *out, lm_error *e)
 
 /* ---- the document ---- */
 
-static void add_token_ids(making *m)
+static void add_token_ids(builder *m)
 {
     static const struct { const char *key, *member; } ids[] = {
         { "tokenizer.ggml.bos_token_id", "bos_token_id" }, { "tokenizer.ggml.eos_token_id", "eos_token_id" },
@@ -266,7 +266,7 @@ static void add_token_ids(making *m)
             set(m->json, ids[i].member, json_integer((json_int_t)v.u));
 }
 
-static lm_status make_as(making *m, const lm_family *f, lm_folder_model *out, lm_error *e)
+static lm_status make_as(builder *m, const lm_family *f, lm_folder_model *out, lm_error *e)
 {
     char class[96];
 
@@ -284,7 +284,7 @@ static lm_status make_as(making *m, const lm_family *f, lm_folder_model *out, lm
 }
 
 /* As the family that reads the file, else as another one whose files are of its architecture. */
-static lm_status make(making *m, lm_folder_model *out, lm_error *e)
+static lm_status make(builder *m, lm_folder_model *out, lm_error *e)
 {
     const lm_family *own    = m->family, *f;
     lm_status        status = make_as(m, own, out, e);
@@ -298,7 +298,7 @@ static lm_status make(making *m, lm_folder_model *out, lm_error *e)
 lm_status lm_folder_model_new(const lm_container *stored, const lm_family *f, const lm_config *c, const lm_program *p, lm_folder_model *out,
                               lm_text *notes, lm_error *e)
 {
-    making  m = { .stored = stored, .keys = lm_container_meta(stored), .family = f, .c = c, .p = p };
+    builder  m = { .stored = stored, .keys = lm_container_meta(stored), .family = f, .c = c, .p = p };
     lm_view arch;
     char    name[64];
 

@@ -58,7 +58,7 @@ static bool knows(const words *w, const char *member)
 }
 
 /* Where the family understands it and nothing stands there yet. Takes the reference. */
-static void say(words *w, const char *member, json_t *v)
+static void set(words *w, const char *member, json_t *v)
 {
     if (knows(w, member) && !json_object_get(w->json, member))
         json_object_set_new(w->json, member, v);
@@ -68,7 +68,7 @@ static void say(words *w, const char *member, json_t *v)
 
 static void whole(words *w, const char *member, uint64_t v)
 {
-    say(w, member, json_integer((json_int_t)v));
+    set(w, member, json_integer((json_int_t)v));
 }
 
 static void add_windows(words *w)
@@ -85,14 +85,14 @@ static void add_windows(words *w)
     if (c->attention.window)
         whole(w, "sliding_window", c->attention.window);
     if (some)
-        say(w, "use_sliding_window", json_true());
+        set(w, "use_sliding_window", json_true());
     if (c->attention.window && knows(w, "layer_types"))
-        say(w, "layer_types", json_incref(list));
+        set(w, "layer_types", json_incref(list));
     json_decref(list);
     if (c->attention.scale != 1 / sqrtf((float)c->attention.k_dim) || knows(w, "query_pre_attn_scalar"))
-        say(w, "query_pre_attn_scalar", lm_json_float(1 / ((double)c->attention.scale * (double)c->attention.scale)));
+        set(w, "query_pre_attn_scalar", lm_json_float(1 / ((double)c->attention.scale * (double)c->attention.scale)));
     if (c->attention.softcap > 0)
-        say(w, "attn_logit_softcapping", lm_json_float((double)c->attention.softcap));
+        set(w, "attn_logit_softcapping", lm_json_float((double)c->attention.softcap));
 }
 
 static void add_experts(words *w)
@@ -100,7 +100,7 @@ static void add_experts(words *w)
     const lm_config *c = w->c;
 
     if (c->latent.kv_rank) {
-        say(w, "q_lora_rank", c->latent.q_rank ? json_integer(c->latent.q_rank) : json_null());
+        set(w, "q_lora_rank", c->latent.q_rank ? json_integer(c->latent.q_rank) : json_null());
         whole(w, "kv_lora_rank", c->latent.kv_rank);
         whole(w, "qk_nope_head_dim", c->latent.nope_dim);
         whole(w, "qk_rope_head_dim", c->latent.rope_dim);
@@ -119,15 +119,15 @@ static void add_experts(words *w)
     whole(w, "shared_expert_intermediate_size", c->shared_width);
     whole(w, "shared_intermediate_size", c->shared_width);
     if (c->expert_width)
-        say(w, "n_shared_experts", c->shared_width ? json_integer(c->shared_width / c->expert_width) : json_null());
+        set(w, "n_shared_experts", c->shared_width ? json_integer(c->shared_width / c->expert_width) : json_null());
     if (c->route.n_groups) {
         whole(w, "n_group", c->route.n_groups);
         whole(w, "topk_group", c->route.top_groups);
     }
-    say(w, "norm_topk_prob", json_boolean(c->route.renormalise));
-    say(w, "routed_scaling_factor", lm_json_float((double)c->route.scale));
-    say(w, "scoring_func", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
-    say(w, "topk_method", json_string(c->route.sigmoid ? "noaux_tc" : c->route.n_groups ? "group_limited_greedy" : "greedy"));
+    set(w, "norm_topk_prob", json_boolean(c->route.renormalise));
+    set(w, "routed_scaling_factor", lm_json_float((double)c->route.scale));
+    set(w, "scoring_func", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
+    set(w, "topk_method", json_string(c->route.sigmoid ? "noaux_tc" : c->route.n_groups ? "group_limited_greedy" : "greedy"));
 }
 
 static void add_act(words *w)
@@ -140,7 +140,7 @@ static void add_act(words *w)
 
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         for (size_t k = 0; acts[i].act == w->c->act && k < 3; k++)
-            say(w, members[k], json_string(acts[i].word));
+            set(w, members[k], json_string(acts[i].word));
 }
 
 /* ---- rotary scaling ---- */

@@ -11,18 +11,18 @@
 static lm_status read_type(lm_conversion *c, bool gguf, lm_error *e)
 {
     static const char *const names[] = { "f32", "f16", "bf16", "q8_0" };
-    const char              *asked = c->o->type ? c->o->type : "auto";
-    const lm_dtype_info     *type  = lm_dtype_named(asked);
+    const char              *requested = c->o->type ? c->o->type : "auto";
+    const lm_dtype_info     *type      = lm_dtype_named(requested);
 
-    if (strcmp(asked, "auto") == 0)
+    if (strcmp(requested, "auto") == 0)
         return LM_OK;
     for (size_t i = 0; type && i < (gguf ? 4 : 3); i++)
         if (strcmp(type->name, names[i]) == 0) {
-            c->asked = type->type;
-            c->type  = &c->asked;
+            c->requested = type->type;
+            c->type      = &c->requested;
             return LM_OK;
         }
-    lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of f32, f16, bf16, %sauto", asked, gguf ? "q8_0, " : "");
+    lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of f32, f16, bf16, %sauto", requested, gguf ? "q8_0, " : "");
     return gguf ? lm_fail_hint(e, "quantising the file makes the other types") : LM_USAGE;
 }
 

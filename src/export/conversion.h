@@ -13,7 +13,7 @@ typedef struct lm_conversion {
     lm_container *container;         /* of what is read, until a carrier has it */
     lm_carrier   *carrier;           /* a folder as a GGUF file */
     const lm_dtype *type;            /* that is asked for; NULL: as it is */
-    lm_dtype      asked;
+    lm_dtype      requested;
     lm_moved     *tensors;
     size_t        n;
     lm_moving     moving;

@@ -72,10 +72,10 @@ static void title(const char *id, size_t n, char out[MAX_TEXT])
 /* A name, or "org/name", not the path of a file somewhere. */
 static const char *hub_name(const json_t *config)
 {
-    const char *said  = text_of(config, "_name_or_path");
-    const char *slash = said ? strchr(said, '/') : NULL;
+    const char *given = text_of(config, "_name_or_path");
+    const char *slash = given ? strchr(given, '/') : NULL;
 
-    return said && *said && !(slash && strchr(slash + 1, '/')) ? said : NULL;
+    return given && *given && !(slash && strchr(slash + 1, '/')) ? given : NULL;
 }
 
 static void add_names(lm_gguf_writer *w, const json_t *card, const json_t *config, const char *path, const char *name)
@@ -138,12 +138,12 @@ static void add_size(lm_gguf_writer *w, const json_t *card, uint64_t parameters,
 
 static size_t collect(const json_t *card, const char *key, lm_view *list, size_t n)
 {
-    const json_t *said = json_object_get(card, key), *one;
+    const json_t *given = json_object_get(card, key), *one;
     size_t        i;
 
-    if (json_is_string(said) && n < MAX_LIST)
-        list[n++] = lm_view_of(json_string_value(said));
-    json_array_foreach(said, i, one)
+    if (json_is_string(given) && n < MAX_LIST)
+        list[n++] = lm_view_of(json_string_value(given));
+    json_array_foreach(given, i, one)
         if (json_is_string(one) && n < MAX_LIST)
             list[n++] = lm_view_of(json_string_value(one));
     return n;
@@ -208,14 +208,14 @@ static void add_licence(lm_gguf_writer *w, const json_t *card)
 
 static void add_sampling(lm_gguf_writer *w, const json_t *generation)
 {
-    static const struct { const char *said, *key; bool whole; } numbers[] = {
+    static const struct { const char *given, *key; bool whole; } numbers[] = {
         { "top_k", "general.sampling.top_k", true },      { "top_p", "general.sampling.top_p", false },
         { "min_p", "general.sampling.min_p", false },     { "temperature", "general.sampling.temp", false },
         { "repetition_penalty", "general.sampling.penalty_repeat", false },
     };
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        const json_t *v = json_object_get(generation, numbers[i].said);
+        const json_t *v = json_object_get(generation, numbers[i].given);
         if (json_is_number(v) && numbers[i].whole)
             lm_gguf_add_i32(w, numbers[i].key, (int32_t)json_number_value(v));
         else if (json_is_number(v))

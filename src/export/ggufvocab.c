@@ -479,12 +479,12 @@ static lm_status from_tokenizer(vocabulary *v, lm_error *e)
 /* tokenizer.model alone: what it says is what GGUF keeps. */
 static lm_status from_pieces(vocabulary *v, lm_error *e)
 {
-    lm_sentencepiece said;
+    lm_sentencepiece model;
 
     v->scores = lm_arena_new(&v->arena, (size_t)v->rows + 1, float);
     if (!v->scores)
         return lm_fail_memory(e, "a vocabulary", v->rows);
-    LM_TRY(lm_sentencepiece_read(v->pieces, v->rows, &v->arena, v->tokens, v->types, v->scores, &said, e));
+    LM_TRY(lm_sentencepiece_read(v->pieces, v->rows, &v->arena, v->tokens, v->types, v->scores, &model, e));
     json_t     *added = v->files.added.data ? json_loadb(v->files.added.data, v->files.added.size, 0, NULL) : NULL;
     const char *text;
     json_t     *id;
@@ -499,9 +499,9 @@ static lm_status from_pieces(vocabulary *v, lm_error *e)
     const json_t *bos = json_object_get(v->config, "add_bos_token"), *eos = json_object_get(v->config, "add_eos_token");
     v->spec = (lm_vocab_spec){ .model = lm_vocab_kind(false), .pre = "default", .n = v->rows, .tokens = v->tokens, .types = v->types,
                               .scores = v->scores,
-                               .bos = said.bos, .eos = said.eos, .unknown = said.unknown, .add_bos = bos ? json_is_true(bos)
-                                   : said.bos >= 0,
-                               .add_eos = eos ? json_is_true(eos) : 0, .add_space_prefix = said.prefix, .where = KEYS };
+                               .bos = model.bos, .eos = model.eos, .unknown = model.unknown, .add_bos = bos ? json_is_true(bos)
+                                   : model.bos >= 0,
+                               .add_eos = eos ? json_is_true(eos) : 0, .add_space_prefix = model.prefix, .where = KEYS };
     lm_tokenizer *made;
     LM_TRY(lm_tokenizer_from_spec(&v->spec, NULL, &made, e));
     lm_tokenizer_free(made);

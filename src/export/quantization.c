@@ -316,7 +316,7 @@ static void quantize_rows(void *arg, unsigned worker, unsigned chunk)
     }
 }
 
-static lm_status tell(quantizing *q, uint64_t elements, lm_error *e)
+static lm_status report_progress(quantizing *q, uint64_t elements, lm_error *e)
 {
     q->done += elements;
     if (q->o->progress && !q->o->progress(q->o->progress_arg, q->elements ? (double)q->done / (double)q->elements : 1))
@@ -336,7 +336,7 @@ static lm_status copy_tensor(quantizing *q, const plan *p, lm_error *e)
         LM_TRY(lm_gguf_write(q->out, q->packed, n * row, e));
     }
     lm_feed_drop(&q->in, p->index);
-    return tell(q, t->elements, e);
+    return report_progress(q, t->elements, e);
 }
 
 static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tensor *r, lm_error *e)
@@ -367,7 +367,7 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
         if (!lm_dtype_row_bytes(p->to, q->rows * q->cols, &bytes))
             return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(p->to)->name);
         LM_TRY(lm_gguf_write(q->out, q->packed, bytes, e));
-        LM_TRY(tell(q, q->rows * q->cols, e));
+        LM_TRY(report_progress(q, q->rows * q->cols, e));
     }
     for (unsigned i = 0; i < threads; i++)
         squares += q->errors[i];
@@ -485,8 +485,8 @@ static lm_status run(quantizing *q, const char *in, const char *out, const char 
 static lm_status give_result(quantizing *q, double seconds, lm_quantize_result *r, lm_error *e)
 {
     size_t             n;
-    lm_view            said  = lm_feed_notes(&q->in);
-    const char *const *notes = lm_arena_lines(&q->arena, said.data, said.size, &n);
+    lm_view            lines = lm_feed_notes(&q->in);
+    const char *const *notes = lm_arena_lines(&q->arena, lines.data, lines.size, &n);
 
     if (!notes)
         return lm_fail_memory(e, "a result", n);

@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 /* random_weights.c - random weights, packed by all threads in pieces. */
+=======
+/* random_weights.c - random weights, packed by all threads, one piece after another. */
+>>>>>>> 66674baf (src: replace told, said, asked and making in names)
 #include <math.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -178,21 +182,21 @@ static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64
             first = t->transposed ? col * t->cols + row : lm_row_of_checkpoint(&t->order, row) * width + col;
             step  = t->transposed ? t->cols : 1;
         }
-        lm_rng_bell(out + done, take, seed, stream, first, step);
+        lm_rng_irwin_hall(out + done, take, seed, stream, first, step);
     }
     for (uint64_t i = 0; i < n; i++)
         out[i] = t->mean + t->deviation * out[i];
 }
 
-typedef struct making {
+typedef struct builder {
     lm_synthesis         *s;
     const lm_made_tensor *t;
     uint64_t              from, n;
-} making;
+} builder;
 
 static void make(void *arg, unsigned worker, unsigned workers)
 {
-    const making        *m    = arg;
+    const builder        *m   = arg;
     const lm_dtype_info *type = lm_dtype_of(m->t->type);
     float               *mine = m->s->scratch + worker * GRAIN;
     uint64_t             at, end;
@@ -209,7 +213,7 @@ lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink 
     uint64_t bytes;
 
     for (uint64_t at = 0; at < t->elements; at += PIECE) {
-        making m = { .s = s, .t = t, .from = at, .n = t->elements - at < PIECE ? t->elements - at : PIECE };
+        builder m = { .s = s, .t = t, .from = at, .n = t->elements - at < PIECE ? t->elements - at : PIECE };
         lm_pool_run(s->pool, make, &m);
         if (!lm_dtype_row_bytes(t->type, m.n, &bytes))
             return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is not a whole number of %s blocks", lm_dtype_of(t->type)->name);
@@ -221,7 +225,11 @@ lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink 
     return LM_OK;
 }
 
+<<<<<<< HEAD
 lm_status lm_prepare_synthesis(lm_synthesis *s, lm_error *e)
+=======
+lm_status lm_random_weights_open(lm_synthesis *s, lm_error *e)
+>>>>>>> 66674baf (src: replace told, said, asked and making in names)
 {
     unsigned threads = s->o->threads ? s->o->threads : lm_cpu_cores();
     uint64_t bytes;
@@ -238,7 +246,11 @@ lm_status lm_prepare_synthesis(lm_synthesis *s, lm_error *e)
     return s->packed && s->scratch ? LM_OK : lm_fail_memory(e, "weights", PIECE * sizeof(float));
 }
 
+<<<<<<< HEAD
 void lm_end_synthesis(lm_synthesis *s)
+=======
+void lm_random_weights_close(lm_synthesis *s)
+>>>>>>> 66674baf (src: replace told, said, asked and making in names)
 {
     lm_pool_free(s->pool);
     lm_free(s->packed);

@@ -6,7 +6,11 @@
 #include "arch/typemix.h"
 #include "base/map.h"
 #include "export/ggufkeys.h"
+<<<<<<< HEAD
 #include "export/program_difference.h"
+=======
+#include "export/roundtrip.h"
+>>>>>>> 66674baf (src: replace told, said, asked and making in names)
 #include "export/rotary.h"
 #include "export/synthesis.h"
 #include "export/vocabulary.h"
@@ -15,16 +19,16 @@
 
 static lm_status add_keys(lm_synthesis *s, lm_gguf_writer *w, const lm_file_type *type, lm_error *e)
 {
-    char        said[96];
+    char        description[96];
     const char *arch = lm_gguf_arch_of(s->family);
 
     if (!arch)
         return lm_fail(e, LM_UNSUPPORTED, s->family->name, LM_NO_OFFSET, "this family cannot be stored in GGUF; write a folder instead");
-    snprintf(said, sizeof said, "random weights, seed %llu: made by lamina synth", (unsigned long long)s->o->seed);
+    snprintf(description, sizeof description, "random weights, seed %llu: made by lamina synth", (unsigned long long)s->o->seed);
     lm_gguf_add_string(w, "general.architecture", lm_view_of(arch));
     lm_gguf_add_string(w, "general.type", LM_VIEW("model"));
     lm_gguf_add_string(w, "general.name", lm_view_of(s->name));
-    lm_gguf_add_string(w, "general.description", lm_view_of(said));
+    lm_gguf_add_string(w, "general.description", lm_view_of(description));
     lm_gguf_add_u32(w, "general.file_type", type->id);
     lm_gguf_add_u32(w, "general.quantization_version", 2);
     LM_TRY(lm_add_gguf_keys(w, s->family, &s->config, s->program, e));
@@ -178,7 +182,11 @@ static lm_status write_file(lm_synthesis *s, lm_gguf_writer *w, const char *path
         lm_gguf_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims, s->tensors[i].dims);
     LM_TRY(read_back(s, w, stored, e));
     order_rows(s, stored);
+<<<<<<< HEAD
     LM_TRY(lm_prepare_synthesis(s, e));
+=======
+    LM_TRY(lm_random_weights_open(s, e));
+>>>>>>> 66674baf (src: replace told, said, asked and making in names)
     LM_TRY(lm_check_space(path, s->bytes, e));
     LM_TRY(lm_gguf_begin(w, e));
     for (size_t i = 0; i < s->n_tensors; i++)

@@ -54,15 +54,15 @@ static void add_named(lm_gguf_writer *w, const json_t *list, lm_text *notes)
 
 lm_status lm_add_template_keys(lm_gguf_writer *w, lm_container *c, const json_t *config, lm_text *notes, lm_error *e)
 {
-    const json_t *said = json_object_get(config, "chat_template");
+    const json_t *templates = json_object_get(config, "chat_template");
     lm_view       text;
 
-    if (json_is_string(said)) {
-        lm_gguf_add_string(w, "tokenizer.chat_template", (lm_view){ json_string_value(said), json_string_length(said) });
+    if (json_is_string(templates)) {
+        lm_gguf_add_string(w, "tokenizer.chat_template", (lm_view){ json_string_value(templates), json_string_length(templates) });
         return LM_OK;
     }
-    if (json_is_array(said)) {
-        add_named(w, said, notes);
+    if (json_is_array(templates)) {
+        add_named(w, templates, notes);
         return LM_OK;
     }
     LM_TRY(lm_container_text(c, "chat_template.jinja", &text, e));

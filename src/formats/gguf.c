@@ -390,7 +390,7 @@ static lm_status read_single(lm_container *x, lm_error *e)
 
 /* Whether the file itself says that it is one part of several: its name alone may be anything. One that cannot be read is, so that what
  * is wrong with it is said by who reads the parts. */
-static bool says_parts(const char *path, const lm_container_options *o)
+static bool has_split_keys(const char *path, const lm_container_options *o)
 {
     lm_container *x = NULL;
     uint32_t      count = 2, part;
@@ -412,7 +412,7 @@ lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_conta
     uint32_t      part;
 
     LM_TRY(lm_container_new(path, LM_GGUF, o, &x, e));
-    if (read_split_name(path, &s) && s.count > 1 && says_parts(path, o))
+    if (read_split_name(path, &s) && s.count > 1 && has_split_keys(path, o))
         LM_TRY_GOTO(read_split(x, &s, e));
     else {
         LM_TRY_GOTO(lm_container_add_file(x, path, &part, e));

@@ -267,7 +267,7 @@ enum { USUAL_LENGTH = 4096, LEAST_SHARED = 16, LEAST_SHARED_URI = 128 };
 static bool shared_out(const char *name, uint32_t most, uint32_t *least, lm_text *out)
 {
     uint32_t part = (most - 4) / 5, label = (most - 3) / 4, rest = most - most / 8 - most / 4 - 13;
-    uint32_t path = rest / 10 * 6, asked = *least;
+    uint32_t path = rest / 10 * 6, requested = *least;
 
     *least = 0;
     if (strcmp(name, "email") == 0 && most >= LEAST_SHARED) {
@@ -282,8 +282,8 @@ static bool shared_out(const char *name, uint32_t most, uint32_t *least, lm_text
     } else if (strcmp(name, "uri") == 0 && most >= LEAST_SHARED_URI) {
         lm_text_printf(out, "[a-zA-Z][a-zA-Z0-9+.-]{0,%u}:(?://[a-zA-Z0-9._~-]{0,%u}(?::[0-9]{0,5})?)?", most / 8 < 31 ? most / 8 - 1 : 30,
                        most / 4 < 253 ? most / 4 : 253);
-        *least = asked <= path ? asked : 0;              /* of the path alone: others are not counted with it */
-        lm_text_printf(out, "[a-zA-Z0-9._~!$&'()*+,;=:@/-]{%u,%u}", asked <= 2 ? 0 : *least, path);
+        *least = requested <= path ? requested : 0;      /* of the path alone: others are not counted with it */
+        lm_text_printf(out, "[a-zA-Z0-9._~!$&'()*+,;=:@/-]{%u,%u}", requested <= 2 ? 0 : *least, path);
         lm_text_printf(out, "(?:\\?[a-zA-Z0-9._~!$&'()*+,;=:@/?-]{0,%u})?", rest / 10 * 3);
         lm_text_printf(out, "(?:#[a-zA-Z0-9._~!$&'()*+,;=:@/?-]{0,%u})?", rest / 10);
     }

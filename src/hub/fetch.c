@@ -391,9 +391,9 @@ static lm_status get(hub_net *n, const char *url, int64_t from, int64_t to, hub_
                                               : explain(&x, last, e);
         } else {
             double wait = x.wait >= 0 && code == CURLE_OK ? x.wait : 0.25 * (double)(1 << tries);
-            if (code == CURLE_OK && x.wait >= 1 && n->say) {
+            if (code == CURLE_OK && x.wait >= 1 && n->notice) {
                 snprintf(line, sizeof line, "the server requests a pause of %ld s (status %ld)", (long)wait, a->status);
-                n->say(line);
+                n->notice(line);
             }
             status = pause_for(n, wait, e);
         }

@@ -11,7 +11,7 @@
 typedef struct hub_net {
     char endpoint[512];              /* "https://huggingface.co", without a slash at its end */
     char token[512];                 /* "": none; sent to the endpoint's origin alone */
-    void (*say)(const char *line);   /* what somebody who waits should know */
+    void (*notice)(const char *line); /* a notice for a user who waits */
     bool (*stop)(void);              /* asked now and then; true: LM_CANCELLED */
     _Atomic bool given_up;           /* the same, said by one of several threads that use it */
 } hub_net;

@@ -214,16 +214,16 @@ static void keep_type(hub_kept *k, const char *type)
     k->n = left;
 }
 
-static void choose(hub_shelf *s, const hub_pull *asked, bool revision)
+static void choose(hub_shelf *s, const hub_pull *requested, bool revision)
 {
     size_t left = 0;
 
     for (size_t i = 0; i < s->n; i++) {
         hub_kept *k = &s->kept[i];
-        bool      ours = strcasecmp(k->id, asked->id) == 0 && (!revision || has_revision(k, asked->revision));
-        if (ours && *asked->type)
-            keep_type(k, asked->type);
-        if (!ours || (*asked->type && !k->n))
+        bool      ours = strcasecmp(k->id, requested->id) == 0 && (!revision || has_revision(k, requested->revision));
+        if (ours && *requested->type)
+            keep_type(k, requested->type);
+        if (!ours || (*requested->type && !k->n))
             free_kept(k);
         else
             s->kept[left++] = *k;
@@ -233,14 +233,14 @@ static void choose(hub_shelf *s, const hub_pull *asked, bool revision)
 
 lm_status hub_shelf_read(const char *name, hub_shelf *out, lm_error *e)
 {
-    struct dirent **names  = NULL;
-    lm_status       status = LM_OK;
-    hub_pull        asked  = { 0 };
+    struct dirent **names     = NULL;
+    lm_status       status    = LM_OK;
+    hub_pull        requested = { 0 };
 
     *out = (hub_shelf){ 0 };
-    LM_TRY(hub_read_name(&asked, name ? name : "org/name", NULL, e));
-    LM_TRY(hub_find_cache(&asked, e));
-    snprintf(out->cache, sizeof out->cache, "%s", asked.cache);
+    LM_TRY(hub_read_name(&requested, name ? name : "org/name", NULL, e));
+    LM_TRY(hub_find_cache(&requested, e));
+    snprintf(out->cache, sizeof out->cache, "%s", requested.cache);
     int n = scandir(out->cache, &names, not_dots, by_name);
     for (int i = 0; i < n && status == LM_OK; i++)
         if (strncmp(names[i]->d_name, "models--", 8) == 0)
@@ -248,7 +248,7 @@ lm_status hub_shelf_read(const char *name, hub_shelf *out, lm_error *e)
     if (n >= 0)
         free_names(names, n);
     if (status == LM_OK && name)
-        choose(out, &asked, strchr(name, '@') != NULL);
+        choose(out, &requested, strchr(name, '@') != NULL);
     if (status == LM_OK && name && !out->n) {
         lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, "not in the cache");
         return lm_fail_in(e, out->cache);

@@ -1,7 +1,7 @@
 /* plan.h - how a program will be run: steps, where every value lives, which kernel does what, and how many bytes it takes.
  *
  * A plan is arithmetic: it allocates nothing of what it describes and runs nothing, so the analyser and the executor read
- * the same one. Its sizes are exact: what the executor allocates is what stands here.
+ * the same one. Its sizes are exact: the executor allocates exactly these.
  *
  * Steps are grouped into stages. Within a stage the workers share the work and do not wait for each other; between stages
  * they do. What may be fused is fused (a residual into the product before it, a rotation into the buffer it reads) unless

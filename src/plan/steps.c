@@ -93,7 +93,7 @@ uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_m
 
     if (!m->x->pack)
         return raw;
-    if (s->packed != LM_NONE && s->packed_as->bytes == m->x->bytes && s->packed_domain == domain)       /* whoever packs it */
+    if (s->packed != LM_NONE && s->packed_as->bytes == m->x->bytes && s->packed_domain == domain)       /* the operation that packs it */
         return s->packed;
     uint64_t cols    = c->p->values[v].width;
     s->packed        = lm_plan_buffer(c, c->p->nodes[c->p->values[v].producer].path, m->x->bytes(cols), domain);
@@ -108,7 +108,7 @@ uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_m
     return s->packed;
 }
 
-/* May the operation write over its input? Only when nobody else reads it and nobody looks. */
+/* May the operation write over its input? Only if it has no other reader and is not probed. */
 static bool can_overwrite(const lm_compiler *c, lm_value in, lm_value out)
 {
     return c->values[in].uses == 1 && !c->values[in].probed && lm_domain_of(c, in) == lm_domain_of(c, out) &&

@@ -5,7 +5,7 @@
  * others read is kept; before its reverses run, those of its operations that they need run again, with the same bits, as the forward's
  * kernels give the same result each time. As many layers are checkpointed as the limit demands, from the first on: the fewest.
  *
- * Arithmetic only, as in plan.h: what is allocated is what stands here. */
+ * Arithmetic only, as in plan.h: exactly this is allocated. */
 #ifndef LM_PLAN_TURNAROUND_H
 #define LM_PLAN_TURNAROUND_H
 

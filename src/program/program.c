@@ -128,9 +128,9 @@ uint32_t lm_program_head(const lm_program *p)
     return i - 1;
 }
 
-uint32_t lm_program_context(const lm_program *p, uint32_t asked)
+uint32_t lm_program_context(const lm_program *p, uint32_t requested)
 {
-    return asked ? asked : p->context_length ? p->context_length : LM_DEFAULT_CONTEXT;
+    return requested ? requested : p->context_length ? p->context_length : LM_DEFAULT_CONTEXT;
 }
 
 static void print_node(const lm_program *p, const lm_node *n, lm_text *out)

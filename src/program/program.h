@@ -296,7 +296,7 @@ const char *lm_cache_types_name(lm_cache_types types, char out[LM_CACHE_TYPES_NA
 
 /* Positions of a sequence when somebody asks for `asked`; 0: as many as the model has, LM_DEFAULT_CONTEXT where it does not say. */
 #define LM_DEFAULT_CONTEXT 4096
-uint32_t lm_program_context(const lm_program *p, uint32_t asked);
+uint32_t lm_program_context(const lm_program *p, uint32_t requested);
 
 /* The first operation of a module at or after `from`, nested modules included; LM_NONE past the last. A module whose products
  * stand apart, with others between them (kv_b_proj of latent attention), has those of its parent's that name it (lm_node.module). */

@@ -79,11 +79,11 @@ static void ask(lm_splitter *s, const lm_node *n, uint32_t k, lm_pieces part)
 
     s->wants[(size_t)(n - s->p->nodes) * LM_MAX_INPUTS + k] = part;
 
-    if (!x->asked)
+    if (!x->n_parts)
         x->part = part;
     else if (!x->part.mixed && !lm_pieces_same(x->part, part))
         x->part = united(s, x->part, part);
-    x->asked++;
+    x->n_parts++;
 }
 
 /* ---- edges ---- */
@@ -355,7 +355,7 @@ static void choose(lm_splitter *s, const lm_node *n)
         choose_attention(s, n);
     } else if (n->code == LM_OP_GLU || n->code == LM_OP_ACT) {
         choose_inner(s, n);
-    } else if (v->asked && v->asked == v->uses && !v->part.mixed && !all_of(s, n->out) && can_be_cut(s, n, v->part)) {
+    } else if (v->n_parts && v->n_parts == v->uses && !v->part.mixed && !all_of(s, n->out) && can_be_cut(s, n, v->part)) {
         v->cut = true;
         for (uint32_t k = 0; k < n->n_in; k++)
             if (wants(s, n, k, v->part, &want))

@@ -14,7 +14,7 @@ typedef struct lm_pieces {
 } lm_pieces;
 
 typedef struct lm_split_value {
-    uint32_t        uses, asked;     /* operations that read it; of these, those that want a part */
+    uint32_t        uses, n_parts;   /* operations that read it; of these, those that want a part */
     lm_pieces       part;            /* that part, on this rank */
     bool            cut;             /* only that part is computed here */
     const uint32_t *edges;           /* [ranks + 1]: lanes of all ranks, where the parts of all together are the whole */

@@ -122,7 +122,7 @@ static void rest(lm_schedule *s)
     lm_monitor_wait(s->monitor, at);
 }
 
-static void tell_whether_over(lm_schedule *s)
+static void signal_if_over(lm_schedule *s)
 {
     pthread_mutex_lock(&s->monitor->lock);
     s->all_over = s->n_active == 0 && !s->first && !s->inbox;
@@ -151,7 +151,7 @@ static void *run(void *arg)
             continue;
         }
         if (draining)
-            tell_whether_over(s);
+            signal_if_over(s);
         rest(s);
     }
     lm_tasks_reject(s);

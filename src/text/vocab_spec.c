@@ -171,7 +171,7 @@ static lm_status surround(maker *m, int add_bos, int add_eos)
 }
 
 /* The one that was asked for: not to know it is whoever asked's mistake. */
-static lm_status split_as_asked(maker *m, const char *name, lm_pre_traits *traits)
+static lm_status split_as_requested(maker *m, const char *name, lm_pre_traits *traits)
 {
     lm_status status = lm_pre_by_name(name, &m->t->pre, traits, "pre", m->e);
 
@@ -183,21 +183,21 @@ static lm_status split_as_asked(maker *m, const char *name, lm_pre_traits *trait
 }
 
 /* As the file names it, else as asked for; without either in a general way. */
-static lm_status split_text(maker *m, const char *asked, const char **name, lm_pre_traits *traits)
+static lm_status split_text(maker *m, const char *requested, const char **name, lm_pre_traits *traits)
 {
     const char *own = m->s->pre && *m->s->pre ? m->s->pre : NULL;
 
-    *name = own ? own : asked ? asked : "default";
-    if (!own && asked)
-        return split_as_asked(m, asked, traits);
+    *name = own ? own : requested ? requested : "default";
+    if (!own && requested)
+        return split_as_requested(m, requested, traits);
     if (!own)
         lm_tokenizer_warn(m->t, "%s is missing: text is split in a general way, which may not be this model's", key(m, "pre"));
     lm_status status = lm_pre_by_name(*name, &m->t->pre, traits, key(m, "pre"), m->e);
-    if (status != LM_UNSUPPORTED || !asked)
+    if (status != LM_UNSUPPORTED || !requested)
         return status;
     lm_pretokenizer_free(&m->t->pre);
-    *name = asked;
-    return split_as_asked(m, asked, traits);
+    *name = requested;
+    return split_as_requested(m, requested, traits);
 }
 
 /* A piece that is missing from the vocabulary is dropped, as the models' own tokenizers do; unknown tokens are not used. */

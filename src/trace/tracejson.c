@@ -182,7 +182,7 @@ static const list lists[] = {
     { "experts", put_experts }, { "attention", put_heads },         { "weights", put_weights },
 };
 
-static bool is_asked(const lm_tracer *t, const char *name)
+static bool is_requested(const lm_tracer *t, const char *name)
 {
     const lm_trace_options *o = &t->o;
 
@@ -208,7 +208,7 @@ static void put_row(const lm_tracer *t, const lm_trace_record *r, lm_text *out)
     }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         bool first = true;
-        if (!is_asked(t, lists[i].name))
+        if (!is_requested(t, lists[i].name))
             continue;
         lm_text_printf(out, ", \"%s\": [", lists[i].name);
         lists[i].put(t, &r->row, &first, out);
@@ -273,7 +273,7 @@ static void put_rows(const lm_tracer *t, lm_text *out)
     lm_text_add_char(out, ']');
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         first = true;
-        if (!is_asked(t, lists[k].name))
+        if (!is_requested(t, lists[k].name))
             continue;
         lm_text_printf(out, ", \"%s\": [", lists[k].name);
         for (size_t i = 0; i < t->n_records; i++)

@@ -7,16 +7,16 @@
 #include "formats/gguf.h"
 #include "trace/tracer.h"
 
-typedef struct making {
+typedef struct builder {
     const lm_model *m;
     lm_engine      *g;
     lm_value       *values;              /* [n_layers]: what each hands on */
     double         *sums;                /* [n_layers][width] */
     uint32_t        width, n_layers;
     lm_row         *rows;
-} making;
+} builder;
 
-static lm_status find_values(making *x, lm_error *e)
+static lm_status find_values(builder *x, lm_error *e)
 {
     const lm_program *p = x->m->program;
 
@@ -36,7 +36,7 @@ static lm_status find_values(making *x, lm_error *e)
 }
 
 /* The states after the last token of a text, added with a sign. */
-static lm_status add_text(making *x, const lm_tokens *text, double sign, lm_error *e)
+static lm_status add_text(builder *x, const lm_tokens *text, double sign, lm_error *e)
 {
     uint32_t most = lm_engine_max_rows(x->g);
 
@@ -59,7 +59,7 @@ static lm_status add_text(making *x, const lm_tokens *text, double sign, lm_erro
     return LM_OK;
 }
 
-static lm_status write_file(const making *x, size_t n_pairs, const char *path, lm_error *e)
+static lm_status write_file(const builder *x, size_t n_pairs, const char *path, lm_error *e)
 {
     lm_gguf_writer *w      = NULL;
     float          *row    = lm_alloc_zero(x->width, sizeof *row);
@@ -88,7 +88,7 @@ static lm_status write_file(const making *x, size_t n_pairs, const char *path, l
     return status;
 }
 
-static lm_status make(making *x, const lm_engine_options *o, const lm_tokens *texts, size_t n_pairs, const char *path, lm_error *e)
+static lm_status make(builder *x, const lm_engine_options *o, const lm_tokens *texts, size_t n_pairs, const char *path, lm_error *e)
 {
     lm_engine_options options = o ? *o : lm_engine_defaults();
     size_t            longest = 1;
@@ -114,7 +114,7 @@ lm_status lm_trace_vector(const lm_model *m, const lm_engine_options *o, const l
 {
     LM_GIVEN(e, m && path && (texts || !n_pairs));
     LM_PLAIN(e, o);
-    making x = { .m = m };
+    builder x = { .m = m };
 
     if (!n_pairs)
         return lm_fail(e, LM_USAGE, "pairs", LM_NO_OFFSET, "none are given");

@@ -189,7 +189,7 @@ static void show_example(const lm_train_run *r, uint64_t text)
     lm_text_free(&out);
 }
 
-static void tell(const lm_train_run *r)
+static void report_data(const lm_train_run *r)
 {
     const lm_train_result *x = r->result;
     const lm_train_data   *d = &r->data;
@@ -476,7 +476,7 @@ static lm_status run(lm_train_run *r, const char *data, lm_error *e)
     LM_TRY(make_learner(r, e));
     if (r->o->dry_run)
         LM_TRY(lm_train_begin_from(r, e));
-    tell(r);
+    report_data(r);
     if (r->o->dry_run)
         return LM_OK;
     lm_train_first_values(r);

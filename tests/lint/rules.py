@@ -204,7 +204,7 @@ MADE_BY = ("lamina synth", "lamina convert", "lamina merge")      # the marks in
 
 
 def library_names_no_flags(path, text):
-    """Texts of the library name its own options, in back quotes; the program puts flags and commands in their place (cli/dress.h)."""
+    """Texts of the library name its own options, in back quotes; the program puts flags and commands in their place (cli/flag_names.h)."""
     if path.startswith(("src/cli/", "src/server/")):
         return
     for m in LITERAL.finditer(text):

@@ -88,7 +88,7 @@ static lm_status list_own(listing *l, lm_arena *a, lm_error *e)
     lm_status status = names ? LM_OK : lm_fail_memory(e, "a list of models", MOST);
 
     if (status != LM_OK || lm_cache_folder(&folder, NULL) != LM_OK)
-        return status;                                   /* nobody says where: an empty cache */
+        return status;                                   /* no location is known: an empty cache */
     lm_text_add_str(&folder, "models");
     status = folder.failed ? lm_fail_memory(e, "a path", folder.size) : read_names(a, folder.data, names, &n, e);
     for (size_t i = 0; status == LM_OK && i < n && l->more; i++) {
@@ -102,7 +102,7 @@ static lm_status list_own(listing *l, lm_arena *a, lm_error *e)
     return status;
 }
 
-static bool tell_hub(void *arg, const char *id, const char *path)
+static bool list_hub_model(void *arg, const char *id, const char *path)
 {
     listing *l = arg;
 
@@ -119,5 +119,5 @@ lm_status lm_model_cached(bool (*each)(void *arg, const lm_cached_model *model),
     lm_arena_free(&a);
     if (status != LM_OK || !l.more)
         return status;
-    return lm_hub_list(tell_hub, &l, e);
+    return lm_hub_list(list_hub_model, &l, e);
 }

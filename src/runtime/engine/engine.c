@@ -139,12 +139,12 @@ static bool take_tables(lm_engine *g)
 {
     const lm_program *p = g->program;
 
-    g->told_rows = lm_arena_new(&g->arena, g->plan->options.rows, lm_row);
+    g->sent_rows = lm_arena_new(&g->arena, g->plan->options.rows, lm_row);
     g->weight    = lm_arena_new(&g->arena, p->n_weights + 1, const void *);
     g->pages     = lm_arena_new(&g->arena, g->plan->n_groups + 1, lm_pages);
     g->slopes    = lm_arena_new(&g->arena, p->n_caches + 1, const float *);
     g->matrices  = lm_arena_new(&g->arena, p->n_weights + 1, const void **);
-    if (!g->told_rows || !g->weight || !g->pages || !g->slopes || !g->matrices)
+    if (!g->sent_rows || !g->weight || !g->pages || !g->slopes || !g->matrices)
         return false;
     for (uint32_t i = 0; i < p->n_weights; i++)
         if (p->weights[i].kind == LM_EXPERTS || p->weights[i].kind == LM_HEADS) {
@@ -188,7 +188,7 @@ static lm_status open_engine(lm_engine *g, const lm_engine_options *o, const lm_
     return lm_ahead_new(g, e);
 }
 
-static void tell(const lm_engine *g, const lm_log *log)
+static void log_engine(const lm_engine *g, const lm_log *log)
 {
     uint32_t context = g->plan->options.context, made_for = g->program->context_length;
 
@@ -223,7 +223,7 @@ lm_status lm_engine_new_variant(const lm_model *m, const lm_engine_options *o, c
         return status;
     }
     if (o)
-        tell(g, &o->log);
+        log_engine(g, &o->log);
     *out = g;
     return LM_OK;
 }

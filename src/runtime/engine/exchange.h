@@ -1,6 +1,6 @@
 /* exchange.h - how the ranks of a model that several processes run together speak with each other.
  *
- * Rank 0 leads: it takes requests, and tells the others each change of its engine before it makes it (lead.c). Within a step all ranks meet
+ * Rank 0 leads: it takes requests, and sends the others each change of its engine before it makes it (lead.c). Within a step all ranks meet
  * in every exchange of the plan, in the plan's order. An exchange fails on every rank or on none, or the engine cannot be used any more. */
 #ifndef LM_RUNTIME_EXCHANGE_H
 #define LM_RUNTIME_EXCHANGE_H
@@ -23,7 +23,7 @@ typedef struct lm_exchange {
     lm_status (*receive)(void *arg, uint32_t from, void *message, uint64_t bytes, lm_error *e);
     /* Rank 0's message to all others, who wait for it. */
     lm_status (*lead)(void *arg, void *message, uint64_t bytes, lm_error *e);
-    uint64_t *told;              /* messages of rank 0 so far */
+    uint64_t *n_messages;        /* messages of rank 0 so far */
 } lm_exchange;
 
 /* What lamina/cluster.h hands out. */

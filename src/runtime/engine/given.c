@@ -64,7 +64,7 @@ static void set_places(lm_engine *g, uint32_t weight)
         g->matrices[weight][k] = g->weights + at->offset + at->bytes / n * k;
 }
 
-static lm_status tell(const lm_engine_options *o, uint32_t done, uint32_t of, lm_error *e)
+static lm_status report_progress(const lm_engine_options *o, uint32_t done, uint32_t of, lm_error *e)
 {
     if (!o || !o->progress || o->progress(o->progress_arg, of ? (double)done / (double)of : 1))
         return LM_OK;
@@ -85,7 +85,7 @@ lm_status lm_engine_take_given(lm_engine *g, lm_given_values *values, void *arg,
     for (uint32_t i = 0; status == LM_OK && i < p->n_weights; i++) {
         uint64_t n = p->weights[i].kind == LM_VECTOR ? 1 : lm_weight_matrices(&p->weights[i]);
         set_places(g, i);
-        status = tell(o, i, p->n_weights, e);
+        status = report_progress(o, i, p->n_weights, e);
         for (uint64_t k = 0; status == LM_OK && k < n; k++) {
             status = values(arg, i, k, x, e);
             if (status == LM_OK)
@@ -94,7 +94,7 @@ lm_status lm_engine_take_given(lm_engine *g, lm_given_values *values, void *arg,
     }
     lm_free(x);
     if (status == LM_OK)
-        status = tell(o, p->n_weights, p->n_weights, e);
+        status = report_progress(o, p->n_weights, p->n_weights, e);
     if (status == LM_OK)
         lm_engine_load_tables(g);
     return status;

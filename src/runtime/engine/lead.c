@@ -24,12 +24,12 @@ uint64_t lm_lead_hash(const void *data, size_t n)
     return h;
 }
 
-static lm_status tell(lm_engine *g, lm_lead_message *m, void *more, uint64_t bytes, lm_error *e)
+static lm_status send(lm_engine *g, lm_lead_message *m, void *more, uint64_t bytes, lm_error *e)
 {
     const lm_exchange *x = g->model->exchange;
 
     m->magic  = LM_LEAD_MAGIC;
-    m->number = ++*x->told;
+    m->number = ++*x->n_messages;
     m->hash   = lm_lead_hash(more, bytes);
     LM_TRY(x->lead(x->arg, m, sizeof *m, e));
     return bytes ? x->lead(x->arg, more, bytes, e) : LM_OK;
@@ -42,7 +42,7 @@ void lm_lead(lm_engine *g, lm_lead_code code, uint32_t a, uint32_t b, uint32_t c
 
     if (!g->model || !leads(g) || !g->led || atomic_load(&g->lost))
         return;
-    if (tell(g, &m, NULL, 0, &e) != LM_OK)
+    if (send(g, &m, NULL, 0, &e) != LM_OK)
         atomic_store(&g->lost, true);
 }
 
@@ -54,8 +54,8 @@ lm_status lm_lead_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
         return LM_OK;
     if (atomic_load(&g->lost))
         return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "another rank is lost");
-    memcpy(g->told_rows, rows, n * sizeof *rows);
-    lm_status status = tell(g, &m, g->told_rows, n * sizeof *rows, e);
+    memcpy(g->sent_rows, rows, n * sizeof *rows);
+    lm_status status = send(g, &m, g->sent_rows, n * sizeof *rows, e);
     atomic_store(&g->lost, status != LM_OK);
     return status;
 }
@@ -74,12 +74,12 @@ lm_status lm_lead_new(lm_engine *g, const lm_engine_options *o, lm_error *e)
         return lm_fail(e, LM_UNSUPPORTED, "hidden", LM_NO_OFFSET, "the last hidden state of a model in runs of layers cannot be read");
     if (!leads(g))
         return LM_OK;
-    lm_lead_options told = {
+    lm_lead_options sent = {
         o->context, o->sequences, o->rows, o->logit_rows, o->rollback, o->threads, o->threads_batch, (uint32_t)o->kv,
         (uint32_t)o->kv_values, (uint32_t)o->compute, o->kv_positions, o->no_repack, o->hidden, o->kv_apart, { 0 },
     };
-    snprintf(told.cpu, sizeof told.cpu, "%s", o->cpu ? o->cpu : "");
-    LM_TRY(tell(g, &m, &told, sizeof told, e));
+    snprintf(sent.cpu, sizeof sent.cpu, "%s", o->cpu ? o->cpu : "");
+    LM_TRY(send(g, &m, &sent, sizeof sent, e));
     g->led = true;
     return LM_OK;
 }

@@ -1,8 +1,8 @@
-/* lead.h - rank 0 tells the other ranks what it does to its engine, in the order in which it does it.
+/* lead.h - rank 0 sends each change of its engine to the other ranks, in order.
  *
  * Every change of an engine is one message of a fixed form, for a step followed by its rows; the others make the same change to theirs, so
  * page tables, lengths and rows are equal on all ranks without being sent. A message carries its number and a hash of its rows: a rank that
- * finds another one than it expects refuses it. */
+ * receives another one than it expects rejects it. */
 #ifndef LM_RUNTIME_LEAD_H
 #define LM_RUNTIME_LEAD_H
 

@@ -297,7 +297,7 @@ static lm_status check_rows(lm_model *m, lm_error *e)
     return LM_OK;
 }
 
-static void tell(const lm_model *m, const lm_log *log)
+static void log_model(const lm_model *m, const lm_log *log)
 {
     const char *warning;
 
@@ -339,7 +339,7 @@ static lm_status make_model(lm_model *m, const char *path, const lm_model_option
     for (size_t i = 0; i < m->warnings.size; i++)
         if (m->warnings.data[i] == '\n')
             m->warnings.data[i] = '\0';
-    tell(m, &o->log);
+    log_model(m, &o->log);
     return LM_OK;
 }
 

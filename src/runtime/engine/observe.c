@@ -142,7 +142,7 @@ void lm_observe_packed(const lm_engine *g, const lm_step *s, uint64_t from, uint
         memcpy(o->slots[kept].rows + i * n, floats_at(g, s->in[0], i), n * sizeof(float));
 }
 
-static void tell_experts(const lm_engine *g, const lm_step *s, const float *x, uint64_t stride, bool dispatched)
+static void observe_experts(const lm_engine *g, const lm_step *s, const float *x, uint64_t stride, bool dispatched)
 {
     const lm_observer *o = g->observer;
     lm_dispatch          v = lm_dispatch_of(g, s, s->in[1]);
@@ -155,7 +155,7 @@ static void tell_experts(const lm_engine *g, const lm_step *s, const float *x, u
     }
 }
 
-static void tell_product(const lm_engine *g, const lm_step *s)
+static void observe_product(const lm_engine *g, const lm_step *s)
 {
     const lm_observer *o      = g->observer;
     const lm_node     *n      = &g->program->nodes[s->node];
@@ -166,7 +166,7 @@ static void tell_product(const lm_engine *g, const lm_step *s)
     uint64_t           stride = pack ? row_floats(pack) : g->plan->buffers[s->in[0]].stride / sizeof(float);
 
     if (s->code == LM_STEP_EXPERTS)
-        tell_experts(g, s, x, stride, o->dispatched[s - g->plan->steps]);
+        observe_experts(g, s, x, stride, o->dispatched[s - g->plan->steps]);
     else if (s->code == LM_STEP_HEADS)
         for (uint32_t h = 0; h < w->dims[0]; h++)
             o->fn(o->arg, s->weight, h, n->heads.shared ? x : x + h * w->dims[2], stride, rows_of(g, s->domain));
@@ -178,5 +178,5 @@ void lm_observe_stage(const lm_engine *g, const lm_stage *t)
 {
     for (uint32_t i = t->first; i < t->end; i++)
         if (lm_is_product(&g->plan->steps[i]))
-            tell_product(g, &g->plan->steps[i]);
+            observe_product(g, &g->plan->steps[i]);
 }

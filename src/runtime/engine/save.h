@@ -1,4 +1,4 @@
-/* save.h - a sequence in a file, with what its text says besides keys and values. Layout of the file: save.c. */
+/* save.h - a sequence in a file, with its tokens and state besides keys and values. Layout of the file: save.c. */
 #ifndef LM_RUNTIME_SAVE_H
 #define LM_RUNTIME_SAVE_H
 
@@ -14,7 +14,7 @@ typedef struct lm_saved {
 /* `t->n_held` is all that the sequence holds. */
 lm_status lm_save_text(lm_engine *g, uint32_t sequence, const lm_saved *t, const char *path, lm_error *e);
 
-/* Into an empty sequence. out->ids is the caller's: lm_free. n_held <= n <= context + 1, n_prompt <= n, `stop` is one that is told
+/* Into an empty sequence. out->ids is the caller's: lm_free. n_held <= n <= context + 1, n_prompt <= n, `stop` is one that is delivered
  * without an error. On failure engine and *out are as before. */
 lm_status lm_restore_text(lm_engine *g, uint32_t sequence, const char *path, lm_saved *out, lm_error *e);
 

@@ -55,7 +55,7 @@ struct lm_engine {
     struct lm_observer *observer;        /* the same of the inputs of products */
     bool              led;               /* other ranks have this engine too */
     atomic_bool       lost;              /* one of them is lost */
-    lm_row           *told_rows;         /* [rows]: of the step that they are told of */
+    lm_row           *sent_rows;         /* [rows]: of the step that is sent to other ranks */
     const float      *given;             /* [rows][width]: what LM_OP_GIVEN reads */
     bool              borrows;           /* weights are another engine's */
     void            (*after)(void *arg, const lm_engine *g);     /* called at the end of a step that was run; NULL: nobody looks */

@@ -16,7 +16,7 @@ enum {
     MARGINS   = LM_PACE_KINDS - LENGTHS,
 };
 
-/* ---- the text ---- */
+/* ---- tokens ---- */
 
 static uint32_t hash_at(const lm_draft *d, size_t i)
 {
@@ -87,7 +87,7 @@ void lm_draft_close(lm_draft *d)
 
 /* ---- look-up ---- */
 
-/* Where the end of the text stood before, the longest repeat and of equal ones the last: the place of its last token. */
+/* The earlier occurrence of the last tokens, the longest and of equal ones the last: the place of its last token. */
 static uint32_t find_repeat(const lm_draft *d, uint32_t *length)
 {
     size_t   end = d->n - 1;
@@ -130,7 +130,7 @@ static void give_up(lm_draft *d, const lm_error *why)
     d->error  = *why;
 }
 
-/* Tokens from where the engine stands to `upto`. *row: the last of the last step. */
+/* Process tokens from the length of the engine to `upto`. *row: the last of the last step. */
 static lm_status catch_up(lm_draft *d, size_t upto, size_t *row, lm_error *e)
 {
     size_t at = lm_engine_length(d->engine, d->slot);
@@ -196,7 +196,7 @@ static lm_status run_model(lm_draft *d, uint32_t most, lm_error *e)
     }
 }
 
-/* Whether it can read the text at all. */
+/* Whether the draft model can process the tokens. */
 static lm_status check_tokens(const lm_draft *d, size_t upto, lm_error *e)
 {
     uint32_t context = lm_engine_context(d->engine);

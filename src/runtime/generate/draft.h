@@ -1,6 +1,6 @@
 /* draft.h - speculative decoding: draft tokens (arXiv 2211.17192).
  *
- * Two sources: what followed the last time the end of the text stood in it (prompt look-up), and a smaller model with the same
+ * Two sources: what followed the last occurrence of the same n-gram (prompt look-up), and a smaller model with the same
  * tokens. Drafts cost or save time and nothing else: every token is chosen as without them. */
 #ifndef LM_RUNTIME_DRAFT_H
 #define LM_RUNTIME_DRAFT_H
@@ -11,16 +11,16 @@
 #define LM_DRAFT_MOST LM_PACE_MOST   /* draft tokens in a round */
 
 typedef struct lm_draft {
-    const lm_token *ids;             /* the text … */
+    const lm_token *ids;             /* prompt and generated tokens … */
     size_t    n;                     /* … and its length */
     uint32_t *before;                /* [capacity]: the last place where the same two tokens ended, UINT32_MAX: none */
-    size_t    capacity;              /* the longest text that there is memory for */
+    size_t    capacity;              /* the longest sequence that there is memory for */
     uint32_t *last;                  /* by hash of two tokens, where they ended last; NULL: no look-up */
     uint32_t  longest;               /* repeat that is looked for */
     lm_engine  *engine;              /* of the draft model; NULL: none, or it has failed … */
     lm_error    error;               /* … for this; code LM_OK: it was not */
     uint32_t    slot;                /* its sequence */
-    lm_sampler *sampler;             /* the text's: its draws make the same choice of similar logits */
+    lm_sampler *sampler;             /* the target's: the same random draws make the same choice of similar logits */
     uint64_t    draw;                /* of the draws */
     float      *logits;              /* [n_vocab] where the models differ in it, else NULL */
     uint32_t    n_vocab, own_vocab;  /* the target's, the draft model's */
@@ -38,16 +38,16 @@ typedef struct lm_draft {
 lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s, uint32_t n_vocab, lm_error *e);
 void      lm_draft_close(lm_draft *d);
 
-/* Memory for a text of `capacity` tokens: none is taken later. */
+/* Memory for a sequence of `capacity` tokens: none is taken later. */
 lm_status lm_draft_reserve(lm_draft *d, size_t capacity, lm_error *e);
 
-/* Another text. `ids` are its tokens as long as it is the text: those to come too. Touches no engine. */
+/* Begin a sequence. `ids` are its tokens, also those to come. Touches no engine. */
 void      lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n);
 
 /* Truncate the draft model's slot to at most the first `keep` tokens. */
 void      lm_draft_keep(lm_draft *d, size_t keep);
 
-/* The text is longer by one token. */
+/* A token was added to the sequence. */
 void      lm_draft_add(lm_draft *d);
 
 /* Process the first `upto` tokens with the draft model, as far as it has not. */

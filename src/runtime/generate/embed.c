@@ -1,4 +1,4 @@
-/* embed.c - hidden states of a text, pooled. */
+/* embed.c - pooled hidden states of a sequence. */
 #include "lamina/embed.h"
 
 #include <math.h>
@@ -90,9 +90,9 @@ void lm_pooler_free(lm_pooler *p)
     lm_free(p);
 }
 
-/* ---- a text alone ---- */
+/* ---- one sequence ---- */
 
-/* Token i of the text is row `row` of the step. */
+/* Token i of the sequence is row `row` of the step. */
 static void take(embedding *x, size_t i, size_t row)
 {
     const float *hidden = lm_engine_hidden(x->g, row);

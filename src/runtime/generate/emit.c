@@ -71,7 +71,7 @@ static void drop_ready(lm_emit *x)
     x->taken = false;
 }
 
-/* Which stop stands there. */
+/* The index of the stop string there. */
 static int32_t stop_at(const lm_emit *x, size_t at)
 {
     for (int32_t i = 0; x->stops && x->stops[i]; i++) {

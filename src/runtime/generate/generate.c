@@ -1,4 +1,4 @@
-/* generate.c - the loop for one text. */
+/* generate.c - the loop for one sequence. */
 #include "lamina/generate.h"
 
 #include "base/alloc.h"
@@ -20,7 +20,7 @@ lm_generate_options lm_generate_defaults(void)
     return (lm_generate_options){ .sequence = lm_sequence_defaults() };
 }
 
-/* ---- what is told, to the callbacks ---- */
+/* ---- callbacks ---- */
 
 static lm_status on_token(run *r, const lm_event *t, lm_error *e)
 {
@@ -59,7 +59,7 @@ static lm_status on_end(run *r, const lm_event *t, lm_error *e)
     return t->error->code;
 }
 
-static lm_status tell(run *r, lm_error *e)
+static lm_status deliver(run *r, lm_error *e)
 {
     lm_event t;
 
@@ -90,7 +90,7 @@ static lm_status generate(run *r, lm_error *e)
             lm_sequence_cancel(r->s);
         else
             LM_TRY(status);
-        LM_TRY(tell(r, e));
+        LM_TRY(deliver(r, e));
     }
     lm_engine_cancelled(r->g);
     return LM_OK;

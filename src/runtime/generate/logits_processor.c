@@ -15,7 +15,7 @@ typedef enum reasoning_state { BEFORE, WITHIN, ENDING, PAST } reasoning_state;
 struct lm_logits_processor {
     lm_constraint      *constraint;  /* NULL: none */
     const lm_tokenizer *t;           /* NULL: reasoning is not counted */
-    const char *open, *close;        /* as they come in the text */
+    const char *open, *close;        /* in their order */
     lm_tokens   ending;              /* what ends it */
     uint64_t    most, used;
     size_t      n_ids, ended;        /* seen; of `ending` */
@@ -106,7 +106,7 @@ static const char *without_space(const lm_text *text)
     return s + strspn(s, " \t\r\n");
 }
 
-/* Has reasoning begun with the text so far, or can it not begin any more? */
+/* Has reasoning begun in the output so far, or can it not begin any more? */
 static void look_for_open(lm_logits_processor *p)
 {
     const char *s = without_space(&p->text);

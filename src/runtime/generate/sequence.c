@@ -1,4 +1,4 @@
-/* sequence.c - a sequence and its text. */
+/* sequence.c - a sequence and its tokens. */
 #include "runtime/generate/sequence.h"
 
 #include <string.h>
@@ -178,7 +178,7 @@ void lm_sequence_free(lm_sequence *s)
     lm_free(s);
 }
 
-/* ---- its text ---- */
+/* ---- its tokens ---- */
 
 static lm_status check_ids(const lm_sequence *s, const lm_token *ids, size_t n, size_t before, lm_error *e)
 {
@@ -225,13 +225,13 @@ void lm_sequence_begin(lm_sequence *s, size_t n_prompt)
     s->n_rows = s->next = s->n_logits = s->n_shown = 0;
     s->planned = s->verified = s->answered = s->ended = false;
     s->prompt_due = s->choice_due = s->token_due = false;
-    if (s->stop != LM_STOP_NONE)                         /* a cancel that came too late for the text before */
+    if (s->stop != LM_STOP_NONE)                         /* a cancel that came too late for the previous prompt */
         atomic_store(&s->cancelled, false);
     s->stop = LM_STOP_NONE;
 }
 
-/* Sampler and draft have the tokens. */
-static void tell_text(lm_sequence *s)
+/* Reset sampler and draft to the tokens. */
+static void begin_tokens(lm_sequence *s)
 {
     if (s->sampler)
         lm_sampler_reset(s->sampler);
@@ -249,7 +249,7 @@ static void take_prompt(lm_sequence *s, const lm_token *ids, size_t n, size_t at
     s->n_drafted = s->n_accepted = 0;
     s->seen = 0;
     if (!s->small)
-        tell_text(s);
+        begin_tokens(s);
     lm_sequence_begin(s, s->n);
 }
 
@@ -300,7 +300,7 @@ lm_status lm_sequence_open(lm_sequence *s, lm_error *e)
     LM_TRY(lm_sequence_reserve(s, s->n, e));
     LM_TRY(lm_sequence_open_text(s, e));
     s->small = false;
-    tell_text(s);
+    begin_tokens(s);
     return LM_OK;
 }
 

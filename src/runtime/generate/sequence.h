@@ -1,5 +1,5 @@
-/* sequence.h - what the parts of a sequence share: its text (sequence.c), its rows (sequence_rows.c), its events (sequence_events.c).
- * What it is and who may call what: lamina/sequence.h. */
+/* sequence.h - what the parts of a sequence have in common: its tokens (sequence.c), its rows (sequence_rows.c), its events
+ * (sequence_events.c). Interface and threads: lamina/sequence.h. */
 #ifndef LM_RUNTIME_SEQUENCE_H
 #define LM_RUNTIME_SEQUENCE_H
 
@@ -17,10 +17,10 @@ struct lm_sequence {
     uint32_t            n_vocab;
     const char         *source;          /* the model's path */
 
-    lm_token           *ids;             /* [capacity]: the text */
+    lm_token           *ids;             /* [capacity]: prompt and generated tokens */
     size_t              n, capacity;
     size_t              n_prompt;        /* of them were given */
-    size_t              n_reads;         /* of them to be read before the next is chosen: the prompt, or a text that gave back its slot */
+    size_t              n_reads;         /* of them to be processed before the next is sampled: the prompt, or all after a preemption */
     size_t              at;              /* of them held by the slot; past these it may hold draft tokens */
     size_t              n_reused, n_read;
 
@@ -30,7 +30,7 @@ struct lm_sequence {
     bool                planned;         /* its draft is made */
     bool                alone;           /* rows were requested without a draft: the draft model does not process them */
     uint32_t            first, n_rows;   /* in the batch */
-    uint32_t            next, n_logits;  /* rows with logits: what is chosen next is chosen by; where they end */
+    uint32_t            next, n_logits;  /* rows with logits: the next token is sampled from; where they end */
     uint32_t            accepted;        /* accepted draft tokens */
     bool                verified;        /* the draft of the last step is verified: its timing is to be counted */
     uint32_t            shown, n_shown;      /* of the prompt's rows in the step, those that the hook has not seen: where they begin */
@@ -39,9 +39,9 @@ struct lm_sequence {
     lm_draft            draft;
     size_t              n_drafted, n_accepted;
 
-    /* what was chosen, and is to be told */
+    /* the last token, and its events */
     lm_emit             text;
-    bool                prompt_due, choice_due, token_due, ended;        /* ended: LM_EVENT_END was told */
+    bool                prompt_due, choice_due, token_due, ended;        /* ended: LM_EVENT_END was delivered */
     bool                answered;        /* LM_EVENT_CHOICE was, with `answer` */
     lm_token            answer;
     float               logprob;
@@ -52,7 +52,7 @@ struct lm_sequence {
     atomic_bool         cancelled;
 };
 
-/* Whether rows of its prompt come next, or of a text that is read again. */
+/* Whether rows of its prompt come next, or of tokens that are recomputed. */
 static inline bool lm_sequence_reads(const lm_sequence *s)
 {
     return s->at < s->n_reads;
@@ -79,10 +79,10 @@ lm_status lm_sequence_reserve(lm_sequence *s, size_t n, lm_error *e);
 /* What it shows is empty and begins here. */
 lm_status lm_sequence_open_text(lm_sequence *s, lm_error *e);
 
-/* The text is what it is now, of which the first `n_prompt` tokens were given; nothing has been told. */
+/* Begin with the present tokens, of which the first `n_prompt` are the prompt; nothing has been delivered. */
 void lm_sequence_begin(lm_sequence *s, size_t n_prompt);
 
-/* ---- a text that gets its slot later than its prompt, and may lose it: who has more texts than slots or pages ---- */
+/* ---- a sequence that gets its slot after its prompt and may be preempted: for schedulers ---- */
 
 /* lm_sequence_new for one that will wait: takes no memory that grows with the vocabulary or the context. Its sampler may be one that is
  * only prepared, lm_sampler_prepare. lm_sequence_prepare once, lm_sequence_open, lm_sequence_place; or lm_sequence_free. */
@@ -94,8 +94,8 @@ lm_status lm_sequence_open(lm_sequence *s, lm_error *e);
 /* All of lm_sequence_prompt that touches no engine: any thread, if its sampler is used by no other. Errors are its. */
 lm_status lm_sequence_prepare(lm_sequence *s, const lm_token *ids, size_t n, lm_error *e);
 
-/* Its slot is `slot`, which holds the first `held` tokens of the text, fewer than it has, and nothing else. After lm_sequence_prepare or
- * lm_sequence_leave; never fails, never allocates. What it chooses next has the bits that it would have had without having left. */
+/* Its slot is `slot`, which holds the first `held` tokens of the sequence, fewer than it has, and nothing else. After
+ * lm_sequence_prepare or lm_sequence_leave; never fails, never allocates. The next tokens are the same as without having left. */
 void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held);
 
 /* Remove rejected draft tokens from the slot and leave it: the sequence no longer owns what the slot holds. All events must have been

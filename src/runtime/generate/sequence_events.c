@@ -1,4 +1,4 @@
-/* sequence_events.c - choosing, and telling what was chosen. */
+/* sequence_events.c - sampling, and events. */
 #include "base/error.h"
 #include "runtime/generate/sequence.h"
 #include "runtime/sample/sampler.h"
@@ -98,7 +98,7 @@ static lm_status choose(lm_sequence *s, lm_error *e)
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "another step has run before its events were read");
     LM_TRY(pick(s, model, &id, e));
     if (s->o.logprobs && s->o.sampled)
-        s->logprob = lm_sampler_told(s->sampler, id, s->top, s->o.logprobs > 0 ? (uint32_t)s->o.logprobs : 0);
+        s->logprob = lm_sampler_logprobs(s->sampler, id, s->top, s->o.logprobs > 0 ? (uint32_t)s->o.logprobs : 0);
     else if (s->o.logprobs)
         s->logprob = lm_logprobs(model, s->n_vocab, id, s->top, s->o.logprobs > 0 ? (uint32_t)s->o.logprobs : 0);
     s->answered = false;
@@ -128,7 +128,7 @@ lm_status lm_sequence_choose(lm_sequence *s, lm_token id, lm_error *e)
 
 /* ---- rows of the prompt ---- */
 
-/* A text that has given its slot back reads rows again that the hook has seen. */
+/* A preempted sequence recomputes rows that the hook has seen. */
 static lm_status show_rows(lm_sequence *s, lm_error *e)
 {
     size_t   position = s->at - s->n_shown;
@@ -149,16 +149,16 @@ static lm_status show_rows(lm_sequence *s, lm_error *e)
     return LM_OK;
 }
 
-/* ---- telling ---- */
+/* ---- events ---- */
 
-static bool tell_prompt(lm_sequence *s, lm_event *out)
+static bool prompt_event(lm_sequence *s, lm_event *out)
 {
     s->prompt_due = false;
     *out = (lm_event){ .kind = LM_EVENT_PROMPT, .done = s->n_read, .total = s->n_prompt };
     return true;
 }
 
-static bool tell_token(lm_sequence *s, lm_event *out)
+static bool token_event(lm_sequence *s, lm_event *out)
 {
     s->token_due = false;
     *out = (lm_event){ .kind = LM_EVENT_TOKEN, .id = s->ids[s->n - 1], .logprob = s->logprob, .top = s->top,
@@ -166,16 +166,16 @@ static bool tell_token(lm_sequence *s, lm_event *out)
     return true;
 }
 
-static bool tell_choice(lm_sequence *s, lm_event *out)
+static bool choice_event(lm_sequence *s, lm_event *out)
 {
     if (s->choice_due)
-        return false;                                    /* it has been told, and was not answered */
+        return false;                                    /* it has been delivered, and was not answered */
     s->choice_due = true;
     *out = (lm_event){ .kind = LM_EVENT_CHOICE, .logits = lm_engine_logits(s->g, s->next) };
     return true;
 }
 
-static bool tell_text(lm_sequence *s, lm_event *out)
+static bool text_event(lm_sequence *s, lm_event *out)
 {
     size_t      size;
     const char *text = lm_emit_take(&s->text, &size);
@@ -186,13 +186,13 @@ static bool tell_text(lm_sequence *s, lm_event *out)
     return true;
 }
 
-static bool tell_end(lm_sequence *s, lm_event *out)
+static bool end_event(lm_sequence *s, lm_event *out)
 {
     lm_error e;
 
     if (s->ended)
         return false;
-    if (lm_emit_end(&s->text, &e) == LM_OK && tell_text(s, out))
+    if (lm_emit_end(&s->text, &e) == LM_OK && text_event(s, out))
         return true;
     s->ended = true;
     *out = (lm_event){ .kind = LM_EVENT_END, .id = s->stop == LM_STOP_STRING ? s->text.stopped_by : -1, .stop = s->stop,
@@ -211,19 +211,19 @@ bool lm_sequence_event(lm_sequence *s, lm_event *out)
     if (s->n_shown && show_rows(s, &e) != LM_OK)
         lm_sequence_end(s, LM_STOP_FAILED, &e);
     if (s->prompt_due)
-        return tell_prompt(s, out);
+        return prompt_event(s, out);
     for (;;) {
         if (s->token_due)
-            return tell_token(s, out);
-        if (tell_text(s, out))
+            return token_event(s, out);
+        if (text_event(s, out))
             return true;
         lm_sequence_look(s);
         if (s->stop != LM_STOP_NONE)
-            return tell_end(s, out);
+            return end_event(s, out);
         if (!lm_sequence_chooses(s))
             return false;
         if (!s->sampler && !s->answered)
-            return tell_choice(s, out);
+            return choice_event(s, out);
         if (choose(s, &e) != LM_OK)
             lm_sequence_end(s, LM_STOP_FAILED, &e);
     }

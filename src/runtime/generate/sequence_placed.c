@@ -1,4 +1,4 @@
-/* sequence_placed.c - a text that is given a slot, and gives it back. */
+/* sequence_placed.c - assigning a slot to a sequence, and releasing it. */
 #include "runtime/generate/sequence.h"
 
 void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held)

@@ -33,7 +33,7 @@ void lm_sequence_settle(lm_sequence *s)
 
 void lm_sequence_look(lm_sequence *s)
 {
-    size_t chosen = s->n - s->n_prompt;
+    size_t generated = s->n - s->n_prompt;
 
     if (s->stop != LM_STOP_NONE)
         return;
@@ -41,9 +41,9 @@ void lm_sequence_look(lm_sequence *s)
         s->stop = LM_STOP_CANCELLED;
     else if (lm_sequence_reads(s))
         return;
-    else if (s->o.prompt_only || (s->o.max_tokens > 0 && chosen >= (uint64_t)s->o.max_tokens))
+    else if (s->o.prompt_only || (s->o.max_tokens > 0 && generated >= (uint64_t)s->o.max_tokens))
         s->stop = LM_STOP_LENGTH;
-    else if (s->next == s->n_logits && s->n > lm_engine_context(s->g))       /* the token chosen last cannot be read */
+    else if (s->next == s->n_logits && s->n > lm_engine_context(s->g))       /* the last token cannot be processed */
         s->stop = LM_STOP_CONTEXT;
 }
 
@@ -79,7 +79,7 @@ static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
 {
     size_t   left = s->n_reads - s->at;
     uint32_t room = room_for_rows(s, b);
-    bool     chooses = s->n == s->n_prompt && !s->o.prompt_only;         /* a text that is read again has chosen */
+    bool     chooses = s->n == s->n_prompt && !s->o.prompt_only;         /* a recomputed sequence has its next token */
 
     if (b->most_prompt)
         room = least(room, b->most_prompt - least(b->n_prompt, b->most_prompt));
@@ -210,7 +210,7 @@ static void put_together(many *m)
                 add(m, m->all[i]);
 }
 
-/* The cache has no room for anybody. */
+/* The cache has no pages for any sequence. */
 static void end_refused(lm_sequence *s, const lm_error *why)
 {
     lm_sequence_end(s, lm_sequence_reads(s) ? LM_STOP_FAILED : LM_STOP_CONTEXT, why);

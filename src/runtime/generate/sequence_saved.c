@@ -1,4 +1,4 @@
-/* sequence_saved.c - a text to a file and back, with the keys and values that are held of it. */
+/* sequence_saved.c - a sequence to a file and back, with its keys and values. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -7,8 +7,8 @@
 #include "runtime/generate/sequence.h"
 #include "runtime/sample/sampler.h"
 
-/* Whether nothing is left to be told before its next rows. */
-static bool all_told(const lm_sequence *s)
+/* Whether all events before its next rows have been delivered. */
+static bool all_delivered(const lm_sequence *s)
 {
     return !s->prompt_due && !s->token_due && !lm_sequence_chooses(s) && (s->text.taken || s->text.ready == 0) &&
            (s->stop == LM_STOP_NONE || s->ended);
@@ -24,7 +24,7 @@ lm_status lm_sequence_save(lm_sequence *s, const char *path, lm_error *e)
     LM_GIVEN(e, s && path);
     if (s->n == 0)
         return refuse(e, "it has no text");
-    if (!all_told(s))
+    if (!all_delivered(s))
         return refuse(e, "it has events that were not read");
     lm_sequence_settle(s);
     if (s->stop == LM_STOP_FAILED)
@@ -40,7 +40,7 @@ lm_status lm_sequence_save(lm_sequence *s, const char *path, lm_error *e)
 
 /* ---- and back ---- */
 
-/* What a text can be like between steps: in its prompt, or with one token that is not read; whatever it is once it has ended. */
+/* Valid states between steps: in its prompt, or with one token that is not processed; any once it has ended. */
 static lm_status check_text(const lm_saved *t, const char *path, lm_error *e)
 {
     bool reads = t->n == t->n_prompt, writes = t->n > t->n_prompt && t->n_held + 1 == t->n;
@@ -51,7 +51,7 @@ static lm_status check_text(const lm_saved *t, const char *path, lm_error *e)
     return lm_fail_in(e, path);
 }
 
-/* What the text held back when it was saved; the rest of it had been shown. */
+/* The text held back when it was saved; the rest had been delivered. */
 static lm_status show_again(lm_sequence *s, const lm_saved *t, bool *stopped, lm_error *e)
 {
     size_t size;
@@ -98,7 +98,7 @@ lm_status lm_sequence_restore(lm_sequence *s, const char *path, lm_error *e)
     LM_GIVEN(e, s && path);
     lm_saved t;
 
-    if (s->n && (s->stop == LM_STOP_NONE || !all_told(s)))
+    if (s->n && (s->stop == LM_STOP_NONE || !all_delivered(s)))
         return refuse(e, "it has not ended");
     LM_TRY(lm_restore_text(s->g, s->o.slot, path, &t, e));
     lm_status status = check_text(&t, path, e);

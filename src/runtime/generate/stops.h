@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How many of the `n` bytes of `text`, which nobody has seen yet, may be shown now.
+/* How many of the `n` bytes of `text`, not delivered yet, may be delivered now.
  *   *found  a stop string follows them: the text ends there. Of several the one that is complete first counts, and of
  *           those the longest, so pieces of any size give the same end.
  * Otherwise the longest tail that could still become a stop string is held back, unless this is the `last` piece.

@@ -108,7 +108,7 @@ static lm_status compare_token(diverging *d, size_t position, const float *ours,
     return LM_OK;
 }
 
-/* ---- the text ---- */
+/* ---- tokens ---- */
 
 /* The ids from `from` to before `to`, from empty caches; the last is asked about, never read. */
 static lm_status read_window(diverging *d, size_t from, size_t to, lm_error *e)

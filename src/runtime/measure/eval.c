@@ -20,7 +20,7 @@ lm_status lm_eval_perplexity(lm_engine *g, const lm_token *ids, size_t n, const 
 
     if (status == LM_OK) {
         *out = lm_eval_text_perplexity(&t, false);
-        lm_eval_text_tell(&t);
+        lm_eval_text_report(&t);
     }
     lm_eval_text_end(&t);
     return status;
@@ -149,7 +149,7 @@ static lm_status diverge(lm_eval_text *t, lm_kl_figures *out, lm_error *e)
     if (status == LM_OK)
         status = sum_up(t, out, e);
     if (status == LM_OK)
-        lm_eval_text_tell(t);
+        lm_eval_text_report(t);
     lm_eval_text_end(t);
     return status;
 }

@@ -220,7 +220,7 @@ static double perplexity_so_far(const lm_eval_text *t)
     return n ? exp(sum / (double)n) : NAN;
 }
 
-static lm_status tell_progress(const lm_eval_text *t, uint32_t done, lm_error *e)
+static lm_status report_progress(const lm_eval_text *t, uint32_t done, lm_error *e)
 {
     if (t->o->progress && !t->o->progress(t->o->progress_arg, done, t->n_windows, perplexity_so_far(t)))
         return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
@@ -245,7 +245,7 @@ static lm_status read_all(lm_eval_text *t, lm_error *e)
         if (n)
             LM_TRY(read_windows(t, which, n, e));
         done += n;
-        LM_TRY(tell_progress(t, done, e));
+        LM_TRY(report_progress(t, done, e));
     }
     return LM_OK;
 }
@@ -311,7 +311,7 @@ lm_status lm_eval_text_run(lm_eval_text *t, lm_error *e)
     return saved ? lm_outfile_commit(saved, e) : LM_OK;
 }
 
-void lm_eval_text_tell(const lm_eval_text *t)
+void lm_eval_text_report(const lm_eval_text *t)
 {
     for (uint32_t i = 0; t->o->token && i < t->n_windows; i++)
         for (uint32_t k = 0; k < t->windows[i].n - t->windows[i].scored; k++) {

@@ -34,7 +34,7 @@ typedef struct lm_eval_text {
 
 /* Windows, values of them all. What it took is freed by lm_eval_text_end in every case. */
 lm_status lm_eval_text_run(lm_eval_text *t, lm_error *e);
-void      lm_eval_text_tell(const lm_eval_text *t);
+void      lm_eval_text_report(const lm_eval_text *t);
 void      lm_eval_text_end(lm_eval_text *t);
 
 /* exp of the mean, of the model's or of the base's. */

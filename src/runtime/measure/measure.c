@@ -137,7 +137,7 @@ static void fill(void *arg, unsigned index, unsigned workers)
     uint64_t from, to;
 
     lm_pool_range(w->bytes, 4096, index, workers, &from, &to);
-    lm_rng_bell((float *)(void *)(w->memory + from), (to - from) / sizeof(float), 0, 0, from / sizeof(float), 1);
+    lm_rng_irwin_hall((float *)(void *)(w->memory + from), (to - from) / sizeof(float), 0, 0, from / sizeof(float), 1);
 }
 
 /* Far more than the last level of cache, but no more than an eighth of what is free. */

@@ -18,7 +18,7 @@ typedef struct reading {
     place            *from;          /* [most]: where each comes from */
     uint32_t         *wanted;        /* [most_logits]: rows of the step with logits */
     uint32_t          n_rows, n_wanted;
-    lm_stretch_row   *tell;
+    lm_stretch_row   *each;
     void             *arg;
 } reading;
 
@@ -45,16 +45,16 @@ static void add_rows(reading *r, size_t i)
     r->done[i] = done;
 }
 
-static void tell_row(void *arg, unsigned worker, unsigned share)
+static void run_callback(void *arg, unsigned worker, unsigned i)
 {
     const reading *r   = arg;
-    uint32_t       row = r->wanted[share];
+    uint32_t       row = r->wanted[i];
     const float   *logits[LM_MOST_ENGINES];
 
     (void)worker;
     for (uint32_t k = 0; k < r->n_engines; k++)
         logits[k] = lm_engine_logits(r->engines[k], row);
-    r->tell(r->arg, &r->s[r->from[row].stretch], r->from[row].row, logits);
+    r->each(r->arg, &r->s[r->from[row].stretch], r->from[row].row, logits);
 }
 
 static lm_status step(reading *r, lm_error *e)
@@ -63,7 +63,7 @@ static lm_status step(reading *r, lm_error *e)
         LM_TRY(lm_engine_step(r->engines[k], r->rows, r->n_rows, e));
     lm_pool *pool = r->engines[0]->pool;
     lm_pool_use(pool, lm_pool_threads(pool));
-    lm_pool_run_chunks(pool, tell_row, r, r->n_wanted);
+    lm_pool_run_chunks(pool, run_callback, r, r->n_wanted);
     return LM_OK;
 }
 
@@ -83,10 +83,10 @@ static lm_status read_all(reading *r, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_read_stretches(lm_engine *const *engines, uint32_t n_engines, const lm_stretch *s, size_t n, lm_stretch_row *tell, void *arg,
+lm_status lm_read_stretches(lm_engine *const *engines, uint32_t n_engines, const lm_stretch *s, size_t n, lm_stretch_row *each, void *arg,
                             lm_error *e)
 {
-    reading r = { .engines = engines, .n_engines = n_engines, .s = s, .n = n, .tell = tell, .arg = arg, .most = UINT32_MAX,
+    reading r = { .engines = engines, .n_engines = n_engines, .s = s, .n = n, .each = each, .arg = arg, .most = UINT32_MAX,
                   .most_logits = UINT32_MAX };
 
     for (uint32_t k = 0; k < n_engines; k++) {

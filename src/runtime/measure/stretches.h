@@ -12,7 +12,7 @@ typedef struct lm_stretch {
     uint32_t        at;
     const lm_token *ids;             /* [n] */
     uint32_t        n;
-    uint32_t        wanted;          /* rows from this one on are told with their logits; n: none is */
+    uint32_t        wanted;          /* rows from this one on are passed with their logits; n: none is */
     lm_token        first;           /* read in place of the token at position 0; negative: none is */
     uint64_t        tag;             /* the caller's */
 } lm_stretch;
@@ -22,7 +22,7 @@ typedef void lm_stretch_row(void *arg, const lm_stretch *s, uint32_t row, const 
 
 /* Read them all. `engines` have one vocabulary and take the same sequences. Pieces are read side by side, the first ones first, so their
  * sequences must differ. LM_LIMIT: the cache is full. */
-lm_status lm_read_stretches(lm_engine *const *engines, uint32_t n_engines, const lm_stretch *s, size_t n, lm_stretch_row *tell, void *arg,
+lm_status lm_read_stretches(lm_engine *const *engines, uint32_t n_engines, const lm_stretch *s, size_t n, lm_stretch_row *each, void *arg,
                             lm_error *e);
 
 enum { LM_MOST_ENGINES = 2 };

@@ -11,7 +11,7 @@ enum { BREAKER_BYTES_MAX = 40, BREAKER_TAIL_MAX = 20 };
 
 static const char *const default_breakers[] = { "\n", ":", "\"", "*", NULL };
 
-/* What `id` adds to a text: its spelling after an ordinary token, since some decoders strip the first token's space. */
+/* What `id` adds to the output: its spelling after an ordinary token, since some decoders strip the first token's space. */
 static lm_status spelling(const lm_tokenizer *t, const lm_tokens *before, size_t before_size, lm_token id, lm_text *out,
                           size_t *from, lm_error *e)
 {

@@ -25,7 +25,7 @@ void         lm_breakers_drop(lm_breakers *b);           /* one less; may be NUL
 /* Those that begin with `id`; *n of them. */
 const lm_dry_breaker *lm_breakers_of(const lm_breakers *b, lm_token id, size_t *n);
 
-/* The set that was asked for last, of one vocabulary: whoever makes many samplers with the same breakers finds them once. Any thread. */
+/* The set that was requested last, of one vocabulary: many samplers with the same breakers find them once. Any thread. */
 typedef struct lm_breaker_cache {
     pthread_mutex_t lock;
     lm_breakers    *set;         /* one owner; NULL: none yet */

@@ -1,4 +1,4 @@
-/* repetition.c - the samplers that look back: penalties for tokens said before, and DRY.
+/* repetition.c - the samplers that look back: penalties for earlier tokens, and DRY.
  *
  * Penalties: repetition (Keskar et al. 2019, arXiv 1909.05858), presence and frequency as in the OpenAI API.
  * DRY ("don't repeat yourself", the proposal for text-generation-webui, 2024): a token that would continue a repeat of n

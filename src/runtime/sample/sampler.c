@@ -360,23 +360,23 @@ lm_status lm_sampler_pick(lm_sampler *s, const float *logits, uint64_t sequence,
 
 /* ---- log-probabilities ---- */
 
-float lm_sampler_told(const lm_sampler *s, lm_token chosen, lm_logprob *top, uint32_t k)
+float lm_sampler_logprobs(const lm_sampler *s, lm_token id, lm_logprob *top, uint32_t k)
 {
     float logprob = s->greedy_only ? 0 : -INFINITY;
 
     for (uint32_t i = 0; i < k; i++)
-        top[i] = i == 0 && s->greedy_only ? (lm_logprob){ chosen, 0 } : (lm_logprob){ -1, -INFINITY };
+        top[i] = i == 0 && s->greedy_only ? (lm_logprob){ id, 0 } : (lm_logprob){ -1, -INFINITY };
     for (size_t i = 0; !s->greedy_only && i < s->c.n; i++) {
         float p = (float)log(s->c.items[i].p);
         if (i < k)
             top[i] = (lm_logprob){ s->c.items[i].id, p };
-        if (s->c.items[i].id == chosen)
+        if (s->c.items[i].id == id)
             logprob = p;
     }
     return logprob;
 }
 
-float lm_logprobs(const float *logits, uint32_t n_vocab, lm_token chosen, lm_logprob *top, uint32_t k)
+float lm_logprobs(const float *logits, uint32_t n_vocab, lm_token id, lm_logprob *top, uint32_t k)
 {
     float best = logits && n_vocab ? logits[0] : -INFINITY;
     double sum = 0, norm;
@@ -406,5 +406,5 @@ float lm_logprobs(const float *logits, uint32_t n_vocab, lm_token chosen, lm_log
         top[i].logprob = (float)((double)top[i].logprob - norm);
     for (uint32_t i = n; i < k; i++)
         top[i] = (lm_logprob){ -1, -INFINITY };
-    return chosen >= 0 && (uint32_t)chosen < n_vocab ? (float)((double)logits[chosen] - norm) : -INFINITY;
+    return id >= 0 && (uint32_t)id < n_vocab ? (float)((double)logits[id] - norm) : -INFINITY;
 }

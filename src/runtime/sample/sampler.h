@@ -94,6 +94,6 @@ lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence
                            const lm_candidates **out, lm_error *e);
 
 /* As lm_logprobs, but of the last pick: what the token was drawn with among those that the stages left. */
-float lm_sampler_told(const lm_sampler *s, lm_token chosen, lm_logprob *top, uint32_t k);
+float lm_sampler_logprobs(const lm_sampler *s, lm_token id, lm_logprob *top, uint32_t k);
 
 #endif

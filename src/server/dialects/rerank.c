@@ -47,7 +47,7 @@ static void rerank_defaults(const lm_service *s, void *values)
 
 typedef struct words { lm_token yes, no; } words;
 
-static bool says_so(const char *name)
+static bool names_rerank(const char *name)
 {
     return name && strcasestr(name, "rerank");
 }
@@ -67,7 +67,7 @@ static lm_status check_model(const lm_service *s, words *out, lm_error *e)
     if (!known)
         return lm_fail(e, LM_UNSUPPORTED, "model", LM_NO_OFFSET,
                        "%.60s does not rank documents: its vocabulary lacks the tokens of models that do", s->name);
-    if (!says_so(s->name) && !says_so(s->info.name))
+    if (!names_rerank(s->name) && !names_rerank(s->info.name))
         return lm_fail(e, LM_UNSUPPORTED, "model", LM_NO_OFFSET,
                        "%.60s does not rank documents: neither its name nor its --alias says rerank", s->name);
     return LM_OK;

@@ -4,18 +4,18 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "text/answer/telling.h"
+#include "text/answer/answer_parser.h"
 
-/* ---- telling ---- */
+/* ---- events ---- */
 
-void lm_answer_tell(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, const char *id)
+void lm_answer_emit(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, const char *id)
 {
     lm_answer_event event = { .kind = kind, .call = kind >= LM_ANSWER_CALL ? a->n_calls : 0, .text = text, .size = n, .id = id };
 
-    a->told(a->arg, &event);
+    a->on_event(a->arg, &event);
 }
 
-void lm_answer_say(lm_answer *a, bool reasoning, const char *text, size_t n)
+void lm_answer_emit_text(lm_answer *a, bool reasoning, const char *text, size_t n)
 {
     lm_answer_kind kind = reasoning ? LM_ANSWER_REASONING : LM_ANSWER_CONTENT;
     size_t end = n;
@@ -28,11 +28,11 @@ void lm_answer_say(lm_answer *a, bool reasoning, const char *text, size_t n)
             while (from < end && strchr(" \t\r\n", text[from]) && text[from])
                 from++;
         if (!a->edge && a->space.size)
-            lm_answer_tell(a, kind, a->space.data, a->space.size, NULL);
+            lm_answer_emit(a, kind, a->space.data, a->space.size, NULL);
         lm_text_clear(&a->space);
         a->edge = false;
         a->text_begun |= !reasoning;
-        lm_answer_tell(a, kind, text + from, end - from, NULL);
+        lm_answer_emit(a, kind, text + from, end - from, NULL);
     }
     if (!a->edge)
         lm_text_add(&a->space, text + end, n - end);
@@ -77,18 +77,18 @@ void lm_answer_call(lm_answer *a)
 {
     lm_answer_part(a, true);
     make_id(a);
-    lm_answer_tell(a, LM_ANSWER_CALL, a->call.tool->name, strlen(a->call.tool->name), a->id);
+    lm_answer_emit(a, LM_ANSWER_CALL, a->call.tool->name, strlen(a->call.tool->name), a->id);
 }
 
 void lm_answer_arguments(lm_answer *a, const char *text, size_t n)
 {
     if (n)
-        lm_answer_tell(a, LM_ANSWER_ARGUMENTS, text, n, a->id);
+        lm_answer_emit(a, LM_ANSWER_ARGUMENTS, text, n, a->id);
 }
 
 void lm_answer_call_end(lm_answer *a)
 {
-    lm_answer_tell(a, LM_ANSWER_CALL_END, NULL, 0, a->id);
+    lm_answer_emit(a, LM_ANSWER_CALL_END, NULL, 0, a->id);
     a->n_calls++;
     lm_text_clear(&a->call.id);
     lm_text_clear(&a->call.arguments);

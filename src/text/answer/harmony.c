@@ -4,7 +4,7 @@
  *   … to=functions.f<|channel|>commentary json<|message|>{…}<|call|>        the recipient before or behind the channel */
 #include <string.h>
 
-#include "text/answer/telling.h"
+#include "text/answer/answer_parser.h"
 
 enum { MOST_HEADER = 512 };
 
@@ -84,7 +84,7 @@ static bool step_header(lm_answer *a, bool final)
             lm_answer_consume(a, a->buffer.size);
             return false;
         }
-        lm_answer_say(a, false, a->buffer.data, 1);
+        lm_answer_emit_text(a, false, a->buffer.data, 1);
         lm_answer_consume(a, 1);
         return true;
     }
@@ -112,7 +112,7 @@ static bool step_call(lm_answer *a, bool final)
     if (was == LM_READ_MORE)
         return false;
     if (was == LM_READ_NONE || r.s[from] != '{') {
-        lm_answer_say(a, false, a->raw.data, a->raw.size);
+        lm_answer_emit_text(a, false, a->raw.data, a->raw.size);
         a->recipient = false;
         return true;
     }
@@ -135,7 +135,7 @@ bool lm_answer_harmony(lm_answer *a, bool final)
     if (a->recipient)
         return step_call(a, final);
     lm_answer_find(a->buffer.data, a->buffer.size, body_ends, final, &at, &mark);
-    lm_answer_say(a, a->analysis && !a->o.keep_reasoning, a->buffer.data, at);
+    lm_answer_emit_text(a, a->analysis && !a->o.keep_reasoning, a->buffer.data, at);
     lm_answer_consume(a, at);
     if (!mark)
         return false;

@@ -77,8 +77,8 @@ static void bells(void **state)
     double       sum = 0, squares = 0, together = 0;
 
     (void)state;
-    lm_rng_bell(x, N, 5, 6, 0, 1);
-    lm_rng_bell(y, N, 5, 7, 0, 1);
+    lm_rng_irwin_hall(x, N, 5, 6, 0, 1);
+    lm_rng_irwin_hall(y, N, 5, 7, 0, 1);
     for (int i = 0; i < N; i++) {
         assert_true(fabsf(x[i]) < 3.5f);
         sum += (double)x[i];
@@ -88,12 +88,12 @@ static void bells(void **state)
     assert_true(fabs(sum / N) < 6 / sqrt(N));
     assert_true(fabs(squares / N - 1) < 6 * sqrt(2.0 / N));
     assert_true(fabs(together / N) < 6 / sqrt(N));
-    lm_rng_bell(y, N - 1001, 5, 6, 1001, 1);
+    lm_rng_irwin_hall(y, N - 1001, 5, 6, 1001, 1);
     assert_memory_equal(y, x + 1001, (N - 1001) * sizeof *x);
-    lm_rng_bell(y, 100, 5, 6, 7, 13);
+    lm_rng_irwin_hall(y, 100, 5, 6, 7, 13);
     for (int i = 0; i < 100; i++)
         assert_true(y[i] == x[7 + 13 * i]);
-    lm_rng_bell(y, 1, 6, 6, 0, 1);
+    lm_rng_irwin_hall(y, 1, 6, 6, 0, 1);
     assert_true(y[0] != x[0]);
 }
 

@@ -164,7 +164,7 @@ static void quick_packs(void **state)
     static float x[M], y[M], z[M];
     static uint8_t slow[M * 8], quick[M * 8 + 1];
 
-    lm_rng_bell(x, M, 3, 4, 0, 1);
+    lm_rng_irwin_hall(x, M, 3, 4, 0, 1);
     for (uint32_t id = 0; id < 256; id++) {
         const lm_dtype_info *t = lm_dtype_find(id);
         if (!t || !t->pack)

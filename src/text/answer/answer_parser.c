@@ -1,4 +1,4 @@
-/* telling.c - an answer as it comes, told as reasoning, content and calls.
+/* answer_parser.c - an answer as it comes, told as reasoning, content and calls.
  *
  * Only what no continuation can change is told. Text that may be the beginning of a mark is held back, and a call until it is whole
  * (or, when a grammar sees to it that it will be, up to its arguments). */
@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "text/answer/telling.h"
+#include "text/answer/answer_parser.h"
 
 enum { MOST_MARKS = 40 };
 
@@ -85,11 +85,11 @@ static void not_a_call(lm_answer *a, size_t n)
     }
     a->mode = a->in_section ? LM_MODE_TEXT : a->before;
     if (a->raw.size) {
-        lm_answer_say(a, reasoning && !a->in_section, a->raw.data, a->raw.size);
+        lm_answer_emit_text(a, reasoning && !a->in_section, a->raw.data, a->raw.size);
     } else if (a->buffer.size) {
         if (!n || n > a->buffer.size)
             n = 1;
-        lm_answer_say(a, reasoning && !a->in_section, a->buffer.data, n);
+        lm_answer_emit_text(a, reasoning && !a->in_section, a->buffer.data, n);
         lm_answer_consume(a, n);
     }
     lm_text_clear(&a->raw);
@@ -258,7 +258,7 @@ static bool step_text(lm_answer *a, bool final)
     }
     marks_of(a, marks);                                  /* half a mark at the end, behind a call, is no text */
     lm_answer_find(a->buffer.data, a->buffer.size, marks, final && !a->n_calls, &at, &mark);
-    lm_answer_say(a, a->mode == LM_MODE_REASONING, a->buffer.data, at);
+    lm_answer_emit_text(a, a->mode == LM_MODE_REASONING, a->buffer.data, at);
     lm_answer_consume(a, at);
     if (!mark)
         return false;
@@ -329,17 +329,17 @@ static lm_status memory_of(lm_answer *a, lm_error *e)
     return failed ? lm_fail_memory(e, "an answer", a->buffer.size) : LM_OK;
 }
 
-lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*told)(void *arg, const lm_answer_event *event), void *arg,
+lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*on_event)(void *arg, const lm_answer_event *event), void *arg,
                          lm_error *e)
 {
-    LM_GIVEN(e, a && (text || !size) && told);
+    LM_GIVEN(e, a && (text || !size) && on_event);
     bool bracket = false;
 
     for (size_t i = 0; i < size && !bracket; i++)
         bracket = text[i] && strchr(">}])", text[i]);
     lm_text_add(&a->buffer, text, size);
-    a->told = told;
-    a->arg  = arg;
+    a->on_event = on_event;
+    a->arg      = arg;
     /* a call that is read as a whole is not read again before it may have ended */
     if (a->mode != LM_MODE_CALLS || bracket || !a->waits || a->o.eager)
         work(a, false);
@@ -347,19 +347,19 @@ lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*tol
     return memory_of(a, e);
 }
 
-lm_status lm_answer_end(lm_answer *a, void (*told)(void *arg, const lm_answer_event *event), void *arg, lm_error *e)
+lm_status lm_answer_end(lm_answer *a, void (*on_event)(void *arg, const lm_answer_event *event), void *arg, lm_error *e)
 {
-    LM_GIVEN(e, a && told);
-    a->told   = told;
-    a->arg    = arg;
-    a->ending = true;
+    LM_GIVEN(e, a && on_event);
+    a->on_event = on_event;
+    a->arg      = arg;
+    a->ending   = true;
     work(a, true);
     if (a->mode == LM_MODE_ARGUMENTS || a->mode == LM_MODE_TAIL)
         lm_answer_call_end(a);
     if (a->mode == LM_MODE_CALLS && a->raw.size && !a->in_section && !a->n_calls)
-        lm_answer_say(a, a->before == LM_MODE_REASONING, a->raw.data, a->raw.size);
+        lm_answer_emit_text(a, a->before == LM_MODE_REASONING, a->raw.data, a->raw.size);
     if (a->space.size && !a->edge && a->mode == LM_MODE_TEXT && !a->n_calls)
-        lm_answer_tell(a, LM_ANSWER_CONTENT, a->space.data, a->space.size, NULL);
+        lm_answer_emit(a, LM_ANSWER_CONTENT, a->space.data, a->space.size, NULL);
     lm_text_clear(&a->space);
     a->mode   = LM_MODE_TEXT;
     a->ending = false;

@@ -1,4 +1,4 @@
-#include "cli/dress.h"
+#include "cli/flag_names.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static const struct { const char *library, *program; } words[] = {
 
 static const lm_command *const *commands = (const lm_command *const[]){ NULL };
 
-void lm_dress_for(const lm_command *const *all)
+void lm_name_flags_of(const lm_command *const *all)
 {
     commands = all;
 }
@@ -48,7 +48,7 @@ static const char *word_for(const char *name, char *out, size_t size)
     return lm_command_find(commands, name) ? out : NULL;
 }
 
-char *lm_dress(const char *text, char *out, size_t size)
+char *lm_name_flags(const char *text, char *out, size_t size)
 {
     enum { LONGEST = 32 };
     char   name[LONGEST + 1], found[LONGEST + 8];

@@ -1,5 +1,5 @@
-/* telling.c - what a sequence tells of its text: whole characters, nothing of a stop string, the same with any company; going on
- * with what is held; memory; what is refused. */
+/* delivered.c - the text that a sequence delivers: whole characters, nothing of a stop string, the same with any company; continuing
+ * what is held; memory; what is rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
