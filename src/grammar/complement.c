@@ -48,7 +48,7 @@ static lm_status outside(lm_schema *s, const lm_shape *x, lm_bound lo, lm_bound 
     return LM_OK;
 }
 
-static lm_status number_without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_shapes *out, bool *told)
+static lm_status number_without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_shapes *out, bool *known)
 {
     lm_shape y_bounds = *y;
 
@@ -59,8 +59,8 @@ static lm_status number_without(lm_schema *s, const lm_shape *x, const lm_shape 
         return outside(s, x, y->lo, y->hi, out);
     y_bounds = *y;
     y_bounds.values = NULL;
-    *told = is_plain(&y_bounds) && y->values && !y->values->next;
-    if (!*told)
+    *known = is_plain(&y_bounds) && y->values && !y->values->next;
+    if (!*known)
         return LM_OK;
     lm_shapes rest = { 0 };                              /* not one of some values: between them */
     if (!lm_shapes_add(s, &rest, (lm_shape *)(uintptr_t)x))
@@ -72,7 +72,7 @@ static lm_status number_without(lm_schema *s, const lm_shape *x, const lm_shape 
             continue;
         lm_bound at = { true, false, json_number_value(v) };
         if (fabs(at.x) > 9e15) {
-            *told = false;
+            *known = false;
             return LM_OK;
         }
         for (uint32_t k = 0; k < rest.n; k++)
@@ -155,11 +155,11 @@ static lm_status names_without(lm_schema *s, const lm_shape *x, const lm_shape *
     return LM_OK;
 }
 
-static lm_status without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_shapes *out, bool *told)
+static lm_status without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_shapes *out, bool *known)
 {
     lm_shape rest = *y;
 
-    *told = !y->narrowed;
+    *known = !y->narrowed;
     if (is_plain(y) || y->narrowed)
         return LM_OK;
     rest.least = 0;
@@ -167,18 +167,18 @@ static lm_status without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_
     switch (y->type) {
     case LM_NULL:    return LM_OK;                       /* enum of null */
     case LM_BOOLEAN: return boolean_without(s, x, y, out);
-    case LM_NUMBER:  return number_without(s, x, y, out, told);
+    case LM_NUMBER:  return number_without(s, x, y, out, known);
     case LM_STRING:  return string_without(s, x, y, out);
     case LM_ARRAY:
-        *told = is_plain(&rest);
-        return *told ? counts_without(s, x, y, out) : LM_OK;
+        *known = is_plain(&rest);
+        return *known ? counts_without(s, x, y, out) : LM_OK;
     default:
         if (is_plain(&rest))
             return counts_without(s, x, y, out);
         rest = *y;
         rest.required = NULL;
-        *told = is_plain(&rest);
-        return *told ? names_without(s, x, y, out) : LM_OK;
+        *known = is_plain(&rest);
+        return *known ? names_without(s, x, y, out) : LM_OK;
     }
 }
 
@@ -186,7 +186,7 @@ lm_status lm_shapes_without(lm_schema *s, const lm_place *at, const char *keywor
 {
     const lm_places *only = lm_places_add(s, NULL, *at);
     lm_shapes        held = { 0 };
-    bool             any, told = true;
+    bool             any, known = true;
 
     *out = (lm_shapes){ 0 };
     if (!only)
@@ -201,8 +201,8 @@ lm_status lm_shapes_without(lm_schema *s, const lm_place *at, const char *keywor
             if (held.at[k]->type != in->at[i]->type)
                 continue;
             for (uint32_t j = 0; j < rest.n; j++) {
-                LM_TRY(without(s, rest.at[j], held.at[k], &next, &told));
-                if (!told)
+                LM_TRY(without(s, rest.at[j], held.at[k], &next, &known));
+                if (!known)
                     return lm_schema_refuse(s, at, keyword, "what a schema does not hold");
             }
             rest = next;

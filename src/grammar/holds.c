@@ -55,19 +55,6 @@ static lm_status listed(const lm_shape *x, const json_t *v, bool *out)
     return LM_OK;
 }
 
-static lm_type type_of(const json_t *v)
-{
-    switch (json_typeof(v)) {
-    case JSON_NULL:   return LM_NULL;
-    case JSON_TRUE:
-    case JSON_FALSE:  return LM_BOOLEAN;
-    case JSON_STRING: return LM_STRING;
-    case JSON_ARRAY:  return LM_ARRAY;
-    case JSON_OBJECT: return LM_OBJECT;
-    default:          return LM_NUMBER;
-    }
-}
-
 static lm_status held_by_all(lm_schema *s, const lm_places *all, const json_t *v, bool *out)
 {
     lm_shapes shapes;
@@ -76,7 +63,7 @@ static lm_status held_by_all(lm_schema *s, const lm_places *all, const json_t *v
     LM_TRY(s->spread(s, all, &shapes, &any));
     *out = any;
     for (uint32_t i = 0; i < shapes.n && !*out; i++)
-        if (shapes.at[i]->type == type_of(v))
+        if (shapes.at[i]->type == lm_json_type(v))
             LM_TRY(lm_shape_holds(s, shapes.at[i], v, out));
     return LM_OK;
 }

@@ -113,6 +113,7 @@ lm_status lm_shapes_without(lm_schema *s, const lm_place *at, const char *keywor
 lm_status lm_shapes_apart(lm_schema *s, const lm_shapes *a, const lm_shapes *b, bool *apart);
 
 /* keywords.c: one keyword about one type, into a shape of that type. *known: there is such a keyword. */
+lm_type   lm_json_type(const json_t *v);                                      /* integers are numbers */
 bool      lm_schema_one_type(const json_t *schema, lm_type *out);           /* its keywords speak of one type, and nothing else does */
 lm_status lm_schema_keyword(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value, lm_shapes *shapes, bool *known);
 

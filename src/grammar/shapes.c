@@ -82,7 +82,7 @@ static lm_status apply_type(lm_schema *s, const lm_place *at, const json_t *valu
     return LM_OK;
 }
 
-static lm_type type_of(const json_t *v)
+lm_type lm_json_type(const json_t *v)
 {
     switch (json_typeof(v)) {
     case JSON_NULL:    return LM_NULL;
@@ -109,7 +109,7 @@ static lm_status apply_values(lm_schema *s, const lm_place *at, const char *keyw
             return lm_schema_memory(s);
     }
     for (size_t i = 0; i < json_array_size(list); i++)
-        has[type_of(json_array_get(list, i))] = true;
+        has[lm_json_type(json_array_get(list, i))] = true;
     for (uint32_t i = 0; i < shapes->n; i++) {
         lm_values *v = lm_arena_new(&s->arena, 1, lm_values);
         lm_shape  *x = lm_shape_copy(s, shapes->at[i]);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/engine/route.h"
 #include "base/rng.h"
 #include "runtime/engine/steps.h"
 #include "train/passes.h"
@@ -215,8 +216,8 @@ static void route(const lm_frame *f, uint64_t i)
 {
     float scores[LM_MAX_EXPERTS];
 
-    lm_train_route_row(&f->node->route.spec, row(f->in[0], i), lm_vector_of(f->l, f->node->weights[0]), scores, row(f->out, i),
-                       &f->l->engine->kernels.row);
+    lm_route_row(&f->node->route.spec, row(f->in[0], i), lm_vector_of(f->l, f->node->weights[0]), scores, row(f->out, i),
+                 &f->l->engine->kernels.row);
 }
 
 static void rows(void *arg, uint64_t from, uint64_t to, unsigned worker)

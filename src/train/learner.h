@@ -119,8 +119,6 @@ void lm_train_experts(lm_frame *f);
 void lm_train_experts_back(lm_frame *f);
 void lm_train_attention(lm_frame *f);
 void lm_train_attention_back(lm_frame *f);
-void lm_train_route_row(const lm_route_spec *r, const float *logits, const float *correction, float *scores, float *out,
-                        const lm_row_kernels *k);
 void lm_train_route_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout, float *dlogits, bool first,
                          const lm_row_kernels *k);
 

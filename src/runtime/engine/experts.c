@@ -5,80 +5,21 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/engine/route.h"
 #include "runtime/engine/steps.h"
 
 enum { READING = 8 };                /* assignments that take as long as reading an expert's weights */
 
 /* ---- routes ---- */
 
-/* The best open entry, the lowest number among equals; LM_NONE when none is open. */
-static uint32_t best_of(const float *x, uint32_t n, const bool *closed)
-{
-    uint32_t best = LM_NONE;
-
-    for (uint32_t i = 0; i < n; i++)
-        if (!closed[i] && (best == LM_NONE || x[i] > x[best]))
-            best = i;
-    return best;
-}
-
-/* Close the experts of all groups but the best ones. */
-static void close_groups(const lm_route_spec *r, const float *choice, bool *closed)
-{
-    uint32_t each = r->n_experts / r->n_groups;
-    float    score[LM_MAX_GROUPS];
-    bool     taken[LM_MAX_GROUPS] = { false };
-
-    for (uint32_t g = 0; g < r->n_groups; g++) {
-        float first = -INFINITY, second = -INFINITY;
-        for (uint32_t i = g * each; i < (g + 1) * each; i++) {
-            second = choice[i] > first ? first : choice[i] > second ? choice[i] : second;
-            first  = choice[i] > first ? choice[i] : first;
-        }
-        score[g] = r->group_sum_two && each > 1 ? first + second : first;
-    }
-    for (uint32_t k = 0; k < r->top_groups; k++) {
-        uint32_t g = best_of(score, r->n_groups, taken);
-        if (g != LM_NONE)
-            taken[g] = true;
-    }
-    for (uint32_t i = 0; i < r->n_experts; i++)
-        closed[i] = !taken[i / each];
-}
-
-static void route_row(const lm_engine *g, const lm_route_spec *r, const float *logits, const float *correction, float *out)
-{
-    float  scores[LM_MAX_EXPERTS], choice[LM_MAX_EXPERTS], sum = 0;
-    bool   closed[LM_MAX_EXPERTS] = { false };
-
-    memcpy(scores, logits, r->n_experts * sizeof *scores);
-    if (r->sigmoid)
-        for (uint32_t i = 0; i < r->n_experts; i++)
-            scores[i] = 1 / (1 + expf(-scores[i]));
-    else
-        g->kernels.row.softmax(scores, r->n_experts);
-    for (uint32_t i = 0; i < r->n_experts; i++)
-        choice[i] = correction ? scores[i] + correction[i] : scores[i];
-    if (r->n_groups > 1)
-        close_groups(r, choice, closed);
-    for (uint32_t k = 0; k < r->top_k; k++) {
-        uint32_t e = best_of(choice, r->n_experts, closed);
-        e          = e == LM_NONE ? 0 : e;       /* only where every score is NaN */
-        closed[e]  = true;
-        out[k]     = scores[e];
-        out[r->top_k + k] = (float)e;
-        sum += scores[e];
-    }
-    for (uint32_t k = 0; k < r->top_k; k++)
-        out[k] = (r->renormalise ? out[k] / (sum + 1e-20f) : out[k]) * r->scale;
-}
-
 void lm_run_route(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
+    float          scores[LM_MAX_EXPERTS];
 
     for (uint64_t i = from; i < to; i++)
-        route_row(p->g, &n->route.spec, floats_at(p->g, s->in[0], i), weight_of(p->g, n, 0), floats_at(p->g, s->out, i));
+        lm_route_row(&n->route.spec, floats_at(p->g, s->in[0], i), weight_of(p->g, n, 0), scores, floats_at(p->g, s->out, i),
+                     &p->g->kernels.row);
 }
 
 /* ---- dispatch ---- */
