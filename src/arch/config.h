@@ -19,7 +19,7 @@ typedef struct lm_source {
     const char         *arch;            /* GGUF: general.architecture, the prefix of its keys */
     const lm_default   *defaults;        /* of the family; lm_describe fills it in, and where warnings go */
     lm_text             *warnings;
-    lm_text             *asked;           /* GGUF: lm_gguf_key notes each key here, with a NUL */
+    lm_text             *keys_read;       /* GGUF: lm_gguf_key notes each key here, with a NUL */
     void (*pair)(void *arg, const char *hf, const char *gguf);   /* GGUF: told both names of what is read; NULL: nobody */
     void *pair_arg;
     /* departures the user asked for; 0 / NULL: none */
@@ -98,7 +98,7 @@ typedef struct lm_family {
     bool        coarse_mixture;          /* llama.cpp's quantiser keeps fewer of its layers in finer types */
     lm_status  (*configure)(const lm_source *s, lm_config *c, lm_error *e);
     lm_value   (*build)(lm_builder *b, const lm_config *c);
-    void       (*gguf_unsaid)(const lm_source *s, lm_config *c);     /* what GGUF files leave out and their shape tells; or NULL */
+    void       (*gguf_implied)(const lm_source *s, lm_config *c);    /* what GGUF files leave out and their shape tells; or NULL */
     const lm_own_number *own;            /* numbers that no other family has; NULL: none */
     const lm_name *names;                /* what GGUF calls the modules */
     const lm_default *defaults;          /* where transformers' class differs from what the readers fall back on; NULL-ended, or NULL */
@@ -139,7 +139,7 @@ lm_status lm_read_own(const lm_source *s, const lm_own_number *table, lm_config 
 double lm_own_value(const lm_config *c, const lm_own_number *n);
 
 /* The family's default of a key that config.json does not have; `otherwise` where it has it, null too, and in GGUF. */
-double lm_unsaid(const lm_source *s, const char *hf, double otherwise);
+double lm_default_of(const lm_source *s, const char *hf, double otherwise);
 
 /* The full name of a GGUF key: "llama." + name. */
 const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size_t size);
@@ -178,7 +178,7 @@ lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_bas
                             lm_error *e);
 
 /* Does config.json say anything about the rotation? `{}` is nothing in rope_scaling, and something in rope_parameters. */
-bool lm_rope_is_said(const lm_source *s);
+bool lm_rope_is_given(const lm_source *s);
 
 /* Says of the embedding that was just made which of its rows is padding. */
 void lm_say_padding(lm_builder *b, const lm_config *c);

@@ -420,10 +420,10 @@ lm_status lm_describe_tree(const char *text, size_t n, const lm_sizes *known, lm
     const lm_family *f = family_of(t.root);
     if (!f)
         return lm_fail(e, LM_UNSUPPORTED, t.root, LM_NO_OFFSET, "unknown model class");
-    bool             asked  = known->heads || known->head_dim;
+    bool             sized  = known->heads || known->head_dim;
     uint64_t         unseen = 0;
-    const lm_preset *p      = asked ? NULL : same_widths(&t, f);
-    if (!p && !asked)
+    const lm_preset *p      = sized ? NULL : same_widths(&t, f);
+    if (!p && !sized)
         p = lm_preset_of_tree(f, &(lm_tree_shape){ t.hidden, t.layers, t.vocab, t.parameters }, &unseen);
     if (unseen)
         lm_text_printf(&said, "experts are in a tree without their sizes: their %" PRIu64 " parameters are those of %s\n", unseen, p->name);

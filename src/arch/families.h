@@ -79,8 +79,8 @@ lm_heads  lm_llama_heads(lm_builder *b, const lm_config *c, lm_value x);
 void      lm_rotate_heads(lm_builder *b, const lm_config *c, const lm_rope_spec *rope, lm_heads *h);
 lm_value  lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_heads h);
 
-/* A window that GGUF files leave out and their shape gives away (unsaid_window.c). */
-void lm_unsaid_window(const lm_source *s, lm_config *c);
+/* A window that GGUF files leave out and their shape gives away (implied_window.c). */
+void lm_implied_window(const lm_source *s, lm_config *c);
 
 /* ---- GPT-2's decoder, which others vary (gpt2.c) ---- */
 

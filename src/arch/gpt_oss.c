@@ -46,9 +46,9 @@ static lm_status check_quantisation(const lm_source *s, lm_error *e)
 }
 
 /* A folder that does not say has YaRN as the published models have it. */
-static lm_status unsaid_rope(const lm_source *s, lm_config *c, lm_error *e)
+static lm_status implied_rope(const lm_source *s, lm_config *c, lm_error *e)
 {
-    if (s->kind == LM_GGUF || lm_rope_is_said(s))
+    if (s->kind == LM_GGUF || lm_rope_is_given(s))
         return LM_OK;
     c->rope.type      = LM_ROPE_YARN;
     c->rope.factor    = 32;
@@ -69,7 +69,7 @@ static lm_status gpt_oss_configure(const lm_source *s, lm_config *c, lm_error *e
 
     LM_TRY(check_quantisation(s, e));
     LM_TRY(lm_llama_configure(s, c, e));
-    LM_TRY(unsaid_rope(s, c, e));
+    LM_TRY(implied_rope(s, c, e));
     LM_TRY(lm_read_f32(s, "swiglu_alpha", NULL, 0, 1e6, 1.702, &alpha, e));
     LM_TRY(lm_read_own(s, gpt_oss_own, c, e));
     if (alpha != 1.702f)

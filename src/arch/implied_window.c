@@ -1,4 +1,4 @@
-/* unsaid_window.c - windows that GGUF files of architecture llama leave out, known by the shape of the model. */
+/* implied_window.c - windows that GGUF files of architecture llama leave out, known by the shape of the model. */
 #include "arch/families.h"
 
 /* Mistral 7B v0.1 (arXiv 2310.06825). v0.2 has another rotary base, and no window. */
@@ -8,7 +8,7 @@ static bool is_mistral_v01(const lm_config *c)
            c->context_length == 32768 && c->rope.base == 10000;
 }
 
-void lm_unsaid_window(const lm_source *s, lm_config *c)
+void lm_implied_window(const lm_source *s, lm_config *c)
 {
     char key[128];
 

@@ -1,4 +1,4 @@
-/* keys.c - members of config.json that nobody asked about: harmless, dangerous, or unknown. */
+/* keys.c - members of config.json that were not read: harmless, dangerous, or unknown. */
 #include <stdio.h>
 #include <string.h>
 
@@ -155,10 +155,10 @@ static const char *const unread[] = {
 /* Written where q and k stand as the family's converters leave them; nobody has written another word. */
 static const char *const layouts[] = { "Meta AI original pth", "jploski", "reference", NULL };
 
-static bool is_asked(const lm_text *asked, lm_view key)
+static bool is_read(const lm_text *keys_read, lm_view key)
 {
-    for (size_t at = 0; at < asked->size; at += strlen(asked->data + at) + 1)
-        if (lm_view_is(key, asked->data + at))
+    for (size_t at = 0; at < keys_read->size; at += strlen(keys_read->data + at) + 1)
+        if (lm_view_is(key, keys_read->data + at))
             return true;
     return false;
 }
@@ -194,7 +194,7 @@ lm_status lm_check_gguf_keys(const lm_source *s, lm_error *e)
 
     LM_TRY(check_unread(s, e));
     for (size_t i = 0; lm_meta_entry(s->meta, i, &key, &v); i++) {
-        if (key.size <= prefix || memcmp(key.data, s->arch, prefix) != 0 || key.data[prefix] != '.' || is_asked(s->asked, key))
+        if (key.size <= prefix || memcmp(key.data, s->arch, prefix) != 0 || key.data[prefix] != '.' || is_read(s->keys_read, key))
             continue;
         if (!neutral(&v) && !listed(unread, (lm_view){ key.data + prefix + 1, key.size - prefix - 1 }))
             lm_source_warn(s, "key \"%.*s\" has no effect on this model", (int)(key.size < 128 ? key.size : 128), key.data);

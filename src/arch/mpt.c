@@ -24,7 +24,7 @@ static lm_value mpt_ffn(lm_builder *b, const lm_config *c, lm_value x, lm_value 
 {
     lm_push(b, "ffn", "%sMLP");
     lm_value y = lm_activate(b, lm_linear(b, "up_proj", x, c->intermediate, false), LM_ACT_GELU);
-    lm_says(b, "approximate='none'");
+    lm_module_arguments(b, "approximate='none'");
     y = lm_add(b, residual, lm_linear(b, "down_proj", y, c->hidden, false));
     lm_pop(b);
     return y;
@@ -39,7 +39,7 @@ static lm_value mpt_build(lm_builder *b, const lm_config *c)
         lm_push_layer(b, i, "%sBlock");
         x = lm_add(b, x, mpt_attention(b, c, lm_layer_norm(b, "norm_1", x, c->norm_eps, false)));
         lm_leaf_passing(b, "resid_attn_dropout", "Dropout", x);
-        lm_says(b, "p=%g, inplace=False", (double)c->dropout[2]);
+        lm_module_arguments(b, "p=%g, inplace=False", (double)c->dropout[2]);
         x = mpt_ffn(b, c, lm_layer_norm(b, "norm_2", x, c->norm_eps, false), x);
         lm_pop(b);
     }

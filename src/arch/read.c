@@ -14,8 +14,8 @@
 const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size_t size)
 {
     snprintf(buffer, size, "%s.%s", s->arch ? s->arch : "", name);
-    if (s->asked)
-        lm_text_add(s->asked, buffer, strlen(buffer) + 1);
+    if (s->keys_read)
+        lm_text_add(s->keys_read, buffer, strlen(buffer) + 1);
     return buffer;
 }
 
@@ -34,7 +34,7 @@ static const char *key_of(const lm_source *s, const char *hf, const char *gguf, 
     return hf;
 }
 
-double lm_unsaid(const lm_source *s, const char *hf, double otherwise)
+double lm_default_of(const lm_source *s, const char *hf, double otherwise)
 {
     lm_meta_value v;
 
@@ -61,11 +61,11 @@ lm_status lm_read_u32(const lm_source *s, const char *hf, const char *gguf, uint
     char        buffer[128];
     const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
 
-    double      unsaid = lm_unsaid(s, hf, -1);
+    double      default_value = lm_default_of(s, hf, -1);
 
-    if (unsaid >= 0) {
-        *out = (uint32_t)unsaid;
-        return check_default(s, key, unsaid, min, max, e);
+    if (default_value >= 0) {
+        *out = (uint32_t)default_value;
+        return check_default(s, key, default_value, min, max, e);
     }
     if (fallback >= 0 && (!key || !lm_meta_has(s->meta, key))) {
         *out = (uint32_t)fallback;
@@ -80,7 +80,7 @@ static lm_status read_f64(const lm_source *s, const char *hf, const char *gguf, 
     char        buffer[128];
     const char *key = key_of(s, hf, gguf, buffer, sizeof buffer);
 
-    fallback = lm_unsaid(s, hf, fallback);
+    fallback = lm_default_of(s, hf, fallback);
     if (isnan(fallback) || (key && lm_meta_has(s->meta, key)))
         return lm_meta_f64(s->meta, key, min, max, out, e);
     *out = fallback;
@@ -108,7 +108,7 @@ lm_status lm_read_bool(const lm_source *s, const char *hf, const char *gguf, boo
         return LM_OK;
     }
     if (!key || !lm_meta_has(s->meta, key)) {
-        *out = lm_unsaid(s, hf, fallback) != 0;
+        *out = lm_default_of(s, hf, fallback) != 0;
         return LM_OK;
     }
     return lm_meta_bool(s->meta, key, out, e);
@@ -325,7 +325,7 @@ lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
 void lm_say_padding(lm_builder *b, const lm_config *c)
 {
     if (*c->pad_token)
-        lm_says(b, "padding_idx=%s", c->pad_token);
+        lm_module_arguments(b, "padding_idx=%s", c->pad_token);
 }
 
 /* As config.json spells them. Class: of transformers' module, where it is not the function's own. */

@@ -133,7 +133,7 @@ static lm_status read_base(const lm_rope_keys *k, double fallback, double *out, 
 
     if (find(k, "rope_theta", buffer, sizeof buffer))
         return number(k, "rope_theta", 1e-3, 1e30, 0, out, e);
-    *out = lm_unsaid(k->s, "rope_theta", fallback);
+    *out = lm_default_of(k->s, "rope_theta", fallback);
     return lm_meta_has(k->s->meta, "rope_theta") ? lm_meta_f64(k->s->meta, "rope_theta", 1e-3, 1e30, out, e) : LM_OK;
 }
 
@@ -446,7 +446,7 @@ lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_bas
     return read_local(s, local_base, c, local, e);
 }
 
-bool lm_rope_is_said(const lm_source *s)
+bool lm_rope_is_given(const lm_source *s)
 {
     bool scaling = false;
 

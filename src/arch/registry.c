@@ -223,30 +223,30 @@ static lm_status build(const lm_source *s, const lm_family *f, const lm_config *
     return status == LM_OK ? LM_OK : (lm_fail_in(e, lm_meta_file(s->meta)), status);
 }
 
-/* The window that is asked for, said where it changes what a layer sees. */
+/* The window that the caller sets, with a warning if it changes what a layer sees. */
 static void set_window(const lm_source *s, lm_config *c, lm_text *warnings)
 {
-    uint32_t asked = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
-    bool     used  = false;
+    uint32_t window = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
+    bool     used   = false;
 
     for (uint32_t i = 0; i < c->n_layers; i++)
         used |= !c->full[i];
-    if (used && asked != c->attention.window && warnings)
+    if (used && window != c->attention.window && warnings)
         lm_text_add_str(warnings, "the attention window was set to a value that differs from the file's\n");
-    c->attention.window = asked;
+    c->attention.window = window;
 }
 
 /* As the family reads it; of a GGUF file also what it did not ask for. */
 static lm_status configure(const lm_source *s, const lm_family *f, lm_config *c, lm_error *e)
 {
-    lm_text    asked = { 0 };
+    lm_text    keys_read = { 0 };
     lm_source noted = *s;
 
-    noted.asked = &asked;
+    noted.keys_read = &keys_read;
     lm_status status = f->configure(&noted, c, e);
     if (status == LM_OK && s->kind == LM_GGUF)
-        status = asked.failed ? lm_fail_memory(e, "keys", asked.size) : lm_check_gguf_keys(&noted, e);
-    lm_text_free(&asked);
+        status = keys_read.failed ? lm_fail_memory(e, "keys", keys_read.size) : lm_check_gguf_keys(&noted, e);
+    lm_text_free(&keys_read);
     return status;
 }
 
@@ -272,8 +272,8 @@ lm_status lm_describe(const lm_source *s, const lm_family **family, lm_config *c
     LM_TRY(read_tied(&source, config, e));
     LM_TRY(read_printed(&source, f, config, e));
     LM_TRY(configure(&source, f, config, e));
-    if (s->kind == LM_GGUF && f->gguf_unsaid)
-        f->gguf_unsaid(&source, config);
+    if (s->kind == LM_GGUF && f->gguf_implied)
+        f->gguf_implied(&source, config);
     if (s->sliding_window)
         set_window(s, config, warnings);
 

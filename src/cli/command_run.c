@@ -310,12 +310,12 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
 static json_t *warnings_json(const lm_model *m, const lm_engine *g, const lm_generation *x)
 {
     json_t *out = json_array(), *given_up;
-    char context[LM_CONTEXT_WARNING], dressed[1024];
+    char context[LM_CONTEXT_WARNING], renamed[1024];
     const char *w;
 
     for (size_t i = 0; (w = lm_model_warning(m, i)); i++) {
-        lm_name_flags(w, dressed, sizeof dressed);
-        json_array_append_new(out, lm_json_of(dressed, strlen(dressed)));
+        lm_name_flags(w, renamed, sizeof renamed);
+        json_array_append_new(out, lm_json_of(renamed, strlen(renamed)));
     }
     if (lm_context_warning(m, lm_engine_context(g), context))
         json_array_append_new(out, json_string(context));

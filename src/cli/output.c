@@ -195,10 +195,10 @@ lm_status lm_out_json_line(json_t *document, lm_error *e)
 /* Names and pieces of vocabularies may hold anything. */
 static void line(const char *end, const char *format, va_list args)
 {
-    char *text = NULL, dressed[2048], safe[4 * sizeof dressed] = "";
+    char *text = NULL, renamed[2048], safe[4 * sizeof renamed] = "";
 
     if (vasprintf(&text, format, args) >= 0) {
-        lm_escape(safe, sizeof safe, lm_name_flags(text, dressed, sizeof dressed));
+        lm_escape(safe, sizeof safe, lm_name_flags(text, renamed, sizeof renamed));
         free(text);
     }
     fprintf(stderr, "%s%s\n", safe, end);

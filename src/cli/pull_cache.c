@@ -8,7 +8,7 @@
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "hub/shelf.h"
+#include "hub/cache_scan.h"
 
 static json_t *words_of(const char *text)
 {
@@ -22,13 +22,13 @@ static json_t *words_of(const char *text)
     return list;
 }
 
-static json_t *snapshots_json(const hub_shelf *s)
+static json_t *snapshots_json(const hub_cache_info *s)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < s->n; i++) {
-        const hub_kept *k     = &s->kept[i];
-        size_t          lacks = 0;
+        const hub_cached_revision *k = &s->kept[i];
+        size_t          lacks        = 0;
         for (size_t j = 0; j < k->n; j++)
             lacks += !k->files[j].here;
         json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:o}", "model", k->id, "commit", k->commit, "revisions",
@@ -38,7 +38,7 @@ static json_t *snapshots_json(const hub_shelf *s)
     return list;
 }
 
-static lm_status print_table(lm_cli *cli, const hub_shelf *s, lm_error *e)
+static lm_status print_table(lm_cli *cli, const hub_cache_info *s, lm_error *e)
 {
     lm_grid grid = { .store = &cli->store, .align = "lllrr" };
     lm_text out  = { 0 };
@@ -46,7 +46,7 @@ static lm_status print_table(lm_cli *cli, const hub_shelf *s, lm_error *e)
 
     lm_grid_row(&grid, "model", "revision", "commit", "files", "size");
     for (size_t i = 0; i < s->n; i++) {
-        const hub_kept *k = &s->kept[i];
+        const hub_cached_revision *k = &s->kept[i];
         memcpy(commit, k->commit, 12);
         commit[12] = '\0';
         lm_grid_row(&grid, k->id, *k->revisions ? k->revisions : "-", commit, lm_figure_count(files, k->n),
@@ -56,7 +56,7 @@ static lm_status print_table(lm_cli *cli, const hub_shelf *s, lm_error *e)
     return lm_out_take(&out, e);
 }
 
-static lm_status print_list(lm_cli *cli, const hub_shelf *s, lm_error *e)
+static lm_status print_list(lm_cli *cli, const hub_cache_info *s, lm_error *e)
 {
     if (cli->json)
         return lm_out_json(cli, json_pack("{s:o, s:o}", "cache", lm_json_of(s->cache, strlen(s->cache)), "snapshots",
@@ -69,19 +69,19 @@ static lm_status print_list(lm_cli *cli, const hub_shelf *s, lm_error *e)
 
 static lm_status list(lm_cli *cli, const char *model, bool alter, lm_error *e)
 {
-    hub_shelf s;
+    hub_cache_info s;
 
     (void)alter;
-    lm_status status = hub_shelf_read(model, &s, e);
+    lm_status status = hub_cache_scan(model, &s, e);
     if (status == LM_OK)
         status = print_list(cli, &s, e);
-    hub_shelf_free(&s);
+    hub_cache_free(&s);
     return status;
 }
 
 /* ---- rm ---- */
 
-static lm_status print_removed(lm_cli *cli, const hub_shelf *s, bool dry_run, uint64_t freed, lm_error *e)
+static lm_status print_removed(lm_cli *cli, const hub_cache_info *s, bool dry_run, uint64_t freed, lm_error *e)
 {
     char   bytes[LM_FIGURE];
     size_t files = 0;
@@ -98,15 +98,15 @@ static lm_status print_removed(lm_cli *cli, const hub_shelf *s, bool dry_run, ui
 
 static lm_status rm(lm_cli *cli, const char *model, bool dry_run, lm_error *e)
 {
-    hub_shelf s;
+    hub_cache_info s;
     uint64_t  freed  = 0;
-    lm_status status = hub_shelf_read(model, &s, e);
+    lm_status status = hub_cache_scan(model, &s, e);
 
     if (status == LM_OK)
-        status = hub_shelf_remove(&s, dry_run, &freed, e);
+        status = hub_cache_remove(&s, dry_run, &freed, e);
     if (status == LM_OK)
         status = print_removed(cli, &s, dry_run, freed, e);
-    hub_shelf_free(&s);
+    hub_cache_free(&s);
     return status;
 }
 
@@ -139,7 +139,7 @@ static lm_status verdict(const hub_checking *c, lm_error *e)
                                    : "lamina pull verify-cache --repair removes what is damaged, lamina pull fetches it again");
 }
 
-static lm_status print_check(lm_cli *cli, const hub_shelf *s, const hub_checking *c, lm_error *e)
+static lm_status print_check(lm_cli *cli, const hub_cache_info *s, const hub_checking *c, lm_error *e)
 {
     lm_text out = { 0 };
     char    bytes[LM_FIGURE];
@@ -168,19 +168,19 @@ static lm_status print_check(lm_cli *cli, const hub_shelf *s, const hub_checking
 
 static lm_status verify(lm_cli *cli, const char *model, bool repair, lm_error *e)
 {
-    hub_shelf    s;
+    hub_cache_info s;
     lm_progress  bar = lm_progress_start("checking");
     hub_checking c   = { .repair = repair, .stop = lm_interrupted, .progress = lm_progress_show, .progress_arg = &bar };
-    lm_status    status = hub_shelf_read(model, &s, e);
+    lm_status    status = hub_cache_scan(model, &s, e);
 
     lm_interrupt_watch(NULL);
     if (status == LM_OK)
-        status = hub_shelf_check(&s, &c, e);
+        status = hub_cache_check(&s, &c, e);
     lm_progress_end(&bar);
     if (status == LM_OK)
         status = print_check(cli, &s, &c, e);
     free(c.flaws);
-    hub_shelf_free(&s);
+    hub_cache_free(&s);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* shelf_care.c - snapshots of the cache, removed and checked. */
+/* cache_remove.c - snapshots of the cache, removed and checked. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hub/shelf.h"
+#include "hub/cache_scan.h"
 
 /* The folder of a snapshot's model: "…/snapshots/COMMIT" less two words. */
-static void repository_of(const hub_kept *k, char out[4096])
+static void repository_of(const hub_cached_revision *k, char out[4096])
 {
     snprintf(out, 4096, "%.*s", (int)(strlen(k->folder) - strlen("/snapshots/") - 40), k->folder);
 }
@@ -43,7 +43,7 @@ static bool remove_below(int at, const char *name)
 }
 
 /* Whether somebody fetches one of the blobs of this model. */
-static lm_status refuse_busy(const hub_shelf *s, const hub_kept *k, lm_error *e)
+static lm_status refuse_busy(const hub_cache_info *s, const hub_cached_revision *k, lm_error *e)
 {
     char           folder[4096], path[4400], repository[4096];
     struct dirent *d;
@@ -66,10 +66,10 @@ static lm_status refuse_busy(const hub_shelf *s, const hub_kept *k, lm_error *e)
     return busy ? lm_fail(e, LM_USAGE, k->id, LM_NO_OFFSET, "another process fetches it now") : LM_OK;
 }
 
-static bool is_removed(const hub_shelf *s, const char *id, const char *commit, const char *path)
+static bool is_removed(const hub_cache_info *s, const char *id, const char *commit, const char *path)
 {
     for (size_t i = 0; i < s->n; i++) {
-        const hub_kept *k = &s->kept[i];
+        const hub_cached_revision *k = &s->kept[i];
         for (size_t j = 0; strcmp(k->id, id) == 0 && strcmp(k->commit, commit) == 0 && j < k->n; j++)
             if (strcmp(k->files[j].path, path) == 0)
                 return true;
@@ -78,10 +78,10 @@ static bool is_removed(const hub_shelf *s, const char *id, const char *commit, c
 }
 
 /* A blob that a file needs which stays. */
-static bool is_needed(const hub_shelf *all, const hub_shelf *s, const char *id, const char *blob)
+static bool is_needed(const hub_cache_info *all, const hub_cache_info *s, const char *id, const char *blob)
 {
     for (size_t i = 0; i < all->n; i++) {
-        const hub_kept *k = &all->kept[i];
+        const hub_cached_revision *k = &all->kept[i];
         for (size_t j = 0; strcmp(k->id, id) == 0 && j < k->n; j++)
             if (strcmp(k->files[j].blob, blob) == 0 && !is_removed(s, id, k->commit, k->files[j].path))
                 return true;
@@ -89,10 +89,10 @@ static bool is_needed(const hub_shelf *all, const hub_shelf *s, const char *id, 
     return false;
 }
 
-static bool stays(const hub_shelf *all, const hub_shelf *s, const char *id, const char *commit)
+static bool stays(const hub_cache_info *all, const hub_cache_info *s, const char *id, const char *commit)
 {
     for (size_t i = 0; i < all->n; i++) {
-        const hub_kept *k = &all->kept[i];
+        const hub_cached_revision *k = &all->kept[i];
         for (size_t j = 0; strcmp(k->id, id) == 0 && (!commit || strcmp(k->commit, commit) == 0) && j < k->n; j++)
             if (!is_removed(s, id, k->commit, k->files[j].path))
                 return true;
@@ -100,7 +100,7 @@ static bool stays(const hub_shelf *all, const hub_shelf *s, const char *id, cons
     return false;
 }
 
-static bool counted_before(const hub_shelf *s, size_t i, size_t j)
+static bool counted_before(const hub_cache_info *s, size_t i, size_t j)
 {
     const char *blob = s->kept[i].files[j].blob;
 
@@ -111,7 +111,7 @@ static bool counted_before(const hub_shelf *s, size_t i, size_t j)
     return false;
 }
 
-static lm_status remove_file(const hub_kept *k, const char *path, lm_error *e)
+static lm_status remove_file(const hub_cached_revision *k, const char *path, lm_error *e)
 {
     char whole[8192];
 
@@ -119,13 +119,13 @@ static lm_status remove_file(const hub_kept *k, const char *path, lm_error *e)
     return unlink(whole) == 0 || errno == ENOENT ? LM_OK : lm_fail_errno(e, whole, "cannot be removed");
 }
 
-static lm_status remove_files(const hub_shelf *all, const hub_shelf *s, const hub_kept *k, lm_error *e)
+static lm_status remove_files(const hub_cache_info *all, const hub_cache_info *s, const hub_cached_revision *k, lm_error *e)
 {
     char repository[4096], path[4300];
 
     repository_of(k, repository);
     for (size_t j = 0; j < k->n; j++) {
-        const hub_kept_file *f = &k->files[j];
+        const hub_cached_file *f = &k->files[j];
         LM_TRY(remove_file(k, f->path, e));
         if (!*f->blob || is_needed(all, s, k->id, f->blob))
             continue;
@@ -136,7 +136,7 @@ static lm_status remove_files(const hub_shelf *all, const hub_shelf *s, const hu
     return LM_OK;
 }
 
-static lm_status remove_names(const hub_kept *k, lm_error *e)
+static lm_status remove_names(const hub_cached_revision *k, lm_error *e)
 {
     char repository[4096], path[4700];
 
@@ -152,7 +152,7 @@ static lm_status remove_names(const hub_kept *k, lm_error *e)
 }
 
 /* One snapshot: names first, so that nobody opens what is half gone. */
-static lm_status remove_snapshot(const hub_shelf *all, const hub_shelf *s, const hub_kept *k, lm_error *e)
+static lm_status remove_snapshot(const hub_cache_info *all, const hub_cache_info *s, const hub_cached_revision *k, lm_error *e)
 {
     char repository[4096], *folder = k->folder;
     bool gone = !stays(all, s, k->id, k->commit);
@@ -169,28 +169,28 @@ static lm_status remove_snapshot(const hub_shelf *all, const hub_shelf *s, const
     return remove_below(AT_FDCWD, folder) || errno == ENOENT ? LM_OK : lm_fail_errno(e, folder, "cannot be removed");
 }
 
-lm_status hub_shelf_remove(const hub_shelf *s, bool dry_run, uint64_t *freed, lm_error *e)
+lm_status hub_cache_remove(const hub_cache_info *s, bool dry_run, uint64_t *freed, lm_error *e)
 {
-    hub_shelf all;
+    hub_cache_info all;
 
     *freed           = 0;
-    lm_status status = hub_shelf_read(NULL, &all, e);
+    lm_status status = hub_cache_scan(NULL, &all, e);
     for (size_t i = 0; i < s->n && status == LM_OK; i++) {
-        const hub_kept *k = &s->kept[i];
-        status            = dry_run ? LM_OK : refuse_busy(s, k, e);
+        const hub_cached_revision *k = &s->kept[i];
+        status                       = dry_run ? LM_OK : refuse_busy(s, k, e);
         for (size_t j = 0; j < k->n; j++)
             if (!*k->files[j].blob || (!counted_before(s, i, j) && !is_needed(&all, s, k->id, k->files[j].blob)))
                 *freed += k->files[j].size;
     }
     for (size_t i = 0; i < s->n && status == LM_OK && !dry_run; i++)
         status = remove_snapshot(&all, s, &s->kept[i], e);
-    hub_shelf_free(&all);
+    hub_cache_free(&all);
     return status;
 }
 
 /* ---- checking ---- */
 
-static lm_status add_flaw(hub_checking *c, const hub_kept *k, const hub_kept_file *f, const char *problem, lm_error *e)
+static lm_status add_flaw(hub_checking *c, const hub_cached_revision *k, const hub_cached_file *f, const char *problem, lm_error *e)
 {
     hub_flaw *grown = realloc(c->flaws, (c->n_flaws + 1) * sizeof *grown);
 
@@ -204,7 +204,7 @@ static lm_status add_flaw(hub_checking *c, const hub_kept *k, const hub_kept_fil
 }
 
 /* Blobs may be links into a store of the whole cache, not out of it. */
-static bool is_inside(const hub_shelf *s, const char *path)
+static bool is_inside(const hub_cache_info *s, const char *path)
 {
     char  *cache = realpath(s->cache, NULL), *real = realpath(path, NULL);
     size_t n      = cache ? strlen(cache) : 0;
@@ -215,7 +215,7 @@ static bool is_inside(const hub_shelf *s, const char *path)
     return inside;
 }
 
-static lm_status check_file(const hub_shelf *s, hub_checking *c, const hub_kept *k, const hub_kept_file *f, lm_error *e)
+static lm_status check_file(const hub_cache_info *s, hub_checking *c, const hub_cached_revision *k, const hub_cached_file *f, lm_error *e)
 {
     char repository[4096], path[4300];
     bool same = false;
@@ -247,7 +247,7 @@ static lm_status check_file(const hub_shelf *s, hub_checking *c, const hub_kept 
     return LM_OK;
 }
 
-lm_status hub_shelf_check(const hub_shelf *s, hub_checking *c, lm_error *e)
+lm_status hub_cache_check(const hub_cache_info *s, hub_checking *c, lm_error *e)
 {
     uint64_t all = 0, done = 0;
 
@@ -255,7 +255,7 @@ lm_status hub_shelf_check(const hub_shelf *s, hub_checking *c, lm_error *e)
         all += s->kept[i].bytes;
     for (size_t i = 0; i < s->n; i++)
         for (size_t j = 0; j < s->kept[i].n; j++) {
-            const hub_kept_file *f = &s->kept[i].files[j];
+            const hub_cached_file *f = &s->kept[i].files[j];
             if (!counted_before(s, i, j)) {
                 LM_TRY(check_file(s, c, &s->kept[i], f, e));
                 c->bytes += *f->blob && f->here ? f->size : 0;

@@ -1,5 +1,5 @@
-/* shelf.c - snapshots of the cache, read. */
-#include "hub/shelf.h"
+/* cache_scan.c - snapshots of the cache, read. */
+#include "hub/cache_scan.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -25,17 +25,17 @@ static bool is_blob(const char *s)
 
 /* ---- files of one snapshot ---- */
 
-static lm_status add_file(hub_kept *k, const char *path, const char *relative, const struct stat *link, lm_error *e)
+static lm_status add_file(hub_cached_revision *k, const char *path, const char *relative, const struct stat *link, lm_error *e)
 {
     struct stat    st;
     char           target[512];
-    hub_kept_file *grown = k->n < MOST_FILES ? realloc(k->files, (k->n + 1) * sizeof *grown) : NULL;
+    hub_cached_file *grown = k->n < MOST_FILES ? realloc(k->files, (k->n + 1) * sizeof *grown) : NULL;
 
     if (!grown)
         return lm_fail(e, LM_NO_MEMORY, k->id, LM_NO_OFFSET, "a list of files");
-    k->files         = grown;
-    hub_kept_file *f = &k->files[k->n];
-    *f               = (hub_kept_file){ .path = strdup(relative) };
+    k->files           = grown;
+    hub_cached_file *f = &k->files[k->n];
+    *f                 = (hub_cached_file){ .path = strdup(relative) };
     if (!f->path)
         return lm_fail(e, LM_NO_MEMORY, k->id, LM_NO_OFFSET, "a list of files");
     k->n++;
@@ -72,7 +72,7 @@ static void free_names(struct dirent **names, int n)
     free(names);
 }
 
-static lm_status walk(hub_kept *k, const char *relative, int depth, lm_error *e)
+static lm_status walk(hub_cached_revision *k, const char *relative, int depth, lm_error *e)
 {
     char            folder[4096], path[4096 + 256], below[4096];
     struct dirent **names = NULL;
@@ -98,7 +98,7 @@ static lm_status walk(hub_kept *k, const char *relative, int depth, lm_error *e)
 
 /* ---- names of revisions ---- */
 
-static void find_revisions(hub_kept *k, const char *folder, const char *name, int depth, lm_text *out)
+static void find_revisions(hub_cached_revision *k, const char *folder, const char *name, int depth, lm_text *out)
 {
     char            path[4096], below[512], commit[41] = "";
     struct dirent **names = NULL;
@@ -126,17 +126,17 @@ static void find_revisions(hub_kept *k, const char *folder, const char *name, in
 
 /* ---- all of them ---- */
 
-static lm_status add_snapshot(hub_shelf *s, const char *id, const char *repository, const char *commit, lm_error *e)
+static lm_status add_snapshot(hub_cache_info *s, const char *id, const char *repository, const char *commit, lm_error *e)
 {
     char      path[4096], refs[4096];
-    lm_text   revisions = { 0 };
-    hub_kept *grown     = realloc(s->kept, (s->n + 1) * sizeof *grown);
+    lm_text   revisions        = { 0 };
+    hub_cached_revision *grown = realloc(s->kept, (s->n + 1) * sizeof *grown);
 
     if (!grown)
         return lm_fail(e, LM_NO_MEMORY, id, LM_NO_OFFSET, "a list of models");
-    s->kept     = grown;
-    hub_kept *k = &s->kept[s->n++];
-    *k          = (hub_kept){ 0 };
+    s->kept                = grown;
+    hub_cached_revision *k = &s->kept[s->n++];
+    *k                     = (hub_cached_revision){ 0 };
     snprintf(k->id, sizeof k->id, "%s", id);
     memcpy(k->commit, commit, sizeof k->commit);                         /* forty digits: is_commit */
     snprintf(path, sizeof path, "%s/snapshots/%s", repository, commit);
@@ -150,7 +150,7 @@ static lm_status add_snapshot(hub_shelf *s, const char *id, const char *reposito
     return walk(k, "", 0, e);
 }
 
-static lm_status add_repository(hub_shelf *s, const char *entry, lm_error *e)
+static lm_status add_repository(hub_cache_info *s, const char *entry, lm_error *e)
 {
     char            id[200], repository[2400], path[2500];
     struct dirent **names = NULL;
@@ -175,7 +175,7 @@ static lm_status add_repository(hub_shelf *s, const char *entry, lm_error *e)
     return status;
 }
 
-static void free_kept(hub_kept *k)
+static void free_kept(hub_cached_revision *k)
 {
     for (size_t i = 0; i < k->n; i++)
         free(k->files[i].path);
@@ -184,7 +184,7 @@ static void free_kept(hub_kept *k)
     free(k->revisions);
 }
 
-static bool has_revision(const hub_kept *k, const char *revision)
+static bool has_revision(const hub_cached_revision *k, const char *revision)
 {
     size_t n = strlen(revision);
 
@@ -197,13 +197,13 @@ static bool has_revision(const hub_kept *k, const char *revision)
 }
 
 /* Of a type only its files are left. */
-static void keep_type(hub_kept *k, const char *type)
+static void keep_type(hub_cached_revision *k, const char *type)
 {
     size_t left = 0;
 
     k->bytes = 0;
     for (size_t i = 0; i < k->n; i++) {
-        hub_kept_file f = k->files[i];
+        hub_cached_file f = k->files[i];
         if (!hub_has_type(f.path, type)) {
             free(f.path);
             continue;
@@ -214,12 +214,12 @@ static void keep_type(hub_kept *k, const char *type)
     k->n = left;
 }
 
-static void choose(hub_shelf *s, const hub_pull *requested, bool revision)
+static void choose(hub_cache_info *s, const hub_pull *requested, bool revision)
 {
     size_t left = 0;
 
     for (size_t i = 0; i < s->n; i++) {
-        hub_kept *k = &s->kept[i];
+        hub_cached_revision *k = &s->kept[i];
         bool      ours = strcasecmp(k->id, requested->id) == 0 && (!revision || has_revision(k, requested->revision));
         if (ours && *requested->type)
             keep_type(k, requested->type);
@@ -231,13 +231,13 @@ static void choose(hub_shelf *s, const hub_pull *requested, bool revision)
     s->n = left;
 }
 
-lm_status hub_shelf_read(const char *name, hub_shelf *out, lm_error *e)
+lm_status hub_cache_scan(const char *name, hub_cache_info *out, lm_error *e)
 {
     struct dirent **names     = NULL;
     lm_status       status    = LM_OK;
     hub_pull        requested = { 0 };
 
-    *out = (hub_shelf){ 0 };
+    *out = (hub_cache_info){ 0 };
     LM_TRY(hub_read_name(&requested, name ? name : "org/name", NULL, e));
     LM_TRY(hub_find_cache(&requested, e));
     snprintf(out->cache, sizeof out->cache, "%s", requested.cache);
@@ -256,10 +256,10 @@ lm_status hub_shelf_read(const char *name, hub_shelf *out, lm_error *e)
     return status;
 }
 
-void hub_shelf_free(hub_shelf *s)
+void hub_cache_free(hub_cache_info *s)
 {
     for (size_t i = 0; i < s->n; i++)
         free_kept(&s->kept[i]);
     free(s->kept);
-    *s = (hub_shelf){ 0 };
+    *s = (hub_cache_info){ 0 };
 }

@@ -1,5 +1,5 @@
 /* pull.c - the order of things: what there is, what is needed, each file, then the name of the revision. */
-#include "hub/shelf.h"
+#include "hub/cache_scan.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,15 +22,15 @@ bool hub_is_offline(void)
 /* The first part of the one file of a type that the snapshot has. */
 static lm_status offline_type(hub_pull *p, const char *name, lm_error *e)
 {
-    hub_shelf s;
+    hub_cache_info s;
     size_t    found = 0;
 
-    lm_status status = hub_shelf_read(name, &s, e);
+    lm_status status = hub_cache_scan(name, &s, e);
     for (size_t i = 0; i < s.n; i++)
         for (size_t j = 0; strcmp(s.kept[i].commit, p->commit) == 0 && j < s.kept[i].n; j++)
             if (hub_is_first(s.kept[i].files[j].path) && found++ == 0)
                 snprintf(p->path, sizeof p->path, "%s/%s", s.kept[i].folder, s.kept[i].files[j].path);
-    hub_shelf_free(&s);
+    hub_cache_free(&s);
     if (status == LM_OK && found != 1)
         return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, found ? "several files in the cache have this type"
                        : "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");

@@ -80,9 +80,9 @@ lm_status lm_plan_cache(lm_plan *plan, lm_error *e)
         uint64_t     bytes;
         g->pages_per_sequence = (uint32_t)(((uint64_t)o->context + LM_PAGE - 1) / LM_PAGE);
         g->n_pages            = pages_of_sequence(plan, g) * o->sequences;
-        uint64_t asked        = o->kv_positions / LM_PAGE + (o->kv_positions % LM_PAGE != 0);
-        if (o->kv_positions && asked < g->n_pages)
-            g->n_pages = asked;
+        uint64_t requested    = o->kv_positions / LM_PAGE + (o->kv_positions % LM_PAGE != 0);
+        if (o->kv_positions && requested < g->n_pages)
+            g->n_pages = requested;
         g->offset = plan->kv_bytes;
         if (g->n_pages > UINT32_MAX / 2 || !lm_mul_u64(g->n_pages, g->page_bytes, &bytes) ||
             !lm_add_u64(plan->kv_bytes, bytes, &plan->kv_bytes) || plan->kv_bytes > INT64_MAX)

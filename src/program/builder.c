@@ -226,10 +226,10 @@ void lm_dropout(lm_builder *b, const char *name, float p, lm_value x)
         lm_leaf(b, name, "Dropout");
     else
         lm_leaf_passing(b, name, "Dropout", x);
-    lm_says(b, "p=%s%s, inplace=False", text, strpbrk(text, ".e") ? "" : ".0");
+    lm_module_arguments(b, "p=%s%s, inplace=False", text, strpbrk(text, ".e") ? "" : ".0");
 }
 
-void lm_says(lm_builder *b, const char *format, ...)
+void lm_module_arguments(lm_builder *b, const char *format, ...)
 {
     char    text[64];
     va_list args;

@@ -40,7 +40,7 @@ void lm_leaf(lm_builder *b, const char *name, const char *class_name);       /* 
 void lm_leaf_passing(lm_builder *b, const char *name, const char *class_name, lm_value x);
 void lm_dropout(lm_builder *b, const char *name, float p, lm_value x);      /* LM_NONE: of weights that no value shows */
 /* Of the module that was closed last: see lm_module.says. */
-void lm_says(lm_builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void lm_module_arguments(lm_builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Its class, where the family has one of its own. */
 void lm_class_is(lm_builder *b, const char *class_name);
 /* Orders of a family, ahead of those that most have; ends with a {NULL, NULL} row. NULL: it has none. Not copied. */

@@ -121,7 +121,7 @@ lm_status lm_breakers_find(const lm_tokenizer *t, uint32_t n_vocab, const char *
     return status;
 }
 
-lm_breakers *lm_breakers_share(lm_breakers *b)
+lm_breakers *lm_breakers_retain(lm_breakers *b)
 {
     if (b)
         atomic_fetch_add(&b->owners, 1);
@@ -213,7 +213,7 @@ lm_status lm_breaker_cache_get(lm_breaker_cache *c, const lm_tokenizer *t, uint3
     pthread_mutex_lock(&c->lock);
     lm_status status = is_of(c, list) ? LM_OK : remember(c, t, n_vocab, list, e);
     if (status == LM_OK)
-        *out = lm_breakers_share(c->set);
+        *out = lm_breakers_retain(c->set);
     else
         forget(c);
     pthread_mutex_unlock(&c->lock);

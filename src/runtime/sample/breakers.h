@@ -19,7 +19,7 @@ typedef struct lm_breakers {
 
 /* `list`: as lm_sampler_options.dry_breakers. *out has one owner, the caller. */
 lm_status    lm_breakers_find(const lm_tokenizer *t, uint32_t n_vocab, const char *const *list, lm_breakers **out, lm_error *e);
-lm_breakers *lm_breakers_share(lm_breakers *b);          /* one owner more */
+lm_breakers *lm_breakers_retain(lm_breakers *b);         /* adds a reference */
 void         lm_breakers_drop(lm_breakers *b);           /* one less; may be NULL */
 
 /* Those that begin with `id`; *n of them. */

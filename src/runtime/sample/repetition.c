@@ -36,7 +36,7 @@ bool lm_history_has_dry(const lm_sampler_options *o)
 
 lm_status lm_history_init(lm_history *h, const lm_sampler_options *o, uint32_t n_vocab, lm_breakers *breakers, lm_error *e)
 {
-    *h = (lm_history){ .n_vocab = n_vocab, .breakers = lm_breakers_share(breakers) };
+    *h = (lm_history){ .n_vocab = n_vocab, .breakers = lm_breakers_retain(breakers) };
     if (lm_history_penalises(o)) {
         h->count = lm_alloc_zero(n_vocab, sizeof *h->count);
         if (!h->count)
