@@ -1,10 +1,5 @@
-<<<<<<<< HEAD:src/export/program_difference.c
 /* program_difference.c - compares two programs operation by operation. */
 #include "export/program_difference.h"
-========
-/* roundtrip.c - two programs compared, operation by operation. */
-#include "export/roundtrip.h"
->>>>>>>> 66674baf (src: replace told, said, asked and making in names):src/export/roundtrip.c
 
 #include <math.h>
 

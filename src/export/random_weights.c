@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 /* random_weights.c - random weights, packed by all threads in pieces. */
-=======
-/* random_weights.c - random weights, packed by all threads, one piece after another. */
->>>>>>> 66674baf (src: replace told, said, asked and making in names)
 #include <math.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -225,11 +221,7 @@ lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink 
     return LM_OK;
 }
 
-<<<<<<< HEAD
 lm_status lm_prepare_synthesis(lm_synthesis *s, lm_error *e)
-=======
-lm_status lm_random_weights_open(lm_synthesis *s, lm_error *e)
->>>>>>> 66674baf (src: replace told, said, asked and making in names)
 {
     unsigned threads = s->o->threads ? s->o->threads : lm_cpu_cores();
     uint64_t bytes;
@@ -246,11 +238,7 @@ lm_status lm_random_weights_open(lm_synthesis *s, lm_error *e)
     return s->packed && s->scratch ? LM_OK : lm_fail_memory(e, "weights", PIECE * sizeof(float));
 }
 
-<<<<<<< HEAD
 void lm_end_synthesis(lm_synthesis *s)
-=======
-void lm_random_weights_close(lm_synthesis *s)
->>>>>>> 66674baf (src: replace told, said, asked and making in names)
 {
     lm_pool_free(s->pool);
     lm_free(s->packed);

@@ -173,11 +173,7 @@ lm_status lm_synth(const char *model, const char *out, const lm_synth_options *o
         };
         snprintf(result->type, sizeof result->type, "%s", s->type);
     }
-<<<<<<< HEAD
     lm_end_synthesis(s);
-=======
-    lm_random_weights_close(s);
->>>>>>> 66674baf (src: replace told, said, asked and making in names)
     lm_program_free(s->program);
     lm_meta_free(s->meta);
     json_decref(s->json);

@@ -69,15 +69,9 @@ uint64_t lm_made_stream(const char *path);
 void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t);
 
 /* The size of every tensor is known: buffers and threads. */
-<<<<<<< HEAD
 lm_status lm_prepare_synthesis(lm_synthesis *s, lm_error *e);
 lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink sink, void *file, lm_error *e);
 void      lm_end_synthesis(lm_synthesis *s);
-=======
-lm_status lm_random_weights_open(lm_synthesis *s, lm_error *e);
-lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink sink, void *file, lm_error *e);
-void      lm_random_weights_close(lm_synthesis *s);
->>>>>>> 66674baf (src: replace told, said, asked and making in names)
 
 /* LM_IO unless `bytes` are free where `path` will be. */
 lm_status lm_check_space(const char *path, uint64_t bytes, lm_error *e);

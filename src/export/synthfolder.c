@@ -262,11 +262,7 @@ lm_status lm_synth_folder(lm_synthesis *s, const char *path, lm_error *e)
     LM_TRY(choose_type(s, &type, e));
     LM_TRY(lm_new_folder_check(&folder, path, MAKER, &s->arena, e));
     LM_TRY(list_tensors(s, type, e));
-<<<<<<< HEAD
     LM_TRY(lm_prepare_synthesis(s, e));
-=======
-    LM_TRY(lm_random_weights_open(s, e));
->>>>>>> 66674baf (src: replace told, said, asked and making in names)
     LM_TRY(lm_new_folder_begin(&folder, path, MAKER, &s->arena, e));
     lm_status status = write_folder(s, &folder, e);
     if (status == LM_OK)

@@ -6,11 +6,7 @@
 #include "arch/typemix.h"
 #include "base/map.h"
 #include "export/ggufkeys.h"
-<<<<<<< HEAD
 #include "export/program_difference.h"
-=======
-#include "export/roundtrip.h"
->>>>>>> 66674baf (src: replace told, said, asked and making in names)
 #include "export/rotary.h"
 #include "export/synthesis.h"
 #include "export/vocabulary.h"
@@ -182,11 +178,7 @@ static lm_status write_file(lm_synthesis *s, lm_gguf_writer *w, const char *path
         lm_gguf_add_tensor(w, s->tensors[i].name, s->tensors[i].type, s->tensors[i].n_dims, s->tensors[i].dims);
     LM_TRY(read_back(s, w, stored, e));
     order_rows(s, stored);
-<<<<<<< HEAD
     LM_TRY(lm_prepare_synthesis(s, e));
-=======
-    LM_TRY(lm_random_weights_open(s, e));
->>>>>>> 66674baf (src: replace told, said, asked and making in names)
     LM_TRY(lm_check_space(path, s->bytes, e));
     LM_TRY(lm_gguf_begin(w, e));
     for (size_t i = 0; i < s->n_tensors; i++)
