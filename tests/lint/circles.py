@@ -18,7 +18,7 @@ ALLOWED = {
     "grammar/{expression,members}": "a state of an object is an expression, and whether that is alive is asked of the object",
     "text/jinja/jinja_*": "an interpreter: values hold macros, a call of one evaluates its body, which makes values; expressions nest",
     "formats/{container,gguf,safetensors,unnest}": "a container opens the reader of its format, which fills in the container",
-    "plan/{steps,visits}": "a step of experts is visits, and visits are steps of their own",
+    "plan/{dispatch,steps}": "a step of experts dispatches rows, and what is dispatched are steps of their own",
 }
 
 

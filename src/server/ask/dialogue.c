@@ -92,27 +92,35 @@ static const char *effort_of(const lm_service *s, const char *effort, lm_thinkin
     return effort && (strcmp(effort, "xhigh") == 0 || strcmp(effort, "max") == 0) ? "high" : effort;
 }
 
+static lm_status check_effort(const lm_dialogue *d, lm_error *e)
+{
+    static const char *const efforts[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max" };
+
+    if (!d->effort)
+        return LM_OK;
+    for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++)
+        if (strcmp(efforts[i], d->effort) == 0)
+            return LM_OK;
+    return lm_fail(e, LM_USAGE, d->field, LM_NO_OFFSET, "unknown value \"%.40s\": expected none, minimal, low, medium, high, xhigh or max",
+                   d->effort);
+}
+
+/* Whether the model reasons: a budget of 0 and the effort "none" turn it off, another effort turns it on; else the server's default. */
+static lm_thinking thinking_of(const lm_service *s, const lm_dialogue *d)
+{
+    if (d->budget == 0 || (d->effort && strcmp(d->effort, "none") == 0))
+        return LM_THINKING_OFF;
+    if (d->thinking != LM_THINKING_DEFAULT)
+        return d->thinking;
+    return d->effort ? LM_THINKING_ON : s->o.thinking;
+}
+
 static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context, lm_error *e)
 {
-    static const char *const efforts[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max", NULL };
-    lm_thinking thinking = d->thinking;
-    const char *effort = d->effort;
-    bool explicit;
-    size_t i = 0;
-
-    while (effort && efforts[i] && strcmp(efforts[i], effort))
-        i++;
-    if (effort && !efforts[i])
-        return lm_fail(e, LM_USAGE, d->field, LM_NO_OFFSET,
-                       "unknown value \"%.40s\": expected none, minimal, low, medium, high, xhigh or max", effort);
-    if (thinking == LM_THINKING_DEFAULT && !effort && d->budget)
-        thinking = c->service->o.thinking;               /* nobody is warned of the server's own default */
-    explicit = d->thinking != LM_THINKING_DEFAULT || effort || !d->budget;
-    if (d->budget == 0 || (effort && strcmp(effort, "none") == 0))
-        thinking = LM_THINKING_OFF;
-    else if (effort && thinking == LM_THINKING_DEFAULT)
-        thinking = LM_THINKING_ON;
-    effort = effort_of(c->service, effort, thinking);
+    LM_TRY(check_effort(d, e));
+    lm_thinking thinking = thinking_of(c->service, d);
+    const char *effort   = effort_of(c->service, d->effort, thinking);
+    bool        explicit = d->thinking != LM_THINKING_DEFAULT || d->effort || !d->budget;      /* no warning of the server's own default */
     if (effort)
         json_object_set_new(context, "reasoning_effort", json_string(effort));
     if (thinking == LM_THINKING_DEFAULT)

@@ -45,6 +45,16 @@ static bool whole(const json_t *value, double *out)
     return json_is_integer(value) || (json_is_real(value) && *out == floor(*out) && fabs(*out) < 9e15);
 }
 
+/* The range of a field without one of its own: what its type holds. */
+static void range_of_type(lm_field_kind kind, double *min, double *max)
+{
+    switch (kind) {
+    case LM_FIELD_U32: *min = 0, *max = (double)UINT32_MAX; break;
+    case LM_FIELD_I32: *min = (double)INT32_MIN, *max = (double)INT32_MAX; break;
+    default:           *min = -(double)INFINITY, *max = (double)INFINITY;
+    }
+}
+
 static lm_status read_number(const lm_field *f, const json_t *value, void *at, lm_error *e)
 {
     bool real = f->kind == LM_FIELD_FLOAT || f->kind == LM_FIELD_DOUBLE;
@@ -56,11 +66,8 @@ static lm_status read_number(const lm_field *f, const json_t *value, void *at, l
     x = json_number_value(value);
     i = json_is_integer(value) ? (int64_t)json_integer_value(value) : (real ? 0 : (int64_t)x);
     double min = f->min, max = f->max;
-    if (min == 0 && max == 0) {
-        bool small = f->kind == LM_FIELD_I32 || f->kind == LM_FIELD_U32;
-        min = f->kind == LM_FIELD_U32 ? 0.0 : small ? (double)INT32_MIN : -(double)INFINITY;
-        max = f->kind == LM_FIELD_U32 ? (double)UINT32_MAX : small ? (double)INT32_MAX : (double)INFINITY;
-    }
+    if (min == 0 && max == 0)
+        range_of_type(f->kind, &min, &max);
     if (!(x >= min && x <= max) || !isfinite(x) || (f->kind == LM_FIELD_FLOAT && fabs(x) > 3.4e38))
         return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%.10g is outside %.10g to %.10g", x, min, max);
     switch (f->kind) {
