@@ -43,7 +43,8 @@ class Hub:
         threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()      # how soon shutdown() is seen
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
-    def entry(self, path, data):
+    def entry(self, path, data=None):
+        data = self.files[path] if data is None else data
         if path in self.large:
             return {"type": "file", "oid": "0" * 40, "size": 130, "path": path, "lfs": {"oid": hashlib.sha256(data).hexdigest(), "size": len(data), "pointerSize": 130}}
         return {"type": "file", "oid": git_hash(data), "size": len(data), "path": path}
@@ -57,10 +58,11 @@ class Hub:
         if files is not None and found[3]:
             names = sorted(files)
             half = (len(names) + 1) // 2
+            entries = [self.entry(n) if files is self.files else self.entry(n, files[n]) for n in names]
             if "cursor" in r.path:
-                return self.send(r, 200, json.dumps([self.entry(n, files[n]) for n in names[half:]]).encode())
+                return self.send(r, 200, json.dumps(entries[half:]).encode())
             more = {"Link": f'<{self.url}{path}?recursive=true&cursor=1>; rel="next"'}
-            return self.send(r, 200, json.dumps([self.entry(n, files[n]) for n in names[:half]]).encode(), more)
+            return self.send(r, 200, json.dumps(entries[:half]).encode(), more)
         if files is not None and found[4] in files:
             return self.file(r, files[found[4]])
         return self.send(r, 404, b"{}", {"X-Error-Code": "RepoNotFound"})

@@ -92,4 +92,4 @@ def test_first_continues_the_prompt(example, model):
     assert (done.returncode, done.stderr) == (0, "")
     assert "Paris" in done.stdout and done.stdout.endswith("\n")
     missing = example("first", "no.gguf", "x")
-    assert missing.returncode == 1 and "No such file" in missing.stdout
+    assert missing.returncode == 1 and "no such file or folder" in missing.stdout

@@ -119,9 +119,9 @@ static void a_path_that_is_not_there_is_no_bad_model(void **state)
     lm_container *c;
 
     (void)state;
-    assert_fails(LM_NOT_FOUND, "No such file", lm_container_open(in_folder(folder, "x.gguf"), NULL, &c, e));
-    assert_fails(LM_NOT_FOUND, "No such file", lm_container_open(in_folder(folder, "x.safetensors"), NULL, &c, e));
-    assert_fails(LM_NOT_FOUND, "No such file", lm_container_open(in_folder(folder, "m-00001-of-00002.gguf"), NULL, &c, e));
+    assert_fails(LM_NOT_FOUND, "no such file or folder", lm_container_open(in_folder(folder, "x.gguf"), NULL, &c, e));
+    assert_fails(LM_NOT_FOUND, "no such file or folder", lm_container_open(in_folder(folder, "x.safetensors"), NULL, &c, e));
+    assert_fails(LM_NOT_FOUND, "no such file or folder", lm_container_open(in_folder(folder, "m-00001-of-00002.gguf"), NULL, &c, e));
     assert_fails(LM_IO, "not a regular file", lm_container_open("/dev/null", NULL, &c, e));
     remove_folder(folder);
 }
