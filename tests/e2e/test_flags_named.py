@@ -58,8 +58,9 @@ def commands(text):
             yield found.group(1), re.split(r"\s+#|\s{2,}", found.group(2))[0]
 
 
-@pytest.mark.parametrize("page", sorted(p.relative_to(SOURCE) for p in [*SOURCE.glob("*.md"), *(SOURCE / "docs").rglob("*.md")] if p.name != "api-c.md"), ids=str)
+@pytest.mark.parametrize("page", sorted(p.relative_to(SOURCE) for p in [*SOURCE.glob("*.md"), *(SOURCE / "docs").rglob("*.md")] if not p.name.startswith("adding-")), ids=str)
 def test_flags_in_documents(source, known, foreign, page):
+    """But those that say how to add one: what they add is not there."""
     text = (source / page).read_text()
     wrong = []
     for command, words in commands(text):
