@@ -295,7 +295,7 @@ void lm_tasks_reject(lm_schedule *s)
 
 /* ---- for other threads ---- */
 
-static lm_task *errand_new(lm_error *e)
+static lm_task *task_new(lm_error *e)
 {
     lm_task *x = lm_alloc_zero(1, sizeof *x);
 
@@ -323,7 +323,7 @@ lm_status lm_schedule_slot_start(lm_schedule *s, const lm_slot_task *t, lm_error
 {
     LM_GIVEN(e, s && t);
     lm_status  status = check_task(s, t, e);
-    lm_task *x        = status == LM_OK ? errand_new(e) : NULL;
+    lm_task *x        = status == LM_OK ? task_new(e) : NULL;
 
     if (x && t->path && !(x->path = lm_strdup(t->path))) {
         lm_fail_memory(e, "the schedule", strlen(t->path));
@@ -403,7 +403,7 @@ static lm_status call_waiters(void *arg, lm_engine *g, uint32_t slot, lm_error *
 lm_status lm_schedule_call(lm_schedule *s, lm_status (*f)(void *arg, lm_engine *g, uint32_t slot, lm_error *e), void *arg, lm_error *e)
 {
     LM_GIVEN(e, s && f);
-    lm_task *x = errand_new(e);
+    lm_task *x = task_new(e);
     waiter     w = { .function = f, .arg = arg };
 
     if (!x)
