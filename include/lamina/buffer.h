@@ -31,10 +31,10 @@ void lm_text_add_json(lm_text *t, const char *data, size_t n);     /* a quoted J
  * and bytes that are not UTF-8 become U+FFFD. Returns how many of the latter there were. Syntax errors stay. */
 size_t lm_text_add_mended_json(lm_text *t, const char *json, size_t n);
 /* Integers of any size, through parsers that make doubles of them. First: append the numbers of `json` from 2^63 on, one a line. Second:
- * append `json`, in which numbers of that list (NULL or empty: none) are written as in the list again. False: two numbers of the list
- * are the same double, so that nothing was put back. */
+ * append `json`, in which numbers of that list (NULL or empty: none) are written as in the list again. LM_USAGE, `where` "numbers": two
+ * numbers of the list are the same double; nothing is appended. */
 void lm_text_add_wide_numbers(lm_text *t, const char *json, size_t n);
-bool lm_text_add_exact_json(lm_text *t, const char *json, size_t n, const lm_text *wide);
+lm_status lm_text_add_exact_json(lm_text *t, const char *json, size_t n, const lm_text *wide, lm_error *e);
 /* As printf, with "." as the decimal point in every locale. */
 void lm_text_printf(lm_text *t, const char *format, ...) LM_PRINTF(2, 3);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/number.h"
 
 #define TOO_WIDE 9223372036854775808.0               /* 2^63 */
@@ -80,27 +81,33 @@ static bool add(lm_wide *w, lm_wide_number number)
     return true;
 }
 
-void lm_wide_read(const char *json, size_t n, lm_wide *out)
+lm_status lm_wide_read(const char *json, size_t n, lm_wide *out, lm_error *e)
 {
     lm_wide w = { 0 };
     lm_wide_number one;
     size_t kept = 0;
 
-    for (size_t at = 0; !w.failed && next_number(json, n, &at, &one);)
-        if (fabs(one.x) >= TOO_WIDE)
-            w.failed = !add(&w, one);
+    *out = (lm_wide){ 0 };
+    for (size_t at = 0; next_number(json, n, &at, &one);)
+        if (fabs(one.x) >= TOO_WIDE && !add(&w, one)) {
+            lm_wide_free(&w);
+            return lm_fail_memory(e, "the numbers of a document", n);
+        }
     if (w.n)
         qsort(w.all, w.n, sizeof *w.all, by_value);
     for (size_t i = 0; i < w.n; i++) {
         const lm_wide_number *last = kept ? w.all + kept - 1 : NULL;
         if (last && last->x == w.all[i].x) {
-            w.ambiguous |= last->n != w.all[i].n || memcmp(last->text, w.all[i].text, last->n) != 0;
-            continue;
+            if (last->n == w.all[i].n && memcmp(last->text, w.all[i].text, last->n) == 0)
+                continue;
+            lm_wide_free(&w);
+            return lm_fail(e, LM_USAGE, "numbers", LM_NO_OFFSET, "two integers beyond 64 bits are equal when rounded to a double");
         }
         w.all[kept++] = w.all[i];
     }
     w.n = kept;
     *out = w;
+    return LM_OK;
 }
 
 void lm_wide_free(lm_wide *w)
@@ -137,16 +144,17 @@ void lm_text_add_wide_numbers(lm_text *t, const char *json, size_t n)
         }
 }
 
-bool lm_text_add_exact_json(lm_text *t, const char *json, size_t n, const lm_text *wide)
+lm_status lm_text_add_exact_json(lm_text *t, const char *json, size_t n, const lm_text *wide, lm_error *e)
 {
+    LM_GIVEN(e, t && json);
     lm_wide w;
     lm_wide_number one;
     size_t done = 0;
+    lm_status status = lm_wide_read(wide && wide->data ? wide->data : "", wide ? wide->size : 0, &w, e);
 
-    if (!t || !json)
-        return false;
-    lm_wide_read(wide && wide->data ? wide->data : "", wide ? wide->size : 0, &w);
-    for (size_t at = 0; w.n && !w.ambiguous && next_number(json, n, &at, &one);) {
+    if (status != LM_OK)
+        return status;
+    for (size_t at = 0; w.n && next_number(json, n, &at, &one);) {
         const lm_wide_number *found = lm_wide_find(&w, one.x);
         if (!found)
             continue;
@@ -155,8 +163,6 @@ bool lm_text_add_exact_json(lm_text *t, const char *json, size_t n, const lm_tex
         done = at;
     }
     lm_text_add(t, json + done, n - done);
-    t->failed |= w.failed;
-    bool exact = !w.ambiguous;
     lm_wide_free(&w);
-    return exact;
+    return t->failed ? lm_fail_memory(e, "a JSON document", n) : LM_OK;
 }

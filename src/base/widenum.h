@@ -6,14 +6,16 @@
 #include <stddef.h>
 
 #include "base/str.h"
+#include "lamina/error.h"
 
 typedef struct lm_wide_number { double x; const char *text; size_t n; } lm_wide_number;
 
 /* Sorted by `x`, each once. They point into the text that they were read from. All zero is none; lm_wide_free frees. */
-typedef struct lm_wide { lm_wide_number *all; size_t n, capacity; bool failed, ambiguous; } lm_wide;
+typedef struct lm_wide { lm_wide_number *all; size_t n, capacity; } lm_wide;
 
-/* Those of a JSON text, or of a list of numbers. `failed`: out of memory; `ambiguous`: two are written differently and are one double. */
-void lm_wide_read(const char *json, size_t n, lm_wide *out);
+/* Those of a JSON text, or of a list of numbers. LM_USAGE, `where` "numbers": two are written differently and are one double. `out` is then
+ * empty. */
+lm_status lm_wide_read(const char *json, size_t n, lm_wide *out, lm_error *e);
 void lm_wide_free(lm_wide *w);
 
 /* The one that is this double; NULL: none. */

@@ -32,7 +32,7 @@ typedef struct lm_flag {
     size_t             offset;   /* of the value, in the options of its group */
     const char        *value;    /* what the help calls it: "N" */
     const char        *help;
-    double             min, max; /* of numbers; both 0: any. Of a list, min -1: an empty value asks for nothing */
+    double             min, max; /* of numbers; both 0: any. Of a list or a file, min -1: an empty value asks for nothing */
     const char *const *words;    /* NULL-ended */
 } lm_flag;
 

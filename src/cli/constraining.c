@@ -13,7 +13,7 @@ const lm_flag lm_constraint_flag_table[] = {
     { "--json-schema", "-j", LM_FLAG_TEXT, O(schema), "SCHEMA",
       "the text is JSON that fits this JSON Schema; @FILE: the schema of a file; {}: any JSON", 0, 0, NULL },
     { "--grammar", NULL, LM_FLAG_TEXT, O(grammar), "GBNF", "the text fits this grammar, as llama.cpp writes them", 0, 0, NULL },
-    { "--grammar-file", NULL, LM_FLAG_TEXT, O(grammar_file), "FILE", "the same, of a file", 0, 0, NULL },
+    { "--grammar-file", NULL, LM_FLAG_TEXT, O(grammar_file), "FILE", "the same, of a file", -1, 0, NULL },
     { "--regex", NULL, LM_FLAG_TEXT, O(regex), "RE", "the text matches this regular expression as a whole", 0, 0, NULL },
     { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT", "the text is TEXT; may be repeated: one of them", -1, 0, NULL },
     { "--reasoning-budget", NULL, LM_FLAG_I64, O(reasoning), "N",

@@ -215,6 +215,8 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
         LM_TRY(read_number(f, value, false, at, e));
         break;
     case LM_FLAG_TEXT:
+        if (!*value && f->min >= 0 && f->value && strcmp(f->value, "FILE") == 0)
+            return wrong(f, value, "the name of a file", e);
         *(const char **)at = value;
         break;
     case LM_FLAG_OUTPUT:

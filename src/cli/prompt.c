@@ -292,13 +292,10 @@ void lm_chat_close(lm_chat *c)
 lm_status lm_chat_json(const lm_chat *c, const json_t *o, size_t flags, lm_text *out, lm_error *e)
 {
     char *text = json_dumps(o, flags);
-    bool exact = text && lm_text_add_exact_json(out, text, strlen(text), &c->wide);
+    lm_status status = text ? lm_text_add_exact_json(out, text, strlen(text), &c->wide, e) : lm_fail_memory(e, "the conversation", 0);
 
     free(text);
-    if (!text || out->failed)
-        return lm_fail_memory(e, "the conversation", 0);
-    return exact ? LM_OK : lm_fail(e, LM_FAILED, "messages", LM_NO_OFFSET,
-                                   "two integers beyond 64 bits are too close to each other to be told apart");
+    return status;
 }
 
 /* What a template leaves out is refused: the model would answer something else. */

@@ -245,16 +245,11 @@ lm_status lm_template_render(const lm_template *t, const char *context_json, siz
     context = lm_json_read(context_json, size, JSON_ALLOW_NUL, &je);
     if (!context)
         return lm_fail(e, LM_USAGE, "context", je.position, "not JSON: %s", je.text);
-    lm_status status = LM_OK;
-    lm_wide_read(context_json, size, &m.wide);
-    if (m.wide.failed)
-        status = lm_fail_memory(e, "the variables of a template", size);
-    else if (m.wide.ambiguous)
-        status = lm_fail(e, LM_LIMIT, "context", LM_NO_OFFSET, "integers beyond 64 bits are too close to each other to be told apart");
-    else if (!json_is_object(context))
-        status = lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "the variables of a template must be a JSON object");
-    else
-        status = run(&m, context, out);
+    lm_status status = lm_wide_read(context_json, size, &m.wide, e);
+    if (status == LM_OK)
+        status = json_is_object(context)
+                     ? run(&m, context, out)
+                     : lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "the variables of a template must be a JSON object");
     json_decref(context);
     lm_wide_free(&m.wide);
     lm_arena_free(&m.arena);

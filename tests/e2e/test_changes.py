@@ -1,16 +1,18 @@
 """The changes that docs/dev/adding-*.md describe: patches in tests/changes, which apply to this tree, compile, and touch the files that the pages list, in that
 order. `make changes` builds them and runs what the pages say (scripts/changes). And what the reading orders of architecture.md name is there."""
 import json
-import os
 import pathlib
 import re
 import shlex
 import subprocess
+import sys
 
 import pytest
 from conftest import BUILD, PATIENCE, SOURCE
 
-ORDER = (SOURCE / "tests/changes/order").read_text().split()
+sys.path.insert(0, str(SOURCE / "tests/changes"))
+from patches import ORDER, apply, page_of  # noqa: E402
+
 PATCHES = {name: (SOURCE / f"tests/changes/{name}.patch").read_text() for name in ORDER}
 
 
@@ -30,16 +32,13 @@ def tree(tmp_path_factory):
     for file in {f for name in ORDER for f in touched(name) if (SOURCE / f).exists()}:
         (here / file).parent.mkdir(parents=True, exist_ok=True)
         (here / file).write_bytes((SOURCE / file).read_bytes())
-    for name in ORDER:
-        done = subprocess.run(["git", "apply", SOURCE / f"tests/changes/{name}.patch"], cwd=here, capture_output=True, text=True, timeout=PATIENCE,
-                              env=os.environ | {"GIT_CEILING_DIRECTORIES": str(here.parent)})
-        assert done.returncode == 0, f"{name}.patch no longer applies; make the change again: {done.stderr}"
+    apply(here)
     return here
 
 
 @pytest.mark.parametrize("name", ORDER)
 def test_page_lists_the_files_of_its_patch(name):
-    [page] = [p.read_text() for p in (SOURCE / "docs/dev").glob("adding-*.md") if f"tests/changes/{name}.patch" in p.read_text()]
+    page = page_of(name).read_text()
     assert [f for f in re.findall(r"^\| `([^`]+)` \|", page, re.M) if "/" in f] == touched(name)
     assert f"<!-- change: {name} -->" in page
 

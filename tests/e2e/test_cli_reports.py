@@ -120,11 +120,11 @@ def test_integers_of_a_conversation_are_as_they_are_written(lamina, model, tmp_p
     assert saved(tmp_path)[1]["tool_calls"][0]["function"]["arguments"] == numbers and saved(tmp_path)[0]["id"] == WIDE[4], done.stderr
 
 
-def test_integers_that_cannot_be_told_apart_are_refused(lamina, tmp_path):
+def test_different_integers_of_equal_doubles_are_refused(lamina, tmp_path):
     (tmp_path / "t.jinja").write_text("{{ x }}")
     (tmp_path / "v.json").write_text('{"x": [18446744073709551615, 18446744073709551614]}')
     done = run(lamina, "template", tmp_path / "t.jinja", "--variables", tmp_path / "v.json")
-    assert done.returncode and "too close to each other to be told apart" in done.stderr, done.stderr
+    assert done.returncode and "two integers beyond 64 bits are equal when rounded to a double" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("text,read", [(rb"a\ud83d", "a\ufffd"), (rb"\ude00b", "\ufffdb"), (b"c\xf0\x9f\x99", "c\ufffd")])
@@ -197,6 +197,12 @@ def test_empty_values_ask_for_nothing(lamina, model, command):
     assert done.returncode == 0 and done.stdout == plain.stdout, done.stderr
     done = says(lamina, command, model, *chat, *empty, "--choice", "one")
     assert done.returncode == 0 and done.stdout.strip() == "one", done.stderr
+
+
+@pytest.mark.parametrize("command,flag", [("run", "--chat-template-file"), ("run", "--file"), ("chat", "--load"), ("serve", "--api-key-file"), ("tokenize", "--jsonl")])
+def test_empty_names_of_files_are_refused(lamina, command, flag):
+    done = run(lamina, command, flag, "")
+    assert done.returncode == 2 and f'error: {flag}: "" is not the name of a file' in done.stderr, done.stderr
 
 
 @both

@@ -253,6 +253,13 @@ def test_json_has_no_largest_number(server, number):
         assert not any("left out" in w for w in r.get("warnings", [])), r["warnings"]
 
 
+def test_different_integers_of_equal_doubles_are_refused(server):
+    """One of them would reach the template as the other."""
+    call = '{"id": "call00001", "type": "function", "function": {"name": "f", "arguments": {"x": [18446744073709551615, 18446744073709551614]}}}'
+    status, r, _ = raw(server, "/v1/chat/completions", f'{{"messages": [{{"role": "user", "content": "x"}}, {{"role": "assistant", "tool_calls": [{call}]}}]}}')
+    assert status == 400 and "two integers beyond 64 bits are equal when rounded to a double" in r["error"]["message"], r
+
+
 @pytest.mark.parametrize("text,read", [(rb"a\ud83d", "a\ufffd"), (rb"\ude00b", "\ufffdb"), (rb"\ud83d\ud83d\ude00", "\ufffd😀"), (b"c\xf0\x9f\x99", "c\ufffd"),
                                        (b"\xff-", "\ufffd-"), (rb"\\ud83d", "\\ud83d"), (rb"\ud83d\\u", "\ufffd\\u")])
 def test_halves_of_characters_do_not_block_a_conversation(server, text, read):
