@@ -18,19 +18,18 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-/* A signalling NaN comes out quiet, as IEEE 754 says and the hardware conversions do. */
-float lm_f16_to_f32(uint16_t h)
+/* The bits at their places in a float have an exponent that is 112 too small; for subnormal numbers too, the product is exact. A signalling
+ * NaN comes out quiet, as IEEE 754 says and the hardware conversions do. */
+static inline float from_half(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = h >> 10 & 31u, mantissa = h & 1023u;
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = (uint32_t)(h & 0x7fffu) << 13;
 
-    if (exponent == 0) {
-        float f = (float)mantissa * 0x1p-24f;
-        return sign ? -f : f;
-    }
-    if (exponent == 31)
-        return float_of(sign | 0x7f800000u | mantissa << 13 | (mantissa ? 0x400000u : 0));
-    return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
+    if (magnitude >= 31u << 23)
+        return float_of(sign | 0x7f800000u | magnitude | (magnitude > 31u << 23 ? 0x400000u : 0));
+    return float_of(sign | bits_of(float_of(magnitude) * 0x1p112f));
 }
+
+float lm_f16_to_f32(uint16_t h) { return from_half(h); }
 
 uint16_t lm_f32_to_f16(float f)
 {
@@ -98,7 +97,7 @@ void lm_pack_f32(void *dst, const float *src, size_t n)
         }                                                           \
     }
 
-UNPACK(f16, uint16_t, lm_f16_to_f32(x))
+UNPACK(f16, uint16_t, from_half(x))
 UNPACK(bf16, uint16_t, lm_bf16_to_f32(x))
 UNPACK(f64, double, (float)x)
 UNPACK(i8, int8_t, (float)x)
