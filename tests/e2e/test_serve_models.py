@@ -128,7 +128,7 @@ def test_keep_alive_of_a_request(several):
 
 def test_models_that_are_unloaded_at_once_all_leave(several):
     """The second is told to leave while memory of the first is given back."""
-    for _ in range(20):
+    for _ in range(8):
         for name in ("three", "two", "one"):
             assert several.post("/v1/completions", ASK | {"model": name})[0] == 200
         for name in ("two", "three", "one"):
@@ -174,7 +174,7 @@ def whole(stream):
 
 
 def test_what_does_not_fit_beside_others_waits_until_they_have_answered(build, folder, several, bytes_of_one, model):
-    long = ASK | {"model": MODEL.stem, "prompt": "Once upon a time", "max_tokens": 100}
+    long = ASK | {"model": MODEL.stem, "prompt": "Once upon a time", "max_tokens": 60}
     text = several.post("/v1/completions", long)[1]["choices"][0]["text"]
     limit = several.get(f"/v1/models/{MODEL.stem}")[1]["status"]["bytes"] + bytes_of_one // 2
     s = Server(build, folder / "one.gguf", "-c", 128, "--mem-limit", f"{limit}B", model=model).ready()
