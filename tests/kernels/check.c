@@ -72,10 +72,12 @@ uint32_t rnd_below(uint32_t n)
 
 float rnd_normal(void)
 {
-    float sum = 0.0f;
-    for (int i = 0; i < 12; i++)
-        sum += (float)(rnd() >> 8) * 0x1p-24f;
-    return sum - 6.0f;
+    uint32_t sum = 0;                            /* of twelve numbers of 16 bits */
+    for (int i = 0; i < 6; i++) {
+        uint32_t two = rnd();
+        sum += (two & 0xffff) + (two >> 16);
+    }
+    return (float)sum * 0x1p-16f - 6.0f;
 }
 
 void rnd_floats(float *x, size_t n, float scale)

@@ -295,14 +295,14 @@ static double row_most(const float *in, uint64_t cols)
     double most = 0;
 
     for (uint64_t k = 0; k < cols; k++)
-        most = isfinite(in[k]) ? fmax(most, fabs((double)in[k])) : most;
+        most = isfinite(in[k]) && fabs((double)in[k]) > most ? fabs((double)in[k]) : most;
     return most;
 }
 
 /* A value is off by half a code at most, and codes are no coarser than the group's largest magnitude asks for. */
 static void check_codes(const level *l, const lm_q8_row *r, const float *in, uint64_t cols, bool fine)
 {
-    double most = 0;                                         /* of the group */
+    double most = 0, of_row = row_most(in, cols);            /* of the group */
 
     for (uint64_t k = 0; k < cols; k++) {
         uint64_t b = k / 32, group = k / (32 * LM_Q8_GROUP) * (32 * LM_Q8_GROUP);
@@ -312,7 +312,7 @@ static void check_codes(const level *l, const lm_q8_row *r, const float *in, uin
         if (!isfinite(step))
             continue;
         check(lm_q8_is_wide(r, b) || !fine, "%s: a block of a fine row has eight bits", l->name);
-        check(step <= 1.001 * most / (fine ? 16256 : 127) || step <= 1e-9 * row_most(in, cols), "%s: codes too coarse", l->name);
+        check(step <= 1.001 * most / (fine ? 16256 : 127) || step <= 1e-9 * of_row, "%s: codes too coarse", l->name);
         check_close(seen, in[k], 0.51 * step + (double)LM_Q8_LEAST, "%s: activation packed", l->name);
     }
 }
@@ -347,10 +347,10 @@ static void check_activations(const level *l, const lm_activation *x, bool fine)
     guarded_free(want);
 }
 
-/* Whether a lower level had this kernel, which has been checked there. */
-static bool is_known(const lm_matmul *m)
+/* Whether a lower level had this kernel or activation, which has been checked there. */
+static bool is_known(const void *m)
 {
-    static const lm_matmul *known[1024];
+    static const void *known[1024];
     static size_t n;
 
     for (size_t i = 0; i < n; i++)
@@ -376,7 +376,7 @@ void check_matmul(const level *l)
         if (!is_known(l->k.fast[id]))
             check_type(l, l->k.fast[id], t->type);
     }
-    if (packed->pack) {
+    if (packed->pack && !is_known(packed)) {
         check_activations(l, packed, false);
         check_activations(l, packed, true);
     }
