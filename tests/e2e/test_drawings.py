@@ -51,7 +51,7 @@ def test_a_renderer_without_variables(lamina, tmp_path):
             done = lamina("explain", "--diagram", name, model, "--svg")
             if done.returncode or name in drawn:
                 continue
-            png = subprocess.run(["rsvg-convert", "--zoom", "0.5"], input=done.stdout.encode(), capture_output=True, check=True).stdout
+            png = subprocess.run(["rsvg-convert", "--zoom", "0.3"], input=done.stdout.encode(), capture_output=True, check=True).stdout
             drawn[name] = colours(png)
             assert "ffffff" in drawn[name] and len(drawn[name]) > 8, name
     assert len(drawn) >= 12 and "fff6e5" in drawn["layer"]                   # a rotation is drawn on its own colour

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from conftest import BARE, run, some
+from test_symbols import check as check_symbols
 
 DEVICE = ["--device", "rtx-4090"]
 GOLDENS = ["llama-3.2-3b", "gpt2", "mistral-7b-v0.1", "deepseek-v2", "qwen2.5-3b", "bloom-7b1"]
@@ -226,7 +227,9 @@ def test_every_layer_opens(report):
 
 
 def test_report_of_every_family(lamina, source):
-    for config in some(sorted((source / "tests/golden").glob("*/*/config.json"))):
+    for i, config in enumerate(some(sorted((source / "tests/golden").glob("*/*/config.json")))):
         done = lamina("report", config.parent, *DEVICE, "--format", "md")
         assert done.returncode == 0, f"{config}: {done.stderr}"
         assert "✗" not in done.stdout, config
+        if i % 3 == 0:
+            check_symbols(done.stdout, config.parent)
