@@ -16,7 +16,7 @@ typedef struct mending { const char *text; size_t n, at, mended; lm_text out; } 
 
 static bool in_number(char c)
 {
-    return c && strchr("0123456789+-.eE", c);
+    return (c >= '0' && c <= '9') || c == '.' || c == '+' || c == '-' || c == 'e' || c == 'E';
 }
 
 static void mend_number(mending *m)

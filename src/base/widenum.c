@@ -15,7 +15,7 @@
 
 static bool in_number(char c)
 {
-    return c && strchr("0123456789+-.eE", c);
+    return (c >= '0' && c <= '9') || c == '.' || c == '+' || c == '-' || c == 'e' || c == 'E';
 }
 
 /* Behind the string that begins at `at`. */
@@ -39,6 +39,20 @@ static double nearest(const char *text, size_t n)
     return isinf(x) ? (*text == '-' ? -DBL_MAX : DBL_MAX) : x;
 }
 
+/* Whether it may be beyond 64 bits: it has an exponent, or that many digits. Others need not be read. */
+static bool may_be_wide(const char *text, size_t n)
+{
+    size_t digits = 0, exponent = 0;
+
+    while (digits < n && (text[digits] == '-' || (text[digits] >= '0' && text[digits] <= '9')))
+        digits++;
+    if (digits >= 19)
+        return true;
+    while (exponent < n && (text[exponent] | 0x20) != 'e')
+        exponent++;
+    return exponent < n;
+}
+
 /* The next number at `*at` or behind it; false: none. *at is behind it. */
 static bool next_number(const char *json, size_t n, size_t *at, lm_wide_number *out)
 {
@@ -49,7 +63,8 @@ static bool next_number(const char *json, size_t n, size_t *at, lm_wide_number *
         } else if (json[from] == '-' || (json[from] >= '0' && json[from] <= '9')) {
             while (*at < n && in_number(json[*at]))
                 ++*at;
-            *out = (lm_wide_number){ *at - from < 4 ? 0 : nearest(json + from, *at - from), json + from, *at - from };
+            bool wide = may_be_wide(json + from, *at - from);
+            *out = (lm_wide_number){ wide ? nearest(json + from, *at - from) : 0, json + from, *at - from };
             return true;
         } else {
             ++*at;

@@ -144,12 +144,13 @@ static lm_status print_document(lm_cli *cli, const work *w, const lm_tokens *ids
 
 /* ---- many ---- */
 
-static lm_status embed_line(void *arg, json_t *value, const char *why, lm_error *e)
+static lm_status embed_line(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
     work *w = arg;
     lm_tokens ids = { 0 };
     lm_status status;
 
+    (void)line;
     if (json_is_string(value))
         status = tokens_of(w, json_string_value(value), json_string_length(value), &ids, e);
     else if (json_is_array(value))

@@ -86,11 +86,12 @@ static lm_status tokenize(scoring *s, const char *text, size_t n, lm_error *e)
     return lm_tokenize(s->tokenizer, text ? text : "", n, flags, &s->ids, e);
 }
 
-static lm_status score_line(void *arg, json_t *value, const char *why, lm_error *e)
+static lm_status score_line(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
     scoring *s = arg;
     lm_score score;
 
+    (void)line;
     s->ids.n = 0;
     if (json_is_string(value))
         LM_TRY(tokenize(s, json_string_value(value), json_string_length(value), e));

@@ -68,12 +68,13 @@ static lm_status start(lm_cli *cli, token_options *o, const char *model, work *w
 
 /* ---- tokenize ---- */
 
-static lm_status tokenize_line(void *arg, json_t *value, const char *why, lm_error *e)
+static lm_status tokenize_line(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
     work *w = arg;
     lm_tokens t = { 0 };
     lm_status status;
 
+    (void)line;
     if (!json_is_string(value))
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON string%s%s", why ? ": " : "", why ? why : "");
     status = lm_tokenize(w->tokenizer, json_string_value(value), json_string_length(value), w->flags, &t, e);
@@ -194,13 +195,14 @@ static lm_status tokenize(lm_cli *cli, void *options, lm_error *e)
 
 /* ---- detokenize ---- */
 
-static lm_status detokenize_line(void *arg, json_t *value, const char *why, lm_error *e)
+static lm_status detokenize_line(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
     work *w = arg;
     lm_tokens t = { 0 };
     lm_text text = { 0 };
     lm_status status;
 
+    (void)line;
     if (!value)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON array of token ids: %s", why);
     status = lm_ids_of(value, &t, e);

@@ -308,8 +308,9 @@ static lm_status add_text(gathering *g, const json_t *text, lm_error *e)
     return tokenize(g->t, json_string_value(text), json_string_length(text), &g->texts[g->n - 1], e);
 }
 
-static lm_status add_pair(void *arg, json_t *value, const char *why, lm_error *e)
+static lm_status add_pair(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
+    (void)line;
     if (!json_is_array(value) || json_array_size(value) != 2)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not [\"text with\", \"text without\"]%s%s", why ? ": " : "", why ? why : "");
     LM_TRY(add_text(arg, json_array_get(value, 0), e));

@@ -130,11 +130,12 @@ static lm_status read_question(const questions *q, json_t *value, const char *wh
     return lm_fail(e, status, NULL, LM_NO_OFFSET, "%s%s%s", why_not.where, why_not.where[0] ? " " : "", why_not.message);
 }
 
-static lm_status on_line(void *arg, json_t *value, const char *why, lm_error *e)
+static lm_status on_line(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
     questions       *q = arg;
     lm_eval_question question;
 
+    (void)line;
     if (q->v->o->limit && q->n_items >= q->v->o->limit)
         return LM_OK;
     LM_TRY(read_question(q, value, why, &question, e));
@@ -145,11 +146,12 @@ static lm_status on_line(void *arg, json_t *value, const char *why, lm_error *e)
 
 typedef struct shot_list { questions *q; size_t room; } shot_list;
 
-static lm_status on_shot(void *arg, json_t *value, const char *why, lm_error *e)
+static lm_status on_shot(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
     shot_list *l = arg;
     questions *q = l->q;
 
+    (void)line;
     q->shots = grown(&q->v->cli->store, q->shots, q->n_shots, &l->room, sizeof *q->shots);
     if (!q->shots)
         return lm_fail_memory(e, "questions", q->n_shots * sizeof *q->shots);

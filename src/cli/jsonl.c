@@ -9,6 +9,18 @@
 #include "cli/output.h"
 #include "cli/prompt.h"
 
+/* As JSON has it: with numbers of any size. */
+static json_t *read_value(const char *text, size_t n, json_error_t *why)
+{
+    json_t *value = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, why);
+    lm_text mended = { 0 };
+
+    if (!value && lm_text_add_mended_json(&mended, text, n) == 0 && mended.data)         /* bytes that are not UTF-8 stay an error */
+        value = json_loadb(mended.data, mended.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, why);
+    lm_text_free(&mended);
+    return value;
+}
+
 static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *number, lm_error *e)
 {
     lm_text line = { 0 };
@@ -22,8 +34,8 @@ static lm_status read_lines(FILE *f, lm_jsonl_line each, void *arg, uint64_t *nu
         if (status != LM_OK || end)
             break;
         size_t mark = *number == 1 && line.size >= 3 && memcmp(line.data, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-        json_t *value = json_loadb(line.data + mark, line.size - mark, JSON_DECODE_ANY | JSON_ALLOW_NUL, &why);
-        status = each(arg, value, value ? NULL : why.text, e);
+        json_t *value = read_value(line.data + mark, line.size - mark, &why);
+        status = each(arg, value, value ? NULL : why.text, &line, e);
         json_decref(value);
         if (status != LM_OK)
             break;

@@ -6,9 +6,9 @@
 
 #include "cli/command.h"
 
-/* `value` is what a line holds, NULL where it is no JSON: then `why` says what is wrong.
- * The value is freed after the call. Returns what stops the reading. */
-typedef lm_status (*lm_jsonl_line)(void *arg, json_t *value, const char *why, lm_error *e);
+/* `value` is what a line holds, NULL where it is not JSON: then `why` says what is wrong. `line` is its text: numbers beyond 64 bits are
+ * the nearest double in `value`, and as they were written in the text. Both are freed after the call. Returns what stops the reading. */
+typedef lm_status (*lm_jsonl_line)(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e);
 
 /* Every line of a file ("-": standard input). A line ends at \n and nowhere else: U+2028, \r and the like are data. Errors
  * of `each` get the file and the number of the line. */

@@ -114,3 +114,24 @@ def test_a_template_that_cannot_be_read_is_not_missing(lamina, source, tmp_path,
     done = run(lamina, "run", folder, "-p", "a", "-n", "1")
     assert done.returncode == 3 and done.stdout == ""
     assert done.stderr.startswith(f"error: {folder / name}: ") and message in done.stderr and done.stderr.count("\n") == 1
+
+
+BIG = 123456789012345678901234567890
+
+
+@pytest.mark.parametrize("expression, text", [
+    ("x", f"{BIG}"), ("x|tojson", f"{BIG}"), ("x|string|tojson", f'"{BIG}"'), ("(x ~ '')|tojson", f'"{BIG}"'), ("x|string|length", "30"), ("x|int", f"{BIG}"),
+    ("[x]|string", f"[{BIG}]"), ("{'a': x}|tojson", f'{{"a": {BIG}}}'), ("{x: 1}|tojson", f'{{"{BIG}": 1}}'), ("x is number and x is integer", "True"),
+    ("x is string or x is iterable or x is sequence", "False"), ("x == '%d'" % BIG, "False"), ("x == x", "True"), ("x > 5 and -5 < x and x > 1.5", "True"),
+    ("[x, 1]|sort", f"[1, {BIG}]"), ("x|float", "1.2345678901234568e+29"), ("'%s' % x", f"{BIG}"), ("x[0] is defined", "False"),
+    ("x|length", None), ("x|first", None), ("x + 'b'", None), ("'1' in x", None), ("x.upper()", None), ("x + 1", None), ("-x", None), ("x is odd", None), ("'%d' % x", None)])
+def test_integers_beyond_64_bits(lamina, expression, text):
+    """jinja2 3.1.6; None: an error, as there, or because nothing is computed with them."""
+    answer = answers(lamina, json.dumps({"template": "{{ " + expression + " }}", "context": {"x": BIG}}).encode())[0]
+    assert answer == {"text": text} if text else "error" in answer, answer
+
+
+def test_integers_of_a_line_are_as_they_were_written(lamina):
+    numbers = [2 ** 64, -2 ** 63 - 1, 10 ** 400, 2 ** 63, -2 ** 62, 2 ** 62, 0]
+    assert answers(lamina, json.dumps({"template": "{{ x|tojson }}", "context": {"x": numbers}}).encode()) == [{"text": json.dumps(numbers)}]
+    assert "too close to each other" in answers(lamina, json.dumps({"template": "{{ x }}", "context": {"x": [10 ** 30, 10 ** 30 + 1]}}).encode())[0]["error"]

@@ -56,6 +56,10 @@ static bool filter_int(jinja *m, const jargs *a, jval *out)
         return false;
     if (v.type == J_UNDEFINED)
         return lm_jinja_undefined_error(m, v.u);
+    if (v.type == J_BIG) {
+        *out = v;
+        return true;
+    }
     if (lm_jv_is_int(v)) {
         *out = lm_jv_int(lm_jv_int_of(v));
         return true;
@@ -89,7 +93,7 @@ static bool filter_float(jinja *m, const jargs *a, jval *out)
         *out = lm_jv_float((double)lm_jv_int_of(v));
     else if (v.type == J_FLOAT)
         *out = v;
-    else if (v.type == J_STR && lm_float_read(v.s->data, v.s->n, &f))
+    else if ((v.type == J_STR || v.type == J_BIG) && lm_float_read(v.s->data, v.s->n, &f))
         *out = lm_jv_float(f);
     return true;
 }
@@ -128,6 +132,12 @@ static double round_float(double f, int64_t digits)
     return f;
 }
 
+/* An integer beyond 64 bits has no decimals. */
+static bool is_round(jval v, const jstr *method, int64_t digits)
+{
+    return v.type == J_BIG && !method && digits >= 0;
+}
+
 static bool filter_round(jinja *m, const jargs *a, jval *out)
 {
     jval v = a->v[0];
@@ -139,6 +149,10 @@ static bool filter_round(jinja *m, const jargs *a, jval *out)
     bool ceiling = method && lm_jstr_is(method, "ceil"), down = method && lm_jstr_is(method, "floor");
     if (method && !ceiling && !down && !lm_jstr_is(method, "common"))
         return lm_jinja_fail(m, LM_FAILED, "method must be common, ceil or floor");
+    if (is_round(v, method, digits)) {
+        *out = v;
+        return true;
+    }
     if (!lm_jv_is_number(v))
         return lm_jinja_type_error(m, "round wants a number, not", v);
     double f = v.type == J_FLOAT ? v.f : (double)lm_jv_int_of(v);

@@ -72,8 +72,8 @@ static bool number_from_json(jinja *m, double x, jval *out)
     digits = lm_jinja_new(m, 1, jstr);
     if (!digits)
         return false;
-    *digits = (jstr){ .data = wide->text, .n = wide->n, .number = true };
-    *out = lm_jv_of_str(digits);
+    *digits = (jstr){ .data = wide->text, .n = wide->n };
+    *out = (jval){ .type = J_BIG, .s = digits };
     return true;
 }
 
@@ -166,7 +166,7 @@ static bool put_key(jinja *m, jbuild *b, jval key, const jdumps *how)
         put_string(m, b, key.s, how->ensure_ascii);
         return m->status == LM_OK;
     }
-    if (key.type != J_NONE && !lm_jv_is_number(key))
+    if (key.type != J_NONE && key.type != J_BIG && !lm_jv_is_number(key))
         return lm_jinja_type_error(m, "keys must be str, int, float, bool or None, not", key);
     lm_jb_puts(m, b, "\"");
     if (!put_json(m, b, key, how, 0))
@@ -238,17 +238,14 @@ static bool put_json(jinja *m, jbuild *b, jval v, const jdumps *how, unsigned de
     case J_BOOL:
         lm_jb_puts(m, b, v.b ? "true" : "false");
         break;
-    case J_INT:
+    case J_INT: case J_BIG:
         lm_jb_value(m, b, v);
         break;
     case J_FLOAT:
         put_number(m, b, v);
         break;
     case J_STR:
-        if (v.s->number)
-            lm_jb_str(m, b, v.s);
-        else
-            put_string(m, b, v.s, how->ensure_ascii);
+        put_string(m, b, v.s, how->ensure_ascii);
         break;
     case J_LIST: case J_TUPLE:
         lm_jb_puts(m, b, "[");

@@ -180,6 +180,8 @@ bool lm_jinja_arith(jinja *m, jop op, jval a, jval b, jval *out)
         return lm_jinja_undefined_error(m, a.u);
     if (b.type == J_UNDEFINED)
         return lm_jinja_undefined_error(m, b.u);
+    if (lm_jv_any_big(a, b))
+        return overflow(m);
     if (lm_jv_is_int(a) && lm_jv_is_int(b))
         return int_arith(m, op, lm_jv_int_of(a), lm_jv_int_of(b), out);
     if (lm_jv_is_number(a) && lm_jv_is_number(b))
@@ -201,6 +203,8 @@ bool lm_jinja_negate(jinja *m, jval a, bool plus, jval *out)
         *out = lm_jv_float(plus ? a.f : -a.f);
         return true;
     }
+    if (a.type == J_BIG)
+        return overflow(m);
     if (!lm_jv_is_int(a))
         return lm_jinja_type_error(m, plus ? "bad operand type for unary +" : "bad operand type for unary -", a);
     if (!plus && __builtin_sub_overflow((int64_t)0, lm_jv_int_of(a), &r))

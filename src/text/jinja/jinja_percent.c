@@ -48,6 +48,8 @@ static bool put_percent_int(jinja *m, jbuild *b, jval v, jspec *f)
         if (!(fabs(v.f) < 9e18))
             return lm_jinja_fail(m, LM_LIMIT, "an integer beyond 64 bits");
         i = (int64_t)v.f;
+    } else if (v.type == J_BIG) {
+        return lm_jinja_fail(m, LM_LIMIT, "an integer beyond 64 bits");
     } else if (!lm_jv_is_int(v)) {
         return lm_jinja_type_error(m, "%d and %x formats want a number, not", v);
     }

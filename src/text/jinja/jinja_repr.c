@@ -135,6 +135,9 @@ static void put_repr(jinja *m, jbuild *b, jval v, unsigned depth)
         snprintf(text, sizeof text, "%" PRId64, v.i);
         lm_jb_puts(m, b, text);
         break;
+    case J_BIG:
+        lm_jb_str(m, b, v.s);
+        break;
     case J_FLOAT:
         lm_jb_add(m, b, text, lm_float_text(v.f, text), false);
         break;

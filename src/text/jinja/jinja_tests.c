@@ -32,14 +32,14 @@ TEST(none, v.type == J_NONE)
 TEST(boolean, v.type == J_BOOL)
 TEST(true, v.type == J_BOOL && v.b)
 TEST(false, v.type == J_BOOL && !v.b)
-TEST(integer, v.type == J_INT || lm_jv_is_digits(v))
+TEST(integer, v.type == J_INT || v.type == J_BIG)
 TEST(float, v.type == J_FLOAT)
-TEST(number, lm_jv_is_number(v) || lm_jv_is_digits(v))
-TEST(string, v.type == J_STR && !v.s->number)
+TEST(number, lm_jv_is_number(v) || v.type == J_BIG)
+TEST(string, v.type == J_STR)
 TEST(mapping, v.type == J_DICT)
-TEST(iterable, (lm_jv_iterable(v) && !lm_jv_is_digits(v)) || v.type == J_LOOP)
+TEST(iterable, lm_jv_iterable(v) || v.type == J_LOOP)
 /* len() and []: an undefined value pretends to both */
-TEST(sequence, (v.type == J_STR && !v.s->number) || v.type == J_LIST || v.type == J_TUPLE || v.type == J_DICT || v.type == J_RANGE ||
+TEST(sequence, v.type == J_STR || v.type == J_LIST || v.type == J_TUPLE || v.type == J_DICT || v.type == J_RANGE ||
                    v.type == J_UNDEFINED)
 TEST(callable, v.type == J_UNDEFINED || v.type == J_MACRO || v.type == J_FUNCTION || v.type == J_METHOD || v.type == J_LOOP ||
                    v.type == J_JOINER)

@@ -9,7 +9,7 @@ const char *lm_jv_type_name(jval v)
     case J_MISSING: case J_UNDEFINED: return "Undefined";
     case J_NONE: return "NoneType";
     case J_BOOL: return "bool";
-    case J_INT: return "int";
+    case J_INT: case J_BIG: return "int";
     case J_FLOAT: return "float";
     case J_STR: return v.s->safe ? "Markup" : "str";
     case J_LIST: return "list";
@@ -112,7 +112,7 @@ static bool equal(jinja *m, jval a, jval b, unsigned depth, bool *out)
     case J_UNDEFINED: case J_NONE:
         *out = true;
         return true;
-    case J_STR:
+    case J_STR: case J_BIG:
         *out = lm_jstr_equal(a.s, b.s);
         return lm_jinja_spend(m, a.s->n == b.s->n ? a.s->n / 256 : 0);
     case J_LIST: case J_TUPLE:
@@ -136,6 +136,25 @@ static bool equal(jinja *m, jval a, jval b, unsigned depth, bool *out)
 bool lm_jv_equal(jinja *m, jval a, jval b, bool *out) { return equal(m, a, b, 0, out); }
 
 static bool less(jinja *m, jval a, jval b, const char *op, unsigned depth, int *order);
+
+/* Of two numbers, one of them beyond 64 bits: by sign, then by the number of digits, then by digits. A float counts as its value. */
+static int order_of_big(jval a, jval b)
+{
+    bool minus = a.type == J_BIG && *a.s->data == '-';
+    int order;
+
+    if (a.type != J_BIG)
+        return -order_of_big(b, a);
+    if (b.type == J_FLOAT) {
+        double x = 0;
+        lm_float_read(a.s->data, a.s->n, &x);
+        return isnan(b.f) ? 2 : x < b.f ? -1 : x > b.f;
+    }
+    if (b.type != J_BIG || minus != (*b.s->data == '-'))
+        return minus ? -1 : 1;
+    order = a.s->n != b.s->n ? (a.s->n < b.s->n ? -1 : 1) : lm_jstr_compare(a.s, b.s);
+    return minus ? -order : order;
+}
 
 /* By the first items that differ. */
 static bool less_lists(jinja *m, const jlist *a, const jlist *b, const char *op, unsigned depth, int *order)
@@ -162,6 +181,11 @@ static bool less(jinja *m, jval a, jval b, const char *op, unsigned depth, int *
     if (lm_jv_is_number(a) && lm_jv_is_number(b)) {
         long double x = as_real(a), y = as_real(b);
         *order = x < y ? -1 : x > y ? 1 : x == y ? 0 : 2;
+        return true;
+    }
+    if (lm_jv_any_big(a, b)) {
+        *order = order_of_big(a, b);
+        *order = *order == -2 ? 2 : *order;
         return true;
     }
     if (a.type == J_STR && b.type == J_STR) {

@@ -22,6 +22,7 @@ typedef enum jtype {
     J_NONE,
     J_BOOL,
     J_INT,                               /* Python's are unbounded: overflow is an error */
+    J_BIG,                               /* one of the context beyond 64 bits: its digits; nothing is computed with it */
     J_FLOAT,
     J_STR,
     J_LIST,
@@ -58,7 +59,7 @@ typedef struct jval {
         bool            b;
         int64_t         i;
         double          f;
-        const jstr     *s;
+        const jstr     *s;               /* strings, and digits of J_BIG */
         const jlist    *l;               /* lists and tuples */
         const jdict    *d;
         const jundef   *u;
@@ -82,7 +83,6 @@ struct jstr {
     const lm_span  *marks;
     size_t          n_marks;
     struct jshared *shared;              /* the growing buffer that it ends in (lm_jstr_concat), or NULL */
-    bool            number;              /* an integer beyond 64 bits: its digits, with which nothing can be computed */
     bool            safe;                /* markupsafe's Markup: + and % escape the other side */
 };
 
@@ -156,7 +156,6 @@ static inline jval lm_jv_bool(bool b) { return (jval){ .type = J_BOOL, .b = b };
 static inline jval lm_jv_int(int64_t i) { return (jval){ .type = J_INT, .i = i }; }
 static inline jval lm_jv_float(double f) { return (jval){ .type = J_FLOAT, .f = f }; }
 static inline jval lm_jv_of_str(const jstr *s) { return (jval){ .type = J_STR, .s = s }; }
-static inline bool lm_jv_is_digits(jval v) { return v.type == J_STR && v.s->number; }
 static inline jval lm_jv_of_list(const jlist *l) { return (jval){ .type = J_LIST, .l = l }; }
 static inline jval lm_jv_of_tuple(const jlist *l) { return (jval){ .type = J_TUPLE, .l = l }; }
 static inline jval lm_jv_of_dict(const jdict *d) { return (jval){ .type = J_DICT, .d = d }; }
@@ -164,6 +163,11 @@ static inline jval lm_jv_of_iter(jiter *it) { return (jval){ .type = J_ITER, .it
 static inline bool lm_jv_is_int(jval v) { return v.type == J_INT || v.type == J_BOOL; }
 static inline int64_t lm_jv_int_of(jval v) { return v.type == J_BOOL ? (int64_t)v.b : v.i; }
 static inline bool lm_jv_is_number(jval v) { return lm_jv_is_int(v) || v.type == J_FLOAT; }
+/* Two numbers, of which one at least is beyond 64 bits. */
+static inline bool lm_jv_any_big(jval a, jval b)
+{
+    return (a.type == J_BIG && (b.type == J_BIG || lm_jv_is_number(b))) || (lm_jv_is_number(a) && b.type == J_BIG);
+}
 
 /* ---- strings (jinja_string.c) ---- */
 
