@@ -8,7 +8,7 @@
 #include "grammar/explore.h"
 #include "grammar/schema.h"
 
-enum { MOST_DEPTH = 6 };
+enum { MOST_DEPTH = 6, WORK_OF_SPREADING = 256 };       /* a merge of schemas takes memory, too */
 
 static bool is_plain(const lm_shape *x)
 {
@@ -224,6 +224,8 @@ static lm_status lists_apart(lm_schema *s, const lm_places *a, const lm_places *
     bool      any;
 
     *out = true;
+    if (!lm_terms_work(s->p, WORK_OF_SPREADING))
+        return lm_terms_check(s->p, s->e);
     LM_TRY(s->spread(s, a, &x, &any));
     LM_TRY(s->spread(s, b, &y, &any));
     for (uint32_t i = 0; i < x.n && *out; i++)
@@ -244,6 +246,18 @@ static bool in_bounds(const lm_shape *x, double v)
     lm_shape point = { .lo = { true, false, v }, .hi = { true, false, v } };
 
     return !bounds_apart(x, &point) && !(x->integer && floor(v) != v);
+}
+
+/* Comparisons of listed values that values_apart makes at most. */
+static uint64_t n_comparisons(const lm_shape *a, const lm_shape *b)
+{
+    uint64_t x = 0, y = 0;
+
+    for (const lm_values *v = a->values; v; v = v->next)
+        x += json_array_size(v->list);
+    for (const lm_values *v = b->values; v; v = v->next)
+        y += json_array_size(v->list);
+    return 1 + (x + 1) * (y + 1) / 4;
 }
 
 /* No value that one of them lists can be one that the other has: by equality, and for numbers by bounds. */
@@ -306,6 +320,8 @@ static lm_status apart(lm_schema *s, const lm_shape *a, const lm_shape *b, unsig
     *out = a->type != b->type;
     if (*out)
         return LM_OK;
+    if (!lm_terms_work(s->p, n_comparisons(a, b)))
+        return lm_terms_check(s->p, s->e);
     *out = values_apart(a, b) || values_apart(b, a) || a->least > b->most || b->least > a->most;
     if (*out || depth > MOST_DEPTH)
         return LM_OK;

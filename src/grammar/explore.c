@@ -58,7 +58,7 @@ static uint32_t number_of(exploration *x, lm_node n)
     if (x->number[n])
         return x->number[n];
     if (x->n >= p->most_states) {
-        lm_terms_fail(p, LM_LIMIT, "a pattern needs too many states");
+        lm_terms_fail_limit(p, "a pattern needs too many states", p->most_states);
         return 0;
     }
     if (!lm_terms_room(p, &x->states, x->n, &x->capacity, sizeof *x->states, 1) ||
@@ -75,8 +75,9 @@ static void explore(exploration *x, lm_node start)
     x->n_classes = lm_byte_classes(p, x->class_of);
     for (unsigned b = 256; b-- > 0;)
         x->byte_of[x->class_of[b]] = (uint8_t)b;
+    lm_terms_work(p, (p->n_bytes + p->n) / 4);           /* what has been made before is looked through each time */
     number_of(x, past_marks(p, start));
-    for (uint32_t s = 0; s < x->n && p->status == LM_OK; s++)
+    for (uint32_t s = 0; s < x->n && lm_terms_work(p, 2 * x->n_classes); s++)
         for (uint32_t c = 0; c < x->n_classes && p->status == LM_OK; c++) {
             uint8_t  b = x->byte_of[c];
             uint32_t to = b >= 0xF8 ? 0 : number_of(x, lm_derivative(p, x->states[s], b));

@@ -19,11 +19,18 @@ void lm_terms_fail(lm_terms *p, lm_status status, const char *reason)
     }
 }
 
+void lm_terms_fail_limit(lm_terms *p, const char *reason, uint64_t limit)
+{
+    if (p->status == LM_OK)
+        p->limit = limit;
+    lm_terms_fail(p, LM_LIMIT, reason);
+}
+
 bool lm_terms_work(lm_terms *p, uint64_t units)
 {
     p->work += units;
     if (p->most_work && p->work > p->most_work)
-        lm_terms_fail(p, LM_LIMIT, "the grammar takes too much work to compile");
+        lm_terms_fail_limit(p, "the grammar takes too many units of work to compile", p->most_work);
     return p->status == LM_OK;
 }
 
@@ -31,6 +38,8 @@ lm_status lm_terms_check(const lm_terms *p, lm_error *e)
 {
     if (p->status == LM_NO_MEMORY)
         return lm_fail_memory(e, "a grammar", 0);
+    if (p->status != LM_OK && p->limit)
+        return lm_fail(e, p->status, NULL, LM_NO_OFFSET, "%s (limit: %llu)", p->reason, (unsigned long long)p->limit);
     if (p->status != LM_OK)
         return lm_fail(e, p->status, NULL, LM_NO_OFFSET, "%s", p->reason ? p->reason : "the grammar failed before");
     return LM_OK;
@@ -138,7 +147,7 @@ static lm_node intern(lm_terms *p, lm_node_data d, bool *made)
         if (same(p, &p->nodes[p->table[at]], &d))
             return p->table[at];
     if (p->n >= p->most_nodes) {
-        lm_terms_fail(p, LM_LIMIT, "the grammar needs too many states");
+        lm_terms_fail_limit(p, "the grammar needs too many states", p->most_nodes);
         return LM_NOTHING;
     }
     if (!lm_terms_room(p, &p->nodes, p->n, &p->capacity, sizeof *p->nodes, 1))
@@ -365,7 +374,7 @@ lm_node lm_alt_of(lm_terms *p, lm_node *nodes, size_t n)
     if (!lm_terms_work(p, total))
         return LM_NOTHING;
     if (total > p->most_list || p->n_lists > p->most_lists) {
-        lm_terms_fail(p, LM_LIMIT, "the grammar is too ambiguous: too many ways to read one text");
+        lm_terms_fail_limit(p, "the grammar is too ambiguous: too many ways to read one text", p->most_list);
         return LM_NOTHING;
     }
     if (!lm_terms_room(p, &p->lists, p->n_lists, &p->lists_capacity, sizeof *p->lists, (uint32_t)total + 1))

@@ -103,12 +103,14 @@ typedef struct lm_terms {
     uint32_t      depth;                           /* of derivatives inside each other */
     lm_status     status;                          /* LM_OK, or the first failure */
     const char   *reason;                          /* of LM_LIMIT */
+    uint64_t      limit;                           /* the number that `reason` is about; 0: none */
 } lm_terms;
 
 lm_status lm_terms_init(lm_terms *p, lm_error *e);
 lm_status lm_terms_copy(lm_terms *to, const lm_terms *from, lm_error *e);     /* nodes keep their numbers */
 void      lm_terms_free(lm_terms *p);
 void      lm_terms_fail(lm_terms *p, lm_status status, const char *reason);
+void      lm_terms_fail_limit(lm_terms *p, const char *reason, uint64_t limit);     /* LM_LIMIT; the error names both */
 lm_status lm_terms_check(const lm_terms *p, lm_error *e);        /* the first failure as an error */
 bool      lm_terms_work(lm_terms *p, uint64_t units);            /* counted; false: it has failed, now or before */
 

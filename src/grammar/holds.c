@@ -43,16 +43,16 @@ static bool equal(const json_t *a, const json_t *b)
     return json_equal(a, b);
 }
 
-static lm_status listed(const lm_shape *x, const json_t *v, bool *out)
+static lm_status listed(lm_schema *s, const lm_shape *x, const json_t *v, bool *out)
 {
     *out = true;
     for (const lm_values *l = x->values; l && *out; l = l->next) {
-        bool here = false;
-        for (size_t i = 0; i < json_array_size(l->list); i++)
-            here |= equal(v, json_array_get(l->list, i));
-        *out = here;
+        *out = false;
+        for (size_t i = 0; i < json_array_size(l->list) && !*out; i++)
+            *out = equal(v, json_array_get(l->list, i));
+        lm_terms_work(s->p, json_array_size(l->list));
     }
-    return LM_OK;
+    return lm_terms_check(s->p, s->e);
 }
 
 static lm_status held_by_all(lm_schema *s, const lm_places *all, const json_t *v, bool *out)
@@ -111,7 +111,7 @@ lm_status lm_shape_holds(lm_schema *s, const lm_shape *x, const json_t *v, bool 
 {
     if (s->depth > LM_GRAMMAR_DEPTH)
         return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "values are nested more than %d deep", LM_GRAMMAR_DEPTH);
-    LM_TRY(listed(x, v, out));
+    LM_TRY(listed(s, x, v, out));
     if (!*out)
         return LM_OK;
     s->depth++;

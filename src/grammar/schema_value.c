@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "grammar/schema.h"
 
@@ -9,8 +10,14 @@
 
 static lm_status listed_values(lm_schema *s, const lm_shape *x, lm_node *out)
 {
-    *out = LM_NOTHING;
-    for (size_t i = 0; i < json_array_size(x->values->list); i++) {
+    lm_shape    *others = lm_shape_copy(s, x);           /* what a value must hold besides being in this list */
+    lm_node_list list = { 0 };
+    lm_status    status = LM_OK;
+
+    if (!others)
+        return lm_schema_memory(s);
+    others->values = x->values->next;
+    for (size_t i = 0; i < json_array_size(x->values->list) && status == LM_OK; i++) {
         const json_t *v = json_array_get(x->values->list, i);
         bool          of_type = x->type == LM_NUMBER    ? json_is_number(v)
                                 : x->type == LM_BOOLEAN ? json_is_boolean(v)
@@ -19,10 +26,13 @@ static lm_status listed_values(lm_schema *s, const lm_shape *x, lm_node *out)
                                                         : json_is_null(v);
         bool          held = false;
         if (of_type)
-            LM_TRY(lm_shape_holds(s, x, v, &held));
+            status = lm_shape_holds(s, others, v, &held);
         if (held)
-            *out = lm_alt(s->p, *out, lm_json_constant(s, v));
+            lm_list_add(s->p, &list, lm_json_constant(s, v));
     }
+    *out = status == LM_OK ? lm_list_alt(s->p, &list, 0) : LM_NOTHING;
+    lm_free(list.items);
+    LM_TRY(status);
     return lm_terms_check(s->p, s->e);
 }
 

@@ -210,6 +210,8 @@ static lm_status apply_one(lm_schema *s, const lm_place *at, const json_t *list,
 
     if (!each)
         return lm_schema_memory(s);
+    if (!lm_terms_work(s->p, n * n / 2))                 /* pairs are compared */
+        return lm_terms_check(s->p, s->e);
     s->literal++;
     for (size_t i = 0; i < n; i++) {
         lm_place one = lm_place_item(s, at, "oneOf", i, json_array_get(list, i));
