@@ -30,16 +30,22 @@ def called(n):
 REQUESTS = {
     ("body", "arrays and objects inside each other"): deep,
     ("messages", "tool calls of a message"): called,
+    ("messages", "numbers outside strings"): lambda n: ("/apply-template", {"messages": [{**TALK[0], "x": [1] * n}]}),
     ("prompt", "prompts"): lambda n: completion(prompt=["a"] * n),
     ("n", "texts for each prompt"): lambda n: ("/v1/chat/completions", {"messages": TALK, "max_tokens": 1, "n": n}),
     ("input", "texts of which vectors are made"): lambda n: ("/v1/embeddings", {"input": ["a"] * n}),
     ("documents", "documents to rank"): None,            # test_serve_rerank: a model of another kind
     ("stop", "strings"): lambda n: completion(stop=[f"x{i}" for i in range(n)]),
     ("stop", "bytes of all strings"): lambda n: completion(stop=["x" * (n // 2), "y" * (n - n // 2)]),
+    ("stop_token_ids", "token ids"): lambda n: completion(stop_token_ids=[1] * n),
     ("dry_sequence_breakers", "texts"): lambda n: completion(dry_sequence_breakers=["a"] * n),
     ("logit_bias", "tokens"): lambda n: completion(logit_bias=[[i, 1] for i in range(n)]),
+    ("samplers", "samplers"): lambda n: completion(samplers=["top_k"] * n),
     ("preserved_tokens", "texts"): lambda n: completion(preserved_tokens=["a"] * n),
     ("tools", "bytes of a name"): lambda n: ("/apply-template", {"messages": TALK, "tools": [tool("t" * (n - 1))]}),
+    ("tool_choice", "allowed tools"): lambda n: ("/v1/chat/completions", {"messages": TALK, "max_tokens": 1, "tools": [tool("t")], "tool_choice": {
+        "type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "t1"}] * n}}),
+    ("chat_template_kwargs", "variables"): lambda n: ("/apply-template", {"messages": TALK, "chat_template_kwargs": {f"v{i}": i for i in range(n)}}),
     ("grammar_triggers", "triggers"): lambda n: completion(grammar='root ::= "w" [0-9]+', grammar_lazy=True,
                                                             grammar_triggers=[{"type": 1, "value": f"w{i}"} for i in range(n)]),
     ("response_fields", "paths"): lambda n: ("/completion", {"prompt": "a", "n_predict": 1, "response_fields": ["content"] * n}),
@@ -78,6 +84,24 @@ def test_one_beyond_is_refused_with_both_numbers(server, field, counts):
     assert got == status and str(most) in json.dumps(answer), answer
 
 
+@pytest.mark.parametrize("schema", [
+    {"oneOf": [{"type": "string", "pattern": f"^a{{{i}}}$"} for i in range(125)]}, {"oneOf": [{"enum": [f"{c}{i}" for i in range(9000)]} for c in "ab"]},
+    {"oneOf": [{"type": "object", "properties": {"t": {"const": i}}, "required": ["t"]} for i in range(600)]},
+    {"allOf": [{"enum": [{"a": i} for i in range(5000)]}, {"enum": [{"a": i} for i in range(5000, 10000)]}]},
+    {"enum": [{f"k{i % 7}": [i, {"x": i}]} for i in range(9000)]}], ids=["patterns", "enums", "objects", "disjoint", "values"])
+def test_what_compares_everything_with_everything_is_counted(server, schema):
+    """Each took between four seconds and minutes: what is compared in pairs is work, too."""
+    status, answer, _ = server.post("/v1/completions", {"prompt": "a", "max_tokens": 1, "guided_json": schema})
+    assert (status, answer["error"]["param"]) == (400, "guided_json") and "(limit: " in answer["error"]["message"], answer
+
+
+def test_a_constraint_that_fails_while_it_is_used_is_named(server):
+    words = "|".join(f"w{i:06}" for i in range(8000))
+    for field, value in (("guided_regex", words), ("guided_choice", words.split("|")), ("structured_outputs", {"regex": words})):
+        status, answer, _ = server.post("/v1/completions", {"prompt": "a", "max_tokens": 8, field: value})
+        assert (status, answer["error"]["param"]) == (400, field), answer
+
+
 def test_a_body(server):
     most = next(x["most"] for x in server.get("/openapi.json")[1]["x-limits"] if (x["field"], x["counts"]) == ("body", "bytes"))
     text = '{"content": "%s"}'
@@ -102,7 +126,7 @@ def test_time_that_a_request_may_take(build, model):
         while not s.get("/slots")[1][0]["is_processing"]:                  # until the only slot is taken
             pass
         status, answer, headers = s.post("/v1/completions", ask | {"timeout": 0.5})
-        assert status == 503 and "nothing was written within 0.5 s" in answer["error"]["message"] and int(headers["Retry-After"]) > 0
+        assert status == 503 and "nothing was generated within 0.5 s" in answer["error"]["message"] and int(headers["Retry-After"]) > 0
     status, answer, _ = s.post("/v1/completions", {"prompt": "a", "max_tokens": 1, "timeout": -1})
     assert (status, answer["error"]["param"]) == (400, "timeout")
     assert s.close() == 0

@@ -164,6 +164,19 @@ static const char *sent(const lm_constraints *v, const char *const *names)
     return names[0];
 }
 
+/* Of a constraint that has been settled. */
+static const char *field_of(const lm_constraints *v)
+{
+    static const char *const grammars[] = { "grammar", "guided_grammar", "ebnf", "structured_outputs", NULL };
+    static const char *const regexes[] = { "guided_regex", "regex", "structured_outputs", NULL };
+    static const char *const choices[] = { "guided_choice", "structured_outputs", NULL };
+    static const char *const schemas[] = { "json_schema", "guided_json", "structured_outputs", NULL };
+
+    if (v->grammar || v->regex || v->choice || v->schema)
+        return sent(v, v->grammar ? grammars : v->regex ? regexes : v->choice ? choices : schemas);
+    return v->any_json ? "structured_outputs" : v->format ? "format" : "response_format";
+}
+
 /* The field stands first, then the place within it. */
 static lm_status in_field(const char *field, lm_status status, lm_error *e)
 {
@@ -223,10 +236,9 @@ static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_gra
 
 static lm_status of_gbnf(const lm_service *s, const lm_constraints *v, lm_grammar **out, lm_error *e)
 {
-    static const char *const names[] = { "grammar", "guided_grammar", "ebnf", "structured_outputs", NULL };
     lm_grammar_options o = { .tokenizer = s->tokenizer };
 
-    LM_TRY(in_field(sent(v, names), lm_grammar_gbnf(v->grammar, strlen(v->grammar), &o, out, e), e));
+    LM_TRY(in_field(field_of(v), lm_grammar_gbnf(v->grammar, strlen(v->grammar), &o, out, e), e));
     if (!v->lazy)
         return LM_OK;
     lm_status status = in_field("grammar_triggers", begin_later(s, v->triggers, out, e), e);
@@ -326,25 +338,32 @@ bool lm_constraints_any(const lm_constraints *given)
 
 lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *given, lm_grammar **out, lm_error *e)
 {
-    static const char *const regexes[] = { "guided_regex", "regex", "structured_outputs", NULL };
-    static const char *const choices[] = { "guided_choice", "structured_outputs", NULL };
-    static const char *const schemas[] = { "json_schema", "guided_json", "structured_outputs", NULL };
     lm_grammar_options o = { .tokenizer = s->tokenizer };
     lm_constraints copy, *v = &copy;
+    lm_status status = LM_OK;
 
     *out = NULL;
     LM_TRY(settle(given, v, e));
     if (v->grammar)
         return of_gbnf(s, v, out, e);
     if (v->regex)
-        return in_field(sent(v, regexes), lm_grammar_regex(v->regex, strlen(v->regex), &o, out, e), e);
-    if (v->choice)
-        return in_field(sent(v, choices), of_choice(v->choice, out, e), e);
-    if (v->schema)
-        return in_field(sent(v, schemas), of_schema(v->schema, false, v, out, e), e);
-    if (v->any_json)
-        return in_field("structured_outputs", of_any_object(v, out, e), e);
-    if (v->format)
-        return in_field("format", of_ollama(v, out, e), e);
-    return v->response_format ? in_field("response_format", of_format(v, &o, out, e), e) : LM_OK;
+        status = lm_grammar_regex(v->regex, strlen(v->regex), &o, out, e);
+    else if (v->choice)
+        status = of_choice(v->choice, out, e);
+    else if (v->schema)
+        status = of_schema(v->schema, false, v, out, e);
+    else if (v->any_json)
+        status = of_any_object(v, out, e);
+    else if (v->format)
+        status = of_ollama(v, out, e);
+    else if (v->response_format)
+        status = of_format(v, &o, out, e);
+    return in_field(field_of(v), status, e);
+}
+
+const char *lm_constraints_field(const lm_constraints *given)
+{
+    lm_constraints copy;
+
+    return settle(given, &copy, NULL) == LM_OK ? field_of(&copy) : "response_format";
 }

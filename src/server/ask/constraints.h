@@ -33,4 +33,7 @@ bool      lm_constraints_any(const lm_constraints *v);
  * enforced. */
 lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *v, lm_grammar **out, lm_error *e);
 
+/* The field that the constraint came in, by the name that was sent. A literal. */
+const char *lm_constraints_field(const lm_constraints *v);
+
 #endif

@@ -14,8 +14,39 @@ static void add_warnings(json_t *warnings, const lm_text *lines)
         json_array_append_new(warnings, json_stringn(at, (size_t)(end - at)));
 }
 
-/* *list: as templates know them; `text`: the same as JSON. */
-static lm_status read_messages(lm_call *c, const json_t *messages, json_t **list, lm_text *text, lm_error *e)
+/* Numbers outside the strings of a JSON text, as far as it is one. */
+static size_t numbers_in_text(const char *text, size_t n)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '"')
+            for (i++; i < n && text[i] != '"'; i++)
+                i += text[i] == '\\';
+        else if (text[i] >= '0' && text[i] <= '9' && ++found)
+            i += strspn(text + i, "0123456789.eE+-") - 1;
+    }
+    return found;
+}
+
+/* Those of a document, and of the arguments of tool calls, which may be strings of JSON. */
+static size_t numbers_in(json_t *o, const char *name)
+{
+    const char *key;
+    json_t *value;
+    size_t n = json_is_number(o), i;
+
+    if (json_is_string(o) && strcmp(name, "arguments") == 0)
+        return numbers_in_text(json_string_value(o), json_string_length(o));
+    json_array_foreach(o, i, value)
+        n += numbers_in(value, "");
+    json_object_foreach(o, key, value)
+        n += numbers_in(value, key);
+    return n;
+}
+
+/* *list: as templates know them; `text`: the same as JSON. Numbers are limited, as each is printed and read several times. */
+static lm_status read_messages(lm_call *c, json_t *messages, json_t **list, lm_text *text, lm_error *e)
 {
     lm_text lines = { 0 }, given = { 0 };
     lm_status status;
@@ -23,6 +54,7 @@ static lm_status read_messages(lm_call *c, const json_t *messages, json_t **list
     if (!json_array_size(messages))
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "expected at least one message, got none");
     LM_TRY(lm_limit_check(LM_MOST_MESSAGES, json_array_size(messages), e));
+    LM_TRY(lm_limit_check(LM_MOST_NUMBERS, numbers_in(messages, ""), e));
     status = lm_json_exact(messages, &c->wide, &given, e);
     if (status == LM_OK)
         status = lm_messages_read(given.data, given.size, &lines, text, e);
@@ -54,6 +86,7 @@ static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_erro
     const char *name;
     json_t *value;
 
+    LM_TRY(lm_limit_check(LM_MOST_VARIABLES, json_object_size(given), e));
     json_object_foreach(given, name, value) {
         for (size_t i = 0; ours[i]; i++)
             if (strcmp(ours[i], name) == 0)

@@ -128,7 +128,7 @@ static lm_status read_stops(const json_t *stop, lm_prepared *parts, lm_error *e)
 
 static lm_status read_stop_ids(const lm_service *s, const json_t *list, lm_tokens *out, lm_error *e)
 {
-    LM_TRY(lm_limit_check(LM_MOST_STOPS, json_array_size(list), e));
+    LM_TRY(lm_limit_check(LM_MOST_STOP_IDS, json_array_size(list), e));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *id = json_array_get(list, i);
 
@@ -266,6 +266,7 @@ static lm_status read_order(const json_t *samplers, lm_prepared *parts, lm_error
         return LM_OK;
     if (!json_is_array(samplers) && !json_is_string(samplers))
         return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "expected an array of names, or a string of letters");
+    LM_TRY(lm_limit_check(LM_MOST_SAMPLERS, json_is_string(samplers) ? json_string_length(samplers) : json_array_size(samplers), e));
     for (const char *at = json_string_value(samplers); at && *at; at++)
         if (!add_step(at, true, &parts->order))
             return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "no sampler has the letter '%c': expected some of edskypmxt", *at);

@@ -131,6 +131,7 @@ static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, l
         return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "unknown mode \"%.40s\": expected auto or required", mode);
     if (!json_array_size(list))
         return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "allowed_tools needs an array of tools that is not empty");
+    LM_TRY(lm_limit_check(LM_MOST_CHOICES, json_array_size(list), e));
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!name_of(json_array_get(list, i)))
             return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "allowed_tools: tool %zu has no name", i);

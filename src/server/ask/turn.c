@@ -27,16 +27,24 @@ static void head(lm_turn *t)
         t->writer->begin(t);
 }
 
-static void fail(lm_turn *t, const lm_error *e)
+/* What a grammar finds while it is used names no field: it is that of the constraint. */
+static lm_status of_constraint(const lm_turn *t, lm_status status, lm_error *e)
 {
+    return t->constraint && status == LM_LIMIT ? lm_fault_rename(status, "", t->constraint, e) : status;
+}
+
+static void fail(lm_turn *t, const lm_error *why)
+{
+    lm_error e = *why;
+
+    of_constraint(t, e.code, &e);
     if (t->headed) {
-        t->writer->fault(t, e);
+        t->writer->fault(t, &e);
         lm_exchange_end(t->x);
     } else {
-        lm_error late = *e;
-        if (lm_fault_is_late(e))
-            lm_fail(&late, LM_LIMIT, "timeout", LM_NO_OFFSET, "nothing was written within %g s", t->deadline);
-        lm_answer_fault(t->x, t->writer->dialect, lm_fault_is_late(e) ? 503 : 0, 0, &late);
+        if (lm_fault_is_late(why))
+            lm_fail(&e, LM_LIMIT, "timeout", LM_NO_OFFSET, "nothing was generated within %g s", t->deadline);
+        lm_answer_fault(t->x, t->writer->dialect, lm_fault_is_late(why) ? 503 : 0, 0, &e);
     }
     for (size_t i = 0; i < t->n; i++)
         if (t->choices[i].reply)
@@ -310,7 +318,8 @@ static lm_status constrain(const lm_service *s, const lm_grammar *g, const lm_to
     lm_logits_processor *p;
 
     if (g && !s->vocabulary)
-        return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET, "the model has no token that ends a text: constraints need one");
+        return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET,
+                       "constraints need a token that ends the output, and the model has none");
     if (g)
         LM_TRY(lm_constraint_new(g, s->vocabulary, &l.constraint, e));
     if (tools && tools->budget >= 0) {
@@ -367,7 +376,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
             return lm_fail_memory(e, "contributions", 0);
         if (o->logprobs && !(c->tokens = json_array()))
             return lm_fail_memory(e, "log-probabilities", 0);
-        LM_TRY(constrain(call->service, parts->grammar, t->tools, &r.sequence, e));
+        LM_TRY(of_constraint(t, constrain(call->service, parts->grammar, t->tools, &r.sequence, e), e));
         if (t->writer->each)
             t->writer->each(t->own, i, &r.sequence);
         r.no_prefix = a->no_cache || r.sequence.row;     /* a row that is not read is not seen */
@@ -397,11 +406,13 @@ static lm_status copy_stops(lm_turn *t, const char *const *stops, lm_error *e)
 }
 
 /* What is wanted of the request later. */
-static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
+static lm_status keep(lm_turn *t, const lm_call *call, const lm_turn_options *o, lm_error *e)
 {
     const lm_params *a = o->params;
+    lm_constraints given = a->constraints;
     lm_text text = { 0 };
 
+    given.body = given.body ? given.body : call->body;
     LM_TRY(copy_stops(t, o->parts->stops, e));
     t->stream = a->stream;
     t->explain_cache = a->explain_cache;
@@ -410,6 +421,8 @@ static lm_status keep(lm_turn *t, const lm_turn_options *o, lm_error *e)
     t->ping = a->ping ? a->ping : 1;
     t->most_seconds = o->parts->most_seconds;
     t->deadline = o->parts->deadline;
+    if (o->parts->grammar)
+        t->constraint = t->tools && t->tools->eager ? "tools" : lm_constraints_field(&given);
     if (!a->verbose)
         return LM_OK;
     LM_TRY(lm_detokenize(t->service->tokenizer, o->prompts->items->ids, o->prompts->items->n, 0, &text, e));
@@ -449,7 +462,7 @@ lm_status lm_turn_start(lm_call *call, const lm_turn_options *o, const lm_writer
     t->tools = o->tools;
     randombytes_buf(&number, sizeof number);
     snprintf(t->id, sizeof t->id, "%s%016" PRIx64, o->id_prefix, number);
-    status = keep(t, o, e);
+    status = keep(t, call, o, e);
     if (status == LM_OK)
         status = submit(call, t, o, e);
     if (status != LM_OK) {

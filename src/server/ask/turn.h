@@ -62,6 +62,7 @@ struct lm_turn {
     json_t      *warnings;           /* NULL: none */
     json_t      *prompt;             /* as the model reads the first one; NULL: not requested */
     const char **stops;              /* NULL-ended; NULL: none */
+    const char  *constraint;         /* the field that its grammar came from; NULL: there is no grammar */
     bool         explain_cache, contributions, timings;
     double       began, last_event;       /* seconds */
     double       ping;               /* seconds; < 0: never */
