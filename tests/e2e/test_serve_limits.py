@@ -102,6 +102,12 @@ def test_a_constraint_that_fails_while_it_is_used_is_named(server):
         assert (status, answer["error"]["param"]) == (400, field), answer
 
 
+def test_a_prompt_that_is_too_long_is_refused_before_its_grammar_is_read(server):
+    for more in ({"guided_regex": "("}, {"grammar": "root"}, {"json_schema": {"type": "nonsense"}}):
+        status, answer, _ = server.post("/v1/completions", {"prompt": "a " * 3000, "max_tokens": 1} | more)
+        assert (status, answer["error"]["code"]) == (400, "context_length_exceeded"), answer
+
+
 def test_a_body(server):
     most = next(x["most"] for x in server.get("/openapi.json")[1]["x-limits"] if (x["field"], x["counts"]) == ("body", "bytes"))
     text = '{"content": "%s"}'
