@@ -51,7 +51,8 @@ static lm_status join_parts(const json_t *parts, size_t i, json_t *message, lm_e
         const char *name = json_string_value(type);
         if (!json_is_string(text) || (type && !is_text(name))) {
             lm_text_free(&out);
-            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu has a content part of type \"%.40s\": only text is read", i,
+            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                           "message %zu has a content part of type \"%.40s\"; only text is supported", i,
                            name ? name : "unknown");
         }
         if (k)

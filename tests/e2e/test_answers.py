@@ -147,7 +147,7 @@ def test_variables_that_the_template_does_not_know_are_named(server):
     asked = {"messages": ASKED, "max_tokens": 2}
     assert "warnings" not in server.post("/v1/chat/completions", asked | {"chat_template_kwargs": {"enable_thinking": True}})[1]
     warnings = server.post("/v1/chat/completions", asked | {"chat_template_kwargs": {"enable_thought": True}})[1]["warnings"]
-    assert warnings == ["chat_template_kwargs: the chat template of this model knows no enable_thought"]
+    assert warnings == ["chat_template_kwargs: the chat template of this model does not use 'enable_thought'; ignored"]
 
 
 @pytest.mark.parametrize("wrong,field", [

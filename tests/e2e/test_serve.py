@@ -224,7 +224,7 @@ def test_brackets_in_strings_are_no_depth(server):
     assert server.post("/tokenize", {"content": text})[0] == 200
     deep = '{"content": "\\"", "other": ' + "[" * 65 + "]" * 65 + "}"
     head = f"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(deep)}\r\n\r\n"
-    assert b"nested deeper than 64" in raw(server, (head + deep).encode(), 2)
+    assert b"has 66 nested levels of arrays and objects; at most 64 are allowed" in raw(server, (head + deep).encode(), 2)
 
 
 def test_a_client_that_closes_its_end_gets_what_is_answered_at_once(server):
@@ -413,7 +413,7 @@ def test_constraints_of_other_kinds(server):
     ({"json_schema": {"type": "object", "properties": {"a": {"frobnicate": 1}}}}, "frobnicate"), ({"json_schema": {"type": "nonsense"}}, "type"),
     ({"grammar": "root ::= ("}, ""), ({"guided_regex": "(a"}, ""), ({"guided_choice": [1]}, "element 0"),
     ({"grammar": 'root ::= "a"', "guided_regex": "a"}, "only one"), ({"grammar": "(" * 60000}, ""),
-    ({"response_format": {"type": "json_schema"}}, "schema is missing"),
+    ({"response_format": {"type": "json_schema"}}, "schema is required"),
 ])
 def test_constraints_that_cannot_be_kept_are_refused(server, more, names):
     status, answer, _ = server.post("/v1/completions", {"prompt": "x"} | more)

@@ -28,32 +28,32 @@ def called(n):
 
 # by (field, what is counted): a request that holds n of it
 REQUESTS = {
-    ("body", "arrays and objects inside each other"): deep,
-    ("messages", "tool calls of a message"): called,
+    ("body", "nested levels of arrays and objects"): deep,
+    ("messages", "tool calls in one message"): called,
     ("messages", "numbers outside strings"): lambda n: ("/apply-template", {"messages": [{**TALK[0], "x": [1] * n}]}),
     ("prompt", "prompts"): lambda n: completion(prompt=["a"] * n),
-    ("n", "texts for each prompt"): lambda n: ("/v1/chat/completions", {"messages": TALK, "max_tokens": 1, "n": n}),
-    ("input", "texts of which vectors are made"): lambda n: ("/v1/embeddings", {"input": ["a"] * n}),
-    ("documents", "documents to rank"): None,            # test_serve_rerank: a model of another kind
+    ("n", "outputs per prompt"): lambda n: ("/v1/chat/completions", {"messages": TALK, "max_tokens": 1, "n": n}),
+    ("input", "inputs"): lambda n: ("/v1/embeddings", {"input": ["a"] * n}),
+    ("documents", "documents"): None,            # test_serve_rerank: a model of another kind
     ("stop", "strings"): lambda n: completion(stop=[f"x{i}" for i in range(n)]),
-    ("stop", "bytes of all strings"): lambda n: completion(stop=["x" * (n // 2), "y" * (n - n // 2)]),
+    ("stop", "bytes in all strings"): lambda n: completion(stop=["x" * (n // 2), "y" * (n - n // 2)]),
     ("stop_token_ids", "token ids"): lambda n: completion(stop_token_ids=[1] * n),
-    ("dry_sequence_breakers", "texts"): lambda n: completion(dry_sequence_breakers=["a"] * n),
+    ("dry_sequence_breakers", "strings"): lambda n: completion(dry_sequence_breakers=["a"] * n),
     ("logit_bias", "tokens"): lambda n: completion(logit_bias=[[i, 1] for i in range(n)]),
     ("samplers", "samplers"): lambda n: completion(samplers=["top_k"] * n),
-    ("preserved_tokens", "texts"): lambda n: completion(preserved_tokens=["a"] * n),
-    ("tools", "bytes of a name"): lambda n: ("/apply-template", {"messages": TALK, "tools": [tool("t" * (n - 1))]}),
+    ("preserved_tokens", "strings"): lambda n: completion(preserved_tokens=["a"] * n),
+    ("tools", "bytes in a tool name"): lambda n: ("/apply-template", {"messages": TALK, "tools": [tool("t" * (n - 1))]}),
     ("tool_choice", "allowed tools"): lambda n: ("/v1/chat/completions", {"messages": TALK, "max_tokens": 1, "tools": [tool("t")], "tool_choice": {
         "type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "t1"}] * n}}),
     ("chat_template_kwargs", "variables"): lambda n: ("/apply-template", {"messages": TALK, "chat_template_kwargs": {f"v{i}": i for i in range(n)}}),
     ("grammar_triggers", "triggers"): lambda n: completion(grammar='root ::= "w" [0-9]+', grammar_lazy=True,
                                                             grammar_triggers=[{"type": 1, "value": f"w{i}"} for i in range(n)]),
     ("response_fields", "paths"): lambda n: ("/completion", {"prompt": "a", "n_predict": 1, "response_fields": ["content"] * n}),
-    ("positions", "rows of a trace"): None,              # the context of the tests holds fewer
+    ("positions", "positions of a trace"): None,              # the context of the tests holds fewer
     ("intervene", "interventions"): None,                # test_trace
-    ("messages", "messages, or items of input"): None,   # the context of the tests holds fewer
+    ("messages", "messages or input items"): None,   # the context of the tests holds fewer
     ("tools", "tools"): lambda n: ("/apply-template", {"messages": TALK, "tools": [tool("t", i) for i in range(n)]}),
-    ("previous_response_id", "responses before this one"): None,     # as many responses: below
+    ("previous_response_id", "earlier responses"): None,     # as many responses: below
     ("body", "bytes"): None,                             # below
     ("response_format, grammar, guided_*", "bytes of a grammar, a schema or an expression"): lambda n: completion(grammar="#" + " " * (n - 14) + '\nroot ::= "a"'),
     ("response_format, grammar, guided_*", "states of a compiled grammar"): None,        # tests/unit/grammar
@@ -127,7 +127,7 @@ def test_time_that_a_request_may_take(build, model):
             break
         assert status == 503
     assert answer["choices"][0]["finish_reason"] == "length" and 0 < answer["usage"]["completion_tokens"] < 4000
-    assert f"timeout: ended after {seconds} s with what was written" in answer["warnings"]
+    assert f"timeout: the output ends after {seconds} s" in answer["warnings"]
     with s.stream(ask | {"timeout": 3500}):
         while not s.get("/slots")[1][0]["is_processing"]:                  # until the only slot is taken
             pass

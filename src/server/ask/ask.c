@@ -79,7 +79,7 @@ lm_status lm_ask_count(lm_call *c, lm_ask *a, json_int_t *n, lm_error *e)
 lm_status lm_ask_logprobs(lm_ask *a, bool on, uint32_t top, lm_error *e)
 {
     if (top && !on)
-        return lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "needs \"logprobs\": true");
+        return lm_fail(e, LM_USAGE, "top_logprobs", LM_NO_OFFSET, "'top_logprobs' requires \"logprobs\": true");
     a->logprobs = !on ? 0 : top ? (int32_t)top : -1;
     return LM_OK;
 }

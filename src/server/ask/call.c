@@ -164,10 +164,10 @@ static lm_status check_limits(lm_call *c, lm_error *e)
 
 /* ---- the body ---- */
 
-/* Objects inside each other: jansson's own limit is 2048, deeper than what reads the document should go. */
-static bool too_deep(const char *text, size_t n)
+/* Levels of arrays and objects: jansson's own limit is 2048, deeper than what reads the document should go. */
+static size_t depth_of(const char *text, size_t n)
 {
-    unsigned depth = 0;
+    size_t depth = 0, most = 0;
     bool string = false;
 
     for (size_t i = 0; i < n; i++) {
@@ -179,13 +179,12 @@ static bool too_deep(const char *text, size_t n)
         } else if (text[i] == '"') {
             string = true;
         } else if (text[i] == '{' || text[i] == '[') {
-            if (++depth > LM_LIMIT_DEPTH)
-                return true;
+            most = ++depth > most ? depth : most;
         } else if ((text[i] == '}' || text[i] == ']') && depth) {
             depth--;
         }
     }
-    return false;
+    return most;
 }
 
 /* A page can send other types without asking first (a form, text), so only this one counts as JSON. `curl -d` alone says that it sends a
@@ -202,18 +201,19 @@ static bool is_json(const char *type, const lm_sender *s)
 
 static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
 {
-    size_t n, mended;
+    size_t n, mended, depth;
     const char *text = lm_exchange_body(c->x, &n), *coding = lm_exchange_header(c->x, "Content-Encoding");
     json_error_t why;
 
     if (!c->route->groups)
         return LM_OK;
     if (coding && *coding && strcasecmp(coding, "identity"))
-        return lm_fault(c, e, 415, "Content-Encoding", "a body in \"%.40s\" is not read: send it as it is", coding);
+        return lm_fault(c, e, 415, "Content-Encoding", "the content coding \"%.40s\" is not supported: send the body uncompressed", coding);
     if (!is_json(lm_exchange_header(c->x, "Content-Type"), s))
-        return lm_fault(c, e, 415, "Content-Type", "expected application/json");
-    if (n && too_deep(text, n))
-        return lm_fault(c, e, 400, NULL, "the body is nested deeper than %d", LM_LIMIT_DEPTH);
+        return lm_fault(c, e, 415, "Content-Type", "the content type must be application/json");
+    if ((depth = depth_of(text, n)) > LM_LIMIT_DEPTH)
+        return lm_fault(c, e, 400, NULL, "the body has %zu nested levels of arrays and objects; at most %d are allowed", depth,
+                        LM_LIMIT_DEPTH);
     mended = 0;
     c->body = n ? lm_json_body(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &mended, &why) : json_object();
     if (!c->body)
@@ -222,15 +222,15 @@ static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
     if (c->wide.failed || !(c->warnings = json_array()))
         return lm_fail_memory(e, "the request", n);
     if (mended)
-        json_array_append_new(c->warnings, json_sprintf("the body has %zu halves of characters: each became U+FFFD", mended));
+        json_array_append_new(c->warnings, json_sprintf("the body contains %zu invalid characters; each was replaced with U+FFFD", mended));
     if (c->route->flags & LM_ROUTE_LIST) {
         if (!json_is_array(c->body))
-            return lm_fault(c, e, 400, NULL, "the body is not a JSON array");
+            return lm_fault(c, e, 400, NULL, "the request body must be a JSON array");
         c->body = json_pack("{s:o}", c->route->groups->fields->name, c->body);
         return c->body ? LM_OK : lm_fail_memory(e, "the request", n);
     }
     if (!json_is_object(c->body))
-        return lm_fault(c, e, 400, NULL, "the body is not a JSON object");
+        return lm_fault(c, e, 400, NULL, "the request body must be a JSON object");
     return LM_OK;
 }
 
@@ -257,9 +257,9 @@ static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
     }
     if (!(c->route = find_route(method, path, c->id, allow))) {
         if (!allow->size)
-            return lm_fault(c, e, 404, NULL, "no such path: %.100s", path);
+            return lm_fault(c, e, 404, NULL, "the path %.100s does not exist", path);
         lm_exchange_add_header(c->x, "Allow", allow->data);
-        return lm_fault(c, e, 405, NULL, "%.20s is not allowed at %.100s", method, path);
+        return lm_fault(c, e, 405, NULL, "the method %.20s is not allowed for %.100s", method, path);
     }
     c->key = key_of(c->x);
     if (!(c->route->flags & LM_ROUTE_OPEN) && !lm_keys_admit(c->keys, c->key))

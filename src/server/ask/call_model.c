@@ -24,8 +24,8 @@ lm_status lm_call_find(lm_call *c, lm_error *e)
         return LM_OK;
     c->service = lm_models_at(c->models, 0);
     add_names(c->models, &names);
-    status = name ? lm_fault(c, e, 404, "model", "no model \"%.60s\": this server has %.300s", name, names.data)
-                  : lm_fault(c, e, 400, "model", "required where a server has several models: %.300s", names.data);
+    status = name ? lm_fault(c, e, 404, "model", "the model \"%.60s\" does not exist; this server has %.300s", name, names.data)
+                  : lm_fault(c, e, 400, "model", "'model' is required, because this server has several models: %.300s", names.data);
     lm_text_free(&names);
     return status;
 }
@@ -95,7 +95,7 @@ int32_t lm_call_priority(const lm_call *c, int32_t wanted)
     int32_t priority = lm_keys_priority(c->keys, c->key, wanted);
 
     if (wanted != LM_PRIORITY_NONE && priority != wanted)
-        json_array_append_new(c->warnings, json_sprintf("priority: %d comes before what the API key allows: %d is taken", (int)wanted,
+        json_array_append_new(c->warnings, json_sprintf("priority: %d is below the priority of the API key; %d is used", (int)wanted,
                                                         (int)priority));
     return -priority;
 }

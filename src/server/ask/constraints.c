@@ -104,7 +104,7 @@ static lm_status of_format_text(const json_t *format, const char *name, const lm
     const json_t *text = text_of(format, name);
 
     if (!json_is_string(text))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "type %s needs a string as value or %s", type_of(format), name);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the type %s requires a string in value or %s", type_of(format), name);
     return (*name == 'p' ? lm_grammar_regex : lm_grammar_gbnf)(json_string_value(text), json_string_length(text), o, out, e);
 }
 
@@ -123,7 +123,7 @@ static lm_status of_format(const lm_constraints *v, const lm_grammar_options *o,
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
                        "the type \"%.40s\" is unknown: expected text, json_object, json_schema, regex or grammar", type);
     if (!schema)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "json_schema.schema is missing");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "json_schema.schema is required");
     return of_schema(schema, json_is_true(json_object_get(json_object_get(format, "json_schema"), "strict")), v, out, e);
 }
 
@@ -149,7 +149,7 @@ static lm_status of_ollama(const lm_constraints *v, lm_grammar **out, lm_error *
     if (word && strcmp(word, "json") == 0)
         return of_any_object(v, out, e);
     if (!json_is_object(v->format))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the value is neither \"json\" nor a schema");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the value must be \"json\" or a schema");
     return of_schema(v->format, false, v, out, e);
 }
 
@@ -200,9 +200,9 @@ static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *
 
     if (!json_is_integer(type) || json_integer_value(type) < TRIGGER_TOKEN || json_integer_value(type) > TRIGGER_WORD)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
-                       "the type of a trigger is neither 0 (token) nor 1 (word): patterns are not supported");
+                       "the type of a trigger must be 0 (token) or 1 (word); patterns are not supported");
     if (!json_string_length(value) || strlen(json_string_value(value)) != json_string_length(value))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the value of a trigger is not a string, is empty or holds a NUL character");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the value of a trigger must be a non-empty string without NUL characters");
     out->word = json_string_value(value);
     LM_TRY(lm_tokenize(s->tokenizer, out->word, strlen(out->word), 0, &ids, e));
     if (ids.n == 1 && lm_tokenizer_is_special(s->tokenizer, ids.ids[0])) {
@@ -225,7 +225,7 @@ static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_gra
     lm_grammar *lazy;
 
     if (!n || n > LM_LIMIT_TRIGGERS)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "grammar_lazy needs 1 to %d triggers, got %zu", LM_LIMIT_TRIGGERS, n);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "grammar_lazy requires 1 to %d triggers, got %zu", LM_LIMIT_TRIGGERS, n);
     for (size_t i = 0; i < n; i++)
         LM_TRY(read_trigger(s, json_array_get(triggers, i), all + i, e));
     LM_TRY(lm_grammar_after(*g, all, n, false, &lazy, e));
@@ -321,10 +321,10 @@ lm_status lm_constraints_check(const lm_constraints *given, lm_error *e)
     LM_TRY(settle(given, v, e));
     if (!!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format + v->any_json > 1)
         return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET,
-                       "only one of response_format, json_schema, grammar, structured_outputs and guided_... at a time");
+                       "only one of response_format, json_schema, grammar, structured_outputs and guided_... may be given");
     if ((v->lazy || v->triggers) && !(v->grammar && v->lazy))
-        return lm_fail(e, LM_USAGE, v->lazy ? "grammar_lazy" : "grammar_triggers", LM_NO_OFFSET, v->lazy ? "needs grammar"
-                       : "needs grammar and \"grammar_lazy\": true");
+        return lm_fail(e, LM_USAGE, v->lazy ? "grammar_lazy" : "grammar_triggers", LM_NO_OFFSET, v->lazy ? "'grammar_lazy' requires grammar"
+                       : "'grammar_triggers' requires grammar and \"grammar_lazy\": true");
     return LM_OK;
 }
 

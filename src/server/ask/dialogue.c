@@ -52,7 +52,7 @@ static lm_status read_messages(lm_call *c, json_t *messages, json_t **list, lm_t
     lm_status status;
 
     if (!json_array_size(messages))
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "expected at least one message, got none");
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "'messages' is empty; at least one message is required");
     LM_TRY(lm_limit_check(LM_MOST_MESSAGES, json_array_size(messages), e));
     LM_TRY(lm_limit_check(LM_MOST_NUMBERS, numbers_in(messages, ""), e));
     status = lm_json_exact(messages, &c->wide, &given, e);
@@ -90,9 +90,10 @@ static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_erro
     json_object_foreach(given, name, value) {
         for (size_t i = 0; ours[i]; i++)
             if (strcmp(ours[i], name) == 0)
-                return lm_fail(e, LM_USAGE, "chat_template_kwargs", LM_NO_OFFSET, "%s is set by the server", name);
+                return lm_fail(e, LM_USAGE, "chat_template_kwargs", LM_NO_OFFSET, "the variable %s is set by the server", name);
         if (!lm_template_uses(c->service->template, name))
-            json_array_append_new(c->warnings, json_sprintf("chat_template_kwargs: the chat template of this model knows no %.60s", name));
+            json_array_append_new(c->warnings, json_sprintf("chat_template_kwargs: the chat template of this model does not use '%.60s'; "
+                                                            "ignored", name));
         json_object_set(context, name, value);
     }
     return LM_OK;
@@ -134,7 +135,8 @@ static lm_status check_effort(const lm_dialogue *d, lm_error *e)
     for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++)
         if (strcmp(efforts[i], d->effort) == 0)
             return LM_OK;
-    return lm_fail(e, LM_USAGE, d->field, LM_NO_OFFSET, "unknown value \"%.40s\": expected none, minimal, low, medium, high, xhigh or max",
+    return lm_fail(e, LM_USAGE, d->field, LM_NO_OFFSET,
+                   "the value \"%.40s\" is unknown: expected none, minimal, low, medium, high, xhigh or max",
                    d->effort);
 }
 
@@ -196,7 +198,8 @@ static lm_status take_prefill(const lm_dialogue *d, json_t *list, json_t **out, 
     if (!d->goes_on || !role || strcmp(role, "assistant") || json_object_get(last, "tool_calls"))
         return LM_OK;
     if (before && strcmp(before, "assistant") == 0)
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: two messages of the assistant at the end", n - 1);
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                       "message %zu is the second assistant message at the end; only one can be continued", n - 1);
     for (size_t i = 0; i < json_array_size(parts); i++)
         lm_text_printf(&text, "%s%s", i ? "\n\n" : "", json_string_value(json_object_get(json_array_get(parts, i), "text")));
     if (text.size)

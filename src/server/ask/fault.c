@@ -58,13 +58,36 @@ lm_status lm_fault(lm_call *c, lm_error *e, unsigned status, const char *where, 
     return lm_error_set(e, status < 500 ? LM_USAGE : LM_FAILED, where, LM_NO_OFFSET, text);
 }
 
+/* "'field'" of the message where it is; NULL: it does not name it. */
+static const char *named_in(const char *message, const char *field)
+{
+    size_t n = strlen(field);
+
+    for (const char *at = strchr(message, '\''); n && at; at = strchr(at + 1, '\''))
+        if (strncmp(at + 1, field, n) == 0 && at[1 + n] == '\'')
+            return at;
+    return NULL;
+}
+
 lm_status lm_fault_rename(lm_status status, const char *field, const char *sent, lm_error *e)
 {
     lm_error why = *e;
+    const char *at;
 
     if (status == LM_OK || strcmp(why.where, field))
         return status;
-    return lm_fail(e, status, sent, LM_NO_OFFSET, "%s", why.message);
+    if (!(at = named_in(why.message, field)))
+        return lm_fail(e, status, sent, LM_NO_OFFSET, "%s", why.message);
+    return lm_fail(e, status, sent, LM_NO_OFFSET, "%.*s'%s'%s", (int)(at - why.message), why.message, sent, at + strlen(field) + 2);
+}
+
+/* A message is shown without the field that it is about, so it names it. */
+static void name_field(lm_error *e)
+{
+    lm_error why = *e;
+
+    if (*why.where && !named_in(why.message, why.where))
+        snprintf(e->message, sizeof e->message, "%.100s: %.280s", why.where, why.message);
 }
 
 /* "900 tokens, the context holds 512": both numbers, for clients that read them. */
@@ -110,6 +133,8 @@ static json_t *openai(const lm_error *given, const fault_kind *k, bool numbered)
 
     if (long_prompt)
         write_too_long(numbered ? LM_DIALECT_NATIVE : LM_DIALECT_OPENAI, prompt, context, e);
+    else
+        name_field(e);
     const char *code = k->status == 404 && strcmp(e->where, "model") == 0 ? "model_not_found" : code_of(e, k);
     json_t *o = json_pack("{s:s, s:s, s:s?}", "message", e->message, "type", long_prompt ? "exceed_context_size_error" : k->type, "param",
                           *e->where ? e->where : NULL);
@@ -137,8 +162,8 @@ json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e)
 
     if (d >= LM_DIALECT_ANTHROPIC && is_too_long(e, &prompt, &context))
         write_too_long(d, prompt, context, &out);
-    else if (*e->where && d >= LM_DIALECT_ANTHROPIC && e->message[0] != '\'')         /* else it names the field */
-        snprintf(out.message, sizeof out.message, "%.100s: %.280s", e->where, e->message);
+    else
+        name_field(&out);
     if (d == LM_DIALECT_ANTHROPIC)
         return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", k->anthropic, "message", out.message);
     if (d == LM_DIALECT_OLLAMA)

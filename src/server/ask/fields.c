@@ -32,7 +32,7 @@ static lm_status wrong_type(const lm_field *f, const json_t *value, lm_error *e)
     static const char *const names[] = { "an object", "an array", "a string", "an integer", "a number", "true", "false", "null" };
     const char *want = lm_field_type(f);
 
-    return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "expected %s %s, got %s", strchr("aio", *want) ? "an" : "a", want,
+    return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' must be %s %s, not %s", f->name, strchr("aio", *want) ? "an" : "a", want,
                    names[json_typeof(value)]);
 }
 
@@ -69,7 +69,7 @@ static lm_status read_number(const lm_field *f, const json_t *value, void *at, l
     if (min == 0 && max == 0)
         range_of_type(f->kind, &min, &max);
     if (!(x >= min && x <= max) || !isfinite(x) || (f->kind == LM_FIELD_FLOAT && fabs(x) > 3.4e38))
-        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%.10g is outside %.10g to %.10g", x, min, max);
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' is %.10g; it must be from %.10g to %.10g", f->name, x, min, max);
     switch (f->kind) {
     case LM_FIELD_I32:    *(int32_t *)at = (int32_t)i; break;
     case LM_FIELD_U32:    *(uint32_t *)at = (uint32_t)i; break;
@@ -99,7 +99,8 @@ static lm_status read_word(const lm_field *f, const json_t *value, int *at, lm_e
         }
         lm_text_printf(&list, "%s%s", i ? ", " : "", f->words[i]);
     }
-    lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "unknown value \"%.40s\": expected one of %s", json_string_value(value),
+    lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' has the unknown value \"%.40s\": expected one of %s", f->name,
+            json_string_value(value),
             list.data ? list.data : "none");
     lm_text_free(&list);
     return LM_USAGE;
@@ -151,7 +152,7 @@ static lm_status read_field(const lm_field *f, json_t *value, char *at, json_t *
         if (!json_is_string(value))
             return wrong_type(f, value, e);
         if (strlen(json_string_value(value)) != json_string_length(value))
-            return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "holds a NUL character");
+            return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' contains a NUL character", f->name);
         *(const char **)at = json_string_value(value);
         return LM_OK;
     case LM_FIELD_WORD:
@@ -169,7 +170,7 @@ static lm_status read_field(const lm_field *f, json_t *value, char *at, json_t *
         warn(warnings, f->name, "accepted and has no effect");
         return LM_OK;
     case LM_FIELD_REFUSED:
-        return says_nothing(f, value) ? LM_OK : lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "not supported: %s", f->help);
+        return says_nothing(f, value) ? LM_OK : lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' is not supported: %s", f->name, f->help);
     default:
         return read_number(f, value, at, e);
     }
@@ -198,7 +199,8 @@ static lm_status check_twin(const lm_field_group *groups, const lm_field *f, siz
                                           g->kind != LM_FIELD_REFUSED
                                       ? json_object_get(body, g->name) : NULL;
             if (other && !json_is_null(other) && !is_empty(g, other) && !json_equal(other, value))
-                return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "differs from %s, which means the same", g->name);
+                return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' and '%s' have the same meaning and different values", f->name,
+                               g->name);
         }
     return LM_OK;
 }
@@ -227,7 +229,8 @@ lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *value
         if (json_is_null(value) || (f && is_empty(f, value)))
             continue;
         if (!f && constrains(name))
-            return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "not supported: constraints of answers are not ignored");
+            return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "'%s' is not supported, and fields that constrain the output are not ignored",
+                           name);
         if (f) {
             LM_TRY(check_twin(groups, f, base, body, value, e));
             LM_TRY(read_field(f, value, (char *)values + base + f->offset, warnings, e));

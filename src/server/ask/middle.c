@@ -18,7 +18,7 @@ lm_status lm_middle_check(const lm_middle *m, const char *field, lm_error *e)
         const json_t *file = json_array_get(m->extra, i), *name = json_object_get(file, "filename");
 
         if (!json_is_string(json_object_get(file, "text")) || (name && !json_is_string(name)))
-            return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "element %zu: expected an object with text and filename, strings", i);
+            return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "element %zu must be an object with the strings text and filename", i);
     }
     return LM_OK;
 }

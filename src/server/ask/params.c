@@ -68,27 +68,29 @@ const lm_field lm_params_fields[] = {
       "seconds after which the request ends with the output so far and a warning; maximum and 0: --timeout of the server" },
     { "preserved_tokens", LM_FIELD_ARRAY, A(preserved), 0, 0, NULL, false, "control tokens, as strings, that are part of the output" },
     { "stop_token_ids", LM_FIELD_ARRAY, A(stop_ids), 0, 0, NULL, false, "token ids that end the output" },
-    LM_REFUSED("min_tokens", "a least length"), LM_REFUSED("bad_words", "use logit_bias"),
-    LM_REFUSED("allowed_token_ids", "use grammar, or logit_bias"), LM_REFUSED("use_beam_search", "beam search"),
-    { "length_penalty", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "beam search" },
-    LM_REFUSED("early_stopping", "beam search"), LM_REFUSED("logits_processors", "programs of requests"),
-    LM_REFUSED("custom_logit_processor", "programs of requests"),
-    LM_REFUSED("include_stop_str_in_output", "the text ends before a stop string"),
-    LM_REFUSED("no_stop_trim", "the text ends before a stop string"),
+    LM_REFUSED("min_tokens", "a minimum length cannot be set"), LM_REFUSED("bad_words", "use logit_bias"),
+    LM_REFUSED("allowed_token_ids", "use grammar, or logit_bias"), LM_REFUSED("use_beam_search", "beam search is not available"),
+    { "length_penalty", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "beam search is not available" },
+    LM_REFUSED("early_stopping", "beam search is not available"), LM_REFUSED("logits_processors", "requests cannot supply code"),
+    LM_REFUSED("custom_logit_processor", "requests cannot supply code"),
+    LM_REFUSED("include_stop_str_in_output", "the output ends before a stop string"),
+    LM_REFUSED("no_stop_trim", "the output ends before a stop string"),
     { "skip_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "use preserved_tokens" },
-    LM_HARMLESS("spaces_between_special_tokens"), LM_REFUSED("truncate_prompt_tokens", "nothing is left out of a prompt"),
+    LM_HARMLESS("spaces_between_special_tokens"), LM_REFUSED("truncate_prompt_tokens", "prompts are never truncated"),
     { "prompt_logprobs", LM_FIELD_REFUSED, 0, -1, 0, NULL, false, "use echo and logprobs of /v1/completions" },
-    LM_REFUSED("logprob_token_ids", "the most probable tokens are told"), LM_REFUSED("repetition_detection", "use DRY"),
+    LM_REFUSED("logprob_token_ids", "log-probabilities are returned for the most probable tokens"),
+    LM_REFUSED("repetition_detection", "use DRY"),
     LM_REFUSED("no_repeat_ngram_size", "use DRY"),
-    { "tfs_z", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "tail-free sampling" },
+    { "tfs_z", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "tail-free sampling is not available" },
     LM_REFUSED("top_a", "use min_p"),
-    { "adaptive_target", LM_FIELD_REFUSED, 0, -1, 0, NULL, false, "adaptive sampling" },
+    { "adaptive_target", LM_FIELD_REFUSED, 0, -1, 0, NULL, false, "adaptive sampling is not available" },
     LM_HARMLESS("adaptive_decay"),
-    { "penalize_nl", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "penalties count line feeds as they do other tokens" },
-    { "penalize_newline", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "penalties count line feeds as they do other tokens" },
-    LM_REFUSED("penalty_prompt", "penalties look at the text itself"),
+    { "penalize_nl", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "penalties treat line feeds like other tokens" },
+    { "penalize_newline", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "penalties treat line feeds like other tokens" },
+    LM_REFUSED("penalty_prompt", "penalties apply to the whole sequence"),
     { "t_max_prompt_ms", LM_FIELD_REFUSED, 0, -1, 0, NULL, false, "use timeout" },
-    LM_REFUSED("image_data", "only text is read"), LM_HARMLESS("backend_sampling"), LM_REFUSED("n_indent", "no least indentation"),
+    LM_REFUSED("image_data", "only text is supported"), LM_HARMLESS("backend_sampling"),
+    LM_REFUSED("n_indent", "a minimum indentation cannot be set"),
     LM_HARMLESS("n_keep"), LM_HARMLESS("n_discard"),
     { "lora", LM_FIELD_ARRAY, A(lora), 0, 0, NULL, false,
       "low-rank adapters of this request: [{id, scale}, ...], ids from GET /lora-adapters; others have scale 0" },
@@ -117,7 +119,7 @@ static lm_status read_stops(const json_t *stop, lm_prepared *parts, lm_error *e)
         const json_t *one = json_is_array(stop) ? json_array_get(stop, i) : stop;
 
         if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
-            return lm_fail(e, LM_USAGE, "stop", LM_NO_OFFSET, "expected a string, or an array of strings");
+            return lm_fail(e, LM_USAGE, "stop", LM_NO_OFFSET, "'stop' must be a string or an array of strings without NUL characters");
         bytes += json_string_length(one);
         if (json_string_length(one))
             parts->stops[kept++] = json_string_value(one);
@@ -152,7 +154,7 @@ static lm_status read_breakers(const json_t *list, lm_prepared *parts, lm_error 
         const json_t *one = json_array_get(list, i);
 
         if (!json_string_length(one) || strlen(json_string_value(one)) != json_string_length(one))
-            return lm_fail(e, LM_USAGE, "dry_sequence_breakers", LM_NO_OFFSET, "element %zu is no text", i);
+            return lm_fail(e, LM_USAGE, "dry_sequence_breakers", LM_NO_OFFSET, "element %zu must be a non-empty string", i);
         parts->breakers[i] = json_string_value(one);
     }
     parts->sampling.dry_breakers = parts->breakers;
@@ -166,11 +168,12 @@ static lm_status add_bias(const lm_service *s, biases *out, double id, const jso
     float value = json_is_false(bias) || json_is_null(bias) ? -INFINITY : (float)json_number_value(bias);
 
     if (isfinite(value) && !json_is_number(bias))
-        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "a bias is a number, or false: never");
+        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "a bias must be a number, or false to exclude the token");
     if (!(id >= 0 && id < s->info.n_vocab) || id != floor(id))
-        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "token %.0f is outside the vocabulary of %u", id, s->info.n_vocab);
+        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the token %.0f is outside the vocabulary of %u tokens", id,
+                       s->info.n_vocab);
     if (isfinite(value) && !(value >= -1e6f && value <= 1e6f))
-        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "%g is too large", (double)value);
+        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the bias %g is outside -1000000 to 1000000", (double)value);
     LM_TRY(lm_limit_check(LM_MOST_BIASES, out->n + 1, e));
     if (out->n == out->capacity) {
         size_t more = out->capacity ? 2 * out->capacity : 64;
@@ -201,7 +204,7 @@ static lm_status add_pairs(const lm_service *s, json_t *bias, biases *out, lm_er
     for (size_t i = 0; i < json_array_size(bias); i++) {
         const json_t *pair = json_array_get(bias, i), *id = json_array_get(pair, 0);
         if (json_array_size(pair) != 2 || (!json_is_integer(id) && !json_is_string(id)))
-            return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "expected pairs [id or text, bias]");
+            return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "'logit_bias' must contain pairs [token id or string, bias]");
         LM_TRY(json_is_integer(id) ? add_bias(s, out, json_number_value(id), json_array_get(pair, 1), e)
                                    : add_biases(s, out, json_string_value(id), json_array_get(pair, 1), e));
     }
@@ -225,7 +228,7 @@ static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_p
     json_t *value;
 
     if (bias && !json_is_array(bias) && !json_is_object(bias))
-        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "expected an object or an array");
+        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "'logit_bias' must be an object or an array");
     if (json_is_array(bias))
         status = add_pairs(s, bias, &list, e);
     json_object_foreach(bias, key, value) {
@@ -265,15 +268,16 @@ static lm_status read_order(const json_t *samplers, lm_prepared *parts, lm_error
     if (!samplers)
         return LM_OK;
     if (!json_is_array(samplers) && !json_is_string(samplers))
-        return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "expected an array of names, or a string of letters");
+        return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "'samplers' must be an array of names or a string of letters");
     LM_TRY(lm_limit_check(LM_MOST_SAMPLERS, json_is_string(samplers) ? json_string_length(samplers) : json_array_size(samplers), e));
     for (const char *at = json_string_value(samplers); at && *at; at++)
         if (!add_step(at, true, &parts->order))
-            return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "no sampler has the letter '%c': expected some of edskypmxt", *at);
+            return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "no sampler has the letter %c: expected some of edskypmxt", *at);
     for (size_t i = 0; i < json_array_size(samplers); i++) {
         const char *name = json_string_value(json_array_get(samplers, i));
         if (!name || !add_step(name, false, &parts->order))
-            return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "unknown sampler \"%.40s\": expected some of penalties, dry, top_n_sigma,"
+            return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET,
+                           "the sampler \"%.40s\" is unknown: expected some of penalties, dry, top_n_sigma,"
                            " top_k, typ_p, top_p, min_p, xtc, temperature", name ? name : "");
     }
     if (parts->order.failed)
@@ -291,7 +295,7 @@ static lm_status read_preserved(const lm_service *s, const json_t *list, lm_toke
         lm_tokens ids = { 0 };
 
         if (!json_is_string(text))
-            return lm_fail(e, LM_USAGE, "preserved_tokens", LM_NO_OFFSET, "element %zu is no string", i);
+            return lm_fail(e, LM_USAGE, "preserved_tokens", LM_NO_OFFSET, "element %zu must be a string", i);
         lm_status status = lm_tokenize(s->tokenizer, json_string_value(text), json_string_length(text), 0, &ids, e);
         if (status == LM_OK && ids.n == 1)
             status = lm_tokens_add(out, ids.ids[0], e);
@@ -308,7 +312,7 @@ lm_status lm_params_prepare(const lm_call *c, const lm_params *a, lm_prepared *o
 
     *o = (lm_prepared){ .sampling = a->sampling };
     if (a->n < 1)
-        return lm_fail(e, LM_USAGE, "n", LM_NO_OFFSET, "0 texts");
+        return lm_fail(e, LM_USAGE, "n", LM_NO_OFFSET, "'n' is 0; it must be from 1 to %d", LM_LIMIT_TEXTS);
     LM_TRY(lm_limit_check(LM_MOST_TEXTS, a->n, e));
     LM_TRY(read_stops(a->stop, o, e));
     LM_TRY(read_stop_ids(s, a->stop_ids, &o->stop_ids, e));
@@ -317,7 +321,8 @@ lm_status lm_params_prepare(const lm_call *c, const lm_params *a, lm_prepared *o
     LM_TRY(read_breakers(a->breakers, o, e));
     LM_TRY(read_order(a->samplers, o, e));
     if (a->slot >= (int32_t)lm_schedule_slots(s->schedule))
-        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "the server has %u slots", lm_schedule_slots(s->schedule));
+        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "'id_slot' is %d; the server has %u slots, from 0 on", a->slot,
+                       lm_schedule_slots(s->schedule));
     if (a->seed >= 0)
         o->sampling.seed = (uint64_t)a->seed;
     else
@@ -407,13 +412,13 @@ static lm_status read_prompt(const lm_service *s, const json_t *value, lm_tokens
     if (json_is_string(text) && !json_string_length(media) && !json_array_size(media))        /* llama.cpp's */
         return lm_tokenize(s->tokenizer, json_string_value(text), json_string_length(text), LM_ADD_SPECIAL, out, e);
     if (text || !content_text(json_object_get(value, "content"), &all))
-        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "only text is read");
+        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' may contain only text");
     if (all.size) {
         lm_status status = lm_tokenize(s->tokenizer, all.data, all.size, LM_ADD_SPECIAL, out, e);
         lm_text_free(&all);
         return status;
     }
-    return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "expected a string, an array of token ids, or an array of those");
+    return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' must be a string, an array of token ids, or an array of those");
 }
 
 lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id most, lm_prompts *out, lm_error *e)
@@ -432,7 +437,7 @@ lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id 
         lm_tokens *at = out->items + out->n++;
         LM_TRY(read_prompt(s, many ? json_array_get(value, out->n - 1) : value, at, e));
         if (!at->n)
-            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "empty");
+            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' is empty");
     }
     return LM_OK;
 }

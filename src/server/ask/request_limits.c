@@ -23,7 +23,8 @@ lm_status lm_limit_check(lm_limit_id id, uint64_t n, lm_error *e)
 
     if (n <= r->most)
         return LM_OK;
-    return lm_fail(e, LM_USAGE, r->field, LM_NO_OFFSET, "%llu %s; at most %llu are allowed", (unsigned long long)n, r->what,
+    return lm_fail(e, LM_USAGE, r->field, LM_NO_OFFSET, "'%s' has %llu %s; at most %llu are allowed", r->field, (unsigned long long)n,
+                   r->what,
                    (unsigned long long)r->most);
 }
 

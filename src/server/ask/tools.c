@@ -27,18 +27,18 @@ static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
     const char *name;
 
     if (type && strcmp(type, "function") && strcmp(type, "custom") && !json_object_get(tool, "input_schema"))
-        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tool %zu: type \"%.40s\" is not supported: only functions are", i, type);
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tool %zu has the type \"%.40s\"; only functions are supported", i, type);
     if (!f)
         f = tool;                                        /* Anthropic's, and OpenAI's older functions */
     name = json_string_value(json_object_get(f, "name"));
     if (!name || !is_name(name))
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
-                       "tool %zu: a name has 1 to %d letters, digits, '_', '-' or '.'", i, LM_LIMIT_TOOL_NAME);
+                       "the name of tool %zu must have 1 to %d letters, digits, underscores, hyphens or points", i, LM_LIMIT_TOOL_NAME);
     schema = json_object_get(f, "parameters");
     if (!schema)
         schema = json_object_get(f, "input_schema");
     if (schema && !json_is_object(schema) && !json_is_null(schema))
-        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%s: parameters are a JSON Schema", name);
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the parameters of %s must be a JSON Schema, an object", name);
     o = json_pack("{s:s, s:s}", "name", name, "description", "");
     if (json_is_string(json_object_get(f, "description")))
         json_object_set(o, "description", json_object_get(f, "description"));
@@ -79,7 +79,7 @@ static lm_status check_named(const lm_tools *t, const json_t *only, lm_error *e)
         while (k < json_array_size(t->list) && strcmp(name_of(json_array_get(t->list, k)), name))
             k++;
         if (k == json_array_size(t->list))
-            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "there is no tool called %.64s", name);
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "'tool_choice' names \"%.64s\", which is not one of the tools", name);
     }
     return LM_OK;
 }
@@ -99,7 +99,7 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
 
         for (size_t k = 0; k < t->n; k++)
             if (strcmp(t->items[k].name, name) == 0)
-                return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "two tools are called %s", name);
+                return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "two tools have the name %s", name);
         if (only && !is_named(only, name))
             continue;
         if (!(text = json_dumps(json_object_get(f, "parameters"), JSON_COMPACT)))
@@ -128,13 +128,13 @@ static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, l
     if (mode && strcmp(mode, "required") == 0)
         t->use = LM_TOOLS_REQUIRED;
     else if (mode && strcmp(mode, "auto"))
-        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "unknown mode \"%.40s\": expected auto or required", mode);
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "the mode \"%.40s\" is unknown: expected auto or required", mode);
     if (!json_array_size(list))
-        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "allowed_tools needs an array of tools that is not empty");
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "allowed_tools requires a non-empty array of tools");
     LM_TRY(lm_limit_check(LM_MOST_CHOICES, json_array_size(list), e));
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!name_of(json_array_get(list, i)))
-            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "allowed_tools: tool %zu has no name", i);
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "tool %zu of allowed_tools has no name", i);
     json_array_extend(only, (json_t *)(uintptr_t)list);
     return LM_OK;
 }
@@ -150,7 +150,8 @@ static lm_status read_choice(lm_tools *t, json_t *choice, json_t *only, lm_error
     if (!word && json_is_string(json_object_get(choice, "name")))
         word = "function";                               /* OpenAI's older function_call */
     if (!word)
-        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "expected none, auto, required, or an object that names a tool");
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
+                       "'tool_choice' must be none, auto, required, or an object that names a tool");
     if (strcmp(word, "allowed_tools") == 0)
         return read_allowed(t, choice, only, e);
     if (strcmp(word, "none") == 0)
@@ -161,11 +162,11 @@ static lm_status read_choice(lm_tools *t, json_t *choice, json_t *only, lm_error
         t->use = LM_TOOLS_REQUIRED;
         t->single = true;
         if (!name_of(choice))
-            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "the name of the tool is missing");
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "'tool_choice' does not name a tool");
         json_array_append(only, choice);
     } else if (strcmp(word, "auto"))
         return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
-                       "unknown value \"%.40s\": expected none, auto, required, allowed_tools or a tool", word);
+                       "'tool_choice' has the unknown value \"%.40s\": expected none, auto, required, allowed_tools or a tool", word);
     return LM_OK;
 }
 
@@ -173,7 +174,7 @@ static lm_status read_list(lm_tools *t, const json_t *tools, const json_t *only,
 {
     if (!json_array_size(tools))
         return t->use != LM_TOOLS_REQUIRED ? LM_OK
-                   : lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "a call is required, and there are no tools");
+                   : lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "'tool_choice' requires a call, but the request has no tools");
     LM_TRY(lm_limit_check(LM_MOST_TOOLS, json_array_size(tools), e));
     if (!(t->list = json_array()))
         return lm_fail_memory(e, "tools", 0);

@@ -146,7 +146,7 @@ static void warn_of_time(lm_turn *t)
     if (t->is_past)
         return;
     t->is_past = true;
-    snprintf(text, sizeof text, "timeout: ended after %g s with what was written", t->deadline);
+    snprintf(text, sizeof text, "timeout: the output ends after %g s", t->deadline);
     if (!t->warnings)
         t->warnings = json_array();
     json_array_append_new(t->warnings, json_string(text));
@@ -362,7 +362,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         const lm_tokens *prompt = o->prompts->items + i / a->n;
 
         if (!prompt->n)
-            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "empty");
+            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' is empty");
         r.prompt = prompt->ids;
         r.n_prompt = c->n_prompt = prompt->n;
         r.sequence = parts->sequence;

@@ -31,7 +31,7 @@ static const lm_field message_fields[] = {
     { "max_tokens", LM_FIELD_I64, V(max_tokens), 1, 1e9, NULL, true, "maximum number of tokens to generate" },
     { "stop_sequences", LM_FIELD_ARRAY, V(stops), 0, 0, NULL, false, "strings that end the output" },
     { "output_format", LM_FIELD_OBJECT, V(output_format), 0, 0, NULL, false, "older name of output_config.format" },
-    LM_REFUSED("mcp_servers", "nothing is called by the server"), LM_REFUSED("container", "nothing is run by the server"),
+    LM_REFUSED("mcp_servers", "the server calls no tools"), LM_REFUSED("container", "the server runs no code"),
     LM_HARMLESS("metadata"), LM_HARMLESS("cache_control"),
     { 0 },
 };
@@ -53,17 +53,17 @@ static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error
     const json_t *budget = json_object_get(v->thinking, "budget_tokens"), *effort = json_object_get(v->output_config, "effort");
 
     if (effort && !json_is_null(effort) && !(d->effort = json_string_value(effort)))
-        return lm_fail(e, LM_USAGE, "output_config", LM_NO_OFFSET, "effort is a string");
+        return lm_fail(e, LM_USAGE, "output_config", LM_NO_OFFSET, "effort must be a string");
     if (d->effort)
         d->field = "output_config";
     if (!json_object_size(v->thinking))
         return LM_OK;
     d->field = "thinking";
     if (!type || (strcmp(type, "enabled") && strcmp(type, "disabled") && strcmp(type, "adaptive")))
-        return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "unknown type \"%.40s\": expected enabled, disabled or adaptive",
+        return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "the type \"%.40s\" is unknown: expected enabled, disabled or adaptive",
                        type ? type : "");
     if (budget && (!json_is_integer(budget) || json_integer_value(budget) < 1))
-        return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "budget_tokens is a number of tokens, at least 1");
+        return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "budget_tokens must be a number of tokens, at least 1");
     d->thinking = strcmp(type, "disabled") == 0 ? LM_THINKING_OFF : LM_THINKING_ON;
     if (budget && d->thinking == LM_THINKING_ON)
         d->budget = json_integer_value(budget);
@@ -93,9 +93,9 @@ static lm_status read_format(message_values *v, json_t **format, lm_error *e)
     if (!json_object_size(given) && (!given || json_is_null(given) || json_is_object(given)))
         return LM_OK;
     if (v->params.constraints.response_format)
-        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "only one of it and response_format at a time");
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "a format cannot be combined with response_format");
     if (!type || strcmp(type, "json_schema") || !json_object_get(given, "schema"))
-        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "a format has the type json_schema, and a schema");
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "a format must have the type json_schema and a schema");
     *format = json_pack("{s:s, s:O}", "type", "json_schema", "json_schema", given);
     v->params.constraints.response_format = *format;
     return *format ? LM_OK : lm_fail_memory(e, "the format", 0);

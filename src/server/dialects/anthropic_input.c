@@ -26,7 +26,8 @@ static const char *type_of(const json_t *block)
 
 static lm_status unreadable(const reading *r, size_t k, const json_t *block)
 {
-    return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content block %zu of type \"%.40s\": only text is read", r->i, k,
+    return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET,
+                   "message %zu: content block %zu has the type \"%.40s\"; only text is supported", r->i, k,
                    type_of(block));
 }
 
@@ -43,7 +44,7 @@ static lm_status add_system(reading *r, const json_t *system, const char *field)
         const json_t *text = json_object_get(json_array_get(system, i), "text");
 
         if (!json_is_string(text))
-            return lm_fail(r->e, LM_USAGE, field, LM_NO_OFFSET, "block %zu: only text is read", i);
+            return lm_fail(r->e, LM_USAGE, field, LM_NO_OFFSET, "block %zu must be text", i);
         if (strncmp(json_string_value(text), "x-anthropic-billing-header:", 27) != 0)
             add_line(&r->system, json_string_value(text), json_string_length(text));
     }
@@ -108,7 +109,7 @@ static lm_status add_call(reading *r, const json_t *block, size_t k, json_t *cal
     const char *id = json_string_value(json_object_get(block, "id")), *name = json_string_value(json_object_get(block, "name"));
 
     if (!id || !name)
-        return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content block %zu needs an id and a name", r->i, k);
+        return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content block %zu requires an id and a name", r->i, k);
     json_array_append_new(calls, lm_dialogue_call(id, name, json_incref(json_object_get(block, "input"))));
     json_object_set(r->names, id, json_object_get(block, "name"));
     return LM_OK;
@@ -156,13 +157,13 @@ static lm_status add_message(reading *r, json_t *m)
     const json_t *content = json_object_get(m, "content");
 
     if (!role || (strcmp(role, "user") && strcmp(role, "assistant") && strcmp(role, "system")))
-        return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: unknown role \"%.40s\"", r->i, role ? role : "");
+        return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu has the unknown role \"%.40s\"", r->i, role ? role : "");
     if (strcmp(role, "system") == 0)
         return add_system(r, content, "messages");
     if (json_is_string(content))
         return json_array_append(r->messages, m) == 0 ? LM_OK : lm_fail_memory(r->e, "messages", 0);
     if (!json_is_array(content))
-        return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content is a string or an array of blocks", r->i);
+        return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "the content of message %zu must be a string or an array of blocks", r->i);
     return strcmp(role, "user") == 0 ? add_user(r, content) : add_assistant(r, content);
 }
 
@@ -172,7 +173,7 @@ lm_status lm_anthropic_messages(const json_t *system, const json_t *messages, js
     lm_status status = system ? add_system(&r, system, "system") : LM_OK;
 
     if (status == LM_OK && !json_array_size(messages))
-        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "empty");
+        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "'messages' is empty; at least one message is required");
     for (r.i = 0; status == LM_OK && r.i < json_array_size(messages); r.i++)
         status = add_message(&r, json_array_get(messages, r.i));
     if (status == LM_OK && r.system.size)

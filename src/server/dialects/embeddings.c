@@ -129,7 +129,7 @@ static lm_status read_inputs(lm_call *c, const embedding_values *v, lm_read_job_
     if (!width)
         return lm_fault(c, e, 501, NULL, "embeddings are off: start the server with --embeddings");
     if (v->dimensions > width)
-        return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "%u of %u", v->dimensions, width);
+        return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "'dimensions' is %u; the model has %u", v->dimensions, width);
     LM_TRY(in_input(c, lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &o->prompts, e), e));
     return open_poolers(&o->prompts, width, v, &o->of, e);
 }
@@ -210,7 +210,7 @@ static lm_status answer_native(lm_call *c, lm_error *e)
     if (!v->content)
         return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "'content' is required");
     if (v->norm != NORM_NONE && v->norm != NORM_EUCLIDEAN)
-        return lm_fail(e, LM_USAGE, "embd_normalize", LM_NO_OFFSET, "%d is not supported: expected 2 or -1", v->norm);
+        return lm_fail(e, LM_USAGE, "embd_normalize", LM_NO_OFFSET, "'embd_normalize' is %d; it must be 2 or -1", v->norm);
     return lm_embeddings(c, v->content, v->norm == NORM_NONE, native_document, e);
 }
 

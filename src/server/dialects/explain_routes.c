@@ -87,7 +87,7 @@ static lm_status number_of(lm_call *c, const char *name, uint32_t otherwise, uin
     if (!given)
         return LM_OK;
     if (!*given || strspn(given, "0123456789") != strlen(given) || strlen(given) > 7)
-        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "expected a number");
+        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "'%s' must be a number", name);
     for (; *given; given++)
         n = n * 10 + (uint64_t)(*given - '0');
     *out = (uint32_t)n;
@@ -138,7 +138,7 @@ static lm_status answer_report(lm_call *c, lm_error *e)
     while (given && i < sizeof forms / sizeof *forms && strcmp(forms[i].name, given))
         i++;
     if (i == sizeof forms / sizeof *forms)
-        return lm_fail(e, LM_USAGE, "form", LM_NO_OFFSET, "expected json, html, markdown or text");
+        return lm_fail(e, LM_USAGE, "form", LM_NO_OFFSET, "'form' must be json, html, markdown or text");
     o.form = forms[i].form;
     LM_TRY(language_of(c, &o.language, e));
     LM_TRY(look(c, &l, e));

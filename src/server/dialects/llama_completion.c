@@ -66,7 +66,7 @@ static lm_status check_fields(const json_t *fields, lm_error *e)
     LM_TRY(lm_limit_check(LM_MOST_PATHS, json_array_size(fields), e));
     for (size_t i = 0; i < json_array_size(fields); i++)
         if (!json_is_string(json_array_get(fields, i)))
-            return lm_fail(e, LM_USAGE, "response_fields", LM_NO_OFFSET, "element %zu is no string", i);
+            return lm_fail(e, LM_USAGE, "response_fields", LM_NO_OFFSET, "element %zu must be a string", i);
     return LM_OK;
 }
 
@@ -107,7 +107,7 @@ static lm_status read_infill(lm_call *c, lm_ask *a, lm_error *e)
 
     LM_TRY(lm_middle_check(&m, "input_extra", e));
     if (!lm_middle_supported(c->service))
-        return lm_fault(c, e, 501, NULL, "the model has no tokens for what is missing in the middle of a text");
+        return lm_fault(c, e, 501, NULL, "the model does not support infilling: its vocabulary has no tokens for it");
     LM_TRY(lm_prompts_one(&a->prompts, &prompt, e));
     return lm_middle_prompt(c->service, &m, prompt, e);
 }

@@ -292,7 +292,7 @@ static const lm_field_group slot_groups[] = { { slot_fields, 0 }, { 0 } };
 static lm_status slot_path(const lm_call *c, const char *name, lm_text *path, lm_error *e)
 {
     if (!name || !*name || *name == '.' || strchr(name, '/') || strlen(name) > 96)
-        return lm_fail(e, LM_USAGE, "filename", LM_NO_OFFSET, "expected a file name of up to 96 bytes, without folders");
+        return lm_fail(e, LM_USAGE, "filename", LM_NO_OFFSET, "'filename' must be a file name of 1 to 96 bytes without folders");
     lm_text_printf(path, "%s/%s", c->service->o.slot_folder, name);
     return path->failed ? lm_fail_memory(e, "a path", strlen(name)) : LM_OK;
 }
@@ -359,7 +359,7 @@ static void answer_slot(lm_exchange *x, const slot_job *j, const slot_wait *w)
 
     if (w->status != LM_OK) {
         if (w->status == LM_NOT_FOUND && !restores)
-            lm_fail(&e, LM_USAGE, "id_slot", LM_NO_OFFSET, "slot %u holds nothing of this key", j->slot);
+            lm_fail(&e, LM_USAGE, "id_slot", LM_NO_OFFSET, "slot %u has no content of this key", j->slot);
         else if (w->status == LM_NOT_FOUND || w->status == LM_BAD_MODEL || w->status == LM_DIFFERS)
             lm_fail(&e, LM_USAGE, "filename", LM_NO_OFFSET, "%.200s", w->error.message);
         lm_answer_fault(x, LM_DIALECT_NATIVE, 0, 0, &e);
@@ -424,13 +424,13 @@ static lm_status answer_slot_action(lm_call *c, lm_error *e)
     int which = 0;
 
     if (*end || slot >= lm_schedule_slots(c->service->schedule))
-        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "no slot %.20s", c->id);
+        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "the slot %.20s does not exist", c->id);
     while (which < 3 && (!action || strcmp(words[which], action)))
         which++;
     if (which == 3)
-        return lm_fail(e, LM_USAGE, "action", LM_NO_OFFSET, "expected save, restore or erase");
+        return lm_fail(e, LM_USAGE, "action", LM_NO_OFFSET, "'action' must be save, restore or erase");
     if (!c->service->o.slot_folder)
-        return lm_fault(c, e, 501, NULL, "start the server with --slot-save-path");
+        return lm_fault(c, e, 501, NULL, "slots cannot be saved: start the server with --slot-save-path");
     if (which != LM_SLOT_ERASE)
         status = slot_path(c, v->filename, &path, e);
     if (status == LM_OK)

@@ -52,7 +52,7 @@ static lm_status answer_model(lm_call *c, lm_error *e)
     lm_service *s = lm_models_find(c->models, c->id);
 
     if (!s)
-        return lm_fault(c, e, 404, "model", "no model \"%.60s\": GET /v1/models lists those that there are", c->id);
+        return lm_fault(c, e, 404, "model", "the model \"%.60s\" does not exist: GET /v1/models lists the available models", c->id);
     return lm_answer_json(c, model_json(s), e);
 }
 

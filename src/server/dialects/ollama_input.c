@@ -21,7 +21,7 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_dialogue 
     while (word && efforts[i] && strcmp(efforts[i], word))
         i++;
     if (word ? !efforts[i] : !json_is_boolean(think))
-        return lm_fail(e, LM_USAGE, "think", LM_NO_OFFSET, "expected true, false, \"low\", \"medium\" or \"high\"");
+        return lm_fail(e, LM_USAGE, "think", LM_NO_OFFSET, "'think' must be true, false, \"low\", \"medium\" or \"high\"");
     if (!json_is_false(think) && !lm_ollama_thinks(s))
         return lm_fail(e, LM_USAGE, "think", LM_NO_OFFSET, "\"%.60s\" does not support thinking", s->name);
     d->effort = word;
@@ -41,7 +41,7 @@ static lm_status read_calls(const json_t *given, size_t i, size_t *n, json_t *ca
         char id[32];
 
         if (!name)
-            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: tool call %zu needs a name", i, k);
+            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: tool call %zu requires a name", i, k);
         snprintf(id, sizeof id, "call%05zu", (*n)++ % 100000);
         json_t *call = lm_dialogue_call(id, name, NULL);
         if (json_object_get(f, "arguments"))             /* read by lm_dialogue, as those of every dialect */
@@ -86,9 +86,9 @@ static lm_status read_message(reading *r, const json_t *m, size_t i, lm_error *e
     lm_status status = LM_OK;
 
     if (!json_is_object(m))
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: expected an object with role and content", i);
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu must be an object with role and content", i);
     if (json_array_size(json_object_get(m, "images")))
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: only text is read, no images", i);
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu has images; only text is supported", i);
     o = json_copy((json_t *)(uintptr_t)m);
     json_object_del(o, "images");
     json_object_del(o, "thinking");

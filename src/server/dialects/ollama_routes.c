@@ -57,8 +57,8 @@ static const lm_field generate_fields[] = {
     { "system", LM_FIELD_STRING, V(system), 0, 0, NULL, false, "system message" },
     { "raw", LM_FIELD_BOOL, V(raw), 0, 0, NULL, false, "continue the text without the chat template" },
     { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text after the output, if the model has tokens for it" },
-    LM_REFUSED("template", "templates of requests"), LM_REFUSED("context", "contexts of earlier answers: use /api/chat"),
-    LM_REFUSED("images", "only text is read"),
+    LM_REFUSED("template", "requests cannot supply a template"), LM_REFUSED("context", "use /api/chat to continue a conversation"),
+    LM_REFUSED("images", "only text is supported"),
     { 0 },
 };
 static const lm_field embed_fields[] = {
@@ -109,7 +109,7 @@ static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_er
     if (json_is_number(value))
         *seconds = json_number_value(value);
     else if (value && !(json_is_string(value) && lm_duration_read(json_string_value(value), seconds)))
-        return lm_fail(e, LM_USAGE, "keep_alive", LM_NO_OFFSET, "expected seconds, or a time as \"5m\"");
+        return lm_fail(e, LM_USAGE, "keep_alive", LM_NO_OFFSET, "'keep_alive' must be a number of seconds or a duration such as \"5m\"");
     if (*given && lm_models_stays(c->models)) {
         json_array_append_new(c->warnings, json_string("keep_alive: has no effect: the server keeps its one model"));
         *given = false;
@@ -166,7 +166,8 @@ static lm_status join_constraints(const ollama_values *v, lm_constraints *constr
     bool inner = memcmp(constraints, &none, sizeof none) != 0, outer = memcmp(&v->constraints, &none, sizeof none) != 0;
 
     if (inner && outer)
-        return lm_fail(e, LM_USAGE, "options", LM_NO_OFFSET, "only one constraint at a time: there is another beside them");
+        return lm_fail(e, LM_USAGE, "options", LM_NO_OFFSET,
+                       "'options' has a constraint, and the request has another; only one may be given");
     if (inner)
         constraints->body = v->options;
     else
@@ -417,7 +418,8 @@ static lm_status answer_pull(lm_call *c, lm_error *e)
         return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "'model' is required");
     if (!lm_models_find(c->models, v->model))
         return lm_fault(c, e, 404, "model",
-                        "this server has no model \"%.60s\" and downloads none: fetch it with lamina pull, and serve it", v->model);
+                        "the model \"%.60s\" does not exist, and this server downloads none: fetch it with lamina pull, and serve it",
+                        v->model);
     if (!v->stream)
         return lm_answer_json(c, json_pack("{s:s}", "status", "success"), e);
     lm_answer_text(c->x, 200, "application/x-ndjson", "{\"status\":\"success\"}\n");

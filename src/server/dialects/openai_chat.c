@@ -54,15 +54,15 @@ static const lm_field chat_fields[] = {
     { "thinking_token_budget", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "vLLM's name of reasoning_budget" },
     LM_REFUSED("echo", "use /v1/completions"),
     { "best_of", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "use /v1/completions" },
-    LM_REFUSED("add_special_tokens", "the chat template says which there are"), LM_REFUSED("documents", "use chat_template_kwargs"),
-    LM_REFUSED("chat_template", "the template is the server's: --chat-template-file"),
-    LM_REFUSED("web_search_options", "nothing is searched for"), LM_REFUSED("tool_prompt", "use tools and the chat template"),
+    LM_REFUSED("add_special_tokens", "the chat template adds them"), LM_REFUSED("documents", "use chat_template_kwargs"),
+    LM_REFUSED("chat_template", "the server sets the template: --chat-template-file"),
+    LM_REFUSED("web_search_options", "the server does not search"), LM_REFUSED("tool_prompt", "use tools and the chat template"),
     LM_REFUSED("guideline", "use chat_template_kwargs"),
     { "parse_tool_calls", LM_FIELD_BOOL, V(parse_calls), 0, 0, NULL, false, "calls stand apart from the content (true)" },
     LM_REFUSED("functions", "use tools"),
     { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "use tool_choice" },
-    { "modalities", LM_FIELD_REFUSED, 0, 0, 0, text_only, false, "only text is written" },
-    LM_REFUSED("audio", "only text is written"), LM_HARMLESS("prediction"),
+    { "modalities", LM_FIELD_REFUSED, 0, 0, 0, text_only, false, "only text is generated" },
+    LM_REFUSED("audio", "only text is generated"), LM_HARMLESS("prediction"),
     { "reasoning_format", LM_FIELD_STRING, V(format), 0, 0, NULL, false,
       "none: reasoning is part of the content; auto, deepseek: it is returned in reasoning_content; both: also in reasoning" },
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
@@ -228,11 +228,13 @@ static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
 
     *on = wanted ? wanted_on : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
     if (wanted && !wanted_on && !json_is_false(wanted))
-        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "expected true or false");
+        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "'continue_final_message' must be true or false");
     if (wanted_on && json_is_true(json_object_get(c->body, "add_generation_prompt")))
-        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "cannot be combined with \"add_generation_prompt\": true");
+        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET,
+                       "'continue_final_message' cannot be combined with \"add_generation_prompt\": true");
     if (wanted_on && (!role || strcmp(role, "assistant") || json_object_get(last, "tool_calls")))
-        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "the last message is no text of the assistant");
+        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET,
+                       "'continue_final_message' requires that the last message is text of the assistant");
     return LM_OK;
 }
 
@@ -246,7 +248,8 @@ static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
                         .field = "reasoning_effort", .unread = !v->parse_calls, .budget = v->budget };
     LM_TRY(check_continuation(c, &d->goes_on, e));
     if (v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek") && strcmp(v->format, "both"))
-        return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET, "unknown value \"%.40s\": expected none, auto, deepseek or both",
+        return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET,
+                       "'reasoning_format' has the unknown value \"%.40s\": expected none, auto, deepseek or both",
                        v->format);
     d->merged = v->format && strcmp(v->format, "none") == 0;
     return LM_OK;

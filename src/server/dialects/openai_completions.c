@@ -413,13 +413,13 @@ static const lm_writer completion_writer = { .dialect = LM_DIALECT_OPENAI, .type
 static lm_status check(const completion_values *v, lm_error *e)
 {
     if (v->best_of && v->best_of < v->n)
-        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "%u texts to choose %u of", v->best_of, v->n);
+        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "'best_of' is %u; it must be at least n, %u", v->best_of, v->n);
     if (v->best_of > v->n && v->params.stream)
-        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "not with \"stream\": true: which are best is known at the end");
+        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "'best_of' cannot be combined with \"stream\": true");
     if (v->suffix && *v->suffix && v->echo)
-        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "cannot be combined with echo");
+        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "'suffix' cannot be combined with echo");
     if (!v->max_tokens && !v->echo)
-        return lm_fail(e, LM_USAGE, "max_tokens", LM_NO_OFFSET, "0 needs \"echo\": true");
+        return lm_fail(e, LM_USAGE, "max_tokens", LM_NO_OFFSET, "'max_tokens' is 0, which requires \"echo\": true");
     return LM_OK;
 }
 
@@ -455,9 +455,10 @@ static lm_status read_middle(const lm_service *s, const completion_values *v, lm
     lm_tokens *prompt;
 
     if (!m.prefix)
-        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "needs a prompt that is one string");
+        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "'suffix' requires a prompt that is one string");
     if (!lm_middle_supported(s))
-        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "the model has no tokens for what is missing in the middle of a text");
+        return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET,
+                       "'suffix' is not supported by this model: its vocabulary has no tokens for infilling");
     LM_TRY(lm_prompts_one(out, &prompt, e));
     return lm_middle_prompt(s, &m, prompt, e);
 }

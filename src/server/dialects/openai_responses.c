@@ -24,7 +24,7 @@ static const lm_field response_fields[] = {
     { "previous_response_id", LM_FIELD_STRING, V(previous), 0, 0, NULL, false,
       "id of a stored response; its input and output, and those of all responses before it, precede the input" },
     LM_REFUSED("conversation", "conversations are not stored: send the items again"),
-    LM_REFUSED("background", "an answer is given to who waits for it"), LM_REFUSED("prompt", "prompts are not stored"),
+    LM_REFUSED("background", "responses are not generated in the background"), LM_REFUSED("prompt", "prompts are not stored"),
     { "truncation", LM_FIELD_REFUSED, 0, 0, 0, disabled, false, "nothing is left out of a prompt" },
     LM_REFUSED("top_logprobs", "use /v1/chat/completions"),
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
@@ -57,7 +57,7 @@ static lm_status functions_of(const json_t *list, const char *field, json_t *war
         const char *type = json_string_value(json_object_get(json_array_get(list, i), "type"));
 
         if (!type)
-            return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "element %zu: expected an object with a type", i);
+            return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "element %zu must be an object with a type", i);
         if (strcmp(type, "function") == 0)
             json_array_append(*out, json_array_get(list, i));
         else
@@ -91,7 +91,7 @@ static lm_status check_reasoning(const lm_response_values *v, json_t *warnings, 
     const json_t *effort = json_object_get(v->reasoning, "effort"), *summary = json_object_get(v->reasoning, "summary");
 
     if (effort && !json_is_null(effort) && !json_is_string(effort))
-        return lm_fail(e, LM_USAGE, "reasoning", LM_NO_OFFSET, "effort is a string");
+        return lm_fail(e, LM_USAGE, "reasoning", LM_NO_OFFSET, "effort must be a string");
     if (summary && !json_is_null(summary))
         json_array_append_new(warnings, json_string("reasoning: summary has no effect, the whole text is told"));
     return LM_OK;
@@ -103,7 +103,8 @@ static lm_status check_include(const lm_response_values *v, json_t *warnings, lm
         const char *name = json_string_value(json_array_get(v->include, i));
 
         if (!name || strcmp(name, "message.output_text.logprobs") == 0)
-            return lm_fail(e, LM_USAGE, "include", LM_NO_OFFSET, "not supported: %.60s", name ? name : "an element that is no string");
+            return lm_fail(e, LM_USAGE, "include", LM_NO_OFFSET, "'include' does not support \"%.60s\"",
+                           name ? name : "an element that is no string");
         json_array_append_new(warnings, json_sprintf("include: %.60s has no effect", name));
     }
     return LM_OK;
@@ -119,12 +120,13 @@ static lm_status read_format(const lm_response_values *v, json_t **out, lm_error
     if (!format || json_is_null(format))
         return LM_OK;
     if (!type || (strcmp(type, "text") && strcmp(type, "json_object") && strcmp(type, "json_schema")))
-        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "unknown type \"%.40s\": expected text, json_object or json_schema",
+        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET,
+                       "'text.format' has the unknown type \"%.40s\": expected text, json_object or json_schema",
                        type ? type : "");
     if (v->params.constraints.response_format)
-        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "only one of text.format and response_format at a time");
+        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "'text.format' cannot be combined with response_format");
     if (strcmp(type, "json_schema") == 0 && !json_object_get(format, "schema"))
-        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "schema is missing");
+        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "'text.format' requires a schema");
     if (!(*out = json_pack("{s:s, s:O}", "type", type, "json_schema", format)))
         return lm_fail_memory(e, "the format", 0);
     return LM_OK;

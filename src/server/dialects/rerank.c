@@ -28,7 +28,7 @@ static const lm_field rerank_fields[] = {
       "description of the task (Given a web search query, retrieve relevant passages that answer the query)" },
     { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
-    LM_REFUSED("max_tokens_per_doc", "documents are read whole"), LM_REFUSED("max_chunks_per_doc", "documents are read whole"),
+    LM_REFUSED("max_tokens_per_doc", "documents are never truncated"), LM_REFUSED("max_chunks_per_doc", "documents are never truncated"),
     LM_REFUSED("rank_fields", "a document is its text"), LM_HARMLESS("user"),
     { 0 },
 };
@@ -87,11 +87,11 @@ static lm_status check_documents(const rerank_values *v, lm_error *e)
     size_t n = json_array_size(v->documents);
 
     if (!n)
-        return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET, "empty: expected at least one document");
+        return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET, "'documents' is empty; at least one document is required");
     LM_TRY(lm_limit_check(LM_MOST_DOCUMENTS, n, e));
     for (size_t i = 0; i < n; i++)
         if (!document_text(json_array_get(v->documents, i)))
-            return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET, "element %zu: expected a string or an object with text", i);
+            return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET, "element %zu must be a string or an object with text", i);
     return LM_OK;
 }
 

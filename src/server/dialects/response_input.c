@@ -17,14 +17,15 @@ static lm_status content_text(const json_t *content, size_t item, lm_text *out, 
     if (json_is_string(content))
         lm_text_add(out, json_string_value(content), json_string_length(content));
     else if (!json_is_array(content))
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: content is a string or an array of parts", item);
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "the content of item %zu must be a string or an array of parts", item);
     for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *part = json_array_get(content, i);
         const char *type = json_string_value(json_object_get(part, "type"));
         const json_t *text = json_object_get(part, type && strcmp(type, "refusal") == 0 ? "refusal" : "text");
 
         if (!type || !is_one_of(type, texts) || !json_is_string(text))
-            return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: content part of type \"%.40s\": only text is read", item,
+            return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu has a content part of the type \"%.40s\"; only text is supported",
+                           item,
                            type ? type : "unknown");
         if (i)
             lm_text_add_char(out, '\n');
@@ -54,7 +55,7 @@ static lm_status add_message(const json_t *item, size_t i, lm_text *system, json
     lm_status status;
 
     if (!role || (!is_one_of(role, leading) && !is_one_of(role, others)))
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: unknown role \"%.40s\"", i, role ? role : "");
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu has the unknown role \"%.40s\"", i, role ? role : "");
     status = content_text(json_object_get(item, "content"), i, &text, e);
     if (status == LM_OK && is_one_of(role, leading)) {
         if (system->size && text.size)
@@ -96,7 +97,7 @@ static lm_status add_call(const json_t *item, size_t i, json_t *messages, json_t
     json_t *m, *calls;
 
     if (!id || !name || !arguments)
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: a function_call has call_id, name and arguments, strings", i);
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: a function_call requires the strings call_id, name and arguments", i);
     m = assistant(messages, "");
     if (!(calls = json_object_get(m, "tool_calls")))
         json_object_set_new(m, "tool_calls", calls = json_array());
@@ -114,7 +115,7 @@ static lm_status add_output(const json_t *item, size_t i, json_t *messages, cons
     lm_status status;
 
     if (!name)
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: no function_call before it has the call_id \"%.60s\"", i,
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu has the call_id \"%.60s\", which no function_call before it has", i,
                        id ? id : "");
     status = content_text(json_object_get(item, "output"), i, &text, e);
     if (status == LM_OK)
@@ -130,7 +131,7 @@ static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t 
     const char *type = json_string_value(json_object_get(item, "type"));
 
     if (!json_is_object(item))
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: expected an object", i);
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu must be an object", i);
     if (!type || strcmp(type, "message") == 0)
         return add_message(item, i, system, messages, e);
     if (strcmp(type, "function_call") == 0)
@@ -154,7 +155,7 @@ lm_status lm_response_messages(const lm_response_values *v, json_t *warnings, js
     if (json_is_string(v->input))
         json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", v->input));
     else if (!json_is_array(v->input) || !json_array_size(v->input))
-        status = lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "expected a string, or an array of items that is not empty");
+        status = lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "'input' must be a string or a non-empty array of items");
     for (size_t i = 0; status == LM_OK && i < json_array_size(v->input); i++)
         status = add_item(json_array_get(v->input, i), i, &system, messages, names, warnings, e);
     if (status == LM_OK && system.size)

@@ -27,7 +27,7 @@ static lm_status put_before(json_t *all, const char *text, const char *member, l
 
     if (!json_is_array(list)) {
         json_decref(o);
-        return lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "damaged: a response without items");
+        return lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "a stored response is damaged: it has no items");
     }
     for (size_t i = json_array_size(list); i--;)
         json_array_insert(all, 0, json_array_get(list, i));
@@ -42,7 +42,7 @@ lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *
 
     owner_of(c, owner);
     if (strlen(id) >= sizeof at)
-        return lm_fault(c, e, 404, "previous_response_id", "no response \"%.60s\" is stored", id);
+        return lm_fault(c, e, 404, "previous_response_id", "the response \"%.60s\" is not stored", id);
     memcpy(at, id, strlen(id) + 1);
     for (size_t n = 0; status == LM_OK && *at; n++) {
         lm_record r = { 0 };
@@ -56,7 +56,7 @@ lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *
         memcpy(at, r.previous, sizeof at);
         lm_record_free(&r);
     }
-    return status == LM_NOT_FOUND ? lm_fault(c, e, 404, "previous_response_id", "no response \"%.60s\" is stored", at) : status;
+    return status == LM_NOT_FOUND ? lm_fault(c, e, 404, "previous_response_id", "the response \"%.60s\" is not stored", at) : status;
 }
 
 /* ---- routes ---- */
@@ -76,11 +76,11 @@ static lm_status answer_get(lm_call *c, lm_error *e)
     json_t *o;
 
     if (stream && strcmp(stream, "true") == 0)
-        return lm_fail(e, LM_USAGE, "stream", LM_NO_OFFSET, "not supported: an answer is streamed to who asked for it");
+        return lm_fail(e, LM_USAGE, "stream", LM_NO_OFFSET, "'stream' is not supported: a stored response is returned whole");
     LM_TRY(find(c, &r, e));
     o = json_loads(r.response, 0, NULL);
     lm_record_free(&r);
-    return o ? lm_answer_json(c, o, e) : lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "damaged: a response that is no JSON");
+    return o ? lm_answer_json(c, o, e) : lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "a stored response is damaged: it is not JSON");
 }
 
 static lm_status answer_delete(lm_call *c, lm_error *e)
@@ -102,7 +102,8 @@ static lm_status list_items(lm_call *c, json_t *items, json_t **out, lm_error *e
     json_t *data = json_array();
 
     if (most < 1 || most > MOST_LISTED)
-        return json_decref(data), lm_fail(e, LM_USAGE, "limit", LM_NO_OFFSET, "\"%.20s\" is outside 1 to %d", limit, MOST_LISTED);
+        return json_decref(data), lm_fail(e, LM_USAGE, "limit", LM_NO_OFFSET, "'limit' is \"%.20s\"; it must be from 1 to %d", limit,
+                                          MOST_LISTED);
     for (size_t j = 0; after && j < n; j++) {
         const char *id = json_string_value(json_object_get(json_array_get(items, rising ? j : n - 1 - j), "id"));
         if (id && strcmp(id, after) == 0)
@@ -125,7 +126,8 @@ static lm_status answer_input_items(lm_call *c, lm_error *e)
     LM_TRY(find(c, &r, e));
     items = json_loads(r.input, 0, NULL);
     lm_record_free(&r);
-    status = items ? list_items(c, items, &o, e) : lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "damaged: items that are no JSON");
+    status = items ? list_items(c, items, &o, e) : lm_fail(e, LM_IO, "the store", LM_NO_OFFSET,
+                                                           "a stored response is damaged: its items are not JSON");
     json_decref(items);
     return status == LM_OK ? lm_answer_json(c, o, e) : status;
 }

@@ -75,7 +75,7 @@ static lm_status read_attention(const json_t *v, trace_request *a, lm_error *e)
         return LM_OK;
     }
     if (!json_is_array(v) || n > MOST_LAYERS)
-        return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "true or a list of layers is expected");
+        return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "'attention' must be true or a list of layers");
     if (!(a->layers = calloc(n + 1, sizeof *a->layers)))
         return lm_fail_memory(e, "the request", n);
     for (size_t i = 0; i < n; i++)
@@ -93,7 +93,7 @@ static lm_status read_weights(const json_t *v, trace_request *a, lm_error *e)
     if (!n)
         return LM_OK;
     if (n > MOST_LAYERS || !(a->heads = calloc(2 * n, sizeof *a->heads)))
-        return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "%zu heads, at most %d", n, MOST_LAYERS);
+        return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "'weights' has %zu heads; at most %d are allowed", n, MOST_LAYERS);
     for (size_t i = 0; i < n; i++) {
         const json_t *pair = json_array_get(v, i);
         if (json_array_size(pair) != 2 || !number_in(json_array_get(pair, 0), 0, MOST_LAYERS, &a->heads[2 * i]) ||
@@ -132,7 +132,7 @@ static lm_status read_lens(const json_t *v, trace_request *a, lm_error *e)
     if (v && json_is_true(v))
         a->o.lens = 5;
     else if (v && !json_is_false(v) && !number_in(v, 0, 20, &a->o.lens))
-        return lm_fail(e, LM_USAGE, "lens", LM_NO_OFFSET, "true or a number up to 20 is expected");
+        return lm_fail(e, LM_USAGE, "lens", LM_NO_OFFSET, "'lens' must be true or a number from 0 to 20");
     return LM_OK;
 }
 
@@ -169,12 +169,12 @@ static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
     if (!v)
         return lm_tracer_look(t, (uint32_t)n - 1, e);
     if (!json_is_array(v))
-        return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET, "a list of numbers or \"all\" is expected");
+        return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET, "'positions' must be a list of numbers or \"all\"");
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *x  = json_array_get(v, i);
         json_int_t    at = json_integer_value(x) + (json_integer_value(x) < 0 ? (json_int_t)n : 0);
         if (!json_is_integer(x) || at < 0 || at >= (json_int_t)n)
-            return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET, "element %zu is no position of %zu tokens", i, n);
+            return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET, "element %zu is not a position of the %zu tokens", i, n);
         LM_TRY(lm_tracer_look(t, (uint32_t)at, e));
     }
     return LM_OK;
@@ -210,9 +210,10 @@ static lm_status prepare(lm_call *c, const trace_values *v, trace_request *a, lm
     LM_TRY(lm_service_alone(c->service, "a trace", e));
     LM_TRY(read_text(c, v, &a->prompt, e));
     if (!a->prompt.n)
-        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "empty");
+        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' is empty");
     if (a->prompt.n + v->max_tokens > context)
-        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens and %u to be written; the context holds %u", a->prompt.n,
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "the prompt has %zu tokens and %u are to be generated; the context holds %u",
+                       a->prompt.n,
                        v->max_tokens, context);
     a->o.engine              = c->service->o.engine;
     a->o.engine.sequences    = 1;

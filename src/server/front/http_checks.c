@@ -13,7 +13,7 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const ch
 
     (void)kind;
     if (strlen(name) != n_name || (value && strlen(value) != n_value))
-        c->wrong = "a header holds a NUL byte";
+        c->wrong = "a header contains a NUL byte";
     if (strcasecmp(name, "Host") == 0)
         c->hosts++;
     if (strcasecmp(name, "Content-Length") == 0)
@@ -33,11 +33,11 @@ unsigned lm_exchange_check_head(lm_exchange *x, const char *version, const char 
     if (!c.wrong && (c.lengths > 1 || (c.lengths && c.chunked)))
         *why = "the length of the body is given twice";
     else if (!c.wrong && c.hosts != 1 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
-        *why = "a request has one Host header";
+        *why = "a request must have exactly one Host header";
     if (*why)
         return 400;
     if (coding && strcasecmp(coding, "chunked") != 0) {
-        *why = "the only Transfer-Encoding is chunked";
+        *why = "the only supported Transfer-Encoding is chunked";
         return 501;
     }
     return 0;
@@ -64,7 +64,7 @@ unsigned lm_exchange_add_to_body(lm_exchange *x, const char *data, size_t n, cha
     uint64_t before = x->body.capacity, more;
 
     if (x->body.size + n > x->http->o.body_limit) {
-        snprintf(why, 200, "the body has more than %zu bytes, which are allowed", x->http->o.body_limit);
+        snprintf(why, 200, "the body has more than %zu bytes, the maximum", x->http->o.body_limit);
         return 413;
     }
     lm_text_add(&x->body, data, n);

@@ -96,7 +96,7 @@ static void begin(lm_exchange *x)
     if (lm_workers_add(h->workers, &x->item))
         return;
     atomic_fetch_and(&x->state, ~(unsigned)BUSY);
-    lm_exchange_refuse(x, 429, "too many requests wait already");
+    lm_exchange_refuse(x, 429, "too many requests are waiting");
 }
 
 /* In the middle of a body that is not read to its end. */

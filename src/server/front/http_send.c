@@ -125,7 +125,7 @@ enum MHD_Result lm_exchange_advance(lm_exchange *x)
     if (x->ended || (x->stream && x->status))
         return lm_exchange_respond(x);
     if (!x->more) {                      /* handled without an answer: a defect, answered all the same */
-        lm_exchange_refuse(x, 500, "the request has no answer");
+        lm_exchange_refuse(x, 500, "the request has no response");
         return lm_exchange_respond(x);
     }
     lm_watch_until(x->http->watch, x->conn->watched, x->every);

@@ -70,16 +70,17 @@ static lm_status read_one(const lm_service *s, const json_t *x, size_t at, float
     double value = json_number_value(scale);
 
     if (!json_is_integer(id) || !json_is_number(scale))
-        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "element %zu is not {\"id\": N, \"scale\": NUMBER}", at);
+        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "element %zu must be {\"id\": N, \"scale\": NUMBER}", at);
     if (!s->n_loras)
         return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the server has no adapters: start it with --lora");
     if (json_integer_value(id) < 0 || (size_t)json_integer_value(id) >= s->n_loras)
-        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "id %lld; the server has adapters 0 to %zu", (long long)json_integer_value(id),
+        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the adapter %lld does not exist; the server has adapters 0 to %zu",
+                       (long long)json_integer_value(id),
                        s->n_loras - 1);
     if (!(fabs(value) <= MOST_SCALE))
-        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "a scale of %g; -1000000 to 1000000 are possible", value);
+        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the scale %g is outside -1000000 to 1000000", value);
     if (named[json_integer_value(id)])
-        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "id %lld twice", (long long)json_integer_value(id));
+        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the adapter %lld is listed twice", (long long)json_integer_value(id));
     named[json_integer_value(id)] = true;
     scales[json_integer_value(id)] = (float)value;
     return LM_OK;

@@ -47,7 +47,7 @@ static lm_status not_found(lm_archive *a, const char *id, lm_error *e)
     lm_error lost = a->lost;
     pthread_mutex_unlock(&a->lock);
     if (lost.code == LM_OK)
-        return lm_fail(e, LM_NOT_FOUND, "id", LM_NO_OFFSET, "no response \"%.60s\" is stored", id);
+        return lm_fail(e, LM_NOT_FOUND, "id", LM_NO_OFFSET, "the response \"%.60s\" is not stored", id);
     *e = lost;
     return e->code;
 }
