@@ -3,6 +3,7 @@ import json
 
 import anthropic
 import ollama
+import openai
 import pytest
 from test_answers import ASKED, CLOCK, TEMPLATE, WEATHER
 from conftest import PATIENCE
@@ -14,7 +15,7 @@ TOOLS = [{"name": t["function"]["name"], "description": t["function"].get("descr
 
 @pytest.fixture(scope="module")
 def server(build, model):
-    s = Server(build, "-c", 1024, "--temp", 0, "--chat-template-file", TEMPLATE).ready()
+    s = Server(build, "-c", 1024, "--temp", 0, "--embeddings", "--chat-template-file", TEMPLATE).ready()
     yield s
     assert s.close() == 0, s.said
     assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
@@ -163,3 +164,40 @@ def test_ollama_refuses_to_think_without_a_way_to(build, model):
     assert status == 400 and "does not describe tools" in answer["error"]["message"]
     assert "no switch for reasoning" in s.post("/v1/messages", {"messages": ASKED, "max_tokens": 2, "thinking": {"type": "adaptive"}})[1]["warnings"][0]
     assert s.close() == 0
+
+
+# ---- keys of documents: those of the clients' own types ----
+
+def keys(cls):
+    """(required, all) by the names that are sent."""
+    fields = {f.alias or name: f for name, f in cls.model_fields.items()}
+    return {name for name, f in fields.items() if f.is_required()}, set(fields)
+
+
+PARTS = [
+    ("/v1/chat/completions", {"messages": ASKED, "max_tokens": 4, "logprobs": True, "top_logprobs": 1}, [
+        ([], openai.types.chat.ChatCompletion), (["choices", 0], openai.types.chat.chat_completion.Choice), (["choices", 0, "message"], openai.types.chat.ChatCompletionMessage),
+        (["choices", 0, "logprobs"], openai.types.chat.chat_completion.ChoiceLogprobs), (["usage"], openai.types.CompletionUsage)]),
+    ("/v1/completions", {"prompt": "a", "max_tokens": 4, "logprobs": 1}, [([], openai.types.Completion), (["choices", 0], openai.types.CompletionChoice), (["usage"], openai.types.CompletionUsage),
+        (["choices", 0, "logprobs"], openai.types.completion_choice.Logprobs)]),
+    ("/v1/responses", {"input": "a", "max_output_tokens": 4}, [([], openai.types.responses.Response), (["usage"], openai.types.responses.ResponseUsage),
+        (["output", 0], openai.types.responses.ResponseOutputMessage), (["output", 0, "content", 0], openai.types.responses.ResponseOutputText)]),
+    ("/v1/embeddings", {"input": "a"}, [([], openai.types.CreateEmbeddingResponse), (["data", 0], openai.types.Embedding), (["usage"], openai.types.create_embedding_response.Usage)]),
+    ("/v1/messages", {"messages": ASKED, "max_tokens": 4}, [([], anthropic.types.Message), (["usage"], anthropic.types.Usage), (["content", 0], anthropic.types.TextBlock)]),
+    ("/api/chat", {"messages": ASKED, "stream": False, "options": {"num_predict": 4}}, [([], ollama.ChatResponse), (["message"], ollama.Message)]),
+    ("/api/generate", {"prompt": "a", "stream": False, "options": {"num_predict": 4}}, [([], ollama.GenerateResponse)]),
+    ("/api/embed", {"input": "a"}, [([], ollama.EmbedResponse)]),
+]
+MORE = {"warnings", "timings", "store"}      # lamina's own (docs/server/api.md); store: in the answers of OpenAI's reference, not in its type
+
+
+@pytest.mark.parametrize("path,body,parts", PARTS, ids=[p[0] for p in PARTS])
+def test_documents_have_the_keys_of_the_clients_types(server, path, body, parts):
+    status, answer, _ = server.post(path, body)
+    assert status == 200, answer
+    for at, cls in parts:
+        part = answer
+        for step in at:
+            part = part[step]
+        required, known = keys(cls)
+        assert required <= set(part) <= known | MORE, (at, required - set(part), set(part) - known - MORE)

@@ -321,7 +321,7 @@ def test_nobody_waits_for_ever(ranked):
 
 def test_a_priority_that_the_key_does_not_allow_is_a_warning(ranked):
     status, r, _ = ranked.post("/v1/completions", ASK | {"priority": -9}, headers=bearer("last"))
-    assert status == 200 and r["warnings"] == ["priority: -9 comes before what the API key allows: 4 is taken"]
+    assert status == 200 and r["warnings"] == ["priority: -9 is below the priority of the API key; 4 is used"]
     assert "warnings" not in ranked.post("/v1/completions", ASK | {"priority": 9}, headers=bearer("last"))[1]
     for path, body in (("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "max_tokens": 1}), ("/completion", {"prompt": "a", "n_predict": 1}),
                        ("/v1/responses", {"input": "a", "max_output_tokens": 1}), ("/v1/messages", {"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": "a"}]})):

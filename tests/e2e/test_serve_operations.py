@@ -1,4 +1,5 @@
 """What those who run a server rely on: figures for Prometheus, an end in order, a context that is kept, a past that is found again."""
+import contextlib
 import http.client
 import json
 import os
@@ -118,16 +119,20 @@ def test_requests_that_wait_hold_no_worker(build, model):
     """Of two workers none is taken by those who wait for the only slot: scores, vectors, texts. What needs a worker is answered before the slot is free."""
     s = Server(build, "-c", 4096, "--parallel", 1, "--embeddings").ready()
     waiting = []
-    with s.stream({"prompt": "On and on", "max_tokens": 4000, "ignore_eos": True}):
-        while not s.get("/slots")[1][0]["is_processing"]:
-            pass
+    with s.stream({"prompt": "On and on", "max_tokens": 4000, "ignore_eos": True}) as first:
+        assert first.recv(4096).startswith(b"HTTP/1.1 200")                # it has the slot
         for path, body in [("/v1/completions", {"prompt": ["a b", "c d"], "echo": True, "logprobs": 1, "max_tokens": 0}), ("/v1/embeddings", {"input": ["a", "b"]}),
                            ("/v1/completions", {"prompt": "a", "max_tokens": 1})] * 2:
             text = json.dumps(body)
             waiting.append(socket.create_connection(("127.0.0.1", s.port)))
             waiting[-1].sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
         assert s.post("/tokenize", {"content": "a"})[0] == 200
-        assert s.get("/slots")[1][0]["is_processing"]
+        first.setblocking(False)
+        seen = b""
+        with contextlib.suppress(BlockingIOError):                         # all that has come: it has not ended
+            while more := first.recv(1 << 20):
+                seen += more
+        assert b"[DONE]" not in seen
     for w in waiting:
         w.close()
     assert s.close() == 0

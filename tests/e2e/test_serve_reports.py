@@ -37,7 +37,8 @@ def refused(server, path, body):
     status, answer, _ = server.post(path, body)
     assert status == 400, (path, body, answer)
     error = answer["error"]
-    return (error, error.split(":")[0]) if isinstance(error, str) else (error["message"], error.get("param") or error["message"].split(":")[0])
+    message = error if isinstance(error, str) else error["message"]
+    return message, (not isinstance(error, str) and error.get("param")) or (message.split("'")[1] if message.startswith("'") else message.split(":")[0])
 
 
 def text_of(answer):
@@ -262,6 +263,15 @@ def test_different_integers_of_equal_doubles_are_refused(server):
     assert status == 400 and "two integers beyond 64 bits are equal when rounded to a double" in r["error"]["message"], r
 
 
+@each
+def test_numbers_of_any_size_are_numbers_in_every_dialect(server, dialect):
+    for number in ("18446744073709551615", "1e400"):
+        more = {"options": {"temperature": "?"}} if "ollama" in dialect else {"temperature": "?"}
+        path, body = body_of(dialect, **more)
+        status, r, _ = raw(server, path, json.dumps(body).replace('"?"', number))
+        assert status == 400 and "temperature" in json.dumps(r) and "JSON" not in json.dumps(r), r
+
+
 @pytest.mark.parametrize("text,read", [(rb"a\ud83d", "a\ufffd"), (rb"\ude00b", "\ufffdb"), (rb"\ud83d\ud83d\ude00", "\ufffd😀"), (b"c\xf0\x9f\x99", "c\ufffd"),
                                        (b"\xff-", "\ufffd-"), (rb"\\ud83d", "\\ud83d"), (rb"\ud83d\\u", "\ufffd\\u")])
 def test_halves_of_characters_do_not_block_a_conversation(server, text, read):
@@ -309,7 +319,7 @@ def test_what_a_grammar_cannot_hold_of_a_tool_is_left_free(server, inner):
     for more in ({"tools": tools(inner), "tool_choice": "required"}, {"tools": tools(inner, strict=True)},
                  {"tools": tools(inner), "tool_choice": {"type": "function", "function": {"name": "odd"}}}):
         message, field = refused(server, "/v1/chat/completions", asked | more)
-        assert field == "tools" and message.startswith("odd: #/") and message.count("kept by a grammar") <= 1, message
+        assert field == "tools" and message.startswith("tools: odd: #/") and message.count("kept by a grammar") <= 1, message
 
 
 @pytest.mark.parametrize("inner", FREE.values(), ids=FREE)
@@ -338,6 +348,13 @@ def test_formats_go_with_lengths(server, name, least, most):
     assert ends == {200}
 
 
+@each
+def test_formats_go_with_lengths_in_every_dialect(server, dialect):
+    for name, least, most in LONG[:2]:
+        schema = {"json_schema": {"type": "string", "format": name, "minLength": least, "maxLength": most}}
+        ok(server, *body_of(dialect, n=2, **({"options": schema} if "ollama" in dialect else schema)))
+
+
 # ---- 9 vllm#19419, Qwen3#1894: arguments of earlier calls ----
 
 def called(arguments):
@@ -351,6 +368,9 @@ def test_arguments_are_a_mapping(server, arguments):
     assert prompts[0] == prompts[1]
     ok(server, "/v1/chat/completions", {"messages": called(arguments), "max_tokens": 1})
     ok(server, "/api/chat", {"messages": called(arguments), "stream": False, "options": {"num_predict": 1}})
+    if isinstance(arguments.get("arguments"), str):
+        call = {"type": "function_call", "call_id": "call00001", "name": "clock", **arguments}
+        ok(server, "/v1/responses", {"input": [*ASKED, call, {"type": "function_call_output", "call_id": "call00001", "output": "noon"}], "max_output_tokens": 1})
 
 
 @pytest.mark.parametrize("arguments", ["[1]", "{\"city\": \"Par", "3", "null and more"])
