@@ -49,22 +49,20 @@ static lm_status answer(const char *key, const char *text, size_t n, lm_error *e
     return lm_jsonl_write(json_pack("{s:o}", key, lm_json_of(text ? text : "", n)), e);
 }
 
-/* The variables as JSON, with numbers as they are in the line. False: `wrong` says why not. */
-static bool print_context(const json_t *variables, const lm_text *line, lm_text *out, lm_error *wrong)
+/* The variables as JSON, with numbers as they are in the line. */
+static lm_status print_context(const json_t *variables, const lm_text *line, lm_text *out, lm_error *e)
 {
     char *text = json_dumps(variables, JSON_COMPACT | JSON_PRESERVE_ORDER);
     lm_text wide = { 0 };
-    bool exact;
+    lm_status status;
 
     lm_text_add_wide_numbers(&wide, line->data, line->size);
-    exact = text && lm_text_add_exact_json(out, text, strlen(text), &wide);
+    status = text && !wide.failed ? lm_text_add_exact_json(out, text, strlen(text), &wide, e) : lm_fail_memory(e, "a context", line->size);
+    if (status == LM_OK && out->failed)
+        status = lm_fail_memory(e, "a context", line->size);
     free(text);
-    if (!text || wide.failed || out->failed)
-        lm_fail_memory(wrong, "a context", line->size);
-    else if (!exact)
-        lm_fail(wrong, LM_UNSUPPORTED, "context", LM_NO_OFFSET, "two integers beyond 64 bits are too close to each other to be told apart");
     lm_text_free(&wide);
-    return exact && !out->failed;
+    return status;
 }
 
 /* Whatever is wrong with a line is its answer; the next line has another chance. */
@@ -86,7 +84,7 @@ static lm_status template_line(void *arg, json_t *value, const char *why, const 
         snprintf(text, sizeof text, "not an object with \"template\", a string, and \"context\", an object");
         return answer("error", text, strlen(text), e);
     }
-    status = print_context(variables, line, &context, &wrong) ? LM_OK : wrong.code;
+    status = print_context(variables, line, &context, &wrong);
     if (status == LM_OK)
         status = render(json_string_value(source), json_string_length(source), "template", context.data, context.size, &r, &wrong);
     lm_text_free(&context);
