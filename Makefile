@@ -131,6 +131,7 @@ lint:                                          ## the house rules, as tests
 	@scripts/setup test
 	@python3 tests/lint/rules.py
 	@python3 tests/lint/format.py
+	@python3 tests/lint/words.py
 
 install:                                       ## build and copy into PREFIX (/usr/local); DESTDIR is honoured
 	@[ -f build/release/build.ninja ] || $(MESON) setup $(options_release) build/release

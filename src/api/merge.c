@@ -99,7 +99,7 @@ static lm_status refuse(const work *k, const char *type, lm_error *e)
 
     figures(&k->all, &change, &kept, &noise);
     lm_fail(e, LM_USAGE, lm_container_path(k->g->c), LM_NO_OFFSET,
-            "%s keeps %.3g %% of an update of %.2g %% of the weights, with %.3g %% of noise beside it", type, 100 * kept, 100 * change,
+            "%s keeps %.3g %% of an update of %.2g %% of the weights, plus %.3g %% of noise", type, 100 * kept, 100 * change,
             100 * noise);
     return lm_fail_hint(e, "merge into the float original and quantise that; or a `type` of f16 keeps the tensors that change whole; "
                            "`lossy` writes it all the same");

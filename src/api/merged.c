@@ -41,7 +41,7 @@ static lm_status find(lm_merging *g, uint32_t node, uint32_t weight, const char 
 
     if (other && other != m->program->nodes[node].path) {
         lm_fail(e, LM_USAGE, module, LM_NO_OFFSET, "and %s are one table: what changes one of them would change the other", other);
-        return lm_fail_hint(e, "run the model with the adapter beside it instead");
+        return lm_fail_hint(e, "load the adapter with the model instead");
     }
     *out = m->each[weight] || m->interleaved[weight] || !m->tensors[weight] ? NULL : tensor_of(g, m->tensors[weight]);
     return *out ? LM_OK : lm_fail(e, LM_UNSUPPORTED, module, LM_NO_OFFSET, "is stored in pieces: adapters cannot be added to it");
@@ -151,7 +151,8 @@ lm_status lm_merging_plan(lm_merging *g, const lm_adapter *const *adapters, lm_e
         uint64_t           bytes;
         LM_TRY(choose_type(g, t, e));
         if (!lm_dtype_row_bytes(t->to, t->from->elements, &bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->from->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(t->to)->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->from->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks",
+                           lm_dtype_of(t->to)->name);
         g->bytes += bytes;
         g->elements += t->from->elements;
         if (t->addends)

@@ -168,7 +168,7 @@ static lm_status read_rows(const lm_pair *p, const lm_matrices *m, uint32_t weig
 
     (void)p;
     if (!lm_dtype_row_bytes(lm_matrices_type(m, weight), n * cols, &bytes))
-        return lm_fail(e, LM_BAD_MODEL, "weights", LM_NO_OFFSET, "rows are no whole blocks");
+        return lm_fail(e, LM_BAD_MODEL, "weights", LM_NO_OFFSET, "rows are not a whole number of blocks");
     uint8_t *raw = lm_alloc(bytes);
     if (!raw)
         return lm_fail_memory(e, "rows", bytes);

@@ -165,7 +165,7 @@ static lm_status check_heads(const lm_source *s, const lm_config *c, lm_error *e
     if (s->kind != LM_GGUF)
         return LM_OK;
     if (!lm_meta_has(s->meta, lm_gguf_key(s, "attention.key_length_mla", key, sizeof key)))
-        return expect_u32(s, "attention.head_count_kv", c->n_heads, "heads that have keys of their own (attention.head_count)", e);
+        return expect_u32(s, "attention.head_count_kv", c->n_heads, "heads with separate keys (attention.head_count)", e);
     LM_TRY(expect_u32(s, "attention.head_count_kv", 1, "heads that share a latent (attention.key_length_mla)", e));
     LM_TRY(expect_u32(s, "attention.key_length", c->latent.kv_rank + c->latent.rope_dim,
                       "attention.kv_lora_rank and rope.dimension_count", e));

@@ -427,7 +427,7 @@ static lm_status read_pattern_list(const lm_source *s, const char *key, const lm
     for (uint32_t i = 0; i < c->n_layers; i++) {
         bool known = list->a.n == c->n_layers && lm_meta_at(list, i, &item) && (item.kind == LM_META_BOOL || item.kind == LM_META_UINT);
         if (!known) {
-            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "does not have one entry for each layer");
+            lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "does not have one entry per layer");
             return lm_fail_in(e, lm_meta_file(s->meta));
         }
         c->full[i] = item.kind == LM_META_BOOL ? !item.b : !item.u;

@@ -76,7 +76,7 @@ static lm_status scaling_type(const lm_rope_keys *k, lm_rope_type *out, lm_error
         key = find(k, "type", buffer, sizeof buffer);
     if (!key) {
         if (find(k, "factor", buffer, sizeof buffer))
-            lm_source_warn(k->s, "%s has no effect: no rope_type says what it is a factor of", buffer);
+            lm_source_warn(k->s, "%s has no effect: there is no rope_type to which it belongs", buffer);
         return LM_OK;
     }
     LM_TRY(lm_meta_string(k->s->meta, key, &word, e));
@@ -207,7 +207,7 @@ static lm_status choose(const lm_source *s, bool two_kinds, lm_rope_keys *k, lm_
     LM_TRY(has_members(s, "rope_parameters", &parameters, e));
     if ((full || local) && !two_kinds)
         return wrong(s, full ? "rope_parameters/full_attention" : "rope_parameters/sliding_attention", LM_UNSUPPORTED,
-                     "rotary parameters for each kind of layer have no form in this family", e);
+                     "rotary parameters per kind of layer are not supported in this family", e);
     if (parameters && !full && !local && two_kinds)
         return wrong(s, "rope_parameters", LM_UNSUPPORTED, "does not say which kind of layer it is for", e);
     k->by_kind = two_kinds;

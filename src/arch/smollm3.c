@@ -46,7 +46,7 @@ static lm_status read_rotating(const lm_source *s, lm_config *c, lm_error *e)
     LM_TRY(lm_meta_array(s->meta, "no_rope_layers", LM_MAX_LAYERS, &list, e));
     for (uint32_t i = 0; i < c->n_layers; i++) {
         if (list.a.n != c->n_layers || !lm_meta_at(&list, i, &item) || item.kind != LM_META_UINT || item.u > 1) {
-            lm_fail(e, LM_BAD_MODEL, "no_rope_layers", LM_NO_OFFSET, "does not have a 0 or 1 for each layer");
+            lm_fail(e, LM_BAD_MODEL, "no_rope_layers", LM_NO_OFFSET, "does not have a 0 or 1 per layer");
             return lm_fail_in(e, lm_meta_file(s->meta));
         }
         own->no_rope[i] = !item.u;

@@ -115,7 +115,7 @@ static void reason(const lm_cluster_row *from, const lm_cluster_row *to, lm_text
 {
     char name[SPLIT];
 
-    lm_text_printf(out, "\n               beside %s ", split_name(name, from));
+    lm_text_printf(out, "\n               compared with %s ", split_name(name, from));
     change(from->one.computing, to->one.computing, "computing", out);
     lm_text_add_str(out, ", ");
     change(network(&from->one), network(&to->one), "network", out);

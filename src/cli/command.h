@@ -55,7 +55,7 @@ typedef struct lm_flag_group {
 typedef struct lm_cli {
     const struct lm_command *const *commands;            /* all of them, NULL-ended, in the order of the help */
     const struct lm_command *command;
-    const char *const *args;     /* what is no flag; NULL-ended */
+    const char *const *args;     /* what is not a flag; NULL-ended */
     size_t   n_args;
     const lm_flag **given;       /* of the command line, each time it was; NULL-ended */
     size_t   n_given;

@@ -9,7 +9,7 @@
 
 static const lm_flag plan_flag_table[] = {
     { "--nodes", NULL, LM_FLAG_COUNT, O(nodes), "N", "nodes, with one rank on each", 1, 256, NULL },
-    { "--simulate", NULL, LM_FLAG_COUNT, O(simulate), "N", "as --nodes, and every message between the ranks by itself", 1, 256, NULL },
+    { "--simulate", NULL, LM_FLAG_COUNT, O(simulate), "N", "as --nodes, with every message between the ranks computed separately", 1, 256, NULL },
     { "--link", NULL, LM_FLAG_TEXT, O(link), "NAME",
       "network between nodes: 1gbe, 10gbe, 25gbe, 100gbe, ib400; measure: between the ranks of this mpirun (25gbe)", 0, 0, NULL },
     { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "what a node is, from the catalogue (lamina devices; default: this machine)", 0, 0, NULL },
@@ -17,8 +17,8 @@ static const lm_flag plan_flag_table[] = {
     { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE",
       "weight precision (default: as stored, without weights the most exact one that fits)", 0, 0, NULL },
     { "--streams", NULL, LM_FLAG_COUNT, O(streams), "N", "streams at once in each copy of the model (8)", 1, 1 << 12, NULL },
-    { "--prompt", NULL, LM_FLAG_COUNT, O(prompt), "N", "prompt whose first token is waited for, in tokens (512)", 1, 1 << 24, NULL },
-    { "--exact-split", NULL, LM_FLAG_SWITCH, O(exact), NULL, "splits whose logits are those of one rank, bit for bit", 0, 0, NULL },
+    { "--prompt", NULL, LM_FLAG_COUNT, O(prompt), "N", "prompt length for the time to the first token, in tokens (512)", 1, 1 << 24, NULL },
+    { "--exact-split", NULL, LM_FLAG_SWITCH, O(exact), NULL, "only splits whose logits are bit-identical to those of one rank", 0, 0, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "context length in tokens; 0: the model's full context (default: the same, at most 8192)", 0, INT32_MAX, NULL },
     { "--ubatch-size", "-ub", LM_FLAG_COUNT, O(run.ubatch), "N", "physical batch size in tokens (512)", 1, 1 << 16, NULL },
@@ -54,9 +54,9 @@ const lm_command lm_command_cluster = {
     .name = "cluster",
     .usage = "plan MODEL --nodes N [--link NAME] [--device NAME] | run -- COMMAND …",
     .summary = "plan a model on several machines: memory, bytes sent and speed of every split; keep a job running",
-    .about = "  Every split of which whole copies fill the nodes. Memory is that of the ranks' plans; speeds are what memory,\n"
-             "  arithmetic and network allow at best. docs/guide/cluster.md says how splits are run.\n"
-             "  run starts COMMAND, an mpirun, and starts it again when it fails: after 1, 2, 4 … 30 seconds.\n",
+    .about = "  Lists every split whose copies fill the nodes. Memory is that of the ranks' plans. Speeds are upper bounds set by\n"
+             "  memory, arithmetic and network. docs/guide/cluster.md describes how splits are run.\n"
+             "  run starts COMMAND, an mpirun, and restarts it when it fails: after 1, 2, 4 … 30 seconds.\n",
     .groups = cluster_groups,
     .min_args = 1,
     .max_args = SIZE_MAX,

@@ -289,7 +289,7 @@ static void cpu_text(const findings *f, lm_text *out)
     }
     label(out, "");
     lm_text_printf(out, "using %s: %s\n", m->usable,
-                   m->limited_by                         ? "LAMINA_CPU says so"
+                   m->limited_by                         ? "set by LAMINA_CPU"
                    : strcmp(m->usable, "ref") == 0       ? "plain C, nothing faster was found"
                    : strcmp(m->usable, m->detected) == 0 ? "the highest level found"
                                                          : "the fastest level found");
@@ -317,7 +317,7 @@ static void limits_text(const findings *f, lm_text *out)
     struct tm local;
 
     if (l->seconds > 0)
-        snprintf(when, sizeof when, "measured just now in %.1f s, %s", l->seconds, l->kept ? "kept in the cache" : "not saved");
+        snprintf(when, sizeof when, "measured just now in %.1f s, %s", l->seconds, l->kept ? "saved in the cache folder" : "not saved");
     else if (localtime_r(&at, &local))
         strftime(when, sizeof when, "measured %Y-%m-%d %H:%M; --fresh measures again", &local);
     label(out, "limits");

@@ -47,7 +47,7 @@ static const lm_flag choices_flag_table[] = {
 static const lm_flag needle_flag_table[] = {
     { "--lengths", NULL, LM_FLAG_TEXT, O(lengths), "N,N", "needle: tokens of the texts (512,1024,2048)", 0, 0, NULL },
     { "--depths", NULL, LM_FLAG_TEXT, O(depths), "P,P", "needle: places in percent (0,25,50,75,100)", 0, 0, NULL },
-    { "--samples", NULL, LM_FLAG_COUNT, O(samples), "N", "needle: texts for each length and place (4)", 1, 10000, NULL },
+    { "--samples", NULL, LM_FLAG_COUNT, O(samples), "N", "needle: texts per length and place (4)", 1, 10000, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_COUNT, O(predict), "N", "tokens to generate: needle (32), speed (64)", 1, 65536, NULL },
     { "--seed", "-s", LM_FLAG_U64, O(seed), "N", "needle: seed of the numbers that are hidden (1)", 0, 0, NULL },
     { 0 },
@@ -185,11 +185,11 @@ const lm_command lm_command_eval = {
     .usage = "[MODEL] perplexity|kl|choices|needle|speed [-f FILE] [flags]",
     .summary = "measure how good a model is",
     .about = "  perplexity   of a text, as llama-perplexity computes it; --rule sliding: of every token of it\n"
-             "  kl           how far the model's expectations are from those of --base\n"
-             "  choices      share of questions answered right, as lm-eval asks them\n"
-             "  needle       a number hidden in a long text, found again or not, by length and place\n"
-             "  speed        tokens per second on a text, read and generated\n"
-             "  Results do not depend on threads or on how many texts are read side by side. Use --compute f32 for the arithmetic of\n"
+             "  kl           divergence of the model's predictions from those of --base\n"
+             "  choices      share of questions answered correctly, in the form of lm-eval\n"
+             "  needle       how often a number hidden in a long text is found, by length and place\n"
+             "  speed        tokens per second: prompt processing and generation\n"
+             "  Results do not depend on the number of threads or on batching. Use --compute f32 for the arithmetic of\n"
              "  the reference.\n",
     .groups = eval_groups,
     .min_args = 1,

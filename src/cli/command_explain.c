@@ -28,7 +28,7 @@ static const lm_flag explain_flag_table[] = {
       0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "text of forward as token ids: 1,2,3", 0, 0, NULL },
     { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "show one diagram of MODEL; with --md as Mermaid source", 0, 0, NULL },
-    { "--code", NULL, LM_FLAG_SWITCH, O(code), NULL, "write MODEL, or what TOPIC is about, as a program that runs, a line for each operation", 0, 0, NULL },
+    { "--code", NULL, LM_FLAG_SWITCH, O(code), NULL, "write MODEL, or the component of TOPIC, as a program that runs, with one line per operation", 0, 0, NULL },
     { "--in", NULL, LM_FLAG_WORD, O(in), "pytorch|numpy|c", "language of --code (pytorch)", 0, 0, listing_words },
     { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "write the diagram as SVG", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file", 0, 0, NULL },

@@ -152,7 +152,7 @@ static lm_status collect(gathering *g, lm_error *e)
 
 /* ---- what is said ---- */
 
-/* A figure of JSON; what is no number there is null. */
+/* A figure of JSON; what is not a number there is null. */
 static json_t *number(double x)
 {
     return isfinite(x) ? json_real(x) : json_null();

@@ -13,7 +13,7 @@
 static const lm_flag merge_flag_table[] = {
     { "--type", NULL, LM_FLAG_TEXT, O(type), "TYPE", "type of the tensors that change: f32, f16 or bf16 (default: as they are stored)", 0, 0, NULL },
     { "--lossy", NULL, LM_FLAG_SWITCH, O(lossy), NULL, "allow rounding to a quantised type, even if it loses most of the adapter", 0, 0, NULL },
-    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL, "measure what would be left of the adapter; write nothing", 0, 0, NULL },
+    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL, "measure how much of the adapter would remain; write nothing", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
     { "--force", "-f", LM_FLAG_SWITCH, O(overwrite), NULL, "replace OUT if it exists", 0, 0, NULL },
     { 0 },
@@ -114,8 +114,8 @@ const lm_command lm_command_merge = {
     .name = "merge",
     .usage = "MODEL ADAPTER[:SCALE] ... OUT [--type TYPE] [--lossy]",
     .summary = "add adapters to a model's weights",
-    .about = "  MODEL is a GGUF file, and OUT one to create; or both are Hugging Face folders. ADAPTER: as --lora of lamina run takes\n"
-             "  it. Quantised weights are refused without --lossy or --type: blocks of 4 bits keep a few per cent of a usual adapter.\n",
+    .about = "  MODEL is a GGUF file, and OUT one to create; or both are Hugging Face folders. ADAPTER: as in --lora of lamina\n"
+             "  run. Quantised weights need --lossy or --type: 4-bit blocks preserve a few per cent of a typical adapter.\n",
     .groups = merge_groups,
     .min_args = 2,
     .max_args = 64,

@@ -18,9 +18,9 @@ typedef struct pull_options {
 
 static const lm_flag pull_flag_table[] = {
     { "--revision", NULL, LM_FLAG_TEXT, O(revision), "NAME", "branch, tag or commit (default main)", 0, 0, NULL },
-    { "--connections", NULL, LM_FLAG_COUNT, O(connections), "N", "files that are fetched at once (4)", 1, 64, NULL },
-    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL, "list the files and their sizes; fetch, or remove, none of them", 0, 0, NULL },
-    { "--repair", NULL, LM_FLAG_SWITCH, O(repair), NULL, "verify-cache: remove what is damaged; the next pull fetches it again", 0, 0, NULL },
+    { "--connections", NULL, LM_FLAG_COUNT, O(connections), "N", "files to download at a time (4)", 1, 64, NULL },
+    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL, "list the files and their sizes; download or remove nothing", 0, 0, NULL },
+    { "--repair", NULL, LM_FLAG_SWITCH, O(repair), NULL, "verify-cache: remove damaged files; the next pull downloads them again", 0, 0, NULL },
     { 0 },
 };
 
@@ -106,8 +106,8 @@ const lm_command lm_command_pull = {
     .usage = "ORG/NAME[:TYPE|@REVISION] [--dry-run] | list | rm ORG/NAME | verify-cache",
     .summary = "fetch a model from a hub into the local cache",
     .about = "  The cache is that of huggingface_hub: other programs find the model there, and run, chat, serve ... take ORG/NAME.\n"
-             "  Of a repository of GGUF files :TYPE names one (default Q4_K_M, or the only one), :PATH.gguf a file. Files are checked\n"
-             "  by their hashes before they get their names; an interrupted pull goes on where it was.\n"
+             "  In a repository of GGUF files, :TYPE chooses one (default Q4_K_M, or the only one), and :PATH.gguf names a file. Files are checked\n"
+             "  by their hashes before they are renamed; an interrupted pull continues where it stopped.\n"
              "  list [ORG/NAME] shows what the cache holds, rm ORG/NAME[:TYPE|@REVISION] removes it, verify-cache [ORG/NAME] reads\n"
              "  every file again and compares its hash.\n",
     .groups = pull_groups,

@@ -19,7 +19,7 @@ typedef struct quantize_options {
 static const lm_flag quantize_flag_table[] = {
     { "--imatrix", NULL, LM_FLAG_TEXT, O(o.imatrix), "FILE", "importance matrix from llama-imatrix, as GGUF or .dat", 0, 0, NULL },
     { "--keep", "--tensor-type", LM_FLAG_LIST, O(keep), "REGEX=TYPE",
-      "type of the tensors in whose name REGEX is found; repeatable, the first that matches counts", 0, 0, NULL },
+      "type of the tensors whose names match REGEX; repeatable, the first match applies", 0, 0, NULL },
     { "--output-type", "--output-tensor-type", LM_FLAG_TEXT, O(o.output_type), "TYPE", "type of output.weight", 0, 0, NULL },
     { "--embedding-type", "--token-embedding-type", LM_FLAG_TEXT, O(o.embedding_type), "TYPE", "type of token_embd.weight", 0, 0, NULL },
     { "--pure", NULL, LM_FLAG_SWITCH, O(o.pure), NULL, "store every matrix in TYPE, without the mixture", 0, 0, NULL },
@@ -31,16 +31,16 @@ static const lm_flag quantize_flag_table[] = {
 };
 
 static const lm_flag budget_flag_table[] = {
-    { "--budget", NULL, LM_FLAG_DOUBLE, O(budget.budget), "BPW", "bits per weight: types by what each tensor costs on --text", 0.5, 32, NULL },
-    { "--size", NULL, LM_FLAG_SIZE, O(budget.size), "BYTES", "the same by the size of the file: 2.0G", 0, 0, NULL },
-    { "--text", "--calibration", LM_FLAG_TEXT, O(budget.text), "FILE", "text to measure on, like those that the model is for", 0, 0, NULL },
-    { "--chunk", NULL, LM_FLAG_COUNT, O(budget.chunk), "N", "tokens that are read at once (256)", 2, 65536, NULL },
-    { "--chunks", NULL, LM_FLAG_COUNT, O(budget.chunks), "N", "chunks to read (2): half choose, half judge", 1, 65536, NULL },
+    { "--budget", NULL, LM_FLAG_DOUBLE, O(budget.budget), "BPW", "target bits per weight; the type of each tensor is chosen by its measured error on --text", 0.5, 32, NULL },
+    { "--size", NULL, LM_FLAG_SIZE, O(budget.size), "BYTES", "target file size instead: 2.0G", 0, 0, NULL },
+    { "--text", "--calibration", LM_FLAG_TEXT, O(budget.text), "FILE", "text to measure on, similar to what the model is used for", 0, 0, NULL },
+    { "--chunk", NULL, LM_FLAG_COUNT, O(budget.chunk), "N", "tokens per chunk (256)", 2, 65536, NULL },
+    { "--chunks", NULL, LM_FLAG_COUNT, O(budget.chunks), "N", "chunks to process (2): half choose the types, half measure the result", 1, 65536, NULL },
     { "--minutes", NULL, LM_FLAG_DOUBLE, O(budget.minutes), "N",
-      "time for trying tensors (no limit); others are taken for the mean of their kind", 0.001, 1e6, NULL },
+      "time for measuring tensors (no limit); the rest get the mean of their kind", 0.001, 1e6, NULL },
     { "--state", NULL, LM_FLAG_TEXT, O(budget.state), "FILE", "file of the results so far: a run that was stopped continues from it", 0, 0, NULL },
-    { "--curve", NULL, LM_FLAG_TEXT, O(budget.curve), "FILE", "write what each step bought as JSON", 0, 0, NULL },
-    { "--svg", NULL, LM_FLAG_TEXT, O(budget.svg), "FILE", "write it as a plot", 0, 0, NULL },
+    { "--curve", NULL, LM_FLAG_TEXT, O(budget.curve), "FILE", "write the gain of each step as JSON", 0, 0, NULL },
+    { "--svg", NULL, LM_FLAG_TEXT, O(budget.svg), "FILE", "write the gain of each step as a plot", 0, 0, NULL },
     { 0 },
 };
 
@@ -194,7 +194,7 @@ const lm_command lm_command_quantize = {
     .usage = "IN OUT TYPE [--imatrix FILE] [--keep REGEX=TYPE] [--budget BPW --text FILE] [--dry-run]",
     .summary = "quantise a model's weights",
     .about = "  IN is a Hugging Face folder, or a GGUF file (of a split one any part), best of f32, f16 or bf16; OUT the GGUF file to\n"
-             "  create. TYPE: q8_0, q6_k, q5_k_m, q4_k_m, q4_0, iq4_xs ... For each tensor the type and the bytes are those of\n"
+             "  create. TYPE: q8_0, q6_k, q5_k_m, q4_k_m, q4_0, iq4_xs ... The type and bytes of each tensor are those of\n"
              "  llama-quantize (mxfp4: a smaller error).\n",
     .groups = quantize_groups,
     .min_args = 2,

@@ -1,4 +1,4 @@
-/* lamina report - the whole account of a model, or of several, as a document. */
+/* lamina report - a complete report about one or several models. */
 #include <string.h>
 
 #include "cli/options.h"

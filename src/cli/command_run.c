@@ -267,7 +267,7 @@ static lm_status read_ensemble(lm_cli *cli, run_options *o, run_state *s, lm_err
         return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "cannot be combined with --ensemble");
     if (o->logprobs)
         return lm_fail(e, LM_USAGE, "--logprobs", LM_NO_OFFSET,
-                       "tells of one model: --json tells how probable each one found what was chosen");
+                       "supports one model; --json reports how probable each model found the chosen tokens");
     return lm_ensembling_read(cli, &o->ensemble, &s->ensembling, &o->model.model, e);
 }
 
@@ -469,8 +469,8 @@ const lm_command lm_command_run = {
     .usage = "[MODEL] [TEXT | -p TEXT | -f FILE | --ids IDS] [flags]",
     .summary = "continue a text or answer a message",
     .about = "  Only the generated text is written to standard output; timing goes to standard error.\n"
-             "  Without MODEL, uses the demo model. At a terminal a model with a chat template answers the prompt as a message;\n"
-             "  if input or output is no terminal, or with --json, the prompt is continued as it is. --chat and --raw decide.\n"
+             "  Without MODEL, uses the demo model. At a terminal, the prompt is a message if the model has a chat template;\n"
+             "  if input or output is not a terminal, or with --json, the prompt is continued as it is. --chat and --raw decide.\n"
              "  Piped input is placed before -p, with a newline between them: cat doc | lamina run MODEL -p \"Summarise:\"\n",
     .groups = run_groups,
     .foreign = lm_llamacpp_flags,

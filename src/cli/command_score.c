@@ -29,7 +29,7 @@ static const lm_flag score_flag_table[] = {
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "text as token ids: 1,2,3", 0, 0, NULL },
     { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE",
       "read one JSON string or array of ids per line, print one line of JSON each", 0, 0, NULL },
-    { "--logprobs", NULL, LM_FLAG_COUNT, O(top), "K", "number of most probable tokens to show for each position", 1, 1000, NULL },
+    { "--logprobs", NULL, LM_FLAG_COUNT, O(top), "K", "number of most probable tokens to show per position", 1, 1000, NULL },
     { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL, "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
     { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
     { 0 },
@@ -189,7 +189,7 @@ const lm_command lm_command_score = {
     .name = "score",
     .usage = "[MODEL] [-p TEXT | -f FILE | --ids IDS | --jsonl FILE] [flags]",
     .summary = "compute the log-probability of each token of a text",
-    .about = "  One line for each token after the first: its natural log-probability given all tokens before it, and its rank among\n"
+    .about = "  Prints one line per token after the first: its natural log-probability given all tokens before it, and its rank among\n"
              "  all tokens (0: the most probable). Then their sum and the perplexity, exp(-sum / tokens scored). Use --compute f32 for\n"
              "  the arithmetic of the reference.\n",
     .groups = score_groups,

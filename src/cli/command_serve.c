@@ -48,11 +48,11 @@ static const lm_flag serve_flag_table[] = {
     { "--api-key", NULL, LM_FLAG_LIST, O(keys), "KEY", "API key that clients must send; may be repeated", 0, 0, NULL },
     { "--api-key-file", NULL, LM_FLAG_TEXT, O(key_file), "FILE", "file with one API key per line, optionally followed by limits; read again at SIGHUP", 0, 0, NULL },
     { "--requests-per-minute", NULL, LM_FLAG_I64, O(quota.requests_minute), "N",
-      "requests of a key that are answered in a minute; without keys, of all clients; 0: no limit (0)", 0, 1e9, NULL },
-    { "--tokens-per-minute", NULL, LM_FLAG_I64, O(quota.tokens_minute), "N", "the same of tokens, read and written (0)", 0, 1e12, NULL },
-    { "--tokens-per-day", NULL, LM_FLAG_I64, O(quota.tokens_day), "N", "tokens of a key in a day, UTC (0)", 0, 1e15, NULL },
+      "maximum requests per minute and key; without keys, of all clients; 0: no limit (0)", 0, 1e9, NULL },
+    { "--tokens-per-minute", NULL, LM_FLAG_I64, O(quota.tokens_minute), "N", "maximum tokens per minute and key, prompts included; 0: no limit (0)", 0, 1e12, NULL },
+    { "--tokens-per-day", NULL, LM_FLAG_I64, O(quota.tokens_day), "N", "maximum tokens per day (UTC) and key; 0: no limit (0)", 0, 1e15, NULL },
     { "--insecure", NULL, LM_FLAG_SWITCH, O(insecure), NULL, "allow other machines to connect without an API key", 0, 0, NULL },
-    { "--sandbox", NULL, LM_FLAG_SWITCH, O(sandbox), NULL, "give up rights that serving does not need (on by default)", 0, 0, NULL },
+    { "--sandbox", NULL, LM_FLAG_SWITCH, O(sandbox), NULL, "sandbox the server after startup (on by default)", 0, 0, NULL },
     { "--no-sandbox", NULL, LM_FLAG_SWITCH, O(no_sandbox), NULL, "keep all rights", 0, 0, NULL },
     { "--allowed-host", NULL, LM_FLAG_LIST, O(allowed_hosts), "NAME",
       "name of this server in requests, as behind a proxy: NAME or NAME:PORT; may be repeated (any name where API keys are set)", 0, 0,
@@ -62,9 +62,9 @@ static const lm_flag serve_flag_table[] = {
     { "--ssl-key-file", NULL, LM_FLAG_TEXT, O(tls_key), "FILE", "private key (PEM) for HTTPS", 0, 0, NULL },
     { "--ssl-cert-file", NULL, LM_FLAG_TEXT, O(tls_cert), "FILE", "certificate (PEM) for HTTPS", 0, 0, NULL },
     { "--alias", "-a", LM_FLAG_LIST, O(aliases), "NAME",
-      "model name shown to clients (default: the file's name), further ones behind commas; may be repeated, one for each model in their"
+      "model name shown to clients (default: the file's name); commas separate further names; may be repeated, once per model in their"
       " order", 0, 0, NULL },
-    { "--tags", NULL, LM_FLAG_TEXT, O(tags), "WORDS", "words that GET /v1/models says of the models, commas between", 0, 0, NULL },
+    { "--tags", NULL, LM_FLAG_TEXT, O(tags), "WORDS", "tags that GET /v1/models returns, separated by commas", 0, 0, NULL },
     { "--models-dir", NULL, LM_FLAG_TEXT, O(models_folder), "DIR", "also serve the .gguf files and model folders in DIR", 0, 0, NULL },
     { "--ensemble", NULL, LM_FLAG_LIST, O(ensembles), "NAME=A:W,B:W",
       "also serve models with the same vocabulary that choose each token together, with their weights (1 each); may be repeated",
@@ -72,49 +72,49 @@ static const lm_flag serve_flag_table[] = {
     { "--ensemble-rule", NULL, LM_FLAG_WORD, O(rule), "RULE",
       "mean of probabilities, of log-probabilities (logmean), or contrast: the first model against the second (mean)",
       0, 0, lm_ensemble_rules },
-    { "--mem-limit", NULL, LM_FLAG_SIZE, O(memory), "SIZE", "memory that all loaded models may take: 16G (default: what is available)",
+    { "--mem-limit", NULL, LM_FLAG_SIZE, O(memory), "SIZE", "maximum memory of all loaded models: 16G (default: the available memory)",
       0, 0, NULL },
     { "--keep-alive", NULL, LM_FLAG_TEXT, O(keep_alive), "TIME",
       "time until an idle model is unloaded: 300, 5m, -1: never (one model: never; several: 5m)", 0, 0, NULL },
-    { "--parallel", "-np", LM_FLAG_COUNT, O(parallel), "N", "texts generated at the same time (16)", 1, 1024, NULL },
+    { "--parallel", "-np", LM_FLAG_COUNT, O(parallel), "N", "requests generated concurrently (16)", 1, 1024, NULL },
     { "--cache-tokens", NULL, LM_FLAG_COUNT, O(cache_tokens), "N", "KV cache size in tokens,"
-      " shared by all texts (default: four contexts)", 1, UINT32_MAX, NULL },
+      " shared by all requests (default: four contexts)", 1, UINT32_MAX, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_INT, O(predict), "N", "tokens to generate when a request sets no limit; -1: no limit (-1)",
       -1, INT32_MAX, NULL },
     { "--itl-target", NULL, LM_FLAG_DOUBLE, O(itl_target), "SECONDS",
-      "target time between two tokens of a text while prompts are read (default: twice a step)", 1e-4, 100, NULL },
-    { "--no-cache-prompt", NULL, LM_FLAG_SWITCH, O(no_prefixes), NULL, "do not keep prefixes of prompts", 0, 0, NULL },
-    { "--prefix-store", NULL, LM_FLAG_TEXT, O(prefix_store), "DIR", "folder that keeps prefixes across restarts", 0, 0, NULL },
+      "target time between two tokens of a request while prompts are processed (default: twice a step)", 1e-4, 100, NULL },
+    { "--no-cache-prompt", NULL, LM_FLAG_SWITCH, O(no_prefixes), NULL, "do not cache prefixes of prompts", 0, 0, NULL },
+    { "--prefix-store", NULL, LM_FLAG_TEXT, O(prefix_store), "DIR", "folder that stores cached prefixes across restarts", 0, 0, NULL },
     { "--store", NULL, LM_FLAG_TEXT, O(store), "FILE",
-      "database that keeps responses and token counts across restarts (default: in memory)", 0, 0, NULL },
+      "database that stores responses and token counts across restarts (default: in memory)", 0, 0, NULL },
     { "--slot-save-path", NULL, LM_FLAG_TEXT, O(slot_folder), "DIR", "folder for POST /slots/N?action=save|restore", 0, 0, NULL },
     { "--slots", NULL, LM_FLAG_SWITCH, O(slots), NULL, "GET /slots (on by default)", 0, 0, NULL },
     { "--no-slots", NULL, LM_FLAG_SWITCH, O(no_slots), NULL, "no GET /slots", 0, 0, NULL },
     { "--metrics", NULL, LM_FLAG_SWITCH, O(metrics), NULL, "GET /metrics, for Prometheus", 0, 0, NULL },
-    { "--no-ui", "--no-webui", LM_FLAG_SWITCH, O(no_page), NULL, "no page for browsers at /", 0, 0, NULL },
+    { "--no-ui", "--no-webui", LM_FLAG_SWITCH, O(no_page), NULL, "do not serve the web page at /", 0, 0, NULL },
     { "--allow-interventions", NULL, LM_FLAG_SWITCH, O(interventions), NULL,
-      "let requests change values of the model while it runs for them (\"intervene\" of POST /v1/trace)", 0, 0, NULL },
+      "let requests change values inside the model while they run (\"intervene\" of POST /v1/trace)", 0, 0, NULL },
     { "--lora-init-without-apply", NULL, LM_FLAG_SWITCH, O(loras_off), NULL,
       "adapters have the scale 0 until a request or POST /lora-adapters names them", 0, 0, NULL },
     { "--embeddings", "--embedding", LM_FLAG_SWITCH, O(embeddings), NULL, "POST /v1/embeddings", 0, 0, NULL },
     { "--pooling", NULL, LM_FLAG_WORD, O(pooling), "KIND",
-      "vectors of texts where a request does not say: of the last token, or the mean of all (last)", 0, 0, pooling_words },
+      "default pooling of embeddings: the last token, or the mean of all (last)", 0, 0, pooling_words },
     { "--chat-template", NULL, LM_FLAG_TEXT, O(template_name), "NAME", "one of the model's chat templates (default: default)", 0, 0, NULL },
     { "--chat-template-file", NULL, LM_FLAG_TEXT, O(template_file), "FILE", "chat template to use instead of the model's", 0, 0, NULL },
     { "--reasoning", NULL, LM_FLAG_TEXT, O(reasoning), "on|off|auto",
-      "reasoning of models whose chat template can switch it, where a request does not say (auto: as the template does)", 0, 0, NULL },
-    { "--max-connections", NULL, LM_FLAG_COUNT, O(connections), "N", "connections at the same time (1024)", 1, 65536, NULL },
-    { "--max-per-address", NULL, LM_FLAG_COUNT, O(per_address), "N", "connections of one address; 0: no limit (0)", 0, 65536, NULL },
-    { "--max-queue", NULL, LM_FLAG_COUNT, O(queue), "N", "requests that may wait (512)", 1, 65536, NULL },
-    { "--max-body", NULL, LM_FLAG_COUNT, O(body_limit), "BYTES", "largest body of a request (8388608)", 1024, 1e9, NULL },
+      "default reasoning of models whose chat template can switch it (auto: the template's default)", 0, 0, NULL },
+    { "--max-connections", NULL, LM_FLAG_COUNT, O(connections), "N", "maximum concurrent connections (1024)", 1, 65536, NULL },
+    { "--max-per-address", NULL, LM_FLAG_COUNT, O(per_address), "N", "maximum connections per address; 0: no limit (0)", 0, 65536, NULL },
+    { "--max-queue", NULL, LM_FLAG_COUNT, O(queue), "N", "maximum queued requests (512)", 1, 65536, NULL },
+    { "--max-body", NULL, LM_FLAG_COUNT, O(body_limit), "BYTES", "maximum size of a request body (8388608)", 1024, 1e9, NULL },
     { "--max-request-memory", NULL, LM_FLAG_SIZE, O(request_memory), "SIZE",
-      "memory that all requests together may hold: bodies, conversations, prompts, grammars, answers (1G)", 0, 0, NULL },
-    { "--threads-http", NULL, LM_FLAG_COUNT, O(workers), "N", "threads that read requests (2)", 1, 64, NULL },
+      "maximum memory of all requests together: bodies, conversations, prompts, grammars, answers (1G)", 0, 0, NULL },
+    { "--threads-http", NULL, LM_FLAG_COUNT, O(workers), "N", "threads for HTTP connections (2)", 1, 64, NULL },
     { "--openapi", NULL, LM_FLAG_SWITCH, O(openapi), NULL, "print the OpenAPI description of the server and exit", 0, 0, NULL },
     { "--sse-ping-interval", NULL, LM_FLAG_INT, O(ping), "SECONDS",
-      "time without an event after which a stream says that it is alive; -1: never (10)", -1, 86400, NULL },
+      "interval of keep-alive comments in idle streams; -1: never (10)", -1, 86400, NULL },
     { "--timeout", "-to", LM_FLAG_DOUBLE, O(timeout), "SECONDS",
-      "time that a request may take; then it ends with what is written; 0: no limit (0)", 0, 1e6, NULL },
+      "maximum time of a request; it then ends with the output so far; 0: no limit (0)", 0, 1e6, NULL },
     { "--drain-timeout", NULL, LM_FLAG_DOUBLE, O(drain), "SECONDS", "time for running requests to end after SIGTERM (30)", 0, 86400, NULL },
     { 0 },
 };
@@ -363,7 +363,7 @@ static lm_status models_options(lm_cli *cli, serve_options *o, lm_models_options
     all->keep_alive = 300;
     all->memory = o->memory;
     if (o->keep_alive && !lm_duration_read(o->keep_alive, &all->keep_alive))
-        return lm_fail(e, LM_USAGE, "--keep-alive", LM_NO_OFFSET, "\"%s\" is no time: expected seconds, or a time as 5m", o->keep_alive);
+        return lm_fail(e, LM_USAGE, "--keep-alive", LM_NO_OFFSET, "\"%s\" is not a time: expected seconds, or a time as 5m", o->keep_alive);
     if (!o->memory && all->n > 1 && lm_machine_describe(&machine, NULL) == LM_OK)
         all->memory = machine.available;
     return LM_OK;
@@ -510,10 +510,11 @@ const lm_command lm_command_serve = {
     .usage = "[MODEL ...] [--models-dir DIR] [--host ADDRESS] [--port N] [--api-key KEY] [--parallel N] [-c N]",
     .summary = "serve models over HTTP",
     .about = "  Speaks the APIs of OpenAI (/v1/chat/completions ...), Anthropic (/v1/messages), ollama (/api/chat ...) and\n"
-             "  llama.cpp (/completion, /slots ...); /openapi.json describes them. -c is the context of each text.\n"
+             "  llama.cpp (/completion, /slots ...); /openapi.json describes them. -c sets the context size per request, --parallel\n"
+             "  the number of requests generated concurrently.\n"
              "  Several models are loaded when requests name them, as far as memory allows, and unloaded when idle.\n"
-             "  SIGTERM and Ctrl-C let running requests end; a second one ends them. Flags that are not given are taken from\n"
-             "  the environment: LAMINA_ARG_CTX_SIZE=4096 is --ctx-size 4096.\n",
+             "  SIGTERM and Ctrl-C let running requests finish; a second one ends them. Flags can be set in the environment:\n"
+             "  LAMINA_ARG_CTX_SIZE=4096 is --ctx-size 4096.\n",
     .groups = serve_groups,
     .foreign = lm_llamacpp_flags,
     .max_args = SIZE_MAX,

@@ -71,7 +71,7 @@ static const lm_flag data_flags[] = {
     { "--skip-bad", NULL, LM_FLAG_SWITCH, O(o.skip_bad), NULL, "leave out lines that cannot be read", 0, 0, NULL },
     { "--ids-file", NULL, LM_FLAG_TEXT, O(o.ids_file), "FILE", "safetensors with input_ids and labels, in place of DATA", 0, 0, NULL },
     { "--gradients", NULL, LM_FLAG_OUTPUT, O(o.gradients), "FILE", "write the gradients of the first step and train nothing", 0, 0, NULL },
-    { "--resume", NULL, LM_FLAG_SWITCH, O(o.resume), NULL, "go on with the run in DIR", 0, 0, NULL },
+    { "--resume", NULL, LM_FLAG_SWITCH, O(o.resume), NULL, "continue the run in DIR", 0, 0, NULL },
     { "--dry-run", NULL, LM_FLAG_SWITCH, O(o.dry_run), NULL, "show texts as they are trained, steps and memory; train nothing", 0, 0,
       NULL },
     { 0 },
@@ -231,8 +231,8 @@ const lm_command lm_command_train = {
     .usage = "MODEL DATA -o DIR [--lora | --full] [--rank N] [--epochs N | --steps N] [--resume] [--dry-run]",
     .summary = "fine-tune a model: adapters on any weights, or all of it",
     .about = "  DATA: JSON lines of messages, prompt and completion, or text, Alpaca's and ShareGPT's too; or a .txt file. A\n"
-             "  quantised MODEL stays as it is under the adapter (QLoRA). DIR gets the adapter as PEFT and llama.cpp have it,\n"
-             "  log.jsonl, and the state that --resume goes on from, with the same bits as without a stop. Ctrl-C saves and stops.\n",
+             "  quantised MODEL stays as it is under the adapter (QLoRA). DIR receives the adapter in the formats of PEFT and llama.cpp,\n"
+             "  log.jsonl and the state for --resume, whose result is bit-identical to an uninterrupted run. Ctrl-C saves and stops.\n",
     .groups = train_groups,
     .min_args = 1,
     .max_args = 2,

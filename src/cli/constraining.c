@@ -17,7 +17,7 @@ const lm_flag lm_constraint_flag_table[] = {
     { "--regex", NULL, LM_FLAG_TEXT, O(regex), "RE", "the text matches this regular expression as a whole", 0, 0, NULL },
     { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT", "the text is TEXT; may be repeated: one of them", -1, 0, NULL },
     { "--reasoning-budget", NULL, LM_FLAG_I64, O(reasoning), "N",
-      "most tokens of reasoning, which is ended there; -1: any number (default -1)", -1, 1e9, NULL },
+      "maximum number of reasoning tokens; -1: no limit (-1)", -1, 1e9, NULL },
     { 0 },
 };
 

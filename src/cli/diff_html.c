@@ -180,11 +180,11 @@ void lm_diff_html(const lm_diffing *d, lm_text *out)
     lm_text_add_str(out, head);
     lm_text_add_str(out, "<title>");
     add_html(out, d->b.name);
-    lm_text_add_str(out, " beside ");
+    lm_text_add_str(out, " compared with ");
     add_html(out, d->a.name);
     lm_text_add_str(out, "</title>\n</head>\n<body>\n<h1>");
     add_html(out, d->b.name);
-    lm_text_add_str(out, " beside ");
+    lm_text_add_str(out, " compared with ");
     add_html(out, d->a.name);
     lm_text_add_str(out, "</h1>\n");
     add_models(d, out);

@@ -284,7 +284,8 @@ void lm_diff_markdown(const lm_diffing *d, lm_text *out)
     const lm_diff_result *r = d->r;
     char                  snr[LM_FIGURE], a[LM_FIGURE], b[LM_FIGURE];
 
-    lm_text_printf(out, "# %s beside %s\n\n| | A | B |\n|---|---|---|\n| model | %s | %s |\n", d->b.name, d->a.name, d->a.name, d->b.name);
+    lm_text_printf(out, "# %s compared with %s\n\n| | A | B |\n|---|---|---|\n| model | %s | %s |\n", d->b.name, d->a.name, d->a.name,
+                   d->b.name);
     lm_text_printf(out, "| type | %s | %s |\n| tensors | %s | %s |\n", d->a.storage, d->b.storage, lm_figure_bytes(a, r->a_bytes),
                    lm_figure_bytes(b, r->b_bytes));
     lm_text_add_str(out, "\n| tensor | A | B | SNR, dB | 1 − cosine | largest error | at |\n|---|---|---|---:|---:|---:|---|\n");

@@ -364,7 +364,7 @@ lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used
 }
 
 /* A file that is there is replaced only on --force, or continued on --resume, whatever the command. An empty one (of mktemp) holds
- * nothing to lose, and what is no file (a pipe, /dev/stdout) is written to. */
+ * nothing to lose, and what is not a file (a pipe, /dev/stdout) is written to. */
 static lm_status check_output(const lm_flag *f, const char *path, lm_error *e)
 {
     struct stat st;

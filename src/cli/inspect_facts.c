@@ -16,7 +16,7 @@ static json_t *fact_json(const lm_fact_info *x, const char *path, const lm_text 
              : NULL;
 }
 
-/* Bare values, a line for each that is no group; with --json an object, or a list of them where several were asked for. */
+/* Bare values, a line for each that is not a group; with --json an object, or a list of them where several were asked for. */
 static lm_status show_queries(lm_cli *cli, const lm_inspect_options *o, lm_facts *f, lm_error *e)
 {
     json_t *list = json_array(), *one = NULL;

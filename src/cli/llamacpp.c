@@ -4,7 +4,7 @@
 
 #define GPU "computation runs on the CPU only"
 #define PLACE "threads are placed by the system; taskset and nice change that"
-#define LOG "there is no log; notes go to standard error, -q leaves them out and -v adds to them"
+#define LOG "there is no log; notes go to standard error, -q hides them and -v adds more"
 #define DOWNLOAD "-hf ORG/NAME:TYPE or ORG/NAME:FILE.gguf fetches from the hub; a token is in HF_TOKEN"
 #define STEERING "control vectors are not available"
 #define YARN "YaRN parameters are taken from the model"
@@ -30,17 +30,17 @@ const lm_foreign_flag lm_llamacpp_flags[] = {
     { "-kvo --kv-offload -nkvo --no-kv-offload", 0, NULL, true, GPU },
     { "--op-offload --no-op-offload --no-host", 0, NULL, true, GPU },
     { "-fa --flash-attn", 0, on_off, true, "attention has one form, with the same result" },
-    { "-fit --fit", 0, on_off, true, "a model that does not fit is refused; -c auto chooses the context" },
+    { "-fit --fit", 0, on_off, true, "a model that does not fit is rejected; -c auto chooses the context" },
     { "-fitt --fit-target -fitc --fit-ctx", 1, NULL, true, "-c auto leaves what the system needs" },
     { "--jinja", 0, NULL, true, "chat templates are always Jinja" },
     { "-co --color", 0, on_off, true, "text is not coloured; --no-color also covers messages" },
     { "-st --single-turn", 0, NULL, true, "lamina run answers once and ends" },
     { "--warmup --no-warmup", 0, NULL, true, "there is no warm-up run" },
     { "--perf --no-perf --show-timings --no-show-timings", 0, NULL, true, "timing is one line on standard error; -q leaves it out" },
-    { "--keep", 1, NULL, true, "the context is never shifted, so all of the prompt is kept" },
+    { "--keep", 1, NULL, true, "the context is never shifted, so the whole prompt stays in it" },
     { "--no-context-shift", 0, NULL, true, "the context is never shifted" },
     { "--no-display-prompt", 0, NULL, true, "the prompt is never printed" },
-    { "--simple-io", 0, NULL, true, "input that is no terminal is read as it is" },
+    { "--simple-io", 0, NULL, true, "input that is not a terminal is read as it is" },
     { "--repack", 0, NULL, true, "weights are repacked by default" },
     { "--mmap", 0, NULL, true, "files are mapped by default" },
     { "-dio --direct-io -ndio --no-direct-io", 0, NULL, true, LOAD },
@@ -50,7 +50,7 @@ const lm_foreign_flag lm_llamacpp_flags[] = {
     { "-dt --defrag-thold", 1, NULL, true, "the cache is paged and needs no defragmentation" },
     { "--swa-full", 0, NULL, true, "the result does not depend on the size of the sliding-window cache" },
     { "-kvu --kv-unified -no-kvu --no-kv-unified", 0, NULL, true, "the cache is shared by all sequences" },
-    { "-cram --cache-ram -ctxcp --ctx-checkpoints --swa-checkpoints", 1, NULL, true, "what was read is kept as long as the program runs" },
+    { "-cram --cache-ram -ctxcp --ctx-checkpoints --swa-checkpoints", 1, NULL, true, "processed tokens stay in the cache while the program runs" },
     { "-np --parallel", 1, NULL, true, "there is one sequence" },
     { "-bs --backend-sampling", 0, NULL, true, GPU },
     { "--offline", 0, NULL, true, "the network is not used" },
@@ -64,11 +64,11 @@ const lm_foreign_flag lm_llamacpp_flags[] = {
     { "-cb --cont-batching", 0, NULL, true, "texts are always written together, in steps" },
     { "-sps --slot-prompt-similarity", 1, NULL, true, "each text begins with the longest cached prefix, whatever its slot" },
     { "--cache-reuse", 1, NULL, true, "the longest cached prefix is used again, as far as it is the same" },
-    { "--cache-prompt", 0, NULL, true, "prefixes of prompts are kept by default" },
+    { "--cache-prompt", 0, NULL, true, "prefixes of prompts are cached by default" },
     { "--ui --webui", 0, NULL, true, "lamina serve has a page for browsers at / by default" },
     { "--rerank --reranking", 0, NULL, true, "lamina serve ranks documents whenever the model can" },
     { "--reuse-port", 0, NULL, true, "lamina serve listens alone at its address" },
-    { "--prefill-assistant", 0, NULL, true, "an answer goes on from a last message of the assistant" },
+    { "--prefill-assistant", 0, NULL, true, "an answer continues a final assistant message" },
 
     /* asks for something else: refused, by name */
     { "-nocb --no-cont-batching", 0, NULL, false, "texts are always written together, in steps; --parallel 1 writes one at a time" },

@@ -115,7 +115,7 @@ static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize
     LM_TRY(read_ids(o, m, ids, e));
     uint64_t beside = o->size ? beside_tensors(path, m) : 0;
     if (o->size && beside >= o->size)
-        return lm_fail(e, LM_USAGE, "--size", LM_NO_OFFSET, "less than what the file has beside its tensors");
+        return lm_fail(e, LM_USAGE, "--size", LM_NO_OFFSET, "less than the metadata of the file");
     a.bytes          = o->size ? o->size - beside : 0;
     a.ids            = ids->ids;
     a.n              = ids->n;

@@ -9,10 +9,10 @@
 
 #define M(member) offsetof(lm_model_flags, member)
 
-#define SPLIT                                                                                                                         \
-    { "--split", NULL, LM_FLAG_TEXT, M(split), "tp=N|pp=N|tp=N,pp=M|auto",                                                             \
-      "parts of each layer, runs of layers, or both: one for each rank of mpirun -n N", 0, 0, NULL },                               \
-        { "--exact-split", NULL, LM_FLAG_SWITCH, M(exact_split), NULL, "same logits as one rank, bit for bit; more is sent", 0, 0, NULL }
+#define SPLIT                                                                                                                      \
+    { "--split", NULL, LM_FLAG_TEXT, M(split), "tp=N|pp=N|tp=N,pp=M|auto",                                                         \
+      "split into parts of each layer (tp), runs of layers (pp), or both; one part per rank of mpirun -n N", 0, 0, NULL },         \
+        { "--exact-split", NULL, LM_FLAG_SWITCH, M(exact_split), NULL, "logits bit-identical to those of one rank; sends more", 0, 0, NULL }
 
 const lm_flag lm_split_flag_table[] = {
     SPLIT,

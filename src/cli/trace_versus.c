@@ -179,7 +179,7 @@ static void put_layers(const versus *v, const summary *s, lm_text *out)
 
     if (!s->layered)
         return;
-    lm_text_add_str(out, "\nthe residual stream: length of the difference, in parts of its own; what each layer adds to it\n");
+    lm_text_add_str(out, "\nthe residual stream: length of the difference, relative to the stream; what each layer adds to it\n");
     for (size_t i = 0; lm_trace_comparison_layer(v->c, i, &l); i++)
         lm_text_printf(out, "  %-24s %10.4g %10.4g%s\n", l.path, l.relative, l.added, strcmp(l.path, s->layer.path) ? "" : "  ← most");
 }

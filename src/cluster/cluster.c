@@ -54,7 +54,7 @@ static lm_status read_split(const char *split, uint32_t usual, ways *out, lm_err
     if (!split || strcmp(split, "auto") == 0)
         return LM_OK;
     if (strncmp(split, "ep=", 3) == 0 || strstr(split, ",ep="))
-        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "\"%s\": experts are not split by themselves: tp=N has a part of each", split);
+        return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "\"%s\": experts cannot be split separately; tp=N splits each of them", split);
     if (!read_ways(split, out))
         return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "\"%s\" is not auto, tp=N, pp=N or tp=N,pp=M, of %d ranks at most", split,
                        LM_MAX_RANKS);

@@ -286,7 +286,7 @@ static lm_status read_rows(const lm_carrier *c, const lm_carried *t, uint64_t fr
         return status;
     }
     if (!lm_dtype_row_bytes(t->stored, t->cols, &bytes))
-        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(t->stored)->name);
+        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(t->stored)->name);
     for (uint64_t done = 0, take; done < n; done += take) {
         uint64_t row = (t->first + from + done) % rows, k = (t->first + from + done) / rows;
         take = moved ? 1 : rows - row < n - done ? rows - row : n - done;
@@ -316,7 +316,7 @@ lm_status lm_carrier_floats(const lm_carrier *c, size_t i, uint64_t from, uint64
         LM_TRY(lm_carrier_bytes(c, i, from, n, out, e));
     } else {
         if (!lm_dtype_row_bytes(t->stored, n * t->cols, &bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", type->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", type->name);
         uint8_t *stored = lm_alloc(bytes + 1);
         if (!stored)
             return lm_fail_memory(e, t->name, bytes);

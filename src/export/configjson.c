@@ -243,9 +243,9 @@ static lm_status settle(builder *m, lm_folder_model *out, lm_error *e)
     if (distance(m, out, &what, &why) == 0)
         return LM_OK;
     if (what)
-        lm_fail(e, LM_UNSUPPORTED, m->family->name, LM_NO_OFFSET, "config.json has no form for its %s, as far as this file tells", what);
+        lm_fail(e, LM_UNSUPPORTED, m->family->name, LM_NO_OFFSET, "config.json cannot express its %s, as far as this file shows", what);
     else if (out->program)
-        lm_fail(e, LM_UNSUPPORTED, m->family->name, LM_NO_OFFSET, "config.json has no form for its tensors, as far as this file tells");
+        lm_fail(e, LM_UNSUPPORTED, m->family->name, LM_NO_OFFSET, "config.json cannot express its tensors, as far as this file shows");
     else
         lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "no config.json for this file: %s", why.message);
     return lm_fail_in(e, lm_container_path(m->stored));

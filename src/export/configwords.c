@@ -150,7 +150,7 @@ static lm_status read_factors(words *w, const char *name, float *out, uint32_t n
     const lm_tensor_info *t = lm_container_find(w->stored, name);
 
     if (!t || t->elements != n)
-        return lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "missing, or not one for each pair of lanes");
+        return lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "missing, or not one per pair of lanes");
     lm_container_unpack(w->stored, t, 0, n, out);
     return LM_OK;
 }

@@ -206,7 +206,7 @@ static lm_status take(const lm_folder_tensors *t, uint32_t source, bool turned, 
         return turned ? lm_matrices_read_turned(t->matrices, source, k, from, n, out, e)
             : lm_matrices_read(t->matrices, source, k, from, n, out, e);
     if (!lm_dtype_row_bytes(type->type, n * width, &bytes))
-        return lm_fail(e, LM_UNSUPPORTED, "rows", LM_NO_OFFSET, "are no whole number of %s blocks", type->name);
+        return lm_fail(e, LM_UNSUPPORTED, "rows", LM_NO_OFFSET, "are not a whole number of %s blocks", type->name);
     void     *stored = lm_alloc(bytes + 1);
     lm_status status = stored ? LM_OK : lm_fail_memory(e, "rows", bytes);
     if (status == LM_OK)

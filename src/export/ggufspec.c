@@ -27,7 +27,7 @@ static lm_status texts(const lm_meta *m, const char *key, lm_arena *arena, const
         return lm_fail_memory(e, key, list.a.n * sizeof *made);
     for (uint64_t i = 0; i < list.a.n; i++) {
         if (!lm_meta_at(&list, i, &v) || v.kind != LM_META_STRING)
-            return lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "element %llu is no string", (unsigned long long)i);
+            return lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, "element %llu is not a string", (unsigned long long)i);
         made[i] = v.s;
     }
     *out = made;

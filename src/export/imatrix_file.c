@@ -67,7 +67,7 @@ static lm_status read_keys(lm_imatrix *m, const lm_meta *meta, lm_error *e)
     lm_view       kind;
 
     if (!lm_meta_has(meta, "general.type") || lm_meta_string(meta, "general.type", &kind, NULL) != LM_OK || !lm_view_is(kind, "imatrix"))
-        return lm_fail(e, LM_BAD_MODEL, "general.type", LM_NO_OFFSET, "the file is no importance matrix");
+        return lm_fail(e, LM_BAD_MODEL, "general.type", LM_NO_OFFSET, "the file is not an importance matrix");
     if (lm_meta_has(meta, "imatrix.chunk_count"))
         LM_TRY(lm_meta_u32(meta, "imatrix.chunk_count", 0, UINT32_MAX, &m->chunks, e));
     if (lm_meta_has(meta, "imatrix.chunk_size"))

@@ -24,7 +24,7 @@ lm_status lm_moved_measure(lm_moved *t, lm_error *e)
 {
     if (lm_dtype_row_bytes(t->to, t->cols, &t->bytes) && lm_dtype_row_bytes(t->to, t->elements, &t->bytes))
         return LM_OK;
-    return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(t->to)->name);
+    return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(t->to)->name);
 }
 
 static uint64_t row_bytes(const lm_moved *t)

@@ -185,7 +185,7 @@ static lm_status choose(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error
             wanted      = lm_choose_type(&q->chooser, t->name, t->n_dims, t->dims);
             r->replaced = q->chooser.replaced;
         } else if (cols % lm_dtype_of(wanted)->block) {
-            return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "rows of %" PRIu64 " elements are no whole number of %s blocks", cols,
+            return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "rows of %" PRIu64 " elements are not a whole number of %s blocks", cols,
                            lm_dtype_of(wanted)->name);
         }
         p->to = wanted;
@@ -199,7 +199,7 @@ static lm_status choose(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error
             return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "cannot make %s from %s", lm_dtype_of(p->to)->name, from->name);
     }
     if (!lm_dtype_row_bytes(p->to, t->elements, &bytes))
-        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(p->to)->name);
+        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(p->to)->name);
     r->name     = t->name;
     r->from     = from->name;
     r->to       = lm_dtype_of(p->to)->name;
@@ -365,7 +365,7 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
         if (q->bad_row != UINT64_MAX)
             return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "row %" PRIu64 " has a number that is not finite", q->bad_row);
         if (!lm_dtype_row_bytes(p->to, q->rows * q->cols, &bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is no whole number of %s blocks", lm_dtype_of(p->to)->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(p->to)->name);
         LM_TRY(lm_gguf_write(q->out, q->packed, bytes, e));
         LM_TRY(report_progress(q, q->rows * q->cols, e));
     }

@@ -212,7 +212,8 @@ lm_status lm_make_tensor(lm_synthesis *s, const lm_made_tensor *t, lm_made_sink 
         builder m = { .s = s, .t = t, .from = at, .n = t->elements - at < PIECE ? t->elements - at : PIECE };
         lm_pool_run(s->pool, make, &m);
         if (!lm_dtype_row_bytes(t->type, m.n, &bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is not a whole number of %s blocks", lm_dtype_of(t->type)->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks",
+                           lm_dtype_of(t->type)->name);
         LM_TRY(sink(file, s->packed, bytes, e));
         s->written += bytes;
         if (s->o->progress && !s->o->progress(s->o->progress_arg, (double)s->written / (double)s->bytes))
@@ -230,7 +231,8 @@ lm_status lm_prepare_synthesis(lm_synthesis *s, lm_error *e)
     for (size_t i = 0; i < s->n_tensors; i++) {
         const lm_made_tensor *t = &s->tensors[i];
         if (!lm_dtype_row_bytes(t->type, t->elements, &bytes) || !lm_add_u64(s->bytes, bytes, &s->bytes))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "is not a whole number of %s blocks", lm_dtype_of(t->type)->name);
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks",
+                           lm_dtype_of(t->type)->name);
     }
     LM_TRY(lm_pool_new(threads, &s->pool, e));
     s->packed  = lm_alloc(PIECE * sizeof(float));

@@ -258,7 +258,7 @@ static lm_status add_tagged(writer *w, lm_text *rules, const json_t *schema)
             k++;
         if (!known[k])
             return lm_fail(w->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
-                           "%.60s cannot be kept for arguments that %s writes between tags", name, w->f->name);
+                           "%.60s cannot be enforced for arguments that %s writes between tags", name, w->f->name);
     }
     json_object_foreach(properties, name, value) {
         bool required = is_required(schema, name);

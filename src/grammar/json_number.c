@@ -234,13 +234,13 @@ static lm_status of_multiple(lm_schema *s, double x, lm_node *out)
 
     to_decimal(x, false, &d);
     if (d.n_whole > 8 || d.n_part > 12)
-        return lm_fail(s->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "multipleOf: too many digits to be kept");
+        return lm_fail(s->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "multipleOf: too many digits to be enforced");
     for (uint32_t i = 0; i < d.n_whole; i++)
         m = m * 10 + (uint64_t)(d.whole[i] - '0');
     for (uint32_t i = 0; i < d.n_part; i++)
         m = m * 10 + (uint64_t)(d.part[i] - '0');
     if (m == 0 || m * (d.n_part + 2) > MOST_RULES)
-        return lm_fail(s->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "multipleOf: too large to be kept");
+        return lm_fail(s->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "multipleOf: too large to be enforced");
     *out = multiples(s->p, m, d.n_part);
     return lm_terms_check(s->p, s->e);
 }

@@ -60,7 +60,7 @@ static lm_status by_pointer(lm_schema *s, const lm_place *at, const char *pointe
     for (const char *c = pointer; *c;) {
         const char *end = c + 1 + strcspn(c + 1, "/");
         if (*c != '/' || !step_of(c + 1, end, step))
-            return lm_schema_wrong(s, at, "$ref", "is no pointer");
+            return lm_schema_wrong(s, at, "$ref", "is not a JSON pointer");
         v = child(v, step);
         if (!v)
             return lm_schema_wrong(s, at, "$ref", "points at nothing");

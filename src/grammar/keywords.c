@@ -16,7 +16,7 @@ static lm_status count_of(const use *u, uint32_t *out)
     double x = json_is_number(u->value) ? json_number_value(u->value) : -1;
 
     if (x < 0 || floor(x) != x)
-        return lm_schema_wrong(u->s, u->at, u->keyword, "is no count");
+        return lm_schema_wrong(u->s, u->at, u->keyword, "is not a whole number of 0 or more");
     *out = x > 4e9 ? LM_UNBOUNDED : (uint32_t)x;
     return LM_OK;
 }
@@ -24,7 +24,7 @@ static lm_status count_of(const use *u, uint32_t *out)
 static lm_status number_of(const use *u, double *out)
 {
     if (!json_is_number(u->value))
-        return lm_schema_wrong(u->s, u->at, u->keyword, "is no number");
+        return lm_schema_wrong(u->s, u->at, u->keyword, "is not a number");
     *out = json_number_value(u->value);
     if (json_is_integer(u->value) && fabs(*out) > 0x1p53)
         return lm_schema_refuse(u->s, u->at, u->keyword, "an integer beyond 2^53");
@@ -96,7 +96,7 @@ static lm_status pattern(const use *u, lm_shape *shape)
     lm_node n = LM_NOTHING;
 
     if (!json_is_string(u->value))
-        return lm_schema_wrong(u->s, u->at, u->keyword, "is no string");
+        return lm_schema_wrong(u->s, u->at, u->keyword, "is not a string");
     lm_status status = lm_pattern(u->s->p, (lm_view){ json_string_value(u->value), json_string_length(u->value) }, true, &n, u->s->e);
     if (status == LM_UNSUPPORTED || status == LM_USAGE) {
         char why[300];
@@ -114,7 +114,7 @@ static lm_status format(const use *u, lm_shape *shape)
     lm_node n = LM_NOTHING;
 
     if (!json_is_string(u->value))
-        return lm_schema_wrong(u->s, u->at, u->keyword, "is no string");
+        return lm_schema_wrong(u->s, u->at, u->keyword, "is not a string");
     LM_TRY(lm_json_format(u->s, u->at, json_string_value(u->value), shape, &n));
     if (n == LM_NOTHING)
         return LM_OK;                                    /* an annotation */
@@ -128,7 +128,7 @@ static lm_status format(const use *u, lm_shape *shape)
 static lm_status unique(const use *u, lm_shape *shape)
 {
     if (!json_is_boolean(u->value))
-        return lm_schema_wrong(u->s, u->at, u->keyword, "is no boolean");
+        return lm_schema_wrong(u->s, u->at, u->keyword, "is not a boolean");
     if (json_is_true(u->value) && shape->most > 1)
         return lm_schema_refuse(u->s, u->at, u->keyword, "items that differ from each other");
     return LM_OK;
@@ -140,11 +140,11 @@ static lm_status required(const use *u, lm_shape *shape)
     json_t *name;
 
     if (!json_is_array(u->value))
-        return lm_schema_wrong(u->s, u->at, u->keyword, "is no array");
+        return lm_schema_wrong(u->s, u->at, u->keyword, "is not an array");
     json_array_foreach(u->value, i, name) {
         lm_names *n = lm_arena_new(&u->s->arena, 1, lm_names);
         if (!json_is_string(name))
-            return lm_schema_wrong(u->s, u->at, u->keyword, "has an element that is no string");
+            return lm_schema_wrong(u->s, u->at, u->keyword, "has an element that is not a string");
         if (strlen(json_string_value(name)) != json_string_length(name))
             return lm_schema_refuse(u->s, u->at, u->keyword, "a name with a NUL");
         if (!n)
@@ -168,14 +168,14 @@ static lm_status needs(const use *u, lm_shape *shape)
     size_t      i;
 
     if (!json_is_object(u->value))
-        return lm_schema_wrong(u->s, u->at, u->keyword, "is no object");
+        return lm_schema_wrong(u->s, u->at, u->keyword, "is not an object");
     json_object_foreach((json_t *)(uintptr_t)u->value, name, list) {
         if (!json_is_array(list))
             return lm_schema_refuse(u->s, u->at, u->keyword, "a schema that depends on a member");
         json_array_foreach(list, i, then) {
             lm_names *n = lm_arena_new(&u->s->arena, 1, lm_names);
             if (!json_is_string(then))
-                return lm_schema_wrong(u->s, u->at, u->keyword, "has an element that is no string");
+                return lm_schema_wrong(u->s, u->at, u->keyword, "has an element that is not a string");
             if (!n)
                 return lm_schema_memory(u->s);
             *n = (lm_names){ shape->needs, name, json_string_value(then) };
@@ -225,7 +225,7 @@ static lm_status properties(const use *u, lm_shape *shape)
                  *others = json_object_get(o, "additionalProperties");
 
     if ((names && !json_is_object(names)) || (patterns && !json_is_object(patterns)))
-        return lm_schema_wrong(u->s, u->at, u->keyword, "is no object");
+        return lm_schema_wrong(u->s, u->at, u->keyword, "is not an object");
     if ((u->keyword[0] == 'a' && (names || patterns)) || (u->keyword[0] == 'p' && u->keyword[1] == 'a' && names))
         return LM_OK;                                    /* has been looked at with the others */
     return add_parts(u->s, shape, (lm_parts){ .at = *u->at, .listed = names, .listed_name = "properties", .patterns = patterns,

@@ -249,7 +249,8 @@ static lm_status make_object(naming *d, lm_object *o)
     LM_TRY(other_members(d, o));
     LM_TRY(add_needs(d, o));
     if (o->n_needs && o->least)
-        return lm_fail(s->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "minProperties beside dependentRequired cannot be kept by a grammar");
+        return lm_fail(s->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET,
+                       "minProperties together with dependentRequired cannot be enforced by a grammar");
     return LM_OK;
 }
 

@@ -26,7 +26,7 @@ typedef struct parser {
 static lm_status wrong(const parser *x, const char *what) { return lm_fail(x->e, LM_USAGE, NULL, (int64_t)x->at, "%s", what); }
 static lm_status refused(const parser *x, const char *what)
 {
-    return lm_fail(x->e, LM_UNSUPPORTED, NULL, (int64_t)x->at, "%s cannot be kept by a grammar", what);
+    return lm_fail(x->e, LM_UNSUPPORTED, NULL, (int64_t)x->at, "%s cannot be enforced by a grammar", what);
 }
 
 static char peek(const parser *x) { return x->at < x->size ? x->text[x->at] : '\0'; }

@@ -16,7 +16,7 @@ static lm_status read_document(lm_schema *s, const char *text, size_t size)
     const char *dialect = json_string_value(json_object_get(s->root, "$schema"));
     s->old = dialect && strstr(dialect, "draft-07");
     if (dialect && !s->old && !strstr(dialect, "2020-12/schema") && !strstr(dialect, "2019-09/schema"))
-        return lm_fail(s->e, LM_UNSUPPORTED, "#/$schema", LM_NO_OFFSET, "$schema: this dialect cannot be kept by a grammar");
+        return lm_fail(s->e, LM_UNSUPPORTED, "#/$schema", LM_NO_OFFSET, "$schema: this dialect cannot be enforced by a grammar");
     return LM_OK;
 }
 

@@ -13,7 +13,7 @@ static const char *pointer_to(lm_schema *s, const lm_place *at, const char *keyw
 
 lm_status lm_schema_refuse(lm_schema *s, const lm_place *at, const char *keyword, const char *why)
 {
-    return lm_fail(s->e, LM_UNSUPPORTED, pointer_to(s, at, keyword), LM_NO_OFFSET, "%s: %s cannot be kept by a grammar", keyword, why);
+    return lm_fail(s->e, LM_UNSUPPORTED, pointer_to(s, at, keyword), LM_NO_OFFSET, "%s: %s cannot be enforced by a grammar", keyword, why);
 }
 
 lm_status lm_schema_refuse_part(lm_schema *s, const lm_place *at, const char *keyword, const char *why)

@@ -102,7 +102,7 @@ static lm_status apply_values(lm_schema *s, const lm_place *at, const char *keyw
     json_t   *list = json_is_array(value) && strcmp(keyword, "enum") == 0 ? (json_t *)(uintptr_t)value : NULL;
 
     if (!list && strcmp(keyword, "enum") == 0)
-        return lm_schema_wrong(s, at, keyword, "is no array");
+        return lm_schema_wrong(s, at, keyword, "is not an array");
     if (!list) {                                         /* const: a list of one, which lives as long as the schema */
         list = json_array();
         if (!list || json_array_append(list, (json_t *)(uintptr_t)value) != 0 || json_array_append_new(s->made, list) != 0)
@@ -134,7 +134,7 @@ static lm_status apply_ref(lm_schema *s, const lm_place *at, const json_t *value
     lm_shapes out = { 0 };
 
     if (!json_is_string(value))
-        return lm_schema_wrong(s, at, "$ref", "is no string");
+        return lm_schema_wrong(s, at, "$ref", "is not a string");
     LM_TRY(lm_schema_target(s, at, json_string_value(value), &target));
     LM_TRY(lm_shapes_apply(s, &target, shapes, &out, chain));
     *shapes = out;
@@ -289,7 +289,7 @@ static lm_status apply_keyword(lm_schema *s, const lm_place *at, const char *key
     for (size_t i = 0; i < sizeof applied / sizeof *applied; i++)
         if (strcmp(keyword, applied[i].keyword) == 0) {
             if (applied[i].list && (!json_is_array(value) || json_array_size(value) == 0))
-                return lm_schema_wrong(s, at, keyword, "is no array of schemas");
+                return lm_schema_wrong(s, at, keyword, "is not an array of schemas");
             return applied[i].apply(s, at, value, shapes, chain);
         }
     LM_TRY(lm_schema_keyword(s, at, keyword, value, shapes, &known));

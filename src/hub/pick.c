@@ -166,7 +166,7 @@ lm_status hub_list_files(hub_pull *p, lm_error *e)
         json_decref(page);
         LM_TRY(status);
         if (*a.next && (pages == 1000 || !hub_same_origin(a.next, p->net.endpoint)))
-            return lm_fail(e, LM_IO, p->net.endpoint, LM_NO_OFFSET, "the list of files goes on at another address");
+            return lm_fail(e, LM_IO, p->net.endpoint, LM_NO_OFFSET, "the list of files continues at another address");
         snprintf(url, sizeof url, "%s", a.next);
     }
     return LM_OK;

@@ -137,7 +137,7 @@ static lm_status call(lm_schedule *s, lm_task *x, uint32_t slot)
     x->error = (lm_error){ .offset = LM_NO_OFFSET };
     lm_status status = x->function(x->arg, s->g, slot, &x->error);
     if (status != LM_OK && x->error.code == LM_OK)
-        lm_fail(&x->error, status, NULL, LM_NO_OFFSET, "refused by the caller's function");
+        lm_fail(&x->error, status, NULL, LM_NO_OFFSET, "rejected by the caller's function");
     lm_engine_truncate(s->g, slot, 0, NULL);
     return status;
 }

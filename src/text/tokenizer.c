@@ -163,7 +163,7 @@ static lm_status describe(lm_tokenizer *t, lm_error *e)
 lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm_error *e)
 {
     if (o && o->pre && !(t->pre_name && strcmp(t->pre_name, o->pre) == 0))
-        lm_tokenizer_warn(t, "the pre-tokenizer '%s' is not used: the model itself says how text is split", o->pre);
+        lm_tokenizer_warn(t, "the pre-tokenizer '%s' is ignored: the model defines how text is split", o->pre);
     lm_pretokenizer_finish(&t->pre);
     t->cut_at_marks = !t->pre.bytes && !t->bpe.ignore_merges && lm_vocab_find(&t->vocab, LM_VIEW(MARK)) >= 0 &&
                       marks_only_start(t);

@@ -23,7 +23,7 @@ static void put_text(const lm_tracer *t, lm_token id, lm_text *out)
     lm_text_free(&piece);
 }
 
-/* The bytes of a token that is no whole characters, of which the text says little. */
+/* The bytes of a token that is not whole characters, of which the text says little. */
 static void put_bytes(const lm_tracer *t, lm_token id, lm_text *out)
 {
     const lm_tokenizer *k     = lm_model_tokenizer(t->m);

@@ -372,7 +372,7 @@ static lm_status copy_states(lm_tracer *t, lm_trace_record *r, size_t i, lm_erro
         whole = copy_state(t, terms ? t->map.terms[k].minus : LM_NONE, i, &at) && whole;
     }
     whole = copy_state(t, t->map.stream, i, &at) && whole;
-    return whole ? LM_OK : lm_fail(e, LM_FAILED, "a trace", LM_NO_OFFSET, "a value of the residual stream was not kept");
+    return whole ? LM_OK : lm_fail(e, LM_FAILED, "a trace", LM_NO_OFFSET, "a value of the residual stream was not recorded");
 }
 
 static lm_status look_inside(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e)

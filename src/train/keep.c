@@ -33,7 +33,7 @@ lm_status lm_train_make_folder(const char *path, lm_error *e)
             if (mkdir(part, 0777) != 0 && errno != EEXIST)
                 return lm_fail_errno(e, part, "cannot be made");
         }
-    return lm_path_is_folder(path) ? LM_OK : lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "is no folder");
+    return lm_path_is_folder(path) ? LM_OK : lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "is not a folder");
 }
 
 /* ---- rows of B as others have them ---- */

@@ -102,7 +102,7 @@ static lm_status mark_answer(reader *r, json_t *messages, size_t i, json_t *tool
         status = render(r, messages, i + 1, tools, false, &after, &b);
     if (status == LM_OK && !(begins(&after.text, &before.text) && begins(&all->text, &after.text)))
         status = refuse(r,
-                        "the chat template writes a conversation otherwise when it goes on, so the tokens of its answers cannot be found; "
+                        "the chat template renders a conversation differently when it continues, so its answers cannot be found; "
                         "train on all of it");
     for (size_t k = common(&a, ids), to = common(&b, ids); status == LM_OK && k < to; k++) {
         mask[k] = true;
@@ -199,7 +199,7 @@ static lm_status messages_of(reader *r, json_t *record, lm_record *out)
     json_t *messages = json_object_get(record, "messages"), *tools = json_object_get(record, "tools");
 
     if (!json_is_array(messages) || !json_array_size(messages))
-        return refuse(r, "\"messages\" is no list of messages");
+        return refuse(r, "\"messages\" is not a list of messages");
     return conversation(r, messages, 0, json_is_null(tools) ? NULL : tools, out);
 }
 
@@ -254,7 +254,7 @@ static lm_status sharegpt_of(reader *r, json_t *record, lm_record *out)
                                             { "tool", "tool" },           { "function", "tool" } };
     json_t   *turns = json_object_get(record, "conversations"), *all = json_array(), *turn;
     size_t    i;
-    lm_status status = json_is_array(turns) && json_array_size(turns) ? LM_OK : refuse(r, "\"conversations\" is no list of turns");
+    lm_status status = json_is_array(turns) && json_array_size(turns) ? LM_OK : refuse(r, "\"conversations\" is not a list of turns");
 
     json_array_foreach(turns, i, turn) {
         const char *from = json_string_value(json_object_get(turn, "from")), *role = NULL;
@@ -277,7 +277,7 @@ static lm_status text_of(reader *r, json_t *record, lm_record *out)
     json_t *text = json_object_get(record, "text");
 
     if (!json_is_string(text))
-        return refuse(r, "\"text\" is no text");
+        return refuse(r, "\"text\" is not a string");
     return plain(r, json_string_value(text), json_string_length(text), out);
 }
 
@@ -295,7 +295,7 @@ static lm_status ids_of(reader *r, json_t *record, lm_record *out)
         json_t    *id = json_array_get(ids, i), *label = labels ? json_array_get(labels, i) : id;
         json_int_t x = json_integer_value(id), y = json_integer_value(label);
         if (!json_is_integer(id) || !json_is_integer(label) || x < 0 || (uint64_t)x >= lm_tokenizer_size(r->tokenizer))
-            return refuse(r, "\"input_ids\" holds what is no token of the model");
+            return refuse(r, "\"input_ids\" contains an id that is not a token of the model");
         if (y != -100 && y != x)
             return refuse(r, "a label is neither -100 nor its token");
         out->mask[i] = i > 0 && y != -100;
@@ -504,7 +504,7 @@ static lm_status read_row(const int64_t *ids, const int64_t *labels, uint64_t wi
     for (uint64_t i = 0; status == LM_OK && i < n; i++) {
         mask[i] = i > 0 && labels[i] != -100;
         if (ids[i] < 0 || (uint64_t)ids[i] >= n_vocab || (labels[i] != -100 && labels[i] != ids[i]))
-            status = lm_fail(e, LM_USAGE, "input_ids", LM_NO_OFFSET, "%lld is no token of the model, or its label another one",
+            status = lm_fail(e, LM_USAGE, "input_ids", LM_NO_OFFSET, "%lld is not a token of the model, or its label another one",
                              (long long)ids[i]);
         else
             status = lm_tokens_add(&row, (lm_token)ids[i], e);

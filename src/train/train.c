@@ -394,7 +394,7 @@ static lm_status stop_here(lm_train_run *r, lm_train_step *s, lm_error *e)
 {
     if (!s->saved)
         LM_TRY(save_all(r, s, e));
-    return lm_fail(e, LM_CANCELLED, "training", LM_NO_OFFSET, "stopped after step %u of %u; `resume` goes on from there", r->done,
+    return lm_fail(e, LM_CANCELLED, "training", LM_NO_OFFSET, "stopped after step %u of %u; `resume` continues from there", r->done,
                    r->steps);
 }
 
@@ -406,7 +406,7 @@ static lm_status run_steps(lm_train_run *r, lm_error *e)
         if (r->bad_steps >= MOST_BAD_STEPS)
             return lm_fail(e, LM_FAILED, "training", LM_NO_OFFSET,
                            "gradients of steps %u to %u are not finite (rows %" PRIu64 " to %" PRIu64 " of epoch %u); the last "
-                           "save is kept: try a smaller rate, or look at these rows", r->done - MOST_BAD_STEPS + 1, r->done,
+                           "save remains: try a smaller rate, or inspect these rows", r->done - MOST_BAD_STEPS + 1, r->done,
                            r->first_bad + 1, r->at, r->epoch + 1);
         if (!isfinite(r->result->loss_first))
             r->result->loss_first = s.loss;
@@ -429,7 +429,7 @@ static lm_status go_back(lm_train_run *r, lm_error *e)
         r->at += (uint64_t)r->batch * r->o->accumulate;
         r->at = r->at < r->rows.n ? r->at : r->rows.n;
     }
-    note(r, "goes on after step %u", r->done);
+    note(r, "continuing after step %u", r->done);
     return LM_OK;
 }
 
@@ -469,7 +469,7 @@ static lm_status run(lm_train_run *r, const char *data, lm_error *e)
     if (r->folder && !r->o->resume && !r->o->dry_run && lm_train_has_state(r->folder)) {
         lm_fail(e, LM_USAGE, "folder", LM_NO_OFFSET, "holds a run already");
         lm_fail_in(e, r->folder);
-        return lm_fail_hint(e, "`resume` goes on with it; or name another folder");
+        return lm_fail_hint(e, "`resume` continues it; or name another folder");
     }
     LM_TRY(read_data(r, data, e));
     LM_TRY(count_steps(r, e));

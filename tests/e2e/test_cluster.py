@@ -95,7 +95,7 @@ def test_two_turns_of_a_chat(lamina, model):
     (2, ["--split", "tp=2,pp=2"], "error: --split: tp=2,pp=2 needs 4 ranks, there are 2: mpirun -n 4"),
     (2, ["--split", "tp=x"], 'error: --split: "tp=x" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
     (1, ["--split", "pp=2,pp=2"], 'error: --split: "pp=2,pp=2" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
-    (1, ["--split", "ep=2"], 'error: --split: "ep=2": experts are not split by themselves: tp=N has a part of each'),
+    (1, ["--split", "ep=2"], 'error: --split: "ep=2": experts cannot be split separately; tp=N splits each of them'),
     (1, ["--exact-split"], "error: --exact-split: only with --split"),
 ])
 def test_what_cannot_be_split_is_refused_once(lamina, model, n, flags, says):

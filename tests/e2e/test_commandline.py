@@ -129,7 +129,7 @@ def test_an_unknown_level_of_the_environment_is_named(lamina, model):
 
 
 @pytest.mark.parametrize("flags, said", [
-    (["--pre", "qwen2"], "the pre-tokenizer 'qwen2' is not used"),
+    (["--pre", "qwen2"], "the pre-tokenizer 'qwen2' is ignored"),
     (["-c", 9000], "the context of 9000 positions is longer than the 8192 that the model was made for"),
     (["--mla", "naive"], "the model has no latent attention"),
 ])

@@ -152,7 +152,7 @@ def test_refusals(lamina, made, tmp_path):
     one_line(lamina("imatrix", model, "-f", text, "-o", out, "-c", "64", "--chunk", "99"), 2, "chunk 99 of")
     one_line(lamina("imatrix", "--in-file", text, "-o", out), 3, "text.txt")
     one_line(lamina("imatrix", "--in-file", GOLDEN / "dense.gguf", "--in-file", GOLDEN / "experts.gguf", "--in-file", model, "-o", out), 3, "dense.gguf",
-             "no importance matrix")
+             "not an importance matrix")
     assert not list(tmp_path.iterdir())
     out.write_text("mine")
     one_line(lamina("imatrix", model, "-f", text, "-o", out, *EXACT), 2, "already exists")

@@ -224,7 +224,7 @@ def test_every_topic_that_is_an_operation_has_a_listing(build, tmp_path):
 def test_what_is_no_topic_of_a_listing(build):
     """What is arithmetic, what the model lacks and what is unknown are refused by name."""
     lamina = lambda *args: run(build / "src/cli/lamina", "explain", "--code", *args, cwd=SOURCE)
-    assert "flops: is no operation of a model; there are listings of attention gqa" in lamina("flops").stderr
+    assert "flops: is not an operation of a model; there are listings of attention gqa" in lamina("flops").stderr
     done = lamina("mla", "gpt2")
     assert done.returncode == 3 and "does not have this" in done.stderr
     assert lamina("nosuch", "gpt2").returncode == 2

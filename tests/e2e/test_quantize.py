@@ -128,7 +128,7 @@ def test_refusals(lamina, made, tmp_path):
     one_line(lamina("quantize", source, out, "q8_0", "--keep", "q8_0"), 2, "is not REGEX=TYPE")
     one_line(lamina("quantize", source, out, "q8_0", "--keep", "(=q8_0"), 2, "keep")
     one_line(lamina("quantize", source, out, "q8_0", "--keep", "attn=q9"), 2, '"q9"')
-    one_line(lamina("quantize", made["odd-widths"], out, "q8_0", "--keep", "ffn_down=q4_k"), 2, "ffn_down", "no whole number of q4_k blocks")
+    one_line(lamina("quantize", made["odd-widths"], out, "q8_0", "--keep", "ffn_down=q4_k"), 2, "ffn_down", "not a whole number of q4_k blocks")
     one_line(lamina("quantize", source, tmp_path / "no/out.gguf", "q8_0"), 1, "no")
     assert lamina("quantize", source, out, "q8_0", "-q").returncode == 0
     there = lamina("quantize", source, out, "q4_0")
@@ -140,7 +140,7 @@ def test_refusals(lamina, made, tmp_path):
     (tmp_path / "again.gguf").touch()                    # of mktemp
     assert lamina("quantize", out, tmp_path / "again.gguf", "q4_0", "--requantize").returncode == 0
     one_line(lamina("quantize", source, out, "q8_0", "--force", "--imatrix", tmp_path / "none"), 1, "none")
-    one_line(lamina("quantize", source, out, "q8_0", "--force", "--imatrix", source), 3, "no importance matrix")
+    one_line(lamina("quantize", source, out, "q8_0", "--force", "--imatrix", source), 3, "not an importance matrix")
     one_line(lamina("quantize", source, out, "q8_0", "--force", "--imatrix", GOLDEN / "files.tsv"), 3, "files.tsv")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["again.gguf", "link.gguf", "out.gguf"]
 

@@ -312,7 +312,7 @@ def test_what_a_grammar_cannot_hold_of_a_tool_is_left_free(server, inner):
     asked = {"messages": ASKED, "max_tokens": 8}
     r = ok(server, "/v1/chat/completions", asked | {"tools": tools(inner)})
     said = [w for w in r["warnings"] if w.startswith("tools: odd: ")]
-    assert len(said) == 1 and f"#/properties/x/{list(inner)[-1]}: " in said[0] and said[0].count("kept by a grammar") <= 1, r["warnings"]
+    assert len(said) == 1 and f"#/properties/x/{list(inner)[-1]}: " in said[0] and said[0].count("enforced by a grammar") <= 1, r["warnings"]
     anthropic = [{"name": t["function"]["name"], "description": "x", "input_schema": t["function"]["parameters"]} for t in tools(inner)]
     assert any("odd" in w for w in ok(server, "/v1/messages", asked | {"tools": anthropic})["warnings"])
     assert any("odd" in w for w in ok(server, "/api/chat", {"messages": ASKED, "stream": False, "options": {"num_predict": 4}, "tools": tools(inner)})["warnings"])

@@ -94,7 +94,7 @@ static bool starts(const char *s, const char *with)
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* The size that a model is named by ("7B" of 7.6) is no wrong count of its parameters. */
+/* The size that a model is named by ("7B" of 7.6) is not a wrong count of its parameters. */
 static bool is_in_name(const lm_said *s)
 {
     const char *p = s->claim + strcspn(s->claim, "0123456789"), *name = s->model;

@@ -39,7 +39,7 @@ typedef struct lm_item {
     lm_numeral        number;
     lm_extent         last;          /* of a range: its end */
     const lm_vocable *type;          /* of a number: in parentheses behind it */
-    int               exponent;      /* of "4096²", which is no number but a term; 0: there is none */
+    int               exponent;      /* of "4096²", which is not a number but a term; 0: there is none */
     int               model;
     bool              foreign;       /* an unknown word that may name a model or a thing of its own */
 } lm_item;

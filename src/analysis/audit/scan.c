@@ -254,7 +254,7 @@ static void take_sign(const char *p, const char *end, const lm_item *before, lm_
         take_unknown(p, end, x);
 }
 
-/* What is at p, which is no space; `before`: the item before it, or NULL. */
+/* What is at p, which is not a space; `before`: the item before it, or NULL. */
 static lm_item item_at(const lm_reading *d, const char *start, const char *p, const char *end, const lm_item *before)
 {
     lm_item x = { .at = { p, 1 }, .model = LM_NO_MODEL };

@@ -221,7 +221,7 @@ static const lm_expr *power(reader *r)
     return x;
 }
 
-/* A chain of `inner`, joined by `plain` or `inverse`; alone it is no chain. */
+/* A chain of `inner`, joined by `plain` or `inverse`; alone it is not a chain. */
 static const lm_expr *chain(reader *r, lm_expr_kind kind, char plain, char inverse, const lm_expr *(*inner)(reader *r))
 {
     bool           minus = kind == LM_X_SUM && take(r, inverse);

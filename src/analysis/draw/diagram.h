@@ -13,7 +13,7 @@ typedef struct lm_drawing {
     bool                      alone;     /* SVG: a file of its own */
     lm_text                   *out;
     const char               *missing;   /* why there is nothing to draw; NULL: it was drawn */
-    const lm_graph           *graph;     /* that was drawn; NULL: it is no graph */
+    const lm_graph           *graph;     /* that was drawn; NULL: it is not a graph */
 } lm_drawing;
 
 typedef void lm_draw(lm_drawing *d);

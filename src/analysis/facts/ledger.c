@@ -61,7 +61,7 @@ static void mark_makers(lm_ledger *l, lm_value v, uint32_t block, uint16_t role,
         mark_makers(l, n->in[k], block, role, depth - 1);
 }
 
-/* The first products after operation `from` that read its result, directly or through what is no product. */
+/* The first products after operation `from` that read its result, directly or through what is not a product. */
 static void mark_readers(lm_ledger *l, uint32_t from, uint16_t role)
 {
     const lm_program *p = l->program;

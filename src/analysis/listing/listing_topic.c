@@ -30,7 +30,7 @@ static lm_status unknown(const char *topic, lm_error *e)
 
     for (size_t i = 0; i < sizeof topics / sizeof *topics; i++)
         lm_text_printf(&list, "%s%s", i ? " " : "", topics[i].topic);
-    lm_fail(e, LM_USAGE, topic, LM_NO_OFFSET, "is no operation of a model; there are listings of %s",
+    lm_fail(e, LM_USAGE, topic, LM_NO_OFFSET, "is not an operation of a model; there are listings of %s",
             list.data ? list.data : "");
     lm_text_free(&list);
     return LM_USAGE;

@@ -120,7 +120,7 @@ static void take(void *arg, const lm_plan *base)
     for (uint32_t k = 0; k < s->n_kv && t->status == LM_OK; k++) {
         lm_plan *p;
         t->status = lm_plan_resized(base, base->options.context, s->kv[k], &p, NULL);
-        if (t->status == LM_UNSUPPORTED) {           /* the heads do not fit its blocks: this type is no choice */
+        if (t->status == LM_UNSUPPORTED) {           /* the heads do not fit its blocks: this type is not a choice */
             memmove(&s->kv[k], &s->kv[k + 1], (s->n_kv - k - 1) * sizeof *s->kv);
             s->n_kv--;
             k--;

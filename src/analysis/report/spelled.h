@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 
-/* Appended. Anything is set; what is no formula reads as it stood. */
+/* Appended. Anything is set; what is not a formula reads as it stood. */
 void lm_spell_formula(const char *plain, lm_text *unicode, lm_text *latex);
 
 #endif

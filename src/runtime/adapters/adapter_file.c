@@ -30,7 +30,7 @@ static lm_status check_ranks(const lm_adapter_file *f, const lm_adapter_entry *x
     if (rank < 1 || rank > UINT16_MAX)
         return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "rank %llu; 1 to %u are possible", (unsigned long long)rank, UINT16_MAX);
     if (x->rank && rank != x->rank)
-        return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "rank %llu, but adapter_config.json says %u", (unsigned long long)rank, x->rank);
+        return lm_adapter_wrong(f, x->a, LM_BAD_MODEL, e, "rank %llu, but %u in adapter_config.json", (unsigned long long)rank, x->rank);
     return LM_OK;
 }
 
@@ -47,7 +47,7 @@ static lm_status check_pair(const lm_adapter_file *f, const lm_adapter_entry *x,
         return lm_adapter_wrong(f, flat, LM_UNSUPPORTED, e, "%u dimensions; pairs of matrices are supported", flat->n_dims);
     LM_TRY(check_ranks(f, x, e));
     if (x->bias && (x->bias->n_dims != 1 || x->bias->elements != lm_adapter_out(f, x)))
-        return lm_adapter_wrong(f, x->bias, LM_BAD_MODEL, e, "is not one number for each of %llu rows of B",
+        return lm_adapter_wrong(f, x->bias, LM_BAD_MODEL, e, "is not one number per row of B (%llu rows)",
                                 (unsigned long long)lm_adapter_out(f, x));
     return LM_OK;
 }

@@ -85,7 +85,7 @@ static lm_status check_shape(const fitting *t, const lm_adapter_entry *x, const 
 
 static lm_status refuse(const fitting *t, const lm_tensor_info *tensor, const char *what, lm_error *e)
 {
-    return lm_adapter_wrong(t->f, tensor, LM_UNSUPPORTED, e, "%s: no pair of small matrices beside the model", what);
+    return lm_adapter_wrong(t->f, tensor, LM_UNSUPPORTED, e, "%s: not a pair of small matrices added to the model", what);
 }
 
 typedef struct unpacking { const fitting *t; const lm_adapter_entry *x; float *a, *b, *bias; } unpacking;

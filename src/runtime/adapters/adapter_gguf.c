@@ -9,7 +9,7 @@ static lm_status need(const lm_adapter_file *f, const char *key, const char *val
     lm_view        v;
 
     if (!lm_meta_has(m, key)) {
-        lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "absent: this GGUF file is no adapter");
+        lm_fail(e, LM_UNSUPPORTED, key, LM_NO_OFFSET, "absent: this GGUF file is not an adapter");
         return lm_fail_in(e, f->path);
     }
     LM_TRY(lm_meta_string(m, key, &v, e));

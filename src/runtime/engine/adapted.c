@@ -142,7 +142,7 @@ lm_status lm_engine_adapters_read(const lm_engine *g, const char *text, float *s
         uint32_t bits = (uint32_t)strtoul(at + HASH_DIGITS + 1, &end, 16);
         memcpy(&scales[k], &bits, sizeof bits);
         if (*end != ' ' || !isfinite(scales[k]))
-            return lm_fail(e, LM_BAD_MODEL, "adapters", LM_NO_OFFSET, "\"%.60s\" is no scale", at + HASH_DIGITS + 1);
+            return lm_fail(e, LM_BAD_MODEL, "adapters", LM_NO_OFFSET, "\"%.60s\" is not a scale", at + HASH_DIGITS + 1);
     }
     return LM_OK;
 }

@@ -25,7 +25,7 @@ static lm_status logits_for_sampler(lm_sequence *s, const float *model, const fl
     *e = (lm_error){ .offset = LM_NO_OFFSET };
     lm_status status = s->o.logits(s->o.logits_arg, s->logits, s->n_vocab, s->ids, s->n, e);
     if (status != LM_OK && e->code == LM_OK)
-        lm_fail(e, status, "logits", LM_NO_OFFSET, "refused by the caller's function");
+        lm_fail(e, status, "logits", LM_NO_OFFSET, "rejected by the caller's function");
     *out = s->logits;
     return status;
 }
@@ -143,7 +143,7 @@ static lm_status show_rows(lm_sequence *s, lm_error *e)
         lm_status status = s->o.row(s->o.row_arg, position, s->o.prompt_logits ? lm_engine_logits(s->g, row) : NULL,
                                     keeps ? lm_engine_hidden(s->g, row) : NULL, e);
         if (status != LM_OK)
-            return e->code != LM_OK ? status : lm_fail(e, status, "row", LM_NO_OFFSET, "refused by the caller's function");
+            return e->code != LM_OK ? status : lm_fail(e, status, "row", LM_NO_OFFSET, "rejected by the caller's function");
         s->seen = position + 1;
     }
     return LM_OK;

@@ -363,7 +363,7 @@ lm_status lm_eval_question_read(const char *json, size_t size, lm_eval_form form
 
     if ((unsigned)form >= LM_EVAL_FORM_COUNT) {
         json_decref(doc);
-        return lm_fail(e, LM_USAGE, "form", LM_NO_OFFSET, "%d is no form", (int)form);
+        return lm_fail(e, LM_USAGE, "form", LM_NO_OFFSET, "%d is not a form", (int)form);
     }
     if (!json_is_object(doc)) {
         json_decref(doc);

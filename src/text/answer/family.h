@@ -26,7 +26,7 @@ typedef struct lm_answer_family {
     const char    *has[LM_FAMILY_HAS];       /* the template's text holds all of these, */
     const char    *hasnt;                    /* and not this; may be NULL */
     lm_answer_form form;
-    lm_answer_mark_pair section;             /* around all calls; `close` NULL: up to what is no call. May be NULL */
+    lm_answer_mark_pair section;             /* around all calls; `close` NULL: until the output is not a call. May be NULL */
     lm_answer_mark_pair call;                /* around each; may be NULL */
     bool           bare;                     /* an answer that begins with "{" may be a call */
     const char    *name_end;                 /* NAMED, TAGGED: between the name and the arguments; NULL: white space or "<" */

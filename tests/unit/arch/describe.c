@@ -209,7 +209,7 @@ static void rotations_that_need_a_word(void **state)
         { SMALL(", \"rope_parameters\": {}"), LM_ROPE_DEFAULT, 1, 10000, NULL },
         { SMALL(", \"rope_scaling\": {\"rope_theta\": 500}"), LM_ROPE_DEFAULT, 1, 500, NULL },
         { SMALL(", \"rope_scaling\": {\"factor\": 2}"), LM_ROPE_DEFAULT, 2, 10000,
-          "rope_scaling/factor has no effect: no rope_type says what it is a factor of\n" },
+          "rope_scaling/factor has no effect: there is no rope_type to which it belongs\n" },
         { SMALL(", \"rope_scaling\": {}, \"rope_parameters\": " TYPED("linear", ", \"factor\": 4")), LM_ROPE_LINEAR, 4, 10000, NULL },
         { SMALL(", \"rope_scaling\": null, \"rope_parameters\": " TYPED("linear", ", \"factor\": 4")), LM_ROPE_LINEAR, 4, 10000, NULL },
         { SMALL(", \"rope_theta\": 500, \"rope_scaling\": " TYPED("linear", ", \"factor\": 4")
