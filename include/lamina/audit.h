@@ -1,8 +1,8 @@
-/* audit.h - what a document says about models, found in Markdown, HTML and plain text.
+/* audit.h - find the statements about models in a document (Markdown, HTML, plain text), and check them.
  *
- * Tables (a model per row or column, parts and their parameters, types and sizes, quantity and value), lists, sentences ("8 KV heads")
- * and arithmetic. A statement is about the model that its row, column, sentence or heading names. Where the text may mean something else
- * it is never called wrong. */
+ * Reads tables (a model per row or column, parts and their parameters, types and sizes, quantity and value), lists, sentences
+ * ("8 KV heads") and arithmetic. A statement is about the model that its row, column, sentence or heading names. An ambiguous statement
+ * may be confirmed, but is never called wrong. */
 #ifndef LAMINA_AUDIT_H
 #define LAMINA_AUDIT_H
 
@@ -17,38 +17,49 @@
 extern "C" {
 #endif
 
-typedef struct lm_reading lm_reading;
+#ifdef LM_OLD_NAMES                  /* names of version 0.2; removed in the next one */
+#define lm_reading lm_audit_document
+#define lm_said lm_audit_statement
+#define lm_unread lm_audit_unread
+#define lm_reading_read lm_audit_read
+#define lm_reading_free lm_audit_free
+#define lm_reading_said lm_audit_statement_at
+#define lm_reading_unread lm_audit_unread_at
+#define lm_said_judge lm_audit_judge
+#endif
 
-/* Something said. What it points to lives as long as the document. */
-typedef struct lm_said {
+typedef struct lm_audit_document lm_audit_document;
+
+/* A statement. Its pointers are valid as long as the document. */
+typedef struct lm_audit_statement {
     size_t      line;                /* from 1 */
-    size_t      at, size;            /* the bytes of the text that hold the value */
-    const char *model;               /* one of those given, or a preset; "": of arithmetic */
-    const char *quantity;            /* names for lm_facts_judge, any of which will do, divided by "|"; "": not of a model */
-    const char *claim;               /* the value, without what decorates it */
-    lm_judgement judged;             /* where quantity is "": what the arithmetic says */
-    bool        unsure;              /* it may mean something else: it can be confirmed, and is never called wrong */
+    size_t      at, size;            /* bytes of the value in the text */
+    const char *model;               /* a model given to lm_audit_read, or a preset; "": arithmetic */
+    const char *quantity;            /* alternative names for lm_facts_judge, separated by "|"; "": none */
+    const char *claim;               /* the value, without markup */
+    lm_judgement judged;             /* if quantity is "": the result of the arithmetic */
+    bool        unsure;              /* ambiguous: may be confirmed, is never called wrong */
     uint64_t    reserved[3];         /* zero */
-} lm_said;
+} lm_audit_statement;
 
-/* A row or line with a number that says nothing that can be checked. */
-typedef struct lm_unread {
+/* A row or line that contains a number but no statement that can be checked. */
+typedef struct lm_audit_unread {
     size_t      line;
     const char *text;
     uint64_t    reserved[3];         /* zero */
-} lm_unread;
+} lm_audit_unread;
 
-/* `models`: the names of those that the text is about; none: those presets that it names. The text is copied. LM_USAGE: it has a NUL.
- * Threads may share the document. */
-lm_status lm_reading_read(const char *text, size_t size, const char *const *models, size_t n, lm_reading **out, lm_error *e);
-void      lm_reading_free(lm_reading *d);
+/* Read a document, which is copied. `models`: names of the models it is about; n = 0: the presets that it names. LM_USAGE: it contains a
+ * NUL byte. Free with lm_audit_free. Threads may share the document. */
+lm_status lm_audit_read(const char *text, size_t size, const char *const *models, size_t n, lm_audit_document **out, lm_error *e);
+void      lm_audit_free(lm_audit_document *d);
 
-/* In the order of the text; NULL past the end. */
-const lm_said   *lm_reading_said(const lm_reading *d, size_t i);
-const lm_unread *lm_reading_unread(const lm_reading *d, size_t i);
+/* Statements, and lines not understood, in the order of the text; NULL past the end. */
+const lm_audit_statement *lm_audit_statement_at(const lm_audit_document *d, size_t i);
+const lm_audit_unread    *lm_audit_unread_at(const lm_audit_document *d, size_t i);
 
-/* Of what was said, by the facts of its model; NULL facts where its quantity is "". Errors as of lm_facts_judge. */
-lm_status lm_said_judge(const lm_said *s, lm_facts *f, lm_judgement *out, lm_error *e);
+/* Check a statement against the facts of its model; `f` is NULL if the quantity is "". Errors: those of lm_facts_judge. */
+lm_status lm_audit_judge(const lm_audit_statement *s, lm_facts *f, lm_judgement *out, lm_error *e);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
-/* clusterplan.h - a model on several nodes before any of them is there: every way of splitting it, what each needs, sends and could do.
+/* clusterplan.h - plan a model on several nodes: memory, bytes sent and speed of every possible split.
  *
- * Sizes are those of the plans that the ranks would run, one by one; nothing is estimated. Times are a floor: the roofline of each rank's
- * plan (fit.h) and what the network takes for the exchanges of that plan, each by latency and by bytes. An exchange of N ranks takes
- * ceil(log2 N) messages one after another and brings every rank what the N - 1 others send. */
+ * Sizes are those of the plans that the ranks would run. Times are lower bounds: the roofline of each rank's plan (fit.h), plus the latency
+ * and transfer time of its exchanges. An exchange of N ranks takes ceil(log2 N) consecutive messages and brings every rank what the
+ * N - 1 others send. */
 #ifndef LAMINA_CLUSTERPLAN_H
 #define LAMINA_CLUSTERPLAN_H
 
@@ -18,30 +18,30 @@ extern "C" {
 /* By name: "25gbe"; NULL past the end. */
 const lm_link *lm_link_at(size_t i);
 
-/* LM_USAGE lists those that there are. */
+/* LM_USAGE lists the known names. */
 lm_status      lm_link_find(const char *name, const lm_link **out, lm_error *e);
 
 typedef struct lm_cluster_plan_options {
     lm_engine_options engine;            /* context, cache type, rows …; sequences: `streams` instead */
     const lm_device  *device;            /* that every node is; NULL: this machine */
-    const lm_limits  *limits;            /* of this machine, for its speeds; NULL: they are not known */
+    const lm_limits  *limits;            /* of this machine, for its speeds; NULL: unknown */
     uint64_t          memory;            /* bytes of a node; 0: all of the device's, or what is available here */
     const char       *precision;         /* NULL: as stored where there are weights, else the most exact one in which some split fits */
     const lm_link    *link;              /* between any two nodes; NULL: the first of the catalogue */
     uint32_t          nodes;             /* 1 … 256, a rank on each */
     uint32_t          streams;           /* "many": sequences of each copy at once; 0: 8 */
-    uint32_t          prompt;            /* tokens of the prompt whose first token is waited for; 0: 512, or the context */
-    bool              exact;             /* splits whose logits are those of one rank */
-    bool              simulate;          /* each exchange message by message, too */
+    uint32_t          prompt;            /* prompt length for the time to the first token; 0: 512, or the context */
+    bool              exact;             /* only splits whose logits are bit-identical to those of one rank */
+    bool              simulate;          /* also compute each exchange message by message */
     uint64_t          reserved[4];       /* zero */
 } lm_cluster_plan_options;
 
 /* What one token takes: seconds. */
 typedef struct lm_cluster_time {
     double computing;                    /* of the slowest rank */
-    double latency, transfer;            /* on the network: messages that wait for each other; bytes that come */
-    double rate;                         /* tokens a second of all streams; 0: not known */
-    double simulated;                    /* seconds of the token, every rank and message by itself; 0: not asked for */
+    double latency, transfer;            /* of the network: consecutive messages; received bytes */
+    double rate;                         /* tokens per second of all streams; 0: unknown */
+    double simulated;                    /* seconds of the token with every rank and message computed separately; 0: not requested */
     uint64_t reserved[2];                /* zero */
 } lm_cluster_time;
 
@@ -55,7 +55,7 @@ typedef struct lm_cluster_row {
     uint32_t exchanges;                  /* of one token */
     uint64_t sent;                       /* bytes that a rank sends for one token of one stream: the most of any */
     lm_cluster_time one, many;           /* one stream alone; `streams` in each copy, rate: all copies together */
-    lm_cluster_time first;               /* the prompt up to the first token; rate: tokens of the prompt a second */
+    lm_cluster_time first;               /* the prompt up to the first token; rate: prompt tokens per second */
     uint64_t reserved[4];                /* zero */
 } lm_cluster_row;
 
@@ -67,14 +67,14 @@ typedef struct lm_cluster_plan {
     uint32_t nodes, streams;
     const char *precision, *level;
     lm_link  link;
-    uint32_t most_tp;                    /* more parts of a layer are refused */
+    uint32_t most_tp;                    /* maximum parts of a layer */
     size_t   n;
-    lm_cluster_row rows[LM_CLUSTER_ROWS];        /* every split of which whole copies fill the nodes; fewest ranks first */
-    int      best_one, best_many, best_first;    /* of the rows that fit; -1: none, or speeds are not known */
+    lm_cluster_row rows[LM_CLUSTER_ROWS];        /* every split whose copies fill the nodes; fewest ranks first */
+    int      best_one, best_many, best_first;    /* of the rows that fit; -1: none, or speeds are unknown */
     uint64_t reserved[4];                /* zero */
 } lm_cluster_plan;
 
-/* Nothing is measured and nothing is started. LM_OK also when nothing fits. `m`: a whole model. LM_USAGE for impossible options. */
+/* Plan a model without measuring or starting anything. LM_OK also if nothing fits. `m`: a whole model. LM_USAGE: impossible options. */
 lm_status lm_cluster_plan_model(const lm_model *m, const lm_cluster_plan_options *o, lm_cluster_plan *out, lm_error *e);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-/* compare.h - models side by side: what is the same, what differs and by how much, and what that means. */
+/* compare.h - compare models side by side: what is equal, what differs and by how much. */
 #ifndef LAMINA_COMPARE_H
 #define LAMINA_COMPARE_H
 
@@ -16,20 +16,20 @@ typedef struct lm_compare_options {
                                         differs, what is the same and the reading, or for more than two the summary too; as
                                         JSON everything */
     lm_language     language;        /* of pages and Markdown */
-    const char     *more;            /* of the page without a view: a last line, what else there is in the caller's words; NULL: none */
+    const char     *more;            /* last line of a page without a view, in which the caller names other views; NULL: none */
     uint64_t        reserved[4];     /* zero */
 } lm_compare_options;
 
 lm_compare_options lm_compare_defaults(void);
 
-/* The names of sections and what each shows, NULL past the end. */
+/* Name and summary of the i-th section; NULL past the end. */
 const char *lm_compare_view(size_t i, const char **summary);
 
-/* 1 to 16 models. Every figure is a fact of one of them; changes are from the first to the second. LM_USAGE for an unknown
- * view or number of models. */
+/* Compare 1 to 16 models. Every number is a fact of one of them; changes are relative to the first. LM_USAGE: an unknown view, or an
+ * invalid number of models. */
 lm_status lm_compare(lm_facts *const *models, size_t n, const lm_compare_options *o, lm_text *out, lm_error *e);
 
-/* Presets that a history of the field is told with, in the order of their publication; NULL past the end. */
+/* Milestone presets for the timeline, in the order of their publication; NULL past the end. */
 const char *lm_compare_milestone(size_t i);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
-/* eval.h - how good a model is: on a text, beside another model, at questions with given answers.
+/* eval.h - measure the quality of a model: perplexity, divergence from another model, multiple-choice questions, long contexts.
  *
- * Figures follow rules that others use, named with each, and do not depend on threads, steps or how many texts are read side by side. */
+ * Results follow the rules of the tools named with each function, and do not depend on threads, steps or batching. */
 #ifndef LAMINA_EVAL_H
 #define LAMINA_EVAL_H
 
@@ -10,12 +10,12 @@
 extern "C" {
 #endif
 
-/* Which tokens of a text are scored, and what they are scored with. */
+/* Which tokens of a text are scored, and with which context. */
 typedef enum lm_eval_rule {
     LM_EVAL_HALVES,                  /* llama-perplexity's: chunks of `context` tokens, each from an empty cache; the second half of each
-                                        is scored. A last chunk that is not whole is left out */
-    LM_EVAL_SLIDING,                 /* the Hugging Face guide's: windows of `context` tokens, each `stride` after the one before; what no
-                                        window before has scored. Every token but the first is scored once */
+                                        is scored. An incomplete last chunk is ignored */
+    LM_EVAL_SLIDING,                 /* the Hugging Face guide's: windows of `context` tokens, each `stride` after the previous one. Every
+                                        token except the first is scored once, in the first window that contains it */
 } lm_eval_rule;
 
 /* One scored token. */
@@ -24,8 +24,8 @@ typedef struct lm_eval_token {
     uint64_t position;               /* in the text */
     lm_token id;
     double   logprob;                /* natural logarithm of its probability, given those before it in its chunk */
-    double   base_logprob, kl;       /* lm_eval_kl: by the base; divergence of the model from it, nats */
-    bool     same_top;               /* both find the same token the most probable */
+    double   base_logprob, kl;       /* lm_eval_kl: of the base; divergence of the model from the base, nats */
+    bool     same_top;               /* both have the same most probable token */
     uint64_t reserved[2];            /* zero */
 } lm_eval_token;
 
@@ -36,12 +36,13 @@ typedef struct lm_eval_text_options { /* all zero: the defaults */
     uint32_t    chunks;              /* at most; 0: all */
     bool        replace_first;       /* LM_EVAL_HALVES: put `bos` in place of the first token of each chunk */
     lm_token    bos;
-    const char *state;               /* file of results so far: what is there is not computed again; NULL: none */
+    const char *state;               /* file of results so far, which are not computed again; NULL: none */
     const char *save_logits;         /* lm_eval_perplexity by LM_EVAL_HALVES: write a --kl-divergence-base file; NULL: none */
-    /* Called now and then: chunks read of all, perplexity so far. false: LM_CANCELLED; what was read is in `state`. */
+    /* Called repeatedly with the number of processed chunks, of all, and the perplexity so far. Returning false ends with LM_CANCELLED; the
+     * results are in `state`. */
     bool      (*progress)(void *arg, uint32_t done, uint32_t of, double perplexity);
     void       *progress_arg;
-    /* Told each scored token at the end, in the order of the text; NULL: nobody. */
+    /* Called at the end with each scored token, in the order of the text; may be NULL. */
     void      (*token)(void *arg, const lm_eval_token *token);
     void       *token_arg;
     uint64_t    reserved[8];         /* zero */
@@ -49,7 +50,7 @@ typedef struct lm_eval_text_options { /* all zero: the defaults */
 
 lm_eval_text_options lm_eval_text_defaults(void);
 
-/* Logarithms are natural. Errors are standard errors that take tokens for independent of each other, as llama-perplexity's are. */
+/* Logarithms are natural. Errors are standard errors under the assumption that tokens are independent, as in llama-perplexity. */
 typedef struct lm_perplexity {
     double   perplexity, error;      /* exp(nll) */
     double   nll;                    /* mean of -log p */
@@ -58,39 +59,38 @@ typedef struct lm_perplexity {
     uint64_t reserved[4];            /* zero */
 } lm_perplexity;
 
-/* Read chunks of a text of n ids. The engine's sequences are all used, and what they hold is forgotten; more of them, and rows with
- * logits, make it faster. LM_USAGE: a text of fewer than two chunks by halves or two tokens by sliding, a context that
- * the engine does not hold, an id
- * outside the vocabulary. One call at a time on an engine. */
+/* Compute the perplexity of a text of n ids. Uses all sequences of the engine and discards their content; more sequences, and more rows
+ * with logits, make it faster. LM_USAGE: fewer than two chunks (LM_EVAL_HALVES) or two tokens (LM_EVAL_SLIDING), a context larger than
+ * the engine's, an id outside the vocabulary. One call at a time per engine. */
 lm_status lm_eval_perplexity(lm_engine *g, const lm_token *ids, size_t n, const lm_eval_text_options *o, lm_perplexity *out, lm_error *e);
 
-/* What a model's expectations differ from another's, over the scored tokens. KL: sum p_base ln(p_base / p), nats. dp: probability of the
- * text's token less the base's. */
+/* Divergence of a model's predictions from those of a base model, over the scored tokens. KL: sum p_base ln(p_base / p), nats. dp:
+ * probability of the text's token minus the base's. */
 typedef struct lm_kl_figures {
     lm_perplexity model, base;
     double ln_ratio, ln_ratio_error; /* of the perplexities, model / base */
-    double correlation;              /* of the two logarithms, token by token; NaN: there is none */
+    double correlation;              /* of the two log-probabilities of each token; NaN: undefined */
     double mean_kl, kl_error, max_kl, min_kl;
-    double kl_999, kl_99, kl_95, kl_90, median_kl, kl_10, kl_05, kl_01, kl_001;      /* percentiles; between neighbours linear */
+    double kl_999, kl_99, kl_95, kl_90, median_kl, kl_10, kl_05, kl_01, kl_001;      /* percentiles, interpolated linearly */
     double mean_dp, dp_error, rms_dp, rms_dp_error, max_dp, min_dp;
     double dp_999, dp_99, dp_95, dp_90, dp_75, median_dp, dp_25, dp_10, dp_05, dp_01, dp_001;
     double same_top, same_top_error; /* share of tokens, 0 ... 1 */
     uint64_t reserved[8];            /* zero */
 } lm_kl_figures;
 
-/* Both models read the same chunks. The base is an engine, or a file that llama-perplexity --kl-divergence-base or `save_logits` wrote;
- * then text, context and chunks are the file's, `ids` may be NULL, and KL is taken as llama-perplexity does: over what
- * has at least e^-16 of the
- * base. LM_USAGE: both or neither; vocabularies that differ. */
+/* Compare the predictions of two models on the same chunks. The base is an engine, or a file written by llama-perplexity
+ * --kl-divergence-base or `save_logits`. With a file, text, context and chunks are those of the file, `ids` may be NULL, and KL is computed
+ * as in llama-perplexity, over tokens with at least e^-16 of the base's probability. LM_USAGE: both or neither base; different
+ * vocabularies. */
 lm_status lm_eval_kl(lm_engine *g, lm_engine *base, const char *logits, const lm_token *ids, size_t n, const lm_eval_text_options *o,
                      lm_kl_figures *out, lm_error *e);
 
-/* Context and chunks of such a file. LM_BAD_MODEL: it is none, or cut short. */
+/* Return the context and the number of chunks of such a file. LM_BAD_MODEL: another kind of file, or a truncated one. */
 lm_status lm_eval_logits_describe(const char *path, uint32_t *context, uint32_t *chunks, uint32_t *n_vocab, lm_error *e);
 
 /* ---- questions with given answers ---- */
 
-/* A text that the model continues, and what with: as lm_eval_pair makes them. */
+/* A context and its continuation, as lm_eval_pair creates them. */
 typedef struct lm_eval_choice {
     const lm_token *context;         /* [n_context], at least one */
     size_t          n_context;
@@ -118,7 +118,7 @@ typedef struct lm_eval_choices_options { /* all zero: the defaults */
     const char *state;               /* as of lm_eval_text_options */
     bool      (*progress)(void *arg, uint64_t done, uint64_t of);    /* false: LM_CANCELLED */
     void       *progress_arg;
-    /* Told each item at the end, in order; NULL: nobody. */
+    /* Called at the end with each item, in order; may be NULL. */
     void      (*item)(void *arg, size_t index, const lm_eval_item *item, const lm_eval_item_result *result);
     void       *item_arg;
     uint64_t    reserved[8];         /* zero */
@@ -140,14 +140,14 @@ typedef struct lm_choices_figures {
     uint64_t      reserved[8];       /* zero */
 } lm_choices_figures;
 
-/* Ask a model n questions; of a text longer than the engine's context the end is read. The engine's sequences are all used: contexts are
- * read once for all answers, several questions at a time. */
+/* Score the answers of n questions. Of a text longer than the engine's context, the end is used. Uses all sequences of the engine: a
+ * context is processed once for all its answers, several questions concurrently. */
 lm_status lm_eval_choices(lm_engine *g, const lm_eval_item *items, size_t n, const lm_eval_choices_options *o, lm_choices_figures *out,
                           lm_error *e);
 
-/* How a question is written down. Each form is asked as lm-eval asks it. */
+/* The format of a question. Each is evaluated as in lm-eval. */
 typedef enum lm_eval_form {
-    LM_EVAL_FORM_ANY,                /* by the members that it has */
+    LM_EVAL_FORM_ANY,                /* detected by its members */
     LM_EVAL_FORM_PLAIN,              /* {"context", "choices": [], "answer": i}; "gold" and "label" are "answer" too. Continuations are a
                                         blank and the choice, unless the context ends or the choice begins with one */
     LM_EVAL_FORM_HELLASWAG,          /* {"activity_label", "ctx_a", "ctx_b", "endings", "label"} */
@@ -163,10 +163,10 @@ const char *lm_eval_form_word(lm_eval_form f);       /* "any" "plain" "hellaswag
 /* A question as text; all strings are its own. */
 typedef struct lm_eval_question {
     lm_eval_form form;               /* that it was read as */
-    char    *before;                 /* what stands before the first question of its subject; NULL: nothing */
-    char    *contexts[LM_EVAL_MOST_CHOICES];         /* what stands before each choice */
-    char    *continuations[LM_EVAL_MOST_CHOICES];    /* what is scored after it */
-    char    *answers[LM_EVAL_MOST_CHOICES];          /* what its length is taken of */
+    char    *before;                 /* text before the first question of its subject; NULL: none */
+    char    *contexts[LM_EVAL_MOST_CHOICES];         /* text before each choice */
+    char    *continuations[LM_EVAL_MOST_CHOICES];    /* the text that is scored after it */
+    char    *answers[LM_EVAL_MOST_CHOICES];          /* the text whose length normalises the score */
     uint32_t n, answer;
     uint64_t reserved[4];            /* zero */
 } lm_eval_question;
@@ -183,15 +183,15 @@ lm_status lm_eval_pair(const lm_model *m, const char *context, const char *conti
 
 /* ---- a needle in a haystack ---- */
 
-/* Texts of sentences that say nothing, among which one hides a number of seven digits; the model is asked for it and writes on, greedily.
- * Sentences and question are those of RULER (arXiv 2404.06654). Found: the number stands in what it wrote. */
+/* Needle in a haystack: a number of seven digits is hidden in filler text, and the model is asked for it. Filler and question are those of
+ * RULER (arXiv 2404.06654). The number counts as found if the greedy continuation contains it. */
 typedef struct lm_needle_options { /* all zero: the defaults */
-    const uint32_t *lengths;         /* [n_lengths]: tokens of a text, the question and the answer among them; NULL: 512, 1024, 2048 */
+    const uint32_t *lengths;         /* [n_lengths]: tokens of a text, including question and answer; NULL: 512, 1024, 2048 */
     size_t          n_lengths;
-    const double   *depths;          /* [n_depths]: where the number stands, 0 … 1; NULL: 0, 0.25, 0.5, 0.75, 1 */
+    const double   *depths;          /* [n_depths]: position of the number, 0 … 1; NULL: 0, 0.25, 0.5, 0.75, 1 */
     size_t          n_depths;
-    uint32_t        samples;         /* for each length and depth; 0: 4 */
-    uint32_t        predict;         /* tokens to write; 0: 32 */
+    uint32_t        samples;         /* per length and depth; 0: 4 */
+    uint32_t        predict;         /* tokens to generate; 0: 32 */
     const char     *filler;          /* sentences to hide it among; NULL: RULER's noise */
     uint64_t        seed;            /* of the numbers */
     const char     *state;           /* as of lm_eval_text_options */
@@ -202,7 +202,7 @@ typedef struct lm_needle_options { /* all zero: the defaults */
 
 lm_needle_options lm_needle_defaults(void);
 
-/* found[i × n_depths + k]: of `samples`, for length i and depth k. LM_USAGE: a length that holds no sentence besides the question or is
+/* found[i × n_depths + k]: of `samples`, for length i and depth k. LM_USAGE: a length too short for a sentence and the question, or
  * longer than the context; the model has no tokenizer. */
 lm_status lm_eval_needle(lm_engine *g, const lm_needle_options *o, uint32_t *found, lm_error *e);
 

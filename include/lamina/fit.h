@@ -39,8 +39,8 @@ typedef struct lm_fit_row {
     uint64_t     kv, scratch, total;
     bool         fits;
     bool         larger;                 /* than what the model is published in: nothing is gained by it */
-    uint64_t     longest;                /* context of as many sequences as asked for, not beyond the model's own; 0: none */
-    uint64_t     most;                   /* sequences of the context asked for; 0: none */
+    uint64_t     longest;                /* maximum context of the requested sequences, at most the model's; 0: none */
+    uint64_t     most;                   /* maximum sequences of the requested context; 0: none */
     lm_fit_speed prompt, token;          /* one prompt; all sequences together, their contexts full */
     uint64_t     reserved[4];        /* zero */
 } lm_fit_row;

@@ -22,7 +22,7 @@ typedef struct lm_token_score {
 typedef struct lm_score_options {
     uint32_t sequence;                   /* of the engine; its content is discarded */
     uint32_t top;                        /* number of most probable tokens per position; at most the vocabulary */
-    /* Called with each token in order; false ends with LM_CANCELLED. NULL: nobody is told. */
+    /* Called with each token in order; false ends with LM_CANCELLED. May be NULL. */
     bool   (*token)(void *arg, const lm_token_score *token);
     void    *arg;
     uint64_t reserved[4];            /* zero */
@@ -59,7 +59,7 @@ typedef struct lm_token_divergence {
 typedef struct lm_diverge_options {
     uint32_t sequence;                   /* of both engines; its content is discarded */
     uint32_t window;                     /* tokens per window; each window starts with an empty cache; 0: the smaller context */
-    /* Called with each token in order; false ends with LM_CANCELLED. NULL: nobody is told. */
+    /* Called with each token in order; false ends with LM_CANCELLED. May be NULL. */
     bool   (*token)(void *arg, const lm_token_divergence *token);
     void    *arg;
     uint64_t reserved[4];            /* zero */

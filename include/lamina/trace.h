@@ -20,6 +20,11 @@
 
 #include "lamina/engine.h"
 
+#ifdef LM_OLD_NAMES                  /* names of version 0.2; removed in the next one */
+#define lm_trace_share lm_trace_contribution
+#define lm_trace_visits lm_trace_experts
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -128,13 +133,14 @@ typedef struct lm_trace_lens {
     uint64_t      reserved[2];       /* zero */
 } lm_trace_lens;
 
-typedef struct lm_trace_share {
+/* What one module adds to a logit (attribution), or the size of what it adds to the residual stream (norms). */
+typedef struct lm_trace_contribution {
     const char   *path;
     int32_t       layer;
     lm_trace_part part;
     double        value;             /* attribution: logit; norms: L2 norm */
     uint64_t      reserved[2];       /* zero */
-} lm_trace_share;
+} lm_trace_contribution;
 
 typedef struct lm_trace_head {
     const char *path;
@@ -149,24 +155,25 @@ typedef struct lm_trace_head {
     uint64_t    reserved[2];         /* zero */
 } lm_trace_head;
 
-typedef struct lm_trace_visits {
+/* The experts that a router chose for the row. */
+typedef struct lm_trace_experts {
     const char *path;
     int32_t     layer;
     uint32_t    n;
     const uint32_t *expert;          /* [n] */
     const float    *weight;          /* [n] */
     uint64_t    reserved[2];         /* zero */
-} lm_trace_visits;
+} lm_trace_experts;
 
 typedef struct lm_trace_row {
     uint32_t position;
     lm_token token;                  /* the token of lens and attribution: the one at position + 1, or the most probable at the end */
     double   p, logit;               /* of that token */
-    const lm_trace_lens   *lens;        size_t n_lens;
-    const lm_trace_share  *attribution; size_t n_attribution;    /* their sum is the logit */
-    const lm_trace_share  *norms;       size_t n_norms;
-    const lm_trace_visits *experts;     size_t n_experts;
-    const lm_trace_head   *attention;   size_t n_attention;
+    const lm_trace_lens         *lens;        size_t n_lens;
+    const lm_trace_contribution *attribution; size_t n_attribution;      /* their sum is the logit */
+    const lm_trace_contribution *norms;       size_t n_norms;
+    const lm_trace_experts      *experts;     size_t n_experts;
+    const lm_trace_head         *attention;   size_t n_attention;
     const char *note;                /* why a requested value is missing; else NULL */
     uint64_t reserved[4];            /* zero */
 } lm_trace_row;

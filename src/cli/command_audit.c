@@ -6,6 +6,7 @@
 #include "cli/audit_marks.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/prompt.h"
 #include "lamina/audit.h"
 
 enum { MOST_CELLS = 32 };
@@ -52,6 +53,7 @@ typedef struct audit {
     size_t         misspelt_line;                /* of the first quantity that is unknown and near a known one; 0: none */
     const char    *misspelt, *meant;             /* in the store */
     json_t        *list, *unread;
+    const char    *name;                 /* of the document, for messages */
     bool           table;                /* not a document */
     const char    *text;                 /* the present line; ends where it does */
     lm_text         out;
@@ -218,7 +220,7 @@ static lm_status fail_at_line(const audit *a, int64_t offset, const char *what, 
 
     snprintf(where, sizeof where, "line %zu", a->line);
     lm_fail(e, LM_USAGE, where, offset, "%s", what);
-    return lm_fail_in(e, a->cli->args[0]);
+    return lm_fail_in(e, a->name);
 }
 
 /* Columns model (or asked), quantity, and claim (or seed_value or value), named by the first line. */
@@ -254,29 +256,29 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
 
 /* ---- documents ---- */
 
-/* One thing that the document says; the judgement is kept for its marks. */
-static lm_status judge_said(audit *a, const char *text, const lm_said *said, lm_judgement *j, lm_error *e)
+/* Check and print one statement of the document. The judgement is returned for its marks. */
+static lm_status judge_statement(audit *a, const char *text, const lm_audit_statement *statement, lm_judgement *j, lm_error *e)
 {
-    size_t at = said->at;
-    subject     *s = NULL;
+    size_t   at = statement->at;
+    subject *s  = NULL;
 
     while (at && text[at - 1] != '\n')
         at--;
     a->text = text + at;
-    a->line = said->line;
-    LM_TRY(lm_said_judge(said, NULL, j, e));
-    if (*said->model && *said->quantity) {
-        LM_TRY(find_subject(a, said->model, &s, e));
+    a->line = statement->line;
+    LM_TRY(lm_audit_judge(statement, NULL, j, e));
+    if (*statement->model && *statement->quantity) {
+        LM_TRY(find_subject(a, statement->model, &s, e));
         if (!s->facts) {
             *e = s->error;
             return e->code;
         }
-        LM_TRY(lm_said_judge(said, s->facts, j, e));
+        LM_TRY(lm_audit_judge(statement, s->facts, j, e));
     }
-    return show(a, said->model, said->quantity, said->claim, j, j->why, e);
+    return show(a, statement->model, statement->quantity, statement->claim, j, j->why, e);
 }
 
-static lm_status show_unread(audit *a, const lm_unread *u, lm_error *e)
+static lm_status show_unread(audit *a, const lm_audit_unread *u, lm_error *e)
 {
     a->unknown++;
     if (a->cli->json) {
@@ -288,24 +290,24 @@ static lm_status show_unread(audit *a, const lm_unread *u, lm_error *e)
     return LM_OK;
 }
 
-static lm_status judge_document(audit *a, const lm_reading *d, const char *text, size_t size, lm_error *e)
+static lm_status judge_document(audit *a, const lm_audit_document *d, const char *text, size_t size, lm_error *e)
 {
-    size_t           n = 0, n_marks = 0;
-    const lm_said   *s;
-    const lm_unread *u;
+    size_t                    n = 0, n_marks = 0;
+    const lm_audit_statement *s;
+    const lm_audit_unread    *u;
 
-    while (lm_reading_said(d, n))
+    while (lm_audit_statement_at(d, n))
         n++;
     lm_mark *marks = lm_store_new(&a->cli->store, n + 1, lm_mark);
     if (!marks)
         return lm_fail_memory(e, "the statements", n);
-    for (size_t i = 0; (s = lm_reading_said(d, i)); i++) {
+    for (size_t i = 0; (s = lm_audit_statement_at(d, i)); i++) {
         lm_judgement j;
-        LM_TRY(judge_said(a, text, s, &j, e));
+        LM_TRY(judge_statement(a, text, s, &j, e));
         if (j.verdict != LM_CLAIM_NOT_CHECKABLE)
             marks[n_marks++] = (lm_mark){ s->at, s->size, j.verdict, lm_store_strdup(&a->cli->store, j.truth) };
     }
-    for (size_t i = 0; (u = lm_reading_unread(d, i)); i++)
+    for (size_t i = 0; (u = lm_audit_unread_at(d, i)); i++)
         LM_TRY(show_unread(a, u, e));
     if (a->o->format != AS_TEXT && !a->cli->json) {
         lm_text_clear(&a->out);
@@ -318,8 +320,8 @@ static lm_status judge_document(audit *a, const lm_reading *d, const char *text,
 
 static lm_status audit_document(audit *a, const char *text, size_t size, lm_error *e)
 {
-    lm_reading *d      = NULL;
-    lm_status    status = LM_OK;
+    lm_audit_document *d      = NULL;
+    lm_status          status = LM_OK;
 
     for (size_t i = 0; i < a->o->models.n && status == LM_OK; i++) {
         subject *s;
@@ -330,11 +332,37 @@ static lm_status audit_document(audit *a, const char *text, size_t size, lm_erro
         }
     }
     if (status == LM_OK)
-        status = lm_reading_read(text, size, a->o->models.items, a->o->models.n, &d, e);
+        status = lm_audit_read(text, size, a->o->models.items, a->o->models.n, &d, e);
     if (status == LM_OK)
         status = judge_document(a, d, text, size, e);
-    lm_reading_free(d);
+    lm_audit_free(d);
     return status;
+}
+
+/* Whether the first line of a text is the header of a list of statements. */
+static bool is_table(const char *text)
+{
+    size_t n = strcspn(text, "\r\n");
+
+    return memmem(text, n, "quantity", 8) && memchr(text, '\t', n);
+}
+
+/* A document from a file or, for -, from standard input, where the first line tells a list of statements. */
+static lm_status load(audit *a, lm_text *text, lm_error *e)
+{
+    const char *path = a->cli->args[0];
+    size_t      n    = strlen(path);
+
+    if (strcmp(path, "-") == 0) {
+        a->name = "standard input";
+        LM_TRY(lm_read_file(path, text, e));
+        lm_text_add_str(text, "");                    /* of no bytes, too, there is a string */
+        a->table = text->data && is_table(text->data);
+        return text->data ? LM_OK : lm_fail_memory(e, a->name, 0);
+    }
+    a->name  = path;
+    a->table = n > 4 && strcmp(path + n - 4, ".tsv") == 0;
+    return lm_text_load(text, path, MOST_BYTES, e);
 }
 
 /* A line would end at it unnoticed, and the document with it. */
@@ -399,7 +427,7 @@ static lm_status conclude(const audit *a, lm_error *e)
     } else {
         return LM_OK;
     }
-    return lm_fail_in(e, a->cli->args[0]);
+    return lm_fail_in(e, a->name);
 }
 
 static lm_status finish(audit *a, lm_error *e)
@@ -415,11 +443,9 @@ static lm_status finish(audit *a, lm_error *e)
 
 static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)
 {
-    audit     a    = { .cli = cli, .o = options, .list = json_array(), .unread = json_array() };
-    lm_text   text = { 0 };
-    size_t    n = strlen(cli->args[0]);
-    a.table = n > 4 && strcmp(cli->args[0] + n - 4, ".tsv") == 0;
-    lm_status status   = lm_text_load(&text, cli->args[0], MOST_BYTES, e);
+    audit     a      = { .cli = cli, .o = options, .list = json_array(), .unread = json_array() };
+    lm_text   text   = { 0 };
+    lm_status status = load(&a, &text, e);
 
     if (status == LM_OK)
         status = refuse_nul(&a, text.data, text.size, e);
@@ -441,10 +467,11 @@ static lm_status run_audit(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_audit = {
     .name = "audit",
-    .usage = "FILE.tsv | DOCUMENT [-m MODEL]...",
+    .usage = "FILE.tsv | DOCUMENT | - [-m MODEL]...",
     .summary = "check statements about models in a document",
-    .about = "  FILE.tsv starts with a header line: model, quantity, claim. A document is Markdown or plain text:\n"
+    .about = "  FILE.tsv starts with a header line: model, quantity, claim. A document is Markdown, HTML or plain text:\n"
              "  its tables, lists and sentences are read, each about the model that its row, column, sentence or heading names.\n"
+             "  - reads either from standard input.\n"
              "  A quantity is a key of config.json (num_hidden_layers) or a path of lamina inspect --query.\n"
              "  Exit status 5 if a statement is wrong, 2 if a quantity is misspelt. With --strict also 5 if a statement cannot be\n"
              "  checked, or a row of a table not understood.\n",

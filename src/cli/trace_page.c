@@ -149,7 +149,7 @@ static const char *share(char out[16], double p)
     return out;
 }
 
-static double share_of(const lm_trace_share *list, size_t n, int32_t layer, lm_trace_part part, bool *some)
+static double share_of(const lm_trace_contribution *list, size_t n, int32_t layer, lm_trace_part part, bool *some)
 {
     double sum = 0;
 

@@ -115,7 +115,7 @@ lm_status lm_trace_attribute(lm_tracer *t, lm_trace_record *r, lm_error *e)
     uint32_t        width = lm_trace_width(t);
     const float    *terms = r->states + t->map.n_points * (size_t)width;
     direction       d     = { .t = t, .stream = terms + 2 * t->map.n_terms * (size_t)width, .scale = 1 };
-    lm_trace_share *out   = lm_arena_new(&r->arena, t->map.n_terms + 3, lm_trace_share);
+    lm_trace_contribution *out   = lm_arena_new(&r->arena, t->map.n_terms + 3, lm_trace_contribution);
     double          sum   = 0;
 
     if (!out || !go_back(&d, r->row.token, t->lanes, &r->arena))
@@ -127,21 +127,21 @@ lm_status lm_trace_attribute(lm_tracer *t, lm_trace_record *r, lm_error *e)
     for (size_t i = 0; i < t->map.n_terms; i++) {
         const lm_trace_term *x = &t->map.terms[i];
         const float         *v = terms + 2 * i * (size_t)width;
-        out[i] = (lm_trace_share){ .path = x->path, .layer = x->layer, .part = x->part };
+        out[i] = (lm_trace_contribution){ .path = x->path, .layer = x->layer, .part = x->part };
         out[i].value = (double)x->factor * dot(&d, v, x->minus == LM_NONE ? NULL : v + width);
         sum += out[i].value;
     }
     size_t n = t->map.n_terms;
     if (d.bias != 0) {
-        out[n++] = (lm_trace_share){ .path = "bias", .layer = -1, .part = LM_TRACE_BIAS, .value = d.bias * d.scale };
+        out[n++] = (lm_trace_contribution){ .path = "bias", .layer = -1, .part = LM_TRACE_BIAS, .value = d.bias * d.scale };
         sum += d.bias * d.scale;
     }
     if (d.cap > 0) {
         double capped = d.outside * d.cap * tanh(sum / d.outside / d.cap);
-        out[n++] = (lm_trace_share){ .path = "cap", .layer = -1, .part = LM_TRACE_CAP, .value = capped - sum };
+        out[n++] = (lm_trace_contribution){ .path = "cap", .layer = -1, .part = LM_TRACE_CAP, .value = capped - sum };
         sum = capped;
     }
-    out[n++] = (lm_trace_share){ .path = "rest", .layer = -1, .part = LM_TRACE_REST, .value = r->row.logit - sum };
+    out[n++] = (lm_trace_contribution){ .path = "rest", .layer = -1, .part = LM_TRACE_REST, .value = r->row.logit - sum };
     r->row.attribution   = out;
     r->row.n_attribution = n;
     return LM_OK;

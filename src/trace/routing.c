@@ -6,7 +6,7 @@
 lm_status lm_trace_routing(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e)
 {
     size_t           n   = t->map.n_routes, at = 0;
-    lm_trace_visits *out = lm_arena_new(&r->arena, n + 1, lm_trace_visits);
+    lm_trace_experts *out = lm_arena_new(&r->arena, n + 1, lm_trace_experts);
 
     if (!out)
         return lm_fail_memory(e, "experts", n);
@@ -23,7 +23,7 @@ lm_status lm_trace_routing(lm_tracer *t, lm_trace_record *r, size_t i, lm_error 
             how[x]   = route[x];
         }
         if (route)
-            out[at++] = (lm_trace_visits){ .path = lm_trace_block(t->p, node->module), .layer = node->layer, .n = top, .expert = which,
+            out[at++] = (lm_trace_experts){ .path = lm_trace_block(t->p, node->module), .layer = node->layer, .n = top, .expert = which,
                                            .weight = how };
     }
     r->row.experts   = out;
@@ -47,7 +47,7 @@ lm_status lm_trace_measure(lm_tracer *t, lm_trace_record *r, lm_error *e)
     uint32_t        width = lm_trace_width(t);
     size_t          n     = t->map.n_points + t->map.n_terms;
     const float    *terms = r->states + t->map.n_points * (size_t)width;
-    lm_trace_share *out   = lm_arena_new(&r->arena, n + 1, lm_trace_share);
+    lm_trace_contribution *out   = lm_arena_new(&r->arena, n + 1, lm_trace_contribution);
     size_t          at    = 0;
 
     if (!out)
@@ -55,14 +55,14 @@ lm_status lm_trace_measure(lm_tracer *t, lm_trace_record *r, lm_error *e)
     for (size_t i = 0; i < t->map.n_points; i++) {
         const lm_trace_point *x = &t->map.points[i];
         if (x->part == LM_TRACE_LAYER || x->part == LM_TRACE_EMBEDDING)
-            out[at++] = (lm_trace_share){ .path = x->path, .layer = x->layer, .part = x->part,
+            out[at++] = (lm_trace_contribution){ .path = x->path, .layer = x->layer, .part = x->part,
                                           .value = length_of(r->states + i * (size_t)width, NULL, 1, width) };
     }
     for (size_t i = 0; i < t->map.n_terms; i++) {
         const lm_trace_term *x = &t->map.terms[i];
         const float         *v = terms + 2 * i * (size_t)width;
         if (x->layer >= 0)
-            out[at++] = (lm_trace_share){ .path = x->path, .layer = x->layer, .part = x->part,
+            out[at++] = (lm_trace_contribution){ .path = x->path, .layer = x->layer, .part = x->part,
                                           .value = length_of(v, x->minus == LM_NONE ? NULL : v + width, (double)x->factor, width) };
     }
     r->row.norms   = out;

@@ -97,7 +97,7 @@ static void put_lens(const lm_tracer *t, const lm_trace_row *r, bool *first, lm_
     }
 }
 
-static void put_shares(const lm_trace_row *r, const lm_trace_share *list, size_t n, const char *what, bool *first, lm_text *out)
+static void put_shares(const lm_trace_row *r, const lm_trace_contribution *list, size_t n, const char *what, bool *first, lm_text *out)
 {
     for (size_t i = 0; i < n; i++, *first = false) {
         lm_text_add_str(out, *first ? "" : ", ");
@@ -124,7 +124,7 @@ static void put_experts(const lm_tracer *t, const lm_trace_row *r, bool *first, 
 {
     (void)t;
     for (size_t i = 0; i < r->n_experts; i++, *first = false) {
-        const lm_trace_visits *x = &r->experts[i];
+        const lm_trace_experts *x = &r->experts[i];
         lm_text_add_str(out, *first ? "" : ", ");
         put_place(out, x->path, x->layer, r->position);
         lm_text_add_str(out, ", \"experts\": [");

@@ -760,17 +760,17 @@ def test_answers(lm):
 
 
 def test_what_a_document_says(lm, facts):
-    if not hasattr(lm.library, "lm_reading_read"):
+    if not hasattr(lm.library, "lm_audit_read"):
         pytest.skip("a build without lamina audit")
     text = b"# A model\n\n| key | value |\n|---|---|\n| layers | 3 |\n\nAnd 7 of 9.\n"
     names = (ctypes.c_char_p * 1)(b"a-model")
-    read = lm.new("lm_reading_read", text, len(text), names, 1)
-    said, judged = lm.lm_reading_said(read, 0), lm.lm_judgement()
-    assert said.contents.line == 5 and said.contents.claim == b"3" and said.contents.model == b"a-model" and not lm.lm_reading_said(read, 1)
-    lm.lm_said_judge(said, facts, ref(judged))
+    read = lm.new("lm_audit_read", text, len(text), names, 1)
+    said, judged = lm.lm_audit_statement_at(read, 0), lm.lm_judgement()
+    assert said.contents.line == 5 and said.contents.claim == b"3" and said.contents.model == b"a-model" and not lm.lm_audit_statement_at(read, 1)
+    lm.lm_audit_judge(said, facts, ref(judged))
     assert judged.verdict == lm.LM_CLAIM_WRONG and judged.truth == b"2"
-    assert lm.lm_reading_unread(read, 0).contents.line == 7 and not lm.lm_reading_unread(read, 1)
-    lm.lm_reading_free(read)
+    assert lm.lm_audit_unread_at(read, 0).contents.line == 7 and not lm.lm_audit_unread_at(read, 1)
+    lm.lm_audit_free(read)
 
 
 def test_facts_and_documents(lm, facts, model):

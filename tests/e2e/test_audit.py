@@ -96,6 +96,16 @@ def test_many_models_and_those_that_cannot_be_opened(lamina, tmp_path):
     assert said.returncode == 3 and said.stderr.splitlines()[-1] == "error: " + broken["kind"]
 
 
+@pytest.mark.parametrize("text", ["| model | layers |\n|---|---|\n| GPT-2 | 13 |\n", "model\tquantity\tclaim\ngpt2\tnum_hidden_layers\t13\n"])
+def test_standard_input(build, text):
+    """A document or a list of statements from a pipe, as of a file."""
+    done = run(build / "src/cli/lamina", "audit", "-", input=text)
+    assert done.returncode == 5 and "; it is 12" in done.stdout
+    assert done.stderr.splitlines()[-1] == "error: standard input: 1 of 1 statement is wrong"
+    empty = run(build / "src/cli/lamina", "audit", "-", input="")
+    assert empty.returncode == 2 and "-m" in empty.stderr, empty.stderr
+
+
 def test_a_nul_is_refused(lamina, tmp_path):
     for name, more in (("a.tsv", []), ("a.md", ["-m", "gpt2"])):
         (tmp_path / name).write_bytes(b"model\tquantity\tclaim\ngpt2\tvocab\0_size\t1\ngpt2\tvocab_size\t1\n")

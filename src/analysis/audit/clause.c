@@ -99,7 +99,7 @@ static lm_about survey(const lm_item *items, size_t n, int model, bool doubt)
 }
 
 /* "ties its embeddings": a yes in words. */
-static bool add_fact(lm_reading *d, const lm_item *x, const lm_about *a)
+static bool add_fact(lm_audit_document *d, const lm_item *x, const lm_about *a)
 {
     const char *value = strchr(x->word->value, '=');
 
@@ -111,7 +111,7 @@ static bool add_fact(lm_reading *d, const lm_item *x, const lm_about *a)
 }
 
 /* "Activation: SiLU": a word behind the colon at i. */
-static bool add_labelled(lm_reading *d, const lm_item *items, size_t n, size_t i, lm_about a, bool doubt)
+static bool add_labelled(lm_audit_document *d, const lm_item *items, size_t n, size_t i, lm_about a, bool doubt)
 {
     const char *s = items[i].at.s + items[i].at.n, *end = items[n - 1].at.s + items[n - 1].at.n;
 
@@ -163,7 +163,7 @@ static void take_up_cache(clause *c)
 }
 
 /* Adds the statement of the number at i; `second`: the other of "32 / 8". */
-static bool add_number(lm_reading *d, const clause *c, size_t i, size_t from, const lm_item *second)
+static bool add_number(lm_audit_document *d, const clause *c, size_t i, size_t from, const lm_item *second)
 {
     const lm_item *x = &c->items[i];
     lm_about       one = c->about;
@@ -204,7 +204,7 @@ static bool is_two(const lm_item *items, size_t n, size_t i)
 }
 
 /* "k_proj maps 4,096 to 1,024", "2048 → 512", "q_proj: 2048 × 2048": the widths of a projection. `*used`: items behind i that are of it. */
-static bool add_shape(lm_reading *d, const clause *c, size_t i, size_t *used)
+static bool add_shape(lm_audit_document *d, const clause *c, size_t i, size_t *used)
 {
     const lm_item *x = &c->items[i];
     const char    *to = x->last.n ? memmem(x->at.s, x->at.n, " to ", 4) : NULL;
@@ -229,7 +229,7 @@ static size_t label_end(const lm_item *items, size_t n)
     return 0;
 }
 
-bool lm_read_clause(lm_reading *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached)
+bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached)
 {
     clause c = { items, n, .cached = *cached, .about = survey(items, n, model, doubt) };
     bool   found = false;

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/number.h"
 
-static void *grow(lm_reading *d, void *list, size_t n, size_t *room, size_t size)
+static void *grow(lm_audit_document *d, void *list, size_t n, size_t *room, size_t size)
 {
     if (n < *room)
         return list;
@@ -23,10 +23,10 @@ static void *grow(lm_reading *d, void *list, size_t n, size_t *room, size_t size
     return grown;
 }
 
-void lm_add_statement(lm_reading *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure)
+void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure)
 {
     size_t   line = d->line;
-    lm_said *list;
+    lm_audit_statement *list;
 
     if (!quantity || !claim || model < 0 || !d->n_known) {
         d->failed |= !quantity || !claim;
@@ -42,29 +42,30 @@ void lm_add_statement(lm_reading *d, lm_extent value, int model, const char *qua
     if (!(list = grow(d, d->statements, d->n_statements, &d->room_statements, sizeof *list)))
         return;
     d->statements = list;
-    list[d->n_statements++] = (lm_said){ .line = line, .at = (size_t)(value.s - d->text), .size = value.n, .model = d->known[model].name,
-                                         .quantity = quantity, .claim = claim, .unsure = unsure || (d->aside && *quantity) };
+    list[d->n_statements++] = (lm_audit_statement){ .line = line, .at = (size_t)(value.s - d->text), .size = value.n,
+                                                    .model = d->known[model].name, .quantity = quantity, .claim = claim,
+                                                    .unsure = unsure || (d->aside && *quantity) };
 }
 
-void lm_add_unread(lm_reading *d, lm_extent line)
+void lm_add_unread(lm_audit_document *d, lm_extent line)
 {
-    lm_unread *list = grow(d, d->unread, d->n_unread, &d->room_unread, sizeof *list);
+    lm_audit_unread *list = grow(d, d->unread, d->n_unread, &d->room_unread, sizeof *list);
 
     if (!list)
         return;
     line = lm_trim(line);
     size_t n = strcspn(line.s, "\n");                    /* the first line says where it is */
     d->unread = list;
-    d->unread[d->n_unread++] = (lm_unread){ .line = d->line, .text = lm_arena_strndup(&d->arena, line.s, n < line.n ? n : line.n) };
+    d->unread[d->n_unread++] = (lm_audit_unread){ .line = d->line, .text = lm_arena_strndup(&d->arena, line.s, n < line.n ? n : line.n) };
     d->failed |= !d->unread[d->n_unread - 1].text;
 }
 
-const lm_said *lm_reading_said(const lm_reading *d, size_t i)
+const lm_audit_statement *lm_audit_statement_at(const lm_audit_document *d, size_t i)
 {
     return d && i < d->n_statements ? &d->statements[i] : NULL;
 }
 
-const lm_unread *lm_reading_unread(const lm_reading *d, size_t i)
+const lm_audit_unread *lm_audit_unread_at(const lm_audit_document *d, size_t i)
 {
     return d && i < d->n_unread ? &d->unread[i] : NULL;
 }
@@ -95,7 +96,7 @@ static bool starts(const char *s, const char *with)
 }
 
 /* The size that a model is named by ("7B" of 7.6) is not a wrong count of its parameters. */
-static bool is_in_name(const lm_said *s)
+static bool is_in_name(const lm_audit_statement *s)
 {
     const char *p = s->claim + strcspn(s->claim, "0123456789"), *name = s->model;
     size_t      n = strspn(p, "0123456789.");
@@ -124,7 +125,7 @@ static bool may_be_coarse(const lm_claimed *c, double truth)
 }
 
 /* Whether what differs from the fact may still be meant otherwise than it was read. */
-static bool doubtful(lm_facts *f, const lm_said *s, const lm_judgement *j)
+static bool doubtful(lm_facts *f, const lm_audit_statement *s, const lm_judgement *j)
 {
     char      *end;
     double     truth = lm_read_double(j->truth, &end);
@@ -147,7 +148,7 @@ static bool doubtful(lm_facts *f, const lm_said *s, const lm_judgement *j)
     return starts(j->path, "attention.head_dim") && lm_facts_has_at(f, "attention.latent.kv_rank");
 }
 
-static void judge_range(const lm_said *s, lm_judgement *out)
+static void judge_range(const lm_audit_statement *s, lm_judgement *out)
 {
     double low, high, truth;
     char  *end;
@@ -171,7 +172,7 @@ static bool says_little(const char *claim)
     return digits == 1;
 }
 
-lm_status lm_said_judge(const lm_said *s, lm_facts *f, lm_judgement *out, lm_error *e)
+lm_status lm_audit_judge(const lm_audit_statement *s, lm_facts *f, lm_judgement *out, lm_error *e)
 {
     LM_GIVEN(e, s && out);
     *out = s->judged;

@@ -145,7 +145,7 @@ static void add_number(const lm_item *items, size_t n, size_t i, lm_about *about
     }
 }
 
-void lm_read_label(const lm_reading *d, lm_extent label, lm_about *about)
+void lm_read_label(const lm_audit_document *d, lm_extent label, lm_about *about)
 {
     lm_item items[48];
     size_t  n = lm_scan(d, label, items, 48);

@@ -23,7 +23,7 @@ static size_t next_word(const char **p, const char *end)
     return (size_t)(s - *p);
 }
 
-static void know(lm_reading *d, const char *name, const char *words, bool here)
+static void know(lm_audit_document *d, const char *name, const char *words, bool here)
 {
     lm_known   *k = &d->known[d->n_known++];
     const char *slash = strrchr(words, '/'), *p = slash && slash[1] ? slash + 1 : words, *end = words + strlen(words);
@@ -93,7 +93,7 @@ static bool goes_on(const char *p, const char *end)
 }
 
 /* Of the models of the document the only one whose name begins with `found` words at s; they may have other endings. */
-static int by_beginning(const lm_reading *d, const char *s, const char *end, size_t *n)
+static int by_beginning(const lm_audit_document *d, const char *s, const char *end, size_t *n)
 {
     int    best = LM_NO_MODEL;
     size_t most = 0;
@@ -114,7 +114,7 @@ static int by_beginning(const lm_reading *d, const char *s, const char *end, siz
 }
 
 /* "the 8B model", "8B:" : of the models of the document the only one of this size. */
-static int by_size(const lm_reading *d, const char *s, const char *end, size_t *n)
+static int by_size(const lm_audit_document *d, const char *s, const char *end, size_t *n)
 {
     static const char *const nouns[] = { "model", "variant", "version", NULL };
     const char *p = s, *q;
@@ -132,7 +132,7 @@ static int by_size(const lm_reading *d, const char *s, const char *end, size_t *
     return best == LM_NO_MODEL ? LM_OTHER_MODEL : best;
 }
 
-int lm_model_at(const lm_reading *d, const char *s, const char *end, size_t *n)
+int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size_t *n)
 {
     int    best = LM_NO_MODEL;
     size_t most = 0, families = 0;
@@ -164,7 +164,7 @@ int lm_model_at(const lm_reading *d, const char *s, const char *end, size_t *n)
 }
 
 /* Those whose names stand in the text in full are its models where none are given. */
-static void find_those_named(lm_reading *d)
+static void find_those_named(lm_audit_document *d)
 {
     const char *end = d->text + d->size;
 
@@ -176,7 +176,7 @@ static void find_those_named(lm_reading *d)
     }
 }
 
-void lm_know_models(lm_reading *d, const char *const *models, size_t n)
+void lm_know_models(lm_audit_document *d, const char *const *models, size_t n)
 {
     size_t           names = 0;
     const lm_preset *preset;

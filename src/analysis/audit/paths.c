@@ -22,7 +22,7 @@ static bool counts_parameters(const lm_item *x, const lm_about *a, bool percent)
            x->number.unit != LM_NUMERAL_BYTES;
 }
 
-static const char *path_of_part(lm_reading *d, const lm_item *x, const lm_about *a, bool *unsure)
+static const char *path_of_part(lm_audit_document *d, const lm_item *x, const lm_about *a, bool *unsure)
 {
     bool      percent = x->number.unit == LM_NUMERAL_PERCENT || (a->forms & LM_FORM_SHARE);
     lm_extent layer = field(a->part->value, 0), all = field(a->part->value, 1), one;
@@ -45,7 +45,7 @@ static const char *path_of_part(lm_reading *d, const lm_item *x, const lm_about 
     return one.n ? lm_arena_strndup(&d->arena, one.s, one.n) : NULL;
 }
 
-static const char *path_of_cache(lm_reading *d, const lm_item *x, const lm_about *a)
+static const char *path_of_cache(lm_audit_document *d, const lm_item *x, const lm_about *a)
 {
     if (x->number.unit != LM_NUMERAL_BYTES || (a->type && strcmp(a->type->value, "f16") != 0))
         return NULL;
@@ -63,7 +63,7 @@ static const char *path_of_cache(lm_reading *d, const lm_item *x, const lm_about
     return lm_arena_printf(&d->arena, "kv.at[%llu].bytes|kv.at[%llu].bytes_without_window", n, n);
 }
 
-static const char *path_of_weights(lm_reading *d, const lm_item *x, const lm_about *a, bool *unsure)
+static const char *path_of_weights(lm_audit_document *d, const lm_item *x, const lm_about *a, bool *unsure)
 {
     bool memory = lm_vocable_is(a->quantity, "@memory"), named = lm_vocable_is(a->quantity, "@size") || memory;
     bool small = !x->number.power && !x->last.n && x->number.value < 1e6 && !a->unit;
@@ -99,7 +99,7 @@ static const char *path_of_total(const lm_item *x, const lm_about *a)
 }
 
 /* Of a quantity that is a fact, and no family of them. */
-static const char *path_of_fact(lm_reading *d, const lm_item *x, const lm_about *a, bool *unsure)
+static const char *path_of_fact(lm_audit_document *d, const lm_item *x, const lm_about *a, bool *unsure)
 {
     const char *path = a->quantity->value;
 
@@ -112,7 +112,7 @@ static const char *path_of_fact(lm_reading *d, const lm_item *x, const lm_about 
 }
 
 /* The paths, any of which will do; NULL: there is none. */
-static const char *path_of(lm_reading *d, const lm_item *x, const lm_about *a, bool *unsure)
+static const char *path_of(lm_audit_document *d, const lm_item *x, const lm_about *a, bool *unsure)
 {
     const lm_vocable *q = a->quantity;
     bool              bytes = x->number.unit == LM_NUMERAL_BYTES, total = lm_vocable_is(q, "@params") || lm_vocable_is(q, "@total");
@@ -133,7 +133,7 @@ static const char *path_of(lm_reading *d, const lm_item *x, const lm_about *a, b
 }
 
 /* Of counts that are one or the other ("active": experts or parameters) the kind that the number can be. */
-static const char *fitting(lm_reading *d, const char *paths, const lm_item *x)
+static const char *fitting(lm_audit_document *d, const char *paths, const lm_item *x)
 {
     bool  large = x->number.power >= 2 || x->number.value >= 1e6;
     char *out = lm_arena_strdup(&d->arena, "");
@@ -167,7 +167,7 @@ static const char *with_unit(lm_item *x, const lm_about *a)
 }
 
 /* The number as it is written, with "about" before it and the unit of its column behind. */
-static const char *claim_of(lm_reading *d, const lm_item *x, const char *unit)
+static const char *claim_of(lm_audit_document *d, const lm_item *x, const char *unit)
 {
     bool      led = x > d->items && x < d->items + LM_MOST_ITEMS && x[-1].role == LM_LEAD;
     lm_extent lead = led ? x[-1].at : (lm_extent){ "", 0 };
@@ -177,7 +177,7 @@ static const char *claim_of(lm_reading *d, const lm_item *x, const char *unit)
     return lm_arena_printf(&d->arena, "%.*s%s%.*s%s%s", (int)lead.n, lead.s, led ? " " : "", (int)x->at.n, x->at.s, *unit ? " " : "", unit);
 }
 
-bool lm_audit_number(lm_reading *d, const lm_item *x, const lm_item *second, const lm_about *about)
+bool lm_audit_number(lm_audit_document *d, const lm_item *x, const lm_item *second, const lm_about *about)
 {
     lm_about    a = *about;
     bool        unsure = a.unsure;
@@ -221,7 +221,7 @@ static lm_extent first_words(lm_extent cell)
 }
 
 /* "SiLU", "yes (shared)": the words of a cell. */
-bool lm_audit_words(lm_reading *d, lm_extent cell, const lm_about *about)
+bool lm_audit_words(lm_audit_document *d, lm_extent cell, const lm_about *about)
 {
     char       *claim;
     lm_extent   word = about->part ? field(about->part->value, 3) : (lm_extent){ "", 0 };

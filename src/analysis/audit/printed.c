@@ -36,12 +36,12 @@ static lm_extent argument(lm_extent args, const char *name)
     return (lm_extent){ at, (size_t)(p - at) };
 }
 
-static void add_value(lm_reading *d, int model, lm_extent value, const char *quantity, bool unsure)
+static void add_value(lm_audit_document *d, int model, lm_extent value, const char *quantity, bool unsure)
 {
     lm_add_statement(d, value, model, quantity, lm_arena_strndup(&d->arena, value.s, value.n), unsure);
 }
 
-static bool add_linear(lm_reading *d, int model, lm_extent name, lm_extent args, bool unsure)
+static bool add_linear(lm_audit_document *d, int model, lm_extent name, lm_extent args, bool unsure)
 {
     lm_extent in = argument(args, "in_features="), out = argument(args, "out_features="), bias = argument(args, "bias=");
 
@@ -56,7 +56,7 @@ static bool add_linear(lm_reading *d, int model, lm_extent name, lm_extent args,
 }
 
 /* "(k_proj): Linear(in_features=2048, out_features=512, bias=False)". */
-bool lm_audit_module(lm_reading *d, lm_extent line, int model, bool unsure)
+bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsure)
 {
     const char *close = line.n > 4 && *line.s == '(' ? memchr(line.s, ')', line.n) : NULL;
     const char *open = close ? memchr(close, '(', (size_t)(line.s + line.n - close)) : NULL;
@@ -93,7 +93,7 @@ static lm_extent count_behind(lm_extent line, const char *label)
 }
 
 /* "Total params: 124,439,808" above "Trainable params: 124,439,808": nothing is added to the model that was summed up. */
-bool lm_audit_summary(lm_reading *d, lm_extent line, lm_extent next, int model, bool unsure)
+bool lm_audit_summary(lm_audit_document *d, lm_extent line, lm_extent next, int model, bool unsure)
 {
     lm_extent total = count_behind(line, "Total params:"), trainable = count_behind(next, "Trainable params:");
 

@@ -67,15 +67,15 @@ typedef struct lm_about {
     bool              unsure;
 } lm_about;
 
-struct lm_reading {
+struct lm_audit_document {
     lm_arena   arena;
     char      *text;
     size_t     size, line;           /* line: of `from`, where what is being read begins */
     const char *from;
     lm_known  *known;                /* those given, then presets */
     size_t     n_known, n_given;
-    lm_said   *statements;
-    lm_unread *unread;
+    lm_audit_statement   *statements;
+    lm_audit_unread *unread;
     size_t     n_statements, room_statements, n_unread, room_unread;
     int        title, scope;         /* models of the document and of what is being read */
     lm_about   heading;              /* of the present heading and caption */
@@ -85,19 +85,19 @@ struct lm_reading {
 };
 
 /* ---- mention.c ---- */
-void lm_know_models(lm_reading *d, const char *const *models, size_t n);
+void lm_know_models(lm_audit_document *d, const char *const *models, size_t n);
 
 /* The model whose name begins at s, which begins a word; its bytes in `*n`. LM_NO_MODEL: none does. */
-int lm_model_at(const lm_reading *d, const char *s, const char *end, size_t *n);
+int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size_t *n);
 
 /* ---- scan.c ---- */
 /* The items of `s`: `most` of them where there are more. */
-size_t lm_scan(const lm_reading *d, lm_extent s, lm_item *items, size_t most);
+size_t lm_scan(const lm_audit_document *d, lm_extent s, lm_item *items, size_t most);
 lm_extent lm_trim(lm_extent s);
 
 /* ---- labels.c ---- */
 /* What a label names, with what `about` already has. A number in it is one of tokens, or makes it unsure. */
-void lm_read_label(const lm_reading *d, lm_extent label, lm_about *about);
+void lm_read_label(const lm_audit_document *d, lm_extent label, lm_about *about);
 
 /* What a word adds to what is talked about; false: it adds nothing. */
 bool lm_about_add(const lm_item *x, lm_about *about);
@@ -107,34 +107,34 @@ bool lm_counts_context(const lm_vocable *v);             /* it is a number of to
 
 /* ---- paths.c ---- */
 /* Adds the statement that a number makes about `about`; false: it makes none. */
-bool lm_audit_number(lm_reading *d, const lm_item *number, const lm_item *second, const lm_about *about);
-bool lm_audit_words(lm_reading *d, lm_extent cell, const lm_about *about);
+bool lm_audit_number(lm_audit_document *d, const lm_item *number, const lm_item *second, const lm_about *about);
+bool lm_audit_words(lm_audit_document *d, lm_extent cell, const lm_about *about);
 
 /* ---- clause.c ---- */
 /* A clause, or a label and what stands behind its colon. `cached`: the clause before was about the cache. */
-bool lm_read_clause(lm_reading *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached);
+bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached);
 
 /* ---- sentence.c ---- */
 /* A sentence, a line of a list. `carry`: the model of the text before it, and after it. False: it has no statement. */
-bool lm_audit_text(lm_reading *d, lm_extent text, int *carry);
+bool lm_audit_text(lm_audit_document *d, lm_extent text, int *carry);
 
 /* ---- sums.c ---- */
 /* Judges the sums and products that the items write out. False: there are none. */
-bool lm_audit_sums(lm_reading *d, const lm_item *items, size_t n);
+bool lm_audit_sums(lm_audit_document *d, const lm_item *items, size_t n);
 
 /* ---- printed.c ---- */
 /* Of a line that PyTorch or torchinfo prints, without spaces in front; false: it is none. `next`: the line below it. */
-bool lm_audit_module(lm_reading *d, lm_extent line, int model, bool unsure);
-bool lm_audit_summary(lm_reading *d, lm_extent line, lm_extent next, int model, bool unsure);
+bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsure);
+bool lm_audit_summary(lm_audit_document *d, lm_extent line, lm_extent next, int model, bool unsure);
 
 /* ---- tables.c ---- */
 enum { LM_MOST_CELLS = 32 };
 typedef struct lm_cells { lm_extent cell[LM_MOST_CELLS]; size_t n; } lm_cells;
 void lm_split_row(lm_extent row, lm_cells *out);
-void lm_read_row(lm_reading *d, const lm_cells *head, const lm_cells *row, lm_extent line);
+void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row, lm_extent line);
 
 /* ---- found.c ---- */
-void lm_add_statement(lm_reading *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure);
-void lm_add_unread(lm_reading *d, lm_extent line);
+void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure);
+void lm_add_unread(lm_audit_document *d, lm_extent line);
 
 #endif

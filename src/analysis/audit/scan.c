@@ -255,7 +255,7 @@ static void take_sign(const char *p, const char *end, const lm_item *before, lm_
 }
 
 /* What is at p, which is not a space; `before`: the item before it, or NULL. */
-static lm_item item_at(const lm_reading *d, const char *start, const char *p, const char *end, const lm_item *before)
+static lm_item item_at(const lm_audit_document *d, const char *start, const char *p, const char *end, const lm_item *before)
 {
     lm_item x = { .at = { p, 1 }, .model = LM_NO_MODEL };
     bool    begins = p == start || !is_word(p[-1]) || (*p & 0x80) || (p[-1] & 0x80);
@@ -274,7 +274,7 @@ static lm_item item_at(const lm_reading *d, const char *start, const char *p, co
     return x;
 }
 
-size_t lm_scan(const lm_reading *d, lm_extent text, lm_item *items, size_t most)
+size_t lm_scan(const lm_audit_document *d, lm_extent text, lm_item *items, size_t most)
 {
     const char *end = text.s + text.n;
     size_t      n = 0, m;

@@ -10,7 +10,7 @@ static bool is_question(const lm_item *x)
 }
 
 /* Whether a sentence ends at the item: a point with a space or nothing behind it. */
-static bool ends_sentence(const lm_reading *d, const lm_item *x)
+static bool ends_sentence(const lm_audit_document *d, const lm_item *x)
 {
     const char *after = x->at.s + x->at.n;
 
@@ -86,7 +86,7 @@ static sentence survey(const lm_item *items, size_t n)
 }
 
 /* One sentence of n items. Its clauses without a model are about the one that all of it names, or about `carry`. */
-static bool read_sentence(lm_reading *d, lm_item *items, size_t n, int *carry)
+static bool read_sentence(lm_audit_document *d, lm_item *items, size_t n, int *carry)
 {
     sentence s = survey(items, n);
     bool     found = false, cached = false, strange = false;
@@ -114,7 +114,7 @@ static bool read_sentence(lm_reading *d, lm_item *items, size_t n, int *carry)
     return found;
 }
 
-bool lm_audit_text(lm_reading *d, lm_extent text, int *carry)
+bool lm_audit_text(lm_audit_document *d, lm_extent text, int *carry)
 {
     size_t n = lm_scan(d, text, d->items, LM_MOST_ITEMS), begin = 0;
     bool   found = false;

@@ -52,7 +52,7 @@ static bool has_figure(lm_extent s)
 /* ---- headings ---- */
 
 /* The one model that a label names. */
-static int model_in(const lm_reading *d, lm_extent s)
+static int model_in(const lm_audit_document *d, lm_extent s)
 {
     lm_about a = { .model = LM_NO_MODEL };
 
@@ -60,7 +60,7 @@ static int model_in(const lm_reading *d, lm_extent s)
     return a.model;
 }
 
-static void read_heading(lm_reading *d, walk *w, lm_extent line)
+static void read_heading(lm_audit_document *d, walk *w, lm_extent line)
 {
     size_t level = strspn(line.s, "#");
     int    m;
@@ -85,7 +85,7 @@ static bool ends_in_colon(lm_extent line)
 }
 
 /* A line that only names a model, or ends in a colon and names one: what follows is about it. */
-static void read_caption(lm_reading *d, lm_extent line)
+static void read_caption(lm_audit_document *d, lm_extent line)
 {
     lm_item items[24];
     size_t  n = lm_scan(d, line, items, 24), others = 0;
@@ -166,7 +166,7 @@ static lm_extent whole_text(walk *w, lm_extent raw)
 }
 
 /* The line with those behind it that begin with "=": they go on with its calculation. */
-static lm_extent with_results(lm_reading *d, const walk *w, lm_extent raw)
+static lm_extent with_results(lm_audit_document *d, const walk *w, lm_extent raw)
 {
     for (;;) {
         lm_extent next = line_at(raw.s + raw.n + (raw.s + raw.n < w->end), w->end), line = lm_trim(next);
@@ -180,7 +180,7 @@ static lm_extent with_results(lm_reading *d, const walk *w, lm_extent raw)
 }
 
 /* Whether what is behind the line may be of another model: it says so, or it leads to it in words that are not known. */
-static bool has_doubt(const lm_reading *d, lm_extent line, int model)
+static bool has_doubt(const lm_audit_document *d, lm_extent line, int model)
 {
     lm_item items[LM_MOST_ITEMS];
     size_t  n = lm_scan(d, line, items, LM_MOST_ITEMS);
@@ -195,7 +195,7 @@ static bool has_doubt(const lm_reading *d, lm_extent line, int model)
     return d->uncertain || model == LM_OTHER_MODEL || n == LM_MOST_ITEMS || (unknown && !own && ends_in_colon(line));
 }
 
-static lm_extent read_paragraph(lm_reading *d, walk *w, lm_extent raw)
+static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
 {
     lm_extent text = with_results(d, w, whole_text(w, raw)), line = lm_trim(text);
     size_t    n = marker(line);
@@ -238,7 +238,7 @@ static bool is_word_setting(const lm_item *items, size_t n)
 
 /* Of code what is written as in a configuration, calculations, and modules as they are printed. Arguments of a program ("layers=4") may
  * make another model than that of the text. */
-static void read_code(lm_reading *d, walk *w, lm_extent *raw)
+static void read_code(lm_audit_document *d, walk *w, lm_extent *raw)
 {
     *raw = with_results(d, w, *raw);
     lm_extent line = lm_trim(*raw), next = lm_trim(line_at(raw->s + raw->n + (raw->s + raw->n < w->end), w->end));
@@ -255,7 +255,7 @@ static void read_code(lm_reading *d, walk *w, lm_extent *raw)
     d->uncertain = dim;
 }
 
-static void read_line(lm_reading *d, walk *w, lm_extent *raw)
+static void read_line(lm_audit_document *d, walk *w, lm_extent *raw)
 {
     lm_extent line = lm_trim(*raw), next = lm_trim(line_at(raw->s + raw->n + (raw->s + raw->n < w->end), w->end));
     bool      fence = is_fence(line);
@@ -287,7 +287,7 @@ static void read_line(lm_reading *d, walk *w, lm_extent *raw)
 }
 
 /* The end of what stands between "---" at the front of a file: YAML for programs. */
-static const char *behind_front_matter(const lm_reading *d)
+static const char *behind_front_matter(const lm_audit_document *d)
 {
     const char *close = strncmp(d->text, "---\n", 4) == 0 ? strstr(d->text + 4, "\n---\n") : NULL;
 
@@ -295,7 +295,7 @@ static const char *behind_front_matter(const lm_reading *d)
 }
 
 /* A model that is given alone, or alone in the text, is what all of it is about. */
-static int only_model(const lm_reading *d)
+static int only_model(const lm_audit_document *d)
 {
     int only = LM_NO_MODEL;
 
@@ -310,7 +310,7 @@ static int only_model(const lm_reading *d)
     return only;
 }
 
-static void read_lines(lm_reading *d)
+static void read_lines(lm_audit_document *d)
 {
     walk w = { .end = d->text + d->size, .until = d->text };
 
@@ -333,7 +333,7 @@ static void read_lines(lm_reading *d)
     }
 }
 
-lm_status lm_reading_read(const char *text, size_t size, const char *const *models, size_t n, lm_reading **out, lm_error *e)
+lm_status lm_audit_read(const char *text, size_t size, const char *const *models, size_t n, lm_audit_document **out, lm_error *e)
 {
     LM_GIVEN(e, text && out && (models || !n));
     const char *nul = memchr(text, '\0', size);
@@ -341,7 +341,7 @@ lm_status lm_reading_read(const char *text, size_t size, const char *const *mode
         return lm_fail(e, LM_USAGE, "text", nul - text, "contains a NUL byte; not a text file");
     for (size_t i = 0; i < n; i++)
         LM_GIVEN(e, models[i]);
-    lm_reading *d = lm_alloc_zero(1, sizeof *d);
+    lm_audit_document *d = lm_alloc_zero(1, sizeof *d);
     if (!d || !(d->text = lm_alloc(size + 1))) {
         lm_free(d);
         return lm_fail_memory(e, "a document", size);
@@ -353,14 +353,14 @@ lm_status lm_reading_read(const char *text, size_t size, const char *const *mode
     if (!d->failed)
         read_lines(d);
     if (d->failed) {
-        lm_reading_free(d);
+        lm_audit_free(d);
         return lm_fail_memory(e, "a document", size);
     }
     *out = d;
     return LM_OK;
 }
 
-void lm_reading_free(lm_reading *d)
+void lm_audit_free(lm_audit_document *d)
 {
     if (!d)
         return;

@@ -185,13 +185,13 @@ static const char *reason(const lm_item *x, double truth)
     return N_("the arithmetic of the line");
 }
 
-static void say(lm_reading *d, const side *written, double truth, bool right)
+static void say(lm_audit_document *d, const side *written, double truth, bool right)
 {
     const lm_item *x = written->number, *first = written->calculated ? written->first : x;
     lm_extent      at = { first->at.s, (size_t)(x->at.s + x->at.n - first->at.s) };
     char           number[32];
     size_t         before = d->n_statements;
-    lm_said       *s;
+    lm_audit_statement       *s;
 
     lm_add_statement(d, at, 0, "", lm_arena_strndup(&d->arena, at.s, at.n), false);
     if (d->n_statements == before)
@@ -216,7 +216,7 @@ static bool comes_to(const side *left, const side *right, bool about)
 }
 
 /* What a calculation comes to, by each "=" behind it. "2 × 8 = 16 × 4 = 64" goes on with what it came to. Returns where it ends. */
-static size_t judge_results(lm_reading *d, const lm_item *items, size_t n, size_t k, side left, bool *found)
+static size_t judge_results(lm_audit_document *d, const lm_item *items, size_t n, size_t k, side left, bool *found)
 {
     side right;
 
@@ -247,7 +247,7 @@ static bool begins(const lm_item *items, size_t i)
     return is_term(&items[i]) && !(before && (operator_at(before) || sign_is(before, ")")));
 }
 
-bool lm_audit_sums(lm_reading *d, const lm_item *items, size_t n)
+bool lm_audit_sums(lm_audit_document *d, const lm_item *items, size_t n)
 {
     bool found = false;
 

@@ -28,7 +28,7 @@ static bool has_digit(lm_extent s)
     return false;
 }
 
-static lm_about label_of(const lm_reading *d, lm_extent cell)
+static lm_about label_of(const lm_audit_document *d, lm_extent cell)
 {
     lm_about a = { .model = LM_NO_MODEL };
 
@@ -37,7 +37,7 @@ static lm_about label_of(const lm_reading *d, lm_extent cell)
 }
 
 /* A label that is a number ("8,192") below a head that says what it counts ("Context", "Sequence length"). */
-static bool read_tokens(const lm_reading *d, lm_extent head, lm_extent label, lm_about *a)
+static bool read_tokens(const lm_audit_document *d, lm_extent head, lm_extent label, lm_about *a)
 {
     lm_item  items[2];
     lm_about h = label_of(d, head);
@@ -52,7 +52,7 @@ static bool read_tokens(const lm_reading *d, lm_extent head, lm_extent label, lm
 }
 
 /* Where a table has no quantity of its own its heading may have one, and the tokens that are cached. */
-static void inherit(const lm_reading *d, lm_about *a)
+static void inherit(const lm_audit_document *d, lm_about *a)
 {
     bool cache = lm_vocable_is(d->heading.quantity, "@cache");
 
@@ -70,7 +70,7 @@ static void inherit(const lm_reading *d, lm_about *a)
         a->type = d->heading.type;
 }
 
-static bool has_doubt(const lm_reading *d, const lm_item *x, size_t n)
+static bool has_doubt(const lm_audit_document *d, const lm_item *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (x[i].role == LM_DOUBT)
@@ -79,7 +79,7 @@ static bool has_doubt(const lm_reading *d, const lm_item *x, size_t n)
 }
 
 /* What a cell says behind its number makes it unsure, or names the quantity. */
-static void add_rest(const lm_reading *d, const lm_item *x, size_t n, lm_extent rest, lm_about *a)
+static void add_rest(const lm_audit_document *d, const lm_item *x, size_t n, lm_extent rest, lm_about *a)
 {
     lm_about own = { .model = LM_NO_MODEL };
 
@@ -93,7 +93,7 @@ static void add_rest(const lm_reading *d, const lm_item *x, size_t n, lm_extent 
 }
 
 /* A cell's first number, or its first two divided by a slash; or its words. */
-static bool read_cell(lm_reading *d, lm_extent cell, lm_about *a)
+static bool read_cell(lm_audit_document *d, lm_extent cell, lm_about *a)
 {
     size_t n = lm_scan(d, cell, d->items, 24), i = 0;
 
@@ -112,7 +112,7 @@ static bool read_cell(lm_reading *d, lm_extent cell, lm_about *a)
     return lm_audit_number(d, x, second, a);
 }
 
-static bool any_model(const lm_reading *d, const lm_cells *head)
+static bool any_model(const lm_audit_document *d, const lm_cells *head)
 {
     for (size_t i = 1; i < head->n; i++)
         if (label_of(d, head->cell[i]).model != LM_NO_MODEL)
@@ -120,7 +120,7 @@ static bool any_model(const lm_reading *d, const lm_cells *head)
     return false;
 }
 
-void lm_read_row(lm_reading *d, const lm_cells *head, const lm_cells *row, lm_extent line)
+void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row, lm_extent line)
 {
     bool     found = false, columns = any_model(d, head), digits = false;
     lm_about label = { .model = LM_NO_MODEL };

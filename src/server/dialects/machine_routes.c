@@ -32,7 +32,7 @@ static json_t *now_json(const lm_schedule_statistics *s)
 static json_t *totals_json(const lm_schedule_statistics *s)
 {
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f}", "steps", N(s->steps), "prompt_rows",
-                     N(s->prompt_rows), "written_rows", N(s->written_rows), "guessed_rows", N(s->draft_rows), "guesses_right",
+                     N(s->prompt_rows), "written_rows", N(s->written_rows), "draft_rows", N(s->draft_rows), "draft_accepted",
                      N(s->draft_accepted), "tokens", N(s->tokens), "submitted", N(s->submitted), "refused", N(s->refused), "preempted",
                      N(s->preempted), "prompt_tokens", N(s->prompt_tokens), "cached_tokens", N(s->cached_tokens), "evicted_pages",
                      N(s->evicted_pages), "step_seconds", s->step_seconds, "queue_seconds", s->queue_seconds, "first_seconds",

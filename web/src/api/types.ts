@@ -28,7 +28,7 @@ export interface MachineModel {
     allocated?: Memory; planned?: Memory;
     engine?: { cpu: string; threads: number; context: number; sequences: number; max_rows: number; weight_bytes_per_step: number; kv_bytes_per_position: number; ops_per_row: number; ops_per_logits: number };
     now?: { waiting: number; reading: number; writing: number; pages: number; pages_used: number; prefix_pages: number; prompt_budget: number; itl_target: number };
-    totals?: { steps: number; prompt_rows: number; written_rows: number; guessed_rows: number; guesses_right: number; tokens: number; submitted: number; refused: number; preempted: number;
+    totals?: { steps: number; prompt_rows: number; written_rows: number; draft_rows: number; draft_accepted: number; tokens: number; submitted: number; refused: number; preempted: number;
         prompt_tokens: number; cached_tokens: number; evicted_pages: number; step_seconds: number; queue_seconds: number; first_seconds: number };
 }
 export interface Machine {

@@ -19,7 +19,7 @@ function between(a: MachineModel, b: MachineModel, seconds: number, limits: Mach
     const steps = d("steps"), busy = d("step_seconds"), prompts = d("prompt_tokens");
     const memory = limits && busy > 0 ? steps * b.engine.weight_bytes_per_step / busy / limits.memory : 0;
     const compute = limits && busy > 0 ? (d("prompt_rows") + d("written_rows")) * b.engine.ops_per_row / busy / Math.max(limits.int8, limits.bf16, limits.f32) : 0;
-    return { time, read: d("prompt_rows") / seconds, written: d("tokens") / seconds, rows: steps ? (d("prompt_rows") + d("written_rows") + d("guessed_rows")) / steps : 0,
+    return { time, read: d("prompt_rows") / seconds, written: d("tokens") / seconds, rows: steps ? (d("prompt_rows") + d("written_rows") + d("draft_rows")) / steps : 0,
         pages: b.now.pages ? b.now.pages_used / b.now.pages : 0, hits: prompts ? d("cached_tokens") / prompts : NaN, waiting: b.now.waiting, running: b.now.reading + b.now.writing,
         share: Math.max(memory, compute) };
 }
