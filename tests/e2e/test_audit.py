@@ -402,7 +402,7 @@ def test_texts_with_their_truth(lamina, source, folder, wrong, right):
     assert sums[True, True] >= wrong and sums[False, True] >= right, sums
 
 
-@pytest.mark.parametrize(("file", "least"), [("gemma-notes.md", 18), ("llama-practice.md", 15), ("mixtral-guide.md", 18), ("nemo-thread.txt", 12), ("three-cards.md", 34), ("llama-workbook.md", 35), ("qwen-field-report.md", 36)])
+@pytest.mark.parametrize(("file", "least"), [("gemma-notes.md", 18), ("llama-practice.md", 15), ("mixtral-guide.md", 18), ("nemo-thread.txt", 12), ("three-cards.md", 34), ("llama-workbook.md", 35), ("qwen-field-report.md", 36), ("symbols.md", 14)])
 def test_what_is_right_is_never_called_wrong(lamina, source, file, least):
     """Texts without an error, with everything that could be taken for one: other models, parts of a model, settings, what would be if."""
     done = lamina("audit", source / "tests/golden/audit/right" / file, "--json")
@@ -418,7 +418,10 @@ WRONG = {
     "llama-3.2-1b": ["The KV cache at 8,192 tokens is 536 MB.", "KV cache (8K context, FP16): 512 MiB", "It uses 32 KV heads.", "It ties its embeddings.",
                      "| Component | Params | Share |\n|---|---|---|\n| MLP | 805M | 55.1% |", "- Query / KV heads: 32 / 32",
                      "| Precision | Size |\n|---|---|\n| BF16 | 4.94 GB |", "| Size in BF16 (GB) | 4.94 |", "rope theta of 10,000",
-                     "The layers are numbered from 0 to 16.", "Parameters: 1.5 × 10^9", "2^17 tokens of context and a hidden size of 2^12"],
+                     "The layers are numbered from 0 to 16.", "Parameters: 1.5 × 10^9", "2^17 tokens of context and a hidden size of 2^12",
+                     "- $n_{layers} = 17$", "- $d_{\\text{model}} = 4096$", "- Layers: $L = 17$", "- Hidden size $H$: 4096",
+                     "- Hidden size: \\(4{,}096\\)", "- $n_{kv\\_heads} = 9$", "| Symbol | Meaning | Value |\n|---|---|---|\n| $L$ | layers | $17$ |"],
+    "mixtral-8x7b": ["Mixtral 8x7B uses 12.9B of its 49.7B parameters per token.", "Mixtral 8x7B uses 14.9B of its 46.7B parameters per token."],
 }
 
 

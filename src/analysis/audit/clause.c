@@ -221,6 +221,41 @@ static bool add_shape(lm_audit_document *d, const clause *c, size_t i, size_t *u
     return true;
 }
 
+static bool is_text(const lm_item *x, const char *word)
+{
+    return x->at.n == strlen(word) && memcmp(x->at.s, word, x->at.n) == 0;
+}
+
+/* "12.9B of its 46.7B parameters per token": the active ones, and all of them. *used: items behind i that are of it. */
+static bool add_part_of_all(lm_audit_document *d, const clause *c, size_t i, size_t *used)
+{
+    static const lm_vocable all = { "", LM_QUANTITY, "parameters.total" }, active = { "", LM_QUANTITY, "parameters.active" };
+    size_t                  k = i + 2;
+
+    if (k >= c->n || !is_text(&c->items[i + 1], "of"))
+        return false;
+    k += is_text(&c->items[k], "its") || is_text(&c->items[k], "the") || is_text(&c->items[k], "their");
+    if (k + 1 >= c->n || c->items[k].role != LM_NUMBER || !strchr("pP", *c->items[k + 1].at.s) ||
+        !(lm_vocable_is(c->items[k + 1].word, "@params") || lm_vocable_is(c->items[k + 1].word, "parameters.active")))
+        return false;
+    bool     token = lm_vocable_is(c->items[k + 1].word, "parameters.active") || (c->about.forms & LM_FORM_TOKEN);
+    lm_about part  = c->about, whole = c->about;
+    part.quantity  = &active;
+    whole.quantity = &all;
+    part.forms     = whole.forms = 0;
+    part.unsure   |= !token;
+    whole.unsure  |= !token;         /* of something else, perhaps */
+    *used = k + 1 - i;
+    bool found = lm_audit_number(d, &c->items[i], NULL, &part);
+    return lm_audit_number(d, &c->items[k], NULL, &whole) || found;
+}
+
+/* What takes several numbers: a shape, a part of all parameters. *used: items behind i that are of it. */
+static bool add_several(lm_audit_document *d, const clause *c, size_t i, size_t *used)
+{
+    return add_shape(d, c, i, used) || add_part_of_all(d, c, i, used);
+}
+
 static size_t label_end(const lm_item *items, size_t n)
 {
     for (size_t i = 1; i + 1 < n; i++)
@@ -251,7 +286,7 @@ bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int mo
     for (size_t i = 0, from = 0, used = 0; i < n; i++) {
         if (items[i].role != LM_NUMBER || counts_tokens(items, n, i, &cache))
             continue;
-        if (add_shape(d, &c, i, &used)) {
+        if (add_several(d, &c, i, &used)) {
             found = true;
             i += used;
             from = i + 1;

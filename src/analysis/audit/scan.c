@@ -20,17 +20,52 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || (c & 0x80);
 }
 
-/* Signs of Markdown and quotes, and tags of HTML, at s: they say nothing. */
-static size_t decoration(const char *start, const char *s, const char *end)
+enum { FARTHEST_FORMULA = 1024 };        /* bytes of a line that are looked at for the partner of a $ */
+
+/* Whether the $ at s begins or ends a formula, as pandoc reads it: one with a partner on its line, no space within, no digit behind. */
+static bool is_math(const char *start, const char *s, const char *end)
+{
+    const char *line = s, *open = NULL;
+
+    while (line > start && line[-1] != '\n' && s - line < FARTHEST_FORMULA)
+        line--;
+    end = end - s < FARTHEST_FORMULA ? end : s + FARTHEST_FORMULA;
+    for (const char *p = line; p < end && *p != '\n'; p++) {
+        bool escaped = p > line && p[-1] == '\\';
+        if (*p != '$' || escaped)
+            continue;
+        if (!open && p + 1 < end && !isspace((unsigned char)p[1]) && p[1] != '$') {
+            open = p;
+        } else if (open && !isspace((unsigned char)p[-1]) && !(p + 1 < end && isdigit((unsigned char)p[1]))) {
+            if (s == open || s == p)
+                return true;
+            open = NULL;
+        } else {
+            return false;            /* prices */
+        }
+    }
+    return false;
+}
+
+/* " * " between words, not at the beginning of a line. */
+static bool is_product(const char *start, const char *s, const char *end)
 {
     const char *p = s;
 
     while (p > start && (p[-1] == ' ' || p[-1] == '\t'))
         p--;
-    bool times = *s == '*' && s > start && s + 1 < end && s[1] == ' ' && s[-1] == ' ' && p > start && p[-1] != '\n';
+    return *s == '*' && s > start && s + 1 < end && s[1] == ' ' && s[-1] == ' ' && p > start && p[-1] != '\n';
+}
 
-    if (*s && strchr("*`\"'", *s) && !times)
-        return 1;
+/* Signs of Markdown and TeX, quotes, and tags of HTML, at s, without a meaning of their own. */
+static size_t decoration(const char *start, const char *s, const char *end)
+{
+    if (*s && strchr("*`\"'", *s))
+        return !is_product(start, s, end);
+    if (*s == '$')
+        return is_math(start, s, end);
+    if (*s == '\\' && s + 1 < end && (s[1] == '(' || s[1] == ')'))
+        return 2;
     if (*s == '<' && s + 1 < end && (isalpha((unsigned char)s[1]) || s[1] == '/')) {
         const char *close = memchr(s, '>', (size_t)(end - s) < 64 ? (size_t)(end - s) : 64);
         return close ? (size_t)(close - s) + 1 : 0;
@@ -38,14 +73,27 @@ static size_t decoration(const char *start, const char *s, const char *end)
     return 0;
 }
 
-/* Behind a space, hyphen or underscore at p, which a phrase has one space for; NULL: there is none. */
-static const char *behind_gap(const char *p, const char *end)
+/* Behind a space, hyphen or underscore at p, which a phrase has one space for; NULL: there is none. "_{\text{" of TeX is one too; *braces
+ * counts what it opens. */
+static const char *behind_gap(const char *p, const char *end, int *braces)
 {
+    static const char *const fonts[] = { "{", "\\text{", "\\mathrm{", "\\textrm{", "\\mathit{" };
+
+    p += p + 1 < end && p[0] == '\\' && p[1] == '_';
     if (p >= end || !strchr(" -_\n", *p))
         return NULL;
+    bool below = *p == '_';
     while (p < end && (*p == ' ' || *p == '\n'))
         p++;
-    return p + (p < end && (*p == '-' || *p == '_'));
+    p += p < end && (*p == '-' || *p == '_');
+    for (size_t i = 0; below && i < sizeof fonts / sizeof *fonts; i++) {
+        size_t n = strlen(fonts[i]);
+        if ((size_t)(end - p) > n && memcmp(p, fonts[i], n) == 0) {
+            p += n;
+            ++*braces;
+        }
+    }
+    return p;
 }
 
 /* The bytes of `phrase` at s, in either case, with spaces, hyphens and underscores alike; 0: it is not there. An s may follow. */
@@ -53,12 +101,13 @@ static size_t phrase_at(const char *s, const char *end, const char *phrase)
 {
     const char *p = s;
     size_t      n;
+    int         braces = 0;
 
     for (; *phrase; phrase++) {
         while (p < end && p > s && (n = decoration(s, p, end)))
             p += n;
         if (*phrase == ' ') {
-            if (!(p = behind_gap(p, end)))
+            if (!(p = behind_gap(p, end, &braces)))
                 return 0;
         } else if (p < end && tolower((unsigned char)*p) == (unsigned char)*phrase) {
             p++;
@@ -70,6 +119,9 @@ static size_t phrase_at(const char *s, const char *end, const char *phrase)
         return (size_t)(p - s);
     if (p < end && *p == 's' && p[-1] != 's' && isalpha((unsigned char)p[-1]))
         p++;
+    for (; braces; braces--, p++)
+        if (p >= end || *p != '}')
+            return 0;
     return p < end && is_word(p[0]) ? 0 : (size_t)(p - s);
 }
 
@@ -106,9 +158,10 @@ static bool behind_top(const char *start, const char *s)
 }
 
 /* Whether a number may begin at s: not within a word ("4th", "Q4", "24GB-card" have none). */
-static bool begins_number(const char *start, const char *s)
+static bool begins_number(const char *start, const char *s, const char *end)
 {
-    bool inside = s > start && (isalnum((unsigned char)s[-1]) || (strchr("._-/#$^\\", s[-1]) && !behind_top(start, s)));
+    bool math   = s > start && s[-1] == '$' && is_math(start, s - 1, end);
+    bool inside = s > start && (isalnum((unsigned char)s[-1]) || (strchr("._-/#$^\\", s[-1]) && !behind_top(start, s) && !math));
 
     return isdigit((unsigned char)*s) && !inside;
 }
@@ -169,7 +222,7 @@ static size_t range_at(const char *s, const char *end, bool between, lm_item *ou
 /* A number with its range, or one that is raised to a power. */
 static size_t number_at(const char *start, const char *s, const char *end, bool between, lm_item *out)
 {
-    size_t n = begins_number(start, s) ? lm_read_numeral(s, false, &out->number, NULL) : 0, more;
+    size_t n = begins_number(start, s, end) ? lm_read_numeral(s, false, &out->number, NULL) : 0, more;
 
     if (!n || s + n > end)
         return 0;

@@ -20,6 +20,31 @@ static bool ends_sentence(const lm_audit_document *d, const lm_item *x)
            (x->role == LM_BREAK && x->at.n == 3 && memcmp(x->at.s, "。", 3) == 0) || is_question(x);
 }
 
+static bool is_colon(const lm_item *x)
+{
+    return x->role == LM_LINK && *x->at.s == ':';
+}
+
+static bool is_letter(const lm_item *x)
+{
+    return x->role == LM_UNKNOWN && x->at.n == 1 && isalpha((unsigned char)*x->at.s);
+}
+
+/* "Hidden size H: 4096", "Layers: L = 16": the letter that a label introduces has no other meaning. */
+static void pass_letters(lm_item *items, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && items[i].role == LM_NEUTRAL && !items[i].word)
+        i++;
+    if (i + 3 >= n || items[i].role != LM_QUANTITY)
+        return;
+    if (is_letter(&items[i + 1]) && is_colon(&items[i + 2]) && items[i + 3].role == LM_NUMBER)
+        items[i + 1].role = LM_NEUTRAL;
+    else if (is_colon(&items[i + 1]) && is_letter(&items[i + 2]) && items[i + 3].role == LM_LINK && *items[i + 3].at.s == '=')
+        items[i + 2].role = LM_NEUTRAL;
+}
+
 /* "KV cache at 8,192 tokens, FP16: 1 GiB": a label is one whatever divides it. True: it has words that are not known, so all behind
  * it may be of something else ("Vision encoder: 27 layers"). */
 static bool join_label(lm_item *items, size_t n)
@@ -27,7 +52,7 @@ static bool join_label(lm_item *items, size_t n)
     bool   unknown = false;
     size_t colon = 0, models = 0;
 
-    while (colon < n && colon < 14 && !(items[colon].role == LM_LINK && *items[colon].at.s == ':')) {
+    while (colon < n && colon < 14 && !is_colon(&items[colon])) {
         models  += items[colon].role == LM_MODEL;
         unknown |= items[colon].role == LM_UNKNOWN;
         colon++;
@@ -88,6 +113,7 @@ static sentence survey(const lm_item *items, size_t n)
 /* One sentence of n items. Its clauses without a model are about the one that all of it names, or about `carry`. */
 static bool read_sentence(lm_audit_document *d, lm_item *items, size_t n, int *carry)
 {
+    pass_letters(items, n);
     sentence s = survey(items, n);
     bool     found = false, cached = false, strange = false;
 

@@ -1,6 +1,7 @@
 /* tables.c - a cell is what its row and its column say together: a model per row or column, parts and their counts, types and sizes. */
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "analysis/audit/reading.h"
 
@@ -106,7 +107,7 @@ static bool read_cell(lm_audit_document *d, lm_extent cell, lm_about *a)
     const lm_item *x = &d->items[i];
     const lm_item *second = i + 2 < n && x[1].role == LM_SLASH && x[2].role == LM_NUMBER ? &x[2] : NULL;
     const char    *rest = second ? second->at.s + second->at.n : x->at.s + x->at.n, *end = cell.s + cell.n;
-    while (rest < end && strchr(" *`", *rest))
+    while (rest < end && strchr(" *`$", *rest))
         rest++;
     add_rest(d, x, n - i, (lm_extent){ rest, rest < end ? (size_t)(end - rest) : 0 }, a);
     return lm_audit_number(d, x, second, a);
@@ -120,17 +121,29 @@ static bool any_model(const lm_audit_document *d, const lm_cells *head)
     return false;
 }
 
+/* Whether a column has letters that stand for the quantities of the next one: "$L$ | layers | 16". */
+static bool has_letters(lm_extent head)
+{
+    static const char *const names[] = { "symbol", "letter", "notation" };
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (head.n == strlen(names[i]) && strncasecmp(head.s, names[i], head.n) == 0)
+            return true;
+    return false;
+}
+
 void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row, lm_extent line)
 {
     bool     found = false, columns = any_model(d, head), digits = false;
     lm_about label = { .model = LM_NO_MODEL };
-    bool     models = head->n && head->cell[0].n && lm_vocable_is(label_of(d, head->cell[0]).quantity, "@model");
+    size_t   first  = head->n > 2 && has_letters(head->cell[0]);
+    bool     models = head->n && head->cell[first].n && lm_vocable_is(label_of(d, head->cell[first]).quantity, "@model");
 
-    if (!row->n)
+    if (row->n <= first)
         return;
-    if (!read_tokens(d, head->n ? head->cell[0] : (lm_extent){ "", 0 }, row->cell[0], &label))
-        lm_read_label(d, row->cell[0], &label);
-    for (size_t i = 1; i < row->n; i++) {
+    if (!read_tokens(d, head->n ? head->cell[first] : (lm_extent){ "", 0 }, row->cell[first], &label))
+        lm_read_label(d, row->cell[first], &label);
+    for (size_t i = first + 1; i < row->n; i++) {
         lm_about a = label;
         bool     own;
         digits |= has_digit(row->cell[i]);
