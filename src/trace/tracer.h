@@ -76,7 +76,7 @@ struct lm_tracer {
     /* the text */
     lm_token        *ids;
     size_t           n, capacity;
-    lm_token         ended_by;   /* written, not read; -1 */
+    lm_token         ended_by;   /* generated, not processed; -1 */
     bool             look_all;
     bool            *look;       /* [look_capacity]: by position */
     size_t           look_capacity;
@@ -89,7 +89,13 @@ struct lm_tracer {
     lm_arena         arena;
 };
 
-/* ---- what is asked for (edits.c) ---- */
+/* ---- from creation to end (tracer_new.c, tracer.c) ---- */
+
+/* The engine's hook after each step: records its rows. `arg` is the tracer. */
+void lm_trace_after_step(void *arg, const lm_engine *g);
+void lm_trace_free_record(lm_trace_record *r);
+
+/* ---- interventions (edits.c) ---- */
 
 lm_status lm_trace_read_edits(const lm_program *p, const char *const *texts, lm_trace_edits *out, lm_error *e);
 
@@ -121,6 +127,12 @@ lm_status lm_trace_take(lm_tracer *t, uint32_t position, lm_token id, lm_trace_r
 lm_status lm_trace_find_saved(lm_tracer *t, lm_error *e);
 lm_status lm_trace_save_row(lm_tracer *t, size_t i, uint32_t position, lm_error *e);
 void      lm_trace_drop_file(lm_tracer *t);
+
+/* Whether vectors of the residual stream are recorded. */
+static inline bool lm_trace_wants_states(const lm_tracer *t)
+{
+    return t->o.lens || t->o.attribution || t->o.norms;
+}
 
 /* Width of the stream. */
 static inline uint32_t lm_trace_width(const lm_tracer *t)
