@@ -134,7 +134,7 @@ static lm_status check(collecting *c, size_t n, lm_error *e)
     uint64_t whole = n / c->chunk;
 
     if (c->chunk > lm_engine_context(c->g))
-        return lm_fail(e, LM_USAGE, "chunk", LM_NO_OFFSET, "%u tokens, the context holds %u", c->chunk, lm_engine_context(c->g));
+        return lm_fail(e, LM_USAGE, "chunk", LM_NO_OFFSET, "%u tokens; the context size is %u", c->chunk, lm_engine_context(c->g));
     if (c->chunk < 4)
         return lm_fail(e, LM_USAGE, "chunk", LM_NO_OFFSET, "%u tokens, four at least", c->chunk);
     if (whole < 1)

@@ -53,7 +53,7 @@ static lm_status cluster(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_cluster = {
     .name = "cluster",
     .usage = "plan MODEL --nodes N [--link NAME] [--device NAME] | run -- COMMAND …",
-    .summary = "plan a model on several machines: memory, bytes sent and speed of every split; keep a job running",
+    .summary = "plan a model on several machines, and keep a job running",
     .about = "  Lists every split whose copies fill the nodes. Memory is that of the ranks' plans. Speeds are upper bounds set by\n"
              "  memory, arithmetic and network. docs/guide/cluster.md describes how splits are run.\n"
              "  run starts COMMAND, an mpirun, and restarts it when it fails: after 1, 2, 4 … 30 seconds.\n",

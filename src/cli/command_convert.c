@@ -105,7 +105,7 @@ static lm_status convert(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_convert = {
     .name = "convert",
     .usage = "IN OUT [--type TYPE] [--split-max-size SIZE] [--dry-run]",
-    .summary = "turn a Hugging Face folder into a GGUF file, or back",
+    .summary = "convert between Hugging Face folders and GGUF files",
     .about = "  IN is a Hugging Face folder, or a GGUF file (of a split one any part). OUT ends in .gguf, or is the folder to create.\n"
              "  A GGUF file becomes another one in parts, in one piece or in another type. What OUT cannot hold is a warning.\n",
     .groups = convert_groups,

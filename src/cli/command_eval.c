@@ -183,7 +183,7 @@ static lm_status eval(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_eval = {
     .name = "eval",
     .usage = "[MODEL] perplexity|kl|choices|needle|speed [-f FILE] [flags]",
-    .summary = "measure how good a model is",
+    .summary = "measure the quality of a model",
     .about = "  perplexity   of a text, as llama-perplexity computes it; --rule sliding: of every token of it\n"
              "  kl           divergence of the model's predictions from those of --base\n"
              "  choices      share of questions answered correctly, in the form of lm-eval\n"

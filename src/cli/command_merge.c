@@ -113,7 +113,7 @@ static lm_status merge(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_merge = {
     .name = "merge",
     .usage = "MODEL ADAPTER[:SCALE] ... OUT [--type TYPE] [--lossy]",
-    .summary = "add adapters to a model's weights",
+    .summary = "merge adapters into a model's weights",
     .about = "  MODEL is a GGUF file, and OUT one to create; or both are Hugging Face folders. ADAPTER: as in --lora of lamina\n"
              "  run. Quantised weights need --lossy or --type: 4-bit blocks preserve a few per cent of a typical adapter.\n",
     .groups = merge_groups,

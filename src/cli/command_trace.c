@@ -381,7 +381,7 @@ static lm_status trace(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_trace = {
     .name = "trace",
     .usage = "[MODEL] [-p TEXT | -f FILE | --ids IDS] [-n N] [--at N] [flags]",
-    .summary = "show what happens inside the model while it reads a text",
+    .summary = "show what happens inside a model while it processes a text",
     .about = "  The text with the surprise of each token in bits. For one position: what the model would say after each layer (the\n"
              "  logit lens), what each attention and MLP adds to the token that follows, where heads look, and experts. The weights\n"
              "  are used as they are stored. With --set, --add or --patch: how the predictions change.\n",

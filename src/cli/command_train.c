@@ -231,7 +231,7 @@ const lm_command lm_command_train = {
     .usage = "MODEL DATA -o DIR [--lora | --full] [--rank N] [--epochs N | --steps N] [--resume] [--dry-run]",
     .summary = "fine-tune a model: adapters on any weights, or all of it",
     .about = "  DATA: JSON lines of messages, prompt and completion, or text, Alpaca's and ShareGPT's too; or a .txt file. A\n"
-             "  quantised MODEL stays as it is under the adapter (QLoRA). DIR receives the adapter in the formats of PEFT and llama.cpp,\n"
+             "  quantised MODEL stays as it is under the adapter (QLoRA). DIR receives the adapter as files of PEFT and llama.cpp,\n"
              "  log.jsonl and the state for --resume, whose result is bit-identical to an uninterrupted run. Ctrl-C saves and stops.\n",
     .groups = train_groups,
     .min_args = 1,

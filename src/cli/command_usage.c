@@ -65,7 +65,7 @@ static lm_status usage(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_usage = {
     .name = "usage",
     .usage = "FILE [--api-key KEY]",
-    .summary = "show the tokens that clients of a server have used, from the file of serve --store",
+    .summary = "show the token counts of a server's clients, from its --store file",
     .about = "  By day, API key and model. Keys are stored as hashes, whose first digits are shown. Without keys, all clients\n"
              "  are counted together, shown as \"-\". The server may be running.\n",
     .groups = usage_groups,

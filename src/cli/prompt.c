@@ -210,7 +210,7 @@ static lm_status check_variables(const lm_chat *c, const json_t *given, lm_error
         if (strcmp(name, "messages") == 0 || strcmp(name, "add_generation_prompt") == 0)
             return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "%s is set by the program", name);
         if (strcmp(name, "now") && !lm_template_uses(c->template, name))
-            lm_warn("--chat-template-kwargs: the chat template does not use '%.60s'; ignored", name);
+            lm_warn("--chat-template-kwargs: the chat template of this model does not use '%.60s'; ignored", name);
     }
     return LM_OK;
 }

@@ -29,7 +29,7 @@ lm_status lm_admission_check(const lm_schedule *s, size_t n, lm_error *e)
     uint32_t context = lm_engine_context(s->g);
 
     if (n > context)
-        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens, the context holds %u", n, context);
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u", n, context);
     for (uint32_t i = 0; i < lm_kept_groups(s->g); i++)
         if (pages_for(s, i, n) > lm_kept_total(s->g, i))
             return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens take %u pages of the cache, which has %u", n,

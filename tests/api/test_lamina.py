@@ -660,9 +660,9 @@ def test_many_texts(lm, model, tmp_path):
     lm.lm_schedule_call(schedule, call, None)
     assert seen[0] == 0
     lm.lm_schedule_check(schedule, 320)
-    with pytest.raises(LaminaError, match="context holds 320"):
+    with pytest.raises(LaminaError, match="context size is 320"):
         lm.lm_schedule_check(schedule, 321)
-    with pytest.raises(LaminaError, match="context holds 320"):
+    with pytest.raises(LaminaError, match="context size is 320"):
         lm.new("lm_schedule_submit", schedule, ref(lm.lm_request(prompt=prompt, n_prompt=321)))
     statistics = lm.lm_schedule_statistics()
     lm.lm_schedule_describe(schedule, ref(statistics))

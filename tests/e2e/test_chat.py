@@ -133,7 +133,7 @@ def test_a_conversation_that_is_none_is_named(chat, tmp_path, text, where, messa
 
 def test_a_message_that_does_not_fit(chat):
     done = chat("word " * 300 + "\nHi\n", "-c", "120", "-n", "2")
-    assert done.returncode == 1 and "the context holds 120" in done.stderr
+    assert done.returncode == 1 and "the context size is 120" in done.stderr
     assert done.stdout, "it is not part of the conversation"
 
 

@@ -78,7 +78,7 @@ def test_no_variable_of_a_template_is_dropped_in_silence(lamina, model, command)
         assert done.returncode == 2 and f"error: --chat-template-kwargs: {name} is set by the program" in done.stderr, done.stderr
     done = says(lamina, command, model, *chat, "--chat-template-kwargs", '{"continue_final_message": true, "bos_token": "x"}')
     assert done.returncode == 0, done.stderr
-    assert "warning: --chat-template-kwargs: the chat template does not use 'continue_final_message'; ignored\n" in done.stderr
+    assert "warning: --chat-template-kwargs: the chat template of this model does not use 'continue_final_message'; ignored\n" in done.stderr
 
 
 # ---- 5 RevenueCat ai-toolkit#26: JSON has no largest number; halves of characters are U+FFFD ----

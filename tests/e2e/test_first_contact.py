@@ -245,7 +245,7 @@ def test_the_context_that_fits_is_named_and_found(lamina, model):
 
 def test_a_prompt_that_is_too_long_names_the_flag(lamina, model):
     done = run(lamina, "run", model, "--raw", "-p", PARIS, "-c", "4")
-    assert done.returncode == 1 and done.stderr.splitlines()[-2:] == ["hint: -c 6 or more holds it", "error: prompt: 5 tokens, the context holds 4"]
+    assert done.returncode == 1 and done.stderr.splitlines()[-2:] == ["hint: -c 6 or more holds it", "error: prompt: 5 tokens; the context size is 4"]
     document = json.loads(run(lamina, "run", model, "--raw", "-p", PARIS, "-c", "4", "--json").stdout)
     assert document["hint"] == "-c 6 or more holds it"
 

@@ -102,7 +102,7 @@ def test_a_full_context_stops(lamina):
     j = document(lamina("-p", PARIS, "-c", "9", "--temp", "0", "--json"))
     assert j["stop_reason"] == "context" and len(j["ids"]) == 9 - 5 + 1
     done = lamina("-p", PARIS, "-c", "4")
-    assert done.returncode == 1 and done.stderr.splitlines()[-1] == "error: prompt: 5 tokens, the context holds 4"
+    assert done.returncode == 1 and done.stderr.splitlines()[-1] == "error: prompt: 5 tokens; the context size is 4"
 
 
 def test_seeds(lamina):

@@ -51,7 +51,7 @@ def test_run_scores_its_prompt(lamina, model):
     (["-p", "hi", "-f", "x"], "error: score: ", 2),
     (["-p", ""], "error: text: no tokens to score", 2),
     (["--ids", "1,99999999"], "error: text: token 99999999 is outside the vocabulary", 2),
-    (["--ids", "1,2,3", "-c", "2"], "error: text: 3 tokens, the context holds 2", 1),
+    (["--ids", "1,2,3", "-c", "2"], "error: text: 3 tokens; the context size is 2", 1),
     (["-f", "/nonexistent"], "error: /nonexistent: ", 1),
 ])
 def test_refusals(lamina, model, args, says, status):

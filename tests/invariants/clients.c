@@ -275,7 +275,7 @@ static void what_can_never_fit_is_refused(void **state)
     (void)state;
     open_fixture("llama/gqa", 0, (lm_engine_options){ .kv_positions = 2 * 64 }, (lm_schedule_options){ .queue = 3 });
     assert_int_equal(lm_schedule_submit(f.s, &r, &reply, &e), LM_LIMIT);
-    assert_string_equal(e.message, "251 tokens, the context holds 250");
+    assert_string_equal(e.message, "251 tokens; the context size is 250");
     r.n_prompt = 130;
     assert_int_equal(lm_schedule_submit(f.s, &r, &reply, &e), LM_LIMIT);
     assert_string_equal(e.message, "130 tokens take 3 pages of the cache, which has 2");

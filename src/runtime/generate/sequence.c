@@ -187,7 +187,7 @@ static lm_status check_ids(const lm_sequence *s, const lm_token *ids, size_t n, 
     if (n == 0 || !ids)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "the prompt has no tokens");
     if (n > context || before > context - n)
-        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens, the context holds %u", before + n, context);
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u", before + n, context);
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= s->n_vocab)
             return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", ids[i], s->n_vocab);

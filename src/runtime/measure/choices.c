@@ -65,7 +65,7 @@ static lm_status check_choice(const asking *a, const lm_eval_choice *c, size_t i
     if (!c->context || !c->continuation || !c->n_context || !c->n_continuation)
         return lm_fail(e, LM_USAGE, "item", LM_NO_OFFSET, "%zu: a context or continuation without tokens", item);
     if (c->n_continuation > a->context)
-        return lm_fail(e, LM_LIMIT, "item", LM_NO_OFFSET, "%zu: a continuation of %zu tokens, the context holds %u", item,
+        return lm_fail(e, LM_LIMIT, "item", LM_NO_OFFSET, "%zu: a continuation of %zu tokens; the context size is %u", item,
                        c->n_continuation, a->context);
     LM_TRY(check_ids(a, c->context, c->n_context, item, e));
     return check_ids(a, c->continuation, c->n_continuation, item, e);

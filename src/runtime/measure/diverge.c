@@ -64,7 +64,7 @@ static lm_status check(diverging *d, lm_error *e)
     if (d->window < 2)
         return lm_fail(e, LM_USAGE, "window", LM_NO_OFFSET, "%u; two tokens at least", d->window);
     if (d->window > context)
-        return lm_fail(e, LM_LIMIT, "window", LM_NO_OFFSET, "%u tokens, the context holds %u", d->window, context);
+        return lm_fail(e, LM_LIMIT, "window", LM_NO_OFFSET, "%u tokens; the context size is %u", d->window, context);
     if (d->o->sequence >= lm_engine_sequences(d->g) || d->o->sequence >= lm_engine_sequences(d->reference))
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u; the engines have fewer", d->o->sequence);
     for (size_t i = 0; i < d->n; i++)

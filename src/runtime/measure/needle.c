@@ -301,7 +301,7 @@ static lm_status check(const searching *s, lm_error *e)
         return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "has no tokenizer");
     for (size_t i = 0; i < s->o.n_lengths; i++)
         if (s->o.lengths[i] > lm_engine_context(s->g))
-            return lm_fail(e, LM_USAGE, "lengths", LM_NO_OFFSET, "%u tokens, the context holds %u", s->o.lengths[i],
+            return lm_fail(e, LM_USAGE, "lengths", LM_NO_OFFSET, "%u tokens; the context size is %u", s->o.lengths[i],
                            lm_engine_context(s->g));
     for (size_t i = 0; i < s->o.n_depths; i++)
         if (!(s->o.depths[i] >= 0 && s->o.depths[i] <= 1))

@@ -30,7 +30,7 @@ static lm_status check(const scoring *s, lm_error *e)
     if (s->n == 0)
         return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "no tokens to score");
     if (s->n > context)
-        return lm_fail(e, LM_LIMIT, "text", LM_NO_OFFSET, "%zu tokens, the context holds %u", s->n, context);
+        return lm_fail(e, LM_LIMIT, "text", LM_NO_OFFSET, "%zu tokens; the context size is %u", s->n, context);
     if (s->o->sequence >= sequences)
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u; the engine has %u", s->o->sequence, sequences);
     if (s->o->top > s->n_vocab)

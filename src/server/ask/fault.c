@@ -90,10 +90,10 @@ static void name_field(lm_error *e)
         snprintf(e->message, sizeof e->message, "%.100s: %.280s", why.where, why.message);
 }
 
-/* "900 tokens, the context holds 512": both numbers, for clients that read them. */
+/* "900 tokens; the context size is 512": both numbers, for clients that read them. */
 static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned long long *context)
 {
-    static const char between[] = " tokens, the context holds ";
+    static const char between[] = " tokens; the context size is ";
     char *end;
 
     if (e->code != LM_LIMIT)
@@ -112,7 +112,7 @@ static void write_too_long(lm_dialect d, unsigned long long prompt, unsigned lon
         [LM_DIALECT_OPENAI]    = "This model's maximum context length is %2$llu tokens. However, your prompt has %1$llu tokens.",
         [LM_DIALECT_NATIVE]    = "the request (%1$llu tokens) exceeds the available context size (%2$llu tokens)",
         [LM_DIALECT_ANTHROPIC] = "prompt is too long: %1$llu tokens > %2$llu maximum",
-        [LM_DIALECT_OLLAMA]    = "the input length exceeds the context length: %1$llu tokens, the context holds %2$llu",
+        [LM_DIALECT_OLLAMA]    = "the input length exceeds the context length: %1$llu tokens; the context size is %2$llu",
     };
 
     snprintf(out->message, sizeof out->message, words[d], prompt, context);

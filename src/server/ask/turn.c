@@ -340,7 +340,7 @@ static lm_status fit_context(const lm_service *s, size_t n_prompt, lm_sequence_o
     if (o->prompt_only || n_prompt > context)            /* the schedule refuses the latter */
         return LM_OK;
     if (n_prompt == context)
-        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens, the context holds %u, an answer included", n_prompt, context);
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u, including the answer", n_prompt, context);
     if (o->max_tokens <= 0 || (uint64_t)o->max_tokens > context - n_prompt)
         o->max_tokens = (int64_t)(context - n_prompt);
     return LM_OK;

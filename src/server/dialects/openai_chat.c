@@ -58,7 +58,7 @@ static const lm_field chat_fields[] = {
     LM_REFUSED("chat_template", "the server sets the template: --chat-template-file"),
     LM_REFUSED("web_search_options", "the server does not search"), LM_REFUSED("tool_prompt", "use tools and the chat template"),
     LM_REFUSED("guideline", "use chat_template_kwargs"),
-    { "parse_tool_calls", LM_FIELD_BOOL, V(parse_calls), 0, 0, NULL, false, "return tool calls separately from the content (true)" },
+    { "parse_tool_calls", LM_FIELD_BOOL, V(parse_calls), 0, 0, NULL, false, "calls stand apart from the content (true)" },
     LM_REFUSED("functions", "use tools"),
     { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "use tool_choice" },
     { "modalities", LM_FIELD_REFUSED, 0, 0, 0, text_only, false, "only text is generated" },

@@ -69,7 +69,7 @@ static lm_status check_model(const lm_service *s, words *out, lm_error *e)
                        "%.60s does not rank documents: its vocabulary lacks the tokens of models that do", s->name);
     if (!names_rerank(s->name) && !names_rerank(s->info.name))
         return lm_fail(e, LM_UNSUPPORTED, "model", LM_NO_OFFSET,
-                       "%.60s does not rank documents: neither its name nor its --alias contains rerank", s->name);
+                       "%.60s does not rank documents: neither its name nor its --alias says rerank", s->name);
     return LM_OK;
 }
 

@@ -267,7 +267,7 @@ static lm_status add(lm_models *m, size_t i, lm_error *e)
             is_called(x->service, m->items[k].service->name, strlen(m->items[k].service->name))) {
             lm_fail(e, LM_USAGE, o.path, LM_NO_OFFSET, "two models are called \"%s\": the other one is %s", x->service->name,
                     m->o.services[k].path);
-            lm_fail_hint(e, "name them with --alias, once per model in their order");
+            lm_fail_hint(e, "give them names with --alias, one for each in their order");
             return LM_USAGE;
         }
     return LM_OK;

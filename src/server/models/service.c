@@ -331,7 +331,7 @@ lm_status lm_service_render(const lm_service *s, json_t *context, const lm_text 
     lm_text_free(&text);
     if (status == LM_FAILED || status == LM_LIMIT || status == LM_UNSUPPORTED) {
         lm_error why = *e;
-        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the chat template rejects the conversation: %.300s", why.message);
+        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the chat template refuses the conversation: %.300s", why.message);
     }
     if (status == LM_OK)
         status = tokens_of(s, &r, prefill, ids, rendered, e);

@@ -446,7 +446,7 @@ static void impossible_prompts_are_refused(void **state)
     assert_int_equal(lm_sampler_new(NULL, V, NULL, &s, NULL), LM_OK);
     assert_int_equal(lm_generate(&g, s, many, 0, 0, &o, &x, &e), LM_USAGE);
     assert_int_equal(lm_generate(&g, s, many, CONTEXT + 1, 0, &o, &x, &e), LM_LIMIT);
-    assert_string_equal(e.message, "33 tokens, the context holds 32");
+    assert_string_equal(e.message, "33 tokens; the context size is 32");
     assert_int_equal(lm_generate(&g, s, outside, 1, 0, &o, &x, &e), LM_USAGE);
     assert_int_equal(lm_generate(&g, s, many, 3, 2, &o, &x, &e), LM_USAGE);
     assert_int_equal(x.n_prompt, 77);                                /* written only on success */
