@@ -107,11 +107,13 @@ static lm_status start_daemon(lm_http *h, const char *host, lm_error *e)
                                     { MHD_OPTION_END, 0, NULL } };
     lm_text url = { 0 };
     struct MHD_Daemon *d;
+    int fd;
 
-    LM_TRY(lm_listen(host, h->o.port, &h->listeners[h->n], &url, e));
+    LM_TRY(lm_listen(host, h->o.port, &fd, &url, e));
+    atomic_store(&h->listeners[h->n], fd);
     d = MHD_start_daemon(flags, 0, NULL, NULL, lm_http_receive, h,
                          MHD_OPTION_EXTERNAL_LOGGER, no_log, NULL,
-                         MHD_OPTION_LISTEN_SOCKET, h->listeners[h->n],
+                         MHD_OPTION_LISTEN_SOCKET, fd,
                          MHD_OPTION_STRICT_FOR_CLIENT, 1,
                          MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL,
                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)MEMORY,
@@ -121,7 +123,7 @@ static lm_status start_daemon(lm_http *h, const char *host, lm_error *e)
                          MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
                          h->o.tls_key ? MHD_OPTION_ARRAY : MHD_OPTION_END, tls, MHD_OPTION_END);
     if (!d) {
-        close(h->listeners[h->n]);
+        close(fd);
         lm_text_free(&url);
         return h->o.tls_key ? lm_fail(e, LM_USAGE, "--ssl-key-file", LM_NO_OFFSET, "key and certificate cannot be used together")
                             : lm_fail(e, LM_FAILED, "--host", LM_NO_OFFSET, "cannot serve at %s", host);
@@ -165,13 +167,15 @@ lm_status lm_http_start(const lm_http_options *o, lm_http **out, lm_error *e)
 
 void lm_http_quiesce(lm_http *h)
 {
-    for (size_t i = 0; i < h->n; i++)
-        if (h->listeners[i] >= 0 && MHD_quiesce_daemon(h->daemons[i]) >= 0) {
-            close(h->listeners[i]);
-            if (strncmp(h->urls[i], "unix:", 5) == 0)
-                unlink(h->urls[i] + 5);
-            h->listeners[i] = -1;
-        }
+    for (size_t i = 0; i < h->n; i++) {
+        int fd = atomic_exchange(&h->listeners[i], -1);
+
+        if (fd < 0 || MHD_quiesce_daemon(h->daemons[i]) < 0)
+            continue;
+        close(fd);
+        if (strncmp(h->urls[i], "unix:", 5) == 0)
+            unlink(h->urls[i] + 5);
+    }
 }
 
 void lm_http_stop(lm_http *h)

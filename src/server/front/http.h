@@ -37,7 +37,7 @@ typedef struct lm_http_options {
 /* Listening when it returns. LM_IO: an address that cannot be had; LM_USAGE: one that is none, keys that are none. */
 lm_status lm_http_start(const lm_http_options *o, lm_http **out, lm_error *e);
 
-/* No more connections; those that are there go on. */
+/* No more connections; those that are there go on. By any thread, also by two at once. */
 void lm_http_quiesce(lm_http *h);
 
 /* Ends every exchange, then all threads. */

@@ -52,7 +52,7 @@ struct lm_exchange {
 struct lm_http {
     lm_http_options   o;
     struct MHD_Daemon *daemons[MAX_ADDRESSES];
-    int               listeners[MAX_ADDRESSES];
+    atomic_int        listeners[MAX_ADDRESSES];          /* -1: closed. Who has taken it out closes it: two threads may end the server */
     char             *urls[MAX_ADDRESSES + 1];
     size_t            n;
     lm_watch         *watch;
