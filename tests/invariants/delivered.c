@@ -311,7 +311,7 @@ static void hooks_can_ruin_their_own_text_only(void **state)
     (void)state;
     end_of(&(lm_sequence_options){ .logits = poison, .logits_arg = &nan }, LM_FAILED, "NaN");
     end_of(&(lm_sequence_options){ .logits = poison, .logits_arg = &none }, LM_FAILED, "no token has a finite logit");
-    end_of(&(lm_sequence_options){ .logits = refuse }, LM_UNSUPPORTED, "refused");
+    end_of(&(lm_sequence_options){ .logits = refuse }, LM_UNSUPPORTED, "rejected");
 }
 
 static void rows_before_events_are_a_mistake(void **state)
