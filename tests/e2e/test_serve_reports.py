@@ -319,7 +319,7 @@ def test_what_a_grammar_cannot_hold_of_a_tool_is_left_free(server, inner):
     for more in ({"tools": tools(inner), "tool_choice": "required"}, {"tools": tools(inner, strict=True)},
                  {"tools": tools(inner), "tool_choice": {"type": "function", "function": {"name": "odd"}}}):
         message, field = refused(server, "/v1/chat/completions", asked | more)
-        assert field == "tools" and message.startswith("tools: odd: #/") and message.count("kept by a grammar") <= 1, message
+        assert field == "tools" and message.startswith("tools: odd: #/") and message.count("enforced by a grammar") <= 1, message
 
 
 @pytest.mark.parametrize("inner", FREE.values(), ids=FREE)
