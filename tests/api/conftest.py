@@ -31,7 +31,7 @@ def with_nulls(name, function, arguments):
         child = os.fork()
         if not child:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            signal.alarm(60)
+            signal.alarm(600)
             function.argtypes = types
             function(*(None if i in places else a for i, a in enumerate(arguments)))
             os._exit(0)

@@ -2,8 +2,6 @@
 import contextlib
 import http.client
 import json
-import os
-import pathlib
 import signal
 import socket
 import time
@@ -136,40 +134,3 @@ def test_requests_that_wait_hold_no_worker(build, model):
     for w in waiting:
         w.close()
     assert s.close() == 0
-
-
-def processor_seconds(server):
-    words = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def results(n):
-    calls = [{"id": f"call{i:05}", "name": "f"} for i in range(n)]
-    return {
-        "/v1/chat/completions": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [
-            {"id": c["id"], "type": "function", "function": {"name": "f", "arguments": "{}"}} for c in calls[:1000]]},
-            *({"role": "tool", "tool_call_id": c["id"], "content": f"w{i}"} for i, c in enumerate(calls))],
-        "/v1/messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": [{"type": "tool_use", "input": {}, **c} for c in calls[:1000]]},
-                         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": c["id"], "content": "w"} for c in calls[:1000]]},
-                         *([{"role": "user", "content": [{"type": "text", "text": "w"}]}, {"role": "assistant", "content": "v"}] * (n // 2))],
-        "/v1/responses": [{"role": "user", "content": "a"}, *(item for c in calls for item in (
-            {"type": "function_call", "call_id": c["id"], "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": c["id"], "output": "w"}))],
-        "/api/chat": [{"role": "user", "content": "a"}, *(m for _ in calls for m in (
-            {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}, {"role": "tool", "tool_name": "f", "content": "w"}))],
-    }
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"])
-def test_a_long_conversation_costs_in_proportion(server, path):
-    """Eight times as many results of tools: eight times the processor time of this process, not sixty-four."""
-    def seconds(n):
-        field = "input" if path == "/v1/responses" else "messages"
-        body = json.dumps({field: results(n)[path], "max_tokens": 1, "max_output_tokens": 1, "options": {"num_predict": 1}, "stream": False})
-        began = processor_seconds(server)
-        status, answer, _ = server.post(path, body)
-        assert status == 400 and ("context" in json.dumps(answer) or "too long" in json.dumps(answer)), answer
-        return processor_seconds(server) - began
-
-    n = 2000 if path in ("/v1/chat/completions", "/v1/messages") else 1000           # in others each has two items
-    few, many = min(seconds(n), seconds(n)), seconds(8 * n)
-    assert many < 20 * max(few, 0.02), (few, many)

@@ -262,7 +262,7 @@ def test_a_storm_of_clients_that_leave(server):
         assert until(lambda: not idle(server)) is not None
         for s in there:
             s.close()
-        took = until(lambda: idle(server) and waiting(server) == 0 and server.descriptors() <= before + 2, 200)
+        took = until(lambda: idle(server) and waiting(server) == 0 and server.descriptors() <= before + 2)
         assert took is not None, (idle(server), waiting(server), server.descriptors(), before)
         free.append(took)
     tell("10: clients that leave, until every slot, place in the queue and descriptor is free", rounds=rounds, clients=clients, seconds_median=round(share(free, 0.5), 3), seconds_most=round(max(free), 3),
@@ -434,3 +434,36 @@ def test_no_text_and_no_key_is_logged(build, tmp_path):
     for text in ("".join(s.said), figures):
         assert "zanzibar" not in text and "4711" not in text
     tell("20: logs, figures", found=0)
+
+
+# ---- 17: long conversations ----
+
+def results(n):
+    calls = [{"id": f"call{i:05}", "name": "f"} for i in range(n)]
+    return {
+        "/v1/chat/completions": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "", "tool_calls": [
+            {"id": c["id"], "type": "function", "function": {"name": "f", "arguments": "{}"}} for c in calls[:1000]]},
+            *({"role": "tool", "tool_call_id": c["id"], "content": f"w{i}"} for i, c in enumerate(calls))],
+        "/v1/messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": [{"type": "tool_use", "input": {}, **c} for c in calls[:1000]]},
+                         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": c["id"], "content": "w"} for c in calls[:1000]]},
+                         *([{"role": "user", "content": [{"type": "text", "text": "w"}]}, {"role": "assistant", "content": "v"}] * (n // 2))],
+        "/v1/responses": [{"role": "user", "content": "a"}, *(item for c in calls for item in (
+            {"type": "function_call", "call_id": c["id"], "name": "f", "arguments": "{}"}, {"type": "function_call_output", "call_id": c["id"], "output": "w"}))],
+        "/api/chat": [{"role": "user", "content": "a"}, *(m for _ in calls for m in (
+            {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}, {"role": "tool", "tool_name": "f", "content": "w"}))],
+    }
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"])
+def test_a_conversation_of_thousands_of_results_is_read_whole(server, path):
+    """It is refused for its tokens, which are counted when all of it was read. `make soak` prints what eight times as many cost."""
+    def ask(n):
+        field = "input" if path == "/v1/responses" else "messages"
+        began = time.time()
+        status, answer, _ = server.post(path, {field: results(n)[path], "max_tokens": 1, "max_output_tokens": 1, "options": {"num_predict": 1}, "stream": False})
+        assert status == 400 and ("context" in json.dumps(answer) or "too long" in json.dumps(answer)), answer
+        return round(time.time() - began, 3)
+
+    n = 2000 if path in ("/v1/chat/completions", "/v1/messages") else 1000           # in others each has two items
+    few = ask(n)
+    tell("17: results of tools in one conversation", path=path, results=n, seconds=few, seconds_of_eight_times=ask(8 * n) if SOAK else None)
