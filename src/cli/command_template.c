@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/json_given.h"
 #include "cli/jsonl.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -52,15 +53,11 @@ static lm_status answer(const char *key, const char *text, size_t n, lm_error *e
 /* The variables as JSON, with numbers as they are in the line. */
 static lm_status print_context(const json_t *variables, const lm_text *line, lm_text *out, lm_error *e)
 {
-    char *text = json_dumps(variables, JSON_COMPACT | JSON_PRESERVE_ORDER);
     lm_text wide = { 0 };
     lm_status status;
 
     lm_text_add_wide_numbers(&wide, line->data, line->size);
-    status = text && !wide.failed ? lm_text_add_exact_json(out, text, strlen(text), &wide, e) : lm_fail_memory(e, "a context", line->size);
-    if (status == LM_OK && out->failed)
-        status = lm_fail_memory(e, "a context", line->size);
-    free(text);
+    status = lm_json_print_given(variables, JSON_COMPACT | JSON_PRESERVE_ORDER, &wide, out, e);
     lm_text_free(&wide);
     return status;
 }

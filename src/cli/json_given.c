@@ -1,6 +1,7 @@
 #include "cli/json_given.h"
 
-#include "lamina/buffer.h"
+#include <stdlib.h>
+#include <string.h>
 
 json_t *lm_json_given(const char *text, size_t n, size_t flags, json_error_t *why)
 {
@@ -13,4 +14,15 @@ json_t *lm_json_given(const char *text, size_t n, size_t flags, json_error_t *wh
         o = json_loadb(mended.data, mended.size, flags, why);
     lm_text_free(&mended);
     return o;
+}
+
+lm_status lm_json_print_given(const json_t *o, size_t flags, const lm_text *wide, lm_text *out, lm_error *e)
+{
+    char *text = json_dumps(o, flags);
+    lm_status status = text && !wide->failed ? LM_OK : lm_fail_memory(e, "a JSON document", 0);
+
+    if (status == LM_OK)
+        status = lm_text_add_exact_json(out, text, strlen(text), wide, e);
+    free(text);
+    return status;
 }

@@ -289,15 +289,6 @@ void lm_chat_close(lm_chat *c)
     *c = (lm_chat){ 0 };
 }
 
-lm_status lm_chat_json(const lm_chat *c, const json_t *o, size_t flags, lm_text *out, lm_error *e)
-{
-    char *text = json_dumps(o, flags);
-    lm_status status = text ? lm_text_add_exact_json(out, text, strlen(text), &c->wide, e) : lm_fail_memory(e, "the conversation", 0);
-
-    free(text);
-    return status;
-}
-
 /* What a template leaves out is refused: the model would answer something else. */
 static lm_status check_rendered(json_t *messages, const lm_text *rendered, lm_error *e)
 {
@@ -317,7 +308,7 @@ lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_
 
     json_object_set(context, "messages", messages);
     json_object_set_new(context, "add_generation_prompt", json_true());
-    status = lm_chat_json(c, context, JSON_COMPACT, &text, e);
+    status = lm_json_print_given(context, JSON_COMPACT, &c->wide, &text, e);
     json_decref(context);
     if (status == LM_OK)
         status = lm_template_render(c->template, text.data, text.size, &r, e);

@@ -59,9 +59,6 @@ json_t *lm_special_variables(const lm_tokenizer *t);
 lm_status lm_chat_open(const lm_model *m, const lm_chat_options *o, lm_chat *out, lm_error *e);
 void      lm_chat_close(lm_chat *c);
 
-/* A document of the conversation, as json_dumps prints it with these flags; numbers beyond 64 bits are as they were written. */
-lm_status lm_chat_json(const lm_chat *c, const json_t *o, size_t flags, lm_text *out, lm_error *e);
-
 /* Ids of a conversation (a JSON array of messages), a new answer begun. Template text is tokenised with special tokens,
  * messages without. `rendered` may be NULL. */
 lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e);

@@ -186,7 +186,7 @@ lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e)
 
     lm_model_describe(s->model, &info);
     j = json_pack("{s:s, s:O}", "model", info.name, "messages", s->messages);
-    status = j ? lm_chat_json(&s->chat, j, JSON_INDENT(2) | JSON_PRESERVE_ORDER, &text, e) : lm_fail_memory(e, path, 0);
+    status = j ? lm_json_print_given(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER, &s->chat.wide, &text, e) : lm_fail_memory(e, path, 0);
     json_decref(j);
     if (status == LM_OK)
         status = lm_text_save(&text, path, e);
@@ -198,7 +198,7 @@ lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e)
 static lm_status read_messages(lm_session *s, const json_t *given, lm_error *e)
 {
     lm_text text = { 0 }, warnings = { 0 }, json = { 0 };
-    lm_status status = lm_chat_json(&s->chat, given, JSON_COMPACT | JSON_ENCODE_ANY, &json, e);
+    lm_status status = lm_json_print_given(given, JSON_COMPACT | JSON_ENCODE_ANY, &s->chat.wide, &json, e);
     json_t *messages = NULL;
 
     if (status == LM_OK)

@@ -504,8 +504,8 @@ static lm_status read_row(const int64_t *ids, const int64_t *labels, uint64_t wi
     for (uint64_t i = 0; status == LM_OK && i < n; i++) {
         mask[i] = i > 0 && labels[i] != -100;
         if (ids[i] < 0 || (uint64_t)ids[i] >= n_vocab || (labels[i] != -100 && labels[i] != ids[i]))
-            status = lm_fail(e, LM_USAGE, "input_ids", LM_NO_OFFSET, "%lld is not a token of the model, or its label another one",
-                             (long long)ids[i]);
+            status = lm_fail(e, LM_USAGE, "input_ids", LM_NO_OFFSET,
+                             "%lld is not a token of the model, or its label is neither -100 nor the token", (long long)ids[i]);
         else
             status = lm_tokens_add(&row, (lm_token)ids[i], e);
     }

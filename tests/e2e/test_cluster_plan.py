@@ -13,7 +13,7 @@ LINKS = {"25gbe": (20e-6, 2.8e9), "ib400": (2e-6, 45e9)}
 
 
 @pytest.fixture(scope="module")
-def lamina(build):
+def lamina(build, limits):
     return build / "src/cli/lamina"
 
 

@@ -90,13 +90,29 @@ def test_what_stays_below_the_best_known_is_no_limit(lamina, measured, tmp_path)
 def test_figures_of_a_busy_moment_are_said_to_be(lamina, measured, tmp_path):
     """Not forgotten because of their age while nothing better is known, but marked."""
     path = pathlib.Path(shutil.copy(measured, tmp_path))
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4, "measured_at": 1}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4}))
+    os.utime(path, (1, 1))
     env = {**os.environ, "LAMINA_CACHE": str(tmp_path), "LC_ALL": "C.UTF-8"}
     assert "measured under load, too low" in run(lamina, "inspect", "llama-3.2-1b", env=env).stdout
     assert run(lamina, "inspect", "llama-3.2-1b", "--query", "speed.too_low", env=env).stdout.strip() == "true"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4, "measured_at": 4 * 10**9}))
+    os.utime(path)
     assert json.loads(run(lamina, "fit", "llama-3.2-1b", "--json", env=env).stdout)["machine"]["mark"] == "busy"
     assert "measured under load, too low" in run(lamina, "fit", "llama-3.2-1b", env=env).stdout
+
+
+def test_figures_of_a_busy_moment_are_measured_again_once(lamina, measured, tmp_path):
+    """After ten minutes, also where nothing better is found: the next command does not measure again."""
+    path = pathlib.Path(shutil.copy(measured, tmp_path))
+    known = json.loads(path.read_text())
+    for kind in ("int8", "bf16", "f32", "memory"):
+        known[kind] |= {key: 1000 * known[kind][key] for key in ("one", "all", "best")}
+    path.write_text(json.dumps(known | {"busy": 0.4, "measured_at": 1}))
+    os.utime(path, (1, 1))
+    assert doctor(lamina, tmp_path)["limits"]["measured_now"]
+    written = path.stat().st_mtime                                         # by the command, on a machine that was busy again
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4}))
+    os.utime(path, (written, written))
+    assert not doctor(lamina, tmp_path)["limits"]["measured_now"]
 
 
 def test_levels_and_threads_are_measured_apart(lamina, cache):

@@ -18,7 +18,7 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def lamina(build, source):
+def lamina(build, limits, source):
     return lambda *args: run(build / "src/cli/lamina", *args, cwd=source)
 
 

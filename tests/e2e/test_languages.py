@@ -39,7 +39,7 @@ TERMS = set("""attention query key keys value values head heads cache embedding 
 
 
 @pytest.fixture(scope="module")
-def lamina(build):
+def lamina(build, limits):
     return build / "src/cli/lamina"
 
 

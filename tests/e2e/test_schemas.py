@@ -2,11 +2,10 @@
 import json
 import os
 import sqlite3
-import tempfile
 
 import fastjsonschema
 import pytest
-from conftest import BARE, MODEL, SOURCE, run
+from conftest import MODEL, SOURCE, run
 
 AUDITS = os.environ.get("LAMINA_AUDITS", "yes")
 TREES = "tests/golden/explain/trees"
@@ -77,7 +76,6 @@ def store(path):
     db.close()
 
 
-CACHE = tempfile.TemporaryDirectory()                    # of this suite: the limits of the machine are measured once
 MADE = {}                                                # (kind, line) -> what the command printed: each runs once
 
 
@@ -90,8 +88,7 @@ def document(build, tmp_path, kind, line):
 def printed(build, tmp_path, kind, line):
     if kind == "usage" and not (tmp_path / "store").exists():
         store(tmp_path / "store")
-    done = run(build / "src/cli/lamina", kind, *line.format(tmp=tmp_path).split(), "--json", cwd=SOURCE, env={**os.environ, **BARE, "LAMINA_CACHE": CACHE.name},
-               input=INPUTS.get(kind, ""))
+    done = run(build / "src/cli/lamina", kind, *line.format(tmp=tmp_path).split(), "--json", cwd=SOURCE, input=INPUTS.get(kind, ""))
     assert done.returncode in (0, 4, 5), done.stderr          # 4: does not fit, 5: the document is wrong about something
     return done.stdout
 

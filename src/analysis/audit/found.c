@@ -25,7 +25,7 @@ static void *grow(lm_audit_document *d, void *list, size_t n, size_t *room, size
 
 void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure)
 {
-    size_t   line = d->line;
+    size_t              line = d->line;
     lm_audit_statement *list;
 
     if (!quantity || !claim || model < 0 || !d->n_known) {

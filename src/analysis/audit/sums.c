@@ -187,11 +187,11 @@ static const char *reason(const lm_item *x, double truth)
 
 static void say(lm_audit_document *d, const side *written, double truth, bool right)
 {
-    const lm_item *x = written->number, *first = written->calculated ? written->first : x;
-    lm_extent      at = { first->at.s, (size_t)(x->at.s + x->at.n - first->at.s) };
-    char           number[32];
-    size_t         before = d->n_statements;
-    lm_audit_statement       *s;
+    const lm_item      *x = written->number, *first = written->calculated ? written->first : x;
+    lm_extent           at = { first->at.s, (size_t)(x->at.s + x->at.n - first->at.s) };
+    char                number[32];
+    size_t              before = d->n_statements;
+    lm_audit_statement *s;
 
     lm_add_statement(d, at, 0, "", lm_arena_strndup(&d->arena, at.s, at.n), false);
     if (d->n_statements == before)

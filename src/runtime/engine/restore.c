@@ -132,7 +132,7 @@ static lm_status get_adapters(reader *r, const lm_engine *g, uint32_t sequence, 
     return status == LM_OK ? LM_OK : lm_fail_in(e, r->path);
 }
 
-/* The token chosen last may be one more than the context holds: it is never read. */
+/* The last sampled token may lie one beyond the context size: it is never read. */
 static lm_status get_numbers(reader *r, const lm_engine *g, lm_error *e)
 {
     uint32_t  context = g->plan->options.context;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -235,9 +236,12 @@ static lm_status measure_now(lm_cpu cpu, uint32_t threads, lm_limits *out, lm_er
 /* ---- against what is known ---- */
 
 /* What others took part of is no limit: good enough for the next minutes, then it is measured again. */
-static bool is_stale(const lm_limits *l)
+static bool is_stale(const lm_limits *l, const char *path)
 {
-    return l->busy > LM_LIMITS_BUSY && time(NULL) - l->measured_at > DISTURBED_SECONDS;
+    struct stat file;
+
+    /* written after each try, also one that found nothing better: measured_at stays then */
+    return l->busy > LM_LIMITS_BUSY && (stat(path, &file) != 0 || time(NULL) - file.st_mtime > DISTURBED_SECONDS);
 }
 
 /* Once more while it stays below what the machine is known to reach: somebody else may have been at work. */
@@ -269,7 +273,7 @@ lm_status lm_machine_measure(const lm_measure_options *o, lm_limits *out, lm_err
     best             = limits;
     const char *path = lm_limits_file(&arena, limits.level, threads);
     bool        known = path && lm_limits_read(path, &best);
-    if (known && !(o && o->fresh) && (!is_stale(&best) || (o && o->kept_only))) {
+    if (known && !(o && o->fresh) && ((o && o->kept_only) || !is_stale(&best, path))) {
         limits = best;
     } else if (o && o->kept_only) {
         status = lm_fail(e, LM_NOT_FOUND, "limits", LM_NO_OFFSET, "this machine has not been measured");

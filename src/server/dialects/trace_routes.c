@@ -212,8 +212,7 @@ static lm_status prepare(lm_call *c, const trace_values *v, trace_request *a, lm
     if (!a->prompt.n)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' is empty");
     if (a->prompt.n + v->max_tokens > context)
-        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "the prompt has %zu tokens and %u are to be generated; the context holds %u",
-                       a->prompt.n,
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens and %u to generate; the context size is %u", a->prompt.n,
                        v->max_tokens, context);
     a->o.engine              = c->service->o.engine;
     a->o.engine.sequences    = 1;
