@@ -1,10 +1,22 @@
 // A server for the checks: lamina serve with the demo model, or one that plays its part and says what a model would never say by itself.
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { createServer as listener } from "node:net";
 import { join } from "node:path";
 import { folder, lamina, root } from "./browser.mjs";
 
 export const model = join(root, "build/assets/smollm2-135m-instruct-q4_1.gguf");
+
+// A port for a server that ends and starts again: none that the kernel gives to connections, as a client that tries again would take it.
+export async function freePort() {
+    const first = Number(readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8").split(/\s/)[0]), end = first > 21000 ? first : 65536;
+    for (;;) {
+        const port = 20000 + Math.floor(Math.random() * (end - 20000)), probe = listener();
+        const free = await new Promise((done) => probe.once("error", () => done(false)).listen(port, "127.0.0.1", () => probe.close(() => done(true))));
+        if (free) return port;
+    }
+}
 
 export async function serve(...flags) {
     const process_ = spawn(lamina, ["serve", ...flags], { cwd: root, env: { ...process.env, LAMINA_CACHE: join(folder, "cache") }, stdio: ["ignore", "ignore", "pipe"] });

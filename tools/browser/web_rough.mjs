@@ -1,6 +1,6 @@
 // What the world does to the page: a model that writes what it should not, servers that fail in every way, texts that are long.
 import { check, until } from "./browser.mjs";
-import { serve, model as file, pageOf, play } from "./serving.mjs";
+import { freePort, serve, model as file, pageOf, play } from "./serving.mjs";
 import { accessible, ask, fits, look, openPage } from "./web_page.mjs";
 
 const entry = { id: "demo", object: "model", status: { value: "loaded", bytes: 1, requests: 0 }, meta: { n_vocab: 10, n_ctx_train: 512, n_embd: 8, n_params: 1000, size: 1000 } };
@@ -110,7 +110,7 @@ async function failures(of) {
 
 // The server itself with a key, then ended and started again under the page.
 async function restart(of) {
-    const port = 20000 + Math.floor(Math.random() * 20000), flags = [file, "--port", String(port), "--parallel", "2", "-c", "512", "--temp", "0", "--api-key", "sesame"];
+    const port = await freePort(), flags = [file, "--port", String(port), "--parallel", "2", "-c", "512", "--temp", "0", "--api-key", "sesame"];
     let server = await serve(...flags);
     const { page, close } = await openPage(of.browser, server.url, { width: of.width, height: 844, where: of.where, quiet: true });
     try {
