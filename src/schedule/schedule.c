@@ -86,7 +86,7 @@ static void look_at_all(lm_schedule *s, bool draining, bool cancel_all)
             atomic_store(&r->cancelled, true);
         look_at(s, r, now);
         if (draining && !r->had_slot && !r->over)
-            end_for(s, r, LM_CANCELLED, "schedule", "it takes nothing new");
+            end_for(s, r, LM_CANCELLED, NULL, LM_SHUTTING_DOWN);
     }
 }
 
@@ -346,7 +346,7 @@ static lm_status check_queue(const lm_schedule *s, lm_error *e)
     for (const lm_reply *x = s->inbox; x; x = x->next)
         waiting++;
     if (s->draining)
-        return lm_fail(e, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
+        return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN);
     if (waiting >= s->o.queue)
         return lm_fail(e, LM_NO_FIT, "queue", LM_NO_OFFSET, "%u requests wait, which is as many as may", waiting);
     return LM_OK;

@@ -30,7 +30,7 @@ static lm_status send(lm_schedule *s, lm_task *x, lm_error *e)
     if (status == LM_OK) {
         pthread_mutex_lock(&s->monitor->lock);
         if (s->draining) {
-            status = lm_fail(e, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
+            status = lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN);
         } else {
             for (end = &s->tasks; *end; end = &(*end)->next)
                 ;
@@ -288,7 +288,7 @@ void lm_tasks_reject(lm_schedule *s)
         pthread_mutex_unlock(&s->monitor->lock);
         if (!x)
             return;
-        x->status = lm_fail(&x->error, LM_CANCELLED, "schedule", LM_NO_OFFSET, "it takes nothing new");
+        x->status = lm_fail(&x->error, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN);
         finish(s, x);
     }
 }

@@ -436,6 +436,7 @@ static void functions_are_called_between_steps(void **state)
     }
     assert_true(lm_schedule_drain(f.s, 1));
     assert_int_equal(lm_schedule_call(f.s, embed, &x, &e), LM_CANCELLED);
+    assert_string_equal(e.message, "the server is shutting down");
     close_fixture();
 }
 

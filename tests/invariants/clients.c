@@ -589,6 +589,7 @@ static void draining(void **state)
         read_reply(&f.x[i]);
         if (f.x[i].got.stop == LM_STOP_FAILED) {
             assert_int_equal(f.x[i].got.error.code, LM_CANCELLED);
+            assert_string_equal(f.x[i].got.error.message, "the server is shutting down");
             assert_true(f.x[i].got.n == 0);
             refused++;
         } else {
@@ -599,6 +600,7 @@ static void draining(void **state)
     pthread_join(thread, NULL);
     assert_true(over && whole >= 1 && refused >= 1);
     assert_int_equal(lm_schedule_submit(f.s, &f.x[0].r, &reply, &e), LM_CANCELLED);
+    assert_string_equal(e.message, "the server is shutting down");
     close_fixture();
 
     f.longer = 160;                                      /* some are too slow for it */

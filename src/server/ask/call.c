@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "lamina/heap.h"
 #include "server/ask/json_body.h"
 #include "server/ask/request_limits.h"
@@ -140,7 +141,7 @@ static lm_status check_state(lm_call *c, lm_error *e)
         return LM_OK;
     switch (lm_models_state(c->models, &why)) {
     case LM_SERVICE_LOADING:  return lm_fault(c, e, 503, NULL, "Loading model");
-    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, "the server is shutting down");
+    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, LM_SHUTTING_DOWN);
     case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded: %.200s", why.message);
     default:                  return LM_OK;
     }

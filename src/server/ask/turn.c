@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "lamina/logits.h"
 #include "server/models/loras.h"
 
@@ -191,7 +192,7 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
     case LM_EVENT_END:
         if (is_fault(c, event)) {
             lm_error cancelled = { 0 };
-            lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, "the server is shutting down");
+            lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN);
             fail(t, event->error ? event->error : &cancelled);
             return false;
         }

@@ -1,6 +1,7 @@
 /* GET /v1/models, GET /health. */
 #include <string.h>
 
+#include "base/error.h"
 #include "server/dialects/routes.h"
 
 /* ---- models ---- */
@@ -67,7 +68,7 @@ static lm_status answer_health(lm_call *c, lm_error *e)
 {
     switch (lm_models_state(c->models, NULL)) {
     case LM_SERVICE_LOADING:  return lm_fault(c, e, 503, NULL, "Loading model");
-    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, "the server is shutting down");
+    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, LM_SHUTTING_DOWN);
     case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded");
     default:                  break;
     }

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/condition.h"
+#include "base/error.h"
 #include "base/thread.h"
 
 typedef struct waiter { struct waiter *next; lm_exchange *x; } waiter;
@@ -165,7 +166,7 @@ static lm_status make_room(lm_models *m, entry *x, lm_error *e)
             leaves->closing = true;
         pthread_cond_wait(&m->change, &m->lock);
     }
-    return atomic_load(&m->stops) ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "the server is shutting down") : LM_OK;
+    return atomic_load(&m->stops) ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN) : LM_OK;
 }
 
 /* The lock is held before and after. */
@@ -447,7 +448,7 @@ lm_use lm_models_use(lm_service *s, lm_exchange *x, lm_error *e)
     bool again = lm_exchange_is_again(x) && at->expected;
     at->expected -= again;
     if (atomic_load(&m->stops))
-        lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "the server is shutting down");
+        lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN);
     else if (state_of(at) == LM_SERVICE_READY && (!at->closing || again)) {
         at->users++;
         use = LM_USE_READY;
