@@ -28,7 +28,7 @@ avx2: build/test/build.ninja                   ## the suites that compute, once 
 	@grep -qwE 'avx512f|avx_vnni' /proc/cpuinfo || { echo "this processor has nothing beyond AVX2: make test has shown it"; exit 0; }; \
 	 LAMINA_CPU=avx2 scripts/test build/test --suite unit --suite invariants --suite e2e
 
-anywhere: build/test/build.ninja               ## what other machines' conditions can break, under each of them, a table (hours; CONDITIONS="…": some of them; stopped, it goes on)
+anywhere: build/test/build.ninja build/asan/build.ninja ## what other machines' conditions can break, under each of them, a table (hours; CONDITIONS="…": some of them; stopped, it goes on)
 	@scripts/setup anywhere
 	@scripts/anywhere build/test $(CONDITIONS)
 
