@@ -113,6 +113,24 @@ def test_who_comes_while_the_server_drains_is_told_when_to_come_again(build, mod
     assert s.process.wait(PATIENCE) == 0                 # its client has left: the last text has ended
 
 
+def test_who_closes_its_sending_side_gets_what_is_sent_at_once(server):
+    """Whether it will still read cannot be known: a generation ends, as it does when a client disconnects."""
+    def answer(method, path, body=b""):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as c:
+            c.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+            c.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: c.recv(65536), b""))
+
+    assert answer("GET", "/health").startswith(b"HTTP/1.1 200 ")
+    assert answer("POST", "/tokenize", json.dumps({"content": "a " * 10000}).encode()).startswith(b"HTTP/1.1 200 ")
+    assert answer("POST", "/v1/completions", b'{"prompt": 1.5}').startswith(b"HTTP/1.1 400 ")
+    assert b"HTTP/1.1 200 " not in answer("POST", "/v1/completions", b'{"prompt": "On and on", "max_tokens": 1900, "ignore_eos": true}')
+    until = time.monotonic() + PATIENCE
+    while any(x["is_processing"] for x in server.get("/slots")[1]) and time.monotonic() < until:
+        pass
+    assert not any(x["is_processing"] for x in server.get("/slots")[1])
+
+
 def test_requests_that_wait_hold_no_worker(build, model):
     """Of two workers none is taken by those who wait for the only slot: scores, vectors, texts. What needs a worker is answered before the slot is free."""
     s = Server(build, "-c", 4096, "--parallel", 1, "--embeddings").ready()
