@@ -149,7 +149,7 @@ static lm_status read_breakers(const json_t *list, lm_prepared *parts, lm_error 
         return LM_OK;
     LM_TRY(lm_limit_check(LM_MOST_BREAKERS, n, e));
     if (!(parts->breakers = calloc(n + 1, sizeof *parts->breakers)))
-        return lm_fail_memory(e, "texts that end a repetition", n * sizeof *parts->breakers);
+        return lm_fail_memory(e, "the sequence breakers", n * sizeof *parts->breakers);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(list, i);
 

@@ -93,7 +93,7 @@ static lm_status check_reasoning(const lm_response_values *v, json_t *warnings, 
     if (effort && !json_is_null(effort) && !json_is_string(effort))
         return lm_fail(e, LM_USAGE, "reasoning", LM_NO_OFFSET, "effort must be a string");
     if (summary && !json_is_null(summary))
-        json_array_append_new(warnings, json_string("reasoning: summary has no effect, the whole text is told"));
+        json_array_append_new(warnings, json_string("reasoning: summary has no effect: all of the reasoning is returned"));
     return LM_OK;
 }
 

@@ -147,7 +147,7 @@ static lm_status no_fit(const entry *x, uint64_t limit, lm_error *e)
 {
     lm_fail(e, LM_NO_FIT, x->service->name, LM_NO_OFFSET, "the model needs %" PRIu64 " bytes of memory, the limit is %" PRIu64, x->bytes,
             limit);
-    lm_fail_hint(e, "a smaller context (-c), fewer texts at once (--parallel), fewer --cache-tokens or more --mem-limit");
+    lm_fail_hint(e, "a smaller context (-c), fewer slots (--parallel), fewer --cache-tokens or more --mem-limit");
     return LM_NO_FIT;
 }
 
