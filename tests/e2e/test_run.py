@@ -179,7 +179,7 @@ def test_interrupted(build, model):
 
 
 @pytest.mark.parametrize("delay", [0, 0.01, 0.05, 0.2])
-@pytest.mark.parametrize("command", [["run", "-p", PARIS], ["run"], ["embed", "-p", PARIS * 300]])
+@pytest.mark.parametrize("command", [["run", "-p", PARIS], ["run"], ["embed", "-p", PARIS * 1500]])
 def test_interrupted_while_loading(build, model, command, delay):
     """From the moment the model is being opened Ctrl-C ends the program in order, whatever it is at: weights, the prompt, a step."""
     process = subprocess.Popen([build / "src/cli/lamina", *command, "-v", "-m", model, "--compute", "f32"], stdin=subprocess.PIPE,

@@ -358,7 +358,7 @@ static void idle_time_is_used(void **state)
     new_folder();
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder });
     ask_similar(1, 200, 200);
-    for (unsigned i = 0; i < 300 && statistics().stored == 0; i++)
+    for (unsigned i = 0; i < 12000 && statistics().stored == 0; i++)       /* ten minutes, as PATIENCE of the other tests */
         usleep(50000);
     assert_int_equal(files(NULL, 0), 1);
     assert_int_equal(ask_similar(1, 200, 200), 192);
