@@ -64,11 +64,11 @@ async function failures(of) {
     const shown = new Promise((done) => { show = done; });
     const modes = {
         gone: [() => null, /does not answer/], loading: [() => fault(503, { message: "Loading model" }), /loading the model/], draining: [() => fault(503, { message: "the server is shutting down" }), /shutting down/],
-        busy: [() => fault(429, { message: "too many requests wait already" }), /Too many requests/], context: [() => fault(400, { message: "900 tokens", code: "context_length_exceeded" }), /does not fit the context/],
+        busy: [() => fault(429, { message: "too many requests wait already" }), /Too many requests/], context: [() => fault(400, { message: "900 tokens", code: "context_length_exceeded" }), /no longer fits/],
         model: [() => fault(404, { message: "no model", param: "model" }), /does not have this model/], memory: [() => fault(507, { message: "needs 9 GB of 1" }), /does not fit the memory/],
         refused: [() => fault(400, { message: "above 2", param: "temperature" }), /does not accept/], server: [() => fault(500, { message: "broken" }), /went wrong/],
         broken: [() => ({ events: [chunk("half an ans"), shown, null] }), /broke before the answer/], error: [() => ({ events: [chunk("half"), { error: { message: "engine failed", type: "server_error" } }] }), /went wrong/],
-        key: [() => fault(401, { message: "an API key is required" }), /asks for an API key/],
+        key: [() => fault(401, { message: "an API key is required" }), /requires an API key/],
     };
     const handle = (path) => {
         if (path === "/v1/chat/completions") return mode === "ok" ? { events: [chunk("fine"), chunk(null, "stop"), usage(1), "[DONE]"] } : modes[mode][0]();
