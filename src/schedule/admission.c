@@ -7,8 +7,8 @@
 
 enum {
     GROWTH       = 1,                /* pages that are left free per active request when another one is admitted … */
-    GROWTH_AGAIN = 4,                /* … when one comes back that gave its pages up: or it would soon give them up again */
-    WORTH        = 1,                /* pages that somebody reads just now are worth waiting for, when there are more than these */
+    GROWTH_AGAIN = 4,                /* … when a preempted one is admitted again; otherwise it would soon be preempted again */
+    WORTH        = 1,                /* a request waits for pages of a prefix that is being processed if there are more than this */
 };
 
 /* ---- free pages ---- */
@@ -51,7 +51,7 @@ static uint64_t spoken_for(const lm_schedule *s, uint32_t group, uint32_t growth
     return n;
 }
 
-/* Of the pages that it begins with, those that are in use anyway. */
+/* Return the number of pages of its prefix that are in use anyway. */
 static uint32_t shared_pages(const lm_schedule *s, const lm_prefix *node, uint32_t group)
 {
     uint32_t n = 0;
@@ -69,7 +69,7 @@ static bool fits_group(const lm_schedule *s, const lm_reply *r, const lm_prefix 
     return need <= free_pages || need <= free_pages + shared_pages(s, node, group) + lm_prefixes_spare(&s->prefixes, group);
 }
 
-/* What free slots still hold is given up for it. */
+/* Whether it fits, after emptying as many free slots as necessary. */
 static bool fits(lm_schedule *s, const lm_reply *r, const lm_prefix *node)
 {
     for (uint32_t i = 0; s->n_active && i < lm_kept_groups(s->g); i++)
@@ -81,7 +81,8 @@ static bool fits(lm_schedule *s, const lm_reply *r, const lm_prefix *node)
 
 /* ---- the next request ---- */
 
-/* Pages of `r` that another request is processing now and that are not in the cache yet. */
+/* Return the number of pages that `r` shares with the prompt of `q`, if `q` is still processing the last of them and they are more than
+ * `have`; otherwise 0. */
 static uint32_t pages_to_come(const lm_reply *r, const lm_reply *q, uint32_t have)
 {
     size_t n = r->sequence->n < q->sequence->n_reads ? r->sequence->n : q->sequence->n_reads, same = 0;
@@ -100,7 +101,7 @@ static lm_reply *text_with_number(const lm_schedule *s, uint64_t number)
     return NULL;
 }
 
-/* Whether it had better wait for what another one reads. */
+/* Whether it should wait for a prefix that another request is processing. Sets held_for and held_pages. */
 static bool is_held(const lm_schedule *s, lm_reply *r)
 {
     const lm_reply *q = r->held_for ? text_with_number(s, r->held_for) : NULL;
@@ -172,7 +173,7 @@ static lm_reply *next_one(lm_schedule *s)
     return best;
 }
 
-/* ---- letting in ---- */
+/* ---- admission ---- */
 
 static void explain(lm_schedule *s, lm_reply *r, size_t cached)
 {

@@ -1,9 +1,9 @@
-/* budget.c - costs, measured as they come. */
+/* budget.c - costs of rows, from a forecast and measured steps. */
 #include "schedule/budget.h"
 
-enum { UNKNOWN = 64 };               /* rows, until something is known */
+enum { UNKNOWN = 64 };               /* prompt rows while costs are unknown */
 
-#define MARGIN 0.9                   /* of the time that is left: some steps take longer than others */
+#define MARGIN 0.9                   /* share of the remaining time to use: step times vary */
 
 static unsigned size_of(uint32_t rows)
 {
@@ -14,7 +14,7 @@ static unsigned size_of(uint32_t rows)
     return i;
 }
 
-/* Seconds of a step that only writes; of a number not seen yet those of the nearest that was. */
+/* Return the seconds of a step without prompt rows, of the nearest known size; 0: none is known. */
 static double alone(const lm_budget *b, uint32_t written)
 {
     unsigned i = size_of(written);
@@ -66,7 +66,7 @@ uint32_t lm_budget_rows(const lm_budget *b, uint32_t written)
 
 static void nearer(double *known, double seen)
 {
-    if (*known > 0 && seen > 2 * *known)                 /* somebody else has had the processor: not a cost of ours */
+    if (*known > 0 && seen > 2 * *known)                 /* the processor ran other processes: not a cost of this step */
         seen = 2 * *known;
     *known = *known > 0 ? *known + (seen - *known) / 8 : seen;
 }

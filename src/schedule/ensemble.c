@@ -87,7 +87,7 @@ void lm_ensemble_close(lm_engine_ensemble *x)
 
 /* ---- steps ---- */
 
-/* The other engines hold what the first one does: rejected draft tokens and sequences that have left are removed. */
+/* Remove rejected draft tokens and released sequences, which the first engine no longer holds, from another engine. */
 static lm_status follow(const lm_engine_ensemble *x, lm_engine *other, lm_error *e)
 {
     for (uint32_t i = 0; i < lm_engine_sequences(x->g); i++) {

@@ -1,4 +1,4 @@
-/* monitor.h - wakes the thread that steps. It outlives the schedule, because replies may be read after it. Any thread. */
+/* monitor.h - wakes the thread that steps. It outlives the schedule, because replies may be read after lm_schedule_free. Any thread. */
 #ifndef LM_SCHEDULE_MONITOR_H
 #define LM_SCHEDULE_MONITOR_H
 
@@ -10,10 +10,10 @@
 
 typedef struct lm_monitor {
     atomic_uint     owners;
-    pthread_mutex_t lock;            /* of all that other threads post */
-    pthread_cond_t  work, done;      /* for the thread that steps; for those that wait for it */
+    pthread_mutex_t lock;            /* protects everything that other threads post */
+    pthread_cond_t  work, done;      /* for the thread that steps; for the threads that wait for it */
     bool            notified;
-    int             process;         /* that has the thread: a fork of it does not */
+    int             process;         /* ID of the process with the thread: a fork does not have it */
 } lm_monitor;
 
 lm_monitor *lm_monitor_new(void);    /* NULL: no memory */
@@ -26,7 +26,7 @@ lm_status lm_monitor_check_process(const lm_monitor *m, lm_error *e);
 void lm_monitor_notify(lm_monitor *m);
 void lm_monitor_notify_locked(lm_monitor *m);
 
-/* Wait until it has been notified since the last wait, or this moment of base/clock.h in seconds has come (negative: none). */
+/* Wait until it has been notified since the last wait, or until this time of base/clock.h in seconds (negative: no limit). */
 void lm_monitor_wait(lm_monitor *m, double until);
 
 #endif

@@ -16,7 +16,7 @@ bool lm_evict_free_slot(lm_schedule *s)
     return true;
 }
 
-/* Whether `a` is preempted before `b`: one that waits for its reader, then the lower priority, then the later. */
+/* Whether `a` is preempted before `b`: stalled requests first, then lower priorities, then later requests. */
 static bool preempted_before(const lm_reply *a, const lm_reply *b)
 {
     if ((a->stalled_since > 0) != (b->stalled_since > 0))
@@ -26,7 +26,8 @@ static bool preempted_before(const lm_reply *a, const lm_reply *b)
     return a->number > b->number;
 }
 
-/* The oldest of the highest priority never is: so it ends, and the next one is the oldest. */
+/* Preempt a request. The oldest one of the highest priority is never preempted while its reader keeps up: it ends, and then the next one
+ * is the oldest. */
 static bool preempt(lm_schedule *s)
 {
     lm_reply *victim = NULL;

@@ -1,6 +1,5 @@
-/* prefix_store.c - prefixes in files of lm_engine_save, one for each leaf of the tree: SALT-TOKENS.prefix, both hashes.
- * Its name is checked against its contents; a damaged file is removed, one of another model or build is
- * ignored. */
+/* prefix_store.c - prefixes in files of lm_engine_save, one per leaf of the tree, named SALT-TOKENS.prefix after two hashes.
+ * The name is checked against the contents. A damaged file is removed; a file of another model or build is ignored. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +22,7 @@ enum { SALT_DIGITS = 16, TOKEN_DIGITS = 32, NAME = SALT_DIGITS + 1 + TOKEN_DIGIT
 
 #define ENDING ".prefix"
 
-/* At the end of a schedule, which somebody waits for: most bytes that are written, and seconds after which no file is begun. */
+/* Limits at the end of a schedule, when its owner waits: maximum bytes to write, and seconds after which no file is begun. */
 #define LAST_BYTES   (UINT64_C(256) << 20)
 #define LAST_SECONDS 3.0
 
@@ -52,7 +51,7 @@ static void path_of(const lm_schedule *s, const char *name, lm_text *out)
 
 /* ---- writing ---- */
 
-/* A file of a beginning is not needed beside one of what goes on from it. */
+/* Remove the files of the node's ancestors: its own file contains them. */
 static void remove_shorter(lm_schedule *s, lm_prefix *node, lm_text *path)
 {
     char        name[NAME + sizeof ENDING];
@@ -69,7 +68,8 @@ static void remove_shorter(lm_schedule *s, lm_prefix *node, lm_text *path)
     }
 }
 
-/* The last used are written first, and those used longest ago are removed first: the times of files are those of their use, not written. */
+/* Set the file's time by its order of use. The most recently used prefixes are written first, but the files used longest ago are removed
+ * first: so each file is made older than the one written before it. */
 static void stamp(lm_schedule *s, const char *path)
 {
     struct timespec t[2] = { { .tv_nsec = UTIME_OMIT } };
@@ -130,7 +130,7 @@ static lm_prefix *next_to_store(const lm_schedule *s)
 
 static void remove_oldest(lm_schedule *s);
 
-/* false: there is nothing to write. *written: bytes of the file; 0: it could not be written. */
+/* Write one prefix. Returns false if there is none to write, or no free slot. *written: bytes of the file; 0: writing failed. */
 static bool store_one(lm_schedule *s, uint64_t *written)
 {
     lm_prefix *node = s->o.prefix_store ? next_to_store(s) : NULL;
@@ -144,7 +144,7 @@ static bool store_one(lm_schedule *s, uint64_t *written)
     lm_slot_clear(s, slot);
     if (write_node(s, node, slot, written, &e) != LM_OK) {
         lm_log_line(&s->o.log, LM_LOG_WARNING, "prefix store: %s", lm_error_text(&e, line, sizeof line));
-        node->stored = IN_FILE;                          /* it is not tried again */
+        node->stored = IN_FILE;                          /* do not try again */
         return true;
     }
     node->stored = OWN_FILE;
@@ -157,7 +157,7 @@ bool lm_store_one(lm_schedule *s)
     uint64_t written;
 
     if (s->rest_bytes >= s->o.store_bytes || !store_one(s, &written))
-        return false;                                    /* more of them would be removed again for want of room */
+        return false;                                    /* more files would only displace those just written */
     s->rest_bytes += written;
     remove_oldest(s);
     return true;
@@ -174,7 +174,7 @@ void lm_store_last(lm_schedule *s)
     remove_oldest(s);
 }
 
-/* ---- what is there ---- */
+/* ---- existing files ---- */
 
 static bool is_name(const char *name)
 {
@@ -189,7 +189,7 @@ static int newest_first(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : strcmp(((const stored_file *)a)->name, ((const stored_file *)b)->name);
 }
 
-/* Files of the store, the newest first; *n of them. NULL: none, or no memory. */
+/* List the files of the store, newest first; *n: their number. NULL: none, or no memory. */
 static stored_file *list_files(const lm_schedule *s, size_t *n)
 {
     stored_file   *all = NULL, *grown;

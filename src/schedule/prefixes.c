@@ -10,7 +10,7 @@
 #include "runtime/engine/adapter.h"
 #include "runtime/engine/kv.h"
 
-enum { PROTECTED = 3, OF = 4 };          /* nodes that were used again may be so much of all before they are evicted like others */
+enum { PROTECTED = 3, OF = 4 };          /* nodes used again are evicted first if they exceed this fraction of all */
 
 /* ---- memory ---- */
 
@@ -101,7 +101,7 @@ static void link_use(lm_prefixes *p, lm_prefix *x)
     l->n++;
 }
 
-/* From `x` up, so that a parent is always newer than its children. */
+/* Mark `x` and its ancestors as used, from `x` up, so that a parent is always newer than its children. */
 static void use(lm_prefixes *p, lm_prefix *x, bool again)
 {
     for (; x; x = x->parent) {
@@ -111,7 +111,7 @@ static void use(lm_prefixes *p, lm_prefix *x, bool again)
     }
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
 static size_t bucket_of(const lm_prefixes *p, const lm_prefix *parent, uint64_t salt, const lm_token *tokens)
 {
@@ -142,7 +142,7 @@ lm_prefix *lm_prefixes_down(const lm_prefixes *p, uint64_t salt, const lm_token 
     return x;
 }
 
-/* Whether every group has what the query at position `next` looks at, `next` at most at the end of `x`. */
+/* Whether every group has the pages that the query at position `next`, at most the end of `x`, attends to. */
 static bool is_whole(const lm_prefixes *p, const lm_prefix *x, uint32_t next)
 {
     for (uint32_t i = 0; i < lm_kept_groups(p->g); i++) {
@@ -204,7 +204,7 @@ size_t lm_prefixes_tokens(const lm_prefix *node, lm_token *ids)
     return node ? ((size_t)node->depth + 1) * LM_PAGE : 0;
 }
 
-/* ---- growing and shrinking ---- */
+/* ---- insertion and eviction ---- */
 
 static void remove_node(lm_prefixes *p, lm_prefix *x)
 {
@@ -247,7 +247,7 @@ static lm_prefix *least_useful(const lm_prefixes *p)
     return x ? x : oldest_leaf(&p->again);
 }
 
-/* Pages of a windowed group before the last ones of a prefix serve only sequences that diverge there. */
+/* Evict a page of a windowed group from an inner node, where it serves only sequences that diverge there. */
 static bool evict_passed(lm_prefixes *p, uint32_t group)
 {
     const lm_prefix_list *lists[] = { &p->once, &p->again };
@@ -341,7 +341,7 @@ lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const
     lm_prefix *x = child_of(p, node, salt, tokens);
     uint32_t   i = node ? node->depth + 1 : 0;
 
-    if (x) {                                             /* others were faster; what is missing there may be here */
+    if (x) {                                             /* another sequence added it before; this one may have pages that it lacks */
         for (uint32_t k = 0; k < lm_kept_groups(p->g); k++)
             if (x->pages[k] == LM_NONE)
                 x->pages[k] = lm_kept_take(p->g, k, sequence, i);

@@ -1,4 +1,4 @@
-/* reply.c - what a request gets: its memory, its events in a ring, and waking its reader. */
+/* reply.c - replies: their memory, their events in a ring, and waking the reader. */
 #include <math.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -10,16 +10,16 @@
 #include "base/error.h"
 #include "schedule/schedule.h"
 
-/* In the ring; log-probabilities or text follow. */
+/* A record of the ring, followed by log-probabilities or text. */
 typedef struct record {
     uint32_t kind;                   /* lm_event_kind */
     lm_token id;
     float    logprob;
-    uint32_t n;                      /* of what follows: entries, bytes */
+    uint32_t n;                      /* number of log-probabilities or bytes that follow */
     uint64_t done, total;
 } record;
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static size_t longest_stop(const lm_sequence_options *o)
 {
@@ -30,7 +30,8 @@ static size_t longest_stop(const lm_sequence_options *o)
     return most;
 }
 
-/* Text that is delivered at once is what was held back and a token: three bytes per byte that is not a character. */
+/* Open the ring. Text delivered at once is at most the longest stop string, held back until now, and a token, each of whose bytes becomes
+ * three if it is not part of a character. */
 static lm_status open_ring(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
 {
     uint64_t tops = q->sequence.logprobs > 0 ? (uint64_t)q->sequence.logprobs : 0;
@@ -59,7 +60,7 @@ static lm_status check_request(const lm_schedule *s, const lm_request *q, lm_err
     return LM_OK;
 }
 
-/* Each model finds something of every token that may come. */
+/* Set the number of contributions: one per model for every token that may be generated. */
 static lm_status take_contributions(lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
 {
     int64_t most = q->sequence.max_tokens, room = (int64_t)lm_engine_context(s->g) + 1 - (int64_t)q->n_prompt;
@@ -117,7 +118,7 @@ static void take_request(lm_schedule *s, lm_reply *r, const lm_request *q)
     r->usage.n_prompt = q->n_prompt;
 }
 
-/* They are part of what a prefix is found by. */
+/* Take the scales of the adapters, which are part of the salt of its prefixes. */
 static lm_status take_adapters(const lm_schedule *s, lm_reply *r, const lm_request *q, lm_error *e)
 {
     uint32_t n = lm_engine_n_adapters(s->g);
@@ -143,7 +144,7 @@ void lm_reply_release_hooks(const lm_request *q)
         q->wake_release(q->wake_arg);
 }
 
-/* With its lock and its monitor, without a request; NULL: no memory. */
+/* Allocate a reply with its lock and its monitor, without a request; NULL: no memory. */
 static lm_reply *empty_reply(lm_schedule *s)
 {
     lm_reply *r = lm_alloc_aligned(sizeof *r, 64);
@@ -173,7 +174,7 @@ lm_status lm_reply_make(lm_schedule *s, const lm_request *q, lm_reply **out, lm_
         return status != LM_OK ? status : lm_fail_memory(e, "the reply", sizeof *r);
     }
     take_request(s, r, q);
-    LM_TRY_GOTO(make_sequence(s, r, q, e));              /* first: it takes the hook on logits in any case */
+    LM_TRY_GOTO(make_sequence(s, r, q, e));              /* first: it takes ownership of the hook on logits in any case */
     LM_TRY_GOTO(take_adapters(s, r, q, e));
     LM_TRY_GOTO(open_ring(s, r, q, e));
     LM_TRY_GOTO(take_contributions(s, r, q, e));
@@ -184,7 +185,7 @@ done:
     return status;
 }
 
-/* Free its sequence and release its hooks: by the thread that steps, or if it has no sequence. */
+/* Free its sequence and release its hooks. Called by the thread that steps, by lm_schedule_submit on failure, or without a sequence. */
 static void free_text(lm_reply *r)
 {
     lm_sequence_free(r->sequence);
@@ -211,7 +212,7 @@ void lm_reply_drop(lm_reply *r)
     lm_free_aligned(r, sizeof *r);
 }
 
-/* ---- its events, by the thread that steps or one of its workers ---- */
+/* ---- events, added by the thread that steps or one of its workers ---- */
 
 uint32_t lm_reply_capacity(const lm_reply *r, uint32_t most)
 {
@@ -243,7 +244,7 @@ static void add_record(lm_reply *r, const record *x, const void *data, size_t by
         memcpy(at + sizeof *x, data, bytes);
 }
 
-/* Pieces of whole characters. */
+/* Add text in pieces of whole characters. */
 static void add_text(lm_reply *r, const char *text, size_t size)
 {
     for (size_t n; size; text += n, size -= n) {
@@ -254,7 +255,7 @@ static void add_text(lm_reply *r, const char *text, size_t size)
     }
 }
 
-/* The row that it was chosen by read the token before it. */
+/* Store the log-probabilities of a token. The row that it was chosen from is at the position of the token before it. */
 static void keep_contribution(lm_schedule *s, lm_reply *r, const lm_event *x)
 {
     size_t n, at = atomic_load_explicit(&r->n_contributions, memory_order_relaxed);
@@ -284,7 +285,7 @@ static void add_token(lm_schedule *s, lm_reply *r, const lm_event *x)
                x->n_top * sizeof *x->top);
 }
 
-/* Progress is left out if the ring is full. */
+/* Add progress, unless the ring is nearly full. */
 static void add_progress(lm_reply *r, const lm_event *x)
 {
     atomic_store_explicit(&r->read, x->done, memory_order_relaxed);
@@ -353,7 +354,7 @@ void lm_reply_conclude(lm_schedule *s, lm_reply *r)
     lm_reply_drop(r);
 }
 
-/* ---- its reader ---- */
+/* ---- functions for the reader ---- */
 
 static bool look_at_record(lm_reply *r, lm_reply_event *out)
 {
@@ -400,7 +401,7 @@ static void give_back(lm_reply *r)
         lm_monitor_notify(r->monitor);
 }
 
-/* Once it is known that it has ended, the ring is looked at once more: its last records came before. */
+/* Return the next event. When the request has ended, the ring is checked once more: its last records were published before. */
 static bool look(lm_reply *r, lm_reply_event *out)
 {
     if (r->end_delivered)

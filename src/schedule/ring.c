@@ -1,6 +1,6 @@
-/* ring.c - one writer, one reader. A record is 16 bytes with its size, then itself; one that would pass the end of the
- * memory begins at its start, after a size that marks it. Both counts are in one order with the flags of the thread that sleeps
- * until they change. */
+/* ring.c - one writer, one reader. A record is a head of 16 bytes with its size, then its bytes. A record that would pass the
+ * end of the memory begins at its start, and a head with SKIP marks the gap. `head` and `tail` are sequentially consistent with
+ * the flags of the thread that sleeps until they change. */
 #include "schedule/ring.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static uint32_t *size_at(const lm_ring *r, uint32_t at)
     return (uint32_t *)(void *)(r->bytes + (at & (r->size - 1)));
 }
 
-/* What is lost at the end of the memory is never more than the largest record. */
+/* The gap at the end of the memory is never larger than the largest record. */
 bool lm_ring_fits(const lm_ring *r, uint32_t n)
 {
     uint32_t used = atomic_load(&r->head) - atomic_load(&r->tail);

@@ -1,4 +1,4 @@
-/* schedule.c - the thread, and what other threads request. */
+/* schedule.c - the schedule's thread, and functions for other threads. */
 #include "schedule/schedule.h"
 
 #include <string.h>
@@ -55,7 +55,7 @@ static void end_for(lm_schedule *s, lm_reply *r, lm_status code, const char *whe
     lm_reply_collect(s, r);
 }
 
-/* Whether it is to end now for reasons of its own. */
+/* End a request that was cancelled, is past its deadline, or whose reader has stalled it for too long. */
 static void look_at(lm_schedule *s, lm_reply *r, double now)
 {
     if (atomic_load_explicit(&r->cancelled, memory_order_relaxed)) {
@@ -90,7 +90,7 @@ static void look_at_all(lm_schedule *s, bool draining, bool cancel_all)
     }
 }
 
-/* The next moment at which something ends without a notification; negative: none. */
+/* Return the next time at which a deadline or a stall ends a request; negative: none. */
 static double next_moment(const lm_schedule *s)
 {
     double at = -1;
@@ -106,7 +106,7 @@ static double next_moment(const lm_schedule *s)
     return at;
 }
 
-/* Nothing to step. */
+/* With nothing to step: write a prefix to the store once idle, otherwise wait. */
 static void rest(lm_schedule *s)
 {
     double now = lm_clock_seconds(), at = next_moment(s);
@@ -159,7 +159,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static lm_status check_draft(const lm_engine *g, const lm_engine *draft, lm_error *e)
 {
@@ -171,7 +171,7 @@ static lm_status check_draft(const lm_engine *g, const lm_engine *draft, lm_erro
     return lm_draft_fits(lm_engine_model(draft), lm_engine_model(g), e);
 }
 
-/* What determines the bits of a sequence: see save.h, and the compiler. */
+/* Hash what determines the results of a sequence: the bindings of save.h, the mixture, the compiler and the adapters. */
 static lm_status make_fingerprint(lm_schedule *s, lm_error *e)
 {
     char       hex[2 * LM_BLAKE2B_BYTES + 1];
@@ -224,7 +224,7 @@ static uint32_t longest_piece(const lm_tokenizer *t)
 static lm_status take_options(lm_schedule *s, const lm_schedule_options *o, lm_error *e)
 {
     s->o                 = o ? *o : lm_schedule_defaults();
-    s->o.no_prefixes    |= s->o.others != NULL;            /* what the first engine shares, the others would have to read */
+    s->o.no_prefixes    |= s->o.others != NULL;            /* the other engines would have to compute what the first one shares */
     s->o.queue           = s->o.queue ? s->o.queue : 512;
     s->o.ring_bytes      = s->o.ring_bytes ? s->o.ring_bytes : 32768;
     s->o.stall_seconds   = s->o.stall_seconds > 0 ? s->o.stall_seconds : 30;
@@ -258,7 +258,7 @@ static lm_status take_memory(lm_schedule *s, lm_error *e)
     return LM_OK;
 }
 
-/* A handler of the host never runs on it, as on the engine's workers. */
+/* Start the thread. Like the engine's workers, it never runs the host's signal handlers. */
 static lm_status start_thread(lm_schedule *s, lm_error *e)
 {
     s->running = lm_thread_start(&s->thread, run, s, "lamina-schedule", 0) == 0;
@@ -336,9 +336,9 @@ void lm_schedule_free(lm_schedule *s)
     lm_free(s);
 }
 
-/* ---- for other threads ---- */
+/* ---- functions for other threads ---- */
 
-/* Whether one more may wait. Under the lock. */
+/* Check whether the queue accepts another request. The caller holds the monitor's lock. */
 static lm_status check_queue(const lm_schedule *s, lm_error *e)
 {
     uint32_t waiting = atomic_load_explicit(&s->counts.waiting, memory_order_relaxed);

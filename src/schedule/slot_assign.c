@@ -25,7 +25,7 @@ void lm_queue_remove(lm_schedule *s, lm_reply *r)
     r->next = r->previous = NULL;
 }
 
-/* ---- what a free slot still holds ---- */
+/* ---- free slots ---- */
 
 void lm_slot_clear(lm_schedule *s, uint32_t slot)
 {
@@ -76,7 +76,7 @@ void lm_keep_pages(lm_schedule *s, lm_reply *r)
     while (((size_t)r->pages + 1) * LM_PAGE <= info.n_held) {
         lm_prefix *next = lm_prefixes_add(&s->prefixes, r->node, r->salt, ids + (size_t)r->pages * LM_PAGE, r->slot);
         if (!next) {
-            r->keeps = false;                            /* no node is free: what comes after would hang in the air */
+            r->keeps = false;                            /* no node is free: later pages would have no parent */
             return;
         }
         lm_prefixes_pin(next);

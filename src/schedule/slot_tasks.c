@@ -1,8 +1,7 @@
-/* slot_tasks.c - tasks of other threads: save, restore and erase slots; any function between steps.
+/* slot_tasks.c - tasks of other threads: save, restore and erase slots; call a function between steps.
  *
- * A task waits until its slot is free. Erasing and functions are done at once, by the thread that steps. A slot that is saved or
- * restored is held meanwhile: it is not assigned and keeps what it holds, so that the disk's thread can write or fill its pages
- * during steps. */
+ * A task waits until its slot is free. The thread that steps erases slots and calls functions. A slot that is saved or restored is
+ * held meanwhile: it is not assigned and its content stays, so that the disk thread can write or fill its pages during steps. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,7 +20,7 @@ static void task_free(lm_task *x)
     lm_free(x);
 }
 
-/* Takes `x`, also on failure. */
+/* Post a task. Takes ownership of `x`, also on failure. */
 static lm_status send(lm_schedule *s, lm_task *x, lm_error *e)
 {
     lm_task   **end;
@@ -44,7 +43,7 @@ static lm_status send(lm_schedule *s, lm_task *x, lm_error *e)
     return status;
 }
 
-/* ---- the disk's thread ---- */
+/* ---- the disk thread ---- */
 
 static lm_status on_disk(lm_schedule *s, lm_task *x)
 {
@@ -105,7 +104,7 @@ void lm_tasks_close(lm_schedule *s)
     pthread_cond_destroy(&s->disk_work);
 }
 
-/* ---- by the schedule's thread ---- */
+/* ---- the schedule's thread ---- */
 
 static void give_to_disk(lm_schedule *s, lm_task *x)
 {
@@ -165,7 +164,7 @@ static lm_status check_owner(const lm_schedule *s, lm_task *x)
     return LM_OK;
 }
 
-/* Pages for what the file holds: first those of free slots, then unused prefixes. */
+/* Empty the slot and hold pages for the content of the file; evicts free slots, then unused prefixes. */
 static lm_status hold(lm_schedule *s, lm_task *x)
 {
     lm_status status;
@@ -177,7 +176,7 @@ static lm_status hold(lm_schedule *s, lm_task *x)
     return status;
 }
 
-/* The file is in the slot's pages. */
+/* Finish a restore whose file is in the slot's pages. */
 static void take_restored(lm_schedule *s, lm_task *x)
 {
     lm_slot *t = &s->slots[x->slot];
@@ -200,7 +199,7 @@ static void take_restored(lm_schedule *s, lm_task *x)
     lm_free(text.ids);
 }
 
-/* Its slot is free: true when it is done. */
+/* Begin a task whose slot is free. Returns true if it is done. */
 static bool begin(lm_schedule *s, lm_task *x, uint32_t slot)
 {
     if (x->action < 0) {
@@ -217,7 +216,7 @@ static bool begin(lm_schedule *s, lm_task *x, uint32_t slot)
     return false;
 }
 
-/* The first task whose slot is free, out of the list. The head of a file is read without a slot. */
+/* Take the first task whose slot is free from the list. Reading the head of a file needs no free slot. */
 static lm_task *take_first(lm_schedule *s, uint32_t *slot)
 {
     lm_task   **at, *x;
@@ -244,7 +243,7 @@ static lm_task *take_off_disk(lm_schedule *s)
     return x;
 }
 
-/* The disk's thread has done its part. The head of a file: now it waits for its slot. */
+/* Continue a task that the disk thread has returned. After reading the head of a file it waits for its slot. */
 static void come_back(lm_schedule *s, lm_task *x)
 {
     if (x->status == LM_OK && x->action == LM_SLOT_RESTORE && !x->begun) {
@@ -293,7 +292,7 @@ void lm_tasks_reject(lm_schedule *s)
     }
 }
 
-/* ---- for other threads ---- */
+/* ---- functions for other threads ---- */
 
 static lm_task *task_new(lm_error *e)
 {

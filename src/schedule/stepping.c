@@ -1,4 +1,4 @@
-/* stepping.c - the rows of a step, and what came of them. */
+/* stepping.c - the rows of a step, and their results. */
 #include "base/clock.h"
 #include "schedule/schedule.h"
 
@@ -9,7 +9,7 @@ static bool generates(const lm_reply *r)
     return !lm_sequence_reads(r->sequence);
 }
 
-/* A request waits while its reader does not keep up. */
+/* Whether its ring has space for a token. If not, the request is stalled until its reader has caught up. */
 static bool can_receive(lm_schedule *s, lm_reply *r)
 {
     if (lm_reply_capacity(r, 1)) {
@@ -17,7 +17,7 @@ static bool can_receive(lm_schedule *s, lm_reply *r)
         return true;
     }
     atomic_store(&r->stalled, true);
-    if (lm_reply_capacity(r, 1) && atomic_exchange(&r->stalled, false)) {    /* just now */
+    if (lm_reply_capacity(r, 1) && atomic_exchange(&r->stalled, false)) {    /* the reader made space just now */
         r->stalled_since = 0;
         return true;
     }
@@ -54,7 +54,7 @@ static void add_rows(lm_schedule *s, lm_reply *r, uint32_t most, uint32_t most_p
     b->most        = lm_engine_max_rows(s->g);
 }
 
-/* Draft tokens fill what a step of few rows has left. */
+/* Add the rows of generating requests. Draft tokens fill up a step of few rows. */
 static void add_generating(lm_schedule *s, uint32_t writers, bool drafts)
 {
     uint32_t each = drafts && writers && writers <= s->o.draft_sequences ? LM_FEW_ROWS / writers : 1;
@@ -67,7 +67,7 @@ static void add_generating(lm_schedule *s, uint32_t writers, bool drafts)
     }
 }
 
-/* Rows of its prompt that may still be in this step, in one piece that gets what it gets row by row. */
+/* Return how many more prompt rows can be in this step with the same results as row by row (lm_engine_alike). */
 static uint32_t prompt_rows_left(const lm_schedule *s, const lm_reply *r)
 {
     const lm_sequence *x = r->sequence;
@@ -107,7 +107,7 @@ static void add_prompts(lm_schedule *s, uint32_t readers, uint32_t written)
             add_rows(s, s->active[i], s->active[i]->prompt_rows, s->active[i]->prompt_rows);
 }
 
-/* Returns how many write. */
+/* Assemble a step. Returns the number of rows of generating requests. */
 static uint32_t assemble(lm_schedule *s, bool drafts)
 {
     uint32_t writers = count(s, true), readers = count(s, false);
@@ -135,7 +135,7 @@ static void collect(void *arg, unsigned worker, unsigned prompt_rows)
         lm_reply_notify(r);
 }
 
-/* Choosing tokens is a good part of a small model's step: workers share it. */
+/* Choosing tokens takes a good part of a small model's step, so workers share it. */
 static void collect_all(lm_schedule *s)
 {
     if (s->n_active > 1)
@@ -203,7 +203,7 @@ static void ran(lm_schedule *s, uint32_t written, double seconds)
         lm_keep_pages(s, s->active[i]);
 }
 
-/* The engine cannot continue any request: its file has shrunk. */
+/* End all active requests: the engine cannot continue, for example because the model's file has shrunk. */
 static void fail_all(lm_schedule *s, const lm_error *e)
 {
     for (uint32_t i = 0; i < s->n_active; i++)
@@ -211,7 +211,7 @@ static void fail_all(lm_schedule *s, const lm_error *e)
     collect_all(s);
 }
 
-/* A single request has all pages. */
+/* End the requests of the step: a single one has all pages. */
 static void end_without_pages(lm_schedule *s, const lm_error *e)
 {
     for (uint32_t i = 0; i < s->n_active; i++)
@@ -220,7 +220,7 @@ static void end_without_pages(lm_schedule *s, const lm_error *e)
     collect_all(s);
 }
 
-/* All engines, or none. *room: pages are missing in another engine than that of lm_reclaim_pages. */
+/* Run the step in all engines, or in none. *room: an engine other than the schedule's has too few pages (lm_reclaim_any). */
 static lm_status run(lm_schedule *s, bool *room, lm_error *e)
 {
     lm_status status;
@@ -265,9 +265,9 @@ bool lm_schedule_step(lm_schedule *s)
         ran(s, written, seconds);
         lm_budget_ran(&s->budget, written, s->batch.n_prompt, seconds);
     } else {
-        collect_all(s);                                  /* ends that rows were not needed for */
+        collect_all(s);                                  /* requests that ended without rows */
     }
     uint32_t n_active = s->n_active;
     lm_schedule_collect(s);
-    return s->batch.n > 0 || s->n_active < n_active;     /* others may have the slots of those that ended */
+    return s->batch.n > 0 || s->n_active < n_active;     /* other requests can use the slots of those that ended */
 }
