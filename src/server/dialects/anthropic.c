@@ -1,4 +1,4 @@
-/* POST /v1/messages and /v1/messages/count_tokens: Anthropic's words. */
+/* POST /v1/messages and /v1/messages/count_tokens, Anthropic-compatible. */
 #include <string.h>
 
 #include "server/dialects/anthropic.h"
@@ -13,7 +13,7 @@ typedef struct message_values {
 
 #define V(field) offsetof(message_values, field)
 
-/* What makes the prompt. */
+/* The fields that determine the prompt. */
 #define PROMPT_FIELDS                                                                                                             \
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },                                            \
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },      \
@@ -46,7 +46,7 @@ static void message_defaults(const lm_service *s, void *values)
 
 /* ---- reading the request ---- */
 
-/* {type: enabled | disabled | adaptive, budget_tokens}, and the effort of output_config. */
+/* Read `thinking`, {type: enabled | disabled | adaptive, budget_tokens}, and the effort of output_config. */
 static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error *e)
 {
     const char *type = json_string_value(json_object_get(v->thinking, "type"));
@@ -80,7 +80,7 @@ static lm_status read_messages(lm_call *c, lm_ask *a, lm_error *e)
     return lm_anthropic_messages(v->system, v->messages, c->warnings, &a->dialogue.messages, e);
 }
 
-/* {format: {type: json_schema, schema}}: as response_format has it. */
+/* Convert output_config, {format: {type: json_schema, schema}}, or output_format to the form of response_format. */
 static lm_status read_format(message_values *v, json_t **format, lm_error *e)
 {
     json_t *given = json_object_get(v->output_config, "format");

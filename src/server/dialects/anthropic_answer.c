@@ -1,4 +1,4 @@
-/* The answer to POST /v1/messages: blocks of thinking, text and calls. */
+/* The response to POST /v1/messages: blocks of thinking, text and tool calls. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 typedef enum block_kind { NO_BLOCK, THINKING_BLOCK, TEXT_BLOCK, CALL_BLOCK } block_kind;
 
 typedef struct message_own {
-    block_kind kind;                 /* that is open */
-    int        index, n;             /* of it; opened so far */
+    block_kind kind;                 /* of the open block */
+    int        index, n;             /* of the open block; number of blocks opened so far */
 } message_own;
 
 /* ---- documents ---- */
@@ -24,7 +24,7 @@ static const char *reason(const lm_choice *c)
     }
 }
 
-/* Anthropic counts what came from the cache apart from the rest of the prompt. */
+/* Anthropic counts cached prompt tokens separately from the rest of the prompt. */
 static json_t *usage_json(const lm_turn_usage *u)
 {
     return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", (json_int_t)(u->prompt - u->cached), "output_tokens", (json_int_t)u->written,
@@ -40,7 +40,7 @@ static json_t *message_json(const lm_turn *t, json_t *content, const char *why, 
     return o;
 }
 
-/* Ids that are the server's own begin as Anthropic's do. */
+/* Ids made by this server get Anthropic's prefix. */
 static json_t *call_id(const char *id)
 {
     return strncmp(id, "call_", 5) == 0 ? json_sprintf("toolu_%s", id + 5) : json_string(id);
@@ -61,7 +61,7 @@ static json_t *thinking_json(const char *text, size_t n)
     return json_pack("{s:s, s:s%, s:s}", "type", "thinking", "thinking", text ? text : "", n, "signature", "");
 }
 
-/* A call that was cut off is none. */
+/* The content blocks, without tool calls that were cut off. */
 static json_t *content_json(const lm_choice *c)
 {
     json_t *content = json_array(), *call;
@@ -108,7 +108,7 @@ static void close_block(lm_turn *t)
     own->kind = NO_BLOCK;
 }
 
-/* Takes `block`. */
+/* Open a block of this kind. Takes ownership of `block`. */
 static void open_block(lm_turn *t, block_kind kind, json_t *block)
 {
     message_own *own = t->own;

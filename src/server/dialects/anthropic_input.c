@@ -4,9 +4,9 @@
 
 typedef struct reading {
     json_t  *messages, *warnings;    /* so far */
-    json_t  *names;                  /* of tools that were called, by the ids of calls: templates name them with results */
+    json_t  *names;                  /* of called tools, by call id: templates name them with results */
     lm_text  system;
-    size_t   i;                      /* of the message that is read */
+    size_t   i;                      /* index of the current message */
     lm_error *e;
 } reading;
 
@@ -33,7 +33,8 @@ static lm_status unreadable(const reading *r, size_t k, const json_t *block)
 
 /* ---- system messages ---- */
 
-/* The block that names a client's billing is other with every request, and would keep any prefix from being found again: it is left out. */
+/* Add a system text, except the block that names a client's billing: it differs between requests, so that no prefix would be found in the
+ * cache. */
 static lm_status add_system(reading *r, const json_t *system, const char *field)
 {
     if (json_is_string(system))
@@ -51,7 +52,7 @@ static lm_status add_system(reading *r, const json_t *system, const char *field)
     return LM_OK;
 }
 
-/* ---- results of tools ---- */
+/* ---- tool results ---- */
 
 static lm_status add_result(reading *r, const json_t *block, size_t k)
 {
@@ -80,7 +81,7 @@ static lm_status add_result(reading *r, const json_t *block, size_t k)
 
 /* ---- messages ---- */
 
-/* Results come before the text that follows them, whatever their order: templates want them right behind the calls. */
+/* Add tool results, then the text, whatever their order: templates expect results directly after the calls. */
 static lm_status add_user(reading *r, const json_t *content)
 {
     lm_text text = { 0 };

@@ -1,4 +1,4 @@
-/* POST /v1/embeddings, llama.cpp's /embedding, and what other dialects' routes use of them. */
+/* POST /v1/embeddings, llama.cpp's /embedding, and functions for the routes of other dialects. */
 #include "server/dialects/embeddings.h"
 
 #include <sodium.h>
@@ -70,10 +70,9 @@ static json_t *vector_json(const float *x, uint32_t n, bool base64)
     return list;
 }
 
-/* What a reading of vectors has of its own. */
+/* The `own` of a read job that computes vectors. */
 typedef struct embedding_own { uint32_t width, dimensions; bool base64; } embedding_own;
 
-/* Text i as a vector; NULL: out of memory. */
 json_t *lm_embedding_json(const lm_read_job *r, size_t i)
 {
     const embedding_own *own = lm_read_job_own(r);
@@ -95,7 +94,7 @@ static void free_pooler(void *pooler)
     lm_pooler_free(pooler);
 }
 
-/* Room for each text's vector. */
+/* Allocate a pooler per text. On failure those already made are in *out. */
 static lm_status open_poolers(const lm_prompts *texts, uint32_t width, const embedding_values *v, void ***out, lm_error *e)
 {
     const lm_embed_options o = { .pooling = (lm_pooling)v->pooling, .raw = v->raw };
@@ -110,7 +109,7 @@ static lm_status open_poolers(const lm_prompts *texts, uint32_t width, const emb
     return LM_OK;
 }
 
-/* What is wrong with a prompt is wrong with the field that was sent. */
+/* Report an error about a prompt as one about the field that was sent. */
 static lm_status in_input(const lm_call *c, lm_status status, lm_error *e)
 {
     return lm_fault_rename(status, "prompt", json_object_get(c->body, "input") ? "input"
@@ -170,13 +169,13 @@ static lm_status answer_embeddings(lm_call *c, lm_error *e)
 const lm_route lm_route_embeddings = { "POST", "/v1/embeddings", NULL, 0, LM_DIALECT_OPENAI, "compute embedding vectors", embedding_groups,
                                        sizeof(embedding_values), embedding_defaults, answer_embeddings };
 
-/* ---- llama.cpp's own ---- */
+/* ---- llama.cpp's /embedding ---- */
 
 typedef struct native_values { const char *model; json_t *content; int32_t norm; } native_values;
 
 #define N(field) offsetof(native_values, field)
 
-enum { NORM_NONE = -1, NORM_EUCLIDEAN = 2 };             /* llama.cpp's numbers */
+enum { NORM_NONE = -1, NORM_EUCLIDEAN = 2 };             /* llama.cpp's values of embd_normalize */
 
 static const lm_field native_fields[] = {
     { "content", LM_FIELD_ANY, N(content), 0, 0, NULL, false, "string, array of token ids, or array of those" },
@@ -193,7 +192,7 @@ static void native_defaults(const lm_service *s, void *values)
     ((native_values *)values)->norm = NORM_EUCLIDEAN;
 }
 
-/* Of each text a list of vectors, which pooling makes one of. */
+/* Return a list of vectors per text; with pooling it has one element. */
 static json_t *native_document(const lm_read_job *r)
 {
     json_t *list = json_array();

@@ -1,11 +1,11 @@
-/* GET /v1/facts, /v1/drawing, /v1/report, /v1/settings: what a model is, as the commands inspect, explain and report say it. A model that
- * is not in memory is described from its file: to be looked at is no reason to be loaded. */
+/* GET /v1/facts, /v1/drawing, /v1/report, /v1/settings: describe a model, as the commands inspect, explain and report do. A model that is
+ * not in memory is described from its file and not loaded. */
 #include <string.h>
 
 #include "lamina/report.h"
 #include "server/dialects/routes.h"
 
-/* The model of a call and its facts, until looked_away. */
+/* The model of a call and its facts, valid until look_away. */
 typedef struct looked { lm_service *s; bool here; lm_model *own; lm_facts *facts; } looked;
 
 static void look_away(looked *l)
@@ -16,7 +16,8 @@ static void look_away(looked *l)
         lm_models_unpeek(l->s);
 }
 
-/* `whole`: with room in the cache, and in a step, for all of every text, instead of the room that the server has for all of them. */
+/* Open the facts of a call's model. `whole`: with the default kv_positions and logit_rows (the full context of every sequence), not the
+ * server's. */
 static lm_status look_at(lm_call *c, bool whole, looked *out, lm_error *e)
 {
     lm_facts_options o = lm_facts_defaults();
@@ -77,7 +78,7 @@ static lm_status answer_facts(lm_call *c, lm_error *e)
     return status;
 }
 
-/* A whole number of the query; `otherwise` where there is none. */
+/* Read a whole number from the query; `otherwise` if it is not given. */
 static lm_status number_of(lm_call *c, const char *name, uint32_t otherwise, uint32_t *out, lm_error *e)
 {
     const char *given = lm_exchange_query(c->x, name);

@@ -1,4 +1,4 @@
-/* The answer to POST /completion and /infill. */
+/* The response to POST /completion and /infill. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +110,7 @@ static json_t *ids_json(const lm_choice *c)
     return list;
 }
 
-/* A token as it reads by itself, and its bytes: they need not be whole characters. */
+/* Add the text of a token on its own, and its bytes, which need not be whole characters. */
 static void spell(const lm_turn *t, json_t *o)
 {
     lm_token id = (lm_token)json_integer_value(json_object_get(o, "id"));
@@ -119,7 +119,7 @@ static void spell(const lm_turn *t, json_t *o)
     json_object_set_new(o, "bytes", lm_token_byte_list(t->service->tokenizer, id));
 }
 
-/* As llama.cpp calls probabilities after sampling. */
+/* Replace the log-probability by a probability, named as llama.cpp names those after sampling. */
 static void as_probability(json_t *o)
 {
     json_object_set_new(o, "prob", json_real(exp(json_number_value(json_object_get(o, "logprob")))));
@@ -154,7 +154,8 @@ static json_t *probabilities(const lm_turn *t, const lm_choice *c)
 
 /* ---- documents ---- */
 
-/* Those members of `o`, which it takes, that a path names: "generation_settings/n_predict". */
+/* Return the members of `o` that the paths in `fields` name ("generation_settings/n_predict"); all if there are none. Takes ownership of
+ * `o`. */
 static json_t *only(json_t *o, const json_t *fields)
 {
     json_t *out;
@@ -215,7 +216,7 @@ static void native_end(lm_turn *t, lm_choice *c)
     const lm_native_own *own = t->own;
     json_t *o = last_json(t, c, "", 0);
 
-    if (own->probs)                      /* of the token that ended the text, and of those whose text was held back */
+    if (own->probs)                      /* of the token that ended the output, and of those whose text was held back */
         json_object_set_new(o, "completion_probabilities", probabilities(t, c));
     lm_turn_send(t, NULL, only(o, own->fields));
 }

@@ -1,4 +1,4 @@
-/* POST /completion and /infill: llama.cpp's own. */
+/* POST /completion and /infill, llama.cpp-compatible. */
 #include <stdlib.h>
 #include <string.h>
 

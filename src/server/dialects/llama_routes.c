@@ -1,4 +1,4 @@
-/* What llama-server and vLLM have besides OpenAI's routes: tokens, templates, slots, properties. */
+/* Routes that llama-server and vLLM have in addition to OpenAI's: tokens, templates, slots, properties. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "server/dialects/routes.h"
 #include "server/front/sandbox.h"
 
-/* ---- /tokenize, /detokenize: llama.cpp's words and vLLM's ---- */
+/* ---- /tokenize, /detokenize: llama.cpp- and vLLM-compatible ---- */
 
 typedef struct tokenize_values { const char *content, *prompt, *model; bool add_special, parse_special,
         pieces; json_t *tokens; } tokenize_values;
@@ -118,7 +118,7 @@ const lm_route lm_route_detokenize = { "POST", "/detokenize", NULL, 0, LM_DIALEC
         sizeof(tokenize_values),
                                        NULL, answer_detokenize };
 
-/* ---- /tokenizer_info: what lm-eval asks for ---- */
+/* ---- /tokenizer_info: used by lm-eval ---- */
 
 static json_t *special_json(const lm_service *s, lm_token id)
 {
@@ -195,7 +195,7 @@ const lm_route lm_route_apply_template = { "POST", "/apply-template", NULL, 0, L
 
 /* ---- /props, /slots ---- */
 
-/* Of a server of several models, by name. */
+/* The properties of a server with several models, when the request names none. */
 static json_t *router_json(const lm_call *c)
 {
     json_t *list = json_array();
@@ -234,7 +234,7 @@ static json_t *props_json(const lm_service *s)
     return all;
 }
 
-/* Nothing is loaded for it. */
+/* Return the properties without loading a model. */
 static lm_status answer_props(lm_call *c, lm_error *e)
 {
     const lm_sandbox *now = lm_sandbox_now();
@@ -297,10 +297,11 @@ static lm_status slot_path(const lm_call *c, const char *name, lm_text *path, lm
     return path->failed ? lm_fail_memory(e, "a path", strlen(name)) : LM_OK;
 }
 
-/* What the schedule is asked for, and who waits for it: freed by the last of both. `x` is NULL when nobody waits any more. */
+/* The result of a slot task, and the exchange that waits for it. Shared by the task and the exchange, freed by the last of both. `x` is
+ * NULL when the exchange has ended. */
 typedef struct slot_wait {
     atomic_uint owners;
-    pthread_mutex_t lock;            /* of the rest */
+    pthread_mutex_t lock;            /* protects the rest */
     lm_exchange *x;
     bool      done;
     lm_status status;
@@ -308,7 +309,7 @@ typedef struct slot_wait {
     lm_error  error;
 } slot_wait;
 
-/* The exchange's part. */
+/* The job of the exchange. */
 typedef struct slot_job { slot_wait *wait; lm_service *service; uint32_t slot; lm_slot_action action; char filename[128]; } slot_job;
 
 static void drop_wait(void *arg)
@@ -321,7 +322,7 @@ static void drop_wait(void *arg)
     free(w);
 }
 
-/* By a thread of the schedule. */
+/* Called by a thread of the schedule. */
 static void slot_done(void *arg, lm_status status, size_t n, const lm_error *error)
 {
     slot_wait *w = arg;

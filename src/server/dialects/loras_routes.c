@@ -1,11 +1,11 @@
-/* GET and POST /lora-adapters: those of llama-server. */
+/* GET and POST /lora-adapters, as in llama-server. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "server/models/loras.h"
 #include "server/dialects/routes.h"
 
-/* Of a model that is not in memory what the command line says. */
+/* Describe adapter `i`. If the model is not in memory (`here` false), only the options of the server are known. */
 static json_t *one_json(const lm_service *s, size_t i, float scale, bool here)
 {
     json_t *o = json_pack("{s:I, s:s, s:f, s:s, s:s}", "id", (json_int_t)i, "path", s->o.loras[i], "scale", (double)scale, "task_name", "",

@@ -1,4 +1,4 @@
-/* GET /v1/machine: the machine, its limits, and of each model what it takes and what it does, for whoever draws curves of it. */
+/* GET /v1/machine: the machine, its limits, and the memory and work of each model, for clients that plot them. */
 #include <time.h>
 
 #include "server/dialects/routes.h"
@@ -39,7 +39,7 @@ static json_t *totals_json(const lm_schedule_statistics *s)
                      s->first_seconds);
 }
 
-/* What only a model in memory has; `plan`: its sizes are planned again, to stand beside what was allocated. */
+/* Add what only a model in memory has. `plan`: also plan its sizes again, to compare them with what was allocated. */
 static void add_running(json_t *o, const lm_service *s, bool plan)
 {
     lm_schedule_statistics figures;

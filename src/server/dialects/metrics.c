@@ -1,4 +1,4 @@
-/* GET /metrics: Prometheus text, in lamina's names and in those of llama.cpp and vLLM, so that dashboards go on working. */
+/* GET /metrics: Prometheus text with the metric names of lamina, llama.cpp and vLLM, so that existing dashboards work. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 
 typedef struct figure { const char *name, *kind, *help; double value; } figure;
 
-/* One model's figures of one vocabulary; as many, in the same order, for each. Returns their number. */
+/* Write the metrics of one model under one program's names. Their number, which is returned, and order are the same for every model. */
 typedef size_t figures_of(figure *out, const lm_schedule_statistics *s);
 
 static figures_of native_figures;
 
 enum { MOST_FIGURES = 20, MOST_NAME = 128 };
 
-/* A model, and its figures while it is in memory. */
+/* A model, and its statistics if it is in memory (`here`). */
 typedef struct sample { char name[MOST_NAME]; lm_model_status status; bool here; lm_schedule_statistics s; } sample;
 
 static size_t copy(figure *out, const figure *list, size_t n)
@@ -29,7 +29,7 @@ static void add_head(lm_text *out, const char *name, const char *kind, const cha
     lm_text_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
 }
 
-/* A family's samples stand together, as the format wants. */
+/* Add the metrics of all models. The samples of a metric must be adjacent in this format. */
 static void add(lm_text *out, figures_of *f, const sample *all, size_t n)
 {
     static const lm_schedule_statistics none;
@@ -42,7 +42,7 @@ static void add(lm_text *out, figures_of *f, const sample *all, size_t n)
             if (!x->here)
                 continue;
             f(list, &x->s);
-            if (n == 1 && f == native_figures)           /* as llama-server writes them, which knows one model */
+            if (n == 1 && f == native_figures)           /* without a label, as llama-server writes them */
                 lm_text_printf(out, "%s %.17g\n", list[i].name, list[i].value);
             else
                 lm_text_printf(out, "%s{model_name=\"%s\"} %.17g\n", list[i].name, x->name, list[i].value);
@@ -130,7 +130,7 @@ static void add_histogram(lm_text *out, const char *name, const char *model, con
     lm_text_printf(out, "%s_sum{model_name=\"%s\"} %.17g\n%s_count{model_name=\"%s\"} %llu\n", name, model, h->seconds, name, model, n);
 }
 
-/* In lamina's names, and in vLLM's. */
+/* Add the histograms, under lamina's and vLLM's names. */
 static void add_durations(lm_text *out, const sample *all, size_t n)
 {
     static const struct { const char *names[2], *help; size_t at; } list[] = {
@@ -166,7 +166,7 @@ static void add_ends(lm_text *out, const sample *all, size_t n)
                            lm_stop_word((lm_stop)stop), (unsigned long long)x->s.ended[stop]);
 }
 
-/* Of all models, in memory or not. */
+/* Add the load state of all models, in memory or not. */
 static void add_states(lm_text *out, const sample *all, size_t n)
 {
     add_head(out, "lamina_model_loaded", "gauge", "1 while the model is in memory.");
@@ -180,7 +180,7 @@ static void add_states(lm_text *out, const sample *all, size_t n)
         lm_text_printf(out, "lamina_model_bytes{model_name=\"%s\"} %llu\n", x->name, (unsigned long long)x->status.bytes);
 }
 
-/* Of the server. */
+/* Add the memory held by the server's requests. */
 static void add_memory(lm_text *out, const lm_exchange *x)
 {
     lm_http_memory m;

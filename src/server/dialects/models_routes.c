@@ -6,7 +6,7 @@
 
 /* ---- models ---- */
 
-/* `first` (NULL: none), and the words of a list with commas. */
+/* Return the words of a comma-separated list (NULL: empty) as an array, after `first` if neither is NULL. */
 static json_t *words_of(const char *first, const char *list)
 {
     json_t *o = json_array();

@@ -1,4 +1,4 @@
-/* The answer to /api/chat and /api/generate. Times are in nanoseconds. */
+/* The response to /api/chat and /api/generate. Times are in nanoseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static json_t *piece(const lm_turn *t, const char *text, size_t n, bool done)
     return o;
 }
 
-/* What stands beside the text: of a message, or of an answer to a prompt. */
+/* Set a member next to the text: of the message (/api/chat) or of the document (/api/generate). */
 static void set_beside(const lm_turn *t, json_t *o, const char *name, json_t *value)
 {
     const ollama_own *own = t->own;
@@ -48,7 +48,7 @@ static void set_beside(const lm_turn *t, json_t *o, const char *name, json_t *va
     json_object_set_new(own->chat ? json_object_get(o, "message") : o, name, value);
 }
 
-/* A call as ollama has it; NULL: it was cut off, and is none. */
+/* Return a tool call in ollama's format; NULL: it was cut off. */
 static json_t *call_json(const json_t *call, size_t i)
 {
     json_t *arguments = lm_turn_arguments(call);
@@ -92,7 +92,7 @@ static json_t *last(const lm_turn *t, const lm_choice *c, const char *text, size
     return o;
 }
 
-/* Of what has not been sent yet. */
+/* Add and clear the log-probabilities of tokens that were not sent yet. */
 static void set_logprobs(const lm_turn *t, lm_choice *c, json_t *o)
 {
     if (!json_array_size(c->tokens))
@@ -109,7 +109,7 @@ static void ollama_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
     lm_turn_line(t, o);
 }
 
-/* Calls whole, in a line of their own. */
+/* Send reasoning, and each complete tool call, as a separate line. */
 static void ollama_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
 {
     json_t *o = NULL;

@@ -29,9 +29,9 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_dialogue 
     return LM_OK;
 }
 
-/* ---- calls of earlier messages ---- */
+/* ---- tool calls of earlier messages ---- */
 
-/* Calls have no ids there: nine letters and digits fit every template. */
+/* Read the tool calls of a message. ollama's calls have no ids; ids of nine letters and digits work with every template. */
 static lm_status read_calls(const json_t *given, size_t i, size_t *n, json_t *calls, lm_error *e)
 {
     LM_TRY(lm_limit_check(LM_MOST_CALLS, json_array_size(given), e));
@@ -44,7 +44,7 @@ static lm_status read_calls(const json_t *given, size_t i, size_t *n, json_t *ca
             return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: tool call %zu requires a name", i, k);
         snprintf(id, sizeof id, "call%05zu", (*n)++ % 100000);
         json_t *call = lm_dialogue_call(id, name, NULL);
-        if (json_object_get(f, "arguments"))             /* read by lm_dialogue, as those of every dialect */
+        if (json_object_get(f, "arguments"))             /* lm_dialogue reads them, as in every dialect */
             json_object_set(json_object_get(call, "function"), "arguments", json_object_get(f, "arguments"));
         json_array_append_new(calls, call);
     }
@@ -58,14 +58,15 @@ static bool is_of(const json_t *call, const char *name)
     return of && strcmp(of, name) == 0;
 }
 
-/* What was read so far. */
+/* The state after the messages read so far. */
 typedef struct reading {
     json_t *messages;
-    const json_t *calls;             /* of the last message with any */
-    size_t  n, place;                /* calls; messages since that one */
+    const json_t *calls;             /* of the last message with tool calls */
+    size_t  n, place;                /* calls so far; messages since that one */
 } reading;
 
-/* Of the last calls: the one of this name, or the one in this place. */
+/* Return the call that a tool message answers: the last calls' element at its place if the name fits or is NULL, otherwise the first one of
+ * this name; NULL: none. */
 static const json_t *call_of(const reading *r, const char *name)
 {
     const json_t *call = json_array_get(r->calls, r->place);

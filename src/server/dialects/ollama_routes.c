@@ -1,4 +1,4 @@
-/* What ollama's clients ask: /api/chat, generate, embed, embeddings, tags, show, ps, pull, version. Times are in nanoseconds. */
+/* ollama-compatible routes: /api/chat, generate, embed, embeddings, tags, show, ps, pull, version. Times are in nanoseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,9 +96,9 @@ static void ollama_defaults(const lm_service *s, void *values)
     ((ollama_values *)values)->constraints.compact = true;
 }
 
-/* ---- how long a model stays ---- */
+/* ---- keep_alive ---- */
 
-/* *given: the request says for how long. */
+/* Read keep_alive. *given: the request has one that is in effect. */
 static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_error *e)
 {
     const json_t *value = ((const ollama_values *)c->values)->keep_alive;
@@ -117,7 +117,7 @@ static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_er
     return LM_OK;
 }
 
-/* Load the model, and keep it as long as the request wants. */
+/* Load the model, and apply the request's keep_alive. */
 static lm_status take_model(lm_call *c, lm_error *e)
 {
     double seconds = 0;
@@ -130,7 +130,7 @@ static lm_status take_model(lm_call *c, lm_error *e)
     return LM_OK;
 }
 
-/* ---- writing ---- */
+/* ---- generation ---- */
 
 static json_t *empty_answer(const lm_call *c, bool chat, const char *reason)
 {
@@ -144,7 +144,7 @@ static json_t *empty_answer(const lm_call *c, bool chat, const char *reason)
     return o;
 }
 
-/* No message: the client wants the model in memory or, with a keep_alive of 0, out of it. */
+/* Answer a request without a message: it loads the model or, with a keep_alive of 0, unloads it. */
 static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
 {
     double seconds = 0;
@@ -159,7 +159,7 @@ static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
     return lm_answer_json(c, empty_answer(c, chat, "load"), e);
 }
 
-/* What constrains the answer stands beside the options, or among them. */
+/* Take the constraints from the request or from its options, not from both. */
 static lm_status join_constraints(const ollama_values *v, lm_constraints *constraints, lm_error *e)
 {
     static const lm_constraints none = { .compact = true };
@@ -190,7 +190,7 @@ static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
     return read_dialogue(c, ((const ollama_values *)c->values)->messages, &a->dialogue, e);
 }
 
-/* A text to continue. */
+/* Read a prompt without the chat template, to be continued; with `suffix`, to generate the text between both. */
 static lm_status read_raw(lm_call *c, lm_ask *a, lm_error *e)
 {
     const ollama_values *v = c->values;
@@ -227,7 +227,7 @@ static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_prepared *pa
     return LM_OK;
 }
 
-/* The model is in memory. */
+/* Begin the response. The model must be in memory. */
 static lm_status write(lm_call *c, bool chat, lm_error *e)
 {
     const ollama_values *v = c->values;
@@ -296,7 +296,7 @@ const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, LM_ROUTE_AS
                                          "compute embedding vectors, ollama-compatible", embed_groups, sizeof(ollama_values), NULL,
                                          answer_embed };
 
-/* The older form: one text, and its vector as it is. */
+/* The older format: one text, and its vector, not normalized. */
 static json_t *old_embed_document(const lm_read_job *r)
 {
     return json_pack("{s:o}", "embedding", lm_embedding_json(r, 0));
@@ -369,7 +369,7 @@ static lm_status answer_ps(lm_call *c, lm_error *e)
         json_object_del(o, "modified_at");
         json_object_set_new(o, "size", json_integer((json_int_t)now.bytes));
         json_object_set_new(o, "size_vram", json_integer(0));
-        /* Never, as ollama writes it. */
+        /* ollama's date for "never" */
         json_object_set_new(o, "expires_at", now.leaves < 0 ? json_string("2318-01-01T00:00:00Z") : lm_ollama_moment(now.leaves));
         json_object_set_new(o, "context_length", json_integer(context_of(s)));
         json_array_append_new(list, o);
@@ -377,7 +377,7 @@ static lm_status answer_ps(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:o}", "models", list), e);
 }
 
-/* Of a model that is not in memory without its template: to be looked at is no reason to be loaded. */
+/* Describe a model without loading it: if it is not in memory, without its template. */
 static lm_status answer_show(lm_call *c, lm_error *e)
 {
     lm_service *s = c->service;
@@ -409,7 +409,7 @@ static lm_status answer_show(lm_call *c, lm_error *e)
                           e);
 }
 
-/* Clients ask for a model before they use it. One that is here is here; none is downloaded. */
+/* Clients pull a model before they use it. An available model is reported as pulled; no model is downloaded. */
 static lm_status answer_pull(lm_call *c, lm_error *e)
 {
     const ollama_values *v = c->values;

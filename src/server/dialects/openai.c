@@ -1,6 +1,6 @@
 #include "server/dialects/openai.h"
 
-/* The system's fingerprint begins with a b, as llama-server's: its clients look. */
+/* system_fingerprint begins with a b, as llama-server's does: its clients check this. */
 json_t *lm_openai_document(const lm_turn *t, const char *object, json_t *choices)
 {
     return json_pack("{s:s, s:s, s:I, s:s, s:s+, s:o}", "id", t->id, "object", object, "created", (json_int_t)t->created, "model",

@@ -1,19 +1,20 @@
-/* openai.h - what the answers to OpenAI's /v1/chat/completions and /v1/completions have alike. */
+/* openai.h - shared parts of the responses to OpenAI's /v1/chat/completions and /v1/completions. */
 #ifndef LM_SERVER_OPENAI_H
 #define LM_SERVER_OPENAI_H
 
 #include "server/ask/writer.h"
 
-/* A document, or a piece of a stream. Takes `choices`. */
+/* Return a document, or a chunk of a stream. Takes ownership of `choices`. */
 json_t *lm_openai_document(const lm_turn *t, const char *object, json_t *choices);
 
-/* The end of an answer: `choices` (taken) as a document, in a stream none of them, with usage only where it is `wanted`. Takes `usage`. */
+/* End a response. A document has `choices` and usage. In a stream `choices` is empty; a last chunk has usage if it is `wanted`, and [DONE]
+ * follows. Takes ownership of `choices` and `usage`. */
 void    lm_openai_finish(lm_turn *t, const char *object, json_t *choices, bool wanted, json_t *usage);
 
-/* "usage". */
+/* Return "usage". */
 json_t *lm_openai_usage(const lm_turn_usage *u);
 
-/* Whether `stream_options` asks for usage. */
+/* Whether `stream_options` requests usage. */
 bool    lm_openai_wants_usage(const json_t *stream_options);
 
 #endif

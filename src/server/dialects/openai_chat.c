@@ -87,7 +87,7 @@ static void chat_defaults(const lm_service *s, void *values)
 
 /* ---- log-probabilities ---- */
 
-/* And forget them: they have been sent. */
+/* Return the log-probabilities of the tokens not sent yet, and clear them. */
 static json_t *take_logprobs(const lm_service *s, lm_choice *c)
 {
     json_t *content;
@@ -99,9 +99,9 @@ static json_t *take_logprobs(const lm_service *s, lm_choice *c)
     return json_pack("{s:o}", "content", content);
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
-typedef struct chat_own { bool usage, both; } chat_own;     /* both: reasoning by both of its names */
+typedef struct chat_own { bool usage, both; } chat_own;     /* both: reasoning under both of its names */
 
 static json_t *usage_json(const lm_turn *t)
 {
@@ -266,7 +266,7 @@ static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_prepared *pa
     return LM_OK;
 }
 
-/* 0 tokens are requested: the prompt is processed, and nothing generated. */
+/* Whether 0 tokens are requested: the prompt is processed, and nothing is generated. */
 static bool is_none(const json_t *body)
 {
     static const char *const names[] = { "max_completion_tokens", "max_tokens", "n_predict", NULL };
@@ -290,7 +290,7 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
     return lm_ask_answer(c, &a, &chat_writer, e);
 }
 
-/* Tokens of the prompt, without an answer. */
+/* Count the tokens of the prompt, without generating. */
 static lm_status answer_chat_tokens(lm_call *c, lm_error *e)
 {
     lm_ask a = { .read = read_chat };

@@ -1,4 +1,4 @@
-/* POST /v1/completions: text continued, or scored (echo). */
+/* POST /v1/completions: continue texts, or score them (echo). */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -62,31 +62,31 @@ static void completion_defaults(const lm_service *s, void *values)
 
 typedef struct scored { double logprob; lm_logprob top[MAX_LOGPROBS]; } scored;
 
-/* Of one prompt: made by the thread that steps, read when the text has ended. Freed by the last of both. */
+/* The scores of one prompt: written by the thread that steps, read by the response when the sequence has ended. Freed by the last owner. */
 typedef struct prompt_scores {
     atomic_uint owners;
     lm_token   *ids;                     /* [n + 1] */
-    scored     *scores;                  /* [n]: of each token but the first */
+    scored     *scores;                  /* [n]: of each token except the first */
     size_t      n;
     uint32_t    n_vocab, top;
 } prompt_scores;
 
-/* Where a token stands in the text: the text so far, as the tokens before it wrote it. */
+/* The position of a token in the text: the text of the tokens before it. */
 typedef struct token_place {
-    lm_stream *stream;               /* of the prompt, then of what is written; NULL: neither has begun */
-    bool       written;              /* it is of what is written */
+    lm_stream *stream;               /* detokenizes the prompt, then the output; NULL: neither has begun */
+    bool       written;              /* `stream` is that of the output */
     size_t     characters;
 } token_place;
 
 typedef struct completion_own {
-    bool     usage, echo, logprobs, write;         /* write: tokens after the prompt are wanted */
+    bool     usage, echo, logprobs, write;         /* write: tokens after the prompt are requested */
     size_t   n_prompts;
-    uint32_t n, returned;                    /* sequences of a prompt; of which are returned */
+    uint32_t n, returned;                    /* outputs per prompt; of which are returned */
     lm_text *echoed;                     /* [n_prompts] */
-    prompt_scores **scores;              /* [n_scores]: of each prompt, in a stream of each text; NULL: not requested */
+    prompt_scores **scores;              /* [n_scores]: per prompt, in a stream per choice; NULL: not requested */
     size_t   n_scores;
-    bool    *begun;                      /* [choices] of a stream: the prompt has been sent */
-    token_place *at;                 /* [n_choices] of the text sent so far */
+    bool    *begun;                      /* [n_choices], in a stream: the prompt has been sent; NULL: not a stream */
+    token_place *at;                 /* [n_choices]: the end of the tokens sent so far */
     size_t   n_choices;
 } completion_own;
 
@@ -137,7 +137,7 @@ static prompt_scores *scores_new(const lm_tokens *prompt, uint32_t n_vocab, uint
     return s;
 }
 
-/* The row of a token has the logits of the one behind it. */
+/* Score the token after `position`: the row of a token has the logits of the next one. */
 static lm_status keep_score(void *scores, size_t position, const float *logits, const float *hidden, lm_error *e)
 {
     prompt_scores *s = scores;
@@ -167,13 +167,14 @@ static lm_status score_prompts(lm_call *c, const lm_prompts *prompts, uint32_t t
     return LM_OK;
 }
 
-/* Of choice `i`. In a stream each has its own: it is sent before the text, when those of others may be missing. */
+/* Return the scores of choice `i`. In a stream each choice has its own, which are sent before its text, when those of other choices may
+ * not be complete. */
 static prompt_scores *scores_of(const completion_own *own, size_t i)
 {
     return own->begun ? own->scores[i] : own->scores[i / own->n];
 }
 
-/* A text scores its prompt while it reads it; without a stream the first one of each prompt. */
+/* Let a sequence score its prompt while it processes it; without a stream only the first sequence of each prompt. */
 static void with_scores(void *own_, size_t i, lm_sequence_options *o)
 {
     completion_own *own = own_;
@@ -187,7 +188,7 @@ static void with_scores(void *own_, size_t i, lm_sequence_options *o)
     o->prompt_logits = true;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 typedef struct lists { json_t *tokens, *logprobs, *top, *offsets; token_place *at; bool written; } lists;
 
@@ -200,7 +201,7 @@ static size_t characters(const lm_text *t)
     return n;
 }
 
-/* The text that the stream writes next; a prompt's is over when tokens are written. */
+/* Advance `at` by the text of a token. The stream of the prompt ends when the first token of the output comes. */
 static void go_on(const lm_service *s, token_place *at, lm_token id, bool written)
 {
     lm_text text = { 0 };
@@ -226,7 +227,8 @@ static void add_entry(const lm_service *s, lists *l, lm_token id, json_t *logpro
     go_on(s, l->at, id, l->written);
 }
 
-/* By their texts. `own`, the token itself, always has its own; others of the same text go by their numbers, as vLLM writes them. */
+/* Add a log-probability to `top`, by the token's text. `own`, the chosen token, always has its text as the key; another token with the same
+ * text gets its id as the key, in vLLM's format. */
 static void add_top(const lm_service *s, json_t *top, lm_token own, lm_token id, double logprob)
 {
     json_t *text = lm_token_text(s->tokenizer, id), *mine = lm_token_text(s->tokenizer, own);
@@ -275,7 +277,7 @@ static void add_tokens(const lm_service *s, lists *l, json_t *tokens)
     json_array_clear(tokens);
 }
 
-/* Of what has not been sent yet: of the prompt, of the text. */
+/* Return the log-probabilities not sent yet, and clear them: `prompt`: of the prompt; `written`: of the output. */
 static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written)
 {
     completion_own *own = t->own;
@@ -303,7 +305,7 @@ static json_t *document(const lm_turn *t, json_t *choices)
     return lm_openai_document(t, "text_completion", choices);
 }
 
-/* Of a stream: the prompt itself, before the first piece of its text. */
+/* In a stream with echo, send the prompt before the first piece of the output. */
 static void echo(lm_turn *t, lm_choice *c)
 {
     completion_own *own = t->own;
@@ -367,7 +369,7 @@ static double mean(const lm_choice *c)
     return n ? sum / (double)n : 0;
 }
 
-/* The best choice of a prompt that was not returned yet; the first of equal ones. */
+/* Return the best choice of a prompt that was not returned yet; among equal ones the first. */
 static lm_choice *best(lm_turn *t, size_t prompt, bool *returned)
 {
     const completion_own *own = t->own;
@@ -380,7 +382,7 @@ static lm_choice *best(lm_turn *t, size_t prompt, bool *returned)
     return t->choices + at;
 }
 
-/* All of them, or the best ones in the order of how good they are. */
+/* Return all choices or, with best_of, the best ones of each prompt, best first. */
 static json_t *choices_json(lm_turn *t)
 {
     const completion_own *own = t->own;
@@ -448,7 +450,7 @@ static lm_status prepare_completion(lm_call *c, const lm_ask *a, const lm_prepar
     return v->echo && v->logprobs >= 0 ? score_prompts(c, prompts, (uint32_t)v->logprobs, own, e) : LM_OK;
 }
 
-/* What is missing between a prompt and its suffix. */
+/* Make the prompt for the text between the given prompt and its suffix. */
 static lm_status read_middle(const lm_service *s, const completion_values *v, lm_prompts *out, lm_error *e)
 {
     lm_middle m = { .prefix = json_string_value(v->prompt), .suffix = v->suffix };

@@ -49,7 +49,7 @@ static void response_defaults(const lm_service *s, void *values)
 
 /* ---- reading the request ---- */
 
-/* Functions of `list`. Tools of other types are ones that a client does not expect to be called everywhere: left out. */
+/* Return the functions of `list`. Tools of other types are skipped with a warning: clients do not expect every server to call them. */
 static lm_status functions_of(const json_t *list, const char *field, json_t *warnings, json_t **out, lm_error *e)
 {
     *out = json_array();
@@ -66,7 +66,7 @@ static lm_status functions_of(const json_t *list, const char *field, json_t *war
     return LM_OK;
 }
 
-/* What may be called, in the words that lm_tools_read knows. */
+/* Convert tools and tool_choice to what lm_tools_read takes. */
 static lm_status read_tools(const lm_response_values *v, json_t *warnings, lm_dialogue *d, lm_error *e)
 {
     const char *type = json_string_value(json_object_get(v->tool_choice, "type"));
@@ -110,7 +110,7 @@ static lm_status check_include(const lm_response_values *v, json_t *warnings, lm
     return LM_OK;
 }
 
-/* {type, name, schema, strict} as chat/completions has it. *out may be NULL: any text. */
+/* Convert text.format, {type, name, schema, strict}, to the form of /v1/chat/completions. *out NULL: any text. */
 static lm_status read_format(const lm_response_values *v, json_t **out, lm_error *e)
 {
     json_t *format = json_object_get(v->text, "format");
@@ -132,7 +132,7 @@ static lm_status read_format(const lm_response_values *v, json_t **out, lm_error
     return LM_OK;
 }
 
-/* The members of the answer that repeat the request. */
+/* Return the members of the response that repeat the request. */
 static json_t *settings_json(const lm_response_values *v)
 {
     json_t *text = v->text ? json_copy(v->text) : json_object();
@@ -148,7 +148,7 @@ static json_t *settings_json(const lm_response_values *v)
                      "store", v->store, "text", text, "truncation", "disabled", "background", false);
 }
 
-/* With what came before it. *out NULL: nothing did. */
+/* Return the input after the items of the previous responses. *out NULL: there is no previous response, or the input is malformed. */
 static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
 {
     const lm_response_values *v = c->values;

@@ -1,4 +1,4 @@
-/* GET /: the page for those who ask for one, and a line that says that the server is there for all others. */
+/* GET /: the page for browsers; a line of text, which shows that the server is running, for other clients. */
 #include "server/dialects/page.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static bool header_has(lm_exchange *x, const char *name, const char *word)
     return value && strcasestr(value, word);
 }
 
-/* `word` with a weight of zero is a refusal. */
+/* Whether the client accepts gzip; a weight of 0 means that it does not. */
 static bool takes_gzip(lm_exchange *x)
 {
     return header_has(x, "Accept-Encoding", "gzip") && !header_has(x, "Accept-Encoding", "gzip;q=0");

@@ -1,10 +1,10 @@
-/* page.h - the page for browsers, as scripts/embed-page writes it into the program from web/dist. */
+/* page.h - the page for browsers, which scripts/embed-page embeds into the program from web/dist. */
 #ifndef LM_SERVER_PAGE_H
 #define LM_SERVER_PAGE_H
 
 #include <stddef.h>
 
-extern const unsigned char lm_page_plain[], lm_page_gzip[];      /* one document that needs no other */
+extern const unsigned char lm_page_plain[], lm_page_gzip[];      /* one self-contained document */
 extern const size_t        lm_page_plain_size, lm_page_gzip_size;
 extern const char          lm_page_etag[];                       /* quoted */
 extern const char          lm_page_policy[];                     /* Content-Security-Policy: its own script and style, by their hashes */

@@ -1,6 +1,6 @@
-/* POST /v1/rerank, in the words that Jina's API has made common: how well documents answer a query, by models that were trained to say
- * "yes" or "no". The prompt is that of arXiv 2506.05176, as its models' cards write it, a document's score the probability of "yes" against
- * "no" behind it. All documents of a request begin alike, so that their beginning is read once. */
+/* POST /v1/rerank, compatible with Jina's API: rank documents by how well they answer a query, with models that were trained to answer
+ * "yes" or "no". The prompt is that of arXiv 2506.05176, as in the models' cards; a document's score is the probability of "yes" versus
+ * "no" after it. All prompts of a request have the same prefix, which is processed once. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,8 +52,8 @@ static bool names_rerank(const char *name)
     return name && strcasestr(name, "rerank");
 }
 
-/* Its files do not tell what it was trained for: its name does, or the one that it is served by. LM_UNSUPPORTED: what its scores would mean
- * is not known. */
+/* Check that the model ranks documents. Its files do not state what it was trained for, so its name or the name that it is served by must
+ * contain "rerank". LM_UNSUPPORTED: the meaning of its scores is not known. */
 static lm_status check_model(const lm_service *s, words *out, lm_error *e)
 {
     static const char *const marks[] = { "<|im_start|>", "<|im_end|>", "<think>", "</think>" };
@@ -95,7 +95,7 @@ static lm_status check_documents(const rerank_values *v, lm_error *e)
     return LM_OK;
 }
 
-/* Control tokens in what clients write are text. */
+/* Append a prompt. Control tokens in the client's strings are treated as text. */
 static lm_status add_prompt(const lm_service *s, const rerank_values *v, const char *document, lm_tokens *out, lm_error *e)
 {
     static const char before[] = "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
@@ -128,7 +128,7 @@ static lm_status add_prompts(const lm_service *s, const rerank_values *v, lm_pro
 
 /* ---- scores ---- */
 
-typedef struct document_score { words words; double score; char *text; } document_score;       /* text: to be returned; NULL: not */
+typedef struct document_score { words words; double score; char *text; } document_score;       /* text: NULL if not returned */
 
 static lm_status keep_score(void *of, const float *logits, lm_error *e)
 {
@@ -148,7 +148,7 @@ static void free_score(void *of)
     free(j);
 }
 
-/* One for each document. */
+/* Allocate a score per document. On failure those already made are in *out. */
 static lm_status new_scores(const rerank_values *v, words w, void ***out, lm_error *e)
 {
     size_t n = json_array_size(v->documents);
@@ -167,13 +167,13 @@ static lm_status new_scores(const rerank_values *v, words w, void ***out, lm_err
     return LM_OK;
 }
 
-/* ---- the answer ---- */
+/* ---- the response ---- */
 
 typedef struct rerank_own { size_t top_n; } rerank_own;
 
 typedef struct place { size_t index; const document_score *of; } place;
 
-/* The best first; of those that are alike the first. */
+/* Order by falling score, then by rising index. */
 static int by_score(const void *a, const void *b)
 {
     const place *x = a, *y = b;

@@ -1,4 +1,4 @@
-/* The answer to POST /v1/responses, as a document or as events: response_items.h has its items. */
+/* The response to POST /v1/responses, as a document or as events. Its items: response_items.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static json_t *usage_json(const lm_turn *t)
                      (json_int_t)u.reasoning, "total_tokens", (json_int_t)(u.prompt + u.written));
 }
 
-/* `ended`: with what was used. Takes `output`, and `error` (NULL: none). */
+/* Return the response. `ended`: with usage. Takes ownership of `output` and `error` (NULL: none). */
 static json_t *response_json(const lm_turn *t, const char *status, json_t *output, bool ended, json_t *error)
 {
     const response_own *own = t->own;
@@ -111,7 +111,7 @@ static void response_end(lm_turn *t, lm_choice *c)
     lm_response_items_end(t, items_of(t), status_of(c));
 }
 
-/* ---- what is stored ---- */
+/* ---- storage ---- */
 
 static const char *prefix_of(const char *type)
 {
@@ -122,7 +122,7 @@ static const char *prefix_of(const char *type)
     return type && strcmp(type, "reasoning") == 0 ? "rs" : "msg";
 }
 
-/* An item as it is given back: with an id, its content in parts. */
+/* Return an input item as it is stored and returned later: with an id, and its content in parts. */
 static json_t *stored_item(const lm_turn *t, json_t *item, size_t i)
 {
     json_t *o = json_copy(item), *content = json_object_get(item, "content");

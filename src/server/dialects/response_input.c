@@ -9,7 +9,7 @@ static bool is_one_of(const char *word, const char *const *list)
     return *list;
 }
 
-/* The text of a message: a string, or parts that hold text. */
+/* Append the text of a message: a string, or parts that contain text. */
 static lm_status content_text(const json_t *content, size_t item, lm_text *out, lm_error *e)
 {
     static const char *const texts[] = { "input_text", "output_text", "text", "refusal", NULL };
@@ -34,7 +34,8 @@ static lm_status content_text(const json_t *content, size_t item, lm_text *out, 
     return out->failed ? lm_fail_memory(e, "a message", out->size) : LM_OK;
 }
 
-/* What an assistant's turn consists of, which items say one after the other: reasoning, text, calls. */
+/* Return the assistant message that an item belongs to: the last message, unless it has the member `closed_by` already, or a new one. So
+ * successive items of an assistant's turn (reasoning, text, tool calls) become one message. */
 static json_t *assistant(json_t *messages, const char *closed_by)
 {
     json_t *last = json_array_get(messages, json_array_size(messages) - 1);
@@ -63,7 +64,7 @@ static lm_status add_message(const json_t *item, size_t i, lm_text *system, json
         lm_text_add(system, text.data, text.size);
     } else if (status == LM_OK && strcmp(role, "assistant") == 0) {
         json_t *m = assistant(messages, "content");
-        if (json_object_get(m, "tool_calls"))            /* text behind calls is a turn of its own */
+        if (json_object_get(m, "tool_calls"))            /* text after tool calls is a separate message */
             json_array_append_new(messages, m = json_pack("{s:s}", "role", role));
         json_object_set_new(m, "content", json_stringn(text.data ? text.data : "", text.size));
     } else if (status == LM_OK) {
@@ -73,7 +74,8 @@ static lm_status add_message(const json_t *item, size_t i, lm_text *system, json
     return status;
 }
 
-/* Of an answer that is over: templates may show it to the model again. What is encrypted or summed up says nothing here. */
+/* Add the reasoning of an earlier response, which templates may include in the prompt. Encrypted or summarized reasoning is skipped with a
+ * warning. */
 static void add_reasoning(const json_t *item, size_t i, json_t *messages, json_t *warnings)
 {
     const json_t *content = json_object_get(item, "content");
@@ -125,7 +127,7 @@ static lm_status add_output(const json_t *item, size_t i, json_t *messages, cons
     return status;
 }
 
-/* `names` of tools that were called, by the ids of calls. */
+/* Add an item. `names`: names of called tools, by call id. */
 static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t *messages, json_t *names, json_t *warnings, lm_error *e)
 {
     const char *type = json_string_value(json_object_get(item, "type"));

@@ -32,7 +32,7 @@ static json_t *part_json(const lm_response_items *items, const char *text, size_
     return json_pack("{s:s, s:s%, s:[], s:[]}", "type", "output_text", "text", text, n, "annotations", "logprobs");
 }
 
-/* `whole`: with what it holds. */
+/* Return the open item. `whole`: with its content. */
 static json_t *item_json(const lm_response_items *items, const char *status, bool whole)
 {
     json_t *content = json_array();
@@ -53,7 +53,7 @@ static json_t *item_json(const lm_response_items *items, const char *status, boo
 
 /* ---- events ---- */
 
-/* With the place that an event within an item has. */
+/* Send an event of the open item, with its item_id, output_index and, except for tool calls, content_index. */
 static void send_within(lm_turn *t, lm_response_items *items, const char *type, json_t *o)
 {
     if (o) {
@@ -71,7 +71,7 @@ static void send_item(lm_turn *t, lm_response_items *items, const char *type, js
                       json_pack("{s:I, s:o}", "output_index", (json_int_t)json_array_size(items->done), "item", item));
 }
 
-/* An item has the number of its response: "resp_1f…" writes "msg_1f…", then "fc_1f…_1". */
+/* Begin an item. Its id is that of its response with another prefix: "resp_1f…" has "msg_1f…", then "fc_1f…_1". */
 static void begin(lm_turn *t, lm_response_items *items, lm_item_kind kind)
 {
     static const char *const prefixes[] = { "", "msg_", "rs_", "fc_" };

@@ -12,16 +12,17 @@ typedef struct lm_response_values {
     bool        parallel_tool_calls, store;
 } lm_response_values;
 
-/* Input (a string or items) and instructions as messages for a chat template: what system and developer messages say, wherever they stand,
- * is one message at the beginning. Items that are skipped are named in `warnings`. LM_USAGE names the item that cannot be read. *out is
- * the caller's. */
+/* Convert input (a string or items) and instructions to messages for a chat template. Instructions and system and developer messages,
+ * wherever they are, become one message at the beginning. `warnings` lists skipped items. LM_USAGE names the item that cannot be read. *out
+ * is the caller's. */
 lm_status lm_response_messages(const lm_response_values *v, json_t *warnings, json_t **out, lm_error *e);
 
-/* Into the own of a turn of lm_response_writer. `settings` (stolen; NULL: out of memory): members of the answer that repeat the request.
- * `input` of the request, kept, and `previous` (NULL: none) are stored with it; `input` NULL: nothing is. */
+/* Fill in the `own` of a turn of lm_response_writer. `settings`: members of the response that repeat the request; its ownership is taken;
+ * NULL: out of memory. The request's `input`, of which a reference is kept, and `previous` (NULL: none) are stored with the response;
+ * `input` NULL: nothing is stored. */
 lm_status lm_response_prepare(void *own, json_t *settings, json_t *input, const char *previous, lm_error *e);
 
-/* Items of the stored response `id` and of all before it, put before those of `all`. 404: one is not there. */
+/* Insert the items of the stored response `id` and of all responses before it at the beginning of `all`. 404: one of them is not stored. */
 lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *e);
 
 extern const lm_writer lm_response_writer;

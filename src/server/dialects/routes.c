@@ -1,4 +1,4 @@
-/* The table of all routes, and what is made from it: /openapi.json, from which docs/server/api.md is written. */
+/* The table of all routes, and /openapi.json, which is generated from it; docs/server/api.md is generated from that. */
 #include "server/ask/request_limits.h"
 #include "server/dialects/routes.h"
 

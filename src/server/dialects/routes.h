@@ -4,7 +4,7 @@
 
 #include "server/ask/call.h"
 
-/* E: those that a build without `explain` leaves out. */
+/* E: routes that a build without `explain` does not have. */
 #define LM_ROUTE_LIST(X, E)                                                                                               \
     X(chat_completions) X(chat_tokens) X(completions) X(models) X(model) X(embeddings) X(native_embedding) X(rerank)      \
     X(responses) X(response_tokens) X(response) X(response_delete) X(response_items) X(usage) X(completion) X(infill)     \

@@ -1,4 +1,4 @@
-/* What the archive has: GET and DELETE /v1/responses/{id}, its input items, GET /v1/usage. */
+/* Routes of the archive: GET and DELETE /v1/responses/{id}, its input items, GET /v1/usage. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,9 +18,9 @@ static void owner_of(const lm_call *c, char owner[33])
     lm_call_owner(c, owner);
 }
 
-/* ---- what came before a response ---- */
+/* ---- previous responses ---- */
 
-/* Items of `text`, or of its member, put before those of `all`. */
+/* Insert the items of the JSON `text`, or of its `member`, at the beginning of `all`. */
 static lm_status put_before(json_t *all, const char *text, const char *member, lm_error *e)
 {
     json_t *o = json_loads(text, 0, NULL), *list = member ? json_object_get(o, member) : o;
@@ -92,7 +92,7 @@ static lm_status answer_delete(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:s, s:s, s:b}", "id", c->id, "object", "response", "deleted", true), e);
 }
 
-/* limit, order and after of a list: which items, in which order. */
+/* Return the list of the items selected by the query's limit, order and after. */
 static lm_status list_items(lm_call *c, json_t *items, json_t **out, lm_error *e)
 {
     const char *limit = lm_exchange_query(c->x, "limit"), *order = lm_exchange_query(c->x, "order");

@@ -1,5 +1,5 @@
-/* POST /v1/trace, GET /v1/trace/paths: what happens inside the model while it reads a text. An engine of its own on the weights that
- * serve: other requests get the bits that they would have got. */
+/* POST /v1/trace, GET /v1/trace/paths: what happens inside the model while it processes a text. A separate engine on the server's weights
+ * traces, so the results of other requests do not change by a bit. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static void trace_defaults(const lm_service *s, void *values)
     ((trace_values *)values)->top = 5;
 }
 
-/* What options point to, as long as the call. */
+/* The options and what they point to, valid during the call. */
 typedef struct trace_request {
     lm_trace_options o;
     uint32_t   *layers, *heads;
@@ -105,7 +105,7 @@ static lm_status read_weights(const json_t *v, trace_request *a, lm_error *e)
     return LM_OK;
 }
 
-/* Factors alone: files are nothing for clients. */
+/* Read interventions. Only factors are allowed: clients must not name files. */
 static lm_status read_changes(lm_call *c, const json_t *v, trace_request *a, lm_error *e)
 {
     size_t n = json_array_size(v);
@@ -180,7 +180,7 @@ static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
     return LM_OK;
 }
 
-/* Continued first, if requested, then read as a whole with the rows looked into. */
+/* Generate first, if requested; then process the whole text again and examine the rows. */
 static lm_status run(const trace_values *v, trace_request *a, lm_error *e)
 {
     lm_tokens       all = { 0 };
@@ -236,7 +236,7 @@ static lm_status prepare(lm_call *c, const trace_values *v, trace_request *a, lm
     return lm_tracer_new(c->service->model, &a->o, &a->tracer, e);
 }
 
-/* The library's document without its flat lists, which are those of all rows. */
+/* Answer with the library's document, without its flat lists of all rows. */
 static lm_status answer(lm_call *c, trace_request *a, lm_error *e)
 {
     static const char *const flat[] = { "lens", "attribution", "norms", "experts", "attention", "weights" };
