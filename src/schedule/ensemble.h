@@ -19,7 +19,7 @@ typedef struct lm_engine_ensemble {
     uint32_t    n_at;
 } lm_engine_ensemble;
 
-/* Open the engines of `o` (NULL: none). *x must be all zero. Call lm_ensemble_close also after a failure. */
+/* Set up an ensemble of `g` and the engines of `o`; NULL: no ensemble. *x must be all zero. Call lm_ensemble_close also after a failure. */
 lm_status lm_ensemble_open(lm_engine_ensemble *x, lm_engine *g, const lm_schedule_others *o, lm_error *e);
 void      lm_ensemble_close(lm_engine_ensemble *x);
 

@@ -28,7 +28,7 @@
 #include "runtime/engine/save.h"
 #include "schedule/ring.h"
 
-enum { LM_AROUND = 12 };                 /* tokens on each side in a lm_reply_explain */
+enum { LM_AROUND = 12 };                 /* tokens on each side, for lm_reply_explain */
 
 struct lm_reply {
     /* from the request */
@@ -84,7 +84,7 @@ struct lm_reply {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
     atomic_int      fd;                  /* -1: none */
-    bool            closed;              /* by lm_reply_free; under `lock` */
+    bool            closed;              /* set by lm_reply_free, under `lock` */
     lm_cache_difference difference;      /* once explained */
     lm_token        around[3][LM_AROUND];
     uint32_t        n_around[3];
@@ -255,7 +255,7 @@ void lm_schedule_collect(lm_schedule *s);
 
 lm_status lm_store_open(lm_schedule *s, lm_error *e);
 bool      lm_store_one(lm_schedule *s);                                  /* write one prefix; false: none, or the store is full */
-void      lm_store_last(lm_schedule *s);                                 /* at the end: write prefixes, for a few seconds at most */
+void      lm_store_last(lm_schedule *s);                                 /* at the end: as many as the store holds, for a few seconds */
 
 /* ---- slot_tasks.c ---- */
 

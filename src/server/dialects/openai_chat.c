@@ -218,7 +218,8 @@ static const lm_writer chat_writer = { .dialect = LM_DIALECT_OPENAI, .type = "te
 
 /* ---- the request ---- */
 
-/* Whether the last message is gone on with: as it says, or where it is the assistant's. */
+/* Check continue_final_message. *on: continue the last message if it is the assistant's; without the field, true unless
+ * add_generation_prompt is given as true. */
 static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
 {
     const chat_values *v = c->values;

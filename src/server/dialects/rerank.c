@@ -173,7 +173,7 @@ typedef struct rerank_own { size_t top_n; } rerank_own;
 
 typedef struct place { size_t index; const document_score *of; } place;
 
-/* Order by falling score, then by rising index. */
+/* Order by descending score, then by ascending index. */
 static int by_score(const void *a, const void *b)
 {
     const place *x = a, *y = b;

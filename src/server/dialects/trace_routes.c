@@ -1,5 +1,5 @@
-/* POST /v1/trace, GET /v1/trace/paths: what happens inside the model while it processes a text. A separate engine on the server's weights
- * traces, so the results of other requests do not change by a bit. */
+/* POST /v1/trace, GET /v1/trace/paths: what happens inside the model while it processes a text. The trace runs on a separate engine with
+ * the server's weights, so the results of other requests stay the same, bit for bit. */
 #include <stdlib.h>
 #include <string.h>
 
