@@ -18,8 +18,8 @@ typedef struct lm_response_values {
 lm_status lm_response_messages(const lm_response_values *v, json_t *warnings, json_t **out, lm_error *e);
 
 /* Fill in the `own` of a turn of lm_response_writer. Takes ownership of `settings` (NULL: out of memory), the members of the response that
- * repeat the request. The request's `input`, of which a reference is kept, and `previous` (NULL: none) are stored with the response; `input`
- * NULL: nothing is stored. */
+ * repeat the request. The request's `input`, of which a reference is kept, and `previous` (NULL: none) are stored with the response.
+ * `input` NULL: nothing is stored. */
 lm_status lm_response_prepare(void *own, json_t *settings, json_t *input, const char *previous, lm_error *e);
 
 /* Insert the items of the stored response `id` and of all responses before it at the beginning of `all`. 404: one of them is not stored. */

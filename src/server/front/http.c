@@ -1,4 +1,4 @@
-/* On libmicrohttpd: one daemon for each address, each with a thread of its own. */
+/* The server, on libmicrohttpd: one daemon per address, each with its own thread. */
 #include "server/front/http_exchange.h"
 
 #include <microhttpd.h>
@@ -14,8 +14,8 @@ enum { MEMORY = 32 << 10, UNUSED_SECONDS = 7 * 86400 };
 
 /* ---- connections ---- */
 
-/* By the watch's thread, which holds its lock: the exchange cannot end meanwhile. The client may have closed its end only: what is answered
- * at once is sent all the same, a text is not written any further. */
+/* Called under the watch's lock, so the exchange cannot end meanwhile. The client may have closed only its sending side: a complete
+ * response is still sent, but an unfinished one is not continued. */
 static void client_left(void *of)
 {
     lm_connection *c = of;
@@ -33,7 +33,7 @@ static void client_due(void *of)
     lm_exchange *x = atomic_load(&c->exchange);
 
     if (x && x->every > 0 && !atomic_load(&x->sending) && !atomic_load(&c->http->stops)) {
-        lm_exchange_wake(x);             /* a sign of life is due, not the end */
+        lm_exchange_wake(x);             /* a keep-alive event is due, not the end */
         return;
     }
     if (x && !atomic_load(&x->whole))
@@ -67,20 +67,20 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
     }
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (!info || !(c = calloc(1, sizeof *c)))
-        return;                          /* without a context it is refused with its first request */
+        return;                          /* without a context its first request is rejected */
     c->http = h;
     c->fd = info->connect_fd;
     c->number = atomic_fetch_add(&h->numbers, 1) + 1;
     c->watched = lm_watch_add(h->watch, c->fd, c);
     lm_watch_until(h->watch, c->watched, h->o.header_seconds);
     atomic_fetch_add(&h->connections, 1);
-    /* libmicrohttpd 0.9.75 forgets connections that end while an older one is idle, unless they have a time-out of their own: then it looks
-     * at each after every event. How long they may stay is the watch's affair. */
+    /* libmicrohttpd 0.9.75 does not notice that a connection ends while an older one is idle, unless it has its own timeout: then it is
+     * checked after every event. The watch decides how long connections may stay. */
     MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)UNUSED_SECONDS);
     *context = c;
 }
 
-/* A NUL would end the path early: what comes behind it would not count. */
+/* Decode a path or query, with %00 replaced by %01: a NUL would end the string early, and what follows it would be ignored. */
 static size_t unescape(void *arg, struct MHD_Connection *mhd, char *text)
 {
     (void)arg, (void)mhd;
@@ -184,7 +184,7 @@ void lm_http_stop(lm_http *h)
         return;
     atomic_store(&h->stops, true);
     lm_http_quiesce(h);
-    lm_workers_free(h->workers);         /* what waits is handled: nobody is left who would not be woken */
+    lm_workers_free(h->workers);         /* handles all waiting requests first, so that none remains that would not be woken */
     if (h->watch)
         for (unsigned i = 0; i < 200 && atomic_load(&h->exchanges); i++) {
             lm_watch_all_due(h->watch);

@@ -1,4 +1,4 @@
-/* What a request may be, as it comes: its head, and the size of its body. */
+/* Checks of a request as it arrives: its head, and the size of its body. */
 #include "server/front/http_exchange.h"
 
 #include <stdio.h>
@@ -53,7 +53,7 @@ unsigned lm_exchange_check_room(lm_exchange *x, char why[200])
         return 413;
     }
     if (!bytes || lm_exchange_take(x, bytes)) {
-        lm_exchange_hold(x, -(int64_t)bytes);            /* counted as it comes */
+        lm_exchange_hold(x, -(int64_t)bytes);            /* counted as it arrives */
         return 0;
     }
     return lm_exchange_no_memory(x, bytes, why);

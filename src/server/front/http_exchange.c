@@ -1,4 +1,4 @@
-/* http_exchange.c - what handlers see of a request, and say of its answer. */
+/* http_exchange.c - what handlers read of a request and set of its response. */
 #include "server/front/http_exchange.h"
 
 #include <stdio.h>
@@ -89,7 +89,7 @@ void lm_exchange_every(lm_exchange *x, double seconds)
     x->every = seconds;
 }
 
-/* ---- what it holds ---- */
+/* ---- memory ---- */
 
 static void note_most(lm_http *h, uint64_t now)
 {

@@ -1,10 +1,10 @@
-/* A connection is suspended while its answer is made. One word says how its exchange stands, and is changed in one piece:
+/* A connection is suspended while its response is generated. One atomic word is the state of its exchange:
  *
- *   BUSY     a worker has the exchange: nobody resumes the connection, so that it cannot end meanwhile
- *   SIGNAL   there is something for the connection since it was looked at last
- *   PARKED   the connection is suspended: whoever clears this bit resumes it, and nobody else may
+ *   BUSY     a worker has the exchange: no thread resumes the connection, so that it cannot end meanwhile
+ *   SIGNAL   something has happened since the connection was last checked
+ *   PARKED   the connection is suspended: the thread that clears this bit resumes it, and no other may
  *
- * So each suspension is ended once. Who has not cleared PARKED does not touch the exchange afterwards: the front may be freeing it. */
+ * So each suspension ends once. A thread that has not cleared PARKED must not use the exchange afterwards: the front may be freeing it. */
 #include "server/front/http_exchange.h"
 
 void lm_exchange_park(lm_exchange *x)
@@ -13,7 +13,7 @@ void lm_exchange_park(lm_exchange *x)
 
     MHD_suspend_connection(x->mhd);
     do
-        if ((now & SIGNAL) && !(now & BUSY)) {           /* it has come between the look and the suspension */
+        if ((now & SIGNAL) && !(now & BUSY)) {           /* set between the check and the suspension */
             MHD_resume_connection(x->mhd);
             return;
         }

@@ -29,7 +29,7 @@ static lm_exchange *exchange_new(lm_http *h, struct MHD_Connection *mhd, const c
 
 void lm_exchange_free(lm_exchange *x)
 {
-    /* Whoever is told of the connection's end holds the watch's lock, so after this nobody wakes the exchange from there. */
+    /* The watch's callbacks run under its lock, which lm_watch_until takes: after it, no callback wakes the exchange. */
     atomic_store(&x->conn->exchange, NULL);
     lm_watch_until(x->http->watch, x->conn->watched, x->http->o.idle_seconds);
     if (x->done)
@@ -45,7 +45,7 @@ void lm_exchange_free(lm_exchange *x)
     free(x);
 }
 
-/* It has been read. */
+/* Free the body after it was read. */
 static void drop_body(lm_exchange *x)
 {
     lm_text_free(&x->body);
@@ -56,7 +56,7 @@ static void drop_body(lm_exchange *x)
 static bool handle(lm_exchange *x)
 {
     if (!x->http->o.handle(x->http->o.arg, x))
-        return false;                    /* whoever handles it again may have it already */
+        return false;                    /* the thread that handles it again may already have it */
     drop_body(x);
     return true;
 }
@@ -99,7 +99,7 @@ static void begin(lm_exchange *x)
     lm_exchange_refuse(x, 429, "too many requests are waiting");
 }
 
-/* In the middle of a body that is not read to its end. */
+/* Reject a request in the middle of its body, the rest of which is not read. */
 static void refuse_raw(lm_exchange *x, unsigned status, const char *why)
 {
     lm_text all = { 0 };

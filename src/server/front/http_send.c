@@ -1,4 +1,4 @@
-/* How an answer goes out: whole, or as it grows. */
+/* Sending responses: whole, or in parts as they are generated. */
 #include "server/front/http_exchange.h"
 
 #include <stdio.h>
@@ -20,7 +20,7 @@ static bool has_more(lm_exchange *x)
     return x->taken < x->out.size || x->ended;
 }
 
-/* What the answer takes is counted, and not refused: the request's limits bound how long it can get. */
+/* Continue the response. Its memory is counted but not limited: the limits of the request bound its length. */
 static void go_on(lm_exchange *x)
 {
     lm_heap_watch w = { 0 };
@@ -33,7 +33,7 @@ static void go_on(lm_exchange *x)
     lm_exchange_hold(x, w.held);
 }
 
-/* Let the answer grow; false: there is nothing to send yet. */
+/* Continue the response if there is nothing to send; false: there still is nothing. */
 static bool grow(lm_exchange *x)
 {
     if (has_more(x) || lm_exchange_is_busy(x))
@@ -44,7 +44,7 @@ static bool grow(lm_exchange *x)
     return has_more(x);
 }
 
-/* Nobody is to read the answer. */
+/* Whether no client will read the rest of the response. */
 static bool is_gone(const lm_exchange *x)
 {
     return atomic_load(&x->conn->gone) || (x->more && !x->ended && atomic_load(&x->conn->left));
@@ -124,7 +124,7 @@ enum MHD_Result lm_exchange_advance(lm_exchange *x)
         return MHD_NO;
     if (x->ended || (x->stream && x->status))
         return lm_exchange_respond(x);
-    if (!x->more) {                      /* handled without an answer: a defect, answered all the same */
+    if (!x->more) {                      /* a bug: handled without a response; respond anyway */
         lm_exchange_refuse(x, 500, "the request has no response");
         return lm_exchange_respond(x);
     }

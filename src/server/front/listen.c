@@ -19,7 +19,7 @@ static const char *unix_path(const char *host)
 
 /* ---- unix sockets ---- */
 
-/* A socket that was left behind: nobody answers. */
+/* Whether it is a stale socket file, at which no process listens. */
 static bool is_left_behind(const struct sockaddr_un *at)
 {
     struct stat s;

@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Rights that came after the headers of Debian 12's kernel. */
+/* Rights that the kernel headers of Debian 12 do not define. */
 #define FS_TRUNCATE  (UINT64_C(1) << 14)     /* ABI 3 */
 #define FS_IOCTL_DEV (UINT64_C(1) << 15)     /* ABI 5 */
 
@@ -25,7 +25,7 @@
 
 static lm_sandbox now;
 
-/* What an engine reads of the machine when it is made, and templates of the time. */
+/* What an engine reads of the system when it is created, and chat templates for the time. */
 static const char *const of_the_system[] = {
     "/proc/meminfo", "/proc/self", "/sys/fs/cgroup", "/sys/devices/system", "/sys/kernel/mm/transparent_hugepage", "/dev/urandom", "/dev/null",
     "/etc/localtime", "/usr/share/zoneinfo", NULL,
@@ -40,7 +40,7 @@ static void miss(const char *what, const char *why)
 
 /* ---- files ---- */
 
-/* All rights that the kernel knows; 0: it has no Landlock. */
+/* Return all rights that the kernel supports; 0: it has no Landlock. */
 static uint64_t rights(void)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -105,7 +105,7 @@ void lm_sandbox_files(const char *const *read, const char *const *write, const c
 
 /* ---- system calls ---- */
 
-/* What no request needs. Those that this machine does not have are passed over. */
+/* System calls that no request needs. Those that do not exist on this architecture are skipped. */
 static const char *const forbidden[] = {
     "execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp",
     "socket", "socketpair", "connect", "bind", "listen",
@@ -126,7 +126,8 @@ static int add_calls(scmp_filter_ctx filter)
         if (why)
             return why;
     }
-    /* A thread shares everything; whatever else clone makes is a process. clone3 hides its flags in memory: the C library falls back. */
+    /* clone may only create threads; without CLONE_THREAD it creates a process. The flags of clone3 are in memory, where a filter cannot
+     * check them: with ENOSYS the C library falls back to clone. */
     int why = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     if (!why)
         why = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
@@ -139,7 +140,7 @@ void lm_sandbox_calls(void)
     int why = filter ? 0 : -ENOMEM;
 
     if (!why)
-        why = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);        /* threads that are there, too */
+        why = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);        /* existing threads, too */
     if (!why)
         why = add_calls(filter);
     if (!why)

@@ -23,7 +23,7 @@ typedef struct entry {
 
 struct lm_watch {
     pthread_t       thread;
-    pthread_mutex_t lock;                /* of the entries; held while `left` and `due` run, so that a drop waits for them */
+    pthread_mutex_t lock;                /* protects the entries; held while `left` and `due` run, so that a drop waits for them */
     entry          *entries;
     uint32_t       *free;                /* stack of indices */
     uint32_t        n_free, most;

@@ -7,7 +7,7 @@
 
 struct lm_workers {
     pthread_mutex_t lock;
-    pthread_cond_t  some;                /* work, or the end */
+    pthread_cond_t  some;                /* signals work or the end */
     lm_work_item   *first, **last;
     uint32_t        waiting, most, n;
     bool            ends;

@@ -1,4 +1,4 @@
-/* workers.h - a few threads that take work from a queue, in the order in which it came. */
+/* workers.h - a few threads that process work from a queue, in order of arrival. */
 #ifndef LM_SERVER_WORKERS_H
 #define LM_SERVER_WORKERS_H
 
@@ -8,18 +8,18 @@
 
 typedef struct lm_workers lm_workers;
 
-/* One piece of work, part of what it is about: lives until it has been done. */
+/* A piece of work, embedded in the object that it is about, which must live until it is done. */
 typedef struct lm_work_item { struct lm_work_item *next; } lm_work_item;
 
 lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_item *), lm_workers **out, lm_error *e);
 
-/* What waits is done first. */
+/* Process all waiting work, then end the threads and free them. */
 void lm_workers_free(lm_workers *w);
 
-/* False: as many wait already as may. */
+/* Add work; false: the queue is full, or lm_workers_free was called. */
 bool lm_workers_add(lm_workers *w, lm_work_item *item);
 
-/* The same however many wait: what was let in before. */
+/* Add work regardless of the limit, if it was accepted before. */
 void lm_workers_push(lm_workers *w, lm_work_item *item);
 
 #endif
