@@ -73,6 +73,7 @@ static json_t *vector_json(const float *x, uint32_t n, bool base64)
 /* The `own` of a read job that computes vectors. */
 typedef struct embedding_own { uint32_t width, dimensions; bool base64; } embedding_own;
 
+/* Return text i as a vector; NULL: out of memory. */
 json_t *lm_embedding_json(const lm_read_job *r, size_t i)
 {
     const embedding_own *own = lm_read_job_own(r);
