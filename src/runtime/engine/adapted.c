@@ -1,4 +1,4 @@
-/* adapted.c - an engine with adapters: its program, their weights, and which rows have which. */
+/* adapted.c - an engine with adapters: its program, their weights, and which rows have which adapter. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ uint32_t lm_options_adapters(const lm_engine_options *o)
     return n;
 }
 
-/* One adapter's weights are called after it alone where it is the only one. */
+/* An adapter's weights have no number in their name if it is the only one. */
 static const char *set_name(lm_arena *arena, uint32_t k, uint32_t n)
 {
     return n == 1 ? NULL : lm_arena_printf(arena, "%u", k + 1);
@@ -79,7 +79,7 @@ const float *lm_engine_adapter_weight(const lm_engine *g, uint32_t k, uint32_t i
     return NULL;
 }
 
-/* ---- which rows have which ---- */
+/* ---- adapter scales of sequences and rows ---- */
 
 void lm_engine_adapters_begin(lm_engine *g, const lm_engine_options *o)
 {
@@ -100,7 +100,7 @@ void lm_engine_adapt_rows(lm_engine *g)
     }
 }
 
-/* ---- which they are, in words ---- */
+/* ---- adapters as text ---- */
 
 enum { HASH_BYTES = 16, HASH_DIGITS = 2 * HASH_BYTES };
 
@@ -168,7 +168,7 @@ uint64_t lm_engine_adapters_key(const lm_engine *g, const float *scales)
     return out ? out : 1;
 }
 
-/* ---- for callers ---- */
+/* ---- queries and the public interface ---- */
 
 bool lm_engine_idle(const lm_engine *g, const lm_stage *t)
 {

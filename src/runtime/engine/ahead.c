@@ -1,18 +1,18 @@
-/* ahead.c - what workers do while they wait in generation: they ask for the weights that they will read first.
+/* ahead.c - what workers do while they wait in generation: they prefetch the weights that they will read first.
  *
- * Generation reads weights and little else, so a worker that waits for another one, or while one does rows that are not worth
- * sharing, is memory that nobody reads. The next stage of products is known, and so is the chunk that a worker will most
- * likely take of it; where another one does, it finds the weights in a cache all the same. */
+ * Generation mostly reads weights, so memory bandwidth is unused while a worker waits for another one, or for rows that are not worth
+ * sharing. The next stage of products is known, and so is the chunk that a worker will most likely take of it; if another worker takes that
+ * chunk, it still finds the weights in a cache. */
 #include "runtime/engine/ahead.h"
 
 #include "runtime/engine/steps.h"
 
 enum {
-    AHEAD_BYTES = 128 << 10,         /* of weights that a worker asks for in all: they wait in its second-level cache */
-    PIECE       = 512,               /* bytes of each half that it asks for before it looks again whether there is work */
+    AHEAD_BYTES = 128 << 10,         /* weights that a worker prefetches in all: they wait in its second-level cache */
+    PIECE       = 512,               /* bytes of each half that it prefetches before it checks again for work */
 };
 
-/* How far a worker has come. `at` says for which stage and rows: state.h. */
+/* How far a worker has come. `at`: stage and rows, as in state.h. */
 typedef struct cursor {
     _Alignas(64) uint64_t at;
     const uint8_t *p[2];             /* kernels read both halves of a chunk side by side */
@@ -42,7 +42,7 @@ void lm_ahead_set(lm_engine *g, uint32_t stage)
     atomic_store_explicit(&g->ahead, at, memory_order_relaxed);
 }
 
-/* The first stage of products after `stage`, past the end the first one of all. */
+/* Return the first stage of products after `stage`, wrapping around at the end; NULL: none of the next seven. */
 static const lm_stage *next_products(const lm_plan *plan, uint32_t stage)
 {
     for (uint32_t i = 1; i < 8 && i <= plan->n_stages; i++) {
@@ -67,7 +67,7 @@ static void begin(const lm_engine *g, cursor *c, unsigned worker, uint64_t at)
     c->budget = AHEAD_BYTES;
 }
 
-/* The part of the next product that the worker's chunk will read. */
+/* Find the part of the next product that the worker's chunk will read. */
 static bool next_part(const lm_engine *g, cursor *c)
 {
     while (c->step < c->end) {
@@ -101,7 +101,7 @@ bool lm_ahead_read(void *engine, unsigned worker)
     if (c->at != at) {
         if (at == 0)
             return false;
-        /* stages on the way to the same products go on where the one before stopped */
+        /* stages before the same products continue where the previous one stopped */
         if (c->at == 0 || next_products(g->plan, (uint32_t)(c->at >> 16) - 1) != next_products(g->plan, (uint32_t)(at >> 16) - 1))
             begin(g, c, worker, at);
         c->at = at;

@@ -1,15 +1,15 @@
-/* attend.c - attention: by tiles of rows, query heads of one key/value head and, where that makes few items, ranges of positions.
+/* attend.c - attention, split by tiles of rows, query heads of one key/value head and, if that gives few items, ranges of positions.
  *
- * Who has what does not change results: ranges are cut at fixed positions and merged in rising order, in one call or by whoever
- * finishes the last of them. */
+ * How the work is divided does not change results: ranges are cut at fixed positions and merged in rising order, in one call or by the
+ * worker that finishes the last of them. */
 #include "runtime/engine/steps.h"
 
-/* Rows of one sequence that follow each other, and query heads [first, first + count) of a key/value head. */
+/* Consecutive rows of one sequence, and query heads [first, first + count) of a key/value head. */
 typedef struct item {
     uint32_t row, rows, head, first, count;
 } item;
 
-/* Rows that may be taken with row i: the same sequence, consecutive positions, at most LM_TILE. */
+/* Return how many rows from row i on can be processed together: the same sequence, consecutive positions, at most LM_TILE. */
 static uint32_t tile_rows(const lm_engine *g, lm_domain domain, uint32_t i, uint32_t n)
 {
     uint32_t count = 1;
@@ -42,7 +42,7 @@ static bool is_split(const lm_engine *g, const lm_step *s)
     return lm_attention_splits(spec_of(g, s), tiles, lm_pool_used(g->pool));
 }
 
-/* Ranges that the rows of a tile see. */
+/* Return the number of ranges that the rows of a tile see. */
 static uint32_t ranges_of(const lm_engine *g, const lm_step *s, uint32_t row, uint32_t rows)
 {
     uint32_t position = g->positions[row_number(g, s->domain, row)];
@@ -108,7 +108,7 @@ static lm_attention_args args_of(const stage_chunk *p, const lm_step *s, const i
     };
 }
 
-/* Where the partials of an item lie. */
+/* Return the address of the partials of an item. */
 static uint8_t *partials_of(const lm_engine *g, const lm_step *s, const item *x)
 {
     const lm_attention_spec *spec = spec_of(g, s);
@@ -118,7 +118,7 @@ static uint8_t *partials_of(const lm_engine *g, const lm_step *s, const item *x)
     return g->slab + g->plan->state.partials + lm_attention_partial_bytes(&l->shape, first) * l->ranges;
 }
 
-/* Items are dealt in turn, for later rows of a prompt see more keys. */
+/* Deal items to chunks round-robin, because later rows of a prompt see more keys. */
 void lm_run_attention(const stage_chunk *p, const lm_step *s)
 {
     const lm_attention_kernels *kernels = p->g->plan->attention;

@@ -1,4 +1,4 @@
-/* bind.c - every weight of a program finds its tensor, and every tensor its weight. */
+/* bind.c - find the tensor of every weight of a program, and the weight of every tensor. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "base/map.h"
 #include "runtime/engine/model.h"
 
-/* Checkpoints of the bare decoder leave the first word of every path out ("layers.0…" for "model.layers.0…", "h.0…" for
- * "transformer.h.0…"). */
+/* Find a tensor by name. Checkpoints of the bare decoder leave the first word of every path out ("layers.0…" for "model.layers.0…", "h.0…"
+ * for "transformer.h.0…"). */
 static const lm_tensor_info *find_named(const lm_model *m, const char *name)
 {
     const lm_tensor_info *t   = lm_container_find(m->container, name);
@@ -42,7 +42,8 @@ static bool is_transposed(const lm_model *m, const lm_weight *w)
     return w->transposed && lm_container_kind_of(m->container) != LM_GGUF;
 }
 
-/* ggml keeps no slowest dimensions of one: what it writes (every quantised file) has a matrix of one row as a vector. */
+/* Compare two shapes. ggml drops slowest dimensions of one: files that it writes (every quantised file) store a matrix of one row as a
+ * vector. */
 static bool same_shape(const uint64_t *a, uint32_t n, const uint64_t *b, uint32_t n_b, bool ones_dropped)
 {
     for (; ones_dropped && n > 1 && *a == 1; n--)
@@ -67,7 +68,7 @@ static lm_status check_shape(const lm_model *m, const lm_weight *w, const lm_ten
     return lm_fail_in(e, lm_container_file_of(m->container, t));
 }
 
-/* They hold indices and masks; weights in them are somebody's quantisation whose scales are elsewhere. */
+/* Integer types hold indices and masks; weights in them belong to a quantisation whose scales are stored elsewhere. */
 static bool is_integer(lm_dtype t)
 {
     return t == LM_I8 || t == LM_I16 || t == LM_I32 || t == LM_I64 || t == LM_BOOL || t == LM_U8 || t == LM_U16 || t == LM_U32 ||
@@ -76,7 +77,7 @@ static bool is_integer(lm_dtype t)
 
 static lm_status take_tensor(lm_model *m, uint32_t i, const lm_tensor_info *t, lm_map *used, lm_error *e)
 {
-    bool codes = m->types[i] == LM_MXFP4 && t->type == LM_U8;        /* in bytes, which bind_codes has looked at */
+    bool codes = m->types[i] == LM_MXFP4 && t->type == LM_U8;        /* codes in bytes, which bind_codes has checked */
 
     if (!lm_dtype_of(t->type)->unpack || (is_integer(t->type) && !codes)) {
         lm_fail(e, LM_UNSUPPORTED, t->name, (int64_t)t->offset, "unsupported weight type %s", lm_dtype_of(t->type)->name);
@@ -90,8 +91,8 @@ static lm_status take_tensor(lm_model *m, uint32_t i, const lm_tensor_info *t, l
     return lm_map_set(used, lm_view_of(t->name), 1) ? LM_OK : lm_fail_memory(e, "tensors", 0);
 }
 
-/* "….experts.*.w1.weight": expert k's tensor; "….norms.*.weight": head k's. GGUF files of early 2024 have "blk.0.ffn_gate.k.weight"
- * where later ones have all experts in "blk.0.ffn_gate_exps.weight". */
+/* Write the name of part k: of "….experts.*.w1.weight" expert k's tensor, of "….norms.*.weight" head k's. GGUF files of early 2024 have
+ * "blk.0.ffn_gate.k.weight" where later ones have all experts in "blk.0.ffn_gate_exps.weight". */
 static void part_name(const lm_model *m, const lm_weight *w, uint64_t k, char *name, size_t size)
 {
     bool        gguf  = lm_container_kind_of(m->container) == LM_GGUF;
@@ -124,7 +125,7 @@ static lm_status part_tensor(const lm_model *m, const lm_weight *w, uint64_t k, 
     return lm_fail_in(e, lm_container_path(m->container));
 }
 
-/* Experts, or norms of heads, that are stored one by one: all there, of one shape and type. */
+/* Bind experts, or norms of heads, that are stored one by one: all must exist, with the same shape and type. */
 static lm_status bind_each(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight *w      = &m->program->weights[i];
@@ -152,7 +153,7 @@ static lm_status bind_each(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     return LM_OK;
 }
 
-/* Matrices of heads: among others in one tensor, or all heads of this kind in a tensor of their own, flat or not. */
+/* Bind the matrices of heads: stored with others in one tensor, or all heads of this kind in a separate tensor, flat or not. */
 static lm_status bind_heads(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight      *w      = &m->program->weights[i];
@@ -189,13 +190,13 @@ static lm_status bind_heads(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     if (lm_map_get(used, lm_view_of(t->name), &hit))
         return LM_OK;
     bool transposed      = m->transposed[i];
-    m->transposed[i] = false;    /* blocks that have to be transposed are opened */
+    m->transposed[i] = false;    /* blocks that must be transposed are unpacked */
     lm_status status = take_tensor(m, i, t, used, e);
     m->transposed[i] = transposed;
     return status;
 }
 
-/* Codes and exponents of one block each (OCP Microscaling, four bits). */
+/* Bind a tensor of codes and a tensor of exponents, one per block (OCP Microscaling, four bits). */
 static lm_status bind_codes(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight      *w      = &m->program->weights[i];
@@ -230,7 +231,7 @@ static lm_status bind_codes(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     return LM_OK;
 }
 
-/* Among other weights of the experts in one tensor. */
+/* Bind a weight that shares a tensor with other weights of the experts. */
 static lm_status bind_interleaved(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
 {
     const lm_weight      *w      = &m->program->weights[i];
@@ -279,7 +280,7 @@ static lm_status bind_weight(lm_model *m, uint32_t i, lm_map *used, lm_error *e)
     return take_tensor(m, i, t, used, e);
 }
 
-/* A tied head may be stored once more; identical bytes are no second head (registry.c decides that). */
+/* A tied head may be stored again; identical bytes are not a second head (registry.c decides that). */
 static bool is_tied_copy(const lm_model *m, const char *name)
 {
     return m->config.tied && strcmp(name, "lm_head.weight") == 0;

@@ -1,4 +1,4 @@
-/* cached.c - which models lie in the caches. */
+/* cached.c - list the models in the caches. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct listing {
     bool     more;
 } listing;
 
-/* Of a file, or of what lies in a folder. */
+/* Return the bytes of a file, or of the files in a folder, `depth` levels deep. */
 static uint64_t bytes_in(const char *path, int depth)
 {
     struct stat st;
@@ -42,7 +42,7 @@ static uint64_t bytes_in(const char *path, int depth)
     return sum;
 }
 
-/* Of a split file all parts. */
+/* Return the bytes of a model; of a split file, the bytes of all parts. */
 static uint64_t bytes_of(const char *path)
 {
     const char *part = strstr(path, "-00001-of-");
@@ -79,7 +79,7 @@ static lm_status read_names(lm_arena *a, const char *folder, char **names, size_
     return LM_OK;
 }
 
-/* Everything below models/ that is not hidden: what else would it be. */
+/* List every entry of models/ that is not hidden. */
 static lm_status list_own(listing *l, lm_arena *a, lm_error *e)
 {
     lm_text   folder = { 0 };

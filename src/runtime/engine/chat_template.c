@@ -1,13 +1,13 @@
-/* chat_template.c - where a model keeps its chat templates.
+/* chat_template.c - find the chat templates of a model.
  *
- * Folders: chat_template.jinja wins; then tokenizer_config.json, a string or a list of {name, template}. GGUF:
+ * Folders: chat_template.jinja takes precedence; then tokenizer_config.json, a string or a list of {name, template}. GGUF:
  * tokenizer.chat_template and tokenizer.chat_template.NAME. */
 #include <stdio.h>
 #include <string.h>
 
 #include "runtime/engine/model.h"
 
-/* All of these leave *out alone where there is no such template. */
+/* All of these leave *out unchanged if there is no such template. */
 
 static lm_status keep(lm_model *m, lm_view v, const char **out, lm_error *e)
 {
@@ -30,7 +30,7 @@ static lm_status from_gguf(lm_model *m, const char *name, const char **out, lm_e
     return keep(m, text, out, e);
 }
 
-/* One of a list of {name, template}. */
+/* Find a template in a list of {name, template}. */
 static lm_status from_list(lm_model *m, const lm_meta_value *list, const char *name, const char **out, lm_error *e)
 {
     lm_meta_value entry, member;

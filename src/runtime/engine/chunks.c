@@ -1,7 +1,7 @@
 /* chunks.c - how many chunks a stage is cut into. */
 #include "runtime/engine/steps.h"
 
-/* How many chunks. One row by rows stays where it is. */
+/* A single row of a stage by rows is not split. */
 unsigned lm_stage_chunks(const lm_engine *g, const lm_stage *t, uint32_t rows)
 {
     unsigned workers = lm_pool_used(g->pool), most = workers * LM_MAX_CHUNKS;

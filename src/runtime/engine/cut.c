@@ -1,4 +1,4 @@
-/* cut.c - rows and columns out of stored matrices. */
+/* cut.c - copy rows and columns out of stored matrices. */
 #include "runtime/engine/cut.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* divide.c - one rank's part of a model. */
+/* divide.c - the part of a model that one rank runs. */
 #include "runtime/engine/divide.h"
 
 #include <string.h>
@@ -6,7 +6,8 @@
 #include "base/alloc.h"
 #include "program/split.h"
 
-/* What is known of each weight, for the weights of another program. */
+/* Copy a per-weight array for the weights of another program: element i is element source[i] of `from`. NULL: `from` is NULL, or no
+ * memory. */
 static void *carried(lm_model *m, const void *from, size_t size, const uint32_t *source, uint32_t n)
 {
     uint8_t *to = from ? lm_arena_alloc(&m->arena, (n + 1) * size) : NULL;
@@ -64,7 +65,7 @@ lm_status lm_model_divide(lm_model *m, const lm_division *d, const lm_exchange *
 
     if (m->undivided)
         return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "the model is split already");
-    if (d->stages > 1)                       /* the same for every part */
+    if (d->stages > 1)                       /* the edges are the same for every part */
         LM_TRY(lm_split_layers(m->program, m->types, d->stages, edges, e));
     if (d->parts > 1)
         LM_TRY(lm_program_split(m->program, &spec, &p, &source, e));

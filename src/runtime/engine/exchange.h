@@ -1,7 +1,8 @@
-/* exchange.h - how the ranks of a model that several processes run together speak with each other.
+/* exchange.h - how the ranks of a model that several processes run together communicate.
  *
  * Rank 0 leads: it takes requests, and sends the others each change of its engine before it makes it (lead.c). Within a step all ranks meet
- * in every exchange of the plan, in the plan's order. An exchange fails on every rank or on none, or the engine cannot be used any more. */
+ * in every exchange of the plan, in the plan's order. An exchange fails on every rank or on none; otherwise the engine cannot be used any
+ * more. */
 #ifndef LM_RUNTIME_EXCHANGE_H
 #define LM_RUNTIME_EXCHANGE_H
 
@@ -14,25 +15,25 @@ struct lm_engine;
 typedef struct lm_exchange {
     void    *arg;
     uint32_t rank, ranks;
-    uint32_t parts;              /* of each layer: ranks r with the same r / parts have the same layers; divides `ranks` */
-    /* bytes[r] from `mine` of every rank into `all`, rank by rank; of the `parts` ranks with the same layers, or of everybody. LM_IO when a
-     * rank does not answer in time. */
+    uint32_t parts;              /* number of parts of each layer: ranks r with the same r / parts have the same layers; divides `ranks` */
+    /* Gather bytes[r] bytes from `mine` of every rank r into `all`, in rank order: from the `parts` ranks with the same layers, or, if
+     * `everybody`, from all ranks. LM_IO if a rank does not answer in time. */
     lm_status (*gather)(void *arg, bool everybody, const void *mine, const uint64_t *bytes, void *all, lm_error *e);
-    /* One message; the other receives as many bytes as are sent. */
+    /* Send or receive one message; the receiver must expect as many bytes as are sent. */
     lm_status (*send)(void *arg, uint32_t to, const void *message, uint64_t bytes, lm_error *e);
     lm_status (*receive)(void *arg, uint32_t from, void *message, uint64_t bytes, lm_error *e);
-    /* Rank 0's message to all others, who wait for it. */
+    /* Broadcast a message of rank 0 to all other ranks, which wait for it. */
     lm_status (*lead)(void *arg, void *message, uint64_t bytes, lm_error *e);
     uint64_t *n_messages;        /* messages of rank 0 so far */
 } lm_exchange;
 
-/* What lamina/cluster.h hands out. */
+/* The object that lamina/cluster.h returns. */
 struct lm_cluster {
-    lm_exchange x;               /* gather NULL: ranks that are only imagined */
-    bool        exact;           /* no sum is cut */
+    lm_exchange x;               /* gather NULL: the ranks are only simulated */
+    bool        exact;           /* no sum is split between ranks */
 };
 
-/* One exchange step of a plan for n rows. */
+/* Run one exchange step of a plan for n rows. */
 lm_status lm_engine_exchange(struct lm_engine *g, const lm_step *s, uint32_t n, lm_error *e);
 
 #endif

@@ -1,27 +1,28 @@
-/* given.h - an engine whose weights are numbers that somebody gives, not those of a file: float32, each matrix replaceable between steps.
- * What measures the effect of a change of one tensor is made of these. */
+/* given.h - an engine whose weights are values supplied by the caller, not those of a file: float32, each matrix replaceable between steps.
+ * Measurements of the effect of changing one tensor are built on these. */
 #ifndef LM_RUNTIME_GIVEN_H
 #define LM_RUNTIME_GIVEN_H
 
 #include "runtime/engine/state.h"
 
-/* Matrix `k` of lm_weight_matrices of a weight, in the order of the program: out [rows][columns]; of a vector all its elements, k 0. */
+/* Supplies matrix `k` of the lm_weight_matrices of a weight, in the order of the program: out [rows][columns]; for a vector, all its
+ * elements, with k 0. */
 typedef lm_status lm_given_values(void *arg, uint32_t weight, uint64_t k, float *out, lm_error *e);
 
-/* Elements of each of them. */
+/* Return the number of elements of each such matrix. */
 static inline uint64_t lm_given_elements(const lm_weight *w)
 {
     return w->kind == LM_VECTOR ? w->elements : w->elements / lm_weight_matrices(w);
 }
 
-/* For the plan: float32 for every weight. NULL: no memory. */
+/* Return float32 as the type of every weight, for the plan. NULL: no memory. */
 const lm_dtype *lm_given_types(const lm_program *p, lm_arena *arena);
 
-/* All weights, when the engine is made. */
+/* Load all weights when the engine is made. */
 lm_status lm_engine_take_given(lm_engine *g, lm_given_values *values, void *arg, const lm_engine_options *o, lm_error *e);
 
-/* Another matrix in the place of one, of an engine whose weights were given. Between steps, with no position held. Norms and biases too,
- * but not what rotary tables are made of. */
+/* Replace one matrix of an engine whose weights were supplied. Call it between steps, with no position held. Also replaces norms and
+ * biases, but not the inputs of rotary tables. */
 void lm_engine_put(lm_engine *g, uint32_t weight, uint64_t k, const float *x);
 
 #endif

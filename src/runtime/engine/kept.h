@@ -1,7 +1,7 @@
-/* kept.h - pages of the cache that somebody besides sequences keeps: prefixes that later texts may begin with.
+/* kept.h - pages of the cache that are owned outside sequences: prefixes that later requests may begin with.
  *
- * A page has as many owners as tables name it and as it was kept; it is free when there is none. All by the thread that steps,
- * between steps. */
+ * A page has one owner per table that names it and per lm_kept_take; it is free when it has none. Call all functions on the thread that
+ * steps, between steps. */
 #ifndef LM_RUNTIME_KEPT_H
 #define LM_RUNTIME_KEPT_H
 
@@ -12,19 +12,19 @@ static inline uint32_t lm_kept_total(const lm_engine *g, uint32_t group) { retur
 static inline uint32_t lm_kept_free(const lm_engine *g, uint32_t group) { return g->pages[group].n_free; }
 static inline uint32_t lm_kept_owners(const lm_engine *g, uint32_t group, uint32_t page) { return g->pages[group].uses[page]; }
 
-/* Page number `i` of a sequence has one owner more; LM_NONE where it has none there. */
+/* Add an owner to page number `i` of a sequence and return the page; LM_NONE if the sequence has no page there. */
 uint32_t lm_kept_take(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i);
 
-/* And one less. LM_NONE: nothing. */
+/* Remove an owner of a page. LM_NONE: does nothing. */
 void     lm_kept_drop(lm_engine *g, uint32_t group, uint32_t page);
 
-/* Page number `i` of a sequence without one there is this page, which has one owner more. LM_NONE: nothing. */
+/* Make `page` page number `i` of a sequence that has none there, which adds an owner. LM_NONE: does nothing. */
 void     lm_kept_give(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, uint32_t page);
 
-/* Where a sequence has another page there, it gets this one in its place: both are full of the same. LM_NONE: nothing. */
+/* If a sequence has another page there, replace it by `page`: both are full and have the same contents. LM_NONE: does nothing. */
 void     lm_kept_swap(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, uint32_t page);
 
-/* The sequence, which has been given its pages, holds so many positions. */
+/* Set the number of positions that the sequence, which has been given its pages, holds. */
 void     lm_kept_set_length(lm_engine *g, uint32_t sequence, uint32_t length);
 
 #endif

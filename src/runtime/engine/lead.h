@@ -1,8 +1,8 @@
 /* lead.h - rank 0 sends each change of its engine to the other ranks, in order.
  *
- * Every change of an engine is one message of a fixed form, for a step followed by its rows; the others make the same change to theirs, so
- * page tables, lengths and rows are equal on all ranks without being sent. A message carries its number and a hash of its rows: a rank that
- * receives another one than it expects rejects it. */
+ * Every change of an engine is one message of a fixed form; a step is followed by its rows. The others make the same change to their
+ * engines, so page tables, lengths and rows are equal on all ranks without being sent. A message carries its number and a hash of its rows:
+ * a rank rejects a message that it does not expect. */
 #ifndef LM_RUNTIME_LEAD_H
 #define LM_RUNTIME_LEAD_H
 
@@ -16,41 +16,43 @@ typedef enum lm_lead_code {
     LM_LEAD_STEP,                        /* n rows follow */
     LM_LEAD_TRUNCATE,                    /* sequence, keep */
     LM_LEAD_SHARE,                       /* from, to, positions */
-    LM_LEAD_TAKE,                        /* group, sequence, i: of kept pages */
+    LM_LEAD_TAKE,                        /* group, sequence, i: for pages owned outside sequences (kept.h) */
     LM_LEAD_DROP,                        /* group, page */
     LM_LEAD_GIVE,                        /* group, sequence, i, page */
     LM_LEAD_SWAP,                        /* group, sequence, i, page */
     LM_LEAD_LENGTH,                      /* sequence, length */
-    LM_LEAD_END,                         /* nothing more comes */
+    LM_LEAD_END,                         /* no more messages follow */
 } lm_lead_code;
 
 typedef struct lm_lead_message {
     uint32_t magic, code;
-    uint64_t number;                     /* of the message, from 1 */
+    uint64_t number;                     /* number of the message, from 1 */
     uint32_t a[4];
-    uint32_t n, reserved;                /* rows that follow */
-    uint64_t hash;                       /* of them */
+    uint32_t n, reserved;                /* number of rows that follow */
+    uint64_t hash;                       /* of those rows */
 } lm_lead_message;
 
-/* What the engines of all ranks are made with. */
+/* The options with which all ranks make their engines. */
 typedef struct lm_lead_options {
     uint32_t context, sequences, rows, logit_rows, rollback, threads, threads_batch, kv, kv_values, compute;
     uint64_t kv_positions;
     bool     no_repack, hidden, kv_apart;
-    char     cpu[16];                    /* "": the best there is */
+    char     cpu[16];                    /* "": the best available */
 } lm_lead_options;
 
 uint64_t lm_lead_hash(const void *data, size_t n);
 
-/* By rank 0, before the change; nothing where there are no other ranks. A failure is kept: the next step fails with it. */
+/* Send a change, on rank 0, before making it; does nothing if there are no other ranks. After a failure the ranks count as lost: the next
+ * step fails with LM_IO. */
 void lm_lead(lm_engine *g, lm_lead_code code, uint32_t a, uint32_t b, uint32_t c, uint32_t d);
 
-/* The same of a step, and of an engine that is being made. */
+/* Send a step; send the options of an engine that is being made. */
 lm_status lm_lead_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e);
 lm_status lm_lead_new(lm_engine *g, const lm_engine_options *o, lm_error *e);
 
-/* All ranks, when each has made its engine or has failed to: LM_OK when all have, for the same model, build, arithmetic and instruction
- * set; else on all of them an error that names the rank. */
+/* Agree with all other ranks, once each has made its engine or has failed to. LM_OK if all have, for the same model, build, arithmetic and
+ * instruction set; otherwise every rank fails with an error that names the rank at fault (a rank whose own engine failed returns
+ * `made`). */
 lm_status lm_lead_agree(lm_engine *g, lm_status made, lm_error *e);
 
 #endif

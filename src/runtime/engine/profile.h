@@ -1,7 +1,7 @@
-/* profile.h - where the time of steps goes: clocks that the executor reads while somebody wants to know.
+/* profile.h - where the time of steps goes: clocks that the executor reads while profiling.
  *
- * Off, it costs a comparison for each chunk. On, a clock is read between steps of different kinds; nothing is allocated and
- * results do not change. */
+ * When off, it costs a comparison per chunk. When on, a clock is read between steps of different kinds; nothing is allocated and results do
+ * not change. */
 #ifndef LM_RUNTIME_PROFILE_H
 #define LM_RUNTIME_PROFILE_H
 
@@ -10,9 +10,9 @@
 
 typedef struct lm_profiler {
     uint32_t  n_kinds;
-    uint8_t  *kind;              /* [n_steps]; NULL: each step by itself */
-    uint32_t  lanes;             /* of `ns`: LM_PROFILE_KINDS, or room for all steps */
-    uint64_t *ns;                /* [workers][lanes]: at work, by kind or step; each worker writes its own lines */
+    uint8_t  *kind;              /* [n_steps]; NULL: each step separately */
+    uint32_t  lanes;             /* of `ns`: LM_PROFILE_KINDS, or enough for all steps */
+    uint64_t *ns;                /* [workers][lanes]: time at work, by kind or step; each worker writes its own cache lines */
     uint64_t  step_ns, worker_ns;
     uint64_t  steps, joins;
     size_t    bytes;             /* of this object and what it points to, one block */
@@ -26,7 +26,7 @@ static inline void lm_profile_spent(lm_profiler *p, unsigned worker, uint32_t st
     p->ns[(size_t)worker * p->lanes + (p->kind ? p->kind[step] : step)] += ns;
 }
 
-/* After a step of the engine: its time, with how many workers, and how often they met. */
+/* Add a step of the engine: its time, the number of workers, and how often they synchronised. */
 void lm_profile_step(lm_engine *g, uint64_t ns, unsigned workers, uint32_t joins);
 
 void lm_profiler_free(lm_profiler *p);

@@ -6,11 +6,11 @@
 #include "kernels/kernels.h"
 #include "program/program.h"
 
-/* Softmax or sigmoid of `logits`; both [n_experts]. */
+/* Compute softmax or sigmoid of `logits`; both arrays are [n_experts]. */
 void lm_route_scores(const lm_route_spec *r, const float *logits, float *scores, const lm_row_kernels *k);
 
-/* out: [top_k] weights, then [top_k] numbers of experts. `correction` [n_experts] is added for the choice only; NULL: none. `scores`
- * [n_experts] is overwritten. */
+/* Route one row. out: [top_k] weights, then [top_k] expert numbers. `correction` [n_experts] is added for the choice only; NULL: none.
+ * `scores` [n_experts] is overwritten. */
 void lm_route_row(const lm_route_spec *r, const float *logits, const float *correction, float *scores, float *out, const lm_row_kernels *k);
 
 #endif

@@ -1,10 +1,10 @@
-/* steps.h - what the steps of a plan have in common: the chunk of a stage that a worker takes, and where rows and weights lie. */
+/* steps.h - what the steps of a plan share: the chunk of a stage that a worker takes, and the addresses of rows and weights. */
 #ifndef LM_RUNTIME_STEPS_H
 #define LM_RUNTIME_STEPS_H
 
 #include "runtime/engine/state.h"
 
-/* One of the chunks that a stage is cut into, and who runs it: workers take chunks as they are free, so scratch belongs to
+/* One of the chunks that a stage is cut into, and the worker that runs it: workers take chunks when they are free, so scratch belongs to
  * the worker and everything else to the chunk. */
 typedef struct stage_chunk {
     lm_engine      *g;
@@ -13,13 +13,14 @@ typedef struct stage_chunk {
 } stage_chunk;
 
 enum {
-    LM_CHUNK_BYTES = 96 << 10,       /* of weights in a chunk on average, times rows of x up to 16; not less */
-    LM_MAX_CHUNKS  = 4,               /* a worker */
-    LM_TILE        = 32,             /* rows that attention takes together */
+    LM_CHUNK_BYTES = 96 << 10,       /* minimum average weight bytes of a chunk, times rows of x up to 16, to give a worker more than one */
+    LM_MAX_CHUNKS  = 4,               /* per worker */
+    LM_TILE        = 32,             /* maximum rows that attention processes together */
 };
 
-/* Chunks of a stage of products that reads `bytes` of weights: one, two or four a worker, enough that one that is slow, or kept from its
- * processor, leaves its work to the others. Three would not come out even where each is smaller than the one before. */
+/* Return the number of chunks of a stage of products that reads `bytes` of weights: one, two or four per worker, enough that a worker that
+ * is slow, or loses its processor, leaves its work to the others. Three would be unbalanced even though each chunk is smaller than the one
+ * before. */
 static inline unsigned lm_product_chunks(unsigned workers, uint64_t bytes, uint64_t rows)
 {
     uint64_t each = bytes * (rows < 16 ? rows : 16) / LM_CHUNK_BYTES / workers;
@@ -27,11 +28,11 @@ static inline unsigned lm_product_chunks(unsigned workers, uint64_t bytes, uint6
     return workers == 1 ? 1 : workers * (each < 2 ? 1 : each < LM_MAX_CHUNKS ? 2 : LM_MAX_CHUNKS);
 }
 
-/* The first grain of chunk i, when `grains` are cut into n chunks.
+/* Return the first grain of chunk i, when `grains` are cut into n chunks.
  *
- * One chunk a worker: equal ones. More than that: each is smaller than the one before, because workers take chunks as they come free
- * and the last ones should end together; before chunk i, ((n - i) / n)² of the grains are left. Chunks are few all the same: at the
- * beginning of each a worker waits for weights that nobody asked for ahead, and each reads all rows of x again. */
+ * With one chunk per worker, chunks are equal. With more, each is smaller than the one before, because workers take chunks as they become
+ * free and the last ones should end together; before chunk i, ((n - i) / n)² of the grains are left. Chunks are few nevertheless: at the
+ * beginning of each a worker waits for weights that were not prefetched, and each reads all rows of x again. */
 static inline uint64_t lm_chunk_begin(unsigned workers, uint64_t grains, unsigned i, unsigned n)
 {
     uint64_t left = n - i;
@@ -39,7 +40,7 @@ static inline uint64_t lm_chunk_begin(unsigned workers, uint64_t grains, unsigne
     return n <= workers ? grains * i / n : grains - grains * left * left / ((uint64_t)n * n);
 }
 
-/* Outputs [from, to) of a chunk, from whole grains. */
+/* Compute the outputs [from, to) of a chunk, in whole grains. */
 static inline void lm_chunk_outputs(unsigned workers, uint64_t outputs, uint64_t grain, unsigned chunk, unsigned chunks, uint64_t *from,
                                     uint64_t *to)
 {
@@ -50,7 +51,7 @@ static inline void lm_chunk_outputs(unsigned workers, uint64_t outputs, uint64_t
     *to   = b < outputs ? b : outputs;
 }
 
-/* How many chunks a stage is cut into for so many rows of its domain (chunks.c). */
+/* Return how many chunks a stage is cut into for `rows` rows of its domain (chunks.c). */
 unsigned lm_stage_chunks(const lm_engine *g, const lm_stage *t, uint32_t rows);
 
 static inline uint32_t rows_of(const lm_engine *g, lm_domain domain)
@@ -58,7 +59,7 @@ static inline uint32_t rows_of(const lm_engine *g, lm_domain domain)
     return domain == LM_ALL_ROWS ? g->n_rows : g->n_wanted;
 }
 
-/* Row i of a domain, among all rows. */
+/* Return the number of row i of a domain among all rows. */
 static inline uint32_t row_number(const lm_engine *g, lm_domain domain, uint64_t i)
 {
     return domain == LM_ALL_ROWS ? (uint32_t)i : g->wanted[i];
@@ -91,8 +92,8 @@ static inline const void *weight_of(const lm_engine *g, const lm_node *n, unsign
     return n->weights[which] == LM_NONE ? NULL : g->weight[n->weights[which]];
 }
 
-/* Rows of a step's domain that have its adapter, at one scale, those that follow each other together: [*from, *to), the first at or after
- * *from and below `end`. False: there are none. */
+/* Find the next run of consecutive rows of a step's domain that have its adapter at the same scale: [*from, *to), the first at or after
+ * *from and below `end`. False: there is none. */
 static inline bool adapted_rows(const lm_engine *g, const lm_step *s, uint64_t end, uint64_t *from, uint64_t *to, float *scale)
 {
     const float *scales = g->row_adapters + (size_t)(s->adapter - 1) * g->plan->options.rows;
@@ -107,7 +108,7 @@ static inline bool adapted_rows(const lm_engine *g, const lm_step *s, uint64_t e
     return true;
 }
 
-/* Products with a weight; `a` but for w and scratch, which are here. */
+/* Multiply with a weight; `a` is complete except for w and scratch, which are set here. */
 static inline void multiply(const stage_chunk *p, const lm_step *s, const void *w, lm_matmul_args *a)
 {
     const lm_placement *at = &p->g->plan->weights[s->weight];
@@ -120,7 +121,7 @@ static inline void multiply(const stage_chunk *p, const lm_step *s, const void *
         s->matmul->run(a);
 }
 
-/* The same for the rows alone that have the step's adapter. */
+/* Multiply only the rows that have the step's adapter. */
 static inline void multiply_adapted(const stage_chunk *p, const lm_step *s, const void *w, const lm_matmul_args *all)
 {
     float scale;
@@ -138,7 +139,7 @@ static inline void multiply_adapted(const stage_chunk *p, const lm_step *s, cons
     }
 }
 
-/* One row of a table. */
+/* Read one row of a table. */
 static inline void look_up(const stage_chunk *p, const lm_step *s, uint32_t weight, uint64_t row, float *out)
 {
     const lm_weight    *w  = &p->g->program->weights[weight];
@@ -151,7 +152,7 @@ static inline void look_up(const stage_chunk *p, const lm_step *s, uint32_t weig
         s->matmul->row(out, at_row, w->dims[0], w->dims[1], row);
 }
 
-/* Where a sequence's keys are, for one layer. */
+/* The addresses of a sequence's keys, for one layer. */
 typedef struct layer_pages {
     const uint32_t *pages;
     uint8_t        *base;
@@ -168,33 +169,34 @@ static inline layer_pages pages_of(const lm_engine *g, const lm_kv_layer *l, uin
 
 /* ---- attention (attend.c) ---- */
 
-/* How many chunks there is work for. */
+/* Return the number of chunks that there is work for. */
 unsigned lm_attention_chunks(const lm_engine *g, const lm_step *s);
-/* The k-th of the `n` ranges that `a` sees; who finishes the last one merges them. `partials` and `done`: of its item. `done` counts from
- * zero and is zero again at the end of the stage: nothing that attention reads is mapped from the file, so no chunk of it is broken off. */
+/* Run the k-th of the `n` ranges that `a` sees; the worker that finishes the last range merges them. `partials` and `done` belong to the
+ * item. `done` counts from zero and is zero again at the end of the stage: nothing that attention reads is mapped from the file, so no
+ * chunk of it is interrupted. */
 void lm_attend_range(const lm_attention_kernels *kernels, const lm_attention_args *a, uint32_t k, uint32_t n, uint8_t *partials,
                      atomic_uint *done);
 void lm_run_attention(const stage_chunk *p, const lm_step *s);
 
 /* ---- interventions (intervene.c) ---- */
 
-/* Rows [from, to) of a value, changed as the operation's edits say. */
+/* Apply the operation's edits to rows [from, to) of a value. */
 void lm_run_edit(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
 
 /* ---- mixtures of experts (experts.c) ---- */
 
-/* Rows [from, to) of router logits to routes. */
+/* Turn rows [from, to) of router logits into routes. */
 void lm_run_route(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
-/* Order the assignments of all rows by expert. One worker. */
+/* Sort the assignments of all rows by expert. Runs on one worker. */
 void lm_run_sort(const stage_chunk *p, const lm_step *s);
-/* Assignments [from, to): the packed row of each. */
+/* Copy the packed row of each of the assignments [from, to). */
 void lm_run_dispatch(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
-/* Every expert's product with the rows assigned to it, this worker's outputs. */
+/* Multiply the rows assigned to each expert with its matrix, for this worker's outputs. */
 void lm_run_experts(const stage_chunk *p, const lm_step *s);
-/* Rows [from, to): the weighted sum of each one's assignments. */
+/* Compute the weighted sum of the assignments of each of the rows [from, to). */
 void lm_run_combine(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to);
 
-/* The order buffer of a mixture: [assignments] row, [assignments] place of each (row, choice), [E + 1] where each expert's begin. */
+/* The order buffer of a mixture: [assignments] row, [assignments] place of each (row, choice), [E + 1] begin of each expert. */
 typedef struct lm_dispatch {
     uint32_t *row, *place, *start;
     uint32_t  k, experts;
