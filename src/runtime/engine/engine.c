@@ -1,4 +1,4 @@
-/* engine.c - from a plan to memory that holds weights, and the forward pass. */
+/* engine.c - make and free engines, allocate the memory of a plan, run the forward pass. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -99,7 +99,7 @@ static void lay_out(lm_engine *g)
     }
 }
 
-/* The weights of an engine with the same placements, where they lie. */
+/* Use the weights of an engine with the same placements in place. */
 static lm_status borrow_weights(lm_engine *g, const lm_engine *from, lm_error *e)
 {
     for (uint32_t i = 0; i < g->program->n_weights; i++) {
@@ -134,7 +134,7 @@ static lm_status take_adapters(lm_engine *g, const lm_engine_options *o, lm_erro
     return LM_OK;
 }
 
-/* The tables of the arena. False: memory ran out. */
+/* Allocate the tables in the arena. False: no memory. */
 static bool take_tables(lm_engine *g)
 {
     const lm_program *p = g->program;
@@ -269,7 +269,7 @@ static lm_status check_row(lm_engine *g, const lm_row *r, size_t i, lm_error *e)
     return LM_OK;
 }
 
-/* The rows into the engine's arrays. */
+/* Check the rows and copy them into the engine's arrays. */
 static lm_status take_rows(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
 {
     g->n_rows = g->n_wanted = 0;

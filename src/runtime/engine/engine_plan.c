@@ -1,4 +1,4 @@
-/* engine_plan.c - from options to a plan, and what it says before anything is allocated. */
+/* engine_plan.c - make a plan from options, and report what it needs before anything is allocated. */
 #include "runtime/engine/engine_plan.h"
 
 #include "runtime/engine/adapter.h"
@@ -22,7 +22,7 @@ lm_status lm_options_cache(const lm_engine_options *o, lm_cache_types *out, lm_e
     return dtype_of(o->kv_apart ? o->kv_values : o->kv, &out->v, e);
 }
 
-/* The values of these paths, and the last hidden state where that is asked for. */
+/* List the values to keep: those of the probe paths, `kept`, and the last hidden state if it is requested. */
 static lm_status find_probes(const lm_program *p, const lm_engine_options *o, const lm_value *kept, uint32_t n_kept, lm_arena *arena,
                              lm_value **out, uint32_t *n, lm_error *e)
 {
@@ -100,7 +100,7 @@ lm_memory lm_plan_memory(const lm_plan *p)
                         .total = p->weight_bytes + p->kv_bytes + p->slab_bytes };
 }
 
-/* Plan, look, let go. */
+/* Make a plan, pass it to `look`, and free it. */
 static lm_status with_plan(const lm_model *m, const lm_engine_options *o, void (*look)(const lm_plan *plan, void *arg), void *arg,
                            lm_error *e)
 {

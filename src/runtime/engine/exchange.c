@@ -1,4 +1,4 @@
-/* exchange.c - rows to every other rank, and theirs here; rows from rank to rank. */
+/* exchange.c - exchange rows with all other ranks; send rows from one rank to another. */
 #include "runtime/engine/exchange.h"
 
 #include "program/split.h"

@@ -1,4 +1,4 @@
-/* execute.c - running a plan. It knows steps and buffers, and no model. */
+/* execute.c - run a plan. It depends on steps and buffers, not on models. */
 #include "runtime/engine/execute.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@
 
 /* ---- steps by rows: rows [from, to) of the step's domain ---- */
 
-/* Frequencies for a forward that makes the row's sequence `length` long. */
+/* Return the rotary frequencies for a forward pass that makes the row's sequence `length` positions long. */
 static const float *frequencies(lm_engine *g, uint32_t table, uint32_t length, float *scratch, float *factor)
 {
     const lm_rope_spec *s = &g->program->ropes[table].spec;
@@ -137,7 +137,7 @@ static void run_rope(const stage_chunk *p, const lm_step *s, uint64_t from, uint
     }
 }
 
-/* Rows of one sequence that follow each other in a page are stored together. */
+/* Store consecutive rows of one sequence in the same page together. */
 static void run_store(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     const lm_engine   *g = p->g;
@@ -165,7 +165,7 @@ static void run_add(const stage_chunk *p, const lm_step *s, uint64_t from, uint6
         p->g->kernels.row.add(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), floats_at(p->g, s->in[1], i), 1, width);
 }
 
-/* What an adapter adds; other rows stay as they are. */
+/* Add the contribution of an adapter; rows without it are unchanged. */
 static void run_adapted_sum(const stage_chunk *p, const lm_step *s, uint64_t begin, uint64_t end)
 {
     uint64_t width = width_of(p->g, p->g->program->nodes[s->node].out);
@@ -187,7 +187,7 @@ static void run_scale(const stage_chunk *p, const lm_step *s, uint64_t from, uin
         p->g->kernels.row.scale(floats_at(p->g, s->out, i), floats_at(p->g, s->in[0], i), n->scale.factor, width_of(p->g, n->out));
 }
 
-/* One gate for a whole row. */
+/* Apply one gate to a whole row. */
 static void run_gate(const stage_chunk *p, const lm_step *s, const lm_node *n, uint64_t from, uint64_t to)
 {
     for (uint64_t i = from; i < to; i++) {
@@ -266,7 +266,7 @@ static void run_clamp(const stage_chunk *p, const lm_step *s, uint64_t from, uin
                                 width_of(p->g, n->out));
 }
 
-/* Row i of what rank r sent: rank by rank, all rows of each. */
+/* Return row i received from rank r: ranks in order, all rows of each. */
 static const float *came_at(const stage_chunk *p, const lm_step *s, uint32_t r, uint64_t i)
 {
     const lm_node *n  = &p->g->program->nodes[s->node];
@@ -368,7 +368,7 @@ static void run_matmul(const stage_chunk *p, const lm_step *s)
         multiply(p, s, g->weight[n->weights[0]], &a);
 }
 
-/* Every head's product with its part of the rows; the outputs of all heads, one after the other, are divided. */
+/* Multiply each head's matrix with its part of the rows; chunks divide the concatenated outputs of all heads. */
 static void run_heads(const stage_chunk *p, const lm_step *s)
 {
     lm_engine       *g     = p->g;
@@ -397,7 +397,7 @@ static void run_heads(const stage_chunk *p, const lm_step *s)
 
 /* ---- stages ---- */
 
-/* Rows [from, to) of a stage by rows, or the chunk of any other. */
+/* Run rows [from, to) of a stage by rows, or the chunk of any other stage. */
 static void run_step(const stage_chunk *p, const lm_step *s, uint64_t from, uint64_t to)
 {
     switch (p->stage->split) {
@@ -415,7 +415,7 @@ static void run_step(const stage_chunk *p, const lm_step *s, uint64_t from, uint
     case LM_ALONE:
         lm_run_sort(p, s);
         return;
-    case LM_BETWEEN_RANKS:               /* not a job of workers: lm_engine_exchange */
+    case LM_BETWEEN_RANKS:               /* run by lm_engine_exchange, not by workers */
         return;
     case LM_BY_ROWS:
         if (from < to)
@@ -480,7 +480,7 @@ lm_status lm_engine_execute(lm_engine *g, lm_error *e)
     for (uint32_t i = 0; i < g->plan->n_stages; i++) {
         stage_job j = { g, &g->plan->stages[i], 1 };
         uint32_t  n = rows_of(g, j.stage->domain);
-        bool      may_end = i == 0 || !g->model->exchange;       /* several ranks run a step whole */
+        bool      may_end = i == 0 || !g->model->exchange;       /* several ranks must complete a step that has begun */
         if (n == 0 || (g->n_adapters && lm_engine_idle(g, j.stage)))
             continue;
         if (may_end && lm_engine_cancelled(g))

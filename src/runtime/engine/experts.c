@@ -65,7 +65,7 @@ void lm_run_dispatch(const stage_chunk *p, const lm_step *s, uint64_t from, uint
         memcpy(row_at(p->g, s->out, i), row_at(p->g, s->in[0], v.row[i]), bytes);
 }
 
-/* [E][out] of the weight that the step multiplies, or NULL. */
+/* Return the biases [E][out] of the weight that the step multiplies, or NULL. */
 static const float *bias_of(const stage_chunk *p, const lm_step *s)
 {
     const lm_node *n = &p->g->program->nodes[s->node];
@@ -76,7 +76,7 @@ static const float *bias_of(const stage_chunk *p, const lm_step *s)
     return NULL;
 }
 
-/* Groups of outputs of an expert before which `cost` of its work is done. */
+/* Return how many groups of outputs of an expert begin before `cost`, if the first begins at `from` and each costs `each`. */
 static uint64_t groups_before(uint64_t cost, uint64_t from, uint64_t each, uint64_t groups)
 {
     uint64_t n = cost > from ? (cost - from + each - 1) / each : 0;
@@ -84,8 +84,8 @@ static uint64_t groups_before(uint64_t cost, uint64_t from, uint64_t each, uint6
     return n < groups ? n : groups;
 }
 
-/* Outputs of all routed experts, one after the other, are cut into chunks by cost: a group of outputs takes as long as the
- * expert has assignments, and reading it as long as a few. So an expert's rows and weights are read by one worker or two. */
+/* Cut the concatenated outputs of all routed experts into chunks by cost: a group of outputs costs the number of the expert's assignments,
+ * plus READING for its weights. So the rows and weights of most experts are read by one worker or two. */
 void lm_run_experts(const stage_chunk *p, const lm_step *s)
 {
     lm_engine       *g = p->g;

@@ -1,4 +1,4 @@
-/* fingerprint.c - a hash that notices another model of the same shape and whose cost does not grow with the weights. */
+/* fingerprint.c - a hash that detects another model of the same shape, at a cost that does not grow with the weights. */
 #include "runtime/engine/fingerprint.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 #include "base/filemap.h"
 
-enum { SAMPLE = 256 };                   /* bytes at the beginning, in the middle and at the end of every tensor */
+enum { SAMPLE = 256 };                   /* bytes hashed at the beginning, in the middle and at the end of every tensor */
 
 typedef struct job {
     const lm_model *m;
@@ -22,7 +22,7 @@ static void add_number(lm_blake2b *h, uint64_t x)
     lm_blake2b_add(h, bytes, sizeof bytes);
 }
 
-/* Where weights begin in a file: before it stand its metadata and its directory of tensors. */
+/* Return where the weights begin in a file, after its metadata and tensor directory. */
 static uint64_t head_of(const lm_container *c, size_t file)
 {
     uint64_t head = lm_container_file(c, file)->size;

@@ -1,11 +1,11 @@
-/* gather.c - rows of a weight that a folder keeps among others. */
+/* gather.c - rows of a weight that a folder stores interleaved with others. */
 #include "runtime/engine/gather.h"
 
 #include <string.h>
 
 #include "tensor/blocks.h"
 
-/* A folder's block holds codes 2i and 2i + 1 in byte i, GGUF's (and ours) codes i and i + 16. */
+/* Reorder the codes of a block: a folder's block holds codes 2i and 2i + 1 in byte i, GGUF's (and ours) codes i and i + 16. */
 static void take_block(lm_mxfp4 *b, const uint8_t *codes, uint8_t exponent)
 {
     b->e = exponent;

@@ -1,4 +1,4 @@
-/* given.c - float32 matrices into the places that the plan gave them. */
+/* given.c - load float32 matrices into the places that the plan assigned. */
 #include "runtime/engine/given.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "runtime/engine/load.h"
 
-enum { CHUNK_BYTES = 1 << 20 };          /* of a matrix that a worker packs at a time */
+enum { CHUNK_BYTES = 1 << 20 };          /* bytes of a matrix that a worker packs at a time */
 
 typedef struct packing {
     const lm_matmul *matmul;

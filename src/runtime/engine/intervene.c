@@ -1,10 +1,10 @@
-/* intervene.c - values changed while they are made: what an intervention does to a row. */
+/* intervene.c - apply interventions to rows of values while they are computed. */
 #include <string.h>
 
 #include "program/edited.h"
 #include "runtime/engine/steps.h"
 
-/* The weight of an expert, where the row is routed to it. */
+/* Scale the weight of an expert if the row is routed to it. */
 static void weigh_expert(const lm_edit *x, float *route, uint32_t k)
 {
     for (uint32_t i = 0; i < k; i++)
@@ -17,7 +17,7 @@ static void edit_row(const lm_engine *g, const lm_edit *x, float *y, uint64_t wi
     switch (x->kind) {
     case LM_EDIT_SCALE:
         for (uint32_t i = x->from; i < x->to; i++)
-            y[i] = x->factor == 0 ? 0 : y[i] * x->factor;        /* removed is removed, infinities too */
+            y[i] = x->factor == 0 ? 0 : y[i] * x->factor;        /* a factor of 0 removes infinities too */
         return;
     case LM_EDIT_ADD:
         g->kernels.row.add(y, y, x->vector, x->factor, width);

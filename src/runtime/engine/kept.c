@@ -1,4 +1,4 @@
-/* kept.c - owners of pages besides sequences. */
+/* kept.c - owners of pages other than sequences. */
 #include "runtime/engine/kept.h"
 
 #include "runtime/engine/lead.h"

@@ -1,4 +1,4 @@
-/* kv.c - pages of the cache: a table for each sequence, counted references, copies when a shared page is written. */
+/* kv.c - pages of the cache: a page table per sequence, reference counts, copies when a shared page is written. */
 #include "runtime/engine/kv.h"
 #include "runtime/engine/lead.h"
 
@@ -25,7 +25,7 @@ void lm_kv_reset(lm_engine *g)
         size_t             n = (size_t)g->plan->options.sequences * k->pages_per_sequence;
         for (size_t t = 0; t < n; t++)
             p->tables[t] = LM_NONE;
-        /* the stack gives page 0 first */
+        /* page 0 is taken first */
         p->n_free = (uint32_t)k->n_pages;
         for (uint32_t f = 0; f < p->n_free; f++) {
             p->free[f] = p->n_free - 1 - f;
@@ -59,7 +59,7 @@ uint32_t lm_kv_passed(const lm_engine *g, uint32_t group, uint32_t length)
     return !k->window || p + 1 <= kept ? 0 : (uint32_t)((p + 1 - kept) / LM_PAGE);
 }
 
-/* Pages that no later query of the sequence can see: all their keys are past the window. */
+/* Release pages that no later query of the sequence can see: all their keys are past the window. */
 static void drop_passed(lm_engine *g, uint32_t group, uint32_t sequence)
 {
     uint32_t *table = table_of(g, group, sequence), gone = lm_kv_passed(g, group, g->seq_length[sequence]);
@@ -68,7 +68,7 @@ static void drop_passed(lm_engine *g, uint32_t group, uint32_t sequence)
         drop_page(&g->pages[group], &table[i]);
 }
 
-/* Sequences before this one that the step copies the same page for: each of them leaves it. */
+/* Return how many sequences before this one copy the same page in this step: each of them gives up its reference. */
 static uint32_t copied_before(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t page)
 {
     uint32_t n = 0;
@@ -78,7 +78,7 @@ static uint32_t copied_before(const lm_engine *g, uint32_t group, uint32_t seque
     return n;
 }
 
-/* How many pages the step needs for one sequence. Only the first page that it writes can be shared: the last owner of that keeps it. */
+/* Return how many pages the step needs for one sequence. Only the first page that it writes can be shared: the last owner keeps it. */
 static uint32_t need_pages(const lm_engine *g, uint32_t group, uint32_t sequence)
 {
     const lm_pages *p     = &g->pages[group];
@@ -194,7 +194,7 @@ uint32_t lm_kv_first_seen(const lm_engine *g, uint32_t group, uint32_t length)
     return k->window && length + 1 > k->window ? (length + 1 - k->window) / LM_PAGE : 0;
 }
 
-/* Are the keys still there that a query at position `next` of the sequence would look at? */
+/* Return whether all keys that a query at position `next` of the sequence would attend to are still stored. */
 static bool window_is_whole(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t next)
 {
     const uint32_t *table = table_of(g, group, sequence);
@@ -227,7 +227,7 @@ lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_
             for (uint32_t t = 0; t < g->plan->groups[i].pages_per_sequence; t++)
                 drop_page(&g->pages[i], &table_of(g, i, sequence)[t]);
     lm_kv_release(g, sequence, keep);
-    g->seq_length[sequence] = g->seq_next[sequence] = keep;              /* no rows of it are wanted any more: lm_kv_missing */
+    g->seq_length[sequence] = g->seq_next[sequence] = keep;              /* none of its rows are requested any more: lm_kv_missing */
     return LM_OK;
 }
 

@@ -1,4 +1,4 @@
-/* lead.c - messages of rank 0, and the agreement of all ranks on what they are about to run. */
+/* lead.c - send the messages of rank 0, and make sure that all ranks are about to run the same. */
 #include "runtime/engine/lead.h"
 
 #include <stdio.h>
@@ -88,12 +88,13 @@ lm_status lm_lead_new(lm_engine *g, const lm_engine_options *o, lm_error *e)
 
 typedef struct vote {
     int32_t  status;
-    uint32_t split;                      /* ranks, and whether sums are whole */
+    uint32_t split;                      /* ranks * 1000 + parts */
     char     model[65], build[24], cpu[16], message[160];
     uint64_t arithmetic, exchanges;
 } vote;
 
-/* `like`: the first rank with the same layers, whose exchanges are the same. */
+/* Return what differs between the votes of rank 0 and another rank; NULL: nothing. `like`: the first rank with the same layers, whose
+ * exchanges are the same. */
 static const char *differs(const vote *a, const vote *like, const vote *b)
 {
     if (strcmp(a->build, b->build) != 0)
@@ -107,7 +108,7 @@ static const char *differs(const vote *a, const vote *like, const vote *b)
     return a->arithmetic != b->arithmetic || like->exchanges != b->exchanges ? "plan" : NULL;
 }
 
-/* The exchanges, in their order. */
+/* Hash the exchanges, in order. */
 static uint64_t exchanges_of(const lm_plan *p)
 {
     uint64_t h = 0;
@@ -118,7 +119,7 @@ static uint64_t exchanges_of(const lm_plan *p)
     return h;
 }
 
-/* What is computed with. */
+/* Encode the options of a plan that must be equal on all ranks. */
 static uint64_t arithmetic_of(const lm_plan *p)
 {
     return p ? (uint64_t)p->options.rows * 4 + (uint64_t)p->options.exact * 2 + p->options.fine : 0;

@@ -1,4 +1,4 @@
-/* load.c - weights into the places that the plan gave them. */
+/* load.c - load weights into the places that the plan assigned. */
 #include "runtime/engine/load.h"
 
 #include <string.h>
@@ -14,12 +14,12 @@ typedef struct load_job {
     const lm_engine_options *o;
     uint32_t               weight;
     uint64_t               done, total;
-    uint8_t               *transposed;   /* where the transposed matrix goes */
-    const void            *stored;       /* what is packed, and where to */
+    uint8_t               *transposed;   /* destination of the transposed matrix */
+    const void            *stored;       /* source and destination of packing */
     uint8_t               *packed;
-    float                 *row;          /* of blocks that are opened */
+    float                 *row;          /* one row of unpacked blocks */
     uint64_t               head;
-    const uint8_t         *whole;        /* what is cut, and where its part goes */
+    const uint8_t         *whole;        /* source and destination of cutting */
     uint8_t               *part;
     float                 *floats;
 } load_job;
@@ -31,7 +31,7 @@ static lm_status report(const load_job *j, lm_error *e)
     return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "cancelled");
 }
 
-enum { CHUNK_BYTES = 1 << 20 };          /* of a matrix that a worker packs at a time */
+enum { CHUNK_BYTES = 1 << 20 };          /* bytes of a matrix that a worker packs at a time */
 
 typedef struct pack_chunk {
     const load_job *j;
@@ -52,7 +52,7 @@ static lm_status pack_guarded(void *arg)
     return LM_OK;
 }
 
-/* Each worker has a guard of its own. */
+/* Pack a chunk of a matrix. Each worker has its own guard. */
 static void pack_guarded_chunk(void *arg, unsigned worker, unsigned chunk)
 {
     pack_chunk s = *(pack_chunk *)arg;
@@ -63,7 +63,7 @@ static void pack_guarded_chunk(void *arg, unsigned worker, unsigned chunk)
         atomic_store(&s.j->g->failure, LM_IO);
 }
 
-/* One matrix from j->stored to j->packed, by all threads. */
+/* Pack one matrix from j->stored to j->packed, with all threads. */
 static void pack_matrix(load_job *j)
 {
     const lm_placement *at     = &j->g->plan->weights[j->weight];
@@ -97,7 +97,7 @@ static lm_status load_floats(void *arg)
     return LM_OK;
 }
 
-/* [in][out] to [out][in], elements of any size, in tiles that stay in cache. */
+/* Transpose [in][out] to [out][in], elements of any size, in tiles that stay in cache. */
 static void turn(uint8_t *dst, const uint8_t *src, uint64_t rows, uint64_t cols, size_t size)
 {
     enum { TILE = 32 };
@@ -159,7 +159,7 @@ static lm_status cut_guarded(void *arg)
     return LM_OK;
 }
 
-/* Matrix k of a weight, which lies at `stored`: cut, and packed where its kernel wants that. `space`: as large as the part. */
+/* Cut matrix k of a weight, which is stored at `stored`, and pack it if its kernel requires that. `space`: as large as the part. */
 static lm_status load_cut(load_job *j, uint64_t k, const void *stored, uint8_t *space, const char *file, lm_error *e)
 {
     lm_engine          *g    = j->g;
@@ -212,7 +212,7 @@ static lm_status load_float_part(load_job *j, const char *file, lm_error *e)
     return status;
 }
 
-/* Where each expert's matrix lies, packing it on the way when its kernel wants that. */
+/* Set the address of each expert's matrix, and pack it if its kernel requires that. */
 static lm_status load_experts(load_job *j, lm_error *e)
 {
     lm_engine             *g    = j->g;
@@ -242,9 +242,9 @@ static lm_status load_experts(load_job *j, lm_error *e)
     return LM_OK;
 }
 
-/* ---- one matrix for each head ---- */
+/* ---- one matrix per head ---- */
 
-/* Head `head` as stored: `rows` rows of `cols`, those of other kinds left out. */
+/* The matrix of a head as stored: `rows` rows of `cols`, without those of other kinds. */
 typedef struct head_part {
     const uint8_t *stored;
     uint64_t       rows, cols, row_bytes;
@@ -260,12 +260,12 @@ static head_part part_of(const load_job *j, uint64_t head)
     head += w->cut ? w->cut->matrices.first : 0;
     uint64_t              first = jointly ? head * w->joint.of + w->joint.first : head * p.rows;
 
-    lm_dtype_row_bytes(t->type, p.cols, &p.row_bytes);       /* whole blocks: binding has seen to it */
+    lm_dtype_row_bytes(t->type, p.cols, &p.row_bytes);       /* whole blocks, as checked when binding */
     p.stored = (const uint8_t *)lm_container_data(m->container, t) + first * p.row_bytes;
     return p;
 }
 
-/* [in][out] of any type to [out][in] of the type that is kept; blocks are opened. `row`: `out` floats. */
+/* Transpose [in][out] of any type to [out][in] of the plan's type; blocks are unpacked. j->row: `out` floats. */
 static void turn_head(load_job *j, const head_part *p, uint8_t *dst)
 {
     const lm_dtype_info *from = lm_dtype_of(j->g->model->tensors[j->weight]->type);
@@ -353,7 +353,7 @@ static lm_status gather_guarded(void *arg)
     return LM_OK;
 }
 
-/* Rows that lie together are used where they are, or packed from there; others are gathered first. */
+/* Use rows that are stored together in place, or pack them from there; gather others first. */
 static lm_status load_interleaved(load_job *j, lm_error *e)
 {
     lm_engine            *g     = j->g;
@@ -365,7 +365,7 @@ static lm_status load_interleaved(load_job *j, lm_error *e)
     uint64_t              row;
     lm_status             status = LM_OK;
 
-    lm_dtype_row_bytes(at->type, w->dims[2], &row);      /* whole blocks: binding has seen to it */
+    lm_dtype_row_bytes(at->type, w->dims[2], &row);      /* whole blocks, as checked when binding */
     uint8_t *gathered = apart && at->kind == LM_PACKED ? lm_alloc(w->dims[1] * row) : NULL;
     if (apart && at->kind == LM_PACKED && !gathered)
         return lm_fail_memory(e, t->name, w->dims[1] * row);
@@ -387,12 +387,12 @@ static lm_status load_interleaved(load_job *j, lm_error *e)
     }
     lm_free(gathered);
     j->transposed = NULL;
-    if (status == LM_OK && at->kind == LM_PACKED)        /* what it is interleaved with comes from the page cache */
+    if (status == LM_OK && at->kind == LM_PACKED)        /* weights interleaved with it are read again from the page cache */
         lm_filemap_drop(lm_container_file(g->model->container, t->part), t->offset, t->bytes);
     return status;
 }
 
-/* Of an adapter: float32 in memory, where it stays. */
+/* Load a weight of an adapter, which holds it in memory as float32. */
 static void load_adapter(load_job *j)
 {
     lm_engine          *g  = j->g;
@@ -440,7 +440,7 @@ static lm_status load_weight(load_job *j, lm_error *e)
     return LM_OK;
 }
 
-/* The frequencies of tables that do not change with every step. */
+/* Compute the frequencies of the tables that do not change with every step. */
 static void load_frequencies(lm_engine *g)
 {
     float *at = (float *)(void *)(g->slab + g->plan->state.frequencies);
