@@ -1,4 +1,4 @@
-/* locate.c - from what a user calls a model to the file or folder that it is. */
+/* locate.c - resolve the name of a model to a file or folder. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static lm_status add_path(lm_text *out, const char *path, lm_error *e)
     return lm_text_append(out, path, strlen(path), "a path", e);
 }
 
-/* With a slash at its end; empty when no variable says where. */
+/* Append the cache folder with a trailing slash; nothing if no environment variable names one. */
 static void cache_folder(lm_text *out)
 {
     const char *own = getenv("LAMINA_CACHE"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -58,7 +58,7 @@ lm_status lm_cache_folder(lm_text *path, lm_error *e)
     return status;
 }
 
-/* How well an entry of the cache answers to a name: 2 wholly, 1 but for ".TYPE.gguf" or the number of a part, 0 not. */
+/* Return how well an entry of the cache matches a name: 2 fully, 1 except for ".TYPE.gguf" or the number of a part, 0 not at all. */
 static int answers(const char *entry, const char *name)
 {
     size_t n = strlen(name);
@@ -69,14 +69,14 @@ static int answers(const char *entry, const char *name)
     if (!*rest || strcasecmp(rest, ".gguf") == 0)
         return 2;
     if (strstr(entry, "-of-") && !strstr(entry, "-00001-of-"))
-        return 0;                                        /* a split model is its first part */
+        return 0;                                        /* a split model is named by its first part */
     if (strncmp(rest, "-00001-of-", 10) == 0)
         return 1;
     dot = *rest == '.' || *rest == '-' ? strchr(rest + 1, '.') : NULL;
     return dot && strcasecmp(dot, ".gguf") == 0;
 }
 
-/* The one entry of `folder` that answers to `name`, appended to `folder`. */
+/* Append the one entry of `folder` that matches `name` best to `folder`. LM_USAGE: two match equally well. */
 static lm_status search(lm_text *folder, const char *name, bool *found, lm_error *e)
 {
     DIR *dir = folder->data ? opendir(folder->data) : NULL;
@@ -91,7 +91,7 @@ static lm_status search(lm_text *folder, const char *name, bool *found, lm_error
         if (q == 0 || q < quality)
             continue;
         if (q == quality)
-            snprintf(other, sizeof other, "%s", best);       /* as good as the best so far: two to choose from */
+            snprintf(other, sizeof other, "%s", best);       /* as good as the best so far: ambiguous */
         else
             other[0] = '\0';
         snprintf(best, sizeof best, "%s", d->d_name);
@@ -106,7 +106,7 @@ static lm_status search(lm_text *folder, const char *name, bool *found, lm_error
     return LM_OK;
 }
 
-/* "org/name" and "org/name:TYPE": the cache names its files without the organisation. */
+/* Search for "org/name" or "org/name:TYPE": the cache names its files without the organisation. */
 static lm_status search_published(lm_text *folder, const char *id, bool *found, lm_error *e)
 {
     const char  *name = strchr(id, '/') + 1, *colon = strchr(name, ':');
@@ -132,7 +132,7 @@ static lm_status not_there(const char *name, lm_error *e)
     return lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, "no such file or folder, and no such model in the cache");
 }
 
-/* A path that somebody has mistyped is no name of a published model. */
+/* Return whether a name looks like a path: a mistyped path is not the name of a published model. */
 static bool is_path(const char *name)
 {
     const char *slash = strchr(name, '/');
@@ -141,7 +141,7 @@ static bool is_path(const char *name)
            lm_view_ends(lm_view_of(name), LM_VIEW(".json")) || lm_view_ends(lm_view_of(name), LM_VIEW("/"));
 }
 
-/* The last resort: a preset. What is none of them is not there, with the nearest preset as a hint. */
+/* Look for a preset, as the last resort. If there is none, the error has the nearest preset as a hint. */
 static lm_status find_preset(const char *name, lm_text *path, lm_error *e)
 {
     const lm_preset *p;

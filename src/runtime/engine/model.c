@@ -1,4 +1,4 @@
-/* model.c - opening a model. */
+/* model.c - open a model. */
 #include "runtime/engine/model.h"
 
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "runtime/engine/fingerprint.h"
 #include "runtime/engine/open_tokenizer.h"
 
-/* ---- where the description comes from ---- */
+/* ---- the source ---- */
 
 static bool ends_with(const char *s, const char *suffix)
 {
@@ -33,7 +33,7 @@ static lm_status open_config(lm_model *m, const char *path, lm_error *e)
     return status;
 }
 
-/* A file of the folder; NULL when it has none of this name. */
+/* Return the path of a file of the folder; NULL if it has none of this name. */
 static const char *file_inside(lm_model *m, const char *folder, const char *name)
 {
     char *path = lm_arena_printf(&m->arena, "%s/%s", folder, name);
@@ -41,7 +41,7 @@ static const char *file_inside(lm_model *m, const char *folder, const char *name
     return path && lm_path_is_file(path) ? path : NULL;
 }
 
-/* A config.json by itself, also inside a folder whose weights are not to be looked at or are not there. */
+/* Return the config.json to open by itself, also inside a folder whose weights must not be read or are missing; NULL: none. */
 static const char *config_path(lm_model *m, const char *path, const lm_model_options *o)
 {
     if (lm_config_is_file(path) || ((o->structure_only || o->weights_optional) && lm_config_is_stream(path)))
@@ -86,7 +86,7 @@ static lm_status open_source(lm_model *m, const char *path, const lm_model_optio
         return open_preset(m, name, e);
     if (config && (config == path || !o->structure_only))
         return open_config(m, config, e);
-    /* of a folder whose weights are not to be looked at, what lies beside them is: its chat template */
+    /* a folder whose weights must not be read is opened for its other files, such as the chat template */
     lm_container_options c = container_options(o);
     LM_TRY(lm_container_open(path, &c, &m->container, e));
     if (ends_with(path, ".safetensors") && lm_path_is_file(path))
@@ -154,7 +154,7 @@ static const char *last_part(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* As it may be shown: what a file or a path spells may be a command for the terminal, or no UTF-8. */
+/* Return an escaped copy for display: names in files and paths may contain terminal escape sequences or invalid UTF-8. */
 static char *shown(lm_model *m, const char *text, size_t n)
 {
     char *given = lm_arena_strndup(&m->arena, text, n), *out = given ? lm_arena_alloc(&m->arena, 4 * n + 1) : NULL;
@@ -181,7 +181,8 @@ static void find_name(lm_model *m, const char *path)
     m->source = shown(m, lm_config_name(path), strlen(lm_config_name(path)));
 }
 
-/* The type that holds most of the bytes of what the program names: parts of a tensor by themselves, a split one whole. */
+/* Find the type that holds most bytes of the program's weights. A weight that is part of a tensor counts by itself, one that is split over
+ * several tensors as a whole. */
 static void find_storage(lm_model *m)
 {
     uint64_t bytes[256] = { 0 };
@@ -213,7 +214,7 @@ lm_dtype lm_model_published_type(const lm_model *m)
     return LM_F16;
 }
 
-/* Of a description without weights; vectors are float32 in memory whatever they are. */
+/* Set the types of a description without weights; vectors are always float32 in memory. */
 static void assume_types(lm_model *m)
 {
     lm_dtype type = lm_model_published_type(m);
@@ -222,9 +223,9 @@ static void assume_types(lm_model *m)
         m->types[i] = m->program->weights[i].kind == LM_VECTOR ? LM_F32 : type;
 }
 
-/* ---- what ends a generation ---- */
+/* ---- end tokens ---- */
 
-/* transformers takes an id that no token has, and never meets it. */
+/* Like transformers, accept an id outside the vocabulary: it never occurs. */
 static void add_end_id(lm_model *m, const lm_meta_value *v)
 {
     if (v->kind == LM_META_UINT && v->u >= m->program->n_vocab)
@@ -260,9 +261,9 @@ static lm_status find_end_ids(lm_model *m, lm_error *e)
     return LM_OK;
 }
 
-/* ---- open, close, look ---- */
+/* ---- open, close, describe ---- */
 
-/* Counting, measuring and running ids need no tokenizer: where it is optional, one of a kind that nobody here knows is left out. */
+/* Read the tokenizer. Counting, measuring and running ids do not need one: if it is optional, one of an unsupported kind is left out. */
 static lm_status read_tokenizer(lm_model *m, const lm_model_options *o, lm_error *e)
 {
     lm_tokenizer_options t   = { .pre = o->pre };
@@ -281,8 +282,8 @@ static lm_status read_tokenizer(lm_model *m, const lm_model_options *o, lm_error
     return status == LM_UNSUPPORTED && o->tokenizer_optional ? LM_OK : status;
 }
 
-/* Every token has a row of the embedding; the other way round it is padded. transformers runs a folder as long as nothing uses such
- * a token; readers of GGUF have none of it. */
+/* Check that every token has a row of the embedding; more rows are padding. transformers runs a folder as long as no such token is used;
+ * GGUF readers reject the file. */
 static lm_status check_rows(lm_model *m, lm_error *e)
 {
     uint32_t tokens = m->tokenizer ? lm_tokenizer_size(m->tokenizer) : 0, rows = m->program->n_vocab;
@@ -307,7 +308,7 @@ static void log_model(const lm_model *m, const lm_log *log)
                 lm_program_parameters(m->program));
 }
 
-/* What follows from a source that is open. */
+/* Build the model from an opened source. */
 static lm_status make_model(lm_model *m, const char *path, const lm_model_options *o, lm_error *e)
 {
     if (m->container && lm_container_warning(m->container))
@@ -343,7 +344,7 @@ static lm_status make_model(lm_model *m, const char *path, const lm_model_option
     return LM_OK;
 }
 
-/* Of several ranks this is one. */
+/* Keep only the part of this rank if the model is divided. */
 static lm_status divide(lm_model *m, const lm_model_options *o, lm_error *e)
 {
     const lm_cluster *c = o->cluster;
@@ -400,7 +401,7 @@ lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **
     return LM_OK;
 }
 
-/* Takes the file in any case. */
+/* Make a model of a file. Takes ownership of the file, also on failure. */
 static lm_status open_file(lm_filemap *file, const lm_model_options *o, lm_model **out, lm_error *e)
 {
     lm_container_options c = container_options(o);

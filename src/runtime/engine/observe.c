@@ -1,4 +1,4 @@
-/* observe.c - which rows each product reads, and where they are kept until it does. */
+/* observe.c - find the rows that each product reads, and store them until it runs. */
 #include "runtime/engine/observe.h"
 
 #include <string.h>
@@ -7,15 +7,15 @@
 #include "plan/cost.h"
 #include "runtime/engine/steps.h"
 
-/* Rows that a packing step has read. Steps whose rows are not wanted at the same time share one. */
+/* Rows that a packing step has read. Steps whose rows are not needed at the same time share a slot. */
 typedef struct slot { float *rows; uint64_t bytes; uint32_t busy_until; } slot;
 
 typedef struct lm_observer {
     lm_observe_fn *fn;
     void          *arg;
-    uint32_t      *source;           /* [steps]: of a product the step that packs what it reads; LM_NONE: it reads float32 */
-    bool          *dispatched;       /* [steps]: those rows were copied for each assignment after they were packed */
-    uint32_t      *slot_of;          /* [steps]: of a packing step; LM_NONE: nobody wants its rows */
+    uint32_t      *source;           /* [steps]: for a product, the step that packs its input; LM_NONE: it reads float32 */
+    bool          *dispatched;       /* [steps]: those rows were copied per assignment after they were packed */
+    uint32_t      *slot_of;          /* [steps]: of a packing step; LM_NONE: its rows are not needed */
     slot          *slots;
     uint32_t       n_slots;
 } lm_observer;
@@ -29,7 +29,7 @@ static uint64_t most_rows(const lm_plan *p, const lm_step *s)
 
 /* ---- where rows come from ---- */
 
-/* The step before `i` that wrote a buffer. */
+/* Return the last step before `i` that wrote a buffer; LM_NONE: none. */
 static uint32_t writer_of(const lm_plan *p, uint32_t i, uint32_t buffer)
 {
     while (i-- > 0)
@@ -50,7 +50,7 @@ static void find_source(lm_observer *o, const lm_plan *p, uint32_t i)
         o->dispatched[i] = false;        /* float32 rows are copied in the order of the assignments */
 }
 
-/* A slot for a packing step of stage `begin` whose rows are wanted up to stage `end`. */
+/* Assign a slot to packing step `i` of stage `begin`, whose rows are needed up to stage `end`. */
 static void take_slot(lm_observer *o, const lm_plan *p, uint32_t i, uint32_t begin, uint32_t end)
 {
     uint64_t bytes = most_rows(p, &p->steps[i]) * row_floats(&p->steps[i]) * sizeof(float);
@@ -130,7 +130,7 @@ void lm_engine_observe_end(lm_engine *g)
     g->observer = NULL;
 }
 
-/* ---- while it runs ---- */
+/* ---- during a step ---- */
 
 void lm_observe_packed(const lm_engine *g, const lm_step *s, uint64_t from, uint64_t to)
 {

@@ -1,4 +1,4 @@
-/* open_tokenizer.c - where tokenizers come from: GGUF keys, or files of a folder. */
+/* open_tokenizer.c - open tokenizers from GGUF keys or from the files of a folder. */
 #include "runtime/engine/open_tokenizer.h"
 
 #include <limits.h>
@@ -64,7 +64,7 @@ static lm_status strings(const lm_meta *m, const char *key, uint64_t max, lm_vie
     return LM_OK;
 }
 
-/* An array of numbers, one a token. */
+/* Find an array of numbers, one per token. */
 static lm_status numbers(const lm_meta *m, const char *key, uint32_t n, lm_meta_value *array, lm_error *e)
 {
     LM_TRY(lm_meta_array(m, key, LM_MAX_VOCAB, array, e));
@@ -107,7 +107,7 @@ static lm_status types(const lm_meta *m, uint32_t n, int32_t **out, lm_error *e)
     return LM_OK;
 }
 
-/* A special token's id; -1 when the key is absent. */
+/* Read a special token's id; -1 if the key is absent. */
 static lm_status special_id(const lm_meta *m, const char *name, uint32_t n, int64_t *out, lm_error *e)
 {
     char     key[96];
@@ -126,7 +126,7 @@ static lm_status special_id(const lm_meta *m, const char *name, uint32_t n, int6
     return LM_OK;
 }
 
-/* The next key of a special token's id, from the i-th on; false past the last. */
+/* Find the next key of a special token's id, starting at entry *i; false past the last. */
 static bool next_id(const lm_meta *m, size_t *i, char key[96], lm_meta_value *v)
 {
     lm_view name;
@@ -139,7 +139,7 @@ static bool next_id(const lm_meta *m, size_t *i, char key[96], lm_meta_value *v)
     return false;
 }
 
-/* Also of tokens that nothing here computes with: padding, separators. */
+/* Check the ids of all special tokens, including those that are not used: padding, separators. */
 static lm_status check_ids(const lm_meta *m, lm_error *e)
 {
     char          key[96];
@@ -151,7 +151,8 @@ static lm_status check_ids(const lm_meta *m, lm_error *e)
     return LM_OK;
 }
 
-/* Of those that are read special_id has refused what is outside; llama.cpp passes over the others, and files have them. */
+/* Warn of ids outside the vocabulary. special_id has rejected those of tokens that are used; llama.cpp ignores the others, and existing
+ * files contain them. */
 static void warn_of_ids(const lm_meta *m, uint32_t n, lm_tokenizer *t)
 {
     char          key[96];
@@ -162,7 +163,8 @@ static void warn_of_ids(const lm_meta *m, uint32_t n, lm_tokenizer *t)
             lm_tokenizer_warn(t, "%s: %llu is outside the vocabulary of %u", key, (unsigned long long)v.u, n);
 }
 
-/* By the keys that files have now, else by older ones. What is outside is passed over: a warning has named it. */
+/* Read the fill-in-the-middle tokens from their current keys, else from older ones. Ids outside the vocabulary are skipped: warn_of_ids
+ * reports them. */
 static void read_middle(const lm_meta *m, uint32_t n, lm_tokenizer *t)
 {
     static const char *const names[][2] = {
@@ -195,7 +197,7 @@ static lm_status flag(const lm_meta *m, const char *name, int *out, lm_error *e)
     return LM_OK;
 }
 
-/* Strings in GGUF are not terminated: names are copied. */
+/* Copy a name: strings in GGUF are not terminated. */
 static lm_status name(const lm_meta *m, const char *key, char *out, size_t size, lm_error *e)
 {
     lm_view v;
@@ -208,7 +210,7 @@ static lm_status name(const lm_meta *m, const char *key, char *out, size_t size,
     return LM_OK;
 }
 
-/* Lists that cannot belong together are refused by their lengths, before anything as large is made of them. */
+/* Reject lists whose lengths do not match, before anything as large is allocated. */
 static lm_status check_lengths(const lm_meta *m, lm_error *e)
 {
     static const char *const each[] = { KEYS "scores", KEYS "token_type" };
@@ -223,7 +225,8 @@ static lm_status check_lengths(const lm_meta *m, lm_error *e)
     return LM_OK;
 }
 
-/* Every merge splits a token in two: there are no more than places to split, were each of them named twice. */
+/* Check the number of merges. Every merge splits a token in two, so there are no more than places to split, even if each were named
+ * twice. */
 static lm_status check_merges(const lm_meta *m, const lm_view *tokens, uint32_t n, lm_error *e)
 {
     lm_meta_value merges;
@@ -299,7 +302,7 @@ static lm_status from_gguf(const lm_meta *m, const lm_tokenizer_options *o, lm_t
 }
 
 /* ---- folders ---- */
-/* The files of a folder by name: through a container, which owns them, or read here. */
+/* Reads a file of a folder by name: through a container, which owns it, or directly. */
 typedef lm_status (*file_fn)(void *arg, const char *name, lm_view *out, lm_error *e);
 
 static lm_status either(file_fn file, void *arg, const char *name, const char *other, lm_view *out, lm_error *e)
@@ -330,7 +333,7 @@ static lm_status file_of_container(void *arg, const char *name, lm_view *out, lm
     return lm_container_text(arg, name, out, e);
 }
 
-/* A folder without a model. */
+/* The files of a folder that is read without a container. */
 typedef struct folder { const char *path; char *data[8]; unsigned n; } folder;
 
 static lm_status file_of_folder(void *arg, const char *name, lm_view *out, lm_error *e)
@@ -360,7 +363,7 @@ static lm_status open_folder(const char *path, const lm_tokenizer_options *o, lm
     return status;
 }
 
-/* ---- the door ---- */
+/* ---- entry points ---- */
 static bool has_vocabulary(const lm_meta *m)
 {
     lm_meta_value v;
@@ -388,7 +391,7 @@ static lm_status open_gguf(const char *path, const lm_tokenizer_options *o, lm_t
     return status;
 }
 
-/* A tokenizer.json under any name; under its own, the files beside it count too. */
+/* Open a tokenizer.json under any name; if it is named tokenizer.json, the files next to it are used as well. */
 static lm_status open_json(const char *path, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
 {
     const char        *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;

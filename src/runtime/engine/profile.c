@@ -1,4 +1,4 @@
-/* profile.c - kinds of work, and what is counted for each. */
+/* profile.c - kinds of work, and what is counted per kind. */
 #include "runtime/engine/profile.h"
 
 #include <stdio.h>
@@ -51,7 +51,7 @@ static void name_kind(const lm_plan *plan, const lm_step *s, uint32_t head, char
              lm_dtype_of(plan->weights[s->weight].type)->name);
 }
 
-/* Beyond the last kind all are one. */
+/* Return the index of a kind, which is added if it is new. Kinds that do not fit share the last index. */
 static uint8_t kind_named(lm_profiler *p, const char *name, bool product)
 {
     uint32_t i = 0;
@@ -75,7 +75,8 @@ static void count_product(const lm_plan *plan, const lm_step *s, const lm_forwar
 
     lm_step_cost(plan, s, f, &c);
     k->ops += (uint64_t)c.operations;
-    if (s->code != LM_STEP_EXPERTS)                              /* experts: those that rows are routed to, not those of an average */
+    if (s->code != LM_STEP_EXPERTS)                              /* not for experts: their bytes depend on the routing, these are an
+                                                                  * average */
         k->bytes += (uint64_t)c.weight_bytes;
 }
 

@@ -1,4 +1,4 @@
-/* restore.c - a sequence from a file; its layout: save.c. */
+/* restore.c - restore a sequence from a file; its layout: save.c. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -26,14 +26,14 @@ struct lm_restoring {
     int         fd;
     lm_engine  *g;
     uint32_t    sequence;
-    bool        holds;                   /* pages of the sequence */
+    bool        holds;                   /* the sequence has its pages */
     const char *path;
     int64_t     at;
     lm_blake2b  hash;
     lm_saved    text;
-    bool        adopts;                  /* the sequence takes the file's adapters */
-    float      *adapters;                /* [the engine's] scales of the file */
-    uint32_t   *first;                   /* [groups] */
+    bool        adopts;                  /* the sequence takes the adapters of the file */
+    float      *adapters;                /* [g->n_adapters]: scales in the file */
+    uint32_t   *first;                   /* [groups]: first page in the file */
     uint8_t     chunk[CHUNK];
 };
 
@@ -45,7 +45,7 @@ static lm_status damaged(const reader *r, const char *what, lm_error *e)
     return lm_fail_in(e, r->path);
 }
 
-/* The next n bytes; fewer where the file ends, *got tells. */
+/* Read the next n bytes; at the end of the file fewer: *got. */
 static lm_status fill(reader *r, void *out, size_t n, size_t *got, lm_error *e)
 {
     for (*got = 0; *got < n;) {
@@ -115,7 +115,7 @@ static lm_status check_binding(reader *r, const char *what, const char *ours, lm
     return lm_fail_in(e, r->path);
 }
 
-/* Those that the sequence has, unless it takes the file's. */
+/* Read the adapters, which must be those of the sequence unless it takes the file's. */
 static lm_status get_adapters(reader *r, const lm_engine *g, uint32_t sequence, lm_error *e)
 {
     char         text[LM_SAVE_STRING + 1];
@@ -132,7 +132,7 @@ static lm_status get_adapters(reader *r, const lm_engine *g, uint32_t sequence, 
     return status == LM_OK ? LM_OK : lm_fail_in(e, r->path);
 }
 
-/* The last sampled token may lie one beyond the context size: it is never read. */
+/* Read the counts and the state. The last sampled token may be one beyond the context size: it is never processed. */
 static lm_status get_numbers(reader *r, const lm_engine *g, lm_error *e)
 {
     uint32_t  context = g->plan->options.context;
@@ -173,7 +173,7 @@ static lm_status get_head(reader *r, const lm_engine *g, const lm_text *b, uint3
     return LM_OK;
 }
 
-/* A page that this engine does not keep. */
+/* Skip a page that this engine does not keep. */
 static lm_status pass_over(reader *r, uint64_t bytes, lm_error *e)
 {
     for (uint64_t n; bytes; bytes -= n) {
@@ -183,7 +183,7 @@ static lm_status pass_over(reader *r, uint64_t bytes, lm_error *e)
     return LM_OK;
 }
 
-/* The first page of a group that this engine keeps of the file. */
+/* Return the first page of a group in the file that this engine keeps. */
 static uint32_t first_kept(const reader *r, uint32_t group)
 {
     uint32_t passed = lm_kv_passed(r->g, group, r->text.n_held);
@@ -218,7 +218,7 @@ static lm_status get_digest(reader *r, lm_error *e)
     return got ? damaged(r, "end", e) : LM_OK;
 }
 
-/* -1 on failure. */
+/* Open a regular file. *fd is -1 if it cannot be opened; a file that is not regular stays open for the caller to close. */
 static lm_status open_regular(const char *path, int *fd, lm_error *e)
 {
     struct stat st;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The best open entry, the lowest number among equals; LM_NONE when none is open. */
+/* Return the best open entry, the lowest number among equals; LM_NONE if none is open. */
 static uint32_t best_of(const float *x, uint32_t n, const bool *closed)
 {
     uint32_t best = LM_NONE;
@@ -61,7 +61,7 @@ void lm_route_row(const lm_route_spec *r, const float *logits, const float *corr
         close_groups(r, choice, closed);
     for (uint32_t i = 0; i < r->top_k; i++) {
         uint32_t e        = best_of(choice, r->n_experts, closed);
-        e                 = e == LM_NONE ? 0 : e;    /* only where every score is NaN */
+        e                 = e == LM_NONE ? 0 : e;    /* not reached: a program opens at least top_k experts */
         closed[e]         = true;
         out[i]            = scores[e];
         out[r->top_k + i] = (float)e;

@@ -1,19 +1,19 @@
-/* save.c - a sequence to a file and back.
+/* save.c - save a sequence to a file (restore.c reads it).
  *
  *   "lamina sequence\n"   16 bytes
  *   u32 version           of this layout
  *   strings               what the contents depend on, in the order of save.h, and the adapters: u64 length, bytes
  *   u32 n                 positions
- *   u32 n_ids             tokens of the text: those of the positions, then those that are not read yet
- *   u32 n_prompt          of them were given, the others were chosen
- *   u32 stop              lm_stop of the text
+ *   u32 n_ids             tokens of the sequence: those of the positions, then those not yet processed
+ *   u32 n_prompt          number of them that are the prompt, the others were chosen
+ *   u32 stop              lm_stop of the sequence
  *   f64 mirostat          surprise that it allows next, bits; NaN: no mirostat
  *   u32 first [groups]    the first page that each group still has
  *   i32 tokens [n_ids]
- *   pages                 group by group, as they lie in memory; slots past the last position are zero
+ *   pages                 group by group, as in memory; slots past the last position are zero
  *   u8 [32]               BLAKE2b of all that
  *
- * Numbers are little-endian, as on every machine that this runs on. */
+ * Numbers are little-endian, as on every supported machine. */
 #include "runtime/engine/save.h"
 
 #include <inttypes.h>
@@ -55,7 +55,7 @@ lm_status lm_save_check_slot(const lm_engine *g, uint32_t sequence, lm_error *e)
     return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", sequence, g->plan->options.sequences);
 }
 
-/* ---- to a file ---- */
+/* ---- writing a file ---- */
 
 typedef struct writer {
     lm_outfile *file;
@@ -97,7 +97,7 @@ static lm_status put_bindings(writer *w, const lm_engine *g, const lm_text *b, u
     return status;
 }
 
-/* The first page of a group that is saved, of those for `n` positions: how far the last steps reached does not matter. */
+/* Return the first page of a group that is saved, out of those for `n` positions. It does not depend on how far the last steps reached. */
 static uint32_t first_page(const lm_engine *g, uint32_t group, uint32_t sequence, uint32_t n)
 {
     uint32_t first = lm_kv_passed(g, group, n);
@@ -107,7 +107,7 @@ static uint32_t first_page(const lm_engine *g, uint32_t group, uint32_t sequence
     return first;
 }
 
-/* What an earlier sequence left past the last position is no part of this one. `row`: zeros, as many as the widest key or value has. */
+/* Clear what an earlier sequence left past the last position. `row`: zeros, as many as the widest key or value has. */
 static void blank_tail(const lm_engine *g, uint32_t group, uint8_t *page, uint32_t slot, const float *row)
 {
     for (uint32_t i = 0; i < g->program->n_caches; i++) {

@@ -1,4 +1,4 @@
-/* state.c - looking at an engine, and the flag that ends a step. */
+/* state.c - read the state of an engine; the flag that cancels a step. */
 #include "runtime/engine/state.h"
 
 static const float *value_at(const lm_engine *g, uint32_t buffer, size_t i)
@@ -107,7 +107,7 @@ uint32_t lm_engine_length(const lm_engine *g, uint32_t sequence)
     return sequence < g->plan->options.sequences ? g->seq_length[sequence] : 0;
 }
 
-/* Rows from position `from` on whose frequencies are the same together and one by one. */
+/* Return how many rows from position `from` on have the same frequencies together as one by one. */
 static uint32_t same_frequencies(const lm_rope_spec *s, uint32_t from, uint32_t n)
 {
     if (!lm_rope_depends_on_length(s) || from + n <= s->original_context)

@@ -1,4 +1,4 @@
-/* variant.c - what traces see of an engine: kept values, rows of its weights, the time of each step. */
+/* variant.c - what tracing reads from an engine: kept values, rows of its weights, the time of each step. */
 #include "runtime/engine/variant.h"
 
 #include <string.h>

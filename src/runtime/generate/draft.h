@@ -8,23 +8,23 @@
 #include "lamina/sequence.h"
 #include "runtime/generate/pace.h"
 
-#define LM_DRAFT_MOST LM_PACE_MOST   /* draft tokens in a round */
+#define LM_DRAFT_MOST LM_PACE_MOST   /* maximum draft tokens in a round */
 
 typedef struct lm_draft {
     const lm_token *ids;             /* prompt and generated tokens … */
-    size_t    n;                     /* … and its length */
-    uint32_t *before;                /* [capacity]: the last place where the same two tokens ended, UINT32_MAX: none */
-    size_t    capacity;              /* the longest sequence that there is memory for */
-    uint32_t *last;                  /* by hash of two tokens, where they ended last; NULL: no look-up */
-    uint32_t  longest;               /* repeat that is looked for */
+    size_t    n;                     /* … and their number */
+    uint32_t *before;                /* [capacity]: the previous place where two tokens of the same hash ended, UINT32_MAX: none */
+    size_t    capacity;              /* the longest sequence for which memory is allocated */
+    uint32_t *last;                  /* by hash of two tokens: where they ended last; NULL: no look-up */
+    uint32_t  longest;               /* longest repeat that is looked up */
     lm_engine  *engine;              /* of the draft model; NULL: none, or it has failed … */
-    lm_error    error;               /* … for this; code LM_OK: it was not */
+    lm_error    error;               /* … with this error; code LM_OK: it has not failed */
     uint32_t    slot;                /* its sequence */
-    lm_sampler *sampler;             /* the target's: the same random draws make the same choice of similar logits */
-    uint64_t    draw;                /* of the draws */
-    float      *logits;              /* [n_vocab] where the models differ in it, else NULL */
-    uint32_t    n_vocab, own_vocab;  /* the target's, the draft model's */
-    lm_row     *rows;                /* [engine's most] */
+    lm_sampler *sampler;             /* the target's: with the same random draws, similar logits give the same choice */
+    uint64_t    draw;                /* index of the random draws */
+    float      *logits;              /* [n_vocab] if the draft model has a smaller vocabulary, else NULL */
+    uint32_t    n_vocab, own_vocab;  /* vocabulary sizes of the target and of the draft model */
+    lm_row     *rows;                /* [n_rows], the engine's maximum */
     uint32_t    n_rows;
     lm_pace     pace;
     lm_token    tokens[LM_DRAFT_MOST];
@@ -34,29 +34,30 @@ typedef struct lm_draft {
     uint32_t    most;
 } lm_draft;
 
-/* Without a source of drafts in `o` nothing is ever drafted. */
+/* Set up drafting. If `o` has no source of drafts, nothing is ever drafted. */
 lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s, uint32_t n_vocab, lm_error *e);
 void      lm_draft_close(lm_draft *d);
 
-/* Memory for a sequence of `capacity` tokens: none is taken later. */
+/* Allocate memory for a sequence of `capacity` tokens: none is allocated later. */
 lm_status lm_draft_reserve(lm_draft *d, size_t capacity, lm_error *e);
 
-/* Begin a sequence. `ids` are its tokens, also those to come. Touches no engine. */
+/* Begin a sequence. `ids` holds its n tokens and will hold those to come. Does not touch the engine. */
 void      lm_draft_begin(lm_draft *d, const lm_token *ids, size_t n);
 
 /* Truncate the draft model's slot to at most the first `keep` tokens. */
 void      lm_draft_keep(lm_draft *d, size_t keep);
 
-/* A token was added to the sequence. */
+/* Take note of a token that was added to the sequence. */
 void      lm_draft_add(lm_draft *d);
 
-/* Process the first `upto` tokens with the draft model, as far as it has not. */
+/* Process the first `upto` tokens with the draft model, except those already processed. */
 void      lm_draft_read(lm_draft *d, size_t upto);
 
-/* At most `most` draft tokens into d->tokens. A draft engine that fails is not used again. */
+/* Write at most `most` draft tokens to d->tokens. A draft engine that fails is not used again. */
 void      lm_draft_propose(lm_draft *d, uint32_t most);
 
-/* The first `accepted` of them were accepted and are part of the sequence; seconds of drafting, and of the step. */
+/* Count the first `accepted` draft tokens as accepted: they are part of the sequence. `drafting`, `step`: seconds of drafting, of the
+ * step. */
 void      lm_draft_accept(lm_draft *d, uint32_t accepted, double drafting, double step);
 
 #endif
