@@ -1,4 +1,4 @@
-/* adapter_file.c - opening an adapter of any format, and what holds for all of them. */
+/* adapter_file.c - open an adapter of any format, and check what all formats share. */
 #include "runtime/adapters/adapter_file.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static lm_status check_pair(const lm_adapter_file *f, const lm_adapter_entry *x,
     const lm_tensor_info *have = x->a ? x->a : x->b ? x->b : x->bias ? x->bias : x->magnitude;
 
     if (!have)
-        return LM_OK;                                    /* a trained bias of the base alone */
+        return LM_OK;                                    /* only a trained bias of the base model */
     if (!x->a || !x->b)
         return lm_adapter_wrong(f, have, LM_BAD_MODEL, e, "half of a pair: %s has no lora_%s", x->name, x->a ? "B" : "A");
     const lm_tensor_info *flat = x->a->n_dims != 2 ? x->a : x->b;

@@ -1,4 +1,4 @@
-/* adapter_fit.c - an adapter's tensors find the modules of a model, and every module that it should have its tensors. */
+/* adapter_fit.c - match an adapter's tensors with the modules of a model, and check that none is missing. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ typedef struct fitting {
     uint32_t               n_zero;       /* modules whose B is zero */
 } fitting;
 
-/* ---- which entry is a module's ---- */
+/* ---- the entry of a module ---- */
 
 static bool found(const fitting *t, const char *name, size_t n, size_t *out)
 {
@@ -34,7 +34,7 @@ static bool found(const fitting *t, const char *name, size_t n, size_t *out)
     return true;
 }
 
-/* The language model of a vision-language model: "model.language_model.layers…". */
+/* Find the entry of a module of the language model in a vision-language model: "model.language_model.layers…". */
 static bool found_inside(const fitting *t, const char *module, size_t *out)
 {
     static const char *const words[] = { "language_model.model.", "model.language_model.", "language_model." };
@@ -49,7 +49,7 @@ static bool found_inside(const fitting *t, const char *module, size_t *out)
     return false;
 }
 
-/* As the file calls it. Adapters of the bare decoder leave out the first word of every path. */
+/* Find the entry of a module by the name that the file uses. Adapters of the bare decoder leave out the first word of every path. */
 static bool entry_of(const fitting *t, uint32_t node, const lm_adapt_shape *s, size_t *out)
 {
     const char *name = s->module, *dot = strchr(name, '.');
@@ -119,7 +119,7 @@ bool lm_adapter_in_gguf_order(const lm_model *m)
     return m->container && lm_container_kind_of(m->container) == LM_GGUF;
 }
 
-/* Rows as the file has them to rows as the model has them. `row`: room for all of them. */
+/* Reorder rows from the order of the file to that of the model. `row`: space for all of them. */
 static void order_rows(const fitting *t, uint32_t node, float *b, float *row, uint64_t n, uint64_t cols)
 {
     lm_gguf_rows order = lm_adapter_rows(t->m, node);
@@ -173,11 +173,11 @@ static lm_status take(fitting *t, uint32_t node, const lm_adapt_shape *s, const 
     return status;
 }
 
-/* ---- what the config promises ---- */
+/* ---- modules that the config names ---- */
 
 typedef struct promise { lm_module_list targets, except, saved; lm_meta_value layers; } promise;
 
-/* Whether only some layers were adapted, and this one was not. */
+/* Return whether only some layers were adapted, and this one was not. */
 static bool other_layer(const promise *q, int32_t layer)
 {
     lm_meta_value v;
@@ -222,7 +222,7 @@ static void end_promise(promise *q)
     lm_module_list_free(&q->saved);
 }
 
-/* ---- all ---- */
+/* ---- the whole adapter ---- */
 
 static lm_status fit_all(fitting *t, const promise *q, lm_error *e)
 {
@@ -244,7 +244,7 @@ static lm_status fit_all(fitting *t, const promise *q, lm_error *e)
     return LM_OK;
 }
 
-/* Of entries that no module took. */
+/* Reject entries that no module has taken. */
 static lm_status refuse_others(const fitting *t, lm_error *e)
 {
     for (size_t i = 0; i < t->f->n_entries; i++) {
@@ -277,7 +277,7 @@ static lm_status check_architecture(const fitting *t, lm_error *e)
     return lm_fail_in(e, t->f->path);
 }
 
-/* What is unusual and harmless. */
+/* Warn of what is unusual but harmless. */
 static void warn(const fitting *t)
 {
     lm_text *w = &t->a->warnings;
@@ -316,7 +316,7 @@ static void hash_parts(lm_adapter *a)
     lm_blake2b_end(&h, a->hash);
 }
 
-/* As it may be shown. */
+/* Return an escaped copy for display; NULL: `text` is NULL, or no memory. */
 static const char *shown(lm_arena *arena, const char *text)
 {
     size_t n   = text ? 4 * strlen(text) + 1 : 0;

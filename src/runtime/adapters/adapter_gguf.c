@@ -1,4 +1,4 @@
-/* adapter_gguf.c - llama.cpp's adapters: "blk.0.attn_q.weight.lora_a" [r][in], ".lora_b" [out][r]; of token_embd A is [rows][r]. */
+/* adapter_gguf.c - read llama.cpp's adapters: "blk.0.attn_q.weight.lora_a" [r][in], ".lora_b" [out][r]; for token_embd, A is [rows][r]. */
 #include <string.h>
 
 #include "runtime/adapters/adapter_file.h"

@@ -1,4 +1,4 @@
-/* adapter_look.c - what an adapter that is open says about itself. */
+/* adapter_look.c - describe an open adapter. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@ const char *lm_adapter_warning(const lm_adapter *a, size_t i)
     return a ? lm_text_string(&a->warnings, i) : NULL;
 }
 
-/* x^T x of x [n][r], or x x^T of x [r][n]. */
+/* Compute x^T x of x [n][r], or, if `rows`, x x^T of x [r][n]. */
 static void gram(const float *x, uint64_t n, uint32_t r, bool rows, double *out)
 {
     for (uint32_t i = 0; i < r; i++)
@@ -28,7 +28,7 @@ static void gram(const float *x, uint64_t n, uint32_t r, bool rows, double *out)
         }
 }
 
-/* |B A|^2 = tr((B^T B)(A A^T)). */
+/* Return the norm of scale * B A, by |B A|^2 = tr((B^T B)(A A^T)). */
 static double norm(const lm_adapter_part *p, const lm_adapt_shape *s)
 {
     uint32_t r  = p->rank;

@@ -1,4 +1,4 @@
-/* adapter_mlx.c - what mlx_lm.lora writes: "model.layers.0.self_attn.q_proj.lora_a" [in][r], ".lora_b" [r][out], the scale itself. */
+/* adapter_mlx.c - read adapters of mlx_lm.lora: "model.layers.0.self_attn.q_proj.lora_a" [in][r], ".lora_b" [r][out], the scale itself. */
 #include <string.h>
 
 #include "runtime/adapters/adapter_file.h"

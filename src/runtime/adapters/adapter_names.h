@@ -5,7 +5,7 @@
 #include "formats/meta.h"
 #include "text/regex.h"
 
-/* {"pattern": number}: a pattern is found at the end of a path, whole or after a dot; the first that is counts. */
+/* {"pattern": number}: a pattern matches the end of a path, all of it or after a dot; the first match counts. */
 typedef struct lm_module_numbers {
     lm_regex **patterns;
     double    *numbers;
@@ -16,9 +16,9 @@ lm_status lm_module_numbers_read(const lm_meta *m, const char *key, double min, 
 lm_status lm_module_numbers_of(const lm_module_numbers *p, const char *module, double otherwise, double *out, lm_error *e);
 void      lm_module_numbers_free(lm_module_numbers *p);
 
-/* Which modules a key names: a list of names that a path is, or ends with after a dot; or one pattern that is all of a path. */
+/* The modules that a key names: a list of names, which a path equals or ends with after a dot; or one pattern that matches a whole path. */
 typedef struct lm_module_list {
-    lm_meta_value names;             /* an array; or nothing */
+    lm_meta_value names;             /* an array, or empty */
     lm_regex     *pattern;           /* or NULL */
 } lm_module_list;
 

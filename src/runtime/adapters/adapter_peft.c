@@ -1,4 +1,4 @@
-/* adapter_peft.c - PEFT's folders: adapter_config.json says rank and scale of every module, adapter_model.safetensors holds
+/* adapter_peft.c - read PEFT's folders: adapter_config.json gives rank and scale of every module, adapter_model.safetensors contains
  * "base_model.model.PATH.lora_A.weight" [r][in] and "….lora_B.weight" [out][r]. */
 #include <math.h>
 #include <string.h>
@@ -28,7 +28,7 @@ static lm_status flag(const lm_adapter_file *f, const char *key, bool *out, lm_e
     return lm_meta_has(f->config, key) ? lm_meta_bool(f->config, key, out, e) : LM_OK;
 }
 
-/* What changes the sums in ways that are not a pair's. */
+/* Reject options that do more than add pairs of matrices. */
 static lm_status check_kind(const lm_adapter_file *f, lm_error *e)
 {
     static const struct { const char *key, *what; } others[] = {
@@ -71,7 +71,7 @@ static lm_status read_config(lm_adapter_file *f, lm_error *e)
         LM_TRY(lm_meta_f64(f->config, "lora_alpha", -1e9, 1e9, &f->alpha, e));
     LM_TRY(flag(f, "use_rslora", &f->rslora, e));
     LM_TRY(flag(f, "use_dora", &f->dora, e));
-    LM_TRY(flag(f, "fan_in_fan_out", &unused, e));       /* how the base stores a matrix: pairs are the same */
+    LM_TRY(flag(f, "fan_in_fan_out", &unused, e));       /* how the base model stores a matrix: pairs do not depend on it */
     if (lm_meta_has(f->config, "base_model_name_or_path")) {
         LM_TRY(lm_meta_string(f->config, "base_model_name_or_path", &v, e));
         f->base = lm_arena_strndup(&f->arena, v.data, v.size);
@@ -111,7 +111,7 @@ static lm_status take(lm_adapter_file *f, const lm_tensor_info *t, const lm_modu
 
     if (lm_view_starts(name, prefix))
         name = (lm_view){ name.data + prefix.size, name.size - prefix.size };
-    if (lm_view_ends(name, LM_VIEW(".base_layer.weight")))           /* a frozen copy of a table of the base */
+    if (lm_view_ends(name, LM_VIEW(".base_layer.weight")))           /* a frozen copy of a table of the base model */
         return LM_OK;
     const struct ending *end = ending_of(name);
     if (!end) {

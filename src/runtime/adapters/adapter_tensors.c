@@ -7,7 +7,7 @@
 
 lm_adapter_entry *lm_adapter_entry_of(lm_adapter_file *f, const char *name, size_t n)
 {
-    /* tensors of a module follow each other in the files that anybody writes */
+    /* in existing files, tensors of a module follow each other */
     for (size_t i = f->n_entries; i-- > 0;)
         if (strncmp(f->entries[i].name, name, n) == 0 && !f->entries[i].name[n])
             return &f->entries[i];
@@ -58,7 +58,7 @@ void lm_adapter_unpack(const lm_adapter_file *f, const lm_tensor_info *t, bool t
         lm_container_unpack(f->tensors, t, 0, t->elements, out);
         return;
     }
-    for (uint64_t r = 0; r < rows; r++)                  /* of float types alone: see `check_numbers` */
+    for (uint64_t r = 0; r < rows; r++)                  /* only for float types: see `check_numbers` */
         for (uint64_t c = 0; c < cols; c++)
             lm_container_unpack(f->tensors, t, r * cols + c, 1, out + c * rows + r);
 }

@@ -5,10 +5,10 @@
 #include "program/rows.h"
 #include "runtime/engine/adapter.h"
 
-/* The order of rows of an operation in GGUF files of the model's family. */
+/* Return the order of the rows of an operation in GGUF files of the model's family. */
 lm_gguf_rows lm_adapter_rows(const lm_model *m, uint32_t node);
 
-/* Whether the model's own rows are in that order. */
+/* Return whether the model's own rows are in that order. */
 bool lm_adapter_in_gguf_order(const lm_model *m);
 
 #endif

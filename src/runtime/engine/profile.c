@@ -75,8 +75,7 @@ static void count_product(const lm_plan *plan, const lm_step *s, const lm_forwar
 
     lm_step_cost(plan, s, f, &c);
     k->ops += (uint64_t)c.operations;
-    if (s->code != LM_STEP_EXPERTS)                              /* not for experts: their bytes depend on the routing, these are an
-                                                                  * average */
+    if (s->code != LM_STEP_EXPERTS)                              /* not for experts: the estimate is an average over routings */
         k->bytes += (uint64_t)c.weight_bytes;
 }
 

@@ -87,7 +87,7 @@ void lm_draft_close(lm_draft *d)
 
 /* ---- look-up ---- */
 
-/* The earlier occurrence of the last tokens, the longest and of equal ones the last: the place of its last token. */
+/* Find the longest earlier occurrence of the last tokens, the last one among equals. Returns the place of its last token; NOWHERE: none. */
 static uint32_t find_repeat(const lm_draft *d, uint32_t *length)
 {
     size_t   end = d->n - 1;
@@ -115,7 +115,7 @@ static void look_up(lm_draft *d, uint32_t most)
     at = find_repeat(d, &length);
     for (; at != NOWHERE && n < most; n++, length++) {
         size_t next  = (size_t)at + 1 + n;
-        d->tokens[n] = next < d->n ? d->ids[next] : d->tokens[next - d->n];      /* a repeat that reaches into itself goes on */
+        d->tokens[n] = next < d->n ? d->ids[next] : d->tokens[next - d->n];      /* a repeat that reaches into itself continues */
         d->kinds[n]  = (uint8_t)((length < LENGTHS ? length : LENGTHS) - 1);
     }
     d->n_drafted = lm_pace_best(&d->pace, d->kinds, n);
@@ -130,7 +130,7 @@ static void give_up(lm_draft *d, const lm_error *why)
     d->error  = *why;
 }
 
-/* Process tokens from the length of the engine to `upto`. *row: the last of the last step. */
+/* Process tokens from the length of the engine to `upto`. *row: the last row of the last step. */
 static lm_status catch_up(lm_draft *d, size_t upto, size_t *row, lm_error *e)
 {
     size_t at = lm_engine_length(d->engine, d->slot);
@@ -146,7 +146,7 @@ static lm_status catch_up(lm_draft *d, size_t upto, size_t *row, lm_error *e)
     return LM_OK;
 }
 
-/* How far the choice is ahead of the best other token, in whole nats. */
+/* Return the kind of a choice: by how many whole nats its logit exceeds that of the best other token. */
 static uint8_t kind_of(const float *x, uint32_t n, lm_token id)
 {
     float best = -INFINITY;
@@ -173,7 +173,7 @@ static lm_status run_model(lm_draft *d, uint32_t most, lm_error *e)
 {
     size_t row = 0;
 
-    /* Not even the likeliest kind pays, or its context is full: no step for nothing. */
+    /* Run no step if not even the likeliest kind pays, or the draft would exceed the context. */
     d->kinds[0] = LM_PACE_KINDS - 1;
     if (!lm_pace_pays(&d->pace, d->kinds, 0) || d->n + most > lm_engine_context(d->engine))
         return LM_OK;
@@ -196,7 +196,7 @@ static lm_status run_model(lm_draft *d, uint32_t most, lm_error *e)
     }
 }
 
-/* Whether the draft model can process the tokens. */
+/* Check that the draft model can process the tokens. */
 static lm_status check_tokens(const lm_draft *d, size_t upto, lm_error *e)
 {
     uint32_t context = lm_engine_context(d->engine);
@@ -220,7 +220,7 @@ void lm_draft_read(lm_draft *d, size_t upto)
     status = check_tokens(d, upto, &why);
     if (status == LM_OK)
         status = catch_up(d, upto, &row, &why);
-    if (status != LM_OK && status != LM_CANCELLED)       /* what a cancelled step has not read is read later */
+    if (status != LM_OK && status != LM_CANCELLED)       /* tokens that a cancelled step has not processed are processed later */
         give_up(d, &why);
 }
 

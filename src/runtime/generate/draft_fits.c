@@ -1,11 +1,11 @@
-/* draft_fits.c - whether one model's tokens are another's. */
+/* draft_fits.c - whether two models have the same tokens. */
 #include <inttypes.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "lamina/sequence.h"
 
-enum { PADDING = 128 };              /* tokens that one of them may have more: vocabularies are padded to round numbers */
+enum { PADDING = 128 };              /* maximum difference in tokens: vocabularies are padded to round numbers */
 
 lm_status lm_draft_fits(const lm_model *draft, const lm_model *m, lm_error *e)
 {

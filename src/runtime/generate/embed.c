@@ -24,7 +24,7 @@ typedef struct embedding {
     float           *out;
 } embedding;
 
-/* To length 1, in double: lanes may be large. */
+/* Scale to length 1, in double: values may be large. */
 static void normalise(float *x, uint32_t width)
 {
     double square = 0;
@@ -92,7 +92,7 @@ void lm_pooler_free(lm_pooler *p)
 
 /* ---- one sequence ---- */
 
-/* Token i of the sequence is row `row` of the step. */
+/* Take the hidden state of token i of the sequence from row `row` of the step. */
 static void take(embedding *x, size_t i, size_t row)
 {
     const float *hidden = lm_engine_hidden(x->g, row);

@@ -51,7 +51,7 @@ void lm_emit_show(lm_emit *x, const lm_token *shown, size_t n)
     x->n_shown = n;
 }
 
-/* A special token in the words of the vocabulary, where it is to be seen; else nothing, which the stream makes of it. */
+/* Append a special token as the vocabulary spells it, if it is to be shown; the stream outputs nothing for it. */
 static void show(lm_emit *x, lm_token id)
 {
     size_t      size;
@@ -71,7 +71,7 @@ static void drop_ready(lm_emit *x)
     x->taken = false;
 }
 
-/* The index of the stop string there. */
+/* Return the index of the stop string at `at`; -1: none. */
 static int32_t stop_at(const lm_emit *x, size_t at)
 {
     for (int32_t i = 0; x->stops && x->stops[i]; i++) {
@@ -82,7 +82,7 @@ static int32_t stop_at(const lm_emit *x, size_t at)
     return -1;
 }
 
-/* What of it may be shown now. */
+/* Find how much of the pending text may be delivered now. */
 static void scan(lm_emit *x, bool last, bool *stopped)
 {
     x->ready = lm_stop_scan(x->stops, x->pending.data, x->pending.size, last, stopped);
@@ -90,7 +90,7 @@ static void scan(lm_emit *x, bool last, bool *stopped)
         return;
     x->closed       = true;
     x->stopped_by   = stop_at(x, x->ready);
-    x->pending.size = x->ready;                          /* the stop and what follows it are never shown */
+    x->pending.size = x->ready;                          /* the stop string and what follows it are never delivered */
 }
 
 lm_status lm_emit_push(lm_emit *x, lm_token id, bool *stopped, lm_error *e)

@@ -1,4 +1,4 @@
-/* generate.c - the loop for one sequence. */
+/* generate.c - the generation loop for one sequence. */
 #include "lamina/generate.h"
 
 #include "base/alloc.h"
@@ -10,8 +10,8 @@ typedef struct run {
     lm_engine                 *g;
     lm_sequence               *s;
     const lm_generate_options *o;
-    lm_row                    *rows;         /* [the engine's most] */
-    double                     started, read;        /* seconds: the beginning, the end of the prompt */
+    lm_row                    *rows;         /* [lm_engine_max_rows] */
+    double                     started, read;        /* clock, seconds: at the beginning, at the end of the prompt */
     lm_generation              out;
 } run;
 
@@ -78,7 +78,7 @@ static lm_status deliver(run *r, lm_error *e)
 
 /* ---- the loop ---- */
 
-/* A step that was cancelled ends the generation; it is no failure. */
+/* Run the loop. A cancelled step ends the generation; it is not a failure. */
 static lm_status generate(run *r, lm_error *e)
 {
     lm_batch  b = { .rows = r->rows, .most_prompt = r->o->chunk };
@@ -104,7 +104,7 @@ static lm_status prepare(run *r, lm_sampler *s, lm_error *e)
         return lm_fail(e, LM_USAGE, r->g ? "sampler" : "engine", LM_NO_OFFSET, "NULL");
     if (r->o->token && o.logprobs == 0)
         o.logprobs = -1;
-    o.logits_release = o.row_release = NULL;             /* lm_generate does */
+    o.logits_release = o.row_release = NULL;             /* lm_generate calls them */
     r->rows = lm_alloc_zero(lm_engine_max_rows(r->g), sizeof *r->rows);
     if (!r->rows)
         return lm_fail_memory(e, "the generation", lm_engine_max_rows(r->g) * sizeof *r->rows);

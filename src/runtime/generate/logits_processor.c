@@ -1,4 +1,4 @@
-/* logits_processor.c - a constraint and a budget of reasoning as one hook on logits. */
+/* logits_processor.c - a constraint and a reasoning budget as one logits hook. */
 #include "lamina/logits.h"
 
 #include <math.h>
@@ -7,24 +7,24 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-enum { MOST_WAIT = 4 };              /* tokens that a character may still take */
+enum { MOST_WAIT = 4 };              /* tokens that a character may still need */
 
-/* Of a reasoning that is counted. */
+/* The state of reasoning that is counted. */
 typedef enum reasoning_state { BEFORE, WITHIN, ENDING, PAST } reasoning_state;
 
 struct lm_logits_processor {
     lm_constraint      *constraint;  /* NULL: none */
     const lm_tokenizer *t;           /* NULL: reasoning is not counted */
-    const char *open, *close;        /* in their order */
-    lm_tokens   ending;              /* what ends it */
+    const char *open, *close;        /* markers of its beginning and end */
+    lm_tokens   ending;              /* tokens that end reasoning */
     uint64_t    most, used;
-    size_t      n_ids, ended;        /* seen; of `ending` */
+    size_t      n_ids, ended;        /* tokens seen; tokens of `ending` generated */
     reasoning_state state;
     bool        begun;               /* the prompt has been seen */
-    lm_text     text;                /* the end of what was written */
+    lm_text     text;                /* the end of the output so far */
 };
 
-/* The marks of a style that has them, and the tokens that end reasoning. */
+/* Set the markers, if the style has any, and the tokens that end reasoning. */
 static lm_status count_reasoning(lm_logits_processor *p, const lm_logits_options *o, lm_error *e)
 {
     const char *name = lm_answer_style_name(o->style);
@@ -97,7 +97,7 @@ void lm_logits_into(lm_logits_processor *p, lm_sequence_options *o)
     o->logits_release = lm_logits_free;
 }
 
-/* ---- reasoning, counted ---- */
+/* ---- counting reasoning ---- */
 
 static const char *without_space(const lm_text *text)
 {
@@ -106,7 +106,7 @@ static const char *without_space(const lm_text *text)
     return s + strspn(s, " \t\r\n");
 }
 
-/* Has reasoning begun in the output so far, or can it not begin any more? */
+/* Check whether reasoning has begun in the output so far, or can no longer begin. */
 static void look_for_open(lm_logits_processor *p)
 {
     const char *s = without_space(&p->text);
@@ -150,7 +150,7 @@ static lm_status see(lm_logits_processor *p, lm_token id, lm_error *e)
     return p->text.failed ? lm_fail_memory(e, "reasoning", p->text.size) : LM_OK;
 }
 
-/* The last tokens make whole characters. */
+/* Return whether the last tokens form whole characters; true in any case MOST_WAIT tokens past the limit. */
 static bool is_whole(const lm_logits_processor *p, const lm_token *ids, size_t n)
 {
     size_t some = p->used < MOST_WAIT ? (size_t)p->used : MOST_WAIT;
@@ -165,13 +165,13 @@ static bool is_whole(const lm_logits_processor *p, const lm_token *ids, size_t n
     return whole;
 }
 
-/* The one token that may come, where reasoning is to end. */
+/* Allow only the next token of `ending`. */
 static void force(lm_logits_processor *p, float *logits, uint32_t n_vocab)
 {
     lm_token next = p->ending.ids[p->ended];
 
     if (next < 0 || (uint32_t)next >= n_vocab || (isinf(logits[next]) && logits[next] < 0)) {
-        p->state = PAST;                                 /* what the answer must fit ends in another way */
+        p->state = PAST;                                 /* the constraint does not allow the marker: reasoning continues */
         return;
     }
     for (uint32_t i = 0; i < n_vocab; i++)
@@ -201,7 +201,7 @@ lm_status lm_logits_process(void *processor, float *logits, uint32_t n_vocab, co
     return LM_OK;
 }
 
-/* ---- the tokens of a model ---- */
+/* ---- the vocabulary of a model ---- */
 
 lm_status lm_model_vocabulary(const lm_model *m, lm_vocabulary **out, lm_error *e)
 {

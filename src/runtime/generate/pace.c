@@ -1,14 +1,14 @@
-/* pace.c - costs, chances and the balance. */
+/* pace.c - costs, acceptance rates and the balance. */
 #include "runtime/generate/pace.h"
 
-#define OVERDRAFT 0.02           /* of the time spent */
+#define OVERDRAFT 0.02           /* fraction of the time spent */
 #define CREDIT    2              /* rounds that may be lost before anything is known */
-#define MOST_WON  32             /* rounds: what was won long ago pays for no more than this */
+#define MOST_WON  32             /* maximum gain that is kept, in steps without a draft */
 #define LOOK      32             /* rounds with a draft before the cost of one without is measured again */
-#define MEMORY    64             /* draft tokens of a kind that are remembered */
+#define MEMORY    64             /* draft tokens of a kind after which its counts are halved */
 #define FIRST     0.6            /* acceptance rate that is assumed at first */
-#define FADE      0.02           /* draft tokens' worth of that assumption, each round without a draft */
-#define HOPE      0.9            /* of what is estimated: numbers never tried are, some day */
+#define FADE      0.02           /* weight of that assumption in each round without a draft, in draft tokens */
+#define HOPE      0.9            /* factor of estimated costs: numbers never tried are tried eventually */
 
 void lm_pace_start(lm_pace *p, bool always)
 {
@@ -21,7 +21,7 @@ void lm_pace_start(lm_pace *p, bool always)
 
 /* ---- costs ---- */
 
-/* Seconds of a step with n draft tokens; between two that were measured on the line through them. */
+/* Return the seconds of a step with n draft tokens, interpolated linearly if that number was not measured. */
 static double step_cost(const lm_pace *p, uint32_t n)
 {
     uint32_t low = n, high = n;
@@ -40,7 +40,7 @@ static double step_cost(const lm_pace *p, uint32_t n)
     return HOPE * cost > p->step[0] ? HOPE * cost : p->step[0];
 }
 
-/* Drafts of a model are expensive until they are measured. */
+/* Return the seconds that drafting a token takes; high for a model until it is measured. */
 static double draft_cost(const lm_pace *p, unsigned kind)
 {
     if (kind < LM_PACE_LOOKUPS)
@@ -99,7 +99,7 @@ bool lm_pace_pays(const lm_pace *p, const uint8_t *kinds, uint32_t n)
     return (tokens + chance) / after > tokens / before && affordable(p, after);
 }
 
-/* ---- what came of them ---- */
+/* ---- results of a round ---- */
 
 static double nearer(double old, double seen)
 {
@@ -118,7 +118,7 @@ static void count(lm_pace *p, unsigned kind, double accepted, double of)
 
 void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t accepted, double drafting, double step)
 {
-    /* Another process had the processor: not a cost of the step. */
+    /* If another process had the processor, its time is not a cost of the step. */
     if (p->step[0] > 0 && step > 2 * step_cost(p, n))
         step = 2 * step_cost(p, n);
     p->spent += drafting + step;
@@ -130,7 +130,7 @@ void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t accept
         p->draft = nearer(p->draft, drafting / n);
     for (uint32_t i = 0; i < n && i <= accepted; i++)
         count(p, kinds[i], i < accepted, 1);
-    /* Nothing was drafted: acceptance rates return to the assumed one, so that a kind that was bad once is tried again. */
+    /* If nothing was drafted, acceptance rates move towards the assumed one, so that a kind that was bad once is tried again. */
     for (unsigned k = 0; n == 0 && k < LM_PACE_KINDS; k++)
         count(p, k, FIRST * FADE, FADE);
 }

@@ -19,7 +19,7 @@ lm_sequence_options lm_sequence_defaults(void)
     return (lm_sequence_options){ .max_tokens = -1, .draft_max = 16 };
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static lm_status check_options(const lm_engine *g, const lm_sampler *sampler, const lm_sequence_options *o, uint32_t n_vocab, lm_error *e)
 {
@@ -45,7 +45,7 @@ static lm_status check_options(const lm_engine *g, const lm_sampler *sampler, co
     return LM_OK;
 }
 
-/* A NULL-ended list and its strings in one piece of memory; NULL when that cannot be had. */
+/* Copy a NULL-ended list and its strings into one block; NULL: no memory. */
 static const char *const *copy_strings(const char *const *list)
 {
     size_t n = 0, bytes = 0;
@@ -84,7 +84,7 @@ static lm_status copy_options(lm_sequence *s, const lm_sequence_options *o, lm_e
     return LM_OK;
 }
 
-/* What grows with the vocabulary, and the draft. */
+/* Allocate what grows with the vocabulary, and open the draft. */
 static lm_status open_large(lm_sequence *s, lm_error *e)
 {
     s->logits = s->o.logits ? lm_alloc_zero(s->n_vocab, sizeof *s->logits) : NULL;
@@ -93,7 +93,7 @@ static lm_status open_large(lm_sequence *s, lm_error *e)
     return lm_draft_open(&s->draft, &s->o, s->sampler, s->n_vocab, e);
 }
 
-/* Without the releases of its hooks, which are the sequence's only when there is one. */
+/* Make a sequence without the release functions of its hooks, which the caller sets on success. */
 static lm_status make_sequence(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, bool small, lm_sequence **out, lm_error *e)
 {
     lm_model_info info;
@@ -178,7 +178,7 @@ void lm_sequence_free(lm_sequence *s)
     lm_free(s);
 }
 
-/* ---- its tokens ---- */
+/* ---- tokens ---- */
 
 static lm_status check_ids(const lm_sequence *s, const lm_token *ids, size_t n, size_t before, lm_error *e)
 {
@@ -240,7 +240,7 @@ static void begin_tokens(lm_sequence *s)
     lm_draft_begin(&s->draft, s->ids, s->n);
 }
 
-/* `at`: of the first so many the slot holds keys and values. */
+/* Take a prompt. The slot holds keys and values of the first `at` tokens. */
 static void take_prompt(lm_sequence *s, const lm_token *ids, size_t n, size_t at)
 {
     memmove(s->ids, ids, n * sizeof *ids);
@@ -329,7 +329,7 @@ lm_status lm_sequence_append(lm_sequence *s, const lm_token *ids, size_t n, lm_e
     return LM_OK;
 }
 
-/* ---- ending and looking ---- */
+/* ---- cancel and describe ---- */
 
 void lm_sequence_cancel(lm_sequence *s)
 {

@@ -15,7 +15,7 @@ static bool is_stop_id(const lm_sequence_options *o, lm_token id)
     return false;
 }
 
-/* What the sampler sees: the model's logits, or what the hook makes of them. */
+/* Return the logits that the sampler sees: the model's, or those that the hook has changed. */
 static lm_status logits_for_sampler(lm_sequence *s, const float *model, const float **out, lm_error *e)
 {
     *out = model;
@@ -41,19 +41,19 @@ static lm_status pick(lm_sequence *s, const float *model, lm_token *id, lm_error
     }
     LM_TRY(logits_for_sampler(s, model, &logits, e));
     status = lm_sampler_pick(s->sampler, logits, s->o.draw, s->n, id, e);
-    if (status == LM_FAILED && !s->o.logits)             /* the model's own: its logits are no numbers */
+    if (status == LM_FAILED && !s->o.logits)             /* an error of the model: its logits are not numbers */
         lm_fail_in(e, s->source);
     return status;
 }
 
-/* The first reason counts. */
+/* Set the stop reason; the first one counts. */
 static void stop_for(lm_sequence *s, lm_stop why)
 {
     if (s->stop == LM_STOP_NONE)
         s->stop = why;
 }
 
-/* What the token adds to the text, and whether it ends it. */
+/* Add the token to the text, and check whether it ends the sequence. */
 static lm_status add_text(lm_sequence *s, lm_token id, lm_error *e)
 {
     bool stopped;
@@ -73,7 +73,7 @@ static lm_status add_text(lm_sequence *s, lm_token id, lm_error *e)
     return LM_OK;
 }
 
-/* Rows behind a rejected draft token belong to another continuation. */
+/* Compare the chosen token with the next draft token. Rows after a rejected draft token belong to another continuation. */
 static void verify_draft(lm_sequence *s, lm_token id)
 {
     uint32_t left = s->n_logits - s->next;               /* draft tokens that are not verified yet */
@@ -128,7 +128,7 @@ lm_status lm_sequence_choose(lm_sequence *s, lm_token id, lm_error *e)
 
 /* ---- rows of the prompt ---- */
 
-/* A preempted sequence recomputes rows that the hook has seen. */
+/* Pass rows to the hook, except those that it has seen: a preempted sequence recomputes them. */
 static lm_status show_rows(lm_sequence *s, lm_error *e)
 {
     size_t   position = s->at - s->n_shown;
@@ -169,7 +169,7 @@ static bool token_event(lm_sequence *s, lm_event *out)
 static bool choice_event(lm_sequence *s, lm_event *out)
 {
     if (s->choice_due)
-        return false;                                    /* it has been delivered, and was not answered */
+        return false;                                    /* it has been delivered, but not answered */
     s->choice_due = true;
     *out = (lm_event){ .kind = LM_EVENT_CHOICE, .logits = lm_engine_logits(s->g, s->next) };
     return true;

@@ -1,4 +1,4 @@
-/* sequence_placed.c - assigning a slot to a sequence, and releasing it. */
+/* sequence_placed.c - assign a slot to a sequence, and release it. */
 #include "runtime/generate/sequence.h"
 
 void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held)

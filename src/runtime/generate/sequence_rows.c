@@ -1,4 +1,4 @@
-/* sequence_rows.c - what a sequence wants read, and steps with rows of many. */
+/* sequence_rows.c - the rows that a sequence adds to a step, and steps with rows of several sequences. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "runtime/generate/sequence.h"
@@ -74,12 +74,12 @@ static void add_row(const lm_sequence *s, lm_batch *b, lm_token id, size_t posit
     b->n_logits += logits;
 }
 
-/* A piece of the prompt; its last row has logits. */
+/* Add rows of the prompt, as many as fit; the row of its last token has logits. */
 static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
 {
     size_t   left = s->n_reads - s->at;
     uint32_t room = room_for_rows(s, b);
-    bool     chooses = s->n == s->n_prompt && !s->o.prompt_only;         /* a recomputed sequence has its next token */
+    bool     chooses = s->n == s->n_prompt && !s->o.prompt_only;         /* a recomputed sequence already has its next token */
 
     if (b->most_prompt)
         room = least(room, b->most_prompt - least(b->n_prompt, b->most_prompt));
@@ -94,17 +94,17 @@ static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
     return n;
 }
 
-/* How many draft tokens can be of use. */
+/* Return the maximum number of useful draft tokens. */
 static uint32_t max_draft(const lm_sequence *s)
 {
     uint32_t ahead = lm_engine_ahead(s->g, s->o.slot);
     uint64_t left = s->o.max_tokens <= 0 ? UINT32_MAX : (uint64_t)s->o.max_tokens - (s->n - s->n_prompt);
 
-    ahead = ahead ? ahead - 1 : 0;                       /* the token before them is a row too */
+    ahead = ahead ? ahead - 1 : 0;                       /* the token before them needs a row too */
     return left <= ahead ? (uint32_t)left - 1 : ahead;
 }
 
-/* The token chosen last, and its draft. */
+/* Add the token chosen last, and its draft tokens. */
 static uint32_t next_rows(lm_sequence *s, lm_batch *b)
 {
     uint32_t room = least(room_for_rows(s, b), room_for_logits(s, b));
@@ -176,16 +176,16 @@ void lm_sequence_ran(lm_sequence *s)
     s->planned = false;
 }
 
-/* ---- a step of many ---- */
+/* ---- a step of several sequences ---- */
 
-/* A step being put together for `n` sequences. */
+/* A step that is being assembled for `n` sequences. */
 typedef struct many {
     lm_engine          *g;
     lm_sequence *const *all;
     size_t              n;
     lm_batch           *b;
-    bool                fitting;         /* only what the cache has room for */
-    lm_sequence        *refused;         /* the first that it has none for */
+    bool                fitting;         /* add only rows that fit into the cache */
+    lm_sequence        *refused;         /* the first sequence that does not fit */
     lm_error            why;
 } many;
 
@@ -200,7 +200,7 @@ static void add(many *m, lm_sequence *s)
     m->refused = m->refused ? m->refused : s;
 }
 
-/* Those that write, then those that read. */
+/* Add sequences that generate, then those that process their prompt. */
 static void put_together(many *m)
 {
     m->b->n = m->b->n_logits = m->b->n_prompt = 0;
@@ -210,7 +210,7 @@ static void put_together(many *m)
                 add(m, m->all[i]);
 }
 
-/* The cache has no pages for any sequence. */
+/* End a sequence because the cache has no pages for any. */
 static void end_refused(lm_sequence *s, const lm_error *why)
 {
     lm_sequence_end(s, lm_sequence_reads(s) ? LM_STOP_FAILED : LM_STOP_CONTEXT, why);

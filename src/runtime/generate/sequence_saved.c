@@ -1,4 +1,4 @@
-/* sequence_saved.c - a sequence to a file and back, with its keys and values. */
+/* sequence_saved.c - save and restore a sequence with its keys and values. */
 #include <math.h>
 
 #include "base/alloc.h"
@@ -7,7 +7,7 @@
 #include "runtime/generate/sequence.h"
 #include "runtime/sample/sampler.h"
 
-/* Whether all events before its next rows have been delivered. */
+/* Return whether all events before its next rows have been delivered. */
 static bool all_delivered(const lm_sequence *s)
 {
     return !s->prompt_due && !s->token_due && !lm_sequence_chooses(s) && (s->text.taken || s->text.ready == 0) &&
@@ -38,9 +38,9 @@ lm_status lm_sequence_save(lm_sequence *s, const char *path, lm_error *e)
     return lm_save_text(s->g, s->o.slot, &t, path, e);
 }
 
-/* ---- and back ---- */
+/* ---- restore ---- */
 
-/* Valid states between steps: in its prompt, or with one token that is not processed; any once it has ended. */
+/* Check the state. Valid between steps: in its prompt, or with one token that is not processed; any once it has ended. */
 static lm_status check_text(const lm_saved *t, const char *path, lm_error *e)
 {
     bool reads = t->n == t->n_prompt, writes = t->n > t->n_prompt && t->n_held + 1 == t->n;
@@ -51,7 +51,7 @@ static lm_status check_text(const lm_saved *t, const char *path, lm_error *e)
     return lm_fail_in(e, path);
 }
 
-/* The text held back when it was saved; the rest had been delivered. */
+/* Rebuild the text held back when it was saved; the rest had been delivered. */
 static lm_status show_again(lm_sequence *s, const lm_saved *t, bool *stopped, lm_error *e)
 {
     size_t size;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The start of the character that byte `at` lies in. */
+/* Return the start of the character that contains byte `at`. */
 static size_t character_start(const char *text, size_t n, size_t at)
 {
     size_t start = at;
@@ -12,7 +12,7 @@ static size_t character_start(const char *text, size_t n, size_t at)
     return start < n && ((unsigned char)text[start] & 0xC0) == 0xC0 ? start : at;
 }
 
-/* Whether `text` ends in the first `m` bytes of `stop`. */
+/* Return whether `text` ends with the first `m` bytes of `stop`. */
 static bool ends_in(const char *text, size_t n, const char *stop, size_t m)
 {
     return m <= n && memcmp(text + n - m, stop, m) == 0;

@@ -1,4 +1,4 @@
-/* breakers.c - DRY's breakers in a vocabulary. */
+/* breakers.c - find DRY's breakers in a vocabulary. */
 #include "runtime/sample/breakers.h"
 
 #include <string.h>
@@ -6,12 +6,13 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* As llama.cpp limits them. */
+/* The limits of llama.cpp. */
 enum { BREAKER_BYTES_MAX = 40, BREAKER_TAIL_MAX = 20 };
 
 static const char *const default_breakers[] = { "\n", ":", "\"", "*", NULL };
 
-/* What `id` adds to the output: its spelling after an ordinary token, since some decoders strip the first token's space. */
+/* Find what `id` adds to the output: its spelling after an ordinary token, since some decoders strip the first token's space. It begins at
+ * *from in `out`. */
 static lm_status spelling(const lm_tokenizer *t, const lm_tokens *before, size_t before_size, lm_token id, lm_text *out,
                           size_t *from, lm_error *e)
 {
@@ -61,7 +62,7 @@ static lm_status add_breaker(lm_breakers *b, lm_token head, lm_tokens *tail, lm_
     return LM_OK;
 }
 
-/* Breaker `s` in the token `id` spelled `w`: whole inside it, or beginning in it and continued by further tokens. */
+/* Match breaker `s` with the token `id` spelled `w`: whole inside it, or beginning in it and continued by further tokens. */
 static lm_status match_breaker(lm_breakers *b, const lm_tokenizer *t, lm_token id, const char *w, size_t n_w, const char *s,
                                lm_tokens *tail, lm_error *e)
 {
@@ -155,7 +156,7 @@ const lm_dry_breaker *lm_breakers_of(const lm_breakers *b, lm_token id, size_t *
     return b ? b->items + lo : NULL;
 }
 
-/* ---- the last set ---- */
+/* ---- the cache of the last set ---- */
 
 void lm_breaker_cache_open(lm_breaker_cache *c)
 {

@@ -1,4 +1,4 @@
-/* mixing.c - distributions of several models made one. */
+/* mixing.c - combine the distributions of several models. */
 #include "lamina/mixture.h"
 
 #include <math.h>
@@ -57,7 +57,7 @@ static double largest(const float *logits, uint32_t n)
     return (double)max;
 }
 
-/* The rule at token i; `least`: the smallest logit of the first model that contrast keeps. */
+/* Apply the rule to token i. `least`: the smallest logit of the first model that contrast keeps. */
 static double mixed_at(const lm_mixture *x, const float *const *logits, const uint32_t *sizes, const double *norms, uint32_t i,
                        double least)
 {

@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* The i-th token from the end: 0 is the newest. */
+/* Return the i-th token from the end: 0 is the newest. */
 static lm_token back(const lm_history *h, size_t i)
 {
     return h->ring[(h->at + h->capacity - 1 - i) % h->capacity];
@@ -112,7 +112,7 @@ void lm_history_penalise(const lm_history *h, const lm_sampler_options *o, lm_ca
 
 /* ---- DRY ---- */
 
-/* How far back a repeat may reach: to the newest breaker. */
+/* Return how far back a repeat may reach: to the newest breaker. */
 static size_t repeat_limit(const lm_history *h, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -189,7 +189,7 @@ void lm_history_dry(lm_history *h, const lm_sampler_options *o, lm_candidates *c
             h->longest[next] = (uint32_t)m + 1;          /* + 1: 0 means none */
     }
 
-    /* Beyond this the power is no float32 any more. */
+    /* Beyond this the power exceeds the range of float32. */
     max_exponent = base > 1.000001 ? floor(88.7228391 / log(base)) : 0;
     for (size_t i = 0; i < c->n; i++) {
         lm_candidate *x = &c->items[i];

@@ -1,4 +1,4 @@
-/* sampler.c - choosing a token: the chain of stages and the draw. Options and meanings: lamina/sampler.h. */
+/* sampler.c - choose a token: the chain of stages and the draw. Options and meanings: lamina/sampler.h. */
 #include "runtime/sample/sampler.h"
 
 #include <inttypes.h>
@@ -15,7 +15,7 @@ enum { MAX_STAGES = 16 };
 typedef void (*stage_fn)(lm_sampler *s);
 
 struct lm_sampler {
-    lm_sampler_options o;            /* pointers in it are not kept */
+    lm_sampler_options o;            /* its pointers are NULL once the sampler is prepared */
     uint32_t       n_vocab;
     lm_logit_bias *bias;
     lm_candidates  c;
@@ -24,7 +24,7 @@ struct lm_sampler {
     lm_history     history;
     stage_fn       chain[MAX_STAGES];
     size_t         n_stages;
-    bool           greedy_only;      /* nothing but the largest logit can be chosen */
+    bool           greedy_only;      /* only the largest logit can be chosen */
     double         xtc_draw;
 
     /* mirostat */
@@ -49,7 +49,8 @@ static void xtc(lm_sampler *s)
         lm_cut_xtc(&s->c, (double)s->o.xtc_threshold, s->o.min_keep);
 }
 
-/* Dynamic temperature: from temperature - range to temperature + range as the entropy goes from none to all there can be. */
+/* Return the temperature. Dynamic temperature goes from temperature - range to temperature + range as the entropy goes from zero to its
+ * maximum. */
 static double temperature_now(lm_sampler *s)
 {
     double t = (double)s->o.temperature, range = (double)s->o.dynatemp_range, low;
@@ -82,7 +83,7 @@ static void temperature(lm_sampler *s)
 
 static void mirostat(lm_sampler *s) { lm_cut_surprise(&s->c, s->mu); }
 
-/* Names as llama.cpp spells them; `cuts`: mirostat, which brings its own temperature, takes its place. */
+/* Names as in llama.cpp; `cuts`: replaced by mirostat, which has its own temperature. */
 static const struct stage { const char *name, *also[3]; stage_fn apply; bool cuts; } stages[] = {
     { "penalties",   { NULL },                        penalties,   false },
     { "dry",         { NULL },                        dry,         false },
@@ -150,7 +151,8 @@ static lm_status check_bias(const lm_sampler_options *o, uint32_t n_vocab, lm_er
     return LM_OK;
 }
 
-/* Typical and XTC can drop the best token, and a chain of penalties can change which it is; nothing else can. */
+/* Return whether only the largest logit can be chosen. Typical and XTC can drop the best token; biases, penalties and DRY can change which
+ * it is. */
 static bool only_greedy(const lm_sampler_options *o)
 {
     return o->temperature <= 0 && !o->mirostat && o->typical_p >= 1 && o->xtc_probability <= 0 && o->n_bias == 0 &&
@@ -279,7 +281,7 @@ void lm_sampler_accept(lm_sampler *s, lm_token id)
 
 /* ---- picking ---- */
 
-/* All possible tokens. -inf is a token that cannot be; NaN and +inf are a model that has gone wrong. */
+/* List all possible tokens. -inf marks an impossible token; NaN and +inf are errors of the model. */
 static lm_status list_candidates(lm_sampler *s, const float *logits, lm_error *e)
 {
     lm_candidates *c = &s->c;
@@ -311,7 +313,7 @@ lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence
     for (size_t i = 0; i < s->n_stages; i++)
         s->chain[i](s);
     if (s->o.temperature <= 0)
-        lm_candidates_best(&s->c, 1);                    /* also where the order leaves temperature out */
+        lm_candidates_best(&s->c, 1);                    /* also if the order leaves temperature out */
     lm_candidates_sort(&s->c);
     lm_candidates_softmax(&s->c);
     *out = &s->c;
@@ -325,7 +327,7 @@ static lm_status pick_best(const float *logits, uint32_t n, lm_token *out, lm_er
 
     for (uint32_t i = 0; i < n; i++) {
         if (logits[i] <= largest)
-            continue;                                    /* nearly always; a NaN is not */
+            continue;                                    /* the usual case; not true of NaN */
         if (isnan(logits[i]) || logits[i] == INFINITY)
             return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the logit of token %u is %s", i, isnan(logits[i]) ? "NaN" : "infinite");
         largest = logits[i];

@@ -36,14 +36,14 @@ void lm_cut_min_p(lm_candidates *c, double p, size_t min_keep);
 void lm_cut_typical(lm_candidates *c, double p, size_t min_keep);
 void lm_cut_top_n_sigma(lm_candidates *c, double n);
 void lm_cut_xtc(lm_candidates *c, double threshold, size_t min_keep);
-void lm_cut_surprise(lm_candidates *c, double bits);            /* mirostat: those that surprise more than `bits` */
+void lm_cut_surprise(lm_candidates *c, double bits);            /* mirostat: drops those with a surprise above `bits` */
 
-/* ---- repetition.c: what was said before ---- */
+/* ---- repetition.c: earlier tokens ---- */
 
 typedef struct lm_history {
     lm_token *ring;              /* [capacity], the newest at (at - 1) */
     size_t    capacity, at, n;
-    uint32_t *count;             /* [n_vocab] how often in the last `window` tokens */
+    uint32_t *count;             /* [n_vocab] occurrences in the last `window` tokens */
     size_t    window;            /* 0: count everything since the reset */
     size_t    n_vocab;
 
@@ -53,7 +53,7 @@ typedef struct lm_history {
     lm_breakers *breakers;       /* one owner; NULL: none */
 } lm_history;
 
-/* The most tokens of history that are remembered: beyond any context in use. */
+/* Maximum number of tokens in the history: beyond any context in use. */
 #define LM_HISTORY_MAX (UINT32_C(1) << 20)
 
 bool      lm_history_penalises(const lm_sampler_options *o);
@@ -66,34 +66,35 @@ void      lm_history_add(lm_history *h, lm_token id);
 void      lm_history_penalise(const lm_history *h, const lm_sampler_options *o, lm_candidates *c);
 void      lm_history_dry(lm_history *h, const lm_sampler_options *o, lm_candidates *c);
 
-/* ---- sampler_options.c: from here on 0 is 0, -1 of a length is all ---- */
+/* ---- sampler_options.c: in resolved options 0 means 0, and -1 as a length means all ---- */
 
-/* What the options mean: defaults filled in. */
+/* Return the options with defaults filled in. */
 lm_sampler_options lm_sampler_resolve(const lm_sampler_options *o);
 
-/* LM_USAGE names the first impossible value of resolved options. */
+/* Check resolved options. LM_USAGE: the error names the first impossible value. */
 lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e);
 
 /* ---- sampler.c ---- */
 
-/* lm_sampler_new in two parts. The first reads and checks the options and takes little memory; the second takes what grows with the
- * vocabulary and the history, and the sampler begins empty: nothing else may be called of a sampler before, but lm_sampler_reset and
- * lm_sampler_accept, which do nothing. `cache` (may be NULL) lends the breakers. */
+/* lm_sampler_new in two parts. lm_sampler_prepare reads and checks the options and takes little memory; lm_sampler_open allocates what
+ * grows with the vocabulary and the history, and the sampler begins empty. Before lm_sampler_open only lm_sampler_reset and
+ * lm_sampler_accept, which have no effect, and lm_sampler_free may be called. `cache` (may be NULL) provides the breakers. */
 lm_status lm_sampler_prepare(const lm_sampler_options *o, uint32_t n_vocab, const lm_tokenizer *t, lm_breaker_cache *cache,
                              lm_sampler **out, lm_error *e);
 lm_status lm_sampler_open(lm_sampler *s, lm_error *e);
 
-/* What it has besides its history: the surprise that mirostat allows next, bits; NaN: there is no mirostat. To resume from NaN, or
- * without mirostat, changes nothing. */
+/* Return, or restore, the state of a sampler in addition to its history: the surprise that mirostat allows next, bits; NaN: no mirostat.
+ * Restoring has no effect with NaN, or without mirostat. */
 double lm_sampler_surprise(const lm_sampler *s);
 void   lm_sampler_resume(lm_sampler *s, double surprise);
 
-/* The candidates that a pick would draw from, with their probabilities; for tests and explanations. Valid until the
- * sampler is used again. */
+/* Compute the candidates that a pick would draw from, with their probabilities; for tests and explanations. Valid until the sampler is used
+ * again. */
 lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position,
                            const lm_candidates **out, lm_error *e);
 
-/* As lm_logprobs, but of the last pick: what the token was drawn with among those that the stages left. */
+/* Return log-probabilities like lm_logprobs, but of the last pick: those with which the token was drawn among the candidates that the
+ * stages left. */
 float lm_sampler_logprobs(const lm_sampler *s, lm_token id, lm_logprob *top, uint32_t k);
 
 #endif

@@ -74,7 +74,7 @@ lm_status lm_sampler_literal(const lm_sampler_options *in, lm_sampler_options *o
     return LM_OK;
 }
 
-/* ---- values that can be ---- */
+/* ---- valid ranges ---- */
 
 static lm_status within(const char *name, double value, double min, double max, lm_error *e)
 {

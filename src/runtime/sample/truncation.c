@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* Keep the candidates that a test keeps, in their order. */
+/* Keep the candidates whose logit is at least `logit`, in their order. */
 static void keep_above(lm_candidates *c, double logit)
 {
     size_t n = 0;
@@ -34,7 +34,7 @@ void lm_cut_top_k(lm_candidates *c, int32_t k)
         lm_candidates_best(c, (size_t)k);
 }
 
-/* The smallest set of best tokens whose probabilities reach p. */
+/* Keep the smallest set of best tokens whose probabilities reach p. */
 void lm_cut_top_p(lm_candidates *c, double p, size_t min_keep)
 {
     double sum = 0;
@@ -52,7 +52,7 @@ void lm_cut_top_p(lm_candidates *c, double p, size_t min_keep)
     }
 }
 
-/* Tokens at least p times as probable as the best. */
+/* Keep tokens at least p times as probable as the best. */
 void lm_cut_min_p(lm_candidates *c, double p, size_t min_keep)
 {
     double least;
@@ -69,7 +69,7 @@ void lm_cut_min_p(lm_candidates *c, double p, size_t min_keep)
         keep_above(c, least);
 }
 
-/* Tokens whose surprise is nearest to the expected one, until their probabilities exceed p. */
+/* Keep tokens whose surprise is nearest to the expected one, until their probabilities exceed p. */
 void lm_cut_typical(lm_candidates *c, double p, size_t min_keep)
 {
     double entropy, sum = 0;
@@ -85,7 +85,7 @@ void lm_cut_typical(lm_candidates *c, double p, size_t min_keep)
     lm_candidates_sort_by_p(c->items, c->spare, c->n);
     c->sorted = false;
 
-    /* p held the scores: the probabilities once more. */
+    /* p held the scores: compute the probabilities again. */
     lm_candidates_softmax(c);
     for (size_t i = 0; i < c->n; i++) {
         sum += c->items[i].p;
@@ -97,7 +97,7 @@ void lm_cut_typical(lm_candidates *c, double p, size_t min_keep)
     lm_candidates_sort(c);
 }
 
-/* Tokens whose logit is within n standard deviations of the best. */
+/* Keep tokens whose logit is within n standard deviations of the best. */
 void lm_cut_top_n_sigma(lm_candidates *c, double n)
 {
     double mean = 0, variance = 0;
@@ -114,7 +114,7 @@ void lm_cut_top_n_sigma(lm_candidates *c, double n)
     keep_above(c, best_logit(c) - n * sqrt(variance / (double)c->n));
 }
 
-/* Of the tokens with probability >= threshold, all but the least probable one. */
+/* Drop the tokens with probability >= threshold, except the least probable of them. */
 void lm_cut_xtc(lm_candidates *c, double threshold, size_t min_keep)
 {
     size_t above = 0;
