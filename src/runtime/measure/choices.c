@@ -1,4 +1,4 @@
-/* choices.c - questions with given answers: what each answer costs after its context. */
+/* choices.c - questions with given answers: score each answer after its context. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -15,13 +15,13 @@
 
 enum { SEQUENCES = 256 };
 
-/* A choice that is being asked: a sequence of its own, whose beginning may be another one's. */
+/* A choice that is being scored, in its own sequence, whose prefix may be shared with another choice. */
 typedef struct asked {
     size_t          item;
     uint32_t        choice;
-    const lm_token *context;         /* what is read of it: its end, where the whole is too long */
+    const lm_token *context;         /* the part that is processed: its end, if the whole is too long */
     uint32_t        n_context, n;    /* tokens of the context, of the continuation */
-    uint32_t        leader;          /* in this round: whose context it shares; itself: reads it */
+    uint32_t        leader;          /* index in the round of the choice whose context it shares; its own: it processes the context */
     uint64_t        first_value;
 } asked;
 
@@ -31,11 +31,11 @@ typedef struct asking {
     size_t              n;
     const lm_eval_choices_options *o;
     uint32_t            n_vocab, context, sequences;
-    uint64_t            positions;   /* of the cache */
-    uint64_t           *first;       /* [n + 1]: of each item's choices among all */
+    uint64_t            positions;   /* that the cache holds */
+    uint64_t           *first;       /* [n + 1]: index of the first choice of each item */
     double             *sums;        /* of all choices */
     bool               *greedy;
-    uint8_t            *left;        /* [n]: choices that are not known yet */
+    uint8_t            *left;        /* [n]: choices that are not scored yet */
     lm_journal         *journal;
     asked              *round;       /* [sequences] */
     lm_stretch         *stretches;   /* [sequences] */
@@ -50,7 +50,7 @@ lm_eval_choices_options lm_eval_choices_defaults(void)
     return (lm_eval_choices_options){ 0 };
 }
 
-/* ---- what is asked ---- */
+/* ---- checks ---- */
 
 static lm_status check_ids(const asking *a, const lm_token *ids, size_t n, size_t item, lm_error *e)
 {
@@ -95,7 +95,7 @@ static lm_status check(asking *a, lm_error *e)
 
 /* ---- a round ---- */
 
-/* The end of the context that there is room for: the last token is asked about, never read. */
+/* Return a choice with as much of the end of its context as fits: the last token is scored but not processed. */
 static asked ask(const asking *a, size_t item, uint32_t choice)
 {
     const lm_eval_choice *c    = &a->items[item].choices[choice];
@@ -113,7 +113,7 @@ static bool same_context(const asked *x, const asked *y)
 
 static uint64_t pages(uint64_t positions) { return (positions + 63) / 64 * 64; }
 
-/* As many of the next choices as there are sequences and room in the cache for; *item, *choice: the first that is not among them. */
+/* Collect the next choices, as many as there are sequences and space in the cache; *item, *choice: the first one left. */
 static uint32_t gather(asking *a, size_t *item, uint32_t *choice, uint64_t *values)
 {
     uint32_t n    = 0;
@@ -169,7 +169,7 @@ static void score_row(void *arg, const lm_stretch *s, uint32_t row, const float 
         __atomic_store_n(&a->bad, true, __ATOMIC_RELAXED);
 }
 
-/* Contexts but for their last token, each once. */
+/* Process the contexts except their last token, each once. */
 static lm_status read_contexts(asking *a, uint32_t n, lm_error *e)
 {
     uint32_t count = 0;
@@ -188,7 +188,7 @@ static lm_status read_contexts(asking *a, uint32_t n, lm_error *e)
     return LM_OK;
 }
 
-/* The last token of the context and all but the last of the continuation. `ids` has room for them. */
+/* Process the last token of each context and all but the last of its continuation. `ids`: space for them. */
 static lm_status read_continuations(asking *a, uint32_t n, lm_token *ids, lm_error *e)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -201,7 +201,7 @@ static lm_status read_continuations(asking *a, uint32_t n, lm_token *ids, lm_err
     return lm_read_stretches(&a->g, 1, a->stretches, n, score_row, a, e);
 }
 
-/* ---- what is known ---- */
+/* ---- results ---- */
 
 static lm_status keep(asking *a, size_t item, lm_error *e)
 {
@@ -310,7 +310,7 @@ static lm_status open_state(asking *a, lm_error *e)
     return lm_journal_open(a->o->state, key, take_record, a, &a->journal, e);
 }
 
-/* ---- figures ---- */
+/* ---- statistics ---- */
 
 static uint32_t first_largest(const double *x, uint32_t n)
 {
@@ -337,7 +337,7 @@ static lm_eval_item_result result_of(const asking *a, size_t item)
                                   .best_tokens = first_largest(by[2], t->n) };
 }
 
-/* Wilson, JASA 22 (1927): the interval of a share that never leaves 0 ... 1. */
+/* Return a share with its interval (Wilson, JASA 22, 1927), which never leaves 0 ... 1. */
 static lm_eval_share share_of(uint64_t right, uint64_t of)
 {
     double n = (double)of, p = (double)right / n, z = 1.959963984540054, half = z * sqrt(p * (1 - p) / n + z * z / (4 * n * n));

@@ -22,7 +22,7 @@ double lm_relative_error(const float *ours, const float *ref, size_t n)
             continue;
         d = fabs((double)ours[i] - (double)ref[i]);
         if (!isfinite(d))
-            return INFINITY;                             /* NaN - NaN too */
+            return INFINITY;                             /* also if both are NaN */
         worst = d > worst ? d : worst;
     }
     if (worst == 0)
@@ -46,7 +46,7 @@ double lm_kl(const float *ours, const float *ref, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         double lr = (double)ref[i] - best_r - sum_r, p = exp(lr);
-        if (p != 0)                                      /* NaN too */
+        if (p != 0)                                      /* true of NaN */
             kl += p * (lr - ((double)ours[i] - best_o - sum_o));
     }
     return kl > 0 || isnan(kl) ? kl : 0;                 /* rounding may leave a tiny negative */

@@ -1,4 +1,4 @@
-/* diverge.c - one text through two engines, and how far apart they are after each token. */
+/* diverge.c - run a text through two engines, and compare their predictions after each token. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ typedef struct diverging {
     size_t                    n;
     const lm_diverge_options *o;
     uint32_t                  window, n_vocab;
-    lm_row                   *rows;      /* [the engines' most] */
+    lm_row                   *rows;      /* [the smaller maximum of the engines] */
     double                   *kl;        /* [n] */
     size_t                    n_kl;
     double                    logprob, reference_logprob, dp, dp_squared;
@@ -27,7 +27,7 @@ lm_diverge_options lm_diverge_defaults(void)
     return (lm_diverge_options){ 0 };
 }
 
-/* ---- the same words ---- */
+/* ---- vocabularies ---- */
 
 static lm_status other_piece(lm_token id, const char *a, size_t n, const char *b, size_t m, lm_error *e)
 {
@@ -73,7 +73,7 @@ static lm_status check(diverging *d, lm_error *e)
     return LM_OK;
 }
 
-/* ---- a token ---- */
+/* ---- one token ---- */
 
 static lm_status not_a_number(const lm_engine *g, size_t position, lm_error *e)
 {
@@ -108,9 +108,9 @@ static lm_status compare_token(diverging *d, size_t position, const float *ours,
     return LM_OK;
 }
 
-/* ---- tokens ---- */
+/* ---- windows ---- */
 
-/* The ids from `from` to before `to`, from empty caches; the last is asked about, never read. */
+/* Process the ids from `from` to before `to`, from empty caches; the last is scored but not processed. */
 static lm_status read_window(diverging *d, size_t from, size_t to, lm_error *e)
 {
     const uint32_t sequence = d->o->sequence;
@@ -141,7 +141,7 @@ static lm_status read_text(diverging *d, lm_error *e)
     return LM_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- statistics ---- */
 
 static int rising(const void *a, const void *b)
 {
@@ -150,7 +150,7 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of sorted figures, between neighbours linear. */
+/* Return a percentile of sorted values, interpolated linearly. */
 static double percentile(const double *x, size_t n, double share)
 {
     double at  = share * (double)(n - 1);

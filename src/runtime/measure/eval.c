@@ -1,4 +1,4 @@
-/* eval.c - perplexity and divergence: what is made of the scored tokens. */
+/* eval.c - perplexity and divergence, computed from the scored tokens. */
 #include "lamina/eval.h"
 
 #include <math.h>
@@ -35,7 +35,7 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of sorted figures, between neighbours linear. */
+/* Return a percentile of sorted values, interpolated linearly. */
 static double percentile(const double *x, uint64_t n, double share)
 {
     double   at  = share * (double)(n - 1);
@@ -108,7 +108,7 @@ static void add_dp(const lm_eval_text *t, double *x, lm_kl_figures *f)
     f->dp_001    = percentile(x, n, 0.001);
 }
 
-/* Of the two logarithms: they vary together, so their difference is known better than either. */
+/* Compare the two logarithms: they vary together, so their difference is known more precisely than either. */
 static void add_ratio(const lm_eval_text *t, lm_kl_figures *f)
 {
     double n = (double)t->n_values, a = f->model.nll, b = f->base.nll, aa = 0, bb = 0, ab = 0, same = 0;

@@ -1,4 +1,4 @@
-/* eval_text.c - windows of a text through the engines, and what each scored token got. */
+/* eval_text.c - run windows of a text through the engines, and score their tokens. */
 #include "runtime/measure/eval_text.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 #include "runtime/measure/compare.h"
 #include "runtime/measure/identity.h"
 
-/* ---- which tokens ---- */
+/* ---- windows and scored tokens ---- */
 
 static lm_status check(lm_eval_text *t, lm_error *e)
 {
@@ -50,7 +50,7 @@ static lm_eval_window window_of(const lm_eval_text *t, uint32_t i)
     if (!t->stride)
         return (lm_eval_window){ .from = (uint64_t)i * t->context, .n = t->context, .scored = t->context / 2 + 1 };
     uint64_t from = (uint64_t)i * t->stride, end = t->n - from < t->context ? t->n : from + t->context;
-    uint64_t before = i ? from - t->stride + t->context : 1;     /* the end of the one before */
+    uint64_t before = i ? from - t->stride + t->context : 1;     /* the end of the previous window */
     return (lm_eval_window){ .from = from, .n = (uint32_t)(end - from), .scored = (uint32_t)(before - from) };
 }
 
@@ -80,7 +80,7 @@ static lm_status cut(lm_eval_text *t, lm_error *e)
 
 /* ---- one token ---- */
 
-/* ln of the sum of exponentials. */
+/* Return ln of the sum of exponentials. */
 static double log_norm(const float *x, uint32_t n, size_t *best)
 {
     double sum = 0, top;
@@ -104,7 +104,7 @@ static double divergence(const float *ours, double norm, const float *theirs, do
     return kl > 0 || isnan(kl) ? kl : 0;                 /* rounding may leave a tiny negative */
 }
 
-/* As llama-perplexity has it: what is below e^-16 is left out. */
+/* Compute KL as in llama-perplexity: tokens below e^-16 are left out. */
 static double coded_divergence(const float *ours, double norm, const lm_coded_row *base, uint32_t n, size_t *best)
 {
     double kl   = 0;
@@ -208,7 +208,7 @@ static lm_status read_windows(lm_eval_text *t, const uint32_t *which, uint32_t n
     return LM_OK;
 }
 
-/* Of the windows that are known so far. */
+/* Return the perplexity of the windows processed so far. */
 static double perplexity_so_far(const lm_eval_text *t)
 {
     double   sum = 0;
@@ -250,7 +250,7 @@ static lm_status read_all(lm_eval_text *t, lm_error *e)
     return LM_OK;
 }
 
-/* ---- what was read before ---- */
+/* ---- results of earlier runs ---- */
 
 static lm_status take_record(void *arg, uint64_t index, const void *data, size_t n, lm_error *e)
 {

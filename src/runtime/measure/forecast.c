@@ -1,9 +1,9 @@
-/* forecast.c - how long a forward should take, put together from what each kernel reaches on this machine.
+/* forecast.c - predict how long a forward pass takes, from the speed that each kernel reaches on this machine.
  *
- * The limits of lm_machine_measure are what nothing passes. Kernels stay below them, each type by its own share, and a forward
- * is more than its products: attention, rows of floats, and waiting at the end of every stage. Each of these is timed here by
- * itself, with the threads that the engine has, on random matrices of the shapes that the plan has, as many of them as the
- * model has bytes; the plan says how often each is used. The model is not run, and nothing is fitted to any. */
+ * The limits of lm_machine_measure are upper bounds. Kernels stay below them, each type by its own share, and a forward pass is more than
+ * its products: attention, work on rows of floats, and waiting at the end of every stage. Each of these is timed separately, with the
+ * threads of the engine, on random matrices of the shapes in the plan, as many of them as the model has bytes; the plan gives how often
+ * each is used. The model is not run, and nothing is fitted to any model. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -12,14 +12,14 @@
 
 enum {
     WIDTH = 2048,                    /* of the rows that are timed */
-    MOST_RANGES = 8,                 /* of one sequence, where attention is timed */
+    MOST_RANGES = 8,                 /* maximum of one sequence when attention is timed */
 };
 
 typedef struct rates {
     lm_product_rates products;
-    double        row;                /* seconds for a float of a norm, a residual, an activation: one thread */
-    double        pack;               /* for a float that is packed for a product: one thread */
-    double        stage;              /* for workers to meet */
+    double        row;                /* seconds per float of a norm, a residual, an activation, on one thread */
+    double        pack;               /* per float that is packed for a product, on one thread */
+    double        stage;              /* for workers to synchronise */
 } rates;
 
 /* ---- attention ---- */
@@ -28,13 +28,13 @@ typedef struct attention_job {
     lm_engine               *g;
     const lm_attention_spec *spec;
     lm_attention_args        a;
-    uint32_t                 ranges;     /* that an item is cut into; 1: none is */
+    uint32_t                 ranges;     /* that an item is cut into; 1: it is not cut */
     uint8_t                 *scratch, *partials;
     uint64_t                 scratch_bytes;
-    atomic_uint             *done;       /* of each item's ranges */
+    atomic_uint             *done;       /* finished ranges of each item */
 } attention_job;
 
-/* One range of an item, as attend.c has them; the tiles of a prompt are the same one. */
+/* Run one range of an item, divided as in attend.c; all tiles of a prompt use the same input. */
 static void run_attention(void *arg, unsigned worker, unsigned share)
 {
     const attention_job *j     = arg;
@@ -57,7 +57,8 @@ static void run_attention(void *arg, unsigned worker, unsigned share)
     lm_attend_range(j->g->plan->attention, &a, share % j->ranges, j->ranges, partials, &j->done[item]);
 }
 
-/* Pages that a row sees where attention is timed, and into how many ranges they are cut: prompts have tiles for every worker. */
+/* Return how many pages a row sees when attention is timed. *ranges: how many ranges they are cut into; 1 for prompts, which have tiles for
+ * every worker. */
 static uint32_t pages_seen(const lm_engine *g, const lm_attention_spec *s, uint32_t rows, uint64_t depth, uint32_t *ranges)
 {
     uint64_t seen = rows > 1 ? LM_RANGE : s->window && s->window < depth ? s->window : depth;
@@ -67,7 +68,7 @@ static uint32_t pages_seen(const lm_engine *g, const lm_attention_spec *s, uint3
     return (uint32_t)((seen + LM_PAGE - 1) / LM_PAGE);
 }
 
-/* Seconds for each key that each row sees, all heads of the layer. `rows` 1 (generation at a depth) or a tile of a prompt. */
+/* Return the seconds per key that a row sees, for all heads of the layer. `rows`: 1 (generation at a depth) or a tile of a prompt. */
 static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_kv_layer *at, uint32_t rows, uint64_t depth)
 {
     unsigned workers = lm_pool_threads(g->pool);
@@ -109,7 +110,7 @@ static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_
     return seconds;
 }
 
-/* ---- what is done row by row, and waiting ---- */
+/* ---- work by rows, and waiting ---- */
 
 static void nothing(void *arg, unsigned worker, unsigned share)
 {
@@ -161,9 +162,9 @@ static const lm_matmul *packing_product(const lm_engine *g)
     return packs;
 }
 
-/* ---- a forward ---- */
+/* ---- a forward pass ---- */
 
-/* What a forward takes, `times` over. */
+/* Add `times` times the duration of a forward pass. */
 static lm_status add_forward(lm_engine *g, rates *r, double *per_key, const lm_forward *f, double times, lm_forecast *out, lm_error *e)
 {
     double        threads = lm_pool_used(g->pool);
@@ -192,7 +193,7 @@ static bool same_shape(const lm_attention_spec *a, const lm_attention_spec *b)
            a->window == b->window;
 }
 
-/* One figure for each shape that caches have. */
+/* Time attention, once per shape that caches have. */
 static void time_caches(lm_engine *g, uint32_t rows, uint64_t depth, double *per_key)
 {
     const lm_attention_spec *spec[256] = { NULL };
@@ -227,7 +228,7 @@ lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, 
     *out = (lm_forecast){ 0 };
     if (!per_key)
         return lm_fail_memory(e, "a forecast", 0);
-    atomic_store(&g->ahead, 0);                          /* what is timed has the memory to itself */
+    atomic_store(&g->ahead, 0);                          /* no prefetching: what is timed has the memory to itself */
     lm_pool_use(g->pool, (rows ? rows : sequences) > LM_FEW_ROWS ? g->threads_batch : g->threads);
     time_rest(g, packing_product(g), &r);
     time_caches(g, rows > LM_TILE ? LM_TILE : rows ? (uint32_t)rows : 1, depth, per_key);

@@ -48,7 +48,7 @@ static lm_status check_range(const lm_golden *g, const lm_tensor_info *t, uint64
     return LM_OK;
 }
 
-/* Nothing differs from NaN by more than a tolerance. */
+/* Check that a reference is finite: no difference from NaN exceeds a tolerance. */
 static lm_status check_finite(const lm_golden *g, const lm_tensor_info *t, lm_error *e)
 {
     const char *data = lm_container_data(g->container, t);

@@ -1,6 +1,6 @@
-/* golden.h - reference results that somebody else computed, in a safetensors file.
+/* golden.h - reference results of another program, in a safetensors file.
  *
- * Every shape, id and value is checked when it is opened; the getters never fail after that. */
+ * Every shape, id and value is checked when the file is opened; the getters never fail after that. */
 #ifndef LM_RUNTIME_GOLDEN_H
 #define LM_RUNTIME_GOLDEN_H
 
@@ -28,9 +28,9 @@ lm_status lm_golden_open(const char *path, uint32_t n_vocab, lm_golden *out, lm_
 void      lm_golden_close(lm_golden *g);
 
 lm_token  lm_golden_id(const lm_golden *g, uint64_t b, uint64_t t);
-uint64_t  lm_golden_position(const lm_golden *g, uint64_t row);                  /* where row `row` of the logits stands */
+uint64_t  lm_golden_position(const lm_golden *g, uint64_t row);                  /* position of row `row` of the logits */
 lm_token  lm_golden_greedy(const lm_golden *g, uint64_t b, uint64_t k);
-/* Copies; the file's data has no alignment. */
+/* Copy a row: the file's data has no alignment. */
 void      lm_golden_logits(const lm_golden *g, uint64_t b, uint64_t row, float *out);           /* [width] */
 void      lm_golden_tap_row(const lm_golden *g, const lm_golden_tap *tap, uint64_t b, uint64_t t, float *out);
 

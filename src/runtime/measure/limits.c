@@ -1,4 +1,4 @@
-/* limits.c - the better of what was measured, kept. */
+/* limits.c - store the best of what was measured. */
 #include "runtime/measure/limits.h"
 
 #include <jansson.h>
@@ -14,9 +14,9 @@
 #include "lamina/model.h"
 #include "lamina/version.h"
 
-#define VERSION 2                    /* of the probes: figures of another version are measured again */
+#define VERSION 2                    /* of the probes: results of another version are measured again */
 
-/* ---- better and worse ---- */
+/* ---- comparison ---- */
 
 enum { RATES = 4 };
 
@@ -142,7 +142,7 @@ bool lm_limits_read(const char *path, lm_limits *out)
     return good;
 }
 
-/* What jansson allocated, it frees. */
+/* Free memory that jansson has allocated with its own function. */
 static void jansson_free(void *p)
 {
     json_free_t release;

@@ -1,4 +1,4 @@
-/* machine.c - what this machine has. measure.c says what it can do. */
+/* machine.c - describe this machine and its libraries; measure.c measures its speed. */
 #include "lamina/machine.h"
 
 #include <gnu/libc-version.h>
@@ -18,7 +18,7 @@
 #include "base/cgroup.h"
 #include "base/cpu.h"
 
-/* Levels whose every instruction is there, from the lowest to the highest. */
+/* Levels all of whose instructions are available, from the lowest to the highest. */
 static const char *levels_found[16];
 
 static void find_levels(void)
@@ -32,7 +32,7 @@ static void find_levels(void)
     levels_found[n] = NULL;
 }
 
-/* The word in brackets: "always [madvise] never". */
+/* Read the word in brackets: "always [madvise] never". */
 static void read_huge_pages(char out[16])
 {
     char  line[128];
@@ -84,7 +84,7 @@ lm_status lm_machine_describe(lm_machine *out, lm_error *e)
     return LM_OK;
 }
 
-/* "10.42 2022-12-11" in pcre2's own words; set once. */
+/* The release from pcre2's version string, "10.42 2022-12-11"; set once. */
 static char pcre2_release[64];
 
 static void read_pcre2_release(void)

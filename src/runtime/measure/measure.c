@@ -1,8 +1,9 @@
-/* measure.c - the peaks of this machine: arithmetic in registers, reading of memory; once, then what is kept (limits.h).
+/* measure.c - measure the peak rates of this machine: arithmetic in registers, reading of memory; later calls use the stored results
+ * (limits.h).
  *
- * Every worker takes its own time between a start that all wait for and an end that all share: a clock in the main thread
- * starts late when every core is at work and reports too much. Memory holds random data (hosts merge pages that are equal)
- * and is read in four streams (one alone does not reach the limit). */
+ * Every worker measures its own time, from a start that all wait for, for the same number of seconds: a clock in the main thread starts
+ * late when every core is at work and reports too much. Memory holds random data (hosts merge equal pages) and is read in four streams (one
+ * alone does not reach the limit). */
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -22,15 +23,15 @@
 #include "kernels/probe.h"
 #include "runtime/measure/limits.h"
 
-#define DISTURBED_SECONDS 600        /* how long figures of a busy moment are used */
-#define TRIES 3                      /* at figures that stay below the best known */
+#define DISTURBED_SECONDS 600        /* seconds that results of a busy machine are used */
+#define TRIES 3                      /* while results stay below the best known */
 #define MOST_WINDOWS 16
-#define COMPUTE_WINDOW 0.004         /* seconds: shorter than what a scheduler gives to somebody else in between */
+#define COMPUTE_WINDOW 0.004         /* seconds: shorter than the time slices that a scheduler gives to other processes */
 #define READ_WINDOW 0.03
 #define BUDGET 0.2                   /* seconds for all windows of one kind; a busy machine gets fewer windows */
-#define PIECE ((size_t)256 << 10)    /* of a stream, between two looks at the clock */
+#define PIECE ((size_t)256 << 10)    /* bytes of a stream, between two readings of the clock */
 
-/* Seconds that this thread has had a processor. */
+/* Return the seconds that this thread has had a processor. */
 static double given_seconds(void)
 {
     struct timespec t;
@@ -45,12 +46,12 @@ typedef struct slot {
     _Alignas(64) unsigned char operands[LM_PROBE_BYTES];
     double   rate;
     double   asked, given;           /* seconds of all windows: by the clock, on a processor */
-    uint64_t sum;                    /* what was read, so that it is */
-    size_t   at;                     /* where the next window goes on */
+    uint64_t sum;                    /* result of reading, so that it is not optimised away */
+    size_t   at;                     /* where the next window continues */
 } slot;
 
 typedef struct window {
-    const lm_probe_loop *loop;       /* NULL: read */
+    const lm_probe_loop *loop;       /* NULL: read memory */
     const lm_probes     *probes;
     uint8_t             *memory;
     size_t               bytes;
@@ -91,7 +92,7 @@ static void run_window(void *arg, unsigned index, unsigned workers)
     double  start, stop = 0, given;
 
     atomic_fetch_add(&w->ready, 1);
-    while (atomic_load(&w->ready) < workers)                             /* as many workers as cores: nobody waits for long */
+    while (atomic_load(&w->ready) < workers)                             /* as many workers as cores: none waits for long */
         if (workers > 1)
             sched_yield();
     given       = given_seconds();
@@ -110,7 +111,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Median of the windows, the best into *best. */
+/* Return the median of the windows; *best: the best. */
 static double measure(lm_pool *pool, window *w, double *best)
 {
     double rates[MOST_WINDOWS], end = lm_clock_seconds() + BUDGET;
@@ -129,9 +130,9 @@ static double measure(lm_pool *pool, window *w, double *best)
     return rates[n / 2];
 }
 
-/* ---- all of them ---- */
+/* ---- all rates ---- */
 
-/* Numbers, and every page another one: nothing that could be kept only once. */
+/* Fill memory with random numbers, every page with others: nothing that a host could store only once. */
 static void fill(void *arg, unsigned index, unsigned workers)
 {
     window  *w = arg;
@@ -141,7 +142,7 @@ static void fill(void *arg, unsigned index, unsigned workers)
     lm_rng_irwin_hall((float *)(void *)(w->memory + from), (to - from) / sizeof(float), 0, 0, from / sizeof(float), 1);
 }
 
-/* Far more than the last level of cache, but no more than an eighth of what is free. */
+/* Return how many bytes to read: far more than the last-level cache, but at most an eighth of the available memory. */
 static size_t memory_to_read(void)
 {
     long     cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -163,7 +164,7 @@ static void measure_loop(lm_pool *one, lm_pool *all, window *w, const lm_probe_l
     w->seconds = COMPUTE_WINDOW;
     for (unsigned i = 0; i < lm_pool_threads(all); i++)
         lm_probe_fill(w->slots[i].operands, kind, i);
-    /* Nothing makes arithmetic faster than it is: the best window is the limit, the others were disturbed. */
+    /* Arithmetic never exceeds the limit: the best window shows it, the others were disturbed. */
     measure(one, w, &out->one);
     measure(all, w, &out->all);
     out->best = out->all;
@@ -233,18 +234,18 @@ static lm_status measure_now(lm_cpu cpu, uint32_t threads, lm_limits *out, lm_er
     return status;
 }
 
-/* ---- against what is known ---- */
+/* ---- comparison with the known limits ---- */
 
-/* What others took part of is no limit: good enough for the next minutes, then it is measured again. */
+/* Return whether to measure again. Results of a busy machine are not limits: they are used for some minutes only. */
 static bool is_stale(const lm_limits *l, const char *path)
 {
     struct stat file;
 
-    /* written after each try, also one that found nothing better: measured_at stays then */
+    /* written after each attempt, also if it found nothing better and measured_at is unchanged */
     return l->busy > LM_LIMITS_BUSY && (stat(path, &file) != 0 || time(NULL) - file.st_mtime > DISTURBED_SECONDS);
 }
 
-/* Once more while it stays below what the machine is known to reach: somebody else may have been at work. */
+/* Measure, and repeat while results stay below what the machine is known to reach: another process may have been running. */
 static lm_status measure_again(const lm_limits *best, lm_cpu cpu, uint32_t threads, lm_limits *out, lm_error *e)
 {
     lm_limits x = *out;

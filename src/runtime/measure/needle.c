@@ -1,4 +1,4 @@
-/* needle.c - a number in a long text, asked for at its end. */
+/* needle.c - hide a number in a long text, and ask for it at the end. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -32,9 +32,9 @@ typedef struct searching {
     lm_needle_options o;
     uint32_t     *found;             /* [lengths × depths] */
     lm_view      *sentences;
-    uint32_t     *tokens;            /* [sentences]: of each, a blank before it */
+    uint32_t     *tokens;            /* [sentences]: tokens of each, with a space before it */
     size_t        n_sentences;
-    bool         *known;             /* [all texts] */
+    bool         *known;             /* [n_texts]: it has a result */
     uint64_t      n_texts;
     lm_journal   *journal;
     lm_sampler   *samplers[SIDE_BY_SIDE];
@@ -186,7 +186,7 @@ static lm_status begin(searching *s, uint32_t slot, uint64_t index, const cell *
     return status;
 }
 
-/* ---- side by side ---- */
+/* ---- concurrent texts ---- */
 
 static lm_status hear(searching *s, uint32_t slot, bool *ended, lm_error *e)
 {
@@ -264,7 +264,7 @@ static lm_status search(searching *s, lm_error *e)
     return LM_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole grid ---- */
 
 static lm_status take_record(void *arg, uint64_t index, const void *data, size_t n, lm_error *e)
 {

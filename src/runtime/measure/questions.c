@@ -1,4 +1,4 @@
-/* questions.c - questions of several data sets as contexts and continuations, as lm-eval writes them. */
+/* questions.c - turn questions of several data sets into contexts and continuations, as lm-eval does. */
 #include <jansson.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -15,9 +15,9 @@ const char *lm_eval_form_word(lm_eval_form f)
     return (unsigned)f < LM_EVAL_FORM_COUNT ? words[f] : NULL;
 }
 
-/* ---- texts as Python has them ---- */
+/* ---- strings, by the rules of Python ---- */
 
-/* The first character of a text, and how many bytes it takes; a byte that is no UTF-8 is itself. */
+/* Return the first character of a text, and its number of bytes; a byte that is not valid UTF-8 is returned as it is. */
 static utf8proc_int32_t character(const char *s, size_t n, size_t *bytes)
 {
     utf8proc_int32_t c    = 0;
@@ -27,7 +27,7 @@ static utf8proc_int32_t character(const char *s, size_t n, size_t *bytes)
     return took > 0 ? c : (uint8_t)*s;
 }
 
-/* str.isspace of one character. */
+/* Return str.isspace of one character. */
 static bool is_space(utf8proc_int32_t c)
 {
     if ((c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85)
@@ -60,7 +60,7 @@ static void add_character(lm_text *out, utf8proc_int32_t c)
     lm_text_add(out, bytes, (size_t)utf8proc_encode_char(c, bytes));
 }
 
-/* str.capitalize: the first letter in title case, all others in lower case. */
+/* Append str.capitalize of a text: the first letter in title case, all others in lower case. */
 static void add_capitalized(lm_text *out, lm_view v)
 {
     for (size_t at = 0, bytes; at < v.size; at += bytes) {
@@ -83,7 +83,7 @@ static void add_replaced(lm_text *out, lm_view v, const char *what, const char *
     }
 }
 
-/* Without what stands in square brackets on one line. */
+/* Append a text without what is in square brackets on one line. */
 static void add_without_brackets(lm_text *out, lm_view v)
 {
     for (size_t at = 0; at < v.size;) {
@@ -95,7 +95,7 @@ static void add_without_brackets(lm_text *out, lm_view v)
     }
 }
 
-/* What lm-eval does with HellaSwag's texts, which come from WikiHow. */
+/* Append a text of HellaSwag, cleaned as in lm-eval: these texts come from WikiHow. */
 static void add_cleaned(lm_text *out, lm_view v)
 {
     lm_text a = { 0 }, b = { 0 };
@@ -108,7 +108,7 @@ static void add_cleaned(lm_text *out, lm_view v)
     lm_text_free(&b);
 }
 
-/* ---- members ---- */
+/* ---- JSON members ---- */
 
 static lm_status missing(const char *name, const char *what, lm_error *e)
 {
@@ -141,7 +141,7 @@ static lm_status list_of(const json_t *list, const char *name, lm_view *out, uin
     return LM_OK;
 }
 
-/* A number, or a text that is one ("3"). */
+/* Read the index of a choice: a number, or a string that contains one ("3"). */
 static lm_status index_of(const json_t *doc, const char *name, uint32_t n, uint32_t *out, lm_error *e)
 {
     const json_t *v    = json_object_get(doc, name);
@@ -166,7 +166,7 @@ static lm_status take(lm_text *t, char **out, lm_error *e)
     return *out ? LM_OK : lm_fail_memory(e, "a question", 0);
 }
 
-/* One choice: a context, `lead` and a continuation, and the text that its length is counted of. */
+/* Add a choice: a context, `lead` and a continuation, and the answer whose length counts. */
 static lm_status add_choice(lm_eval_question *q, lm_view context, const char *lead, lm_view continuation, lm_view answer, lm_error *e)
 {
     lm_text a = { 0 }, b = { 0 }, c = { 0 };
@@ -408,7 +408,7 @@ static lm_status pair(const lm_tokenizer *t, lm_view context, lm_view moved, lm_
         status = encode(t, context, lm_text_view(&tail), flags, &whole, e);
         if (status == LM_OK)
             status = encode(t, context, (lm_view){ "", 0 }, flags, &head, e);
-    } else if (status == LM_OK) {        /* continuation alone, after the token that begins texts */
+    } else if (status == LM_OK) {        /* the continuation alone, after the token that begins texts */
         status = first < 0 ? lm_fail(e, LM_USAGE, "context", LM_NO_OFFSET, "is empty, and the model has no token that begins texts")
                            : lm_tokens_add(&head, first, e);
         if (status == LM_OK)

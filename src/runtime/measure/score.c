@@ -1,4 +1,4 @@
-/* score.c - a text through the engine, and what each of its tokens cost. */
+/* score.c - run a text through the engine, and score each of its tokens. */
 #include "lamina/score.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ typedef struct scoring {
     size_t                  n;
     const lm_score_options *o;
     uint32_t                n_vocab;
-    lm_row                 *rows;        /* [the engine's most] */
+    lm_row                 *rows;        /* [lm_engine_max_rows] */
     lm_logprob             *top;         /* [o->top] */
     double                  logprob;
 } scoring;
@@ -50,7 +50,7 @@ static uint32_t rank_of(const float *logits, uint32_t n_vocab, lm_token id)
     return better;
 }
 
-/* The token at `position`, by the logits of the row before it. */
+/* Score the token at `position`, by the logits of the row before it. */
 static lm_status score_token(scoring *s, size_t position, const float *logits, lm_error *e)
 {
     lm_token_score t = { .position = position, .id = s->ids[position], .top = s->top, .n_top = s->o->top };
@@ -67,7 +67,7 @@ static lm_status score_token(scoring *s, size_t position, const float *logits, l
     return LM_OK;
 }
 
-/* The last token is asked about, never read. */
+/* Process the text. The last token is scored but not processed. */
 static lm_status read_text(scoring *s, lm_error *e)
 {
     for (size_t at = 0; at + 1 < s->n;) {

@@ -11,18 +11,18 @@ typedef struct reading {
     lm_engine *const *engines;
     uint32_t          n_engines;
     const lm_stretch *s;
-    size_t            n, open;       /* stretches before `open` are read */
-    uint32_t         *done;          /* [n]: rows of each */
+    size_t            n, open;       /* stretches before `open` are done */
+    uint32_t         *done;          /* [n]: rows of each that are done */
     uint32_t          most, most_logits;
     lm_row           *rows;          /* [most] of the step */
-    place            *from;          /* [most]: where each comes from */
+    place            *from;          /* [most]: the origin of each */
     uint32_t         *wanted;        /* [most_logits]: rows of the step with logits */
     uint32_t          n_rows, n_wanted;
     lm_stretch_row   *each;
     void             *arg;
 } reading;
 
-/* Rows of stretch `i` that fit into the step that is being put together. */
+/* Add the rows of stretch `i` that fit into the step. */
 static void add_rows(reading *r, size_t i)
 {
     const lm_stretch *s    = &r->s[i];

@@ -1,4 +1,4 @@
-/* timed.c - products on random matrices of the shapes that a plan has, as many of them as the model has bytes. */
+/* timed.c - time products on random matrices of the shapes in a plan, as many of them as the model has bytes. */
 #include "runtime/measure/timed.h"
 
 #include <string.h>
@@ -8,11 +8,11 @@
 #include "base/cpu.h"
 
 enum {
-    MOST_ROWS = 256,                 /* rows of x that are timed at most: each of more takes as long */
-    FEW       = 8,                   /* up to so many rows a product is as fast as its weights arrive */
+    MOST_ROWS = 256,                 /* maximum rows of x that are timed: each further row takes as long */
+    FEW       = 8,                   /* up to this many rows, a product is as fast as its weights are read */
 };
 
-/* Bytes of weights that products go through, so that caches hold as much of them as of the model's. */
+/* Bytes of weights that products cycle through, so that caches hold as large a part of them as of the model's. */
 #define LEAST_COLD (UINT64_C(16) << 20)
 #define MOST_COLD  (UINT64_C(512) << 20)
 
@@ -52,7 +52,7 @@ static void run_product(void *arg, unsigned worker, unsigned chunk)
         j->m->run(&a);
 }
 
-/* Seconds of one product, matrices taken in turn. The median: others use memory too. */
+/* Return the seconds of one product, cycling through the matrices. It is the median, because other processes use memory too. */
 static double time_product(job *j, uint8_t *w, uint64_t bytes, uint64_t copies)
 {
     double   took[64], end = lm_clock_seconds() + LM_TIMED_WINDOW;
@@ -86,13 +86,13 @@ uint64_t lm_timed_bytes(const lm_engine *g)
     return own < LEAST_COLD ? LEAST_COLD : own;
 }
 
-/* A matrix as stored, all rows like the first. */
+/* Fill a matrix as stored, all rows like the first. False: its type cannot be packed. */
 static bool fill_stored(lm_dtype type, uint8_t *stored, uint64_t row, const lm_product_rate *r, float *x)
 {
     const lm_dtype_info *t = lm_dtype_of(type);
 
     if (!t->pack)
-        return false;                /* nothing here packs it: no matrix to time */
+        return false;                /* there is no matrix to time */
     lm_timed_fill(x, r->cols, 0.05f);
     t->pack(stored, x, r->cols);
     for (uint64_t i = 1; i < r->rows; i++)
@@ -100,7 +100,7 @@ static bool fill_stored(lm_dtype type, uint8_t *stored, uint64_t row, const lm_p
     return true;
 }
 
-/* Memory of a timing: the matrix as stored, copies as the kernel has them, packed rows with x and y, scratch. */
+/* The memory of a timing: the matrix as stored, copies in the kernel's format, packed rows with x and y, scratch. */
 typedef struct places {
     uint8_t *at[4];
     uint64_t size[4];
@@ -176,13 +176,13 @@ static const lm_product_rate *find_rate(const lm_product_rates *r, const lm_prod
     return NULL;
 }
 
-/* ---- what a plan uses ---- */
+/* ---- products of a plan ---- */
 
-/* How often a step's product is taken in a forward, of what shape, and with how many rows each. */
+/* How often a step's product runs in a forward pass, with which shape and how many rows. */
 typedef struct product_use {
     lm_product_rate like;
-    uint64_t        matrices, rows;  /* rows: of each matrix */
-    double          chunk;           /* of those that are timed, where rows do not come out even */
+    uint64_t        matrices, rows;  /* rows: per matrix */
+    double          chunk;           /* share of the timed rows that exist, if they are not divided evenly */
 } product_use;
 
 static product_use use_of(lm_engine *g, const lm_step *s, const lm_forward *f)
@@ -194,7 +194,7 @@ static product_use use_of(lm_engine *g, const lm_step *s, const lm_forward *f)
     u.rows = c.rows;
     if (s->code == LM_STEP_HEADS)
         u.matrices = c.matrices;
-    if (s->code == LM_STEP_EXPERTS && u.rows) {      /* those with assignments are read, each with its part of them */
+    if (s->code == LM_STEP_EXPERTS && u.rows) {      /* experts with assignments are read, each with an equal share of them */
         u.matrices = u.rows < c.matrices ? u.rows : c.matrices;
         uint64_t each = (u.rows + u.matrices - 1) / u.matrices;
         u.chunk = each > FEW ? (double)u.rows / (double)(each * u.matrices) : 1;

@@ -1,4 +1,4 @@
-/* verify.c - the engine against a reference, computed in three ways. What is reported and judged: commands.md, "verify",
+/* verify.c - compare the engine with a reference, computing in three ways. What is reported and judged: docs/guide/commands.md, "verify",
  * and lamina/verify.h. */
 #include "lamina/verify.h"
 
@@ -17,11 +17,11 @@
 #include "runtime/engine/model.h"
 #include "lamina/version.h"
 
-/* A tap that the program knows, in the order in which the program computes them. */
+/* A tap that the program has; sorted in the order in which the program computes them. */
 typedef struct tap {
     const lm_golden_tap *golden;
     uint32_t             order;
-    const lm_node       *unpermute;          /* the rotation that reads it in another order of lanes; NULL: same order */
+    const lm_node       *unpermute;          /* the rotation whose lane order it has; NULL: the original order */
 } tap;
 
 typedef struct check {
@@ -34,14 +34,14 @@ typedef struct check {
     tap                   *taps;
     uint32_t               n_taps, n_unknown;
     const char           **probes;           /* [n_taps + 1] */
-    float                 *lanes;            /* [the same]: a tap's row in the reference's order */
+    float                 *lanes;            /* [the widest row]: a tap's row in the reference's order */
     bool                  *wanted;           /* [T]: positions whose logits are needed */
     lm_row                *rows;             /* [T] */
-    float                 *ours;             /* [n_rows][width], all at once */
+    float                 *ours;             /* [n_rows][width]: logits of all tokens in one step */
     float                 *row;              /* [the widest row] of the reference */
     lm_token              *greedy;           /* [B][N] */
     lm_safetensors_writer *dump;
-    uint32_t               first_tap;        /* lowest in `taps` that diverges; n_taps: none */
+    uint32_t               first_tap;        /* the first in `taps` that diverges; n_taps: none */
     double                 kl_sum;
     uint64_t               argmax_equal;
     lm_verdict             v;
@@ -55,8 +55,8 @@ static int by_order(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* GGUF stores the q and k rows of some families in the order in which its rotation pairs lanes; also those of layers that do
- * not rotate. */
+/* Return the rotation in whose lane order a value is; NULL: the original order. GGUF stores the q and k rows of some families in the order
+ * in which its rotation pairs lanes; also those of layers that do not rotate. */
 static const lm_node *permuting(const lm_program *p, lm_value value)
 {
     const lm_node *any    = NULL;
@@ -75,7 +75,7 @@ static const lm_node *permuting(const lm_program *p, lm_value value)
     return scored ? any : NULL;
 }
 
-/* Lanes 2i and 2i + 1 are i and i + dim/2 of the original. */
+/* Reorder a row: lanes 2i and 2i + 1 are i and i + dim/2 of the original. */
 static const float *in_original_order(check *c, const lm_node *rope, const float *x, uint32_t width)
 {
     uint32_t head = rope->rope.head_dim, dim = c->m->program->ropes[rope->rope.table].spec.dim;
@@ -152,12 +152,12 @@ static lm_status open_engine(check *c, lm_error *e)
     for (uint64_t t = 0; t < c->golden.length; t++)
         o.logit_rows += c->wanted[t];
     o.kv_positions = 0;
-    o.rollback = (uint32_t)c->golden.n_greedy;           /* where greedy ids part, the golden's are followed */
+    o.rollback = (uint32_t)c->golden.n_greedy;           /* after greedy ids differ, those of the reference are followed */
     o.probes = c->n_taps ? c->probes : NULL;
     return lm_engine_new(c->m, &o, &c->g, e);
 }
 
-/* The dump has the golden's form, so that it can serve as one. */
+/* Open the dump, which has the format of a reference, so that it can serve as one. */
 static lm_status open_dump(check *c, lm_error *e)
 {
     static const char *const words[] = { [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", [LM_COMPUTE_FINE] = "fine" };
@@ -220,7 +220,7 @@ static lm_status feed(check *c, lm_token id, uint64_t position, lm_error *e)
     return lm_engine_step(c->g, &row, 1, e);
 }
 
-/* ---- against the reference ---- */
+/* ---- comparison with the reference ---- */
 
 static void compare_logits(check *c, uint64_t b)
 {
@@ -248,7 +248,7 @@ static void compare_logits(check *c, uint64_t b)
     }
 }
 
-/* The first tap in the order of the program, and of it the first position, wins. */
+/* Find the first tap that diverges, in the order of the program, and its first position. */
 static void compare_taps(check *c, uint64_t b)
 {
     for (uint32_t i = 0; i < c->n_taps && i <= c->first_tap; i++) {
@@ -260,7 +260,7 @@ static void compare_taps(check *c, uint64_t b)
             double rel;
 
             if (!ours)
-                continue;                                /* past the last attention only rows with logits exist */
+                continue;                                /* after the last attention only rows with logits exist */
             if (c->taps[i].unpermute)
                 ours = in_original_order(c, c->taps[i].unpermute, ours, width);
             lm_golden_tap_row(&c->golden, t, b, position, c->row);
@@ -278,8 +278,8 @@ static void compare_taps(check *c, uint64_t b)
 
 /* ---- greedy ---- */
 
-/* Another token than the reference's is right only where the two are so near that the tolerance of the logits, on both,
- * covers their distance. */
+/* Judge a token other than the reference's: it is right only if the two logits are so close that the tolerance, on both, covers their
+ * difference. */
 static void judge_choice(check *c, uint64_t b, uint64_t step, const float *logits, lm_token ours, lm_token theirs)
 {
     double margin = (double)logits[ours] - (double)logits[theirs];
@@ -294,7 +294,7 @@ static void judge_choice(check *c, uint64_t b, uint64_t step, const float *logit
     c->v.greedy_agrees = false;
 }
 
-/* Continue on our own; from the first different token on also along the reference's path. The sequence holds all T. */
+/* Generate greedily; after the first different token, also follow the reference. The sequence holds all T tokens. */
 static lm_status compare_greedy(check *c, uint64_t b, lm_error *e)
 {
     const lm_golden *g = &c->golden;
@@ -329,9 +329,9 @@ static lm_status compare_greedy(check *c, uint64_t b, lm_error *e)
     return LM_OK;
 }
 
-/* ---- against itself ---- */
+/* ---- comparison with itself ---- */
 
-/* The same T tokens again in pieces; *equal is cleared when a logit differs in one bit. */
+/* Process the same T tokens again in pieces; *equal is cleared if a logit differs in one bit. */
 static lm_status repeat(check *c, uint64_t b, const uint64_t *sizes, size_t n_sizes, bool *equal, lm_error *e)
 {
     const lm_golden *g = &c->golden;
@@ -384,8 +384,8 @@ static void conclude(check *c)
                 (!v->bitwise_known || (v->chunked && v->stepwise));
 }
 
-/* Positions past those that the model was made for exist where they are not learned one by one (scaled rotations are for that), and a
- * reference may have been there; to go further than this many times as far would take hours. */
+/* Maximum length of a reference, in contexts of the model. Positions past those that the model was made for exist unless each is learned
+ * (scaled rotations are for that), and a reference may contain them; going further would take hours. */
 enum { BEYOND = 8 };
 
 static lm_status check_context(const check *c, uint32_t context, lm_error *e)

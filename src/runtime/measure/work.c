@@ -1,4 +1,4 @@
-/* work.c - what a step of one row costs at least: the costs of a plan's steps, added up. */
+/* work.c - the minimum cost of a step of one row: the sum of the costs of a plan's steps. */
 #include "plan/cost.h"
 #include "runtime/engine/state.h"
 
