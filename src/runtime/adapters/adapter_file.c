@@ -165,7 +165,7 @@ static bool ends(const char *s, const char *end)
     return lm_view_ends(lm_view_of(s), lm_view_of(end));
 }
 
-/* "runs/poet/" → "poet"; without the ending of a file. */
+/* "runs/poet/" → "poet"; without a file's extension. */
 static char *short_name(lm_arena *arena, const char *path)
 {
     size_t n = strlen(path), from;

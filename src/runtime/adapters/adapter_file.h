@@ -25,7 +25,7 @@ typedef struct lm_adapter_file {
     lm_meta               *config;   /* adapter_config.json; NULL: GGUF */
     lm_adapter_entry      *entries;
     size_t                 n_entries, capacity;
-    const lm_tensor_info **whole;    /* weights of modules that were trained whole */
+    const lm_tensor_info **whole;    /* weights of modules that were trained in full */
     size_t                 n_whole;
     uint32_t               rank;     /* for modules without their own; 0: given by each shape */
     double                 alpha;    /* 0: the scale is given (mlx), or 1 (GGUF) */

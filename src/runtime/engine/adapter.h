@@ -29,8 +29,7 @@ struct lm_adapter {
 /* Build the model's program with the adapters of `o`; *out is NULL if `o` names none. */
 lm_status lm_engine_attach(const lm_model *m, const lm_engine_options *o, lm_program **out, lm_error *e);
 
-/* Return the values that adapter number `k` of an engine puts into weight `i` of the engine's program; NULL if that weight is not the
- * adapter's. */
+/* Return what adapter number `k` of an engine puts into weight `i` of the engine's program; NULL if the weight is not the adapter's. */
 const float *lm_engine_adapter_weight(const lm_engine *g, uint32_t k, uint32_t i);
 
 /* Set the adapter scales of every sequence to those of `o`. */

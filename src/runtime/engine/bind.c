@@ -42,8 +42,7 @@ static bool is_transposed(const lm_model *m, const lm_weight *w)
     return w->transposed && lm_container_kind_of(m->container) != LM_GGUF;
 }
 
-/* Compare two shapes. ggml drops slowest dimensions of one: files that it writes (every quantised file) store a matrix of one row as a
- * vector. */
+/* Compare two shapes. ggml drops slowest dimensions of one: its files (every quantised file) store a matrix of one row as a vector. */
 static bool same_shape(const uint64_t *a, uint32_t n, const uint64_t *b, uint32_t n_b, bool ones_dropped)
 {
     for (; ones_dropped && n > 1 && *a == 1; n--)

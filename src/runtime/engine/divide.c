@@ -6,8 +6,7 @@
 #include "base/alloc.h"
 #include "program/split.h"
 
-/* Copy a per-weight array for the weights of another program: element i is element source[i] of `from`. NULL: `from` is NULL, or no
- * memory. */
+/* Copy a per-weight array for another program's weights: element i is element source[i] of `from`. NULL: `from` is NULL, or no memory. */
 static void *carried(lm_model *m, const void *from, size_t size, const uint32_t *source, uint32_t n)
 {
     uint8_t *to = from ? lm_arena_alloc(&m->arena, (n + 1) * size) : NULL;

@@ -7,8 +7,7 @@
 /* Find how the cache stores keys and values; LM_USAGE for a value that is not an lm_kv_type. */
 lm_status lm_options_cache(const lm_engine_options *o, lm_cache_types *out, lm_error *e);
 
-/* Plan an engine. `o` may be NULL; `types`: of the weights ([n_weights]; NULL: as stored). `k` and `arena` are filled and must live as long
- * as the plan. */
+/* Plan an engine. `o` may be NULL; `types` [n_weights], NULL: as stored. `k` and `arena` are filled, and must live as long as the plan. */
 lm_status lm_engine_plan(const lm_model *m, const lm_engine_options *o, const lm_dtype *types, lm_kernels *k, lm_arena *arena,
                          lm_plan **out, lm_error *e);
 

@@ -1,8 +1,7 @@
 /* exchange.h - how the ranks of a model that several processes run together communicate.
  *
  * Rank 0 leads: it takes requests, and sends the others each change of its engine before it makes it (lead.c). Within a step all ranks meet
- * in every exchange of the plan, in the plan's order. An exchange fails on every rank or on none; otherwise the engine cannot be used any
- * more. */
+ * in every exchange of the plan, in the plan's order. An exchange fails on every rank or on none; otherwise the engine is unusable. */
 #ifndef LM_RUNTIME_EXCHANGE_H
 #define LM_RUNTIME_EXCHANGE_H
 

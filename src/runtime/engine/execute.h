@@ -1,4 +1,4 @@
-/* execute.h - running a plan. */
+/* execute.h - run a plan. */
 #ifndef LM_RUNTIME_EXECUTE_H
 #define LM_RUNTIME_EXECUTE_H
 

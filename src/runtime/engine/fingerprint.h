@@ -5,8 +5,7 @@
 #include "base/hash.h"
 #include "runtime/engine/model.h"
 
-/* Return the overrides of the file's configuration that change what is computed ("rope_scaling yarn, …"; "" if there are none); NULL: no
- * memory. */
+/* Return the overrides of the file that change what is computed ("rope_scaling yarn, …"; "" if there are none); NULL: no memory. */
 char *lm_model_departures(lm_arena *arena, const lm_model_options *o);
 
 #endif

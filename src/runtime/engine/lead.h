@@ -51,8 +51,8 @@ lm_status lm_lead_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e);
 lm_status lm_lead_new(lm_engine *g, const lm_engine_options *o, lm_error *e);
 
 /* Agree with all other ranks, once each has made its engine or has failed to. LM_OK if all have, for the same model, build, arithmetic and
- * instruction set; otherwise every rank fails with an error that names the rank at fault (a rank whose own engine failed returns
- * `made`). */
+ * instruction set; otherwise every rank fails with an error that names the rank at fault (whose own error is `made`, if its engine
+ * failed). */
 lm_status lm_lead_agree(lm_engine *g, lm_status made, lm_error *e);
 
 #endif

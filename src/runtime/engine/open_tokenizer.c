@@ -163,8 +163,8 @@ static void warn_of_ids(const lm_meta *m, uint32_t n, lm_tokenizer *t)
             lm_tokenizer_warn(t, "%s: %llu is outside the vocabulary of %u", key, (unsigned long long)v.u, n);
 }
 
-/* Read the fill-in-the-middle tokens from their current keys, else from older ones. Ids outside the vocabulary are skipped: warn_of_ids
- * reports them. */
+/* Read the fill-in-the-middle tokens from their current keys, else from older ones. Ids outside the vocabulary are skipped, with a warning
+ * from warn_of_ids. */
 static void read_middle(const lm_meta *m, uint32_t n, lm_tokenizer *t)
 {
     static const char *const names[][2] = {
@@ -225,8 +225,7 @@ static lm_status check_lengths(const lm_meta *m, lm_error *e)
     return LM_OK;
 }
 
-/* Check the number of merges. Every merge splits a token in two, so there are no more than places to split, even if each were named
- * twice. */
+/* Check the number of merges. Every merge splits a token in two: there are no more than places to split, even if each is named twice. */
 static lm_status check_merges(const lm_meta *m, const lm_view *tokens, uint32_t n, lm_error *e)
 {
     lm_meta_value merges;

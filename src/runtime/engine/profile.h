@@ -1,7 +1,7 @@
 /* profile.h - where the time of steps goes: clocks that the executor reads while profiling.
  *
- * When off, it costs a comparison per chunk. When on, a clock is read between steps of different kinds; nothing is allocated and results do
- * not change. */
+ * When off, it costs a comparison per chunk. When on, a clock is read between steps of different kinds; nothing is allocated, and results
+ * do not change. */
 #ifndef LM_RUNTIME_PROFILE_H
 #define LM_RUNTIME_PROFILE_H
 

@@ -19,8 +19,7 @@ enum {
 };
 
 /* Return the number of chunks of a stage of products that reads `bytes` of weights: one, two or four per worker, enough that a worker that
- * is slow, or loses its processor, leaves its work to the others. Three would be unbalanced even though each chunk is smaller than the one
- * before. */
+ * is slow, or loses its processor, leaves its work to the others. Three would be unbalanced even if each is smaller than the last. */
 static inline unsigned lm_product_chunks(unsigned workers, uint64_t bytes, uint64_t rows)
 {
     uint64_t each = bytes * (rows < 16 ? rows : 16) / LM_CHUNK_BYTES / workers;

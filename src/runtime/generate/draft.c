@@ -121,7 +121,7 @@ static void look_up(lm_draft *d, uint32_t most)
     d->n_drafted = lm_pace_best(&d->pace, d->kinds, n);
 }
 
-/* ---- a model ---- */
+/* ---- draft model ---- */
 
 /* A draft model that fails is not used again; the sequence continues without it. */
 static void give_up(lm_draft *d, const lm_error *why)

@@ -1,7 +1,7 @@
 /* draft.h - speculative decoding: draft tokens (arXiv 2211.17192).
  *
- * Two sources: what followed the last occurrence of the same n-gram (prompt look-up), and a smaller model with the same
- * tokens. Drafts cost or save time and nothing else: every token is chosen as without them. */
+ * Two sources: what followed the last occurrence of the same n-gram (prompt look-up), and a smaller model with the same tokens. Drafts
+ * affect nothing but time: every token is chosen as without them. */
 #ifndef LM_RUNTIME_DRAFT_H
 #define LM_RUNTIME_DRAFT_H
 
@@ -56,8 +56,7 @@ void      lm_draft_read(lm_draft *d, size_t upto);
 /* Write at most `most` draft tokens to d->tokens. A draft engine that fails is not used again. */
 void      lm_draft_propose(lm_draft *d, uint32_t most);
 
-/* Count the first `accepted` draft tokens as accepted: they are part of the sequence. `drafting`, `step`: seconds of drafting, of the
- * step. */
+/* Count the first `accepted` draft tokens as accepted: they are in the sequence. `drafting`, `step`: seconds of drafting, of the step. */
 void      lm_draft_accept(lm_draft *d, uint32_t accepted, double drafting, double step);
 
 #endif

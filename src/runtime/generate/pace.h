@@ -32,8 +32,7 @@ uint32_t lm_pace_best(const lm_pace *p, const uint8_t *kinds, uint32_t n);
 /* Return whether draft token `n` of a model, the last of `kinds`, pays after those before it. */
 bool lm_pace_pays(const lm_pace *p, const uint8_t *kinds, uint32_t n);
 
-/* Record a round of `n` draft tokens of these kinds, the first `accepted` of which were accepted. `drafting`, `step`: seconds of drafting,
- * of the step. */
+/* Record a round of `n` draft tokens of these kinds, the first `accepted` of which were accepted; seconds of drafting, and of the step. */
 void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t accepted, double drafting, double step);
 
 #endif

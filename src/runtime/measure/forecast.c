@@ -57,8 +57,7 @@ static void run_attention(void *arg, unsigned worker, unsigned share)
     lm_attend_range(j->g->plan->attention, &a, share % j->ranges, j->ranges, partials, &j->done[item]);
 }
 
-/* Return how many pages a row sees when attention is timed. *ranges: how many ranges they are cut into; 1 for prompts, which have tiles for
- * every worker. */
+/* Return how many pages a row sees when attention is timed; *ranges they are cut into: 1 for prompts, with tiles for every worker. */
 static uint32_t pages_seen(const lm_engine *g, const lm_attention_spec *s, uint32_t rows, uint64_t depth, uint32_t *ranges)
 {
     uint64_t seen = rows > 1 ? LM_RANGE : s->window && s->window < depth ? s->window : depth;

@@ -278,8 +278,7 @@ static void compare_taps(check *c, uint64_t b)
 
 /* ---- greedy ---- */
 
-/* Judge a token other than the reference's: it is right only if the two logits are so close that the tolerance, on both, covers their
- * difference. */
+/* Judge a token other than the reference's: it is right only if the tolerance, on both logits, covers their difference. */
 static void judge_choice(check *c, uint64_t b, uint64_t step, const float *logits, lm_token ours, lm_token theirs)
 {
     double margin = (double)logits[ours] - (double)logits[theirs];

@@ -49,8 +49,7 @@ static void xtc(lm_sampler *s)
         lm_cut_xtc(&s->c, (double)s->o.xtc_threshold, s->o.min_keep);
 }
 
-/* Return the temperature. Dynamic temperature goes from temperature - range to temperature + range as the entropy goes from zero to its
- * maximum. */
+/* Return the temperature. Dynamic: from temperature - range to temperature + range as the entropy goes from zero to its maximum. */
 static double temperature_now(lm_sampler *s)
 {
     double t = (double)s->o.temperature, range = (double)s->o.dynatemp_range, low;
@@ -151,8 +150,7 @@ static lm_status check_bias(const lm_sampler_options *o, uint32_t n_vocab, lm_er
     return LM_OK;
 }
 
-/* Return whether only the largest logit can be chosen. Typical and XTC can drop the best token; biases, penalties and DRY can change which
- * it is. */
+/* Return whether only the largest logit can be chosen. Typical and XTC can drop it; biases, penalties and DRY can change which it is. */
 static bool only_greedy(const lm_sampler_options *o)
 {
     return o->temperature <= 0 && !o->mirostat && o->typical_p >= 1 && o->xtc_probability <= 0 && o->n_bias == 0 &&

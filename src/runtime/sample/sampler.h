@@ -88,13 +88,12 @@ lm_status lm_sampler_open(lm_sampler *s, lm_error *e);
 double lm_sampler_surprise(const lm_sampler *s);
 void   lm_sampler_resume(lm_sampler *s, double surprise);
 
-/* Compute the candidates that a pick would draw from, with their probabilities; for tests and explanations. Valid until the sampler is used
- * again. */
+/* Compute the candidates that a pick would draw from, with their probabilities; for tests and explanations. Valid until the sampler is next
+ * used. */
 lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position,
                            const lm_candidates **out, lm_error *e);
 
-/* Return log-probabilities like lm_logprobs, but of the last pick: those with which the token was drawn among the candidates that the
- * stages left. */
+/* Return log-probabilities like lm_logprobs, but of the last pick: with which the token was drawn among the candidates that were left. */
 float lm_sampler_logprobs(const lm_sampler *s, lm_token id, lm_logprob *top, uint32_t k);
 
 #endif

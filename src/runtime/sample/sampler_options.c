@@ -1,4 +1,4 @@
-/* sampler_options.c - what the numbers of lm_sampler_options mean: 0 the default, a negative value 0. */
+/* sampler_options.c - resolve the numbers of lm_sampler_options: 0 is the default, a negative number 0 (-2 if -1 means all). */
 #include <stddef.h>
 
 #include "base/error.h"
