@@ -26,7 +26,7 @@ static lm_status read_prompts(lm_call *c, lm_ask *a, lm_tools **tools, lm_text *
     return lm_dialogue_prompt(c, &a->dialogue, prompt, rendered, tools, e);
 }
 
-/* All checks, in their order. */
+/* Run all checks, in the order of ask.h. */
 static lm_status prepare(lm_call *c, lm_ask *a, lm_prepared *parts, lm_tools **tools, lm_error *e)
 {
     lm_text rendered = { 0 };

@@ -14,7 +14,7 @@
 
 /* ---- routes ---- */
 
-/* Whether `path` is `pattern`; "{id}" takes one part of it, which goes to `id`. */
+/* Whether `path` matches the n bytes of `pattern`; "{id}" matches one part of the path, which is copied to `id`. */
 static bool matches(const char *pattern, size_t n, const char *path, char id[64])
 {
     const char *end = pattern + n;
@@ -50,7 +50,7 @@ static bool route_matches(const lm_route *r, const char *path, char id[64])
     return false;
 }
 
-/* *known: there is such a path, with this or other methods, which are listed in `allow`. */
+/* Return the route of a path and method; NULL: none. Other methods of the path are appended to `allow`, which may be NULL. */
 static const lm_route *find_route(const char *method, const char *path, char id[64], lm_text *allow)
 {
     const lm_route *r;
@@ -99,7 +99,7 @@ static lm_sender sender_of(const lm_call *c)
                         .origins = o->origins, .any_host = o->any_host || lm_keys_required(c->keys) };
 }
 
-/* The header names the origins that a browser may use the answer for. */
+/* Allow pages of the sender's origin to read the answer, if it is a listed one. */
 static void allow_origin(const lm_sender *s, lm_exchange *x)
 {
     if (!lm_sender_origin_listed(s))
@@ -152,7 +152,7 @@ static uint64_t used_today(void *archive, const char *owner)
     return lm_archive_today(archive, owner);
 }
 
-/* Of requests that work is done for; one that waited for its model has been counted. */
+/* Enforce the limits of the key for routes that cause work. A request that has waited for its model was counted before. */
 static lm_status check_limits(lm_call *c, lm_error *e)
 {
     const char *why;
@@ -165,7 +165,7 @@ static lm_status check_limits(lm_call *c, lm_error *e)
 
 /* ---- the body ---- */
 
-/* Levels of arrays and objects: jansson's own limit is 2048, deeper than what reads the document should go. */
+/* Count the nested levels of arrays and objects. jansson's own limit of 2048 is deeper than code that walks the document should recurse. */
 static size_t depth_of(const char *text, size_t n)
 {
     size_t depth = 0, most = 0;
@@ -188,8 +188,8 @@ static size_t depth_of(const char *text, size_t n)
     return most;
 }
 
-/* A page can send other types without asking first (a form, text), so only this one counts as JSON. `curl -d` alone says that it sends a
- * form, as many examples for this API do: taken where no browser is involved. */
+/* Web pages can send some types, such as forms and plain text, without a CORS preflight, so only this one counts as JSON. Plain `curl -d`,
+ * as in many examples for this API, declares a form: that and a missing type are accepted unless a page sent the request. */
 static bool is_json(const char *type, const lm_sender *s)
 {
     size_t n = type ? strcspn(type, "; \t") : 0;
@@ -319,7 +319,7 @@ bool lm_call_handle(void *models, lm_exchange *x)
     json_decref(c.warnings);
     lm_text_free(&c.wide);
     free(c.values);
-    if (!c.later) {                      /* else it is another worker's by now */
+    if (!c.later) {                      /* otherwise another worker has it by now */
         lm_heap_end(&w);
         lm_exchange_hold(x, w.held - (int64_t)w.granted);
     }

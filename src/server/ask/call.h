@@ -1,4 +1,4 @@
-/* call.h - a request that has found its route: what it says, and how it is answered in its route's dialect. */
+/* call.h - a request and its route: what the request contains, and answers in the route's dialect. */
 #ifndef LM_SERVER_CALL_H
 #define LM_SERVER_CALL_H
 
@@ -10,22 +10,22 @@ typedef enum lm_dialect { LM_DIALECT_OPENAI, LM_DIALECT_NATIVE /* llama.cpp's */
 
 enum {
     LM_ROUTE_OPEN    = 1,            /* no key is required */
-    LM_ROUTE_QUICK   = 2,            /* answered at once by the thread of the connections: waits for nothing */
-    LM_ROUTE_LOADING = 4,            /* answers while the model loads and while the server drains, too */
-    LM_ROUTE_ALL     = 8,            /* about all models, or none: none need be in memory */
-    LM_ROUTE_ASKS    = 16,           /* of one model, but its handler asks for it itself: lm_call_model */
+    LM_ROUTE_QUICK   = 2,            /* answered at once by the thread of the connections: must not wait */
+    LM_ROUTE_LOADING = 4,            /* also answered while the model loads and while the server drains */
+    LM_ROUTE_ALL     = 8,            /* concerns all models, or none: no model needs to be in memory */
+    LM_ROUTE_ASKS    = 16,           /* concerns one model, which the handler requests itself: lm_call_model */
     LM_ROUTE_LIST    = 32,           /* the body is an array: the value of the only field */
 };
 
 struct lm_call;
 
 typedef struct lm_route {
-    const char *method, *path;       /* "{id}" as a part of the path matches any */
-    const char *also;                /* other paths, space between; NULL: none */
+    const char *method, *path;       /* "{id}" matches any one part of the path */
+    const char *also;                /* other paths, separated by spaces; NULL: none */
     unsigned    flags;
     lm_dialect  dialect;
     const char *summary;
-    const lm_field_group *groups;    /* of the body; NULL: it has none */
+    const lm_field_group *groups;    /* fields of the body; NULL: no body is read */
     size_t      values_size;
     void      (*defaults)(const lm_service *s, void *values);        /* NULL: all zero */
     lm_status (*handle)(struct lm_call *c, lm_error *e);
@@ -33,75 +33,75 @@ typedef struct lm_route {
 
 typedef struct lm_call {
     lm_models      *models;
-    lm_service     *service;         /* of the requested model; for routes of the whole server the first */
+    lm_service     *service;         /* of the requested model; for routes of the whole server, of the first */
     lm_exchange    *x;
     const lm_route *route;
-    const char     *key;             /* that was given; NULL: none */
+    const char     *key;             /* the key that the client sent; NULL: none */
     struct lm_keys *keys;            /* the server's */
-    double          retry;           /* seconds until an error of it may be otherwise; 0: as always */
-    json_t         *body;            /* as long as the call */
+    double          retry;           /* seconds after which a retry can succeed, for the header of an error; 0: the default */
+    json_t         *body;            /* valid as long as the call */
     void           *values;
     json_t         *warnings;        /* array of strings */
-    lm_text         wide;            /* numbers of the body beyond 64 bits, as they were written: lm_text_add_wide_numbers */
-    char            id[64];          /* what "{id}" stood for */
-    bool            uses;            /* the model is in memory as long as the call */
-    bool            later;           /* it will be handled again: nothing may be answered */
-    struct lm_heap_watch *heap;      /* what the call takes of memory, counted as the exchange's */
-    unsigned        status;          /* of HTTP that an error of it has, lm_fault; 0: what its code stands for */
+    lm_text         wide;            /* numbers of the body from 2^63 on, as the client wrote them: lm_text_add_wide_numbers */
+    char            id[64];          /* the part of the path that "{id}" matched */
+    bool            uses;            /* the call keeps its model in memory, until its end */
+    bool            later;           /* the request will be handled again: it must not be answered now */
+    struct lm_heap_watch *heap;      /* memory that the call allocates, counted for the exchange */
+    unsigned        status;          /* HTTP status of the call's error (lm_fault); 0: derived from the error code */
 } lm_call;
 
-/* All routes, in order; NULL past the end. */
+/* Return route i, in the order of matching; NULL past the end. */
 const lm_route *lm_route_at(size_t i);
 
-/* All routes as an OpenAPI 3.1 document, made from their descriptors. NULL: out of memory. */
+/* Return all routes as an OpenAPI 3.1 document, generated from their descriptors. NULL: out of memory. */
 json_t *lm_routes_document(void);
 
-/* What lm_http_options wants; `arg` is an lm_models. */
+/* The functions of lm_http_options; its `arg` is an lm_models. */
 bool lm_call_quick(void *models, const char *method, const char *path);
 bool lm_call_handle(void *models, lm_exchange *x);
 void lm_call_refuse(void *models, lm_exchange *x, unsigned status, const char *why);
 
-/* Find the requested model, by the field or the query `model`: it becomes the call's `service`. Done before the handler, but for
- * LM_ROUTE_ALL. */
+/* Find the requested model, by the field or the query parameter `model`, and set the call's `service`. Called before the handler, except
+ * for LM_ROUTE_ALL and LM_ROUTE_LOADING. */
 lm_status lm_call_find(lm_call *c, lm_error *e);
 
-/* The key that counts: NULL where none is required, whatever was given. And the owner of the call, lm_archive_owner. */
+/* Return the key that applies: NULL if none is required, even if the client sent one. Write the owner of the call (lm_archive_owner). */
 const char *lm_call_key(const lm_call *c);
 void        lm_call_owner(const lm_call *c, char out[33]);
 
-/* Who used the tokens of a call, and where they are counted; it outlives the call. Prompts of which `cached` tokens were in the cache. */
+/* The owner of a call's tokens, and where they are counted; may outlive the call. `cached` of the `prompt` tokens were in the cache. */
 typedef struct lm_account { struct lm_archive *archive; struct lm_keys *keys; const lm_service *service; char owner[33]; } lm_account;
 void        lm_call_account(const lm_call *c, lm_account *out);
 void        lm_account_charge(const lm_account *a, uint64_t prompt, uint64_t cached, uint64_t generated);
 
-/* The priority that the schedule knows, higher ones first, of a request that asks for `wanted` (LM_PRIORITY_NONE: for none). One before its
- * key's is a warning. */
+/* Return the schedule's priority, where higher numbers are first, of a request for `wanted`, where lower ones are (LM_PRIORITY_NONE: not
+ * given). If `wanted` is before the priority of the key, the latter is used, with a warning. */
 int32_t     lm_call_priority(const lm_call *c, int32_t wanted);
 
-/* The model is needed in memory: it is when this returns LM_OK. Otherwise the handler returns what this returned. */
+/* Bring the model into memory, until the end of the call. If this does not return LM_OK, the handler must return the same status. */
 lm_status lm_call_model(lm_call *c, lm_error *e);
 
 /* ---- answers ---- */
 
-/* A JSON document, whole; takes `document` (NULL: out of memory). Warnings that are not empty are added to an object. */
+/* Answer with a whole JSON document; takes `document` (NULL: out of memory). Non-empty warnings are added to it if it is an object. */
 lm_status lm_answer_document(lm_exchange *x, json_t *document, json_t *warnings, lm_error *e);
 lm_status lm_answer_json(lm_call *c, json_t *document, lm_error *e);
 void      lm_answer_text(lm_exchange *x, unsigned status, const char *type, const char *text);
 
-/* An error in the dialect, as a whole answer. `status` 0: the one that its code stands for; `retry` 0: the seconds that
- * it is worth to wait. */
+/* Answer with an error in the dialect. `status` 0: derived from the error code. `retry`: seconds for Retry-After, which 429 and 503 have;
+ * 0: 2 seconds. */
 void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, double retry, const lm_error *e);
 
-/* The same as an object alone, for events of streams. */
+/* Return the same error as a JSON object, for events of streams. */
 json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e);
 
-/* Whether the time of a request is over: 503 where nothing of it was written. */
+/* Whether the error is that the deadline of a request has passed: 503 if nothing was generated. */
 bool lm_fault_is_late(const lm_error *e);
 
-/* An error about `field` is one about what was sent, which has another name. Returns `status`. */
+/* Make an error about `field` one about `sent`, the name in the request; other errors are unchanged. Returns `status`. */
 lm_status lm_fault_rename(lm_status status, const char *field, const char *sent, lm_error *e);
 
-/* Raise an error with a status of HTTP. */
+/* Raise an error with an HTTP status: LM_USAGE below 500, otherwise LM_FAILED. */
 lm_status lm_fault(lm_call *c, lm_error *e, unsigned status, const char *where, const char *format, ...) LM_PRINTF(5, 6);
 
 #endif

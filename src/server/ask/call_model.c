@@ -1,4 +1,4 @@
-/* call_model.c - of which model a request is. */
+/* call_model.c - the model of a request, its owner and its priority. */
 #include "server/store/api_keys.h"
 #include "server/store/archive.h"
 #include "server/ask/call.h"
@@ -10,7 +10,7 @@ static void add_names(const lm_models *m, lm_text *out)
     lm_text_add_char(out, 0);
 }
 
-/* One that is alone answers whatever it is called. */
+/* A single model answers under any name. */
 lm_status lm_call_find(lm_call *c, lm_error *e)
 {
     const json_t *given = json_object_get(c->body, "model");
@@ -30,7 +30,7 @@ lm_status lm_call_find(lm_call *c, lm_error *e)
     return status;
 }
 
-/* What the call holds is not counted any more, and is again: around what may give the exchange to others. */
+/* Stop counting the call's memory, and start again: around lm_models_use, which may pass the exchange to another worker. */
 static void uncount(lm_call *c)
 {
     lm_heap_end(c->heap);

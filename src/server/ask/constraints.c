@@ -33,7 +33,7 @@ const lm_field lm_constraints_fields[] = {
     { 0 },
 };
 
-/* ---- each kind ---- */
+/* ---- kinds of constraints ---- */
 
 lm_whitespace lm_constraints_whitespace(const lm_constraints *v)
 {
@@ -58,13 +58,13 @@ static lm_status of_any_object(const lm_constraints *v, lm_grammar **out, lm_err
     return lm_grammar_json(&o, out, e);
 }
 
-/* An empty text or list: nothing is asked for. An empty schema is one: any JSON fits it. */
+/* An empty string or array requests nothing. An empty schema is a constraint: any JSON matches it. */
 static bool is_empty(const json_t *v)
 {
     return !v || json_is_null(v) || (json_is_string(v) && !json_string_length(v)) || (json_is_array(v) && !json_array_size(v));
 }
 
-/* Where response_format has a schema: OpenAI's place, llama.cpp's, Text Generation Inference's. */
+/* Return the schema of response_format, from where OpenAI, llama.cpp or Text Generation Inference puts it; NULL: none. */
 static const json_t *schema_of(const json_t *format)
 {
     const json_t *schema = json_object_get(json_object_get(format, "json_schema"), "schema"), *value = json_object_get(format, "value");
@@ -74,7 +74,7 @@ static const json_t *schema_of(const json_t *format)
     return schema || !json_is_object(value) ? schema : value;
 }
 
-/* The expression or grammar of response_format: in `value`, or in the member of this name. */
+/* Return the expression or grammar of response_format: its member `value`, or the one named `name`. */
 static const json_t *text_of(const json_t *format, const char *name)
 {
     const json_t *value = json_object_get(format, "value");
@@ -153,9 +153,9 @@ static lm_status of_ollama(const lm_constraints *v, lm_grammar **out, lm_error *
     return of_schema(v->format, false, v, out, e);
 }
 
-/* ---- one of them ---- */
+/* ---- field names ---- */
 
-/* The name by which the request has it. */
+/* Return the first of these names that the request contains; if it contains none, the first. */
 static const char *sent(const lm_constraints *v, const char *const *names)
 {
     for (size_t i = 0; v->body && names[i]; i++)
@@ -164,7 +164,7 @@ static const char *sent(const lm_constraints *v, const char *const *names)
     return names[0];
 }
 
-/* Of a constraint that has been settled. */
+/* Return the field of a constraint, after settle. */
 static const char *field_of(const lm_constraints *v)
 {
     static const char *const grammars[] = { "grammar", "guided_grammar", "ebnf", "structured_outputs", NULL };
@@ -177,7 +177,7 @@ static const char *field_of(const lm_constraints *v)
     return v->any_json ? "structured_outputs" : v->format ? "format" : "response_format";
 }
 
-/* The field stands first, then the place within it. */
+/* Make an error of a grammar one about `field`; the location within it begins the message. */
 static lm_status in_field(const char *field, lm_status status, lm_error *e)
 {
     lm_error why;
@@ -188,11 +188,11 @@ static lm_status in_field(const char *field, lm_status status, lm_error *e)
     return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
 }
 
-/* ---- where it begins ---- */
+/* ---- triggers ---- */
 
 enum { TRIGGER_TOKEN, TRIGGER_WORD };        /* llama.cpp's numbers; 2 and 3 are patterns */
 
-/* A word that is one control token of the model never comes as text: the token is the trigger. */
+/* A word that is a single control token of the model never appears as text: the token is the trigger. */
 static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *out, lm_error *e)
 {
     const json_t *type = json_object_get(o, "type"), *value = json_object_get(o, "value"), *token = json_object_get(o, "token");
@@ -217,7 +217,7 @@ static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *
     return LM_OK;
 }
 
-/* *g becomes free text, then *g. */
+/* Replace *g by a grammar of free text up to a trigger, then *g. */
 static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_grammar **g, lm_error *e)
 {
     lm_trigger all[LM_LIMIT_TRIGGERS] = { 0 };
@@ -249,7 +249,7 @@ static lm_status of_gbnf(const lm_service *s, const lm_constraints *v, lm_gramma
     return status;
 }
 
-/* How a constraint of vLLM is to be kept, which is all the same here. */
+/* Whether a member only tells vLLM how to enforce its constraint, which has no effect here. */
 static bool is_harmless(const char *name)
 {
     static const char *const names[] = { "disable_fallback", "disable_additional_properties", "_backend", "backend", "_backend_was_auto",
@@ -261,7 +261,7 @@ static bool is_harmless(const char *name)
     return false;
 }
 
-/* A member of vLLM's structured_outputs; false: it is none, or the second of its kind. */
+/* Take a member of vLLM's structured_outputs. False: not a valid member, or the second of its kind. */
 static bool take_structured(lm_constraints *v, const char *name, json_t *value)
 {
     const char *text = json_string_value(value), **to = strcmp(name, "regex") == 0 ? &v->regex : &v->grammar;
@@ -306,7 +306,7 @@ static void forget_nothing(lm_constraints *v)
         v->response_format = NULL;
 }
 
-/* As it stands when what asks for nothing is left out, and vLLM's object is read. */
+/* Copy the constraints, without empty ones, and add the members of vLLM's object. */
 static lm_status settle(const lm_constraints *given, lm_constraints *v, lm_error *e)
 {
     *v = *given;

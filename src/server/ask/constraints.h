@@ -11,29 +11,29 @@ typedef struct lm_constraints {
     json_t     *schema, *response_format, *choice;
     json_t     *format;              /* ollama's: "json" or a schema */
     json_t     *triggers;            /* llama.cpp's: [{type, value, token}] */
-    bool        lazy;                /* free text up to one of them */
+    bool        lazy;                /* the output is free up to a trigger */
     bool        compact;             /* JSON without white space between its parts */
     bool        any_json;            /* any JSON object */
-    json_t     *structured;          /* vLLM's object of one of these */
-    const json_t *body;              /* what was sent: an error names the field by the name it has there; NULL: by the first */
+    json_t     *structured;          /* vLLM's object with one of these */
+    const json_t *body;              /* the request: errors use the field's name in it; NULL: its first name */
 } lm_constraints;
 
 extern const lm_field lm_constraints_fields[];         /* values: lm_constraints */
 
-/* Between the parts of JSON that is constrained. */
+/* Return the white space between the parts of constrained JSON. */
 lm_whitespace lm_constraints_whitespace(const lm_constraints *v);
 
-/* Whether the constraints can be combined. Quick. */
+/* Check that the constraints can be combined, without compiling any. LM_USAGE names the field. */
 lm_status lm_constraints_check(const lm_constraints *v, lm_error *e);
 
 /* Whether there is any constraint. */
 bool      lm_constraints_any(const lm_constraints *v);
 
-/* Compile them after lm_constraints_check. *out NULL: there is none. LM_USAGE names the field and, in a schema, the place of what cannot be
- * enforced. */
+/* Compile the constraint, after lm_constraints_check. *out NULL: there is none. LM_USAGE names the field and, in a schema, the location of
+ * what cannot be enforced. */
 lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *v, lm_grammar **out, lm_error *e);
 
-/* The field that the constraint came in, by the name that was sent. A literal. */
+/* Return the field of the constraint, by the name that the client sent. A string literal. */
 const char *lm_constraints_field(const lm_constraints *v);
 
 #endif

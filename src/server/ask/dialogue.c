@@ -14,7 +14,7 @@ static void add_warnings(json_t *warnings, const lm_text *lines)
         json_array_append_new(warnings, json_stringn(at, (size_t)(end - at)));
 }
 
-/* Numbers outside the strings of a JSON text, as far as it is one. */
+/* Count the numbers outside strings in a JSON text, which need not be valid. */
 static size_t numbers_in_text(const char *text, size_t n)
 {
     size_t found = 0;
@@ -29,7 +29,7 @@ static size_t numbers_in_text(const char *text, size_t n)
     return found;
 }
 
-/* Those of a document, and of the arguments of tool calls, which may be strings of JSON. */
+/* Count the numbers of a document, including those in arguments of tool calls, which may be strings of JSON. */
 static size_t numbers_in(json_t *o, const char *name)
 {
     const char *key;
@@ -45,7 +45,8 @@ static size_t numbers_in(json_t *o, const char *name)
     return n;
 }
 
-/* *list: as templates know them; `text`: the same as JSON. Numbers are limited, as each is printed and read several times. */
+/* Convert messages to the form that templates expect: *list, and the same as JSON in `text`. The number of numbers is limited, because each
+ * is printed and parsed several times. */
 static lm_status read_messages(lm_call *c, json_t *messages, json_t **list, lm_text *text, lm_error *e)
 {
     lm_text lines = { 0 }, given = { 0 };
@@ -62,7 +63,7 @@ static lm_status read_messages(lm_call *c, json_t *messages, json_t **list, lm_t
     lm_text_free(&given);
     lm_text_free(&lines);
     if (status == LM_OK)
-        lm_text_add_wide_numbers(&c->wide, text->data, text->size);      /* of arguments, which were texts */
+        lm_text_add_wide_numbers(&c->wide, text->data, text->size);      /* in arguments, which were strings */
     if (status == LM_OK && !(*list = lm_json_body(text->data, text->size, JSON_ALLOW_NUL, NULL, NULL)))
         status = lm_fail_memory(e, "the conversation", text->size);
     return status;
@@ -79,7 +80,7 @@ json_t *lm_dialogue_call(const char *id, const char *name, json_t *arguments)
 
 /* ---- variables of the template ---- */
 
-/* Names that are the server's: a request says them elsewhere, or not at all. */
+/* Add the request's variables to `context`, except the server's own: other fields set those, or no request can. */
 static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_error *e)
 {
     static const char *const ours[] = { "messages", "tools", "add_generation_prompt", "bos_token", "eos_token", "now", NULL };
@@ -116,7 +117,7 @@ static bool has_switch(const lm_service *s)
     return false;
 }
 
-/* A model that writes in channels always reasons: off is as little as it can. */
+/* A model with channels (harmony) always reasons: off means the lowest effort. */
 static const char *effort_of(const lm_service *s, const char *effort, lm_thinking thinking)
 {
     if (!has_channels(s))
@@ -155,7 +156,7 @@ static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context,
     LM_TRY(check_effort(d, e));
     lm_thinking thinking = thinking_of(c->service, d);
     const char *effort   = effort_of(c->service, d->effort, thinking);
-    bool        explicit = d->thinking != LM_THINKING_DEFAULT || d->effort || !d->budget;      /* no warning of the server's own default */
+    bool        explicit = d->thinking != LM_THINKING_DEFAULT || d->effort || !d->budget;      /* no warning for the server's own default */
     if (effort)
         json_object_set_new(context, "reasoning_effort", json_string(effort));
     if (thinking == LM_THINKING_DEFAULT)
@@ -168,10 +169,10 @@ static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context,
     return LM_OK;
 }
 
-/* ---- what the template left out ---- */
+/* ---- tools that the template leaves out ---- */
 
-/* A tool that is described is in the prompt by its name; that the template describes any, a name that is in the prompt anyway does not
- * show. */
+/* Check that the prompt describes the tools: each one's name must be in it. That is not sufficient, because a name may be in the prompt
+ * anyway, so the template must be known to describe tools. */
 static lm_status check_described(const lm_service *s, const json_t *tools, const lm_text *rendered, lm_error *e)
 {
     bool described = s->describes_tools;
@@ -183,9 +184,9 @@ static lm_status check_described(const lm_service *s, const json_t *tools, const
     return described ? LM_OK : lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the chat template of this model does not describe tools");
 }
 
-/* ---- all of it ---- */
+/* ---- rendering ---- */
 
-/* The last message, taken out of `list`, where the answer goes on from it. *out NULL: it does not. Parts are apart in it, as in
+/* Take the last message out of `list` if the answer continues it. *out NULL: it does not. Empty lines separate its parts, as in
  * llama-server. */
 static lm_status take_prefill(const lm_dialogue *d, json_t *list, json_t **out, lm_error *e)
 {
