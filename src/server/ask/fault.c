@@ -1,4 +1,4 @@
-/* Errors as each dialect has them (conventions: OpenAI's error object, llama.cpp's with numbers, Anthropic's, ollama's). */
+/* Errors in the form of each dialect: OpenAI's error object, llama.cpp's with numbers as codes, Anthropic's, ollama's. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ lm_status lm_fault(lm_call *c, lm_error *e, unsigned status, const char *where, 
     return lm_error_set(e, status < 500 ? LM_USAGE : LM_FAILED, where, LM_NO_OFFSET, text);
 }
 
-/* "'field'" of the message where it is; NULL: it does not name it. */
+/* Find "'field'" in the message; NULL: the message does not name the field. */
 static const char *named_in(const char *message, const char *field)
 {
     size_t n = strlen(field);
@@ -81,7 +81,7 @@ lm_status lm_fault_rename(lm_status status, const char *field, const char *sent,
     return lm_fail(e, status, sent, LM_NO_OFFSET, "%.*s'%s'%s", (int)(at - why.message), why.message, sent, at + strlen(field) + 2);
 }
 
-/* A message is shown without the field that it is about, so it names it. */
+/* Put the field before a message that does not name it: clients often show the message alone. */
 static void name_field(lm_error *e)
 {
     lm_error why = *e;
@@ -90,7 +90,7 @@ static void name_field(lm_error *e)
         snprintf(e->message, sizeof e->message, "%.100s: %.280s", why.where, why.message);
 }
 
-/* "900 tokens; the context size is 512": both numbers, for clients that read them. */
+/* Whether the message is like "900 tokens; the context size is 512"; if so, return both numbers, for clients that use them. */
 static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned long long *context)
 {
     static const char between[] = " tokens; the context size is ";
@@ -105,7 +105,7 @@ static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned 
     return true;
 }
 
-/* What agents look for, to shorten their history: the words of each dialect's own server. */
+/* Write the message of each dialect's own server: agents look for it, to shorten their history. */
 static void write_too_long(lm_dialect d, unsigned long long prompt, unsigned long long context, lm_error *out)
 {
     static const char *const words[] = {

@@ -38,14 +38,14 @@ static lm_status wrong_type(const lm_field *f, const json_t *value, lm_error *e)
 
 /* ---- numbers ---- */
 
-/* A number that is whole, also where it is written 1.0 */
+/* Whether a number is whole, even if it is written as 1.0. */
 static bool whole(const json_t *value, double *out)
 {
     *out = json_number_value(value);
     return json_is_integer(value) || (json_is_real(value) && *out == floor(*out) && fabs(*out) < 9e15);
 }
 
-/* The range of a field without one of its own: what its type holds. */
+/* The range of a field that has none: that of its type. */
 static void range_of_type(lm_field_kind kind, double *min, double *max)
 {
     switch (kind) {
@@ -83,7 +83,7 @@ static lm_status read_number(const lm_field *f, const json_t *value, void *at, l
     return LM_OK;
 }
 
-/* ---- others ---- */
+/* ---- other kinds ---- */
 
 static lm_status read_word(const lm_field *f, const json_t *value, int *at, lm_error *e)
 {
@@ -106,13 +106,13 @@ static lm_status read_word(const lm_field *f, const json_t *value, int *at, lm_e
     return LM_USAGE;
 }
 
-/* A text that is empty asks for nothing: as if it were not there. */
+/* Whether the value is an empty string, which counts as missing. */
 static bool is_empty(const lm_field *f, const json_t *value)
 {
     return (f->kind == LM_FIELD_STRING || f->kind == LM_FIELD_WORD) && json_is_string(value) && !json_string_length(value);
 }
 
-/* Whether that is what is done anyway: words[0], also as the only element of an array. */
+/* Whether the value requests the default behaviour: words[0], alone or as the only element of an array. */
 static bool is_usual(const lm_field *f, const json_t *value)
 {
     const char *word = json_string_value(json_array_size(value) == 1 ? json_array_get(value, 0) : value);
@@ -187,7 +187,7 @@ static const lm_field *find(const lm_field_group *groups, const char *name, size
     return NULL;
 }
 
-/* Two names of one value that say different things: neither is dropped. */
+/* Reject two names of one value with different contents: neither is ignored. */
 static lm_status check_twin(const lm_field_group *groups, const lm_field *f, size_t base, const json_t *body, const json_t *value,
                             lm_error *e)
 {
@@ -205,7 +205,7 @@ static lm_status check_twin(const lm_field_group *groups, const lm_field *f, siz
     return LM_OK;
 }
 
-/* Whether a field that nobody knows asks for another text, by its name: not to be ignored. */
+/* Whether the name of an unknown field suggests that it constrains the output: such a field must not be ignored. */
 static bool constrains(const char *name)
 {
     static const char *const parts[] = { "guided", "structured", "structural", "constrain", "grammar", "regex", "ebnf", "schema",
@@ -238,7 +238,7 @@ lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *value
             warn(warnings, name, "unknown field, ignored");
         }
         if (!f)
-            json_object_del(body, name);                 /* its memory is of use to others */
+            json_object_del(body, name);                 /* frees its memory early */
     }
     for (const lm_field_group *g = groups; g && g->fields; g++)
         for (const lm_field *f = g->fields; f->name; f++)

@@ -1,5 +1,5 @@
-/* middle.h - prompts of models that fill in what is missing in the middle of a text: their vocabularies have tokens for what is before,
- * behind and between (Bavarian et al. 2022, arXiv 2207.14255; files of a repository: arXiv 2409.12186). */
+/* middle.h - fill-in-the-middle prompts, for models whose vocabularies have tokens for the prefix, the suffix and the middle (Bavarian et
+ * al. 2022, arXiv 2207.14255; files of a repository: arXiv 2409.12186). */
 #ifndef LM_SERVER_MIDDLE_H
 #define LM_SERVER_MIDDLE_H
 
@@ -7,17 +7,17 @@
 
 typedef struct lm_middle {
     const char *prefix, *suffix;     /* NULL: "" */
-    const char *begun;               /* beginning of what is missing; NULL: "" */
+    const char *begun;               /* beginning of the middle; NULL: "" */
     json_t     *extra;               /* [{filename, text}], other files; NULL: none */
 } lm_middle;
 
-/* LM_USAGE in `field`: `extra` has another form. */
+/* Check the form of `extra`. LM_USAGE names `field`. */
 lm_status lm_middle_check(const lm_middle *m, const char *field, lm_error *e);
 
-/* Whether the model has such tokens. */
+/* Whether the model has the three tokens. */
 bool      lm_middle_supported(const lm_service *s);
 
-/* Appended to `out`, as llama-server builds it. */
+/* Append the prompt to `out`, in llama-server's form. */
 lm_status lm_middle_prompt(const lm_service *s, const lm_middle *m, lm_tokens *out, lm_error *e);
 
 #endif

@@ -106,7 +106,7 @@ void lm_params_defaults(const lm_service *s, lm_params *a)
 
 /* ---- stops and biases ---- */
 
-/* Empty ones ask for nothing. */
+/* Read stop strings; empty ones are ignored. */
 static lm_status read_stops(const json_t *stop, lm_prepared *parts, lm_error *e)
 {
     size_t n = json_is_array(stop) ? json_array_size(stop) : 1, bytes = 0, kept = 0;
@@ -187,7 +187,7 @@ static lm_status add_bias(const lm_service *s, biases *out, double id, const jso
     return LM_OK;
 }
 
-/* Of a text: of each of its tokens, as in llama-server. */
+/* Add a bias for each token of a text, as in llama-server. */
 static lm_status add_biases(const lm_service *s, biases *out, const char *text, const json_t *bias, lm_error *e)
 {
     lm_tokens ids = { 0 };
@@ -211,7 +211,7 @@ static lm_status add_pairs(const lm_service *s, json_t *bias, biases *out, lm_er
     return LM_OK;
 }
 
-/* Tokens that end a sequence are never sampled: as in llama-server and lamina run. */
+/* Exclude the tokens that end a sequence, as in llama-server and lamina run. */
 static lm_status add_ends(const lm_service *s, biases *out, lm_error *e)
 {
     for (uint32_t i = 0; i < s->info.n_vocab; i++)
@@ -244,7 +244,7 @@ static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_p
     return status;
 }
 
-/* ---- the order of sampling ---- */
+/* ---- order of samplers ---- */
 
 static const struct { char letter; const char *theirs, *ours; } steps[] = {
     { 'e', "penalties", "penalties" }, { 'd', "dry", "dry" }, { 's', "top_n_sigma", "top_n_sigma" }, { 'k', "top_k", "top_k" },
@@ -252,7 +252,7 @@ static const struct { char letter; const char *theirs, *ours; } steps[] = {
     { 't', "temperature", "temperature" },
 };
 
-/* Whether `text` is one of the steps, by its name or, `letters`, by its first letter: appended to `out`. */
+/* Append the sampler named `text` (with `letters`: whose letter is the first character) to `out`. False: there is none. */
 static bool add_step(const char *text, bool letters, lm_text *out)
 {
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
@@ -286,7 +286,7 @@ static lm_status read_order(const json_t *samplers, lm_prepared *parts, lm_error
     return LM_OK;
 }
 
-/* Those that are one token; others are text anyway. */
+/* Collect the strings that are a single token; others are part of the output anyway. */
 static lm_status read_preserved(const lm_service *s, const json_t *list, lm_tokens *out, lm_error *e)
 {
     LM_TRY(lm_limit_check(LM_MOST_PRESERVED, json_array_size(list), e));
@@ -347,7 +347,7 @@ lm_status lm_params_grammar(const lm_call *c, const lm_params *a, const lm_promp
     lm_constraints constraints = a->constraints;
 
     for (size_t i = 0; i < prompts->n; i++)
-        if (prompts->items[i].n)                         /* an empty one is an error later */
+        if (prompts->items[i].n)                         /* an empty prompt is rejected later */
             LM_TRY(lm_schedule_check(c->service->schedule, prompts->items[i].n, e));
     if (!constraints.body)
         constraints.body = c->body;
@@ -373,7 +373,7 @@ static lm_status read_ids(const lm_service *s, const json_t *list, lm_tokens *ou
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *id = json_array_get(list, i);
 
-        if (json_is_string(id)) {                        /* llama.cpp: ids and texts mixed */
+        if (json_is_string(id)) {                        /* llama.cpp: ids and strings mixed */
             LM_TRY(lm_tokenize(s->tokenizer, json_string_value(id), json_string_length(id), i ? 0 : LM_ADD_SPECIAL, out, e));
             continue;
         }
@@ -384,7 +384,7 @@ static lm_status read_ids(const lm_service *s, const json_t *list, lm_tokens *ou
     return LM_OK;
 }
 
-/* Of parts as messages have them. False: one is no text. */
+/* Append the text of content parts, in the form of messages. False: a part is not text. */
 static bool content_text(const json_t *parts, lm_text *out)
 {
     for (size_t i = 0; i < json_array_size(parts); i++) {

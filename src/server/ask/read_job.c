@@ -6,7 +6,7 @@
 
 #include "server/models/loras.h"
 
-/* What a hook is called with: freed by the last of the text and the reading. */
+/* The argument of a hook, freed by its last owner: the schedule or the job. */
 typedef struct shared { atomic_uint owners; void *of; lm_read_job_hook hook; } shared;
 
 typedef struct reading_text { lm_reply *reply; shared *shared; bool ended; size_t n_cached; } reading_text;
@@ -17,7 +17,7 @@ struct lm_read_job {
     lm_dialect   dialect;
     lm_prompts   prompts;
     reading_text *texts;             /* [prompts.n] */
-    size_t       next, running;      /* the first that is not submitted; that have not ended */
+    size_t       next, running;      /* the first prompt not yet submitted; prompts that have not ended */
     float       *loras;
     int32_t      priority;
     lm_read_job_hook hook;
@@ -90,7 +90,7 @@ static lm_status on_row(void *arg, size_t position, const float *logits, const f
     return s->hook.row(s->of, position, logits, hidden, e);
 }
 
-/* The sequence ends, whatever token is sampled. */
+/* Pass the logits on. The sequence ends after this token, whatever it is. */
 static lm_status on_last(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
     shared *s = arg;
@@ -101,7 +101,7 @@ static lm_status on_last(void *arg, float *logits, uint32_t n_vocab, const lm_to
     return s->hook.last(s->of, logits, e);
 }
 
-/* ---- texts ---- */
+/* ---- sequences ---- */
 
 static void wake(void *exchange)
 {
@@ -132,7 +132,7 @@ static lm_status submit(lm_read_job *r, size_t i, lm_error *e)
     return lm_schedule_submit(r->service->schedule, &q, &t->reply, e);
 }
 
-/* As many as there are slots: a request with many prompts leaves the queue to others. */
+/* Submit prompts while fewer run than there are slots, so that a request with many prompts leaves the queue to others. */
 static lm_status submit_more(lm_read_job *r, lm_error *e)
 {
     while (r->next < r->prompts.n && r->running < lm_schedule_slots(r->service->schedule)) {
@@ -143,7 +143,7 @@ static lm_status submit_more(lm_read_job *r, lm_error *e)
     return LM_OK;
 }
 
-/* What came of text `t`; LM_OK also when nothing did. */
+/* Read the new events of a prompt; LM_OK also if there are none. */
 static lm_status look(lm_read_job *r, reading_text *t, lm_error *e)
 {
     lm_reply_event event;
@@ -182,7 +182,7 @@ static void more(lm_exchange *x, void *job)
     size_t seen;
 
     (void)x;
-    do {                                                 /* a reply wakes who has looked at it: those that are new, too */
+    do {                                                 /* a reply wakes only after it was read: read new ones, too */
         seen = r->next;
         for (size_t i = 0; i < seen && status == LM_OK; i++)
             status = look(r, r->texts + i, &e);
@@ -226,7 +226,7 @@ static void options_free(lm_read_job_options *o)
     lm_prompts_free(&o->prompts);
 }
 
-/* The texts with what their hooks are called with; false: out of memory, and `o` is as before. */
+/* Allocate the job's prompts with the arguments of their hooks. False: out of memory, and `o` is unchanged. */
 static bool make_hooks(lm_read_job *r, const lm_read_job_options *o)
 {
     size_t n = o->prompts.n;

@@ -10,7 +10,7 @@ static const row table[] = {
 #undef X
 };
 
-/* Checked where grammars are made. */
+/* Checked by the library when it compiles grammars. */
 static const row of_grammars[] = {
     { "response_format, grammar, guided_*", "bytes of a grammar, a schema or an expression", LM_GRAMMAR_BYTES, 400 },
     { "response_format, grammar, guided_*", "states of a compiled grammar", LM_GRAMMAR_STATES, 400 },

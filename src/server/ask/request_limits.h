@@ -1,5 +1,5 @@
-/* request_limits.h - the most that a request may hold: one table, from which come the checks, the list in /openapi.json and
- * docs/server/api.md, and a test that goes one beyond each. All are counted, none is clocked: the same request always ends alike. */
+/* request_limits.h - the limits of a request: one table, from which the checks, the lists in /openapi.json and docs/server/api.md, and a
+ * test that exceeds each limit by one are derived. All limits are counts, none is a time: the same request always has the same result. */
 #ifndef LM_SERVER_REQUEST_LIMITS_H
 #define LM_SERVER_REQUEST_LIMITS_H
 
@@ -8,7 +8,7 @@
 
 #include "lamina/error.h"
 
-/* name, field that an error names, what is counted, most, status of HTTP */
+/* name, field that an error names, what is counted, maximum, HTTP status */
 #define LM_LIMITS(X)                                                                                \
     X(BODY,        "body",                  "bytes", 8 << 20, 413)                                  \
     X(DEPTH,       "body",                  "nested levels of arrays and objects", 64, 400)         \
@@ -42,17 +42,17 @@ typedef enum lm_limit_id {
 #undef X
 } lm_limit_id;
 
-/* The numbers themselves. */
+/* The maxima, as constants. */
 enum {
 #define X(name, field, what, most, status) LM_LIMIT_##name = most,
     LM_LIMITS(X)
 #undef X
 };
 
-/* LM_USAGE names the field and both numbers where there are more. */
+/* Check that `n` is at most the limit. LM_USAGE names the field and both numbers. */
 lm_status lm_limit_check(lm_limit_id id, uint64_t n, lm_error *e);
 
-/* [{field, counts, most, status}]; NULL: out of memory. Those of grammars, which the library checks, included. */
+/* Return [{field, counts, most, status}], including the limits of grammars, which the library checks. NULL: out of memory. */
 json_t   *lm_limits_json(void);
 
 #endif

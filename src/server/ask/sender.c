@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A name and a port; of an origin a scheme, too. */
+/* A name and a port; in an origin, also a scheme. */
 typedef struct address { const char *scheme, *name; size_t n_scheme, n_name; unsigned port; } address;
 
-/* "name", "name:port", "[v6]:port" from `at`; `port` 0: none is given. False: it is none of these. */
+/* Parse "name", "name:port", "[v6]" or "[v6]:port"; `port` 0: not given. False: none of these. */
 static bool read_name(const char *at, address *out)
 {
     char *end;
@@ -69,13 +69,13 @@ static bool is_here(const address *a)
     return false;
 }
 
-/* ---- what it calls the server ---- */
+/* ---- host names ---- */
 
 bool lm_sender_host_allowed(const lm_sender *s)
 {
     address host, listed;
 
-    if (!s->host || s->any_host || !*s->host)            /* HTTP/1.0, or a socket of this machine's files */
+    if (!s->host || s->any_host || !*s->host)            /* HTTP/1.0, or a Unix socket */
         return true;
     if (!read_name(s->host, &host))
         return false;
@@ -88,7 +88,7 @@ bool lm_sender_host_allowed(const lm_sender *s)
     return false;
 }
 
-/* ---- the page ---- */
+/* ---- web pages ---- */
 
 bool lm_sender_is_page(const lm_sender *s)
 {
@@ -112,7 +112,7 @@ bool lm_sender_origin_listed(const lm_sender *s)
     return false;
 }
 
-/* Its page came from this server, as far as the server can tell: behind a proxy that encrypts, only the browser can. */
+/* Whether the page came from this server. Behind a proxy that ends TLS, only the browser knows that. */
 static bool is_own(const lm_sender *s)
 {
     address origin, own = { .scheme = s->tls ? "https" : "http", .n_scheme = s->tls ? 5 : 4 };
@@ -122,7 +122,7 @@ static bool is_own(const lm_sender *s)
     return s->origin && s->host && read_origin(s->origin, &origin) && read_name(s->host, &own) && same_origin(&origin, &own);
 }
 
-/* A link that somebody has followed: the answer is shown in a window of its own, and nothing is done. */
+/* Whether the user followed a link: the browser shows the answer as a page of its own, and a GET has no effect. */
 static bool is_navigation(const lm_sender *s)
 {
     return !s->origin && s->mode && strcmp(s->mode, "navigate") == 0 && strcmp(s->method, "GET") == 0;

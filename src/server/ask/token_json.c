@@ -9,7 +9,7 @@ static json_t *list_of(const lm_text *bytes)
     return list;
 }
 
-/* NULL: they are no whole characters. */
+/* NULL: the bytes are not whole characters. */
 static json_t *text_of(const lm_text *bytes)
 {
     return json_stringn(bytes->data ? bytes->data : "", bytes->size);
@@ -28,7 +28,7 @@ static json_t *escaped(const lm_text *bytes)
     return o;
 }
 
-/* Its text, if that is wanted and its bytes are whole characters, else what `other` makes of them. */
+/* Return the token's text if `text` is set and its bytes are whole characters, otherwise what `other` makes of them. */
 static json_t *spell(const lm_tokenizer *t, lm_token id, bool text, json_t *(*other)(const lm_text *bytes))
 {
     lm_text bytes = { 0 };

@@ -1,4 +1,4 @@
-/* token_json.h - tokens in responses. A token need not be whole characters, and then its bytes are needed beside its text. */
+/* token_json.h - tokens in responses. A token may contain incomplete characters; then its bytes are needed in addition to its text. */
 #ifndef LM_SERVER_TOKEN_JSON_H
 #define LM_SERVER_TOKEN_JSON_H
 
@@ -6,16 +6,16 @@
 
 #include "lamina/text.h"
 
-/* Its text; of one that is no whole characters "bytes:\\xf0\\x9f", as OpenAI's. */
+/* Return the token's text; for incomplete characters "bytes:\\xf0\\x9f", as in OpenAI's API. */
 json_t *lm_token_text(const lm_tokenizer *t, lm_token id);
 
-/* Its text; of one that is no whole characters the array of its bytes, as llama.cpp's pieces. */
+/* Return the token's text; for incomplete characters the array of its bytes, as in llama.cpp's pieces. */
 json_t *lm_token_piece(const lm_tokenizer *t, lm_token id);
 
-/* Its bytes, always as an array. */
+/* Return the token's bytes as an array. */
 json_t *lm_token_byte_list(const lm_tokenizer *t, lm_token id);
 
-/* `tokens` of a choice, [{id, logprob, top}], as OpenAI's: [{id, token, logprob, bytes, top_logprobs}]. */
+/* Convert `tokens` of a choice, [{id, logprob, top}], to OpenAI's form: [{id, token, logprob, bytes, top_logprobs}]. */
 json_t *lm_token_logprobs(const lm_tokenizer *t, const json_t *tokens);
 
 #endif

@@ -6,7 +6,7 @@
 #include "lamina/heap.h"
 #include "server/ask/request_limits.h"
 
-/* ---- the list ---- */
+/* ---- list of tools ---- */
 
 static bool is_name(const char *s)
 {
@@ -54,7 +54,7 @@ static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
                ? LM_OK : lm_fail_memory(e, "tools", 0);
 }
 
-/* Of a tool in a list of allowed_tools, or a choice: {name}, or {function: {name}}. */
+/* Return the name of a tool in allowed_tools or in a choice: {name}, or {function: {name}}. */
 static const char *name_of(const json_t *o)
 {
     const json_t *f = json_object_get(o, "function");
@@ -84,7 +84,7 @@ static lm_status check_named(const lm_tools *t, const json_t *only, lm_error *e)
     return LM_OK;
 }
 
-/* `only`: an array that names those that may be called; NULL: all. */
+/* Collect the tools that may be called. `only`: an array that names them; NULL: all. */
 static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
 {
     json_t *tool;
@@ -113,9 +113,9 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
     return check_named(t, only, e);
 }
 
-/* ---- the choice ---- */
+/* ---- tool choice ---- */
 
-/* {type: "allowed_tools", mode, tools}, or the same in a member "allowed_tools". */
+/* Read {type: "allowed_tools", mode, tools}, or the same in a member "allowed_tools". */
 static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, lm_error *e)
 {
     const json_t *inner = json_object_get(choice, "allowed_tools"), *list;
@@ -139,7 +139,7 @@ static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, l
     return LM_OK;
 }
 
-/* Into `only`, an empty array: tools that it names. */
+/* Read the choice. The tools that it names are appended to `only`, an empty array. */
 static lm_status read_choice(lm_tools *t, json_t *choice, json_t *only, lm_error *e)
 {
     const char *word = json_is_string(choice) ? json_string_value(choice) : json_string_value(json_object_get(choice, "type"));
@@ -214,7 +214,7 @@ void lm_tools_free(lm_tools *t)
     free(t);
 }
 
-/* ---- the answer ---- */
+/* ---- errors of grammars ---- */
 
 static bool is_about_schema(lm_status status)
 {
@@ -230,14 +230,14 @@ static lm_status in_field(lm_status status, lm_error *e)
     return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
 }
 
-/* ---- parameters that a grammar cannot hold ---- */
+/* ---- parameters that a grammar cannot enforce ---- */
 
 enum {
-    MOST_CHECKS = 96,                /* of schemas in a request; with more of them nothing is enforced */
-    CHECK_WORK  = 1000000,           /* units of one: a small part of what a grammar may take, as there are many */
+    MOST_CHECKS = 96,                /* maximum checks of schemas per request; if more are needed, nothing is enforced */
+    CHECK_WORK  = 1000000,           /* units of work per check: a small part of a grammar's limit, as there are many checks */
 };
 
-/* The next part of a JSON pointer, unescaped; false: there is none. */
+/* Read the next part of a JSON pointer, unescaped. False: there is none, or it is too long. */
 static bool next_part(const char **at, char *part, size_t size)
 {
     size_t n = 0;
@@ -259,7 +259,7 @@ static json_t *member_of(json_t *o, const char *part)
     return json_is_array(o) ? json_array_get(o, strtoul(part, NULL, 10)) : json_object_get(o, part);
 }
 
-/* The keyword at `pointer` ("#/properties/x/pattern") says nothing any more. False: there is none such. */
+/* Remove the keyword at `pointer` ("#/properties/x/pattern"). False: there is none. */
 static bool leave_free(json_t *schema, const char *pointer)
 {
     const char *at = pointer + (*pointer == '#');
@@ -283,7 +283,7 @@ static lm_status check_schema(const char *text, lm_error *why)
     return status;
 }
 
-/* The parameters of tool i anew, without the keyword at `pointer`, or requiring nothing but an object. */
+/* Rewrite the parameters of tool i without the keyword at `pointer`; if there is none, require only an object. */
 static lm_status free_tool(lm_tools *t, size_t i, const char *pointer, lm_error *e)
 {
     json_t *schema = json_loads(t->items[i].parameters, JSON_ALLOW_NUL, NULL);
@@ -304,7 +304,7 @@ static lm_status free_tool(lm_tools *t, size_t i, const char *pointer, lm_error 
     return LM_OK;
 }
 
-/* Tool i alone, until a grammar holds what is left of its parameters. */
+/* Check tool i alone, and leave keywords out until a grammar can enforce the rest of its parameters. */
 static lm_status hold_tool(lm_tools *t, size_t i, unsigned *checks, json_t *warnings, lm_error *e)
 {
     bool must = t->use == LM_TOOLS_REQUIRED || t->strict[i];
@@ -317,14 +317,14 @@ static lm_status hold_tool(lm_tools *t, size_t i, unsigned *checks, json_t *warn
         if (must && status != LM_LIMIT)
             return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%.128s: %.120s: %s", t->items[i].name, pointer, why.message);
         if (must)
-            break;                                       /* all of them together may be less than the limit that counts */
+            break;                                       /* all tools together may still be within the real limit */
         json_array_append_new(warnings, json_sprintf("tools: %s: %s: %s: not enforced", t->items[i].name, pointer, why.message));
         LM_TRY(free_tool(t, i, pointer, e));
     }
     return LM_OK;
 }
 
-/* All of them; where that is not to be had each of them, and then all of them again. */
+/* Make a grammar for all tools. If that fails, reduce each of them, and try all of them again. */
 static lm_status hold_calls(const lm_service *s, lm_tools *t, const lm_grammar_calls_options *o, lm_grammar **grammar, json_t *warnings,
                             lm_error *e)
 {

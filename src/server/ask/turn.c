@@ -28,7 +28,7 @@ static void head(lm_turn *t)
         t->writer->begin(t);
 }
 
-/* What a grammar finds while it is used names no field: it is that of the constraint. */
+/* An error of a grammar in use names no field: set the constraint's. */
 static lm_status of_constraint(const lm_turn *t, lm_status status, lm_error *e)
 {
     return t->constraint && status == LM_LIMIT ? lm_fault_rename(status, "", t->constraint, e) : status;
@@ -128,13 +128,13 @@ static json_t *progress_json(const lm_turn *t, const lm_event *event)
                      "processed", (json_int_t)event->done, "time_ms", 1e3 * (lm_clock_seconds() - t->began));
 }
 
-/* Its time is over, and it has tokens. */
+/* Whether the sequence ended at its deadline and has tokens. */
 static bool is_past(const lm_choice *c, const lm_event *event)
 {
     return event->stop == LM_STOP_FAILED && lm_fault_is_late(event->error) && c->n_tokens;
 }
 
-/* Where that is not for want of time, no text ends so. */
+/* Whether the sequence failed or was cancelled for another reason than a time limit. */
 static bool is_fault(const lm_choice *c, const lm_event *event)
 {
     return (event->stop == LM_STOP_FAILED && !is_past(c, event)) || (event->stop == LM_STOP_CANCELLED && !c->late);
@@ -161,7 +161,7 @@ static void look_at_time(const lm_turn *t, lm_choice *c)
     lm_reply_cancel(c->reply);
 }
 
-/* False: the turn is over. */
+/* Process an event. False: the turn is over. */
 static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
 {
     const lm_event *event = &r->event;
@@ -298,7 +298,7 @@ static void wake(void *exchange)
     lm_exchange_wake(exchange);
 }
 
-/* ---- beginning ---- */
+/* ---- start ---- */
 
 static lm_status listen_to(const lm_service *s, const lm_turn *t, lm_choice *c, const lm_turn_options *o, lm_sequence_options *sequence,
                            lm_error *e)
@@ -312,7 +312,7 @@ static lm_status listen_to(const lm_service *s, const lm_turn *t, lm_choice *c, 
     return lm_answer_new(&s->style, &a, &c->answer, e);
 }
 
-/* What may be written: the grammar, the budget of reasoning. The hook is the sequence's. */
+/* Restrict the output by the grammar and the reasoning budget. The sequence owns the hook. */
 static lm_status constrain(const lm_service *s, const lm_grammar *g, const lm_tools *tools, lm_sequence_options *o, lm_error *e)
 {
     lm_logits_options l = { .style = &s->style, .tokenizer = s->tokenizer };
@@ -333,12 +333,12 @@ static lm_status constrain(const lm_service *s, const lm_grammar *g, const lm_to
     return LM_OK;
 }
 
-/* Prompt and answer fit the context together; the engine itself would choose a token more, which need not be read. */
+/* Limit the output so that it fits the context with the prompt. The engine would choose one token more, which need not be processed. */
 static lm_status fit_context(const lm_service *s, size_t n_prompt, lm_sequence_options *o, lm_error *e)
 {
     uint32_t context = lm_engine_context(s->engine);
 
-    if (o->prompt_only || n_prompt > context)            /* the schedule refuses the latter */
+    if (o->prompt_only || n_prompt > context)            /* the schedule rejects the latter */
         return LM_OK;
     if (n_prompt == context)
         return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u, including the answer", n_prompt, context);
@@ -380,13 +380,13 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         LM_TRY(of_constraint(t, constrain(call->service, parts->grammar, t->tools, &r.sequence, e), e));
         if (t->writer->each)
             t->writer->each(t->own, i, &r.sequence);
-        r.no_prefix = a->no_cache || r.sequence.row;     /* a row that is not read is not seen */
+        r.no_prefix = a->no_cache || r.sequence.row;     /* the hook does not get reused rows */
         LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));
     }
     return LM_OK;
 }
 
-/* In one piece of memory. */
+/* Copy the stop strings into one block of memory. */
 static lm_status copy_stops(lm_turn *t, const char *const *stops, lm_error *e)
 {
     size_t n = 0, bytes = 0;
@@ -406,7 +406,7 @@ static lm_status copy_stops(lm_turn *t, const char *const *stops, lm_error *e)
     return LM_OK;
 }
 
-/* What is wanted of the request later. */
+/* Copy what the turn needs of the request later. */
 static lm_status keep(lm_turn *t, const lm_call *call, const lm_turn_options *o, lm_error *e)
 {
     const lm_params *a = o->params;

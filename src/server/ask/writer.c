@@ -50,7 +50,7 @@ void lm_turn_fault(lm_turn *t, const lm_error *e)
     lm_turn_send(t, NULL, lm_fault_json(t->writer->dialect, 0, e));
 }
 
-/* ---- what was used ---- */
+/* ---- usage ---- */
 
 lm_turn_usage lm_turn_used(const lm_turn *t)
 {
@@ -67,7 +67,7 @@ lm_turn_usage lm_turn_used(const lm_turn *t)
     return all;
 }
 
-/* Seconds for a prompt's tokens, and for those that were generated, the first of which comes with the prompt. */
+/* `prompt` and `rest`: seconds for the prompt and for the generated tokens. The first of these comes with the prompt. */
 static json_t *timings_json(uint64_t n_prompt, double prompt, uint64_t n_tokens, double rest)
 {
     uint64_t steps = n_tokens ? n_tokens - 1 : 0;
@@ -95,7 +95,7 @@ json_t *lm_turn_timings(const lm_choice *c)
     return o;
 }
 
-/* Where the prompt first differed from what was cached, of the first text. */
+/* Return where the first prompt first differed from the cached prefix. */
 static json_t *cache_json(const lm_turn *t)
 {
     lm_cache_difference d;
@@ -113,7 +113,7 @@ static json_t *cache_json(const lm_turn *t)
     return o;
 }
 
-/* How probable each model found the tokens, of every text. */
+/* Return the log-probability that each model gives each token, for all outputs. */
 static json_t *ensemble_json(const lm_turn *t)
 {
     json_t *o = lm_service_ensemble(t->service), *all = json_array();
