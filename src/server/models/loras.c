@@ -10,7 +10,7 @@
 
 #define MOST_SCALE 1e6
 
-/* ---- opened and closed with the model ---- */
+/* ---- opening and closing ---- */
 
 lm_status lm_loras_take(lm_service *s, lm_error *e)
 {
@@ -50,7 +50,7 @@ void lm_loras_unload(lm_service *s)
     s->o.engine.adapter_scales = NULL;
 }
 
-/* ---- what requests say ---- */
+/* ---- scales ---- */
 
 static pthread_mutex_t *lock_of(const lm_service *s)
 {

@@ -1,23 +1,23 @@
-/* loras.h - low-rank adapters of a server's model: which a request has, and what all have that do not say. An adapter's id is its place
- * on the command line, from 0. */
+/* loras.h - low-rank adapters of a server's model: the scales of a request, and the server's for requests without any. An adapter's id is
+ * its index on the command line, from 0. */
 #ifndef LM_SERVER_LORAS_H
 #define LM_SERVER_LORAS_H
 
 #include "server/models/service.h"
 
-/* By service.c: what the options name is counted; opened for the model; closed. */
+/* For service.c: count the adapters of the options and copy their scales; open them for the model; close them. */
 lm_status lm_loras_take(lm_service *s, lm_error *e);
 lm_status lm_loras_load(lm_service *s, lm_error *e);
 void      lm_loras_unload(lm_service *s);
 
-/* The scales that a list [{"id", "scale"}, ...] gives, those that it does not name 0; without a list, those of the server. *out
- * [n_loras] is the caller's, free(); NULL where the server has no adapters. LM_USAGE: the list. */
+/* Read the scales from a list [{"id", "scale"}, ...]; adapters that it does not contain have scale 0. Without a list, return the server's
+ * scales. The caller frees *out [n_loras] with free; NULL: the server has no adapters. LM_USAGE: an invalid list. */
 lm_status lm_loras_read(const lm_service *s, const json_t *list, float **out, lm_error *e);
 
-/* [{"id", "scale"}, ...] of all; `scales` NULL: those of the server. */
+/* Return [{"id", "scale"}, ...] of all adapters; `scales` NULL: the server's. */
 json_t   *lm_loras_json(const lm_service *s, const float *scales);
 
-/* lm_schedule_fingerprint; another one where the scales of the server are no longer those that it began with. */
+/* Write lm_schedule_fingerprint, or another one if the server's scales are no longer those of its start. */
 void      lm_loras_fingerprint(const lm_service *s, char out[24]);
 
 #endif

@@ -17,9 +17,9 @@ typedef struct waiter { struct waiter *next; lm_exchange *x; } waiter;
 
 typedef struct entry {
     lm_service *service;
-    uint32_t    users;                   /* requests that it answers */
-    uint32_t    expected;                /* that waited for it and have not come back yet */
-    bool        closing;                 /* it leaves when it can: who asks for it waits */
+    uint32_t    users;                   /* requests that use it */
+    uint32_t    expected;                /* requests that waited for it and have not been handled again yet */
+    bool        closing;                 /* it is unloaded when it becomes idle: new requests wait */
     double      idle_since, keep_alive;
     uint64_t    bytes, loads, wanted_at;
     waiter     *waiting;
@@ -31,7 +31,7 @@ struct lm_models {
     entry          *items;
     size_t          n;
     pthread_mutex_t lock;
-    pthread_cond_t  change;              /* somebody waits, or is done, or it ends */
+    pthread_cond_t  change;              /* a request waits or has ended, a keep-alive changed, or the server ends */
     pthread_t       thread;
     bool            running, begun;
     atomic_bool     stops;
@@ -53,9 +53,9 @@ static void set_state(entry *x, lm_service_state state)
     atomic_store(&x->service->state, state);
 }
 
-/* ---- who waits ---- */
+/* ---- waiting requests ---- */
 
-/* Those who wait for it are handled again: what they find is READY, FAILED, or that the server ends. */
+/* Have the waiting requests handled again: they find the model READY or FAILED, or the server ending. */
 static void call_back(entry *x)
 {
     while (x->waiting) {
@@ -79,7 +79,7 @@ static entry *most_wanted(lm_models *m)
     return best;
 }
 
-/* ---- leaving; the lock is held, and let go while memory is given back ---- */
+/* ---- unloading; the lock is held, and released while memory is freed ---- */
 
 static bool is_idle(const entry *x)
 {
@@ -96,7 +96,7 @@ static void unload(lm_models *m, entry *x)
     set_state(x, LM_SERVICE_ABSENT);
 }
 
-/* Of those that are loaded the one that closes, else the one used longest ago. */
+/* Return the loaded model that is closing, or the least recently used one; NULL: none. */
 static entry *next_to_unload(lm_models *m, bool only_idle)
 {
     entry *best = NULL;
@@ -120,8 +120,8 @@ static uint64_t bytes_in_use(const lm_models *m)
     return sum;
 }
 
-/* Unload an idle model whose time is over. Return the seconds until the next one is due; 0 after unloading, which releases the lock: what
- * others changed meanwhile signalled nobody; < 0: none is due. */
+/* Unload an idle model whose time is over. Return the seconds until the next one is due; < 0: none is due; 0 after unloading: the lock was
+ * released, and signals of changes made meanwhile were missed. */
 static double unload_idle(lm_models *m)
 {
     double soonest = -1;
@@ -169,7 +169,7 @@ static lm_status make_room(lm_models *m, entry *x, lm_error *e)
     return atomic_load(&m->stops) ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN) : LM_OK;
 }
 
-/* The lock is held before and after. */
+/* Load a model. The lock is held before and after. */
 static lm_status load(lm_models *m, entry *x, lm_error *e)
 {
     uint64_t bytes = 0;
@@ -199,7 +199,7 @@ static lm_status load(lm_models *m, entry *x, lm_error *e)
     set_state(x, status == LM_OK ? LM_SERVICE_READY : LM_SERVICE_FAILED);
     call_back(x);
     for (entry *other = m->items; other < m->items + m->n; other++)
-        if (other->closing && state_of(other) == LM_SERVICE_READY) {     /* its place was not needed after all */
+        if (other->closing && state_of(other) == LM_SERVICE_READY) {     /* its memory was not needed after all */
             other->closing = false;
             call_back(other);
         }
@@ -232,7 +232,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* ---- all of them ---- */
+/* ---- all models ---- */
 
 static bool goes_on(void *models, double fraction)
 {
@@ -240,7 +240,7 @@ static bool goes_on(void *models, double fraction)
     return !atomic_load(&((lm_models *)models)->stops);
 }
 
-/* By its name, or one of its aliases. */
+/* Whether `name` is the model's name or one of its aliases. */
 static bool is_called(const lm_service *s, const char *name, size_t n)
 {
     if (strlen(s->name) == n && strncasecmp(s->name, name, n) == 0)

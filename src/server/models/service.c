@@ -70,7 +70,7 @@ static lm_status read_template(lm_service *s, lm_error *e)
     return lm_template_new(source, strlen(source), s->info.source, &s->template, e);
 }
 
-/* What its answers look like, and which of their marks are control tokens. */
+/* Determine the format of the output, whether a marker of it is a control token, and the texts of end tokens. */
 static void read_style(lm_service *s)
 {
     size_t n = 0, at[16];
@@ -99,8 +99,8 @@ static void read_style(lm_service *s)
         s->ends[i] = i < n && s->end_texts.data && !s->end_texts.failed ? s->end_texts.data + at[i] : NULL;
 }
 
-/* Whether a tool of a name that occurs nowhere else is in the prompt of a short conversation, which may need a system message. One that the
- * template refuses says nothing. */
+/* Whether a tool with a unique name appears in the prompt of a short conversation, for which the template may need a system message. False
+ * also if the template rejects the conversation. */
 static bool describes_tools(const lm_service *s, bool system)
 {
     static const char name[] = "lamina_tool_qz9x7";
@@ -123,7 +123,7 @@ static uint32_t n_others(const lm_service *s)
     return s->o.others ? s->o.mixture.n - 1 : 0;
 }
 
-/* Of all files and how they are mixed. */
+/* Replace the digest of the first model by one of all models and their mixture. */
 static lm_status mix_digest(lm_service *s, char digest[65], lm_error *e)
 {
     unsigned char hash[32];
@@ -280,7 +280,7 @@ json_t *lm_service_ensemble(const lm_service *s)
 
 /* ---- conversations ---- */
 
-/* Tokens of a rendering and of what goes on behind it. */
+/* Tokenize a rendering and the prefill that follows it. */
 static lm_status tokens_of(const lm_service *s, const lm_rendering *r, const lm_prefill *p, lm_tokens *ids, lm_text *rendered, lm_error *e)
 {
     lm_rendering all = { .n_content = r->n_content, .content = calloc(r->n_content + 2, sizeof *all.content) };

@@ -37,12 +37,12 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
     bool all_local = true;
     lm_status status = s ? lm_keys_new(&o->keys, &s->keys, e) : lm_fail_memory(e, "the server", sizeof *s);
 
-    json_set_alloc_funcs(lm_heap_take, lm_heap_give);    /* what clients send is the most of what they take */
+    json_set_alloc_funcs(lm_heap_take, lm_heap_give);    /* JSON is most of the memory of a request: it is counted */
     if (status == LM_OK)
         status = check_addresses(o, lm_keys_required(s->keys), insecure, &all_local, e);
     if (status == LM_OK)
         status = lm_models_new(&o->models, &s->models, e);
-    if (status == LM_OK && o->sandbox)               /* while there is one thread */
+    if (status == LM_OK && o->sandbox)               /* while there is only one thread */
         lm_sandbox_files(o->reads, o->writes, o->sockets);
     if (status == LM_OK)
         status = lm_models_check(s->models, e);
@@ -51,7 +51,7 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
     if (status == LM_OK) {
         lm_models_at(s->models, 0)->o.archive = s->archive;
         lm_models_at(s->models, 0)->o.keys = s->keys;
-        lm_models_at(s->models, 0)->o.any_host |= !all_local;        /* who serves others is called by names that are not known here */
+        lm_models_at(s->models, 0)->o.any_host |= !all_local;        /* other machines use names that are not known here */
         http.quick = lm_call_quick;
         http.handle = lm_call_handle;
         http.refuse = lm_call_refuse;
@@ -59,7 +59,7 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
         http.body_limit = http.body_limit ? http.body_limit : LM_LIMIT_BODY;
         status = lm_http_start(&http, &s->http, e);
     }
-    if (status == LM_OK && o->sandbox)               /* its sockets are there */
+    if (status == LM_OK && o->sandbox)               /* its sockets exist now */
         lm_sandbox_calls();
     if (status == LM_OK)
         *out = s;
@@ -92,7 +92,7 @@ bool lm_server_drain(lm_server *s, double seconds)
 {
     bool ended;
 
-    ended = lm_models_drain(s->models, seconds);         /* meanwhile what comes is answered 503, with Retry-After */
+    ended = lm_models_drain(s->models, seconds);         /* meanwhile new requests get 503 with Retry-After */
     lm_http_quiesce(s->http);
     /* All sequences have ended; their output is still on its way to clients, which may be slow, or gone. */
     for (unsigned i = 0; ended && i < SENDING_MS / 10 && lm_http_exchanges(s->http); i++)

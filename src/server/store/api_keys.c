@@ -15,7 +15,7 @@
 
 enum { MOST_KEYS = 100000, MOST_LINE = 4096, DAY = 86400 };
 
-/* What is left of a minute's share: it comes back evenly. Tokens are charged when they are known, so that it may fall below zero. */
+/* What is left of a limit per minute; it refills evenly. Tokens are charged when they are known, so it may fall below zero. */
 typedef struct bucket { double left, since; bool filled; } bucket;
 
 typedef struct entry {
@@ -24,7 +24,7 @@ typedef struct entry {
     lm_quota limits;
     int32_t   priority;
     bucket    requests, tokens;
-    int64_t   day;                   /* that `today` is of, in days since 1970; -1: not known */
+    int64_t   day;                   /* the day of `today`, in days since 1970; -1: not known */
     uint64_t  today;
 } entry;
 
@@ -32,13 +32,13 @@ typedef struct list { entry *items; size_t n, room; } list;
 
 struct lm_keys {
     lm_keys_options o;
-    pthread_mutex_t lock;            /* of all that follows */
+    pthread_mutex_t lock;            /* protects all that follows */
     list  all;
-    entry nobody;                    /* where no key is required */
+    entry nobody;                    /* used if no key is required */
     bool  required;                   /* never changes */
 };
 
-/* ---- the list ---- */
+/* ---- list of keys ---- */
 
 static void hash_of(const char *key, size_t n, unsigned char out[32])
 {
@@ -71,13 +71,13 @@ static entry *find(list *l, const unsigned char hash[32])
 {
     entry *found = NULL;
 
-    for (size_t i = 0; i < l->n; i++)                    /* all of them, so that time tells nothing */
+    for (size_t i = 0; i < l->n; i++)                    /* all of them, so that the time reveals nothing */
         if (sodium_memcmp(hash, l->items[i].hash, 32) == 0)
             found = l->items + i;
     return found;
 }
 
-/* "priority=-1". False: it is no priority. */
+/* Parse "priority=-1". False: it is not a priority. */
 static bool read_priority(const char *word, int32_t *out)
 {
     char *end;
@@ -93,7 +93,7 @@ static bool read_priority(const char *word, int32_t *out)
     return true;
 }
 
-/* "requests=60". */
+/* Parse a limit, such as "requests=60". */
 static lm_status read_limit(const char *word, const char *path, size_t line, lm_quota *out, lm_error *e)
 {
     const struct { const char *name; uint64_t *value; } known[] = {
@@ -220,14 +220,14 @@ lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
     return LM_OK;
 }
 
-/* ---- who asks ---- */
+/* ---- access ---- */
 
 bool lm_keys_required(const lm_keys *k)
 {
     return k->required;
 }
 
-/* Under the lock. NULL: no such key. */
+/* Find a key. Under the lock. NULL: no such key. */
 static entry *entry_of(lm_keys *k, const char *key)
 {
     unsigned char hash[32];
@@ -265,7 +265,7 @@ int32_t lm_keys_priority(lm_keys *k, const char *key, int32_t wanted)
     return wanted == LM_PRIORITY_NONE || (k->required && wanted < own) ? own : wanted;
 }
 
-/* ---- how much ---- */
+/* ---- limits ---- */
 
 static void refill(bucket *b, uint64_t limit, double at)
 {
@@ -277,7 +277,7 @@ static void refill(bucket *b, uint64_t limit, double at)
     b->since = at;
 }
 
-/* 0: there is enough; else seconds until there is. */
+/* Return the seconds until there is enough; 0: there is. */
 static double wait_for(bucket *b, uint64_t limit, double needed, double at)
 {
     if (!limit)
@@ -301,7 +301,7 @@ bool lm_keys_take(lm_keys *k, const char *key, uint64_t (*used)(void *arg, const
     if (x)
         memcpy(owner, x->owner, sizeof owner);
     pthread_mutex_unlock(&k->lock);
-    if (asks)                                            /* reading waits for the disk */
+    if (asks)                                            /* not under the lock: it may wait for the disk */
         before = used(arg, owner);
     pthread_mutex_lock(&k->lock);
     *why = NULL;

@@ -39,7 +39,7 @@ void lm_archive_put(lm_archive *a, const char *owner, lm_record *r)
     lm_archive_hand_over(a, w);
 }
 
-/* ---- reads: what is not written yet, then the file ---- */
+/* ---- reads: writes not yet done, then the file ---- */
 
 static lm_status not_found(lm_archive *a, const char *id, lm_error *e)
 {
@@ -52,7 +52,7 @@ static lm_status not_found(lm_archive *a, const char *id, lm_error *e)
     return e->code;
 }
 
-/* The last that was handed over of a response; NULL: nothing. Under the lock. */
+/* Find the last write handed over for a response; NULL: none. Under the lock. */
 static const lm_write_item *find_unwritten(const lm_archive *a, const char *owner, const char *id)
 {
     const lm_write_item *found = NULL;
@@ -63,7 +63,7 @@ static const lm_write_item *find_unwritten(const lm_archive *a, const char *owne
     return found;
 }
 
-/* True: *out is it, or `*removed`. */
+/* Read a response from writes not yet done. True: *out is the response, or it is *removed. */
 static bool get_unwritten(lm_archive *a, const char *owner, const char *id, lm_record *out, bool *removed)
 {
     pthread_mutex_lock(&a->lock);
@@ -171,7 +171,8 @@ lm_status lm_archive_check(sqlite3 *db, lm_error *e)
     return status;
 }
 
-/* Another process has the file: for the writer, who has nothing else to do, as long as that takes, and a little at the end. */
+/* Called while another process has locked the file: the writer, which has nothing else to do, waits as long as that takes; once the archive
+ * closes, at most LM_STORE_BUSY_MS. */
 static int wait_for_others(void *archive, int times)
 {
     const lm_archive *a = archive;

@@ -1,4 +1,4 @@
-/* archive_state.h - what the parts of the store share: its connections, and writes that wait for the disk. Who may call what: archive.h. */
+/* archive_state.h - what the parts of the store share: its connections, and writes that wait for the disk. Threads: see archive.h. */
 #ifndef LM_SERVER_ARCHIVE_STATE_H
 #define LM_SERVER_ARCHIVE_STATE_H
 
@@ -9,26 +9,26 @@
 #include "server/store/archive.h"
 #include "server/store/sql.h"
 
-enum { LM_STORE_BUSY_MS = 2000, LM_STORE_WRITES = 1024 };        /* that a lock of the file is waited for; writes that may wait */
+enum { LM_STORE_BUSY_MS = 2000, LM_STORE_WRITES = 1024 };        /* wait for a lock of the file; maximum of waiting writes */
 
-/* Tokens of one owner, of the day that it was asked about last. */
+/* The tokens of an owner on one day, the last for which they were read or counted. */
 typedef struct lm_owner_day { char owner[33], day[16]; uint64_t tokens; } lm_owner_day;
 
-/* Two connections: the writer's thread has one to itself; those who read share the other one, and wait neither for the writer nor for what
- * it waits for (write-ahead log). In memory both are one. */
+/* There are two connections: the writer's thread has its own; readers share the other, and wait neither for the writer nor for what it
+ * waits for (write-ahead log). In memory both are the same. */
 struct lm_archive {
-    sqlite3        *db;              /* the writer's; `read_lock` where it is both */
-    uint64_t        bytes, limit;    /* of responses; the writer's */
+    sqlite3        *db;              /* the writer's; under `read_lock` if it is also `reads` */
+    uint64_t        bytes, limit;    /* of responses; used by the writer only */
     lm_workers     *writer;
     sqlite3        *reads;
-    pthread_mutex_t read_lock;       /* of `reads` */
+    pthread_mutex_t read_lock;       /* protects `reads` */
     atomic_bool     closing;
-    pthread_mutex_t lock;            /* of all that follows: never held over the disk */
-    struct lm_write_item *first, **last;        /* handed over and not written, in order */
+    pthread_mutex_t lock;            /* protects all that follows; never held during disk access */
+    struct lm_write_item *first, **last;        /* handed over and not yet written, in order */
     uint64_t        held;            /* bytes of those */
     bool            writing;         /* the first of them is being written */
-    uint64_t        writes;          /* that were begun */
-    lm_error        lost;            /* LM_OK: all was written since the last that was */
+    uint64_t        writes;          /* number of writes begun */
+    lm_error        lost;            /* the error of the last write, or of a later one that was not accepted; LM_OK: none */
     lm_owner_day      *days;            /* [n_days] */
     size_t          n_days, most_days;
 };
@@ -37,12 +37,12 @@ typedef enum lm_write_kind { WRITE_RECORD, WRITE_REMOVAL, WRITE_COUNT } lm_write
 
 /* Freed by the writer's thread once it is out of the list. */
 typedef struct lm_write_item {
-    lm_work_item item;               /* the first */
+    lm_work_item item;               /* must be the first member */
     struct lm_write_item *next;
     lm_archive  *archive;
     char         owner[33];
     lm_write_kind   kind;
-    lm_record    record;             /* of a removal the id alone */
+    lm_record    record;             /* of a removal, only the id */
     char         model[128], day[16];
     uint64_t     prompt, cached, tokens;
 } lm_write_item;
@@ -50,16 +50,16 @@ typedef struct lm_write_item {
 /* Hand a write over to the writer's thread. Takes `w`. */
 void lm_archive_hand_over(lm_archive *a, lm_write_item *w);
 
-/* By the writer's thread: do it, and free it. */
+/* Do a write and free it. Called by the writer's thread. */
 void lm_archive_write(lm_work_item *item);
 
-/* The oldest responses go, until the others are within the limit. By the writer's thread, or before there is one. */
+/* Delete the oldest responses until the others are within the limit. Called by the writer's thread, or before it exists. */
 lm_status lm_archive_trim(lm_archive *a, lm_error *e);
 
-/* That it is a store, or new; and that it is whole. */
+/* Check that the database is a store or empty, and not damaged. */
 lm_status lm_archive_check(sqlite3 *db, lm_error *e);
 
-/* Where the file lies is told who starts the server, not its clients: an error about the store is one about `path` (NULL: as it is). */
+/* Make an error about the store one about `path` (NULL: unchanged), for the user who starts the server: clients must not see the path. */
 lm_status lm_archive_name_file(lm_status status, const char *path, lm_error *e);
 
 #endif

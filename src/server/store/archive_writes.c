@@ -1,4 +1,4 @@
-/* Writes to the store: handed over by any thread, done one after another by the writer's. */
+/* Writes to the store: handed over by any thread, done one at a time by the writer's thread. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,9 +12,9 @@ void lm_record_free(lm_record *r)
     *r = (lm_record){ 0 };
 }
 
-/* ---- by the writer's thread ---- */
+/* ---- writing, by the writer's thread ---- */
 
-/* Remove those that a statement names, which returns their sizes. */
+/* Delete responses by a statement that returns their sizes. *n: their number. */
 static lm_status give_up(lm_archive *a, const char *sql, const char *kinds, const lm_sql_value *values, uint64_t *n, lm_error *e)
 {
     sqlite3_stmt *s = lm_sql_prepare(a->db, sql, kinds, values);
@@ -30,7 +30,7 @@ static lm_status give_up(lm_archive *a, const char *sql, const char *kinds, cons
     return status;
 }
 
-/* The oldest, until the others are within the limit. */
+/* Delete the oldest, 16 at a time, until the others are within the limit. */
 lm_status lm_archive_trim(lm_archive *a, lm_error *e)
 {
     uint64_t n = 1;
@@ -113,7 +113,7 @@ void lm_archive_write(lm_work_item *item)
 
 /* ---- handing over ---- */
 
-/* Takes `w`. Under the lock, so that the list and the queue have one order. */
+/* Takes `w`. Under the lock, so that the list and the queue have the same order. */
 static void hand_over_locked(lm_archive *a, lm_write_item *w)
 {
     w->archive = a;

@@ -1,4 +1,4 @@
-/* How many tokens the owners of keys have used: today, for their limits, and of each day and model. */
+/* The tokens that owners of keys have used: today, for their limits, and per day and model. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 enum { MOST_TRIES = 50 };
 
-/* In UTC. */
+/* Write the current day in UTC. */
 static void today(char day[16])
 {
     time_t now = time(NULL);
@@ -19,7 +19,7 @@ static void today(char day[16])
     strftime(day, 16, "%Y-%m-%d", &t);
 }
 
-/* ---- what owners have used today ---- */
+/* ---- tokens of today ---- */
 
 static uint64_t read_today(lm_archive *a, const char *owner, const char *day)
 {
@@ -44,7 +44,7 @@ static lm_owner_day *find_day(lm_archive *a, const char *owner)
     return NULL;
 }
 
-/* A new row; NULL: out of memory. */
+/* Add a row; NULL: out of memory. */
 static lm_owner_day *add_day(lm_archive *a, const char *owner)
 {
     if (a->n_days == a->most_days) {
@@ -61,7 +61,7 @@ static lm_owner_day *add_day(lm_archive *a, const char *owner)
     return d;
 }
 
-/* The owner's row of `day`, `more` added. What the file says of the day is read once, before any tokens of the owner are handed over. */
+/* Add `more` to the owner's tokens of `day` and return the sum. The file is read once, before any tokens of the owner are handed over. */
 static uint64_t use_today(lm_archive *a, const char *owner, const char *day, uint64_t more)
 {
     uint64_t n = 0;
@@ -119,7 +119,7 @@ static const char *text_of(const json_t *row, const char *name)
     return json_string_value(json_object_get(row, name));
 }
 
-/* `row` among `list`, its figures added to those of the same day and model. Takes `row`. */
+/* Add the numbers of `row` to those of the same day and model in `list`, or insert it there. Takes `row`. */
 static void add_row(json_t *list, json_t *row)
 {
     static const char *const figures[] = { "requests", "input_tokens", "cached_tokens", "output_tokens" };
@@ -158,7 +158,8 @@ static lm_status usage_written(lm_archive *a, const char *owner, json_t *list, l
     return status;
 }
 
-/* Counts that are not in the file, and how many writes have been done. False: one is being done, which the file may have already. */
+/* Append the counts that are not in the file; return the number of writes, and the error of the last one in `lost`. False: a write is in
+ * progress, which the file may already contain. */
 static bool usage_unwritten(lm_archive *a, const char *owner, json_t *list, uint64_t *writes, lm_error *lost)
 {
     pthread_mutex_lock(&a->lock);
@@ -174,7 +175,7 @@ static bool usage_unwritten(lm_archive *a, const char *owner, json_t *list, uint
     return still;
 }
 
-/* Once; *exact: nothing was written meanwhile, so that nothing is counted twice or left out. */
+/* Read the usage once. *exact: nothing was written meanwhile, so nothing is counted twice or left out. */
 static lm_status usage_once(lm_archive *a, const char *owner, json_t **out, bool *exact, lm_error *e)
 {
     json_t *list = json_array(), *more = json_array(), *row;
