@@ -74,8 +74,8 @@ typedef struct lm_account { struct lm_archive *archive; struct lm_keys *keys; co
 void        lm_call_account(const lm_call *c, lm_account *out);
 void        lm_account_charge(const lm_account *a, uint64_t prompt, uint64_t cached, uint64_t generated);
 
-/* Return the schedule's priority, where higher numbers are first, of a request for `wanted`, where lower ones are (LM_PRIORITY_NONE: not
- * given). If `wanted` is before the priority of the key, the latter is used, with a warning. */
+/* Return the priority of a request for the schedule, which admits higher numbers first. `wanted` is the client's, where lower numbers are
+ * first (LM_PRIORITY_NONE: not given). If it is before the priority of the key, the latter is used, with a warning. */
 int32_t     lm_call_priority(const lm_call *c, int32_t wanted);
 
 /* Bring the model into memory, until the end of the call. If this does not return LM_OK, the handler must return the same status. */

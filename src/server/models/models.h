@@ -1,10 +1,10 @@
 /* models.h - the models of a server: which are in memory, which requests use them, which wait for one.
  *
  * A single model is loaded at the start and stays in memory, unless idle models are unloaded. Several models are loaded when they are first
- * requested, one at a time, by a separate thread, so that others answer meanwhile. Before a model is loaded, the plan gives its memory:
- * idle models are unloaded, the least recently used first, until all together stay below the limit. If that is not enough, the least
- * recently used model accepts no more requests and is unloaded when its current ones are answered; new requests for it wait until it is
- * loaded again. So no request waits forever, and no model is unloaded while it answers.
+ * requested, one at a time, by a separate thread, so that others answer meanwhile. Before a model is loaded, the plan gives the memory that
+ * it needs: idle models are unloaded, the least recently used first, until all together stay below the limit. If that is not enough, the
+ * least recently used model accepts no more requests and is unloaded when its current ones are answered; new requests for it wait until it
+ * is loaded again. So no request waits forever, and no model is unloaded while it answers.
  *
  * Threads: any, except lm_models_new, _begin and _free. */
 #ifndef LM_SERVER_MODELS_H
@@ -58,7 +58,7 @@ lm_service *lm_models_find(const lm_models *m, const char *name);
 typedef enum lm_use { LM_USE_READY, LM_USE_LATER, LM_USE_FAILED } lm_use;
 
 /* Request a model. READY: it is in memory until lm_models_release. LATER: `x` will be handled again when it is; from now on `x` belongs to
- * the worker that does that and must not be touched. FAILED: see the error; LM_NO_FIT contains the bytes. */
+ * the worker that does that and must not be touched. FAILED: see the error; with LM_NO_FIT, its message has the bytes. */
 lm_use lm_models_use(lm_service *s, lm_exchange *x, lm_error *e);
 
 /* Add a use, for a caller that already uses the model. lm_models_release ends a use. */

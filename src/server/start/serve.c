@@ -37,7 +37,7 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
     bool all_local = true;
     lm_status status = s ? lm_keys_new(&o->keys, &s->keys, e) : lm_fail_memory(e, "the server", sizeof *s);
 
-    json_set_alloc_funcs(lm_heap_take, lm_heap_give);    /* JSON is most of the memory of a request: it is counted */
+    json_set_alloc_funcs(lm_heap_take, lm_heap_give);    /* most of a request's memory is JSON: count it */
     if (status == LM_OK)
         status = check_addresses(o, lm_keys_required(s->keys), insecure, &all_local, e);
     if (status == LM_OK)

@@ -17,7 +17,7 @@
 
 #define LM_ARCHIVE_DAYS  30                          /* that a response is stored */
 #define LM_ARCHIVE_BYTES (UINT64_C(1) << 30)         /* of all responses in a file */
-#define LM_ARCHIVE_MEMORY (UINT64_C(64) << 20)       /* of those in memory, and of those that wait for the disk */
+#define LM_ARCHIVE_MEMORY (UINT64_C(64) << 20)       /* of those in memory, and of writes that wait for the disk */
 
 typedef struct lm_archive lm_archive;
 

@@ -158,8 +158,8 @@ static lm_status usage_written(lm_archive *a, const char *owner, json_t *list, l
     return status;
 }
 
-/* Append the counts that are not in the file; return the number of writes, and the error of the last one in `lost`. False: a write is in
- * progress, which the file may already contain. */
+/* Append the counts that are not in the file. *writes: number of writes begun; *lost: as in lm_archive. False: a write is in progress,
+ * which the file may already contain. */
 static bool usage_unwritten(lm_archive *a, const char *owner, json_t *list, uint64_t *writes, lm_error *lost)
 {
     pthread_mutex_lock(&a->lock);
