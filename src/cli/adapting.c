@@ -17,7 +17,7 @@ const lm_flag lm_lora_flag_table[] = {
     { 0 },
 };
 
-/* What follows the last colon, unless a file is called so. */
+/* Split FILE[:SCALE] at the last colon, unless a file with the whole name exists. *scale is 1 if none is given. */
 static lm_status read_one(lm_cli *cli, const char *text, const char **path, float *scale, lm_error *e)
 {
     const char *colon = strrchr(text, ':');

@@ -80,7 +80,7 @@ size_t lm_answer_continued(const lm_generation *x)
     return x->ids.n ? x->ids.n - 1 : 0;
 }
 
-/* False when there is nothing to warn of. */
+/* Write the warning about a failed draft model to `out`. Return false if there is none. */
 static bool warning(const lm_generation *x, lm_text *out)
 {
     char why[1024];

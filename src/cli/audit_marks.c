@@ -1,4 +1,4 @@
-/* audit_marks.c - a document with the verdicts of `lamina audit` in its text, as Markdown or HTML. */
+/* audit_marks.c - insert the verdicts of `lamina audit` into the text of a document, as Markdown or HTML. */
 #include "cli/audit_marks.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static int by_place(const void *x, const void *y)
     return a->at != b->at ? (a->at > b->at) - (a->at < b->at) : (a->verdict < b->verdict) - (a->verdict > b->verdict);
 }
 
-/* A mark around others is put at the end of its value. */
+/* Replace a mark that encloses others by an empty mark at the end of its value. */
 static void unnest(lm_mark *marks, size_t n)
 {
     for (size_t i = 0; i + 1 < n; i++)
@@ -72,7 +72,7 @@ void lm_mark_document(lm_text *out, const char *text, size_t size, lm_mark *mark
         lm_text_add_str(out, page_head);
     for (size_t i = 0; i < n; i++) {
         bool again = i && !marks[i].size && !marks[i - 1].size && marks[i].at == at && at > 0;
-        if (marks[i].at < at || again)       /* within what was marked before, or the same twice */
+        if (marks[i].at < at || again)       /* inside the previous mark, or a duplicate */
             continue;
         add_passage(out, text + at, marks[i].at - at, html);
         add_marked(out, text, &marks[i], html);

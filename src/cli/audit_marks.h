@@ -1,4 +1,4 @@
-/* audit_marks.h - a document with the verdicts of `lamina audit` in its text. */
+/* audit_marks.h - insert the verdicts of `lamina audit` into the text of a document. */
 #ifndef LM_CLI_AUDIT_MARKS_H
 #define LM_CLI_AUDIT_MARKS_H
 
@@ -7,10 +7,12 @@
 #include "lamina/audit.h"
 #include "cli/output.h"
 
-/* The verdict on `size` bytes of a document from `at` on; truth: the right value, of a wrong one. Not LM_CLAIM_NOT_CHECKABLE. */
+/* The verdict on bytes at … at + size of a document. `truth`: the correct value, for LM_CLAIM_WRONG. The verdict is not
+ * LM_CLAIM_NOT_CHECKABLE. */
 typedef struct lm_mark { size_t at, size; lm_claim verdict; const char *truth; } lm_mark;
 
-/* Adds the document to `out`, each marked value followed by its verdict; in HTML with its own class. Sorts `marks`. */
+/* Append the document to `out`, each marked value followed by its verdict. In HTML the value has the class of its verdict. Sorts
+ * `marks`. */
 void lm_mark_document(lm_text *out, const char *text, size_t size, lm_mark *marks, size_t n, bool html);
 
 #endif

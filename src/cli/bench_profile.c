@@ -1,10 +1,10 @@
-/* bench_profile.c - where the time of a test went, as a table and as JSON. */
+/* bench_profile.c - the profile of a test, as a table and as JSON. */
 #include <string.h>
 
 #include "cli/bench.h"
 #include "cli/grid.h"
 
-/* A line: seconds are those of all workers. */
+/* A line of the profile; `seconds` is the sum over all workers. */
 typedef struct part {
     const char *name;
     double      seconds;
@@ -13,7 +13,8 @@ typedef struct part {
 
 enum { MOST_PARTS = LM_PROFILE_KINDS + 2, BAR = 24 };
 
-/* Kinds of work, then waiting, then what passed between steps: together the test's time, `*total`. */
+/* List the kinds of work, waiting, and the time between steps, longest first. Their sum, `*total`, is the test's time over all
+ * workers. Return their number. */
 static unsigned parts_of(const lm_bench_result *r, part out[MOST_PARTS], double *total)
 {
     const lm_profile *p = &r->profile;
@@ -28,7 +29,7 @@ static unsigned parts_of(const lm_bench_result *r, part out[MOST_PARTS], double 
     out[n++] = (part){ "between steps", rest > 0 ? rest * workers : 0, NULL };
     for (unsigned i = 0; i < n; i++)
         *total += out[i].seconds;
-    for (unsigned i = 1; i < n; i++)                     /* the longest first */
+    for (unsigned i = 1; i < n; i++)                     /* longest first */
         for (unsigned k = i; k > 0 && out[k].seconds > out[k - 1].seconds; k--) {
             part t = out[k];
             out[k] = out[k - 1];
@@ -45,7 +46,7 @@ static void add_part(lm_grid *g, const part *p, double total, double tokens, dou
 
     snprintf(time, sizeof time, "%.1f", 1e6 * of * seconds / tokens);
     snprintf(share, sizeof share, "%.1f %%", 100 * of);
-    if (of * BAR * 8 >= 0.5)                             /* nothing for next to nothing */
+    if (of * BAR * 8 >= 0.5)                             /* no bar below half of the smallest block */
         lm_text_add_bar(&bar, of, BAR);
     if (p->product)
         snprintf(ops, sizeof ops, "%.0f GOP/s", 1e-9 * (double)p->product->ops / alone);

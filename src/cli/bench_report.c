@@ -1,4 +1,4 @@
-/* bench_report.c - measured speed as a table, CSV, JSON or SQL, in llama-bench's columns and some of our own. */
+/* bench_report.c - measured speed as a table, CSV, JSON or SQL, with llama-bench's columns and some additional ones. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static void time_text(int64_t at, char out[32])
         strftime(out, 32, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }
 
-/* A bar would end the cell. */
+/* Append a name as a table cell. A bar is escaped: it would end the cell. */
 static void put_name(const char *name, lm_text *out)
 {
     lm_text escaped = { 0 };
@@ -66,7 +66,7 @@ static void md_line(const lm_bench_result *r, lm_text *out)
                    test, speed, predicted, limit, 100 * r->median / r->limit);
 }
 
-/* ---- fields: what all forms but the table print, in one order ---- */
+/* ---- fields of all forms except the table, in output order ---- */
 
 typedef enum field_kind { TEXT, WHOLE, REAL, TRUTH } field_kind;
 
@@ -135,7 +135,7 @@ static void list(const lm_bench_result *r, fields *f)
     whole(f, "peak_rss", r->rss);
 }
 
-/* `quote` around a text, twice inside it. */
+/* Put `quote` around a text and double it inside. */
 static void add_quoted(lm_text *out, const char *x, char quote)
 {
     lm_text_add_char(out, quote);
@@ -217,7 +217,7 @@ static void sql_line(const lm_bench_result *r, lm_text *out)
     lm_text_add_str(out, ");\n");
 }
 
-/* ---- JSON: the samples too ---- */
+/* ---- JSON, which also contains the samples ---- */
 
 static json_t *value_json(const field *f)
 {

@@ -40,7 +40,7 @@ void lm_bench_texts_close(lm_bench_texts *t)
     t->n = 0;
 }
 
-/* Whatever it tells; a token where one is to be chosen. */
+/* Read all events of a sequence and answer each choice with a random token. Return its error if it failed. */
 static lm_status answer(lm_bench_texts *t, lm_sequence *s, lm_error *e)
 {
     lm_event event;
@@ -56,7 +56,7 @@ static lm_status answer(lm_bench_texts *t, lm_sequence *s, lm_error *e)
     return LM_OK;
 }
 
-/* The text that it holds `at` tokens of, and `n` more. */
+/* Start sequence i with a prompt of the `at` tokens that its slot holds and `n` random ones. */
 static lm_status begin(lm_bench_texts *t, uint32_t i, uint32_t at, uint32_t n, lm_error *e)
 {
     for (uint32_t k = at; k < at + n; k++)

@@ -1,4 +1,4 @@
-/* cluster.h - what the actions of `lamina cluster` share. */
+/* cluster.h - flags and functions shared by the actions of `lamina cluster`. */
 #ifndef LM_CLI_CLUSTER_H
 #define LM_CLI_CLUSTER_H
 
@@ -14,7 +14,7 @@ typedef struct lm_cluster_flags {
     bool           exact;
 } lm_cluster_flags;
 
-/* The job behind --, started again until it ends well or a signal ends it. */
+/* Run the job given after --, and restart it until it succeeds, a signal stops it, or a restart would not help. */
 lm_status lm_cluster_keep_running(lm_cli *cli, lm_error *e);
 
 lm_status lm_cluster_plan_run(lm_cli *cli, lm_cluster_flags *f, lm_error *e);

@@ -26,7 +26,7 @@ static double seconds(const lm_cluster_time *t)
     return t->computing + network(t);
 }
 
-/* ---- for scripts ---- */
+/* ---- JSON ---- */
 
 static json_t *time_json(const lm_cluster_time *t, bool simulated)
 {
@@ -75,7 +75,7 @@ json_t *lm_cluster_plan_json(const lm_fitted *x, const lm_fit_place *at, const l
                      best_json(p, p->best_many), "first_token", best_json(p, p->best_first));
 }
 
-/* ---- for people ---- */
+/* ---- text ---- */
 
 static const char *time_or_dash(char out[LM_FIGURE], double s, bool known)
 {
@@ -110,7 +110,7 @@ static void change(double from, double to, const char *what, lm_text *out)
     lm_text_printf(out, "%s %s %s", lm_figure_time(time, to > from ? to - from : from - to), to > from ? "more" : "less", what);
 }
 
-/* What a split gains over another, and what it pays: the two terms. */
+/* Compare the computing time and the network time of two splits. */
 static void reason(const lm_cluster_row *from, const lm_cluster_row *to, lm_text *out)
 {
     char name[SPLIT];
@@ -121,7 +121,7 @@ static void reason(const lm_cluster_row *from, const lm_cluster_row *to, lm_text
     change(network(&from->one), network(&to->one), "network", out);
 }
 
-/* The split of most tokens a second of one stream but for `best`; NULL: there is no other. */
+/* Return the split other than `best` that fits and generates the most tokens per second for one stream, or NULL. */
 static const lm_cluster_row *second(const lm_cluster_plan *p, const lm_cluster_row *best)
 {
     const lm_cluster_row *found = NULL;

@@ -1,4 +1,4 @@
-/* cluster_page.h - what `lamina cluster plan` found out, for people and for scripts. */
+/* cluster_page.h - the result of `lamina cluster plan` as JSON and as text. */
 #ifndef LM_CLI_CLUSTER_PAGE_H
 #define LM_CLI_CLUSTER_PAGE_H
 

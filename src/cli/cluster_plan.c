@@ -1,10 +1,10 @@
-/* lamina cluster plan - every split of a model over nodes that need not be there. */
+/* lamina cluster plan - compare every split of a model over nodes, which need not exist. */
 #include <string.h>
 
 #include "cli/cluster.h"
 #include "cli/cluster_page.h"
 
-/* The link by name, or as the ranks of this mpirun find it. *speaks: this rank has the answer. */
+/* Find the link by name, or measure it between the ranks of this mpirun. *speaks: this rank prints the result. */
 static lm_status find_link(const lm_cluster_flags *f, lm_link *out, bool *speaks, lm_error *e)
 {
     const lm_link *named;
@@ -23,7 +23,7 @@ static lm_status find_link(const lm_cluster_flags *f, lm_link *out, bool *speaks
     return status;
 }
 
-/* That nothing fits is said after the table. */
+/* Return LM_NO_FIT if no split fits. The caller prints the table before it reports the error. */
 static lm_status verdict(const lm_cluster_plan *p, lm_error *e)
 {
     const lm_cluster_row *last = &p->rows[p->n - 1];
@@ -36,7 +36,7 @@ static lm_status verdict(const lm_cluster_plan *p, lm_error *e)
                    lm_figure_bytes(a, last->total), lm_figure_bytes(b, p->memory));
 }
 
-/* What does not fit is said in the document too. */
+/* Print the plan. If no split fits, the JSON document contains the error too. */
 static lm_status print(lm_cli *cli, const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p, bool simulated, lm_error *e)
 {
     lm_status fits = verdict(p, e), status;

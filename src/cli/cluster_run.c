@@ -1,4 +1,4 @@
-/* lamina cluster run - a job of several ranks, started again when it fails. */
+/* lamina cluster run - run a job of several ranks and restart it when it fails. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,12 +12,12 @@
 #include "cli/cluster.h"
 #include "cli/splitting.h"
 
-enum { LONGEST_PAUSE = 30, STEADY = 60 };        /* seconds; a job that ran so long has the shortest pause again */
+enum { LONGEST_PAUSE = 30, STEADY = 60 };        /* seconds; after STEADY the next pause is the shortest again */
 
 typedef struct watched {
     sigset_t signals, before;
-    char     lost[64];                   /* a file that a rank makes when it misses another one */
-    bool     stop_requested;             /* to end */
+    char     lost[64];                   /* the file that a rank creates when it has lost another rank */
+    bool     stop_requested;             /* a termination signal was received */
 } watched;
 
 static lm_status start(lm_cli *cli, const watched *w, pid_t *out, lm_error *e)
@@ -33,7 +33,8 @@ static lm_status start(lm_cli *cli, const watched *w, pid_t *out, lm_error *e)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-/* Signals that end a job are handed on; who ends later is ended with it. */
+/* Wait for the job and forward termination signals to it, then kill the remaining processes of its group. Return its exit status, or
+ * 128 + the signal that ended it. */
 static int wait_for(watched *w, pid_t pid)
 {
     int status = 0, number;
@@ -45,11 +46,12 @@ static int wait_for(watched *w, pid_t pid)
             kill(pid, number);
         }
     }
-    kill(-pid, SIGKILL);                 /* nobody is left behind on this machine */
+    kill(-pid, SIGKILL);                 /* leave no process of the job on this machine */
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Usage, damaged models and what does not fit stay what they are. */
+/* Return whether another start may succeed. It cannot after a usage error, with a damaged model, with a model that does not fit, or
+ * when the command cannot be executed. */
 static bool gets_better(int code)
 {
     return code != 2 && code != 3 && code != 4 && code != 5 && code != 126 && code != 127;

@@ -1,4 +1,4 @@
-/* command.h - what a command is. Each is one file that ends in its descriptor; main.c lists them in one table. */
+/* command.h - the descriptor of a command. Each command is one file that ends in its descriptor; main.c lists them in one table. */
 #ifndef LM_CLI_COMMAND_H
 #define LM_CLI_COMMAND_H
 
@@ -10,14 +10,14 @@
 
 typedef enum lm_flag_kind {
     LM_FLAG_SWITCH,              /* bool, set when given */
-    LM_FLAG_INT,                 /* int32_t; a word of `words` is -2, the next one -3 ... */
+    LM_FLAG_INT,                 /* int32_t; the first of `words` is -2, the second -3 ... */
     LM_FLAG_COUNT,               /* uint32_t; 8k is 8192 */
     LM_FLAG_U64,                 /* uint64_t */
     LM_FLAG_I64,                 /* int64_t */
     LM_FLAG_FLOAT,               /* float */
     LM_FLAG_DOUBLE,              /* double */
     LM_FLAG_TEXT,                /* const char * */
-    LM_FLAG_OUTPUT,              /* const char *: a file to be written, so not empty */
+    LM_FLAG_OUTPUT,              /* const char *: name of an output file, not empty */
     LM_FLAG_SIZE,                /* uint64_t, bytes: 16G, 24GiB (size.h) */
     LM_FLAG_LIST,                /* lm_flag_list; each use adds one */
     LM_FLAG_WORD,                /* int: index into `words` */
@@ -27,25 +27,25 @@ typedef struct lm_flag_list { const char **items; size_t n; } lm_flag_list;     
 
 typedef struct lm_flag {
     const char        *name;     /* "--temp"; NULL ends a table */
-    const char        *also;     /* other spellings, space between: "-n --n-predict" */
+    const char        *also;     /* other spellings, separated by spaces: "-n --n-predict" */
     lm_flag_kind       kind;
     size_t             offset;   /* of the value, in the options of its group */
-    const char        *value;    /* what the help calls it: "N" */
+    const char        *value;    /* its name in the help: "N" */
     const char        *help;
-    double             min, max; /* of numbers; both 0: any. Of a list or a file, min -1: an empty value asks for nothing */
+    double             min, max; /* of numbers; both 0: any. For a list or a file, min -1 allows an empty value, which means none */
     const char *const *words;    /* NULL-ended */
 } lm_flag;
 
 /* A flag of another program. */
 typedef struct lm_foreign_flag {
-    const char        *names;    /* its spellings, space between; NULL ends a table */
-    int                values;   /* arguments that it takes */
-    const char *const *words;    /* of values that it may take; NULL: none */
-    bool               accepted; /* it changes no answer here: a note says so. Otherwise it is refused */
+    const char        *names;    /* its spellings, separated by spaces; NULL ends a table */
+    int                values;   /* number of arguments that it takes */
+    const char *const *words;    /* optional values that are recognised; NULL: none */
+    bool               accepted; /* it has no effect here, and a note says so. False: it is rejected */
     const char        *reason;
 } lm_foreign_flag;
 
-/* Flags that several commands share: their options are a struct at `base` in each command's own. */
+/* Flags that several commands share. Their options are a struct at offset `base` of each command's options. */
 typedef struct lm_flag_group {
     const char    *title;        /* NULL ends a command's groups */
     const lm_flag *flags;
@@ -55,18 +55,18 @@ typedef struct lm_flag_group {
 typedef struct lm_cli {
     const struct lm_command *const *commands;            /* all of them, NULL-ended, in the order of the help */
     const struct lm_command *command;
-    const char *const *args;     /* what is not a flag; NULL-ended */
+    const char *const *args;     /* arguments that are not flags; NULL-ended */
     size_t   n_args;
-    const lm_flag **given;       /* of the command line, each time it was; NULL-ended */
+    const lm_flag **given;       /* every flag given, once per occurrence; NULL-ended */
     size_t   n_given;
-    const lm_foreign_flag **foreign;                     /* accepted and without effect; NULL-ended */
-    const char **foreign_names;                          /* each as it was spelled */
-    bool     json, help, verbose, quiet, plain;          /* every command knows these: lm_general_flags */
-    const char *lang;            /* --lang; NULL: the environment's */
-    lm_language language;        /* that pages are written in */
+    const lm_foreign_flag **foreign;                     /* accepted flags without effect; NULL-ended */
+    const char **foreign_names;                          /* their spelling on the command line */
+    bool     json, help, verbose, quiet, plain;          /* supported by every command: lm_general_flags */
+    const char *lang;            /* --lang; NULL: from the environment */
+    lm_language language;        /* of pages */
     bool     answered;           /* the command's one JSON document is on stdout */
     bool     error_printed;      /* the error that ends the command has been printed */
-    lm_store store;              /* as long as the command runs */
+    lm_store store;              /* memory that is valid as long as the command runs */
 } lm_cli;
 
 typedef struct lm_command {
@@ -75,16 +75,16 @@ typedef struct lm_command {
     const char          *summary;
     const char          *about;  /* further lines of its help; NULL: none */
     const lm_flag_group *groups; /* NULL: only the general flags */
-    const lm_foreign_flag *foreign;                      /* of other programs; NULL: none */
+    const lm_foreign_flag *foreign;                      /* flags of other programs; NULL: none */
     size_t               min_args, max_args;
-    bool                 environment;        /* LAMINA_ARG_... sets its flags, too */
+    bool                 environment;        /* LAMINA_ARG_... also sets its flags */
     size_t               options_size;
     void               (*defaults)(void *options);          /* NULL: all zero */
-    /* The process ends with lm_status_exit of what this returns. Errors are printed by main. */
+    /* The process exits with lm_status_exit of the returned status. main prints the error. */
     lm_status          (*run)(lm_cli *cli, void *options, lm_error *e);
 } lm_command;
 
-/* Of a NULL-ended list; NULL: there is none of the name. */
+/* Return the command of a NULL-ended list with this name, or NULL. */
 const lm_command *lm_command_find(const lm_command *const *commands, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* lamina audit - statements about models, each against the program. */
+/* lamina audit - check statements about models against their facts. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,24 +42,24 @@ static const lm_flag_group audit_groups[] = {
     { 0 },
 };
 
-/* A model that some statement is about, opened once; why it could not be. */
+/* A model that statements are about, opened once. `error`: why it could not be opened. */
 typedef struct subject { const char *name; lm_model *model; lm_facts *facts; lm_error error; } subject;
 
 typedef struct audit {
     lm_cli        *cli;
     audit_options *o;
-    subject      **subjects;             /* in the store; the list itself is not */
-    size_t         n_subjects, room, line, counts[4], statements, unknown;        /* unknown: rows whose first cell names nothing */
-    size_t         misspelt_line;                /* of the first quantity that is unknown and near a known one; 0: none */
+    subject      **subjects;             /* each in the store; the array is allocated with realloc */
+    size_t         n_subjects, room, line, counts[4], statements, unknown;        /* unknown: rows and lines not understood */
+    size_t         misspelt_line;                /* of the first unknown quantity that is near a known one; 0: none */
     const char    *misspelt, *meant;             /* in the store */
     json_t        *list, *unread;
     const char    *name;                 /* of the document, for messages */
-    bool           table;                /* not a document */
-    const char    *text;                 /* the present line; ends where it does */
+    bool           table;                /* a list of statements, not a document */
+    const char    *text;                 /* the current line; continues past its end */
     lm_text         out;
 } audit;
 
-/* A new one at the end; NULL: out of memory. */
+/* Append a new subject. NULL: out of memory. */
 static subject *add_subject(audit *a, const char *name)
 {
     if (a->n_subjects == a->room) {
@@ -101,9 +101,9 @@ static lm_status find_subject(audit *a, const char *name, subject **out, lm_erro
     return LM_OK;
 }
 
-/* ---- one statement ---- */
+/* ---- statements ---- */
 
-/* As a terminal may see it. */
+/* Return the text with control characters escaped for the terminal, or "" if out of memory. */
 static const char *escaped(audit *a, const char *text)
 {
     size_t size = 4 * strlen(text) + 1;
@@ -114,7 +114,7 @@ static const char *escaped(audit *a, const char *text)
     return out ? out : "";
 }
 
-/* A quantity that nobody can have meant as it stands; the first is what the command fails with. */
+/* Remember the first unknown quantity that has a near match: the command fails with it. */
 static lm_status note_misspelt(audit *a, const char *quantity, const lm_judgement *j, lm_error *e)
 {
     if (!j->nearest || a->misspelt_line)
@@ -125,7 +125,7 @@ static lm_status note_misspelt(audit *a, const char *quantity, const lm_judgemen
     return a->misspelt && a->meant ? LM_OK : lm_fail_memory(e, "the statements", a->statements);
 }
 
-/* As documents in JSON have it, where words are one. */
+/* Return the verdict as an identifier for JSON, without spaces. */
 static const char *json_word(lm_claim verdict)
 {
     return verdict == LM_CLAIM_NOT_CHECKABLE ? "not_checkable" : lm_claim_word(verdict);
@@ -175,7 +175,7 @@ static lm_status judge(audit *a, const char *model, const char *quantity, const 
     return show(a, model, quantity, claim, &j, j.why, e);
 }
 
-/* ---- files ---- */
+/* ---- lists of statements ---- */
 
 static size_t split(char *line, char separator, char *cells[MOST_CELLS])
 {
@@ -191,7 +191,7 @@ static size_t split(char *line, char separator, char *cells[MOST_CELLS])
     return n;
 }
 
-/* Ends `line` where it ends, also in files of other systems; the next one, or NULL. */
+/* Terminate `line` at its line end, LF or CR LF. Return the next line, or NULL. */
 static char *end_line(char *line)
 {
     char  *next = strchr(line, '\n');
@@ -213,7 +213,7 @@ static int column(char *const *names, size_t n, const char *name)
     return -1;
 }
 
-/* What the document says at its present line cannot be read. */
+/* Fail with an error about the current line of the document. */
 static lm_status fail_at_line(const audit *a, int64_t offset, const char *what, lm_error *e)
 {
     char where[32];
@@ -223,7 +223,7 @@ static lm_status fail_at_line(const audit *a, int64_t offset, const char *what, 
     return lm_fail_in(e, a->name);
 }
 
-/* Columns model (or asked), quantity, and claim (or seed_value or value), named by the first line. */
+/* Check a table whose first line names its columns: model (or asked), quantity, and claim (or seed_value or value). */
 static lm_status audit_table(audit *a, char *text, lm_error *e)
 {
     char *names[MOST_CELLS], *cells[MOST_CELLS], *next = NULL;
@@ -246,7 +246,7 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
         size_t n = split(line, '\t', cells);
         int    last = quantity > claim ? quantity : claim;
         last = model > last ? model : last;
-        if ((size_t)last >= n && !(n == 1 && !*cells[0]))                /* an empty line says nothing */
+        if ((size_t)last >= n && !(n == 1 && !*cells[0]))                /* skip empty lines */
             return fail_at_line(a, LM_NO_OFFSET, "fewer columns than the header line", e);
         if ((size_t)last < n)
             LM_TRY(judge(a, model < 0 ? a->o->models.items[0] : cells[model], cells[quantity], cells[claim], e));
@@ -256,7 +256,7 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
 
 /* ---- documents ---- */
 
-/* Check and print one statement of the document. The judgement is returned for its marks. */
+/* Check and print one statement of the document. *j receives the judgement, for the marks. */
 static lm_status judge_statement(audit *a, const char *text, const lm_audit_statement *statement, lm_judgement *j, lm_error *e)
 {
     size_t   at = statement->at;
@@ -339,7 +339,7 @@ static lm_status audit_document(audit *a, const char *text, size_t size, lm_erro
     return status;
 }
 
-/* Whether the first line of a text is the header of a list of statements. */
+/* Return whether the first line of a text is the header of a list of statements. */
 static bool is_table(const char *text)
 {
     size_t n = strcspn(text, "\r\n");
@@ -347,7 +347,8 @@ static bool is_table(const char *text)
     return memmem(text, n, "quantity", 8) && memchr(text, '\t', n);
 }
 
-/* A document from a file or, for -, from standard input, where the first line tells a list of statements. */
+/* Load the file, or standard input for "-". A file is a list of statements if its name ends in .tsv, standard input if its first line
+ * is the header of one. */
 static lm_status load(audit *a, lm_text *text, lm_error *e)
 {
     const char *path = a->cli->args[0];
@@ -356,7 +357,7 @@ static lm_status load(audit *a, lm_text *text, lm_error *e)
     if (strcmp(path, "-") == 0) {
         a->name = "standard input";
         LM_TRY(lm_read_file(path, text, e));
-        lm_text_add_str(text, "");                    /* of no bytes, too, there is a string */
+        lm_text_add_str(text, "");                    /* allocate a string even if there are no bytes */
         a->table = text->data && is_table(text->data);
         return text->data ? LM_OK : lm_fail_memory(e, a->name, 0);
     }
@@ -365,7 +366,7 @@ static lm_status load(audit *a, lm_text *text, lm_error *e)
     return lm_text_load(text, path, MOST_BYTES, e);
 }
 
-/* A line would end at it unnoticed, and the document with it. */
+/* Reject a NUL byte, which would silently end the document. */
 static lm_status refuse_nul(audit *a, const char *text, size_t size, lm_error *e)
 {
     size_t at = strlen(text);
@@ -408,7 +409,8 @@ static lm_status write_text(audit *a, lm_error *e)
     return lm_out_buf(&a->out, e);
 }
 
-/* What the command ends with: something wrong, something misspelt, something unchecked where everything was to be. */
+/* Return the result of the command: an error if a statement is wrong, a quantity is misspelt, or with --strict a statement was not
+ * checked. */
 static lm_status conclude(const audit *a, lm_error *e)
 {
     size_t wrong = a->counts[LM_CLAIM_WRONG], unchecked = a->counts[LM_CLAIM_NOT_CHECKABLE] + a->unknown;
