@@ -1,4 +1,4 @@
-/* lamina bench - how fast a model runs here, in llama-bench's terms, beside what the machine could do. */
+/* lamina bench - measure how fast a model runs, in llama-bench's format, compared with the limits of the machine. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,7 +79,7 @@ static void bench_defaults(void *options)
 
 typedef struct numbers { uint32_t at[MOST_VALUES]; uint32_t n; } numbers;
 
-/* A number, 4k for 4096; below 2^42, so that sums and products of one with a number of a list do not wrap. */
+/* Read a number; 4k is 4096. It is less than 2^42, so its sum or product with a value of a list does not overflow. */
 static bool read_one(const char **at, uint64_t *out)
 {
     char *end;
@@ -95,7 +95,7 @@ static bool read_one(const char **at, uint64_t *out)
     return true;
 }
 
-/* N, or FIRST-LAST, FIRST-LAST+STEP, FIRST-LAST*FACTOR. */
+/* Read N, FIRST-LAST, FIRST-LAST+STEP or FIRST-LAST*FACTOR. */
 static bool read_range(const char **at, uint64_t least, uint64_t most, numbers *out)
 {
     uint64_t first, last, step = 1;
@@ -178,7 +178,7 @@ static uint32_t largest(const numbers *n)
 
 /* ---- one test ---- */
 
-/* Everything that a test needs; the engine is made anew where threads or batch change. */
+/* The state of a test. The engine is recreated when threads, batch or the number of sequences change. */
 typedef struct bench {
     lm_cli              *cli;
     const bench_options *o;
@@ -191,10 +191,10 @@ typedef struct bench {
     double               seconds[MOST_REPS];
     lm_bench_form        form;
     bool                 printed;
-    lm_text               profiles;               /* of the tests so far, for behind the table */
+    lm_text               profiles;               /* of the tests so far, printed after the table */
 } bench;
 
-/* Back to `depth` positions in each sequence. */
+/* Reset every sequence to `depth` positions; process them again if they are not kept. */
 static lm_status prepare(bench *b, lm_error *e)
 {
     uint32_t kept;
@@ -251,7 +251,7 @@ static void summarise(bench *b)
     r->median = tokens / (r->reps % 2 ? b->seconds[r->reps / 2] : (b->seconds[r->reps / 2 - 1] + b->seconds[r->reps / 2]) / 2);
 }
 
-/* One repetition more with clocks, so that those before have none. */
+/* Run one more repetition with clocks, so that the measured ones have none. */
 static lm_status profile(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
 {
     char test[64];
@@ -276,10 +276,10 @@ static double at_peak(uint64_t ops, const lm_rate *rate, const lm_rate *otherwis
     return peak > 0 ? (double)ops / peak : 0;
 }
 
-/* Seconds that the peaks allow at best, and which of them it is. */
+/* The minimum time at the peak rates, and the rate that determines it. */
 typedef struct floor_time { double seconds; const char *by; } floor_time;
 
-/* So many rows, some of them with logits, against so many seconds of reading. */
+/* Return the longer of the time to compute `rows` rows and `logits` rows of logits, and `reading`, the seconds of memory reads. */
 static floor_time slower(const lm_limits *l, const lm_work *w, double rows, double logits, double reading)
 {
     double int8 = at_peak(w->row.int8, &l->int8, &l->f32) * rows + at_peak(w->logits.int8, &l->int8, &l->f32) * logits;
@@ -312,7 +312,7 @@ static void set_limit(bench *b)
                                         : l->f32.all;
 }
 
-/* The prompt, and generation from the middle of what is generated: the context grows meanwhile. */
+/* Predict the speed of the test. Generation is predicted at half its length, since the context grows during it. */
 static lm_status predict(bench *b, lm_error *e)
 {
     lm_bench_result *r = &b->r;
@@ -367,7 +367,7 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
     if (!b->o->no_warmup)
         LM_TRY(once(b, prompt, gen > 8 ? 8 : gen, &ignored, e));
     if (!b->r.rss)
-        b->r.rss = most_memory();                        /* the probes take memory of their own */
+        b->r.rss = most_memory();                        /* before the probes, which allocate memory too */
     LM_TRY(lm_machine_measure(&peaks, &b->limits, e));
     LM_TRY(predict(b, e));
     b->r.time = (int64_t)time(NULL);
@@ -382,7 +382,7 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
     return print_line(b, e);
 }
 
-/* ---- all of them ---- */
+/* ---- all tests ---- */
 
 static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t sequences, lm_error *e)
 {
@@ -438,7 +438,7 @@ static lm_status run_tests(bench *b, const lists *l, lm_error *e)
     return LM_OK;
 }
 
-/* All sequences, with one number of threads and one batch. */
+/* Run the tests for every number of sequences, with one number of threads and one batch size. */
 static lm_status run_batch(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t micro_batch, lm_error *e)
 {
     b->r.n_batch = batch;

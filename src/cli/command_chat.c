@@ -80,7 +80,7 @@ static void chat_defaults(void *options)
     o->predict = -1;
 }
 
-/* ---- an answer ---- */
+/* ---- answers ---- */
 
 static void meter(const talk *t)
 {
@@ -106,7 +106,7 @@ static json_t *answer_json(const lm_session *s)
                      lm_answer_timings(&s->last));
 }
 
-/* The answer that the session has now, if it has. */
+/* Show the session's last answer if `status` is LM_OK. */
 static lm_status show(talk *t, lm_status status, lm_error *e)
 {
     if (status != LM_OK)
@@ -126,7 +126,7 @@ static lm_status send_message(talk *t, const lm_text *line, lm_error *e)
     if (status == LM_LIMIT && !*e->hint)
         lm_fail_hint(e, "-c N makes the context larger; /reset starts over");
     if (status != LM_OK)
-        lm_session_drop(&t->s, "user");                  /* so that another try is possible */
+        lm_session_drop(&t->s, "user");                  /* so that the user can try again */
     return show(t, status, e);
 }
 
@@ -247,7 +247,7 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
     return LM_OK;
 }
 
-/* The flag that /set calls by its name without dashes; *at: where its value lies. */
+/* Find the flag that /set names without dashes, or NULL. *at: the address of its value. */
 static const lm_flag *settable(talk *t, const char *name, size_t n, void **at)
 {
     const struct { const lm_flag *table; void *options; } tables[] = {
@@ -264,7 +264,7 @@ static const lm_flag *settable(talk *t, const char *name, size_t n, void **at)
     return NULL;
 }
 
-/* The value of a setting, as it would be written; of a list nothing. */
+/* Show a setting as NAME VALUE. Kinds without a case, such as lists, are not shown. */
 static void show_setting(const lm_flag *f, const void *at)
 {
     switch (f->kind) {
@@ -330,7 +330,7 @@ static lm_status do_set(talk *t, const char *argument, lm_error *e)
     LM_TRY(lm_flags_set(t->s.cli, f, at, kept, e));
     t->s.predict = t->o->predict;
 
-    /* A sampler from it, now: an impossible value is refused here, and the old one stays. */
+    /* Create a sampler with the new value now. If the value is rejected, the old sampler and settings stay. */
     made = t->s.sampler;
     t->s.sampler = NULL;
     status = lm_session_sampler(&t->s, e);
@@ -403,8 +403,8 @@ static lm_status slash(talk *t, const char *line, lm_error *e)
 
 /* ---- the loop ---- */
 
-/* Errors of one message do not end the conversation; each is told where its answer would be. Over a pipe the first decides the exit
- * status. */
+/* Read and answer messages until the end of input. An error in one message is printed in place of its answer and does not end the
+ * conversation. Over a pipe the first error determines the exit status. */
 static lm_status converse(talk *t, lm_error *e)
 {
     lm_text line = { 0 };
@@ -438,7 +438,7 @@ static lm_status converse(talk *t, lm_error *e)
             *e = error;
             first = status;
             t->s.cli->error_printed = false;
-            break;                                       /* nobody listens */
+            break;                                       /* the output is closed */
         }
         lm_out_error(t->s.cli, &error);
         if (first == LM_OK && !lm_lines_terminal(t->lines)) {
@@ -449,11 +449,11 @@ static lm_status converse(talk *t, lm_error *e)
     lm_text_free(&line);
     if (!lm_interrupt_ended())
         return first;
-    t->s.cli->error_printed = lm_lines_terminal(t->lines); /* the user pressed the key */
+    t->s.cli->error_printed = lm_lines_terminal(t->lines); /* the user pressed Ctrl-C: no message */
     return LM_CANCELLED;
 }
 
-/* Past lines are kept beside the models of the cache. */
+/* Return the path of the line history, in the cache folder of the models, or NULL. */
 static const char *history_file(lm_cli *cli)
 {
     lm_text folder = { 0 };

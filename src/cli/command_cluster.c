@@ -1,4 +1,4 @@
-/* lamina cluster - a model on several nodes: what it would take. */
+/* lamina cluster - plan a model on several nodes, and keep a job of several ranks running. */
 #include <stdint.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* lamina compare - models side by side. */
+/* lamina compare - compare models side by side. */
 #include <string.h>
 
 #include "cli/options.h"
@@ -9,7 +9,7 @@ enum { MOST_MODELS = 16 };
 typedef struct compare_options {
     lm_model_flags model;
     lm_run_flags   run;
-    lm_flag_list   names;                /* of the models, in their order */
+    lm_flag_list   names;                /* titles of the models, in their order */
     const char    *view;
     bool           markdown, history;
 } compare_options;
@@ -43,7 +43,7 @@ static void compare_defaults(void *options)
     o->run.context = 0;
 }
 
-/* What is open; facts point into models. */
+/* The open models and their facts, which point into them. */
 typedef struct opened {
     lm_model *model[MOST_MODELS];
     lm_facts *facts[MOST_MODELS];
@@ -59,7 +59,7 @@ static lm_status open_one(lm_cli *cli, compare_options *o, const char *name, ope
     o->model.o.weights_optional = o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, name, &x->model[x->n], e));
     lm_status status = lm_engine_flags(&o->run, x->model[x->n], 0, &options.engine, e);
-    options.engine.cpu = "ref";                  /* sizes that do not depend on this machine */
+    options.engine.cpu = "ref";                  /* sizes must not depend on this machine */
     options.engine.threads = 1;
     if (status == LM_OK)
         status = lm_facts_new(x->model[x->n], &options, &x->facts[x->n], e);

@@ -1,4 +1,4 @@
-/* lamina convert - a model from one container into another. */
+/* lamina convert - convert a model from one container format to another. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static lm_status print_json(lm_cli *cli, const lm_convert_result *r, bool dry, l
                                       "files", (int)r->files, "seconds", r->seconds, "warnings", notes, "tensors", tensors_of(r)), e);
 }
 
-/* How many tensors have each type: "120 bf16, 41 f32". */
+/* Format the number of tensors per type: "120 bf16, 41 f32". */
 static void types_of(const lm_convert_result *r, char *out, size_t size)
 {
     size_t at = 0;

@@ -1,4 +1,4 @@
-/* lamina devices - what the makers of devices publish of them. */
+/* lamina devices - list devices with the memory and speed that their manufacturers publish. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static json_t *device_json(const lm_device *d)
                      "checked", json_string(d->checked));
 }
 
-/* Tera-operations to three digits; "-" where nobody publishes any. */
+/* Format a rate in 10^12 operations per second with three digits; "-" if it is not published. */
 static const char *tera(char out[LM_FIGURE], double x)
 {
     snprintf(out, LM_FIGURE, x <= 0 ? "-" : x < 9.995e12 ? "%.2f" : x < 99.95e12 ? "%.1f" : "%.0f", x / 1e12);
@@ -65,7 +65,7 @@ static bool mentions(const lm_device *d, const char *word)
     return strcasestr(d->name, word) || strcasestr(d->title, word) || strcasestr(d->aliases, word);
 }
 
-/* Of the kind, if one was asked for, and with all words somewhere in its names. */
+/* Return whether a device is of kind `only` (-1: any) and every argument occurs in its names. */
 static bool wanted(const lm_cli *cli, int only, const lm_device *d)
 {
     if (only >= 0 && strcmp(d->kind, kind_words[only]) != 0)
@@ -147,7 +147,8 @@ static json_t *list_json(const lm_cli *cli, int only)
     return list;
 }
 
-/* The one that is called so, as --device takes it, or that alone has all words; NULL: several have. LM_NOT_FOUND when they choose none. */
+/* Find the device with this name, as --device accepts it, or the only one whose names contain every argument. *out is NULL if several
+ * match. LM_NOT_FOUND: none matches. */
 static lm_status find(const lm_cli *cli, int only, const lm_device **out, lm_error *e)
 {
     lm_status status = cli->n_args == 1 ? lm_device_find(cli->args[0], out, e) : LM_USAGE;
@@ -164,7 +165,7 @@ static lm_status find(const lm_cli *cli, int only, const lm_device **out, lm_err
     if (n)
         return LM_OK;
     if (status == LM_NOT_FOUND)
-        return status;                                   /* with the nearest name as a hint */
+        return status;                                   /* its hint names the nearest device */
     lm_fail(e, LM_NOT_FOUND, cli->args[0], LM_NO_OFFSET, "no device has these words in its names");
     return lm_fail_hint(e, "lamina devices lists them");
 }

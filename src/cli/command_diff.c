@@ -1,4 +1,4 @@
-/* lamina diff - two models beside each other: what a quantisation or a fine-tune has changed, and what it does to a text. */
+/* lamina diff - compare two models: what quantisation or fine-tuning changed in the tensors, and its effect on a text. */
 #include <string.h>
 
 #include "cli/diffing.h"
@@ -40,7 +40,7 @@ static void diff_defaults(void *options)
     diff_options *o = options;
 
     lm_run_defaults(&o->run);
-    o->run.compute = LM_COMPUTE_F32;                     /* what is stored counts, not what fast arithmetic adds */
+    o->run.compute = LM_COMPUTE_F32;                     /* compare the stored weights, without errors of fast arithmetic */
 }
 
 typedef struct diff_run { lm_cli *cli; diff_options *o; lm_model *a, *b; lm_tokens ids; lm_diff_result r; lm_progress bar; } diff_run;
