@@ -449,7 +449,7 @@ static lm_status converse(talk *t, lm_error *e)
     lm_text_free(&line);
     if (!lm_interrupt_ended())
         return first;
-    t->s.cli->error_printed = lm_lines_terminal(t->lines); /* the user pressed Ctrl-C: no message */
+    t->s.cli->error_printed = lm_lines_terminal(t->lines); /* SIGTERM or SIGHUP: no message at a terminal */
     return LM_CANCELLED;
 }
 

@@ -1,4 +1,4 @@
-/* lamina doctor - what this machine has, what it can do, and what lamina finds of its own here. */
+/* lamina doctor - check this machine: hardware, speed, limits, and lamina's cache. */
 #include <inttypes.h>
 #include <langinfo.h>
 #include <locale.h>
@@ -28,21 +28,21 @@ static const lm_flag doctor_flag_table[] = {
 
 static const lm_flag_group doctor_groups[] = { { "measurement", doctor_flag_table, 0 }, { 0 } };
 
-/* Everything that is found out, before any of it is printed. */
+/* All findings, collected before any of them is printed. */
 typedef struct findings {
     lm_machine machine;
     lm_limits  limits;
     char       locale[64], charset[32];
-    lm_text    cache;                    /* NULL data: nobody says where */
+    lm_text    cache;                    /* path of the cache folder; NULL data: unknown */
     bool       exists, writable;
-    json_t    *models, *hub;             /* [{name, bytes}] of lamina's cache, of the Hugging Face cache with path */
-    uint64_t   mapped, locked, file_size, files;         /* ulimit -v, -l, -f, -n; UINT64_MAX: none */
+    json_t    *models, *hub;             /* [{name, bytes}] of lamina's cache, [{name, bytes, path}] of the Hugging Face cache */
+    uint64_t   mapped, locked, file_size, files;         /* ulimit -v, -l, -f, -n; UINT64_MAX: no limit */
     const char *temporary;
-    uint64_t   cache_free, temporary_free;               /* bytes of disk; UINT64_MAX: unknown */
+    uint64_t   cache_free, temporary_free;               /* free bytes of disk; UINT64_MAX: unknown */
     json_t    *warnings;                 /* strings */
 } findings;
 
-/* ---- finding out ---- */
+/* ---- collection ---- */
 
 static void warn(findings *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -108,7 +108,7 @@ static void find_limits(findings *f)
              f->files);
 }
 
-/* Bytes free for this user where `path` lies or would be made: the nearest folder above it that is there. */
+/* Return the bytes free for this user at `path`, or at its nearest existing parent folder. UINT64_MAX: unknown. */
 static uint64_t free_at(lm_cli *cli, const char *path)
 {
     char *folder = lm_store_strdup(&cli->store, path);
@@ -183,7 +183,7 @@ static lm_status find_out(lm_cli *cli, const doctor_options *o, findings *f, lm_
     f->hub = json_array();
     f->warnings = json_array();
     LM_TRY(lm_machine_describe(&f->machine, e));
-    LM_TRY(lm_machine_measure(&m, &f->limits, e));       /* makes the cache folder too */
+    LM_TRY(lm_machine_measure(&m, &f->limits, e));       /* also creates the cache folder */
     find_locale(f);
     find_cache(f);
     LM_TRY(lm_model_cached(add_model, f, e));
@@ -193,7 +193,7 @@ static lm_status find_out(lm_cli *cli, const doctor_options *o, findings *f, lm_
     return LM_OK;
 }
 
-/* ---- events ---- */
+/* ---- output ---- */
 
 static json_t *rate_json(const lm_rate *r)
 {
@@ -348,7 +348,7 @@ static void memory_text(const lm_machine *m, lm_text *out)
         }
 }
 
-/* Those that are limits. */
+/* List the resources that are limited. */
 static void ulimit_text(const findings *f, lm_text *out)
 {
     const struct { const char *flag, *what; uint64_t n; bool bytes; } limits[] = {

@@ -1,4 +1,4 @@
-/* lamina embed - texts as vectors: the model's last hidden state. commands.md, "embed". */
+/* lamina embed - compute embedding vectors of texts: the model's last hidden state. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct embed_options {
 
 #define O(field) offsetof(embed_options, field)
 
-static const char *const pooling_words[] = { "last", "mean", "none", NULL };         /* by lm_pooling */
+static const char *const pooling_words[] = { "last", "mean", "none", NULL };         /* indexed by lm_pooling */
 
 static const lm_flag embed_flag_table[] = {
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text to embed (default: standard input)", 0, 0, NULL },
@@ -52,18 +52,18 @@ static void embed_defaults(void *options)
     o->run.compute = LM_COMPUTE_F32;
 }
 
-/* What the texts share; freed in one place. */
+/* The state shared by all texts, freed by embed(). */
 typedef struct work {
     lm_model        *model;
     lm_engine       *engine;
     lm_embed_options o;
-    unsigned         flags;              /* of lm_tokenize */
-    float           *vectors;            /* of the text at hand */
+    unsigned         flags;              /* for lm_tokenize */
+    float           *vectors;            /* of the current text: [n_vectors][width] */
     size_t           n_vectors;
     uint32_t         width;
 } work;
 
-/* ---- one text ---- */
+/* ---- vectors of a text ---- */
 
 static lm_status tokens_of(const work *w, const char *text, size_t n, lm_tokens *out, lm_error *e)
 {
@@ -90,7 +90,7 @@ static lm_status vectors_of(work *w, const lm_tokens *ids, lm_error *e)
     return LM_OK;
 }
 
-/* Nine digits tell every float32 from every other. */
+/* Append a vector. Nine digits distinguish every float32. */
 static void add_vector(lm_text *out, const float *x, uint32_t width)
 {
     for (uint32_t i = 0; i < width; i++)
@@ -142,7 +142,7 @@ static lm_status print_document(lm_cli *cli, const work *w, const lm_tokens *ids
                                       "embedding", vectors), e);
 }
 
-/* ---- many ---- */
+/* ---- input ---- */
 
 static lm_status embed_line(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
@@ -174,7 +174,7 @@ static lm_status read_text(const embed_options *o, lm_text *out, lm_error *e)
     return out->failed ? lm_fail_memory(e, "the text", strlen(o->prompt)) : LM_OK;
 }
 
-/* The engine is made when it is known how long the text is. */
+/* Create the engine, with a context for `tokens` tokens. */
 static lm_status start(const embed_options *o, work *w, size_t tokens, lm_error *e)
 {
     lm_engine_options engine;

@@ -1,4 +1,4 @@
-/* lamina estimate - parameters by formula beside the count, for a model that need not exist. */
+/* lamina estimate - compute parameters by formula and compare with the count, for a model that need not exist. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static const lm_flag_group estimate_groups[] = {
     { 0 },
 };
 
-/* What a tree does not contain is reported on stderr, a line each. */
+/* Print the notes about values missing from a tree to stderr, one per line. */
 static void print_notes(const lm_text *notes)
 {
     for (const char *p = notes->data; p && *p;) {
@@ -74,7 +74,7 @@ static lm_status describe_tree(const estimate_options *o, lm_text *config, uint6
     return LM_OK;
 }
 
-/* The tree's own sum of parameters is that of the program which is derived from it. */
+/* Fail if the number of parameters in the tree is not that of the program derived from it, counted with or without tied weights. */
 static lm_status check_tree(const estimate_options *o, lm_facts *f, uint64_t parameters, lm_error *e)
 {
     uint64_t counted = lm_facts_count(f, "parameters.untied_total"), stored = lm_facts_count(f, "parameters.total");
@@ -117,7 +117,7 @@ static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m,
     return status;
 }
 
-/* A description that a model has: its config.json, floats as they stand in it. */
+/* Write the model's own config.json, with its floats unchanged. */
 static lm_status show_own_config(lm_cli *cli, const estimate_options *o, const lm_model *m, lm_error *e)
 {
     lm_facts      *f = NULL;
@@ -163,7 +163,7 @@ static lm_status show_config(lm_cli *cli, const estimate_options *o, const lm_te
     return status;
 }
 
-/* From sizes or from a tree. */
+/* Estimate a model described by sizes or by a module tree. */
 static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_error *e)
 {
     uint64_t  parameters = 0;
@@ -173,7 +173,7 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
 
     status = o->tree ? describe_tree(o, &config, &parameters, e) : lm_describe_sizes(&o->sizes, &config, e);
     if (status != LM_OK) {
-        for (const lm_flag *f = estimate_flag_table; f->name; f++)     /* also of one that is wanted, not given */
+        for (const lm_flag *f = estimate_flag_table; f->name; f++)     /* the error may be about a missing flag */
             lm_flag_name_error(f, e);
         return status;
     }
@@ -190,10 +190,10 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
     return status;
 }
 
-/* Every flag does something, or is an error. */
+/* Reject flags that would have no effect. */
 static lm_status check(const lm_cli *cli, const estimate_options *o, bool model, lm_error *e)
 {
-    static const char *const unneeded[] = { "--heads", "--head-dim", "--context", "--tied", "--from-tree", NULL };   /* by a tree */
+    static const char *const unneeded[] = { "--heads", "--head-dim", "--context", "--tied", "--from-tree", NULL };   /* not in a tree */
     const lm_flag *size  = lm_flags_given(cli, estimate_flag_table, model || !o->tree ? NULL : unneeded);
     const lm_flag *other = lm_flags_given(cli, lm_model_flag_table, NULL);
 

@@ -1,4 +1,4 @@
-/* lamina eval - how good a model is: perplexity, divergence from another, questions, a needle in a long text, speed. */
+/* lamina eval - measure a model: perplexity, divergence from another model, questions, a needle in a long text, speed. */
 #include <string.h>
 
 #include "cli/eval.h"

@@ -1,4 +1,4 @@
-/* lamina explain - a component with a model's own numbers. */
+/* lamina explain - explain a component with the numbers of a model. */
 #include <string.h>
 
 #include "cli/options.h"
@@ -14,7 +14,7 @@ typedef struct explain_options {
     int32_t        layer;                /* -1: not given */
     const char    *output;
     bool           markdown, svg, code, force;
-    int            in;                   /* of lm_listing_language; -1: not given */
+    int            in;                   /* lm_listing_language; -1: not given */
 } explain_options;
 
 #define O(field) offsetof(explain_options, field)
@@ -59,9 +59,9 @@ static void explain_defaults(void *options)
     o->in          = -1;
 }
 
-/* ---- the list of topics ---- */
+/* ---- list of topics ---- */
 
-/* Other names, some to a line. */
+/* List the aliases of topics on wrapped lines, and append them to `all`. */
 static void list_aliases(lm_text *out, json_t *all)
 {
     const char *alias, *topic = NULL;
@@ -110,9 +110,9 @@ static lm_status list_topics(lm_cli *cli, lm_error *e)
     return status;
 }
 
-/* ---- the page ---- */
+/* ---- page ---- */
 
-/* Whether a topic, or another name of it, is this one. */
+/* Return whether `topic` is the topic `wanted` or an alias of it. */
 static bool is_about(const char *topic, const char *wanted)
 {
     const char *alias, *leads;
@@ -123,7 +123,7 @@ static bool is_about(const char *topic, const char *wanted)
     return strcmp(topic, wanted) == 0;
 }
 
-/* Whether it is the name of a topic: a model of that name is "./NAME". */
+/* Return whether this is the name of a topic. A model file of that name is given as "./NAME". */
 static bool is_topic(const char *name)
 {
     return name && lm_topic_example(name) != NULL;
@@ -183,19 +183,19 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     return status;
 }
 
-/* NULL: the model that -m names, else the demo model. Without MODEL: a preset that has what is explained; with a prompt the demo
- * model, which has a tokenizer. */
+/* Choose the model. *model NULL: the one given by -m, or the demo model. Without MODEL this is a preset that has the component, whose
+ * *example is a note for the page; with a prompt it is the demo model, which has a tokenizer. */
 static lm_status choose(lm_cli *cli, const explain_options *o, const char **model, const char **example, lm_error *e)
 {
     const char      *topic = cli->args[0];
     const lm_preset *preset = NULL;
-    bool             whole = o->diagram || (o->code && !is_topic(topic));        /* of the model: there is no topic */
+    bool             whole = o->diagram || (o->code && !is_topic(topic));        /* the first argument is MODEL, not TOPIC */
 
     *model = whole ? topic : cli->args[1];
     if (*model || whole || o->model.model || o->prompt)
         return LM_OK;
     if (!lm_topic_example(topic))
-        return lm_explain(NULL, topic, NULL, NULL, e);       /* names the topics there are */
+        return lm_explain(NULL, topic, NULL, NULL, e);       /* fails with a list of the topics */
     LM_TRY(lm_preset_find(lm_topic_example(topic), &preset, e));
     *model   = lm_store_printf(&cli->store, LM_PRESET_PREFIX "%s", preset->name);
     *example = lm_store_printf(&cli->store, _("example: %s (%s); use lamina explain %s MODEL for another model"), preset->title,
@@ -203,7 +203,7 @@ static lm_status choose(lm_cli *cli, const explain_options *o, const char **mode
     return *model && *example ? LM_OK : lm_fail_memory(e, "a path", 0);
 }
 
-/* ---- a forward pass ---- */
+/* ---- forward pass ---- */
 
 static bool is_forward(const lm_cli *cli, const explain_options *o)
 {
@@ -267,7 +267,7 @@ static lm_status forward(lm_cli *cli, explain_options *o, lm_error *e)
     return status;
 }
 
-/* What is explained: code, a diagram, or a topic. */
+/* Check the flags that select the subject: code, a diagram or a topic. */
 static lm_status check_subject(const lm_cli *cli, const explain_options *o, lm_error *e)
 {
     if (o->code && (o->diagram || o->markdown || o->svg))
@@ -283,14 +283,14 @@ static lm_status check_subject(const lm_cli *cli, const explain_options *o, lm_e
     return LM_OK;
 }
 
-/* Does a diagram or a topic show the tokens of --prompt? */
+/* Return whether a diagram or a topic shows the tokens of --prompt. */
 static bool shows_prompt(const char *diagram, const char *topic)
 {
     return (diagram && strcmp(diagram, "cache") == 0) || strcmp(topic, "kv") == 0 || strcmp(topic, "kv-cache") == 0 ||
            is_about(topic, "tokenizer");
 }
 
-/* Every flag does something, or is an error. */
+/* Reject flags that would have no effect. */
 static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
 {
     const char *topic = o->diagram || o->code ? "" : cli->n_args ? cli->args[0] : "";

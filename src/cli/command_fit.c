@@ -1,4 +1,4 @@
-/* lamina fit - does a model fit a machine, how far, and how fast would it be. */
+/* lamina fit - check whether a model fits a machine, with how much context and how many sequences, and how fast it would run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ static void fit_defaults(void *options)
     o->batch = 1;
 }
 
-/* Makers of cards say GB and mean 2^30 bytes. */
+/* Note that manufacturers of cards write GB for 2^30 bytes. */
 static void note_card(uint64_t bytes)
 {
     double decimal = (double)bytes / 1e9;
@@ -87,7 +87,7 @@ static lm_status find_place(const fit_options *o, lm_fit_place *at, lm_fit_optio
     return LM_OK;
 }
 
-/* Speeds need peaks: as they are kept, else measured now. */
+/* Get the machine's peak rates, needed for speeds: stored results, or a new measurement. */
 static lm_status measure_here(const fit_options *o, lm_fit_place *at, lm_fit_options *fit, lm_error *e)
 {
     if (!at->here)
@@ -129,7 +129,8 @@ static lm_status no_fit(uint64_t least, const char *precision, uint64_t memory, 
                    lm_figure_bytes(b, memory));
 }
 
-/* Takes both, shows the one that was asked for; what does not fit is said in the document too. */
+/* Print the JSON document or the page, and free both. The document also contains the error if the model does not fit. Return the
+ * verdict, unless printing fails. */
 static lm_status print(lm_cli *cli, json_t *json, lm_text *page, lm_status verdict, lm_error *e)
 {
     if (cli->json && verdict != LM_OK)
@@ -157,7 +158,7 @@ static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm
     return print(cli, cli->json ? lm_fit_json(&x, at) : NULL, &page, verdict, e);
 }
 
-/* ---- every device, every number of sequences ---- */
+/* ---- tables of devices and of throughput ---- */
 
 static lm_status fit_devices(lm_cli *cli, const lm_model *m, lm_fitted *x, lm_fit_options *fit, lm_error *e)
 {
@@ -177,7 +178,7 @@ static lm_status fit_devices(lm_cli *cli, const lm_model *m, lm_fitted *x, lm_fi
     return print(cli, t.json, &page, verdict, e);
 }
 
-/* In the best precision, with 1, 2, 4 … sequences and the most that fit. */
+/* Show the throughput in the best precision with 1, 2, 4 … sequences, up to the maximum that fits. */
 static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_model *m, lm_fitted *x, lm_fit_options *fit,
                                 const lm_fit_place *at, lm_error *e)
 {
@@ -203,7 +204,7 @@ static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_mode
     return print(cli, t.json, &page, LM_OK, e);
 }
 
-/* A price asks for the table of them. */
+/* Return whether the throughput table is shown; --price implies it. */
 static bool is_throughput(const fit_options *o)
 {
     return o->throughput || o->price > 0;
@@ -222,7 +223,7 @@ static lm_status fit_table(lm_cli *cli, fit_options *o, const lm_fit_place *at, 
 
 /* ---- several models ---- */
 
-/* The most exact precision in which all of them fit together; those with weights are taken as they are stored. */
+/* Choose the most exact precision in which all models fit together. Models with weights keep their stored types. */
 static void choose_rows(lm_fitted *x, size_t n)
 {
     for (size_t level = 0; level < LM_FIT_ROWS; level++) {
@@ -249,7 +250,7 @@ static lm_status fit_fleet(lm_cli *cli, fit_options *o, const lm_fit_place *at, 
         return lm_fail_memory(e, "fit", 0);
     for (size_t i = 0; i < cli->n_args; i++) {
         LM_TRY(measure(cli, o, cli->args[i], fit, &x[i], e));
-        fit->memory = x[0].fit.memory;           /* what is free changes while models are opened */
+        fit->memory = x[0].fit.memory;           /* free memory changes as models are opened: use the first value */
     }
     choose_rows(x, cli->n_args);
     uint64_t total = lm_fleet_total(x, cli->n_args);
