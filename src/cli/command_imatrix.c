@@ -1,4 +1,4 @@
-/* lamina imatrix - which inputs of a model's matrices matter, over a text, for `lamina quantize`. */
+/* lamina imatrix - measure over a text which inputs of a model's matrices matter, for `lamina quantize`. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct imatrix_options {
 
 #define O(field) offsetof(imatrix_options, field)
 
-enum { FEW_ROWS = 64, LOGIT_ROWS = 128 };        /* each of those is as wide as the vocabulary */
+enum { FEW_ROWS = 64, LOGIT_ROWS = 128 };        /* a row of logits is as wide as the vocabulary */
 
 static const char *const form_words[] = { "gguf", "dat", NULL };
 
@@ -63,11 +63,11 @@ typedef struct gathering {
     lm_imatrix            *m;
     lm_imatrix_result      result;
     lm_progress            bar;
-    lm_status              saved;        /* of what was saved on the way */
+    lm_status              saved;        /* status of the last intermediate save */
     lm_error              *e;
 } gathering;
 
-/* ---- reading a text ---- */
+/* ---- collection ---- */
 
 static bool on_chunk(void *arg, uint32_t done, uint32_t of, double perplexity)
 {
@@ -92,7 +92,7 @@ static lm_status read_ids(const imatrix_options *o, const lm_tokenizer *t, lm_to
     return status;
 }
 
-/* What the tokenizer puts before a text, if it is one token. */
+/* If the tokenizer adds BOS before a text, make it the first token of each chunk. */
 static lm_status find_first(const lm_tokenizer *t, lm_imatrix_options *o, lm_error *e)
 {
     lm_tokens empty = { 0 };
@@ -150,9 +150,9 @@ static lm_status collect(gathering *g, lm_error *e)
     return status;
 }
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
-/* A figure of JSON; what is not a number there is null. */
+/* Return a JSON number, or null if it is not finite. */
 static json_t *number(double x)
 {
     return isfinite(x) ? json_real(x) : json_null();

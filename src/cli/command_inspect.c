@@ -1,4 +1,4 @@
-/* lamina inspect - what a model is, without running it. */
+/* lamina inspect - show a model's structure, size and cost without running it. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,7 +118,7 @@ static bool is_among(const char *const *words, const char *word)
     return *words;
 }
 
-/* One thing is shown, and flags of some views are given with one of them: every flag does something, or is an error. */
+/* Reject combinations of outputs, and flags that would have no effect on the chosen view. */
 static lm_status check(const lm_inspect_options *o, lm_error *e)
 {
     const struct {

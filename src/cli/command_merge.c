@@ -1,4 +1,4 @@
-/* lamina merge - a model with adapters added to its weights, in a file of its own. */
+/* lamina merge - add adapters to a model's weights and write the result to a new file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -96,7 +96,7 @@ static lm_status merge(lm_cli *cli, void *options, lm_error *e)
 {
     lm_merge_options *o = options;
     lm_model_flags    model = { .model = cli->args[0] };
-    lm_model_options  how = { .mla = "naive" };          /* the form in which projections of latents can have adapters */
+    lm_model_options  how = { .mla = "naive" };          /* only in this form can projections of latents have adapters */
     bool              with_out = !o->dry_run;
     const char       *path, *out = with_out ? cli->args[cli->n_args - 1] : NULL;
     lm_model         *m;

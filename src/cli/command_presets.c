@@ -1,4 +1,4 @@
-/* lamina presets - the published models whose shape is known here. */
+/* lamina presets - list the published models whose configurations are included. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 /* One row of the table. */
 typedef struct shape {
     const lm_preset *preset;
-    lm_model_info info;              /* its texts are those of a model that is closed again */
+    lm_model_info info;              /* its strings are invalid: they belong to a model that is closed */
     char family[32];
 } shape;
 
@@ -32,7 +32,7 @@ static bool mentions(const char *text, const char *word)
     return strcasestr(text, word) != NULL;
 }
 
-/* All words somewhere in its names. */
+/* Return whether every argument occurs in the preset's name, title or aliases. */
 static bool wanted(const lm_preset *p, const lm_cli *cli)
 {
     for (size_t i = 0; i < cli->n_args; i++) {

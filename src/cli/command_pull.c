@@ -1,4 +1,4 @@
-/* lamina pull - a model from a hub into the cache of this machine, and what the cache holds. */
+/* lamina pull - download a model from a hub into the local cache, and manage the cache. */
 #include <stdio.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ static lm_status print(lm_cli *cli, const hub_pull *p, lm_error *e)
     return lm_out_take(&out, e);
 }
 
-/* Words of the cache have no slash; models have one. */
+/* Run an action on the cache (list, rm, verify-cache). Its name has no slash; the name of a model has one. */
 static lm_status look(lm_cli *cli, const pull_options *o, const lm_cache_word *w, lm_error *e)
 {
     bool checks = strcmp(w->name, "verify-cache") == 0, removes = strcmp(w->name, "rm") == 0;

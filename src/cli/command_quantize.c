@@ -1,4 +1,4 @@
-/* lamina quantize - a GGUF file with a model's weights in fewer bits. */
+/* lamina quantize - quantise a model's weights into a GGUF file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -75,7 +75,7 @@ static lm_status print_json(lm_cli *cli, const char *out, const lm_quantize_resu
                                       notes, "tensors", tensors_of(r)), e);
 }
 
-/* What the user did not ask for. */
+/* Warn about tensors whose type is not the requested one, and about tensors that the importance matrix does not contain. */
 static void warn(const lm_quantize_result *r)
 {
     size_t   replaced = 0, unweighted = 0, packed = 0;
@@ -85,7 +85,7 @@ static void warn(const lm_quantize_result *r)
         replaced += r->tensors[i].replaced;
         bytes += r->tensors[i].replaced ? r->tensors[i].bytes : 0;
         bool outside = strcmp(r->tensors[i].name, "token_embd.weight") == 0 || strcmp(r->tensors[i].name, "output.weight") == 0;
-        unweighted += r->tensors[i].unweighted && !outside;   /* which llama-imatrix does not look at by default */
+        unweighted += r->tensors[i].unweighted && !outside;   /* llama-imatrix does not collect those two by default */
         packed += strcmp(r->tensors[i].from, r->tensors[i].to) != 0;
     }
     if (replaced)
@@ -95,7 +95,7 @@ static void warn(const lm_quantize_result *r)
         lm_warn("%zu of %zu quantised tensors %s not in the importance matrix", unweighted, packed, unweighted == 1 ? "is" : "are");
 }
 
-/* Tensors of the same change of types are one line. */
+/* Print one line per pair of types, from and to. */
 static lm_status print_table(const lm_quantize_result *r, lm_error *e)
 {
     lm_text out = { 0 };
@@ -134,7 +134,7 @@ static lm_status report(lm_cli *cli, const char *out, const lm_quantize_result *
     return LM_OK;
 }
 
-/* Named types first, then those that were found. */
+/* Combine the types given by --keep with those found by measurement. The given ones come first, since the first match applies. */
 static lm_status all_kept(lm_cli *cli, quantize_options *o, const lm_allotment *found, lm_error *e)
 {
     const char **all = lm_store_new(&cli->store, o->keep.n + found->n_keep + 1, const char *);

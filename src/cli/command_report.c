@@ -1,4 +1,4 @@
-/* lamina report - a complete report about one or several models. */
+/* lamina report - write a complete report about one or several models. */
 #include <string.h>
 
 #include "cli/options.h"
@@ -10,17 +10,17 @@ enum { MOST_MODELS = 16 };
 typedef struct report_options {
     lm_model_flags model;
     lm_run_flags   run;
-    lm_flag_list   names;                /* of the models, in their order */
+    lm_flag_list   names;                /* titles of the models, in their order */
     const char    *output, *precision, *device, *prompt;
-    int            format;               /* -1: from the name of the file */
+    int            format;               /* index into format_words; -1: from the file extension */
     uint32_t       batch, tokens, rank, columns;
-    bool           force;                /* replaces what is there (lm_flags_read) */
+    bool           force;                /* replace an existing file (checked by lm_flags_read) */
 } report_options;
 
 #define O(field) offsetof(report_options, field)
 
 static const char *const format_words[] = { "html", "md", "pandoc", "tex", "json", "txt", NULL };
-static const lm_form     formats[]      =     /* by word */
+static const lm_form     formats[]      =     /* in the order of format_words */
     { LM_FORM_HTML, LM_FORM_MARKDOWN, LM_FORM_PANDOC, LM_FORM_TEX, LM_FORM_JSON, LM_FORM_TEXT };
 
 static const char *word_of(lm_form form)
@@ -75,9 +75,9 @@ static void report_defaults(void *options)
     o->columns     = 100;
 }
 
-/* ---- the models ---- */
+/* ---- models ---- */
 
-/* What is open; facts point into models. */
+/* The open models and their facts, which point into them. */
 typedef struct opened {
     lm_model *model[MOST_MODELS];
     lm_facts *facts[MOST_MODELS];
@@ -110,7 +110,7 @@ static void close_all(opened *x)
     }
 }
 
-/* ---- the document ---- */
+/* ---- document ---- */
 
 static lm_status choose_form(const lm_cli *cli, const report_options *o, lm_form *out, lm_error *e)
 {

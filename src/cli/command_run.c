@@ -1,4 +1,4 @@
-/* lamina run - continue a text, or answer one message. */
+/* lamina run - continue a text or answer one message. */
 #include <inttypes.h>
 #include <math.h>
 #include <poll.h>
@@ -37,7 +37,7 @@ typedef struct run_options {
     uint32_t          logprobs;
 } run_options;
 
-/* What a run holds; freed in one place. */
+/* The resources of a run, freed by run(). */
 typedef struct run_state {
     lm_model         *model;
     lm_engine        *engine;
@@ -50,7 +50,7 @@ typedef struct run_state {
     lm_tokens         ids;
     lm_generation     out;
     lm_answer         answer;
-    lm_scored         scored;            /* the prompt, where nothing is generated and log-probabilities are wanted */
+    lm_scored         scored;            /* the prompt's scores, with -n 0 --logprobs */
     lm_score          score;
     double            load_seconds;
 } run_state;
@@ -117,10 +117,10 @@ static bool scores_prompt(const run_options *o)
     return o->predict == 0 && o->logprobs;
 }
 
-/* ---- the prompt ---- */
+/* ---- prompt ---- */
 
-/* A pipe or a file on standard input: what stands before -p. Sockets and devices are left alone: many programs start others with
- * one that nobody closes. */
+/* Read a pipe or a file on standard input, which is placed before -p. Sockets and devices are not read: many programs start others with
+ * a socket that is never closed. */
 static lm_status read_piped(lm_text *out, lm_error *e)
 {
     struct pollfd ready = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -138,7 +138,7 @@ static lm_status read_piped(lm_text *out, lm_error *e)
     return LM_OK;
 }
 
-/* -p, or the words after MODEL. */
+/* Read piped input, then -p or the words after MODEL. */
 static lm_status read_given(lm_cli *cli, const run_options *o, lm_text *out, lm_error *e)
 {
     LM_TRY(read_piped(out, e));
@@ -152,7 +152,8 @@ static lm_status read_given(lm_cli *cli, const run_options *o, lm_text *out, lm_
     return out->failed ? lm_fail_memory(e, "the prompt", out->size) : LM_OK;
 }
 
-/* At a terminal a model that has a template answers; elsewhere every text is continued, so that a script knows what it gets. */
+/* Choose whether to apply the chat template. At a terminal it is applied if the model has one. Elsewhere every prompt is continued as
+ * plain text, so that scripts behave predictably. */
 static void choose_form(const lm_cli *cli, run_options *o, const run_state *s, bool typed)
 {
     bool terminal = isatty(STDIN_FILENO) && (typed || (isatty(STDOUT_FILENO) && !cli->json));
@@ -166,7 +167,7 @@ static void choose_form(const lm_cli *cli, run_options *o, const run_state *s, b
         lm_note("continuing the prompt as plain text; --chat applies the chat template, --raw hides this note");
 }
 
-/* -p, the words after MODEL, -f, what is piped in, or what is typed at the terminal. */
+/* Read the prompt from -p, the words after MODEL, -f, a pipe, or the terminal. */
 static lm_status read_prompt_text(lm_cli *cli, run_options *o, const run_state *s, lm_text *out, lm_error *e)
 {
     bool given = o->prompt || cli->n_args > 1, typed = !given && !o->file && isatty(STDIN_FILENO);
@@ -254,9 +255,9 @@ static void show_tokens(const run_state *s)
     }
 }
 
-/* ---- the answer ---- */
+/* ---- answer ---- */
 
-/* The first of several models stands in the place of the one. */
+/* Read the flags of --ensemble. Its first model becomes MODEL. */
 static lm_status read_ensemble(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
 {
     if (!o->ensemble.members)
@@ -346,7 +347,7 @@ static json_t *run_json(const run_options *o, const run_state *s)
     return j;
 }
 
-/* As the vocabulary spells it: blanks are seen. */
+/* Return the piece as spelled in the vocabulary, where blanks are visible. */
 static const char *piece_of(const json_t *token)
 {
     const char *piece = json_string_value(json_object_get(token, "piece"));
@@ -369,7 +370,7 @@ static void show_logprobs(const json_t *positions)
     lm_text_free(&line);
 }
 
-/* The same lines as lamina score's, which has them on standard output. */
+/* Print the lines of `lamina score`, but on standard error. */
 static void show_scored(const run_state *s)
 {
     lm_text out = { 0 };
@@ -403,7 +404,7 @@ static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, l
     return status;
 }
 
-/* What lamina score does with the text, in place of generating nothing. */
+/* Score the prompt as `lamina score` does, instead of generating. */
 static lm_status score_prompt(lm_cli *cli, const run_options *o, run_state *s, lm_error *e)
 {
     double started = lm_clock_seconds();
@@ -423,7 +424,7 @@ static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_er
 
     lm_interrupt_watch(NULL);
     LM_TRY(prepare(cli, o, s, e));
-    g.sequence.stops = o->stops.items;                   /* their escapes are processed by now */
+    g.sequence.stops = o->stops.items;                   /* after their escapes have been processed */
     lm_drafting_sequence(&o->draft, &s->drafting, &g.sequence);
     lm_interrupt_watch(s->engine);
     if (scores_prompt(o) && s->ensembling)

@@ -1,4 +1,4 @@
-/* lamina score - how probable a model finds a given text, token by token. */
+/* lamina score - compute the log-probability of each token of a given text. */
 #include <math.h>
 #include <string.h>
 
@@ -59,7 +59,7 @@ typedef struct scoring {
     const lm_tokenizer  *tokenizer;      /* NULL: the model has none */
     lm_engine           *engine;
     lm_loras             loras;
-    lm_tokens            ids;            /* of the text at hand */
+    lm_tokens            ids;            /* of the current text */
     lm_scored            scored;
 } scoring;
 
@@ -68,14 +68,14 @@ static json_t *number(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-/* {ids, tokens, logprob, perplexity}; the first token has nothing before it and is null. */
+/* {ids, tokens, scored, logprob, perplexity}. The first token's entry is null, since no token precedes it. */
 static json_t *score_json(scoring *s, const lm_score *score)
 {
     return json_pack("{s:o, s:O, s:I, s:o, s:o}", "ids", lm_ids_json(s->ids.ids, s->ids.n), "tokens", s->scored.tokens, "scored",
                      (json_int_t)score->n_tokens - 1, "logprob", json_real(score->logprob), "perplexity", number(score->perplexity));
 }
 
-/* ---- texts ---- */
+/* ---- input and scoring ---- */
 
 static lm_status tokenize(scoring *s, const char *text, size_t n, lm_error *e)
 {
