@@ -1,4 +1,4 @@
-/* lamina serve - an HTTP server with the APIs of OpenAI and llama.cpp. commands.md, "serve". */
+/* lamina serve - serve models over HTTP with the APIs of OpenAI, Anthropic, ollama and llama.cpp. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -33,14 +33,14 @@ typedef struct serve_options {
     int32_t           port, predict, rule, ping, pooling;
     uint32_t          parallel, cache_tokens, connections, per_address, workers, queue, body_limit;
     double            timeout, drain, itl_target;
-    lm_limits         limits;        /* of the machine, where they have been measured */
+    lm_limits         limits;        /* stored limits of the machine, if they have been measured */
     bool              openapi, insecure, sandbox, no_sandbox, metrics, slots, no_slots, embeddings, interventions;
     bool              no_prefixes, no_page, loras_off;
 } serve_options;
 
 #define O(field) offsetof(serve_options, field)
 
-static const char *const pooling_words[] = { "last", "mean", NULL };         /* by lm_pooling */
+static const char *const pooling_words[] = { "last", "mean", NULL };         /* indexed by lm_pooling */
 
 static const lm_flag serve_flag_table[] = {
     { "--host", NULL, LM_FLAG_LIST, O(hosts), "ADDRESS", "address to listen at, or unix:PATH; may be repeated (127.0.0.1)", 0, 0, NULL },
@@ -175,7 +175,8 @@ static lm_status front_options(lm_cli *cli, serve_options *o, lm_http_options *h
     return LM_OK;
 }
 
-/* Adapters are opened once before the server is there, for what is wrong with them; then again with the model. */
+/* Set the adapters of the service. They are opened and closed here to report errors before the server starts; the server opens them
+ * again with the model. */
 static lm_status lora_options(lm_cli *cli, const serve_options *o, const lm_model *m, lm_service_options *s, lm_error *e)
 {
     lm_loras list;
@@ -189,7 +190,7 @@ static lm_status lora_options(lm_cli *cli, const serve_options *o, const lm_mode
     return LM_OK;
 }
 
-/* The engine's sizes follow from the model, which is only described for that. */
+/* Set the engine's options, whose sizes depend on the model. The model is opened for its structure only. */
 static lm_status engine_options(lm_cli *cli, serve_options *o, lm_service_options *s, lm_error *e)
 {
     lm_model_options look = o->model.o;
@@ -211,7 +212,8 @@ static lm_status engine_options(lm_cli *cli, serve_options *o, lm_service_option
     return status;
 }
 
-/* Sizes as the first one's, in the context of the shortest; counts of all are what lists say. */
+/* Set the options of the further models of an ensemble. Their sizes are those of the first model; the context is the shortest of all.
+ * Parameters and bytes of all models are added up in the card, which model lists show. */
 static lm_status other_options(lm_cli *cli, serve_options *o, const lm_ensemble *x, lm_service_options *s, lm_error *e)
 {
     lm_service_other *others = lm_store_new(&cli->store, x->mixture.n, lm_service_other);
@@ -304,7 +306,7 @@ static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_optio
     return LM_OK;
 }
 
-/* What all models have in common, and of each its own. One that was only found is passed over where it is damaged. */
+/* Set the options of every model and ensemble. A model that was found in a folder and cannot be opened is skipped with a warning. */
 static lm_status each_model(lm_cli *cli, serve_options *o, const lm_served_model *list, size_t n, lm_models_options *all, lm_error *e)
 {
     lm_service_options common, *services = lm_store_new(&cli->store, n + o->ensembles.n, lm_service_options);
@@ -314,7 +316,7 @@ static lm_status each_model(lm_cli *cli, serve_options *o, const lm_served_model
     LM_TRY(service_options(cli, o, &common, e));
     lm_measure_options kept = { .cpu = o->run.cpu, .threads = o->run.threads, .kept_only = true };
     if (lm_machine_measure(&kept, &o->limits, NULL) == LM_OK)
-        common.limits = &o->limits;          /* now: the sandbox does not let it be read later */
+        common.limits = &o->limits;          /* read now: the sandbox prevents it later */
     all->services = services;
     all->n = 0;
     for (size_t i = 0; i < n; i++) {
@@ -396,8 +398,8 @@ static void reload(lm_server *s)
         lm_warn("API keys stay as they are: %s%s%s", e.where, *e.where ? ": " : "", e.message);
 }
 
-/* Waits for a signal that ends the server: of those that it has, SIGHUP does not where there is a file to read again. Blocked before
- * threads were made, so nobody else gets it. */
+/* Wait for one of the signals `ends`, or until a rank of the cluster is lost. If `reloads`, SIGHUP does not end the wait but reloads the
+ * API keys. The signals were blocked before threads were created, so no other thread receives them. */
 static void wait_for_end(lm_server *s, const sigset_t *ends, bool reloads, const lm_cluster *cluster)
 {
     const struct timespec often = { .tv_sec = 0, .tv_nsec = 100000000 };
@@ -415,14 +417,14 @@ static void wait_for_end(lm_server *s, const sigset_t *ends, bool reloads, const
     }
 }
 
-/* Without the others nothing goes on: running texts have ended in an error, what waits is answered with one. */
+/* End the server after another rank was lost. Running requests have failed already; waiting ones are answered with an error. */
 static lm_status end_lost(lm_server *s, lm_error *e)
 {
     lm_server_drain(s, 1);
     return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "another rank is lost: the server ends");
 }
 
-/* While texts that run come to their end, a second signal ends it at once. */
+/* The thread that waits for running requests, while the main thread waits for a second signal. */
 static void *drain(void *server)
 {
     lm_server_drain(server, -1);
@@ -487,7 +489,7 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
     sigaddset(&ends, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &ends, NULL);
     signal(SIGPIPE, SIG_IGN);
-    prctl(PR_SET_DUMPABLE, 0);               /* keys and texts stay out of core files */
+    prctl(PR_SET_DUMPABLE, 0);               /* keep API keys and requests out of core files */
     LM_TRY(lm_server_start(&all, o->insecure, &s, e));
     if (*lm_server_unrestricted())
         lm_warn("--sandbox: %s", lm_server_unrestricted());

@@ -1,4 +1,4 @@
-/* lamina synth - the shape of a published model with random weights, to measure with. */
+/* lamina synth - create a model of a published configuration with random weights, for measurements. */
 #include <string.h>
 #include <sys/resource.h>
 
@@ -34,7 +34,7 @@ static const lm_flag_group synth_groups[] = {
     { 0 },
 };
 
-/* The most memory that the process has held. */
+/* Return the peak memory of the process in bytes; 0: unknown. */
 static uint64_t peak(void)
 {
     struct rusage u;
@@ -58,7 +58,7 @@ static lm_status report(lm_cli *cli, const char *out, const lm_synth_result *r, 
     return LM_OK;
 }
 
-/* What is spelled as a file of weights of another kind would become a folder. */
+/* Reject names that end like another kind of weight file, since they would become folders. */
 static lm_status check_name(const char *out, lm_error *e)
 {
     static const char *const files[] = { "bin", "safetensors", "json", "pt", "pth", "ggml", "onnx", "zip", "tar", NULL };

@@ -1,4 +1,4 @@
-/* lamina template - a chat template, rendered. commands.md, "template". */
+/* lamina template - render a chat template. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "cli/prompt.h"
 
 typedef struct template_options {
-    lm_model_flags model;                                /* only which, and --pre */
+    lm_model_flags model;                                /* only --model and --pre */
     const char    *context, *jsonl, *name;
     bool           show;
 } template_options;
@@ -50,7 +50,7 @@ static lm_status answer(const char *key, const char *text, size_t n, lm_error *e
     return lm_jsonl_write(json_pack("{s:o}", key, lm_json_of(text ? text : "", n)), e);
 }
 
-/* The variables as JSON, with numbers as they are in the line. */
+/* Print the variables as JSON, with numbers as they are written in the line. */
 static lm_status print_context(const json_t *variables, const lm_text *line, lm_text *out, lm_error *e)
 {
     lm_text wide = { 0 };
@@ -62,7 +62,7 @@ static lm_status print_context(const json_t *variables, const lm_text *line, lm_
     return status;
 }
 
-/* Whatever is wrong with a line is its answer; the next line has another chance. */
+/* Render the template of a line and print the text, or the line's error. Only failures of output and memory end the run. */
 static lm_status template_line(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
     json_t *source = json_object_get(value, "template"), *variables = json_object_get(value, "context");
@@ -99,9 +99,9 @@ static lm_status template_line(void *arg, json_t *value, const char *why, const 
     return status;
 }
 
-/* ---- one rendering ---- */
+/* ---- rendering of one template ---- */
 
-/* A template, the file that it is from, and the variables that the model itself gives. */
+/* A template, its file, and the variables given by the model. */
 typedef struct material { lm_text source; const char *file; json_t *given; } material;
 
 static bool is_template_file(const char *argument)
@@ -136,8 +136,8 @@ static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_
     return status;
 }
 
-/* The context as it was written, with what the model gives and the context does not say put in front. Parsing it and
- * writing it again could change numbers. */
+/* Copy the context as it is written and insert at its beginning the model's variables that it does not contain. Parsing it and writing
+ * it again could change numbers. */
 static lm_status complete(const material *m, const lm_text *context, lm_text *out, lm_error *e)
 {
     const char *at = context->data ? context->data + strspn(context->data, " \t\r\n") : "", *key;
@@ -145,7 +145,7 @@ static lm_status complete(const material *m, const lm_text *context, lm_text *ou
     bool first = true;
 
     if (!json_is_object(written) || !json_object_size(m->given)) {
-        lm_text_add(out, context->data, context->size);           /* for the renderer to judge */
+        lm_text_add(out, context->data, context->size);           /* the renderer reports errors */
     } else {
         lm_text_add_char(out, '{');
         json_object_foreach(m->given, key, value) {
@@ -185,7 +185,7 @@ static lm_status render_one(lm_cli *cli, template_options *o, const material *m,
         status = render(m->source.data ? m->source.data : "", m->source.size, m->file, context.data ? context.data : "",
                         context.size, &r, e);
     if (status != LM_OK)
-        lm_fail_in(e, lm_input_name(o->context));        /* what is the template's own fault names its file already */
+        lm_fail_in(e, lm_input_name(o->context));        /* errors of the template already name its file */
     if (status == LM_OK)
         status = print_rendering(cli, &r.text, e);
     lm_rendering_free(&r);

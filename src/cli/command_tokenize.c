@@ -1,5 +1,4 @@
-/* lamina tokenize, lamina detokenize - text to ids and back, exactly as the model's own tokenizer does it. commands.md,
- * "tokenize, detokenize". */
+/* lamina tokenize, lamina detokenize - convert text to token ids and back, exactly as the model's tokenizer does. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@
 #include "cli/tokenjson.h"
 
 typedef struct token_options {
-    lm_model_flags model;                                /* only which, and --pre */
+    lm_model_flags model;                                /* only --model and --pre */
     const char    *prompt, *file, *jsonl;
     bool           add_special, no_parse_special, skip_special, text;
 } token_options;
@@ -45,7 +44,7 @@ static const lm_flag detokenize_flag_table[] = {
 static const lm_flag_group tokenize_groups[] = { { "tokenizing", tokenize_flag_table, 0 }, { 0 } };
 static const lm_flag_group detokenize_groups[] = { { "detokenizing", detokenize_flag_table, 0 }, { 0 } };
 
-/* What the lines of a --jsonl file share. */
+/* The state shared by the lines of a --jsonl file. */
 typedef struct work {
     lm_tokenizer *tokenizer;
     unsigned      flags;
@@ -84,7 +83,7 @@ static lm_status tokenize_line(void *arg, json_t *value, const char *why, const 
     return status;
 }
 
-/* The text that is whole with each token: of a character cut into several tokens, with the last. Ends where `out` has n of them. */
+/* Append to `out` the text that each token completes, n strings. A character split over several tokens belongs to the last of them. */
 static lm_status read_texts(const work *w, const lm_tokens *t, json_t *out, lm_error *e)
 {
     lm_stream *stream = NULL;
@@ -104,7 +103,7 @@ static lm_status read_texts(const work *w, const lm_tokens *t, json_t *out, lm_e
     return status;
 }
 
-/* "id  piece", and where texts are shown in a column of its own what it reads as, in quotes. */
+/* Print "id  piece" per token, and the quoted text in a further column if `texts` is not NULL. */
 static lm_status print_lines(const work *w, const lm_tokens *t, const json_t *texts, lm_error *e)
 {
     enum { COLUMN = 16 };
@@ -223,7 +222,7 @@ static lm_status print_text(lm_cli *cli, const lm_text *text, lm_error *e)
     return lm_out_text("\n", 1, e);
 }
 
-/* From the arguments, or from standard input where there is none. */
+/* Detokenize the ids in the arguments, or on standard input if there are none. */
 static lm_status detokenize_ids(lm_cli *cli, const char *const *args, const work *w, lm_error *e)
 {
     lm_text given = { 0 };
@@ -253,7 +252,7 @@ static lm_status detokenize_ids(lm_cli *cli, const char *const *args, const work
     return status;
 }
 
-/* Without a MODEL the first argument is an id already. */
+/* Return whether the first argument is ids rather than MODEL: it consists of numbers, and no file has this name. */
 static bool is_ids(const char *argument)
 {
     return argument && argument[strspn(argument, "0123456789,[] ")] == 0 && access(argument, F_OK) != 0;

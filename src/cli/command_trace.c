@@ -1,4 +1,5 @@
-/* lamina trace - what happens inside a model while it reads: surprise, the lens, heads, experts; what changes when a part is changed. */
+/* lamina trace - show what happens inside a model while it processes a text: surprise, logit lens, heads, experts, and the effect of
+ * changing a part. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -127,9 +128,9 @@ static lm_status read_text(lm_tracing *t, lm_error *e)
     return status;
 }
 
-/* ---- what is asked for ---- */
+/* ---- options ---- */
 
-/* As the library takes them; NULL-ended, as long as the command; NULL: none are asked for. */
+/* List the interventions in the library's syntax. *out is NULL-ended and valid as long as the command runs; NULL: there are none. */
 static lm_status interventions_of(lm_tracing *t, const char *const **out, lm_error *e)
 {
     const lm_trace_flags *o = t->o;
@@ -202,9 +203,9 @@ static lm_status options_of(lm_tracing *t, lm_trace_options *out, lm_error *e)
     return LM_OK;
 }
 
-/* ---- reading it ---- */
+/* ---- tracing ---- */
 
-/* Written first, where it is to be continued; then read as a whole, looked into. */
+/* Generate the continuation first, then process the whole text again with tracing. */
 static lm_status run(lm_tracing *t, lm_error *e)
 {
     const lm_token *ids;
@@ -281,7 +282,7 @@ static lm_status trace_text(lm_tracing *t, lm_error *e)
     return status == LM_OK ? show(t, e) : status;
 }
 
-/* ---- a vector ---- */
+/* ---- control vector ---- */
 
 typedef struct gathering {
     lm_tracing *t;

@@ -1,4 +1,4 @@
-/* lamina train - fine-tune a model: an adapter on weights of any type, or every weight. */
+/* lamina train - fine-tune a model: train an adapter on weights of any type, or every weight. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -90,12 +90,12 @@ static void train_defaults(void *options)
     lm_run_defaults(&o->run);
 }
 
-/* ---- while it runs ---- */
+/* ---- progress and results ---- */
 
 typedef struct watching {
     lm_cli *cli;
     bool    terminal, dry;
-    double  seconds;                     /* of all steps seen */
+    double  seconds;                     /* of all `seen` steps */
     uint32_t seen;
 } watching;
 
@@ -109,7 +109,7 @@ static void on_note(void *arg, const char *line)
         lm_note("%s", line);
 }
 
-/* One line, written over on a terminal: step, loss, rate, speed, time left. */
+/* Print step, loss, rate, speed and time left on one line, which is overwritten on a terminal. */
 static bool on_step(void *arg, const lm_train_step *s)
 {
     watching *w = arg;

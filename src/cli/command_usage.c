@@ -1,4 +1,4 @@
-/* lamina usage - the tokens that the clients of a server have used, out of its store. commands.md, "usage". */
+/* lamina usage - show the token counts of a server's clients, from its store. */
 #include <string.h>
 
 #include "cli/output.h"
