@@ -1,4 +1,4 @@
-/* lamina verify - does the engine compute what the reference computes? commands.md, "verify". */
+/* lamina verify - compare the engine with reference logits, or two models on a text. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -17,8 +17,8 @@ typedef struct verify_options {
     const char    *cpu, *dump;
     uint32_t       threads;
     double         tol, kl_max;          /* negative: not given */
-    lm_verify_texts texts;               /* of two models */
-    bool           force;                /* replaces what is there (lm_flags_read) */
+    lm_verify_texts texts;               /* for the comparison of two models */
+    bool           force;                /* replace an existing file (checked by lm_flags_read) */
 } verify_options;
 
 #define O(field) offsetof(verify_options, field)
@@ -59,13 +59,13 @@ static void verify_defaults(void *options)
     o->kl_max = -1;
 }
 
-/* JSON has no infinity: what could not be compared is null. */
+/* Return a JSON number, or null for values that could not be compared, since JSON has no infinity. */
 static json_t *number(double x)
 {
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-/* What is said while positions are compared. */
+/* Prints the rows as they are compared. `rows` NULL: not --json. */
 typedef struct row_printer { lm_progress bar; uint64_t n; json_t *rows; } row_printer;
 
 static void print_row(void *arg, const lm_verdict_row *r)
@@ -144,7 +144,7 @@ static void verdict_text(const lm_verdict *v, bool by_kl, double kl_max, lm_text
     lm_text_printf(out, "verdict          %s\n", v->agrees ? "agrees" : "DIFFERS");
 }
 
-/* What made it differ, for the error line. */
+/* Fail with the reason why the results differ. */
 static lm_status differs(const lm_verdict *v, bool by_kl, double kl_max, const char *golden, lm_error *e)
 {
     if (v->bitwise_known && !(v->chunked && v->stepwise))
@@ -161,7 +161,7 @@ static lm_status differs(const lm_verdict *v, bool by_kl, double kl_max, const c
     return lm_fail_in(e, golden);
 }
 
-/* Ends as the verdict does; what differs is said in the document too. */
+/* Print the verdict. If it is negative, return LM_DIFFERS; the JSON document then contains the error too. */
 static lm_status print_verdict(lm_cli *cli, const lm_verdict *v, const verify_options *o, json_t *rows, const char *golden, lm_error *e)
 {
     bool by_kl = o->kl_max >= 0;
@@ -218,7 +218,7 @@ static lm_status verify_golden(lm_cli *cli, verify_options *o, lm_error *e)
     return status;
 }
 
-/* Every flag does something, or is an error: some are of goldens, some of texts. */
+/* Reject flags that would have no effect: some apply only to goldens, some only to texts. */
 static lm_status check(const lm_cli *cli, const verify_options *o, lm_error *e)
 {
     const lm_verify_texts *t = &o->texts;

@@ -1,4 +1,4 @@
-/* lamina version - which one this is, and what it was built from. */
+/* lamina version - print the version, the build and the libraries. */
 #include "cli/output.h"
 
 #if defined(__clang__)

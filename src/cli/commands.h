@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 
-/* E, A, S: those that a build may leave out (meson.build: explain, audit, server). */
+/* E, A, S: commands that a build may omit (meson.build: explain, audit, server). */
 #define LM_COMMAND_LIST(X, E, A, S) \
     X(run)         \
     X(chat)        \

@@ -8,7 +8,7 @@
 typedef struct completion {
     const lm_command *const *commands;
     const lm_command *command;
-    const char       *begun;             /* what the word begins with already */
+    const char       *begun;             /* the beginning of the word that is completed */
     lm_text           out;
 } completion;
 
@@ -60,7 +60,7 @@ static void levels(completion *c)
         offer_all(c, m.levels);
 }
 
-/* As llama.cpp's quantiser calls files. */
+/* Offer the types of files, with the names that llama-quantize uses. */
 static void types(completion *c)
 {
     for (uint32_t i = 0; lm_synth_type(i); i++)
@@ -140,7 +140,7 @@ static const struct { const char *flag; lister *list; } values[] = {
     { NULL, NULL },
 };
 
-/* What stands at a place of a command: from `first` on. */
+/* The candidates for the arguments `first` to `last` of a command, counted from 0. */
 static const struct { const char *command; size_t first, last; lister *list; } places[] = {
     { "help", 0, 0, commands },   { "presets", 0, 99, presets }, { "quantize", 0, 0, cached }, { "quantize", 2, 2, types }, { "synth", 0, 0, presets },   { "run", 0, 0, cached },
     { "chat", 0, 0, cached },     { "serve", 0, 99, cached },    { "bench", 0, 0, cached },    { "score", 0, 0, cached },
@@ -154,7 +154,7 @@ static const struct { const char *command; size_t first, last; lister *list; } p
     { NULL, 0, 0, NULL },
 };
 
-/* ---- the line ---- */
+/* ---- command line ---- */
 
 static bool is_spelling(const lm_flag *f, const char *word, size_t n)
 {
@@ -204,7 +204,7 @@ static void complete_place(completion *c, size_t place)
 
 static void complete(completion *c, char **words, size_t n)
 {
-    const lm_flag *open = NULL;          /* a flag whose value is still to come */
+    const lm_flag *open = NULL;          /* a flag whose value is the next word */
     size_t         place = 0;
     const char    *last = words[n - 1], *is = last[0] == '-' ? strchr(last, '=') : NULL;
 

@@ -26,16 +26,16 @@ void lm_constraint_defaults(lm_constraint_flags *f)
     f->reasoning = -1;
 }
 
-/* ---- the grammar ---- */
+/* ---- grammar ---- */
 
 enum { SCHEMA, GRAMMAR, GRAMMAR_FILE, REGEX, CHOICE, FLAGS };
 
 static const char *const flags[FLAGS] = { "--json-schema", "--grammar", "--grammar-file", "--regex", "--choice" };
 
-/* What each flag says; nothing where it is not given. */
+/* The text of each flag, or of the file that it names; empty: not given. */
 typedef struct wishes { lm_text texts[FLAGS]; } wishes;
 
-/* An empty file asks for nothing, as llama.cpp reads it and as an empty text does: it is said, as more was meant. */
+/* Read the file of a flag. An empty file sets no constraint, as in llama.cpp and as with an empty text; a warning reports it. */
 static lm_status read_file(const char *flag, const char *path, lm_text *out, lm_error *e)
 {
     LM_TRY(lm_read_text(path, out, e));
@@ -61,7 +61,7 @@ static lm_status read_wishes(const lm_constraint_flags *f, wishes *w, lm_error *
     return f->grammar_file && *f->grammar_file ? read_file(flags[GRAMMAR_FILE], f->grammar_file, w->texts + GRAMMAR_FILE, e) : LM_OK;
 }
 
-/* The flag that was given; FLAGS: none. LM_USAGE: several. */
+/* Find the flag that was given; *out is FLAGS if none was. LM_USAGE: several were. */
 static lm_status the_flag(const wishes *w, size_t *out, lm_error *e)
 {
     *out = FLAGS;
@@ -85,7 +85,8 @@ static lm_status compile(const lm_constraint_flags *f, const lm_text *text, size
     return (flag == SCHEMA ? lm_grammar_json_schema : lm_grammar_gbnf)(text->data, text->size, &o, out, e);
 }
 
-/* The flag stands first, then where in a schema: "--json-schema: #/properties/a/not: ...". */
+/* Name the flag in an error, before the location in a schema: "--json-schema: #/properties/a/not: ...". LM_UNSUPPORTED becomes
+ * LM_USAGE. */
 static lm_status named(const char *flag, lm_status status, lm_error *e)
 {
     char where[sizeof e->where], message[sizeof e->message];
@@ -97,7 +98,7 @@ static lm_status named(const char *flag, lm_status status, lm_error *e)
     return lm_fail(e, status == LM_LIMIT ? LM_LIMIT : LM_USAGE, flag, e->offset, "%s%s%s", where, *where ? ": " : "", message);
 }
 
-/* A budget needs marks that tell where reasoning ends. */
+/* Set the reasoning budget. LM_USAGE: the chat template does not mark the end of reasoning. */
 static lm_status open_reasoning(const lm_constraint_flags *f, lm_constraining *out, lm_error *e)
 {
     out->reasoning = f->reasoning;

@@ -1,4 +1,4 @@
-/* diff_html.c - two models beside each other as one page: nothing is loaded from elsewhere. */
+/* diff_html.c - the comparison of two models as a self-contained HTML page. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -49,7 +49,7 @@ static void add_models(const lm_diffing *d, lm_text *out)
     lm_text_add_str(out, "</table>\n");
 }
 
-/* SNR of the quantised tensors by layer, a series for each kind. */
+/* Plot the SNR of the tensors that differ by layer, one series per kind. */
 static void add_plot(const lm_diffing *d, lm_text *out)
 {
     lm_plot      plot = { .title = "Signal to noise by layer", .x = "layer", .y = "SNR, dB" };

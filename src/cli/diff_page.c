@@ -1,4 +1,4 @@
-/* diff_page.c - two models beside each other: on a terminal, as Markdown, as JSON; and what these share with the HTML page. */
+/* diff_page.c - the comparison of two models as text, Markdown and JSON, and functions shared with the HTML page. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #include "cli/diffing.h"
 
-/* ---- figures ---- */
+/* ---- functions shared by all forms ---- */
 
 const char *lm_diff_db(char out[LM_FIGURE], double db)
 {
@@ -30,7 +30,7 @@ void lm_diff_bins(const lm_diff_tensor *t, size_t *first, size_t *last)
         (*last)--;
 }
 
-/* "blk.3.attn_v.weight" and "model.layers.3.mlp.down_proj.weight" without the number and the end. */
+/* Reduce "blk.3.attn_v.weight" to "attn_v" and "model.layers.3.mlp.down_proj.weight" to "mlp.down_proj". */
 static void kind_of(const char *name, char *out, size_t size)
 {
     size_t n = 0;
@@ -39,7 +39,7 @@ static void kind_of(const char *name, char *out, size_t size)
         if (*at == '.' && at[1] >= '0' && at[1] <= '9') {
             const char *end = at + 1 + strspn(at + 1, "0123456789");
             if (*end == '.') {
-                n  = 0;                                  /* what stands before a number is the list of layers */
+                n  = 0;                                  /* drop the prefix before a number: the list of layers */
                 at = end;
                 continue;
             }
@@ -52,10 +52,10 @@ static void kind_of(const char *name, char *out, size_t size)
         *end = '\0';
 }
 
-/* Of errors and lengths that are sums: SNR of all together. */
+/* Add a tensor to its kind and update the SNR of all tensors together. */
 static void add_to_kind(lm_diff_kind *k, const lm_diff_tensor *t, double *signal, double *noise)
 {
-    /* sum a² is not known, only the ratio: each tensor counts by its elements */
+    /* sum a² is not known, only the ratio: weight each tensor by its number of elements */
     *signal += (double)t->elements;
     *noise += (double)t->elements * t->relative * t->relative;
     if (!k->n || t->snr_db < k->worst_db) {
@@ -149,7 +149,7 @@ void lm_diff_flip_text(const lm_diff_result *r, lm_text *out)
     }
 }
 
-/* ---- the terminal ---- */
+/* ---- text ---- */
 
 static void add_models(const lm_diffing *d, lm_text *out)
 {
@@ -182,7 +182,7 @@ static void add_kinds(const lm_diffing *d, lm_text *out)
     }
 }
 
-/* Shares of the elements, a column for each power of two. */
+/* Append a histogram of errors, one column per power of two, up to the 12 largest. */
 static void add_bins(const lm_diff_tensor *t, lm_text *out)
 {
     static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
@@ -327,7 +327,7 @@ static json_t *names(const char *const *list, size_t n)
     return out;
 }
 
-/* From the first that is not empty: {"from": log2 of its lower end, "counts"}. */
+/* {"equal", "from", "counts"}: the columns from the first to the last non-empty one; "from" is the log2 of the first one's lower end. */
 static json_t *histogram(const lm_diff_tensor *t)
 {
     json_t *counts = json_array();

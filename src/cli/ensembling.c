@@ -20,7 +20,7 @@ const lm_flag lm_ensemble_flag_table[] = {
 
 typedef struct member {
     const char *path;
-    lm_model   *model;                   /* of the first: NULL, the command's */
+    lm_model   *model;                   /* NULL for the first: the command owns it */
     lm_engine  *engine;
 } member;
 
@@ -28,10 +28,10 @@ struct lm_ensembling {
     lm_ensemble what;
     member      members[LM_MIXTURE_MODELS];
     size_t      n;
-    uint32_t    sizes[LM_MIXTURE_MODELS];        /* vocabularies */
-    const float *logits[LM_MIXTURE_MODELS];      /* of the token that is chosen next */
+    uint32_t    sizes[LM_MIXTURE_MODELS];        /* of the vocabularies */
+    const float *logits[LM_MIXTURE_MODELS];      /* for the next token */
     uint32_t    n_vocab;
-    float      *own;                     /* [n_vocab]: the first model's, before they were mixed */
+    float      *own;                     /* [n_vocab]: the first model's logits before mixing */
     double     *mixed;                   /* [n_vocab], normalised */
     lm_mixed    mixture_norms;
     bool        pending;                 /* the last mixture has not been reported yet */
@@ -41,9 +41,9 @@ struct lm_ensembling {
     void       (*next_release)(void *arg);
 };
 
-/* ---- which models ---- */
+/* ---- members ---- */
 
-/* "PATH:W": the weight after the last colon, where it is a number. */
+/* Read "PATH:W". The text after the last colon is the weight if it is a number. */
 static lm_status read_member(lm_cli *cli, const char *from, size_t n, const char **path, double *weight, lm_error *e)
 {
     char *text = lm_store_strndup(&cli->store, from, n), *colon, *end;
@@ -146,7 +146,7 @@ lm_status lm_ensembling_open(lm_ensembling *x, lm_cli *cli, const lm_run_flags *
 
 /* ---- mixing ---- */
 
-/* Have a member read what it has not read yet of the text; its logits after that. */
+/* Process the tokens that a member has not processed yet. *logits: its logits after the last one. */
 static lm_status catch_up(member *m, const lm_token *ids, size_t n, const float **logits, lm_error *e)
 {
     size_t at = lm_engine_length(m->engine, 0), most = lm_engine_max_rows(m->engine), some = 0;

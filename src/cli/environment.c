@@ -22,7 +22,7 @@ static const char *variable(const char *spelling, size_t n, char name[MOST_NAME]
     return getenv(name);
 }
 
-/* By the first of its long spellings that is set. */
+/* Return the value of the first long spelling that is set, or NULL. `name` receives the name of its variable. */
 static const char *value_of(const lm_flag *f, char name[MOST_NAME])
 {
     const char *value = variable(f->name, strlen(f->name), name);

@@ -1,12 +1,12 @@
-/* environment.h - flags that the environment sets: LAMINA_ARG_CTX_SIZE for --ctx-size, as llama.cpp has it. */
+/* environment.h - flags set by environment variables: LAMINA_ARG_CTX_SIZE for --ctx-size, like llama.cpp's LLAMA_ARG_CTX_SIZE. */
 #ifndef LM_CLI_ENVIRONMENT_H
 #define LM_CLI_ENVIRONMENT_H
 
 #include "cli/command.h"
 
-/* Flags of a command (`environment`) that the command line does not give, from the variables that are called after one of their long
- * spellings. A switch is on at 1, true, on, yes, off at 0, false, off, no; a flag that may be repeated takes values with spaces between.
- * LM_USAGE names the variable. */
+/* Set flags that the command line does not contain from variables named after one of their long spellings, for commands with
+ * `environment`. A switch is on for 1, true, on, yes, enabled, and unchanged for 0, false, off, no, disabled or an empty value. The values
+ * of a flag that may be repeated are separated by spaces. LM_USAGE names the variable. */
 lm_status lm_environment_read(lm_cli *cli, void *options, lm_error *e);
 
 #endif

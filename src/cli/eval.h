@@ -1,4 +1,4 @@
-/* eval.h - what the kinds of `lamina eval` share: flags, texts, files of results. */
+/* eval.h - flags, state and functions shared by the kinds of `lamina eval`. */
 #ifndef LM_CLI_EVAL_H
 #define LM_CLI_EVAL_H
 
@@ -32,7 +32,7 @@ typedef struct lm_evaluation {
     lm_tokens      ids;
     char           text_hash[65];    /* SHA-256 of the file that was read; "" without one */
     lm_progress    bar;
-    json_t        *document;         /* of --json */
+    json_t        *document;         /* for --json */
     lm_text        page, csv, markdown;
     lm_plot       chart;
 } lm_evaluation;
@@ -42,14 +42,16 @@ lm_status lm_evaluate_questions(lm_evaluation *v, lm_error *e);      /* choices 
 lm_status lm_evaluate_needles(lm_evaluation *v, lm_error *e);        /* needle */
 lm_status lm_evaluate_speed(lm_evaluation *v, lm_error *e);          /* speed */
 
-/* --file, as tokens: what the tokenizer adds too. */
+/* Read and tokenize --file, with the tokenizer's special tokens unless --no-add-special is given. */
 lm_status lm_eval_read(lm_evaluation *v, lm_error *e);
 
-/* Engine options for `sequences` texts of `context` tokens side by side; `logits` rows of a step want them where the vocabulary allows. */
+/* Set engine options for `sequences` parallel sequences of `context` tokens. At most `logits` rows per step have logits, fewer if these
+ * would exceed 256 MiB. */
 lm_status lm_eval_engine(const lm_evaluation *v, const lm_model *m, uint32_t context, uint32_t sequences, uint32_t logits,
                          lm_engine_options *out, lm_error *e);
 
-/* A line of the page, a row of the table for a model card, and a member of the document (NULL: none): `shown` for people. */
+/* Append a line to the page, a row to the table for a model card, and the member `key` (NULL: none) with the value `x` to the document.
+ * `format`: the value as text for the page and the table. */
 void lm_eval_figure(lm_evaluation *v, const char *label, const char *key, double x, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 

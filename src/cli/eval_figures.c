@@ -1,4 +1,4 @@
-/* eval_figures.c - what the kinds of `lamina eval` share: the text, the engine, a figure in all its forms. */
+/* eval_figures.c - functions shared by the kinds of `lamina eval`: reading the text, the engine's options, output of a value. */
 #include <math.h>
 #include <sodium/crypto_hash_sha256.h>
 #include <stdarg.h>
