@@ -1,4 +1,4 @@
-/* eval_needles.c - a number in a long text, for each length and place. */
+/* eval_needles.c - find a number hidden in a long text, per length and place. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static bool on_progress(void *arg, uint64_t done, uint64_t of)
     return lm_interrupt_progress(&v->bar, (double)done / (double)of);
 }
 
-/* ---- what is shown: rows are places, columns lengths ---- */
+/* ---- output: rows are places, columns lengths ---- */
 
 static void show_grid(lm_evaluation *v, const grid *g)
 {

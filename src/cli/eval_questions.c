@@ -9,13 +9,13 @@
 
 enum { SEQUENCES = 32, LOGIT_ROWS = 256, FIRST_ROOM = 256 };
 
-/* A question as tokens; all of them lie in the command's store. */
+/* The questions as tokens, allocated in the command's store. */
 typedef struct questions {
     lm_evaluation    *v;
-    lm_eval_question *shots;         /* read before */
+    lm_eval_question *shots;         /* the example questions of --shots-file */
     lm_eval_item     *items;
     size_t            n_shots, n_items, room, longest;
-    uint64_t          cached;        /* positions that one question takes at most */
+    uint64_t          cached;        /* maximum number of positions of one question */
     lm_eval_form      form;          /* of the first question */
     json_t           *details;
 } questions;
@@ -32,9 +32,9 @@ static void *grown(lm_store *store, void *old, size_t n, size_t *room, size_t si
     return made;
 }
 
-/* ---- one question ---- */
+/* ---- questions ---- */
 
-/* What stands before a question: of its subject, and questions with their answers. */
+/* Write the text before a question: the introduction of its subject, and --shots questions of that subject with their answers. */
 static lm_status write_before(const questions *q, const lm_eval_question *question, lm_text *out, lm_error *e)
 {
     uint32_t used = 0;
@@ -55,7 +55,7 @@ static lm_status write_before(const questions *q, const lm_eval_question *questi
     return LM_OK;
 }
 
-/* Characters as Python counts them. */
+/* Count code points, as Python's len does. */
 static size_t count_characters(const char *s)
 {
     size_t n = 0;
@@ -257,7 +257,7 @@ static lm_status start(questions *q, lm_error *e)
     if (v->o->run.context > 0)
         context = (size_t)v->o->run.context;
     LM_TRY(lm_eval_engine(v, v->model, (uint32_t)context, SEQUENCES, LOGIT_ROWS, &engine, e));
-    uint64_t least = 2 * context, room = 16384;          /* positions: some questions side by side, not the longest in every place */
+    uint64_t least = 2 * context, room = 16384;          /* positions: several questions in parallel, but not SEQUENCES of the longest */
     engine.kv_positions = (uint64_t)context * SEQUENCES < room ? (uint64_t)context * SEQUENCES : least > room ? least : room;
     LM_TRY(lm_start_engine(v->model, &engine, &v->engine, e));
     lm_interrupt_watch(v->engine);

@@ -1,4 +1,4 @@
-/* eval_reading.c - perplexity and divergence on a text, as people and cards show them. */
+/* eval_reading.c - perplexity of a text, and divergence from another model on it. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static bool on_chunk(void *arg, uint32_t done, uint32_t of, double perplexity)
     return lm_interrupt_progress(&v->bar, (double)done / (double)of);
 }
 
-/* The perplexity after each chunk, with its standard error. */
+/* Add a point to the plot: the perplexity after a chunk, with its standard error. */
 static void end_chunk(curve *c)
 {
     double n = (double)c->n, mean = c->sum / n, error = c->n > 1 ? sqrt(fmax(0, c->squares / n - mean * mean) / (n - 1)) : 0;
@@ -44,7 +44,7 @@ static void on_token(void *arg, const lm_eval_token *t)
     lm_text_add_char(&c->v->csv, '\n');
 }
 
-/* What the tokenizer puts before a text, if it is one token. */
+/* If the tokenizer adds BOS before a text, make it the first token of each chunk. */
 static lm_status find_first(const lm_model *m, lm_eval_text_options *o, lm_error *e)
 {
     const lm_tokenizer *t     = lm_model_tokenizer(m);
@@ -77,7 +77,7 @@ static lm_status start(const lm_evaluation *v, const lm_model *m, uint32_t conte
     return lm_start_engine(m, &engine, out, e);
 }
 
-/* ---- what is shown ---- */
+/* ---- output ---- */
 
 static void show_rule(lm_evaluation *v, const lm_perplexity *p)
 {
@@ -135,7 +135,7 @@ static void show_kl(lm_evaluation *v, const lm_kl_figures *f)
     add_members(v, f);
 }
 
-/* ---- the two kinds ---- */
+/* ---- perplexity and divergence ---- */
 
 static lm_status perplexity(lm_evaluation *v, curve *c, lm_error *e)
 {
@@ -157,7 +157,7 @@ static lm_status perplexity(lm_evaluation *v, curve *c, lm_error *e)
     return LM_OK;
 }
 
-/* The file of logits, or the model, that --base names. */
+/* Open --base. *logits is its path if it is a file of logits; NULL if it is a model, which is opened with an engine. */
 static lm_status open_base(lm_evaluation *v, lm_eval_text_options *o, const char **logits, lm_error *e)
 {
     uint32_t       chunks, vocab;

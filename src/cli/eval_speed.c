@@ -1,4 +1,4 @@
-/* eval_speed.c - how fast a text is read, and how fast one token after another is. */
+/* eval_speed.c - speed of prompt processing and of generation. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ static double median(double *x, uint32_t n)
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
-/* A chunk from an empty cache but for its last `predict` tokens, then those one by one, as if they were generated. */
+/* Time a chunk, starting with an empty cache: first all but its last `predict` tokens as a prompt, then these one by one, as in
+ * generation. */
 static lm_status time_chunk(lm_evaluation *v, const lm_token *ids, uint32_t n, uint32_t predict, lm_row *rows, timing *t, lm_error *e)
 {
     uint32_t most = lm_engine_max_rows(v->engine), read = n - predict;

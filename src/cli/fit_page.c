@@ -8,7 +8,7 @@
 
 enum { NAME = LM_FIT_NAME };
 
-/* ---- figures ---- */
+/* ---- formatting ---- */
 
 static const char *both(char out[2 * LM_FIGURE], uint64_t bytes)
 {
@@ -31,14 +31,14 @@ const char *lm_fit_place_name(const lm_fit_place *at, uint64_t memory, char out[
     return out;
 }
 
-/* Of a name that nobody cut short, what a title has room for. */
+/* Escape a model's name and cut it to 100 bytes for a title. */
 const char *lm_fit_model_name(const lm_fitted *x, char out[LM_FIT_NAME])
 {
     lm_escape(out, 101, x->info.name);
     return out;
 }
 
-/* "182/s": three digits. */
+/* "182/s", with at least three digits. */
 const char *lm_fit_rate(char out[LM_FIGURE], double x)
 {
     char count[LM_FIGURE];
@@ -82,7 +82,7 @@ static json_t *place_json(const lm_fit_place *at, const lm_fit *f)
                      "mark", lm_limits_mark(&at->limits));
 }
 
-/* Where the speeds of this machine come from. */
+/* Describe the measurement behind the speeds of this machine. */
 static const char *measured(const lm_fit_place *at)
 {
     if (at->limits.below > 0)
@@ -111,7 +111,7 @@ json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at)
                      "fits", f->best >= 0, "best", f->best >= 0 ? f->rows[f->best].precision : NULL, "precisions", rows);
 }
 
-/* The name at the left, the verdict at the right end of 80 columns. */
+/* Append a line with `left` at its beginning and `right` at its end, column 80. */
 void lm_fit_title(const char *left, const char *right, lm_text *out)
 {
     size_t used = lm_text_columns(left) + lm_text_columns(right);
@@ -171,7 +171,7 @@ static void add_row(lm_grid *g, const lm_fit *f, const lm_fit_row *r)
                 r->fits ? lm_fit_rate(prompt, r->prompt.rate) : "-", r->fits ? limit(r->prompt.limited_by) : "");
 }
 
-/* The head of a column, before what it says. */
+/* Append the name of a column, padded; its explanation follows. */
 static void explain_column(const char *name, lm_text *out)
 {
     size_t n = lm_text_columns(name);
@@ -220,7 +220,7 @@ static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
 
 void lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_store *store, lm_text *out)
 {
-    /* Without speeds the columns end before them. */
+    /* Without speeds, their columns are omitted. */
     lm_grid g = { .store = store, .align = at->device || at->here ? "lrrrrlrrrrlrl" : "lrrrrlrrr", .indent = 2 };
 
     verdict(x, at, out);
@@ -234,7 +234,7 @@ void lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_store *store, lm
     legend(x, at, out);
 }
 
-/* ---- several ---- */
+/* ---- several models ---- */
 
 uint64_t lm_fleet_total(const lm_fitted *x, size_t n)
 {
@@ -245,7 +245,7 @@ uint64_t lm_fleet_total(const lm_fitted *x, size_t n)
     return sum;
 }
 
-/* How many more of a model go into what is left: with weights of their own, or sharing those that are there. */
+/* Return how many further copies of a model fit in `left` bytes, with their own weights or sharing the loaded ones. */
 static uint64_t more_of(const lm_fitted *x, uint64_t left, bool sharing)
 {
     const lm_fit_row *r   = &x->fit.rows[x->row];

@@ -67,7 +67,7 @@ void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out)
 
 /* ---- numbers of sequences ---- */
 
-/* What a million tokens cost when an hour costs `price`. */
+/* Return the cost of a million tokens when an hour costs `price`. */
 static double cost(double price, double rate)
 {
     return rate > 0 ? price / 3600 / rate * 1e6 : 0;

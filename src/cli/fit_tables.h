@@ -1,4 +1,4 @@
-/* fit_tables.h - one model on every device, or with every number of sequences. */
+/* fit_tables.h - tables of one model on every device, or with different numbers of sequences. */
 #ifndef LM_CLI_FIT_TABLES_H
 #define LM_CLI_FIT_TABLES_H
 
@@ -6,13 +6,13 @@
 #include "cli/grid.h"
 #include "cli/output.h"
 
-/* Rows as they are found; zero but for the first three. */
+/* A table under construction. Initialise all members after the first three to zero. */
 typedef struct lm_fit_table {
     lm_cli          *cli;
     const lm_fitted *x;
-    double           price;              /* of an hour; 0: not asked for */
+    double           price;              /* per hour; 0: not given */
     lm_grid          grid;
-    json_t          *json;               /* the document, once ended */
+    json_t          *json;               /* the document, set by the _end functions */
     json_t          *rows;
     size_t           n, fitting;
     const char      *kind;               /* of the last device */

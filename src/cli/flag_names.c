@@ -5,7 +5,7 @@
 
 #include "cli/flags.h"
 
-/* Where the two have different words. */
+/* Options whose flag has another name. */
 static const struct { const char *library, *program; } words[] = {
     { "overwrite", "--force" },
 };
@@ -33,7 +33,7 @@ static bool is_flag(const char *name)
     return is_in(lm_general_flags, name);
 }
 
-/* What the program calls it; NULL: nothing. */
+/* Return the flag or command for a name of the library, or NULL. */
 static const char *word_for(const char *name, char *out, size_t size)
 {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)

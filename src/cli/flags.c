@@ -29,9 +29,9 @@ const lm_flag lm_general_flags[] = {
     { 0 },
 };
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
-/* Is `name` one of the space-separated words of `list`? */
+/* Return whether `name` is one of the space-separated words of `list`. */
 static bool listed(const char *list, const char *name)
 {
     size_t n = strlen(name);
@@ -50,7 +50,7 @@ static const lm_flag *find_in(const lm_flag *table, const char *name)
     return NULL;
 }
 
-/* The flag and where its value goes. */
+/* Find a flag, or NULL. *at: the address of its value. */
 static const lm_flag *find_flag(lm_cli *cli, void *options, const char *name, void **at)
 {
     const lm_flag *f = find_in(lm_general_flags, name);
@@ -63,7 +63,7 @@ static const lm_flag *find_flag(lm_cli *cli, void *options, const char *name, vo
     return f;
 }
 
-/* The long spellings of a table's flags; what no memory is left for cannot be suggested. */
+/* Append the long spellings of a table's flags, as candidates for a suggestion. Spellings are omitted if memory runs out. */
 static void add_names(lm_cli *cli, const lm_flag *table, const char **names, size_t *n, size_t most)
 {
     for (const lm_flag *f = table; f->name && *n < most; f++) {
@@ -130,13 +130,13 @@ static lm_status read_integer(const lm_flag *f, const char *value, double least,
     return LM_OK;
 }
 
-/* Doubles do not hold every 64-bit number. */
+/* Read an integer without read_number: a double cannot hold every 64-bit integer. */
 static lm_status read_u64(const lm_flag *f, const char *value, uint64_t *out, lm_error *e)
 {
     char *end;
 
     errno = 0;
-    if (strcmp(value, "-1") == 0) {                      /* as users write "any" */
+    if (strcmp(value, "-1") == 0) {                      /* users write -1 for "any" */
         *out = UINT64_MAX;
         return LM_OK;
     }
@@ -241,9 +241,9 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
     return LM_OK;
 }
 
-/* ---- reading ---- */
+/* ---- arguments ---- */
 
-/* The name in an argument, in our spelling, and the value after '='. */
+/* Split an argument into its name, with '-' for '_', and the value after '='. *value is NULL if there is none. */
 static lm_status split(lm_cli *cli, const char *arg, const char **name, const char **value, lm_error *e)
 {
     const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
@@ -266,7 +266,7 @@ static bool is_one_of(const char *const *words, const char *word)
     return words && *words;
 }
 
-/* A flag of another program that argv[*i] is; *i ends at its value. */
+/* Read argv[*i] as a flag of another program. *i advances to its value. */
 static lm_status read_foreign(lm_cli *cli, char **argv, size_t n, size_t *i, const char *name, const char *value, lm_error *e)
 {
     const lm_foreign_flag *f = lm_foreign_find(cli->command->foreign, name);
@@ -287,7 +287,8 @@ static lm_status read_foreign(lm_cli *cli, char **argv, size_t n, size_t *i, con
     return LM_OK;
 }
 
-/* "-n4" is "-n 4": the value of a short flag that takes a number, or that is llama.cpp's. */
+/* Split "-n4" into "-n" and "4", for short flags that take a number and for those of llama.cpp. Return the flag, or NULL if it is not
+ * one of this command. */
 static const lm_flag *find_joined(lm_cli *cli, void *options, const char **name, const char **value, void **at, lm_error *e)
 {
     const char *number = *name + 1 + strcspn(*name + 1, "-0123456789.");
@@ -311,7 +312,7 @@ static const lm_flag *find_joined(lm_cli *cli, void *options, const char **name,
     return f;
 }
 
-/* An error about the value names a long spelling as it was given: --n-predict, not --predict. */
+/* Make an error about a value name the long spelling that was given: --n-predict, not --predict. */
 static lm_status named_as_given(const lm_flag *f, const char *name, lm_status status, lm_error *e)
 {
     if (status != LM_OK && e && name[1] == '-' && strcmp(e->where, f->name) == 0)
@@ -319,7 +320,7 @@ static lm_status named_as_given(const lm_flag *f, const char *name, lm_status st
     return status;
 }
 
-/* argv[*i] is a flag; *i ends at its value. */
+/* Read the flag argv[*i]. *i advances to its value. */
 static lm_status read_flag(lm_cli *cli, char **argv, size_t n, size_t *i, void *options, lm_error *e)
 {
     const char *name = NULL, *value = NULL;
@@ -363,8 +364,8 @@ lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used
     return LM_OK;
 }
 
-/* A file that is there is replaced only on --force, or continued on --resume, whatever the command. An empty one (of mktemp) holds
- * nothing to lose, and what is not a file (a pipe, /dev/stdout) is written to. */
+/* Reject an existing file. Every command replaces one only with --force, or continues it with --resume. Empty files (mktemp) have no
+ * content to lose, and pipes and devices such as /dev/stdout are written to. */
 static lm_status check_output(const lm_flag *f, const char *path, lm_error *e)
 {
     struct stat st;
@@ -396,7 +397,7 @@ static lm_status check_outputs(lm_cli *cli, void *options, lm_error *e)
     return LM_OK;
 }
 
-/* That the environment may give, once each. */
+/* Count the flags of a command that the environment may set, each at most once. */
 static size_t flags_of(const lm_command *c)
 {
     size_t n = 0;
@@ -462,19 +463,19 @@ void lm_flag_name_error(const lm_flag *f, lm_error *e)
 
 /* ---- help ---- */
 
-/* Its other spellings: "… [also --n-predict]". */
+/* Append the other spellings of a flag: " [also --n-predict]". */
 static void add_spellings(const lm_flag *f, lm_text *out)
 {
     const char *rest = f->also ? f->also : "";
 
-    if (rest[0] == '-' && rest[1] != '-')                /* stands before the name already */
+    if (rest[0] == '-' && rest[1] != '-')                /* already shown before the name */
         rest += strcspn(rest, " ");
     rest += strspn(rest, " ");
     if (*rest)
         lm_text_printf(out, " [also %s]", rest);
 }
 
-/* "  -n, --predict N        text", the text in a column of its own, folded at 100. */
+/* Append "  -n, --predict N        text", with the text in a second column, wrapped at column 100. */
 static void help_of(const lm_flag *f, lm_text *out)
 {
     const size_t column = 30, width = 100;

@@ -1,32 +1,33 @@
-/* flags.h - the command line of one command, read into its options. */
+/* flags.h - read the command line of a command into its options. */
 #ifndef LM_CLI_FLAGS_H
 #define LM_CLI_FLAGS_H
 
 #include "cli/command.h"
 
-/* What every command takes, before its name too; offsets are those of lm_cli. */
+/* The flags of every command, accepted also before its name. Offsets are in lm_cli. */
 extern const lm_flag lm_general_flags[];
 
-/* Those before the name of the command: *used of the `n` arguments. Stops at the first that is none. */
+/* Read the general flags before the name of the command. *used: the number of arguments read. Stops at the first that is not such a
+ * flag. */
 lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used, lm_error *e);
 
-/* `--name value`, `--name=value`, `-n value`; `--top_k` is `--top-k`; `--` ends the flags; "-" alone is an argument.
- * After --help nothing more is read but --json. LM_USAGE names the flag, and the nearest one for one that does not exist. */
+/* Read `--name value`, `--name=value` and `-n value`; `--top_k` is `--top-k`; `--` ends the flags; "-" alone is an argument.
+ * After --help only --json is read. LM_USAGE names the flag, and for an unknown one the nearest flag. */
 lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_error *e);
 
-/* The first flag given that `table` has and that is not `but` (NULL-ended; NULL: none); NULL when there is none. */
+/* Return the first given flag that is in `table` and not in `but` (NULL-ended; NULL: empty), or NULL. */
 const lm_flag *lm_flags_given(const lm_cli *cli, const lm_flag *table, const char *const *but);
 
-/* An error about an option of the library ("top_p") names the flag that sets it ("--top-p"): `f`, where it does. */
+/* If an LM_USAGE error is about the library option ("top_p") that `f` sets, make it name the flag ("--top-p"). */
 void lm_flag_name_error(const lm_flag *f, lm_error *e);
 
-/* One value, at its place in the options. */
+/* Read one value of a flag and store it at `at`, its address in the options. */
 lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *value, lm_error *e);
 
-/* What the environment sets, as help. */
+/* Append the help of environment variables. */
 void lm_environment_help(lm_text *out);
 
-/* The help of a command. */
+/* Append the help of a command. */
 void lm_flags_help(const lm_command *c, lm_text *out);
 
 #endif
