@@ -1,4 +1,4 @@
-/* from_hub.c - the cache first, then the hub. */
+/* from_hub.c - look up models in the cache first, then on the hub. */
 #include "cli/from_hub.h"
 
 #include <dirent.h>
@@ -39,7 +39,7 @@ static lm_status keep(lm_cli *cli, const char *path, const char **out, lm_error 
     return *out ? LM_OK : lm_fail_memory(e, "a path", strlen(path));
 }
 
-/* A path of the cache; a folder beside, or a preset, that has the same name is neither. */
+/* Find a model in the cache. A local folder or a preset with the same name does not count. */
 static bool is_cached(lm_cli *cli, const char *name, const char **path)
 {
     lm_text found = { 0 };
@@ -68,7 +68,7 @@ lm_status lm_hub_fetch(lm_cli *cli, const char *name, const char **path, lm_erro
 
 /* ---- headers ---- */
 
-static char folder[1024];                /* of this process */
+static char folder[1024];                /* temporary folder of this process; "": none yet */
 
 static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
 {
@@ -87,7 +87,7 @@ static void remove_folder(void)
     remove_tree(folder);
 }
 
-/* What processes that were killed have left. */
+/* Remove the folders of processes that no longer exist, such as killed ones. */
 static void sweep(const char *place)
 {
     DIR *dir = opendir(place);
@@ -98,7 +98,7 @@ static void sweep(const char *place)
         if (pid < 1 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
             continue;
         snprintf(path, sizeof path, "%s/%s", place, d->d_name);
-        remove_tree(path);               /* not ours: it stays */
+        remove_tree(path);               /* has no effect on other users' folders */
     }
     if (dir)
         closedir(dir);

@@ -1,19 +1,20 @@
-/* from_hub.h - models by the name that a hub has for them: fetched where the cache lacks them, or looked at without their weights. */
+/* from_hub.h - models named as on a hub: download those that are not in the cache, or only their headers. */
 #ifndef LM_CLI_FROM_HUB_H
 #define LM_CLI_FROM_HUB_H
 
 #include "cli/options.h"
 
-/* Whether the model was named by -hf. */
+/* Return whether the model was given by -hf. */
 bool lm_is_hub_name(const lm_cli *cli);
 
-/* What is in the cache, else fetched; the path lives as long as the command. */
+/* Find a model in the cache, or download it. The path is valid as long as the command runs. */
 lm_status lm_hub_fetch(lm_cli *cli, const char *name, const char **path, lm_error *e);
 
-/* Its headers alone, by range requests, in a folder that is gone when the program ends. */
+/* The same without weights: unless the model is in the cache, fetch only its headers, by range requests, into a folder that is removed
+ * when the program exits. */
 lm_status lm_hub_heads(lm_cli *cli, const char *name, const char **path, lm_error *e);
 
-/* "org/name", :TYPE, @REVISION: a hub may have it. */
+/* Return whether the name has the form of a hub's: "org/name", optionally with :TYPE or @REVISION. */
 bool lm_hub_may_have(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* grid.c - widths last: a column is as wide as its widest text. */
+/* grid.c - rows are stored first and printed when the widths are known: a column is as wide as its widest text. */
 #include "cli/grid.h"
 
 #include <assert.h>
@@ -55,7 +55,7 @@ static void print_row(const lm_grid *g, const char *const *row, const size_t *wi
     unsigned last = columns_of(g);
 
     while (last > 1 && !*row[last - 1])
-        last--;                              /* nothing after the last text of a line */
+        last--;                              /* print no blanks after the last text of a line */
     lm_text_printf(out, "%*s", (int)g->indent, "");
     for (unsigned i = 0; i < last; i++) {
         int pad = (int)(width[i] - lm_text_columns(row[i]));

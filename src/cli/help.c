@@ -1,4 +1,4 @@
-/* lamina help - what the commands do. */
+/* lamina help - describe the commands. */
 #include "cli/help.h"
 
 #include <inttypes.h>
@@ -40,7 +40,7 @@ static json_t *command_json(const lm_command *c)
                      flags);
 }
 
-/* Flags of llama.cpp that are none here, and what becomes of them. */
+/* List the flags of llama.cpp that lamina does not have, whether they are accepted, and why. */
 static json_t *foreign_json(void)
 {
     json_t *rows = json_array();
@@ -50,7 +50,7 @@ static json_t *foreign_json(void)
     return rows;
 }
 
-/* Every command and flag as data: shell completions and the manual page are made from it. */
+/* Describe every command and flag. Shell completions and the manual page are generated from it. */
 static json_t *commands_json(const lm_cli *cli)
 {
     json_t *all = json_array(), *general = json_array();
@@ -79,7 +79,7 @@ lm_status lm_help_show(lm_cli *cli, const lm_command *c, lm_error *e)
     lm_text text = { 0 };
     lm_status status;
 
-    if (cli->json) {                                     /* also where it is `lamina run --help` */
+    if (cli->json) {                                     /* also for `lamina run --help --json` */
         json_t *document = c ? command_json(c) : commands_json(cli);
         json_object_set_new(document, "schema", json_string("lamina.help/1"));
         return lm_out_json(cli, document, e);

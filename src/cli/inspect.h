@@ -1,4 +1,4 @@
-/* inspect.h - what `lamina inspect` was asked for, and what it shows of the facts. */
+/* inspect.h - options of `lamina inspect`, and its output of facts. */
 #ifndef LM_CLI_INSPECT_H
 #define LM_CLI_INSPECT_H
 
@@ -16,10 +16,10 @@ typedef struct lm_inspect_options {
     bool           compatible;
 } lm_inspect_options;
 
-/* Values, a view or everything. LM_USAGE from a build without facts. */
+/* Show the queried values, a view, or all facts. LM_USAGE: the build has no facts. */
 lm_status lm_inspect_facts(lm_cli *cli, const lm_inspect_options *o, const lm_model *m, const lm_engine_options *engine, lm_error *e);
 
-/* What the library wrote for people, as lines or as {key: text}; freed. */
+/* Print a text of the library as it is, or with --json as {key: text}. Frees `text`. */
 lm_status lm_inspect_text(lm_cli *cli, lm_text *text, const char *key, lm_error *e);
 
 #endif

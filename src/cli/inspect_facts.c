@@ -1,4 +1,4 @@
-/* inspect_facts.c - values, views and the whole of what is known about a model. */
+/* inspect_facts.c - single values, views and all facts about a model. */
 #include "cli/inspect.h"
 
 #include <inttypes.h>
@@ -6,7 +6,7 @@
 
 #include "cli/output.h"
 
-/* A value with its unit and where it comes from. NULL: out of memory. */
+/* Return a value with its unit and origin. NULL: out of memory. */
 static json_t *fact_json(const lm_fact_info *x, const char *path, const lm_text *value)
 {
     json_t *v = json_loadb(value->data, value->size, JSON_DECODE_ANY, NULL);
@@ -16,7 +16,7 @@ static json_t *fact_json(const lm_fact_info *x, const char *path, const lm_text 
              : NULL;
 }
 
-/* Bare values, a line for each that is not a group; with --json an object, or a list of them where several were asked for. */
+/* Print the queried values without names, one per line, groups as JSON. With --json print an object, or a list for several queries. */
 static lm_status show_queries(lm_cli *cli, const lm_inspect_options *o, lm_facts *f, lm_error *e)
 {
     json_t *list = json_array(), *one = NULL;
@@ -56,7 +56,7 @@ static lm_status show_queries(lm_cli *cli, const lm_inspect_options *o, lm_facts
     return lm_out_json(cli, one, e);
 }
 
-/* What the library wrote as JSON, laid out like every document here. */
+/* Print a JSON document of the library in the layout of all documents of the program. Frees `text`. */
 static lm_status show_json(lm_cli *cli, lm_text *text, lm_error *e)
 {
     json_t *j = json_loadb(text->data, text->size, JSON_DECODE_ANY, NULL);
@@ -67,7 +67,7 @@ static lm_status show_json(lm_cli *cli, lm_text *text, lm_error *e)
 
 #define OVERVIEW "--layer 0   --view info|tree|torchinfo|params|flops|kv|memory|rope"
 
-/* What the last line of a page tells of. */
+/* Return what the last line of a page suggests, or NULL. */
 static const char *what_else(const lm_inspect_options *o, lm_facts *f)
 {
     if (!o->view && (!lm_facts_truth(f, "speed.measured") || lm_facts_truth(f, "speed.too_low")))
@@ -102,7 +102,7 @@ static lm_status show_view(lm_cli *cli, const lm_inspect_options *o, lm_facts *f
     return cli->json ? show_json(cli, &text, e) : lm_inspect_text(cli, &text, "text", e);
 }
 
-/* Every fact, as one document. */
+/* Print all facts as one document. */
 static lm_status show_document(lm_cli *cli, lm_facts *f, lm_error *e)
 {
     lm_text text = { 0 };

@@ -1,4 +1,4 @@
-/* inspect_left_out.c - in place of inspect_facts.c in a build that leaves the facts about models out. */
+/* inspect_left_out.c - replaces inspect_facts.c in builds without facts about models. */
 #include "cli/inspect.h"
 
 lm_status lm_inspect_facts(lm_cli *cli, const lm_inspect_options *o, const lm_model *m, const lm_engine_options *engine, lm_error *e)

@@ -1,4 +1,4 @@
-/* inspect_page.h - lists of a file's tensors and keys for people, from the JSON that scripts read. */
+/* inspect_page.h - lists of a file's tensors and metadata as text, from their JSON reports. */
 #ifndef LM_CLI_INSPECT_PAGE_H
 #define LM_CLI_INSPECT_PAGE_H
 
@@ -6,7 +6,7 @@
 
 #include "lamina/buffer.h"
 
-void lm_inspect_tensors(const json_t *tensors, lm_text *out);                 /* of LM_REPORT_TENSORS */
-void lm_inspect_metadata(const json_t *metadata, lm_text *out);               /* of LM_REPORT_METADATA */
+void lm_inspect_tensors(const json_t *tensors, lm_text *out);                 /* from LM_REPORT_TENSORS */
+void lm_inspect_metadata(const json_t *metadata, lm_text *out);               /* from LM_REPORT_METADATA */
 
 #endif

@@ -19,7 +19,7 @@ static void on_interrupt(int number)
     if (number != SIGINT)
         ended = number;
     if (again) {
-        signal(number, SIG_DFL);                         /* the first was not heard: this one ends the process */
+        signal(number, SIG_DFL);                         /* the first was not handled: this one ends the process */
         raise(number);
         return;
     }
@@ -27,18 +27,18 @@ static void on_interrupt(int number)
         lm_engine_cancel(g);
 }
 
-/* Those that ask for the end of the program. */
+/* The signals that end the program. */
 static const int endings[] = { SIGTERM, SIGHUP };
 
 static void install(void)
 {
-    struct sigaction action = { .sa_handler = on_interrupt };      /* no SA_RESTART: a blocked read ends too */
+    struct sigaction action = { .sa_handler = on_interrupt };      /* no SA_RESTART: also interrupts a blocked read */
 
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         struct sigaction before;
-        if (sigaction(endings[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)       /* nohup has its way */
+        if (sigaction(endings[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)       /* keep signals ignored by nohup */
             sigaction(endings[i], &action, NULL);
     }
 }
@@ -95,7 +95,7 @@ void lm_interrupt_clear(void)
     lm_engine *g = atomic_load(&watched);
 
     if (g)
-        lm_engine_cancelled(g);                          /* a cancel that came when there was nothing left to end */
+        lm_engine_cancelled(g);                          /* clear a cancel that arrived when nothing was running */
     interrupts = 0;
     install();
 }
@@ -105,7 +105,7 @@ bool lm_interrupt_wait(int fd)
     struct pollfd ready = { .fd = fd, .events = POLLIN };
     sigset_t mine, before;
 
-    /* Ctrl-C between a look at `interrupts` and the wait would be slept through: it is let in by the wait alone. */
+    /* Block the signals except during ppoll: one that arrives between the check and the wait would otherwise not end the wait. */
     sigemptyset(&mine);
     sigaddset(&mine, SIGINT);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)

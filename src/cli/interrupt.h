@@ -1,24 +1,24 @@
-/* interrupt.h - Ctrl-C stops what the engine is doing, not the program; a second one, before the first was heard, ends it. SIGTERM
- * and SIGHUP stop it as Ctrl-C does, and then the program ends: what was half written is removed. */
+/* interrupt.h - Ctrl-C stops the engine's current work, not the program; a second one before the first is handled ends the program.
+ * SIGTERM and SIGHUP stop the work in the same way, and then the program ends; incomplete files are removed. */
 #ifndef LM_CLI_INTERRUPT_H
 #define LM_CLI_INTERRUPT_H
 
 #include "lamina/engine.h"
 
-/* From now on Ctrl-C cancels steps of `g` (NULL: only remembers). */
+/* Make Ctrl-C cancel the steps of `g`. NULL: signals are only recorded. */
 void lm_interrupt_watch(lm_engine *g);
-/* For work that looks at lm_interrupted now and then: until the release, which wants what this returned, signals are only remembered. */
+/* Record signals instead of ending the process, for work that polls lm_interrupted. Pass the returned value to lm_interrupt_release. */
 bool lm_interrupt_hold(void);
-/* They end the process again if they did before. LM_CANCELLED when one came, else `status`. */
+/* Let signals end the process again if they did before the hold. Returns LM_CANCELLED if one arrived, else `status`. */
 lm_status lm_interrupt_release(bool held, lm_status status, lm_error *e);
-/* The form that callbacks of progress want: shows the bar, and false after a signal. */
+/* A progress callback: show the bar; return false after a signal. */
 bool lm_interrupt_progress(void *bar, double fraction);
-/* Since the last lm_interrupt_clear; SIGTERM and SIGHUP are never cleared. */
+/* Return whether a signal arrived since the last lm_interrupt_clear. SIGTERM and SIGHUP are never cleared. */
 bool lm_interrupted(void);
-/* The signal that asks for the end, or 0. */
+/* Return the signal that ends the program, SIGTERM or SIGHUP, or 0. */
 int  lm_interrupt_ended(void);
 void lm_interrupt_clear(void);
-/* Waits until `fd` has something to read, or its end (true), or Ctrl-C came since the last clear (false). */
+/* Wait until `fd` is readable or at its end (true), or a signal arrives or has arrived since the last clear (false). */
 bool lm_interrupt_wait(int fd);
 
 #endif

@@ -9,7 +9,7 @@
 #include "cli/output.h"
 #include "cli/prompt.h"
 
-/* As JSON has it: with numbers of any size. */
+/* Parse a value, with numbers of any size. */
 static json_t *read_value(const char *text, size_t n, json_error_t *why)
 {
     json_t *value = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, why);

@@ -17,17 +17,17 @@
 
 struct lm_lines {
     bool      terminal;
-    EditLine *edit;                      /* NULL: no terminal, or one whose own line editing has to do */
+    EditLine *edit;                      /* NULL: not a terminal, or no UTF-8 locale: then the terminal's own line editing is used */
     History  *past;
-    char     *file;                      /* where it is kept; NULL: nowhere */
-    lm_text    line;                      /* of a pipe */
-    bool      abandoned, more;           /* more: inside a line that goes on */
-    bool      brackets;                  /* the terminal says where a paste begins and ends */
-    lm_text   ahead;                     /* read, and not yet given to the editor from `given` on */
+    char     *file;                      /* file of the history; NULL: none */
+    lm_text    line;                      /* the line read without the editor */
+    bool      abandoned, more;           /* more: the line continues */
+    bool      brackets;                  /* bracketed paste is on: the terminal marks the beginning and end of a paste */
+    lm_text   ahead;                     /* bytes read ahead; those from `given` on are not passed to the editor yet */
     size_t    given;
 };
 
-#define NEWLINE "\u2424"                 /* what stands for it inside the editor, which knows one line */
+#define NEWLINE "\u2424"                 /* represents a newline in the editor, which supports a single line */
 #define PASTE "\033[200~"
 #define PASTED "\033[201~"
 
@@ -46,7 +46,7 @@ static char *prompt(EditLine *edit)
     return prompt_of(l);
 }
 
-/* What the terminal sends next; 0: nothing any more, or Ctrl-C. `wait`: until it comes, else only if it comes at once. */
+/* Read the next byte of the terminal. Returns 0 at the end of input, after a signal, or without `wait` if no byte arrives within 50 ms. */
 static ssize_t read_byte(char *out, bool wait)
 {
     struct pollfd ready = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -56,11 +56,12 @@ static ssize_t read_byte(char *out, bool wait)
         if (wait ? !lm_interrupt_wait(STDIN_FILENO) : poll(&ready, 1, 50) <= 0)
             return 0;
         n = read(STDIN_FILENO, out, 1);
-    } while (n < 0 && errno == EINTR && !lm_interrupted());              /* the window changed its size */
+    } while (n < 0 && errno == EINTR && !lm_interrupted());              /* the window was resized */
     return n;
 }
 
-/* The text between the brackets, as the editor takes it: newlines as NEWLINE, a tab quoted by ^V, other commands left out. */
+/* Read a paste up to its end mark, in the form that the editor accepts: newlines as NEWLINE, tabs quoted by ^V, without other control
+ * characters. */
 static void read_paste(lm_lines *l)
 {
     static const char end[] = PASTED;
@@ -72,7 +73,7 @@ static void read_paste(lm_lines *l)
             same++;
             continue;
         }
-        if (same > 1)                                    /* began as the end does: an escape, which is left out, and letters */
+        if (same > 1)                                    /* a partial end mark: omit its escape, keep the rest */
             lm_text_add(&l->ahead, end + 1, same - 1);
         same = byte == end[0];
         if (byte == '\r' || (byte == '\n' && before != '\r'))
@@ -85,7 +86,7 @@ static void read_paste(lm_lines *l)
     }
 }
 
-/* An escape has come: the beginning of a paste, or of a key, whose bytes the editor gets. */
+/* Handle an escape: read the paste that it begins, or pass the bytes of a key to the editor. */
 static void look_ahead(lm_lines *l)
 {
     static const char begin[] = PASTE;
@@ -106,7 +107,7 @@ static void look_ahead(lm_lines *l)
         lm_text_add_char(&l->ahead, byte);
 }
 
-/* The next byte for the editor. */
+/* Read the next byte for the editor. */
 static ssize_t next_byte(lm_lines *l, char *out)
 {
     while (l->given == l->ahead.size) {
@@ -119,7 +120,7 @@ static ssize_t next_byte(lm_lines *l, char *out)
     return 1;
 }
 
-/* One character. Ctrl-C ends the line at once, which libedit by itself does not offer. */
+/* Read one character for libedit. Ctrl-C ends the line immediately, which libedit does not support itself. */
 static int next_character(EditLine *edit, wchar_t *out)
 {
     lm_lines *l = NULL;
@@ -151,7 +152,7 @@ static int next_character(EditLine *edit, wchar_t *out)
     }
 }
 
-/* What models read and write, whatever the locale. */
+/* Use UTF-8, the encoding of models, in any locale. Returns false if no UTF-8 locale is installed. */
 static bool choose_utf8(void)
 {
     setlocale(LC_CTYPE, "");
@@ -165,7 +166,7 @@ static lm_status open_terminal(lm_lines *l, const char *file, lm_error *e)
     HistEvent event;
 
     l->terminal = true;
-    if (!choose_utf8())                                  /* no locale is installed: the editor would lose what is not ASCII */
+    if (!choose_utf8())                                  /* the editor would lose non-ASCII characters */
         return LM_OK;
     l->edit = el_init("lamina", stdin, stdout, stderr);
     l->past = history_init();
@@ -175,7 +176,7 @@ static lm_status open_terminal(lm_lines *l, const char *file, lm_error *e)
     history(l->past, &event, H_SETSIZE, 1000);
     history(l->past, &event, H_SETUNIQUE, 1);
     if (file)
-        history(l->past, &event, H_LOAD, file);          /* there is none the first time */
+        history(l->past, &event, H_LOAD, file);          /* fails the first time: the file does not exist yet */
     el_set(l->edit, EL_CLIENTDATA, l);
     el_set(l->edit, EL_PROMPT, prompt);
     el_set(l->edit, EL_EDITOR, "emacs");
@@ -233,7 +234,7 @@ bool lm_lines_terminal(const lm_lines *l)
     return l->terminal;
 }
 
-/* One line with its newline; of no bytes at the end. */
+/* Read one line with its newline. *size is 0 at the end of input. */
 static lm_status read_line(lm_lines *l, const char **out, size_t *size, lm_error *e)
 {
     bool end = false;
@@ -256,7 +257,7 @@ static lm_status read_line(lm_lines *l, const char **out, size_t *size, lm_error
     }
     lm_status status = lm_read_line(stdin, &l->line, &end, e);
     if (status != LM_OK && lm_interrupted())
-        return LM_OK;                                    /* Ctrl-C ends what a pipe says */
+        return LM_OK;                                    /* Ctrl-C ends the input of a pipe */
     if (status != LM_OK)
         return lm_fail_in(e, "standard input");
     *out = l->line.data;
@@ -264,7 +265,7 @@ static lm_status read_line(lm_lines *l, const char **out, size_t *size, lm_error
     return LM_OK;
 }
 
-/* A line of the editor, whose newlines are spelled. */
+/* Append a line, with NEWLINE of the editor replaced by newlines. */
 static void add_line(const lm_lines *l, const char *line, size_t size, lm_text *out)
 {
     const size_t n = sizeof NEWLINE - 1;
@@ -278,7 +279,7 @@ static void add_line(const lm_lines *l, const char *line, size_t size, lm_text *
     }
 }
 
-/* Does what is in `out` go on in the next line? Takes off what says so. */
+/* Return whether the text in `out` continues on the next line. Removes the backslash or quotes that mark this. */
 static bool goes_on(lm_text *out, bool *block)
 {
     static const char quotes[] = "\"\"\"";
@@ -292,7 +293,7 @@ static bool goes_on(lm_text *out, bool *block)
         *block = out->size < 3 || memcmp(out->data + out->size - 3, quotes, 3) != 0;
         out->size -= *block ? 0 : 3;
         if (!*block && !opens && out->size && out->data[out->size - 1] == '\n')
-            out->size--;                                 /* quotes on a line of their own */
+            out->size--;                                 /* the closing quotes are on their own line */
         if (*block && out->size)
             lm_text_add_char(out, '\n');
         return *block;
@@ -335,6 +336,6 @@ lm_line lm_lines_next(lm_lines *l, lm_text *out, lm_error *e)
         }
     } while (l->more);
     if (out->data)
-        out->data[out->size] = '\0';                      /* what said that it goes on is off */
+        out->data[out->size] = '\0';                      /* the marks of continuation were removed */
     return LM_LINE;
 }

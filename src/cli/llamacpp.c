@@ -18,7 +18,7 @@
 static const char *const on_off[] = { "on", "off", "auto", "0", "1", "true", "false", "enabled", "disabled", NULL };
 
 const lm_foreign_flag lm_llamacpp_flags[] = {
-    /* no effect on an answer: accepted, with a note */
+    /* accepted with a note: no effect on an answer */
     { "-ngl --gpu-layers --n-gpu-layers", 1, NULL, true, GPU },
     { "-dev --device", 1, NULL, true, GPU },
     { "-sm --split-mode", 1, NULL, true, GPU },
@@ -70,7 +70,7 @@ const lm_foreign_flag lm_llamacpp_flags[] = {
     { "--reuse-port", 0, NULL, true, "lamina serve listens alone at its address" },
     { "--prefill-assistant", 0, NULL, true, "an answer continues a final assistant message" },
 
-    /* asks for something else: refused, by name */
+    /* rejected by name: they would change the answer */
     { "-nocb --no-cont-batching", 0, NULL, false, "texts are always written together, in steps; --parallel 1 writes one at a time" },
     { "--props", 0, NULL, false, "the properties of a server do not change while it runs" },
     { "--path --api-prefix --media-path", 1, NULL, false, "lamina serve serves its own routes only, at their paths" },
@@ -112,7 +112,7 @@ const lm_foreign_flag lm_llamacpp_flags[] = {
     { 0 },
 };
 
-/* Is `name` one of the space-separated words of `list`? */
+/* Return whether `name` is one of the space-separated words of `list`. */
 static bool is_word(const char *list, const char *name)
 {
     size_t n = strlen(name);

@@ -1,4 +1,4 @@
-/* lamina - the program. Finds the command, reads its flags, runs it, reports its error. */
+/* lamina - the program: find the command, read its flags, run it, report its error. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -31,7 +31,7 @@ static const char *const left_out[] = {
     NULL,
 };
 
-/* Commands of ollama, llama.cpp and huggingface_hub, and what does their work here. */
+/* Commands of ollama, llama.cpp and huggingface_hub, and their equivalents. */
 static const struct { const char *theirs, *hint; } elsewhere[] = {
     { "list", "lamina pull list lists downloaded models, lamina doctor those of both caches" },
     { "ls",   "lamina pull list lists downloaded models, lamina doctor those of both caches" },
@@ -74,7 +74,7 @@ static lm_status no_command(const char *given, lm_error *e)
     return LM_USAGE;
 }
 
-/* --lang, else what the environment asks for; documents are in English. */
+/* Choose the language: --lang, else from the environment. JSON documents are in English. */
 static lm_status choose_language(lm_cli *cli, lm_error *e)
 {
     if (cli->lang)
@@ -109,7 +109,7 @@ static lm_status run(lm_cli *cli, void *options, lm_error *e)
     return cli->help ? lm_help_show(cli, cli->command, e) : cli->command->run(cli, options, e);
 }
 
-/* A file, a folder or org/name of the cache; not what only the name of a preset is. */
+/* Return whether `name` is a .gguf file, a folder, or org/name in the cache. A preset alone is not. */
 static bool is_model(const char *name)
 {
     lm_text path = { 0 };
@@ -122,22 +122,22 @@ static bool is_model(const char *name)
     return found;
 }
 
-/* `lamina MODEL` is a chat at a terminal, `lamina MODEL TEXT` and whatever has more words `lamina run MODEL TEXT`. */
+/* Return the command for `n` arguments that start with a model: chat for `lamina MODEL` at a terminal, else run. */
 static const char *command_for_model(size_t n)
 {
     return n == 1 && isatty(STDIN_FILENO) ? "chat" : "run";
 }
 
-/* The command and its arguments; `lamina`, `lamina --help`, `lamina --version` are commands too. */
+/* Find the command. *used: the number of arguments before its own. `lamina`, `lamina --help` and `lamina --version` are commands too. */
 static lm_status find_command(lm_cli *cli, char **argv, size_t n, size_t *used, lm_error *e)
 {
     const char *name;
 
     LM_TRY(lm_flags_read_general(cli, argv, n, used, e));
     name = *used == n ? "help" : strcmp(argv[*used], "--version") == 0 ? "version" : argv[*used];
-    cli->help &= *used < n;                              /* `lamina -h` is about all of them */
+    cli->help &= *used < n;                              /* `lamina -h` shows all commands */
     cli->command = lm_command_find(commands, name);
-    if (!cli->command && is_model(name)) {               /* which then is the first argument */
+    if (!cli->command && is_model(name)) {               /* the model stays the first argument */
         cli->command = lm_command_find(commands, command_for_model(n - *used));
         return LM_OK;
     }
@@ -145,8 +145,8 @@ static lm_status find_command(lm_cli *cli, char **argv, size_t n, size_t *used, 
     return cli->command ? LM_OK : no_command(name, e);
 }
 
-/* A file opened where a standard stream is closed would be that stream: a model read as the prompt. In its place stands something
- * that can be neither read nor written in its direction. */
+/* Open /dev/null for closed standard streams. Otherwise the next opened file would become that stream, and a model could be read as the
+ * prompt. It is opened in the opposite direction, so that using the stream fails. */
 static void keep_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -154,7 +154,7 @@ static void keep_standard_streams(void)
             _exit(1);
 }
 
-/* Whether a word stands anywhere, be it a value. */
+/* Return whether a word is among the arguments, even as a value. */
 static bool mentioned(char **argv, size_t n, const char *word)
 {
     for (size_t i = 0; i < n; i++)
@@ -163,7 +163,7 @@ static bool mentioned(char **argv, size_t n, const char *word)
     return false;
 }
 
-/* What the library found wrong with an option is wrong with the flag that set it; what is an argument is none. */
+/* Make an error of the library about an option name the flag that set it. Errors about an argument stay as they are. */
 static void name_flag(const lm_cli *cli, lm_error *e)
 {
     for (size_t i = 0; i < cli->n_args; i++)
@@ -173,7 +173,7 @@ static void name_flag(const lm_cli *cli, lm_error *e)
         lm_flag_name_error(cli->given[i], e);
 }
 
-/* `lamina ... | head` ends as it would have without the handling of signals, now that everything is put away. */
+/* End `lamina ... | head` by SIGPIPE, as without signal handling, after everything has been cleaned up. */
 static void end_as_by_the_pipe(void)
 {
     signal(SIGPIPE, SIG_DFL);
@@ -190,8 +190,8 @@ int main(int argc, char **argv)
 
     keep_standard_streams();
     lm_name_flags_of(commands);
-    bool quiet_end = signal(SIGPIPE, SIG_IGN) != SIG_IGN;        /* a closed pipe is an error of the write, */
-    signal(SIGXFSZ, SIG_IGN);                            /* and so is a file at its limit (ulimit -f) */
+    bool quiet_end = signal(SIGPIPE, SIG_IGN) != SIG_IGN;        /* a write to a closed pipe returns an error, */
+    signal(SIGXFSZ, SIG_IGN);                            /* and so does a write beyond the file size limit (ulimit -f) */
     lm_out_manner(false, false, mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
     if (n > 1 && strcmp(argv[1], "__complete") == 0)
         return lm_status_exit(lm_complete(commands, argv + 2, n - 1, &e));
@@ -205,9 +205,9 @@ int main(int argc, char **argv)
             status = run(&cli, options, &e);
         name_flag(&cli, &e);
     } else {
-        cli.json |= mentioned(argv + 1, n, "--json");    /* errors about the flags before it obey it too */
+        cli.json |= mentioned(argv + 1, n, "--json");    /* also applies to errors in flags before it */
     }
-    if (status != LM_OK && lm_interrupted())             /* what failed then, failed because of it */
+    if (status != LM_OK && lm_interrupted())             /* the failure is due to the interrupt */
         status = LM_CANCELLED;
     if (status == LM_CANCELLED)
         lm_fail(&e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
