@@ -17,7 +17,7 @@
 #include "cli/output.h"
 #include "lamina/machine.h"
 
-enum { CONTEXT_AUTO = -2, LEAST_CONTEXT = 256 };         /* -2: the first word of a number (flags.c) */
+enum { CONTEXT_AUTO = -2, LEAST_CONTEXT = 256 };         /* -2: the first word of an LM_FLAG_INT (flags.c) */
 
 #define M(field) offsetof(lm_model_flags, field)
 #define R(field) offsetof(lm_run_flags, field)
@@ -113,7 +113,7 @@ const lm_flag lm_sampling_flag_table[] = {
 
 /* ---- models ---- */
 
-/* A published model that was found by another name than its own: which one is said. */
+/* Note which preset was found, if it was given by another name than its own. */
 static void name_preset(const char *given, const char *path)
 {
     const char *name = path + strlen(LM_PRESET_PREFIX);
@@ -132,7 +132,8 @@ lm_status lm_check_names(const lm_flag_list *names, size_t models, lm_error *e)
     return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "given %zu times for %zu model%s", names->n, models, models == 1 ? "" : "s");
 }
 
-/* What the machine lacks is looked at where it is; where that fails too, the first error is what counts. */
+/* Fetch the headers of a model that is not on this machine from the hub. If that fails too, *e keeps the first error, unless it was
+ * cancelled or the model is damaged. */
 static lm_status look_at_hub(lm_cli *cli, const char *name, const char **path, lm_error *e)
 {
     lm_error why = { .offset = LM_NO_OFFSET };
@@ -176,7 +177,7 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
     return LM_OK;
 }
 
-/* Where the weights are of a preset that was to be run. */
+/* Note the source of the weights of a preset that was to be run. */
 static void name_weights(const char *path)
 {
     const lm_preset *p = NULL;
@@ -261,7 +262,7 @@ const char *lm_cache_words(const lm_engine_options *o, char out[LM_CACHE_WORDS])
     return out;
 }
 
-/* The largest context whose plan and threads leave a sixteenth of the memory that there is; 0: none does. */
+/* Return the largest context, at most `most`, whose plan and thread stacks leave a sixteenth of the available memory free. 0: none. */
 static uint32_t largest_context(const lm_model *m, const lm_engine_options *o, uint64_t most)
 {
     lm_engine_options tried = *o;
@@ -291,7 +292,7 @@ static uint32_t largest_context(const lm_model *m, const lm_engine_options *o, u
     return (uint32_t)(fits * LEAST_CONTEXT);
 }
 
-/* What would fit, where a plan does not. */
+/* Add to the hint of an error the context that would fit. */
 static void hint_context(const lm_model *m, const lm_engine_options *o, lm_error *e)
 {
     uint32_t fits = largest_context(m, o, o->context);
@@ -327,7 +328,7 @@ lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t lea
     out->context = largest_context(m, out, info.context_length ? info.context_length : context);
     if (out->context)
         return LM_OK;
-    out->context = LEAST_CONTEXT;                        /* the engine says what it lacks */
+    out->context = LEAST_CONTEXT;                        /* the engine reports how much memory is missing */
     return LM_OK;
 }
 
@@ -446,7 +447,7 @@ lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model 
         uint32_t seed = 0;
         if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
             return lm_fail(e, LM_IO, "getrandom", LM_NO_OFFSET, "%s", strerror(errno));
-        f->o.seed = seed;                                /* 32 bits, so that every JSON reader can repeat it */
+        f->o.seed = seed;                                /* 32 bits, which every JSON reader represents exactly */
     }
     LM_TRY(lm_sampler_literal(&f->o, out, e));
     if (f->breakers.n)

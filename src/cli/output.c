@@ -64,7 +64,7 @@ unsigned lm_out_width(void)
 
 /* ---- stdout ---- */
 
-static bool left;                        /* who read standard output does so no more */
+static bool left;                        /* the reader of standard output has closed it */
 
 bool lm_out_left(void)
 {
@@ -79,7 +79,7 @@ static lm_status put(const char *text, size_t n, lm_error *e)
     return lm_fail(e, LM_IO, "standard output", LM_NO_OFFSET, "%s", strerror(errno));
 }
 
-/* Commands for the terminal are shown (as U+2400 ...), not obeyed. */
+/* Print text on a terminal. Control characters are shown as symbols (U+2400 ...) and have no effect. */
 static lm_status put_shown(const char *text, size_t n, lm_error *e)
 {
     lm_text shown = { 0 };
@@ -192,7 +192,7 @@ lm_status lm_out_json_line(json_t *document, lm_error *e)
 
 /* ---- stderr ---- */
 
-/* Names and pieces of vocabularies may hold anything. */
+/* Print a line, escaped: names and vocabulary pieces may contain any bytes. */
 static void line(const char *end, const char *format, va_list args)
 {
     char *text = NULL, renamed[2048], safe[4 * sizeof renamed] = "";
@@ -279,7 +279,7 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
         lm_out_json_line(json_pack("{s:s, s:o, s:s*}", "schema", "lamina.error/1", "error", lm_json_error(e), "hint",
                                    e->hint[0] ? e->hint : NULL), NULL);
     fflush(stdout);
-    /* The last line is the error, so the hint comes before it only where scripts read it: on no terminal. */
+    /* Scripts expect the error on the last line: print the hint before it unless stderr is a terminal. */
     if (e->hint[0] && !lm_err_is_terminal())
         fprintf(stderr, "hint: %s\n", e->hint);
     fprintf(stderr, "%s %s\n", lm_err_colour() ? "\033[1;31merror:\033[0m" : "error:", lm_error_text(e, text, sizeof text));
@@ -287,7 +287,7 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
         fprintf(stderr, "hint: %s\n", e->hint);
 }
 
-/* ---- figures ---- */
+/* ---- number formatting ---- */
 
 char *lm_figure_count(char out[LM_FIGURE], uint64_t n)
 {
@@ -349,7 +349,7 @@ void lm_progress_show(void *progress, double fraction)
     double now = lm_clock_seconds();
     int done;
 
-    /* What is over in a moment needs no bar. */
+    /* Short work needs no bar. */
     if (manner.quiet || !lm_err_is_terminal() || now - p->started < 0.3 || (p->visible && now - p->shown < 0.05))
         return;
     fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;

@@ -1,4 +1,4 @@
-/* output.h - what reaches the terminal: machine output on stdout, everything else on stderr; figures for people. */
+/* output.h - output: results on stdout, everything else on stderr; formatting of numbers; progress bars. */
 #ifndef LM_CLI_OUTPUT_H
 #define LM_CLI_OUTPUT_H
 
@@ -7,74 +7,75 @@
 #include "cli/command.h"
 #include "cli/translate.h"
 
-/* Whether stdout / stderr is a terminal; colour also asks NO_COLOR and TERM. */
+/* Return whether stdout or stderr is a terminal. Colour also depends on --no-color, NO_COLOR and TERM. */
 bool lm_out_is_terminal(void);
 bool lm_err_is_terminal(void);
 bool lm_out_meets_err(void);                         /* the same terminal, file or pipe */
 bool lm_err_colour(void);
-unsigned lm_out_width(void);                         /* columns; 80 where nobody knows */
+unsigned lm_out_width(void);                         /* columns; 80 if unknown */
 
-/* Text on stdout, byte for byte; on a terminal control characters other than tab and newline are shown, not obeyed. LM_IO when
- * it cannot be written. */
+/* Write text to stdout, byte for byte; on a terminal, control characters other than tab and newline are shown as symbols. LM_IO: it
+ * cannot be written. */
 lm_status lm_out_text(const char *text, size_t n, lm_error *e);
-lm_status lm_out_buf(const lm_text *b, lm_error *e);  /* LM_NO_MEMORY when the buffer failed */
-lm_status lm_out_take(lm_text *b, lm_error *e);       /* the same, and the buffer is freed */
+lm_status lm_out_buf(const lm_text *b, lm_error *e);  /* LM_NO_MEMORY: the buffer has failed */
+lm_status lm_out_take(lm_text *b, lm_error *e);       /* the same; frees the buffer */
 
-/* Whether a write to it has failed because its reader is gone (`| head`). */
+/* Return whether a write to stdout has failed because its reader has closed it (`| head`). */
 bool lm_out_left(void);
 
-/* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. NULL is out of memory. */
+/* Return a JSON string of any bytes; invalid UTF-8 becomes U+FFFD. NULL: out of memory. */
 json_t *lm_json_of(const char *text, size_t n);
 
-/* `document` with "schema" as its first key, which names its form and version: "lamina.inspect/1" for docs/schema/inspect.schema.json. A
- * list of documents has it in each. Takes the reference and gives one; NULL is out of memory, as it is among what is taken. */
+/* Return `document` with "schema" as its first key, which names its format and version: "lamina.inspect/1" for
+ * docs/schema/inspect.schema.json. In a list, every document has it. Takes the reference and returns a new one. NULL, also as argument:
+ * out of memory. */
 json_t *lm_json_document(const lm_cli *cli, json_t *document);
 
-/* The command's one JSON document, named as lm_json_document names it; takes the reference. NULL is out of memory. */
+/* Print the command's only JSON document, with the schema of lm_json_document. Takes the reference. A NULL document is LM_NO_MEMORY. */
 lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e);
 
-/* A document whose form is not lamina's own (a config.json), as it is. */
+/* Print a document that is not in a format of lamina (a config.json) without a schema. */
 lm_status lm_out_foreign_json(lm_cli *cli, json_t *document, lm_error *e);
 
-/* What the document of a command has as "error" when it ends in one. */
+/* Return the member "error" of the document of a command that fails. */
 json_t *lm_json_error(const lm_error *e);
 
-/* One of any number of documents, on one line; takes the reference. An error may be the next. */
+/* Print one of several documents on one line. Takes the reference. An error document may follow. */
 lm_status lm_out_json_line(json_t *document, lm_error *e);
 
-/* How much stderr says: -v, -q, --no-color. */
+/* Set the verbosity and colour of stderr: -v, -q, --no-color. */
 void lm_out_manner(bool verbose, bool quiet, bool plain);
 
-/* Lines on stderr, escaped as errors are. A warning gets its "warning: "; notes are what -q leaves out, details what only -v
- * shows; what the user requested is always printed. */
+/* Print a line on stderr, escaped like errors. Warnings start with "warning: ". -q omits warnings and notes; details are printed only
+ * with -v. lm_print_line, for output that the user requested, always prints. */
 void lm_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_faint_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_print_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* An error as people and scripts read it, on stderr, with its hint; with --json also as a document on stdout, on one line. */
+/* Print an error with its hint on stderr; with --json also as a document on one line of stdout, unless the command has printed one. */
 void lm_out_error(const lm_cli *cli, lm_error *e);
 
-/* ---- figures ---- */
+/* ---- number formatting ---- */
 enum { LM_FIGURE = 40 };
 char *lm_figure_count(char out[LM_FIGURE], uint64_t n);          /* "394,002,432" */
 char *lm_figure_bytes(char out[LM_FIGURE], uint64_t bytes);      /* "6.43 GB", "512 B" */
 char *lm_figure_time(char out[LM_FIGURE], double seconds);       /* "843 ms", "2.51 s" */
-char *lm_figure_rate(char out[LM_FIGURE], uint64_t tokens, double seconds);    /* "9.31 tok/s"; of none "– tok/s" */
+char *lm_figure_rate(char out[LM_FIGURE], uint64_t tokens, double seconds);    /* "9.31 tok/s"; if unknown "– tok/s" */
 
-/* ---- a bar on stderr, only on a terminal, only when something lasts ---- */
+/* ---- progress bar on stderr, only on a terminal and for work that takes longer than 0.3 s ---- */
 typedef struct lm_progress {
     const char *label;
     double      started, shown;
     bool        visible;
-    char        note[64];            /* behind the bar: "12 MB/s, 3 min left"; "": nothing */
+    char        note[64];            /* shown after the bar: "12 MB/s, 3 min left, 4/9 files"; "": none */
 } lm_progress;
 lm_progress lm_progress_start(const char *label);
-void lm_progress_show(void *progress, double fraction);          /* an lm_progress; the form callbacks want */
-void lm_progress_end(lm_progress *p);                            /* wipes it */
+void lm_progress_show(void *progress, double fraction);          /* `progress`: an lm_progress; the type of callbacks */
+void lm_progress_end(lm_progress *p);                            /* erase the bar */
 
-/* The libraries that run with the program: {name: version}, "name version, …". */
+/* List the libraries that the program uses: {name: version}, "name version, …". */
 json_t *lm_libraries_json(void);
 void    lm_libraries_text(lm_text *out);
 

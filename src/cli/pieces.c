@@ -1,4 +1,4 @@
-/* pieces.c - a prompt as its tokens read. */
+/* pieces.c - split a prompt into the texts of its tokens or words. */
 #include "cli/pieces.h"
 
 #include <string.h>

@@ -118,7 +118,8 @@ static void add_tick(lm_text *out, const axis *a, double v, bool y)
     lm_text_free(&text);
 }
 
-/* Round numbers, five or so; on a logarithmic axis 1, 2 and 5 of each power of ten. */
+/* Add ticks at about five round numbers; on a logarithmic axis at 1, 2 and 5 times each power of ten, or only at the powers if it spans
+ * more than three. */
 static void add_ticks(lm_text *out, const axis *a, bool y)
 {
     static const double marks[] = { 1, 2, 5 };
@@ -138,7 +139,7 @@ static void add_ticks(lm_text *out, const axis *a, bool y)
         add_tick(out, a, fabs(v) < step * 1e-9 ? 0 : v, y);
 }
 
-/* ---- what is drawn ---- */
+/* ---- series and cells ---- */
 
 static void add_band(lm_text *out, const lm_plot_series *s, const axis *x, const axis *y, const char *colour)
 {

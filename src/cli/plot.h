@@ -1,4 +1,4 @@
-/* plot.h - plots of results as SVG: lines and bands over an axis, or a grid of cells. A file of its own, with its colours in it. */
+/* plot.h - plots of results as SVG: lines and bands, or a grid of cells. The SVG is self-contained, including its colours. */
 #ifndef LM_CLI_PLOT_H
 #define LM_CLI_PLOT_H
 
@@ -9,7 +9,7 @@ enum { LM_CHART_SERIES = 12 };
 typedef struct lm_plot_point { double x, y, low, high; const char *label; } lm_plot_point;     /* low, high: a band; equal: none */
 
 typedef struct lm_plot_series {
-    const char     *name;            /* in the legend; NULL: not there */
+    const char     *name;            /* in the legend; NULL: omitted from it */
     lm_plot_point *points;
     uint32_t        n, capacity;
     bool            dots;            /* marks without a line */
@@ -17,7 +17,7 @@ typedef struct lm_plot_series {
 
 typedef struct lm_plot {
     const char     *title, *x, *y;
-    bool            log_x, log_y;    /* points that are not above 0 are left out there */
+    bool            log_x, log_y;    /* logarithmic axes omit points that are not positive */
     lm_plot_series series[LM_CHART_SERIES];
     uint32_t        n_series;
     bool            failed;

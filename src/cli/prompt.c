@@ -18,7 +18,7 @@ const char *lm_input_name(const char *path)
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
-/* Standard input to its end; a terminal's end comes once. A Ctrl-C is heard whenever it comes. */
+/* Read standard input to its end, with one Ctrl-D on a terminal. Ctrl-C ends it at any time (LM_CANCELLED). */
 static lm_status read_input(lm_text *out, lm_error *e)
 {
     char    chunk[4096];
@@ -70,7 +70,7 @@ lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
         lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(failed));
         return lm_fail_in(e, path);
     }
-    if (out->size >= before + 3 && memcmp(out->data + before, "\xEF\xBB\xBF", 3) == 0) {        /* an editor's mark, not the text's */
+    if (out->size >= before + 3 && memcmp(out->data + before, "\xEF\xBB\xBF", 3) == 0) {        /* drop a byte order mark */
         out->size -= 3;
         memmove(out->data + before, out->data + before + 3, out->size - before + 1);
     }
@@ -166,7 +166,7 @@ lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_er
             return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "\"%.*s\" is not a token id", 1 + (int)strcspn(at + 1, " \t\r\n,]"), at);
         LM_TRY(lm_tokens_add(out, (lm_token)id, e));
         at = end + strspn(end, " \t\r\n");
-        if (*at == ',')                                  /* two of them have a missing id between */
+        if (*at == ',')                                  /* skip one only: two commas are a missing id */
             at += 1 + strspn(at + 1, " \t\r\n");
     }
     if (list != (*at == ']'))
@@ -200,7 +200,7 @@ json_t *lm_special_variables(const lm_tokenizer *t)
     return variables;
 }
 
-/* A variable that the program sets is refused, one that the template does not know is said: neither is dropped in silence. */
+/* Reject variables that the program sets and warn about those that the template does not use: none is silently ignored. */
 static lm_status check_variables(const lm_chat *c, const json_t *given, lm_error *e)
 {
     const char *name;
@@ -245,7 +245,7 @@ static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_c
     lm_status status;
 
     if (o->template_file) {
-        status = lm_read_file(o->template_file, &text, e);       /* its last newline is the template's business */
+        status = lm_read_file(o->template_file, &text, e);       /* keeps the last newline: the template engine handles it */
         if (status == LM_OK)
             status = lm_template_new(text.data ? text.data : "", text.size, o->template_file, &c->template, e);
         lm_text_free(&text);
@@ -289,7 +289,7 @@ void lm_chat_close(lm_chat *c)
     *c = (lm_chat){ 0 };
 }
 
-/* What a template leaves out is refused: the model would answer something else. */
+/* Fail if the template has omitted a part of the messages, since the model would answer something else. */
 static lm_status check_rendered(json_t *messages, const lm_text *rendered, lm_error *e)
 {
     char *json = json_dumps(messages, JSON_COMPACT);

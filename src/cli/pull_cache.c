@@ -1,4 +1,4 @@
-/* pull_cache.c - what the cache holds, on the terminal and as JSON. */
+/* pull_cache.c - list, remove and verify the models of the cache, as text and as JSON. */
 #include "cli/pull_cache.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* pulling.c - words about a pull while it lasts. */
+/* pulling.c - progress of a pull. */
 #include "cli/pulling.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ lm_pulling lm_pulling_start(void)
     return (lm_pulling){ .bar = lm_progress_start("fetching"), .printed = lm_clock_seconds() };
 }
 
-/* "12 MB/s, 3 min left". */
+/* "12 MB/s, 3 min left, 4/9 files" */
 static void words_of(const hub_progress *now, char *out, size_t size)
 {
     char   rate[LM_FIGURE], left[32] = "";

@@ -1,4 +1,4 @@
-/* pulling.h - how far a pull is: a bar with its rate and the time that is left; without a terminal a line now and then. */
+/* pulling.h - progress of a pull: a bar with the rate and the time left; without a terminal a line every 30 seconds. */
 #ifndef LM_CLI_PULLING_H
 #define LM_CLI_PULLING_H
 
@@ -7,10 +7,10 @@
 
 typedef struct lm_pulling {
     lm_progress bar;
-    double      printed;             /* when the last line was */
+    double      printed;             /* time of the last line */
 } lm_pulling;
 
 lm_pulling lm_pulling_start(void);
-void       lm_pulling_show(void *pulling, const hub_progress *now);      /* an lm_pulling */
+void       lm_pulling_show(void *pulling, const hub_progress *now);      /* `pulling`: an lm_pulling */
 
 #endif
