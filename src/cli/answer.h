@@ -8,7 +8,7 @@ typedef struct lm_answer {
     const lm_model *model;
     bool            stream;              /* write text to stdout as it is generated */
     uint32_t        logprobs;
-    json_t         *positions;           /* with logprobs: [{id, piece, text, logprob, top}], owned */
+    json_t         *positions;           /* with logprobs: [{id, piece, text, bytes, logprob, top}], owned */
     lm_progress     bar;
     lm_error        write;               /* why stdout could not be written; code LM_OK: no error */
     bool            ended_line;          /* the last byte shown was a newline */

@@ -48,7 +48,7 @@ typedef struct lm_chat {
     const lm_tokenizer *tokenizer;
     lm_template        *template;
     json_t             *variables;       /* bos_token, eos_token … and those of `kwargs` */
-    lm_text             wide;            /* the numbers beyond 64 bits in `kwargs`: lm_text_add_wide_numbers */
+    lm_text             wide;            /* the numbers beyond 64 bits in variables and messages: lm_text_add_wide_numbers */
     bool                parse_content;
 } lm_chat;
 

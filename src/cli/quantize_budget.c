@@ -1,4 +1,4 @@
-/* quantize_budget.c - `lamina quantize --budget`: the types of tensors by what each costs on a text, and the curve of it. */
+/* quantize_budget.c - `lamina quantize --budget`: choose the types of tensors by their measured error on a text, and plot its curve. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static lm_status read_ids(const lm_budget_flags *o, const lm_model *m, lm_tokens
     return status;
 }
 
-/* Of a GGUF file, what stands before and between its tensors comes again. */
+/* Return the bytes of a GGUF file outside its tensors, which the new file contains too; 0 for other containers. */
 static uint64_t beside_tensors(const char *path, const lm_model *m)
 {
     lm_model_info info;
@@ -44,7 +44,7 @@ static uint64_t beside_tensors(const char *path, const lm_model *m)
     return (uint64_t)s.st_size - info.weight_bytes;
 }
 
-/* ---- the curve ---- */
+/* ---- curve ---- */
 
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
 
@@ -102,7 +102,7 @@ static lm_status save_plot(const lm_budget_flags *o, const lm_allotment *a, lm_e
     return status;
 }
 
-/* ---- the search ---- */
+/* ---- search ---- */
 
 static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q, lm_model *m, lm_tokens *ids, const char *path,
                         lm_allotment *out, lm_error *e)

@@ -1,4 +1,4 @@
-/* quantize_budget.h - types of tensors for a number of bytes, by what they cost on a text. */
+/* quantize_budget.h - choose the types of tensors for a given size by their measured error on a text. */
 #ifndef LM_CLI_QUANTIZE_BUDGET_H
 #define LM_CLI_QUANTIZE_BUDGET_H
 
@@ -17,7 +17,7 @@ typedef struct lm_budget_flags {
 
 bool lm_budget_requested(const lm_budget_flags *o);
 
-/* Of the model at `path`; files of the curve are written. Freed with lm_allot_free. */
+/* Choose the types for the model at `path`, and write the files of --curve and --svg. Free *out with lm_allot_free. */
 lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q, const char *path, lm_allotment *out,
                            lm_error *e);
 

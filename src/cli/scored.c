@@ -5,7 +5,7 @@
 #include "cli/interrupt.h"
 #include "cli/tokenjson.h"
 
-enum { LOGIT_ROWS = 128 };               /* each is as wide as the vocabulary */
+enum { LOGIT_ROWS = 128 };               /* a row is as wide as the vocabulary */
 
 uint32_t lm_scored_rows(uint32_t rows)
 {

@@ -1,4 +1,4 @@
-/* scored.h - what each token of a given text costs, as commands show it. */
+/* scored.h - the log-probability of each token of a given text, as lines or as JSON. */
 #ifndef LM_CLI_SCORED_H
 #define LM_CLI_SCORED_H
 
@@ -6,20 +6,20 @@
 
 typedef struct lm_scored {
     const lm_tokenizer *tokenizer;       /* NULL: the model has none */
-    uint32_t            top;             /* most probable tokens beside each */
-    json_t             *tokens;          /* null for the first, then {id, piece, text, logprob, rank, top}; NULL: lines are wanted */
+    uint32_t            top;             /* number of most probable tokens to show per position */
+    json_t             *tokens;          /* null for the first, then {id, piece, text, bytes, logprob, rank, top}; NULL: use `lines` */
     lm_text             lines;           /* position, id, log-probability, rank, piece; without a heading */
     size_t              n;
     lm_progress         bar;
 } lm_scored;
 
-/* Logit rows of a step that scoring makes use of. */
+/* Return the number of logit rows per step that scoring uses with an engine of `rows` rows. */
 uint32_t lm_scored_rows(uint32_t rows);
 
-/* Fills `tokens` anew, or appends to `lines`. Errors of lm_score_text. */
+/* Score a text: replace the content of `tokens`, or append to `lines`. Errors are those of lm_score_text. */
 lm_status lm_scored_run(lm_scored *s, lm_engine *g, const lm_tokens *ids, lm_score *out, lm_error *e);
 
-/* The heading of the lines, and what comes below them. */
+/* Append the heading of the lines, and the sum below them. */
 void lm_scored_head(const lm_scored *s, lm_text *out);
 void lm_scored_sum(const lm_score *score, lm_text *out);
 

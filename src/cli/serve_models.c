@@ -17,7 +17,7 @@ static bool ends_in(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* "…-00002-of-00003.gguf" beside its first part, with which it is found. */
+/* Return whether this is a further part ("…-00002-of-00003.gguf") of a split model whose first part is in the same folder. */
 static bool is_further_part(const char *path)
 {
     size_t n = strlen(path);
@@ -66,7 +66,7 @@ static lm_status add(lm_cli *cli, lm_served_model *list, size_t *n, const char *
 
 enum { MAX_NAMED = 8 };
 
-/* Paths that are not models, in one message. */
+/* The skipped paths, for one message. */
 typedef struct passed { lm_text names; size_t n; } passed;
 
 static void pass_over(passed *p, const char *path)
@@ -75,7 +75,7 @@ static void pass_over(passed *p, const char *path)
         lm_text_printf(&p->names, "%s%s", p->n > 1 ? ", " : "", path);
 }
 
-/* `deeper`: folders in it are looked into, too. */
+/* Add the models in a folder. `deeper`: also those in its subfolders. */
 static lm_status add_entries(lm_cli *cli, const char *folder, bool deeper, lm_served_model *list, size_t *n, passed *p, lm_error *e)
 {
     struct dirent **entries = NULL;

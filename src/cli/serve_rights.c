@@ -7,7 +7,7 @@
 
 typedef struct paths { const char **items; size_t n; } paths;
 
-/* `end` NULL: all of `path`; else what is before it, "/" and "." included. */
+/* Add `path`, or if `end` is not NULL the part before it. An empty path is ".", an empty part "/". */
 static lm_status add(lm_cli *cli, paths *p, const char *path, const char *end, lm_error *e)
 {
     size_t n = end ? (size_t)(end - path) : strlen(path);
@@ -23,8 +23,8 @@ static lm_status add_folder_of(lm_cli *cli, paths *p, const char *path, lm_error
     return slash ? add(cli, p, path, slash, e) : add(cli, p, ".", NULL, e);
 }
 
-/* Where the file lies and, of a link, what it points to: parts of a split file are beside it, and what a snapshot of the Hugging Face cache
- * links to is beside the snapshots. */
+/* Add the folder of a file, which contains the other parts of a split file, and the folder of its target if it is a link. For a snapshot of
+ * the Hugging Face cache, add the folder that contains both the snapshots and the files to which they link. */
 static lm_status add_model(lm_cli *cli, paths *p, const char *path, lm_error *e)
 {
     const char *snapshots = strstr(path, "/snapshots/");
@@ -78,7 +78,7 @@ lm_status lm_serve_rights(lm_cli *cli, const char *keys, const char *const *stor
     for (size_t i = 0; i < n; i++) {
         if (!stores[i])
             continue;
-        mkdir(stores[i], 0777);              /* what is wrong with it is said by whoever uses it */
+        mkdir(stores[i], 0777);              /* errors are reported when the folder is used */
         LM_TRY(add(cli, &writes, stores[i], NULL, e));
     }
     for (size_t i = 0; i < hosts; i++)

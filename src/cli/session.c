@@ -63,7 +63,7 @@ void lm_session_reset(lm_session *s)
     json_decref(first);
 }
 
-/* ---- the cache ---- */
+/* ---- cache ---- */
 
 static size_t common_prefix(const lm_session *s, const lm_tokens *ids)
 {
@@ -74,7 +74,7 @@ static size_t common_prefix(const lm_session *s, const lm_tokens *ids)
     return i;
 }
 
-/* The cache holds a beginning of `ids` and then `more`: as much of both as the engine says. */
+/* Store the ids that are in the cache: the first lm_engine_length of `ids` followed by `more`. Takes the memory of `ids`. */
 static lm_status remember(lm_session *s, lm_tokens *ids, const lm_tokens *more, lm_error *e)
 {
     size_t length = lm_engine_length(s->engine, 0), wanted = ids->n + (more ? more->n : 0);
@@ -126,7 +126,7 @@ static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
     LM_TRY(lm_session_sampler(s, e));
     LM_TRY(lm_chat_tokens(&s->chat, s->messages, ids, NULL, e));
     status = generate(s, ids, &out, e);
-    if (status != LM_OK) {                               /* at whichever step: nobody knows what the cache holds */
+    if (status != LM_OK) {                               /* it may have failed at any step: the content of the cache is unknown */
         lm_engine_truncate(s->engine, 0, 0, NULL);
         lm_tokens_free(&s->held);
         return status;
@@ -194,7 +194,7 @@ lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e)
     return status;
 }
 
-/* As templates know them: the same as the server's routes take. */
+/* Replace the conversation by `given`, converted to the form that templates expect, as the server does. */
 static lm_status read_messages(lm_session *s, const json_t *given, lm_error *e)
 {
     lm_text text = { 0 }, warnings = { 0 }, json = { 0 };

@@ -1,4 +1,4 @@
-/* session.h - a conversation: its messages, and the engine that holds what it has read of them already. */
+/* session.h - a conversation: its messages, and an engine with the processed ones in its cache. */
 #ifndef LM_CLI_SESSION_H
 #define LM_CLI_SESSION_H
 
@@ -16,11 +16,11 @@ typedef struct lm_session {
     lm_loras           loras;
     const lm_draft_flags *draft;
     lm_drafting        drafting;
-    lm_constraining    constraining;         /* of each answer */
+    lm_constraining    constraining;         /* applied to each answer */
     lm_chat            chat;
     lm_sampling_flags *sampling;
-    lm_sampler        *sampler;          /* NULL: made anew for the next answer */
-    uint64_t           regenerations;    /* each draws with another seed */
+    lm_sampler        *sampler;          /* NULL: created for the next answer */
+    uint64_t           regenerations;    /* each uses another seed */
     json_t            *messages;         /* [{role, content}] */
     lm_tokens          held;             /* ids whose keys and values are in the cache */
     int64_t            predict;
@@ -34,28 +34,28 @@ typedef struct lm_session {
 /* Add a message; `role` "system" replaces an earlier system message. */
 lm_status lm_session_add(lm_session *s, const char *role, const char *text, size_t n, lm_error *e);
 
-/* Take the last message away if `role` said it. */
+/* Remove the last message if its role is `role`. Return whether it was removed. */
 bool lm_session_drop(lm_session *s, const char *role);
 
 void lm_session_drop_system(lm_session *s);
 
-/* The system message; NULL: none. */
+/* Return the system message, or NULL. */
 const char *lm_session_system(const lm_session *s);
 
-/* Forget everything but a system message. */
+/* Remove all messages except a system message. */
 void lm_session_reset(lm_session *s);
 
-/* Make the sampler where there is none: impossible options are refused here. */
+/* Create the sampler if there is none. Invalid options are rejected here. */
 lm_status lm_session_sampler(lm_session *s, lm_error *e);
 
-/* Answer the conversation: what the cache holds of it is not read again. On success s->last is the answer and it is a
- * message too; on failure the messages are as before. */
+/* Answer the conversation, without processing again the prefix that is in the cache. On success the answer is in s->last and is also
+ * added as a message; on failure the messages are unchanged. */
 lm_status lm_session_answer(lm_session *s, lm_error *e);
 
-/* Answer the last message again with other draws: on failure the answer before stays. LM_USAGE: there is none. */
+/* Replace the last answer by a new one with another seed. On failure the previous answer is kept. LM_USAGE: there is no answer. */
 lm_status lm_session_regenerate(lm_session *s, lm_error *e);
 
-/* The conversation as a JSON file, and back. */
+/* Save the conversation to a JSON file, and load it. */
 lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e);
 lm_status lm_session_load(lm_session *s, const char *path, lm_error *e);
 

@@ -12,7 +12,7 @@ static lm_status no_size(const char *flag, const char *text, lm_error *e)
     return lm_fail_hint(e, "use for example 16G (decimal), 24GiB (binary) or 512M");
 }
 
-/* The bytes that a unit stands for; 0: no unit. Empty: one byte. */
+/* Return the bytes of a unit; 0: unknown unit. An empty unit is one byte. */
 static double unit_of(const char *unit)
 {
     static const char letters[] = "kmgt";
@@ -38,7 +38,7 @@ lm_status lm_read_size(const char *flag, const char *text, uint64_t *out, lm_err
     char  *end;
     double x = strtod(text, &end), unit;
 
-    if (digits == 0 || end != text + digits)             /* strtod reads "inf" and "0x10" too */
+    if (digits == 0 || end != text + digits)             /* strtod also accepts "inf" and "0x10" */
         return no_size(flag, text, e);
     end += *end == ' ';
     unit = unit_of(end);

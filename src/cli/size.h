@@ -1,4 +1,4 @@
-/* size.h - sizes as people write them: the one reader of every flag that takes one. */
+/* size.h - parse sizes such as 16G, for all flags that take one. */
 #ifndef LM_CLI_SIZE_H
 #define LM_CLI_SIZE_H
 
@@ -6,8 +6,9 @@
 
 #include "lamina/error.h"
 
-/* "16G" and "16GB" are 16 * 10^9 bytes, "16GiB" and "16Gi" 16 * 2^30; k, M, G and T, small or capital, with decimals. Without a unit
- * they are bytes, a million at least: less is a unit forgotten. LM_USAGE, naming `flag`, for that and anything else. */
+/* Parse a size in bytes. "16G" and "16GB" are 16 * 10^9, "16GiB" and "16Gi" 16 * 2^30; units are k, M, G and T in either case, and decimals
+ * are allowed. A number without a unit is in bytes and must be at least a million, since a unit was probably forgotten otherwise.
+ * LM_USAGE names `flag`: not a size. */
 lm_status lm_read_size(const char *flag, const char *text, uint64_t *out, lm_error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* splitting.c - joining other ranks around a command. */
+/* splitting.c - join other ranks before a command and leave them after it. */
 #include "cli/splitting.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ const lm_flag lm_split_look_table[] = {
 
 static lm_cluster *joined;
 
-/* The model flags of a command that can be split; NULL: it cannot. */
+/* Return the model flags of a command that several ranks can run; NULL: they cannot. */
 static lm_model_flags *flags_of(const lm_command *c, void *options)
 {
     for (const lm_flag_group *g = c->groups; g && g->title; g++)
@@ -38,7 +38,7 @@ static lm_model_flags *flags_of(const lm_command *c, void *options)
     return NULL;
 }
 
-/* Errors that all ranks have in common are reported by rank 0. */
+/* Return whether this is a rank above 0: rank 0 reports the errors that all ranks have in common. */
 static bool is_reported_by_rank_0(void)
 {
     const char *rank = getenv("OMPI_COMM_WORLD_RANK");
@@ -52,7 +52,7 @@ static lm_status follow(lm_cli *cli, lm_model_flags *f, lm_error *e)
     lm_model *m = NULL;
     lm_status status;
 
-    lm_out_manner(false, true, cli->plain);              /* rank 0 speaks */
+    lm_out_manner(false, true, cli->plain);              /* only rank 0 prints */
     status = lm_open_model(cli, f, f->model ? NULL : cli->n_args ? cli->args[0] : NULL, &m, e);
     cli->error_printed |= status == LM_USAGE;
     if (status == LM_OK)

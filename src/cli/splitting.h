@@ -1,22 +1,24 @@
-/* splitting.h - a command that several ranks run together (mpirun -n N lamina run MODEL --split tp=N). */
+/* splitting.h - commands that several ranks run together (mpirun -n N lamina run MODEL --split tp=N). */
 #ifndef LM_CLI_SPLITTING_H
 #define LM_CLI_SPLITTING_H
 
 #include "cli/options.h"
 
-extern const lm_flag lm_split_flag_table[];          /* of commands that run a model; of lm_model_flags */
-extern const lm_flag lm_split_look_table[];          /* of commands that look at one */
+extern const lm_flag lm_split_flag_table[];          /* for commands that run a model; offsets in lm_model_flags */
+extern const lm_flag lm_split_look_table[];          /* for commands that inspect a model */
 
-/* Names a file that is made when another rank is lost: mpirun does not always say so (cluster_run.c). */
+/* Environment variable with the path of a file that is created when another rank is lost, since mpirun does not always report this
+ * (cluster_run.c). */
 #define LM_LOST_MARK "LAMINA_LOST_MARK"
 
-/* Before a command is run: join the others where its flags say so. On ranks above 0 this is all that is done: *followed. */
+/* Join the other ranks before a command runs, if its flags request it. On ranks above 0 this is the whole work, and *followed is set: the
+ * command must not run. */
 lm_status lm_split_begin(lm_cli *cli, void *options, bool *followed, lm_error *e);
 
-/* After it. */
+/* Leave the other ranks after the command. Creates the file of LM_LOST_MARK if another rank was lost. */
 void lm_split_end(void);
 
-/* The rank that flags of lm_split_look_table name; as long as the process lives. */
+/* Set f->o.cluster to the rank given by the flags of lm_split_look_table, without other ranks. It is valid until the next call. */
 lm_status lm_split_imagine(lm_model_flags *f, lm_error *e);
 
 #endif

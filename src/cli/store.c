@@ -1,4 +1,4 @@
-/* store.c - a list of pieces. */
+/* store.c - a linked list of allocations. */
 #include "cli/store.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* store.h - memory as long as a command runs: many small pieces, freed together.
+/* store.h - memory that is valid as long as a command runs: many small allocations, freed together.
  *
- * Pieces are zeroed and never move. NULL: out of memory. */
+ * Allocations are zeroed and never move. NULL: out of memory. */
 #ifndef LM_CLI_STORE_H
 #define LM_CLI_STORE_H
 

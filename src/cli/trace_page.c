@@ -1,4 +1,4 @@
-/* trace_page.c - a trace on a terminal: the text and its surprise, then one row from inside. */
+/* trace_page.c - a trace as text: the surprise of each token, then the inside of one row. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +49,7 @@ lm_status lm_trace_row_selected(const lm_tracing *t, size_t n, uint32_t *out, lm
     int64_t at = t->o->at, last = (int64_t)n - 1;
 
     if (at == INT32_MIN)
-        at = n > t->ids.n ? last - 1 : last;             /* what predicted the last token that was written */
+        at = n > t->ids.n ? last - 1 : last;             /* the position that predicted the last generated token */
     else if (at < 0)
         at += (int64_t)n;
     if (at < 0 || at > last)
@@ -65,7 +65,7 @@ static bool colours(const lm_tracing *t)
     return lm_out_is_terminal() && !t->cli->plain && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
 }
 
-/* ---- tokens ---- */
+/* ---- text ---- */
 
 static const struct { double least; int colour; const char *mark; } scale[] = {
     { 0, 0, " " }, { 2, 187, "░" }, { 6, 216, "▒" }, { 12, 203, "█" },
@@ -80,7 +80,7 @@ static unsigned step_of(double surprise)
     return i;
 }
 
-/* Words above, their surprise below, as many on a line as fit. */
+/* Append the tokens with their surprise below them, as many per line as fit. */
 static void put_text(const lm_tracing *t, lm_text *out)
 {
     lm_text        above = { 0 }, below = { 0 }, word = { 0 };
@@ -135,7 +135,7 @@ static void put_legend(const lm_tracing *t, lm_text *out)
     }
 }
 
-/* ---- a row ---- */
+/* ---- row ---- */
 
 /* ".58", "1", "<.01" */
 static const char *share(char out[16], double p)
@@ -161,7 +161,7 @@ static double share_of(const lm_trace_contribution *list, size_t n, int32_t laye
     return sum;
 }
 
-/* The layer whose attention adds most to the token; -1. */
+/* Return the layer whose attention adds most to the token's logit, or -1. */
 static int32_t best_attention(const lm_trace_row *r)
 {
     int32_t best = -1;
@@ -175,7 +175,8 @@ static int32_t best_attention(const lm_trace_row *r)
     return best;
 }
 
-/* Of a layer, the head with the largest weight past the first token; NULL. */
+/* Return the head of a layer with the largest weight on a token other than the first and the row's own, or NULL. *which: the index of
+ * that weight. */
 static const lm_trace_head *best_head(const lm_trace_row *r, int32_t layer, unsigned *which)
 {
     const lm_trace_head *best = NULL;
@@ -203,7 +204,8 @@ static void put_head(const lm_tracing *t, const lm_trace_head *h, unsigned which
     lm_text_printf(out, " %s", share(p, (double)h->weight[which]));
 }
 
-/* A layer is shown where its best token is not that of the layer after it. */
+/* Choose the layers to show, last first: the last, the first, and up to SHOWN_LAYERS whose best token differs from that of the previously
+ * chosen layer; with -v all. Return their number. */
 static size_t choose_layers(const lm_tracing *t, const lm_trace_row *r, size_t *out)
 {
     size_t n = 0;
@@ -278,7 +280,7 @@ static int compare_heads(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* Heads that look back, past what most do with the first token. */
+/* List the heads that look furthest back (weight times distance), except at the first token, where most heads look. */
 static void put_heads(const lm_tracing *t, const lm_trace_row *r, lm_text *out)
 {
     far_head *list = calloc(r->n_attention + 1, sizeof *list);
@@ -419,7 +421,7 @@ lm_status lm_trace_page(lm_tracing *t, lm_error *e)
     return status;
 }
 
-/* ---- one head ---- */
+/* ---- attention of one head ---- */
 
 lm_status lm_trace_picture(lm_tracing *t, lm_error *e)
 {

@@ -1,4 +1,4 @@
-/* trace_versus.c - one text, twice: where two models part, or what interventions change. */
+/* trace_versus.c - compare two models, or a model without and with interventions, on a text. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,13 +11,13 @@
 typedef struct versus {
     lm_tracing          *t;
     lm_tracer           *a, *b;
-    bool                 same;           /* one model, with interventions and without */
+    bool                 same;           /* one model, without and with interventions */
     lm_trace_comparison *c;
-    lm_tokens            text, written[2];       /* what is compared; how each goes on */
+    lm_tokens            text, written[2];       /* the compared text; the continuation of each */
     uint32_t             row;
 } versus;
 
-/* ---- what each would write ---- */
+/* ---- continuations ---- */
 
 static lm_status write_on(versus *v, lm_tracer *x, lm_tokens *out, lm_error *e)
 {
@@ -51,9 +51,9 @@ static lm_status run(versus *v, lm_error *e)
 
 typedef struct summary {
     double   kl, max_kl;
-    uint32_t worst, first;               /* row of the largest; first where the likeliest tokens differ, UINT32_MAX: none */
+    uint32_t worst, first;               /* position of max_kl; first position where the most probable tokens differ, UINT32_MAX: none */
     uint64_t differ;
-    lm_trace_layer_difference layer;     /* that adds most to the difference */
+    lm_trace_layer_difference layer;     /* the layer that adds most to the difference */
     bool     layered;
 } summary;
 

@@ -14,7 +14,7 @@ typedef struct curves {
     double          mean;
 } curves;
 
-/* A step; what was skipped has a loss below 0 and is left out. */
+/* Add a step to the curves. Skipped steps have a negative loss and are omitted. */
 static void add(curves *c, const json_t *step)
 {
     double        x     = json_number_value(json_object_get(step, "step")), y = json_number_value(json_object_get(step, "loss"));

@@ -1,10 +1,10 @@
-/* trainplot.h - a training run as a plot. */
+/* trainplot.h - plot the loss of a training run. */
 #ifndef LM_CLI_TRAINPLOT_H
 #define LM_CLI_TRAINPLOT_H
 
 #include "lamina/error.h"
 
-/* FOLDER/loss.svg from FOLDER/log.jsonl: the loss of every step, its running mean, and the validations. */
+/* Write FOLDER/loss.svg from FOLDER/log.jsonl: the loss of every step, its running mean, and the validation losses. */
 lm_status lm_train_plot(const char *folder, lm_error *e);
 
 #endif

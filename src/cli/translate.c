@@ -1,4 +1,4 @@
-/* translate.c - texts of the program in the language that was chosen. */
+/* translate.c - texts of the program in the chosen language. */
 #include "cli/translate.h"
 
 static lm_language spoken;

@@ -1,8 +1,8 @@
-/* translate.h - text for people, marked where it stands and translated where it is printed, by the library's catalogues.
+/* translate.h - texts marked for translation in the source and translated by the library's catalogues when they are printed.
  *
- * _("text") is the text in the language of the command that runs; N_("text") only marks it, in tables, for _() to look up later.
- * C_("norm", "none") tells one use of a word from another. Whole sentences are marked, figures go in with %s, so that each language
- * has its own order (%2$s). scripts/messages collects what is marked into po/. */
+ * _("text") returns the text in the language of the running command; N_("text") only marks it, in tables, for a later _().
+ * C_("norm", "none") distinguishes the uses of a word. Mark whole sentences and insert numbers with %s, so that each language
+ * can have its own order (%2$s). scripts/messages collects the marked texts into po/. */
 #ifndef LM_CLI_TRANSLATE_H
 #define LM_CLI_TRANSLATE_H
 
@@ -10,7 +10,7 @@
 
 #include "lamina/language.h"
 
-/* The language that the program writes in from now on. */
+/* Set the language of the program. */
 void lm_speak(lm_language l);
 
 const char *lm_spoken(const char *text) __attribute__((format_arg(1)));
@@ -21,7 +21,7 @@ const char *lm_spoken_number(bool single, const char *one, const char *many) __a
 #define N_(text)          (text)
 #define C_(context, text) lm_spoken_in(context "\004" text, text)
 
-/* One and many are two sentences; only English tells them apart among the languages here. */
+/* Singular and plural are two sentences. Of the supported languages only English distinguishes them. */
 #define P_(n, one, many)  lm_spoken_number((n) == 1, one, many)
 
 #endif

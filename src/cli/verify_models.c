@@ -48,9 +48,9 @@ static lm_status read_text(pair *p, lm_error *e)
     return status;
 }
 
-/* ---- the engines ---- */
+/* ---- engines ---- */
 
-/* The text, no more than both models were made for, and than was asked for. */
+/* Set the window to the whole text, at most --ctx-size or, if it is not given, at most the context of both models. */
 static void choose_window(pair *p)
 {
     lm_model_info info;
@@ -87,7 +87,7 @@ static bool on_token(void *arg, const lm_token_divergence *t)
     return !lm_interrupted();
 }
 
-/* ---- events ---- */
+/* ---- output ---- */
 
 static json_t *pair_json(const pair *p)
 {
@@ -137,7 +137,7 @@ static void pair_text(const pair *p, lm_text *out)
                        p->kl_max);
 }
 
-/* Ends as the verdict does; what differs is said in the document too. */
+/* Print the results. Return LM_DIFFERS if the mean divergence exceeds --kl-max; the JSON document then contains the error too. */
 static lm_status print_verdict(const pair *p, const char *reference, lm_error *e)
 {
     lm_status verdict = LM_OK, status;
