@@ -27,7 +27,7 @@ typedef struct lm_bench_result {
     const char *limited_by;                      /* "int8" "bf16" "f32" "memory" */
     double      peak;                            /* of limited_by, in operations or bytes per second, measured just before */
     double      busy;                            /* share of the probes' time taken by other work */
-    double      below;                           /* lm_limits.below: how far the probes stayed below the best known results */
+    double      below;                           /* how far the probes were below the best known results, which then set the limit */
     lm_memory   planned, memory;                 /* predicted by the plan, counted by the allocator */
     uint64_t    rss;                             /* maximum resident bytes before the first probe */
     int64_t     time;                            /* seconds since 1970 */

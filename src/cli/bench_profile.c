@@ -13,8 +13,8 @@ typedef struct part {
 
 enum { MOST_PARTS = LM_PROFILE_KINDS + 2, BAR = 24 };
 
-/* List the kinds of work, waiting, and the time between steps, longest first. Their sum, `*total`, is the test's time over all
- * workers. Return their number. */
+/* List the kinds of work, waiting, and the time between steps, longest first. Their sum, `*total`, is the test's time times the number
+ * of workers. Return their number. */
 static unsigned parts_of(const lm_bench_result *r, part out[MOST_PARTS], double *total)
 {
     const lm_profile *p = &r->profile;

@@ -50,8 +50,8 @@ static int wait_for(watched *w, pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Return whether another start may succeed. It cannot after a usage error, with a damaged model, with a model that does not fit, or
- * when the command cannot be executed. */
+/* Return whether another start may succeed. It cannot after a usage error or a failed comparison, with a damaged or unsupported model, with
+ * a model that does not fit, or when the command cannot be executed. */
 static bool gets_better(int code)
 {
     return code != 2 && code != 3 && code != 4 && code != 5 && code != 126 && code != 127;

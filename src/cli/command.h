@@ -64,7 +64,7 @@ typedef struct lm_cli {
     bool     json, help, verbose, quiet, plain;          /* supported by every command: lm_general_flags */
     const char *lang;            /* --lang; NULL: from the environment */
     lm_language language;        /* of pages */
-    bool     answered;           /* the command's one JSON document is on stdout */
+    bool     answered;           /* the command's only JSON document has been printed */
     bool     error_printed;      /* the error that ends the command has been printed */
     lm_store store;              /* memory that is valid as long as the command runs */
 } lm_cli;

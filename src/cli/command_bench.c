@@ -176,7 +176,7 @@ static uint32_t largest(const numbers *n)
     return most;
 }
 
-/* ---- one test ---- */
+/* ---- tests ---- */
 
 /* The state of a test. The engine is recreated when threads, batch or the number of sequences change. */
 typedef struct bench {
@@ -382,7 +382,7 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
     return print_line(b, e);
 }
 
-/* ---- all tests ---- */
+/* ---- combinations of tests ---- */
 
 static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t sequences, lm_error *e)
 {

@@ -1,4 +1,4 @@
-/* lamina chat - a conversation at the terminal, or over a pipe. */
+/* lamina chat - chat with a model on a terminal or over a pipe. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

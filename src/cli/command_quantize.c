@@ -75,7 +75,8 @@ static lm_status print_json(lm_cli *cli, const char *out, const lm_quantize_resu
                                       notes, "tensors", tensors_of(r)), e);
 }
 
-/* Warn about tensors whose type is not the requested one, and about tensors that the importance matrix does not contain. */
+/* Warn about tensors that have another type because their rows do not fit the chosen one, and about tensors that the importance matrix does
+ * not contain. */
 static void warn(const lm_quantize_result *r)
 {
     size_t   replaced = 0, unweighted = 0, packed = 0;

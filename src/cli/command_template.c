@@ -145,7 +145,7 @@ static lm_status complete(const material *m, const lm_text *context, lm_text *ou
     bool first = true;
 
     if (!json_is_object(written) || !json_object_size(m->given)) {
-        lm_text_add(out, context->data, context->size);           /* the renderer reports errors */
+        lm_text_add(out, context->data, context->size);           /* unchanged: the renderer reports errors */
     } else {
         lm_text_add_char(out, '{');
         json_object_foreach(m->given, key, value) {

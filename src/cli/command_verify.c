@@ -65,7 +65,7 @@ static json_t *number(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-/* Prints the rows as they are compared. `rows` NULL: not --json. */
+/* The argument of print_row, which is called per compared row. `rows`: for --json, else NULL. */
 typedef struct row_printer { lm_progress bar; uint64_t n; json_t *rows; } row_printer;
 
 static void print_row(void *arg, const lm_verdict_row *r)

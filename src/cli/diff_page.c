@@ -182,7 +182,7 @@ static void add_kinds(const lm_diffing *d, lm_text *out)
     }
 }
 
-/* Append a histogram of errors, one column per power of two, up to the 12 largest. */
+/* Append a histogram of the elements by error, one column per power of two: at most 12 columns up to the largest error. */
 static void add_bins(const lm_diff_tensor *t, lm_text *out)
 {
     static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };

@@ -1,4 +1,4 @@
-/* eval_questions.c - questions with given answers, from files of JSON lines. */
+/* eval_questions.c - multiple-choice questions from files of JSON lines. */
 #include <math.h>
 #include <string.h>
 

@@ -9,7 +9,7 @@ void lm_name_flags_of(const lm_command *const *all);
 
 /* Replace names in a message of the library, which puts options and operations in back quotes: "`no_repack` runs from the file",
  * "`presets` lists them". A name that is a flag or a command is replaced by it ("--no-repack runs from the file"); other text is
- * unchanged. Writes at most `size` bytes including the NUL. Returns `out`, which must not overlap `text`. */
+ * unchanged. Writes at most `size` bytes including the NUL. Returns `out`, which must not be `text`. */
 char *lm_name_flags(const char *text, char *out, size_t size);
 
 #endif

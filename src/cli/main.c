@@ -173,7 +173,7 @@ static void name_flag(const lm_cli *cli, lm_error *e)
         lm_flag_name_error(cli->given[i], e);
 }
 
-/* End `lamina ... | head` by SIGPIPE, as without signal handling, after everything has been cleaned up. */
+/* End `lamina ... | head` by SIGPIPE, as without signal handling, after the command has cleaned up. */
 static void end_as_by_the_pipe(void)
 {
     signal(SIGPIPE, SIG_DFL);

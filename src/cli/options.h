@@ -48,7 +48,7 @@ const char *lm_cache_words(const lm_engine_options *o, char out[LM_CACHE_WORDS])
 
 /* ---- engine ---- */
 typedef struct lm_run_flags {
-    int32_t     context;                 /* -1: not given; 0: the model's */
+    int32_t     context;                 /* -1: not given; -2: auto; 0: the model's */
     uint32_t    batch, ubatch;           /* 2048, 512; the smaller is the maximum number of rows per step */
     uint32_t    threads, threads_batch;
     lm_cache_flags cache;

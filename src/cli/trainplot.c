@@ -14,7 +14,7 @@ typedef struct curves {
     double          mean;
 } curves;
 
-/* Add a step to the curves. Skipped steps have a negative loss and are omitted. */
+/* Add a step to the curves. A loss that is not finite is logged as -1 and omitted. */
 static void add(curves *c, const json_t *step)
 {
     double        x     = json_number_value(json_object_get(step, "step")), y = json_number_value(json_object_get(step, "loss"));
