@@ -7,7 +7,7 @@
 #include "lamina/audit.h"
 #include "cli/output.h"
 
-/* The verdict on bytes at … at + size of a document. `truth`: the correct value, for LM_CLAIM_WRONG. The verdict is not
+/* The verdict on the bytes [at, at + size) of a document. `truth`: the correct value, for LM_CLAIM_WRONG. The verdict is not
  * LM_CLAIM_NOT_CHECKABLE. */
 typedef struct lm_mark { size_t at, size; lm_claim verdict; const char *truth; } lm_mark;
 

@@ -438,7 +438,7 @@ static lm_status converse(talk *t, lm_error *e)
             *e = error;
             first = status;
             t->s.cli->error_printed = false;
-            break;                                       /* the output is closed */
+            break;                                       /* no answer can be shown any more */
         }
         lm_out_error(t->s.cli, &error);
         if (first == LM_OK && !lm_lines_terminal(t->lines)) {

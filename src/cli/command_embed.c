@@ -174,7 +174,7 @@ static lm_status read_text(const embed_options *o, lm_text *out, lm_error *e)
     return out->failed ? lm_fail_memory(e, "the text", strlen(o->prompt)) : LM_OK;
 }
 
-/* Create the engine, with a context for `tokens` tokens. */
+/* Create the engine for a text of `tokens` tokens; 0: unknown. */
 static lm_status start(const embed_options *o, work *w, size_t tokens, lm_error *e)
 {
     lm_engine_options engine;

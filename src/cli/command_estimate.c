@@ -193,7 +193,7 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
 /* Reject flags that would have no effect. */
 static lm_status check(const lm_cli *cli, const estimate_options *o, bool model, lm_error *e)
 {
-    static const char *const unneeded[] = { "--heads", "--head-dim", "--context", "--tied", "--from-tree", NULL };   /* not in a tree */
+    static const char *const unneeded[] = { "--heads", "--head-dim", "--context", "--tied", "--from-tree", NULL };   /* valid with a tree */
     const lm_flag *size  = lm_flags_given(cli, estimate_flag_table, model || !o->tree ? NULL : unneeded);
     const lm_flag *other = lm_flags_given(cli, lm_model_flag_table, NULL);
 

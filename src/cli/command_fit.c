@@ -57,7 +57,7 @@ static void fit_defaults(void *options)
     o->batch = 1;
 }
 
-/* Note that manufacturers of cards write GB for 2^30 bytes. */
+/* Print a note if the size is decimal, since manufacturers of cards write GB for 2^30 bytes. */
 static void note_card(uint64_t bytes)
 {
     double decimal = (double)bytes / 1e9;

@@ -17,8 +17,8 @@ typedef struct lm_grid {
     bool         failed;
 } lm_grid;
 
-/* Append a row of texts, which are copied. There must be at least as many as columns. Further ones are ignored, so that the same calls
- * fill a table with fewer columns. */
+/* Append a row of texts, which are copied. There must be at least as many texts as columns. Further ones are ignored, so that the same
+ * calls fill a table with fewer columns. */
 #define lm_grid_row(g, ...) \
     lm_grid_texts((g), (const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
 void lm_grid_texts(lm_grid *g, const char *const *texts, size_t n);

@@ -113,7 +113,7 @@ const lm_flag lm_sampling_flag_table[] = {
 
 /* ---- models ---- */
 
-/* Note which preset was found, if it was given by another name than its own. */
+/* Print a note about which preset was found, if it was given by another name than its own. */
 static void name_preset(const char *given, const char *path)
 {
     const char *name = path + strlen(LM_PRESET_PREFIX);
@@ -177,7 +177,7 @@ lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argume
     return LM_OK;
 }
 
-/* Note the source of the weights of a preset that was to be run. */
+/* Print a note about the source of the weights of a preset that was to be run. */
 static void name_weights(const char *path)
 {
     const lm_preset *p = NULL;
@@ -396,7 +396,7 @@ void lm_sampling_defaults(lm_sampling_flags *f)
     f->o.seed = UINT64_MAX;
 }
 
-/* "15043+1.5" "15043-inf" "15043:-3" */
+/* Read "15043+1.5", "15043-inf" or "15043:-3". */
 static lm_status read_bias(const char *text, lm_logit_bias *out, lm_error *e)
 {
     char *at, *end;
