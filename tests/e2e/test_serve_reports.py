@@ -316,6 +316,10 @@ def test_what_a_grammar_cannot_hold_of_a_tool_is_left_free(server, inner):
     anthropic = [{"name": t["function"]["name"], "description": "x", "input_schema": t["function"]["parameters"]} for t in tools(inner)]
     assert any("odd" in w for w in ok(server, "/v1/messages", asked | {"tools": anthropic})["warnings"])
     assert any("odd" in w for w in ok(server, "/api/chat", {"messages": ASKED, "stream": False, "options": {"num_predict": 4}, "tools": tools(inner)})["warnings"])
+    flat = [{"type": "function", **t["function"]} for t in tools(inner)]
+    assert any("odd" in w for w in ok(server, "/v1/responses", {"input": "x", "max_output_tokens": 4, "tools": flat})["warnings"])
+    assert refused(server, "/v1/responses", {"input": "x", "tools": flat, "tool_choice": "required"})[0].startswith("tools: odd: #/")
+    assert refused(server, "/v1/messages", asked | {"tools": anthropic, "tool_choice": {"type": "any"}})[0].startswith("tools: odd: #/")
     for more in ({"tools": tools(inner), "tool_choice": "required"}, {"tools": tools(inner, strict=True)},
                  {"tools": tools(inner), "tool_choice": {"type": "function", "function": {"name": "odd"}}}):
         message, field = refused(server, "/v1/chat/completions", asked | more)
@@ -375,8 +379,21 @@ def test_arguments_are_a_mapping(server, arguments):
 
 @pytest.mark.parametrize("arguments", ["[1]", "{\"city\": \"Par", "3", "null and more"])
 def test_arguments_that_are_none_are_said(server, arguments):
-    r = ok(server, "/v1/chat/completions", {"messages": called({"arguments": arguments}), "max_tokens": 1})
-    assert any("clock" in w and "arguments" in w for w in r["warnings"])
+    call = {"type": "function_call", "call_id": "call00001", "name": "clock", "arguments": arguments}
+    for path, body in (("/v1/chat/completions", {"messages": called({"arguments": arguments}), "max_tokens": 1}),
+                       ("/api/chat", {"messages": called({"arguments": arguments}), "stream": False, "options": {"num_predict": 1}}),
+                       ("/v1/responses", {"input": [*ASKED, call, {"type": "function_call_output", "call_id": "call00001", "output": "noon"}], "max_output_tokens": 1})):
+        assert any("clock" in w and "arguments" in w for w in ok(server, path, body)["warnings"]), path
+
+
+@pytest.mark.parametrize("given", [{"input": ""}, {"input": None}, {"input": {}}, {"input": "{}"}, {}])
+def test_input_of_an_earlier_tool_use_is_a_mapping(server, given):
+    """Anthropic's dialect: all of them are the same prompt."""
+    def count(given):
+        messages = [*ASKED, {"role": "assistant", "content": [{"type": "tool_use", "id": "call00001", "name": "clock", **given}]},
+                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call00001", "content": "noon"}]}]
+        return ok(server, "/v1/messages", {"messages": messages, "max_tokens": 1})["usage"]["input_tokens"]
+    assert count(given) == count({"input": {}})
 
 
 @pytest.mark.parametrize("number", [2 ** 63 - 1, -2 ** 63, 2 ** 64 - 1, 10 ** 30])
@@ -397,6 +414,24 @@ def test_every_role_is_in_the_prompt(server, role):
     messages = [m, *SAY] if role in ("system", "developer") else [*before, m]
     status, r, _ = server.post("/apply-template", {"messages": messages})
     assert status == 200 and "Marigold" in r["prompt"], r
+
+
+@pytest.mark.parametrize("path,field,roles", [
+    ("/v1/chat/completions", "messages", "system developer user assistant tool function"), ("/api/chat", "messages", "system developer user assistant tool function"),
+    ("/v1/messages", "messages", "system user assistant"), ("/v1/responses", "input", "system developer user assistant")])
+def test_no_role_vanishes_in_any_dialect(server, path, field, roles):
+    """Thirty words are in the prompt, whoever says them; a role that a dialect does not have is refused."""
+    for role in "system developer user assistant tool function".split():
+        more = {"tool_call_id": "call00001"} if role == "tool" else {"name": "clock"} if role == "function" else {}
+        body = {field: [*SAY, {"role": role, "content": "Marigold " * 30, **more}], "stream": False}
+        body |= {"options": {"num_predict": 1}} if path.startswith("/api") else {"max_output_tokens": 1} if field == "input" else {"max_tokens": 1}
+        if role not in roles.split():
+            assert role in refused(server, path, body)[0]
+            continue
+        usage = ok(server, path, body)
+        usage = usage.get("usage", usage)
+        read = usage.get("prompt_tokens", usage.get("prompt_eval_count", usage.get("input_tokens", 0)))
+        assert read + usage.get("cache_read_input_tokens", 0) > 90, (role, usage)
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/chat", "/v1/responses"])
@@ -484,15 +519,19 @@ def test_errors_name_what_was_sent(server, path, body, field):
 
 # ---- 17 jan#8646, openclaw#64180: words that agents look for ----
 
-@pytest.mark.parametrize("path,words", [
-    ("/v1/chat/completions", "maximum context length is 1024 tokens"), ("/v1/messages", "tokens > 1024 maximum"), ("/completion", "exceeds the available context size (1024 tokens)"),
-    ("/api/chat", "exceeds the context length"), ("/v1/responses", "maximum context length is 1024 tokens"),
+@pytest.mark.parametrize("path,words,sent", [
+    ("/v1/chat/completions", "maximum context length is 1024 tokens", "messages"), ("/v1/completions", "maximum context length is 1024 tokens", "prompt"),
+    ("/v1/responses", "maximum context length is 1024 tokens", "input"), ("/v1/embeddings", "maximum context length is 1024 tokens", "input"),
+    ("/completion", "exceeds the available context size (1024 tokens)", "prompt"), ("/embedding", "exceeds the available context size (1024 tokens)", "content"),
+    ("/v1/messages", "tokens > 1024 maximum", None), ("/api/chat", "exceeds the context length", None), ("/api/generate", "exceeds the context length", None),
+    ("/api/embed", "exceeds the context length", None),
 ])
-def test_an_overflow_in_the_words_of_the_dialect(server, path, words):
+def test_an_overflow_in_the_words_of_the_dialect(server, path, words, sent):
+    """And by the name of the field that was sent, if the dialect's errors have one."""
     text = "word " * 1500
-    body = {"messages": [{"role": "user", "content": text}], "input": text, "prompt": text, "max_tokens": 5}
-    message, _ = refused(server, path, body if path != "/v1/responses" else {"input": text})
-    assert words in message, message
+    body = {"messages": [{"role": "user", "content": text}], "input": text, "prompt": text, "content": text, "max_tokens": 5}
+    message, field = refused(server, path, body if path not in ("/v1/responses", "/embedding") else {sent: text})
+    assert words in message and (not sent or field == sent), (message, field)
     if path == "/v1/messages":
         assert message.startswith("prompt is too long: ")
 

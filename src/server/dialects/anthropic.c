@@ -106,9 +106,9 @@ static lm_status read_format(message_values *v, json_t **format, lm_error *e)
 static lm_status answer_messages(lm_call *c, lm_error *e)
 {
     message_values *v = c->values;
-    lm_ask a = { .params = &v->params, .id_prefix = "msg_", .read = read_messages };
+    lm_ask a = { .params = &v->params, .id_prefix = "msg_", .aliases = { { "prompt", "messages" } }, .read = read_messages };
     json_t *format;
-    size_t n = 0;
+    size_t n = 1;
     lm_status status;
 
     LM_TRY(read_format(v, &format, e));
@@ -126,7 +126,7 @@ static lm_status answer_messages(lm_call *c, lm_error *e)
 
 static lm_status answer_count(lm_call *c, lm_error *e)
 {
-    lm_ask a = { .read = read_messages };
+    lm_ask a = { .aliases = { { "prompt", "messages" } }, .read = read_messages };
     json_int_t n;
 
     LM_TRY(lm_ask_count(c, &a, &n, e));

@@ -130,7 +130,7 @@ static lm_status read_inputs(lm_call *c, const embedding_values *v, lm_read_job_
         return lm_fault(c, e, 501, NULL, "embeddings are off: start the server with --embeddings");
     if (v->dimensions > width)
         return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "'dimensions' is %u; the model has %u", v->dimensions, width);
-    LM_TRY(in_input(c, lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &o->prompts, e), e));
+    LM_TRY(lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &o->prompts, e));
     return open_poolers(&o->prompts, width, v, &o->of, e);
 }
 
@@ -140,7 +140,7 @@ static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document
                               .lora = v->lora };
     lm_status status = read_inputs(c, v, &o, e);
 
-    return lm_read_job_start(c, &o, status, e);
+    return in_input(c, lm_read_job_start(c, &o, status, e), e);
 }
 
 lm_status lm_embeddings(lm_call *c, json_t *input, bool raw, json_t *(*document)(const lm_read_job *r), lm_error *e)

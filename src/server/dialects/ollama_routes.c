@@ -233,7 +233,7 @@ static lm_status write(lm_call *c, bool chat, lm_error *e)
     const ollama_values *v = c->values;
     ollama_options options = { 0 };
     lm_ask a = { .params = &options.params, .id_prefix = "ollama-", .read = chat ? read_chat : read_generate,
-                 .prepare = chat ? prepare_chat : NULL };
+                 .aliases = { { "prompt", chat ? "messages" : "prompt" } }, .prepare = chat ? prepare_chat : NULL };
 
     lm_params_defaults(c->service, &options.params);
     options.num_predict = options.params.max_tokens;

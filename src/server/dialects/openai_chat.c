@@ -282,7 +282,7 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
 {
     chat_values *v = c->values;
     lm_ask a = { .params = &v->params, .id_prefix = "chatcmpl-", .prompt_only = is_none(c->body), .read = read_chat,
-                 .prepare = prepare_chat };
+                 .aliases = { { "prompt", "messages" } }, .prepare = prepare_chat };
 
     v->params.n = v->n;
     v->params.no_cache = !v->cache_prompt;
@@ -294,7 +294,7 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
 /* Count the tokens of the prompt, without generating. */
 static lm_status answer_chat_tokens(lm_call *c, lm_error *e)
 {
-    lm_ask a = { .read = read_chat };
+    lm_ask a = { .aliases = { { "prompt", "messages" } }, .read = read_chat };
     json_int_t n;
 
     LM_TRY(lm_ask_count(c, &a, &n, e));

@@ -201,8 +201,8 @@ static lm_status prepare_response(lm_call *c, const lm_ask *a, const lm_prepared
 static lm_status answer_responses(lm_call *c, lm_error *e)
 {
     lm_response_values *v = c->values;
-    lm_ask a = { .params = &v->params, .id_prefix = "resp_", .aliases = { { "messages", "input" } }, .read = read_response,
-                 .prepare = prepare_response };
+    lm_ask a = { .params = &v->params, .id_prefix = "resp_", .aliases = { { "messages", "input" }, { "prompt", "input" } },
+                 .read = read_response, .prepare = prepare_response };
     json_t *format;
     lm_status status;
 
@@ -211,7 +211,7 @@ static lm_status answer_responses(lm_call *c, lm_error *e)
         v->params.max_tokens = v->max_output_tokens;
     if (format) {
         v->params.constraints.response_format = format;
-        a.aliases[1] = (lm_field_alias){ "response_format", "text.format" };
+        a.aliases[2] = (lm_field_alias){ "response_format", "text.format" };
     }
     status = lm_ask_answer(c, &a, &lm_response_writer, e);
     json_decref(format);
@@ -220,7 +220,7 @@ static lm_status answer_responses(lm_call *c, lm_error *e)
 
 static lm_status answer_input_tokens(lm_call *c, lm_error *e)
 {
-    lm_ask a = { .aliases = { { "messages", "input" } }, .read = read_response };
+    lm_ask a = { .aliases = { { "messages", "input" }, { "prompt", "input" } }, .read = read_response };
     json_int_t n;
 
     LM_TRY(lm_ask_count(c, &a, &n, e));
