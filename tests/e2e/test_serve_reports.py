@@ -564,6 +564,30 @@ def test_answers_have_the_documented_keys(server, path, body, at, keys):
     assert set(answer) == keys, set(answer) ^ keys
 
 
+CHUNK = {"id", "object", "created", "model", "system_fingerprint", "choices", "usage"}
+CHUNKS = [          # all but the last event; what the last one has besides
+    ("/v1/chat/completions", {"messages": SAY, "max_tokens": 2, "stream_options": {"include_usage": True}}, CHUNK, {"timings"}),
+    ("/v1/completions", {"prompt": "x", "max_tokens": 2, "n": 2, "stream_options": {"include_usage": True}}, CHUNK, {"timings"}),
+    ("/v1/chat/completions", {"messages": SAY, "max_tokens": 2}, CHUNK - {"usage"}, set()),
+    ("/v1/completions", {"prompt": "x", "max_tokens": 2, "n": 2}, CHUNK - {"usage"}, set()),
+    ("/completion", {"prompt": "x", "n_predict": 2}, {"index", "content", "tokens", "stop", "tokens_predicted", "tokens_evaluated"},
+     {"id_slot", "model", "truncated", "stop_type", "stopping_word", "has_new_line", "tokens_cached", "timings", "generation_settings"}),
+    ("/api/chat", {"messages": SAY, "options": {"num_predict": 2}}, {"model", "created_at", "message", "done"},
+     {"done_reason", "total_duration", "load_duration", "prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration"}),
+    ("/api/generate", {"prompt": "x", "options": {"num_predict": 2}}, {"model", "created_at", "response", "done"},
+     {"done_reason", "total_duration", "load_duration", "prompt_eval_count", "prompt_eval_duration", "eval_count", "eval_duration"}),
+]
+
+
+@pytest.mark.parametrize("path,body,keys,more", CHUNKS, ids=lambda v: str(v)[:50])
+def test_events_have_the_documented_keys(server, path, body, keys, more):
+    """OpenAI on include_usage: "All other chunks will also include a usage field, but with a null value." """
+    lines = server.post(path, body | {"stream": True})[1].decode().splitlines()
+    *events, last = [json.loads(line.removeprefix("data: ")) for line in lines if line.removeprefix("data: ").startswith("{")]
+    assert len(events) >= 2 and all(set(e) == keys and not e.get("usage") for e in events), [set(e) ^ keys for e in events]
+    assert set(last) - {"prompt"} == keys | more and ("usage" not in keys or last["usage"]["completion_tokens"])
+
+
 # ---- what else was missed ----
 
 def test_ollama_tells_log_probabilities(server):

@@ -300,9 +300,13 @@ static json_t *usage_json(const lm_turn *t)
     return lm_openai_usage(&u);
 }
 
-static json_t *document(const lm_turn *t, json_t *choices)
+static json_t *event_document(const lm_turn *t, json_t *choices)
 {
-    return lm_openai_document(t, "text_completion", choices);
+    json_t *o = lm_openai_document(t, "text_completion", choices);
+
+    if (((const completion_own *)t->own)->usage)
+        json_object_set_new(o, "usage", json_null());    /* the last event has it */
+    return o;
 }
 
 /* In a stream with echo, send the prompt before the first piece of the output. */
@@ -314,9 +318,9 @@ static void echo(lm_turn *t, lm_choice *c)
     if (!own->echo || own->begun[c->index])
         return;
     own->begun[c->index] = true;
-    lm_turn_send(t, NULL, document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text",
-                                                text->data ? text->data : "", text->size, "logprobs",
-                                                own->scores ? logprobs_json(t, c, true, false) : json_null(), "finish_reason")));
+    lm_turn_send(t, NULL, event_document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text",
+                                                      text->data ? text->data : "", text->size, "logprobs",
+                                                      own->scores ? logprobs_json(t, c, true, false) : json_null(), "finish_reason")));
 }
 
 static void completion_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
@@ -324,8 +328,8 @@ static void completion_text(lm_turn *t, lm_choice *c, const char *text, size_t n
     json_t *o;
 
     echo(t, c);
-    o = document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text", text, n, "logprobs",
-                              c->tokens ? logprobs_json(t, c, false, true) : json_null(), "finish_reason"));
+    o = event_document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text", text, n, "logprobs",
+                                    c->tokens ? logprobs_json(t, c, false, true) : json_null(), "finish_reason"));
     lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
 }
@@ -335,8 +339,8 @@ static void completion_end(lm_turn *t, lm_choice *c)
     json_t *o;
 
     echo(t, c);
-    o = document(t, json_pack("[{s:i, s:s, s:n, s:s}]", "index", (int)c->index, "text", "", "logprobs", "finish_reason",
-                              lm_turn_reason(c)));
+    o = event_document(t, json_pack("[{s:i, s:s, s:n, s:s}]", "index", (int)c->index, "text", "", "logprobs", "finish_reason",
+                                    lm_turn_reason(c)));
 
     if (t->n == 1)
         json_object_set_new(o, "timings", lm_turn_timings(c));
