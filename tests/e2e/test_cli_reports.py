@@ -1,4 +1,5 @@
-"""What users of other programs reported, each as a kind, in commands and in the library: the server's are in test_serve_reports.py."""
+"""What users of other programs reported, each as a kind, in commands and in the library. Of the server: test_serve_reports.py, test_serve_messages.py,
+test_serve_files.py."""
 import json
 import shutil
 

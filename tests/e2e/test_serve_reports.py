@@ -1,75 +1,18 @@
 """What users of other servers reported, each as a kind: the number is the public issue that names the right value. Every dialect that has the
-kind is asked."""
+kind is asked. Of messages and tools: test_serve_messages.py; of files: test_serve_files.py."""
 import json
 import re
-import shutil
 
 import openai
 import pytest
-from conftest import SOURCE, run
+from conftest import run
+from dialects import SAY, body_of, each, ok, refused, server, text_of  # noqa: F401 (server: a fixture)
+from servers import ENDS
 from test_answers import ASKED
-from test_serve import ENDS, Server
-
-SAY = [{"role": "user", "content": "Say hello."}]
-
-
-@pytest.fixture(scope="module")
-def server(build, model):
-    s = Server(build, "-c", 1024, "-np", 4, "--temp", 0, "--embeddings", "--alias", "demo", "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
-    yield s
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
-
 
 @pytest.fixture(scope="module")
 def client(server):
     return openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0, timeout=ENDS)
-
-
-def ok(server, path, body):
-    status, answer, _ = server.post(path, body)
-    assert status == 200, (path, body, answer)
-    return answer
-
-
-def refused(server, path, body):
-    """The error's text and the field that it names."""
-    status, answer, _ = server.post(path, body)
-    assert status == 400, (path, body, answer)
-    error = answer["error"]
-    message = error if isinstance(error, str) else error["message"]
-    return message, (not isinstance(error, str) and error.get("param")) or (message.split("'")[1] if message.startswith("'") else message.split(":")[0])
-
-
-def text_of(answer):
-    """Of an answer in any dialect."""
-    if "choices" in answer:
-        c = answer["choices"][0]
-        return c["text"] if "text" in c else c["message"]["content"]
-    if "output" in answer:
-        return "".join(p["text"] for item in answer["output"] if item["type"] == "message" for p in item["content"])
-    content = answer.get("message", {}).get("content", answer.get("response", answer.get("content")))
-    return "".join(p.get("text", "") for p in content) if isinstance(content, list) else content
-
-
-# Each dialect: where it is asked, what it asks with, and what its name of the most tokens is.
-DIALECTS = {
-    "chat": ("/v1/chat/completions", {"messages": SAY}, "max_tokens"), "completions": ("/v1/completions", {"prompt": "Hello"}, "max_tokens"),
-    "responses": ("/v1/responses", {"input": "Say hello."}, "max_output_tokens"), "messages": ("/v1/messages", {"messages": SAY}, "max_tokens"),
-    "native": ("/completion", {"prompt": "Hello"}, "n_predict"), "ollama chat": ("/api/chat", {"messages": SAY, "stream": False}, None),
-    "ollama generate": ("/api/generate", {"prompt": "Hello", "stream": False}, None),
-}
-
-
-def body_of(dialect, n=24, **more):
-    path, body, most = DIALECTS[dialect]
-    body = {**body, "model": "demo", **more}
-    if most:
-        return path, {**body, most: n}
-    return path, {**body, "options": {"num_predict": n, "temperature": 0, **body.get("options", {})}}
-
-
-each = pytest.mark.parametrize("dialect", DIALECTS)
 
 
 # ---- 1 ollama#13497, llama-cpp-python#1037, vllm#6626: bytes of partial characters ----
@@ -148,39 +91,6 @@ def test_the_stop_that_matched_is_told(server, stops, which):
         assert (answer["stop_reason"], answer["stop_sequence"]) == ("stop_sequence", which)
     r = ok(server, "/completion", {"prompt": "x", "n_predict": 20, "stop": stops, **grammar})
     assert (r["stop_type"], r["stopping_word"], r["content"]) == ("word", which, "Hello you".split(which)[0])
-
-
-# ---- 3 llama.cpp#11755, #14353, ollama#5775: an answer that was begun is gone on with ----
-
-BEGUN = [*SAY, {"role": "assistant", "content": "Good mor"}]
-
-
-@pytest.mark.parametrize("path,body", [
-    ("/v1/chat/completions", {"messages": BEGUN, "max_tokens": 4}), ("/v1/messages", {"messages": BEGUN, "max_tokens": 4}),
-    ("/v1/responses", {"input": BEGUN, "max_output_tokens": 16}),
-    ("/api/chat", {"messages": BEGUN, "stream": False, "options": {"num_predict": 4}}),
-    ("/v1/messages", {"messages": [SAY[0], {"role": "assistant", "content": [{"type": "text", "text": "Good mor"}]}], "max_tokens": 4}),
-])
-def test_a_prefill_is_continued_in_every_dialect(server, path, body):
-    """With the end of the turn barred the next token continues the word: the prompt ends with the text that was begun."""
-    plain = ok(server, "/apply-template", {"messages": SAY})["prompt"]
-    assert ok(server, "/apply-template", {"messages": BEGUN})["prompt"] == plain + "Good mor"
-    n = len(ok(server, "/tokenize", {"content": plain + "Good mor"})["tokens"])
-    answer = ok(server, path, body)
-    usage = answer.get("usage") or {"prompt_tokens": answer["prompt_eval_count"]}
-    assert usage.get("prompt_tokens", usage.get("input_tokens", 0) + usage.get("cache_read_input_tokens", 0)) == n, usage
-
-
-def test_what_is_said_of_the_last_message_is_obeyed(server):
-    """Hugging Face's apply_chat_template: continue_final_message and add_generation_prompt exclude each other."""
-    def prompt(**more):
-        return ok(server, "/apply-template", {"messages": BEGUN, **more})["prompt"]
-    closed = prompt(continue_final_message=False, add_generation_prompt=False)
-    assert closed.rstrip().endswith("Good mor<|im_end|>")
-    assert prompt(add_generation_prompt=True) == prompt(continue_final_message=False) and prompt(add_generation_prompt=True).startswith(closed)
-    assert prompt(continue_final_message=True, add_generation_prompt=False) == prompt() and prompt().endswith("Good mor")
-    r = ok(server, "/v1/chat/completions", {"messages": BEGUN, "continue_final_message": False, "max_tokens": 1, "verbose": True})
-    assert r["__verbose"]["prompt"] == prompt(continue_final_message=False)
 
 
 # ---- 4 vllm#53975: what constrains an answer is done, or refused by name ----
@@ -292,52 +202,6 @@ def test_a_coding_that_is_not_read_is_named(server, path):
     assert raw(server, "/tokenize", b'{"content": "x"}', **{"Content-Encoding": "identity"})[0] == 200
 
 
-# ---- 6 email-mcp#58, hermes-agent#18530: a tool is not refused because of its description ----
-
-ODD = {"lookahead": {"type": "string", "pattern": "^(?!x).*$"}, "unique": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
-       "contains": {"type": "array", "contains": {"const": 1}}, "word boundary": {"type": "string", "pattern": "\\bx\\b"},
-       "keyword": {"type": "string", "frobnicate": 3}, "dynamic": {"$dynamicRef": "#x"}, "far": {"$ref": "https://example.com/s.json"}}
-FREE = {"format": {"type": "string", "format": "phone-number"}, "int64": {"type": "integer", "minimum": -2 ** 63, "maximum": 2 ** 63 - 1},
-        "uint64": {"type": "integer", "minimum": 0, "maximum": 2 ** 64 - 1}}
-
-
-def tools(inner, **more):
-    plain = {"name": "clock", "description": "The time.", "parameters": {"type": "object", "properties": {}}}
-    odd = {"name": "odd", "description": "It is odd.", "parameters": {"type": "object", "properties": {"x": inner}, "required": ["x"]}, **more}
-    return [{"type": "function", "function": f} for f in (plain, odd)]
-
-
-@pytest.mark.parametrize("inner", ODD.values(), ids=ODD)
-def test_what_a_grammar_cannot_hold_of_a_tool_is_left_free(server, inner):
-    asked = {"messages": ASKED, "max_tokens": 8}
-    r = ok(server, "/v1/chat/completions", asked | {"tools": tools(inner)})
-    said = [w for w in r["warnings"] if w.startswith("tools: odd: ")]
-    assert len(said) == 1 and f"#/properties/x/{list(inner)[-1]}: " in said[0] and said[0].count("enforced by a grammar") <= 1, r["warnings"]
-    anthropic = [{"name": t["function"]["name"], "description": "x", "input_schema": t["function"]["parameters"]} for t in tools(inner)]
-    assert any("odd" in w for w in ok(server, "/v1/messages", asked | {"tools": anthropic})["warnings"])
-    assert any("odd" in w for w in ok(server, "/api/chat", {"messages": ASKED, "stream": False, "options": {"num_predict": 4}, "tools": tools(inner)})["warnings"])
-    flat = [{"type": "function", **t["function"]} for t in tools(inner)]
-    assert any("odd" in w for w in ok(server, "/v1/responses", {"input": "x", "max_output_tokens": 4, "tools": flat})["warnings"])
-    assert refused(server, "/v1/responses", {"input": "x", "tools": flat, "tool_choice": "required"})[0].startswith("tools: odd: #/")
-    assert refused(server, "/v1/messages", asked | {"tools": anthropic, "tool_choice": {"type": "any"}})[0].startswith("tools: odd: #/")
-    for more in ({"tools": tools(inner), "tool_choice": "required"}, {"tools": tools(inner, strict=True)},
-                 {"tools": tools(inner), "tool_choice": {"type": "function", "function": {"name": "odd"}}}):
-        message, field = refused(server, "/v1/chat/completions", asked | more)
-        assert field == "tools" and message.startswith("tools: odd: #/") and message.count("enforced by a grammar") <= 1, message
-
-
-@pytest.mark.parametrize("inner", FREE.values(), ids=FREE)
-def test_annotations_and_bounds_of_machine_words_are_no_obstacle(server, inner):
-    """JSON Schema 2020-12, 7.2.1: format is an annotation by default."""
-    for choice in ("auto", "required"):
-        r = ok(server, "/v1/chat/completions", {"messages": ASKED, "max_tokens": 4, "tools": tools(inner), "tool_choice": choice})
-        assert not any(w.startswith("tools:") for w in r.get("warnings", []))
-    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": inner}}
-    r = ok(server, "/v1/chat/completions", {"messages": ASKED, "max_tokens": 60, "response_format": form})
-    if r["choices"][0]["finish_reason"] == "stop":
-        assert isinstance(json.loads(r["choices"][0]["message"]["content"]), (str, int))
-
-
 # ---- 7 producer-pal#1074: states are counted, seconds are not, and formats and lengths do not multiply ----
 
 LONG = [("uri", 1, 2083), ("uri", 1, 65536), ("uri", 0, 300), ("uri", 20, 2048), ("email", 1, 5000), ("date", 0, 5000), ("duration", 0, 100000), ("hostname", 1, 253), ("email", 3, 320), ("date-time", 1, 64), ("ipv6", 0, 45), ("duration", 2, 1000), ("uuid", 36, 36), ("ipv4", 0, 2000)]
@@ -357,87 +221,6 @@ def test_formats_go_with_lengths_in_every_dialect(server, dialect):
     for name, least, most in LONG[:2]:
         schema = {"json_schema": {"type": "string", "format": name, "minLength": least, "maxLength": most}}
         ok(server, *body_of(dialect, n=2, **({"options": schema} if "ollama" in dialect else schema)))
-
-
-# ---- 9 vllm#19419, Qwen3#1894: arguments of earlier calls ----
-
-def called(arguments):
-    call = {"id": "call00001", "type": "function", "function": {"name": "clock", **arguments}}
-    return [*ASKED, {"role": "assistant", "content": "", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "call00001", "content": "noon"}]
-
-
-@pytest.mark.parametrize("arguments", [{"arguments": ""}, {"arguments": "  "}, {"arguments": None}, {}, {"arguments": "{}"}, {"arguments": {}}])
-def test_arguments_are_a_mapping(server, arguments):
-    prompts = [ok(server, "/apply-template", {"messages": called(a), "tools": tools(DIGITS)}) for a in (arguments, {"arguments": "{}"})]
-    assert prompts[0] == prompts[1]
-    ok(server, "/v1/chat/completions", {"messages": called(arguments), "max_tokens": 1})
-    ok(server, "/api/chat", {"messages": called(arguments), "stream": False, "options": {"num_predict": 1}})
-    if isinstance(arguments.get("arguments"), str):
-        call = {"type": "function_call", "call_id": "call00001", "name": "clock", **arguments}
-        ok(server, "/v1/responses", {"input": [*ASKED, call, {"type": "function_call_output", "call_id": "call00001", "output": "noon"}], "max_output_tokens": 1})
-
-
-@pytest.mark.parametrize("arguments", ["[1]", "{\"city\": \"Par", "3", "null and more"])
-def test_arguments_that_are_none_are_said(server, arguments):
-    call = {"type": "function_call", "call_id": "call00001", "name": "clock", "arguments": arguments}
-    for path, body in (("/v1/chat/completions", {"messages": called({"arguments": arguments}), "max_tokens": 1}),
-                       ("/api/chat", {"messages": called({"arguments": arguments}), "stream": False, "options": {"num_predict": 1}}),
-                       ("/v1/responses", {"input": [*ASKED, call, {"type": "function_call_output", "call_id": "call00001", "output": "noon"}], "max_output_tokens": 1})):
-        assert any("clock" in w and "arguments" in w for w in ok(server, path, body)["warnings"]), path
-
-
-@pytest.mark.parametrize("given", [{"input": ""}, {"input": None}, {"input": {}}, {"input": "{}"}, {}])
-def test_input_of_an_earlier_tool_use_is_a_mapping(server, given):
-    """Anthropic's dialect: all of them are the same prompt."""
-    def count(given):
-        messages = [*ASKED, {"role": "assistant", "content": [{"type": "tool_use", "id": "call00001", "name": "clock", **given}]},
-                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call00001", "content": "noon"}]}]
-        return ok(server, "/v1/messages", {"messages": messages, "max_tokens": 1})["usage"]["input_tokens"]
-    assert count(given) == count({"input": {}})
-
-
-@pytest.mark.parametrize("number", [2 ** 63 - 1, -2 ** 63, 2 ** 64 - 1, 10 ** 30])
-def test_integers_reach_the_prompt_as_they_are_written(server, number):
-    """In a tool and in the arguments of a call, as an object and as text: as Python's json.dumps has them in transformers."""
-    tool = tools({"type": "integer", "maximum": number})
-    for arguments in ({"n": number}, json.dumps({"n": number})):
-        prompt = ok(server, "/apply-template", {"messages": called({"arguments": arguments}), "tools": tool})["prompt"]
-        assert f'"maximum": {number}}}' in prompt and f'"arguments": {{"n": {number}}}' in prompt
-
-
-# ---- 10 sglang#40082: no role vanishes ----
-
-@pytest.mark.parametrize("role", ["system", "developer", "user", "assistant", "tool", "function"])
-def test_every_role_is_in_the_prompt(server, role):
-    m = {"role": role, "content": "Marigold", **({"name": "clock"} if role == "function" else {"tool_call_id": "call00001"} if role == "tool" else {})}
-    before = called({"arguments": "{}"})[:2] if role in ("tool", "function") else []
-    messages = [m, *SAY] if role in ("system", "developer") else [*before, m]
-    status, r, _ = server.post("/apply-template", {"messages": messages})
-    assert status == 200 and "Marigold" in r["prompt"], r
-
-
-@pytest.mark.parametrize("path,field,roles", [
-    ("/v1/chat/completions", "messages", "system developer user assistant tool function"), ("/api/chat", "messages", "system developer user assistant tool function"),
-    ("/v1/messages", "messages", "system user assistant"), ("/v1/responses", "input", "system developer user assistant")])
-def test_no_role_vanishes_in_any_dialect(server, path, field, roles):
-    """Thirty words are in the prompt, whoever says them; a role that a dialect does not have is refused."""
-    for role in "system developer user assistant tool function".split():
-        more = {"tool_call_id": "call00001"} if role == "tool" else {"name": "clock"} if role == "function" else {}
-        body = {field: [*SAY, {"role": role, "content": "Marigold " * 30, **more}], "stream": False}
-        body |= {"options": {"num_predict": 1}} if path.startswith("/api") else {"max_output_tokens": 1} if field == "input" else {"max_tokens": 1}
-        if role not in roles.split():
-            assert role in refused(server, path, body)[0]
-            continue
-        usage = ok(server, path, body)
-        usage = usage.get("usage", usage)
-        read = usage.get("prompt_tokens", usage.get("prompt_eval_count", usage.get("input_tokens", 0)))
-        assert read + usage.get("cache_read_input_tokens", 0) > 90, (role, usage)
-
-
-@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/chat", "/v1/responses"])
-def test_an_unknown_role_is_refused(server, path):
-    odd = [{"role": "narrator", "content": "x"}, *SAY]
-    assert "narrator" in refused(server, path, {"messages": odd, "input": odd, "max_tokens": 1})[0]
 
 
 # ---- 11 ollama#18575: 0 is not "not given" ----
@@ -608,102 +391,3 @@ def test_many_stop_strings(server):
     assert (r["content"], r["stopping_word"]) == ("He", "llo")
     assert "257" in refused(server, "/completion", {"prompt": "x", "stop": [str(i) for i in range(257)]})[0]
     assert "16384" in refused(server, "/completion", {"prompt": "x", "stop": ["a" * 9000, "b" * 9000]})[0]
-
-
-def test_tools_with_long_names(server):
-    """Anthropic's API: ^[a-zA-Z0-9_-]{1,128}$."""
-    def tool(n):
-        return [{"name": "n" * n, "description": "x", "input_schema": {"type": "object", "properties": {}}}]
-    r = ok(server, "/v1/messages", {"messages": ASKED, "max_tokens": 200, "tools": tool(128), "tool_choice": {"type": "any"}})
-    assert [b["name"] for b in r["content"] if b["type"] == "tool_use"][0] == "n" * 128
-    assert "128" in refused(server, "/v1/messages", {"messages": ASKED, "max_tokens": 2, "tools": tool(129)})[0]
-
-
-def test_a_further_call_that_is_cut_leaves_no_marks(server):
-    """Whatever the limit: what is told is whole calls, and no part of a mark."""
-    asked = {"messages": ASKED, "tools": tools(DIGITS), "tool_choice": "required", "logit_bias": [["<|im_end|>", -100], ["<|endoftext|>", -100]], "seed": 3}
-    for n in range(24, 60, 5):
-        message = ok(server, "/v1/chat/completions", asked | {"max_tokens": n})["choices"][0]["message"]
-        if len(message.get("tool_calls") or []) >= 1:
-            assert "<tool_call" not in (message["content"] or ""), (n, message)
-
-
-# ---- 14 to 18: files ----
-
-TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
-MARK = b"\xef\xbb\xbf"
-POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
-
-
-def test_a_byte_order_mark_is_no_part_of_a_text(build, tmp_path):
-    """ollama#4503, and RFC 8259, 8.1: parsers may ignore it."""
-    folder = tmp_path / "model"
-    shutil.copytree(TINY.parent, folder, ignore=shutil.ignore_patterns("*.gguf", "golden*"))
-    for f in folder.glob("*.json"):
-        f.write_bytes(MARK + f.read_bytes())
-    for name, text in {"keys": "first-key\nsecond-key\n", "p.txt": "abc", "g.gbnf": 'root ::= "ab"', "s.json": '{"enum": [1]}', "t.jinja": "{{ messages[0].content }}",
-                       "x.jsonl": '{"text": "abc"}\n'}.items():
-        (tmp_path / name).write_bytes(MARK + text.encode())
-    lamina = build / "src/cli/lamina"
-    plain = run(lamina, "run", TINY, "-p", "abc", "-n", 4, "--temp", 0)
-    assert plain.returncode == 0 and run(lamina, "run", TINY, "-f", tmp_path / "p.txt", "-n", 4, "--temp", 0).stdout == plain.stdout
-    assert run(lamina, "run", TINY, "-p", "abc", "-n", 8, "--temp", 0, "--grammar-file", tmp_path / "g.gbnf").stdout.strip().endswith("ab")
-    assert run(lamina, "inspect", folder).returncode == 0
-    s = Server(build, "-c", 128, "--api-key-file", tmp_path / "keys", "--chat-template-file", tmp_path / "t.jinja", model=TINY).ready()
-    try:
-        for key in ("first-key", "second-key"):
-            status, r, _ = s.post("/apply-template", {"messages": [{"role": "user", "content": "abc"}]}, headers={"Authorization": f"Bearer {key}"})
-            assert status == 200 and r["prompt"] == "abc", (key, r)
-    finally:
-        assert s.close() == 0
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "model.safetensors.index.json", "m.gguf", "m-00002-of-00002.gguf"])
-def test_a_pointer_is_called_one(build, tmp_path, name):
-    """DeepSeek-V3#557: every file of a folder may be one, where Git LFS was not installed."""
-    lamina = build / "src/cli/lamina"
-    if name.endswith("gguf"):
-        at = tmp_path / name.replace("00002-of", "00001-of")
-        if "-of-" in name:
-            assert run(lamina, "convert", TINY, tmp_path / "m.gguf", "--split-max-tensors", 10).returncode == 0
-            parts = sorted(tmp_path.glob("m-*-of-*.gguf"))
-            at, broken = parts[0], parts[1]
-        else:
-            broken = at
-    else:
-        at = tmp_path / "model"
-        shutil.copytree(TINY.parent, at, ignore=shutil.ignore_patterns("*.gguf", "golden*"))
-        broken = at / name
-        if "index" in name:
-            (at / "model.safetensors").unlink()
-    broken.write_bytes(POINTER)
-    done = run(lamina, "run", at, "-p", "a", "-n", 1)
-    assert done.returncode and "Git LFS pointer" in done.stderr and "git lfs pull" in done.stderr and broken.name in done.stderr, done.stderr
-
-
-def test_what_a_file_says_of_itself_counts_before_its_name(build, tmp_path):
-    """mesh-llm#311: a whole file that was renamed; and folders list such files, and those in folders of theirs, once."""
-    lamina = build / "src/cli/lamina"
-    for name in ("x-00001-of-00013.gguf", "y-00002-of-00003.gguf", "z.gguf", "deeper/w.gguf"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(TINY, tmp_path / name)
-        assert run(lamina, "run", tmp_path / name, "-p", "a", "-n", 1).returncode == 0
-    assert run(lamina, "convert", TINY, tmp_path / "parts.gguf", "--split-max-tensors", 10).returncode == 0
-    (tmp_path / "notes.txt").write_text("no model")
-    (tmp_path / "empty").mkdir()
-    s = Server(build, "--models-dir", tmp_path, "-c", 64, model=TINY).ready()
-    try:
-        names = [m["id"] for m in s.get("/v1/models")[1]["data"]]
-        assert len(names) == len(set(names)) == 6 and sum("parts" in n for n in names) == 1, names
-        told = [line for line in s.said if line.startswith("passed over")]
-        assert len(told) == 1 and "notes.txt" in told[0] and "empty" in told[0] and ".gguf" not in told[0], s.said
-    finally:
-        assert s.close() == 0
-
-
-@pytest.mark.parametrize("path", ["golden/llama/gqa/model.gguf", "golden/gemma2/windows/model.gguf"])
-def test_nothing_is_said_twice(build, path):
-    s = Server(build, "-c", 1000000, model=SOURCE / "tests" / path).ready()
-    assert s.close() == 0
-    lines = [line for line in s.said if line.strip()]
-    assert len(lines) == len(set(lines)), s.said

@@ -1,0 +1,84 @@
+"""What users of other programs reported of files: byte order marks, pointers of Git LFS, names that differ from the contents."""
+import shutil
+
+import pytest
+from conftest import SOURCE, run
+from servers import Server
+
+TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
+MARK = b"\xef\xbb\xbf"
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+
+
+def test_a_byte_order_mark_is_no_part_of_a_text(build, tmp_path):
+    """ollama#4503, and RFC 8259, 8.1: parsers may ignore it."""
+    folder = tmp_path / "model"
+    shutil.copytree(TINY.parent, folder, ignore=shutil.ignore_patterns("*.gguf", "golden*"))
+    for f in folder.glob("*.json"):
+        f.write_bytes(MARK + f.read_bytes())
+    for name, text in {"keys": "first-key\nsecond-key\n", "p.txt": "abc", "g.gbnf": 'root ::= "ab"', "s.json": '{"enum": [1]}', "t.jinja": "{{ messages[0].content }}",
+                       "x.jsonl": '{"text": "abc"}\n'}.items():
+        (tmp_path / name).write_bytes(MARK + text.encode())
+    lamina = build / "src/cli/lamina"
+    plain = run(lamina, "run", TINY, "-p", "abc", "-n", 4, "--temp", 0)
+    assert plain.returncode == 0 and run(lamina, "run", TINY, "-f", tmp_path / "p.txt", "-n", 4, "--temp", 0).stdout == plain.stdout
+    assert run(lamina, "run", TINY, "-p", "abc", "-n", 8, "--temp", 0, "--grammar-file", tmp_path / "g.gbnf").stdout.strip().endswith("ab")
+    assert run(lamina, "inspect", folder).returncode == 0
+    s = Server(build, "-c", 128, "--api-key-file", tmp_path / "keys", "--chat-template-file", tmp_path / "t.jinja", model=TINY).ready()
+    try:
+        for key in ("first-key", "second-key"):
+            status, r, _ = s.post("/apply-template", {"messages": [{"role": "user", "content": "abc"}]}, headers={"Authorization": f"Bearer {key}"})
+            assert status == 200 and r["prompt"] == "abc", (key, r)
+    finally:
+        assert s.close() == 0
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "model.safetensors.index.json", "m.gguf", "m-00002-of-00002.gguf"])
+def test_a_pointer_is_called_one(build, tmp_path, name):
+    """DeepSeek-V3#557: every file of a folder may be one, where Git LFS was not installed."""
+    lamina = build / "src/cli/lamina"
+    if name.endswith("gguf"):
+        at = tmp_path / name.replace("00002-of", "00001-of")
+        if "-of-" in name:
+            assert run(lamina, "convert", TINY, tmp_path / "m.gguf", "--split-max-tensors", 10).returncode == 0
+            parts = sorted(tmp_path.glob("m-*-of-*.gguf"))
+            at, broken = parts[0], parts[1]
+        else:
+            broken = at
+    else:
+        at = tmp_path / "model"
+        shutil.copytree(TINY.parent, at, ignore=shutil.ignore_patterns("*.gguf", "golden*"))
+        broken = at / name
+        if "index" in name:
+            (at / "model.safetensors").unlink()
+    broken.write_bytes(POINTER)
+    done = run(lamina, "run", at, "-p", "a", "-n", 1)
+    assert done.returncode and "Git LFS pointer" in done.stderr and "git lfs pull" in done.stderr and broken.name in done.stderr, done.stderr
+
+
+def test_what_a_file_says_of_itself_counts_before_its_name(build, tmp_path):
+    """mesh-llm#311: a whole file that was renamed; and folders list such files, and those in folders of theirs, once."""
+    lamina = build / "src/cli/lamina"
+    for name in ("x-00001-of-00013.gguf", "y-00002-of-00003.gguf", "z.gguf", "deeper/w.gguf"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(TINY, tmp_path / name)
+        assert run(lamina, "run", tmp_path / name, "-p", "a", "-n", 1).returncode == 0
+    assert run(lamina, "convert", TINY, tmp_path / "parts.gguf", "--split-max-tensors", 10).returncode == 0
+    (tmp_path / "notes.txt").write_text("no model")
+    (tmp_path / "empty").mkdir()
+    s = Server(build, "--models-dir", tmp_path, "-c", 64, model=TINY).ready()
+    try:
+        names = [m["id"] for m in s.get("/v1/models")[1]["data"]]
+        assert len(names) == len(set(names)) == 6 and sum("parts" in n for n in names) == 1, names
+        told = [line for line in s.said if line.startswith("passed over")]
+        assert len(told) == 1 and "notes.txt" in told[0] and "empty" in told[0] and ".gguf" not in told[0], s.said
+    finally:
+        assert s.close() == 0
+
+
+@pytest.mark.parametrize("path", ["golden/llama/gqa/model.gguf", "golden/gemma2/windows/model.gguf"])
+def test_nothing_is_said_twice(build, path):
+    s = Server(build, "-c", 1000000, model=SOURCE / "tests" / path).ready()
+    assert s.close() == 0
+    lines = [line for line in s.said if line.strip()]
+    assert len(lines) == len(set(lines)), s.said

@@ -1,0 +1,188 @@
+"""What users of other servers reported of messages and tools, each as a kind: the number is the public issue that names the right value."""
+import json
+
+import pytest
+from dialects import SAY, ok, refused, server  # noqa: F401 (a fixture)
+from test_answers import ASKED
+
+DIGITS = {"type": "integer", "minimum": 10, "maximum": 19}
+
+
+# ---- 3 llama.cpp#11755, #14353, ollama#5775: an answer that was begun is gone on with ----
+
+BEGUN = [*SAY, {"role": "assistant", "content": "Good mor"}]
+
+
+@pytest.mark.parametrize("path,body", [
+    ("/v1/chat/completions", {"messages": BEGUN, "max_tokens": 4}), ("/v1/messages", {"messages": BEGUN, "max_tokens": 4}),
+    ("/v1/responses", {"input": BEGUN, "max_output_tokens": 16}),
+    ("/api/chat", {"messages": BEGUN, "stream": False, "options": {"num_predict": 4}}),
+    ("/v1/messages", {"messages": [SAY[0], {"role": "assistant", "content": [{"type": "text", "text": "Good mor"}]}], "max_tokens": 4}),
+])
+def test_a_prefill_is_continued_in_every_dialect(server, path, body):
+    """With the end of the turn barred the next token continues the word: the prompt ends with the text that was begun."""
+    plain = ok(server, "/apply-template", {"messages": SAY})["prompt"]
+    assert ok(server, "/apply-template", {"messages": BEGUN})["prompt"] == plain + "Good mor"
+    n = len(ok(server, "/tokenize", {"content": plain + "Good mor"})["tokens"])
+    answer = ok(server, path, body)
+    usage = answer.get("usage") or {"prompt_tokens": answer["prompt_eval_count"]}
+    assert usage.get("prompt_tokens", usage.get("input_tokens", 0) + usage.get("cache_read_input_tokens", 0)) == n, usage
+
+
+def test_what_is_said_of_the_last_message_is_obeyed(server):
+    """Hugging Face's apply_chat_template: continue_final_message and add_generation_prompt exclude each other."""
+    def prompt(**more):
+        return ok(server, "/apply-template", {"messages": BEGUN, **more})["prompt"]
+    closed = prompt(continue_final_message=False, add_generation_prompt=False)
+    assert closed.rstrip().endswith("Good mor<|im_end|>")
+    assert prompt(add_generation_prompt=True) == prompt(continue_final_message=False) and prompt(add_generation_prompt=True).startswith(closed)
+    assert prompt(continue_final_message=True, add_generation_prompt=False) == prompt() and prompt().endswith("Good mor")
+    r = ok(server, "/v1/chat/completions", {"messages": BEGUN, "continue_final_message": False, "max_tokens": 1, "verbose": True})
+    assert r["__verbose"]["prompt"] == prompt(continue_final_message=False)
+
+
+# ---- 6 email-mcp#58, hermes-agent#18530: a tool is not refused because of its description ----
+
+ODD = {"lookahead": {"type": "string", "pattern": "^(?!x).*$"}, "unique": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+       "contains": {"type": "array", "contains": {"const": 1}}, "word boundary": {"type": "string", "pattern": "\\bx\\b"},
+       "keyword": {"type": "string", "frobnicate": 3}, "dynamic": {"$dynamicRef": "#x"}, "far": {"$ref": "https://example.com/s.json"}}
+FREE = {"format": {"type": "string", "format": "phone-number"}, "int64": {"type": "integer", "minimum": -2 ** 63, "maximum": 2 ** 63 - 1},
+        "uint64": {"type": "integer", "minimum": 0, "maximum": 2 ** 64 - 1}}
+
+
+def tools(inner, **more):
+    plain = {"name": "clock", "description": "The time.", "parameters": {"type": "object", "properties": {}}}
+    odd = {"name": "odd", "description": "It is odd.", "parameters": {"type": "object", "properties": {"x": inner}, "required": ["x"]}, **more}
+    return [{"type": "function", "function": f} for f in (plain, odd)]
+
+
+@pytest.mark.parametrize("inner", ODD.values(), ids=ODD)
+def test_what_a_grammar_cannot_hold_of_a_tool_is_left_free(server, inner):
+    asked = {"messages": ASKED, "max_tokens": 8}
+    r = ok(server, "/v1/chat/completions", asked | {"tools": tools(inner)})
+    said = [w for w in r["warnings"] if w.startswith("tools: odd: ")]
+    assert len(said) == 1 and f"#/properties/x/{list(inner)[-1]}: " in said[0] and said[0].count("enforced by a grammar") <= 1, r["warnings"]
+    anthropic = [{"name": t["function"]["name"], "description": "x", "input_schema": t["function"]["parameters"]} for t in tools(inner)]
+    assert any("odd" in w for w in ok(server, "/v1/messages", asked | {"tools": anthropic})["warnings"])
+    assert any("odd" in w for w in ok(server, "/api/chat", {"messages": ASKED, "stream": False, "options": {"num_predict": 4}, "tools": tools(inner)})["warnings"])
+    flat = [{"type": "function", **t["function"]} for t in tools(inner)]
+    assert any("odd" in w for w in ok(server, "/v1/responses", {"input": "x", "max_output_tokens": 4, "tools": flat})["warnings"])
+    assert refused(server, "/v1/responses", {"input": "x", "tools": flat, "tool_choice": "required"})[0].startswith("tools: odd: #/")
+    assert refused(server, "/v1/messages", asked | {"tools": anthropic, "tool_choice": {"type": "any"}})[0].startswith("tools: odd: #/")
+    for more in ({"tools": tools(inner), "tool_choice": "required"}, {"tools": tools(inner, strict=True)},
+                 {"tools": tools(inner), "tool_choice": {"type": "function", "function": {"name": "odd"}}}):
+        message, field = refused(server, "/v1/chat/completions", asked | more)
+        assert field == "tools" and message.startswith("tools: odd: #/") and message.count("enforced by a grammar") <= 1, message
+
+
+@pytest.mark.parametrize("inner", FREE.values(), ids=FREE)
+def test_annotations_and_bounds_of_machine_words_are_no_obstacle(server, inner):
+    """JSON Schema 2020-12, 7.2.1: format is an annotation by default."""
+    for choice in ("auto", "required"):
+        r = ok(server, "/v1/chat/completions", {"messages": ASKED, "max_tokens": 4, "tools": tools(inner), "tool_choice": choice})
+        assert not any(w.startswith("tools:") for w in r.get("warnings", []))
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": inner}}
+    r = ok(server, "/v1/chat/completions", {"messages": ASKED, "max_tokens": 60, "response_format": form})
+    if r["choices"][0]["finish_reason"] == "stop":
+        assert isinstance(json.loads(r["choices"][0]["message"]["content"]), (str, int))
+
+
+# ---- 9 vllm#19419, Qwen3#1894: arguments of earlier calls ----
+
+def called(arguments):
+    call = {"id": "call00001", "type": "function", "function": {"name": "clock", **arguments}}
+    return [*ASKED, {"role": "assistant", "content": "", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "call00001", "content": "noon"}]
+
+
+@pytest.mark.parametrize("arguments", [{"arguments": ""}, {"arguments": "  "}, {"arguments": None}, {}, {"arguments": "{}"}, {"arguments": {}}])
+def test_arguments_are_a_mapping(server, arguments):
+    prompts = [ok(server, "/apply-template", {"messages": called(a), "tools": tools(DIGITS)}) for a in (arguments, {"arguments": "{}"})]
+    assert prompts[0] == prompts[1]
+    ok(server, "/v1/chat/completions", {"messages": called(arguments), "max_tokens": 1})
+    ok(server, "/api/chat", {"messages": called(arguments), "stream": False, "options": {"num_predict": 1}})
+    if isinstance(arguments.get("arguments"), str):
+        call = {"type": "function_call", "call_id": "call00001", "name": "clock", **arguments}
+        ok(server, "/v1/responses", {"input": [*ASKED, call, {"type": "function_call_output", "call_id": "call00001", "output": "noon"}], "max_output_tokens": 1})
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "{\"city\": \"Par", "3", "null and more"])
+def test_arguments_that_are_none_are_said(server, arguments):
+    call = {"type": "function_call", "call_id": "call00001", "name": "clock", "arguments": arguments}
+    for path, body in (("/v1/chat/completions", {"messages": called({"arguments": arguments}), "max_tokens": 1}),
+                       ("/api/chat", {"messages": called({"arguments": arguments}), "stream": False, "options": {"num_predict": 1}}),
+                       ("/v1/responses", {"input": [*ASKED, call, {"type": "function_call_output", "call_id": "call00001", "output": "noon"}], "max_output_tokens": 1})):
+        assert any("clock" in w and "arguments" in w for w in ok(server, path, body)["warnings"]), path
+
+
+@pytest.mark.parametrize("given", [{"input": ""}, {"input": None}, {"input": {}}, {"input": "{}"}, {}])
+def test_input_of_an_earlier_tool_use_is_a_mapping(server, given):
+    """Anthropic's dialect: all of them are the same prompt."""
+    def count(given):
+        messages = [*ASKED, {"role": "assistant", "content": [{"type": "tool_use", "id": "call00001", "name": "clock", **given}]},
+                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call00001", "content": "noon"}]}]
+        return ok(server, "/v1/messages", {"messages": messages, "max_tokens": 1})["usage"]["input_tokens"]
+    assert count(given) == count({"input": {}})
+
+
+@pytest.mark.parametrize("number", [2 ** 63 - 1, -2 ** 63, 2 ** 64 - 1, 10 ** 30])
+def test_integers_reach_the_prompt_as_they_are_written(server, number):
+    """In a tool and in the arguments of a call, as an object and as text: as Python's json.dumps has them in transformers."""
+    tool = tools({"type": "integer", "maximum": number})
+    for arguments in ({"n": number}, json.dumps({"n": number})):
+        prompt = ok(server, "/apply-template", {"messages": called({"arguments": arguments}), "tools": tool})["prompt"]
+        assert f'"maximum": {number}}}' in prompt and f'"arguments": {{"n": {number}}}' in prompt
+
+
+# ---- 10 sglang#40082: no role vanishes ----
+
+@pytest.mark.parametrize("role", ["system", "developer", "user", "assistant", "tool", "function"])
+def test_every_role_is_in_the_prompt(server, role):
+    m = {"role": role, "content": "Marigold", **({"name": "clock"} if role == "function" else {"tool_call_id": "call00001"} if role == "tool" else {})}
+    before = called({"arguments": "{}"})[:2] if role in ("tool", "function") else []
+    messages = [m, *SAY] if role in ("system", "developer") else [*before, m]
+    status, r, _ = server.post("/apply-template", {"messages": messages})
+    assert status == 200 and "Marigold" in r["prompt"], r
+
+
+@pytest.mark.parametrize("path,field,roles", [
+    ("/v1/chat/completions", "messages", "system developer user assistant tool function"), ("/api/chat", "messages", "system developer user assistant tool function"),
+    ("/v1/messages", "messages", "system user assistant"), ("/v1/responses", "input", "system developer user assistant")])
+def test_no_role_vanishes_in_any_dialect(server, path, field, roles):
+    """Thirty words are in the prompt, whoever says them; a role that a dialect does not have is refused."""
+    for role in "system developer user assistant tool function".split():
+        more = {"tool_call_id": "call00001"} if role == "tool" else {"name": "clock"} if role == "function" else {}
+        body = {field: [*SAY, {"role": role, "content": "Marigold " * 30, **more}], "stream": False}
+        body |= {"options": {"num_predict": 1}} if path.startswith("/api") else {"max_output_tokens": 1} if field == "input" else {"max_tokens": 1}
+        if role not in roles.split():
+            assert role in refused(server, path, body)[0]
+            continue
+        usage = ok(server, path, body)
+        usage = usage.get("usage", usage)
+        read = usage.get("prompt_tokens", usage.get("prompt_eval_count", usage.get("input_tokens", 0)))
+        assert read + usage.get("cache_read_input_tokens", 0) > 90, (role, usage)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/chat", "/v1/responses"])
+def test_an_unknown_role_is_refused(server, path):
+    odd = [{"role": "narrator", "content": "x"}, *SAY]
+    assert "narrator" in refused(server, path, {"messages": odd, "input": odd, "max_tokens": 1})[0]
+
+
+# ---- what else was missed ----
+
+def test_tools_with_long_names(server):
+    """Anthropic's API: ^[a-zA-Z0-9_-]{1,128}$."""
+    def tool(n):
+        return [{"name": "n" * n, "description": "x", "input_schema": {"type": "object", "properties": {}}}]
+    r = ok(server, "/v1/messages", {"messages": ASKED, "max_tokens": 200, "tools": tool(128), "tool_choice": {"type": "any"}})
+    assert [b["name"] for b in r["content"] if b["type"] == "tool_use"][0] == "n" * 128
+    assert "128" in refused(server, "/v1/messages", {"messages": ASKED, "max_tokens": 2, "tools": tool(129)})[0]
+
+
+def test_a_further_call_that_is_cut_leaves_no_marks(server):
+    """Whatever the limit: what is told is whole calls, and no part of a mark."""
+    asked = {"messages": ASKED, "tools": tools(DIGITS), "tool_choice": "required", "logit_bias": [["<|im_end|>", -100], ["<|endoftext|>", -100]], "seed": 3}
+    for n in range(24, 60, 5):
+        message = ok(server, "/v1/chat/completions", asked | {"max_tokens": n})["choices"][0]["message"]
+        if len(message.get("tool_calls") or []) >= 1:
+            assert "<tool_call" not in (message["content"] or ""), (n, message)
