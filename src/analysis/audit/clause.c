@@ -1,9 +1,9 @@
-/* clause.c - the statements of a clause: a quantity of a model, and a number or word. */
+/* clause.c - find the statements of a clause: a quantity of a model, and a number or word. */
 #include <string.h>
 
 #include "analysis/audit/reading.h"
 
-/* Numbers that say how many tokens are cached, of a clause about the cache. */
+/* Return whether the number at i, in a clause about the cache, is the number of cached tokens. */
 static bool counts_tokens(const lm_item *items, size_t n, size_t i, const lm_about *a)
 {
     const lm_item *x = &items[i];
@@ -18,7 +18,7 @@ static bool names_quantity(const lm_item *x)
     return x->role == LM_QUANTITY || x->role == LM_TEXT_QUANTITY || x->role == LM_PART;
 }
 
-/* The first quantity behind the number at i, with nothing between that is not of the two: 0: none. */
+/* Return the index of the first quantity after the number at i, or 0 if none follows or if words that belong to neither come between. */
 static size_t quantity_behind(const lm_item *items, size_t n, size_t i)
 {
     size_t k = i + 1;
@@ -31,7 +31,7 @@ static size_t quantity_behind(const lm_item *items, size_t n, size_t i)
     return k < n && names_quantity(&items[k]) ? k : 0;
 }
 
-/* A phrase in front of its number with all that belongs to it: "every key/value head serves", "numbered from 0 to". */
+/* Return whether the phrase includes everything up to its number: "every key/value head serves", "numbered from 0 to". */
 static bool leads_to_number(const lm_item *x)
 {
     return names_quantity(x) && x->at.n > 12 && strchr("sto", x->at.s[x->at.n - 1]);
@@ -45,8 +45,8 @@ static bool names_before(const lm_item *items, size_t from, size_t i)
     return false;
 }
 
-/* The quantity that the number at i is of: just behind it ("8 KV heads"), or before it with nothing but what links them ("hidden size of
- * 4,096", "cache of X at 8K: 1 GiB"). `from`: behind the number before. */
+/* Find the quantity of the number at i: directly after it ("8 KV heads"), or before it with only linking words between ("hidden size of
+ * 4,096", "cache of X at 8K: 1 GiB"). `from`: the item after the previous number. */
 static bool quantity_of(const lm_item *items, size_t n, size_t i, size_t from, lm_about *a)
 {
     size_t behind = quantity_behind(items, n, i);
@@ -72,7 +72,7 @@ static bool quantity_of(const lm_item *items, size_t n, size_t i, size_t from, l
 
 static const lm_vocable cached_tokens = { "", LM_QUANTITY, "@cache" };
 
-/* What is known before its numbers are looked at: the model, forms, types, tokens. */
+/* Collect what is known before the numbers are read: the model, forms, types, tokens. */
 static lm_about survey(const lm_item *items, size_t n, int model, bool doubt)
 {
     lm_about a = { .model = LM_NO_MODEL, .unsure = doubt }, q = { .model = LM_NO_MODEL };
@@ -98,7 +98,7 @@ static lm_about survey(const lm_item *items, size_t n, int model, bool doubt)
     return a;
 }
 
-/* "ties its embeddings": a yes in words. */
+/* "ties its embeddings": a "yes" expressed in words. */
 static bool add_fact(lm_audit_document *d, const lm_item *x, const lm_about *a)
 {
     const char *value = strchr(x->word->value, '=');
@@ -110,7 +110,7 @@ static bool add_fact(lm_audit_document *d, const lm_item *x, const lm_about *a)
     return true;
 }
 
-/* "Activation: SiLU": a word behind the colon at i. */
+/* "Activation: SiLU": add the word after the colon at i. */
 static bool add_labelled(lm_audit_document *d, const lm_item *items, size_t n, size_t i, lm_about a, bool doubt)
 {
     const char *s = items[i].at.s + items[i].at.n, *end = items[n - 1].at.s + items[n - 1].at.n;
@@ -123,13 +123,13 @@ static bool add_labelled(lm_audit_document *d, const lm_item *items, size_t n, s
     return end > s && lm_audit_words(d, (lm_extent){ s, (size_t)(end - s) }, &a);
 }
 
-/* "21B active parameters", "the total": what adds nothing of its own. */
+/* "21B active parameters", "the total": words that do not start another group of quantities. */
 static bool is_addition(const lm_vocable *v)
 {
     return lm_vocable_is(v, "@model") || lm_vocable_is(v, "@total") || lm_vocable_is(v, "attention.group");
 }
 
-/* Groups of quantities: "21 layers use the window" has two, and one number cannot be of both. */
+/* Count the groups of quantities: "21 layers use the window" has two, and one number cannot belong to both. */
 static size_t groups_of(const lm_item *items, size_t n, bool cached)
 {
     size_t groups = 0;
@@ -142,17 +142,17 @@ static size_t groups_of(const lm_item *items, size_t n, bool cached)
     return groups;
 }
 
-/* What a clause has, besides what its numbers are about. */
+/* A clause, and what it contains apart from what its numbers are about. */
 typedef struct clause {
     const lm_item    *items;
     size_t            n, numbers, named;
-    const lm_vocable *cache;         /* it names the cache */
-    bool              cached;        /* the clause before was about it */
+    const lm_vocable *cache;         /* the word that names the cache, or NULL */
+    bool              cached;        /* the previous clause was about the cache */
     bool              own;           /* it names its model, and nothing makes it doubtful */
     lm_about          about;
 } clause;
 
-/* "…, so 32,768 tokens are 3 GiB": goes on about the cache. */
+/* "…, so 32,768 tokens are 3 GiB": the clause is still about the cache. */
 static void take_up_cache(clause *c)
 {
     for (size_t i = 0; i + 1 < c->n; i++)
@@ -162,7 +162,7 @@ static void take_up_cache(clause *c)
         }
 }
 
-/* Adds the statement of the number at i; `second`: the other of "32 / 8". */
+/* Add the statement of the number at i; `second`: the second number of "32 / 8". */
 static bool add_number(lm_audit_document *d, const clause *c, size_t i, size_t from, const lm_item *second)
 {
     const lm_item *x = &c->items[i];
@@ -172,15 +172,15 @@ static bool add_number(lm_audit_document *d, const clause *c, size_t i, size_t f
 
     one.unsure |= c->numbers - (c->about.tokens > 0) > 1 && !adjacent && !second && !x->type;
     if (x->number.unit == LM_NUMERAL_OPERATIONS && c->own && i + 1 < c->n && x[1].role == LM_FORM && lm_vocable_is(x[1].word, "token"))
-        one.unsure = false;          /* "8 TFLOPs per token": far off whatever is counted */
+        one.unsure = false;          /* "8 TFLOPs per token": unambiguous, whichever operations are counted */
     if (x->number.unit == LM_NUMERAL_BYTES && !one.quantity && !one.part && (c->cache || c->cached)) {
-        one.quantity = &cached_tokens;       /* of a cache, and no weights */
+        one.quantity = &cached_tokens;       /* of the cache, not of the weights */
         one.unsure |= !c->cache;
     }
     return found && lm_audit_number(d, x, second, &one);
 }
 
-/* The name of the projection that a clause is about in front of i; n is 0: there is none. */
+/* Return the name of the projection that the clause mentions before i; n is 0: none. */
 static lm_extent projection_before(const lm_item *items, size_t i)
 {
     while (i-- > 0) {
@@ -193,7 +193,7 @@ static lm_extent projection_before(const lm_item *items, size_t i)
     return (lm_extent){ "", 0 };
 }
 
-/* Whether the number at i is followed by a sign and one other number, and no more. */
+/* Return whether the number at i is followed by a sign and exactly one more number. */
 static bool is_two(const lm_item *items, size_t n, size_t i)
 {
     const lm_item *x = &items[i];
@@ -203,7 +203,8 @@ static bool is_two(const lm_item *items, size_t n, size_t i)
     return two && !goes_on && !(i && x[-1].role == LM_TIMES);
 }
 
-/* "k_proj maps 4,096 to 1,024", "2048 → 512", "q_proj: 2048 × 2048": the widths of a projection. `*used`: items behind i that are of it. */
+/* "k_proj maps 4,096 to 1,024", "2048 → 512", "q_proj: 2048 × 2048": add the widths of a projection. `*used`: number of items after i
+ * that belong to it. */
 static bool add_shape(lm_audit_document *d, const clause *c, size_t i, size_t *used)
 {
     const lm_item *x = &c->items[i];
@@ -226,7 +227,8 @@ static bool is_text(const lm_item *x, const char *word)
     return x->at.n == strlen(word) && memcmp(x->at.s, word, x->at.n) == 0;
 }
 
-/* "12.9B of its 46.7B parameters per token": the active ones, and all of them. *used: items behind i that are of it. */
+/* "12.9B of its 46.7B parameters per token": add the active and the total parameters. `*used`: number of items after i that belong to
+ * it. */
 static bool add_part_of_all(lm_audit_document *d, const clause *c, size_t i, size_t *used)
 {
     static const lm_vocable all = { "", LM_QUANTITY, "parameters.total" }, active = { "", LM_QUANTITY, "parameters.active" };
@@ -244,13 +246,13 @@ static bool add_part_of_all(lm_audit_document *d, const clause *c, size_t i, siz
     whole.quantity = &all;
     part.forms     = whole.forms = 0;
     part.unsure   |= !token;
-    whole.unsure  |= !token;         /* of something else, perhaps */
+    whole.unsure  |= !token;         /* possibly of something else */
     *used = k + 1 - i;
     bool found = lm_audit_number(d, &c->items[i], NULL, &part);
     return lm_audit_number(d, &c->items[k], NULL, &whole) || found;
 }
 
-/* What takes several numbers: a shape, a part of all parameters. *used: items behind i that are of it. */
+/* Read what takes several numbers: a shape, a part of all parameters. `*used`: number of items after i that belong to it. */
 static bool add_several(lm_audit_document *d, const clause *c, size_t i, size_t *used)
 {
     return add_shape(d, c, i, used) || add_part_of_all(d, c, i, used);

@@ -1,4 +1,4 @@
-/* found.c - the statements of a document, the lines that none was found in, and when a statement may be called wrong. */
+/* found.c - collect the statements of a document and the lines without one, and decide when a statement may be called wrong. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,7 @@ void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const ch
         d->failed |= !quantity || !claim;
         return;
     }
-    for (size_t i = d->n_statements; i-- > 0;)                 /* a number states the same quantity once */
+    for (size_t i = d->n_statements; i-- > 0;)                 /* a number states the same quantity only once */
         if (d->statements[i].at == (size_t)(value.s - d->text) && strcmp(d->statements[i].quantity, quantity) == 0)
             return;
         else if (d->statements[i].line < d->line)
@@ -54,7 +54,7 @@ void lm_add_unread(lm_audit_document *d, lm_extent line)
     if (!list)
         return;
     line = lm_trim(line);
-    size_t n = strcspn(line.s, "\n");                    /* the first line says where it is */
+    size_t n = strcspn(line.s, "\n");                    /* the first line is enough to find it */
     d->unread = list;
     d->unread[d->n_unread++] = (lm_audit_unread){ .line = d->line, .text = lm_arena_strndup(&d->arena, line.s, n < line.n ? n : line.n) };
     d->failed |= !d->unread[d->n_unread - 1].text;
@@ -72,7 +72,7 @@ const lm_audit_unread *lm_audit_unread_at(const lm_audit_document *d, size_t i)
 
 /* ---- judging ---- */
 
-/* "40-43 GB": a range that holds the fact says less than it could. */
+/* "40-43 GB": read a range; one that contains the fact is less precise than it could be. */
 static bool read_range(const char *claim, bool bytes, double *low, double *high)
 {
     const char *p = claim + strcspn(claim, "0123456789"), *q;
@@ -95,7 +95,7 @@ static bool starts(const char *s, const char *with)
     return strncmp(s, with, strlen(with)) == 0;
 }
 
-/* The size that a model is named by ("7B" of 7.6) is not a wrong count of its parameters. */
+/* Return whether the number is the size in the model's name ("7B" for 7.6B parameters), which is not a wrong parameter count. */
 static bool is_in_name(const lm_audit_statement *s)
 {
     const char *p = s->claim + strcspn(s->claim, "0123456789"), *name = s->model;
@@ -107,16 +107,17 @@ static bool is_in_name(const lm_audit_statement *s)
     return false;
 }
 
-/* Of files, which are not all packed alike; `ratio`: what is written of what it is, with B as 1000 and as 1024 bytes. */
+/* Return whether the size may be that of a file, since files of a type are not all quantised alike. `ratio`, `binary`: claimed size /
+ * true size, with prefixes as powers of 1000 and of 1024. */
 static bool may_be_packed_so(const char *path, double truth, double ratio, double binary)
 {
-    bool   q8 = starts(path, "weights.as.Q8_0");         /* all but vectors and the tokenizer is in it */
+    bool   q8 = starts(path, "weights.as.Q8_0");         /* everything except vectors and the tokenizer is in this type */
     double open = q8 ? 0.01 + 12e6 / truth : 0.04;       /* others keep some matrices in another type */
 
     return (starts(path, "weights.as.Q") || starts(path, "weights.as.IQ")) && (fabs(ratio - 1) < open || fabs(binary - 1) < open);
 }
 
-/* Of 200k one digit may count. */
+/* Return whether trailing zeros may be rounding: in "200k" perhaps only one digit is significant. */
 static bool may_be_coarse(const lm_claimed *c, double truth)
 {
     double coarse = 0.5 * pow(10, c->is.zeros) * pow(1000, c->is.power);
@@ -124,7 +125,7 @@ static bool may_be_coarse(const lm_claimed *c, double truth)
     return c->is.power && c->is.zeros && fabs(c->is.value - truth) <= fmin(coarse, 0.1 * fabs(truth));
 }
 
-/* Whether what differs from the fact may still be meant otherwise than it was read. */
+/* Return whether a claim that differs from the fact may have been meant differently from how it was read. */
 static bool doubtful(lm_facts *f, const lm_audit_statement *s, const lm_judgement *j)
 {
     char      *end;
@@ -132,18 +133,18 @@ static bool doubtful(lm_facts *f, const lm_audit_statement *s, const lm_judgemen
     bool       bytes = strstr(j->path, "bytes") != NULL || starts(j->path, "kv.") || starts(j->path, "weights.");
     lm_claimed c;
 
-    if (s->unsure || (strstr(j->path, ".mlp.") && lm_facts_has_at(f, "mlp.experts")))        /* of an expert, or of all of them */
+    if (s->unsure || (strstr(j->path, ".mlp.") && lm_facts_has_at(f, "mlp.experts")))        /* of one expert, or of all experts */
         return true;
     if (*end || !lm_read_claim(s->claim, bytes, &c) || truth == 0)
         return false;
     double ratio = c.is.value / truth;
     if (may_be_coarse(&c, truth) || may_be_packed_so(j->path, truth, ratio, c.is.binary / truth))
         return true;
-    if (starts(j->path, "flops.") && strchr(s->quantity, '|'))           /* which operations are counted is not stated */
+    if (starts(j->path, "flops.") && strchr(s->quantity, '|'))           /* the operations that are counted are not stated */
         return ratio > 0.05 && ratio < 20;
     if (starts(j->path, "parameters.total") && is_in_name(s))
         return true;
-    if (starts(j->path, "architecture.context"))         /* stretched by a rule, or before it was */
+    if (starts(j->path, "architecture.context"))         /* the context may be given with or without RoPE scaling */
         return lm_facts_has_at(f, "rope.original_context") || ratio == 4;
     return starts(j->path, "attention.head_dim") && lm_facts_has_at(f, "attention.latent.kv_rank");
 }
@@ -162,7 +163,7 @@ static void judge_range(const lm_audit_statement *s, lm_judgement *out)
     snprintf(out->why, sizeof out->why, "%s", "a range");
 }
 
-/* One digit: that it is the fact's may be chance. */
+/* Return whether the claim has only one digit: a match may be chance. */
 static bool says_little(const char *claim)
 {
     size_t digits = 0;

@@ -35,7 +35,7 @@ bool lm_counts_context(const lm_vocable *v)
 
 static void add_quantity(const lm_vocable *v, lm_about *about)
 {
-    if (lm_vocable_is(v, "@total")) {        /* "Total": a part where parts are listed; "total parameters" */
+    if (lm_vocable_is(v, "@total")) {        /* "Total": a part if parts are listed; "total parameters" */
         if (!about->quantity && !about->part)
             about->quantity = v;
         return;
@@ -56,7 +56,7 @@ static bool is_whole_layer(const lm_vocable *part)
     return part && strncmp(part->value, "layers[0].parameters", 20) == 0;
 }
 
-/* "MLP" in a row and "One layer" above it: the part is of one layer. */
+/* "MLP" in a row below "One layer": the part is that of one layer. */
 static void add_part(const lm_vocable *v, lm_about *about)
 {
     if (about->part && is_whole_layer(v) != is_whole_layer(about->part)) {
@@ -120,14 +120,14 @@ static bool is_single_fact(const lm_item *x)
     return *path != '@' && !strchr(path, '/') && strncmp(path, "parameters.", 11) != 0;
 }
 
-/* "Layers / hidden size": two quantities, of a cell with two numbers. */
+/* "Layers / hidden size": two quantities, for a cell with two numbers. */
 static bool names_two(const lm_item *items, size_t n, size_t i)
 {
     return i + 2 < n && is_single_fact(&items[i]) && items[i + 1].role == LM_SLASH && is_single_fact(&items[i + 2]) &&
            items[i].word != items[i + 2].word;
 }
 
-/* A number in a label: of tokens, of the layers that a sum goes over, or unknown. */
+/* Interpret a number in a label: tokens, the layers that a sum covers, or unknown. */
 static void add_number(const lm_item *items, size_t n, size_t i, lm_about *about)
 {
     const lm_item *x = &items[i];
@@ -136,7 +136,7 @@ static void add_number(const lm_item *items, size_t n, size_t i, lm_about *about
     bool linked = before && before->role == LM_LINK && about->tokens == 0 && lm_vocable_is(about->quantity, "@cache");
 
     if (plain && next && next->role == LM_QUANTITY && lm_vocable_is(next->word, "architecture.layers")) {
-        about->forms |= LM_FORM_ALL;         /* "40 layers", if there are as many */
+        about->forms |= LM_FORM_ALL;         /* "40 layers": all layers, if the model has that many */
         about->unsure = true;
     } else if (plain && ((next && (next->role == LM_TOKENS || next->role == LM_QUANTITY)) || linked || (before && before->role == LM_AT))) {
         lm_about_set_tokens(x, about);

@@ -1,5 +1,5 @@
-/* mention.c - which model a text names. A name counts where all of its words stand there in their order and none that makes it another's;
- * a part of one counts where only one model of the document begins so. */
+/* mention.c - find which model a text names. A full name counts if all of its words follow in order and no word after it makes it the
+ * name of another model; a part of a name counts if only one model of the document begins with it. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -7,7 +7,8 @@
 #include "analysis/audit/reading.h"
 #include "lamina/preset.h"
 
-/* The next word of [*p, end): letters, or digits with points among them and the letters behind ("3.2", "3b"). Its length; 0: none. */
+/* Find the next word of [*p, end): letters, or digits with points between them and letters after them ("3.2", "3b"). Returns its length;
+ * 0: none. */
 static size_t next_word(const char **p, const char *end)
 {
     const char *s = *p;
@@ -50,13 +51,13 @@ static bool in_list(const char *text, size_t n, const char *const *list)
     return false;
 }
 
-/* "3b", "124m": how large a model is. */
+/* "3b", "124m": a model size. */
 static bool is_size(const char *text, size_t n)
 {
     return n > 1 && isdigit((unsigned char)*text) && strchr("bBmM", text[n - 1]) != NULL && strspn(text, "0123456789.") == n - 1;
 }
 
-/* How many words of the name stand at s, each behind the last; `*after` is behind them. */
+/* Count the words of the name that follow each other at s; `*after` points past the last one. */
 static size_t matched(const lm_known *k, const char *s, const char *end, const char **after)
 {
     const char *p = s;
@@ -72,7 +73,8 @@ static size_t matched(const lm_known *k, const char *s, const char *end, const c
     return found;
 }
 
-/* Whether what follows a name makes it that of another model: "-Coder", " 1.5B", "-v0.2"; what is tuned from it is built alike. */
+/* Return whether the text after a name makes it the name of another model: "-Coder", " 1.5B", "-v0.2". Fine-tuned variants ("-Instruct")
+ * have the same structure. */
 static bool goes_on(const char *p, const char *end)
 {
     static const char *const same[] = { "instruct", "chat", "base", "it", "hf", "gguf", "fp16", "bf16", "awq", "gptq", "model", "class",
@@ -92,7 +94,7 @@ static bool goes_on(const char *p, const char *end)
     return q == p + 1 && (*p == '-' || *p == '_') && !in_list(q, n, same);
 }
 
-/* Of the models of the document the only one whose name begins with `found` words at s; they may have other endings. */
+/* Return the model of the document whose name matches most words at s; names may differ in their endings. LM_OTHER_MODEL: several match. */
 static int by_beginning(const lm_audit_document *d, const char *s, const char *end, size_t *n)
 {
     int    best = LM_NO_MODEL;
@@ -113,7 +115,7 @@ static int by_beginning(const lm_audit_document *d, const char *s, const char *e
     return goes_on(s + *n, end) ? LM_OTHER_MODEL : best;
 }
 
-/* "the 8B model", "8B:" : of the models of the document the only one of this size. */
+/* "the 8B model", "8B:" : return the only model of the document with this size. `*n`: bytes of the size. */
 static int by_size(const lm_audit_document *d, const char *s, const char *end, size_t *n)
 {
     static const char *const nouns[] = { "model", "variant", "version", NULL };
@@ -155,7 +157,7 @@ int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size
     int part = by_beginning(d, s, end, n);
     if (part != LM_NO_MODEL)
         return part;
-    if (families) {                  /* a family, none of the document */
+    if (families) {                  /* a family of which the document has no model */
         const char *p = s;
         *n = next_word(&p, end);
         return LM_OTHER_MODEL;
@@ -163,7 +165,7 @@ int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size
     return by_size(d, s, end, n);
 }
 
-/* Those whose names stand in the text in full are its models where none are given. */
+/* If no models are given, the models of the document are those that the text names in full. */
 static void find_those_named(lm_audit_document *d)
 {
     const char *end = d->text + d->size;

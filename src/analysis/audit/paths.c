@@ -1,4 +1,4 @@
-/* paths.c - which facts a number or a word is compared with, by what its labels and clause are about. */
+/* paths.c - choose the facts that a number or a word is compared with, by what its labels and clause are about. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -12,11 +12,11 @@ static lm_extent field(const char *list, int i)
     return list ? (lm_extent){ list, strcspn(list, ";") } : (lm_extent){ "", 0 };
 }
 
-/* Whether the number can be a count, or a share, of the parameters of a part. */
+/* Return whether the number can be a parameter count, or a share of the parameters, of a part. */
 static bool counts_parameters(const lm_item *x, const lm_about *a, bool percent)
 {
     bool other = a->quantity && !lm_vocable_is(a->quantity, "@params") && !lm_vocable_is(a->quantity, "@total");
-    bool width = !percent && !a->quantity && !a->forms && !x->number.power && x->number.value < 1e5;     /* 4,096 beside q_proj */
+    bool width = !percent && !a->quantity && !a->forms && !x->number.power && x->number.value < 1e5;     /* 4,096 next to q_proj */
 
     return !other && !width && !a->type && a->tokens == 0 && !(a->forms & (LM_FORM_TOKEN | LM_FORM_MATMUL)) &&
            x->number.unit != LM_NUMERAL_BYTES;
@@ -38,7 +38,7 @@ static const char *path_of_part(lm_audit_document *d, const lm_item *x, const lm
         one = layer;
     } else if ((a->forms & LM_FORM_ALL) || (a->table && lm_vocable_is(a->quantity, "@total")) || !layer.n) {
         one = all;
-    } else {                         /* of a layer or of all of them: not stated */
+    } else {                         /* one layer or all layers: not stated */
         *unsure |= !a->table;
         return lm_arena_printf(&d->arena, "%.*s|%.*s", (int)all.n, all.s, (int)layer.n, layer.s);
     }
@@ -70,11 +70,11 @@ static const char *path_of_weights(lm_audit_document *d, const lm_item *x, const
 
     if (x->number.unit != LM_NUMERAL_BYTES || small || a->tokens > 0 || (a->forms & ~(unsigned)LM_FORM_ALL) || (!named && !a->type))
         return NULL;
-    *unsure |= !a->type || memory;           /* of memory other things take some too */
+    *unsure |= !a->type || memory;           /* other things use memory too */
     return a->type ? lm_arena_printf(&d->arena, "weights.as.%s.bytes", a->type->value) : "weights.as.f16.bytes|weights.as.f32.bytes";
 }
 
-/* Of a token; where nothing says which operations are counted, that of a full context is another way to count them. */
+/* FLOPs of a token. If the counted operations are not stated, the count at full context is a second candidate. */
 static const char *path_of_flops(const lm_item *x, const lm_about *a, bool *unsure)
 {
     bool macs = x->at.n && memchr(x->at.s, 'M', x->at.n) && memchr(x->at.s, 'C', x->at.n);
@@ -85,7 +85,7 @@ static const char *path_of_flops(const lm_item *x, const lm_about *a, bool *unsu
     return a->forms & LM_FORM_MATMUL ? "flops.per_token_matmul" : "flops.per_token_matmul|flops.at_context";
 }
 
-/* Too few for the parameters of a model. */
+/* Return whether the number is too small to be a model's parameter count. */
 static bool is_few(const lm_item *x)
 {
     return x->number.power < 2 && x->number.value < 1e6;
@@ -98,7 +98,7 @@ static const char *path_of_total(const lm_item *x, const lm_about *a)
     return lm_vocable_is(a->quantity, "@total") || (a->forms & LM_FORM_ALL) ? "parameters.total" : "parameters.total|parameters.active";
 }
 
-/* Of a quantity that is a fact, and no family of them. */
+/* Return the path of a quantity that is a single fact, not a family of facts. */
 static const char *path_of_fact(lm_audit_document *d, const lm_item *x, const lm_about *a, bool *unsure)
 {
     const char *path = a->quantity->value;
@@ -111,7 +111,7 @@ static const char *path_of_fact(lm_audit_document *d, const lm_item *x, const lm
     return a->second ? lm_arena_printf(&d->arena, "%s / %s", path, a->second->value) : path;
 }
 
-/* The paths, any of which will do; NULL: there is none. */
+/* Return the candidate paths, separated by "|": any of them may match. NULL: none. */
 static const char *path_of(lm_audit_document *d, const lm_item *x, const lm_about *a, bool *unsure)
 {
     const lm_vocable *q = a->quantity;
@@ -132,7 +132,7 @@ static const char *path_of(lm_audit_document *d, const lm_item *x, const lm_abou
     return path_of_fact(d, x, a, unsure);
 }
 
-/* Of counts that are one or the other ("active": experts or parameters) the kind that the number can be. */
+/* Keep the paths that the number can match, if they are of different kinds ("active": experts or parameters). */
 static const char *fitting(lm_audit_document *d, const char *paths, const lm_item *x)
 {
     bool  large = x->number.power >= 2 || x->number.value >= 1e6;
@@ -148,7 +148,7 @@ static const char *fitting(lm_audit_document *d, const char *paths, const lm_ite
     return out && *out ? out : NULL;
 }
 
-/* Gives a number without a unit that of its column. Returns the unit; "": it has its own, or none. */
+/* Give a number without a unit the unit of its column. Returns that unit; "": the number has its own, or there is none. */
 static const char *with_unit(lm_item *x, const lm_about *a)
 {
     const char *unit = a->unit ? a->unit->value : "";
@@ -166,7 +166,7 @@ static const char *with_unit(lm_item *x, const lm_about *a)
     return unit;
 }
 
-/* The number as it is written, with "about" before it and the unit of its column behind. */
+/* Return the number as written, with "about" before it and the unit of its column after it. */
 static const char *claim_of(lm_audit_document *d, const lm_item *x, const char *unit)
 {
     bool      led = x > d->items && x < d->items + LM_MOST_ITEMS && x[-1].role == LM_LEAD;
@@ -204,7 +204,7 @@ bool lm_audit_number(lm_audit_document *d, const lm_item *x, const lm_item *seco
 
 /* ---- words ---- */
 
-/* The first words of a cell, without what decorates them and what explains them behind. */
+/* Return the first words of a cell, without markup and without the explanation after them. */
 static lm_extent first_words(lm_extent cell)
 {
     size_t n = 0;
@@ -220,7 +220,7 @@ static lm_extent first_words(lm_extent cell)
     return cell;
 }
 
-/* "SiLU", "yes (shared)": the words of a cell. */
+/* "SiLU", "yes (shared)": read the words of a cell. */
 bool lm_audit_words(lm_audit_document *d, lm_extent cell, const lm_about *about)
 {
     char       *claim;

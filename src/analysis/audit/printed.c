@@ -1,4 +1,4 @@
-/* printed.c - models as PyTorch and torchinfo print them: a module a line, and the sums below. */
+/* printed.c - read models as PyTorch and torchinfo print them: one module per line, and the totals below. */
 #include <ctype.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static bool ends_in(lm_extent s, const char *text)
     return s.n >= n && memcmp(s.s + s.n - n, text, n) == 0;
 }
 
-/* What is between the parenthesis at s and the last one of the line; n is 0: nothing. */
+/* Return the text between the parenthesis at s and the last one of the line; n is 0: nothing. */
 static lm_extent arguments(lm_extent line, const char *s)
 {
     const char *close = memrchr(s, ')', (size_t)(line.s + line.n - s));
@@ -24,7 +24,7 @@ static lm_extent arguments(lm_extent line, const char *s)
     return close ? (lm_extent){ s + 1, (size_t)(close - s - 1) } : (lm_extent){ s, 0 };
 }
 
-/* The value of "name=" among arguments; n is 0: there is none. */
+/* Return the value of "name=" among the arguments; n is 0: none. */
 static lm_extent argument(lm_extent args, const char *name)
 {
     const char *at = memmem(args.s, args.n, name, strlen(name)), *end = args.s + args.n, *p;
@@ -45,7 +45,7 @@ static bool add_linear(lm_audit_document *d, int model, lm_extent name, lm_exten
 {
     lm_extent in = argument(args, "in_features="), out = argument(args, "out_features="), bias = argument(args, "bias=");
 
-    unsure |= is_text(name, "lm_head");          /* has more rows where tokens were added */
+    unsure |= is_text(name, "lm_head");          /* has more rows if tokens were added */
     if (!in.n || !out.n || !(ends_in(name, "_proj") || is_text(name, "lm_head")))
         return false;
     lm_add_statement(d, out, model, lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s),
@@ -78,7 +78,7 @@ bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsur
     return false;
 }
 
-/* The digits behind "label: " where the line has nothing else; n is 0: it is another line. */
+/* Return the number after "label: " if the line contains nothing else; n is 0: another line. */
 static lm_extent count_behind(lm_extent line, const char *label)
 {
     size_t n = strlen(label);
@@ -92,7 +92,7 @@ static lm_extent count_behind(lm_extent line, const char *label)
     return value;
 }
 
-/* "Total params: 124,439,808" above "Trainable params: 124,439,808": nothing is added to the model that was summed up. */
+/* "Total params: 124,439,808" above "Trainable params: 124,439,808": equal, so nothing was added to the model. */
 bool lm_audit_summary(lm_audit_document *d, lm_extent line, lm_extent next, int model, bool unsure)
 {
     lm_extent total = count_behind(line, "Total params:"), trainable = count_behind(next, "Trainable params:");

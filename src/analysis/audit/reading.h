@@ -1,7 +1,7 @@
-/* reading.h - a document while it is read.
+/* reading.h - the state of a document while it is read.
  *
- * A line of text becomes items (scan.c): models, numbers, and words of vocabulary.tsv. A clause, or a cell with its labels, in which every
- * word is known says something for certain; where a word is not, what it says is `unsure` and never called wrong (found.c). */
+ * A line of text becomes items (scan.c): models, numbers, and words of vocabulary.tsv. If every word of a clause, or of a cell with its
+ * labels, is known, its statement is certain; otherwise the statement is `unsure` and never called wrong (found.c). */
 #ifndef LM_ANALYSIS_AUDIT_READING_H
 #define LM_ANALYSIS_AUDIT_READING_H
 
@@ -11,20 +11,20 @@
 
 typedef struct lm_extent { const char *s; size_t n; } lm_extent;
 
-enum { LM_NO_MODEL = -1, LM_OTHER_MODEL = -2 };          /* none is named; one that is not known, or several */
+enum { LM_NO_MODEL = -1, LM_OTHER_MODEL = -2 };          /* no model is named; an unknown model or several are named */
 
-/* What a word or phrase does in a text. */
+/* The function of a word or phrase in a text. */
 typedef enum lm_role {
     LM_UNKNOWN, LM_NUMBER, LM_MODEL,
-    LM_QUANTITY,                     /* a path, or one of the families of clause.c: @params, @size, @cache, @flops */
-    LM_TEXT_QUANTITY,                /* its value is a word: yes, SiLU */
-    LM_PART,                         /* paths in a layer, in all, of the share, of its kind; divided by ";" */
+    LM_QUANTITY,                     /* a path, or a family of paths (paths.c): @params, @size, @cache, @flops */
+    LM_TEXT_QUANTITY,                /* a quantity whose value is a word: yes, SiLU */
+    LM_PART,                         /* paths, separated by ";": of one layer; of all layers; of the share; of the kind */
     LM_SAYS,                         /* path=yes: a statement in words */
     LM_TYPE, LM_FORM, LM_UNIT,       /* bf16; per layer; GB */
     LM_NEUTRAL, LM_LINK,             /* "the", "uses"; "is", ":" */
     LM_LEAD,                         /* "about" */
     LM_AT, LM_TOKENS,                /* "at 8,192 tokens" */
-    LM_BREAK, LM_DOUBT,              /* a clause ends; nothing of this sentence is certain */
+    LM_BREAK, LM_DOUBT,              /* the end of a clause; makes its sentence uncertain */
     LM_SLASH, LM_TIMES
 } lm_role;
 
@@ -37,93 +37,93 @@ typedef struct lm_item {
     lm_extent         at;
     const lm_vocable *word;
     lm_numeral        number;
-    lm_extent         last;          /* of a range: its end */
-    const lm_vocable *type;          /* of a number: in parentheses behind it */
-    int               exponent;      /* of "4096²", which is not a number but a term; 0: there is none */
+    lm_extent         last;          /* the end of a range */
+    const lm_vocable *type;          /* the type in parentheses after a number */
+    int               exponent;      /* of "4096²", which is a term, not a number; 0: none */
     int               model;
-    bool              foreign;       /* an unknown word that may name a model or a thing of its own */
+    bool              foreign;       /* an unknown word that may name a model or another thing */
 } lm_item;
 
 enum { LM_MOST_ITEMS = 160, LM_MOST_WORDS = 12 };
 
-/* Words of a model's name: its family, "3.2", "3b". */
+/* The words of a model's name: family, "3.2", "3b". */
 typedef struct lm_known {
     const char *name;
     char        words[LM_MOST_WORDS][24];
     size_t      n;
-    bool        here;                /* given, or named in full somewhere in the text */
+    bool        here;                /* given by the caller, or named in full in the text */
 } lm_known;
 
 enum { LM_FORM_LAYER = 1, LM_FORM_TOKEN = 2, LM_FORM_ALL = 4, LM_FORM_SHARE = 8, LM_FORM_MATMUL = 16 };
 
-/* What labels and clauses are about. */
+/* What a label or clause is about. */
 typedef struct lm_about {
     int               model;
-    const lm_vocable *quantity, *second, *part, *type, *unit;            /* second: of "layers / hidden size" */
+    const lm_vocable *quantity, *second, *part, *type, *unit;            /* second: the second one of "layers / hidden size" */
     unsigned          forms;
-    double            tokens;        /* 0: none are named */
-    bool              thousands;     /* they were written as 8K */
-    bool              table;         /* it is a cell of a table, which has all parts */
+    double            tokens;        /* 0: not stated */
+    bool              thousands;     /* the tokens were written as 8K */
+    bool              table;         /* a cell of a table, which lists all parts */
     bool              unsure;
 } lm_about;
 
 struct lm_audit_document {
     lm_arena   arena;
     char      *text;
-    size_t     size, line;           /* line: of `from`, where what is being read begins */
+    size_t     size, line;           /* line: number of the line at `from`, where the text being read begins */
     const char *from;
-    lm_known  *known;                /* those given, then presets */
+    lm_known  *known;                /* the given models, then presets */
     size_t     n_known, n_given;
     lm_audit_statement   *statements;
     lm_audit_unread *unread;
     size_t     n_statements, room_statements, n_unread, room_unread;
-    int        title, scope;         /* models of the document and of what is being read */
-    lm_about   heading;              /* of the present heading and caption */
-    bool       aside, uncertain;     /* what the heading, or the paragraph so far, is about may be something else: nothing is certain */
+    int        title, scope;         /* model of the document and of the text being read */
+    lm_about   heading;              /* what the current heading and caption are about */
+    bool       aside, uncertain;     /* the heading, or the paragraph so far, may be about something else: nothing is certain */
     lm_item    items[LM_MOST_ITEMS];
-    bool       failed;               /* memory */
+    bool       failed;               /* out of memory */
 };
 
 /* ---- mention.c ---- */
 void lm_know_models(lm_audit_document *d, const char *const *models, size_t n);
 
-/* The model whose name begins at s, which begins a word; its bytes in `*n`. LM_NO_MODEL: none does. */
+/* Return the model whose name begins at s, the beginning of a word; `*n`: the bytes of the name. LM_NO_MODEL: none. */
 int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size_t *n);
 
 /* ---- scan.c ---- */
-/* The items of `s`: `most` of them where there are more. */
+/* Split `s` into at most `most` items and return their number. */
 size_t lm_scan(const lm_audit_document *d, lm_extent s, lm_item *items, size_t most);
 lm_extent lm_trim(lm_extent s);
 
 /* ---- labels.c ---- */
-/* What a label names, with what `about` already has. A number in it is one of tokens, or makes it unsure. */
+/* Add what a label names to `about`. A number in it is a number of tokens, or makes `about` unsure. */
 void lm_read_label(const lm_audit_document *d, lm_extent label, lm_about *about);
 
-/* What a word adds to what is talked about; false: it adds nothing. */
+/* Add what a word contributes to `about`; false: nothing. */
 bool lm_about_add(const lm_item *x, lm_about *about);
 void lm_about_set_tokens(const lm_item *x, lm_about *about);
 bool lm_vocable_is(const lm_vocable *v, const char *value);
-bool lm_counts_context(const lm_vocable *v);             /* it is a number of tokens */
+bool lm_counts_context(const lm_vocable *v);             /* its value is a number of tokens */
 
 /* ---- paths.c ---- */
-/* Adds the statement that a number makes about `about`; false: it makes none. */
+/* Add the statement that a number makes about `about`; false: none. */
 bool lm_audit_number(lm_audit_document *d, const lm_item *number, const lm_item *second, const lm_about *about);
 bool lm_audit_words(lm_audit_document *d, lm_extent cell, const lm_about *about);
 
 /* ---- clause.c ---- */
-/* A clause, or a label and what stands behind its colon. `cached`: the clause before was about the cache. */
+/* Read a clause, or a label and the text after its colon. `cached`: whether the previous clause was about the cache; updated. */
 bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached);
 
 /* ---- sentence.c ---- */
-/* A sentence, a line of a list. `carry`: the model of the text before it, and after it. False: it has no statement. */
+/* Read sentences or a line of a list. `carry`: the model of the preceding text; updated to that of this text. False: no statement. */
 bool lm_audit_text(lm_audit_document *d, lm_extent text, int *carry);
 
 /* ---- sums.c ---- */
-/* Judges the sums and products that the items write out. False: there are none. */
+/* Judge the sums and products that the items write out. False: none. */
 bool lm_audit_sums(lm_audit_document *d, const lm_item *items, size_t n);
 
 /* ---- printed.c ---- */
-/* Of a line that PyTorch or torchinfo prints, without spaces in front; false: it is none. `next`: the line below it. */
+/* Read a line printed by PyTorch or torchinfo, without leading spaces; false: another line. `next`: the line below it. */
 bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsure);
 bool lm_audit_summary(lm_audit_document *d, lm_extent line, lm_extent next, int model, bool unsure);
 

@@ -1,4 +1,4 @@
-/* scan.c - a text as items: models, numbers, and what vocabulary.tsv knows. */
+/* scan.c - split a text into items: models, numbers, and the words of vocabulary.tsv. */
 #include <ctype.h>
 #include <stdint.h>
 #include <string.h>
@@ -20,9 +20,10 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || (c & 0x80);
 }
 
-enum { FARTHEST_FORMULA = 1024 };        /* bytes of a line that are looked at for the partner of a $ */
+enum { FARTHEST_FORMULA = 1024 };        /* maximum bytes of a line that are searched for the matching $ */
 
-/* Whether the $ at s begins or ends a formula, as pandoc reads it: one with a partner on its line, no space within, no digit behind. */
+/* Return whether the $ at s begins or ends a formula, by pandoc's rule: a matching $ on the same line, no space inside either $, no
+ * digit after it. */
 static bool is_math(const char *start, const char *s, const char *end)
 {
     const char *line = s, *open = NULL;
@@ -47,7 +48,7 @@ static bool is_math(const char *start, const char *s, const char *end)
     return false;
 }
 
-/* " * " between words, not at the beginning of a line. */
+/* Return whether s is " * " between words, not at the beginning of a line. */
 static bool is_product(const char *start, const char *s, const char *end)
 {
     const char *p = s;
@@ -57,7 +58,7 @@ static bool is_product(const char *start, const char *s, const char *end)
     return *s == '*' && s > start && s + 1 < end && s[1] == ' ' && s[-1] == ' ' && p > start && p[-1] != '\n';
 }
 
-/* Signs of Markdown and TeX, quotes, and tags of HTML, at s, without a meaning of their own. */
+/* Return the bytes of markup at s that has no meaning here: Markdown and TeX signs, quotes, HTML tags. */
 static size_t decoration(const char *start, const char *s, const char *end)
 {
     if (*s && strchr("*`\"'", *s))
@@ -73,8 +74,8 @@ static size_t decoration(const char *start, const char *s, const char *end)
     return 0;
 }
 
-/* Behind a space, hyphen or underscore at p, which a phrase has one space for; NULL: there is none. "_{\text{" of TeX is one too; *braces
- * counts what it opens. */
+/* Skip the space, hyphen or underscore at p that corresponds to a space of a phrase; NULL: none. TeX's "_{\text{" counts as one; *braces
+ * counts the braces that it opens. */
 static const char *behind_gap(const char *p, const char *end, int *braces)
 {
     static const char *const fonts[] = { "{", "\\text{", "\\mathrm{", "\\textrm{", "\\mathit{" };
@@ -96,7 +97,8 @@ static const char *behind_gap(const char *p, const char *end, int *braces)
     return p;
 }
 
-/* The bytes of `phrase` at s, in either case, with spaces, hyphens and underscores alike; 0: it is not there. An s may follow. */
+/* Return the bytes of `phrase` at s, ignoring case and treating spaces, hyphens and underscores alike; a plural s may follow. 0: no
+ * match. */
 static size_t phrase_at(const char *s, const char *end, const char *phrase)
 {
     const char *p = s;
@@ -151,13 +153,13 @@ static size_t dash_at(const char *s)
     return n ? (size_t)(p - s) + n + strspn(p + n, " ") : 0;
 }
 
-/* "top-8", "32/8". */
+/* Return whether s follows "top-" ("top-8") or a slash after a digit ("32/8"). */
 static bool behind_top(const char *start, const char *s)
 {
     return (s - start >= 4 && strncasecmp(s - 4, "top-", 4) == 0) || (s - start >= 2 && s[-1] == '/' && isdigit((unsigned char)s[-2]));
 }
 
-/* Whether a number may begin at s: not within a word ("4th", "Q4", "24GB-card" have none). */
+/* Return whether a number may begin at s: not within a word ("4th", "Q4", "24GB-card" contain none). */
 static bool begins_number(const char *start, const char *s, const char *end)
 {
     bool math   = s > start && s[-1] == '$' && is_math(start, s - 1, end);
@@ -166,7 +168,7 @@ static bool begins_number(const char *start, const char *s, const char *end)
     return isdigit((unsigned char)*s) && !inside;
 }
 
-/* "2 × 4": the first is a factor of a product, and not "2×". */
+/* "2 × 4": the first number is a factor of a product, not "2×". */
 static size_t give_back_sign(const char *s, size_t n, lm_item *out)
 {
     char next = s[n + strspn(s + n, " ")];
@@ -179,7 +181,7 @@ static size_t give_back_sign(const char *s, size_t n, lm_item *out)
     return n;
 }
 
-/* The bytes of a power at s: "²", "^2"; 0: there is none. */
+/* Return the bytes of an exponent at s: "²", "^2"; 0: none. */
 static size_t exponent_at(const char *s, int *exponent)
 {
     static const struct { const char *sign; int exponent; } signs[] = { { "²", 2 }, { "³", 3 }, { "^2", 2 }, { "^3", 3 } };
@@ -194,13 +196,14 @@ static size_t exponent_at(const char *s, int *exponent)
     return 0;
 }
 
-/* "4:1" of 4 to 1. */
+/* Return whether ":1" of "4:1" is at s. */
 static bool is_ratio(const char *s, const char *end, const lm_item *x)
 {
     return end - s > 1 && s[0] == ':' && s[1] == '1' && (end - s == 2 || (!is_word(s[2]) && !strchr(".,:/%", s[2]))) && x->number.whole;
 }
 
-/* The bytes from s to the end of a range whose first number ends at s: "-43 GB", " to 8"; 0: there is none; SIZE_MAX: it cannot be read. */
+/* Return the bytes from s, the end of a range's first number, to the end of the range: "-43 GB", " to 8"; 0: no range; SIZE_MAX:
+ * unreadable. */
 static size_t range_at(const char *s, const char *end, bool between, lm_item *out)
 {
     size_t     more = dash_at(s), m;
@@ -214,12 +217,12 @@ static size_t range_at(const char *s, const char *end, bool between, lm_item *ou
     if (!m || s + more + m > end || (s + more + m < end && is_word(s[more + m])))
         return SIZE_MAX;
     out->last = (lm_extent){ s + more, m };
-    if (out->number.unit == LM_NUMERAL_PLAIN && !out->number.power)      /* of "40-43 GB" the last has the unit of both */
+    if (out->number.unit == LM_NUMERAL_PLAIN && !out->number.power)      /* in "40-43 GB" the unit after the last number applies to both */
         out->number.unit = w.unit;
     return more + m;
 }
 
-/* A number with its range, or one that is raised to a power. */
+/* Read a number with its range, or one with an exponent. */
 static size_t number_at(const char *start, const char *s, const char *end, bool between, lm_item *out)
 {
     size_t n = begins_number(start, s, end) ? lm_read_numeral(s, false, &out->number, NULL) : 0, more;
@@ -270,7 +273,7 @@ static lm_role sign_at(const char *s, const char *end, size_t *n)
     return LM_UNKNOWN;
 }
 
-/* A word that is not known. One with digits among its letters, or with capitals within, may name a model. */
+/* Read an unknown word. A word with digits among its letters, or with capitals inside, may name a model. */
 static void take_unknown(const char *s, const char *end, lm_item *out)
 {
     const char *p = s;
@@ -295,7 +298,7 @@ static bool ends_in(lm_extent s, const char *word)
     return s.n >= n && memcmp(s.s + s.n - n, word, n) == 0;
 }
 
-/* A sign, or a word that is not known. "2 x 4" is a product. */
+/* Read a sign or an unknown word. "2 x 4" is a product. */
 static void take_sign(const char *p, const char *end, const lm_item *before, lm_item *x)
 {
     size_t n = 1;
@@ -307,7 +310,7 @@ static void take_sign(const char *p, const char *end, const lm_item *before, lm_
         take_unknown(p, end, x);
 }
 
-/* What is at p, which is not a space; `before`: the item before it, or NULL. */
+/* Read the item at p, which is not a space; `before`: the previous item, or NULL. */
 static lm_item item_at(const lm_audit_document *d, const char *start, const char *p, const char *end, const lm_item *before)
 {
     lm_item x = { .at = { p, 1 }, .model = LM_NO_MODEL };

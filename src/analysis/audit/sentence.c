@@ -1,4 +1,4 @@
-/* sentence.c - a text as sentences, and these as clauses; the model that each is about, and whether all of it is certain. */
+/* sentence.c - split a text into sentences and clauses; find the model of each, and whether it is certain. */
 #include <ctype.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ static bool is_question(const lm_item *x)
     return x->role == LM_DOUBT && !isalpha((unsigned char)*x->at.s);
 }
 
-/* Whether a sentence ends at the item: a point with a space or nothing behind it. */
+/* Return whether a sentence ends at the item: a point followed by a space or nothing. */
 static bool ends_sentence(const lm_audit_document *d, const lm_item *x)
 {
     const char *after = x->at.s + x->at.n;
@@ -30,7 +30,7 @@ static bool is_letter(const lm_item *x)
     return x->role == LM_UNKNOWN && x->at.n == 1 && isalpha((unsigned char)*x->at.s);
 }
 
-/* "Hidden size H: 4096", "Layers: L = 16": the letter that a label introduces has no other meaning. */
+/* "Hidden size H: 4096", "Layers: L = 16": ignore the letter that a label introduces. */
 static void pass_letters(lm_item *items, size_t n)
 {
     size_t i = 0;
@@ -45,8 +45,8 @@ static void pass_letters(lm_item *items, size_t n)
         items[i + 2].role = LM_NEUTRAL;
 }
 
-/* "KV cache at 8,192 tokens, FP16: 1 GiB": a label is one whatever divides it. True: it has words that are not known, so all behind
- * it may be of something else ("Vision encoder: 27 layers"). */
+/* "KV cache at 8,192 tokens, FP16: 1 GiB": treat a label as one clause, whatever punctuation it contains. Returns true if it has unknown
+ * words: then everything after it may be about something else ("Vision encoder: 27 layers"). */
 static bool join_label(lm_item *items, size_t n)
 {
     bool   unknown = false;
@@ -62,12 +62,12 @@ static bool join_label(lm_item *items, size_t n)
     for (size_t i = 0; i < colon; i++)
         if (items[i].role == LM_BREAK)
             items[i].role = LM_NEUTRAL;
-    if (colon + 1 < n && items[colon + 1].role == LM_BREAK)              /* "**Layers:** 36" needs none; "Layers (all): (36)" */
+    if (colon + 1 < n && items[colon + 1].role == LM_BREAK)              /* "**Layers:** 36" needs no break; "Layers (all): (36)" */
         items[colon + 1].role = LM_NEUTRAL;
     return unknown;
 }
 
-/* Whether a sentence that names no model begins with words that are not known: "Our student has …". */
+/* Return whether a sentence that names no model begins with unknown words: "Our student has …". */
 static bool of_another(const lm_item *items, size_t n)
 {
     size_t i = 0;
@@ -77,7 +77,7 @@ static bool of_another(const lm_item *items, size_t n)
     return i < n && (items[i].role == LM_UNKNOWN || (items[i].role == LM_DOUBT && !is_question(&items[i])));
 }
 
-/* "3 GB (FP16)": the type is that of the number alone, and what is behind it begins anew. */
+/* "3 GB (FP16)": the type applies to this number only, and a new clause begins after it. */
 static void attach_types(lm_item *items, size_t n)
 {
     for (size_t i = 0; i + 3 < n; i++) {
@@ -92,7 +92,7 @@ static void attach_types(lm_item *items, size_t n)
     }
 }
 
-/* The models of a sentence, and what makes all of it uncertain. */
+/* The models of a sentence, and what makes the whole sentence uncertain. */
 typedef struct sentence { int model; bool many, doubt, foreign; } sentence;
 
 static sentence survey(const lm_item *items, size_t n)
@@ -110,7 +110,7 @@ static sentence survey(const lm_item *items, size_t n)
     return s;
 }
 
-/* One sentence of n items. Its clauses without a model are about the one that all of it names, or about `carry`. */
+/* Read a sentence of n items. A clause without a model is about the only model that the sentence names, or about `carry`. */
 static bool read_sentence(lm_audit_document *d, lm_item *items, size_t n, int *carry)
 {
     pass_letters(items, n);

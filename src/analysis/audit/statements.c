@@ -1,4 +1,4 @@
-/* statements.c - a text line by line: headings, tables, lists and paragraphs, and the model that each is about. */
+/* statements.c - read a text line by line: headings, tables, lists and paragraphs, and find the model that each is about. */
 #include <ctype.h>
 #include <string.h>
 
@@ -9,10 +9,10 @@
 enum { LEVELS = 7 };
 
 typedef struct walk {
-    const char *at, *end, *until;        /* until: the end of the present paragraph */
+    const char *at, *end, *until;        /* until: the end of the current paragraph */
     lm_cells    head;
-    bool        table, code, open, full; /* open: a paragraph goes on; full: its lines are one text */
-    bool        doubt;                   /* the text in front may be about another model, or none that there is */
+    bool        table, code, open, full; /* open: a paragraph continues; full: its lines form one text */
+    bool        doubt;                   /* the preceding text may be about another model or an unknown one */
     int         scopes[LEVELS], carry;
 } walk;
 
@@ -23,7 +23,7 @@ static lm_extent line_at(const char *p, const char *end)
     return (lm_extent){ p, (size_t)((stop ? stop : end) - p) };
 }
 
-/* "---|:--:|". */
+/* Return whether the line is the rule below a table's head: "---|:--:|". */
 static bool is_rule(lm_extent s)
 {
     bool dash = false;
@@ -51,7 +51,7 @@ static bool has_figure(lm_extent s)
 
 /* ---- headings ---- */
 
-/* The one model that a label names. */
+/* Return the model that a label names. */
 static int model_in(const lm_audit_document *d, lm_extent s)
 {
     lm_about a = { .model = LM_NO_MODEL };
@@ -84,7 +84,7 @@ static bool ends_in_colon(lm_extent line)
     return line.n && (line.s[line.n - 1] == ':' || (line.n > 3 && memcmp(line.s + line.n - 3, "：", 3) == 0));
 }
 
-/* A line that only names a model, or ends in a colon and names one: what follows is about it. */
+/* A line that only names a model, or names one and ends in a colon: the following text is about it. */
 static void read_caption(lm_audit_document *d, lm_extent line)
 {
     lm_item items[24];
@@ -112,7 +112,7 @@ static void read_caption(lm_audit_document *d, lm_extent line)
 
 /* ---- paragraphs ---- */
 
-/* "- ", "* ", "1. ", "> ", "[x] " in front of an item of a list. */
+/* Return the bytes of the marker before a list item or quotation: "- ", "* ", "+ ", "1. ", "2) ", "> "; 0: none. */
 static size_t marker(lm_extent s)
 {
     size_t n = 0;
@@ -135,8 +135,8 @@ static size_t first_word(lm_extent line)
     return strcspn(lm_trim(line).s, " \n");
 }
 
-/* Looks through the paragraph that begins at `raw`, once: its end, and whether its lines were broken where they were full, so that in each
- * of them the next word would have made it the longest. In any other (a chat, a poem) each line is a text of its own. */
+/* Survey the paragraph that begins at `raw`, once: find its end, and whether its lines are filled, that is, the next word would have
+ * made any of them the longest line. In other paragraphs (a chat, a poem) each line is read separately. */
 static void survey(walk *w, lm_extent raw)
 {
     size_t width = 0;
@@ -165,7 +165,7 @@ static lm_extent whole_text(walk *w, lm_extent raw)
     return w->full ? (lm_extent){ raw.s, (size_t)(w->until - raw.s) } : raw;
 }
 
-/* The line with those behind it that begin with "=": they go on with its calculation. */
+/* Return the line together with the following lines that begin with "=": they continue its calculation. */
 static lm_extent with_results(lm_audit_document *d, const walk *w, lm_extent raw)
 {
     for (;;) {
@@ -174,12 +174,12 @@ static lm_extent with_results(lm_audit_document *d, const walk *w, lm_extent raw
         bool      equals = line.n > n + 1 && (line.s[n] == '=' || memcmp(line.s + n, "≈", 2) == 0) && line.s[n + 1] != '=';
         if (!equals || next.s == raw.s)
             return raw;
-        memset(d->text + (line.s - d->text), ' ', n);    /* no minus */
+        memset(d->text + (line.s - d->text), ' ', n);    /* not a minus sign */
         raw.n = (size_t)(next.s + next.n - raw.s);
     }
 }
 
-/* Whether what is behind the line may be of another model: it says so, or it leads to it in words that are not known. */
+/* Return whether the text after the line may be about another model: the line is doubtful, or introduces the text with unknown words. */
 static bool has_doubt(const lm_audit_document *d, lm_extent line, int model)
 {
     lm_item items[LM_MOST_ITEMS];
@@ -215,7 +215,7 @@ static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
     return text;
 }
 
-/* "num_hidden_layers": 28, as in a configuration: one known key and one number. */
+/* Return whether the items are a line of a configuration, such as "num_hidden_layers": 28: one known key and one number. */
 static bool is_setting(const lm_item *items, size_t n)
 {
     size_t numbers = 0;
@@ -229,15 +229,15 @@ static bool is_setting(const lm_item *items, size_t n)
            strcmp(items[0].word->value, "architecture.context") != 0 && items[1].role == LM_LINK;
 }
 
-/* "tie_word_embeddings": true. */
+/* Return whether the items are a key with a word as value, such as "tie_word_embeddings": true. */
 static bool is_word_setting(const lm_item *items, size_t n)
 {
     return n > 2 && n < 5 && items[0].role == LM_TEXT_QUANTITY && memchr(items[0].at.s, '_', items[0].at.n) && items[1].role == LM_LINK &&
            (items[2].role == LM_UNKNOWN || items[2].role == LM_NEUTRAL);
 }
 
-/* Of code what is written as in a configuration, calculations, and modules as they are printed. Arguments of a program ("layers=4") may
- * make another model than that of the text. */
+/* Read code: only configuration lines, calculations and printed modules. Program arguments ("layers=4") may create a model other than
+ * that of the text. */
 static void read_code(lm_audit_document *d, walk *w, lm_extent *raw)
 {
     *raw = with_results(d, w, *raw);
@@ -286,7 +286,7 @@ static void read_line(lm_audit_document *d, walk *w, lm_extent *raw)
     }
 }
 
-/* The end of what stands between "---" at the front of a file: YAML for programs. */
+/* Return the end of the front matter, YAML between "---" lines at the beginning of a file. */
 static const char *behind_front_matter(const lm_audit_document *d)
 {
     const char *close = strncmp(d->text, "---\n", 4) == 0 ? strstr(d->text + 4, "\n---\n") : NULL;
@@ -294,7 +294,7 @@ static const char *behind_front_matter(const lm_audit_document *d)
     return close ? close + 5 : d->text;
 }
 
-/* A model that is given alone, or alone in the text, is what all of it is about. */
+/* Return the model that the whole text is about: the only one given, or the only one named if none is given. */
 static int only_model(const lm_audit_document *d)
 {
     int only = LM_NO_MODEL;

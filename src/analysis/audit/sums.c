@@ -1,5 +1,5 @@
-/* sums.c - arithmetic that a text writes out: 2 × 28 layers × 8 heads × 128 = 57,344. It is read where every term is a number and nothing
- * but words stands between, and judged by itself: of what model it is does not matter. */
+/* sums.c - judge arithmetic that a text writes out: 2 × 28 layers × 8 heads × 128 = 57,344. It is read if every term is a number and
+ * only words come between. The model that it is about does not matter. */
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,11 +9,11 @@
 #include "base/error.h"
 #include "base/number.h"
 
-#define N_(text) text                /* marked for translation; the program translates it when it is shown */
+#define N_(text) text                /* mark for translation; the program translates it when it is shown */
 
 typedef struct side {
-    double         value, binary;    /* binary: with prefixes of bytes as powers of 1,024 */
-    double         slack;            /* what its rounded terms leave open, as a part of the value */
+    double         value, binary;    /* binary: with byte prefixes as powers of 1,024 */
+    double         slack;            /* uncertainty from rounded terms, relative to the value */
     bool           calculated, divided;
     double         begin;            /* the value of the first factor */
     const lm_item *first, *number;   /* the first item and the last number */
@@ -28,7 +28,7 @@ static bool sign_is(const lm_item *x, const char *sign)
     return x->at.n == strlen(sign) && memcmp(x->at.s, sign, x->at.n) == 0;
 }
 
-/* "H²", "√2": a symbol, of which nothing can be calculated. */
+/* "H²", "√2": a symbol, which cannot be evaluated. */
 static bool is_symbol(const lm_item *x)
 {
     static const char *const signs[] = { "²", "³", "√", "^", "_", "!", NULL };
@@ -39,7 +39,7 @@ static bool is_symbol(const lm_item *x)
     return false;
 }
 
-/* '*', '/', '+' or 0; '?': what makes a calculation one that cannot be read. */
+/* Return '*', '/', '+', or 0 for none; '?': a sign that makes the calculation unreadable. */
 static char operator_at(const lm_item *x)
 {
     if (x->role == LM_TIMES)
@@ -58,7 +58,7 @@ static bool is_term(const lm_item *x)
     return (x->role == LM_NUMBER && !x->last.n) || x->exponent;
 }
 
-/* Words that say what a number counts: "28 layers", "2 (keys and values)". */
+/* Skip words that say what a number counts: "28 layers", "2 (keys and values)". */
 static size_t skip_words(const lm_item *items, size_t n, size_t i)
 {
     for (size_t k = i; k < n; k++) {
@@ -78,7 +78,7 @@ static size_t skip_words(const lm_item *items, size_t n, size_t i)
 
 static side read_sum(reader *r);
 
-/* A number with its power, or a sum in parentheses; and the words behind. */
+/* Read a number with its exponent, or a sum in parentheses, and the words after it. */
 static side read_factor(reader *r)
 {
     const lm_item *x = r->at < r->n ? &r->items[r->at] : NULL;
@@ -149,7 +149,7 @@ static side read_sum(reader *r)
     return s;
 }
 
-/* Terms from *i on; false: what is there is not only numbers. */
+/* Read terms from *i on; false: they are not all numbers. */
 static bool read_side(const lm_item *items, size_t n, size_t *i, side *out)
 {
     reader r = { .items = items, .n = n, .at = *i };
@@ -159,7 +159,7 @@ static bool read_side(const lm_item *items, size_t n, size_t *i, side *out)
     return !r.failed && next_operator(&r) != '?' && isfinite(out->value);
 }
 
-/* Whether x may be what is written, by its digits and any meaning of its unit. */
+/* Return whether `truth` may have been written as x, given its digits and any meaning of its unit. */
 static bool may_be(const lm_item *x, double written, double slack, double truth, bool about)
 {
     const lm_numeral *w = &x->number;
@@ -205,7 +205,7 @@ static void say(lm_audit_document *d, const side *written, double truth, bool ri
     snprintf(s->judged.why, sizeof s->judged.why, "%s", right ? "" : reason(x, truth));
 }
 
-/* Whether `right` may be what `left` comes to. "100 / 6 = 16": a whole number may be what fits. */
+/* Return whether `right` may be the result of `left`. "100 / 6 = 16": a whole number may be rounded down. */
 static bool comes_to(const side *left, const side *right, bool about)
 {
     double open = fabs(left->value) * (left->slack + (right->calculated ? right->slack : 0));
@@ -215,7 +215,8 @@ static bool comes_to(const side *left, const side *right, bool about)
            (left->divided && !right->calculated && right->number->number.whole && floor(left->value) == right->value);
 }
 
-/* What a calculation comes to, by each "=" behind it. "2 × 8 = 16 × 4 = 64" goes on with what it came to. Returns where it ends. */
+/* Judge the result after each "=" that follows a calculation. "2 × 8 = 16 × 4 = 64" continues from an intermediate result. Returns the
+ * index where it ends. */
 static size_t judge_results(lm_audit_document *d, const lm_item *items, size_t n, size_t k, side left, bool *found)
 {
     side right;
@@ -237,12 +238,12 @@ static size_t judge_results(lm_audit_document *d, const lm_item *items, size_t n
     return k;
 }
 
-/* Whether a calculation may begin at i: nothing in front of it belongs to it. */
+/* Return whether a calculation may begin at i: nothing before it belongs to it. */
 static bool begins(const lm_item *items, size_t i)
 {
     const lm_item *before = i ? &items[i - 1] : NULL;
 
-    if (sign_is(&items[i], "("))     /* "f(2 + 3)" is none */
+    if (sign_is(&items[i], "("))     /* "f(2 + 3)" is not a calculation */
         return !before || before->role == LM_LINK || before->role == LM_LEAD;
     return is_term(&items[i]) && !(before && (operator_at(before) || sign_is(before, ")")));
 }

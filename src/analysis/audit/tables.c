@@ -1,4 +1,4 @@
-/* tables.c - a cell is what its row and its column say together: a model per row or column, parts and their counts, types and sizes. */
+/* tables.c - a cell is described by its row and its column together: a model per row or column, parts and their counts, types and sizes. */
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -37,7 +37,7 @@ static lm_about label_of(const lm_audit_document *d, lm_extent cell)
     return a;
 }
 
-/* A label that is a number ("8,192") below a head that says what it counts ("Context", "Sequence length"). */
+/* Read a label that is a number ("8,192") under a column head that names what it counts ("Context", "Sequence length"). */
 static bool read_tokens(const lm_audit_document *d, lm_extent head, lm_extent label, lm_about *a)
 {
     lm_item  items[2];
@@ -52,7 +52,7 @@ static bool read_tokens(const lm_audit_document *d, lm_extent head, lm_extent la
     return true;
 }
 
-/* Where a table has no quantity of its own its heading may have one, and the tokens that are cached. */
+/* If a table names no quantity, use that of its heading, and the number of cached tokens from there. */
 static void inherit(const lm_audit_document *d, lm_about *a)
 {
     bool cache = lm_vocable_is(d->heading.quantity, "@cache");
@@ -79,7 +79,7 @@ static bool has_doubt(const lm_audit_document *d, const lm_item *x, size_t n)
     return d->failed;
 }
 
-/* What a cell says behind its number makes it unsure, or names the quantity. */
+/* Interpret the text after a cell's number: it makes the cell unsure, or names the quantity. */
 static void add_rest(const lm_audit_document *d, const lm_item *x, size_t n, lm_extent rest, lm_about *a)
 {
     lm_about own = { .model = LM_NO_MODEL };
@@ -93,7 +93,7 @@ static void add_rest(const lm_audit_document *d, const lm_item *x, size_t n, lm_
     a->type     = a->type ? a->type : own.type;
 }
 
-/* A cell's first number, or its first two divided by a slash; or its words. */
+/* Read a cell: its first number, its first two separated by a slash, or its words. */
 static bool read_cell(lm_audit_document *d, lm_extent cell, lm_about *a)
 {
     size_t n = lm_scan(d, cell, d->items, 24), i = 0;
@@ -121,7 +121,7 @@ static bool any_model(const lm_audit_document *d, const lm_cells *head)
     return false;
 }
 
-/* Whether a column has letters that stand for the quantities of the next one: "$L$ | layers | 16". */
+/* Return whether a column contains letters for the quantities of the next one: "$L$ | layers | 16". */
 static bool has_letters(lm_extent head)
 {
     static const char *const names[] = { "symbol", "letter", "notation" };
