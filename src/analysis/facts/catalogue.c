@@ -1,7 +1,6 @@
-/* catalogue.c - statements that no program contains: definitions, history, claims, each with its source (catalogue.tsv).
+/* catalogue.c - statements that cannot be derived from a program: definitions, history, claims, each with its source (catalogue.tsv).
  *
- * Statements without a published source that can be checked are under "unsupported", so that reports flag it instead of
- * repeating it. */
+ * Statements without a verifiable published source are in the group "unsupported", so that reports flag them instead of repeating them. */
 #include "analysis/facts/catalogue.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* catalogue.h - statements that no program contains: catalogue.tsv, made into a table by scripts/catalogue. */
+/* catalogue.h - statements that cannot be derived from a program: catalogue.tsv, converted to a table by scripts/catalogue. */
 #ifndef LM_ANALYSIS_CATALOGUE_H
 #define LM_ANALYSIS_CATALOGUE_H
 
@@ -7,6 +7,6 @@ typedef struct lm_statement {
     const char *key, *text, *source;
 } lm_statement;
 
-extern const lm_statement lm_catalogue[];        /* ends with NULLs */
+extern const lm_statement lm_catalogue[];        /* terminated by a row of NULLs */
 
 #endif

@@ -1,4 +1,4 @@
-/* claim.c - words around a number: bounds, "about", and what makes it more than a number. */
+/* claim.c - parse the words around a number: bounds, "about", and text that makes it more than a number. */
 #include "analysis/facts/claim.h"
 
 #include <ctype.h>
@@ -35,14 +35,14 @@ static const char *skip_leads(const char *s, lm_claimed *out)
     return s;
 }
 
-/* ---- and behind it ---- */
+/* ---- words after a number ---- */
 
 static bool word_is(const char *s, const char *word)
 {
     return strncasecmp(s, word, strlen(word)) == 0;
 }
 
-/* "4 × hidden", "124 to 125M", "32,768 - 131,072", "2/3": more than one number or symbol. */
+/* Return whether the text after a number makes it more than one number: "4 × hidden", "124 to 125M", "32,768 - 131,072", "2/3". */
 static bool says_more(const char *s)
 {
     const char *p = s + strspn(s, " ");

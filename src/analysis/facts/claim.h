@@ -1,4 +1,4 @@
-/* claim.h - what a text says of a quantity: a number, and whether it is meant as a bound or roughly. */
+/* claim.h - what a text states about a quantity: a number, and whether it is a bound or approximate. */
 #ifndef LM_ANALYSIS_CLAIM_H
 #define LM_ANALYSIS_CLAIM_H
 
@@ -7,11 +7,11 @@
 typedef struct lm_claimed {
     lm_numeral is;
     bool       about;                /* "about", "~" */
-    int        bound;                /* -1: at most, 1: at least, 0: this */
-    bool       other;                /* a range, a product, words that a number alone does not express */
+    int        bound;                /* -1: at most, 1: at least, 0: exact */
+    bool       other;                /* a range, a product, or words that a number alone does not express */
 } lm_claimed;
 
-/* `bytes`: what is claimed is a size. False: there is no number. */
+/* Parse a claim. `bytes`: the quantity is a size. False: the text contains no number. */
 bool lm_read_claim(const char *text, bool bytes, lm_claimed *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* devices.c - finding a device by what people call it. */
+/* devices.c - find a device by its common names. */
 #include "analysis/facts/devices.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ const lm_device *lm_device_at(size_t i)
     return i < lm_n_devices ? &lm_device_table[i] : NULL;
 }
 
-/* Letters and digits in lower case: "RTX 4090" and "rtx-4090" are the same; "+" distinguishes processors. */
+/* Copy letters and digits in lower case: "RTX 4090" and "rtx-4090" become equal; "+" distinguishes processors. */
 static const char *plain(char out[NAME], const char *text, size_t n)
 {
     size_t at = 0;
@@ -28,7 +28,7 @@ static const char *plain(char out[NAME], const char *text, size_t n)
     return out;
 }
 
-/* 2: one of its names is this; 1: one holds it; 0: neither. */
+/* Return 2 if one of the names equals `wanted`, 1 if one contains it, 0 otherwise. */
 static int answers(const lm_device *d, const char *wanted)
 {
     const char *names[2] = { d->name, d->title };

@@ -1,4 +1,4 @@
-/* devices.h - the catalogue, made from src/analysis/facts/devices.tsv by scripts/devices. */
+/* devices.h - the table of devices, generated from src/analysis/facts/devices.tsv by scripts/devices. */
 #ifndef LM_ANALYSIS_DEVICES_H
 #define LM_ANALYSIS_DEVICES_H
 

@@ -1,4 +1,4 @@
-/* fact.c - the tree: growing and walking. */
+/* fact.c - build and traverse the tree of facts. */
 #include "analysis/facts/fact.h"
 
 #include <inttypes.h>
@@ -34,7 +34,7 @@ const char *lm_origin_name(lm_origin o)
     return (unsigned)o < LM_ORIGINS ? names[o] : "";
 }
 
-/* ---- saying ---- */
+/* ---- adding facts ---- */
 
 static bool is_list(const lm_fact *x)
 {
@@ -90,7 +90,7 @@ lm_fact *lm_say_wide(lm_fact *group, const char *name, lm_wide n, lm_unit u, lm_
     return n <= INT64_MAX ? lm_say_count(group, name, (uint64_t)n, u, o, how) : lm_say_number(group, name, (double)n, u, o, how);
 }
 
-/* Files may hold anything; facts are UTF-8. */
+/* Files may contain any bytes; facts are UTF-8. */
 const char *lm_keep_text(lm_facts *f, const char *text, size_t n)
 {
     const char *kept;
@@ -181,9 +181,9 @@ lm_fact *lm_keep_silent(lm_fact *x)
     return x;
 }
 
-/* ---- walking ---- */
+/* ---- traversal ---- */
 
-/* Facts are written while their reader holds a const pointer: to him the tree was always whole. */
+/* Facts are filled on first access although the reader holds a const pointer: to the reader, the tree was always complete. */
 static lm_fact *writable(const lm_fact *x)
 {
     return (lm_fact *)(uintptr_t)x;
@@ -196,8 +196,8 @@ static void look_into(const lm_fact *group)
 
     if (!fill)
         return;
-    x->impl.fill = NULL;         /* before: a group may look at its own path */
-    lm_language before = lm_language_set(LM_ENGLISH);    /* facts are data, whoever asks for them */
+    x->impl.fill = NULL;         /* cleared first: filling may look up the group's own path */
+    lm_language before = lm_language_set(LM_ENGLISH);    /* facts are data, independent of the reader's language */
     fill(x->impl.owner, x);
     lm_language_set(before);
 }

@@ -1,4 +1,4 @@
-/* fact_ask.c - values by path, for code that knows what it asks for. */
+/* fact_ask.c - values by path, for code that knows the type it expects. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,7 +54,7 @@ bool lm_facts_has_at(lm_facts *f, const char *path)
     return lm_facts_find(f, path, &x, NULL) == LM_OK && x->kind != LM_FACT_NONE;
 }
 
-/* The same with a path in pieces. */
+/* The same with a formatted path. */
 #define ASKED(type, name)                                     \
     type name(lm_facts *f, const char *path, ...)             \
     {                                                         \

@@ -26,7 +26,7 @@ static void line(unsigned indent, lm_text *out)
     lm_text_printf(out, "\n%*s", (int)indent, "");
 }
 
-/* Numbers and short words on one line. */
+/* Return whether the list fits on one line: numbers and short words only. */
 static bool is_flat(const lm_fact *list)
 {
     for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x))
@@ -71,7 +71,8 @@ void lm_fact_json(const lm_fact *x, unsigned indent, lm_text *out)
         lm_text_add_str(out, x->truth ? "true" : "false");
         break;
     case LM_FACT_COUNT:
-        lm_text_printf(out, x->count <= INT64_MAX ? "%" PRIu64 : "\"%" PRIu64 "\"", x->count);      /* as text JSON readers keep it */
+        lm_text_printf(out, x->count <= INT64_MAX ? "%" PRIu64 : "\"%" PRIu64 "\"", x->count);      /* as a string, JSON readers preserve
+                                                                                                     * it */
         break;
     case LM_FACT_NUMBER:
         lm_text_add_str(out, isfinite(x->number) ? lm_number_text(text, x->number) : "null");

@@ -55,7 +55,7 @@ static void fill_attention_layers(lm_facts *f, lm_fact *list)
             lm_say_group(list, NULL, fill_attention_layer, i);
 }
 
-/* 2^(-8h/H) for powers of two (arXiv 2108.12409), as the engine computes them. */
+/* ALiBi slopes: 2^(-8h/H) for powers of two (arXiv 2108.12409), as the engine computes them. */
 static void fill_slopes(lm_facts *f, lm_fact *list)
 {
     const lm_attention_spec *s = &f->s.program->nodes[list->impl.argument].attention.spec;
@@ -69,7 +69,7 @@ static void fill_slopes(lm_facts *f, lm_fact *list)
                       "score lost for each token of distance");
 }
 
-/* The rank of the queries' own compression: the width of the norm between their two products; 0: there is one product. */
+/* Return the rank of the query compression: the width of the norm between its two products; 0: there is only one product. */
 static uint32_t query_rank(lm_facts *f)
 {
     const lm_program *p = f->s.program;
@@ -140,7 +140,7 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
 
 /* ---- rotary embedding ---- */
 
-/* Which of a table's lists: 0 theta as defined, 1 theta that runs. */
+/* The frequency lists of a table: as the base defines them, and as the engine applies them. */
 enum { AS_DEFINED, AS_RUN };
 
 typedef struct unpack_job {
@@ -157,7 +157,7 @@ static lm_status unpack(void *arg)
     return LM_OK;
 }
 
-/* NULL where there are none, or where the file has been cut short. */
+/* Return the values of a weight; NULL if there are none or the file is truncated. */
 static const float *stored_floats(lm_facts *f, uint32_t weight)
 {
     const lm_weight *w = weight == LM_NONE ? NULL : &f->s.program->weights[weight];
@@ -192,7 +192,7 @@ static void fill_theta(lm_facts *f, lm_fact *list)
         lm_say_number(list, NULL, lm_decimal(inv[i]), LM_UNIT_RADIANS, LM_FROM_PROGRAM, "angle of dimension pair i at position 1");
 }
 
-/* Back from an input of the scores to the product that makes it. */
+/* Return whether `v`, an input of attention, is rotated: search back to the product that makes it. */
 static bool is_rotated(const lm_program *p, lm_value v, uint32_t table)
 {
     const lm_node *n = &p->nodes[p->values[v].producer];
@@ -207,7 +207,7 @@ static bool is_rotated(const lm_program *p, lm_value v, uint32_t table)
     return false;
 }
 
-/* Which inputs of the scores are rotated: "q, k". */
+/* List the attention inputs that are rotated: "Q", "K", "V". */
 static void say_applied(lm_facts *f, lm_fact *g, uint32_t table)
 {
     static const char *const words[3] = { "Q", "K", "V" };
@@ -231,7 +231,7 @@ static const lm_node *rotation(const lm_program *p, uint64_t table)
     return NULL;
 }
 
-/* Back to a product and forward to scores, or not. */
+/* Return where the rotation happens: search back for a product and forward for attention. */
 static const char *placement(const lm_program *p, const lm_node *n)
 {
     const lm_node *m = &p->nodes[p->values[n->in[0]].producer];
@@ -286,7 +286,7 @@ static void fill_tables(lm_facts *f, lm_fact *list)
         lm_say_group(list, NULL, fill_table, i);
 }
 
-/* The table of layers that see everything, which descriptions call rope_theta; all of them by number. */
+/* Add the table of the layers without a window, which descriptions call rope_theta; if there are several tables, list them all. */
 void lm_fill_rope(lm_facts *f, lm_fact *g)
 {
     lm_say_count(g, "n_tables", f->s.program->n_ropes, LM_UNIT_NONE, LM_FROM_PROGRAM, "different rotary tables");

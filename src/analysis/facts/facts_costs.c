@@ -96,14 +96,14 @@ void lm_fill_flops(lm_facts *f, lm_fact *g)
 
 /* ---- cache ---- */
 
-/* As if every query head had keys and values of its own. */
+/* Return the cache as if every query head had its own keys and values. */
 static lm_cache mha_of(const lm_facts *f, uint32_t cache)
 {
     const lm_program *p = f->s.program;
     lm_traits         t;
 
     lm_find_traits(f->ledger, &t);
-    if (t.latent)                /* heads as they are made of the latent, each with the rotated lanes that all of them share */
+    if (t.latent)                /* heads as they are made from the latent, each with the rotated dimensions that all share */
         return (lm_cache){ .n_kv_heads = t.attention->attention.spec.n_heads, .k_dim = t.nope_dim + t.rope_dim, .v_dim = t.v_dim };
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.cache == cache)
@@ -112,7 +112,7 @@ static lm_cache mha_of(const lm_facts *f, uint32_t cache)
     return (lm_cache){ 0 };
 }
 
-/* Of a position in all layers, and in the first one. */
+/* Cost per position, of all layers and of the first one. */
 typedef struct mha_counts { uint64_t elements, bytes, first_elements, first_bytes; } mha_counts;
 
 static mha_counts count_mha(const lm_facts *f)
@@ -151,7 +151,7 @@ static void fill_mha(lm_facts *f, lm_fact *g)
                       "of the elements of a token, by what this model does instead");
 }
 
-/* Elements of a position in the first layer, were its heads cached another way. */
+/* Add the elements per position of the first layer, if its heads were cached by other methods. */
 static void fill_methods(lm_facts *f, lm_fact *g)
 {
     lm_traits t;
@@ -286,7 +286,7 @@ static void fill_training(lm_facts *f, lm_fact *g)
     lm_say_group(g, "full", fill_way, 0);
 }
 
-/* ---- all of it ---- */
+/* ---- memory ---- */
 
 void lm_fill_memory(lm_facts *f, lm_fact *g)
 {

@@ -1,4 +1,4 @@
-/* facts_formulas.c - what the operations compute, as formulas; and what the same numbers would be under other choices. */
+/* facts_formulas.c - formulas of what the operations compute, and the same numbers under other choices. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@ static void say_form(lm_facts *f, lm_fact *g, const char *name, lm_text *text, c
     lm_text_clear(text);
 }
 
-/* What the softmax is taken of: scale, soft cap and the bias of distance, in the order in which they come. */
+/* Append the argument of the softmax: scale, soft cap and distance bias, in the order in which they are applied. */
 static void put_scores(const lm_traits *t, lm_text *out)
 {
     const lm_attention_spec *s = &t->attention->attention.spec;
@@ -84,7 +84,7 @@ static void say_kv(lm_fact *g, const lm_traits *t)
                     LM_FROM_PROGRAM, "keys and values of every layer");
 }
 
-/* Whether a product of this role has a bias, in the MLPs. */
+/* Return whether a product of this role in the MLPs has a bias. */
 static bool has_bias(const lm_facts *f, uint16_t role)
 {
     const lm_program *p = f->s.program;
@@ -140,7 +140,7 @@ static void say_norm(lm_facts *f, lm_fact *g, const lm_traits *t)
     lm_say_text(g, "norm_parameters", rms ? "d" : bias ? "2d" : "d", LM_FROM_PROGRAM, NULL);
 }
 
-/* Of the first layer. */
+/* Add the formulas of the first layer. */
 static void say_layer(lm_facts *f, lm_fact *g)
 {
     lm_value at[LM_MOST_STREAMS];
@@ -160,7 +160,7 @@ static void say_layer(lm_facts *f, lm_fact *g)
     lm_text_free(&b);
 }
 
-/* What enters the first layer, and what becomes of what leaves the last. */
+/* Add the input of the first layer and what follows the last one. */
 static void say_ends(lm_facts *f, lm_fact *g, const lm_traits *t)
 {
     const lm_program *p = f->s.program;
@@ -186,7 +186,7 @@ static void say_positions(lm_fact *g, const lm_traits *t)
         lm_say_text(g, "rope_frequency", "theta_i = base^(-2i/d)", LM_FROM_PROGRAM, "before scaling");
 }
 
-/* Experts beside the routed ones: none, one or more that every token visits, or one with a gate of its own. */
+/* Return the form of the experts other than the routed ones: none, one or more that every token visits, or one with its own gate. */
 static const char *shared_form(const lm_facts *f, const lm_traits *t)
 {
     const lm_program *p = f->s.program;
@@ -257,7 +257,7 @@ void lm_fill_formulas(lm_facts *f, lm_fact *g)
     say_ends(f, g, &t);
 }
 
-/* ---- the order of things ---- */
+/* ---- order of operations ---- */
 
 void lm_fill_flow(lm_facts *f, lm_fact *g)
 {
@@ -285,17 +285,18 @@ void lm_fill_flow(lm_facts *f, lm_fact *g)
     lm_say_count(g, "residual_sums", skips, LM_UNIT_NONE, LM_FROM_PROGRAM, "skip edges of all layers");
 }
 
-/* ---- other choices ---- */
+/* ---- alternative designs ---- */
 
-/* Rows that a matrix of these roles has, with `heads` key/value heads; fused matrices lay query, key and value one after the other. */
+/* Return the rows of a matrix with these roles and `heads` key/value heads; fused matrices store query, key and value one after the
+ * other. */
 static uint64_t projection_rows(const lm_attention_spec *s, uint16_t role, uint64_t heads)
 {
     return (role & LM_ROLE_QUERY ? (uint64_t)s->n_heads * s->k_dim : 0) + (role & LM_ROLE_KEY ? heads * s->k_dim : 0) +
            (role & LM_ROLE_VALUE ? heads * s->v_dim : 0);
 }
 
-/* Parameters of the first layer's products that make `role`, as if there were `heads` key/value heads. Of a matrix that makes more
- * than `role` (Q, K and V are one), only the rows that make it count. */
+/* Return the parameters of the first attention layer's products with this `role`, as if there were `heads` key/value heads. In a fused
+ * matrix (Q, K and V) only the rows of `role` count. */
 static uint64_t with_heads(lm_facts *f, const lm_traits *t, uint16_t role, uint64_t heads)
 {
     const lm_program        *p = f->s.program;
@@ -318,7 +319,7 @@ static uint64_t with_heads(lm_facts *f, const lm_traits *t, uint16_t role, uint6
 
 enum { ALL_ROLES = LM_ROLE_QUERY | LM_ROLE_KEY | LM_ROLE_VALUE | LM_ROLE_OUTPUT };
 
-/* What the projections of the first layer's attention make, or read (output). */
+/* Add the output widths of the first layer's attention projections (input width for the output projection). */
 static void fill_widths(lm_facts *f, lm_fact *g)
 {
     lm_traits t;
@@ -366,7 +367,7 @@ void lm_fill_what_if(lm_facts *f, lm_fact *g)
     }
 }
 
-/* ---- the formula that people estimate with (no grouping, both ends of the vocabulary) ---- */
+/* ---- common estimate of the parameter count (no grouping, embedding and head untied) ---- */
 
 void lm_fill_estimate(lm_facts *f, lm_fact *g)
 {

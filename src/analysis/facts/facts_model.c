@@ -1,4 +1,4 @@
-/* facts_model.c - what the model is: its name, its description, its architecture in the field's words. */
+/* facts_model.c - what the model is: its name, its description, its architecture in standard terms. */
 #include <stdio.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ void lm_fill_warnings(lm_facts *f, lm_fact *list)
         lm_say_text(list, NULL, lm_facts_text(f, "memory.not_planned"), LM_FROM_PLAN, NULL);
 }
 
-/* ---- the description's own keys ---- */
+/* ---- keys of the description ---- */
 
 static void say_meta(lm_fact *group, const char *name, const lm_meta_value *v);
 
@@ -88,7 +88,7 @@ static void say_meta(lm_fact *group, const char *name, const lm_meta_value *v)
     }
 }
 
-/* All of config.json, or the keys of a GGUF file that begin with its architecture. */
+/* Add all of config.json, or the keys of a GGUF file that begin with its architecture. */
 void lm_fill_config(lm_facts *f, lm_fact *g)
 {
     lm_view       key, arch = { 0 };
@@ -106,7 +106,7 @@ void lm_fill_config(lm_facts *f, lm_fact *g)
     }
 }
 
-/* ---- the architecture, read off the operations ---- */
+/* ---- architecture, derived from the operations ---- */
 
 static void say_norms(lm_facts *f, lm_fact *g, const lm_traits *t)
 {

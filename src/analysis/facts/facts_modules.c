@@ -49,7 +49,7 @@ static void say_weights(lm_fact *g, const lm_node *n)
             lm_say_group(g, op->weights[k], fill_weight, n->weights[k]);
 }
 
-/* Heads that a projection makes: those of the attention that reads it. */
+/* Add the heads that a projection makes: those of the attention that reads it. */
 static void say_projection(lm_facts *f, lm_fact *g, uint32_t i)
 {
     const lm_program *p    = f->s.program;
@@ -72,7 +72,7 @@ static void say_projection(lm_facts *f, lm_fact *g, uint32_t i)
     }
 }
 
-/* What a leaf module is made with: in and out features, eps, rows. */
+/* Add the attributes of a leaf module: in and out features, eps, rows. */
 static void say_leaf(lm_facts *f, lm_fact *g, uint32_t i)
 {
     const lm_program *p = f->s.program;
@@ -108,7 +108,7 @@ static void say_leaf(lm_facts *f, lm_fact *g, uint32_t i)
     }
 }
 
-/* A linear layer that the program holds in parts. */
+/* A linear layer that the program stores in parts. */
 static void say_parted(lm_fact *g, const lm_linear_form *x)
 {
     lm_say_count(g, "in_features", x->in, LM_UNIT_LANES, LM_FROM_PROGRAM, "of the matrix as checkpoints store it");
@@ -116,8 +116,8 @@ static void say_parted(lm_fact *g, const lm_linear_form *x)
     lm_say_bool(g, "bias", x->bias, LM_FROM_PROGRAM, NULL);
 }
 
-/* Multiply-adds of a pass of T tokens from an empty cache, every query against every key, as frameworks without a causal
- * shortcut compute them. */
+/* Return the multiply-adds of a forward pass of T tokens from an empty cache, every query against every key, as frameworks without a
+ * causal shortcut compute them. */
 static lm_wide pass_mult_adds(lm_facts *f, uint32_t module)
 {
     const lm_program *p   = f->s.program;
@@ -140,7 +140,7 @@ static uint64_t attention_keys(lm_facts *f, const lm_module *m)
     return sum;
 }
 
-/* What the facts of every module's row say; the flat list has no more. */
+/* Add the facts of a module's row; the flat list contains only these. */
 static void say_row(lm_facts *f, lm_fact *g, uint32_t index)
 {
     const lm_module *m = &f->s.program->modules[index];
@@ -198,7 +198,7 @@ static void say_inner(lm_facts *f, lm_fact *g, uint32_t index)
 
 /* ---- lists ---- */
 
-/* In the flat list inner modules are rows of their own. */
+/* In the flat list, inner modules have their own rows. */
 static void fill_row(lm_facts *f, lm_fact *g)
 {
     const lm_fact *last;
@@ -221,9 +221,9 @@ void lm_fill_layers(lm_facts *f, lm_fact *list)
         lm_say_group(list, NULL, lm_fill_module, f->ledger->layer[i]);
 }
 
-/* ---- a pass of a few tokens ---- */
+/* ---- forward pass of a few tokens ---- */
 
-/* Bytes of a value as the description's publisher computes: those of its floating-point type, 2 for quantised ones. */
+/* Return the bytes of a value as the model's publisher computes it: those of its floating-point type, or 2 for quantised types. */
 static uint64_t value_bytes(lm_facts *f)
 {
     const lm_precision *x = lm_precision_named(f->s.precision);
@@ -231,7 +231,7 @@ static uint64_t value_bytes(lm_facts *f)
     return x && x->matrices == LM_F32 ? 4 : 2;
 }
 
-/* Outputs of modules that have parameters and none inside. */
+/* Return the total output size of modules that have parameters and no submodules. */
 static uint64_t leaf_outputs(lm_facts *f)
 {
     const lm_program *p   = f->s.program;
@@ -244,9 +244,9 @@ static uint64_t leaf_outputs(lm_facts *f)
     return sum * f->s.tokens;
 }
 
-/* torchinfo 1.8.0's rules (model_statistics.py, layer_info.py): every module that reads a matrix counts it, products ignore
- * the length of the sequence, look-ups and norms are products, activations are doubled for a backward pass. Its Conv1D is
- * taken for a convolution: multiplied with its output. */
+/* torchinfo 1.8.0's rules (model_statistics.py, layer_info.py): every module that reads a matrix counts it, products ignore the sequence
+ * length, look-ups and norms count as products, and activations are doubled for a backward pass. Conv1D is treated as a convolution:
+ * multiplied by its output size. */
 uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module)
 {
     const lm_program *p   = f->s.program;

@@ -33,7 +33,7 @@ static void fill_per_layer(lm_facts *f, lm_fact *list)
 
 /* ---- the same module in all layers: stack.self_attn.q_proj ---- */
 
-/* The module of a layer at the same place below it as `like` is below its own; LM_NONE when the layer has none. */
+/* Return the module of a layer at the same relative place as `like` has in its own layer, or LM_NONE. */
 static uint32_t same_place(const lm_facts *f, uint32_t layer, uint32_t like)
 {
     const lm_program *p    = f->s.program;
@@ -68,7 +68,7 @@ static void fill_place(lm_facts *f, lm_fact *g)
     lm_say_count(g, "parameters", all.parameters, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "sum over these layers");
     lm_say_count(g, "biases", all.biases, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "of these, vectors beside a matrix");
     lm_say_count(g, "mult_adds", all.mult_adds, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM, "one token, without scores");
-    for (uint32_t i = 0; i < p->n_layers; i++) {             /* children of any kind of layer, each name once */
+    for (uint32_t i = 0; i < p->n_layers; i++) {             /* submodules in any kind of layer, each name once */
         uint32_t m = f->ledger->twin[i] == i ? same_place(f, i, like) : LM_NONE;
         for (m = m == LM_NONE ? LM_NONE : f->ledger->child[m]; m != LM_NONE; m = f->ledger->sibling[m])
             if (!lm_fact_member(g, p->modules[m].name, strlen(p->modules[m].name)))
@@ -76,9 +76,9 @@ static void fill_place(lm_facts *f, lm_fact *g)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- totals ---- */
 
-/* Biases: vectors that a product adds. Experts: all that they have, biases among them. */
+/* Return the number of bias elements (vectors that a product adds), or of expert parameters including their biases. */
 static uint64_t sum_of(const lm_facts *f, bool biases)
 {
     uint64_t n = 0;
@@ -119,7 +119,7 @@ void lm_fill_parameters(lm_facts *f, lm_fact *g)
 
 /* ---- bytes ---- */
 
-/* Whatever type the plan is made for. */
+/* Return the stored type, whatever type the plan uses. */
 static lm_dtype stored_type(const lm_facts *f, uint32_t w)
 {
     return f->s.stored ? f->s.stored[w] : f->s.types[w];
@@ -172,7 +172,7 @@ void lm_fill_precision(lm_facts *f, lm_fact *g)
         lm_say_group(g, lm_precision_at(i)->name, fill_precision, i)->impl.silent = !lm_precision_at(i)->usual;
 }
 
-/* Constants, and what no operation reads, are beside the parts. */
+/* Return the part of a weight; constants and weights that no operation reads are LM_PART_OTHER. */
 static lm_part part_of(const lm_facts *f, uint32_t w)
 {
     uint32_t reader = f->ledger->reader[w];
@@ -193,7 +193,7 @@ static void fill_by_part(lm_facts *f, lm_fact *g)
 
 enum { TYPES = LM_U64 + 1 };
 
-/* "q4_0, f32": by bytes, the most first. `only`: of one part; LM_PARTS: of all. */
+/* Append "q4_0, f32": types by bytes, largest first. `only`: of one part; LM_PARTS: of all. */
 static void put_types(const lm_facts *f, lm_part only, lm_text *out)
 {
     uint64_t bytes[TYPES] = { 0 };
@@ -229,7 +229,7 @@ static void fill_types_by_part(lm_facts *f, lm_fact *g)
         say_types(f, g, lm_part_name((lm_part)p), (lm_part)p);
 }
 
-/* What only a model with weights has. */
+/* Add the facts that only a model with weights has. */
 static void say_storage(lm_facts *f, lm_fact *g, uint64_t bytes)
 {
     uint64_t elements = 0, files = 0;

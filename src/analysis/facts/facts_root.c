@@ -1,4 +1,4 @@
-/* facts_root.c - the groups of facts that a model has, and the life of their tree. */
+/* facts_root.c - the top-level groups of facts, and the lifetime of the tree. */
 #include "analysis/facts/fact.h"
 #include "analysis/facts/ledger.h"
 #include "base/alloc.h"
@@ -24,7 +24,7 @@ static lm_status fill_root(lm_facts *f, lm_error *e)
         lm_say_group(&f->root, groups[i].name, groups[i].fill, 0);
     lm_keep_silent(lm_say_group(&f->root, "catalogue", lm_fill_catalogue, 0));
     lm_keep_silent(lm_say_list(&f->root, "layers", lm_fill_layers, 0));
-    lm_say_list(&f->root, "modules", lm_fill_modules, 0)->impl.key = "layers";   /* scripts know it by that name */
+    lm_say_list(&f->root, "modules", lm_fill_modules, 0)->impl.key = "layers";   /* scripts use this name */
     lm_say_list(&f->root, "warnings", lm_fill_warnings, 0);
     return f->failed ? lm_fail_memory(e, "facts", 0) : LM_OK;
 }
@@ -36,7 +36,7 @@ lm_status lm_facts_of(const lm_subject *s, lm_facts **out, lm_error *e)
     if (!f)
         return lm_fail_memory(e, "facts", sizeof *f);
     f->s             = *s;
-    f->s.release     = NULL;     /* whoever made the subject keeps it until this has succeeded */
+    f->s.release     = NULL;     /* until this succeeds, the caller owns the subject */
     lm_status status = lm_ledger_new(s->program, &f->ledger, e);
     if (status == LM_OK)
         status = fill_root(f, e);

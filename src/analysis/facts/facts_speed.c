@@ -1,4 +1,4 @@
-/* facts_speed.c - how fast it could be here: the plan against what this machine was measured to do. */
+/* facts_speed.c - predicted speed: the plan compared with the measured or published peak rates. */
 #include <string.h>
 
 #include "analysis/facts/fact.h"
@@ -20,7 +20,7 @@ static lm_peaks peaks_of(const lm_facts *f)
     return peaks;
 }
 
-/* Measured here, or published by the device's maker. */
+/* Return the origin of the peaks: measured here, or published by the device's maker. */
 static lm_origin origin_of(const lm_facts *f)
 {
     return f->s.device ? LM_FROM_PUBLISHED : LM_FROM_MEASURE;
@@ -38,7 +38,7 @@ static void say_prediction(lm_facts *f, lm_fact *g, const lm_prediction *x)
     lm_say_wide(g, "operations", x->operations, LM_UNIT_FLOPS, LM_FROM_PLAN, "products made");
 }
 
-/* The subject's plan, or one for weights of another precision: argument - 1 of lm_precision_at. */
+/* Return the subject's plan (argument 0), or one for weights of the precision lm_precision_at(argument - 1). */
 static const lm_plan *plan_of(lm_facts *f, uint64_t argument)
 {
     const lm_plan  *p     = NULL;

@@ -1,8 +1,8 @@
-/* facts_tuning.c - what fine-tuning would take: all weights, LoRA (arXiv 2106.09685), QLoRA (arXiv 2305.14314).
+/* facts_tuning.c - the memory that fine-tuning takes: all weights, LoRA (arXiv 2106.09685), QLoRA (arXiv 2305.14314).
  *
- * Mixed precision with AdamW: weights and gradients of 2 bytes, an f32 master copy and two f32 moments of what is trained.
- * Activations: what the operations make, 2 bytes each, kept for the backward pass; scores are made again (FlashAttention).
- * With checkpoints only what enters each layer is kept, and one layer is made again at a time. */
+ * Mixed precision with AdamW: weights and gradients of 2 bytes, an f32 master copy and two f32 moments of the trained parameters.
+ * Activations: the outputs of the operations, 2 bytes each, stored for the backward pass; scores are recomputed (FlashAttention). With
+ * checkpoints only the input of each layer is stored, and one layer is recomputed at a time. */
 #include <string.h>
 
 #include "analysis/facts/fact.h"
@@ -10,7 +10,7 @@
 
 enum { WEIGHT = 2, GRADIENT = 2, MASTER = 4, MOMENTS = 8, VALUE = 2, LOSS = 4 };
 
-#define NF4_BITS 4.127           /* 4, and 0.127 of doubly quantised scales: arXiv 2305.14314, section 3 */
+#define NF4_BITS 4.127           /* 4, plus 0.127 for doubly quantised scales: arXiv 2305.14314, section 3 */
 
 /* ---- activations ---- */
 
@@ -59,7 +59,7 @@ static void say_sum(lm_fact *g, lm_facts *f, uint64_t weights, uint64_t trained,
 
 /* ---- adapters ---- */
 
-/* rank × (in + out) for every matrix of the stack; of one place in the layer only when `role` is not 0. */
+/* rank × (in + out) for every matrix of the decoder layers; `role` other than 0: only for matrices of that role. */
 static uint64_t adapter_parameters(const lm_facts *f, uint64_t rank, uint16_t role)
 {
     const lm_program *p = f->s.program;
@@ -92,7 +92,7 @@ static void fill_targets(lm_facts *f, lm_fact *g)
                      "rank × (in + out) in every layer; a fused product counts for each of its roles");
 }
 
-/* Matrices of the stack: what QLoRA quantises. */
+/* Matrices of the decoder layers: what QLoRA quantises. */
 static uint64_t stack_matrices(const lm_facts *f)
 {
     uint64_t n = 0;
@@ -105,7 +105,7 @@ static uint64_t stack_matrices(const lm_facts *f)
     return n;
 }
 
-/* ---- the three ways ---- */
+/* ---- full fine-tuning, LoRA, QLoRA ---- */
 
 static void fill_full(lm_facts *f, lm_fact *g)
 {

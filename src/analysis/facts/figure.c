@@ -1,4 +1,4 @@
-/* figure.c - numbers as people read them. */
+/* figure.c - numbers formatted for people. */
 #include "analysis/facts/figure.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ char *lm_fig_count(char out[LM_FIG], uint64_t n)
     return out;
 }
 
-/* Three digits, or the whole number below a thousand. */
+/* Print three significant digits, or the whole number below a thousand. */
 static void scaled(char out[LM_FIG], double n, double step, const char *const *units, size_t n_units)
 {
     size_t u = 0;
@@ -35,7 +35,7 @@ static void scaled(char out[LM_FIG], double n, double step, const char *const *u
 
 char *lm_fig_short(char out[LM_FIG], double n)
 {
-    static const char *const units[] = { "", "k", "M", "B", "T" };       /* a billion: no unit of measure */
+    static const char *const units[] = { "", "k", "M", "B", "T" };       /* a billion; not SI prefixes */
 
     scaled(out, n, 1000, units, 5);
     if (out[strlen(out) - 1] == ' ')

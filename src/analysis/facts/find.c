@@ -1,4 +1,4 @@
-/* find.c - facts by path. */
+/* find.c - look up facts by path. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "analysis/facts/fact.h"
 #include "analysis/facts/ledger.h"
 
-/* "name", "[12]", or a bare number as modules have it: one step of a path. Dots between are skipped by the caller. */
+/* One element of a path: "name", "[12]", or a bare number as in module paths. The caller skips the dots between. */
 typedef struct step { const char *at; size_t n; bool number; uint64_t index; } step;
 
 static bool next_step(const char **path, step *out)
@@ -38,7 +38,7 @@ static bool next_step(const char **path, step *out)
     return p[-1] != '.' || *p;
 }
 
-/* ---- what to say when there is none ---- */
+/* ---- error messages ---- */
 
 enum { NEAREST = 5 };
 
@@ -98,7 +98,7 @@ static lm_status not_found(const char *path, const lm_fact *group, const step *s
     return status;
 }
 
-/* ---- walking down ---- */
+/* ---- path traversal ---- */
 
 static const lm_fact *step_into(const lm_fact *group, const step *s)
 {
@@ -125,7 +125,7 @@ static const lm_fact *walk(const lm_fact *from, const char *path, const lm_fact 
     return x;
 }
 
-/* "model.layers.3.self_attn.q_proj.shape": the longest beginning that is a module's path, then a fact of it. */
+/* "model.layers.3.self_attn.q_proj.shape": take the longest prefix that is a module's path, then a fact of that module. */
 static const lm_fact *walk_module(lm_facts *f, const char *path, const lm_fact **deepest, step *failed)
 {
     uint32_t best = LM_NONE;

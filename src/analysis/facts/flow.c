@@ -1,4 +1,4 @@
-/* flow.c - a model in one line, read off its operations. */
+/* flow.c - describe a model in one line, derived from its operations. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "analysis/facts/traits.h"
 #include "base/number.h"
 
-/* Beside: what follows does not read what stands before it but what that read. */
+/* Append the separator. `beside`: the next element does not read the previous one but the same input as it. */
 static void arrow(lm_text *out, size_t from, bool beside)
 {
     if (out->size > from)
@@ -19,7 +19,7 @@ static const char *norm_word(const lm_node *n)
     return n->code == LM_OP_RMS_NORM ? "RMSNorm" : "LayerNorm";
 }
 
-/* "SwiGLU", "GELU MLP", "MoE" of the block that an operation stands in. */
+/* Return "SwiGLU", "GELU MLP", "MoE": the name of the block that contains an operation. */
 static const char *block_word(lm_facts *f, uint32_t i, char out[64])
 {
     const lm_program *p     = f->s.program;
@@ -42,7 +42,7 @@ static const char *block_word(lm_facts *f, uint32_t i, char out[64])
     return out;
 }
 
-/* Is `v` the last residual sum, or made of it by norms alone? Before the first sum everything is. */
+/* Return whether `v` is the last residual sum, or made from it by norms alone. Before the first sum it always is. */
 static bool reads_sum(const lm_program *p, lm_value v, lm_value sum)
 {
     while (sum != LM_NONE && v != sum) {
@@ -54,12 +54,12 @@ static bool reads_sum(const lm_program *p, lm_value v, lm_value sum)
     return true;
 }
 
-/* The chain so far. */
+/* The description of a layer so far. */
 typedef struct chain {
     lm_text  *out;
-    size_t   from;               /* where it starts in `out` */
-    lm_value sum;                /* the last residual sum; LM_NONE before it */
-    lm_value last;               /* what was shown last; LM_NONE at the start */
+    size_t   from;               /* offset in `out` where it begins */
+    lm_value sum;                /* the last residual sum; LM_NONE before the first */
+    lm_value last;               /* the value shown last; LM_NONE at the start */
 } chain;
 
 static void put(chain *c, const char *word, bool beside, lm_value made)
@@ -103,7 +103,7 @@ void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_text *out)
 {
     const lm_program *p = f->s.program;
     const lm_module  *m = &p->modules[f->ledger->layer[layer]];
-    uint32_t          block = LM_NONE;       /* that of the operation before */
+    uint32_t          block = LM_NONE;       /* the block of the previous operation */
     chain             c = { out, out->size, LM_NONE, LM_NONE };
 
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
@@ -122,13 +122,13 @@ void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_text *out)
         } else if (alone && n->code == LM_OP_SCALE) {
             put_scale(&c, n);
         } else if (alone && (f->ledger->roles[i] & (LM_ROLE_UP | LM_ROLE_DOWN))) {
-            put(&c, p->modules[b == LM_NONE ? n->module : b].name, false, n->out);   /* products in the layer itself */
+            put(&c, p->modules[b == LM_NONE ? n->module : b].name, false, n->out);   /* products directly in the layer */
         }
         block = b;
     }
 }
 
-/* What stands before the first layer and after the last. */
+/* Append the operations before the first layer or after the last. */
 static void put_outside(lm_facts *f, uint32_t from, uint32_t to, bool after, lm_text *out)
 {
     const lm_program *p = f->s.program;

@@ -4,10 +4,10 @@
 
 #include "analysis/facts/fact.h"
 
-/* "RMSNorm → attention → + → RMSNorm → SwiGLU → +": what a decoder layer does, in its order. */
+/* Append the operations of a decoder layer in order: "RMSNorm → attention → + → RMSNorm → SwiGLU → +". */
 void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_text *out);
 
-/* The whole model in one line, runs of equal layers in brackets. */
+/* Append the whole model in one line, with runs of identical layers in brackets. */
 void lm_put_flow(lm_facts *f, lm_text *out);
 
 #endif

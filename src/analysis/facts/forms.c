@@ -1,4 +1,4 @@
-/* forms.c - values followed backward, from a sum to what made it. */
+/* forms.c - write formulas by following values backward from a sum to its terms. */
 #include "analysis/facts/forms.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static uint32_t maker(const lm_ledger *l, lm_value v)
     return l->program->values[v].producer;
 }
 
-/* The stream, or norms of it. */
+/* Return whether `v` is the residual stream, or a norm of it. */
 static bool is_stream(const lm_ledger *l, int32_t layer, lm_value v)
 {
     const lm_node *n = &l->program->nodes[maker(l, v)];
@@ -34,7 +34,7 @@ static bool is_stream(const lm_ledger *l, int32_t layer, lm_value v)
     return n->layer != layer || lm_is_residual(l, (uint32_t)(n - l->program->nodes));
 }
 
-/* ---- the layer, and what is before the first ---- */
+/* ---- layer, and what precedes the first ---- */
 
 static void put(const form *f, lm_value v, bool in_product);
 
@@ -45,7 +45,7 @@ static void put_of(const form *f, const char *name, lm_value v)
     lm_text_add_str(f->out, ")");
 }
 
-/* "project_in", in LaTeX as text with its line escaped. */
+/* Append a module's name, such as "project_in"; in LaTeX as \text with the underscore escaped. */
 static void put_module(const form *f, uint32_t m)
 {
     if (f->w->within)
@@ -60,7 +60,7 @@ static void put_module(const form *f, uint32_t m)
         lm_text_add_str(f->out, "}");
 }
 
-/* Norms of the stream that a layer has before and with this one; `all`: how many it has. */
+/* Return the ordinal of the norm at `at` among the norms of the stream in its layer; `all`: their number. */
 static uint32_t number_of_norm(const lm_ledger *l, uint32_t at, uint32_t *all)
 {
     const lm_program *p = l->program;
@@ -100,7 +100,7 @@ static void put_sum(const form *f, const lm_node *n, bool in_product)
         lm_text_add_str(f->out, ")");
 }
 
-/* Attention, or an MLP of whatever form, by where it reads the stream. */
+/* Append attention, or an MLP of any form, as a function of the value it reads from the stream. */
 static void put_part(const form *f, lm_value v, int32_t layer)
 {
     const lm_program *p = f->l->program;
@@ -180,11 +180,11 @@ uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MOST_
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
         if (!lm_is_residual(l, i) || !sums++ || n + 1 == LM_MOST_STREAMS)
             continue;
-        for (uint32_t k = 0; k < 2; k++)                     /* what the second sum adds to */
+        for (uint32_t k = 0; k < 2; k++)                     /* the input of the second sum */
             if (lm_added_by(l, i, k) == LM_NONE)
                 out[n++] = p->nodes[i].in[k];
     }
-    /* Side by side: the second part reads what entered. */
+    /* Parallel layout: the second part reads the input of the layer. */
     for (uint32_t i = m->first_op; n == 2 && i < m->end_op; i++)
         for (uint32_t k = 0; i > maker(l, out[1]) && k < p->nodes[i].n_in; k++) {
             lm_value v = p->nodes[i].in[k];
@@ -196,7 +196,7 @@ uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MOST_
     return n;
 }
 
-/* ---- the logits ---- */
+/* ---- logits ---- */
 
 static void put_logits(const form *f, lm_value v)
 {
@@ -236,7 +236,7 @@ void lm_put_head_form(const lm_ledger *l, const lm_form_words *w, lm_text *out)
 
 /* ---- projections ---- */
 
-/* One operation on what `of` writes. */
+/* Append one operation applied to `of`. */
 static bool put_step(const lm_node *n, char letter, const char *of, lm_text *out)
 {
     double factor = n->code == LM_OP_CLAMP || n->code == LM_OP_SCALE ? lm_decimal(n->scale.factor) : 0;
@@ -272,7 +272,7 @@ static bool put_made(const lm_ledger *l, lm_value v, int32_t layer, char letter,
     lm_text         inner = { 0 };
     bool           good;
 
-    bool           heads = n->code == LM_OP_ATTENTION || (letter == 'O' && n->code == LM_OP_HEAD_LINEAR);   /* values out of a latent */
+    bool           heads = n->code == LM_OP_ATTENTION || (letter == 'O' && n->code == LM_OP_HEAD_LINEAR);   /* values from a latent */
     if (heads || n->layer != layer || is_stream(l, layer, v)) {
         lm_text_add_str(out, heads ? "a" : "x");
         return true;

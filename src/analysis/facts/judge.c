@@ -1,7 +1,7 @@
-/* judge.c - compares a written statement about a model with its fact.
+/* judge.c - compare a written statement about a model with its fact.
  *
- * A number is confirmed when it is the fact, rounded when the fact rounds to it, wrong otherwise. Documents write sizes in
- * decimal and in binary units alike; counts of parameters are decimal (IEC 80000-13). */
+ * A number is confirmed if it equals the fact, rounded if the fact rounds to it, wrong otherwise. Documents write sizes in both decimal
+ * and binary units; parameter counts are decimal (IEC 80000-13). */
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -25,7 +25,7 @@ static double power_of(double base, int n)
     return x;
 }
 
-/* ---- judging ---- */
+/* ---- verdicts ---- */
 
 static bool near(double claimed, double truth, double half)
 {
@@ -49,7 +49,7 @@ static bool is_binary_count(const lm_fact *x, const lm_claimed *c, double truth)
            near(c->is.binary, truth, c->is.half * power_of(1.024, c->is.power));
 }
 
-/* Of sizes and counts: a half, a quarter or twice of what it is. */
+/* Return the reason why a size or count is a half, a quarter or twice the fact. */
 static const char *reason_of_factor(const lm_fact *x, const lm_claimed *c, double truth)
 {
     bool sized = x->unit == LM_UNIT_BYTES || x->unit == LM_UNIT_ELEMENTS || x->unit == LM_UNIT_FLOPS || x->unit == LM_UNIT_PARAMETERS;
@@ -63,7 +63,7 @@ static const char *reason_of_factor(const lm_fact *x, const lm_claimed *c, doubl
     return NULL;
 }
 
-/* What could have gone wrong, from the likeliest on. */
+/* Return what could have gone wrong, most likely reason first. */
 static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, double truth)
 {
     const char *factor;
@@ -85,7 +85,7 @@ static const char *reason(lm_facts *f, const lm_fact *x, const lm_claimed *c, do
     return "";
 }
 
-/* A number of something else than the fact counts, or more than a number. */
+/* Return whether the claim counts something other than the fact does, or is more than a number. */
 static bool of_another_kind(const lm_fact *x, const lm_claimed *c)
 {
     bool bytes = x->unit == LM_UNIT_BYTES, percent = x->unit == LM_UNIT_PERCENT;
@@ -95,7 +95,7 @@ static bool of_another_kind(const lm_fact *x, const lm_claimed *c)
            (c->is.unit == LM_NUMERAL_OPERATIONS && x->unit != LM_UNIT_FLOPS && x->unit != LM_UNIT_MULT_ADDS);
 }
 
-/* A table of embeddings may have more rows than the tokenizer has tokens: they are padded to whole blocks. */
+/* Return whether an embedding table may have more rows than the tokenizer has tokens: tables are padded to whole blocks. */
 static bool may_be_padded(const lm_fact *x, double claimed, double truth)
 {
     const char *name = x->name ? x->name : "";
@@ -110,7 +110,7 @@ static void not_checkable(lm_judgement *out, const char *why)
     snprintf(out->why, sizeof out->why, "%s", why);
 }
 
-/* "about 30", "150K+", "< 0.1 %": more than a number, less than a value. */
+/* Judge a bound or an approximation: "about 30", "150K+", "< 0.1 %". */
 static lm_claim verdict_loosely(const lm_claimed *c, double truth)
 {
     bool within = c->bound < 0 ? truth <= c->is.value + c->is.half : truth >= c->is.value - c->is.half;
@@ -121,7 +121,7 @@ static lm_claim verdict_loosely(const lm_claimed *c, double truth)
     return close ? LM_CLAIM_ROUNDED : LM_CLAIM_WRONG;
 }
 
-/* A percentage may be written as a share of one, or in whole numbers. */
+/* A percentage may be written as a fraction of one, or in whole numbers. */
 static void fit_to_fact(const lm_fact *x, double truth, lm_claimed *c)
 {
     if (x->unit == LM_UNIT_PERCENT && c->is.unit == LM_NUMERAL_PLAIN && !c->is.whole && c->is.value > 0 && c->is.value <= 1 && truth > 1) {
@@ -129,10 +129,10 @@ static void fit_to_fact(const lm_fact *x, double truth, lm_claimed *c)
         c->is.half *= 100;
     }
     if (c->is.whole && x->kind == LM_FACT_NUMBER && truth != nearbyint(truth))
-        c->is.half = 0.5;                       /* "67" of a percentage */
+        c->is.half = 0.5;                       /* "67" for a percentage */
 }
 
-/* In binary units: sizes, and contexts, which are powers of two ("32K"). */
+/* Return whether the claim is exact in binary units: sizes, and contexts, which are powers of two ("32K"). */
 static bool is_exact_binary(const lm_fact *x, const lm_claimed *c, double truth)
 {
     bool of_power = x->unit == LM_UNIT_TOKENS ? c->is.power == 1 : x->unit == LM_UNIT_BYTES && c->is.power && !near(c->is.value, truth, 0);
@@ -178,7 +178,7 @@ static void judge_number(lm_facts *f, const lm_fact *x, const char *text, lm_jud
         snprintf(out->why, sizeof out->why, "%s", reason(f, x, &c, truth));
 }
 
-/* Letters and digits in lower case: "(3072,)" is "3072", "Q, K" is "Q and K". */
+/* Copy letters and digits in lower case: "(3072,)" becomes "3072", "Q, K" equals "Q and K". */
 static void essence(const char *text, char out[160])
 {
     size_t n = 0;
@@ -211,8 +211,8 @@ static void judge_truth(const lm_fact *x, const char *text, lm_judgement *out)
         snprintf(out->why, sizeof out->why, "%s", N_("neither yes nor no"));
 }
 
-/* The field's words for kinds of attention, positions, MLPs and norms: only these can be wrong. A sentence that says the
- * same otherwise is not. */
+/* Return whether the text is a standard term for a kind of attention, position encoding, MLP or norm: only these can be wrong. A
+ * sentence that says the same in other words is not. */
 static bool names_a_kind(const char *text)
 {
     static const char *const words[] = { "mha", "gqa", "mqa", "mla", "swa", "rope", "learned", "sinusoidal", "alibi", "swiglu", "geglu",
@@ -224,7 +224,7 @@ static bool names_a_kind(const char *text)
     return false;
 }
 
-/* What the field writes out and shortens. */
+/* Replace long forms by their usual abbreviations. */
 static void shorten(char text[160])
 {
     static const char *const names[][2] = {
@@ -245,7 +245,7 @@ static void shorten(char text[160])
     }
 }
 
-/* "3072 -> 8192", "3,072 × 8,192", "2048x512": the digits of each number, an x between numbers left out. */
+/* "3072 -> 8192", "3,072 × 8,192", "2048x512": copy the digits of each number, without an x between numbers. */
 static void digits_of(const char *text, char out[160])
 {
     size_t n = 0;
@@ -269,7 +269,7 @@ static void put_numbers(const lm_fact *list, bool reversed, char out[160])
     }
 }
 
-/* Numbers in the order of the list. An arrow leads from in to out, of a matrix [out, in]; the order of "a × b" is not defined. */
+/* Compare numbers in the order of the list. An arrow goes from in to out, of a matrix [out, in]; the order of "a × b" is not defined. */
 static void judge_list(const lm_fact *list, const char *text, lm_judgement *out)
 {
     bool arrow = strstr(text, "->") || strstr(text, "→");
@@ -284,8 +284,8 @@ static void judge_list(const lm_fact *list, const char *text, lm_judgement *out)
     out->verdict = same ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
 }
 
-/* "gelu_new" for what we call GELU (tanh). False: `text` is no such spelling, or `truth` no activation. "gelu" alone is the
- * word for all of its forms. */
+/* Judge a spelling such as "gelu_new" for GELU (tanh). False: `text` is not such a spelling, or the fact is not an activation. "gelu"
+ * alone stands for all of its forms. */
 static bool judge_activation(const lm_fact *x, const char *text, lm_judgement *out)
 {
     char   word[32];
@@ -353,8 +353,8 @@ static void judge_by(lm_facts *f, const lm_fact *x, const char *text, lm_judgeme
         judge_text(x, out->truth, text, out);
 }
 
-/* What the engine has decides, but who repeats the description word for word is right too: it counts heads of latent attention
- * before they are absorbed, and has names of its own for activations. */
+/* The engine's facts decide, but repeating the description verbatim is also right: it counts the heads of latent attention before they
+ * are absorbed, and has its own names for activations. */
 lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm_judgement *out, lm_error *e)
 {
     LM_GIVEN(e, f && quantity && text && out);

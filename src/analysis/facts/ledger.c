@@ -1,4 +1,4 @@
-/* ledger.c - following values and weights through a program, once. */
+/* ledger.c - follow values and weights through a program, once. */
 #include "analysis/facts/ledger.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static void find_tree(lm_ledger *l)
     const lm_program *p = l->program;
 
     l->stack = LM_NONE;
-    for (uint32_t m = p->n_modules; m-- > 0;) {              /* backward: children come out in order */
+    for (uint32_t m = p->n_modules; m-- > 0;) {              /* backward, so that siblings are linked in order */
         uint32_t parent = p->modules[m].parent;
         if (parent == LM_NONE)
             continue;
@@ -40,9 +40,9 @@ static void find_blocks(lm_ledger *l)
     }
 }
 
-/* ---- what a product does ---- */
+/* ---- roles of products ---- */
 
-/* Mark the products that make `v`, as far back as the block of the operation that asks. */
+/* Mark the products that make `v`, within `block`; LM_NONE: only the nearest product. */
 static void mark_makers(lm_ledger *l, lm_value v, uint32_t block, uint16_t role, unsigned depth)
 {
     const lm_program *p = l->program;
@@ -61,7 +61,7 @@ static void mark_makers(lm_ledger *l, lm_value v, uint32_t block, uint16_t role,
         mark_makers(l, n->in[k], block, role, depth - 1);
 }
 
-/* The first products after operation `from` that read its result, directly or through what is not a product. */
+/* Mark the first product after operation `from` that reads its result, directly or through operations other than products. */
 static void mark_readers(lm_ledger *l, uint32_t from, uint16_t role)
 {
     const lm_program *p = l->program;
@@ -146,9 +146,9 @@ static void find_parts(lm_ledger *l)
     }
 }
 
-/* ---- layers that are the same ---- */
+/* ---- identical layers ---- */
 
-/* Field by field: structures have padding bytes that are not set. */
+/* Compare field by field: structures have uninitialised padding bytes. */
 static bool same_scores(const lm_attention_spec *a, const lm_attention_spec *b)
 {
     return a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
@@ -166,7 +166,7 @@ static bool same_node(const lm_program *p, const lm_node *a, const lm_node *b)
             return false;
     }
     for (uint32_t k = 0; k < a->n_in; k++)
-        if (a->out - a->in[k] != b->out - b->in[k])          /* the same operation, counted backward */
+        if (a->out - a->in[k] != b->out - b->in[k])          /* the same operation, counting backward */
             return false;
     switch (a->code) {
     case LM_OP_ATTENTION:
@@ -204,7 +204,7 @@ static bool same_layer(const lm_program *p, const lm_module *a, const lm_module 
     return true;
 }
 
-/* Compared with the first of each kind that is known: layers have few kinds. */
+/* Compare each layer with the first of each known kind: layers have few kinds. */
 static void find_twins(lm_ledger *l)
 {
     const lm_program *p = l->program;
@@ -217,7 +217,7 @@ static void find_twins(lm_ledger *l)
     }
 }
 
-/* ---- the whole ---- */
+/* ---- creation ---- */
 
 static uint32_t *numbers(uint32_t n)
 {
@@ -274,7 +274,7 @@ void lm_ledger_free(lm_ledger *l)
     lm_free(l);
 }
 
-/* ---- the stream ---- */
+/* ---- residual stream ---- */
 
 bool lm_is_residual(const lm_ledger *l, uint32_t i)
 {

@@ -1,4 +1,4 @@
-/* meaning.c - names of facts: those of documents and of config.json beside the paths of the tree. */
+/* meaning.c - names of facts: those used in documents and in config.json, in addition to the paths of the tree. */
 #include "analysis/facts/meaning.h"
 
 #include <ctype.h>
@@ -13,7 +13,7 @@ static bool is_gap(char c)
     return c == ' ' || c == '_' || c == '-';
 }
 
-/* The same name but for case and what stands between words. */
+/* Return whether names are equal, ignoring case and the kind of separator between words. */
 static bool same_name(const char *a, const char *b)
 {
     for (; *a && *b; a++, b++)
@@ -30,7 +30,7 @@ bool lm_quantity_known(const char *name)
     return false;
 }
 
-/* ---- what a name leads to ---- */
+/* ---- lookup ---- */
 
 static const lm_fact *fact_of_quantity(lm_facts *f, const char *name)
 {
@@ -42,7 +42,7 @@ static const lm_fact *fact_of_quantity(lm_facts *f, const char *name)
     return NULL;
 }
 
-/* "q_proj.shape", "self_attn.q_proj.weight.shape": of the first module of a layer whose path ends so. */
+/* Look up "q_proj.shape" or "self_attn.q_proj.weight.shape": a fact of the first module of a layer whose path ends this way. */
 static const lm_fact *fact_of_module(lm_facts *f, const char *name)
 {
     const lm_program *p = f->s.program;
@@ -84,9 +84,9 @@ lm_meanings lm_meanings_of(lm_facts *f, const char *name)
     return out;
 }
 
-/* ---- what was meant ---- */
+/* ---- suggestions ---- */
 
-/* Letters that a hand gets wrong in a word of this length: two that are swapped count twice. */
+/* Return the edits tolerated in a word of this length; swapped letters count as two. */
 static size_t slips(const char *name)
 {
     size_t n = strlen(name);
@@ -119,7 +119,7 @@ const char *lm_nearest_meaning(lm_facts *f, const char *name)
     return best;
 }
 
-/* ---- asking by name ---- */
+/* ---- lookup with error messages ---- */
 
 static lm_status no_such_name(lm_facts *f, const char *name, lm_error *e)
 {
@@ -137,7 +137,7 @@ static lm_status no_such_name(lm_facts *f, const char *name, lm_error *e)
     return LM_NOT_FOUND;
 }
 
-/* Up to the first dot or bracket: whether the tree has a branch of this name. */
+/* Return whether the tree has a branch named like the path up to its first dot or bracket. */
 static bool has_branch(lm_facts *f, const char *path)
 {
     return lm_fact_member(&f->root, path, strcspn(path, ".[")) != NULL;
@@ -149,7 +149,7 @@ lm_status lm_facts_named(lm_facts *f, const char *name, const lm_fact **out, lm_
     const lm_fact *x = NULL;
     lm_error       ours;
 
-    name += *name == '.' && name[1];                 /* jq's */
+    name += *name == '.' && name[1];                 /* jq syntax */
     lm_status status = lm_facts_find(f, name, &x, &ours);
     if (status != LM_NOT_FOUND || has_branch(f, name)) {
         if (status == LM_OK)

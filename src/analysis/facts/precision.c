@@ -1,6 +1,6 @@
 /* precision.c - the same weights in other types.
  *
- * What GGUF files of a type hold is decided where files are written (formats/filetype.h): here it is only used. */
+ * The types inside GGUF files are decided by the code that writes files (formats/filetype.h); here they are only used. */
 #include "analysis/facts/precision.h"
 
 #include <stdio.h>
@@ -53,7 +53,7 @@ const lm_precision *lm_precision_named(const char *name)
     return NULL;
 }
 
-/* ---- what the choice of types looks at ---- */
+/* ---- inputs of the type choice ---- */
 
 static const lm_attention_spec *first_attention(const lm_program *p)
 {
@@ -63,7 +63,7 @@ static const lm_attention_spec *first_attention(const lm_program *p)
     return NULL;
 }
 
-/* What its GGUF files call the family; "": there is no such form. */
+/* Return the architecture name of the family in GGUF files; "": GGUF has no form for it. */
 static const char *gguf_arch(const char *family)
 {
     const lm_family *f;
@@ -74,7 +74,7 @@ static const char *gguf_arch(const char *family)
     return "";
 }
 
-/* What GGUF calls a weight; one of a family that GGUF has no form for as the families that it has call its kind. */
+/* Return the GGUF name of a weight; if GGUF has no form for its family, the name that other families give a weight of its kind. */
 static const char *gguf_name(const lm_ledger *l, uint32_t weight, char out[64])
 {
     const lm_weight *w    = &l->program->weights[weight];
@@ -118,7 +118,7 @@ static lm_type_chooser chooser_of(const lm_ledger *l, const lm_file_type *type)
 
     c.tied       = head != LM_NONE && p->weights[head].uses > 1;
     c.n_heads    = s ? s->n_heads : 1;
-    c.n_kv_heads = s && !s->v_in_k ? s->n_kv_heads : c.n_heads;      /* a latent is shared, keys and values made of it are not */
+    c.n_kv_heads = s && !s->v_in_k ? s->n_kv_heads : c.n_heads;      /* the latent is shared; keys and values made from it are not */
     c.big        = lm_mixture_is_big(gguf_arch(p->family), c.n_layers, c.n_heads, c.n_kv_heads);
     for (uint32_t i = 0; i < p->n_nodes && !c.n_experts; i++)
         c.n_experts = p->nodes[i].code == LM_OP_EXPERTS ? p->nodes[i].experts.n_experts : 0;

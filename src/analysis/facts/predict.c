@@ -1,4 +1,4 @@
-/* predict.c - a plan against peaks. */
+/* predict.c - compute the time of a plan from peak rates. */
 #include "analysis/facts/predict.h"
 
 #include "base/language.h"
@@ -6,11 +6,11 @@
 
 enum { BY_INT8, BY_F16, BY_BF16, BY_F32, ARITHMETICS };
 
-/* Sums over steps. */
+/* Sums over the steps of a plan. */
 typedef struct sums {
     double   seconds, reading, computing;
-    double   by[ARITHMETICS];            /* seconds of steps that this arithmetic limits … */
-    double   by_memory;                  /* … or reading */
+    double   by[ARITHMETICS];            /* seconds of steps limited by this arithmetic … */
+    double   by_memory;                  /* … or by reading */
     lm_wide  bytes, operations;
     bool     unknown;
 } sums;
@@ -45,7 +45,8 @@ static void add_step(sums *s, const lm_peaks *k, int arithmetic, const lm_step_c
     s->operations += c->operations;
 }
 
-/* What kernels do; or, on a device that they are not made for, what the type of the weights suggests, and of the cache float16. */
+/* Return the arithmetic that the kernels use; on a device without such kernels, the one that suits the weights' type, and float16 for
+ * the cache. */
 static int arithmetic_of(const lm_plan *p, const lm_peaks *k, const lm_step *s, const lm_step_costs *c)
 {
     static const int by[] = { [LM_ARITHMETIC_INT8] = BY_INT8, [LM_ARITHMETIC_BF16] = BY_BF16, [LM_ARITHMETIC_F32] = BY_F32 };

@@ -1,7 +1,8 @@
-/* predict.h - how long a step takes at least: a graded roofline (Williams, Waterman, Patterson, doi 10.1145/1498765.1498785).
+/* predict.h - the minimum time of a forward pass: a graded roofline (Williams, Waterman, Patterson, doi 10.1145/1498765.1498785).
  *
- * Each step of the plan lasts as long as the slower of its reading and its arithmetic; a forward is their sum. Counted are the
- * weights and the cache that are read and the products that are made; activations stay in caches. A floor, not a forecast. */
+ * Each step of the plan takes as long as the slower of its reading and its arithmetic; a forward pass is their sum. The weights and the
+ * cache that are read and the matrix products are counted; activations are assumed to stay in processor caches. A lower bound, not a
+ * forecast. */
 #ifndef LM_ANALYSIS_PREDICT_H
 #define LM_ANALYSIS_PREDICT_H
 
@@ -11,12 +12,12 @@
 #include "plan/cost.h"
 #include "plan/plan.h"
 
-/* Operations and bytes a second; a multiplication and an addition are two. 0: not known, the next wider type is taken. */
+/* Operations and bytes per second; a multiply-add counts as two. 0: unknown; the next wider type is used. */
 typedef struct lm_peaks {
     double int8, f16, bf16, f32;
     double memory;
-    bool   by_type;              /* arithmetic as the weights' type suggests: quantised int8, else as stored; false: as the
-                                    plan's kernels do it */
+    bool   by_type;              /* use the arithmetic that suits the weights' type: int8 if quantised, else the stored type; false: that
+                                  * of the plan's kernels */
 } lm_peaks;
 
 lm_peaks lm_peaks_published(const lm_device *d);
@@ -26,24 +27,26 @@ typedef struct lm_prediction {
     double      seconds;
     double      reading, computing;      /* seconds, if only one of the two counted */
     double      tokens_per_second;
-    lm_wide     bytes, operations;       /* of all forwards */
-    bool        known;                   /* the time: where some arithmetic has no peak only reading is counted, which says enough of tokens
-                                            that reading limits all the same, and nothing of prompts */
+    lm_wide     bytes, operations;       /* of all forward passes */
+    bool        known;                   /* whether the time is known. If some arithmetic has no peak, only reading is counted: enough
+                                          * for tokens that are limited by reading anyway, but not for prompts */
     const char *limited_by;              /* "memory", or the arithmetic that takes longest: "int8" "f16" "bf16" "f32" */
 } lm_prediction;
 
-/* A prompt of `tokens` into an empty cache, in steps of the plan's rows, logits of the last one; tokens >= 1. */
+/* Predict the time of a prompt of `tokens` into an empty cache, in forward passes of the plan's rows, with logits of the last token;
+ * tokens >= 1. */
 void lm_predict_prompt(const lm_plan *p, const lm_peaks *peaks, uint64_t tokens, lm_prediction *out);
 
-/* One token more for each of `sequences`, which hold `context` positions then; windows respected. Rate: all together. */
+/* Predict the time of one more token for each of `sequences`, which then hold `context` positions; windows apply. The rate is that of
+ * all sequences together. */
 void lm_predict_token(const lm_plan *p, const lm_peaks *peaks, uint64_t context, uint64_t sequences, lm_prediction *out);
 
-/* Seconds of one step alone in a forward, as above; where its arithmetic has no peak its reading alone. */
+/* Return the seconds of a single step within a forward pass, as above; if its arithmetic has no peak, of its reading alone. */
 double lm_predict_step(const lm_plan *p, const lm_peaks *peaks, const lm_step *s, const lm_forward *f);
 
 typedef struct lm_facts lm_facts;
 
-/* The peaks of the device that the facts are about, else of this machine; false when neither is known (facts_speed.c). */
+/* Return the peaks of the device that the facts are about, or else of this machine; false if neither is known (facts_speed.c). */
 bool lm_peaks_of(const lm_facts *f, lm_peaks *out);
 
 #endif

@@ -60,7 +60,7 @@ void lm_table_print(const lm_table *t, lm_text *out)
         const char **row  = &t->cells[(size_t)r * t->n];
         unsigned     last = t->n;
         while (row[0] && last > 0 && !*row[last - 1])
-            last--;                          /* nothing after the last text of a line */
+            last--;                          /* no spaces after the last text of a line */
         for (unsigned i = 0; row[0] && i < last; i++) {
             lm_text_printf(out, "%*s%s", i ? 0 : (int)t->indent, "", i ? t->gap : "");
             if (t->align[i] == 'r')

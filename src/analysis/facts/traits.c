@@ -1,4 +1,4 @@
-/* traits.c - which words fit a program. */
+/* traits.c - which terms describe a program. */
 #include "analysis/facts/traits.h"
 
 #include <stdio.h>
@@ -11,10 +11,10 @@ static const lm_node *maker(const lm_program *p, lm_value v)
     return &p->nodes[p->values[v].producer];
 }
 
-/* ---- where norms stand ---- */
+/* ---- norm positions ---- */
 
-/* Between the residual sums of a layer: before a branch (a norm whose result a product or an attention reads), after it
- * (a norm whose result is added), or around the sum (a norm of the sum that goes on as the stream). */
+/* Find where the norms of a layer are: before a branch (a norm read by a query, gate or up product), after it (a norm whose result is
+ * added), or on the sum (a norm of the sum that continues as the stream). */
 static lm_norm_position find_norm_position(const lm_ledger *l)
 {
     const lm_program *p = l->program;
@@ -38,7 +38,7 @@ static lm_norm_position find_norm_position(const lm_ledger *l)
         if (lm_is_norm(m) && m->layer == n->layer)
             before = true;
     }
-    /* A norm of the sum that both goes on and is read by the next branch is post-norm, not pre-norm. */
+    /* A norm of the sum that both continues as the stream and is read by the next branch is post-norm, not pre-norm. */
     if (around)
         return LM_NORM_POST;
     if (before && after)
@@ -46,7 +46,7 @@ static lm_norm_position find_norm_position(const lm_ledger *l)
     return before ? LM_NORM_PRE : after ? LM_NORM_AFTER_BRANCH : LM_NORM_NOWHERE;
 }
 
-/* ---- walking once over the operations ---- */
+/* ---- single pass over the operations ---- */
 
 static void see_attention(lm_traits *t, const lm_node *n)
 {
@@ -60,8 +60,8 @@ static void see_attention(lm_traits *t, const lm_node *n)
     t->alibi |= n->attention.spec.alibi > 0;
 }
 
-/* Two matrices of each head's own: absorbed, nope lanes to the latent before the scores and the latent to values after
- * them; naive, the shared latent to both before. */
+/* Latent attention has two matrices per head. Absorbed: from the nope dimensions to the latent before the scores, and from the latent to
+ * values after them. Naive: both from the shared latent, before the scores. */
 static void see_latent(const lm_ledger *l, lm_traits *t, const lm_node *n)
 {
     const lm_program *p   = l->program;
@@ -98,7 +98,7 @@ static void see_linear(const lm_ledger *l, lm_traits *t, uint32_t i)
     }
 }
 
-/* Whether another projection reads what it makes. */
+/* Return whether another projection reads its output. */
 static bool reaches_linear(const lm_program *p, uint32_t i)
 {
     for (uint32_t j = i + 1; j < p->n_nodes && p->nodes[j].layer == p->nodes[i].layer; j++)
@@ -107,7 +107,8 @@ static bool reaches_linear(const lm_program *p, uint32_t i)
     return false;
 }
 
-/* Of queries or keys: head by head, or all heads of one projection at once. Not of a latent, which heads are made from. */
+/* Return whether the norm is one of queries or keys, per head or over all heads of one projection. A norm of a latent, from which heads
+ * are made, is not. */
 static bool is_qk_norm(const lm_ledger *l, uint32_t i)
 {
     const lm_program *p = l->program;
@@ -186,7 +187,7 @@ static uint32_t shared_width(const lm_ledger *l, const lm_node *experts)
     return 0;
 }
 
-/* Attention and MLP of the first layer read the same stream: what the MLP reads is, but for norms, what enters the layer. */
+/* Return whether attention and MLP of the first layer read the same stream: the MLP reads the layer's input, apart from norms. */
 static bool is_parallel(const lm_ledger *l)
 {
     const lm_program *p    = l->program;
@@ -362,7 +363,7 @@ uint32_t lm_main_rope(const lm_program *p)
 
 const char *lm_mlp_name(const lm_traits *t, char *out, size_t n)
 {
-    /* x sigmoid(1.702 x) is written as a quick GELU and as Swish with that beta: its gated MLP is called SwiGLU */
+    /* x sigmoid(1.702 x) is known both as quick GELU and as Swish with that beta: its gated MLP is called SwiGLU */
     bool        swish = t->act == LM_ACT_SILU || t->act == LM_ACT_GELU_QUICK;
     const char *gated = swish ? "SwiGLU" : t->act == LM_ACT_RELU ? "ReGLU" : t->act == LM_ACT_SIGMOID ? "GLU" : "GeGLU";
     const char *kind  = !t->has_act ? "none" : t->glu ? gated : t->act == LM_ACT_GELU_TANH ? "GELU" : lm_act_word(t->act);
