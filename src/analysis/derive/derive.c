@@ -1,4 +1,4 @@
-/* derive.c - building derivations. */
+/* derive.c - build derivations. */
 #include "analysis/derive/derive.h"
 #include "analysis/derive/expr_tree.h"
 
@@ -108,7 +108,7 @@ void lm_let_number(lm_derivation *d, const char *name, const char *latex, const 
 
 /* ---- steps ---- */
 
-/* Counts are equal or they are not; numbers went through floats on one side. */
+/* Compare with a fact: counts exactly, numbers with a tolerance because one side was computed in float. */
 static bool equal(lm_quantity a, const lm_fact *x)
 {
     lm_quantity b = quantity_of(x);

@@ -1,4 +1,4 @@
-/* derive_costs.c - cache, memory, precisions. */
+/* derive_costs.c - derivations of cache, memory and precisions. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void derive_elements(lm_derivation *d)
     lm_text_free(&sum);
 }
 
-/* What a layer keeps of a position, in bytes. */
+/* Return the bytes that a layer stores per position, as a formula. */
 static const char *bytes_formula(lm_derivation *d, const lm_cache *c)
 {
     if (one_type(d))
@@ -101,7 +101,7 @@ static void derive_at_context(lm_derivation *d)
     lm_text_free(&sum);
 }
 
-/* What the same queries would cost if each had keys and values of its own. */
+/* Derive the cost if every query head had its own keys and values. */
 static void derive_mha(lm_derivation *d)
 {
     lm_quantity q;
@@ -130,7 +130,7 @@ void lm_derive_kv(lm_derivation *d)
         derive_mha(d);
 }
 
-/* Rows that pass through the model with and without a cache. */
+/* Derive the number of rows processed by the model with and without a cache. */
 void lm_derive_kv_cache(lm_derivation *d)
 {
     let_cache(d);
@@ -161,7 +161,8 @@ void lm_derive_memory(lm_derivation *d)
     lm_derive(d, "touched", _("together with what is read from the file in place"), LM_UNIT_BYTES, NULL, "allocated + mapped");
 }
 
-/* Half bytes are rounded away weight by weight: no formula of the whole says that. */
+/* Return whether every weight has an even number of elements. At 4 bits, half bytes are rounded per weight, which no formula for the
+ * whole model expresses. */
 static bool halves_are_whole(const lm_program *p)
 {
     for (uint32_t w = 0; w < p->n_weights; w++)

@@ -1,11 +1,11 @@
-/* derive_estimate.c - parameters by formula, and what the formulas leave out. */
+/* derive_estimate.c - parameter counts by formula, and what the formulas omit. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "analysis/derive/topics.h"
 
-/* Biases of products, by the part that they belong to. */
+/* Return the number of bias elements of products in a part. */
 static uint64_t biases(const lm_facts *f, lm_part part)
 {
     const lm_program *p   = f->s.program;
@@ -55,7 +55,7 @@ static void derive_estimates(lm_derivation *d, bool tied)
     lm_derive(d, "group_aware", NULL, LM_UNIT_PARAMETERS, NULL, "embedding + layers * (attention_grouped + mlp) + head");
 }
 
-/* From one to the next, and from the last to the count. Terms that are nothing are left out. */
+/* Derive the differences between successive estimates, and from the last estimate to the count. Zero terms are omitted. */
 static void derive_gap(lm_derivation *d, bool tied)
 {
     static const struct {

@@ -1,10 +1,10 @@
-/* derive_layers.c - the arithmetic of plain MLPs, activations, routers, positions that are added, masks, vocabularies. */
+/* derive_layers.c - derivations of plain MLPs, activations, routers, additive positions, masks, vocabularies. */
 #include <inttypes.h>
 #include <math.h>
 
 #include "analysis/derive/topics.h"
 
-/* ---- the plain MLP ---- */
+/* ---- plain MLP ---- */
 
 void lm_derive_mlp(lm_derivation *d)
 {
@@ -27,7 +27,7 @@ void lm_derive_mlp(lm_derivation *d)
     lm_derive(d, "gated", _("a gated MLP of the same width: three matrices"), LM_UNIT_PARAMETERS, NULL, "3 * hidden * ffn");
 }
 
-/* ---- activations, at one and at minus one ---- */
+/* ---- activations at 1 and -1 ---- */
 
 static void values_of_a_token(lm_derivation *d)
 {
@@ -90,7 +90,7 @@ void lm_derive_router(lm_derivation *d)
     lm_derive(d, "visited", _("experts that the batch reads"), LM_UNIT_NONE, NULL, "experts * (1 - idle)");
 }
 
-/* ---- positions that are added ---- */
+/* ---- additive positions ---- */
 
 static const lm_node *first_of(const lm_program *p, lm_op_code code)
 {
@@ -148,7 +148,7 @@ void lm_derive_sinusoidal(lm_derivation *d)
     lm_derive(d, "cosine", _("position 3, pair 0: cosine"), LM_UNIT_NONE, NULL, "cos(3 * omega_0)");
 }
 
-/* ---- what is seen ---- */
+/* ---- masks ---- */
 
 void lm_derive_mask(lm_derivation *d)
 {

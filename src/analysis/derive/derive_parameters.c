@@ -1,4 +1,4 @@
-/* derive_parameters.c - every matrix of a model in symbols, summed to what the program counts. FLOPs go the same way. */
+/* derive_parameters.c - every matrix of a model in symbols, summed and compared with the program's count; FLOPs likewise. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -8,17 +8,17 @@
 
 enum { MOST_KINDS = 4 };
 
-/* Layers that hold the same weights, whatever else differs (windows, rotation). */
+/* Layers with the same weights, whatever else differs (windows, rotation). */
 typedef struct layer_kind {
     uint32_t    first, last, n;
-    const char *sum;             /* the name of one layer's sum */
+    const char *sum;             /* name of the sum of one layer */
 } layer_kind;
 
 typedef struct counting {
     lm_derivation *d;
     const lm_program *p;
     const lm_ledger *l;
-    bool             flops;      /* FLOPs of a token instead of parameters */
+    bool             flops;      /* FLOPs per token instead of parameters */
     layer_kind       kinds[MOST_KINDS];
     size_t           n_kinds;    /* 0: too many to list */
     const char      *sums[LM_PARTS][MOST_KINDS];         /* names of the sums; NULL: none */
@@ -40,7 +40,7 @@ static const char *linear_formula(counting *c, uint32_t i)
     if (c->flops)
         return lm_derive_text(c->d, "2 * (%s)", product);
     if (n->weights[0] == LM_NONE || c->l->reader[n->weights[0]] != i)
-        return bias ? to : NULL;                             /* a matrix of another module */
+        return bias ? to : NULL;                             /* the matrix belongs to another module */
     return bias ? lm_derive_text(c->d, "%s + %s", product, to) : product;
 }
 
@@ -54,7 +54,7 @@ static const char *experts_formula(counting *c, const lm_node *n)
                                           c->flops ? "top_k" : "experts");
     if (c->flops || n->weights[3] == LM_NONE)
         return products;
-    return lm_derive_text(c->d, "%s + (2 * expert_width + hidden) * experts", products);     /* and their biases */
+    return lm_derive_text(c->d, "%s + (2 * expert_width + hidden) * experts", products);     /* biases of the experts */
 }
 
 static const char *heads_formula(counting *c, const lm_node *n)
@@ -70,7 +70,7 @@ static const char *heads_formula(counting *c, const lm_node *n)
     return lm_derive_text(c->d, "%sheads * %s * %s", c->flops ? "2 * " : "", b, a);
 }
 
-/* Vectors and tables, by their sizes. */
+/* Return the formula of vectors and tables, from their sizes. */
 static const char *other_formula(counting *c, uint32_t i)
 {
     const lm_node *n = &c->p->nodes[i];
@@ -92,7 +92,7 @@ static const char *other_formula(counting *c, uint32_t i)
     return text;
 }
 
-/* NULL: nothing is counted here. */
+/* Return the formula of an operation; NULL: it adds nothing. */
 static const char *formula_of(counting *c, uint32_t i)
 {
     const lm_node *n = &c->p->nodes[i];
@@ -116,7 +116,7 @@ static bool is_name(const char *s)
     return isalpha((unsigned char)*s) && !s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")];
 }
 
-/* The last word of its path where no other operation of the layer ends so, else the path below the layer. */
+/* Return the last component of the path if it is unique in the layer, otherwise the path relative to the layer. */
 static const char *name_of(counting *c, uint32_t i)
 {
     const lm_node   *n = &c->p->nodes[i];
@@ -133,7 +133,7 @@ static const char *name_of(counting *c, uint32_t i)
     return is_name(name) ? name : lm_derive_text(c->d, "op%u", i);
 }
 
-/* A name that is not taken yet. */
+/* Return an unused name. */
 static const char *fresh(counting *c, const char *wanted)
 {
     const char *name = wanted;
@@ -201,7 +201,7 @@ static const char *derive_sum(counting *c, const char *name, const char *title, 
     return made;
 }
 
-/* A matrix that an earlier kind of layer has in the same form under the same name is listed once. */
+/* Derive a matrix. One with the same name and value in an earlier kind of layer is listed only once. */
 static const char *derive_one(counting *c, uint32_t i, const char *formula)
 {
     const char *name = name_of(c, i);
@@ -253,7 +253,7 @@ static void derive_kind(counting *c, size_t kind)
                                        k->first), &layer);
 }
 
-/* All layers: of each kind as many as there are. Too many kinds: layer by layer, as counted. */
+/* Derive the sum of all layers: each kind times its number of layers. If there are too many kinds, layer by layer as counted. */
 static void derive_stack(counting *c, bool alone)
 {
     lm_text sum = { 0 };
@@ -268,7 +268,7 @@ static void derive_stack(counting *c, bool alone)
     derive_sum(c, "all_layers", _("all layers"), c->flops && alone ? "flops.layers" : NULL, &sum);
 }
 
-/* Of a part in all layers, compared with what the program counts of it. */
+/* Derive the sum of a part over all layers and compare it with the program's count. */
 static void derive_part(counting *c, lm_part part, const char *name, const char *title, const char *path)
 {
     lm_text sum = { 0 };
@@ -279,7 +279,7 @@ static void derive_part(counting *c, lm_part part, const char *name, const char 
     derive_sum(c, name, title, path, &sum);
 }
 
-/* What stands before, between and behind the layers. */
+/* Derive the weights outside the layers, except the head. */
 static void derive_outside(counting *c, lm_text *total)
 {
     for (uint32_t i = 0; i < c->p->n_nodes; i++) {
@@ -346,7 +346,7 @@ void lm_derive_parameters(lm_derivation *d)
 
 /* ---- FLOPs ---- */
 
-/* q·k and p·v of one key in the layers of a class. */
+/* Return the formula of q·k and p·v per key, for the layers of a class. */
 static const char *score_formula(counting *c, const lm_cache_class *x)
 {
     const lm_attention_spec *s      = &lm_attention_of(c->p, x->first)->attention.spec;
@@ -359,7 +359,7 @@ static const char *score_formula(counting *c, const lm_cache_class *x)
     return lm_derive_text(c->d, "%s * (2 * heads * (%u + %u))", layers, s->k_dim, s->v_dim);
 }
 
-/* For each key that a token sees: layers with a window, those without, both. */
+/* Derive the cost per visible key: layers with a window, layers without, and both. */
 static void derive_scores(counting *c, lm_text *at)
 {
     lm_cache_class classes[LM_MOST_CLASSES];

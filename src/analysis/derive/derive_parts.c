@@ -1,4 +1,4 @@
-/* derive_parts.c - the arithmetic of single components. */
+/* derive_parts.c - derivations of single components. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -59,7 +59,7 @@ void lm_derive_mla(lm_derivation *d)
               "2 * (down + up + queries + output)");
 }
 
-/* Of YaRN: its magnitude, once for the queries and once for the keys, on the root of a head's width. */
+/* Derive the scale of YaRN: its magnitude squared (once for queries, once for keys), divided by the root of the head dimension. */
 static void derive_stretched_scale(lm_derivation *d)
 {
     const lm_program *p = d->f->s.program;
@@ -140,7 +140,7 @@ void lm_derive_alibi(lm_derivation *d)
     lm_let_number(d, "largest", "a_m", _("exponent of the last slope"), (double)n->attention.spec.alibi);
     uint32_t heads = n->attention.spec.n_heads;
     if (heads & (heads - 1))
-        return;                              /* other numbers of heads take slopes between those of the next power of two */
+        return;                              /* for other head counts, slopes are interpolated between those of the next power of two */
     lm_derive(d, "slope_first", _("penalty of head 1 per token of distance"), LM_UNIT_NONE, "attention.alibi_slopes[0]",
               "2^-(largest * 1 / heads)");
     if (heads > 2)
@@ -212,7 +212,7 @@ void lm_derive_moe(lm_derivation *d)
 
 /* ---- norms, residuals ---- */
 
-/* Norms of the same number of weights, counted together. */
+/* Derive the parameters of norms, grouped by their number of weights. */
 void lm_derive_norm(lm_derivation *d)
 {
     const lm_program *p = d->f->s.program;

@@ -1,4 +1,4 @@
-/* derive_rope.c - rotary frequencies, and each rule that slows them down, step by step (src/program/rope.c is what runs). */
+/* derive_rope.c - rotary frequencies and each scaling rule, step by step (src/program/rope.c is what runs). */
 #include <inttypes.h>
 #include <math.h>
 
@@ -9,7 +9,7 @@ static const lm_rope_spec *main_rope(const lm_derivation *d)
     return &d->f->s.program->ropes[lm_main_rope(d->f->s.program)].spec;
 }
 
-/* ---- what a rule needs, once ---- */
+/* ---- quantities of a scaling rule ---- */
 
 static void let_llama3(lm_derivation *d, const lm_rope_spec *s)
 {
@@ -78,7 +78,7 @@ static void let_rule(lm_derivation *d, const lm_rope_spec *s)
     }
 }
 
-/* ---- one pair by a rule ---- */
+/* ---- one pair under a scaling rule ---- */
 
 typedef struct pair { const char *theta, *run, *wave; uint64_t i; const char *path; } pair;
 
@@ -147,7 +147,7 @@ static void run_rule(lm_derivation *d, const pair *x, const lm_rope_spec *s)
     }
 }
 
-/* Divisors that the file stores: given, not derived. */
+/* Divisors stored in the file: given, not derived. */
 static void run_stored(lm_derivation *d, const pair *x)
 {
     lm_let_fact(d, x->run, NULL, lm_derive_text(d, _("angle of pair %" PRIu64 " after %s scaling"), x->i,
@@ -176,7 +176,7 @@ static void derive_pair(lm_derivation *d, uint64_t i)
                    x.run);
 }
 
-/* Of a rule that blends, the pair in the middle of the blend shows most. */
+/* Return the pair in the middle; for a rule that blends, the pair in the middle of the blend, which shows most. */
 static uint64_t middle_pair(const lm_derivation *d, uint64_t pairs)
 {
     const lm_rope_spec *s = main_rope(d);
@@ -193,7 +193,7 @@ static uint64_t middle_pair(const lm_derivation *d, uint64_t pairs)
     return pairs / 2 - 1;
 }
 
-/* ---- the proof with numbers, and what is done to the scores ---- */
+/* ---- proof with numbers, and magnitude ---- */
 
 static void derive_distance(lm_derivation *d, const char *theta)
 {

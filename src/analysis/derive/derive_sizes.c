@@ -1,4 +1,4 @@
-/* derive_sizes.c - widths by name. */
+/* derive_sizes.c - the names of widths. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* derive_write.c - derivations for readers. */
+/* derive_write.c - write derivations for readers. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static void write_scaled(double x, double step, const char *const *units, size_t
                    x, units[u]);
 }
 
-/* Large values once more as people say them, bytes in both kinds of units. */
+/* Append a large value again in rounded form; bytes in both decimal and binary units. */
 static void write_rounded(lm_quantity q, lm_unit unit, lm_text *out)
 {
     static const char *const decimal[] = { "B", "kB", "MB", "GB", "TB", "PB" };
@@ -47,7 +47,7 @@ static void write_rounded(lm_quantity q, lm_unit unit, lm_text *out)
     }
 }
 
-/* What a derived value counts, in words. */
+/* Return what a derived value counts, in words. */
 static const char *unit_word(lm_unit unit)
 {
     switch (unit) {

@@ -1,4 +1,4 @@
-/* expr.c - reading expressions and evaluating them. */
+/* expr.c - parse and evaluate expressions. */
 #include "analysis/derive/expr_tree.h"
 
 #include <ctype.h>
@@ -18,7 +18,7 @@ lm_quantity lm_whole(uint64_t n)
 
 lm_quantity lm_real(double x)
 {
-    bool whole = x == nearbyint(x) && fabs(x) < 9.0e15;          /* every such double is that whole number exactly */
+    bool whole = x == nearbyint(x) && fabs(x) < 9.0e15;          /* every such double is exactly a whole number */
 
     return (lm_quantity){ whole, whole ? (int64_t)x : 0, x };
 }
@@ -62,7 +62,7 @@ static lm_quantity raised(lm_quantity a, lm_quantity b)
     return out;
 }
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
 typedef struct reader {
     lm_arena         *arena;
@@ -94,7 +94,7 @@ static lm_expr *new_expr(reader *r, lm_expr_kind kind)
     return x;
 }
 
-/* `x` as one more term of `whole`, whose last one is `last`. */
+/* Append `x` as a term of `whole`, after `last`; return the new last term. */
 static lm_term *add_term(reader *r, lm_expr *whole, lm_term *last, const lm_expr *x, bool inverse)
 {
     lm_term *t = r->status == LM_OK ? lm_arena_new(r->arena, 1, lm_term) : NULL;
@@ -221,7 +221,7 @@ static const lm_expr *power(reader *r)
     return x;
 }
 
-/* A chain of `inner`, joined by `plain` or `inverse`; alone it is not a chain. */
+/* Parse a chain of `inner`, joined by `plain` or `inverse`; a single operand is returned as it is. */
 static const lm_expr *chain(reader *r, lm_expr_kind kind, char plain, char inverse, const lm_expr *(*inner)(reader *r))
 {
     bool           minus = kind == LM_X_SUM && take(r, inverse);
@@ -269,7 +269,7 @@ lm_status lm_expr_read(lm_arena *a, const char *text, lm_symbol_lookup *lookup, 
 
 /* ---- values ---- */
 
-/* What is multiplied first, then what divides: quotients stay whole where they can. */
+/* Multiply all factors first, then divide: quotients stay whole if they can. */
 static lm_quantity product_value(const lm_expr *x)
 {
     lm_quantity out = exact(1);

@@ -1,4 +1,4 @@
-/* expr_tree.h - how expressions are held: sums and products of any number of terms, so that a + b + c is one of them. */
+/* expr_tree.h - the representation of expressions: sums and products have any number of terms, so a + b + c is a single sum. */
 #ifndef LM_ANALYSIS_EXPR_TREE_H
 #define LM_ANALYSIS_EXPR_TREE_H
 
@@ -17,7 +17,7 @@ struct lm_expr {
     lm_expr_kind kind;
     lm_quantity  value;          /* of NUMBER */
     lm_symbol   *symbol;
-    lm_term     *terms;          /* of the others: of POWER base and exponent */
+    lm_term     *terms;          /* of all other kinds; of POWER: base and exponent */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* expr_write.c - expressions for readers. */
+/* expr_write.c - write expressions for readers. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static void raise_digits(const char *digits, lm_text *out)
         lm_text_add_str(out, *digits == '-' ? "⁻" : *digits >= '0' && *digits <= '9' ? raised[*digits - '0'] : "");
 }
 
-/* Six digits, a power of ten where plain digits would be unreadable. */
+/* Write six significant digits, with a power of ten if plain digits would be unreadable. */
 static void write_real(double x, lm_notation notation, lm_text *out)
 {
     char  text[48];
@@ -115,7 +115,7 @@ static unsigned count_inverse(const lm_expr *x)
     return n;
 }
 
-/* A number or a name that needs no parentheses wherever it stands; 1·10¹⁶ is a product. */
+/* Return whether the expression is a number or name that never needs parentheses; 1·10¹⁶ is a product. */
 static bool stands_alone(const writer *w, const lm_expr *x)
 {
     lm_text text = { 0 };
@@ -128,7 +128,7 @@ static bool stands_alone(const writer *w, const lm_expr *x)
     return !power;
 }
 
-/* The factors above or below the line, dots between; a factor that is a sum needs its parentheses where others stand by it. */
+/* Write the factors above or below the fraction line, with dots between; a sum needs parentheses if there are other factors. */
 static void write_factors(const writer *w, const lm_expr *x, bool inverse)
 {
     static const char *const dots[] = { [LM_UNICODE] = " · ", [LM_LATEX] = " \\cdot ", [LM_ASCII] = " * " };

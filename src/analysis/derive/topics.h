@@ -1,5 +1,5 @@
-/* topics.h - the derivations, one for each topic that has arithmetic. Each says its quantities and steps into `d`, for any
- * program: what varies between layers is listed by kind. */
+/* topics.h - the derivations, one per topic that involves arithmetic. Each adds its quantities and steps to `d`, for any program: what
+ * varies between layers is listed by kind. */
 #ifndef LM_ANALYSIS_TOPICS_H
 #define LM_ANALYSIS_TOPICS_H
 
@@ -15,30 +15,31 @@ lm_topic_steps lm_derive_parameters, lm_derive_kv, lm_derive_kv_cache, lm_derive
     lm_derive_sinusoidal, lm_derive_mask, lm_derive_tokenizer,
     lm_derive_attention, lm_derive_embedding, lm_derive_tying, lm_derive_sampling, lm_derive_estimate;
 
-/* The sizes that formulas name: hidden, layers, heads … as far as the model has them. */
+/* Name the sizes that formulas use: hidden, layers, heads and so on, as far as the model has them. */
 void lm_let_sizes(lm_derivation *d);
 
-/* A width in symbols where some name or product of names has this value ("kv_heads * head_dim"), else the number. `role`:
- * what the product does; `inner`: the width that it reads. */
+/* Return a width in symbols if a name or a product of names has this value ("kv_heads * head_dim"), otherwise the number. `role`: the
+ * role of the product; `inner`: the width is that of its input. */
 const char *lm_width_formula(lm_derivation *d, uint16_t role, bool inner, uint64_t width);
 
-/* The matrix of the head: "vocab * hidden", or with the width that its input really has. */
+/* Return the size of the head's matrix: "vocab * hidden", or with the actual width of its input. */
 const char *lm_head_formula(lm_derivation *d);
 
-/* Classes of layers whose caches are alike: the class of each cache in `of` [n_caches], how many there are, and a first one. */
+/* Group the layers whose caches are alike into classes: the first cache of each class and the number of its caches. Returns the number
+ * of classes, or 0 if there are more than LM_MOST_CLASSES. */
 typedef struct lm_cache_class { uint32_t first, n; } lm_cache_class;
 enum { LM_MOST_CLASSES = 12 };
 size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MOST_CLASSES]);
 
-/* What one position of such a cache holds, in symbols: "2 * kv_heads * head_dim". */
+/* Return what one position of such a cache contains, in symbols: "2 * kv_heads * head_dim". */
 const char *lm_cache_formula(lm_derivation *d, const lm_cache *c);
 
-/* The operation that attends in the layer of a cache. */
+/* Return the attention operation of the layer that a cache belongs to. */
 const lm_node *lm_attention_of(const lm_program *p, uint32_t cache);
 
-/* "layers" when it is all of them, else the number. */
+/* Return "layers" if `n` is all of them, otherwise the number. */
 const char *lm_layers_formula(lm_derivation *d, uint64_t n);
-/* Parameters of one routed expert, and of the router of a layer, with their biases where they have some. */
+/* Return the parameters of one routed expert, and of a layer's router, including any biases. */
 const char *lm_expert_formula(lm_derivation *d);
 const char *lm_router_formula(lm_derivation *d);
 
