@@ -1,4 +1,4 @@
-/* listing.c - the whole text: what it needs, one function for each kind of layer, the way from tokens to logits. */
+/* listing.c - the whole listing: its helpers, one function per kind of layer, and the path from tokens to logits. */
 #include "analysis/listing/listing_c.h"
 
 #include <inttypes.h>
@@ -8,11 +8,11 @@
 
 #include "base/alloc.h"
 
-/* The stack: the operations of layer k are [start[k], start[k + 1]). */
+/* The decoder layers: the operations of layer k are [start[k], start[k + 1]). */
 typedef struct stack {
     uint32_t *start;             /* [n_layers + 1] */
-    uint32_t *kind;              /* [n_layers]: kinds are numbered as they appear */
-    lm_text  *texts;             /* [n_layers]: of kind k at k */
+    uint32_t *kind;              /* [n_layers]: kinds are numbered in order of appearance */
+    lm_text  *texts;             /* [n_layers]: texts[k] is the body of kind k */
     uint32_t  kinds;
 } stack;
 
@@ -63,7 +63,7 @@ lm_status lm_listing_ends(const lm_listing *l, uint32_t from, uint32_t to, lm_va
     return LM_OK;
 }
 
-/* GPT-2's option: the scale of layer k is that of the first, divided by k + 1. */
+/* Return whether the scale of layer k is that of the first layer divided by k + 1, an option of GPT-2. */
 static bool divides_by_layer(const lm_program *p)
 {
     double first = 0;
@@ -121,11 +121,11 @@ lm_status lm_listing_body(lm_listing *l, int32_t layer, uint32_t from, uint32_t 
         lm_listing_line(l, i, out);
     }
     lm_text_printf(out, l->in == LM_LISTING_C ? "    return %s;\n" : "    return %s\n", l->names[made]);
-    snprintf(l->names[made], LM_LISTING_NAME, "x");      /* as the caller has it */
+    snprintf(l->names[made], LM_LISTING_NAME, "x");      /* the name of the result in the caller */
     return out->failed ? lm_fail_memory(e, "a listing", 0) : LM_OK;
 }
 
-/* The text of every layer, and which are alike. */
+/* Write the body of every layer and group equal ones into kinds. */
 static lm_status sort_layers(lm_listing *l, stack *s, lm_error *e)
 {
     for (uint32_t k = 0; k < l->p->n_layers; k++) {
@@ -151,7 +151,7 @@ static void layer_name(const stack *s, uint32_t kind, char out[16])
     snprintf(out, 16, s->kinds == 1 ? "layer" : "layer_%u", kind + 1);
 }
 
-/* "0-3, 5": the layers of a kind. */
+/* Append the layers of a kind: "0-3, 5". */
 static void put_which(const stack *s, uint32_t n, uint32_t kind, lm_text *out)
 {
     bool any = false;
@@ -277,7 +277,7 @@ static void put_forward(lm_listing *l, const stack *s, lm_text *out)
     lm_text_printf(out, c ? "    return %s;\n}\n\n" : "    return %s\n\n\n", l->names[p->logits]);
 }
 
-/* ---- the frame ---- */
+/* ---- imports, head, loading ---- */
 
 static bool has_codes(const lm_program *p)
 {
@@ -350,7 +350,7 @@ static void put_reader(lm_text *out)
                          "    return tensors\n\n\n");
 }
 
-/* Loading, and the weights of one layer. */
+/* Append the code that loads the model and returns the weights of one layer. */
 void lm_listing_load(const lm_listing *l, lm_text *out)
 {
     const lm_program *p = l->p;
@@ -395,7 +395,7 @@ static void put_end(const lm_listing *l, lm_text *out)
     lm_text_add_str(out, "        print(f\"{i:8} {p[i]:.4f}\")\n");
 }
 
-/* ---- all of it ---- */
+/* ---- complete listing ---- */
 
 lm_status lm_listing_begin(lm_listing *l, lm_facts *f, lm_listing_language in, lm_error *e)
 {

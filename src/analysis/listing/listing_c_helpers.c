@@ -1,4 +1,4 @@
-/* listing_c_helpers.c - the functions that a listing in C calls: only those that the model needs. */
+/* listing_c_helpers.c - the functions that a listing in C calls, limited to those that the model needs. */
 #include <string.h>
 
 #include "analysis/listing/listing_c.h"

@@ -1,4 +1,4 @@
-/* listing_c_line.c - one operation of a listing in C. */
+/* listing_c_line.c - write one operation of a listing in C. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -15,7 +15,8 @@ static uint32_t in_width(const lm_listing *l, const lm_node *n, uint32_t k)
     return l->p->values[n->in[k]].width;
 }
 
-/* w("self_attn.q_proj.weight", 9437184): of the layer where it is the layer's. `star`: what stands for '*'; NULL: there is none. */
+/* w("self_attn.q_proj.weight", 9437184): append a path, relative to the layer if the weight belongs to it. `star`: replaces '*'; NULL:
+ * the path has none. */
 static void put_path(const lm_listing *l, const char *path, const char *star, uint64_t n, lm_text *out)
 {
     const char *at = strchr(path, '*'), *of = !lm_listing_own(l, &path) ? "W" : at ? "we" : "w";
@@ -41,7 +42,7 @@ static void put_weight(const lm_listing *l, uint32_t index, lm_text *out)
 
     if (!w) {
         lm_text_add_str(out, "NULL");
-    } else if (strchr(w->path, '*')) {           /* a vector for each head, stored one by one */
+    } else if (strchr(w->path, '*')) {           /* one vector per head, stored separately */
         const char *prefix = l->p->modules[l->f->ledger->layer[l->layer]].path;
         const char *path = w->path + strlen(prefix) + 1, *at = strchr(path, '*');
         lm_text_printf(out, "stacked(\"%.*s%%d%s\", %" PRIu64 ", %" PRIu64 ")", (int)(at - path), path, at + 1, w->dims[0],
@@ -60,7 +61,7 @@ const char *lm_listing_c_act(lm_act a)
     return a == LM_ACT_TANH ? "squashed" : lm_act_id(a);
 }
 
-/* ---- what each makes ---- */
+/* ---- results of operations ---- */
 
 static void put_linear(const lm_listing *l, const lm_node *n, lm_text *out)
 {
@@ -112,7 +113,7 @@ static void put_attention(const lm_listing *l, const lm_node *n, lm_text *out)
     lm_text_add_char(out, ')');
 }
 
-/* Expert e's matrix or vector: where it begins, from row to row, from column to column. */
+/* Append the view of expert e's matrix or vector: where it begins, and its row and column strides. */
 static void put_view(const lm_listing *l, uint32_t index, lm_text *out)
 {
     const lm_weight      *w = &l->p->weights[index];
@@ -202,7 +203,7 @@ void lm_listing_c_value(const lm_listing *l, const lm_node *n, lm_text *out)
         lm_text_printf(out, "join(%s, %u, %s, %u, %u, %u)", in_name(l, n, 0), in_width(l, n, 0) / n->join.groups, in_name(l, n, 1),
                        n->join.shared ? in_width(l, n, 1) : in_width(l, n, 1) / n->join.groups, n->join.groups, n->join.shared);
         return;
-    case LM_OP_ALL_REDUCE:               /* of split programs, which are not written out */
+    case LM_OP_ALL_REDUCE:               /* of split programs, which have no listings */
     case LM_OP_ALL_GATHER:
     case LM_OP_SEND:
     case LM_OP_RECEIVE:

@@ -1,4 +1,4 @@
-/* listing_c_mixtures.c - attention, mixtures of experts and latents of listings in C. */
+/* listing_c_mixtures.c - attention, mixtures of experts and latents for listings in C. */
 #include "analysis/listing/listing_c.h"
 
 /* ---- attention ---- */

@@ -1,4 +1,4 @@
-/* listing_helpers.c - the functions that a listing's operations call: only those, and of each only what the model needs. */
+/* listing_helpers.c - the functions that a listing's operations call, limited to what the model needs. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -133,7 +133,7 @@ static lm_status put_scaling(const lm_listing *l, const lm_rope_spec *s, lm_text
             "short)]\n",
             s->original_context, s->original_context);
         return LM_OK;
-    case LM_ROPE_DYNAMIC: return LM_OK;                    /* in the base */
+    case LM_ROPE_DYNAMIC: return LM_OK;                    /* applied to the base */
     }
     return lm_fail(e, LM_UNSUPPORTED, l->f->s.name, LM_NO_OFFSET,
                    "the factors of its rotary positions are not in the description");
@@ -477,7 +477,7 @@ lm_status lm_listing_alike(const lm_listing *l, lm_error *e)
     return LM_OK;
 }
 
-/* What every token's scores become: shares that sum to 1. */
+/* Append softmax, which turns the scores of each token into shares that sum to 1. */
 static void put_softmax(const lm_listing *l, lm_text *out)
 {
     lm_text_add_str(out, "def softmax(x):\n    \"\"\"exp(x), as shares of 1.\"\"\"\n");

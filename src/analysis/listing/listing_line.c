@@ -1,4 +1,4 @@
-/* listing_line.c - one operation as one assignment. */
+/* listing_line.c - write one operation as one assignment. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static bool is_taken(const lm_listing *l, const char *name)
     return false;
 }
 
-/* Whether a variable of that name is read after `node`. */
+/* Return whether a variable with this name is read after `node`. */
 static bool is_alive(const lm_listing *l, const char *name, uint32_t node)
 {
     if (l->given != LM_NONE && l->last[l->given] > node && strcmp(l->names[l->given], name) == 0)
@@ -122,7 +122,7 @@ static void give_name(lm_listing *l, uint32_t i)
 
 /* ---- weights ---- */
 
-/* `path` as an expression: of the layer's own dictionary where it is the layer's; "*" is the variable `star`. */
+/* Append `path` as an expression: from the layer's own dictionary if the weight belongs to it; "*" becomes the variable `star`. */
 static void put_path(const lm_listing *l, const char *path, const char *star, lm_text *out)
 {
     const char *at = strchr(path, '*'), *of = lm_listing_own(l, &path) ? "w" : "W";
@@ -139,7 +139,7 @@ static void put_weight(const lm_listing *l, uint32_t index, lm_text *out)
 
     if (w->plus_one)
         lm_text_add_str(out, "1 + ");
-    if (strchr(w->path, '*')) {          /* a vector for each head, stored one by one */
+    if (strchr(w->path, '*')) {          /* one vector per head, stored separately */
         lm_listing_add(l, out, "$.stack([");
         put_path(l, w->path, "n", out);
         lm_text_printf(out, " for n in range(%" PRIu64 ")])", w->dims[0]);
@@ -148,7 +148,7 @@ static void put_weight(const lm_listing *l, uint32_t index, lm_text *out)
     }
 }
 
-/* A vector or None. */
+/* Append a vector or None. */
 static void put_vector(const lm_listing *l, uint32_t index, lm_text *out)
 {
     if (index == LM_NONE)
@@ -157,7 +157,7 @@ static void put_vector(const lm_listing *l, uint32_t index, lm_text *out)
         put_weight(l, index, out);
 }
 
-/* [heads, out, in] of a matrix that is stored with others. */
+/* Append [heads, out, in] of a matrix that is stored together with others. */
 static void put_heads(const lm_listing *l, const lm_weight *w, lm_text *out)
 {
     const lm_joint *j = &w->joint;
@@ -167,7 +167,7 @@ static void put_heads(const lm_listing *l, const lm_weight *w, lm_text *out)
                    j->transposed ? ".swapaxes(1, 2)" : "");
 }
 
-/* Of expert e: [out, in], or its bias. */
+/* Append the matrix of expert e, [out, in], or its bias. */
 static void put_expert(const lm_listing *l, uint32_t index, lm_text *out)
 {
     const lm_weight      *w = &l->p->weights[index];
@@ -190,7 +190,7 @@ static void put_expert(const lm_listing *l, uint32_t index, lm_text *out)
         lm_text_printf(out, "[%" PRIu64 ":%" PRIu64 "]", (uint64_t)x->first, x->first + w->dims[1]);
 }
 
-/* ---- what each makes ---- */
+/* ---- results of operations ---- */
 
 static const char *in_name(const lm_listing *l, const lm_node *n, uint32_t k)
 {
@@ -360,18 +360,18 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
         lm_text_printf(out, "join(%s.reshape(T, %u, -1), %s.reshape(T, %u, -1))", in_name(l, n, 0), n->join.groups, in_name(l, n, 1),
                        n->join.shared ? 1 : n->join.groups);
         return;
-    case LM_OP_ALL_REDUCE:               /* of split programs, which are not written out */
+    case LM_OP_ALL_REDUCE:               /* of split programs, which have no listings */
     case LM_OP_ALL_GATHER:
     case LM_OP_SEND:
     case LM_OP_RECEIVE:
     case LM_OP_EDIT:
-    case LM_OP_GIVEN:            /* not in a model as it is */
+    case LM_OP_GIVEN:            /* not in an unmodified model */
     case LM_OP_COUNT:
         return;
     }
 }
 
-/* "float *h = " where the function has no such variable yet. */
+/* Append the variable, declared as in "float *h = " if the function has no variable with this name yet. */
 static void put_variable(lm_listing *l, const lm_node *n, lm_text *out)
 {
     char word[LM_LISTING_NAME + 2];
@@ -389,7 +389,7 @@ void lm_listing_line(lm_listing *l, uint32_t node, lm_text *out)
     lm_text        line = { 0 }, more = { 0 };
     bool           c = l->in == LM_LISTING_C;
 
-    (c ? lm_listing_c_value : put_value)(l, n, &line);           /* reads the names of its inputs before its own may take one over */
+    (c ? lm_listing_c_value : put_value)(l, n, &line);           /* reads the names of the inputs before the result may reuse one */
     if (c && n->code == LM_OP_EXPERTS)
         lm_listing_c_experts(l, n, "\1", &more);
     give_name(l, node);

@@ -1,4 +1,4 @@
-/* listing_topic.c - the part of a model that a topic is about, as a text of its own that runs: with a checkpoint, or without one. */
+/* listing_topic.c - the part of a model that a topic is about, as a separate listing that runs with or without a checkpoint. */
 #include "analysis/listing/listing_topic.h"
 
 #include "analysis/listing/listing_c.h"
@@ -11,7 +11,7 @@
 
 typedef enum region { ATTENTION, MLP, ROUTER, ONE, LAYER, BEGINNING, HEAD, BOTH_ENDS, MASK } region;
 
-/* Which operations a topic is about. `code`: an operation that their layer has; of ONE: the operation itself. */
+/* The operations of each topic. `code`: an operation that their layer contains; for ONE, the operation itself. */
 static const struct { const char *topic; region region; lm_op_code code; } topics[] = {
     { "attention", ATTENTION, LM_OP_ATTENTION }, { "gqa", ATTENTION, LM_OP_ATTENTION }, { "mla", ATTENTION, LM_OP_JOIN },
     { "swa", ATTENTION, LM_OP_ATTENTION },       { "alibi", ATTENTION, LM_OP_ATTENTION }, { "mlp", MLP, LM_OP_ACT },
@@ -36,7 +36,7 @@ static lm_status unknown(const char *topic, lm_error *e)
     return LM_USAGE;
 }
 
-/* ---- which operations ---- */
+/* ---- selection of operations ---- */
 
 static bool is_wanted(const lm_listing *l, const char *topic, lm_op_code code, uint32_t i)
 {
@@ -63,8 +63,8 @@ static bool belongs(const lm_listing *l, region r, uint32_t i)
     return (l->f->ledger->roles[i] & roles_of(r)) || code == (r == ATTENTION ? LM_OP_ATTENTION : LM_OP_EXPERTS);
 }
 
-/* Attention or MLP of the layer: from its first product to the end of its module. Where products stand in the layer itself, to the
- * last of them. */
+/* Return the attention or MLP of the layer: from its first product to the end of its module, or to the last product if products are
+ * directly in the layer. */
 static piece block_of(const lm_listing *l, region r, int32_t layer)
 {
     piece x = { .layer = layer };
@@ -146,7 +146,7 @@ static void put_shape(const char *path, uint64_t a, uint64_t b, uint64_t c, lm_t
 {
     lm_text line = { 0 };
 
-    for (bool digit = false; *path; path++) {            /* numbers of layers stand open */
+    for (bool digit = false; *path; path++) {            /* layer numbers become '*' */
         bool number = *path >= '0' && *path <= '9' && (digit || (path[-1] == '.' && path[strspn(path, "0123456789")] == '.'));
         if (!number)
             lm_text_add_char(&line, *path);
@@ -166,7 +166,7 @@ static void put_shape(const char *path, uint64_t a, uint64_t b, uint64_t c, lm_t
     lm_text_free(&line);
 }
 
-/* As checkpoints have it. */
+/* Append the shape as stored in checkpoints. */
 static void put_weight_shape(const lm_weight *w, lm_text *out)
 {
     const lm_interleaved *x = &w->interleaved;
@@ -213,7 +213,7 @@ static void put_shapes(const lm_listing *l, const piece *x, unsigned n, lm_text 
     lm_text_free(&list);
 }
 
-/* ---- the text ---- */
+/* ---- output ---- */
 
 static lm_status put_function(lm_listing *l, piece *x, lm_text *out, lm_error *e)
 {
@@ -332,7 +332,7 @@ static lm_status write_in_c(lm_listing *l, const char *title, piece *x, unsigned
     return out->failed ? lm_fail_memory(e, "a listing", 0) : LM_OK;
 }
 
-/* RoPE's point: what two rotated vectors make of each other depends on how far apart they stand, and on nothing else. */
+/* Show the point of RoPE: the product of two rotated vectors depends only on the distance between their positions. */
 static void put_rope_proof(const lm_listing *l, const piece *x, lm_text *out)
 {
     const lm_node *n = &l->p->nodes[x->from];

@@ -1,4 +1,4 @@
-/* listing_words.c - words and names of listings. */
+/* listing_words.c - words and names in listings. */
 #include <stdio.h>
 #include <string.h>
 
