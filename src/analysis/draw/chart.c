@@ -1,4 +1,4 @@
-/* chart.c - charts as Mermaid and in characters, and the numbers along axes. */
+/* chart.c - charts as Mermaid and as text, and the numbers along axes. */
 #include "analysis/draw/chart.h"
 
 #include <inttypes.h>
@@ -46,13 +46,13 @@ static void put_quoted(const char *text, lm_text *out)
     lm_text_add_char(out, '"');
 }
 
-/* Mermaid has no legend: the title says which colour is which curve, and the source which colours there are. */
+/* Mermaid has no legend: the title maps colours to curves, and the palette of the source defines them. */
 static const struct { const char *value, *name; } colours[LM_CURVES] = {
     { "#2563eb", N_("blue") },   { "#c2680c", N_("orange") }, { "#15803d", N_("green") },
     { "#8b3fc7", N_("purple") }, { "#b0366f", N_("pink") },   { "#0f7c86", N_("teal") },
 };
 
-/* Of points that are labels too every one, or every second: as many as can be read. */
+/* Every n-th point becomes a label: as many as remain readable. */
 enum { MOST_LABELS = 18 };
 
 static uint32_t stride(const lm_chart *c)
@@ -121,7 +121,7 @@ void lm_chart_mermaid(const lm_chart *c, lm_text *out)
     lm_text_free(&title);
 }
 
-/* ---- characters ---- */
+/* ---- text ---- */
 
 enum { MOST_LINES = 18, BAR = 24 };
 

@@ -1,4 +1,4 @@
-/* chart_svg.c - a chart as a drawing: axes with round numbers, curves or areas, a legend above. */
+/* chart_svg.c - draw a chart: axes with round numbers, curves or areas, a legend above. */
 #include <math.h>
 #include <stdio.h>
 
@@ -43,10 +43,10 @@ static double round_step(double span, int wanted)
 static void add_tick(axis *a, double v)
 {
     if (a->n < TICKS)
-        a->at[a->n++] = v + 0.0;         /* no minus before a zero */
+        a->at[a->n++] = v + 0.0;         /* avoids "-0" */
 }
 
-/* Round numbers within; a linear axis grows to the next of them. */
+/* Find round numbers within the range; a linear axis grows to the next one. */
 static void find_ticks(axis *a, int wanted)
 {
     if (a->most <= a->least)
@@ -68,7 +68,7 @@ static void find_ticks(axis *a, int wanted)
         add_tick(a, v);
 }
 
-/* Contexts are labelled in powers of two, from 0; other axes as they are. */
+/* Label contexts in powers of two, from 0; other axes as usual. */
 static void find_x_ticks(frame *f)
 {
     double most = f->x.most, step = 1;
@@ -177,7 +177,7 @@ static void put_curve(frame *f, uint32_t k)
                        py(f, c->curves[k].y[i]));
 }
 
-/* Names beside their marks, on the side that has room. */
+/* Write names next to their marks, on the side with enough space. */
 static void put_points(frame *f)
 {
     for (uint32_t i = 0; i < f->c->n_points; i++) {
@@ -189,7 +189,7 @@ static void put_points(frame *f)
     }
 }
 
-/* Swatches with names, in as many lines as they need; returns the height. Written only where `f` has somewhere to write to. */
+/* Draw swatches with names, in as many lines as needed; returns the height. `write` false: only measure. */
 static double put_legend(frame *f, double y, bool write)
 {
     const lm_chart *c = f->c;

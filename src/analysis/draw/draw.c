@@ -1,4 +1,4 @@
-/* draw.c - what each operation looks like. */
+/* draw.c - the nodes and edges of each operation. */
 #include "analysis/draw/draw.h"
 
 #include <stdio.h>
@@ -37,7 +37,7 @@ static const char *word(const lm_node *n)
     return dot ? dot + 1 : n->path;
 }
 
-/* "= 24 × 128" of projections that make heads. */
+/* Return "= 24 × 128" for projections that make heads. */
 static const char *heads_text(const lm_walk *w, uint32_t i, uint32_t width)
 {
     const lm_program *p    = w->d->f->s.program;
@@ -91,7 +91,7 @@ static uint32_t add_rope(lm_walk *w, const lm_node *n)
                         s->type == LM_ROPE_DEFAULT ? "" : lm_rope_type_name(s->type));
 }
 
-/* Scores, softmax, weighted sum: q and k lead to the first, values only to the last. */
+/* Add scores, softmax and weighted sum: q and k lead to the first, values only to the last. */
 static uint32_t add_attention(lm_walk *w, const lm_node *n)
 {
     const lm_attention_spec *s      = &n->attention.spec;
@@ -171,7 +171,7 @@ static uint32_t add_node(lm_walk *w, uint32_t i)
     }
 }
 
-/* ---- walking ---- */
+/* ---- traversal ---- */
 
 void lm_walk_op(lm_walk *w, uint32_t i)
 {

@@ -1,4 +1,4 @@
-/* draw_cache.c - the cache over the first steps of a text, token by token. */
+/* draw_cache.c - draw the cache during the first steps of a sequence, token by token. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { MOST_TOKENS = 12 };
 
 static const char *const general[] = { "t1", "t2", "t3" };
 
-/* A token as Mermaid may hold it in a message: no line breaks, no semicolons, no '#'. */
+/* Append a token as Mermaid allows it in a message: no line breaks, no semicolons, no '#'. */
 static void put_safe(const char *piece, lm_text *out)
 {
     for (; *piece; piece++)

@@ -1,4 +1,4 @@
-/* draw_charts.c - what grows with the context, and what limits speed. */
+/* draw_charts.c - charts of what grows with the context, and of what limits speed. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 enum { MOST_POINTS = 24, PARTS = 16 };
 
-/* One position, then even steps up to the model's context: what grows evenly is a straight line in every form. */
+/* Choose position 1 and even steps up to the model's context, so that linear growth is a straight line in every form. */
 static uint32_t contexts(lm_facts *f, double x[MOST_POINTS])
 {
     uint64_t most = lm_facts_count(f, "architecture.context"), step = 1;
@@ -25,7 +25,7 @@ static uint32_t contexts(lm_facts *f, double x[MOST_POINTS])
     return n;
 }
 
-/* In the requested form. */
+/* Draw a chart in the requested form. */
 static void draw_chart(lm_drawing *d, const lm_chart *c)
 {
     if (d->svg)
@@ -145,7 +145,7 @@ static void add_mark(lm_drawing *d, lm_chart *c, const char *name, const char *p
         c->points[c->n_points++] = (lm_chart_point){ name, operations / bytes, operations / seconds };
 }
 
-/* Rising intensities, the corners of the roofs among them. */
+/* Choose ascending intensities, including the corners of the roofs. */
 static uint32_t intensities(lm_drawing *d, double memory, double x[ROOF_POINTS])
 {
     double   low = 0.125, high = 8192;

@@ -1,15 +1,15 @@
-/* draw_flow.c - whole models and whole layers. */
+/* draw_flow.c - draw whole models and whole layers. */
 #include <string.h>
 
 #include "analysis/draw/draw.h"
 
-/* Ends of a layer are drawn as what they hold. */
+/* Draw an end of a layer as the value that it holds. */
 static uint32_t add_end(lm_walk *w, const char *text, uint32_t width)
 {
     return lm_graph_add(w->g, LM_SHAPE_SLANTED, LM_MARK_END, "%s\n[T, %s]", text, lm_grouped(w->d->f, width));
 }
 
-/* What was made so far comes from outside from now on. */
+/* Treat all values made so far as coming from outside. */
 static void forget(lm_walk *w)
 {
     for (uint32_t v = 0; v < w->d->f->s.program->n_values; v++)
@@ -33,7 +33,7 @@ static void draw_layer(lm_walk *w, uint32_t layer, uint32_t before, uint32_t *fi
     lm_graph_link(w->g, made, *last, NULL);
 }
 
-/* "layers 0 … 27", "layers 1, 3, 5 …": those like `layer`. */
+/* Return the layers that equal `layer`: "layers 0 … 27", "layers 1, 3, 5 …". */
 static const char *who(lm_facts *f, uint32_t layer, uint32_t *n)
 {
     const uint32_t *twin = f->ledger->twin;
@@ -68,7 +68,7 @@ static void caption(lm_walk *w, const char *format, uint32_t n)
     w->g->caption = lm_arena_printf(&w->d->f->arena, format, n);
 }
 
-/* A layer of each kind, in the order in which they first appear. */
+/* Draw one layer of each kind, in order of first appearance. */
 static uint32_t draw_stack(lm_walk *w, uint32_t before)
 {
     lm_facts         *f = w->d->f;
@@ -232,7 +232,7 @@ void lm_draw_end_to_end(lm_drawing *d)
     lm_draw_graph(d, g);
 }
 
-/* What an addition of layer 0 adds. */
+/* Return the name of what an addition of layer 0 adds. */
 static const char *added(const lm_facts *f, uint32_t i)
 {
     bool attention = false, mlp = false;
@@ -265,7 +265,7 @@ void lm_draw_residual(lm_drawing *d)
     g->right        = true;
     uint32_t before = lm_graph_add(g, LM_SHAPE_ROUND, LM_MARK_NONE, _("x0\nembedding"));
     for (uint32_t layer = 0, x = 0; layer < p->n_layers; layer++) {
-        if (layer == 1 && p->n_layers > 3) {             /* the first, those between, the last */
+        if (layer == 1 && p->n_layers > 3) {             /* the first layer, those between, the last */
             uint32_t skipped = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("layers 1 … %u\n%u additions"), p->n_layers - 2,
                                             n * (p->n_layers - 2));
             lm_graph_link(g, before, skipped, NULL);
@@ -277,7 +277,7 @@ void lm_draw_residual(lm_drawing *d)
         for (uint32_t k = 0; k < n; k++) {
             uint32_t branch = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("%s\nlayer %u"), added(f, adds[k]), layer);
             uint32_t sum    = lm_graph_add(g, LM_SHAPE_CIRCLE, LM_MARK_SUM, "+\nx%u", ++x);
-            lm_graph_link(g, parallel ? entry : before, branch, NULL);       /* side by side: both read what entered */
+            lm_graph_link(g, parallel ? entry : before, branch, NULL);       /* parallel: both read the layer's input */
             lm_graph_link(g, before, sum, NULL);
             lm_graph_link(g, branch, sum, NULL);
             before = sum;

@@ -1,4 +1,4 @@
-/* draw_graph.c - a graph in the requested form. */
+/* draw_graph.c - draw a graph in the requested form. */
 #include "analysis/draw/diagram.h"
 #include "analysis/draw/svg_graph.h"
 

@@ -1,4 +1,4 @@
-/* draw_mask.c - which keys each query sees, for a short text: all of them up to itself, or the last few; sinks. */
+/* draw_mask.c - draw which keys each query sees, for a short sequence: all up to itself or the last few, and sinks. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -6,7 +6,7 @@
 #include "analysis/draw/svg_parts.h"
 #include "base/columns.h"
 
-enum { SHOWN = 8, NARROW = 3 };          /* tokens; a window that leaves something unseen among them */
+enum { SHOWN = 8, NARROW = 3 };          /* tokens; a window small enough that some are not visible */
 
 static void put_key(lm_drawing *d, const lm_mask *m)
 {
@@ -40,7 +40,7 @@ static void mask_text(lm_drawing *d, const lm_mask *m)
     }
 }
 
-/* A block diagram of cells; a line of its own for each title. */
+/* Append a block diagram of cells, with a separate line per title. */
 static void mask_mermaid(lm_drawing *d, const lm_mask *masks, size_t n)
 {
     unsigned columns = masks[0].n + 1 + masks[0].sink;

@@ -1,9 +1,9 @@
-/* draw_mla.c - latent attention in both its forms, beside grouped queries. */
+/* draw_mla.c - draw latent attention in both of its forms, next to grouped-query attention. */
 #include <inttypes.h>
 
 #include "analysis/draw/draw.h"
 
-/* ---- latent attention beside grouped queries ---- */
+/* ---- latent attention and grouped queries ---- */
 
 static void draw_grouped(lm_graph *g, lm_facts *f, uint64_t heads, uint64_t groups, uint64_t lanes)
 {
@@ -37,7 +37,7 @@ static void draw_grouped(lm_graph *g, lm_facts *f, uint64_t heads, uint64_t grou
 
 typedef struct latent_sizes { uint64_t hidden, heads, rank, q_rank, rope, nope, v; } latent_sizes;
 
-/* A matrix by its name in the paper, then what it makes of what. */
+/* Add a matrix: its name in the paper, then what it makes and its sizes. */
 static uint32_t add_matrix(lm_graph *g, const char *name, const char *what)
 {
     return lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, "%s\n%s", name, what ? what : "");
@@ -77,7 +77,7 @@ static void end_latent(lm_graph *g, lm_facts *f, const latent_sizes *s, uint32_t
     lm_graph_close(g);
 }
 
-/* Keys and values of every head are made of the latent, and cached. */
+/* Draw the naive form: keys and values of every head are made from the latent and cached. */
 static void draw_naive(lm_graph *g, lm_facts *f, const latent_sizes *s, bool mine)
 {
     lm_graph_open(g, mine ? _("naive form (this model as it runs)") : _("naive form"));
@@ -99,7 +99,7 @@ static void draw_naive(lm_graph *g, lm_facts *f, const latent_sizes *s, bool min
     end_latent(g, f, s, a);
 }
 
-/* The matrices of keys and values go to the queries and the outputs; the cache holds latents. */
+/* Draw the absorbed form: the key and value matrices are applied to the queries and the outputs; the cache holds latents. */
 static void draw_absorbed(lm_graph *g, lm_facts *f, const latent_sizes *s, bool mine)
 {
     lm_graph_open(g, mine ? _("absorbed form (this model as it runs)") : _("absorbed form"));

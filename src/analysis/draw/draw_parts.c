@@ -1,4 +1,4 @@
-/* draw_parts.c - heads, latents, rotation, experts, norms, windows. */
+/* draw_parts.c - draw heads, latents, rotation, experts, norms, windows. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include "analysis/draw/svg_parts.h"
 #include "base/columns.h"
 
-/* ---- which query head reads what ---- */
+/* ---- heads and the keys and values that they read ---- */
 
-enum { SHOWN = 3 };                          /* groups that are drawn when there are too many: the first two and the last */
+enum { SHOWN = 3 };                          /* groups drawn if there are too many: the first two and the last */
 
 static bool shown(uint64_t group, uint64_t groups)
 {
@@ -195,7 +195,7 @@ static void spectrum_chart(lm_drawing *d, uint64_t pairs)
         lm_chart_mermaid(&c, d->out);
 }
 
-/* Bars are as long as the wavelength's logarithm. */
+/* Write bars whose length is the logarithm of the wavelength. */
 static void spectrum_text(lm_drawing *d, uint64_t pairs)
 {
     bool   both = scaled(d->f);
@@ -237,7 +237,7 @@ void lm_draw_spectrum(lm_drawing *d)
 
 /* ---- experts ---- */
 
-/* The first experts with their router. */
+/* Find the first experts and their router. */
 static bool find_experts(const lm_program *p, const lm_node **experts, const lm_node **router)
 {
     *experts = *router = NULL;
@@ -250,7 +250,7 @@ static bool find_experts(const lm_program *p, const lm_node **experts, const lm_
     return *experts && *router;
 }
 
-/* Boxes of at most four experts, one of them for all that are left out. Returns how many. */
+/* Add at most four boxes, one of which represents the experts not shown. Returns their number. */
 static uint32_t draw_experts(lm_drawing *d, lm_graph *g, const lm_node *e, uint32_t n_experts, uint32_t drawn[static 4])
 {
     uint32_t n = 0;

@@ -1,4 +1,4 @@
-/* graph.c - building graphs, and graphs as Mermaid source. */
+/* graph.c - build graphs, and write them as Mermaid source. */
 #include "analysis/draw/graph.h"
 
 #include <stdarg.h>
@@ -81,7 +81,7 @@ void lm_graph_loop(lm_graph *g, uint32_t from, uint32_t to, const char *label)
 
 /* ---- Mermaid ---- */
 
-/* In quotes; quotes inside become entities, as Mermaid wants them. */
+/* Append a label in quotes; quotes inside become entities, as Mermaid requires. */
 static void put_label(const char *label, lm_text *out)
 {
     lm_text_add_char(out, '"');

@@ -1,4 +1,4 @@
-/* graph_rails.c - graphs in characters: one line for each node, a rail for every edge that is still open.
+/* graph_rails.c - graphs as text: one line per node, a rail for every open edge.
  *
  *   o      x
  *   +-+
@@ -7,8 +7,8 @@
  *   +-'
  *   o      sum
  *
- * The rail that goes on straight below a node is the edge that stays open longest when that is a skip (it ends in a sum), so
- * that the stream is the left line; else the edge that ends first. */
+ * The rail that continues straight below a node is the edge that stays open longest if that is a skip (it ends in a sum), so
+ * that the stream is the left line; otherwise the edge that ends first. */
 #include <string.h>
 
 #include "analysis/draw/graph.h"
@@ -18,7 +18,7 @@ enum { MOST_RAILS = 24 };
 typedef struct rails {
     const lm_graph *g;
     const char *const *glyphs;
-    uint32_t        to[MOST_RAILS];          /* where each rail leads; LM_OUTSIDE: free */
+    uint32_t        to[MOST_RAILS];          /* the node that each rail leads to; LM_OUTSIDE: free */
     unsigned        n;
     lm_text         *out;
     bool            full;
@@ -45,7 +45,7 @@ static unsigned last_rail(const rails *r)
     return n;
 }
 
-/* A line on which rails leave `column` for, or come back to it from, the columns that are marked. */
+/* Write a line on which rails from the marked columns leave `column` or join it. */
 static void bend(rails *r, unsigned column, const bool *marked, bool fork)
 {
     unsigned last = column, n = last_rail(r);
@@ -78,7 +78,7 @@ static unsigned free_rail(rails *r, unsigned after)
     return 0;
 }
 
-/* The rails that lead to a node become one, at the left. */
+/* Join the rails that lead to a node into the leftmost one. */
 static unsigned arrive(rails *r, uint32_t node)
 {
     bool     marked[MOST_RAILS] = { false };
@@ -112,7 +112,7 @@ static void put_line(rails *r, uint32_t node, unsigned column)
     lm_text_add_str(r->out, "  ");
     for (const char *p = n->label, *gap = "  "; *p; p++)
         if (*p == '\n') {
-            lm_text_add_str(r->out, gap);     /* the name, then what it is */
+            lm_text_add_str(r->out, gap);     /* the name, then the description */
             gap = ", ";
         } else {
             lm_text_add_char(r->out, *p);
@@ -158,7 +158,7 @@ static void put_group_title(rails *r, uint32_t group)
     end_line(r);
 }
 
-/* Titles of the groups that a node is the first of. */
+/* Write the titles of the groups that begin with this node. */
 static void put_titles(rails *r, uint32_t node)
 {
     uint32_t group = r->g->nodes[node].group, before = node ? r->g->nodes[node - 1].group : LM_OUTSIDE, chain[LM_GRAPH_GROUPS], n = 0;

@@ -1,4 +1,4 @@
-/* svg.c - the pieces of a drawing. */
+/* svg.c - the elements of a drawing. */
 #include "analysis/draw/svg.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 /* ---- text ---- */
 
-/* Advances of DejaVu Sans in hundredths of its size, from the space on. */
+/* Advance widths of DejaVu Sans in hundredths of the font size, starting with the space. */
 static const unsigned char regular[95] = {
     32, 41, 46, 84, 64, 96, 78, 28, 40, 40, 50, 84, 32, 37, 32, 34, 64, 64, 64, 64, 64, 64, 64, 64, 64, 64, 34, 34, 84, 84, 84, 54,
     100, 69, 69, 70, 78, 64, 58, 78, 76, 30, 30, 66, 56, 87, 75, 79, 61, 79, 70, 64, 62, 74, 69, 99, 69, 62, 69, 40, 34, 40, 84, 50,
@@ -21,7 +21,7 @@ static double advance(utf8proc_int32_t c)
 {
     if (c >= 0x20 && c < 0x7F)
         return regular[c - 0x20] / 100.0;
-    if (c >= 0x1000 && c < 0x10A0)           /* Burmese: wide letters, marks that take room of their own */
+    if (c >= 0x1000 && c < 0x10A0)           /* Burmese: wide letters, marks with their own width */
         return utf8proc_category(c) == UTF8PROC_CATEGORY_MN ? 0.3 : 1.0;
     switch (utf8proc_charwidth(c)) {
     case 0:
@@ -103,9 +103,10 @@ static void attribute(lm_text *out, const char *name, double x)
     lm_text_add_char(out, '"');
 }
 
-enum { MARGIN = 20, HEADING = 52 };          /* of a drawing that stands alone: around it; above it, the margin included */
+enum { MARGIN = 20, HEADING = 52 };          /* of a standalone drawing: the margin around it, and the space above it, which includes the
+                                              * margin */
 
-/* The model, and below it what is shown. */
+/* Write the model's name, and below it what is shown. */
 static void put_heading(lm_text *out, const char *name)
 {
     size_t n = strcspn(name, "\n");

@@ -1,4 +1,4 @@
-/* svg_graph.c - a graph that has been laid out, drawn. */
+/* svg_graph.c - draw a graph that has been laid out. */
 #include "analysis/draw/svg_graph.h"
 
 #include <math.h>
@@ -9,11 +9,11 @@
 
 enum { RADIUS = 11, LINES = 10, WRAP = 250, LINE = 17 };
 
-/* ---- labels: the first line names, the others say what it is ---- */
+/* ---- labels: the first line is the name, the others describe it ---- */
 
 typedef struct label { const char *lines[LINES]; unsigned n; double w; } label;
 
-/* A line no wider than WRAP where it has spaces to break at. */
+/* Add a line, broken at spaces so that it is no wider than WRAP if possible. */
 static void add_line(lm_arena *a, label *out, const char *text, size_t n, bool first)
 {
     double size = first ? LM_SVG_NAME : LM_SVG_SMALL;
@@ -32,7 +32,7 @@ static void add_line(lm_arena *a, label *out, const char *text, size_t n, bool f
             line[i]     = ' ';
             if (wide > WRAP)
                 break;
-            /* behind a comma, if that does not leave half a line empty */
+            /* after a comma, unless that leaves half a line empty */
             if (strchr(",:;", text[i - 1]) || !space || wide - comma > WRAP / 2.0) {
                 space = i;
                 comma = strchr(",:;", text[i - 1]) ? wide : comma;
@@ -64,7 +64,7 @@ static void split(lm_arena *a, const char *text, label *out)
     }
 }
 
-/* A sum's sign goes into its circle, the rest beside it: "+ residual". */
+/* Return the text next to a sum's circle; the sign goes inside: "+ residual". */
 static const char *beside(const char *text, bool *plus)
 {
     *plus = text[0] == '+';
@@ -182,7 +182,7 @@ static void put_arrow(lm_text *out, lm_point tip, double dx, double dy)
     lm_text_add_str(out, "Z\"/>");
 }
 
-/* Where among the arrows at the top of a node a link ends, so that they stand side by side. */
+/* Return where a link ends among the arrows at the top of a node, so that they are side by side. */
 static double spread(const lm_level *v, const lm_link *k)
 {
     const lm_spot *to = &v->spots[k->to];
@@ -246,7 +246,7 @@ static void put_down(const lm_layout *l, const lm_level *v, const lm_link *k, lm
         lm_svg_text(out, to.x + (left ? -5 : 5), tip - 10, left ? LM_ANCHOR_END : LM_ANCHOR_START, "s edge-label", k->label);
 }
 
-/* To the rail, along it, back from it; corners are rounded. */
+/* Draw an edge to the rail, along it, and back from it, with rounded corners. */
 static void put_rail(const lm_layout *l, const lm_level *v, const lm_link *k, lm_text *out)
 {
     const lm_spot *a = &v->spots[k->from], *b = &v->spots[k->to];

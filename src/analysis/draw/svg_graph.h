@@ -5,7 +5,7 @@
 #include "analysis/draw/graph.h"
 #include "analysis/draw/svg.h"
 
-/* Appended; from top to bottom whatever the graph asks for, so that it fits a page. False when out of memory. */
+/* Append a graph, always from top to bottom so that it fits a page. False: out of memory. */
 bool lm_svg_graph(const lm_graph *g, const char *name, bool alone, lm_text *out);
 
 #endif

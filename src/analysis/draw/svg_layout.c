@@ -1,4 +1,4 @@
-/* svg_layout.c - spots and links of each level, and which layer each spot is in. */
+/* svg_layout.c - find the spots and links of each level, and the layer of each spot. */
 #include "analysis/draw/svg_layout.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ static uint32_t parent_of(const lm_graph *g, uint32_t group)
     return group == LM_OUTSIDE ? LM_OUTSIDE : g->groups[group].parent;
 }
 
-/* The spot that stands for a node at a level: itself, or the group that holds it. */
+/* Return the spot that represents a node at a level: the node itself, or the group that contains it. */
 static uint32_t spot_of(const lm_layout *l, const lm_level *v, uint32_t node)
 {
     uint32_t group = l->g->nodes[node].group, inner = LM_OUTSIDE;
@@ -76,7 +76,7 @@ static uint32_t port(lm_layout *l, lm_level *v, lm_spot_kind kind, uint32_t sour
     return add_spot(l, v, (lm_spot){ .kind = kind, .ref = source, .w = BEND_WIDTH });
 }
 
-/* Where an edge of `source` meets a spot: in the middle, or at the port of a group. */
+/* Return where an edge of `source` meets a spot: in the middle, or at a port of a group. */
 static double meets(const lm_layout *l, const lm_spot *c, lm_spot_kind kind, uint32_t source)
 {
     if (c->kind != LM_SPOT_GROUP)
@@ -174,7 +174,7 @@ static bool long_label(const lm_link *k)
     return k->label && strlen(k->label) > 3;
 }
 
-/* A label takes a layer; then whatever leaves the same node gets that layer too, so that what follows stays side by side. */
+/* A label takes up a layer; all links from the same node then get the same length, so that their targets stay side by side. */
 static uint32_t length_of(const lm_level *v, const lm_link *k)
 {
     for (uint32_t i = 0; i < v->n_links; i++)
@@ -183,7 +183,7 @@ static uint32_t length_of(const lm_level *v, const lm_link *k)
     return 1;
 }
 
-/* The longest way from the top; then what nothing leads to comes down to what it leads to. */
+/* Assign layers: the longest path from the top; then spots without incoming links move down to their successors. */
 static void find_ranks(lm_level *v)
 {
     bool entries = false, moved = true;
@@ -239,7 +239,7 @@ static void sink_exits(lm_level *v)
     v->n_ranks = last + 1;
 }
 
-/* Nothing may stand at the right of an end of a skip edge, or the rail would cross it. */
+/* No other spot may be in the layer of either end of a skip edge, because the rail would cross it; such edges become normal links. */
 static void demote_skips(lm_level *v)
 {
     for (uint32_t i = 0; i < v->n_links; i++) {
@@ -252,7 +252,7 @@ static void demote_skips(lm_level *v)
     }
 }
 
-/* A link over several layers becomes a chain of bends, so that it has a way of its own. */
+/* Replace a link over several layers by a chain of bends, so that it has its own path. */
 static void bend_links(lm_layout *l, lm_level *v)
 {
     uint32_t n = v->n_links;
@@ -311,13 +311,13 @@ void lm_lay_out(lm_layout *l)
 {
     l->levels = lm_arena_new(l->a, l->g->n_groups + 1, lm_level);
     l->failed |= !l->levels;
-    for (uint32_t i = l->g->n_groups; i-- > 0 && !l->failed;)        /* a group comes after its parent */
+    for (uint32_t i = l->g->n_groups; i-- > 0 && !l->failed;)        /* children before parents: a group is after its parent */
         lay_out_level(l, i);
     if (!l->failed)
         lay_out_level(l, l->g->n_groups);
     if (l->failed)
         return;
-    /* the whole stands at 0, 0; a group comes after its parent */
+    /* the whole graph is at 0, 0; a group is after its parent */
     for (uint32_t i = 0; i < l->g->n_groups; i++) {
         uint32_t  up     = l->g->groups[i].parent;
         lm_level *parent = &l->levels[up == LM_OUTSIDE ? l->g->n_groups : up];

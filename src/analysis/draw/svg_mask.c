@@ -1,4 +1,4 @@
-/* svg_mask.c - masks as squares: filled where a query sees a key. */
+/* svg_mask.c - draw masks as squares: filled if a query sees a key. */
 #include "analysis/draw/svg_parts.h"
 
 #include <math.h>

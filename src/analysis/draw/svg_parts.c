@@ -1,4 +1,4 @@
-/* svg_parts.c - drawings that are no graphs: which heads share keys, how a cache grows. */
+/* svg_parts.c - drawings that are not graphs: which heads share keys, how a cache grows. */
 #include "analysis/draw/svg_parts.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ static void put_square(lm_text *out, lm_box b, const char *tint, uint64_t number
         lm_svg_text(out, b.x + b.w / 2, b.y + b.h / 2 + 4, LM_ANCHOR_MIDDLE, "s num", text);
 }
 
-/* What the query heads of a group have in common: lines, or one surface where lines would run together. */
+/* Connect the query heads of a group to what they share: with lines, or with one surface if there are too many lines. */
 static void put_reading(lm_text *out, double x, double w, double top, lm_box low, uint64_t n, double cell, double size)
 {
     if (n > 8) {
@@ -34,7 +34,7 @@ static void put_reading(lm_text *out, double x, double w, double top, lm_box low
         lm_svg_line(out, (lm_point){ x + (double)i * cell + size / 2, top }, (lm_point){ low.x + low.w / 2, low.y }, "edge");
 }
 
-/* One kind: squares for the query heads in groups, below each group the keys and values that it reads. */
+/* Draw one kind of sharing: squares for the query heads in groups, and below each group the keys and values that it reads. */
 static void put_heads(const lm_sharing *s, double y, lm_text *out)
 {
     uint64_t per = s->heads / s->groups;

@@ -1,4 +1,4 @@
-/* svg_parts.h - drawings that are no graphs, as SVG; appended. */
+/* svg_parts.h - append drawings that are not graphs as SVG. */
 #ifndef LM_ANALYSIS_SVG_PARTS_H
 #define LM_ANALYSIS_SVG_PARTS_H
 
@@ -11,10 +11,10 @@ typedef struct lm_sharing { const char *title; uint64_t heads, groups; } lm_shar
 
 void lm_svg_heads(const lm_sharing *kinds, size_t n, const char *name, bool alone, lm_text *out);
 
-/* The cache after each of n tokens, `bytes` more with each. */
+/* The cache after each of n tokens; each token adds `bytes`. */
 void lm_svg_cache(const char *const *pieces, size_t n, uint64_t bytes, const char *name, bool alone, lm_text *out);
 
-/* Which of n keys each of n queries sees; `sink`: a column before them that every query sees. */
+/* The keys that each of n queries sees. `sink`: a column before the n keys that every query sees. */
 typedef struct lm_mask { const char *title; unsigned n, window; bool sink; } lm_mask;       /* window 0: all earlier keys */
 
 bool lm_mask_sees(const lm_mask *m, unsigned query, unsigned key);

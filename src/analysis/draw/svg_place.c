@@ -1,4 +1,4 @@
-/* svg_place.c - the order of spots within layers, and their coordinates. */
+/* svg_place.c - order the spots within layers, and compute their coordinates. */
 #include <math.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 
 enum { SWEEPS = 16, GAP_X = 22, GAP_Y = 34, RAIL = 16, MOST_RAILS = 32 };
 
-/* ---- order: each spot to the mean place of those it is linked with ---- */
+/* ---- order: each spot at the mean position of its neighbours ---- */
 
 static bool down(const lm_link *k)
 {
@@ -46,7 +46,7 @@ static uint64_t crossings(const lm_level *v)
     return n;
 }
 
-/* Sorts the spots of a layer by `key`, stably. */
+/* Sort the spots of a layer by `key`, stably. */
 static void sort_rank(lm_level *v, uint32_t rank, const double *key, uint32_t *row)
 {
     uint32_t n = 0;
@@ -87,7 +87,7 @@ void lm_order_spots(lm_layout *l, lm_level *v)
     if (l->failed)
         return;
     for (uint32_t i = 0; i < v->n_spots; i++)
-        key[i] = v->spots[i].kind == LM_SPOT_BEND ? 1e6 : 0;         /* ways around come last, at the right */
+        key[i] = v->spots[i].kind == LM_SPOT_BEND ? 1e6 : 0;         /* bends come last, on the right */
     for (uint32_t r = 0; r < v->n_ranks; r++)
         sort_rank(v, r, key, row);
     for (int i = 0; i < SWEEPS && least; i++) {
@@ -103,7 +103,7 @@ void lm_order_spots(lm_layout *l, lm_level *v)
         v->spots[c].order = best[c];
 }
 
-/* ---- x: as near to the middle of their links as room allows, by pooling neighbours that push (isotonic regression) ---- */
+/* ---- x: as close to the middle of their links as space allows, by pooling neighbours that overlap (isotonic regression) ---- */
 
 typedef struct pool { double sum, weight; uint32_t first, n; } pool;
 
@@ -136,7 +136,7 @@ static double weight_of(const lm_level *v, const lm_link *k)
     return a && b ? 8 : a || b ? 0.5 : out == 1 && in == 1 ? 4 : 1;
 }
 
-/* What leaves a group wants to leave it below where it came in, so that the stream runs straight. */
+/* Pull the port where the stream leaves a group below the one where it enters, so that the stream runs straight. */
 static void want_straight(const lm_level *v, uint32_t spot, double *sum, double *weight)
 {
     const lm_spot *me = &v->spots[spot], *other = NULL;
@@ -146,7 +146,7 @@ static void want_straight(const lm_level *v, uint32_t spot, double *sum, double 
         return;
     for (uint32_t i = 0; i < v->n_spots; i++) {
         if (i != spot && v->spots[i].kind == me->kind)
-            return;                          /* several ports: no one stream */
+            return;                          /* several ports: not a single stream */
         if (v->spots[i].kind == far && other)
             return;
         other = v->spots[i].kind == far ? &v->spots[i] : other;
@@ -184,7 +184,7 @@ static void want_places(const lm_level *v, row *r, int sides)
     }
 }
 
-/* The places nearest to the wanted ones that keep order and distance. */
+/* Find the positions closest to the wanted ones that preserve order and distance. */
 static void settle(lm_level *v, row *r)
 {
     uint32_t n = 0;
@@ -225,9 +225,9 @@ static void place_x(lm_layout *l, lm_level *v)
         }
 }
 
-/* ---- ways around run straight down where there is room ---- */
+/* ---- straight chains and bends ---- */
 
-/* How far a spot may move without coming too near to its neighbours. */
+/* Find how far a spot may move without coming too close to its neighbours. */
 static void room_of(const lm_level *v, uint32_t spot, double *least, double *most)
 {
     const lm_spot *me = &v->spots[spot];
@@ -252,7 +252,7 @@ static const lm_link *way_on(const lm_level *v, uint32_t spot, bool back)
     return NULL;
 }
 
-/* The only way on from a spot, where it is the only way to the next one too. */
+/* Return the only link from a spot, if it is also the only link to its target; otherwise NULL. */
 static const lm_link *only_way(const lm_level *v, uint32_t spot)
 {
     const lm_link *on = NULL;
@@ -280,7 +280,7 @@ static bool led_to(const lm_level *v, uint32_t spot)
     return false;
 }
 
-/* Spots that follow each other alone stand below each other, where there is room. */
+/* Align spots that form a chain without branches below each other, if there is space. */
 static void align_chains(lm_level *v)
 {
     for (uint32_t i = 0; i < v->n_spots; i++) {
@@ -330,7 +330,7 @@ static void straighten(lm_level *v)
         want = v->spots[in->from].x + in->from_x;
         if (least > most)
             continue;
-        if (want < least || want > most) {   /* straight down to where it ends, if not from where it begins */
+        if (want < least || want > most) {   /* in line with the end of the chain if it cannot be in line with the beginning */
             const lm_link *out = way_on(v, last, false);
             want               = fmin(fmax(v->spots[out->to].x + out->to_x, least), most);
         }
@@ -341,7 +341,7 @@ static void straighten(lm_level *v)
 
 /* ---- rails ---- */
 
-/* Lanes that meet no other: `used` says up to which layer each is taken. */
+/* Return the first lane whose rails do not overlap [first, last]; `taken`: the first and last layer of each rail. */
 static int free_lane(uint32_t (*taken)[2], int *n, uint32_t first, uint32_t last, const int *lanes)
 {
     for (int lane = 0;; lane++) {
@@ -353,7 +353,7 @@ static int free_lane(uint32_t (*taken)[2], int *n, uint32_t first, uint32_t last
     }
 }
 
-/* The edge of what stands in the layers that a rail passes. */
+/* Return the outer edge of the spots in the layers that a rail passes. */
 static double edge_of(const lm_level *v, uint32_t first, uint32_t last, double side)
 {
     double edge = -INFINITY;
@@ -377,7 +377,7 @@ static void place_rails(lm_level *v, lm_link_kind kind)
         uint32_t a = v->spots[k->from].rank, b = v->spots[k->to].rank, first = a < b ? a : b, last = a < b ? b : a;
         int      lane = free_lane(taken, &n, first, last, lanes);
         double   edge = edge_of(v, first, last, side);
-        for (int r = 0; r < n; r++)          /* outside of the rails it runs beside */
+        for (int r = 0; r < n; r++)          /* outside the rails next to it */
             if (taken[r][1] > first && taken[r][0] < last && lanes[r] < lane && edge < lanes[r] * RAIL)
                 edge = lanes[r] * RAIL;
         k->rail = side * (edge + RAIL + lane * RAIL);
@@ -389,7 +389,7 @@ static void place_rails(lm_level *v, lm_link_kind kind)
     }
 }
 
-/* ---- y, and everything to its place ---- */
+/* ---- y, and final positions ---- */
 
 static bool ends_in_ports(const lm_level *v)
 {
@@ -450,7 +450,7 @@ static void shift_x(lm_level *v, double by)
         v->links[i].rail += by;
 }
 
-/* The title stands where no edge enters: at the left, else at the right, else the group gets wider. */
+/* Place the title where no edge enters: on the left, otherwise on the right, otherwise widen the group. */
 static void place_title(const lm_layout *l, lm_level *v)
 {
     double wide = lm_svg_width(l->g->groups[v->group].title, LM_SVG_SMALL, true) + 2 * LM_PAD, first = INFINITY, last = -INFINITY;

@@ -1,13 +1,13 @@
-/* tex_drawing.c - a drawing of ours (svg.c) as TikZ: the same shapes at the same places, styles by the classes of figure.css. */
+/* tex_drawing.c - convert a drawing of svg.c to TikZ: the same shapes at the same positions, styled by the classes of figure.css. */
 #include <math.h>
 #include <string.h>
 
 #include "analysis/draw/tex.h"
 #include "base/number.h"
 
-/* ---- what classes mean ---- */
+/* ---- styles of classes ---- */
 
-/* In the order of figure.css: later ones win. NULL: as before; "": none. */
+/* In the order of figure.css: later ones override earlier ones. NULL: unchanged; "": none. */
 static const struct { const char *name, *fill, *stroke; double width, size; bool bold, dashed; double opacity; } classes[] = {
     { "b", NULL, NULL, 0, 13, true, false, 0 },              { "s", "soft", NULL, 0, 11, false, false, 0 },
     { "title", NULL, NULL, 0, 0, true, false, 0 },           { "group", "group", "hair", 1, 0, false, false, 0 },
@@ -39,15 +39,15 @@ void lm_tex_colours(lm_text *out)
 }
 
 typedef struct style {
-    const char *fill, *stroke;               /* names of colours; "": none */
+    const char *fill, *stroke;               /* colour names; "": none */
     double      width, size, opacity;
     bool        bold, dashed;
     char        anchor;                      /* of text: 'm', 'e', 's' */
 } style;
 
-/* ---- reading what svg.c writes ---- */
+/* ---- parsing the output of svg.c ---- */
 
-typedef struct element { const char *name, *end; size_t n; } element;        /* "<NAME …>": `end` is its '>' */
+typedef struct element { const char *name, *end; size_t n; } element;        /* "<NAME …>": `end` points to its '>' */
 
 static bool next_element(const char **at, element *out)
 {
@@ -144,7 +144,7 @@ static void put_options(const style *s, double radius, lm_text *out)
     lm_text_add_str(out, "]");
 }
 
-/* &lt; and its like as the characters that they are. */
+/* Append text with entities such as &lt; replaced by their characters. */
 static void put_text(const char *text, size_t n, lm_text *out)
 {
     static const char *const names[][2] = { { "&amp;", "&" }, { "&lt;", "<" }, { "&gt;", ">" }, { "&quot;", "\"" }, { "&#39;", "'" } };
@@ -167,7 +167,7 @@ static void put_label(const element *x, const style *s, const char *text, size_t
     lm_view rotated = attribute(x, "transform");
     double  px = number(x, "x"), py = number(x, "y");
 
-    if (rotated.size > strlen("translate(")) {           /* translate(X Y) rotate(-90): upwards */
+    if (rotated.size > strlen("translate(")) {           /* translate(X Y) rotate(-90): vertical text */
         char   at[64];
         size_t size = rotated.size - strlen("translate(");
         size        = size < sizeof at ? size : sizeof at - 1;
@@ -193,7 +193,7 @@ static void put_path(const element *x, lm_text *out)
     lm_view d = attribute(x, "d");
 
     lm_text_add_str(out, " svg {");
-    for (size_t i = 0; i < d.size; i++) {    /* a blank before each command: simpler to read for TeX */
+    for (size_t i = 0; i < d.size; i++) {    /* a blank before each command, which TeX parses more easily */
         bool command = (d.data[i] >= 'A' && d.data[i] <= 'Z') || (d.data[i] >= 'a' && d.data[i] <= 'z');
         lm_text_add_str(out, command ? " " : "");
         lm_text_add_char(out, d.data[i] == ',' ? ' ' : d.data[i]);

@@ -1,4 +1,4 @@
-/* tex_text.c - text that TeX leaves alone. */
+/* tex_text.c - text that TeX typesets literally. */
 #include <string.h>
 #include <utf8proc.h>
 
@@ -46,7 +46,7 @@ static const char *sign_at(const char *p, size_t left, size_t *n)
     return NULL;
 }
 
-/* One character beyond ASCII; its bytes. What TeX cannot be given is U+FFFD. */
+/* Append one character beyond ASCII; returns its bytes. Invalid UTF-8 and control characters become '?'. */
 static size_t put_sign(lm_text *out, const char *p, size_t left)
 {
     size_t           n;
