@@ -1,4 +1,4 @@
-/* document.c - building a report: blocks, ids, numbers. */
+/* document.c - build a report: blocks, ids, numbers. */
 #include "analysis/page/document.h"
 
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 void lm_document_init(lm_document *d, lm_facts *const *models, size_t n_models)
 {
@@ -35,7 +35,7 @@ lm_status lm_document_check(const lm_document *d, lm_error *e)
 
 /* ---- text ---- */
 
-/* Lines and tabs may stay: what is one line takes care of them. */
+/* Newlines and tabs are allowed: functions that write a single line replace them. */
 static bool is_harmless(utf8proc_int32_t c)
 {
     if (c < 0x20)
@@ -142,7 +142,7 @@ static bool is_taken(lm_document *d, const char *id, const lm_block *but)
     return false;
 }
 
-/* With the model's prefix, and a number where it is taken. */
+/* Set the id: with the model's prefix, and with a number if it is taken. */
 static void name_block(lm_document *d, lm_block *b, const char *id)
 {
     const char *whole = lm_doc_anchor(d, id);
@@ -161,7 +161,7 @@ lm_block *lm_doc_block(lm_document *d, lm_block_kind kind, const char *id)
     return b;
 }
 
-/* After a failed allocation nothing is opened, and nothing has to be closed: `level` tells the two apart. */
+/* After a failed allocation blocks are not opened, so their closes must do nothing: `nothing.level` counts these blocks. */
 static lm_block *open_block(lm_document *d, lm_block_kind kind, const char *id, const char *output, const char *title)
 {
     lm_block *b = add_block(d, kind);
@@ -334,7 +334,7 @@ void lm_doc_diagram(lm_document *d, const char *name, const char *output, const 
     lm_text_free(&mermaid);
 }
 
-/* ---- walking ---- */
+/* ---- traversal ---- */
 
 lm_block *lm_document_next(lm_block *b, lm_document *d)
 {

@@ -1,4 +1,4 @@
-/* document_html.c - a report as one page that needs nothing else: contents, sections, folds. */
+/* document_html.c - write a report as one self-contained page: contents, sections, folds. */
 #include <string.h>
 
 #include "analysis/page/html.h"
@@ -7,7 +7,7 @@
 
 /* ---- head ---- */
 
-/* Dark or light before anything is shown. */
+/* Set the dark or light theme before anything is displayed. */
 static const char early[] = "try{document.documentElement.dataset.theme=localStorage.getItem('lamina-theme')||''}catch(e){}";
 
 static void put_head(lm_html *h)
@@ -157,7 +157,7 @@ static void put_heading(lm_html *h, const lm_block *b)
     lm_text_printf(h->out, "</h%u>\n", level);
 }
 
-/* Sections and folds by their own ids; what they hold goes on inside. */
+/* Write a section or fold with its id, or another block. */
 static void put_block(lm_html *h, const lm_block *b, bool panel);
 
 static void put_inner(lm_html *h, const lm_block *b, bool panel)
@@ -168,11 +168,11 @@ static void put_inner(lm_html *h, const lm_block *b, bool panel)
     }
 }
 
-/* The sliders of a model stand behind its first section. */
+/* The sliders of a model follow its first section. */
 static void put_block(lm_html *h, const lm_block *b, bool panel)
 {
     const char *tag   = b->kind == LM_BLOCK_SECTION ? "section" : "details";
-    bool        inner = panel && h->d->n_models > 1 && b->level == 1;        /* this section is a whole model */
+    bool        inner = panel && h->d->n_models > 1 && b->level == 1;        /* the section covers a whole model */
 
     if (b->kind != LM_BLOCK_SECTION && b->kind != LM_BLOCK_FOLD) {
         put_leaf(h, b);

@@ -1,4 +1,4 @@
-/* document_html_blocks.c - tables, derivations and figures of a page. */
+/* document_html_blocks.c - write tables, derivations and figures of a page. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 
 /* ---- tables ---- */
 
-/* Rows that belong together, or to the row above, cannot be put into another order; where each row is another quantity of several
- * models there is none. */
+/* Return whether rows may be reordered: not if they are grouped or belong to the row above, nor in tables of models, where each row is a
+ * different quantity. */
 static bool sortable(const lm_doc_table *t)
 {
     uint32_t rows = 0;
@@ -51,7 +51,7 @@ static void put_titles(lm_html *h, const lm_doc_table *t, bool sorts)
     lm_text_add_str(h->out, t->drawn ? "<td></td></tr></thead>\n" : "</tr></thead>\n");
 }
 
-/* The exact value where the text is rounded, for sorting and for whoever points at it. */
+/* Write the exact value if the text is rounded, for sorting and as a tooltip. */
 static void put_exact(lm_html *h, const lm_doc_cell *c)
 {
     char   number[LM_FIG];
@@ -99,7 +99,7 @@ static void put_lead(lm_html *h, const lm_doc_cell *c)
 
 enum { LONG = 40, SHORT = 24 };
 
-/* Columns of sentences, which need room; beside them the short ones stay on one line. */
+/* Bit masks of columns: those with sentences, which need space, and the short ones next to them, which stay on one line. */
 typedef struct widths { uint32_t prose, kept; } widths;
 
 static widths measure(const lm_doc_table *t)
@@ -138,7 +138,7 @@ static void put_cell(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, uin
     lm_text_add_str(h->out, head ? "</th>" : "</td>");
 }
 
-/* A number as a bar beside it: of a share its own, else of the largest. */
+/* Return the value of a number's bar, which is relative to 100 for a percentage and otherwise to the largest. */
 static double number_of(const lm_doc_cell *c)
 {
     return c->kind == LM_CELL_COUNT ? (double)c->count : c->kind == LM_CELL_NUMBER ? c->number : -1;
@@ -181,7 +181,7 @@ static void put_row(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, widt
     lm_text_add_str(h->out, "</tr>\n");
 }
 
-/* Where some rows are the same for all models: a switch that leaves those that differ. */
+/* If some rows are the same for all models, add a switch that shows only those that differ. */
 static void put_switch(lm_html *h, const lm_block *b)
 {
     bool any = false;

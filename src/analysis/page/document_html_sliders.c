@@ -1,4 +1,4 @@
-/* document_html_sliders.c - the panel of sliders: its controls, the places of its figures, and the figures as data. */
+/* document_html_sliders.c - write the panel of sliders: controls, places for the results, and the results as data. */
 #include <string.h>
 
 #include "analysis/page/html.h"
@@ -17,7 +17,7 @@ static void put_slider(lm_html *h, const char *what, const char *title, uint32_t
                    h->panels, what, what, h->panels, what, what, stops - 1, now);
 }
 
-/* A row of the results: a figure that the page's program fills in. */
+/* Write a row of the results, which the script of the page fills in. */
 static void put_result(lm_html *h, const char *what, const char *title, const char *classes)
 {
     lm_text_printf(h->out, "<tr%s><th scope=\"row\">", classes);

@@ -1,4 +1,4 @@
-/* document_json.c - a report as data: sections, tables with exact values and the facts they are. */
+/* document_json.c - write a report as data: sections, tables with exact values and their facts. */
 #include <inttypes.h>
 
 #include "analysis/page/document.h"

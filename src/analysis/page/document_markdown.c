@@ -1,19 +1,19 @@
-/* document_markdown.c - a report as GitHub renders it: details, Mermaid, LaTeX (github.github.com/gfm);
- * or as pandoc reads it: attributes of headings, formulas between dollars, drawings in characters.
+/* document_markdown.c - write a report as GitHub renders it: details, Mermaid, LaTeX (github.github.com/gfm); or as pandoc reads it:
+ * heading attributes, formulas between dollars, text diagrams.
  *
- * Headings carry anchors of our own, so that links do not depend on how GitHub makes its ids. */
+ * Headings contain explicit anchors, so that links do not depend on how GitHub generates ids. */
 #include <string.h>
 
 #include "analysis/page/document.h"
 
-/* ---- text that must stay text ---- */
+/* ---- escaping ---- */
 
 static bool is_word(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c & 0x80);
 }
 
-/* Characters that mean something anywhere in a line. An underscore inside a word means nothing. */
+/* Escape characters that are special anywhere in a line. An underscore inside a word is not special. */
 static void put_char(const char *text, size_t i, lm_text *out)
 {
     char c = text[i];
@@ -29,7 +29,7 @@ static void put_char(const char *text, size_t i, lm_text *out)
         lm_text_add_str(out, "&gt;");
         return;
     case '$':
-        lm_text_add_str(out, "<span>$</span>");       /* GitHub: a dollar beside formulas */
+        lm_text_add_str(out, "<span>$</span>");       /* GitHub: a dollar that does not begin a formula */
         return;
     case '\n':
     case '\t':
@@ -61,7 +61,7 @@ static void put_inline(const char *text, lm_text *out)
         put_char(text, i, out);
 }
 
-/* At the beginning of a line more things mean something: headings, items, rules. */
+/* Escape characters that are special at the beginning of a line: headings, items, rules. */
 static void put_line(const char *text, lm_text *out)
 {
     while (*text == ' ' || *text == '\n' || *text == '\t')
@@ -77,7 +77,7 @@ static void put_line(const char *text, lm_text *out)
     put_inline(text, out);
 }
 
-/* In HTML: summaries. */
+/* Escape text inside HTML: summaries. */
 static void put_html(const char *text, lm_text *out)
 {
     for (; *text; text++)
@@ -104,7 +104,7 @@ static void put_html(const char *text, lm_text *out)
         case '\\':
         case '~':
         case '|':
-            lm_text_printf(out, "&#%d;", *text);      /* Markdown reads on inside HTML */
+            lm_text_printf(out, "&#%d;", *text);      /* Markdown is also parsed inside HTML */
             break;
         case '\n':
             lm_text_add_char(out, ' ');
@@ -131,7 +131,7 @@ static void put_times(char c, size_t n, lm_text *out)
         lm_text_add_char(out, c);
 }
 
-/* A code span in a table: a bar is escaped there too, and read back by GitHub. */
+/* Write a code span in a table: a bar must be escaped there too, which GitHub reverts. */
 static void put_code(const char *text, lm_text *out)
 {
     size_t fence = longest_run(text, '`') + 1;
@@ -313,7 +313,7 @@ static void put_heading(const lm_block *b, bool pandoc, lm_text *out)
 
 static void put_blocks(const lm_block *within, bool pandoc, lm_text *out);
 
-/* GitHub opens and closes it; pandoc has nothing of the kind. */
+/* Write a fold: collapsible on GitHub; pandoc has no equivalent. */
 static void put_fold(const lm_block *b, bool pandoc, lm_text *out)
 {
     if (!pandoc) {

@@ -1,4 +1,4 @@
-/* document_table.c - tables of a report: cells that keep their exact numbers. */
+/* document_table.c - tables of a report: cells that store exact numbers. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-/* document_tex.c - a report as a LaTeX document that needs no other file: pdflatex in English, xelatex in every language.
+/* document_tex.c - write a report as a self-contained LaTeX document: pdflatex for English, xelatex for every language.
  *
- * Formulas are mathematics, tables are those of booktabs and longtable, figures are TikZ. */
+ * Formulas are LaTeX math, tables use booktabs and longtable, figures are TikZ. */
 #include <math.h>
 #include <string.h>
 #include <utf8proc.h>
@@ -9,7 +9,7 @@
 #include "analysis/page/document.h"
 #include "base/columns.h"
 
-enum { WIDE = 470, TALL = 560 };             /* points of a page that tables and figures may fill */
+enum { WIDE = 470, TALL = 560 };             /* maximum size of tables and figures on a page, in points */
 
 /* ---- preamble ---- */
 
@@ -21,7 +21,7 @@ static const char *const packages =
     "\\usepackage{textcomp,booktabs,longtable,array,graphicx,xcolor,tikz}\n"
     "\\usetikzlibrary{svg.path}\n";
 
-/* Fonts of XeTeX for a language; what is installed first. */
+/* Choose the XeTeX fonts of a language: the first one that is installed. */
 static void put_fonts(lm_language language, lm_text *out)
 {
     static const char *const fonts[LM_LANGUAGES][4] = {
@@ -46,7 +46,7 @@ static void put_fonts(lm_language language, lm_text *out)
                    language == LM_BURMESE ? "" : "\\setmonofont{\\reportfont}", language == LM_BURMESE ? "my" : "zh");
 }
 
-/* Letters that pdfTeX has no font for are shown by their numbers. */
+/* Show letters for which pdfTeX has no font by their code points. */
 static void put_letters(const lm_text *body, lm_text *out)
 {
     enum { MOST = 512 };
@@ -60,7 +60,7 @@ static void put_letters(const lm_text *body, lm_text *out)
         i += length > 0 ? (size_t)length : 1;
         while (k < n && seen[k] != c)
             k++;
-        if (length <= 1 || k < n || n == MOST || (c < 0x180 && c >= 0xC0))       /* T1 has the Latin ones */
+        if (length <= 1 || k < n || n == MOST || (c < 0x180 && c >= 0xC0))       /* T1 contains the Latin ones */
             continue;
         seen[n++] = c;
         lm_text_printf(out, "\\DeclareUnicodeCharacter{%04X}{\\fbox{\\tiny %04X}}\n", (unsigned)c, (unsigned)c);
@@ -96,7 +96,7 @@ static void put_preamble(const lm_document *d, const lm_text *body, lm_text *out
 
 /* ---- code ---- */
 
-/* A path may break behind its points and strokes. */
+/* Write a path that may break after points, underscores, slashes and colons. */
 static void put_code(const char *text, lm_text *out)
 {
     lm_text_add_str(out, "\\texttt{");
@@ -112,7 +112,7 @@ static void put_code(const char *text, lm_text *out)
     lm_text_add_char(out, '}');
 }
 
-/* Lines as they stand, as large as the longest allows. */
+/* Write lines unchanged, as large as the longest line allows. */
 static void put_verbatim(const char *text, lm_text *out)
 {
     unsigned widest = 1;
@@ -151,8 +151,8 @@ static void put_verbatim(const char *text, lm_text *out)
 /* ---- tables ---- */
 
 typedef struct layout {
-    bool        bar[LM_DOC_COLUMNS];         /* left out */
-    double      paragraph[LM_DOC_COLUMNS];   /* points; 0: as wide as its cells */
+    bool        bar[LM_DOC_COLUMNS];         /* bars are omitted */
+    double      paragraph[LM_DOC_COLUMNS];   /* points; 0: as wide as the cells */
     const char *size;
 } layout;
 
@@ -165,7 +165,7 @@ static double cell_width(const lm_doc_table *t, const lm_doc_row *r, uint32_t i)
     return c->kind == LM_CELL_CODE ? 1.15 * n : n;
 }
 
-/* Every column that is wider than an equal share of what is left breaks its lines at that share; `room` in letters. */
+/* Wrap every column that is wider than an equal share of the remaining space to that share. `room`: in letters. */
 static void share_evenly(const lm_doc_table *t, const double *natural, double room, double letter, layout *l)
 {
     double   share = 0;
@@ -190,7 +190,7 @@ static void share_evenly(const lm_doc_table *t, const double *natural, double ro
             l->paragraph[i] = letter * share;
 }
 
-/* Natural widths where they fit, else the widest columns of words share what the others leave, in a smaller size. */
+/* Use natural widths if they fit; otherwise the widest text columns share the remaining space, in a smaller size. */
 static layout lay_out(const lm_doc_table *t)
 {
     static const struct { const char *size; double letter; } sizes[] = {
@@ -382,7 +382,7 @@ static void put_step(lm_derivation *x, const lm_formula *s, lm_text *out)
 
 /* ---- blocks ---- */
 
-/* False: it has none. */
+/* Write the caption; false: there is none. */
 static bool put_caption(const lm_block *b, const char *end, lm_text *out)
 {
     const char *output = lm_doc_caption_output(b);

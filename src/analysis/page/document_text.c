@@ -1,4 +1,4 @@
-/* document_text.c - a report as text: for terminals, files and mails. */
+/* document_text.c - write a report as text: for terminals, files and email. */
 #include <string.h>
 
 #include "analysis/page/document.h"
@@ -11,7 +11,7 @@ typedef struct writer {
     lm_text            *out;
 } writer;
 
-/* One line, whatever it was. */
+/* Write text as a single line. */
 static void put_line(const char *text, lm_text *out)
 {
     for (; *text; text++)
@@ -22,7 +22,7 @@ static void put_line(const char *text, lm_text *out)
 
 enum { BAR = 24 };
 
-/* Whether a row at `depth` follows before one that lies further out. */
+/* Return whether another row at `depth` follows before one of lower depth. */
 static bool goes_on(const lm_doc_row *r, uint32_t depth)
 {
     for (r = r->next; r && r->depth >= depth; r = r->next)
@@ -31,7 +31,7 @@ static bool goes_on(const lm_doc_row *r, uint32_t depth)
     return false;
 }
 
-/* What stands before the first cell of an inner row: blanks, or the branches of a tree. */
+/* Write the prefix of an inner row: blanks, or the branches of a tree. */
 static void put_stem(const lm_doc_table *t, const lm_doc_row *r, bool lines, lm_text *out)
 {
     for (uint32_t k = 1; k <= r->depth; k++)
@@ -98,7 +98,7 @@ static void put_titles(const lm_doc_table *t, unsigned indent, const unsigned *w
     lm_text_add_char(out, '\n');
 }
 
-/* Cells up to the last that is not empty. */
+/* Count the cells up to the last one that is not empty. */
 static uint32_t cells_of(const lm_doc_table *t, const lm_doc_row *r)
 {
     uint32_t n = r->gap ? 0 : t->n_columns;
@@ -108,7 +108,7 @@ static uint32_t cells_of(const lm_doc_table *t, const lm_doc_row *r)
     return n;
 }
 
-/* `columns` 0: as wide as it is. Else a last column of text is broken into lines. */
+/* Write a table. `columns` 0: no limit; otherwise a last column of text is wrapped. */
 static void put_table(const lm_doc_table *t, unsigned indent, unsigned columns, bool lines, lm_text *out)
 {
     unsigned width[LM_DOC_COLUMNS], at = indent;
@@ -229,7 +229,7 @@ static void put_heading(const writer *w, const lm_block *b)
     lm_text_add_str(w->out, b->level <= 2 ? "\n" : "");
 }
 
-/* Lists, formulas and tables of one thought stand close; all else is parted by an empty line. */
+/* Return whether no empty line separates the blocks: consecutive formulas, and folds that repeat others. */
 static bool stays_close(const lm_block *before, const lm_block *b)
 {
     return before ? (b->kind == LM_BLOCK_FORMULA && before->kind == LM_BLOCK_FORMULA) || (b->same_as && before->same_as) : false;
@@ -237,7 +237,7 @@ static bool stays_close(const lm_block *before, const lm_block *b)
 
 static void put_blocks(const writer *w, const lm_block *within);
 
-/* Open, but for one that repeats another: of that only the first paragraph, which says so. */
+/* Write a fold as open. If it repeats another, write only its first paragraph, which says so. */
 static void put_fold(const writer *w, const lm_block *b)
 {
     lm_text_printf(w->out, "  %s ", !w->m.lines ? "*" : b->same_as ? "▸" : "▾");

@@ -1,4 +1,4 @@
-/* html.c - elements, attributes, formulas. */
+/* html.c - write elements, attributes, formulas. */
 #include "analysis/page/html.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static size_t address_at(const char *text)
     return n > 8 ? n : 0;
 }
 
-/* "arXiv 2305.14314". */
+/* Return the bytes of a reference such as "arXiv 2305.14314" at `text`; 0: none. */
 static size_t paper_at(const char *text)
 {
     static const char digits[] = "0123456789", archive[] = "arXiv ";

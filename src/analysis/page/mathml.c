@@ -1,4 +1,4 @@
-/* mathml.c - from LaTeX to MathML, by recursive descent. */
+/* mathml.c - convert LaTeX to MathML by recursive descent. */
 #include "analysis/page/mathml.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@ typedef struct reader {
     lm_error   *e;
 } reader;
 
-/* ---- what stands for one sign ---- */
+/* ---- symbols ---- */
 
 static const struct { const char *name, *element, *text; } signs[] = {
     { "cdot", "mo", "·" },      { "times", "mo", "×" },      { "odot", "mo", "⊙" },     { "leftarrow", "mo", "←" }, { "rightarrow", "mo", "→" },
@@ -49,7 +49,7 @@ static void skip_blanks(reader *r)
         r->at++;
 }
 
-/* The text between braces that hold no braces. */
+/* Read the text between braces that contain no braces. */
 static lm_status read_plain(reader *r, lm_view *out)
 {
     skip_blanks(r);
@@ -62,7 +62,7 @@ static lm_status read_plain(reader *r, lm_view *out)
     return LM_OK;
 }
 
-/* Several letters between braces are a word when they are long or all capitals; two small ones are indices. */
+/* Return whether the letters between braces are a word: three or more, or two capitals. Two with a lower-case letter are indices. */
 static bool is_word(const char *at, size_t *n)
 {
     size_t i = 1, capitals = 0;
@@ -95,7 +95,7 @@ static lm_status read_group(reader *r, lm_text *out)
     return LM_OK;
 }
 
-/* \text{…}: escaped percent signs and underscores read as themselves. */
+/* Read \text{…}, in which escaped percent signs, underscores and the like stand for themselves. */
 static lm_status read_text(reader *r, const char *element, lm_text *out)
 {
     lm_view text;
@@ -140,7 +140,7 @@ static bool named(const char *at, size_t n, const char *name)
     return strlen(name) == n && memcmp(at, name, n) == 0;
 }
 
-/* The bracket after \left or \right; '.' is none. */
+/* Read the bracket after \left or \right; '.' means none. */
 static lm_status read_fence(reader *r, lm_text *out)
 {
     skip_blanks(r);
@@ -175,7 +175,7 @@ static lm_status read_fenced(reader *r, lm_text *out)
     return LM_OK;
 }
 
-/* \begin{pmatrix} a & b \\ c & d \end{pmatrix} */
+/* Read \begin{pmatrix} a & b \\ c & d \end{pmatrix}. */
 static lm_status read_environment(reader *r, lm_text *out)
 {
     static const struct { const char *name, *open, *close, *kind; } kinds[] = {
@@ -270,7 +270,7 @@ static lm_status read_command(reader *r, lm_text *out)
 
 /* ---- letters, numbers ---- */
 
-/* "394{,}002{,}432" and "0.5". */
+/* Read a number: "394{,}002{,}432", "0.5". */
 static void read_number(reader *r, lm_text *out)
 {
     lm_text_add_str(out, "<mn>");
@@ -313,7 +313,7 @@ static lm_status read_character(reader *r, lm_text *out)
     return LM_OK;
 }
 
-/* A sign, a command or a group, without what is written above and below it. */
+/* Read a symbol, a command or a group, without its sub- and superscripts. */
 static lm_status read_item(reader *r, lm_text *out)
 {
     skip_blanks(r);
@@ -329,7 +329,7 @@ static lm_status read_item(reader *r, lm_text *out)
 
 /* ---- rows ---- */
 
-/* The sum sign carries what is above and below it as limits. */
+/* Read a sum sign, whose sub- and superscripts are limits. */
 static bool reads_sum(reader *r)
 {
     if (strncmp(r->at, "\\sum", 4) != 0)
@@ -369,7 +369,7 @@ static lm_status read_scripts(reader *r, lm_text *base, bool sum, lm_text *out)
     return status;
 }
 
-/* Items until `end`, which is left to be read; '&' ends at every sign that ends a cell. */
+/* Return whether the next input is `end`, which is not consumed; '&' stands for every end of a cell. */
 static bool at_end(const reader *r, const char *end)
 {
     if (*end == '&')

@@ -1,4 +1,4 @@
-/* prose.c - breaking lines. */
+/* prose.c - line breaking. */
 #include "analysis/page/prose.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static unsigned width_of(const char *text, size_t n)
     return lm_text_columns(word);
 }
 
-/* Chinese may be broken after any character but before none that closes. */
+/* Chinese text may be broken after any character, but not before a closing mark. */
 static bool is_wide(const char *p)
 {
     return ((unsigned char)p[0] & 0xF0) == 0xE0 && (unsigned char)p[0] >= 0xE3 && (unsigned char)p[0] <= 0xE9;
@@ -32,7 +32,7 @@ static bool closes(const char *p)
     return false;
 }
 
-/* Bytes up to the next place where a line may end. */
+/* Return the bytes up to the next possible line break. */
 static size_t piece(const char *text)
 {
     size_t n = 0;

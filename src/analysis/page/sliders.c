@@ -1,4 +1,4 @@
-/* sliders.c - a plan for each precision and number of sequences, resized for contexts and cache types. */
+/* sliders.c - make a plan per precision and number of sequences, resized for contexts and cache types. */
 #include "analysis/page/sliders.h"
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 
 /* ---- stops ---- */
 
-/* Where the slider starts if no context was given, or all of it: few requests are longer. */
+/* Initial position of the slider if no context was given, unless the model's context is shorter: few requests are longer. */
 enum { USUAL = 8192 };
 
 static uint32_t add_stop(uint64_t *stops, uint32_t *n, uint64_t value)
@@ -51,7 +51,7 @@ static void choose_stops(lm_facts *f, lm_sliders *s)
         s->kv[s->n_kv++] = f->s.cache;
 }
 
-/* ---- one plan ---- */
+/* ---- a single plan ---- */
 
 typedef struct taking {
     lm_facts   *f;
@@ -93,7 +93,7 @@ static void take_rates(taking *t, const lm_plan *p, uint32_t kv)
     }
 }
 
-/* The cache and its books do not depend on the precision: they are taken once. */
+/* The cache and its bookkeeping do not depend on the precision: take them only once. */
 static lm_status take_cache(taking *t, const lm_plan *base, uint32_t kv)
 {
     lm_sliders *s = t->s;
@@ -120,7 +120,7 @@ static void take(void *arg, const lm_plan *base)
     for (uint32_t k = 0; k < s->n_kv && t->status == LM_OK; k++) {
         lm_plan *p;
         t->status = lm_plan_resized(base, base->options.context, s->kv[k], &p, NULL);
-        if (t->status == LM_UNSUPPORTED) {           /* the heads do not fit its blocks: this type is not a choice */
+        if (t->status == LM_UNSUPPORTED) {           /* the heads do not fit the blocks of this type: it is not offered */
             memmove(&s->kv[k], &s->kv[k + 1], (s->n_kv - k - 1) * sizeof *s->kv);
             s->n_kv--;
             k--;
@@ -138,7 +138,7 @@ static void take(void *arg, const lm_plan *base)
     }
 }
 
-/* ---- all of them ---- */
+/* ---- all plans ---- */
 
 static lm_status take_precision(lm_facts *f, lm_sliders *s, const char *name, const lm_dtype *types)
 {
@@ -205,7 +205,7 @@ lm_sliders *lm_sliders_of(lm_facts *f)
     return s;
 }
 
-/* ---- for the page ---- */
+/* ---- JSON ---- */
 
 static void put_list(lm_text *out, const uint64_t *x, uint32_t n)
 {
@@ -215,7 +215,7 @@ static void put_list(lm_text *out, const uint64_t *x, uint32_t n)
     lm_text_add_char(out, ']');
 }
 
-/* A page's numbers are doubles anyway. */
+/* Write 128-bit numbers, rounded to doubles from 2^64 on: JavaScript numbers are doubles anyway. */
 static void put_wide_list(lm_text *out, const lm_wide *x, uint32_t n)
 {
     lm_text_add_char(out, '[');
@@ -227,7 +227,7 @@ static void put_wide_list(lm_text *out, const lm_wide *x, uint32_t n)
     lm_text_add_char(out, ']');
 }
 
-/* "limits" of a page: the words, and for each rate the number of one. */
+/* The page's "limits": the words; each rate stores an index into them. */
 static const char *const limits[] = { "memory", "int8", "f16", "bf16", "f32" };
 
 static unsigned limit_of(const char *word)
