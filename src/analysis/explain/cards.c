@@ -1,11 +1,11 @@
-/* cards.c - finding cards: by topic, and by what else people call it. */
+/* cards.c - find cards by topic or alias. */
 #include <string.h>
 
 #include "analysis/explain/cards.h"
 
 static const lm_card_list *const lists[] = { &lm_cards_of_models, &lm_cards_of_layers, &lm_cards_of_positions };
 
-/* Other names. Of several topics the model decides; `example`: a preset that has what the name says, where the topic's own has not. */
+/* Aliases. If one has several topics, the model decides; `example`: a preset with the named feature, if that of the topic lacks it. */
 static const struct {
     const char *alias, *topics[4], *example;
 } aliases[] = {
@@ -70,7 +70,7 @@ static bool has(const lm_card *c, const lm_program *p, const lm_traits *t)
     return !c->used || c->used(p, t);
 }
 
-/* Aliases first: "mlp" is a topic, but a model whose MLPs are gated answers with the gated one. */
+/* Aliases take precedence: "mlp" is a topic, but for a model with gated MLPs it selects the card of gated ones. */
 const lm_card *lm_card_named(const char *topic, const lm_program *p, const lm_traits *t)
 {
     for (size_t i = 0; i < N_ALIASES; i++) {

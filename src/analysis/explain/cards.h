@@ -10,22 +10,22 @@ enum { LM_CARD_LINES = 6, LM_SHEET_COLUMNS = 6 };
 
 typedef struct lm_card_formula { const char *unicode, *latex; } lm_card_formula;
 
-/* A number of parameters by the name it is derived under, and how far it is off the exact one in percent; NULL: it is that. */
+/* A parameter count by the name under which it is derived, and its error in percent; NULL: exact. */
 typedef struct lm_card_row { const char *title, *count, *off; } lm_card_row;
 
-/* A table of a page: shapes, values of functions, merges. Its texts live in the facts' arena, or for ever. */
+/* A table of a page: shapes, values of functions, merges. Its texts are in the facts' arena or static. */
 typedef struct lm_sheet_row { const char *cells[LM_SHEET_COLUMNS]; bool mine; } lm_sheet_row;    /* mine: what this model has */
 typedef struct lm_sheet {
-    const char   *title, *note;          /* note: below it; NULL: none */
+    const char   *title, *note;          /* note: below the table; NULL: none */
     const char   *columns[LM_SHEET_COLUMNS];
-    const char   *align;                 /* 'l' or 'r' for each column */
+    const char   *align;                 /* one letter per column: 'l' or 'r' */
     lm_sheet_row *rows;
     size_t        n_rows, capacity;
 } lm_sheet;
 
-/* The next row, empty; without memory the facts remember and the last row is overwritten. */
+/* Return a new empty row. Out of memory is recorded in the facts, and the last row is overwritten. */
 lm_sheet_row *lm_sheet_next(lm_sheet *s, lm_facts *f);
-/* A cell of formatted text. */
+/* Return formatted text for a cell. */
 const char *lm_sheet_text(lm_facts *f, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 typedef lm_status lm_fill_sheet(lm_facts *f, const lm_explain_options *o, lm_sheet *out, lm_error *e);
@@ -37,32 +37,33 @@ typedef struct lm_card {
     const char      *summary;        /* one line, for the list */
     const char      *what;
     lm_card_formula  formulas[LM_CARD_LINES];
-    /* What this model's program computes in place of `formulas`, which then are the usual form; NULL: they hold for every model. */
+    /* Write what this model's program computes; it replaces the first of `formulas`, which is then the usual form. NULL: they hold for
+     * every model. */
     void           (*read_off)(const lm_ledger *l, lm_text *unicode, lm_text *latex);
     lm_topic_steps  *derive;         /* NULL: nothing to compute */
-    lm_fill_sheet   *sheet;          /* a table behind the formulas; leaves it without rows where it has nothing to say. NULL: none */
-    lm_card_row      table[LM_CARD_LINES];       /* what the page begins with, of what is derived; empty: none */
+    lm_fill_sheet   *sheet;          /* fill a table that follows the formulas; it stays without rows if it does not apply. NULL: none */
+    lm_card_row      table[LM_CARD_LINES];       /* derived values at the beginning of the page; empty: none */
     const char      *diagram;        /* NULL: none */
     const char      *why[LM_CARD_LINES];         /* qualitative */
     const char      *gains[LM_CARD_LINES];       /* qualitative */
     const char      *costs[LM_CARD_LINES];       /* qualitative */
     const char      *sources[LM_CARD_LINES];
-    /* Whether a model has it; NULL: every model. */
+    /* Return whether a model has the component; NULL: every model has it. */
     bool           (*used)(const lm_program *p, const lm_traits *t);
-    const char      *example;        /* preset */
+    const char      *example;        /* name of a preset */
 } lm_card;
 
-/* NULL past the end. */
+/* Return a card by index; NULL past the end. */
 const lm_card *lm_card_at(size_t i);
-/* By its topic or another name of it. Of several that one name may mean, the first that `p` uses; p NULL: the first. */
+/* Return a card by topic or alias. If an alias has several topics, the first that `p` uses; p NULL: the first. */
 const lm_card *lm_card_named(const char *topic, const lm_program *p, const lm_traits *t);
 
-/* The cards, in the order of their list; each file ends in its own. */
+/* The cards, in the order of their list; each file ends with its list. */
 typedef struct lm_card_list { const lm_card *cards; size_t n; } lm_card_list;
 extern const lm_card_list lm_cards_of_models, lm_cards_of_layers, lm_cards_of_positions;
 
-/* Presets that use each of the cards: the titles of some, and how many of how many. Costs a program for each preset, however
- * many cards there are. `out` [n] starts as zero; its names are freed by the caller, whatever is returned. */
+/* Find the presets that use each card: the titles of some, how many, and out of how many. Builds a program per preset, however many
+ * cards there are. `out` [n] must be zeroed; the caller frees its names, whatever is returned. */
 enum { LM_USERS_SHOWN = 16 };
 typedef struct lm_users { unsigned n, of; lm_text names; } lm_users;
 lm_status lm_find_users(const lm_card *const *cards, size_t n, lm_users *out, lm_error *e);

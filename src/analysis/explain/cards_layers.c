@@ -1,4 +1,4 @@
-/* cards_layers.c - the cards of what MLPs are made of. Judgements are qualitative; numbers come from derivations. */
+/* cards_layers.c - cards of the components of MLPs. Judgements are qualitative; numbers come from derivations. */
 #include "analysis/explain/cards.h"
 
 static bool uses_plain(const lm_program *p, const lm_traits *t)

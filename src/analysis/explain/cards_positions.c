@@ -1,4 +1,4 @@
-/* cards_positions.c - the cards of positions that are added, of what a token may see, and of how text becomes tokens. */
+/* cards_positions.c - cards of additive positions, of masks, and of tokenization. */
 #include "analysis/explain/cards.h"
 
 static bool uses_learned(const lm_program *p, const lm_traits *t)

@@ -1,10 +1,10 @@
-/* cards_text.c - the cards. Judgements here are qualitative and shown as such; numbers come from derivations. */
+/* cards_text.c - the cards. Their judgements are qualitative and displayed as such; numbers come from derivations. */
 #include <string.h>
 
 #include "analysis/explain/cards.h"
 #include "analysis/facts/forms.h"
 
-/* ---- who has it, read off the program ---- */
+/* ---- which models use a component, by their programs ---- */
 
 static bool uses_groups(const lm_program *p, const lm_traits *t)
 {
@@ -72,7 +72,7 @@ static const lm_form_words residual_latex = {
     .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .times = "\\,", .within = "\\_",
 };
 
-/* Of a latent that is cached in place of keys and values. */
+/* Write the cache formula of a latent that is cached instead of keys and values. */
 static void read_cache(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 {
     lm_traits t;
@@ -84,7 +84,7 @@ static void read_cache(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     lm_text_add_str(latex, "\\text{bytes} = L \\cdot (R + K_R) \\cdot b \\cdot S");
 }
 
-/* The sums of the first layer, each from the stream as it enters. */
+/* Write the sums of the first layer, each in terms of its input. */
 static void read_residual(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 {
     lm_value at[LM_MOST_STREAMS];

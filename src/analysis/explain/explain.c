@@ -1,4 +1,4 @@
-/* explain.c - putting an explanation together. */
+/* explain.c - assemble an explanation. */
 #include "analysis/explain/explain.h"
 
 #include <string.h>

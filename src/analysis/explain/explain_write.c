@@ -1,4 +1,4 @@
-/* explain_write.c - explanations as pages: for terminals, for Markdown, as data. */
+/* explain_write.c - write explanations: for terminals, as Markdown, as JSON. */
 #include <jansson.h>
 #include <string.h>
 
@@ -65,14 +65,14 @@ static void users(const lm_explanation *x, lm_text *out)
     }
 }
 
-/* ---- the table that a page begins with ---- */
+/* ---- table at the beginning of a page ---- */
 
 static bool has_table(const lm_explanation *x)
 {
     return x->d && x->card->table[0].title;
 }
 
-/* One row, each figure as a text. */
+/* One row, with its numbers as text. */
 typedef struct table_row { const char *title; char count[LM_FIG], rounded[LM_FIG], off[LM_FIG]; } table_row;
 
 static table_row row_of(const lm_explanation *x, const lm_card_row *r)
@@ -116,7 +116,7 @@ static void table_markdown(const lm_explanation *x, lm_text *out)
     lm_text_add_char(out, '\n');
 }
 
-/* ---- the page ---- */
+/* ---- page ---- */
 
 static void title(const lm_explanation *x, lm_text *out)
 {
@@ -231,9 +231,9 @@ void lm_explain_markdown(const lm_explanation *x, lm_text *out)
     }
 }
 
-/* ---- data ---- */
+/* ---- JSON ---- */
 
-/* What jansson has allocated goes back to it. */
+/* Free memory that jansson allocated, with its own allocator. */
 static void jansson_free(char *p)
 {
     json_free_t release;

@@ -1,4 +1,4 @@
-/* sheet.c - tables of explanations: their rows, and how pages show them. */
+/* sheet.c - tables of explanations: their rows and their output. */
 #include <stdarg.h>
 #include <string.h>
 
@@ -45,9 +45,9 @@ static const char *cell(const lm_sheet_row *r, size_t k)
     return r->cells[k] ? r->cells[k] : "";
 }
 
-/* ---- a terminal: the last column of words may run over lines ---- */
+/* ---- terminal: a last column of text may be wrapped ---- */
 
-/* Too wide for the terminal: what a row is about on a line of its own, the rest below it. */
+/* Write a table that is too wide for the terminal: the first cell of each row on a separate line, the rest below it. */
 static void put_stacked(const lm_sheet *s, unsigned indent, unsigned columns, lm_text *out)
 {
     size_t n = strlen(s->align);
@@ -103,7 +103,7 @@ void lm_sheet_put_text(const lm_sheet *s, unsigned indent, unsigned columns, lm_
         widths[k] = lm_text_columns(s->columns[k]);
         for (size_t i = 0; i < s->n_rows; i++)
             widths[k] = lm_text_columns(cell(&s->rows[i], k)) > widths[k] ? lm_text_columns(cell(&s->rows[i], k)) : widths[k];
-        whole += k + 1 < n || s->align[k] == 'r' ? widths[k] + 2 : 24;       /* words of the last column may run over lines */
+        whole += k + 1 < n || s->align[k] == 'r' ? widths[k] + 2 : 24;       /* text in the last column may be wrapped */
     }
     lm_text_printf(out, "\n%*s%s\n", (int)indent, "", s->title);
     if (whole > columns + 2)
@@ -118,7 +118,7 @@ void lm_sheet_put_text(const lm_sheet *s, unsigned indent, unsigned columns, lm_
 
 /* ---- Markdown ---- */
 
-/* A bar would end the cell, a star begin emphasis. */
+/* Escape a cell: a bar would end it, a star would begin emphasis. */
 static void put_cell(const char *text, lm_text *out)
 {
     for (; *text; text++) {

@@ -1,4 +1,4 @@
-/* sheet_merges.c - a text taken apart by the model's own tokenizer, merge by merge. */
+/* sheet_merges.c - a text tokenized by the model's own tokenizer, merge by merge. */
 #include <string.h>
 
 #include "analysis/explain/cards.h"
@@ -11,10 +11,10 @@ typedef struct merging {
     lm_facts           *f;
     const lm_tokenizer *t;
     lm_sheet           *out;
-    size_t              n;           /* merges there were; more than are shown */
+    size_t              n;           /* number of merges, which may exceed the number shown */
 } merging;
 
-/* As the vocabulary spells it, repaired where it is no UTF-8. */
+/* Return a token as spelled in the vocabulary; invalid UTF-8 is repaired. */
 static const char *spelled(const merging *m, lm_token id)
 {
     size_t      n     = 0;

@@ -1,4 +1,4 @@
-/* sheets_attention.c - the matrices of attention with their shapes: heads in groups, one latent for all. */
+/* sheets_attention.c - the matrices of attention and their shapes: grouped heads, or one latent for all. */
 #include <inttypes.h>
 
 #include "analysis/draw/draw.h"
@@ -18,7 +18,7 @@ static void begin(lm_sheet *s, const char *title)
     *s = (lm_sheet){ .title = title, .columns = { _("what"), _("shape"), _("in this model") }, .align = "lll" };
 }
 
-/* Head by head, as T tokens run through: of one layer, the first that attends. */
+/* Fill a table of shapes for T tokens, head by head, of the first layer with attention. */
 lm_status lm_sheet_heads(lm_facts *f, const lm_explain_options *o, lm_sheet *out, lm_error *e)
 {
     (void)o;

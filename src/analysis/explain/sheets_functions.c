@@ -1,4 +1,4 @@
-/* sheets_functions.c - functions side by side: activations, norms, the scalings of RoPE, what a router reads. */
+/* sheets_functions.c - functions side by side: activations, norms, RoPE scalings, the input of a router. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

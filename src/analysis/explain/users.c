@@ -1,4 +1,4 @@
-/* users.c - which published models have a component, by the program of every preset. */
+/* users.c - find the published models that have a component, from the program of every preset. */
 #include <string.h>
 
 #include "analysis/explain/cards.h"
@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/language.h"
 
-/* One preset for all of the cards. */
+/* Add one preset to the users of all cards. */
 static lm_status ask_all(const lm_program *p, const char *title, const lm_card *const *cards, size_t n, lm_users *out, lm_error *e)
 {
     lm_ledger *l;
@@ -37,7 +37,7 @@ lm_status lm_find_users(const lm_card *const *cards, size_t n, lm_users *out, lm
         lm_program      *p = NULL;
         memset(config, 0, sizeof *config);
         status = lm_preset_program(&lm_preset_table[i], &family, config, &p, e);
-        if (status == LM_UNSUPPORTED) {      /* published, but of a family that has no program here */
+        if (status == LM_UNSUPPORTED) {      /* published, but its family is not implemented here */
             status = LM_OK;
             continue;
         }
