@@ -1,4 +1,4 @@
-/* compare_json.c - a comparison as data. */
+/* compare_json.c - write a comparison as JSON. */
 #include <stdio.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ static void put_row(const lm_comparison *c, const lm_comparison_row *r, lm_text 
     lm_text_add_char(out, '}');
 }
 
-/* NULL: everything. */
+/* Return whether a section is shown; `view` NULL: all are. */
 static bool is_shown(const char *view, const char *name)
 {
     return !view || strcmp(view, "all") == 0 || strcmp(view, name) == 0;

@@ -1,11 +1,11 @@
-/* compare_markdown.c - a comparison as Markdown: a table for each output, diagrams for Mermaid. */
+/* compare_markdown.c - write a comparison as Markdown: a table per output, Mermaid diagrams. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "analysis/compare/comparison.h"
 
-/* Text in a cell: a bar would end it. */
+/* Write a cell; a bar in the text would end it. */
 static void put_cell(const char *text, lm_text *out)
 {
     lm_text_add_char(out, ' ');
@@ -56,7 +56,7 @@ static void put_section(lm_comparison *c, const lm_comparison_section *s, lm_tex
         lm_text_printf(out, "\n† %s\n", _("qualitative, by rule"));
 }
 
-/* Forms of blocks and who uses them. */
+/* Write the forms of blocks and the models that use them. */
 static void put_blocks(lm_comparison *c, lm_text *out)
 {
     lm_text_printf(out, "\n## %s\n\n%s\n|---|---|---|\n", _("Pre-norm and post-norm"), _("| position | block | models |"));
@@ -77,7 +77,7 @@ static void put_readings(const lm_comparison *c, lm_text *out)
 
 /* ---- Mermaid ---- */
 
-/* Colons and quotes mean something to Mermaid. */
+/* Replace characters that are special in Mermaid, such as colons and quotes. */
 static void put_mermaid(const char *text, lm_text *out)
 {
     for (; *text; text++)

@@ -1,4 +1,4 @@
-/* compare_page.c - a comparison for a terminal. */
+/* compare_page.c - write a comparison for a terminal. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void put_title(const lm_comparison *c, lm_text *out)
     lm_text_add_char(out, '\n');
 }
 
-/* A row that stands further up already. */
+/* Return whether the row repeats an earlier one. */
 static bool is_repeated(const lm_comparison *c, uint32_t row)
 {
     for (uint32_t k = 0; k < row; k++)
@@ -29,7 +29,7 @@ static bool is_repeated(const lm_comparison *c, uint32_t row)
     return false;
 }
 
-/* ---- tables: a column for each model ---- */
+/* ---- tables: a column per model ---- */
 
 typedef struct columns { unsigned label, value[LM_COMPARED]; } columns;
 
@@ -96,15 +96,15 @@ static void put_section(lm_comparison *c, const columns *w, const lm_comparison_
         lm_text_printf(out, "  %s\n", _("* qualitative, derived by a rule"));
 }
 
-/* ---- what is the same ---- */
+/* ---- equal values ---- */
 
-/* "label: value · …", broken where the line would end; a label is not repeated. */
+/* Write "label: value · …", wrapped at the end of the line; a label is not repeated. */
 static void put_same(lm_comparison *c, lm_text *out)
 {
     unsigned at   = 0;
     bool     any  = false;
 
-    for (uint32_t r = 0; r < c->sections[c->n_sections - 1].first; r++) {        /* the last is the summary of the others */
+    for (uint32_t r = 0; r < c->sections[c->n_sections - 1].first; r++) {        /* the last section summarises the others */
         const lm_comparison_row *row   = &c->rows[r];
         const lm_compared       *value = &row->value[0];
         if (!row->same || is_repeated(c, r) || !(value->word || value->fact))
@@ -177,7 +177,7 @@ void lm_compare_trends_text(const lm_comparison *c, unsigned indent, lm_text *ou
     }
 }
 
-/* ---- the page ---- */
+/* ---- page ---- */
 
 static void put_history(const lm_comparison *c, const char *view, lm_text *out)
 {
@@ -193,7 +193,7 @@ static void put_history(const lm_comparison *c, const char *view, lm_text *out)
     }
 }
 
-/* Without a view: two models by what differs, more by a summary and what they cost. */
+/* Return whether a section is shown without a view: for two models, what differs; for more, a summary and the costs. */
 static bool is_default(const lm_comparison *c, const lm_comparison_section *s)
 {
     bool summary = strcmp(s->name, "summary") == 0;

@@ -1,4 +1,4 @@
-/* compare_write.c - a comparison in the requested form. */
+/* compare_write.c - write a comparison in the requested form. */
 #include <stdio.h>
 #include <string.h>
 
@@ -28,7 +28,7 @@ static lm_status check_view(const lm_compare_options *o, lm_error *e)
     return lm_fail(e, LM_USAGE, "view", LM_NO_OFFSET, "unknown view \"%s\"; use one of %s", o->view, list);
 }
 
-/* A section that none of the models has anything for. */
+/* Fail if no model has anything to show in the requested section. */
 static lm_status check_section(const lm_comparison *c, const lm_compare_options *o, lm_error *e)
 {
     if (!o->view || strcmp(o->view, "stored") != 0)

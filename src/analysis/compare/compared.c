@@ -1,4 +1,4 @@
-/* compared.c - facts of the models that are compared, and their texts. */
+/* compared.c - facts of the compared models, and their texts. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 #include "analysis/compare/comparison.h"
 #include "analysis/facts/figure.h"
 
-/* ---- asking ---- */
+/* ---- facts ---- */
 
 const char *lm_compare_keep(lm_comparison *c, const char *format, ...)
 {
@@ -57,7 +57,7 @@ bool lm_compare_truth(const lm_comparison *c, size_t i, const char *path)
 
 /* ---- names ---- */
 
-/* The end of a path that has `parts` names in it: "q4_0.gguf", "tiny/q4_0.gguf". */
+/* Return the last `parts` names of a path: "q4_0.gguf", "tiny/q4_0.gguf". */
 static const char *end_of_path(const char *path, unsigned parts)
 {
     const char *at = path + strlen(path);
@@ -67,7 +67,7 @@ static const char *end_of_path(const char *path, unsigned parts)
     return at;
 }
 
-/* The models before i that are called as it is. */
+/* Count the models before i with the same name. */
 static size_t namesakes(const lm_comparison *c, size_t i)
 {
     size_t n = 0;
@@ -92,7 +92,7 @@ static bool is_file(const lm_comparison *c, size_t i)
     return x && x->id && strcmp(x->id, "preset") != 0;
 }
 
-/* Files of one model are distinguished by the shortest part of their paths, the same file given twice by a number. */
+/* Distinguish files of the same model by the shortest unique end of their paths, and a file given twice by a number. */
 void lm_compare_names(lm_comparison *c)
 {
     enum { DEEPEST = 8 };
@@ -132,7 +132,7 @@ static const char *number_text(lm_comparison *c, const lm_fact *x)
         return lm_compare_keep(c, "%.2f %%", x->number);
     default:
         if (x->number >= 1000 && x->number < 1e15 && x->number == floor(x->number))
-            return lm_compare_keep(c, "%s", lm_fig_count(figure, (uint64_t)x->number));      /* bases of rotations: 1,000,000 */
+            return lm_compare_keep(c, "%s", lm_fig_count(figure, (uint64_t)x->number));      /* RoPE bases: 1,000,000 */
         return lm_compare_keep(c, "%.6g", x->number);
     }
 }
@@ -172,7 +172,7 @@ static double value_of(const lm_compared *x)
     return x->fact->kind == LM_FACT_COUNT ? (double)x->fact->count : x->fact->kind == LM_FACT_NUMBER ? x->fact->number : 0;
 }
 
-/* Percents are compared by themselves, epsilons and bases are no sizes. */
+/* Percentages have no ratio, and epsilons and bases are not sizes. */
 bool lm_compared_change(const lm_comparison_row *r, double *ratio)
 {
     double a = value_of(&r->value[0]), b = value_of(&r->value[1]);

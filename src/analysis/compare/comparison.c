@@ -1,4 +1,4 @@
-/* comparison.c - which facts are laid side by side. */
+/* comparison.c - choose the facts that are compared. */
 #include "analysis/compare/comparison.h"
 
 #include <inttypes.h>
@@ -11,9 +11,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-/* ---- words that follow from facts ---- */
+/* ---- words derived from facts ---- */
 
-/* NULL: no words, but the fact at the row's path. "": neither, as this model has no such thing. */
+/* Return the words of a row. NULL: use the fact at the row's path instead. "": neither, because the model has no such component. */
 typedef const char *lm_worder(lm_comparison *c, size_t i);
 
 static const char *say_heads(lm_comparison *c, size_t i)
@@ -27,7 +27,7 @@ static const char *say_heads(lm_comparison *c, size_t i)
     return q == kv ? lm_compare_keep(c, "%" PRIu64, q) : lm_compare_keep(c, "%" PRIu64 ":%" PRIu64, q, kv);
 }
 
-/* Heads of keys and values: a latent is none of them. */
+/* Return the cached latent, which is not a number of key/value heads. */
 static const char *say_kv_heads(lm_comparison *c, size_t i)
 {
     if (!lm_compare_fact(c, i, "attention.latent"))
@@ -118,7 +118,7 @@ static const char *say_block(lm_comparison *c, size_t i)
     return lm_norm_form(c->traits[i].norm_position);
 }
 
-/* ---- the rows ---- */
+/* ---- rows ---- */
 
 typedef struct row_def { const char *label, *path; lm_worder *word; const char *rule; } row_def;
 typedef struct section_def { const char *name, *title, *output, *summary; const row_def *rows; } section_def;
@@ -269,13 +269,13 @@ static bool equal(const lm_compared *a, const lm_compared *b)
     }
 }
 
-/* A model that has no such positions. */
+/* Return whether the model cannot have that many positions. */
 static bool ends_before(const lm_comparison *c, size_t i, uint64_t context)
 {
     return lm_compare_truth(c, i, "architecture.context_is_hard") && lm_compare_count(c, i, "architecture.context") < context;
 }
 
-/* A row that no model has anything to say about is left out. */
+/* Add a row, unless no model has a value for it. */
 static void add_row(lm_comparison *c, const row_def *d)
 {
     lm_comparison_row *r   = &c->rows[c->n_rows];
@@ -301,11 +301,11 @@ void lm_compare_rows(lm_comparison *c)
         for (const row_def *d = defs[s].rows; d->label; d++)
             add_row(c, d);
         c->sections[c->n_sections - 1].end = c->n_rows;
-        c->n_sections -= c->sections[c->n_sections - 1].first == c->n_rows;     /* what none of them has */
+        c->n_sections -= c->sections[c->n_sections - 1].first == c->n_rows;     /* drop a section without rows */
     }
 }
 
-/* ---- the whole ---- */
+/* ---- creation ---- */
 
 lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **out, lm_error *e)
 {

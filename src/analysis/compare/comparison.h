@@ -1,4 +1,4 @@
-/* comparison.h - the comparison as data, between the facts and the forms it is printed in. */
+/* comparison.h - a comparison as data, independent of the form in which it is written. */
 #ifndef LM_ANALYSIS_COMPARISON_H
 #define LM_ANALYSIS_COMPARISON_H
 
@@ -9,34 +9,34 @@
 
 enum { LM_COMPARED = 16 };
 
-/* A value of one model: a fact, or a word that a rule derives from facts. Neither: there is none. */
+/* A value of one model: a fact, or a word that a rule derives from facts. Both NULL: no value. */
 typedef struct lm_compared { const lm_fact *fact; const char *word; } lm_compared;
 
 typedef struct lm_comparison_row {
     const char *label;
-    const char *path;                            /* of the fact where there is no word; NULL: words only */
-    const char *rule;                            /* of qualitative words: what they follow from; else NULL */
+    const char *path;                            /* the path of the fact, used if there is no word; NULL: words only */
+    const char *rule;                            /* of qualitative words: what they are derived from; otherwise NULL */
     lm_compared value[LM_COMPARED];
     bool        same;
 } lm_comparison_row;
 
 typedef struct lm_comparison_section {
     const char *name, *title, *output;           /* "attention", "Attention", "O-23" */
-    uint32_t    first, end;                      /* rows */
+    uint32_t    first, end;                      /* range of rows */
 } lm_comparison_section;
 
-/* A sentence about the design: qualitative, with the figures it rests on. */
+/* A sentence about the design: qualitative, with the numbers on which it is based. */
 typedef struct lm_reading {
     const char *rule, *text;
-    const char *body;                            /* of single models: the text without the names it begins with; else NULL */
-    uint32_t    models;                          /* a bit for each that it is about */
+    const char *body;                            /* of sentences about single models: the text without the leading names; otherwise NULL */
+    uint32_t    models;                          /* bit mask of the models that it is about */
 } lm_reading;
 
-/* A model in the order of publication. */
+/* A model in the timeline. */
 typedef struct lm_event {
     const char *date, *title, *attention, *mlp, *norm, *position, *source;
-    bool        published;                       /* the words are published, not read off a program */
-    bool        own;                             /* of a model that the comparison is about */
+    bool        published;                       /* the words are from a publication, not derived from a program */
+    bool        own;                             /* of a model in the comparison */
 } lm_event;
 
 enum { LM_MOST_SECTIONS = 16, LM_MOST_ROWS = 128, LM_MOST_READINGS = 64 };
@@ -45,7 +45,7 @@ typedef struct lm_comparison {
     lm_facts *const      *models;
     size_t                n;
     const char           *name[LM_COMPARED];
-    lm_traits             traits[LM_COMPARED];   /* what rules look at: words are for people */
+    lm_traits             traits[LM_COMPARED];   /* used by rules, since words are for people */
     lm_comparison_row     rows[LM_MOST_ROWS];
     uint32_t              n_rows;
     lm_comparison_section sections[LM_MOST_SECTIONS];
@@ -60,62 +60,62 @@ typedef struct lm_comparison {
 
 /* ---- construction ---- */
 
-/* LM_USAGE for a number of models that cannot be compared. The facts must outlive it. NULL can be freed. */
+/* Create a comparison. LM_USAGE: the number of models is out of range. The facts must outlive it. lm_comparison_free accepts NULL. */
 lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **out, lm_error *e);
 void      lm_comparison_free(lm_comparison *c);
 
 void lm_compare_rows(lm_comparison *c);          /* comparison.c */
-void lm_compare_names(lm_comparison *c);         /* compared.c: titles that distinguish the models */
+void lm_compare_names(lm_comparison *c);         /* compared.c: names that distinguish the models */
 void lm_compare_readings(lm_comparison *c);      /* reading.c */
 void lm_compare_events(lm_comparison *c);        /* history.c */
 
-/* Milestones of the field that are not among the models: events read off the programs of presets. */
+/* Add milestones of the field that are not among the models: events derived from the programs of presets. */
 lm_status lm_compare_milestones(lm_comparison *c, lm_error *e);
 
-/* Text that lives as long as the comparison. */
+/* Return formatted text that lives as long as the comparison. */
 const char *lm_compare_keep(lm_comparison *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* A fact of model i by path; NULL when there is none. */
+/* Return a fact of model i by path; NULL: none. */
 const lm_fact *lm_compare_fact(const lm_comparison *c, size_t i, const char *path);
-uint64_t       lm_compare_count(const lm_comparison *c, size_t i, const char *path);     /* 0 when there is none */
-const char    *lm_compare_text(const lm_comparison *c, size_t i, const char *path);      /* "" */
+uint64_t       lm_compare_count(const lm_comparison *c, size_t i, const char *path);     /* 0: none */
+const char    *lm_compare_text(const lm_comparison *c, size_t i, const char *path);      /* "": none */
 bool           lm_compare_truth(const lm_comparison *c, size_t i, const char *path);
 
-/* ---- words of it ---- */
+/* ---- texts ---- */
 
-/* "131,072", "6.43 GB", "yes", "–". */
+/* Return a value as text: "131,072", "6.43 GB", "yes", "–". */
 const char *lm_compared_text(lm_comparison *c, const lm_compared *x);
 
-/* "×1.33" and "+33.3 %" from the first to the second; false where that says nothing. */
+/* Find the ratio of the second value to the first ("×1.33", "+33.3 %"); false if it is meaningless. */
 bool lm_compared_change(const lm_comparison_row *r, double *ratio);
 
-/* "GPT-2, Pythia": the models whose text at `path` is that of model i, in their order. NULL when one before i has it too: they
- * were named there. */
+/* Return the models whose text at `path` equals that of model i, in order: "GPT-2, Pythia". NULL: a model before i has it too, so they
+ * have been listed there. */
 const char *lm_compare_sharing(lm_comparison *c, size_t i, const char *path);
 
-/* The form of a block with norms in this place: "x + f(N(x))". */
+/* Return the form of a block with norms at this place: "x + f(N(x))". */
 const char *lm_norm_form(lm_norm_position p);
 
-/* Whether it is a given model among milestones; false if there are no others. */
+/* Return whether an event is a compared model among milestones; false if there are no milestones. */
 bool lm_event_stands_out(const lm_comparison *c, const lm_event *e);
 
-/* Strands of development: name and the word of an event. */
+/* The strands of development: the name of a strand, and the word of an event in it. */
 enum { LM_STRANDS = 4 };
 const char *lm_strand_name(uint32_t strand);
 const char *lm_strand_word(const lm_event *e, uint32_t strand);
 
-/* Whether an event is the first with its word in a strand. */
+/* Return whether an event is the first with its word in a strand. */
 bool lm_strand_new(const lm_comparison *c, uint32_t strand, uint32_t event);
 
 /* ---- forms ---- */
 
-/* The history without a heading, `indent` blanks before each line; the same as Mermaid source without a fence. */
+/* Append the timeline or the trends without a heading: as text, each line after `indent` blanks, or as Mermaid source without a fence. */
 void lm_compare_timeline_text(const lm_comparison *c, unsigned indent, lm_text *out);
 void lm_compare_trends_text(const lm_comparison *c, unsigned indent, lm_text *out);
 void lm_compare_timeline_mermaid(const lm_comparison *c, lm_text *out);
 void lm_compare_trends_mermaid(const lm_comparison *c, lm_text *out);
 
-/* The same drawn, appended; `name` is read aloud in place of the drawing. False where there is nothing to draw. */
+/* The same as SVG, appended; `name` is read aloud instead of the drawing. False: nothing to draw. */
 bool lm_svg_timeline(const lm_comparison *c, const char *name, lm_text *out);
 bool lm_svg_trends(const lm_comparison *c, const char *name, lm_text *out);
 

@@ -1,4 +1,4 @@
-/* history.c - models in the order of their publication. */
+/* history.c - the timeline of models by date of publication. */
 #include "analysis/compare/history.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ const char *lm_compare_milestone(size_t i)
     return NULL;
 }
 
-/* The release of a model that is a preset. */
+/* Return the release of a model that is a preset; NULL: unknown. */
 static const lm_release *release_of(const lm_comparison *c, size_t i)
 {
     const lm_fact *container = lm_compare_fact(c, i, "model.container");
@@ -48,7 +48,7 @@ static int by_date(const void *a, const void *b)
     return d ? d : strcmp(x->title, y->title);
 }
 
-/* Those whose day is known, after what was published before any program here. */
+/* Add the models whose date is known, and what was published before the earliest program here. */
 void lm_compare_events(lm_comparison *c)
 {
     for (size_t k = 0; k < lm_n_releases && c->n_events < 8; k++) {

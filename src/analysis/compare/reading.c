@@ -1,4 +1,5 @@
-/* reading.c - what figures mean for a design: sentences by rule. They are qualitative; each carries the figures it rests on. */
+/* reading.c - what numbers mean for a design: sentences derived by rules. They are qualitative, and each contains the numbers on which
+ * it is based. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ static void add(lm_comparison *c, const char *rule, const char *text)
         c->readings[c->n_readings++] = (lm_reading){ .rule = rule, .text = text };
 }
 
-/* Of one model; of several that the same holds for in one sentence. */
+/* Add a sentence about model i; models with the same sentence share it. */
 static void add_of(lm_comparison *c, size_t i, const char *rule, const char *body)
 {
     for (uint32_t k = 0; k < c->n_readings; k++)
@@ -25,7 +26,7 @@ static void add_of(lm_comparison *c, size_t i, const char *rule, const char *bod
         c->readings[c->n_readings++] = (lm_reading){ .rule = rule, .body = body, .models = 1u << i };
 }
 
-/* "THIS, THAT: …". */
+/* Prefix sentences with the names of their models: "THIS, THAT: …". */
 static void put_names(lm_comparison *c)
 {
     for (uint32_t k = 0; k < c->n_readings; k++) {
@@ -56,7 +57,7 @@ static bool has_latent(const lm_comparison *c, size_t i)
     return lm_compare_fact(c, i, "attention.latent") != NULL;
 }
 
-/* ---- of one model ---- */
+/* ---- sentences about one model ---- */
 
 static void read_attention(lm_comparison *c, size_t i)
 {
@@ -140,7 +141,7 @@ static void read_blocks(lm_comparison *c, size_t i)
         add_of(c, i, N_("post-norm"), _("the norm follows the residual sum, so the residual stream is rescaled in each layer."));
 }
 
-/* ---- of two ---- */
+/* ---- sentences about two models ---- */
 
 static double ratio(const lm_comparison *c, const char *path)
 {
@@ -149,7 +150,7 @@ static double ratio(const lm_comparison *c, const char *path)
     return a && b ? (double)b / (double)a : 0;
 }
 
-/* Where the difference in parameters lies. */
+/* Say which part causes the difference in parameters. */
 static void read_difference(lm_comparison *c)
 {
     static const char *const parts[] = { "embedding", "attention", "mlp", "norm", "head", "other" };
@@ -214,7 +215,7 @@ static void read_costs(lm_comparison *c)
                             c->name[1], work, cached, c->name[0]));
 }
 
-/* The same shape, stored in other types. */
+/* Compare the storage of models with the same number of parameters. */
 static void read_storage(lm_comparison *c)
 {
     double stored = ratio(c, "weights.bytes");

@@ -1,15 +1,15 @@
-/* svg_history.c - models in the order of their publication, and who was first with what, drawn. */
+/* svg_history.c - draw the timeline of models, and which model was first with each feature. */
 #include <math.h>
 
 #include "analysis/compare/comparison.h"
 #include "analysis/draw/svg.h"
 #include "base/language.h"
 
-/* ---- timeline: months are distances, as far as lines of text allow ---- */
+/* ---- timeline: distances are proportional to months, as far as the lines of text allow ---- */
 
 enum { MONTH = 5, LINE_HEIGHT = 40, STEM = 92 };
 
-/* "2024-09", of our own table. */
+/* Return the month of a date such as "2024-09", which is from our table. */
 static int month_of(const char *date)
 {
     int digits[7] = { 0 };
@@ -59,7 +59,7 @@ bool lm_svg_timeline(const lm_comparison *c, const char *name, lm_text *out)
     return true;
 }
 
-/* ---- trends: a strand for each part, a mark where a word appears for the first time ---- */
+/* ---- trends: a strand per component, a mark at the first use of each word ---- */
 
 enum { ROW = 34, PILL = 24 };
 
