@@ -1,4 +1,4 @@
-/* chapter_cache.c - the key/value cache: bytes at any context, what sharing heads saves, by method. */
+/* chapter_cache.c - the key/value cache: bytes at any context, the savings by sharing heads, comparison of methods. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -78,9 +78,9 @@ static void say_why(lm_document *d)
     lm_doc_close(d);
 }
 
-/* ---- projections and cache beside other choices (O-15) ---- */
+/* ---- projections and cache with other head counts (O-15) ---- */
 
-/* As MHA, as it is, as MQA. */
+/* Widths as MHA, of the model, as MQA. */
 typedef struct projection { const char *name, *widths[3]; } projection;
 
 static const projection projections[] = {
@@ -201,7 +201,7 @@ void lm_chapter_cache(lm_document *d)
     say_savings(d);
     say_methods(d);
     lm_doc_open(d, "cache-steps", "O-37", _("The cache, token by token"));
-    bool spelled = d->n_models && d->facts == d->models[0];      /* tokens are the first model's */
+    bool spelled = d->n_models && d->facts == d->models[0];      /* tokens are those of the first model */
     lm_doc_diagram(d, "cache", "O-37", NULL,
                    &(lm_explain_options){ .pieces = spelled ? d->pieces : NULL, .n_pieces = spelled ? d->n_pieces : 0 });
     lm_doc_drop_empty(d);

@@ -1,4 +1,4 @@
-/* chapter_comparison.c - models side by side, the reading of their design, when they came. */
+/* chapter_comparison.c - models side by side, the interpretation of their design, the timeline. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "analysis/report/chapters.h"
 #include "base/number.h"
 
-/* ---- tables: a column for each model ---- */
+/* ---- tables: a column per model ---- */
 
 static void put_value(lm_doc_table *t, lm_comparison *c, const lm_comparison_row *r, size_t i)
 {
@@ -56,7 +56,7 @@ static lm_doc_table *table_of(lm_document *d, const char *id)
     return t;
 }
 
-/* True where a row is a judgement by a rule. */
+/* Add the rows of a section; returns whether a row is a judgement by a rule. */
 static bool say_rows(lm_document *d, lm_doc_table *t, const lm_comparison_section *s)
 {
     lm_comparison *c = lm_shared(d)->comparison;
@@ -74,7 +74,7 @@ static bool say_rows(lm_document *d, lm_doc_table *t, const lm_comparison_sectio
     return qualitative;
 }
 
-/* Forms of blocks and who uses them (O-27). */
+/* Add the forms of blocks and the models that use them (O-27). */
 static void say_blocks(lm_document *d)
 {
     lm_comparison *c = lm_shared(d)->comparison;
@@ -93,9 +93,9 @@ static void say_blocks(lm_document *d)
     }
 }
 
-/* ---- sizes at a glance: bars, and the cache of all in one chart ---- */
+/* ---- sizes: bars, and the caches of all models in one chart ---- */
 
-/* The shortest of their contexts: further on not all of them have a cache. 0: none says one. */
+/* Return the shortest context: beyond it, not all models have a cache. 0: no context is known. */
 static uint64_t shortest_context(const lm_comparison *c)
 {
     uint64_t most = UINT64_MAX;
@@ -107,7 +107,7 @@ static uint64_t shortest_context(const lm_comparison *c)
     return most == UINT64_MAX ? 0 : most;
 }
 
-/* One figure of every model, by the largest of them or, of shares, of the whole. */
+/* Add one quantity of every model, relative to the largest or, for shares, to the whole. */
 static void say_bar(lm_document *d, lm_doc_table *t, const char *label, const char *path, double whole)
 {
     lm_comparison *c    = lm_shared(d)->comparison;
@@ -122,7 +122,7 @@ static void say_bar(lm_document *d, lm_doc_table *t, const char *label, const ch
         lm_cell(t, i ? "" : label);
         lm_cell(t, c->name[i]);
         lm_cell_fact_of(t, LM_PLAIN, c->models[i], path);
-        t->last->cells[2].path = NULL;           /* of this model, which no column says */
+        t->last->cells[2].path = NULL;           /* its column is not that of a model */
         lm_cell_bar(t, most > 0 ? lm_facts_number(c->models[i], "%s", path) / most : 0, (uint32_t)i + 1);
     }
 }
@@ -160,7 +160,7 @@ static bool draw_chart(const void *chart, const char *name, lm_text *out)
 
 enum { EVEN_STEPS = 16 };
 
-/* Up to the shortest of their contexts: further on not all of them have one. */
+/* Add curves up to the shortest context: beyond it, not all models have a cache. */
 static void say_curves(lm_document *d)
 {
     lm_comparison *c    = lm_shared(d)->comparison;
@@ -206,7 +206,7 @@ static void say_sizes(lm_document *d)
     lm_doc_close(d);
 }
 
-/* ---- what it means ---- */
+/* ---- interpretation ---- */
 
 static void say_readings(lm_document *d)
 {
@@ -281,9 +281,9 @@ static void say_history(lm_document *d)
     lm_doc_close(d);
 }
 
-/* ---- what it suits: by rule, with the figures that the rule looks at ---- */
+/* ---- suitability: by rule, with the numbers that the rule uses ---- */
 
-enum { SMALL = 8, LARGE = 24, TOKENS = 4096 };      /* gigabytes of common devices; a usual context */
+enum { SMALL = 8, LARGE = 24, TOKENS = 4096 };      /* gigabytes of common devices; a common context */
 
 static void say_size(lm_document *d)
 {
@@ -367,7 +367,7 @@ void lm_chapter_history(lm_document *d)
     lm_doc_drop_empty(d);
 }
 
-/* ---- the chapters ---- */
+/* ---- chapters ---- */
 
 static bool compare(lm_document *d, lm_facts *const *models, size_t n)
 {
@@ -384,7 +384,7 @@ void lm_compare_one(lm_document *d)
         compare(d, d->models, 1);
 }
 
-/* The summary is the last of the sections. */
+/* The summary is the last section. */
 static void say_summary(lm_document *d)
 {
     const lm_comparison         *c = lm_shared(d)->comparison;
@@ -395,7 +395,7 @@ static void say_summary(lm_document *d)
     lm_doc_close(d);
 }
 
-/* Every other section as a group of one table, so that the columns of all stand below each other. */
+/* Add every other section as a group of one table, so that the columns of all sections are aligned. */
 static void say_values(lm_document *d)
 {
     const lm_comparison *c = lm_shared(d)->comparison;

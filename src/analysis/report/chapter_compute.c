@@ -1,4 +1,4 @@
-/* chapter_compute.c - operations: of a token, of a prompt, of each module; how fast they could be. */
+/* chapter_compute.c - operations per token, per prompt and per module, and the predicted speed. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* chapter_formulas.c - the forward pass as formulas (O-40), and the letters that they are written in. */
+/* chapter_formulas.c - the forward pass as formulas (O-40), and the meaning of their letters. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "analysis/report/spelled.h"
 #include "base/columns.h"
 
-/* ---- the whole pass, read off the operations ---- */
+/* ---- complete forward pass, derived from the operations ---- */
 
 static const char *const small[]  = { "₀", "₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈", "₉" };
 static const char *const plain[]  = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
@@ -51,7 +51,7 @@ static void put_layers(lm_facts *f, lm_text *text, lm_text *latex)
     lm_text_add_str(latex, " \\quad \\ell = 1 \\ldots L");
 }
 
-/* What Attn and MLP are, one line for each formula; "Q = [...]" says its own name. */
+/* Append the formulas of Attn and MLP, one per line; a formula such as "Q = [...]" contains its own name. */
 static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
 {
     static const struct { const char *fact, *name, *latex; } parts[] = {
@@ -68,7 +68,7 @@ static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
         if (!form)
             continue;
         if (strcmp(parts[i].fact, "mlp") == 0) {
-            name = mixes ? "E_i(x)" : "MLP(x)";      /* of a mixture each expert is such an MLP */
+            name = mixes ? "E_i(x)" : "MLP(x)";      /* each expert of a mixture is such an MLP */
             set  = mixes ? "E_i(x)" : set;
         }
         if (equals && (!name || (equals == form + 1 && *name == *form))) {
@@ -120,11 +120,11 @@ static void say_forward(lm_document *d)
         "table."));
 }
 
-/* ---- every formula, and its letters ---- */
+/* ---- all formulas and their letters ---- */
 
 struct letter { const char *letter, *path, *meaning; };
 
-/* What the model has none of (a latent of queries, a dense MLP) stands in no formula. */
+/* Add a letter, unless its quantity does not exist in the model (a latent of queries, a dense MLP): then no formula contains it. */
 static void say_letter(lm_document *d, lm_doc_table *t, const struct letter *x)
 {
     if (!lm_facts_has(d->facts, "%s", x->path) || !lm_facts_count(d->facts, "%s", x->path))
@@ -155,7 +155,7 @@ static const char *title_of(const char *name)
     return name;
 }
 
-/* Words where it is a sentence, mathematics else. */
+/* Add a formula as text if it is a sentence, otherwise as mathematics. */
 static void say_formula(lm_document *d, lm_doc_table *t, const char *form)
 {
     lm_text unicode = { 0 }, latex = { 0 };
@@ -163,7 +163,7 @@ static void say_formula(lm_document *d, lm_doc_table *t, const char *form)
     if (strstr(form, " of ") || strstr(form,
                                        " from ") || strstr(form,
                                                            " else ") || strncmp(form, "top-", 4) == 0 || (unsigned char)*form >= 0x80) {
-        if (strncmp(form, "top-", 4) == 0)       /* the letters of a rule, in every language */
+        if (strncmp(form, "top-", 4) == 0)       /* the same letters in every language */
             lm_cell_code(t, form);
         else
             lm_cell(t, _(form));
@@ -189,7 +189,7 @@ static void say_letters(lm_document *d)
         { "head_dim", "attention.head_dim", N_("dimensions of a query or key head") },
         { "value_dim", "attention.value_dim", N_("dimensions of a value head") },
     };
-    /* Of latent attention: heads as they are before the latent is absorbed. */
+    /* Latent attention: the heads before the latent is absorbed. */
     static const struct letter latent[] = {
         { "n_heads", "attention.latent.heads", N_("query heads") },
         { "qk_dim", "attention.latent.qk_dim", N_("dimensions of a query or key head, nope_dim + rope_dim") },

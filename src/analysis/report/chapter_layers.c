@@ -89,7 +89,7 @@ static void describe_op(const lm_facts *f, uint32_t i, lm_text *out)
         lm_op_of(n->code)->describe(f->s.program, n, out);
 }
 
-/* What a container is, in a few words: its heads, or its kind of MLP. */
+/* Append a short description of a container: its heads, or its kind of MLP. */
 static void describe_container(lm_facts *f, uint32_t m, lm_text *out)
 {
     const lm_program *p = f->s.program;
@@ -121,7 +121,7 @@ static void describe_container(lm_facts *f, uint32_t m, lm_text *out)
 typedef struct branch {
     lm_facts     *f;
     lm_doc_table *t;
-    unsigned      depth;         /* levels that may still be opened */
+    unsigned      depth;         /* levels that may still be expanded */
     unsigned      level;
 } branch;
 
@@ -133,7 +133,7 @@ static void put_branch(branch *b, const char *name, const char *kind, const char
     lm_cell(b->t, what);
 }
 
-/* Weights that are read here first. */
+/* Return the parameters of weights that are first read here. */
 static uint64_t parameters_of(const lm_facts *f, uint32_t i)
 {
     const lm_program *p = f->s.program;
@@ -147,7 +147,7 @@ static uint64_t parameters_of(const lm_facts *f, uint32_t i)
     return n;
 }
 
-/* An operation that stands in the layer itself, or that a module shares with others: kv_b_proj.k. */
+/* Add an operation that is directly in the layer, or that belongs to a module shared with others: kv_b_proj.k. */
 static void put_operation(branch *b, uint32_t m, uint32_t i)
 {
     const lm_program *p    = b->f->s.program;
@@ -243,7 +243,7 @@ static void put_outside(lm_document *d, const char *id, const char *caption, uin
     }
 }
 
-/* ---- one fold for each layer ---- */
+/* ---- a fold per layer ---- */
 
 static uint32_t twins_of(const lm_facts *f, uint32_t layer)
 {
@@ -313,7 +313,7 @@ static void say_layer(lm_document *d, uint32_t layer)
     lm_doc_close(d);
 }
 
-/* Layers of one structure that follow each other are one line to open; returns the layer behind them. */
+/* Add consecutive layers with the same structure in one fold; returns the next layer. */
 static uint32_t say_run(lm_document *d, uint32_t from)
 {
     const lm_facts   *f   = d->facts;

@@ -1,4 +1,4 @@
-/* chapter_memory.c - bytes: weights by precision, what the engine allocates, on which devices it fits, fine-tuning. */
+/* chapter_memory.c - bytes: weights by precision, what the engine allocates, the devices it fits on, fine-tuning. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,7 +99,7 @@ void lm_part_memory(lm_document *d)
 
 /* ---- devices ---- */
 
-/* Those of the catalogue that hold weights and cache in some precision. */
+/* List the devices of the catalogue that can hold weights and cache in some precision. */
 static void say_devices(lm_document *d)
 {
     static const char *const shown[] = { "f16", "Q8_0", "Q4_K_M" };
@@ -186,7 +186,7 @@ static void planned_row(lm_doc_table *t, const char *label, const char *name)
             lm_cell_empty(t);
 }
 
-/* What `lamina train` allocates: figures of the plan that it runs. */
+/* Add what `lamina train` allocates: numbers of the plan that it runs. */
 static void say_training(lm_document *d)
 {
     char a[LM_FIG];
@@ -210,7 +210,7 @@ static void say_training(lm_document *d)
     t->last->strong = true;
 }
 
-/* What an adapter is put on. */
+/* Return the name of the matrices that an adapter is added to. */
 static const char *target_title(const char *name)
 {
     static const struct { const char *name, *title; } titles[] = {

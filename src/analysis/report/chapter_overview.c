@@ -1,4 +1,4 @@
-/* chapter_overview.c - what the model is, on a page. */
+/* chapter_overview.c - what the model is, on one page. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "analysis/facts/flow.h"
 #include "analysis/report/chapters.h"
 
-/* ---- the description's numbers (the first page of every model card) ---- */
+/* ---- numbers of the description (the first page of every model card) ---- */
 
 static void info(lm_doc_table *t, const char *label, const char *path)
 {
@@ -65,7 +65,7 @@ void lm_part_info(lm_document *d)
     info(t, "tokenizer", "model.tokenizer");
 }
 
-/* ---- what one asks first ---- */
+/* ---- key figures ---- */
 
 static void figure(lm_doc_table *t, const char *label, lm_manner m, const char *path)
 {
@@ -132,9 +132,9 @@ void lm_chapter_overview(lm_document *d)
     lm_doc_close(d);
 }
 
-/* ---- the description, key by key ---- */
+/* ---- description by key ---- */
 
-/* Numbers as the description has them, not in groups of three. */
+/* Numbers are written as in the description, without separators. */
 static void say_keys(lm_doc_table *t, const lm_fact *g, uint32_t depth)
 {
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {

@@ -1,4 +1,4 @@
-/* chapter_parameters.c - how many weights there are, where, and what each matrix is for. */
+/* chapter_parameters.c - how many weights there are, where they are, and the purpose of each matrix. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,13 +23,13 @@ static const lm_fact *member(const lm_fact *g, const char *name)
     return lm_fact_member(g, name, strlen(name));
 }
 
-/* Names that a path can say: those of modules are anything. */
+/* Return whether a path can contain the name: module names may contain any characters. */
 static bool is_plain(const char *name)
 {
     return *name && !strpbrk(name, ".[]*") && !(*name >= '0' && *name <= '9');
 }
 
-/* The same module in all layers: `path` is below parameters.stack; NULL: it has a part that no path can name. */
+/* Add the same module in all layers. `path`: below parameters.stack; NULL: a part of it cannot be in a path. */
 static void put_place(lm_doc_table *t, const lm_fact *g, const char *path, const char *name, uint32_t depth)
 {
     const lm_fact *all = member(g, "parameters"), *in = member(g, "in_layers");
@@ -51,7 +51,7 @@ static void put_place(lm_doc_table *t, const lm_fact *g, const char *path, const
             put_place(t, x, path && is_plain(x->name) ? lm_doc_keepf(d, "%s.%s", path, x->name) : NULL, x->name, depth + 1);
 }
 
-/* Modules outside the stack that have parameters of their own. */
+/* Add the modules outside the decoder layers that have their own parameters. */
 static void put_outside(lm_doc_table *t)
 {
     lm_facts         *f = t->d->facts;
@@ -151,7 +151,7 @@ static void say_shares(lm_document *d)
                         : _("Every stored weight is counted once, by the operation that reads it first."));
 }
 
-/* ---- arguments and what they mean (O-9) ---- */
+/* ---- arguments and their meaning (O-9) ---- */
 
 static void argument(lm_doc_table *t, const char *name, uint64_t value, const char *meaning)
 {

@@ -1,4 +1,4 @@
-/* chapter_positions.c - how tokens know where they stand, and how far they see. */
+/* chapter_positions.c - how positions are encoded, and how far tokens see. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 
 /* ---- diagrams ---- */
 
-/* A layer of each kind, and how query heads share keys: the diagram view. */
+/* Add a layer of each kind, and how query heads share keys; this is also the diagram view. */
 void lm_part_diagrams(lm_document *d)
 {
     lm_facts         *f = d->facts;
@@ -34,7 +34,7 @@ void lm_part_diagrams(lm_document *d)
     lm_doc_diagram(d, "heads", "O-31", _("Which query heads read which key/value heads"), NULL);
 }
 
-/* ---- texts as they are printed ---- */
+/* ---- preformatted text ---- */
 
 static void verbatim(lm_document *d, lm_text *text)
 {
@@ -97,7 +97,7 @@ void lm_chapter_structure(lm_document *d)
     else
         lm_doc_textf(d, _("One layer is shown, with skip connections and sums; it repeats %" PRIu64 " times."),
                      lm_facts_count(f, "architecture.layers"));
-    bool several = lm_facts_count(f, "architecture.kinds_of_layer") > 1;         /* screens long */
+    bool several = lm_facts_count(f, "architecture.kinds_of_layer") > 1;         /* would fill several screens */
     if (several)
         lm_doc_fold(d, "flow-drawing", _("Drawing"));
     lm_doc_diagram(d, "flow", "O-3", NULL, NULL);

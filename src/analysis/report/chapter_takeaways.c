@@ -1,4 +1,4 @@
-/* chapter_takeaways.c - the model in a sentence and four figures, and what to keep of it: where it fits and what it suits. */
+/* chapter_takeaways.c - the model in a sentence and four numbers, and its key takeaways: where it fits and what it is suited for. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum { USUAL = 8192, CARD = 24, SMALL_CARD = 8, STANDING_OUT = 3 };      /* posi
 
 #define GIB 1073741824.0
 
-/* A context that people use, as far as the model has one. */
+/* Return a common context length, limited to that of the model. */
 static uint64_t usual_context(lm_facts *f)
 {
     uint64_t most = lm_facts_count(f, "architecture.context");
@@ -18,7 +18,7 @@ static uint64_t usual_context(lm_facts *f)
     return most && most < USUAL ? most : USUAL;
 }
 
-/* Weights as Q4_K_M and the cache of that context. */
+/* Return the bytes of weights as Q4_K_M and of the cache at that context. */
 static double need_of(lm_facts *f)
 {
     return lm_facts_number(f, "weights.as.Q4_K_M.bytes") + lm_facts_number(f, "kv.at[%" PRIu64 "].bytes", usual_context(f));
@@ -66,9 +66,9 @@ void lm_part_headline(lm_document *d)
     figure(t, _("operations of a token"), LM_PLAIN, "flops.per_token_matmul");
 }
 
-/* ---- where it fits ---- */
+/* ---- devices ---- */
 
-/* The smallest of a kind that holds it; NULL: none does. */
+/* Return the smallest device of a kind that holds the model; NULL: none. */
 static const lm_device *smallest(const char *kind, double need)
 {
     const lm_device *best = NULL, *x;
@@ -121,7 +121,7 @@ static void say_tuning(lm_document *d)
                  tokens, bytes, card);
 }
 
-/* ---- all of it ---- */
+/* ---- chapters ---- */
 
 void lm_part_takeaways(lm_document *d)
 {
@@ -137,7 +137,7 @@ void lm_part_takeaways(lm_document *d)
     lm_doc_close(d);
 }
 
-/* The same once more behind everything, for who has read so far: what it is, what it costs, where it fits. */
+/* Repeat the takeaways at the end of the report: what the model is, what it costs, where it fits. */
 void lm_part_summary(lm_document *d)
 {
     lm_doc_open(d, "in-short", "O-41", _("Key takeaways"));

@@ -1,4 +1,4 @@
-/* chapter_topics.c - what `lamina explain` knows, as blocks of a report. */
+/* chapter_topics.c - explanations of `lamina explain` as blocks of a report. */
 #include <string.h>
 
 #include "analysis/explain/explain.h"
@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/language.h"
 
-/* ---- models that use it: computed once for all cards ---- */
+/* ---- models that use a component: computed once for all cards ---- */
 
 static const lm_users *users_of(lm_document *d, const lm_card *card)
 {
@@ -39,7 +39,7 @@ static void say_users(lm_document *d, const lm_card *card)
     if (!u || !u->of)
         return;
     if (u->n == u->of)
-        return;                      /* what all do needs no list */
+        return;                      /* used by all: no list needed */
     if (u->n) {
         lm_doc_fold(d, lm_doc_keepf(d, "users-%s", card->topic), lm_doc_keepf(d, _("Who uses it: %u of %u presets"), u->n, u->of));
         lm_doc_text(d, u->names.data ? u->names.data : "");
@@ -48,7 +48,7 @@ static void say_users(lm_document *d, const lm_card *card)
         lm_doc_textf(d, _("Who uses it: none of %u presets."), u->of);
 }
 
-/* ---- judgement: marked as such ---- */
+/* ---- judgements: marked as such ---- */
 
 static void list(lm_document *d, char mark, const char *const *lines)
 {
@@ -69,7 +69,7 @@ static void say_judgement(lm_document *d, const lm_card *c)
 
 /* ---- a topic ---- */
 
-/* The section that draws it already: of one model each drawing stands once. */
+/* Return the section that already draws a diagram of the current model, because each is drawn only once; NULL: none. */
 static const lm_block *drawn_in(lm_document *d, const char *diagram)
 {
     for (const lm_block *b = lm_document_next(NULL, d); b; b = lm_document_next((lm_block *)b, d))
@@ -102,7 +102,7 @@ static void say_formulas(lm_document *d, const lm_explanation *x)
         lm_doc_formula_of(d, NULL, _(x->formulas[i].unicode), x->formulas[i].latex);
 }
 
-/* The table of a topic: what this model has stands out. */
+/* Add the table of a topic, with the rows of this model highlighted. */
 static void say_sheet(lm_document *d, const char *topic, const lm_sheet *s)
 {
     lm_doc_fold(d, lm_doc_keepf(d, "sheet-%s", topic), s->title);
@@ -153,7 +153,7 @@ void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char 
 
 /* ---- the components of a model ---- */
 
-/* Those that have no chapter of their own. */
+/* The topics without a separate chapter. */
 static const struct { const char *topic, *output; } components[] = {
     { "tokenizer", "O-5" }, { "embedding", "O-5" }, { "tying", "O-5" },    { "learned", "O-5" },   { "sinusoidal", "O-5" },
     { "attention", "O-5" }, { "mask", "O-5" },      { "gqa", "O-5, O-31" }, { "mla", "O-5, O-32" }, { "swa", "O-5" },
@@ -173,7 +173,7 @@ static bool is_used(const lm_document *d, const lm_card *c)
 static void say_component(lm_document *d, const lm_card *c, const char *output)
 {
     lm_doc_open(d, lm_doc_keepf(d, "explain-%s", c->topic), output, _(c->title));
-    bool heads = c->diagram && strcmp(c->diagram, "heads") == 0;         /* small, and what most come for */
+    bool heads = c->diagram && strcmp(c->diagram, "heads") == 0;         /* small, and the diagram that most readers want */
     lm_doc_topic(d, c->topic, LM_TOPIC_WHAT | LM_TOPIC_DIAGRAM | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT | (heads ? 0 : LM_TOPIC_CLOSED),
                  NULL);
     lm_doc_close(d);

@@ -1,4 +1,4 @@
-/* chapters.c - a report: which chapters in which order, and the writers. */
+/* chapters.c - a report: its chapters in order, and its writers. */
 #include "lamina/report.h"
 
 #include <string.h>
@@ -52,11 +52,11 @@ static lm_chapter *const chapters[] = {
 static void say_model(lm_document *d)
 {
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
-        if (chapters[i] != lm_chapter_history || d->n_models == 1)       /* of several it stands in the comparison */
+        if (chapters[i] != lm_chapter_history || d->n_models == 1)       /* for several models it is in the comparison */
             chapters[i](d);
 }
 
-/* Who says it, of what, for which machine. */
+/* Set the subtitle: who wrote the report, about what, for which machine. */
 static void say_subtitle(lm_document *d)
 {
     lm_facts   *f      = d->models[0];
@@ -99,7 +99,7 @@ static void say_all(lm_document *d)
     d->prefix = "";
 }
 
-/* ---- how it is written ---- */
+/* ---- output ---- */
 
 static lm_status write(lm_document *d, const lm_report_options *o, lm_text *out, lm_error *e)
 {

@@ -5,7 +5,7 @@
 #include "analysis/facts/ledger.h"
 #include "analysis/report/module_views.h"
 
-/* Whether the first word, of n letters, is `name`. */
+/* Return whether the first word, which has n letters, is `name`. */
 static bool is_word(const char *words, size_t n, const char *name)
 {
     return strncmp(words, name, n) == 0 && name[n] == '\0';
@@ -78,7 +78,7 @@ static void put_children(const lm_facts *f, uint32_t m, unsigned indent, unsigne
     }
 }
 
-/* Neighbours that print alike are one: "(0-27): 28 x ". */
+/* Print adjacent modules with the same output once: "(0-27): 28 x ". */
 static void put_list(const lm_facts *f, uint32_t m, unsigned indent, unsigned depth, lm_text *out)
 {
     const lm_module *modules = f->s.program->modules;

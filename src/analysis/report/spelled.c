@@ -1,4 +1,4 @@
-/* spelled.c - formulas as facts hold them, in plain characters, set for readers. */
+/* spelled.c - typeset formulas of facts, which are plain text, as Unicode and LaTeX. */
 #include "analysis/report/spelled.h"
 
 #include <ctype.h>
@@ -7,8 +7,8 @@
 typedef struct setting {
     const char *at;
     lm_text    *unicode, *latex;
-    unsigned    depth;           /* of parentheses */
-    bool        operand;         /* what was written last can be multiplied */
+    unsigned    depth;           /* depth of parentheses */
+    bool        operand;         /* the last element can be multiplied */
 } setting;
 
 static void both(setting *s, const char *unicode, const char *latex)
@@ -17,7 +17,7 @@ static void both(setting *s, const char *unicode, const char *latex)
     lm_text_add_str(s->latex, latex);
 }
 
-/* Words that are letters or functions of mathematics. */
+/* Words that stand for letters or functions of mathematics. */
 static const struct { const char *word, *unicode, *latex; } words[] = {
     { "theta_i", "θᵢ", "\\theta_i" }, { "gamma", "γ", "\\gamma" }, { "beta", "β", "\\beta" }, { "eps", "ε", "\\varepsilon" },
     { "sum", "Σ", "\\sum" },          { "tanh", "tanh", "\\tanh" }, { "min", "min", "\\min" },  { "mean", "μ", "\\mu" },
@@ -51,7 +51,7 @@ static void put_word(setting *s, const char *word, size_t n)
 
 static void set(setting *s, char end);
 
-/* Between parentheses, which are left out in mathematics where a root or a fraction bar says the same. */
+/* Write the contents of parentheses; in LaTeX the parentheses are replaced by a root, a fraction bar or the like. */
 static void put_inner(setting *s, const char *open_unicode, const char *open_latex, const char *close_unicode, const char *close_latex)
 {
     both(s, open_unicode, open_latex);
@@ -129,7 +129,7 @@ static void put_sign(setting *s)
     lm_text_add_char(s->latex, *s->at++);
 }
 
-/* Words of a language that is not written in ASCII. */
+/* Write words of a language that is not written in ASCII. */
 static void put_prose(setting *s)
 {
     size_t n = 0;
@@ -142,7 +142,7 @@ static void put_prose(setting *s)
     s->operand = false;
 }
 
-/* Up to `end`, which is not taken; parentheses inside are. */
+/* Write up to `end`, which is not consumed; parentheses inside are. */
 static void set(setting *s, char end)
 {
     while (*s->at && *s->at != end) {

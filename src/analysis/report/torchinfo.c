@@ -22,7 +22,7 @@ static const lm_module *module_of(const summary *s, uint32_t m)
     return &s->f->s.program->modules[m];
 }
 
-/* Class and variable; the root's variable is its class. */
+/* Write class and variable; the root's variable is its class. */
 static void title(const summary *s, uint32_t m, char out[160])
 {
     const lm_module *x = module_of(s, m);
@@ -40,9 +40,9 @@ static bool is_rotary(const summary *s, uint32_t m)
     return strstr(module_of(s, m)->class_name, "RotaryEmbedding") != NULL;
 }
 
-/* ---- order: as they are called ---- */
+/* ---- order of calls ---- */
 
-/* A rotary module computes its tables before the first layer does. */
+/* A rotary module is called before the decoder layers, although it comes after them in the tree. */
 static bool comes_late(const summary *s, uint32_t m)
 {
     return is_rotary(s, m);
@@ -122,7 +122,7 @@ static uint64_t parameters(const summary *s, uint32_t m)
     return sums.parameters;
 }
 
-/* "--" where there are none. */
+/* Write the multiply-adds, or "--" if there are none. */
 static void mult_adds(const summary *s, uint32_t m, char out[LM_FIG])
 {
     if (s->compatible)
@@ -170,7 +170,7 @@ static void put_tree(const summary *s, uint32_t m, unsigned depth)
     }
 }
 
-/* The longest name with its indent, rounded up to a multiple of five; 40 at least. */
+/* Return the width of the longest name including its indent, rounded up to a multiple of five; at least 40. */
 static unsigned name_width(const summary *s)
 {
     const lm_program *p    = s->f->s.program;
@@ -185,7 +185,7 @@ static unsigned name_width(const summary *s)
     return most < 40 ? 40 : (most + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-/* ---- what stands below ---- */
+/* ---- footer ---- */
 
 static void put_megabytes(lm_text *out, const char *label, uint64_t bytes)
 {
@@ -235,7 +235,7 @@ static void put_notes(const summary *s)
     lm_text *out = s->out;
 
     if (s->compatible)
-        return;                      /* byte for byte; the command line says beside it what the table over-counts */
+        return;                      /* byte for byte; the command line reports separately what the table over-counts */
     lm_text_printf(
         out, _("Every stored weight once; multiply-adds of all %u tokens, scores included, look-ups free; no backward pass.\n"),
         s->f->s.tokens);
