@@ -1,4 +1,4 @@
-/* view_cards.c - what each part of the model is, in a few lines with its own numbers. */
+/* view_cards.c - each component of the model in a few lines with its numbers. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,7 +95,7 @@ static void put_rotary(lm_page *v)
     line(v, _("parameters"), "0");
 }
 
-/* "top-6 of 160, best 3 of 8 groups": formulas.selection, in the reader's words. */
+/* Return "top-6 of 160, best 3 of 8 groups": formulas.selection in the reader's language. */
 static const char *selection(lm_facts *f, char *out, size_t n)
 {
     lm_traits t;

@@ -1,4 +1,4 @@
-/* view_layers.c - layers, one by one or folded. */
+/* view_layers.c - write layers one by one, or folded. */
 #include <inttypes.h>
 
 #include "analysis/facts/ledger.h"
@@ -62,7 +62,7 @@ static void put_layer(lm_page *v, uint32_t layer)
     put_next(v, layer);
 }
 
-/* Every layer; those that repeat an earlier one in a line. */
+/* Write every layer; a layer that repeats an earlier one takes one line. */
 void lm_view_layers(lm_page *v)
 {
     const lm_program *p = v->f->s.program;

@@ -1,4 +1,4 @@
-/* view_lists.c - everything of a kind: weights, operations, steps, facts. */
+/* view_lists.c - complete lists: weights, operations, steps, facts. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* view_overview.c - one page that answers what a model is, and what it takes. */
+/* view_overview.c - one page with what a model is and what it takes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "analysis/facts/traits.h"
 #include "analysis/views/view.h"
 
-enum { LABEL = 17 };                     /* columns of what stands at the left */
+enum { LABEL = 17 };                     /* width of the left column */
 
 /* ---- header ---- */
 
-/* "GQA 24:8": how many query heads share a key. */
+/* Append "GQA 24:8": the numbers of query and key/value heads. */
 static void put_heads(lm_facts *f, lm_text *out)
 {
     if (!lm_facts_has(f, "attention.heads"))
@@ -46,7 +46,7 @@ static void put_title(lm_page *v)
     lm_text_free(&right);
 }
 
-/* Broken at an arrow where the line would end. */
+/* Write the flow, wrapped at arrows. */
 static void put_flow_lines(lm_page *v)
 {
     lm_text      b = { 0 };
@@ -122,7 +122,7 @@ static void put_parameters(lm_page *v)
 
 /* ---- memory ---- */
 
-/* A label in the first column, at least as wide as the English ones; kept as long as the facts. */
+/* Return a label of the first column, at least as wide as the English ones; it lives as long as the facts. */
 static const char *wide(lm_facts *f, const char *label)
 {
     unsigned    n    = lm_text_columns(label);
@@ -319,7 +319,7 @@ static void put_notes(lm_page *v)
     lm_facts_find(f, "warnings", &list, NULL);
     for (const lm_fact *x = lm_fact_first(list); x; x = lm_fact_next(x)) {
         if (x->origin == LM_FROM_PLAN)
-            continue;                    /* put_memory has written it */
+            continue;                    /* already written by put_memory */
         put_label(v, x == list->impl.first ? _("unusual") : "");
         lm_text_printf(v->out, "%s\n", _(x->text));
     }

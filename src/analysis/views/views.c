@@ -18,12 +18,12 @@ static void view_torchinfo(lm_page *v)
         lm_text_printf(v->out, "%s\n", v->o->more);
 }
 
-/* A view is a page of its own (`write`) or a part of the report. */
+/* A view is a separate page (`write`) or a part of the report. */
 static const struct {
     const char     *name, *summary;
     lm_view_writer *write;
     lm_chapter     *part;
-    lm_view_writer *data;            /* `write` as an array of JSON, under the view's own name; NULL: its text is all there is */
+    lm_view_writer *data;            /* writes a JSON array instead of `write`, under the view's name; NULL: the view has only text */
 } views[] = {
     { "overview", N_("overview: type, structure, memory"), lm_view_overview, NULL, NULL },
     { "info", N_("values of the configuration"), NULL, lm_part_info, NULL },
@@ -80,7 +80,7 @@ static void write_view(lm_page *v, size_t i)
         views[i].write(v);
 }
 
-/* The view's name, and its blocks, its list or its text. */
+/* Write the view's name, and its blocks, its list or its text. */
 static void write_data(lm_page *v, size_t i)
 {
     lm_text  text = { 0 };
@@ -102,7 +102,7 @@ static void write_data(lm_page *v, size_t i)
     lm_text_free(&text);
 }
 
-/* N_VIEWS: there is none. */
+/* Return the index of a view; N_VIEWS: none. */
 static size_t view_named(const char *name)
 {
     size_t i = 0;
@@ -123,7 +123,7 @@ static lm_status unknown(const char *name, lm_error *e)
     return LM_USAGE;
 }
 
-/* One after the other, under a line with its name; the two that are lists of everything are left out. */
+/* Write all views, each below a line with its name, except the long lists: facts, plan and program. */
 static void write_all(lm_page *v)
 {
     for (size_t i = 0; i < N_VIEWS; i++) {
