@@ -103,8 +103,7 @@ static void attribute(lm_text *out, const char *name, double x)
     lm_text_add_char(out, '"');
 }
 
-enum { MARGIN = 20, HEADING = 52 };          /* of a standalone drawing: the margin around it, and the space above it, which includes the
-                                              * margin */
+enum { MARGIN = 20, HEADING = 52 };          /* of a standalone drawing: the margin around it, the space above it including the margin */
 
 /* Write the model's name, and below it what is shown. */
 static void put_heading(lm_text *out, const char *name)

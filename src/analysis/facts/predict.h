@@ -16,8 +16,8 @@
 typedef struct lm_peaks {
     double int8, f16, bf16, f32;
     double memory;
-    bool   by_type;              /* use the arithmetic that suits the weights' type: int8 if quantised, else the stored type; false: that
-                                  * of the plan's kernels */
+    bool   by_type;              /* arithmetic by the weights' type: int8 if quantised, else the stored type; false: that of the plan's
+                                  * kernels */
 } lm_peaks;
 
 lm_peaks lm_peaks_published(const lm_device *d);

@@ -1,10 +1,10 @@
-// report.js - what a page can do besides being read: open everything, sort tables, move sliders. Figures are looked up and
-// added, never computed: they are the engine's.
+// report.js - the interactive parts of a page: open everything, sort tables, move sliders. Numbers come from the engine; they are only
+// looked up and added, never computed.
 (function () {
 "use strict";
 const root = document.documentElement, all = (s, from) => Array.from((from || document).querySelectorAll(s));
 
-// ---- colours ----
+// ---- theme ----
 const theme = document.getElementById("theme");
 theme.value = root.dataset.theme || "";
 theme.addEventListener("change", () => {
@@ -37,7 +37,7 @@ reveal();
 const contents = document.querySelector(".contents details");
 if (contents && matchMedia("(max-width:1079px)").matches) contents.open = false;
 
-// ---- drawings wider than their column open at their middle, where the stream of the model is ----
+// ---- scroll position: drawings wider than their column begin at the middle, where the residual stream is ----
 function centre() {
     all("figure.flow .scroll").forEach((s) => {
         if (s.dataset.centred || s.scrollWidth <= s.clientWidth || !s.clientWidth) return;
@@ -48,7 +48,7 @@ function centre() {
 centre();
 folds.forEach((d) => d.addEventListener("toggle", centre));
 
-// ---- where the reader is ----
+// ---- current entry of the contents ----
 const entries = new Map(all(".contents a").map((a) => [a.getAttribute("href").slice(1), a]));
 if (window.IntersectionObserver) {
     const seen = new IntersectionObserver((changes) => {
@@ -93,7 +93,7 @@ all("table.sorts").forEach((table) => {
     });
 });
 
-// ---- only what differs between models; a group with nothing left goes too ----
+// ---- show only what differs between models; hide groups without rows ----
 all("[data-differs]").forEach((box) => {
     const table = document.getElementById(box.dataset.differs);
     box.addEventListener("change", () => {
