@@ -94,7 +94,8 @@ static bool goes_on(const char *p, const char *end)
     return q == p + 1 && (*p == '-' || *p == '_') && !in_list(q, n, same);
 }
 
-/* Return the model of the document whose name matches most words at s; names may differ in their endings. LM_OTHER_MODEL: several match. */
+/* Return the model of the document whose name matches the largest number of words at s; names may differ in their endings.
+ * LM_OTHER_MODEL: several match. */
 static int by_beginning(const lm_audit_document *d, const char *s, const char *end, size_t *n)
 {
     int    best = LM_NO_MODEL;
