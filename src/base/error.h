@@ -30,7 +30,4 @@ lm_status lm_fail_null(lm_error *e, const char *function);
 lm_status lm_fail_reserved(lm_error *e, const char *function);
 bool      lm_any_reserved(const uint64_t *words, size_t bytes);
 
-/* What a request reads that is refused because the program ends: the same from the server, which refuses first, and from the schedule. */
-#define LM_SHUTTING_DOWN "the server is shutting down"
-
 #endif

@@ -1,4 +1,4 @@
-/* environment.h - flags set by environment variables: LAMINA_ARG_CTX_SIZE for --ctx-size, like llama.cpp's LLAMA_ARG_CTX_SIZE. */
+/* environment.h - flags set by environment variables: LAMINA_ARG_CTX_SIZE for --ctx-size, as in llama.cpp. */
 #ifndef LM_CLI_ENVIRONMENT_H
 #define LM_CLI_ENVIRONMENT_H
 

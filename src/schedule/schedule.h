@@ -28,6 +28,9 @@
 #include "runtime/engine/save.h"
 #include "schedule/ring.h"
 
+/* The message of requests and tasks that are rejected while the schedule ends, as src/server words it. */
+#define LM_SHUTTING_DOWN "the server is shutting down"
+
 enum { LM_AROUND = 12 };                 /* tokens on each side, for lm_reply_explain */
 
 struct lm_reply {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/error.h"
 #include "lamina/heap.h"
 #include "server/ask/json_body.h"
 #include "server/ask/request_limits.h"

@@ -9,7 +9,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/error.h"
 #include "lamina/logits.h"
 #include "server/models/loras.h"
 

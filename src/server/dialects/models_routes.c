@@ -1,7 +1,6 @@
 /* GET /v1/models, GET /health. */
 #include <string.h>
 
-#include "base/error.h"
 #include "server/dialects/routes.h"
 
 /* ---- models ---- */

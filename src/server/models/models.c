@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/condition.h"
-#include "base/error.h"
 #include "base/thread.h"
 
 typedef struct waiter { struct waiter *next; lm_exchange *x; } waiter;

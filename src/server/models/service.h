@@ -11,6 +11,9 @@
 #include "lamina/lamina.h"
 #include "lamina/schedule.h"
 
+/* The message of requests that are rejected while the server ends; src/schedule has the same words for those that reach it. */
+#define LM_SHUTTING_DOWN "the server is shutting down"
+
 typedef enum lm_service_state {
     LM_SERVICE_LOADING, LM_SERVICE_READY, LM_SERVICE_DRAINING, LM_SERVICE_FAILED,
     LM_SERVICE_ABSENT,               /* not in memory */
