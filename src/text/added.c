@@ -49,7 +49,7 @@ void lm_matcher_free(lm_matcher *m)
     *m = (lm_matcher){ 0 };
 }
 
-/* The first entry of list[low, high) whose byte at `depth` is at least c; they agree before that and are longer. */
+/* Return the first entry of list[low, high) whose byte at `depth` is at least c; the entries agree before `depth` and are longer. */
 static uint32_t lower_bound(const lm_matcher *m, uint32_t low, uint32_t high, size_t depth, unsigned c)
 {
     while (low < high) {

@@ -1,4 +1,4 @@
-/* bpe.c - merging. */
+/* bpe.c - byte-pair merging. */
 #include "text/bpe.h"
 
 #include <sodium.h>
@@ -11,14 +11,14 @@
 #include "text/bytelevel.h"
 
 typedef struct lm_bpe_symbol {
-    lm_token id;                 /* -1: SCORES only, text that is no token */
+    lm_token id;                 /* -1: SCORES only, text that is not a token */
     int32_t  prev, next;         /* -1: none */
     uint32_t from, size;         /* bytes of the word; size 0: merged away */
 } lm_bpe_symbol;
 
 typedef struct lm_pending { uint32_t rank, at; lm_token id; } lm_pending;
 
-/* A piece that text can become; -1: none. */
+/* Return the piece that text can become by merging; -1: none. */
 static lm_token own_piece(const lm_vocab *v, lm_view text)
 {
     lm_token id = lm_vocab_find(v, text);
@@ -64,7 +64,7 @@ lm_status lm_bpe_reserve(lm_bpe *b, uint32_t n_merges, lm_error *e)
     return LM_OK;
 }
 
-/* Where a pair is, or the empty slot where it belongs. */
+/* Return the slot of a pair, or the empty slot where it belongs. */
 static lm_merge *merge_slot(const lm_bpe *b, uint32_t left, uint32_t right)
 {
     uint64_t h = ((uint64_t)left << 32 | right) ^ b->key;
@@ -123,7 +123,8 @@ void lm_bpe_work_free(lm_bpe_work *w)
     *w = (lm_bpe_work){ .watch = w->watch, .watcher = w->watcher };
 }
 
-/* Room for `symbols` symbols; every pair is queued at most once at the start and every merge queues at most two more. */
+/* Reserve memory for `symbols` symbols. The heap grows on demand: each pair is queued once at
+ * the start, each merge queues at most two more. */
 static lm_status make_room(lm_bpe_work *w, size_t symbols, lm_error *e)
 {
     if (symbols > w->capacity) {
@@ -146,7 +147,7 @@ static void add_symbol(lm_bpe_work *w, lm_token id, size_t from, size_t size)
     w->symbols[at] = (lm_bpe_symbol){ id, at - 1, at + 1, (uint32_t)from, (uint32_t)size };
 }
 
-/* The piece of the character at `s`, or -1, and its size. */
+/* Return the piece of the character at `s`, or -1, and the size of the character. */
 static lm_token character(const lm_bpe *b, const char *s, size_t *size)
 {
     uint32_t cp = lm_utf8_decode(s, size);
@@ -156,7 +157,7 @@ static lm_token character(const lm_bpe *b, const char *s, size_t *size)
     return own_piece(b->vocab, (lm_view){ s, *size });
 }
 
-/* The bytes of a character as byte tokens; false when any of them is missing. */
+/* Add the bytes of a character as byte tokens; false if any of them is missing. */
 static bool fall_back(const lm_bpe *b, lm_bpe_work *w, const unsigned char *s, size_t n, size_t from)
 {
     for (size_t i = 0; i < n; i++)
@@ -167,8 +168,8 @@ static bool fall_back(const lm_bpe *b, lm_bpe_work *w, const unsigned char *s, s
     return true;
 }
 
-/* MERGES: one symbol a character. A character without a piece is its bytes, else unknown, else nothing. An unknown waits
- * for its like to be fused with, and bytes do not end that wait: so does the reference. */
+/* MERGES: add one symbol per character. A character without a piece becomes its bytes, otherwise the unknown token, otherwise nothing.
+ * A pending unknown token waits to be fused with the next one, and bytes do not end that wait, as in the reference. */
 static void split_word(const lm_bpe *b, lm_bpe_work *w, lm_view word, bool bytes)
 {
     size_t size = 1, unknown_from = 0, unknown_size = 0;
@@ -210,7 +211,7 @@ static void split_word(const lm_bpe *b, lm_bpe_work *w, lm_view word, bool bytes
         add_symbol(w, b->unknown, unknown_from, unknown_size);
 }
 
-/* SCORES: one symbol a character, a token or not. */
+/* SCORES: add one symbol per character, whether or not it is a token. */
 static void split_characters(const lm_bpe *b, lm_bpe_work *w, lm_view word)
 {
     size_t size;
@@ -262,7 +263,7 @@ static lm_pending heap_pop(lm_bpe_work *w)
 }
 
 /* ---- merging ---- */
-/* What symbol `at` and its right neighbour become; false when they do not merge. */
+/* Find what symbol `at` and its right neighbour merge into; false if they do not merge. */
 static bool candidate(const lm_bpe *b, const lm_bpe_work *w, const char *word, int32_t at, lm_pending *out)
 {
     const lm_bpe_symbol *l = &w->symbols[at], *r = &w->symbols[l->next];
@@ -301,7 +302,7 @@ static lm_status merge_all(const lm_bpe *b, lm_bpe_work *w, const char *word, lm
         lm_pending top = heap_pop(w), now;
         lm_bpe_symbol *l   = &w->symbols[top.at];
 
-        /* Stale when either side has changed since: then this pair is another one, or none. */
+        /* Skip a stale entry: one side has changed since, so the pair is a different one or no longer exists. */
         if (l->size == 0 || l->next < 0 || !candidate(b, w, word, (int32_t)top.at, &now) || now.id != top.id)
             continue;
         lm_bpe_symbol *r = &w->symbols[l->next];
@@ -319,7 +320,7 @@ static lm_status merge_all(const lm_bpe *b, lm_bpe_work *w, const char *word, lm
     return LM_OK;
 }
 
-/* SCORES: text that is no token is its bytes, else unknown. */
+/* SCORES: emit text that is not a token as byte tokens; a byte without one becomes the unknown token. */
 static lm_status emit_bytes(const lm_bpe *b, const unsigned char *s, size_t n, lm_tokens *out, lm_error *e)
 {
     for (size_t i = 0; i < n; i++) {

@@ -2,7 +2,7 @@
  *
  * MERGES  (GPT-2, Llama 3, and every BPE tokenizer.json): a list of pairs in order of rank; of all adjacent pairs the
  *         lowest rank merges first, the leftmost of equal ones.
- * SCORES  (SentencePiece in GGUF): two neighbours merge when their text together is a token; the highest score first,
+ * SCORES  (SentencePiece in GGUF): two neighbours merge if their concatenation is a token; the highest score first,
  *         the leftmost of equal ones.
  *
  * A heap with stale-entry checks and a linked list of symbols: O(n log n) time, linear memory. */
@@ -28,18 +28,18 @@ typedef struct lm_bpe {
     bool            fuse_unknown, byte_fallback, ignore_merges;
 } lm_bpe;
 
-/* `vocab` must be complete: the tables are made from it. */
+/* Make the tables from `vocab`, which must be complete. */
 void      lm_bpe_init(lm_bpe *b, const lm_vocab *vocab);
 void      lm_bpe_free(lm_bpe *b);
 lm_status lm_bpe_reserve(lm_bpe *b, uint32_t n_merges, lm_error *e);       /* once, before the first lm_bpe_add */
-/* A pair of tokens that merges into a third; a later rank for the same pair replaces the earlier one. */
+/* Add a pair of tokens that merges into a third; a later rank for the same pair replaces the earlier one. */
 void      lm_bpe_add(lm_bpe *b, uint32_t left, uint32_t right, uint32_t rank, uint32_t id);
-/* [vocab->n] finite scores: makes the SCORES form. */
+/* Use the SCORES form with [vocab->n] finite scores. */
 lm_status lm_bpe_scores(lm_bpe *b, const float *scores, lm_error *e);
 
 /* Memory for encoding, reused from word to word. All zero: empty. */
 typedef struct lm_bpe_work {
-    lm_merge_watch    *watch;         /* NULL: nobody */
+    lm_merge_watch    *watch;         /* NULL: merges are not watched */
     void              *watcher;
     struct lm_bpe_symbol *symbols;
     struct lm_pending *heap;
@@ -48,8 +48,8 @@ typedef struct lm_bpe_work {
 
 void lm_bpe_work_free(lm_bpe_work *w);
 
-/* Append the ids of one word. `bytes`: the word is raw text to be read in the byte alphabet, else its characters are
- * looked up as they are. Valid UTF-8, below 2 GiB. */
+/* Append the ids of one word. `bytes`: the word is raw text to be spelled in the byte alphabet; otherwise its characters
+ * are looked up as they are. The word is valid UTF-8, below 2 GiB. */
 lm_status lm_bpe_encode(const lm_bpe *b, lm_bpe_work *w, lm_view word, bool bytes, lm_tokens *out, lm_error *e);
 
 #endif

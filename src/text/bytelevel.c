@@ -1,9 +1,9 @@
-/* bytelevel.c - the byte alphabet, by its rule. */
+/* bytelevel.c - the byte alphabet, computed by its rule. */
 #include "text/bytelevel.h"
 
 #include "base/utf8.h"
 
-/* The bytes that do not stand for themselves: 0x00-0x20, 0x7F-0xA0, 0xAD. */
+/* Bytes that are not represented by themselves: 0x00-0x20, 0x7F-0xA0, 0xAD. */
 enum { LOW = 0x21, MIDDLE = 0xA1 - 0x7F, MOVED = LOW + MIDDLE + 1 };
 
 uint32_t lm_bytelevel_char(uint8_t byte)

@@ -7,16 +7,16 @@
 
 #include "base/str.h"
 
-/* The character of a byte, below U+0144. */
+/* Return the character of a byte, below U+0144. */
 uint32_t lm_bytelevel_char(uint8_t byte);
 
-/* The byte of a character, or -1 when it is not in the alphabet. */
+/* Return the byte of a character, or -1 if it is not in the alphabet. */
 int lm_bytelevel_byte(uint32_t cp);
 
 /* Append bytes spelled in the alphabet. */
 void lm_bytelevel_spell(lm_text *out, const char *s, size_t n);
 
-/* Append the bytes that `s` spells, or `s` itself when any of its characters is outside the alphabet. */
+/* Append the bytes that `s` spells, or `s` itself if any of its characters is outside the alphabet. */
 void lm_bytelevel_read(lm_text *out, const char *s, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* decode.h - from pieces back to text: what tokenizer.json calls decoders, brought into one order.
+/* decode.h - decode pieces to text: the decoders of tokenizer.json, in one fixed order.
  *
  *   each piece:  replaced, stripped, metaspace to space           `steps`
  *   then either  the byte alphabet, ill-formed UTF-8 repaired     `bytelevel`
@@ -17,9 +17,9 @@ typedef enum lm_decode_kind { LM_DECODE_REPLACE, LM_DECODE_STRIP, LM_DECODE_META
 typedef struct lm_decode_step {
     lm_decode_kind kind;
     lm_regex      *pattern;         /* REPLACE: a literal; owned */
-    lm_view        text;            /* REPLACE: by what; STRIP, METASPACE: one character. Owned by the vocabulary's arena */
-    uint32_t       start, stop;     /* STRIP: at most so many from each end */
-    bool           drop_first;      /* METASPACE: marks of the first piece disappear */
+    lm_view        text;            /* REPLACE: the replacement; STRIP, METASPACE: one character. Owned by the vocabulary's arena */
+    uint32_t       start, stop;     /* STRIP: maximum number from each end */
+    bool           drop_first;      /* METASPACE: marks of the first piece are dropped */
 } lm_decode_step;
 
 typedef struct lm_decoder {

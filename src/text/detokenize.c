@@ -1,4 +1,4 @@
-/* detokenize.c - ids to text, at once and as a stream. */
+/* detokenize.c - convert ids to text, at once and as a stream. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,8 +15,8 @@ struct lm_stream {
     bool                any, written;   /* a piece has been seen; text has been written */
     uint32_t            stripped;       /* characters taken from the start */
     uint32_t            tail;           /* characters held back because they may be the end */
-    lm_text              held;           /* bytes that are not a character yet */
-    lm_text              piece, other;   /* memory for the piece at hand */
+    lm_text              held;           /* bytes that do not form a character yet */
+    lm_text              piece, other;   /* memory for the current piece */
 };
 
 void lm_decoder_free(lm_decoder *d)
@@ -32,7 +32,7 @@ static lm_status append(lm_text *out, const char *s, size_t n, lm_error *e)
     return lm_text_append(out, s, n, "the text", e);
 }
 
-/* A failure leaves nothing in `out` but what was there. */
+/* On failure, cut `out` back to its earlier size. */
 static lm_status whole(lm_text *out, size_t before, lm_status status)
 {
     if (status != LM_OK)
@@ -40,7 +40,7 @@ static lm_status whole(lm_text *out, size_t before, lm_status status)
     return status;
 }
 
-/* Valid text on its way out: characters to strip are taken from the start, and kept back at the end. */
+/* Write valid text: drop the characters to strip at the start, and hold back those that may have to be stripped at the end. */
 static lm_status emit(lm_stream *s, const char *text, size_t n, lm_text *out, lm_error *e)
 {
     const lm_decoder *d     = &s->t->decoder;
@@ -70,8 +70,8 @@ static lm_status emit(lm_stream *s, const char *text, size_t n, lm_text *out, lm
 }
 
 /* ---- bytes to characters ---- */
-/* Write what is certain of the held bytes. `each`: one U+FFFD for every bad byte, else one for every ill-formed subpart.
- * `end`: nothing more comes. */
+/* Write the held bytes that are certain. `each`: one U+FFFD per bad byte, otherwise one per ill-formed subpart.
+ * `end`: no more bytes follow. */
 static lm_status drain(lm_stream *s, bool each, bool end, lm_text *out, lm_error *e)
 {
     size_t at = 0, n = s->held.size;
@@ -96,7 +96,7 @@ static lm_status drain(lm_stream *s, bool each, bool end, lm_text *out, lm_error
     return LM_OK;
 }
 
-/* The run of byte tokens is over: as the reference does it, all of it is text or none. */
+/* End a run of byte tokens. With `whole_runs`, as in the reference, the run is text only if all of it is valid UTF-8. */
 static lm_status end_run(lm_stream *s, lm_text *out, lm_error *e)
 {
     size_t n = s->held.size;
@@ -109,7 +109,7 @@ static lm_status end_run(lm_stream *s, lm_text *out, lm_error *e)
     return LM_OK;
 }
 
-/* The byte that "<0x41>" stands for, or -1. */
+/* Return the byte that "<0x41>" represents, or -1. */
 static int byte_of(lm_view s)
 {
     if (s.size != 6 || memcmp(s.data, "<0x", 3) != 0 || s.data[5] != '>' || lm_hex_digit(s.data[3]) < 0 || lm_hex_digit(s.data[4]) < 0)
@@ -129,7 +129,7 @@ static lm_view strip_ends(const lm_decode_step *step, lm_view s)
     return s;
 }
 
-/* `in` rewritten into `out`. */
+/* Apply one step: write `in`, rewritten, to `out`. */
 static lm_status take_step(lm_stream *s, const lm_decode_step *step, lm_view in, lm_text *out, lm_error *e)
 {
     lm_matches matches = { .regex = step->pattern, .subject = in };    /* a literal: needs no memory */
@@ -164,7 +164,7 @@ static lm_status take_step(lm_stream *s, const lm_decode_step *step, lm_view in,
     return LM_OK;
 }
 
-/* A piece after all steps, in s->piece or s->other. */
+/* Apply all steps to a piece; *out is a view of the piece itself, of s->piece or of s->other. */
 static lm_status take_steps(lm_stream *s, const lm_piece *p, lm_view *out, lm_error *e)
 {
     const lm_decoder *d   = &s->t->decoder;
@@ -184,7 +184,7 @@ static lm_status take_steps(lm_stream *s, const lm_piece *p, lm_view *out, lm_er
     return LM_OK;
 }
 
-/* Spelled as text although all others are spelled in the byte alphabet. */
+/* Return whether a piece is spelled as plain text although the others are spelled in the byte alphabet. */
 static bool is_raw(const lm_decoder *d, const lm_piece *p)
 {
     return d->raw_added && (p->type == LM_PIECE_CONTROL || p->type == LM_PIECE_USER || p->type == LM_PIECE_UNKNOWN);

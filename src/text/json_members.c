@@ -1,4 +1,4 @@
-/* json_members.c - jansson's values, checked. */
+/* json_members.c - read and check jansson values. */
 #include "text/json_members.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@ lm_status lm_document_parse(lm_view text, const char *file, json_t **out, lm_err
 {
     json_error_t why;
 
-    /* Integers as reals: model_max_length is often 10^30, which jansson refuses as an integer. */
+    /* Read integers as reals: model_max_length is often 10^30, which jansson rejects as an integer. */
     *out = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &why);
     if (*out)
         return LM_OK;
@@ -20,7 +20,7 @@ lm_status lm_member_wrong(const char *where, const char *key, const char *expect
     return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "'%s' is not %s", key, expected);
 }
 
-/* NULL when absent or null. */
+/* Return a member; NULL if absent or null. */
 static const json_t *member(const json_t *o, const char *key)
 {
     const json_t *v = json_object_get(o, key);

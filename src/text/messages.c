@@ -1,4 +1,4 @@
-/* messages.c - messages of a conversation, brought into the form that chat templates know (lamina/text.h). */
+/* messages.c - normalise the messages of a conversation for chat templates (lamina/text.h). */
 #include <ctype.h>
 #include <string.h>
 
@@ -7,11 +7,11 @@
 #include "lamina/text.h"
 
 typedef struct reader {
-    lm_text *warnings;               /* NULL: nobody asks */
-    lm_text  wide;                   /* numbers that parsers do not hold, as they were written */
+    lm_text *warnings;               /* NULL: no warnings are collected */
+    lm_text  wide;                   /* numbers that JSON parsers cannot represent, as they were written */
 } reader;
 
-enum { MOST_BACKWARDS = 16 };        /* messages that stand before those that came before them */
+enum { MOST_BACKWARDS = 16 };        /* maximum number of searches from the start of the prompt */
 
 /* ---- reading ---- */
 
@@ -20,7 +20,7 @@ static lm_status fail(size_t i, const char *what, lm_error *e)
     return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu %s", i, what);
 }
 
-/* One line, whatever the name holds. */
+/* Add a warning of one line, whatever characters the name contains. */
 static void warn(lm_text *warnings, size_t i, const char *name)
 {
     size_t from = warnings ? warnings->size : 0;
@@ -65,7 +65,8 @@ static lm_status join_parts(const json_t *parts, size_t i, json_t *message, lm_e
     return out.failed ? lm_fail_memory(e, "a message", out.size) : LM_OK;
 }
 
-/* Of an earlier call, as templates index them: an object, always. Others become an empty one, with a warning unless they are empty. */
+/* Return the arguments of an earlier call as templates index them: always an object. Anything else
+ * becomes an empty object, with a warning unless it is empty. */
 static json_t *read_arguments(json_t *given, const char *name, size_t i, reader *r)
 {
     const char *text = json_string_value(given);
@@ -82,7 +83,7 @@ static json_t *read_arguments(json_t *given, const char *name, size_t i, reader 
     return json_object();
 }
 
-/* Earlier calls, and reasoning by the name that templates know. */
+/* Normalise earlier tool calls, and copy "reasoning" to "reasoning_content", the name that templates use. */
 static void read_calls(json_t *m, size_t i, reader *r)
 {
     json_t *calls = json_object_get(m, "tool_calls"), *call;
@@ -102,7 +103,7 @@ static void read_calls(json_t *m, size_t i, reader *r)
     }
 }
 
-/* "developer" is "system", "function" is "tool". */
+/* Map the role "developer" to "system" and "function" to "tool"; reject unknown roles. */
 static lm_status read_role(json_t *m, size_t i, lm_error *e)
 {
     static const char *const roles[][2] = { { "system", NULL },    { "developer", "system" }, { "user", NULL },
@@ -173,9 +174,9 @@ lm_status lm_messages_read(const char *json, size_t size, lm_text *warnings, lm_
     return status;
 }
 
-/* ---- what a template left out ---- */
+/* ---- omitted messages ---- */
 
-/* The longest run of letters and digits at the beginning of a text: templates quote and trim, but do not change words. */
+/* Find the longest run of letters and digits at the start of a text: templates quote and trim text, but do not change words. */
 static size_t longest_word(const char *text, const char **word)
 {
     size_t best = 0;
@@ -191,8 +192,8 @@ static size_t longest_word(const char *text, const char **word)
     return best;
 }
 
-/* Behind what was found last, as messages come in their order; else anywhere, which templates that move messages may need a few times. So
- * the text is not read once for each message. */
+/* Search after the last match, because messages are usually rendered in order; otherwise search the whole prompt, at most MOST_BACKWARDS
+ * times, which templates that move messages may need. So the prompt is not scanned once per message. */
 static bool find_in_order(const char *rendered, const char *part, size_t *from, unsigned *backwards)
 {
     const char *at = strstr(rendered + *from, part);

@@ -1,4 +1,4 @@
-/* normalize.c - each kind is a function from a view to a buffer; two buffers take turns. */
+/* normalize.c - each kind is a function from a view to a buffer; two buffers are used alternately. */
 #include "text/normalize.h"
 
 #include <string.h>
@@ -34,7 +34,8 @@ void lm_normalize_work_free(lm_normalize_work *w)
     *w = (lm_normalize_work){ 0 };
 }
 
-/* What replaces a match comes from where the match's last character does, at an empty match at the start from the first. */
+/* Replace matches. A replacement comes from the same input character as the last character of its
+ * match; for an empty match at the start, from the first. */
 static lm_status replace(const lm_normalizer *n, lm_normalize_work *w, lm_regex_work *r, lm_view text, size_t *head, lm_text *out,
                          lm_error *e)
 {
@@ -92,8 +93,8 @@ static lm_view strip(const lm_normalizer *n, lm_view text)
 }
 
 /* ---- normalisation forms (Unicode Annex 15) ----
- * utf8proc takes characters apart and puts them together; the order of marks is made here, because utf8proc's own
- * sorting is quadratic in a long run of marks. */
+ * utf8proc decomposes and composes characters; marks are ordered here, because utf8proc's own sorting is quadratic in a
+ * long run of marks. */
 static lm_status room(lm_normalize_work *w, size_t points, lm_error *e)
 {
     if (points <= w->capacity)
@@ -112,7 +113,7 @@ static int class_of(int32_t cp)
     return cp < 0x300 ? 0 : utf8proc_get_property(cp)->combining_class;
 }
 
-/* Sort one run of marks by class, equal ones in their order: by insertion when short, else by counting. */
+/* Sort one run of marks by class, stably: by insertion if short, otherwise by counting. */
 static lm_status order_run(int32_t *run, size_t n, lm_error *e)
 {
     size_t start[257] = { 0 };
@@ -154,7 +155,7 @@ static lm_status order_marks(int32_t *points, size_t n, lm_error *e)
     return LM_OK;
 }
 
-/* One stretch without inert characters. */
+/* Normalise one stretch without inert characters. */
 static lm_status normal_form(lm_normalize_work *w, lm_view text, bool compose, bool compatible, lm_text *out, lm_error *e)
 {
     const utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0);
@@ -182,7 +183,7 @@ static lm_status normal_form(lm_normalize_work *w, lm_view text, bool compose, b
     return LM_OK;
 }
 
-/* Inert characters neither change nor let anything pass: the text is done in the stretches between them. */
+/* Inert characters do not change, and nothing composes or moves across them: normalise the stretches between them. */
 static lm_status normal_forms(lm_normalize_work *w, lm_view text, bool compose, bool compatible, lm_text *out, lm_error *e)
 {
     size_t from = 0, size;
@@ -199,7 +200,7 @@ static lm_status normal_forms(lm_normalize_work *w, lm_view text, bool compose, 
     return normal_form(w, (lm_view){ text.data + from, text.size - from }, compose, compatible, out, e);
 }
 
-/* Below this code point nothing changes in any text. */
+/* Return whether all characters are below `limit`, the code point below which the form changes nothing. */
 static bool all_below(lm_view text, uint32_t limit)
 {
     size_t size;
@@ -212,7 +213,7 @@ static bool all_below(lm_view text, uint32_t limit)
     return true;
 }
 
-/* Letter case and normalisation forms: character by character, but for marks. */
+/* Apply letter case or a normalisation form: character by character, except for marks. */
 static lm_status respell(const lm_normalizer *n, lm_normalize_work *w, lm_view text, lm_text *out, lm_error *e)
 {
     const bool nfkc = n->kind == LM_NORMALIZE_NFKC;
@@ -224,7 +225,7 @@ static lm_status respell(const lm_normalizer *n, lm_normalize_work *w, lm_view t
     return normal_forms(w, text, nfkc || n->kind == LM_NORMALIZE_NFC, nfkc || n->kind == LM_NORMALIZE_NFKD, out, e);
 }
 
-/* As many characters of `all` as the head becomes by itself: marks that join it add none. */
+/* Set *head to the size of as many characters of `all` as the head becomes when rewritten alone: marks that join it add none. */
 static lm_status respelled_head(const lm_normalizer *n, lm_normalize_work *w, lm_view text, size_t *head, lm_view all, lm_error *e)
 {
     lm_text alone = { 0 };

@@ -23,7 +23,7 @@
 #define BLOOM            " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{0964}\\x{06D4}\\x{060C})]+"
 #define CJK              "[\\x{4E00}-\\x{9FA5}\\x{0800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
 
-/* DeepSeek-LLM: letters that have case, as its file lists them, and its own idea of punctuation. */
+/* DeepSeek-LLM: the cased letters as its file lists them, and its own set of punctuation. */
 #define CASED            "\\s?[" \
     "A-Za-z\\x{B5}\\x{C0}-\\x{D6}\\x{D8}-\\x{F6}\\x{F8}-\\x{1BA}\\x{1BC}-\\x{1BF}\\x{1C4}-\\x{293}\\x{295}-\\x{2AF}" \
     "\\x{370}-\\x{373}\\x{376}\\x{377}\\x{37B}-\\x{37D}\\x{37F}\\x{386}\\x{388}-\\x{38A}\\x{38C}\\x{38E}-\\x{3A1}" \
@@ -51,7 +51,7 @@ enum { DIGITS_FIRST = 1, DIGITS_LAST = 2, NFC = 4, IGNORE_MERGES = 8, ADD_BOS = 
 static const struct pre {
     const char *name;
     unsigned    traits;
-    const char *patterns[5];        /* each splits the pieces of the one before, matches and gaps alike */
+    const char *patterns[5];        /* each splits all pieces of the previous one, matches and gaps alike */
 } pres[] = {
     { "default",        0, { "[\\p{P}\\$\\+<=>\\^~\\|]+", LM_PATTERN_GPT2, "\\p{N}+", "[0-9][0-9][0-9]" } },
     { "gpt-2",          0, GPT2_LIST },

@@ -1,4 +1,4 @@
-/* pretokenize.c - stages, run depth first: no list of pieces is ever made. */
+/* pretokenize.c - run the stages depth first, without building a list of pieces. */
 #include "text/pretokenize.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "text/normalize.h"
 #include "text/unicode_class.h"
 
-/* ---- making one ---- */
+/* ---- construction ---- */
 lm_status lm_pretokenizer_add(lm_pretokenizer *p, const lm_stage *stage, const char *where, lm_error *e)
 {
     if (p->n == LM_MAX_STAGES) {
@@ -66,12 +66,12 @@ typedef struct run {
     lm_error              *e;
 } run;
 
-/* Text, what patterns see of it, and how many bytes at its start come from the input's first character. */
+/* A text, the shadow that patterns match, and how many bytes at its start come from the input's first character. */
 typedef struct piece { lm_view text; const char *shadow; size_t head; } piece;
 
 static lm_status run_from(const run *r, unsigned stage, piece in);
 
-/* Segments in, pieces out: one segment is held back until it is known whether the next joins it. */
+/* Turns segments into pieces: one segment is held back until it is known whether the next joins it. */
 typedef struct joiner {
     const run  *r;
     unsigned    next;           /* stage that gets the pieces */

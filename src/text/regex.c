@@ -1,4 +1,4 @@
-/* regex.c - PCRE2, within limits. */
+/* regex.c - run PCRE2 within limits. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/regex.h"
 
@@ -10,11 +10,11 @@
 
 enum {
     MAX_PATTERN   = 1 << 16,
-    MATCH_LIMIT   = 10 * 1000 * 1000,   /* backtracks from one start */
+    MATCH_LIMIT   = 10 * 1000 * 1000,   /* backtracks per start */
     HEAP_LIMIT    = 64 * 1024,          /* KiB, without JIT */
     JIT_STACK     = 8 << 20,
     STARTS        = 4096,               /* starts tried before the clock is read */
-    FINDS         = 256,                /* and matches found */
+    FINDS         = 256,                /* matches found before the clock is read */
 };
 
 struct lm_regex {
@@ -44,7 +44,7 @@ lm_status lm_regex_new(lm_view pattern, const char *where, lm_regex **out, lm_er
     }
     LM_TRY_GOTO(lm_regex_translate(pattern, &spelled, where, e));
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-    /* PCRE2 10.42 makes the first part of "\P{M}+\P{L}" possessive as if nothing could be both, and then nothing matches. */
+    /* PCRE2 10.42 wrongly makes the first part of "\P{M}+\P{L}" possessive, as if the two were disjoint, and then nothing matches. */
     r->code = pcre2_compile((PCRE2_SPTR)(spelled.size ? spelled.data : ""), spelled.size,
                             PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_USE_OFFSET_LIMIT | PCRE2_NEVER_BACKSLASH_C |
                                 PCRE2_NO_AUTO_POSSESS, &code, &at, context);
@@ -179,7 +179,7 @@ lm_status lm_matches_next(lm_matches *m, lm_match *out, lm_error *e)
         if (m->at > m->subject.size)
             return LM_OK;
         LM_TRY(lm_regex_find(m->regex, m->work, m->subject, m->at, out, e));
-        /* \K in a look-ahead can end a match before it starts: no such pattern splits text. */
+        /* \K in a look-ahead can end a match before it starts; such a pattern cannot split text. */
         if (!out->found || out->to < out->from || out->from < m->last)
             return *out = (lm_match){ 0 }, LM_OK;
         if (out->from != out->to || !m->had || m->last != out->to)

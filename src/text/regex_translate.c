@@ -1,4 +1,4 @@
-/* regex_translate.c - from Oniguruma's spelling (Ruby's syntax) to PCRE2's. */
+/* regex_translate.c - translate Oniguruma's syntax (Ruby's) to PCRE2's. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <ctype.h>
 #include <pcre2.h>
@@ -8,18 +8,18 @@
 
 enum { MAX_DEPTH = 32, MAX_GROUPS = 250 };
 
-/* Oniguruma's classes, as what stands between the brackets of one of PCRE2's. Characters by number are those that Unicode 14 has
- * and Unicode 16 put into the class; newer ones have stand-ins (unicode_class.h). */
+/* Oniguruma's classes, as the contents of a PCRE2 bracket class. Characters listed by number exist in Unicode 14 and joined the class in
+ * Unicode 16; newer ones have stand-ins (unicode_class.h). */
 #define ALPHABETIC "\\p{Alphabetic}\\x{363}-\\x{36F}\\x{C04}\\x{F82}\\x{F83}\\x{1DD3}-\\x{1DE6}\\x{11080}\\x{11081}"
 #define LOWERCASE  "\\p{Lowercase}\\x{10FC}\\x{A7F2}-\\x{A7F4}\\x{AB69}"
 #define WORD       "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define HEX        "0-9a-fA-F"
 #define GRAPH      "\\p{L}\\p{M}\\p{N}\\p{P}\\p{S}\\p{Cf}\\p{Co}"
-/* Outside a class Oniguruma asks a table of Latin-1 instead, which counts these numbers in. */
+/* Outside a class Oniguruma uses a Latin-1 table instead, which includes these number characters. */
 #define WORD_ALONE WORD "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
 
-/* A group that is open: where it starts in `out`, how many groups of ours end with it, and whether blanks and "#" comments
- * in it are passed over. */
+/* An open group: where it starts in `out`, how many groups that the translator added end with it, and
+ * whether blanks and "#" comments in it are ignored. */
 typedef struct group { size_t start; unsigned ours; bool extended; } group;
 
 typedef struct reader {
@@ -57,7 +57,7 @@ static const struct property { const char *name, *inside; } properties[] = {
     { "space", "\\p{White_Space}" }, { "cntrl", "\\p{Cc}" },
 };
 
-/* What [:name:] holds. */
+/* The contents of [:name:]. */
 static const struct property brackets[] = {
     { "alnum", ALPHABETIC "\\p{Nd}" }, { "alpha", ALPHABETIC }, { "ascii", "\\x00-\\x7F" }, { "blank", "\\p{Zs}\\t" },
     { "cntrl", "\\p{Cc}" }, { "digit", "\\p{Nd}" }, { "graph", GRAPH }, { "lower", LOWERCASE }, { "print", GRAPH "\\p{Zs}" },
@@ -72,8 +72,8 @@ static const char *bracket_named(lm_view name)
     return NULL;
 }
 
-/* The characters `inside`, or all others: an expression of its own, or, for a class, part of its set (`out`). What a set
- * cannot hold goes to `other`. */
+/* Add the characters `inside`, or all others: as a separate expression or, for a class, as part of its
+ * set (`out`). What a set cannot contain goes to `other`. */
 static void add_set(lm_text *out, lm_text *other, const char *inside, bool negated)
 {
     if (negated)
@@ -92,7 +92,7 @@ static bool compiles(const char *pattern)
     return c != NULL;
 }
 
-/* \p{Name}, \p{^Name}, \P{Name} at the reader, for a class (`other` is given) or for outside. */
+/* Translate \p{Name}, \p{^Name} or \P{Name} at the reader, inside a class (`other` is given) or outside. */
 static lm_status property(reader *r, lm_text *out, lm_text *other)
 {
     char        plain[64];
@@ -128,7 +128,7 @@ static lm_status property(reader *r, lm_text *out, lm_text *other)
         add_set(out, other, inside, negated);
         return LM_OK;
     }
-    /* Alone, PCRE2 takes a script's name for its extensions too; the reference does not. */
+    /* PCRE2 takes a bare script name to include its extensions; the reference does not. */
     lm_text probe = { 0 };
     lm_text_printf(&probe, "\\p{sc:%s}", plain);
     bool is_script = n > 2 && !probe.failed && compiles(probe.data);
@@ -138,11 +138,11 @@ static lm_status property(reader *r, lm_text *out, lm_text *other)
 }
 
 /* ---- escapes ---- */
-/* Between a word character and another, or nothing. */
+/* A boundary between a word character and another character or an end of the text. */
 #define BOUNDARY     "(?:(?<=[" WORD_ALONE "])(?![" WORD_ALONE "])|(?<![" WORD_ALONE "])(?=[" WORD_ALONE "]))"
 #define NOT_BOUNDARY "(?:(?<=[" WORD_ALONE "])(?=[" WORD_ALONE "])|(?<![" WORD_ALONE "])(?![" WORD_ALONE "]))"
 
-/* An escape at the reader, for a class (`other` is given, see add_set) or for outside. */
+/* Translate an escape at the reader, inside a class (`other` is given, see add_set) or outside. */
 static lm_status escape(reader *r, lm_text *out, lm_text *other)
 {
     int  c     = peek(r, 1);
@@ -168,7 +168,7 @@ static lm_status escape(reader *r, lm_text *out, lm_text *other)
         r->at += 4;
         break;
     default:
-        if (c >= 0x80) {        /* the escaped character is itself */
+        if (c >= 0x80) {        /* the escaped character represents itself */
             lm_text_add_char(out, (char)c);
             break;
         }
@@ -179,7 +179,7 @@ static lm_status escape(reader *r, lm_text *out, lm_text *other)
 }
 
 /* ---- classes ---- */
-/* A class under construction: a set that PCRE2 can hold, and further expressions "|[^…]|…" for what it cannot. */
+/* A class under construction: a set that PCRE2 supports, and alternatives "|[^…]|…" for the rest. */
 typedef struct class_parts { lm_text set, others; bool negated; } class_parts;
 
 static void free_parts(class_parts *p)
@@ -188,7 +188,7 @@ static void free_parts(class_parts *p)
     lm_text_free(&p->others);
 }
 
-/* An expression for one character of a union. */
+/* Append an expression for one character of a union. */
 static void add_union(lm_text *out, const class_parts *p)
 {
     if (p->others.size == 0)
@@ -201,7 +201,7 @@ static void add_union(lm_text *out, const class_parts *p)
 
 static lm_status read_class(reader *r, class_parts *out, unsigned depth);
 
-/* A nested class: flattened when it is a plain set, else one more expression. */
+/* Read a nested class: flatten it if it is a plain set, otherwise add it as an alternative. */
 static lm_status nested_class(reader *r, class_parts *p, unsigned depth)
 {
     class_parts inner  = { 0 };
@@ -225,7 +225,7 @@ static lm_status nested_class(reader *r, class_parts *p, unsigned depth)
     return status;
 }
 
-/* Is "[:name:]" or "[:^name:]" at the reader? */
+/* Return whether "[:name:]" or "[:^name:]" is at the reader, and its size. */
 static bool posix_bracket(const reader *r, size_t *size)
 {
     if (peek(r, 0) != '[' || peek(r, 1) != ':')
@@ -251,7 +251,7 @@ static lm_status read_bracket(reader *r, class_parts *p, size_t size)
     return LM_OK;
 }
 
-/* One union of items, up to "&&" or "]". */
+/* Read one union of items, up to "&&" or "]". */
 static lm_status read_union(reader *r, class_parts *p, bool first, unsigned depth)
 {
     size_t size;
@@ -278,7 +278,7 @@ static lm_status read_union(reader *r, class_parts *p, bool first, unsigned dept
     }
 }
 
-/* The class that starts at the reader's "[". An intersection becomes one expression of look-aheads in `others`. */
+/* Read the class that starts at the reader's "[". An intersection becomes one expression of look-aheads in `others`. */
 static lm_status read_class(reader *r, class_parts *out, unsigned depth)
 {
     lm_text    all    = { 0 };
@@ -339,8 +339,8 @@ static lm_status class_outside(reader *r)
 }
 
 /* ---- groups and quantifiers ---- */
-/* "(?im-x:" and the like: Ruby's m lets the dot match a line feed, which is PCRE2's s. "(?i)" alone holds for what follows
- * in its group, alternatives included: "a(?i)b|c" is "a(?i:b|c)". */
+/* Start a group, "(?im-x:" and the like: Ruby's m lets the dot match a line feed, which is PCRE2's s. "(?i)" alone applies
+ * to the rest of its group, including alternatives: "a(?i)b|c" is "a(?i:b|c)". */
 static lm_status group_start(reader *r, group *groups, size_t *n)
 {
     group *inner = &groups[*n];
@@ -372,14 +372,14 @@ static lm_status group_start(reader *r, group *groups, size_t *n)
     return LM_OK;
 }
 
-/* Groups of ours end with the one they stand in. */
+/* Close the groups that the translator added inside this one. */
 static void group_end(reader *r, const group *g)
 {
     for (unsigned i = 0; i < g->ours; i++)
         lm_text_add_char(r->out, ')');
 }
 
-/* "(?# … )", or, where blanks mean nothing, "# …" up to the end of the line. */
+/* Skip "(?# … )" or, in extended mode, "# …" up to the end of the line. */
 static bool skip_comment(reader *r, bool extended)
 {
     bool closed = peek(r, 0) == '(' && peek(r, 1) == '?' && peek(r, 2) == '#';
@@ -407,8 +407,8 @@ static bool insert(lm_text *b, size_t at, const char *text)
     return true;
 }
 
-/* "{n,m}" after the expression that starts at out[atom]; "{,m}" is "{0,m}". A further quantifier applies to the whole in
- * Ruby: "{n,m}+" is not possessive and "{n}?" not lazy. False when the brace is only a brace. */
+/* Translate "{n,m}" after the expression that starts at out[atom]; "{,m}" is "{0,m}". In Ruby a further quantifier applies
+ * to the whole: "{n,m}+" is not possessive and "{n}?" not lazy. False: the brace is an ordinary character. */
 static bool interval(reader *r, size_t atom)
 {
     size_t i = 1, digits = 0;

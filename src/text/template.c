@@ -1,4 +1,4 @@
-/* template.c - chat templates as the public API has them (lamina/text.h). */
+/* template.c - the public API of chat templates (lamina/text.h). */
 #include "lamina/text.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@ enum { MAX_SOURCE = 1 << 20, MAX_CONTEXT = 64 << 20 };
 
 /* ---- compiling ---- */
 
-/* Newlines become \n; one at the end goes. */
+/* Convert newlines to \n, and drop one at the end. */
 static size_t normalise(const char *in, size_t n, char *out)
 {
     size_t o = 0;
@@ -71,7 +71,7 @@ void lm_template_free(lm_template *t)
 
 /* ---- the clock ---- */
 
-/* Exactly n digits, at most `max`. */
+/* Read exactly n digits with a value of at most `max`. */
 static bool digits(const char **s, int n, int max, int *out)
 {
     *out = 0;
@@ -83,7 +83,7 @@ static bool digits(const char **s, int n, int max, int *out)
     return *out <= max;
 }
 
-/* "2024-07-26" */
+/* Read "2024-07-26". */
 static bool read_date(const char **s, struct tm *t)
 {
     int year, month, day;
@@ -96,7 +96,7 @@ static bool read_date(const char **s, struct tm *t)
     return month && day;
 }
 
-/* "12:34", "12:34:56", "12:34:56.789" */
+/* Read "12:34", "12:34:56" or "12:34:56.789". */
 static bool read_time(const char **s, struct tm *t, long *microseconds)
 {
     if (!digits(s, 2, 23, &t->tm_hour) || *(*s)++ != ':' || !digits(s, 2, 59, &t->tm_min))
@@ -111,7 +111,7 @@ static bool read_time(const char **s, struct tm *t, long *microseconds)
     return true;
 }
 
-/* "2024-07-26", "2024-07-26T12:34:56", with a fraction; a zone is ignored. */
+/* Read "2024-07-26" or "2024-07-26T12:34:56", optionally with a fraction; a time zone is ignored. */
 static lm_status read_now(const char *text, struct tm *now, long *microseconds, lm_error *e)
 {
     const char *s = text;
@@ -144,14 +144,14 @@ static lm_status set_clock(jinja *m, const json_t *context)
 
 /* ---- variables ---- */
 
-/* Special tokens are the model's own; everything else comes from outside. */
+/* Return whether a variable comes from outside: all do except special tokens, which are the model's own. */
 static bool is_content(const char *name)
 {
     size_t n = strlen(name);
     return !(n > 6 && strcmp(name + n - 6, "_token") == 0) && !(n > 7 && strcmp(name + n - 7, "_tokens") == 0);
 }
 
-/* What apply_chat_template always passes. */
+/* Return the default of a variable: what apply_chat_template always passes, or a global function. */
 static jval fallback(const jstr *name)
 {
     if (lm_jstr_is(name, "tools") || lm_jstr_is(name, "documents"))
@@ -193,7 +193,7 @@ bool lm_template_uses(const lm_template *t, const char *name)
 
 /* ---- rendering ---- */
 
-/* The machine's text and marks, copied out of its arena. */
+/* Copy the text and the marks out of the machine's arena. */
 static lm_status take_output(jinja *m, const jbuild *b, lm_rendering *out)
 {
     lm_rendering r = { 0 };

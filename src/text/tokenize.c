@@ -1,4 +1,4 @@
-/* tokenize.c - text to ids. */
+/* tokenize.c - convert text to ids. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -13,10 +13,10 @@ enum {
     CACHE_BITS    = 13,
     CACHED_BYTES  = 23,
     CACHED_TOKENS = 7,
-    KEEP          = 1 << 22,        /* idle memory beyond this is given back */
+    KEEP          = 1 << 22,        /* working memory for larger texts is freed after use */
 };
 
-/* Words repeat: a direct-mapped table of the last ones seen and what they became. */
+/* A direct-mapped table of recent words and their tokens, because words repeat. */
 typedef struct cached_word {
     lm_token ids[CACHED_TOKENS];
     uint8_t  size, n;               /* size 0: empty */
@@ -30,7 +30,7 @@ struct lm_scratch {
     lm_normalize_work    normalize;
     lm_pretokenizer_work pre;
     lm_text               repaired;
-    cached_word         *cache;     /* NULL: no memory for one */
+    cached_word         *cache;     /* NULL: out of memory */
 };
 
 typedef struct encoding {
@@ -38,9 +38,9 @@ typedef struct encoding {
     lm_scratch         *s;
     unsigned            flags;
     lm_view             text;
-    lm_merge_watch     *watch;      /* NULL: nobody */
+    lm_merge_watch     *watch;      /* NULL: merges are not watched */
     void               *watcher;
-    const lm_span      *content;    /* bytes of `text` in which special tokens are text; rising */
+    const lm_span      *content;    /* bytes of `text` in which special tokens are plain text; ascending */
     size_t              n_content;
     lm_tokens          *out;
     lm_error           *e;
@@ -63,7 +63,7 @@ void lm_scratch_free(lm_scratch *s)
     }
 }
 
-/* The pool of idle memory is the only part of a tokenizer that changes. */
+/* Take working memory from the pool, the only part of a tokenizer that changes. */
 static lm_scratch *borrow(const lm_tokenizer *t)
 {
     lm_tokenizer *pool = (lm_tokenizer *)t;
@@ -84,7 +84,7 @@ static void give_back(const lm_tokenizer *t, lm_scratch *s, size_t text)
 {
     lm_tokenizer *pool = (lm_tokenizer *)t;
 
-    if (text > KEEP) {              /* a rare large text should not be paid for ever after */
+    if (text > KEEP) {              /* do not keep the memory of a rare large text */
         lm_bpe_work_free(&s->bpe);
         lm_normalize_work_free(&s->normalize);
         lm_pretokenizer_work_free(&s->pre);
@@ -154,7 +154,7 @@ static lm_status encode_word(void *arg, lm_view word, lm_error *e)
 }
 
 /* ---- added tokens ---- */
-/* `origin`: where the searched text stands in x->text, or SIZE_MAX when it has been rewritten. */
+/* `origin`: the position of the searched text in x->text, or SIZE_MAX if it has been rewritten. */
 static bool touches_content(const encoding *x, size_t origin, size_t from, size_t to)
 {
     size_t low = 0, high = x->n_content;
@@ -185,7 +185,7 @@ static lm_status is_word(encoding *x, const char *s, size_t size, bool *yes)
     return LM_OK;
 }
 
-/* Is a match of a `single_word` token a word of its own? */
+/* Set *yes to whether a match of a `single_word` token is a separate word. */
 static lm_status stands_alone(encoding *x, lm_view text, size_t from, size_t to, bool *yes)
 {
     bool   left = false, right = false;
@@ -221,10 +221,10 @@ static size_t space_after(lm_view text, size_t at)
     return at;
 }
 
-/* `head`: how many bytes at the start of `text` come from the first character of x->text. */
+/* `head`: the number of bytes at the start of `text` that come from the first character of x->text. */
 typedef lm_status (*segment_fn)(encoding *x, lm_view text, size_t origin, size_t head);
 
-/* What lies between added tokens, [from, to) of `text`, goes on. */
+/* Pass what lies between added tokens, [from, to) of `text`, to `segment`. */
 static lm_status between(encoding *x, lm_view text, size_t from, size_t to, size_t origin, size_t head, segment_fn segment)
 {
     if (from >= to)
@@ -233,7 +233,7 @@ static lm_status between(encoding *x, lm_view text, size_t from, size_t to, size
                    lm_head_within(head, from, to));
 }
 
-/* Emit the added tokens of one pass. */
+/* Emit the added tokens of one pass, and pass the text between them to `segment`. */
 static lm_status find_added(encoding *x, unsigned pass, lm_view text, size_t origin, size_t head, segment_fn segment)
 {
     size_t          start = 0, at = 0, from;
@@ -284,8 +284,8 @@ static lm_status second_pass(encoding *x, lm_view text, size_t origin, size_t he
     return find_added(x, 1, normal, origin, first ? head : 0, words_of);
 }
 
-/* Rewriting loses track of which bytes are content: where that could let a special token through, message data and
- * template are done apart. */
+/* Rewriting loses track of which bytes are content. Where that could let a special token through, message data and template
+ * text are processed separately. */
 static lm_status normalized_segment(encoding *x, lm_view text, size_t origin, size_t head)
 {
     const unsigned flags = x->flags;
@@ -386,7 +386,7 @@ lm_status lm_tokenize_rendering(const lm_tokenizer *t, const lm_rendering *r, bo
         x.content   = r->content;
         x.n_content = r->n_content;
     }
-    /* Repairing would move the spans, and a rendering of valid UTF-8 is valid. */
+    /* Repairing the text would move the spans; a rendering of valid UTF-8 is valid. */
     if (!lm_utf8_is_valid(x.text))
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the rendering is not valid UTF-8");
     return run(&x);

@@ -1,4 +1,4 @@
-/* tokenizer.c - making, ending and asking a tokenizer. */
+/* tokenizer.c - make, free and query a tokenizer. */
 #include "text/tokenizer.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ void lm_tokenizer_free(lm_tokenizer *t)
     lm_free(t);
 }
 
-/* Added tokens of the second pass are looked for, and decoded, as the normaliser spells them. */
+/* Normalise an added token of the second pass: it is found and decoded in that spelling. */
 static lm_status normalized_text(lm_tokenizer *t, lm_added *a, lm_error *e)
 {
     lm_piece         *p      = &t->vocab.pieces[a->id];
@@ -108,7 +108,7 @@ done:
     return status;
 }
 
-/* Does a piece hold U+2581 after another character? */
+/* Return whether a piece contains U+2581 after another character. */
 static bool mark_inside(const lm_piece *p)
 {
     size_t at = 0;
@@ -118,7 +118,7 @@ static bool mark_inside(const lm_piece *p)
     return memmem(p->text + at, p->size - at, MARK, 3) != NULL;
 }
 
-/* Can merging never cross from another character to U+2581? */
+/* Return whether merging never crosses from another character to U+2581. */
 static bool marks_only_start(const lm_tokenizer *t)
 {
     const lm_vocab *v = &t->vocab;
@@ -135,7 +135,7 @@ static bool marks_only_start(const lm_tokenizer *t)
     return true;
 }
 
-/* Ends of turns and texts that models use, as llama.cpp's list has them. */
+/* Tokens that end a turn or a text, from llama.cpp's list. */
 static const char *const end_names[] = {
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>", "<EOT>", "_<EOT>", "<|end_of_text|>",
     "<end_of_utterance>", "<｜end▁of▁sentence｜>",
@@ -208,12 +208,12 @@ lm_status lm_tokenizer_surround(lm_tokenizer *t, bool after, lm_token id, lm_err
     return LM_OK;
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 uint32_t lm_tokenizer_size(const lm_tokenizer *t) { return t ? t->vocab.n : 0; }
 lm_token lm_tokenizer_bos(const lm_tokenizer *t) { return t ? t->bos : -1; }
 lm_token lm_tokenizer_eos(const lm_tokenizer *t) { return t ? t->eos : -1; }
 
-/* How families spell them; the first that the vocabulary has is it. */
+/* Return the id from the metadata, otherwise the first of the families' spellings that the vocabulary contains. */
 lm_token lm_tokenizer_middle(const lm_tokenizer *t, lm_middle_token which)
 {
     static const char *const spellings[][8] = {

@@ -1,13 +1,13 @@
-/* tokenizer.h - inside a tokenizer: how its parts hang together.
+/* tokenizer.h - the parts of a tokenizer and how they fit together.
  *
  *   text -> added tokens, found in the raw text        matchers[0]
  *        -> normalised, segment by segment             normalizers
  *        -> added tokens, found in the normalised text matchers[1]
  *        -> words                                      pre
  *        -> ids                                        bpe
- *        -> what the model wants around a text         before, after
+ *        -> tokens that the model adds around a text   before, after
  *
- * A tokenizer is immutable once made; the memory that encoding needs is lent from a pool, so threads share it freely. */
+ * A tokenizer is immutable once made; working memory for encoding comes from a pool, so threads can share it. */
 #ifndef LM_TEXT_TOKENIZER_H
 #define LM_TEXT_TOKENIZER_H
 
@@ -29,13 +29,13 @@ struct lm_tokenizer {
     lm_normalizers  normalizers;
     lm_pretokenizer pre;
     lm_matcher      matchers[2];
-    lm_regex       *word_character;     /* for single_word; NULL when no token asks for it */
-    bool            cut_at_marks;       /* no token crosses from another character to U+2581: words are cut there */
+    lm_regex       *word_character;     /* for single_word; NULL if no token needs it */
+    bool            cut_at_marks;       /* no token crosses from another character to U+2581: words are split there */
     lm_decoder      decoder;
-    lm_token       *before, *after;     /* of the vocabulary's arena */
+    lm_token       *before, *after;     /* in the vocabulary's arena */
     size_t          n_before, n_after;
     lm_token        bos, eos;
-    lm_token        middle[LM_MIDDLE_FILE + 1];        /* by lm_middle_token, as metadata has them; -1: not said */
+    lm_token        middle[LM_MIDDLE_FILE + 1];        /* by lm_middle_token, from the metadata; -1: not given */
     const char     *kind, *pre_name;    /* for the summary */
     char           *summary;
     lm_text          warnings;           /* each ends with a NUL */
@@ -43,27 +43,26 @@ struct lm_tokenizer {
     lm_scratch     *idle;
 };
 
-/* An empty tokenizer with room for `expected` tokens. */
+/* Create an empty tokenizer with capacity for `expected` tokens. */
 lm_status lm_tokenizer_new(uint32_t expected, lm_tokenizer **out, lm_error *e);
 
-/* The list of added tokens is complete: make the matchers. `normalized[i]` tells which are looked for after normalising;
- * NULL: none. */
+/* Make the matchers from the complete list of added tokens. `normalized[i]`: the token is searched after normalising; NULL: none is. */
 lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bool *normalized, uint32_t n, lm_error *e);
 
-/* All parts are there: the last derived ones, and the tokens that end a generation by their well-known spelling. A pre-tokenizer
- * that was asked for in vain is a warning. */
+/* Complete a tokenizer whose parts are all set: make the derived ones, and mark the tokens that end a generation by their well-known
+ * spelling. A requested pre-tokenizer that is ignored is a warning. */
 lm_status lm_tokenizer_finish(lm_tokenizer *t, const lm_tokenizer_options *o, lm_error *e);
 
-/* Add to the warnings. */
+/* Add a warning. */
 void lm_tokenizer_warn(lm_tokenizer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Extend the numbering with holes, for models with more rows than tokens. */
+/* Extend the vocabulary with unused ids, for models with more rows than tokens. */
 lm_status lm_tokenizer_pad(lm_tokenizer *t, uint32_t n, lm_error *e);
 
-/* Put a token before or after every text that asks for special tokens. */
+/* Put a token before or after every text that is encoded with LM_ADD_SPECIAL. */
 lm_status lm_tokenizer_surround(lm_tokenizer *t, bool after, lm_token id, lm_error *e);
 
-/* This id ends a generation; ids without a token are ignored. */
+/* Mark an id as the end of a generation; ids outside the vocabulary are ignored. */
 void lm_tokenizer_mark_end(lm_tokenizer *t, int64_t id);
 
 void lm_scratch_free(lm_scratch *s);

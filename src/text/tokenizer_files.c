@@ -1,4 +1,4 @@
-/* tokenizer_files.c - the model of tokenizer.json, its added tokens, and the files beside it. */
+/* tokenizer_files.c - the model of tokenizer.json, its added tokens, and the files next to it. */
 #include "text/tokenizer_files.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static lm_status add_merge(lm_tokenizer *t, uint32_t i, lm_view left, lm_view ri
     return LM_OK;
 }
 
-/* "left right": exactly one space. */
+/* Split "left right", which contains exactly one space. */
 static bool cut_merge(lm_view merge, lm_view *left, lm_view *right)
 {
     const char *space = merge.size ? memchr(merge.data, ' ', merge.size) : NULL;
@@ -144,7 +144,7 @@ static lm_status room_for(added_list *a, size_t n, lm_error *e)
     return a->list && a->normalized ? LM_OK : lm_fail_memory(e, "the added tokens", n * sizeof *a->list);
 }
 
-/* A token of the vocabulary, or a new one. `flags` has single_word, lstrip, rstrip, normalized, special. */
+/* Add a token of the vocabulary, or a new one. `flags` has single_word, lstrip, rstrip, normalized, special. */
 static lm_status add_token(lm_tokenizer *t, added_list *a, uint32_t id, lm_view text, const json_t *flags, bool special, lm_error *e)
 {
     const char *where = "/added_tokens";
@@ -247,7 +247,7 @@ static lm_status read_merge_lines(lm_tokenizer *t, lm_view text, lm_error *e)
     return status;
 }
 
-/* The pre-tokenizer of a class of transformers that reads these two files. */
+/* Find the pre-tokenizer of a transformers class that reads these two files. */
 static lm_status pre_of_class(lm_view class, const char **name, lm_error *e)
 {
     static const struct { const char *prefix, *pre; } classes[] = {
@@ -266,7 +266,7 @@ static lm_status pre_of_class(lm_view class, const char **name, lm_error *e)
     return lm_fail(e, LM_UNSUPPORTED, "/tokenizer_class", LM_NO_OFFSET, "'%.*s' without a tokenizer.json", (int)class.size, class.data);
 }
 
-/* Tokens of added_tokens.json ({content: id}) and of the configuration's added_tokens_decoder ({id: {content, …}}). */
+/* Read tokens from added_tokens.json ({content: id}) and from the configuration's added_tokens_decoder ({id: {content, …}}). */
 static lm_status read_listed(lm_tokenizer *t, added_list *a, const json_t *added, const json_t *config, lm_error *e)
 {
     const json_t *decoder = json_object_get(config, "added_tokens_decoder");
@@ -292,7 +292,7 @@ static lm_status read_listed(lm_tokenizer *t, added_list *a, const json_t *added
             return lm_fail(e, LM_BAD_MODEL, "added_tokens.json", LM_NO_OFFSET, "the id of '%s' is not an integer", key);
         LM_TRY(add_token(t, a, id, lm_view_of(key), NULL, false, e));
     }
-    /* GPT-2's own folder says nothing of its one special token. */
+    /* GPT-2's own folder does not list its one special token. */
     lm_token known = lm_vocab_find(&t->vocab, end);
     if (a->n == 0 && known >= 0) {
         LM_TRY(add_token(t, a, (uint32_t)known, end, NULL, true, e));
@@ -326,8 +326,8 @@ static lm_status from_vocab_and_merges(lm_tokenizer *t, const json_t *vocab, lm_
     return t->pre_name ? LM_OK : lm_fail_memory(e, "a tokenizer", 16);
 }
 
-/* ---- what the other files add ---- */
-/* A named token: a string, or an object with its "content". -1: none. */
+/* ---- other files ---- */
+/* Return a named token, which is a string or an object with its "content". -1: none. */
 static lm_token named_token(const lm_tokenizer *t, const json_t *o, const char *key)
 {
     const json_t *v = json_object_get(o, key);
@@ -347,8 +347,8 @@ static void name_tokens(lm_tokenizer *t, const json_t *o)
         t->eos = eos;
 }
 
-/* add_bos_token and add_eos_token: what the model's class does beyond the post-processor. Llama's and Gemma's make the
- * post-processor anew from them, so there a "false" counts too. */
+/* Apply add_bos_token and add_eos_token: what the model's class adds beyond the post-processor. The classes of Llama and Gemma
+ * rebuild the post-processor from them, so for these a false add_bos_token counts too. */
 static lm_status read_config(lm_tokenizer *t, const json_t *config, lm_error *e)
 {
     lm_view class;
@@ -368,7 +368,7 @@ static lm_status read_config(lm_tokenizer *t, const json_t *config, lm_error *e)
     return LM_OK;
 }
 
-/* "eos_token_id": an id or a list of them. */
+/* Mark the end tokens of "eos_token_id", an id or a list of them. */
 static void mark_ends(lm_tokenizer *t, const json_t *o)
 {
     const json_t *v = json_object_get(o, "eos_token_id"), *item;
@@ -387,7 +387,7 @@ static lm_status pad_to_model(lm_tokenizer *t, const json_t *model, lm_error *e)
     return lm_whole_number(json_object_get(model, "vocab_size"), LM_MAX_VOCAB, &rows) ? lm_tokenizer_pad(t, rows, e) : LM_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- all files ---- */
 enum { TOKENIZER, CONFIG, SPECIAL_MAP, GENERATION, MODEL, VOCAB, ADDED, DOCUMENTS };
 
 static const char *const document_names[] = {

@@ -1,6 +1,6 @@
-/* tokenizer_files.h - a tokenizer from the files of a Hugging Face folder.
+/* tokenizer_files.h - make a tokenizer from the files of a Hugging Face folder.
  *
- * tokenizer.json is the truth wherever it is there; the other files only name tokens and tell what the model's class puts
+ * tokenizer.json is authoritative if it exists; the other files only name tokens and define what the model's class adds
  * around a text. Without it, vocab.json and merges.txt (GPT-2's own folder: encoder.json and vocab.bpe) make a byte-level
  * BPE. */
 #ifndef LM_TEXT_TOKENIZER_FILES_H
@@ -10,20 +10,20 @@
 
 enum { LM_MAX_TOKENIZER_JSON = 1 << 28 };
 
-/* Contents; data NULL: there is no such file. */
+/* Contents; data NULL: the file does not exist. */
 typedef struct lm_tokenizer_files {
     const char *folder;         /* for messages */
     lm_view     tokenizer;      /* tokenizer.json */
     lm_view     config;         /* tokenizer_config.json */
     lm_view     special_map;    /* special_tokens_map.json */
     lm_view     generation;     /* generation_config.json: more ids that end a generation */
-    lm_view     model;          /* config.json: the same, and how many rows the model has */
+    lm_view     model;          /* config.json: the same, and the number of rows of the model */
     lm_view     vocab, merges;  /* vocab.json and merges.txt, or encoder.json and vocab.bpe */
     lm_view     added;          /* added_tokens.json */
 } lm_tokenizer_files;
 
-/* LM_UNSUPPORTED names a kind of model, normalizer, pre-tokenizer, post-processor or decoder that is not there;
- * LM_BAD_MODEL what is broken. *out is NULL when no file holds a vocabulary. */
+/* LM_UNSUPPORTED names an unsupported kind of model, normalizer, pre-tokenizer, post-processor or decoder; LM_BAD_MODEL
+ * names what is broken. *out is NULL if no file contains a vocabulary. */
 lm_status lm_tokenizer_from_files(const lm_tokenizer_files *f, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* tokenizer_parts.c - normalizer, pre_tokenizer, post_processor and decoder of tokenizer.json. */
+/* tokenizer_parts.c - read normalizer, pre_tokenizer, post_processor and decoder of tokenizer.json. */
 #include "text/tokenizer_parts.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static lm_status unsupported(const char *where, const json_t *o, lm_error *e)
     return lm_fail(e, LM_UNSUPPORTED, where, LM_NO_OFFSET, "the kind '%s' is not supported", lm_member_type(o));
 }
 
-/* A part of type Sequence: `one` for each member of `list`. */
+/* Read a part of type Sequence: call `one` for each member of `list`. */
 typedef lm_status (*part_fn)(lm_tokenizer *t, const json_t *part, unsigned depth, lm_error *e);
 
 static lm_status sequence(lm_tokenizer *t, const json_t *part, const char *where, const char *list, part_fn one, unsigned depth,
@@ -34,7 +34,7 @@ static lm_status sequence(lm_tokenizer *t, const json_t *part, const char *where
     return LM_OK;
 }
 
-/* {"String": "…"} or {"Regex": "…"}. */
+/* Read {"String": "…"} or {"Regex": "…"}. */
 static lm_status pattern(const json_t *o, const char *where, bool only_literal, lm_regex **out, lm_error *e)
 {
     const json_t *p;
@@ -54,7 +54,7 @@ static lm_status pattern(const json_t *o, const char *where, bool only_literal, 
     return lm_regex_new(regex, where, out, e);
 }
 
-/* Keep a string beyond the life of the JSON. */
+/* Copy a string that must outlive the JSON. */
 static lm_status keep(lm_tokenizer *t, lm_view *text, lm_error *e)
 {
     const char *copy = lm_arena_strndup(&t->vocab.arena, text->data ? text->data : "", text->size);
@@ -65,7 +65,7 @@ static lm_status keep(lm_tokenizer *t, lm_view *text, lm_error *e)
     return LM_OK;
 }
 
-/* A string of one character. */
+/* Read a string of one character. */
 static lm_status character(lm_tokenizer *t, const json_t *o, const char *where, const char *key, const char *absent, lm_view *out,
                            lm_error *e)
 {
@@ -196,7 +196,7 @@ static lm_status metaspace(lm_tokenizer *t, const json_t *o, const char *where, 
     return lm_pretokenizer_add(&t->pre, &cut, where, e);
 }
 
-/* Runs of word characters and runs of what is neither word nor space, as Rust's regex crate classes them. */
+/* Runs of word characters and runs of other characters that are not spaces, as Rust's regex crate classifies them. */
 #define WORDS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}"
 
 static lm_status whitespace(lm_tokenizer *t, const char *where, lm_error *e)
@@ -242,7 +242,7 @@ lm_status lm_read_pre_tokenizer(lm_tokenizer *t, const json_t *part, lm_error *e
 }
 
 /* ---- decoder ---- */
-/* Steps must come in the order that decode.h gives them. */
+/* Steps must come in the order given in decode.h. */
 enum { PIECES, RUNS, FUSED, STRIPPED, BYTES };
 
 typedef struct decoding { lm_tokenizer *t; const char *where; int phase; lm_error *e; } decoding;
@@ -358,7 +358,7 @@ static lm_status surround_with(lm_tokenizer *t, bool after, const json_t *id, co
     return lm_tokenizer_surround(t, after, (lm_token)i, e);
 }
 
-/* The ids of a special token of a template: of its entry in "special_tokens". */
+/* Add the ids of a special token of a template, from its entry in "special_tokens". */
 static lm_status template_token(lm_tokenizer *t, bool after, const json_t *tokens, const json_t *item, const char *where, lm_error *e)
 {
     const json_t *ids, *id;
@@ -404,7 +404,7 @@ static lm_status template_processing(lm_tokenizer *t, const json_t *o, const cha
     return LM_OK;
 }
 
-/* BERT's and RoBERTa's: ["token", id] before and after. */
+/* Read BERT's and RoBERTa's processors: ["token", id] before and after. */
 static lm_status cls_and_sep(lm_tokenizer *t, const json_t *o, const char *where, lm_error *e)
 {
     LM_TRY(surround_with(t, false, json_array_get(json_object_get(o, "cls"), 1), where, e));
@@ -417,7 +417,7 @@ static lm_status post_processor(lm_tokenizer *t, const json_t *o, unsigned depth
 
     if (strcmp(type, "Sequence") == 0)
         return sequence(t, o, where, "processors", post_processor, depth, e);
-    if (strcmp(type, "ByteLevel") == 0)         /* moves offsets, which nobody asks for here */
+    if (strcmp(type, "ByteLevel") == 0)         /* moves offsets, which are not used here */
         return LM_OK;
     if (strcmp(type, "TemplateProcessing") == 0)
         return template_processing(t, o, where, e);

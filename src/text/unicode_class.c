@@ -1,4 +1,4 @@
-/* unicode_class.c - lookups in the generated ranges. */
+/* unicode_class.c - look up characters in the generated ranges. */
 #include "text/unicode_class.h"
 
 #include "base/utf8.h"

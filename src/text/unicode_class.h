@@ -1,7 +1,7 @@
 /* unicode_class.h - classes of characters as the reference tokenizers see them.
  *
- * Their regular expressions know Unicode 16, ours (PCRE2) another version: text is matched on a shadow copy in which
- * every character that the two class differently is replaced by an older one of the right class and as many bytes, so
+ * Their regular expressions use Unicode 16, PCRE2 another version. Text is therefore matched on a shadow copy in which
+ * each character that the two classify differently is replaced by an older one of the correct class and the same size, so
  * that positions agree. The tables are generated: unicode_tables.c. */
 #ifndef LM_TEXT_UNICODE_CLASS_H
 #define LM_TEXT_UNICODE_CLASS_H
@@ -18,7 +18,7 @@ extern const lm_range      lm_numeric[];        /* Digits: Nd, Nl, No of Unicode
 extern const size_t        lm_numeric_n;
 extern const lm_range      lm_punctuation[];    /* Punctuation: ASCII's, and P of Unicode 6 */
 extern const size_t        lm_punctuation_n;
-extern const lm_range      lm_inert[];          /* normalisation leaves them alone: newer than Unicode 9 */
+extern const lm_range      lm_inert[];          /* unchanged by normalisation: newer than Unicode 9 */
 extern const size_t        lm_inert_n;
 extern const lm_lower_pair lm_lower[];          /* capitals newer than utf8proc */
 extern const size_t        lm_lower_n;
@@ -35,10 +35,10 @@ static inline bool lm_is_punctuation(uint32_t cp)
     return lm_in_ranges(lm_punctuation, lm_punctuation_n, cp);
 }
 
-/* White_Space. */
+/* Return whether a character has the property White_Space. */
 bool lm_is_space(uint32_t cp);
 
-/* Valid UTF-8 as patterns should see it: `text` itself, or a copy of the same size in `shadow` (cleared first; check
+/* Return valid UTF-8 as patterns should see it: `text` itself, or a copy of the same size in `shadow` (cleared first; check
  * shadow->failed). */
 const char *lm_shadow(lm_view text, lm_text *shadow);
 

@@ -1,4 +1,4 @@
-/* vocab_spec.c - GGUF's two kinds of vocabulary. */
+/* vocab_spec.c - make tokenizers from GGUF's two kinds of vocabulary. */
 #include "text/vocab_spec.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ const char *lm_vocab_kind(bool bytes)
 }
 
 /* ---- pieces ---- */
-/* "<0x41>", as SentencePiece spells bytes. */
+/* Return whether a piece spells a byte as SentencePiece does, "<0x41>". */
 static bool spells_byte(lm_view v)
 {
     return v.size == 6 && memcmp(v.data, "<0x", 3) == 0 && v.data[5] == '>' && v.data[3] && v.data[4] &&
@@ -56,7 +56,7 @@ static lm_status read_pieces(maker *m)
     return LM_OK;
 }
 
-/* Control, unknown and user-defined tokens are found in the text; the last in any text. */
+/* Control and unknown tokens are found only where special tokens are parsed, user-defined tokens in any text. */
 static lm_status read_added(maker *m)
 {
     const lm_vocab *v    = &m->t->vocab;
@@ -96,7 +96,7 @@ static bool has_several_characters(const lm_piece *p)
     return n > 1;
 }
 
-/* Pieces of several characters come about by merging, and by nothing else. */
+/* Reject pieces of several characters if there are no merges: only merging produces them. */
 static lm_status check_needed(maker *m)
 {
     const lm_vocab *v = &m->t->vocab;
@@ -133,7 +133,7 @@ static lm_status read_merges(maker *m)
         lm_text_add_view(&both, right);
         lm_token a = lm_vocab_find(v, left), b = lm_vocab_find(v, right), c = both.failed ? -1 : lm_vocab_find(v, lm_text_view(&both));
 
-        /* Converters spell added tokens as plain text, so a merge may have lost its result. It can then never happen. */
+        /* Converters spell added tokens as plain text, so the result of a merge may be missing; such a merge never applies. */
         if (a < 0 || b < 0 || c < 0)
             missing++;
         else
@@ -170,7 +170,7 @@ static lm_status surround(maker *m, int add_bos, int add_eos)
     return LM_OK;
 }
 
-/* The one that was asked for: not to know it is whoever asked's mistake. */
+/* Use the requested pre-tokenizer; an unknown one is the caller's mistake. */
 static lm_status split_as_requested(maker *m, const char *name, lm_pre_traits *traits)
 {
     lm_status status = lm_pre_by_name(name, &m->t->pre, traits, "pre", m->e);
@@ -182,7 +182,7 @@ static lm_status split_as_requested(maker *m, const char *name, lm_pre_traits *t
     return LM_USAGE;
 }
 
-/* As the file names it, else as asked for; without either in a general way. */
+/* Use the pre-tokenizer that the file names; the requested one if the file names none or an unknown one; otherwise a general one. */
 static lm_status split_text(maker *m, const char *requested, const char **name, lm_pre_traits *traits)
 {
     const char *own = m->s->pre && *m->s->pre ? m->s->pre : NULL;
@@ -200,7 +200,7 @@ static lm_status split_text(maker *m, const char *requested, const char **name, 
     return split_as_requested(m, requested, traits);
 }
 
-/* A piece that is missing from the vocabulary is dropped, as the models' own tokenizers do; unknown tokens are not used. */
+/* Characters without a piece are dropped, as the models' own tokenizers do; unknown tokens are not used. */
 static lm_status make_gpt2(maker *m, const lm_tokenizer_options *o)
 {
     lm_tokenizer *t    = m->t;

@@ -1,6 +1,6 @@
-/* vocab_spec.h - a vocabulary as GGUF keys or a folder's vocab.json and merges.txt give it, made into a tokenizer.
+/* vocab_spec.h - a vocabulary from GGUF keys or from a folder's vocab.json and merges.txt, made into a tokenizer.
  *
- * Whoever fills it has checked nothing: lengths agree because there is one `n`, everything else is checked here. */
+ * The caller need not check anything: lengths agree because there is one `n`, everything else is checked here. */
 #ifndef LM_TEXT_VOCAB_SPEC_H
 #define LM_TEXT_VOCAB_SPEC_H
 
@@ -18,27 +18,26 @@ typedef struct lm_vocab_spec {
     int64_t        bos, eos, unknown;        /* -1: not given */
     const int64_t *ends;             /* [n_ends] more ids that end a generation; -1 is ignored */
     uint32_t       n_ends;
-    int            add_bos, add_eos, add_space_prefix;   /* 0, 1; -1: as the model and pre have it */
+    int            add_bos, add_eos, add_space_prefix;   /* 0, 1; -1: the default of the model and the pre-tokenizer */
     const char    *where;            /* prefix of names in errors: "tokenizer.ggml." */
 } lm_vocab_spec;
 
-/* What `model` is called: byte-level BPE, or SentencePiece. */
+/* Return the name of a kind for `model`: byte-level BPE, or SentencePiece. */
 const char *lm_vocab_kind(bool bytes);
 
-/* LM_BAD_MODEL names what is broken; LM_UNSUPPORTED a model or pre-tokenizer that is not known. */
+/* LM_BAD_MODEL names what is broken; LM_UNSUPPORTED an unknown model or pre-tokenizer. */
 lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e);
 
-/* The stages of a named pre-tokenizer, and what goes with it. LM_UNSUPPORTED: unknown, naming it. */
+/* Add the stages of a named pre-tokenizer, and return its traits. LM_UNSUPPORTED, with the name: it is unknown. */
 typedef struct lm_pre_traits { bool nfc, ignore_merges, add_bos; } lm_pre_traits;
 lm_status lm_pre_by_name(const char *name, lm_pretokenizer *p, lm_pre_traits *traits, const char *where, lm_error *e);
-/* The names there are; NULL past the last. */
+/* Return the i-th known name; NULL past the last. */
 const char *lm_pre_name(size_t i);
-/* What each splits text with, one pattern after another; NULL past the last. And whether digits are parted one by one: before them (-1),
- * after
- * them (1), not (0). */
+/* Return the i-th pattern that splits text, in order; NULL past the last. lm_pre_digits returns whether digits are split one by one:
+ * before the patterns (-1), after them (1), or not (0). */
 const char *lm_pre_pattern(const char *name, size_t i);
 int         lm_pre_digits(const char *name);
-/* Whether it is the one pattern that the byte alphabet comes with. */
+/* Return whether the pre-tokenizer is the single pattern that the byte alphabet comes with (LM_PATTERN_GPT2). */
 bool        lm_pre_is_plain(const char *name);
 
 #endif
