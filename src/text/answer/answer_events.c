@@ -1,4 +1,4 @@
-/* answer_events.c - what is told of an answer, and marks in it. */
+/* answer_events.c - emit the events of an answer, and find marks in it. */
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"

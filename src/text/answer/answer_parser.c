@@ -1,7 +1,7 @@
-/* answer_parser.c - an answer as it comes, told as reasoning, content and calls.
+/* answer_parser.c - split an answer, as it arrives, into reasoning, content and calls.
  *
- * Only what no continuation can change is told. Text that may be the beginning of a mark is held back, and a call until it is whole
- * (or, when a grammar sees to it that it will be, up to its arguments). */
+ * Only what no continuation can change is emitted. Text that may be the start of a mark is held back; a call is held back until it is
+ * complete (or, if a grammar guarantees that it will be, only up to its arguments). */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static bool is_one_of(const char *mark, const char *const *list)
     return false;
 }
 
-/* Does the buffer begin with the mark, or with the beginning of it? White space aside. */
+/* Return whether the buffer begins with the mark or with a prefix of it, ignoring leading white space. */
 static bool may_begin_with(const lm_answer *a, const char *mark)
 {
     lm_reader r = { a->buffer.data, a->buffer.size, 0, false };
@@ -31,7 +31,7 @@ static bool may_begin_with(const lm_answer *a, const char *mark)
     return lm_reader_mark(&r, mark) != LM_READ_NONE;
 }
 
-/* Marks that mean something here. */
+/* Collect the marks that have a meaning in the current mode. */
 static void marks_of(const lm_answer *a, const char *out[MOST_MARKS])
 {
     const lm_answer_family *f = a->style.family;
@@ -72,12 +72,12 @@ static void calls_over(lm_answer *a)
     lm_text_clear(&a->raw);
 }
 
-/* What has been held back is text after all: at least a byte of it, and what follows is looked at again. */
+/* Emit what has been held back as text after all: at least one byte of it; what follows is examined again. */
 static void not_a_call(lm_answer *a, size_t n)
 {
     bool reasoning = a->before == LM_MODE_REASONING;
 
-    if (a->ending && a->n_calls) {                       /* a further call that was cut off is none, and no text either */
+    if (a->ending && a->n_calls) {                       /* a further call that was cut off is neither a call nor text */
         lm_text_clear(&a->raw);
         lm_answer_consume(a, a->buffer.size);
         a->mode = LM_MODE_TEXT;
@@ -104,7 +104,7 @@ static bool separates(const lm_answer *a, char c)
     return c && strchr(" \t\r\n,;", c);
 }
 
-/* Begin a call that is told while it comes, or read a whole one. */
+/* Begin a call that is streamed, or read a complete one. */
 static lm_reading begin_call(lm_answer *a, lm_reader *r, bool *whole)
 {
     lm_reader from = *r;
@@ -122,7 +122,7 @@ static lm_reading begin_call(lm_answer *a, lm_reader *r, bool *whole)
     return lm_call_read(a->f, &a->o, r, &a->call);
 }
 
-/* The output ends among calls. */
+/* Handle the end of the output among calls. */
 static void end_calls(lm_answer *a)
 {
     if (!a->in_section && a->section)
@@ -131,7 +131,7 @@ static void end_calls(lm_answer *a)
     lm_answer_consume(a, a->buffer.size);
 }
 
-/* The marker that closes a section of calls. LM_READ_DONE: it was read behind a call, and the calls are over. */
+/* Read the mark that closes a section of calls. LM_READ_DONE: it was read after a call, and the calls are over. */
 static lm_reading close_section(lm_answer *a, lm_reader *r)
 {
     lm_reader from = *r;
@@ -235,7 +235,7 @@ static bool step_tail(lm_answer *a, bool final)
 
 /* ---- text ---- */
 
-/* An answer that begins like a call of a family without an opening mark. */
+/* Return whether the answer begins like a call of a family without an opening mark. */
 static bool begins_bare(lm_answer *a)
 {
     size_t at = 0;
@@ -256,7 +256,7 @@ static bool step_text(lm_answer *a, bool final)
         to_calls(a, false);
         return true;
     }
-    marks_of(a, marks);                                  /* half a mark at the end, behind a call, is no text */
+    marks_of(a, marks);                                  /* a partial mark at the end, after a call, is not text */
     lm_answer_find(a->buffer.data, a->buffer.size, marks, final && !a->n_calls, &at, &mark);
     lm_answer_emit_text(a, a->mode == LM_MODE_REASONING, a->buffer.data, at);
     lm_answer_consume(a, at);
@@ -301,7 +301,7 @@ static void work(lm_answer *a, bool final)
     }
 }
 
-/* ---- from outside ---- */
+/* ---- public functions ---- */
 
 lm_status lm_answer_new(const lm_answer_style *s, const lm_answer_options *o, lm_answer **out, lm_error *e)
 {

@@ -1,4 +1,4 @@
-/* answer_reader.c - what reading calls is made of. */
+/* answer_reader.c - the building blocks for reading calls. */
 #include "text/answer/written.h"
 #include <jansson.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* families.c - how families of models write calls and reasoning, and which of them a chat template belongs to.
+/* families.c - how families of models write calls and reasoning, and which family a chat template belongs to.
  *
- * The order is that of trying: what is specific stands before what is general (<arg_key> before <tool_call>). */
+ * Families are tried in this order: specific ones come before general ones (<arg_key> before <tool_call>). */
 #include <string.h>
 
 #include "text/answer/family.h"
@@ -148,7 +148,7 @@ const char *lm_answer_mark(const lm_answer_style *s, size_t i)
     return NULL;
 }
 
-/* The last place of a mark, counted from behind its end; 0: nowhere. */
+/* Return the position after the last occurrence of a mark; 0: not found. */
 static size_t last_of(const char *text, size_t size, const char *mark)
 {
     size_t n = strlen(mark);
@@ -168,7 +168,7 @@ bool lm_answer_in_reasoning(const lm_answer_style *s, const char *prompt, size_t
     open = last_of(prompt, size, s->reasoning);
     if (!open || last_of(prompt, size, s->reasoning_end) > open)
         return false;
-    /* it was opened by the end of the prompt, not by a message that speaks of it */
+    /* reasoning was opened by the end of the prompt, not by a message that mentions the mark */
     for (after = open; after < size && (prompt[after] == '\n' || prompt[after] == ' '); after++)
         ;
     return after == size;

@@ -1,4 +1,4 @@
-/* family.h - one descriptor for each way in which models write calls. */
+/* family.h - one descriptor per way in which models write calls. */
 #ifndef LM_TEXT_ANSWER_FAMILY_H
 #define LM_TEXT_ANSWER_FAMILY_H
 
@@ -23,26 +23,26 @@ typedef struct lm_answer_mark_pair { const char *open, *close; } lm_answer_mark_
 
 typedef struct lm_answer_family {
     const char    *name;
-    const char    *has[LM_FAMILY_HAS];       /* the template's text holds all of these, */
-    const char    *hasnt;                    /* and not this; may be NULL */
+    const char    *has[LM_FAMILY_HAS];       /* the template contains all of these, */
+    const char    *hasnt;                    /* and not this one; may be NULL */
     lm_answer_form form;
-    lm_answer_mark_pair section;             /* around all calls; `close` NULL: until the output is not a call. May be NULL */
-    lm_answer_mark_pair call;                /* around each; may be NULL */
+    lm_answer_mark_pair section;             /* around all calls; `close` NULL: until the output is not a call. `open` may be NULL */
+    lm_answer_mark_pair call;                /* around each call; may be NULL */
     bool           bare;                     /* an answer that begins with "{" may be a call */
     const char    *name_end;                 /* NAMED, TAGGED: between the name and the arguments; NULL: white space or "<" */
-    const char    *id_mark;                  /* NAMED: between the name and the call's id, which `name_end` then follows; NULL: no id */
-    lm_answer_mark_pair argument;            /* TAGGED: before the name of one, and after its value */
-    const char    *key_end;                  /* TAGGED: between name and value; white space in it is optional in the text */
+    const char    *id_mark;                  /* NAMED: between the name and the call's id, which `name_end` follows; NULL: no id */
+    lm_answer_mark_pair argument;            /* TAGGED: before the name of an argument, and after its value */
+    const char    *key_end;                  /* TAGGED: between name and value; white space in it is optional in the output */
     bool           typed;                    /* TAGGED: key_end is followed by string="true"> or string="false"> */
-    bool           own_lines;                /* TAGGED: a value stands in lines of its own, when the model writes it */
-    bool           tight;                    /* TAGGED: no line ends between the parts, when the model writes them */
+    bool           own_lines;                /* TAGGED: the model writes a value on separate lines */
+    bool           tight;                    /* TAGGED: the model writes no line breaks between the parts */
     struct { const char *open, *between, *close; } list;     /* OBJECT, in a section: around the calls; all NULL: "[", ", ", "]" */
     const char    *name_key, *arguments_key; /* OBJECT: as the model writes them */
     lm_answer_ids  ids;
-    const char    *drops[LM_FAMILY_DROPS];   /* marks around text, left out */
+    const char    *drops[LM_FAMILY_DROPS];   /* marks around text that are dropped */
 } lm_answer_family;
 
-/* All of them, as they are tried; ends with one without a name. */
+/* All families in the order in which they are tried; the last one has no name. */
 extern const lm_answer_family lm_answer_families[];
 
 #endif

@@ -1,7 +1,7 @@
-/* harmony.c - gpt-oss: an answer is messages, each with a channel and, when it is a call, a recipient.
+/* harmony.c - gpt-oss: an answer consists of messages, each with a channel and, if it is a call, a recipient.
  *
  *   <|channel|>analysis<|message|>…<|end|><|start|>assistant<|channel|>final<|message|>…<|return|>
- *   … to=functions.f<|channel|>commentary json<|message|>{…}<|call|>        the recipient before or behind the channel */
+ *   … to=functions.f<|channel|>commentary json<|message|>{…}<|call|>        the recipient before or after the channel */
 #include <string.h>
 
 #include "text/answer/answer_parser.h"
@@ -11,7 +11,7 @@ enum { MOST_HEADER = 512 };
 static const char *const header_begins[] = { "<|channel|>", "<|start|>", " to=", "to=" };
 static const char *const body_ends[] = { "<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|channel|>", NULL };
 
-/* Where a word stands; NULL: nowhere. */
+/* Return the position of a word; NULL: not found. */
 static const char *find(const char *s, size_t n, const char *word)
 {
     size_t size = strlen(word);
@@ -22,7 +22,7 @@ static const char *find(const char *s, size_t n, const char *word)
     return NULL;
 }
 
-/* *begins: a header may stand here. False: more text is needed. */
+/* Set *begins if a header may start here. False: more text is needed. */
 static bool look(const lm_answer *a, bool final, bool *begins)
 {
     lm_reader r = { a->buffer.data, a->buffer.size, 0, final };
@@ -43,7 +43,7 @@ static bool look(const lm_answer *a, bool final, bool *begins)
     return *begins || !more;
 }
 
-/* What a header says of the message. */
+/* Read the channel and the recipient from a header. */
 static void read_header(lm_answer *a, const char *s, size_t n)
 {
     const char *to = find(s, n, "to=functions."), *end = s + n, *channel = find(s, n, "<|channel|>");
@@ -69,7 +69,7 @@ static bool step_header(lm_answer *a, bool final)
         return false;
     lm_text_clear(&a->raw);
     lm_answer_part(a, !a->text_begun || a->n_calls);
-    if (!begins) {                                       /* no message at all: plain text */
+    if (!begins) {                                       /* not a message: plain text */
         a->analysis = a->recipient = false;
         a->mode = LM_MODE_BODY;
         return true;
@@ -80,7 +80,7 @@ static bool step_header(lm_answer *a, bool final)
     if (!at || at - a->buffer.data > MOST_HEADER) {
         a->analysis = a->recipient = false;
         a->mode = LM_MODE_BODY;
-        if (!at && final && a->buffer.size < MOST_HEADER) {         /* the text ended in a header: it says nothing */
+        if (!at && final && a->buffer.size < MOST_HEADER) {         /* the output ended inside a header: drop it */
             lm_answer_consume(a, a->buffer.size);
             return false;
         }
@@ -100,7 +100,7 @@ static bool step_header(lm_answer *a, bool final)
     return true;
 }
 
-/* A call is told when it is whole, or from its first bracket on. */
+/* Emit a call once it is complete. */
 static bool step_call(lm_answer *a, bool final)
 {
     lm_reader r = { a->buffer.data, a->buffer.size, 0, final };
@@ -140,7 +140,7 @@ bool lm_answer_harmony(lm_answer *a, bool final)
     if (!mark)
         return false;
     a->mode = LM_MODE_HEADER;
-    if (mark[2] != 's' && mark[3] != 'h')                /* <|start|>, <|channel|>: the header begins with it */
+    if (mark[2] != 's' && mark[3] != 'h')                /* <|start|>, <|channel|>: the next header begins with it */
         lm_answer_consume(a, strlen(mark));
     return true;
 }

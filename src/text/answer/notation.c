@@ -1,4 +1,4 @@
-/* notation.c - calls in notations of their own: Python's, as LFM2 writes them, and Gemma 4's. */
+/* notation.c - calls in special notations: Python's, as LFM2 writes them, and Gemma 4's. */
 #include <jansson.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ static bool is_name(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
 }
 
-/* [*from, at); something must follow it, so that it is known to be whole. */
+/* Read the name [*from, at). Something must follow it, so that it is known to be complete. */
 static lm_reading read_name(lm_reader *r, size_t *from)
 {
     lm_reader_space(r);
@@ -26,7 +26,7 @@ static lm_reading read_name(lm_reader *r, size_t *from)
     return r->at > *from && r->at - *from <= MOST_NAME ? LM_READ_DONE : LM_READ_NONE;
 }
 
-/* The next character, white space passed over; '\0': there is none. */
+/* Return the next character after white space; '\0': none. */
 static char next(lm_reader *r)
 {
     lm_reader_space(r);
@@ -95,7 +95,7 @@ static void add_code(lm_text *out, uint32_t c)
     lm_text_add(out, b, n);
 }
 
-/* What follows a backslash. */
+/* Read what follows a backslash. */
 static lm_reading read_escape(lm_reader *r, lm_text *text)
 {
     static const char from[] = "ntrbf0'\"\\/a", to[] = "\n\t\r\b\f\0'\"\\/\a";
@@ -120,7 +120,7 @@ static lm_reading read_escape(lm_reader *r, lm_text *text)
     if (c && (at = strchr(from, c))) {
         lm_text_add(text, to + (at - from), 1);
     } else {
-        lm_text_add_char(text, '\\');                    /* unknown ones stay as they are */
+        lm_text_add_char(text, '\\');                    /* unknown escapes stay as they are */
         lm_text_add_char(text, c);
     }
     return LM_READ_DONE;
@@ -150,7 +150,7 @@ static lm_reading python_string(lm_reader *r, lm_text *out)
 
 static lm_reading python_value(lm_reader *r, unsigned depth, lm_text *out);
 
-/* Values, or in a dict pairs of them, up to the bracket. */
+/* Read values, or pairs of them in a dict, up to the closing bracket. */
 static lm_reading python_list(lm_reader *r, unsigned depth, lm_text *out)
 {
     bool dict = r->s[r->at] == '{';

@@ -1,4 +1,4 @@
-/* tagged.c - calls whose arguments stand between marks, each by itself: their schemas say which are text. */
+/* tagged.c - calls whose arguments are between marks, one by one; their schemas define which are text. */
 #include <jansson.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@ enum { MOST_KEY = 256, MOST_VALUE = 1 << 20 };
 
 /* ---- values ---- */
 
-/* What a schema says of a type; anything it does not say is allowed. */
+/* Return whether a schema allows a type; what it does not restrict is allowed. */
 static bool allows(const json_t *schema, const char *type)
 {
     const json_t *t = json_object_get(schema, "type"), *any = json_object_get(schema, "anyOf");
@@ -52,7 +52,7 @@ static bool fits(const json_t *schema, const json_t *v)
     return false;
 }
 
-/* True, False, None as Python writes them. */
+/* Convert Python's True, False and None to JSON; NULL: another word. */
 static const char *python_word(const char *text, size_t n)
 {
     static const char *const words[][2] = { { "True", "true" }, { "False", "false" }, { "None", "null" } };
@@ -73,8 +73,8 @@ static bool allows_only_text(const json_t *schema)
     return schema && allows(schema, "string");
 }
 
-/* Append the text as a value that the schema allows: as JSON if it is valid JSON, else as a string. `how`: -1 the schema decides, 0 it is
- * JSON, 1 it is text. */
+/* Append the text as a value that the schema allows: as JSON if it is valid JSON, otherwise as a string.
+ * `how`: -1: the schema decides, 0: it is JSON, 1: it is text. */
 static void add_value(const json_t *schema, const char *text, size_t n, int how, lm_text *out)
 {
     const char *word = python_word(text, n);
@@ -83,7 +83,7 @@ static void add_value(const json_t *schema, const char *text, size_t n, int how,
 
     if (how == -1 && v && json_is_string(v) && only_text) {
         json_decref(v);
-        v = NULL;                                        /* quotes are part of the text */
+        v = NULL;                                        /* the quotes are part of the text */
     }
     if (v && (how == 0 || (!only_text && (!schema || fits(schema, v)))))
         lm_text_add(out, text, n);
@@ -96,7 +96,7 @@ static void add_value(const json_t *schema, const char *text, size_t n, int how,
 
 /* ---- one argument ---- */
 
-/* A mark in which white space is optional. */
+/* Read a mark in which white space is optional. */
 static lm_reading loose_mark(lm_reader *r, const char *mark)
 {
     const char *gap = strchr(mark, '\n');
@@ -115,7 +115,7 @@ static lm_reading loose_mark(lm_reader *r, const char *mark)
     return lm_reader_mark(r, gap + 1);
 }
 
-/* The key, up to key_end. */
+/* Read the key, up to key_end. */
 static lm_reading read_key(const lm_answer_family *f, lm_reader *r, lm_text *key)
 {
     size_t from = r->at, most = from + MOST_KEY;
@@ -134,7 +134,7 @@ static lm_reading read_key(const lm_answer_family *f, lm_reader *r, lm_text *key
     return r->at >= most || r->final ? LM_READ_NONE : LM_READ_MORE;
 }
 
-/* Does what may follow a value stand here? White space aside: another argument, or the end of the call. */
+/* Return whether another argument or the end of the call follows, ignoring white space. */
 static lm_reading follows(const lm_answer_family *f, lm_reader r)
 {
     lm_reader_space(&r);
@@ -147,7 +147,7 @@ static lm_reading follows(const lm_answer_family *f, lm_reader r)
     return a == LM_READ_MORE || b == LM_READ_MORE ? LM_READ_MORE : LM_READ_NONE;
 }
 
-/* Up to the closing mark that something legal follows: a text may hold the mark itself. */
+/* Read up to a closing mark that something legal follows, because a text may contain the mark itself. */
 static lm_reading read_value(const lm_answer_family *f, lm_reader *r, size_t *from, size_t *to)
 {
     size_t size = strlen(f->argument.close);
@@ -182,7 +182,7 @@ static lm_reading read_type(const lm_answer_family *f, lm_reader *r, int *how)
     return was;
 }
 
-/* The last of several values of one key is the one that counts: `values` is an object of texts of JSON. */
+/* Read one argument into `values`, an object of JSON texts. The last of several values of one key counts. */
 static lm_reading read_argument(const lm_answer_family *f, const json_t *properties, lm_reader *r, json_t *values)
 {
     lm_text key = { 0 }, value = { 0 };
@@ -248,7 +248,7 @@ static void write_out(const json_t *values, lm_text *out)
     lm_text_add_char(out, '}');
 }
 
-/* Of the tool that is called. */
+/* Return the schema of the called tool. */
 static const json_t *schema_of(lm_written *out)
 {
     if (out->parsed == out->tool)

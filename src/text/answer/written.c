@@ -1,4 +1,4 @@
-/* written.c - calls whose arguments are JSON in the text. */
+/* written.c - read calls whose arguments are JSON. */
 #include "text/answer/written.h"
 
 #include <jansson.h>
@@ -8,7 +8,7 @@ enum { MOST_NAME = 256 };
 
 /* ---- members of objects ---- */
 
-/* A string, its inside [*from, *to). */
+/* Read a string, whose contents are [*from, *to). */
 static lm_reading read_string(lm_reader *r, size_t *from, size_t *to)
 {
     if (r->at == r->n)
@@ -28,7 +28,7 @@ static lm_reading read_string(lm_reader *r, size_t *from, size_t *to)
     return r->final ? LM_READ_NONE : LM_READ_MORE;
 }
 
-/* A number or word. */
+/* Read a number or a word. */
 static lm_reading read_plain(lm_reader *r)
 {
     size_t from = r->at;
@@ -58,7 +58,7 @@ static bool is_key(const lm_reader *r, size_t from, size_t to, const char *key)
     return key && to - from == strlen(key) && memcmp(r->s + from, key, to - from) == 0;
 }
 
-/* A string that is written in JSON, decoded; anything else as it stands. */
+/* Decode a JSON string; copy anything else as it is. */
 static void decode(const char *s, size_t n, lm_text *out)
 {
     json_error_t why;
@@ -85,7 +85,7 @@ static bool is_key_of(const lm_reader *r, size_t from, size_t to, const char *co
     return false;
 }
 
-/* A key and its colon. LM_READ_NONE also at the end of the object, of which `*end` says so. */
+/* Read a key and its colon. LM_READ_NONE also at the end of the object, which sets *end. */
 static lm_reading read_member_key(lm_reader *r, size_t *key, size_t *key_end, bool *end)
 {
     lm_reading was;
@@ -106,7 +106,7 @@ static lm_reading read_member_key(lm_reader *r, size_t *key, size_t *key_end, bo
     return was;
 }
 
-/* `to_arguments`: stop in front of them. Else up to the end of the object. */
+/* Read members up to the end of the object. `to_arguments`: stop before the arguments. */
 static lm_reading read_members(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out, members *m,
                                bool to_arguments)
 {
@@ -144,7 +144,7 @@ static lm_reading read_members(const lm_answer_family *f, const lm_answer_option
     }
 }
 
-/* Arguments have to be an object; none at all are an empty one. */
+/* Return whether the arguments are an object; missing ones become an empty object. */
 static bool sound_arguments(lm_text *arguments)
 {
     json_t *v;
@@ -167,7 +167,7 @@ static lm_reading close_call(const lm_answer_family *f, lm_reader *r)
     if (!f->call.close)
         return LM_READ_DONE;
     lm_reader_space(r);
-    if (r->at == r->n)                                   /* the text ended where the mark was due: it is a call all the same */
+    if (r->at == r->n)                                   /* the text ended where the mark was due: it is still a call */
         return r->final ? LM_READ_DONE : LM_READ_MORE;
     was = lm_reader_mark(r, f->call.close);
     return was == LM_READ_NONE ? LM_READ_DONE : was;
@@ -211,7 +211,7 @@ static lm_reading read_keyed(const lm_answer_options *o, lm_reader *r, lm_writte
 
 /* ---- a name between marks ---- */
 
-/* "functions.NAME:3" is the id, NAME the tool. */
+/* Return the tool NAME of the id "functions.NAME:3". */
 static const lm_answer_tool *kimi_tool(const lm_answer_options *o, const lm_text *header)
 {
     const char *name = header->data, *colon = strrchr(name, ':');
@@ -281,7 +281,7 @@ static lm_reading read_named(const lm_answer_family *f, const lm_answer_options 
     return sound_arguments(&out->arguments) ? close_call(f, r) : LM_READ_NONE;
 }
 
-/* ---- any ---- */
+/* ---- calls of any form ---- */
 
 lm_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
 {

@@ -1,4 +1,4 @@
-/* written.h - one call as a model has written it, read from a text that may not be all there yet. */
+/* written.h - one call as a model wrote it, read from a text that may still be incomplete. */
 #ifndef LM_TEXT_ANSWER_WRITTEN_H
 #define LM_TEXT_ANSWER_WRITTEN_H
 
@@ -6,40 +6,40 @@
 
 #include "text/answer/family.h"
 
-/* MORE: any decision needs more text; never with `final`. */
+/* MORE: a decision needs more text; never with `final`. */
 typedef enum lm_reading { LM_READ_MORE, LM_READ_NONE, LM_READ_DONE } lm_reading;
 
 typedef struct lm_reader {
     const char *s;                   /* [n] */
     size_t      n, at;
-    bool        final;               /* there is no more text */
+    bool        final;               /* no more text follows */
 } lm_reader;
 
-/* A value of JSON by its brackets, byte by byte; what it holds is not checked. */
+/* Finds the end of a JSON value by its brackets, byte by byte; the contents are not checked. */
 typedef struct lm_balance { unsigned depth; bool string, escape, begun; } lm_balance;
 
 typedef struct lm_written {
     const lm_answer_tool *tool;
-    const lm_answer_tool *parsed;    /* whose `schema` it is: parsed once, however often the call is read again; NULL: none yet */
-    json_t *schema;                  /* NULL: it is none */
+    const lm_answer_tool *parsed;    /* the tool of `schema`, which is parsed once even if the call is read several times; NULL: none yet */
+    json_t *schema;                  /* NULL: the tool has no valid schema */
     lm_text id;                      /* empty: the model wrote none */
-    lm_text arguments;               /* JSON, of a whole call */
+    lm_text arguments;               /* JSON, of a complete call */
 } lm_written;
 
 bool       lm_balance_add(lm_balance *b, char c);                  /* true: the value, an object or array, ends with c */
 void       lm_reader_space(lm_reader *r);
-lm_reading lm_reader_mark(lm_reader *r, const char *mark);         /* stands here; passed over when DONE */
-lm_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out);     /* text before it, both passed over */
-lm_reading lm_reader_json(lm_reader *r, size_t *from);             /* an object or array, sound JSON: [*from, at) */
+lm_reading lm_reader_mark(lm_reader *r, const char *mark);         /* match a mark here; skipped when DONE */
+lm_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out);     /* text before the mark; both are skipped */
+lm_reading lm_reader_json(lm_reader *r, size_t *from);             /* a valid JSON object or array: [*from, at) */
 
 const lm_answer_tool *lm_tool_of(const lm_answer_options *o, const char *name, size_t size);
 
-/* A whole call. On DONE `r` is behind it, its closing mark included. */
+/* Read a complete call. On DONE `r` is after it, including its closing mark. */
 lm_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
 
-/* Up to the "{" of its arguments, which are a JSON object in the text; NONE also where they cannot be told before the end. */
+/* Read up to the "{" of the arguments, which are a JSON object in the text; NONE also if they are known only at the end of the call. */
 lm_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
-/* OBJECT: what follows the arguments, up to the end of the call. */
+/* Read the rest of a call after its arguments (OBJECT: its further members too). */
 lm_reading lm_call_tail(const lm_answer_family *f, lm_reader *r);
 
 lm_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
