@@ -18,14 +18,14 @@ struct lm_answer {
     lm_answer_mode mode, before;     /* `before`: the mode before the calls */
     lm_text   buffer;                /* not emitted yet */
     lm_text   space;                 /* white space held back: trimmed at the edges of a part */
-    lm_text   raw;                   /* what may become a call; emitted as text if it does not */
-    bool      edge;                  /* text that may become a call; emitted as text if it does not */
-    bool      text_begun;            /* at the start of a part: white space is trimmed, nothing of the part has been emitted */
-    bool      section;               /* CALLS: its opening mark has come */
-    uint32_t  n_calls, in_section;   /* CALLS: the opening mark of the section was read */
-    bool      ending;                /* calls emitted; those in this section */
-    bool      waits;                 /* nothing changes before a bracket comes */
-    lm_balance balance;              /* nothing changes before a closing bracket arrives */
+    lm_text   raw;                   /* text that may become a call; emitted as text if it does not */
+    bool      edge;                  /* at the start of a part: white space is trimmed, nothing of the part has been emitted */
+    bool      text_begun;            /* content has been emitted */
+    bool      section;               /* CALLS: the opening mark of the section was read */
+    uint32_t  n_calls, in_section;   /* calls emitted; those in this section */
+    bool      ending;                /* no more input */
+    bool      waits;                 /* nothing changes before a closing bracket arrives */
+    lm_balance balance;              /* ARGUMENTS */
     lm_written call;
     bool      analysis, recipient;   /* harmony: the message is reasoning; it is a call */
     char      id[80];
@@ -35,8 +35,7 @@ struct lm_answer {
 
 void lm_answer_emit(lm_answer *a, lm_answer_kind kind, const char *text, size_t n, const char *id);       /* emit an event */
 void lm_answer_emit_text(lm_answer *a, bool reasoning, const char *text, size_t n); /* emit reasoning or content, edges trimmed */
-void lm_answer_part(lm_answer *a, bool trim);                                        /* begin another part; `trim`: drop
-                                                                                      * its leading space */
+void lm_answer_part(lm_answer *a, bool trim);                                        /* begin another part; `trim`: without leading space */
 void lm_answer_call(lm_answer *a);                                                   /* emit the start of a->call; its arguments follow */
 void lm_answer_arguments(lm_answer *a, const char *text, size_t n);
 void lm_answer_call_end(lm_answer *a);

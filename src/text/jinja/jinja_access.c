@@ -23,7 +23,7 @@ bool lm_jv_undefined_name(jinja *m, const jstr *name, jtype of, bool unsafe, jva
     return true;
 }
 
-/* What the sandbox does not let a template call: it would change its data. */
+/* Return whether the sandbox forbids a method because it would change its list or dict. */
 static bool is_mutator(jtype type, const jstr *name)
 {
     static const char *const of_list[] = { "append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove", NULL };
@@ -79,7 +79,7 @@ static bool loop_peek(jinja *m, jloop *loop)
     return true;
 }
 
-/* `value` where there is one, else an undefined that says why. */
+/* Return `value` if there is one, otherwise an undefined value that gives the reason. */
 static bool loop_neighbour(jinja *m, jval value, const char *hint, jval *out)
 {
     *out = value;
@@ -138,7 +138,7 @@ static bool macro_attr(jinja *m, const jmacro *macro, const jstr *name, jval *ou
 
 typedef struct named_value { const char *name; jval value; } named_value;
 
-/* The one of `n` values with this name; J_MISSING stays where there is none. */
+/* Find the value with this name among `n`; *out stays J_MISSING if there is none. */
 static bool pick(const jstr *name, const named_value *values, size_t n, jval *out)
 {
     for (size_t i = 0; i < n; i++)
@@ -149,7 +149,7 @@ static bool pick(const jstr *name, const named_value *values, size_t n, jval *ou
 
 #define PICK(...) pick(name, (const named_value[]){ __VA_ARGS__ }, sizeof((const named_value[]){ __VA_ARGS__ }) / sizeof(named_value), out)
 
-/* The fields of values that have any. */
+/* Look up a field of a value that has fields. */
 static bool field(jinja *m, jval v, const jstr *name, jval *out)
 {
     switch (v.type) {
@@ -190,7 +190,7 @@ bool lm_jinja_python_attr(jinja *m, jval v, const jstr *name, jval *out)
     return !fn || bind(m, fn, v, out);
 }
 
-/* list[i] and the like; J_MISSING where Python raises LookupError or TypeError. */
+/* Return list[i] and the like; J_MISSING where Python raises LookupError or TypeError. */
 static bool item(jinja *m, jval v, jval key, jval *out)
 {
     bool found = false;
@@ -247,7 +247,7 @@ bool lm_jinja_item(jinja *m, jval v, jval key, jval *out)
            lm_jv_undefined_name(m, name, v.type, false, out);
 }
 
-/* One bound of a slice, as PySlice_AdjustIndices has it. */
+/* Read one bound of a slice, as PySlice_AdjustIndices does. */
 static bool bound(jinja *m, jval v, int64_t otherwise, int64_t low, int64_t high, int64_t n, int64_t *out)
 {
     if (v.type == J_MISSING || v.type == J_NONE) {
@@ -298,7 +298,7 @@ static bool slice_range(jinja *m, const jrange *r, const slice *s, jval *out)
     return true;
 }
 
-/* A slice without gaps shares the text or the items: neither changes. */
+/* A slice without gaps shares the text or the items, which never change. */
 static bool slice_whole(jinja *m, jval v, const slice *s, jval *out)
 {
     if (v.type == J_STR) {

@@ -1,4 +1,4 @@
-/* jinja_ast.h - a chat template, parsed. Nodes live in the template's arena and never change after parsing. */
+/* jinja_ast.h - a parsed chat template. Nodes live in the template's arena and never change after parsing. */
 #ifndef LM_TEXT_JINJA_AST_H
 #define LM_TEXT_JINJA_AST_H
 
@@ -6,10 +6,10 @@
 #include "text/jinja/jinja_value.h"
 
 typedef enum jkind {
-    /* expressions                   what they use */
+    /* expressions                   fields that they use */
     N_CONST,                      /* value */
     N_NAME,                       /* name */
-    N_NSREF,                      /* name, value (the attribute): only a target of set */
+    N_NSREF,                      /* name, value (the attribute): only as a target of set */
     N_TUPLE, N_LIST,              /* list */
     N_DICT,                       /* list: key, value, key, value … */
     N_COND,                       /* a if b else c (c may be NULL) */
@@ -27,7 +27,7 @@ typedef enum jkind {
     /* statements */
     N_DATA,                       /* value */
     N_PRINT,                      /* list */
-    N_IF,                         /* list: condition, condition …; bodies: as many, and one more when there is an else */
+    N_IF,                         /* list: conditions; bodies: one per condition, and one more for else */
     N_FOR,                        /* for a in b if c; bodies[0], bodies[1] (else, may be empty); recursive */
     N_SET,                        /* a = b */
     N_SET_BLOCK,                  /* a, b (filters or NULL), bodies[0] */
@@ -39,7 +39,7 @@ typedef enum jkind {
     N_GENERATION,                 /* macro (without a name) */
     N_BLOCK,                      /* bodies[0], in the scope of the template */
     N_BREAK, N_CONTINUE,
-    N_LOADER,                     /* value: include, import, from, extends: there is nothing to load from */
+    N_LOADER,                     /* value: include, import, from or extends: there is nothing to load from */
 } jkind;
 
 typedef enum jop {
@@ -52,7 +52,7 @@ typedef struct jnode jnode;
 typedef struct jbody {
     jnode **items;
     size_t  n;
-    int    *hidden;               /* of a scope: names that are undefined in it until it assigns them (jinja_scope.c) */
+    int    *hidden;               /* scope: names that are undefined in it until it assigns them (jinja_scope.c) */
     size_t  n_hidden;
 } jbody;
 
@@ -65,7 +65,7 @@ typedef struct jcall_args {
     jnode       *dyn_args, *dyn_kwargs;
 } jcall_args;
 
-/* A macro, or the body of a call block, as it is written. */
+/* A macro, or the body of a call block, as written. */
 typedef struct jmacro_def {
     const jstr *name;             /* NULL: a caller */
     int         name_id;
@@ -91,7 +91,7 @@ struct jnode {
     jop            *ops;
     jbody          *bodies;
     size_t          n_bodies;
-    const jbuiltin *builtin;      /* NULL: there is none of that name; `value` is the name */
+    const jbuiltin *builtin;      /* NULL: no builtin has this name; `value` is the name */
     jcall_args     *args;
     jmacro_def     *macro;
 };
@@ -99,26 +99,26 @@ struct jnode {
 struct lm_template {
     lm_arena     arena;
     const char  *name;
-    const char  *source;          /* newlines are \n, one at the end is gone */
+    const char  *source;          /* newlines are \n, one at the end is dropped */
     size_t       size;
-    const jstr **names;           /* every identifier that is used as a variable */
+    const jstr **names;           /* every identifier used as a variable */
     size_t       n_names;
     int          name_loop, name_caller, name_kwargs, name_varargs;
     jbody        body;
 };
 
 enum {
-    J_MAX_NESTING = 64,           /* blocks and brackets inside each other */
-    J_MAX_DEPTH   = 256,          /* a.b.c[d]|e … */
+    J_MAX_NESTING = 64,           /* nested blocks and brackets */
+    J_MAX_DEPTH   = 256,          /* length of a chain a.b.c[d]|e … */
 };
 
-/* jinja_parser.c. Fills everything but `name`. Errors carry line and column. */
+/* jinja_parser.c: parse t->source and set the fields from `names` on. Errors contain line and column. */
 lm_status lm_jinja_parse(lm_template *t, lm_error *e);
 
-/* jinja_scope.c: fill the hidden names of every scope. */
+/* jinja_scope.c: find the hidden names of every scope. */
 lm_status lm_jinja_scopes(lm_template *t, lm_error *e);
 
-/* "line N, column M" of a byte, columns in characters from 1. */
+/* Write "line N, column M" of a byte; columns are counted in characters from 1. */
 void lm_jinja_position(const char *source, size_t size, size_t at, char out[48]);
 
 #endif

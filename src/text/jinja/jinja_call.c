@@ -112,7 +112,8 @@ static const jkw *find_keyword(const jcall *c, const jstr *name)
     return NULL;
 }
 
-/* Parameters that have neither argument nor default yet are undefined, so that defaults before them cannot see outward. */
+/* Bind the parameters. One that has neither an argument nor a default yet is undefined, so
+ * that defaults before it cannot see outer variables. */
 static bool bind_params(jinja *m, const jmacro_def *d, jscope *s, const jcall *c, size_t *n_used)
 {
     jval v;
@@ -164,7 +165,7 @@ static bool bind_caller(jinja *m, const jmacro_def *d, jscope *s, const jcall *c
     return lm_jscope_set(m, s, m->t->name_caller, v);
 }
 
-/* Keyword arguments that no parameter takes. */
+/* Collect the keyword arguments that no parameter takes. */
 static bool bind_kwargs(jinja *m, const jmacro_def *d, jscope *s, const jcall *c)
 {
     bool   takes_caller = d->uses_caller && !takes(d, m->t->name_caller);
@@ -182,7 +183,7 @@ static bool bind_kwargs(jinja *m, const jmacro_def *d, jscope *s, const jcall *c
     return lm_jscope_set(m, s, m->t->name_kwargs, lm_jv_of_dict(kwargs));
 }
 
-/* What is left over becomes varargs and kwargs where the macro mentions them, and is an error where it does not. */
+/* Bind the remaining arguments to varargs and kwargs if the macro mentions these; otherwise they are an error. */
 static bool bind_rest(jinja *m, const jmacro_def *d, jscope *s, const jcall *c, size_t n_used)
 {
     const char *name = d->name ? d->name->data : "caller";

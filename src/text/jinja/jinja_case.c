@@ -1,4 +1,4 @@
-/* jinja_case.c - kinds of characters and changes of case, as Python's str has them. */
+/* jinja_case.c - character classes and case conversion, as in Python's str. */
 #include "text/jinja/jinja.h"
 
 #include <utf8proc.h>
@@ -141,7 +141,7 @@ static void put_upper(jinja *m, jbuild *b, int32_t c, bool title, bool content)
         lm_jb_char(m, b, to[i], content);
 }
 
-/* A sigma is final when a cased letter comes before it and none after, ignorable characters aside. */
+/* Return whether a sigma is final: a cased letter precedes it and none follows, apart from ignorable characters. */
 static bool is_final_sigma(const jstr *s, size_t at)
 {
     size_t i = at, n;

@@ -86,7 +86,7 @@ bool lm_jdict_find(const jdict *d, const char *name, size_t n, jval *out)
     return false;
 }
 
-/* The index of a key, or d->n. */
+/* Find the index of a key; d->n: not found. */
 static bool find(jinja *m, const jdict *d, jval key, size_t *out)
 {
     if (!lm_jv_hashable(m, key))

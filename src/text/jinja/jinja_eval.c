@@ -1,4 +1,4 @@
-/* jinja_eval.c - the value of an expression. */
+/* jinja_eval.c - evaluate expressions. */
 #include "text/jinja/jinja.h"
 
 static bool eval_name(jinja *m, jscope *s, const jnode *n, jval *out)
@@ -53,7 +53,7 @@ static bool eval_cond(jinja *m, jscope *s, const jnode *n, jval *out)
     return lm_jv_undefined(m, "the inline if-expression evaluated to false and no else section was defined", out);
 }
 
-/* `and` and `or` give one of their operands. */
+/* `and` and `or` return one of their operands. */
 static bool eval_logic(jinja *m, jscope *s, const jnode *n, jval *out)
 {
     for (size_t i = 0; i < n->n; i++) {
@@ -101,7 +101,7 @@ static bool eval_arith(jinja *m, jscope *s, const jnode *n, jval *out)
     return true;
 }
 
-/* The first operand's buffer grows: `ns.text ~ more` in a loop stays linear. */
+/* The buffer of the first operand grows, so `ns.text ~ more` in a loop stays linear. */
 static bool eval_concat(jinja *m, jscope *s, const jnode *n, jval *out)
 {
     jvec parts = { 0 };
@@ -202,7 +202,7 @@ static bool eval_call(jinja *m, jscope *s, const jnode *n, jval *out)
     return lm_jinja_call(m, callee, &c, out);
 }
 
-/* Filters and tests: the value before them is their first argument. */
+/* Call a filter or a test; the value before it is its first argument. */
 static bool eval_builtin(jinja *m, jscope *s, const jnode *n, jval in, jval *out)
 {
     jcall c;

@@ -1,4 +1,4 @@
-/* jinja_exec.c - statements. */
+/* jinja_exec.c - execute statements. */
 #include "text/jinja/jinja.h"
 
 #include <string.h>
@@ -74,10 +74,10 @@ static jflow exec_if(jinja *m, jscope *s, const jnode *n)
     return n->n_bodies > n->n ? lm_jinja_exec(m, s, &n->bodies[n->n]) : J_NEXT;
 }
 
-/* The items that pass the test of `for … if`; the test sees the target and what is outside, not the loop. */
+/* The items that pass the test of `for … if`; the test sees the target and the outer scope, not the loop. */
 struct filtered { const jnode *node; jscope *scope; };
 
-/* What jinja2's generator yields: the targets again, so a list that was unpacked comes out as a tuple. */
+/* Return what jinja2's generator yields: the targets again, so an unpacked list becomes a tuple. */
 static bool repack(jinja *m, jscope *s, const jnode *target, jval *out)
 {
     jvec v = { 0 };
@@ -158,7 +158,7 @@ bool lm_jinja_loop(jinja *m, jscope *s, const jnode *n, jval over, int64_t depth
             return false;
         if (*flow == J_BREAK)
             break;
-        empty = empty && *flow != J_NEXT;           /* only an iteration that comes to its end counts */
+        empty = empty && *flow != J_NEXT;           /* only a completed iteration counts */
     }
     *flow = J_NEXT;
     if (empty)
@@ -177,7 +177,7 @@ static jflow exec_for(jinja *m, jscope *s, const jnode *n)
     return flow;
 }
 
-/* What the body of a block gives as text, in a scope of its own. */
+/* Run the body of a block in a separate scope, and capture its output. */
 static jflow captured(jinja *m, jscope *s, const jnode *n, jscope **inner, jval *text)
 {
     jflow flow;

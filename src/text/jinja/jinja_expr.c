@@ -14,7 +14,7 @@ lm_status lm_jp_enter(jparser *p)
     return LM_OK;
 }
 
-/* A node over `below`; chains such as a.b.c.d have a bound too. */
+/* Make a node over `below`; the length of chains such as a.b.c.d is limited too. */
 lm_status lm_jp_over(jparser *p, jkind kind, uint32_t at, jnode *below, jnode **out)
 {
     LM_TRY(lm_jp_node(p, kind, at, out));
@@ -36,7 +36,8 @@ void lm_jp_list(jnodes *list, jnode *n)
 
 /* ---- operators, loosest first ---- */
 
-/* Operands joined by the operators that `match` recognises at the current token (and skips); one alone stays as it is. */
+/* Parse operands joined by the operators that `match` recognises at the current token (and
+ * skips); a single operand is returned as it is. */
 typedef bool (*matcher)(jparser *p, jop *op);
 typedef lm_status (*operand)(jparser *p, jnode **out);
 
@@ -136,7 +137,7 @@ static lm_status parse_not(jparser *p, jnode **out)
 static lm_status parse_and(jparser *p, jnode **out) { return parse_chain(p, N_AND, match_and, parse_not, out); }
 static lm_status parse_or(jparser *p, jnode **out) { return parse_chain(p, N_OR, match_or, parse_and, out); }
 
-/* `a if b else c`. Unknown filters inside matter only when they are reached. */
+/* Parse `a if b else c`. Unknown filters inside are errors only if they are reached. */
 static lm_status parse_if(jparser *p, jnode **out)
 {
     const jtoken *unknown = p->unknown;

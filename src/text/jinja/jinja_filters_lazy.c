@@ -55,7 +55,7 @@ bool lm_jgetter_get(jinja *m, const jgetter *g, jval item, jval *out)
 /* ---- map, select, reject ---- */
 
 typedef struct lazy {
-    jval  value;                         /* what is walked, once asked for */
+    jval  value;                         /* what is iterated over, once an item is requested */
     bool  started, attribute, reject;
     const jbuiltin *fn;
     jgetter get;
@@ -195,7 +195,7 @@ static bool filter_rejectattr(jinja *m, const jargs *a, jval *out)
     return lazily(m, a, next_selected, "sync_do_rejectattr", true, true, out);
 }
 
-/* ---- generators that are worked out whole when first asked ---- */
+/* ---- generators that are evaluated completely at the first request ---- */
 
 typedef struct deferred {
     bool (*work)(jinja *m, const jargs *a, jvec *out);

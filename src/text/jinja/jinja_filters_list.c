@@ -1,4 +1,4 @@
-/* jinja_filters_list.c - filters on sequences, worked out at once. */
+/* jinja_filters_list.c - filters on sequences, evaluated at once. */
 #include "text/jinja/jinja_getter.h"
 
 static bool filter_sum(jinja *m, const jargs *a, jval *out)
@@ -30,7 +30,7 @@ static bool filter_join(jinja *m, const jargs *a, jval *out)
         return false;
     if (!lm_jgetter_make(m, a->v[2], false, lm_jv_missing(), &g) || !lm_jv_collect(m, a->v[0], &items))
         return false;
-    /* str(d).join(…): a Markup separator stays one, and escapes */
+    /* str(d).join(…): the result is a plain string even if the separator is Markup */
     bool safe = separator && separator->safe && a->v[1].type != J_STR;
     for (size_t i = 0; i < items.n; i++) {
         jval v;

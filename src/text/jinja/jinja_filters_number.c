@@ -98,7 +98,7 @@ static bool filter_float(jinja *m, const jargs *a, jval *out)
     return true;
 }
 
-/* round() of an integer to tens, hundreds … : half to even. */
+/* Round an integer to tens, hundreds …, half to even. */
 static int64_t round_int(int64_t v, int64_t digits)
 {
     __int128 unit = 1;
@@ -114,7 +114,7 @@ static int64_t round_int(int64_t v, int64_t digits)
     return (int64_t)(low * unit);
 }
 
-/* Half to even, as Python's round(). */
+/* Round half to even, as Python's round() does. */
 static double round_float(double f, int64_t digits)
 {
     char text[700];
@@ -132,7 +132,7 @@ static double round_float(double f, int64_t digits)
     return f;
 }
 
-/* An integer beyond 64 bits has no decimals. */
+/* Return whether a value needs no rounding: an integer beyond 64 bits has no decimals. */
 static bool is_round(jval v, const jstr *method, int64_t digits)
 {
     return v.type == J_BIG && !method && digits >= 0;
@@ -169,7 +169,7 @@ static bool filter_round(jinja *m, const jargs *a, jval *out)
     return true;
 }
 
-/* foo|attr("bar"): the attribute only, never the item. */
+/* foo|attr("bar"): look up the attribute only, never the item. */
 static bool filter_attr(jinja *m, const jargs *a, jval *out)
 {
     const jstr *name;

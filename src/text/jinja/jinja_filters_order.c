@@ -1,11 +1,11 @@
-/* jinja_filters_order.c - filters that put sequences in order, or look for an extreme. */
+/* jinja_filters_order.c - filters that sort sequences or find an extreme. */
 #include "text/jinja/jinja_getter.h"
 
 #include <string.h>
 
 typedef struct keyed { jval key, value; } keyed;
 
-/* A stable merge sort; `reverse` keeps equal items in their order too, as Python's does. */
+/* Sort stably by merging; `reverse` keeps the order of equal items too, as in Python. */
 static bool merge_sort(jinja *m, keyed *items, keyed *scratch, size_t n, bool reverse)
 {
     size_t half = n / 2, i = 0, j = half, k = 0;

@@ -21,7 +21,7 @@ static bool filter_upper(jinja *m, const jargs *a, jval *out) { return change_ca
 static bool filter_lower(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_LOWER, out); }
 static bool filter_capitalize(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_CAPITALIZE, out); }
 
-/* Words begin after -, white space and opening brackets; unlike str.title, not after apostrophes and digits. */
+/* Words begin after -, white space and opening brackets but, unlike in str.title, not after apostrophes and digits. */
 static bool filter_title(jinja *m, const jargs *a, jval *out)
 {
     const jstr *s, *part;

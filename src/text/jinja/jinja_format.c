@@ -11,7 +11,7 @@ static bool is_one_of(const jstr *s, size_t at, const char *set)
     return at < s->n && s->data[at] && strchr(set, s->data[at]);
 }
 
-/* Fill, alignment, sign, "#" and "0". Returns where the width begins. */
+/* Read fill, alignment, sign, "#" and "0". Returns where the width begins. */
 static size_t read_layout(jinja *m, const jstr *s, jspec *f)
 {
     size_t at = 0, n = 0;
@@ -108,7 +108,7 @@ bool lm_jinja_format_value(jinja *m, jval v, const jstr *text, jbuild *out)
 typedef struct formatter {
     const jstr  *s;
     const jcall *args;
-    int64_t      next;                   /* of {}; -1 once a number was given */
+    int64_t      next;                   /* index of the next {}; -1 after an explicit number */
     bool         automatic;
 } formatter;
 
@@ -171,7 +171,7 @@ static bool field_value(jinja *m, formatter *f, const jstr *field, jval *out)
 
 static bool vformat(jinja *m, formatter *f, size_t from, size_t to, int depth, jbuild *b);
 
-/* "!r" and the like at *end, which moves behind it. */
+/* Apply "!r" and the like at *end, and move *end past it. */
 static bool convert(jinja *m, const jstr *s, size_t *end, size_t to, jval *v)
 {
     const jstr *text;
@@ -188,7 +188,7 @@ static bool convert(jinja *m, const jstr *s, size_t *end, size_t to, jval *v)
     return true;
 }
 
-/* The field between braces at [from, to). */
+/* Append the field between braces at [from, to). */
 static bool put_field(jinja *m, formatter *f, size_t from, size_t to, int depth, jbuild *b)
 {
     const jstr *s = f->s;
@@ -246,7 +246,7 @@ static bool vformat(jinja *m, formatter *f, size_t from, size_t to, int depth, j
 
 bool lm_jinja_format(jinja *m, const jstr *format, const jcall *args, jval *out)
 {
-    /* field names are scanned with strcspn, which wants an end */
+    /* field names are scanned with strcspn, which needs a terminating NUL */
     const jstr *end = lm_jstr_new(m, "", 1, false), *s = end ? lm_jstr_concat(m, format, end) : NULL;
     jbuild b = { 0 };
 

@@ -1,4 +1,4 @@
-/* jinja_functions.c - jinja2's global functions, and the methods of what is not a string. */
+/* jinja_functions.c - jinja2's global functions, and the methods of values other than strings. */
 #include "text/jinja/jinja.h"
 
 #include <locale.h>
@@ -35,7 +35,7 @@ static bool call_range(jinja *m, const jargs *a, jval *out)
     return true;
 }
 
-/* dict(mapping or pairs, **kw), also what namespace() takes. */
+/* Fill a dict from (mapping or pairs, **kw), the arguments of dict() and namespace(). */
 static bool fill_dict(jinja *m, const jargs *a, jdict *d)
 {
     jval from = a->v[0], item;
@@ -107,7 +107,7 @@ static bool call_raise(jinja *m, const jargs *a, jval *out)
     return lm_jv_str(m, a->v[0], &s) && lm_jinja_fail(m, LM_FAILED, "%.*s", (int)(s->n < 300 ? s->n : 300), s->data);
 }
 
-/* Python's own directives: %f is microseconds, %z and %Z are empty without a zone. The rest is the C library's. */
+/* Apply Python's own directives: %f is microseconds, %z and %Z are empty without a time zone. The others are the C library's. */
 static bool call_strftime(jinja *m, const jargs *a, jval *out)
 {
     const jstr *s;
@@ -126,7 +126,7 @@ static bool call_strftime(jinja *m, const jargs *a, jval *out)
             lm_jb_add(m, &format, s->data + i, 1, false);
         i += next ? 1 : 0;
     }
-    lm_jb_add(m, &format, "\1", 2, false);                   /* so that an empty result can be told from failure */
+    lm_jb_add(m, &format, "\1", 2, false);                   /* distinguishes an empty result from a failure */
     if (m->status != LM_OK)
         return false;
     locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -202,7 +202,7 @@ static bool dict_get(jinja *m, const jargs *a, jval *out)
 static bool copy(jinja *m, const jargs *a, jval *out)
 {
     (void)m;
-    *out = a->v[0];                                          /* nothing can change it */
+    *out = a->v[0];                                          /* it is immutable */
     return true;
 }
 

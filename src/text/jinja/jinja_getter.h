@@ -1,4 +1,4 @@
-/* jinja_getter.h - "a.b.0": what several filters look up in every item. */
+/* jinja_getter.h - "a.b.0": a path that several filters look up in each item. */
 #ifndef LM_TEXT_JINJA_GETTER_H
 #define LM_TEXT_JINJA_GETTER_H
 
@@ -7,11 +7,11 @@
 typedef struct jgetter {
     jval  *parts;
     size_t n;
-    jval   otherwise;                    /* for what is undefined on the way; J_MISSING: nothing */
+    jval   otherwise;                    /* replaces an undefined value on the path; J_MISSING: nothing does */
     bool   lower;                        /* strings are compared without case */
 } jgetter;
 
-/* `attribute`: a string with dots, an index, or J_MISSING or None: the item itself. */
+/* Make a getter. `attribute`: a string with dots or an index; J_MISSING or None: the item itself. */
 bool lm_jgetter_make(jinja *m, jval attribute, bool lower, jval otherwise, jgetter *g);
 bool lm_jgetter_get(jinja *m, const jgetter *g, jval item, jval *out);
 

@@ -1,4 +1,4 @@
-/* jinja_iter.c - walking over values. Generators are lazy and are read once, as Python's are. */
+/* jinja_iter.c - iteration over values. Generators are lazy and are read once, as in Python. */
 #include "text/jinja/jinja.h"
 
 jiter *lm_jiter_new(jinja *m, jnext next, const char *name)

@@ -1,4 +1,4 @@
-/* jinja_json.c - values from JSON (jansson) and back (Python's json.dumps). */
+/* jinja_json.c - convert values from JSON (jansson) and to JSON (Python's json.dumps). */
 #include "text/jinja/jinja.h"
 
 #include <math.h>
@@ -6,8 +6,8 @@
 
 /* ---- from JSON ---- */
 
-/* A role is a word that templates write into control tokens ('<|' + role + '|>'), so one that is plainly a word is not
- * content: else such a token would be taken for text. */
+/* Return whether a value is a role. Templates write roles into control tokens ('<|' + role + '|>'), so a role that is a plain
+ * word is not content; otherwise such a token would be taken for text. */
 static bool is_role(const char *key, const json_t *value)
 {
     if (strcmp(key, "role") != 0 || !json_is_string(value) || json_string_length(value) > 32)
@@ -22,7 +22,7 @@ static bool is_role(const char *key, const json_t *value)
 static bool dict_from_json(jinja *m, const json_t *j, bool content, unsigned depth, jval *out)
 {
     jdict *d = lm_jinja_new(m, 1, jdict);
-    json_t *object = (json_t *)j;                  /* jansson iterates over what it may change */
+    json_t *object = (json_t *)j;                  /* jansson iterates only over a non-const object */
     size_t n = json_object_size(j);
 
     if (!d)
@@ -60,7 +60,7 @@ static bool list_from_json(jinja *m, const json_t *j, bool content, unsigned dep
     return true;
 }
 
-/* Python's integers are unbounded: one that no 64-bit integer holds is its digits. */
+/* Python's integers are unbounded: one beyond 64 bits is stored as its digits. */
 static bool number_from_json(jinja *m, double x, jval *out)
 {
     const lm_wide_number *wide = lm_wide_find(&m->wide, x);
@@ -175,7 +175,7 @@ static bool put_key(jinja *m, jbuild *b, jval key, const jdumps *how)
     return true;
 }
 
-/* The order of pairs by key; a plain insertion sort into `order` would be quadratic, so merge runs. */
+/* Sort pairs by key. A merge sort, because an insertion sort would be quadratic. */
 static bool sort_pairs(jinja *m, jpair *pairs, jpair *scratch, size_t n)
 {
     if (n < 2)

@@ -15,7 +15,7 @@ typedef struct lexer {
     jtoken     *items;
     size_t      n, capacity;
     bool        line_starting;    /* the last match ended a line */
-    char       *closing;          /* brackets that are open, as what will close them */
+    char       *closing;          /* open brackets, as the characters that close them */
     size_t      n_closing, closing_capacity;
 } lexer;
 
@@ -85,7 +85,7 @@ static size_t skip_space(const lexer *l, size_t at)
     return at;
 }
 
-/* Where the white space that ends at `to` begins. */
+/* Return where the white space that ends at `to` begins. */
 static size_t space_before(const lexer *l, size_t from, size_t to)
 {
     size_t n;
@@ -94,8 +94,8 @@ static size_t space_before(const lexer *l, size_t from, size_t to)
     return to;
 }
 
-/* Template data [from, to) before a tag. `sign` is the tag's: '-' strips, '+' keeps, 0 strips what is alone on its line
- * before a block or comment. */
+/* Add template data [from, to) before a tag. `sign` is the tag's: '-' strips, '+' keeps, 0 strips white space that is alone on its
+ * line before a block or comment. */
 static lm_status add_data(lexer *l, size_t from, size_t to, char sign, bool is_variable)
 {
     if (sign == '-') {
@@ -117,7 +117,7 @@ static char sign_at(const lexer *l, size_t at)
     return at < l->size && (l->s[at] == '-' || l->s[at] == '+') ? l->s[at] : 0;
 }
 
-/* After the closing `end` of a tag at `at` (the sign included). True when it is there; *to is where text goes on. */
+/* Match the closing `end` of a tag at `at`, which may begin with a sign. True: it matches, and text continues at *to. */
 static bool tag_end(const lexer *l, size_t at, const char *end, bool may_keep, bool trims, size_t *to)
 {
     char sign = sign_at(l, at);
@@ -151,11 +151,11 @@ static lm_status lex_comment(lexer *l, size_t at)
     }
     if (at < l->size)
         return fail(l, at, "missing end of comment tag");
-    l->at = at;                                     /* nothing after the opening: jinja2 lets that pass */
+    l->at = at;                                     /* nothing after the opening: jinja2 accepts that */
     return LM_OK;
 }
 
-/* `{% raw %}` at `at`: *to is where its text begins. */
+/* Match `{% raw %}` at `at`: *to is where its text begins. */
 static bool raw_begin(const lexer *l, size_t at, size_t *to)
 {
     size_t i = at + 2;
@@ -186,7 +186,7 @@ static lm_status lex_raw(lexer *l, size_t from)
     return LM_OK;
 }
 
-/* `digits` hexadecimal digits after the escape letter at s[*i]. */
+/* Read `digits` hexadecimal digits after the escape letter at s[*i]. */
 static lm_status hex_escape(const lexer *l, size_t start, size_t end, size_t *i, int digits, int32_t *cp)
 {
     uint32_t value = 0;
@@ -203,7 +203,7 @@ static lm_status hex_escape(const lexer *l, size_t start, size_t end, size_t *i,
     return LM_OK;
 }
 
-/* The number that an escape gives, in octal or behind x, u or U. A pair of \\u surrogates is one. */
+/* Read the number of an escape, octal or after x, u or U. A pair of \\u surrogates is one character. */
 static lm_status numbered(const lexer *l, size_t start, size_t end, size_t *i, int32_t *cp)
 {
     char c = l->s[*i];
@@ -225,7 +225,7 @@ static lm_status numbered(const lexer *l, size_t start, size_t end, size_t *i, i
     return *cp >= 0xD800 && *cp < 0xE000 ? fail(l, start, "a lone surrogate in a string") : LM_OK;
 }
 
-/* One escape of a string literal; *i is at the character after the backslash and moves to the last one of the escape. */
+/* Decode one escape of a string literal; *i is at the character after the backslash and moves to the last one of the escape. */
 static lm_status unescape(const lexer *l, size_t start, size_t end, size_t *i, char *out, size_t *n)
 {
     static const char simple[] = "\\\\''\"\"a\ab\bf\fn\nr\rt\tv\v";
@@ -286,7 +286,7 @@ static lm_status lex_string(lexer *l)
     return add(l, (jtoken){ .type = T_STRING, .at = (uint32_t)start, .text = { out, n } });
 }
 
-/* (\d+_)*\d+ at `i`: digits, underscores only between them. Returns the end, `i` when there are none. */
+/* Match (\d+_)*\d+ at `i`: digits with underscores only between them. Returns the end, or `i` if there are none. */
 static size_t digits_end(const lexer *l, size_t i)
 {
     size_t end = i;
@@ -424,7 +424,7 @@ static lm_status lex_operator(lexer *l)
     return fail(l, l->at, "unexpected char '%.*s'", (int)n, l->s + l->at);
 }
 
-/* The inside of {{ … }} or {% … %}, its end included. */
+/* Split the inside of {{ … }} or {% … %} into tokens, including its end. */
 static lm_status lex_tag(lexer *l, bool is_variable)
 {
     const char *end = is_variable ? "}}" : "%}";
@@ -451,7 +451,7 @@ static lm_status lex_tag(lexer *l, bool is_variable)
     return LM_OK;
 }
 
-/* Text up to the next tag, and the tag. */
+/* Add the text up to the next tag, and the tag. */
 static lm_status lex_root(lexer *l)
 {
     size_t from = l->at, i = from, to;

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-/* name in the enum, how messages call it */
+/* name in the enum, name in messages */
 #define JINJA_TOKENS(X)                                                                                               \
     X(T_EOF, "end of template") X(T_DATA, "template data / text")                                                      \
     X(T_BLOCK_BEGIN, "{%") X(T_BLOCK_END, "%}") X(T_VARIABLE_BEGIN, "{{") X(T_VARIABLE_END, "}}")                      \
@@ -27,7 +27,7 @@ typedef enum jtoken_type {
 typedef struct jtoken {
     jtoken_type type;
     uint32_t    at;               /* byte in the source */
-    lm_view     text;             /* a name, the characters of a string (escapes undone), template data */
+    lm_view     text;             /* a name, the characters of a string (escapes decoded), template data */
     int64_t     integer;
     double      real;
 } jtoken;
@@ -36,7 +36,7 @@ typedef struct jtokens { jtoken *items; size_t n; } jtokens;   /* ends in T_EOF 
 
 const char *lm_jinja_token_name(jtoken_type t);
 
-/* `source` is valid UTF-8 with newlines \n only. Memory from `arena`. */
+/* Split `source`, which is valid UTF-8 with only \n as newline, into tokens. Memory comes from `arena`. */
 lm_status lm_jinja_lex(const char *source, size_t size, lm_arena *arena, jtokens *out, lm_error *e);
 
 #endif

@@ -19,7 +19,7 @@ size_t lm_float_format(double f, char type, int precision, char *out, size_t siz
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
 }
 
-/* The fewest digits that read back to the same value, then Python's layout: plain for exponents in [-4, 16). */
+/* Use the fewest digits that read back to the same value, in Python's layout: plain for exponents in [-4, 16). */
 size_t lm_float_text(double f, char out[LM_FLOAT_TEXT])
 {
     char text[40], digits[24];
@@ -68,8 +68,8 @@ size_t lm_float_text(double f, char out[LM_FLOAT_TEXT])
     return n;
 }
 
-/* Copy a number's text without white space around it and underscores between digits, digits of any script made ASCII.
- * False when it holds anything odd or does not fit. */
+/* Copy a number's text without surrounding white space and underscores between digits; digits of any script become ASCII.
+ * False: it contains anything else or does not fit. */
 static bool plain_number(const char *data, size_t n, char *out, size_t size, size_t *length)
 {
     size_t from = 0, to = n, k, o = 0;
@@ -120,7 +120,7 @@ bool lm_float_read(const char *data, size_t n, double *out)
     return true;
 }
 
-/* The base that a prefix names: 0x, 0o, 0b; 0: none. */
+/* Return the base of the prefix 0x, 0o or 0b; 0: none. */
 static int prefix_base(const char *text)
 {
     char c = text[0] == '0' ? text[1] | 0x20 : 0;

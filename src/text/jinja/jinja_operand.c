@@ -37,7 +37,7 @@ static lm_status constant(jparser *p, uint32_t at, jval value, jnode **out)
     return LM_OK;
 }
 
-/* Names that a macro body mentions decide what arguments the macro takes. */
+/* Record a name that a macro body mentions: it may decide what arguments the macro takes. */
 void lm_jp_mention(jparser *p, int name, bool store)
 {
     const lm_template *t = p->t;
@@ -107,7 +107,7 @@ static lm_status parse_strings(jparser *p, jnode **out)
     return constant(p, at, lm_jv_of_str(s), out);
 }
 
-/* The elements of […] or {…}; the opening bracket is the current token. */
+/* Parse the elements of […] or {…}; the opening bracket is the current token. */
 static lm_status parse_elements(jparser *p, jkind kind, jtoken_type closing, jnode **out)
 {
     uint32_t at = p->token->at;
@@ -165,7 +165,7 @@ lm_status lm_jp_primary(jparser *p, bool with_namespace, jnode **out)
     }
 }
 
-/* [a], [a:b:c]; the bracket is behind us. */
+/* Parse [a] or [a:b:c] after the opening bracket. */
 static lm_status parse_subscribed(jparser *p, uint32_t at, jnode *in, jnode **out)
 {
     jnode *part[3] = { NULL, NULL, NULL };
@@ -325,7 +325,7 @@ static lm_status parse_postfix(jparser *p, jnode *in, jnode **out)
 
 /* ---- filters and tests ---- */
 
-/* A dotted name, looked up. */
+/* Parse a dotted name and look it up. */
 static lm_status parse_builtin(jparser *p, jnode *n, bool is_filter)
 {
     lm_view name;
@@ -383,7 +383,7 @@ static lm_status parse_test(jparser *p, jnode *in, jnode **out)
     return LM_OK;
 }
 
-/* The filters, tests and calls after an operand; in a block (`starts_inline`) only filters, and the first has no bar. */
+/* Parse the filters, tests and calls after an operand. In a block (no operand) only filters; with `starts_inline` the first has no bar. */
 lm_status lm_jp_filters(jparser *p, jnode *in, bool starts_inline, jnode **out)
 {
     bool block = starts_inline || !in;

@@ -133,7 +133,7 @@ static lm_status check_unknown(jparser *p)
                       (int)p->unknown->text.size, p->unknown->text.data);
 }
 
-/* Everything up to a tag that starts with one of `ends`, at which the current token stays; NULL: up to the end. */
+/* Parse everything up to a tag that starts with one of `ends`, which becomes the current token; NULL: up to the end. */
 static lm_status parse_body(jparser *p, const char *const *ends, uint32_t opened, jbody *out)
 {
     jnodes list = { 0 };

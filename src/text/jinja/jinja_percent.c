@@ -8,7 +8,7 @@ typedef struct percent {
     const jstr *s;
     size_t      at;
     jval        args;
-    size_t      next;                    /* of a tuple, or whether the one value is used */
+    size_t      next;                    /* index in a tuple, or whether the single value was used */
 } percent;
 
 static bool next_argument(jinja *m, percent *p, jval *out)
@@ -98,7 +98,7 @@ static bool put_percent(jinja *m, jbuild *b, jval v, jspec *f, bool safe)
     return lm_jspec_text(m, b, text, f);
 }
 
-/* "(key)" of a mapping. */
+/* Look up the argument of "(key)" in a mapping. */
 static bool mapped_argument(jinja *m, percent *p, jval *out)
 {
     const jstr *s = p->s;
@@ -145,7 +145,7 @@ static bool read_width(jinja *m, percent *p, jspec *f)
     return true;
 }
 
-/* One directive; the '%' is behind us. */
+/* Format one directive, after its '%'. */
 static bool directive(jinja *m, percent *p, jbuild *b)
 {
     const jstr *s = p->s;

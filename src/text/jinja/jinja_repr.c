@@ -78,7 +78,7 @@ static void put_view(jinja *m, jbuild *b, const jview *view, unsigned depth)
     lm_jb_puts(m, b, "])");
 }
 
-/* Values without a text of their own: Python shows an address; we do not. */
+/* Append the repr of other values. Where Python shows an address, it is omitted. */
 static void put_object(jinja *m, jbuild *b, jval v)
 {
     char text[128];
@@ -207,7 +207,7 @@ bool lm_jv_has_content(jinja *m, jval v, unsigned depth)
     }
 }
 
-/* The text of a container that holds any content is content throughout: its shape came from outside too. */
+/* Append a container. If it holds any content, all of its text is content, because its shape came from outside too. */
 static void put_container(jinja *m, jbuild *b, jval v)
 {
     size_t from = b->n;

@@ -1,8 +1,8 @@
 /* jinja_scope.c - which variables a scope hides from the start.
  *
- * jinja2 decides while compiling where a name lives: one that a scope assigns (outside any if) before it mentions it, and
- * that no scope around it mentions, is a new variable. Until the assignment it is undefined, also for macros that are
- * called earlier and also when the context has a variable of that name (jinja2/idtracking.py). */
+ * jinja2 decides at compile time where a name lives: a name that a scope assigns (outside any if) before mentioning it, and
+ * that no enclosing scope mentions, is a new variable. Until the assignment it is undefined, even for macros that are
+ * called earlier and even if the context has a variable of that name (jinja2/idtracking.py). */
 #include "text/jinja/jinja_parser.h"
 
 #include <string.h>
@@ -73,7 +73,7 @@ static void parameters_of(pass *p, const jnode *target)
         parameters_of(p, target->list[i]);
 }
 
-/* What one statement mentions in its own scope; scopes inside it come later. */
+/* Visit what one statement mentions in its own scope; scopes inside it come later. */
 static void mentions_of(pass *p, const jnode *n)
 {
     switch (n->kind) {
@@ -119,7 +119,7 @@ static void mentions_of(pass *p, const jnode *n)
 
 static lm_status scopes_in(pass *p, const jbody *body);
 
-/* A scope whose parameters are in place; `also`: an expression that belongs to it. */
+/* Scan a scope whose parameters are set; `also`: an expression that belongs to it. */
 static lm_status scan(pass *p, jbody *body, const jnode *also)
 {
     unsigned ifs = p->ifs;
@@ -171,7 +171,7 @@ static lm_status scan_for(pass *p, const jnode *n)
     return scan(p, &n->bodies[1], NULL);
 }
 
-/* The scopes that one statement opens. */
+/* Scan the scopes that one statement opens. */
 static lm_status scopes_of(pass *p, const jnode *n)
 {
     if (n->kind == N_IF) {

@@ -1,4 +1,4 @@
-/* jinja_spec.c - numbers and texts padded to their field. */
+/* jinja_spec.c - pad numbers and texts to their field. */
 #include "text/jinja/jinja_spec.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ int lm_jspec_base(char type)
     return type == 'x' || type == 'X' ? 16 : type == 'o' ? 8 : type == 'b' ? 2 : 10;
 }
 
-/* `sign prefix digits`, padded: zeros go between prefix and digits when `zero`. */
+/* Append prefix and digits, padded to the width; `zero`: with zeros between prefix and digits, unless an alignment is given. */
 void lm_jspec_padded(jinja *m, jbuild *b, const char *prefix, const char *digits, size_t n, const jspec *f)
 {
     size_t n_prefix = strlen(prefix), length = n + n_prefix;
@@ -44,7 +44,7 @@ void lm_jspec_padded(jinja *m, jbuild *b, const char *prefix, const char *digits
         lm_jb_str(m, b, f->fill);
 }
 
-/* Separators between groups of digits of the whole part. */
+/* Insert separators between groups of digits of the integer part. */
 static size_t grouped(const char *digits, size_t n, char separator, size_t every, char *out)
 {
     size_t whole = 0, o = 0;

@@ -16,17 +16,17 @@ typedef struct jspec {
     char        type;                    /* 0: none */
 } jspec;
 
-/* The digits of |v| in a base; returns how many, at most 64. */
+/* Write the digits of |v| in a base; returns their number, at most 64. */
 size_t lm_jspec_digits(int64_t v, int base, bool upper, char *out);
 int    lm_jspec_base(char type);
-/* The sign and what comes before the digits ("-0x"). */
+/* Write the sign and the prefix of the base ("-0x"). */
 void   lm_jspec_prefix(bool negative, char sign, const char *base, char out[8]);
-/* Append prefix and digits, a number, a text: padded to the width. */
+/* Append prefix and digits, an integer, a float or a text, padded to the width. */
 void   lm_jspec_padded(jinja *m, jbuild *b, const char *prefix, const char *digits, size_t n, const jspec *f);
 bool   lm_jspec_int(jinja *m, jbuild *b, int64_t v, const jspec *f);
 bool   lm_jspec_float(jinja *m, jbuild *b, double v, const jspec *f);
 bool   lm_jspec_text(jinja *m, jbuild *b, const jstr *s, const jspec *f);
-/* A decimal number at *at, which moves past it; false: there is none. Large ones stay above J_MAX_FIELD. */
+/* Read a decimal number at *at and move past it; false: there is none. Large ones stay above J_MAX_FIELD. */
 bool   lm_jspec_count(const jstr *s, size_t *at, int64_t *out);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "text/jinja/jinja.h"
 
-/* Parsers of statements are called with the tag's name behind them and stay at its end. */
+/* Statement parsers are called after the tag's name and return before the end of the (closing) tag. */
 
 static lm_status parse_if_statement(jparser *p, jnode *n)
 {
@@ -130,7 +130,7 @@ static lm_status parse_signature(jparser *p, jmacro_def *d)
     return LM_OK;
 }
 
-/* The body of a macro or call block: a function of its own, so no break across it. */
+/* Parse the body of a macro or call block. It is a separate function, so break cannot cross it. */
 static lm_status parse_macro_body(jparser *p, jmacro_def *d, const char *const *ends, uint32_t opened)
 {
     jmacro_frame frame = { .outer = p->macro, .def = d };
@@ -276,7 +276,7 @@ static lm_status parse_jump(jparser *p, jnode *n)
     return LM_OK;
 }
 
-/* There is nothing to load from: an error when it is reached, as with jinja2. */
+/* Parse a tag that loads a template. There is nothing to load from: it is an error when it is reached, as in jinja2. */
 static lm_status parse_loader(jparser *p, jnode *n)
 {
     const jstr *s;

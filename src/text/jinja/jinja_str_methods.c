@@ -1,4 +1,4 @@
-/* jinja_str_methods.c - methods of str that ask about or change its characters: upper, isdigit, join, center … */
+/* jinja_str_methods.c - methods of str that test or change its characters: upper, isdigit, join, center … */
 #include "text/jinja/jinja.h"
 
 static bool change_case(jinja *m, const jargs *a, jcase how, jval *out)
@@ -17,7 +17,7 @@ static bool str_capitalize(jinja *m, const jargs *a, jval *out) { return change_
 static bool str_swapcase(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_SWAPCASE, out); }
 static bool str_casefold(jinja *m, const jargs *a, jval *out) { return change_case(m, a, J_CASEFOLD, out); }
 
-/* Is every character of it so? An empty string is not, unless `empty`. */
+/* Return whether all characters satisfy `is`; an empty string does so only with `empty`. */
 static bool all(jinja *m, const jargs *a, bool (*is)(int32_t), bool empty, jval *out)
 {
     const jstr *s = a->v[0].s;
@@ -84,7 +84,7 @@ bool lm_jstr_pad(jinja *m, const jstr *s, int64_t width, const jstr *fill, char 
     if (pad > J_MAX_TEXT)
         return lm_jinja_fail(m, LM_LIMIT, "a text of more than %d bytes", J_MAX_TEXT);
     int64_t left = pad <= 0 || align == '<' ? 0 : align == '>' ? pad : pad / 2 + (pad & width & 1);
-    if (align == '=')                                        /* format()'s '^' puts the odd one on the right */
+    if (align == '=')                                        /* format()'s '^' puts the odd fill character on the right */
         left = pad <= 0 ? 0 : pad / 2;
     for (int64_t i = 0; i < left && m->status == LM_OK; i++)
         lm_jb_str(m, &b, fill);

@@ -1,4 +1,4 @@
-/* jinja_str_search.c - methods of str that look for something or cut: find, strip, split, replace … */
+/* jinja_str_search.c - methods of str that search or split: find, strip, split, replace … */
 #include "text/jinja/jinja.h"
 
 /* ---- strip ---- */
@@ -43,7 +43,7 @@ static bool str_rstrip(jinja *m, const jargs *a, jval *out) { return strip(m, a,
 
 /* ---- find ---- */
 
-/* Looking backward compares at every place: pay for the worst. */
+/* Searching backward compares at every position: spend fuel for the worst case. */
 static bool rfind(jinja *m, const jstr *s, const jstr *needle, size_t from, size_t to, size_t *at)
 {
     if (from <= to && !lm_jinja_spend(m, ((to - from) / 64 + 1) * (needle->n / 64 + 1)))
@@ -52,7 +52,7 @@ static bool rfind(jinja *m, const jstr *s, const jstr *needle, size_t from, size
     return true;
 }
 
-/* The bytes between code points v[i] and v[i+1], as str.find takes them. False in *valid: start is past the end. */
+/* Find the bytes between code points v[i] and v[i+1], as str.find interprets them. *valid: start is not past the end or past stop. */
 static bool span(jinja *m, const jargs *a, int i, size_t *from, size_t *to, bool *valid)
 {
     const jstr *s = a->v[0].s;
@@ -172,7 +172,7 @@ static bool add_piece(jinja *m, jvec *v, const jstr *s, size_t from, size_t to)
     return piece && lm_jvec_add(m, v, lm_jv_of_str(piece));
 }
 
-/* The end of the run of characters at `at` that are (or are not) white space. */
+/* Return the end of the run of characters at `at` that are (or are not) white space. */
 static size_t run(const jstr *s, size_t at, bool space)
 {
     size_t n;
@@ -205,7 +205,7 @@ static bool split_by(jinja *m, const jstr *s, const jstr *sep, int64_t most, jve
     return add_piece(m, v, s, from, s->n);
 }
 
-/* Pieces from the end, reversed afterwards. */
+/* Split from the end; the pieces are reversed afterwards. */
 static bool rsplit(jinja *m, const jstr *s, const jstr *sep, int64_t most, jvec *v)
 {
     size_t to = s->n, at;

@@ -1,10 +1,10 @@
-/* jinja_string.c - strings that remember which of their bytes are content. */
+/* jinja_string.c - strings that record which of their bytes are content. */
 #include "text/jinja/jinja.h"
 
 #include <string.h>
 
-/* Bytes that several strings may end in: appending to the one that ends where the buffer does needs no copy, so building
- * a text piece by piece is linear. A merge may lengthen a mark that earlier strings see too: they clamp it to their end. */
+/* A buffer that several strings may share. Appending to the string that ends where the buffer does needs no copy, so building
+ * a text piece by piece is linear. A merge may lengthen a mark that earlier strings see too; they clamp it to their end. */
 struct jshared {
     char    *data;
     size_t   n, capacity;
@@ -14,7 +14,7 @@ struct jshared {
 
 static const lm_span whole = { 0, SIZE_MAX };
 
-/* ---- making strings ---- */
+/* ---- construction ---- */
 
 const jstr *lm_jstr_new(jinja *m, const char *data, size_t n, bool content)
 {
@@ -45,7 +45,7 @@ bool lm_jv_text(jinja *m, const char *c_string, jval *out)
     return s != NULL;
 }
 
-/* The first mark that ends after byte `at`. */
+/* Return the index of the first mark that ends after byte `at`. */
 static size_t first_mark(const jstr *s, size_t at)
 {
     size_t low = 0, high = s->n_marks;
@@ -271,7 +271,7 @@ bool lm_jb_done(jinja *m, jbuild *b, bool safe, jval *out)
     return true;
 }
 
-/* ---- looking into strings ---- */
+/* ---- comparison and search ---- */
 
 bool lm_jstr_equal(const jstr *a, const jstr *b) { return a->n == b->n && (!a->n || memcmp(a->data, b->data, a->n) == 0); }
 

@@ -1,4 +1,4 @@
-/* jinja_tests.c - what stands after `is`. */
+/* jinja_tests.c - the tests after `is`. */
 #include "text/jinja/jinja.h"
 
 static bool yes(bool b, jval *out)
@@ -38,7 +38,7 @@ TEST(number, lm_jv_is_number(v) || v.type == J_BIG)
 TEST(string, v.type == J_STR)
 TEST(mapping, v.type == J_DICT)
 TEST(iterable, lm_jv_iterable(v) || v.type == J_LOOP)
-/* len() and []: an undefined value pretends to both */
+/* values with len() and []; an undefined value pretends to have both */
 TEST(sequence, v.type == J_STR || v.type == J_LIST || v.type == J_TUPLE || v.type == J_DICT || v.type == J_RANGE ||
                    v.type == J_UNDEFINED)
 TEST(callable, v.type == J_UNDEFINED || v.type == J_MACRO || v.type == J_FUNCTION || v.type == J_METHOD || v.type == J_LOOP ||
@@ -46,7 +46,7 @@ TEST(callable, v.type == J_UNDEFINED || v.type == J_MACRO || v.type == J_FUNCTIO
 TEST(sameas, lm_jv_same(v, a->v[1]))
 TEST(escaped, v.type == J_STR && v.s->safe)
 
-/* A name is looked up in a dict, which wants it hashable. */
+/* Look up a name, which must be hashable because jinja2 uses a dict. */
 static bool is_known(jinja *m, jval v, const jbuiltin *(*find)(const char *name, size_t n), jval *out)
 {
     if (!lm_jv_hashable(m, v))

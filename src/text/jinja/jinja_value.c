@@ -60,7 +60,7 @@ bool lm_jv_same(jval a, jval b)
     case J_BOOL: return a.b == b.b;
     case J_INT: return a.i == b.i;
     case J_FLOAT: return a.f == b.f;
-    case J_STR:                                     /* CPython keeps one string of each single character */
+    case J_STR:                                     /* CPython has only one string of each single character */
         return a.s->n == b.s->n && (a.s->data == b.s->data || a.s->n == 0 || (a.s->n == 1 && a.s->data[0] == b.s->data[0]));
     default: return a.p == b.p;
     }
@@ -68,7 +68,7 @@ bool lm_jv_same(jval a, jval b)
 
 static long double as_real(jval v) { return v.type == J_FLOAT ? (long double)v.f : (long double)lm_jv_int_of(v); }
 
-/* The depth of nested containers is bounded by where data comes from: J_MAX_DATA for JSON, the fuel for the rest. */
+/* Compare two values. Containers nested deeper than J_MAX_DATA are an error. */
 static bool equal(jinja *m, jval a, jval b, unsigned depth, bool *out);
 
 static bool equal_lists(jinja *m, const jlist *a, const jlist *b, unsigned depth, bool *out)
@@ -137,7 +137,8 @@ bool lm_jv_equal(jinja *m, jval a, jval b, bool *out) { return equal(m, a, b, 0,
 
 static bool less(jinja *m, jval a, jval b, const char *op, unsigned depth, int *order);
 
-/* Of two numbers, one of them beyond 64 bits: by sign, then by the number of digits, then by digits. A float counts as its value. */
+/* Compare two numbers, one of them beyond 64 bits: by sign, then by the number of digits, then by digits. A float is compared by its
+ * value. Returns -1, 0 or 1; 2 or -2: unordered (NaN). */
 static int order_of_big(jval a, jval b)
 {
     bool minus = a.type == J_BIG && *a.s->data == '-';
@@ -156,7 +157,7 @@ static int order_of_big(jval a, jval b)
     return minus ? -order : order;
 }
 
-/* By the first items that differ. */
+/* Compare lists by their first items that differ. */
 static bool less_lists(jinja *m, const jlist *a, const jlist *b, const char *op, unsigned depth, int *order)
 {
     for (size_t i = 0; i < a->n && i < b->n; i++) {

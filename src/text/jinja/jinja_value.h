@@ -1,7 +1,7 @@
-/* jinja_value.h - the values of a chat template: Python's, as far as data goes.
+/* jinja_value.h - the values of a chat template: Python's data types.
  *
- * Values are small and copied freely; what they point to lives in the arena of one rendering and, namespaces, loops,
- * iterators and joiners apart, never changes. Strings are valid UTF-8 and know which of their bytes are content:
+ * Values are small and copied freely; what they point to lives in the arena of one rendering and, except for namespaces,
+ * loops, iterators and joiners, never changes. Strings are valid UTF-8 and record which of their bytes are content:
  * bytes that came from message data rather than from the template's own text. */
 #ifndef LM_TEXT_JINJA_VALUE_H
 #define LM_TEXT_JINJA_VALUE_H
@@ -21,8 +21,8 @@ typedef enum jtype {
     J_UNDEFINED,
     J_NONE,
     J_BOOL,
-    J_INT,                               /* Python's are unbounded: overflow is an error */
-    J_BIG,                               /* one of the context beyond 64 bits: its digits; nothing is computed with it */
+    J_INT,                               /* Python's are unbounded: here overflow is an error */
+    J_BIG,                               /* an integer of the context beyond 64 bits: its digits, without arithmetic */
     J_FLOAT,
     J_STR,
     J_LIST,
@@ -89,7 +89,7 @@ struct jstr {
 struct jlist {
     const jval *items;
     size_t      n;
-    size_t     *used, capacity;          /* appending reuses the buffer while nobody else has: as strings do */
+    size_t     *used, capacity;          /* appending reuses the buffer unless another list has used it, as for strings */
     bool        group;                   /* a tuple of groupby: .grouper, .list */
 };
 
@@ -100,12 +100,12 @@ struct jdict {
     size_t n, capacity;
 };
 
-/* Why a value is undefined: `hint`, or the missing `name` (of a variable, or of an object when `of` is not J_MISSING). */
+/* Why a value is undefined: `hint`, or the missing `name` (a variable, or an attribute of an object if `of` is not J_MISSING). */
 struct jundef {
     const char *hint;
     const jstr *name;
     jtype       of;
-    bool        unsafe;                  /* an attribute that the sandbox withholds */
+    bool        unsafe;                  /* an attribute that the sandbox forbids */
 };
 
 struct jrange { int64_t start, stop, step; size_t n; };
@@ -119,20 +119,20 @@ struct jiter {
     jnext       next;
     const char *name;                    /* for its repr */
     bool        done;
-    jval        of;                      /* what it walks */
+    jval        of;                      /* the value it iterates over */
     jiter      *inner;
     size_t      at;
     void       *state;                   /* of a filter */
 };
 
-struct jspace { jdict d; };              /* namespace(): the only thing a template can change */
+struct jspace { jdict d; };              /* namespace(): the only value that a template can change */
 
 typedef struct jkw   { const jstr *key; jval value; } jkw;
 typedef struct jcall { jval *pos; size_t n_pos; jkw *kw; size_t n_kw; } jcall;
 
 enum { J_MAX_PARAMS = 8 };
 
-/* The arguments of a builtin, bound to its parameters: v[i].type is J_MISSING where none was given. */
+/* The arguments of a builtin, bound to its parameters: v[i].type is J_MISSING if none was given. */
 typedef struct jargs {
     jval  v[J_MAX_PARAMS];
     jcall rest;                          /* of a builtin that takes any arguments ("*") */
@@ -163,7 +163,7 @@ static inline jval lm_jv_of_iter(jiter *it) { return (jval){ .type = J_ITER, .it
 static inline bool lm_jv_is_int(jval v) { return v.type == J_INT || v.type == J_BOOL; }
 static inline int64_t lm_jv_int_of(jval v) { return v.type == J_BOOL ? (int64_t)v.b : v.i; }
 static inline bool lm_jv_is_number(jval v) { return lm_jv_is_int(v) || v.type == J_FLOAT; }
-/* Two numbers, of which one at least is beyond 64 bits. */
+/* Return whether both are numbers and at least one is beyond 64 bits. */
 static inline bool lm_jv_any_big(jval a, jval b)
 {
     return (a.type == J_BIG && (b.type == J_BIG || lm_jv_is_number(b))) || (lm_jv_is_number(a) && b.type == J_BIG);
@@ -171,7 +171,7 @@ static inline bool lm_jv_any_big(jval a, jval b)
 
 /* ---- strings (jinja_string.c) ---- */
 
-/* Text being put together. Failures are kept in the machine: append freely, look at the end. */
+/* Text under construction. Failures are recorded in the machine: append freely, check at the end. */
 typedef struct jbuild {
     char    *data;
     size_t   n, capacity;
@@ -184,34 +184,34 @@ void lm_jb_puts(jinja *m, jbuild *b, const char *literal);
 void lm_jb_char(jinja *m, jbuild *b, int32_t code_point, bool content);
 void lm_jb_slice(jinja *m, jbuild *b, const jstr *s, size_t from, size_t to);
 void lm_jb_str(jinja *m, jbuild *b, const jstr *s);
-/* Everything from byte `from` on is content. */
+/* Mark everything from byte `from` on as content. */
 void lm_jb_mark(jinja *m, jbuild *b, size_t from);
-/* The string built; false when anything failed on the way. */
+/* Return the string that was built; false if anything failed on the way. */
 bool lm_jb_done(jinja *m, jbuild *b, bool safe, jval *out);
 
-/* A string over bytes that stay where they are; `content`: all of it. NULL when out of memory. */
+/* Make a string over bytes that must stay valid; `content`: all of it is content. NULL: a failure. */
 const jstr *lm_jstr_new(jinja *m, const char *data, size_t n, bool content);
 const jstr *lm_jstr_copy(jinja *m, const char *data, size_t n, bool content);
 bool        lm_jv_text(jinja *m, const char *c_string, jval *out);
-/* Bytes [from, to) of a string. */
+/* Return bytes [from, to) of a string. */
 const jstr *lm_jstr_slice(jinja *m, const jstr *s, size_t from, size_t to);
-/* str(s): what is Markup no more. NULL stays NULL. */
+/* str(s): the string without being Markup. NULL stays NULL. */
 const jstr *lm_jstr_plain(jinja *m, const jstr *s);
 const jstr *lm_jstr_concat(jinja *m, const jstr *a, const jstr *b);
-bool        lm_jstr_is_content(const jstr *s);               /* any of it */
+bool        lm_jstr_is_content(const jstr *s);               /* is any of it content? */
 bool        lm_jstr_content_at(const jstr *s, size_t byte);
 bool        lm_jstr_equal(const jstr *a, const jstr *b);
 bool        lm_jstr_is(const jstr *s, const char *c_string);
 int         lm_jstr_compare(const jstr *a, const jstr *b);   /* by code points */
 size_t      lm_jstr_length(const jstr *s);                   /* in code points */
 size_t      lm_jstr_offset(const jstr *s, size_t index);     /* byte where code point `index` starts */
-/* First occurrence of `needle` in bytes [from, to), or SIZE_MAX; the last one. */
+/* Return the first (last) occurrence of `needle` in bytes [from, to), or SIZE_MAX. */
 size_t      lm_jstr_find(const jstr *s, const jstr *needle, size_t from, size_t to);
 size_t      lm_jstr_rfind(const jstr *s, const jstr *needle, size_t from, size_t to);
-/* The code point at byte `at`, and how many bytes it takes; the one that ends at byte `end`. */
+/* Return the code point at byte `at`, and its size; the one that ends at byte `end`. */
 static inline int32_t lm_cp_at(const char *data, size_t at, size_t *size) { return (int32_t)lm_utf8_decode(data + at, size); }
 static inline int32_t lm_cp_before(const char *data, size_t end, size_t *size) { return (int32_t)lm_utf8_last(data, end, size); }
-/* HTML escaping, as markupsafe does it; the result is safe. A safe string is returned as it is. */
+/* Escape HTML, as markupsafe does; the result is safe. A safe string is returned as it is. */
 bool        lm_jstr_escape(jinja *m, const jstr *s, const jstr **out);
 
 /* ---- characters (jinja_case.c) ---- */
@@ -226,22 +226,22 @@ bool lm_cp_is_cased(int32_t c);
 int  lm_cp_digit(int32_t c);             /* the value of a decimal digit of any script, -1 for others */
 typedef enum jcase { J_LOWER, J_UPPER, J_TITLE, J_CAPITALIZE, J_SWAPCASE, J_CASEFOLD } jcase;
 bool lm_jstr_case(jinja *m, const jstr *s, jcase how, const jstr **out);
-/* Is every cased character of it lower (upper) case, and is there one? */
+/* Return whether all cased characters are lower (upper) case and there is one. */
 bool lm_jstr_is_lower(const jstr *s);
 bool lm_jstr_is_upper(const jstr *s);
 
 /* ---- containers (jinja_container.c) ---- */
-typedef struct jvec { jval *items; size_t n, capacity; } jvec;   /* a list being put together */
+typedef struct jvec { jval *items; size_t n, capacity; } jvec;   /* a list under construction */
 bool lm_jvec_add(jinja *m, jvec *v, jval item);
 bool lm_jvec_done(jinja *m, const jvec *v, jtype list_or_tuple, jval *out);
 bool lm_jv_tuple2(jinja *m, jval a, jval b, jval *out);
 const jlist *lm_jlist_concat(jinja *m, const jlist *a, const jlist *b);
-bool lm_jdict_set(jinja *m, jdict *d, jval key, jval value);     /* TypeError for keys that cannot be hashed */
+bool lm_jdict_set(jinja *m, jdict *d, jval key, jval value);     /* TypeError for unhashable keys */
 bool lm_jdict_get(jinja *m, const jdict *d, jval key, jval *out, bool *found);
 bool lm_jdict_find(const jdict *d, const char *name, size_t n, jval *out);
 bool lm_jv_hashable(jinja *m, jval v);
 
-/* ---- what Python does with values (jinja_value.c) ---- */
+/* ---- operations on values (jinja_value.c) ---- */
 bool lm_jv_truth(jval v);
 bool lm_jv_same(jval a, jval b);                                 /* `is` */
 bool lm_jv_equal(jinja *m, jval a, jval b, bool *out);
@@ -263,7 +263,7 @@ bool lm_float_read(const char *data, size_t n, double *out);     /* Python's flo
 bool lm_int_read(const char *data, size_t n, int base, int64_t *out, bool *overflow); /* Python's int(str, base) */
 
 /* ---- iteration (jinja_iter.c) ---- */
-/* An iterator over `v`; an iterator itself is returned as it is. False: not iterable (TypeError). */
+/* Make an iterator over `v`; an iterator itself is returned as it is. False: not iterable (TypeError). */
 bool   lm_jv_iter(jinja *m, jval v, jiter **out);
 bool   lm_jv_iterable(jval v);
 bool   lm_jiter_next(jinja *m, jiter *it, jval *out);            /* sets it->done at the end */
