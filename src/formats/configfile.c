@@ -29,7 +29,8 @@ bool lm_config_is_stream(const char *path)
     return stat(path, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode));
 }
 
-/* A safetensors file begins with the length of its header, eight bytes of which a small one uses two or three. */
+/* Return whether a file begins like JSON. A safetensors file begins with the length of its header in
+ * eight bytes, of which a small header uses two or three. */
 static bool begins_like_json(const unsigned char *head, size_t n)
 {
     size_t at = n >= 3 && memcmp(head, BYTE_ORDER_MARK, 3) == 0 ? 3 : 0;
@@ -56,7 +57,7 @@ bool lm_config_is_file(const char *path)
     return n > 0 && begins_like_json(head, (size_t)n);
 }
 
-/* As much as there is now, waiting for the first byte of it; *n 0 at the end. */
+/* Read what is available, waiting for its first byte; *n 0: the end. */
 static lm_status read_some(int fd, char *to, size_t most, size_t *n, const char *name, lm_error *e)
 {
     struct pollfd ready = { .fd = fd, .events = POLLIN };

@@ -1,4 +1,4 @@
-/* container.c - what GGUF and safetensors have in common once they are open. */
+/* container.c - what GGUF and safetensors containers have in common. */
 #include "formats/containerimpl.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "formats/metasource.h"
 #include "formats/safetensors.h"
 
-/* ---- building ---- */
+/* ---- construction ---- */
 
 lm_status lm_container_new(const char *path, lm_container_kind kind, const lm_container_options *o, lm_container **out,
                            lm_error *e)
@@ -55,7 +55,7 @@ void lm_container_close(lm_container *c)
     lm_free(c);
 }
 
-/* Files that people take for models, by how they begin. */
+/* Files that are mistaken for models, by their first bytes. */
 static const struct {
     const char *head;
     const char *what, *hint;
@@ -260,7 +260,7 @@ done:
     return status;
 }
 
-/* The first bytes of a file, without reading the rest. */
+/* Read the first bytes of a file without reading the rest. */
 static lm_status read_head(const char *path, uint8_t head[HEAD], size_t *n, lm_error *e)
 {
     lm_filemap f;
@@ -313,7 +313,7 @@ lm_status lm_container_open_file(lm_filemap *file, const lm_container_options *o
     return status;
 }
 
-/* ---- looking ---- */
+/* ---- access ---- */
 
 lm_container_kind     lm_container_kind_of(const lm_container *c) { return c->kind; }
 const char           *lm_container_path(const lm_container *c) { return c->path; }
@@ -356,7 +356,7 @@ void lm_container_unpack(const lm_container *c, const lm_tensor_info *t, uint64_
     d->unpack(out, (const uint8_t *)lm_container_data(c, t) + from / d->block * d->bytes, (size_t)n);
 }
 
-/* ---- the other files of a folder ---- */
+/* ---- other files of a folder ---- */
 
 lm_status lm_container_document(lm_container *c, const char *name, lm_document **out, lm_error *e)
 {
@@ -376,7 +376,7 @@ lm_status lm_container_document(lm_container *c, const char *name, lm_document *
     return LM_OK;
 }
 
-/* `*text` NULL: there is no such file. */
+/* Read a file of the folder. `*text` NULL: it does not exist. */
 static lm_status read_document(const lm_container *c, const char *name, char **path, char **text, size_t *size, lm_error *e)
 {
     lm_arena   *arena = (lm_arena *)&((lm_container *)(uintptr_t)c)->arena;

@@ -1,4 +1,4 @@
-/* containerimpl.h - how a container is built: internal to formats/. */
+/* containerimpl.h - the construction of containers: internal to formats/. */
 #ifndef LM_FORMATS_CONTAINERIMPL_H
 #define LM_FORMATS_CONTAINERIMPL_H
 
@@ -18,8 +18,8 @@ typedef struct lm_document {
     char               *text;                /* NULL: only parsed, or absent */
     size_t              size;
     lm_meta            *meta;
-    bool                read;                /* `text` was looked for */
-    bool                parsed;              /* `meta` was looked for */
+    bool                read;                /* `text` has been looked up */
+    bool                parsed;              /* `meta` has been looked up */
 } lm_document;
 
 struct lm_container {
@@ -27,7 +27,7 @@ struct lm_container {
     lm_arena          arena;
     char             *path;
     char             *folder;                /* of the JSON files; NULL: none */
-    lm_filemap_options reading;              /* of files */
+    lm_filemap_options reading;              /* how files are read */
     bool              structure_only;
     lm_filemap       *files;
     size_t            n_files, files_capacity;
@@ -35,7 +35,7 @@ struct lm_container {
     size_t            n_tensors, tensors_capacity;
     lm_map           *by_name;
     lm_meta          *meta;
-    bool              meta_borrowed;         /* it belongs to a document */
+    bool              meta_borrowed;         /* owned by a document */
     lm_document      *documents;
     const char       *warning;               /* NULL: nothing is unusual */
 };
@@ -43,32 +43,32 @@ struct lm_container {
 lm_status lm_container_new(const char *path, lm_container_kind kind, const lm_container_options *o, lm_container **out,
                            lm_error *e);
 
-/* Room for one more file. */
+/* Reserve memory for one more file. */
 lm_status lm_container_reserve_file(lm_container *c, lm_error *e);
 /* Map one more file; `*part` is its number. */
 lm_status lm_container_add_file(lm_container *c, const char *path, uint32_t *part, lm_error *e);
-/* One more tensor, already checked against its file; `t->name` must live as long as the container. */
+/* Add one tensor, already checked against its file; `t->name` must live as long as the container. */
 lm_status lm_container_add_tensor(lm_container *c, const lm_tensor_info *t, lm_error *e);
-/* The tensors from `first` on are those of one file: sort them by offset into `order` (from the arena). */
+/* Sort the tensors from `first` on, which are those of one file, by offset into `order` (in the arena). */
 lm_status lm_container_by_offset(lm_container *c, size_t first, lm_tensor_info ***order, lm_error *e);
-/* Index the names: every tensor has been added. LM_BAD_MODEL when one appears twice. */
+/* Index the names after every tensor has been added. LM_BAD_MODEL: one appears twice. */
 lm_status lm_container_seal(lm_container *c, lm_error *e);
 
-/* Reduce a vision-language model to its language model, once the tensors are listed: its tensors get the names that they have without the
- * rest, and the document `name` (config.json) becomes that of the language model. */
+/* Reduce a vision-language model to its language model, once the tensors are listed: its tensors get the names that they have in the
+ * language model alone, and the document `name` (config.json) becomes that of the language model. */
 lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e);
 
-/* A file of the folder by its plain name, not read yet where nobody asked for it. */
+/* Find or add the document of a file in the folder, by its plain name, without reading the file. */
 lm_status lm_container_document(lm_container *c, const char *name, lm_document **out, lm_error *e);
 
-/* elements and bytes from type and dims: checked products, whole blocks in the innermost dimension. `dims` past n_dims
- * become 1. `at`: where the file says so, for messages. */
+/* Compute elements and bytes from type and dims, with checked products and whole blocks in the innermost dimension. `dims`
+ * past n_dims become 1. `at`: the offset of the tensor's entry in the file, for messages. */
 lm_status lm_tensor_measure(lm_tensor_info *t, int64_t at, lm_error *e);
 
-/* Copy bytes out of a file that may shrink meanwhile. The range lies inside it. */
+/* Copy bytes out of a file that may shrink meanwhile. The range must lie inside the file. */
 lm_status lm_container_copy(const lm_filemap *f, size_t at, size_t n, void *to, lm_error *e);
 
-/* Names must be safe to print: not empty, at most `max` bytes of UTF-8, no control characters. */
+/* Check that a name is safe to print: not empty, at most `max` bytes of UTF-8, no control characters. */
 lm_status lm_tensor_check_name(lm_view name, size_t max, int64_t offset, lm_error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* filetype.c - llama-quantize's choice of types. */
+/* filetype.c - choose types as llama-quantize does. */
 #include "formats/filetype.h"
 
 #include <stdio.h>
@@ -117,7 +117,7 @@ static lm_dtype value_type(lm_type_chooser *c, lm_dtype t)
     return c->n_experts == 8 ? LM_Q8_0 : t;
 }
 
-/* `usual`: the type of Q4_K_M for all other layers. */
+/* Choose the type of a down projection in Q4_K_M. `usual`: its type for all other layers. */
 static lm_dtype down_q4_k_m(const lm_type_chooser *c, uint32_t layer, lm_dtype usual)
 {
     bool more = more_bits(layer, c->n_layers);
@@ -160,7 +160,7 @@ static lm_dtype output_type(const lm_type_chooser *c, lm_dtype t)
     return id == Q2_K ? LM_Q3_K : id == Q3_K_M ? LM_Q4_K : id == Q3_K_L ? LM_Q5_K : t;
 }
 
-/* What the mixture makes of the base type. */
+/* Choose the type that the mixture gives a tensor. */
 static lm_dtype mixed(lm_type_chooser *c, const char *name, uint32_t n_dims, const uint64_t *dims)
 {
     lm_dtype t = c->type->base;
@@ -183,7 +183,7 @@ static lm_dtype mixed(lm_type_chooser *c, const char *name, uint32_t n_dims, con
     return t;
 }
 
-/* Rows that are no whole number of blocks take a type of smaller blocks. */
+/* Rows that are not a whole number of blocks take a type with smaller blocks. */
 lm_dtype lm_fitting_type(lm_dtype t, uint64_t cols)
 {
     if (cols % lm_dtype_of(t)->block == 0)

@@ -1,7 +1,7 @@
-/* gguf.c - reading GGUF: one file, or the parts of a split model.
+/* gguf.c - read GGUF: one file, or the parts of a split model.
  *
- * The head of a file (header, keys, tensor directory) is measured in the mapping, copied into memory, and only the copy
- * is believed: a file that changes or shrinks while it is open cannot mislead anybody later. */
+ * The head of a file (header, keys, tensor directory) is measured in the mapping and copied into memory, and only the copy
+ * is trusted: a file that changes or shrinks while it is open cannot mislead later code. */
 #include "formats/gguf.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ enum {
     DEFAULT_ALIGNMENT = 32,
     MAX_ALIGNMENT     = 1 << 20,
     MAX_HEAD          = 512 << 20,   /* bytes before the tensor data; a vocabulary of 256 k words takes 20 MB */
-    MAX_KEYS          = 1 << 16,     /* a model has about 50, and each costs us more memory than the file */
+    MAX_KEYS          = 1 << 16,     /* a model has about 50, and each takes more memory here than in the file */
     MAX_TENSORS       = 1 << 20,
 };
 
@@ -68,7 +68,7 @@ static lm_status read_header(lm_cursor *c, gguf_header *out, lm_error *e)
     return LM_OK;
 }
 
-/* A view as a C string that is short enough for a message. */
+/* Copy a view into a C string that is short enough for a message. */
 static const char *brief(lm_view v, char text[161])
 {
     snprintf(text, 161, "%.*s", (int)(v.size < 160 ? v.size : 160), v.data);
@@ -118,7 +118,7 @@ static lm_status scan_head(void *arg)
     return LM_OK;
 }
 
-/* The bytes of the head, copied. */
+/* Copy the bytes of the head. */
 static lm_status load_head(const lm_filemap *f, uint8_t **out, size_t *size, lm_error *e)
 {
     head_scan scan = { .c = { .data = f->data, .size = f->size, .file = f->path }, .e = e };
@@ -143,7 +143,7 @@ static lm_status load_head(const lm_filemap *f, uint8_t **out, size_t *size, lm_
 
 /* ---- the tensor directory ---- */
 
-/* Dimensions are listed innermost first in the file. */
+/* Read the dimensions, which the file lists innermost first. */
 static lm_status read_dims(lm_cursor *c, lm_tensor_info *t, lm_error *e)
 {
     uint64_t ne;
@@ -160,7 +160,7 @@ static lm_status read_dims(lm_cursor *c, lm_tensor_info *t, lm_error *e)
     return LM_OK;
 }
 
-/* One entry. Its offset is still relative to the data. */
+/* Read one entry. Its offset is still relative to the data. */
 static lm_status read_tensor(lm_container *x, lm_cursor *c, uint32_t part, uint64_t alignment, lm_error *e)
 {
     lm_tensor_info t = { .part = part };
@@ -182,7 +182,8 @@ static lm_status read_tensor(lm_container *x, lm_cursor *c, uint32_t part, uint6
     return lm_container_add_tensor(x, &t, e);
 }
 
-/* Every tensor of this file lies in its data and overlaps no other. Gaps are fine: writers reorder. */
+/* Check that every tensor of this file lies in its data and overlaps no other; then make the offsets relative to
+ * the file. Gaps are allowed, because writers reorder tensors. */
 static lm_status place_tensors(lm_container *x, size_t first, uint64_t data_start, uint64_t file_size, lm_error *e)
 {
     uint64_t         room = file_size > data_start ? file_size - data_start : 0, end, last = 0;
@@ -238,7 +239,7 @@ static lm_status read_directory(lm_container *x, lm_cursor *c, uint32_t part, ui
     return place_tensors(x, first, data_start, x->files[part].size, e);
 }
 
-/* The last file of the container. */
+/* Read the last file of the container. */
 static lm_status read_part(lm_container *x, lm_meta **out, lm_error *e)
 {
     uint32_t    part  = (uint32_t)x->n_files - 1;
@@ -302,7 +303,7 @@ static bool read_split_name(const char *path, split_name *out)
     return true;
 }
 
-/* Part `no` says itself that it is that part of that many, and of the same architecture as the first. */
+/* Check that part `no` declares itself as that part of that many, with the same architecture as the first. */
 static lm_status check_part(const lm_meta *first, const lm_meta *m, const split_name *s, unsigned no, lm_error *e)
 {
     uint32_t v;
@@ -324,7 +325,7 @@ static lm_status check_part(const lm_meta *first, const lm_meta *m, const split_
     return LM_OK;
 }
 
-/* Named by the part that was given. */
+/* Fail because a part is missing; the error names the file that was given. */
 static lm_status lack_part(const char *given, const char *path, const split_name *s, unsigned no, lm_error *e)
 {
     const char *slash = strrchr(path, '/');
@@ -388,8 +389,8 @@ static lm_status read_single(lm_container *x, lm_error *e)
     return LM_OK;
 }
 
-/* Whether the file itself says that it is one part of several: its name alone may be anything. One that cannot be read is, so that what
- * is wrong with it is said by who reads the parts. */
+/* Return whether the file itself declares that it is one of several parts, because its name alone proves nothing. A file that cannot be
+ * read counts as one, so that reading the parts reports what is wrong with it. */
 static bool has_split_keys(const char *path, const lm_container_options *o)
 {
     lm_container *x = NULL;

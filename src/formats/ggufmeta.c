@@ -1,8 +1,8 @@
 /* ggufmeta.c - the keys of a GGUF file as metadata.
  *
- * Values stay where they are in the file's bytes. An array of strings has no index in the file, so the place of every
- * 16th string is noted while the array is checked: an element is found in at most 15 steps, and the notes take 1/32 of
- * the array at most. */
+ * Values stay where they are in the file's bytes. An array of strings has no index in the file, so the position of every
+ * 16th string is recorded while the array is checked: an element is found in at most 15 steps, and the positions take at
+ * most 1/32 of the array. */
 #include "formats/ggufmeta.h"
 
 #include <inttypes.h>
@@ -18,12 +18,12 @@ enum { STRIDE = 16 };
 typedef struct gguf_key {
     lm_view         name;
     uint32_t        type;
-    uint32_t        element;         /* of arrays */
-    uint64_t        n;               /* of arrays */
-    size_t          start;           /* of the key */
-    size_t          value;           /* its first byte; of arrays: the first element's */
+    uint32_t        element;         /* arrays */
+    uint64_t        n;               /* arrays */
+    size_t          start;           /* offset of the key */
+    size_t          value;           /* offset of the value; arrays: of the first element */
     size_t          end;
-    const uint32_t *marks;           /* of arrays of strings: where strings 0, 16, 32 … begin */
+    const uint32_t *marks;           /* arrays of strings: where strings 0, 16, 32 … begin */
 } gguf_key;
 
 typedef struct gguf_meta {
@@ -49,7 +49,7 @@ static lm_status skip_string(lm_cursor *c, const char *key, lm_error *e)
     return lm_cursor_string(c, key, GGUF_MAX_STRING, &v, e);
 }
 
-/* A byte of a boolean is 0 or 1: a reader that takes "not 0" for true and one that looks at the lowest bit would differ. */
+/* Check that booleans are 0 or 1: readers that test for "not 0" and readers that test the lowest bit would differ on others. */
 static lm_status check_booleans(lm_view bytes, const char *key, size_t at, lm_error *e)
 {
     for (size_t i = 0; i < bytes.size; i++)
@@ -123,14 +123,14 @@ static uint64_t little_endian(const uint8_t *p, size_t n)
     return v;
 }
 
-/* The length of the string at p: written out, compilers make one load of it. */
+/* Return the length of the string at p. Written out, so that compilers make one load of it. */
 static size_t string_size(const uint8_t *p)
 {
     return (size_t)((uint64_t)p[0] | (uint64_t)p[1] << 8 | (uint64_t)p[2] << 16 | (uint64_t)p[3] << 24 | (uint64_t)p[4] << 32 |
                     (uint64_t)p[5] << 40 | (uint64_t)p[6] << 48 | (uint64_t)p[7] << 56);
 }
 
-/* Note where every 16th string begins. The array has been checked. */
+/* Record where every 16th string begins. The array has been checked. */
 static lm_status mark_strings(gguf_meta *m, gguf_key *k, lm_error *e)
 {
     size_t    n = (size_t)(k->n + STRIDE - 1) / STRIDE, at = k->value;

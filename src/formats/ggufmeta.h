@@ -14,21 +14,21 @@ enum {
 #define GGUF_MAX_STRING (64u << 20)      /* the longest in use: a whole tokenizer.json */
 #define GGUF_MIN_KEY_BYTES 13u           /* u64 length | u32 type | u8 */
 
-/* A key's name: not empty, printable ASCII (the specification's narrower alphabet is not kept by all writers). */
+/* Read a key's name: not empty, printable ASCII (not all writers respect the specification's narrower alphabet). */
 lm_status lm_gguf_key_name(lm_cursor *c, lm_view *out, lm_error *e);
 
-/* Step over one value of the given type (arrays: their header too), checking that all of it lies in the file. */
+/* Skip one value of the given type (arrays: including their header), checking that all of it lies in the file. */
 lm_status lm_gguf_skip_value(lm_cursor *c, uint32_t type, const char *key, lm_error *e);
 
-/* Read `n` keys into a new metadata that owns `bytes` (from lm_alloc; taken over also on failure). `c` stands at the
- * first key and reads `bytes`; it is left behind the last. */
+/* Read `n` keys into new metadata that owns `bytes` (from lm_alloc; ownership is taken even on failure). `c` reads `bytes`;
+ * it is at the first key, and after the last one on return. */
 lm_status lm_gguf_read_keys(lm_cursor *c, uint8_t *bytes, uint64_t n, const char *file, lm_meta **out, lm_error *e);
 
-/* The bytes of entry i as they stand in the file: key, type, value. Empty when the metadata is not that of a GGUF. */
+/* Return the bytes of entry i as they are in the file: key, type, value. Empty if the metadata is not from a GGUF. */
 lm_view lm_gguf_raw_entry(const lm_meta *m, size_t i);
 bool    lm_gguf_is_meta(const lm_meta *m);
 
-/* The GGUF type of a key; GGUF_TYPES when it is absent. */
+/* Return the GGUF type of a key; GGUF_TYPES if it is absent. */
 uint32_t lm_gguf_type_of(const lm_meta *m, const char *key);
 
 #endif

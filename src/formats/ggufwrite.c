@@ -1,4 +1,4 @@
-/* ggufwrite.c - writing GGUF version 3. */
+/* ggufwrite.c - write GGUF version 3. */
 #include "formats/gguf.h"
 
 #include <inttypes.h>
@@ -20,16 +20,16 @@ struct lm_gguf_writer {
     lm_arena        arena;
     char           *path;
     lm_outfile     *file;
-    lm_text          keys, directory;     /* as they will stand in the file */
+    lm_text          keys, directory;     /* as they will be in the file */
     uint64_t        n_keys;
-    lm_map         *names;               /* of keys and tensors, told apart by their first byte */
+    lm_map         *names;               /* of keys and tensors, distinguished by their first byte */
     written_tensor *tensors;
     size_t          n_tensors, capacity;
     uint64_t        data_size;           /* of the tensors declared so far, padded */
-    size_t          current;             /* tensor that is being written */
-    uint64_t        at;                  /* bytes of it that are written */
+    size_t          current;             /* the tensor being written */
+    uint64_t        at;                  /* its bytes written so far */
     bool            begun;
-    lm_error        error;               /* the first thing that went wrong while adding; code LM_OK: nothing */
+    lm_error        error;               /* the first error while adding; code LM_OK: none */
 };
 
 lm_status lm_gguf_create(const char *path, lm_gguf_writer **out, lm_error *e)
@@ -91,7 +91,7 @@ static uint32_t float_bits(float v)
 
 /* ---- keys ---- */
 
-/* A name is taken once. `sort`: 'k' for keys, 't' for tensors. */
+/* Claim a name, which may be used once. `sort`: 'k' for keys, 't' for tensors. */
 static bool claim(lm_gguf_writer *w, char sort, lm_view name)
 {
     char *own;
@@ -291,7 +291,7 @@ void lm_gguf_add_tensor(lm_gguf_writer *w, const char *name, lm_dtype type, uint
         lm_fail(&w->error, LM_USAGE, name, LM_NO_OFFSET, "the size of the file does not fit 64 bits");
 }
 
-/* ---- what has been declared ---- */
+/* ---- preview ---- */
 
 static lm_status preview_keys(const lm_gguf_writer *w, lm_meta **out, lm_error *e)
 {

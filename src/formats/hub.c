@@ -1,4 +1,4 @@
-/* hub.c - finding models in the Hugging Face cache: models--ORG--NAME/{refs,snapshots/COMMIT}. */
+/* hub.c - find models in the Hugging Face cache: models--ORG--NAME/{refs,snapshots/COMMIT}. */
 #include "formats/hub.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@ typedef struct hub_id {
     char *type;                      /* NULL: none */
 } hub_id;
 
-/* ---- names: nothing that could leave the cache ---- */
+/* ---- names, which must not lead out of the cache ---- */
 
 static bool plain_word(const char *s)
 {
@@ -59,7 +59,7 @@ static bool is_commit(const char *s)
     return strlen(s) == 40 && strspn(s, "0123456789abcdef") == 40;
 }
 
-/* ---- places ---- */
+/* ---- cache folders ---- */
 
 static lm_status cache_folder(lm_arena *a, char **out, lm_error *e)
 {
@@ -104,7 +104,7 @@ static lm_status absent(const char *id, const char *folder, lm_error *e)
     return LM_NOT_FOUND;
 }
 
-/* The commit that a branch or tag stands for. */
+/* Read the commit of a branch or tag. */
 static lm_status read_ref(lm_arena *a, const char *id, const char *repo, const char *revision, char **out, lm_error *e)
 {
     char  *path = lm_arena_printf(a, "%s/refs/%s", repo, revision), *text, *commit;
@@ -137,7 +137,7 @@ typedef struct file_list {
     size_t    n;
 } file_list;
 
-/* A model by itself: not a later part, not a projector of images. */
+/* Return whether a file is a model by itself: not a later part, not an image projector. */
 static bool is_model_file(const char *name)
 {
     size_t      n = strlen(name);
@@ -175,7 +175,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* "…-Q4_K_M.gguf" has the type q4_k_m but not q4_k: the word must end there. */
+/* Return whether a file has a type: "…-Q4_K_M.gguf" has q4_k_m but not q4_k, because the word must end there. */
 static bool has_type(const char *path, const char *type)
 {
     const char *name = strrchr(path, '/') + 1;
@@ -234,7 +234,7 @@ static lm_status pick_gguf(lm_arena *a, const char *text, const hub_id *id, cons
     return LM_NOT_FOUND;
 }
 
-/* There, or a link that should be. */
+/* Set *out to whether the folder contains the name, even as a broken link. */
 static lm_status listed(lm_arena *a, const char *folder, const char *name, bool *out, lm_error *e)
 {
     char       *path = lm_arena_printf(a, "%s/%s", folder, name);
@@ -246,7 +246,7 @@ static lm_status listed(lm_arena *a, const char *folder, const char *name, bool 
     return LM_OK;
 }
 
-/* A config.json with safetensors beside it: the folder is the model. */
+/* Set *out to whether the folder is the model: it has a config.json with safetensors next to it. */
 static lm_status is_folder_model(lm_arena *a, const char *folder, bool *out, lm_error *e)
 {
     bool config = false, single = false, index = false;
@@ -303,7 +303,7 @@ done:
     return status;
 }
 
-/* ---- all of them ---- */
+/* ---- listing ---- */
 
 typedef struct hub_listing {
     lm_arena *arena;
@@ -312,7 +312,7 @@ typedef struct hub_listing {
     bool      more;
 } hub_listing;
 
-/* "model-Q4_K_M.gguf", "model.Q4_K_M-00001-of-00002.gguf": the word that names the type; NULL: there is none. */
+/* Return the word that names the type in "model-Q4_K_M.gguf" or "model.Q4_K_M-00001-of-00002.gguf"; NULL: there is none. */
 static char *type_of(lm_arena *a, const char *path)
 {
     const char *name = strrchr(path, '/') + 1, *part = strstr(name, "-00001-of-");
@@ -346,7 +346,7 @@ static lm_status list_gguf(hub_listing *h, const char *id, const char *folder, l
     return LM_OK;
 }
 
-/* `entry`: a folder of the cache, "models--org--name". */
+/* List the models of a repository. `entry`: a folder of the cache, "models--org--name". */
 static lm_status list_repository(hub_listing *h, const char *cache, const char *entry, lm_error *e)
 {
     const char *name = strstr(entry + 8, "--");

@@ -21,7 +21,7 @@ typedef struct json_node {
         uint64_t           u;
         double             f;
         const char        *s;
-        const json_member *members;  /* of arrays too: their names are empty */
+        const json_member *members;  /* arrays too, with empty names */
     };
 } json_node;
 
@@ -41,7 +41,7 @@ typedef struct json_meta {
 typedef struct json_builder {
     lm_json      j;
     lm_arena    *arena;
-    json_member *stack;              /* children of the containers that are still open */
+    json_member *stack;              /* children of the open containers */
     size_t       n, capacity;
 } json_builder;
 
@@ -64,7 +64,7 @@ static lm_view name_of(const json_member *m)
     return (lm_view){ m->name, m->name_size };
 }
 
-/* Two members of one object must not have the same name. */
+/* Check that no two members of one object have the same name. */
 static lm_status check_names(json_builder *b, const json_member *m, size_t n, lm_error *e)
 {
     enum { FEW = 16 };
@@ -163,7 +163,7 @@ static lm_meta_value value_of(const lm_meta *m, const json_node *n)
     return v;
 }
 
-/* One step of a path: a member's name, or an element's index. */
+/* Take one step of a path: a member's name, or an element's index. */
 static const json_node *step(const json_node *n, lm_view name)
 {
     uint64_t index = 0;

@@ -24,7 +24,7 @@ lm_status lm_json_wrong(const lm_json *j, lm_error *e, const char *format, ...)
     return s;
 }
 
-/* What stands here, for "expected X, found Y". */
+/* Fail with "expected X, found Y" at the current position. */
 static lm_status expected(const lm_json *j, const char *what, lm_error *e)
 {
     if (j->at >= j->size)
@@ -85,7 +85,7 @@ lm_status lm_json_next(lm_json *j, char bracket, bool *more, lm_error *e)
     return LM_OK;
 }
 
-/* The four digits after "\u". */
+/* Read the four digits after "\u". */
 static lm_status read_unit(lm_json *j, uint32_t *out, lm_error *e)
 {
     uint32_t u = 0;
@@ -101,7 +101,7 @@ static lm_status read_unit(lm_json *j, uint32_t *out, lm_error *e)
     return LM_OK;
 }
 
-/* What follows a backslash, written to `to`: never longer than the escape itself. */
+/* Decode what follows a backslash into `to`: the result is never longer than the escape itself. */
 static lm_status read_escape(lm_json *j, char *to, size_t *written, lm_error *e)
 {
     static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
@@ -166,7 +166,7 @@ lm_status lm_json_string(lm_json *j, lm_view *out, lm_error *e)
         j->at += character.size;
     }
     j->at++;
-    *to  = 0;                      /* at the latest where the closing quote stood */
+    *to  = 0;                      /* at the latest in place of the closing quote */
     *out = (lm_view){ start, (size_t)(to - start) };
     return LM_OK;
 }
@@ -185,7 +185,7 @@ static bool is_digit(const lm_json *j)
     return j->at < j->size && j->text[j->at] >= '0' && j->text[j->at] <= '9';
 }
 
-/* Digits as a number; false when they do not fit. */
+/* Convert digits to a number; false: it does not fit. */
 static bool read_digits(const char *p, size_t n, uint64_t *out)
 {
     uint64_t v = 0;
@@ -226,7 +226,7 @@ static lm_status skip_digits(lm_json *j, lm_error *e)
     return LM_OK;
 }
 
-/* A fraction and an exponent, where there are any. `*whole`: false after one of them. */
+/* Skip a fraction and an exponent, if present. `*whole`: set to false by either. */
 static lm_status skip_fraction(lm_json *j, bool *whole, lm_error *e)
 {
     if (j->at < j->size && j->text[j->at] == '.') {

@@ -85,7 +85,7 @@ static lm_status wrong(const lm_meta *m, const char *key, lm_error *e, const cha
     return s;
 }
 
-/* The value of a required key, of one of the kinds in the mask. */
+/* Get the value of a required key, which must be of one of the kinds in the mask. */
 static lm_status require(const lm_meta *m, const char *key, unsigned kinds, const char *expected, lm_meta_value *out,
                          lm_error *e)
 {

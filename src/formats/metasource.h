@@ -1,4 +1,4 @@
-/* metasource.h - what stands behind an lm_meta: one table of functions for each kind of file. */
+/* metasource.h - the implementation of an lm_meta: one table of functions per kind of file. */
 #ifndef LM_FORMATS_METASOURCE_H
 #define LM_FORMATS_METASOURCE_H
 
@@ -18,10 +18,10 @@ struct lm_meta {
     const char           *file;
 };
 
-/* As lm_meta_from_json, but takes `text` (from lm_alloc, of `size` bytes and a NUL) over, also when it fails. */
+/* Like lm_meta_from_json, but takes ownership of `text` (from lm_alloc, of `size` bytes and a NUL), even on failure. */
 lm_status lm_meta_take_json(char *text, size_t size, const char *file, unsigned depth, lm_meta **out, lm_error *e);
 
-/* String members only, in the order given: the __metadata__ of a safetensors file. Keys and values are copied. */
+/* Make metadata of string members only, in the given order: the __metadata__ of a safetensors file. Keys and values are copied. */
 lm_status lm_meta_from_strings(const lm_view *keys, const lm_view *values, size_t n, const char *file, lm_meta **out,
                                lm_error *e);
 

@@ -1,4 +1,4 @@
-/* nested.c - converts the config.json of a vision-language model to that of its language model. */
+/* nested.c - convert the config.json of a vision-language model to that of its language model. */
 #include "formats/nested.h"
 
 #include <stdio.h>
@@ -10,15 +10,15 @@
 
 #define COUNT(list) (sizeof(list) / sizeof *(list))
 
-/* Members of the whole that hold for its language model where that has none of the name. */
+/* Members of the whole model's config that apply to its language model if text_config lacks them. */
 static const char *const shared[] = {
     "bos_token_id", "eos_token_id", "pad_token_id", "torch_dtype", "dtype", "quantization_config", "transformers_version",
 };
 
 typedef struct flattening {
-    const lm_meta *meta;                 /* the whole, read */
-    const char    *text;                 /* as it stands */
-    lm_json        j;                    /* over a copy, which reading changes */
+    const lm_meta *meta;                 /* the whole config, parsed */
+    const char    *text;                 /* its text */
+    lm_json        j;                    /* over a copy, which reading modifies */
     bool           flat;
     lm_text        out, ignored;
 } flattening;
@@ -40,7 +40,8 @@ static bool is_shared(lm_view name)
     return false;
 }
 
-/* Which members of an object of the language model are written again: not what is said anew. */
+/* Return whether a member of the language model's object is copied. Those that are written separately are not; in a flat config,
+ * neither are the token ids and configurations of other parts. */
 static bool is_kept(const flattening *f, lm_view name)
 {
     if (lm_view_is(name, "model_type") || lm_view_is(name, "tie_word_embeddings") || lm_view_is(name, "architectures"))
@@ -54,7 +55,7 @@ static void ignore(flattening *f, lm_view name)
         lm_text_printf(&f->ignored, "%s%.*s", f->ignored.size ? ", " : "", (int)(name.size < 64 ? name.size : 64), name.data);
 }
 
-/* The object at the reader, member by member: copied as they stand where it is not the `whole`, of which what is shared is, and
+/* Copy the members of the object at the reader as they are. Of the `whole` config, copy only the shared members and those of
  * text_config. */
 static lm_status copy_members(flattening *f, bool whole, lm_error *e)
 {
@@ -101,7 +102,8 @@ static void add_sizes(flattening *f, size_t class)
         lm_text_printf(&f->out, "\"rms_norm_eps\": %g,\n", lm_nested_classes[class].eps);
 }
 
-/* Tied where the whole or its language model says so; where neither does, a head that no file has is the embedding. */
+/* Write whether the embedding is tied, as the whole model or its language model says. If
+ * neither does, it is tied if the weights have no head. */
 static void add_tied(flattening *f, int has_head)
 {
     bool tied = has_head == 0;
@@ -142,7 +144,7 @@ static lm_status not_known(const lm_meta *m, lm_view type, lm_error *e)
     return lm_fail_in(e, lm_meta_file(m));
 }
 
-/* What the whole is; NULL: a model that is not nested. */
+/* Find the kind of the whole model; NULL: a model that is not nested. */
 static lm_status kind_of(const lm_meta *m, const lm_nested_kind **out, lm_error *e)
 {
     lm_meta_value         v      = { 0 };

@@ -1,4 +1,4 @@
-/* safetensors.c - reading safetensors: one file, or a Hugging Face folder with one or many. */
+/* safetensors.c - read safetensors: one file, or a Hugging Face folder with one or many. */
 #include "formats/safetensors.h"
 
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static lm_status read_offsets(header_reader *r, uint64_t offsets[2], lm_error *e
     return more ? lm_json_wrong(&r->j, e, "data_offsets are not two numbers") : LM_OK;
 }
 
-/* {"dtype": …, "shape": […], "data_offsets": […]}, each exactly once. */
+/* Read {"dtype": …, "shape": […], "data_offsets": […]}, each exactly once. */
 static lm_status read_members(header_reader *r, lm_tensor_info *t, uint64_t offsets[2], lm_error *e)
 {
     enum { DTYPE = 1, SHAPE = 2, OFFSETS = 4 };
@@ -118,7 +118,7 @@ static lm_status read_tensor(header_reader *r, lm_view name, int64_t at, lm_erro
     return lm_container_add_tensor(r->x, &t, e);
 }
 
-/* "__metadata__": strings only. */
+/* Read "__metadata__", which contains strings only. */
 static lm_status read_metadata(header_reader *r, lm_error *e)
 {
     bool more;
@@ -168,7 +168,7 @@ static lm_status read_header(header_reader *r, lm_error *e)
     return lm_json_end(&r->j, e);
 }
 
-/* The tensors tile the data exactly: no hole, no overlap, nothing behind the last. */
+/* Check that the tensors tile the data exactly: no hole, no overlap, nothing after the last; then make the offsets relative to the file. */
 static lm_status check_tiling(lm_container *x, size_t first, uint64_t data_start, uint64_t data_size, lm_error *e)
 {
     lm_tensor_info **order;
@@ -222,7 +222,7 @@ static lm_status read_length(const lm_filemap *f, uint64_t *out, lm_error *e)
     return LM_OK;
 }
 
-/* One file. `meta`: where to put its __metadata__; NULL: nobody asks. */
+/* Read one file. `meta`: receives its __metadata__; NULL: it is not needed. */
 static lm_status read_file(lm_container *x, const char *path, lm_meta **meta, lm_error *e)
 {
     header_reader     r = { .x = x };
@@ -281,7 +281,7 @@ static lm_status append(lm_view **list, size_t *n, size_t *capacity, lm_view v, 
     return LM_OK;
 }
 
-/* A plain file name in this folder, nothing else. */
+/* Return whether it is a plain name of a safetensors file in this folder. */
 static bool plain_shard_name(lm_view v)
 {
     if (!lm_view_ends(v, LM_VIEW(".safetensors")) || v.size > 255 || v.data[0] == '.')
@@ -348,8 +348,8 @@ static lm_status read_index(shard_index *s, lm_error *e)
     return LM_OK;
 }
 
-/* Each tensor of the index is in the file that the index names. The other way round a warning is enough: nothing uses it,
- * or the loader will say so. */
+/* Check that each tensor of the index is in the file that the index names. A tensor that is missing from the index is only a
+ * warning: either nothing uses it, or the loader reports it. */
 static lm_status compare_with_index(lm_container *x, const shard_index *s, lm_error *e)
 {
     size_t   unlisted = 0;

@@ -1,4 +1,4 @@
-/* safetensorswrite.c - writing safetensors. */
+/* safetensorswrite.c - write safetensors. */
 #include "formats/safetensors.h"
 
 #include <inttypes.h>
@@ -18,9 +18,9 @@ struct lm_safetensors_writer {
     lm_outfile *file;
     lm_text      meta, tensors;       /* JSON members */
     lm_map     *names;
-    uint64_t    data_size, written, data_at;     /* of the data in the file, once the header is written */
+    uint64_t    data_size, written, data_at;     /* data_at: the offset of the data in the file, once the header is written */
     bool        begun;
-    lm_error    error;               /* the first thing that went wrong while declaring */
+    lm_error    error;               /* the first error while declaring */
 };
 
 lm_status lm_safetensors_create(const char *path, lm_safetensors_writer **out, lm_error *e)
@@ -70,7 +70,7 @@ static void put_json_string(lm_text *b, lm_view v)
     lm_text_add_char(b, '"');
 }
 
-/* A name is taken once. `sort`: 'm' for metadata, 't' for tensors. */
+/* Claim a name, which may be used once. `sort`: 'm' for metadata, 't' for tensors. */
 static lm_status claim(lm_safetensors_writer *w, char sort, const char *name, lm_error *e)
 {
     char *own = lm_arena_printf(&w->arena, "%c%s", sort, name);
@@ -100,7 +100,7 @@ void lm_safetensors_add_meta(lm_safetensors_writer *w, const char *key, const ch
     put_json_string(&w->meta, lm_view_of(value));
 }
 
-/* How the type is spelled in a header: the table's own name in capitals, where the reader knows it. */
+/* Spell the type as in a header: the table's name in capitals, if the reader knows it. */
 static lm_status spell(lm_dtype type, const char *tensor, char out[16], lm_error *e)
 {
     const lm_dtype_info *d = lm_dtype_of(type);

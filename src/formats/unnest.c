@@ -1,4 +1,4 @@
-/* unnest.c - reduces the container of a vision-language model to its language model. */
+/* unnest.c - reduce the container of a vision-language model to its language model. */
 #include "formats/containerimpl.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "formats/nested.h"
 
-/* The first words of a name that say which part a tensor is of. */
+/* Return the size of the first words of a name, which identify the part that a tensor belongs to. */
 static size_t part_size(const char *name)
 {
     size_t inner = strncmp(name, "model.", 6) == 0 ? 6 : 0;
@@ -28,7 +28,7 @@ static void note_part(lm_text *parts, const char *name)
         lm_text_printf(parts, "%s%.*s", parts->size ? ", " : "", (int)(n < 64 ? n : 64), name);
 }
 
-/* Names as in the language model alone; what belongs to other parts is taken out, and noted. */
+/* Name the tensors as in the language model alone; remove and note those of other parts. */
 static lm_status keep_language_model(lm_container *c, bool prefixed, lm_text *note, lm_error *e)
 {
     char    buffer[1100];
@@ -57,7 +57,7 @@ static lm_status keep_language_model(lm_container *c, bool prefixed, lm_text *no
     return lm_container_seal(c, e);
 }
 
-/* 1 or 0: the weights have a head of their own, or none; -1: there are no weights to look at. */
+/* Return 1 if the weights have a separate head, 0 if they have none, -1 if there are no weights. */
 static int has_head(const lm_container *c)
 {
     for (size_t i = 0; i < c->n_tensors; i++)
