@@ -1,4 +1,4 @@
-/* alloc.c - the heap, counted; and one thread's share of it, lamina/heap.h. */
+/* alloc.c - the counted heap, and the accounting of one thread (lamina/heap.h). */
 #include "base/alloc.h"
 
 #include <malloc.h>
@@ -15,7 +15,7 @@
 
 static atomic_uint_fast64_t calls, live, aligned, fail_at;
 
-/* Count one allocation; false when it is the one that a test wants to fail. */
+/* Count one allocation; false: it is the one that a test makes fail. */
 static bool admit(void)
 {
     atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
@@ -26,7 +26,7 @@ static bool admit(void)
     return true;
 }
 
-/* ---- one thread's ---- */
+/* ---- accounting of one thread ---- */
 
 static _Thread_local lm_heap_watch *watch;
 
@@ -42,7 +42,7 @@ uint64_t lm_heap_end(lm_heap_watch *w)
     return w && w->held > 0 ? (uint64_t)w->held : 0;
 }
 
-/* Whether this thread may take so many more. */
+/* Return whether this thread may allocate that many more bytes. */
 static bool may_take(size_t bytes)
 {
     lm_heap_watch *w = watch;
@@ -61,7 +61,7 @@ static bool may_take(size_t bytes)
     return true;
 }
 
-/* ---- of all threads ---- */
+/* ---- counters of all threads ---- */
 
 static void count(int64_t bytes)
 {
@@ -139,9 +139,9 @@ static size_t whole_pages(size_t bytes)
     return (bytes + page - 1) & ~(page - 1);
 }
 
-/* A mapping that begins at a huge-page border, so that the kernel may back it with huge pages, and zeroes it lazily. More
- * is mapped than asked for; what lies before the border and after the end is given back. Without MAP_NORESERVE: what the
- * machine can never hold is refused here and not by a kill later. */
+/* Map memory that begins at a huge-page boundary, so that the kernel may back it with huge pages; the kernel zeroes it lazily. More
+ * is mapped than requested; what lies before the boundary and after the end is unmapped. Without MAP_NORESERVE, memory that the
+ * machine can never provide is refused here, instead of the process being killed later. */
 static void *map_huge(size_t bytes)
 {
     size_t kept, padded;

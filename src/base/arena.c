@@ -64,7 +64,7 @@ char *lm_arena_strdup(lm_arena *a, const char *s)
     return lm_arena_strndup(a, s, strlen(s));
 }
 
-/* Short ones, which are nearly all, are formatted once. */
+/* Format short strings, which are nearly all, only once. */
 char *lm_arena_vprintf(lm_arena *a, const char *format, va_list args)
 {
     va_list again;

@@ -1,4 +1,4 @@
-/* available.c - the tightest of the kernel's limits of memory. */
+/* available.c - the tightest of the kernel's memory limits. */
 #include "base/available.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* cgroup.c - limits of control groups, from the group of this process up to the highest that can be seen. */
+/* cgroup.c - the limits of control groups, from the group of this process up to the highest visible one. */
 #include "base/cgroup.h"
 
 #include <limits.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 
 #define NONE      UINT64_MAX
-#define UNLIMITED (UINT64_C(1) << 62)          /* v1 says "no limit" as the highest multiple of a page */
+#define UNLIMITED (UINT64_C(1) << 62)          /* v1 writes "no limit" as the highest multiple of a page */
 
-/* A controller's groups: mounted at `mount`, whose top is the group `top`; this process is in `group`. */
+/* The groups of a controller: mounted at `mount`, where the root is the group `top`; this process is in `group`. */
 typedef struct hierarchy {
     bool v2;
     char mount[PATH_MAX], top[PATH_MAX], group[PATH_MAX];
@@ -26,7 +26,7 @@ static FILE *open_file(const char *folder, const char *name)
     return n > 0 && (size_t)n < sizeof path ? fopen(path, "re") : NULL;
 }
 
-/* The next line without its end; those that are longer than `size` are none that we look for. */
+/* Read the next line without its end. Lines longer than `size` are skipped: none of them is needed. */
 static bool next_line(FILE *f, char *line, size_t size)
 {
     while (f && fgets(line, (int)size, f)) {
@@ -47,7 +47,7 @@ static void close_file(FILE *f)
         fclose(f);
 }
 
-/* NONE unless `text` begins with a number below UNLIMITED that ends the word. */
+/* Return the number below UNLIMITED at the start of `text`, which must end the word; otherwise NONE. */
 static uint64_t number_in(const char *text)
 {
     char *end;
@@ -68,9 +68,9 @@ static uint64_t number_of(const char *folder, const char *name)
     return good ? number_in(line) : NONE;
 }
 
-/* ---- what one group allows ---- */
+/* ---- limits of one group ---- */
 
-/* Pages of files, clean or soon written. */
+/* Return the bytes of file pages, which are clean or soon written. */
 static uint64_t file_pages(const char *folder, bool v2)
 {
     const char *const names[] = { v2 ? "inactive_file " : "total_inactive_file ", v2 ? "active_file " : "total_active_file " };
@@ -91,7 +91,7 @@ static uint64_t file_pages(const char *folder, bool v2)
 static void limit_memory(const char *folder, bool v2, lm_cgroup *out)
 {
     uint64_t limit = number_of(folder, v2 ? "/memory.max" : "/memory.limit_in_bytes");
-    uint64_t high  = v2 ? number_of(folder, "/memory.high") : NONE;         /* above it a process is all but stopped */
+    uint64_t high  = v2 ? number_of(folder, "/memory.high") : NONE;         /* above it the kernel all but stops a process */
 
     limit = high < limit ? high : limit;
     if (limit == NONE)
@@ -120,7 +120,7 @@ static void limit_processors(const char *folder, bool v2, lm_cgroup *out)
     out->processors = out->processors > 0 && out->processors < share ? out->processors : share;
 }
 
-/* ---- where the groups are ---- */
+/* ---- locating the groups ---- */
 
 static bool is_listed(const char *list, const char *word)
 {
@@ -132,7 +132,7 @@ static bool is_listed(const char *list, const char *word)
     return false;
 }
 
-/* "4:memory:/a/b" is v1, "0::/a/b" is v2, which has the controllers that v1 does not. */
+/* Find the group: "4:memory:/a/b" is v1; "0::/a/b" is v2, which has the controllers that v1 does not have. */
 static bool find_group(const char *root, const char *controller, hierarchy *h)
 {
     char  line[PATH_MAX + 256];
@@ -155,7 +155,7 @@ static bool find_group(const char *root, const char *controller, hierarchy *h)
     return found;
 }
 
-/* Octal for what would end a word (proc(5)). */
+/* Copy a path, decoding the octal escapes of characters that would end a word (proc(5)). */
 static void copy_path(char to[PATH_MAX], const char *from)
 {
     size_t n = 0;
@@ -170,7 +170,7 @@ static void copy_path(char to[PATH_MAX], const char *from)
     to[n] = '\0';
 }
 
-/* "35 31 0:32 TOP MOUNT rw … - cgroup SOURCE rw,memory" */
+/* Find the mount, in a line such as "35 31 0:32 TOP MOUNT rw … - cgroup SOURCE rw,memory". */
 static bool find_mount(const char *root, const char *controller, hierarchy *h)
 {
     char  line[2 * PATH_MAX];
@@ -201,7 +201,7 @@ static bool find_mount(const char *root, const char *controller, hierarchy *h)
     return found;
 }
 
-/* The group's path below the mount; "" where it cannot be seen there, as for the groups outside of a container. */
+/* Return the group's path below the mount; "" if it is not visible there, as for groups outside of a container. */
 static const char *below_mount(const hierarchy *h)
 {
     size_t n = strcmp(h->top, "/") == 0 ? 0 : strlen(h->top);

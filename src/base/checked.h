@@ -1,4 +1,4 @@
-/* checked.h - arithmetic on sizes that came from outside. Each returns false on overflow and leaves *out alone. */
+/* checked.h - arithmetic on untrusted sizes. Each function returns false on overflow and does not change *out. */
 #ifndef LM_BASE_CHECKED_H
 #define LM_BASE_CHECKED_H
 
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What sums and products of sizes that are bounded themselves are kept in when 64 bits may not hold them. */
+/* For sums and products of bounded sizes that may not fit 64 bits. */
 __extension__ typedef unsigned __int128 lm_wide;
 
 static inline bool lm_add_u64(uint64_t a, uint64_t b, uint64_t *out)
@@ -27,7 +27,7 @@ static inline bool lm_mul_u64(uint64_t a, uint64_t b, uint64_t *out)
     return true;
 }
 
-/* The smallest multiple of `to` (a power of two) that is >= n. */
+/* Round n up to a multiple of `to` (a power of two). */
 static inline bool lm_align_u64(uint64_t n, uint64_t to, uint64_t *out)
 {
     uint64_t r;

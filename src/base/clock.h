@@ -1,11 +1,11 @@
-/* clock.h - time that only rises: for how long something took, never for what o'clock it is. Thread-safe. */
+/* clock.h - monotonic time: for durations, never for the time of day. Thread-safe. */
 #ifndef LM_BASE_CLOCK_H
 #define LM_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* Nanoseconds since some moment in the past, the same one for as long as the system runs. */
+/* Return nanoseconds since some moment in the past, which stays the same while the system runs. */
 static inline int64_t lm_clock_ns(void)
 {
     struct timespec t;
@@ -14,7 +14,7 @@ static inline int64_t lm_clock_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The same in seconds. */
+/* Return the same in seconds. */
 static inline double lm_clock_seconds(void) { return 1e-9 * (double)lm_clock_ns(); }
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Bytes of the beginning that takes at most so many columns; how many it takes. */
+/* Return the size of the longest prefix that takes at most `most` columns; *columns: how many it takes. */
 static size_t measure(const char *utf8, unsigned most, unsigned *columns)
 {
     const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)utf8;

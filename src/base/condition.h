@@ -1,5 +1,5 @@
-/* condition.h - conditions whose waits are timed by base/clock.h, so that setting the machine's clock neither shortens nor lengthens
- * them. */
+/* condition.h - condition variables whose waits are timed by base/clock.h, so that setting the machine's clock neither shortens nor
+ * lengthens them. */
 #ifndef LM_BASE_CONDITION_H
 #define LM_BASE_CONDITION_H
 
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* False: no more can be had. Ended by pthread_cond_destroy. */
+/* Create a condition variable; false: out of resources. Destroy it with pthread_cond_destroy. */
 static inline bool lm_condition_open(pthread_cond_t *c)
 {
     pthread_condattr_t a;
@@ -19,7 +19,7 @@ static inline bool lm_condition_open(pthread_cond_t *c)
     return made;
 }
 
-/* Wait once, until lm_clock_seconds() is `until` at most (negative: for ever). The lock is held. */
+/* Wait once, at most until lm_clock_seconds() is `until` (negative: forever). The lock must be held. */
 static inline void lm_condition_wait(pthread_cond_t *c, pthread_mutex_t *lock, double until)
 {
     struct timespec t = { .tv_sec = (time_t)until };

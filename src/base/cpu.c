@@ -1,4 +1,4 @@
-/* cpu.c - instruction sets found, allowed, named. */
+/* cpu.c - detect, limit and name instruction sets. */
 #include "base/cpu.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@
 
 static const struct {
     const char *name;
-    lm_cpu      adds;            /* on top of the levels before it */
+    lm_cpu      adds;            /* in addition to the levels before it */
 } levels[] = {
 #if defined(__aarch64__)
     { "ref", 0 },
@@ -44,7 +44,7 @@ static pthread_once_t  once = PTHREAD_ONCE_INIT;
 static char            brand[64] = "unknown";
 
 #if defined(__x86_64__)
-/* What the operating system saves on a switch: XCR0. */
+/* Return what the operating system saves on a context switch: XCR0. */
 static uint64_t saved_state(void)
 {
     uint32_t a, d;
@@ -58,7 +58,8 @@ static bool has(uint32_t reg, unsigned bit)
     return reg >> bit & 1;
 }
 
-/* Linux saves tiles only for a process that asked, for its sake and that of its threads (Documentation/arch/x86/xstate.rst). */
+/* Ask for permission to use tiles, which Linux saves only for a process that asked, and for all
+ * its threads (Documentation/arch/x86/xstate.rst). */
 static bool may_use_tiles(void)
 {
     enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
@@ -81,7 +82,7 @@ static bool has_all(uint32_t word, uint32_t bits)
 static lm_cpu detect(void)
 {
 #define BIT(n) (UINT32_C(1) << (n))
-    enum { XMM_YMM = 0x6, XMM_YMM_ZMM = 0xe6, TILES = 3 << 17 };                           /* of XCR0 */
+    enum { XMM_YMM = 0x6, XMM_YMM_ZMM = 0xe6, TILES = 3 << 17 };                           /* in XCR0 */
     const uint32_t avx_fma_f16c = BIT(12) | BIT(27) | BIT(28) | BIT(29), avx2_bmi2 = BIT(5) | BIT(8);
     const uint32_t f_dq_cd_bw_vl = BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31), amx_bf16_tile_int8 = BIT(22) | BIT(24) | BIT(25);
 #undef BIT
@@ -131,7 +132,7 @@ static void read_brand(void)
 #else
 #include <sys/auxv.h>
 
-/* Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h), where the C library is too old to name them. */
+/* Bits of AT_HWCAP and AT_HWCAP2 (Linux, arch/arm64/include/uapi/asm/hwcap.h), for C libraries too old to name them. */
 #ifndef HWCAP_ASIMD
 #define HWCAP_ASIMD (1ul << 1)
 #endif
@@ -159,9 +160,9 @@ static lm_cpu detect(void)
 static void read_brand(void) {}
 #endif
 
-/* The mask of "auto": everything but what makes this processor slower. That is AVX512-BF16 on processors whose vdpbf16ps takes both
- * ports: it multiplies two pairs in the time of four float32 products, so float32 is as fast and more exact. With AMX, bfloat16 has
- * its tiles, and is kept. */
+/* Return the mask of "auto": everything except what makes this processor slower. That is AVX512-BF16 on processors whose vdpbf16ps takes
+ * both ports: it multiplies two pairs in the time of four float32 products, so float32 is as fast and more exact. With AMX, bfloat16
+ * uses the tiles and stays enabled. */
 static lm_cpu automatic(void)
 {
     bool slow_bf16 = detected & LM_CPU_INTEL;
@@ -277,7 +278,7 @@ const char *lm_cpu_brand(void)
     return brand;
 }
 
-/* The lowest of the processors that share a core with `cpu` and are in `mask`; `cpu` itself where the system does not report it. */
+/* Return the lowest processor in `mask` that shares a core with `cpu`; `cpu` itself if the system does not report it. */
 static int first_of_core(int cpu, const cpu_set_t *mask)
 {
     char  path[96], line[256] = "";
@@ -311,7 +312,7 @@ static unsigned count_cores(const cpu_set_t *mask)
     return cores ? cores : 1;
 }
 
-/* No more than a quota pays for: threads beyond it would be stopped in the middle of every step. */
+/* Limit the cores to what the quota pays for: threads beyond it would be stopped in the middle of every step. */
 static unsigned paid_for(unsigned cores)
 {
     lm_cgroup group;
@@ -325,7 +326,8 @@ static unsigned paid_for(unsigned cores)
 unsigned lm_cpu_cores(void)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static cpu_set_t       of;           /* a dozen files and one for each processor: once for each mask */
+    static cpu_set_t       of;           /* the mask of `known`: counting reads a dozen files and one per
+                                          * processor, so it is done once per mask */
     static unsigned        known;
     cpu_set_t              mask;
     unsigned               cores;

@@ -18,10 +18,10 @@ typedef struct lm_cursor {
 lm_status lm_cursor_u32(lm_cursor *c, const char *field, uint32_t *out, lm_error *e);
 lm_status lm_cursor_u64(lm_cursor *c, const char *field, uint64_t *out, lm_error *e);
 
-/* The next `n` bytes as a view into the file; valid as long as the mapping is. */
+/* Read the next `n` bytes as a view into the file; valid as long as the mapping is. */
 lm_status lm_cursor_view(lm_cursor *c, const char *field, uint64_t n, lm_view *out, lm_error *e);
 
-/* A u64 length, at most `max`, and that many bytes. */
+/* Read a u64 length, at most `max`, and that many bytes. */
 lm_status lm_cursor_string(lm_cursor *c, const char *field, uint64_t max, lm_view *out, lm_error *e);
 
 static inline size_t lm_cursor_left(const lm_cursor *c) { return c->size - c->at; }

@@ -1,4 +1,4 @@
-/* deliver.c - a caller's text is appended to whole, or left as it was. */
+/* deliver.c - append to a caller's text completely, or leave it unchanged. */
 #include "base/error.h"
 #include "base/str.h"
 

@@ -1,4 +1,4 @@
-/* error.c - filling and printing errors. */
+/* error.c - fill and print errors. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -32,16 +32,16 @@ int lm_status_exit(lm_status s)
 
 /* ---- escaping ---- */
 
-/* Controls, line and paragraph separators, and what turns the direction of writing: a name could end its line with them,
- * or read as another name. */
+/* Return whether a character is a control, a line or paragraph separator, or changes the direction of writing: with these
+ * a name could end its line, or be displayed as another name. */
 static bool is_unprintable(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
            (c >= 0x2066 && c <= 0x2069);
 }
 
-/* Append `s` to out[at..size): unprintable characters and bytes that are not UTF-8 as \xHH, everything else as it is, never
- * half of either. Returns the new end. */
+/* Append `text` to out[at..size): unprintable characters and bytes that are not UTF-8 as \xHH, everything else as it is, never
+ * a part of either. Returns the new end. */
 static size_t add_escaped(char *out, size_t at, size_t size, const char *text)
 {
     const unsigned char *s    = (const unsigned char *)text;
@@ -73,7 +73,7 @@ void lm_escape(char *out, size_t size, const char *text)
         add_escaped(out, 0, size, text ? text : "");
 }
 
-/* What this thread raised last: lm_fail_in and lm_fail_hint return it to callers that pass no error to write to. */
+/* The last status that this thread raised: lm_fail_in and lm_fail_hint return it to callers that pass no error to write to. */
 static _Thread_local lm_status raised = LM_FAILED;
 
 lm_status lm_error_set(lm_error *e, lm_status code, const char *where, int64_t offset, const char *message)
@@ -127,7 +127,7 @@ lm_status lm_fail_hint(lm_error *e, const char *format, ...)
 
 lm_status lm_fail_errno(lm_error *e, const char *path, const char *what)
 {
-    if (errno == ENOENT && strcmp(what, "cannot be opened") == 0)       /* in the same words wherever a path is missing */
+    if (errno == ENOENT && strcmp(what, "cannot be opened") == 0)       /* the same message wherever a path is missing */
         lm_fail(e, LM_NOT_FOUND, NULL, LM_NO_OFFSET, "no such file or folder");
     else
         lm_fail(e, errno == ENOENT ? LM_NOT_FOUND : LM_IO, NULL, LM_NO_OFFSET, "%s: %s", what, strerror(errno));

@@ -1,4 +1,4 @@
-/* error.h - raising errors inside the library, with the functions of lamina/error.h. */
+/* error.h - raise errors inside the library, with the functions of lamina/error.h. */
 #ifndef LM_BASE_ERROR_H
 #define LM_BASE_ERROR_H
 
@@ -14,8 +14,8 @@
             goto done;                    \
     } while (0)
 
-/* At the beginning of a public function: LM_USAGE where an argument is NULL that must not be, and where options (NULL: the defaults)
- * have reserved words that are not zero, as those of a later version may. */
+/* For the beginning of a public function. LM_GIVEN: LM_USAGE if a required argument is NULL. LM_PLAIN: LM_USAGE if options (NULL: the
+ * defaults) have reserved words that are not zero, as those of a later version may. */
 #define LM_GIVEN(e, given)                \
     do {                                  \
         if (!(given))                     \

@@ -1,4 +1,4 @@
-/* filemap.c - mapping and reading files. */
+/* filemap.c - map and read files. */
 #include "base/filemap.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/alloc.h"
 #include "base/sigbus.h"
 
-enum { READ_AT_ONCE = 16 << 20 };        /* bytes between two looks at who is told of it */
+enum { READ_AT_ONCE = 16 << 20 };        /* bytes between two progress reports */
 
 /* Read all `size` bytes of fd. */
 static lm_status read_all(int fd, void *data, size_t size, const char *path, const lm_filemap_options *o, lm_error *e)
@@ -72,7 +72,7 @@ static void release(const lm_filemap *m)
     lm_free(m->path);
 }
 
-/* `fd` is the map's own from here on. */
+/* Map or read a file. The map owns `fd` from here on; it is closed on failure. */
 static lm_status map_file(int fd, const struct stat *st, const char *path, const lm_filemap_options *o, lm_filemap *out, lm_error *e)
 {
     void     *data   = NULL;
@@ -93,7 +93,7 @@ static lm_status map_file(int fd, const struct stat *st, const char *path, const
     if (status == LM_OK && !m.path)
         status = lm_fail_memory(e, path, strlen(path));
     if (status == LM_OK)
-        status = lm_filemap_check(&m, e);                /* it may have shrunk between the two system calls */
+        status = lm_filemap_check(&m, e);                /* the file may have shrunk between the two system calls */
     if (status == LM_OK && data && !o->copy && !lm_guarded_add(data, size))
         status = lm_fail_memory(e, path, size);
     if (status == LM_OK)
@@ -144,7 +144,7 @@ lm_status lm_filemap_of_memory(const void *data, size_t size, const char *name, 
 
 void lm_filemap_close(lm_filemap *m)
 {
-    if (m->path)                                         /* all zero is closed already */
+    if (m->path)                                         /* all zero: already closed */
         release(m);
     *m = (lm_filemap){ .fd = -1 };
 }
@@ -172,7 +172,7 @@ void lm_filemap_drop(const lm_filemap *m, uint64_t offset, uint64_t size)
 #define BYTE_ORDER_MARK "\xEF\xBB\xBF"
 #define POINTER "version https://git-lfs"
 
-/* What editors and Git put in the place of a text: their mark goes, a pointer to the text is none. */
+/* Remove a byte order mark, and reject a Git LFS pointer in place of the text. */
 static lm_status check_text(lm_text *t, size_t from, const char *path, lm_error *e)
 {
     size_t n = t->size - from;

@@ -17,7 +17,7 @@
 
 enum { KEY = 200, HEAD = 32, MOST = 1 << 30 };
 
-/* Before each record: u64 index, u64 bytes, the first half of BLAKE2b of both and of the bytes. */
+/* Precedes each record: u64 index, u64 bytes, the first half of BLAKE2b of both and of the bytes. */
 typedef struct head { uint64_t index, size; uint8_t sum[16]; } head;
 
 struct lm_journal {
@@ -39,7 +39,7 @@ static void checksum(const head *h, const void *data, uint8_t out[16])
 
 /* ---- reading ---- */
 
-/* Records from `at` on; *whole: where the last one that is right ends. */
+/* Read records from `at` on; *whole: where the last valid one ends. */
 static lm_status read_records(const lm_filemap *f, size_t at, lm_journal_record *each, void *arg, size_t *whole, lm_error *e)
 {
     for (*whole = at; f->size - at >= sizeof(head); *whole = at) {
@@ -72,7 +72,7 @@ static lm_status read_all(const lm_filemap *f, const char *path, const char *lin
     if (f->size >= n && memcmp(f->data, line, n) == 0)
         return read_records(f, n, each, arg, whole, e);
     if (!f->size || (f->size < n && memcmp(f->data, line, f->size) == 0))
-        return LM_OK;                    /* killed in its first line */
+        return LM_OK;                    /* the writer was killed in its first line */
     if (f->size < strlen(MAGIC) || memcmp(f->data, MAGIC, strlen(MAGIC)) != 0)
         return refuse(path, "is not a file of results", e);
     refuse(path, "has results of another model, text or setting", e);
@@ -107,7 +107,7 @@ lm_status lm_journal_add(lm_journal *j, uint64_t index, const void *data, size_t
     if (status == LM_OK)
         status = write_all(j, data, n, e);
     if (status != LM_OK && at >= 0 && ftruncate(j->fd, at) != 0)
-        return status;                   /* the next reader cuts it off */
+        return status;                   /* the next reader cuts the partial record off */
     return status;
 }
 

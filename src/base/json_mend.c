@@ -1,4 +1,4 @@
-/* json_mend.c - what JSON allows and parsers do not hold: numbers of any size, halves of characters. */
+/* json_mend.c - repair what JSON allows and parsers cannot represent: numbers of any size, partial characters. */
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
@@ -46,7 +46,7 @@ static void mend_number(mending *m)
 
 /* ---- characters ---- */
 
-/* The number that "\uXXXX" at `at` names; -1: there is none. */
+/* Return the number of the escape "\uXXXX" at `at`; -1: there is none. */
 static long escaped(const mending *m, size_t at)
 {
     char hex[5] = "", *end;
@@ -75,7 +75,7 @@ static void mend_escape(mending *m)
     m->at += n;
 }
 
-/* Bytes of the UTF-8 character at `at`; 0: it is none. */
+/* Return the size of the UTF-8 character at m->at; 0: it is not valid. */
 static size_t whole_character(const mending *m)
 {
     const unsigned char *s = (const unsigned char *)m->text + m->at;

@@ -1,4 +1,4 @@
-/* jsontext.c - bytes to JSON strings. */
+/* jsontext.c - read and print JSON with untrusted bytes. */
 #include "base/jsontext.h"
 
 #include "base/utf8.h"

@@ -1,4 +1,4 @@
-/* jsontext.h - untrusted text as a JSON string. */
+/* jsontext.h - JSON with untrusted text. */
 #ifndef LM_BASE_JSONTEXT_H
 #define LM_BASE_JSONTEXT_H
 
@@ -7,13 +7,13 @@
 
 #include "base/str.h"
 
-/* A JSON string of any bytes: what is not UTF-8 becomes U+FFFD. NULL is out of memory. */
+/* Make a JSON string of any bytes: what is not UTF-8 becomes U+FFFD. NULL: out of memory. */
 json_t *lm_json_text(const char *text, size_t n);
 
-/* As json_loadb, but what JSON allows and the parser does not hold is read as lm_text_add_mended_json has it. */
+/* Like json_loadb; if that fails, read the text as repaired by lm_text_add_mended_json. */
 json_t *lm_json_read(const char *text, size_t n, size_t flags, json_error_t *why);
 
-/* The document appended to `out`, `flags` as json_dumps takes them. False: out of memory. */
+/* Append the document to `out`, with the `flags` of json_dumps. False: out of memory. */
 bool lm_json_print(const json_t *document, size_t flags, lm_text *out);
 
 #endif

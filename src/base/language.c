@@ -1,4 +1,4 @@
-/* language.c - which language, and its texts. */
+/* language.c - find the language, and its texts. */
 #include "base/language.h"
 
 #include <ctype.h>
@@ -30,7 +30,7 @@ const char *lm_language_name(lm_language l)
 
 /* ---- names ---- */
 
-/* The next part of "zh_Hant_TW.UTF-8" in lower case; "" past the last, and for a part that is no word. */
+/* Read the next part of "zh_Hant_TW.UTF-8" in lower case; "" past the last, and for a part of more than 8 characters. */
 static void next_part(const char **at, char out[9])
 {
     size_t n = 0;
@@ -44,7 +44,7 @@ static void next_part(const char **at, char out[9])
     *at += **at == '-' || **at == '_';
 }
 
-/* Script before region; a region where Chinese is written with traditional characters says so too. */
+/* Return the kind of Chinese: the script, or a region where Chinese is written with traditional or simplified characters, gives it. */
 static lm_language chinese(const char *rest)
 {
     char part[9];
@@ -58,7 +58,7 @@ static lm_language chinese(const char *rest)
     return LM_SIMPLIFIED_CHINESE;
 }
 
-/* LM_LANGUAGES: none that there is. */
+/* Return the language with this name; LM_LANGUAGES: none. */
 static lm_language named(const char *name)
 {
     char part[9];
@@ -73,7 +73,7 @@ static lm_language named(const char *name)
     return LM_LANGUAGES;
 }
 
-/* A build may leave the catalogues out. */
+/* Return whether the build has texts in a language: it may leave the catalogues out. */
 static bool has_texts(lm_language l)
 {
     return l == LM_ENGLISH || lm_n_messages > 0;

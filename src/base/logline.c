@@ -1,4 +1,4 @@
-/* logline.c - one line, safe to print. */
+/* logline.c - write one line that is safe to print. */
 #include "base/logline.h"
 
 #include <stdarg.h>

@@ -53,7 +53,7 @@ void lm_map_free(lm_map *m)
     lm_free(m);
 }
 
-/* The slot of a key, or the empty one where it belongs. */
+/* Return the slot of a key, or the empty one where it belongs. */
 static slot *find(const lm_map *m, lm_view key, uint64_t hash)
 {
     size_t i = (size_t)hash & (m->capacity - 1);

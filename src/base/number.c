@@ -1,4 +1,4 @@
-/* number.c - numbers as text, in the C locale. */
+/* number.c - convert numbers to and from text, in the C locale. */
 #include "base/number.h"
 
 #include <locale.h>
@@ -29,7 +29,7 @@ float lm_read_float(const char *text, char **end)
 int lm_vprint(char *out, size_t size, const char *format, va_list args)
 {
     pthread_once(&c_locale_once, make_c_locale);
-    locale_t before = c_locale ? uselocale(c_locale) : (locale_t)0;      /* this thread's alone */
+    locale_t before = c_locale ? uselocale(c_locale) : (locale_t)0;      /* for this thread only */
     int      n      = vsnprintf(out, size, format, args);
     if (before)
         uselocale(before);

@@ -1,4 +1,4 @@
-/* number.h - numbers as text. The point of a decimal is a point, whatever the locale of the program that uses the
+/* number.h - numbers as text. The decimal separator is a point, whatever the locale of the program that uses the
  * library; C's own functions obey setlocale. */
 #ifndef LM_BASE_NUMBER_H
 #define LM_BASE_NUMBER_H
@@ -14,10 +14,10 @@ float  lm_read_float(const char *text, char **end);
 int lm_print(char *out, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 int lm_vprint(char *out, size_t size, const char *format, va_list args) __attribute__((format(printf, 3, 0)));
 
-/* A float as the shortest decimal that is the same float: 1e-05, not 9.99999975e-06. */
+/* Return a float as the shortest decimal that is the same float: 1e-05, not 9.99999975e-06. */
 double lm_decimal(float x);
 
-/* A double's shortest decimal that reads back the same. */
+/* Write a double's shortest decimal that reads back the same. */
 const char *lm_number_text(char out[32], double x);
 
 #endif

@@ -1,4 +1,4 @@
-/* numeral.c - digits in groups of every manner, exponents, prefixes and units. */
+/* numeral.c - read digits in groups of any kind, exponents, prefixes and units. */
 #include "base/numeral.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@ static size_t run_of_digits(const char *s)
     return strspn(s, "0123456789");
 }
 
-/* The bytes of a separator of thousands at s when three digits and no fourth follow: "," "'" and spaces, thin ones too, and TeX's. */
+/* Return the size of a thousands separator at s that exactly three digits follow: "," "'", spaces, also thin ones, and TeX's; 0: none. */
 static size_t group_mark(const char *s)
 {
     static const char *const marks[] = { ",", "'", " ", "\xC2\xA0", "\xE2\x80\xAF", "\xE2\x80\x89", "{,}", "\\," };
@@ -34,7 +34,7 @@ static size_t group_mark(const char *s)
     return 0;
 }
 
-/* 124.439.808: two points at least, groups of three behind each. */
+/* Return whether digits are grouped by points, as in 124.439.808: at least two points, each followed by three digits. */
 static bool grouped_by_points(const char *s)
 {
     int points = 0;
@@ -46,7 +46,7 @@ static bool grouped_by_points(const char *s)
 
 typedef struct digits { char text[64]; size_t n; int decimals; bool point; } digits;
 
-/* The bytes of a separator of groups at s, behind a digit and before any decimals; 0: none. */
+/* Return the size of a group separator at s, after a digit and before any decimals; 0: none. */
 static size_t separator(const char *s, const digits *d, bool by_points)
 {
     size_t mark = d->n && !d->point && is_digit(d->text[d->n - 1]) ? group_mark(s) : 0;
@@ -54,7 +54,7 @@ static size_t separator(const char *s, const digits *d, bool by_points)
     return mark ? mark : by_points && *s == '.' && run_of_digits(s + 1) == 3;
 }
 
-/* Whether decimals follow: a point before a digit, or a comma before digits that are no group of three. */
+/* Return whether decimals follow: a point before a digit, or a comma before digits that are not a group of three. */
 static bool decimal_mark(const char *s, const digits *d)
 {
     size_t run = *s && !d->point ? run_of_digits(s + 1) : 0;
@@ -88,13 +88,13 @@ static const char *read_digits(const char *s, digits *d)
     return s;
 }
 
-/* The base of a power such as 10^9 or 2^20. */
+/* Return whether it is the base of a power such as 10^9 or 2^20. */
 static bool ten_or_two(const digits *d)
 {
     return strcmp(d->text, "10") == 0 || strcmp(d->text, "2") == 0;
 }
 
-/* An exponent in small digits: ⁻⁶. */
+/* Read an exponent in superscript digits: ⁻⁶. */
 static const char *small_digits(const char *s, int *out)
 {
     static const char *const small[] = { "⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹" };
@@ -126,7 +126,7 @@ size_t lm_times_sign(const char *s)
     return p == sign ? 0 : (size_t)(p - s) + strspn(p, " ");
 }
 
-/* e-5, or × 10^-5 behind a number, or ^6 behind a ten or a two. */
+/* Read an exponent: e-5, or × 10^-5 after a number, or ^6 after a ten or a two. */
 static const char *read_exponent(const char *s, const digits *d, int *power, double *base)
 {
     char       *end;
@@ -152,7 +152,7 @@ static const char *read_exponent(const char *s, const digits *d, int *power, dou
         const char *number = p + (*p == '^' ? 1 : 2);
         bool        brace = *number == '{';
         *power = (int)strtol(number + brace, &end, 10);
-        if (end == number + brace)                       /* ** is the end of something bold */
+        if (end == number + brace)                       /* ** ends bold text */
             return s;
         *base = two ? 2 : 10;
         return end + (brace && *end == '}');
@@ -165,7 +165,7 @@ static const char *read_exponent(const char *s, const digits *d, int *power, dou
 
 /* ---- prefixes and units ---- */
 
-/* The length of the first of `words` (up to NULL) that s begins with, in any case; 0: none of them. */
+/* Return the length of the first of `words` (up to NULL) that s begins with, in any case; 0: none of them. */
 static size_t one_of(const char *s, const char *const *words)
 {
     for (; *words; words++)
@@ -174,7 +174,8 @@ static size_t one_of(const char *s, const char *const *words)
     return 0;
 }
 
-/* k M G T (also B for a billion, where it counts and does not measure) after a number. */
+/* Return the power of a thousand of a prefix after a number: k M G T or a word (also B for a
+ * billion, in counts but not in sizes); 0: none. */
 static int prefix_of(const char *s, bool bytes, const char **after)
 {
     static const char letters[] = "kmgt";
@@ -198,7 +199,7 @@ static int prefix_of(const char *s, bool bytes, const char **after)
     return (int)(at - letters) + 1;
 }
 
-/* The length of B, iB or i behind a prefix, of B, byte or bytes without one; 0: no bytes. */
+/* Return the length of B, iB or i after a prefix, or of B, byte or bytes without one; 0: not bytes. */
 static size_t byte_unit(const char *s, bool prefixed, bool *kibi)
 {
     static const char *const words[] = { "bytes", "byte", NULL };
@@ -212,7 +213,7 @@ static size_t byte_unit(const char *s, bool prefixed, bool *kibi)
     return prefixed ? 0 : one_of(s, words);
 }
 
-/* The length of a unit of arithmetic, a space before it included; 0: none. */
+/* Return the length of a unit of arithmetic, including a space before it; 0: none. */
 static size_t operations_unit(const char *s)
 {
     static const char *const words[] = { "flops", "flop", "macs", "mac", NULL };
@@ -221,8 +222,8 @@ static size_t operations_unit(const char *s)
     return n ? space + n : 0;
 }
 
-/* The unit behind a number at s, or behind its prefix, which ends at `after`; `*end` behind it. `*fits`: the prefix is one, and not the
- * first letter of a word. */
+/* Return the unit after a number at s, or after its prefix, which ends at `after`; `*end`: where it ends. `*fits`: the prefix is one,
+ * and not the first letter of a word. */
 static lm_numeral_unit unit_of(const char *s, const char *after, bool prefixed, bool *fits, bool *kibi, const char **end)
 {
     static const char *const percent[] = { "%", "percent", "per cent", NULL }, *const counted[] = { "param", "token", NULL };
@@ -248,20 +249,20 @@ static lm_numeral_unit unit_of(const char *s, const char *after, bool prefixed, 
 
 /* ---- a numeral ---- */
 
-/* Where the parts of a numeral are: digits, exponent, spaces, prefix, unit. */
+/* The positions of the parts of a numeral: digits, exponent, spaces, prefix, unit. */
 typedef struct parts {
     digits      d;
-    const char *exponent_at;         /* behind the digits */
-    const char *number_end;          /* behind the exponent */
-    const char *unit;                /* behind the spaces: the prefix, or the unit where there is none */
+    const char *exponent_at;         /* after the digits */
+    const char *number_end;          /* after the exponent */
+    const char *unit;                /* after the spaces: the prefix, or the unit if there is none */
     const char *prefix_end;
     const char *end;
-    double      base;                /* of the exponent; 0: none was written */
+    double      base;                /* of the exponent; 0: there is none */
     int         exponent;
     int         power;               /* of a thousand: the prefix */
 } parts;
 
-/* The prefix and the unit behind a number; without both, the x of "3x". */
+/* Read the prefix and the unit after a number; without both, the x of "3x". */
 static void read_unit(parts *p, bool bytes, lm_numeral *out)
 {
     bool fits;
@@ -299,7 +300,7 @@ static void compute(const parts *p, lm_numeral *out)
     for (size_t i = d->n; !d->point && i-- > 1 && d->text[i] == '0';)
         out->zeros++;
     if (out->whole || (p->base != 0 && !d->point))
-        out->half = p->base != 0 ? fabs(x) * 1e-9 : 0;      /* written out: 32, 1e-5 */
+        out->half = p->base != 0 ? fabs(x) * 1e-9 : 0;      /* written in full: 32, 1e-5 */
 }
 
 size_t lm_read_numeral(const char *s, bool bytes, lm_numeral *out, size_t *tail)

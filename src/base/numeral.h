@@ -1,5 +1,5 @@
-/* numeral.h - numbers as people write them: 1.24B, 1,235,814,400, 32k, 2^20, 3.2 × 10^9, 128 KiB, 16 GB, 15.6 %. The one reader of
- * them; the text around a number is for its callers. */
+/* numeral.h - numbers as people write them: 1.24B, 1,235,814,400, 32k, 2^20, 3.2 × 10^9, 128 KiB, 16 GB, 15.6 %. All code that reads
+ * them uses this function; the text around a number is left to its callers. */
 #ifndef LM_BASE_NUMERAL_H
 #define LM_BASE_NUMERAL_H
 
@@ -11,20 +11,20 @@ typedef enum lm_numeral_unit {
 } lm_numeral_unit;
 
 typedef struct lm_numeral {
-    double value, binary;            /* binary: what it is if M is 2^20; of MiB both are */
-    double half;                     /* half of the last digit written; 0: written out */
+    double value, binary;            /* binary: the value if M means 2^20; for MiB both are that */
+    double half;                     /* half of the last digit written; 0: written in full */
     int    power;                    /* of a thousand: 2 for M */
-    int    zeros;                    /* digits 0 at the end of a whole number: 2 of 200k */
+    int    zeros;                    /* trailing zeros of a whole number: 2 in 200k */
     bool   whole;                    /* no point, no prefix, no exponent */
-    bool   kibi;                     /* Ki, Mi, Gi: binary and nothing else */
+    bool   kibi;                     /* Ki, Mi, Gi: binary only */
     lm_numeral_unit unit;
 } lm_numeral;
 
-/* The number at the front of `s`, which ends in NUL, and its unit: the bytes read, 0 where there is none. `bytes`: a size is expected, so B
- * behind a number is no billion. `tail`, if not NULL: the bytes up to the unit. */
+/* Read the number at the start of `s`, a C string, and its unit. Returns the bytes read, 0 if there is no number. `bytes`: a size is
+ * expected, so B after a number is not a billion. `tail`, if not NULL: the bytes up to the unit. */
 size_t lm_read_numeral(const char *s, bool bytes, lm_numeral *out, size_t *tail);
 
-/* The bytes of a multiplication sign and the spaces around it; 0: none. */
+/* Return the size of a multiplication sign and the spaces around it; 0: none. */
 size_t lm_times_sign(const char *s);
 
 #endif

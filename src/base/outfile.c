@@ -15,10 +15,10 @@
 
 struct lm_outfile {
     FILE *file;
-    char *path, *temp;                                   /* temp NULL: a device or a pipe, written as it is */
+    char *path, *temp;                                   /* temp NULL: a device or a pipe, written directly */
 };
 
-/* /dev/stdout, /dev/null, a named pipe: to put a file in their place would break them for other processes. */
+/* Return whether a path is /dev/stdout, /dev/null, a named pipe or the like: a file in its place would break it for other processes. */
 static bool is_special(const char *path)
 {
     struct stat st;
@@ -89,7 +89,7 @@ lm_status lm_outfile_write_at(lm_outfile *f, uint64_t offset, const void *data, 
     return LM_OK;
 }
 
-/* So that the new name survives a crash as the bytes do. */
+/* Sync the folder, so that the new name survives a crash as the bytes do. */
 static void sync_folder(const char *path)
 {
     char *copy = lm_strdup(path);

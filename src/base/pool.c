@@ -1,9 +1,9 @@
 /* pool.c - fork and join by counters: the job number that workers watch, the ticket that chunks are taken from, and how much is
  * left to finish.
  *
- * A ticket holds the job number and how many chunks are left to take. A chunk is taken by exchanging the ticket, which fails when the
- * job has changed; the caller changes it only when every chunk is done. So a worker that takes a chunk may read the job, and one that comes
- * late finds nothing. The ticket of a job for all workers is marked instead, and stays until each has run it. */
+ * A ticket contains the job number and how many chunks are left to take. A chunk is taken by exchanging the ticket, which fails if the
+ * job has changed; the caller changes it only when every chunk is done. So a worker that takes a chunk may read the job, and
+ * a late worker finds nothing. The ticket of a job for all workers is marked instead, and stays until each has run it. */
 #include "base/pool.h"
 
 #include <assert.h>
@@ -20,8 +20,8 @@
 #include "base/cpu.h"
 #include "base/thread.h"
 
-#define SPIN_NS 50000              /* waiting before a thread sleeps */
-#define FOR_ALL (LM_POOL_CHUNKS + 1u)         /* in place of chunks: the job is for every worker */
+#define SPIN_NS 50000              /* spinning before a thread sleeps */
+#define FOR_ALL (LM_POOL_CHUNKS + 1u)         /* instead of chunks: the job is for every worker */
 
 typedef struct worker {
     struct lm_pool *pool;
@@ -31,8 +31,8 @@ typedef struct worker {
 
 struct lm_pool {
     unsigned    threads;
-    size_t      bytes;           /* of this object */
-    bool        spins;           /* not where there are more threads than processors: spinning would only delay */
+    size_t      bytes;           /* size of this object */
+    bool        spins;           /* false if there are more threads than cores: spinning would only delay */
     lm_job      job;
     lm_chunk_job chunk_job;
     void       *arg;
@@ -40,11 +40,11 @@ struct lm_pool {
     _Atomic(lm_idle) idle;
     void       *idle_arg;
     _Alignas(64) atomic_ullong ticket;
-    _Alignas(64) atomic_uint number;     /* of the job; rises by one */
+    _Alignas(64) atomic_uint number;     /* of the job; increases by one */
     _Alignas(64) atomic_uint sleeping;
-    _Alignas(64) atomic_uint left;       /* workers that have not finished */
-    _Alignas(64) atomic_uint used;       /* workers below this take chunks; those from it on sleep until it grows */
-    atomic_bool joining;                 /* the caller sleeps until they have */
+    _Alignas(64) atomic_uint left;       /* chunks or workers that have not finished */
+    _Alignas(64) atomic_uint used;       /* workers below this take chunks; the others sleep until it grows */
+    atomic_bool joining;                 /* the caller sleeps until all have finished */
     atomic_bool stop;
     worker      workers[];
 };
@@ -68,7 +68,7 @@ static void pause_cpu(void)
 #endif
 }
 
-/* Whether *at becomes (until_equal) or stops being `value` before it is time to sleep. */
+/* Return whether *at becomes (until_equal) or stops being `value` before it is time to sleep. */
 static bool spin(lm_pool *p, unsigned index, atomic_uint *at, unsigned value, bool until_equal)
 {
     lm_idle idle = atomic_load_explicit(&p->idle, memory_order_acquire);
@@ -91,7 +91,7 @@ static bool spin(lm_pool *p, unsigned index, atomic_uint *at, unsigned value, bo
     return false;
 }
 
-/* Until a job uses this many workers, or the pool stops. */
+/* Wait until jobs use this worker, or the pool stops. */
 static void wait_for_use(lm_pool *p, unsigned index)
 {
     unsigned n;
@@ -100,7 +100,7 @@ static void wait_for_use(lm_pool *p, unsigned index)
         futex_wait(&p->used, n);
 }
 
-/* The next job number after `seen`. */
+/* Wait for the next job number after `seen`. */
 static unsigned wait_for_job(lm_pool *p, unsigned seen, unsigned index)
 {
     unsigned n;
@@ -131,7 +131,7 @@ static void finish_one(lm_pool *p)
         futex_wake(&p->left);
 }
 
-/* Chunks of job `number` until there are none. */
+/* Take chunks of job `number` until none is left. */
 static void take_chunks(lm_pool *p, unsigned number, unsigned index)
 {
     unsigned long long t = atomic_load_explicit(&p->ticket, memory_order_acquire);
@@ -145,7 +145,7 @@ static void take_chunks(lm_pool *p, unsigned number, unsigned index)
     }
 }
 
-/* What `top -H` and debuggers show. */
+/* Set the name that `top -H` and debuggers show. */
 static void name_thread(unsigned index)
 {
     char name[16];
@@ -167,7 +167,7 @@ static void *work(void *arg)
             return NULL;
         unsigned long long t = atomic_load_explicit(&p->ticket, memory_order_acquire);
         if (t >> 32 != seen)
-            continue;                                    /* it is over, and another one has begun */
+            continue;                                    /* it is over, and another has begun */
         if (chunks_left(t) == FOR_ALL) {
             p->job(p->arg, w->index, p->threads);
             finish_one(p);
@@ -177,7 +177,7 @@ static void *work(void *arg)
     }
 }
 
-/* The ticket first: a worker that sees the number finds it. */
+/* Start a job. The ticket comes first: a worker that sees the number finds it. */
 static unsigned start_job(lm_pool *p, unsigned chunks, unsigned left)
 {
     unsigned number = atomic_load_explicit(&p->number, memory_order_relaxed) + 1;

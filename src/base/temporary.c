@@ -24,7 +24,7 @@ static bool is_temporary(const char *name)
     return strncmp(name, PREFIX, sizeof PREFIX - 1) == 0 && strspn(digits, "0123456789abcdef") == DIGITS && digits[DIGITS] == '\0';
 }
 
-/* ---- what dead writers left ---- */
+/* ---- removal of what dead writers left ---- */
 
 static void remove_files_of(DIR *dir)
 {
@@ -44,7 +44,7 @@ void lm_remove_folder(const char *path)
     rmdir(path);
 }
 
-/* `fd` is the folder's. */
+/* Remove a temporary file or folder if its writer has ended. `fd`: the folder that contains it. */
 static void remove_if_abandoned(int fd, const char *name)
 {
     struct stat st;
@@ -76,9 +76,10 @@ static void sweep(const char *folder)
         closedir(dir);
 }
 
-/* ---- a new one ---- */
+/* ---- creation ---- */
 
-/* False where a sweeper was faster: it saw what had no lock yet. A file system without locks sweeps nothing. */
+/* Lock a new file or folder. False: a sweeping process was faster, because it saw it without a
+ * lock. A file system without locks sweeps nothing. */
 static bool lock(int fd)
 {
     struct stat st;
@@ -88,7 +89,7 @@ static bool lock(int fd)
     return fstat(fd, &st) == 0 && st.st_nlink > 0;
 }
 
-/* Not mkstemp: the permissions are those that the user's mask gives any new file. */
+/* Create a file. Not with mkstemp: the permissions are those that the user's mask gives any new file. */
 static int make_file(const char *name)
 {
     return open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -106,7 +107,7 @@ static int make_folder(const char *name)
         rmdir(name);
         errno = why;
     } else if (fd < 0) {
-        errno = EEXIST;                                  /* swept: another name */
+        errno = EEXIST;                                  /* swept: try another name */
     }
     return fd;
 }

@@ -1,4 +1,4 @@
-/* utf8.c - one table-free decoder; the rest is written with it. */
+/* utf8.c - a table-free decoder; the rest is built on it. */
 #include "base/utf8.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* version.c - the version that this library was built as. */
+/* version.c - the version of this build of the library. */
 #include "lamina/version.h"
 
 const char *lm_version(void)

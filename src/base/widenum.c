@@ -18,7 +18,7 @@ static bool in_number(char c)
     return (c >= '0' && c <= '9') || c == '.' || c == '+' || c == '-' || c == 'e' || c == 'E';
 }
 
-/* Behind the string that begins at `at`. */
+/* Return the position after the string that begins at `at`. */
 static size_t skip_string(const char *json, size_t n, size_t at)
 {
     for (at++; at < n && json[at] != '"'; at++)
@@ -26,7 +26,7 @@ static size_t skip_string(const char *json, size_t n, size_t at)
     return at < n ? at + 1 : n;
 }
 
-/* The nearest double, as lm_text_add_mended_json writes it. */
+/* Return the nearest double, as lm_text_add_mended_json writes it. */
 static double nearest(const char *text, size_t n)
 {
     char digits[512];
@@ -39,7 +39,7 @@ static double nearest(const char *text, size_t n)
     return isinf(x) ? (*text == '-' ? -DBL_MAX : DBL_MAX) : x;
 }
 
-/* Whether it may be beyond 64 bits: it has an exponent, or that many digits. Others need not be read. */
+/* Return whether a number may be beyond 64 bits: it has an exponent, or that many digits. Others need not be converted. */
 static bool may_be_wide(const char *text, size_t n)
 {
     size_t digits = 0, exponent = 0;
@@ -53,7 +53,7 @@ static bool may_be_wide(const char *text, size_t n)
     return exponent < n;
 }
 
-/* The next number at `*at` or behind it; false: none. *at is behind it. */
+/* Find the next number at or after `*at`, and move *at past it; false: none. */
 static bool next_number(const char *json, size_t n, size_t *at, lm_wide_number *out)
 {
     while (*at < n) {
@@ -146,7 +146,7 @@ bool lm_wide_is_integer(const lm_wide_number *w)
     return true;
 }
 
-/* ---- as apps use it ---- */
+/* ---- public functions ---- */
 
 void lm_text_add_wide_numbers(lm_text *t, const char *json, size_t n)
 {
