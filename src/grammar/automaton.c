@@ -6,13 +6,13 @@
 #include "base/alloc.h"
 
 enum {
-    MOST_NEW = 1 << 20,              /* nodes made for one mask */
+    MOST_NEW = 1 << 20,              /* nodes created for one mask */
     MOST_LISTED = 1 << 24,           /* alternatives listed for one mask */
-    USUALLY_KEPT = 1 << 18,          /* nodes; twice what is needed where that is more */
+    USUALLY_KEPT = 1 << 18,          /* nodes; or twice what is needed, if that is more */
     MOST_NEEDED = 1 << 24,
-    MOST_TRANSITIONS = 1 << 25,      /* the same of transitions: 128 MiB */
+    MOST_TRANSITIONS = 1 << 25,      /* limit on transitions: 128 MiB */
     MOST_HEAD_BYTES = 1 << 27,
-    MOST_WAYS = 4096,                /* to read one text, at a time */
+    MOST_WAYS = 4096,                /* parallel ways to parse one text */
 };
 
 void lm_counted_clear(lm_counted *x)
@@ -140,7 +140,7 @@ uint32_t lm_state_make(lm_automaton *m, uint32_t state, uint8_t byte)
     return to;
 }
 
-/* ---- giving memory back ---- */
+/* ---- garbage collection ---- */
 
 static void each_state(lm_automaton *m, void (*act)(lm_automaton *, uint32_t *, void *), void *arg)
 {
@@ -158,7 +158,7 @@ static void to_node(lm_automaton *m, uint32_t *state, void *arg)
 
 static void to_state(lm_automaton *m, uint32_t *state, void *moved) { *state = lm_state_of(m, ((uint32_t *)moved)[*state]); }
 
-/* Masks of frames in the grammar itself stay. */
+/* Free the heads of nodes that are not part of the grammar itself, and all counts. */
 static void drop_heads(lm_automaton *m)
 {
     uint32_t n = 0;

@@ -1,10 +1,10 @@
-/* automaton.h - a grammar at work on a vocabulary: states of the automaton, made as texts come to them, and masks.
+/* automaton.h - run a grammar on a vocabulary: states of the automaton, which are created on demand, and token masks.
  *
- * A state is an expression with its transitions by classes of bytes. Its mask is put together from the masks of the innermost frames
- * that it begins with, which do not depend on what stands around them (Dong et al. 2024, XGrammar): `heads`. Only tokens that reach
- * past the end of a frame are walked with what follows it.
+ * A state is an expression with its transitions by byte classes. Its mask is composed of the masks of the innermost frames that it begins
+ * with, which do not depend on the surrounding context (Dong et al. 2024, XGrammar): `heads`. Only tokens that extend past the end of a
+ * frame are walked with what follows the frame.
  *
- * One lock guards all of it: constraints of one grammar and vocabulary share it. */
+ * One lock guards the automaton: all constraints with the same grammar and vocabulary share it. */
 #ifndef LM_GRAMMAR_AUTOMATON_H
 #define LM_GRAMMAR_AUTOMATON_H
 
@@ -19,19 +19,19 @@ enum { LM_DEAD = 0, LM_HISTORY = 256, LM_CACHED_MASKS = 256 };
 
 typedef struct lm_state {
     lm_node  node;
-    uint32_t mask;                   /* its place among the cached masks + 1, if that still is its own */
+    uint32_t mask;                   /* index of its cached mask + 1; valid if that mask still belongs to this state */
 } lm_state;
 
-/* What a frame lets through, whatever follows it. */
+/* The tokens that a frame accepts, whatever follows the frame. */
 typedef struct lm_head {
     uint64_t *bits;                  /* [n_words] */
-    uint32_t *exits, n_exits;        /* nodes of the tree at which the frame may end and tokens go on; LM_UNKNOWN: before the first byte */
-    bool      open;                  /* it may end nearly everywhere: exits were not kept */
+    uint32_t *exits, n_exits;        /* trie nodes at which the frame may end and tokens continue; LM_UNKNOWN: before the first byte */
+    bool      open;                  /* there are too many exits; they are not stored */
 } lm_head;
 
 /* ---- counts (counted.c) ---- */
 
-/* A token or a node of the tree, and the repetitions that have begun by then. */
+/* A token or a trie node, and the number of repetitions that have begun by then. */
 typedef struct lm_use { uint32_t what, times; } lm_use;
 
 typedef struct lm_uses {
@@ -42,20 +42,20 @@ typedef struct lm_uses {
 enum { LM_COUNTED_MASKS = 32 };
 
 typedef struct lm_counted {
-    lm_node   key;                   /* the expression, its counter out of reach */
-    bool      unknown;               /* counting failed: a text may take one way or another, or there is too much to note */
-    lm_uses   inside;                /* tokens that end where the repetition may go on */
-    lm_uses   past;                  /* tokens that end beyond it */
-    lm_uses   exits;                 /* nodes at which the frame may end and tokens go on */
-    uint64_t *up_to;                 /* [LM_COUNTED_MASKS][n_words] tokens inside that take at most so many times; the others are listed.
-                                      * NULL: all are listed */
+    lm_node   key;                   /* the expression with its counter set out of reach */
+    bool      unknown;               /* counting failed: the text is ambiguous, or there are too many tokens to list */
+    lm_uses   inside;                /* tokens after which the repetition may continue */
+    lm_uses   past;                  /* tokens that end after the repetition */
+    lm_uses   exits;                 /* trie nodes at which the frame may end and tokens continue */
+    uint64_t *up_to;                 /* [LM_COUNTED_MASKS][n_words] tokens of `inside` that take at most that many repetitions; `inside`
+                                      * lists the others. NULL: all are listed */
 } lm_counted;
 
 typedef struct lm_automaton {
     pthread_mutex_t      lock;
-    const lm_vocabulary *v;          /* NULL: only texts are matched */
+    const lm_vocabulary *v;          /* NULL: match text only, without tokens */
     lm_terms              pool;
-    uint32_t             fixed;      /* nodes of the grammar itself */
+    uint32_t             fixed;      /* number of nodes of the grammar itself */
     lm_node              root;
     uint32_t             fixed_lists, fixed_bytes;
     uint8_t              class_of[256];
@@ -64,7 +64,7 @@ typedef struct lm_automaton {
     uint32_t             n_states, states_capacity;
     uint32_t            *next;       /* [n_states][n_classes] */
     uint32_t             next_capacity;
-    uint32_t            *state_of, *head_of;                 /* by node; 0: none, else + 1 (head_of) */
+    uint32_t            *state_of, *head_of;                 /* by node; 0: none; head_of is the index + 1 */
     uint32_t             state_of_capacity, head_of_capacity;
     lm_head             *heads;
     uint32_t             n_heads, heads_capacity;
@@ -74,33 +74,33 @@ typedef struct lm_automaton {
     uint64_t            *masks;      /* [LM_CACHED_MASKS][n_words] */
     uint64_t            *scratch;    /* [n_words] */
     uint32_t             mask_state[LM_CACHED_MASKS], next_mask;
-    uint32_t            *exits;      /* of the walk at hand */
+    uint32_t            *exits;      /* of the current walk */
     uint32_t             n_exits, exits_capacity;
-    lm_constraint       *first;      /* all that have states here */
+    lm_constraint       *first;      /* list of the constraints that have states here */
     uint64_t             head_bytes;
-    uint32_t             most_kept;  /* nodes beyond which those that nothing needs are given back */
+    uint32_t             most_kept;  /* number of nodes above which unused ones are freed */
 } lm_automaton;
 
 struct lm_constraint {
     lm_automaton    *m;
     lm_grammar    *g;
     lm_constraint *next, **link;
-    uint32_t       states[LM_HISTORY];       /* the last ones, in a ring; the current one at `at` */
-    uint32_t       at, kept;                 /* kept: how many may be taken back */
+    uint32_t       states[LM_HISTORY];       /* ring of the last states; the current one is states[at] */
+    uint32_t       at, kept;                 /* kept: how many states can be rolled back */
     bool           ended;
-    bool           begun;                    /* lm_constraint_logits has seen the prompt */
-    size_t         n_ids;                    /* ids that it has accounted for */
-    uint64_t      *bits;                     /* of lm_constraint_logits, where they are many */
+    bool           begun;                    /* lm_constraint_logits has processed the prompt */
+    size_t         n_ids;                    /* number of ids that it has processed */
+    uint64_t      *bits;                     /* mask buffer of lm_constraint_logits for large vocabularies */
 };
 
 lm_status lm_automaton_new(const lm_terms *p, lm_node root, const lm_vocabulary *v, lm_automaton **out, lm_error *e);
 void      lm_automaton_free(lm_automaton *m);
 
-/* ---- all below with the lock held ---- */
+/* ---- functions that require the lock ---- */
 
-/* The state of an expression; LM_DEAD: no text goes on so, or memory ran out (m->pool.status). */
+/* Return the state of an expression, or LM_DEAD if no text can continue from it or memory is exhausted (m->pool.status). */
 uint32_t lm_state_of(lm_automaton *m, lm_node n);
-uint32_t lm_state_make(lm_automaton *m, uint32_t state, uint8_t byte);       /* a transition that is not known yet */
+uint32_t lm_state_make(lm_automaton *m, uint32_t state, uint8_t byte);       /* compute an unknown transition */
 
 static inline uint32_t lm_state_next(lm_automaton *m, uint32_t state, uint8_t byte)
 {
@@ -114,14 +114,14 @@ static inline bool lm_state_final(const lm_automaton *m, uint32_t state)
     return m->pool.nodes[m->states[state].node].flags & LM_NULLABLE;
 }
 
-/* Begin work: limits how much may be made from here on. Then, at its end, what went wrong; memory is given back when there is much of
- * it, which moves states: `constraints` know where theirs went. */
+/* Begin an operation and limit how many nodes it may create. lm_automaton_end returns what went wrong. It frees unused memory when there is
+ * much of it, which renumbers the states; the states stored in constraints are updated. */
 void      lm_automaton_begin(lm_automaton *m);
 lm_status lm_automaton_end(lm_automaton *m, lm_error *e);
 
-void lm_counted_clear(lm_counted *x);            /* its lists go; it is unknown */
+void lm_counted_clear(lm_counted *x);            /* free its lists and mark it unknown */
 
-/* mask.c: the mask of a state, into `bits`. */
+/* mask.c: compute the mask of a state into `bits`. */
 void lm_automaton_mask(lm_automaton *m, uint32_t state, uint64_t *bits);
 
 #endif

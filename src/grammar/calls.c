@@ -1,4 +1,4 @@
-/* calls.c - calls of tools as a family of models writes them, each with arguments that fit its tool's schema. */
+/* calls.c - tool calls in the format of a model family, each with arguments that fit the schema of its tool. */
 #include <jansson.h>
 #include <string.h>
 
@@ -17,15 +17,15 @@ typedef struct writer {
     const lm_answer_family *f;
     const lm_tokenizer     *tokenizer;
     lm_text  out;                    /* GBNF */
-    lm_text  texts;                  /* of schemas and their names, each with a NUL */
-    size_t   n;                      /* schemas */
+    lm_text  texts;                  /* schemas and their names, each with a NUL */
+    size_t   n;                      /* number of schemas */
     unsigned untils;
     lm_error *e;
 } writer;
 
-/* ---- parts of GBNF ---- */
+/* ---- GBNF output ---- */
 
-/* The control token that is spelled so; -1: it is text. */
+/* Return the control token with this spelling; -1: it is plain text. */
 static lm_token control(const writer *w, const char *mark)
 {
     lm_tokens ids = { 0 };
@@ -51,7 +51,7 @@ static void add_literal(writer *w, const char *text, size_t n)
     lm_text_add_str(&w->out, "\" ");
 }
 
-/* Text in which each control token stands for itself. */
+/* Write text in which control tokens are written as tokens. */
 static void add_mark(writer *w, const char *text)
 {
     static const char *const inner[] = { "<|channel|>", "<|message|>", "<|call|>", "<|constrain|>", "<｜tool▁sep｜>", "<｜tool▁call▁begin｜>",
@@ -98,7 +98,8 @@ static size_t character(const char *s)
     return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
-/* A rule: any text up to a mark whose first character does not come again in it, the mark included. Its number. */
+/* Add a rule that matches any text up to and including a mark. The first character of the mark must not occur again in it. Return the
+ * number of the rule. */
 static unsigned until_rule(writer *w, lm_text *rules, const char *mark)
 {
     unsigned number = w->untils++;
@@ -156,7 +157,7 @@ static json_t *schema_of(const lm_answer_tool *t)
     return schema;
 }
 
-/* Is it plain text between marks? */
+/* Return whether the value is written as plain text between tags. */
 static bool is_text(const json_t *schema)
 {
     const char *type = json_string_value(json_object_get(schema, "type"));
@@ -164,9 +165,9 @@ static bool is_text(const json_t *schema)
     return type && strcmp(type, "string") == 0;
 }
 
-/* ---- one call ---- */
+/* ---- arguments and calls ---- */
 
-/* The value as JSON, with the definitions of the whole schema that it may refer to. */
+/* Write the value as JSON, with the definitions of the whole schema that it may refer to. */
 static void add_json_value(writer *w, const json_t *whole, json_t *schema)
 {
     static const char *const shared[] = { "$defs", "definitions" };
@@ -243,7 +244,7 @@ static bool is_required(const json_t *schema, const char *name)
     return false;
 }
 
-/* Arguments between tags, in the order of the schema. */
+/* Write arguments between tags, in schema order. */
 static lm_status add_tagged(writer *w, lm_text *rules, const json_t *schema)
 {
     static const char *const known[] = { "type",    "properties",  "required", "additionalProperties",
@@ -354,7 +355,7 @@ static lm_status add_call(writer *w, lm_text *rules, const lm_answer_tool *t)
     return status;
 }
 
-/* ---- all of it ---- */
+/* ---- lists of calls ---- */
 
 /* Where a family puts line breaks, and what opens, separates and closes its list of calls. */
 typedef struct call_layout { bool list, bracket, lines; const char *open, *between, *close; } call_layout;
@@ -382,7 +383,7 @@ static void write_reasoning(writer *w, lm_text *rules, const lm_grammar_calls_op
     lm_text_printf(&w->out, "until-%u [\\n]{0,2} %s", rest, o->in_reasoning ? "" : ")? ");
 }
 
-/* Further calls of the same answer. */
+/* Write the repetition that matches further calls of the same answer. */
 static void write_repetition(writer *w, const call_layout *l)
 {
     const lm_answer_family *f = w->f;
@@ -391,7 +392,7 @@ static void write_repetition(writer *w, const call_layout *l)
     if (l->bracket) {
         add_literal(w, l->between, strlen(l->between));
     } else if (l->lines && f->section.open && f->section.close && strcmp(f->section.close, "</tool_call>") == 0) {
-        add_literal(w, "\n", 1);                         /* each call has a section of its own */
+        add_literal(w, "\n", 1);                         /* each call has its own section */
         add_mark(w, f->section.close);
         add_literal(w, "\n", 1);
         add_mark(w, f->section.open);
@@ -499,7 +500,7 @@ lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *t
         return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "%zu tools; %d are the limit", n, MOST_SCHEMAS);
     if (!o->required &&
         (w.f->bare || w.f->form == LM_FORM_HARMONY || w.f->form == LM_FORM_PYTHON || w.f->form == LM_FORM_BRACED))
-        return LM_OK;                                    /* nothing tells a call from text before it is there */
+        return LM_OK;                                    /* nothing distinguishes the beginning of a call from text */
     status = write_all(&w, tools, n, o);
     if (status == LM_OK)
         status = compile(&w, o, out);

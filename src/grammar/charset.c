@@ -39,7 +39,7 @@ static int rising(const void *a, const void *b)
     return (x->first > y->first) - (x->first < y->first);
 }
 
-/* In order, those that touch joined. */
+/* Sort the ranges and join those that touch. */
 static void join(lm_charset *s)
 {
     uint32_t n = 0;
@@ -57,7 +57,7 @@ static void join(lm_charset *s)
     s->n = n;
 }
 
-/* What is not in a joined set. */
+/* Return the complement of a joined set. */
 static lm_charset others(const lm_charset *s)
 {
     lm_charset out = { .failed = s->failed };
@@ -83,7 +83,7 @@ void lm_charset_settle(lm_charset *s, bool negated)
         lm_charset_free(s);
         *s = out;
     }
-    lm_charset_add(s, FIRST_SURROGATE, LAST_SURROGATE);  /* they are no characters */
+    lm_charset_add(s, FIRST_SURROGATE, LAST_SURROGATE);  /* surrogates are not characters */
     join(s);
     out = others(s);
     lm_charset_free(s);
@@ -98,8 +98,8 @@ void lm_charset_free(lm_charset *s)
 
 /* ---- UTF-8 ---- */
 
-/* A range whose ends have `n` bytes each: cut where continuation bytes do not run through all values (as Thompson's and RE2's
- * compilers do). */
+/* Return the UTF-8 language of a range whose ends have `n` bytes each. The range is split where continuation bytes do not cover all values
+ * (as Thompson's and RE2's compilers do). */
 static lm_node range_utf8(lm_terms *p, const uint8_t *lo, const uint8_t *hi, unsigned n)
 {
     static const uint8_t least[3] = { 0x80, 0x80, 0x80 }, most[3] = { 0xBF, 0xBF, 0xBF };

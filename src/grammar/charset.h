@@ -1,4 +1,4 @@
-/* charset.h - sets of characters, as rising ranges of code points, and what they are as bytes. */
+/* charset.h - sets of characters as sorted ranges of code points, and their UTF-8 encoding. */
 #ifndef LM_GRAMMAR_CHARSET_H
 #define LM_GRAMMAR_CHARSET_H
 
@@ -9,7 +9,7 @@ enum { LM_LAST_CHARACTER = 0x10FFFF };
 typedef struct lm_chars { uint32_t first, last; } lm_chars;
 
 typedef struct lm_charset {
-    lm_chars *ranges;                /* after lm_charset_settle: rising, apart, without surrogates */
+    lm_chars *ranges;                /* after lm_charset_settle: sorted, disjoint, without surrogates */
     uint32_t  n, capacity;
     bool      failed;                /* out of memory */
 } lm_charset;
@@ -19,10 +19,10 @@ void lm_charset_add_set(lm_charset *s, const lm_charset *more);
 void lm_charset_settle(lm_charset *s, bool negated);
 void lm_charset_free(lm_charset *s);
 
-/* UTF-8 of one character of a settled set. */
+/* Return the language of the UTF-8 encodings of one character of a settled set. */
 lm_node lm_charset_utf8(lm_terms *p, const lm_charset *s);
 
-/* The same of all but surrogates. */
+/* Return the language of the UTF-8 encodings of any character except surrogates. */
 lm_node lm_any_character(lm_terms *p);
 
 #endif

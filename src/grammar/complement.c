@@ -1,4 +1,4 @@
-/* complement.c - what a schema does not hold, and whether two have nothing in common. */
+/* complement.c - subtract the values of a schema, and test whether two schemas are disjoint. */
 #include <math.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "grammar/explore.h"
 #include "grammar/schema.h"
 
-enum { MOST_DEPTH = 6, WORK_OF_SPREADING = 256 };       /* a merge of schemas takes memory, too */
+enum { MOST_DEPTH = 6, WORK_OF_SPREADING = 256 };       /* merging schemas also takes memory */
 
 static bool is_plain(const lm_shape *x)
 {
@@ -16,7 +16,7 @@ static bool is_plain(const lm_shape *x)
            x->most == LM_UNBOUNDED && !x->parts && !x->required && !x->needs && !x->names && !x->forbidden;
 }
 
-/* ---- one shape without another of its type ---- */
+/* ---- difference of two shapes of one type ---- */
 
 static lm_status keep(lm_schema *s, const lm_shape *x, lm_shapes *out, lm_shape **copy)
 {
@@ -32,7 +32,7 @@ static void tighten(lm_bound *b, double x, bool open, bool upper)
         *b = (lm_bound){ true, open, x };
 }
 
-/* Below the lower bound, or above the upper one. */
+/* Add the shapes below the lower bound and above the upper bound. */
 static lm_status outside(lm_schema *s, const lm_shape *x, lm_bound lo, lm_bound hi, lm_shapes *out)
 {
     lm_shape *copy;
@@ -62,7 +62,7 @@ static lm_status number_without(lm_schema *s, const lm_shape *x, const lm_shape 
     *known = is_plain(&y_bounds) && y->values && !y->values->next;
     if (!*known)
         return LM_OK;
-    lm_shapes rest = { 0 };                              /* not one of some values: between them */
+    lm_shapes rest = { 0 };                              /* without the listed values: the intervals between them */
     if (!lm_shapes_add(s, &rest, (lm_shape *)(uintptr_t)x))
         return lm_schema_memory(s);
     for (size_t i = 0; i < json_array_size(y->values->list); i++) {
@@ -121,7 +121,7 @@ static lm_status boolean_without(lm_schema *s, const lm_shape *x, const lm_shape
     return LM_OK;
 }
 
-/* Fewer than the least, or more than the most. */
+/* Add the shapes with fewer than the minimum and with more than the maximum. */
 static lm_status counts_without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_shapes *out)
 {
     lm_shape *copy;
@@ -139,7 +139,7 @@ static lm_status counts_without(lm_schema *s, const lm_shape *x, const lm_shape 
     return LM_OK;
 }
 
-/* One of the names that must be there is not. */
+/* Add, per required name, the shape in which it is missing. */
 static lm_status names_without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_shapes *out)
 {
     lm_shape *copy;
@@ -214,7 +214,7 @@ lm_status lm_shapes_without(lm_schema *s, const lm_place *at, const char *keywor
     return LM_OK;
 }
 
-/* ---- nothing in common ---- */
+/* ---- disjoint shapes ---- */
 
 static lm_status apart(lm_schema *s, const lm_shape *a, const lm_shape *b, unsigned depth, bool *out);
 
@@ -248,7 +248,7 @@ static bool in_bounds(const lm_shape *x, double v)
     return !bounds_apart(x, &point) && !(x->integer && floor(v) != v);
 }
 
-/* Comparisons of listed values that values_apart makes at most. */
+/* Return the maximum number of comparisons that values_apart makes. */
 static uint64_t n_comparisons(const lm_shape *a, const lm_shape *b)
 {
     uint64_t x = 0, y = 0;
@@ -260,7 +260,7 @@ static uint64_t n_comparisons(const lm_shape *a, const lm_shape *b)
     return 1 + (x + 1) * (y + 1) / 4;
 }
 
-/* No value that one of them lists can be one that the other has: by equality, and for numbers by bounds. */
+/* Return whether no value that one shape lists can belong to the other: by equality, and for numbers also by bounds. */
 static bool values_apart(const lm_shape *a, const lm_shape *b)
 {
     for (const lm_values *x = a->values; x; x = x->next) {

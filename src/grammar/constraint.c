@@ -1,4 +1,4 @@
-/* constraint.c - where one text is in a grammar. */
+/* constraint.c - the position of one sequence in a grammar. */
 #include "lamina/grammar.h"
 
 #include <math.h>
@@ -121,7 +121,7 @@ lm_status lm_constraint_mask(lm_constraint *c, uint64_t *bits, lm_error *e)
     return status;
 }
 
-/* The state after a token; LM_DEAD: it does not fit. *end: it is one that ends a text, and may. */
+/* Return the state after a token, LM_DEAD if it does not fit. *end: it is an end-of-text token, and the text may end here. */
 static uint32_t after(lm_automaton *m, uint32_t state, lm_token id, bool *end)
 {
     const lm_vocabulary *v = m->v;

@@ -1,4 +1,4 @@
-/* counted.c - tokens by how often they take a repetition. */
+/* counted.c - group tokens by how many repetitions they take. */
 #include "grammar/counted.h"
 
 #include <string.h>
@@ -6,15 +6,15 @@
 #include "base/alloc.h"
 
 enum {
-    MOST_COUNTED = 128,              /* expressions of one grammar */
+    MOST_COUNTED = 128,              /* expressions per grammar */
     MOST_PAST    = 1 << 14,
     MOST_EXITS   = 1 << 13,
-    FEW_INSIDE   = 1 << 11,          /* so many are listed rather than made into masks */
-    DEEP         = 4,                /* parts before a counter that are looked past: the rest of a character */
+    FEW_INSIDE   = 1 << 11,          /* up to this many tokens are listed instead of stored as masks */
+    DEEP         = 4,                /* parts before a counter that are skipped: the rest of a character */
 };
-#define OUT_OF_REACH 0xC0000000u     /* a counter that no token brings to its end; above those that people write */
+#define OUT_OF_REACH 0xC0000000u     /* a counter that no token can exhaust; above those used in practice */
 
-/* ---- the counter of an expression ---- */
+/* ---- counters ---- */
 
 typedef struct counter { lm_node body; uint32_t least, most; } counter;
 
@@ -33,7 +33,7 @@ static lm_node without_end(lm_terms *p, lm_node n, counter *c)
     return lm_repeat(p, d.a, 0, OUT_OF_REACH);
 }
 
-/* `n` with its counter out of reach. LM_NOTHING: it has none where one is looked for. */
+/* Return `n` with its counter set out of reach; LM_NOTHING: no counter was found. */
 static lm_node key_of(lm_terms *p, lm_node n, counter *c, unsigned deep)
 {
     const lm_node_data d = p->nodes[n];
@@ -52,7 +52,7 @@ static lm_node key_of(lm_terms *p, lm_node n, counter *c, unsigned deep)
     return rest == LM_NOTHING ? rest : lm_cat(p, d.a, rest);
 }
 
-/* Where `n` still holds the repetition of `body`: how often it was begun since. False: the text has left it. */
+/* If `n` still contains the repetition of `body`, store how many repetitions have begun since. Return false if the repetition has ended. */
 static bool times_begun(const lm_terms *p, lm_node n, lm_node body, uint32_t *times)
 {
     for (;;) {
@@ -85,7 +85,8 @@ static void note(count_walk *w, lm_uses *u, uint32_t most, uint32_t what, uint32
         u->list[u->n++] = (lm_use){ what, times };
 }
 
-/* How a state stands to the repetition. A choice in which it is one of several ways cannot be counted. */
+/* Return whether a state is inside the repetition, and how many repetitions it has begun. A choice in which that is one of several
+ * alternatives cannot be counted. */
 static bool stands_inside(count_walk *w, uint32_t state, uint32_t *times)
 {
     const lm_terms *p = &w->m->pool;
@@ -128,7 +129,7 @@ static void walk_tree(count_walk *w, uint32_t state)
 
 static void set(uint64_t *bits, uint32_t id) { bits[id >> 6] |= UINT64_C(1) << (id & 63); }
 
-/* Many tokens: one mask for each small number of times; those that take more stay in the list. */
+/* If there are many tokens, create a mask per small number of repetitions. Tokens that take more stay in the list. */
 static void make_masks(lm_automaton *m, lm_counted *x)
 {
     const uint32_t words = m->v->n_words;
@@ -152,9 +153,9 @@ static void make_masks(lm_automaton *m, lm_counted *x)
     x->inside.n = kept;
 }
 
-/* ---- all that are known ---- */
+/* ---- cache ---- */
 
-/* Would a counter of the grammar itself be taken for one that is out of reach? */
+/* Return whether no counter of the grammar itself can be mistaken for one that is out of reach. */
 static bool counters_are_small(lm_automaton *m)
 {
     if (!m->counters_seen) {

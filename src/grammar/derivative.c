@@ -6,9 +6,9 @@
 #include "base/alloc.h"
 #include "grammar/members.h"
 
-enum { MOST_DEPTH = 4000 };          /* of expressions inside each other: what a thread's stack bears */
+enum { MOST_DEPTH = 4000 };          /* of nested expressions: limited by the stack of a thread */
 
-/* ---- known derivatives ---- */
+/* ---- cache of derivatives ---- */
 
 static lm_node *known_at(lm_terms *p, uint64_t key)
 {
@@ -50,7 +50,7 @@ static void know(lm_terms *p, uint64_t key, lm_node value)
     p->n_known++;
 }
 
-/* ---- by a byte or a token ---- */
+/* ---- derivatives by a byte or a token ---- */
 
 typedef struct symbol { bool token, special; lm_token id; uint8_t byte; } symbol;
 
@@ -93,7 +93,7 @@ static lm_node derive_alt(lm_terms *p, lm_node_data d, symbol s)
     return all;
 }
 
-/* a, then b: along the sequence as far as its parts may be empty. */
+/* a, then b: go along the sequence as long as its parts may be empty. */
 static lm_node derive_cat(lm_terms *p, lm_node n, symbol s)
 {
     lm_node all = LM_NOTHING;
@@ -188,7 +188,7 @@ lm_node lm_derivative_by_token(lm_terms *p, lm_node n, lm_token id, bool special
     return derive(p, n, (symbol){ .token = true, .id = id, .special = special });
 }
 
-/* ---- what may come first ---- */
+/* ---- first tokens ---- */
 
 static void first_tokens(lm_terms *p, lm_node n, unsigned depth, void (*found)(void *arg, const lm_token_set *set), void *arg)
 {
@@ -228,7 +228,7 @@ void lm_first_tokens(lm_terms *p, lm_node n, void (*found)(void *arg, const lm_t
     first_tokens(p, n, 0, found, arg);
 }
 
-/* ---- bytes that are alike ---- */
+/* ---- byte classes ---- */
 
 static uint32_t split(uint8_t class_of[256], const lm_byte_set *s)
 {

@@ -1,21 +1,22 @@
-/* derivative.h - what is left of a language after a byte, or after a token that is named. */
+/* derivative.h - the language that remains after a byte or after a token by its id. */
 #ifndef LM_GRAMMAR_DERIVATIVE_H
 #define LM_GRAMMAR_DERIVATIVE_H
 
 #include "grammar/expression.h"
 
-/* Known ones are looked up. The pool has to be settled where there are rules in it. LM_NOTHING where no text goes on so. */
+/* Return the derivative by a byte. Derivatives are cached. A pool with rules must be settled. Return LM_NOTHING if no text continues with
+ * this byte. */
 lm_node lm_derivative(lm_terms *p, lm_node n, uint8_t byte);
 
-/* By a token: only items that stand for tokens take it. `special`: it is a control token. */
+/* Return the derivative by a token: only token items match it. `special`: it is a control token. */
 lm_node lm_derivative_by_token(lm_terms *p, lm_node n, lm_token id, bool special);
 
-/* Call `found` for every token set that the next token may come from. */
+/* Call `found` for every token set that can match the next token. */
 void lm_first_tokens(lm_terms *p, lm_node n, void (*found)(void *arg, const lm_token_set *set), void *arg);
 
 bool lm_token_in(const lm_terms *p, const lm_token_set *s, lm_token id, bool special);
 
-/* Bytes that no expression of the pool tells apart: class_of[byte]; returns how many classes there are. */
+/* Compute the classes of bytes that no expression of the pool distinguishes: class_of[byte]. Return the number of classes. */
 uint32_t lm_byte_classes(const lm_terms *p, uint8_t class_of[256]);
 
 #endif

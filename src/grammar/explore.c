@@ -1,4 +1,4 @@
-/* explore.c - all states of an expression. */
+/* explore.c - construct all states of an expression. */
 #include "grammar/explore.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ typedef struct exploration {
     uint32_t  n_classes;
 } exploration;
 
-/* The text may be preceded, or followed, by as many marks as the expression cares to read. */
+/* Allow as many begin marks before the text as the expression can read. */
 static lm_node past_marks(lm_terms *p, lm_node n)
 {
     lm_node all = n;
@@ -75,7 +75,7 @@ static void explore(exploration *x, lm_node start)
     x->n_classes = lm_byte_classes(p, x->class_of);
     for (unsigned b = 256; b-- > 0;)
         x->byte_of[x->class_of[b]] = (uint8_t)b;
-    lm_terms_work(p, (p->n_bytes + p->n) / 4);           /* what has been made before is looked through each time */
+    lm_terms_work(p, (p->n_bytes + p->n) / 4);           /* all existing nodes are scanned each time */
     number_of(x, past_marks(p, start));
     for (uint32_t s = 0; s < x->n && lm_terms_work(p, 2 * x->n_classes); s++)
         for (uint32_t c = 0; c < x->n_classes && p->status == LM_OK; c++) {
@@ -85,7 +85,7 @@ static void explore(exploration *x, lm_node start)
         }
 }
 
-/* States from which a text can end. */
+/* Find the states from which the text can end. */
 static void find_live(exploration *x)
 {
     x->final = lm_alloc_zero(x->n + 1, 1);

@@ -1,19 +1,19 @@
-/* explore.h - expressions with intersection and complement, made into rules without.
+/* explore.h - convert expressions with intersection and complement into rules without them.
  *
- * Only for languages without rules that recurse: patterns and lengths of strings. All states are made (Brzozowski), those that lead
- * nowhere left out. */
+ * This works only for languages without recursive rules: patterns and string lengths. It constructs all states (Brzozowski) and omits those
+ * from which no text can end. */
 #ifndef LM_GRAMMAR_EXPLORE_H
 #define LM_GRAMMAR_EXPLORE_H
 
 #include "grammar/expression.h"
 
-/* Marks in expressions of patterns: where the text begins and ends. They are no bytes of UTF-8. */
+/* Marks for the beginning and the end of the text in expressions of patterns. They never occur in UTF-8. */
 enum { LM_MARK_BEGIN = 0xFE, LM_MARK_END = 0xFF };
 
-/* The same language as a rule with one rule for each state; LM_NOTHING when it is empty. Marks have done their work and are gone. */
+/* Return the same language as a rule, with one rule per state, or LM_NOTHING if it is empty. The result contains no marks. */
 lm_node lm_explore(lm_terms *p, lm_node n);
 
-/* Is it empty? Too large to tell: the pool has failed. */
+/* Return whether the language is empty. If it is too large to decide, the pool has failed. */
 bool lm_explore_empty(lm_terms *p, lm_node n);
 
 #endif

@@ -1,4 +1,4 @@
-/* expression.c - making expressions, each once. */
+/* expression.c - create hash-consed expressions. */
 #include "grammar/expression.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 enum { FIRST_TABLE = 1 << 10, FIRST_KNOWN = 1 << 10 };
 
-/* ---- failing ---- */
+/* ---- errors ---- */
 
 void lm_terms_fail(lm_terms *p, lm_status status, const char *reason)
 {
@@ -63,7 +63,7 @@ bool lm_terms_room(lm_terms *p, void *array, uint32_t n, uint32_t *capacity, siz
     return true;
 }
 
-/* ---- each once ---- */
+/* ---- hash table ---- */
 
 static uint64_t mix(uint64_t h, uint64_t x)
 {
@@ -136,7 +136,7 @@ void lm_terms_rehash(lm_terms *p)
 
 static uint8_t flags_of(const lm_terms *p, const lm_node_data *d);
 
-/* The node of that content; *made tells whether it is new. */
+/* Return the node with this content. *made: it is new. */
 static lm_node intern(lm_terms *p, lm_node_data d, bool *made)
 {
     *made = false;
@@ -171,7 +171,7 @@ static lm_node make(lm_terms *p, lm_node_kind kind, uint32_t a, uint32_t b, uint
 
 /* ---- flags ---- */
 
-/* What follows from the parts; a node is dead until its rules are known to be live. */
+/* Compute the flags from the parts. A node is dead until its rules are known to be live. */
 static uint8_t flags_of(const lm_terms *p, const lm_node_data *d)
 {
     const lm_node_data *n = p->nodes;
@@ -210,7 +210,7 @@ static uint8_t flags_of(const lm_terms *p, const lm_node_data *d)
     return 0;
 }
 
-/* ---- making ---- */
+/* ---- constructors ---- */
 
 lm_node lm_bytes(lm_terms *p, const lm_byte_set *s)
 {
@@ -275,7 +275,7 @@ static lm_node cat_of(lm_terms *p, lm_node a, lm_node b, lm_node_kind kind)
     return make(p, kind, a, b, 0);
 }
 
-/* Each alternative of a choice with frames goes on by itself, so that the innermost frame stands first. */
+/* Join each alternative of a choice that contains frames with `after`, so that the innermost frame comes first. */
 static lm_node spread(lm_terms *p, lm_node a, lm_node after, lm_node (*join)(lm_terms *, lm_node, lm_node))
 {
     uint32_t n = p->nodes[a].b;
@@ -292,7 +292,7 @@ static lm_node spread(lm_terms *p, lm_node a, lm_node after, lm_node (*join)(lm_
     return all;
 }
 
-/* A chain is taken apart to its last part, then put together behind it: no recursion, so that it may be long. */
+/* Take the chain apart down to its last part, then rebuild it around the joined end. This is not recursive, so chains may be long. */
 lm_node lm_cat(lm_terms *p, lm_node a, lm_node b)
 {
     lm_node_list chain = { 0 };
@@ -363,7 +363,7 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* From nodes in any order and choices among them to one choice. */
+/* Create one choice from nodes in any order, which may be choices themselves. */
 lm_node lm_alt_of(lm_terms *p, lm_node *nodes, size_t n)
 {
     size_t   total = 0, kept = 0;
@@ -489,7 +489,7 @@ const lm_node *lm_choices(const lm_terms *p, const lm_node *n, uint32_t *count)
     return d->kind == LM_NODE_ALT ? p->lists + d->a : n;
 }
 
-/* ---- a pool ---- */
+/* ---- pools ---- */
 
 lm_status lm_terms_init(lm_terms *p, lm_error *e)
 {

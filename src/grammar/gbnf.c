@@ -1,4 +1,4 @@
-/* gbnf.c - llama.cpp's grammars (its grammars/README.md) as expressions. */
+/* gbnf.c - convert llama.cpp's grammars (its grammars/README.md) to expressions. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -17,10 +17,10 @@ typedef struct parser {
     size_t      size, at;
     unsigned    depth;
     lm_terms    *p;
-    lm_map     *rules;               /* name to rule */
+    lm_map     *rules;               /* rule number by name */
     named_rule *names;
     uint32_t    n_names, names_capacity;
-    lm_node_list sequence, alternatives;     /* that are open: those of a group lie on those around it */
+    lm_node_list sequence, alternatives;     /* stacks: the entries of a group lie on those of the groups around it */
     const lm_grammar_options *o;
     lm_error   *e;
 } parser;
@@ -381,7 +381,7 @@ static lm_status read_rule(parser *g)
     return lm_terms_check(g->p, g->e);
 }
 
-/* Rules that are schemas; those that no rule names are not looked at. */
+/* Define the rules that are schemas. Schemas that no rule refers to are ignored. */
 static lm_status add_schemas(parser *g)
 {
     for (size_t i = 0; g->o && i < g->o->n_schemas; i++) {

@@ -1,4 +1,4 @@
-/* grammar.c - grammars as objects. */
+/* grammar.c - create, match and free grammars. */
 #include "grammar/grammar.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ lm_status lm_grammar_finish(lm_terms *p, lm_node root, lm_grammar **out, uint32_
     lm_grammar *g = NULL;
     lm_status   status;
 
-    /* a rule of its own, so that it is dead or alive as rules are */
+    /* its own rule, so that the flags of rules tell whether the root is live */
     uint32_t start = lm_rule_new(p);
     lm_rule_define(p, start, root);
     root   = lm_rule_node(p, start);
@@ -113,7 +113,7 @@ lm_status lm_grammar_matches(const lm_grammar *g, const char *text, size_t size,
         lm_automaton_begin(m);
         s = lm_state_next(m, s, (uint8_t)text[i]);
         i += s != LM_DEAD;
-        lm_constraint here = { .states = { s } };        /* so that giving memory back keeps it */
+        lm_constraint here = { .states = { s } };        /* keeps the state during garbage collection */
         m->first = &here;
         status   = lm_automaton_end(m, e);
         m->first = NULL;

@@ -1,4 +1,4 @@
-/* holds.c - whether a value that a schema lists is one that its other keywords let through. */
+/* holds.c - test whether a value that a schema lists also fits its other keywords. */
 #include <math.h>
 #include <string.h>
 

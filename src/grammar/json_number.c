@@ -1,4 +1,4 @@
-/* json_number.c - numbers within bounds, by their digits. */
+/* json_number.c - numbers within bounds, and multiples, as languages of digits. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { MOST_DIGITS = 400, USUAL_DIGITS = 16, MOST_RULES = 20000 };
 
-/* The digits of a number that is not negative: no zeros in front (but a single one), none behind. */
+/* The digits of a non-negative number: no leading zeros (except a single 0), no trailing zeros. */
 typedef struct decimal { char whole[MOST_DIGITS], part[MOST_DIGITS]; uint32_t n_whole, n_part; bool open; } decimal;
 
 static void to_decimal(double x, bool open, decimal *d)
@@ -50,13 +50,13 @@ typedef struct range {
     lm_terms       *p;
     const decimal *lo, *hi;          /* hi NULL: none */
     uint32_t       n;                /* digits before the point */
-    uint32_t       most_part;        /* after it */
+    uint32_t       most_part;        /* digits after the point */
     bool           integer;
 } range;
 
 static lm_node digits(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most); }
 
-/* The number could end with `j` digits behind the point; it runs along a bound where `lo`, `hi`. */
+/* Return whether the number may end after `j` digits behind the point. `lo`, `hi`: its digits are equal to those of this bound so far. */
 static bool may_end(const range *r, uint32_t j, bool lo, bool hi)
 {
     if (lo && (j < r->lo->n_part || r->lo->open))
@@ -67,7 +67,7 @@ static bool may_end(const range *r, uint32_t j, bool lo, bool hi)
 typedef lm_node digits_after(const range *r, uint32_t n, bool lo, bool hi);
 static digits_after part_digits;
 
-/* After `j` digits of the part. */
+/* Return the language of what follows `j` digits behind the point. */
 static lm_node after_part(const range *r, uint32_t j, bool lo, bool hi)
 {
     lm_node end = may_end(r, j, lo, hi) ? LM_EMPTY_TEXT : LM_NOTHING;
@@ -77,7 +77,8 @@ static lm_node after_part(const range *r, uint32_t j, bool lo, bool hi)
     return j < r->most_part ? lm_alt(r->p, end, part_digits(r, j, lo, hi)) : end;
 }
 
-/* A digit between two, and what follows it: `next` is told whether the number still runs along the bounds. */
+/* Return the language of a digit between two digits and of what follows it. `next` is passed whether the number is still equal to each
+ * bound. */
 static lm_node one_digit(const range *r, uint32_t i, char from, char to, bool lo, bool hi, digits_after *next)
 {
     lm_terms *p = r->p;
@@ -114,14 +115,14 @@ static lm_node whole_digits(const range *r, uint32_t i, bool lo, bool hi)
         return r->integer ? end : lm_alt(p, end, lm_cat(p, lm_word(p, "."), part_digits(r, 0, lo, hi)));
     }
     char from = lo ? r->lo->whole[i] : i == 0 && r->n > 1 ? '1' : '0', to = hi ? r->hi->whole[i] : '9';
-    if (!lo && !hi && i > 0) {                           /* the rest is free */
+    if (!lo && !hi && i > 0) {                           /* the bounds no longer matter */
         lm_node rest = whole_digits(r, r->n, false, false);
         return lm_cat(p, digits(p, r->n - i, r->n - i), rest);
     }
     return one_digit(r, i, from, to, lo, hi, whole_digits);
 }
 
-/* Texts without a sign between two numbers that are not negative. */
+/* Return the language of numbers without a sign between two non-negative bounds. */
 static lm_node between(lm_terms *p, const decimal *lo, const decimal *hi, bool integer)
 {
     range   r = { .p = p, .lo = lo, .hi = hi, .integer = integer, .most_part = USUAL_DIGITS };
@@ -183,7 +184,7 @@ static bool divides(const divisor *d, uint64_t rest, uint32_t places)
 static uint32_t whole_rule(const divisor *d, uint64_t rest) { return d->first_whole + (uint32_t)rest; }
 static uint32_t part_rule(const divisor *d, uint32_t j, uint64_t rest) { return d->first_part + j * (uint32_t)d->m + (uint32_t)rest; }
 
-/* A digit, by which rule the number goes on. */
+/* Return the language of one digit and the rule that follows it. */
 static lm_node by_digit(const divisor *d, uint64_t rest, bool whole, uint32_t j)
 {
     lm_terms *p = d->p;
@@ -197,7 +198,8 @@ static lm_node by_digit(const divisor *d, uint64_t rest, bool whole, uint32_t j)
     return out;
 }
 
-/* Digits are read with their remainder; behind the point only as many places as the divisor has can be other than zero. */
+/* Return the language of multiples. The rules track the remainder of the digits so far. Behind the point, only as many digits as the
+ * divisor has decimal places can be non-zero. */
 static lm_node multiples(lm_terms *p, uint64_t m, uint32_t places)
 {
     divisor  d = { .p = p, .m = m, .places = places, .first_whole = p->n_rules };

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "grammar/schema.h"
 
-/* One step of a pointer, with ~0, ~1 and %XX in it. NULL: too long, or wrong. */
+/* Decode one step of a pointer with ~0, ~1 and %XX. NULL: too long. */
 static const char *step_of(const char *from, const char *end, char out[256])
 {
     size_t n = 0;
@@ -75,8 +75,8 @@ static lm_status by_pointer(lm_schema *s, const lm_place *at, const char *pointe
 
 typedef struct search { const char *anchor, *id; const json_t *found, *resource; unsigned depth, times; } search;
 
-/* The subschema of that anchor in a resource, or the resource of that $id anywhere. Only where schemas stand, as far as can be told:
- * what stands in constants is no schema. */
+/* Find the subschema with this anchor in a resource, or the resource with this $id anywhere. Search only where schemas can be, as far as
+ * that is known: constants do not contain schemas. */
 static void look_for(search *x, const json_t *v, const json_t *resource)
 {
     static const char *const plain[] = { "enum", "const", "default", "examples", NULL };
@@ -123,7 +123,7 @@ lm_status lm_schema_target(lm_schema *s, const lm_place *at, const char *ref, lm
     } else {
         x.id = ref;
         look_for(&x, s->root, s->root);
-        /* relative names of several resources could mean another one than the one that is spelled alike */
+        /* the same relative name may mean different resources */
         if (x.times != 1 || !strstr(ref, ":"))
             return lm_schema_refuse(s, at, "$ref", "a schema outside the document");
     }

@@ -1,4 +1,4 @@
-/* json_string.c - strings: which texts they hold, and how those are spelled in JSON. */
+/* json_string.c - JSON strings: the texts that they contain, and their spelling. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,7 +8,7 @@
 #include "grammar/pattern.h"
 #include "grammar/schema.h"
 
-/* ---- between quotes ---- */
+/* ---- encoding between quotes ---- */
 
 typedef struct encoding { lm_terms *p; lm_node *done; uint32_t done_capacity; uint32_t *rules; uint32_t n_old; } encoding;
 
@@ -121,7 +121,7 @@ lm_node lm_json_encoded(lm_terms *p, lm_node language)
         lm_terms_fail(p, LM_NO_MEMORY, NULL);
     else
         out = encode(&x, language);
-    for (bool more = x.rules != NULL; more && p->status == LM_OK;) {      /* bodies of rules reach more rules */
+    for (bool more = x.rules != NULL; more && p->status == LM_OK;) {      /* bodies of rules refer to more rules */
         more = false;
         for (uint32_t r = 0; r < x.n_old; r++)
             if (x.rules[r] && p->rules[x.rules[r] - 1].body == LM_NOTHING && p->rules[r].body != LM_NOTHING) {
@@ -142,7 +142,7 @@ lm_node lm_json_quoted(lm_terms *p, const char *text, size_t n)
     return lm_cat(p, quote, lm_cat(p, lm_json_encoded(p, lm_literal(p, text, n)), quote));
 }
 
-/* ---- which texts ---- */
+/* ---- languages of texts ---- */
 
 static lm_node of_length(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_any_character(p), least, most); }
 
@@ -164,7 +164,7 @@ lm_node lm_json_language(lm_schema *s, const lm_shape *shape)
     uint32_t least = shape->least > shape->shortest ? shape->least : 0, most = shape->most;
 
     if (shape->longest && most >= shape->longest)
-        most = LM_UNBOUNDED;                             /* they have no more anyway */
+        most = LM_UNBOUNDED;                             /* the format is not longer anyway */
     lm_node  all = of_length(p, shape->least, shape->most);
 
     if (shape->has_language)
@@ -176,7 +176,7 @@ lm_node lm_json_language(lm_schema *s, const lm_shape *shape)
     return all;
 }
 
-/* Is there intersection or complement in it? Then its states have to be made. */
+/* Return whether the expression contains intersection or complement, which require constructing its states. */
 static bool has_logic(const lm_terms *p, lm_node n, unsigned depth)
 {
     const lm_node_data *d = &p->nodes[n];
@@ -219,7 +219,7 @@ lm_node lm_schema_string(lm_schema *s, const lm_shape *shape)
 
 #define YEAR "[0-9]{4}"
 #define DAYS "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
-/* years that 4 divides, but not those that only 100 divides */
+/* years divisible by 4, except those divisible by 100 but not by 400 */
 #define LEAP "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 #define DATE "(?:" YEAR "-" DAYS "|" LEAP "-02-29)"
 #define TIME "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,9})?"
@@ -240,10 +240,10 @@ lm_node lm_schema_string(lm_schema *s, const lm_shape *shape)
 #define URI "[a-zA-Z][a-zA-Z0-9+.-]*:(?://" AUTHORITY "(?:/" PCHAR "*)*|/(?:" PCHAR "+(?:/" PCHAR "*)*)?|" PCHAR "+(?:/" PCHAR "*)*|)" \
             "(?:\\?(?:" PCHAR "|[/?])*)?(?:#(?:" PCHAR "|[/?])*)?"
 
-/* Narrower than the specifications where those are lax: no leap seconds, no quoted local parts, no two hyphens as in punycode. */
+/* Stricter than the specifications where those are lax: no leap seconds, no quoted local parts, no two hyphens as in punycode. */
 static const struct format {
     const char *name;
-    uint32_t    shortest, longest;   /* characters; longest 0: any number */
+    uint32_t    shortest, longest;   /* characters; longest 0: no limit */
     const char *pattern;
 } formats[] = {
     { "date", 10, 10, DATE },
@@ -262,8 +262,9 @@ static const struct format {
 
 enum { USUAL_LENGTH = 4096, LEAST_SHARED = 16, LEAST_SHARED_URI = 128 };
 
-/* Formats whose texts may have any length, as parts of which each has its share of `most` characters: a state for each length of each part
- * would be their product. *least becomes the fewest that they surely have. False: it is too little to be shared. */
+/* Write patterns for formats of unlimited length whose parts each have a share of the `most` characters: one state per length of each part
+ * would need the product of the lengths. *least becomes the minimum length that the pattern guarantees. Return false if `most` is too small
+ * to divide. */
 static bool shared_out(const char *name, uint32_t most, uint32_t *least, lm_text *out)
 {
     uint32_t part = (most - 4) / 5, label = (most - 3) / 4, rest = most - most / 8 - most / 4 - 13;
@@ -282,7 +283,7 @@ static bool shared_out(const char *name, uint32_t most, uint32_t *least, lm_text
     } else if (strcmp(name, "uri") == 0 && most >= LEAST_SHARED_URI) {
         lm_text_printf(out, "[a-zA-Z][a-zA-Z0-9+.-]{0,%u}:(?://[a-zA-Z0-9._~-]{0,%u}(?::[0-9]{0,5})?)?", most / 8 < 31 ? most / 8 - 1 : 30,
                        most / 4 < 253 ? most / 4 : 253);
-        *least = requested <= path ? requested : 0;      /* of the path alone: others are not counted with it */
+        *least = requested <= path ? requested : 0;      /* counts the path only, not the other parts */
         lm_text_printf(out, "[a-zA-Z0-9._~!$&'()*+,;=:@/-]{%u,%u}", requested <= 2 ? 0 : *least, path);
         lm_text_printf(out, "(?:\\?[a-zA-Z0-9._~!$&'()*+,;=:@/?-]{0,%u})?", rest / 10 * 3);
         lm_text_printf(out, "(?:#[a-zA-Z0-9._~!$&'()*+,;=:@/?-]{0,%u})?", rest / 10);
@@ -290,7 +291,7 @@ static bool shared_out(const char *name, uint32_t most, uint32_t *least, lm_text
     return out->size > 0;
 }
 
-/* As far as it matters here; `other` where none is given. */
+/* Return the length, limited to what matters here; `other` if none is given. */
 static uint32_t length_of(const json_t *given, uint32_t other)
 {
     double x = json_number_value(given);
@@ -322,6 +323,6 @@ lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_
             shape->longest = longest;
         return status;
     }
-    *out = LM_NOTHING;                                   /* 2020-12: what is not known is an annotation */
+    *out = LM_NOTHING;                                   /* 2020-12: an unknown format is an annotation */
     return s->o && s->o->strict ? lm_schema_refuse(s, at, "format", "this format") : LM_OK;
 }

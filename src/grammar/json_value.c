@@ -1,4 +1,4 @@
-/* json_value.c - JSON itself as expressions, and constants of it. */
+/* json_value.c - expressions of any JSON value and of constants. */
 #include <string.h>
 
 #include "base/error.h"
@@ -50,7 +50,7 @@ static lm_node hex_but(lm_terms *p, const char *without)
     return lm_bytes(p, &s);
 }
 
-/* \uXXXX: a character of the basic plane, or a pair of surrogates. */
+/* \uXXXX: a character of the basic plane, or a surrogate pair. */
 static lm_node unicode_escape(lm_terms *p)
 {
     lm_byte_set d = { { 0 } };
@@ -71,7 +71,7 @@ static lm_node unicode_escape(lm_terms *p)
     return lm_cat(p, u, lm_alt(p, plain, pair));
 }
 
-/* One character of a string, however it is spelled. */
+/* One character of a string in any spelling. */
 static lm_node string_character(lm_terms *p)
 {
     lm_charset  raw = { 0 };

@@ -1,4 +1,4 @@
-/* keywords.c - keywords that say something of one type. */
+/* keywords.c - keywords that constrain a single type. */
 #include <math.h>
 #include <string.h>
 
@@ -45,11 +45,12 @@ static lm_status bound(const use *u, lm_shape *shape)
     bool   upper = strstr(u->keyword, "aximum") != NULL;
 
     if (json_is_integer(u->value) && fabs(json_number_value(u->value)) > 0x1p53 && upper == (json_number_value(u->value) > 0))
-        x = upper ? 0x1p53 : -0x1p53;                    /* the bounds of int64 and uint64 mean none: exact up to here */
+        x = upper ? 0x1p53 : -0x1p53;                    /* the bounds of int64 and uint64 stand for no bound: enforce up to the largest
+                                                          * exact number */
     else
         LM_TRY(number_of(u, &x));
     if (json_is_real(u->value) && fabs(x) > 0x1p53 && upper == (x > 0))
-        x = nextafter(x, 0);                             /* it may have been an integer that was rounded outwards */
+        x = nextafter(x, 0);                             /* it may be an integer that was rounded outwards */
     tighten(upper ? &shape->hi : &shape->lo, x, u->keyword[0] == 'e', upper);
     return LM_OK;
 }
@@ -199,7 +200,7 @@ static lm_status add_parts(lm_schema *s, lm_shape *shape, lm_parts parts)
 
 static bool has(const use *u, const char *keyword) { return json_object_get(u->at->schema, keyword) != NULL; }
 
-/* prefixItems, items, additionalItems: looked at together, when the first of them comes. */
+/* Handle prefixItems, items and additionalItems together, when the first of them is processed. */
 static lm_status items(const use *u, lm_shape *shape)
 {
     const json_t *o = u->at->schema, *prefix = json_object_get(o, "prefixItems"), *each = json_object_get(o, "items");
@@ -213,7 +214,7 @@ static lm_status items(const use *u, lm_shape *shape)
         parts = (lm_parts){ .at = *u->at, .listed = each, .listed_name = "items", .others = json_object_get(o, "additionalItems"),
                             .others_name = "additionalItems" };
     else if (u->keyword[0] == 'a')
-        return LM_OK;                                    /* without a list of items it says nothing */
+        return LM_OK;                                    /* without a list of items it has no effect */
     if (u->keyword[0] == 'a')
         return LM_OK;
     return add_parts(u->s, shape, parts);
@@ -227,13 +228,13 @@ static lm_status properties(const use *u, lm_shape *shape)
     if ((names && !json_is_object(names)) || (patterns && !json_is_object(patterns)))
         return lm_schema_wrong(u->s, u->at, u->keyword, "is not an object");
     if ((u->keyword[0] == 'a' && (names || patterns)) || (u->keyword[0] == 'p' && u->keyword[1] == 'a' && names))
-        return LM_OK;                                    /* has been looked at with the others */
+        return LM_OK;                                    /* already handled with the others */
     return add_parts(u->s, shape, (lm_parts){ .at = *u->at, .listed = names, .listed_name = "properties", .patterns = patterns,
                                               .others = others, .others_name = "additionalProperties",
                                               .closed = names && !others && !patterns && !(u->s->o && u->s->o->open) });
 }
 
-/* Without anything that is applied in the same place, these are what they are named after. */
+/* Without other schemas applied in the same place, unevaluatedItems and unevaluatedProperties mean items and additionalProperties. */
 static lm_status unevaluated(const use *u, lm_shape *shape)
 {
     static const char *const applied[] = { "$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "contains" };
@@ -251,7 +252,7 @@ static lm_status unevaluated(const use *u, lm_shape *shape)
     return add_parts(u->s, shape, parts);
 }
 
-/* ---- the table ---- */
+/* ---- table of keywords ---- */
 
 static const struct keyword { const char *name; lm_type type; apply_keyword *apply; } keywords[] = {
     { "minimum", LM_NUMBER, bound },

@@ -1,4 +1,4 @@
-/* lazy.c - free text up to a trigger, then a grammar: one automaton of both (Aho and Corasick 1975 for the words). */
+/* lazy.c - free text up to a trigger, then a grammar: one automaton for both (Aho and Corasick 1975 for the words). */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -11,10 +11,10 @@ enum { MOST_WORD = 256, MOST_TRIGGERS = 256 };
 typedef struct lazy {
     lm_terms   pool;
     lm_node   root;
-    uint32_t  n, rule;               /* states; the first one's rule */
+    uint32_t  n, rule;               /* n: number of states; rule: rule of the first state */
     uint32_t *child;                 /* [n][256]; 0: none */
     uint32_t *fail;
-    lm_node  *hit;                   /* what follows a word that ends here */
+    lm_node  *hit;                   /* what follows a word that ends in this state */
     uint32_t *queue;
 } lazy;
 
@@ -47,7 +47,7 @@ static lm_status add_word(lazy *z, const lm_trigger *t, lm_error *e)
     return LM_OK;
 }
 
-/* Where the text goes on when it does not go on as a word: breadth first, so that shorter ones are done. */
+/* Compute the state that follows when the text does not continue a word: breadth first, so that shorter words are done first. */
 static void link_states(lazy *z)
 {
     uint32_t from = 0, to = 1;
@@ -67,7 +67,7 @@ static void link_states(lazy *z)
     }
 }
 
-/* What is left of the grammar behind the trigger's token: it holds the token, or the token's text. */
+/* Return what remains of the grammar after the trigger's token: the grammar contains the token, or the text of the token. */
 static lm_node behind_token(lazy *z, const lm_trigger *t)
 {
     lm_node then = z->root;

@@ -1,20 +1,20 @@
-/* mask.c - which tokens fit a state. */
+/* mask.c - compute which tokens fit a state. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "grammar/counted.h"
 
 enum {
-    MOST_EXITS = 8192,               /* of a frame; one that ends in more places is walked with what follows it */
-    MOST_CLAMPED = 48,               /* parts of a frame that are looked through for counters */
-    FAR = 8,                         /* counters beyond it are made alike; tokens with more bytes are looked at again */
+    MOST_EXITS = 8192,               /* per frame; a frame with more is walked together with what follows it */
+    MOST_CLAMPED = 48,               /* parts of a frame that are searched for counters */
+    FAR = 8,                         /* larger counters are unified; tokens with more bytes are checked separately */
 };
 
 typedef struct walk {
     lm_automaton *m;
     uint64_t   *bits;
-    bool        exits;               /* note where the text may end */
-    bool        open;                /* there were too many */
+    bool        exits;               /* record where the frame may end */
+    bool        open;                /* there were too many exits */
     uint32_t    above;               /* only tokens and exits with more bytes than this */
 } walk;
 
@@ -30,7 +30,7 @@ static void note_exit(walk *w, uint32_t node)
         m->exits[m->n_exits++] = node;
 }
 
-/* Nodes from..to of the tree, which are below one whose children stand at `depth`, from `state`. */
+/* Walk the trie nodes from..to, whose top level has depth `depth`, starting in `state`. */
 static void walk_tree(walk *w, uint32_t state, uint32_t from, uint32_t to, uint32_t depth)
 {
     lm_automaton          *m = w->m;
@@ -53,11 +53,11 @@ static void walk_tree(walk *w, uint32_t state, uint32_t from, uint32_t to, uint3
     }
 }
 
-/* ---- counters that a token cannot reach ---- */
+/* ---- counters out of a token's reach ---- */
 
 typedef struct clamping {
     unsigned budget;
-    uint32_t limit;                  /* tokens of at most so many bytes fit alike */
+    uint32_t limit;                  /* tokens of at most this many bytes fit the same way */
 } clamping;
 
 static void lower(clamping *c, uint32_t to)
@@ -66,7 +66,8 @@ static void lower(clamping *c, uint32_t to)
         c->limit = to;
 }
 
-/* `n`, with counters far away made alike: fewer of them are left to be told apart, and only long tokens can. What fits `n` fits this. */
+/* Return `n` with large counters unified: fewer distinct expressions remain, and only long tokens can tell them apart. All that fits `n`
+ * fits the result. */
 static lm_node clamp(lm_automaton *m, lm_node n, clamping *c)
 {
     lm_terms          *p = &m->pool;
@@ -158,7 +159,7 @@ static void or_bits(uint64_t *to, const uint64_t *from, uint32_t n)
 
 static void add_node(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth);
 
-/* What goes on past the end of a frame, from these nodes of the tree. */
+/* Add the tokens that continue past the end of a frame, from these trie nodes. */
 static void add_exits(lm_automaton *m, const uint32_t *exits, uint32_t n, lm_node after, uint64_t *bits, unsigned depth)
 {
     walk     w = { .m = m, .bits = bits };
@@ -172,7 +173,7 @@ static void add_exits(lm_automaton *m, const uint32_t *exits, uint32_t n, lm_nod
     }
 }
 
-/* Of `bits`, the tokens of at most `limit` bytes. */
+/* Copy the tokens of `bits` that have at most `limit` bytes. */
 static void keep_short(const lm_vocabulary *v, const uint64_t *bits, uint32_t limit, uint64_t *out)
 {
     if (limit < LM_TRIE_SHORT) {
@@ -186,8 +187,8 @@ static void keep_short(const lm_vocabulary *v, const uint64_t *bits, uint32_t li
         out[(uint32_t)v->by_length[i] >> 6] &= ~(UINT64_C(1) << ((uint32_t)v->by_length[i] & 63));
 }
 
-/* A frame `n` whose counters were clamped: its head says what fits of the short tokens; the long ones are walked. LM_NOTHING follows
- * where it is no frame. */
+/* Add the tokens of a frame `n` whose counters were clamped: short tokens come from its head, long tokens are walked. `after` is LM_NOTHING
+ * if `n` is not a frame. Return false if there are too many exits. */
 static bool add_clamped(lm_automaton *m, lm_node n, const lm_head *h, uint32_t limit, lm_node after, uint64_t *bits, unsigned depth)
 {
     const lm_vocabulary *v = m->v;
@@ -208,7 +209,7 @@ static bool add_clamped(lm_automaton *m, lm_node n, const lm_head *h, uint32_t l
         return false;
     if (kept == 0)
         return true;
-    uint32_t *exits = lm_alloc(kept * sizeof *exits);    /* m->exits is used by what follows */
+    uint32_t *exits = lm_alloc(kept * sizeof *exits);    /* the calls below use m->exits */
     if (!exits) {
         lm_terms_fail(&m->pool, LM_NO_MEMORY, NULL);
         return true;
@@ -239,11 +240,11 @@ static void add_whole(lm_automaton *m, lm_node n, uint64_t *bits)
         or_bits(bits, h->bits, m->v->n_words);
 }
 
-/* What goes on past the end of a frame that is counted. */
+/* Add the tokens that continue past the end of a counted frame. */
 static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_node n, uint32_t least, uint32_t most, lm_node after, uint64_t *bits,
                               unsigned depth)
 {
-    const lm_uses exits = x->exits;                      /* counts are not moved by what is counted meanwhile: their lists stay */
+    const lm_uses exits = x->exits;                      /* a copy: counts are not moved by nested counting, so their lists stay valid */
     walk          w = { .m = m, .bits = bits };
     uint32_t      state = lm_state_of(m, after);
 
@@ -256,7 +257,7 @@ static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_node n, u
     }
 }
 
-/* A frame, and what follows where tokens go on past its end. */
+/* Add the tokens of a frame, and those that continue past its end. */
 static void add_frame(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth)
 {
     const lm_node_data d = m->pool.nodes[n];
@@ -284,7 +285,7 @@ static void add_frame(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth
     }
     or_bits(bits, h->bits, m->v->n_words);
     const uint32_t  n_exits = h->n_exits;
-    const uint32_t *exits   = h->exits;                  /* stays where it is when heads move */
+    const uint32_t *exits   = h->exits;                  /* stays valid when `heads` is reallocated */
     add_exits(m, exits, n_exits, d.b, bits, depth);
 }
 
@@ -302,7 +303,7 @@ static void add_node(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth)
     }
 }
 
-/* ---- tokens by name ---- */
+/* ---- token items ---- */
 
 typedef struct named { lm_automaton *m; uint64_t *bits; } named;
 
@@ -323,7 +324,7 @@ static void add_set(void *arg, const lm_token_set *s)
             set(x->bits, (lm_token)i);
 }
 
-/* ---- the mask ---- */
+/* ---- masks ---- */
 
 void lm_automaton_mask(lm_automaton *m, uint32_t state, uint64_t *bits)
 {

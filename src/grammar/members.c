@@ -1,11 +1,11 @@
-/* members.c - states of objects. */
+/* members.c - states of objects whose members may come in any order. */
 #include "grammar/members.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 
-/* A state is words of bits, one for each declared name, and a word that counts the others. */
+/* A state consists of bit words, one bit per declared name, and a word that counts the other names. */
 struct lm_members {
     lm_object *objects;
     uint32_t   n, capacity;
@@ -19,7 +19,7 @@ static uint32_t words_of(const lm_object *o) { return (o->n_named + 63) / 64 + 1
 static const uint64_t *state_at(const lm_terms *p, uint32_t seen) { return p->members->words + seen; }
 static bool is_seen(const uint64_t *s, uint32_t i) { return s[i >> 6] >> (i & 63) & 1; }
 
-/* ---- each state once ---- */
+/* ---- hash table of states ---- */
 
 static uint32_t hash_of(uint32_t object, const uint64_t *s, uint32_t n)
 {
@@ -30,7 +30,8 @@ static uint32_t hash_of(uint32_t object, const uint64_t *s, uint32_t n)
     return (uint32_t)h;
 }
 
-/* The table holds offsets; states of objects with as many words may share one, which does no harm. */
+/* Double the hash table. It contains offsets; states of different objects with the same number of words may share an entry, which is
+ * harmless. */
 static bool grow_table(lm_terms *p)
 {
     lm_members *m    = p->members;
@@ -119,9 +120,9 @@ lm_node lm_members_begin(lm_terms *p, uint32_t object)
     return out;
 }
 
-/* ---- what may come ---- */
+/* ---- possible names ---- */
 
-/* The first declared name that may still come, where they come in order. */
+/* Return the index of the first declared name that may still come; 0 if they may come in any order. */
 static uint32_t position(const lm_object *o, const uint64_t *s)
 {
     uint32_t n = o->n_named;
@@ -147,7 +148,8 @@ static bool must_come(const lm_object *o, const uint64_t *s, uint32_t i)
     return false;
 }
 
-/* Names that must come, also for those that must come themselves; UINT32_MAX: one of them cannot. `free` counts those that may. */
+/* Return the number of missing required names, including those that missing names require; UINT32_MAX if one of them can no longer come.
+ * *free_names is the number of names that may still come. */
 static uint32_t missing(const lm_terms *p, const lm_object *o, const uint64_t *seen, uint32_t *free_names)
 {
     uint64_t few[16], *s = few;
@@ -211,7 +213,7 @@ static bool can_close(const lm_terms *p, const lm_object *o, const uint64_t *s)
     return missing(p, o, s, &free_names) == 0 && seen_names(o, s) + !!s[words_of(o) - 1] >= o->least;
 }
 
-/* One more: declared name `i`, or another one (i == n_named). */
+/* Return the state after one more member: declared name `i`, or another one (i == n_named). */
 static lm_node after(lm_terms *p, uint32_t object, uint32_t seen, uint32_t i)
 {
     const lm_object *o = &p->members->objects[object];

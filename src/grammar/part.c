@@ -1,4 +1,4 @@
-/* part.c - what schemas say of one element or one member. */
+/* part.c - find the schemas that apply to one element or one member. */
 #include <string.h>
 
 #include "base/error.h"

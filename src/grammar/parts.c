@@ -1,4 +1,4 @@
-/* parts.c - arrays and objects as expressions. */
+/* parts.c - convert arrays and objects to expressions. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,7 +15,7 @@ enum { MOST_NAMES = 5000, MOST_PATTERNS = 4, MOST_LISTED = 1000 };
 
 static lm_node comma(lm_schema *s) { return lm_cat(s->p, s->inside, lm_cat(s->p, lm_word(s->p, ","), s->after)); }
 
-/* What follows `n` items of which each has its own schema: more of the same kind. */
+/* Return what follows `n` items with their own schemas: more items of one kind. */
 static lm_node more_items(lm_schema *s, lm_node item, const lm_shape *x, uint32_t n)
 {
     lm_terms *p = s->p;
@@ -56,7 +56,7 @@ lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_node *out)
         if (i >= x->least)
             rest = lm_optional(p, rest);
     }
-    /* nothing between the brackets: white space once, not twice */
+    /* nothing between the brackets: one run of white space, not two */
     lm_node close = lm_word(p, "]");
     if (x->least == 0)
         any = close;
@@ -64,7 +64,7 @@ lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_node *out)
     return LM_OK;
 }
 
-/* ---- names of objects ---- */
+/* ---- names of members ---- */
 
 typedef struct naming {
     lm_schema       *s;
@@ -72,7 +72,7 @@ typedef struct naming {
     const char     **names;
     uint32_t         n;
     lm_map          *index;
-    lm_node          declared;       /* the names, as a language */
+    lm_node          declared;       /* the language of the declared names */
     lm_node          allowed;        /* propertyNames */
     bool             any_name;
     struct { const lm_parts *of; const char *text; lm_node language; } patterns[MOST_PATTERNS];
@@ -99,7 +99,7 @@ static lm_status declare_listed(naming *d, const lm_parts *parts)
 
     if (!parts)
         return LM_OK;
-    LM_TRY(declare_listed(d, parts->next));              /* what came first stands last */
+    LM_TRY(declare_listed(d, parts->next));              /* the list is in reverse order */
     json_object_foreach((json_t *)(uintptr_t)parts->listed, name, value)
         LM_TRY(declare(d, name));
     json_object_foreach((json_t *)(uintptr_t)parts->patterns, name, value) {
@@ -145,7 +145,7 @@ static lm_status declared_member(naming *d, uint32_t i, lm_member *out)
     return LM_OK;
 }
 
-/* Names that match just these patterns, and no declared name. */
+/* Return the language of names that match exactly these patterns and no declared name. */
 static lm_status other_key(naming *d, unsigned matched, lm_node *out)
 {
     lm_terms *p = d->s->p;
@@ -164,7 +164,7 @@ static lm_status other_key(naming *d, unsigned matched, lm_node *out)
     return lm_terms_check(p, d->s->e);
 }
 
-/* The schemas of such a member; *none: there is none such. */
+/* Find the schemas of such a member. *none: such members are not allowed. */
 static lm_status other_schemas(naming *d, unsigned matched, const lm_places **out, bool *none)
 {
     lm_schema *s = d->s;

@@ -1,4 +1,4 @@
-/* pattern.c - regular expressions as expressions. */
+/* pattern.c - convert regular expressions to expressions. */
 #include "grammar/pattern.h"
 
 #include <string.h>
@@ -18,8 +18,8 @@ typedef struct parser {
     const char *text;
     size_t      size, at;
     unsigned    depth;
-    bool        marks;               /* there are anchors */
-    lm_node_list sequence, alternatives;     /* that are open: those of a group lie on those around it */
+    bool        marks;               /* the pattern contains anchors */
+    lm_node_list sequence, alternatives;     /* stacks: the entries of a group lie on those of the groups around it */
     lm_error   *e;
 } parser;
 
@@ -33,7 +33,7 @@ static char peek(const parser *x) { return x->at < x->size ? x->text[x->at] : '\
 static char peek_at(const parser *x, size_t i) { return x->at + i < x->size ? x->text[x->at + i] : '\0'; }
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* ---- sets that have names ---- */
+/* ---- named sets ---- */
 
 static void add_digits(lm_charset *s) { lm_charset_add(s, '0', '9'); }
 static void add_word(lm_charset *s)
@@ -61,7 +61,7 @@ static void add_line_ends(lm_charset *s)
     lm_charset_add(s, 0x2028, 0x2029);
 }
 
-/* A class by the letter of its escape. */
+/* Add the class with the letter of its escape. */
 static bool add_named(lm_charset *s, char letter)
 {
     lm_charset one = { 0 };
@@ -78,7 +78,7 @@ static bool add_named(lm_charset *s, char letter)
     return true;
 }
 
-/* General categories by the names of Unicode, short and long. */
+/* Test for a general category by its Unicode name, short or long. */
 static bool in_category(const char *name, utf8proc_category_t c)
 {
     static const struct { const char *name, *is; } longer[] = {
@@ -164,7 +164,7 @@ static bool is_letter(char c)
     return (c | 32) >= 'a' && (c | 32) <= 'z';
 }
 
-/* Escapes with a meaning that is no character. */
+/* Reject escapes that do not stand for a character. */
 static lm_status read_meaning(parser *x, char c)
 {
     if (is_digit(c) || c == 'k')
@@ -176,7 +176,7 @@ static lm_status read_meaning(parser *x, char c)
     return is_letter(c) ? refused(x, "this escape") : LM_OK;
 }
 
-/* A character behind a backslash that stands for itself or by its number. */
+/* Read the character after a backslash: a literal character, or one by its name or number. */
 static lm_status read_escape(parser *x, bool in_class, uint32_t *out)
 {
     static const char names[] = "t\tn\nr\rf\fv\v";
@@ -233,7 +233,7 @@ static lm_status read_plain(parser *x, uint32_t *out)
 
 /* ---- classes ---- */
 
-/* One member of a class; *single: a character, which may begin a range. */
+/* Read one member of a class. *single: it is a character, which may begin a range. */
 static lm_status read_member(parser *x, lm_charset *s, uint32_t *cp, bool *single)
 {
     *single = true;
@@ -400,7 +400,7 @@ static lm_status read_item(parser *x, lm_node *out)
     }
 }
 
-/* "{2}", "{2,}", "{2,3}"; anything else is text. */
+/* Read "{2}", "{2,}" or "{2,3}"; anything else is literal text. */
 static bool read_braces(parser *x, uint64_t *least, uint64_t *most)
 {
     size_t at = x->at + 1;
@@ -444,7 +444,7 @@ static lm_status read_repeats(parser *x, lm_node *item)
         return wrong(x, "more repetitions at least than at most");
     if (peek(x) == '+')
         return refused(x, "a possessive repetition");
-    x->at += peek(x) == '?';                             /* lazy: the same texts */
+    x->at += peek(x) == '?';                             /* lazy: matches the same texts */
     c = peek(x);
     if (c == '*' || c == '+' || c == '?')
         return wrong(x, "a repetition of a repetition");
@@ -474,9 +474,9 @@ static lm_status read_alternatives(parser *x, lm_node *out)
     return lm_terms_check(x->p, x->e);
 }
 
-/* ---- the whole ---- */
+/* ---- patterns ---- */
 
-/* Anchors at the very ends of a pattern without alternatives need no marks: counters stay counters. */
+/* Strip anchors at the ends of the pattern. Without alternatives and other anchors they need no marks, so counters remain counters. */
 static bool plain_ends(lm_view *text, bool *from_start, bool *to_end)
 {
     size_t slashes = 0;

@@ -1,11 +1,11 @@
-/* pattern.h - regular expressions: what Perl's and ECMAScript's have in common. */
+/* pattern.h - regular expressions: the common subset of Perl and ECMAScript. */
 #ifndef LM_GRAMMAR_PATTERN_H
 #define LM_GRAMMAR_PATTERN_H
 
 #include "grammar/expression.h"
 
-/* The texts (UTF-8) that match: all of the text does, or some part of it (`search`). Errors carry the offset. What is sound but no
- * regular language, or means different things to different engines, is LM_UNSUPPORTED. */
+/* Return the language of the UTF-8 texts that match, as a whole or, with `search`, in some part. Errors contain the offset. A valid pattern
+ * that is not a regular language, or that engines interpret differently, returns LM_UNSUPPORTED. */
 lm_status lm_pattern(lm_terms *p, lm_view text, bool search, lm_node *out, lm_error *e);
 
 #endif

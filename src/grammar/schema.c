@@ -1,4 +1,4 @@
-/* schema.c - a JSON Schema as a grammar. */
+/* schema.c - convert a JSON Schema to a grammar. */
 #include "grammar/schema.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
-/* schema.h - JSON Schema (2020-12, draft-07) to expressions: what its parts share.
+/* schema.h - JSON Schema (2020-12, draft-07) to expressions: declarations that the parts of the compiler share.
  *
- * A value is described by a conjunction of schemas (places). It is spread into shapes, each of one type of JSON, whose union are the
- * values: `type` takes shapes away, anyOf multiplies them, bounds tighten them. A shape becomes an expression. Parts of objects and
- * arrays are conjunctions again, each compiled once as a rule, so recursion ends.
+ * A value is described by a conjunction of schemas (places). The conjunction is expanded into shapes, each of one JSON type, whose union is
+ * the set of values: `type` removes shapes, anyOf multiplies them, bounds restrict them. A shape becomes an expression. The parts of
+ * objects and arrays are conjunctions again. Each conjunction is compiled once, as a rule, so recursion ends.
  *
- * Everything is either kept exactly, or narrowed (spelling of numbers, order of members), or refused. */
+ * Every keyword is enforced exactly, enforced more strictly (number spelling, order of members), or rejected. */
 #ifndef LM_GRAMMAR_SCHEMA_H
 #define LM_GRAMMAR_SCHEMA_H
 
@@ -16,9 +16,9 @@
 
 typedef enum lm_type { LM_NULL, LM_BOOLEAN, LM_NUMBER, LM_STRING, LM_ARRAY, LM_OBJECT, LM_N_TYPES } lm_type;
 
-/* A schema where it stands. */
+/* A schema and its location. */
 typedef struct lm_place {
-    const json_t *schema, *resource;         /* what "#" in it means */
+    const json_t *schema, *resource;         /* resource: what "#" in it refers to */
     const char   *pointer;
 } lm_place;
 
@@ -27,16 +27,17 @@ typedef struct lm_names { const struct lm_names *next; const char *name, *then; 
 typedef struct lm_values { const struct lm_values *next; const json_t *list; } lm_values;     /* an array: one of these */
 typedef struct lm_amounts { const struct lm_amounts *next; double x; } lm_amounts;
 
-/* What one schema says of the parts of arrays, or of objects. */
+/* What one schema says about the parts of arrays or objects. */
 typedef struct lm_parts {
     const struct lm_parts *next;
     lm_place     at;                         /* the schema itself */
     const json_t *listed;                    /* prefixItems, or properties */
     const char   *listed_name;
     const json_t *patterns;                  /* patternProperties */
-    const json_t *others;                    /* items behind the listed ones, or additionalProperties; NULL: any */
+    const json_t *others;                    /* items after the listed ones, or additionalProperties; NULL: any */
     const char   *others_name;
-    bool          closed;                    /* no others, though the schema would let them: narrower, so not used to tell schemas apart */
+    bool          closed;                    /* no others, although the schema would allow them; this is stricter, so it is not used to tell
+                                              * schemas apart */
 } lm_parts;
 
 typedef struct lm_bound { bool there, open; double x; } lm_bound;
@@ -47,15 +48,15 @@ typedef struct lm_shape {
     bool              integer;
     lm_bound          lo, hi;
     const lm_amounts *multiples;
-    bool              has_language;          /* strings: UTF-8 of them, */
+    bool              has_language;          /* strings: their language as UTF-8, */
     lm_node           language;
     uint32_t          least, most;           /* characters, items or members */
     const lm_parts   *parts;
     const lm_names   *required, *needs;
     const lm_places  *names;                 /* propertyNames */
     const lm_names   *forbidden;
-    uint32_t          shortest, longest;     /* texts of its formats have so many characters; longest 0: any number */
-    bool              narrowed;              /* a format: narrower than its specification may be */
+    uint32_t          shortest, longest;     /* bounds on the characters of its formats; longest 0: no limit */
+    bool              narrowed;              /* has a format, which may be stricter than its specification */
 } lm_shape;
 
 typedef struct lm_shapes { lm_shape **at; uint32_t n; } lm_shapes;
@@ -70,59 +71,62 @@ struct lm_schema {
     const lm_grammar_options *o;
     lm_arena                  arena;
     const json_t             *root;
-    json_t                   *made;          /* lists that are not in the schema: freed with it */
+    json_t                   *made;          /* lists that do not come from the schema; freed with it */
     bool                      old;           /* draft-07 */
     lm_map                   *rules;         /* conjunction to rule */
-    unsigned                  literal;       /* > 0: nothing may be narrower than it says: it is being taken away from something */
-    unsigned                  depth, nested; /* schemas applied in one place; values in values */
+    unsigned                  literal;       /* > 0: nothing may be enforced more strictly, because the result is subtracted from other
+                                              * values */
+    unsigned                  depth, nested; /* schemas applied in one place; nesting of values */
     lm_error                 *e;
     lm_error                  mine;
-    lm_node                   inside, after; /* white space next to a bracket or before a mark; after a mark */
-    lm_node                   value, string, number, object, array;  /* any */
+    lm_node                   inside, after; /* white space next to a bracket or before a comma or colon; after one */
+    lm_node                   value, string, number, object, array;  /* any value, any string, … */
     lm_node                   string_character, colon;
-    lm_schema_compile        *compile;       /* these three call what calls them: values hold values */
+    lm_schema_compile        *compile;       /* calls its callers: values contain values */
     lm_shapes_apply_to       *apply;
     lm_schema_spread_to      *spread;
 };
 
-/* "the keyword cannot be kept", at the keyword of a place. */
+/* Fail because the keyword at this place cannot be enforced. */
 lm_status lm_schema_refuse(lm_schema *s, const lm_place *at, const char *keyword, const char *why);
-lm_status lm_schema_refuse_part(lm_schema *s, const lm_place *at, const char *keyword, const char *why);      /* `why` says it all */
+lm_status lm_schema_refuse_part(lm_schema *s, const lm_place *at, const char *keyword, const char *why);      /* `why` is the complete
+                                                                                                               * message */
 lm_status lm_schema_wrong(lm_schema *s, const lm_place *at, const char *keyword, const char *why);
 lm_status lm_schema_memory(lm_schema *s);
 
-/* A place below a place: of its keyword, and of a member or an element of that (NULL: none). */
+/* Return the place of a subschema: of a keyword, and of its member or element (NULL: none). */
 lm_place lm_place_of(lm_schema *s, const lm_place *at, const char *keyword, const char *name, const json_t *schema);
 lm_place lm_place_item(lm_schema *s, const lm_place *at, const char *keyword, size_t i, const json_t *schema);
 const lm_places *lm_places_add(lm_schema *s, const lm_places *list, lm_place at);
 
-/* json_ref.c: what `$ref` names. */
+/* json_ref.c: find the target of a `$ref`. */
 lm_status lm_schema_target(lm_schema *s, const lm_place *at, const char *ref, lm_place *out);
 
 /* shapes.c */
-lm_schema_spread_to lm_schema_spread;          /* of a conjunction; *any: it says nothing */
-lm_shapes_apply_to  lm_shapes_apply;           /* tightened by one more schema; `chain`: those that it is being applied for */
+lm_schema_spread_to lm_schema_spread;          /* of a conjunction; *any: it allows any value */
+lm_shapes_apply_to  lm_shapes_apply;           /* apply one more schema; `chain`: the schemas that led to it */
 
 /* shape.c */
 bool      lm_shapes_add(lm_schema *s, lm_shapes *to, lm_shape *shape);
 lm_shape *lm_shape_copy(lm_schema *s, const lm_shape *shape);
 
-/* complement.c: the shapes without what the schema holds; LM_UNSUPPORTED where that cannot be said. */
+/* complement.c: return the shapes without the values of the schema; LM_UNSUPPORTED if that cannot be expressed. */
 lm_status lm_shapes_without(lm_schema *s, const lm_place *at, const char *keyword, const lm_shapes *in, lm_shapes *out);
-/* Have two lists of shapes no value in common, for sure? */
+/* Set *apart if two lists of shapes certainly have no value in common. */
 lm_status lm_shapes_apart(lm_schema *s, const lm_shapes *a, const lm_shapes *b, bool *apart);
 
-/* keywords.c: one keyword about one type, into a shape of that type. *known: there is such a keyword. */
+/* keywords.c: apply a keyword that constrains one type to the shapes of that type. *known: the keyword exists. */
 lm_type   lm_json_type(const json_t *v);                                      /* integers are numbers */
-bool      lm_schema_one_type(const json_t *schema, lm_type *out);           /* its keywords speak of one type, and nothing else does */
+bool      lm_schema_one_type(const json_t *schema, lm_type *out);           /* its keywords constrain one type only, and no others are
+                                                                             * present */
 lm_status lm_schema_keyword(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value, lm_shapes *shapes, bool *known);
 
 /* json_string.c */
 lm_node   lm_json_language(lm_schema *s, const lm_shape *shape);           /* of a shape of strings, as UTF-8 */
 lm_node   lm_schema_string(lm_schema *s, const lm_shape *shape);
-lm_node   lm_json_encoded(lm_terms *p, lm_node language);                   /* as it stands between quotes */
+lm_node   lm_json_encoded(lm_terms *p, lm_node language);                   /* as written between quotes */
 lm_node   lm_json_quoted(lm_terms *p, const char *text, size_t n);
-/* Also how long its texts are, in `shape`. LM_NOTHING: not known. */
+/* Also sets the lengths of its texts in `shape`. LM_NOTHING: unknown format. */
 lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_shape *shape, lm_node *out);
 
 /* json_number.c */
@@ -132,23 +136,23 @@ lm_status lm_json_number(lm_schema *s, const lm_shape *shape, lm_node *out);
 void    lm_json_prelude(lm_terms *p, lm_whitespace w, lm_schema *s);
 lm_node lm_json_constant(lm_schema *s, const json_t *v);
 
-/* part.c: of which schemas an element or a member is the conjunction. */
+/* part.c: find the schemas whose conjunction describes an element or a member. */
 lm_status lm_parts_item(lm_schema *s, const lm_shape *shape, size_t i, const lm_places **out);
 lm_status lm_parts_member(lm_schema *s, const lm_shape *shape, const char *name, const lm_places **out);
 lm_status lm_parts_names(lm_schema *s, const lm_shape *shape, bool *any, lm_node *out);      /* the language of propertyNames */
 lm_status lm_string_holds(lm_schema *s, lm_node language, const char *text, size_t n, bool *out);
 
-/* holds.c: is a value one of the shape, its list of values left aside? */
+/* holds.c: test whether a value fits the shape, ignoring the shape's list of values. */
 lm_status lm_shape_holds(lm_schema *s, const lm_shape *shape, const json_t *v, bool *out);
 
 /* parts.c: arrays and objects. */
 lm_status lm_parts_array(lm_schema *s, const lm_shape *shape, lm_node *out);
 lm_status lm_parts_object(lm_schema *s, const lm_shape *shape, lm_node *out);
 
-/* schema_value.c: the rule of a conjunction. */
+/* schema_value.c: return the rule of a conjunction. */
 lm_schema_compile lm_schema_value;
 
-/* strict.c: what OpenAI's strict mode demands. */
+/* strict.c: check the requirements of OpenAI's strict mode. */
 lm_status lm_schema_strict(lm_schema *s);
 
 #endif

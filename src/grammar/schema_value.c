@@ -1,4 +1,4 @@
-/* schema_value.c - a conjunction of schemas as a rule. */
+/* schema_value.c - compile a conjunction of schemas to a rule. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 static lm_status listed_values(lm_schema *s, const lm_shape *x, lm_node *out)
 {
-    lm_shape    *others = lm_shape_copy(s, x);           /* what a value must hold besides being in this list */
+    lm_shape    *others = lm_shape_copy(s, x);           /* the other conditions that a listed value must satisfy */
     lm_node_list list = { 0 };
     lm_status    status = LM_OK;
 
@@ -52,7 +52,7 @@ static lm_status shape_value(lm_schema *s, const lm_shape *x, lm_node *out)
     }
 }
 
-/* A frame of its own for what strings and numbers share, so that their masks are worked out once. */
+/* Put the expression of a string or number into its own rule, hence its own frame, so that its masks are computed once. */
 static lm_node framed(lm_schema *s, const lm_shape *x, lm_node n)
 {
     if ((x->type != LM_STRING && x->type != LM_NUMBER) || n == LM_NOTHING)
@@ -62,7 +62,7 @@ static lm_node framed(lm_schema *s, const lm_shape *x, lm_node n)
     return lm_rule_node(s->p, rule);
 }
 
-/* ---- each conjunction once ---- */
+/* ---- conjunctions ---- */
 
 static int by_address(const void *a, const void *b)
 {
@@ -119,7 +119,7 @@ lm_status lm_schema_value(lm_schema *s, const lm_places *all, lm_node *out)
         value = s->value;
     for (uint32_t i = 0; i < shapes.n && !any; i++) {
         lm_status status = shape_value(s, shapes.at[i], &one);
-        if (status != LM_OK && s->e->where[0] == '\0' && all)       /* at the schema whose keywords these are */
+        if (status != LM_OK && s->e->where[0] == '\0' && all)       /* report it at the schema with these keywords */
             status = lm_fail(s->e, status, all->place.pointer, LM_NO_OFFSET, "%s", s->e->message);
         LM_TRY(status);
         value = lm_alt(s->p, value, framed(s, shapes.at[i], one));

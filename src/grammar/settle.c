@@ -1,4 +1,4 @@
-/* settle.c - what can be said of expressions only when all rules are there; and giving back those that nothing needs. */
+/* settle.c - compute the properties of expressions that depend on all rules; remove unused expressions. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "grammar/expression.h"
 #include "grammar/members.h"
 
-enum { MOST_HEIGHT = 2000 };         /* of what a text can begin with: derivatives take two levels for each */
+enum { MOST_HEIGHT = 2000 };         /* of nested beginnings of a text: derivatives recurse two levels per node */
 
 /* ---- flags ---- */
 
@@ -47,7 +47,7 @@ static uint8_t settled_flags(const lm_terms *p, lm_node n)
     }
 }
 
-/* Flags only rise, so this ends. */
+/* Compute all flags. Flags are only ever set, so this terminates. */
 static void find_flags(lm_terms *p)
 {
     for (bool more = true; more && p->status == LM_OK;) {
@@ -65,7 +65,7 @@ static void find_flags(lm_terms *p)
 
 /* ---- left recursion ---- */
 
-/* The i-th expression that a text of `n` can begin with; LM_NOTHING past the last. */
+/* Return the i-th expression that a text of `n` can begin with; LM_NOTHING after the last. */
 static lm_node beginning(const lm_terms *p, lm_node n, uint32_t i)
 {
     const lm_node_data *d = &p->nodes[n];
@@ -108,7 +108,7 @@ static lm_status left_recursion(lm_terms *p, walk *w, uint32_t *rule, lm_error *
             continue;
         }
         if (w->seen[next] == OPEN) {
-            while (p->nodes[next].kind != LM_NODE_RULE)         /* every circle goes through a rule */
+            while (p->nodes[next].kind != LM_NODE_RULE)         /* every cycle contains a rule */
                 next = w->stack[--w->depth].n;
             *rule = p->nodes[next].a;
             return LM_USAGE;
@@ -156,7 +156,7 @@ lm_status lm_terms_settle(lm_terms *p, uint32_t *rule, lm_error *e)
     return LM_OK;
 }
 
-/* ---- giving back ---- */
+/* ---- compaction ---- */
 
 static void keep_parts(const lm_terms *p, lm_node n, uint8_t *keep)
 {
@@ -191,7 +191,7 @@ static lm_node_data moved_parts(lm_terms *p, lm_node_data d, const uint32_t *mov
         d.a = moved[d.a];
         break;
     case LM_NODE_ALT:
-        for (uint32_t i = 0; i < d.b; i++)               /* order is kept: numbers fall alike */
+        for (uint32_t i = 0; i < d.b; i++)               /* the order is preserved: the renumbering is monotonic */
             p->lists[d.a + i] = moved[p->lists[d.a + i]];
         break;
     case LM_NODE_REPEAT:
@@ -204,7 +204,7 @@ static lm_node_data moved_parts(lm_terms *p, lm_node_data d, const uint32_t *mov
     return d;
 }
 
-/* Lists lie in the order of their nodes, so they close up in that order. */
+/* Close the gaps between lists. Lists are stored in the order of their nodes. */
 static void compact_lists(lm_terms *p, uint32_t fixed)
 {
     uint32_t end = 0;
@@ -223,7 +223,7 @@ static void compact_lists(lm_terms *p, uint32_t fixed)
     p->n_lists = end;
 }
 
-/* Parts have lower numbers than what is made of them. */
+/* The parts of a node have lower numbers than the node. */
 void lm_terms_compact(lm_terms *p, uint32_t fixed, uint8_t *keep, uint32_t *moved)
 {
     uint32_t n = fixed;

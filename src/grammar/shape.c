@@ -1,4 +1,4 @@
-/* shape.c - places and shapes as things: made, copied, listed; and errors about them. */
+/* shape.c - create, copy and list places and shapes; report errors about them. */
 #include <string.h>
 
 #include "base/error.h"
@@ -30,7 +30,7 @@ lm_status lm_schema_memory(lm_schema *s) { return lm_fail_memory(s->e, "a schema
 
 /* ---- places ---- */
 
-/* A name as a pointer spells it (RFC 6901). */
+/* Escape a name for a JSON pointer (RFC 6901). */
 static const char *escaped(lm_schema *s, const char *name)
 {
     size_t n = strlen(name);
@@ -87,7 +87,7 @@ lm_shape *lm_shape_copy(lm_schema *s, const lm_shape *shape)
     return mine;
 }
 
-/* Room doubles: at powers of two. */
+/* The capacity doubles when the count is a power of two. */
 bool lm_shapes_add(lm_schema *s, lm_shapes *to, lm_shape *shape)
 {
     if ((to->n & (to->n - 1)) == 0) {

@@ -1,4 +1,4 @@
-/* shapes.c - from schemas to shapes. */
+/* shapes.c - expand schemas into shapes. */
 #include <string.h>
 
 #include "base/error.h"
@@ -103,7 +103,7 @@ static lm_status apply_values(lm_schema *s, const lm_place *at, const char *keyw
 
     if (!list && strcmp(keyword, "enum") == 0)
         return lm_schema_wrong(s, at, keyword, "is not an array");
-    if (!list) {                                         /* const: a list of one, which lives as long as the schema */
+    if (!list) {                                         /* const: a list with one element, freed with the schema */
         list = json_array();
         if (!list || json_array_append(list, (json_t *)(uintptr_t)value) != 0 || json_array_append_new(s->made, list) != 0)
             return lm_schema_memory(s);
@@ -126,7 +126,7 @@ static lm_status apply_values(lm_schema *s, const lm_place *at, const char *keyw
     return LM_OK;
 }
 
-/* ---- schemas in the same place ---- */
+/* ---- schemas applied in place ---- */
 
 static lm_status apply_ref(lm_schema *s, const lm_place *at, const json_t *value, lm_shapes *shapes, const lm_places *chain)
 {
@@ -175,8 +175,8 @@ static lm_status only_type(lm_schema *s, const lm_shapes *in, lm_type type, lm_s
     return LM_OK;
 }
 
-/* Exactly one, for values of one type: where alternatives are apart for sure that is any of them; else each without what the others
- * hold. */
+/* Exactly one alternative, for values of one type: if the alternatives are certainly disjoint, any of them; otherwise each one without the
+ * values of the others. */
 static lm_status one_of_type(lm_schema *s, const lm_place *at, const json_t *list, const lm_shapes *each, lm_type type, lm_shapes *all)
 {
     size_t    n = json_array_size(list);
@@ -210,7 +210,7 @@ static lm_status apply_one(lm_schema *s, const lm_place *at, const json_t *list,
 
     if (!each)
         return lm_schema_memory(s);
-    if (!lm_terms_work(s->p, n * n / 2))                 /* pairs are compared */
+    if (!lm_terms_work(s->p, n * n / 2))                 /* all pairs are compared */
         return lm_terms_check(s->p, s->e);
     s->literal++;
     for (size_t i = 0; i < n; i++) {
@@ -226,7 +226,7 @@ static lm_status apply_one(lm_schema *s, const lm_place *at, const json_t *list,
 
 static lm_status apply_not(lm_schema *s, const lm_place *at, const json_t *value, lm_shapes *shapes, const lm_places *chain)
 {
-    (void)chain;                                         /* what is not held begins anew */
+    (void)chain;                                         /* the complement starts a new chain */
     lm_place  other = lm_place_of(s, at, "not", NULL, value);
     lm_shapes out = { 0 };
 
@@ -237,7 +237,7 @@ static lm_status apply_not(lm_schema *s, const lm_place *at, const json_t *value
     return LM_OK;
 }
 
-/* if and then, or not if and else. */
+/* if and then; or not if, and else. */
 static lm_status apply_if(lm_schema *s, const lm_place *at, const json_t *value, lm_shapes *shapes, const lm_places *chain)
 {
     const json_t *then = json_object_get(at->schema, "then"), *otherwise = json_object_get(at->schema, "else");
@@ -275,7 +275,7 @@ static const struct applied {
     { "not", false, apply_not },  { "if", false, apply_if },
 };
 
-/* ---- one schema ---- */
+/* ---- schemas ---- */
 
 static lm_status apply_keyword(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value, lm_shapes *shapes,
                                const lm_places *chain)
@@ -332,7 +332,7 @@ lm_status lm_shapes_apply(lm_schema *s, const lm_place *at, const lm_shapes *in,
     lm_type type;
     if (!s->literal && !(s->o && s->o->open) && lm_schema_one_type(o, &type))
         LM_TRY(only_type(s, in, type, &shapes));
-    if (s->old && (ref = json_object_get(o, "$ref"))) {  /* what stands beside it says nothing */
+    if (s->old && (ref = json_object_get(o, "$ref"))) {  /* draft-07: siblings of $ref are ignored */
         LM_TRY(apply_ref(s, at, ref, &shapes, mine));
     } else {
         json_object_foreach((json_t *)(uintptr_t)o, keyword, value)

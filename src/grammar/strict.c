@@ -1,4 +1,4 @@
-/* strict.c - what OpenAI's strict mode demands of a schema, beside that it can be kept. */
+/* strict.c - check the additional requirements of OpenAI's strict mode. */
 #include <string.h>
 
 #include "base/error.h"

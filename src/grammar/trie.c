@@ -1,4 +1,4 @@
-/* trie.c - a vocabulary for grammars. */
+/* trie.c - build the trie of a vocabulary. */
 #include "grammar/trie.h"
 
 #include <stdlib.h>
@@ -114,7 +114,7 @@ static uint32_t shared_prefix(const lm_vocabulary *v, lm_token x, lm_token y)
     return i;
 }
 
-/* Sorted tokens one after the other: what a token does not share with the one before is new nodes. */
+/* Add the sorted tokens one by one: the bytes that a token does not share with the previous one become new nodes. */
 static void grow(lm_vocabulary *v, uint32_t n_ids)
 {
     uint32_t open[LM_TRIE_DEPTH + 1], n = 0, deep = 0;
@@ -131,7 +131,7 @@ static void grow(lm_vocabulary *v, uint32_t n_ids)
             open[deep]  = n++;
         }
         if (keep == size)
-            continue;                                    /* spelled as the one before: the same node */
+            continue;                                    /* same spelling as the previous token: same node */
     }
     while (deep > 0)
         v->skip[open[--deep]] = n;
@@ -148,7 +148,7 @@ static int longest_first(const void *a, const void *b, void *arg)
     return (x < y) - (x > y);
 }
 
-/* From the last node to the first: those below a node come after it. */
+/* From the last node to the first: descendants come after their node. */
 static void find_deepest(lm_vocabulary *v)
 {
     uint16_t below[LM_TRIE_DEPTH + 2] = { 0 };
