@@ -111,18 +111,15 @@ lm_status lm_terms_init(lm_terms *p, lm_error *e);
 lm_status lm_terms_copy(lm_terms *to, const lm_terms *from, lm_error *e);     /* nodes keep their numbers */
 void      lm_terms_free(lm_terms *p);
 void      lm_terms_fail(lm_terms *p, lm_status status, const char *reason);
-void      lm_terms_fail_limit(lm_terms *p, const char *reason, uint64_t limit);     /* LM_LIMIT; the error contains the reason and the
-                                                                                     * limit */
+void      lm_terms_fail_limit(lm_terms *p, const char *reason, uint64_t limit);     /* LM_LIMIT; the error contains both */
 lm_status lm_terms_check(const lm_terms *p, lm_error *e);        /* the first failure as an error */
 bool      lm_terms_work(lm_terms *p, uint64_t units);            /* count units of work; false: the pool has failed, now or earlier */
 
 /* A list of nodes that are joined at its end: joining them one by one would take quadratic time. */
 typedef struct lm_node_list { lm_node *items; uint32_t n, capacity; } lm_node_list;
 void    lm_list_add(lm_terms *p, lm_node_list *l, lm_node n);
-lm_node lm_list_cat(lm_terms *p, lm_node_list *l, uint32_t from);        /* the sequence of the nodes from `from` on, which are removed from
-                                                                          * the list */
-lm_node lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from);        /* the choice of the nodes from `from` on, which are removed from
-                                                                          * the list */
+lm_node lm_list_cat(lm_terms *p, lm_node_list *l, uint32_t from);        /* the nodes from `from` on in sequence; removes them */
+lm_node lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from);        /* one of the nodes from `from` on; removes them */
 
 /* ---- building ---- */
 lm_node lm_bytes(lm_terms *p, const lm_byte_set *s);

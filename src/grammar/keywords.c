@@ -45,8 +45,7 @@ static lm_status bound(const use *u, lm_shape *shape)
     bool   upper = strstr(u->keyword, "aximum") != NULL;
 
     if (json_is_integer(u->value) && fabs(json_number_value(u->value)) > 0x1p53 && upper == (json_number_value(u->value) > 0))
-        x = upper ? 0x1p53 : -0x1p53;                    /* the bounds of int64 and uint64 stand for no bound: enforce up to the largest
-                                                          * exact number */
+        x = upper ? 0x1p53 : -0x1p53;                    /* bounds of int64 and uint64 mean none: enforce what is exact */
     else
         LM_TRY(number_of(u, &x));
     if (json_is_real(u->value) && fabs(x) > 0x1p53 && upper == (x > 0))

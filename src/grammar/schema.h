@@ -36,8 +36,7 @@ typedef struct lm_parts {
     const json_t *patterns;                  /* patternProperties */
     const json_t *others;                    /* items after the listed ones, or additionalProperties; NULL: any */
     const char   *others_name;
-    bool          closed;                    /* no others, although the schema would allow them; this is stricter, so it is not used to tell
-                                              * schemas apart */
+    bool          closed;                    /* no others, though the schema allows them: stricter, so not used to tell schemas apart */
 } lm_parts;
 
 typedef struct lm_bound { bool there, open; double x; } lm_bound;
@@ -74,8 +73,7 @@ struct lm_schema {
     json_t                   *made;          /* lists that do not come from the schema; freed with it */
     bool                      old;           /* draft-07 */
     lm_map                   *rules;         /* conjunction to rule */
-    unsigned                  literal;       /* > 0: nothing may be enforced more strictly, because the result is subtracted from other
-                                              * values */
+    unsigned                  literal;       /* > 0: nothing may be stricter, because the result is subtracted from other values */
     unsigned                  depth, nested; /* schemas applied in one place; nesting of values */
     lm_error                 *e;
     lm_error                  mine;
@@ -89,8 +87,7 @@ struct lm_schema {
 
 /* Fail because the keyword at this place cannot be enforced. */
 lm_status lm_schema_refuse(lm_schema *s, const lm_place *at, const char *keyword, const char *why);
-lm_status lm_schema_refuse_part(lm_schema *s, const lm_place *at, const char *keyword, const char *why);      /* `why` is the complete
-                                                                                                               * message */
+lm_status lm_schema_refuse_part(lm_schema *s, const lm_place *at, const char *keyword, const char *why);      /* `why`: whole message */
 lm_status lm_schema_wrong(lm_schema *s, const lm_place *at, const char *keyword, const char *why);
 lm_status lm_schema_memory(lm_schema *s);
 
@@ -117,8 +114,7 @@ lm_status lm_shapes_apart(lm_schema *s, const lm_shapes *a, const lm_shapes *b, 
 
 /* keywords.c: apply a keyword that constrains one type to the shapes of that type. *known: the keyword exists. */
 lm_type   lm_json_type(const json_t *v);                                      /* integers are numbers */
-bool      lm_schema_one_type(const json_t *schema, lm_type *out);           /* its keywords constrain one type only, and no others are
-                                                                             * present */
+bool      lm_schema_one_type(const json_t *schema, lm_type *out);           /* its keywords constrain a single type */
 lm_status lm_schema_keyword(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value, lm_shapes *shapes, bool *known);
 
 /* json_string.c */
