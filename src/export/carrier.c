@@ -1,4 +1,4 @@
-/* carrier.c - a folder seen as a GGUF file. */
+/* carrier.c - present a folder as a GGUF file. */
 #include "export/carrier.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "export/pieces_of.h"
 #include "export/rotary.h"
 
-/* ---- which tensors ---- */
+/* ---- tensors ---- */
 
 static lm_status add(lm_carrier *c, lm_carried t, lm_error *e)
 {
@@ -67,7 +67,7 @@ static lm_status list_tensors(lm_carrier *c, lm_error *e)
     return LM_OK;
 }
 
-/* ---- their types, as llama.cpp's converter has them ---- */
+/* ---- tensor types, as in llama.cpp's converter ---- */
 
 static bool contains(const char *name, const char *const *words)
 {
@@ -77,7 +77,7 @@ static bool contains(const char *name, const char *const *words)
     return false;
 }
 
-/* F32 in every file: what is small, and what is not multiplied. */
+/* Return whether a tensor is F32 in every file: small tensors, and those that are not used in matrix products. */
 static bool stays_f32(const lm_carried *t)
 {
     static const char *const words[] = { "ffn_gate_inp", "position_embd", "token_types", NULL };
@@ -175,9 +175,9 @@ void lm_carrier_close(lm_carrier *c)
     lm_free(c);
 }
 
-/* ---- as a reader will have it ---- */
+/* ---- preview ---- */
 
-/* Every tensor must find its weight in what the keys describe, and every weight its tensor. */
+/* Check that every tensor matches a weight of the model that the keys describe, and every weight a tensor. */
 static lm_status check_names(const lm_carrier *c, const lm_program *read, lm_error *e)
 {
     lm_map   *made   = lm_map_new(c->n + 1);
@@ -257,7 +257,7 @@ lm_status lm_carrier_preview(lm_carrier *c, const char *name, lm_error *e)
     return status == LM_OK ? read_back(c, e) : status;
 }
 
-/* ---- numbers ---- */
+/* ---- reading rows ---- */
 
 bool lm_carrier_is_raw(const lm_carrier *c, size_t i)
 {
@@ -266,9 +266,8 @@ bool lm_carrier_is_raw(const lm_carrier *c, size_t i)
     return t->type == t->stored && (t->values || !lm_matrices_lifted(c->matrices, t->weight));
 }
 
-/* Consecutive rows of one matrix at a time; rows that stand in another order one by one. Rows of vectors are their elements where they
- * change
- * places. */
+/* Read consecutive rows of one matrix at a time, or reordered rows one by one. If the elements of a vector are reordered, its elements
+ * count as rows. */
 static lm_status read_rows(const lm_carrier *c, const lm_carried *t, uint64_t from, uint64_t n, uint8_t *out, lm_error *e)
 {
     uint64_t rows = lm_matrices_rows(c->matrices, t->weight), bytes = 0;

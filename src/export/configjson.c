@@ -1,4 +1,4 @@
-/* configjson.c - from GGUF keys back to config.json, by the names that the families read. */
+/* configjson.c - convert GGUF keys back to config.json, with the member names that the families read. */
 #include "export/configjson.h"
 
 #include <math.h>
@@ -25,7 +25,7 @@ typedef struct builder {
     lm_arena            arena;
 } builder;
 
-/* ---- pairs of names ---- */
+/* ---- pairs of key names ---- */
 
 static json_t *as_json(const lm_meta_value *v)
 {
@@ -40,14 +40,14 @@ static json_t *as_json(const lm_meta_value *v)
         return json_integer((json_int_t)v->i);
     case LM_META_FLOAT:
         return lm_json_float(v->f);
-    case LM_META_ARRAY:                  /* one for each layer, all alike: the reader has seen to it */
+    case LM_META_ARRAY:                  /* one element per layer, all equal: the reader has checked this */
         return lm_meta_at(v, 0, &first) && first.kind != LM_META_ARRAY ? as_json(&first) : NULL;
     default:
         return NULL;
     }
 }
 
-/* A member, or a member of a member: "attn_config/alibi". */
+/* Set a member, or a nested member: "attn_config/alibi". */
 static void set(json_t *json, const char *path, json_t *value)
 {
     const char *slash = strchr(path, '/');
@@ -72,7 +72,7 @@ static void take_pair(void *arg, const char *hf, const char *gguf)
     char          key[128];
     lm_meta_value v;
 
-    if (strcmp(gguf, "rope.dimension_count%") == 0) {    /* config.json has the share of a head's lanes */
+    if (strcmp(gguf, "rope.dimension_count%") == 0) {    /* config.json contains the rotated share of a head's lanes */
         if (m->c->rope.dim && m->c->head_dim)
             set(m->json, hf, json_real((double)m->c->rope.dim / m->c->head_dim));
         return;
@@ -97,9 +97,10 @@ static lm_status trace(builder *m, lm_error *e)
     return status;
 }
 
-/* ---- is it the same model ---- */
+/* ---- comparing models ---- */
 
-/* Every weight of a folder's program finds its own in the file's, whole or in pieces, and none is left. */
+/* Count the weights that do not match: every weight of the folder's program must be in the file's program, whole or in pieces, and none may
+ * be left over. */
 static uint32_t count_strangers(builder *m, const lm_program *folder)
 {
     lm_map  *known    = lm_map_new(m->p->n_weights + 1);
@@ -130,7 +131,7 @@ static uint32_t count_strangers(builder *m, const lm_program *folder)
 
 enum { NOT_READ = 1 << 30, DIFFERENT = 1 << 20 };
 
-/* How far the folder's model is from the file's: 0 is the same. `what` says what differs. */
+/* Return how far the folder's model is from the file's model; 0 means identical. `what` names the difference. */
 static uint32_t distance(builder *m, lm_folder_model *out, const char **what, lm_error *why)
 {
     const lm_family *f;
@@ -154,7 +155,7 @@ static uint32_t distance(builder *m, lm_folder_model *out, const char **what, lm
     return far;
 }
 
-/* A member that GGUF does not say: each of its values in turn, and the one that comes nearest stays. */
+/* Try each value of a member that GGUF does not contain, and keep the one that brings the model closest. */
 static void try_values(builder *m, const lm_config_word *w, lm_folder_model *out, uint32_t *best)
 {
     json_t     *was = json_incref(json_object_get(m->json, w->key));
@@ -187,7 +188,7 @@ static bool knows(const lm_family *f, const char *member)
     return false;
 }
 
-/* Two members that only together are the file's. */
+/* Try two members that match the file only together. */
 static void try_pairs(builder *m, const lm_config_word *w, lm_folder_model *out, uint32_t *best)
 {
     json_t *was = json_incref(json_object_get(m->json, w->key));
@@ -231,7 +232,7 @@ static lm_status settle(builder *m, lm_folder_model *out, lm_error *e)
     lm_error    why  = { 0 };
     uint32_t    best = distance(m, out, &what, &why);
 
-    if (best && what && strcmp(what, "rotary embedding") == 0)           /* some classes scale where nothing is said */
+    if (best && what && strcmp(what, "rotary embedding") == 0)           /* some classes scale by default */
         try_plain_rotation(m, out, &best);
     for (int round = 0; round < 2 && best; round++)
         for (const lm_config_word *w = lm_config_words; w->key && best; w++)
@@ -283,7 +284,7 @@ static lm_status make_as(builder *m, const lm_family *f, lm_folder_model *out, l
     return settle(m, out, e);
 }
 
-/* As the family that reads the file, else as another one whose files are of its architecture. */
+/* Try the family that reads the file, then other families whose files use its architecture. */
 static lm_status make(builder *m, lm_folder_model *out, lm_error *e)
 {
     const lm_family *own    = m->family, *f;

@@ -1,4 +1,4 @@
-/* configwords.c - what a configuration says, in config.json's words. */
+/* configwords.c - express a configuration as members of config.json. */
 #include "export/configwords.h"
 
 #include <math.h>
@@ -57,7 +57,7 @@ static bool knows(const words *w, const char *member)
     return false;
 }
 
-/* Where the family understands it and nothing stands there yet. Takes the reference. */
+/* Set a member if the family reads it and it is not set yet. Takes the reference. */
 static void set(words *w, const char *member, json_t *v)
 {
     if (knows(w, member) && !json_object_get(w->json, member))
@@ -164,7 +164,7 @@ static json_t *list_of(const float *x, uint32_t n)
     return list;
 }
 
-/* Whether a scaling of these parameters has these divisors. */
+/* Return whether a scaling with these parameters has these divisors. */
 static bool has_divisors(const lm_rope_spec *s, const float *divisors)
 {
     lm_rope_spec plain = *s;
@@ -179,7 +179,7 @@ static bool has_divisors(const lm_rope_spec *s, const float *divisors)
     return true;
 }
 
-/* One frequency between the two: many scalings have these divisors, and any of them will do. */
+/* Solve for parameters when only one frequency is in between: many scalings have these divisors, and any of them is valid. */
 static bool solve_one(lm_rope_spec *s, const float *divisors, uint32_t k)
 {
     double wavelength = 2 * 3.14159265358979323846 * pow(s->base, 2.0 * k / s->dim);
@@ -195,9 +195,8 @@ static bool solve_one(lm_rope_spec *s, const float *divisors, uint32_t k)
     return false;
 }
 
-/* Between the kept and the divided frequencies 1/divisor is a straight line over 1/wavelength: two of its points give its ends. They are
- * ratios, so
- * low_freq_factor is 1. */
+/* Between the unscaled and the fully scaled frequencies, 1/divisor is linear in 1/wavelength, so two points determine its ends. Only ratios
+ * are known, so low_freq_factor is set to 1. */
 static bool solve_llama3(lm_rope_spec *s, const float *divisors)
 {
     uint32_t half = s->dim / 2, first = half, last = half;

@@ -1,4 +1,4 @@
-/* conversion.c - the door: what is converted into what. */
+/* conversion.c - lm_convert: choose the conversion for a model. */
 #include "export/conversion.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 
-/* ---- what is asked for ---- */
+/* ---- options ---- */
 
 static lm_status read_type(lm_conversion *c, bool gguf, lm_error *e)
 {
@@ -44,7 +44,7 @@ static lm_status run(lm_conversion *c, lm_error *e)
     return lm_fail_in(e, c->out);
 }
 
-/* ---- the result ---- */
+/* ---- result ---- */
 
 static lm_status give(lm_conversion *c, double seconds, lm_convert_result *r, lm_error *e)
 {

@@ -1,4 +1,4 @@
-/* conversion.h - one call of lm_convert: internal to export/. */
+/* conversion.h - the state of one call of lm_convert: internal to export/. */
 #ifndef LM_EXPORT_CONVERSION_H
 #define LM_EXPORT_CONVERSION_H
 
@@ -10,9 +10,9 @@ typedef struct lm_conversion {
     const lm_convert_options *o;
     const char   *in, *out;
     lm_arena      arena;
-    lm_container *container;         /* of what is read, until a carrier has it */
-    lm_carrier   *carrier;           /* a folder as a GGUF file */
-    const lm_dtype *type;            /* that is asked for; NULL: as it is */
+    lm_container *container;         /* the input, until a carrier takes it over */
+    lm_carrier   *carrier;           /* a folder presented as a GGUF file */
+    const lm_dtype *type;            /* requested type; NULL: unchanged */
     lm_dtype      requested;
     lm_moved     *tensors;
     size_t        n;
@@ -22,14 +22,14 @@ typedef struct lm_conversion {
     uint32_t      files;
 } lm_conversion;
 
-lm_status lm_convert_to_gguf(lm_conversion *c, lm_error *e);         /* a folder */
-lm_status lm_convert_gguf_again(lm_conversion *c, lm_error *e);      /* a GGUF file */
-lm_status lm_convert_to_folder(lm_conversion *c, lm_error *e);       /* a GGUF file */
+lm_status lm_convert_to_gguf(lm_conversion *c, lm_error *e);         /* from a folder */
+lm_status lm_convert_gguf_again(lm_conversion *c, lm_error *e);      /* from a GGUF file */
+lm_status lm_convert_to_folder(lm_conversion *c, lm_error *e);       /* from a GGUF file */
 
-/* Nothing at `path` unless it may be replaced, and it is none of the files that are read. */
+/* Check that nothing exists at `path` unless it may be replaced, and that it is not one of the input files. */
 lm_status lm_check_new_file(const lm_conversion *c, const lm_container *in, const char *path, lm_error *e);
 
-/* LM_IO when what was read has changed meanwhile. */
+/* Return LM_IO if an input file has changed since it was opened. */
 lm_status lm_check_inputs(const lm_container *in, lm_error *e);
 
 #endif

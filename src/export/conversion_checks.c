@@ -1,4 +1,4 @@
-/* conversion_checks.c - what may be written where, and whether what was read is still what it was. */
+/* conversion_checks.c - check that an output path may be written, and that the input has not changed. */
 #include <sys/stat.h>
 
 #include "export/conversion.h"

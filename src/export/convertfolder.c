@@ -1,4 +1,4 @@
-/* convertfolder.c - a Hugging Face folder of a GGUF file: config.json, a tokenizer, a card, shards of safetensors. */
+/* convertfolder.c - create a Hugging Face folder from a GGUF file: config.json, a tokenizer, a card, safetensors shards. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "formats/safetensors.h"
 
 #define MAKER "lamina convert"
-#define SHARD (UINT64_C(5) * 1000 * 1000 * 1000)     /* transformers' own limit */
+#define SHARD (UINT64_C(5) * 1000 * 1000 * 1000)     /* the default of transformers */
 
 typedef struct folding {
     lm_conversion     *c;
@@ -23,14 +23,14 @@ typedef struct folding {
     lm_program        *program;
     lm_matrices       *matrices;
     lm_folder_model    model;
-    const lm_config   *configs[2];       /* of the file, of the folder */
+    const lm_config   *configs[2];       /* of the file and of the folder */
     lm_folder_tensors *tensors;
     lm_new_folder      folder;
     json_t            *tokenizer, *tokenizer_config;
     uint64_t           bytes;
 } folding;
 
-/* ---- what it will be ---- */
+/* ---- planning ---- */
 
 static void note_lost_keys(folding *f)
 {
@@ -89,7 +89,7 @@ static void plan_shards(folding *f)
     f->c->files = part + 1;
 }
 
-/* ---- its files ---- */
+/* ---- files ---- */
 
 static lm_status write_config(folding *f, lm_error *e)
 {
@@ -177,9 +177,9 @@ static lm_status write_weights(folding *f, lm_error *e)
     return status;
 }
 
-/* ---- the folder ---- */
+/* ---- conversion ---- */
 
-/* Something at OUT is replaced only where that is asked for, and only what was made here. */
+/* Check that an existing OUT may be replaced: only if requested, and only if it was created by this command. */
 static lm_status check_target(folding *f, lm_error *e)
 {
     struct stat st;

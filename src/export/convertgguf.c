@@ -1,4 +1,4 @@
-/* convertgguf.c - GGUF files from folders, and from other GGUF files. */
+/* convertgguf.c - create GGUF files from folders and from other GGUF files. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -14,7 +14,7 @@ static uint64_t all_bytes(const lm_conversion *c)
     return sum;
 }
 
-/* Every part may take its name, and there is room. */
+/* Check that every part may be written under its name, and that there is enough disk space. */
 static lm_status check_target(lm_conversion *c, const lm_parts_plan *p, const lm_container *in, lm_error *e)
 {
     for (uint32_t k = 0; k < p->n; k++) {
@@ -22,7 +22,7 @@ static lm_status check_target(lm_conversion *c, const lm_parts_plan *p, const lm
         if (!path)
             return lm_fail_memory(e, "a path", strlen(p->path));
         c->path = k ? c->path : path;
-        /* of later parts without a first one an interrupted run is the owner */
+        /* later parts without a first one are left over from an interrupted run and may be replaced */
         lm_status status = lm_check_new_file(c, in, path, e);
         if (status != LM_OK && (k == 0 || (e && strstr(e->message, "same file"))))
             return status;
@@ -42,7 +42,7 @@ static lm_status write_file(lm_conversion *c, lm_parts_plan *p, const lm_contain
     return lm_check_inputs(in, e);
 }
 
-/* ---- a folder ---- */
+/* ---- conversion of a folder ---- */
 
 static lm_status carried_bytes(void *arg, size_t i, uint64_t from, uint64_t n, void *out, lm_error *e)
 {
@@ -93,7 +93,7 @@ lm_status lm_convert_to_gguf(lm_conversion *c, lm_error *e)
     return write_file(c, &p, c->carrier->folder, e);
 }
 
-/* ---- a GGUF file ---- */
+/* ---- conversion of a GGUF file ---- */
 
 typedef struct stored { const lm_container *in; const lm_tensor_info *t; uint64_t cols, from, n; void *out; } stored;
 
@@ -140,7 +140,7 @@ static void drop_stored(void *arg, size_t i)
     lm_filemap_drop(lm_container_file(c->container, t->part), t->offset, t->bytes);
 }
 
-/* Matrices take the type that is asked for; what files keep in F32 stays. */
+/* List the tensors. Matrices get the requested type; tensors that are F32 in all files keep theirs. */
 static lm_status list_stored(lm_conversion *c, bool *changed, lm_error *e)
 {
     c->n       = lm_container_n_tensors(c->container);

@@ -1,4 +1,4 @@
-/* feed.c - rows of a GGUF file, or of a folder in their order in one. */
+/* feed.c - read rows of a GGUF file, or of a folder in the order of a GGUF file. */
 #include "export/feed.h"
 
 #include <string.h>
@@ -48,7 +48,8 @@ lm_status lm_feed_floats(const lm_feed *f, size_t i, uint64_t from, uint64_t n, 
     return LM_OK;
 }
 
-/* Norms that a checkpoint stores less one, and types that GGUF has not. */
+/* Read rows whose stored bytes differ from those of the file: norms that a checkpoint stores less one, and types that GGUF does not
+ * have. */
 static lm_status unpacked_bytes(const lm_feed *f, size_t i, uint64_t from, uint64_t n, void *out, lm_error *e)
 {
     const lm_carried *t = &f->carrier->tensors[i];
@@ -79,7 +80,7 @@ void lm_feed_drop(const lm_feed *f, size_t i)
     lm_filemap_drop(lm_container_file(f->file, t->part), t->offset, t->bytes);
 }
 
-/* ---- the files ---- */
+/* ---- input files ---- */
 
 static const lm_container *files_of(const lm_feed *f)
 {

@@ -1,4 +1,4 @@
-/* foldercard.c - generation_config.json and README.md of what general.* says. */
+/* foldercard.c - create generation_config.json and README.md from general.* keys. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ json_t *lm_generation_config(const lm_meta *m)
     return made;
 }
 
-/* Text as YAML reads it back: quoted, unless it is plain. */
+/* Write text as a YAML scalar, quoted unless it is plain. */
 static void put(lm_text *out, lm_view v)
 {
     bool plain = v.size > 0;
@@ -71,7 +71,7 @@ static void add_list(const lm_meta *m, const char *key, const char *member, lm_t
         }
 }
 
-/* general.base_model.0.repo_url …: the ids that hubs know. */
+/* Convert general.base_model.0.repo_url … to the ids that hubs use. */
 static void add_origins(const lm_meta *m, const char *kind, const char *member, lm_text *out)
 {
     static const char hub[] = "https://huggingface.co/";

@@ -1,4 +1,4 @@
-/* folderfiles.h - the small files of a Hugging Face folder that is made of a GGUF file. */
+/* folderfiles.h - the small files of a Hugging Face folder created from a GGUF file. */
 #ifndef LM_EXPORT_FOLDERFILES_H
 #define LM_EXPORT_FOLDERFILES_H
 
@@ -6,12 +6,12 @@
 
 #include "formats/container.h"
 
-/* tokenizer.json and tokenizer_config.json, with chat templates; NULL where the file has no vocabulary, or one that tokenizer.json has
- * no form for, which
- * is a line of `notes`. Read back they give the ids of the file, or LM_UNSUPPORTED. Both are the caller's. */
+/* Create tokenizer.json and tokenizer_config.json, with chat templates. Both are NULL if the file has no vocabulary, or one that
+ * tokenizer.json cannot represent; then `notes` gets a line. They are read back and must give the ids of the file, otherwise
+ * LM_UNSUPPORTED. The caller owns both. */
 lm_status lm_folder_tokenizer(const lm_meta *m, lm_text *notes, json_t **tokenizer, json_t **config, lm_error *e);
 
-/* generation_config.json; and a README.md whose front matter says what general.* does, as text that may be empty. */
+/* Create generation_config.json, and the text of a README.md whose front matter contains the general.* keys, which may be empty. */
 json_t *lm_generation_config(const lm_meta *m);
 void    lm_folder_card(const lm_meta *m, lm_text *out);
 

@@ -1,4 +1,4 @@
-/* foldertensors.c - what GGUF keeps apart is put together as checkpoints have it, and the other way. */
+/* foldertensors.c - join tensors that GGUF stores separately into those of checkpoints, and split those that GGUF joins. */
 #include "export/foldertensors.h"
 
 #include <inttypes.h>
@@ -13,22 +13,22 @@
 enum { MAX_SOURCES = 4 };
 
 typedef enum kind {
-    ROWS,                            /* matrices one after another, or one of them; in pieces of rows perhaps */
+    ROWS,                            /* consecutive matrices, or one of them; possibly joined from pieces */
     TURNED,                          /* [in][out] */
     HEADS,                           /* lm_joint */
     BETWEEN,                         /* lm_interleaved */
-    CODES, EXPONENTS,                /* the same in four bits */
+    CODES, EXPONENTS,                /* MXFP4: four-bit codes, and their exponents */
 } kind;
 
 typedef struct made {
     kind     how;
-    uint32_t weight;                 /* of the folder's program */
-    uint64_t k;                      /* ROWS of one matrix: which */
+    uint32_t weight;                 /* in the folder's program */
+    uint64_t k;                      /* with `one`: the matrix of ROWS */
     bool     one;
-    uint32_t n;                      /* weights of the file's program that it is made of */
-    uint32_t sources[MAX_SOURCES], weights[MAX_SOURCES];  /* in the file's program, in the folder's */
-    uint64_t firsts[MAX_SOURCES], rows[MAX_SOURCES];      /* ROWS in pieces */
-    bool     lifted;                 /* checkpoints have one less */
+    uint32_t n;                      /* number of weights of the file's program that it consists of */
+    uint32_t sources[MAX_SOURCES], weights[MAX_SOURCES];  /* numbers in the file's and in the folder's program */
+    uint64_t firsts[MAX_SOURCES], rows[MAX_SOURCES];      /* row ranges of the pieces of ROWS */
+    bool     lifted;                 /* checkpoints store the values less one */
 } made;
 
 struct lm_folder_tensors {
@@ -38,7 +38,7 @@ struct lm_folder_tensors {
     const lm_family   *family;
     const lm_dtype    *type;
     lm_arena          *arena;
-    lm_map            *known;        /* names in GGUF: weights of the file's program */
+    lm_map            *known;        /* GGUF name to weight of the file's program */
     lm_moved          *list;
     made              *how;
     size_t             n, room;
@@ -46,7 +46,7 @@ struct lm_folder_tensors {
     bool               codes;
 };
 
-/* ---- the list ---- */
+/* ---- list of tensors ---- */
 
 static lm_status add(lm_folder_tensors *t, const char *name, made how, uint32_t n_dims, const uint64_t *dims, uint64_t cols, lm_error *e)
 {
@@ -78,7 +78,7 @@ static lm_status add(lm_folder_tensors *t, const char *name, made how, uint32_t 
     return LM_OK;
 }
 
-/* The file's weights that one of the folder's is made of. */
+/* Find the weights of the file that make up a weight of the folder. */
 static lm_status find_sources(lm_folder_tensors *t, uint32_t weight, made *how, lm_error *e)
 {
     const lm_weight *w = &t->folder->weights[weight];
@@ -104,7 +104,7 @@ static lm_status find_sources(lm_folder_tensors *t, uint32_t weight, made *how, 
     return n ? LM_OK : lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no tensor of the file has this weight");
 }
 
-/* All weights of the folder's program that are in one tensor with this one. */
+/* Find the sources of all weights of the folder's program that share a tensor with this one. */
 static lm_status find_partners(lm_folder_tensors *t, const lm_weight *w, made *how, lm_error *e)
 {
     for (uint32_t i = 0; i < t->folder->n_weights && how->n < MAX_SOURCES; i++) {
@@ -181,9 +181,9 @@ static lm_status add_weight(lm_folder_tensors *t, uint32_t i, lm_error *e)
     return LM_OK;
 }
 
-/* ---- rows ---- */
+/* ---- reading rows ---- */
 
-/* `n` rows of one of the file's weights, or of its transpose, in the stored type or as float32. */
+/* Read `n` rows of a weight of the file, or of its transpose, in the stored type or as float32. */
 static lm_status take(const lm_folder_tensors *t, uint32_t source, bool turned, uint64_t k, uint64_t from, uint64_t n, bool floats,
                       void *out, lm_error *e)
 {
@@ -191,7 +191,7 @@ static lm_status take(const lm_folder_tensors *t, uint32_t source, bool turned, 
     uint64_t             rows = lm_matrices_rows(t->matrices, source), cols = lm_matrices_cols(t->matrices, source), width = turned
         ? rows : cols, bytes = 0;
 
-    if (turned && !lm_matrices_can_turn(t->matrices, source)) {          /* blocks: opened row by row, of which a few columns stay */
+    if (turned && !lm_matrices_can_turn(t->matrices, source)) {          /* block types: unpack each row and keep a few of its columns */
         float *row = lm_alloc(cols * sizeof *row);
         lm_status status = row && floats ? LM_OK : lm_fail_memory(e, "a row", cols);
         for (uint64_t i = 0; status == LM_OK && i < rows; i++) {
@@ -218,7 +218,7 @@ static lm_status take(const lm_folder_tensors *t, uint32_t source, bool turned, 
     return status;
 }
 
-/* Whole matrices one after another, or pieces of rows of each. */
+/* Read rows of consecutive whole matrices, or of matrices that are joined from pieces. */
 static lm_status take_rows(const lm_folder_tensors *t, const made *h, uint64_t from, uint64_t n, bool floats, uint8_t *out,
                            size_t row_bytes, lm_error *e)
 {
@@ -249,7 +249,7 @@ static lm_status take_head_row(const lm_folder_tensors *t, const made *h, uint64
                    "row %" PRIu64 " is in no tensor of the file", row);
 }
 
-/* Which of the partners has row `in` of an expert, and which of its rows that is. */
+/* Return which partner contains row `in` of an expert, and store the row's number there in *row. */
 static uint32_t between(const lm_folder_tensors *t, const made *h, uint64_t in, uint64_t *row)
 {
     for (uint32_t s = 0; s < h->n; s++) {
@@ -264,7 +264,7 @@ static uint32_t between(const lm_folder_tensors *t, const made *h, uint64_t in, 
     return 0;
 }
 
-/* Elements of all partners, each where it belongs in a row of `of`. */
+/* Place the elements of all partners where they belong in a row of `of` elements. */
 static lm_status scatter(const lm_folder_tensors *t, const made *h, bool turned, uint64_t k, uint64_t row, bool floats, uint8_t *out,
                          size_t size, lm_error *e)
 {
@@ -295,7 +295,7 @@ static lm_status take_between_row(const lm_folder_tensors *t, const made *h, uin
     return take(t, h->sources[s], false, row / of, mine, 1, floats, out, e);
 }
 
-/* GGUF's block holds codes i and i + 16 in byte i, a checkpoint's codes 2i and 2i + 1. */
+/* A GGUF block has codes i and i + 16 in byte i; a checkpoint has codes 2i and 2i + 1. */
 static lm_status take_codes_row(const lm_folder_tensors *t, const made *h, uint64_t row, uint8_t *out, lm_error *e)
 {
     const lm_weight *w      = &t->folder->weights[h->weight];
@@ -371,7 +371,7 @@ static bool is_float(lm_dtype type)
     return type == LM_F32 || type == LM_F16 || type == LM_BF16;
 }
 
-/* Whether every number is one of the narrower type's. */
+/* Set *out if every value is exactly representable in the narrower type. */
 static lm_status survives(lm_folder_tensors *t, size_t i, lm_dtype to, bool *out, lm_error *e)
 {
     const lm_dtype_info *type = lm_dtype_of(to);
@@ -394,7 +394,7 @@ static lm_status survives(lm_folder_tensors *t, size_t i, lm_dtype to, bool *out
     return status;
 }
 
-/* Most matrices' type, by elements. */
+/* Return the type of most matrices, by elements. */
 static lm_dtype most(const lm_folder_tensors *t)
 {
     static const lm_dtype types[3] = { LM_F32, LM_F16, LM_BF16 };

@@ -1,4 +1,4 @@
-/* foldertensors.h - the weights of a GGUF file as the tensors of a checkpoint: names, shapes, and their numbers row by row. */
+/* foldertensors.h - present the weights of a GGUF file as the tensors of a checkpoint: names, shapes, and values row by row. */
 #ifndef LM_EXPORT_FOLDERTENSORS_H
 #define LM_EXPORT_FOLDERTENSORS_H
 
@@ -7,10 +7,9 @@
 
 typedef struct lm_folder_tensors lm_folder_tensors;
 
-/* `stored`: the file's program and matrices; `folder`: the program of the config.json that goes with it; `configs`: of the file, of the
- * folder. All must live
- * as long. `type` NULL: as
- * stored, in the type of the matrices where that loses nothing; F32 for what is quantised; four-bit codes stay codes. */
+/* Create the list of tensors. `stored`: the file's program and matrices; `folder`: the program of the corresponding config.json; `configs`:
+ * of the file and of the folder. All must outlive the list. With `type` NULL the tensors keep their stored types, or use the type of most
+ * matrices if that is lossless. Quantised tensors become F32; four-bit codes are not converted. */
 lm_status lm_folder_tensors_new(const lm_program *stored, lm_matrices *matrices, const lm_program *folder,
                                 const lm_config *const configs[2],
                                 const lm_family *f, const lm_dtype *type, lm_arena *arena, lm_folder_tensors **out, lm_error *e);

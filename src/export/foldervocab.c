@@ -1,4 +1,4 @@
-/* foldervocab.c - tokenizer.json of the lists that GGUF keeps. */
+/* foldervocab.c - create tokenizer.json from the token lists of a GGUF file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static int32_t type_of(const lm_vocab_spec *s, uint32_t id)
     return s->types ? s->types[id] : LM_PIECE_NORMAL;
 }
 
-/* What converters write for rows that have no token. */
+/* Return whether a token is the padding that converters write for rows without a token. */
 static bool is_padding(const lm_vocab_spec *s, uint32_t id)
 {
     char pad[24];
@@ -53,7 +53,7 @@ static void sort_tokens(const lm_vocab_spec *s, bool bytes, json_t *vocabulary, 
     }
 }
 
-/* ---- what surrounds a text ---- */
+/* ---- tokens around a text ---- */
 
 static json_t *special_of(const lm_vocab_spec *s, int64_t id)
 {
@@ -127,7 +127,7 @@ static json_t *listed_merges(const lm_vocab_spec *s)
 
 typedef struct pair { lm_view left, right; float score; uint32_t l, r; } pair;
 
-/* The order in which transformers makes merges of scores. */
+/* The order in which transformers derives merges from scores. */
 static int by_score(const void *a, const void *b)
 {
     const pair *x = a, *y = b;
@@ -156,7 +156,7 @@ static bool add_pair(pair_list *list, pair x)
     return true;
 }
 
-/* Two neighbours merge when their text together is a token: every way to split a token in two. */
+/* Two adjacent tokens merge if their joined text is a token: add every way to split a token in two. */
 static bool add_splits(const lm_vocab_spec *s, uint32_t id, const lm_map *ids, pair_list *list)
 {
     lm_view  t = s->tokens[id];
@@ -216,7 +216,7 @@ static json_t *sentencepiece_decoder(bool prefix)
     return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", steps);
 }
 
-/* ---- the whole ---- */
+/* ---- tokenizer.json and tokenizer_config.json ---- */
 
 static lm_status make(const lm_vocab_spec *s, const lm_tokenizer *t, json_t **out, lm_error *e)
 {
@@ -260,7 +260,7 @@ static void name(json_t *config, const lm_vocab_spec *s, const char *key, int64_
         json_object_set_new(config, key, text(s->tokens[id]));
 }
 
-/* One template is text; several are a list. */
+/* A single template is stored as a string, several as a list. */
 static void add_templates(const lm_meta *m, json_t *config)
 {
     json_t       *list = json_array();
@@ -298,7 +298,7 @@ static json_t *config_of(const lm_meta *m, const lm_vocab_spec *s, const lm_toke
     return config;
 }
 
-/* Read as a folder's, the two documents give the file's ids. */
+/* Check that the two documents, read as those of a folder, give the ids of the file. */
 static lm_status check(const lm_tokenizer *t, const json_t *tokenizer, const json_t *config, lm_error *e)
 {
     lm_text            texts[2] = { { 0 }, { 0 } };

@@ -1,4 +1,4 @@
-/* generalkeys.c - the origin of a model as keys. */
+/* generalkeys.c - write the origin of a model as GGUF keys. */
 #include "export/generalkeys.h"
 
 #include <ctype.h>
@@ -46,7 +46,7 @@ static bool is_lower(const char *word)
     return letters;
 }
 
-/* "smollm2-135m instruct" is "Smollm2 135m Instruct": words of small letters, but versions, get a capital where one begins. */
+/* Capitalise words: "smollm2-135m instruct" becomes "Smollm2 135m Instruct". Words with capitals and versions are not changed. */
 static void title(const char *id, size_t n, char out[MAX_TEXT])
 {
     char   copy[MAX_TEXT], *rest = NULL;
@@ -69,7 +69,7 @@ static void title(const char *id, size_t n, char out[MAX_TEXT])
     }
 }
 
-/* A name, or "org/name", not the path of a file somewhere. */
+/* Return the model's name or "org/name"; NULL for the path of a file. */
 static const char *hub_name(const json_t *config)
 {
     const char *given = text_of(config, "_name_or_path");
@@ -134,7 +134,7 @@ static void add_size(lm_gguf_writer *w, const json_t *card, uint64_t parameters,
     add_text(w, "general.size_label", text_of(card, "size_label") ? text_of(card, "size_label") : label);
 }
 
-/* ---- lists of the card ---- */
+/* ---- lists of the model card ---- */
 
 static size_t collect(const json_t *card, const char *key, lm_view *list, size_t n)
 {
@@ -158,7 +158,7 @@ static void add_list(lm_gguf_writer *w, const char *key, const json_t *card, con
         lm_gguf_add_strings(w, key, list, n);
 }
 
-/* Parents: general.base_model.count, general.base_model.0.name … */
+/* Add the base models: general.base_model.count, general.base_model.0.name … */
 static void add_origins(lm_gguf_writer *w, const char *kind, const json_t *card, const char *one, const char *many)
 {
     lm_view list[MAX_LIST];
@@ -204,7 +204,7 @@ static void add_licence(lm_gguf_writer *w, const json_t *card)
     add_text(w, "general.license.link", text_of(card, "license_link"));
 }
 
-/* ---- what it is sampled with ---- */
+/* ---- sampling parameters ---- */
 
 static void add_sampling(lm_gguf_writer *w, const json_t *generation)
 {

@@ -1,4 +1,4 @@
-/* ggufkeys.c - a configuration as GGUF keys. */
+/* ggufkeys.c - write a configuration as GGUF keys. */
 #include "export/ggufkeys.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static void real(keys *k, const char *name, double v)
     lm_gguf_add_f32(k->w, key(k, name), (float)v);
 }
 
-/* What no other family has. */
+/* Write the numbers that only this family has. */
 static void add_own(keys *k, const lm_family *f, const lm_config *c)
 {
     for (const lm_own_number *n = f->own; n && (n->hf || n->gguf); n++) {
@@ -46,7 +46,7 @@ const char *lm_gguf_arch_of(const lm_family *f)
     return f->gguf_as ? f->gguf_as : f->gguf_archs ? f->gguf_archs[0] : NULL;
 }
 
-/* Does the family understand this member of config.json? */
+/* Return whether the family reads this member of config.json. */
 static bool knows(const lm_family *f, const char *member)
 {
     for (const char *const *k = f->keys; k && *k; k++)
@@ -63,7 +63,7 @@ static const lm_node *first_node(const lm_program *p, lm_op_code code)
     return NULL;
 }
 
-/* What multiplies the rotation's cosines and sines. */
+/* Return the factor of the rotation's cosines and sines. */
 static double magnitude(const lm_rope_spec *r)
 {
     float frequencies[512];           /* lm_read_rope: at most 1024 lanes */
@@ -71,7 +71,7 @@ static double magnitude(const lm_rope_spec *r)
     return (double)lm_rope_frequencies(r, 1, NULL, NULL, frequencies);
 }
 
-/* Which layers have the window, where it is not all of them. */
+/* Write the window, and which layers use it if not all do. */
 static void add_window(keys *k, const lm_config *c)
 {
     bool list[LM_MAX_LAYERS], mixed = false;
@@ -95,7 +95,7 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
     real(k, "rope.freq_base", r->base);
     switch (r->type) {
     case LM_ROPE_DEFAULT:
-    case LM_ROPE_LLAMA3:             /* the scaling is the tensor rope_freqs.weight */
+    case LM_ROPE_LLAMA3:             /* the scaling is stored as the tensor rope_freqs.weight */
         break;
     case LM_ROPE_LINEAR:
         lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("linear"));
@@ -114,7 +114,7 @@ static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_e
             real(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
         }
         break;
-    case LM_ROPE_LONGROPE:           /* the factors are tensors, which llama.cpp refuses in most families unless it is told */
+    case LM_ROPE_LONGROPE:           /* the factors are tensors; llama.cpp rejects them in most families by default */
         lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("longrope"));
         whole(k, "rope.scaling.original_context_length", r->original_context);
         real(k, "rope.scaling.attn_factor",
@@ -157,7 +157,7 @@ static void add_attention(keys *k, const lm_config *c, const lm_program *p)
     const lm_node *rms = first_node(p, LM_OP_RMS_NORM), *layer = first_node(p, LM_OP_LAYER_NORM);
 
     whole(k, "attention.head_count", c->n_heads);
-    if (c->latent.kv_rank) {         /* as one key/value head that is the latent */
+    if (c->latent.kv_rank) {         /* described as one key/value head: the latent */
         if (c->latent.q_rank)
             whole(k, "attention.q_lora_rank", c->latent.q_rank);
         whole(k, "attention.kv_lora_rank", c->latent.kv_rank);
@@ -173,7 +173,7 @@ static void add_attention(keys *k, const lm_config *c, const lm_program *p)
         real(k, "attention.layer_norm_epsilon", (double)layer->norm.eps);
     if (a->window)
         add_window(k, c);
-    if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank)    /* of latents it follows from the rotation */
+    if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank)    /* with latents it follows from the rotation */
         real(k, "attention.scale", (double)a->scale);
     if (a->softcap > 0)
         real(k, "attn_logit_softcapping", (double)a->softcap);

@@ -1,4 +1,4 @@
-/* ggufparts.c - the files of a model, as llama-gguf-split cuts them: all keys in the first, a count in each. */
+/* ggufparts.c - write a model as several files, split like llama-gguf-split does: all keys in the first file, a count in each. */
 #include "export/ggufparts.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* ggufspec.c - tokenizer.ggml.* read into lists. */
+/* ggufspec.c - read tokenizer.ggml.* into lists. */
 #include "export/ggufspec.h"
 
 #include <stdio.h>

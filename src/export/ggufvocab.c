@@ -1,4 +1,4 @@
-/* ggufvocab.c - tokenizers as GGUF keeps them: lists of tokens, types, scores or merges, and the name of what splits text. */
+/* ggufvocab.c - write tokenizers in GGUF form: lists of tokens, types, scores or merges, and the name of the pre-tokenizer. */
 #include "export/ggufvocab.h"
 
 #include <jansson.h>
@@ -27,7 +27,7 @@ typedef struct vocabulary {
     lm_tokenizer_files files;
     lm_view       pieces;                /* tokenizer.model */
     json_t       *config, *map, *json, *model;     /* tokenizer_config.json, special_tokens_map.json, tokenizer.json, config.json */
-    lm_tokenizer *t;                     /* the folder's; NULL: made from tokenizer.model alone */
+    lm_tokenizer *t;                     /* of the folder; NULL: made from tokenizer.model alone */
     lm_view      *tokens, *merges;
     int32_t      *types;
     float        *scores;                /* NULL: byte-level BPE */
@@ -35,7 +35,7 @@ typedef struct vocabulary {
     lm_vocab_spec spec;
 } vocabulary;
 
-/* ---- what the folder has ---- */
+/* ---- files of the folder ---- */
 
 static lm_status text_of(vocabulary *v, const char *name, const char *other, lm_view *out, lm_error *e)
 {
@@ -76,7 +76,7 @@ static lm_status read_files(vocabulary *v, lm_error *e)
 
 /* ---- tokens ---- */
 
-/* Marked as plain by mistake in some folders. */
+/* Return whether a token is special although some folders mark it as normal by mistake. */
 static bool looks_special(lm_view t)
 {
     static const char *const words[] = { "<pad>", "<mask>", "<2mass>", "[@BOS@]" };
@@ -89,7 +89,7 @@ static bool looks_special(lm_view t)
            (lm_view_starts(t, LM_VIEW("<unused")) && lm_view_ends(t, LM_VIEW(">")));
 }
 
-/* A user-defined token is found in the text as it is read there: with blanks. */
+/* A user-defined token is stored as it is found in the input text: with spaces. */
 static lm_view with_blanks(vocabulary *v, lm_view text)
 {
     lm_text out = { 0 };
@@ -152,7 +152,7 @@ static lm_status take_pieces(vocabulary *v, lm_error *e)
 
 /* ---- merges ---- */
 
-/* In the order of their ranks. */
+/* List the merges by rank. */
 static lm_status list_merges(vocabulary *v, lm_merge ***out, uint32_t *n, lm_error *e)
 {
     const lm_bpe *b    = &v->t->bpe;
@@ -172,7 +172,7 @@ static lm_status list_merges(vocabulary *v, lm_merge ***out, uint32_t *n, lm_err
     return LM_OK;
 }
 
-/* A blank inside a half is written as byte-level BPE spells it: the list parts the halves with one. */
+/* Spaces inside a half are written in byte-level BPE spelling, because a space separates the halves. */
 static void add_half(lm_text *t, const lm_piece *p)
 {
     for (uint32_t i = 0; i < p->size; i++)
@@ -201,7 +201,7 @@ static lm_status write_merges(vocabulary *v, lm_merge *const *list, uint32_t n, 
     return good ? LM_OK : lm_fail_memory(e, "the merges", n);
 }
 
-/* What merges first has the higher score: minus the first rank at which a token comes about. */
+/* Earlier merges have higher scores: minus the first rank at which a token is created. */
 static void score_by_merges(vocabulary *v, lm_merge *const *list, uint32_t n)
 {
     for (uint32_t id = 0; id < v->rows; id++)
@@ -245,7 +245,7 @@ static int64_t named(const vocabulary *v, const char *text)
     return id >= 0 && (uint32_t)id < v->rows ? id : -1;
 }
 
-/* By its spelling in the tokenizer's files, else by the model's number. */
+/* Find a special token by its spelling in the tokenizer's files, or else by its id in the model's config.json. */
 static int64_t special(const vocabulary *v, const char *kind)
 {
     char    token[32], number[32];
@@ -269,7 +269,7 @@ static void name_specials(vocabulary *v)
         v->spec.eos = v->t->eos;
 }
 
-/* ---- does it do the same ---- */
+/* ---- round-trip check ---- */
 
 static lm_status try_spec(vocabulary *v, bool *same, lm_error *e)
 {
@@ -283,7 +283,7 @@ static lm_status try_spec(vocabulary *v, bool *same, lm_error *e)
     return status;
 }
 
-/* ---- what splits text ---- */
+/* ---- pre-tokenizers ---- */
 
 static lm_status collect(void *arg, lm_view word, lm_error *e)
 {
@@ -320,7 +320,7 @@ static bool has_nfc(const lm_tokenizer *t)
     return false;
 }
 
-/* Whether the named one cuts the probes as the folder's does. */
+/* Return whether the named pre-tokenizer splits the probes like the one of the folder. */
 static bool splits_alike(const vocabulary *v, const char *name, const lm_text *own)
 {
     lm_pretokenizer *p = lm_alloc_zero(1, sizeof *p);
@@ -349,7 +349,8 @@ static lm_status try_name(vocabulary *v, const char *name, const lm_text *own, b
     return try_spec(v, same, e);
 }
 
-/* By what it does; of several names that do the same, llama.cpp's own for these ids where it has one. */
+/* Choose the name of the pre-tokenizer by its behaviour. If several names behave alike, prefer the one that llama.cpp uses for these ids,
+ * if any. */
 static lm_status name_pre(vocabulary *v, lm_error *e)
 {
     lm_tokens ids = { 0 };
@@ -365,7 +366,7 @@ static lm_status name_pre(vocabulary *v, lm_error *e)
         status = try_name(v, print, &own, &same, e);
     if (status == LM_OK && !same && v->t->pre_name)
         status = try_name(v, v->t->pre_name, &own, &same, e);
-    for (size_t i = 1; status == LM_OK && !same && lm_pre_name(i); i++)        /* the first, "default", is nobody's */
+    for (size_t i = 1; status == LM_OK && !same && lm_pre_name(i); i++)        /* skip the first one, "default", which no model uses */
         status = try_name(v, lm_pre_name(i), &own, &same, e);
     lm_text_free(&own);
     LM_TRY(status);
@@ -376,7 +377,7 @@ static lm_status name_pre(vocabulary *v, lm_error *e)
     return lm_fail_in(e, lm_container_path(v->c));
 }
 
-/* A space before the text, or none: by trial. */
+/* Find by trial whether a space is added before the text. */
 static lm_status choose_prefix(vocabulary *v, lm_error *e)
 {
     bool same = false;
@@ -391,7 +392,7 @@ static lm_status choose_prefix(vocabulary *v, lm_error *e)
     return lm_fail_in(e, lm_container_path(v->c));
 }
 
-/* ---- the keys ---- */
+/* ---- keys ---- */
 
 static void add_id(lm_gguf_writer *w, const char *name, int64_t id)
 {
@@ -415,7 +416,7 @@ static void write_keys(vocabulary *v, lm_gguf_writer *w)
     add_id(w, "bos", v->spec.bos);
     add_id(w, "eos", v->spec.eos);
     add_id(w, "unknown", v->spec.unknown);
-    add_id(w, "seperator", special(v, "sep"));           /* spelled so by the format */
+    add_id(w, "seperator", special(v, "sep"));           /* the format spells it this way */
     add_id(w, "padding", special(v, "pad"));
     add_id(w, "mask", special(v, "mask"));
     lm_gguf_add_bool(w, KEYS "add_bos_token", v->spec.add_bos > 0);
@@ -424,7 +425,7 @@ static void write_keys(vocabulary *v, lm_gguf_writer *w)
         lm_gguf_add_bool(w, KEYS "add_space_prefix", v->spec.add_space_prefix > 0);
 }
 
-/* Around a text: the one token before it and the one behind it that GGUF can say. */
+/* Take over the tokens around a text: GGUF can represent one before it and one after it. */
 static lm_status take_surroundings(vocabulary *v, lm_error *e)
 {
     const lm_tokenizer *t = v->t;
@@ -476,7 +477,7 @@ static lm_status from_tokenizer(vocabulary *v, lm_error *e)
     return bytes ? name_pre(v, e) : choose_prefix(v, e);
 }
 
-/* tokenizer.model alone: what it says is what GGUF keeps. */
+/* With tokenizer.model alone, store its contents in GGUF form. */
 static lm_status from_pieces(vocabulary *v, lm_error *e)
 {
     lm_sentencepiece model;

@@ -1,4 +1,4 @@
-/* imatrix.c - sums by name. */
+/* imatrix.c - sums per tensor name. */
 #include "export/imatrix.h"
 
 #include <math.h>
@@ -145,7 +145,7 @@ static double mean_of(const lm_imatrix_sums *s, uint64_t k)
     return rows ? s->sums[k] / (double)rows : 0;
 }
 
-/* The same tensor of the layer before: "blk.7.attn_q.weight" of "blk.8.attn_q.weight". */
+/* Return the entry of the same tensor in the previous layer: "blk.7.attn_q.weight" for "blk.8.attn_q.weight". */
 static const lm_imatrix_sums *before(const lm_imatrix *m, const lm_imatrix_sums *s)
 {
     char          name[160], *end;

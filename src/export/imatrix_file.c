@@ -1,4 +1,4 @@
-/* imatrix_file.c - both forms of llama-imatrix's file, read and written. */
+/* imatrix_file.c - read and write both formats of llama-imatrix. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -138,9 +138,9 @@ static lm_status write_gguf(const lm_imatrix *m, const char *path, lm_error *e)
     return status;
 }
 
-/* ---- the older form ---- */
+/* ---- the older format ---- */
 
-/* i32 entries, each: i32 length, name, i32 calls, i32 n, f32[n] = mean × calls; then i32 chunks, i32 length, name of the text. */
+/* i32 entries, each: i32 length, name, i32 calls, i32 n, f32[n] = mean × calls; then i32 chunks, i32 length, name of the dataset. */
 
 static lm_status read_entry(lm_imatrix *m, lm_cursor *c, lm_error *e)
 {
@@ -224,7 +224,7 @@ static lm_status put_older(const lm_imatrix *m, lm_outfile *f, lm_error *e)
     return put(f, set, strlen(set), e);
 }
 
-/* ---- the doors ---- */
+/* ---- entry points ---- */
 
 lm_status lm_imatrix_open(const char *path, lm_imatrix **out, lm_error *e)
 {

@@ -1,4 +1,4 @@
-/* modelcard.c - the part of YAML that cards are written in: KEY: VALUE, KEY: [A, B], and lists of lines that begin with "- ". */
+/* modelcard.c - parse the subset of YAML used in model cards: KEY: VALUE, KEY: [A, B], and lists of lines that begin with "- ". */
 #include "export/modelcard.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static lm_view trim(lm_view v)
     return v;
 }
 
-/* Without quotes, and without a comment behind a blank. */
+/* Strip the quotes, and a comment after a space. */
 static json_t *scalar(lm_view v)
 {
     v = trim(v);
@@ -56,7 +56,7 @@ static bool next_line(lm_view *rest, lm_view *line)
     return true;
 }
 
-/* A line of the first level: a key that the following items belong to, with its value where it has one. */
+/* Read a top-level line: a key for the following items, with its value if there is one. */
 static void take_key(json_t *card, lm_view line, char key[128])
 {
     const char *colon = memchr(line.data, ':', line.size);
@@ -74,7 +74,7 @@ static void take_key(json_t *card, lm_view line, char key[128])
         : scalar(value);
     if (v)
         json_object_set_new(card, key, v);
-    key[0] = '\0';                       /* what follows is no list of it */
+    key[0] = '\0';                       /* the key has a value: no list follows */
 }
 
 static void take_item(json_t *card, lm_view line, const char *key)

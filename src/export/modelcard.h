@@ -1,4 +1,4 @@
-/* modelcard.h - the front matter of a README.md: what hubs call the card of a model. */
+/* modelcard.h - the front matter of a README.md, called the model card by hubs. */
 #ifndef LM_EXPORT_MODELCARD_H
 #define LM_EXPORT_MODELCARD_H
 
@@ -6,9 +6,8 @@
 
 #include "base/str.h"
 
-/* The members of its first level that are text or lists of text: {"license": "mit", "tags": ["a", "b"]}; nested ones are left out. An
- * empty object where
- * there is no front matter. NULL: out of memory. */
+/* Return the top-level members that are text or lists of text: {"license": "mit", "tags": ["a", "b"]}. Nested members are skipped. Without
+ * front matter the object is empty. NULL: out of memory. */
 json_t *lm_model_card(lm_view readme);
 
 #endif

@@ -1,4 +1,4 @@
-/* moving.c - pieces of a tensor: read and packed by all threads, then written. */
+/* moving.c - copy a tensor in pieces: all threads read and pack rows, then the piece is written. */
 #include "export/moving.h"
 
 #include <stdatomic.h>
@@ -8,7 +8,7 @@
 #include "base/cpu.h"
 #include "kernels/quantize.h"
 
-enum { PIECE = 8 << 20, GRAIN = 1 << 14 };       /* bytes of a piece; elements that a thread packs at a time */
+enum { PIECE = 8 << 20, GRAIN = 1 << 14 };       /* bytes of a piece; elements per task of a thread */
 
 typedef struct job {
     const lm_moving *m;

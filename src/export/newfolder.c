@@ -1,4 +1,4 @@
-/* newfolder.c - a folder is made under a temporary name beside its own, which it takes when it is whole. */
+/* newfolder.c - create a folder under a temporary name next to its final one, and rename it when it is complete. */
 #include "export/newfolder.h"
 
 #include <dirent.h>
@@ -18,9 +18,9 @@
 #include "base/temporary.h"
 #include "formats/safetensors.h"
 
-/* ---- folders ---- */
+/* ---- checks ---- */
 
-/* '#' is a digit. */
+/* Match a name; '#' matches a digit. */
 static bool matches(const char *name, const char *pattern)
 {
     while (*pattern && (*pattern == '#' ? *name >= '0' && *name <= '9' : *name == *pattern))
@@ -28,7 +28,7 @@ static bool matches(const char *name, const char *pattern)
     return !*pattern && !*name;
 }
 
-/* What a folder made here may hold. */
+/* Return whether a folder created here may contain this file. */
 static bool is_ours(const char *name)
 {
     static const char *const names[] = {
@@ -48,7 +48,7 @@ static bool is_weights(const char *name)
     return lm_view_ends(lm_view_of(name), LM_VIEW(".safetensors"));
 }
 
-/* Whether a file of weights says in its header that it was made here. */
+/* Return whether the header of a weight file shows that it was created by the same command. */
 static bool is_marked(const lm_new_folder *f, const char *path)
 {
     lm_container *c = NULL;
@@ -61,7 +61,7 @@ static bool is_marked(const lm_new_folder *f, const char *path)
     return marked;
 }
 
-/* The name of a file that was not made here, or "". Published models have the same names, so the weights must say it. */
+/* Return the name of a file that was not created here, or "". Published models have the same file names, so the weights must prove it. */
 static lm_status first_stranger(lm_new_folder *f, const char *path, char out[256], lm_error *e)
 {
     DIR           *dir    = opendir(path);
@@ -105,7 +105,7 @@ static lm_status check_old(lm_new_folder *f, const char *path, lm_error *e)
     return lm_fail_in(e, path);
 }
 
-/* A name beside `path` that nothing has, and that is not swept: what gets it is the user's. */
+/* Return an unused name next to `path` that is not cleaned up: the folder that gets it belongs to the user. */
 static lm_status name_aside(lm_new_folder *f, const char *path, char **out, lm_error *e)
 {
     uint64_t random;
@@ -116,7 +116,7 @@ static lm_status name_aside(lm_new_folder *f, const char *path, char **out, lm_e
     return *out ? LM_OK : lm_fail_memory(e, path, 0);
 }
 
-/* In two renames, between which the name is free: for file systems that know no exchange (NFS, 9p). */
+/* Exchange two folders with renames, between which the name is briefly unused: for file systems without atomic exchange (NFS, 9p). */
 static int exchange(const char *made, const char *path, const char *aside)
 {
     if (rename(path, aside) != 0)
@@ -129,7 +129,7 @@ static int exchange(const char *made, const char *path, const char *aside)
     return -1;
 }
 
-/* So that the new name survives a crash as the files do. */
+/* Sync the parent folder so that the new name survives a crash like the files do. */
 static void sync_parent(const char *path)
 {
     char *copy = lm_strdup(path);
@@ -142,7 +142,7 @@ static void sync_parent(const char *path)
     lm_free(copy);
 }
 
-/* The new folder takes the name; an old one is deleted when it has lost it. */
+/* Give the new folder its name. An old folder is deleted after it has been replaced. */
 static lm_status put_in_place(lm_new_folder *f, const char *made, const char *path, lm_error *e)
 {
     bool  old = access(path, F_OK) == 0;
@@ -171,7 +171,7 @@ lm_status lm_new_folder_check(lm_new_folder *f, const char *path, const char *ma
         return lm_fail_memory(e, path, n);
     while (n > 1 && name[n - 1] == '/')
         name[--n] = '\0';
-    if (!realpath(name, f->path))                        /* a link stays; what it points to is replaced */
+    if (!realpath(name, f->path))                        /* a symbolic link stays; its target is replaced */
         snprintf(f->path, sizeof f->path, "%s", name);
     return check_old(f, f->path, e);
 }

@@ -1,10 +1,10 @@
-/* pieces_of.c - a fused product taken apart by its columns. */
+/* pieces_of.c - split a fused product into its column ranges. */
 #include "export/pieces_of.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* "model.layers.3.shared_mlp.gate" matches "model.layers.*.shared_mlp.gate_linear": the number, and whether it does. */
+/* Return whether a path matches, and the layer number: "model.layers.3.shared_mlp.gate" matches "model.layers.*.shared_mlp.gate_linear". */
 static bool matches(const char *pattern, const char *path, unsigned long *layer)
 {
     const char *star = strchr(pattern, '*');

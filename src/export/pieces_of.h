@@ -1,4 +1,4 @@
-/* pieces_of.h - weights that a folder keeps in one matrix and GGUF in several. */
+/* pieces_of.h - weights that a folder stores in one matrix and GGUF in several. */
 #ifndef LM_EXPORT_PIECES_OF_H
 #define LM_EXPORT_PIECES_OF_H
 
@@ -11,8 +11,8 @@ typedef struct lm_piece_of {
     uint64_t    first, rows;
 } lm_piece_of;
 
-/* A product whose columns alone are used, each under a name that the family's table has: how many there are and which rows they are; 0:
- * it is none. */
+/* Find the pieces of a product that is only used by column ranges, each of which has a name in the family's table. Return the number of
+ * pieces, 0 if it is not such a product. */
 uint32_t lm_pieces_of(const lm_program *p, const lm_family *f, uint32_t weight, lm_arena *arena, lm_piece_of out[LM_MAX_PIECES]);
 
 #endif

@@ -1,4 +1,4 @@
-/* probes.c - scripts, digits, blanks, code: what pre-tokenizers treat in ways of their own. */
+/* probes.c - scripts, digits, white space and code that pre-tokenizers treat differently. */
 #include "export/probes.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* program_difference.c - compares two programs operation by operation. */
+/* program_difference.c - compare two programs operation by operation. */
 #include "export/program_difference.h"
 
 #include <math.h>
@@ -8,13 +8,13 @@ static bool near(float a, float b)
     return fabsf(a - b) <= 1e-6f * fabsf(a);
 }
 
-/* Projections are stored fused or apart. */
+/* Return whether an operation depends on whether projections are stored fused or separately. */
 static bool is_storage(const lm_node *n)
 {
     return n->code == LM_OP_LINEAR || n->code == LM_OP_COLUMNS;
 }
 
-/* The next operation that does not depend on how weights are stored; n_nodes: none. */
+/* Return the next operation that does not depend on how weights are stored; n_nodes: none. */
 static uint32_t next(const lm_program *p, uint32_t at)
 {
     while (at < p->n_nodes && is_storage(&p->nodes[at]))
@@ -32,7 +32,7 @@ static const char *scores(const lm_attention_spec *a, const lm_attention_spec *b
     return NULL;
 }
 
-/* `b` is a GGUF file's, which keeps some scalings as tensors. */
+/* `b` is from a GGUF file, which stores some scalings as tensors. */
 static bool same_scaling(const lm_rope_spec *a, const lm_rope_spec *b)
 {
     float lanes[512];
@@ -95,7 +95,7 @@ static const char *operation(const lm_program *p, const lm_node *a, const lm_pro
         if (a->experts.act != b->experts.act || !near(a->experts.limit, b->experts.limit))
             return "activation";
         return a->experts.width == b->experts.width ? NULL : "mixture of experts";
-    case LM_OP_ADD:              /* of what: a norm's result or the sum before it */
+    case LM_OP_ADD:              /* compare what is added: the output of a norm or the sum before it */
         for (uint32_t i = 0; i < 2; i++)
             if (p->nodes[p->values[a->in[i]].producer].code != q->nodes[q->values[b->in[i]].producer].code)
                 return "block";

@@ -4,8 +4,8 @@
 
 #include "arch/config.h"
 
-/* The first thing in which the model that a reader of the file gets computes something else than the one that was described; NULL:
- * nothing. How weights are stored, and so how fused projections are taken apart and lanes are paired, is no such thing. */
+/* Return the first difference between what the model read from the file computes and what the described model computes; NULL: none.
+ * Differences in storage do not count: fused projections and the pairing of lanes. */
 const char *lm_program_difference(const lm_program *meant, const lm_config *m, const lm_program *read, const lm_config *r);
 
 #endif

@@ -1,4 +1,4 @@
-/* quantization.c - a GGUF file, or a folder as one, into a smaller file: tensor after tensor, rows by all threads. */
+/* quantization.c - quantize a GGUF file, or a folder presented as one: tensor by tensor, the rows of each by all threads. */
 #include "lamina/quantize.h"
 
 #include <inttypes.h>
@@ -20,12 +20,12 @@
 #include "kernels/quantize.h"
 #include "text/regex.h"
 
-#define PIECE (UINT64_C(1) << 22)    /* elements packed before they are written */
-#define CHUNK (UINT64_C(1) << 14)    /* that a thread packs at a time */
+#define PIECE (UINT64_C(1) << 22)    /* elements packed per write */
+#define CHUNK (UINT64_C(1) << 14)    /* elements per task of a thread */
 
 typedef struct kept { lm_regex *pattern; const lm_dtype_info *type; } kept;
 
-/* A tensor of the file to be, and where it comes from. */
+/* A tensor of the new file and its source. */
 typedef struct plan { const lm_tensor_info *from; size_t index; lm_dtype to; int64_t layer; const float *importance; } plan;
 
 typedef struct quantizing {
@@ -38,26 +38,26 @@ typedef struct quantizing {
     lm_quantize_fn *quantize;
     lm_regex_work work;
     kept         *keep;
-    plan         *plan;              /* in the order of the file to be */
-    size_t        n, weighted;       /* tensors; those that are packed by importance */
+    plan         *plan;              /* in the order of the new file */
+    size_t        n, weighted;       /* tensors; those packed with importance weights */
     lm_type_chooser chooser;
     lm_quantized_tensor *tensors;
     uint64_t      elements, packed_elements, bytes, was, done;
     uint8_t      *packed;
-    /* one tensor's job */
-    size_t        tensor;            /* of `in` */
+    /* state of the current tensor */
+    size_t        tensor;            /* index in the input */
     lm_dtype      to;
     const float  *importance;        /* [matrices × cols]; NULL: none */
     uint64_t      first_row, rows, cols, rows_of_one, grain;
-    float        *scratch;           /* of each thread: a chunk, and a row */
-    uint64_t      room;              /* elements of one of them */
-    uint64_t      bad_row;           /* the first whose numbers are not finite; UINT64_MAX: none */
-    int           failed;            /* somebody could not read: `why` is theirs */
+    float        *scratch;           /* per thread: a chunk and a row */
+    uint64_t      room;              /* elements of one thread's scratch */
+    uint64_t      bad_row;           /* the first row with non-finite values; UINT64_MAX: none */
+    int           failed;            /* a thread could not read; it has set `why` */
     lm_error      why;
-    double       *errors;            /* of each thread: squares */
+    double       *errors;            /* per thread: sum of squared errors */
 } quantizing;
 
-/* ---- what is asked for ---- */
+/* ---- options ---- */
 
 static lm_status type_named(const char *name, const char *flag, lm_dtype *out, lm_error *e)
 {
@@ -88,7 +88,7 @@ static lm_status read_keep(quantizing *q, lm_error *e)
     return LM_OK;
 }
 
-/* A number of the model, or the first of a list for each layer; 0: not said. */
+/* Return a number of the model, or the first of a list with one per layer; 0: not present. */
 static uint32_t model_number(const lm_meta *m, const char *arch, const char *key)
 {
     char          name[256];
@@ -130,9 +130,9 @@ static lm_status study(quantizing *q, const lm_file_type *type, lm_error *e)
     return LM_OK;
 }
 
-/* ---- which type each tensor gets ---- */
+/* ---- tensor types ---- */
 
-/* Layers in their order, what is of none before them; in a layer by name. The counters of the mixtures depend on it. */
+/* Sort by layer, tensors without a layer first, and by name within a layer. The counters of the mixed types depend on this order. */
 static int by_layer(const void *a, const void *b)
 {
     const plan *x = a, *y = b;
@@ -155,7 +155,7 @@ static lm_status find_kept(quantizing *q, const char *name, const lm_dtype_info 
     return LM_OK;
 }
 
-/* What somebody named for this tensor; LM_F64: nobody. */
+/* Return the type that the options set for this tensor; LM_F64: none. */
 static lm_status named_type(quantizing *q, const lm_tensor_info *t, lm_dtype *out, lm_error *e)
 {
     const lm_dtype_info *keep;
@@ -208,7 +208,7 @@ static lm_status choose(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error
     return LM_OK;
 }
 
-/* Of one tensor that is packed: [matrices × cols]. */
+/* Find the importance of a tensor that is packed: [matrices × cols]. */
 static lm_status find_importance(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error *e)
 {
     const lm_tensor_info *t = p->from;
@@ -219,7 +219,7 @@ static lm_status find_importance(quantizing *q, plan *p, lm_quantized_tensor *r,
     p->importance = lm_imatrix_of(q->imatrix, t->name, &n);
     if (p->importance && n != want && strcmp(t->name, "token_embd.weight") != 0)
         return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "importance of %" PRIu64 " inputs; the tensor has %" PRIu64, n, want);
-    p->importance = n == want ? p->importance : NULL;        /* of an embedding as the head: llama.cpp leaves it out too */
+    p->importance = n == want ? p->importance : NULL;        /* an embedding used as the output head: llama.cpp also omits it */
     r->unweighted = !p->importance;
     q->weighted += p->importance != NULL;
     return LM_OK;
@@ -255,7 +255,7 @@ static lm_status make_plan(quantizing *q, lm_error *e)
     return LM_OK;
 }
 
-/* ---- the work ---- */
+/* ---- packing ---- */
 
 static bool all_finite(const float *x, uint64_t n)
 {
@@ -376,7 +376,7 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
     return LM_OK;
 }
 
-/* ---- the file ---- */
+/* ---- output file ---- */
 
 static void add_imatrix_keys(quantizing *q)
 {
@@ -444,7 +444,7 @@ static lm_status write_file(quantizing *q, const char *out, lm_error *e)
     return lm_gguf_commit(w, e);
 }
 
-/* ---- the door ---- */
+/* ---- entry point ---- */
 
 static lm_status check_target(const char *in, const char *out, const lm_quantize_options *o, lm_error *e)
 {

@@ -1,4 +1,4 @@
-/* random_weights.c - random weights, packed by all threads in pieces. */
+/* random_weights.c - random weights, packed in pieces by all threads. */
 #include <math.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -9,8 +9,8 @@
 #include "base/rng.h"
 #include "export/synthesis.h"
 
-#define PIECE (UINT64_C(1) << 22)    /* elements written at a time */
-#define GRAIN (UINT64_C(1) << 14)    /* elements that a thread makes at a time: whole blocks of every type, in its cache */
+#define PIECE (UINT64_C(1) << 22)    /* elements per write */
+#define GRAIN (UINT64_C(1) << 14)    /* elements per task of a thread: whole blocks of every type, which fit its cache */
 
 lm_made_tensor *lm_add_made(lm_synthesis *s, const char *name)
 {
@@ -30,19 +30,19 @@ lm_made_tensor *lm_add_made(lm_synthesis *s, const char *name)
     return t;
 }
 
-/* ---- what a weight is filled with ---- */
+/* ---- distribution of weights ---- */
 
-/* FNV-1a: any number will do that depends on the name alone. */
+/* FNV-1a: any hash that depends on the name alone would do. */
 uint64_t lm_made_stream(const char *path)
 {
     uint64_t h = UINT64_C(0xCBF29CE484222325);
 
     for (; *path; path++)
         h = (h ^ (uint8_t)*path) * UINT64_C(0x100000001B3);
-    return h << 16;                  /* room for the numbers of experts */
+    return h << 16;                  /* leaves room for the numbers of experts */
 }
 
-/* The operation that reads a weight, and as which of its parameters. */
+/* Return the operation that reads a weight, and which parameter of it the weight is. */
 static const lm_node *reader(const lm_program *p, uint32_t weight, uint32_t *parameter)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++)
@@ -59,9 +59,9 @@ static bool is_norm(const lm_node *n)
     return n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM;
 }
 
-/* A head that is the embedding sees each token's own row in what the embedding has put into the stream. That part must stay
- * small beside what layers add, or every token predicts itself: where the embedding is multiplied or normalised
- * before the first layer its rows, or that norm, are made small, and the norm before the head makes up for it. */
+/* If the output head is tied to the embedding, each token finds its own row again in the residual stream. The embedding's share of the
+ * stream must be small compared with what the layers add, otherwise every token predicts itself. If the embedding is scaled or normalised
+ * before the first layer, its rows, or that norm, are made small, and the norm before the head compensates. */
 void lm_study_embedding(lm_synthesis *s)
 {
     const lm_program *p = s->program;
@@ -91,7 +91,7 @@ void lm_study_embedding(lm_synthesis *s)
         s->embedding_norm = LM_NONE;
 }
 
-/* Matrices keep the size of what goes through them; norms are nearly 1; logits deviate by 2. */
+/* Matrices preserve the magnitude of their input; norms are close to 1; logits have a deviation of 2. */
 void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
 {
     const lm_weight *w = &s->program->weights[weight];
@@ -118,7 +118,7 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
         t->deviation /= s->gain;
     if (w->kind != LM_HEADS)
         return;
-    /* the numbers of the matrix that a checkpoint keeps */
+    /* use the numbers of the joint matrix in a checkpoint */
     t->transposed  = w->joint.transposed;
     t->joint_first = w->joint.first;
     t->joint_of    = w->joint.of;
@@ -127,9 +127,10 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
     t->deviation   = 1.0f / sqrtf((float)t->cols);
 }
 
-/* ---- making ---- */
+/* ---- generation ---- */
 
-/* Where the numbers of element `at` are, of heads' matrices [head][out][in] cut from one of [head × of][cols]. */
+/* Return the index of the random number of element `at` of per-head matrices [head][out][in], which are cut from a matrix [head ×
+ * of][cols]. */
 static uint64_t joint_number(const lm_made_tensor *t, uint64_t at)
 {
     uint64_t in = t->dims[2], col = at % in, row = at / in % t->dims[1], first = at / in / t->dims[1] * t->joint_of + t->joint_first;
@@ -137,7 +138,7 @@ static uint64_t joint_number(const lm_made_tensor *t, uint64_t at)
     return t->transposed ? (first + col) * t->cols + row : (first + row) * t->cols + col;
 }
 
-/* Of element `at` of interleaved rows: whose numbers, which one, and how many follow in order. */
+/* For element `at` of interleaved rows, return the index of its random number, and store the stream and the number of consecutive ones. */
 static uint64_t interleaved_number(const lm_made_tensor *t, uint64_t at, uint64_t *stream, uint64_t *run)
 {
     uint64_t of = t->interleaved.of, cols = t->cols, e = at / (of * cols), r = at / cols % of, c = at % cols;
@@ -153,7 +154,7 @@ static uint64_t interleaved_number(const lm_made_tensor *t, uint64_t at, uint64_
     return (t->interleaved.each ? row : e * rows + row) * cols + c;
 }
 
-/* Elements [from, from + n) as they are stored. */
+/* Compute elements [from, from + n) in storage order. */
 static void values(const lm_made_tensor *t, uint64_t seed, uint64_t from, uint64_t n, float *out)
 {
     if (t->values) {
@@ -261,7 +262,7 @@ lm_status lm_check_space(const char *path, uint64_t bytes, lm_error *e)
     bool known = statvfs(folder, &disk) == 0;
     lm_free(folder);
     if (!known || (double)disk.f_bavail * (double)disk.f_frsize >= (double)bytes)
-        return LM_OK;                /* what is wrong with the folder is said when the file is opened */
+        return LM_OK;                /* opening the file reports what is wrong with the folder */
     lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%.2f GB needed, %.2f GB free", (double)bytes / 1e9,
             (double)disk.f_bavail * (double)disk.f_frsize / 1e9);
     return lm_fail_in(e, path);

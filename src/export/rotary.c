@@ -1,9 +1,9 @@
-/* rotary.c - rotary scalings that GGUF has as tensors. */
+/* rotary.c - rotary scalings that GGUF stores as tensors. */
 #include "export/rotary.h"
 
 #include <math.h>
 
-/* The divisor whose quotient is the scaled frequency to the bit, where one of the nearest has it. */
+/* Return the divisor whose quotient is bitwise the scaled frequency, if one of the nearest values is. */
 static float divisor(float plain, float scaled)
 {
     float nearest = plain / scaled, below = nearest, above = nearest;

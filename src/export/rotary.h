@@ -1,4 +1,4 @@
-/* rotary.h - the tensors that GGUF keeps of a rotary scaling. */
+/* rotary.h - the tensors that GGUF stores for a rotary scaling. */
 #ifndef LM_EXPORT_ROTARY_H
 #define LM_EXPORT_ROTARY_H
 
@@ -7,10 +7,11 @@
 typedef struct lm_rotary_tensors {
     const char  *names[2];
     const float *values[2];
-    uint32_t     n, size;            /* tensors, elements of each */
+    uint32_t     n, size;            /* number of tensors, elements per tensor */
 } lm_rotary_tensors;
 
-/* llama3: the divisors of each frequency; longrope: its two lists; others have none. In the arena, or the configuration's. */
+/* Return the tensors. llama3: the divisor of each frequency; longrope: its two lists; others: none. The values are in the arena or in the
+ * configuration. */
 lm_status lm_rotary_tensors_of(const lm_config *c, const lm_program *p, lm_arena *arena, lm_rotary_tensors *out, lm_error *e);
 
 #endif

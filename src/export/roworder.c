@@ -1,7 +1,8 @@
-/* roworder.c - lanes in pairs, queries before keys before values. */
+/* roworder.c - row order: lanes in pairs, queries before keys before values. */
 #include "export/roworder.h"
 
-/* Queries and keys of layers that do not rotate are stored like those of layers that do. */
+/* Return the head size if the weight produces queries or keys of a layer without rotation, which are stored like those of layers with
+ * rotation. */
 static uint32_t head_of_unrotated(const lm_program *p, const lm_node *n, uint32_t weight)
 {
     for (uint32_t i = 0; n->code == LM_OP_ATTENTION && i < 2 && i < n->n_in; i++) {

@@ -1,4 +1,4 @@
-/* roworder.h - rows that GGUF files keep in another order than checkpoints do. */
+/* roworder.h - rows that GGUF files store in another order than checkpoints. */
 #ifndef LM_EXPORT_ROWORDER_H
 #define LM_EXPORT_ROWORDER_H
 
@@ -6,12 +6,12 @@
 
 /* All zero: the same order. */
 typedef struct lm_row_order {
-    uint32_t head;                   /* rows of a head whose lanes 2i and 2i+1 are the checkpoint's i and i + head/2 */
-    uint64_t groups, q, kv;          /* checkpoint: groups of q rows for queries, kv for keys, kv for values; GGUF: all queries, all
-                                        keys, all values */
+    uint32_t head;                   /* rows per head; lanes 2i and 2i+1 are lanes i and i + head/2 of the checkpoint */
+    uint64_t groups, q, kv;          /* checkpoint: groups of q rows of queries, kv of keys, kv of values; GGUF: all queries, all keys, all
+                                      * values */
 } lm_row_order;
 
-/* Of weight `weight` of a program whose GGUF file is read back with the configuration `stored`. */
+/* Return the row order of weight `weight` of a program whose GGUF file is read back with the configuration `stored`. */
 lm_row_order lm_row_order_of(const lm_program *p, uint32_t weight, const lm_config *c, const lm_config *stored);
 
 static inline bool lm_row_order_changes(const lm_row_order *o)
@@ -19,7 +19,7 @@ static inline bool lm_row_order_changes(const lm_row_order *o)
     return o->head || o->groups;
 }
 
-/* The checkpoint's row that GGUF has as its row `r`, and the other way. */
+/* Return the checkpoint's row that is GGUF's row `r`, and vice versa. */
 uint64_t lm_row_of_checkpoint(const lm_row_order *o, uint64_t r);
 uint64_t lm_row_of_gguf(const lm_row_order *o, uint64_t r);
 

@@ -1,4 +1,4 @@
-/* sentencepiece.c - the few fields of a protocol buffer that matter here. */
+/* sentencepiece.c - read the required fields of the protocol buffer. */
 #include "export/sentencepiece.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static bool varint(lm_view *v, uint64_t *out)
     return false;
 }
 
-/* The next field of a message; false at its end, and with *bad where it is broken. */
+/* Read the next field of a message. Return false at its end, or with *bad set if the message is broken. */
 static bool next(lm_view *v, field *f, bool *bad)
 {
     uint64_t tag, n;

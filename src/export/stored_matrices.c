@@ -1,4 +1,4 @@
-/* stored_matrices.c - from a weight of a program to bytes of a container. */
+/* stored_matrices.c - find the bytes of a program's weights in a container. */
 #include "export/stored_matrices.h"
 
 #include <inttypes.h>
@@ -9,17 +9,17 @@
 #include "base/map.h"
 #include "tensor/blocks.h"
 
-/* How the rows of a weight lie in what is stored. */
+/* How the rows of a weight are stored. */
 typedef enum layout {
     PLAIN,                           /* [matrices][out][in] */
-    EACH,                            /* a tensor for each matrix */
+    EACH,                            /* one tensor per matrix */
     TURNED,                          /* [in][out] */
-    JOINT,                           /* among rows of others */
-    JOINT_TURNED,                    /* the same, and it is the transpose that is used */
+    JOINT,                           /* among the rows of other weights */
+    JOINT_TURNED,                    /* the same, but the program uses the transpose */
     ALONE_TURNED,                    /* [matrices][in][out] */
-    BETWEEN,                         /* every few rows of a tensor for each matrix */
-    BETWEEN_TURNED,                  /* its columns */
-    CODES,                           /* four-bit codes and exponents apart */
+    BETWEEN,                         /* every few rows of one tensor per matrix */
+    BETWEEN_TURNED,                  /* every few columns of one tensor per matrix */
+    CODES,                           /* four-bit codes and exponents in separate tensors */
 } layout;
 
 typedef struct place {
@@ -27,7 +27,7 @@ typedef struct place {
     const lm_tensor_info  *tensor, *exponents;
     const lm_tensor_info **each;
     lm_dtype               type;
-    lm_row_order           order;    /* of rows as they are stored */
+    lm_row_order           order;    /* of the stored rows */
     uint64_t               rows, cols;
 } place;
 
@@ -48,9 +48,9 @@ static bool is_gguf(const lm_matrices *m)
     return lm_container_kind_of(m->c) == LM_GGUF;
 }
 
-/* ---- which tensor ---- */
+/* ---- lookup of tensors ---- */
 
-/* Checkpoints of the bare decoder leave the first word of every path out. */
+/* Find a tensor. Checkpoints of the bare decoder omit the first component of every path. */
 static const lm_tensor_info *find(const lm_matrices *m, const char *name)
 {
     const lm_tensor_info *t   = name ? lm_container_find(m->c, name) : NULL;
@@ -65,7 +65,7 @@ static lm_status missing(const lm_matrices *m, const char *name, lm_error *e)
     return lm_fail_in(e, lm_container_path(m->c));
 }
 
-/* ggml writes no slowest dimensions of one. */
+/* Check the shape of a tensor. ggml omits the slowest dimensions of size one. */
 static lm_status check(const lm_matrices *m, const lm_tensor_info *t, uint64_t elements, uint64_t cols, lm_error *e)
 {
     uint64_t last = t->n_dims ? t->dims[t->n_dims - 1] : 1;
@@ -98,7 +98,8 @@ static lm_status take(lm_matrices *m, place *at, const lm_tensor_info *t, lm_err
     return lm_map_set(m->used, lm_view_of(t->name), 1) ? LM_OK : lm_fail_memory(e, "tensors", 0);
 }
 
-/* Tensor k of a weight that is stored one matrix at a time: "….experts.*.w1.weight", "blk.0.ffn_gate.k.weight" in early files. */
+/* Return the name of tensor k of a weight stored one matrix at a time: "….experts.*.w1.weight", or "blk.0.ffn_gate.k.weight" in early
+ * files. */
 static bool part_name(const lm_matrices *m, const lm_weight *w, uint64_t k, char *name, size_t size)
 {
     const char *whole = is_gguf(m) ? w->gguf : w->path, *star = !whole ? NULL : is_gguf(m) ? strstr(whole, "_exps.") : strchr(whole, '*');
@@ -179,7 +180,7 @@ static lm_status place_weight(lm_matrices *m, uint32_t i, lm_error *e)
 
     at->cols = w->dims[w->n_dims - 1];
     at->rows = w->n_dims > 1 ? w->elements / lm_weight_matrices(w) / at->cols : 1;
-    if (strchr(w->path, '*') && w->n_dims == 2)              /* a vector for each of several */
+    if (strchr(w->path, '*') && w->n_dims == 2)              /* one vector per expert or head */
         at->rows = w->kind == LM_EXPERTS ? at->rows : 1;
     if (w->kind == LM_HEADS)
         return place_heads(m, w, at, e);
@@ -195,7 +196,7 @@ static lm_status place_weight(lm_matrices *m, uint32_t i, lm_error *e)
     return take(m, at, at->tensor, e);
 }
 
-/* Frequencies and masks that old checkpoints store: every reader computes them. */
+/* Return whether a tensor has frequencies or masks, which old checkpoints store and every reader computes. */
 static bool is_made_again(const char *name)
 {
     static const char *const ends[] = { "rotary_emb.inv_freq", ".attn.bias", ".attn.masked_bias", ".attention.bias",
@@ -299,9 +300,9 @@ uint64_t lm_matrices_cols(const lm_matrices *m, uint32_t weight)
     return m->places[weight].cols;
 }
 
-/* ---- reading ---- */
+/* ---- reading rows ---- */
 
-/* A checkpoint's block holds codes 2i and 2i + 1 in byte i, GGUF's codes i and i + 16. */
+/* A checkpoint's block has codes 2i and 2i + 1 in byte i; GGUF has codes i and i + 16. */
 static void take_block(lm_mxfp4 *b, const uint8_t *codes, uint8_t exponent)
 {
     b->e = exponent;
@@ -318,7 +319,7 @@ typedef struct reading {
     uint8_t           *out;
 } reading;
 
-/* Elements `stride` apart from `first` on. */
+/* Copy elements `stride` apart, beginning with `first`. */
 static void column(uint8_t *out, const uint8_t *data, uint64_t first, uint64_t stride, uint64_t n, size_t size)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -374,7 +375,7 @@ static void read_codes(const reading *r, const place *at)
     }
 }
 
-/* Vectors of experts whose elements stand among those of others. */
+/* Read vectors of experts whose elements are interleaved with those of others. */
 static void read_sparse(const reading *r, const place *at, const uint8_t *data)
 {
     const lm_weight *w    = &r->m->p->weights[r->weight];
@@ -393,7 +394,7 @@ static lm_status read_guarded(void *arg)
     uint64_t         row_bytes = 0;
     const uint8_t   *data = lm_container_data(r->m->c, at->each ? at->each[r->k] : at->tensor);
 
-    lm_dtype_row_bytes(at->type, at->cols, &row_bytes);          /* whole blocks: the container has seen to it */
+    lm_dtype_row_bytes(at->type, at->cols, &row_bytes);          /* whole blocks: checked by the container */
     if (at->how == CODES) {
         read_codes(r, at);
     } else if (at->how == BETWEEN && w->n_dims == 2) {
@@ -417,7 +418,7 @@ lm_status lm_matrices_read(const lm_matrices *m, uint32_t weight, uint64_t k, ui
     return lm_filemap_guard(read_guarded, &r, lm_container_file_of(m->c, at->tensor), e);
 }
 
-/* [rows][cols] to columns `from` on, each as a row; or rows that are stored as such columns. */
+/* Read columns of [rows][cols] from `from` on, each as a row; or rows that are stored as such columns. */
 static lm_status turn_guarded(void *arg)
 {
     const reading   *r    = arg;
@@ -428,7 +429,7 @@ static lm_status turn_guarded(void *arg)
 
     if (at->how == JOINT_TURNED) {
         uint64_t row = 0;
-        lm_dtype_row_bytes(at->type, at->rows, &row);            /* whole blocks: the container has seen to it */
+        lm_dtype_row_bytes(at->type, at->rows, &row);            /* whole blocks: checked by the container */
         memcpy(r->out, data + (r->k * w->joint.of + w->joint.first + r->from) * row, r->n * row);
         return LM_OK;
     }

@@ -1,4 +1,4 @@
-/* synth.c - from a preset or a config.json to a model with random weights. */
+/* synth.c - create a model with random weights from a preset or a config.json. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,13 +19,13 @@ const char *lm_synth_type(uint32_t i)
     return t ? t->name : NULL;
 }
 
-/* ---- the description ---- */
+/* ---- configuration ---- */
 
 static lm_status parse(lm_synthesis *s, const char *text, size_t size, const char *where, lm_error *e)
 {
     lm_meta *checked;
 
-    LM_TRY(lm_meta_from_json(text, size, where, 32, &checked, e));   /* stricter than the other reader, with offsets */
+    LM_TRY(lm_meta_from_json(text, size, where, 32, &checked, e));   /* stricter than jansson, with offsets in errors */
     lm_meta_free(checked);
     s->json = json_loadb(text, size, 0, NULL);
     if (json_is_object(s->json))
@@ -61,7 +61,7 @@ static lm_status read_description(lm_synthesis *s, const char *model, const char
     return status;
 }
 
-/* [[["global", "local"], 6]]: kinds of layers in turns, so many times; the last turn may be cut. */
+/* [[["global", "local"], 6]]: kinds of layers, repeated that many times; the last repetition may be incomplete. */
 static void set_turns(json_t *config, size_t layers)
 {
     json_t *turns = json_array_get(json_object_get(config, "attention_types"), 0), *kinds = json_array_get(turns, 0);
@@ -80,7 +80,7 @@ static void set_turns(json_t *config, size_t layers)
     json_object_set_new(config, "attention_types", whole);
 }
 
-/* Fewer or more layers: the count, and lists that have an entry for each. */
+/* Change the number of layers: the count, and the length of lists with an entry per layer. */
 static lm_status set_layers(json_t *config, uint32_t layers, const char *where, lm_error *e)
 {
     static const char *const counts[] = { "num_hidden_layers", "n_layer", "num_layers", "n_layers" };
@@ -128,7 +128,7 @@ static lm_status describe(lm_synthesis *s, const char *where, lm_error *e)
     return lm_describe(&source, &s->family, &s->config, &s->program, NULL, e);
 }
 
-/* ---- the door ---- */
+/* ---- entry point ---- */
 
 static lm_status check_target(const char *out, const lm_synth_options *o, lm_error *e)
 {

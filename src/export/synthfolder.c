@@ -1,6 +1,6 @@
-/* synthfolder.c - a model with random weights as a Hugging Face folder: config.json, shards of safetensors, a tokenizer.
+/* synthfolder.c - write a model with random weights as a Hugging Face folder: config.json, safetensors shards, a tokenizer.
  *
- * Everything is written into a temporary folder beside OUT, which takes its name when it is whole. */
+ * Everything is written to a temporary folder next to OUT, which is renamed when it is complete. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 
 #define MAKER "lamina synth"
 
-#define SHARD (UINT64_C(5) * 1000 * 1000 * 1000)     /* transformers' own limit */
+#define SHARD (UINT64_C(5) * 1000 * 1000 * 1000)     /* the default of transformers */
 
 static lm_status write_config(lm_synthesis *s, lm_new_folder *folder, lm_error *e)
 {
@@ -22,14 +22,14 @@ static lm_status write_config(lm_synthesis *s, lm_new_folder *folder, lm_error *
     json_t *config = json_copy(s->json);
 
     json_object_del(config, "dtype");
-    json_object_del(config, "quantization_config");      /* what is written here is floats */
+    json_object_del(config, "quantization_config");      /* the output contains floats */
     for (size_t i = 0; i < 3; i++)
         if (strcmp(s->type, names[i].type) == 0)
             json_object_set_new(config, "torch_dtype", json_string(names[i].torch));
     return lm_new_folder_json(folder, "config.json", config, e);
 }
 
-/* The files of a tokenizer, from a folder or a tokenizer.json alone. */
+/* Copy the files of a tokenizer, from a folder or a single tokenizer.json. */
 static lm_status copy_tokenizer(lm_synthesis *s, lm_new_folder *folder, lm_error *e)
 {
     static const char *const names[] = { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
@@ -87,14 +87,14 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
     lm_fill_made(s, i, t);
     t->type = type;
     t->mean -= w->plus_one ? 1.0f : 0.0f;
-    if (strchr(w->path, '*')) {          /* one of several that are stored each by itself */
+    if (strchr(w->path, '*')) {          /* one of several tensors that are stored separately */
         t->n_dims   = w->n_dims - 1;
         t->dims[0]  = w->dims[1];
         t->dims[1]  = w->n_dims == 3 ? w->dims[2] : 0;
         t->elements = t->part;
         t->stream += expert;
     }
-    if (w->kind == LM_HEADS) {           /* with all that is stored together */
+    if (w->kind == LM_HEADS) {           /* with everything stored in the same tensor */
         t->n_dims     = 2;
         t->dims[0]    = w->dims[0] * w->joint.of;
         t->dims[1]    = t->cols;
@@ -110,7 +110,7 @@ static lm_status add_one(lm_synthesis *s, uint32_t i, const char *name, uint64_t
     return LM_OK;
 }
 
-/* The weight whose rows follow, or alternate with, those of weight `i` in one tensor. */
+/* Return the weight whose rows follow, or alternate with, those of weight `w` in one tensor. */
 static const lm_weight *partner(const lm_program *p, const lm_weight *w)
 {
     for (uint32_t k = 0; k < p->n_weights; k++)
@@ -166,7 +166,7 @@ static lm_status list_tensors(lm_synthesis *s, lm_dtype type, lm_error *e)
     return LM_OK;
 }
 
-/* The end of the shard that begins with tensor `from`. */
+/* Return the end of the shard that begins with tensor `from`. */
 static size_t shard_end(const lm_synthesis *s, size_t from)
 {
     uint64_t most = s->o->shard_bytes ? s->o->shard_bytes : SHARD, sum = 0;

@@ -1,4 +1,4 @@
-/* synthgguf.c - a model with random weights as one GGUF file. */
+/* synthgguf.c - write a model with random weights as one GGUF file. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -99,9 +99,9 @@ static lm_status list_tensors(lm_synthesis *s, const lm_file_type *type, lm_erro
     return LM_OK;
 }
 
-/* ---- as a reader will have it ---- */
+/* ---- preview ---- */
 
-/* Every tensor must find its weight in what the keys describe, and every weight its tensor. */
+/* Check that every tensor matches a weight of the model that the keys describe, and every weight a tensor. */
 static lm_status check_names(const lm_synthesis *s, const lm_program *read, lm_error *e)
 {
     lm_map   *made   = lm_map_new(s->n_tensors);
@@ -126,7 +126,7 @@ static lm_status check_names(const lm_synthesis *s, const lm_program *read, lm_e
     return status;
 }
 
-/* The configuration that a reader gets: the same, or GGUF has no form for it. */
+/* Read the keys back as a configuration, which must be the same; otherwise GGUF cannot represent it. */
 static lm_status read_back(const lm_synthesis *s, const lm_gguf_writer *w, lm_config *out, lm_error *e)
 {
     const lm_family *family;
@@ -156,7 +156,7 @@ static void order_rows(lm_synthesis *s, const lm_config *stored)
             s->tensors[i].order = lm_row_order_of(s->program, s->tensors[i].weight, &s->config, stored);
 }
 
-/* ---- the file ---- */
+/* ---- output file ---- */
 
 static lm_status sink(void *file, const void *data, size_t n, lm_error *e)
 {

@@ -1,4 +1,4 @@
-/* templatekeys.c - where folders keep their chat templates, in the order in which they count. */
+/* templatekeys.c - the places where folders store chat templates, in order of precedence. */
 #include "export/templatekeys.h"
 
 #include <ctype.h>
@@ -8,7 +8,7 @@
 
 enum { MAX_NAMED = 64, MAX_NAME = 96 };
 
-/* Letters and digits; others become '_'. */
+/* Replace everything except letters and digits with '_'. */
 static void plain_name(const char *name, char out[MAX_NAME])
 {
     snprintf(out, MAX_NAME, "%s", name);
@@ -22,7 +22,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* A list of {name, template}: "default" is the file's own. */
+/* Add a list of {name, template}; "default" becomes the main template. */
 static void add_named(lm_gguf_writer *w, const json_t *list, lm_text *notes)
 {
     char          names[MAX_NAMED][MAX_NAME], key[160];

@@ -1,4 +1,4 @@
-/* tokenizerjson.c - tokenizer.json of byte-level BPE, as the tokenizers library writes it. */
+/* tokenizerjson.c - write tokenizer.json for byte-level BPE in the format of the tokenizers library. */
 #include "export/tokenizerjson.h"
 
 static json_t *text(lm_view v)
@@ -17,7 +17,7 @@ static json_t *byte_level(void)
     return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex", 1);
 }
 
-/* The token that begins a text stands before each. */
+/* Put the beginning-of-text token before each text. */
 static json_t *begin(const lm_invented *v)
 {
     lm_view b = v->tokens[v->bos];

@@ -1,4 +1,4 @@
-/* tokenizerjson.h - an invented vocabulary as the files of a Hugging Face folder. */
+/* tokenizerjson.h - a synthetic vocabulary as files of a Hugging Face folder. */
 #ifndef LM_EXPORT_TOKENIZERJSON_H
 #define LM_EXPORT_TOKENIZERJSON_H
 
@@ -6,7 +6,7 @@
 
 #include "export/vocabulary.h"
 
-/* New references; NULL without memory. */
+/* Return new references; NULL: out of memory. */
 json_t *lm_tokenizer_json(const lm_invented *v);
 json_t *lm_tokenizer_config_json(const lm_invented *v);
 

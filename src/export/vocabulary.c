@@ -1,4 +1,4 @@
-/* vocabulary.c - a vocabulary for weights that mean nothing. */
+/* vocabulary.c - a vocabulary for a model with random weights. */
 #include "export/vocabulary.h"
 
 #include <stdio.h>
@@ -8,9 +8,9 @@
 
 enum { BYTES = 256, LETTERS = 26, NORMAL = 1, CONTROL = LM_CONTROL_TOKEN, UNUSED = 5 };
 
-/* ---- invented ---- */
+/* ---- synthetic vocabulary ---- */
 
-/* Byte-level BPE's spelling of a byte: itself where it prints, else a character from 256 on. */
+/* Return the byte-level BPE spelling of a byte: the same code point if it is printable, else one from 256 on. */
 static uint32_t spelling(unsigned byte)
 {
     uint32_t next = 256;
@@ -32,7 +32,7 @@ static char *utf8(lm_arena *arena, uint32_t c)
 typedef struct inventing {
     lm_invented *v;
     lm_arena    *arena;
-    uint32_t     at;                 /* next number that is free */
+    uint32_t     at;                 /* next free id */
     bool         failed;
 } inventing;
 
@@ -70,7 +70,7 @@ static void merge(inventing *i, const char *left, const char *right)
     i->v->merges[i->v->n_merges++] = lm_view_of(rule);
 }
 
-/* All pairs of small letters, then each letter and each pair with the space before it (spelled U+0120). */
+/* Add all pairs of lower-case letters, then each letter and each pair with a leading space (spelled U+0120). */
 static void add_merges(inventing *i)
 {
     for (int a = 0; a < LETTERS * LETTERS; a++)
@@ -100,7 +100,7 @@ lm_status lm_invent_vocabulary(uint32_t n, int64_t bos, int64_t eos, lm_arena *a
     put(&i, out->eos, out->eos == out->bos ? "<s>" : "</s>", CONTROL);
     for (unsigned b = 0; b < BYTES; b++)
         next(&i, utf8(arena, spelling(b)), NORMAL);
-    next(&i, "<unk>", CONTROL);           /* llama.cpp looks for these in some families */
+    next(&i, "<unk>", CONTROL);           /* llama.cpp requires these in some families */
     next(&i, "<|endoftext|>", CONTROL);
     add_merges(&i);
     while (i.at < n)
@@ -138,11 +138,11 @@ void lm_add_invented(lm_gguf_writer *w, const lm_invented *v)
     lm_gguf_add_bool(w, "tokenizer.ggml.add_bos_token", true);
 }
 
-/* ---- copied ---- */
+/* ---- copied vocabulary ---- */
 
 static const char *const lists[] = { "tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type", NULL };
 
-/* The lists that have an element for each token, with `n` elements. */
+/* Copy the lists with one element per token, extended to `n` elements. */
 static lm_status copy_lists(lm_gguf_writer *w, const lm_meta *m, uint32_t n, lm_arena *arena, lm_error *e)
 {
     lm_meta_value tokens, scores = { 0 }, types = { 0 }, v;
