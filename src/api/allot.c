@@ -1,4 +1,4 @@
-/* allot.c - bytes spent where a byte wins most. */
+/* allot.c - choose tensor types under a budget of bytes: spend bytes where each improves the model most. */
 #include "lamina/allot.h"
 
 #include <inttypes.h>
@@ -25,11 +25,11 @@ typedef struct form { lm_dtype type; uint64_t bytes; double error; } form;
 
 typedef struct unit {
     uint32_t weight;
-    form     forms[MOST_TYPES];      /* smallest first; each next one wins less for a byte */
-    uint32_t n, at;                  /* chosen */
-    double   kl;                     /* in the smallest; NaN: not tried */
-    double   sensitivity;            /* divergence for a square of relative error */
-    uint32_t put;                    /* the form that the engine has; n: as it is */
+    form     forms[MOST_TYPES];      /* smallest first; each next one gains less per byte */
+    uint32_t n, at;                  /* at: the chosen form */
+    double   kl;                     /* divergence with the smallest form; NaN: not measured */
+    double   sensitivity;            /* divergence per squared relative error */
+    uint32_t put;                    /* the form in the engine; n: unchanged */
 } unit;
 
 typedef struct allotting {
@@ -72,7 +72,7 @@ static const float *importance_of(allotting *a, const unit *u, uint64_t k)
     return all && n == cols * lm_weight_matrices(w) ? all + k * cols : NULL;
 }
 
-/* ---- what there is to choose ---- */
+/* ---- candidates ---- */
 
 static lm_status read_types(allotting *a, lm_error *e)
 {
@@ -97,7 +97,7 @@ static int smaller(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1) : x->error < y->error ? -1 : x->error > y->error;
 }
 
-/* Only forms on the lower edge of error against bytes are worth their bytes. */
+/* Keep the forms on the lower convex hull of error over bytes; the others are never worth their bytes. */
 static void keep_edge(unit *u)
 {
     uint32_t n = 0;
@@ -121,7 +121,7 @@ static void keep_edge(unit *u)
     u->put = n;
 }
 
-/* Relative squares of error, of some rows. */
+/* Measure the squared relative error of each form on a sample of rows. */
 static lm_status measure_forms(allotting *a, unit *u, lm_error *e)
 {
     uint64_t        cols = lm_pair_cols(a->pair, u->weight), rows = lm_pair_rows(a->pair, u->weight), bytes = cols * 5 + 512;
@@ -190,7 +190,7 @@ static lm_status find_units(allotting *a, lm_error *e)
         for (size_t t = 0; t < a->n_types; t++)
             if (w->dims[w->n_dims - 1] % lm_dtype_of(a->types[t])->block == 0)
                 u->forms[u->n++] = (form){ .type = a->types[t], .bytes = lm_elements_bytes(w->elements, a->types[t]) };
-        importance_of(a, u, 0);                          /* made by one thread */
+        importance_of(a, u, 0);                          /* computed here by a single thread */
         if (u->n)
             a->n++;
         else
@@ -218,14 +218,14 @@ static lm_status read_budget(allotting *a, lm_error *e)
     return LM_OK;
 }
 
-/* ---- trying ---- */
+/* ---- measuring ---- */
 
 static lm_status give(void *arg, uint32_t weight, uint64_t k, float *out, lm_error *e)
 {
     return lm_pair_matrix_a(((allotting *)arg)->pair, weight, k, out, e);
 }
 
-/* Form `at` of a tensor into the engine; n: as it is. */
+/* Put form `at` of a tensor into the engine; n: the original values. */
 static lm_status put(allotting *a, unit *u, uint32_t at, lm_error *e)
 {
     if (u->put == at)
@@ -289,7 +289,7 @@ static lm_status open_state(allotting *a, lm_error *e)
     return lm_journal_open(a->o->state, key, take_record, a, &a->journal, e);
 }
 
-/* All over the model, so that what is tried in a short time stands for the rest. */
+/* Measure tensors spread over the whole model, so that those measured within a short time represent the rest. */
 static lm_status try_units(allotting *a, lm_error *e)
 {
     double start = lm_clock_seconds();
@@ -297,7 +297,7 @@ static lm_status try_units(allotting *a, lm_error *e)
 
     for (size_t b = a->n, c = stride, t; c; t = b % c, b = c, c = t)
         if (b % c == 0 && c > 1)
-            stride = 1;                                  /* shares a divisor: in their order */
+            stride = 1;                                  /* shares a divisor: measure in order */
     for (size_t i = 0; i < a->n; i++) {
         size_t at = i * stride % a->n;
         unit  *u  = &a->units[at];
@@ -357,7 +357,7 @@ static double estimate(const allotting *a)
     return sum;
 }
 
-/* The best upgrade that fits; NULL: none. */
+/* Return the tensor whose upgrade gains most per byte within the budget; NULL: none. */
 static unit *best_upgrade(allotting *a, uint64_t bytes)
 {
     unit  *best = NULL;
@@ -420,7 +420,7 @@ static lm_status spend(allotting *a, lm_error *e)
     return LM_OK;
 }
 
-/* "^blk\.0\.attn_q\.weight$=q4_0" */
+/* List the chosen types as "^blk\.0\.attn_q\.weight$=q4_0". */
 static lm_status list_types(allotting *a, lm_error *e)
 {
     const char **keep = lm_arena_new(&a->arena, a->n + 1, const char *);

@@ -1,4 +1,4 @@
-/* defaults.c - options that are all zero by default, for whoever would rather ask than know. */
+/* defaults.c - functions that return default options, which are all zero. */
 #include "lamina/lamina.h"
 
 #define DEFAULTS(options, name) \

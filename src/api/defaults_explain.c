@@ -1,4 +1,4 @@
-/* defaults_explain.c - options of what explains models: all zero by default. */
+/* defaults_explain.c - default options for explaining models, which are all zero. */
 #include "lamina/lamina.h"
 
 #define DEFAULTS(options, name) \

@@ -1,4 +1,4 @@
-/* diff.c - the door: what is compared with what, and how long it takes. */
+/* diff.c - lm_diff: run the requested comparisons and report progress. */
 #include <string.h>
 
 #include "api/differing.h"

@@ -1,5 +1,5 @@
-/* diff_advice.c - which tensors of `b` are worth more bytes: each is tried by itself, then the best together, on one engine of given
- * numbers with the program of `a`. Half of the text chooses, the other half says what was won. */
+/* diff_advice.c - find the tensors of `b` that are worth more bytes: try each one separately, then the best ones together, on an engine
+ * with given values and the program of `a`. Half of the text selects the tensors, the other half measures the improvement. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +16,20 @@ enum { CANDIDATES = 24, MOST_TOGETHER = 8 };
 typedef struct candidate {
     uint32_t tensor, weight;
     lm_dtype to;
-    uint64_t bytes;                  /* more than `b` has */
-    double   weighs;                 /* for the choice of candidates */
-    double   gain;                   /* of mean divergence, nats a token */
+    uint64_t bytes;                  /* in addition to those in `b` */
+    double   weighs;                 /* for the selection of candidates */
+    double   gain;                   /* reduction of the mean divergence, nats per token */
 } candidate;
 
 typedef struct advising {
     lm_differing *d;
     lm_effect     f;
     lm_dtype      raise;
-    candidate    *list;              /* [n], best first in the end */
+    candidate    *list;              /* [n], finally best first */
     size_t        n;
     float        *x;                 /* a matrix */
-    bool          of_b;              /* numbers that the engine gets */
-    uint32_t      chosen_by;         /* chunks; the others say what was won */
+    bool          of_b;              /* the engine gets the values of `b` */
+    uint32_t      chosen_by;         /* number of chunks for the selection; the others measure the improvement */
     double        before;            /* divergence of `b` on the first part */
     uint32_t      steps, done;
 } advising;
@@ -41,9 +41,10 @@ static lm_status report_progress(advising *v, lm_error *e)
     return lm_differing_report(v->d, x < 1 ? x : 1, "trying", e);
 }
 
-/* ---- which are tried ---- */
+/* ---- candidates ---- */
 
-/* A relative error of one of these moves the stream more: measured often enough by others, and only an order to try them in. */
+/* Relative errors in some kinds of tensors affect the residual stream more, as published measurements show. The weights only determine the
+ * order in which tensors are tried. */
 static double kind_weight(const char *name)
 {
     static const struct { const char *part; double weight; } kinds[] = {
@@ -64,7 +65,7 @@ static int heavier(const void *a, const void *b)
     return x == y ? (int)((const candidate *)a)->tensor - (int)((const candidate *)b)->tensor : x < y ? 1 : -1;
 }
 
-/* By what a byte wins. */
+/* Sort by gain per byte. */
 static int worthier(const void *a, const void *b)
 {
     const candidate *p = a, *q = b;
@@ -119,7 +120,7 @@ static lm_status put_b(advising *v, uint32_t weight, lm_error *e)
     return LM_OK;
 }
 
-/* `a`'s numbers as the finer type has them. */
+/* Put the values of `a`, rounded to the finer type, into the engine. */
 static lm_status put_raised(advising *v, const candidate *c, lm_error *e)
 {
     for (uint64_t k = 0; k < lm_pair_matrices(v->d->pair, c->weight); k++) {
@@ -167,7 +168,7 @@ static lm_status try_each(advising *v, lm_error *e)
     return LM_OK;
 }
 
-/* On what was not chosen by, where the text has more than one chunk. */
+/* Measure on the chunks that were not used for the selection, if the text has more than one chunk. */
 static lm_status judge(advising *v, double *kl, lm_error *e)
 {
     uint32_t from = v->chosen_by < v->f.chunks ? v->chosen_by : 0;
@@ -192,7 +193,7 @@ static lm_status add_advice(advising *v, size_t n, uint64_t bytes, double kl, do
     return LM_OK;
 }
 
-/* One, three and all that won something, up to eight: measured together. */
+/* Measure together the best one, three and all tensors with a gain, up to eight. */
 static lm_status try_together(advising *v, lm_error *e)
 {
     lm_diff_result *r     = &v->d->r;

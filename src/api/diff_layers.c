@@ -1,4 +1,5 @@
-/* diff_layers.c - one text through both models: where their streams part, and where that changes a word. */
+/* diff_layers.c - run one sequence through both models: where their residual streams diverge, and where that changes the predicted
+ * token. */
 #include <string.h>
 
 #include "api/differing.h"
@@ -84,7 +85,7 @@ static lm_status walk(walking *w, uint32_t chunks, lm_error *e)
     return LM_OK;
 }
 
-/* ---- the layer that changes a word ---- */
+/* ---- the layer that changes the prediction ---- */
 
 static lm_status read_to(const lm_differing *d, lm_tracer *t, lm_trace_row *out, lm_error *e)
 {
@@ -95,7 +96,7 @@ static lm_status read_to(const lm_differing *d, lm_tracer *t, lm_trace_row *out,
     return lm_tracer_row(t, d->r.flip_position, out, e);
 }
 
-/* Lenses after layers, the embedding's among them. */
+/* Compare the lenses after the embedding and after each layer. */
 static void find_layer(lm_diff_result *r, const lm_trace_row *x, const lm_trace_row *y)
 {
     bool found = false, settled = false;

@@ -1,5 +1,5 @@
-/* diff_tensors.c - each tensor beside its partner. Sums are taken piece by piece and added in the order of the pieces: the same figures
- * whatever the threads. */
+/* diff_tensors.c - compare each tensor with its counterpart. Sums are computed per piece and added in the order of the pieces, so results
+ * do not depend on the number of threads. */
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 enum { PIECE = 1 << 16 };                /* elements */
 
 typedef struct sums {
-    double   aa, bb, ab, dd, most;       /* most: -1 where no element is different */
+    double   aa, bb, ab, dd, most;       /* most: -1 if no element differs */
     uint64_t row, column, equal, bins[LM_DIFF_BINS];
     float    a, b;
     bool     nan;
@@ -151,7 +151,7 @@ static lm_status compare_tensor(lm_differing *d, uint32_t weight, lm_diff_tensor
     return status;
 }
 
-/* Names of weights that have no partner. */
+/* List the names of weights without a counterpart. */
 static lm_status list_alone(lm_differing *d, lm_error *e)
 {
     const lm_program *a = d->a->program, *b = d->b->program;
@@ -175,7 +175,7 @@ static lm_status list_alone(lm_differing *d, lm_error *e)
     return LM_OK;
 }
 
-/* Texts outlive the comparison, not the models. */
+/* Copy the names, because the result outlives the models. */
 static lm_status keep_names(lm_differing *d, lm_diff_tensor *t, lm_error *e)
 {
     t->name = lm_arena_strdup(&d->arena, t->name);

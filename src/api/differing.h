@@ -1,4 +1,4 @@
-/* differing.h - what the parts of lm_diff share. */
+/* differing.h - declarations that the parts of lm_diff share. */
 #ifndef LM_API_DIFFERING_H
 #define LM_API_DIFFERING_H
 
@@ -11,13 +11,13 @@ typedef struct lm_differing {
     const lm_diff_options *o;
     lm_diff_result         r;
     lm_pair               *pair;
-    uint32_t              *weights;  /* [r.n_tensors]: which weight of `a` each tensor is */
-    uint32_t               chunk;    /* of the text; 0: there is none */
-    double                 from, to; /* of the whole work, what is done now */
+    uint32_t              *weights;  /* [r.n_tensors]: the weight of `a` for each tensor */
+    uint32_t               chunk;    /* tokens per chunk; 0: no text */
+    double                 from, to; /* range of the current part within the whole work */
     lm_arena               arena;
 } lm_differing;
 
-/* `fraction` of what is done now. */
+/* Report progress: `fraction` of the current part. */
 static inline lm_status lm_differing_report(const lm_differing *d, double fraction, const char *what, lm_error *e)
 {
     if (!d->o->progress || d->o->progress(d->o->progress_arg, d->from + (d->to - d->from) * fraction, what))

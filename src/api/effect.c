@@ -1,4 +1,4 @@
-/* effect.c - one text read again and again. */
+/* effect.c - run the same sequence repeatedly. */
 #include "api/effect.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* facts.c - facts about an open model: what the runtime knows of files and plans, handed to the analysis. */
+/* facts.c - facts about an open model: pass what the runtime knows about files and plans to the analysis. */
 #include "lamina/facts.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define MOST_WARNINGS 64
 
-/* One plan that somebody asked for. */
+/* A plan that was requested. */
 typedef struct made_plan {
     struct made_plan *next;
     const lm_dtype   *types;
@@ -22,11 +22,11 @@ typedef struct made_plan {
     lm_plan          *plan;
 } made_plan;
 
-/* What the facts of a model hold on to. */
+/* What the facts of a model own or refer to. */
 typedef struct holding {
     const lm_model   *model;
     lm_engine_options engine;
-    lm_dtype         *types;             /* of the subject */
+    lm_dtype         *types;             /* of the requested precision, or as stored */
     uint64_t         *bytes;
     const char       *warnings[MOST_WARNINGS + 1];
     lm_limits         limits;
@@ -70,7 +70,7 @@ static lm_status plan_for(void *arg, const lm_dtype *types, uint64_t context, ui
     p->types    = types;
     p->context  = context;
     p->batch    = batch;
-    /* As they are stored is not the same as all of these types: files may hold matrices the other way round. */
+    /* The stored types are not passed as requested types, because files may store matrices transposed. */
     const lm_dtype *requested = types == h->model->types ? NULL : types;
     lm_status       status = lm_engine_plan(h->model, &o, requested, &p->kernels, &p->arena, &p->plan, e);
     if (status != LM_OK) {
@@ -120,7 +120,7 @@ static lm_status need_to_train(void *arg, uint32_t rank, uint32_t tokens, bool c
     return LM_OK;
 }
 
-/* ---- what the weights are ---- */
+/* ---- weights ---- */
 
 static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_error *e)
 {
@@ -194,7 +194,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     s.rank      = o->rank ? o->rank : 16;
     s.device = o->device;
     if (o->device) {
-        h->engine.cpu     = "ref";               /* weights as stored, whoever reads them */
+        h->engine.cpu     = "ref";               /* weights as stored, not in the layout of some kernel */
         h->engine.threads = o->device->cores ? o->device->cores : 1;
     }
     lm_measure_options kept = { .cpu = o->engine.cpu, .threads = o->engine.threads, .kept_only = true };

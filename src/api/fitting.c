@@ -1,4 +1,4 @@
-/* fitting.c - plans against a machine. */
+/* fitting.c - compare plans with the memory of a machine. */
 #include "lamina/fit.h"
 
 #include <string.h>
@@ -13,12 +13,12 @@
 
 enum { PROMPT = 512, MOST_SEQUENCES = 65536, MOST_POSITIONS = 1 << 24 };
 
-/* What all rows share. */
+/* What all rows have in common. */
 typedef struct fitting {
     const lm_model   *m;
     lm_engine_options engine;
     lm_ledger        *ledger;
-    lm_dtype         *types;             /* of the row being made */
+    lm_dtype         *types;             /* of the current row */
     lm_peaks          peaks;
     bool              speed;             /* peaks are known */
     bool              sizes_only;
@@ -50,8 +50,8 @@ static void predict(const fitting *f, const lm_plan *p, lm_fit_row *row)
     row->token = speed_of(&x);
 }
 
-/* The plan for a context and a number of sequences: its sizes, and with `speed` what it could do. LM_NO_FIT: more than can
- * be addressed. */
+/* Plan for a context and a number of sequences: compute the sizes and, with `speed`, the predicted speed. LM_NO_FIT: more than is
+ * addressable. */
 static lm_status measure(const fitting *f, const lm_dtype *types, uint64_t context, uint64_t sequences, bool speed, lm_fit_row *row,
                          lm_error *e)
 {
@@ -80,9 +80,9 @@ static bool fits(const fitting *f, const lm_dtype *types, uint64_t context, uint
     return measure(f, types, context, sequences, false, &row, NULL) == LM_OK && row.total <= f->out->memory;
 }
 
-/* ---- as much as there is room for ---- */
+/* ---- largest plan that fits ---- */
 
-/* The largest n of 1 … most for which a plan fits: `of_context` positions, else sequences. 0: not even one. */
+/* Return the largest n of 1 … most for which a plan fits: positions with `of_context`, otherwise sequences. 0: none fits. */
 static uint64_t largest(const fitting *f, const lm_dtype *types, bool of_context, uint64_t most)
 {
     uint64_t low = 0, high = most + 1;       /* low fits, high does not */
@@ -90,7 +90,7 @@ static uint64_t largest(const fitting *f, const lm_dtype *types, bool of_context
     while (high - low > 1) {
         uint64_t n = low + (high - low) / 2;
         if (low == 0 && high == most + 1)
-            n = most;                        /* most often all of it fits */
+            n = most;                        /* usually everything fits */
         if (fits(f, types, of_context ? n : f->out->context, of_context ? f->out->sequences : n))
             low = n;
         else
@@ -153,7 +153,7 @@ static lm_status add_rows(fitting *f, const char *only, lm_error *e)
     return LM_OK;
 }
 
-/* ---- the machine ---- */
+/* ---- machines ---- */
 
 static lm_status describe(fitting *f, const lm_fit_options *o, lm_error *e)
 {
@@ -162,7 +162,7 @@ static lm_status describe(fitting *f, const lm_fit_options *o, lm_error *e)
 
     out->memory = o->memory;
     if (o->device || o->no_speed) {
-        f->engine.cpu     = "ref";               /* weights as stored, whoever reads them */
+        f->engine.cpu     = "ref";               /* weights as stored, not in the layout of some kernel */
         f->engine.threads = o->device && o->device->cores ? o->device->cores : 1;
         f->speed          = !o->no_speed;
         if (f->speed)

@@ -1,4 +1,4 @@
-/* forward.c - a forward pass with its numbers: what every operation of a layer makes of a text, down to the next token. */
+/* forward.c - explain a forward pass with its values: what each operation of a layer computes for a text, up to the next token. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { SHOWN = 6, LIKELIEST = LM_LIKELIEST };
 
-/* What each computes, in the letters of docs/study/glossary.md. */
+/* The formula of each operation, in the symbols of docs/study/glossary.md. */
 static const char *const formulas[LM_OP_COUNT] = {
     [LM_OP_EMBED]       = "E[token]",
     [LM_OP_POSITION]    = "P[position]",
@@ -49,12 +49,12 @@ typedef struct pass {
     const lm_program *p;
     lm_engine        *g;
     const char      **probes;        /* [n_shown + 1] */
-    uint32_t         *shown;         /* [n_shown]: operations */
+    uint32_t         *shown;         /* [n_shown]: indices of operations */
     uint32_t          n_shown;
     size_t            last;          /* the last token's row */
 } pass;
 
-/* The path that finds this operation's value and no other's; NULL: there is none. */
+/* Return the path that refers to this operation's value only; NULL: there is none. */
 const char *lm_forward_path(const lm_program *p, uint32_t i)
 {
     const lm_node *n = &p->nodes[i];
@@ -67,7 +67,7 @@ const char *lm_forward_path(const lm_program *p, uint32_t i)
     return NULL;
 }
 
-/* In full: what lies before the layers, one layer, what comes after. Of the other layers what they hand on. */
+/* Select all values before the layers, in one layer, and after the layers. For the other layers, select their output only. */
 static lm_status choose(pass *x, uint32_t layer, lm_error *e)
 {
     const lm_program *p = x->p;
@@ -110,7 +110,7 @@ static lm_status run(pass *x, const lm_token *ids, size_t n, lm_error *e)
     return status;
 }
 
-/* ---- what is said ---- */
+/* ---- output ---- */
 
 void lm_find_likeliest(const float *logits, uint32_t n, lm_likely best[LIKELIEST])
 {
@@ -135,7 +135,7 @@ void lm_find_likeliest(const float *logits, uint32_t n, lm_likely best[LIKELIEST
         best[k].p = exp(best[k].p - max) / sum;
 }
 
-/* A token as a JSON string, which shows blanks and line ends; of a model without a tokenizer "". */
+/* Write a token as a JSON string, which shows spaces and line breaks; "" without a tokenizer. */
 static void put_token(const pass *x, lm_token id, lm_text *out)
 {
     const lm_tokenizer *t = lm_model_tokenizer(x->m);

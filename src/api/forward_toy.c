@@ -1,4 +1,4 @@
-/* forward_toy.c - a forward pass shown whole: every weight and every value of a model that is small enough. */
+/* forward_toy.c - show a forward pass completely: every weight and every value of a very small model. */
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct showing {
     lm_model         *m;
     const lm_program *p;
     lm_engine        *g;
-    const char       *words[MOST_WORDS]; /* in `text` */
+    const char       *words[MOST_WORDS]; /* pointers into `text` */
     size_t            sizes[MOST_WORDS];
     lm_token          ids[MOST_WORDS];
     size_t            n;
@@ -24,7 +24,7 @@ typedef struct showing {
     lm_text          *out;
 } showing;
 
-/* ---- words, numbered as they come ---- */
+/* ---- words, numbered in order of appearance ---- */
 
 static lm_status read_words(showing *x, const char *text, lm_error *e)
 {
@@ -89,7 +89,7 @@ static const float *unpacked(const showing *x, uint32_t w)
     return v;
 }
 
-/* A weight, the first time that something reads it: as it is stored, its rows one below the other; of many experts the first. */
+/* Write a weight when an operation first uses it: as stored, one row per line; of several experts, the first. */
 static void put_weight(showing *x, uint32_t w)
 {
     const lm_weight *weight = &x->p->weights[w];
@@ -184,7 +184,7 @@ static void put_page(showing *x, bool markdown)
         lm_text_add_str(x->out, "```\n");
 }
 
-/* ---- data: the values alone, whole ---- */
+/* ---- data: all values ---- */
 
 static void put_row(const float *v, uint32_t n, lm_text *out)
 {

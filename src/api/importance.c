@@ -1,4 +1,4 @@
-/* importance.c - what a model's matrices are multiplied with, over a text. */
+/* importance.c - measure the inputs of a model's matrices over a text. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -14,10 +14,10 @@ typedef struct collecting {
     lm_engine                *g;
     const lm_token           *ids;
     const lm_imatrix_options *o;
-    lm_imatrix_sums         **sums;      /* [weights]: NULL: nobody asks for it */
+    lm_imatrix_sums         **sums;      /* [weights]; NULL: not requested */
     lm_row                   *rows;
     uint32_t                  chunk, n_chunks;
-    bool                      bad;       /* an input is not finite; of which weight: */
+    bool                      bad;       /* an input of this weight is not finite: */
     uint32_t                  bad_weight;
     double                    nll, nll2;
     uint64_t                  n_scored;
@@ -25,7 +25,8 @@ typedef struct collecting {
 
 /* ---- which weights ---- */
 
-/* Of layers, and of the head if that is wanted; one that the file has in another form (a part of a fused one) is left out. */
+/* Return whether a weight is measured: matrices of layers, and the output head if requested. Weights that the file stores in another form
+ * (as part of a fused one) are skipped. */
 static bool is_wanted(const collecting *c, const lm_weight *w)
 {
     bool matrix = w->kind == LM_MATRIX || w->kind == LM_EXPERTS || w->kind == LM_HEADS;
@@ -42,7 +43,7 @@ static lm_status find_weights(collecting *c, lm_error *e)
     c->sums = lm_alloc_zero(p->n_weights + 1, sizeof *c->sums);
     if (!c->sums)
         return lm_fail_memory(e, "importance", p->n_weights * sizeof *c->sums);
-    for (uint32_t pass = 0; pass < 2; pass++)            /* entries move while others are made */
+    for (uint32_t pass = 0; pass < 2; pass++)            /* adding entries moves existing ones */
         for (uint32_t i = 0; i < p->n_weights; i++) {
             const lm_weight *w = &p->weights[i];
             if (is_wanted(c, w))
@@ -73,7 +74,7 @@ static void add_rows(void *arg, uint32_t weight, uint32_t matrix, const float *x
         }
 }
 
-/* The second half of a chunk is scored, as llama-imatrix and llama-perplexity do. */
+/* Score the second half of each chunk, as llama-imatrix and llama-perplexity do. */
 static void score(collecting *c, const lm_token *ids, uint32_t position, const float *logits)
 {
     if (position < c->chunk / 2 || position + 1 >= c->chunk)

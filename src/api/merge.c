@@ -1,4 +1,4 @@
-/* merge.c - a model with its adapters merged, in a file or folder of its own. */
+/* merge.c - write a model with merged adapters to a new file or folder. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "formats/safetensors.h"
 
 #define MAKER       "lamina merge"
-#define SAMPLE_ROWS 256              /* of each tensor, where it is only measured */
+#define SAMPLE_ROWS 256              /* rows per tensor, if only measured */
 
 /* ---- report ---- */
 
@@ -181,7 +181,7 @@ static lm_status write_gguf(work *k, const char *out, lm_error *e)
     return status;
 }
 
-/* What stands beside the weights. */
+/* Copy the files next to the weights. */
 static lm_status copy_files(lm_merging *g, lm_new_folder *f, lm_error *e)
 {
     static const char *const names[] = { "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
@@ -239,7 +239,7 @@ static lm_status write_folder(work *k, const char *out, lm_error *e)
     return status;
 }
 
-/* ---- the door ---- */
+/* ---- entry point ---- */
 
 static lm_status check_target(const lm_merging *g, const char *out, lm_error *e)
 {

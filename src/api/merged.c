@@ -1,4 +1,4 @@
-/* merged.c - what each tensor of a model becomes with adapters in it. */
+/* merged.c - compute the tensors of a model with merged adapters. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 
 #define PIECE (UINT64_C(1) << 20)    /* elements of a piece */
 
-/* ---- which tensors ---- */
+/* ---- tensors ---- */
 
 static lm_merging_tensor *tensor_of(lm_merging *g, const lm_tensor_info *t)
 {
@@ -18,7 +18,7 @@ static lm_merging_tensor *tensor_of(lm_merging *g, const lm_tensor_info *t)
     return NULL;
 }
 
-/* Another operation with the same table: the head, beside the embedding. */
+/* Return another operation that uses the same table: for example the output head, if the embedding is tied. */
 static const char *other_reader(const lm_model *m, uint32_t node, uint32_t weight)
 {
     uint32_t values = lm_adapt_values_of(m->program, node);
@@ -33,7 +33,7 @@ static const char *other_reader(const lm_model *m, uint32_t node, uint32_t weigh
     return NULL;
 }
 
-/* The tensor that a weight of an adapted operation is: whole, and nobody else's. */
+/* Find the tensor of an adapted operation's weight. It must be stored whole and be used by no other operation. */
 static lm_status find(lm_merging *g, uint32_t node, uint32_t weight, const char *module, lm_merging_tensor **out, lm_error *e)
 {
     const lm_model *m = g->m;
@@ -47,7 +47,7 @@ static lm_status find(lm_merging *g, uint32_t node, uint32_t weight, const char 
     return *out ? LM_OK : lm_fail(e, LM_UNSUPPORTED, module, LM_NO_OFFSET, "is stored in pieces: adapters cannot be added to it");
 }
 
-/* ---- what is added ---- */
+/* ---- updates ---- */
 
 static float *turned(lm_arena *arena, const float *x, uint64_t rows, uint64_t cols)
 {
@@ -168,7 +168,7 @@ uint64_t lm_merging_piece(const lm_merging_tensor *t)
     return PIECE / t->cols ? PIECE / t->cols : 1;
 }
 
-/* The update of a row, in double precision, adapters in their order. */
+/* Compute the update of a row in double precision, adapters in order. */
 static void update(const lm_merging_tensor *t, uint64_t row, double *u)
 {
     memset(u, 0, t->cols * sizeof *u);
@@ -242,7 +242,7 @@ lm_status lm_merging_rows(lm_merging *g, const lm_merging_tensor *t, uint64_t fi
     lm_pool_run_chunks(g->pool, some_rows, g, (unsigned)((count + g->grain - 1) / g->grain));
     if (g->bad_row != UINT64_MAX)
         return lm_fail(e, LM_BAD_MODEL, t->from->name, LM_NO_OFFSET, "row %" PRIu64 " has a number that is not finite", g->bad_row);
-    for (uint64_t i = 0; i < count; i++) {               /* in the order of rows, whatever thread had them */
+    for (uint64_t i = 0; i < count; i++) {               /* in row order, whichever thread computed them */
         sums->w2 += g->sums[i].w2;
         sums->u2 += g->sums[i].u2;
         sums->du += g->sums[i].du;

@@ -1,4 +1,4 @@
-/* merging.h - adapters into the tensors of a model: what each tensor becomes (merged.c), and the files (merge.c). */
+/* merging.h - merge adapters into the tensors of a model: compute the tensors (merged.c) and write the files (merge.c). */
 #ifndef LM_API_MERGING_H
 #define LM_API_MERGING_H
 
@@ -18,12 +18,12 @@ typedef struct lm_addend {
     double       scale;
 } lm_addend;
 
-/* A tensor of the model, and what is to become of it. */
+/* A tensor of the model and how it changes. */
 typedef struct lm_merging_tensor {
     const lm_tensor_info *from;
     lm_dtype   to;
     uint64_t   rows, cols;
-    lm_addend *addends;              /* NULL: it is copied */
+    lm_addend *addends;              /* NULL: copied unchanged */
     size_t     n_addends;
 } lm_merging_tensor;
 
@@ -37,27 +37,27 @@ typedef struct lm_merging {
     lm_arena           arena;
     lm_pool           *pool;
     lm_quantize_fn    *quantize;
-    lm_merging_tensor *tensors;      /* [n], in the order of the file */
+    lm_merging_tensor *tensors;      /* [n], in file order */
     size_t             n, n_changed;
     lm_merged_tensor  *results;      /* [n_changed] */
     uint64_t           longest, bytes, done, elements;
     uint8_t           *packed;       /* a piece of a tensor */
-    double            *scratch;      /* of each thread: [longest] */
-    float             *floats;       /* of each thread: [3][longest] */
-    lm_merging_sums   *sums;         /* of each row of a piece */
-    /* a piece */
+    double            *scratch;      /* per thread: [longest] */
+    float             *floats;       /* per thread: [3][longest] */
+    lm_merging_sums   *sums;         /* per row of a piece */
+    /* the current piece */
     const lm_merging_tensor *t;
     uint64_t           first, step, count, grain, stride, bad_row;
 } lm_merging;
 
-/* Which tensors change, and by what. */
+/* Find which tensors change, and their updates. */
 lm_status lm_merging_plan(lm_merging *g, const lm_adapter *const *adapters, lm_error *e);
 
-/* Rows first, first + step, … (`count`) of a tensor as they will be stored, to g->packed, and their sums added to *sums. */
+/* Compute rows first, first + step, … (`count`) of a tensor as they will be stored, in g->packed, and add their sums to *sums. */
 lm_status lm_merging_rows(lm_merging *g, const lm_merging_tensor *t, uint64_t first, uint64_t step, uint64_t count, lm_merging_sums *sums,
                           lm_error *e);
 
-/* Rows of this tensor that g->packed holds at least. */
+/* Return how many rows of this tensor are certain to fit in g->packed. */
 uint64_t  lm_merging_piece(const lm_merging_tensor *t);
 
 #endif

@@ -1,4 +1,4 @@
-/* paired.c - rows of two containers, side by side. */
+/* paired.c - read corresponding rows of two containers. */
 #include "api/paired.h"
 
 #include <inttypes.h>
@@ -12,14 +12,15 @@
 
 static bool is_gguf(const lm_model *m) { return lm_container_kind_of(m->container) == LM_GGUF; }
 
-/* ---- which belongs to which ---- */
+/* ---- matching weights ---- */
 
 static bool same_shape(const lm_weight *x, const lm_weight *y)
 {
     return x->kind == y->kind && x->n_dims == y->n_dims && memcmp(x->dims, y->dims, x->n_dims * sizeof *x->dims) == 0;
 }
 
-/* Rows of the GGUF file's come in the order of checkpoints, or those of the folder in the order of the GGUF file. */
+/* Match a weight. If only `b` is a GGUF file, its rows are read in checkpoint order; if only `a` is one, the rows of the folder are read in
+ * the order of the GGUF file. */
 static void match(lm_pair *p, uint32_t i)
 {
     const lm_weight *w  = &p->a->program->weights[i];
@@ -113,7 +114,7 @@ uint64_t lm_pair_cols(const lm_pair *p, uint32_t weight)
     return w->kind == LM_VECTOR ? w->elements : w->dims[w->n_dims - 1];
 }
 
-/* Stored rows of a matrix to float32, through `raw`. */
+/* Unpack stored rows of a matrix to float32, with `raw` as buffer. */
 static lm_status unpack_rows(const lm_matrices *m, uint32_t weight, uint64_t k, uint64_t from, uint64_t n, uint8_t *raw, float *out,
                              lm_error *e)
 {
@@ -127,7 +128,7 @@ static lm_status unpack_rows(const lm_matrices *m, uint32_t weight, uint64_t k, 
     return LM_OK;
 }
 
-/* A vector whole: perhaps one row, perhaps one for each expert or element. */
+/* Read a whole vector, which may be stored as one row, one row per expert, or one row per element. */
 static lm_status read_vector(const lm_matrices *m, uint32_t weight, uint8_t *raw, float *out, lm_error *e)
 {
     uint64_t rows = lm_matrices_rows(m, weight), each = rows * lm_matrices_cols(m, weight);
@@ -137,7 +138,7 @@ static lm_status read_vector(const lm_matrices *m, uint32_t weight, uint8_t *raw
     return LM_OK;
 }
 
-/* Rows in another order than they are stored in, one by one. */
+/* Read rows one by one in another order than stored. */
 static lm_status read_ordered(const lm_matrices *m, uint32_t weight, const lm_row_order *o, uint64_t k, uint64_t from, uint64_t n,
                               uint8_t *raw, float *out, lm_error *e)
 {
@@ -202,11 +203,11 @@ typedef struct matrix_job {
     uint64_t       k, rows, cols, grain;
     float         *out;
     bool           of_b;
-    lm_dtype       type;             /* LM_F64: as it is */
+    lm_dtype       type;             /* LM_F64: unchanged */
     const float   *importance;
     lm_quantize_fn *quantize;
     atomic_int     status;
-    lm_error       error;            /* of the first that fails */
+    lm_error       error;            /* the first error */
 } matrix_job;
 
 static bool all_finite(const float *x, uint64_t n)
@@ -223,7 +224,7 @@ static lm_status quantise_rows(matrix_job *j, uint64_t from, uint64_t n, lm_erro
     const lm_dtype_info *type = lm_dtype_of(j->type);
     uint64_t             bytes = 0;
 
-    lm_dtype_row_bytes(j->type, j->cols, &bytes);        /* whole blocks: the caller has seen to it */
+    lm_dtype_row_bytes(j->type, j->cols, &bytes);        /* whole blocks: checked by the caller */
     uint8_t *packed = lm_alloc(bytes);
     if (!packed)
         return lm_fail_memory(e, "a row", bytes);

@@ -1,4 +1,4 @@
-/* report.c - reports that join what the runtime knows of a file with what the analysis counts. */
+/* report.c - reports that combine what the runtime knows about a file with what the analysis computes. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 
 /* ---- metadata ---- */
 
-/* `list` with one more, `object` with one more; NULL where either is NULL or memory is short. All three references are taken. */
+/* Append an item to a list, or a member to an object. Return NULL if one of them is NULL or memory is exhausted. Takes all three
+ * references. */
 static json_t *appended(json_t *list, json_t *item)
 {
     if (json_array_append_new(list, item) == 0)
@@ -27,7 +28,7 @@ static json_t *with_member(json_t *object, lm_view key, json_t *value)
     return NULL;
 }
 
-/* Past what JSON readers hold as an integer: its digits. */
+/* Numbers beyond the integer range of JSON readers become strings. */
 static json_t *whole_json(uint64_t n)
 {
     return n <= INT64_MAX ? json_integer((json_int_t)n) : json_sprintf("%" PRIu64, n);

@@ -1,4 +1,4 @@
-/* toy.c - a preset's configuration with every size made small, and random weights for it. */
+/* toy.c - reduce all sizes of a preset's configuration, and create random weights for it. */
 #include "api/toy.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "lamina/preset.h"
 #include "lamina/synth.h"
 
-/* What sizes are called, and what they become. Heads come after: their numbers keep their ratio. */
+/* Names of sizes and their reduced values. Heads are handled separately, because the ratio of their numbers is preserved. */
 static const struct { const char *key; int to; } sizes[] = {
     { "hidden_size", 8 },     { "n_embd", 8 },              { "d_model", 8 },           { "dim", 8 },
     { "num_hidden_layers", 2 }, { "n_layer", 2 },           { "n_layers", 2 },          { "num_layers", 2 },
@@ -44,7 +44,7 @@ static void put(json_t *config, const char *const *keys, int to)
             json_object_set_new(config, *keys, json_integer(to));
 }
 
-/* As many query heads for each key/value head as there is room for: 2 on 2, 4 on 2, 4 on 1. */
+/* Set the number of query and key/value heads: 2 and 2, 4 and 2, or 4 and 1. */
 static void shrink_heads(json_t *config)
 {
     static const char *const query[] = { "num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads", NULL };
@@ -56,7 +56,7 @@ static void shrink_heads(json_t *config)
     put(config, keys, groups == 1 ? 1 : 2);
 }
 
-/* The first layer's kind, then another if there is one. */
+/* Keep the kind of the first layer, and a different one if there is any. */
 static void shrink_kinds(json_t *config, const char *key)
 {
     json_t *kinds = json_object_get(config, key), *out;
@@ -72,7 +72,7 @@ static void shrink_kinds(json_t *config, const char *key)
     json_object_set_new(config, key, out);
 }
 
-/* Frequencies have factors of their own: as many as pairs are left. */
+/* Truncate the per-frequency factors to the remaining pairs. */
 static void shrink_scaling(json_t *config)
 {
     static const char *const lists[] = { "short_factor", "long_factor" };
@@ -106,7 +106,7 @@ static json_t *shrunk(const char *text)
         json_object_set_new(config, "query_pre_attn_scalar", json_real(4));
     for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
         if (json_is_number(json_object_get(config, shares[i])) && json_number_value(json_object_get(config, shares[i])) < 1)
-            json_object_set_new(config, shares[i], json_real(0.5));      /* of four dimensions: one pair */
+            json_object_set_new(config, shares[i], json_real(0.5));      /* one pair of four dimensions */
     if (json_is_array(json_object_get(config, "attention_types")))
         json_object_set_new(config, "attention_types", json_pack("[[[s, s], i]]", "global", "local", 1));
     shrink_heads(config);
@@ -117,7 +117,7 @@ static json_t *shrunk(const char *text)
     return config;
 }
 
-/* Its own folder beside nothing else: whatever happens it can be removed whole. */
+/* Create a separate folder that can be removed completely in every case. */
 static lm_status make_folder(lm_toy *t, lm_error *e)
 {
     const char *parent = getenv("TMPDIR");

@@ -1,4 +1,4 @@
-/* toy.h - a model of a preset's form that is small enough to show whole. */
+/* toy.h - a model with the structure of a preset that is small enough to show completely. */
 #ifndef LM_API_TOY_H
 #define LM_API_TOY_H
 
@@ -9,10 +9,11 @@
 typedef struct lm_toy {
     lm_model *model;
     char      folder[PATH_MAX];          /* temporary: config.json and weights */
-    int       held;                      /* the folder's lock */
+    int       held;                      /* lock of the folder */
 } lm_toy;
 
-/* Random weights, always the same. LM_UNSUPPORTED where the family cannot be made so small. Freed whatever is returned. */
+/* Create a model with random weights, which are always the same. LM_UNSUPPORTED: the family cannot be made this small. Must be freed in
+ * every case. */
 lm_status lm_toy_new(const lm_model *m, lm_toy *out, lm_error *e);
 void      lm_toy_free(lm_toy *t);
 
