@@ -1,4 +1,4 @@
-/* cache_remove.c - snapshots of the cache, removed and checked. */
+/* cache_remove.c - remove and check snapshots of the cache. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 #include "hub/cache_scan.h"
 
-/* The folder of a snapshot's model: "…/snapshots/COMMIT" less two words. */
+/* Get the folder of a snapshot's model: "…/snapshots/COMMIT" without its last two components. */
 static void repository_of(const hub_cached_revision *k, char out[4096])
 {
     snprintf(out, 4096, "%.*s", (int)(strlen(k->folder) - strlen("/snapshots/") - 40), k->folder);
@@ -19,7 +19,7 @@ static void repository_of(const hub_cached_revision *k, char out[4096])
 
 /* ---- removing ---- */
 
-/* What is in a folder, then the folder; links are removed, not followed. */
+/* Remove the contents of a folder, then the folder; links are removed, not followed. */
 static bool remove_below(int at, const char *name)
 {
     int            fd  = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -42,7 +42,7 @@ static bool remove_below(int at, const char *name)
     return all && unlinkat(at, name, AT_REMOVEDIR) == 0;
 }
 
-/* Whether somebody fetches one of the blobs of this model. */
+/* Fail if another process is downloading a blob of this model. */
 static lm_status refuse_busy(const hub_cache_info *s, const hub_cached_revision *k, lm_error *e)
 {
     char           folder[4096], path[4400], repository[4096];
@@ -77,7 +77,7 @@ static bool is_removed(const hub_cache_info *s, const char *id, const char *comm
     return false;
 }
 
-/* A blob that a file needs which stays. */
+/* Return whether a remaining file needs this blob. */
 static bool is_needed(const hub_cache_info *all, const hub_cache_info *s, const char *id, const char *blob)
 {
     for (size_t i = 0; i < all->n; i++) {
@@ -151,7 +151,7 @@ static lm_status remove_names(const hub_cached_revision *k, lm_error *e)
     return LM_OK;
 }
 
-/* One snapshot: names first, so that nobody opens what is half gone. */
+/* Remove a snapshot: revision names first, so that no process opens a partly removed snapshot. */
 static lm_status remove_snapshot(const hub_cache_info *all, const hub_cache_info *s, const hub_cached_revision *k, lm_error *e)
 {
     char repository[4096], *folder = k->folder;
@@ -162,7 +162,7 @@ static lm_status remove_snapshot(const hub_cache_info *all, const hub_cache_info
         LM_TRY(remove_names(k, e));
     LM_TRY(remove_files(all, s, k, e));
     if (!stays(all, s, k->id, NULL))
-        folder = repository;                     /* with what interrupted pulls have left there */
+        folder = repository;                     /* including what interrupted pulls have left there */
     else if (!gone)
         return LM_OK;
     errno = 0;
@@ -203,7 +203,7 @@ static lm_status add_flaw(hub_checking *c, const hub_cached_revision *k, const h
     return LM_OK;
 }
 
-/* Blobs may be links into a store of the whole cache, not out of it. */
+/* Return whether a path is inside the cache: blobs may be links into a store within the cache, but not outside of it. */
 static bool is_inside(const hub_cache_info *s, const char *path)
 {
     char  *cache = realpath(s->cache, NULL), *real = realpath(path, NULL);

@@ -1,4 +1,4 @@
-/* cache_scan.c - snapshots of the cache, read. */
+/* cache_scan.c - list the snapshots of the cache. */
 #include "hub/cache_scan.h"
 
 #include <dirent.h>
@@ -43,7 +43,7 @@ static lm_status add_file(hub_cached_revision *k, const char *path, const char *
         ssize_t     n    = readlink(path, target, sizeof target - 1);
         const char *base = n > 0 ? (target[n] = '\0', strrchr(target, '/')) : NULL;
         size_t      dots = n > 0 ? strspn(target, "./") : 0;
-        /* "../../blobs/HASH" alone: what leads elsewhere is nobody's file of this model */
+        /* "../../blobs/HASH" only: links to other places are not files of this model */
         if (base && is_blob(base + 1) && strncmp(target + dots, "blobs/", 6) == 0 && target + dots + 5 == base)
             snprintf(f->blob, sizeof f->blob, "%s", base + 1);
         else
@@ -124,7 +124,7 @@ static void find_revisions(hub_cached_revision *k, const char *folder, const cha
         free_names(names, n);
 }
 
-/* ---- all of them ---- */
+/* ---- all snapshots ---- */
 
 static lm_status add_snapshot(hub_cache_info *s, const char *id, const char *repository, const char *commit, lm_error *e)
 {
@@ -196,7 +196,7 @@ static bool has_revision(const hub_cached_revision *k, const char *revision)
     return false;
 }
 
-/* Of a type only its files are left. */
+/* Keep only the files of one type. */
 static void keep_type(hub_cached_revision *k, const char *type)
 {
     size_t left = 0;

@@ -1,4 +1,4 @@
-/* digest.c - whether bytes are those that a hub lists: SHA-256, or git's SHA-1 of a blob. */
+/* digest.c - verify bytes against the hash listed by a hub: SHA-256, or git's SHA-1 of a blob. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* fetch.c - one request, its redirects, its second tries. */
+/* fetch.c - HTTP requests with redirects and retries. */
 #include "hub/fetch.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ bool hub_stopped(const hub_net *n)
     return n->given_up || (n->stop && n->stop());
 }
 
-/* ---- addresses ---- */
+/* ---- URLs ---- */
 
 static size_t origin_size(const char *url)
 {
@@ -23,7 +23,7 @@ static size_t origin_size(const char *url)
     return host ? (size_t)(host - url) + 3 + strcspn(host + 3, "/?#") : 0;
 }
 
-/* "https://HOST:443" is "https://host". */
+/* Normalise an origin: "https://HOST:443" becomes "https://host". */
 static void origin_of(const char *url, char out[600])
 {
     size_t      n    = origin_size(url);
@@ -47,7 +47,7 @@ bool hub_same_origin(const char *a, const char *b)
     return *x && strcmp(x, y) == 0;
 }
 
-/* Without what signs it. */
+/* Return a URL without its query, which may contain a signature. */
 static const char *shown(const char *url, char out[256])
 {
     snprintf(out, 256, "%.*s", (int)strcspn(url, "?#"), url);
@@ -118,7 +118,7 @@ static struct {
     time_t             (*date)(const char *, const time_t *);
 } lib;
 
-/* Where the library lies is the system's business: nothing of the program needs it before. */
+/* Load libcurl from wherever the system has it, on first use only. */
 static lm_status load(lm_error *e)
 {
     static const struct { const char *name; void *at; } symbols[] = {
@@ -148,10 +148,10 @@ typedef struct exchange {
     hub_answer *a;
     CURL       *curl;
     char        location[4096], code[64], message[512];
-    double      wait;                /* Retry-After; < 0: not said */
-    int64_t     to;                  /* the last byte that is asked for; -1: to the end */
+    double      wait;                /* Retry-After; < 0: not present */
+    int64_t     to;                  /* last requested byte; -1: to the end */
     uint64_t    got;
-    bool        refused;             /* by the sink */
+    bool        refused;             /* rejected by the sink */
 } exchange;
 
 static const char *value_of(const char *line, const char *name, size_t *n)
@@ -249,7 +249,7 @@ static long seconds_of(const char *variable, long otherwise)
     return n > 0 && n < 86400 ? n : otherwise;
 }
 
-/* One request, without redirects. */
+/* Send one request without following redirects. */
 static CURLcode ask(exchange *x, const char *url, int64_t from)
 {
     char               text[640];
@@ -349,7 +349,7 @@ static lm_status pause_for(hub_net *n, double seconds, lm_error *e)
     return LM_OK;
 }
 
-/* One address after another until an answer that is no redirect. */
+/* Follow redirects until another response arrives. */
 static lm_status through(exchange *x, const char *first, int64_t from, char url[4096], CURLcode *code, lm_error *e)
 {
     char next[4096];
@@ -386,7 +386,7 @@ static lm_status get(hub_net *n, const char *url, int64_t from, int64_t to, hub_
         if (code == CURLE_ABORTED_BY_CALLBACK) {
             status = lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
         } else if (!again || tries + 1 == TRIES || x.wait > LONGEST_WAIT) {
-            status = x.refused                ? LM_IO            /* the sink has said why */
+            status = x.refused                ? LM_IO            /* the sink has set the error */
                      : code != CURLE_OK       ? lm_fail(e, LM_IO, shown(last, seen), LM_NO_OFFSET, "%s", lib.text(code))
                                               : explain(&x, last, e);
         } else {

@@ -1,4 +1,4 @@
-/* peek.c - files of weights without the weights: as much as says what they hold. */
+/* peek.c - download only the headers of weight files, which describe their contents. */
 #include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 enum { FIRST = 1 << 16, STEP = 1 << 20, MOST_HEADER = 256 << 20, MOST_SMALL = 16 << 20 };
 
-/* ---- a header that comes piece by piece ---- */
+/* ---- headers in pieces ---- */
 
 typedef struct head {
     hub_pull       *p;
@@ -26,7 +26,7 @@ static lm_status fail(const head *h, const char *what, lm_error *e)
     return lm_fail(e, LM_BAD_MODEL, h->f->path, LM_NO_OFFSET, "%s", what);
 }
 
-/* At least `n` bytes of the file. */
+/* Get at least the first `n` bytes of the file. */
 static lm_status need(head *h, uint64_t n, lm_error *e)
 {
     if (n > h->f->size)
@@ -54,7 +54,7 @@ static uint64_t number(const uint8_t *at, int bytes)
     return n;
 }
 
-/* Of safetensors: a length, and JSON. `expected`: its size, so that one request will do. */
+/* Get the header of a safetensors file: its length and the JSON. `expected`: its estimated size, so that one request is enough. */
 static lm_status read_safetensors(head *h, uint64_t expected, lm_error *e)
 {
     LM_TRY(need(h, expected < 8 ? 8 : expected < h->f->size ? expected : h->f->size, e));
@@ -157,9 +157,9 @@ static lm_status read_gguf(head *h, lm_error *e)
     }
 }
 
-/* ---- as files ---- */
+/* ---- local files ---- */
 
-/* As long as the file should be, with its first bytes. */
+/* Save the first bytes in a file of the full size. */
 static lm_status save(hub_pull *p, const hub_file *f, const void *data, uint64_t n, lm_error *e)
 {
     char path[4096];
@@ -192,7 +192,7 @@ static bool ends(const char *s, const char *tail)
     return n >= k && strcmp(s + n - k, tail) == 0;
 }
 
-/* What the header of a shard will be about, by the names of its tensors: dtype, shape and offsets are some 100 bytes each. */
+/* Estimate the header size of a shard from the names of its tensors: dtype, shape and offsets take about 100 bytes each. */
 static uint64_t expected_header(const hub_pull *p, const hub_file *f)
 {
     json_t     *whole = p->index ? json_loads(p->index, 0, NULL) : NULL, *file;
@@ -226,7 +226,7 @@ static lm_status fetch_head(hub_pull *p, hub_file *f, lm_error *e)
     return status;
 }
 
-/* Neither tokenizers nor texts. */
+/* Return whether a file describes weights, unlike tokenizers and documentation. */
 static bool is_about_weights(const char *path)
 {
     return ends(path, ".gguf") || ends(path, ".safetensors") || hub_is_index(path) || strcmp(path, "config.json") == 0 ||
@@ -241,7 +241,7 @@ lm_status hub_heads_run(hub_pull *p, const char *name, const char *folder, lm_er
     LM_TRY(hub_find_cache(p, e));
     if (hub_is_offline())
         return lm_fail(e, LM_NOT_FOUND, p->id, LM_NO_OFFSET, "not in the cache, and HF_HUB_OFFLINE forbids to fetch it");
-    p->dry_run = true;                       /* the cache stays as it is */
+    p->dry_run = true;                       /* does not change the cache */
     LM_TRY(hub_net_read(&p->net, e));
     LM_TRY(hub_list_files(p, e));
     LM_TRY(hub_pick(p, e));

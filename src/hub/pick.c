@@ -1,4 +1,4 @@
-/* pick.c - what a repository has, and what of it is needed. */
+/* pick.c - list the files of a repository and select the required ones. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static bool is_word(const char *s, size_t n)
     return true;
 }
 
-/* A path that stays below the folder that it is put into, on every file system. */
+/* Return whether a path stays inside its base folder on every file system. */
 static bool is_safe(const char *path)
 {
     size_t n = strlen(path);
@@ -67,9 +67,9 @@ bool hub_is_name(const char *name)
     return hub_read_name(&p, name, NULL, NULL) == LM_OK;
 }
 
-/* ---- what there is ---- */
+/* ---- list of files ---- */
 
-/* '/' too where it is part of one word. */
+/* Percent-encode a string. `slashes`: also encode '/'. */
 static void quote(const char *s, bool slashes, char out[4096])
 {
     size_t at = 0;
@@ -172,7 +172,7 @@ lm_status hub_list_files(hub_pull *p, lm_error *e)
     return LM_OK;
 }
 
-/* ---- what of it ---- */
+/* ---- selection ---- */
 
 static const char *base(const char *path)
 {
@@ -188,7 +188,7 @@ static bool ends(const char *s, const char *tail)
     return n >= k && strcasecmp(s + n - k, tail) == 0;
 }
 
-/* "…-00002-of-00003.gguf": the length of what is before; 0: not so. */
+/* For "…-00002-of-00003.gguf", return the length of what precedes; 0: not a part. */
 static size_t part_of(const char *path)
 {
     size_t n = strlen(path);
@@ -205,7 +205,7 @@ static size_t stem_of(const char *path)
     return part_of(path) ? part_of(path) : strlen(path) - 5;
 }
 
-/* The type stands at the end of the name, behind '-', '.' or '_'. */
+/* Return whether the name ends in the type, preceded by '-', '.', '_' or '/'. */
 static bool has_type(const char *path, const char *type)
 {
     size_t n = stem_of(path), k = strlen(type);
@@ -220,7 +220,7 @@ bool hub_has_type(const char *path, const char *type)
     return ends(path, ".gguf") && strlen(path) > 5 && has_type(path, type);
 }
 
-/* A model by itself: not a projector, an importance matrix, a draft. */
+/* Return whether a file is a model: not a projector, an importance matrix or a draft model. */
 static bool is_gguf(const char *path)
 {
     static const char *const others[] = { "mmproj", "imatrix", "mtp-", "eagle3-", "dflash-", "dspark-" };
@@ -236,7 +236,7 @@ bool hub_is_first(const char *path)
     return !part_of(path) || strncmp(path + part_of(path), "-00001-", 7) == 0;
 }
 
-/* All parts of the file whose first part this is; LM_IO: one is missing. */
+/* Select all parts of the file with this first part; LM_IO: one is missing. */
 static lm_status want_parts(hub_pull *p, const char *first, lm_error *e)
 {
     size_t   stem = part_of(first);
@@ -334,7 +334,7 @@ lm_status hub_pick(hub_pull *p, lm_error *e)
     return LM_OK;
 }
 
-/* The files that an index names, which stand beside it. */
+/* Select the shards that an index lists. */
 lm_status hub_pick_shards(hub_pull *p, const char *index, size_t n, lm_error *e)
 {
     json_t     *whole = json_loadb(index, n, 0, NULL), *map = json_object_get(whole, "weight_map"), *file;

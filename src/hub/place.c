@@ -1,4 +1,4 @@
-/* place.c - blobs, links and names of revisions in the cache. */
+/* place.c - store blobs, links and revision names in the cache. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -69,7 +69,7 @@ void hub_blob_path(const hub_pull *p, const hub_file *f, char out[4096])
     snprintf(out, 4096, "%s/blobs/%s", p->repository, f->hash);
 }
 
-/* ---- what is here ---- */
+/* ---- state of the cache ---- */
 
 lm_status hub_look(hub_pull *p, lm_error *e)
 {
@@ -97,7 +97,7 @@ lm_status hub_look(hub_pull *p, lm_error *e)
                    (double)disk.f_bavail * (double)disk.f_frsize / 1e9);
 }
 
-/* ---- one blob ---- */
+/* ---- blobs ---- */
 
 typedef struct landing {
     hub_pull *p;
@@ -108,7 +108,7 @@ typedef struct landing {
     lm_error *e;
 } landing;
 
-/* The server says which part this is: the one that was asked for, or all of it. */
+/* Check which part of the file the server sends: the requested part, or all of it. */
 static bool begin(landing *l, const hub_answer *a)
 {
     l->begun = true;
@@ -164,7 +164,8 @@ void hub_file_url(const hub_pull *p, const hub_file *f, char out[6000])
     snprintf(out, 6000, "%s/%s/resolve/%s/%s", p->net.endpoint, p->id, p->commit, quoted);
 }
 
-/* All bytes from where they end to the size: connections that break are made again where they broke, as long as bytes come. */
+/* Download from the end of the existing bytes to the full size. Broken connections are resumed where they broke as long as they make
+ * progress. */
 static lm_status fill(hub_pull *p, hub_file *f, int fd, lm_error *e)
 {
     char        url[6000];
@@ -200,7 +201,7 @@ static lm_status fill(hub_pull *p, hub_file *f, int fd, lm_error *e)
     return LM_OK;
 }
 
-/* Until the hash is right; a second time from the start, because an older incomplete file may be what was wrong. */
+/* Download until the hash is correct; a second time from the start, because an older incomplete file may be wrong. */
 static lm_status fetch_checked(hub_pull *p, hub_file *f, int fd, const char *temp, bool *same, lm_error *e)
 {
     *same = false;
@@ -249,7 +250,7 @@ static bool leads_to(const char *path, const char *target)
     return n > 0 && (size_t)n == strlen(target) && memcmp(is, target, (size_t)n) == 0;
 }
 
-/* A link that is right the moment that it is there. It never has another name, which a process that is killed would leave behind. */
+/* Create the link with its final target at once. It never has a temporary name, which a killed process would leave behind. */
 static lm_status link_file(const hub_pull *p, const hub_file *f, lm_error *e)
 {
     char   path[4096], target[4096] = "";
@@ -289,7 +290,7 @@ lm_status hub_fetch_file(hub_pull *p, hub_file *f, lm_error *e)
         int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
         if (fd < 0)
             return lm_fail_errno(e, lock, "cannot be made");
-        while (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {      /* a file system without locks has none to wait for */
+        while (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {      /* a file system without locks does not wait */
             if (hub_stopped(&p->net)) {
                 close(fd);
                 return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");

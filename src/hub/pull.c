@@ -1,4 +1,4 @@
-/* pull.c - the order of things: what there is, what is needed, each file, then the name of the revision. */
+/* pull.c - download a model: list its files, select the required ones, download each, then write the revision name. */
 #include "hub/cache_scan.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ bool hub_is_offline(void)
     return false;
 }
 
-/* The first part of the one file of a type that the snapshot has. */
+/* Find the first part of the only file with this type in the snapshot. */
 static lm_status offline_type(hub_pull *p, const char *name, lm_error *e)
 {
     hub_cache_info s;
@@ -37,7 +37,7 @@ static lm_status offline_type(hub_pull *p, const char *name, lm_error *e)
     return status;
 }
 
-/* The snapshot must be there; without a type, whether a model is in it, whoever opens it says. */
+/* The snapshot must exist. Without a type, opening it shows whether it contains a model. */
 static lm_status offline(hub_pull *p, const char *name, lm_error *e)
 {
     LM_TRY(hub_read_ref(p, e));

@@ -1,6 +1,5 @@
-/* pull.h - models from a hub into the Hugging Face cache of this machine: models--ORG--NAME/{blobs,refs,snapshots}, as huggingface_hub
- * lays it out, so
- * that both find what the other has fetched. */
+/* pull.h - download models from a hub to the local Hugging Face cache: models--ORG--NAME/{blobs,refs,snapshots}, the layout of
+ * huggingface_hub, so that each finds what the other has downloaded. */
 #ifndef LM_HUB_PULL_H
 #define LM_HUB_PULL_H
 
@@ -8,77 +7,75 @@
 
 typedef struct hub_file {
     char     path[1025];             /* in the repository */
-    char     hash[65];               /* 64 digits: SHA-256; 40: git's SHA-1 of a blob; the blob's name */
+    char     hash[65];               /* 64 digits: SHA-256; 40: git's SHA-1 of a blob; also the blob's name */
     uint64_t size;
-    bool     wanted, here;           /* taken by the pull; its blob is in the cache */
+    bool     wanted, here;           /* part of the pull; its blob is in the cache */
 } hub_file;
 
-/* How far a pull is. */
+/* The progress of a pull. */
 typedef struct hub_progress {
     uint64_t done, of;               /* bytes */
-    double   rate;                   /* bytes a second, of the last seconds; 0: not known yet */
-    uint32_t files, files_of;        /* that are whole, of those that are fetched */
+    double   rate;                   /* bytes per second over the last seconds; 0: not known yet */
+    uint32_t files, files_of;        /* complete files, files to download */
 } hub_progress;
 
 typedef struct hub_pull {
     hub_net   net;
-    void    (*progress)(void *arg, const hub_progress *now);     /* one thread at a time */
+    void    (*progress)(void *arg, const hub_progress *now);     /* called by one thread at a time */
     void     *progress_arg;
     bool      dry_run;
-    uint32_t  connections;           /* files that are fetched at once; 0: 4 */
-    /* filled in */
+    uint32_t  connections;           /* parallel downloads; 0: 4 */
+    /* results */
     char      id[200], type[1025], revision[200];     /* "org/name", "Q4_K_M" or "path/file.gguf" or "", "main" */
     char      commit[41];
     char      cache[2048], repository[2400];          /* folders */
-    char      path[4096];                             /* of what can be opened: a .gguf file, or the snapshot */
-    char      heads[2400];                            /* where hub_heads_run puts files */
-    char     *index;                                  /* of safetensors, as text; NULL */
+    char      path[4096];                             /* what to open: a .gguf file, or the snapshot */
+    char      heads[2400];                            /* folder in which hub_heads_run stores files */
+    char     *index;                                  /* of safetensors, as text; NULL: none */
     hub_file *files;
     size_t    n, room;
-    uint64_t  bytes, missing;                         /* of what is wanted; not in the cache */
-    _Atomic uint64_t done;                            /* fetched */
+    uint64_t  bytes, missing;                         /* size of the wanted files; of those not in the cache */
+    _Atomic uint64_t done;                            /* downloaded bytes */
 } hub_pull;
 
-/* "org/name", "org/name:TYPE", "org/name:path/file.gguf", "org/name@REVISION". `revision` NULL: main. Offline (HF_HUB_OFFLINE,
- * TRANSFORMERS_OFFLINE) nothing
- * is asked, and what is in the cache must do. Every file has its name only when its bytes are those of its hash; the revision points to
- * the snapshot when
- * all of it is there. What an interrupted pull has fetched is gone on with. LM_NOT_FOUND: no such model, revision or type. LM_IO: the
- * network, the disk. */
+/* Download a model: "org/name", "org/name:TYPE", "org/name:path/file.gguf", "org/name@REVISION". `revision` NULL: main. Offline
+ * (HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE) no request is sent, and the cache must contain it. A file gets its name only when its bytes match
+ * its hash; the revision points to the snapshot only when the snapshot is complete. An interrupted pull is resumed. LM_NOT_FOUND: no such
+ * model, revision or type. LM_IO: network or disk errors. */
 lm_status hub_pull_run(hub_pull *p, const char *name, const char *revision, lm_error *e);
 void      hub_pull_free(hub_pull *p);
 
-/* The model without its weights: config.json, and of files of weights their headers, by range requests, in FOLDER/org/name as files that
- * are as long as they should be and hold nothing more (they take no room on the disk). `path` is what can be opened, `done` the bytes
- * that were fetched. `folder` exists. */
+/* Download a model without its weights: config.json, and the headers of weight files with range requests. They are stored in
+ * FOLDER/org/name as sparse files of the full size, which take no more disk space than the headers. `path` is what to open, `done` the
+ * downloaded bytes. `folder` must exist. */
 lm_status hub_heads_run(hub_pull *p, const char *name, const char *folder, lm_error *e);
 
-/* Whether it is a name for hub_pull_run, as far as it can be seen: "org/name", with :TYPE or @REVISION. */
+/* Return whether this looks like a name for hub_pull_run: "org/name", with :TYPE or @REVISION. */
 bool      hub_is_name(const char *name);
 
 /* ---- parts (pick.c, place.c) ---- */
 lm_status hub_read_name(hub_pull *p, const char *name, const char *revision, lm_error *e);
-lm_status hub_list_files(hub_pull *p, lm_error *e);                      /* commit and files */
+lm_status hub_list_files(hub_pull *p, lm_error *e);                      /* sets commit and files */
 lm_status hub_pick(hub_pull *p, lm_error *e);                            /* sets `wanted` */
 bool      hub_is_index(const char *path);
-bool      hub_has_type(const char *path, const char *type);              /* a GGUF file of this type, or this file */
+bool      hub_has_type(const char *path, const char *type);              /* is a GGUF file of this type, or this file */
 lm_status hub_pick_shards(hub_pull *p, const char *index, size_t n, lm_error *e);
-lm_status hub_read_index(hub_pull *p, lm_error *e);                      /* where there is one: sets `index`, shards are wanted */
-bool      hub_is_first(const char *path);                                /* no later part of a split file */
+lm_status hub_read_index(hub_pull *p, lm_error *e);                      /* if present: sets `index` and selects the shards */
+bool      hub_is_first(const char *path);                                /* is not a later part of a split file */
 bool      hub_is_offline(void);
 
 lm_status hub_find_cache(hub_pull *p, lm_error *e);
-lm_status hub_look(hub_pull *p, lm_error *e);                            /* sets `here`, bytes, missing */
-lm_status hub_fetch_file(hub_pull *p, hub_file *f, lm_error *e);         /* its blob, then its link */
+lm_status hub_look(hub_pull *p, lm_error *e);                            /* sets `here`, `bytes` and `missing` */
+lm_status hub_fetch_file(hub_pull *p, hub_file *f, lm_error *e);         /* the blob, then the link */
 lm_status hub_write_ref(hub_pull *p, lm_error *e);
 lm_status hub_read_ref(hub_pull *p, lm_error *e);                        /* offline: the commit */
 void      hub_blob_path(const hub_pull *p, const hub_file *f, char out[4096]);
 void      hub_file_url(const hub_pull *p, const hub_file *f, char out[6000]);
 
-/* `one` for every wanted file, several at once (together.c). The first that fails ends it. */
+/* together.c: call `one` for every wanted file, several in parallel. The first failure ends it. */
 typedef lm_status hub_each(hub_pull *p, hub_file *f, lm_error *e);
 lm_status hub_together(hub_pull *p, hub_each *one, lm_error *e);
-/* Whether the bytes of an open file are those of a hash (hub_file). LM_CANCELLED: `stop` says so. */
+/* Set *same if the bytes of an open file match a hash (hub_file). LM_CANCELLED: `stop` returned true. */
 lm_status hub_check_hash(int fd, const char *name, const char *hash, bool (*stop)(void), bool *same, lm_error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* sha1.c - eighty rounds over blocks of 64 bytes. */
+/* sha1.c - 80 rounds per block of 64 bytes. */
 #include "hub/sha1.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* sha1.h - SHA-1 (FIPS 180-4), which git names its blobs by. */
+/* sha1.h - SHA-1 (FIPS 180-4), by which git names blobs. */
 #ifndef LM_HUB_SHA1_H
 #define LM_HUB_SHA1_H
 

@@ -1,4 +1,4 @@
-/* together.c - several files at once, and how far they are. */
+/* together.c - download several files in parallel and report progress. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,11 +12,11 @@ typedef struct crew {
     hub_pull       *p;
     hub_each       *one;
     pthread_mutex_t lock;
-    pthread_cond_t  ended;           /* a file is whole, or somebody has failed */
-    size_t          next;            /* of the files */
+    pthread_cond_t  ended;           /* a file is complete, or a thread has failed */
+    size_t          next;            /* index of the next file */
     uint32_t        files, files_of, working;
     lm_status       status;
-    lm_error        why;             /* of the first who failed */
+    lm_error        why;             /* the first error */
 } crew;
 
 static hub_file *take(crew *c)
@@ -44,7 +44,7 @@ static void *work(void *arg)
         if (status != LM_OK && c->status == LM_OK) {
             c->status           = status;
             c->why              = why;
-            c->p->net.given_up  = true;          /* what the others have fetched is gone on with next time */
+            c->p->net.given_up  = true;          /* the next pull resumes what the other threads have downloaded */
         }
         c->files += status == LM_OK && missed;
         pthread_cond_signal(&c->ended);
@@ -57,7 +57,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* ---- how far ---- */
+/* ---- progress ---- */
 
 typedef struct pace { double at, rate; uint64_t done; bool begun; } pace;
 
@@ -69,7 +69,7 @@ static double seconds_now(clockid_t clock)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Of the last seconds: what is older fades. What lay there before is no speed. */
+/* Return the rate over the last seconds as a moving average. Bytes that existed before do not count. */
 static double rate_of(pace *p, uint64_t done)
 {
     double now = seconds_now(CLOCK_MONOTONIC), dt = now - p->at;
@@ -95,7 +95,7 @@ static void show(crew *c, pace *speed)
         p->progress(p->progress_arg, &now);
 }
 
-/* The thread that called shows how far the others are. */
+/* The calling thread reports the progress of the others. */
 static void watch(crew *c)
 {
     pace speed = { 0 };
@@ -128,7 +128,7 @@ lm_status hub_together(hub_pull *p, hub_each *one, lm_error *e)
         if (pthread_create(&threads[n], NULL, work, &c) != 0)
             break;
     }
-    if (n < most) {                          /* fewer, or this one alone, will do */
+    if (n < most) {                          /* fewer threads, or the calling thread alone, are enough */
         pthread_mutex_lock(&c.lock);
         c.working--;
         pthread_mutex_unlock(&c.lock);
