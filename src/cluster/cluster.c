@@ -1,4 +1,4 @@
-/* cluster.c - joining, following, leaving. */
+/* cluster.c - join and leave a cluster, and follow rank 0. */
 #include "lamina/cluster.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "runtime/engine/lead.h"
 
 typedef struct joined {
-    lm_cluster c;                        /* first: what others see */
+    lm_cluster c;                        /* must be first: the public part */
     uint64_t   n_messages;
     bool       lost, real;
 } joined;
@@ -25,7 +25,7 @@ static joined *inside(lm_cluster *c)
 
 typedef struct ways { uint32_t tp, pp; } ways;
 
-/* "tp=4", "pp=2", "tp=2,pp=2" */
+/* Parse "tp=4", "pp=2" or "tp=2,pp=2". */
 static bool read_ways(const char *split, ways *out)
 {
     *out = (ways){ 0, 0 };
@@ -47,7 +47,7 @@ static bool read_ways(const char *split, ways *out)
     return out->tp * out->pp <= LM_MAX_RANKS;
 }
 
-/* "auto": parts of each layer, as many as there are ranks. */
+/* Parse the split. "auto": tensor parallelism over all ranks. */
 static lm_status read_split(const char *split, uint32_t usual, ways *out, lm_error *e)
 {
     *out = (ways){ usual, 1 };
@@ -127,13 +127,13 @@ bool lm_cluster_lost(const lm_cluster *c)
     return c && c->x.gather && lm_ranks_broken();
 }
 
-/* ---- doing what rank 0 does ---- */
+/* ---- following rank 0 ---- */
 
 typedef struct follower {
     joined         *j;
     const lm_model *m;
     lm_engine      *g;
-    lm_row         *rows;                /* as many as the engine takes */
+    lm_row         *rows;                /* capacity: the maximum rows of the engine */
     uint32_t        most;
 } follower;
 
@@ -186,7 +186,7 @@ static lm_status obey(follower *f, const lm_lead_message *m, lm_error *e)
         return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 uses an engine that does not exist");
     switch ((lm_lead_code)m->code) {
     case LM_LEAD_NEW:
-        if (make_engine(f, e) != LM_OK)      /* rank 0 knows, and says so */
+        if (make_engine(f, e) != LM_OK)      /* rank 0 fails in the same way and reports it */
             drop_engine(f);
         return LM_OK;
     case LM_LEAD_FREE:

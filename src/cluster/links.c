@@ -1,4 +1,4 @@
-/* links.c - networks by name. Rates are what programs see, not what the cable is called. */
+/* links.c - network types by name. Rates are those that programs achieve, not the nominal ones. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* linkspeed.c - how fast messages go from rank 0 to the others and back. */
+/* linkspeed.c - measure the speed of messages from rank 0 to the other ranks and back. */
 #include <string.h>
 #include <time.h>
 
@@ -17,7 +17,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds of one message of `bytes` between rank 0 and rank `other`: half of the fastest there and back. Others wait in no exchange. */
+/* Measure the seconds of one message of `bytes` between rank 0 and rank `other`: half of the fastest round trip. The remaining ranks
+ * exchange nothing. */
 static lm_status one_way(const lm_exchange *x, uint32_t other, void *buffer, uint64_t bytes, uint32_t rounds, double *out, lm_error *e)
 {
     double best = 1e9;
@@ -69,7 +70,7 @@ lm_status lm_cluster_measure(lm_cluster *c, lm_link *out, lm_error *e)
         both[0] = latency, both[1] = rate;
         for (uint32_t q = 0; q < c->x.ranks; q++)
             bytes[q] = sizeof both;
-        LM_TRY(c->x.gather(c->x.arg, true, both, bytes, all, e));      /* rank 0 has measured */
+        LM_TRY(c->x.gather(c->x.arg, true, both, bytes, all, e));      /* only rank 0 has measured all links */
         slowest.latency          = all[0] > slowest.latency ? all[0] : slowest.latency;
         slowest.bytes_per_second = all[1] < slowest.bytes_per_second ? all[1] : slowest.bytes_per_second;
     }

@@ -1,4 +1,4 @@
-/* mpi.c - ranks as MPI has them. Calls that wait have a deadline: they are started and asked for, never waited in. */
+/* mpi.c - ranks as MPI processes. Calls that wait have a deadline: they are non-blocking and polled. */
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
@@ -11,8 +11,8 @@
 #include "program/split.h"
 
 static double timeout_seconds;
-static MPI_Comm stage = MPI_COMM_NULL;   /* of the ranks with the same layers, where those are not all */
-static atomic_bool broken;                  /* an exchange is under way that will not end: only MPI_Abort is left */
+static MPI_Comm stage = MPI_COMM_NULL;   /* the ranks with the same layers, unless these are all ranks */
+static atomic_bool broken;                  /* an exchange cannot complete: only MPI_Abort is possible */
 
 static double now(void)
 {
@@ -22,8 +22,8 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Until it is done: at first as fast as can be asked, then in naps, so that a rank that waits costs nothing. `limit` 0: as long as it
- * takes. */
+/* Wait for a request: poll continuously at first, then with short sleeps, so that a waiting rank uses no CPU time. `limit` 0: no
+ * time-out. */
 static lm_status await(MPI_Request *r, double limit, lm_error *e)
 {
     double start = now(), waited;
@@ -69,7 +69,7 @@ static lm_status gather(void *arg, bool everybody, const void *mine, const uint6
     return await(&r, timeout_seconds, e);
 }
 
-/* Ranks that have nothing to do wait as long as it takes. */
+/* Broadcast rank 0's message. The other ranks wait for it without a time-out. */
 static lm_status lead(void *arg, void *message, uint64_t bytes, lm_error *e)
 {
     const lm_exchange *x = arg;

@@ -1,4 +1,4 @@
-/* planning.c - every split of a model over so many nodes: the plans of its ranks, and what they take. */
+/* planning.c - evaluate every split of a model over the given nodes: the plans of the ranks, their memory and their speed. */
 #include "lamina/clusterplan.h"
 
 #include "analysis/facts/ledger.h"
@@ -21,7 +21,7 @@ typedef struct planning {
     lm_cluster_plan  *out;
 } planning;
 
-/* ---- the ranks of one split ---- */
+/* ---- ranks of a split ---- */
 
 static void drop_ranks(lm_ranked *ranks, uint32_t n)
 {
@@ -61,7 +61,7 @@ static lm_status make_ranks(const planning *p, uint32_t tp, uint32_t pp, lm_rank
     return status;
 }
 
-/* ---- what they take ---- */
+/* ---- memory and time ---- */
 
 static void sizes(const lm_ranked *ranks, uint32_t n, lm_cluster_row *row)
 {
@@ -124,7 +124,7 @@ static lm_status add_split(planning *p, uint32_t tp, uint32_t pp, lm_error *e)
     return status;
 }
 
-/* ---- all of them ---- */
+/* ---- splits ---- */
 
 static uint32_t most_parts(const lm_program *p)
 {
@@ -173,7 +173,7 @@ static bool any_fits(const lm_cluster_plan *out)
     return false;
 }
 
-/* The one that was asked for; or from the type that the model is published in to the smallest, until some split fits. */
+/* Plan with the requested precision; otherwise from the published type down to the smallest, until a split fits. */
 static lm_status add_precisions(planning *p, const lm_ledger *ledger, lm_error *e)
 {
     static const char *const usual[] = { "", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS" };
@@ -194,7 +194,7 @@ static lm_status add_precisions(planning *p, const lm_ledger *ledger, lm_error *
     return LM_OK;
 }
 
-/* ---- the nodes ---- */
+/* ---- nodes ---- */
 
 static lm_status describe(planning *p, lm_error *e)
 {
@@ -204,7 +204,7 @@ static lm_status describe(planning *p, lm_error *e)
 
     out->memory = o->memory;
     if (o->device) {
-        p->engine.cpu     = "ref";               /* weights as stored, whoever reads them */
+        p->engine.cpu     = "ref";               /* weights as stored, not in the layout of some kernel */
         p->engine.threads = o->device->cores ? o->device->cores : 1;
         p->speed          = true;
         p->peaks          = lm_peaks_published(o->device);

@@ -1,27 +1,27 @@
-/* ranks.h - what joins processes: MPI, where there is one. */
+/* ranks.h - communication between processes: MPI, if available. */
 #ifndef LM_CLUSTER_RANKS_H
 #define LM_CLUSTER_RANKS_H
 
 #include "runtime/engine/exchange.h"
 
-/* Fills x; `timeout` seconds for each exchange. The process leaves MPI at lm_ranks_leave or at its exit. */
+/* Join MPI and fill x; `timeout` in seconds per exchange. The process leaves MPI in lm_ranks_leave or at exit. */
 lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e);
 
-/* After joining: runs of so many ranks have the same layers; divides their number. */
+/* Call after joining: every `parts` consecutive ranks have the same layers. `parts` must divide the number of ranks. */
 lm_status lm_ranks_group(lm_exchange *x, uint32_t parts, lm_error *e);
 
-/* One message from here, and one that comes: as many bytes as the other sends. LM_IO when it takes longer than the time-out. */
+/* Send or receive one message; both sides must use the same number of bytes. LM_IO: the time-out was exceeded. */
 lm_status lm_ranks_send(uint32_t to, const void *message, uint64_t bytes, lm_error *e);
 lm_status lm_ranks_receive(uint32_t from, void *message, uint64_t bytes, lm_error *e);
 
-/* Between rank 0 and another, called by both and by everybody else: seconds of an empty message, bytes a second of a large one; 0 and
- * nonsense on ranks that only look on. */
+/* Measure the link between rank 0 and another rank: seconds of a minimal message, and bytes per second of a large one. All ranks must call
+ * this; the results are only valid on the two ranks. */
 lm_status lm_link_measure(const lm_exchange *x, uint32_t other, double *latency, double *rate, lm_error *e);
 
-/* Whether an exchange has failed: no other can be made. */
+/* Return whether an exchange has failed, after which no other is possible. */
 bool      lm_ranks_broken(void);
 
-/* `lost`: another rank does not answer; its processes are ended. */
+/* Leave MPI. `lost`: another rank does not respond; all processes are aborted. */
 void      lm_ranks_leave(lm_exchange *x, bool lost);
 
 #endif

@@ -1,8 +1,8 @@
-/* timing.c - a forward of several ranks by two terms for each exchange, latency and bytes; and message by message.
+/* timing.c - predict a forward pass over several ranks, from two terms per exchange (latency and bytes), and by simulating each message.
  *
- * MPI gathers as Bruck and others do (doi 10.1109/71.642949): in round k = 1, 2, 4 … every rank receives from the one k further on all that
- * that one has, up to N - 1 parts in all. So N ranks need ceil(log2 N) messages one after another, and each receives what all others send.
- * The leader's message to all is a tree of the same depth. */
+ * MPI gathers like Bruck et al. (doi 10.1109/71.642949): in round k = 1, 2, 4 … every rank receives, from the rank k further on, all parts
+ * which that rank has, up to N - 1 parts in total. Hence N ranks need ceil(log2 N) consecutive messages, and each receives what all others
+ * send. The leader's message to all ranks is a tree of the same depth. */
 #include "cluster/timing.h"
 
 #include "base/alloc.h"
@@ -23,19 +23,19 @@ static uint64_t rows_of(const lm_step *s, const lm_forward *f)
     return s->domain == LM_WANTED_ROWS ? f->wanted : f->rows * f->sequences;
 }
 
-/* What rank r sends to each other in this exchange. */
+/* Return what rank r sends to each other rank in this exchange. */
 static uint64_t part_of(const lm_plan *p, const lm_step *s, uint32_t r, uint64_t rows)
 {
     return lm_rank_stride(p->program, &p->program->nodes[s->node], r) * rows;
 }
 
-/* The header and the rows of a step. */
+/* Return the size of the header and the rows of a step. */
 static uint64_t lead_message_bytes(const lm_forward *f)
 {
     return sizeof(lm_lead_message) + f->rows * f->sequences * sizeof(lm_row);
 }
 
-/* One message to another rank: all rows of a value. */
+/* Return the bytes of one message to another rank: all rows of a value. */
 static uint64_t message_bytes(const lm_plan *p, const lm_step *s, uint64_t rows)
 {
     return ((uint64_t)p->program->values[p->program->nodes[s->node].out].width * sizeof(float) + 63) / 64 * 64 * rows;
@@ -46,7 +46,7 @@ static double message_seconds(const lm_timing *t, uint64_t bytes)
     return t->link->latency + (double)bytes / t->link->bytes_per_second;
 }
 
-/* ---- two terms ---- */
+/* ---- latency and transfer ---- */
 
 static double computing(const lm_timing *t, const lm_plan *p, const lm_forward *f)
 {
@@ -57,7 +57,7 @@ static double computing(const lm_timing *t, const lm_plan *p, const lm_forward *
     return sum;
 }
 
-/* What the rank that sends least receives: it waits longest. */
+/* Return what the rank that sends least receives: it waits longest. */
 static uint64_t most_received(const lm_timing *t, const lm_plan *p, const lm_step *s, uint64_t rows)
 {
     uint64_t sum = 0, least = UINT64_MAX;
@@ -70,7 +70,7 @@ static uint64_t most_received(const lm_timing *t, const lm_plan *p, const lm_ste
     return sum - least;
 }
 
-/* The ranks of one run of layers, together. */
+/* Add the ranks of one pipeline stage, which work in parallel. */
 static void add_stage(const lm_timing *t, const lm_ranked *ranks, const lm_forward *f, lm_cluster_time *out)
 {
     const lm_plan *p    = ranks[0].plan;
@@ -94,7 +94,7 @@ static void add_stage(const lm_timing *t, const lm_ranked *ranks, const lm_forwa
     }
 }
 
-/* Runs of layers work one after another. */
+/* Pipeline stages work one after another. */
 static void add_terms(const lm_timing *t, const lm_forward *f, lm_cluster_time *out)
 {
     for (uint32_t r = 0; r < t->n; r += t->parts)
@@ -103,16 +103,16 @@ static void add_terms(const lm_timing *t, const lm_forward *f, lm_cluster_time *
     out->transfer += depth(t->n) * (double)lead_message_bytes(f) / t->link->bytes_per_second;
 }
 
-/* ---- message by message ---- */
+/* ---- simulation of messages ---- */
 
 typedef struct clock_of {
-    double         now, next;            /* seconds since the forward began; after a round of messages */
-    double         arrived;              /* when the latest message for this rank is here */
-    uint32_t       messages, at;         /* that wait to be read; step that comes next */
-    const lm_step *exchange;             /* where it waits for the others; NULL: nowhere */
+    double         now, next;            /* seconds since the forward pass began; after a round of messages */
+    double         arrived;              /* when the latest message for this rank has arrived */
+    uint32_t       messages, at;         /* unread messages; next step */
+    const lm_step *exchange;             /* the exchange in which it waits for the others; NULL: none */
 } clock_of;
 
-/* Rank r goes on until it has to wait; false where it did not get anywhere. */
+/* Run rank r until it has to wait. Return false if it made no progress. */
 static bool run_rank(const lm_timing *t, const lm_forward *f, uint32_t r, clock_of *c)
 {
     const lm_plan *p     = t->ranks[r].plan;
@@ -141,7 +141,7 @@ static bool run_rank(const lm_timing *t, const lm_forward *f, uint32_t r, clock_
     return c[r].at > begun;
 }
 
-/* The parts of a layer, when all are there. */
+/* Gather the parts of a layer when all ranks are ready. */
 static bool run_gather(const lm_timing *t, const lm_forward *f, uint32_t first, clock_of *c)
 {
     const lm_plan *p = t->ranks[first].plan;

@@ -1,4 +1,4 @@
-/* timing.h - what a forward of all ranks takes at least: the steps of each plan, and the messages between them. */
+/* timing.h - the minimum time of a forward pass over all ranks: the steps of each plan and the messages between them. */
 #ifndef LM_CLUSTER_TIMING_H
 #define LM_CLUSTER_TIMING_H
 
@@ -6,9 +6,9 @@
 #include "lamina/clusterplan.h"
 #include "runtime/engine/model.h"
 
-/* One rank of a split that is looked at. */
+/* One rank of an evaluated split. */
 typedef struct lm_ranked {
-    lm_model   model;                    /* shallow: with the program of this rank */
+    lm_model   model;                    /* shallow copy with the program of this rank */
     lm_kernels kernels;
     lm_arena   arena;
     lm_plan   *plan;
@@ -16,16 +16,17 @@ typedef struct lm_ranked {
 
 typedef struct lm_timing {
     const lm_ranked *ranks;              /* [n] */
-    uint32_t         n, parts;           /* parts of each layer; n / parts runs of layers */
+    uint32_t         n, parts;           /* parts of each layer; n / parts pipeline stages */
     const lm_peaks  *peaks;
     const lm_link   *link;
     bool             simulate;
 } lm_timing;
 
-/* Adds the time of one forward to *out; `simulated` where that is asked for. LM_NO_MEMORY. */
+/* Add the time of one forward pass to *out, including `simulated` if requested. LM_NO_MEMORY. */
 lm_status lm_time_forward(const lm_timing *t, const lm_forward *f, lm_cluster_time *out, lm_error *e);
 
-/* Exchanges and messages of a forward of one row that wants logits, and the bytes that a rank sends in them: the most of any. */
+/* Count the exchanges and messages of a forward pass of one row with logits, and the bytes that a rank sends in them: the maximum over
+ * ranks. */
 void      lm_count_exchanges(const lm_timing *t, uint32_t *exchanges, uint64_t *sent);
 
 #endif

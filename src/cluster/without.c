@@ -1,4 +1,4 @@
-/* without.c - a build without MPI: models can be looked at as ranks would have them, and not run so. */
+/* without.c - builds without MPI: splits can be planned but not run. */
 #include "cluster/ranks.h"
 
 lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e)
