@@ -1,8 +1,8 @@
-/* attribution.c - what each part of the model adds to a token's logit (direct logit attribution, arXiv 2104.08696 and what followed it).
+/* attribution.c - what each part of the model adds to a token's logit (direct logit attribution, arXiv 2104.08696 and later work).
  *
- * The stream is a sum, the last norm is linear once its own scale is known, and the head is linear: so the logit is a sum over what was
- * added, and biases. A cap on logits takes what it takes from their sum. What then remains is rounding: little in float32, some where
- * activations are rounded for the head. With it all parts together are the logit that the engine gave. */
+ * The residual stream is a sum, the final norm is linear once its scale is known, and the head is linear. So the logit is a sum over the
+ * terms of the stream, plus biases. A logit cap is an additional term. What remains is rounding: small in float32, larger if activations
+ * are rounded for the head. With it, the terms add up to the logit that the engine computed. */
 #include <math.h>
 #include <string.h>
 
@@ -12,12 +12,12 @@ enum { MOST_OPERATIONS = 16 };
 
 typedef struct direction {
     const lm_tracer *t;
-    const float     *stream;             /* [width of it]: of this row */
-    double          *g;                  /* what the logit changes by for each lane; NULL: of the token alone */
+    const float     *stream;             /* [its width]: of this row */
+    double          *g;                  /* derivative of the logit by each lane; NULL: at the token itself */
     uint32_t         width;
-    double           scale, bias;        /* bias: that the logit has whatever the stream is */
-    double           cap, outside;       /* of logits; 0: there is none. What they are multiplied with after it */
-    const char      *why;                /* it cannot be had */
+    double           scale, bias;        /* bias: part of the logit that does not depend on the stream */
+    double           cap, outside;       /* of logits; 0: none. Scale applied after the cap */
+    const char      *why;                /* why there is no attribution; NULL: there is */
 } direction;
 
 static const float *floats_of(const lm_engine *g, uint32_t weight)
@@ -25,7 +25,7 @@ static const float *floats_of(const lm_engine *g, uint32_t weight)
     return weight == LM_NONE ? NULL : g->weight[weight];
 }
 
-/* Back through a product: the token's row of the head; of a matrix before it, all rows. */
+/* Go back through a product: for the head, the token's row; for a matrix before it, all rows. */
 static bool back_linear(direction *d, const lm_node *n, lm_token id, float *row, lm_arena *arena)
 {
     const lm_engine *g    = d->t->g;
@@ -74,7 +74,7 @@ static void back_norm(direction *d, const lm_node *n)
         d->g[i] = (d->g[i] - middle) * r;
 }
 
-/* From the logits back to the stream. */
+/* Go back from the logits to the stream. */
 static bool go_back(direction *d, lm_token id, float *row, lm_arena *arena)
 {
     const lm_program *p = d->t->p;

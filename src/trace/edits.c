@@ -1,4 +1,4 @@
-/* edits.c - interventions as people write them. */
+/* edits.c - parse interventions. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@ enum { MOST_EDITS = 65536, MOST_PATH = 512 };
 typedef struct reading {
     const lm_program *p;
     lm_trace_edits   *out;
-    const char       *text;          /* of this intervention */
+    const char       *text;          /* of the current intervention */
     char              path[MOST_PATH], file[4096];
 } reading;
 
@@ -37,7 +37,7 @@ static lm_status add(reading *r, const lm_edit *x, lm_error *e)
     return LM_OK;
 }
 
-/* A pattern that is met by a module around the operation, within its layer, or by the operation itself. */
+/* Return whether a pattern matches the operation itself or an enclosing module within its layer. */
 static bool is_around(const lm_program *p, const char *pattern, const lm_node *n)
 {
     if (lm_trace_matches(pattern, n->path))
@@ -48,7 +48,7 @@ static bool is_around(const lm_program *p, const char *pattern, const lm_node *n
     return false;
 }
 
-/* ---- times a factor ---- */
+/* ---- scaling ---- */
 
 static lm_status scale_values(reading *r, float factor, lm_error *e)
 {
@@ -118,7 +118,7 @@ static lm_status scale_experts(reading *r, uint32_t expert, float factor, lm_err
     return some ? LM_OK : bad(r, e, "no mixture of experts has this path");
 }
 
-/* A whole number after `word`, up to the end. */
+/* Parse a whole number after `word`, up to the end. */
 static bool numbered(const char *part, const char *word, uint32_t *out)
 {
     size_t n = strlen(word), digits = 0;
@@ -165,7 +165,7 @@ static lm_status read_scale(reading *r, const char *equals, lm_error *e)
 
 /* ---- vectors from files ---- */
 
-/* Rows of a float tensor, in memory of the edits. */
+/* Load a row of a float tensor into memory owned by the edits. */
 static lm_status load_row(reading *r, const lm_container *c, const lm_tensor_info *t, uint64_t row, uint32_t width, const float **out,
                           lm_error *e)
 {
@@ -213,7 +213,7 @@ static const lm_tensor_info *direction_of(const lm_container *c, int32_t layer)
     return lm_container_find(c, name);
 }
 
-/* Every direction to the value that its layer hands on, as llama.cpp does it. */
+/* Add each direction to the output of its layer, like llama.cpp. */
 static lm_status add_directions(reading *r, const lm_container *c, float factor, lm_error *e)
 {
     bool some = false;
@@ -309,7 +309,7 @@ static lm_status read_patch(reading *r, const char *at, lm_error *e)
     if (mark && strlen(mark + 1) < sizeof other) {
         snprintf(other, sizeof other, "%s", mark + 1);
         if (!numbered(other, "", &row))
-            mark = NULL, row = position;         /* a file's name with an @ */
+            mark = NULL, row = position;         /* the @ is part of the file name */
     } else {
         mark = NULL;
     }

@@ -1,4 +1,4 @@
-/* heads.c - where heads look: the softmax of a row's scores, from its queries and the keys as the cache keeps them. */
+/* heads.c - attention weights of heads: the softmax of a row's scores, computed from its queries and the keys as rounded in the cache. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ static const lm_attention_spec *spec_of(const lm_tracer *t, const lm_trace_keys 
     return &t->p->nodes[k->node].attention.spec;
 }
 
-/* Keys in the cache are rounded; blocks are turned before, which leaves scores nearly as they are. */
+/* Round keys as the cache does. Block types rotate keys first, which hardly changes the scores. */
 static void round_keys(lm_dtype type, float *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n && type == LM_F16; i++)
@@ -49,7 +49,7 @@ static double score(const lm_attention_spec *s, const float *q, const float *key
     return sum;
 }
 
-/* out [position + 1]; what a window does not show is 0. */
+/* out [position + 1]; 0 outside the window. */
 void lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, uint32_t position, const float *q, float *out)
 {
     const lm_node           *n     = &t->p->nodes[k->node];

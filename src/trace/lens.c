@@ -1,5 +1,5 @@
-/* lens.c - the logit lens: the end of the model on the residual stream after each layer. The end is a program of its own, planned and run
- * as any other, with the points of a row as its rows; at the last point it gives the model's own logits to the bit. */
+/* lens.c - the logit lens: apply the end of the model to the residual stream after each layer. The end is a separate program, planned and
+ * run like any other, with the points of a row as its rows. At the last point it gives the model's logits bit for bit. */
 #include <math.h>
 
 #include "trace/tracer.h"
@@ -9,7 +9,7 @@ static bool is_shown(const lm_tracer *t, const lm_trace_point *x)
     return t->o.lens_parts || x->part == LM_TRACE_LAYER || x->part == LM_TRACE_EMBEDDING;
 }
 
-/* KL(p || the softmax of logits), p with its logits and their log sum. */
+/* Return KL(p || softmax(logits)), p with its logits and their log-sum-exp. */
 static double divergence(const float *p, const float *of_p, double lse_p, const float *logits, double lse, uint32_t n)
 {
     double sum = 0, mass = 0;
@@ -35,7 +35,7 @@ static void fill(lm_tracer *t, const lm_trace_record *r, const float *last, cons
     lm_predicted_top(logits, n, lse, top, out->n_top);
 }
 
-/* Points [from, to) of those shown, whose numbers are in `which`. */
+/* Run the `n` points listed in `which`. */
 static lm_status run(lm_tracer *t, const lm_trace_record *r, const uint32_t *which, size_t n, float *given, lm_row *rows, lm_error *e)
 {
     uint32_t width = lm_trace_width(t);

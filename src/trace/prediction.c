@@ -1,4 +1,4 @@
-/* prediction.c - what logits say. */
+/* prediction.c - probabilities, entropy and most likely tokens of logits. */
 #include <math.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* routing.c - experts that a row is routed to, and how long its vectors are. */
+/* routing.c - the experts that a row is routed to, and the norms of its vectors. */
 #include <math.h>
 
 #include "trace/tracer.h"

@@ -1,4 +1,4 @@
-/* stream.c - the residual stream of a program. */
+/* stream.c - find the residual stream of a program. */
 #include "trace/stream.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ bool lm_trace_matches(const char *pattern, const char *path)
 
     for (const char *s = pattern; *s; s++)
         stars += *s == '*';
-    if (stars > 16)                      /* what a pattern costs grows with each */
+    if (stars > 16)                      /* the cost of matching grows with each */
         return false;
     if (match(pattern, path))
         return true;
@@ -74,15 +74,15 @@ const char *lm_trace_meant(const lm_program *p, const char *pattern, lm_value v)
     return lm_program_value(p, n->path) == v && lm_trace_matches(pattern, n->path) ? n->path : NULL;
 }
 
-/* ---- the stream ---- */
+/* ---- walking the stream ---- */
 
 typedef struct walk {
     const lm_program *p;
     lm_trace_map     *m;
-    lm_value          top;               /* the stream where it is looked at: after the last sum, changed and scaled */
-    int32_t           later;             /* layer of the sum after it; -2: there is none */
-    float             factor;            /* that what is below is scaled by, up to the end */
-    bool              linear;            /* from here up to the end everything is a sum */
+    lm_value          top;               /* the stream at the current point: after the last sum, its edits and scalings */
+    int32_t           later;             /* layer of the next sum; -2: none */
+    float             factor;            /* scale applied to earlier terms up to the end */
+    bool              linear;            /* from here to the end, the stream is a sum */
 } walk;
 
 static const lm_node *made_by(const lm_program *p, lm_value v)
@@ -90,7 +90,7 @@ static const lm_node *made_by(const lm_program *p, lm_value v)
     return &p->nodes[p->values[v].producer];
 }
 
-/* Does `v` come through attention? Nothing older than operation `floor` is looked at. */
+/* Return whether `v` depends on attention. Operations up to `floor` are not searched. */
 static bool through_attention(const lm_program *p, lm_value v, uint32_t floor)
 {
     const lm_node *n = made_by(p, v);
@@ -110,7 +110,7 @@ static void add_point(walk *w, const char *path, int32_t layer, lm_trace_part pa
     w->m->points[w->m->n_points++] = (lm_trace_point){ path, layer, part, w->top };
 }
 
-/* What is added: parts of it by themselves where they come from different blocks of a layer. */
+/* Add a term. Its parts become separate terms if they come from different blocks of a layer. */
 static void add_term(walk *w, lm_value v, float factor, uint32_t floor)
 {
     const lm_program *p = w->p;
@@ -130,7 +130,7 @@ static void add_term(walk *w, lm_value v, float factor, uint32_t floor)
     w->m->terms[w->m->n_terms++] = (lm_trace_term){ path, n->layer, part, v, LM_NONE, factor };
 }
 
-/* The module at the beginning of the stream. */
+/* Return the path of the module at the beginning of the stream. */
 static const char *embedding_path(const lm_program *p, lm_value v)
 {
     while (made_by(p, v)->n_in)
@@ -138,7 +138,7 @@ static const char *embedding_path(const lm_program *p, lm_value v)
     return p->modules[made_by(p, v)->module].path;
 }
 
-/* The path of what a sum added: of its last part. */
+/* Add a point after a sum, with the path of the last block that was added. */
 static void point_of_sum(walk *w, const lm_node *sum, lm_value branch, uint32_t floor)
 {
     const lm_program *p      = w->p;
@@ -154,7 +154,7 @@ static void point_of_sum(walk *w, const lm_node *sum, lm_value branch, uint32_t 
         add_point(w, lm_trace_block(p, n->module), sum->layer, through_attention(p, branch, floor) ? LM_TRACE_ATTENTION : LM_TRACE_MLP);
 }
 
-/* One operation down the stream from `v`; returns what the stream was before, LM_NONE at its beginning. */
+/* Go one operation back in the stream from `v`. Return the stream before it; LM_NONE at the beginning. */
 static lm_value step_down(walk *w, lm_value v)
 {
     const lm_program *p = w->p;
@@ -181,7 +181,7 @@ static lm_value step_down(walk *w, lm_value v)
         w->m->terms[w->m->n_terms++] = (lm_trace_term){ n->path, n->layer, LM_TRACE_OTHER, v, n->in[0], w->factor };
         return n->in[0];
     }
-    if (w->linear) {                     /* from here on it is one thing */
+    if (w->linear) {                     /* what precedes is a single term */
         bool outside = n->layer < 0;
         w->m->terms[w->m->n_terms++] = (lm_trace_term){ outside ? p->modules[n->module].path : n->path, n->layer,
                                                         outside ? LM_TRACE_EMBEDDING : LM_TRACE_OTHER, v, LM_NONE, w->factor };

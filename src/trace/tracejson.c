@@ -1,4 +1,4 @@
-/* tracejson.c - a trace as JSON. */
+/* tracejson.c - write a trace as JSON. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void put_text(const lm_tracer *t, lm_token id, lm_text *out)
     lm_text_free(&piece);
 }
 
-/* The bytes of a token that is not whole characters, of which the text says little. */
+/* Write the bytes of a token that is not valid UTF-8, because its text does not show them. */
 static void put_bytes(const lm_tracer *t, lm_token id, lm_text *out)
 {
     const lm_tokenizer *k     = lm_model_tokenizer(t->m);
@@ -81,7 +81,7 @@ static void put_place(lm_text *out, const char *path, int32_t layer, uint32_t po
     lm_text_printf(out, ", \"layer\": %d, \"position\": %u", layer, position);
 }
 
-/* ---- the lists of a row, without brackets; `first`: nothing stands before ---- */
+/* ---- the lists of a row, without brackets; `first`: no separator is needed ---- */
 
 static void put_lens(const lm_tracer *t, const lm_trace_row *r, bool *first, lm_text *out)
 {
@@ -217,7 +217,7 @@ static void put_row(const lm_tracer *t, const lm_trace_record *r, lm_text *out)
     lm_text_add_char(out, '}');
 }
 
-/* ---- the whole ---- */
+/* ---- complete trace ---- */
 
 static void put_loads(const lm_tracer *t, lm_text *out)
 {
@@ -340,9 +340,9 @@ lm_status lm_tracer_event(lm_tracer *t, uint32_t position, lm_token id, lm_text 
     return lm_text_deliver(&text, status, "a trace", out, e);
 }
 
-/* ---- what there is to trace ---- */
+/* ---- traceable values ---- */
 
-/* Each value under every path that finds it. */
+/* Write a value with each path that refers to it. */
 static void put_path(const lm_program *p, uint32_t i, const char *path, bool *first, lm_text *out)
 {
     if (!path[0] || p->nodes[i].out == p->logits || lm_program_value(p, path) != p->nodes[i].out)

@@ -51,7 +51,7 @@ static lm_trace_record *record_at(const lm_tracer *t, uint32_t position)
     return NULL;
 }
 
-/* The token that came after a row: what can be said only now. */
+/* Complete a record with the token that follows its row. */
 static lm_status close_record(lm_tracer *t, lm_trace_record *r, lm_token id, lm_error *e)
 {
     lm_trace_token *x = &t->tokens[r->position + 1];
@@ -168,7 +168,7 @@ void lm_trace_free_record(lm_trace_record *r)
     lm_free(r);
 }
 
-/* Room for a position, and what stood there and after it is gone: the text went another way. */
+/* Make room for a position and discard the records at it and after it, because the sequence continues differently. */
 static lm_status take_position(lm_tracer *t, uint32_t position, lm_error *e)
 {
     while (t->n_records && t->records[t->n_records - 1]->position >= position)
@@ -230,7 +230,7 @@ static lm_status take_row(lm_tracer *t, size_t i, lm_error *e)
     return logits ? add_record(t, i, position, logits, e) : LM_OK;
 }
 
-/* After every step of the engine, whoever steps it. */
+/* Called after every step of the engine, by the thread that steps it. */
 void lm_trace_after_step(void *arg, const lm_engine *g)
 {
     lm_tracer *t = arg;
@@ -251,7 +251,7 @@ static lm_status failure_of(lm_tracer *t, lm_error *e)
     return t->failure.code;
 }
 
-/* ---- reading and writing ---- */
+/* ---- running and saving ---- */
 
 static lm_status read_some(lm_tracer *t, const lm_token *ids, size_t n, lm_row *rows, lm_error *e)
 {
@@ -312,7 +312,7 @@ const lm_token *lm_tracer_ids(const lm_tracer *t, size_t *n)
     return t ? t->ids : NULL;
 }
 
-/* ---- looking ---- */
+/* ---- results ---- */
 
 bool lm_tracer_token(const lm_tracer *t, uint32_t position, lm_trace_token *out)
 {
@@ -360,7 +360,7 @@ bool lm_tracer_load(const lm_tracer *t, size_t i, lm_trace_load *out)
     return true;
 }
 
-/* Steps of one operation stand together; those of tables are nobody's. */
+/* The plan steps of one operation are adjacent; those of tables belong to no operation. */
 bool lm_tracer_time(lm_tracer *t, size_t i, lm_trace_time *out)
 {
     const lm_plan *plan = t && t->times ? t->g->plan : NULL;

@@ -1,4 +1,4 @@
-/* tracer.h - a tracer inside: what it looks at, and the rows it has seen. */
+/* tracer.h - internals of a tracer: what it records, and the rows that it has recorded. */
 #ifndef LM_TRACE_TRACER_H
 #define LM_TRACE_TRACER_H
 
@@ -9,56 +9,56 @@
 #include "runtime/engine/variant.h"
 #include "trace/stream.h"
 
-/* Interventions as edits of a program, with the vectors that they need. */
+/* Interventions as edits of a program, with their vectors. */
 typedef struct lm_trace_edits {
     lm_edit *list;
     size_t   n;
     lm_arena arena;
 } lm_trace_edits;
 
-/* A layer whose attention is traced: keys of all positions so far, as the cache has them. */
+/* A layer whose attention is traced: the keys of all positions so far, as in the cache. */
 typedef struct lm_trace_keys {
     uint32_t node;
-    bool     looked;             /* at its heads; else its weights are saved */
+    bool     looked;             /* its heads are shown; otherwise its weights are saved */
     float   *keys;               /* [capacity][width] */
     uint32_t width;
-    const float *slopes;         /* [heads] of ALiBi; NULL */
+    const float *slopes;         /* [heads] of ALiBi; NULL: none */
 } lm_trace_keys;
 
-/* A row: what was predicted at a position. */
+/* A row: the prediction at a position. */
 typedef struct lm_trace_record {
     uint32_t position;
-    bool     inside;             /* looked into */
-    bool     open;               /* the token that comes next is not known: logits and states are kept */
-    bool     supposed;           /* … and the likeliest stands for it */
+    bool     inside;             /* its internals are recorded */
+    bool     open;               /* the next token is not known yet: logits and states are stored */
+    bool     supposed;           /* … and the most likely token is assumed */
     float   *logits;             /* [n_vocab] */
-    float   *states;             /* points, then terms and what they are less: [..][width] */
-    double   lse, entropy;       /* of the logits; bits */
+    float   *states;             /* points, then terms and what is subtracted from them, then the stream: [..][width] */
+    double   lse, entropy;       /* log-sum-exp of the logits; bits */
     lm_trace_choice *top;        /* [options.top] */
     lm_trace_row row;
     lm_arena arena;
 } lm_trace_record;
 
-/* A value that is saved; of attention its weights. */
+/* A value that is saved to a file, or attention weights. */
 typedef struct lm_trace_saved {
     const char *path;
     lm_value    value;
-    uint32_t    keys;            /* its weights are: index into keys; LM_NONE: the value itself */
+    uint32_t    keys;            /* for attention weights the index into `keys`; LM_NONE: the value itself */
     uint32_t    width;
-    uint64_t    offset;          /* in the file's data */
+    uint64_t    offset;          /* in the data section of the file */
 } lm_trace_saved;
 
 struct lm_tracer {
     const lm_model  *m;
     lm_trace_options o;
     lm_trace_edits   edits;
-    lm_program      *edited;     /* NULL: nothing is changed */
+    lm_program      *edited;     /* NULL: no edits */
     const lm_program *p;
     lm_trace_map     map;
     lm_value        *kept;
     uint32_t         n_kept;
     lm_engine       *g;
-    /* the lens: the end of the program as a model of its own, on the same weights */
+    /* the lens: the end of the program as a separate model with the same weights */
     lm_program      *tail;
     lm_engine       *lens;
     uint32_t         lens_rows;
@@ -73,10 +73,10 @@ struct lm_tracer {
     struct lm_trace_file *file;
     uint64_t        *times;      /* [steps of the plan] */
     const char     **time_paths;
-    /* the text */
+    /* the sequence */
     lm_token        *ids;
     size_t           n, capacity;
-    lm_token         ended_by;   /* generated, not processed; -1 */
+    lm_token         ended_by;   /* generated, not processed; -1: none */
     bool             look_all;
     bool            *look;       /* [look_capacity]: by position */
     size_t           look_capacity;
@@ -89,7 +89,7 @@ struct lm_tracer {
     lm_arena         arena;
 };
 
-/* ---- from creation to end (tracer_new.c, tracer.c) ---- */
+/* ---- creation and records (tracer_new.c, tracer.c) ---- */
 
 /* The engine's hook after each step: records its rows. `arg` is the tracer. */
 void lm_trace_after_step(void *arg, const lm_engine *g);
@@ -99,42 +99,42 @@ void lm_trace_free_record(lm_trace_record *r);
 
 lm_status lm_trace_read_edits(const lm_program *p, const char *const *texts, lm_trace_edits *out, lm_error *e);
 
-/* ---- a prediction (prediction.c) ---- */
+/* ---- predictions (prediction.c) ---- */
 
-/* log sum exp of n logits, entropy in bits, and the likeliest; `p` [n]: their probabilities. */
+/* Return the log-sum-exp of n logits, and compute the entropy in bits and the most likely token; `p` [n]: the probabilities. */
 double lm_predicted(const lm_kernels *k, const float *logits, uint32_t n, float *p, double *entropy, uint32_t *best);
 void   lm_predicted_top(const float *logits, uint32_t n, double lse, lm_trace_choice *top, uint32_t k);
 uint32_t lm_predicted_rank(const float *logits, uint32_t n, lm_token id);
 
-/* ---- inside a row ---- */
+/* ---- internals of a row ---- */
 
-/* Lens and attribution, when the token is known (lens.c, attribution.c). */
+/* Compute lens and attribution when the next token is known (lens.c, attribution.c). */
 lm_status lm_trace_lens_of(lm_tracer *t, lm_trace_record *r, lm_error *e);
 lm_status lm_trace_attribute(lm_tracer *t, lm_trace_record *r, lm_error *e);
 
-/* Row i of the last step: weights of attention (heads.c), experts and norms (routing.c). */
+/* Record row i of the last step: attention weights (heads.c), experts and norms (routing.c). */
 lm_status lm_trace_heads(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e);
 void      lm_trace_head_weights(lm_tracer *t, const lm_trace_keys *k, uint32_t head, uint32_t position, const float *q, float *out);
 void      lm_trace_keep_keys(lm_tracer *t, size_t i, uint32_t position);
 lm_status lm_trace_routing(lm_tracer *t, lm_trace_record *r, size_t i, lm_error *e);
 lm_status lm_trace_measure(lm_tracer *t, lm_trace_record *r, lm_error *e);
 
-/* The row at a position, closed with the token that follows it. Under the lock (tracer.c). */
+/* Return the record at a position, completed with the token that follows it. Requires the lock (tracer.c). */
 lm_status lm_trace_take(lm_tracer *t, uint32_t position, lm_token id, lm_trace_record **out, lm_error *e);
 
-/* ---- values to a file (values.c) ---- */
+/* ---- saving values to a file (values.c) ---- */
 
 lm_status lm_trace_find_saved(lm_tracer *t, lm_error *e);
 lm_status lm_trace_save_row(lm_tracer *t, size_t i, uint32_t position, lm_error *e);
 void      lm_trace_drop_file(lm_tracer *t);
 
-/* Whether vectors of the residual stream are recorded. */
+/* Return whether vectors of the residual stream are recorded. */
 static inline bool lm_trace_wants_states(const lm_tracer *t)
 {
     return t->o.lens || t->o.attribution || t->o.norms;
 }
 
-/* Width of the stream. */
+/* Return the width of the residual stream. */
 static inline uint32_t lm_trace_width(const lm_tracer *t)
 {
     return t->p->values[t->map.stream].width;

@@ -1,4 +1,4 @@
-/* values.c - values of a text to a file, row by row: memory does not grow with the text. */
+/* values.c - save values to a file row by row: memory use does not grow with the length of the sequence. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,12 +11,12 @@
 typedef struct lm_trace_file {
     lm_safetensors_writer *tensors;  /* or */
     lm_outfile            *array;
-    uint64_t               header;   /* bytes before the numbers of an array */
+    uint64_t               header;   /* bytes before the data of an array */
     uint32_t               length, rows;
-    uint64_t               ids;      /* offset of them */
+    uint64_t               ids;      /* their offset */
 } lm_trace_file;
 
-/* ---- which values ---- */
+/* ---- selection of values ---- */
 
 static lm_status add_saved(lm_tracer *t, lm_trace_saved s, lm_error *e)
 {
@@ -44,7 +44,7 @@ static lm_status find_values(lm_tracer *t, const char *pattern, bool *some, lm_e
     return LM_OK;
 }
 
-/* The same value may have a path as an operation and another one as the module around it. */
+/* The same value may have the path of an operation and that of an enclosing module. */
 static lm_status find_modules(lm_tracer *t, const char *pattern, bool *some, lm_error *e)
 {
     for (uint32_t m = 0; m < t->p->n_modules; m++) {

@@ -1,4 +1,4 @@
-/* vector.c - control vectors: what two ways of saying something differ by inside (arXiv 2310.01405), in llama.cpp's form. */
+/* vector.c - control vectors: the difference of hidden states between contrasting prompts (arXiv 2310.01405), in llama.cpp's format. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 typedef struct builder {
     const lm_model *m;
     lm_engine      *g;
-    lm_value       *values;              /* [n_layers]: what each hands on */
+    lm_value       *values;              /* [n_layers]: output of each layer */
     double         *sums;                /* [n_layers][width] */
     uint32_t        width, n_layers;
     lm_row         *rows;
@@ -35,7 +35,7 @@ static lm_status find_values(builder *x, lm_error *e)
     return x->sums ? LM_OK : lm_fail_memory(e, "a control vector", x->width);
 }
 
-/* The states after the last token of a text, added with a sign. */
+/* Add the states after the last token of a prompt, multiplied by `sign`. */
 static lm_status add_text(builder *x, const lm_tokens *text, double sign, lm_error *e)
 {
     uint32_t most = lm_engine_max_rows(x->g);

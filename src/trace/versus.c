@@ -1,4 +1,5 @@
-/* versus.c - one text, read twice at the same time: where two models, or a model and itself with interventions, part. */
+/* versus.c - run one sequence through two tracers in parallel: where two models, or a model and the same model with interventions,
+ * diverge. */
 #include <math.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static void compare_row(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, cons
     d->surprise_b = (lse[1] - (double)y[next]) / M_LN2;
 }
 
-/* The streams of a row, layer by layer; `added`: what the difference grew by since the layer before. */
+/* Compare the streams of a row layer by layer; `added`: how much the difference grew since the previous layer. */
 static void compare_layers(lm_trace_comparison *c, lm_tracer *a, lm_tracer *b, size_t i)
 {
     uint32_t width = lm_trace_width(a);
