@@ -1,10 +1,10 @@
-/* attentions.c - attention inside each text of a training step, forwards and backwards. */
+/* attentions.c - attention within each text of a training step, forward and backward. */
 #include <math.h>
 #include <string.h>
 
 #include "train/learner.h"
 
-enum { ROWS = 64 };                      /* of queries, or of keys, that a worker takes */
+enum { ROWS = 64 };                      /* queries or keys per task of a worker */
 
 static float *slopes_of(const lm_frame *f, float *slopes)
 {
@@ -16,11 +16,11 @@ static float *slopes_of(const lm_frame *f, float *slopes)
 
 typedef struct pieces {
     lm_frame    *f;
-    const float *slopes;                 /* of every head, or NULL */
-    uint64_t     each;                   /* pieces of all texts */
+    const float *slopes;                 /* per head, or NULL */
+    uint64_t     each;                   /* number of pieces of all texts */
 } pieces;
 
-/* The n-th piece of ROWS rows of the step's texts. */
+/* Return the n-th piece of ROWS rows of the step's texts. */
 static const lm_train_text *piece_of(const lm_learner *l, uint64_t n, uint32_t *from, uint32_t *to)
 {
     const lm_train_text *t = l->texts;
@@ -102,7 +102,7 @@ static void back_to_queries(void *arg, uint64_t from, uint64_t to, unsigned work
     }
 }
 
-/* A piece of keys and values gets its parts from the heads of its group, one after the other. */
+/* Compute the gradients of pieces of keys and values. Each adds the contributions of the heads of its group in order. */
 static void back_to_keys(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const pieces *p     = arg;

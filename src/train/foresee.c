@@ -1,10 +1,10 @@
-/* foresee.c - what training would be, without doing it: the program backwards, and the bytes of its plan. */
+/* foresee.c - predict the memory of training without doing it: derive the backward program and the bytes of its plan. */
 #include "train/foresee.h"
 
 #include "base/alloc.h"
 #include "train/run.h"
 
-/* The program and its trained weights, without data and without memory for a step. */
+/* Prepare the program and its trained weights, without data and without memory for a step. */
 static lm_status prepare(lm_train_run *r, lm_error *e)
 {
     LM_TRY(lm_train_prepare(r, e));
@@ -48,7 +48,7 @@ lm_status lm_train_program_text(const lm_model *m, const lm_train_options *optio
     lm_text          text   = { 0 };
 
     o.alpha          = o.alpha == 0 ? 2.0 * o.rank : o.alpha;
-    o.gradients      = "";                   /* whatever is written of it */
+    o.gradients      = "";                   /* allows models that cannot be written */
     lm_status status = o.full || o.rank ? prepare(&r, e) : lm_fail(e, LM_USAGE, "rank", LM_NO_OFFSET, "must be in 1 ... 1024");
     if (status == LM_OK)
         status = lm_program_backward(r.program, r.wanted, &b, e);

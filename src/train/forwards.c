@@ -1,4 +1,4 @@
-/* forwards.c - every operation forwards, on the rows of a training step. The kernels are the engine's. */
+/* forwards.c - the forward pass of every operation on the rows of a training step, with the kernels of the engine. */
 #include <math.h>
 #include <string.h>
 
@@ -51,7 +51,7 @@ static void sinusoid(void *arg, uint64_t from, uint64_t to, unsigned worker)
 
 /* ---- products ---- */
 
-/* What dropout leaves of a number: the draw depends on seed, step, weight, text, position and lane alone. */
+/* Apply dropout to a row: draws depend only on seed, step, weight, text, position and lane. */
 void lm_train_drop(const lm_learner *l, uint32_t weight, uint64_t at, float *x, uint64_t n)
 {
     const lm_train_text *t = l->texts;
@@ -104,7 +104,7 @@ static void pack_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
     }
 }
 
-/* The rows of the first input as the kernel of its product wants them. */
+/* Return the rows of the first input in the format of the product's kernel. */
 static const uint8_t *packed(lm_frame *f, const lm_matmul *m, uint64_t groups, uint64_t *stride)
 {
     uint64_t n     = width(f, f->node->in[0]) / groups;

@@ -1,4 +1,4 @@
-/* keep.c - what a run leaves on disk: adapters, models, its state, its log. Every file is whole or as it was before. */
+/* keep.c - what a run stores on disk: adapters, models, its state, its log. Each file is either complete or unchanged. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -36,9 +36,9 @@ lm_status lm_train_make_folder(const char *path, lm_error *e)
     return lm_path_is_folder(path) ? LM_OK : lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "is not a folder");
 }
 
-/* ---- rows of B as others have them ---- */
+/* ---- row order of B ---- */
 
-/* The target that a trained weight belongs to. */
+/* Return the target of a trained weight. */
 static uint32_t target_of(const lm_train_run *r, const lm_weight *w)
 {
     for (uint32_t i = 0; i < r->n_targets; i++) {
@@ -49,7 +49,7 @@ static uint32_t target_of(const lm_train_run *r, const lm_weight *w)
     return LM_NONE;
 }
 
-/* Values of a weight as a checkpoint's adapter has them: rows of a GGUF file's B in the checkpoint's order. */
+/* Copy the values of a weight as in a checkpoint's adapter: for a GGUF file the rows of B are put in checkpoint order. */
 static void to_checkpoint(const lm_train_run *r, const lm_weight *w, const float *from, float *to)
 {
     uint32_t target = strstr(w->path, ".lora_B.") ? target_of(r, w) : LM_NONE;
@@ -66,7 +66,7 @@ static void to_checkpoint(const lm_train_run *r, const lm_weight *w, const float
 
 /* ---- tensors of a run ---- */
 
-/* What a trained weight is in the file: `out` [elements]. */
+/* Convert the values, or gradients, of a trained weight to those of the file: `out` [elements]. */
 static void as_stored(const lm_train_run *r, const lm_trained *t, const float *values, bool gradient, float *out)
 {
     const lm_weight *w = &r->program->weights[t->weight];
@@ -90,7 +90,7 @@ static void shape_of(const lm_train_run *r, const lm_weight *w, uint64_t dims[3]
         dims[i] = w->dims[turned && w->n_dims == 2 ? 1 - i : i];
 }
 
-/* Trained weights, or their gradients, named as others name them; `meta` in pairs. */
+/* Write trained weights, or their gradients, under their public names; `meta` in pairs. */
 static lm_status write_tensors(const lm_train_run *r, const char *path, bool gradients, const char *const *meta, lm_error *e)
 {
     lm_safetensors_writer *w = NULL;
@@ -142,7 +142,7 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorted, once each: whole paths would do too, but these are what people read. */
+/* Return the module paths, sorted. */
 static json_t *target_names(const lm_train_run *r)
 {
     json_t      *out = json_array();
@@ -158,7 +158,7 @@ static json_t *target_names(const lm_train_run *r)
     return out;
 }
 
-/* Whether every place that ends in a module's last word is a target: then the word says it. */
+/* Return the last names of the modules, if these select exactly the targets; otherwise the full paths. */
 static json_t *target_words(const lm_train_run *r)
 {
     json_t *words = json_object(), *out = json_array();
@@ -219,7 +219,7 @@ static lm_status write_config(const lm_train_run *r, const char *folder, lm_erro
     return status;
 }
 
-/* llama.cpp's form: tensors as the base's file has them, so only where the base is such a file. */
+/* Write llama.cpp's format. Its tensors are those of the base's GGUF file, so the base must be one. */
 static lm_status write_gguf(const lm_train_run *r, const char *folder, lm_error *e)
 {
     char             path[PATH], name[300];
@@ -242,7 +242,7 @@ static lm_status write_gguf(const lm_train_run *r, const char *folder, lm_error 
         lm_adapt_shape   shape  = { 0 };
         if (target == LM_NONE || !lm_adapt_possible(r->model->program, r->targets[target].node, &shape) || !shape.gguf) {
             lm_gguf_abort(w);
-            return LM_OK;                        /* the form has no place for it */
+            return LM_OK;                        /* the format cannot represent it */
         }
         snprintf(name, sizeof name, "%.280s.lora_%c", shape.gguf, strstr(x->path, ".lora_A.") ? 'a' : 'b');
         lm_gguf_add_tensor(w, name, LM_F32, 2, x->dims);
@@ -333,7 +333,7 @@ bool lm_train_has_state(const char *folder)
     return lm_path_is_file(path);
 }
 
-/* Value, mean and square of each trained weight, in that order. */
+/* Save value, mean and square of each trained weight, in this order. */
 lm_status lm_train_save_state(const lm_train_run *r, lm_error *e)
 {
     static const char *const kinds[] = { "value", "mean", "square" };
@@ -377,7 +377,7 @@ lm_status lm_train_save_state(const lm_train_run *r, lm_error *e)
     return status;
 }
 
-/* The first line that differs, as it is there and here. */
+/* Report the first line that differs, in both versions. */
 static lm_status compare(const char *there, size_t n, const char *here, const char *path, lm_error *e)
 {
     size_t at = 0, line = 0;

@@ -1,4 +1,4 @@
-/* learner.c - memory for training, and the turn: forwards, the loss, backwards. */
+/* learner.c - memory for training, and one training pass: forward, loss, backward. */
 #include "train/learner.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static uint64_t line(uint64_t bytes)
     return (bytes + 63) & ~UINT64_C(63);
 }
 
-/* What one operation needs. */
+/* Compute the scratch memory of one operation. */
 static void scratch_of(const lm_learner *l, const lm_plan *plan, const lm_kernels *k, const lm_node *n, uint64_t *shared, uint64_t *worker)
 {
     const lm_program *p    = l->program;
@@ -69,7 +69,7 @@ static lm_engine_options engine_options(const lm_learner_options *o)
     return e;
 }
 
-/* Rows of the tail that logits are made of at a time. */
+/* Return the number of rows for which the tail computes logits at a time. */
 static uint32_t piece_of(const lm_learner *l)
 {
     uint64_t rows = PIECE_BYTES / (sizeof(float) * (uint64_t)l->program->n_vocab);
@@ -78,7 +78,7 @@ static uint32_t piece_of(const lm_learner *l)
     return rows < l->options.rows ? (uint32_t)rows : l->options.rows;
 }
 
-/* Read by a look-up and by a product. */
+/* Return whether a weight is used by both a look-up and a product. */
 static bool is_tied(const lm_program *p, uint32_t weight)
 {
     bool looked_up = false, multiplied = false;
@@ -90,7 +90,7 @@ static bool is_tied(const lm_program *p, uint32_t weight)
     return looked_up && multiplied;
 }
 
-/* Arrays of a trained weight: value and gradient, moments, the part of look-ups. */
+/* Return the number of arrays of a trained weight: value and gradient, moments, the part of look-ups. */
 static uint32_t arrays_of(const lm_learner *l, const lm_trained *t)
 {
     return (l->options.optimise ? 4u : 2u) + (is_tied(l->program, t->weight) ? 1u : 0u);
@@ -130,7 +130,7 @@ static lm_status describe(lm_learner *l, const bool *wanted, lm_error *e)
     return LM_OK;
 }
 
-/* The plan within what the limit leaves for it. */
+/* Plan within what remains of the memory limit. */
 static lm_status plan(lm_learner *l, const lm_plan *base, const lm_kernels *k, uint64_t base_bytes, lm_error *e)
 {
     lm_turn_options t = { .rows = l->options.rows, .piece = piece_of(l), .checkpoint = l->options.checkpoint,
@@ -212,7 +212,7 @@ static void lay_out(lm_learner *l, uint8_t *rows)
     l->labelled  = l->lengths + n;
 }
 
-/* Weights of the model that are trained begin as they are in the file. */
+/* Initialise trained weights of the model with the values of the file. */
 static void copy_weights(lm_learner *l)
 {
     for (uint32_t i = 0; i < l->n_trained; i++) {
@@ -349,7 +349,7 @@ static const float *frequencies(const lm_learner *l, uint32_t table, uint32_t le
     return g->frequencies[table] + (is_long ? s->dim / 2 : 0);
 }
 
-/* Cosines and sines of every row's position. */
+/* Compute the cosines and sines for the position of every row. */
 static void fill_tables(lm_learner *l)
 {
     for (uint32_t t = 0; t < l->program->n_ropes; t++) {
@@ -369,7 +369,7 @@ static void fill_tables(lm_learner *l)
     }
 }
 
-/* ---- the turn ---- */
+/* ---- training pass ---- */
 
 static lm_operand operand(const lm_learner *l, uint32_t buffer)
 {
@@ -378,7 +378,7 @@ static lm_operand operand(const lm_learner *l, uint32_t buffer)
     return b ? (lm_operand){ (float *)(void *)(l->slab + b->offset), b->stride / sizeof(float) } : (lm_operand){ 0 };
 }
 
-/* One operation forwards; in the tail hidden states come from the piece. */
+/* Run one operation forward. In the tail, hidden states come from the current piece. */
 static void forward(lm_learner *l, lm_turn_kind kind, uint32_t index, uint32_t rows)
 {
     const lm_node *n = &l->program->nodes[index];
@@ -451,7 +451,7 @@ static void cross_entropy(void *arg, uint64_t from, uint64_t to, unsigned worker
     }
 }
 
-/* The tail, rows with labels in pieces: hidden states, logits, loss, and back. */
+/* Run the tail on pieces of the labelled rows: hidden states, logits, loss, and back. */
 static void run_loss(lm_learner *l, bool back)
 {
     const lm_backward *b      = l->backward;

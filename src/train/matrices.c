@@ -1,4 +1,4 @@
-/* matrices.c - weights of a learner, trained or not, and products with them. */
+/* matrices.c - frozen and trained weights of a learner, and products with them. */
 #include <string.h>
 
 #include "runtime/engine/steps.h"

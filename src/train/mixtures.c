@@ -1,7 +1,7 @@
-/* mixtures.c - mixtures of experts in a training step: routes and experts, forwards and backwards.
+/* mixtures.c - mixtures of experts in a training step: routes and experts, forward and backward.
  *
- * Pairs (row, choice) are ordered by expert and then row. A row's experts, and the order in which their parts are added, depend
- * on the row alone. Backwards gate and up are made again. */
+ * Pairs (row, choice) are ordered by expert and then row. A row's experts, and the order in which their outputs are added, depend only on
+ * the row. The backward pass recomputes gate and up. */
 #include <math.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 /* ---- routes ---- */
 
-/* The choice has no gradient: through the scores of the chosen alone. */
+/* The selection of experts has no gradient; it flows through the scores of the selected ones only. */
 void lm_train_route_back(const lm_route_spec *r, const float *logits, const float *out, const float *dout, float *dlogits, bool first,
                          const lm_row_kernels *k)
 {
@@ -37,13 +37,13 @@ void lm_train_route_back(const lm_route_spec *r, const float *logits, const floa
 typedef struct mixture {
     lm_frame *f;
     uint32_t  k, experts;
-    uint64_t  pairs, wide, inner;        /* lanes of x and of a gate */
-    uint32_t *row, *place, *start;       /* of a pair; of (row, choice); of an expert */
-    uint8_t  *packed;                    /* rows as a product wants them */
+    uint64_t  pairs, wide, inner;        /* width of x and of a gate */
+    uint32_t *row, *place, *start;       /* per pair; per (row, choice); per expert */
+    uint8_t  *packed;                    /* rows in the format of the product */
     float    *gate, *up, *glu, *y;       /* [pairs][inner] x 3, [pairs][wide] */
     float    *back, *dy, *dx, *dweight;  /* [pairs][inner], [pairs][wide] x 2, [pairs] */
     const lm_matmul *kernel;
-    const float *from;                   /* what is packed, and its lanes */
+    const float *from;                   /* what is packed, and its width */
     uint64_t     stride, lanes;
     bool         gathered;
 } mixture;
@@ -102,7 +102,7 @@ static const float *route_of(const mixture *m, uint64_t row)
     return m->f->in[1].at + row * m->f->in[1].row;
 }
 
-/* A counting sort. */
+/* Sort pairs by expert with a counting sort. */
 static void sort(mixture *m)
 {
     memset(m->start, 0, (m->experts + 1) * sizeof *m->start);
@@ -137,7 +137,7 @@ static void pack_dispatched(void *arg, uint64_t from, uint64_t to, unsigned work
     }
 }
 
-/* Rows of all pairs as the `which`-th weight needs them: rows of x, or of `from`. */
+/* Pack the rows of all pairs for the `which`-th weight: rows of x, or of `from`. */
 static void pack(mixture *m, uint32_t which, const float *from)
 {
     m->kernel   = lm_matrix_of(m->f->l, m->f->node->weights[which], 0).matmul;
@@ -148,7 +148,7 @@ static void pack(mixture *m, uint32_t which, const float *from)
     lm_train_parallel(m->f->l, pack_dispatched, m, m->pairs, 16);
 }
 
-/* Every expert's product with the rows assigned to it. */
+/* Multiply every expert with the rows assigned to it. */
 static void multiply(mixture *m, uint32_t which, float *to)
 {
     const float *bias = lm_vector_of(m->f->l, m->f->node->weights[which + 3]);
@@ -177,7 +177,7 @@ static void gates(void *arg, uint64_t from, uint64_t to, unsigned worker)
             k->glu(m->glu + i * m->inner, m->gate + i * m->inner, m->up + i * m->inner, n->experts.act, m->inner);
 }
 
-/* Gate, up and their product for each pair. */
+/* Compute gate, up and the activation for each pair. */
 static void begin(mixture *m)
 {
     sort(m);
@@ -218,9 +218,9 @@ void lm_train_experts(lm_frame *f)
     lm_train_parallel(f->l, combine, &m, f->rows, 16);
 }
 
-/* ---- backwards ---- */
+/* ---- backward ---- */
 
-/* The expert of row i's choice k; its gradient unweighted. */
+/* Copy the output gradient of each pair's row, not yet weighted, and clear the other gradients. */
 static void spread(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const mixture *m = arg;
@@ -245,7 +245,7 @@ static float weight_of(const mixture *m, uint64_t pair, uint32_t *expert)
     return 0;
 }
 
-/* back = W_d^T dy: how much the weight counts, then the gradients of gate and up, in their places. */
+/* back = W_d^T dy: compute the gradient of the routing weight, then replace gate and up by their gradients. */
 static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const mixture *m     = arg;
@@ -281,7 +281,7 @@ static void gates_back(void *arg, uint64_t from, uint64_t to, unsigned worker)
     }
 }
 
-/* dW += dy^T x of each routed expert, rows rising; and its bias. */
+/* dW += dy^T x of each routed expert, in row order; and its bias. */
 static void sum_weights(mixture *m, uint32_t which, const float *dy, uint64_t out, const float *x, uint64_t in)
 {
     lm_learner *l  = m->f->l;

@@ -1,4 +1,4 @@
-/* optimise.c - AdamW (arXiv 1711.05101) as PyTorch's single-tensor form computes it. */
+/* optimise.c - AdamW (arXiv 1711.05101) as in PyTorch's single-tensor implementation. */
 #include "train/optimise.h"
 
 #include <math.h>
@@ -26,10 +26,10 @@ double lm_gradient_norm(const lm_learner *l)
     return sqrt(total);
 }
 
-/* One tensor's share of something for all its numbers. */
+/* A tensor with the constants of its update. */
 typedef struct update {
     const lm_trained *t;
-    float             factor;            /* clipping */
+    float             factor;            /* for clipping */
     float             decay, lerp, beta2, rest2, root, epsilon, step;
 } update;
 

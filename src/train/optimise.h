@@ -1,4 +1,4 @@
-/* optimise.h - from gradients to weights: clipping, the rate of a step, AdamW. */
+/* optimise.h - update weights from gradients: clipping, learning rate, AdamW. */
 #ifndef LM_TRAIN_OPTIMISE_H
 #define LM_TRAIN_OPTIMISE_H
 
@@ -9,17 +9,17 @@ typedef struct lm_adamw {
     double beta1, beta2, epsilon, weight_decay;
 } lm_adamw;
 
-/* The norm of all gradients: of the vector of each tensor's norm, squares summed in double in fixed blocks. */
+/* Return the norm of all gradients: the norm of the vector of per-tensor norms. Squares are summed in double, in fixed blocks. */
 double lm_gradient_norm(const lm_learner *l);
 
-/* Gradients times min(1, clip / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does; clip 0: as they are. */
+/* Multiply gradients by min(1, clip / (norm + 1e-6)), like torch.nn.utils.clip_grad_norm_; clip 0: no change. */
 void lm_clip_gradients(lm_learner *l, double norm, double clip);
 
-/* Step `step` (from 1) at `rate`, as torch.optim.AdamW does it for one tensor after another in float32: decay first, the mean by a lerp,
- * epsilon added to the root after the bias is taken out. */
+/* Do step `step` (from 1) with learning rate `rate`, like torch.optim.AdamW, tensor by tensor in float32: weight decay first, the mean with
+ * a lerp, epsilon added to the square root after bias correction. */
 void lm_adamw_step(lm_learner *l, const lm_adamw *a, uint64_t step, double rate);
 
-/* What the rate is multiplied by when `done` of `steps` steps are done. */
+/* Return the factor of the learning rate when `done` of `steps` steps are complete. */
 double lm_rate_factor(lm_train_schedule schedule, uint32_t done, uint32_t steps, uint32_t warmup, double floor);
 
 #endif

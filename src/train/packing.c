@@ -1,4 +1,4 @@
-/* packing.c - texts kept as tokens, and the rows that they are packed into. */
+/* packing.c - texts stored as tokens, and the rows into which they are packed. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +73,7 @@ void lm_train_rows_free(lm_train_rows *r)
     *r = (lm_train_rows){ 0 };
 }
 
-/* A permutation by draws that depend on seed, epoch and place. */
+/* Permute with draws that depend on seed, epoch and index. */
 static void shuffle_texts(uint64_t *order, uint64_t n, uint64_t seed, uint32_t epoch)
 {
     for (uint64_t i = n; i-- > 1;) {
@@ -85,7 +85,7 @@ static void shuffle_texts(uint64_t *order, uint64_t n, uint64_t seed, uint32_t e
 }
 
 typedef struct bin {
-    uint64_t used, texts, first_text;    /* the texts of a row as a list through `next` */
+    uint64_t used, texts, first_text;    /* the texts of a row form a list through `next` */
     uint64_t last_text;
 } bin;
 
@@ -98,7 +98,7 @@ static int longer_first(const void *x, const void *y, void *arg)
     return m != n ? (m > n ? -1 : 1) : a < b ? -1 : a > b;
 }
 
-/* Best fit, longest first. Returns the number of rows. */
+/* Pack with best fit, longest first. Return the number of rows. */
 static uint64_t fill(const lm_train_data *d, uint64_t *window, uint64_t n, uint32_t room, bin *bins, uint64_t *next)
 {
     uint64_t rows = 0;
@@ -122,7 +122,7 @@ static uint64_t fill(const lm_train_data *d, uint64_t *window, uint64_t n, uint3
     return rows;
 }
 
-/* Rows of one window come longest first: this puts all rows into a random order. */
+/* Shuffle all rows, because the rows of one window come longest first. */
 static lm_status shuffle_rows(lm_train_rows *x, uint64_t n_texts, uint64_t seed, uint32_t epoch, lm_error *e)
 {
     uint64_t *rows  = lm_alloc_zero(x->n + 1, sizeof *rows), *texts = lm_alloc_zero(n_texts + 1, sizeof *texts);
@@ -151,7 +151,7 @@ static lm_status shuffle_rows(lm_train_rows *x, uint64_t n_texts, uint64_t seed,
     return LM_OK;
 }
 
-/* One window of texts after the other, packed into rows or one text a row. */
+/* Take one window of texts after another and pack it into rows, or put one text in each row. */
 static void take_rows(const lm_train_data *d, uint64_t *order, uint32_t room, bool pack, uint64_t *next, lm_train_rows *out)
 {
     bin      bins[WINDOW];

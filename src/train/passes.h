@@ -1,21 +1,21 @@
-/* passes.h - what the operations of a training step share: products with gradients, dropout. */
+/* passes.h - declarations shared by the operations of a training step: products with gradients, dropout. */
 #ifndef LM_TRAIN_PASSES_H
 #define LM_TRAIN_PASSES_H
 
 #include "train/learner.h"
 
-/* A product by all workers: blocks of C, each by one of them. */
+/* Multiply with all workers: each computes blocks of C. */
 void lm_train_gemm(lm_learner *l, const lm_gemm *g);
 
-/* dx += dy W: rows [from, to) of all matrices of a weight, one after another, and as many lanes of dy; n rows. */
+/* dx += dy W: W is rows [from, to) of all matrices of a weight, counted consecutively; dy has as many lanes; n rows. */
 void lm_train_through(lm_learner *l, uint32_t weight, uint64_t from, uint64_t to, lm_operand dy, lm_operand dx, uint64_t n);
 
 void lm_train_clear(lm_learner *l, lm_operand x, uint64_t rows, uint64_t n);
 
-/* Scratch of a mixture for so many rows, besides the tile that weights are unpacked to. */
+/* Return the scratch of a mixture for `rows` rows, in addition to the tile for unpacked weights. */
 uint64_t lm_mixture_scratch(const lm_learner *l, const lm_plan *plan, const lm_kernels *kernels, const lm_node *n, uint64_t rows);
 
-/* Whether an adapter's input is dropped, and the row of the step that it is. */
+/* Return whether dropout applies to an adapter's input; and apply it to row `row` of the step. */
 bool lm_train_drops(const lm_learner *l, uint32_t weight);
 void lm_train_drop(const lm_learner *l, uint32_t weight, uint64_t row, float *x, uint64_t n);
 

@@ -1,14 +1,14 @@
-/* products.c - products of a training step with gradients, by all workers. */
+/* products.c - products of a training step with gradients, computed by all workers. */
 #include <string.h>
 
 #include "train/passes.h"
 
-/* ---- products: dx += dy W, a piece of W at a time as float32 ---- */
+/* ---- dx += dy W, with a piece of W at a time as float32 ---- */
 
 typedef struct unpacking {
     lm_learner *l;
     uint32_t    weight;
-    uint64_t    first, rows, cols;       /* row `first` of all matrices together goes to the tile's beginning */
+    uint64_t    first, rows, cols;       /* row `first`, counted over all matrices, is the beginning of the tile */
     float      *tile;
 } unpacking;
 
@@ -29,7 +29,7 @@ enum { ROW_BLOCK = 48, COLUMN_BLOCK = 256 };
 typedef struct blocks {
     lm_learner *l;
     lm_gemm     g;
-    uint64_t    rows, columns;           /* blocks */
+    uint64_t    rows, columns;           /* number of blocks */
     uint64_t    row_block;
 } blocks;
 

@@ -1,7 +1,7 @@
-/* records.c - records of data to tokens, and which of them are trained.
+/* records.c - convert data records to tokens, and mark which of them are trained.
  *
- * Of a conversation the answers are: what a template adds for one, from the end of the prompt that it makes for the messages before to the
- * end of the message. Where that prompt is no beginning of the whole, it cannot be told, which is an error. */
+ * The answers of a conversation are what the template adds for each: from the end of the prompt rendered for the messages before it to the
+ * end of the message. If that prompt is not a prefix of the whole conversation, the answers cannot be located, which is an error. */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static const char *const form_names[FORMS] = { "messages", "prompt and completio
 typedef struct reader {
     const lm_read_options *o;
     const lm_tokenizer    *tokenizer;
-    lm_template           *chat;         /* NULL: the model has none */
+    lm_template           *chat;         /* NULL: the model has no chat template */
     const char            *path;
     form                   form;
     bool                   known;
@@ -47,7 +47,7 @@ static void set_token(json_t *context, const char *key, const lm_tokenizer *t, l
         json_object_set_new(context, key, lm_json_text(piece, n));
 }
 
-/* The first `n` messages as the template has them, and their tokens. */
+/* Render the first `n` messages with the template, and tokenize the result. */
 static lm_status render(reader *r, json_t *messages, size_t n, json_t *tools, bool begin, lm_rendering *text, lm_tokens *ids)
 {
     json_t   *some = json_array(), *context = json_object();
@@ -89,7 +89,7 @@ static bool begins(const lm_text *whole, const lm_text *with)
     return with->size <= whole->size && memcmp(whole->data, with->data, with->size) == 0;
 }
 
-/* Marks the tokens of answer `i`. */
+/* Mark the tokens of answer `i`. */
 static lm_status mark_answer(reader *r, json_t *messages, size_t i, json_t *tools, const lm_rendering *all, const lm_tokens *ids,
                              bool *mask)
 {
@@ -166,7 +166,7 @@ static lm_status plain(reader *r, const char *text, size_t size, lm_record *out)
     return end_text(r, &out->ids);
 }
 
-/* A merge across the border moves it: the first token that differs is the completion's. */
+/* A merge across the boundary moves it: the first token that differs belongs to the completion. */
 static lm_status pair(reader *r, const char *prompt, const char *completion, lm_record *out)
 {
     lm_text   both   = { 0 };
@@ -180,7 +180,7 @@ static lm_status pair(reader *r, const char *prompt, const char *completion, lm_
     if (status == LM_OK)
         status = plain(r, both.data, both.size, out);
     if (status == LM_OK && before.n && lm_model_is_end(r->o->model, before.ids[before.n - 1]))
-        before.n--;                      /* what the tokenizer puts behind every text */
+        before.n--;                      /* the token that the tokenizer appends to every text */
     size_t from = common(&before, &out->ids);
     out->mask   = status == LM_OK ? lm_alloc_zero(out->ids.n + 1, sizeof *out->mask) : NULL;
     if (status == LM_OK && !out->mask)
@@ -349,7 +349,7 @@ static lm_status read_record(reader *r, const char *line, size_t n, lm_record *o
 
 /* ---- files ---- */
 
-/* Held out by content: data that are added move no text from one side to the other. */
+/* Decide by content whether a text is held out, so that adding data moves no text between the sets. */
 static bool held_out(const lm_record *record, double share)
 {
     lm_blake2b h;
@@ -369,7 +369,7 @@ static void free_record(lm_record *r)
     lm_free(r->mask);
 }
 
-/* One text, from a line of JSON or as it is; `line` counts from 1. */
+/* Add one text, from a line of JSON or plain; `line` counts from 1. */
 static lm_status take(reader *r, const char *text, size_t n, uint64_t line, bool json, double share, lm_train_data *out,
                       lm_train_data *rest)
 {
@@ -410,7 +410,7 @@ static lm_status read_lines(reader *r, const char *data, size_t size, double sha
     return LM_OK;
 }
 
-/* Texts between empty lines. */
+/* Read texts separated by empty lines. */
 static lm_status read_texts(reader *r, const char *data, size_t size, double share, lm_train_data *out, lm_train_data *rest)
 {
     uint64_t line = 1, first = 1;
@@ -479,7 +479,7 @@ lm_status lm_train_read(const char *path, const lm_read_options *o, double share
     return status;
 }
 
-/* ---- ids that somebody else has made ---- */
+/* ---- tokenized data ---- */
 
 static lm_status find_ids(const lm_container *c, const char *name, const lm_tensor_info **out, lm_error *e)
 {
@@ -491,7 +491,7 @@ static lm_status find_ids(const lm_container *c, const char *name, const lm_tens
     return LM_OK;
 }
 
-/* A row ends with its last label: what follows is padding. */
+/* A row ends with its last label; the rest is padding. */
 static lm_status read_row(const int64_t *ids, const int64_t *labels, uint64_t width, uint32_t n_vocab, lm_train_data *out, lm_error *e)
 {
     lm_tokens row  = { 0 };
@@ -535,7 +535,7 @@ lm_status lm_train_read_ids(const char *path, uint32_t n_vocab, lm_train_data *o
     lm_blake2b_add(&h, lm_container_data(c, labels), labels->bytes);
     lm_blake2b_hex(&h, out->hash);
     snprintf(out->form, sizeof out->form, "input_ids");
-    int64_t *rows = lm_alloc(2 * ids->bytes + 16);       /* the file promises no alignment */
+    int64_t *rows = lm_alloc(2 * ids->bytes + 16);       /* the file does not guarantee alignment */
     if (!rows) {
         status = lm_fail_memory(e, "input_ids", 2 * ids->bytes);
         goto done;

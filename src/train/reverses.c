@@ -1,4 +1,4 @@
-/* reverses.c - the reverse of every operation, on the rows of a training step. */
+/* reverses.c - the backward pass of every operation on the rows of a training step. */
 #include <math.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void put(float *to, const float *x, float factor, uint64_t n, bool first)
 
 /* ---- products ---- */
 
-/* db += sum of dy over rows; lanes [from, to). */
+/* db += sum of dy over rows, for lanes [from, to). */
 static void sum_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const lm_frame *f  = arg;
@@ -38,7 +38,7 @@ static void sum_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
 typedef struct dropping {
     lm_frame  *f;
     lm_operand x;
-    bool       add;                      /* x, as dropped, to the input's gradient; else the input, as dropped, to x */
+    bool       add;                      /* add x, after dropout, to the input's gradient; otherwise copy the input, after dropout, to x */
 } dropping;
 
 static void drop_rows(void *arg, uint64_t from, uint64_t to, unsigned worker)
@@ -104,7 +104,7 @@ static void head_linear(lm_frame *f)
                          (lm_operand){ f->din[0].at + h * step, f->din[0].row }, f->rows);
 }
 
-/* ---- tables: rows of equal ids in their order, lanes divided ---- */
+/* ---- tables: rows with equal ids in order, lanes divided among workers ---- */
 
 static void look_up(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
@@ -144,7 +144,7 @@ static void norm(void *arg, uint64_t from, uint64_t to, unsigned worker)
         }
 }
 
-/* All rows by one worker: sums of vectors are small. */
+/* One worker processes all rows: sums of vectors are cheap. */
 static void norm_weights(lm_frame *f)
 {
     const lm_node *n      = f->node;
@@ -163,7 +163,7 @@ static void norm_weights(lm_frame *f)
 
 /* ---- rows ---- */
 
-/* The rotation with the sine negated. A magnitude multiplies both ways: this is the transpose, not the inverse. */
+/* Rotate with the sine negated. The magnitude is a factor in both directions: this is the transpose, not the inverse. */
 static void rope(void *arg, uint64_t from, uint64_t to, unsigned worker)
 {
     const lm_frame     *f    = arg;
@@ -183,7 +183,7 @@ static void rope(void *arg, uint64_t from, uint64_t to, unsigned worker)
     }
 }
 
-/* One gate for a whole row: its gradient is a sum over lanes. */
+/* One gate per row: its gradient is a sum over lanes. */
 static void gate(const lm_frame *f, uint64_t i)
 {
     const lm_row_kernels *k = &f->l->engine->kernels.row;

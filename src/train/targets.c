@@ -1,4 +1,4 @@
-/* targets.c - which modules an adapter is put on, and what its weights begin with. */
+/* targets.c - which modules get an adapter, and the initial values of its weights. */
 #include <math.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ double lm_train_scale(const lm_train_options *o)
     return o->rslora ? o->alpha / sqrt((double)o->rank) : o->alpha / (double)o->rank;
 }
 
-/* Products that "all" means: not the head, not what a router reads, no look-ups. */
+/* Return whether "all" includes an operation: products except the head and the router; no look-ups. */
 static bool is_candidate(const lm_program *p, uint32_t node, lm_adapt_shape *shape)
 {
     const lm_node *n = &p->nodes[node];
@@ -46,7 +46,7 @@ static bool ends_in(const char *path, const char *name)
 
 typedef struct target {
     const char   *text;
-    lm_regex     *pattern;               /* NULL: a word for a group */
+    lm_regex     *pattern;               /* NULL: the name of a group */
     lm_regex_work work;
     uint32_t      hits;
 } target;
@@ -135,7 +135,7 @@ lm_status lm_train_choose(lm_train_run *r, lm_error *e)
     return status;
 }
 
-/* With `full` all that is a parameter and has a gradient: a router's correction acts through choices alone. */
+/* Select every parameter that has a gradient, for full training. A router's correction only affects the selection, so it has none. */
 static void want_all(const lm_program *p, bool *wanted)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++)
@@ -146,7 +146,7 @@ static void want_all(const lm_program *p, bool *wanted)
         }
 }
 
-/* What a whole model is written as: only what a folder has one tensor for. */
+/* A whole model can only be written if each weight is one tensor of a folder. */
 lm_status lm_train_check_full(const lm_train_run *r, lm_error *e)
 {
     const lm_program *p = r->model->program;
@@ -209,7 +209,7 @@ static const lm_adapter_part *part_of(const lm_adapter *a, uint32_t node)
     return NULL;
 }
 
-/* An adapter that begins a run is of its modules, no more and no fewer, each of its rank and scale. */
+/* Check that an adapter to start from has exactly the modules of the run, with the same rank and scale. */
 static lm_status check_start(const lm_train_run *r, const lm_adapter *a, lm_error *e)
 {
     for (uint32_t i = 0; i < r->n_targets; i++) {

@@ -1,4 +1,4 @@
-/* train.c - lm_train: data to rows, rows to steps, steps to files. */
+/* train.c - lm_train: data to rows, rows to optimiser steps, results to files. */
 #include "lamina/train.h"
 
 #include <inttypes.h>
@@ -118,7 +118,7 @@ static void widest(lm_train_run *r, const lm_train_data *d, const lm_train_rows 
     }
 }
 
-/* Rows and steps of every epoch. */
+/* Count the rows and steps of all epochs. */
 static lm_status count_steps(lm_train_run *r, lm_error *e)
 {
     const lm_train_options *o = r->o;
@@ -153,9 +153,9 @@ static lm_status count_steps(lm_train_run *r, lm_error *e)
     return LM_OK;
 }
 
-/* ---- what is said before anything is done ---- */
+/* ---- notes before training ---- */
 
-/* A text with what is trained between brackets. */
+/* Show a text with its trained tokens in brackets. */
 static void show_example(const lm_train_run *r, uint64_t text)
 {
     const lm_train_data *d = &r->data;
@@ -262,7 +262,7 @@ static lm_status make_learner(lm_train_run *r, lm_error *e)
 
 /* ---- steps ---- */
 
-/* Rows [from, to) of some texts side by side. */
+/* Copy rows [from, to) of some texts to consecutive positions. */
 static uint32_t gather(lm_train_run *r, const lm_train_data *d, const lm_train_rows *rows, uint64_t from, uint64_t to, uint64_t *tokens)
 {
     uint32_t n = 0, at = 0;
@@ -300,7 +300,7 @@ static double validate(lm_train_run *r)
     return labels ? sum / (double)labels : NAN;
 }
 
-/* Gradients of one step's rows. */
+/* Compute the gradients of one step's rows. */
 static void run_rows(lm_train_run *r, lm_train_step *s)
 {
     uint64_t from = r->at, to = from + (uint64_t)r->batch * r->o->accumulate;
@@ -319,7 +319,7 @@ static void run_rows(lm_train_run *r, lm_train_step *s)
     r->at   = to;
 }
 
-/* The next row: after an epoch's last the next epoch's first. */
+/* Make sure that a row is available: after the last row of an epoch, open the next epoch. */
 static lm_status next_rows(lm_train_run *r, lm_error *e)
 {
     if (r->at < r->rows.n)
@@ -368,7 +368,7 @@ static lm_status save_all(lm_train_run *r, lm_train_step *s, lm_error *e)
     return LM_OK;
 }
 
-/* Validation, the best so far, saves, the log. */
+/* Validate, keep the best weights, save, and log. */
 static lm_status after_step(lm_train_run *r, lm_train_step *s, lm_error *e)
 {
     const lm_train_options *o    = r->o;
@@ -418,7 +418,7 @@ static lm_status run_steps(lm_train_run *r, lm_error *e)
     return LM_OK;
 }
 
-/* Where the run that is there was: its weights, and its place in the rows. */
+/* Return to the state of the existing run: its weights and its position in the rows. */
 static lm_status go_back(lm_train_run *r, lm_error *e)
 {
     LM_TRY(lm_train_restore(r, e));
