@@ -1,10 +1,10 @@
-/* bloom.c - BLOOM (arXiv 2211.05100): ALiBi, a LayerNorm over the embedding, q, k and v side by side for each head. */
+/* bloom.c - BLOOM (arXiv 2211.05100): ALiBi, a LayerNorm after the embedding, q, k and v interleaved per head. */
 #include "arch/families.h"
 
-typedef struct bloom { bool residual_normed; } bloom;        /* parts add to their normalised input */
+typedef struct bloom { bool residual_normed; } bloom;        /* residuals add to the normalised input */
 LM_OWN_FITS(bloom);
 
-/* GGUF stores all q, all k, all v; checkpoints the three of one head after another. */
+/* GGUF stores all of q, then k, then v; checkpoints store q, k and v head by head. */
 static lm_value bloom_attention(lm_builder *b, const lm_config *c, lm_value x, lm_value residual)
 {
     lm_push(b, "self_attention", "%sAttention");
@@ -58,7 +58,7 @@ static const lm_own_number bloom_own[] = {
     { 0 },
 };
 
-/* Older checkpoints say n_embed and num_attention_heads. seq_length limits nothing: there are no positions to run out of. */
+/* Older checkpoints use n_embed and num_attention_heads. seq_length is not a limit, because there are no position embeddings. */
 static lm_status bloom_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     bool        old_width = s->kind != LM_GGUF && lm_meta_has(s->meta, "n_embed");

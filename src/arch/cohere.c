@@ -1,8 +1,8 @@
-/* cohere.c - Command-R, Aya (Cohere 2024) and Command R7B (2412): one norm without bias before attention and MLP side by side,
- * rotary pairs, logits times a factor. The second generation rotates only in layers with a window. */
+/* cohere.c - Command-R, Aya (Cohere 2024) and Command R7B (2412): one norm without bias before parallel attention and MLP, rotary pairs,
+ * scaled logits. The second generation rotates only in layers with a sliding window. */
 #include "arch/families.h"
 
-typedef struct cohere { float logits; } cohere;      /* they are multiplied by it */
+typedef struct cohere { float logits; } cohere;      /* factor of the logits */
 LM_OWN_FITS(cohere);
 
 static lm_value cohere_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -26,7 +26,7 @@ static lm_value cohere_attention(lm_builder *b, const lm_config *c, uint32_t lay
     return o;
 }
 
-/* The parts side by side, behind one norm without a bias. */
+/* Add the norm without bias that precedes the parallel attention and MLP. */
 static lm_value cohere_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
 {
     x = lm_layer_norm(b, name, x, c->norm_eps, false);
@@ -69,7 +69,7 @@ static lm_status cohere_configure(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
-/* Every fourth layer sees everything and knows no positions, unless the file says otherwise. */
+/* By default every fourth layer has full attention without positions. */
 static lm_status cohere2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     float rotated;

@@ -1,10 +1,10 @@
-/* ctrl.c - CTRL (arXiv 1909.05858): a pre-norm decoder with sinusoidal positions, sines before cosines; the embedding is
- * multiplied by the root of its width, the head has a bias. */
+/* ctrl.c - CTRL (arXiv 1909.05858): a pre-norm decoder with sinusoidal positions, sines before cosines. The embedding is multiplied by the
+ * square root of its width; the head has a bias. */
 #include <math.h>
 
 #include "arch/families.h"
 
-#define BLOCK_EPS 1e-6f              /* of the norms inside blocks, whatever layer_norm_epsilon says */
+#define BLOCK_EPS 1e-6f              /* of the norms inside blocks, regardless of layer_norm_epsilon */
 
 static lm_value ctrl_layer(lm_builder *b, const lm_config *c, lm_value x)
 {

@@ -1,15 +1,15 @@
-/* deepseek.c - DeepSeek-V2, V2-Lite and V3 (arXiv 2405.04434, 2412.19437): latent attention, mixtures of many narrow
- * experts beside some that every token is routed to.
+/* deepseek.c - DeepSeek-V2, V2-Lite and V3 (arXiv 2405.04434, 2412.19437): latent attention, mixtures of many narrow experts with shared
+ * experts that process every token.
  *
- * Keys and values come from one latent a token; each head's key ends in rotated lanes that all heads share. The norms of the
- * latents have an epsilon of 1e-6 whatever rms_norm_eps says. */
+ * Keys and values come from one latent per token; each head's key ends in rotated lanes that all heads share. The norms of the latents have
+ * an epsilon of 1e-6 regardless of rms_norm_eps. */
 #include <math.h>
 
 #include "arch/families.h"
 
 #define LATENT_EPS 1e-6f
 
-/* Plain MLPs in the first layers, and in those whose number `moe_every` does not divide. */
+/* Plain MLPs are in the first layers, and in those whose index is not a multiple of `moe_every`. */
 typedef struct deepseek { uint32_t dense_layers, moe_every; } deepseek;
 LM_OWN_FITS(deepseek);
 
@@ -102,7 +102,7 @@ static lm_status wrong(const lm_source *s, const char *key, lm_status code, cons
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
-/* A word that has to be this one, or absent: another means sums that are not made here. */
+/* Check that a string has this value, or is absent: other values mean other computations. */
 static lm_status expect(const lm_source *s, const char *key, const char *word, lm_error *e)
 {
     lm_view found;
@@ -113,7 +113,7 @@ static lm_status expect(const lm_source *s, const char *key, const char *word, l
     return lm_view_is(found, word) ? LM_OK : wrong(s, key, LM_UNSUPPORTED, "is not what this family computes", e);
 }
 
-/* Widths of a head. GGUF: newer files give those of the latent as key and value length, and a head's own beside them. */
+/* Read the head sizes. Newer GGUF files have those of the latent as key and value length, and those of a head in separate keys. */
 static lm_status read_latent(const lm_source *s, lm_config *c, lm_error *e)
 {
     lm_meta_value v;
@@ -157,7 +157,7 @@ static lm_status expect_u32(const lm_source *s, const char *name, uint32_t value
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
-/* Newer GGUF files say what is cached, one head that is the latent; older ones what the heads are. */
+/* Newer GGUF files describe what is cached, one head that is the latent; older ones describe the actual heads. */
 static lm_status check_heads(const lm_source *s, const lm_config *c, lm_error *e)
 {
     char key[128];
@@ -226,7 +226,7 @@ static lm_status read_groups(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
-/* Sizes, latents, rotation, mixture, groups not yet. The scores are multiplied by the square of YaRN's magnitude too. */
+/* Read sizes, latents, rotation and mixture, but not groups. The scores are also multiplied by the square of YaRN's magnitude. */
 static lm_status configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(read_sizes(s, c, e));
@@ -246,7 +246,7 @@ static lm_status deepseek_v2_configure(const lm_source *s, lm_config *c, lm_erro
     uint32_t scoring;
 
     LM_TRY(configure(s, c, e));
-    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 0, 1, 1, &scoring, e));        /* 0: not said, and then a softmax too */
+    LM_TRY(lm_read_u32(s, NULL, "expert_gating_func", 0, 1, 1, &scoring, e));        /* 0: unspecified, which also means softmax */
     LM_TRY(expect(s, "scoring_func", "softmax", e));
     LM_TRY(lm_read_bool(s, "mlp_bias", NULL, false, &c->bias_mlp, e));
     if (s->kind != LM_GGUF) {
@@ -307,7 +307,7 @@ static const lm_name deepseek_names[] = {
     { NULL, NULL },
 };
 
-/* transformers ignores norm_topk_prob for V2; its seq_aux, ep_size and pretraining_tp concern training. */
+/* transformers ignores norm_topk_prob for V2; seq_aux, ep_size and pretraining_tp only affect training. */
 static const char *const deepseek_keys[] = {
     "hidden_act", "attention_bias", "mlp_bias", "q_lora_rank", "kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim",
     "qk_head_dim", "n_routed_experts", "n_shared_experts", "num_experts_per_tok", "moe_intermediate_size", "first_k_dense_replace",
@@ -315,7 +315,7 @@ static const char *const deepseek_keys[] = {
     "rope_interleave", "aux_loss_alpha", "seq_aux", "ep_size", "pretraining_tp", "num_nextn_predict_layers", NULL,
 };
 
-/* Some GGUF files hold attn_kv_b and, once more, its parts. */
+/* Some GGUF files contain both attn_kv_b and its parts. */
 static const char *const deepseek_ignorable[] = { "*.rotary_emb.inv_freq", "blk.*.attn_k_b.weight", "blk.*.attn_v_b.weight", NULL };
 
 const lm_family lm_family_deepseek_v2 = {

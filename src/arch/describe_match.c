@@ -1,11 +1,11 @@
-/* describe_match.c - the published model that a module tree is of, found by building those of its family. */
+/* describe_match.c - find the published model of a module tree by building the published models of its family. */
 #include <string.h>
 
 #include "arch/describe_match.h"
 #include "arch/presets.h"
 #include "base/str.h"
 
-/* What frameworks print without sizes: experts in one tensor, routers of their own class. */
+/* Count the parameters that frameworks print without sizes: experts in one tensor, routers with their own class. */
 static void count_unseen(const lm_program *p, uint64_t *experts, uint64_t *routers)
 {
     *experts = *routers = 0;
@@ -29,7 +29,7 @@ static uint32_t width_of(const lm_program *p)
     return 0;
 }
 
-/* A tied head is printed as a module of its own. */
+/* Return whether a program has the parameters of a tree. A tied head is printed as a separate module. */
 static bool explains(const lm_program *p, uint64_t seen, uint64_t *unseen)
 {
     uint64_t total = lm_program_parameters(p), experts, routers, head = (uint64_t)p->n_vocab * width_of(p);

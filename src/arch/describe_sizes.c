@@ -1,4 +1,4 @@
-/* describe_sizes.c - a config.json from a few sizes: Llama's decoder where the MLP is gated, StarCoder2's where it is plain. */
+/* describe_sizes.c - create a config.json from a few sizes: Llama's decoder for a gated MLP, StarCoder2's for a plain one. */
 #include <inttypes.h>
 
 #include "arch/config.h"

@@ -23,7 +23,7 @@
 
 enum { DEPTH = 32, NAME = 64 };
 
-/* One module of the tree that has no modules inside. */
+/* A module of the tree without submodules. */
 typedef struct leaf {
     lm_view  name, class_name, arguments;
     uint32_t numbers[3];
@@ -39,8 +39,8 @@ typedef struct tree {
     bool     q_bias, o_bias, mlp_bias, gated, head;
     char     act[NAME];
     uint64_t parameters, head_parameters;
-    uint32_t unlike[2];              /* two widths of layers that are not made alike */
-    uint64_t times[DEPTH];           /* how often the module at each depth is there */
+    uint32_t unlike[2];              /* two different widths of layers that must be equal */
+    uint64_t times[DEPTH];           /* number of instances of the module at each depth */
     unsigned depth;
     unsigned line;
     const char *source;
@@ -55,7 +55,7 @@ static lm_status bad(tree *t, const char *why)
     return lm_fail(t->e, LM_BAD_MODEL, where, LM_NO_OFFSET, "%s", why);
 }
 
-/* ---- one line ---- */
+/* ---- parsing a line ---- */
 
 static lm_view trimmed(lm_view v)
 {
@@ -89,7 +89,7 @@ static bool whole(lm_view v, size_t *at, uint32_t *out)
     return *at > from && n < UINT32_MAX;
 }
 
-/* "(0-27): 28 x Name(": how many; "(layers): " only names. What is left is "Name(…". */
+/* Parse the head of a line: "(0-27): 28 x Name(" has a count, "(layers): " only a name. The rest is "Name(…". */
 static lm_status head_of_line(tree *t, lm_view *v, lm_view *name, uint64_t *times)
 {
     size_t   at = 1;
@@ -112,7 +112,7 @@ static lm_status head_of_line(tree *t, lm_view *v, lm_view *name, uint64_t *time
     return LM_OK;
 }
 
-/* Whole numbers of the arguments, keywords left aside: "in_features=3072, out_features=1024, bias=False", "(3072,), eps=1e-05". */
+/* Read the whole numbers of the arguments, ignoring keywords: "in_features=3072, out_features=1024, bias=False", "(3072,), eps=1e-05". */
 static void arguments(leaf *l)
 {
     lm_view a  = l->arguments;
@@ -136,7 +136,7 @@ static void arguments(leaf *l)
     }
 }
 
-/* ---- what leaves say ---- */
+/* ---- modules ---- */
 
 static bool ends(lm_view v, const char *suffix)
 {
@@ -164,7 +164,7 @@ static lm_status see_linear(tree *t, const leaf *l, uint64_t times)
         in  = l->numbers[1];
         out = l->numbers[0];
     }
-    uint64_t n = (uint64_t)in * out + (l->bias || transposed ? out : 0);  /* Conv1D always has one, and does not say so */
+    uint64_t n = (uint64_t)in * out + (l->bias || transposed ? out : 0);  /* Conv1D always has a bias but does not print it */
     t->parameters += times * n;
     if (lm_view_is(l->name, "lm_head")) {
         t->head            = true;
@@ -200,7 +200,7 @@ static lm_status see_leaf(tree *t, leaf *l)
             return bad(t, "an Embedding without its two sizes");
         t->parameters += times * l->numbers[0] * l->numbers[1];
         if (t->vocab) {
-            t->positions = l->numbers[0];    /* the second table is that of positions */
+            t->positions = l->numbers[0];    /* the second table contains positions */
             return LM_OK;
         }
         t->vocab  = l->numbers[0];
@@ -209,12 +209,12 @@ static lm_status see_leaf(tree *t, leaf *l)
     }
     if (ends(l->class_name, "Norm")) {
         bool heads = lm_view_is(l->name, "q_norm") || lm_view_is(l->name, "k_norm");
-        if (!l->n_numbers) {                     /* Cohere's says none: as wide as what it norms, and it has no bias */
+        if (!l->n_numbers) {                     /* Cohere's norms print no size: that of their input, without a bias */
             t->parameters += times * (lm_view_is(l->name, "q_norm") ? t->q : lm_view_is(l->name, "k_norm") ? t->k : t->hidden);
             return LM_OK;
         }
         if (ends(l->class_name, "LayerNorm"))
-            t->parameters += times * l->numbers[0];          /* and its bias */
+            t->parameters += times * l->numbers[0];          /* the bias */
         t->parameters += times * l->numbers[0];
         t->eps = l->eps > 0 ? l->eps : t->eps;
         return heads ? same(t, &t->qk_norm, l->numbers[0]) : LM_OK;
@@ -286,7 +286,7 @@ static lm_status read_tree(tree *t, const char *text, size_t n)
     return LM_OK;
 }
 
-/* The widths that a configuration is written from. */
+/* Check that the widths required for a configuration are known. */
 static lm_status need_widths(const tree *t)
 {
     if (t->unlike[0])
@@ -300,7 +300,7 @@ static lm_status need_widths(const tree *t)
     return LM_OK;
 }
 
-/* ---- what a tree does not say ---- */
+/* ---- values that a tree does not show ---- */
 
 static const lm_family *family_of(const char *root)
 {
@@ -324,7 +324,7 @@ static uint32_t number(const lm_meta *m, const char *key, uint32_t fallback)
     return n;
 }
 
-/* A preset of this family whose widths are those of the tree. */
+/* Return a preset of this family with the widths of the tree. */
 static const lm_preset *same_widths(const tree *t, const lm_family *f)
 {
     for (size_t i = 0; i < lm_n_presets; i++) {

@@ -1,5 +1,4 @@
-/* ernie.c - ERNIE 4.5, dense (Baidu, 2025): Llama's decoder with adjacent lanes rotated together, as GLM does it, and one
- * switch for all biases. */
+/* ernie.c - ERNIE 4.5, dense (Baidu, 2025): Llama's decoder with rotation of adjacent lanes, like GLM, and one switch for all biases. */
 #include "arch/families.h"
 
 static lm_status ernie_configure(const lm_source *s, lm_config *c, lm_error *e)

@@ -1,8 +1,8 @@
-/* falcon.c - Falcon (arXiv 2311.16867) in its three forms: one key-value head beside a parallel MLP (7B); groups of q, k
- * and v with a norm for each part (40B, "new decoder architecture"); ALiBi and one part after the other (RW). */
+/* falcon.c - Falcon (arXiv 2311.16867) in its three forms: one key-value head with a parallel MLP (7B); groups of q, k and v with separate
+ * norms for attention and MLP (40B, "new decoder architecture"); ALiBi with sequential attention and MLP (RW). */
 #include "arch/families.h"
 
-typedef struct falcon { bool own_norms; } falcon;        /* each of the parallel parts has a norm of its own */
+typedef struct falcon { bool own_norms; } falcon;        /* attention and MLP have separate norms */
 LM_OWN_FITS(falcon);
 
 static lm_value falcon_linear(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t out)
@@ -13,7 +13,7 @@ static lm_value falcon_linear(lm_builder *b, const lm_config *c, const char *nam
     return y;
 }
 
-/* Checkpoints store the queries of a group, its k, its v, and the next group; GGUF all q, all k, all v. */
+/* Checkpoints store the queries of a group, its k, its v, then the next group; GGUF stores all q, all k, all v. */
 static lm_value falcon_attention(lm_builder *b, const lm_config *c, lm_value x)
 {
     uint32_t groups = c->qkv_groups, q_width = c->hidden / groups, kv_width = c->n_kv_heads * c->head_dim / groups;
@@ -70,7 +70,7 @@ static lm_value falcon_build(lm_builder *b, const lm_config *c)
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.word_embeddings" : NULL);
 }
 
-/* The old forms ignore num_kv_heads: one head for all with multi_query, else one for each. */
+/* The older forms ignore num_kv_heads: one head in total with multi_query, otherwise one per query head. */
 static lm_status read_forms(const lm_source *s, lm_config *c, lm_error *e)
 {
     falcon  *own = lm_own_to_set(c);

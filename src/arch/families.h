@@ -1,4 +1,4 @@
-/* families.h - the families there are, each one file. */
+/* families.h - the supported families, one file each. */
 #ifndef LM_ARCH_FAMILIES_H
 #define LM_ARCH_FAMILIES_H
 
@@ -44,16 +44,16 @@ extern const lm_family lm_family_xglm;
 extern const lm_family lm_family_ctrl;
 extern const lm_family lm_family_openai_gpt;
 
-/* ---- Llama's decoder, which others vary (llama.c) ---- */
+/* ---- Llama's decoder, also used by variants (llama.c) ---- */
 
-/* Sizes, activation and biases as Llama reads them; then the rotation of `lanes` of each head, and its scores. */
+/* Read sizes, activation and biases like Llama; then the rotation of `lanes` of each head, and its attention. */
 lm_status lm_llama_shape(const lm_source *s, lm_config *c, lm_error *e);
 lm_status lm_llama_rotation(const lm_source *s, uint32_t lanes, lm_config *c, lm_error *e);
-/* Both, all lanes rotated. */
+/* Do both, with all lanes rotated. */
 lm_status lm_llama_configure(const lm_source *s, lm_config *c, lm_error *e);
 lm_value  lm_llama_build(lm_builder *b, const lm_config *c);
 
-/* A decoder's parts; what is NULL is Llama's. */
+/* The parts of a decoder; NULL: Llama's. */
 typedef lm_value lm_embed_builder(lm_builder *b, const lm_config *c);
 typedef lm_value lm_layer_builder(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
 typedef lm_value lm_norm_builder(lm_builder *b, const lm_config *c, const char *name, lm_value x);
@@ -61,9 +61,9 @@ typedef struct lm_decoder {
     const char       *model_class;   /* of the decoder without its head: "%sModel" */
     lm_embed_builder *embed;
     lm_layer_builder *layer;         /* not NULL */
-    lm_norm_builder  *norm;          /* the last one */
+    lm_norm_builder  *norm;          /* the final norm */
 } lm_decoder;
-/* Embedding, layers, last norm and head. */
+/* Build the embedding, layers, final norm and head. */
 lm_value  lm_decoder_frame(lm_builder *b, const lm_config *c, const lm_decoder *d);
 
 lm_value  lm_llama_embed(lm_builder *b, const lm_config *c);
@@ -73,54 +73,54 @@ lm_value  lm_llama_attention(lm_builder *b, const lm_config *c, uint32_t layer, 
 lm_value  lm_llama_mlp(lm_builder *b, const lm_config *c, lm_value x);
 extern const lm_name lm_llama_names[];
 
-/* What attention is made of, inside its module: q_proj, k_proj and v_proj; the rotation; scores and o_proj. */
+/* The parts of attention, inside its module: q_proj, k_proj and v_proj; the rotation; scores and o_proj. */
 typedef struct lm_heads { lm_value q, k, v; } lm_heads;
 lm_heads  lm_llama_heads(lm_builder *b, const lm_config *c, lm_value x);
 void      lm_rotate_heads(lm_builder *b, const lm_config *c, const lm_rope_spec *rope, lm_heads *h);
 lm_value  lm_llama_scores(lm_builder *b, const lm_config *c, uint32_t layer, lm_heads h);
 
-/* A window that GGUF files leave out and their shape gives away (implied_window.c). */
+/* Infer a window that GGUF files omit from the shape of the model (implied_window.c). */
 void lm_implied_window(const lm_source *s, lm_config *c);
 
-/* ---- GPT-2's decoder, which others vary (gpt2.c) ---- */
+/* ---- GPT-2's decoder, also used by variants (gpt2.c) ---- */
 
 lm_status lm_gpt2_configure(const lm_source *s, lm_config *c, lm_error *e);
 extern const lm_own_number lm_gpt2_own[];
 lm_value  lm_gpt2_build(lm_builder *b, const lm_config *c);
-/* Token and position embeddings, layers, last norm, head. */
+/* Build token and position embeddings, layers, final norm, head. */
 lm_value  lm_gpt2_frame(lm_builder *b, const lm_config *c, lm_layer_builder *block);
-/* c_fc, activation, c_proj, with projections as the family stores them. */
+/* Build c_fc, activation, c_proj, with projections as the family stores them. */
 typedef lm_value lm_linear_builder(lm_builder *b, const char *name, lm_value x, uint32_t out, bool bias);
 lm_value  lm_gpt2_mlp(lm_builder *b, const lm_config *c, lm_linear_builder *linear, lm_value x);
 extern const lm_name lm_gpt2_names[];
 
-/* attention_types: layers that see everything and layers that see the window; without it they take turns (gpt_neo.c). */
+/* Read attention_types: which layers have full attention and which a window; without it they alternate (gpt_neo.c). */
 lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e);
 
-/* Llama with four multipliers (granite.c): three of them in the family's own struct, that of the scores in c->attention. */
+/* Llama with four multipliers (granite.c): three in the family's own struct, that of the scores in c->attention. */
 typedef struct lm_granite { float embedding, residual, logits; } lm_granite;
 extern const lm_own_number lm_granite_own[];
 lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e);
 lm_value  lm_granite_frame(lm_builder *b, const lm_config *c, lm_layer_builder *layer);
 
-/* Gate and up in one projection (glm.c). */
+/* Build an MLP with gate and up in one projection (glm.c). */
 lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x);
 
-/* Gemma's (gemma.c), and what its second and third editions share (gemma2.c). `act`: config.json's word for the activation;
- * `largest`: layers of the model whose scores GGUF files scale in a way of their own. */
+/* Gemma (gemma.c), and what Gemma 2 and 3 share (gemma2.c). `act`: config.json's key for the activation; `largest`: number of layers of the
+ * model whose scores are scaled differently in GGUF files. */
 lm_status lm_gemma_shape(const lm_source *s, const char *act, lm_config *c, lm_error *e);
 lm_status lm_gemma_configure(const lm_source *s, const char *act, lm_config *c, lm_error *e);
 lm_value  lm_gemma_embed(lm_builder *b, const lm_config *c);
 lm_value  lm_gemma_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x);
 lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, lm_error *e);
 lm_value  lm_gemma2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x, lm_layer_builder *attention);
-lm_value  lm_capped(lm_builder *b, lm_value logits, float cap);       /* 0: as they are */
+lm_value  lm_capped(lm_builder *b, lm_value logits, float cap);       /* 0: unchanged */
 extern const lm_name lm_gemma2_names[];
 
-/* Llama's attention with each head of q and k normalised before the rotation (qwen3.c). */
+/* Build Llama's attention with each head of q and k normalised before the rotation (qwen3.c). */
 lm_value lm_normed_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x);
 
-/* use_sliding_window, max_window_layers, layer_types (qwen2.c). */
+/* Read use_sliding_window, max_window_layers, layer_types (qwen2.c). */
 lm_status lm_qwen_windows(const lm_source *s, lm_config *c, lm_error *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* gemma.c - Gemma (arXiv 2403.08295): Llama's decoder with GELU in its gates, embeddings times sqrt(D), norms stored less one. */
+/* gemma.c - Gemma (arXiv 2403.08295): Llama's decoder with GELU in its gates, embeddings scaled by sqrt(D), norms stored less one. */
 #include <math.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ lm_status lm_gemma_shape(const lm_source *s, const char *act, lm_config *c, lm_e
     lm_meta_value both;
 
     LM_TRY(lm_llama_shape(s, c, e));
-    /* "gelu" in hidden_act of the first files means the tanh form, as everywhere else in the family */
+    /* "gelu" in hidden_act of the first files means the tanh form, as in the rest of the family */
     LM_TRY(lm_read_act(s, act, LM_ACT_GELU_TANH, c, e));
     if (strcmp(act, "hidden_act") == 0 && c->act == LM_ACT_GELU) {
         c->act       = LM_ACT_GELU_TANH;

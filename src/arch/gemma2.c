@@ -1,5 +1,5 @@
-/* gemma2.c - Gemma 2 (arXiv 2408.00118): a norm before and after each part, soft caps on scores and logits, a window in every
- * other layer, a scale of the scores of its own. */
+/* gemma2.c - Gemma 2 (arXiv 2408.00118): norms before and after attention and MLP, soft caps on scores and logits, a window in every other
+ * layer, a separate scale of the scores. */
 #include <math.h>
 
 #include "arch/families.h"
@@ -40,7 +40,7 @@ lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, l
     float scalar;
 
     LM_TRY(lm_read_f32(s, "query_pre_attn_scalar", NULL, 1e-3, 1e9, 256, &scalar, e));
-    /* GGUF need not say: llama.cpp knows the largest model, whose scale is that of hidden / heads, by its number of layers */
+    /* GGUF may omit it: llama.cpp recognises the largest model, whose scale is that of hidden / heads, by its number of layers */
     if (s->kind == LM_GGUF)
         scalar = c->n_layers == largest ? (float)c->hidden / (float)c->n_heads : (float)c->head_dim;
     return lm_read_f32(s, NULL, "attention.scale", 1e-9, 1e9, (double)(1 / sqrtf(scalar)), &c->attention.scale, e);

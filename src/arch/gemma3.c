@@ -1,5 +1,5 @@
-/* gemma3.c - Gemma 3, text (arXiv 2503.19786): Gemma 2's layer without soft caps, each head of q and k normalised, five layers
- * with a window for one without, and a rotation of their own in those with a window. */
+/* gemma3.c - Gemma 3, text (arXiv 2503.19786): Gemma 2's layer without soft caps, with each head of q and k normalised. Five layers with a
+ * window are followed by one without; layers with a window have a different rotation. */
 #include "arch/families.h"
 
 typedef struct gemma3 {

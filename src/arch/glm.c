@@ -1,8 +1,8 @@
-/* glm.c - GLM-4 (arXiv 2406.12793): Llama's decoder with half of each head's lanes rotated, adjacent ones together, biases on
- * q, k and v, gate and up in one projection. The models of 2025 (model_type glm4) also have norms behind both parts. */
+/* glm.c - GLM-4 (arXiv 2406.12793): Llama's decoder with half of each head's lanes rotated, in adjacent pairs, biases on q, k and v, gate
+ * and up in one projection. The models of 2025 (model_type glm4) also have norms after attention and MLP. */
 #include "arch/families.h"
 
-typedef struct glm { bool post_norms; } glm;     /* norms behind both parts too */
+typedef struct glm { bool post_norms; } glm;     /* also has norms after attention and MLP */
 LM_OWN_FITS(glm);
 
 lm_value lm_fused_mlp(lm_builder *b, const lm_config *c, lm_value x)

@@ -1,7 +1,7 @@
-/* gpt3.c - GPT-3 (arXiv 2005.14165, 2.1): GPT-2's block; layers that see everything and layers with a local band take
- * turns. Nobody has published weights, nor the width of the band: config.json has GPT-2's keys beside GPT-Neo's
- * attention_types (without it global first, in turns) and window_size; without a window_size every layer sees everything. Heads
- * times their width need not be the hidden width: two rows of the paper's table 2.1 are like that. */
+/* gpt3.c - GPT-3 (arXiv 2005.14165, 2.1): GPT-2's block; layers with full attention and layers with a local band alternate. Neither weights
+ * nor the width of the band have been published: config.json has GPT-2's keys and in addition GPT-Neo's attention_types (default:
+ * alternating, global first) and window_size; without window_size every layer has full attention. Heads times head size may differ from the
+ * hidden size, as in two rows of the paper's table 2.1. */
 #include "arch/families.h"
 
 static lm_status gpt3_configure(const lm_source *s, lm_config *c, lm_error *e)

@@ -1,8 +1,8 @@
-/* gpt_bigcode.c - GPT-BigCode (arXiv 2301.03988, 2305.06161: SantaCoder, StarCoder): GPT-2's block with plain projections
- * and one key-value head for all queries. */
+/* gpt_bigcode.c - GPT-BigCode (arXiv 2301.03988, 2305.06161: SantaCoder, StarCoder): GPT-2's block with plain projections and one key-value
+ * head for all queries. */
 #include "arch/families.h"
 
-/* With one key-value head q, k and v follow each other; with one for each query they do so in every head. */
+/* With one key-value head, q, k and v are stored one after another; with one per query head, this is so within each head. */
 static lm_value bigcode_attention(lm_builder *b, const lm_config *c, lm_value x)
 {
     uint32_t groups = c->n_kv_heads, q_width = c->hidden / groups;
@@ -21,7 +21,7 @@ static lm_value bigcode_attention(lm_builder *b, const lm_config *c, lm_value x)
 
 static lm_value bigcode_block(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    (void)layer;             /* all are alike */
+    (void)layer;             /* all layers are alike */
     lm_value h = lm_layer_norm(b, "ln_1", x, c->norm_eps, true);
     x          = lm_add(b, x, bigcode_attention(b, c, h));
     h          = lm_layer_norm(b, "ln_2", x, c->norm_eps, true);

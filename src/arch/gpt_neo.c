@@ -1,5 +1,5 @@
-/* gpt_neo.c - GPT-Neo (EleutherAI 2021): GPT-2's block with plain projections; layers that see everything and layers that
- * see a window take turns, as GPT-3 describes (arXiv 2005.14165, 2.1). Scores are not scaled at all. */
+/* gpt_neo.c - GPT-Neo (EleutherAI 2021): GPT-2's block with plain projections; layers with full attention and layers with a window
+ * alternate, as described for GPT-3 (arXiv 2005.14165, 2.1). Scores are not scaled. */
 #include "arch/families.h"
 
 static lm_value gpt_neo_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -39,7 +39,7 @@ static lm_status wrong_types(const lm_source *s, const char *message, lm_error *
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
-/* One `[kinds, times]`: `*layer` moves past its layers. */
+/* Read one `[kinds, times]` group and advance `*layer` past its layers. */
 static lm_status read_group(const lm_source *s, lm_config *c, const lm_meta_value *group, uint32_t *layer, lm_error *e)
 {
     lm_meta_value kinds, kind, times;
@@ -58,7 +58,7 @@ static lm_status read_group(const lm_source *s, lm_config *c, const lm_meta_valu
     return LM_OK;
 }
 
-/* [[["global", "local"], 12]]: the list, so many times. Without it the two alternate. */
+/* Read [[["global", "local"], 12]]: the list is repeated that many times. Without it the two kinds alternate. */
 lm_status lm_read_attention_types(const lm_source *s, lm_config *c, lm_error *e)
 {
     lm_meta_value list, group;

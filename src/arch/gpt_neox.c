@@ -1,11 +1,11 @@
-/* gpt_neox.c - GPT-NeoX (arXiv 2204.06745), Pythia (2304.01373): rotary embedding on a part of each head, attention and MLP
- * side by side, each behind a norm of its own. */
+/* gpt_neox.c - GPT-NeoX (arXiv 2204.06745), Pythia (2304.01373): rotary embedding on a part of each head, parallel attention and MLP with
+ * separate norms. */
 #include "arch/families.h"
 
-typedef struct neox { const char *head; } neox;      /* the module that makes logits: checkpoints differ */
+typedef struct neox { const char *head; } neox;      /* name of the output head's module: checkpoints differ */
 LM_OWN_FITS(neox);
 
-/* Checkpoints store q, k and v of one head after another; GGUF all q, all k, all v. */
+/* Checkpoints store q, k and v head by head; GGUF stores all of q, then k, then v. */
 static lm_value neox_attention(lm_builder *b, const lm_config *c, lm_value x)
 {
     uint32_t part = c->hidden / c->qkv_groups;

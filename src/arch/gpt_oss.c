@@ -1,5 +1,5 @@
-/* gpt_oss.c - gpt-oss (arXiv 2508.10925): a learned sink for every head, a window in every other layer, YaRN without whole bounds,
- * experts in four bits with clamped gates, biases on everything. */
+/* gpt_oss.c - gpt-oss (arXiv 2508.10925): a learned sink per head, a window in every other layer, YaRN without truncated bounds, experts in
+ * four bits with clamped gates, biases everywhere. */
 #include "arch/families.h"
 
 typedef struct gpt_oss { float limit; } gpt_oss;     /* of the experts' gates: lm_expert_spec */
@@ -34,7 +34,7 @@ static lm_value gpt_oss_build(lm_builder *b, const lm_config *c)
     return lm_decoder_frame(b, c, &(lm_decoder){ .layer = gpt_oss_layer });
 }
 
-/* Four bits are recognised by the tensors; any other kind of quantisation has no form. */
+/* Four-bit weights are recognised by their tensors; other quantisation methods are not supported. */
 static lm_status check_quantisation(const lm_source *s, lm_error *e)
 {
     lm_view method;
@@ -45,7 +45,7 @@ static lm_status check_quantisation(const lm_source *s, lm_error *e)
     return lm_view_is(method, "mxfp4") ? LM_OK : lm_no_form(s, "quantization_config/quant_method", "only mxfp4 has a form here", e);
 }
 
-/* A folder that does not say has YaRN as the published models have it. */
+/* Use the YaRN parameters of the published models if a folder has none. */
 static lm_status implied_rope(const lm_source *s, lm_config *c, lm_error *e)
 {
     if (s->kind == LM_GGUF || lm_rope_is_given(s))

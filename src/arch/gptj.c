@@ -1,5 +1,5 @@
-/* gptj.c - GPT-J (Wang and Komatsuzaki 2021): one norm before attention and MLP side by side, rotary pairs on the first lanes
- * of each head, a head with a bias. */
+/* gptj.c - GPT-J (Wang and Komatsuzaki 2021): one norm before parallel attention and MLP, rotary pairs on the first lanes of each head, a
+ * head with a bias. */
 #include "arch/families.h"
 
 static lm_value gptj_attention(lm_builder *b, const lm_config *c, lm_value x)
@@ -48,8 +48,8 @@ static lm_value gptj_build(lm_builder *b, const lm_config *c)
     return x;
 }
 
-/* rotary_dim null would rotate with frequencies of the whole width: no checkpoint does. Positions past n_positions have no
- * angle in the reference; there is nothing to run out of here. */
+/* A null rotary_dim would rotate with the frequencies of the whole head; no checkpoint has it. The reference has no angles for positions
+ * beyond n_positions; here there is no such limit. */
 static lm_status gptj_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     uint32_t lanes;

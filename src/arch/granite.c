@@ -1,5 +1,5 @@
-/* granite.c - Granite 3 (IBM, 2024): Llama's decoder with four multipliers. The scale of the scores replaces 1/sqrt(D), and
- * the logits are divided. */
+/* granite.c - Granite 3 (IBM, 2024): Llama's decoder with four multipliers. The multiplier of the scores replaces 1/sqrt(D), and the logits
+ * are divided by theirs. */
 #include "arch/families.h"
 
 LM_OWN_FITS(lm_granite);
@@ -40,7 +40,7 @@ const lm_own_number lm_granite_own[] = {
     { 0 },
 };
 
-/* GGUF writes no multiplier for the scores where the file gives none. */
+/* GGUF files omit the multiplier of the scores if the model has none. */
 lm_status lm_granite_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_llama_configure(s, c, e));

@@ -1,10 +1,10 @@
-/* granite_moe.c - Granite 3 MoE (IBM, 2024), with a shared MLP beside the experts or without: Granite's multipliers, experts whose
- * gates and factors folders keep in one tensor. */
+/* granite_moe.c - Granite 3 MoE (IBM, 2024), with or without a shared MLP in addition to the experts: Granite's multipliers; folders store
+ * the gate and up matrices of the experts in one tensor. */
 #include "arch/families.h"
 
 typedef struct granite_moe {
-    lm_granite granite;              /* first: lm_granite_own and the frame look for it there */
-    bool       shared_apart;         /* the shared MLP's gate and up are tensors of their own, as in GGUF */
+    lm_granite granite;              /* must be first: lm_granite_own and the frame access it */
+    bool       shared_apart;         /* gate and up of the shared MLP are separate tensors, as in GGUF */
 } granite_moe;
 LM_OWN_FITS(granite_moe);
 
@@ -22,7 +22,7 @@ static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
     return y;
 }
 
-/* GGUF keeps gate and up apart. */
+/* GGUF stores gate and up separately. */
 static lm_value shared_mlp(lm_builder *b, const lm_config *c, lm_value x)
 {
     const granite_moe *own = lm_own(c);

@@ -1,7 +1,7 @@
-/* implied_window.c - windows that GGUF files of architecture llama leave out, known by the shape of the model. */
+/* implied_window.c - windows that GGUF files of architecture llama omit, inferred from the shape of the model. */
 #include "arch/families.h"
 
-/* Mistral 7B v0.1 (arXiv 2310.06825). v0.2 has another rotary base, and no window. */
+/* Mistral 7B v0.1 (arXiv 2310.06825). v0.2 has another rotary base and no window. */
 static bool is_mistral_v01(const lm_config *c)
 {
     return c->hidden == 4096 && c->intermediate == 14336 && c->n_layers == 32 && c->n_heads == 32 && c->n_kv_heads == 8 &&

@@ -1,10 +1,10 @@
-/* keys.c - members of config.json that were not read: harmless, dangerous, or unknown. */
+/* keys.c - members of config.json that are not read: harmless, dangerous, or unknown. */
 #include <stdio.h>
 #include <string.h>
 
 #include "arch/config.h"
 
-/* Understood by every family, or without influence on the forward pass. */
+/* Read by every family, or without effect on the forward pass. */
 static const char *const common[] = {
     "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
     "head_dim", "max_position_embeddings", "rms_norm_eps", "rope_theta", "rope_scaling", "rope_parameters",
@@ -25,7 +25,7 @@ static const char *const common[] = {
     "quantization", "use_flash_attn", "max_sequence_length", "model_max_length", NULL,
 };
 
-/* Members that change what is computed in some family; a value that switches nothing on is fine anywhere. */
+/* Members that change the computation in some family; neutral values are accepted in every family. */
 static const char *const architectural[] = {
     "sliding_window", "use_sliding_window", "layer_types", "max_window_layers", "attention_types",
     "window_size", "attn_logit_softcapping", "final_logit_softcapping", "query_pre_attn_scalar", "embedding_multiplier",
@@ -52,7 +52,7 @@ static bool listed(const char *const *list, lm_view word)
     return false;
 }
 
-/* null, false, 0, an empty string, list or object switch nothing on. */
+/* Return whether a value enables nothing: null, false, 0, an empty string, list or object. */
 static bool neutral(const lm_meta_value *v)
 {
     switch (v->kind) {
@@ -74,7 +74,8 @@ static bool neutral(const lm_meta_value *v)
     return false;
 }
 
-/* How published weights are stored changes nothing of the model: a description goes on without it, weights cannot be read. */
+/* Handle quantised weights. Quantisation does not change the architecture, so a description without weights ignores it; with weights it is
+ * an error. */
 static lm_status check_quantised(const lm_source *s, const lm_meta_value *v, lm_text *warnings, lm_error *e)
 {
     lm_view       key, method = LM_VIEW("an unnamed method");
@@ -96,7 +97,7 @@ static lm_status check_quantised(const lm_source *s, const lm_meta_value *v, lm_
     return LM_OK;
 }
 
-/* `path`: the whole name, "attn_config/alibi" for a member of an object. */
+/* `path`: the full name, such as "attn_config/alibi" for a member of an object. */
 static lm_status check(const lm_source *s, const lm_family *f, const char *path, lm_view key, const lm_meta_value *v, lm_text *warnings,
                        lm_error *e)
 {
@@ -113,11 +114,11 @@ static lm_status check(const lm_source *s, const lm_family *f, const char *path,
     return LM_OK;
 }
 
-/* Does the family list members of this object, "attn_config/…"? */
+/* Return whether the family lists members of this object, such as "attn_config/…". */
 static bool reads_members(const lm_family *f, lm_view key)
 {
     for (const char *const *k = f->keys; k && *k; k++)
-        if (strlen(*k) > key.size && memcmp(*k, key.data, key.size) == 0 && (*k)[key.size] == '/')     /* a key may hold a NUL */
+        if (strlen(*k) > key.size && memcmp(*k, key.data, key.size) == 0 && (*k)[key.size] == '/')     /* a key may contain a NUL */
             return true;
     return false;
 }
@@ -147,12 +148,12 @@ lm_status lm_check_keys(const lm_source *s, const lm_family *f, lm_text *warning
 
 /* ---- GGUF ---- */
 
-/* Of every architecture: what the file says of how it was made, or what only other tools read. */
+/* Keys of all architectures that describe how the file was made, or that only other tools read. */
 static const char *const unread[] = {
     "rope.scaling.finetuned", "nextn_predict_layers", "tensor_data_layout", "attention.causal", NULL,
 };
 
-/* Written where q and k stand as the family's converters leave them; nobody has written another word. */
+/* Layouts in which q and k are stored as the family's converters write them; no other values are known. */
 static const char *const layouts[] = { "Meta AI original pth", "jploski", "reference", NULL };
 
 static bool is_read(const lm_text *keys_read, lm_view key)
@@ -169,7 +170,7 @@ static lm_status refuse(const lm_source *s, const char *key, const char *what, l
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
-/* Those of `unread` that could say what is not so. */
+/* Check the keys of `unread` that could have an unsupported value. */
 static lm_status check_unread(const lm_source *s, lm_error *e)
 {
     char    key[128];

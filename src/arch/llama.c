@@ -1,6 +1,6 @@
 /* llama.c - Llama (arXiv 2302.13971, 2307.09288, 2407.21783): pre-norm decoder, rotary grouped-query attention, SwiGLU.
  *
- * Also every checkpoint that calls itself LlamaForCausalLM: SmolLM2, DeepSeek-LLM, granite-code (biases everywhere). */
+ * Also every checkpoint of class LlamaForCausalLM: SmolLM2, DeepSeek-LLM, granite-code (biases everywhere). */
 #include "arch/families.h"
 
 lm_value lm_llama_norm(lm_builder *b, const lm_config *c, const char *name, lm_value x)
@@ -109,7 +109,7 @@ lm_status lm_llama_shape(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
-/* Mistral's GGUF files are of this architecture too: a window is obeyed where one is written. */
+/* Mistral's GGUF files have this architecture, too, so a window in the file is used. */
 lm_status lm_llama_rotation(const lm_source *s, uint32_t lanes, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_rope(s, lanes, 10000, c, e));

@@ -1,5 +1,5 @@
-/* mixtral.c - Mixtral (arXiv 2401.04088): Mistral's decoder whose MLPs are mixtures of gated experts, weights of the
- * chosen ones renormalised. Its GGUF files are of architecture llama with expert_count. */
+/* mixtral.c - Mixtral (arXiv 2401.04088): Mistral's decoder with mixtures of gated experts as MLPs; the weights of the selected experts are
+ * renormalised. Its GGUF files have architecture llama with expert_count. */
 #include "arch/families.h"
 
 static lm_value mixtral_moe(lm_builder *b, const lm_config *c, lm_value x)

@@ -1,7 +1,7 @@
-/* mpt.c - MPT (MosaicML 2023): ALiBi, no biases anywhere, q, k and v one after the other and clamped together. */
+/* mpt.c - MPT (MosaicML 2023): ALiBi, no biases, q, k and v in one projection and clamped together. */
 #include "arch/families.h"
 
-typedef struct mpt { float clamp; } mpt;         /* q, k and v stay within +- this; 0: anywhere */
+typedef struct mpt { float clamp; } mpt;         /* q, k and v are clamped to +- this; 0: not clamped */
 LM_OWN_FITS(mpt);
 
 static lm_value mpt_attention(lm_builder *b, const lm_config *c, lm_value x)
@@ -49,7 +49,7 @@ static lm_value mpt_build(lm_builder *b, const lm_config *c)
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.wte" : NULL);
 }
 
-/* What MPT's own code can switch and transformers passes over. */
+/* Check options of MPT's own code that transformers ignores. */
 static lm_status check_forms(const lm_source *s, const lm_config *c, lm_error *e)
 {
     uint32_t ratio, bias_max;

@@ -1,7 +1,7 @@
-/* olmo2.c - OLMo 2 (arXiv 2501.00656): norms behind attention and MLP and none before, q and k normalised over all heads. */
+/* olmo2.c - OLMo 2 (arXiv 2501.00656): norms after attention and MLP instead of before, q and k normalised across all heads. */
 #include "arch/families.h"
 
-/* All lanes of q, and of k, as one row. */
+/* q and k are each normalised across all lanes. */
 static lm_value olmo2_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
     lm_push(b, "self_attn", "%sAttention");
@@ -33,7 +33,7 @@ static lm_status olmo2_configure(const lm_source *s, lm_config *c, lm_error *e)
     c->bias_mlp      = false;
     c->rope.pairing  = LM_ROPE_HALF;
     c->rope.permuted = c->rope.gguf_permutes = false;
-    if (s->kind == LM_GGUF && c->attention.window)       /* OLMo 3, whose windowed layers rotate without the scaling */
+    if (s->kind == LM_GGUF && c->attention.window)       /* OLMo 3, whose layers with a window rotate without scaling */
         return lm_no_form(s, "olmo2.attention.sliding_window", "layers with a window have no form in this family", e);
     return LM_OK;
 }

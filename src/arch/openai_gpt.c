@@ -1,4 +1,4 @@
-/* openai_gpt.c - GPT (Radford et al. 2018): learned positions, norms after each part, none at the end, tied head. */
+/* openai_gpt.c - GPT (Radford et al. 2018): learned positions, norms after attention and MLP, no final norm, tied head. */
 #include "arch/families.h"
 
 static lm_value conv1d(lm_builder *b, const char *name, lm_value x, uint32_t out)
@@ -45,7 +45,7 @@ static lm_value gpt_build(lm_builder *b, const lm_config *c)
     return lm_head(b, "lm_head", x, c->vocab_size, c->tied ? "transformer.tokens_embed" : NULL);
 }
 
-/* "gelu" is the tanh form here, and only here. */
+/* "gelu" means the tanh form in this family only. */
 static lm_status gpt_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     LM_TRY(lm_read_vocabulary(s, c, e));

@@ -1,14 +1,14 @@
-/* opt.c - OPT (arXiv 2205.01068): learned positions two rows in, ReLU, LayerNorm before each part; after it in the 350m
- * model, whose embedding is also narrower than the rest. */
+/* opt.c - OPT (arXiv 2205.01068): learned positions with an offset of two rows, ReLU, LayerNorm before attention and MLP. The 350m model
+ * has the norms after them, and a narrower embedding. */
 #include "arch/families.h"
 
 typedef struct opt {
-    uint32_t embed_width;            /* of the embedding; projections join it to `hidden` where it is another */
-    bool     post_norm, final_norm;  /* norms after each part instead of before; a norm before the head */
+    uint32_t embed_width;            /* width of the embedding; projections connect it to `hidden` if they differ */
+    bool     post_norm, final_norm;  /* norms after instead of before attention and MLP; a norm before the head */
 } opt;
 LM_OWN_FITS(opt);
 
-#define FIRST_POSITION 2             /* rows 0 and 1 of the table belonged to padding */
+#define FIRST_POSITION 2             /* rows 0 and 1 of the table were reserved for padding */
 
 static lm_value opt_attention(lm_builder *b, const lm_config *c, lm_value x)
 {

@@ -1,8 +1,8 @@
-/* phi.c - Phi-1, 1.5 and 2 (arXiv 2306.11644, 2309.05463): one norm before attention and MLP side by side, rotary halves on
- * the first lanes of each head, biases everywhere, the head's too. */
+/* phi.c - Phi-1, 1.5 and 2 (arXiv 2306.11644, 2309.05463): one norm before parallel attention and MLP, rotary halves on the first lanes of
+ * each head, biases everywhere including the output head. */
 #include "arch/families.h"
 
-/* GGUF files made from Microsoft's first checkpoints keep q, k and v in one matrix. */
+/* GGUF files made from Microsoft's first checkpoints store q, k and v in one matrix. */
 static void project(lm_builder *b, const lm_config *c, lm_value x, lm_value qkv[3])
 {
     static const char *const names[] = { "q_proj", "k_proj", "v_proj" }, *const words[] = { "q", "k", "v" };

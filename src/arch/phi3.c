@@ -1,5 +1,5 @@
 /* phi3.c - Phi-3, Phi-3.5 and Phi-4 (arXiv 2404.14219, 2412.08905, 2503.01743): Llama's decoder with q, k and v in one projection, gate and
- * up in another, longrope, part of each head's lanes rotated in Phi-4-mini, a window in all layers of some. */
+ * up in another, longrope, partial rotation in Phi-4-mini, and a window in all layers of some models. */
 #include "arch/families.h"
 
 static lm_value phi3_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)

@@ -1,4 +1,4 @@
-/* preset_program.c - the program of a published model. */
+/* preset_program.c - build the program of a published model. */
 #include <string.h>
 
 #include "arch/presets.h"
@@ -8,7 +8,7 @@ lm_status lm_preset_program(const lm_preset *preset, const lm_family **family, l
 {
     lm_source s = { .kind = LM_SAFETENSORS };
     lm_meta  *meta;
-    lm_text    warnings = { 0 };              /* nobody can heed them: the configuration is as published */
+    lm_text    warnings = { 0 };              /* discarded: the configuration is as published */
 
     LM_TRY(lm_meta_from_json(preset->config, strlen(preset->config), preset->name, 32, &meta, e));
     s.meta           = meta;

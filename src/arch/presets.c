@@ -1,4 +1,4 @@
-/* presets.c - finding a published model by what people call it. */
+/* presets.c - find a published model by its common names. */
 #include "arch/presets.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@
 
 #define MAX_WORDS 16
 #define WORD      24
-#define SHOWN     8          /* candidates that an error lists */
+#define SHOWN     8          /* maximum number of candidates in an error */
 
 const lm_preset *lm_preset_at(size_t i)
 {
@@ -20,8 +20,8 @@ const lm_preset *lm_preset_at(size_t i)
 }
 
 /* ---- names as words ----
- * "Llama-3.2-3B", "llama3.2 3b" and "meta-llama/Llama-3.2-3B" are all llama, 3.2, 3b: what stands between words does not
- * count, nor does capitalisation, nor the organisation; a word ends where digits follow letters. */
+ * "Llama-3.2-3B", "llama3.2 3b" and "meta-llama/Llama-3.2-3B" are all llama, 3.2, 3b: separators, case and the organisation are ignored; a
+ * word ends where digits follow letters. */
 
 typedef struct words {
     char word[MAX_WORDS][WORD];
@@ -53,7 +53,7 @@ static void split(const char *name, words *out)
     }
 }
 
-/* How often a word occurs. */
+/* Count the occurrences of a word. */
 static int count(const words *w, const char *word)
 {
     int n = 0;
@@ -71,7 +71,7 @@ static bool within(const words *few, const words *all)
     return few->n > 0;
 }
 
-/* Whether a name has all of the words, or for a number one of its versions: 3.0 for 3. */
+/* Return whether a name has all the words; a number also matches its minor versions: 3 matches 3.0. */
 static bool of_version(const words *few, const words *all)
 {
     for (int i = 0; i < few->n; i++) {
@@ -86,7 +86,7 @@ static bool of_version(const words *few, const words *all)
     return few->n > 1;
 }
 
-/* How well one of the preset's names answers. */
+/* How well one of the preset's names matches. */
 enum { NO, VERSION, MORE, EXACTLY };
 
 static int answers(const lm_preset *p, const words *given)
@@ -107,7 +107,7 @@ static int answers(const lm_preset *p, const words *given)
     return best;
 }
 
-/* ---- looking ---- */
+/* ---- lookup ---- */
 
 static void joined(const words *w, char *out, size_t size)
 {
@@ -118,7 +118,7 @@ static void joined(const words *w, char *out, size_t size)
         at += (size_t)snprintf(out + at, size - at, "%s%s", i ? "-" : "", w->word[i]);
 }
 
-/* The preset whose name is nearest, when it is near. */
+/* Return the preset with the most similar name, if it is similar enough. */
 static const lm_preset *nearest(const words *given)
 {
     const lm_preset *best = NULL;

@@ -1,8 +1,8 @@
-/* qwen2.c - Qwen2 and Qwen2.5 (arXiv 2407.10671, 2412.15115): Llama's decoder with biases on q, k and v, and windows in
- * the upper layers where they are switched on. Rotary lanes are halves in both containers. */
+/* qwen2.c - Qwen2 and Qwen2.5 (arXiv 2407.10671, 2412.15115): Llama's decoder with biases on q, k and v, and windows in the upper layers if
+ * enabled. Rotary lanes are halves in both containers. */
 #include "arch/families.h"
 
-/* Without layer_types: use_sliding_window switches the window on from layer max_window_layers upwards. */
+/* Without layer_types, use_sliding_window enables the window from layer max_window_layers upwards. */
 lm_status lm_qwen_windows(const lm_source *s, lm_config *c, lm_error *e)
 {
     uint32_t first;

@@ -1,5 +1,5 @@
-/* qwen3.c - Qwen3 (arXiv 2505.09388): Llama's decoder with each head of q and k normalised before the rotation, no biases
- * but where attention_bias asks for them, and windows as Qwen2 has them. Rotary lanes are halves in both containers. */
+/* qwen3.c - Qwen3 (arXiv 2505.09388): Llama's decoder with each head of q and k normalised before the rotation, no biases unless
+ * attention_bias is set, and windows like Qwen2. Rotary lanes are halves in both containers. */
 #include "arch/families.h"
 
 lm_value lm_normed_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -48,6 +48,6 @@ const lm_family lm_family_qwen3 = {
                                           { NULL, 0 } },
     .keys         = (const char *const[]){ "hidden_act", "attention_bias", "use_sliding_window", "sliding_window",
                                            "max_window_layers", "layer_types", NULL },
-    /* llama.cpp's converter gives rerankers two rows of the head again, by another name */
+    /* for rerankers, llama.cpp's converter stores two rows of the head again under another name */
     .ignorable    = (const char *const[]){ "*.rotary_emb.inv_freq", "cls.output.weight", NULL },
 };

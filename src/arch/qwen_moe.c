@@ -1,5 +1,5 @@
-/* qwen_moe.c - Qwen2-MoE (arXiv 2407.10671) and Qwen3-MoE (arXiv 2505.09388): their decoders with mixtures of experts for MLPs
- * in all layers or some. Qwen2's also have a shared expert behind a gate of one lane. */
+/* qwen_moe.c - Qwen2-MoE (arXiv 2407.10671) and Qwen3-MoE (arXiv 2505.09388): the decoders of Qwen2 and Qwen3 with mixtures of experts as
+ * MLPs in all or some layers. Qwen2-MoE also has a shared expert with a scalar gate. */
 #include "arch/families.h"
 
 typedef struct qwen_moe {
@@ -64,7 +64,7 @@ static lm_value qwen3_moe_build(lm_builder *b, const lm_config *c)
     return lm_decoder_frame(b, c, &(lm_decoder){ .layer = qwen3_moe_layer });
 }
 
-/* mlp_only_layers, and all whose number + 1 decoder_sparse_step does not divide. */
+/* Read which layers are dense: mlp_only_layers, and layers whose number + 1 is not a multiple of decoder_sparse_step. */
 static lm_status read_dense(const lm_source *s, lm_config *c, lm_error *e)
 {
     qwen_moe     *own = lm_own_to_set(c);
@@ -92,7 +92,7 @@ static lm_status configure(const lm_source *s, bool normalised, lm_config *c, lm
     c->rope.pairing  = LM_ROPE_HALF;
     c->rope.permuted = c->rope.gguf_permutes = false;
     c->route         = (lm_route_spec){ .scale = 1 };
-    /* transformers 5 renames the first when it saves Qwen3's */
+    /* transformers 5 renames num_experts when it saves Qwen3-MoE */
     const char *experts_key = lm_meta_has(s->meta, "num_local_experts") ? "num_local_experts" : "num_experts";
     LM_TRY(lm_read_u32(s, experts_key, "expert_count", 1, LM_MAX_EXPERTS, -1, &c->route.n_experts, e));
     LM_TRY(lm_read_u32(s, "num_experts_per_tok", "expert_used_count", 1, c->route.n_experts, -1, &c->route.top_k, e));
@@ -101,7 +101,7 @@ static lm_status configure(const lm_source *s, bool normalised, lm_config *c, lm
     return read_dense(s, c, e);
 }
 
-/* Without layer_types: even layers below max_window_layers. */
+/* Without layer_types, even layers below max_window_layers have the window. */
 static lm_status qwen2_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     uint32_t last;
@@ -121,7 +121,7 @@ static lm_status qwen2_moe_configure(const lm_source *s, lm_config *c, lm_error 
     return LM_OK;
 }
 
-/* A window is one of all layers here, whatever max_window_layers says. */
+/* A window applies to all layers here, regardless of max_window_layers. */
 static lm_status qwen3_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
     bool on;

@@ -1,4 +1,4 @@
-/* read.c - numbers of a description, under whichever name its container has for them. */
+/* read.c - read the numbers of a description under the names of its container. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static void tell_pair(const lm_source *s, const char *hf, const char *gguf)
         s->pair(s->pair_arg, hf, gguf);
 }
 
-/* The key to ask for, or NULL when this container has none. */
+/* Return the key for this container, or NULL if it has none. */
 static const char *key_of(const lm_source *s, const char *hf, const char *gguf, char *buffer, size_t size)
 {
     tell_pair(s, hf, gguf);
@@ -46,7 +46,7 @@ double lm_default_of(const lm_source *s, const char *hf, double otherwise)
     return otherwise;
 }
 
-/* A default that the rest of the file contradicts: eight experts a token of four. */
+/* Check a default against the rest of the file: eight experts per token of four experts would be an error. */
 static lm_status check_default(const lm_source *s, const char *key, double value, double min, double max, lm_error *e)
 {
     if (value >= min && value <= max)
@@ -172,8 +172,8 @@ static uint64_t listed_tokens(const lm_source *s)
     return lm_meta_get(s->meta, "tokenizer.ggml.tokens", &tokens) && tokens.kind == LM_META_ARRAY ? tokens.a.n : 0;
 }
 
-/* GGUF need not say how large the vocabulary is: the embedding's rows do, else the tokenizer's list. Where it does, it agrees with one of
- * them: the table may be padded, and then hold more rows than there are tokens. */
+/* GGUF may omit the size of the vocabulary: then it is the number of rows of the embedding, otherwise that of the tokenizer's list. If
+ * present, it must match one of them: the table may be padded and have more rows than there are tokens. */
 lm_status lm_read_vocabulary(const lm_source *s, lm_config *c, lm_error *e)
 {
     char     key[128];
@@ -208,7 +208,7 @@ lm_status lm_read_own_heads(const lm_source *s, lm_config *c, lm_error *e)
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
-/* GGUF allows one number for each layer; a family without per-layer sizes takes them only when all are equal. */
+/* GGUF allows one number per layer; a family without per-layer sizes accepts them only if all are equal. */
 static lm_status read_per_layer(const lm_source *s, const char *hf, const char *gguf, uint32_t max, int64_t fallback,
                                 uint32_t n_layers, uint32_t *out, lm_error *e)
 {
@@ -271,7 +271,7 @@ lm_status lm_no_form(const lm_source *s, const char *key, const char *why, lm_er
     return lm_fail_in(e, lm_meta_file(s->meta));
 }
 
-/* head_dim may differ from hidden / heads (Mistral-Nemo); when it is not given it must divide. */
+/* head_dim may differ from hidden / heads (Mistral-Nemo); if it is absent, heads must divide hidden. */
 lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e)
 {
     uint32_t v_dim;
@@ -328,7 +328,7 @@ void lm_say_padding(lm_builder *b, const lm_config *c)
         lm_module_arguments(b, "padding_idx=%s", c->pad_token);
 }
 
-/* As config.json spells them. Class: of transformers' module, where it is not the function's own. */
+/* Activations as config.json spells them. class_name: transformers' class, if it is not that of the function. */
 static const struct {
     const char *name, *class_name;
     lm_act      act;
@@ -403,7 +403,7 @@ lm_attention_spec lm_layer_attention(const lm_config *c, uint32_t layer)
     return s;
 }
 
-/* "sliding_attention" or "full_attention" for each layer. */
+/* Read "sliding_attention" or "full_attention" for each layer. */
 static lm_status read_layer_types(const lm_source *s, lm_config *c, lm_error *e)
 {
     lm_meta_value list, item;

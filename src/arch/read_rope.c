@@ -1,4 +1,4 @@
-/* read_rope.c - rotary embedding as config.json (both spellings) and GGUF describe it. */
+/* read_rope.c - read the rotary embedding from config.json (both spellings) and GGUF. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,17 +13,17 @@ static lm_status wrong(const lm_source *s, const char *key, lm_status code, cons
 }
 
 /* ---- config.json ----
- * Up to transformers 4: rope_theta and rope_scaling {type or rope_type, …}. From 5: rope_parameters with all of it, or with such
- * a dictionary for each kind of layer. Where a file has both, transformers takes rope_scaling. */
+ * Up to transformers 4: rope_theta and rope_scaling {type or rope_type, …}. From 5: rope_parameters with all of it, or with one such
+ * dictionary per kind of layer. If a file has both, transformers uses rope_scaling. */
 
 typedef struct lm_rope_keys {
     const lm_source *s;
-    const char      *object;         /* "rope_scaling", "rope_parameters", …, or NULL when there is none */
-    const char      *under;          /* where members are that `object` does not have; NULL: nowhere */
-    bool             by_kind;        /* one of several dictionaries: the top level gives theta alone */
+    const char      *object;         /* "rope_scaling", "rope_parameters", …, or NULL: none */
+    const char      *under;          /* where members are that `object` does not have; NULL: none */
+    bool             by_kind;        /* one of several dictionaries: only theta is read from the top level */
 } lm_rope_keys;
 
-/* What one reading gives. */
+/* The result of one reading. */
 typedef struct lm_rotation {
     lm_rope_spec spec;
     float        lists[2][512];      /* of longrope */
@@ -35,7 +35,7 @@ static const char *member(const char *object, const char *name, char *buffer, si
     return buffer;
 }
 
-/* The whole name of a member that is there; NULL: it is not. */
+/* Return the full name of an existing member; NULL: it does not exist. */
 static const char *find(const lm_rope_keys *k, const char *name, char *buffer, size_t size)
 {
     if (k->object && lm_meta_has(k->s->meta, member(k->object, name, buffer, size)))
@@ -65,7 +65,7 @@ static lm_status scaling_type(const lm_rope_keys *k, lm_rope_type *out, lm_error
     } known[] = {
         { "default", LM_ROPE_DEFAULT }, { "linear", LM_ROPE_LINEAR }, { "dynamic", LM_ROPE_DYNAMIC },
         { "llama3", LM_ROPE_LLAMA3 },   { "yarn", LM_ROPE_YARN },     { "longrope", LM_ROPE_LONGROPE },
-        { "su", LM_ROPE_LONGROPE },     { "mrope", LM_ROPE_DEFAULT },    /* three positions, which are one for text */
+        { "su", LM_ROPE_LONGROPE },     { "mrope", LM_ROPE_DEFAULT },    /* three positions, which are equal for text */
     };
     char        buffer[96];
     const char *key = find(k, "rope_type", buffer, sizeof buffer);
@@ -114,7 +114,7 @@ static lm_status factor_list(const lm_rope_keys *k, const char *name, uint32_t n
     return LM_OK;
 }
 
-/* The top level has the last word on original_max_position_embeddings, unless there is a dictionary for each kind of layer. */
+/* original_max_position_embeddings at the top level takes precedence, unless there is one dictionary per kind of layer. */
 static lm_status trained_length(const lm_rope_keys *k, uint32_t context, uint32_t *out, lm_error *e)
 {
     uint32_t on_top = 0;
@@ -151,7 +151,7 @@ static lm_status read_yarn(const lm_rope_keys *k, lm_rope_spec *r, lm_error *e)
     return find(k, "truncate", buffer, sizeof buffer) ? lm_meta_bool(k->s->meta, buffer, &r->truncate, e) : LM_OK;
 }
 
-/* One spelling. `r->spec` comes with its lanes, and what a dictionary that is not there leaves. */
+/* Read one spelling. `out->spec` must contain the lanes and the defaults for a missing dictionary. */
 static lm_status read_rotation(const lm_rope_keys *k, double default_base, uint32_t context, lm_rotation *out, lm_error *e)
 {
     lm_rope_spec *r = &out->spec;
@@ -184,7 +184,7 @@ static lm_status read_rotation(const lm_rope_keys *k, double default_base, uint3
     return LM_OK;
 }
 
-/* An object with members: an empty one says as little as null. */
+/* Set *out if an object has members: an empty one is treated like null. */
 static lm_status has_members(const lm_source *s, const char *key, bool *out, lm_error *e)
 {
     lm_meta_value v;
@@ -196,7 +196,7 @@ static lm_status has_members(const lm_source *s, const char *key, bool *out, lm_
     return LM_OK;
 }
 
-/* Where the rotation of this family's layers is said; of those without a window where there are two. */
+/* Choose where the rotation of this family's layers is described; for two kinds of layers, that of those without a window. */
 static lm_status choose(const lm_source *s, bool two_kinds, lm_rope_keys *k, lm_error *e)
 {
     bool scaling, parameters;
@@ -236,7 +236,7 @@ static bool same_rotation(const lm_rope_spec *a, const lm_rope_spec *b)
            a->attention_factor == b->attention_factor;
 }
 
-/* rope_scaling is taken; where the other dictionary would give something else, somebody should know. */
+/* rope_scaling is used; warn if the other dictionary would give a different result. */
 static void tell_apart(const lm_rope_keys *k, double default_base, uint32_t context, const lm_rotation *taken)
 {
     lm_rope_keys other = { .s = k->s, .object = k->under, .by_kind = k->by_kind };
@@ -253,7 +253,7 @@ static lm_status read_hf(const lm_source *s, double default_base, bool two_kinds
 
     LM_TRY(choose(s, two_kinds, &k, e));
     lm_rope_keys taken = k;
-    if (!k.by_kind)                  /* only there are the two merged */
+    if (!k.by_kind)                  /* the two are only merged in that case */
         taken.under = NULL;
     LM_TRY(read_rotation(&taken, default_base, c->context_length, &r, e));
     if (k.under)
@@ -268,8 +268,8 @@ static lm_status read_hf(const lm_source *s, double default_base, bool two_kinds
 }
 
 /* ---- GGUF ----
- * The default kind is linear with factor 1. There is no "llama3": that scaling is the tensor rope_freqs.weight. ggml
- * multiplies cosines and sines of yarn by 1 + 0.1 ln(factor) itself, on top of the attention factor that is stored. */
+ * The default kind is linear with factor 1. There is no "llama3": that scaling is the tensor rope_freqs.weight. For yarn, ggml multiplies
+ * cosines and sines by 1 + 0.1 ln(factor), in addition to the stored attention factor. */
 
 static lm_status gguf_f64(const lm_source *s, const char *name, double min, double max, double fallback, double *out, lm_error *e)
 {
@@ -309,7 +309,7 @@ static lm_status gguf_type(const lm_source *s, lm_rope_type *out, lm_error *e)
     return LM_OK;
 }
 
-/* Phi-3's files have it without any scaling too. */
+/* Phi-3's files have this key even without scaling. */
 static lm_status check_trained_length(const lm_source *s, const lm_config *c, lm_error *e)
 {
     uint32_t n;
@@ -320,7 +320,7 @@ static lm_status check_trained_length(const lm_source *s, const lm_config *c, lm
     return LM_OK;
 }
 
-/* What a kind of scaling does not use is not asked for: where the file has it all the same, lm_check_gguf_keys tells. */
+/* Only keys that this kind of scaling uses are read; lm_check_gguf_keys warns about others in the file. */
 static lm_status read_gguf_yarn(const lm_source *s, lm_rope_spec *r, lm_error *e)
 {
     double attention;
@@ -328,10 +328,10 @@ static lm_status read_gguf_yarn(const lm_source *s, lm_rope_spec *r, lm_error *e
     LM_TRY(gguf_f64(s, "rope.scaling.yarn_beta_fast", 1e-6, 1e6, 32, &r->beta_fast, e));
     LM_TRY(gguf_f64(s, "rope.scaling.yarn_beta_slow", 1e-6, 1e6, 1, &r->beta_slow, e));
     r->truncate = true;
-    /* yarn_attn_factor is the published attention_factor; attn_factor is what ggml multiplies its own magnitude by */
+    /* yarn_attn_factor is the published attention_factor; ggml multiplies its own magnitude by attn_factor */
     LM_TRY(gguf_f64(s, "rope.scaling.yarn_attn_factor", 1e-6, 1e6, 0, &r->attention_factor, e));
-    /* 0.1 mscale_all_dim. Files that have it were made from models whose mscale is the same: the two cancel here, and
-     * the family puts mscale_all_dim into the scale of the scores. */
+    /* 0.1 mscale_all_dim. Files that have it were made from models whose mscale is equal: the two cancel here, and the family applies
+     * mscale_all_dim to the scale of the scores. */
     LM_TRY(gguf_f64(s, "rope.scaling.yarn_log_multiplier", 0, 1e5, 0, &r->mscale_all_dim, e));
     r->mscale_all_dim *= 10;
     r->mscale = r->mscale_all_dim;
@@ -345,7 +345,7 @@ static lm_status gguf_factor(const lm_source *s, lm_rope_spec *r, lm_error *e)
 {
     if (r->type == LM_ROPE_DEFAULT)
         return LM_OK;
-    LM_TRY(gguf_f64(s, "rope.scale_linear", 1e-6, 1e6, 1, &r->factor, e));       /* as files of 2023 call it */
+    LM_TRY(gguf_f64(s, "rope.scale_linear", 1e-6, 1e6, 1, &r->factor, e));       /* the key in files of 2023 */
     LM_TRY(gguf_f64(s, "rope.scaling.factor", 1e-6, 1e6, r->factor, &r->factor, e));
     if (r->type == LM_ROPE_LINEAR && r->factor == 1)
         r->type = LM_ROPE_DEFAULT;
@@ -367,7 +367,7 @@ static lm_status read_gguf(const lm_source *s, double default_base, lm_config *c
     LM_TRY(gguf_factor(s, r, e));
     r->stored_divisors = lm_has_tensor(s, "rope_freqs.weight");
     r->stored_factors  = lm_has_tensor(s, "rope_factors_long.weight");
-    if (r->stored_factors)               /* converters leave the kind out: the two lists are what says longrope */
+    if (r->stored_factors)               /* converters omit the kind: the two lists imply longrope */
         r->type = LM_ROPE_LONGROPE;
     r->max_context = r->original_context = c->context_length;
     if (r->type == LM_ROPE_YARN || r->type == LM_ROPE_LONGROPE)
@@ -460,7 +460,7 @@ lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallba
     double        factor = fallback;
 
     if (s->kind == LM_GGUF) {
-        if (s->pair && hf)                   /* as a share of the head's lanes */
+        if (s->pair && hf)                   /* as the share of the head's lanes */
             s->pair(s->pair_arg, hf, "rope.dimension_count%");
         return lm_read_u32(s, NULL, "rope.dimension_count", 1, c->head_dim, c->head_dim, out, e);
     }
@@ -469,7 +469,7 @@ lm_status lm_read_rotary_lanes(const lm_source *s, const char *hf, double fallba
     const char *nested = scaling ? "rope_scaling/partial_rotary_factor" : "rope_parameters/partial_rotary_factor";
 
     if (lm_meta_get(s->meta, hf, &v) && v.kind == LM_META_NULL)
-        factor = 1;                  /* said not to be in parts; the class has no word then */
+        factor = 1;                  /* null: not partial; the class has no default in this case */
     else if (lm_meta_has(s->meta, hf))
         LM_TRY(lm_meta_f64(s->meta, hf, 1e-6, 1, &factor, e));
     if ((scaling || parameters) && lm_meta_has(s->meta, nested))

@@ -1,4 +1,4 @@
-/* registry.c - from a description to a family, and to its program. */
+/* registry.c - find the family of a description and build its program. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/filemap.h"
 
 static const lm_family *const families[] = {
-    &lm_family_mixtral,              /* before llama, whose architecture its GGUF files have */
+    &lm_family_mixtral,              /* before llama, because its GGUF files have that architecture */
     &lm_family_llama,
     &lm_family_mistral,
     &lm_family_qwen2,
@@ -24,7 +24,7 @@ static const lm_family *const families[] = {
     &lm_family_falcon,
     &lm_family_gpt_neox,
     &lm_family_gptj,
-    &lm_family_deepseek_v3,          /* before v2, whose architecture its GGUF files have */
+    &lm_family_deepseek_v3,          /* before v2, because its GGUF files have that architecture */
     &lm_family_deepseek_v2,
     &lm_family_phi,
     &lm_family_stablelm,
@@ -62,7 +62,7 @@ static bool listed(const char *const *list, lm_view word)
     return false;
 }
 
-/* Of families that share a GGUF architecture: the one whose key is there. */
+/* Return whether the key of the family is present, for families that share a GGUF architecture. */
 static bool has_key(const lm_source *s, const lm_family *f, lm_view arch)
 {
     lm_meta_value v;
@@ -101,7 +101,7 @@ lm_status lm_family_find(const lm_source *s, const lm_family **out, lm_error *e)
     return status;
 }
 
-/* '*' stands for digits between dots, or at the beginning for anything. */
+/* Match a pattern: '*' stands for digits between dots, or at the beginning for anything. */
 static bool matches(const char *pattern, const char *name)
 {
     if (pattern[0] == '*') {
@@ -118,7 +118,7 @@ static bool matches(const char *pattern, const char *name)
     return digits && strcmp(name + head + digits, star + 1) == 0;
 }
 
-/* "model.layers.61.…" of a model with 61 layers. */
+/* Return whether a tensor belongs to a layer after the last, such as "model.layers.61.…" of a model with 61 layers. */
 static bool is_later_layer(const char *prefix, uint32_t n_layers, const char *tensor)
 {
     size_t n = prefix ? strlen(prefix) : 0;
@@ -130,7 +130,7 @@ static bool is_later_layer(const char *prefix, uint32_t n_layers, const char *te
 
 bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor)
 {
-    const char *bare = f->layers ? strchr(f->layers, '.') + 1 : NULL;    /* as the bare decoder's checkpoint has it */
+    const char *bare = f->layers ? strchr(f->layers, '.') + 1 : NULL;    /* prefix in checkpoints of the bare decoder */
 
     if (is_later_layer(f->layers, n_layers, tensor) || is_later_layer(bare, n_layers, tensor))
         return true;
@@ -140,7 +140,7 @@ bool lm_family_ignores(const lm_family *f, uint32_t n_layers, const char *tensor
     return false;
 }
 
-/* Checkpoints of the bare decoder leave the first word out. */
+/* Find the embedding. Checkpoints of the bare decoder omit the first path component. */
 static const lm_tensor_info *embedding(const lm_source *s, const char *path)
 {
     const lm_tensor_info *t = lm_container_find(s->tensors, path);
@@ -162,7 +162,7 @@ static lm_status compare_heads(void *arg)
     return LM_OK;
 }
 
-/* Does the checkpoint of a model that ties its head hold one that differs from the table? transformers then uses it. */
+/* Set *own if a model that ties its head has a stored head that differs from the embedding; transformers then uses the stored one. */
 static lm_status find_own_head(const lm_source *s, const lm_program *p, bool *own, lm_error *e)
 {
     const lm_tensor_info *head  = s->tensors && s->kind != LM_GGUF ? lm_container_find(s->tensors, "lm_head.weight") : NULL;
@@ -184,7 +184,7 @@ static lm_status find_own_head(const lm_source *s, const lm_program *p, bool *ow
     return LM_OK;
 }
 
-/* Tied or not, as the checkpoint has it: GGUF leaves the head out when it is tied; a folder's config.json says so. */
+/* Read whether the head is tied: GGUF files omit a tied head; config.json has a key for it. */
 static lm_status read_tied(const lm_source *s, lm_config *c, lm_error *e)
 {
     if (s->kind != LM_GGUF)
@@ -193,7 +193,7 @@ static lm_status read_tied(const lm_source *s, lm_config *c, lm_error *e)
     return LM_OK;
 }
 
-/* What a print of the model shows and the forward pass does not need. */
+/* Read what is printed with the model but not needed in the forward pass. */
 static lm_status read_printed(const lm_source *s, const lm_family *f, lm_config *c, lm_error *e)
 {
     uint32_t pad;
@@ -223,7 +223,7 @@ static lm_status build(const lm_source *s, const lm_family *f, const lm_config *
     return status == LM_OK ? LM_OK : (lm_fail_in(e, lm_meta_file(s->meta)), status);
 }
 
-/* The window that the caller sets, with a warning if it changes what a layer sees. */
+/* Set the window requested by the caller; warn if it changes the attention of a layer. */
 static void set_window(const lm_source *s, lm_config *c, lm_text *warnings)
 {
     uint32_t window = s->sliding_window < 0 ? 0 : (uint32_t)s->sliding_window;
@@ -236,7 +236,7 @@ static void set_window(const lm_source *s, lm_config *c, lm_text *warnings)
     c->attention.window = window;
 }
 
-/* As the family reads it; of a GGUF file also what it did not ask for. */
+/* Configure with the family; for a GGUF file, also check the keys that it has not read. */
 static lm_status configure(const lm_source *s, const lm_family *f, lm_config *c, lm_error *e)
 {
     lm_text    keys_read = { 0 };

@@ -1,8 +1,7 @@
-/* smollm3.c - SmolLM3 (Hugging Face, 2025): Llama's decoder in which every fourth layer does not rotate; those may have a
- * window. */
+/* smollm3.c - SmolLM3 (Hugging Face, 2025): Llama's decoder in which every fourth layer does not rotate; those layers may have a window. */
 #include "arch/families.h"
 
-typedef struct smollm3 { bool no_rope[LM_MAX_LAYERS]; } smollm3;         /* layers that do not rotate */
+typedef struct smollm3 { bool no_rope[LM_MAX_LAYERS]; } smollm3;         /* layers without rotation */
 LM_OWN_FITS(smollm3);
 
 static lm_value smollm3_attention(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
@@ -31,7 +30,7 @@ static lm_value smollm3_build(lm_builder *b, const lm_config *c)
     return lm_decoder_frame(b, c, &(lm_decoder){ .layer = smollm3_layer });
 }
 
-/* no_rope_layers has 1 where a layer *does* rotate. */
+/* no_rope_layers has 1 for layers that *do* rotate. */
 static lm_status read_rotating(const lm_source *s, lm_config *c, lm_error *e)
 {
     smollm3      *own = lm_own_to_set(c);

@@ -1,5 +1,5 @@
-/* stablelm.c - StableLM 3B, Zephyr and StableLM 2 (arXiv 2402.17834): Llama's parts behind LayerNorm, rotary embedding on a
- * quarter of each head; biases on q, k, v, a norm for every head, and parallel parts where they are switched on. */
+/* stablelm.c - StableLM 3B, Zephyr and StableLM 2 (arXiv 2402.17834): Llama's modules with LayerNorm, rotary embedding on a quarter of each
+ * head; biases on q, k, v, a norm per head, and parallel attention and MLP if enabled. */
 #include "arch/families.h"
 
 static lm_value head_norms(lm_builder *b, const lm_config *c, const char *name, lm_value x, uint32_t n_heads)
@@ -29,7 +29,7 @@ static lm_value stablelm_attention(lm_builder *b, const lm_config *c, lm_value x
 
 static lm_value stablelm_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)
 {
-    (void)layer;             /* all are alike */
+    (void)layer;             /* all layers are alike */
     lm_value h = lm_biased_layer_norm(b, c, "input_layernorm", x);
     x          = lm_add(b, x, stablelm_attention(b, c, h));
     if (!c->parallel)
@@ -44,7 +44,7 @@ static lm_value stablelm_build(lm_builder *b, const lm_config *c)
     return lm_decoder_frame(b, c, &(lm_decoder){ .layer = stablelm_layer, .norm = lm_biased_layer_norm });
 }
 
-/* GGUF files: whether there is a second norm decides, as llama.cpp has it; converters have written the key whatever the model is. */
+/* In GGUF files the existence of a second norm decides, as in llama.cpp, because converters write the key for all models. */
 static lm_status check_parallel(const lm_source *s, const lm_config *c, lm_error *e)
 {
     bool said;

@@ -1,5 +1,5 @@
-/* starcoder2.c - StarCoder2 (arXiv 2402.19173): grouped rotary attention behind LayerNorm, a plain tanh-GELU MLP, biases
- * everywhere, a sliding window in the smaller models. */
+/* starcoder2.c - StarCoder2 (arXiv 2402.19173): rotary grouped-query attention with LayerNorm, a plain tanh-GELU MLP, biases everywhere, a
+ * sliding window in the smaller models. */
 #include "arch/families.h"
 
 static lm_value starcoder2_layer(lm_builder *b, const lm_config *c, uint32_t layer, lm_value x)

@@ -1,12 +1,12 @@
-/* xglm.c - XGLM (arXiv 2112.10668): a pre-norm decoder whose positions are sinusoids, sines before cosines, the first being
- * number 2; the embedding is multiplied by the root of its width. */
+/* xglm.c - XGLM (arXiv 2112.10668): a pre-norm decoder with sinusoidal positions, sines before cosines, starting at position 2. The
+ * embedding is multiplied by the square root of its width. */
 #include <math.h>
 
 #include "arch/families.h"
 
-#define FIRST_POSITION 2             /* rows 0 and 1 of fairseq's table belong to padding */
+#define FIRST_POSITION 2             /* rows 0 and 1 of fairseq's table are reserved for padding */
 
-typedef struct xglm { float embedding; } xglm;       /* its rows are multiplied by it */
+typedef struct xglm { float embedding; } xglm;       /* factor of its rows */
 LM_OWN_FITS(xglm);
 
 static lm_value xglm_layer(lm_builder *b, const lm_config *c, lm_value x)
