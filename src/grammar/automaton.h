@@ -114,8 +114,8 @@ static inline bool lm_state_final(const lm_automaton *m, uint32_t state)
     return m->pool.nodes[m->states[state].node].flags & LM_NULLABLE;
 }
 
-/* Begin an operation and limit how many nodes it may create. lm_automaton_end returns what went wrong. It frees unused memory when there is
- * much of it, which renumbers the states; the states stored in constraints are updated. */
+/* Begin an operation and limit how many nodes it may create. lm_automaton_end returns what went wrong. It frees unused memory on failure
+ * and when there is much of it, which renumbers the states; the states stored in constraints are updated. */
 void      lm_automaton_begin(lm_automaton *m);
 lm_status lm_automaton_end(lm_automaton *m, lm_error *e);
 

@@ -42,7 +42,7 @@ typedef enum lm_node_kind {
 
 enum {
     LM_NULLABLE = 1,                 /* contains the empty text */
-    LM_LIVE = 2,                     /* contains any text */
+    LM_LIVE = 2,                     /* contains at least one text */
     LM_FRAMED = 4,                   /* a choice that contains a frame */
     LM_TOKENS = 8,                   /* may begin with a token item */
 };

@@ -244,7 +244,7 @@ static void add_whole(lm_automaton *m, lm_node n, uint64_t *bits)
 static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_node n, uint32_t least, uint32_t most, lm_node after, uint64_t *bits,
                               unsigned depth)
 {
-    const lm_uses exits = x->exits;                      /* a copy: counts are not moved by nested counting, so their lists stay valid */
+    const lm_uses exits = x->exits;                      /* a copy: nested counting may move the counts, but not their lists */
     walk          w = { .m = m, .bits = bits };
     uint32_t      state = lm_state_of(m, after);
 
