@@ -77,7 +77,7 @@ static bool contains(const char *name, const char *const *words)
     return false;
 }
 
-/* Return whether a tensor is F32 in every file: small tensors, and those that are not used in matrix products. */
+/* Return whether a tensor is F32 in every file: vectors, biases, norms, routers, position and token-type embeddings. */
 static bool stays_f32(const lm_carried *t)
 {
     static const char *const words[] = { "ffn_gate_inp", "position_embd", "token_types", NULL };

@@ -48,8 +48,7 @@ lm_status lm_feed_floats(const lm_feed *f, size_t i, uint64_t from, uint64_t n, 
     return LM_OK;
 }
 
-/* Read rows whose stored bytes differ from those of the file: norms that a checkpoint stores less one, and types that GGUF does not
- * have. */
+/* Read rows whose stored bytes differ from those of the file: norms that a checkpoint stores less one, and types missing from GGUF. */
 static lm_status unpacked_bytes(const lm_feed *f, size_t i, uint64_t from, uint64_t n, void *out, lm_error *e)
 {
     const lm_carried *t = &f->carrier->tensors[i];

@@ -8,8 +8,8 @@
 typedef struct lm_folder_tensors lm_folder_tensors;
 
 /* Create the list of tensors. `stored`: the file's program and matrices; `folder`: the program of the corresponding config.json; `configs`:
- * of the file and of the folder. All must outlive the list. With `type` NULL the tensors keep their stored types, or use the type of most
- * matrices if that is lossless. Quantised tensors become F32; four-bit codes are not converted. */
+ * of the file and of the folder. All must outlive the list. With `type` NULL float tensors keep their stored types, but F32 tensors get the
+ * type of most matrices if that is lossless; quantised tensors become F32, and four-bit codes are not converted. */
 lm_status lm_folder_tensors_new(const lm_program *stored, lm_matrices *matrices, const lm_program *folder,
                                 const lm_config *const configs[2],
                                 const lm_family *f, const lm_dtype *type, lm_arena *arena, lm_folder_tensors **out, lm_error *e);

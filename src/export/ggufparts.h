@@ -23,7 +23,8 @@ void lm_plan_parts(lm_parts_plan *p, lm_moved *tensors, size_t n);
 /* Return the file name of part `k`, counted from 0; in the arena. */
 char *lm_part_path(const lm_parts_plan *p, uint32_t k, lm_arena *arena);
 
-/* Write all parts as temporary files, then rename each, the first one last. On failure no file of this call remains. */
+/* Write all parts as temporary files, then rename each, the first one last. If writing fails, no part is created; if a rename fails, later
+ * parts may remain without the first one. */
 lm_status lm_write_parts(const lm_parts_plan *p, lm_moving *m, const lm_moved *tensors, size_t n, lm_arena *arena, lm_error *e);
 
 #endif

@@ -349,8 +349,7 @@ static lm_status try_name(vocabulary *v, const char *name, const lm_text *own, b
     return try_spec(v, same, e);
 }
 
-/* Choose the name of the pre-tokenizer by its behaviour. If several names behave alike, prefer the one that llama.cpp uses for these ids,
- * if any. */
+/* Choose the name of the pre-tokenizer by its behaviour. If several names are equivalent, prefer llama.cpp's for these ids, if any. */
 static lm_status name_pre(vocabulary *v, lm_error *e)
 {
     lm_tokens ids = { 0 };

@@ -129,8 +129,7 @@ void lm_fill_made(const lm_synthesis *s, uint32_t weight, lm_made_tensor *t)
 
 /* ---- generation ---- */
 
-/* Return the index of the random number of element `at` of per-head matrices [head][out][in], which are cut from a matrix [head ×
- * of][cols]. */
+/* Return the index of the random number of element `at` of per-head matrices [head][out][in], cut from a matrix [head × of][cols]. */
 static uint64_t joint_number(const lm_made_tensor *t, uint64_t at)
 {
     uint64_t in = t->dims[2], col = at % in, row = at / in % t->dims[1], first = at / in / t->dims[1] * t->joint_of + t->joint_first;

@@ -7,8 +7,7 @@
 /* All zero: the same order. */
 typedef struct lm_row_order {
     uint32_t head;                   /* rows per head; lanes 2i and 2i+1 are lanes i and i + head/2 of the checkpoint */
-    uint64_t groups, q, kv;          /* checkpoint: groups of q rows of queries, kv of keys, kv of values; GGUF: all queries, all keys, all
-                                      * values */
+    uint64_t groups, q, kv;          /* checkpoint: groups of q rows of queries, kv of keys, kv of values; GGUF: queries, keys, values */
 } lm_row_order;
 
 /* Return the row order of weight `weight` of a program whose GGUF file is read back with the configuration `stored`. */

@@ -98,8 +98,8 @@ static lm_status take(lm_matrices *m, place *at, const lm_tensor_info *t, lm_err
     return lm_map_set(m->used, lm_view_of(t->name), 1) ? LM_OK : lm_fail_memory(e, "tensors", 0);
 }
 
-/* Return the name of tensor k of a weight stored one matrix at a time: "….experts.*.w1.weight", or "blk.0.ffn_gate.k.weight" in early
- * files. */
+/* Return the name of tensor k of a weight stored one matrix at a time: "….experts.*.w1.weight"; in early files
+ * "blk.0.ffn_gate.k.weight". */
 static bool part_name(const lm_matrices *m, const lm_weight *w, uint64_t k, char *name, size_t size)
 {
     const char *whole = is_gguf(m) ? w->gguf : w->path, *star = !whole ? NULL : is_gguf(m) ? strstr(whole, "_exps.") : strchr(whole, '*');
