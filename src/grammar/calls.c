@@ -98,8 +98,7 @@ static size_t character(const char *s)
     return c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
 }
 
-/* Add a rule that matches any text up to and including a mark. The first character of the mark must not occur again in it. Return the
- * number of the rule. */
+/* Add a rule that matches any text up to and including a mark, whose first character must not occur in it again. Return its number. */
 static unsigned until_rule(writer *w, lm_text *rules, const char *mark)
 {
     unsigned number = w->untils++;

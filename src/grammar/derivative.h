@@ -4,8 +4,7 @@
 
 #include "grammar/expression.h"
 
-/* Return the derivative by a byte. Derivatives are cached. A pool with rules must be settled. Return LM_NOTHING if no text continues with
- * this byte. */
+/* Return the derivative by a byte, from a cache if known; LM_NOTHING if no text continues so. A pool with rules must be settled. */
 lm_node lm_derivative(lm_terms *p, lm_node n, uint8_t byte);
 
 /* Return the derivative by a token: only token items match it. `special`: it is a control token. */

@@ -16,12 +16,10 @@ struct lm_grammar {
     lm_grammar     *base;            /* of lm_grammar_after, which keeps a reference */
 };
 
-/* Create an empty pool with the limits of the options. Return LM_USAGE if reserved fields are set, LM_LIMIT if the source text exceeds 1
- * MiB. */
+/* Create an empty pool with the limits of the options. LM_USAGE: reserved fields are set; LM_LIMIT: the source text exceeds 1 MiB. */
 lm_status lm_grammar_begin(lm_terms *p, const lm_grammar_options *o, size_t size, lm_error *e);
 
-/* Create a grammar, which takes over the pool, also on failure. On failure *rule is a rule that is part of a left recursion, or
- * UINT32_MAX. */
+/* Create a grammar, which takes over the pool, also on failure. *rule is then part of a left recursion, or UINT32_MAX. */
 lm_status lm_grammar_finish(lm_terms *p, lm_node root, lm_grammar **out, uint32_t *rule, lm_error *e);
 
 /* Return the automaton for a vocabulary (NULL: none). It is created on first use. */

@@ -77,8 +77,7 @@ static lm_node after_part(const range *r, uint32_t j, bool lo, bool hi)
     return j < r->most_part ? lm_alt(r->p, end, part_digits(r, j, lo, hi)) : end;
 }
 
-/* Return the language of a digit between two digits and of what follows it. `next` is passed whether the number is still equal to each
- * bound. */
+/* Return the language of a digit between two digits and of what follows it. `next` receives whether the number still equals each bound. */
 static lm_node one_digit(const range *r, uint32_t i, char from, char to, bool lo, bool hi, digits_after *next)
 {
     lm_terms *p = r->p;

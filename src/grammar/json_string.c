@@ -262,9 +262,9 @@ static const struct format {
 
 enum { USUAL_LENGTH = 4096, LEAST_SHARED = 16, LEAST_SHARED_URI = 128 };
 
-/* Write patterns for formats of unlimited length whose parts each have a share of the `most` characters: one state per length of each part
- * would need the product of the lengths. *least becomes the minimum length that the pattern guarantees. Return false if `most` is too small
- * to divide. */
+/* Write patterns for formats of unlimited length so that each part gets a share of the `most` characters: otherwise the states would
+ * multiply, one per length of each part. *least becomes the minimum length that the pattern guarantees. Return false if `most` is too
+ * small. */
 static bool shared_out(const char *name, uint32_t most, uint32_t *least, lm_text *out)
 {
     uint32_t part = (most - 4) / 5, label = (most - 3) / 4, rest = most - most / 8 - most / 4 - 13;

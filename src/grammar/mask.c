@@ -66,8 +66,7 @@ static void lower(clamping *c, uint32_t to)
         c->limit = to;
 }
 
-/* Return `n` with large counters unified: fewer distinct expressions remain, and only long tokens can tell them apart. All that fits `n`
- * fits the result. */
+/* Return `n` with large counters unified: fewer expressions remain, and only long tokens tell them apart. What fits `n` fits the result. */
 static lm_node clamp(lm_automaton *m, lm_node n, clamping *c)
 {
     lm_terms          *p = &m->pool;

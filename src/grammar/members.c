@@ -30,8 +30,7 @@ static uint32_t hash_of(uint32_t object, const uint64_t *s, uint32_t n)
     return (uint32_t)h;
 }
 
-/* Double the hash table. It contains offsets; states of different objects with the same number of words may share an entry, which is
- * harmless. */
+/* Double the hash table. It contains offsets; states of different objects with equally many words may share one, which is harmless. */
 static bool grow_table(lm_terms *p)
 {
     lm_members *m    = p->members;

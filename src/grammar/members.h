@@ -23,8 +23,7 @@ typedef struct lm_object {
     uint32_t   n_named, n_others, n_needs;
     lm_node    first, comma, close;  /* what precedes the first member, what precedes further members, the end */
     bool       any_order;
-    uint32_t   least, most;          /* limits on the number of members; a name that is not declared may repeat, so all of those count once
-                                      * towards `least` */
+    uint32_t   least, most;          /* limits on the number of members; undeclared names may repeat, so they all count once for `least` */
 } lm_object;
 
 /* Add an object. Takes ownership of what the object owns, also on failure, which returns UINT32_MAX. */
