@@ -1,5 +1,4 @@
-/* diff_layers.c - run one sequence through both models: where their residual streams diverge, and where that changes the predicted
- * token. */
+/* diff_layers.c - run one sequence through both models: where their residual streams diverge, and where the prediction changes. */
 #include <string.h>
 
 #include "api/differing.h"

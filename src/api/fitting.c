@@ -50,8 +50,7 @@ static void predict(const fitting *f, const lm_plan *p, lm_fit_row *row)
     row->token = speed_of(&x);
 }
 
-/* Plan for a context and a number of sequences: compute the sizes and, with `speed`, the predicted speed. LM_NO_FIT: more than is
- * addressable. */
+/* Plan for a context and a number of sequences: compute the sizes and, with `speed`, the predicted speed. LM_NO_FIT: not addressable. */
 static lm_status measure(const fitting *f, const lm_dtype *types, uint64_t context, uint64_t sequences, bool speed, lm_fit_row *row,
                          lm_error *e)
 {

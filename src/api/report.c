@@ -10,8 +10,7 @@
 
 /* ---- metadata ---- */
 
-/* Append an item to a list, or a member to an object. Return NULL if one of them is NULL or memory is exhausted. Takes all three
- * references. */
+/* Append an item to a list, or a member to an object. Return NULL if one is NULL or memory is exhausted. Takes all three references. */
 static json_t *appended(json_t *list, json_t *item)
 {
     if (json_array_append_new(list, item) == 0)
