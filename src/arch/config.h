@@ -146,8 +146,7 @@ const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size
 /* Return whether the checkpoint contains this tensor; false if there are no weights. */
 bool lm_has_tensor(const lm_source *s, const char *name);
 
-/* Read only the vocabulary size; read the head size once heads and hidden size are known. `hf`: config.json's key for the number of
- * heads. */
+/* Read only the vocabulary size; read the head size once heads and hidden size are known. `hf`: config.json's key for the heads. */
 lm_status lm_read_vocabulary(const lm_source *s, lm_config *c, lm_error *e);
 lm_status lm_read_head_dim(const lm_source *s, const char *hf, lm_config *c, lm_error *e);
 
