@@ -17,8 +17,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Measure the seconds of one message of `bytes` between rank 0 and rank `other`: half of the fastest round trip. The remaining ranks
- * exchange nothing. */
+/* Measure the seconds of one message of `bytes` between rank 0 and rank `other`: half of the fastest round trip. Other ranks are idle. */
 static lm_status one_way(const lm_exchange *x, uint32_t other, void *buffer, uint64_t bytes, uint32_t rounds, double *out, lm_error *e)
 {
     double best = 1e9;

@@ -22,8 +22,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Wait for a request: poll continuously at first, then with short sleeps, so that a waiting rank uses no CPU time. `limit` 0: no
- * time-out. */
+/* Wait for a request: poll continuously at first, then with short sleeps, so that a waiting rank costs nothing. `limit` 0: no time-out. */
 static lm_status await(MPI_Request *r, double limit, lm_error *e)
 {
     double start = now(), waited;

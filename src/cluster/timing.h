@@ -25,8 +25,7 @@ typedef struct lm_timing {
 /* Add the time of one forward pass to *out, including `simulated` if requested. LM_NO_MEMORY. */
 lm_status lm_time_forward(const lm_timing *t, const lm_forward *f, lm_cluster_time *out, lm_error *e);
 
-/* Count the exchanges and messages of a forward pass of one row with logits, and the bytes that a rank sends in them: the maximum over
- * ranks. */
+/* Count the exchanges and messages of a forward pass of one row with logits, and the maximum bytes that a rank sends in them. */
 void      lm_count_exchanges(const lm_timing *t, uint32_t *exchanges, uint64_t *sent);
 
 #endif
