@@ -164,8 +164,7 @@ void hub_file_url(const hub_pull *p, const hub_file *f, char out[6000])
     snprintf(out, 6000, "%s/%s/resolve/%s/%s", p->net.endpoint, p->id, p->commit, quoted);
 }
 
-/* Download from the end of the existing bytes to the full size. Broken connections are resumed where they broke as long as they make
- * progress. */
+/* Download from the end of the existing bytes to the full size. Broken connections are resumed as long as they make progress. */
 static lm_status fill(hub_pull *p, hub_file *f, int fd, lm_error *e)
 {
     char        url[6000];
