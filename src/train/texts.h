@@ -5,8 +5,8 @@
 #include "base/str.h"
 #include "lamina/train.h"
 
-/* Tokens and labels of all texts are consecutive. A label is stored at the token from which it is predicted: label i of a text is token i +
- * 1, or -100. */
+/* Tokens and labels of all texts are consecutive. A label is stored at the token that predicts it: label i of a text is token
+ * i + 1, or -100. */
 typedef struct lm_train_data {
     int32_t  *tokens, *labels;
     uint64_t  n, capacity;
