@@ -35,8 +35,8 @@ typedef struct hub_cache_info {
 lm_status hub_cache_scan(const char *name, hub_cache_info *out, lm_error *e);
 void      hub_cache_free(hub_cache_info *s);
 
-/* Remove the links, then blobs that no other snapshot needs, then revision names that point to removed snapshots, and the folder of a model
- * if nothing else is left. `freed`: bytes. LM_USAGE: it is being downloaded. */
+/* Remove the revision names of snapshots that go completely, then links and the blobs that no other snapshot needs, then the folder of the
+ * snapshot, or of the model if nothing else is left. `freed`: bytes. LM_USAGE: it is being downloaded. */
 lm_status hub_cache_remove(const hub_cache_info *s, bool dry_run, uint64_t *freed, lm_error *e);
 
 /* A file that does not match its hash; `problem`: "damaged" or "missing". */
