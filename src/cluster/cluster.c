@@ -186,7 +186,7 @@ static lm_status obey(follower *f, const lm_lead_message *m, lm_error *e)
         return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 uses an engine that does not exist");
     switch ((lm_lead_code)m->code) {
     case LM_LEAD_NEW:
-        if (make_engine(f, e) != LM_OK)      /* rank 0 fails in the same way and reports it */
+        if (make_engine(f, e) != LM_OK)      /* lm_lead_agree tells rank 0, which reports it */
             drop_engine(f);
         return LM_OK;
     case LM_LEAD_FREE:

@@ -69,7 +69,7 @@ lm_status lm_cluster_measure(lm_cluster *c, lm_link *out, lm_error *e)
         both[0] = latency, both[1] = rate;
         for (uint32_t q = 0; q < c->x.ranks; q++)
             bytes[q] = sizeof both;
-        LM_TRY(c->x.gather(c->x.arg, true, both, bytes, all, e));      /* only rank 0 has measured all links */
+        LM_TRY(c->x.gather(c->x.arg, true, both, bytes, all, e));      /* rank 0's measurement counts */
         slowest.latency          = all[0] > slowest.latency ? all[0] : slowest.latency;
         slowest.bytes_per_second = all[1] < slowest.bytes_per_second ? all[1] : slowest.bytes_per_second;
     }
