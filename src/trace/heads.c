@@ -10,7 +10,7 @@ static const lm_attention_spec *spec_of(const lm_tracer *t, const lm_trace_keys 
     return &t->p->nodes[k->node].attention.spec;
 }
 
-/* Round keys as the cache does. Block types rotate keys first, which hardly changes the scores. */
+/* Round keys as the cache does. Block types, which rotate keys first, are not simulated: the scores hardly change. */
 static void round_keys(lm_dtype type, float *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n && type == LM_F16; i++)
