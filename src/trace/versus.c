@@ -1,4 +1,4 @@
-/* versus.c - run one sequence through two tracers in parallel: where two models, or a model with and without interventions, diverge. */
+/* versus.c - run one sequence through two tracers chunk by chunk: where two models, or a model with and without interventions, diverge. */
 #include <math.h>
 #include <string.h>
 
