@@ -1,5 +1,5 @@
-/* attention_parts.h - what the attention kernels of all instruction sets share: the softmax of a query so far, what a partial
- * result holds, and the order in which partials are merged. */
+/* attention_parts.h - shared by the attention kernels of all instruction sets: the running softmax of a query, the layout of a partial
+ * result, and the order in which partials are merged. */
 #ifndef LM_KERNELS_ATTENTION_PARTS_H
 #define LM_KERNELS_ATTENTION_PARTS_H
 
@@ -10,8 +10,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* x [width] in place: each 32 or 64 lanes times the Hadamard matrix, over the root of `lanes`; 0: nothing. Butterflies by distance,
- * rising. */
+/* Multiply each group of `lanes` (32 or 64) lanes of x [width] by the Hadamard matrix, divided by the root of `lanes`, in place. 0: do
+ * nothing. Butterflies run in ascending order of distance. */
 static inline void hadamard(float *x, uint32_t width, uint32_t lanes)
 {
     const float scale = lanes == 64 ? 0.125f : 0.17677669529663688f;
@@ -29,7 +29,7 @@ static inline void hadamard(float *x, uint32_t width, uint32_t lanes)
     }
 }
 
-/* A row as its type packs it, after that. */
+/* Pack a row with its type's `pack`, after that multiplication. */
 static inline void pack_row(lm_dtype type, uint32_t lanes, uint8_t *to, const float *x, uint32_t width)
 {
     const lm_dtype_info *t = lm_dtype_of(type);
@@ -46,14 +46,15 @@ static inline void pack_row(lm_dtype type, uint32_t lanes, uint8_t *to, const fl
     }
 }
 
-/* The running state of one query: what it would be if the softmax ended here. */
+/* The softmax state of one query over the keys processed so far. */
 typedef struct running {
     float max, sum;
 } running;
 
 #define NOTHING_SEEN ((running){ -INFINITY, 0.0f })
 
-/* What a query has of one more range, to what it has of those before; the end of a query: its sink, and the division by the sum. */
+/* join_fn merges a query's partial result over one more range into its result so far; finish_fn completes a query: it adds the sink and
+ * divides by the sum. */
 typedef void join_fn(running *s, float *out, const running *partial, const float *values, uint32_t width);
 typedef void finish_fn(const lm_attention_args *a, running *s, uint32_t g, float *out);
 
@@ -68,14 +69,14 @@ static inline running *states_of(const lm_attention_args *a, const void *partial
     return (running *)((float *)partial + (uint64_t)a->rows * a->group * a->kv->v_dim);
 }
 
-/* All that is left to do for a query. */
+/* Complete a query: finish, then undo the Hadamard transform of the values. */
 INLINE void end_query(const lm_attention_args *a, running *s, uint32_t g, float *out, finish_fn *finish)
 {
     finish(a, s, g, out);
     hadamard(out, a->kv->v_dim, lm_hadamard_of_values(a->kv));
 }
 
-/* A sum of zero: nothing was seen, for the largest score adds one. */
+/* A sum of zero means that no key was visible: the largest score always adds one. */
 INLINE void join_partial(running *s, float *out, const running *partial, const float *values, uint32_t width, join_fn *join)
 {
     if (partial->sum == 0.0f)

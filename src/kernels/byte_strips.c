@@ -1,6 +1,6 @@
-/* byte_strips.c - small types as bytes: eight codes at a time in one 64-bit word, each byte its own.
+/* byte_strips.c - unpack small types to bytes, eight codes at a time in one 64-bit word, a code per byte.
  *
- * No step carries from a byte into the next: what is added stays below 256, what is subtracted above 0. */
+ * No operation carries from a byte into the next: sums stay below 256, and differences do not fall below 0. */
 #include "kernels/byte_strips.h"
 
 #include <string.h>
@@ -11,13 +11,13 @@
 
 #define EACH UINT64_C(0x0101010101010101)
 
-/* Where a row's codes and scales go. */
+/* The destination of a row's codes and scales. */
 typedef struct place {
     uint8_t *strip;
     uint32_t row;
 } place;
 
-/* Columns 8 i … of the row, from their unit's two vectors. */
+/* Store columns 8 i … 8 i + 7 of the row in two vectors of their unit. */
 static void put8(place p, uint64_t i, uint64_t codes)
 {
     uint8_t *at = p.strip + i / 4 * LM_BYTE_UNIT + LM_BYTE_NUMBERS + 128 * (i % 4) + 4 * p.row;
@@ -26,13 +26,13 @@ static void put8(place p, uint64_t i, uint64_t codes)
     memcpy(at + 64, (const uint8_t *)&codes + 4, 4);
 }
 
-/* The scale of columns 16 i …. */
+/* Store the scale of columns 16 i … 16 i + 15. */
 static void put_d(place p, uint64_t i, float d)
 {
     memcpy(p.strip + i / 2 * LM_BYTE_UNIT + 64 * (i % 2) + 4 * p.row, &d, 4);
 }
 
-/* Eight fields of two bits as bytes. */
+/* Spread eight fields of two bits to bytes. */
 static uint64_t spread2(uint64_t x)
 {
     x = (x | x << 24) & UINT64_C(0x000000ff000000ff);
@@ -40,7 +40,7 @@ static uint64_t spread2(uint64_t x)
     return (x | x << 6) & UINT64_C(0x0303030303030303);
 }
 
-/* Two entries of four nibbles as bytes. */
+/* Spread two entries of four nibbles to bytes. */
 static uint64_t spread4(uint32_t low, uint32_t high)
 {
     uint64_t x = (low | (uint64_t)high << 32) & UINT64_C(0x0000ffff0000ffff);
@@ -49,7 +49,7 @@ static uint64_t spread4(uint32_t low, uint32_t high)
     return (x | x << 4) & UINT64_C(0x0f0f0f0f0f0f0f0f);
 }
 
-/* Eight bits as bytes 0 or 1. */
+/* Spread eight bits to bytes 0 or 1. */
 static uint64_t spread1(uint64_t bits)
 {
     uint64_t x = (bits * EACH) & UINT64_C(0x8040201008040201);
@@ -57,7 +57,7 @@ static uint64_t spread1(uint64_t bits)
     return ((x | ((x & 127 * EACH) + 127 * EACH)) >> 7) & EACH;
 }
 
-/* 64 + v, or 64 - v where there is a sign (1 in a byte). */
+/* Return 64 + v, or 64 - v where the byte of `signs` is 1. */
 static uint64_t signed_bytes(uint64_t v, uint64_t signs)
 {
     return (v ^ signs * 127) + 64 * EACH - signs * 127;
@@ -68,13 +68,13 @@ static uint64_t with_signs(uint64_t v, unsigned signs)
     return signed_bytes(v, spread1(signs));
 }
 
-/* Seven stored signs; the eighth makes their number even. */
+/* Return eight signs from the seven stored ones; the eighth makes their number even. */
 static unsigned signs_of(unsigned seven)
 {
     return seven | (unsigned)__builtin_parity(seven) << 7;
 }
 
-/* Digits of {8, 25, 43}. */
+/* Digits select from {8, 25, 43}. */
 static uint64_t codes2(uint16_t entry, unsigned signs)
 {
     uint64_t x = spread2(entry);
@@ -82,7 +82,7 @@ static uint64_t codes2(uint16_t entry, unsigned signs)
     return with_signs(8 * EACH + 17 * (x & EACH) + 35 * (x >> 1 & EACH), signs);
 }
 
-/* Eight times {-1, 0, 1}, one more or less. */
+/* Eight times {-1, 0, 1}, plus one, or minus one if `less`. */
 static uint64_t codes1(uint16_t entry, bool less)
 {
     return 8 * spread2(entry) + (less ? 55 : 57) * EACH;
@@ -104,7 +104,7 @@ static void put_iq2_xxs(place p, uint64_t k, const lm_iq2_xxs *b)
     }
 }
 
-/* A four-bit scale for each half of a sub-block. */
+/* A four-bit scale per half of a sub-block. */
 static void put_half_scales(place p, uint64_t k, float d, const uint8_t scales[8])
 {
     for (unsigned s = 0; s < 8; s++) {
@@ -129,7 +129,7 @@ static void put_iq2_s(place p, uint64_t k, const lm_iq2_s *b)
     }
 }
 
-/* Digits of {4, 12, 20, 28, 36, 44, 52, 62}. */
+/* Digits select from {4, 12, 20, 28, 36, 44, 52, 62}. */
 static void put_iq3_xxs(place p, uint64_t k, const lm_iq3_xxs *b)
 {
     float d = lm_f16_to_f32(b->d);
@@ -143,7 +143,7 @@ static void put_iq3_xxs(place p, uint64_t k, const lm_iq3_xxs *b)
     }
 }
 
-/* Odd numbers. */
+/* Digits select odd numbers. */
 static void put_iq3_s(place p, uint64_t k, const lm_iq3_s *b)
 {
     float d = lm_f16_to_f32(b->d);
@@ -170,7 +170,7 @@ static void put_iq1_s(place p, uint64_t k, const lm_iq1_s *b)
     }
 }
 
-/* The block's scale hides in the top nibbles of its four scale words. */
+/* The block's scale is stored in the top nibbles of its four scale words. */
 static void put_iq1_m(place p, uint64_t k, const lm_iq1_m *b)
 {
     unsigned sc[4] = { b->scales[0], b->scales[1], b->scales[2], b->scales[3] };
@@ -185,7 +185,7 @@ static void put_iq1_m(place p, uint64_t k, const lm_iq1_m *b)
     }
 }
 
-/* ---- no codebooks ------------------------------------------------------------------------------------------------ */
+/* ---- types without codebooks ------------------------------------------------------------------------------------- */
 
 static void put_scales(place p, uint64_t from, uint64_t n, float d)
 {
@@ -201,7 +201,8 @@ static uint64_t load8(const void *p)
     return x;
 }
 
-/* Digit k of eight bytes that hold five each: the top of byte * 3^k * 3 as a 16-bit product; and 63 more: -1 is stored as 63. */
+/* Return digit k of eight bytes that hold five ternary digits each, plus 63 (-1 is stored as 63): the digit is the high byte of the 16-bit
+ * product (byte * 3^k mod 256) * 3. */
 static uint64_t trits(uint64_t bytes, unsigned k)
 {
     static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
@@ -245,7 +246,7 @@ static void put_q1_0(place p, uint64_t k, const lm_q1_0 *b)
         put8(p, 16 * k + i, 2 * spread1(b->qs[i]) + 63 * EACH);
 }
 
-/* An unsigned E4M3 scale, halved because the value table is doubled. 0x7f stands for 0 and not for NaN. */
+/* An unsigned E4M3 scale, halved because the value table is doubled. 0x7f means 0, not NaN. */
 static float ue4m3_half(uint8_t d)
 {
     unsigned exponent = d >> 3 & 15, mantissa = d & 7;
@@ -255,7 +256,7 @@ static float ue4m3_half(uint8_t d)
     return exponent ? (float)((8 + mantissa) << exponent) * 0x1p-11f : (float)mantissa * 0x1p-10f;
 }
 
-/* E2M1: {0, 1, 2, 3, 4, 6, 8, 12} under a sign. */
+/* E2M1: {0, 1, 2, 3, 4, 6, 8, 12} with a sign. */
 static uint64_t codes_e2m1(uint64_t n)
 {
     uint64_t b0 = n & EACH, b1 = n >> 1 & EACH, b2 = n >> 2 & EACH;
@@ -275,7 +276,7 @@ static void put_nvfp4(place p, uint64_t k, const lm_nvfp4 *b)
 
 /* ---- strips ------------------------------------------------------------------------------------------------------ */
 
-/* Rows [from, from + n) of the matrix, block by block, so that what is written stays in the first-level cache. */
+/* Unpack rows [from, from + n) of the matrix, block by block, so that the output stays in the first-level cache. */
 #define X(id, word)                                                                                                   \
     static void strip_##word(uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n)                      \
     {                                                                                                                 \
@@ -315,7 +316,7 @@ void lm_byte_strips_run(const lm_matmul_args *a, lm_dtype type, void (*run)(cons
 
     for (uint64_t from = a->first; from < a->last; from += most) {
         uint64_t rows = a->last - from < most ? a->last - from : most;
-        if (rows % LM_BYTE_ROWS) /* lanes without a row: whatever they give is not stored */
+        if (rows % LM_BYTE_ROWS) /* lanes without a row: their results are not stored */
             memset(strips, 0, LM_BYTE_STRIPS * strip_bytes(a->cols));
         for (uint64_t at = 0; at < rows; at += LM_BYTE_ROWS)
             put_strip(type, strips + at / LM_BYTE_ROWS * strip_bytes(a->cols), a, from + at,

@@ -1,17 +1,17 @@
-/* byte_strips.h - the types that have no strips of their own (codebooks, ternary, NVFP4, one and two bits), unpacked to strips
- * of bytes a few at a time, so that the products are those of every other type.
+/* byte_strips.h - types without their own strips (codebooks, ternary, NVFP4, one and two bits) are unpacked to strips of bytes,
+ * a few at a time, so that they use the same products as other types.
  *
  * Every value of these types is a scale times an integer of -62 … 62. A unit of 32 columns of sixteen rows is
  *
  *   [float d of columns 0-15, [16 rows]][d of columns 16-31][bytes: vector v, row r, column 4v + j at 64 v + 4 r + j]
  *
- * with 64 added to each integer, and units follow each other as in strips.h. The bytes of the file stay where they are. */
+ * with 64 added to each integer, and units are consecutive as in strips.h. The matrix keeps the layout of the file. */
 #ifndef LM_KERNELS_BYTE_STRIPS_H
 #define LM_KERNELS_BYTE_STRIPS_H
 
 #include "kernels/kernels.h"
 
-/* id, word for names of functions */
+/* id, suffix of function names */
 #define LM_BYTE_TYPES(X)                                                                                          \
     X(LM_IQ1_S, iq1_s)     X(LM_IQ1_M, iq1_m)     X(LM_IQ2_XXS, iq2_xxs) X(LM_IQ2_XS, iq2_xs) X(LM_IQ2_S, iq2_s)  \
     X(LM_IQ3_XXS, iq3_xxs) X(LM_IQ3_S, iq3_s)     X(LM_TQ1_0, tq1_0)     X(LM_TQ2_0, tq2_0)                       \
@@ -19,8 +19,8 @@
 
 enum { LM_BYTE_ROWS = 16, LM_BYTE_OFFSET = 64, LM_BYTE_NUMBERS = 2 * 64, LM_BYTE_UNIT = LM_BYTE_NUMBERS + 512, LM_BYTE_STRIPS = 2 };
 
-/* Outputs of a->first … a->last with `run`, which multiplies LM_BYTE_STRIPS strips of bytes at a time and sees them as the whole
- * matrix. Scratch: what `run` needs (`own` bytes, a multiple of 64), then the strips. */
+/* Compute outputs [a->first, a->last) with `run`, which gets LM_BYTE_STRIPS strips of bytes at a time as if they were the whole
+ * matrix. Scratch: `own` bytes for `run`, a multiple of 64, then the strips. */
 void     lm_byte_strips_run(const lm_matmul_args *a, lm_dtype type, void (*run)(const lm_matmul_args *a), uint64_t own);
 uint64_t lm_byte_strips_scratch(uint64_t cols, uint64_t own);
 

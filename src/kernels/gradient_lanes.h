@@ -1,15 +1,15 @@
-/* gradient_lanes.h - the kernels of gradients.h in vectors of LANES floats, for each instruction set to compile with its flags.
+/* gradient_lanes.h - the kernels of gradients.h in vectors of LANES floats, compiled for each instruction set with its flags.
  *
- * Before it is included: LANES (4, 8, 16), STRIP (vectors of a strip of the product's columns) and GRADIENTS_INIT, the function that
- * fills the table. FUSED(a, b, c), where there is an instruction for it: a b + c of vectors, rounded once. The compiler itself fuses
- * nothing (-ffp-contract=off): whether it would do so in one loop and not in another differs from compiler to compiler. */
+ * Define before including it: LANES (4, 8, 16); STRIP, the vectors in a strip of the product's columns; GRADIENTS_INIT, the function that
+ * fills the table; and, if there is an instruction for it, FUSED(a, b, c): a b + c of vectors, rounded once. The compiler itself fuses
+ * nothing (-ffp-contract=off), because the loops in which it would do so differ from compiler to compiler. */
 #include <math.h>
 #include <string.h>
 
 #include "kernels/gradients.h"
 #include "tensor/dtype.h"
 
-/* As FUSED, of four floats and of one: all three round once, or none does. */
+/* FUSED for four floats and for one: either all three round once, or none does. */
 #ifdef FUSED
 #define FUSED_FOUR(a, b, c) (v4)_mm_fmadd_ps((__m128)(a), (__m128)(b), (__m128)(c))
 #define FUSED_ONE(a, b, c)  __builtin_fmaf(a, b, c)
@@ -43,7 +43,7 @@ static inline vf all(float x)
     return x - (vf){ 0 };
 }
 
-/* Lanes as a tree: halves onto each other. */
+/* Sum the lanes as a tree: add the upper half to the lower half, repeatedly. */
 static inline float lanes_sum(vf v)
 {
     float x[LANES];
@@ -55,7 +55,7 @@ static inline float lanes_sum(vf v)
     return x[0];
 }
 
-/* e^x: a power of two, and a polynomial of what is left (Cephes' expf); 0 below the least normal number. */
+/* e^x: a power of two times a polynomial of the remainder (Cephes' expf); 0 below the smallest normal number. */
 static inline vf lanes_exp(vf x)
 {
     const vf low = all(-87.33654f), high = all(88.37626f);
@@ -95,7 +95,7 @@ static float dot(const float *a, const float *b, uint64_t n)
 
 /* ---- products ---- */
 
-/* Rows [m, m + rows) of C, `vectors` vectors of columns from n, over k in [from, to). */
+/* Compute rows [m, m + rows) of C, in `vectors` vectors of columns from n, over k in [from, to). */
 #define STRIP_OF(name, type, width, vectors, add)                                                                \
     __attribute__((always_inline)) static inline void name(const lm_gemm *g, uint64_t m, uint64_t n, uint64_t from, uint64_t to, \
                                                            const unsigned rows)                                  \
@@ -133,7 +133,7 @@ STRIP_OF(wide_strip, vf, LANES, STRIP, FUSED)
 STRIP_OF(lane_strip, vf, LANES, 1, FUSED)
 STRIP_OF(four_strip, v4, 4, 1, FUSED_FOUR)
 
-/* The last columns, one at a time: the same sums. */
+/* Compute the last columns one at a time, with the same order of sums. */
 static void last_columns(const lm_gemm *g, uint64_t n, uint64_t from, uint64_t to)
 {
     for (uint64_t m = 0; m < g->m; m++)
@@ -183,7 +183,7 @@ static void rms_weight(float *dw, const float *x, const float *dy, uint64_t widt
         dw[i] += dy[i] * (x[i] * r);
 }
 
-/* Mean and 1/deviation of a row. */
+/* Compute the mean and the reciprocal of the deviation of a row. */
 static void moments(const float *x, uint64_t width, float eps, float *mean, float *r)
 {
     float sum = 0, squares = 0;
@@ -298,7 +298,7 @@ static void act_back(float *dx, const float *x, const float *dy, lm_act act, uin
     }
 }
 
-/* SiLU in vectors: what most models have. */
+/* SiLU in vectors: the activation of most models. */
 static uint64_t silu_back(float *dgate, float *dup, const float *gate, const float *up, const float *dy, uint64_t n, bool first_gate,
                           bool first_up)
 {
@@ -333,7 +333,7 @@ static void glu_back(float *dgate, float *dup, const float *gate, const float *u
 
 /* ---- attention ---- */
 
-/* Scratch: keys and values with positions along a row, and three tiles of queries times positions. */
+/* Scratch: transposed keys and values, with positions along a row, and three tiles of queries times positions. */
 typedef struct tiles {
     uint64_t stride;                     /* positions, whole vectors */
     float   *k, *v, *s, *d, *slant;      /* [k_dim][stride], [v_dim][stride], 3 x [QUERY_TILE][stride] */
@@ -350,7 +350,7 @@ static tiles tiles_of(const lm_text_attention *a)
     return t;
 }
 
-/* Positions [from, to) of x [rows][dim] to [dim][stride]; zeros up to a whole vector. */
+/* Transpose positions [from, to) of x [rows][dim] to dst [dim][stride]. */
 static void lay_along(float *dst, uint64_t stride, const float *x, uint64_t x_row, uint32_t dim, uint32_t from, uint32_t to)
 {
     for (uint32_t j = from; j < to; j++)
@@ -358,14 +358,14 @@ static void lay_along(float *dst, uint64_t stride, const float *x, uint64_t x_ro
             dst[i * stride + j] = x[j * x_row + i];
 }
 
-/* The first key that a row sees. */
+/* Return the first key that is visible to a row. */
 static uint32_t first_key(const lm_text_attention *a, uint32_t row)
 {
     return a->window && row >= a->window ? row - a->window + 1 : 0;
 }
 
-/* Scores of rows [i, i + n) with keys [from, to): t->s; of keys that a row does not see -inf. `slants`: and how a score moves with its
- * product, 1 where there is no cap. */
+/* Compute the scores of rows [i, i + n) with keys [from, to) in t->s, -inf for keys not visible to a row. `slants`: with a softcap, also
+ * store the derivative of the capped score in t->slant. */
 static void scores(const lm_text_attention *a, const tiles *t, uint32_t i, uint32_t n, uint32_t from, uint32_t to, bool slants)
 {
     for (uint32_t r = 0; r < n; r++)
@@ -393,7 +393,7 @@ static void scores(const lm_text_attention *a, const tiles *t, uint32_t i, uint3
     }
 }
 
-/* s to exp(s - lse); vectors begin at whole vectors of positions, so sums do not depend on where a tile begins. */
+/* Replace s by exp(s - lse) and return the sum. Vectors begin at multiples of LANES, so sums do not depend on where a tile begins. */
 static float exponentials(float *s, uint32_t from, uint32_t to, float lse)
 {
     uint32_t j   = from / LANES * LANES;
@@ -407,7 +407,7 @@ static float exponentials(float *s, uint32_t from, uint32_t to, float lse)
     return lanes_sum(sum);
 }
 
-/* Whole vectors around [from, to): what lies outside counts as not seen. */
+/* Set the positions outside [from, to) in the first and the last vector to -inf, so that they count as not visible. */
 static void hide_edges(float *s, uint32_t from, uint32_t to)
 {
     for (uint32_t j = from / LANES * LANES; j < from; j++)
@@ -442,7 +442,7 @@ static void attend(const lm_text_attention *a, uint32_t from, uint32_t to)
     }
 }
 
-/* Probabilities of rows [i, i + n) and keys [from, to) to t->s, and how the loss moves with their products to t->d. */
+/* Compute the probabilities of rows [i, i + n) and keys [from, to) in t->s, and the gradients of their products q.k in t->d. */
 static void slopes_of(const lm_text_attention *a, const tiles *t, uint32_t i, uint32_t n, uint32_t from, uint32_t to)
 {
     bool capped = a->softcap > 0.0f;

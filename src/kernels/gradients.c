@@ -1,4 +1,4 @@
-/* gradients.c - which kernels of training an instruction set has. */
+/* gradients.c - choose the training kernels of an instruction set. */
 #include "kernels/gradients.h"
 
 uint64_t lm_text_attention_scratch(uint64_t rows, uint64_t k_dim, uint64_t v_dim)

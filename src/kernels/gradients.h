@@ -1,15 +1,15 @@
-/* gradients.h - what training computes besides the forward: products without a layout, the reverse of operations on rows, attention that
- * keeps the logarithm of each sum, and the loss.
+/* gradients.h - the kernels of training besides the forward pass: products of plain matrices, gradients of row operations, attention that
+ * stores the logarithm of each softmax sum, and the loss.
  *
- * The same promises as in kernels.h: single-threaded, no allocation, no failure. Sums over rows run in rising order, one row after the
- * other, from what is in memory: so a sum does not depend on how rows were cut into calls. */
+ * The guarantees are those of kernels.h: single-threaded, no allocation, no failure. Sums over rows run in ascending order, one row after
+ * the other, and start from the value in memory, so a sum does not depend on how rows were divided into calls. */
 #ifndef LM_KERNELS_GRADIENTS_H
 #define LM_KERNELS_GRADIENTS_H
 
 #include "kernels/kernels.h"
 
-/* C[m][n] += sum over k of A(m, k) B[k][n], k rising, each sum begun from what C has. A(m, k) is a[m * a_row + k * a_col]; strides in
- * floats. */
+/* C[m][n] += sum over k of A(m, k) B[k][n], k ascending, each sum starting from the value in C. A(m, k) is a[m * a_row + k * a_col];
+ * strides in floats. */
 typedef struct lm_gemm {
     float       *c;
     uint64_t     c_row;
@@ -20,12 +20,12 @@ typedef struct lm_gemm {
     uint64_t     m, n, k;
 } lm_gemm;
 
-/* Attention inside one text, float32. Key j is visible to query i when j <= i and (window == 0 or i - j < window). Row strides in
- * floats; rows of the text from 0. */
+/* Attention within one sequence, float32. Key j is visible to query i if j <= i and (window == 0 or i - j < window). Row strides are in
+ * floats; rows of the sequence are numbered from 0. */
 typedef struct lm_text_attention {
-    const float *q, *k, *v;              /* one query head's, one key head's, one value head's lanes of row 0 */
+    const float *q, *k, *v;              /* lanes of row 0 of one query head, one key head, one value head */
     uint64_t     q_row, k_row, v_row;
-    float       *out;                    /* forward writes it; reverse reads it */
+    float       *out;                    /* written by forward, read by reverse */
     uint64_t     out_row;
     float       *lse;                    /* log of the sum of exponentials of each row */
     uint64_t     lse_row;
@@ -46,21 +46,21 @@ uint64_t lm_text_attention_scratch(uint64_t rows, uint64_t k_dim, uint64_t v_dim
 
 typedef struct lm_gradient_kernels {
     void (*gemm)(const lm_gemm *g);
-    /* dx (written when `first`, else added to) of y = w x / rms(x); w may be NULL. */
+    /* dx of y = w x / rms(x), written if `first`, else added to; w may be NULL. */
     void (*rms)(float *dx, const float *x, const float *dy, const float *w, uint64_t width, float eps, bool first);
     void (*layer_norm)(float *dx, const float *x, const float *dy, const float *w, uint64_t width, float eps, bool first);
-    /* dw += dy x̂, db += dy (NULL: not) of one row. */
+    /* dw += dy x̂, db += dy of one row; NULL: not computed. */
     void (*rms_weight)(float *dw, const float *x, const float *dy, uint64_t width, float eps);
     void (*layer_norm_weight)(float *dw, float *db, const float *x, const float *dy, uint64_t width, float eps);
-    /* dx = dy act'(x); dgate = dy up act'(gate), dup = dy act(gate); each written when its `first`, else added; NULL: not wanted. */
+    /* dx = dy act'(x); dgate = dy up act'(gate), dup = dy act(gate); each is written if its `first`, else added to; NULL: not computed. */
     void (*act)(float *dx, const float *x, const float *dy, lm_act act, uint64_t n, bool first);
     void (*glu)(float *dgate, float *dup, const float *gate, const float *up, const float *dy, lm_act act, uint64_t n, bool first_gate,
                 bool first_up);
-    /* Rows [from, to) of out and lse. */
+    /* Compute rows [from, to) of out and lse. */
     void (*attend)(const lm_text_attention *a, uint32_t from, uint32_t to);
-    /* dq of rows [from, to). */
+    /* Add to dq of rows [from, to). */
     void (*attend_back_q)(const lm_text_attention *a, uint32_t from, uint32_t to);
-    /* dk and dv (NULL: not wanted; dv may lie in dk) of keys [from, to), over all rows that see them. */
+    /* Add to dk and dv (NULL: not computed; dv may be part of dk) of keys [from, to), over all rows to which they are visible. */
     void (*attend_back_kv)(const lm_text_attention *a, uint32_t from, uint32_t to);
     /* Cross-entropy of a row of n logits: returns lse - z[label], and z becomes (softmax - onehot) * weight. */
     double (*loss)(float *z, uint64_t n, uint32_t label, float weight);

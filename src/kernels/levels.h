@@ -1,11 +1,11 @@
-/* levels.h - what the kernels of all instruction sets share: which stored types can be a matrix (each gets an exact kernel
- * on every level), and what is done with a product. */
+/* levels.h - shared by the kernels of all instruction sets: the stored types that can be a matrix (each has an exact kernel
+ * on every level), and how a product is written to the output. */
 #ifndef LM_KERNELS_LEVELS_H
 #define LM_KERNELS_LEVELS_H
 
 #include "kernels/kernels.h"
 
-/* id, word for names of functions */
+/* id, suffix of function names */
 #define LM_MATRIX_TYPES(X)                                                                                       \
     X(LM_F32, f32)         X(LM_F16, f16)         X(LM_BF16, bf16)       X(LM_F64, f64)                          \
     X(LM_Q4_0, q4_0)       X(LM_Q4_1, q4_1)       X(LM_Q5_0, q5_0)       X(LM_Q5_1, q5_1)     X(LM_Q8_0, q8_0)   \
@@ -27,7 +27,7 @@ static inline uint64_t lm_f32_row_bytes(uint64_t cols)
     return (cols * sizeof(float) + 63) & ~UINT64_C(63);
 }
 
-/* `exact_WORD`: a type multiplied in float32 by `call`, looked up by `unpack`. */
+/* Define `exact_WORD`, the kernel that multiplies a type in float32 with `call` and looks up rows with `unpack`. */
 #define LM_EXACT_KERNEL(id, word, level, group, scratch, call, unpack)                                           \
     static void run_##word(const lm_matmul_args *a)                                                              \
     {                                                                                                            \
@@ -47,14 +47,14 @@ static inline uint64_t lm_f32_row_bytes(uint64_t cols)
         .row = row_##word,                                                                                       \
     };
 
-/* The families behind lm_kernels_init_ref and _avx2. */
+/* The groups of kernels that lm_kernels_init_ref consists of; _avx2 uses them too. */
 void lm_row_kernels_init_ref(lm_row_kernels *k);
 void lm_attention_kernels_init_ref(lm_attention_kernels *k);
 
-/* Activations as they are: rows of float32. */
+/* Unpacked activations: rows of float32. */
 extern const lm_activation lm_activation_f32;
 
-/* What is written for the product v of output o with row t of x. */
+/* Write the product v of output o with row t of x to y, with bias, scale and `add` applied. */
 static inline void lm_matmul_store(const lm_matmul_args *a, uint64_t t, uint64_t o, float v)
 {
     if (a->bias)

@@ -1,4 +1,4 @@
-/* probe.c - the probes in plain C, and which ones a processor gets. */
+/* probe.c - the probes in plain C, and the choice of probes for a processor. */
 #include "kernels/probe.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* q8_rows.c - packing activations in plain C. */
+/* q8_rows.c - pack activations in plain C. */
 #include "kernels/q8_rows.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ uint64_t lm_q8_bytes(uint64_t cols)
     return sizeof(lm_q8_head) + lm_q8_list_bytes(cols) + lm_q8_mask_bytes(cols) + cols / 32 * 2 * sizeof(lm_q8_block);
 }
 
-/* The largest magnitude of 32 or 4, NaN above infinity above all. */
+/* Return the largest magnitude of 32 or 4 numbers; NaN compares above infinity. */
 static float largest(const float *x, int n)
 {
     uint32_t most = 0;
@@ -35,13 +35,13 @@ float lm_q8_largest_below(const float x[32], float top)
     return most;
 }
 
-/* NaN stays. */
+/* NaN is propagated. */
 static float larger(float a, float b)
 {
     return b > a || b != b ? b : a;
 }
 
-/* The largest magnitude of a row, and above what a block stands out. */
+/* Return the largest finite magnitude of a row, and in *top the magnitude above which a block gets high bytes. */
 static float survey(const lm_q8_row *r, uint64_t blocks, float *top)
 {
     float lanes[16] = { 0 }, most = 0.0f;
@@ -62,7 +62,7 @@ void lm_q8_choose(const lm_q8_row *r, const float *x, uint64_t blocks, bool all_
     memset(r->wide, 0, lm_q8_mask_bytes(32 * blocks));
     for (uint64_t from = 0; from < blocks; from += LM_Q8_GROUP) {
         uint64_t to = blocks - from < LM_Q8_GROUP ? blocks : from + LM_Q8_GROUP;
-        float    eight = 0.0f, fifteen = 0.0f;           /* what has to fit in so many bits */
+        float    eight = 0.0f, fifteen = 0.0f;           /* largest magnitudes that must fit in eight and in fifteen bits */
         uint32_t listed[LM_Q8_GROUP], n = 0;
         for (uint64_t b = from; b < to; b++) {
             bool wide = all_wide || r->most[b] > top;

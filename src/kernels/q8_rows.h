@@ -1,16 +1,16 @@
-/* q8_rows.h - rows of activations as the integer kernels read them.
+/* q8_rows.h - the layout of rows of activations for the integer kernels.
  *
- * Codes have eight bits; four blocks of 32 columns, a group, share a scale. What stands out of its row has a second byte for a second
- * product: most of the error of eight bits comes from few outliers (which keep to the same columns), for a scale that reaches them
- * is coarse for their neighbours. So a group's scale is that of the rest; blocks without second bytes leave theirs unwritten.
+ * Codes have eight bits; a group of four blocks of 32 columns shares a scale. Blocks with outliers have second bytes for a second
+ * product: most of the error of eight bits is due to a few outliers (which stay in the same columns), because a scale that covers them
+ * is coarse for their neighbours. So outliers do not determine a group's scale. Blocks without second bytes leave theirs unwritten.
  *
  *   x[c] = d * (low + 128 * high)
  *
- * Sums over a row are kept in units of the group's d: `ratio` takes them from one group to the next, and the last one's d back. One
- * multiplication for four blocks then does what would take one for each.
+ * Sums over a row are in units of the group's d: `ratio` converts them from one group to the next, and d of the last group converts
+ * them back. This takes one multiplication per four blocks instead of one per block.
  *
- * Layout: head (64 bytes), the numbers of the blocks that have high bytes and one bit for each (both rounded up to 64 bytes), the
- * blocks' low bytes, their high bytes. cols is a multiple of 32. */
+ * Layout: head (64 bytes), the list of the blocks that have high bytes, a bit mask with one bit per block (both rounded up to 64 bytes),
+ * the blocks' low bytes, their high bytes. cols is a multiple of 32. */
 #ifndef LM_KERNELS_Q8_ROWS_H
 #define LM_KERNELS_Q8_ROWS_H
 
@@ -19,36 +19,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One part of a block: a cache line, aligned as one. Offsets of weight codes are taken back by where an integer sum starts. */
+/* One part of a block, low or high: an aligned cache line. The start of an integer sum compensates for the offset of weight codes. High
+ * parts use only q, start, half_start and fours. */
 typedef struct lm_q8_block {
     int8_t   q[32];
-    float    d;                      /* of the group; NaN: there is one, or an infinity, and no codes. High parts have what ends here: */
+    float    d;                      /* scale of the group; NaN: the group contains a NaN or an infinity, and its codes are 0 */
     int32_t  start;                  /* -128 times the sum of q */
-    int32_t  half_start[2];          /* -32 times the sum of each 16 */
+    int32_t  half_start[2];          /* -32 times the sum of each half of q */
     float    sum;                    /* sum of (low + 128 * high) */
     float    half_sum[2];
     union {
-        float    ratio;              /* low parts: d of the group before by this one's; 1 for the first */
-        uint32_t fours;              /* high parts: bit i: columns 4 i … 4 i + 3 have one that is not zero */
+        float    ratio;              /* low parts: d of the previous group / d of this group, in its first block; else 1 */
+        uint32_t fours;              /* high parts: bit i: columns 4 i … 4 i + 3 are not all zero */
     };
 } lm_q8_block;
 
 _Static_assert(sizeof(lm_q8_block) == 64, "a cache line");
 
 typedef struct lm_q8_head {
-    uint32_t wide;                   /* blocks with high parts */
+    uint32_t wide;                   /* number of blocks with high parts */
     uint8_t  unused[60];
 } lm_q8_head;
 
 #define LM_Q8_GROUP 4               /* blocks that share a scale */
-#define LM_Q8_STANDS_OUT 1.6f       /* times the mean of the blocks' largest magnitudes */
+#define LM_Q8_STANDS_OUT 1.6f       /* a block above this times the mean of the blocks' largest magnitudes gets high bytes */
 #define LM_Q8_LEAST 1e-26f          /* rows whose largest magnitude is below this are packed as zero */
-#define LM_Q8_RANGE 0x1p-30f        /* no scale is smaller than this times that of the largest magnitude */
+#define LM_Q8_RANGE 0x1p-30f        /* no scale is smaller than this times the largest magnitude of the row */
 
 typedef struct lm_q8_row {
     lm_q8_head  *head;
-    float       *most;               /* largest magnitudes of the blocks, while a row is packed; */
-    uint32_t    *listed;             /* in the same place, head->wide numbers of blocks that have high bytes, rising */
+    float       *most;               /* while a row is packed: the largest magnitude of each block */
+    uint32_t    *listed;             /* in the same memory: head->wide indices of the blocks that have high bytes, ascending */
     uint64_t    *wide;
     lm_q8_block *low, *high;
 } lm_q8_row;
@@ -71,7 +72,7 @@ static inline lm_q8_row lm_q8_row_at(const void *x, uint64_t cols)
     return (lm_q8_row){ (void *)head, (void *)list, (void *)list, (void *)wide, low, low + cols / 32 };
 }
 
-/* The row whose low bytes begin at `low`. */
+/* Return the row whose low bytes begin at `low`. */
 static inline lm_q8_row lm_q8_row_of_low(const void *low, uint64_t cols)
 {
     return lm_q8_row_at((const uint8_t *)low - lm_q8_mask_bytes(cols) - lm_q8_list_bytes(cols) - sizeof(lm_q8_head), cols);
@@ -82,7 +83,8 @@ static inline bool lm_q8_is_wide(const lm_q8_row *r, uint64_t b)
     return r->wide[b / 64] >> b % 64 & 1;
 }
 
-/* Above what a block stands out, from sums of the largest magnitudes of blocks b % 16 == lane, each in rising order. */
+/* Return the magnitude above which a block gets high bytes. lanes[i]: the sum of the largest magnitudes of blocks b % 16 == i, in ascending
+ * order of b. */
 static inline float lm_q8_top(const float lanes[16], uint64_t blocks)
 {
     float sum = 0.0f;
@@ -92,14 +94,14 @@ static inline float lm_q8_top(const float lanes[16], uint64_t blocks)
     return LM_Q8_STANDS_OUT * (sum / (float)blocks);
 }
 
-/* The largest magnitude of a block's fours of columns that do not exceed top. */
+/* Return the largest magnitude in a block, without the groups of four columns that exceed top. */
 float lm_q8_largest_below(const float x[32], float top);
 
-/* Choose which blocks are wide, every d and ratio, from the row and r->most (NaN or infinity where there is one). The same arithmetic
- * on every level. */
+/* Choose the wide blocks and every d and ratio, from the row and r->most (NaN or infinity for a block that contains one). The arithmetic
+ * is the same on every level. */
 void lm_q8_choose(const lm_q8_row *r, const float *x, uint64_t blocks, bool all_wide);
 
-/* 1 / d, or 0 where there are no codes. */
+/* Return 1 / d, or 0 if all codes of the group are 0. */
 static inline float lm_q8_inverse(const lm_q8_row *r, uint64_t b)
 {
     float d = r->low[b].d;
@@ -107,7 +109,7 @@ static inline float lm_q8_inverse(const lm_q8_row *r, uint64_t b)
     return d > 0.0f ? 1.0f / d : 0.0f;
 }
 
-/* The sums of a block from those of its codes in each half. */
+/* Store the sums of a block, given the sums of the codes in each half. */
 static inline void lm_q8_put_sums(const lm_q8_row *r, uint64_t b, const int32_t low[2], const int32_t high[2])
 {
     lm_q8_block *l = &r->low[b], *h = lm_q8_is_wide(r, b) ? &r->high[b] : NULL;
@@ -124,7 +126,8 @@ static inline void lm_q8_put_sums(const lm_q8_row *r, uint64_t b, const int32_t 
     l->sum = l->half_sum[0] + l->half_sum[1];
 }
 
-/* In plain C: what every level's pack must give, bit for bit. all_wide: fifteen bits everywhere. */
+/* The bytes of a packed row, and packing in plain C, which every level's pack must match bit for bit. all_wide: fifteen bits
+ * everywhere. */
 uint64_t lm_q8_bytes(uint64_t cols);
 void     lm_q8_pack(void *dst, const float *x, uint64_t cols, bool all_wide);
 

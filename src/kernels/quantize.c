@@ -1,4 +1,4 @@
-/* quantize.c - which of the quantisers runs. */
+/* quantize.c - choose a quantiser. */
 #include "kernels/quantize.h"
 
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* quantize_lanes.h - blocks side by side, a lane each, and the searches over them. Compiled for each instruction set. */
+/* quantize_lanes.h - searches over several blocks at once, one per lane. Compiled for each instruction set. */
 #ifndef LM_KERNELS_QUANTIZE_LANES_H
 #define LM_KERNELS_QUANTIZE_LANES_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* As many as a register holds: gcc takes longer vectors apart into single numbers. */
+/* As many as a register holds: gcc splits longer vectors into scalars. */
 #if defined(__AVX512F__)
 enum { LANES = 16 };
 #elif defined(__AVX2__)
@@ -20,7 +20,7 @@ enum { MOST = 32 };                  /* elements of the longest block */
 typedef float   vf __attribute__((vector_size(4 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
 
-/* Below this a block is zero. */
+/* A block whose magnitudes are all below this is zero. */
 #define TINY 1e-15f
 
 static inline vf select(vi mask, vf a, vf b)
@@ -38,7 +38,7 @@ static inline vf spread(float x)
     return (vf){ 0 } + x;
 }
 
-/* To nearest, even on ties, of |x| < 2^22, within [lo, hi]. */
+/* Round to nearest, ties to even, for |x| < 2^22, and clamp to [lo, hi]. */
 static inline vf nearest(vf x, int lo, int hi)
 {
     vi i = ((vi)(x + 12582912.0f) & 0x7fffff) - 0x400000;
@@ -48,7 +48,7 @@ static inline vf nearest(vf x, int lo, int hi)
     return __builtin_convertvector(i, vf);
 }
 
-/* The same of one number, within [0, hi]. */
+/* The same for one number, clamped to [0, hi]. */
 static inline int nearest_lane(float x, int hi)
 {
     float   shifted = x + 12582912.0f;
@@ -79,7 +79,7 @@ static inline int any(vi mask)
 
 /* ---- a scale: x ~ scale * (q - top), q from 0 to 2 top - 1 ---- */
 
-/* The scale that maps the extreme to -top and eighteen around it; each followed by its least squares. */
+/* Try the scale that maps the extreme to -top and eighteen scales around it; refine each by least squares. */
 static vf fit_scale(int n, int top, const vf *x, const vf *w, vf *q)
 {
     vf most = { 0 }, extreme = { 0 }, sums = { 0 }, squares = { 0 };
@@ -121,7 +121,7 @@ static vf fit_scale(int n, int top, const vf *x, const vf *w, vf *q)
     return select(zero, (vf){ 0 }, scale);
 }
 
-/* The same by sweeps: one element after another moves to where the others' least squares want it. Weights are the squares. */
+/* The same by sweeps: one element after another moves to the code nearest under the least-squares scale of the others. Weights are x^2. */
 static vf fit_scale_by_sweeps(int n, int top, const vf *x, vf *q)
 {
     vf most = { 0 }, extreme = { 0 }, sums = { 0 }, squares = { 0 };
@@ -164,12 +164,12 @@ static vf fit_scale_by_sweeps(int n, int top, const vf *x, vf *q)
 
 typedef struct affine_search {
     int   top;
-    float first, step;               /* the span is cut in top + first + step * t parts */
+    float first, step;               /* the span is divided into top + first + step * t parts */
     int   steps;
     bool  absolute;                  /* error: sum of magnitudes instead of squares */
 } affine_search;
 
-/* An accepted minimum is where the next tries start: they depend on each other. */
+/* The following tries start from an accepted minimum, so they depend on each other. */
 static vf fit_scale_min(const affine_search *s, int n, const vf *x, const vf *w, vf *q, vf *min_out)
 {
     const float top = (float)s->top;
@@ -220,9 +220,9 @@ static vf fit_scale_min(const affine_search *s, int n, const vf *x, const vf *w,
     return select(flat, (vf){ 0 }, scale);
 }
 
-/* ---- a scale of a rising table of sixteen values ---- */
+/* ---- a scale for an ascending table of sixteen values ---- */
 
-/* The nearest value, and its index; of two equally near the higher. */
+/* Return the nearest value and its index; of two equally near, the higher. */
 static inline vf nearest_value(vf x, const int8_t table[16], vf *index)
 {
     vf value = spread(table[0]), at = { 0 };
@@ -245,7 +245,7 @@ static vf fit_values(int n, const int8_t table[16], int tries, const vf *x, cons
         most = select(larger, magnitude(x[i]), most);
         extreme = select(larger, x[i], extreme);
     }
-    for (int t = -tries - 1; t <= tries; t++) {          /* the first: exactly to the table's end */
+    for (int t = -tries - 1; t <= tries; t++) {          /* the first maps the extreme exactly to the table's end */
         bool first = t < -tries;
         vf   inverse = first ? 1.0f / (-extreme / (float)table[0]) : ((float)t + spread(table[0])) / extreme, sums = { 0 }, squares = { 0 };
         for (int i = 0; i < n; i++) {
@@ -273,7 +273,7 @@ static float fit_positive(int n, int top, const float *x, const float *w, uint8_
     if (most < TINY)
         return 0;
     inverse = (float)top / most;
-    for (int t = -5; t <= 4; t++) {                      /* -5: what just reaches the largest */
+    for (int t = -5; t <= 4; t++) {                      /* -5: the scale that just reaches the largest */
         float tried = t < -4 ? inverse : (0.1f * (float)t + (float)top) / most, scale = 1 / tried, error = 0;
         if (t == 0)
             continue;

@@ -3,14 +3,14 @@
 #include "kernels/quantize_lanes.h"
 #include "tensor/codes.h"
 
-/* Blocks that are searched in one go: those of one or two super-blocks. */
+/* Number of blocks searched at once: those of one or two super-blocks. */
 enum { GROUP = 16, PARTS = GROUP / LANES };
 
-/* Up to sixteen blocks of `n` elements that follow each other, a lane each; lanes without a block are zero. */
+/* Up to sixteen consecutive blocks of `n` elements, one per lane; lanes without a block are zero. */
 typedef struct lane_group {
     int   n, blocks;
     vf    x[PARTS][MOST], w[PARTS][MOST], q[PARTS][MOST];
-    float scale[GROUP], min[GROUP];  /* what a search finds */
+    float scale[GROUP], min[GROUP];  /* results of a search */
 } lane_group;
 
 static void load(lane_group *g, int n, int blocks, const float *x)
@@ -34,7 +34,7 @@ static vf lanes_of(const float *values, int part)
     return v;
 }
 
-/* Importance times sqrt(sigma2 + x^2), `sigma2` of each block; NULL: the importance itself. */
+/* Set the weights to importance times sqrt(sigma2 + x^2), with a `sigma2` per block; NULL: to the importance itself. */
 static void weigh(lane_group *g, const float *importance, const float *sigma2)
 {
     for (int i = 0; i < g->n; i++) {
@@ -98,7 +98,7 @@ static float sum_of_squares(const float *x, uint64_t n)
     return sum;
 }
 
-/* `factor` times the mean square of each super-block, for each of its blocks. */
+/* Compute `factor` times the mean square of each super-block, repeated for each of its blocks. */
 static void super_sigma2(const float *x, int supers, int blocks_of_one, float factor, float *out)
 {
     memset(out, 0, GROUP * sizeof *out);
@@ -129,7 +129,7 @@ static const affine_type q2_k = { 16, 16, 15, 1, { 3, -0.5f, 0.1f, 15, true }, {
 static const affine_type q4_k = { 8, 32, 63, 2, { 15, -1.0f, 0.1f, 20, false }, { 15, -0.9f, 0.05f, 36, false } };
 static const affine_type q5_k = { 8, 32, 63, 2, { 31, -0.5f, 0.1f, 15, false }, { 31, -0.9f, 0.05f, 36, false } };
 
-/* Without importance: Q2_K by magnitude, the others by magnitude and the block's root mean square. */
+/* Set the weights without importance: for Q2_K (`alone`) to the magnitude, else to the magnitude plus the block's root mean square. */
 static void weigh_by_magnitude(lane_group *g, bool alone)
 {
     for (int p = 0; p < PARTS; p++) {
@@ -143,7 +143,7 @@ static void weigh_by_magnitude(lane_group *g, bool alone)
     }
 }
 
-/* The integers of a super-block's scales (or minima): by the largest, or where there is importance by least squares. */
+/* Quantise a super-block's scales (or minima) and return their scale: by the largest, or with importance by least squares. */
 static float block_scales(const affine_type *t, const float *values, const float *sums, uint8_t *q)
 {
     float most = 0, top = (float)t->top_scale;
@@ -158,7 +158,7 @@ static float block_scales(const affine_type *t, const float *values, const float
     return most / top;
 }
 
-/* `supers` super-blocks of sixteen blocks at most. */
+/* Quantise `supers` super-blocks, at most sixteen blocks in total. */
 static void affine(const affine_type *t, int supers, const float *x, const float *importance, lm_affine_codes *out)
 {
     lane_group g;
@@ -185,7 +185,7 @@ static void affine(const affine_type *t, int supers, const float *x, const float
             m[first + k] = stored_min * (float)c->min[k];
         }
     }
-    for (int p = 0; p < PARTS; p++) {                    /* with what is stored; a scale of 0 keeps the search's */
+    for (int p = 0; p < PARTS; p++) {                    /* codes for the stored scales; if a scale is 0, keep those of the search */
         vf scale = lanes_of(d, p), min = lanes_of(m, p);
         for (int i = 0; i < t->width; i++)
             g.q[p][i] = select(scale != 0, nearest((g.x[p][i] + min) / scale, 0, t->plain.top), g.q[p][i]);
@@ -217,7 +217,7 @@ static void affine_row(lm_dtype type, void *dst, const float *x, uint64_t cols, 
 
 /* ---- Q3_K, Q6_K ---- */
 
-/* Q3_K's scales where there is importance: searched as elements are, by the sums of weights. */
+/* Quantise Q3_K's scales with importance: search as for elements, weighted by the sums of weights. */
 static float searched_scales(const lane_group *g, int8_t *out)
 {
     vf    x[GROUP], w[GROUP], q[GROUP];
@@ -234,7 +234,7 @@ static float searched_scales(const lane_group *g, int8_t *out)
     return d;
 }
 
-/* The largest scale becomes `low`. */
+/* Quantise the scales so that the largest becomes `low`. */
 static float reached_scales(const lane_group *g, int low, int8_t *out)
 {
     float extreme = 0;
@@ -251,7 +251,7 @@ static float reached_scales(const lane_group *g, int low, int8_t *out)
     return 1 / inverse;
 }
 
-/* Q3_K: elements from -4, scales from -32; Q6_K: from -32, from -128, and a super-block of nearly nothing is zero. */
+/* Q3_K: elements from -4, scales from -32. Q6_K (`six`): elements from -32, scales from -128; a super-block with tiny scales is zero. */
 static void symmetric(bool six, const float *x, const float *importance, lm_symmetric_codes *out)
 {
     const int  top = six ? 32 : 4;
@@ -355,7 +355,7 @@ static void legacy_row(lm_dtype type, void *dst, const float *x, uint64_t cols, 
 
 /* ---- IQ4_NL, IQ4_XS ---- */
 
-/* sigma2 is the sum times two n-ths here. */
+/* Here sigma2 is twice the mean square. */
 static void search_values(lane_group *g, const float *x, int super, const float *importance)
 {
     float sigma2[GROUP] = { 0 };

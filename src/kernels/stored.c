@@ -1,11 +1,11 @@
-/* stored.c - a product with a matrix that stays as the file has it, by a kernel that wants a layout of its own: outputs are
- * packed a group at a time where they stay in cache, then multiplied as if they were the whole matrix. No sum runs over
- * outputs, so the results are those of the packed matrix, bit for bit. */
+/* stored.c - multiply with a matrix in the layout of the file, using a kernel that has its own layout: a group of outputs that fits in
+ * the cache is packed, then multiplied as if it were the whole matrix. No sum runs over outputs, so the results are bit-identical to
+ * those of the packed matrix. */
 #include "kernels/kernels.h"
 
 #define GROUP_BYTES (256u << 10)
 
-/* Outputs in a group. */
+/* Return the number of outputs in a group. */
 static uint64_t group_of(const lm_matmul *m, uint64_t cols)
 {
     uint64_t one = m->packed_bytes(m->row_group, cols), most = GROUP_BYTES / (one ? one : 1);

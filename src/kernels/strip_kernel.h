@@ -1,7 +1,7 @@
-/* strip_kernel.h - what every level writes alike of a type in strips: all but the product.
+/* strip_kernel.h - the part of a kernel on strips that is the same on every level: everything except the product.
  *
- * A level has `run_WORD` and says its name, the activations it multiplies, the rows that a worker takes at a time and the scratch that it
- * wants; `strips_WORD` is the record. */
+ * A level defines `run_WORD` and gives its name, the layout of its activations, the row group of a worker and the scratch that it
+ * needs; `strips_WORD` is the resulting kernel. */
 #ifndef LM_KERNELS_STRIP_KERNEL_H
 #define LM_KERNELS_STRIP_KERNEL_H
 
@@ -12,7 +12,7 @@
     LM_STRIP_FUNCTIONS(id, word)                                                                                            \
     LM_STRIP_RECORD(strips, word, level, input, group, scratch, run)
 
-/* In two parts, for a level that has several `run` and a record for each: `record`_WORD. */
+/* The same in two parts, for a level that has several `run` functions, each with its own kernel `record`_WORD. */
 #define LM_STRIP_FUNCTIONS(id, word)                                                                                        \
     static uint64_t bytes_##word(uint64_t rows, uint64_t cols)                                                              \
     {                                                                                                                       \
@@ -40,8 +40,8 @@
         .row = row_##word,                                                                                                  \
     };
 
-/* The same for the types of byte_strips.h, which stay as the file has them: `product` multiplies strips of bytes with `own` bytes of
- * scratch for so many columns, of `scratch` in all. */
+/* The same for the types of byte_strips.h, which keep the layout of the file. `product` multiplies strips of bytes. own(cols) is the
+ * scratch that it needs in bytes; scratch(cols), the total. */
 #define LM_BYTE_KERNEL(id, word, level, input, product, own, scratch)                                                       \
     static void run_##word(const lm_matmul_args *a)                                                                         \
     {                                                                                                                       \

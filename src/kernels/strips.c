@@ -1,4 +1,4 @@
-/* strips.c - a row out of a strip, in plain C. */
+/* strips.c - extract a row from a strip, in plain C. */
 #include "kernels/strips.h"
 
 #include <string.h>
@@ -7,10 +7,10 @@
 
 enum { R = LM_STRIP_ROWS };
 
-/* One row's part of a unit, free of its layout. */
+/* One row's part of a unit, independent of the layout. */
 typedef struct unit {
     uint16_t head[2], f16[2];
-    uint8_t  u8[2];                  /* its own, or its scales */
+    uint8_t  u8[2];                  /* the unit's bytes, or its scales */
     uint8_t  nibbles[16];            /* low four bits of columns i and i + 16 */
     uint8_t  code[32];               /* bytes, or two bits */
     uint32_t bits;                   /* one bit of each column */
@@ -50,7 +50,7 @@ static void unit_values(const lm_strip_layout *l, const unit *u, float y[32])
     }
 }
 
-/* ---- out of a strip ------------------------------------------------------------------------------------------- */
+/* ---- reading a strip ------------------------------------------------------------------------------------------ */
 
 /* Where the parts of unit b of a strip begin. */
 typedef struct place {

@@ -1,5 +1,5 @@
-/* strips_pack.c - from the blocks of a file into strips. A model is packed whole before its first token, so this is as fast as
- * reading: a unit's parts are words from the start, and there is one function for each type and number of rows. */
+/* strips_pack.c - pack the blocks of a file into strips. The whole model is packed before its first token, so packing must be as fast as
+ * reading: a unit's parts are handled as words throughout, and there is one function per type. */
 #include <string.h>
 
 #include "kernels/strips.h"
@@ -13,10 +13,10 @@ enum { R = LM_STRIP_ROWS };
 #define INLINE static inline __attribute__((always_inline))
 #endif
 
-/* One row's part of a unit, as it will lie: four columns a word. */
+/* One row's part of a unit in the layout of a strip: four columns per word. */
 typedef struct words {
     uint16_t head[2], f16[2];
-    uint8_t  u8[2];                  /* its own, or its scales */
+    uint8_t  u8[2];                  /* the unit's bytes, or its scales */
     uint32_t nibbles[4];             /* low four bits of columns 4v … and 16 + 4v … */
     uint32_t bytes[8];
     uint32_t pairs[2];               /* field f of the first: columns 4f …, of the second: 16 + 4f … */
@@ -33,7 +33,7 @@ INLINE uint32_t word_at(const void *p)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* A sub-block whose 32 codes of four bits are in the low or the high halves of 32 bytes. */
+/* Read a sub-block whose 32 four-bit codes are in the low or the high halves of 32 bytes. */
 INLINE void nibbles_of_half(words *u, const uint8_t *qs, unsigned high)
 {
     for (unsigned v = 0; v < 4; v++) {
@@ -42,7 +42,7 @@ INLINE void nibbles_of_half(words *u, const uint8_t *qs, unsigned high)
     }
 }
 
-/* Two bits of each of 32 bytes. */
+/* Read two bits of each of 32 bytes. */
 INLINE void pairs_of(words *u, const uint8_t *bytes, unsigned shift)
 {
     for (unsigned h = 0; h < 2; h++) {
@@ -52,7 +52,7 @@ INLINE void pairs_of(words *u, const uint8_t *bytes, unsigned shift)
     }
 }
 
-/* One bit of each of 32 bytes. */
+/* Read one bit of each of 32 bytes. */
 INLINE uint32_t bits_of(const uint8_t *bytes, unsigned bit)
 {
     uint32_t word = 0;
@@ -62,7 +62,7 @@ INLINE uint32_t bits_of(const uint8_t *bytes, unsigned bit)
     return word;
 }
 
-/* Bit i is column i: every fourth goes into one byte. */
+/* Rearrange bits of which bit i is column i: every fourth bit goes into one byte. */
 INLINE uint32_t bits_of_word(uint32_t columns)
 {
     uint32_t word = 0;
@@ -81,7 +81,7 @@ INLINE void copy_words(uint32_t *out, const void *from, unsigned n)
     memcpy(out, from, 4 * n);
 }
 
-/* Types of 32 elements a block. */
+/* Read a block of a type with 32 elements per block. */
 INLINE void read_block(lm_dtype type, const void *block, words *u)
 {
     switch ((int)type) {
@@ -129,7 +129,7 @@ INLINE void read_block(lm_dtype type, const void *block, words *u)
     }
 }
 
-/* Columns 32*s .. of a block of 256. */
+/* Read columns 32 s … 32 s + 31 of a block of 256. */
 INLINE void read_sub_block(lm_dtype type, const void *block, unsigned s, words *u)
 {
     switch ((int)type) {
@@ -188,7 +188,7 @@ INLINE void read_sub_block(lm_dtype type, const void *block, unsigned s, words *
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* `unit`: where the unit's own numbers begin. */
+/* `unit`: the start of the unit's own numbers. */
 INLINE void write_unit(const lm_strip_layout *l, uint8_t *unit, uint32_t row, const words *u)
 {
     for (uint32_t i = 0; i < l->unit_f16; i++)
@@ -207,7 +207,7 @@ INLINE void write_unit(const lm_strip_layout *l, uint8_t *unit, uint32_t row, co
         memcpy(unit, &u->bits, 4);
 }
 
-/* Scales of eight units, from bytes [j][R]; all rows at once. */
+/* Write the scales of eight units, from bytes [j][R], for all rows. */
 INLINE void write_scales(const lm_strip_layout *l, uint8_t *restrict to, const uint8_t *restrict j)
 {
     const uint32_t quarter = l->scales / 3 * R;
@@ -223,8 +223,8 @@ INLINE void write_scales(const lm_strip_layout *l, uint8_t *restrict to, const u
                                         j[3 * quarter + i] >> 4 << 6);
 }
 
-/* Rows [0, n) of a strip, 256 columns at a time: what is written then stays in the first cache, and each row is read in
- * pieces of whole cache lines. */
+/* Pack rows [0, n) of a strip, 256 columns at a time: the output then stays in the first-level cache, and each row is read in
+ * whole cache lines. */
 INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *stored, uint64_t row_bytes,
                        uint32_t n, uint64_t units)
 {
@@ -275,7 +275,7 @@ INLINE void pack_rows(const lm_strip_layout *l, uint8_t *dst, const uint8_t *sto
     }
 }
 
-/* ---- one function for each ---------------------------------------------------------------------------------------- */
+/* ---- functions per type ------------------------------------------------------------------------------------------- */
 
 #define LAYOUT(id, word, ...) { id, __VA_ARGS__ }
 #define ROW(...)              LAYOUT(__VA_ARGS__),
@@ -289,7 +289,7 @@ const lm_strip_layout *lm_strip_of(lm_dtype type)
     return NULL;
 }
 
-/* The layout is a constant inside, so every loop over its parts has a known length. */
+/* The layout is a constant inside the function, so every loop over its parts has a known length. */
 #define PACKER(id, word, ...)                                                                                  \
     static void pack_##word(uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first, uint64_t last) \
     {                                                                                                          \

@@ -1,8 +1,8 @@
 /* exact_neon.c - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to float32, then multiplied
  * with all rows of x.
  *
- * One product is two accumulators of four lanes over k in rising order, eight columns at a time, the tail one column a lane; the
- * lanes are added as a tree: the same whatever tile it is computed in. */
+ * One product has two accumulators of four lanes over k in ascending order, eight columns at a time, with one column per lane in the tail;
+ * the lanes are added as a tree. The result does not depend on the tile. */
 #include <arm_neon.h>
 
 #include "kernels/arm/levels_arm.h"

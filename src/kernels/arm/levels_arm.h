@@ -1,4 +1,4 @@
-/* levels_arm.h - the families behind lm_kernels_init_neon. */
+/* levels_arm.h - the groups of kernels that lm_kernels_init_neon consists of. */
 #ifndef LM_KERNELS_LEVELS_ARM_H
 #define LM_KERNELS_LEVELS_ARM_H
 

@@ -1,13 +1,13 @@
-/* strips_arm.h - integer arithmetic on strips of sixteen rows with NEON: quantised weights times the rows of q8_rows.h. One text
- * for every instruction that multiplies bytes; a file that includes it defines
+/* strips_arm.h - integer arithmetic on strips of sixteen rows with NEON: quantised weights times the rows of q8_rows.h. The code is
+ * shared by all instructions that multiply bytes; a file that includes it defines
  *
- *   LEVEL     how its kernels are called, "dotprod"
+ *   LEVEL     the name of its kernels, "dotprod"
  *   dots()    the product itself
  *
- * One output is one lane; a strip's vectors are four, of four rows each. For each unit of 32 columns, in rising order:
- * y += w's d * (sum of low bytes + 128 * that of high ones) + w's m * (sum of x), in units of the d of a group of x's blocks, from one
- * group to the next times its ratio and at the end times d. No order depends on how many rows of x there are, and integer sums are
- * exact in any order, so all of these levels give the same bits. Codes are read with their sign. */
+ * One output is one lane; a strip has four vectors of four rows each. For each unit of 32 columns, in ascending order:
+ * y += w's d * (sum of low bytes + 128 * sum of high bytes) + w's m * (sum of x), in units of d of a group of x's blocks. The sum is
+ * multiplied by `ratio` between groups and by d at the end. No order depends on the number of rows of x, and integer sums are
+ * exact in any order, so all of these levels give bit-identical results. Codes are read as signed. */
 #ifndef LM_KERNELS_STRIPS_ARM_H
 #define LM_KERNELS_STRIPS_ARM_H
 
@@ -23,7 +23,7 @@ enum { R = LM_STRIP_ROWS, PARTS = 4, TOKENS = 4, GROUP_BYTES = 128 << 10 };
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- numbers of a unit: four rows, `part` says which ------------------------------------------------------------- */
+/* ---- numbers of a unit: four rows, selected by `part` ------------------------------------------------------------ */
 
 INLINE float32x4_t f16(const uint8_t *p, int part)
 {
@@ -66,13 +66,13 @@ INLINE float32x4_t m_none(const lm_unit_at u, int half, int part)
     return vdupq_n_f32(0.0f);
 }
 
-/* As strips of bytes hold it. */
+/* The scale in a strip of bytes. */
 INLINE float32x4_t d_f32(const lm_unit_at u, int half, int part)
 {
     return vld1q_f32((const float *)(const void *)(u.unit + 64 * half + 16 * part));
 }
 
-/* ---- and of its eight: one or two f16, times a scale -------------------------------------------------------------- */
+/* ---- numbers of eight units: one or two f16, times a scale -------------------------------------------------------- */
 
 INLINE float32x4_t times_i8(const uint8_t *head, const uint8_t *p, int part)
 {
@@ -86,7 +86,7 @@ INLINE float32x4_t times_u32(const uint8_t *head, uint32x4_t scale, int part)
     return vmulq_f32(f16(head, part), vcvtq_f32_u32(scale));
 }
 
-/* A byte with a sign for 32 or 16 columns. */
+/* A signed byte per 32 or 16 columns. */
 INLINE float32x4_t d_signed(const lm_unit_at u, int half, int part)
 {
     (void)half;
@@ -111,7 +111,7 @@ INLINE float32x4_t m_second(const lm_unit_at u, int half, int part)
     return times_u32(u.head + 2 * R, bytes_u8(u.scales + (2 * u.of8 + 1) * R, part), part);
 }
 
-/* The low and the high half of a byte for 16 columns. */
+/* The low and the high half of a byte per 16 columns. */
 INLINE float32x4_t d_low(const lm_unit_at u, int half, int part)
 {
     uint32x4_t both = bytes_u8(u.scales + (2 * u.of8 + (unsigned)half) * R, part);
@@ -137,7 +137,7 @@ INLINE uint8x16_t nibbles(const uint8_t *p, const int v, const int part)
     return v < 4 ? vandq_u8(b, vdupq_n_u8(15)) : vshrq_n_u8(b, 4);
 }
 
-/* The field of bits from `from` on moved to `to`. */
+/* Return the bit field that begins at bit `from`, moved to bit `to`. */
 INLINE uint8x16_t moved(uint8x16_t b, const int from, const int to, const int mask)
 {
     return vandq_u8(vshlq_u8(b, vdupq_n_s8((int8_t)(to - from))), vdupq_n_u8((uint8_t)(mask << to)));
@@ -191,21 +191,21 @@ typedef float32x4_t number_fn(const lm_unit_at u, int half, int part);
 
 typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
 
-/* A type, as constants that every inlined loop sees. */
+/* A type, as compile-time constants for every inlined loop. */
 typedef struct traits {
     code_fn   *codes;
     number_fn *d, *m;
     minimum    sign;                 /* of m */
-    int        halves;               /* 2: a scale for each 16 columns */
-    uint32_t   numbers, unit;        /* bytes of the numbers ahead of the codes, of a unit */
-    uint32_t   head, f16s, scales;   /* ahead of eight units; of that the f16, and for each row the scales */
+    int        halves;               /* 2: a scale per 16 columns */
+    uint32_t   numbers, unit;        /* bytes of the numbers that precede the codes, of a unit */
+    uint32_t   head, f16s, scales;   /* bytes of the head of eight units; of its f16 numbers; of its scales, per row */
 } traits;
 
-/* Integer sums of vectors [from, to) of a unit whose codes are at p, with the blocks at x. */
+/* Compute the integer sums of vectors [from, to) of a unit, whose codes are at p, with the blocks at x. */
 INLINE void dots(code_fn *codes, const uint8_t *p, const uint8_t *const *x, const int from, const int to, const int tokens,
                  int32x4_t sum[PARTS][TOKENS]);
 
-/* Scales without a minimum have a sign. */
+/* Scales of types without a minimum are signed. */
 INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
 {
     return lm_strip_scales(head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0, bytes);
@@ -222,7 +222,7 @@ INLINE void finish(const traits t, const lm_unit_at u, const uint8_t *const *x, 
         for (int j = 0; j < tokens; j++) {
             const lm_q8_block *block = (const void *)x[j];
             float32x4_t total = vdupq_n_f32(t.halves == 2 ? block->half_sum[half] : block->sum), v = vcvtq_f32_s32(sum[part][j]);
-            if (high)                                /* the same bits where high is zero */
+            if (high)                                /* no effect where high is zero */
                 v = vfmaq_f32(v, high[part][j], vdupq_n_f32(128.0f));
             acc[j][part] = vfmaq_f32(acc[j][part], v, d);
             if (t.sign == PLUS)
@@ -235,7 +235,7 @@ INLINE void finish(const traits t, const lm_unit_at u, const uint8_t *const *x, 
 
 static const lm_q8_block no_high;
 
-/* A unit against `tokens` rows of x; their high parts, or NULL: they are zero. */
+/* Multiply a unit with `tokens` rows of x. y: their high parts; NULL: all zero. */
 INLINE void step(const traits t, const lm_unit_at u, const uint8_t *const *x, const uint8_t *const *y, const int tokens,
                  float32x4_t acc[TOKENS][PARTS])
 {
@@ -255,7 +255,7 @@ INLINE void step(const traits t, const lm_unit_at u, const uint8_t *const *x, co
     }
 }
 
-/* Rows of x from their first block on, and where any of them has high parts. */
+/* Rows of x from their first block on, and a bit mask of the blocks in which any row has high parts. */
 typedef struct operands {
     const uint8_t  *x[TOKENS];
     const uint64_t *wide;
@@ -306,7 +306,7 @@ INLINE void tile(const traits t, const operands *o, const uint8_t *p, const int 
         rescale(((const lm_q8_block *)(const void *)(o->x[j] + 2 * o->cols))[-1].d, acc[j]);
 }
 
-/* Outputs o.. of row t; the last strip may have fewer than sixteen. */
+/* Store outputs o onwards of row t; the last strip may have fewer than sixteen. */
 static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, const float32x4_t v[PARTS])
 {
     for (int part = 0; part < PARTS; part++, o += 4) {
@@ -317,7 +317,7 @@ static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, const float32x4
     }
 }
 
-/* Rows [r, r + tokens) of x as a tile reads them. */
+/* Prepare rows [r, r + tokens) of x for a tile. */
 static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
 {
     uint64_t words = (a->cols / 32 + 63) / 64, *any = a->scratch;
@@ -361,9 +361,9 @@ static uint64_t scratch_bytes(uint64_t cols)
     return lm_q8_mask_bytes(cols);
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------- */
+/* ---- kernel table ------------------------------------------------------------------------------------------------ */
 
-/* id, word, codes, d, m, its sign, halves */
+/* id, suffix of names, codes, d, m, sign of m, halves */
 #define STRIPS(X)                                                             \
     X(LM_Q4_0, q4_0, c_nibbles_8, d_f16, m_none, NO_MINIMUM, 1)               \
     X(LM_Q4_1, q4_1, c_nibbles, d_f16, m_f16, PLUS, 1)                        \

@@ -3,7 +3,7 @@
 
 #include "kernels/arm/strips_arm.h"
 
-/* The element is part of the instruction. */
+/* The element must be an immediate of the instruction. */
 #define BY(i) case i: return vdotq_laneq_s32(sum, w, x, i)
 INLINE int32x4_t dot(int32x4_t sum, int8x16_t w, int8x16_t x, const int element)
 {

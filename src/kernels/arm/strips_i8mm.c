@@ -1,5 +1,5 @@
-/* strips_i8mm.c - the products of strips_arm.h by smmla: two rows of the matrix times two of x, eight columns, in one
- * instruction. Two vectors of a strip interleave to eight columns of two rows; a row of x without a partner takes sdot. */
+/* strips_i8mm.c - the products of strips_arm.h by smmla, which multiplies two rows of the matrix with two rows of x over eight columns.
+ * Two vectors of a strip are interleaved to eight columns of two rows; a row of x without a partner uses sdot. */
 #define LEVEL "i8mm"
 
 #include "kernels/arm/strips_arm.h"

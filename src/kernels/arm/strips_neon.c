@@ -1,4 +1,4 @@
-/* strips_neon.c - the products of strips_arm.h by smull and sadalp: every 64-bit ARM has them. */
+/* strips_neon.c - the products of strips_arm.h by smull and sadalp, which every 64-bit ARM has. */
 #define LEVEL "neon"
 
 #include "kernels/arm/strips_arm.h"

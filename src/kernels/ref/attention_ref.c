@@ -1,7 +1,7 @@
 /* attention_ref.c - attention over a paged cache in plain C.
  *
- * A layer's part of a page holds, for one key/value head after the other, 64 keys and then 64 values, each a row of its
- * type as lm_dtype stores it. */
+ * A layer's part of a page holds, for each key/value head in order, 64 keys and then 64 values, each a row of its
+ * type as stored by lm_dtype. */
 #include "kernels/attention_parts.h"
 #include "kernels/levels.h"
 #include "tensor/dtype.h"
@@ -12,7 +12,7 @@ static uint64_t row_bytes(lm_dtype type, uint32_t dim)
     return (uint64_t)dim / t->block * t->bytes;
 }
 
-/* Bytes of one key/value head of a page: keys, then values. */
+/* Return the bytes of one key/value head of a page: keys, then values. */
 static uint64_t head_bytes(const lm_kv_shape *kv)
 {
     uint64_t row = row_bytes(kv->k_type, kv->k_dim) + (kv->v_in_k ? 0 : row_bytes(kv->v_type, kv->v_dim));
@@ -40,7 +40,7 @@ static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t 
     }
 }
 
-/* Scratch: 64 scores, one key, one value, what a range gives, one query. */
+/* Scratch: 64 scores, one key, one value, the output of a range, one query. */
 static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
 {
     (void)group;
@@ -63,7 +63,7 @@ static float score(const lm_attention_args *a, const float *q, const float *key,
     return s;
 }
 
-/* Scale what is there to a larger maximum. */
+/* Rescale the running sum and output to a larger maximum. */
 static void raise_max(running *s, float max, float *out, uint32_t width)
 {
     if (!(max > s->max))
@@ -75,7 +75,7 @@ static void raise_max(running *s, float max, float *out, uint32_t width)
         out[i] *= shrink;
 }
 
-/* One page, which begins at position `start`, against one query: keys [from, to) of it are visible. */
+/* Process one page, which begins at position `start`, for one query; its keys [from, to) are visible. */
 static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t start, uint32_t from, uint32_t to, uint32_t g,
                       uint32_t distance, const float *q, running *s, float *out)
 {
@@ -104,7 +104,7 @@ static void page_step(const lm_attention_args *a, const uint8_t *page, uint32_t 
     }
 }
 
-/* What a query sees of a range, from nothing. */
+/* Compute the partial result of a query over one range. */
 static running one_range(const lm_attention_args *a, uint32_t position, uint32_t g, const float *q, uint32_t range, float *out)
 {
     uint32_t first = lm_first_seen(a->window, position), begin = range * LM_RANGE, end = begin + LM_RANGE;
@@ -118,7 +118,7 @@ static running one_range(const lm_attention_args *a, uint32_t position, uint32_t
     return s;
 }
 
-/* What it has of one more range. */
+/* Merge the partial result over one more range into *s and out. */
 static void join(running *s, float *out, const running *partial, const float *values, uint32_t width)
 {
     float max = s->max > partial->max ? s->max : partial->max, shrink = expf(s->max - max), shrink_partial = expf(partial->max - max);

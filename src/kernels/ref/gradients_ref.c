@@ -1,4 +1,4 @@
-/* gradients_ref.c - the kernels of training without instructions of their own. */
+/* gradients_ref.c - the training kernels without vector instructions. */
 #define LANES        4
 #define STRIP        1
 #define GRADIENTS_INIT lm_gradient_kernels_init_ref

@@ -1,4 +1,4 @@
-/* rows_ref.c - the kernels on rows of floats in plain C. Sums run in rising order. */
+/* rows_ref.c - the kernels on rows of floats in plain C. Sums run in ascending order. */
 #include <math.h>
 
 #include "kernels/levels.h"
@@ -56,7 +56,7 @@ static void softcap(float *y, const float *x, float cap, uint64_t n)
         y[i] = cap * tanhf(x[i] / cap);
 }
 
-/* Comparisons this way round let NaN through. */
+/* Comparisons in this order let NaN through. */
 static void clamp(float *y, const float *x, float low, float high, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
