@@ -47,7 +47,7 @@ static inline uint64_t lm_f32_row_bytes(uint64_t cols)
         .row = row_##word,                                                                                       \
     };
 
-/* The groups of kernels that lm_kernels_init_ref consists of; _avx2 uses them too. */
+/* The groups of kernels that lm_kernels_init_ref sets besides matmul. */
 void lm_row_kernels_init_ref(lm_row_kernels *k);
 void lm_attention_kernels_init_ref(lm_attention_kernels *k);
 

@@ -1,12 +1,12 @@
-/* attention_float.h - where a worker of float32 attention keeps a page and its states. A file that includes it has before it TILE and
- * HEADS, whose probabilities are kept at a time. */
+/* attention_float.h - the scratch memory of a worker for float32 attention: a page and its states. A file that includes it first defines
+ * TILE and HEADS, the number of heads whose probabilities are stored at a time. */
 #ifndef LM_KERNELS_X86_ATTENTION_FLOAT_H
 #define LM_KERNELS_X86_ATTENTION_FLOAT_H
 
 #include "kernels/x86/attention_pages.h"
 
-/* Scratch: keys [k_dim][64], values [64][v_dim], probabilities [HEADS][64], states [2][TILE][group], what a range gives
- * [TILE][group][v_dim], queries [TILE][group][k_dim] where they are not used as they are. */
+/* Scratch: keys [k_dim][64], values [64][v_dim], probabilities [HEADS][64], states [2][TILE][group], the output of a range
+ * [TILE][group][v_dim], queries [TILE][group][k_dim] if they must be transformed. */
 typedef struct workspace {
     float   *keys, *values, *p, *partial, *q;
     running *states;
@@ -26,7 +26,7 @@ static inline workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void
     return w;
 }
 
-/* Queries are used as they are, or as keys of blocks want them. */
+/* Apply the Hadamard transform to a copy of the queries if the keys are stored in blocks; else use the queries in place. */
 static inline void begin(lm_attention_args *a, const workspace *w)
 {
     const uint32_t lanes = lm_hadamard_of_keys(a->kv), n = a->group * a->kv->k_dim;

@@ -1,4 +1,5 @@
-/* attention_pages.h - what a query sees of a page, and how a worker's memory is dealt: shared by the attention kernels of x86. */
+/* attention_pages.h - the keys of a page that are visible to a query, prefetching, and allocation of a worker's scratch: shared by the
+ * attention kernels of x86. */
 #ifndef LM_KERNELS_X86_ATTENTION_PAGES_H
 #define LM_KERNELS_X86_ATTENTION_PAGES_H
 
@@ -6,12 +7,13 @@
 
 #include "kernels/attention_parts.h"
 
-/* The keys [from, to) of the page that begins at position `start` that a query at `distance` past its first position sees. */
+/* The keys [from, to) of a page that are visible to a query. The page begins at position `start`; the query is `distance` positions after
+ * it. */
 typedef struct sight {
     uint32_t start, from, to, distance;
 } sight;
 
-/* False when the query at p sees nothing of the page that begins at `start`. */
+/* Compute the keys of the page that begins at `start` that are visible to the query at p; return false if there are none. */
 static inline bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, sight *see)
 {
     uint32_t first = lm_first_seen(a->window, p);
@@ -25,7 +27,8 @@ static inline bool sees(const lm_attention_args *a, uint32_t p, uint32_t start, 
     return true;
 }
 
-/* The keys [least, most) of the page that begins at `start` that any row sees; false: none. */
+/* Compute the range [least, most) of the keys of the page that begins at `start` that are visible to any row; return false if there are
+ * none. */
 static inline bool any_sees(const lm_attention_args *a, uint32_t start, uint32_t *least, uint32_t *most)
 {
     sight see;
@@ -41,13 +44,13 @@ static inline bool any_sees(const lm_attention_args *a, uint32_t start, uint32_t
     return *most > *least;
 }
 
-/* What is left of a head's part of the next page, asked for while this one is multiplied: pages lie apart, and no processor guesses
- * where the next one is. */
+/* The rest of a head's part of the next page, to be prefetched while this page is multiplied: pages are not contiguous, and hardware
+ * prefetchers do not find the next one. */
 typedef struct ahead {
     const uint8_t *at, *end;
 } ahead;
 
-/* Two cache lines. */
+/* Prefetch two cache lines. */
 INLINE void ask(ahead *x)
 {
     if (x->at >= x->end)
@@ -57,7 +60,7 @@ INLINE void ask(ahead *x)
     x->at += 128;
 }
 
-/* Of the page after `number`, if any row sees one; `bytes` of a head's part of a page. */
+/* Return the head's part of the page after `number`, or nothing if no row reaches it. `bytes`: size of a head's part of a page. */
 static inline ahead page_after(const lm_attention_args *a, uint32_t number, uint64_t bytes)
 {
     ahead x = { NULL, NULL };
@@ -69,7 +72,7 @@ static inline ahead page_after(const lm_attention_args *a, uint32_t number, uint
     return x;
 }
 
-/* The next `bytes` of scratch, in whole cache lines. */
+/* Allocate the next `bytes` of scratch, in whole cache lines. */
 static inline void *take(uint8_t *scratch, uint64_t *used, uint64_t bytes)
 {
     uint8_t *at = scratch + *used;

@@ -1,11 +1,11 @@
-/* attention_run.h - the order of tiles, ranges, pages and partials, and the kernels made of it. The end of a file of attention includes it
- * and has before it:
- *   TILE                                            rows that go through the pages together
- *   workspace, workspace_at(kv, group, scratch, &bytes)     a worker's memory, with `states` [2][TILE][group] and `partial`
- *                                                   [TILE][group][v_dim]: of all ranges so far, and of one
- *   begin(a, w)                                     what is done once for the rows of a tile; may put a->q elsewhere
- *   page_against_rows(a, w, states, number)         a tile against a page
- *   join, finish                                    as attention_parts.h has them */
+/* attention_run.h - the order of tiles, ranges, pages and partials, and the kernels built from it. An attention file includes it at its
+ * end, after these definitions:
+ *   TILE                                            rows that process the pages together
+ *   workspace, workspace_at(kv, group, scratch, &bytes)     a worker's memory, with `states` [2][TILE][group], of all ranges so far and of
+ *                                                   the current one, and `partial` [TILE][group][v_dim]
+ *   begin(a, w)                                     done once for the rows of a tile; may redirect a->q
+ *   page_against_rows(a, w, states, number)         processes a page for a tile
+ *   join, finish                                    see attention_parts.h */
 #ifndef LM_KERNELS_X86_ATTENTION_RUN_H
 #define LM_KERNELS_X86_ATTENTION_RUN_H
 
@@ -20,7 +20,7 @@ static uint64_t scratch_bytes(const lm_kv_shape *kv, uint32_t group)
     return bytes;
 }
 
-/* Rows of `a` from `from` on, TILE at most. */
+/* Return up to TILE rows of `a`, from row `from` on. */
 static lm_attention_args tile_of(const lm_attention_args *a, uint32_t from)
 {
     lm_attention_args t = *a;
@@ -32,7 +32,7 @@ static lm_attention_args tile_of(const lm_attention_args *a, uint32_t from)
     return t;
 }
 
-/* The same rows with values [rows][group][v_dim] for their output. */
+/* Return the same rows with values [rows][group][v_dim] as their output. */
 static lm_attention_args aside(const lm_attention_args *a, float *values)
 {
     lm_attention_args t = *a;
@@ -42,7 +42,7 @@ static lm_attention_args aside(const lm_attention_args *a, float *values)
     return t;
 }
 
-/* The pages of a range that a tile sees, from nothing. */
+/* Process the pages of a range that are visible to a tile, from an empty state. */
 static void pages_of_range(const lm_attention_args *t, const workspace *w, running *states, uint32_t range)
 {
     const uint32_t pages = LM_RANGE / LM_PAGE;
@@ -100,7 +100,7 @@ static void merge(const lm_attention_args *a, const void *partials, uint32_t n)
     merge_partials(a, partials, n, join, finish);
 }
 
-/* All but how pages are stored. */
+/* Set all kernels except those for the layout of pages. */
 static void set_runs(lm_attention_kernels *k)
 {
     k->scratch_bytes = scratch_bytes;

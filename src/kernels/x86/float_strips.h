@@ -1,17 +1,17 @@
-/* float_strips.h - float32 arithmetic on matrices of float32, float16 and bfloat16, in strips: one text for vectors of every width.
- * A file that includes it has before it
+/* float_strips.h - float32 arithmetic on matrices of float32, float16 and bfloat16, in strips. The code is shared by all vector widths.
+ * A file that includes it first defines
  *
- *   LEVEL         how its kernels are called, "avx2"
- *   LANES         floats in a vector, of type V, and what is done with them: load_f32, load_f16, load_bf16, broadcast, zero, add, fma_into
- *   STEP_bf16     columns that lie together: 1, or 2, as pairs (bf16_strips.h); STEP_f32 and STEP_f16 are 1
- *   FEW, STRIPS   up to FEW rows of x take two strips at a time, more take STRIPS
- *   TOKENS        rows of x in a tile; STRIPS * 16 / LANES * TOKENS sums have registers
- *   store()       what is written for outputs o.. of a row
+ *   LEVEL         the name of its kernels, "avx2"
+ *   LANES         floats in a vector, of type V, and its operations: load_f32, load_f16, load_bf16, broadcast, zero, add, fma_into
+ *   STEP_bf16     adjacent columns: 1, or 2, as pairs (bf16_strips.h); STEP_f32 and STEP_f16 are 1
+ *   FEW, STRIPS   up to FEW rows of x use two strips at a time, more rows use STRIPS
+ *   TOKENS        rows of x in a tile; STRIPS * 16 / LANES * TOKENS sums are in registers
+ *   store()       stores outputs o onwards of a row
  *
- * A strip is sixteen rows of the matrix, the lanes of vectors, and one stream of columns as they are stored: [cols][16] or in pairs,
- * [cols / 2][16][2], of which one load and one shift or mask make a column. The last one
- * is padded with rows of zeros. One output is one lane: sums of COLUMNS columns in rising order, added in rising order, whatever tile
- * it is computed in. (Shorter sums are nearer to the exact one than a single one, and cost a load and a store each.) */
+ * A strip is sixteen rows of the matrix, the lanes of vectors, and one stream of columns in their stored type: [cols][16], or in pairs,
+ * [cols / 2][16][2], of which one load and one shift or mask make a column. The last strip
+ * is padded with rows of zeros. One output is one lane: sums over COLUMNS columns in ascending order, added in ascending order, in every
+ * tile. (Several shorter sums are more accurate than a single one, and cost a load and a store each.) */
 #ifndef LM_KERNELS_FLOAT_STRIPS_H
 #define LM_KERNELS_FLOAT_STRIPS_H
 
@@ -24,13 +24,13 @@ enum { R = LM_FLOAT_ROWS, PARTS = R / LANES, COLUMNS = 256, GROUP_BYTES = 256 <<
 
 #define INLINE static inline __attribute__((always_inline))
 
-typedef V load_fn(const uint8_t *p, const int odd);      /* sixteen or eight rows of a column; of a pair, which one */
+typedef V load_fn(const uint8_t *p, const int odd);      /* loads sixteen or eight rows of a column; odd: the second of a pair */
 
 /* Strips at w and w + other; rows of x. */
 typedef struct operands {
     const uint8_t *w;
     uint64_t other, cols;
-    uint64_t ahead, near;            /* prefetch what lies so many bytes further, to the second and the first cache; 0: nothing */
+    uint64_t ahead, near;            /* prefetch distances in bytes, to the second and the first-level cache; 0: no prefetch */
     const float *x[TOKENS > FEW ? TOKENS : FEW];
 } operands;
 
@@ -38,7 +38,7 @@ typedef struct sums {
     V of[2][PARTS][TOKENS > FEW ? TOKENS : FEW];
 } sums;
 
-/* Column k, which lies at p, and that of the second strip at q. */
+/* Multiply column k, which is at p, and that of the second strip at q. */
 INLINE void column(const operands *o, load_fn *load, const uint32_t size, const uint8_t *p, const uint8_t *q, uint64_t k, const int odd,
                    const int strips, const int tokens, sums *s)
 {
@@ -60,7 +60,7 @@ INLINE void column(const operands *o, load_fn *load, const uint32_t size, const 
     }
 }
 
-/* Columns [from, to) of one or two strips with `tokens` rows of x; `from` is a multiple of `step`. */
+/* Multiply columns [from, to) of one or two strips with `tokens` rows of x; `from` is a multiple of `step`. */
 INLINE void columns(const operands *o, load_fn *load, const uint32_t size, const int step, uint64_t from, uint64_t to, const int strips,
                     const int tokens, sums *total)
 {
@@ -104,7 +104,7 @@ INLINE void columns(const operands *o, load_fn *load, const uint32_t size, const
 
 INLINE void tile(const operands *given, load_fn *load, const uint32_t size, const int step, const int strips, const int tokens, sums *total)
 {
-    const operands o = *given;       /* what nobody else can see stays in registers */
+    const operands o = *given;       /* a copy that cannot alias stays in registers */
 
     for (uint64_t from = 0; from < o.cols; from += COLUMNS)
         columns(&o, load, size, step, from, o.cols - from < COLUMNS ? o.cols : from + COLUMNS, strips, tokens, total);
@@ -112,7 +112,7 @@ INLINE void tile(const operands *given, load_fn *load, const uint32_t size, cons
 
 typedef void tile_fn(const operands *o, sums *total);
 
-/* Strips of outputs at.. and other... */
+/* Compute one tile: outputs at onwards and, if `strips` is 2, outputs other onwards. */
 INLINE void one_tile(const lm_matmul_args *a, tile_fn *f, operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at, uint64_t other)
 {
     sums total;
@@ -126,8 +126,8 @@ INLINE void one_tile(const lm_matmul_args *a, tile_fn *f, operands *o, uint64_t 
                 store(a, r + j, (i ? other : at) + LANES * (unsigned)part, total.of[i][part][j]);
 }
 
-/* As in strips_avx512.c: a few rows read two streams without jumps, many share a group of strips in the second-level cache. reads_ahead:
- * one row too asks for what comes, and up to four ask for the first-level cache. */
+/* As in strips_avx512.c: few rows read two sequential streams, many rows share a group of strips in the second-level cache. reads_ahead:
+ * a single row also prefetches, and up to four rows also prefetch to the first-level cache. */
 static void run(const lm_matmul_args *a, tile_fn *const (*tiles)[TOKENS > FEW ? TOKENS : FEW], uint64_t strip, bool reads_ahead)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
@@ -166,7 +166,7 @@ static void run(const lm_matmul_args *a, tile_fn *const (*tiles)[TOKENS > FEW ? 
         tile(o, load_##word, size, STEP_##word, strips, tokens, total);                                          \
     }
 
-/* How columns lie one by one. */
+/* The layout of single columns. */
 #define COLUMNS_LAYOUT(id, word, size)                                                                          \
     static uint64_t strip_##word(uint64_t cols)                                                                 \
     {                                                                                                           \
@@ -187,7 +187,7 @@ static void run(const lm_matmul_args *a, tile_fn *const (*tiles)[TOKENS > FEW ? 
         lm_float_strips_row(id, dst, w, cols, row);                                                             \
     }
 
-/* `record`_WORD, after a layout and tiles. */
+/* Define the kernel `record`_WORD, after its layout and tiles. */
 #define RECORD(record, word, ahead)                                                                             \
     static void record##_run_##word(const lm_matmul_args *a)                                                    \
     {                                                                                                           \

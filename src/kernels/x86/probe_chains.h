@@ -1,4 +1,4 @@
-/* probe_chains.h - a loop of independent chains: each step feeds the next one of its chain, so nothing can be moved out of it. */
+/* probe_chains.h - a loop of independent chains: each step feeds the next step of its chain, so nothing can be hoisted out of the loop. */
 #ifndef LM_KERNELS_X86_PROBE_CHAINS_H
 #define LM_KERNELS_X86_PROBE_CHAINS_H
 
@@ -15,7 +15,7 @@ enum { TWELVE = 12, SIXTEEN = 16 };
 #define CHAIN_STEP(i)  v##i = STEP(v##i);
 #define CHAIN_STORE(i) p[i] = v##i;
 
-/* The vectors p[0] … are the chains; STEP(v) is what a step does. */
+/* The vectors p[0] … are the chains; STEP(v) is one step. */
 #define RUN_CHAINS(n)                       \
     CHAINS_##n(CHAIN_LOAD)                  \
     for (uint64_t r = 0; r < rounds; r++) { \

@@ -1,8 +1,8 @@
 /* bf16_amx.c - matrices of bfloat16 times rows rounded to bfloat16, by tdpbf16ps: products exact, sums in float32.
  *
- * Strips are those of bf16_strips.h, sixteen pairs of columns a tile. An output's sum over a tile, even and odd columns apart, is added to
- * those before it, in rising order whatever rows are beside it: the instruction looks at its own row of x alone, so one row takes the
- * same way as many. Two tiles of x meet two strips, four products for four loads. */
+ * Strips are those of bf16_strips.h, sixteen pairs of columns per tile. An output's sum over a tile, separate for even and odd columns, is
+ * added to the earlier sums in ascending order. The instruction computes each row of x independently, so one row and many rows give the
+ * same bits. Two tiles of x are multiplied with two strips: four products for four loads. */
 #include <immintrin.h>
 
 #include "kernels/x86/amx/levels_amx.h"
@@ -18,8 +18,8 @@ typedef struct operands {
     const uint8_t *w, *other;        /* strips */
     const uint8_t *x, *below;        /* first rows of tiles */
     uint64_t x_stride, lines;        /* of 32 columns */
-    uint64_t ahead;                  /* prefetch what lies so many bytes further; 0: nothing */
-    float   *y;                      /* [4][TILE_ROWS * R]: both strips of the first tile, of the second */
+    uint64_t ahead;                  /* prefetch distance in bytes; 0: no prefetch */
+    float   *y;                      /* [4][TILE_ROWS * R]: both strips of the first tile, then of the second */
 } operands;
 
 INLINE void tile(const operands *given, const int strips, const int tiles)
@@ -56,7 +56,7 @@ INLINE void tile(const operands *given, const int strips, const int tiles)
     _tile_stored(3, o.y + 3 * TILE_ROWS * R, 64);
 }
 
-/* How many rows the two tiles of x have; the second may have none. */
+/* Configure the tiles for two tiles of x with `first` and `second` rows; `second` may be 0. */
 static void configure(uint64_t first, uint64_t second)
 {
     tile_config c = { .palette = 1 };
@@ -69,7 +69,7 @@ static void configure(uint64_t first, uint64_t second)
     tiles_configure(&c);
 }
 
-/* Rows [r, r + tokens) against the strips of outputs at.. and, where there are two, other... */
+/* Multiply rows [r, r + tokens) with the strip of outputs at onwards and, if `strips` is 2, that of outputs other onwards. */
 static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at, uint64_t other)
 {
     uint64_t strip = lm_bf16_strip(a->cols), first = (tokens + 1) / 2;
@@ -96,7 +96,7 @@ static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t 
     }
 }
 
-/* As in strips_avx512.c: a few rows read two streams without jumps, many share a group of strips in the second-level cache. */
+/* As in strips_avx512.c: few rows read two sequential streams, many rows share a group of strips in the second-level cache. */
 static void run(const lm_matmul_args *a)
 {
     _Alignas(64) float y[4 * TILE_ROWS * R];

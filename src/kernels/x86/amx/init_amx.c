@@ -4,6 +4,6 @@ void lm_kernels_init_amx(lm_kernels *k)
 {
     lm_strips_init_amx(k);
     lm_bf16_init_amx(k);
-    /* Processors that have tiles take two cycles for a vdpbf16ps: float32 is faster there, and nearer. */
+    /* Processors with AMX take two cycles per vdpbf16ps, so float32 is faster there, and more accurate. */
     k->attention_fast = k->attention;
 }

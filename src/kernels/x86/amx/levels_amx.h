@@ -1,4 +1,4 @@
-/* levels_amx.h - the families behind lm_kernels_init_amx. */
+/* levels_amx.h - the groups of kernels that lm_kernels_init_amx consists of. */
 #ifndef LM_KERNELS_LEVELS_AMX_H
 #define LM_KERNELS_LEVELS_AMX_H
 

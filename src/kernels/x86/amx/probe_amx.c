@@ -1,7 +1,7 @@
 #include "kernels/probe.h"
 #include "kernels/x86/amx/tiles_amx.h"
 
-/* Four sums of their own, operands as every product of tiles has them. */
+/* Four independent sums, with the operands of any product of tiles. */
 #define PROBE(word, product)                                                                    \
     static void word##_amx(void *data, uint64_t rounds)                                         \
     {                                                                                           \

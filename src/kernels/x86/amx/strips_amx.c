@@ -1,12 +1,12 @@
-/* strips_amx.c - prompts on tiles: strips of quantised weights times sixteen rows of q8_rows.h at once, by tdpbssd.
+/* strips_amx.c - prompt processing with AMX tiles: strips of quantised weights times sixteen rows of q8_rows.h at once, by tdpbssd.
  *
- * The results are those of strips_avx512.c, bit for bit. A tile product gives the integer sums of a unit for sixteen outputs and sixteen
- * rows, which are exact in any order; what is done with them in float32 is the same in the same order, a row of a tile in a vector.
- * So rows that are few go there, and a prompt may be cut anywhere.
+ * The results are bit-identical to those of strips_avx512.c. A tile product gives the integer sums of a unit for sixteen outputs and
+ * sixteen rows, which are exact in any order; the float32 operations on them are the same in the same order, with a row of a tile in a
+ * vector. So small numbers of rows use those kernels, and a prompt may be split anywhere.
  *
- * A group of strips is unpacked into a panel: numbers as float32, codes as bytes with a sign. Four tiles of x at a time stay in
- * registers while all strips of the group pass; each leaves its sums in memory, where vectors take them up one strip later.
- * Storing them is what limits: sixteen vectors for sixteen products of a vector each. */
+ * A group of strips is unpacked into a panel: numbers as float32, codes as signed bytes. Four tiles of x at a time stay in
+ * registers while all strips of the group are multiplied; the sums of each strip go to memory, and vectors read them one strip later.
+ * These stores are the bottleneck: sixteen vectors for sixteen products of a vector each. */
 #include <immintrin.h>
 
 #include "kernels/q8_rows.h"
@@ -19,14 +19,14 @@
 
 enum { LEAST_ROWS = 32, GROUP_BYTES = 512 << 10 };
 enum { AT_ONCE = 4 };                /* tiles of x in registers */
-enum { SUMS = R * TILE_ROWS };       /* of a tile, and of a strip */
+enum { SUMS = R * TILE_ROWS };       /* sums of a tile of x and a strip */
 
-/* Rows of x, a strip of sixteen after the other. */
+/* A tile of rows of x, multiplied with the strips of a group one after the other. */
 typedef struct pass {
     const uint8_t *panel;
-    uint64_t strip;                  /* bytes of one in the panel */
+    uint64_t strip;                  /* bytes of a strip in the panel */
     uint64_t strips, cols, tokens;
-    const uint8_t *x[TILE_ROWS];     /* their first blocks; what exceeds tokens is the last one again */
+    const uint8_t *x[TILE_ROWS];     /* first blocks of the rows; beyond `tokens`, the last row is repeated */
     uint64_t x_stride;
     int32_t *sums;                   /* [AT_ONCE][SUMS] */
     float   *acc;                    /* [strips][SUMS] */
@@ -37,9 +37,9 @@ INLINE const lm_q8_block *block_of(const pass *p, int row, uint64_t b)
     return (const void *)(p->x[row] + 64 * b);
 }
 
-/* A few tiles of a strip, from a block on. */
+/* The start of a few tiles of a strip. */
 typedef struct place {
-    const uint8_t *unit;             /* of block b */
+    const uint8_t *unit;             /* of `block` */
     uint64_t block;
     float   *acc;
 } place;
@@ -49,7 +49,7 @@ INLINE place place_of(const traits t, const pass *p, uint64_t s, uint64_t b)
     return (place){ p->panel + s * p->strip + b * t.unit, b, p->acc + s * SUMS };
 }
 
-/* What the sums of tile i add to the rows of v. */
+/* Add the sums of tile i to the rows of v. */
 INLINE void join(const traits t, const pass *p, const place *at, const int i, __m512 v[TILE_ROWS])
 {
     const int half = i % t.halves;
@@ -65,8 +65,8 @@ INLINE void join(const traits t, const pass *p, const place *at, const int i, __
     }
 }
 
-/* The products of `count` tiles at one place between the joins of the one before, where there are both: tile instructions
- * take so long that vectors must find work beside each of them. A tile's sums are taken up just before the next ones take their place. */
+/* Interleave the products of `count` tiles at one place with the joins of the previous place; either may be NULL. Tile instructions
+ * take so long that vector instructions must run in parallel with each. A tile's sums are read just before the next ones overwrite them. */
 INLINE void step(const traits t, const pass *p, const place *at, const place *before, const int count)
 {
     __m512 v[TILE_ROWS];
@@ -113,7 +113,8 @@ INLINE void step(const traits t, const pass *p, const place *at, const place *be
     }
 }
 
-/* All strips with the columns of `count` tiles from block b on; the last strip is joined beside what follows. fresh: nothing waits. */
+/* Multiply all strips with the columns of `count` tiles from block b on. The last strip is joined during the next call, or by last_strip.
+ * fresh: no earlier strip remains to be joined. */
 INLINE void columns(const traits t, const pass *p, uint64_t b, const int count, const bool fresh)
 {
     const uint64_t blocks = (unsigned)(count / t.halves), next = b + blocks < p->cols / 32 ? 64 * (b + blocks) : p->tokens * p->x_stride;
@@ -150,7 +151,7 @@ INLINE void last_strip(const traits t, const pass *p, uint64_t b, const int coun
     step(t, p, NULL, &last, count);
 }
 
-/* d of the last group, and what the blocks add that have high bytes, for one or two strips of row j. */
+/* Multiply by d of the last group and add the products of the high bytes, for one or two strips of row j. */
 INLINE void end_row(const traits t, const pass *p, uint64_t j, uint64_t s, const int strips)
 {
     const operands o = { .w = p->panel + s * p->strip, .strip = strips == 2 ? p->strip : 0, .cols = p->cols };
@@ -167,7 +168,7 @@ INLINE void end_row(const traits t, const pass *p, uint64_t j, uint64_t s, const
         _mm512_store_ps(acc[1], v[1]);
 }
 
-/* Every column of all rows of a tile. */
+/* Multiply all columns of all rows of a tile. */
 INLINE void rows(const traits t, const pass *p)
 {
     const uint64_t blocks = p->cols / 32, at_once = AT_ONCE / (unsigned)t.halves;
@@ -197,7 +198,7 @@ INLINE void rows(const traits t, const pass *p)
 
 /* ---- a matrix ---------------------------------------------------------------------------------------------------- */
 
-/* What is left of a type in a panel. */
+/* The properties of a type that remain in a panel. */
 typedef struct form {
     void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);
     void   (*rows)(const pass *p);
@@ -210,7 +211,7 @@ static uint64_t group_strips(uint64_t cols, uint64_t unit)
     return 1 + GROUP_BYTES / (cols / 32 * unit + 1);
 }
 
-/* Enough for every type. */
+/* Return scratch that suffices for every type. */
 static uint64_t scratch_bytes(uint64_t cols)
 {
     uint64_t least = cols / 32 * (64 + 32 * R), most = cols / 32 * LM_PANEL_UNIT(MINUS, 2, 32);
@@ -260,7 +261,7 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip)
     tiles_release();
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------- */
+/* ---- kernel table ------------------------------------------------------------------------------------------------ */
 
 #define FORM(word, sign, halves)                            \
     static void rows_##word(const pass *p)                  \
@@ -277,7 +278,7 @@ typedef void rows_fn(const pass *p);
 
 static rows_fn *const rows_of[2][2] = { { rows_plain, rows_plain_halves }, { rows_minimum, rows_minimum_halves } };
 
-/* Codes as bytes with a sign: of offset 0. */
+/* Codes are signed bytes: their offset is 0. */
 #define X(id, word, kind, codes, d, m, sign, offset, halves)                                  \
     static void unpack_##word(const uint8_t *strip, uint64_t cols, uint8_t *panel)            \
     {                                                                                         \

@@ -1,7 +1,8 @@
 /* tiles_amx.h - the eight tile registers of AMX: sixteen rows of 64 bytes each (Intel SDM 1, chapter 18).
  *
- * A product adds A [tokens][k] times B to C [tokens][16 outputs], exactly: B's row i holds columns 4 i … 4 i + 3 of sixteen outputs, as a
- * vector of a strip does. Tiles keep their shape until the next configuration, and are the thread's own: whoever configures, releases. */
+ * A product adds A [tokens][k] times B to C [tokens][16 outputs], exactly: B's row i holds columns 4 i … 4 i + 3 of sixteen outputs, like a
+ * vector of a strip. Tiles keep their shape until the next configuration and belong to the thread: a function that configures them
+ * releases them. */
 #ifndef LM_KERNELS_TILES_AMX_H
 #define LM_KERNELS_TILES_AMX_H
 
@@ -18,7 +19,7 @@ typedef struct tile_config {
 
 _Static_assert(sizeof(tile_config) == 64, "what ldtilecfg reads");
 
-/* gcc 12's own intrinsic tells the compiler of eight of the 64 bytes that are read. */
+/* The intrinsic of gcc 12 declares only eight of the 64 bytes as read. */
 static inline void tiles_configure(const tile_config *c)
 {
     __asm__ volatile("ldtilecfg %0" : : "m"(*c));

@@ -1,14 +1,14 @@
 /* attention_avx2.c - attention over the pages of pages_avx2.c, keys in lanes.
  *
  * A page is transposed into float32 once for all queries of a tile. Per query: 64 scores, their maximum, e^(score - maximum),
- * their sum as a tree, then the values in rising order. What a query gives depends on nothing else. */
+ * their sum as a tree, then the values in ascending order. The result of a query depends on nothing else. */
 #include <immintrin.h>
 #include <string.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/vec_avx2.h"
 
-enum { TILE = 32, VECTORS = LM_PAGE / 8, HEADS = 1 };        /* rows of queries that share a converted page */
+enum { TILE = 32, VECTORS = LM_PAGE / 8, HEADS = 1 };        /* query rows that share a converted page; heads at once */
 
 #include "kernels/x86/attention_float.h"
 
@@ -33,7 +33,7 @@ static inline __attribute__((always_inline)) void dots(const float *q, const flo
         s[v] = acc[v];
 }
 
-/* The nearest bfloat16, ties to even. */
+/* Round to the nearest bfloat16, ties to even. */
 static __m256 to_bf16(__m256 x)
 {
     __m256i bits = _mm256_castps_si256(x);
@@ -43,7 +43,7 @@ static __m256 to_bf16(__m256 x)
     return _mm256_castsi256_ps(_mm256_and_si256(bits, _mm256_set1_epi32((int)0xffff0000u)));
 }
 
-/* Scores of all lanes; -infinity where nothing is seen. */
+/* Compute the scores of all keys of a page; -infinity for keys that are not visible. */
 static void scores(const lm_attention_args *a, const workspace *w, const float *q, uint32_t g, sight see,
                    __m256 s[VECTORS])
 {
@@ -75,12 +75,12 @@ static void scores(const lm_attention_args *a, const workspace *w, const float *
     }
 }
 
-/* Scale what is there to a larger maximum. */
+/* Rescale the running sum and output to a larger maximum. */
 static void raise_max(running *s, float max, float *out, uint32_t width)
 {
     if (!(max > s->max))
         return;
-    if (s->max == -INFINITY) {                   /* everything is zero yet */
+    if (s->max == -INFINITY) {                   /* everything is still zero */
         s->max = max;
         return;
     }
@@ -95,7 +95,7 @@ static void raise_max(running *s, float max, float *out, uint32_t width)
     }
 }
 
-/* out += sum of p[j] * values[j] over 8 * vectors lanes, j rising. */
+/* out += sum of p[j] * values[j] over 8 * vectors lanes, j ascending. */
 static inline __attribute__((always_inline)) void
 add_values(float *out, const float *p, const float *values, uint32_t width, sight see, const int vectors)
 {
@@ -169,7 +169,7 @@ static void page_against_rows(const lm_attention_args *a, const workspace *w, ru
     }
 }
 
-/* What a query has of one more range. */
+/* Merge a query's partial result over one more range into *s and out. */
 static void join(running *s, float *out, const running *partial, const float *values, uint32_t width)
 {
     float max = s->max > partial->max ? s->max : partial->max;

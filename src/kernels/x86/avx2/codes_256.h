@@ -1,5 +1,5 @@
-/* codes_256.h - a unit of a strip (kernels/strips.h) in registers of 256 bits: the numbers of eight rows as float32, their codes as
- * bytes. What a number or a code means is said in strips.c. */
+/* codes_256.h - read a unit of a strip (kernels/strips.h) into registers of 256 bits: the numbers of eight rows as float32, their codes as
+ * bytes. strips.c defines the meaning of numbers and codes. */
 #ifndef LM_KERNELS_CODES_256_H
 #define LM_KERNELS_CODES_256_H
 
@@ -13,7 +13,7 @@ enum { R = LM_STRIP_ROWS };
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* ---- numbers of a unit: eight rows, `part` says which ------------------------------------------------------------ */
+/* ---- numbers of a unit: eight rows, selected by `part` ----------------------------------------------------------- */
 
 INLINE __m256 f16(const uint8_t *p, int part)
 {
@@ -53,7 +53,7 @@ INLINE __m256 m_none(const lm_unit_at u, int half, int part)
     return _mm256_setzero_ps();
 }
 
-/* As panels hold them: m behind the one or two d of a row. */
+/* Numbers in panels: m follows the one or two d of a row. */
 INLINE __m256 d_f32(const lm_unit_at u, int half, int part)
 {
     return _mm256_loadu_ps((const float *)(const void *)(u.unit + 64 * half + 32 * part));
@@ -69,7 +69,7 @@ INLINE __m256 m_after_2(const lm_unit_at u, int half, int part)
     return _mm256_loadu_ps((const float *)(const void *)(u.unit + 128 + 64 * half + 32 * part));
 }
 
-/* ---- and of its eight: one or two f16, times a scale -------------------------------------------------------------- */
+/* ---- numbers of eight units: one or two f16, times a scale -------------------------------------------------------- */
 
 INLINE __m256 times_head(const uint8_t *head, __m256i scale, int part)
 {
@@ -81,7 +81,7 @@ INLINE __m256i bytes_i8(const uint8_t *p, int part)
     return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)(p + 8 * part)));
 }
 
-/* A byte with a sign for 32 or 16 columns. */
+/* A signed byte per 32 or 16 columns. */
 INLINE __m256 d_signed(const lm_unit_at u, int half, int part)
 {
     (void)half;
@@ -106,7 +106,7 @@ INLINE __m256 m_second(const lm_unit_at u, int half, int part)
     return times_head(u.head + 2 * R, bytes_u8(u.scales + (2 * u.of8 + 1) * R, part), part);
 }
 
-/* The low and the high half of a byte for 16 columns. */
+/* The low and the high half of a byte per 16 columns. */
 INLINE __m256 d_low(const lm_unit_at u, int half, int part)
 {
     __m256i both = bytes_u8(u.scales + (2 * u.of8 + (unsigned)half) * R, part);
@@ -142,7 +142,7 @@ INLINE __m256i c_nibbles(const uint8_t *p, const int v, const int part)
     return v < 4 ? low4(b) : high4(b);
 }
 
-/* The field of bits from `from` on moved to `to`. */
+/* Return the bit field that begins at bit `from`, moved to bit `to`. */
 INLINE __m256i moved(__m256i b, const int from, const int to, const int mask)
 {
     b = from > to ? _mm256_srli_epi16(b, from - to) : from < to ? _mm256_slli_epi16(b, to - from) : b;

@@ -1,8 +1,8 @@
 /* exact_avx2.c - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to float32, then
  * multiplied with all rows of x.
  *
- * One product is one accumulator of eight lanes over k in rising order, the tail padded with zeros, the lanes added as a
- * tree: the same whatever tile it is computed in. */
+ * One product has one accumulator of eight lanes over k in ascending order, with the tail padded with zeros; the lanes are added as a
+ * tree. The result does not depend on the tile. */
 #include <immintrin.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"

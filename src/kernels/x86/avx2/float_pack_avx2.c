@@ -1,12 +1,12 @@
-/* float_pack_avx2.c - matrices of floats into the strips of float_strips.h: transposed, sixteen rows at a time, at the speed of reading. */
+/* float_pack_avx2.c - pack matrices of floats into the strips of float_strips.h: transpose sixteen rows at a time, as fast as reading. */
 #include <immintrin.h>
 #include <string.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
 
-enum { R = LM_FLOAT_ROWS, LINES = 128 };        /* bytes of a row that are read at a time: of rows 2^n bytes apart few stay in cache */
+enum { R = LM_FLOAT_ROWS, LINES = 128 };        /* bytes of a row read at a time: few rows that are 2^n bytes apart stay in the cache */
 
-/* Eight columns of sixteen rows of two bytes, rows LINES bytes apart, to [8][16]. Lane l of a register is rows 8 l … 8 l + 7. */
+/* Transpose eight two-byte columns of sixteen rows, LINES bytes apart, to [8][16]. Lane l of a register holds rows 8 l … 8 l + 7. */
 static inline void turn_8(uint8_t *dst, const uint8_t *src)
 {
     __m256i a[8], b[8];
@@ -29,7 +29,7 @@ static inline void turn_8(uint8_t *dst, const uint8_t *src)
     }
 }
 
-/* Four columns of eight rows of four bytes to [4][16], of which eight. */
+/* Transpose four four-byte columns of eight rows to half of [4][16]. */
 static inline void turn_4(uint8_t *dst, const uint8_t *src)
 {
     __m256i a[4], b[4];
@@ -48,7 +48,7 @@ static inline void turn_4(uint8_t *dst, const uint8_t *src)
     }
 }
 
-/* `bytes` of each row, LINES apart at src, to columns of sixteen. */
+/* Transpose `bytes` bytes of each row, LINES bytes apart at src, to columns of sixteen. */
 static void turn(uint8_t *dst, const uint8_t *src, uint32_t size, uint64_t bytes)
 {
     uint64_t at = 0;

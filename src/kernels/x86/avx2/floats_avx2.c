@@ -1,4 +1,4 @@
-/* floats_avx2.c - float_strips.h on vectors of 256 bits. */
+/* floats_avx2.c - float_strips.h with vectors of 256 bits. */
 #include <immintrin.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"

@@ -1,4 +1,4 @@
-/* gradients_avx2.c - the kernels of training in vectors of eight. */
+/* gradients_avx2.c - the training kernels in vectors of eight. */
 #include <immintrin.h>
 
 #define LANES        8

@@ -1,4 +1,4 @@
-/* levels_avx2.h - the families behind lm_kernels_init_avx2. */
+/* levels_avx2.h - the groups of kernels that lm_kernels_init_avx2 consists of. */
 #ifndef LM_KERNELS_LEVELS_AVX2_H
 #define LM_KERNELS_LEVELS_AVX2_H
 
@@ -18,31 +18,32 @@ uint64_t lm_float_strips_bytes(uint32_t size, uint64_t rows, uint64_t cols);
 void     lm_float_strips_pack(uint32_t size, void *dst, const void *stored, uint64_t cols, uint64_t first, uint64_t last);
 void     lm_float_strips_row(lm_dtype type, float *dst, const void *w, uint64_t cols, uint64_t row);
 
-/* y = act(x), times up where there is one; may alias. */
+/* y = act(x), times `up` if not NULL; may alias. */
 void lm_act_rows_avx2(float *y, const float *x, const float *up, lm_act act, uint64_t n);
 
-/* Rows of q8_rows.h, packed to the bits of lm_q8_pack. */
+/* Rows of q8_rows.h, bit-identical to those of lm_q8_pack. */
 extern const lm_activation lm_activation_q8_avx2;
 
-/* One key/value head's part of a page: its bytes, its keys, and its values into *values. And both as float32: keys [k_dim][64], values
- * [from, to) of [64][v_dim]. */
+/* One key/value head's part of a page: return its size in bytes; return its keys, and its values in *values; unpack both to float32, keys
+ * [k_dim][64] and rows [from, to) of values [64][v_dim]. */
 uint64_t lm_attention_head_bytes_avx2(const lm_kv_shape *kv);
 const uint8_t *lm_attention_head_avx2(const lm_kv_shape *kv, const uint8_t *page, uint32_t head, const uint8_t **values);
 void lm_attention_turn_avx2(const lm_kv_shape *kv, const uint8_t *keys, const uint8_t *values, uint32_t from, uint32_t to,
                             float *out_keys, float *out_values);
 
-/* Of that: the keys, and the values, those of MLA out of keys that are float32 already. And how pages are stored. */
+/* The parts of lm_attention_turn_avx2: the keys; the values, which for MLA are taken from keys that are already float32. And the kernels
+ * for the layout of pages. */
 void lm_attention_keys_avx2(const lm_kv_shape *kv, const uint8_t *keys, float *out);
 void lm_attention_values_avx2(const lm_kv_shape *kv, const uint8_t *values, uint32_t from, uint32_t to, const float *keys, float *out);
 void lm_attention_pages_init_avx2(lm_attention_kernels *k);
 
-/* Halves at the beginning of a block of 32 that the cache may consist of: its scale, or scale and minimum. */
+/* Return the number of f16 numbers at the start of a block of 32 of a cache type: a scale, or a scale and a minimum. */
 static inline uint32_t lm_block_scales(lm_dtype type)
 {
     return type == LM_Q4_1 || type == LM_Q5_1 ? 2 : 1;
 }
 
-/* The unpack of a type, vectorised where it is common; the bits of dtype.h's. */
+/* Return the unpack function of a type, vectorised for common types; bit-identical to that of dtype.h. */
 void (*lm_unpack_avx2(lm_dtype type))(float *dst, const void *src, size_t n);
 
 #endif

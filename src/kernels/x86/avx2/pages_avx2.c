@@ -1,8 +1,8 @@
-/* pages_avx2.c - the pages that attention of x86 reads.
+/* pages_avx2.c - the layout of pages for attention on x86.
  *
- * A layer's part of a page holds, for one key/value head after the other:
- *   keys    [k_dim][64] transposed: one lane of all 64 keys lies together, so scores need no sum across lanes.
- *           Blocks of 32 lanes: [k_dim/32], of each the halves that are scales [1 or 2][64], then its other bytes [..][64], in the order of
+ * A layer's part of a page holds, for each key/value head in order:
+ *   keys    [k_dim][64] transposed: a lane of all 64 keys is contiguous, so scores need no horizontal sum.
+ *           Blocks of 32 lanes: [k_dim/32], for each the f16 scales [1 or 2][64], then its other bytes [..][64], in the order of
  *           blocks.h
  *   values  [64][v_dim] as rows of their type */
 #include <immintrin.h>
@@ -29,7 +29,7 @@ static uint64_t page_bytes(const lm_kv_shape *kv)
 
 /* ---- storing ----------------------------------------------------------------------------------------------------- */
 
-/* One key of blocks. */
+/* Store one key in blocks. */
 static void store_key_blocks(lm_dtype type, uint32_t lanes, uint8_t *keys, uint32_t slot, const float *k, uint32_t dim)
 {
     const uint32_t bytes = lm_dtype_of(type)->bytes, scales = 2 * lm_block_scales(type), some = lanes ? lanes : 32;
@@ -46,7 +46,7 @@ static void store_key_blocks(lm_dtype type, uint32_t lanes, uint8_t *keys, uint3
     }
 }
 
-/* Eight rows of eight transposed. */
+/* Transpose eight rows of eight. */
 static void turn_8x8(float *out, uint64_t stride, const float *in, uint64_t in_stride)
 {
     __m256 a[8], b[8];
@@ -69,7 +69,7 @@ static void turn_8x8(float *out, uint64_t stride, const float *in, uint64_t in_s
     }
 }
 
-/* One lane of a key. */
+/* Store one lane of a key. */
 INLINE void store_lane(const lm_dtype type, uint8_t *keys, uint64_t at, float k)
 {
     uint16_t bits;
@@ -89,7 +89,7 @@ INLINE void store_lanes_as(const lm_dtype type, uint8_t *keys, uint32_t slot, ui
             store_lane(type, keys, (uint64_t)i * LM_PAGE + slot + r, k[r * stride + i]);
 }
 
-/* Lanes [from, to) of some keys. */
+/* Store lanes [from, to) of some keys. */
 static void store_lanes(lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k, uint64_t stride, uint32_t from,
                         uint32_t to)
 {
@@ -100,7 +100,7 @@ static void store_lanes(lm_dtype type, uint8_t *keys, uint32_t slot, uint32_t ro
     }
 }
 
-/* Eight lanes of eight keys, in F16. */
+/* Store eight lanes of eight keys, in F16. */
 static void store_8x8(uint8_t *keys, uint32_t lane, uint32_t slot, const float *k, uint64_t stride)
 {
     float transposed[64];
@@ -111,7 +111,7 @@ static void store_8x8(uint8_t *keys, uint32_t lane, uint32_t slot, const float *
                          _mm256_cvtps_ph(_mm256_loadu_ps(transposed + 8 * i), 0));
 }
 
-/* All rows of a lane lie together, often in lines that another worker writes to as well: eight rows of F16 visit them once. */
+/* All rows of a lane are contiguous, often in cache lines that another worker also writes: eight rows of F16 touch them only once. */
 static void store_keys(const lm_kv_shape *kv, uint8_t *keys, uint32_t slot, uint32_t rows, const float *k, uint64_t stride)
 {
     const lm_dtype type = kv->k_type;
@@ -161,7 +161,7 @@ static void store(const lm_kv_shape *kv, uint8_t *page, uint32_t slot, uint32_t 
 
 /* ---- a page as float32 ------------------------------------------------------------------------------------------- */
 
-/* Sixteen codes of lane `i` (and of lane i + 16) of a block's keys. `codes`: [32][64], or nibbles [16][64], `fifth`: [4][64]. */
+/* Read sixteen codes of lane `i`, and of lane i + 16, of a block's keys. `codes`: [32][64], or nibbles [16][64]; `fifth`: [4][64]. */
 INLINE void sixteen_codes(const lm_dtype type, const uint8_t *fifth, const uint8_t *codes, uint32_t i, __m128i *low, __m128i *high)
 {
     const __m128i nibble = _mm_set1_epi8(15), zero = _mm_set1_epi8(type == LM_Q4_0 ? 8 : 16);
@@ -186,7 +186,7 @@ INLINE void sixteen_codes(const lm_dtype type, const uint8_t *fifth, const uint8
     }
 }
 
-/* Eight codes times the scales of their keys: the bits of dtype.h's unpack. */
+/* Multiply eight codes by the scales of their keys; bit-identical to unpack of dtype.h. */
 INLINE void put_eight(const lm_dtype type, float *out, __m128i codes, __m256 d, __m256 m)
 {
     __m256 x = _mm256_mul_ps(d, _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(codes)));
@@ -194,7 +194,7 @@ INLINE void put_eight(const lm_dtype type, float *out, __m128i codes, __m256 d, 
     _mm256_storeu_ps(out, type == LM_Q4_1 || type == LM_Q5_1 ? _mm256_add_ps(x, m) : x);
 }
 
-/* Keys of blocks, sixteen of them at a time. */
+/* Unpack keys stored in blocks, sixteen keys at a time. */
 INLINE void load_blocks(const lm_dtype type, const uint8_t *keys, uint32_t dim, float *out)
 {
     const uint32_t bytes = lm_dtype_of(type)->bytes, scales = 2 * lm_block_scales(type), lanes = type == LM_Q8_0 ? 32 : 16;

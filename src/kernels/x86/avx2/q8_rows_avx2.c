@@ -1,10 +1,10 @@
-/* q8_rows_avx2.c - packing activations, 32 columns at a time; to the bits of lm_q8_pack. */
+/* q8_rows_avx2.c - pack activations, 32 columns at a time; bit-identical to lm_q8_pack. */
 #include <immintrin.h>
 
 #include "kernels/q8_rows.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 
-/* The largest magnitude of 32; compared as integers, so NaN is above infinity above all. */
+/* Return the largest magnitude of 32 numbers; they are compared as integers, so NaN is above infinity. */
 static inline float largest(const float *x)
 {
     const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
@@ -18,7 +18,7 @@ static inline float largest(const float *x)
     return _mm_cvtss_f32(_mm_castsi128_ps(m));
 }
 
-/* The sums of the bytes in each half of 32. */
+/* Compute the sums of the bytes in each half of 32. */
 static inline void half_sums(__m256i q, int32_t out[2])
 {
     __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), q), s = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
@@ -29,7 +29,7 @@ static inline void half_sums(__m256i q, int32_t out[2])
     out[1] = _mm256_extract_epi32(s, 4);
 }
 
-/* 32 integers of 32 bits as bytes. */
+/* Convert 32 32-bit integers to bytes. */
 static inline __m256i to_bytes(const __m256i q[4])
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);

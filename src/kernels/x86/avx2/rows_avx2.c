@@ -1,6 +1,6 @@
 /* rows_avx2.c - the kernels on rows of floats, eight lanes at a time.
  *
- * Sums: four accumulators of eight lanes over blocks of 32 in rising order, then blocks of 8, then the tail padded with
+ * Sums: four accumulators of eight lanes over blocks of 32 in ascending order, then blocks of 8, then the tail padded with
  * zeros; the accumulators are added pairwise. */
 #include <float.h>
 #include <immintrin.h>
@@ -9,7 +9,7 @@
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/vec_avx2.h"
 
-/* What is summed over a row: f(x - shift). */
+/* The terms of a sum over a row: x, or (x - shift)^2. */
 typedef enum summand { PLAIN, SQUARE } summand;
 
 static inline __attribute__((always_inline)) __m256 sum_term(__m256 acc, __m256 x, __m256 shift, summand what)
@@ -38,7 +38,7 @@ static inline __attribute__((always_inline)) float sum_row(const float *x, uint6
     return vec_sum(_mm256_add_ps(_mm256_add_ps(s[0], s[1]), _mm256_add_ps(s[2], s[3])));
 }
 
-/* Eight floats, or the `left` that the row still has. */
+/* Load eight floats, or the last `left` of a row. */
 static inline __m256 load(const float *p, uint64_t left)
 {
     return left >= 8 ? _mm256_loadu_ps(p) : vec_load_tail(p, left);
@@ -144,7 +144,7 @@ static inline __attribute__((always_inline)) void act_loop(float *y, const float
     }
 }
 
-/* One loop for each function, so that none tests which it is. */
+/* One loop per function, so that no loop tests which function it is. */
 void lm_act_rows_avx2(float *y, const float *x, const float *up, lm_act act, uint64_t n)
 {
     switch (act) {

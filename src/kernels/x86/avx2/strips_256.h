@@ -1,21 +1,21 @@
 /* strips_256.h - integer arithmetic on strips of sixteen rows with vectors of 256 bits: quantised weights times the rows of
- * q8_rows.h. One text for every instruction that multiplies bytes; a file that includes it defines
+ * q8_rows.h. The code is shared by all instructions that multiply bytes; a file that includes it defines
  *
- *   LEVEL      how its kernels are called, "avx2"
+ *   LEVEL      the name of its kernels, "avx2"
  *   TOGETHER   rows of x that share a loaded weight
- *   APART      true when a unit of a strip is finished before the other strip's begins: a bit plane leaves no registers for both
- *   PANELS_FROM  what unpacking has to cost for panels to pay
- *   PLANES     true when codes above 127 have to be multiplied as two planes of four bits
+ *   APART      true if a unit of one strip is finished before that of the other begins: a bit plane leaves no registers for both
+ *   PANELS_FROM  the cost of unpacking from which panels pay off
+ *   PLANES     true if codes above 127 must be multiplied as two planes of four bits
  *   dots()     the product itself
  *
- * One output is one lane; a strip's vectors are two, rows 0-7 and 8-15. For each unit of 32 columns, in rising order:
- * y += w's d * integer sum + w's m * (sum of x), in units of the d of a group of x's blocks, from one group to the next times its
- * ratio and at the end times d; what the blocks that stand out have in high bytes follows when all that is done, row by row. No order
- * depends on how many rows of x there are; integer sums are exact in any order. Codes with a sign are read with an offset that the
- * start of the integer sum takes back.
+ * One output is one lane; a strip has two vectors, rows 0-7 and 8-15. For each unit of 32 columns, in ascending order:
+ * y += w's d * integer sum + w's m * (sum of x), in units of d of a group of x's blocks. The sum is multiplied by `ratio` between
+ * groups and by d at the end; then the products of the high bytes are added, row by row. No order
+ * depends on the number of rows of x; integer sums are exact in any order. Signed codes are read with an offset, which the
+ * start of the integer sum compensates for.
  *
- * Sixteen registers hold the integer sums of a tile and what is multiplied; the float sums live in the first-level cache, where they
- * cost a load and a store that run beside the products. Where rows are many, a group of strips is unpacked once into a panel of bytes
+ * Sixteen registers hold the integer sums of a tile and the operands; the float sums stay in the first-level cache, where they
+ * cost a load and a store that run in parallel with the products. With many rows, a group of strips is unpacked once into a panel of bytes
  * and float32, which all tiles then read. */
 #ifndef LM_KERNELS_STRIPS_256_H
 #define LM_KERNELS_STRIPS_256_H
@@ -35,16 +35,16 @@ typedef __m256  number_fn(const lm_unit_at u, int half, int part);
 typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
 typedef enum unpacking { NEVER, LITTLE, MUCH } unpacking;
 
-/* A type, as constants that every inlined loop sees. */
+/* A type, as compile-time constants for every inlined loop. */
 typedef struct traits {
     code_fn   *codes;                /* NULL: a panel */
     number_fn *d, *m;
     minimum    sign;                 /* of m */
     int        offset;               /* of the codes */
     int        top;                  /* no code is larger */
-    int        halves;               /* 2: a scale for each 16 columns */
-    uint32_t   numbers, unit;        /* bytes of the numbers ahead of the codes, of a unit */
-    uint32_t   head, f16s, scales;   /* ahead of eight units; of that the f16, and for each row the scales */
+    int        halves;               /* 2: a scale per 16 columns */
+    uint32_t   numbers, unit;        /* bytes of the numbers that precede the codes, of a unit */
+    uint32_t   head, f16s, scales;   /* bytes of the head of eight units; of its f16 numbers; of its scales, per row */
 } traits;
 
 INLINE bool in_planes(const traits t)
@@ -52,7 +52,7 @@ INLINE bool in_planes(const traits t)
     return PLANES && t.top > 127;
 }
 
-/* The codes of vector v; of one plane of them where there are two. */
+/* Return the codes of vector v. which: the plane, in panels with two planes. */
 INLINE __m256i weights(const traits t, const uint8_t *p, const int which, const int v, const int part)
 {
     if (!t.codes)
@@ -60,7 +60,7 @@ INLINE __m256i weights(const traits t, const uint8_t *p, const int which, const 
     return t.codes(p + t.numbers, v, part);
 }
 
-/* Where an integer sum starts: minus the offset times the sum of the activations' codes. */
+/* Return the start of an integer sum: minus the offset times the sum of the activations' codes. */
 INLINE __m256i start_of(const traits t, const uint8_t *block, const int half)
 {
     const lm_q8_block *x = (const void *)block;
@@ -84,11 +84,11 @@ INLINE __m256i four(const uint8_t *x)
     return _mm256_set1_epi32(v);
 }
 
-/* The integer sums, starts included, of a unit of one strip or two, or of a half of one, with the blocks at x. */
+/* Compute the integer sums, including their starts, of a unit of one or two strips, or of half of one, with the blocks at x. */
 INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half, const int strips, const int tokens,
                  __m256i sum[2][TOGETHER][2]);
 
-/* Scales without a minimum have a sign. */
+/* Scales of types without a minimum are signed. */
 INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
 {
     return lm_strip_scales(head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0, bytes);
@@ -107,7 +107,7 @@ INLINE void finish(const traits t, __m256i sum, const uint8_t *block, const int 
         *acc = _mm256_fnmadd_ps(m, total, *acc);
 }
 
-/* All sums of a row times one number. */
+/* Multiply all sums of a row by one number. */
 INLINE void rescale(const float *by, const int strips, const int j, sums acc)
 {
     const __m256 v = _mm256_broadcast_ss(by);
@@ -119,7 +119,7 @@ INLINE void rescale(const float *by, const int strips, const int j, sums acc)
             acc[s][j][part] = _mm256_mul_ps(acc[s][j][part], v);
 }
 
-/* One unit of one strip or two against `tokens` rows of x. */
+/* Multiply one unit of one or two strips with `tokens` rows of x. */
 INLINE void step(const traits t, const lm_unit_at *u, const uint8_t *const *rows, uint64_t b, const int strips, const int tokens,
                  sums acc)
 {
@@ -160,7 +160,7 @@ INLINE void prefetch_lines(const operands *o, const uint8_t *p, const uint32_t b
             _mm_prefetch((const char *)p + o->near + i, _MM_HINT_T0);
 }
 
-/* Takes a tile to unit b of its strips; `bytes` for scales. */
+/* Advance a tile to unit b of its strips; `bytes` is memory for scales. */
 INLINE void next_unit(const traits t, const operands *o, uint64_t b, const int strips, lm_unit_at at[2], uint8_t (*bytes)[16 * R])
 {
 #pragma GCC unroll 2
@@ -177,8 +177,8 @@ INLINE void next_unit(const traits t, const operands *o, uint64_t b, const int s
     }
 }
 
-/* One strip, or two, against `tokens` rows of x. Sums that registers do not hold are where nobody else can see them, so that the compiler
- * stores them when it must; where halves have a d each it keeps the wrong ones in registers. */
+/* Multiply one or two strips with `tokens` rows of x. Sums that do not fit in registers are in a local array that nothing aliases, so the
+ * compiler stores them only if it must. If each half has its own d, it would keep the wrong ones in registers, so `out` is used instead. */
 INLINE void tile(const traits t, const operands *given, const int strips, const int tokens, sums out)
 {
     const operands o = *given;
@@ -210,7 +210,7 @@ INLINE void tile(const traits t, const operands *given, const int strips, const 
     }
 }
 
-/* acc += what the high bytes of row x give: few blocks have them, and the strips have just been read. */
+/* acc += the products of the high bytes of row x. Few blocks have high bytes, and the strips are still in the cache. */
 INLINE void add_high_bytes(const traits t, const uint8_t *w, const lm_q8_row *x, __m256 acc[2])
 {
     for (uint32_t i = 0; i < x->head->wide; i++) {
@@ -232,7 +232,7 @@ INLINE void add_high_bytes(const traits t, const uint8_t *w, const lm_q8_row *x,
     }
 }
 
-/* A strip as all tiles read it: for each unit d of each half, m, then the codes, as bytes or as planes of low and high bits. */
+/* Unpack a strip for all tiles: per unit d of each half, m of each half, then the codes, as bytes or as planes of low and high bits. */
 INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t cols, uint8_t *panel)
 {
     const uint8_t *head = p, *scales = NULL;
@@ -267,10 +267,10 @@ INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t c
     }
 }
 
-/* ---- the table --------------------------------------------------------------------------------------------------- */
+/* ---- kernel table ------------------------------------------------------------------------------------------------ */
 
-/* id, word, what unpacking costs beside the products, codes, d, m, its sign, offset, top, halves; in groups, each of which is compiled by
- * itself: TYPES. Those of byte_strips.h are panels already. */
+/* Suffix of names, cost of unpacking compared with the products, codes, d, m, sign of m, offset, top, halves; in groups, each of which is
+ * compiled separately: TYPES. The strips of byte_strips.h are already panels. */
 #define STRIPS_PLAIN(X)                                                                  \
     X(q4_0, LITTLE, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 15, 1)                      \
     X(q4_1, LITTLE, c_nibbles, d_f16, m_f16, PLUS, 0, 15, 1)                             \
@@ -310,7 +310,7 @@ enum { LM_NUMBERS_bytes = LM_BYTE_NUMBERS, LM_UNIT_bytes = LM_BYTE_UNIT, LM_HEAD
         add_high_bytes(__VA_ARGS__, w, x, acc);                                  \
     }
 
-/* What runs a type of these traits, and what runs its panels. */
+/* The functions for a type of these traits, and those for its panels. */
 #define STRIP_TILES(word, ...)                                                                                              \
     TILES(word, __VA_ARGS__) TILE(word, 2, 1, __VA_ARGS__) HIGH(word, __VA_ARGS__)
 #define PANEL_NUMBERS(sign, halves)             (64 * (halves) * ((sign) == NO_MINIMUM ? 1 : 2))

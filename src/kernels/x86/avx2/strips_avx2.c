@@ -1,5 +1,5 @@
 /* strips_avx2.c - the products of strips_256.h without a byte dot product: vpmaddubsw adds pairs in sixteen bits, which are
- * widened as seldom as the type's largest code allows. Bytes above 127 would overflow even a pair: they are two planes. */
+ * widened as rarely as the type's largest code allows. Bytes above 127 could overflow even one pair, so they are split into two planes. */
 #define LEVEL avx2
 #define APART(t) ((t).top == 31)
 #define PLANES true
@@ -13,20 +13,20 @@ enum { TOGETHER = 3 };
 
 #include "kernels/x86/avx2/strips_256.h"
 
-/* How many vectors' pairs fit in sixteen bits: activations are at most 127 (in magnitude), a pair at most 2 * 127 * top. */
+/* Return how many vectors of pairs can be added in sixteen bits: activations are at most 127 in magnitude, a pair at most 2 * 127 * top. */
 INLINE int vectors_until_wide(const traits t)
 {
     return t.top <= 15 || in_planes(t) ? 8 : t.top <= 31 ? 4 : t.top <= 63 ? 2 : 1;
 }
 
-/* Written out because the compiler would make a tree of the sums, and spill its leaves. */
+/* In assembly because the compiler would add the sums as a tree and spill its leaves. */
 INLINE __m256i add16(__m256i a, __m256i b)
 {
     __asm__("vpaddw %1, %0, %0" : "+x"(a) : "x"(b));
     return a;
 }
 
-/* `count` vectors whose pairs are added in sixteen bits, times the place of their plane. */
+/* Add the pairs of `count` vectors in sixteen bits, then widen them and multiply by the weight of their plane. */
 INLINE void widened(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int which, const int first, const int count,
                     const int strips, const int tokens, __m256i sum[2][TOGETHER][2])
 {
@@ -57,7 +57,7 @@ INLINE void widened(const traits t, const uint8_t *const *p, const uint8_t *cons
                 sum[s][j][part] = _mm256_add_epi32(sum[s][j][part], _mm256_madd_epi16(pairs16[s][j][part], scale));
 }
 
-/* Bytes with a sign as they are: it moves to x. Fewer unpackings than planes, more products. */
+/* Multiply signed bytes directly by moving the sign to x. This takes fewer unpackings than planes do, but more products. */
 INLINE void signed_dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int from, const int to, const int strips,
                         const int tokens, __m256i sum[2][TOGETHER][2])
 {
@@ -111,6 +111,6 @@ INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *
         return;
 #pragma GCC unroll 3
     for (int j = 0; j < tokens; j++)
-        __asm__("" : "+r"(x[j]));                    /* load again what would be spilled */
+        __asm__("" : "+r"(x[j]));                    /* reload these instead of spilling them */
     plane_dots(t, p, x, 1, from, to, strips, tokens, sum);
 }

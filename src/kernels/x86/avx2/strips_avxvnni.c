@@ -1,7 +1,7 @@
 /* strips_avxvnni.c - the products of strips_256.h by vpdpbusd on 256 bits.
  *
- * Compiled once for each encoding: VEX is AVX-VNNI's, EVEX that of AVX512-VNNI with AVX512VL. Nothing else differs, so a
- * processor with the second alone runs, and tests, this level instruction for instruction. */
+ * Compiled once per encoding: VEX for AVX-VNNI, EVEX for AVX512-VNNI with AVX512VL. Nothing else differs, so a
+ * processor that has only the latter runs, and tests, the same instructions. */
 #ifdef VNNI_EVEX
 #define DOT "vpdpbusd"
 #define LEVEL avxvnni_evex
@@ -30,7 +30,7 @@ INLINE __m256i with_dot(__m256i sum, __m256i w, __m256i x)
     return sum;
 }
 
-/* Of one row there are two sums each, for the next product waits for the last. */
+/* A single row uses two sums per output, because each product depends on the previous one of its sum. */
 INLINE void dots(const traits t, const uint8_t *const *p, const uint8_t *const *x, const int half, const int strips, const int tokens,
                  __m256i sum[2][TOGETHER][2])
 {

@@ -1,6 +1,6 @@
-/* strips_level_256.c - the kernels of a level of 256 bits: every type that has strips, and those that are unpacked to bytes.
+/* strips_level_256.c - the kernels of a 256-bit level: every type that has strips, and those that are unpacked to bytes.
  *
- * Compiled once for each level, which is LEVEL ("avx2" for who reads it: LEVEL_NAME); its tiles are named by level and type (TILES). */
+ * Compiled once per level, LEVEL (LEVEL_NAME is its name as a string); its tiles are named by level and type (TILES). */
 #include "kernels/strip_kernel.h"
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/strips_run_256.h"

@@ -4,14 +4,14 @@
 
 enum { R = LM_STRIP_ROWS };
 enum { GROUP_BYTES = 256 << 10, AHEAD = 6144, NEAR = 2304 };
-enum { PANEL_ROWS = 64 };                            /* rows of x from which on a panel pays */
+enum { PANEL_ROWS = 64 };                            /* number of rows of x from which a panel pays off */
 
 static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
 {
     return lm_q8_row_at((const uint8_t *)a->x + r * a->x_stride, a->cols);
 }
 
-/* Outputs o.. of row t; the last strip may have fewer than sixteen. */
+/* Store outputs o onwards of row t; the last strip may have fewer than sixteen. */
 static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, const __m256 v[2])
 {
     for (int part = 0; part < 2; part++, o += 8) {
@@ -32,14 +32,14 @@ static void put(const lm_matmul_args *a, uint64_t t, uint64_t o, const __m256 v[
     }
 }
 
-/* Rows [r, r + tokens) of x as a tile reads them. */
+/* Prepare rows [r, r + tokens) of x for a tile. */
 static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
 {
     for (uint64_t j = 0; j < tokens; j++)
         o->x[j] = (const uint8_t *)row_of(a, r + j).low;
 }
 
-/* One tile: outputs at.. and, where there are two strips, other... */
+/* Compute one tile: outputs at onwards and, if `strips` is 2, outputs other onwards. */
 static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at,
                      uint64_t other)
 {
@@ -55,9 +55,9 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
         }
 }
 
-/* One row: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that there are
- * two streams without a jump in them, and twice as many sums that do not wait for each other. Intel's cores read at 55 to 80 % of the
- * probe if nothing is prefetched; on AMD's that only costs. */
+/* One row: every strip is read once, usually from memory. Strips of the first half are paired with those of the second, so that there are
+ * two sequential streams, and twice as many independent sums. Without prefetches, Intel cores read at 55 to 80 % of the probe's speed;
+ * on AMD cores prefetches only cost time. */
 static void run_one(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool prefetch)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
@@ -70,8 +70,8 @@ static void run_one(const lm_matmul_args *a, const tiles *t, uint64_t strip, boo
     }
 }
 
-/* Rows of x in tiles of nearly equal size against the strips at w of outputs [from, to). What lies `ahead` is asked for by the first tile,
- * or with `near` by each for its share of the strips, so that memory never stands still. */
+/* Multiply rows of x, in tiles of nearly equal size, with the strips at w of outputs [from, to). The first tile prefetches `ahead` bytes
+ * further; with `near`, each tile does so for its share of the strips, so that memory is read continuously. */
 static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to, uint64_t ahead,
                      uint64_t near)
 {
@@ -90,8 +90,8 @@ static void all_rows(const lm_matmul_args *a, const tiles *t, const uint8_t *w, 
     }
 }
 
-/* Many: a group of strips that fits in the second-level cache is used for all of them before the next one. On Intel's cores as many as
- * one tile takes read one stream, as one row does. */
+/* Many rows: a group of strips that fits in the second-level cache is used for all rows before the next group. On Intel cores, rows that
+ * fit in one tile prefetch one stream, like a single row. */
 static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool prefetch)
 {
     uint64_t group = R * (1 + GROUP_BYTES / (strip + 1)), near = prefetch ? NEAR : 0;
@@ -108,7 +108,7 @@ static uint64_t panel_strips(uint64_t bytes)
     return 1 + GROUP_BYTES / (bytes + 1);
 }
 
-/* The same, each group unpacked first. */
+/* The same, but each group is unpacked first. */
 static void run_panels(const lm_matmul_args *a, const tiles *t, uint64_t strip)
 {
     uint64_t bytes = a->cols / 32 * t->panel_unit, group = R * panel_strips(bytes);

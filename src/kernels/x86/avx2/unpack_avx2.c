@@ -1,4 +1,4 @@
-/* unpack_avx2.c - blocks to float32, 16 elements at a time, to the bits of the plain C readers: multiply and add stay two
+/* unpack_avx2.c - unpack blocks to float32, 16 elements at a time, bit-identical to the plain C functions: multiply and add remain two
  * operations. */
 #include <immintrin.h>
 #include <string.h>
@@ -43,14 +43,14 @@ static inline __m128i high4(__m128i v)
     return low4(_mm_srli_epi16(v, 4));
 }
 
-/* Bit `bit` of 16 bytes as 0 or 16. */
+/* Return bit `bit` of 16 bytes as 0 or 16. */
 static inline __m128i bit_as_16(__m128i v, int bit)
 {
     __m128i set = _mm_cmpeq_epi8(_mm_and_si128(v, _mm_set1_epi8((char)(1 << bit))), _mm_setzero_si128());
     return _mm_andnot_si128(set, _mm_set1_epi8(16));
 }
 
-/* Bits 16*part.. of a 32-bit word as sixteen bytes 0 or 16. */
+/* Return sixteen bits of a 32-bit word, from bit 16 * part on, as bytes 0 or 16. */
 static inline __m128i word_bits_as_16(uint32_t word, int part)
 {
     const __m128i spread = _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
@@ -184,7 +184,7 @@ static inline void unpack_q3_k(float *y, const lm_q3_k *b)
     }
 }
 
-/* Scale and negated minimum of sub-block s. */
+/* Compute the scale and the negated minimum of sub-block s. */
 static inline void scale_min(const uint8_t scales[12], unsigned s, __m256 d, __m256 dmin, __m256 *ds, __m256 *ms)
 {
     uint8_t scale, min;
@@ -233,7 +233,7 @@ static inline void unpack_q6_k(float *y, const lm_q6_k *b)
     }
 }
 
-/* word, elements of a block */
+/* suffix of names, elements per block */
 #define BLOCKS(X)                                                                              \
     X(q4_0, 32) X(q4_1, 32) X(q5_0, 32) X(q5_1, 32) X(q8_0, 32) X(iq4_nl, 32) X(mxfp4, 32)     \
     X(iq4_xs, 256) X(q2_k, 256) X(q3_k, 256) X(q4_k, 256) X(q5_k, 256) X(q6_k, 256)

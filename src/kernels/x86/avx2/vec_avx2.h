@@ -1,20 +1,20 @@
 /* vec_avx2.h - eight floats at a time: tails, fixed sums, and the elementary functions.
  *
- * The polynomials are least-maximum fits made for this file; errors are against the exact function in double. */
+ * The polynomials are minimax fits made for this file; errors are relative to the exact function in double precision. */
 #ifndef LM_KERNELS_VEC_AVX2_H
 #define LM_KERNELS_VEC_AVX2_H
 
 #include <immintrin.h>
 #include <stdint.h>
 
-/* Ones in the first n (0..8) lanes. */
+/* Return a mask of the first n (0..8) lanes. */
 static inline __m256i vec_mask(uint64_t n)
 {
     static const int32_t ones[16] = { -1, -1, -1, -1, -1, -1, -1, -1 };
     return _mm256_loadu_si256((const __m256i *)(const void *)(ones + 8 - n));
 }
 
-/* The last n < 8 floats of a row; the other lanes are zero and their memory is not touched. */
+/* Load the last n < 8 floats of a row; the other lanes are zero, and their memory is not accessed. */
 static inline __m256 vec_load_tail(const float *p, uint64_t n)
 {
     return _mm256_maskload_ps(p, vec_mask(n));
@@ -25,7 +25,7 @@ static inline void vec_store_tail(float *p, uint64_t n, __m256 v)
     _mm256_maskstore_ps(p, vec_mask(n), v);
 }
 
-/* The eight lanes as a tree: always the same order. */
+/* Sum the eight lanes as a tree, always in the same order. */
 static inline float vec_sum(__m256 v)
 {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -50,14 +50,14 @@ static inline __m256 vec_abs(__m256 x)
     return _mm256_andnot_ps(vec_set(-0.0f), x);
 }
 
-/* maxps and minps give the second operand when one is NaN: with x second, NaN passes. */
+/* maxps and minps return the second operand if either is NaN: with x second, NaN is propagated. */
 static inline __m256 vec_within(__m256 x, float low, float high)
 {
     return _mm256_min_ps(vec_set(high), _mm256_max_ps(vec_set(low), x));
 }
 
-/* e^x: relative error below 2e-7, infinity beyond the range of float32 and zero below -87.33, for a denormal result takes Intel's cores two
- * hundred cycles, and hidden keys would be one. The power of two is applied in two halves, for 2^128 is no float. */
+/* e^x: relative error below 2e-7, infinity beyond the range of float32. Zero below -87.33, because a denormal result takes two hundred
+ * cycles on Intel cores, and masked keys would give one. The power of two is applied in two halves, because 2^128 is not a float. */
 static inline __m256 vec_exp(__m256 x)
 {
     __m256 in = vec_within(x, -87.33f, 89.0f);
@@ -78,7 +78,7 @@ static inline __m256 vec_exp(__m256 x)
     __m256 a = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
     __m256 b = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(_mm256_sub_epi32(whole, half), bias), 23));
     __m256 seen = _mm256_cmp_ps(x, vec_set(-87.33f), _CMP_NLT_UQ);
-    return _mm256_and_ps(_mm256_mul_ps(_mm256_mul_ps(p, a), b), seen);       /* of a NaN, p is one and a and b mean nothing */
+    return _mm256_and_ps(_mm256_mul_ps(_mm256_mul_ps(p, a), b), seen);       /* for a NaN, p is NaN, and a and b are irrelevant */
 }
 
 static inline __m256 vec_sigmoid(__m256 x)

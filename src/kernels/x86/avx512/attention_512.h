@@ -1,5 +1,5 @@
-/* attention_512.h - what attention of AVX-512 shares whatever its arithmetic: from products to scores, a larger maximum, the end of a
- * query. */
+/* attention_512.h - shared by the AVX-512 attention kernels: conversion of products to scores, rescaling to a larger maximum, completion
+ * of a query. */
 #ifndef LM_KERNELS_ATTENTION_512_H
 #define LM_KERNELS_ATTENTION_512_H
 
@@ -8,7 +8,7 @@
 #include "kernels/x86/attention_pages.h"
 #include "kernels/x86/avx512/vec_avx512.h"
 
-/* The nearest bfloat16, ties to even. */
+/* Round to the nearest bfloat16, ties to even. */
 static inline __m512 to_bf16(__m512 x)
 {
     __m512i bits = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
@@ -17,7 +17,7 @@ static inline __m512 to_bf16(__m512 x)
     return _mm512_castsi512_ps(_mm512_and_si512(bits, _mm512_set1_epi32((int)0xffff0000u)));
 }
 
-/* From products to scores of sixteen keys from lane `at` on; -infinity where nothing is seen. */
+/* Convert the products of sixteen keys from lane `at` on to scores; -infinity for keys that are not visible. */
 INLINE __m512 score(const lm_attention_args *a, __m512 s, uint32_t g, sight see, uint32_t at)
 {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -39,12 +39,12 @@ INLINE __m512 score(const lm_attention_args *a, __m512 s, uint32_t g, sight see,
     return _mm512_mask_blend_ps(seen, _mm512_set1_ps(-INFINITY), s);
 }
 
-/* Scale what is there to a larger maximum. */
+/* Rescale the running sum and output to a larger maximum. */
 static inline void raise_max(running *s, float max, float *out, uint32_t width)
 {
     if (!(max > s->max))
         return;
-    if (s->max == -INFINITY) {                   /* everything is zero yet */
+    if (s->max == -INFINITY) {                   /* everything is still zero */
         s->max = max;
         return;
     }
@@ -57,7 +57,7 @@ static inline void raise_max(running *s, float max, float *out, uint32_t width)
     }
 }
 
-/* What a query has of one more range. */
+/* Merge a query's partial result over one more range into *s and out. */
 static inline void join(running *s, float *out, const running *partial, const float *values, uint32_t width)
 {
     float max = s->max > partial->max ? s->max : partial->max;

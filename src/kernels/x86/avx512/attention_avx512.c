@@ -1,8 +1,8 @@
 /* attention_avx512.c - attention over the pages of pages_avx2.c, sixteen lanes at a time.
  *
- * Up to four query heads of a row go through a page together: each load of a key or value serves all of them. A page is transposed
- * into float32 once where many queries use it, and read as it is stored where few do; both give the same bits. Per query: 64
- * scores, their maximum, e^(score - maximum), their sum as a tree, then the values in rising order. What a query gives depends
+ * Up to four query heads of a row process a page together: each load of a key or value serves all of them. A page is transposed
+ * into float32 once if many queries use it, and read as stored if few do; both give the same bits. Per query: 64
+ * scores, their maximum, e^(score - maximum), their sum as a tree, then the values in ascending order. The result of a query depends
  * on nothing else. */
 #include <immintrin.h>
 #include <string.h>
@@ -12,13 +12,13 @@
 #include "kernels/x86/avx512/vec_avx512.h"
 
 enum { TILE = 32, VECTORS = LM_PAGE / 16, HEADS = 4, FEW = 2 };
-/* query rows that share a page; heads at once; rows that are not worth turning it */
+/* TILE: query rows that share a page; HEADS: heads at once; FEW: up to so many rows, transposing a page does not pay */
 
 #include "kernels/x86/attention_float.h"
 #include "kernels/x86/avx512/attention_512.h"
 #include "kernels/x86/avx512/pages_512.h"
 
-/* Where a head's part of a page lies. */
+/* A head's part of a page. */
 typedef struct page_part {
     const uint8_t *keys, *values;    /* as stored */
     bool transposed;                 /* both are in the workspace as float32 */
@@ -40,7 +40,7 @@ INLINE __m512 load_f16(const uint8_t *p, uint64_t index)
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(p + 2 * index)));
 }
 
-/* A vector that several heads use: the compiler would load it for each. */
+/* Keep a vector that several heads use in a register: the compiler would load it once per head. */
 INLINE __m512 loaded(__m512 v, const int heads)
 {
     if (heads > 1)
@@ -92,7 +92,7 @@ INLINE void dots_half(load_fn *load, const float *const *q, const uint8_t *keys,
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-/* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes, j rising. */
+/* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes, j ascending. */
 INLINE void add_values(load_fn *load, float *const *out, const float *p, const uint8_t *values, uint32_t width, uint32_t at, sight see,
                        const int heads, const int vectors, ahead *next)
 {
@@ -127,7 +127,7 @@ INLINE void add_values(load_fn *load, float *const *out, const float *p, const u
     *next = asks;
 }
 
-/* The lanes that are left, fewer than sixteen; float32. */
+/* The same for the remaining lanes, fewer than sixteen, of float32 values. */
 static void add_tail(float *out, const float *p, const float *values, uint32_t width, uint32_t at, sight see)
 {
     __mmask16 lanes = vec512_lanes(width - at);
@@ -153,7 +153,7 @@ INLINE void weighted_values(load_fn *load, float *const *out, const float *p, co
 
 /* ---- queries against one page ------------------------------------------------------------------------------------ */
 
-/* Query heads g.. of one row. */
+/* Process a page for `heads` query heads of one row, from head g on. */
 INLINE void page_step(const lm_attention_args *a, const workspace *w, const page_part *page, uint32_t g, sight see, running *state,
                       const float *const *q, float *const *out, const int heads)
 {
@@ -170,7 +170,7 @@ INLINE void page_step(const lm_attention_args *a, const workspace *w, const page
         dots_half(load_f32, q, (const void *)w->keys, dim, heads, half, page->next, s);
     else
         dots_half(load_f16, q, page->keys, dim, heads, half, page->next, s);
-    /* Step by step for all heads: what one waits for, the others fill, and a larger maximum is not to be guessed. */
+    /* Each step is done for all heads: they hide each other's latency, and whether a maximum rises is unpredictable. */
     float max[HEADS];
 #pragma GCC unroll 4
     for (int h = 0; h < heads; h++) {
@@ -251,7 +251,7 @@ INLINE void values_of_blocks(const lm_dtype type, const uint8_t *values, uint32_
     }
 }
 
-/* As lm_attention_turn_avx2. */
+/* The same as lm_attention_turn_avx2, vectorised for blocks. */
 static void turn_page(const lm_kv_shape *kv, const page_part *page, uint32_t from, uint32_t to, const workspace *w)
 {
     switch ((int)kv->k_type) {

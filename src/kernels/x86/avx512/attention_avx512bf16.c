@@ -1,12 +1,12 @@
 /* attention_avx512bf16.c - attention over the pages of pages_avx2.c by dot products of bfloat16.
  *
- * Queries, keys, values and probabilities are rounded to bfloat16, to nearest; products are exact, sums and everything between the
- * two products are float32. Two lanes of a key lie beside each other, [k_dim/2][64][2], and so do two positions of a value,
- * [32][v_dim][2]: pairs of rows of a page as it is stored. Where many queries use a page its pairs are made once, where few do
- * while it is read; both give the same bits.
+ * Queries, keys, values and probabilities are rounded to the nearest bfloat16; products are exact, sums and everything between the
+ * two products are float32. Two lanes of a key are adjacent, [k_dim/2][64][2], and so are two positions of a value,
+ * [32][v_dim][2]: these are pairs of rows of a page as stored. If many queries use a page, its pairs are made once; if few do, while
+ * it is read. Both give the same bits.
  *
- * Up to four queries that see the same keys of a page, heads and rows alike, go through it together. Per query: 64 scores, their
- * maximum, e^(score - maximum), the sum of what that was rounded to, then pairs of values in rising order. What a query gives
+ * Up to four queries to which the same keys of a page are visible, whether heads or rows, process it together. Per query: 64 scores, their
+ * maximum, e^(score - maximum), the sum of the rounded values, then pairs of values in ascending order. The result of a query
  * depends on nothing else. */
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx512/levels_avx512.h"
@@ -16,10 +16,10 @@ enum { TILE = 32, VECTORS = LM_PAGE / 16, PAIRS = LM_PAGE / 2, HEADS = 4 };     
 #include "kernels/x86/avx512/attention_512.h"
 #include "kernels/x86/avx512/pairs_512.h"
 
-/* ---- memory of a worker ------------------------------------------------------------------------------------------ */
+/* ---- scratch memory of a worker ---------------------------------------------------------------------------------- */
 
-/* Pairs of a page, queries [TILE][group][k_dim/2], probabilities [HEADS][32], states [2][TILE][group], what a range gives
- * [TILE][group][v_dim]; a page as float32 where pairs are not made of what is stored. */
+/* Pairs of a page, queries [TILE][group][k_dim/2], probabilities [HEADS][32], states [2][TILE][group], the output of a range
+ * [TILE][group][v_dim]; a page as float32 if pairs cannot be made from the stored data directly. */
 typedef struct workspace {
     uint32_t *keys, *values, *q, *p;
     running  *states;
@@ -36,7 +36,7 @@ static bool of_halves(lm_dtype type)
     return type == LM_F16 || type == LM_BF16;
 }
 
-/* Pairs are made of rows of halves, sixteen lanes at a time, and of blocks; of anything else as float32. */
+/* Pairs are made directly from rows of 16-bit floats, sixteen lanes at a time, and from blocks; from other types by way of float32. */
 static bool keys_as_stored(const lm_kv_shape *kv)
 {
     return of_halves(kv->k_type) ? kv->k_dim % 2 == 0 : lm_dtype_of(kv->k_type)->quantized;
@@ -49,7 +49,7 @@ static bool values_as_stored(const lm_kv_shape *kv)
     return of_halves(kv->v_type) ? kv->v_dim % 16 == 0 : lm_dtype_of(kv->v_type)->quantized;
 }
 
-/* A page that few queries use is read as it lies there. */
+/* Return whether a page that few queries use can be read as stored. */
 static bool read_as_stored(const lm_kv_shape *kv)
 {
     return !kv->v_in_k && kv->k_type == kv->v_type && of_halves(kv->k_type) && keys_as_stored(kv) && values_as_stored(kv);
@@ -73,7 +73,7 @@ static workspace workspace_at(const lm_kv_shape *kv, uint32_t group, void *scrat
     return w;
 }
 
-/* What is read: pairs, or rows as stored; `next`: those of the page after it, to be asked for meanwhile, or this page's. */
+/* The data of a page: pairs, or rows as stored. `next`: the data of the next page, to be prefetched meanwhile; else of this page. */
 typedef struct page_part {
     const uint8_t *keys, *values, *next_keys, *next_values;
 } page_part;
@@ -98,7 +98,7 @@ static void make_key_pairs(const lm_kv_shape *kv, const workspace *w, const uint
     }
 }
 
-/* The values of latent attention. */
+/* Make the pairs of the values of latent attention. */
 static void make_pairs_of_latents(const lm_kv_shape *kv, const workspace *w, const uint8_t *keys, uint32_t from, uint32_t to)
 {
     if (values_as_stored(kv)) {
@@ -115,7 +115,7 @@ static void make_pairs_of_latents(const lm_kv_shape *kv, const workspace *w, con
     pairs_of_floats(w->values, w->float_values, from / 2, (to + 1) / 2, LM_PAGE, kv->v_dim);
 }
 
-/* Of positions [from, to), with those beside them. */
+/* Make the value pairs that contain positions [from, to). */
 static void make_value_pairs(const lm_kv_shape *kv, const workspace *w, const uint8_t *values, uint32_t from, uint32_t to)
 {
     uint32_t first = from / 2, last = (to + 1) / 2, dim = kv->v_dim;
@@ -143,7 +143,7 @@ static void make_pairs(const lm_kv_shape *kv, const workspace *w, const page_par
         make_value_pairs(kv, w, page->values, from, to);
 }
 
-/* Queries as pairs. */
+/* Convert the queries to pairs. */
 static void begin(const lm_attention_args *a, const workspace *w)
 {
     uint32_t dim = a->kv->k_dim, pairs = pairs_of(dim), lanes = lm_hadamard_of_keys(a->kv);
@@ -165,7 +165,7 @@ static void begin(const lm_attention_args *a, const workspace *w)
 
 /* ---- queries against one page ------------------------------------------------------------------------------------ */
 
-/* A query's pairs, what it gives, and its place. */
+/* A query's pairs, its output and state, its head in the group, and the keys visible to it. */
 typedef struct query {
     const uint32_t *q;
     float          *out;
@@ -174,7 +174,7 @@ typedef struct query {
     sight           see;
 } query;
 
-/* Four cache lines that a step of rows as stored reads of 64 lanes: two of each row. */
+/* Prefetch the four cache lines that a step on rows as stored reads for 64 lanes: two per row. */
 INLINE void ask_for(load_fn *load, const uint8_t *p, uint64_t pair, uint64_t stride, uint64_t at)
 {
     const char *row = (const char *)p + 2 * (2 * pair * stride + at);
@@ -223,7 +223,7 @@ INLINE void dots(load_fn *load, const query *x, const page_part *page, uint32_t 
             s[h][v] = acc[h][v];
 }
 
-/* acc[h] += p * values, for one pair of positions; `seen`: the halves that are. */
+/* acc[h] += p * values, for one pair of positions. `seen`: mask of the 16-bit halves whose positions are visible. */
 INLINE void add_pair(load_fn *load, const uint32_t *p, const uint8_t *values, uint32_t width, uint32_t at, uint32_t pair, __mmask32 seen,
                      const int heads, const int vectors, __m512 acc[HEADS][4])
 {
@@ -244,8 +244,8 @@ INLINE void add_pair(load_fn *load, const uint32_t *p, const uint8_t *values, ui
     }
 }
 
-/* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes of which the last sixteen may be fewer, j rising. What is not seen is
- * not multiplied: it may be anything. */
+/* out[h] += sum of p[h][j] * values[j] over 16 * vectors lanes, of which the last sixteen may be fewer, j ascending. Values that are not
+ * visible are not multiplied: they may be anything. */
 INLINE void add_values(load_fn *load, const query *x, const uint32_t *p, const page_part *page, uint32_t width, uint32_t at,
                        const int heads, const int vectors, __mmask16 lanes)
 {
@@ -290,7 +290,7 @@ INLINE void weighted_values(load_fn *load, const query *x, const uint32_t *p, co
         add_values(load, x, p, page, width, i, heads, 1, vec512_lanes(width - i));
 }
 
-/* Scores to rounded probabilities: pairs p[32]. */
+/* Convert scores to rounded probabilities, as pairs p[32]. */
 INLINE void probabilities(const lm_attention_args *a, const query *x, __m512 s[VECTORS], uint32_t *p)
 {
     const __m512i one = _mm512_set1_epi32(0x3f803f80);
@@ -349,7 +349,7 @@ static step_fn *const of_bf16[HEADS] = { load_bf16_1, load_bf16_2, load_bf16_3, 
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
 
-/* Queries that see the same keys, in fours. */
+/* Process a page for all queries, up to four at a time to which the same keys are visible. */
 static void in_fours(const lm_attention_args *a, const workspace *w, running *states, const page_part *page, step_fn *const *step,
                      uint32_t start)
 {

@@ -1,7 +1,7 @@
 /* bf16_avx512.c - matrices of bfloat16 times rows rounded to bfloat16, by vdpbf16ps: products exact, sums in float32.
  *
- * Strips are those of bf16_strips.h. One output is one lane, summed over pairs in rising order
- * whatever tile it is computed in. Two strips at a time, so that a broadcast serves two instructions, and up to six rows. */
+ * Strips are those of bf16_strips.h. One output is one lane, summed over pairs in ascending order
+ * in every tile. Two strips are processed at a time, so that a broadcast serves two instructions, with up to six rows. */
 #include <immintrin.h>
 #include <string.h>
 
@@ -37,7 +37,7 @@ const lm_activation lm_activation_bf16 = { .name = "bf16", .bytes = row_bytes, .
 typedef struct operands {
     const uint8_t *w;
     uint64_t strip, pairs;
-    uint64_t ahead, turn, turns;     /* of lines turn, turn + turns, … those so many bytes further are prefetched; 0: none */
+    uint64_t ahead, turn, turns;     /* lines turn, turn + turns, … prefetch `ahead` bytes further; 0: no prefetch */
     const uint8_t *x[TOKENS];
 } operands;
 
@@ -105,7 +105,7 @@ static void one_tile(const lm_matmul_args *a, operands *o, uint64_t r, uint64_t 
         lm_put_rows(a, r, tokens, other, y[1]);
 }
 
-/* As in strips_avx512.c: a few rows read two streams without jumps, every tile prefetching its part of the next pair; many share a
+/* As in strips_avx512.c: few rows read two sequential streams, and every tile prefetches its part of the next pair; many rows share a
  * group of strips in the second-level cache. */
 static void run(const lm_matmul_args *a)
 {

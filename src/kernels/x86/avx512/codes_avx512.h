@@ -1,5 +1,5 @@
-/* codes_avx512.h - a unit of a strip (kernels/strips.h) in registers: the numbers of sixteen rows as float32, their codes as bytes
- * without a sign, four columns of each row in a lane. */
+/* codes_avx512.h - read a unit of a strip (kernels/strips.h) into registers: the numbers of sixteen rows as float32, their codes as
+ * unsigned bytes, four columns of a row per lane. */
 #ifndef LM_KERNELS_CODES_AVX512_H
 #define LM_KERNELS_CODES_AVX512_H
 
@@ -51,7 +51,7 @@ INLINE __m512 m_none(const lm_unit_at u, int half)
     return _mm512_setzero_ps();
 }
 
-/* As panels and strips of bytes hold them: float32, those of each half one after the other, d ahead of m. */
+/* Numbers in panels and strips of bytes: float32, d of each half, then m of each half. */
 INLINE __m512 d_panel(const lm_unit_at u, int half)
 {
     return _mm512_loadu_ps(u.unit + 64 * half);
@@ -68,14 +68,14 @@ INLINE __m512 m_panel_2(const lm_unit_at u, int half)
     return _mm512_loadu_ps(u.unit + 128 + 64 * half);
 }
 
-/* ---- and of its eight: one or two f16, times a scale -------------------------------------------------------------- */
+/* ---- numbers of eight units: one or two f16, times a scale -------------------------------------------------------- */
 
 INLINE __m512 times_head(const uint8_t *head, __m512i scale)
 {
     return _mm512_mul_ps(f16(head), _mm512_cvtepi32_ps(scale));
 }
 
-/* A byte with a sign for 32 or 16 columns. */
+/* A signed byte per 32 or 16 columns. */
 INLINE __m512 d_signed(const lm_unit_at u, int half)
 {
     (void)half;
@@ -100,7 +100,7 @@ INLINE __m512 m_second(const lm_unit_at u, int half)
     return times_head(u.head + 2 * R, bytes_u8(u.scales + (2 * u.of8 + 1) * R));
 }
 
-/* The low and the high half of a byte for 16 columns. */
+/* The low and the high half of a byte per 16 columns. */
 INLINE __m512 d_low(const lm_unit_at u, int half)
 {
     __m512i both = bytes_u8(u.scales + (2 * u.of8 + (unsigned)half) * R);
@@ -126,7 +126,7 @@ INLINE __m512i nibbles(const uint8_t *p, const int v)
     return _mm512_and_si512(v < 4 ? b : _mm512_srli_epi16(b, 4), _mm512_set1_epi8(15));
 }
 
-/* The same where v is no constant. */
+/* The same if v is not a constant. */
 INLINE __m512i nibbles_at(const uint8_t *p, int v)
 {
     return _mm512_and_si512(_mm512_srl_epi16(plane(p, v & 3), _mm_cvtsi32_si128(v & 4)), _mm512_set1_epi8(15));

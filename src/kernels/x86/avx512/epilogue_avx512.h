@@ -1,4 +1,4 @@
-/* epilogue_avx512.h - from the sums of a tile to y: bias, scale and what is added, sixteen outputs of some rows. */
+/* epilogue_avx512.h - write the sums of a tile to y, with bias, scale and `add` applied: sixteen outputs of a few rows. */
 #ifndef LM_KERNELS_EPILOGUE_AVX512_H
 #define LM_KERNELS_EPILOGUE_AVX512_H
 
@@ -6,7 +6,7 @@
 
 #include "kernels/strips.h"
 
-/* What the epilogue will touch, asked for when the tile begins: rows of y and `add` are far apart and seldom in a cache. */
+/* Prefetch the memory that the epilogue will touch, at the start of a tile: rows of y and `add` are far apart and rarely in a cache. */
 static inline void lm_prefetch_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o)
 {
     for (uint64_t j = 0; j < tokens; j++) {
@@ -16,7 +16,7 @@ static inline void lm_prefetch_rows(const lm_matmul_args *a, uint64_t r, uint64_
     }
 }
 
-/* Outputs o.. of rows [r, r + tokens); the last strip may have fewer than sixteen. */
+/* Store outputs o onwards of rows [r, r + tokens); the last strip may have fewer than sixteen. */
 static inline void lm_put_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, uint64_t o, const __m512 *rows)
 {
     const __mmask16 lanes = (__mmask16)(a->last - o < LM_STRIP_ROWS ? (1u << (a->last - o)) - 1 : 0xffffu);

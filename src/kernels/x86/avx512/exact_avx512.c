@@ -1,8 +1,8 @@
 /* exact_avx512.c - float32 arithmetic for every stored type: a few rows of the matrix are unpacked to float32, then
  * multiplied with all rows of x.
  *
- * One product is one accumulator of sixteen lanes over k in rising order, the tail padded with zeros, the lanes added as a
- * tree: the same whatever tile it is computed in. */
+ * One product has one accumulator of sixteen lanes over k in ascending order, with the tail padded with zeros; the lanes are added as a
+ * tree. The result does not depend on the tile. */
 #include <immintrin.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
@@ -15,7 +15,7 @@ static inline __m512 load_tail(const float *p, uint64_t n)
     return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
 }
 
-/* The sixteen lanes as a tree. */
+/* Sum the sixteen lanes as a tree. */
 static inline float sum(__m512 v)
 {
     __m256 s = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));

@@ -1,4 +1,4 @@
-/* floats_avx512.c - float_strips.h on vectors of 512 bits. */
+/* floats_avx512.c - float_strips.h with vectors of 512 bits. */
 #include <immintrin.h>
 
 #include "kernels/x86/avx512/bf16_strips.h"
@@ -43,7 +43,7 @@ static inline V add(V a, V b)
     return _mm512_add_ps(a, b);
 }
 
-/* Written out because the compiler would fold the broadcast into every product. */
+/* In assembly because the compiler would fold the broadcast into every product. */
 static inline void fma_into(V *sum, V w, V x)
 {
     __asm__("vfmadd231ps %2, %1, %0" : "+v"(*sum) : "v"(w), "v"(x));

@@ -1,11 +1,11 @@
-/* forms_avx512.c - the tiles and panels of each type that has strips, for strips_avx512.c; once for each group of types: TYPES. */
+/* forms_avx512.c - the tiles and panels of each type that has strips, for strips_avx512.c; compiled once per group of types, TYPES. */
 #include "kernels/x86/avx512/panels_avx512.h"
 #include "kernels/x86/avx512/strip_types_avx512.h"
 
-/* Bytes of a row's codes in a unit. */
+/* Bytes of the codes of a row in a unit. */
 #define CODES_OF(word) ((LM_UNIT_##word - LM_NUMBERS_##word) / R)
 
-/* Panels of numbers, with the codes as they are. */
+/* Panels with unpacked numbers and packed codes. */
 #define NUMBERS(word, codes, d, m, sign, offset, halves)                                    \
     PANEL_TILES(word##_panel, LM_PANEL(codes, sign, offset, halves, CODES_OF(word)))        \
     static const tiles panel_##word = PANEL_TILES_OF(word##_panel);                         \

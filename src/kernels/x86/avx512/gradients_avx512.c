@@ -1,4 +1,4 @@
-/* gradients_avx512.c - the kernels of training in vectors of sixteen. */
+/* gradients_avx512.c - the training kernels in vectors of sixteen. */
 #include <immintrin.h>
 
 #define LANES        16

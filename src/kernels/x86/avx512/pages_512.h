@@ -1,5 +1,5 @@
-/* pages_512.h - keys and values of blocks (pages_avx2.c) as sixteen floats at a time, to the bits of dtype.h's unpack. `type` is a constant
- * wherever these are called. */
+/* pages_512.h - unpack keys and values stored in blocks (pages_avx2.c) to sixteen floats at a time, bit-identical to unpack of dtype.h.
+ * `type` is a constant in every call. */
 #ifndef LM_KERNELS_PAGES_512_H
 #define LM_KERNELS_PAGES_512_H
 
@@ -25,7 +25,7 @@ INLINE uint32_t block_bytes(const lm_dtype type)
     return (type == LM_Q8_0 ? 32u : 16u) + (has_fifth_bits(type) ? 4u : 0u) + 2 * lm_block_scales(type);
 }
 
-/* What codes are multiplied by, and what is added. */
+/* The factor of codes, and the addend. */
 typedef struct scales {
     __m512 d, m;
 } scales;
@@ -48,7 +48,7 @@ INLINE void scales_of_keys(const lm_dtype type, const uint8_t *block, scales s[4
     }
 }
 
-/* Codes of lane 16 * half + i of all keys. */
+/* Read the codes of lane 16 * half + i of all keys. */
 INLINE void codes_of_lane(const lm_dtype type, const uint8_t *block, const int half, uint32_t i, __m128i codes[4])
 {
     const uint8_t *fifth = block + 2 * LM_PAGE * lm_block_scales(type), *lanes = fifth + (has_fifth_bits(type) ? 4 * LM_PAGE : 0);
@@ -82,7 +82,7 @@ INLINE scales scales_of_value(const lm_dtype type, const uint8_t *block)
                      _mm512_set1_ps(_mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(m)))) };
 }
 
-/* Lanes 16 * half … of a block. */
+/* Unpack lanes 16 * half … 16 * half + 15 of a block. */
 INLINE __m512 lanes_of_value(const lm_dtype type, const uint8_t *block, const int half, scales s)
 {
     const uint8_t *lanes = block + block_bytes(type) - (type == LM_Q8_0 ? 32 : 16);

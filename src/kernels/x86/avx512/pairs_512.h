@@ -1,14 +1,14 @@
-/* pairs_512.h - rows of a page as pairs of bfloat16: two lanes of a key or two positions of a value beside each other. */
+/* pairs_512.h - convert rows of a page to pairs of bfloat16: two lanes of a key or two positions of a value are adjacent. */
 #ifndef LM_KERNELS_PAIRS_512_H
 #define LM_KERNELS_PAIRS_512_H
 
 #include "kernels/x86/avx512/pages_512.h"
 #include "kernels/x86/avx512/vec_avx512.h"
 
-/* Sixteen pairs of lanes `at`… of rows 2 pair and 2 pair + 1, each `stride` lanes long. */
+/* Load sixteen pairs of lanes, from lane `at` on, of rows 2 pair and 2 pair + 1, each `stride` lanes long. */
 typedef __m512i load_fn(const uint8_t *p, uint64_t pair, uint64_t stride, uint64_t at);
 
-/* Two vectors of sixteen halves, one after the other, as pairs. */
+/* Interleave two consecutive vectors of sixteen 16-bit numbers to pairs. */
 INLINE __m512i interleave(__m512i halves)
 {
     const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
@@ -45,8 +45,8 @@ INLINE void pairs_of_rows(load_fn *load, uint32_t *to, const uint8_t *rows, uint
             _mm512_storeu_si512(to + (uint64_t)pair * width + at, load(rows, pair, width, at));
 }
 
-/* Sixteen lanes of all keys of a page, [16][64] as stored, as pairs of positions: the values of latent attention. A pair lies together in
- * a row of keys already, so this turns words. */
+/* Convert sixteen lanes of all keys of a page, [16][64] as stored, to pairs of positions: the values of latent attention. A pair is already
+ * adjacent in a row of keys, so this transposes words. */
 INLINE void pairs_of_lanes(bool f16, uint32_t *to, const uint8_t *keys, uint64_t width)
 {
     for (int half = 0; half < 2; half++, keys += LM_PAGE, to += 16 * width) {
@@ -83,7 +83,7 @@ INLINE void pairs_of_lanes(bool f16, uint32_t *to, const uint8_t *keys, uint64_t
     }
 }
 
-/* Rows of float32; the row that an odd number of them lacks is zero. */
+/* Convert rows of float32; if their number is odd, the missing row is zero. */
 static void pairs_of_floats(uint32_t *to, const float *rows, uint32_t first, uint32_t last, uint32_t n, uint32_t width)
 {
     for (uint32_t pair = first; pair < last; pair++) {
@@ -102,7 +102,7 @@ INLINE __m512i pair_of(__m512 even, __m512 odd)
     return interleave((__m512i)_mm512_cvtne2ps_pbh(odd, even));
 }
 
-/* Keys of blocks: lanes 2i and 2i + 1 of all of them. */
+/* Convert keys stored in blocks: lanes 2i and 2i + 1 of all keys. */
 INLINE void pairs_of_key_blocks(const lm_dtype type, uint32_t *to, const uint8_t *block, uint32_t dim)
 {
     for (uint32_t b = 0; b < dim / 32; b++, block += block_bytes(type) * LM_PAGE) {
@@ -121,7 +121,7 @@ INLINE void pairs_of_key_blocks(const lm_dtype type, uint32_t *to, const uint8_t
     }
 }
 
-/* Values of blocks: rows 2i and 2i + 1. */
+/* Convert values stored in blocks: rows 2i and 2i + 1. */
 INLINE void pairs_of_value_blocks(const lm_dtype type, uint32_t *to, const uint8_t *rows, uint32_t first, uint32_t last, uint32_t dim)
 {
     const uint64_t stride = (uint64_t)(dim / 32) * block_bytes(type);

@@ -1,10 +1,10 @@
-/* panels_avx512.h - tiles as a matrix uses them: two strips and each number of rows of x, on strips and on panels of bytes.
+/* panels_avx512.h - the tiles of a matrix: two strips and each number of rows of x, on strips and on panels of bytes.
  *
- * A matrix may end in one strip that has no neighbour: it is then both strips of its tile, and one of the results is not used. A tile for
- * one strip would be half of the code of this level.
+ * A matrix may end in a single strip without a neighbour: it is then both strips of its tile, and one of the results is not used. Tiles for
+ * one strip would double the code of this level.
  *
- * A panel of bytes is what all types are when they are unpacked: numbers as float32, codes as bytes that lack a sign by one offset.
- * So its tiles know only whether there is a minimum and whether numbers are for 16 or 32 columns. */
+ * A panel of bytes has the same form for all types: numbers as float32, codes as bytes made unsigned by one offset.
+ * So its tiles depend only on whether there is a minimum and whether numbers are per 16 or 32 columns. */
 #ifndef LM_KERNELS_PANELS_AVX512_H
 #define LM_KERNELS_PANELS_AVX512_H
 
@@ -14,7 +14,7 @@ typedef void tile_fn(const operands *o, __m512 acc[2][TOKENS]);
 typedef void high_fn(const operands *o, uint64_t tokens, __m512 acc[2][TOKENS]);
 
 typedef struct tiles {
-    tile_fn *of[TOKENS];             /* [rows - 1]; NULL where no matrix is cut so */
+    tile_fn *of[TOKENS];             /* [rows - 1]; NULL: such tiles do not occur */
     high_fn *high;
 } tiles;
 
@@ -29,7 +29,7 @@ typedef struct tiles {
         high_bytes(__VA_ARGS__, o, tokens, acc);                                                                  \
     }
 
-/* The tiles of panels, of three rows and more. */
+/* The tiles of panels, with three or more rows. */
 #define PANEL_TILES(word, ...)                                                                                    \
     TILE(word, 3, __VA_ARGS__) TILE(word, 4, __VA_ARGS__) TILE(word, 5, __VA_ARGS__) TILE(word, 6, __VA_ARGS__)   \
     TILE(word, 7, __VA_ARGS__) TILE(word, 8, __VA_ARGS__) HIGH(word, __VA_ARGS__)
@@ -37,25 +37,25 @@ typedef struct tiles {
     { .of = { [2] = tile_##word##_3, tile_##word##_4, tile_##word##_5, tile_##word##_6, tile_##word##_7, tile_##word##_8 }, \
       .high = high_##word }
 
-/* Strips as they are unpacked for many rows. */
+/* The unpacked form of strips for many rows. */
 typedef struct panel {
-    const tiles *tiles;              /* NULL: none pays */
+    const tiles *tiles;              /* NULL: no panel pays off */
     void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *to);
     uint32_t unit;                   /* bytes */
 } panel;
 
-/* A type: tiles on its strips, a panel of bytes, and the one that pays where unpacking has ports of its own, for tiles of so many
- * rows of x at most. */
+/* A type: tiles on its strips, a panel of bytes, and the panel that pays off on processors with separate ports for unpacking, with tiles
+ * of at most own_rows rows of x. */
 typedef struct form {
     tiles    strips;
     panel    bytes, own;
     uint64_t own_rows;
 } form;
 
-/* Offsets of the codes: what no type exceeds, for which an integer sum starts as x has it. None where there is a minimum. */
+/* The offset of the codes: the smallest that no type exceeds and for which x stores the start of an integer sum. 0 with a minimum. */
 #define LM_PANEL_OFFSET(sign, halves) ((sign) != NO_MINIMUM ? 0 : (halves) == 2 ? 32 : 128)
 
-/* By minimum or none and halves less one. */
+/* Indexed by whether there is a minimum, and by halves - 1. */
 extern const tiles lm_byte_panels[2][2];
 
 #endif

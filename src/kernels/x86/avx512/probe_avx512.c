@@ -31,7 +31,7 @@ static uint64_t read_avx512(const uint8_t *p, size_t stride, size_t n)
             s2 = _mm512_add_epi64(s2, _mm512_loadu_si512(at + 128));
             s3 = _mm512_add_epi64(s3, _mm512_loadu_si512(at + 192));
         }
-    /* The compiler's own reduction adds signed numbers. */
+    /* The compiler's reduction would add signed numbers. */
     _mm512_storeu_si512(out, _mm512_add_epi64(_mm512_add_epi64(s0, s1), _mm512_add_epi64(s2, s3)));
     for (size_t i = 0; i < 8; i++)
         sum += out[i];

@@ -1,10 +1,10 @@
-/* q8_rows_avx512.c - packing activations, a block of 32 columns in two vectors; to the bits of lm_q8_pack. */
+/* q8_rows_avx512.c - pack activations, a block of 32 columns in two vectors; bit-identical to lm_q8_pack. */
 #include <immintrin.h>
 
 #include "kernels/q8_rows.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 
-/* The largest magnitudes of 32 in eight lanes; compared as integers, so NaN is above infinity above all. */
+/* Reduce the magnitudes of 32 numbers to eight lanes of maxima; they are compared as integers, so NaN is above infinity. */
 static inline __m256i largest8(const float *x)
 {
     const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
@@ -13,7 +13,7 @@ static inline __m256i largest8(const float *x)
     return _mm256_max_epi32(_mm512_castsi512_si256(most), _mm512_extracti64x4_epi64(most, 1));
 }
 
-/* Of four blocks, in order: halves of two registers side by side, so each maximum serves two. */
+/* Return the largest magnitudes of four blocks, in order. Halves of two registers are interleaved, so each maximum serves two blocks. */
 static inline __m128 largest_of_four(const __m256i m[4])
 {
     __m256i a = _mm256_max_epi32(_mm256_unpacklo_epi32(m[0], m[1]), _mm256_unpackhi_epi32(m[0], m[1]));
@@ -31,7 +31,7 @@ static inline float largest_below(const float *x, float top)
     for (int i = 0; i < 2; i++) {
         __m512 m = _mm512_abs_ps(_mm512_loadu_ps(x + 16 * i));
         m = _mm512_max_ps(m, _mm512_permute_ps(m, 0xb1));
-        m = _mm512_max_ps(m, _mm512_permute_ps(m, 0x4e));    /* of its four in every lane */
+        m = _mm512_max_ps(m, _mm512_permute_ps(m, 0x4e));    /* in every lane, the maximum of its four */
         most = _mm512_mask_max_ps(most, _mm512_cmp_ps_mask(m, _mm512_set1_ps(top), _CMP_LE_OQ), most, m);
     }
     return _mm512_reduce_max_ps(most);
@@ -42,15 +42,15 @@ static void largest_magnitudes(const lm_q8_row *r, const float *x, uint64_t bloc
     for (uint64_t b = 0; b < blocks; b += 4) {
         uint64_t n = blocks - b < 4 ? blocks - b : 4;
         __m256i m[4];
-        for (uint64_t i = 0; i < 4; i++)                     /* the last one again where there are fewer; room is for sixteen */
+        for (uint64_t i = 0; i < 4; i++)                     /* past the end the last block again: there is space for it */
             m[i] = largest8(x + 32 * (b + (i < n ? i : n - 1)));
         _mm_storeu_ps(r->most + b, largest_of_four(m));
     }
 }
 
-/* What is the same for all blocks of a row. */
+/* Values common to all blocks of a row. */
 typedef struct row_choice {
-    float top, of_row;               /* above what a block stands out, the largest magnitude */
+    float top, of_row;               /* magnitude above which a block gets high bytes; the largest magnitude */
     bool  all_wide;
 } row_choice;
 
@@ -74,20 +74,20 @@ static row_choice survey(const lm_q8_row *r, uint64_t blocks, bool all_wide)
     return (row_choice){ lm_q8_top(lanes, blocks), _mm512_reduce_max_ps(most), all_wide };
 }
 
-/* Magnitudes: NaN is above infinity above all. */
+/* The maximum of magnitudes; NaN is above infinity. */
 static inline __m512 larger(__m512 a, __m512 b)
 {
     return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(a), _mm512_castps_si512(b)));
 }
 
-/* The largest of each group of four. */
+/* The maximum of each group of four lanes. */
 static inline __m512 of_group(__m512 v)
 {
     v = larger(v, _mm512_permute_ps(v, 0xb1));
     return larger(v, _mm512_permute_ps(v, 0x4e));
 }
 
-/* Sixteen blocks from b on: what lm_q8_choose does. */
+/* The results of lm_q8_choose for sixteen blocks from b on. */
 typedef struct sixteen {
     float d[16], inverse[16], ratio[16];
     uint32_t wide;
@@ -126,13 +126,13 @@ static inline __m512 choose(const lm_q8_row *r, const row_choice *c, const float
     return d;
 }
 
-/* 32 integers as bytes. They fit. */
+/* Convert 32 integers, which fit, to bytes. */
 static inline __m256i to_bytes(__m512i first, __m512i second)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtepi32_epi8(first)), _mm512_cvtepi32_epi8(second), 1);
 }
 
-/* The sums of the bytes in each half of 32 and of both, where a part of a block wants them:
+/* Return the sums of the bytes in each half of 32 and in both, in the order of the members of lm_q8_block:
  *
  *   d | both | first | second | both | first | second | - */
 static inline __m256i sums(__m256i q)
@@ -145,7 +145,7 @@ static inline __m256i sums(__m256i q)
                             _mm256_maskz_permutexvar_epi32(0x12, _mm256_setr_epi32(0, 4, 0, 0, 4, 0, 0, 0), s));
 }
 
-/* start and half_start of lm_q8_put_sums, zero elsewhere. */
+/* Return start and half_start of lm_q8_put_sums in their lanes, zero in the others. */
 static inline __m256i starts(__m256i s)
 {
     __m256i times = _mm256_sllv_epi32(s, _mm256_setr_epi32(0, 7, 5, 5, 0, 0, 0, 0));
@@ -158,7 +158,7 @@ static inline void store_part(lm_q8_block *part, __m256i q, __m256i rest)
     _mm512_store_si512(part, _mm512_inserti64x4(_mm512_castsi256_si512(q), rest, 1));
 }
 
-/* What does not fit in eight bits, in units of 128; q keeps the rest. */
+/* Return the part that does not fit in eight bits, in units of 128; q keeps the rest. */
 static inline __m512i above(__m512i *q)
 {
     __mmask16 out = _mm512_cmpgt_epi32_mask(_mm512_abs_epi32(*q), _mm512_set1_epi32(127));

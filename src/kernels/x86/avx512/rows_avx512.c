@@ -1,7 +1,7 @@
-/* rows_avx512.c - the kernels on rows of floats that whole models spend time in, sixteen lanes at a time; the others stay those
+/* rows_avx512.c - the kernels on rows of floats in which models spend noticeable time, sixteen lanes at a time; the others remain those
  * of AVX2.
  *
- * Sums: four accumulators of sixteen lanes over blocks of 64 in rising order, then blocks of 16, the last one padded with zeros;
+ * Sums: four accumulators of sixteen lanes over blocks of 64 in ascending order, then blocks of 16, the last one padded with zeros;
  * the accumulators are added pairwise. */
 #include <float.h>
 #include <math.h>
@@ -55,7 +55,7 @@ static void add(float *y, const float *a, const float *b, float scale, uint64_t 
         _mm512_mask_storeu_ps(y + i, vec512_lanes(n - i), _mm512_fmadd_ps(s, load(b + i, n - i), load(a + i, n - i)));
 }
 
-/* Functions and their limits at infinity are those of rows_avx2.c. */
+/* The functions and their limits at infinity are those of rows_avx2.c. */
 INLINE __m512 activate(__m512 x, lm_act act)
 {
     __m512 finite = _mm512_max_ps(_mm512_set1_ps(-FLT_MAX), x), one = _mm512_set1_ps(1.0f);

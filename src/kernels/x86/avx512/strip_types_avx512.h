@@ -1,10 +1,10 @@
-/* strip_types_avx512.h - the types that strips hold, as vectors of 512 bits read them. */
+/* strip_types_avx512.h - the types that have strips, and how vectors of 512 bits read them. */
 #ifndef LM_KERNELS_STRIP_TYPES_AVX512_H
 #define LM_KERNELS_STRIP_TYPES_AVX512_H
 
 #include "kernels/x86/avx512/tile_avx512.h"
 
-/* id, word, panels or not, codes, d, m, its sign, offset, halves; in groups, each of which is compiled by itself: TYPES. */
+/* id, suffix of names, kind of panel, codes, d, m, sign of m, offset, halves; in groups, each of which is compiled separately: TYPES. */
 #define STRIPS_PLAIN(X)                                                               \
     X(LM_Q4_0, q4_0, STRIPS_ONLY, c_nibbles, d_f16, m_none, NO_MINIMUM, 8, 1)         \
     X(LM_Q4_1, q4_1, STRIPS_ONLY, c_nibbles, d_f16, m_f16, PLUS, 0, 1)                \

@@ -1,16 +1,16 @@
 /* strips_avx512.c - integer arithmetic on strips of sixteen rows: quantised weights times the rows of q8_rows.h, by vpdpbusd.
  *
- * One output is one lane. For each unit of 32 columns, in rising order: y += w's d * integer sum + w's m * (sum of x), in units of
- * the d of a group of x's blocks, from one group to the next times its ratio and at the end times d; what the blocks that stand out
- * have in high bytes follows when all that is done. No order depends on how many rows of x there are; integer sums are exact in any
- * order. Codes with a sign are read with an offset that the start of the integer sum takes back.
+ * One output is one lane. For each unit of 32 columns, in ascending order: y += w's d * integer sum + w's m * (sum of x), in units of
+ * d of a group of x's blocks. The sum is multiplied by `ratio` between groups and by d at the end; then the products of the high bytes
+ * are added. No order depends on the number of rows of x; integer sums are exact in any
+ * order. Signed codes are read with an offset, which the start of the integer sum compensates for.
  *
- * Two strips at a time: a broadcast of four activations serves two dot products, which keeps loads from being the limit; up to
- * six rows of x, as many as there are registers for. On AMD's cores conversions, shifts and masks run beside dot products,
- * multiplications do not: eight dot products and one multiply-add a unit and one multiplication a group make 87 % of the peak the most
- * that can be had. A minimum or a scale for each 16 columns is one more a unit. (Intel's: `two_ports` below.) Where rows are many, a
- * group of strips is unpacked once into a panel that all tiles read: numbers as float32, and codes as bytes where those take more to
- * unpack than fits beside the products. */
+ * Two strips are processed at a time: a broadcast of four activations serves two dot products, so that loads are not the bottleneck; up to
+ * six rows of x, as many as there are registers for. On AMD cores, conversions, shifts and masks run in parallel with dot products, but
+ * multiplications do not: eight dot products and one multiply-add per unit and one multiplication per group limit the speed to 87 % of
+ * the peak. A minimum, or a scale per 16 columns, costs one more per unit. (For Intel, see `two_ports` below.) With many rows, a
+ * group of strips is unpacked once into a panel that all tiles read: numbers as float32, and codes as bytes if their unpacking does not
+ * fit in parallel with the products. */
 #include <immintrin.h>
 
 #include "kernels/q8_rows.h"
@@ -22,24 +22,24 @@
 #include "kernels/x86/avx512/strip_types_avx512.h"
 
 enum { AHEAD = 8192 };               /* bytes that a single tile prefetches ahead */
-enum { MOST_CUTS = 6 };              /* tiles of few rows */
+enum { MOST_CUTS = 6 };              /* maximum number of tiles in run_few */
 
 /* ---- tiles of a matrix -------------------------------------------------------------------------------------------- */
 
-/* What suits a processor. */
+/* Parameters tuned for a processor. */
 typedef struct tuning {
-    uint64_t ahead, near;            /* bytes that are prefetched ahead: by one row for the second cache, by few for the first */
-    uint64_t rows;                   /* of x in a tile on strips at most */
-    uint64_t few;                    /* so many rows of x, MOST_CUTS tiles, read each strip once */
-    uint64_t panel_rows;             /* from so many on a panel pays */
-    uint64_t group_bytes;            /* of strips that all tiles read, in the second-level cache */
+    uint64_t ahead, near;            /* prefetch distances in bytes: of one row to the second-level cache, of few to the first-level one */
+    uint64_t rows;                   /* maximum rows of x in a tile on strips */
+    uint64_t few;                    /* up to so many rows of x, at most MOST_CUTS tiles, read each strip once */
+    uint64_t panel_rows;             /* number of rows from which a panel pays off */
+    uint64_t group_bytes;            /* bytes of the strips that all tiles share in the second-level cache */
     bool     bytes;                  /* panels of bytes for every type */
 } tuning;
 
-/* Masks, shifts and conversions have ports of their own (Zen 4, Zen 5). */
+/* Masks, shifts and conversions have separate ports (Zen 4, Zen 5). */
 static const tuning many_ports = { .rows = 6, .few = 24, .panel_rows = 192, .group_bytes = 256 << 10 };
-/* They share two with products: codes are unpacked once for as many rows as can be, and four accumulators more hide how long a
- * product takes there. One row reads at 70 % of the probe if it does not prefetch, and up to 47 are 1 to 5 % faster with the near ones. */
+/* They share two ports with products (Intel): so codes are unpacked once for as many rows as possible, and four more accumulators hide the
+ * latency of products. Without prefetches, one row reads at 70 % of the probe's speed; near ones make up to 47 rows 1 to 5 % faster. */
 static const tuning two_ports = {
     .ahead = 6144, .near = 2304, .rows = 8, .few = 47, .panel_rows = 48, .group_bytes = 512 << 10, .bytes = true,
 };
@@ -49,7 +49,7 @@ static lm_q8_row row_of(const lm_matmul_args *a, uint64_t r)
     return lm_q8_row_at((const uint8_t *)a->x + r * a->x_stride, a->cols);
 }
 
-/* Rows [r, r + tokens) of x as a tile reads them. */
+/* Prepare rows [r, r + tokens) of x for a tile. */
 static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, operands *o)
 {
     unsigned n = 0;
@@ -67,7 +67,7 @@ static void take_rows(const lm_matmul_args *a, uint64_t r, uint64_t tokens, oper
     o->n_high = n;
 }
 
-/* One tile: outputs at.. and, where there are two strips, other... */
+/* Compute one tile: outputs at onwards and, if `strips` is 2, outputs other onwards. */
 static void one_tile(const lm_matmul_args *a, const tiles *t, operands *o, uint64_t r, uint64_t tokens, int strips, uint64_t at,
                      uint64_t other)
 {
@@ -88,9 +88,9 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, operands *o, uint6
         lm_put_rows(a, r, tokens, other, y[1]);
 }
 
-/* A few rows: every strip is read once, from memory as a rule. Strips of the first half go with those of the second, so that
- * there are two streams without a jump in them. All tiles of rows read a pair before the next, and each prefetches its part of
- * that: memory is read all the time. */
+/* Few rows: every strip is read once, usually from memory. Strips of the first half are paired with those of the second, so that
+ * there are two sequential streams. All tiles of rows read a pair before the next pair, and each prefetches its part of the
+ * next one, so memory is read continuously. */
 static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, const tuning *by)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + by->rows - 1) / by->rows;
@@ -113,7 +113,7 @@ static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, con
     }
 }
 
-/* Rows of x in tiles of nearly equal size, `most` at most, against the strips at w of outputs [from, to); the first tile prefetches. */
+/* Multiply rows of x, in tiles of nearly equal size up to `most`, with the strips at w of outputs [from, to); the first tile prefetches. */
 static void all_rows(const lm_matmul_args *a, const tiles *t, uint64_t most, const uint8_t *w, uint64_t strip, uint64_t from, uint64_t to,
                      uint64_t ahead)
 {
@@ -133,7 +133,7 @@ static void all_rows(const lm_matmul_args *a, const tiles *t, uint64_t most, con
     }
 }
 
-/* Many: a group of strips that fits in the second-level cache is used for all of them before the next one. */
+/* Many rows: a group of strips that fits in the second-level cache is used for all rows before the next group. */
 static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip, const tuning *by)
 {
     uint64_t group = 2 * R * (1 + by->group_bytes / (2 * strip + 1));
@@ -144,13 +144,13 @@ static void run_many(const lm_matmul_args *a, const tiles *t, uint64_t strip, co
     }
 }
 
-/* Strips of a panel whose units have so many bytes. */
+/* Return the number of strips in a panel whose units have `unit` bytes. */
 static uint64_t panel_strips(uint64_t cols, uint64_t unit, const tuning *by)
 {
     return 2 * (1 + by->group_bytes / (2 * (cols / 32 * unit) + 1));
 }
 
-/* Enough for every type. */
+/* Return the bytes of a panel that suffice for every type. */
 static uint64_t panel_bytes(uint64_t cols, const tuning *by)
 {
     return 2 * cols / 32 * LM_PANEL_UNIT(MINUS, 2, 32) + by->group_bytes;
@@ -166,7 +166,7 @@ static uint64_t scratch_two_ports(uint64_t cols)
     return panel_bytes(cols, &two_ports);
 }
 
-/* The same, each group unpacked first. Its tiles prefetch the strips of the next. */
+/* The same, but each group is unpacked first. Its tiles prefetch the strips of the next group. */
 static void run_panels(const lm_matmul_args *a, const panel *p, uint64_t most, uint64_t strip, const tuning *by)
 {
     uint64_t strips = panel_strips(a->cols, p->unit, by), group = R * strips, bytes = a->cols / 32 * p->unit;
@@ -193,7 +193,7 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
         run_many(a, &f->strips, strip, by);
 }
 
-/* ---- the kernels ------------------------------------------------------------------------------------------------- */
+/* ---- kernel table ------------------------------------------------------------------------------------------------ */
 
 #define BYTES_SCRATCH scratch_many_ports
 #define NUMBERS_SCRATCH scratch_many_ports

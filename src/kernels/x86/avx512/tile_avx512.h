@@ -1,5 +1,5 @@
-/* tile_avx512.h - two strips against a few rows of x: a tile, what high bytes add, and a strip unpacked for many tiles.
- * The arithmetic is told in strips_avx512.c; a type is a record of constants that every inlined loop sees. */
+/* tile_avx512.h - multiply two strips with a few rows of x: a tile, the products of high bytes, and unpacking of a strip for many tiles.
+ * strips_avx512.c describes the arithmetic; a type is a record of compile-time constants for every inlined loop. */
 #ifndef LM_KERNELS_TILE_AVX512_H
 #define LM_KERNELS_TILE_AVX512_H
 
@@ -9,22 +9,22 @@
 #include "kernels/strips.h"
 #include "kernels/x86/avx512/codes_avx512.h"
 
-enum { TOKENS = 8, HIGHS = 256 };    /* rows of x in a tile at most; blocks with high bytes that are listed */
+enum { TOKENS = 8, HIGHS = 256 };    /* maximum rows of x in a tile; maximum blocks with high bytes in a list */
 
 typedef __m512i code_fn(const uint8_t *p, const int v);
 typedef __m512  number_fn(const lm_unit_at u, int half);
 
 typedef enum minimum { NO_MINIMUM, PLUS, MINUS } minimum;
 
-/* A type, as constants that every inlined loop sees. */
+/* A type, as compile-time constants for every inlined loop. */
 typedef struct traits {
     code_fn   *codes;
     number_fn *d, *m;
     minimum    sign;                 /* of m */
     int        offset;               /* of the codes */
-    int        halves;               /* 2: a scale for each 16 columns */
-    uint32_t   numbers, unit;        /* bytes of the numbers ahead of the codes, of a unit */
-    uint32_t   head, f16s, scales;   /* ahead of eight units; of that the f16, and for each row the scales */
+    int        halves;               /* 2: a scale per 16 columns */
+    uint32_t   numbers, unit;        /* bytes of the numbers that precede the codes, of a unit */
+    uint32_t   head, f16s, scales;   /* bytes of the head of eight units; of its f16 numbers; of its scales, per row */
 } traits;
 
 /* A block that has high bytes. */
@@ -32,20 +32,20 @@ typedef struct high_at {
     uint32_t block, row;
 } high_at;
 
-/* What a tile multiplies: strips at w and w + strip, which is 0 where there is only one, rows of x from their first block on. */
+/* The operands of a tile: strips at w and w + strip, rows of x from their first block on. strip is 0 if there is only one strip. */
 typedef struct operands {
     const uint8_t *w;
     uint64_t strip;                  /* bytes */
     const uint8_t *x[TOKENS];
     uint64_t cols;
-    uint64_t ahead, near;            /* prefetch what lies so many bytes further, to the second and the first cache; 0: nothing */
-    uint64_t turn, turns;            /* of units turn, turn + turns, … */
-    uint64_t below;                  /* prefetch rows so many bytes further; 0: none */
-    unsigned n_high;                 /* blocks with high bytes; more than HIGHS: they are not in the list */
-    high_at *high;                   /* [HIGHS], rising in each row */
+    uint64_t ahead, near;            /* prefetch distances in bytes, to the second and the first-level cache; 0: no prefetch */
+    uint64_t turn, turns;            /* units turn, turn + turns, … prefetch */
+    uint64_t below;                  /* prefetch distance in bytes for rows of x; 0: no prefetch */
+    unsigned n_high;                 /* blocks with high bytes; more than HIGHS: the list is not used */
+    high_at *high;                   /* [HIGHS], ascending within each row */
 } operands;
 
-/* Where an integer sum starts: minus the offset times the sum of the activations' codes. */
+/* Return the start of an integer sum: minus the offset times the sum of the activations' codes. */
 INLINE __m512i start_of(const traits t, const uint8_t *block, const int half)
 {
     const lm_q8_block *x = (const void *)block;
@@ -67,7 +67,7 @@ INLINE __m512i four(const uint8_t *x)
     return _mm512_set1_epi32(v);
 }
 
-/* Asks for the lines of a strip that begin in [from, to) bytes past p, so many bytes further. */
+/* Prefetch the lines that begin in [from, to) bytes past p, further on by o->ahead and by o->near bytes. */
 INLINE void prefetch_lines(const operands *o, const uint8_t *p, const uint32_t from, const uint32_t to)
 {
     for (uint32_t i = (from + 63) / 64 * 64; i < to; i += 64) {
@@ -78,7 +78,7 @@ INLINE void prefetch_lines(const operands *o, const uint8_t *p, const uint32_t f
     }
 }
 
-/* An eighth of a unit's, with every four columns: all at once would take the buffers that loads of x wait for. */
+/* Prefetch an eighth of a unit's lines, with every four columns: all at once would occupy the fill buffers that loads of x need. */
 INLINE void prefetch_eighth(const traits t, const operands *o, const uint8_t *const *p, const int v)
 {
 #pragma GCC unroll 2
@@ -86,8 +86,8 @@ INLINE void prefetch_eighth(const traits t, const operands *o, const uint8_t *co
         prefetch_lines(o, p[s], (uint32_t)v * t.unit / 8, (uint32_t)(v + 1) * t.unit / 8);
 }
 
-/* Integer sums of a unit, or of half of one; meanwhile it asks for later units. Written out because the compiler would fold the
- * broadcast into every product. */
+/* Compute the integer sums of a unit, or of half of one; `asks`: also prefetch later units. In assembly because the compiler would fold
+ * the broadcast into every product. */
 INLINE void dots(const traits t, const operands *o, const uint8_t *const *p, uint64_t at, const bool asks, const int half,
                  const int tokens, __m512i sum[2][TOKENS])
 {
@@ -110,20 +110,20 @@ INLINE void dots(const traits t, const operands *o, const uint8_t *const *p, uin
     }
 }
 
-/* Scales without a minimum have a sign. */
+/* Scales of types without a minimum are signed. */
 INLINE const uint8_t *scales_of(const traits t, const uint8_t *head, uint8_t *bytes)
 {
     return lm_strip_scales(head + t.f16s, t.scales, t.sign == NO_MINIMUM ? 32 : 0, bytes);
 }
 
-/* Of a panel: bytes of a unit's numbers, of a unit with so many bytes of codes a row, the type. */
+/* A panel: bytes of a unit's numbers, bytes of a unit with `bytes` bytes of codes per row, its type. */
 #define LM_PANEL_NUMBERS(sign, halves)     (4u * R * (unsigned)(halves) * ((sign) == NO_MINIMUM ? 1u : 2u))
 #define LM_PANEL_UNIT(sign, halves, bytes) (LM_PANEL_NUMBERS(sign, halves) + (bytes)*R)
 #define LM_PANEL(codes, sign, offset, halves, bytes)                                                             \
     ((traits){ codes, d_panel, m_panel_##halves, (sign) == NO_MINIMUM ? NO_MINIMUM : PLUS, offset, halves,       \
                LM_PANEL_NUMBERS(sign, halves), LM_PANEL_UNIT(sign, halves, bytes), 0, 0, 0 })
 
-/* The numbers of a unit as panels have them: d of both halves, m of both (what is added: PLUS), as float32. */
+/* Store the numbers of a unit in the layout of panels: d of each half, then m of each half, to be added (PLUS), as float32. */
 INLINE void put_numbers(const traits t, const lm_unit_at u, uint8_t *to)
 {
 #pragma GCC unroll 2
@@ -136,7 +136,7 @@ INLINE void put_numbers(const traits t, const lm_unit_at u, uint8_t *to)
     }
 }
 
-/* The type when its numbers have been put so. */
+/* Return the type that reads numbers stored by put_numbers. */
 INLINE traits with_put_numbers(traits t)
 {
     t.d = d_panel;
@@ -145,7 +145,7 @@ INLINE traits with_put_numbers(traits t)
     return t;
 }
 
-/* acc += w's d * integer sum + m * (sum of x), in units of x's d. Who takes m away has put -m. */
+/* acc += w's d * integer sum + m * (sum of x), in units of x's d. Types that subtract m have stored -m. */
 INLINE void finish(const traits t, const operands *o, const lm_unit_at *u, uint64_t b, const int half,
                    const int tokens, __m512i sum[2][TOKENS], __m512 acc[2][TOKENS])
 {
@@ -169,7 +169,7 @@ INLINE void finish(const traits t, const operands *o, const lm_unit_at *u, uint6
     }
 }
 
-/* Sums in units of one group's d turned to those of the next. */
+/* Convert the sums from units of one group's d to those of the next. */
 INLINE void rescale(const operands *o, uint64_t b, const int tokens, __m512 acc[2][TOKENS])
 {
 #pragma GCC unroll 8
@@ -181,14 +181,14 @@ INLINE void rescale(const operands *o, uint64_t b, const int tokens, __m512 acc[
     }
 }
 
-/* Two strips against `tokens` rows of x. */
+/* Multiply two strips with `tokens` rows of x. */
 INLINE void tile(const traits t, const operands *given, const int tokens, __m512 out[2][TOKENS])
 {
-    const operands copy = *given, *o = &copy;        /* what nobody else can see stays in registers */
+    const operands copy = *given, *o = &copy;        /* a copy that cannot alias stays in registers */
     const traits finished = t.head ? with_put_numbers(t) : t;
     const uint32_t numbers = LM_PANEL_NUMBERS(t.sign, t.halves);
     const uint8_t *p[2] = { o->w, o->w + o->strip };
-    _Alignas(64) uint8_t eight[2][8 * 256];          /* numbers of as many units */
+    _Alignas(64) uint8_t eight[2][8 * 256];          /* numbers of eight units */
     uint64_t next = o->ahead ? o->turn : UINT64_MAX;
     __m512 acc[2][TOKENS];
 
@@ -238,7 +238,7 @@ INLINE void tile(const traits t, const operands *given, const int tokens, __m512
     }
 }
 
-/* Codes whose place may be a variable. */
+/* Return whether codes can be read at a variable index. */
 INLINE bool any_place(const traits t)
 {
     return t.codes == c_panel || t.codes == c_bytes || t.codes == c_nibbles;
@@ -249,8 +249,8 @@ INLINE __m512i codes_at(const traits t, const uint8_t *p, const int v)
     return t.codes == c_nibbles ? nibbles_at(p, v) : t.codes(p, v);
 }
 
-/* The integer sums of a unit, or of half of one, with the fours of a row's high bytes that are not all zero. Mostly that is one, and
- * which is not to be guessed. */
+/* Compute the integer sums of a unit, or of half of one, with those groups of four high bytes of a row that are not all zero. Usually
+ * there is one such group, at an unpredictable index. */
 INLINE void some_dots(const traits t, const uint8_t *x, const lm_unit_at *u, const uint32_t fours, const int half,
                       __m512i sum[2])
 {
@@ -278,7 +278,7 @@ INLINE void some_dots(const traits t, const uint8_t *x, const lm_unit_at *u, con
     }
 }
 
-/* What has high bytes in a unit, or in half of one. */
+/* The operands of the high bytes of a block. */
 typedef struct high_unit {
     const uint8_t *x;                /* the row's block of high bytes */
     lm_unit_at at[2];
@@ -296,7 +296,7 @@ INLINE void high_half(const traits t, const high_unit *u, const uint32_t fours, 
         acc[s] = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(sum[s]), u->d), t.d(u->at[s], half), acc[s]);
 }
 
-/* acc += what the high bytes of a row give in block b: few have them, and the strips have just been read. */
+/* acc += the products of a row's high bytes in block b. Few blocks have high bytes, and the strips are still in the cache. */
 INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint64_t b, __m512 acc[2])
 {
     const uint8_t *unit = o->w + b * t.unit + (b / 8 + 1) * t.head, *eight = unit - b % 8 * t.unit - t.head;
@@ -327,7 +327,7 @@ INLINE void high_block(const traits t, const operands *o, const uint8_t *x, uint
     }
 }
 
-/* The same in all blocks that have any, rising in each row. A list of them keeps the processor from guessing where rows end. */
+/* The same for all blocks with high bytes, ascending within each row. A list of them avoids mispredicted branches at the ends of rows. */
 INLINE void high_bytes(const traits t, const operands *given, uint64_t tokens, __m512 acc[2][TOKENS])
 {
     const operands copy = *given, *o = &copy;
@@ -349,8 +349,8 @@ INLINE void high_bytes(const traits t, const operands *given, uint64_t tokens, _
     }
 }
 
-/* A strip as all tiles read it: for each unit d of both halves and m of both (what is added: PLUS), as float32, then the codes, as bytes
- * with another offset or as they are. */
+/* Unpack a strip for all tiles: per unit d of each half and m of each half, to be added (PLUS), as float32, then the codes, as bytes
+ * with another offset (`bytes`) or unchanged. */
 INLINE void unpack(const traits t, const uint8_t *p, uint64_t cols, uint8_t *to, const bool bytes, const int offset)
 {
     const int8_t more = (int8_t)(uint8_t)(unsigned)(offset - t.offset);

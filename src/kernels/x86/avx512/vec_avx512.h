@@ -5,13 +5,13 @@
 #include <immintrin.h>
 #include <stdint.h>
 
-/* Ones in the first n lanes, all sixteen where there are more. */
+/* Return a mask of the first n lanes, at most sixteen. */
 static inline __mmask16 vec512_lanes(uint64_t n)
 {
     return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1);
 }
 
-/* The sixteen lanes as a tree: always the same order. */
+/* Sum the sixteen lanes as a tree, always in the same order. */
 static inline float vec512_sum(__m512 v)
 {
     __m256 h = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
@@ -28,9 +28,9 @@ static inline float vec512_max(__m512 v)
     return _mm_cvtss_f32(_mm_max_ss(s, _mm_shuffle_ps(s, s, 1)));
 }
 
-/* e^x of n vectors, four at most: relative error below 2e-7, infinity beyond the range of float32 and zero below -87.33, for a denormal
- * result takes two hundred cycles on Intel's cores, and hidden keys would be one. Step by step for all of them, because each step waits
- * for the one before. */
+/* e^x of n vectors, at most four: relative error below 2e-7, infinity beyond the range of float32. Zero below -87.33, because a denormal
+ * result takes two hundred cycles on Intel cores, and masked keys would give one. Each step is done for all vectors, because it depends
+ * on the previous step. */
 static inline __attribute__((always_inline)) void vec512_exps(__m512 *x, const int n)
 {
     static const float c[] = { 8.368887863e-3f, 4.166620587e-2f, 1.666651885e-1f, 5.000000095e-1f };
@@ -70,11 +70,11 @@ static inline __m512 vec512_exp(__m512 x)
     return x;
 }
 
-/* e^x for x <= 0, to be rounded to bfloat16: relative error below 4e-6 down to 2^-126, below that zero. */
+/* e^x for x <= 0, to be rounded to bfloat16: relative error below 4e-6 for results down to 2^-126, zero below that. */
 static inline __m512 vec512_exp_short(__m512 x)
 {
     __m512 powers = _mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), t = _mm512_max_ps(_mm512_set1_ps(-126.0f), powers);
-    __m512 r = _mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);                  /* what is above a whole number */
+    __m512 r = _mm512_reduce_ps(t, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);                  /* the fractional part */
 
     __m512 p = _mm512_set1_ps(1.353416778e-2f);
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.201146379e-2f));
@@ -82,7 +82,7 @@ static inline __m512 vec512_exp_short(__m512 x)
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.930038333e-1f));
     p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.000002623f));
 
-    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(powers, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ), p, t);      /* of a NaN, p is one */
+    return _mm512_maskz_scalef_ps(_mm512_cmp_ps_mask(powers, _mm512_set1_ps(-126.0f), _CMP_NLT_UQ), p, t);      /* for a NaN, p is NaN */
 }
 
 /* tanh x: an odd polynomial near 0, 1 - 2/(e^2x + 1) elsewhere. Absolute error below 2e-7. */
