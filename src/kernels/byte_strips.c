@@ -246,7 +246,7 @@ static void put_q1_0(place p, uint64_t k, const lm_q1_0 *b)
         put8(p, 16 * k + i, 2 * spread1(b->qs[i]) + 63 * EACH);
 }
 
-/* An unsigned E4M3 scale, halved because the value table is doubled. 0x7f means 0, not NaN. */
+/* Return an unsigned E4M3 scale, halved because the value table is doubled. 0x7f means 0, not NaN. */
 static float ue4m3_half(uint8_t d)
 {
     unsigned exponent = d >> 3 & 15, mantissa = d & 7;

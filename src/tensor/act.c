@@ -1,4 +1,4 @@
-/* act.c - what activation functions are called. */
+/* act.c - the names of the activation functions. */
 #include "tensor/act.h"
 
 static const struct { const char *id, *word, *class_name; } acts[LM_ACT_COUNT] = {

@@ -1,8 +1,8 @@
-/* act.h - the activation functions there are: programs name them, kernels compute them. One list for all who name them. */
+/* act.h - the activation functions: programs name them, kernels compute them. All names come from this list. */
 #ifndef LM_TENSOR_ACT_H
 #define LM_TENSOR_ACT_H
 
-/* name, id in programs, word of papers, class in transformers where a description names none */
+/* name, id in programs, name in papers, class in transformers if a description names none */
 #define LM_ACT_LIST(X)                                                                                               \
     X(LM_ACT_SILU, "silu", "SiLU", "SiLUActivation")              /* x / (1 + e^-x) */                               \
     X(LM_ACT_GELU, "gelu", "GELU", "GELUActivation")              /* x/2 (1 + erf(x / sqrt 2)) */                    \

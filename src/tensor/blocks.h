@@ -1,4 +1,4 @@
-/* blocks.h - how quantised blocks lie in memory, byte for byte (GGUF; all little-endian).
+/* blocks.h - the memory layout of quantised blocks, byte for byte (GGUF; all little-endian).
  *
  * The structs are packed, so a pointer to one needs no alignment. `f16` fields are bit patterns. A nibble pair holds
  * element i of the first half in its low bits and element i of the second half in its high bits. */
@@ -29,11 +29,11 @@ typedef struct LM_PACKED lm_q5_k { uint16_t d, dmin; uint8_t scales[12], qh[32],
 typedef struct LM_PACKED lm_q6_k { uint8_t ql[128], qh[64]; int8_t scales[16]; uint16_t d; } lm_q6_k;
 typedef struct LM_PACKED lm_q8_k { float d; int8_t qs[256]; int16_t bsums[16]; } lm_q8_k;
 
-/* A non-linear table of 16 values. */
+/* Codes that index a non-linear table of 16 values. */
 typedef struct LM_PACKED lm_iq4_nl { uint16_t d; uint8_t qs[16]; } lm_iq4_nl;
 typedef struct LM_PACKED lm_iq4_xs { uint16_t d, scales_h; uint8_t scales_l[4], qs[128]; } lm_iq4_xs;
 
-/* Codebooks: groups of 8 or 4 elements are an index into a grid and a sign mask. */
+/* Codebooks: a group of 8 or 4 elements is an index into a grid and a sign mask. */
 typedef struct LM_PACKED lm_iq2_xxs { uint16_t d; struct LM_PACKED { uint8_t index[4]; uint32_t word; } sub[8]; } lm_iq2_xxs;
 typedef struct LM_PACKED lm_iq2_xs { uint16_t d, qs[32]; uint8_t scales[8]; } lm_iq2_xs;
 typedef struct LM_PACKED lm_iq2_s { uint16_t d; uint8_t qs[32], signs[32], qh[8], scales[8]; } lm_iq2_s;
@@ -48,7 +48,7 @@ typedef struct LM_PACKED lm_tq2_0 { uint8_t qs[64]; uint16_t d; } lm_tq2_0;
 typedef struct LM_PACKED lm_q1_0 { uint16_t d; uint8_t qs[16]; } lm_q1_0;            /* 128 elements */
 typedef struct LM_PACKED lm_q2_0 { uint16_t d; uint8_t qs[16]; } lm_q2_0;            /* 64 elements */
 
-/* Four-bit floats: E2M1 values under E8M0 (32 elements) or UE4M3 (16 elements) scales. */
+/* Four-bit floats: E2M1 values with an E8M0 scale (per 32 elements) or UE4M3 scales (per 16 elements). */
 typedef struct LM_PACKED lm_mxfp4 { uint8_t e, qs[16]; } lm_mxfp4;
 typedef struct LM_PACKED lm_nvfp4 { uint8_t d[4], qs[32]; } lm_nvfp4;
 
@@ -56,10 +56,10 @@ typedef struct LM_PACKED lm_nvfp4 { uint8_t d[4], qs[32]; } lm_nvfp4;
 extern const int8_t lm_iq4_values[16];
 extern const int8_t lm_e2m1_values[16];
 
-/* The scale 2^(e-128) of an MXFP4 block (the table above is doubled, hence not 127). */
+/* Return the scale 2^(e-128) of an MXFP4 block (128 and not 127 because the table above is doubled). */
 float lm_e8m0_half(uint8_t e);
 
-/* The 6-bit scale and minimum of sub-block s (0..7) of Q4_K and Q5_K: eight of each in 12 bytes. */
+/* Read the 6-bit scale and minimum of sub-block s (0..7) of Q4_K and Q5_K: eight of each in 12 bytes. */
 static inline void lm_k4_scale_min(const uint8_t a[12], unsigned s, uint8_t *scale, uint8_t *min)
 {
     if (s < 4) {
@@ -71,7 +71,7 @@ static inline void lm_k4_scale_min(const uint8_t a[12], unsigned s, uint8_t *sca
     }
 }
 
-/* The scale (-32..31) of sub-block s (0..15) of Q3_K: sixteen 6-bit numbers in 12 bytes. */
+/* Return the scale (-32..31) of sub-block s (0..15) of Q3_K: sixteen 6-bit numbers in 12 bytes. */
 static inline int lm_k3_scale(const uint8_t a[12], unsigned s)
 {
     unsigned low = s < 8 ? a[s] & 15u : a[s - 8] >> 4u;

@@ -1,10 +1,11 @@
-/* codecs.h - the pack and unpack functions behind the table of dtype.c, and what they share.
+/* codecs.h - the pack and unpack functions in the table of dtype.c, and their common helpers.
  *
- * unpack: n elements of blocks at `src` (any alignment) become float32. The order of operations is the one of the
- * formats' reference (sub-block scale first, then the element), so results are the same to the bit.
- * quick: as pack, without the search for the best scales (lm_pack_quickly).
- * pack: float32 to blocks at `dst` (any alignment). Finite input gives the documented quality; infinities and NaN give
- * some valid block. Neither allocates or fails; n is a multiple of the block. */
+ * unpack: convert n elements in blocks at `src` (any alignment) to float32. The order of operations is that of the
+ * formats' reference (sub-block scale first, then the element), so results are bit-identical.
+ * pack: convert float32 to blocks at `dst` (any alignment). Finite input gives the documented quality; infinities and NaN give
+ * some valid block.
+ * quick: the same as pack, without the search for the best scales (lm_pack_quickly).
+ * None of them allocates or fails; n is a multiple of the block. */
 #ifndef LM_TENSOR_CODECS_H
 #define LM_TENSOR_CODECS_H
 
@@ -13,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Rows of blocks from a function for one block. */
+/* Define the function for rows of blocks from a function for one block. */
 #define LM_UNPACK_ROWS(name, elements)                                            \
     void lm_unpack_##name(float *dst, const void *src, size_t n)                  \
     {                                                                             \
@@ -30,7 +31,7 @@
             pack_##name(&b[i], src + i * (elements));                             \
     }
 
-/* Both, and the quick twin, from write_NAME(block, x, quick). */
+/* Define the pack function and its quick variant from write_NAME(block, x, quick). */
 #define LM_WRITE_ROWS(name, elements)                                                  \
     static void pack_##name(lm_##name *b, const float *x) { write_##name(b, x, false); } \
     LM_PACK_ROWS(name, elements)                                                       \
@@ -41,7 +42,7 @@
             write_##name(&b[i], src + i * (elements), true);                           \
     }
 
-/* x as an integer of [lo, hi], truncated; lo when x is NaN. Converting outside the range of int is undefined in C. */
+/* Convert x to an integer in [lo, hi] by truncation; lo if x is NaN. Converting a float outside the range of int is undefined in C. */
 static inline int lm_truncate(float x, int lo, int hi)
 {
     if (!(x > (float)lo))
@@ -49,7 +50,7 @@ static inline int lm_truncate(float x, int lo, int hi)
     return x < (float)hi ? (int)x : hi;
 }
 
-/* The same, to nearest (even on ties). */
+/* The same, but round to nearest, ties to even. */
 static inline int lm_nearest(float x, int lo, int hi)
 {
     if (!(x > (float)lo))

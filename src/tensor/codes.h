@@ -1,4 +1,4 @@
-/* codes.h - blocks as the integers that they hold: what a quantiser decides, apart from how the bits lie. */
+/* codes.h - blocks as unpacked integers: the decisions of a quantiser, independent of the layout of bits. */
 #ifndef LM_TENSOR_CODES_H
 #define LM_TENSOR_CODES_H
 
@@ -23,14 +23,14 @@ void lm_store_q5_k(lm_q5_k *b, const lm_affine_codes *c);
 void lm_store_q3_k(lm_q3_k *b, const lm_symmetric_codes *c);
 void lm_store_q6_k(lm_q6_k *b, const lm_symmetric_codes *c);
 
-/* Element i in the low bits of byte i for the first 16, in the high bits for the others. */
+/* Store the first 16 elements in the low bits of the bytes, the others in the high bits. */
 static inline void lm_store_halves(uint8_t qs[16], const uint8_t q[32])
 {
     for (int i = 0; i < 16; i++)
         qs[i] = (uint8_t)((q[i] & 15) | (q[i + 16] & 15) << 4);
 }
 
-/* The fifth bit of each. */
+/* Return the fifth bits of 32 elements. */
 static inline uint32_t lm_fifth_bits(const uint8_t q[32])
 {
     uint32_t qh = 0;

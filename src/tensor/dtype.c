@@ -1,4 +1,4 @@
-/* dtype.c - the table of data types, and finding a type by id or name. */
+/* dtype.c - the table of data types, and look-up of a type by id or name. */
 #include "tensor/dtype.h"
 
 #include <strings.h>
@@ -7,7 +7,7 @@
 #include "tensor/blocks.h"
 #include "tensor/codecs.h"
 
-/* id, name, elements and bytes of a block, struct of a block, quantised, in files, unpack, pack */
+/* id, name, elements and bytes per block, struct of a block, quantised, in files, unpack, pack */
 #define TYPES(X)                                                                                                       \
     X(LM_F32, "f32", 1, 4, float, false, true, lm_unpack_f32, lm_pack_f32)                                             \
     X(LM_F16, "f16", 1, 2, uint16_t, false, true, lm_unpack_f16, lm_pack_f16)                                          \
@@ -55,7 +55,7 @@
 TYPES(X)
 #undef X
 
-/* Dense by id: an id that is no type has a row without a name. */
+/* Indexed by id: the row of an id that is not a type has no name. */
 static const lm_dtype_info types[] = {
 #define X(id, name, block, bytes, layout, quantized, in_files, unpack, pack) \
     [id] = { id, name, block, bytes, quantized, in_files, unpack, pack },

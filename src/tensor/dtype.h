@@ -1,4 +1,4 @@
-/* dtype.h - the data types of stored tensors: the one table, and the ground truth of their bits.
+/* dtype.h - the data types of stored tensors: a single table, and the reference implementation of their formats.
  *
  * The ids are those of GGUF (ggml_type). A row of n elements is n / block consecutive blocks of `bytes` bytes. */
 #ifndef LM_TENSOR_DTYPE_H
@@ -17,7 +17,7 @@ typedef enum lm_dtype {
     LM_IQ4_NL = 20,  LM_IQ3_S = 21,   LM_IQ2_S = 22,   LM_IQ4_XS = 23,  LM_I8 = 24,      LM_I16 = 25,
     LM_I32 = 26,     LM_I64 = 27,     LM_F64 = 28,     LM_IQ1_M = 29,   LM_BF16 = 30,    LM_TQ1_0 = 34,
     LM_TQ2_0 = 35,   LM_MXFP4 = 39,   LM_NVFP4 = 40,   LM_Q1_0 = 41,    LM_Q2_0 = 42,
-    /* only in safetensors; ids of our own */
+    /* only in safetensors; ids of lamina, not of GGUF */
     LM_BOOL = 200,   LM_U8 = 201,     LM_U16 = 202,    LM_U32 = 203,    LM_U64 = 204,
 } lm_dtype;
 
@@ -27,36 +27,36 @@ typedef struct lm_dtype_info {
     uint32_t    block;       /* elements in a block */
     uint32_t    bytes;       /* bytes of a block */
     bool        quantized;
-    bool        in_files;    /* false: an activation format (Q8_1, Q8_K), refused in files */
-    /* n elements, a multiple of `block`; `src` and `dst` need no alignment. NULL where there is none. */
+    bool        in_files;    /* false: an activation format (Q8_1, Q8_K), rejected in files */
+    /* n elements, a multiple of `block`; `src` and `dst` need no alignment. NULL: not supported. */
     void (*unpack)(float *dst, const void *src, size_t n);
     void (*pack)(void *dst, const float *src, size_t n);
 } lm_dtype_info;
 
-/* NULL for an id that is no type. */
+/* Return the type with this id; NULL if there is none. */
 const lm_dtype_info *lm_dtype_find(uint32_t type);
 
-/* The same for a type known to exist. */
+/* The same for a type that is known to exist. */
 const lm_dtype_info *lm_dtype_of(lm_dtype type);
 
-/* As the type's `pack`, but scales come from the extreme elements without a search: many times faster for the types that
- * have one (K, IQ4), with a larger error; the same bits for the others. For weights whose values mean nothing. */
+/* Pack like the type's `pack`, but take scales from the extreme elements instead of searching for them: many times faster for types
+ * with a search (K, IQ4), with a larger error; the same bits for other types. For weights whose values do not matter. */
 void lm_pack_quickly(lm_dtype type, void *dst, const float *src, size_t n);
 
-/* By name, any case ("Q4_K", "bf16"); NULL when unknown. */
+/* Return the type with this name, in any case ("Q4_K", "bf16"); NULL if unknown. */
 const lm_dtype_info *lm_dtype_named(const char *name);
 
-/* A type id from a GGUF file. LM_UNSUPPORTED names the type (also the removed ones and those of ik_llama.cpp) and says
- * what to do. `tensor` is for the message. */
+/* Convert a type id of a GGUF file. The message of LM_UNSUPPORTED names the type (including removed ones and those of ik_llama.cpp) and
+ * gives a hint. `tensor` is used in the message. */
 lm_status lm_dtype_from_gguf(uint32_t id, const char *tensor, lm_dtype *out, lm_error *e);
 
-/* A dtype name of a safetensors header ("BF16"). LM_UNSUPPORTED otherwise. */
+/* Convert a dtype name of a safetensors header ("BF16"). LM_UNSUPPORTED if it is unknown. */
 lm_status lm_dtype_from_safetensors(const char *name, const char *tensor, lm_dtype *out, lm_error *e);
 
-/* Bytes of n elements in one row; false when n is not whole blocks or the product overflows. */
+/* Compute the bytes of n elements in one row; return false if n is not whole blocks or the product overflows. */
 bool lm_dtype_row_bytes(lm_dtype type, uint64_t n, uint64_t *bytes);
 
-/* Scalar conversions, exact (round to nearest even; denormals, infinities and NaN kept). */
+/* Exact scalar conversions (round to nearest even; denormals, infinities and NaN are preserved). */
 float    lm_f16_to_f32(uint16_t h);
 uint16_t lm_f32_to_f16(float f);
 float    lm_bf16_to_f32(uint16_t h);

@@ -1,4 +1,4 @@
-/* dtype_ids.c - type ids and names as files write them, and what to say about those that lamina does not read. */
+/* dtype_ids.c - type ids and names in files, and error messages for those that lamina does not read. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -9,13 +9,13 @@ typedef struct known_id {
     const char *name;
 } known_id;
 
-/* Once GGUF types, taken out of the format again. */
+/* Former GGUF types that were removed from the format. */
 static const known_id removed[] = {
     { 4, "Q4_2" },      { 5, "Q4_3" },       { 31, "Q4_0_4_4" },   { 32, "Q4_0_4_8" },
     { 33, "Q4_0_8_8" }, { 36, "IQ4_NL_4_4" }, { 37, "IQ4_NL_4_8" }, { 38, "IQ4_NL_8_8" },
 };
 
-/* The named ones of ik_llama.cpp; its other ids are known by range. */
+/* Types of ik_llama.cpp with known names; its other ids are recognised by range. */
 static const known_id ik_llama[] = {
     { 133, "Q6_0" },   { 134, "IQ1_BN" }, { 135, "IQ2_BN" },  { 137, "IQ2_K" },  { 138, "IQ3_K" },  { 139, "IQ4_K" },
     { 140, "IQ5_K" },  { 141, "IQ6_K" },  { 144, "IQ4_KS" },  { 145, "IQ2_KS" }, { 146, "IQ4_KSS" }, { 151, "Q8_KV" },
@@ -63,7 +63,7 @@ static lm_status refuse(uint32_t id, const char *tensor, lm_error *e)
 
 lm_status lm_dtype_from_gguf(uint32_t id, const char *tensor, lm_dtype *out, lm_error *e)
 {
-    const lm_dtype_info *t = id < LM_BOOL ? lm_dtype_find(id) : NULL;      /* our own ids are no GGUF ids */
+    const lm_dtype_info *t = id < LM_BOOL ? lm_dtype_find(id) : NULL;      /* lamina's own ids are not GGUF ids */
 
     if (!t)
         return refuse(id, tensor, e);

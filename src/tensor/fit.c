@@ -21,7 +21,7 @@ static float extreme_of(const float *x, int n)
     return extreme;
 }
 
-/* The best d for the integers that 1/d = id gives, and how much of sum x^2 it explains: (xq)^2 / qq. */
+/* Compute the best d for the integers that result from 1/d = id. Return the part of sum x^2 that it explains: (xq)^2 / qq. */
 static float refine_scale(const float *x, int n, int lo, int hi, float id, float *d)
 {
     float xq = 0.0f, qq = 0.0f;
@@ -40,7 +40,7 @@ float lm_fit_scale(const float *x, int n, int lo, int hi)
 
     if (extreme == 0.0f)
         return 0.0f;
-    for (int side = 0; side < 2; side++) {          /* the extreme at one end of the range, or at the other */
+    for (int side = 0; side < 2; side++) {          /* the extreme at either end of the range */
         float end = (float)(side ? hi : lo);
         for (int k = -FAN; k <= FAN; k++) {
             float d, g = refine_scale(x, n, lo, hi, (end + STEP * (float)k) / extreme, &d);
@@ -53,7 +53,7 @@ float lm_fit_scale(const float *x, int n, int lo, int hi)
     return best;
 }
 
-/* Solve for d and m given the integers of x[i] ~ q/id - from. Returns the error, less sum x^2. */
+/* Solve for d and m, given the integers q = (x[i] - from) * id. Return the error minus sum x^2. */
 static float refine_scale_min(const float *x, int n, int top, float id, float from, float *d, float *m)
 {
     float sx = 0.0f, sq = 0.0f, sqq = 0.0f, sxq = 0.0f, count = (float)n;
@@ -67,7 +67,7 @@ static float refine_scale_min(const float *x, int n, int top, float id, float fr
     float det = count * sqq - sq * sq;
     float slope = det > 0.0f ? (count * sxq - sq * sx) / det : 0.0f;
     float offset = (sx - slope * sq) / count;
-    if (offset > 0.0f) {                            /* the format has no room for it */
+    if (offset > 0.0f) {                            /* the format cannot represent it */
         offset = 0.0f;
         slope = sqq > 0.0f ? sxq / sqq : 0.0f;
     }
@@ -94,7 +94,7 @@ void lm_fit_scale_min(const float *x, int n, int top, float *d, float *m)
     for (int k = -FAN; k <= 2 * FAN; k++) {
         float slope, offset, id = ((float)top + STEP * (float)k) / (max - min);
         refine_scale_min(x, n, top, id, min, &slope, &offset);
-        /* Once more from there: the integers may move. */
+        /* Repeat from the solution: the integers may change. */
         float error = refine_scale_min(x, n, top, lm_inverse(slope), -offset, &slope, &offset);
         if (k == -FAN || error < least) {
             least = error;

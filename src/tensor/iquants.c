@@ -1,19 +1,19 @@
-/* iquants.c - reading the codebook types: IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S.
+/* iquants.c - unpack the codebook types: IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S.
  *
- * A block has 8 sub-blocks of 32 elements; a sub-block has 4 groups of 8. Indices from the file are masked to the size
- * of their grid by the width of their bit fields. */
+ * A block has 8 sub-blocks of 32 elements; a sub-block has 4 groups of 8. The width of the bit fields limits indices from the file
+ * to the size of their grid. */
 #include "tensor/blocks.h"
 #include "tensor/codebooks.h"
 #include "tensor/codecs.h"
 #include "tensor/dtype.h"
 
-/* Seven stored signs; the eighth makes their number even. */
+/* Return eight signs from the seven stored ones; the eighth makes their number even. */
 static unsigned signs_of(unsigned seven)
 {
     return seven | (unsigned)__builtin_parity(seven) << 7;
 }
 
-/* Eight elements: d * magnitude, negative where `signs` has a bit. */
+/* Unpack eight elements: d * magnitude, negative where `signs` has a bit set. */
 static void group2(float y[8], float d, uint16_t entry, unsigned signs)
 {
     static const uint8_t alphabet[4] = { 8, 25, 43, 0 };
@@ -45,7 +45,7 @@ static void unpack_iq2_xxs(float *y, const lm_iq2_xxs *b)
     }
 }
 
-/* IQ2_XS and IQ2_S: a four-bit scale for each half of a sub-block. */
+/* IQ2_XS and IQ2_S: a four-bit scale per half of a sub-block. */
 static float half_scale(float d, uint8_t scales, unsigned l)
 {
     return d * (0.5f + (float)(l < 2 ? scales & 15 : scales >> 4)) * 0.25f;
@@ -108,7 +108,7 @@ static void unpack_iq1_s(float *y, const lm_iq1_s *b)
     }
 }
 
-/* The block's scale hides in the top nibbles of its four scale words. */
+/* The block's scale is stored in the top nibbles of its four scale words. */
 static void unpack_iq1_m(float *y, const lm_iq1_m *b)
 {
     const uint16_t *sc = (const uint16_t[4]){ b->scales[0], b->scales[1], b->scales[2], b->scales[3] };

@@ -1,6 +1,6 @@
-/* kquants.c - reading super-blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K.
+/* kquants.c - unpack super-blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K.
  *
- * Element i = 128*n + 32*j + l of the two- and three-bit types lies in byte 32*n + l, bits 2*j. */
+ * Element i = 128*n + 32*j + l of the two- and three-bit types is in byte 32*n + l, bits 2*j and 2*j + 1. */
 #include "tensor/blocks.h"
 #include "tensor/codecs.h"
 #include "tensor/dtype.h"

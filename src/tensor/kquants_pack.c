@@ -1,7 +1,7 @@
-/* kquants_pack.c - writing super-blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K.
+/* kquants_pack.c - pack super-blocks of 256: Q2_K Q3_K Q4_K Q5_K Q6_K Q8_K.
  *
- * A scale (and minimum) is fitted to every sub-block; the largest of each sets the super-block's f16 scale; then every
- * sub-block takes the best of the representable scales around its own, and the integers follow from what is stored. */
+ * A scale (and minimum) is fitted to every sub-block; the largest of each determines the super-block's f16 scale; then every
+ * sub-block takes the best of the representable scales around its own, and the integers are computed from the stored scales. */
 #include <float.h>
 #include <math.h>
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 #include "tensor/dtype.h"
 #include "tensor/fit.h"
 
-/* An f16 scale as a reader will see it, finite. */
+/* Round a scale to f16, in *bits, limited to finite values. Return it as it will be read. */
 static float stored(float d, uint16_t *bits)
 {
     if (!(fabsf(d) <= 65504.0f))
@@ -31,7 +31,7 @@ typedef struct affine {
     lm_affine_codes c;
 } affine;
 
-/* The stored scale and minimum for one sub-block: the best of the nine around the fitted pair. */
+/* Choose the stored scale and minimum of one sub-block: the best of the nine pairs around the fitted one. */
 static void choose_pair(affine *a, int s, const float *x, float d, float dmin, float scale, float min)
 {
     int ls = lm_nearest(scale * lm_inverse(d), 0, a->top_scale), lm = lm_nearest(min * lm_inverse(dmin), 0, a->top_scale);
@@ -53,7 +53,7 @@ static void choose_pair(affine *a, int s, const float *x, float d, float dmin, f
     }
 }
 
-/* The scale and minimum that just hold every element. */
+/* Compute the scale and minimum whose range just covers every element. */
 static void span(const float *x, int n, int top, float *scale, float *min)
 {
     float low = 0.0f, high = x[0];
@@ -85,7 +85,7 @@ static void fit_affine(affine *a, const float *x)
     }
 }
 
-/* ---- their bits ---- */
+/* ---- layout of Q2_K, Q4_K, Q5_K ---- */
 
 void lm_store_q2_k(lm_q2_k *b, const lm_affine_codes *c)
 {
@@ -159,7 +159,7 @@ static void write_q5_k(lm_q5_k *b, const float *x, bool quick)
     lm_store_q5_k(b, &a.c);
 }
 
-/* ---- types without: Q3_K, Q6_K ---- */
+/* ---- types without a minimum: Q3_K, Q6_K ---- */
 
 typedef struct symmetric {
     int      lo, hi;                 /* elements */
@@ -185,7 +185,7 @@ static int choose_scale(const symmetric *f, const float *x, float d, float scale
     return best;
 }
 
-/* The scale with which the element of largest magnitude is `lo`. */
+/* Return the scale that maps the element of largest magnitude to `lo`. */
 static float reach(const float *x, int n, int lo)
 {
     float extreme = 0.0f;

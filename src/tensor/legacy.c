@@ -1,6 +1,6 @@
 /* legacy.c - blocks of 32 with one scale: Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q8_1.
  *
- * The packs give the bits of the formats' reference quantiser: files made here and there are the same. */
+ * The pack functions are bit-identical to the formats' reference quantiser, so files from both are the same. */
 #include <math.h>
 
 #include "tensor/blocks.h"
@@ -26,7 +26,7 @@ static void unpack_q4_1(float *y, const lm_q4_1 *b)
     }
 }
 
-/* Element i of a five-bit block: a nibble and one bit of qh. */
+/* Return element i of a five-bit block: a nibble and one bit of qh. */
 static int q5(const uint8_t qs[16], uint32_t qh, int i)
 {
     int low = i < 16 ? qs[i] & 15 : qs[i - 16] >> 4;
@@ -61,7 +61,7 @@ static void unpack_q8_1(float *y, const lm_q8_1 *b)
         y[i] = d * (float)b->qs[i];
 }
 
-/* The element of largest magnitude, the first of equals, with its sign. */
+/* Return the element of largest magnitude, with its sign; of equal ones, the first. */
 static float extreme(const float *x)
 {
     float most = 0.0f, value = 0.0f;
@@ -90,7 +90,7 @@ static float inverse(float d)
     return d != 0.0f ? 1.0f / d : 0.0f;
 }
 
-/* The extreme element maps to the end of the range that has one step more (-8 of -8..7). */
+/* The extreme element maps to the longer end of the range (-8 of -8..7). */
 static void pack_q4_0(lm_q4_0 *b, const float *x)
 {
     float d = extreme(x) / -8.0f, id = inverse(d);
@@ -143,7 +143,7 @@ static void pack_q5_1(lm_q5_1 *b, const float *x)
     b->qh = lm_fifth_bits(q);
 }
 
-/* Halves round away from zero here, as C's roundf. Returns the sum of the integers. */
+/* Pack 32 elements to bytes and return the sum of the integers. Ties round away from zero here, like C's roundf. */
 static int pack_bytes(int8_t qs[32], const float *x, float d)
 {
     float id = inverse(d);

@@ -1,4 +1,4 @@
-/* numbers.c - the types that hold one number an element, and the two 16-bit floats. */
+/* numbers.c - the types with one number per element, and conversions of the two 16-bit floats. */
 #include <string.h>
 
 #include "tensor/codecs.h"
@@ -18,8 +18,8 @@ static uint32_t bits_of(float f)
     return bits;
 }
 
-/* The bits at their places in a float have an exponent that is 112 too small; for subnormal numbers too, the product is exact. A signalling
- * NaN comes out quiet, as IEEE 754 says and the hardware conversions do. */
+/* Shifted to their places in a float, the bits have an exponent that is 112 too small; the product is exact, even for subnormal numbers.
+ * A signalling NaN becomes quiet, as IEEE 754 requires and hardware conversions do. */
 static inline float from_half(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, magnitude = (uint32_t)(h & 0x7fffu) << 13;
@@ -37,7 +37,7 @@ uint16_t lm_f32_to_f16(float f)
 
     if (magnitude > 0x7f800000u)
         return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
-    if (magnitude >= 0x477ff000u)                 /* 65520 and up round to infinity */
+    if (magnitude >= 0x477ff000u)                 /* 65520 and above round to infinity */
         return (uint16_t)(sign | 0x7c00u);
     if (magnitude < 0x38800000u)                  /* below 2^-14: adding 0.5 rounds to multiples of 2^-24 */
         return (uint16_t)(sign | (bits_of(float_of(magnitude) + 0.5f) - 0x3f000000u));
@@ -75,7 +75,7 @@ void lm_pack_f32(void *dst, const float *src, size_t n)
         memcpy(dst, src, n * sizeof *src);
 }
 
-/* One element at a time through memcpy: neither side of the bytes is aligned. */
+/* Copy one element at a time with memcpy: the stored bytes need not be aligned. */
 #define UNPACK(name, type, expression)                              \
     void lm_unpack_##name(float *dst, const void *src, size_t n)    \
     {                                                               \

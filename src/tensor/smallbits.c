@@ -1,4 +1,4 @@
-/* smallbits.c - reading the types without codebooks below five bits: IQ4_NL IQ4_XS (a table of 16 values),
+/* smallbits.c - unpack the types below five bits without codebooks: IQ4_NL IQ4_XS (a table of 16 values),
  * MXFP4 NVFP4 (four-bit floats), TQ1_0 TQ2_0 (ternary), Q1_0 Q2_0. */
 #include <string.h>
 
@@ -45,7 +45,7 @@ static void unpack_mxfp4(float *y, const lm_mxfp4 *b)
     table_nibbles(y, b->qs, lm_e2m1_values, lm_e8m0_half(b->e));
 }
 
-/* An unsigned E4M3 scale, halved because the value table is doubled. 0x7f stands for 0 and not for NaN. */
+/* Return an unsigned E4M3 scale, halved because the value table is doubled. 0x7f means 0, not NaN. */
 static float ue4m3_half(uint8_t d)
 {
     unsigned exponent = d >> 3 & 15, mantissa = d & 7;

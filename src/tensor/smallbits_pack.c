@@ -1,4 +1,4 @@
-/* smallbits_pack.c - writing IQ4_NL, IQ4_XS and MXFP4. */
+/* smallbits_pack.c - pack IQ4_NL, IQ4_XS and MXFP4. */
 #include <math.h>
 #include <string.h>
 
@@ -22,7 +22,7 @@ static float finite_f16(float d, uint16_t *bits)
     return lm_f16_to_f32(*bits);
 }
 
-/* The scale with which the element of largest magnitude has the first value of the table. */
+/* Return the scale that maps the element of largest magnitude to the first value of the table. */
 static float reach(const float *x)
 {
     float extreme = 0.0f;
@@ -79,7 +79,7 @@ static void write_iq4_xs(lm_iq4_xs *b, const float *x, bool quick)
     b->scales_h = high;
 }
 
-/* The nearest E2M1 value of a magnitude in units of half a step: 0 1 2 3 4 6 8 12. */
+/* Return the code of the E2M1 value nearest to x, in units of half a step: 0 1 2 3 4 6 8 12, with a sign. */
 static int e2m1(float x)
 {
     static const float middles[7] = { 0.5f, 1.5f, 2.5f, 3.5f, 5.0f, 7.0f, 10.0f };
@@ -101,7 +101,7 @@ static float mxfp4_error(const float *x, uint8_t e)
     return sum;
 }
 
-/* The power of two that just avoids clipping, or the one below it, whichever loses less. */
+/* Use the scale, a power of two, that just avoids clipping, or the one below it, whichever has the smaller error. */
 static void pack_mxfp4(lm_mxfp4 *b, const float *x)
 {
     float most = 0.0f;
