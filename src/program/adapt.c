@@ -1,4 +1,4 @@
-/* adapt.c - copying a program with low-rank pairs beside some of its products. */
+/* adapt.c - copy a program and attach low-rank adapters to some of its operations. */
 #include "program/adapt.h"
 
 #include <string.h>
@@ -11,10 +11,10 @@ typedef struct adapting {
     const lm_adapt_set *sets;
     uint32_t            n_sets;
     uint32_t           *target;      /* [n_sets][n_nodes]: the set's target, or LM_NONE */
-    lm_value           *now;         /* [n_values of from]: what stands for a value */
-    uint32_t           *begin;       /* [n_nodes + 1]: where each node of `from` is */
-    uint32_t           *after;       /* [n_nodes + 1]: where what follows the nodes before it begins; LM_NONE inside of a run */
-    lm_value           *low;         /* [n_sets][n_nodes]: h, while a run is written */
+    lm_value           *now;         /* [n_values of from]: the value in `to` that replaces it */
+    uint32_t           *begin;       /* [n_nodes + 1]: index in `to` of each node of `from` */
+    uint32_t           *after;       /* [n_nodes + 1]: start in `to` of the run that begins with a node; LM_NONE within a run */
+    lm_value           *low;         /* [n_sets][n_nodes]: h, while a run is copied */
     bool                failed;      /* no memory for a name */
 } adapting;
 
@@ -68,7 +68,7 @@ static lm_node *node(adapting *a, lm_op_code code, const lm_node *like, const ch
 
 /* ---- one target ---- */
 
-/* h = x A^T, or the rows of A that the tokens choose. */
+/* Record h = x A^T, or the rows of A that the tokens select. */
 static lm_value record_low(adapting *a, uint32_t set, uint32_t index, const lm_adapt_target *t)
 {
     const lm_node *base = &a->from->nodes[index];
@@ -86,7 +86,7 @@ static lm_value record_low(adapting *a, uint32_t set, uint32_t index, const lm_a
     return n->out;
 }
 
-/* y' = y + d; where d holds lanes for others too, those of `offset` in each of `groups`. */
+/* Record y' = y + d. */
 static void record_sum(adapting *a, uint32_t set, const lm_node *base, const char *module, const char *word, lm_value d)
 {
     const char *path = name(a, module, word, a->sets[set].name, "");
@@ -97,6 +97,7 @@ static void record_sum(adapting *a, uint32_t set, const lm_node *base, const cha
     a->now[base->out] = n->out;
 }
 
+/* Record the lanes of d that belong to `base`, which shares d with another operation: those from its offset on in each head. */
 static lm_value record_lanes(adapting *a, uint32_t set, const lm_node *base, const char *module, const char *word, lm_value d)
 {
     uint32_t offset = a->from->weights[base->weights[0]].joint.first;
@@ -108,7 +109,7 @@ static lm_value record_lanes(adapting *a, uint32_t set, const lm_node *base, con
     return n->out;
 }
 
-/* d = s (h B^T + bias), and what becomes of it. */
+/* Record d = s (h B^T + bias) and its addition to the output, or to keys and values. */
 static void record_high(adapting *a, uint32_t set, uint32_t index, const lm_adapt_target *t, lm_value h)
 {
     const lm_node *base   = &a->from->nodes[index];
@@ -155,7 +156,7 @@ static bool is_target(const adapting *a, uint32_t index)
     return false;
 }
 
-/* Products of one input that follow each other, from an adapted one on. */
+/* Return the end of the run of consecutive products of the same input that begins with an adapted product at `index`. */
 static uint32_t run_end(const adapting *a, uint32_t index)
 {
     const lm_node *first = &a->from->nodes[index];
@@ -199,7 +200,8 @@ static uint32_t copy_run(adapting *a, uint32_t from)
     return to;
 }
 
-/* A module has its operations together; where those of a run stand between, they are found by their module alone (lm_module_op). */
+/* The operations of a module are contiguous. If others of a run are between them, the range of the module is empty and lm_module_op finds
+ * its operations by their module. */
 static void copy_modules(adapting *a)
 {
     for (uint32_t i = 0; i < a->from->n_modules; i++) {
@@ -255,9 +257,9 @@ static lm_status find_targets(adapting *a, uint32_t *more, lm_error *e)
     return LM_OK;
 }
 
-enum { MOST_NODES = 7, MOST_WEIGHTS = 3 };       /* that a target makes: of a projected latent */
+enum { MOST_NODES = 7, MOST_WEIGHTS = 3 };       /* maximum per target: of a projected latent */
 
-/* A copy with room for more. */
+/* Return a copy with space for `more` elements. */
 static void *grown(const void *from, uint32_t n, uint64_t more, size_t size)
 {
     void *p = lm_alloc_zero(n + more + 1, size);
@@ -317,7 +319,7 @@ lm_status lm_program_adapt(const lm_program *p, const lm_adapt_set *sets, uint32
     return status;
 }
 
-/* ---- looking ---- */
+/* ---- lookup ---- */
 
 static uint32_t find(const lm_program *p, const char *module, const char *word, const char *set, const char *end)
 {

@@ -1,4 +1,4 @@
-/* adapt_shape.c - which operations can have an adapter, and of which shape. */
+/* adapt_shape.c - find the operations that can have an adapter, and its shape. */
 #include <string.h>
 
 #include "program/adapt.h"

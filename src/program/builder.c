@@ -1,4 +1,4 @@
-/* builder.c - recording a program. */
+/* builder.c - record a program. */
 #include "program/record.h"
 
 #include <math.h>
@@ -64,7 +64,7 @@ char *lm_record_text(lm_builder *b, const char *format, ...)
     return text ? text : nothing;
 }
 
-/* Parent path, a dot, a name; the root adds nothing. */
+/* Join the parent's path and a name with a dot; the root adds nothing. */
 const char *lm_record_path(lm_builder *b, const char *name)
 {
     const char *parent = b->depth ? lm_record_here(b) : "";
@@ -72,7 +72,7 @@ const char *lm_record_path(lm_builder *b, const char *name)
     return *parent ? lm_record_text(b, "%s.%s", parent, name) : lm_record_text(b, "%s", name);
 }
 
-/* What GGUF calls a module: the row of the family's table that matches, its '*' filled in. */
+/* Return the GGUF name of a module's parameter: the matching row of the family's table, with its '*' replaced. */
 const char *lm_record_gguf(lm_builder *b, const char *module, const char *parameter)
 {
     for (const lm_name *n = b->names; n && n->module; n++) {
@@ -101,7 +101,7 @@ const char *lm_record_here(const lm_builder *b)
 
 /* ---- modules ---- */
 
-/* %s stands for the family's prefix. */
+/* Replace %s by the family's prefix. */
 static const char *class_of(lm_builder *b, const char *class_name)
 {
     char        text[96];
@@ -157,7 +157,7 @@ static uint32_t open_module(lm_builder *b, const char *name, const char *class_n
     return p->n_modules++;
 }
 
-/* The module's input is the first value that it reads from outside; its output the last one it makes. */
+/* Close a module. Its input is the first input of its first operation; its output, the value of its last operation. */
 static void close_module(lm_builder *b, uint32_t index)
 {
     lm_program *p = b->p;
@@ -216,7 +216,7 @@ void lm_leaf_passing(lm_builder *b, const char *name, const char *class_name, lm
         b->p->modules[b->p->n_modules - 1].in = b->p->modules[b->p->n_modules - 1].out = x;
 }
 
-/* As Python prints a number: 0.1, 0.0. */
+/* The number has the format of Python: 0.1, 0.0. */
 void lm_dropout(lm_builder *b, const char *name, float p, lm_value x)
 {
     char text[32];
@@ -347,7 +347,7 @@ void lm_context_length(lm_builder *b, uint32_t positions, bool hard)
     b->p->context_is_hard = hard;
 }
 
-/* ---- begin and end ---- */
+/* ---- creation and completion ---- */
 
 lm_builder *lm_builder_new(const char *family, const char *class_prefix, const char *head_class, const lm_name *names)
 {

@@ -1,4 +1,4 @@
-/* compose.c - recording positions, fused projections, and properties of stored weights. */
+/* compose.c - record positions, fused projections, and properties of stored weights. */
 #include <string.h>
 
 #include "program/record.h"

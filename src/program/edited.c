@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-/* ---- a copy ---- */
+/* ---- copy of a program ---- */
 
 static void *copy_of(const void *from, size_t n, size_t more, size_t size)
 {
@@ -64,7 +64,7 @@ static uint32_t edits_of(const lm_edit *edits, size_t n, lm_value v, lm_edit *ou
     return k;
 }
 
-/* The operation that changes value `v`, at place `at`; the value that it makes is a new one. */
+/* Insert at index `at` the operation that edits value `v`; its output is a new value. */
 static bool insert(lm_program *c, uint32_t at, uint32_t producer, lm_value v, const lm_edit *list, uint32_t n)
 {
     lm_node *made = &c->nodes[producer], *edit = &c->nodes[at];
@@ -82,7 +82,7 @@ static bool insert(lm_program *c, uint32_t at, uint32_t producer, lm_value v, co
     return made->path != NULL;
 }
 
-/* Every later reader of an edited value reads the changed one. */
+/* Make every other reader of an edited value read the changed one. */
 static void redirect(lm_program *c, const lm_value *changed)
 {
     for (uint32_t i = 0; i < c->n_nodes; i++)

@@ -1,8 +1,8 @@
-/* latent.c - recording latent attention (arXiv 2405.04434, 2.1) in its two forms.
+/* latent.c - record latent attention (arXiv 2405.04434, 2.1) in its two forms.
  *
  * With the keys' part A_h [n][c] and the values' part B_h [v][c] of a head's projection, and a latent z_j of c lanes:
  *     q_h . (A_h z_j)  =  (A_h^T q_h) . z_j              sum_j p_j (B_h z_j)  =  B_h (sum_j p_j z_j)
- * Left sides: the naive form. Right sides: the absorbed one, whose keys are the latents themselves. */
+ * The left sides are the naive form, the right sides the absorbed one, whose keys are the latents themselves. */
 #include <stdio.h>
 
 #include "program/record.h"
@@ -29,8 +29,8 @@ lm_value lm_join(lm_builder *b, const char *word, lm_value x, lm_value y, uint32
     return n->out;
 }
 
-/* One matrix for each head, of the module whose number is given. The weight is called after the module and the part of it:
- * "….kv_b_proj.weight" is stored whole or, under `alone`, by itself. */
+/* Record a product with one matrix per head, for module `module`. The weight is named after the module and the part, `word`. It is stored
+ * as part of a whole ("….kv_b_proj.weight"), described by `joint`, or as a separate tensor named `alone`. */
 static lm_value head_linear(lm_builder *b, uint32_t module, const char *word, lm_value x, uint32_t n_heads, uint32_t out, bool shared,
                             const char *alone, lm_joint joint)
 {

@@ -1,4 +1,4 @@
-/* mixture.c - recording mixtures of experts. */
+/* mixture.c - record mixtures of experts. */
 #include "program/record.h"
 
 lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const char *correction)
@@ -17,13 +17,14 @@ lm_value lm_route(lm_builder *b, lm_value logits, const lm_route_spec *r, const 
     n->route.spec = *r;
     if (correction)
         n->weights[0] = lm_record_weight(b, parent, correction, LM_VECTOR, 1, r->n_experts, 1);
-    /* one container stores it as a bias of its own name */
+    /* GGUF stores it as the bias of a tensor with its own name */
     if (n->weights[0] != LM_NONE && !b->p->weights[n->weights[0]].gguf)
         b->p->weights[n->weights[0]].gguf = lm_record_gguf(b, b->p->weights[n->weights[0]].path, "bias");
     return n->out;
 }
 
-/* One matrix for each expert: "….experts.*.gate_proj.weight"; GGUF keeps all in one tensor, some folders several kinds. */
+/* Add a weight with one matrix per expert, "….experts.*.gate_proj.weight". GGUF stores all experts in one tensor; some folders store even
+ * several kinds of matrices in one. */
 static uint32_t add_experts(lm_builder *b, const char *module, const lm_expert_spec *s, uint32_t which, uint64_t out, uint64_t in)
 {
     const char *each = lm_record_text(b, s->joined ? "%s.%s" : "%s.*.%s", module, s->names[which]);
@@ -49,7 +50,7 @@ static uint32_t add_biases(lm_builder *b, const char *module, const lm_expert_sp
     return lm_record_weight(b, all, "bias", LM_VECTOR, 2, s->n_experts, out);
 }
 
-/* Where a folder has it: `suffix` "" or "_bias". */
+/* Set the place of a weight within a joint tensor of a folder. `suffix`: "" or "_bias". */
 static void weave(lm_builder *b, uint32_t w, const char *parent, const lm_expert_spec *s, uint32_t which, const char *suffix)
 {
     const char *name  = which == 2 ? s->alone : s->joined;

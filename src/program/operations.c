@@ -1,4 +1,4 @@
-/* operations.c - recording operations: widths inferred and checked, weights named. */
+/* operations.c - record operations: infer and check widths, name weights. */
 #include <stdio.h>
 #include <string.h>
 
@@ -218,7 +218,7 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
     n->attention.spec  = *s;
     n->attention.cache = b->p->n_caches;
     if (s->sinks) {
-        /* stored as "….sinks" by one container and as "….sinks.weight" by the other */
+        /* stored as "….sinks" by checkpoints and as "….sinks.weight" by GGUF */
         const char *parent = lm_record_here(b);
         n->weights[0]      = lm_record_weight(b, parent, "sinks", LM_VECTOR, 1, s->n_heads, 1);
         if (n->weights[0] != LM_NONE)
@@ -228,7 +228,7 @@ lm_value lm_attention(lm_builder *b, lm_value q, lm_value k, lm_value v, const l
     return n->out;
 }
 
-/* Named after the branch that is added: "model.layers.0.self_attn_residual". */
+/* Return the path of a residual addition, named after the branch that is added: "model.layers.0.self_attn_residual". */
 static const char *residual_path(lm_builder *b, lm_value branch)
 {
     const char *parent = b->depth ? lm_record_here(b) : "";

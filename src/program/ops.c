@@ -16,7 +16,7 @@ static uint64_t width_out(const lm_program *p, const lm_node *n)
     return p->values[n->out].width;
 }
 
-/* A look-up: one row of the table is read, nothing is multiplied. */
+/* a look-up reads one row of the table and multiplies nothing */
 static void embed_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     c->weight_elements = width_out(p, n);
@@ -78,7 +78,7 @@ static void norm_describe(const lm_program *p, const lm_node *n, lm_text *out)
         lm_text_printf(out, _(", each of %u heads%s"), n->norm.groups, n->norm.own ? _(" with its own weights") : "");
 }
 
-/* four products and two sums for each pair of lanes */
+/* four products and two sums per pair of lanes */
 static void rope_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     uint64_t lanes = (uint64_t)n->rope.n_heads * p->ropes[n->rope.table].spec.dim;
@@ -100,7 +100,7 @@ static void rope_describe(const lm_program *p, const lm_node *n, lm_text *out)
                    s->pairing == LM_ROPE_PAIR ? _("pairs (2i, 2i+1)") : _("pairs (i, i+n/2)"));
 }
 
-/* For each key: q.k and p.v are products; scale, subtract the maximum, exp, sum, and the mask's compare are five more. */
+/* Per key: q.k and p.v are products; scaling, subtracting the maximum, exp, sum and the comparison of the mask are five more operations. */
 static void attention_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     const lm_attention_spec *s = &n->attention.spec;
@@ -180,7 +180,7 @@ static void position_describe(const lm_program *p, const lm_node *n, lm_text *ou
         lm_text_printf(out, " + %u", n->position.offset);
 }
 
-/* two functions a pair of lanes */
+/* two functions per pair of lanes */
 static void sinusoid_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     c->flops  = 2 * width_out(p, n);
@@ -228,7 +228,7 @@ static void clamp_describe(const lm_program *p, const lm_node *n, lm_text *out)
     lm_text_printf(out, _("to ±%g"), (double)n->scale.factor);
 }
 
-/* an exponential and a division for each expert, and the choice */
+/* an exponential and a division per expert, and the choice */
 static void route_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     c->flops  = (4 + (uint64_t)n->route.spec.top_k) * width_in(p, n);
@@ -278,7 +278,7 @@ static void experts_describe(const lm_program *p, const lm_node *n, lm_text *out
         lm_text_add_str(out, _(" + biases"));
 }
 
-/* one matrix for each head */
+/* one matrix per head */
 static void head_linear_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     uint64_t each = n->heads.shared ? width_in(p, n) : width_in(p, n) / n->heads.n_heads;
@@ -313,7 +313,7 @@ static void join_describe(const lm_program *p, const lm_node *n, lm_text *out)
                    n->join.shared && n->join.groups > 1 ? _(" shared") : "");
 }
 
-/* one addition for each lane of each rank but the first */
+/* one addition per lane of each rank except the first */
 static void all_reduce_cost(const lm_program *p, const lm_node *n, lm_cost *c)
 {
     c->flops  = (n->exchange.ranks - 1) * width_out(p, n);

@@ -1,4 +1,4 @@
-/* positions.c - position information that is neither learned nor rotated: ALiBi's slopes, sinusoids. */
+/* positions.c - position information that is neither learned nor rotary: ALiBi slopes, sinusoids. */
 #include <math.h>
 
 #include "program/program.h"

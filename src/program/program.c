@@ -1,4 +1,4 @@
-/* program.c - looking at a program. */
+/* program.c - look up and count parts of a program, and print it. */
 #include "program/program.h"
 
 #include <inttypes.h>
@@ -68,7 +68,7 @@ uint64_t lm_program_parameters(const lm_program *p)
     return total;
 }
 
-/* Parameters of experts that a token is not routed to, their biases among them. */
+/* Return the number of parameters of experts that a token is not routed to, including their biases. */
 static uint64_t inactive(const lm_program *p)
 {
     uint64_t sum = 0;
@@ -88,7 +88,7 @@ uint64_t lm_program_active(const lm_program *p)
     return lm_program_parameters(p) - inactive(p);
 }
 
-/* Every weight counts for the first module that reads it. */
+/* A weight belongs to the modules whose paths are prefixes of its own; a tied weight has the path of the first module that reads it. */
 uint64_t lm_module_parameters(const lm_program *p, uint32_t module)
 {
     const lm_module *m     = &p->modules[module];
@@ -118,7 +118,6 @@ uint32_t lm_module_op(const lm_program *p, uint32_t module, uint32_t from)
     return LM_NONE;
 }
 
-/* "model.layers.*.self_attn.q_proj   linear   576 → 576   q_proj.weight" */
 uint32_t lm_program_head(const lm_program *p)
 {
     uint32_t i = p->n_nodes;
@@ -154,7 +153,7 @@ static void print_node(const lm_program *p, const lm_node *n, lm_text *out)
     lm_text_add_char(out, '\n');
 }
 
-/* For those who read programs: in English. */
+/* The dump of a program is always in English. */
 void lm_program_print(const lm_program *p, lm_text *out)
 {
     lm_language before = lm_language_set(LM_ENGLISH);

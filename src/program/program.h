@@ -1,10 +1,10 @@
 /* program.h - a model as a list of named operations.
  *
- * Everything about a model's structure is here and nothing about files or kernels: the engine plans and runs this list,
- * the analyser counts it, the tracer probes it by path. Programs are immutable once built.
+ * A program contains everything about a model's structure and nothing about files or kernels: the engine plans and runs this list,
+ * the analyser counts its operations, the tracer probes it by path. Programs are immutable once built.
  *
- * Values are [T][width] float32: T rows, each the next token of some sequence. Every operation but attention treats rows
- * alike, so a row is any mix of sequences and positions. Letters (T D H G K F V …): docs/study/glossary.md. */
+ * Values are [T][width] float32: T rows, each the next token of some sequence. Every operation except attention treats all rows
+ * alike, so rows may be any mix of sequences and positions. Letters (T D H G K F V …): docs/study/glossary.md. */
 #ifndef LM_PROGRAM_H
 #define LM_PROGRAM_H
 
@@ -26,43 +26,43 @@
 
 typedef uint32_t lm_value;       /* an index into program.values */
 
-/* What a weight is, which decides how it may be kept. */
+/* The kind of a weight, which determines the formats in which it may be stored. */
 typedef enum lm_weight_kind {
     LM_MATRIX,                   /* [out, in]: multiplied */
-    LM_TABLE,                    /* [rows, width]: looked up by row (and multiplied, when the head is tied to it) */
+    LM_TABLE,                    /* [rows, width]: looked up by row (and multiplied, if the head is tied to it) */
     LM_VECTOR,                   /* [n]: norms, biases, slopes: always float32 in memory */
-    LM_EXPERTS,                  /* [experts, out, in]: one matrix for each expert; '*' in its path is the expert's number */
-    LM_HEADS,                    /* [heads, out, in]: one matrix for each head; see lm_joint */
+    LM_EXPERTS,                  /* [experts, out, in]: one matrix per expert; '*' in its path is the expert's number */
+    LM_HEADS,                    /* [heads, out, in]: one matrix per head; see lm_joint */
 } lm_weight_kind;
 
-/* How the matrices of LM_HEADS are stored. Checkpoints keep several kinds of a head together: a matrix of `heads` groups of
- * `of` rows, of which this weight is the rows [first, first + n). Some GGUF files keep each kind in a tensor of its own. */
+/* The storage of the matrices of LM_HEADS. Checkpoints store several kinds of a head together: a matrix of `heads` groups of
+ * `of` rows, of which this weight is the rows [first, first + n). Some GGUF files store each kind in a separate tensor. */
 typedef struct lm_joint {
-    const char *path, *gguf;     /* of the whole matrix; gguf NULL: GGUF has no such */
+    const char *path, *gguf;     /* names of the whole matrix; gguf NULL: GGUF does not store it */
     uint32_t    first, n, of;
-    bool        transposed;      /* what is used is the transpose of these rows: n is `in`, not `out` */
-    bool        alone_transposed;/* and of what the tensor of its own (weight.gguf) holds */
+    bool        transposed;      /* the weight is the transpose of these rows: n is `in`, not `out` */
+    bool        alone_transposed;/* the weight is the transpose of its separate tensor (weight.gguf) */
 } lm_joint;
 
-/* How folders keep weights of experts that the program knows apart: in one tensor [experts, of, in], of whose rows this one is
- * first, first + step … (a vector: [experts, of]). In four bits, codes [experts, of, in/32, 16] and exponents [experts, of, in/32]
- * are tensors of their own. GGUF keeps each weight alone. */
+/* The storage of weights of experts in folders that combine several weights of the program in one tensor [experts, of, in]: this weight is
+ * the rows first, first + step … (a vector: [experts, of]). In four bits, codes [experts, of, in/32, 16] and exponents [experts, of, in/32]
+ * are separate tensors. GGUF stores each weight separately. */
 typedef struct lm_interleaved {
-    const char *path, *codes, *exponents;    /* path NULL: not so */
+    const char *path, *codes, *exponents;    /* path NULL: not combined */
     uint32_t    first, step, of;
     bool        transposed;      /* stored [experts, in, of] */
 } lm_interleaved;
 
-/* A run of rows, lanes or matrices. */
+/* A range of rows, lanes or matrices. */
 typedef struct lm_piece {
     uint64_t first, n;
 } lm_piece;
 
-/* The part of a stored weight that one rank of a split program holds (program/split.h). Vectors of one dimension are rows of one column;
- * of a weight of several matrices the rows and columns are those of each. */
+/* The part of a stored weight that one rank of a split program holds (program/split.h). Vectors of one dimension are rows of one column.
+ * For a weight of several matrices, rows and columns apply to each matrix. */
 typedef struct lm_cut {
     uint64_t        whole[3];    /* dimensions as stored */
-    const lm_piece *rows;        /* in the order in which they are held; one row may be there twice */
+    const lm_piece *rows;        /* in the order in which the rank stores them; a row may occur twice */
     uint32_t        n_rows;
     lm_piece        cols;
     lm_piece        matrices;
@@ -76,35 +76,35 @@ typedef struct lm_weight {
     uint64_t       dims[3];      /* outermost first */
     uint64_t       elements;
     uint32_t       uses;         /* operations that read it; 2 for a tied embedding */
-    uint32_t       adapter;      /* from 1: of an adapter (lm_node.adapter), not in the model's file */
-    bool           constant;     /* not a parameter (rotary factors stored by GGUF): not counted */
-    bool           gguf_only;    /* only that container stores it */
+    uint32_t       adapter;      /* from 1: belongs to an adapter (lm_node.adapter), not in the model's file */
+    bool           constant;     /* not a parameter and not counted (rotary factors stored by GGUF) */
+    bool           gguf_only;    /* only GGUF stores it */
     bool           transposed;   /* Hugging Face checkpoints store [in, out] (Conv1D) */
     bool           plus_one;     /* Hugging Face checkpoints store w - 1 */
     lm_joint       joint;        /* of LM_HEADS */
     lm_interleaved interleaved;  /* of LM_EXPERTS and their biases */
-    const lm_cut  *cut;          /* NULL: the whole of it */
+    const lm_cut  *cut;          /* NULL: the whole weight */
 } lm_weight;
 
-/* Matrices that a weight holds, one after another: of experts or heads; any other is one. */
+/* Return the number of matrices in a weight: one per expert or head; any other weight is one matrix. */
 static inline uint64_t lm_weight_matrices(const lm_weight *w)
 {
     return w->kind == LM_EXPERTS || w->kind == LM_HEADS ? w->dims[0] : 1;
 }
 
-/* A module as transformers would print it: the tree of paths. */
+/* A module as transformers would print it; paths form a tree. */
 typedef struct lm_module {
     const char *name;            /* "q_proj" */
     const char *path;            /* "model.layers.0.self_attn.q_proj" */
     const char *class_name;      /* "Linear" */
-    const char *says;            /* what its print says beside its sizes: "padding_idx=0"; NULL: nothing */
-    const char *order;           /* names of its children as they are made, which prints follow; "*": all others, as they run */
+    const char *says;            /* what its printed form shows besides its sizes: "padding_idx=0"; NULL: nothing */
+    const char *order;           /* names of its children in order of creation, for printing; "*": all others, in the order they run */
     uint32_t    parent;          /* LM_NONE for the root */
     uint32_t    depth;
     int32_t     layer;           /* decoder layer it belongs to, -1 outside the stack */
-    uint32_t    first_op, end_op;    /* its operations, nested ones included; none: see lm_module_op */
-    lm_value    in, out;         /* LM_NONE when it computes nothing of its own */
-    bool        by_position;     /* transformers hands it its input without a keyword: tools that watch calls see its shape */
+    uint32_t    first_op, end_op;    /* its operations, including those of nested modules; empty: see lm_module_op */
+    lm_value    in, out;         /* LM_NONE if it has no operations */
+    bool        by_position;     /* transformers passes its input as a positional argument: tools that observe calls see its shape */
 } lm_module;
 
 typedef enum lm_op_code {
@@ -120,19 +120,19 @@ typedef enum lm_op_code {
     LM_OP_SCALE,
     LM_OP_GLU,                   /* act(gate) * up */
     LM_OP_ACT,                   /* act(x) */
-    LM_OP_COLUMNS,               /* some lanes of each of some equal groups, side by side */
+    LM_OP_COLUMNS,               /* the same lanes of each of several equal groups, concatenated */
     LM_OP_SOFTCAP,               /* cap tanh(x / cap) */
     LM_OP_CLAMP,                 /* to [-limit, limit] */
     LM_OP_ROUTE,                 /* router logits -> [T][2k]: weights of the chosen experts, then their numbers */
     LM_OP_EXPERTS,               /* x and routes -> the weighted sum of gated MLPs */
-    LM_OP_HEAD_LINEAR,           /* each head's part of x, or all of x, times a matrix of the head's own */
-    LM_OP_JOIN,                  /* lanes of two values side by side, group by group */
+    LM_OP_HEAD_LINEAR,           /* each head's part of x, or all of x, times the head's own matrix */
+    LM_OP_JOIN,                  /* lanes of two values concatenated, group by group */
     LM_OP_ALL_REDUCE,            /* the sum over all ranks, in the order of ranks */
-    LM_OP_ALL_GATHER,            /* lanes of all ranks side by side, in the order of ranks */
-    LM_OP_SEND,                  /* to the rank that has the next layers; here it is the same value still */
-    LM_OP_RECEIVE,               /* what the rank of the layers before has sent */
+    LM_OP_ALL_GATHER,            /* lanes of all ranks concatenated, in the order of ranks */
+    LM_OP_SEND,                  /* sends a value to the rank with the next layers; the output is the same value */
+    LM_OP_RECEIVE,               /* the value sent by the rank with the previous layers */
     LM_OP_EDIT,                  /* a value with some of its lanes changed: an intervention */
-    LM_OP_GIVEN,                 /* rows that the caller has: the beginning of a program that is the end of another one */
+    LM_OP_GIVEN,                 /* rows supplied by the caller: the first operation of lm_program_tail */
     LM_OP_COUNT
 } lm_op_code;
 
@@ -140,28 +140,28 @@ typedef enum lm_op_code {
 typedef struct lm_attention_spec {
     uint32_t n_heads, n_kv_heads;
     uint32_t k_dim, v_dim;       /* of one head */
-    float    scale;              /* of q.k; 1/sqrt(k_dim) unless the model says otherwise */
+    float    scale;              /* of q.k; 1/sqrt(k_dim) unless the model specifies another */
     uint32_t window;             /* keys visible, the query's own included; 0: all */
     float    softcap;            /* 0: none */
     float    alibi;              /* the largest bias of ALiBi (arXiv 2108.12409); 0: no bias */
-    bool     alibi_half;         /* the bias of key j is slope j, both and the product rounded to bfloat16, and it
-                                    is added before the scale */
-    bool     sinks;              /* a learned score without a value for each head takes part in the softmax */
-    bool     v_in_k;             /* values are the first v_dim lanes of the keys: there is no third input, the cache holds keys */
-    uint32_t first_head, all_heads;      /* of the model's heads, those that are here: what slopes depend on; 0, 0: all of them */
+    bool     alibi_half;         /* the bias of key j is slope * j, with both factors and the product rounded to
+                                    bfloat16; it is added before the scale */
+    bool     sinks;              /* the softmax includes a learned score without a value per head */
+    bool     v_in_k;             /* values are the first v_dim lanes of the keys: there is no third input, the cache stores only keys */
+    uint32_t first_head, all_heads;      /* first head of this rank, heads of the model: slopes depend on them; 0, 0: not split */
 } lm_attention_spec;
 
-/* Which experts a token is routed to, and how much each counts. */
+/* The choice of the experts for a token, and their weights. */
 typedef struct lm_route_spec {
     uint32_t n_experts, top_k;
     bool     sigmoid;            /* scores are sigmoids; else a softmax over all experts */
     bool     renormalise;        /* the chosen weights are divided by their sum */
-    uint32_t n_groups, top_groups;       /* experts in equal groups of which only the best are open; 0: no groups */
-    bool     group_sum_two;      /* a group counts as the sum of its best two, else as its best */
-    float    scale;              /* of the weights; 1 without effect */
+    uint32_t n_groups, top_groups;       /* experts form equal groups, of which only the best top_groups can be chosen; 0: no groups */
+    bool     group_sum_two;      /* the score of a group is the sum of its best two; else its best */
+    float    scale;              /* of the weights; 1: no effect */
 } lm_route_spec;
 
-/* How sinusoidal positions lie in a row. */
+/* The layout of sinusoidal positions in a row. */
 typedef enum lm_sinusoid_layout {
     LM_SINUSOID_PAIRS,           /* sin, cos, sin, cos …: frequencies base^(-2i/D)        (arXiv 1706.03762) */
     LM_SINUSOID_HALVES,          /* sines, then cosines, of the same frequencies           (arXiv 1909.05858) */
@@ -170,54 +170,54 @@ typedef enum lm_sinusoid_layout {
 
 typedef struct lm_node {
     lm_op_code  code;
-    const char *path;            /* module path, or the parent's path with a word for what it does ("….mlp.glu") */
+    const char *path;            /* module path, or the parent's path and a name for the operation ("….mlp.glu") */
     uint32_t    module;
     int32_t     layer;           /* -1 outside the stack */
-    uint32_t    adapter;         /* from 1: of an adapter, for the rows alone that have it (adapt.h); 0: of the model itself */
+    uint32_t    adapter;         /* from 1: belongs to an adapter and applies only to rows that use it (adapt.h); 0: the model itself */
     uint32_t    n_in;
     lm_value    in[LM_MAX_INPUTS];
     lm_value    out;
-    uint32_t    weights[LM_MAX_WEIGHTS];   /* LM_NONE where absent; the meaning of each is the operation's */
+    uint32_t    weights[LM_MAX_WEIGHTS];   /* LM_NONE if absent; their meaning depends on the operation */
     union {
-        /* groups: normalise each of that many equal parts alone, all with one weight or each with its own. */
+        /* groups: number of equal parts that are normalised separately, all with one weight or, if `own`, each with its own. */
         struct { float eps; uint32_t groups; bool own; } norm;
         struct { uint32_t table, n_heads, head_dim; } rope;  /* table: index into program.ropes */
         struct { lm_attention_spec spec; uint32_t cache; } attention;
         struct { float factor; } scale;      /* of SCALE; the cap of SOFTCAP; the limit of CLAMP */
         struct { lm_act act; } glu;          /* of GLU and ACT */
         struct { uint32_t offset; lm_sinusoid_layout layout; } position;     /* row = position + offset */
-        struct { lm_route_spec spec; } route;                /* weights[0]: correction added for the choice only, or none */
+        struct { lm_route_spec spec; } route;                /* weights[0]: correction added only for the choice, or none */
         /* weights: gate, up, down [E][…], then biases or none; limit: of the gates, see lm_expert_spec. */
         struct { uint32_t n_experts, top_k, width; lm_act act; float limit; } experts;
-        struct { uint32_t groups, offset; } columns;         /* of each group, the lanes from `offset` on */
+        struct { uint32_t groups, offset; } columns;         /* takes the lanes from `offset` on in each group */
         struct { uint32_t n_heads; bool shared; } heads;     /* shared: every head reads all of x */
         struct { uint32_t groups; bool shared; } join;       /* shared: all groups get the same second part */
-        struct { uint32_t ranks, rank; const uint32_t *widths; } exchange;   /* widths [ranks]: the lanes that each has */
-        struct { uint32_t peer; bool wanted; } message;      /* wanted: of rows that want logits alone; else of every row */
-        struct { const struct lm_edit *list; uint32_t n; } edits;    /* in this order */
+        struct { uint32_t ranks, rank; const uint32_t *widths; } exchange;   /* widths [ranks]: lanes of each rank */
+        struct { uint32_t peer; bool wanted; } message;      /* wanted: only rows for which logits are requested; else every row */
+        struct { const struct lm_edit *list; uint32_t n; } edits;    /* applied in this order */
     };
 } lm_node;
 
 typedef struct lm_value_info {
     uint32_t width;
-    uint32_t producer;           /* operation */
+    uint32_t producer;           /* index of the operation */
 } lm_value_info;
 
-/* What one attention layer keeps of every position. */
+/* The data that one attention layer stores per position. */
 typedef struct lm_cache {
     int32_t  layer;
     uint32_t n_kv_heads, k_dim, v_dim;
     uint32_t window;
-    bool     v_in_k;             /* nothing is kept for values */
-    bool     elsewhere;          /* on another rank: nothing is kept here, pages are counted all the same */
+    bool     v_in_k;             /* nothing is stored for values */
+    bool     elsewhere;          /* on another rank: nothing is stored here, but pages are counted */
 } lm_cache;
 
-/* How it is kept. A latent, whose values are in the keys, is of the type of keys. */
+/* The types in which it is stored. A latent, whose values are in the keys, has the type of keys. */
 typedef struct lm_cache_types {
     lm_dtype k, v;
 } lm_cache_types;
 
-/* A rotary table: the frequencies that some operations share. */
+/* A rotary table: the frequencies that several operations share. */
 typedef struct lm_rope_table {
     lm_rope_spec spec;
     uint32_t     divisors;       /* weight [dim/2] that divides the frequencies (GGUF rope_freqs), or LM_NONE */
@@ -237,39 +237,39 @@ typedef struct lm_program {
     uint32_t       n_layers, n_vocab;
     uint32_t       n_adapters;           /* attached by lm_program_adapt */
     uint32_t       context_length;       /* advertised; 0: unbounded */
-    bool           context_is_hard;      /* positions beyond it do not exist (learned positions) */
+    bool           context_is_hard;      /* larger positions do not exist (learned positions) */
     lm_arena       arena;
 } lm_program;
 
 void lm_program_free(lm_program *p);
 
-/* The weight / module / value at a path; LM_NONE when there is none. A value is found by the module that outputs it or by
+/* Return the weight, module or value at a path; LM_NONE if there is none. A value is found by the module that outputs it or by
  * the operation's own path. */
 uint32_t lm_program_weight(const lm_program *p, const char *path);
 uint32_t lm_program_module(const lm_program *p, const char *path);
 lm_value lm_program_value(const lm_program *p, const char *path);
 
-/* What the head reads: the last hidden state, after the final norm. */
+/* Return the input of the head: the last hidden state, after the final norm. */
 lm_value lm_program_hidden(const lm_program *p);
 
-/* ---- what an operation is ---- */
+/* ---- operations ---- */
 
-/* The cost of one row. Terms that grow with the context are per key visible. */
+/* The cost of one row. Terms that grow with the context are per visible key. */
 typedef struct lm_cost {
     uint64_t mult_adds;          /* of matrix products */
-    uint64_t flops;              /* everything, a multiply-add counted as 2 */
-    uint64_t key_mult_adds;      /* the same for each key that the row sees */
+    uint64_t flops;              /* all operations; a multiply-add counts as 2 */
+    uint64_t key_mult_adds;      /* the same per key visible to the row */
     uint64_t key_flops;
     uint64_t reads, writes;      /* float32 activations */
-    uint64_t weight_elements;    /* read for one row; look-ups: one row of the table, experts: those routed to */
-    uint64_t sends;              /* float32 that go to every other rank */
+    uint64_t weight_elements;    /* read for one row; look-ups: one row of the table; experts: those that the row is routed to */
+    uint64_t sends;              /* float32 numbers sent to every other rank */
 } lm_cost;
 
 typedef struct lm_op {
     const char *name;                                        /* "rms_norm" */
     const char *weights[LM_MAX_WEIGHTS];                     /* parameter names in order, NULL past the last */
     void      (*cost)(const lm_program *p, const lm_node *n, lm_cost *out);
-    /* Attributes, readably: "eps 1e-05", "24 heads of 128, 8 kv"; appended to a buffer. */
+    /* Append the attributes in readable form: "eps 1e-05", "24 heads of 128, 8 kv". */
     void      (*describe)(const lm_program *p, const lm_node *n, lm_text *out);
 } lm_op;
 
@@ -277,43 +277,46 @@ const lm_op *lm_op_of(lm_op_code code);
 
 void lm_node_cost(const lm_program *p, const lm_node *n, lm_cost *out);
 
-/* The head: the last product. What follows it only scales or caps the logits. Its operation. */
+/* Return the operation of the head: the last product. Later operations only scale or cap the logits. */
 uint32_t lm_program_head(const lm_program *p);
 
-/* Keys that t <= UINT32_MAX causal tokens see together, each its own and those before it; `window` 0: all of them. */
+/* Return the total number of keys visible to t <= UINT32_MAX causal tokens, each to its own key and earlier ones; `window` 0: all of
+ * these. */
 uint64_t lm_keys_seen(uint64_t t, uint64_t window);
 
-/* What one layer's cache keeps of one position: elements; and in bytes. */
+/* Return the size of one position in one layer's cache, in elements and in bytes. */
 uint64_t lm_cache_elements(const lm_cache *c);
 uint64_t lm_cache_bytes(const lm_cache *c, lm_cache_types types);
 
-/* Bytes of so many elements, whole blocks of a type. */
+/* Return the bytes of `elements` elements of a type, in whole blocks. */
 uint64_t lm_elements_bytes(uint64_t elements, lm_dtype type);
 
-/* "f16", or of keys and of values: "q8_0/q4_0". */
+/* Return "f16", or the types of keys and of values: "q8_0/q4_0". */
 enum { LM_CACHE_TYPES_NAME = 24 };
 const char *lm_cache_types_name(lm_cache_types types, char out[LM_CACHE_TYPES_NAME]);
 
-/* Positions of a sequence when somebody asks for `asked`; 0: as many as the model has, LM_DEFAULT_CONTEXT where it does not say. */
+/* Return the number of positions of a sequence: `requested`; if that is 0, the model's context length, or LM_DEFAULT_CONTEXT if it has
+ * none. */
 #define LM_DEFAULT_CONTEXT 4096
 uint32_t lm_program_context(const lm_program *p, uint32_t requested);
 
-/* The first operation of a module at or after `from`, nested modules included; LM_NONE past the last. A module whose products
- * stand apart, with others between them (kv_b_proj of latent attention), has those of its parent's that name it (lm_node.module). */
+/* Return the first operation of a module at or after `from`, including nested modules; LM_NONE past the last. The operations of a module
+ * that are not contiguous (kv_b_proj of latent attention) are those of its parent with this module in lm_node.module. */
 uint32_t lm_module_op(const lm_program *p, uint32_t module, uint32_t from);
 
-/* One line per operation, for people. */
+/* Append one readable line per operation. */
 void lm_program_print(const lm_program *p, lm_text *out);
 
-/* Parameters stored (tied ones once, constants not counted), and of one weight kind or module. */
+/* Return the number of stored parameters (tied ones once, without constants): of the whole program, of the part that is active for one
+ * token, and of one module. */
 uint64_t lm_program_parameters(const lm_program *p);
 uint64_t lm_program_active(const lm_program *p);          /* without experts that a token is not routed to */
 uint64_t lm_module_parameters(const lm_program *p, uint32_t module);
 
-/* The slope of each head: m^(h+1) for the largest power of two of heads, the others in between. */
+/* Compute the slope of each head: m^(h+1) for the largest power of two of heads; the slopes of the others are in between. */
 void lm_alibi_slopes(const lm_attention_spec *s, float *out);
 
-/* Row `position + offset` of a sinusoidal table: out [width]. */
+/* Compute row `position` of a sinusoidal table: out [width]. */
 void lm_sinusoid_row(lm_sinusoid_layout layout, uint32_t position, uint32_t width, float *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* record.h - the builder inside: what every kind of operation is recorded with. */
+/* record.h - internals of the builder: the helpers that record every kind of operation. */
 #ifndef LM_PROGRAM_RECORD_H
 #define LM_PROGRAM_RECORD_H
 
@@ -16,42 +16,42 @@ struct lm_builder {
     lm_map        *weight_index;
     size_t         capacity_nodes, capacity_values, capacity_weights, capacity_modules, capacity_caches, capacity_ropes;
     const lm_order *orders;
-    const char    *act_name, *act_class;             /* NULL: as always */
+    const char    *act_name, *act_class;             /* NULL: the default */
     bool           latent_naive;
     bool           failed;
     lm_error       error;
-    lm_node        nowhere;                          /* what callers write to after a failure */
+    lm_node        nowhere;                          /* the operation that callers write to after a failure */
 };
 
-/* Room for one more in a growing array of the program, which has `n`. */
+/* Make space for one more element in a growing array of the program, which has `n` elements. */
 bool lm_record_grow(lm_builder *b, void **array, uint32_t n, size_t *capacity, size_t size);
 #define LM_GROW(b, array, n) \
     lm_record_grow((b), (void **)&(b)->p->array, (n), &(b)->capacity_##array, sizeof *(b)->p->array)
 
-/* The first failure is kept; with one every call does nothing. */
+/* Fail if `condition` is false. The first failure is kept; after it, every call does nothing. */
 void lm_record_need(lm_builder *b, bool condition, const char *where, const char *what);
 
 void lm_record_no_memory(lm_builder *b);
 
-/* A text in the program's arena; "" when there is no memory, which is kept as the failure. */
+/* Format a string in the program's arena; "" if there is no memory, which becomes the failure. */
 char *lm_record_text(lm_builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Parent path, a dot, a name. */
+/* Join the path of the open module and a name with a dot. */
 const char *lm_record_path(lm_builder *b, const char *name);
 
-/* The path of the module that is open. */
+/* Return the path of the open module. */
 const char *lm_record_here(const lm_builder *b);
 
-/* What GGUF calls a parameter of a module: the row of the family's table that matches; NULL without one. */
+/* Return the GGUF name of a module's parameter from the matching row of the family's table; NULL if there is none. */
 const char *lm_record_gguf(lm_builder *b, const char *module, const char *parameter);
 
 uint32_t lm_record_width(const lm_builder *b, lm_value v);
 
-/* A weight, or the one of that path that is there already. */
+/* Record a weight, or another use of the existing weight with the same path. */
 uint32_t lm_record_weight(lm_builder *b, const char *module, const char *parameter, lm_weight_kind kind, uint32_t n_dims, uint64_t d0,
                           uint64_t d1);
 
-/* An operation with a new value of `width`; with one input. Never NULL. */
+/* Record an operation whose output is a new value of `width` lanes; the second function, one with one input. Never NULL. */
 lm_node *lm_record_node(lm_builder *b, lm_op_code code, const char *path, uint32_t width);
 lm_node *lm_record_unary(lm_builder *b, lm_op_code code, const char *path, lm_value x, uint32_t width);
 

@@ -7,16 +7,16 @@
 #include "base/alloc.h"
 #include "base/language.h"
 
-/* ---- what an operation's reverse is ---- */
+/* ---- rules per operation ---- */
 
-/* What it reads of the forward, as bits. */
+/* The values of the forward pass that a reverse reads, as bits. */
 enum { READS_IN0 = 1, READS_IN1 = 2, READS_IN2 = 4, READS_OUT = 8 };
 
 typedef struct rule {
-    uint8_t inputs;                      /* which inputs have a gradient, as bits */
-    uint8_t weights;                     /* which weights */
-    uint8_t reads;                       /* always */
-    uint8_t reads_to_train;              /* when a weight is trained */
+    uint8_t inputs;                      /* inputs that have a gradient, as bits */
+    uint8_t weights;                     /* weights that have a gradient, as bits */
+    uint8_t reads;                       /* always read */
+    uint8_t reads_to_train;              /* read if a weight is trained */
 } rule;
 
 static const rule rules[LM_OP_COUNT] = {
@@ -74,9 +74,9 @@ uint32_t lm_reverse_reads(const lm_backward *b, const lm_reverse *r, lm_value re
     return n;
 }
 
-/* ---- the transform ---- */
+/* ---- transform ---- */
 
-/* Of which values a gradient is wanted: those that depend on a trained weight. Returns whether the logits do. */
+/* Mark the values that depend on a trained weight. Return whether the logits do. */
 static bool mark(lm_backward *b)
 {
     const lm_program *p = b->program;
@@ -93,7 +93,7 @@ static bool mark(lm_backward *b)
     return b->has[p->logits];
 }
 
-/* Values that depend on something trained but do not lead to the logits get none. */
+/* Unmark values that depend on a trained weight but do not influence the logits: they need no gradient. */
 static void keep_used(lm_backward *b, bool *used)
 {
     const lm_program *p = b->program;
@@ -131,7 +131,7 @@ static void turn(lm_backward *b, bool *reached)
     }
 }
 
-/* Every wanted weight must be one that some operation has a gradient for. */
+/* Check that some operation has a gradient for every trained weight. */
 static lm_status check(const lm_backward *b, bool *found, lm_error *e)
 {
     const lm_program *p = b->program;
@@ -203,7 +203,7 @@ static uint64_t width(const lm_backward *b, lm_value v)
     return b->program->values[v].width;
 }
 
-/* Products with a matrix: one for the input's gradient, one for the weight's. */
+/* A product with a matrix for the gradient of the input, and one for that of the weight. */
 static void product_cost(const lm_reverse *r, const lm_cost *forward, lm_cost *c)
 {
     c->mult_adds       = (r->into[0] ? forward->mult_adds : 0) + (r->trains[0] ? forward->mult_adds : 0);
@@ -213,7 +213,7 @@ static void product_cost(const lm_reverse *r, const lm_cost *forward, lm_cost *c
         c->flops += forward->writes;
 }
 
-/* Gate and up again, then back through down, the gated product, gate and up; dW of each of the three. */
+/* Recompute gate and up, then go back through down, the gated product, gate and up; dW of each of the three. */
 static void experts_cost(const lm_node *n, const lm_reverse *r, const lm_cost *forward, lm_cost *c)
 {
     uint64_t third = forward->mult_adds / 3;
@@ -225,7 +225,7 @@ static void experts_cost(const lm_node *n, const lm_reverse *r, const lm_cost *f
     c->weight_elements = forward->weight_elements;
 }
 
-/* Scores again in each of two passes (one for queries, one for keys and values), dp in each, dv, dq, dk. */
+/* Each of two passes (one for queries, one for keys and values) recomputes the scores and dp; then dv, dq, dk. */
 static void attention_cost(const lm_node *n, lm_cost *c)
 {
     const lm_attention_spec *s = &n->attention.spec;
@@ -235,7 +235,7 @@ static void attention_cost(const lm_node *n, lm_cost *c)
     c->flops         = 2 * (uint64_t)s->n_heads * s->v_dim;
 }
 
-/* Of one row that has a label: a maximum, a sum of exponentials, and the difference. */
+/* Per row with a label: a maximum, a sum of exponentials, and the difference. */
 static void loss_cost(const lm_backward *b, lm_cost *c)
 {
     c->flops = 5 * width(b, b->program->logits);
@@ -283,7 +283,7 @@ void lm_reverse_cost(const lm_backward *b, const lm_reverse *r, lm_cost *c)
     }
 }
 
-/* ---- for people ---- */
+/* ---- printing ---- */
 
 static void print_values(const lm_value *v, uint32_t n, const char *sign, lm_text *out)
 {

@@ -1,4 +1,4 @@
-/* rope.c - rotary frequencies and their scalings, as transformers computes them: in double, stored as float32. */
+/* rope.c - rotary frequencies and their scalings, computed as in transformers: in double precision, stored as float32. */
 #include "program/rope.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@ static double inverse_frequency(double base, uint32_t i, uint32_t dim)
     return 1.0 / pow(base, 2.0 * i / dim);
 }
 
-/* The base for a forward of `length` positions (dynamic NTK scaling). */
+/* Return the base for a forward pass of `length` positions (dynamic NTK scaling). */
 static double dynamic_base(const lm_rope_spec *s, uint32_t length)
 {
     double trained = s->max_context;
@@ -34,7 +34,7 @@ static double llama3(const lm_rope_spec *s, double inv)
     return (1 - smooth) * inv / s->factor + smooth * inv;
 }
 
-/* The lane at which a rotation makes `turns` turns over the trained positions. */
+/* Return the lane pair, as a fraction, whose rotation makes `turns` turns over the trained positions. */
 static double yarn_lane(const lm_rope_spec *s, double turns)
 {
     return s->dim * log(s->original_context / (turns * 2 * PI)) / (2 * log(s->base));

@@ -1,4 +1,4 @@
-/* rope.h - rotary position embedding: which frequencies, how scaled. RoFormer, arXiv 2104.09864. */
+/* rope.h - rotary position embedding: frequencies and their scaling. RoFormer, arXiv 2104.09864. */
 #ifndef LM_PROGRAM_ROPE_H
 #define LM_PROGRAM_ROPE_H
 
@@ -8,27 +8,27 @@
 typedef enum lm_rope_type {
     LM_ROPE_DEFAULT,
     LM_ROPE_LINEAR,              /* positions divided by factor */
-    LM_ROPE_DYNAMIC,             /* NTK: the base grows with the length of the forward */
-    LM_ROPE_LLAMA3,              /* low frequencies divided, high kept, between them a ramp */
+    LM_ROPE_DYNAMIC,             /* NTK: the base grows with the length of the forward pass */
+    LM_ROPE_LLAMA3,              /* low frequencies divided, high ones unchanged, a ramp in between */
     LM_ROPE_YARN,                /* arXiv 2309.00071 */
-    LM_ROPE_LONGROPE,            /* arXiv 2402.13753: a factor for each frequency, one list for short and one for long */
+    LM_ROPE_LONGROPE,            /* arXiv 2402.13753: a factor per frequency, with separate lists for short and long contexts */
 } lm_rope_type;
 
-/* How lanes are paired. The container decides: see docs/dev/families.md. */
+/* The pairing of lanes. It depends on the container: see docs/dev/families.md. */
 typedef enum lm_rope_pairing {
     LM_ROPE_HALF,                /* lane i with lane i + dim/2 (Hugging Face rotate_half) */
     LM_ROPE_PAIR,                /* lane 2i with lane 2i + 1 */
 } lm_rope_pairing;
 
 typedef struct lm_rope_spec {
-    uint32_t        dim;                     /* lanes rotated of each head, even */
+    uint32_t        dim;                     /* rotated lanes per head, even */
     double          base;
     lm_rope_pairing pairing;
     bool            permuted;                /* the container stores q and k rows in this pairing, the original in the other */
-    bool            gguf_permutes;           /* so do GGUF files of the family, whatever this one is */
+    bool            gguf_permutes;           /* GGUF files of the family do so, whatever container this is */
     lm_rope_type    type;
-    double          factor;                  /* 1 where unused */
-    uint32_t        original_context;        /* trained positions; 0 where unused */
+    double          factor;                  /* 1 if unused */
+    uint32_t        original_context;        /* trained positions; 0 if unused */
     uint32_t        max_context;             /* max_position_embeddings, for dynamic and longrope */
     double          low_freq_factor, high_freq_factor;               /* llama3 */
     double          beta_fast, beta_slow;                            /* yarn */
@@ -36,18 +36,18 @@ typedef struct lm_rope_spec {
     double          mscale, mscale_all_dim;                          /* yarn; 0: absent */
     double          attention_factor;                                /* yarn, longrope; 0: derived */
     const float    *short_factors, *long_factors;                    /* longrope [dim/2], copied by the program; NULL: stored ones */
-    bool            stored_divisors;         /* GGUF keeps the scaling as a tensor of divisors, rope_freqs.weight */
-    bool            stored_factors;          /* GGUF keeps longrope's lists as rope_factors_long/short.weight */
+    bool            stored_divisors;         /* GGUF stores the scaling as a tensor of divisors, rope_freqs.weight */
+    bool            stored_factors;          /* GGUF stores longrope's lists as rope_factors_long/short.weight */
 } lm_rope_spec;
 
-/* True when the frequencies depend on how long the forward is. */
+/* Return whether the frequencies depend on the length of the sequence at the end of the forward pass. */
 bool lm_rope_depends_on_length(const lm_rope_spec *s);
 
-/* Longrope: does a forward that ends at `length` positions use the long list? */
+/* Return whether a forward pass that ends at `length` positions uses the long list of longrope. */
 bool lm_rope_is_long(const lm_rope_spec *s, uint32_t length);
 
-/* inv[dim/2]: the angle of lane pair i at position p is p * inv[i]. Returns the factor that multiplies cosines and sines.
- *   length    positions in the sequence when the forward ends (dynamic, longrope)
+/* Compute inv [dim/2]: the angle of lane pair i at position p is p * inv[i]. Return the factor that multiplies cosines and sines.
+ *   length    positions in the sequence at the end of the forward pass (dynamic, longrope)
  *   divisors  [dim/2] that divide the result (GGUF rope_freqs), or NULL
  *   factors   [dim/2] longrope's list in place of the spec's, or NULL */
 float lm_rope_frequencies(const lm_rope_spec *s, uint32_t length, const float *divisors, const float *factors, float *inv);

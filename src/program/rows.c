@@ -1,13 +1,13 @@
 /* rows.c - the order of a projection's rows in GGUF files. */
 #include "program/rows.h"
 
-/* Only what treats every lane by itself lies between a projection and its rotation. */
+/* Return whether an operation treats every lane separately: only such operations occur between a projection and its rotation. */
 static bool by_lanes(lm_op_code code)
 {
     return code == LM_OP_CLAMP || code == LM_OP_SCALE;
 }
 
-/* The rotation that turns `v`; that of others where v is scored as it is, for files permute layers that do not rotate, too. */
+/* Return the rotation of `v`. If v is scored without rotation, return any other rotation: files permute layers that do not rotate, too. */
 static const lm_node *rotation_of(const lm_program *p, lm_value v, uint32_t from)
 {
     const lm_node *any    = NULL;
@@ -28,7 +28,7 @@ static const lm_node *rotation_of(const lm_program *p, lm_value v, uint32_t from
     return scored ? any : NULL;
 }
 
-/* Whether queries, keys and values are taken from it. */
+/* Return whether queries, keys and values are lanes of the operation's output. */
 static bool is_fused(const lm_program *p, const lm_node *n, const lm_gguf_rows *fused)
 {
     if (fused->groups < 2 || p->values[n->out].width != fused->groups * (fused->q + 2 * fused->kv))

@@ -1,4 +1,4 @@
-/* split.c - the program of one rank, operation by operation. */
+/* split.c - make the program of one rank, operation by operation. */
 #include "program/split.h"
 
 #include <inttypes.h>
@@ -14,7 +14,8 @@ static uint32_t width(const lm_splitter *s, lm_value v)
     return s->p->values[v].width;
 }
 
-/* A copy of `from` under its own or a longer name, without inputs. */
+/* Add a copy of `from` with a new output of `wide` lanes. `word`: appended to its path; NULL: the path is unchanged. The caller sets the
+ * inputs. */
 static lm_node *add_node(lm_splitter *s, const lm_node *from, const char *word, uint32_t wide)
 {
     static lm_node nowhere;
@@ -64,7 +65,7 @@ static lm_value add_columns(lm_splitter *s, const lm_node *from, const char *wor
     return n->out;
 }
 
-/* `edges`: lanes of every rank. */
+/* `edges`: lanes of all ranks. */
 static lm_value add_gather(lm_splitter *s, const lm_node *from, lm_value in, const uint32_t *edges)
 {
     uint32_t  ranks  = s->spec->ranks;
@@ -100,7 +101,7 @@ static lm_value whole_of(lm_splitter *s, lm_value v)
     return x->whole;
 }
 
-/* Where `lanes` from `first` on lie among the lanes that are here; false where they are not one run. */
+/* Compute the position of `lanes` lanes from `first` on among the lanes on this rank; return false if they are not in one piece. */
 static bool place_in(lm_pieces here, uint64_t first, uint64_t lanes, uint64_t *at)
 {
     uint64_t before = 0;
@@ -113,7 +114,7 @@ static bool place_in(lm_pieces here, uint64_t first, uint64_t lanes, uint64_t *a
     return false;
 }
 
-/* The lanes `want` of a value, as a value of the new program: what is here already, or columns of it side by side. */
+/* Return the lanes `want` of a value as a value of the new program: the existing part, or concatenated columns of it. */
 static lm_value part_of(lm_splitter *s, const lm_node *reader, lm_value v, lm_pieces want)
 {
     lm_split_value *x = &s->values[v];
@@ -148,7 +149,7 @@ static lm_value part_of(lm_splitter *s, const lm_node *reader, lm_value v, lm_pi
 
 /* ---- weights ---- */
 
-/* Weight w with these rows, columns and matrices; n 0: all. */
+/* Cut weight w to these rows, columns and matrices; n 0: all. */
 static uint32_t cut_weight(lm_splitter *s, uint32_t w, lm_pieces rows, lm_piece cols, lm_piece matrices)
 {
     lm_weight *x   = w == LM_NONE ? NULL : &s->out->weights[w];
@@ -180,7 +181,7 @@ static uint32_t cut_weight(lm_splitter *s, uint32_t w, lm_pieces rows, lm_piece 
 static const lm_piece  all;
 static const lm_pieces every;
 
-/* A weight that another operation needs whole (a tied head) is there a second time. */
+/* Return a weight that can be cut: a second entry if another operation needs it whole (a tied head). */
 static uint32_t own_weight(lm_splitter *s, uint32_t w)
 {
     lm_program *o = s->out;
@@ -215,7 +216,7 @@ static bool on_blocks(const lm_splitter *s, uint32_t w, const uint32_t *edges)
     return true;
 }
 
-/* Rows of the matrix for a run of the outputs. */
+/* Make a product with the rows of the matrix for part of the outputs. */
 static lm_value outputs(lm_splitter *s, const lm_node *n, lm_value in, lm_pieces part)
 {
     uint32_t w    = own_weight(s, n->weights[0]);
@@ -227,7 +228,7 @@ static lm_value outputs(lm_splitter *s, const lm_node *n, lm_value in, lm_pieces
     return made->out;
 }
 
-/* All outputs, a run of them on each rank, put together. */
+/* Compute a range of the outputs on each rank and gather all of them. */
 static bool shared_outputs(lm_splitter *s, const lm_node *n, lm_value in)
 {
     uint32_t *edges = lm_arena_new(&s->out->arena, s->spec->ranks + 1, uint32_t);
@@ -241,7 +242,7 @@ static bool shared_outputs(lm_splitter *s, const lm_node *n, lm_value in)
     return true;
 }
 
-/* Columns for the lanes that are here: a part of every output, to be added up. The bias is rank 0's. */
+/* Multiply the columns for the lanes on this rank: partial sums of every output, which are then added. Rank 0 adds the bias. */
 static void shared_sums(lm_splitter *s, const lm_node *n)
 {
     const lm_split_value *x    = &s->values[n->in[0]];
@@ -278,7 +279,7 @@ static void make_linear(lm_splitter *s, const lm_node *n)
 
 /* ---- mixtures ---- */
 
-/* Inner lanes of every expert, each rank its own; what they give is added up. Where that cannot be, every rank computes all of them. */
+/* Each rank computes part of the inner lanes of every expert, and the results are added. If that is impossible, every rank computes all. */
 static void make_experts(lm_splitter *s, const lm_node *n)
 {
     lm_value  x = whole_of(s, n->in[0]), route = whole_of(s, n->in[1]);
@@ -306,7 +307,7 @@ static void make_experts(lm_splitter *s, const lm_node *n)
     s->values[n->out].whole = add_reduce(s, n, made->out, width(s, n->out));
 }
 
-/* ---- attention and what goes lane by lane ---- */
+/* ---- attention and lane-wise operations ---- */
 
 static void make_attention(lm_splitter *s, const lm_node *n)
 {
@@ -331,7 +332,7 @@ static void make_attention(lm_splitter *s, const lm_node *n)
     v->here = made->out;
 }
 
-/* Groups of a cut value: `of` in the whole one. */
+/* Return the number of groups on this rank of a value that has `of` groups. */
 static uint32_t groups_here(lm_splitter *s, const lm_node *n, uint32_t of)
 {
     const lm_split_value *v = &s->values[n->out];
@@ -360,7 +361,7 @@ static void make_other(lm_splitter *s, const lm_node *n)
     lm_split_value  *v    = &s->values[n->out];
     const lm_pieces *want = &s->wants[(size_t)(n - s->p->nodes) * LM_MAX_INPUTS];
     lm_value         in[LM_MAX_INPUTS];
-    bool             after = n->code == LM_OP_HEAD_LINEAR && v->edges;    /* its input is cut as its output is */
+    bool             after = n->code == LM_OP_HEAD_LINEAR && v->edges;    /* its input is cut like its output */
 
     if (v->cut && n->code == LM_OP_COLUMNS) {
         make_columns(s, n, want[0]);
@@ -397,7 +398,7 @@ static void make(lm_splitter *s, const lm_node *n)
         make_other(s, n);
 }
 
-/* ---- the whole ---- */
+/* ---- the whole program ---- */
 
 static lm_value value_after(const lm_splitter *s, lm_value v)
 {

@@ -1,4 +1,4 @@
-/* split_choose.c - which values of a program are cut, and where. */
+/* split_choose.c - choose the values of a program that are cut, and where. */
 #include <string.h>
 
 #include "program/split_choose.h"
@@ -54,7 +54,7 @@ static bool rising(lm_pieces p)
     return true;
 }
 
-/* Both together, rising, neighbours joined. */
+/* Return the union of both, in ascending order with adjacent pieces merged. */
 static lm_pieces united(lm_splitter *s, lm_pieces a, lm_pieces b)
 {
     lm_piece *out = lm_split_pieces(s, a.n + b.n);
@@ -99,7 +99,7 @@ bool lm_split_edges(const lm_split_spec *spec, uint32_t lanes, uint32_t unit, ui
     return units >= spec->ranks;
 }
 
-/* Edges of query heads [ranks + 1]: whole key/value heads where every rank gets one. */
+/* Compute the edges of query heads [ranks + 1], at whole key/value heads if every rank gets one. */
 static void head_edges(const lm_split_spec *spec, const lm_attention_spec *a, uint32_t *edges)
 {
     uint32_t group = a->n_heads / a->n_kv_heads;
@@ -107,7 +107,8 @@ static void head_edges(const lm_split_spec *spec, const lm_attention_spec *a, ui
     lm_split_edges(spec, a->n_heads, a->n_kv_heads >= spec->ranks ? group : 1, edges);
 }
 
-/* The key/value heads that query heads [first, end) read: one for each run of them where runs are equal, else one for each. */
+/* Compute the key/value heads that query heads [first, end) read: one per group of query heads if the groups are equal, else one per query
+ * head. Return their number. */
 static uint32_t kv_heads(const lm_attention_spec *a, uint32_t first, uint32_t end, uint32_t *heads)
 {
     uint32_t group = a->n_heads / a->n_kv_heads, n = 0, run = 0, length = 0;
@@ -126,7 +127,7 @@ static uint32_t kv_heads(const lm_attention_spec *a, uint32_t first, uint32_t en
     even &= !length || run == length;
     if (even)
         return n;
-    for (uint32_t h = first; h < end; h++)       /* a copy for each query head */
+    for (uint32_t h = first; h < end; h++)       /* a copy per query head */
         heads[h - first] = h / group;
     return end - first;
 }
@@ -146,7 +147,7 @@ uint32_t lm_split_unit(const lm_splitter *s, uint32_t w, uint32_t lanes)
     return least;
 }
 
-/* ---- what an operation with part of its output needs of its inputs ---- */
+/* ---- lanes of the inputs that part of an output needs ---- */
 
 static uint32_t width(const lm_splitter *s, lm_value v)
 {
@@ -170,7 +171,7 @@ static bool columns_wants(lm_splitter *s, const lm_node *n, lm_pieces part, lm_p
     return p != NULL;
 }
 
-/* Groups of the output to groups of an input. */
+/* Convert groups of the output to groups of an input. */
 static bool groups_want(lm_splitter *s, const lm_node *n, uint32_t k, uint32_t groups, lm_pieces part, lm_pieces *out)
 {
     uint32_t first, count, each = width(s, n->in[k]) / groups;
@@ -181,7 +182,7 @@ static bool groups_want(lm_splitter *s, const lm_node *n, uint32_t k, uint32_t g
     return !s->failed;
 }
 
-/* The lanes of input k that a node needs whose output is cut to `part`: false where all of them. */
+/* Compute the lanes of input k that a node needs for `part` of its output; return false if it needs all of them. */
 static bool wants(lm_splitter *s, const lm_node *n, uint32_t k, lm_pieces part, lm_pieces *out)
 {
     switch (n->code) {
@@ -207,7 +208,7 @@ static bool in_units(lm_pieces part, uint32_t unit)
     return true;
 }
 
-/* Can this operation make a part of its output alone? */
+/* Return whether this operation can compute only part of its output. */
 static bool can_be_cut(lm_splitter *s, const lm_node *n, lm_pieces part)
 {
     uint32_t first, count;
@@ -235,7 +236,7 @@ static bool can_be_cut(lm_splitter *s, const lm_node *n, lm_pieces part)
     }
 }
 
-/* ---- operations that are cut by themselves ---- */
+/* ---- operations whose output is cut ---- */
 
 static lm_pieces between(lm_splitter *s, const uint32_t *edges)
 {
@@ -288,7 +289,7 @@ static void choose_attention(lm_splitter *s, const lm_node *n)
     cut_here(s, n->out, edges);
 }
 
-/* A product, or lanes of one. */
+/* Return whether a value is the output of a product, or lanes of it. */
 static bool is_product(const lm_splitter *s, lm_value v)
 {
     const lm_node *n = &s->p->nodes[s->p->values[v].producer];
@@ -296,7 +297,8 @@ static bool is_product(const lm_splitter *s, lm_value v)
     return n->code == LM_OP_LINEAR || (n->code == LM_OP_COLUMNS && s->p->nodes[s->p->values[n->in[0]].producer].code == LM_OP_LINEAR);
 }
 
-/* The inner lanes of an MLP: made from products that nobody else reads, read by products alone. */
+/* Return whether a node computes the inner lanes of an MLP: from products that have no other reader, and read by exactly one product, whose
+ * weight is returned in *down. */
 static bool is_inner(const lm_splitter *s, const lm_node *n, uint32_t *down)
 {
     uint32_t readers = 0;
@@ -325,7 +327,7 @@ static void choose_inner(lm_splitter *s, const lm_node *n)
         ask(s, n, k, s->values[n->out].part);
 }
 
-/* The values' part of an absorbed latent: heads as the attention before it has them. */
+/* Cut the values' part of an absorbed latent at the same heads as the attention before it. */
 static void choose_after_attention(lm_splitter *s, const lm_node *n)
 {
     const lm_node *a     = &s->p->nodes[s->p->values[n->in[0]].producer];

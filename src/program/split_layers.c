@@ -1,12 +1,12 @@
-/* split_layers.c - the program of one run of layers. */
+/* split_layers.c - make the program of one range of layers. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "program/split.h"
 
-/* ---- which layers ---- */
+/* ---- choice of layers ---- */
 
-/* Bytes of weights that each layer reads, each where it is read first; of what lies outside the stack, `others`. */
+/* Compute the bytes of the weights of each layer, counting each weight where it is read first; `others`: those outside the stack. */
 static void layer_bytes(const lm_program *p, const lm_dtype *types, uint64_t *layers, uint64_t *others, bool *seen)
 {
     *others = 0;
@@ -26,8 +26,8 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The cut in which the largest run is smallest: best[s][l] for the first l layers in s runs (as in chains of tasks on chains of processors,
- * Bokhari 1988). The first run has what lies outside the stack, too. */
+/* Divide the layers so that the largest range is as small as possible. best[s][l]: bytes of the largest range for the first l layers in s
+ * ranges (as in chains of tasks on chains of processors, Bokhari 1988). The first range also has the weights outside the stack. */
 static void cut_evenly(const uint64_t *bytes, uint64_t others, uint32_t layers, uint32_t stages, uint64_t *best, uint32_t *from,
                        uint32_t *edges)
 {
@@ -78,7 +78,7 @@ lm_status lm_split_layers(const lm_program *p, const lm_dtype *types, uint32_t s
     return good ? LM_OK : lm_fail_memory(e, "split", cells * sizeof *best);
 }
 
-/* ---- the program of one run ---- */
+/* ---- the program of one range ---- */
 
 typedef struct layering {
     const lm_program     *p;
@@ -86,13 +86,13 @@ typedef struct layering {
     lm_program           *out;
     lm_value             *value;         /* [p->n_values]: in the new program; LM_NONE */
     uint32_t             *weight;        /* [p->n_weights] */
-    uint32_t             *place;         /* [p->n_nodes + 1]: the operation of the new program that stands for this one or comes next */
+    uint32_t             *place;         /* [p->n_nodes + 1]: the operation of the new program made for this one, or the next one */
     uint32_t             *source;        /* [out->n_weights] */
-    uint32_t              first, end;    /* operations of these layers, with what comes before the stack in the first run … */
-    uint32_t              after;         /* … and where what comes after it begins */
+    uint32_t              first, end;    /* operations of these layers; in the first range, also those before the stack */
+    uint32_t              after;         /* the first operation after the stack */
 } layering;
 
-/* The operations of each run are one run of operations. LM_UNSUPPORTED where layers do not follow each other. */
+/* Find the contiguous operations of the range. LM_UNSUPPORTED if the layers are not consecutive. */
 static lm_status find_operations(layering *l, lm_error *e)
 {
     const lm_program *p    = l->p;
@@ -118,7 +118,7 @@ static lm_status find_operations(layering *l, lm_error *e)
     return LM_OK;
 }
 
-/* Whether a value made before operation `at` is read there or later. */
+/* Return whether a value computed before operation `at` is read there or later. */
 static bool crosses(const lm_program *p, lm_value v, uint32_t at)
 {
     if (p->values[v].producer >= at)
@@ -162,7 +162,7 @@ static bool add_message(layering *l, lm_value v, bool sends, uint32_t peer, bool
     return n->path != NULL;
 }
 
-/* All that crosses the edge before operation `at`, in the order of values: the same on both sides. */
+/* Add a message for every value that crosses the edge before operation `at`, in the order of values, which is the same on both sides. */
 static bool add_messages(layering *l, uint32_t at, bool sends, uint32_t peer, bool wanted)
 {
     for (lm_value v = 0; v < l->p->n_values; v++)

@@ -1,8 +1,8 @@
-/* tail.c - the end of a program as a program of its own. */
+/* tail.c - make a separate program from the end of a program. */
 #include "base/alloc.h"
 #include "program/edited.h"
 
-/* Mark what the logits need, back to `from`; false when they need more. */
+/* Mark the operations that compute the logits from `from`; return false if the logits depend on more. */
 static bool mark(const lm_program *p, lm_value from, bool *needed)
 {
     needed[p->values[p->logits].producer] = true;
