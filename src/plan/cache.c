@@ -1,4 +1,4 @@
-/* cache.c - sizing the paged cache. */
+/* cache.c - compute the size of the paged cache. */
 #include "plan/cache.h"
 
 #include "base/checked.h"
@@ -12,7 +12,7 @@ static uint32_t group_of(lm_plan *plan, uint32_t window)
     return plan->n_groups++;
 }
 
-/* A window and the rows before the last one may touch two ranges more than they fill. */
+/* Return the maximum number of ranges visible to LM_SPLIT_ROWS rows: a window may begin and end within a range. */
 static uint32_t ranges_of(const lm_plan *plan, uint32_t window)
 {
     uint64_t all = ((uint64_t)plan->options.context + LM_RANGE - 1) / LM_RANGE;
@@ -58,7 +58,8 @@ static lm_status place_layer(lm_plan *plan, uint32_t i, lm_error *e)
     return LM_OK;
 }
 
-/* A window needs the pages of its keys, of what it can be taken back by, of a pass's rows, and the two that its ends fall into. */
+/* Return the pages of a sequence. A window needs the pages for its keys, for the rollback positions and for the rows of a forward pass,
+ * and those in which its two ends lie. */
 static uint64_t pages_of_sequence(const lm_plan *plan, const lm_kv_group *g)
 {
     uint64_t all = g->pages_per_sequence, some;

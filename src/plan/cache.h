@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 
-/* Fills plan->groups, plan->layers and plan->kv_bytes from the program's caches and plan->options. */
+/* Fill plan->groups, plan->layers and plan->kv_bytes from the program's caches and plan->options. */
 lm_status lm_plan_cache(lm_plan *plan, lm_error *e);
 
 #endif

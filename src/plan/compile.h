@@ -1,10 +1,10 @@
-/* compile.h - what the parts of the compiler share: the program so far, its values, and the steps that are made. */
+/* compile.h - shared by the parts of the compiler: its state, the values of the program, and the creation of steps. */
 #ifndef LM_PLAN_COMPILE_H
 #define LM_PLAN_COMPILE_H
 
 #include "plan/plan.h"
 
-/* What is known about a value while its program is compiled. */
+/* The state of a value while its program is compiled. */
 typedef struct lm_value_state {
     bool     all;            /* needed for every row */
     bool     probed;
@@ -12,10 +12,10 @@ typedef struct lm_value_state {
     uint32_t consumer;       /* the last operation that reads it */
     uint32_t buffer;
     uint32_t gathered;       /* buffer of its wanted rows */
-    uint32_t packed;         /* buffer of its packed rows … */
+    uint32_t packed;         /* buffer of its packed rows */
     const lm_activation *packed_as;
-    lm_domain packed_domain; /* … in this form */
-    float    folded;         /* of a sum with what an adapter adds, in the buffer of a product: what the product was scaled by */
+    lm_domain packed_domain; /* layout and domain of `packed` */
+    float    folded;         /* for a sum with an adapter's output in the buffer of a product: the scale of that product */
 } lm_value_state;
 
 typedef struct lm_compiler {
@@ -33,27 +33,28 @@ static inline lm_domain lm_domain_of(const lm_compiler *c, lm_value v)
 
 /* ---- buffers and steps (steps.c) ---- */
 
-/* A buffer of `stride` bytes for each row of a domain; for each assignment to an expert: `times` as many. */
+/* Add a buffer of `stride` bytes per row of a domain; lm_plan_routed, of `stride` bytes per assignment to an expert, `times` per row. Add
+ * the buffer of a value. Add a step. */
 uint32_t lm_plan_routed(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain, uint32_t times);
 uint32_t lm_plan_buffer(lm_compiler *c, const char *name, uint64_t stride, lm_domain domain);
 uint32_t lm_plan_value(lm_compiler *c, lm_value v);
 lm_step *lm_plan_step(lm_compiler *c, lm_step_code code, uint32_t node, lm_domain domain);
 
-/* The buffer that holds `v` for the rows of `domain`; the wanted rows of a value that exists for all are gathered once. */
+/* Return the buffer that holds `v` for the rows of `domain`. The wanted rows of a value that exists for all rows are gathered once. */
 uint32_t lm_plan_input(lm_compiler *c, lm_value v, lm_domain domain);
 
-/* `v` as a kind of matmul reads it. */
+/* Return the buffer that holds `v` in the layout that a matmul reads. */
 uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_matmul *m);
 
-/* ---- from operations to steps ---- */
+/* ---- compilation ---- */
 
-/* All of the program, in order (steps.c). */
+/* Compile the whole program, in order (steps.c). */
 void lm_plan_steps(lm_compiler *c);
 
-/* A mixture of experts (dispatch.c). */
+/* Compile a mixture of experts (dispatch.c). */
 void lm_plan_experts(lm_compiler *c, uint32_t index);
 
-/* Steps into stages, and the lives of buffers (stages.c). */
+/* Group steps into stages and compute the lifetimes of buffers (stages.c). */
 void lm_plan_stages(lm_compiler *c);
 
 #endif

@@ -1,4 +1,4 @@
-/* cost.c - what a step of a plan costs. */
+/* cost.c - compute the cost of a step of a plan. */
 #include "plan/cost.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@ bool lm_is_product(const lm_step *s)
     return s->code == LM_STEP_MATMUL || s->code == LM_STEP_EXPERTS || s->code == LM_STEP_HEADS;
 }
 
-/* Matrices that are read: each row is routed to `times` different experts. */
+/* Return the expected number of matrices that are read: each row is routed to `times` different experts. */
 static double matrices_read(const lm_step *s, uint64_t stored, uint64_t rows)
 {
     if (s->code != LM_STEP_EXPERTS)

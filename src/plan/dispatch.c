@@ -1,6 +1,6 @@
-/* dispatch.c - mixtures of experts.
+/* dispatch.c - compile mixtures of experts.
  *
- * Row r is routed to k experts, which gives k assignments. Sorted by expert, so that each expert's matrices are read once
+ * Row r is routed to k experts, which gives k assignments. They are sorted by expert, so that each expert's matrices are read once
  * for all of its assignments; those of a row are summed in the order of its route, whatever else is in the forward pass. */
 #include "plan/compile.h"
 
@@ -33,7 +33,7 @@ static uint32_t run_experts(lm_compiler *c, const lm_node *n, lm_domain domain, 
     return out;
 }
 
-/* Rows of x for every assignment, in the order of the assignments. */
+/* Copy the rows of x for every assignment, in the order of the assignments. */
 static uint32_t dispatch_rows(lm_compiler *c, const lm_node *n, lm_domain domain, uint32_t x, uint32_t order)
 {
     uint32_t out = lm_plan_routed(c, n->path, c->plan->buffers[x].stride, domain, n->experts.top_k);
@@ -55,11 +55,11 @@ void lm_plan_experts(lm_compiler *c, uint32_t index)
 
     for (uint32_t i = 0; i < 3; i++)
         m[i] = c->plan->weights[n->weights[i]].matmul;
-    /* gate and up may be of types that want their input in different forms */
+    /* gate and up may have types that need different layouts of their input */
     uint32_t x[2] = { lm_plan_packed(c, n->in[0], domain, m[0]), lm_plan_packed(c, n->in[0], domain, m[1]) };
     uint32_t route = lm_plan_input(c, n->in[1], domain);
 
-    /* order: [assignments] row, [assignments] place of each (row, choice), then where each expert's assignments begin [E + 1] */
+    /* order: [assignments] row, [assignments] position of each (row, choice), [E + 1] start of each expert's assignments */
     uint64_t rows  = domain == LM_ALL_ROWS ? c->o->rows : c->o->logit_rows;
     uint32_t order = lm_plan_buffer(c, "dispatch", ((uint64_t)e + 2 + 2 * rows * k) * 4, domain);
     c->plan->buffers[order].rows = 1;

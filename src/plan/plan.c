@@ -1,4 +1,4 @@
-/* plan.c - options, weights, bookkeeping, and the whole. */
+/* plan.c - make a plan: options, weights, bookkeeping. */
 #include "plan/plan.h"
 
 #include <inttypes.h>
@@ -26,7 +26,7 @@ static lm_dtype placed_type(const lm_compiler *c, const lm_weight *w, uint32_t i
 {
     lm_dtype type = w->adapter ? LM_F32 : c->o->types[i];
 
-    /* Blocks lie along a row and cannot be transposed: their values can. */
+    /* Blocks run along a row and cannot be transposed; their values can, in another type. */
     if (w->kind == LM_HEADS && transposed && lm_dtype_of(type)->block != 1)
         type = c->o->exact ? LM_F32 : LM_F16;
     return type;
@@ -48,7 +48,7 @@ static lm_status place_matrix(const lm_compiler *c, uint32_t i, uint64_t *offset
     bool packed   = at->matmul->packed_bytes && (!c->o->no_repack || own || w->cut);
     at->type      = type;
     at->row_bytes = row;
-    bool copied   = w->cut && w->kind != LM_HEADS;           /* of those, whole matrices are chosen */
+    bool copied   = w->cut && w->kind != LM_HEADS;           /* a cut of LM_HEADS selects whole matrices */
     at->kind      = packed ? LM_PACKED : own ? LM_TRANSPOSED : copied ? LM_COPIED : LM_MAPPED;
     at->bytes     = !packed ? bytes : at->matmul->packed_bytes(w->dims[w->n_dims - 2], w->dims[w->n_dims - 1]) * lm_weight_matrices(w);
     if (at->kind == LM_MAPPED) {
@@ -118,7 +118,7 @@ static uint64_t worker_bytes(const lm_compiler *c)
     return (most + 63) & ~UINT64_C(63);
 }
 
-/* Of the layer that takes most, with the rows and ranges that are ever split. */
+/* Return the bytes of partial results of the layer that needs most, for the maximum of rows and ranges that are split. */
 static uint64_t partial_bytes(const lm_compiler *c)
 {
     uint64_t most = 0, rows = c->o->rows < LM_SPLIT_ROWS ? c->o->rows : LM_SPLIT_ROWS;
@@ -172,7 +172,7 @@ static void place_state(lm_compiler *c)
     plan->slab_bytes = at;
 }
 
-/* ---- the whole ---- */
+/* ---- plans ---- */
 
 lm_status lm_plan_context(const lm_program *p, uint32_t context, lm_error *e)
 {
@@ -216,7 +216,7 @@ static lm_status compile(lm_compiler *c, lm_error *e)
     return LM_OK;
 }
 
-/* Upper bounds: an operation makes at most nine steps of its own (experts), two gathers and a packing; and as many buffers. */
+/* Allocate the lists with upper bounds: an operation has at most nine steps (experts), two gathers and a packing, and as many buffers. */
 static bool reserve_lists(lm_compiler *c)
 {
     const lm_program *p    = c->p;
@@ -260,7 +260,7 @@ lm_status lm_plan_new(const lm_program *p, const lm_plan_options *o, lm_plan **o
     return LM_OK;
 }
 
-/* Where the values end and the bookkeeping begins. */
+/* Return the offset in the slab at which the values end and the bookkeeping begins. */
 static uint64_t value_bytes(const lm_plan *p)
 {
     uint64_t most = 0;

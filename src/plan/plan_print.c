@@ -1,4 +1,4 @@
-/* plan_print.c - a plan for people. */
+/* plan_print.c - print a plan in readable form. */
 #include <inttypes.h>
 
 #include "plan/plan.h"

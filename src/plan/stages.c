@@ -1,4 +1,4 @@
-/* stages.c - which steps run without waiting for each other, and how long buffers live. */
+/* stages.c - group steps that need not wait for each other into stages, and compute the lifetimes of buffers. */
 #include "plan/compile.h"
 #include "plan/cost.h"
 
@@ -25,8 +25,8 @@ static bool reads(const lm_step *s, uint32_t buffer)
     return s->in[0] == buffer || s->in[1] == buffer || s->in[2] == buffer || s->add == buffer;
 }
 
-/* Steps by rows follow each other freely, for each worker stays on its rows. Products join when none reads what another
- * of the stage writes. */
+/* Return whether a step can join a stage. Steps that are split by rows always can, because each worker keeps its rows. Products can if they
+ * read nothing that another step of the stage writes. */
 static bool joins(const lm_plan *plan, const lm_stage *stage, const lm_step *s)
 {
     if (stage->split != split_of(s) || stage->domain != s->domain || stage->times != s->times ||
@@ -70,7 +70,7 @@ void lm_plan_stages(lm_compiler *c)
         if (s->code == LM_STEP_ROPE)
             touch(plan, plan->table_buffer[s->table], at);
     }
-    /* What is looked at after the forward pass stays until the next one. */
+    /* Values that are read after the forward pass are kept until the next one. */
     plan->buffers[plan->logits].last = plan->n_stages;
     for (uint32_t i = 0; i < c->o->n_probes; i++)
         plan->buffers[c->values[c->o->probes[i]].buffer].last = plan->n_stages;

@@ -1,10 +1,10 @@
-/* steps.c - from operations to steps: which rows, which fusions, which buffers. */
+/* steps.c - compile operations to steps: choose rows, fusions and buffers. */
 #include "plan/compile.h"
 
-/* ---- which rows ---- */
+/* ---- domains ---- */
 
-/* From the end backward: a value is needed for every row when something that is needed for every row reads it, or when it
- * becomes a key or a value of the cache. */
+/* Go backward from the end: a value is needed for every row if a value that is needed for every row depends on it, or if it
+ * becomes a key or a value in the cache. */
 static void find_domains(lm_compiler *c)
 {
     for (uint32_t i = 0; i < c->o->n_probes; i++) {
@@ -13,7 +13,7 @@ static void find_domains(lm_compiler *c)
     }
     for (uint32_t i = c->p->n_nodes; i-- > 0;) {
         const lm_node *n = &c->p->nodes[i];
-        if (n->code == LM_OP_SEND || n->code == LM_OP_RECEIVE)           /* as the other rank has it */
+        if (n->code == LM_OP_SEND || n->code == LM_OP_RECEIVE)           /* the same rows as on the other rank */
             c->values[n->out].all |= !n->message.wanted;
         for (uint32_t k = 0; k < n->n_in; k++) {
             lm_value_state *v = &c->values[n->in[k]];
@@ -78,7 +78,7 @@ uint32_t lm_plan_input(lm_compiler *c, lm_value v, lm_domain domain)
     return s->gathered;
 }
 
-/* What an adapter makes is there for its own rows alone, but for its sums with what the model made. */
+/* Return the adapter of a value, or 0. Values of an adapter exist only for its rows, except its sums with values of the model. */
 static uint32_t adapter_of(const lm_compiler *c, lm_value v)
 {
     const lm_node *n = &c->p->nodes[c->p->values[v].producer];
@@ -93,7 +93,7 @@ uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_m
 
     if (!m->x->pack)
         return raw;
-    if (s->packed != LM_NONE && s->packed_as->bytes == m->x->bytes && s->packed_domain == domain)       /* the operation that packs it */
+    if (s->packed != LM_NONE && s->packed_as->bytes == m->x->bytes && s->packed_domain == domain)       /* the same layout */
         return s->packed;
     uint64_t cols    = c->p->values[v].width;
     s->packed        = lm_plan_buffer(c, c->p->nodes[c->p->values[v].producer].path, m->x->bytes(cols), domain);
@@ -108,7 +108,7 @@ uint32_t lm_plan_packed(lm_compiler *c, lm_value v, lm_domain domain, const lm_m
     return s->packed;
 }
 
-/* May the operation write over its input? Only if it has no other reader and is not probed. */
+/* Return whether an operation may overwrite its input: only if the input has no other reader and is not probed. */
 static bool can_overwrite(const lm_compiler *c, lm_value in, lm_value out)
 {
     return c->values[in].uses == 1 && !c->values[in].probed && lm_domain_of(c, in) == lm_domain_of(c, out) &&
@@ -125,7 +125,7 @@ static uint32_t output_over(lm_compiler *c, lm_value in, lm_value out)
 
 /* ---- operations ---- */
 
-/* The only reader of `v`, when there is one, it is of this kind, and the value in between need not exist. */
+/* Return the only reader of `v` if it is of this kind and `v` itself need not be stored; else NULL. */
 static const lm_node *sole_reader(const lm_compiler *c, lm_value v, lm_op_code code)
 {
     const lm_value_state *s = &c->values[v];
@@ -147,7 +147,7 @@ static lm_step *product(lm_compiler *c, uint32_t index, uint32_t x, uint32_t y)
     return s;
 }
 
-/* The sum of `v` with what an adapter adds to it. */
+/* Return the operation that adds the output of an adapter to `v`, or NULL. */
 static const lm_node *adapted(const lm_compiler *c, lm_value v)
 {
     const lm_node *sum = sole_reader(c, v, LM_OP_ADD);
@@ -155,7 +155,7 @@ static const lm_node *adapted(const lm_compiler *c, lm_value v)
     return sum && sum->adapter && sum->in[0] == v ? sum : NULL;
 }
 
-/* Of an adapter: h B^T, scaled and added to what is in the buffer of the product already. */
+/* Compile a product of an adapter: h B^T, scaled and added to the buffer that holds the adapted product. */
 static void compile_adapter(lm_compiler *c, uint32_t index)
 {
     const lm_node *n      = &c->p->nodes[index];
@@ -173,8 +173,8 @@ static void compile_adapter(lm_compiler *c, uint32_t index)
     s->scale   = scaled->scale.factor * c->values[sum->out].folded;
 }
 
-/* x W^T + b, with a scale and an addition that follow folded in where the other operand is there already. What adapters add lies between
- * and goes into the same buffer afterwards: rows without one get the sums that they get in a model that has none. */
+/* Compile x W^T + b, and fold in a following scale and an addition whose other operand already exists. Sums with adapters in between are
+ * added to the same buffer afterwards, so rows without an adapter get the same sums as in a model without adapters. */
 static void compile_linear(lm_compiler *c, uint32_t index)
 {
     const lm_node *n      = &c->p->nodes[index], *sum;
@@ -228,7 +228,8 @@ static void compile_attention(lm_compiler *c, uint32_t index)
     s->out        = lm_plan_value(c, n->out);
 }
 
-/* Every head's matrix with its group of x; groups are packed one by one, for a packed row is not made of packed groups. */
+/* Compile the product of every head's matrix with its group of x. Groups are packed separately, because a packed row does not consist of
+ * packed groups. */
 static void compile_heads(lm_compiler *c, uint32_t index)
 {
     const lm_node   *n      = &c->p->nodes[index];
@@ -256,7 +257,7 @@ static void compile_heads(lm_compiler *c, uint32_t index)
     s->weight  = n->weights[0];
 }
 
-/* To every other rank and from them; then what came is put together row by row. */
+/* Compile an exchange with all other ranks, then the combination of the received data row by row. */
 static void compile_exchange(lm_compiler *c, uint32_t index)
 {
     const lm_node *n      = &c->p->nodes[index];
@@ -278,7 +279,7 @@ static void compile_exchange(lm_compiler *c, uint32_t index)
     s->width      = c->p->values[n->out].width;
 }
 
-/* What is sent stays where it is. */
+/* The sent value keeps its buffer. */
 static void compile_send(lm_compiler *c, uint32_t index)
 {
     const lm_node *n      = &c->p->nodes[index];
@@ -301,7 +302,7 @@ static void compile_receive(lm_compiler *c, uint32_t index)
     s->width = c->p->values[n->out].width;
 }
 
-/* A sum with what an adapter adds leaves other rows as they are. */
+/* Return whether an operation works in place. A sum with the output of an adapter does, and leaves other rows unchanged. */
 static bool works_in_place(const lm_node *n, lm_step_code code)
 {
     if (n->code == LM_OP_ADD && n->adapter)

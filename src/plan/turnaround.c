@@ -1,4 +1,4 @@
-/* turnaround.c - planning a training step. */
+/* turnaround.c - plan a training step. */
 #include "plan/turnaround.h"
 
 #include <inttypes.h>
@@ -10,12 +10,12 @@
 
 enum { LINE = 64 };
 
-/* What is being planned with a number of checkpointed layers. */
+/* The state of planning with a given number of checkpointed layers. */
 typedef struct planner {
     lm_turn          *t;
     const lm_program *p;
-    bool             *redo;              /* [n_nodes]: made again */
-    uint32_t          now;               /* the step that is looked at */
+    bool             *redo;              /* [n_nodes]: recomputed */
+    uint32_t          now;               /* the current step */
 } planner;
 
 static bool checkpointed(const lm_turn *t, int32_t layer)
@@ -23,14 +23,15 @@ static bool checkpointed(const lm_turn *t, int32_t layer)
     return layer >= 0 && (uint32_t)layer < t->checkpointed;
 }
 
-/* ---- which steps ---- */
+/* ---- steps ---- */
 
 static void step(lm_turn *t, lm_turn_kind kind, uint32_t index)
 {
     t->steps[t->n_steps++] = (lm_turn_step){ kind, index };
 }
 
-/* Operations of checkpointed layers that their own reverses need: what they read, and what makes that. */
+/* Find the operations of checkpointed layers that must be recomputed: those whose outputs their reverses read, and those that these depend
+ * on. */
 static void find_redone(planner *n)
 {
     const lm_backward *b = n->t->backward;
@@ -67,7 +68,7 @@ static void list_steps(planner *n)
     for (uint32_t i = 0; i < b->n_nodes; i++) {
         const lm_reverse *r = &b->nodes[i];
         if (r->tail && r->node != LM_NONE)
-            continue;                            /* within the loss */
+            continue;                            /* part of the loss step */
         if (r->node != LM_NONE && n->p->nodes[r->node].layer != layer) {
             layer = n->p->nodes[r->node].layer;
             for (uint32_t k = 0; checkpointed(t, layer) && k < b->tail; k++)
@@ -78,7 +79,7 @@ static void list_steps(planner *n)
     }
 }
 
-/* ---- which buffers, and how long they live ---- */
+/* ---- buffers and their lifetimes ---- */
 
 static uint32_t buffer(planner *n, const char *name, uint64_t lanes, uint64_t rows)
 {
@@ -132,7 +133,7 @@ static void forward_lives(planner *n, lm_turn_kind kind, uint32_t index)
         touch(n, n->t->tables[node->rope.table]);
 }
 
-/* All that the loss works with lives in that step alone. */
+/* The values and gradients of the tail exist only during the loss step. */
 static void tail_lives(planner *n)
 {
     lm_turn           *t = n->t;
@@ -194,7 +195,7 @@ static void find_lives(planner *n)
     }
 }
 
-/* ---- a plan ---- */
+/* ---- plans ---- */
 
 static lm_status plan_with(planner *n, uint32_t layers, uint64_t *scratch, lm_error *e)
 {
@@ -214,7 +215,7 @@ static lm_status plan_with(planner *n, uint32_t layers, uint64_t *scratch, lm_er
     return LM_OK;
 }
 
-/* The fewest layers that make it fit: bytes fall with them. */
+/* Find the smallest number of checkpointed layers that fits the limit; the bytes decrease as it grows. */
 static lm_status choose(planner *n, uint64_t *scratch, lm_error *e)
 {
     uint32_t low = 0, high = n->p->n_layers;
