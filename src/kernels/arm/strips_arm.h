@@ -6,8 +6,8 @@
  *
  * One output is one lane; a strip has four vectors of four rows each. For each unit of 32 columns, in ascending order:
  * y += w's d * (sum of low bytes + 128 * sum of high bytes) + w's m * (sum of x), in units of d of a group of x's blocks. The sum is
- * multiplied by `ratio` between groups and by d at the end. No order depends on the number of rows of x, and integer sums are
- * exact in any order, so all of these levels give bit-identical results. Codes are read as signed. */
+ * multiplied by `ratio` between groups and by d at the end. No order depends on the number of rows of x, and integer sums are exact in
+ * any order, so all of these levels give bit-identical results. Codes are read as signed. */
 #ifndef LM_KERNELS_STRIPS_ARM_H
 #define LM_KERNELS_STRIPS_ARM_H
 

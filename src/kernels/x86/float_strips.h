@@ -9,9 +9,9 @@
  *   store()       stores outputs o onwards of a row
  *
  * A strip is sixteen rows of the matrix, the lanes of vectors, and one stream of columns in their stored type: [cols][16], or in pairs,
- * [cols / 2][16][2], of which one load and one shift or mask make a column. The last strip
- * is padded with rows of zeros. One output is one lane: sums over COLUMNS columns in ascending order, added in ascending order, in every
- * tile. (Several shorter sums are more accurate than a single one, and cost a load and a store each.) */
+ * [cols / 2][16][2], of which one load and one shift or mask make a column. The last strip is padded with rows of zeros. One output is one
+ * lane: sums over COLUMNS columns in ascending order, added in ascending order, in every tile. (Several shorter sums are more accurate than
+ * a single one, and cost a load and a store each.) */
 #ifndef LM_KERNELS_FLOAT_STRIPS_H
 #define LM_KERNELS_FLOAT_STRIPS_H
 

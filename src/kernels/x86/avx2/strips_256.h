@@ -10,9 +10,8 @@
  *
  * One output is one lane; a strip has two vectors, rows 0-7 and 8-15. For each unit of 32 columns, in ascending order:
  * y += w's d * integer sum + w's m * (sum of x), in units of d of a group of x's blocks. The sum is multiplied by `ratio` between
- * groups and by d at the end; then the products of the high bytes are added, row by row. No order
- * depends on the number of rows of x; integer sums are exact in any order. Signed codes are read with an offset, which the
- * start of the integer sum compensates for.
+ * groups and by d at the end; then the products of the high bytes are added, row by row. No order depends on the number of rows of x;
+ * integer sums are exact in any order. Signed codes are read with an offset, which the start of the integer sum compensates for.
  *
  * Sixteen registers hold the integer sums of a tile and the operands; the float sums stay in the first-level cache, where they
  * cost a load and a store that run in parallel with the products. With many rows, a group of strips is unpacked once into a panel of bytes

@@ -1,6 +1,6 @@
 /* vec_avx2.h - eight floats at a time: tails, fixed sums, and the elementary functions.
  *
- * The polynomials are minimax fits made for this file; errors are relative to the exact function in double precision. */
+ * The polynomials are minimax fits made for this file; errors are measured against the exact function in double precision. */
 #ifndef LM_KERNELS_VEC_AVX2_H
 #define LM_KERNELS_VEC_AVX2_H
 

@@ -1,7 +1,7 @@
 /* bf16_avx512.c - matrices of bfloat16 times rows rounded to bfloat16, by vdpbf16ps: products exact, sums in float32.
  *
- * Strips are those of bf16_strips.h. One output is one lane, summed over pairs in ascending order
- * in every tile. Two strips are processed at a time, so that a broadcast serves two instructions, with up to six rows. */
+ * Strips are those of bf16_strips.h. One output is one lane, summed over pairs in ascending order in every tile. Two strips are processed
+ * at a time, so that a broadcast serves two instructions, with up to six rows. */
 #include <immintrin.h>
 #include <string.h>
 

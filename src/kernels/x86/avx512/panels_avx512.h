@@ -52,7 +52,7 @@ typedef struct form {
     uint64_t own_rows;
 } form;
 
-/* The offset of the codes: the smallest that no type exceeds and for which x stores the start of an integer sum. 0 with a minimum. */
+/* The offset of the codes in panels: no type exceeds it, and x stores the start of an integer sum for it. 0 with a minimum. */
 #define LM_PANEL_OFFSET(sign, halves) ((sign) != NO_MINIMUM ? 0 : (halves) == 2 ? 32 : 128)
 
 /* Indexed by whether there is a minimum, and by halves - 1. */

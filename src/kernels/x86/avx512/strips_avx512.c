@@ -2,14 +2,14 @@
  *
  * One output is one lane. For each unit of 32 columns, in ascending order: y += w's d * integer sum + w's m * (sum of x), in units of
  * d of a group of x's blocks. The sum is multiplied by `ratio` between groups and by d at the end; then the products of the high bytes
- * are added. No order depends on the number of rows of x; integer sums are exact in any
- * order. Signed codes are read with an offset, which the start of the integer sum compensates for.
+ * are added. No order depends on the number of rows of x; integer sums are exact in any order. Signed codes are read with an offset,
+ * which the start of the integer sum compensates for.
  *
  * Two strips are processed at a time: a broadcast of four activations serves two dot products, so that loads are not the bottleneck; up to
  * six rows of x, as many as there are registers for. On AMD cores, conversions, shifts and masks run in parallel with dot products, but
  * multiplications do not: eight dot products and one multiply-add per unit and one multiplication per group limit the speed to 87 % of
- * the peak. A minimum, or a scale per 16 columns, costs one more per unit. (For Intel, see `two_ports` below.) With many rows, a
- * group of strips is unpacked once into a panel that all tiles read: numbers as float32, and codes as bytes if their unpacking does not
+ * the peak. A minimum, or a scale per 16 columns, costs one more multiply-add per unit. (For Intel, see `two_ports` below.) With many rows,
+ * a group of strips is unpacked once into a panel that all tiles read: numbers as float32, and codes as bytes if their unpacking does not
  * fit in parallel with the products. */
 #include <immintrin.h>
 
