@@ -36,7 +36,7 @@ typedef struct lm_text_attention {
     uint32_t     rows, k_dim, v_dim, window;
     float        scale, softcap;
     float        slope;                  /* ALiBi; 0: none */
-    bool         slope_half;             /* the bias is slope j in bfloat16, before the scale */
+    bool         slope_half;             /* the bias is slope * j in bfloat16, added before the scale */
     bool         sink;
     float        sink_score;
     void        *scratch;                /* lm_text_attention_scratch(rows, k_dim, v_dim) */

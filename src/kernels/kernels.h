@@ -87,7 +87,7 @@ typedef struct lm_row_kernels {
     void (*act)(float *y, const float *x, lm_act act, uint64_t n);
     /* y = act(gate) * up; may alias */
     void (*glu)(float *y, const float *gate, const float *up, lm_act act, uint64_t n);
-    /* y = act(min(gate, limit)) * (within(up, +-limit) + 1); may alias (arXiv 2508.10925) */
+    /* y = act(min(gate, limit)) * (clamp(up, -limit, limit) + 1); may alias (arXiv 2508.10925) */
     void (*glu_clamped)(float *y, const float *gate, const float *up, lm_act act, float limit, uint64_t n);
     /* Softmax in place, float32 sum in fixed order. */
     /* Results below the smallest normal number may be zero. */
@@ -144,7 +144,7 @@ static inline uint32_t lm_first_seen(uint32_t window, uint32_t position)
  * if j <= p and (window == 0 or p - j < window). The keys and values of these positions are already stored. */
 typedef struct lm_attention_args {
     const lm_kv_shape *kv;
-    uint32_t        head;        /* which key/value head */
+    uint32_t        head;        /* index of the key/value head */
     uint32_t        group;       /* query heads that share it */
     const float    *q;           /* q[r * q_stride + g * k_dim + lane], rotated */
     uint64_t        q_stride;    /* floats between rows */

@@ -52,7 +52,7 @@ static void unit_values(const lm_strip_layout *l, const unit *u, float y[32])
 
 /* ---- reading a strip ------------------------------------------------------------------------------------------ */
 
-/* Where the parts of unit b of a strip begin. */
+/* The start of each part of a unit of a strip. */
 typedef struct place {
     const uint8_t *head, *f16, *u8, *nibbles, *bytes, *pairs, *bits;
 } place;

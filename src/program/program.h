@@ -123,7 +123,7 @@ typedef enum lm_op_code {
     LM_OP_COLUMNS,               /* the same lanes of each of several equal groups, concatenated */
     LM_OP_SOFTCAP,               /* cap tanh(x / cap) */
     LM_OP_CLAMP,                 /* to [-limit, limit] */
-    LM_OP_ROUTE,                 /* router logits -> [T][2k]: weights of the chosen experts, then their numbers */
+    LM_OP_ROUTE,                 /* router logits -> [T][2k]: weights of the chosen experts, then their indices */
     LM_OP_EXPERTS,               /* x and routes -> the weighted sum of gated MLPs */
     LM_OP_HEAD_LINEAR,           /* each head's part of x, or all of x, times the head's own matrix */
     LM_OP_JOIN,                  /* lanes of two values concatenated, group by group */
@@ -141,7 +141,7 @@ typedef struct lm_attention_spec {
     uint32_t n_heads, n_kv_heads;
     uint32_t k_dim, v_dim;       /* of one head */
     float    scale;              /* of q.k; 1/sqrt(k_dim) unless the model specifies another */
-    uint32_t window;             /* keys visible, the query's own included; 0: all */
+    uint32_t window;             /* visible keys, including the query's own; 0: all */
     float    softcap;            /* 0: none */
     float    alibi;              /* the largest bias of ALiBi (arXiv 2108.12409); 0: no bias */
     bool     alibi_half;         /* the bias of key j is slope * j, with both factors and the product rounded to

@@ -22,7 +22,7 @@
 #define STRIPS_ONLY_OF(word, ...)
 #define BYTE_PANEL(word, sign, halves) \
     { &lm_byte_panels[(sign) != NO_MINIMUM][(halves) - 1], bytes_of_##word, LM_PANEL_UNIT(sign, halves, 32) }
-/* Six rows of Q6_K were slower than four on Zen 4, when its starts had to be shifted for each half. */
+/* On Zen 4, tiles of six rows of Q6_K were slower than tiles of four, when the starts had to be shifted for each half. */
 #define OWN_ROWS(offset, halves) ((halves) == 2 && (offset) == 32 ? 4 : 6)
 
 #define STRIP_TILES(word, ...)                                                                                    \
