@@ -38,10 +38,10 @@ void lm_leaf(lm_builder *b, const char *name, const char *class_name);       /* 
 
 /* Record a module that returns its input unchanged (dropout, during inference). */
 void lm_leaf_passing(lm_builder *b, const char *name, const char *class_name, lm_value x);
-void lm_dropout(lm_builder *b, const char *name, float p, lm_value x);      /* LM_NONE: dropout of weights that are not a value here */
-/* Set lm_module.says of the module that was closed last. */
+void lm_dropout(lm_builder *b, const char *name, float p, lm_value x);      /* x LM_NONE: its input is not a value of the program */
+/* Set lm_module.says of the module that was opened last. */
 void lm_module_arguments(lm_builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Set the class of the module that was closed last, if the family has its own class for it. */
+/* Set the class of the module that was opened last, if the family has its own class for it. */
 void lm_class_is(lm_builder *b, const char *class_name);
 /* Set the orders of a family, which take precedence over the common ones. `orders` ends with a {NULL, NULL} row; NULL: none. Not copied. */
 void lm_made_in_order(lm_builder *b, const lm_order *orders);
