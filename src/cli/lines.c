@@ -176,7 +176,7 @@ static lm_status open_terminal(lm_lines *l, const char *file, lm_error *e)
     history(l->past, &event, H_SETSIZE, 1000);
     history(l->past, &event, H_SETUNIQUE, 1);
     if (file)
-        history(l->past, &event, H_LOAD, file);          /* fails the first time: the file does not exist yet */
+        history(l->past, &event, H_LOAD, file);          /* fails before the first save created the file */
     el_set(l->edit, EL_CLIENTDATA, l);
     el_set(l->edit, EL_PROMPT, prompt);
     el_set(l->edit, EL_EDITOR, "emacs");

@@ -10,7 +10,7 @@
 
 enum { LM_MAX_TOKENIZER_JSON = 1 << 28 };
 
-/* Contents; data NULL: the file does not exist. */
+/* Contents; data NULL: no such file. */
 typedef struct lm_tokenizer_files {
     const char *folder;         /* for messages */
     lm_view     tokenizer;      /* tokenizer.json */
