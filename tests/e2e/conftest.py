@@ -1,4 +1,4 @@
-"""What every end-to-end test starts from. The paths come from Meson."""
+"""Settings and fixtures of all end-to-end tests. Meson sets the paths in the environment."""
 import collections
 import json
 import os
@@ -13,20 +13,20 @@ BUILD = pathlib.Path(os.environ["LAMINA_BUILD"])
 SOURCE = pathlib.Path(os.environ["LAMINA_SOURCE"])
 MODEL = SOURCE / "build/assets/smollm2-135m-instruct-q4_1.gguf"
 
-# No cache: no model lies there by name, and nothing was measured.
+# An environment without a cache: it has no models and no measurements.
 BARE = {"LAMINA_CACHE": "/dev/null/nothing"}
 
-# Of each process of tests its own, with the demo model: what one measures of the machine would change the figures that another compares.
+# Each test process has its own cache, with the demo model: one process's measurements would change the numbers that another compares.
 CACHE = tempfile.TemporaryDirectory(prefix="lamina-cache-")
 os.environ["LAMINA_CACHE"] = CACHE.name
 (pathlib.Path(CACHE.name) / "models").mkdir()
 (pathlib.Path(CACHE.name) / "models/SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(MODEL)
 
-os.environ["LAMINA_LANG"] = "en"                        # what tests read, whatever the locale; test_languages.py chooses languages
+os.environ["LAMINA_LANG"] = "en"                        # tests expect English in every locale; test_languages.py selects others
 
-signal.signal(signal.SIGHUP, signal.SIG_DFL)            # under nohup too: what is ignored here, programs started here ignore
+signal.signal(signal.SIGHUP, signal.SIG_DFL)            # also under nohup: child processes inherit ignored signals
 
-# Seconds. A limit against what never ends and no measure of speed: no load that a machine may have reaches it.
+# Seconds. A limit for commands that never end, not a measure of speed: no load on the machine makes a test reach it.
 PATIENCE = 600
 
 SANITIZED = os.environ.get("LAMINA_SANITIZE", "none") != "none"
@@ -35,12 +35,12 @@ explains = pytest.mark.skipif(not os.environ.get("LAMINA_EXPLAINS", "yes"), reas
 
 
 def some(things, first=0, step=4):
-    """All of them; of a build with sanitizers, which runs five times longer, every fourth."""
+    """Return all of `things`; in a build with sanitizers, which runs five times longer, every `step`-th from number `first` % `step`."""
     return list(things)[first % step::step] if SANITIZED else list(things)
 
 
 def pytest_collection_modifyitems(config, items):
-    """A build with sanitizers runs five times longer: of a test with more than four cases it runs every fourth, which reach the same code."""
+    """A build with sanitizers runs five times longer: of a test with more than four cases, run every fourth; they reach the same code."""
     if not SANITIZED:
         return
     def test(item):
@@ -54,12 +54,12 @@ def pytest_collection_modifyitems(config, items):
 
 
 def run(*command, **options):
-    """A command's result, with its output as text; a nonzero status is not an exception."""
+    """Run a command and return its result, with its output as text; a nonzero status is not an exception."""
     return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=PATIENCE, **options)
 
 
 def margins(done):
-    """What lies between the best two tokens of each choice, in natural logarithms: of `lamina run --logprobs 2 --json`."""
+    """Return the gap between the best two tokens of each choice, in natural logarithms, as printed by `lamina run --logprobs 2 --json`."""
     return [t["top"][0]["logprob"] - t["top"][1]["logprob"] for t in json.loads(done.stdout)["logprobs"]]
 
 
@@ -70,7 +70,7 @@ def build():
 
 @pytest.fixture(scope="session")
 def limits(build):
-    """The machine is measured once, and the figures stay: those of a busy moment would be replaced after ten minutes."""
+    """Measure the machine once and mark the result as made without load: one made under load would be replaced after ten minutes."""
     assert run(build / "src/cli/lamina", "doctor").returncode == 0
     for path in pathlib.Path(CACHE.name).glob("limits-*.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.0}))

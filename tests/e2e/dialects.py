@@ -1,4 +1,4 @@
-"""The dialects of the server, asked alike: where each is asked, with what, and how its answers and errors are read."""
+"""Send the same requests in every dialect of the server: the route and body of each, and how its responses and errors are read."""
 import pytest
 from conftest import SOURCE
 from servers import Server
@@ -21,7 +21,7 @@ def ok(server, path, body):
 
 
 def refused(server, path, body):
-    """The error's text and the field that it names."""
+    """Send a request that must be rejected; return the error message and the field that it names."""
     status, answer, _ = server.post(path, body)
     assert status == 400, (path, body, answer)
     error = answer["error"]
@@ -30,7 +30,7 @@ def refused(server, path, body):
 
 
 def text_of(answer):
-    """Of an answer in any dialect."""
+    """Return the generated text of a response in any dialect."""
     if "choices" in answer:
         c = answer["choices"][0]
         return c["text"] if "text" in c else c["message"]["content"]
@@ -40,7 +40,7 @@ def text_of(answer):
     return "".join(p.get("text", "") for p in content) if isinstance(content, list) else content
 
 
-# Each dialect: where it is asked, what it asks with, and what its name of the most tokens is.
+# Each dialect: its route, a request body, and its name for the maximum number of tokens (None: options.num_predict).
 DIALECTS = {
     "chat": ("/v1/chat/completions", {"messages": SAY}, "max_tokens"), "completions": ("/v1/completions", {"prompt": "Hello"}, "max_tokens"),
     "responses": ("/v1/responses", {"input": "Say hello."}, "max_output_tokens"), "messages": ("/v1/messages", {"messages": SAY}, "max_tokens"),

@@ -1,9 +1,9 @@
-"""What a GGUF file says, read without the program."""
+"""Read GGUF files without the program."""
 import struct
 
 
 def keys_and_tensors(data):
-    """A GGUF file's keys, {tensor: (dims, type, offset)}, and where its data begins."""
+    """Return a GGUF file's keys, {tensor: (dims, type, offset)}, and the offset of its data."""
     at = 8
 
     def take(form):
@@ -37,7 +37,7 @@ def keys_and_tensors(data):
 
 
 def floats(data):
-    """{tensor: its numbers} of the float32 tensors of a GGUF file."""
+    """Return {tensor: its numbers} of the float32 tensors of a GGUF file."""
     _, tensors, start = keys_and_tensors(data)
     found = {}
     for name, (dims, kind, offset) in tensors.items():

@@ -1,4 +1,4 @@
-"""A hub on this machine, which behaves or does not: one repository, org/name."""
+"""A hub on this machine, with injected faults where a test adds them. Its main repository is org/name."""
 import hashlib
 import http.server
 import json
@@ -18,7 +18,7 @@ def git_hash(data):
 
 
 class Hub:
-    """Files of one repository under /org/name, and of others by their names; `faults` are functions that may answer instead."""
+    """Serve the files of org/name, and those of `others` under their names; a function in `faults` may answer instead."""
 
     def __init__(self, files, large=(), others=()):
         self.files, self.large, self.faults, self.seen = files, set(large), [], []
@@ -39,8 +39,8 @@ class Hub:
                 hub.answer(self)
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
-        self.server.handle_error = lambda *args: None    # of connections that the other end resets
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()      # how soon shutdown() is seen
+        self.server.handle_error = lambda *args: None    # connections that the client resets
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()      # polls for shutdown()
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def entry(self, path, data=None):
@@ -97,7 +97,7 @@ def folder_files():
 
 @pytest.fixture
 def hub():
-    """One with a folder of two shards."""
+    """A hub whose repository is a folder of four shards."""
     files = folder_files()
     made = Hub(files, [n for n in files if n.endswith(".safetensors")])
     yield made
@@ -105,7 +105,7 @@ def hub():
 
 
 def environment(hub, tmp_path, **more):
-    """Of a process that knows this hub alone."""
+    """Return the environment of a process that knows only this hub."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and k.lower() not in ("http_proxy", "https_proxy", "all_proxy", "no_proxy")}
     return env | {**BARE, "HF_ENDPOINT": hub.url, "HF_HUB_CACHE": str(tmp_path / "hub"), "HOME": str(tmp_path), "HF_HUB_DOWNLOAD_TIMEOUT": "2", **more}
 
@@ -120,7 +120,7 @@ def leftovers(tmp_path):
 
 
 def whole(hub, tmp_path):
-    """Every file of the snapshot is a relative link to a blob with its bytes; main is that commit."""
+    """Check that every file of the snapshot is a relative link to a blob with its bytes and that main is its commit; return its path."""
     root = tmp_path / "hub/models--org--name"
     snapshot = root / "snapshots" / COMMIT
     for path in snapshot.rglob("*"):

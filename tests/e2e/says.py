@@ -1,4 +1,4 @@
-"""What the commands that docs/study/report.md and docs/dev/checklist.md show must say: a text that no other kind of output has. White space
+"""What the commands in docs/study/report.md and docs/dev/checklist.md must print: text that no other kind of output contains. White space
 counts as one space."""
 import re
 
@@ -29,7 +29,7 @@ SAYS = {
     "inspect llama-3.2-3b --lang zh-Hant": "嵌入 = 輸出頭 394,002,432",
     "inspect tests/golden/qwen2/biases/config.json": "qwen2 · 2 layers · GQA 6:2 · 128 context",
     "inspect MODEL": "llama · 30 layers · GQA 9:3 · 8,192 context gguf,",
-    "inspect MODEL --query memory.total": re.compile(r"\d{9}"),              # some of it for each worker
+    "inspect MODEL --query memory.total": re.compile(r"\d{9}"),              # part of it is per worker
     'inspect "DeepSeek 2.6875"': "DeepSeek LLM 7B llama · 30 layers · MHA 32 · 4,096 context",
     'presets "granite 3b"': "granite-3b-code-base llama 3,482,503,680 32 2560 32 2,048",
     # components
@@ -65,7 +65,7 @@ SAYS = {
     "estimate mistral-7b-v0.1": "Estimates and the exact count · Mistral 7B v0.1",
     "estimate --hidden 4096 --layers 32 --heads 32 --kv-heads 8 --ffn 14336 --vocab 32000": "the exact count · a model of these sizes",
     "estimate --from-tree tests/golden/explain/trees/qwen2.5-3b.txt --config": '"intermediate_size": 11008, "num_hidden_layers": 36',
-    # several
+    # several models
     "compare llama-3.2-3b llama-3.1-8b --view specification": "parameters 3,212,749,824 8,030,261,248 ×2.5 +149.9 %",
     "compare llama-3.1-8b llama-3.2-3b": "parameters 8,030,261,248 3,212,749,824 ×0.4 -60.0 %",
     "compare gpt2 llama-3.2-1b --lang zh-Hans": "参数 124,439,808 1,235,814,400 ×9.93 +893.1 %",
@@ -113,6 +113,6 @@ SAYS = {
 
 
 def says(command, stdout):
-    """Whether that is what `lamina COMMAND` printed."""
+    """Return whether `stdout` is output that `lamina COMMAND` must print."""
     text, printed = SAYS[command], " ".join(stdout.split())
     return text.fullmatch(printed) if isinstance(text, re.Pattern) else text in printed

@@ -1,4 +1,4 @@
-"""A process that serves, for every suite that needs one. It imports no client: openai's alone takes a second."""
+"""A server process for every suite that needs one. This module imports no client: importing openai alone takes a second."""
 import contextlib
 import http.client
 import json
@@ -15,11 +15,11 @@ ENDS = PATIENCE
 
 
 class Server:
-    """A process that serves, and plain requests to it."""
+    """A `lamina serve` process, and plain HTTP requests to it."""
 
     def __init__(self, build, *flags, model=MODEL, cwd=None):
-        models = [] if model is None else [str(model)]       # None: flags name them
-        sandbox = ["--no-sandbox"] if SANITIZED else []      # at its end a sanitizer looks into the process from another one
+        models = [] if model is None else [str(model)]       # None: flags name the models
+        sandbox = ["--no-sandbox"] if SANITIZED else []      # at exit a sanitizer inspects the process from another one
         self.process = subprocess.Popen([str(build / "src/cli/lamina"), "serve", *models, "--port", "0", *sandbox, *map(str, flags)],
                                         stderr=subprocess.PIPE, text=True, env={**os.environ, **BARE}, cwd=cwd)
         self.said = []
@@ -41,7 +41,7 @@ class Server:
         raise AssertionError("".join(self.said))
 
     def says(self, text):
-        """Waits for a line with `text` on its standard error."""
+        """Wait for a line with `text` on its standard error."""
         until = time.time() + PATIENCE
         while not any(text in line for line in list(self.said)):
             assert self.process.poll() is None and time.time() < until, self.said
@@ -72,7 +72,7 @@ class Server:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def stream(self, body):
-        """A socket with the request on it; the answer is not read."""
+        """Send a streaming request and return the socket; the response is not read."""
         text = json.dumps(body | {"stream": True})
         s = socket.create_connection(("127.0.0.1", self.port))
         s.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
@@ -81,7 +81,7 @@ class Server:
 
 def raw(server, text, wait=5.0):
     with socket.create_connection(("127.0.0.1", server.port), timeout=wait) as s:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):    # it has answered before it has read all
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):    # the server may answer before it has read everything
             s.sendall(text)
         got = b""
         with contextlib.suppress(TimeoutError, ConnectionResetError):

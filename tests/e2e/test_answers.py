@@ -1,4 +1,4 @@
-"""Calls of tools and reasoning in the answers of a server, as OpenAI's client sees them."""
+"""Tool calls and reasoning in responses of the server, as OpenAI's client sees them."""
 import json
 import pathlib
 
@@ -95,14 +95,14 @@ def test_a_template_that_does_not_speak_of_tools_is_an_error(build, model):
     s = Server(build, "-c", 512).ready()
     status, answer, _ = s.post("/v1/chat/completions", {"messages": ASKED, "tools": [CLOCK], "max_tokens": 2})
     assert status == 400 and "does not describe tools" in answer["error"]["message"]
-    for name in ("assistant", ASKED[0]["content"].split()[0]):      # words that are in the prompt all the same
+    for name in ("assistant", ASKED[0]["content"].split()[0]):      # words that the prompt contains anyway
         named = {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
         status, answer, _ = s.post("/v1/chat/completions", {"messages": ASKED, "tools": [named], "max_tokens": 2})
         assert status == 400 and "does not describe tools" in answer["error"]["message"], name
     assert s.close() == 0
 
 
-# ---- reasoning that is limited, tools that are allowed, variables that are known ----
+# ---- reasoning budgets, allowed tools, template variables ----
 
 def test_reasoning_ends_where_its_budget_does(server):
     asked = {"messages": ASKED, "max_tokens": 40, "reasoning_effort": "high"}

@@ -1,4 +1,4 @@
-"""The requests of docs/server/api.md, sent again: responses have the members and types that the page shows, and every route has an example."""
+"""The requests of docs/server/api.md get responses with the members and types shown there, and every route has an example."""
 import importlib.machinery
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""--mla and --sliding-window: departures in how attention is computed, through the command line."""
+"""--mla and --sliding-window on the command line: they change how attention is computed."""
 import json
 
 import pytest
@@ -46,7 +46,7 @@ def test_a_form_that_does_not_exist(verify):
 
 def test_another_window_is_used_and_mentioned(verify):
     done, j = verify("mistral/window", "--sliding-window", "5")
-    assert j["agrees"] and "differs from the file's" not in done.stderr           # it is the file's
+    assert j["agrees"] and "differs from the file's" not in done.stderr           # the file's own window
     for window in ("6", "-1"):
         done, j = verify("mistral/window", "--sliding-window", window)
         assert "was set to a value that differs from the file's" in done.stderr
@@ -70,7 +70,7 @@ def test_latents_made_at_random_are_the_same_in_both_containers(build, tmp_path)
 
 @explains
 def test_no_window_where_there_is_none(build):
-    """Qwen2.5's config.json has a sliding_window that use_sliding_window switches off."""
+    """A sliding_window that use_sliding_window switches off, as in Qwen2.5's config.json, is not a window."""
     for model, flag, differs in (("qwen2.5-0.5b", "-1", False), ("llama-3.2-1b", "-1", False), ("llama-3.2-1b", "512", True),
                                  ("gemma-2-2b", "-1", True)):
         done = run(build / "src/cli/lamina", "inspect", model, "--sliding-window", flag, "--query", "attention.window")
@@ -79,6 +79,6 @@ def test_no_window_where_there_is_none(build):
 
 
 def test_local_layers_keep_their_rotation_without_a_window(verify):
-    """A window as long as the text and none see the same keys, so they give the same logits."""
+    """No window and one longer than the sequence cover the same keys, so they give the same logits."""
     errors = {verify("gemma3/rotations", "--sliding-window", window)[1]["max_rel_err"] for window in ("-1", "4000")}
     assert len(errors) == 1

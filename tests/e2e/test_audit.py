@@ -1,4 +1,4 @@
-"""lamina audit: what documents say about models, judged by the program."""
+"""lamina audit: statements about models in documents, judged by the program."""
 import collections
 import csv
 import json
@@ -15,7 +15,7 @@ def lamina(build, source):
 
 @pytest.fixture(scope="module")
 def judged(lamina, source):
-    """Each of the 716 statements with its verdict by hand and by lamina."""
+    """Return each of the 716 statements with the verdict given by hand and lamina's."""
     path = source / "tests/golden/facts/facts.tsv"
     with path.open(newline="") as f:
         rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -98,7 +98,7 @@ def test_many_models_and_those_that_cannot_be_opened(lamina, tmp_path):
 
 @pytest.mark.parametrize("text", ["| model | layers |\n|---|---|\n| GPT-2 | 13 |\n", "model\tquantity\tclaim\ngpt2\tnum_hidden_layers\t13\n"])
 def test_standard_input(build, text):
-    """A document or a list of statements from a pipe, as of a file."""
+    """A document or a list of statements is read from a pipe as from a file."""
     done = run(build / "src/cli/lamina", "audit", "-", input=text)
     assert done.returncode == 5 and "; it is 12" in done.stdout
     assert done.stderr.splitlines()[-1] == "error: standard input: 1 of 1 statement is wrong"
@@ -114,7 +114,7 @@ def test_a_nul_is_refused(lamina, tmp_path):
 
 
 def test_other_wordings(lamina, source):
-    """Statements about other models as people write them, right, rounded, wrong and beyond judging; each verdict by hand."""
+    """Statements about other models in everyday wording (right, rounded, wrong, not checkable) get the verdicts given by hand."""
     path = source / "tests/golden/audit/statements.tsv"
     with path.open(newline="") as f:
         rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
@@ -172,7 +172,7 @@ llama-3.2-1b q_proj.colour red not-checkable
 
 
 def test_a_description_is_known_by_its_own_words(lamina, tmp_path):
-    """Keys and spellings of config.json, and modules of a layer by their names."""
+    """Statements may use the keys and spellings of config.json and the module names of a layer."""
     rows = [line.split(" ") for line in DESCRIBED.splitlines()]
     table = tmp_path / "described.tsv"
     table.write_text("model\tquantity\tclaim\n" + "".join("\t".join(row[:3]) + "\n" for row in rows))
@@ -230,7 +230,7 @@ def test_a_misspelt_quantity_is_refused(lamina, tmp_path):
     page = tmp_path / "typo.md"
     page.write_text("| quantity | value |\n|---|---|\n| num_hiden_layers | 16 |\n| Head | of the table |\n")
     done = lamina("audit", page, "-m", "llama-3.2-1b")
-    assert done.returncode == 0 and "2 rows and lines not understood" in done.stdout          # a document may have rows of anything
+    assert done.returncode == 0 and "2 rows and lines not understood" in done.stdout          # a document may have rows about anything
 
 
 def test_a_quantity_of_other_models_is_no_typing_error(lamina, tmp_path):
@@ -256,7 +256,7 @@ def test_strict_wants_everything_checked(lamina, tmp_path):
     assert lamina("audit", table, "--strict").returncode == 5
 
 
-# ---- documents as people write them ----
+# ---- documents in everyday wording ----
 
 ABOUT = {
     "llama-3.2-3b-page.txt": ["llama-3.2-3b"],
@@ -273,14 +273,14 @@ def table(path):
 
 
 def as_number(text):
-    """"~3.6B" and "3.6B parameters" are one; "128,256" is "128256"."""
+    """Normalise a number: "~3.6B" equals "3.6B parameters", and "128,256" equals "128256"."""
     text = re.sub(r"[,~*$]", "", text.lower()).replace(" billion", "b").replace(" million", "m").strip()
     m = re.match(r"(\d+(?:\.\d+)?(?:e-?\d+)?)\s*([kmgt]?i?b?)(?![\w.])", text)
     return f"{float(m[1]):g}{m[2]}" if m else text
 
 
 def says(row, statement):
-    """Whether a statement that lamina found is the one that was listed by hand: of these lines, this model and this value."""
+    """Return whether a statement found by lamina is the one listed by hand: in these lines, of this model and with this value."""
     lines = [tuple(map(int, span.split("-"))) for span in row["lines"].split()]
     if not any(a <= statement["line"] <= b for a, b in lines):
         return False
@@ -291,20 +291,20 @@ def says(row, statement):
     hand, found = as_number(row["said"]), as_number(statement["said"])
     if hand == found or found in row["said"].lower().split("/"):
         return True
-    if re.fullmatch(r"\d+\.\d+", hand):              # its unit stands elsewhere
+    if re.fullmatch(r"\d+\.\d+", hand):              # its unit is elsewhere
         return re.sub("[a-z]+$", "", found) == hand
     return not hand[:1].isdigit() and len(hand) > 2 and len(found) > 2 and (hand in found or found in hand)
 
 
 def tells(row, statement, topics):
-    """What is no number is known by the fact that it is about."""
+    """Return whether a statement matches a row by the fact that it is about, for values that are not numbers."""
     lines = [tuple(map(int, span.split("-"))) for span in row["lines"].split()]
     return (any(a <= statement["line"] <= b for a, b in lines) and (statement["model"] in ("", row["model"]) or row["model"] == "generic")
             and row["quantity"] in topics and statement["fact"] in topics[row["quantity"]].split("|"))
 
 
 def pair(rows, statements, topics):
-    """Statements for rows, and those that are left over; a sentence that is wrong as a whole stands for one row only."""
+    """Return {row id: statement}; a sentence that is wrong as a whole counts for one row only."""
     taken, pairs = set(), {}
     for row in rows:
         for i, s in enumerate(statements):
@@ -317,7 +317,7 @@ def pair(rows, statements, topics):
 
 @pytest.fixture(scope="module")
 def measured(lamina, source):
-    """For each document: errors found of all, right statements confirmed of all, statements called wrong that are right."""
+    """Return per document: errors found, all errors, right statements confirmed, all right ones, false alarms, right numbers."""
     folder, out = source / "tests/golden/audit/documents", {}
     listed = table(folder / "expected.tsv")
     topics = {r["quantity"]: r["fact"] for r in table(folder / "topics.tsv")}
@@ -335,7 +335,7 @@ def measured(lamina, source):
 
 
 def test_five_documents(measured):
-    """Prints document × (wrong found / wrong in all, right confirmed, false alarms)."""
+    """Print per document the wrong statements found, the right ones confirmed (all, and numbers), and the false alarms; none is allowed."""
     print(f"\n{'':32}{'wrong found':>14}{'right confirmed':>18}{'of numbers':>14}{'false alarms':>14}")
     sums = [0] * 7
     for name, (found, wrong, confirmed, right, alarms, numbers) in measured.items():
@@ -354,8 +354,8 @@ def test_the_kind_of_error_is_named(measured):
 
 @pytest.mark.parametrize(("name", "least"), [("unseen", 39), ("fresh", 33)])
 def test_cards_and_blogs_with_planted_errors(lamina, source, name, least):
-    """Two model cards and a blog's text each with errors planted by hand; models are those that the texts name. What is wrong and not found
-    is mostly in formulas and in what frameworks print; nothing that is right is called wrong."""
+    """Errors planted by hand in two model cards and a blog post, about the models that they name. Most errors that are not found are in
+    formulas and in the output of frameworks; no right statement is called wrong."""
     folder = source / "tests/golden/audit" / name
     planted = {(r["file"], int(r["line"]), r["claim"]) for r in table(folder / "errors.tsv")}
     found = set()
@@ -371,14 +371,14 @@ def test_cards_and_blogs_with_planted_errors(lamina, source, name, least):
 
 
 def about_the_same(row, statement):
-    """Whether lamina's statement is the one that was listed by hand: the line, the model and the value, or a word for it."""
+    """Return whether lamina's statement is the one listed by hand: the line, the model and the value, or a word for it."""
     hand, found = re.sub("^(roughly|about) |[~<]", "", row["said"]), re.sub("^(roughly|about) |[~<]", "", statement["said"]).strip()
     same = hand == found or found in hand.split(" / ") or (len(found) > 1 and found in hand) or (found == "yes" and not hand[:1].isdigit())
     return statement["line"] == int(row["line"]) and statement["model"] in row["model"].split(", ") and same
 
 
 def found_of(lamina, folder):
-    """Of the texts of a folder, with the truth of each statement by hand (truth.tsv): (wrong, found) and how many; nothing right is called wrong."""
+    """Return {(wrong, found): count} of the statements judged by hand in a folder (truth.tsv); no right statement may be called wrong."""
     sums, listed = collections.Counter(), table(folder / "truth.tsv")
     for file in sorted({r["file"] for r in listed}):
         statements = json.loads(lamina("audit", folder / file, "--json").stdout)["statements"]
@@ -397,14 +397,14 @@ def found_of(lamina, folder):
 
 @pytest.mark.parametrize(("folder", "wrong", "right"), [("pair", 19, 45), ("styles", 20, 76)])
 def test_texts_with_their_truth(lamina, source, folder, wrong, right):
-    """A model card for two models and a forum thread about four; a page of a wiki, questions with answers, slides."""
+    """Audit a model card for two models and a forum thread about four, and a wiki page, questions with answers and slides."""
     sums = found_of(lamina, source / "tests/golden/audit" / folder)
     assert sums[True, True] >= wrong and sums[False, True] >= right, sums
 
 
 @pytest.mark.parametrize(("file", "least"), [("gemma-notes.md", 18), ("llama-practice.md", 15), ("mixtral-guide.md", 18), ("nemo-thread.txt", 12), ("three-cards.md", 34), ("llama-workbook.md", 35), ("qwen-field-report.md", 36), ("symbols.md", 14)])
 def test_what_is_right_is_never_called_wrong(lamina, source, file, least):
-    """Texts without an error, with everything that could be taken for one: other models, parts of a model, settings, what would be if."""
+    """Texts without errors contain what could be mistaken for one: other models, parts of a model, settings, hypotheticals."""
     done = lamina("audit", source / "tests/golden/audit/right" / file, "--json")
     found = json.loads(done.stdout)
     assert done.returncode == 0, [s for s in found["statements"] if s["verdict"] == "wrong"]
@@ -440,7 +440,7 @@ def test_each_statement_is_judged_by_the_model_that_it_names(lamina, tmp_path):
     done = lamina("audit", page, "-m", "llama-3.2-1b", "-m", "mistral-7b-v0.1", "--json")
     found = [(s["model"], s["verdict"], s["kind"]) for s in json.loads(done.stdout)["statements"]]
     assert found == [("llama-3.2-1b", "confirmed", ""), ("mistral-7b-v0.1", "confirmed", ""), ("mistral-7b-v0.1", "confirmed", "")]
-    done = lamina("audit", page)                         # those that the text names
+    done = lamina("audit", page)                         # the models that the text names
     assert done.returncode == 5 and "llama-3.1-8b  attention.kv_heads: 99; it is 8" in done.stdout
     assert done.stdout.splitlines()[-1] == "checked 4 of 4 statements"
 

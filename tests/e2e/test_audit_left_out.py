@@ -1,4 +1,4 @@
-"""A build without lamina audit (-Daudit=disabled): the command says so, and nothing else is missing."""
+"""A build without lamina audit (-Daudit=disabled): the command reports this, and nothing else is missing."""
 import json
 
 import pytest

@@ -1,4 +1,4 @@
-"""lamina bench: the lines that are asked for, in every form. Speed itself is judged nowhere here."""
+"""lamina bench: the requested lines, in every form. No test here judges speed."""
 import csv
 import io
 import json
@@ -42,10 +42,10 @@ def test_every_combination_is_a_line(lamina, model):
 
 
 def test_limits_are_measured_before_each_test_or_stored(lamina, model, tmp_path):
-    """Stored ones are those of the first measurement, to the last digit; measured ones are those of the moment."""
+    """Stored limits are those of the first measurement, to the last digit; measured limits are new each time."""
     environment = {**os.environ, "LAMINA_CACHE": str(tmp_path)}
     found = {}
-    for limits in ("stored", "stored", *["measured"] * 20):              # a busy machine reaches less than it is known to, which is not shown
+    for limits in ("stored", "stored", *["measured"] * 20):              # a result below the best known is not shown
         if len(set(found.get("measured", []))) > 1:
             break
         done = run(lamina, "bench", model, "-r", "1", "-p", "4,4", "-n", "0", "-t", "1", "--json", "--limits", limits, env=environment)

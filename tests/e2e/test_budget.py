@@ -1,4 +1,4 @@
-"""lamina quantize --budget: types by what each tensor costs on a text: within the size, better than a fixed mixture, the same when it is continued."""
+"""lamina quantize --budget: types by each tensor's cost on a text: within the size, better than a fixed mixture, the same when resumed."""
 import json
 import os
 import xml.etree.ElementTree
@@ -52,7 +52,7 @@ def test_better_than_a_mixture_of_the_same_size(lamina, model, tmp_path):
 
 
 def test_estimates_are_the_sum_of_single_tensors(lamina, model, tmp_path):
-    """While divergences are small they add up: what is measured together is near the sum."""
+    """Small divergences add up: that of all changes together is near the sum of the single ones."""
     made(lamina, model, tmp_path / "b.gguf", "--budget", "7.5", *TEXT, "--curve", tmp_path / "c.json")
     last = json.loads((tmp_path / "c.json").read_text())["steps"][-1]
     assert 0.3 < last["kl"] / last["estimate"] < 3 and last["bpw"] <= 7.5

@@ -1,5 +1,6 @@
-"""The changes that docs/dev/adding-*.md describe: patches in tests/changes, which apply to this tree, compile, and touch the files that the pages list, in that
-order. `make changes` builds them and runs what the pages say (scripts/changes). And what the reading orders of architecture.md name is there."""
+"""The changes that docs/dev/adding-*.md describe: the patches in tests/changes apply to this tree, compile, and touch the files that the
+pages list, in that order. `make changes` builds them and runs the commands of the pages (scripts/changes). The files and functions that the
+reading orders of architecture.md name exist."""
 import json
 import pathlib
 import re
@@ -22,7 +23,7 @@ def touched(name):
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """What the patches change, and all headers and sources, which include each other; changed."""
+    """A patched copy of all headers and sources, which include each other, and of the other files that the patches change."""
     here = tmp_path_factory.mktemp("tree")
     for folder in ("src", "include", "tests/unit", "tests/kernels"):
         for path in (SOURCE / folder).rglob("*"):
@@ -45,7 +46,7 @@ def test_page_lists_the_files_of_its_patch(name):
 
 @pytest.mark.parametrize("name", ORDER)
 def test_patch_compiles(name, tree):
-    """Each changed source, by the command that compiles it here, or a file beside it where it is new."""
+    """Compile each changed source with its own command or, if it is new, with that of a file in the same folder."""
     known = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
         known[(pathlib.Path(entry["directory"]) / entry["file"]).resolve()] = entry
@@ -69,7 +70,7 @@ def test_patch_compiles(name, tree):
 
 @pytest.mark.parametrize("heading", ["A reading order", "From a request to an event"])
 def test_reading_orders_name_what_there_is(heading):
-    """Every file is there, and every function."""
+    """Every named file and function exists."""
     section = (SOURCE / "docs/dev/architecture.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
     words = re.findall(r"`([^`]+)`", section)
     sources = {p.name: p for p in (SOURCE / "src").rglob("*.[ch]")}
