@@ -37,7 +37,7 @@ def test_what_was_read_is_not_read_again(chat):
 
 
 def test_a_loaded_conversation_goes_on_as_it_would_have(chat, tmp_path):
-    """So the cache changes nothing: here it is cold."""
+    """A loaded conversation continues with the same tokens, although its cache is cold."""
     saved = tmp_path / "talk.json"
     both = answers(chat(f"Say one word.\n/save {saved}\nSay another word.\n", "-n", "12", "--json"))
     messages = json.loads(saved.read_text())["messages"]
@@ -47,7 +47,7 @@ def test_a_loaded_conversation_goes_on_as_it_would_have(chat, tmp_path):
 
 
 def test_what_was_refused_is_not_taken_for_read(chat):
-    """A message that does not fit leaves no trace: half of it is answered as if nothing had been before."""
+    """A message that does not fit leaves no trace: half of it is answered as if it were the first."""
     half = "one two three four five six seven eight nine ten " * 6
     lines = f"hello\n/reset\n{half * 5}\n{half}\n"
     first, refused, second = answers(chat(lines, "-n", "8", "-c", "256", "--json"))
@@ -105,7 +105,7 @@ def test_errors_do_not_end_it(chat, line, words):
 
 
 def test_errors_stand_where_the_answer_would(chat):
-    """One document for each message, so that who waits for a line gets one."""
+    """Each message gets one document, also if it fails, so that a client waiting for a line gets one."""
     done = chat("/rest\nHi\n" + "word " * 300 + "\nHi\n", "-c", "120", "-n", "2", "--json")
     first, second, third, fourth = answers(done)
     assert first["error"]["where"] == "/rest" and third["error"]["code"] == "limit"
@@ -138,17 +138,17 @@ def test_a_message_that_does_not_fit(chat):
 
 
 class Terminal:
-    """The program on a terminal of its own."""
+    """The program on its own terminal."""
 
     def __init__(self, *command, env):
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            level = {k: v for k, v in os.environ.items() if k == "LAMINA_CPU"}       # the one that is tested
+            level = {k: v for k, v in os.environ.items() if k == "LAMINA_CPU"}       # the level under test
             os.execve(command[0], [str(c) for c in command], {**level, **env})
         self.seen = b""
 
     def until(self, text, seconds=PATIENCE):
-        """What came up to and with `text`."""
+        """Return the output up to and including `text`."""
         end = time.monotonic() + seconds
         while text.encode() not in self.seen:
             if not select.select([self.fd], [], [], max(0, end - time.monotonic()))[0]:
@@ -158,7 +158,7 @@ class Terminal:
         return (before + after).decode(errors="replace")
 
     def prompt(self):
-        """What came up to the prompt, once the line editor has the keyboard: what is typed before is echoed twice."""
+        """Return the output up to the prompt once the line editor has the keyboard: what is typed before is echoed twice."""
         said, end = self.until("\r\n> "), time.monotonic() + PATIENCE
         while termios.tcgetattr(self.fd)[3] & termios.ICANON:
             assert time.monotonic() < end
@@ -179,7 +179,7 @@ class Terminal:
 
 
 def test_on_a_terminal_without_locales(build, model, tmp_path):
-    """An editor that knows no UTF-8 would lose letters: the terminal's own line editing does."""
+    """A line editor without UTF-8 would lose letters; the terminal's own line editing does not."""
     bare = ("/usr/bin/unshare", "-m", "sh", "-c", 'mount -t tmpfs none /usr/lib/locale && exec "$@"', "sh")
     if not os.path.exists(bare[0]) or run(*bare, "true").returncode:
         pytest.skip("the locales of this machine cannot be hidden from a program")
@@ -206,7 +206,7 @@ def test_on_a_terminal(build, model, tmp_path):
     t.prompt()
     t.type("Tell me a long story about héros.\n")
     t.until("héros.\r\n")
-    t.until(" ")                                       # it has begun
+    t.until(" ")                                       # the answer has begun
     t.type("\x03")
     assert "interrupted" in t.prompt(), "Ctrl-C stops the answer and not the program"
     t.type("half a line\x03")

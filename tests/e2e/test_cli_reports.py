@@ -1,5 +1,5 @@
-"""What users of other programs reported, each as a kind, in commands and in the library. Of the server: test_serve_reports.py, test_serve_messages.py,
-test_serve_files.py."""
+"""Kinds of problems that users of other programs reported, tested in commands and in the library. For the server: test_serve_reports.py,
+test_serve_messages.py, test_serve_files.py."""
 import json
 import shutil
 
@@ -16,7 +16,7 @@ def lamina(build):
 
 
 def says(lamina, command, model, *flags, text="Hello", n=4, **more):
-    """What `run`, or `chat` in one turn, writes."""
+    """Return the result of `run`, or of `chat` with one message."""
     if command == "run":
         return run(lamina, "run", model, "-p", text, "-n", n, "--temp", 0, *flags, **more)
     return run(lamina, "chat", model, "-n", n, "--temp", 0, *flags, input=text + "\n", **more)
@@ -28,7 +28,7 @@ CALLED = [{"role": "user", "content": "time?"}, {"role": "assistant", "content":
 
 
 def loaded(lamina, model, folder, messages, template=SHOWS, then="More."):
-    """A conversation loaded, and what the model reads when it goes on."""
+    """Load a conversation, continue it with `then`, and save it as d.json; return the result."""
     (folder / "t.jinja").write_text(template)
     (folder / "c.json").write_text(json.dumps({"messages": messages}))
     return run(lamina, "chat", model, "--load", folder / "c.json", "-n", 1, "--temp", 0, "--chat-template-file", folder / "t.jinja",
@@ -68,11 +68,11 @@ def test_the_stop_that_matched_is_told(lamina, model, command, stops, which):
     assert answer.get("text", answer.get("content")) == (whole[:whole.index(which)] if which else whole.rstrip("\n"))
 
 
-# ---- 3 llama.cpp#11755, 4 vllm#53975: what is said of the prompt is obeyed, refused or named ----
+# ---- 3 llama.cpp#11755, 4 vllm#53975: options of the prompt are applied, rejected or named ----
 
 @both
 def test_no_variable_of_a_template_is_dropped_in_silence(lamina, model, command):
-    """The server's `chat_template_kwargs` refuses and warns of the same."""
+    """Variables are rejected or ignored with a warning, as in the server's `chat_template_kwargs`."""
     chat = ("--chat",) if command == "run" else ()
     for name, value in (("add_generation_prompt", False), ("messages", [])):
         done = says(lamina, command, model, *chat, "--chat-template-kwargs", json.dumps({name: value}))
@@ -82,11 +82,11 @@ def test_no_variable_of_a_template_is_dropped_in_silence(lamina, model, command)
     assert "warning: --chat-template-kwargs: the chat template of this model does not use 'continue_final_message'; ignored\n" in done.stderr
 
 
-# ---- 5 RevenueCat ai-toolkit#26: JSON has no largest number; halves of characters are U+FFFD ----
+# ---- 5 RevenueCat ai-toolkit#26: JSON has no largest number; lone surrogates become U+FFFD ----
 
 @pytest.mark.parametrize("command,number", [*(("run", n) for n in LARGE), ("chat", "1e400")])
 def test_numbers_of_any_size(lamina, model, command, number):
-    """RFC 8259, 6. The bound of a schema and a template's variable: what a machine word does not hold is no syntax error."""
+    """A number beyond a machine word in a schema's bound or a template's variable is not a syntax error (RFC 8259, 6)."""
     bound = "minimum" if number.startswith("-") else "maximum"
     done = says(lamina, command, model, "--json-schema", f'{{"type": "integer", "{bound}": {number}}}')
     assert done.returncode == 0, done.stderr
@@ -100,7 +100,7 @@ WIDE = [2 ** 63 - 1, -2 ** 63, 2 ** 63, 2 ** 64 - 1, -2 ** 63 - 2000, 10 ** 400,
 
 @pytest.mark.parametrize("number", WIDE)
 def test_integers_reach_templates_as_they_are_written(lamina, model, tmp_path, number):
-    """Python's have no largest one, so neither have transformers' templates: json.dumps and str are the oracle."""
+    """Integers in templates have no maximum, as in Python and so in transformers: json.dumps and str are the oracle."""
     (tmp_path / "t.jinja").write_text("{{ x }} {{ {'y': [x]} | tojson }} {{ x is integer }} {{ x is number }} {{ x is string }} {{ x is float }}")
     (tmp_path / "v.json").write_text(json.dumps({"x": number}))
     expected = f"{number} {json.dumps({'y': [number]})} True True False False"
@@ -110,13 +110,13 @@ def test_integers_reach_templates_as_they_are_written(lamina, model, tmp_path, n
 
 
 def test_integers_of_a_conversation_are_as_they_are_written(lamina, model, tmp_path):
-    """Also those in arguments that are a text, and when it is saved again."""
+    """Integers are unchanged in a saved conversation, also those in arguments given as a string."""
     numbers = {"a": WIDE[3], "b": WIDE[5], "c": WIDE[0], "d": 1.5, "e": 1e19}
     messages = json.loads(json.dumps(CALLED))
     messages[1]["tool_calls"][0]["function"]["arguments"] = json.dumps(numbers)
     messages[0]["id"] = WIDE[4]
     done = loaded(lamina, model, tmp_path, messages, "{% set f = messages[1].tool_calls[0].function %}{{ f.arguments.a - 1 if messages | length > 3 }}")
-    assert done.returncode and "arguments" not in done.stderr, done.stderr                # nothing is computed with what is not held
+    assert done.returncode and "arguments" not in done.stderr, done.stderr                # no arithmetic on integers that do not fit
     done = loaded(lamina, model, tmp_path, messages)
     assert saved(tmp_path)[1]["tool_calls"][0]["function"]["arguments"] == numbers and saved(tmp_path)[0]["id"] == WIDE[4], done.stderr
 
@@ -130,14 +130,14 @@ def test_different_integers_of_equal_doubles_are_refused(lamina, tmp_path):
 
 @pytest.mark.parametrize("text,read", [(rb"a\ud83d", "a\ufffd"), (rb"\ude00b", "\ufffdb"), (b"c\xf0\x9f\x99", "c\ufffd")])
 def test_halves_of_characters_do_not_block_a_conversation(lamina, model, tmp_path, text, read):
-    """A cut emoji in a saved conversation, and in a template's variable."""
+    """A cut emoji in a loaded conversation is read as U+FFFD."""
     (tmp_path / "c.json").write_bytes(b'{"messages": [{"role": "user", "content": "' + text + b'"}, {"role": "assistant", "content": "x"}]}')
     done = run(lamina, "chat", model, "--load", tmp_path / "c.json", "-n", 1, "--temp", 0, input=f"More.\n/save! {tmp_path / 'd.json'}\n")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "d.json").read_text())["messages"][0]["content"] == read
 
 
-# ---- 9 vllm#19419, Qwen3#1894: arguments of earlier calls are a mapping; 10 sglang#40082: no role vanishes ----
+# ---- 9 vllm#19419, Qwen3#1894: arguments of earlier calls are a mapping; 10 sglang#40082: no role is dropped ----
 
 @pytest.mark.parametrize("arguments", [{"arguments": ""}, {"arguments": " "}, {"arguments": None}, {}, {"arguments": "{}"}, {"arguments": {}}])
 def test_arguments_of_a_loaded_conversation_are_a_mapping(lamina, model, tmp_path, arguments):
@@ -184,7 +184,7 @@ def test_no_tokens_are_none(lamina, model, command):
     assert done.returncode == 0 and not done.stdout.strip(), done.stdout
 
 
-# ---- 12 SillyTavern#1855: empty values ask for nothing, alone and beside others ----
+# ---- 12 SillyTavern#1855: empty values have no effect, alone and with others ----
 
 EMPTY = ["--grammar", "--grammar-file", "--json-schema", "--regex", "--choice", "--stop", "-r", "--logit-bias", "--lora", "--chat-template", "--chat-template-kwargs"]
 
@@ -208,7 +208,7 @@ def test_empty_names_of_files_are_refused(lamina, command, flag):
 
 @both
 def test_files_that_are_empty_ask_for_nothing(lamina, model, tmp_path, command):
-    """llama.cpp reads a grammar file into the text of --grammar. It is said: more was meant."""
+    """An empty file has no effect, as in llama.cpp, which reads a grammar file into --grammar; a warning names it, since more was meant."""
     empty, chat = tmp_path / "empty", ("--chat",) if command == "run" else ()
     empty.write_text("")
     files = ("--grammar-file", empty, "--json-schema", f"@{empty}")
@@ -233,7 +233,7 @@ def test_errors_name_the_flag_that_was_given(lamina, model, flag, named):
     assert done.returncode and done.stderr.startswith(f"error: {named}: "), done.stderr
 
 
-# ---- 14 ollama#4503: a byte order mark is no part of a text ----
+# ---- 14 ollama#4503: a byte order mark is not part of the text ----
 
 def test_a_byte_order_mark_is_no_part_of_a_text(lamina, model, tmp_path):
     files = {"c.json": '{"messages": [{"role": "user", "content": "abc"}, {"role": "assistant", "content": "x"}]}', "t.jinja": "{{ messages[-1].content }}",
@@ -248,7 +248,7 @@ def test_a_byte_order_mark_is_no_part_of_a_text(lamina, model, tmp_path):
     assert prompts[0] == prompts[1] and "\ufeff" not in shown[0]
 
 
-# ---- 15, 16 DeepSeek-V3#557, mesh-llm#311: files, by every command that opens them ----
+# ---- 15, 16 DeepSeek-V3#557, mesh-llm#311: Git LFS pointers and renamed files, in every command ----
 
 TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
@@ -265,7 +265,7 @@ def test_pointers_and_names_of_files(lamina, tmp_path, command):
     assert done.returncode == 0 or "chat template" in done.stderr or "no tokenizer" in done.stderr, done.stderr
 
 
-# ---- 18: nothing is said twice ----
+# ---- 18: no line is printed twice ----
 
 @both
 def test_nothing_is_said_twice(lamina, model, command):

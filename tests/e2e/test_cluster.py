@@ -1,4 +1,4 @@
-"""One model, several processes: the same text as one, refusals, and what happens when a process is lost."""
+"""One model in several processes: the same output as in one, rejected options, and the loss of a process."""
 import concurrent.futures
 import contextlib
 import http.client
@@ -20,7 +20,7 @@ from conftest import PATIENCE, SANITIZED, run
 
 TEXT = ["-p", "The capital of France is", "--raw", "-n", "8", "--temp", "0", "-t", "1"]
 ENV = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-       "ASAN_OPTIONS": "detect_leaks=0"}                # Open MPI's own
+       "ASAN_OPTIONS": "detect_leaks=0"}                # leaks of Open MPI itself
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def ranks(n, *command, transport="self,vader"):
 
 
 def errors(done):
-    """lamina's lines; mpirun adds its own."""
+    """Return lamina's lines; mpirun adds its own."""
     return [line for line in done.stderr.splitlines() if line.startswith(("error: ", "hint: "))]
 
 
@@ -53,7 +53,7 @@ def test_an_exact_split_gives_the_tokens_of_one_process(lamina, model, alone, n,
 
 @pytest.mark.parametrize("split, n, transport, flags", [("pp=2", 2, "self,vader", []), ("pp=3", 3, "self,tcp", []), ("tp=2,pp=2", 4, "self,vader", ["--exact-split"])])
 def test_runs_of_layers_give_the_tokens_of_one_process(lamina, model, alone, split, n, transport, flags):
-    """No sum is cut between layers: without --exact-split too."""
+    """No sum is split between layers, so the tokens are equal without --exact-split too."""
     done = run(*ranks(n, lamina, "run", model, *TEXT, "--json", "--split", split, *flags, transport=transport), env=ENV)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["ids"] == alone
@@ -126,7 +126,7 @@ def processes(mark):
 
 
 def gone(mark):
-    """Waits until no process has `mark` in its command; those that stay are killed, and are a failure."""
+    """Wait until no process has `mark` in its command; kill those that remain, and fail."""
     until = time.time() + PATIENCE
     while (left := processes(mark)) and time.time() < until:
         time.sleep(0.1)
@@ -141,7 +141,7 @@ def test_a_lost_process_ends_the_job(lamina, model, tmp_path, blow, says):
     link.symlink_to(model)
     job = subprocess.Popen(ranks(3, lamina, "run", link, "-p", "Once upon a time", "--raw", "-n", "100000", "--ignore-eos", "-t", "1",
                                  "--split", "tp=3", "--step-timeout", "2.125"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
-    assert job.stdout.read(40)                          # it writes
+    assert job.stdout.read(40)                          # it is generating
     others = [p for p in processes(f"run {link}") if p != job.pid]
     try:
         os.kill(max(others), blow)
@@ -156,7 +156,7 @@ def test_a_lost_process_ends_the_job(lamina, model, tmp_path, blow, says):
 # ---- serving ----
 
 def free_port():
-    """For a server that ends and starts again: none that the kernel gives to connections, as a client that tries again would take it."""
+    """Return a port for a server that is restarted, outside the kernel's ephemeral range: a reconnecting client could take one of those."""
     first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         port = random.randrange(20000, first if first > 21000 else 65536)
@@ -166,7 +166,7 @@ def free_port():
 
 
 def ask(port, path, body=None, timeout=PATIENCE):
-    """Status and bytes."""
+    """Return the status, 0 if there is no connection, and the body."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data=json.dumps(body).encode() if body else None,
                                      headers={"Content-Type": "application/json"})
     try:
@@ -195,7 +195,7 @@ STORY = {"prompt": "Once upon a time", "max_tokens": 1900, "temperature": 0, "st
 
 
 def read_story(port, text):
-    """Adds what is streamed to `text` as it comes."""
+    """Append what is streamed to `text` as it arrives."""
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     c.request("POST", "/v1/completions", json.dumps(STORY))
     with contextlib.suppress(http.client.IncompleteRead):
@@ -217,7 +217,7 @@ def end(job, path):
 @pytest.mark.skipif(SANITIZED, reason="slow")
 @pytest.mark.parametrize("split, n", [("tp=2", 2), ("pp=2", 2)])
 def test_ranks_serve_what_one_process_serves(lamina, model, tmp_path, alone, split, n):
-    """Two texts at once, prefixes kept."""
+    """Concurrent requests with the same prompt get the output of one process."""
     link, port = tmp_path / "served.gguf", free_port()
     link.symlink_to(model)
     job = subprocess.Popen(serving(lamina, link, port, split, n, "--exact-split"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENV)
@@ -254,7 +254,7 @@ def test_streams_end_in_an_error_when_a_rank_is_lost_and_the_job_starts_again(la
         for text in texts:
             last = [line for line in text.decode().splitlines() if line.startswith("data: ")][-1]
             assert "another rank" in json.loads(last[6:])["error"]["message"]
-        assert healthy(port)                                           # the next ones
+        assert healthy(port)                                           # the restarted ranks
         again = [p for p in processes(f"serve {link}")]
         assert not set(again) & set(ranks_now)
         assert ask(port, "/v1/completions", {"prompt": "The capital of France is", "max_tokens": 8, "temperature": 0})[0] == 200
@@ -269,7 +269,7 @@ def test_what_ranks_cannot_serve(lamina, model, flags, says):
     assert done.returncode == 2 and says in done.stderr
 
 
-# ---- a job that is kept running ----
+# ---- supervision of a job ----
 
 def test_a_job_is_started_again_until_it_ends_well(lamina, tmp_path):
     done = run(lamina, "cluster", "run", "--", "sh", "-c", "echo x >> lines; test $(wc -l < lines) -ge 3", cwd=tmp_path)

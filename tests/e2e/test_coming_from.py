@@ -1,5 +1,5 @@
-"""What docs/guide/coming-from.md shows is what a terminal shows; `…` stands for figures of one machine. Texts of the model are the same at every level
-of instructions: its choices are clear ones."""
+"""docs/guide/coming-from.md shows what a terminal shows, with `…` for numbers of one machine. The model's output is the same at every
+instruction-set level: its choices are clear."""
 import importlib.machinery
 import importlib.util
 
@@ -25,7 +25,7 @@ def test_each_program_has_its_sessions():
     (["--chat", "-p", "Name the capital of France."], None), (["--raw", "-p", "1, 2, 3, 4, 5,"], None), (["--chat", "-p", "Name the capital of Japan."], None),
     (["--chat", "-p", "Repeat this text."], "Paris is in France. Rome is in Italy.\n"), (["--chat", "-p", "Name the\ncapital of France."], None)])
 def test_the_model_is_sure_of_what_is_shown(build, model, flags, stdin):
-    """Between the best two tokens lie 0.4 at least, in natural logarithms; levels of instructions differ by 0.12 at most on these texts."""
+    """The best two tokens are more than 0.4 apart in natural logarithms; instruction-set levels differ by at most 0.12 on these prompts."""
     assert any(flags[-1].split("\n")[-1] in command for command, _ in SESSIONS)
     gaps = margins(run(build / "src/cli/lamina", "run", MODEL, *flags, "-n", 12, "--temp", 0, "--logprobs", 2, "--json", input=stdin))
     assert min(gaps) > 0.4, gaps

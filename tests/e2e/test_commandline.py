@@ -1,4 +1,4 @@
-"""The command line itself: exit statuses, suggestions, errors as text and as JSON. stdout is for the answer alone."""
+"""The command line itself: exit statuses, suggestions, errors as text and as JSON. stdout contains only the answer."""
 import json
 import os
 import resource
@@ -73,7 +73,7 @@ def test_underscores_are_hyphens_and_values_may_be_attached(lamina, model):
     (["doctor", "--cpu", ""], 2, "usage"),
     (["doctor", "extra"], 2, "usage"),
     (["xylophone"], 2, "usage"),
-    (["run", "MODEL", "-m", "MODEL", "-p", "x"], 2, "usage"),            # one model, named once
+    (["run", "MODEL", "-m", "MODEL", "-p", "x"], 2, "usage"),            # two names of one model
     (["inspect", "gpt2", "-m", "llama-3.2-1b"], 2, "usage"),
     (["report", "gpt2", "-m", "llama-3.2-1b"], 2, "usage"),
     (["verify", "MODEL"], 2, "usage"),
@@ -82,10 +82,10 @@ def test_underscores_are_hyphens_and_values_may_be_attached(lamina, model):
     (["tokenize", "llama-3.2-1b", "-p", "x"], 2, "usage"),               # a shape without a tokenizer
     (["tokenize", "CONFIG", "-p", "x"], 3, "bad_model"),                 # JSON, but no tokenizer
     (["compare", "gpt2", "--history"], 2, "usage"),
-    (["explain", "gqa", "gpt2", "--layer", "1"], 2, "usage"),            # flags that would do nothing
+    (["explain", "gqa", "gpt2", "--layer", "1"], 2, "usage"),            # flags without effect
     (["explain", "gqa", "MODEL", "-p", "x"], 2, "usage"),
     (["explain", "--diagram", "flow", "gpt2", "llama-3.2-1b"], 2, "usage"),
-    (["explain", "kv", "gpt2", "-o", ""], 2, "usage"),                   # before anything is computed
+    (["explain", "kv", "gpt2", "-o", ""], 2, "usage"),                   # rejected before any computation
     (["report", "gpt2", "-o", ""], 2, "usage"),
     (["verify", "MODEL", "none.safetensors", "--dump", ""], 2, "usage"),
     (["synth", "gpt2", ""], 2, "usage"),
@@ -111,7 +111,7 @@ def test_json_as_a_value_is_a_value(lamina, model):
     assert done.returncode == 0 and done.stdout.split()[0].isdigit()
     done = run(lamina, "tokenize", "/no/such/model.gguf", "-p", "--json")
     assert done.returncode == 1 and done.stdout == ""
-    done = run(lamina, "tokenize", "--nope", "--json")                     # flags that could not be read: it may have been meant
+    done = run(lamina, "tokenize", "--nope", "--json")                     # the flags are invalid: --json may have been meant
     assert done.returncode == 2 and json.loads(done.stdout)["error"]["code"] == "usage"
 
 
@@ -239,7 +239,7 @@ def test_what_needs_no_tokenizer_does_without_one_of_an_unknown_kind(lamina, sou
     for command in (["run", folder, "-p", "x"], ["tokenize", folder, "-p", "x"]):
         done = run(lamina, *command)
         assert done.returncode == 3 and "the kind 'Unigram' is not supported" in last_line(done), command
-    (folder / "tokenizer.json").write_text("{")                      # a broken file is one for every command
+    (folder / "tokenizer.json").write_text("{")                      # a broken file is an error in every command
     assert run(lamina, "inspect", folder).returncode == 3
 
 
@@ -271,10 +271,10 @@ def test_an_empty_instruction_set_is_a_wrong_flag(lamina, source):
     (["inspect", "gpt2", "--view", "all", "--json"], "--view"),
     (["inspect", "llama-3.2-1b", "--layer", "16"], "--layer"),
     (["explain", "--diagram", "layer", "llama-3.2-1b", "--layer", "16"], "--layer"),
-    (["estimate"], "--hidden"),                                          # wanted, not given
+    (["estimate"], "--hidden"),                                          # required, not given
     (["estimate", "--hidden", "64", "--layers", "2", "--vocab", "9", "--heads", "5", "--ffn", "9"], "--heads"),
     (["explain", "--diagram", "context", "gpt2", "-c", "64"], "--diagram"),
-    (["explain", "context", "gpt2", "-c", "64"], "context"),             # a topic, and no flag
+    (["explain", "context", "gpt2", "-c", "64"], "context"),             # a topic, not a flag
     (["detokenize", "MODEL", "1.5"], "ID"),                              # an argument
 ])
 def test_what_is_wrong_is_the_flag_that_was_given(lamina, model, arguments, flag):
@@ -343,7 +343,7 @@ def test_a_chat_ends_with_the_signal_that_ends_it(lamina, source, number):
         assert chat.wait(PATIENCE) == 128 + number
 
 
-# ---- input without an end ----
+# ---- endless input ----
 
 @pytest.mark.parametrize("arguments, stdin", [
     (["tokenize", "MODEL", "-f", "/dev/zero"], None), (["detokenize", "MODEL"], "/dev/zero"),

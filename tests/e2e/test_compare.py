@@ -1,4 +1,4 @@
-"""lamina compare: pages letter by letter (LAMINA_REWRITE=1 writes them anew: read the diff), figures against inspect."""
+"""lamina compare: pages are compared letter by letter (LAMINA_REWRITE=1 rewrites them: read the diff), numbers with inspect."""
 import json
 import math
 import os
@@ -39,7 +39,7 @@ def rows(lamina, *models):
 
 
 def test_every_figure_is_a_fact(lamina):
-    """Each value with a path is what inspect answers for it."""
+    """Each value with a path is what inspect returns for it."""
     models = ["gpt2", "deepseek-v2", "tests/golden/mistral/window"]
     j, _ = rows(lamina, *models)
     asked = 0
@@ -55,7 +55,7 @@ def test_every_figure_is_a_fact(lamina):
 
 
 def test_reductions(lamina):
-    """The seed's table: 8B to 3B is 25 % less width, 12.5 % fewer layers, 43 % less MLP, 25 % fewer heads, the same key/value heads."""
+    """From 8B to 3B: 25 % less width, 12.5 % fewer layers, 43 % less MLP, 25 % fewer heads, the same key/value heads (facts.tsv, S002)."""
     _, r = rows(lamina, "llama-3.1-8b", "llama-3.2-3b")
     percent = {label: round(100 * (1 - r["specification", label]["ratio"]), 1) for label in ("width", "layers", "MLP width", "query heads")}
     assert percent == {"width": 25.0, "layers": 12.5, "MLP width": 42.9, "query heads": 25.0}
@@ -65,7 +65,7 @@ def test_reductions(lamina):
 
 
 def test_caches_of_the_seed(lamina):
-    """Six models at 4096 tokens in f16: 128, 512, 512, 270, 1280 MiB, and GPT-3's 9216 at its 2048."""
+    """The caches of six models at 4096 tokens in f16: 128, 512, 512, 270, 640 and 144 MiB."""
     _, r = rows(lamina, "llama-3.2-1b", "llama-3.1-8b", "mistral-7b-v0.1", "deepseek-v2", "granite-3.0-8b", "qwen2.5-3b")
     assert [v / 2 ** 20 for v in r["kv", "cache at 4,096 tokens"]["values"]] == [128, 512, 512, 270, 640, 144]
 
@@ -97,7 +97,7 @@ def test_counts_are_integers(lamina):
     _, r = rows(lamina, "mixtral-8x7b", "mistral-7b-v0.1", "gemma-2-2b")
     for section in ("specification", "parameters"):
         active = r[section, "active per token"]
-        assert active["path"] == "parameters.active" and active["values"] == [12_879_925_248, None, None]     # where not all of them are
+        assert active["path"] == "parameters.active" and active["values"] == [12_879_925_248, None, None]     # null where all of them are
     window = r["attention", "window"]
     assert window["path"] == "attention.window" and window["values"][:2] == [None, 4096] and "13 of 26 layers" in window["values"][2]
 
@@ -138,7 +138,7 @@ def test_usage(lamina):
 
 
 def test_the_base_of_layers_that_see_everything(lamina):
-    """Gemma 3 rotates layers with a window by another base; rope_theta is that of the others."""
+    """Gemma 3 uses another rotary base in layers with a window; rope_theta is that of the others."""
     rows = {r["label"]: r for section in json.loads(lamina("compare", "gemma-2-2b", "gemma-3-1b", "--view", "position", "--json").stdout)["sections"]
             for r in section["rows"]}
     assert rows["rotary base"]["values"] == [10000, 1000000]
@@ -146,7 +146,7 @@ def test_the_base_of_layers_that_see_everything(lamina):
 
 @pytest.fixture(scope="module")
 def stored(lamina, tmp_path_factory, source):
-    """One shape in two types: the files, in folders of their own and beside each other."""
+    """Files of one shape in two types, next to each other and in separate folders."""
     folder = tmp_path_factory.mktemp("stored")
     for name in ("f16", "q4_0"):
         (folder / name).mkdir()
@@ -157,7 +157,7 @@ def stored(lamina, tmp_path_factory, source):
 
 
 def test_two_files_of_one_shape(lamina, stored):
-    """What they hold and how large it is: types, bytes of each class of tensors by the block sizes of their types, and of the file."""
+    """Files of one shape are compared by types, by bytes per class of tensors (from the types' block sizes) and by file size."""
     block = {"f32": (1, 4), "f16": (1, 2), "q4_0": (32, 18), "q8_0": (32, 34)}
     files = [stored / "f16.gguf", stored / "q4_0.gguf"]
     j, r = rows(lamina, *files)
@@ -221,7 +221,7 @@ def test_what_is_stored_needs_weights(lamina, stored):
 
 
 def test_first_with_a_feature(lamina):
-    """SwiGLU and MQA are PaLM's, RMSNorm LLaMA's, of which there is no preset; a report marks the model that it is about."""
+    """SwiGLU and MQA are attributed to PaLM, RMSNorm to LLaMA, which have no presets; a report marks its own model."""
     text = " ".join(lamina("compare", "--history", "--view", "trends").stdout.split())
     assert "2022 MQA (PaLM)" in text and "2022 SwiGLU (PaLM)" in text and "2023 RMSNorm, Pre (LLaMA)" in text
     page = lamina("report", "llama-3.2-3b", "--format", "md").stdout

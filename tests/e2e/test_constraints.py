@@ -1,4 +1,4 @@
-"""Constraints on the text of run and chat: the text fits, also with speculative decoding; what cannot be kept is refused by name."""
+"""Constraints on the output of run and chat: the output fits, also when speculative; one that cannot be enforced is rejected by name."""
 import json
 import re
 
