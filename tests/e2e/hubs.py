@@ -40,7 +40,7 @@ class Hub:
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.server.handle_error = lambda *args: None    # connections that the client resets
-        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()      # polls for shutdown()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()      # seconds between checks for shutdown()
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
 
     def entry(self, path, data=None):

@@ -1,4 +1,4 @@
-"""lamina convert: every golden model to GGUF and back, beside the files of llama.cpp's converter; tokenizers; parts; what is refused."""
+"""lamina convert: every golden model to GGUF and back, compared with files of llama.cpp's converter; tokenizers; parts; rejected input."""
 import fnmatch
 import json
 import os
@@ -17,9 +17,9 @@ GOLDEN = SOURCE / "tests/golden"
 MODELS = {m["case"]: m for m in json.loads((GOLDEN / "models.json").read_text())}
 CASES = sorted(c for c in MODELS if list((GOLDEN / c).glob("model*.safetensors")) and (GOLDEN / c / "golden.safetensors").exists())
 TWINS = [c for c in CASES if (GOLDEN / c / "model.gguf").exists()]
-# GGUF files of these have lanes of queries and keys in pairs: the same sums in another order.
+# GGUF files of these families store the lanes of queries and keys in pairs: the same sums in another order.
 PAIRED = {"llama", "mistral", "mixtral", "granite", "granitemoe", "smollm3"}
-# No form in GGUF, as models.json says of the converter's files too.
+# GGUF cannot express these; models.json records the same for llama.cpp's converter.
 NO_FORM = {c for c in CASES if not MODELS[c]["gguf"]}
 DIFFERENCES = [line.split("\t") for line in (GOLDEN / "convert/differences.tsv").read_text().splitlines() if line and line[0] != "#"]
 BLOCKS = {0: (1, 4), 1: (1, 2), 30: (1, 2), 8: (32, 34), 39: (32, 17)}
@@ -36,7 +36,7 @@ def one_line(done, status, *words):
 
 
 def tensors_of(path):
-    """{name: (type, shape, bytes)} of a folder, or of one safetensors file."""
+    """Return {name: (type, shape, bytes)} of a folder or of one safetensors file."""
     found = {}
     for file in sorted(path.glob("model*.safetensors")) if path.is_dir() else [path]:
         data = file.read_bytes()
@@ -71,7 +71,7 @@ def dump(lamina, model, golden, out):
 
 @pytest.mark.parametrize("case", some(CASES))
 def test_logits_and_the_way_back(lamina, tmp_path, case):
-    """What GGUF has a form for reads back as the same model, to the bit; and its folder has the tensors of the first one."""
+    """A model that GGUF can express reads back as the same model, to the bit, and its new folder has the tensors of the first one."""
     folder, out, again = GOLDEN / case, tmp_path / "model.gguf", tmp_path / "again"
     done = lamina("convert", folder, out)
     if done.returncode:
@@ -93,11 +93,11 @@ def test_logits_and_the_way_back(lamina, tmp_path, case):
     was = {name: t for name, t in was.items() if not name.endswith(unneeded) and name not in further}
     if "embed_tokens.weight" in was:          # the checkpoint of a bare decoder
         now = {name.split(".", 1)[1] if name.split(".")[0] in ("model", "transformer") else name: t for name, t in now.items()}
-    if "lm_head.weight" not in now:                                            # a tied head that is stored once more
+    if "lm_head.weight" not in now:                                            # a tied head that is stored again
         was.pop("lm_head.weight", None)
     assert was.keys() == now.keys()
     differ = [name for name in was if was[name] != now[name]]
-    if case == "gemma3/rotations":                                             # float32 norms that files store plus one: the sum is rounded
+    if case == "gemma3/rotations":                                             # GGUF stores its float32 norms plus one: the sum is rounded
         assert all(name.endswith("norm.weight") for name in differ)
         differ = []
     assert not differ
@@ -125,7 +125,7 @@ def test_keys_and_tensors_are_llama_cpps(lamina, tmp_path, case):
     found = []
     arch = theirs["general.architecture"] + "."
     for key in sorted(ours.keys() | theirs.keys()):
-        if not key.startswith("tokenizer."):                                   # these folders have none; the twins' is invented
+        if not key.startswith("tokenizer."):                                   # these folders have none; the GGUF files' is invented
             found += compare(key.removeprefix(arch), case, ours.get(key), theirs.get(key))
     for name in sorted(mine.keys() | tensors.keys()):
         found += compare(name, case, mine.get(name), tensors.get(name))
@@ -133,7 +133,7 @@ def test_keys_and_tensors_are_llama_cpps(lamina, tmp_path, case):
 
 
 def test_every_difference_is_still_one(lamina, tmp_path):
-    """Rows of the table that explain nothing any more."""
+    """Every row of differences.tsv still explains a difference."""
     unused = {tuple(d[:3]) for d in DIFFERENCES}
     for case in TWINS:
         theirs, tensors = gguf_tensors(GOLDEN / case / "model.gguf")
@@ -150,14 +150,14 @@ def test_every_difference_is_still_one(lamina, tmp_path):
     assert not unused
 
 
-# Files that do not say what their folders did.
+# GGUF files that do not contain all that their folders do.
 UNSAID = {"glm/half": "sizes",                           # the converter writes another context length
-          "phi/joined-gguf": "tensors"}                  # projections that no config.json has joined
+          "phi/joined-gguf": "tensors"}                  # joined projections, for which config.json has no key
 
 
 @pytest.mark.parametrize("case", some(TWINS, step=8))
 def test_llama_cpps_files_become_folders(lamina, tmp_path, case):
-    """From a file that somebody else wrote: the folder's own tensors, and the reference's logits."""
+    """A file written by llama.cpp's converter becomes a folder with the reference's logits."""
     done = lamina("convert", GOLDEN / case / "model.gguf", tmp_path / "f")
     if case in UNSAID and done.returncode:
         one_line(done, 3, f"config.json cannot express its {UNSAID[case]}")
@@ -210,7 +210,7 @@ def test_a_file_in_another_type(lamina, tmp_path):
     a, b = gguf_tensors(tmp_path / "q.gguf"), gguf_tensors(tmp_path / "p.gguf")
     assert a[0]["general.file_type"] == 7 and a[1] == b[1]
     assert lamina("convert", tmp_path / "q.gguf", tmp_path / "f").returncode == 0
-    assert {t[0] for t in tensors_of(tmp_path / "f").values()} <= {"F32", "F16"}  # F16: rows that are no whole number of blocks
+    assert {t[0] for t in tensors_of(tmp_path / "f").values()} <= {"F32", "F16"}  # F16: rows that are not whole blocks
     assert lamina("convert", tmp_path / "q.gguf", tmp_path / "h", "--type", "bf16").returncode == 0
     assert {t[0] for t in tensors_of(tmp_path / "h").values()} == {"BF16"}
     assert json.loads((tmp_path / "h/config.json").read_text())["torch_dtype"] == "bfloat16"
@@ -283,7 +283,7 @@ def test_real_tokenizers(lamina, tmp_path, name):
 
 
 def sentencepiece(pieces, add_prefix=True):
-    """A tokenizer.model: pieces, trainer and normalizer, as the protocol buffer has them."""
+    """Return a tokenizer.model: pieces, trainer and normalizer, encoded as its protocol buffer."""
     def field(number, kind, body):
         return varint(number << 3 | kind) + (varint(len(body)) + body if kind == 2 else body)
 
@@ -300,7 +300,7 @@ def sentencepiece(pieces, add_prefix=True):
 
 
 def test_sentencepiece_alone(lamina, tmp_path):
-    """tokenizer.model without tokenizer.json: pieces, scores and types as they are; added tokens; rows without a piece."""
+    """tokenizer.model without tokenizer.json: pieces, scores and types are copied; added tokens and rows without a piece get entries."""
     pieces = [("<unk>", 0, 2), ("<s>", 0, 3), ("</s>", 0, 3)] + [(f"<0x{i:02X}>", 0, 6) for i in range(256)]
     pieces += [("\u2581a", -1, 1), ("bc", -2, 1), ("\u2581", -3, 1), ("a", -4, 1), ("b", -5, 1), ("c", -6, 1)]
     folder = tmp_path / "f"
@@ -377,7 +377,7 @@ def test_cards_and_sampling(lamina, tmp_path):
     assert {k: again.get(k) for k in same} == {k: keys[k] for k in same}
 
 
-# ---- what is refused ----
+# ---- rejected input ----
 
 def test_refusals(lamina, tmp_path):
     folder, out = GOLDEN / "llama/gqa", tmp_path / "o.gguf"
@@ -413,7 +413,7 @@ def test_a_dry_run_writes_nothing(lamina, tmp_path):
 
 
 def test_weights_that_do_not_fit(lamina, tmp_path):
-    """Missing, misshapen and unknown tensors: named; what nothing uses is said and left out."""
+    """Missing and misshapen tensors are named; an unused one is reported and left out."""
     folder = tmp_path / "f"
     shutil.copytree(GOLDEN / "llama/mqa", folder, ignore=shutil.ignore_patterns("golden*", "*.gguf"))
     file = folder / "model.safetensors"
@@ -436,7 +436,7 @@ def test_weights_that_do_not_fit(lamina, tmp_path):
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
-# ---- when it ends early ----
+# ---- interruption ----
 
 @pytest.fixture(scope="module")
 def large(lamina, tmp_path_factory):
@@ -482,7 +482,7 @@ def test_a_full_disk(build, large, tmp_path):
 
 
 def test_memory_does_not_grow_with_the_model(build, lamina, large, tmp_path):
-    """497 MB of weights go through less than 200 MB beside the largest tensor (154 MB, mapped)."""
+    """Converting 497 MB of weights takes less than 200 MB in addition to the largest tensor (154 MB, mapped)."""
     if os.environ.get("LAMINA_SANITIZE", "none") != "none":
         pytest.skip("sanitizers take memory of their own")
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

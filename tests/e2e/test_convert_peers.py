@@ -1,4 +1,5 @@
-"""Converted files in llama.cpp: the files whose logits tools/oracle/converted.py has compared are those that lamina writes; the table of docs/dev/weights-as-tested.md."""
+"""Converted files in llama.cpp: lamina writes the files whose logits tools/oracle/converted.py has compared, and the table of
+docs/dev/weights-as-tested.md matches."""
 import fnmatch
 import hashlib
 import os
@@ -10,7 +11,7 @@ GOLDEN = SOURCE / "tests/golden"
 PEERS = [line.split("\t") for line in (GOLDEN / "convert/peers.tsv").read_text().splitlines()]
 DIFFERENCES = [line.split("\t") for line in (GOLDEN / "convert/differences.tsv").read_text().splitlines() if line and line[0] != "#"]
 PAIRED = {"llama", "mistral", "mixtral", "granite", "granitemoe", "smollm3"}     # as in test_convert.py
-# What is not the same bits, and why.
+# Cases whose logits differ in bits, and why.
 OTHERWISE = {
     "deepseek_v2/older-gguf": "its own converter's golden has the form of early 2025",
     "llama/rope-llama3": "two of its factors differ in the last bit: float64 here, float32 there",

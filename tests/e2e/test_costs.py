@@ -1,7 +1,7 @@
-"""What a context costs: operations, cache, windows; against sums made here from the published sizes, in Python's whole numbers.
+"""What a context costs (operations, cache, windows), compared with sums made here from the published sizes in Python's integers.
 
-Long contexts pass 2^63; counts are exact below it and the nearest double from there on. A context that a model has no positions
-for is refused by every command."""
+Counts of long contexts exceed 2^63; they are exact below it and the nearest double from there on. Every command rejects a context
+longer than the model's positions."""
 import json
 
 import fastjsonschema
@@ -23,8 +23,7 @@ def ask(lamina, model, *paths, flags=()):
     return [x["value"] for x in (found if len(paths) > 1 else [found])]
 
 
-# layers with a window, without one, the window, query heads, key/value heads, lanes of a head; matrix products of a token where
-# published sizes are at hand
+# Layers with a window, layers without one, the window, query heads, key/value heads, lanes of a head.
 SIZES = {
     "mistral-7b-v0.1": (32, 0, 4096, 32, 8, 128),
     "llama-3.1-8b": (0, 32, 0, 32, 8, 128),
@@ -39,12 +38,12 @@ SIZES = {
 
 
 def a_key(heads, dim):
-    """q·k and p·v of one layer, a multiply-add counted as 2."""
+    """Return the operations per key of one layer: q·k and p·v, a multiply-add counted as 2."""
     return 2 * heads * (dim + dim)
 
 
 def seen(tokens, window):
-    """Keys that causal tokens see together."""
+    """Return the number of keys that causal tokens see in total."""
     return sum(min(i, window or i) for i in range(1, tokens + 1)) if tokens < 10000 else \
         tokens * (tokens + 1) // 2 if not window or tokens <= window else window * (window + 1) // 2 + (tokens - window) * window
 
@@ -66,7 +65,7 @@ def test_a_key_more(lamina, model, context):
 
 
 def test_figures_of_the_digest(lamina):
-    """Published with the documents that lamina is checked by."""
+    """Numbers published in the documents that lamina is checked against."""
     assert ask(lamina, "mistral-7b-v0.1", "flops.per_token_matmul", "flops.per_context_token", flags=("-c", 4096)) == [14220787712, 524288]
     assert ask(lamina, "gpt-3-175b", "flops.per_token_matmul", "flops.per_context_token", "kv.bytes_at_context", "kv.at[4096].bytes",
                "attention.window") == [349127467008, 4718592, 9663676416, 19327352832, None]
@@ -97,10 +96,10 @@ def test_pages_say_where_windows_are_full(lamina):
         assert "✗" not in derived and "as counted" in derived and "per_key" in derived
 
 
-# ---- past 64 bits ----
+# ---- counts beyond 64 bits ----
 
 def near(got, true):
-    """Exact where JSON's readers can hold it, else the nearest double."""
+    """Return whether a count is exact where readers of JSON can represent it, else the nearest double."""
     return got == true if true < 2 ** 63 else isinstance(got, float) and got == float(true)
 
 
@@ -155,7 +154,7 @@ def test_pages_of_long_contexts(lamina, source):
         assert done.returncode == 0 and "18446744073709551615" not in done.stdout and "✗" not in done.stdout
 
 
-# ---- positions that end ----
+# ---- limited positions ----
 
 @pytest.mark.parametrize("command", [["inspect", "gpt2", "--json"], ["inspect", "gpt2", "--query", "kv.bytes_at_context"], ["fit", "gpt2"],
                                      ["inspect", "gpt2", "--view", "flops"], ["report", "gpt2"], ["compare", "llama-3.2-1b", "gpt2"],
@@ -182,7 +181,7 @@ def test_what_cannot_be_planned_is_a_warning(lamina, source):
 
 @pytest.mark.parametrize("keys, values, bits", [("q8_0", "q4_0", 13), ("f16", "q5_1", 22), ("q4_0", "q4_0", 9), ("f32", "bf16", 48)])
 def test_types_of_keys_and_values(lamina, source, keys, values, bits):
-    """32 layers of 8 heads of 128 lanes: counted, planned and derived alike."""
+    """A cache of 32 layers with 8 heads of 128 lanes has the same size as counted, planned and derived."""
     document = json.loads(lamina("inspect", "llama-3.1-8b", "-ctk", keys, "-ctv", values, "-c", "4096", "--json").stdout)
     per_token = 32 * 8 * 128 * bits // 8
     assert document["kv"]["bytes_per_token"] == per_token and document["memory"]["kv"] == 4096 * per_token
@@ -198,7 +197,7 @@ def test_a_latent_has_one_type(lamina):
     assert lamina("inspect", "deepseek-v2-lite", "--plan", "--kv-type", "q8_0").returncode == 0
 
 
-# ---- growth ----
+# ---- growth diagrams ----
 
 @pytest.mark.parametrize("name", ["kv-growth", "flops-growth", "memory-growth"])
 def test_growth_of_short_contexts(lamina, name, source):

@@ -1,7 +1,7 @@
-"""Every figure by a second way: what `inspect --view facts` says of all presets, worked out again here from other facts.
+"""Derive numbers a second time: the facts of all presets in `inspect --view facts` are computed again here from other facts.
 
-A rule is a path (a regular expression) and arithmetic over further facts of the same model; None: it says nothing of this model.
-Figures that no rule reaches have one derivation; both are counted, and the count of the first may not fall.
+A rule is a path (a regular expression) and arithmetic over further facts of the same model; None: it does not apply to this model.
+Numbers that no rule reaches have one derivation; both kinds are counted, and the share of the first may not fall.
 """
 import json
 import math
@@ -11,7 +11,7 @@ import re
 import pytest
 from conftest import BARE, run, some
 
-SHARE_OF_FIGURES = 0.77                     # with two derivations, of the figures of a preset that are not repeated for each layer
+SHARE_OF_FIGURES = 0.77                     # numbers with two derivations, of those of presets that are not repeated per layer
 PARTS = ("embedding", "attention", "mlp", "norm", "head", "other")
 
 
@@ -24,7 +24,7 @@ def kv_weights(f, heads):
 
 
 def attention_weights(f, heads):
-    """Q and O with all heads, K and V with these: what a layer has when nothing but these four reads or makes heads."""
+    """Return the weights of Q and O with all heads, and of K and V with `heads`, for layers in which only these four read or make heads."""
     q = f["attention.heads"] * (f["attention.head_dim"] + f["attention.value_dim"]) * f["architecture.hidden"]
     return q + kv_weights(f, heads)
 
@@ -42,28 +42,28 @@ def total(*paths):
 
 
 def described(f, *keys):
-    """What the description itself says under one of the names that families have for it."""
+    """Return a value of the description itself, under one of the names that families give it."""
     return next(f["config." + k] for k in keys if "config." + k in f)
 
 
 def vectors(f):
-    """Elements of what is no matrix: norms, biases; kept as float32."""
+    """Return the number of elements outside matrices (norms, biases), which stay float32."""
     return f["parameters.total"] - f["weights.as.f16.matrices"] // 2
 
 
 def whole_blocks(f):
-    """Rows of every matrix are whole blocks, and there is no table of positions, which stays as it is. Falcon's head has a type of its own."""
+    """Return whether all matrix rows are whole blocks and no position table stays unquantised. Falcon's head has its own type."""
     return (plain_mlp(f) and not f["config.name"].startswith("falcon") and all(n % 256 == 0 for n in (f["architecture.hidden"], f["mlp.intermediate"], f["attention.heads"] * f["attention.value_dim"]))
             and f["parameters.embedding"] == f["architecture.hidden"] * f["architecture.vocabulary"])
 
 
 def blocks(elements, each):
-    """Bytes of quantised rows: 34 for 32 elements, 210 for 256."""
+    """Return a rule for the bytes of quantised rows, such as 34 per 32 elements or 210 per 256."""
     return lambda f, m: f["weights.as.f16.matrices"] // 2 * each // elements if whole_blocks(f) else None
 
 
 def blocks_of_4(f, m):
-    """Q4_0 has 18 bytes for 32 elements; the matrix over the vocabulary that makes logits is Q6_K."""
+    """Q4_0 takes 18 bytes per 32 elements; the vocabulary matrix that makes logits is Q6_K."""
     logits = f["architecture.hidden"] * f["architecture.vocabulary"]
     return (f["weights.as.f16.matrices"] // 2 - logits) * 18 // 32 + logits * 210 // 256 if whole_blocks(f) else None
 
@@ -88,12 +88,12 @@ def target(f, m):
 
 def slope(f, m):
     heads = f["attention.heads"]
-    plain = heads & (heads - 1) == 0 and not f["config.name"].startswith("falcon")      # whose slopes are rounded to bfloat16
+    plain = heads & (heads - 1) == 0 and not f["config.name"].startswith("falcon")      # Falcon's slopes are rounded to bfloat16
     return 2 ** (-8 * (int(m[1]) + 1) / heads) if plain else None
 
 
 def rotated(f, m):
-    """A frequency as the rules of transformers' modeling_rope_utils give it: unscaled, linear (the models with two tables), llama3."""
+    """Return a frequency by the rules of transformers' modeling_rope_utils: unscaled, linear (the models with two tables), llama3."""
     at = m[1]
     theta = f[at + "base"] ** (-2 * int(m[2]) / f[at + "dim"])
     factor = f.get(at + "factor", 1)
@@ -175,7 +175,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"estimate\.total", total("estimate.vocabulary", "estimate.layers")),
     (r"estimate\.attention", lambda f, m: f["architecture.layers"] * f["estimate.attention_layer"]),
     (r"estimate\.factor", lambda f, m: 4 + 3 * f["mlp.intermediate"] / f["architecture.hidden"]),
-    # sizes, as the description has them
+    # sizes from the description
     (r"architecture\.layers", lambda f, m: described(f, "num_hidden_layers", "n_layer", "num_layers", "n_layers")),
     (r"architecture\.hidden", lambda f, m: described(f, "hidden_size", "n_embd", "d_model")),
     (r"architecture\.vocabulary", lambda f, m: described(f, "vocab_size")),
@@ -209,7 +209,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
         if alike(f) and f["parameters.biases"] == 0 else None),
     (r"parameters\.norm", lambda f, m: f["architecture.hidden"] * f["architecture.norms"] if f["architecture.norms"] == 2 * f[
         "architecture.layers"] + 1 and f["parameters.norm"] < 2 * f["architecture.hidden"] * f["architecture.norms"] else None),
-    # stored
+    # stored weights
     (r"weights\.as\.int8\.bytes", total("parameters.total")),
     (r"weights\.as\.int4\.bytes", lambda f, m: f["parameters.total"] / 2),
     (r"weights\.as\.f32\.matrices", lambda f, m: 2 * f["weights.as.f16.matrices"]),
@@ -225,7 +225,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
         if latent(f) else f["attention.head_dim"] + f["attention.value_dim"])),
     (r"kv\.window", total("attention.window")),
     (r"kv\.context", lambda f, m: f["architecture.context"]),
-    # work
+    # operations
     (r"flops\.per_context_token", lambda f, m: 2 * f["architecture.layers"] * f["attention.heads"] * (f["attention.head_dim"]
         + f["attention.value_dim"])),
     (r"flops\.parts\.head", total("flops.head")),
@@ -246,7 +246,7 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
                                                       "pass.parameter_bytes")),
     (r"memory\.kv", lambda f, m: f["kv.bytes_at_context"] if f["attention.windowed_layers"] == 0 else None),
     (r"memory\.weights", lambda f, m: f["weights.as.f16.matrices"] + 4 * vectors(f) if whole_blocks(f) and "rope.base" in f
-        and f["architecture.vocabulary"] % 64 == 0 else None),         # rows of other numbers are padded
+        and f["architecture.vocabulary"] % 64 == 0 else None),         # other numbers of rows are padded
     # positions
     (r"rope\.tables\[(\d+)\]\.theta\[(\d+)\]", lambda f, m: f[f"rope.tables[{m[1]}].base"] ** (-2 * int(m[2]) / f[f"rope.tables[{m[1]}].dim"])),
     (r"rope\.base", lambda f, m: described(f, "rope_theta", "rotary_emb_base") if one_table(f) else None),
@@ -271,7 +271,7 @@ def dense(f):
 
 
 def fused(f):
-    """Whether Q, K and V, or gate and up, are not matrices of their own by their usual names."""
+    """Return whether Q, K and V, or gate and up, are not separate matrices with their usual names."""
     parts = [p for p in f if p.startswith("parameters.stack.")]
     return not any(".k_proj." in p for p in parts) or any(".gate_up_proj." in p for p in parts)
 
@@ -285,12 +285,12 @@ def plain_norms(f):
 
 
 def alike(f):
-    """Layers of one kind, whose attention is made of queries, keys and values of one width each."""
+    """Return whether all layers are of one kind, with queries, keys and values of one width each."""
     return f["architecture.kinds_of_layer"] == 1 and "attention.kv_heads" in f and "attention.latent.kv_rank" not in f
 
 
 def plain_head(f):
-    """The head reads the residual stream itself: a matrix V × D is its own, or is the embedding's table (OPT-350M's is narrower)."""
+    """Whether the head reads the residual stream itself: its V × D matrix is its own or the embedding table (OPT-350M's is narrower)."""
     return max(f["parameters.head"], f["parameters.embedding"]) >= f["architecture.hidden"] * f["architecture.vocabulary"]
 
 
@@ -299,7 +299,7 @@ def one_table(f):
 
 
 def facts_of(lamina, preset):
-    """The numbers among the facts of a preset; speeds are this machine's and none of the model's."""
+    """Return the numbers among the facts of a preset, without speeds, which are those of this machine, and without the catalogue."""
     r = run(lamina, "inspect", preset, "--view", "facts", env=BARE)
     assert r.returncode == 0, r.stderr
     facts = {"config.name": preset}
@@ -312,13 +312,13 @@ def facts_of(lamina, preset):
 
 
 def second(f, path):
-    """The figure by another way; None: there is none."""
+    """Return the number by its second derivation; None: it has none."""
     for pattern, rule in RULES:
         m = pattern.fullmatch(path)
         if m:
             try:
                 return rule(f, m)
-            except (KeyError, StopIteration):       # what the rule is about, the model has not
+            except (KeyError, StopIteration):       # the model lacks what the rule reads
                 return None
     return None
 
@@ -335,7 +335,7 @@ def presets(lamina):
 
 
 def test_every_figure_by_a_second_way(lamina, source):
-    """tests/golden/facts/one_way.txt lists what has one derivation in some preset: a new fact is listed there or has a rule above."""
+    """Both derivations agree. tests/golden/facts/one_way.txt lists what has only one in some preset; a new fact is there or has a rule."""
     names = presets(lamina)
     assert len(names) >= 137
     listed = source / "tests/golden/facts/one_way.txt"
@@ -361,7 +361,7 @@ def test_every_figure_by_a_second_way(lamina, source):
 
 
 def test_fused_projections_share_heads_as_separate_ones_do(lamina):
-    """One matrix makes Q, K and V: only the rows of K and V are saved. Falcon-7B: 71 query heads on one, 64 wide, 4,544 in."""
+    """Where one matrix makes Q, K and V, only the rows of K and V are saved. Falcon-7B: 71 query heads on one, 64 wide, input 4,544."""
     f = facts_of(lamina, "falcon-7b")
     assert f["what_if.kv_projections"] == 2 * 64 * 4544 == 581632
     assert f["what_if.kv_projections_mha"] == 71 * 581632 == 41295872
@@ -379,7 +379,7 @@ def test_a_cache_is_no_longer_than_the_model(lamina):
 
 
 def test_terms_that_apply(lamina):
-    """The scale of scores, the reach of windows, and the gap of an estimate: what the model has, and nothing else."""
+    """The scale of scores, the reach of windows and the terms of an estimate's gap are those that the model has, and no others."""
     def steps(topic, model):
         asked = ("estimate", model) if topic == "estimate" else ("explain", topic, model)
         return {s["name"]: s for s in json.loads(run(lamina, *asked, "--json").stdout)["derivation"]["steps"] if "name" in s}

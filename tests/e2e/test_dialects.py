@@ -1,4 +1,4 @@
-"""Calls of tools and reasoning in Anthropic's and ollama's words, as their own clients see them."""
+"""Tool calls and reasoning in Anthropic's and ollama's formats, as their own clients see them."""
 import json
 
 import anthropic
@@ -166,10 +166,10 @@ def test_ollama_refuses_to_think_without_a_way_to(build, model):
     assert s.close() == 0
 
 
-# ---- keys of documents: those of the clients' own types ----
+# ---- keys of responses, compared with the clients' own types ----
 
 def keys(cls):
-    """(required, all) by the names that are sent."""
+    """Return (required, all) keys by the names that are sent."""
     fields = {f.alias or name: f for name, f in cls.model_fields.items()}
     return {name for name, f in fields.items() if f.is_required()}, set(fields)
 

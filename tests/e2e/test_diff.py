@@ -1,4 +1,4 @@
-"""lamina diff: numpy's and transformers' figures of a model and its quantised form, any two containers, its pages, what is refused."""
+"""lamina diff: numpy's and transformers' numbers for a model and its quantised form, any two containers, its pages, rejected input."""
 import html.parser
 import json
 import math
@@ -20,7 +20,7 @@ def lamina(build):
 
 @pytest.fixture(scope="module")
 def made(lamina, tmp_path_factory):
-    """The same weights as a folder and as a GGUF file, which keeps rows of queries and keys in another order, and quantised."""
+    """The same weights as a folder, as a GGUF file, which stores rows of queries and keys in another order, and quantised."""
     folder = tmp_path_factory.mktemp("models")
     for args in (("synth", IMATRIX / "dense.json", folder / "dense.gguf", "--type", "f32"),
                  ("synth", IMATRIX / "dense.json", folder / "dense", "--type", "f32"),
@@ -39,7 +39,7 @@ def close(x, y, rel):
     assert x is None and y is None or math.isclose(x, y, rel_tol=rel), (x, y)
 
 
-# ---- the figures are others' ----
+# ---- numbers of numpy and transformers ----
 
 @pytest.fixture(scope="module")
 def folder_and_file(lamina, made):
@@ -85,7 +85,7 @@ def test_advised_bytes_are_the_files(lamina, made, folder_and_file, tmp_path):
     assert sizes[1] - sizes[0] == advice["bytes"]
 
 
-# ---- any two forms ----
+# ---- any two containers ----
 
 def test_a_model_is_the_same_in_a_folder_and_a_file(lamina, made):
     for a, b in (("dense", "dense.gguf"), ("dense.gguf", "dense")):
@@ -158,7 +158,7 @@ def test_raise_none_tries_nothing(lamina, made):
     assert same["advice"] == [] and same["advice_note"] == "no tensor is stored more coarsely" and same["mean_kl"] < 1e-7
 
 
-# ---- what is refused ----
+# ---- rejected input ----
 
 @pytest.mark.parametrize("more, code, words", [
     (["-f", IMATRIX / "text.txt", "-c", "64", "--raise", "q9_k"], 2, "unknown type"),

@@ -1,4 +1,4 @@
-"""The manual page and the completions that `make install` puts in place, made from the program's own table of flags."""
+"""The manual page and the completions that `make install` installs, generated from the program's own table of flags."""
 import json
 import shutil
 import tempfile
@@ -26,7 +26,7 @@ def test_manual_page_has_every_command_and_flag(build, program):
 
 
 def complete(build, *words, **env):
-    """What bash offers for the last word, where no file is at hand."""
+    """Return what bash offers for the last word in an empty folder."""
     script = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _lamina; printf "%s\\n" "${COMPREPLY[@]}"')
     with tempfile.TemporaryDirectory() as empty:
         done = run("bash", "-c", script, "bash", build / "docs/lamina", build / "src/cli/lamina", *words, cwd=empty,
@@ -79,7 +79,7 @@ def test_bash_completes_models_of_both_caches(build, tmp_path):
     caches = {"LAMINA_CACHE": str(ours), "HF_HUB_CACHE": str(hub)}
     assert complete(build, "run", "ti", **caches) == ["tiny.Q4_0.gguf"]
     assert complete(build, "run", "-m", "org", **caches) == ["org/name"]
-    assert complete(build, "run", "$", **caches) == ["$(touch", "broken).gguf"]        # a name, and nothing that is run
+    assert complete(build, "run", "$", **caches) == ["$(touch", "broken).gguf"]        # a name that is not executed
     assert not list(tmp_path.rglob("broken")) and complete(build, "tokenize", "org", **caches) == ["org/name"]
 
 

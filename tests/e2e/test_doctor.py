@@ -1,4 +1,4 @@
-"""lamina doctor: the shape that scripts read, and figures that can be true. Speed itself is judged nowhere here."""
+"""lamina doctor: the shape that scripts read, and plausible numbers. No test here judges speed."""
 import json
 import os
 import pathlib
@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from conftest import explains, run
 
-os.environ.pop("LAMINA_CPU", None)                       # this page describes the whole machine; levels below it are asked for here
+os.environ.pop("LAMINA_CPU", None)                       # doctor describes the whole machine; tests below select lower levels
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def doctor(lamina, cache, *flags, **environment):
 
 @pytest.fixture(scope="module")
 def measured(lamina, tmp_path_factory):
-    """The file of figures: measuring takes seconds."""
+    """The file of measured limits, made once: measuring takes seconds."""
     folder = tmp_path_factory.mktemp("measured")
     doctor(lamina, folder)
     (path,) = folder.glob("limits-*.json")
@@ -66,13 +66,13 @@ def test_figures_are_kept_until_fresh_ones_are_wanted(lamina, cache):
     assert fresh["measured_now"] and (fresh["memory"] != first["memory"] or fresh["mark"] == "below the best known")
     kept = doctor(lamina, cache)["limits"]                                 # the better of both
     assert all(kept[kind]["all_threads"] == max(first[kind]["all_threads"], fresh[kind]["all_threads"]) for kind in ("int8", "memory"))
-    for path in cache.glob("limits-*.json"):                               # a broken file is measured again, not believed
+    for path in cache.glob("limits-*.json"):                               # a broken file is measured again, not trusted
         path.write_text("{")
     assert doctor(lamina, cache)["limits"]["measured_now"]
 
 
 def test_what_stays_below_the_best_known_is_no_limit(lamina, measured, tmp_path):
-    """The cache knows a thousand times what the machine can do: it is measured again, the known figures stand, and the file stays as it is."""
+    """If the cached limits are a thousand times what the machine reaches, doctor measures again, but reports and stores the cached ones."""
     path = pathlib.Path(shutil.copy(measured, tmp_path))
     known = json.loads(path.read_text())
     for kind in ("int8", "bf16", "f32", "memory"):
@@ -88,7 +88,7 @@ def test_what_stays_below_the_best_known_is_no_limit(lamina, measured, tmp_path)
 
 @explains
 def test_figures_of_a_busy_moment_are_said_to_be(lamina, measured, tmp_path):
-    """Not forgotten because of their age while nothing better is known, but marked."""
+    """Limits measured under load are not dropped with age while nothing better is known, but marked."""
     path = pathlib.Path(shutil.copy(measured, tmp_path))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4}))
     os.utime(path, (1, 1))
@@ -101,7 +101,7 @@ def test_figures_of_a_busy_moment_are_said_to_be(lamina, measured, tmp_path):
 
 
 def test_figures_of_a_busy_moment_are_measured_again_once(lamina, measured, tmp_path):
-    """After ten minutes, also where nothing better is found: the next command does not measure again."""
+    """Limits measured under load are measured again after ten minutes, but only once, even if no better ones are found."""
     path = pathlib.Path(shutil.copy(measured, tmp_path))
     known = json.loads(path.read_text())
     for kind in ("int8", "bf16", "f32", "memory"):
@@ -109,7 +109,7 @@ def test_figures_of_a_busy_moment_are_measured_again_once(lamina, measured, tmp_
     path.write_text(json.dumps(known | {"busy": 0.4, "measured_at": 1}))
     os.utime(path, (1, 1))
     assert doctor(lamina, tmp_path)["limits"]["measured_now"]
-    written = path.stat().st_mtime                                         # by the command, on a machine that was busy again
+    written = path.stat().st_mtime                                         # by the command; marked below as under load again
     path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4}))
     os.utime(path, (written, written))
     assert not doctor(lamina, tmp_path)["limits"]["measured_now"]
@@ -136,7 +136,7 @@ def test_models_of_the_cache(lamina, cache):
 def test_what_is_unusual_is_said(lamina, cache, tmp_path):
     assert any("UTF-8" in w for w in doctor(lamina, cache, LC_ALL="C")["warnings"])
     assert doctor(lamina, cache, LC_ALL="C.UTF-8")["locale"]["utf8"]
-    nowhere = doctor(lamina, tmp_path / "not/there")                       # cannot be made: nothing is kept, all is measured
+    nowhere = doctor(lamina, tmp_path / "not/there")                       # cannot be created: all is measured, nothing is stored
     assert nowhere["limits"]["measured_now"] and not nowhere["cache"]["exists"]
 
 
@@ -149,7 +149,7 @@ def test_the_page(lamina, cache):
 
 
 def test_a_busy_machine_is_noticed(lamina, cache):
-    """As many spinning programs as cores: measuring has half of the time, and says so."""
+    """With one spinning program per core, measuring gets half of the time and says so."""
     spinners = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in os.sched_getaffinity(0)]
     try:
         busy = doctor(lamina, cache, "--fresh")

@@ -1,4 +1,4 @@
-"""lamina explain --diagram --svg: every drawing of many models is well-formed XML that carries all it needs."""
+"""lamina explain --diagram --svg: every drawing of many models is well-formed, self-contained XML."""
 import json
 import re
 import struct
@@ -20,7 +20,7 @@ def lamina(build, source):
 
 
 def colours(png):
-    """The colours of an RGB or RGBA picture (PNG specification, 9: each line is stored as differences of one of five kinds)."""
+    """Return the colours of an RGB or RGBA picture (PNG specification, 9: each line is stored as differences of one of five kinds)."""
     at, data, width, pixel = 8, b"", 0, 0
     while at < len(png):
         size, kind = struct.unpack(">I4s", png[at:at + 8])
@@ -44,7 +44,7 @@ def colours(png):
 
 
 def test_a_renderer_without_variables(lamina, tmp_path):
-    """librsvg knows no CSS variables: paper is white there too, ink is dark, and what has a colour has it."""
+    """librsvg does not support CSS variables: paper is white there too, and coloured parts have their colours."""
     drawn = {}
     for model in ["deepseek-v2", "llama-3.2-3b"]:
         for name in [d["diagram"] for d in json.loads(lamina("explain", "--json").stdout)["diagrams"]]:
@@ -54,11 +54,11 @@ def test_a_renderer_without_variables(lamina, tmp_path):
             png = subprocess.run(["rsvg-convert", "--zoom", "0.3"], input=done.stdout.encode(), capture_output=True, check=True).stdout
             drawn[name] = colours(png)
             assert "ffffff" in drawn[name] and len(drawn[name]) > 8, name
-    assert len(drawn) >= 12 and "fff6e5" in drawn["layer"]                   # a rotation is drawn on its own colour
+    assert len(drawn) >= 12 and "fff6e5" in drawn["layer"]                   # rotations have their own background
 
 
 def test_x_reaches_the_experts(lamina):
-    """Mixture of experts: the token goes to the router and to the experts, the router's weights to the sum; no expert hangs from the router."""
+    """In a mixture of experts the token goes to the router and the experts, and the router's weights to the sum, not to an expert."""
     source = lamina("explain", "--diagram", "moe", "mixtral-8x7b", "--md").stdout
     names = dict(re.findall(r'^ *(n\d+)[^"]*"(.*?)"', source.split(" --> ")[0], re.M))
     edges = re.findall(r"^ *(n\d+) -->(?:\|.*?\|)? ?(n\d+)", source, re.M)
@@ -85,7 +85,7 @@ def test_drawings(lamina, model):
         assert root.tag == SVG + "svg" and root.get("role") == "img" and root[0].tag == SVG + "title" and root[0].text
         assert root[1].tag == SVG + "desc" and root[1].text
         title, heading, shown = root[0].text, *[t.text for t in root.findall(SVG + "text")]
-        assert title == f"{heading}: {shown}" and heading == info(model)             # the model and what is shown of it, above the drawing
+        assert title == f"{heading}: {shown}" and heading == info(model)             # above the drawing: the model and what is shown of it
         inner, = root.findall(SVG + "g")
         assert inner.get("transform") == "translate(20 52)" and len(list(inner.iter())) > 3
         assert "nan" not in done.stdout and "inf" not in re.sub(r"[a-z]inf|inf[a-z]", "", done.stdout.split("</style>")[1])
@@ -126,7 +126,7 @@ def test_svg_is_one_diagram(lamina, args):
 
 
 def test_hostile_labels(lamina, tmp_path):
-    """Names in a config.json are text, whatever they spell."""
+    """Names in a config.json are escaped, whatever they contain."""
     config = {
         "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 128,
         "vocab_size": 100, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "_name_or_path": "</title><script>alert(1)</script>&"}
