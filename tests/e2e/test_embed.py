@@ -1,4 +1,4 @@
-"""lamina embed: vectors are transformers' hidden states, however they are asked for."""
+"""lamina embed: vectors are transformers' hidden states in every form of request."""
 import json
 import math
 import struct
@@ -15,7 +15,7 @@ def lamina(build):
 
 
 def tensor(path, name):
-    """A safetensors tensor [rows, width], or of ids [1, n], as lists."""
+    """Return a safetensors tensor [rows, width], or ids [1, n], as lists."""
     data = path.read_bytes()
     n = struct.unpack("<Q", data[:8])[0]
     t = json.loads(data[8:8 + n])[name]

@@ -1,4 +1,4 @@
-"""run --ensemble: models that choose together, compared with the same mixture of what each says alone, computed here."""
+"""run --ensemble: models that choose tokens together, compared with the same mixture of their separate log-probabilities, computed here."""
 import array
 import json
 import math
@@ -34,7 +34,7 @@ def other(tmp_path_factory):
 
 
 def alone(lamina, model, ids):
-    """Log-probabilities of all tokens after `ids`."""
+    """Return the log-probabilities of all tokens after `ids`."""
     said = json.loads(run(lamina, "run", model, "--ids", ",".join(map(str, ids)), "-n", 1, "--temp", 0, "--logprobs", VOCABULARY, "--json", "--ignore-eos").stdout)
     top = said["logprobs"][0]["top"]
     assert len(top) == VOCABULARY

@@ -1,4 +1,4 @@
-"""lamina estimate: formulas beside the count, from sizes, from models and from trees that transformers has printed (tools/oracle/trees.py)."""
+"""lamina estimate: formulas and the exact count, from sizes, from models and from trees printed by transformers (tools/oracle/trees.py)."""
 import json
 
 import pytest
@@ -21,7 +21,7 @@ def steps(lamina, *args):
 
 
 def test_its_own_printout_is_readable(lamina, tmp_path):
-    """Cohere's norms say no width."""
+    """A tree printed by inspect is readable, although Cohere's norms show no width."""
     tree = tmp_path / "tree.txt"
     tree.write_text(lamina("inspect", "command-r-35b", "--view", "tree").stdout)
     assert "(norm): CohereLayerNorm()" in tree.read_text()
@@ -50,7 +50,7 @@ def test_the_page_begins_with_its_table(lamina):
 
 @pytest.mark.parametrize("preset", ["llama-3.2-1b", "gpt2", "deepseek-v2", "gemma-2-2b"])
 def test_a_presets_config_can_be_changed(lamina, tmp_path, preset):
-    """What --config writes is the preset's description, floats as floats; changed, it is a model of its own."""
+    """--config writes the preset's description, floats as floats; a changed copy describes a different model."""
     path = tmp_path / "config.json"
     done = lamina("estimate", preset, "--config")
     assert done.returncode == 0 and done.stdout == lamina("inspect", preset, "--query", "config").stdout
@@ -103,7 +103,7 @@ def test_what_cannot_be_derived_is_said(lamina, source, tmp_path):
     fails(")\n", 3, "unmatched closing parenthesis")
     fails("A(\n" * 60, 3, "nested too deeply")
     fails((source / "tests/golden/explain/trees/deepseek-v2.txt").read_text(), 3, "differ")
-    # a module that nobody understands is noticed by the sum
+    # the sum reveals a module that is not understood
     extra = whole.replace("        (mlp): LlamaMLP(", "        (extra): Linear(in_features=96, out_features=7, bias=False)\n        (mlp): LlamaMLP(")
     (tmp_path / "t.txt").write_text(extra)
     done = lamina("estimate", "--from-tree", tmp_path / "t.txt", "--heads", "6")
@@ -118,7 +118,7 @@ def test_what_cannot_be_derived_is_said(lamina, source, tmp_path):
     *[(["--from-tree", "unpublished.txt", "--heads", 6, *flag], flag[0])
       for flag in (["--hidden", 64], ["--layers", 5], ["--vocab", 9], ["--ffn", 5], ["--kv-heads", 2], ["--plain"], ["--bias"], ["--qkv-bias"])],
     (["--from-tree", "unpublished.txt", "--heads", 7], "--heads"),
-    (["--from-tree", "qwen2.5-3b.txt", "--tied"], "--tied"),                # its widths are published, and so is the rest
+    (["--from-tree", "qwen2.5-3b.txt", "--tied"], "--tied"),                # a published model: its other values are known
     (["--from-tree", "qwen2.5-3b.txt", "--context", 64], "--context"),
     (["--from-tree", "qwen2.5-3b.txt", "--rope-freq-base", 1000], "--rope-freq-base"),
     ([*MISTRAL, "--mla", "naive"], "--mla"),

@@ -1,4 +1,4 @@
-"""lamina eval: llama-perplexity's and lm-eval's figures, the same bits however it is run, going on after a stop, what is refused."""
+"""lamina eval: llama-perplexity's and lm-eval's numbers, the same bits however it is run, resuming after a stop, rejected input."""
 import csv
 import json
 import math
@@ -38,7 +38,7 @@ def said(lamina, *args):
     return json.loads(done.stdout)
 
 
-# ---- a text ----
+# ---- perplexity and divergence ----
 
 def test_perplexity_is_llama_perplexitys(lamina, made):
     got = said(lamina, made["dense"], "perplexity", *TEXT, *EXACT)
@@ -56,7 +56,7 @@ def test_a_sliding_window_is_what_transformers_give(lamina, made, case):
 
 
 def test_divergence_is_llama_perplexitys(lamina, made, tmp_path):
-    """Its base file is written as it writes it; logits come from the q4_0 weights in float32, as its own did."""
+    """The base file has llama-perplexity's format; logits come from the q4_0 weights in float32, as its own did."""
     assert lamina("eval", made["dense"], "perplexity", *TEXT, *EXACT, "--save-logits", tmp_path / "base").returncode == 0
     got, kl = said(lamina, made["q4"], "kl", "--base", tmp_path / "base", *EXACT), RESULTS["kl"]
     for key, label, unit in (("mean_kl", "Mean    KLD", 1), ("max_kl", "Maximum KLD", 1), ("p999_kl", "99.9%   KLD", 1), ("p99_kl", "99.0%   KLD", 1),
@@ -98,7 +98,7 @@ def ours(lamina, made, name, *more):
 def test_choices_are_lm_evals(lamina, made, name):
     want, got = RESULTS["questions"][name], ours(lamina, made, name)
     lines = [json.loads(s) for s in (GOLDEN / f"{name.partition('-')[0]}.jsonl").read_text().splitlines()]
-    order = sorted(range(len(lines)), key=lambda i: lines[i].get("subject", ""))         # lm-eval asks each subject alone
+    order = sorted(range(len(lines)), key=lambda i: lines[i].get("subject", ""))         # lm-eval runs each subject separately
     assert got["n"] == len(lines) == len(want["items"]) and got["task"] == name.partition("-")[0]
     for i, item in zip(order, want["items"]):
         mine = got["items"][i]
@@ -137,7 +137,7 @@ def test_a_question_that_is_none_is_refused_with_its_line(lamina, made, tmp_path
     assert done.returncode == 2 and why in done.stderr and "line 2" in done.stderr and done.stderr.count("\n") <= 2
 
 
-# ---- files of results ----
+# ---- result files ----
 
 def test_tables_and_plots(lamina, made, tmp_path):
     for kind, args in (("perplexity", TEXT), ("kl", [*TEXT, "--base", made["dense"]]), ("choices", ["-f", GOLDEN / "arc.jsonl"]),
@@ -155,7 +155,7 @@ def test_tables_and_plots(lamina, made, tmp_path):
 
 
 def test_it_goes_on_after_it_was_killed(lamina, made, tmp_path, build):
-    """However often: the result is that of a run that nobody stopped."""
+    """However often it is killed, the result is that of an uninterrupted run."""
     text, state = tmp_path / "text", tmp_path / "state"
     text.write_text((IMATRIX / "text.txt").read_text() * 12)
     command = [made["q4"], "kl", "--base", made["dense"], "-f", text, "-c", "64"]
@@ -170,7 +170,7 @@ def test_it_goes_on_after_it_was_killed(lamina, made, tmp_path, build):
     assert sizes == sorted(sizes)
     assert said(lamina, *command, "--state", state) == want
     whole = state.read_bytes()
-    state.write_bytes(whole[:len(whole) // 2 + 3])                                  # a record that is half there is read again
+    state.write_bytes(whole[:len(whole) // 2 + 3])                                  # an incomplete record is computed again
     assert said(lamina, *command, "--state", state) == want
     assert state.stat().st_size == len(whole)
     damaged = bytearray(whole)
@@ -205,7 +205,7 @@ def test_damaged_files_of_logits_are_refused(lamina, made, tmp_path):
     assert lamina("eval", made["dense"], "kl", "--base", tmp_path / "other").returncode in (2, 3)
 
 
-# ---- a needle, and speed ----
+# ---- needle and speed ----
 
 def test_a_model_that_reads_finds_the_needle(lamina, tmp_path):
     args = [MODEL, "needle", "--lengths", "160", "--depths", "0,100", "--samples", "1", "-n", "10"]
@@ -221,7 +221,7 @@ def test_speed_is_said(lamina, made):
     assert got["chunks"] == 2 and got["read_per_second"] > 0 and got["generated_per_second"] > 0
 
 
-# ---- what is refused ----
+# ---- rejected input ----
 
 @pytest.mark.parametrize("args, why", [
     (["perplexity"], "requires --file"), (["kl", *TEXT], "requires --base"), (["perplexty", *TEXT], "perplexity"), (["perplexity", *TEXT, "--base", "x"], "belongs to kl"),

@@ -27,7 +27,7 @@ def test_batch_gives_each_text_what_it_gets_alone(example, model):
 
 
 def pieces(output):
-    """What each text became, and how it ended."""
+    """Return the output of each prompt, and how it ended."""
     texts, ends = {}, {}
     for line in output.splitlines():
         n, kind, rest = re.fullmatch(r"(\d+)([:.]) (.*)", line).groups()

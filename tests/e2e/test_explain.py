@@ -1,4 +1,4 @@
-"""lamina explain: every formula gives what the program counts. LAMINA_REWRITE=1 writes the pages anew: read the diff."""
+"""lamina explain: every formula gives what the program counts. LAMINA_REWRITE=1 rewrites the pages: read the diff."""
 import json
 import math
 import os
@@ -51,7 +51,7 @@ def test_page(lamina, source, page):
     golden = source / "tests/golden/explain" / page
     done = lamina("explain", *PAGES[page])
     assert done.returncode == 0, done.stderr
-    text = re.sub(r"\d+ of \d+ presets[\s\S]*?(\n\n|$)|all \d+ presets", r"(presets)\1", done.stdout)      # they grow in number
+    text = re.sub(r"\d+ of \d+ presets[\s\S]*?(\n\n|$)|all \d+ presets", r"(presets)\1", done.stdout)      # their number grows
     if os.environ.get("LAMINA_REWRITE"):
         golden.write_text(text)
     assert text == golden.read_text()
@@ -64,7 +64,7 @@ def explain(lamina, *args):
 
 
 def test_formulas_agree_with_what_is_counted(lamina, source, names):
-    """For models of every form, half of the topics, each topic for half of them: no step differs from the fact that it names."""
+    """No step differs from the fact that it names, for models of every form, each with half of the topics."""
     models = ["deepseek-v2", "mixtral-8x7b", "gpt2", "mpt-7b", "falcon-7b", "gemma-2-2b", "gpt-oss-20b",
               "granite-3.0-1b-a400m", "llama-3.1-405b", "tests/golden/opt/post-norm"]
     checked = 0
@@ -114,7 +114,7 @@ def table(page):
 
 
 def test_activations_have_their_values(lamina):
-    """Against the definitions, worked out here: the rows of the table, and the steps at one and minus one."""
+    """The rows of the table, and the steps at one and minus one, are those of the definitions computed here."""
     exact = lambda x: x / 2 * (1 + math.erf(x / math.sqrt(2)))
     with_tanh = lambda x: x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     for model, topic, mine in [("gpt2", "gelu", "GELU (tanh)"), ("opt-125m", "relu", "ReLU"), ("llama-3.2-1b", "silu", "SiLU")]:
@@ -130,7 +130,7 @@ def test_activations_have_their_values(lamina):
 
 
 def test_scalings_are_derived_and_agree(lamina):
-    """Every rule that a preset or golden model has: each angle in use is a step, and equals the program's."""
+    """For every rule of a preset or golden model, each angle in use is a step and equals the program's."""
     for model, rule, least in [("llama-3.2-1b", "llama3", 3), ("deepseek-v2", "YaRN", 3), ("gpt-oss-20b", "YaRN", 3), ("phi-3.5-mini", "LongRoPE", 3)]:
         page = explain(lamina, "rope", model)
         assert [row[0] for row in page["table"]["rows"]].count(rule) == 1
@@ -147,7 +147,7 @@ def test_heads_have_shapes(lamina):
 
 
 def test_latent_matrices_add_up(lamina):
-    """The matrices that the table lists have as many weights as the attention that is counted."""
+    """The matrices listed in the table have as many weights as are counted for attention."""
     for model in ("deepseek-v2", "deepseek-v2-lite", "deepseek-v3"):
         rows = table(explain(lamina, "mla", model))
         listed = sum(int(row["in this model"].split(" = ")[1].replace(",", "")) for row in rows if " = " in row["in this model"])
@@ -156,7 +156,7 @@ def test_latent_matrices_add_up(lamina):
 
 
 def test_merges_are_the_tokenizer_s(lamina, model):
-    """The last merges of a word give the tokens that lamina tokenize gives, in order, and each merge joins what it says."""
+    """The last merges of a word give the tokens of lamina tokenize, in order, and each merge joins its pair."""
     text = "unbelievably tokenization"
     page = explain(lamina, "tokenizer", model, "--prompt", text)
     rows = table(page)
@@ -181,7 +181,7 @@ def test_masks_are_drawn(lamina):
 
 
 def test_names_of_topics(lamina, names):
-    """Whatever people call it, and whatever the model has in its place."""
+    """Aliases lead to a topic, and a topic to what the model has in its place."""
     for alias, model, topic in [("ffn", "gpt2", "mlp"), ("mlp", "llama-3.2-1b", "swiglu"), ("mlp", "mixtral-8x7b", "moe"), ("position", "gpt2", "learned"),
                                 ("position", "xglm-564m", "sinusoidal"), ("position", "mpt-7b", "alibi"), ("position", "llama-3.2-1b", "rope"),
                                 ("layernorm", "gpt2", "norm"), ("activation", "opt-125m", "relu"), ("load", "mixtral-8x7b", "router")]:
@@ -201,7 +201,7 @@ def test_wrong_names(lamina):
 
 
 def test_mermaid_is_whole(lamina, source, names):
-    """What its parser would refuse first: undefined nodes, open groups, quotes inside labels. tools/browser/mermaid.mjs asks the parser."""
+    """Diagrams have no undefined nodes, open groups or quotes in labels, which Mermaid rejects first. tools/browser/mermaid.mjs runs it."""
     for model in ("llama-3.2-3b", "tests/golden/deepseek_v3/halves", "tests/golden/falcon/multi-query", "gpt-2-124m"):
         for diagram in some(names["diagrams"]):
             done = lamina("explain", "--diagram", diagram["diagram"], model, "--md")
@@ -223,7 +223,7 @@ def test_skip_edges_are_drawn(lamina):
 
 
 def test_sums_recorded_inside_a_module_are_sums_of_the_stream(lamina):
-    """BLOOM adds in attention and MLP, MPT in its MLP; DeepSeek's sum of shared and routed experts is none of the stream's."""
+    """BLOOM adds in attention and MLP, MPT in its MLP; DeepSeek's sum of shared and routed experts is not one of the stream."""
     for preset, layers, width in (("mpt-7b", 32, 4096), ("bloom-560m", 24, 1024), ("deepseek-v2", 60, 5120), ("gemma-2-2b", 26, 2304)):
         steps = explain(lamina, "residual", preset)["derivation"]["steps"]
         values = {s["name"]: s["value"] for s in steps}

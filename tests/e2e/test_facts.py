@@ -1,11 +1,11 @@
-"""716 statements that documents about models make, each against the fact that answers it.
+"""716 statements from documents about models, each compared with the fact that answers it.
 
-tests/golden/facts/facts.tsv: what was said (seed_value), what is true (true_value, checked by hand against published
-configurations), the verdict, and the answer: text in which {path} stands for a fact, or after '=' arithmetic in which
-[path] or [model:path] does. Numbers must equal the true value as far as it is written down; texts must equal `expect`.
-`computed` answers come from the program; when every number of a description is changed they must change too, but for the
-`fixed` ones, which hold for every model. `explained` answers come from the catalogue of statements, `unsupported` ones
-say what nobody can check. LAMINA_REWRITE=1 writes `expect` anew: read the diff.
+tests/golden/facts/facts.tsv has the stated value (seed_value), the true value (true_value, checked by hand against published
+configurations), the verdict, and the answer: text in which {path} stands for a fact or, after '=', arithmetic in which
+[path] or [model:path] does. Numbers must equal the true value to the precision in which it is written; texts must equal `expect`.
+`computed` answers come from the program; when every number of a description is changed they must change too, except for the
+`fixed` ones, which hold for every model. `explained` answers come from the catalogue of statements; `unsupported` ones
+state what cannot be checked. LAMINA_REWRITE=1 rewrites `expect`: read the diff.
 """
 import collections
 import csv
@@ -21,7 +21,7 @@ NAMES = re.compile(r"[{\[]((?:[\w.-]+:)?[a-z_]\w*(?:\[\d+\])?(?:\.\w+(?:\[\d+\])
 
 
 def paths_of(answer):
-    """(model or None, path) of every fact that an answer names. Shapes like [batch, seq] name none."""
+    """Yield (model or None, path, name) of every fact that an answer names. Shapes like [batch, seq] name none."""
     found = NAMES.findall(answer) if answer.startswith("=") else re.findall(r"\{([^}]+)\}", answer)
     for name in found:
         model, _, path = name.rpartition(":")
@@ -29,7 +29,7 @@ def paths_of(answer):
 
 
 def changed(config):
-    """The same description with every size different, and consistent."""
+    """Return the same description with every size different, but consistent."""
     c = dict(config)
     heads = c.get("num_attention_heads", c.get("n_head"))
     for key, value in config.items():
@@ -53,7 +53,7 @@ def changed(config):
             c[key] = value + 1
     if "attention_types" in c:
         c["attention_types"] = [[["global", "local"], c["n_layer"] // 2]]
-    if "hidden_size" in c and "kv_lora_rank" not in c:                  # heads of other widths, others in number
+    if "hidden_size" in c and "kv_lora_rank" not in c:                  # another number of heads, of another width
         c["num_attention_heads"], c["num_key_value_heads"], c["head_dim"] = 2 * heads + 8, 4, 96
         c["hidden_size"] = (2 * heads + 8) * 96
     elif "hidden_size" in c:
@@ -67,13 +67,13 @@ def changed(config):
 
 
 class Asker:
-    """Facts of many models, all that are wanted of one in one call."""
+    """Facts of many models; those requested of one model are read in one call."""
 
     def __init__(self, lamina, folder):
         self.lamina, self.folder, self.known, self.descriptions = lamina, folder, {}, {}
 
     def describe(self, model, manner):
-        """The model as the command line takes it."""
+        """Return the model as an argument of the command line."""
         if manner == "plain":
             return model
         if model not in self.descriptions:
@@ -117,7 +117,7 @@ def plain(value):
 
 
 def agrees(got, true):
-    """As far as the true value is written down: 12.2637 is any number that rounds to it."""
+    """Return whether a number equals the true value to its written precision: 12.2637 is any number that rounds to it."""
     if re.fullmatch(r"\d+", true):
         return abs(got - int(true)) < 1e-9
     mantissa = re.split("e", true.lower())[0].replace(".", "").replace("-", "").lstrip("0")
@@ -168,19 +168,19 @@ def test_every_statement(asker, rows, source):
 
 
 def stays(asker, r):
-    """A number that is the same whatever the description says."""
+    """Return whether an answer has a number that does not depend on the description."""
     numeric = r["compare"] == "number" or re.search(r"\d", r["expect"]) and "{" in r["answer"]
     return r["kind"] == "computed" and numeric and not r["fixed"] and plain(asker.answer(r, "changed")) == plain(asker.answer(r, "plain"))
 
 
 def test_answers_move(asker, rows):
-    """No answer is a constant: every size of the description is changed, and the numbers with it."""
+    """No answer is a constant: when every size of the description is changed, its numbers change."""
     still = [f"{r['id']} {r['asked']} {r['quantity']}: {r['answer']} stays {plain(asker.answer(r, 'plain'))}" for r in rows if stays(asker, r)]
     assert not still, "\n".join(still)
 
 
 def test_constants_would_be_found(asker, rows):
-    """The two tests above are not blind: a true value written into the table passes the first and fails the second."""
+    """The two tests above detect constants: a true value written into the table passes the first and fails the second."""
     numbers = [r for r in rows if r["kind"] == "computed" and r["compare"] == "number" and not r["fixed"]
                and re.fullmatch(r"\d+(\.\d+)?", r["true_value"])]
     assert len(numbers) > 300
@@ -199,7 +199,7 @@ def test_unsupported_claims_are_flagged(rows):
 
 
 def test_counts(rows):
-    """What `make facts` prints."""
+    """Print the table of `make facts`; every row has an answer."""
     kinds = ["computed", "explained", "unsupported"]
     counts = collections.Counter((r["verdict"], r["kind"]) for r in rows)
     print(f"\n{'':22}{'rows':>6}" + "".join(f"{k:>13}" for k in kinds))

@@ -1,4 +1,4 @@
-"""Every writer when it fails: a disk that is full, calls that fail or are short, kill -9. OUT is whole or as before, the next run completes.
+"""Failures of every writer: a full disk, calls that fail or are short, kill -9. OUT is complete or as before, the next run completes.
 
 `make soak` runs the long form: every call, and fifty points of each command."""
 import errno
@@ -30,7 +30,7 @@ def hub():
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """tests/e2e/faults.c, compiled here."""
+    """Compile tests/e2e/faults.c."""
     if os.environ.get("LAMINA_SANITIZE", "none") != "none":
         pytest.skip("sanitizers must be loaded first")
     compiler = shutil.which("cc")
@@ -42,7 +42,7 @@ def library(tmp_path_factory):
 
 
 class Writer:
-    """One command: its arguments, where it writes, what should be there afterwards."""
+    """One command: its arguments, its output and the files that it leaves."""
 
     def __init__(self, build, hub, made, name, folder):
         self.hub, self.name, self.folder = hub, name, folder
@@ -64,7 +64,7 @@ class Writer:
         return run(*self.command, env=self.env | more)
 
     def state(self):
-        """{path: hash} of what has a final name; of a pull of the blobs that have theirs, and the revision."""
+        """Return {path: hash} of the files with a final name; for a pull, of such blobs and the revision."""
         found = {}
         for path in sorted(self.folder.rglob("*")):
             name = str(path.relative_to(self.folder))
@@ -99,7 +99,7 @@ def writer(request, build, hub, made, tmp_path):
 
 
 def whole_or_absent(writer, goal, state, complete):
-    """What has a name has its bytes; parts of a split file may be there without the first, which alone opens them."""
+    """Check that files with a final name are complete; parts of a split file may exist without the first, which is needed to open them."""
     for name, digest in state.items():
         assert goal.get(name) == digest, f"{name} is not what it should be"
     if not complete and writer.name not in ("pull", "convert parts"):
@@ -135,7 +135,7 @@ def test_calls_that_fail(writer, library, tmp_path, kind):
         assert done.returncode in ((0,) if kind == "short" else (0, 1)), where
         whole_or_absent(writer, goal, state, done.returncode == 0)
         if done.returncode == 0:
-            assert state == goal, where                      # nothing was lost: the next call did it, or it was after the rename
+            assert state == goal, where                      # nothing was lost: the next call succeeded, or it failed after the rename
             continue
         assert len([line for line in done.stderr.splitlines() if line.startswith("error:")]) == 1, where
         assert writer.name == "pull" or not writer.stray(), where
@@ -149,7 +149,7 @@ def test_calls_that_fail(writer, library, tmp_path, kind):
 # ---- a full disk ----
 
 def on_a_disk(writer, kilobytes):
-    """The command in a namespace of its own, where its folder is a disk of this size: status, stderr, what is left there."""
+    """Run the command in its own namespace, where its folder is a disk of this size; return its result and a copy of what is left there."""
     script = ('mount -t tmpfs -o size="$1k" tmpfs "$2" || exit 99; disk="$2"; shift 2; "$@"; status=$?; cp -a "$disk/." "$KEEP/"; exit $status')
     keep = writer.folder.parent / "kept"
     shutil.rmtree(keep, ignore_errors=True)
@@ -185,7 +185,7 @@ def test_full_disks(writer):
 # ---- kill -9 ----
 
 def test_killed(writer):
-    """At random moments; after each, what has a name is whole; the next run completes and sweeps up."""
+    """After a kill at a random moment, files with a final name are complete; the last run completes the output and cleans up."""
     begun = time.monotonic()
     assert writer.run().returncode == 0
     lasts, goal = time.monotonic() - begun, writer.state()
@@ -202,7 +202,7 @@ def test_killed(writer):
         if process.returncode == -signal.SIGKILL:
             killed += 1
         else:
-            lasts *= 0.7                    # the first run was slower, as one is beside others
+            lasts *= 0.7                    # the first run was slower, as under load
         whole_or_absent(writer, goal, writer.state(), process.returncode == 0 or writer.state() == goal)
     assert killed
     if writer.state() != goal:

@@ -1,4 +1,4 @@
-"""What hands do that know llama.cpp or ollama: typed prompts, flags of other programs, pipes, sizes, pastes."""
+"""What users of llama.cpp or ollama try first: typed prompts, flags of other programs, pipes, sizes, pastes."""
 import json
 import os
 import re
@@ -115,7 +115,7 @@ def test_a_preset_says_what_to_do(lamina):
 # ---- flags of llama.cpp ----
 
 def values(row):
-    """One that the flag takes."""
+    """Return a value that the flag accepts."""
     return {"-ts": ["1,1"], "-ot": ["x=CPU"], "--numa": ["distribute"]}.get(row["names"].split()[0], ["1"])
 
 
@@ -140,7 +140,7 @@ def test_flags_that_ask_for_something_else_are_refused_by_name(lamina, model):
 
 
 def of_serve(lamina, accepted):
-    """Names of rows that are no flags of lamina serve, which has more of llama.cpp's than lamina run."""
+    """Return (row, those of its names that are not flags of lamina serve, which has more of llama.cpp's flags than lamina run)."""
     every = program(lamina)
     ours = {n for c in every["commands"] if c["name"] == "serve" for f in c["flags"] for n in [f["name"], *(f["also"] or "").split()]}
     return [(row, [n for n in row["names"].split() if n not in ours]) for row in every["foreign"] if row["accepted"] == accepted]
@@ -162,7 +162,7 @@ def test_serve_takes_the_same_flags(lamina, model):
 
 
 def test_serve_as_llama_server_is_started(lamina, model):
-    """A command line as its documentation has it."""
+    """A command line from llama-server's documentation is accepted."""
     line = "-ngl 99 -fa on -c 512 --jinja -cb -np 4 --no-ui --pooling mean --timeout 600 -t 2 --threads-http 2 --metrics --slots --host 127.0.0.1 --port 0"
     done = run(lamina, "serve", model, *line.split(), "--openapi")
     assert done.returncode == 0 and done.stderr.count("without effect here") == 4, done.stderr
@@ -225,7 +225,7 @@ def test_locked_memory_or_a_warning(lamina, model):
     assert done.returncode == 0 and "warning: --mlock: memory cannot be locked: ulimit -l allows 65.5 kB" in done.stderr
 
 
-# ---- sizes ----
+# ---- context sizes ----
 
 @pytest.mark.skipif(SANITIZED, reason="it maps terabytes")
 def test_the_context_that_fits_is_named_and_found(lamina, model):

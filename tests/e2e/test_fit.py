@@ -1,4 +1,4 @@
-"""lamina devices and lamina fit. LAMINA_REWRITE=1 writes the pages anew: read the diff."""
+"""lamina devices and lamina fit. LAMINA_REWRITE=1 rewrites the pages: read the diff."""
 import json
 import os
 import re
@@ -58,7 +58,7 @@ def test_names_of_devices(lamina):
 
 
 def test_sizes_are_the_plans(lamina):
-    """The bytes of a row are those that inspect reads off the plan of the same precision."""
+    """The bytes of a row are those that inspect reads from the plan of the same precision."""
     j = fit(lamina, "llama-3.2-1b", "--device", "h200", "--context", "4096", "--batch", "3", "--kv-type", "q8_0")
     assert [r["precision"] for r in j["precisions"]] == ["f32", "f16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS"]
     for r in j["precisions"]:
@@ -70,7 +70,7 @@ def test_sizes_are_the_plans(lamina):
 
 
 def test_the_last_that_fits(lamina):
-    """One position or one sequence more no longer fits."""
+    """One more position or sequence no longer fits."""
     common = ("llama-3.2-3b", "--vram", "6G", "--precision", "Q4_K_M")
     row = fit(lamina, *common, "--context", "8192")["precisions"][0]
     longest, most = row["longest_context"], row["most_sequences"]
@@ -94,7 +94,7 @@ def test_best_precision(lamina):
 
 
 def test_speeds(lamina):
-    """Bounded by the bandwidth and the peak of the device; nothing is said where nothing is known."""
+    """Speeds are bounded by the bandwidth and the peak of the device; unknown speeds are null."""
     j = fit(lamina, "llama-3.1-8b", "--device", "rtx-4090", "--context", "1024")
     for r in j["precisions"]:
         if r["generating"]:
@@ -117,7 +117,7 @@ def test_here(lamina, model):
 
 
 def test_every_device(lamina):
-    """A row of the table says what the device's own page says."""
+    """A row of the table has the values of the device's own page."""
     j = fit(lamina, "llama-3.1-8b", "--device", "all")
     assert len(j["devices"]) == len(json.loads(lamina("devices", "--json").stdout))
     for name in ("rtx-4060", "raspberry-pi-4", "tpu-v5e", "epyc-9654", "dgx-spark"):
@@ -134,7 +134,7 @@ def test_throughput(lamina):
     own = fit(lamina, "llama-3.1-8b", "--device", "h100", "--context", "4k", "--precision", j["precision"])["precisions"][0]
     assert sequences[0] == 1 and sequences[-1] == own["most_sequences"] and sequences == sorted(set(sequences))
     rates = [b["generating"]["tokens_per_second"] for b in j["batches"]]
-    assert rates == sorted(rates)                # more sequences share the reading of the weights
+    assert rates == sorted(rates)                # more sequences share each read of the weights
     for b, rate in zip(j["batches"], rates):
         assert b["price_per_million"] == pytest.approx(2.5 / 3600 / rate * 1e6) and b["each"] == pytest.approx(rate / b["batch"])
 

@@ -1,4 +1,4 @@
-"""Every flag and every path that a message, a document or a hint names exists: flags in the program's own table, paths in its OpenAPI description."""
+"""Every flag and path named in a message, a document or a hint exists: flags in the program's table, paths in its OpenAPI description."""
 import json
 import re
 
@@ -27,12 +27,12 @@ def known(table):
 
 @pytest.fixture(scope="module")
 def foreign(table):
-    """Flags of llama.cpp that are accepted, or refused by name."""
+    """Flags of llama.cpp that are accepted, or rejected by name."""
     return {word for f in table["foreign"] for word in f["names"].split()}
 
 
 def strings(path):
-    """String literals of a C file, neighbours joined, with their lines."""
+    """Yield the line and the text of each string literal of a C file; adjacent ones are joined."""
     text = re.sub(r"/\*.*?\*/", lambda m: re.sub(r"[^\n]", " ", m.group()), path.read_text(), flags=re.S)
     for found in re.finditer(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+', text):
         yield text[:found.start()].count("\n") + 1, "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', found.group()))
@@ -50,7 +50,7 @@ def test_flags_in_messages(source, known, foreign):
 
 
 def commands(text):
-    """(command, words) of each `lamina COMMAND …` in code spans and code blocks of a document."""
+    """Yield (command, words) of each `lamina COMMAND …` in code spans and code blocks of a document."""
     spans = re.findall(r"(?<!`)`([^`\n]+)`(?!`)", text) + [line for block in re.findall(r"^```\w*\n(.*?)^```", text, re.S | re.M) for line in block.split("\n")]
     spans += re.findall(r"^    (.*)$", text, re.M)
     for span in spans:
@@ -60,11 +60,11 @@ def commands(text):
 
 @pytest.mark.parametrize("page", sorted(p.relative_to(SOURCE) for p in [*SOURCE.glob("*.md"), *(SOURCE / "docs").rglob("*.md")] if not p.name.startswith("adding-")), ids=str)
 def test_flags_in_documents(source, known, foreign, page):
-    """But those that say how to add one: what they add is not there."""
+    """Documents that describe how to add one are excepted: what they add does not exist."""
     text = (source / page).read_text()
     wrong = []
     for command, words in commands(text):
-        if command not in known or command == "cluster":       # cluster run takes the words of mpirun
+        if command not in known or command == "cluster":       # cluster run takes mpirun's arguments
             continue
         quoted = re.sub(r"\"[^\"]*\"|'[^']*'", "''", words)
         wrong += [f"lamina {command}: {word}" for word in quoted.split() if re.match(r"-[a-zA-Z-]", word)

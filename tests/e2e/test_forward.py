@@ -1,4 +1,4 @@
-"""lamina explain forward: the numbers that it shows are those of transformers' own modules, in the goldens of every family."""
+"""lamina explain forward: its numbers are those of transformers' own modules, in the goldens of every family."""
 import json
 import math
 import struct
@@ -17,7 +17,7 @@ def lamina(build):
 
 
 def golden_of(folder):
-    """name -> (shape, a function from a flat index to the number); the goldens are float32, and ids int64 or int32."""
+    """Return {name: (shape, a function of a flat index and a count that returns the numbers)}; goldens are float32, ids int64 or int32."""
     data = (folder / "golden.safetensors").read_bytes()
     start = 8 + struct.unpack("<Q", data[:8])[0]
     form = {"F32": ("f", 4), "I64": ("q", 8), "I32": ("i", 4)}
@@ -32,7 +32,7 @@ def golden_of(folder):
 
 @pytest.mark.parametrize("family", some(sorted(FAMILIES), 3))
 def test_values_are_those_of_the_goldens(lamina, family):
-    """Every module that the golden has and the page shows: its first values at the last token; the likeliest token is the golden's."""
+    """Each module in both golden and page has the golden's first values at the last token; the likeliest token is the golden's."""
     golden = golden_of(FAMILIES[family])
     (_, n), ids = golden["input_ids"]
     shown = lamina(FAMILIES[family], "--ids", ",".join(map(str, ids(0, n))), "--json")
@@ -59,7 +59,7 @@ def test_values_are_those_of_the_goldens(lamina, family):
 
 
 def test_a_real_text(lamina, model):
-    """Words in, words out: every layer is there, one of them in full, and probabilities fall."""
+    """A text prompt shows every layer, one of them in full, and decreasing probabilities of tokens."""
     page = json.loads(lamina(model, "-p", "The capital of France is", "--layer", "3", "--json").stdout)
     layers = [op["layer"] for op in page["operations"]]
     assert page["layer"] == 3 and layers.count(3) >= 12 and layers.count(2) == 1 and layers[0] is None and layers[-1] is None
@@ -80,8 +80,8 @@ def test_what_is_refused(lamina):
 
 @pytest.mark.parametrize("preset", some(["gpt2", "llama-3.2-1b", "deepseek-v2", "gpt-oss-20b", "phi-3.5-mini", "gpt-neo-125m", "xglm-564m", "mpt-7b", "smollm3-3b"], 3))
 def test_a_preset_has_a_toy(lamina, preset):
-    """Its weights are shown whole, its values follow from them: logits are the last values times the head, and rows of equal words are equal
-    where nothing has mixed them yet. Nothing is left in the folder of temporary files."""
+    """A preset runs as a toy model: every operation shows a row per token, embeddings of equal words are equal, and the 16 logits are
+    finite and the same in every run."""
     page = json.loads(lamina(preset, "-p", "to be or not to be", "--json").stdout)
     assert [t["text"] for t in page["tokens"]] == "to be or not to be".split() and page["tokens"][0]["id"] == page["tokens"][4]["id"]
     first = page["operations"][0]
@@ -92,7 +92,7 @@ def test_a_preset_has_a_toy(lamina, preset):
 
 
 def test_a_toy_can_be_recomputed(lamina):
-    """The text alone is enough: the first norm of GPT-2's toy from the rows above it, and its first product from the matrix that is shown."""
+    """The text alone is enough to compute the first norm of GPT-2's toy from the rows above it."""
     text = lamina("gpt2").stdout
     row = lambda line: [float(x) for x in line.split()[-8:]]
     blocks = {b.split("  =  ")[0].strip(): b.split("\n")[1:] for b in text.split("\n\n") if "  =  " in b.split("\n")[0]}

@@ -1,4 +1,4 @@
-"""Models by their names on a hub: -hf fetches what the cache lacks; inspect and fit read headers alone, by range requests."""
+"""Models by their names on a hub: -hf fetches what the cache lacks; inspect and fit read only headers, by range requests."""
 import json
 import os
 import re
@@ -56,7 +56,7 @@ def test_types_and_files(gguf, lamina, tmp_path):
 
 
 def test_nothing_is_fetched_unasked(hub, lamina):
-    """A bare name that the cache lacks: run says how, without a request."""
+    """For a bare name that the cache lacks, run prints the command to fetch it and sends no request."""
     done = lamina(hub, "run", "org/name", "--ids", "1", "-n", "1")
     one_line(done, 1, "org/name")
     assert "lamina pull org/name" in done.stderr and not hub.seen
@@ -65,12 +65,12 @@ def test_nothing_is_fetched_unasked(hub, lamina):
     assert not hub.seen
 
 
-# ---- headers alone ----
+# ---- only headers ----
 
 @pytest.mark.parametrize("words", [["-hf", "org/name"], ["org/name"]])
 @pytest.mark.parametrize("command", ["inspect", "fit"])
 def test_headers_alone(hub, lamina, tmp_path, command, words):
-    """The same page as of the whole model, and of no weight a byte."""
+    """The page is that of the whole model, and no byte of a weight is fetched."""
     more = ["--device", "rtx-4090", "--json"] if command == "fit" else ["--view", "facts", "--json"]
     shutil.copytree(GOLDEN / "sharded", tmp_path / "name")
     here = json.loads(lamina(hub, command, tmp_path / "name", *more).stdout.replace(str(tmp_path / "name"), "FOLDER"))
@@ -104,7 +104,7 @@ def test_headers_alone(hub, lamina, tmp_path, command, words):
 
 
 def test_headers_of_gguf(gguf, lamina, tmp_path):
-    """Of a file whose header is longer than one request: pieces until it is whole."""
+    """A header longer than one request is fetched in pieces until it is complete."""
     from ggufs import keys_and_tensors
     data = (GOLDEN / "gqa/model.gguf").read_bytes()
     done = lamina(gguf, "inspect", "org/name:Q8_0", "--tensors", "--json")
@@ -120,7 +120,7 @@ def test_headers_of_gguf(gguf, lamina, tmp_path):
 
 
 def large(shards, per_shard):
-    """A model of hundreds of gigabytes, as far as anybody looks: headers, and a length."""
+    """A model of hundreds of gigabytes, of which only the headers and the length exist."""
     config = json.loads((GOLDEN / "sharded/config.json").read_text())
     config |= {"hidden_size": 16384, "intermediate_size": 53248, "num_hidden_layers": 126, "num_attention_heads": 128, "num_key_value_heads": 8,
                "vocab_size": 128256, "head_dim": 128, "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
@@ -217,7 +217,7 @@ def test_headers_that_are_none(lamina, tmp_path, data):
 
 
 def test_a_hub_that_lacks_it(hub, lamina):
-    """Of a bare name the error is that of the cache; the hub's answer is a note. With -hf it is the hub's."""
+    """For a bare name the error is that of the cache and the hub's answer is a note; with -hf the error is the hub's."""
     hub.faults = [lambda r: hub.send(r, 404, b"", {"X-Error-Code": "RepoNotFound"}) or True]
     done = lamina(hub, "inspect", "org/other")
     one_line(done, 1, "org/other")
