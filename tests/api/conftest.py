@@ -1,4 +1,4 @@
-"""The library, a model of random weights that it writes itself, and watches that repeat every call with NULLs and into what is not empty."""
+"""The library, a model with random weights that it writes itself, and watches that repeat calls with NULLs and into non-empty outputs."""
 import ctypes
 import os
 import pathlib
@@ -13,7 +13,7 @@ BUILD, SOURCE = pathlib.Path(os.environ["LAMINA_BUILD"]), pathlib.Path(os.enviro
 os.environ["LAMINA_CACHE"] = "/dev/null/nothing"
 SMALL = SOURCE / "tests/golden/llama/gqa"
 seen = {}                                                # function: the parameters that were NULL
-appended = set()                                         # functions that have written something behind what was there
+appended = set()                                         # functions that have appended to existing content
 
 
 def is_pointer(t):
@@ -21,7 +21,7 @@ def is_pointer(t):
 
 
 def with_nulls(name, function, arguments):
-    """In a process of its own: for each parameter that is a pointer, and for all of them, the call with NULL there."""
+    """Repeat the call with NULL for each pointer parameter, and for all of them, each time in a separate process."""
     if name in seen:
         return
     pointers = [i for i, t in enumerate(function.argtypes) if is_pointer(t)]
@@ -40,7 +40,7 @@ def with_nulls(name, function, arguments):
 
 
 def in_a_process(function, *arguments):
-    """The result, of a copy of this process: what is called leaves no trace in it."""
+    """Call `function` in a copy of this process, where it leaves no trace here, and return its result."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -56,7 +56,7 @@ def in_a_process(function, *arguments):
 
 
 def begun(lm, t):
-    """An lm_text or lm_tokens that holds something."""
+    """Return an lm_text or lm_tokens that is not empty."""
     out = t._type_()
     if t._type_ is lm.lm_text:
         lm.library.lm_text_add(ctypes.byref(out), b"be\0fore", 7)
@@ -72,7 +72,7 @@ def content(lm, out):
 
 
 def twice(lm, function, places, arguments, apart):
-    """What two calls leave in their outputs: a new one for each call, or the same one, which held something."""
+    """Return what two calls leave in their outputs: a new one per call if `apart`, else the same one, which was not empty."""
     outs, left = [begun(lm, function.argtypes[i]) for i in places], []
     for _ in range(2):
         outs = [function.argtypes[i]._type_() for i in places] if apart else outs
@@ -82,7 +82,7 @@ def twice(lm, function, places, arguments, apart):
 
 
 def into_the_same(lm, name, function, arguments):
-    """Outputs are appended: two calls into what is not empty leave that, and behind it what the same two calls write apart."""
+    """Check that outputs are appended: two calls into a non-empty one leave its content, then what the two calls write separately."""
     places = lm.headers.outputs[name]
     if not places or name in appended or name.endswith(("_free", "_clear")):
         return

@@ -1,4 +1,4 @@
-"""The whole public interface through ctypes: enumerations, structures and functions are read off the headers.
+"""The whole public interface through ctypes: enumerations, structures and functions are read from the headers.
 
     lm = Lamina("build/src/liblamina.so")
     m = lm.new("lm_model_open", b"model.gguf", None)                 the object of an out parameter; raises LaminaError
@@ -23,7 +23,7 @@ class LaminaError(Exception):
 
 
 def preprocessed():
-    """The headers as the compiler sees them, without what they include from elsewhere."""
+    """Return the headers as the compiler sees them, without what they include from elsewhere."""
     out = subprocess.run(["cc", "-E", "-U__GNUC__", "-D__extension__=", "-I", ROOT / "include", "-include", "lamina/lamina.h", "-x", "c", os.devnull],
                          capture_output=True, text=True, check=True).stdout
     kept, ours = [], False
@@ -37,7 +37,7 @@ def preprocessed():
 
 
 def split(text, by):
-    """At `by` outside brackets."""
+    """Split `text` at `by` outside brackets."""
     parts, depth = [""], 0
     for c in text:
         depth += (c in "([{") - (c in ")]}")
@@ -50,7 +50,7 @@ def split(text, by):
 
 class Headers:
     """values: of enumerations; types: by name; fields: of structures; functions: name -> (result, [(type, parameter)]);
-    outputs: name -> the parameters that are written into, lm_text and lm_tokens."""
+    outputs: name -> the indices of its lm_text and lm_tokens parameters that are written into."""
 
     def __init__(self):
         self.values, self.types, self.fields, self.functions, self.outputs = {}, dict(BASE), {}, {}, {}
@@ -90,7 +90,7 @@ class Headers:
             self.types[name] = ctypes.c_uint if min(self.values.values()) >= 0 else ctypes.c_int
 
     def type(self, text):
-        """`const lm_text *`"""
+        """Return the ctypes type of a C type such as `const lm_text *`."""
         words = re.sub(r"\b(const|struct|extern)\b", " ", text)
         stars, name = words.count("*"), words.replace("*", " ").split()[0]
         if name == "char" and stars:
@@ -104,7 +104,7 @@ class Headers:
         return base
 
     def members(self, declaration):
-        """Name and type of each that a declaration declares: `double one, all`, `lm_row *rows`, `bool (*text)(void *, size_t)`."""
+        """Return the name and type of each member in a declaration: `double one, all`, `lm_row *rows`, `bool (*text)(void *, size_t)`."""
         callback = re.fullmatch(r"(.*?)\(\*(\w+)\) ?\((.*)\)", declaration)
         if callback:
             result, name, params = callback.groups()
@@ -128,7 +128,7 @@ class Headers:
 
 
 class Lamina:
-    """Functions and structures under their own names. `watch(name, function, arguments)` is told of each call before it is made."""
+    """Functions and structures under their own names. `watch(name, function, arguments)` is called before each call."""
 
     def __init__(self, path, watch=None):
         self.headers, self.library, self.called, self.watch = Headers(), ctypes.CDLL(str(path)), set(), watch
@@ -160,13 +160,13 @@ class Lamina:
         return checked if fails and not name.startswith(("lm_fail", "lm_error")) else call
 
     def new(self, name, *arguments):
-        """The result of a function whose last parameter but the error is where it goes."""
+        """Return the result of a function that writes it to its last parameter before the error."""
         out = self.headers.functions[name][1][-2][0]._type_()
         getattr(self, name)(*arguments, ctypes.byref(out))
         return out
 
     def text(self, name, *arguments):
-        """What a function appends to an lm_text."""
+        """Return what a function appends to an lm_text."""
         text = self.new(name, *arguments)
         data = ctypes.string_at(text.data, text.size) if text.size else b""
         self.lm_text_free(ctypes.byref(text))

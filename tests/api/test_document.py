@@ -1,4 +1,4 @@
-"""docs/library/c-interface.md and the pages of the manual: what the headers say now, and all of it."""
+"""docs/library/c-interface.md and the manual pages: complete, and the same as the current headers."""
 import os
 import pathlib
 import re
@@ -23,7 +23,7 @@ def words(text):
 
 
 def shown(page):
-    """A page without its macros and escapes."""
+    """Return a page without its macros and escapes."""
     text = re.sub(r"^\.(?:[A-Z]+|nf|fi)\b(?: \\\(bu 2)?", "", page.read_text(), flags=re.M)
     return re.sub(r"\\f[BR]|\\&", "", text).replace("\\-", "-").replace("\\e", "\\")
 
@@ -46,7 +46,7 @@ def test_every_header_has_a_page():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_page_says_all_that_its_header_says(page):
-    """Every word of declarations and comments, but what keeps the header together."""
+    """The page has every word of declarations and comments, except what only frames the header."""
     header = re.sub(r"^#(?:ifndef|define) LAMINA_\w*H$|^#include .*|^#if __has_include.*|^#endif.*|^#ifdef (?:__cplusplus|LM_OLD_NAMES)\b.*|^#define [a-z_]+ [a-z_]+$|^extern \"C\" \{$|LM_PRINTF\(\d, \d\)",
                     "", header_of(page).read_text(), flags=re.M)
     missing = {w.lower() for w in words(header)} - {w.lower() for w in words(shown(page))}
@@ -55,7 +55,7 @@ def test_page_says_all_that_its_header_says(page):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_page_is_sound(page):
-    """No line is taken for a request, no section is missing; `man`, where there is one, has nothing to complain of and shows every function."""
+    """No line is taken for a roff request, no section is missing; `man`, if installed, prints no warning and shows every function."""
     lines = page.read_text().splitlines()
     assert lines[0].startswith(".TH ") and [line for line in lines if line.startswith(".SH ")][:3] == [".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION"]
     assert {line[1:].split(" ")[0] for line in lines if line.startswith(".")} <= MACROS and not any(line.startswith("'") for line in lines)

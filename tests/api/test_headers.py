@@ -1,4 +1,4 @@
-"""The public headers: alone and together in every standard, and with the layout and the names that programs were compiled against."""
+"""The public headers compile alone and together in every standard, and keep the layout and names that programs were compiled against."""
 import ctypes
 import pathlib
 import subprocess
@@ -22,7 +22,7 @@ def test_headers_compile(compiler, standard):
 
 
 def test_old_names_compile():
-    """Fields, types and functions whose names changed: LM_OLD_NAMES keeps the old ones for one version."""
+    """Renamed fields, types and functions compile under their old names: LM_OLD_NAMES keeps these for one version."""
     text = ("#define LM_OLD_NAMES\n#include \"lamina/lamina.h\"\nint main(void) { lm_batch b = { 0 }; lm_schedule_options o = { 0 };"
             " lm_schedule_statistics s = { 0 }; lm_trace_share c = { 0 };"
             " lm_trace_visits v = { 0 }; lm_said t = { 0 }; lm_unread u = { 0 }; lm_reading *d = 0; lm_reading_free(d);"
@@ -34,7 +34,7 @@ def test_old_names_compile():
 
 
 def table(headers, tmp_path):
-    """Sizes and offsets as the compiler lays structures out, values of enumerations, and names of functions: one a line."""
+    """Return the sizes and offsets of structures as compiled, values of enumerations, and names of functions: one per line."""
     lines = ['#include <stdio.h>\n#include "lamina/lamina.h"\n#define S(t) printf(#t " %zu\\n", sizeof(t));\n'
              '#define F(t, f) printf(#t "." #f " %zu %zu\\n", offsetof(t, f), sizeof((t *)0)->f);\n'
              "#define V(v) printf(#v \" %d\\n\", (int)(v));\nint main(void) {"]
@@ -48,7 +48,7 @@ def table(headers, tmp_path):
 
 
 def test_layout_and_names_are_those_of_the_table(tmp_path):
-    """Where this fails, a program that was compiled before does too. Until 1.0 the table may change, with the version."""
+    """If this fails, programs compiled earlier fail too. Until 1.0 the table may change, with the version."""
     now = table(Headers(), tmp_path)
     pathlib.Path(tmp_path / "abi.txt").write_text(now)
     before, after = TABLE.read_text().splitlines(), now.splitlines()
@@ -65,9 +65,9 @@ def test_python_lays_structures_out_as_c_does():
 
 
 def test_options_can_grow():
-    """Each struct that a program fills in or is given has reserved words at its end, but for those that are fixed for good."""
+    """Each struct that a program fills in or receives has reserved words at its end, except those that never change."""
     fixed = {"lm_error", "lm_text", "lm_tokens", "lm_row", "lm_ops", "lm_rate", "lm_span", "lm_rendering", "lm_logit_bias", "lm_logprob", "lm_trigger", "lm_log", "lm_trace_choice",
-             "lm_preset", "lm_device"}             # the last two are seen by pointer only
+             "lm_preset", "lm_device"}             # programs see the last two only by pointer
     headers = Headers()
     for name, fields in headers.fields.items():
         grows = fields[-1][0] == "reserved" and issubclass(fields[-1][1]._type_, ctypes.c_uint64)

@@ -1,4 +1,4 @@
-"""Every public function, driven from Python; and each again with NULL in the place of every pointer: an error or nothing, never a crash."""
+"""Every public function is called from Python, and again with NULL for every pointer: an error or nothing, never a crash."""
 import ctypes
 import json
 import math
@@ -39,7 +39,7 @@ def test_models_of_the_caches(lm, tmp_path, monkeypatch):
 
 
 def listed(function):
-    """What function(0), function(1) … give, up to NULL."""
+    """Return function(0), function(1) … up to NULL."""
     found = []
     while function(len(found)):
         found.append(function(len(found)))
@@ -140,7 +140,7 @@ def test_catalogues_and_machine(lm):
     o = lm.lm_measure_defaults()
     o.kept_only = True
     assert lm.lm_limits_mark(ref(lm.lm_limits(below=0.5))) == b"below the best known"
-    with pytest.raises(LaminaError):                     # the cache folder of the tests is no folder
+    with pytest.raises(LaminaError):                     # the cache folder of the tests is not a folder
         lm.new("lm_machine_measure", ref(o))
     with pytest.raises(LaminaError):
         lm.text("lm_cache_folder") and lm.text("lm_model_locate", b"no such model anywhere")
@@ -150,7 +150,7 @@ def test_options_are_all_zero_by_default(lm):
     for name in lm.headers.functions:
         if name.endswith("_defaults"):
             o = getattr(lm, name)()
-            if name not in ("lm_sampler_defaults", "lm_sequence_defaults", "lm_generate_defaults", "lm_train_defaults"):      # written out
+            if name not in ("lm_sampler_defaults", "lm_sequence_defaults", "lm_generate_defaults", "lm_train_defaults"):      # not all zero
                 assert bytes(o) == bytes(ctypes.sizeof(o)), name
     assert lm.lm_sampler_defaults().top_k == 40 and lm.lm_generate_defaults().sequence.max_tokens < 0
 
@@ -358,7 +358,7 @@ def test_evaluation(lm, engine, model, folder):
 
 
 def test_training(lm, gguf, tmp_path):
-    """Rows of ids are trained on: the loss falls, what was planned was allocated."""
+    """Training on rows of ids lowers the loss and allocates what was planned."""
     opened = lm.new("lm_model_open", gguf, ref(lm.lm_model_options(adaptable=True)))
     rows = [[i * 7 % 50 for i in range(16)], [i * 5 % 50 for i in range(16)]]
     data = b"".join(struct.pack("<16q", *row) for row in rows + [[-100] + row[1:] for row in rows])
@@ -367,12 +367,12 @@ def test_training(lm, gguf, tmp_path):
     o, seen = lm.lm_train_defaults(), []
     o.ids_file, o.steps, o.rate, o.rank, o.threads = str(tmp_path / "rows").encode(), 3, 1e-2, 4, 1
     o.step = dict(lm.lm_train_options._fields_)["step"](lambda arg, s: bool(seen.append(s.contents.loss) or True))
-    watch, lm.watch = lm.watch, None                     # without a place for the error it would train first
+    watch, lm.watch = lm.watch, None                     # with NULL for the error it would train first
     done = lm.new("lm_train", opened, None, str(tmp_path / "run").encode(), ref(o))
     lm.watch = watch
     assert done.done == 3 and len(seen) == 3 and done.loss_last < done.loss_first == seen[0] and done.memory_used == done.memory_total
     assert (tmp_path / "run/adapter_model.safetensors").stat().st_size > 1000
-    with pytest.raises(LaminaError):                     # the folder holds a run
+    with pytest.raises(LaminaError):                     # the folder contains a run
         lm.new("lm_train", opened, None, str(tmp_path / "run").encode(), ref(o))
     assert b"cross_entropy" in lm.text("lm_train_program_text", opened, ref(o))
     lm.lm_model_close(opened)
@@ -557,7 +557,7 @@ def test_texts_are_generated(lm, engine, tmp_path):
 
 
 def test_models_that_choose_together(lm, model):
-    """A model with itself is that model, and each of the two finds the token as probable as the mixture does."""
+    """A mixture of a model with itself is that model: both give each token the probability of the mixture."""
     with pytest.raises(LaminaError, match="above 0"):
         lm.lm_mixture_prepare(ref(lm.lm_mixture(n=2)))
     mixture = lm.lm_mixture(rule=lm.LM_MIXTURE_LOGMEAN, n=2, weights=(3.0, 1.0))
@@ -596,7 +596,7 @@ def test_models_that_choose_together(lm, model):
 
 
 def test_many_texts(lm, model, tmp_path):
-    """Each reply is what the same request got before, whatever is beside it."""
+    """Each reply is the same as before to the same request, whatever else is in the batch."""
     o = lm.lm_engine_options(context=320, sequences=3, rows=32, logit_rows=4, threads=1)
     engine = lm.new("lm_engine_new", model, ref(o))
     so = lm.lm_schedule_defaults()
@@ -713,7 +713,7 @@ def test_grammars(lm, model):
     logits = (ctypes.c_float * n)()
     assert lm.lm_constraint_logits(constraint, logits, n, None, 0) == lm.LM_OK
     assert [i for i in range(n) if logits[i] == 0] == allowed
-    processor = lm.new("lm_logits_new", ref(lm.lm_logits_options(constraint=twin)))      # takes it
+    processor = lm.new("lm_logits_new", ref(lm.lm_logits_options(constraint=twin)))      # takes ownership of it
     sequence, ids = lm.lm_sequence_options(), (lm.lm_token * 1)(5)
     lm.lm_logits_into(processor, ref(sequence))
     assert sequence.logits and sequence.logits_release and sequence.logits_arg
@@ -824,7 +824,7 @@ def test_plan_of_a_cluster(lm, small):
     o.link = link
     plan = lm.new("lm_cluster_plan_model", small, ref(o))
     assert [(r.tp, r.pp, r.copies) for r in plan.rows[:plan.n]] == [(1, 1, 2), (2, 1, 1), (1, 2, 1)] and plan.rows[1].sent > 0 == plan.rows[0].sent
-    assert plan.best_one == -1 and plan.rows[1].one.rate == 0          # nobody has said how fast a node is
+    assert plan.best_one == -1 and plan.rows[1].one.rate == 0          # the speed of a node is unknown
     with pytest.raises(LaminaError, match="nodes"):
         lm.new("lm_cluster_plan_model", small, ref(lm.lm_cluster_plan_options()))
     with pytest.raises(LaminaError, match="none of 25gbe"):
@@ -838,7 +838,7 @@ def test_verify(lm, small, golden):
 
 
 def test_ranks(lm, gguf):
-    """As several processes would have a model; tests/e2e/test_cluster.py has the processes."""
+    """Open a part of a model as one rank does; tests/e2e/test_cluster.py starts the processes."""
     rank = lm.new("lm_cluster_imagine", ref(lm.lm_cluster_options(split=b"tp=2")), 1)
     assert (lm.lm_cluster_rank(rank), lm.lm_cluster_ranks(rank)) == (1, 2)
     part = lm.new("lm_model_open", gguf, ref(lm.lm_model_options(cluster=rank)))
@@ -907,11 +907,11 @@ def test_a_thread_is_given_so_much_of_the_heap(lm):
 
 
 def test_every_output_is_appended(lm):
-    """The watch has seen each function that writes into an lm_text or lm_tokens write something, and compared."""
+    """The watch has seen each function with an lm_text or lm_tokens output write something, and has compared it."""
     assert lm.appended == {name for name, places in lm.headers.outputs.items() if places and not name.endswith(("_free", "_clear"))}
 
 
 def test_every_function_has_been_called(lm):
-    """Last in this file: what a new function needs is a call above."""
-    missing = set(lm.headers.functions) - lm.called - {"lm_engine_free", "lm_facts_free"}        # fixtures end with these
+    """Keep this test last in the file: a new function needs a call above."""
+    missing = set(lm.headers.functions) - lm.called - {"lm_engine_free", "lm_facts_free"}        # called when fixtures end
     assert not missing, sorted(missing)
