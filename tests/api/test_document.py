@@ -1,4 +1,4 @@
-"""docs/library/c-interface.md and the manual pages: complete, and the same as the current headers."""
+"""docs/library/c-interface.md and the manual pages: complete, and up to date with the headers."""
 import os
 import pathlib
 import re

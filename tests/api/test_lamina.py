@@ -367,7 +367,7 @@ def test_training(lm, gguf, tmp_path):
     o, seen = lm.lm_train_defaults(), []
     o.ids_file, o.steps, o.rate, o.rank, o.threads = str(tmp_path / "rows").encode(), 3, 1e-2, 4, 1
     o.step = dict(lm.lm_train_options._fields_)["step"](lambda arg, s: bool(seen.append(s.contents.loss) or True))
-    watch, lm.watch = lm.watch, None                     # with NULL for the error it would train first
+    watch, lm.watch = lm.watch, None                     # the watch's call with a NULL error would train first
     done = lm.new("lm_train", opened, None, str(tmp_path / "run").encode(), ref(o))
     lm.watch = watch
     assert done.done == 3 and len(seen) == 3 and done.loss_last < done.loss_first == seen[0] and done.memory_used == done.memory_total

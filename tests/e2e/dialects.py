@@ -1,4 +1,4 @@
-"""Send the same requests in every dialect of the server: the route and body of each, and how its responses and errors are read."""
+"""The dialects of the server, tested alike: the route and request body of each, and how its responses and errors are read."""
 import pytest
 from conftest import SOURCE
 from servers import Server

@@ -335,7 +335,7 @@ def measured(lamina, source):
 
 
 def test_five_documents(measured):
-    """Print per document the wrong statements found, the right ones confirmed (all, and numbers), and the false alarms; none is allowed."""
+    """Print per document the wrong statements found, the right ones and numbers confirmed, and false alarms; assert the totals."""
     print(f"\n{'':32}{'wrong found':>14}{'right confirmed':>18}{'of numbers':>14}{'false alarms':>14}")
     sums = [0] * 7
     for name, (found, wrong, confirmed, right, alarms, numbers) in measured.items():

@@ -37,7 +37,7 @@ def test_what_was_read_is_not_read_again(chat):
 
 
 def test_a_loaded_conversation_goes_on_as_it_would_have(chat, tmp_path):
-    """A loaded conversation continues with the same tokens, although its cache is cold."""
+    """A loaded conversation continues with the same tokens as the saved one, although its cache is cold."""
     saved = tmp_path / "talk.json"
     both = answers(chat(f"Say one word.\n/save {saved}\nSay another word.\n", "-n", "12", "--json"))
     messages = json.loads(saved.read_text())["messages"]

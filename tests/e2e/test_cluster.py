@@ -156,7 +156,7 @@ def test_a_lost_process_ends_the_job(lamina, model, tmp_path, blow, says):
 # ---- serving ----
 
 def free_port():
-    """Return a port for a server that is restarted, outside the kernel's ephemeral range: a reconnecting client could take one of those."""
+    """Return a port outside the kernel's ephemeral range, in which a reconnecting client could take that of a server being restarted."""
     first = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
         port = random.randrange(20000, first if first > 21000 else 65536)

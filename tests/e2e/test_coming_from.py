@@ -1,5 +1,5 @@
 """docs/guide/coming-from.md shows what a terminal shows, with `…` for numbers of one machine. The model's output is the same at every
-instruction-set level: its choices are clear."""
+instruction-set level: its choices have clear margins."""
 import importlib.machinery
 import importlib.util
 

@@ -73,7 +73,7 @@ def test_underscores_are_hyphens_and_values_may_be_attached(lamina, model):
     (["doctor", "--cpu", ""], 2, "usage"),
     (["doctor", "extra"], 2, "usage"),
     (["xylophone"], 2, "usage"),
-    (["run", "MODEL", "-m", "MODEL", "-p", "x"], 2, "usage"),            # two names of one model
+    (["run", "MODEL", "-m", "MODEL", "-p", "x"], 2, "usage"),            # the model is given twice
     (["inspect", "gpt2", "-m", "llama-3.2-1b"], 2, "usage"),
     (["report", "gpt2", "-m", "llama-3.2-1b"], 2, "usage"),
     (["verify", "MODEL"], 2, "usage"),

@@ -1,4 +1,4 @@
-"""Constraints on the output of run and chat: the output fits, also when speculative; one that cannot be enforced is rejected by name."""
+"""Constraints of run and chat: the output fits, also with speculative decoding; one that cannot be enforced is rejected by name."""
 import json
 import re
 

@@ -11,7 +11,7 @@ GOLDEN = SOURCE / "tests/golden"
 PEERS = [line.split("\t") for line in (GOLDEN / "convert/peers.tsv").read_text().splitlines()]
 DIFFERENCES = [line.split("\t") for line in (GOLDEN / "convert/differences.tsv").read_text().splitlines() if line and line[0] != "#"]
 PAIRED = {"llama", "mistral", "mixtral", "granite", "granitemoe", "smollm3"}     # as in test_convert.py
-# Cases whose logits differ in bits, and why.
+# Cases that do not have the same bits, and why.
 OTHERWISE = {
     "deepseek_v2/older-gguf": "its own converter's golden has the form of early 2025",
     "llama/rope-llama3": "two of its factors differ in the last bit: float64 here, float32 there",

@@ -52,7 +52,7 @@ def vectors(f):
 
 
 def whole_blocks(f):
-    """Return whether all matrix rows are whole blocks and no position table stays unquantised. Falcon's head has its own type."""
+    """Whether all matrix rows are whole blocks, without a position table, which stays unquantised. Falcon's head has its own type."""
     return (plain_mlp(f) and not f["config.name"].startswith("falcon") and all(n % 256 == 0 for n in (f["architecture.hidden"], f["mlp.intermediate"], f["attention.heads"] * f["attention.value_dim"]))
             and f["parameters.embedding"] == f["architecture.hidden"] * f["architecture.vocabulary"])
 

@@ -44,7 +44,7 @@ def colours(png):
 
 
 def test_a_renderer_without_variables(lamina, tmp_path):
-    """librsvg does not support CSS variables: paper is white there too, and coloured parts have their colours."""
+    """librsvg does not support CSS variables: paper is white there too, ink is dark, and coloured parts have their colours."""
     drawn = {}
     for model in ["deepseek-v2", "llama-3.2-3b"]:
         for name in [d["diagram"] for d in json.loads(lamina("explain", "--json").stdout)["diagrams"]]:

@@ -56,7 +56,7 @@ def test_a_sliding_window_is_what_transformers_give(lamina, made, case):
 
 
 def test_divergence_is_llama_perplexitys(lamina, made, tmp_path):
-    """The base file has llama-perplexity's format; logits come from the q4_0 weights in float32, as its own did."""
+    """The base file has llama-perplexity's format; logits come from the q4_0 weights in float32, as in its own run."""
     assert lamina("eval", made["dense"], "perplexity", *TEXT, *EXACT, "--save-logits", tmp_path / "base").returncode == 0
     got, kl = said(lamina, made["q4"], "kl", "--base", tmp_path / "base", *EXACT), RESULTS["kl"]
     for key, label, unit in (("mean_kl", "Mean    KLD", 1), ("max_kl", "Maximum KLD", 1), ("p999_kl", "99.9%   KLD", 1), ("p99_kl", "99.0%   KLD", 1),

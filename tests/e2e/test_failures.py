@@ -1,4 +1,4 @@
-"""Failures of every writer: a full disk, calls that fail or are short, kill -9. OUT is complete or as before, the next run completes.
+"""Failures of every writer: a full disk, calls that fail or are short, kill -9. OUT is complete or unchanged, the next run completes.
 
 `make soak` runs the long form: every call, and fifty points of each command."""
 import errno

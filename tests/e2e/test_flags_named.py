@@ -60,7 +60,7 @@ def commands(text):
 
 @pytest.mark.parametrize("page", sorted(p.relative_to(SOURCE) for p in [*SOURCE.glob("*.md"), *(SOURCE / "docs").rglob("*.md")] if not p.name.startswith("adding-")), ids=str)
 def test_flags_in_documents(source, known, foreign, page):
-    """Documents that describe how to add one are excepted: what they add does not exist."""
+    """Documents named adding-* are excepted: what they add does not exist."""
     text = (source / page).read_text()
     wrong = []
     for command, words in commands(text):

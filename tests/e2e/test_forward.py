@@ -59,7 +59,7 @@ def test_values_are_those_of_the_goldens(lamina, family):
 
 
 def test_a_real_text(lamina, model):
-    """A text prompt shows every layer, one of them in full, and decreasing probabilities of tokens."""
+    """The page of a text prompt shows every layer, one of them in full, and tokens with decreasing probabilities."""
     page = json.loads(lamina(model, "-p", "The capital of France is", "--layer", "3", "--json").stdout)
     layers = [op["layer"] for op in page["operations"]]
     assert page["layer"] == 3 and layers.count(3) >= 12 and layers.count(2) == 1 and layers[0] is None and layers[-1] is None
