@@ -1,4 +1,4 @@
-"""The flags that every command knows, before its name or after it; what they change on standard error, and only there."""
+"""The flags that every command accepts, before or after its name; what they change on standard error, and only there."""
 import json
 import os
 import pty
@@ -16,7 +16,7 @@ def lamina(build):
 
 
 def on_a_terminal(*command, **environment):
-    """What a command writes to standard error where that is a terminal."""
+    """Return what a command writes to standard error when that is a terminal."""
     ours, theirs = pty.openpty()
     env = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm"} | environment
     with subprocess.Popen([str(c) for c in command], stdout=subprocess.DEVNULL, stderr=theirs, env=env) as process:
@@ -43,13 +43,13 @@ def test_the_help_of_every_command_lists_them(lamina):
 
 
 def test_the_help_of_one_command_is_data_too(lamina):
-    """However it is asked for: what `help --json` says of that command."""
+    """Every way of requesting it returns the command's entry of `help --json`."""
     commands = {c["name"]: c for c in json.loads(run(lamina, "help", "--json").stdout)["commands"]}
     for asked in (["run", "--help", "--json"], ["--json", "run", "-h"], ["help", "run", "--json"], ["--help", "--json", "run"]):
         assert json.loads(run(lamina, *asked).stdout) == {"schema": "lamina.help/1", **commands["run"]}, asked
     kinds = {f["name"]: f["kind"] for f in commands["explain"]["flags"]}
     assert (kinds["--output"], kinds["--kv-type"], kinds["--batch"]) == ("output", "word", "count")
-    assert run(lamina, "run", "-p", "--json", "-h").stdout == run(lamina, "help", "run").stdout           # a prompt
+    assert run(lamina, "run", "-p", "--json", "-h").stdout == run(lamina, "help", "run").stdout           # --json is the prompt
     unknown = run(lamina, "help", "rnu", "--json")
     assert unknown.returncode == 2 and json.loads(unknown.stdout)["error"]["where"] == "rnu"
 
@@ -96,7 +96,7 @@ def test_colour_only_where_it_is_wanted(lamina):
 
 
 def test_warnings_of_the_library_are_shown(lamina, source, tmp_path):
-    """A folder whose index leaves tensors out: said once, on standard error, without the names' control characters."""
+    """A folder whose index omits tensors causes a warning on standard error, without the control characters of names; -q hides it."""
     folder = tmp_path / "mo\033[31mdel"
     golden = source / "tests/golden/llama"
     sharded = next(p.parent for p in sorted(golden.rglob("model.safetensors.index.json")))

@@ -1,4 +1,4 @@
-"""lamina imatrix: llama-imatrix's sums and counts, its files in both forms, merging, resumption, what is refused."""
+"""lamina imatrix: the sums and counts of llama-imatrix, both of its file formats, merging, resumption, rejected input."""
 import json
 import os
 import re
@@ -8,7 +8,7 @@ from conftest import BARE, SOURCE, run
 from ggufs import floats, keys_and_tensors
 
 GOLDEN = SOURCE / "tests/golden/imatrix"
-PERPLEXITY = {"dense": (353.9852, 27.8587), "experts": (400.2764, 26.0784)}      # llama-imatrix: the same run
+PERPLEXITY = {"dense": (353.9852, 27.8587), "experts": (400.2764, 26.0784)}      # perplexity, its error: llama-imatrix, same run
 EXACT = ["-c", "64", "--compute", "f32", "-ctk", "f32", "-ctv", "f32"]
 
 
@@ -32,7 +32,7 @@ def collected(lamina, model, out, *more):
 
 
 def close(a, b, tolerance=1e-5):
-    """Number by number, as a share of the tensor's mean."""
+    """Assert that corresponding numbers differ by at most `tolerance` times the tensor's mean."""
     assert a.keys() == b.keys()
     for name in a:
         mean = sum(b[name]) / len(b[name])
@@ -40,14 +40,15 @@ def close(a, b, tolerance=1e-5):
 
 
 def halves_of(a, b):
-    """Files store float32. Two stored halves that are added and stored once more are three roundings of half a unit in the last place
-    each, the sum stored whole is one: with u = 2^-24, at most (1 + u)^2 / (1 - u) - 1 < 4 u of the value. Counts are whole numbers: exact."""
+    """Assert that a, the sum of two stored halves, equals b, the sum stored whole, up to rounding. Files store float32: adding two stored
+    halves and storing the result rounds three times, by half a unit in the last place each; storing the whole sum rounds once.
+    With u = 2^-24, the difference is at most (1 + u)^2 / (1 - u) - 1 < 4 u of the value. Counts are whole numbers, hence exact."""
     assert a.keys() == b.keys()
     for name in a:
         assert all(abs(x - y) <= (0 if name.endswith(".counts") else 4 * 2**-24 * y) for x, y in zip(a[name], b[name])), name
 
 
-# ---- the same numbers ----
+# ---- numbers compared with llama-imatrix ----
 
 @pytest.mark.parametrize("name", PERPLEXITY)
 def test_sums_and_counts_are_llama_imatrixs(lamina, made, tmp_path, name):
@@ -112,7 +113,7 @@ def test_the_older_form_says_the_same(lamina, made, tmp_path):
 
 
 def test_llama_imatrixs_file_is_read(lamina, tmp_path):
-    """Its numbers come back as they are."""
+    """Reading llama-imatrix's file and writing it again changes no number."""
     assert lamina("imatrix", "--in-file", GOLDEN / "experts.gguf", "-o", tmp_path / "o").returncode == 0
     assert floats((tmp_path / "o").read_bytes()) == floats((GOLDEN / "experts.gguf").read_bytes())
 
@@ -133,7 +134,7 @@ def test_experts_that_saw_little_are_said(lamina, made, tmp_path):
     assert re.search(r"warning: \d+ of 24 experts' matrices were read by fewer than 64 tokens", done.stderr)
 
 
-# ---- what is refused ----
+# ---- rejected input ----
 
 def one_line(done, status, *words):
     error = [line for line in done.stderr.splitlines() if line.startswith("error:")]

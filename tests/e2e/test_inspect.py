@@ -1,4 +1,4 @@
-"""lamina inspect and lamina verify, as scripts and people read them."""
+"""lamina inspect and lamina verify: output for scripts and for people."""
 import json
 import shutil
 
@@ -42,7 +42,7 @@ def test_inspect_for_people(lamina, model):
 
 
 def test_a_padding_token_is_in_the_tree(lamina, source, tmp_path):
-    """transformers prints it of every embedding that is given one."""
+    """transformers prints padding_idx for every embedding that has one."""
     for case in ("llama/gqa", "deepseek_v2/groups", "deepseek_v3/halves"):
         config = json.loads((source / "tests/golden" / case / "config.json").read_text())
         size = f"({config['vocab_size']}, {config['hidden_size']}"
@@ -89,7 +89,8 @@ def test_queries(lamina, model):
 
 
 def test_queries_by_the_names_of_config_json(lamina, model):
-    """A key of the description itself, the same of a model whose description calls it otherwise, jq's dot, and near names."""
+    """Queries accept keys of config.json, the common name of a key that a family names differently, jq's leading dot and approximate paths;
+    the error for a misspelt key suggests the nearest one."""
     def ask(of, path):
         done = lamina("inspect", of, "--query", path)
         assert done.returncode == 0, done.stderr
@@ -116,7 +117,8 @@ def test_queries_by_the_names_of_config_json(lamina, model):
 
 
 def test_formulas_of_latent_attention(lamina, tmp_path):
-    """A model without a latent of queries has no W_DQ; scores are divided by the root of a whole head, 64 + 32; every letter is there once."""
+    """A model without a query latent has no W_DQ; scores are divided by the square root of a whole head's width, 64 + 32; each symbol is
+    listed once."""
     def ask(of, path):
         return lamina("inspect", of, "--query", path).stdout.strip()
     assert ask("deepseek-v2-lite", "formulas.query") == "Q = [W_Q h ; RoPE(W_QR h)]"
@@ -138,7 +140,7 @@ def test_formulas_of_latent_attention(lamina, tmp_path):
 
 
 def test_tuning(lamina):
-    """Llama 3.2 3B: adapters of rank 16 on all seven products are 24,313,856 parameters, as PEFT counts them."""
+    """Adapters of rank 16 on all seven projections of Llama 3.2 3B have 24,313,856 parameters, as PEFT counts them."""
     t = json.loads(lamina("inspect", "llama-3.2-3b", "--query", "tuning").stdout)
     total = 3212749824
     assert t["lora"]["trainable"] == 24313856 == sum(t["lora"]["targets"].values())
@@ -271,7 +273,7 @@ def test_a_bad_value_is_told_with_its_flag(lamina, flag):
 
 
 def test_a_configuration_comes_back_as_it_is(lamina, source):
-    """`--query config` of every preset: the same keys, values and types, so that transformers loads it; a float stays one."""
+    """`--query config` of every preset returns the same keys, values and types, so that transformers loads it; a float stays a float."""
     presets = [p for path in sorted((source / "src/arch/presets").glob("*.json")) for p in json.loads(path.read_text())]
 
     def typed(x):
@@ -285,7 +287,7 @@ def test_a_configuration_comes_back_as_it_is(lamina, source):
     assert len(presets) > 100
 
 
-# What papers and model cards say of each, in the ids of docs/study/facts.md.
+# What papers and model cards state about each model, as ids of docs/study/facts.md.
 WORDS = {
     "llama-3.2-3b": {"attention.sharing": "gqa", "architecture.position": "rope", "architecture.norm": "rms_norm", "architecture.norm_position": "pre",
                      "mlp.activation": "silu", "rope.scaling": "llama3", "model.container": "preset"},
@@ -299,7 +301,7 @@ WORDS = {
 
 @pytest.mark.parametrize("preset", WORDS)
 def test_words_carry_ids(lamina, preset):
-    """An id beside the words that people read, whatever language they are in; what is no word of a list has none."""
+    """A value from a fixed list has an id next to the displayed words, the same in every language; other values have none."""
     for language in "en", "zh-Hans":
         for path, word in WORDS[preset].items():
             said = json.loads(lamina("inspect", preset, "--query", path, "--json", "--lang", language).stdout)

@@ -1,4 +1,4 @@
-"""`make install`: what is put where, what the shared library exports, and a stranger's program built against it."""
+"""`make install`: where files are installed, what the shared library exports, and building an outside program against it."""
 import os
 import re
 
@@ -59,7 +59,7 @@ def test_static_library_shows_what_the_headers_declare(prefix, library, source):
 
 
 def pkg_config(prefix, library, *words):
-    """As on a machine where nothing but lamina is installed with its headers."""
+    """Return the output of pkg-config as on a machine where only lamina is installed with its headers."""
     told = run("pkg-config", f"--define-variable=prefix={prefix}", *words, "lamina",
                env={**os.environ, "PKG_CONFIG_LIBDIR": str(library.parent / "pkgconfig"), "PKG_CONFIG_PATH": ""})
     assert told.returncode == 0, told.stderr
@@ -71,12 +71,12 @@ def test_pkg_config_stands_alone(prefix, library):
     assert pkg_config(prefix, library, "--libs") == [f"-L{library.parent}", "-llamina"]
     below = pkg_config(prefix, library, "--static", "--libs")[2:]
     needed = re.findall(r"NEEDED.*\[lib(.*)\.so", run("readelf", "-d", library).stdout)
-    sanitizers = {"asan", "ubsan", "tsan"}              # which the compiler adds by itself
+    sanitizers = {"asan", "ubsan", "tsan"}              # which the compiler adds itself
     assert {f"-l{name}" for name in needed if name not in sanitizers} - {"-lc"} <= set(below) | {"-lgcc_s"}
 
 
 def linked(prefix, library, kind):
-    """The words that link a program with the shared library, or with the archive: lamina's own, the rest as it is installed."""
+    """Return the arguments that link a program with the shared library, or with lamina's archive and the other libraries as installed."""
     words = pkg_config(prefix, library, *(["--static"] if kind == "static" else []), "--cflags", "--libs")
     return [library.parent / "liblamina.a" if kind == "static" and w == "-llamina" else w for w in words] + ["-lm"]
 
@@ -112,7 +112,7 @@ def test_a_program_can_be_one_file(prefix, library, source, model, tmp_path):
 @sanitized
 @pytest.mark.parametrize("kind", ["shared", "static"])
 def test_names_of_the_library_are_free_for_others(prefix, library, tmp_path, model, kind):
-    """Names that the library has inside, in a program that means something else by them."""
+    """A program can use the library's internal names for its own functions and variables."""
     unit = tmp_path / "own.c"
     unit.write_text("""
 #include <lamina/lamina.h>
@@ -151,7 +151,7 @@ def test_uninstall_leaves_nothing(build, source, tmp_path):
     assert len(files()) > 20
     stranger = header.parent / "mine.h"
     stranger.write_text("")
-    for _ in range(2):                                  # again is no error
+    for _ in range(2):                                  # a second run is not an error
         done = run(source / "scripts/uninstall", build, env={**os.environ, "DESTDIR": str(tmp_path)})
         assert done.returncode == 0, done.stderr
         assert files() == [stranger]

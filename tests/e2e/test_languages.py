@@ -1,4 +1,4 @@
-"""Pages in every language: chosen as documented, wholly translated, with the same figures, in straight columns."""
+"""Pages in every language: language selection, complete translation, the same numbers, aligned columns."""
 import collections
 import ctypes
 import functools
@@ -22,11 +22,11 @@ PAGES = [
     "fit llama-3.2-3b --device rtx-4090", "fit llama-3.2-3b --ram 64G", "fit --fleet llama-3.2-3b gpt2 --ram 64G",
     "fit llama-3.2-3b --device all", "devices", "devices h100", "presets llama", "estimate mistral-7b-v0.1",
 ]
-# Words that every English sentence is made of, and no name, formula, field or family.
+# Words that occur in every English sentence and are not part of any name, formula, field or family.
 ENGLISH = set("""a an the of for and or each with without that which this these those is are was were be been has have had do does in
     on by to at as from into it its not no nothing what who how why when where while than then there their they one only all every
     other more most less few some any same so but if can cannot may must would should will""".split())
-# Small letters that stay: terms of the field, symbols of derivations, names in files, commands.
+# Lower-case words that stay untranslated: technical terms, symbols of derivations, names in files, commands.
 TERMS = set("""attention query key keys value values head heads cache embedding residual norm norms expert experts router context batch
     prompt bias latent softmax logits logit activation gate hidden decoder tokenizer sink sinks soft cap causal projection checkpoint
     gradient dense sampling greedy decode entropy quantize kernel engine thread tensor core block input output bandwidth state epsilon
@@ -35,7 +35,7 @@ TERMS = set("""attention query key keys value values head heads cache embedding 
     route min max log
     forward backward pass token tokens layer layers weight weights matrix window gate score scores dimension dimensions vector parameter
     parameters memory scaling byte bytes bit bits model models vocabulary position positions sequence frequency variable function
-    """.split())        # Burmese keeps the field's own words in Latin letters: docs/dev/translating.md
+    """.split())        # Burmese keeps technical terms in Latin letters: docs/dev/translating.md
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def speak(lamina, command, language=None, **environment):
     return done.stdout
 
 
-# ---- choosing ----
+# ---- language selection ----
 
 def test_the_flag_wins_then_lamina_lang_then_the_locale(lamina):
     english, burmese, chinese = (speak(lamina, "explain kv", language) for language in ["en", "my", "zh-Hant"])
@@ -88,7 +88,7 @@ def test_documents_and_errors_stay_english(lamina):
     assert wrong[0].stderr == wrong[1].stderr and wrong[0].returncode == wrong[1].returncode == 2
 
 
-# ---- what is said ----
+# ---- translated content ----
 
 def numbers(text):
     return collections.Counter(re.findall(r"\d[\d,.]*\d|\d", text))
@@ -102,7 +102,7 @@ def test_figures_are_the_same(lamina, command, language):
 
 
 def prose(page):
-    """Lines without formulas, code, addresses, flags and the titles of books."""
+    """Yield the lines of a page without formulas, code, addresses, flags and titles of publications."""
     page = re.sub(r"```math.*?```", "", page, flags=re.S)
     for line in page.split("\n"):
         if "arXiv" in line or "et al." in line or re.search(r"(?i)datasheet|specification|whitepaper|documentation", line):
@@ -111,7 +111,7 @@ def prose(page):
             line = line.rsplit("|", 2)[0]           # the last cell is a source
         line = line.replace("in × out", "").replace("in · out", "").replace("Mixture of Experts", "")
         if re.match(r"(  \S+ +parameters kv-memory| {17}[a-z\d-]+( [a-z\d-]+)+$)", line):
-            continue                                # other names of topics, as they are typed
+            continue                                # other names of topics, as the user types them
         line = re.sub(r"`[^`]*`|\$[^$]*\$|https?://\S+|--\w\S*(?: [\w|]+)?|#\w+;|<br/?>", " ", line)
         yield re.sub(r"\w*[_.]\w[\w.]*", " ", line)
 
@@ -123,7 +123,7 @@ def test_no_english_is_left(lamina, command, language):
     for line in prose(page):
         words = re.findall(r"(?<![\w·\\-])[a-z]+(?![\w(·])", line)
         if line.lstrip().startswith(("· ", "Architecture,", "PagedAttention")):
-            continue                            # titles of papers run over lines
+            continue                            # titles of papers span lines
         left = [w for w in words if w in ENGLISH and w not in ("a", "i")]
         if re.match(r"\s*(subgraph|Note over|participant|classDef|end|flowchart|graph|title|timeline|direction)", line):
             left = [w for w in left if w not in ("over", "as", "end")]
@@ -139,7 +139,7 @@ REPORTED = ["llama-3.2-3b", "gpt2", "mistral-7b-v0.1", "deepseek-v2", "qwen2.5-3
 
 @functools.cache
 def report(lamina, model, language, form="txt"):
-    """On a device of the catalogue, so that nothing depends on this machine."""
+    """Return a report for a device of the catalogue, so that nothing depends on this machine."""
     env = {**os.environ, **BARE}
     done = run(lamina, "report", model, "--device", "rtx-4090", "--format", form, "--lang", language, env=env)
     assert done.returncode == 0, done.stderr
@@ -155,12 +155,12 @@ def test_figures_of_reports_are_the_same(lamina, model, language):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_texts_of_reports(lamina, source, language):
-    """What six reports say, a line once; figures, which the test above compares, are left out. LAMINA_REWRITE=1 writes it anew."""
+    """The golden file has each line of six reports once, without numbers, which the test above compares. LAMINA_REWRITE=1 rewrites it."""
     golden, said = source / f"tests/golden/analysis/texts-{language}.txt", {}
     for model in REPORTED:
         for line in report(lamina, model, language).split("\n"):
             text = re.sub(r"[ ─━]{2,}", "  ", re.sub(r"\d[\d,.]*", "0", line)).strip()
-            if re.search(r"[^\W\d_a-zA-Z\u0370-\u03FF\u1D00-\u1DBF\u2070-\u209F]", text):      # letters of its script
+            if re.search(r"[^\W\d_a-zA-Z\u0370-\u03FF\u1D00-\u1DBF\u2070-\u209F]", text):      # letters of the language's script
                 said.setdefault(text)
     if os.environ.get("LAMINA_REWRITE"):
         golden.write_text("\n".join(said) + "\n", encoding="utf-8")
@@ -178,7 +178,7 @@ def test_no_english_is_left_in_reports(lamina, model, language):
 
 
 def test_the_heuristic_sees_english(lamina):
-    """Were a page not translated, the test above would say so."""
+    """The test above would fail for a page that is not translated."""
     english = speak(lamina, "explain kv", "en")
     assert sum(w in ENGLISH for line in prose(english) for w in re.findall(r"[a-z]+", line)) > 20
 
@@ -207,7 +207,7 @@ def wide_characters():
 @pytest.mark.parametrize("language", ["en"] + LANGUAGES)
 @pytest.mark.parametrize("command", ["compare gpt2 llama-3.2-3b mistral-7b-v0.1 --view summary", "compare gpt2 bloom-560m --view parameters"])
 def test_figures_end_in_one_column(lamina, wide_characters, command, language):
-    """Every row of a comparison ends where the names of the models end, whatever its label is written in."""
+    """Every row of a comparison ends in the column where the names of the models end, whatever the script of its label."""
     lines = [line for line in speak(lamina, command, language).split("\n") if line.startswith("  ") and not line.startswith("    ")]
     body = [re.sub(r"  ×\S+ +\S+ %$", "", line) for line in lines]
     assert len(body) > 6

@@ -1,4 +1,5 @@
-"""A build without explanations (-Dexplain=disabled): what runs models is whole, what explains them is not there and says so."""
+"""A build without explanations (-Dexplain=disabled): commands that run models are complete; commands that explain models are missing and
+report it."""
 import json
 import os
 import re
@@ -55,7 +56,8 @@ def test_only_english(lamina, source):
 
 
 def test_the_library_is_smaller(prefix, source):
-    """No header of it is installed, nothing of it is exported, no text of it is inside; who includes lamina.h compiles."""
+    """The library installs no header, exports no symbol and contains no text of the omitted part; a program that includes lamina.h
+    compiles."""
     ours = {p.name for p in (source / "include/lamina").glob("*.h")}
     theirs = {p.name for p in (prefix / "include/lamina").glob("*.h")}
     assert ours - theirs == HEADERS

@@ -35,7 +35,7 @@ def tensors_of(folder):
 
 
 def weights_of(code):
-    """Patterns of the names that a listing reads: 'layers' numbers and experts' stand open."""
+    """Return patterns for the tensor names that a listing reads; the numbers of layers and experts are left open."""
     prefix = re.search(r'weights_of\(f"(.*?)\{i\}\."\)', code)[1]
     own = re.findall(r'\bw\[f?"(.*?)"\]', code)
     return [re.escape(prefix) + r"\d+\." + re.sub(r"\\\{\w+\\\}", r"\\d+", re.escape(name)) for name in own] + \
@@ -44,14 +44,14 @@ def weights_of(code):
 
 @pytest.mark.parametrize("model", some(MODELS, 4))
 def test_every_weight_is_in_the_checkpoint(listing, model):
-    """Both languages are programs, read the same weights, and no weight is called what the checkpoint does not call it."""
+    """The listings of both languages are valid Python and read the same weights, and every weight is in the checkpoint under its name."""
     code, numpy = listing(f"tests/golden/{model}", "pytorch"), listing(f"tests/golden/{model}", "numpy")
     for text in code, numpy:
         ast.parse(text)
     assert "torch" not in numpy and "np." not in code and "$" not in code + numpy
     assert max(map(len, (code + numpy).split("\n"))) <= 140
     wanted, there = weights_of(code), tensors_of(GOLDEN / model)
-    there |= {name.removesuffix("_blocks") for name in there}        # four bits: two tensors that are one
+    there |= {name.removesuffix("_blocks") for name in there}        # four bits: two tensors hold one weight
     first = code.split("W.setdefault(\"")[1].split("\"")[0] if "W.setdefault" in code else ""
     there |= {first + name for name in there}
     assert len(wanted) > 5 and wanted == weights_of(numpy)
@@ -60,7 +60,7 @@ def test_every_weight_is_in_the_checkpoint(listing, model):
 
 
 def test_listings_agree_with_transformers():
-    """What `make listings` has found: every golden model in both languages, none further off than 1e-4."""
+    """The results of `make listings` cover every golden model in both languages, with errors of at most 1e-4."""
     rows = [line.split("\t") for line in (GOLDEN / "listings.tsv").read_text().splitlines()[1:]]
     assert [row[0] for row in rows[::2]] == [f"{f.parent.name}/{f.name}" for f in FOLDERS]
     assert {row[1] for row in rows} == {"pytorch", "numpy"} and len(rows) == 2 * len(FOLDERS)
@@ -68,7 +68,7 @@ def test_listings_agree_with_transformers():
 
 
 def test_equal_layers_are_a_loop(listing):
-    """126 layers make one function; windows that take turns make two, in their order."""
+    """126 equal layers make one function; windows that alternate make two, in their order."""
     code = listing("llama-3.1-405b", "pytorch")
     assert code.count("\ndef layer") == 1 and "for i in range(126):\n        x = layer(x, i)" in code and len(code.splitlines()) < 200
     code = listing("gemma-2-2b", "pytorch")
@@ -76,7 +76,7 @@ def test_equal_layers_are_a_loop(listing):
 
 
 def test_what_is_no_listing(build):
-    """Flags that do not go together, and a file whose rotary factors no checkpoint has."""
+    """Conflicting flags are rejected, and so is a file with rotary factors that no checkpoint contains."""
     lamina = lambda *args: run(build / "src/cli/lamina", "explain", *args, cwd=SOURCE)
     assert lamina("kv", "gpt2", "--in", "numpy").returncode == 2
     assert lamina("--code", "gpt2", "--in", "rust").returncode == 2
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
 
 
 def read_golden(folder, name):
-    """A float32 or int64 tensor of the golden, and its shape."""
+    """Return a float32, int64 or int32 tensor of the golden file, and its shape."""
     data = (folder / "golden.safetensors").read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     entry = json.loads(data[8:8 + size])[name]
@@ -124,7 +124,7 @@ def compiled(text, folder, *options):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_listings_in_c_agree_with_transformers(listing, tmp_path, model):
-    """They compile without a warning, and their logits are those of the golden."""
+    """Listings in C compile without warnings, and their logits are those of the golden file to 1e-4."""
     folder = GOLDEN / model
     text = listing(f"tests/golden/{model}", "c")
     assert max(map(len, text.split("\n"))) <= 170 and "torch" not in text and "np." not in text
@@ -180,7 +180,8 @@ def part(build, topic, model, language):
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
 def test_the_part_of_a_topic_computes_what_transformers_computes(build, tmp_path, row):
-    """In C, between two values that the golden has of the model; in Python, what `make listings` found, no further off than 1e-4."""
+    """In C, the listing computes one golden value of the model from another, to 1e-4; in Python, `make listings` found errors of at most
+    1e-4."""
     topic, model, before, after, *errors = row
     assert all(float(error) <= 1e-4 for error in errors)
     folder = GOLDEN / model
@@ -203,7 +204,7 @@ def test_the_part_of_a_topic_computes_what_transformers_computes(build, tmp_path
 
 
 def test_every_topic_that_is_an_operation_has_a_listing(build, tmp_path):
-    """In Python a program each, of the model that the topic is shown with; C compiles and runs where the model is small."""
+    """Each Python listing, for the topic's default model, is valid; C listings compile, and run where that model is small."""
     for topic in TOPICS:
         code, numpy = part(build, topic, None, "pytorch"), part(build, topic, None, "numpy")
         for text in code, numpy:
@@ -222,7 +223,7 @@ def test_every_topic_that_is_an_operation_has_a_listing(build, tmp_path):
 
 
 def test_what_is_no_topic_of_a_listing(build):
-    """What is arithmetic, what the model lacks and what is unknown are refused by name."""
+    """A topic that is arithmetic, that the model lacks or that is unknown is rejected by name."""
     lamina = lambda *args: run(build / "src/cli/lamina", "explain", "--code", *args, cwd=SOURCE)
     assert "flops: is not an operation of a model; there are listings of attention gqa" in lamina("flops").stderr
     done = lamina("mla", "gpt2")

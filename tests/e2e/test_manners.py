@@ -1,4 +1,4 @@
-"""What the program does to the machine and the processes around it: limits that others set, signals, what is left behind."""
+"""How the program affects the machine and other processes: limits set from outside, signals, leftover files."""
 import json
 import os
 import pathlib
@@ -20,7 +20,7 @@ def lamina(build):
 
 
 class Group:
-    """A control group of our own below the one of this process, v1 or v2: whichever the machine lets us write."""
+    """A control group of the test, below that of this process or below the root, v1 or v2: the first that can be written."""
 
     def __init__(self, controller):
         self.path = None
@@ -35,7 +35,7 @@ class Group:
                         return
 
     def make(self, path, controller, v2):
-        """Whether it is one that can be limited."""
+        """Create the group; return whether it can be limited."""
         if not (path.parent / "cgroup.procs").exists():
             return False
         try:
@@ -149,7 +149,7 @@ def test_a_file_that_is_there_is_replaced_only_on_force(lamina, source, tmp_path
     assert hint == "hint: use --force to replace it" and str(out) in error and "already exists" in error
     assert run(lamina, *command, out, "--force", cwd=source).returncode == 0 and out.read_bytes()[:4] != b"mine"
     if command[0] != "synth":
-        out.write_text("")                               # of mktemp
+        out.write_text("")                               # empty, as mktemp leaves it
         assert run(lamina, *command, out, cwd=source).returncode == 0 and out.stat().st_size
         done = run(lamina, *command[:-1], "--force", cwd=source)
         assert done.returncode == 2 and done.stderr.startswith("error: --force: requires --")
@@ -173,7 +173,7 @@ def test_what_a_killed_synth_left_is_swept(lamina, tmp_path):
 
 
 def test_force_keeps_off_folders_that_it_cannot_read(lamina, tmp_path, source):
-    """Root reads everything: then somebody else runs it."""
+    """Root can read every folder, so another user then runs the program."""
     program = shutil.copy(lamina, tmp_path / "lamina")
     real = tmp_path / "real"
     real.mkdir()
@@ -195,7 +195,7 @@ def test_force_keeps_off_folders_that_it_cannot_read(lamina, tmp_path, source):
 
 
 def threads_of(pid):
-    """Name and blocked signals of every thread."""
+    """Yield the name and the mask of blocked signals of every thread."""
     for task in sorted(pathlib.Path(f"/proc/{pid}/task").iterdir(), key=lambda p: int(p.name)):
         blocked = next(line for line in (task / "status").read_text().splitlines() if line.startswith("SigBlk:"))
         yield (task / "comm").read_text().strip(), int(blocked.split()[1], 16)
@@ -203,7 +203,7 @@ def threads_of(pid):
 
 @pytest.mark.skipif(SANITIZED, reason="sanitizers have threads of their own")
 def test_no_worker_takes_the_terminals_signals(lamina, model, tmp_path):
-    """At its prompt and in an answer, Ctrl-C reaches the thread that waits for it, each time at the first."""
+    """Workers block the terminal's signals: at the prompt and during an answer, every first Ctrl-C reaches the thread that waits for it."""
     env = {"LAMINA_CACHE": str(tmp_path), "TERM": "xterm", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     t = Terminal(lamina, "chat", model, "--temp", "0", "--ignore-eos", "-t", "4", env=env)
     t.prompt()

@@ -1,4 +1,4 @@
-"""lamina merge: adapters in the weights give what they give beside them, and what PEFT's merge_and_unload gives."""
+"""lamina merge: adapters merged into the weights give the results of unmerged adapters and of PEFT's merge_and_unload."""
 import json
 
 import pytest
@@ -63,7 +63,7 @@ def test_quantised_weights_are_refused_with_what_would_be_left(lamina, tmp_path)
     r = lamina("merge", MODEL, usual, "--dry-run", "--json")
     measured = json.loads(r.stdout)
     assert measured["path"] is None and len(measured["tensors"]) == 10 and 0.0001 < measured["change"] < 0.01
-    assert measured["kept"] < 0.2 and measured["noise"] > 0.5          # blocks of four bits hardly see it
+    assert measured["kept"] < 0.2 and measured["noise"] > 0.5          # blocks of four bits hardly resolve the change
     whole = json.loads(lamina("merge", MODEL, usual, out, "--lossy", "--json").stdout)
     assert whole["kept"] == pytest.approx(measured["kept"], abs=0.1) and whole["path"] == str(out) and whole["adapters"] == [{"path": str(usual), "scale": 1}]
     assert all(t["from"] == t["to"] == "q4_1" for t in whole["tensors"])

@@ -1,4 +1,4 @@
-"""The catalogues of po/: complete, valid, and what the sources ask for."""
+"""The catalogues of po/ are complete, valid and match the messages of the sources."""
 import json
 import re
 import shutil
@@ -8,12 +8,12 @@ import pytest
 from conftest import run
 
 LANGUAGES = ["zh_Hant", "zh_Hans", "my"]
-# A directive of printf, with <inttypes.h>'s as gettext writes them; without its place in the sentence (%2$s).
+# A directive of printf, including those of <inttypes.h> as gettext writes them, without its position (%2$s).
 DIRECTIVE = re.compile(r"%(?:\d+\$)?([-+ #0]*[\d.*]*(?:<PRI\w+>|(?:ll|l|z|h|j|t)?[a-zA-Z%]))")
 
 
 def entries(path):
-    """Messages in the order of the file: (context, id, plural, text, flags)."""
+    """Yield the messages in the order of the file: (context, id, plural, text, flags)."""
     entry, field = {}, None
     for line in path.read_text(encoding="utf-8").split("\n") + [""]:
         if not line:
@@ -50,7 +50,7 @@ def test_every_text_is_translated(catalogue):
 
 
 def test_directives_of_printf_are_the_same(catalogue):
-    """As many of each kind; the order may differ where places are said, and then all of them say theirs."""
+    """A translation has the same directives; their order may differ only if every one of them states its position."""
     for _, text, plural, translation, _ in entries(catalogue):
         if not text:
             continue
@@ -75,7 +75,7 @@ def test_lines_and_spaces_at_the_ends_are_kept(catalogue):
 
 
 def test_burmese_is_unicode_not_zawgyi(source):
-    """Zawgyi writes E before its consonant and medials of its own (U+105A, U+1060 to U+1097)."""
+    """Zawgyi writes E before its consonant and has its own code points for medials (U+105A, U+1060 to U+1097)."""
     text = (source / "po/my.po").read_text(encoding="utf-8")
     assert not re.search(r"[\u105A\u1060-\u1097]", text)
     wrong = re.search(r"(?:^|[\s\"(])\u1031[\u1000-\u102A]", text)
@@ -95,7 +95,7 @@ def test_catalogues_hold_the_template_and_nothing_else(source):
 
 
 def test_the_extractor_notices_a_new_text(source, tmp_path):
-    """The check above can fail: a copy of the tree with one more text is not what its template says."""
+    """The check above can fail: in a copy of the tree with one more message, the template no longer matches the sources."""
     subprocess.run(["cp", "-r", source / "src", source / "po", source / "scripts", tmp_path], check=True)
     page = tmp_path / "src/analysis/views/views.c"
     page.write_text(page.read_text() + '\nconst char *lm_new(void) { return _("nobody has translated this"); }\n')

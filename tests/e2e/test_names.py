@@ -1,4 +1,4 @@
-"""Names of models that no honest file has: what they spell reaches neither the terminal nor a script."""
+"""Hostile model names: their control characters and invalid bytes reach neither the terminal nor a script."""
 import json
 import os
 import pathlib
@@ -44,7 +44,7 @@ def lamina(build):
 
 
 def made(lamina, folder, name, *flags):
-    """A model that synth names NNN…, as long as `name`, which then takes its place."""
+    """Make a model named `name`: synth names it NNN…, of the same length, which `name` then replaces."""
     source = folder / ("N" * len(name))
     source.mkdir()
     (source / "config.json").write_text(json.dumps(TINY))
@@ -74,7 +74,7 @@ def folder(lamina, tmp_path_factory):
 
 
 def output(lamina, command, model):
-    """Valid text without commands for a terminal, from a command that succeeds."""
+    """Run a command that must succeed; return its output, which must be valid UTF-8 without terminal controls."""
     done = subprocess.run([lamina, *(model if a == "M" else a for a in command)], capture_output=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
     text, said = done.stdout.decode(), done.stderr.decode()
@@ -101,7 +101,7 @@ def test_path(lamina, folder, command):
 
 
 def on_terminal(command):
-    """What a terminal gets of both streams."""
+    """Return the exit status of a command and what a terminal receives from both of its streams."""
     ours, theirs = pty.openpty()
     got = []
 
@@ -129,7 +129,7 @@ def test_terminal(lamina, tmp_path, command):
 
 
 def test_generated_text(lamina, tmp_path):
-    """Byte for byte into a pipe; a terminal sees that there is an escape and does not obey it."""
+    """A pipe receives the text byte for byte; a terminal receives a visible symbol in place of the escape."""
     model = made(lamina, tmp_path, b"NAME")
     ids = json.loads(run(lamina, "tokenize", model, "-p", "\x1b[31mé", "--json").stdout)["ids"]
     command = [lamina, "detokenize", model, *map(str, ids)]

@@ -19,7 +19,7 @@ def lamina(build):
 
 
 def golden(folder):
-    """Token ids, and for each position the logarithms of all probabilities."""
+    """Return the token ids, and the logarithms of all probabilities per position."""
     data = (folder / "logits.safetensors").read_bytes()
     n = struct.unpack_from("<Q", data)[0]
     head, body = json.loads(data[8:8 + n]), data[8 + n:]
@@ -44,7 +44,7 @@ def agree(lamina, model, ids, rows):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_language_model_computes_what_it_does_in_the_whole(lamina, kind, tmp_path):
-    """In the folder and in the GGUF file that is made of it; what is not read is said in one line."""
+    """The folder and the GGUF file converted from it give the golden probabilities; one warning lists what is ignored."""
     ids, rows = golden(MODELS / kind)
     said = agree(lamina, MODELS / kind, ids, rows)
     assert said.count("warning") == 1 and f"{kind.split('-')[0]}: only its language model is read; ignored: vision_config, " in said, said
@@ -55,7 +55,7 @@ def test_the_language_model_computes_what_it_does_in_the_whole(lamina, kind, tmp
 
 @pytest.mark.parametrize("rename", ["model.language_model.", "shards"])
 def test_other_names_and_shards(lamina, rename, tmp_path):
-    """As transformers 5 names the parts in memory, and in a folder of shards with an index."""
+    """A model with the tensor names of transformers 5 in memory, and a folder of shards with an index, give the golden probabilities."""
     shutil.copytree(MODELS / "gemma3", tmp_path / "m")
     path = tmp_path / "m/model.safetensors"
     data = path.read_bytes()
@@ -86,7 +86,7 @@ WHOLE = {"gemma3_text": "gemma3", "mistral": "mistral3", "llama": "llava", "qwen
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_what_a_text_config_leaves_out_is_what_the_class_has(lamina, name, tmp_path):
-    """Google publishes Gemma 3 4B without vocab_size and heads. Whoever writes every default gets the same model."""
+    """Google publishes Gemma 3 4B without vocab_size and heads. A description that contains every default gives the same model."""
     family = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3"}.get(name, name)
     whole = {k: v for k, v in CLASSES[name].items() if v is not None} | {"model_type": family}
     texts = [config({"model_type": name}, WHOLE[name]), json.dumps(whole)]
@@ -101,7 +101,7 @@ def test_what_a_text_config_leaves_out_is_what_the_class_has(lamina, name, tmp_p
 
 
 def test_gemma_3_4b_as_published(lamina, tmp_path):
-    """3.88 billion parameters of text (arXiv 2503.19786, table 1: 675M of embedding with 262k tokens and 3,209M others)."""
+    """The language model has 3.88 billion parameters (arXiv 2503.19786, table 1: 675M of embedding with 262k tokens and 3,209M others)."""
     text = {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34,
             "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024}
     done = described(lamina, tmp_path, config(text, eos_token_id=[1, 106], torch_dtype="bfloat16", mm_tokens_per_image=256))
@@ -119,7 +119,7 @@ def test_gemma_3_4b_as_published(lamina, tmp_path):
 ])
 def test_what_cannot_be_right_is_refused_in_one_line(lamina, tmp_path, text, words):
     done = described(lamina, tmp_path, text)
-    if "quantization" in text:       # a description goes on, weights are refused
+    if "quantization" in text:       # a description is accepted, weights are rejected
         folder = tmp_path / "m"
         shutil.copytree(MODELS / "gemma3", folder)
         (folder / "config.json").write_text(json.dumps(json.loads((folder / "config.json").read_text()) | {"quantization_config": {"quant_method": "gptq"}}))

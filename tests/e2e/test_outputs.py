@@ -1,4 +1,4 @@
-"""docs/study/report.md: all forty-one outputs, and each example does what it says."""
+"""docs/study/report.md lists all forty-one outputs, and the command of each prints what is expected of it."""
 import os
 import re
 import shlex

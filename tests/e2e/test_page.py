@@ -1,4 +1,4 @@
-"""The page of lamina serve, as bytes, and the routes that it reads. How it looks and behaves: make browser."""
+"""The web page of lamina serve, as bytes, and the routes that it reads. `make browser` tests its appearance and behaviour."""
 import base64
 import gzip
 import hashlib
@@ -73,7 +73,7 @@ def test_the_page_needs_no_key_and_figures_do(build, model):
 def test_the_machine(server):
     server.post("/v1/completions", {"prompt": "Once", "max_tokens": 5})
     until = time.time() + PATIENCE
-    while True:                                         # a text ends for its client before the schedule has put it away
+    while True:                                         # a client sees its request end before the schedule has removed it
         _, all_, _ = server.get("/v1/machine?plan=1")
         m, = all_["models"]
         if not m["now"]["writing"] or time.time() > until:
@@ -86,7 +86,7 @@ def test_the_machine(server):
 
 
 def test_streams_tell_probabilities_as_they_come(server):
-    """Of llama.cpp's route: each event those of its own tokens, all together those of the whole answer."""
+    """On llama.cpp's route, each event has the probabilities of its own tokens; together they are those of the whole response."""
     body = {"prompt": "Water is", "n_predict": 8, "n_probs": 3, "temperature": 0}
     whole = server.post("/completion", body)[1]["completion_probabilities"]
     _, text, _ = server.post("/completion", body | {"stream": True})

@@ -2,8 +2,9 @@
 
 A block is fenced. ```sh is a script: each command succeeds. A block without a language that begins with `$ ` is a session: it also prints the lines
 shown, in that order; `…` stands for anything. ```python is run, and prints the block that follows it. A comment before the fence changes this:
-<!-- not run: REASON --> counts as not run, <!-- file: NAME --> makes the block a file of the folder, <!-- server: WHAT --> starts each command of the block,
-which serves and says that it listens; the blocks after it ask the last one of them. <!-- change: NAME --> is run by `make changes`."""
+<!-- not run: REASON --> counts as not run, <!-- file: NAME --> makes the block a file of the folder, <!-- server: WHAT --> starts each
+command of the block, which serves and reports that it listens; the blocks after it send their requests to the last one.
+`make changes` runs <!-- change: NAME -->."""
 import contextlib
 import functools
 import io
@@ -36,7 +37,7 @@ GOLDEN = SOURCE / "tests/golden/llama/gqa"
 
 def blocks(page):
     text = (SOURCE / page).read_text()
-    if page == "docs/man.md":                                # scripts/manpage knows indented blocks alone
+    if page == "docs/man.md":                                # scripts/manpage supports only indented blocks
         text = re.sub(r"\n\n((?:    .*\n)+)", lambda m: "\n\n```sh\n" + re.sub("^    ", "", m[1], flags=re.M) + "```\n", text)
     return [SimpleNamespace(mark=mark, what=what, language=language, body=body, line=text.count("\n", 0, m.start()) + 1)
             for m in FENCED.finditer(text) for mark, what, language, body in [m.groups()]]
@@ -66,7 +67,7 @@ def prints(shown, printed, where):
 
 @pytest.fixture(scope="module")
 def program(build, tmp_path_factory):
-    """What a shell finds: `lamina`, its library, a compiler, and the environment of a new user. The hub has what the pages fetch."""
+    """The environment of a new user's shell, with `lamina`, its library and a compiler. The hub has the files that the pages fetch."""
     folder = tmp_path_factory.mktemp("bin")
     (folder / "lamina").symlink_to((build / "src/cli/lamina").resolve())
     (folder / "cache/models").mkdir(parents=True)
@@ -85,7 +86,7 @@ def program(build, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(build, model, tmp_path_factory):
-    """Started when a page is first in need of it."""
+    """A function that starts the server when a page first needs it."""
     with contextlib.ExitStack() as stack:
         @functools.cache
         def start():
@@ -100,7 +101,7 @@ def server(build, model, tmp_path_factory):
 
 @pytest.fixture
 def folder(tmp_path):
-    """What the pages' commands name: a model of each kind, a text, an adapter."""
+    """The folder with what the pages' commands name: a model of each kind, a text, an adapter."""
     for name, to in (("model.gguf", MODEL), ("small.gguf", MODEL), ("large.gguf", MODEL), ("golden.safetensors", GOLDEN / "golden.safetensors"), ("build", SOURCE / "build"), ("tests", SOURCE / "tests"), ("docs", SOURCE / "docs"), ("examples", SOURCE / "examples")):
         (tmp_path / name).symlink_to(to)
     shutil.copytree(GOLDEN, tmp_path / "folder")
@@ -113,7 +114,7 @@ def folder(tmp_path):
 
 
 def started(block, build, folder, where):
-    """A server for each command of the block, which prints the lines shown."""
+    """Start a server per command of the block; assert that it prints the lines shown."""
     commands = re.findall(r"^(?:\$ )?lamina serve (.*)$", block.body, re.M)
     shown = "\n".join(line for line in block.body.splitlines() if not re.match(r"(?:\$ )?lamina serve ", line))
     assert commands, where
@@ -182,14 +183,14 @@ def test_page(page, build, program, server, folder, model):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_no_command_is_left_out(page):
-    """A command in a block that is neither run nor marked, or that is indented and not fenced."""
+    """No block contains a command without being run or marked, and no command is indented instead of fenced."""
     loose = [f"{page}:{b.line}" for b in blocks(page) if kind(b) == "data" and b.language in ("", "sh", "console", "bash") and COMMAND.search(b.body)]
     bare = page != "docs/man.md" and [b.group(1) for b in INDENTED.finditer(FENCED.sub("", (SOURCE / page).read_text())) if COMMAND.search(re.sub("^    ", "", b.group(1), flags=re.M))]
     assert not loose and not bare, (loose, bare)
 
 
 def test_unit_of_systemd(build, model, tmp_path):
-    """Its command serves, with the key file of the page, and ends as systemd ends it."""
+    """The command of the unit serves with the page's key file, and exits with 0 on the signal that systemd sends."""
     unit, keys = ([b.body for b in blocks("docs/server/operations.md") if b.what == what] for what in ("lamina.service", "keys"))
     (tmp_path / "keys").write_text(keys[0].replace("…", "0"))
     command = re.search(r"^ExecStart=/usr/local/bin/lamina serve (.*)$", unit[0], re.M)[1]

@@ -1,4 +1,4 @@
-"""Trees: what `--view tree` prints is what transformers prints of the same published model (tools/oracle/prints.py)."""
+"""`--view tree` prints what transformers prints for the same published model (tools/oracle/prints.py)."""
 import pytest
 from conftest import SOURCE, run
 
@@ -17,7 +17,7 @@ def test_there_are_prints():
 
 
 def test_what_config_says_is_printed(build, tmp_path):
-    """The activation by its own name, dropout's share, the row of padding; a depth cuts."""
+    """The tree shows the activation class, the dropout rate and the padding row of the configuration; --depth truncates it."""
     (tmp_path / "config.json").write_text('{"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "vocab_size": 16, "resid_pdrop": 0.25, "attn_pdrop": 0,'
                                           ' "activation_function": "gelu_fast"}')
     page = run(build / "src/cli/lamina", "inspect", tmp_path / "config.json", "--view", "tree").stdout

@@ -1,4 +1,4 @@
-"""lamina pull against a hub that behaves, and one that does not: layout, resumption, hashes, tokens, statuses, names, kill -9."""
+"""lamina pull against a correct hub and a faulty one: layout, resumption, hashes, tokens, statuses, names, kill -9."""
 import hashlib
 import json
 import os
@@ -72,7 +72,7 @@ def test_a_dry_run(hub, pull, tmp_path):
     assert "model-00004-of-00004.safetensors" in pull(hub, "org/name", "--dry-run").stdout
 
 
-# ---- a hub that misbehaves ----
+# ---- faulty hub ----
 
 TARGET = "model-00002-of-00004.safetensors"
 
@@ -89,7 +89,7 @@ def only_target(then, times=10 ** 6):
 
 
 def test_connections_that_break(hub, pull, tmp_path):
-    """Short bodies: each try goes on where the last one ended."""
+    """Bodies are cut short: each attempt continues where the last one ended."""
     hub.faults = [only_target(lambda r: hub.file(r, hub.files[TARGET], 3000))]
     assert pull(hub, "org/name").returncode == 0
     whole(hub, tmp_path)
@@ -99,7 +99,7 @@ def test_connections_that_break(hub, pull, tmp_path):
 
 @pytest.mark.parametrize("name", some(["whole", "other part", "other total", "longer", "wrong hash", "html"]))
 def test_wrong_bytes(hub, pull, tmp_path, name):
-    """Nothing that is not the file gets its name; what can be mended is."""
+    """Wrong bytes never get the file's name; an ignored range is repaired, and after other faults the next pull succeeds."""
     data = hub.files[TARGET]
 
     def part(start, total):
@@ -135,7 +135,7 @@ def test_wrong_bytes(hub, pull, tmp_path, name):
 
 
 def test_redirects(hub, pull, tmp_path):
-    """To another host and port without the token; loops and other schemes end."""
+    """A redirect to another host and port is followed without the token; loops and other schemes are errors."""
     other = Hub(hub.files)
     other.faults = [lambda r: hub.file(r, hub.files[TARGET]) or True]
     hub.faults = [only_target(lambda r: hub.send(r, 302, b"", {"Location": f"{other.url}/signed?key=1"}))]
@@ -160,7 +160,7 @@ def test_redirects_without_a_scheme(hub, pull):
 
 @pytest.mark.parametrize("first", [0, 3000])
 def test_416(hub, pull, tmp_path, first):
-    """A range that begins past the end: what is here is longer than the file that the server has. Said, and nothing gets a name."""
+    """A range begins past the end because the local part is longer than the server's file: an error, and nothing gets a name."""
     data = hub.files[TARGET]
 
     def answer(r):
@@ -176,7 +176,7 @@ def test_416(hub, pull, tmp_path, first):
 
 
 def test_gzip_bombs(hub, pull, tmp_path):
-    """Nothing is inflated, whatever the header says: a listing of a gigabyte in a megabyte, and a file."""
+    """Nothing is inflated, whatever the header claims: neither a listing of 256 MiB compressed to a quarter of a MiB, nor a file."""
     bomb = zlib.compressobj(9, zlib.DEFLATED, 31)
     body = b"".join(bomb.compress(bytes(1 << 20)) for _ in range(256)) + bomb.flush()
     hub.faults = [lambda r: hub.send(r, 200, body, {"Content-Encoding": "gzip"}) or True]
@@ -188,7 +188,7 @@ def test_gzip_bombs(hub, pull, tmp_path):
 
 
 def test_changed_midway(hub, pull, tmp_path):
-    """The file changes on the server after half of it: the hash notices, the whole is fetched again, once."""
+    """The file changes on the server after half of it: its hash differs, and the whole file is fetched again, once."""
     data, halves = hub.files[TARGET], []
 
     def changing(r):
@@ -204,7 +204,7 @@ def test_changed_midway(hub, pull, tmp_path):
 
 
 def test_a_push_midway(hub, pull, tmp_path):
-    """Everything is asked by the commit that was there first: another one does not mix in."""
+    """Every request names the commit found first, so that files of a later one are not mixed in."""
     def pushed(r):
         if "/revision/" in r.path and len(hub.seen) > 1:
             hub.send(r, 200, json.dumps({"sha": "f" * 40}).encode())
@@ -216,7 +216,7 @@ def test_a_push_midway(hub, pull, tmp_path):
 
 
 def test_resets_at_random(hub, pull, tmp_path):
-    """Every file is cut where it hurts, by a reset instead of an end; as long as bytes come it goes on."""
+    """Files are cut at random places, by a reset instead of an end; the download continues as long as bytes arrive."""
     dice = random.Random(7)
 
     def reset(r):
@@ -239,7 +239,7 @@ def test_resets_at_random(hub, pull, tmp_path):
 
 
 def test_proxies(hub, pull, tmp_path):
-    """Every request goes to the proxy of the environment, none to one that NO_PROXY excepts."""
+    """Every request goes to the proxy of the environment, and none does to a host that NO_PROXY exempts."""
     proxy = Hub(hub.files, hub.large)
     handle = proxy.answer
 
@@ -274,7 +274,7 @@ def test_statuses(hub, pull, status, headers, token, words):
 
 
 def test_busy(hub, pull, tmp_path):
-    """429 with Retry-After and 503 are waited out, and said."""
+    """pull waits and retries after 429 with Retry-After, 503 and 500, and reports the pause; too long a pause is an error."""
     answers = [(429, {"Retry-After": "1"}), (503, {}), (500, {})]
 
     def busy(r):
@@ -333,10 +333,10 @@ def test_listings_that_are_none(hub, pull):
     one_line(pull(hub, "org/name"), 1, "another address")
 
 
-# ---- several at once ----
+# ---- concurrency ----
 
 def test_connections(hub, pull, tmp_path):
-    """As many requests at a time as are allowed; one of them that fails ends the pull, and the next one goes on."""
+    """As many files are fetched concurrently as --connections allows; the default is 4."""
     lock, now, most = threading.Lock(), [0], [0]
 
     def counted(r):
@@ -360,7 +360,7 @@ def test_connections(hub, pull, tmp_path):
 
 
 def test_processes_at_once(hub, build, tmp_path):
-    """Three pulls of one model: every file is fetched once, and all of them succeed."""
+    """Three concurrent pulls of one model succeed, and every file is fetched once."""
     hub.faults = [lambda r: time.sleep(0.02)]
     made = [subprocess.Popen([build / "src/cli/lamina", "pull", "org/name", "-q"], env=environment(hub, tmp_path), stdout=subprocess.PIPE) for _ in range(3)]
     paths = {p.communicate(timeout=PATIENCE)[0] for p in made}
@@ -371,7 +371,7 @@ def test_processes_at_once(hub, build, tmp_path):
 
 
 def test_progress(hub, build, tmp_path):
-    """On a terminal: rate, time that is left, files."""
+    """A terminal shows the rate, the remaining time and the number of files; without a terminal nothing is shown."""
     hub.files[TARGET] = os.urandom(400_000)
 
     def slow(r):
@@ -398,10 +398,10 @@ def test_progress(hub, build, tmp_path):
     assert quiet.stderr == ""
 
 
-# ---- killed ----
+# ---- SIGKILL ----
 
 def test_killed_at_many_points(hub, build, tmp_path):
-    """Blobs under their names are whole; the next pull completes and leaves nothing behind."""
+    """Blobs under their final names are whole; the next pull completes and leaves no partial file behind."""
     hub.files[TARGET] = os.urandom(3_000_000)
     hub.files["model.safetensors.index.json"] = json.dumps({"weight_map": {"a": TARGET}}).encode()
     env = environment(hub, tmp_path)

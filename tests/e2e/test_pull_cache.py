@@ -1,4 +1,4 @@
-"""What the cache holds: list, rm, verify-cache; and huggingface_hub's cache read by lamina, lamina's by huggingface_hub."""
+"""The cache: list, rm, verify-cache; lamina reads the cache of huggingface_hub, and huggingface_hub reads lamina's."""
 import fcntl
 import hashlib
 import json
@@ -28,7 +28,7 @@ def document(done):
 
 
 def two_snapshots(hub, pull, tmp_path):
-    """main, and an older commit that shares all blobs but one and has one of its own."""
+    """Create a snapshot of main and one of an older commit, which shares all blobs except one and has one of its own."""
     assert pull(hub, "org/name").returncode == 0
     root = tmp_path / "hub/models--org--name"
     old = root / "snapshots" / OTHER
@@ -101,7 +101,7 @@ def test_rm_of_a_type(pull, tmp_path):
 
 
 def test_rm_follows_no_link(hub, pull, tmp_path):
-    """What others have planted: links out of the cache are removed, what they lead to is not."""
+    """Planted links that lead out of the cache are removed; their targets are not."""
     assert pull(hub, "org/name").returncode == 0
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -167,7 +167,7 @@ else:
 
 
 def with_huggingface_hub():
-    """An interpreter that has it: the tests' own, or that of the references."""
+    """Return an interpreter that has huggingface_hub: the tests' own, or that of build/oracle; None if neither has it."""
     for found in (sys.executable, SOURCE / "build/oracle/bin/python"):
         if shutil.which(found) and run(found, "-c", "import huggingface_hub").returncode == 0:
             return found
@@ -183,7 +183,7 @@ def python(hub, tmp_path, what, **arguments):
 
 
 def heads(hub):
-    """What huggingface_hub asks beside: the model's document, and HEAD of every file."""
+    """Answer what huggingface_hub requests in addition: the model's document, and HEAD of every file."""
     handler = hub.server.RequestHandlerClass
 
     def do_head(r):
@@ -244,7 +244,7 @@ def test_lamina_finds_what_python_has_fetched(both, pull, build, tmp_path):
 
 
 def test_both_at_once(both, build, tmp_path):
-    """Python's lock is lamina's: the same files at the same time, one result."""
+    """lamina and Python use the same lock: concurrent downloads of the same files give one result."""
     made = subprocess.Popen([build / "src/cli/lamina", "pull", "org/name", "-q"], env=environment(both, tmp_path), stdout=subprocess.PIPE)
     path = python(both, tmp_path, "download", ignore_patterns=["*.bin", "*.pth"])
     out, _ = made.communicate(timeout=PATIENCE)
