@@ -1,4 +1,4 @@
-"""lamina quantize: files of llama.cpp's quantiser, byte for byte; importance, types that are asked for, what is refused."""
+"""lamina quantize: the bytes of llama.cpp's quantiser; importance matrices, requested types, rejected input."""
 import hashlib
 import json
 import os
@@ -24,7 +24,7 @@ def lamina(build):
 
 @pytest.fixture(scope="module")
 def made(lamina, tmp_path_factory):
-    """The sources of the goldens by name."""
+    """The source models of the golden files, by name."""
     folder = tmp_path_factory.mktemp("sources")
     for model, kind in KINDS.items():
         assert lamina("synth", GOLDEN / f"{model}.json", folder / f"{model}.gguf", "--type", kind, "-q").returncode == 0
@@ -35,7 +35,7 @@ def digest(data):
     return hashlib.sha256(data).hexdigest()
 
 
-# ---- the same bytes ----
+# ---- bytes of llama.cpp ----
 
 @pytest.mark.parametrize("model, kind, source, type_, importance, golden", some(FILES, step=12),
                          ids=["-".join((f[0], f[3]) + (("weighted",) if f[4] != "-" else ())) for f in some(FILES, step=12)])
@@ -58,13 +58,13 @@ def test_threads_and_levels_change_no_byte(lamina, made, tmp_path):
     for i, more in enumerate((["-t", "1"], ["-t", "5"], ["-t", "3", "--cpu", "ref"], ["--cpu", "avx2"])):
         done = lamina("quantize", made["four-experts"], tmp_path / str(i), "q3_k_m", *more)
         if "--cpu" in more and done.returncode == 2:
-            continue                                     # this machine lacks it
+            continue                                     # this machine lacks the instruction set
         assert done.returncode == 0, done.stderr
         seen.add(digest((tmp_path / str(i)).read_bytes()))
     assert len(seen) == 1
 
 
-# ---- what is asked for ----
+# ---- requested types ----
 
 def types(lamina, *args):
     done = lamina("quantize", *args, "--json")
@@ -103,7 +103,7 @@ def test_rows_that_do_not_fit_are_said(lamina, made, tmp_path):
 
 
 def test_the_file_runs(lamina, tmp_path):
-    """Weights that were made at random, as quantised by this command and by synth, are one file."""
+    """A quantised file of a model with random weights runs."""
     config = SOURCE / "tests/golden/filetypes/grouped-tied.json"
     assert lamina("synth", config, tmp_path / "f32.gguf", "--type", "f32", "-q").returncode == 0
     assert lamina("quantize", tmp_path / "f32.gguf", tmp_path / "q.gguf", "q6_k", "-q").returncode == 0
@@ -111,7 +111,7 @@ def test_the_file_runs(lamina, tmp_path):
     assert done.returncode == 0 and len(json.loads(done.stdout)["ids"]) <= 4, done.stderr
 
 
-# ---- what is refused ----
+# ---- rejected input ----
 
 def one_line(done, status, *words):
     error = [line for line in done.stderr.splitlines() if line.startswith("error:")]
@@ -137,7 +137,7 @@ def test_refusals(lamina, made, tmp_path):
     again = lamina("quantize", out, tmp_path / "again.gguf", "q4_0")
     one_line(again, 2, "is quantised already (q8_0)")
     assert "hint: " in again.stderr and "--requantize" in again.stderr
-    (tmp_path / "again.gguf").touch()                    # of mktemp
+    (tmp_path / "again.gguf").touch()                    # empty, as mktemp leaves it
     assert lamina("quantize", out, tmp_path / "again.gguf", "q4_0", "--requantize").returncode == 0
     one_line(lamina("quantize", source, out, "q8_0", "--force", "--imatrix", tmp_path / "none"), 1, "none")
     one_line(lamina("quantize", source, out, "q8_0", "--force", "--imatrix", source), 3, "not an importance matrix")
@@ -146,7 +146,7 @@ def test_refusals(lamina, made, tmp_path):
 
 
 def test_importance_of_another_model(lamina, made, tmp_path):
-    """Names that it lacks are said; a shape that is not the tensor's, and nothing in common, are errors."""
+    """Tensors that the matrix lacks cause a warning; a shape other than the tensor's, or no tensor in common, is an error."""
     done = lamina("quantize", made["four-experts"], tmp_path / "o", "q4_k_m", "--imatrix", GOLDEN / "grouped-tied.imatrix.dat")
     assert done.returncode == 0 and "warning: 24 of " in done.stderr and "quantised tensors are not in the importance matrix" in done.stderr
     (tmp_path / "wrong").write_bytes(older({"blk.0.attn_q.weight": [1.0] * 128}))
@@ -182,18 +182,18 @@ def test_weights_that_are_not_finite(lamina, made, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["bad.gguf"]
 
 
-# ---- when it ends early ----
+# ---- interruption ----
 
 @pytest.fixture(scope="module")
 def large(lamina, tmp_path_factory):
-    """Some seconds of work."""
+    """A file that takes some seconds to quantise."""
     out = tmp_path_factory.mktemp("large") / "in.gguf"
     assert lamina("synth", "gpt2", out, "--type", "f16", "-q").returncode == 0
     return out
 
 
 def begun(build, folder, *args):
-    """The process, once it has begun to write."""
+    """Start the command; return its process once it has begun to write."""
     made = subprocess.Popen([build / "src/cli/lamina", "quantize", *args], stderr=subprocess.PIPE, env={**os.environ, **BARE})
     end = time.monotonic() + PATIENCE
     while not any(name.startswith(".lamina-") for name in os.listdir(folder)) and made.poll() is None:
@@ -204,7 +204,7 @@ def begun(build, folder, *args):
 
 @pytest.mark.parametrize("sign, status", [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_stopped(lamina, build, large, tmp_path, sign, status):
-    """Nothing under the final name; the next run sweeps up and completes."""
+    """A stopped run leaves nothing under the final name; the next run removes leftovers and completes."""
     made = begun(build, tmp_path, large, tmp_path / "o.gguf", "q3_k_m", "-t", "1")
     time.sleep(0.05)
     made.send_signal(sign)
@@ -218,7 +218,7 @@ def test_stopped(lamina, build, large, tmp_path, sign, status):
 
 
 def test_a_full_disk(build, large, tmp_path):
-    """A limit of file size is reached midway; what was there stays."""
+    """The limit of file size is reached midway: an error, and the existing file is unchanged."""
     (tmp_path / "o.gguf").write_bytes(b"mine")
     done = subprocess.run(["sh", "-c", 'ulimit -f 40000; exec "$0" "$@"', build / "src/cli/lamina", "quantize", large,
                            tmp_path / "o.gguf", "q4_0", "--force"], capture_output=True, text=True, env={**os.environ, **BARE})

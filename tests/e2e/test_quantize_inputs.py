@@ -1,4 +1,4 @@
-"""lamina quantize from Hugging Face folders and from split files: the bytes of the file that convert makes, quantised."""
+"""lamina quantize of Hugging Face folders and of split files gives the bytes of quantising the file that convert makes."""
 import hashlib
 import json
 import os
@@ -32,7 +32,7 @@ def one_line(done, status, *words):
 
 @pytest.mark.parametrize("case", some(FOLDERS))
 def test_a_folder_is_its_file(lamina, tmp_path, case):
-    """Of every family: transposed and joined matrices, rows in another order, norms plus one, tied heads, experts."""
+    """Folders of every family: transposed and joined matrices, rows in another order, norms plus one, tied heads, experts."""
     assert lamina("convert", GOLDEN / case, tmp_path / "c.gguf").returncode == 0
     for kind in ("q8_0", "q4_k_m"):
         two = lamina("quantize", tmp_path / "c.gguf", tmp_path / f"two-{kind}", kind, "--requantize", "-q")
@@ -55,7 +55,7 @@ def twins(lamina, tmp_path_factory):
 
 
 def matrices_of(data):
-    """{name: bytes, up to the next tensor} of what is packed: norms and routers of a folder are rounded to its type."""
+    """Return {name: bytes up to the next tensor} of the tensors that are not f32: norms and routers of a folder are rounded to its type."""
     _, tensors, start = keys_and_tensors(data)
     ends = sorted(at for *_, at in tensors.values()) + [len(data) - start]
     return {name: data[start + at:start + ends[ends.index(at) + 1]] for name, (_, kind, at) in tensors.items() if kind}
@@ -75,7 +75,7 @@ def test_bytes_are_llama_cpps(lamina, twins, tmp_path, model, kind, source, type
 
 @pytest.mark.parametrize("part", [1, 3])
 def test_parts(lamina, twins, tmp_path, part):
-    """Of a split file any part is all of it; keys of the split are not carried."""
+    """Any part of a split file stands for the whole file; the keys of the split are not copied."""
     folder = twins["grouped-tied"][0]
     assert lamina("convert", folder, tmp_path / "whole.gguf").returncode == 0
     assert lamina("convert", folder, tmp_path / "cut.gguf", "--split-max-tensors", "20").returncode == 0
@@ -94,7 +94,7 @@ def test_parts(lamina, twins, tmp_path, part):
 
 
 def test_what_is_not_carried_is_said(lamina, tmp_path):
-    """Layers that predict further tokens: a warning, as of convert."""
+    """Layers for multi-token prediction cause the same warning as in convert."""
     folder = tmp_path / "in"
     shutil.copytree(GOLDEN / "llama/gqa", folder)
     file = next(folder.glob("model*.safetensors"))
@@ -134,7 +134,7 @@ def test_refusals(lamina, tmp_path):
     assert not list(tmp_path.glob(".lamina-*"))
 
 
-# ---- when it ends early, and memory ----
+# ---- interruption and memory ----
 
 @pytest.fixture(scope="module")
 def large(lamina, tmp_path_factory):
@@ -160,7 +160,7 @@ def test_stopped(lamina, build, large, tmp_path, sign, status):
 
 @pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
 def test_memory_is_not_that_of_the_model(build, large, tmp_path):
-    """250 MB of weights; what is read is given back."""
+    """The model has 250 MB of weights; memory of weights that have been read is released."""
     code = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:]).returncode; "
             "print(r, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
     done = run("python3", "-c", code, build / "src/cli/lamina", "quantize", large, tmp_path / "o.gguf", "q8_0", "-q", "-t", "2",

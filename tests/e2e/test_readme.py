@@ -1,4 +1,4 @@
-"""What README.md and docs/guide/commands.md show is what the program prints. `…` stands for anything: figures of one machine, lines left out."""
+"""README.md and docs/guide/commands.md show what the program prints. `…` stands for anything: numbers of one machine, omitted lines."""
 import json
 import re
 
@@ -62,7 +62,7 @@ def test_the_demo_answers_as_shown(build, source, model, tmp_path):
     assert done.stdout.strip() == lines[2]
     assert re.match(pattern(lines[3]) + "$", done.stderr.splitlines()[-1])
     sure = run(build / "src/cli/lamina", *words.group(1).split(), "-p", words.group(2), "--model", model, "--logprobs", 2, "--json", cwd=source)
-    assert min(margins(sure)) > 0.4     # as in test_coming_from.py: more than what processors differ by
+    assert min(margins(sure)) > 0.4     # as in test_coming_from.py: more than processors differ by
 
 
 def test_first_program_is_the_example(source):

@@ -1,6 +1,6 @@
-"""lamina report: the whole account of models, letter by letter and as data. LAMINA_REWRITE=1 writes the goldens anew: read the diff.
+"""lamina report: complete reports of models, byte for byte and as data. LAMINA_REWRITE=1 rewrites the golden files: read the diff.
 
-A golden holds the text of a report on a device of the catalogue, so that nothing in it depends on the machine."""
+A golden file holds the text of a report for a device of the catalogue, so that nothing in it depends on the machine."""
 import json
 import os
 import re
@@ -33,7 +33,7 @@ def report(lamina):
 
 
 def shortened(text):
-    """Middle layers are left out of torchinfo's tables, and the version."""
+    """Remove the middle layers of torchinfo's tables, and the version."""
     out, keep, last = [], True, len(re.findall(r"^  [▾▸] layer|^  [▾▸] \S*\.\d+[ :]", text, re.M)) - 1
     for line in text.split("\n"):
         row = re.match(r"    │    │    └─\w+ \((\d+)\)", line)
@@ -63,7 +63,7 @@ def blocks_of(block):
 
 @pytest.mark.parametrize("model", ["llama-3.2-3b", "deepseek-v2", "gpt2"])
 def test_cells_are_the_facts_that_they_name(lamina, report, model):
-    """Every number in a table that says which fact it is, asked for again by its path."""
+    """Every number in a table cell that names its fact equals the answer to a query for that fact."""
     said = {}
     for block in blocks_of(json.loads(report("json", model))):
         for cell in (c for row in block.get("rows", []) for c in row if c and "fact" in c and "value" in c):
@@ -93,7 +93,7 @@ def test_anchors_resolve(report, models):
 
 
 def test_every_output_is_found(report):
-    """Of one model those that one model has, of two all forty-one."""
+    """A report of one model has the outputs that apply to one model; a report of several models has all forty-one."""
     def found(*models):
         return set(re.findall(r"O-\d+", " ".join(b.get("output") or "" for b in blocks_of(json.loads(report("json", *models))))))
     every = {f"O-{n}" for n in range(1, 42)}
@@ -109,7 +109,7 @@ def test_derivations_agree_with_the_count(report):
 
 
 def test_figures_agree_across_sections(report):
-    """A quantity that stands in several tables is the same number in each (J3)."""
+    """A quantity shown in several tables has the same value in each (J3)."""
     for model in GOLDENS:
         said = {}
         for block in blocks_of(json.loads(report("json", model))):

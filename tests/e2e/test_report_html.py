@@ -10,7 +10,7 @@ VOID = {"meta", "link", "input", "br", "hr", "img", "path", "rect", "circle", "l
 
 
 class Page(HTMLParser):
-    """Every element closes in order; ids, anchors and whatever could fetch something are collected."""
+    """Check that every element closes in order; collect ids, anchors and attributes that could fetch something."""
 
     def __init__(self, text):
         super().__init__(convert_charrefs=True)
@@ -81,7 +81,7 @@ def test_a_page_is_whole(lamina, model, language):
 
 
 def test_what_cannot_be_planned_is_said(lamina):
-    """Heads of 80 dimensions fit no q8_0 cache: no sliders, the reason stands in the page."""
+    """A q8_0 cache does not support heads of 80 dimensions: the page has no sliders and states the reason."""
     text = report(lamina, "phi-2", "--kv-type", "q8_0")
     page = check(text)
     assert "a q8_0 cache needs heads whose width is a multiple of 32, not 80" in text

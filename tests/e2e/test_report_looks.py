@@ -1,5 +1,5 @@
-"""Pages as readers meet them: what stands first, what is closed, what is drawn and where the eye compares. Sizes that a browser
-lays out are checked by tools/browser/report.mjs."""
+"""HTML reports as readers see them: what comes first, what is folded, drawings and comparisons. tools/browser/report.mjs checks the sizes
+that a browser lays out."""
 import json
 import re
 from html.parser import HTMLParser
@@ -79,7 +79,7 @@ def facts(build, source):
 THREE = ("llama-3.2-1b", "mistral-7b-v0.1", "deepseek-v2")
 
 
-# ---- what stands first ----
+# ---- first section ----
 
 @pytest.mark.parametrize("model", ["llama-3.2-3b", "gpt2", "deepseek-v2"])
 def test_a_sentence_and_four_figures_come_first(pages, facts, model):
@@ -228,7 +228,7 @@ def test_the_model_is_marked_in_the_history(pages):
     assert len([c for c in timeline.all("circle") if c.attrs["class"] == "n end"]) == 1
 
 
-# ---- links, letters, widths ----
+# ---- links, fonts, titles of charts ----
 
 def test_every_source_is_a_link(pages):
     text, _, main = pages("llama-3.2-3b")

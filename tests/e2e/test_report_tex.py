@@ -1,5 +1,5 @@
-"""lamina report as LaTeX and for pandoc: what every TeX needs (groups, environments, known commands, no letter that pdfTeX lacks); and, where
-LaTeX and pandoc are there (scripts/setup tex), that they accept it. `make tex` compiles more of them."""
+"""lamina report as LaTeX and for pandoc: balanced groups and environments, known commands, no letter that pdfTeX lacks; and, if LaTeX and
+pandoc are installed (scripts/setup tex), that they accept it. `make tex` compiles more reports."""
 import re
 import shutil
 
@@ -28,7 +28,7 @@ def lamina(build, source):
 
 
 def check(tex, ascii_only):
-    body = re.sub(r"\\\\|\\[{}$&#%_ ,;:!]", " ", tex)           # escaped signs are no groups
+    body = re.sub(r"\\\\|\\[{}$&#%_ ,;:!]", " ", tex)           # escaped characters are not groups
     depth = 0
     for c in body:
         depth += (c == "{") - (c == "}")

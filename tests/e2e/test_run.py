@@ -1,4 +1,4 @@
-"""lamina run: what goes to which stream, what scripts parse, how it ends."""
+"""lamina run: output streams, JSON for scripts, interruption and exit statuses."""
 import json
 import os
 import pty
@@ -181,7 +181,7 @@ def test_interrupted(build, model):
 @pytest.mark.parametrize("delay", [0, 0.01, 0.05, 0.2])
 @pytest.mark.parametrize("command", [["run", "-p", PARIS], ["run"], ["embed", "-p", PARIS * 1500]])
 def test_interrupted_while_loading(build, model, command, delay):
-    """From the moment the model is being opened Ctrl-C ends the program in order, whatever it is at: weights, the prompt, a step."""
+    """Once the model is being opened, Ctrl-C ends the program in order, whether it loads weights, reads the prompt or runs a step."""
     process = subprocess.Popen([build / "src/cli/lamina", *command, "-v", "-m", model, "--compute", "f32"], stdin=subprocess.PIPE,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not process.stderr.readline().startswith("model "):
@@ -193,7 +193,7 @@ def test_interrupted_while_loading(build, model, command, delay):
 
 
 def test_interrupted_twice(build, model):
-    """The second Ctrl-C ends a program that has not heard the first yet."""
+    """A second Ctrl-C ends a program that has not yet reacted to the first."""
     def status():
         process = subprocess.Popen([build / "src/cli/lamina", "run", model, "-p", PARIS * 50, "--ignore-eos", "--temp", "0"],
                                    stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""What commands print with --json is what docs/schema/ says: several models each, every kind of document that a command has."""
+"""What commands print with --json conforms to docs/schema/: several models each, every kind of document of a command."""
 import json
 import os
 import sqlite3
@@ -63,12 +63,12 @@ CASES = [(kind, line) for kind, lines in DOCUMENTS.items() for line in lines]
 
 
 INPUTS = {"chat": "hello\n", "score": '"one line"\n'}       # one line of text, so that there is one document
-NOT_OURS = {"serve"}                                     # speaks of itself at /openapi.json
+NOT_OURS = {"serve"}                                     # describes itself at /openapi.json
 ELSEWHERE = {"pull"}                                     # needs a hub: test_pull.py
 
 
 def store(path):
-    """As `serve --store` leaves one."""
+    """Create a store as `serve --store` leaves one."""
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA application_id = 1818324321")
         db.execute("CREATE TABLE tokens (day, owner, model, requests, prompt, cached, written, PRIMARY KEY (owner, day, model))")
@@ -99,7 +99,7 @@ def schema(kind):
 
 @pytest.mark.parametrize("kind,line", CASES)
 def test_output_obeys_its_schema(build, tmp_path, kind, line):
-    """Names it, too: with the version."""
+    """The document also begins with the name and version of its schema."""
     whole = document(build, tmp_path, kind, line)
     fastjsonschema.compile(schema(kind))(whole)
     for one in whole if isinstance(whole, list) else [whole]:
@@ -134,6 +134,6 @@ def test_a_schema_refuses_what_is_missing_or_unknown(build, tmp_path, kind):
 
 
 def test_every_property_is_explained():
-    """A key that means more than its name says so; at least the document itself does."""
+    """Every schema describes its document in more than 40 characters."""
     for kind in DOCUMENTS:
         assert len(schema(kind)["description"]) > 40

@@ -1,4 +1,4 @@
-"""lamina score: what a text costs a model, as scripts and people read it."""
+"""lamina score: the log-probabilities of a text, as a table and as JSON."""
 import json
 import subprocess
 
@@ -12,7 +12,7 @@ def lamina(build):
 
 
 def test_texts_through_the_tokenizer(lamina, source, model):
-    """Every fifth of the texts whose scores transformers gave (the unit test has all, by ids)."""
+    """Scores agree with those of transformers for every fifth text (the unit test checks all, by ids)."""
     texts = [json.loads(x) for x in (source / "tests/golden/smollm2/scores.jsonl").read_text().splitlines()][::5]
     done = subprocess.run([lamina, "score", model, "--jsonl", "-", "--compute", "f32", "--kv-type", "f32"], capture_output=True, text=True,
                           input="".join(json.dumps(t["text"]) + "\n" for t in texts), timeout=PATIENCE)
@@ -38,7 +38,7 @@ def test_forms_agree(lamina, model):
 
 
 def test_run_scores_its_prompt(lamina, model):
-    """With nothing to generate, --logprobs is about the prompt: the same figures."""
+    """With nothing to generate, run --logprobs scores the prompt, with the numbers of lamina score."""
     text = ["-p", "The capital of France is Paris.", "--logprobs", "2"]
     score, done = run(lamina, "score", model, *text), run(lamina, "run", model, *text, "-n", "0")
     assert done.stdout == "" and score.stdout in done.stderr
