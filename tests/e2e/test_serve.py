@@ -1,4 +1,4 @@
-"""lamina serve: real clients, many at once, and what happens when they misbehave."""
+"""lamina serve: real clients, concurrent requests and misbehaving clients."""
 import concurrent.futures
 import contextlib
 import http.client
@@ -104,7 +104,7 @@ def test_log_probabilities_ride_with_their_text(client):
     assert [t.logprob for t in told] == [t.logprob for t in content]
 
 
-# ---- many at once ----
+# ---- concurrent requests ----
 
 def test_the_same_request_has_the_same_answer_in_a_crowd(server):
     asks = [{"prompt": f"{i} lamps and {i * 7} moths: the story of", "max_tokens": 6 + i % 11, "temperature": (i % 3) / 2, "seed": i}
@@ -125,7 +125,8 @@ def test_prefixes_are_cached_and_change_nothing(server):
 
 
 def test_clients_that_leave_free_what_they_had(server):
-    """Once their connections are closed nothing of theirs can come any more, so what is idle then stays so."""
+    """Clients that disconnect free their descriptors and slots. Once their connections are closed, no request of theirs can arrive, so idle
+    slots stay idle."""
     def wait_until(condition):
         end = time.time() + PATIENCE
         while not condition():
@@ -153,7 +154,7 @@ def test_a_reader_that_does_not_read_holds_up_nobody(server):
         s.close()
 
 
-# ---- what is refused ----
+# ---- rejected requests ----
 
 BAD = [
     ("/v1/completions", "{", 400, None), ("/v1/completions", "[]", 400, None), ("/v1/completions", "{}", 400, "prompt"),
@@ -251,7 +252,7 @@ def test_unknown_fields_are_said(server):
     assert any("frobnicate" in w for w in answer["warnings"]) and any("user" in w for w in answer["warnings"])
 
 
-# ---- llama.cpp's and vLLM's ----
+# ---- llama.cpp's and vLLM's routes ----
 
 def test_tokens_there_and_back(server, lamina):
     text = "Grüße, 世界! <|im_start|>"
@@ -296,7 +297,7 @@ def test_routes_are_described(server):
         assert server.ask("PATCH", path.replace("{id}", "0"))[0] == 405, path
 
 
-# ---- keys, addresses, endings ----
+# ---- keys, addresses, shutdown ----
 
 def test_keys(build, model, tmp_path):
     keys = tmp_path / "keys"
@@ -450,7 +451,7 @@ def test_ollama_looks_around(ollama_client):
 
 
 def test_ollama_embeds_in_its_older_words(server, ollama_client):
-    """One text; the vector is as the model has it, the newer one has length 1."""
+    """The older route takes one text and returns the model's vector as it is; the vector of the newer route has length 1."""
     new, old = ollama_client.embed("demo", "A cat.").embeddings[0], ollama_client.embeddings("demo", "A cat.").embedding
     length = sum(x * x for x in old) ** 0.5
     assert abs(length - 1) > 0.01 and max(abs(a - b / length) for a, b in zip(new, old, strict=True)) < 1e-6
@@ -469,7 +470,7 @@ def test_ollama_pulls_what_is_here(server, ollama_client):
 
 
 def test_llama_s_embedding(server, client):
-    """An array with an entry for each text, its vectors in a list: pooling leaves one."""
+    """llama.cpp's routes return an array with one entry per text, which lists its vectors: with pooling, one."""
     v = client.embeddings.create(model="demo", input=["A cat.", "A dog."], encoding_format="float").data
     for path, field in (("/embedding", "content"), ("/embeddings", "input")):
         status, r, _ = server.post(path, {field: ["A cat.", "A dog."]})

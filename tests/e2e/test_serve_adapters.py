@@ -1,4 +1,4 @@
-"""lamina serve --lora: each text its own adapters, in one step with others, with the bits that it has alone."""
+"""lamina serve --lora: requests with different adapters share scheduler steps, and each has the bits that it has alone."""
 import concurrent.futures
 import json
 import random
@@ -15,7 +15,7 @@ PROMPT = "The old man looked at the sea and said that"
 
 
 def write_adapter(folder, seed, rank, modules, layers=range(0, 30, 3), size=0.15):
-    """A PEFT folder for the demo model, of random numbers."""
+    """Write a PEFT folder with random weights for the demo model."""
     draw = random.Random(seed)
     tensors = {}
     for layer in layers:
@@ -66,7 +66,7 @@ def complete(server, n=24, prompt=PROMPT, **fields):
 
 
 def bits(said):
-    """Text, tokens and every log-probability to the last bit."""
+    """Return the text, the tokens and every log-probability, to the last bit."""
     c = said["choices"][0]
     return c["text"], c["logprobs"]["tokens"], c["logprobs"]["token_logprobs"], json.dumps(c["logprobs"]["top_logprobs"])
 
@@ -86,7 +86,7 @@ def test_texts_with_different_adapters_share_steps_and_have_the_bits_that_each_h
         crowd = list(pool.map(lambda x: bits(complete(server, lora=x, cache_prompt=False)), ASKED + ASKED))
         taken = steps(server) - before
     assert crowd == alone + alone
-    assert taken < len(crowd) * 24 / 2                   # they did run together
+    assert taken < len(crowd) * 24 / 2                   # the requests did share steps
 
 
 def test_each_says_what_run_says_with_the_adapter(server, adapters, build):
@@ -102,7 +102,7 @@ def test_every_dialect_of_llama_server_takes_them(server):
             "/v1/chat/completions": {"messages": messages, "max_tokens": 12}, "/v1/responses": {"input": "What is water made of?", "max_output_tokens": 12}}
     for path, body in asks.items():
         texts = []
-        for x in (lora(8), lora(0, 0, 8), []):              # so much of an adapter that the text is another one, whatever the processor
+        for x in (lora(8), lora(0, 0, 8), []):              # large enough to change the text on every processor
             status, said, _ = server.post(path, {**body, "lora": x, "temperature": 0})
             assert status == 200, said
             texts.append(json.dumps(said.get("content") or said.get("output") or [c.get("text") or c["message"]["content"] for c in said["choices"]]))

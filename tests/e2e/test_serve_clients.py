@@ -1,4 +1,4 @@
-"""lamina serve and LangChain's OpenAI client, unmodified; and what lm-eval's `local-completions` sends and counts on."""
+"""lamina serve with LangChain's unmodified OpenAI client, and with the requests of lm-eval's `local-completions`."""
 import json
 import math
 
@@ -70,8 +70,9 @@ def test_vectors(server):
 
 
 def test_the_log_likelihoods_that_lm_eval_asks_for_are_those_of_score(build, model, server):
-    """Its requests: token ids, echo, one token more than is wanted, the most probable token beside each (lm_eval/models/openai_completions.py,
-    api_models.py). The continuation's sum is the log-likelihood; whether it is what greedy choice gives is told by the top."""
+    """lm-eval sends token ids with echo, requests one token more than it needs and the most probable token per position
+    (lm_eval/models/openai_completions.py, api_models.py). The sum over the continuation is the log-likelihood; the most probable tokens
+    show whether greedy decoding gives the continuation."""
     pairs = [("The capital of France is", " Paris, and that of Italy is Rome"), ("Water is made of", " hydrogen and oxygen"), ("One, two, three,", " four")]
     asked = []
     for context, more in pairs:

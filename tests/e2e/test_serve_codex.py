@@ -1,5 +1,5 @@
-"""A session as Codex has it on POST /v1/responses: nothing is stored, every turn sends the whole history again and grows it by what the model
-called and what a shell said. Each prompt's beginning is found in the cache. codex_session.json: instructions, tools, items of each turn."""
+"""A session of Codex on POST /v1/responses: nothing is stored, and every turn sends the whole history again, extended by the model's calls
+and the shell's output. The prefix of each prompt is in the cache. codex_session.json: instructions, tools, items of each turn."""
 import json
 import re
 
@@ -14,7 +14,7 @@ ASK = {"model": "any", "instructions": SESSION["instructions"], "tools": SESSION
        "prompt_cache_key": "0199a213-81c0-7800-8aa1-bbab2a035a53", "text": {"verbosity": "medium"}, "temperature": 0}
 HISTORIES = [sum(SESSION["turns"][:i + 1], []) for i in range(len(SESSION["turns"]))]
 SHARE = 0.95
-BEGUN = 8                                                    # tokens that begin the answer, which the next prompt may not have
+BEGUN = 8                                                    # tokens that begin the response, which may be missing in the next prompt
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def codex(server):
 
 
 def completed(client, **asked):
-    """The response, from the events of its stream."""
+    """Return the response from the events of its stream."""
     with client.responses.stream(**ASK | asked) as stream:
         last = [event for event in stream][-1]
     assert last.type in ("response.completed", "response.incomplete")
@@ -51,7 +51,7 @@ def test_a_recorded_session_is_replayed_from_the_cache(codex):
 
 
 def test_a_session_that_goes_on_with_what_the_model_called(codex):
-    """Its own calls come back as items, answered by a shell; two sessions take turns."""
+    """The model's calls are sent back as items, with the shell's output; two sessions alternate."""
     sessions, before = [list(SESSION["turns"][0]), [*SESSION["turns"][0][:-1], {"role": "user", "content": "What does wordcount do?"}]], [0, 0]
     for turn in range(3):
         for i, history in enumerate(sessions):
@@ -68,7 +68,8 @@ def test_a_session_that_goes_on_with_what_the_model_called(codex):
 
 
 def test_a_stored_session_sends_what_is_new(codex):
-    """By previous_response_id, the same prompts: of each turn the recorded items, beside what the model said, which stands in none of them."""
+    """With previous_response_id, a request that sends only the new items gives the same prompt as one that sends the recorded items and the
+    model's output."""
     first = codex.responses.create(**ASK | {"store": True}, input=HISTORIES[1], max_output_tokens=4)
     told = [o.model_dump(exclude_none=True) for o in first.output]
     linked = codex.responses.create(**ASK, input=SESSION["turns"][2], previous_response_id=first.id, max_output_tokens=4)
@@ -79,6 +80,7 @@ def test_a_stored_session_sends_what_is_new(codex):
 
 @pytest.mark.parametrize("choice", [{"type": "web_search"}, {"type": "custom", "name": "apply_patch"}, {"type": "function", "name": "apply_patch"}])
 def test_a_tool_that_is_not_here_cannot_be_demanded(server, choice):
-    """In the list it is left out with a warning, as llama-server does: a client lives without it. Demanded by name it is not there."""
+    """A tool in the list that is not supported is ignored with a warning, as by llama-server, since clients can do without it. Requiring it
+    by name is an error."""
     status, r, _ = server.post("/v1/responses", ASK | {"input": "Hi", "tool_choice": choice})
     assert (status, r["error"]["param"]) == (400, "tool_choice"), r

@@ -1,4 +1,4 @@
-"""serve --ensemble: models that answer as one, bit for bit what `run --ensemble` says, alone or in a crowd."""
+"""serve --ensemble: models that answer as one give the bits of `run --ensemble`, alone and under load."""
 import concurrent.futures
 import json
 
@@ -19,7 +19,7 @@ def rule(request):
 
 @pytest.fixture(scope="module")
 def server(build, other, rule):  # noqa: F811
-    """Beside one of the models alone; two texts at once have no room for more."""
+    """A server with the ensemble and one of its models alone; its cache has space for two requests at a time."""
     s = Server(build, "--ensemble", f"both={TINY}:0.9,{other}:0.6", "--ensemble-rule", rule, "-c", 128, "--parallel", 3, "--cache-tokens", 256,
                "--alias", "one", "--keep-alive", -1, "--embeddings", model=TINY).ready()
     yield s
@@ -49,7 +49,7 @@ def test_the_same_bits_as_run(server, lamina, other, rule):  # noqa: F811
 
 
 def test_the_same_bits_in_a_crowd(server, lamina, other, rule):  # noqa: F811
-    """Six texts, three at once, and pages for two: some give theirs back and read again, in both engines."""
+    """Six requests, three at a time, with pages for two: some are preempted and recomputed, in both engines."""
     alone = {seed: told(lamina, other, rule, LONG, 30, "--temp", 1, "-s", seed)["tokens"] for seed in range(6)}
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         said = list(pool.map(lambda seed: ask(server, LONG, 30, temperature=1, seed=seed), range(6)))

@@ -1,4 +1,4 @@
-"""What users of other programs reported of files: byte order marks, pointers of Git LFS, names that differ from the contents."""
+"""Problems with files that users of other programs reported: byte order marks, Git LFS pointers, names that contradict the contents."""
 import shutil
 
 import pytest
@@ -11,7 +11,8 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2
 
 
 def test_a_byte_order_mark_is_no_part_of_a_text(build, tmp_path):
-    """ollama#4503, and RFC 8259, 8.1: parsers may ignore it."""
+    """A leading byte order mark is ignored in every kind of text file: ollama#4503, and RFC 8259, 8.1, which allows parsers to ignore
+    it."""
     folder = tmp_path / "model"
     shutil.copytree(TINY.parent, folder, ignore=shutil.ignore_patterns("*.gguf", "golden*"))
     for f in folder.glob("*.json"):
@@ -35,7 +36,7 @@ def test_a_byte_order_mark_is_no_part_of_a_text(build, tmp_path):
 
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "model.safetensors.index.json", "m.gguf", "m-00002-of-00002.gguf"])
 def test_a_pointer_is_called_one(build, tmp_path, name):
-    """DeepSeek-V3#557: every file of a folder may be one, where Git LFS was not installed."""
+    """DeepSeek-V3#557: any file of a folder may be a pointer if Git LFS was not installed; the error names the file."""
     lamina = build / "src/cli/lamina"
     if name.endswith("gguf"):
         at = tmp_path / name.replace("00002-of", "00001-of")
@@ -57,7 +58,7 @@ def test_a_pointer_is_called_one(build, tmp_path, name):
 
 
 def test_what_a_file_says_of_itself_counts_before_its_name(build, tmp_path):
-    """mesh-llm#311: a whole file that was renamed; and folders list such files, and those in folders of theirs, once."""
+    """mesh-llm#311: a whole file that was renamed loads; a models folder lists such files once, also those in its subfolders."""
     lamina = build / "src/cli/lamina"
     for name in ("x-00001-of-00013.gguf", "y-00002-of-00003.gguf", "z.gguf", "deeper/w.gguf"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

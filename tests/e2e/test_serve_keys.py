@@ -1,4 +1,4 @@
-"""lamina serve: who may ask, how much, and where it listens: keys with limits, SIGHUP, the environment, TLS, several addresses, lamina usage."""
+"""lamina serve: API keys with limits, SIGHUP, the environment, TLS, several addresses, priorities, lamina usage."""
 import concurrent.futures
 import http.client
 import json
@@ -38,8 +38,8 @@ def test_each_key_has_limits_of_its_own(build, tmp_path):
     for _ in range(4):
         assert ask("free")[0] == ask("flag")[0] == 200
     assert [ask("few")[0] for _ in range(4)] == [200, 200, 429, 429]
-    assert s.post("/tokenize", {"content": "x"}, headers=bearer("few"))[0] == 429          # whatever is asked of the model
-    assert s.get("/v1/models", headers=bearer("few"))[0] == 200                            # lists cost nothing
+    assert s.post("/tokenize", {"content": "x"}, headers=bearer("few"))[0] == 429          # every request to the model counts
+    assert s.get("/v1/models", headers=bearer("few"))[0] == 200                            # lists are not limited
     for key, what, least, most in (("few", "requests a minute", 1, 30), ("small", "tokens a minute", 1, 60), ("day", "tokens a day", 1, 86400)):
         if key != "few":
             counts = [used(r[1]) for r in (ask(key) for _ in range(12)) if r[0] == 200]
@@ -54,7 +54,7 @@ def test_each_key_has_limits_of_its_own(build, tmp_path):
     assert ask("free")[0] == 200
     assert s.close() == 0
     s = Server(build, "-c", 64, "--api-key-file", keys, "--store", tmp_path / "store", model=TINY).ready()
-    assert ask("day")[0] == 429                  # the day's tokens are remembered with the store, the minute's are not
+    assert ask("day")[0] == 429                  # the store holds the tokens of the day, not of the minute
     assert ask("few")[0] == 200
     assert s.close() == 0
 
@@ -138,11 +138,11 @@ def test_usage_refuses_what_is_no_store(build, tmp_path):
     for path, status in ((tmp_path / "none", 1), (other, 1), (tmp_path, 1)):
         done = run(lamina, "usage", path)
         assert done.returncode == status and done.stderr.startswith("error: ") and done.stdout == "" and len(done.stderr.splitlines()) == 1
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["other"]                         # nothing is made where nothing was
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["other"]                         # no file is created
     assert run(lamina, "usage").returncode == 2
 
 
-# ---- where it listens ----
+# ---- addresses and TLS ----
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
@@ -182,7 +182,7 @@ def test_https_by_openai_s_client(build, certificate):
     old.set_ciphers("ALL:@SECLEVEL=0")
     with pytest.raises((ssl.SSLError, OSError)), socket.create_connection(("127.0.0.1", s.port)) as plain:
         old.wrap_socket(plain)
-    with socket.create_connection(("127.0.0.1", s.port), timeout=ENDS) as plain:         # HTTP to a port of HTTPS: no answer, no harm
+    with socket.create_connection(("127.0.0.1", s.port), timeout=ENDS) as plain:         # HTTP to an HTTPS port: no response, no harm
         plain.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
         assert not plain.recv(100).startswith(b"HTTP/1.1 200")
     assert s.close() == 0
@@ -219,7 +219,8 @@ def test_several_addresses_at_once(build, tmp_path):
 
 
 def test_slots_belong_to_their_key(build, model, tmp_path):
-    """What one key's text has left in a slot is neither saved nor erased by another; a file that it has saved is found with its key alone."""
+    """A key can neither save nor erase what a request of another key left in a slot; a file that it saved is found only by requests with
+    this key."""
     s = Server(build, "--api-key", "one", "--api-key", "two", "-c", 512, "--parallel", 1, "--temp", 0, "--slot-save-path", tmp_path).ready()
 
     def ask(key, path, body):
@@ -255,7 +256,7 @@ def until_waiting(server, n, headers):
 
 
 def stream(server, key, **more):
-    """A request that writes as long as somebody reads, and longer than anything else here takes."""
+    """Send a request that generates as long as the client reads, and longer than anything else here takes."""
     body = json.dumps({"prompt": "On and on", "max_tokens": 4000, "ignore_eos": True, "stream": True} | more)
     s = socket.create_connection(("127.0.0.1", server.port), timeout=ENDS)
     s.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
@@ -263,7 +264,7 @@ def stream(server, key, **more):
 
 
 def some_of(s):
-    """What has come with the first piece of text."""
+    """Return the bytes received up to and including the first piece of text."""
     got = b""
     while b"data: " not in got:
         more = s.recv(1 << 16)
@@ -274,7 +275,7 @@ def some_of(s):
 
 @pytest.fixture(scope="module")
 def ranked(build, tmp_path_factory, model):
-    """One slot, so that who is let in is seen."""
+    """A server with one slot, so that the order of admission is visible."""
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text("plain\nfirst priority=-3\nlast priority=4 # nights\n")
     s = Server(build, "-c", 4100, "-np", 1, "--metrics", "--api-key-file", keys).ready()
@@ -286,7 +287,8 @@ def ranked(build, tmp_path_factory, model):
                                          (("plain", {}), ("first", {})), (("last", {}), ("plain", {})), (("last", {"priority": -9}), ("plain", {"priority": 3}))],
                          ids=["numbers", "none is 0", "of a key", "of a key, behind", "a key cannot pass itself"])
 def test_the_lower_priority_is_let_in_first(ranked, early, late):
-    """A long text has the slot, a long one waits, a short one of a lower number comes later: it is answered, and the long one has not ended."""
+    """A long request has the slot, a long one waits, and a short one with a lower number arrives later: it is answered before the waiting
+    one has ended."""
     headers = bearer("plain")
     with stream(ranked, "plain") as holder:
         some_of(holder)                                              # it has the slot
@@ -304,7 +306,7 @@ def test_the_lower_priority_is_let_in_first(ranked, early, late):
 
 
 def test_nobody_waits_for_ever(ranked):
-    """After 64 others that came later it is next, whatever its priority; the rest wait for it."""
+    """After 64 later requests have passed it, a request is admitted next, whatever its priority; the rest wait for it."""
     headers, passed, more = bearer("plain"), 64, 9
     ask = lambda: ranked.post("/v1/completions", ASK | {"max_tokens": 1, "priority": -1}, headers=headers)[0]
     with stream(ranked, "plain") as holder, concurrent.futures.ThreadPoolExecutor(passed + more) as pool:

@@ -1,4 +1,4 @@
-"""What a request may hold at most: each bound of the table that the server gives of itself, and one beyond it."""
+"""Limits of a request: each limit of the table that the server publishes is accepted, and one more is rejected."""
 import json
 
 import pytest
@@ -26,7 +26,7 @@ def called(n):
                          "options": {"num_predict": 1}}
 
 
-# by (field, what is counted): a request that holds n of it
+# by (field, what is counted): returns a request with n of it
 REQUESTS = {
     ("body", "nested levels of arrays and objects"): deep,
     ("messages", "tool calls in one message"): called,
@@ -49,12 +49,12 @@ REQUESTS = {
     ("grammar_triggers", "triggers"): lambda n: completion(grammar='root ::= "w" [0-9]+', grammar_lazy=True,
                                                             grammar_triggers=[{"type": 1, "value": f"w{i}"} for i in range(n)]),
     ("response_fields", "paths"): lambda n: ("/completion", {"prompt": "a", "n_predict": 1, "response_fields": ["content"] * n}),
-    ("positions", "positions of a trace"): None,              # the context of the tests holds fewer
+    ("positions", "positions of a trace"): None,              # the context of the tests is too small
     ("intervene", "interventions"): None,                # test_trace
-    ("messages", "messages or input items"): None,   # the context of the tests holds fewer
+    ("messages", "messages or input items"): None,   # the context of the tests is too small
     ("tools", "tools"): lambda n: ("/apply-template", {"messages": TALK, "tools": [tool("t", i) for i in range(n)]}),
-    ("previous_response_id", "earlier responses"): None,     # as many responses: below
-    ("body", "bytes"): None,                             # below
+    ("previous_response_id", "earlier responses"): None,     # needs as many responses
+    ("body", "bytes"): None,                             # test_a_body
     ("response_format, grammar, guided_*", "bytes of a grammar, a schema or an expression"): lambda n: completion(grammar="#" + " " * (n - 14) + '\nroot ::= "a"'),
     ("response_format, grammar, guided_*", "states of a compiled grammar"): None,        # tests/unit/grammar
     ("response_format, grammar, guided_*", "units of work to compile it"): None,
@@ -90,7 +90,7 @@ def test_one_beyond_is_refused_with_both_numbers(server, field, counts):
     {"allOf": [{"enum": [{"a": i} for i in range(5000)]}, {"enum": [{"a": i} for i in range(5000, 10000)]}]},
     {"enum": [{f"k{i % 7}": [i, {"x": i}]} for i in range(9000)]}], ids=["patterns", "enums", "objects", "disjoint", "values"])
 def test_what_compares_everything_with_everything_is_counted(server, schema):
-    """Each took between four seconds and minutes: what is compared in pairs is work, too."""
+    """Pairwise comparisons count as work, too: without that, each of these schemas takes from four seconds to minutes."""
     status, answer, _ = server.post("/v1/completions", {"prompt": "a", "max_tokens": 1, "guided_json": schema})
     assert (status, answer["error"]["param"]) == (400, "guided_json") and "(limit: " in answer["error"]["message"], answer
 
@@ -118,10 +118,11 @@ def test_a_body(server):
 
 
 def test_time_that_a_request_may_take(build, model):
-    """It ends with what is written, and says so; one of which nothing is written is refused, to be tried again. The server's is the most."""
+    """A request that times out ends with what it has generated, and a warning; one that has generated nothing gets 503, to be retried. The
+    server's timeout is the maximum."""
     s = Server(build, "-c", 4096, "--parallel", 1, "--timeout", 3600).ready()
     ask = {"prompt": "On and on", "max_tokens": 4000, "ignore_eos": True}
-    for seconds in (2 ** k for k in range(10)):                            # a slow machine writes nothing in the first
+    for seconds in (2 ** k for k in range(10)):                            # a slow machine generates nothing in the first of them
         status, answer, _ = s.post("/v1/completions", ask | {"timeout": seconds})
         if status == 200:
             break

@@ -1,4 +1,4 @@
-"""What all requests together may hold: counted in bytes, whatever they are, and given back."""
+"""The memory of all requests together is limited: counted in bytes, for every kind of request, and released."""
 import json
 import socket
 import time
@@ -24,7 +24,7 @@ def memory(server, name="lamina_request_memory_bytes"):
 
 
 def all_given_back(server):
-    """Nothing but the request that asks for it."""
+    """Wait until only the request for the metrics holds memory; return whether that is reached."""
     until = time.time() + PATIENCE
     while memory(server) > 65536 and time.time() < until:
         time.sleep(0.01)
@@ -32,7 +32,7 @@ def all_given_back(server):
 
 
 def test_a_request_that_is_too_much_alone(server):
-    """Few bytes that become many: a value of JSON takes some forty bytes. A conversation of as many bytes is no problem."""
+    """A body that needs many times its size: a JSON value takes some forty bytes. A text of megabytes is accepted."""
     junk = '{"prompt": "a", "max_tokens": 1, "metadata": {"x": [%s]}}' % ",".join("1" * 2_000_000)
     status, answer, _ = server.post("/v1/completions", junk)
     assert status == 413 and answer["error"]["code"] == "request_too_large" and str(LIMIT) in answer["error"]["message"]
@@ -52,7 +52,7 @@ def test_every_dialect_says_so_in_its_words(server, path):
 
 
 def test_bodies_that_come_slowly_are_counted(server):
-    """Two hold what there is: a third is to be tried again, and is answered when they have left."""
+    """Two slow bodies use up the memory: a third gets 503, to be retried, and is answered once they have disconnected."""
     size = 7_000_000
     slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
     for s in slow:
@@ -73,7 +73,7 @@ def test_bodies_that_come_slowly_are_counted(server):
 
 
 def test_a_stream_holds_no_body(server):
-    """What a text needs of its request, not the request: a body of a megabyte is gone when the first token comes."""
+    """A stream holds what it needs of its request, not the request: a body of a megabyte is released when the first token arrives."""
     prompt = {"prompt": "On and on", "max_tokens": 900, "ignore_eos": True, "metadata": {"note": "x" * 1_000_000}}
     with server.stream(prompt) as s:
         assert s.recv(4096)

@@ -1,4 +1,5 @@
-"""What users of other servers reported of messages and tools, each as a kind: the number is the public issue that names the right value."""
+"""Problems with messages and tools that users of other servers reported, each generalised to its kind: the number is the public issue that
+states the right value."""
 import json
 
 import pytest
@@ -8,7 +9,7 @@ from test_answers import ASKED
 DIGITS = {"type": "integer", "minimum": 10, "maximum": 19}
 
 
-# ---- 3 llama.cpp#11755, #14353, ollama#5775: an answer that was begun is gone on with ----
+# ---- 3 llama.cpp#11755, #14353, ollama#5775: an answer that was begun is continued ----
 
 BEGUN = [*SAY, {"role": "assistant", "content": "Good mor"}]
 
@@ -20,7 +21,7 @@ BEGUN = [*SAY, {"role": "assistant", "content": "Good mor"}]
     ("/v1/messages", {"messages": [SAY[0], {"role": "assistant", "content": [{"type": "text", "text": "Good mor"}]}], "max_tokens": 4}),
 ])
 def test_a_prefill_is_continued_in_every_dialect(server, path, body):
-    """With the end of the turn barred the next token continues the word: the prompt ends with the text that was begun."""
+    """The prompt ends with the text that was begun, without an end of the turn, so that the next token continues the word."""
     plain = ok(server, "/apply-template", {"messages": SAY})["prompt"]
     assert ok(server, "/apply-template", {"messages": BEGUN})["prompt"] == plain + "Good mor"
     n = len(ok(server, "/tokenize", {"content": plain + "Good mor"})["tokens"])
@@ -41,7 +42,7 @@ def test_what_is_said_of_the_last_message_is_obeyed(server):
     assert r["__verbose"]["prompt"] == prompt(continue_final_message=False)
 
 
-# ---- 6 email-mcp#58, hermes-agent#18530: a tool is not refused because of its description ----
+# ---- 6 email-mcp#58, hermes-agent#18530: a tool is not rejected because of its description ----
 
 ODD = {"lookahead": {"type": "string", "pattern": "^(?!x).*$"}, "unique": {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
        "contains": {"type": "array", "contains": {"const": 1}}, "word boundary": {"type": "string", "pattern": "\\bx\\b"},
@@ -116,7 +117,7 @@ def test_arguments_that_are_none_are_said(server, arguments):
 
 @pytest.mark.parametrize("given", [{"input": ""}, {"input": None}, {"input": {}}, {"input": "{}"}, {}])
 def test_input_of_an_earlier_tool_use_is_a_mapping(server, given):
-    """Anthropic's dialect: all of them are the same prompt."""
+    """In Anthropic's dialect, all of them give the same prompt."""
     def count(given):
         messages = [*ASKED, {"role": "assistant", "content": [{"type": "tool_use", "id": "call00001", "name": "clock", **given}]},
                     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call00001", "content": "noon"}]}]
@@ -126,7 +127,8 @@ def test_input_of_an_earlier_tool_use_is_a_mapping(server, given):
 
 @pytest.mark.parametrize("number", [2 ** 63 - 1, -2 ** 63, 2 ** 64 - 1, 10 ** 30])
 def test_integers_reach_the_prompt_as_they_are_written(server, number):
-    """In a tool and in the arguments of a call, as an object and as text: as Python's json.dumps has them in transformers."""
+    """Integers in a tool and in the arguments of a call, given as an object or as text, are written as by Python's json.dumps in
+    transformers."""
     tool = tools({"type": "integer", "maximum": number})
     for arguments in ({"n": number}, json.dumps({"n": number})):
         prompt = ok(server, "/apply-template", {"messages": called({"arguments": arguments}), "tools": tool})["prompt"]
@@ -148,7 +150,7 @@ def test_every_role_is_in_the_prompt(server, role):
     ("/v1/chat/completions", "messages", "system developer user assistant tool function"), ("/api/chat", "messages", "system developer user assistant tool function"),
     ("/v1/messages", "messages", "system user assistant"), ("/v1/responses", "input", "system developer user assistant")])
 def test_no_role_vanishes_in_any_dialect(server, path, field, roles):
-    """Thirty words are in the prompt, whoever says them; a role that a dialect does not have is refused."""
+    """The prompt contains the thirty words of any role; a role that a dialect does not have is rejected."""
     for role in "system developer user assistant tool function".split():
         more = {"tool_call_id": "call00001"} if role == "tool" else {"name": "clock"} if role == "function" else {}
         body = {field: [*SAY, {"role": role, "content": "Marigold " * 30, **more}], "stream": False}
@@ -168,7 +170,7 @@ def test_an_unknown_role_is_refused(server, path):
     assert "narrator" in refused(server, path, {"messages": odd, "input": odd, "max_tokens": 1})[0]
 
 
-# ---- what else was missed ----
+# ---- further cases ----
 
 def test_tools_with_long_names(server):
     """Anthropic's API: ^[a-zA-Z0-9_-]{1,128}$."""
@@ -180,7 +182,7 @@ def test_tools_with_long_names(server):
 
 
 def test_a_further_call_that_is_cut_leaves_no_marks(server):
-    """Whatever the limit: what is told is whole calls, and no part of a mark."""
+    """Whatever the limit, a response contains whole calls and no part of a call's marker."""
     asked = {"messages": ASKED, "tools": tools(DIGITS), "tool_choice": "required", "logit_bias": [["<|im_end|>", -100], ["<|endoftext|>", -100]], "seed": 3}
     for n in range(24, 60, 5):
         message = ok(server, "/v1/chat/completions", asked | {"max_tokens": n})["choices"][0]["message"]

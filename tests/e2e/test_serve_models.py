@@ -1,4 +1,4 @@
-"""lamina serve with several models: loaded when asked for, unloaded when idle, never while they answer."""
+"""lamina serve with several models: loaded on request, unloaded when idle, never while they answer."""
 import concurrent.futures
 import http.client
 import json
@@ -122,12 +122,12 @@ def test_keep_alive_of_a_request(several):
     assert until(lambda: states(several)["one"] == "unloaded")
     for bad in ("soon", "1x", {}):
         assert several.post("/api/generate", {"model": "one", "prompt": "a", "keep_alive": bad})[0] == 400
-    assert client.generate(model="one", prompt="a", raw=True, options={"num_predict": 2}, keep_alive=0).done     # answers, then leaves
+    assert client.generate(model="one", prompt="a", raw=True, options={"num_predict": 2}, keep_alive=0).done     # answers, then is unloaded
     assert until(lambda: states(several)["one"] == "unloaded")
 
 
 def test_models_that_are_unloaded_at_once_all_leave(several):
-    """The second is told to leave while memory of the first is given back."""
+    """The second model is to be unloaded while the memory of the first is being released."""
     for _ in range(8):
         for name in ("three", "two", "one"):
             assert several.post("/v1/completions", ASK | {"model": name})[0] == 200

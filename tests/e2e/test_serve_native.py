@@ -1,4 +1,4 @@
-"""lamina serve in llama.cpp's own words, and what requests of every dialect may ask besides."""
+"""lamina serve: llama.cpp's own routes, and further fields of requests in every dialect."""
 import json
 import shutil
 import struct
@@ -95,7 +95,7 @@ def test_probabilities_spell_their_tokens(server):
 
 
 def test_probabilities_after_sampling_are_of_what_was_left(server):
-    """Cut to four tokens, the four add up to one; of the most probable one alone, it is certain."""
+    """Reduced to four tokens, their probabilities add up to one; reduced to the most probable token, its probability is one."""
     r = server.post("/completion", ASK | {"n_probs": 10, "n_predict": 6, "temperature": 1.2, "top_k": 4, "top_p": 1, "min_p": 0, "seed": 5, "post_sampling_probs": True})[1]
     assert r["generation_settings"]["post_sampling_probs"] and len(r["completion_probabilities"]) == 6
     for token in r["completion_probabilities"]:
@@ -108,7 +108,7 @@ def test_probabilities_after_sampling_are_of_what_was_left(server):
 
 
 def test_a_grammar_may_begin_later(server):
-    """At a word, however it is cut into tokens, and at a control token, which preserved_tokens shows."""
+    """A lazy grammar begins at a word, however it is split into tokens, or at a control token, which preserved_tokens shows."""
     free = server.post("/completion", ASK | {"n_predict": 24})[1]["content"]
     word = free.split()[4]
     lazy = {"n_predict": 24, "grammar": f'root ::= "{word}" "-" [0-9]{{3}}', "grammar_lazy": True, "grammar_triggers": [{"type": 1, "value": word}]}
@@ -174,7 +174,7 @@ def test_timings_ride_with_each_piece(server):
 
 
 def test_the_cache_explains_itself(server):
-    """Prompts that differ in the middle: the answer says where, with the text around it."""
+    """For prompts that differ in the middle, the response shows where, with the text around it."""
     base = "The quick brown fox jumps over the lazy dog. " * 20
     a, b = base + "Then it sleeps in the sun. " + base, base + "Then it wakes in the rain. " + base
     server.post("/completion", ASK | {"prompt": a})
@@ -195,7 +195,7 @@ def test_an_answer_goes_on_from_what_it_began_with(server):
     prompt = r["__verbose"]["prompt"]
     assert prompt.endswith("<|im_start|>assistant\nThe colour <|im_end|>") and r["choices"][0]["message"]["content"]
     ids = server.post("/tokenize", {"content": prompt})[1]["tokens"]
-    assert r["usage"]["prompt_tokens"] > len(ids)            # what a client says forms no control token
+    assert r["usage"]["prompt_tokens"] > len(ids)            # text from a client forms no control token
     assert server.post("/v1/chat/completions", begun | {"continue_final_message": True, "add_generation_prompt": False})[1]["__verbose"] == r["__verbose"]
     closed = server.post("/v1/chat/completions", begun | {"continue_final_message": False})[1]["__verbose"]["prompt"]
     assert closed.endswith("<|im_end|>\n<|im_start|>assistant\n")
@@ -230,7 +230,7 @@ def test_a_template_is_shown_with_a_warning_where_it_leaves_tools_out(build, ser
     other = Server(build, "-c", 256, "--chat-template-file", plain).ready()
     shown = other.post("/apply-template", {"messages": CHAT["messages"], "tools": [tool]})[1]
     assert shown["prompt"] == "user: Name a colour.\n" and "does not describe tools" in shown["warnings"][0]
-    status, r, _ = other.post("/v1/chat/completions", CHAT | {"tools": [tool]})       # its name stands in the prompt all the same
+    status, r, _ = other.post("/v1/chat/completions", CHAT | {"tools": [tool]})       # although its name is in the prompt
     assert (status, r["error"]["param"]) == (400, "tools")
     assert other.close() == 0
     assert "warnings" not in server.post("/apply-template", {"messages": CHAT["messages"], "tools": [tool]})[1]
@@ -280,11 +280,11 @@ def test_the_prompt_is_echoed_in_a_stream_too(client):
     assert [x for p in pieces if p.logprobs for x in p.logprobs.text_offset] == whole.logprobs.text_offset
 
 
-# ---- what is missing in the middle ----
+# ---- fill in the middle ----
 
 @pytest.fixture(scope="module")
 def middle(build, tmp_path_factory):
-    """A server of a small model whose vocabulary has the tokens: three that stood for control characters are called by their names."""
+    """A server with a small model whose vocabulary has the tokens to fill in the middle: three tokens of control characters are renamed."""
     folder = tmp_path_factory.mktemp("middle") / "model"
     shutil.copytree(SOURCE / "tests/golden/llama/gqa", folder)
     path = folder / "tokenizer.json"
@@ -321,7 +321,8 @@ def test_the_middle_is_written_between_what_is_before_and_behind(middle):
 
 
 def with_keys(path, out, **ids):
-    """A GGUF with further metadata: put before what there is, filled up to a multiple of the alignment, so that tensors stay where they are."""
+    """Write a GGUF file with further metadata, placed before the existing metadata and padded to a multiple of the alignment, so that the
+    tensors stay aligned."""
     data = path.read_bytes()
     (n,) = struct.unpack_from("<Q", data, 16)
     keys = b"".join(struct.pack("<Q", len(k)) + k.encode() + struct.pack("<II", 4, v) for k, v in ((f"tokenizer.ggml.{name}_token_id", v) for name, v in ids.items()))

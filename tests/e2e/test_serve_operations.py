@@ -1,4 +1,5 @@
-"""What those who run a server rely on: figures for Prometheus, an end in order, a context that is kept, a past that is found again."""
+"""What operators of a server rely on: metrics for Prometheus, an orderly shutdown, a context limit that is enforced, conversations found in
+the cache."""
 import contextlib
 import http.client
 import json
@@ -26,7 +27,7 @@ def server(build, model):
 
 
 def histograms(server):
-    """By name: buckets as (bound, so many), sum, count."""
+    """Return by name: buckets as (bound, count), sum, count."""
     found = {}
     for f in text_string_to_metric_families(server.get("/metrics")[1].decode()):
         if f.type == "histogram":
@@ -48,14 +49,14 @@ def test_durations_are_histograms(server):
         assert after[theirs] == after[ours]
         assert count - before[ours][2] == (9 * n if "inter_token" in ours else n), ours
         assert buckets[-1] == (float("inf"), count) and buckets == sorted(buckets) and [x for _, x in buckets] == sorted(x for _, x in buckets)
-        least = sum(low * (b - a) for (low, a), (_, b) in zip(buckets, buckets[1:]))        # each is longer than the bound before its own
+        least = sum(low * (b - a) for (low, a), (_, b) in zip(buckets, buckets[1:]))        # each value is above the bound before its own
         assert least * 0.99 <= total and total >= 0
     parts = sum(after[x][1] - before[x][1] for x in ("lamina_queue_seconds", "lamina_prompt_seconds", "lamina_generation_seconds"))
     assert parts == pytest.approx(after["lamina_request_seconds"][1] - before["lamina_request_seconds"][1], rel=1e-3, abs=1e-4)
 
 
 def test_an_answer_ends_where_the_context_does(server):
-    """Prompt and answer together have as many tokens as the context, never one more; a prompt that leaves none is too long."""
+    """Prompt and output together have at most as many tokens as the context, and fill it; a prompt that leaves no token is too long."""
     status, answer, _ = server.post("/v1/completions", {"prompt": [100] * 1950, "ignore_eos": True, "max_tokens": 3000})
     assert status == 200 and answer["usage"]["total_tokens"] == 2048 and answer["choices"][0]["finish_reason"] == "length"
     for n, most in ((2047, 1), (2046, 2)):
@@ -67,7 +68,7 @@ def test_an_answer_ends_where_the_context_does(server):
 
 
 def test_a_conversation_that_grows_finds_its_whole_past(server):
-    """Full pages of 64 tokens of what was read and written. `cache` says where the rest begins, in words."""
+    """The full pages of 64 tokens of everything processed and generated before are cached. `cache` shows the text where the rest begins."""
     messages, past = list(TALK), 0
     for turn in range(4):
         answer = server.post("/v1/chat/completions", {"messages": messages, "max_tokens": 70, "explain_cache": True})[1]
@@ -95,13 +96,13 @@ def test_the_cache_says_in_words_where_prompts_differ(server):
 
 
 def test_who_comes_while_the_server_drains_is_told_when_to_come_again(build, model):
-    """On a new connection, too, until the last text has ended."""
+    """A request, also one on a new connection, gets 503 and Retry-After until the last running request has ended."""
     s = Server(build, "-c", 8192, "--drain-timeout", PATIENCE).ready()
     with s.stream({"prompt": "On and on", "max_tokens": 8000, "ignore_eos": True}) as running:
         assert running.recv(100)
         s.process.send_signal(signal.SIGTERM)
         s.says("shutting down: waiting")
-        until = time.monotonic() + PATIENCE                  # the line is printed a moment before requests are refused
+        until = time.monotonic() + PATIENCE                  # the line is printed a moment before requests are rejected
         while s.post("/v1/completions", {"prompt": "a", "max_tokens": 1})[0] != 503 and time.monotonic() < until:
             pass
         for path, body in (("/v1/completions", {"prompt": "a"}), ("/api/generate", {"model": "m", "prompt": "a"}), ("/v1/messages", {})):
@@ -110,11 +111,11 @@ def test_who_comes_while_the_server_drains_is_told_when_to_come_again(build, mod
             r = c.getresponse()
             assert r.status == 503 and int(r.getheader("Retry-After")) > 0, r.read()
             c.close()
-    assert s.process.wait(PATIENCE) == 0                 # its client has left: the last text has ended
+    assert s.process.wait(PATIENCE) == 0                 # its client has disconnected: the last request has ended
 
 
 def test_who_closes_its_sending_side_gets_what_is_sent_at_once(server):
-    """Whether it will still read cannot be known: a generation ends, as it does when a client disconnects."""
+    """Whether the client still reads cannot be known: a generation ends, as when a client disconnects."""
     def answer(method, path, body=b""):
         with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as c:
             c.sendall(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
@@ -132,7 +133,8 @@ def test_who_closes_its_sending_side_gets_what_is_sent_at_once(server):
 
 
 def test_requests_that_wait_hold_no_worker(build, model):
-    """Of two workers none is taken by those who wait for the only slot: scores, vectors, texts. What needs a worker is answered before the slot is free."""
+    """Requests that wait for the only slot, for scores, vectors or completions, hold neither of the two workers. What needs a worker is
+    answered before the slot is free."""
     s = Server(build, "-c", 4096, "--parallel", 1, "--embeddings").ready()
     waiting = []
     with s.stream({"prompt": "On and on", "max_tokens": 4000, "ignore_eos": True}) as first:
@@ -145,7 +147,7 @@ def test_requests_that_wait_hold_no_worker(build, model):
         assert s.post("/tokenize", {"content": "a"})[0] == 200
         first.setblocking(False)
         seen = b""
-        with contextlib.suppress(BlockingIOError):                         # all that has come: it has not ended
+        with contextlib.suppress(BlockingIOError):                         # everything received: the stream has not ended
             while more := first.recv(1 << 20):
                 seen += more
         assert b"[DONE]" not in seen

@@ -1,5 +1,5 @@
-"""What lamina serve promises under load and under attack. `make test` runs short forms; `make soak` (LAMINA_SOAK) long ones, whose figures stand
-in docs/dev/reliability.md. No figure is asserted that depends on the speed of the machine."""
+"""Guarantees of lamina serve under load and under attack. `make test` runs short forms; `make soak` (LAMINA_SOAK) runs long ones, whose
+results are in docs/dev/reliability.md. No assertion depends on the speed of the machine."""
 import concurrent.futures
 import contextlib
 import http.client
@@ -30,7 +30,7 @@ def many(short, long):
 
 
 def tell(promise, **figures):
-    """A line of what `make soak` found."""
+    """Append a line to the results of `make soak`."""
     if SOAK:
         with open(SOAK, "a") as f:
             f.write(json.dumps({"promise": promise, **figures}) + "\n")
@@ -70,10 +70,10 @@ def server(build, model, tmp_path_factory):
     assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
 
 
-# ---- 7: whatever is asked, the answer is an error in the dialect's own form ----
+# ---- 7: every request is answered, errors in the form of the dialect ----
 
 class Requests:
-    """Requests made from the description that the server gives of itself."""
+    """Requests generated from the server's description of its routes."""
     BASE = {"messages": [{"role": "user", "content": "Hi"}], "prompt": "Hi", "input": "Hi", "content": "Hi", "tokens": [1], "max_tokens": 1,
             "max_completion_tokens": 1, "n_predict": 1, "options": {"num_predict": 1}, "stream": False}
     WRONG = {"integer": ["x", "1", 1.5, True, [], {}, 2 ** 63, -2 ** 63, 1e300, "NaN"], "number": ["x", True, [], {}, "1e400"],
@@ -96,7 +96,7 @@ class Requests:
         return {k: v for k, v in self.BASE.items() if k in names and (k in schema.get("required", []) or k not in ("input", "tokens", "content"))}
 
     def one(self):
-        """(method, path, body, whether it must be refused)"""
+        """Return (method, path, body, the field that must be rejected or None)."""
         r = self.random
         path, schema = r.choice(self.posts)
         path = path.replace("{id}", r.choice(["0", "99", "x", "-1", "2147483648"])) + r.choice(["", "", "", "?action=erase", "?action=save", "?model=x"])
@@ -165,7 +165,7 @@ def test_bytes_that_are_no_http(server):
         with socket.create_connection(("127.0.0.1", server.port)) as s:
             answer = b""
             s.settimeout(1)
-            with contextlib.suppress(OSError):       # closed, or it waits for the rest
+            with contextlib.suppress(OSError):       # closed, or the server waits for the rest
                 s.sendall(text)
                 answer = s.recv(65536)
         status = answer[9:12].decode(errors="replace")
@@ -175,10 +175,10 @@ def test_bytes_that_are_no_http(server):
     tell("7: bytes that are no HTTP", statuses=statuses)
 
 
-# ---- 9, 16: every text as alone ----
+# ---- 9, 16: every request gives what it gives alone ----
 
 def stream_text(server, path, body, headers=None):
-    """All events of a stream, in order, checked for form."""
+    """Return all events of a stream in order; assert that it is well-formed."""
     c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     c.request("POST", path, json.dumps(body | {"stream": True}), headers or {})
     r = c.getresponse()
@@ -215,7 +215,7 @@ def test_every_stream_of_a_crowd_is_what_it_is_alone(server):
     random.Random(SEED).shuffle(order)
     stop = threading.Event()
 
-    def disturb():                           # refused, embedded and abandoned requests beside them
+    def disturb():                           # rejected, embedding and abandoned requests next to them
         while not stop.is_set():
             server.post("/v1/completions", {"prompt": "x", "temperature": "hot"})
             server.post("/v1/embeddings", {"input": "y"})
@@ -245,7 +245,7 @@ def test_a_restart_with_other_threads_changes_nothing(build, server, model):
     tell("16: restarts with other threads, slots, chunks", requests=len(some), restarts=3, differ=0)
 
 
-# ---- 10: clients that leave ----
+# ---- 10: clients that disconnect ----
 
 def test_a_storm_of_clients_that_leave(server):
     r = random.Random(SEED)
@@ -294,7 +294,7 @@ def test_readers_that_read_nothing_hold_up_nobody(server):
          seconds_until_slots_were_free=took and round(took, 1))
 
 
-# ---- 12: a byte a second ----
+# ---- 12: a byte at a time ----
 
 def test_a_byte_at_a_time_is_cut_and_holds_up_nobody(server):
     n, healths, closed = many(12, 200), [], 0
@@ -325,11 +325,11 @@ def test_a_byte_at_a_time_is_cut_and_holds_up_nobody(server):
          health_seconds_p99=round(share(healths, 0.99), 4))
 
 
-# ---- 13: ends ----
+# ---- 13: shutdown ----
 
 def test_sigterm_under_load(build, model):
     s = Server(build, "-c", 512, "--parallel", 4, "--drain-timeout", 300).ready()
-    n, busy = many(12, 40), 1 if SANITIZED else 4          # so slow, they may come one after the other
+    n, busy = many(12, 40), 1 if SANITIZED else 4          # so slow that they may run one after the other
     bodies = [{"prompt": f"Day {i}:", "max_tokens": 60, "ignore_eos": True, "seed": i} for i in range(n)]
     with concurrent.futures.ThreadPoolExecutor(n) as crowd:
         running = [crowd.submit(stream_or_status, s, b) for b in bodies]
@@ -394,7 +394,7 @@ def stream_or_nothing(server, body):
 # ---- 15: memory ----
 
 def test_out_of_pages_nobody_fails_and_nothing_changes(build, server, model):
-    """Eight texts come together, each takes three pages, and there are eight: they cannot all be there at once."""
+    """Eight sequences start together, each needs three pages, and the cache has eight: they cannot all be in it at once."""
     n = many(1, 16)
     some = [{"prompt": f"The {i} keepers of the light wrote:", "n": 8, "max_tokens": 140, "temperature": 0.8, "seed": i, "ignore_eos": True} for i in range(n)]
     wide = [[c["text"] for c in server.post("/v1/completions", a)[1]["choices"]] for a in some]
@@ -456,7 +456,8 @@ def results(n):
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"])
 def test_a_conversation_of_thousands_of_results_is_read_whole(server, path):
-    """It is refused for its tokens, which are counted when all of it was read. `make soak` prints what eight times as many cost."""
+    """The conversation is rejected for its tokens, which are counted after all of it has been read. `make soak` prints the time of eight
+    times as many results."""
     def ask(n):
         field = "input" if path == "/v1/responses" else "messages"
         began = time.time()
@@ -464,6 +465,6 @@ def test_a_conversation_of_thousands_of_results_is_read_whole(server, path):
         assert status == 400 and ("context" in json.dumps(answer) or "too long" in json.dumps(answer)), answer
         return round(time.time() - began, 3)
 
-    n = 2000 if path in ("/v1/chat/completions", "/v1/messages") else 1000           # in others each has two items
+    n = 2000 if path in ("/v1/chat/completions", "/v1/messages") else 1000           # in the others each result has two items
     few = ask(n)
     tell("17: results of tools in one conversation", path=path, results=n, seconds=few, seconds_of_eight_times=ask(8 * n) if SOAK else None)

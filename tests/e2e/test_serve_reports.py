@@ -1,5 +1,5 @@
-"""What users of other servers reported, each as a kind: the number is the public issue that names the right value. Every dialect that has the
-kind is asked. Of messages and tools: test_serve_messages.py; of files: test_serve_files.py."""
+"""Problems that users of other servers reported, each generalised to its kind: the number is the public issue that states the right value.
+Every dialect that has the kind is tested. Messages and tools: test_serve_messages.py; files: test_serve_files.py."""
 import json
 import re
 
@@ -41,7 +41,8 @@ def test_bytes_are_those_of_the_vocabulary(server, client, text):
 @pytest.mark.parametrize("echo", [False, True])
 @pytest.mark.parametrize("stream", [False, True])
 def test_offsets_are_those_of_the_text(server, text, echo, stream):
-    """`text[offset:]` begins with the token; tokens within a character begin where it does. Keys of top_logprobs are distinct, and the token's own is one."""
+    """`text[offset:]` begins with the token; tokens within a character begin where it does. Keys of top_logprobs are distinct and include
+    the token's own."""
     body = {"prompt": f"é🙂{text}", "max_tokens": 60, "logprobs": 4, "echo": echo, "grammar": f'root ::= "{text}"'}
     if stream:
         lines = server.post("/v1/completions", body | {"stream": True})[1].decode().splitlines()
@@ -93,7 +94,7 @@ def test_the_stop_that_matched_is_told(server, stops, which):
     assert (r["stop_type"], r["stopping_word"], r["content"]) == ("word", which, "Hello you".split(which)[0])
 
 
-# ---- 4 vllm#53975: what constrains an answer is done, or refused by name ----
+# ---- 4 vllm#53975: a constraint is enforced, or rejected by name ----
 
 DIGITS = {"type": "integer", "minimum": 10, "maximum": 19}
 ENFORCED = [
@@ -151,7 +152,7 @@ def raw(server, path, text, **headers):
 
 @pytest.mark.parametrize("number", ["18446744073709551615", "9223372036854775807", "-9223372036854775809", "1" + "0" * 400, "1e400", "-1e999"])
 def test_json_has_no_largest_number(server, number):
-    """RFC 8259, 6: implementations set limits; a limit of the field is said of the field."""
+    """RFC 8259, 6: implementations set limits; an error about the limit of a field names the field."""
     status, r, _ = raw(server, "/v1/completions", f'{{"prompt": "x", "max_tokens": 1, "temperature": {number}}}')
     assert status == 400 and r["error"]["param"] == "temperature", r
     bound = "minimum" if number.startswith("-") else "maximum"
@@ -185,7 +186,7 @@ def test_numbers_of_any_size_are_numbers_in_every_dialect(server, dialect):
 @pytest.mark.parametrize("text,read", [(rb"a\ud83d", "a\ufffd"), (rb"\ude00b", "\ufffdb"), (rb"\ud83d\ud83d\ude00", "\ufffd😀"), (b"c\xf0\x9f\x99", "c\ufffd"),
                                        (b"\xff-", "\ufffd-"), (rb"\\ud83d", "\\ud83d"), (rb"\ud83d\\u", "\ufffd\\u")])
 def test_halves_of_characters_do_not_block_a_conversation(server, text, read):
-    """WHATWG's TextDecoder, and String.prototype.toWellFormed: U+FFFD stands for what is none."""
+    """U+FFFD replaces what is not a character, as in WHATWG's TextDecoder and String.prototype.toWellFormed."""
     _, r, _ = raw(server, "/tokenize", b'{"content": "' + text + b'"}')
     assert ok(server, "/detokenize", {"tokens": r["tokens"]})["content"] == read
     for path in ("/v1/chat/completions", "/v1/messages", "/api/chat"):
@@ -240,7 +241,7 @@ def test_nothing_is_written_where_nothing_is_asked_for(server, path, body):
         assert r.get("eval_count", r.get("tokens_predicted", r.get("usage", {}).get("completion_tokens"))) == 0
 
 
-# ---- 12 SillyTavern#1855: empty values ask for nothing ----
+# ---- 12 SillyTavern#1855: empty values request nothing ----
 
 EMPTY = [{"grammar": ""}, {"guided_regex": ""}, {"guided_choice": []}, {"json_schema": ""}, {"structured_outputs": {}}, {"response_format": {}}, {"response_format": {"type": "text"}},
          {"response_format": {"type": "grammar", "value": ""}}, {"response_format": {"type": "regex", "pattern": ""}}, {"stop": ""},
@@ -310,7 +311,7 @@ def test_errors_name_what_was_sent(server, path, body, field):
     ("/api/embed", "exceeds the context length", None),
 ])
 def test_an_overflow_in_the_words_of_the_dialect(server, path, words, sent):
-    """And by the name of the field that was sent, if the dialect's errors have one."""
+    """The error also names the field that was sent, if the dialect's errors have a field."""
     text = "word " * 1500
     body = {"messages": [{"role": "user", "content": text}], "input": text, "prompt": text, "content": text, "max_tokens": 5}
     message, field = refused(server, path, body if path not in ("/v1/responses", "/embedding") else {sent: text})
@@ -348,7 +349,7 @@ def test_answers_have_the_documented_keys(server, path, body, at, keys):
 
 
 CHUNK = {"id", "object", "created", "model", "system_fingerprint", "choices", "usage"}
-CHUNKS = [          # all but the last event; what the last one has besides
+CHUNKS = [          # keys of all events except the last; further keys of the last
     ("/v1/chat/completions", {"messages": SAY, "max_tokens": 2, "stream_options": {"include_usage": True}}, CHUNK, {"timings"}),
     ("/v1/completions", {"prompt": "x", "max_tokens": 2, "n": 2, "stream_options": {"include_usage": True}}, CHUNK, {"timings"}),
     ("/v1/chat/completions", {"messages": SAY, "max_tokens": 2}, CHUNK - {"usage"}, set()),
@@ -371,10 +372,10 @@ def test_events_have_the_documented_keys(server, path, body, keys, more):
     assert set(last) - {"prompt"} == keys | more and ("usage" not in keys or last["usage"]["completion_tokens"])
 
 
-# ---- what else was missed ----
+# ---- further cases ----
 
 def test_ollama_tells_log_probabilities(server):
-    """ollama's api/types.go: Logprob {token, logprob, bytes, top_logprobs}, beside the message, with each piece of a stream."""
+    """ollama's api/types.go: Logprob {token, logprob, bytes, top_logprobs}, next to the message, in each piece of a stream."""
     body = {"messages": SAY, "logprobs": True, "top_logprobs": 2, "options": {"num_predict": 6, "temperature": 0}}
     whole = ok(server, "/api/chat", body | {"stream": False})
     assert "".join(t["token"] for t in whole["logprobs"] if not t["token"].startswith("<|")) == whole["message"]["content"]

@@ -1,5 +1,5 @@
-"""POST /v1/rerank: scores are those of another implementation (tools/oracle/rerank.py), in the shape that clients of Jina's API and llama-server
-know; what cannot be ranked is refused by name."""
+"""POST /v1/rerank: scores are those of another implementation (tools/oracle/rerank.py), in the format of Jina's API and llama-server; what
+cannot be ranked is rejected by name."""
 import json
 import struct
 
@@ -36,7 +36,7 @@ def test_scores_are_those_of_the_oracle(server, case):
 
 
 def with_tensor(data, name, dims, numbers):
-    """A GGUF file with a tensor more, the last one."""
+    """Return a GGUF file with one more tensor, the last one."""
     _, tensors, start = keys_and_tensors(data)
     last, (n_dims, *_) = list(tensors.items())[-1]
     at = data.index(struct.pack("<Q", len(last)) + last.encode()) + 8 + len(last) + 4 + 8 * len(n_dims) + 12
@@ -47,7 +47,8 @@ def with_tensor(data, name, dims, numbers):
 
 
 def test_a_gguf_of_llama_s_converter(build, tmp_path):
-    """It has the head's rows of yes and no once more, as cls.output.weight: the head itself is there, and has the same scores."""
+    """The converter writes the head's rows of yes and no once more, as cls.output.weight. That tensor is ignored: the file has the head
+    itself, and the scores are the same."""
     path = tmp_path / "model.gguf"
     assert run(build / "src/cli/lamina", "convert", FOLDER, path, "--name", "Some Reranker").returncode == 0
     path.write_bytes(with_tensor(path.read_bytes(), "cls.output.weight", (32, 2), [0.5] * 64))
@@ -60,7 +61,7 @@ def test_a_gguf_of_llama_s_converter(build, tmp_path):
 def test_the_beginning_that_all_share_is_read_once(server):
     documents = [f"Document number {i} of many." for i in range(12)]
     usage = server.post("/v1/rerank", {"query": "many", "documents": documents})[1]["usage"]
-    assert usage["prompt_tokens_details"]["cached_tokens"] >= 64 * (len(documents) - 2)      # a page of the cache has 64 positions, two slots begin
+    assert usage["prompt_tokens_details"]["cached_tokens"] >= 64 * (len(documents) - 2)  # pages of 64 positions; two slots begin uncached
 
 
 def test_a_document_that_fills_the_context(server):

@@ -1,4 +1,4 @@
-"""POST /v1/responses: what OpenAI's own client makes of it, streamed and not, and what is refused."""
+"""POST /v1/responses with OpenAI's own client, streamed and not, and requests that are rejected."""
 import contextlib
 import json
 import random
@@ -87,7 +87,7 @@ def test_formats_hold(client):
 
 
 def test_items_come_back_as_they_were_sent(client, server):
-    """A client that keeps the conversation sends the items of answers again, among messages of every role."""
+    """A client that stores the conversation itself sends the output items of responses again, among messages of every role."""
     first = client.responses.create(**ASK, instructions="Be brief.")
     items = [{"role": "user", "content": ASK["input"]}, *[o.model_dump() for o in first.output],
              {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": None},
@@ -106,7 +106,7 @@ def test_items_come_back_as_they_were_sent(client, server):
 
 
 @pytest.mark.parametrize("more, field", [
-    ({"tools": [{"type": "function", "name": "f", "parameters": {}}]}, "tools"),            # the template of the demo model knows none
+    ({"tools": [{"type": "function", "name": "f", "parameters": {}}]}, "tools"),  # the demo model's template does not support tools
     ({"tool_choice": "required"}, "tool_choice"),
     ({"tool_choice": "required", "tools": [{"type": "web_search"}]}, "tool_choice"),
     ({"tool_choice": {"type": "function", "name": "f"}}, "tool_choice"),
@@ -149,7 +149,7 @@ CALLS = ASK | {"input": "How is the weather in Paris?", "max_output_tokens": 60,
 
 @pytest.fixture(scope="module")
 def speaking(build, model):
-    """A server whose chat template knows tools and reasoning."""
+    """A server whose chat template supports tools and reasoning."""
     s = Server(build, "-c", "1024", "-np", "4", "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
     yield s
     assert s.close() == 0
@@ -226,7 +226,7 @@ def test_reasoning_is_an_item_of_its_own(caller, speaking):
     assert again["status"] in ("completed", "incomplete"), again
 
 
-# ---- what is stored ----
+# ---- stored responses ----
 
 def test_a_response_is_found_again_and_forgotten(client):
     said = client.responses.create(**ASK, metadata={"a": "b"})
@@ -251,7 +251,7 @@ def test_streams_are_stored_and_store_false_is_not(client, server):
 
 
 def test_a_conversation_goes_on_from_a_stored_response(client):
-    """Input and output of all before it, but not their instructions."""
+    """A response continues from the input and output of all responses before it, but not from their instructions."""
     first = client.responses.create(**ASK, instructions="Be brief.")
     second = client.responses.create(**ASK | {"input": "Which is best?"}, previous_response_id=first.id)
     third = client.responses.create(**ASK | {"input": [{"role": "user", "content": "Why?"}]}, previous_response_id=second.id)
@@ -277,7 +277,7 @@ def test_input_items_are_listed_in_both_orders_and_by_pages(client, server):
 
 
 def test_keys_have_their_own(build, model, tmp_path):
-    """Over a restart: what a key stored and used is found by that key alone, and no key stands in the file."""
+    """After a restart, a key alone finds the responses it stored and its usage, and no key is in the file."""
     at, flags = tmp_path / "store.db", ["--api-key", "first-secret", "--api-key", "second-secret", "-c", "256"]
     one, two = ({"Authorization": f"Bearer {k}-secret"} for k in ("first", "second"))
     s = Server(build, "--store", at, *flags).ready()
@@ -298,7 +298,7 @@ def test_keys_have_their_own(build, model, tmp_path):
 
 
 def test_killed_at_any_moment_it_opens_again_whole(build, model, tmp_path):
-    """What was in the file stays; the file is whole each time."""
+    """After each kill, the file is intact and still contains what was in it."""
     at, found, chance = tmp_path / "store.db", {}, random.Random(22)
     for _ in range(4):
         s = Server(build, "--store", at, "-c", "128").ready()
@@ -306,7 +306,7 @@ def test_killed_at_any_moment_it_opens_again_whole(build, model, tmp_path):
             assert s.get("/v1/responses/" + id_)[1] == r
         said = s.post("/v1/responses", ASK | {"max_output_tokens": 1})[1]
         assert s.get("/v1/responses/" + said["id"])[1] == said
-        with contextlib.closing(sqlite3.connect(at)) as db:              # it is found before it is written
+        with contextlib.closing(sqlite3.connect(at)) as db:              # a response is found before it is written
             until = time.monotonic() + PATIENCE
             while not db.execute("SELECT 1 FROM responses WHERE id = ?", (said["id"],)).fetchall() and time.monotonic() < until:
                 time.sleep(0.005)
@@ -334,7 +334,7 @@ def test_files_that_are_none_of_its_own_are_refused(build, model, tmp_path, cont
 
 
 def test_a_store_that_fails_is_said_and_the_rest_goes_on(build, model, tmp_path):
-    """Damaged while the server runs: a table is gone. What needs no store is answered."""
+    """A table is dropped while the server runs: requests for stored responses fail, requests that need no store are answered."""
     at = tmp_path / "store.db"
     s = Server(build, "--store", at, "-c", "128").ready()
     with sqlite3.connect(at) as db:
@@ -342,7 +342,7 @@ def test_a_store_that_fails_is_said_and_the_rest_goes_on(build, model, tmp_path)
     status, said, _ = s.post("/v1/responses", ASK | {"max_output_tokens": 1})
     assert status == 200
     until = time.time() + PATIENCE
-    while (got := s.get("/v1/responses/" + said["id"]))[0] == 200:       # found as long as it waits for the disk
+    while (got := s.get("/v1/responses/" + said["id"]))[0] == 200:       # found while it waits to be written
         assert time.time() < until
         time.sleep(0.01)
     status, r, _ = got
@@ -352,7 +352,7 @@ def test_a_store_that_fails_is_said_and_the_rest_goes_on(build, model, tmp_path)
 
 
 def test_readers_do_not_wait_for_the_writer(build, model, tmp_path):
-    """Another process holds the file: what was stored is found all the same, forgotten, counted, and in the file afterwards."""
+    """While another process locks the file, stored responses are found, deleted and counted; afterwards the file contains the rest."""
     at = tmp_path / "store.db"
     s = Server(build, "--store", at, "-c", "128").ready()
     ask = {"input": "Hi", "max_output_tokens": 2, "temperature": 0}

@@ -1,4 +1,4 @@
-"""lamina serve gives up the rights that it does not need, serves all the same, and says where the kernel cannot."""
+"""lamina serve drops the rights that it does not need, serves everything without them, and reports what the kernel does not support."""
 import ctypes
 import errno
 import os
@@ -18,7 +18,7 @@ LANDLOCK = 444                           # landlock_create_ruleset
 
 
 def no_landlock():
-    """As on an older kernel: the call is not there."""
+    """Make the call fail as on an older kernel, which does not have it."""
     lib = ctypes.CDLL("libseccomp.so.2")
     lib.seccomp_init.restype = ctypes.c_void_p
     lib.seccomp_rule_add.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_int, ctypes.c_uint]
@@ -98,7 +98,7 @@ def test_an_old_kernel_is_said_and_served(build, lamina):
 
 
 def test_nobody_but_root_looks_into_it(build, lamina):
-    """What a process that leaves no core has below /proc belongs to root, whoever started it."""
+    """The files below /proc of a process that cannot dump core belong to root, whichever user started it."""
     as_other = {"user": 65534} if os.geteuid() == 0 else {}
     try:
         p = subprocess.Popen([lamina, "serve", TINY, "--port", "0", "-c", "128"], stderr=subprocess.PIPE, text=True, cwd="/", env={**os.environ, **BARE}, **as_other)

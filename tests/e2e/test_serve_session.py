@@ -1,4 +1,5 @@
-"""What docs/server/quickstart.md shows of the start, and docs/server/errors.md of errors; test_pages.py runs what else they show."""
+"""The start that docs/server/quickstart.md shows, and the errors that docs/server/errors.md shows; test_pages.py runs the rest of both
+pages."""
 import http.client
 import json
 import re
@@ -30,7 +31,7 @@ def test_what_a_request_sees_when_something_is_wrong(build, model):
     for _ in range(20):
         s = Server(build, "-c", 512, "--cache-tokens", 128, "--api-key", "ours", "--temp", 0)
         got = s.post("/v1/chat/completions", ASK, headers=KEY)
-        if got[0] == 503 or "the model is loading" in seen:              # it may have been faster than we are
+        if got[0] == 503 or "the model is loading" in seen:              # the server may have been faster than the test
             break
         s.close()
 
@@ -59,7 +60,7 @@ def test_what_a_request_sees_when_something_is_wrong(build, model):
         running.recv(10)
         s.process.send_signal(signal.SIGTERM)
         s.says("shutting down: waiting")
-        deadline = time.monotonic() + PATIENCE               # the line is printed a moment before requests are refused
+        deadline = time.monotonic() + PATIENCE               # the line is printed a moment before requests are rejected
         while True:
             kept.request("POST", "/v1/chat/completions", json.dumps(ASK), KEY)
             r = kept.getresponse()
@@ -67,4 +68,4 @@ def test_what_a_request_sees_when_something_is_wrong(build, model):
             if r.status == 503 or time.monotonic() > deadline:
                 break
         see("the server is draining", r.status, answer, r.headers)
-    assert s.close() == 0 and seen == shown              # whose text nobody waits for any more
+    assert s.close() == 0 and seen == shown              # the client of the running request has disconnected

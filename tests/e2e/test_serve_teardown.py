@@ -1,6 +1,5 @@
-"""What a request leaves behind when it is torn down: every way that one ends early, of every kind of request, at every stage. Afterwards the
-server answers as before, holds no slot and no connection, and ends without a complaint of a sanitizer. How hooks are torn down in the middle
-of a step, where nothing is left to chance: tests/invariants/teardown.c."""
+"""Requests that end early, in every way, of every kind, at every stage. Afterwards the server answers as before, holds no slot and no
+connection, and ends without a sanitizer report. tests/invariants/teardown.c tears hooks down in the middle of a step, deterministically."""
 import contextlib
 import itertools
 import json
@@ -19,7 +18,7 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type"
 TOOL = {"type": "function", "function": {"name": "look", "description": "x", "parameters": SCHEMA}}
 LONG = {"max_tokens": 300}
 
-# what of a request has hooks, jobs or parts of its own
+# kinds of requests with their own hooks, jobs or parts
 KINDS = {
     "text": ("/v1/completions", {"prompt": "On and on", "ignore_eos": True} | LONG),
     "json": ("/v1/chat/completions", {"messages": TALK, "response_format": {"type": "json_object"}} | LONG),
@@ -52,13 +51,13 @@ def send(server, kind, stream, **more):
 
 
 def leave(s, hard):
-    if hard:                                                               # a reset, not an end
+    if hard:                                                               # a reset instead of an end
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
     s.close()
 
 
 def quiet(server):
-    """Nothing is left of anybody."""
+    """Wait until no slot is in use."""
     end = time.time() + PATIENCE
     while any(x["is_processing"] for x in server.get("/slots", headers={"Authorization": "Bearer k"})[1]):
         assert time.time() < end
@@ -73,7 +72,7 @@ def flags(tmp_path_factory):
 
 
 def test_every_kind_at_every_stage_in_every_way(build, model, flags):
-    """Stages are met by waiting differently long: one is as good as another, and every order is right."""
+    """Different waits reach different stages: which stage is reached does not matter, and every order is correct."""
     server, n = Server(build, *flags).ready(), 0
     for way, (kind, stream) in itertools.product(("left", "reset", "reloaded", "erased"), CASES):
         for wait in (0, 0.002, 0.02, 0.1)[:2 + ROUNDS]:
@@ -101,7 +100,7 @@ def test_the_server_ends_under_requests_of_every_kind(build, model, flags, drain
         server = Server(build, *flags, "--drain-timeout", drain).ready()
         sockets = [send(server, kind, stream, **({} if drain == 0 else {})) for kind, stream in chunk]
         time.sleep(0.05)
-        if drain:                                                          # clients leave while it drains
+        if drain:                                                          # clients disconnect while the server drains
             server.process.send_signal(signal.SIGTERM)
             server.says("shutting down: waiting")
             for s in sockets:
@@ -116,7 +115,7 @@ def test_the_server_ends_under_requests_of_every_kind(build, model, flags, drain
 
 
 def test_a_model_leaves_under_requests(build, model, flags, tmp_path):
-    """Two models and memory for one: each request for the other makes the first one leave, while clients of both leave."""
+    """Two models and memory for one: each request for the other model unloads the first one, while clients of both disconnect."""
     plain = Server(build, *flags).ready()
     need = plain.get("/v1/models", headers={"Authorization": "Bearer k"})[1]["data"][0]["status"]["bytes"]
     assert plain.close() == 0

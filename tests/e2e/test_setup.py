@@ -1,4 +1,4 @@
-"""scripts/setup, run again where everything is there: nothing is asked of a network or a package manager."""
+"""scripts/setup, run again when everything is installed, uses neither the network nor a package manager."""
 import os
 
 import pytest
@@ -7,7 +7,7 @@ from conftest import run
 
 @pytest.fixture
 def offline(tmp_path):
-    """An environment in which package managers fail and say so."""
+    """An environment in which package managers and download tools fail with a message."""
     for name in ("apt-get", "npm", "sudo", "curl", "wget"):
         shim = tmp_path / name
         shim.write_text(f"#!/bin/sh\necho {name} was called >&2\nexit 99\n")

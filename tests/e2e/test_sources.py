@@ -1,4 +1,4 @@
-"""Where models come from and what sizes mean: configs from pipes and of any name, both caches, units of sizes, devices by word, two models
+"""Sources of models and units of sizes: configs from pipes and under any name, both caches, units of sizes, devices by word, two models
 compared on a text."""
 import json
 import os
@@ -78,7 +78,7 @@ def test_a_config_cannot_be_run_whatever_its_name(lamina, config, tmp_path):
 # ---- caches ----
 @pytest.fixture
 def caches(tmp_path, source):
-    """Lamina's cache and the Hugging Face cache, each with models of the goldens."""
+    """An environment with lamina's cache and a Hugging Face cache, each with golden models."""
     tiny = source / "tests/golden/llama/gqa"
     own, hub = tmp_path / "own", tmp_path / "hub"
     (own / "models").mkdir(parents=True)

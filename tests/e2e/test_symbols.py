@@ -1,5 +1,5 @@
-"""Symbols of reports: every one that a formula uses stands in the table of its derivation, once, or is derived before; a letter has one value
-in a report."""
+"""Symbols of reports: every symbol that a formula uses is in the table of its derivation, once, or is derived before; a symbol has one
+value per report."""
 import collections
 import json
 import re
@@ -11,11 +11,11 @@ BLOCK = re.compile(r'<details id="derive-[\w-]+">.*?</details>', re.S)
 ROW = re.compile(r"^\| \$(.+?)\$ \| (.+?) \| .+? \|$", re.M)
 MATH = re.compile(r"```math\n(.*?)```", re.S)
 WORDS = {"begin", "end", "frac", "cdot", "left", "right", "sqrt", "ln", "min", "quad", "infty", "exp", "sin", "cos", "tanh", "erf", "max",
-         "lfloor", "rfloor", "lceil", "rceil"}       # of LaTeX, no quantities
+         "lfloor", "rfloor", "lceil", "rceil"}       # of LaTeX, not quantities
 
 
 def symbols(latex):
-    """Letters with their indices, names in upright type, Greek letters."""
+    """Return the symbols of a formula: letters with their indices, names in upright type, Greek letters."""
     latex = re.sub(r"\\text\{[^}]*\}|\\,|\\ |\\\\|aligned", " ", latex)
     found = set()
     for m in re.finditer(r"\\mathrm\{([^}]*)\}(_\{?[\w,]+\}?)?|\\([A-Za-z]+)|(?<![\\A-Za-z_])([A-Za-z](?:_(?:\{(?:[^{}]|\{[^}]*\})*\}|\w))?)", latex):

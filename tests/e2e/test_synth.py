@@ -1,4 +1,4 @@
-"""lamina presets and lamina synth: published shapes, and models of them with random weights."""
+"""lamina presets and lamina synth: published shapes, and models of these shapes with random weights."""
 import hashlib
 import json
 import resource
@@ -112,7 +112,7 @@ def test_folder(lamina, config, tmp_path):
 
 
 def test_force_deletes_only_what_synth_made(lamina, config, tmp_path):
-    """Published models have the same file names: the weights say who made them."""
+    """Published models have the same file names; the metadata of the weights states which program made them."""
     out = tmp_path / "real"
     assert lamina("synth", config, out, "--shard-size", "1").returncode == 0
     made = (out / "model.safetensors").read_bytes()
@@ -204,7 +204,7 @@ def test_a_link_that_leads_nowhere_is_an_error_at_once(lamina, config, tmp_path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json", "m.gguf", "made"]
 
 
-# ---- what goes wrong on the way ----
+# ---- full disk, interruption ----
 
 def small_disk():
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""lamina template: byte for byte, one answer for each line, whatever the line holds."""
+"""lamina template: output byte for byte, and one answer per line, whatever the line contains."""
 import json
 import shutil
 import subprocess
@@ -126,7 +126,7 @@ BIG = 123456789012345678901234567890
     ("[x, 1]|sort", f"[1, {BIG}]"), ("x|float", "1.2345678901234568e+29"), ("'%s' % x", f"{BIG}"), ("x[0] is defined", "False"),
     ("x|length", None), ("x|first", None), ("x + 'b'", None), ("'1' in x", None), ("x.upper()", None), ("x + 1", None), ("-x", None), ("x is odd", None), ("'%d' % x", None)])
 def test_integers_beyond_64_bits(lamina, expression, text):
-    """jinja2 3.1.6; None: an error, as there, or because nothing is computed with them."""
+    """Results are those of jinja2 3.1.6. None: an error, as in jinja2, or because arithmetic on these integers is not supported."""
     answer = answers(lamina, json.dumps({"template": "{{ " + expression + " }}", "context": {"x": BIG}}).encode())[0]
     assert answer == {"text": text} if text else "error" in answer, answer
 

@@ -1,4 +1,4 @@
-"""tokenize and detokenize as scripts use them: forms of output, round trips, and lines that are not what they say."""
+"""tokenize and detokenize as scripts use them: output formats, round trips and invalid lines."""
 import json
 import subprocess
 
@@ -16,7 +16,7 @@ def lamina(build):
 
 
 def lines(values):
-    """Half of them with \\u escapes, half as they are."""
+    """Return the values as JSON lines, half of them with \\u escapes, half as they are."""
     return "".join(json.dumps(v, ensure_ascii=i % 2 == 0) + "\n" for i, v in enumerate(values))
 
 
@@ -44,7 +44,7 @@ def test_the_text_form_is_id_and_piece(lamina, model, tmp_path):
     path.write_text(text)
     assert run(lamina, "tokenize", model, "-f", path).stdout == done.stdout
     assert run(lamina, "tokenize", model, input=text).stdout == done.stdout
-    path.write_text(text + "\n")                                           # a last newline is text
+    path.write_text(text + "\n")                                           # a trailing newline is part of the text
     assert len(run(lamina, "tokenize", model, "-f", path).stdout.splitlines()) == len(rows) + 1
 
 
@@ -119,7 +119,7 @@ def test_a_bare_tokenizer_json(lamina, source):
     for path in found:
         status, ids, err = jsonl(lamina, "tokenize", path, lines(["Hello wörld", "日本"]))
         assert status == 0, err
-        if "mistral" not in str(path):                                     # its decoder takes one space away
+        if "mistral" not in str(path):                                     # its decoder removes one space
             assert jsonl(lamina, "detokenize", path, lines(ids))[1] == ["Hello wörld", "日本"]
 
 

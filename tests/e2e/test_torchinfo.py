@@ -1,4 +1,4 @@
-"""torchinfo's table: what `--torchinfo-compat` prints is what torchinfo 1.8.0 prints of the same tiny model (tools/oracle/tables.py)."""
+"""`--torchinfo-compat` prints what torchinfo 1.8.0 prints for the same tiny model (tools/oracle/tables.py)."""
 import os
 import pathlib
 

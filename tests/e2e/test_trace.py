@@ -1,4 +1,5 @@
-"""lamina trace: what hooks of transformers see, to 1e-4 and in most cases to 1e-6; interventions; bits that do not change; what is refused."""
+"""lamina trace: the values that hooks of transformers see, to 1e-4 and in most cases to 1e-6; interventions; unchanged bits; rejected
+input."""
 import array
 import contextlib
 import json
@@ -23,7 +24,7 @@ def lamina(build):
 
 
 def tensors(path):
-    """{name: (shape, numbers)} and the metadata of a safetensors file."""
+    """Return {name: (shape, numbers)} and the metadata of a safetensors file."""
     data = path.read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     head = json.loads(data[8:8 + size])
@@ -42,7 +43,7 @@ def golden(case):
 
 
 def error(a, b):
-    """The largest difference as a share of the largest number."""
+    """Return the largest difference relative to the largest magnitude in b."""
     assert len(a) == len(b)
     return max(abs(x - y) for x, y in zip(a, b)) / max(map(abs, b))
 
@@ -60,7 +61,7 @@ def document(lamina, *args):
     return json.loads(done.stdout)
 
 
-# ---- truth from others ----
+# ---- compared with transformers and PyTorch ----
 
 def test_there_are_goldens_of_eight_families():
     assert len(CASES) == 8
@@ -142,15 +143,15 @@ def test_a_vector_is_the_mean_difference_that_pytorch_finds(lamina, tmp_path, ca
         assert error(numbers, found[n][1]) < 1e-4
 
 
-# ---- what a trace must not change, and what it adds up to ----
+# ---- unchanged bits, sums, interventions ----
 
 def test_traced_logits_are_the_untraced_ones_to_the_bit(lamina, tmp_path):
-    """Everything kept or nothing but the logits: the same bytes; on each level of instructions."""
+    """The logits have the same bytes whether every value is saved or only the logits, at each instruction set level."""
     found, meta, model, ids = golden("mixtral-experts")
     for level in LEVELS:
         few = lamina("trace", model, "--ids", ids, "--values", "logits", "-o", tmp_path / "a.safetensors", "--force", "--cpu", level)
         if few.returncode:
-            continue                                     # this machine has no such level
+            continue                                     # this machine does not have the level
         assert lamina("trace", model, "--ids", ids, "--values", "logits", "--values", "**", "-o", tmp_path / "b.safetensors", "--force",
                       "--cpu", level).returncode == 0
         a, b = tensors(tmp_path / "a.safetensors")[0], tensors(tmp_path / "b.safetensors")[0]
@@ -159,7 +160,7 @@ def test_traced_logits_are_the_untraced_ones_to_the_bit(lamina, tmp_path):
 
 @pytest.mark.parametrize("case", CASES)
 def test_parts_sum_to_the_logit(lamina, case):
-    """All of them by construction; so little is left over that nothing is missing."""
+    """They sum up by construction; the rest is so small that no part is missing."""
     found, meta, model, ids = golden(case)
     row = document(lamina, model, "--ids", ids, *EXACT)["rows"][0]
     parts = row["attribution"]
@@ -175,7 +176,7 @@ def test_figures_of_the_text_agree_with_score(lamina):
     for t, s in zip(traced["tokens"][1:], scored["tokens"][1:]):
         assert abs(t["surprise"] + s["logprob"] / math.log(2)) < 1e-4
     row = traced["rows"][0]
-    assert row["lens"][-1]["kl"] == 0 and row["lens"][-1]["rank"] == 1       # after the last layer it is the model
+    assert row["lens"][-1]["kl"] == 0 and row["lens"][-1]["rank"] == 1       # after the last layer the lens is the model
     for h in row["attention"]:
         assert 0 <= h["entropy"] <= math.log2(5) + 1e-6 and 0 <= h["first"] <= 1 + 1e-6 and 0 <= h["distance"] <= 4
 
@@ -190,7 +191,7 @@ def test_a_factor_of_one_changes_no_bit_and_zero_is_another_text(lamina):
 
 
 def test_a_patch_brings_another_text_s_value(lamina, tmp_path):
-    """With every state after the last layer from another text at the last position, its prediction is that text's."""
+    """Patching the state after the last layer at the last position with the state of another prompt gives that prompt's prediction."""
     other = "The capital of Italy is"
     assert lamina("trace", MODEL, "-p", other, "--values", "model.layers.29", "-o", tmp_path / "v.safetensors").returncode == 0
     theirs = document(lamina, MODEL, "-p", other)["next"]["top"]
@@ -216,7 +217,7 @@ def test_numpy_s_form_holds_one_value(lamina, tmp_path):
     assert len(data) % 64 == 0 and len(data) - 4 * 5 * 576 in (64, 128)
 
 
-# ---- the page ----
+# ---- text output ----
 
 def test_the_page_is_numbers_in_a_pipe(lamina):
     done = lamina("trace", MODEL, "-p", PARIS, "-n", "1")
@@ -233,7 +234,7 @@ def test_operations_have_times(lamina):
     assert "model.layers.0.mlp.up_proj" in paths and "lm_head" in paths and all(t["seconds"] >= 0 for t in traced["times"])
 
 
-# ---- what is refused ----
+# ---- rejected input ----
 
 @pytest.mark.parametrize("flags,where", [
     (["--set", "nowhere=0"], "nowhere"), (["--set", "layers.0.mlp=many"], "number"), (["--set", "layers.0.self_attn#head9=0"], "head 9 of 9"),

@@ -1,4 +1,4 @@
-"""lamina train: data as people have them, the same bits however a run is cut, what is refused, what is left on disk."""
+"""lamina train: common forms of data, the same bits however a run is interrupted, rejected input, files left on disk."""
 import json
 import os
 import pathlib
@@ -27,7 +27,7 @@ def one_line(done, status, *words):
 
 
 def tensors(path):
-    """Names, and the bytes of each, of a safetensors file."""
+    """Return {name: bytes} and the header of a safetensors file."""
     data = pathlib.Path(path).read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     head = json.loads(data[8:8 + size])
@@ -71,7 +71,7 @@ def said(lamina, model, *more):
 
 
 def test_both_forms_of_an_adapter_say_the_same_on_both_forms_of_the_model(lamina, data, tmp_path):
-    """Rows of q and k lie otherwise in this GGUF file: an adapter of one form on the other's base must not notice."""
+    """The rows of q and k have another order in this GGUF file: both forms of the adapter give the same results, on either base."""
     out = tmp_path / "run"
     assert lamina("train", MODEL / "model.gguf", data, "-o", out, *QUICK, "--lr", "2e-2", "--steps", "20").returncode == 0
     plain, peft = said(lamina, MODEL / "model.gguf"), said(lamina, MODEL / "model.gguf", "--lora", out)
@@ -111,7 +111,7 @@ def test_a_run_that_is_there_is_kept(lamina, data, tmp_path):
 
 
 def test_gradients_are_those_of_the_golden(lamina, tmp_path):
-    """What a stranger does: his ids, our gradients."""
+    """--gradients writes the gradients of a user's own ids: they are those of the golden file, to 2e-5."""
     golden = SOURCE / "tests/golden/train/llama.full.safetensors"
     out = tmp_path / "g.safetensors"
     done = lamina("train", MODEL, "--ids-file", golden, "--gradients", out, "--full", "--compute", "f32")
@@ -124,7 +124,7 @@ def test_gradients_are_those_of_the_golden(lamina, tmp_path):
 
 
 def ids_file(path, rows):
-    """safetensors with input_ids and labels, as torch would save them."""
+    """Write a safetensors file with input_ids and labels, as torch would save it."""
     data = struct.pack(f"<{sum(map(len, rows))}q", *(i for r in rows for i in r))
     shape = [len(rows), len(rows[0])]
     head = json.dumps({"input_ids": {"dtype": "I64", "shape": shape, "data_offsets": [0, len(data)]},
@@ -136,7 +136,7 @@ def ids_file(path, rows):
 @pytest.mark.parametrize("model, way", [(MODEL, "lora"), (MODEL, "full"), (SOURCE / "tests/golden/llama/gqa/model.gguf", "lora"),
                                         (SOURCE / "tests/golden/quantised/classic/model.gguf", "lora")])
 def test_what_inspect_says_is_planned_is_planned_and_allocated(lamina, tmp_path, model, way):
-    """Adapters, adapters on quantised weights, every weight; every value kept, and every layer computed again."""
+    """For adapters, adapters on quantised weights and full training: with every activation stored, and with every layer recomputed."""
     asked = [f"memory.training.{x}" for x in ("tokens", f"{way}.total", f"{way}.total_checkpointed")]
     done = lamina("inspect", model, *(x for path in asked for x in ("--query", path)), "-t", "2")
     tokens, kept, checkpointed = map(int, done.stdout.split())

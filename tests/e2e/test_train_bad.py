@@ -1,4 +1,4 @@
-"""lamina train when the world does not go along: kills, full disks, losses that are not finite, adapters of other models."""
+"""lamina train under failures: kills, full disks, losses that are not finite, adapters of other models."""
 import json
 import math
 import os
@@ -40,7 +40,8 @@ def left_over(folder):
 
 
 def killed(command, path, lines, delay):
-    """Whether the process was killed: once its log has so many lines and `delay` seconds have gone; else it ended before, as it should."""
+    """Run a command and kill it once its log has `lines` lines and `delay` seconds have passed. Return whether it was killed; otherwise it
+    ended before, with status 0."""
     running = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         while running.poll() is None and not (path.exists() and path.read_bytes().count(b"\n") >= lines):
@@ -53,7 +54,7 @@ def killed(command, path, lines, delay):
 
 
 def test_killed_at_twenty_points_it_ends_with_the_same_bits(lamina, data, tmp_path):
-    """However fast the machine is: runs that end before they are killed are compared, and others begun."""
+    """On a machine of any speed: a run that ends before it is killed is compared, and another one is started."""
     args = ["train", MODEL, data, *QUICK, "--lr", "5e-3", "--steps", "60", "--save-every", "1", "--dropout", "0.05"]
     assert lamina(*args, "-o", tmp_path / "whole").returncode == 0
     kills, runs = 0, 0
@@ -79,7 +80,7 @@ def test_killed_at_twenty_points_it_ends_with_the_same_bits(lamina, data, tmp_pa
 
 
 def with_a_bad_token(folder):
-    """The model, whose embedding of token 93 is no number."""
+    """Copy the model with NaN as the embedding of token 93; return the folder."""
     shutil.copytree(MODEL, folder)
     raw = bytearray((folder / "model.safetensors").read_bytes())
     size = struct.unpack("<Q", raw[:8])[0]
@@ -100,7 +101,7 @@ def ids_file(path, rows):
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_save(lamina, tmp_path):
-    """One bad step is left out; three in a row end the run, which says which they were."""
+    """One bad step is skipped; three in a row end the run with an error that names them."""
     model, out = with_a_bad_token(tmp_path / "model"), tmp_path / "run"
     rows = [[5 + (i * 7 + k) % 80 for k in range(12)] for i in range(10)]
     for i in (2, 5, 6, 7):
@@ -132,7 +133,8 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_half(lamina, data, tmp_path)
 
 
 def test_adapters_to_begin_with(lamina, data, tmp_path):
-    """Of another model, of another rank, of fewer modules: refused, named; a run from one is another run than one without."""
+    """An adapter of another model, of another rank or of fewer modules is rejected by name; a run from an adapter cannot be resumed without
+    it."""
     adapters, out = SOURCE / "tests/golden/adapters", tmp_path / "run"
     args = ["train", MODEL, data, "-o", out, *QUICK, "--alpha", "8", "--steps", "2"]
     done = lamina(*args, "--init-from", adapters / "gpt2")

@@ -1,4 +1,4 @@
-"""lamina train beside peft and PyTorch: fifty steps with their losses (tools/oracle/curves.py)."""
+"""lamina train compared with peft and PyTorch: fifty steps with their losses (tools/oracle/curves.py)."""
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ def lamina(build):
 
 
 def tensors(path):
-    """Numbers of each F32 and F64 tensor of a safetensors file."""
+    """Return the numbers of each F32 and F64 tensor of a safetensors file."""
     data = pathlib.Path(path).read_bytes()
     size = struct.unpack("<Q", data[:8])[0]
     out = {}
@@ -36,7 +36,8 @@ def test_four_families_have_curves():
 
 @pytest.mark.parametrize("family", CURVES)
 def test_fifty_steps_are_those_of_peft(lamina, tmp_path, family):
-    """Accumulation, masks, clipping, decay and the schedule: loss, norm and rate of every step, and the adapter at the end."""
+    """With accumulation, masks, clipping, decay and the schedule: loss, norm and rate of every step, and the final adapter, are those of
+    peft."""
     folder = GOLDEN / "train/curves" / family
     truth = tensors(folder / "golden.safetensors")
     out = tmp_path / "run"
@@ -45,7 +46,7 @@ def test_fifty_steps_are_those_of_peft(lamina, tmp_path, family):
     assert done.returncode == 0, done.stderr
     log = [json.loads(x) for x in (out / "log.jsonl").read_text().splitlines()]
     assert len(log) == 50 == len(truth["loss"])
-    assert truth["loss"][-1] < truth["loss"][0] - 0.5 and any(n > 0.5 for n in truth["norm"])      # it learns, and is clipped
+    assert truth["loss"][-1] < truth["loss"][0] - 0.5 and any(n > 0.5 for n in truth["norm"])  # the loss falls, and gradients are clipped
     for line, loss, norm, rate in zip(log, truth["loss"], truth["norm"], truth["rate"]):
         assert abs(line["loss"] - loss) <= 1e-5, (line["step"], line["loss"], loss)
         assert abs(line["grad_norm"] - norm) <= 1e-4 * norm, (line["step"], line["grad_norm"], norm)

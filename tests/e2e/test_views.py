@@ -1,11 +1,11 @@
-"""The pages of lamina inspect, letter by letter. LAMINA_REWRITE=1 writes them anew: read the diff."""
+"""The pages of lamina inspect, byte for byte. LAMINA_REWRITE=1 rewrites the golden files: read the diff."""
 import os
 import re
 
 import pytest
 from conftest import BARE, run
 
-# The plan depends on the machine; these flags leave nothing to it.
+# The plan depends on the machine; these flags remove the dependence.
 FIXED = ["--cpu", "ref", "--threads", "2", "--context", "8192"]
 PAGES = {
     "overview-llama-3.2-3b": ["llama-3.2-3b"],
@@ -26,7 +26,7 @@ PAGES = {
     "diagram-llama-3.2-3b": ["llama-3.2-3b", "--view", "diagram"],
     "diagram-deepseek-v2": ["deepseek-v2", "--view", "diagram"],
     "diagram-gpt-j-6b": ["gpt-j-6b", "--view", "diagram", "--context", "2048"],      # parallel blocks
-    "diagram-gemma-2-2b": ["gemma-2-2b", "--view", "diagram"],                      # norms on both sides, windows in turns
+    "diagram-gemma-2-2b": ["gemma-2-2b", "--view", "diagram"],                      # norms on both sides, alternating windows
     "diagram-olmo-2-7b": ["olmo-2-7b", "--view", "diagram", "--context", "4096"],    # norms after each branch
     "layers-gpt2": ["tests/golden/gpt2/plain", "--view", "layers", "--context", "48"],
 }
