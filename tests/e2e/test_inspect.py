@@ -117,8 +117,7 @@ def test_queries_by_the_names_of_config_json(lamina, model):
 
 
 def test_formulas_of_latent_attention(lamina, tmp_path):
-    """A model without a query latent has no W_DQ; scores are divided by the square root of a whole head's width, 64 + 32; each symbol is
-    listed once."""
+    """Without a query latent there is no W_DQ; scores are divided by the root of a whole head, 64 + 32; each symbol is listed once."""
     def ask(of, path):
         return lamina("inspect", of, "--query", path).stdout.strip()
     assert ask("deepseek-v2-lite", "formulas.query") == "Q = [W_Q h ; RoPE(W_QR h)]"

@@ -59,7 +59,7 @@ def test_static_library_shows_what_the_headers_declare(prefix, library, source):
 
 
 def pkg_config(prefix, library, *words):
-    """Return the output of pkg-config as on a machine where only lamina is installed with its headers."""
+    """Return the words that pkg-config prints, as on a machine where only lamina is installed with its headers."""
     told = run("pkg-config", f"--define-variable=prefix={prefix}", *words, "lamina",
                env={**os.environ, "PKG_CONFIG_LIBDIR": str(library.parent / "pkgconfig"), "PKG_CONFIG_PATH": ""})
     assert told.returncode == 0, told.stderr

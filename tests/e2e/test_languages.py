@@ -22,7 +22,7 @@ PAGES = [
     "fit llama-3.2-3b --device rtx-4090", "fit llama-3.2-3b --ram 64G", "fit --fleet llama-3.2-3b gpt2 --ram 64G",
     "fit llama-3.2-3b --device all", "devices", "devices h100", "presets llama", "estimate mistral-7b-v0.1",
 ]
-# Words that occur in every English sentence and are not part of any name, formula, field or family.
+# Function words of English sentences; none is in a name, a formula, a field or the name of a family.
 ENGLISH = set("""a an the of for and or each with without that which this these those is are was were be been has have had do does in
     on by to at as from into it its not no nothing what who how why when where while than then there their they one only all every
     other more most less few some any same so but if can cannot may must would should will""".split())

@@ -1,5 +1,5 @@
-"""A build without explanations (-Dexplain=disabled): commands that run models are complete; commands that explain models are missing and
-report it."""
+"""A build without explanations (-Dexplain=disabled): commands that run models are complete; the others report
+that they are missing."""
 import json
 import os
 import re
@@ -56,8 +56,7 @@ def test_only_english(lamina, source):
 
 
 def test_the_library_is_smaller(prefix, source):
-    """The library installs no header, exports no symbol and contains no text of the omitted part; a program that includes lamina.h
-    compiles."""
+    """The library installs no header, exports no symbol and contains no text of the omitted part; lamina.h can still be included."""
     ours = {p.name for p in (source / "include/lamina").glob("*.h")}
     theirs = {p.name for p in (prefix / "include/lamina").glob("*.h")}
     assert ours - theirs == HEADERS

@@ -1,5 +1,5 @@
-"""lamina explain --code: every listing is a program, and its weights are those of the checkpoint. What PyTorch and NumPy compute with them
-is in tests/golden/listings.tsv (`make listings`)."""
+"""lamina explain --code: every listing is a valid program that reads the weights of the checkpoint. tests/golden/listings.tsv has the
+results that PyTorch and NumPy compute with it (`make listings`)."""
 import ast
 import json
 import re
@@ -180,8 +180,7 @@ def part(build, topic, model, language):
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
 def test_the_part_of_a_topic_computes_what_transformers_computes(build, tmp_path, row):
-    """In C, the listing computes one golden value of the model from another, to 1e-4; in Python, `make listings` found errors of at most
-    1e-4."""
+    """In C, the listing computes one golden value from another, to 1e-4; in Python, `make listings` found errors of at most 1e-4."""
     topic, model, before, after, *errors = row
     assert all(float(error) <= 1e-4 for error in errors)
     folder = GOLDEN / model

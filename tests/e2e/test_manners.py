@@ -203,7 +203,7 @@ def threads_of(pid):
 
 @pytest.mark.skipif(SANITIZED, reason="sanitizers have threads of their own")
 def test_no_worker_takes_the_terminals_signals(lamina, model, tmp_path):
-    """Workers block the terminal's signals: at the prompt and during an answer, every first Ctrl-C reaches the thread that waits for it."""
+    """Workers block the terminal's signals: at the prompt and during an answer, each Ctrl-C reaches the thread that waits for it."""
     env = {"LAMINA_CACHE": str(tmp_path), "TERM": "xterm", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     t = Terminal(lamina, "chat", model, "--temp", "0", "--ignore-eos", "-t", "4", env=env)
     t.prompt()

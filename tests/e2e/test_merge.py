@@ -29,7 +29,7 @@ def test_logits_are_those_of_merge_and_unload(lamina, adapter, tmp_path):
     said(lamina("merge", base, adapter, tmp_path / "folder"))
     assert "agrees" in lamina("verify", tmp_path / "folder", adapter / "merged.safetensors").stdout
     assert "agrees" not in lamina("verify", base, adapter / "merged.safetensors").stdout
-    if adapter.name == "deepseek_v2":                    # a GGUF file has the latent's projection in two tensors
+    if adapter.name == "deepseek_v2":                    # a GGUF file stores the latent's projection as two tensors
         assert "attn_k_b" in said(lamina("merge", base / "model.gguf", adapter, tmp_path / "x.gguf"), 3)
         assert not (tmp_path / "x.gguf").exists()
         return

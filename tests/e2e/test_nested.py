@@ -1,4 +1,4 @@
-"""The language model of vision-language models, against transformers' logits of the whole model (tools/oracle/nested.py)."""
+"""The language model of vision-language models, compared with transformers' logits of the whole model (tools/oracle/nested.py)."""
 import json
 import math
 import shutil

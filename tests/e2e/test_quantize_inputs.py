@@ -43,7 +43,7 @@ def test_a_folder_is_its_file(lamina, tmp_path, case):
 
 @pytest.fixture(scope="module")
 def twins(lamina, tmp_path_factory):
-    """The models of llama.cpp's files, as files and as folders."""
+    """The source models of llama.cpp's golden files, each as a folder and as a file."""
     made = {}
     for model, kind, *_ in WEIGHTED:
         if model not in made:

@@ -74,7 +74,7 @@ def test_cells_are_the_facts_that_they_name(lamina, report, model):
         some = paths[i:i + 100]
         done = lamina("inspect", model, "--cpu", "ref", "--threads", "1", *[a for p in some for a in ("--query", p)])
         if any(p.startswith("speed.") for p in some):
-            some = [p for p in some if not p.startswith("speed.")]           # of the device, not of this machine
+            some = [p for p in some if not p.startswith("speed.")]           # that of the device, not of this machine
             done = lamina("inspect", model, "--cpu", "ref", "--threads", "1", *[a for p in some for a in ("--query", p)])
         assert done.returncode == 0, done.stderr
         for path, value in zip(some, done.stdout.split("\n")):

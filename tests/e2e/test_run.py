@@ -181,7 +181,7 @@ def test_interrupted(build, model):
 @pytest.mark.parametrize("delay", [0, 0.01, 0.05, 0.2])
 @pytest.mark.parametrize("command", [["run", "-p", PARIS], ["run"], ["embed", "-p", PARIS * 1500]])
 def test_interrupted_while_loading(build, model, command, delay):
-    """Once the model is being opened, Ctrl-C ends the program in order, whether it loads weights, reads the prompt or runs a step."""
+    """Once the model is being opened, Ctrl-C ends the program cleanly, whether it loads weights, reads the prompt or runs a step."""
     process = subprocess.Popen([build / "src/cli/lamina", *command, "-v", "-m", model, "--compute", "f32"], stdin=subprocess.PIPE,
                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     while not process.stderr.readline().startswith("model "):

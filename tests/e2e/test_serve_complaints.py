@@ -1,5 +1,4 @@
-"""Problems that users of other servers report, one test per problem that no other suite covers: the table in docs/dev/reliability.md lists
-them all."""
+"""Problems that users of other servers report, one test per problem that no other suite covers: docs/dev/reliability.md lists them all."""
 import json
 import re
 
@@ -65,7 +64,7 @@ def test_a_schema_holds_with_reasoning_and_without(build, model, tmp_path, begin
         assert s.close() == 0
 
 
-# 6: constrained output that spins on whitespace
+# 6: constrained output that loops on whitespace
 def test_whitespace_between_the_parts_of_json_is_bounded(server):
     """A model biased towards blanks still finishes. A line break may be followed by blanks, a blank may not: its bias is lower."""
     blanks = [[w, 50 if w == " " else 100] for w in (" ", "\n", "\t", "  ", "\n\n", "   ", "    ")]
@@ -113,7 +112,7 @@ def test_a_prompt_too_long_is_refused_with_both_numbers_in_every_dialect(server,
     assert "1024" in e.value.message
 
 
-# 8: the whole prompt is processed again at each turn, because windows have dropped keys
+# 8: the whole prompt is processed again at each turn, if the model has sliding windows
 def test_turns_of_a_model_with_windows_are_found_in_the_cache(build):
     s = Server(build, "-c", 512, "-np", 2, model=WINDOWS).ready()
     try:

@@ -11,8 +11,7 @@ POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2
 
 
 def test_a_byte_order_mark_is_no_part_of_a_text(build, tmp_path):
-    """A leading byte order mark is ignored in every kind of text file: ollama#4503, and RFC 8259, 8.1, which allows parsers to ignore
-    it."""
+    """A byte order mark at the beginning of a file is ignored: ollama#4503, and RFC 8259, 8.1, which allows parsers to ignore it."""
     folder = tmp_path / "model"
     shutil.copytree(TINY.parent, folder, ignore=shutil.ignore_patterns("*.gguf", "golden*"))
     for f in folder.glob("*.json"):

@@ -219,8 +219,7 @@ def test_several_addresses_at_once(build, tmp_path):
 
 
 def test_slots_belong_to_their_key(build, model, tmp_path):
-    """A key can neither save nor erase what a request of another key left in a slot; a file that it saved is found only by requests with
-    this key."""
+    """A key can neither save nor erase what another key left in a slot. The prefix in a file that it saved serves only its own requests."""
     s = Server(build, "--api-key", "one", "--api-key", "two", "-c", 512, "--parallel", 1, "--temp", 0, "--slot-save-path", tmp_path).ready()
 
     def ask(key, path, body):

@@ -34,7 +34,7 @@ REQUESTS = {
     ("prompt", "prompts"): lambda n: completion(prompt=["a"] * n),
     ("n", "outputs per prompt"): lambda n: ("/v1/chat/completions", {"messages": TALK, "max_tokens": 1, "n": n}),
     ("input", "inputs"): lambda n: ("/v1/embeddings", {"input": ["a"] * n}),
-    ("documents", "documents"): None,            # test_serve_rerank: a model of another kind
+    ("documents", "documents"): None,            # needs a model of another kind: test_serve_rerank.py
     ("stop", "strings"): lambda n: completion(stop=[f"x{i}" for i in range(n)]),
     ("stop", "bytes in all strings"): lambda n: completion(stop=["x" * (n // 2), "y" * (n - n // 2)]),
     ("stop_token_ids", "token ids"): lambda n: completion(stop_token_ids=[1] * n),
@@ -50,7 +50,7 @@ REQUESTS = {
                                                             grammar_triggers=[{"type": 1, "value": f"w{i}"} for i in range(n)]),
     ("response_fields", "paths"): lambda n: ("/completion", {"prompt": "a", "n_predict": 1, "response_fields": ["content"] * n}),
     ("positions", "positions of a trace"): None,              # the context of the tests is too small
-    ("intervene", "interventions"): None,                # test_trace
+    ("intervene", "interventions"): None,                # needs --allow-interventions: test_trace.py
     ("messages", "messages or input items"): None,   # the context of the tests is too small
     ("tools", "tools"): lambda n: ("/apply-template", {"messages": TALK, "tools": [tool("t", i) for i in range(n)]}),
     ("previous_response_id", "earlier responses"): None,     # needs as many responses

@@ -127,8 +127,7 @@ def test_input_of_an_earlier_tool_use_is_a_mapping(server, given):
 
 @pytest.mark.parametrize("number", [2 ** 63 - 1, -2 ** 63, 2 ** 64 - 1, 10 ** 30])
 def test_integers_reach_the_prompt_as_they_are_written(server, number):
-    """Integers in a tool and in the arguments of a call, given as an object or as text, are written as by Python's json.dumps in
-    transformers."""
+    """Integers in a tool and in the arguments of a call, as an object or as text, are written as by json.dumps in transformers."""
     tool = tools({"type": "integer", "maximum": number})
     for arguments in ({"n": number}, json.dumps({"n": number})):
         prompt = ok(server, "/apply-template", {"messages": called({"arguments": arguments}), "tools": tool})["prompt"]

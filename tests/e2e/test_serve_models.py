@@ -180,7 +180,7 @@ def test_what_does_not_fit_beside_others_waits_until_they_have_answered(build, f
     s = Server(build, folder / "one.gguf", "-c", 128, "--mem-limit", f"{limit}B", model=model).ready()
     for _ in range(2):
         stream = s.stream(long)
-        stream.recv(1, socket.MSG_PEEK)                      # it answers
+        stream.recv(1, socket.MSG_PEEK)                      # the model is generating
         with concurrent.futures.ThreadPoolExecutor(8) as crowd:
             others = [crowd.submit(s.post, "/v1/completions", ASK | {"model": m}) for m in ("one", MODEL.stem, "one", MODEL.stem)]
             assert whole(stream) == text

@@ -335,8 +335,8 @@ def with_keys(path, out, **ids):
 
 @pytest.mark.parametrize("names", [("fim_pre", "fim_suf", "fim_mid", "fim_rep", "fim_sep"), ("prefix", "suffix", "middle")], ids=["now", "older"])
 def test_metadata_names_the_tokens(build, tmp_path, names):
-    """llama.cpp's layout (tools/server/README.md): <rep>myproject, <sep>NAME and text of each file, <sep>filename, then <pre> <suf> <mid>; without the tokens
-    of repositories each file is a snippet before them."""
+    """llama.cpp's layout (tools/server/README.md): <rep>myproject, <sep>NAME and text of each file, <sep>filename, then <pre> <suf> <mid>;
+    without the repository tokens, each file is a snippet before those."""
     ids = dict(zip(names, (40, 41, 42, 43, 44)))
     s = Server(build, "-c", 128, model=with_keys(SOURCE / "tests/golden/llama/gqa/model.gguf", tmp_path / "m.gguf", **ids)).ready()
     begin = s.post("/tokenize", {"content": "", "add_special": True})[1]["tokens"]

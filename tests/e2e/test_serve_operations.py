@@ -1,5 +1,4 @@
-"""What operators of a server rely on: metrics for Prometheus, an orderly shutdown, a context limit that is enforced, conversations found in
-the cache."""
+"""What operators of a server rely on: Prometheus metrics, orderly shutdown, an enforced context limit, conversations found in the cache."""
 import contextlib
 import http.client
 import json

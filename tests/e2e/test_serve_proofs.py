@@ -456,8 +456,7 @@ def results(n):
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses", "/api/chat"])
 def test_a_conversation_of_thousands_of_results_is_read_whole(server, path):
-    """The conversation is rejected for its tokens, which are counted after all of it has been read. `make soak` prints the time of eight
-    times as many results."""
+    """It is rejected for its tokens, counted after all of it has been read. `make soak` prints the time of eight times as many."""
     def ask(n):
         field = "input" if path == "/v1/responses" else "messages"
         began = time.time()

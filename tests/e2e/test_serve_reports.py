@@ -210,7 +210,7 @@ LONG = [("uri", 1, 2083), ("uri", 1, 65536), ("uri", 0, 300), ("uri", 20, 2048),
 
 @pytest.mark.parametrize("name,least,most", LONG)
 def test_formats_go_with_lengths(server, name, least, most):
-    """pydantic's HttpUrl is format uri with maxLength 2083; all requests of one kind end alike."""
+    """pydantic's HttpUrl is format uri with maxLength 2083; requests of one kind have the same outcome."""
     schema = {"type": "object", "properties": {"x": {"type": "string", "format": name, "minLength": least, "maxLength": most}}, "required": ["x"]}
     form = {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}
     ends = {server.post("/v1/chat/completions", {"messages": ASKED, "max_tokens": 3, "response_format": form})[0] for _ in range(2)}

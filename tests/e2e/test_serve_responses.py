@@ -277,7 +277,7 @@ def test_input_items_are_listed_in_both_orders_and_by_pages(client, server):
 
 
 def test_keys_have_their_own(build, model, tmp_path):
-    """After a restart, a key alone finds the responses it stored and its usage, and no key is in the file."""
+    """After a restart, a response is found only by the key that stored it, each key has its own usage, and no key is in the file."""
     at, flags = tmp_path / "store.db", ["--api-key", "first-secret", "--api-key", "second-secret", "-c", "256"]
     one, two = ({"Authorization": f"Bearer {k}-secret"} for k in ("first", "second"))
     s = Server(build, "--store", at, *flags).ready()

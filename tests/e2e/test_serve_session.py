@@ -1,5 +1,4 @@
-"""The start that docs/server/quickstart.md shows, and the errors that docs/server/errors.md shows; test_pages.py runs the rest of both
-pages."""
+"""The start shown in docs/server/quickstart.md and the errors shown in docs/server/errors.md; test_pages.py runs the rest of both."""
 import http.client
 import json
 import re

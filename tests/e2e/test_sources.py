@@ -1,5 +1,4 @@
-"""Sources of models and units of sizes: configs from pipes and under any name, both caches, units of sizes, devices by word, two models
-compared on a text."""
+"""Sources of models: configs from pipes and under any name, both caches. Units of sizes, devices by word, two models compared on a text."""
 import json
 import os
 import shutil

@@ -133,8 +133,7 @@ def test_a_full_disk_is_an_error_and_leaves_nothing_half(lamina, data, tmp_path)
 
 
 def test_adapters_to_begin_with(lamina, data, tmp_path):
-    """An adapter of another model, of another rank or of fewer modules is rejected by name; a run from an adapter cannot be resumed without
-    it."""
+    """An adapter of another model, rank or set of modules is rejected by name; a run from an adapter cannot be resumed without it."""
     adapters, out = SOURCE / "tests/golden/adapters", tmp_path / "run"
     args = ["train", MODEL, data, "-o", out, *QUICK, "--alpha", "8", "--steps", "2"]
     done = lamina(*args, "--init-from", adapters / "gpt2")
