@@ -1,5 +1,4 @@
-"""A build without explanations (-Dexplain=disabled): commands that run models are complete; the others report
-that they are missing."""
+"""A build without explanations (-Dexplain=disabled): commands that run models are complete; the others report that they are missing."""
 import json
 import os
 import re
