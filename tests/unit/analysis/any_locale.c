@@ -1,4 +1,4 @@
-/* any_locale.c - a program whose locale writes 0,5 gets the same pages, and reads the same numbers. */
+/* any_locale.c - a program whose locale has a decimal comma (0,5) produces the same pages and parses the same numbers. */
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 
 static char folder[] = "/tmp/lamina-locale-XXXXXX";
 
-/* What localedef would write of a decimal comma (glibc's locale/localeinfo.h): a bare system has no such locale, nor what localedef
- * needs to make one. */
+/* The LC_NUMERIC file that localedef would write for a decimal comma (glibc's locale/localeinfo.h). A bare system has neither such a
+ * locale nor the sources that localedef needs to build one. */
 static const struct {
     uint32_t magic, n, offsets[6];
     char     point[2], separator[2], grouping[4];
@@ -76,7 +76,7 @@ static void numbers(void **state)
     assert_true(lm_read_float("0.1", NULL) == 0.1f);
     lm_text_printf(&b, "%g", 0.25);
     assert_string_equal(b.data, "0.25");
-    snprintf(text, sizeof text, "%.1f", 0.5);            /* the program's own locale is as it was */
+    snprintf(text, sizeof text, "%.1f", 0.5);            /* the program's own locale is unchanged */
     assert_string_equal(text, "0,5");
     lm_text_free(&b);
     choose("C");
@@ -101,7 +101,7 @@ static lm_facts *facts_of(const lm_model *m, const char *device)
     return f;
 }
 
-/* All that is written with numbers, one after another. */
+/* Append every kind of output that contains numbers, one after another. */
 static void write_all(lm_text *all)
 {
     static const char template[] = "{{ 1.5 * x }} {{ '%.2f' | format(x) }} {{ x | tojson }}", context[] = "{\"x\": 0.125}";

@@ -1,4 +1,4 @@
-/* A report as blocks, and each writer on names that mean something to its form. */
+/* A report as blocks, and every writer on names that contain markup of its own format. */
 #include "analysis/page/document.h"
 
 #include <jansson.h>
@@ -21,7 +21,7 @@ static void open_document(lm_document *d)
     d->root.title = lm_doc_keep(d, HOSTILE);
 }
 
-/* ---- building ---- */
+/* ---- construction ---- */
 
 static void ids_are_unique_and_anchors(void **state)
 {
@@ -59,14 +59,14 @@ static void sections_are_numbered_where_they_stand(void **state)
     lm_doc_close(&d);
     lm_block *two = lm_doc_open(&d, "c", NULL, "C");
     lm_doc_text(&d, "x");
-    lm_doc_drop_empty(&d);                   /* is not empty: stays */
+    lm_doc_drop_empty(&d);                   /* not empty: kept */
     lm_document_number(&d);
     assert_string_equal(one->number, "1");
     assert_string_equal(inner->number, "1.1");
     assert_null(inner->next);
     assert_string_equal(two->number, "2");
     assert_ptr_equal(d.at, &d.root);
-    lm_doc_close(&d);                        /* one too many does no harm */
+    lm_doc_close(&d);                        /* one close too many is harmless */
     assert_ptr_equal(d.at, &d.root);
     lm_document_free(&d);
 }
@@ -99,7 +99,7 @@ static void cells_keep_exact_numbers(void **state)
     assert_int_equal(t->last->cells[1].count, 939524096);
     assert_int_equal(t->last->n, 2);
     lm_next_row(t);
-    assert_string_equal(t->last->cells[1].text, "");         /* cells that nobody says are empty */
+    assert_string_equal(t->last->cells[1].text, "");         /* cells that are not given are empty */
     assert_int_equal(t->n_rows, 2);
     lm_document_free(&d);
 }
@@ -140,13 +140,13 @@ static void say_hostile(lm_document *d)
     lm_document_number(d);
 }
 
-/* Outside fences no tag but our own, no bar that would end a cell, no dollar that would begin a formula. */
+/* Outside code spans there is no tag except our own, no bar that would end a cell and no dollar that would begin a formula. */
 static void check_markdown_line(const char *line, size_t n)
 {
     char text[1024];
 
     snprintf(text, sizeof text, "%.*s", (int)n, line);
-    if (strchr(text, '`'))                   /* a code span holds anything but its own fence */
+    if (strchr(text, '`'))                   /* a code span may contain anything except its own fence */
         return;
     assert_null(strstr(text, "<script"));
     for (const char *p = text; (p = strchr(p, '$')); p++)
@@ -177,7 +177,7 @@ static void markdown_stays_text(void **state)
         check_markdown_line(p, n);
         p += n + (p[n] == '\n');
     }
-    /* the row of the table: four bars, all others escaped */
+    /* the row of the table has four bars; all others are escaped */
     const char *row = strstr(b.data, "|---|---|\n");
     assert_non_null(row);
     row += 10;
@@ -255,7 +255,7 @@ static size_t report_once(lm_facts *f, lm_form form)
     return n;
 }
 
-/* Wherever memory runs out there is an error and nothing is lost. */
+/* An allocation failure at any point is an error and leaks nothing. */
 static void memory_may_run_out(void **state)
 {
     lm_model_options o = { .weights_optional = true };

@@ -1,4 +1,4 @@
-/* Expressions: what they are worth, and how they read in symbols, numbers and steps. */
+/* Expressions: their values, and how they are printed in symbols, numbers and steps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -82,7 +82,7 @@ static void one_description_has_three_renderings(void **state)
     reads("min(layers, 4096)", LM_LATEX, true, "\\min(28, 4{,}096)");
 }
 
-/* 10^16^2 is no LaTeX, and reads as another number. */
+/* 10^16^2 is not valid LaTeX and would read as a different number. */
 static void a_power_of_ten_is_a_product(void **state)
 {
     (void)state;
@@ -102,7 +102,7 @@ static void values_are_exact_while_they_are_whole(void **state)
 {
     (void)state;
     assert_true(lm_expr_value(read_expr("28 * 100669440 + 394002432 + 3072")).n == 3212749824);
-    assert_true(lm_expr_value(read_expr("9007199254740993 * 3 / 3")).n == 9007199254740993);    /* a double has no such number */
+    assert_true(lm_expr_value(read_expr("9007199254740993 * 3 / 3")).n == 9007199254740993);    /* not representable as a double */
     assert_true(lm_expr_value(read_expr("24 / 8")).whole && lm_expr_value(read_expr("24 / 8")).n == 3);
     assert_false(lm_expr_value(read_expr("28 / 8")).whole);
     assert_true(lm_expr_value(read_expr("2^10")).n == 1024);

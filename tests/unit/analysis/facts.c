@@ -1,4 +1,4 @@
-/* Facts as the library gives them: paths, what is not there, and memory that runs out. */
+/* Facts as the library returns them: paths, missing facts and allocation failures. */
 #include "lamina/facts.h"
 
 #include <setjmp.h>
@@ -57,7 +57,7 @@ static void what_is_not_there_is_named(void **state)
     lm_model_close(m);
 }
 
-/* Every allocation may fail: then there is an error, and nothing is left. */
+/* When any allocation fails, the call returns an error and leaves nothing behind. */
 static void memory_may_run_out(void **state)
 {
     lm_model *m      = open_preset("llama-3.2-1b");

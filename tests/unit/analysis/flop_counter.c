@@ -1,5 +1,5 @@
-/* FLOPs as torch.utils.flop_counter counts them in transformers' models (tools/oracle/flops.py), module by module: what lamina
- * counts is the same to the last one, but for differences that are named and computed here. */
+/* FLOPs as torch.utils.flop_counter counts them in transformers' models (tools/oracle/flops.py), module by module. Lamina's
+ * counts are exactly the same, except for differences that are named and computed here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,14 +20,14 @@ typedef struct row {
     uint64_t flops;
 } row;
 
-/* Why the counter sees more than lamina: each in FLOPs of the whole pass. Scores are eager there. */
+/* The reasons why the counts differ, in FLOPs of the whole pass. transformers computes scores with eager attention. */
 typedef struct reasons {
     uint64_t masked;             /* keys outside a window: multiplied, then masked */
     uint64_t latent;             /* scores on latents, which transformers expands into heads first: lamina counts more */
 } reasons;
 
-/* Width of a head before a latent model folds the up-projections of keys and values into queries and results: the heads' own
- * lanes, read off the products that fold them. */
+/* Return the width of a head before a latent model folds the up-projections of keys and values into queries and results: the
+ * heads' own lanes, derived from the products that fold them. */
 static uint64_t lanes_in_heads(const lm_program *p, uint32_t attention)
 {
     const lm_attention_spec *s = &p->nodes[attention].attention.spec;
@@ -36,10 +36,10 @@ static uint64_t lanes_in_heads(const lm_program *p, uint32_t attention)
     for (uint32_t i = 0; i < p->n_nodes; i++)
         if (p->nodes[i].code == LM_OP_HEAD_LINEAR && p->nodes[i].layer == p->nodes[attention].layer) {
             const lm_weight *w   = &p->weights[p->nodes[i].weights[0]];
-            uint64_t         own = w->elements / s->n_heads / s->v_dim;      /* a matrix of latent lanes by a head's own */
+            uint64_t         own = w->elements / s->n_heads / s->v_dim;      /* a matrix: latent lanes x lanes of a head */
             lanes += own;
         }
-    return lanes + (s->k_dim - s->v_dim);    /* and the rotated lanes, which are beside the latent */
+    return lanes + (s->k_dim - s->v_dim);    /* plus the rotated lanes, which are stored next to the latent */
 }
 
 static reasons why(const lm_program *p, uint32_t m, uint64_t tokens)
@@ -61,8 +61,8 @@ static reasons why(const lm_program *p, uint32_t m, uint64_t tokens)
     return r;
 }
 
-/* Where a module stands that transformers calls otherwise than checkpoints do. False: only transformers has it, in the model that
- * stands in for a family without a class of its own (GPT-3: there q, k and v are three matrices, in the folder one). */
+/* Find a module by its name in transformers, which may differ from the name in checkpoints. Returns false if only transformers has
+ * it, in the model that represents a family without its own class (GPT-3: three matrices q, k and v there, one in the folder). */
 static bool place(const lm_program *p, const char *path, uint32_t *m)
 {
     static const char *const renamed[][2] = {
@@ -82,7 +82,8 @@ static bool place(const lm_program *p, const char *path, uint32_t *m)
     return *m != LM_NONE || !strstr(path, ".attn.attention.");
 }
 
-/* A prompt as lamina reads it: keys that a token may not see are not multiplied, the head runs for the last token only. */
+/* Return the FLOPs of a prompt as lamina processes it: keys that are masked for a token are not multiplied, and the head runs for the last
+ * token only. */
 static uint64_t prefill(const lm_program *p, uint64_t tokens, uint64_t pass)
 {
     lm_flop_counts flops;

@@ -1,4 +1,4 @@
-/* Nothing that a program computes is missing where it is told as a chain or as formulas: every preset's. */
+/* The chain and the formulas of every preset contain everything that its program computes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +15,7 @@
 
 typedef void check(const char *name, lm_facts *f);
 
-/* Presets of families without a program here are left out. */
+/* Run `look` on every preset; presets of families that lamina does not run are skipped. */
 static void of_every_preset(check *look)
 {
     lm_model_options o = { .weights_optional = true };
@@ -52,7 +52,7 @@ static size_t times(const char *text, const char *word)
 
 /* ---- the chain ---- */
 
-/* Sums, activations and multipliers that stand in a layer itself; norms are modules of it. */
+/* The chain contains the sums, activations and multipliers of the layer itself; norms are modules of it. */
 static void chain_is_whole(const char *name, lm_facts *f)
 {
     const lm_program *p     = f->s.program;
@@ -111,7 +111,7 @@ static void see_linear(const char *preset, lm_facts *f, uint32_t i)
             must_say(preset, f, biases[k].name, biases[k].bias);
     if (f->ledger->part[i] == LM_PART_MLP && (f->ledger->roles[i] & (LM_ROLE_UP | LM_ROLE_DOWN)))
         must_say(preset, f, "mlp", f->ledger->roles[i] & LM_ROLE_UP ? gated ? "b_u" : "b1" : gated ? "b_d" : "b2");
-    assert_true(f->ledger->roles[i] != 0);                   /* a bias that no formula is for */
+    assert_true(f->ledger->roles[i] != 0);                   /* a bias that has no formula */
 }
 
 static void see_attention(const char *preset, lm_facts *f, const lm_attention_spec *s)
@@ -144,7 +144,7 @@ static void see_mixture(const char *preset, lm_facts *f, const lm_node *n)
     must_say(preset, f, "mlp", n->weights[5] != LM_NONE ? "b_d" : "down(");
 }
 
-/* Before the layers, in them, behind them: where a multiplier is said. */
+/* A multiplier appears in the formula of its place: before the layers, in them or after them. */
 static void see_factor(const char *preset, lm_facts *f, const lm_node *n, bool behind)
 {
     char factor[48];

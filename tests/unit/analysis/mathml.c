@@ -1,4 +1,4 @@
-/* LaTeX as MathML: every formula of the cards converts, what is unknown is named. */
+/* LaTeX as MathML: every formula of the cards converts, and an unknown command is named. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "analysis/explain/cards.h"
 #include "analysis/page/mathml.h"
 
-/* Elements close in the order in which they were opened, and text holds no bare signs: enough XML for what is written here. */
+/* Check that elements are properly nested and that text contains no unescaped markup: enough XML for the output tested here. */
 static void assert_balanced(const char *xml)
 {
     const char *open[64];

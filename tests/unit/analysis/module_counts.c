@@ -1,5 +1,5 @@
-/* Parameters as transformers counts them (tools/oracle/modules.py), module by module, of one published model of each kind: the
- * matrices of each module, what a token reads, and what the tree says of linear layers. */
+/* Parameters as transformers counts them (tools/oracle/modules.py), module by module, for one published model of each kind: the
+ * matrices of each module, the weights that a token reads, and the linear layers in the tree. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,7 +45,7 @@ static bool next_row(FILE *f, row *r)
     return false;
 }
 
-/* transformers calls some modules otherwise than the checkpoints that it reads. */
+/* Find a module by its name in transformers, which differs for some modules from the name in the checkpoints. */
 static uint32_t module_at(const lm_program *p, const char *path)
 {
     static const char *const renamed[][2] = { { ".mlp", ".block_sparse_moe" }, { "lm_head", "embed_out" } };
@@ -62,7 +62,7 @@ static uint32_t module_at(const lm_program *p, const char *path)
     return m;
 }
 
-/* Every weight that the module's operations read, once: a head that is tied has its matrix too, as in frameworks. */
+/* Count the weights that the module's operations read, each once. A tied head counts its matrix too, as in frameworks. */
 static uint64_t weights_of(const lm_program *p, uint32_t m, bool *seen)
 {
     uint64_t sum = 0;
@@ -79,7 +79,7 @@ static uint64_t weights_of(const lm_program *p, uint32_t m, bool *seen)
     return sum;
 }
 
-/* The correction of a choice is stored as the gate's and read by the routing behind it: by an operation of the MLP. */
+/* Return the elements of the selection bias: it is stored with the gate but read by the routing after it, an operation of the MLP. */
 static uint64_t correction(const lm_program *p, uint32_t m)
 {
     char     path[192];
@@ -116,7 +116,7 @@ static int compare(opened *o, const row *r, const char *path)
     return 1;
 }
 
-/* Of E equal experts a token visits k: the rest is not read. */
+/* A token visits k of E equal experts; the others are not read. */
 static void compare_active(opened *o)
 {
     uint64_t n, k;

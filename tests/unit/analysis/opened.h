@@ -13,7 +13,7 @@
 #include "lamina/model.h"
 #include "lamina/preset.h"
 
-/* The test fails when it cannot be opened. */
+/* Open a preset; the test fails if it cannot be opened. */
 static inline lm_model *open_preset(const char *name)
 {
     lm_model_options o = { .weights_optional = true };

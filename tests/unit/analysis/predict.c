@@ -1,4 +1,4 @@
-/* predict.c - the roofline counts what the program counts, and rates follow the slower resource. */
+/* predict.c - the roofline uses the program's counts, and rates follow the slower resource. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ static void drop(fixture *f)
 
 static const lm_peaks machine = { .int8 = 2e9, .f16 = 1e9, .f32 = 5e8, .memory = 1e8, .by_type = true };
 
-/* The operations are the analyser's own; a window bounds them. */
+/* The operations equal those that the analyser counts, and a window bounds them. */
 static void test_operations(void **state)
 {
     static const uint64_t contexts[] = { 1, 17, 64, 1000 };
@@ -87,7 +87,7 @@ static void test_operations(void **state)
     }
 }
 
-/* Weights once however many sequences there are, the cache for each. */
+/* Weights are read once whatever the number of sequences, the cache once per sequence. */
 static void test_bytes(void **state)
 {
     fixture       f;
@@ -109,9 +109,9 @@ static void test_bytes(void **state)
     drop(&f);
 }
 
-/* ---- published models: heads with matrices of their own (MLA), experts, windows ---- */
+/* ---- published models: separate matrices per head (MLA), experts, windows ---- */
 
-/* Bytes of float16 that one token's products read: of each expert's matrices those that it visits. */
+/* Return the bytes of float16 weights that one token's products read; only the experts that it visits count. */
 static uint64_t bytes_of_products(const lm_program *p)
 {
     uint64_t bytes = 0;
@@ -166,7 +166,7 @@ static void test_published_models(void **state)
     }
 }
 
-/* Between the slower of the two resources and their sum; the limit is named after what takes the time. */
+/* The time lies between that of the slower of the two resources and their sum; the limit names the slower one. */
 static void test_limits(void **state)
 {
     fixture       f;

@@ -1,4 +1,4 @@
-/* Every stop of the sliders is what the engine plans at those settings, to the byte, and what it predicts. */
+/* Every stop of the sliders shows exactly the bytes that the engine plans at those settings, and the speed that it predicts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,13 +81,13 @@ static void stops_are_what_is_planned(void **state)
         lm_sliders *s = lm_sliders_of(f);
         assert_non_null(s);
         assert_true(s->n_contexts >= 2 && s->n_batches >= 4 && s->n_kv >= 3 && s->n_precisions >= 6 && s->rated);
-        assert_int_equal(s->contexts[s->context], f->s.context < 8192 ? f->s.context : 8192);      /* a length that people use */
+        assert_int_equal(s->contexts[s->context], f->s.context < 8192 ? f->s.context : 8192);      /* a commonly used length */
         assert_int_equal(s->batches[s->batch], 1);
         assert_int_equal(s->kv[s->kv_now].k, LM_F16);
         assert_int_equal(s->kv[s->kv_now].v, LM_F16);
         assert_string_equal(s->precisions[s->precision], f->s.precision);
         uint32_t all = s->n_precisions * s->n_kv * s->n_batches * s->n_contexts;
-        for (uint32_t at = (uint32_t)i; at < all; at += 13, n++)     /* 13 divides no number of stops: every one of each comes */
+        for (uint32_t at = (uint32_t)i; at < all; at += 13, n++)     /* 13 divides no number of stops: all occur */
             compare_stop(m, s, at % s->n_precisions, at / s->n_precisions % s->n_kv, at / s->n_precisions / s->n_kv % s->n_batches,
                          at / s->n_precisions / s->n_kv / s->n_batches);
         lm_facts_free(f);
@@ -96,7 +96,7 @@ static void stops_are_what_is_planned(void **state)
     assert_true(n > 150);
 }
 
-/* What was asked for is a stop, too. */
+/* The requested settings are a stop, too. */
 static void own_settings_are_stops(void **state)
 {
     lm_model   *m = open_preset("llama-3.2-1b");

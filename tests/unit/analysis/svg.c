@@ -21,7 +21,7 @@ static uint32_t roll(uint32_t *seed, uint32_t n)
     return (*seed >> 8) % n;
 }
 
-/* Nodes in nested groups, edges that lead forward, sums, loops: whatever a program could hold. */
+/* Make a graph of nodes in nested groups, forward edges, sums and loops: anything that a program could contain. */
 static lm_graph *random_graph(uint32_t seed)
 {
     lm_graph *g     = lm_graph_new(&facts);
@@ -70,7 +70,7 @@ static void lay_out(lm_layout *l, lm_arena *a, const lm_graph *g)
     assert_false(l->failed);
 }
 
-/* Every level of 300 random graphs, laid out: that of each group, and the whole. */
+/* Lay out 300 random graphs and check every level: that of each group and that of the whole graph. */
 static void for_each_level(void (*check)(const lm_level *v))
 {
     for (uint32_t seed = 1; seed <= 300; seed++) {
@@ -119,14 +119,14 @@ static void links_are_clear(const lm_level *v)
     }
 }
 
-/* Every edge points down, and rails stand clear of what they pass. */
+/* Every edge points down, and rails do not touch the boxes that they pass. */
 static void edges_lead_down(void **state)
 {
     (void)state;
     for_each_level(links_are_clear);
 }
 
-/* x -> norm -> block -> +, and x -> +: the second is the skip edge; what repeats no longer way is none. */
+/* x -> norm -> block -> +, and x -> +: the second is the skip edge. An edge that does not shortcut a longer path is not one. */
 static void skips_are_found(void **state)
 {
     lm_graph *g = lm_graph_new(&facts);

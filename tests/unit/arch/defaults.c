@@ -1,5 +1,5 @@
-/* defaults.c - a key that config.json does not have means what transformers' class holds for it: every key of every family, left
- * out by itself, and all of them at once. The truth is tests/golden/defaults/transformers.tsv (tools/oracle/defaults.py). */
+/* defaults.c - a key that config.json lacks has the default of transformers' class: every key of every family, left out
+ * individually, and all of them at once. The reference is tests/golden/defaults/transformers.tsv (tools/oracle/defaults.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 
 #define MOST_ROWS 64
 
-/* transformers makes up a model of 7B where one of these is missing. No checkpoint leaves them out, and a description that did
- * would be a mistake: it is refused, and the key named. intermediate_size is a default where experts leave it to few layers. */
+/* transformers assumes the sizes of a 7B model if one of these is missing. No checkpoint omits them, so lamina rejects a description that
+ * does and names the key. intermediate_size is a default where, because of experts, only few layers use it. */
 static const char *const sizes[] = {
     "model_type", "vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "n_embd", "n_layer", "n_head",
     "d_model", "n_layers", "n_heads", "num_layers", "num_heads", "attention_heads", "ffn_dim", "dff", NULL,
@@ -29,7 +29,7 @@ typedef struct row {
 static struct {
     row    rows[MOST_ROWS];
     size_t n;
-} given;                             /* the description at hand */
+} given;                             /* the current description */
 
 static bool is_size(const char *key)
 {
@@ -44,7 +44,7 @@ static bool is_default(const row *r)
     return strcmp(r->how, "default") == 0 || strcmp(r->how, "whole") == 0;
 }
 
-/* "rope_parameters" of "rope_parameters/factor". */
+/* Whether `object` ("rope_parameters") contains `r` ("rope_parameters/factor"). */
 static bool is_member_of(const row *r, const row *object)
 {
     size_t n = strlen(object->key);
@@ -57,8 +57,8 @@ static bool is_object(const row *r)
     return strcmp(r->how, "whole") == 0 || strcmp(r->how, "object") == 0;
 }
 
-/* Members of `of`, or of the whole description where it is NULL, without row `left_out` (MOST_ROWS: with all) or, `bare`, without
- * all that are defaults. */
+/* Write the members of `of`, or of the whole description if it is NULL, except row `left_out` (MOST_ROWS: no exception) and, if
+ * `bare`, except all defaults. */
 static void members(lm_text *out, const row *of, size_t left_out, bool bare)
 {
     bool first = true;
@@ -80,7 +80,7 @@ static void members(lm_text *out, const row *of, size_t left_out, bool bare)
     }
 }
 
-/* What lamina takes, as text: the program, and the numbers that its print leaves out. */
+/* Write what lamina understands as text: the program, and the numbers that its printed form omits. */
 static lm_status taken(size_t left_out, bool bare, lm_text *out, lm_error *e)
 {
     static lm_config c;
@@ -128,7 +128,7 @@ static lm_status taken(size_t left_out, bool bare, lm_text *out, lm_error *e)
     return LM_OK;
 }
 
-/* The first line of two that is not the same. */
+/* Fail with the first difference of two texts. */
 static void fail_at_line(const char *what, const char *x, const char *y)
 {
     while (*x && *x == *y)

@@ -1,4 +1,4 @@
-/* describe.c - from published configurations to published counts; and what a description must not say. */
+/* describe.c - from published configurations to published counts; and which descriptions are rejected. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +37,7 @@ static lm_status describe(const char *json, lm_program **p, lm_text *warnings, l
     return status;
 }
 
-/* parameters, untied, FLOPs of matrix products per token, more per token of context, bytes of F16 cache per token */
+/* parameters, parameters if untied, FLOPs of matrix products per token, FLOPs added per token of context, bytes of F16 cache per token */
 static void published_counts(void **state)
 {
     static const struct {
@@ -96,7 +96,7 @@ static void published_counts(void **state)
                       "\"num_hidden_layers\": 2, \"num_attention_heads\": 4" more "}"
 #define GPTJ(more) "{\"model_type\": \"gptj\", \"vocab_size\": 100, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4" more "}"
 
-/* Each is refused with a line that names the member. */
+/* Each is rejected with an error that names the member. */
 static void wrong_descriptions_are_refused(void **state)
 {
     static const struct { const char *json, *where; } bad[] = {
@@ -152,7 +152,7 @@ static void wrong_descriptions_are_refused(void **state)
     }
 }
 
-/* Converted files of Mistral 7B v0.1 do not carry its window; those of later versions have another rotary base and none. */
+/* Converted files of Mistral 7B v0.1 do not store its window; later versions have a different rotary base and no window. */
 static void a_window_known_by_its_shape(void **state)
 {
     static const struct {
@@ -195,7 +195,7 @@ static void a_window_known_by_its_shape(void **state)
     }
 }
 
-/* Two dictionaries, or none of the words that a dictionary needs: transformers' reading, and a line about it. */
+/* Two dictionaries, or one without its required type, are read as transformers does, with a warning where that loses something. */
 static void rotations_that_need_a_word(void **state)
 {
 #define TYPED(type, more) "{\"rope_type\": \"" type "\"" more "}"
@@ -239,7 +239,7 @@ static void rotations_that_need_a_word(void **state)
     }
 }
 
-/* A member that switches nothing on is harmless; one that nobody knows is mentioned. */
+/* A member that enables nothing is harmless; an unknown one is mentioned. */
 static void unknown_members_are_mentioned(void **state)
 {
     lm_text      warnings = { 0 };
@@ -252,7 +252,7 @@ static void unknown_members_are_mentioned(void **state)
     assert_string_equal(warnings.data, "config key \"sparkle\" is not known and has no effect\n");
     lm_text_free(&warnings);
     lm_program_free(p);
-    /* DeepSeek-V3's own config.json, without its weights: those are FP8, the model is the same. tests/bad has one with weights. */
+    /* As in DeepSeek-V3's own config.json, without its FP8 weights: the model is the same. tests/bad has one with weights. */
     assert_int_equal(describe(SMALL(", \"quantization_config\": {\"quant_method\": \"fp8\"}"), &p, &warnings, &e), LM_OK);
     assert_non_null(strstr(warnings.data, "the published weights are quantised by fp8"));
     lm_text_free(&warnings);

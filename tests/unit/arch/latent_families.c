@@ -1,5 +1,5 @@
 /* latent_families.c - descriptions with latent attention and mixtures of experts: published counts, which layers are mixtures,
- * the scale of the scores, what is refused; GPT-3's table. */
+ * the scale of the scores, rejected descriptions; GPT-3's table. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -55,7 +55,7 @@ static lm_program *program(const char *json, bool naive)
     return p;
 }
 
-/* Half the bytes of the published BF16 checkpoints; the cache of one position. */
+/* The parameters are half the bytes of the published BF16 checkpoints; the cache is that of one position. */
 static void published_counts(void **state)
 {
     static const struct {
@@ -107,7 +107,7 @@ static bool is_mixture(const lm_program *p, int32_t layer)
     return false;
 }
 
-/* Dense below first_k_dense_replace, and where moe_layer_freq does not divide. */
+/* A layer is dense below first_k_dense_replace, and where moe_layer_freq does not divide its index. */
 static void dense_layers_are_where_the_file_says(void **state)
 {
     lm_program *p = program(LITE "\"moe_layer_freq\": 2}", false);
@@ -130,7 +130,7 @@ static void routes_are_those_of_the_version(void **state)
     const lm_route_spec *c = &first(v3, LM_OP_ROUTE)->route.spec;
 
     (void)state;
-    assert_int_equal(a->n_groups, 0);                    /* greedy: groups are not looked at */
+    assert_int_equal(a->n_groups, 0);                    /* greedy ignores groups */
     assert_true(b->n_groups == 8 && b->top_groups == 3 && !b->group_sum_two && !b->sigmoid && !b->renormalise && b->scale == 16);
     assert_true(c->n_groups == 8 && c->top_groups == 4 && c->group_sum_two && c->sigmoid && c->renormalise && c->scale == 2.5f);
     assert_int_equal(first(v2, LM_OP_ROUTE)->weights[0], LM_NONE);
@@ -141,7 +141,7 @@ static void routes_are_those_of_the_version(void **state)
     lm_program_free(v3);
 }
 
-/* The description with a member's value exchanged for another. */
+/* Write the description with a member's value replaced by another. */
 static void changed(char *out, size_t size, const char *json, const char *member, const char *value)
 {
     char        name[64];
@@ -190,7 +190,7 @@ static void other_sums_are_refused(void **state)
     }
 }
 
-/* Nobody knows the width of the bands: none is made up. */
+/* The width of the bands is unpublished, so lamina does not invent one. */
 static void gpt3_has_no_window_unasked(void **state)
 {
     lm_program *p = program("{\"model_type\": \"gpt3\", \"vocab_size\": 50257, \"n_positions\": 2048, \"n_layer\": 4, \"n_embd\": 768, "
@@ -203,7 +203,7 @@ static void gpt3_has_no_window_unasked(void **state)
     lm_program_free(p);
 }
 
-/* Table 2.1 of the paper; two rows have heads that are not the hidden width taken apart. */
+/* Table 2.1 of the paper; in two rows heads x head width differs from the hidden width. */
 static void the_table_of_gpt3(void **state)
 {
     static const struct {

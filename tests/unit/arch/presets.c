@@ -1,4 +1,4 @@
-/* Published models by name: which one is meant, and whether it has the parameters that others count. */
+/* Published models by name: which model a name means, and whether it has as many parameters as others count. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static lm_status open_preset(const char *name, lm_model **m, lm_error *e)
     return lm_model_open(path, &(lm_model_options){ .structure_only = true }, m, e);
 }
 
-/* The next line that is no comment, cut at its tabs; the number of columns, 0 at the end. */
+/* Read the next line that is not a comment and split it at its tabs. Returns the number of columns, 0 at the end. */
 static int columns(FILE *f, char line[512], char *cell[8])
 {
     while (fgets(line, 512, f)) {
@@ -79,7 +79,7 @@ static void published_counts(void **state)
     assert_int_equal(rows, 9);
 }
 
-/* Every preset, those of families that are not there yet excepted, is the model that transformers builds of it. */
+/* Every preset of a supported family has the parameters of the model that transformers builds from it. */
 static void counts_of_transformers(void **state)
 {
     FILE *f = open_golden("transformers.tsv");
@@ -108,7 +108,7 @@ static void counts_of_transformers(void **state)
     fclose(f);
     while (lm_preset_at(n))
         n++;
-    assert_int_equal(rows, n);               /* tools/oracle/presets.py has seen them all */
+    assert_int_equal(rows, n);               /* tools/oracle/presets.py has counted them all */
     assert_true(equal >= 109);
 }
 
@@ -162,7 +162,7 @@ static void unclear_names(void **state)
     assert_null(p);
 }
 
-/* Each name and alias leads back to its own preset. */
+/* Each name and alias finds its own preset. */
 static void every_name_is_its_own(void **state)
 {
     const lm_preset *p, *found;

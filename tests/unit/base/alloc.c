@@ -1,4 +1,4 @@
-/* alloc.c - allocations are counted exactly, aligned as asked, and fail when a test says so. */
+/* alloc.c - allocations are counted exactly, aligned as requested, and fail when a test makes them fail. */
 #include "unit.h"
 
 #include <malloc.h>
@@ -31,7 +31,7 @@ static void calls_and_bytes_are_counted(void **state)
     lm_free(NULL);
     assert_int_equal(lm_alloc_statistics().live_bytes, before.live_bytes);
 
-    char *d = lm_realloc(NULL, 10);                      /* as malloc */
+    char *d = lm_realloc(NULL, 10);                      /* like malloc */
     assert_non_null(d);
     lm_free(d);
     char *nothing = lm_alloc(0);                         /* a pointer that can be freed */
@@ -75,7 +75,7 @@ static void aligned_blocks(void **state)
     assert_null(lm_alloc_aligned(100, 4u << 20));
     assert_null(lm_alloc_aligned(SIZE_MAX, 64));
     assert_null(lm_alloc_aligned(SIZE_MAX - (2u << 20), 64));
-    assert_null(lm_alloc_aligned(SIZE_MAX / 4, 64));     /* no machine has it: an error now, not a kill later */
+    assert_null(lm_alloc_aligned(SIZE_MAX / 4, 64));     /* more than any machine has: an error now, not an OOM kill later */
     assert_int_equal(lm_alloc_statistics().aligned_bytes, before.aligned_bytes);
 }
 
@@ -91,13 +91,13 @@ static size_t mapped_pages(void)
     return total;
 }
 
-/* What is mapped beyond the block is given back at once, and the block when it is freed. */
+/* Memory mapped beyond the block is unmapped at once, and the block when it is freed. */
 static void mappings_do_not_leak(void **state)
 {
     size_t before, size = (64u << 20) + 1, page = (size_t)sysconf(_SC_PAGESIZE);
 
     (void)state;
-    mapped_pages();                                      /* let stdio take its buffer */
+    mapped_pages();                                      /* let stdio allocate its buffer */
     before  = mapped_pages();
     void *p = lm_alloc_aligned(size, 64);
     assert_int_equal(mapped_pages() - before, size / page + 1);
@@ -117,7 +117,7 @@ static void a_chosen_allocation_fails(void **state)
     assert_non_null(b);
 
     lm_alloc_fail_at(1);
-    assert_null(lm_realloc(a, 50));                      /* `a` stays */
+    assert_null(lm_realloc(a, 50));                      /* `a` stays valid */
     lm_alloc_fail_at(1);
     assert_null(lm_alloc_aligned(1, 64));
     lm_alloc_fail_at(1);

@@ -1,4 +1,4 @@
-/* arena.c - pieces do not move, do not touch, are zero and aligned, and all go at once. */
+/* arena.c - pieces do not move or overlap, are zeroed and aligned, and are all freed at once. */
 #include "unit.h"
 
 #include "base/alloc.h"

@@ -1,4 +1,4 @@
-/* cgroup.c - trees of control groups as Linux lays them out, made of plain files: v1, v2, both, containers, nests, nonsense. */
+/* cgroup.c - trees of control groups as Linux lays them out, made of plain files: v1, v2, both, containers, nested groups, nonsense. */
 #include "unit.h"
 
 #include <sys/resource.h>
@@ -31,7 +31,7 @@ static void put(const char *path, const char *text)
     write_file(full, text, strlen(text));
 }
 
-/* What is read from a tree of these files. */
+/* Return the limits that are read from a tree of these files. */
 static lm_cgroup read_tree(const file *files)
 {
     char      command[320];
@@ -71,7 +71,7 @@ static void nothing_limits_nothing(void **state)
                   UINT64_MAX, UINT64_MAX, 0);
 }
 
-/* Pages of files are taken back before anything is killed. */
+/* File pages count as available: the kernel reclaims them before it kills a process. */
 static void version_2(void **state)
 {
     (void)state;
@@ -98,7 +98,7 @@ static void version_1(void **state)
                   80000000, 45000000, 2.5);
 }
 
-/* v1 has memory, v2 the rest: only v2's own controllers are looked for there. */
+/* v1 has the memory controller, v2 the others: only v2's own controllers are looked up in v2. */
 static void both_versions(void **state)
 {
     static const char mounts[] = MOUNT_V1 "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
@@ -110,7 +110,7 @@ static void both_versions(void **state)
                   1000, 1000, 0.5);
 }
 
-/* The tightest of the groups above counts, for the limit and for what is left apart. */
+/* The tightest group of all ancestors counts, for the limit and for the available memory independently. */
 static void nested_groups(void **state)
 {
     (void)state;
@@ -122,7 +122,8 @@ static void nested_groups(void **state)
                   1000, 100, 3);
 }
 
-/* Seen from inside: the mount's top is the container's own group, or the group's path is the host's and leads nowhere here. */
+/* From inside a container the root of the mount is the container's own group, or the path of the group is the host's and does not
+ * exist here. */
 static void containers(void **state)
 {
     static const char inside[]  = "30 23 0:26 /docker/1\\0402 /sys/fs/cgroup ro - cgroup2 cgroup ro\n";
@@ -168,7 +169,7 @@ static void nonsense_limits_nothing(void **state)
                   0, 0, 0);
 }
 
-/* Of this process, whatever it is. */
+/* The memory available to this process is within its limits, whatever they are. */
 static void available_is_within_the_limits(void **state)
 {
     uint64_t  bytes = lm_memory_available(), all = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -180,7 +181,7 @@ static void available_is_within_the_limits(void **state)
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      /* they map terabytes */
-/* What is mapped already is no longer there to be mapped; without a limit it does not matter. */
+/* Under a limit, address space that is already mapped is not available. */
 static void the_address_space_counts(void **state)
 {
     struct rlimit before, less;

@@ -12,7 +12,7 @@ static void results_and_overflows(void **state)
     assert_true(lm_add_u64(top - 1, 1, &out));
     assert_true(out == top);
     assert_false(lm_add_u64(top, 1, &out));
-    assert_true(out == top);                             /* left alone */
+    assert_true(out == top);                             /* unchanged */
 
     assert_true(lm_mul_u64(UINT64_C(1) << 32, (UINT64_C(1) << 32) - 1, &out));
     assert_true(out == ((UINT64_C(1) << 32) - 1) << 32);

@@ -1,4 +1,4 @@
-/* cpu.c - what is found agrees with the kernel's own list; the mask only takes away. */
+/* cpu.c - detected features agree with the kernel's own list; the mask only removes features. */
 #include "unit.h"
 
 #include <sched.h>
@@ -7,7 +7,7 @@
 #include "base/cpu.h"
 
 #if defined(__x86_64__)
-/* Does /proc/cpuinfo list the flag for the first processor? */
+/* Whether /proc/cpuinfo lists the flag for the first processor. */
 static bool kernel_says(const char *flag)
 {
     static char line[8192];
@@ -74,7 +74,7 @@ static void unknown_levels(void **state)
     assert_non_null(strstr(e.message, "auto"));
     assert_int_equal(lm_cpu_level("auto", &mask, &e), LM_OK);
     assert_int_equal(mask & lm_cpu_detected(), lm_cpu_usable());
-    lm_cpu without = lm_cpu_detected() & ~mask;          /* what auto leaves out: slow products of bfloat16 at most */
+    lm_cpu without = lm_cpu_detected() & ~mask;          /* auto leaves out slow bfloat16 products at most */
     assert_true(without == 0 || (without == LM_CPU_AVX512_BF16 && !(lm_cpu_detected() & LM_CPU_AMX)));
 }
 
@@ -90,7 +90,7 @@ static void the_mask_only_takes_away(void **state)
     assert_int_equal(lm_cpu_usable(), lm_cpu_detected());
 }
 
-/* LAMINA_CPU is read once, at the first question; lm_cpu_limit overrides it. */
+/* LAMINA_CPU is read once, at the first query; lm_cpu_limit overrides it. */
 static int asked_with(const char *level)
 {
     int   status;
@@ -111,7 +111,7 @@ static int asked_with(const char *level)
 static void the_environment_limits(void **state)
 {
     (void)state;
-    int auto_status = asked_with("auto");                /* before this process has asked, so that the children read */
+    int auto_status = asked_with("auto");                /* before the first query of this process, so that the children read it */
     assert_int_equal(asked_with("ref"), 0);
     assert_int_equal(auto_status, lm_cpu_detected() ? 1 : 0);
 }
@@ -131,7 +131,7 @@ static void the_environment_names_no_level(void **state)
     unsetenv("LAMINA_CPU");
 }
 
-/* On one processor there is one core, whatever the machine has. */
+/* A process bound to one processor has one core, whatever the machine has. */
 static void cores_follow_the_affinity_mask(void **state)
 {
     cpu_set_t all, one;
@@ -155,13 +155,13 @@ static void cores_follow_the_affinity_mask(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_environment_limits),        /* first: before this process has asked */
+        cmocka_unit_test(the_environment_limits),        /* first: before any query of this process */
 #if defined(__x86_64__)
         cmocka_unit_test(agrees_with_the_kernel), cmocka_unit_test(levels_are_cumulative),
 #endif
         cmocka_unit_test(unknown_levels), cmocka_unit_test(the_environment_names_no_level), cmocka_unit_test(the_mask_only_takes_away),
         cmocka_unit_test(cores_follow_the_affinity_mask),
     };
-    unsetenv("LAMINA_CPU");                              /* what it does is tested here, from nothing on */
+    unsetenv("LAMINA_CPU");                              /* its effect is tested here, starting without it */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* cursor.c - a cursor never reads past its end, moves only on success and says where it stood. */
+/* cursor.c - a cursor never reads past its end, moves only on success and reports its offset. */
 #include "unit.h"
 
 #include "base/cursor.h"
@@ -19,8 +19,8 @@ static void little_endian(void **state)
     assert_int_equal(lm_cursor_left(&c), 0);
 }
 
-/* Each read one byte short: refused, named, not moved, the result left alone. The block ends where the data ends, so that
- * the sanitizers see any byte too many. */
+/* A read past the end by one byte or more is rejected with an error that names the field; neither the cursor nor the result changes.
+ * The block ends where the data ends, so that the sanitizers detect a read of even one byte too many. */
 static void ends_are_kept(void **state)
 {
     static const size_t width[] = { 4, 8 };
@@ -73,7 +73,7 @@ static void views_and_strings(void **state)
     assert_int_equal(v.size, 0);
     assert_int_equal(lm_cursor_string(&bad, "name", UINT64_MAX, &v, &e), LM_BAD_MODEL);
     assert_int_equal(bad.at, 0);
-    bad.size = 4;                                        /* not even a length */
+    bad.size = 4;                                        /* too short even for a length */
     assert_int_equal(lm_cursor_string(&bad, "name", 10, &v, NULL), LM_BAD_MODEL);
     assert_int_equal(bad.at, 0);
 }

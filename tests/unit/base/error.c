@@ -1,4 +1,4 @@
-/* error.c - one line with what and where, whatever hostile names it quotes. */
+/* error.c - an error is one line with the problem and the place, however hostile the names it quotes. */
 #include "unit.h"
 
 #include <errno.h>
@@ -16,12 +16,12 @@ static void parts_come_in_order(void **state)
     assert_int_equal(lm_fail_in(&e, "tiny.gguf"), LM_BAD_MODEL);
     assert_string_equal(lm_error_text(&e, text, sizeof text),
                         "blk.3.attn_k.weight: tiny.gguf: expected [1024, 2048] (offset 18432)");
-    lm_fail_in(&e, "other.gguf");                        /* the first file named is the one */
+    lm_fail_in(&e, "other.gguf");                        /* the first file named is kept */
     assert_string_equal(e.file, "tiny.gguf");
     assert_int_equal(lm_fail_hint(&e, "try %s", "this"), LM_BAD_MODEL);
     assert_string_equal(e.hint, "try this");
 
-    lm_fail(&e, LM_FAILED, NULL, LM_NO_OFFSET, "no");    /* nothing of the error before is left */
+    lm_fail(&e, LM_FAILED, NULL, LM_NO_OFFSET, "no");    /* nothing of the previous error is left */
     assert_string_equal(lm_error_text(&e, text, sizeof text), "no");
     assert_string_equal(e.file, "");
     assert_string_equal(e.hint, "");
@@ -50,7 +50,7 @@ static void errno_and_memory(void **state)
     assert_string_equal(lm_error_text(&e, text, sizeof text), "the cache: out of memory (12345 bytes)");
 }
 
-/* Lines must not end, terminals must not obey, readers must not be misled, JSON must stay UTF-8. */
+/* A name must not end the line, control the terminal or mislead the reader, and JSON must stay UTF-8. */
 static void hostile_names_stay_on_their_line(void **state)
 {
     static const struct { const char *in, *out; } cases[] = {
@@ -80,7 +80,7 @@ static void hostile_names_stay_on_their_line(void **state)
     }
 }
 
-/* Whatever the length, the cut never leaves half a character or half an escape, and never writes past the end. */
+/* Truncation at any length never leaves half a character or half an escape, and never writes past the end. */
 static void cuts_are_clean(void **state)
 {
     static const char text[] = "\xe4\xb8\xad\x01" "a\xf0\x9f\x90\xb1";
@@ -124,7 +124,7 @@ static void cuts_are_clean(void **state)
     assert_int_equal(out[0], '#');
 }
 
-/* What scripts rely on (docs/library/errors.md). */
+/* Scripts rely on these (docs/library/errors.md). */
 static void words_and_exit_statuses(void **state)
 {
     static const struct { lm_status s; int exit; const char *word; } known[] = {

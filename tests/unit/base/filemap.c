@@ -36,7 +36,7 @@ static int teardown(void **state)
     return system(command);
 }
 
-/* As the first mapping does. */
+/* Install the handler, as the first mapping does. */
 static void install_handler(void)
 {
     static const char never_mapped[1];
@@ -45,7 +45,7 @@ static void install_handler(void)
     lm_guarded_remove(never_mapped);
 }
 
-/* cmocka puts its own handlers in place before each test: ours is to stay, as in a program. */
+/* cmocka installs its own handlers before each test; ours must stay installed, as in a program. */
 static void keep_handler(void)
 {
     static struct sigaction ours;
@@ -177,7 +177,7 @@ static void a_cut_file_is_an_error(void **state)
     assert_int_equal(lm_filemap_guard(read_byte, &lost, m.path, &e), LM_OK);
     assert_int_equal(truncate(m.path, PAGE), 0);
     assert_int_equal(lm_filemap_check(&m, &e), LM_IO);
-    for (int i = 0; i < 3; i++) {                        /* again and again, and nothing is left blocked */
+    for (int i = 0; i < 3; i++) {                        /* repeatedly, and no signal is left blocked */
         assert_int_equal(lm_filemap_guard(read_byte, &lost, m.path, &e), LM_IO);
         assert_non_null(strstr(lm_error_text(&e, text, sizeof text), "shrinks: the file was truncated while in use"));
         assert_int_equal(lm_filemap_guard(read_byte, &good, m.path, &e), LM_OK);
@@ -240,7 +240,7 @@ static void threads_fault_apart(void **state)
     lm_filemap_close(&m);
 }
 
-/* A file mapped by somebody else: faults in it are not ours, guard or not. */
+/* A file mapped by other code: faults in it are not ours, with or without a guard. */
 static const volatile uint8_t *foreign_mapping(void)
 {
     char path[256];
@@ -261,7 +261,7 @@ static void exit_with_7(int number)
     _exit(7);
 }
 
-/* In a child: what ends it when `act` has run. */
+/* Run `act` in a child and return the child's wait status. */
 static int status_of(void (*act)(const volatile uint8_t *), const volatile uint8_t *at)
 {
     int   status;
@@ -296,13 +296,13 @@ static void sent_by_somebody(const volatile uint8_t *at)
     raise(SIGBUS);
 }
 
-/* The handler is installed once for the process, so a child that has never mapped anything sets the one before ours. */
+/* The handler is installed once per process, so the test sets the previous handler in children that have not mapped anything yet. */
 static void other_faults_end_as_before(void **state)
 {
     const volatile uint8_t *foreign = foreign_mapping();
 
     (void)state;
-    signal(SIGBUS, SIG_DFL);                             /* a sanitizer's handler would only get in the way */
+    signal(SIGBUS, SIG_DFL);                             /* a sanitizer's handler would interfere */
     int a = status_of(touch_foreign_in_guard, foreign), b = status_of(touch_outside_guard, foreign);
     int c = status_of(sent_by_somebody, foreign);
     assert_true(WIFSIGNALED(a) && WTERMSIG(a) == SIGBUS);
@@ -316,7 +316,7 @@ static void other_faults_end_as_before(void **state)
     assert_true(WIFEXITED(b) && WEXITSTATUS(b) == 7);
     assert_true(WIFEXITED(c) && WEXITSTATUS(c) == 7);
 
-    signal(SIGBUS, SIG_IGN);                             /* what cannot be ignored: an access; what can: a message */
+    signal(SIGBUS, SIG_IGN);                             /* a fault cannot be ignored; a signal that was sent can */
     a = status_of(touch_outside_guard, foreign);
     c = status_of(sent_by_somebody, foreign);
     assert_true(WIFSIGNALED(a) && WTERMSIG(a) == SIGBUS);
@@ -324,7 +324,7 @@ static void other_faults_end_as_before(void **state)
     signal(SIGBUS, SIG_DFL);
 }
 
-/* What a file that is copied needs. */
+/* A file that is copied, not mapped, does not replace the host's handler. */
 static void guard_without_mappings(const volatile uint8_t *at)
 {
     static const char text[] = "weights";
@@ -356,14 +356,14 @@ static void without_mappings_the_handler_is_the_hosts(void **state)
 static struct sigaction  before_host;
 static volatile int      host_asked;
 
-/* As lamina.h wants it of a host. */
+/* A handler of a host as lamina.h requires it. */
 static void host_handler(int number, siginfo_t *info, void *context)
 {
     host_asked++;
     before_host.sa_sigaction(number, info, context);
 }
 
-/* One that was installed after ours, and passes on what it does not know: a cut file is an error, each time. */
+/* A host's handler that was installed after ours and passes on unknown faults: a truncated file is an error every time. */
 static void a_host_that_passes_on(void **state)
 {
     lm_filemap       m      = open_two_pages();
@@ -383,7 +383,7 @@ static void a_host_that_passes_on(void **state)
     lm_filemap_close(&m);
 }
 
-/* More mappings than the first table holds. */
+/* Make more mappings than the first table holds. */
 static void many_mappings(void **state)
 {
     enum { MANY = 300 };
@@ -484,7 +484,8 @@ static void outfiles_are_whole_or_absent(void **state)
     lm_outfile_abort(NULL);
 }
 
-/* As root, a file renamed to /dev/null would be one for everybody; a pipe's reader would wait forever. */
+/* An output file does not replace a special file or a link. As root, renaming a file to /dev/null would break it for every process, and
+ * a pipe's reader would wait forever. */
 static void outfiles_do_not_take_the_place_of_what_is_no_file(void **state)
 {
     char        path[256], link[256], text[8] = "";
@@ -520,7 +521,7 @@ static void outfiles_do_not_take_the_place_of_what_is_no_file(void **state)
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_size, 6);
 
-    assert_int_equal(unlink(path), 0);                   /* now it leads nowhere */
+    assert_int_equal(unlink(path), 0);                   /* now the link is dangling */
     names = names_in_folder();
     assert_int_equal(lm_outfile_open(link, &f, &e), LM_NOT_FOUND);
     assert_non_null(strstr(e.message, "leads nowhere"));
@@ -530,7 +531,7 @@ static void outfiles_do_not_take_the_place_of_what_is_no_file(void **state)
     assert_int_equal(unlink(link), 0);
 }
 
-/* The name is taken by a folder meanwhile: an error, and no temporary file is left. */
+/* If the name has become a folder meanwhile, commit is an error and no temporary file is left. */
 static void outfiles_that_cannot_be_placed(void **state)
 {
     char        path[256];
@@ -546,7 +547,7 @@ static void outfiles_that_cannot_be_placed(void **state)
     assert_int_equal(names_in_folder(), names - 1);
 }
 
-/* A process that writes `name` and is killed in the middle. */
+/* Start a process that writes `name`, and kill it in the middle. */
 static void kill_a_writer(const char *name)
 {
     char  path[256];
@@ -570,7 +571,7 @@ static void kill_a_writer(const char *name)
     close(ready[1]);
 }
 
-/* The next writer into that folder, whatever it writes, removes what dead ones left, and nothing that only looks like it. */
+/* The next writer in the folder, whatever it writes, removes temporary files of dead writers, and no file with a similar name. */
 static void what_the_killed_left_is_swept(void **state)
 {
     static const char *const strangers[] = { ".lamina-0123456789abcde", ".lamina-0123456789abcdef0", "lamina-0123456789abcdef",
@@ -583,7 +584,7 @@ static void what_the_killed_left_is_swept(void **state)
     kill_a_writer("one");
     assert_int_equal(names_in_folder(), names + 1);
     kill_a_writer("two");
-    assert_int_equal(names_in_folder(), names + 1);      /* the second swept what the first left */
+    assert_int_equal(names_in_folder(), names + 1);      /* the second removed the file of the first */
     path_in(path, folder, "three");
     assert_int_equal(lm_outfile_open(path, &alive, NULL), LM_OK);
     assert_int_equal(lm_outfile_write(alive, "text", 4, NULL), LM_OK);
@@ -603,7 +604,7 @@ static void what_the_killed_left_is_swept(void **state)
     assert_true(lm_path_is_file(path));
 }
 
-/* Folders too, with the files in them. */
+/* Incomplete folders are removed too, with the files in them. */
 static void half_folders_are_swept(void **state)
 {
     char   path[256], name[PATH_MAX], inside[PATH_MAX + 8];
@@ -619,7 +620,7 @@ static void half_folders_are_swept(void **state)
     assert_true(other >= 0);
     assert_int_equal(names_in_folder(), names + 2);      /* both are being written */
     close(fd);
-    close(other);                                        /* as when their owners have died */
+    close(other);                                        /* as if their owners had died */
     assert_int_equal(lm_file_write(path, "x", 1, NULL), LM_OK);
     assert_int_equal(names_in_folder(), names + 1);
 }
@@ -636,7 +637,7 @@ static void full_disks_are_noticed(void **state)
     sigaction(SIGXFSZ, &ignore, &before);
     int status = 0;
     pid_t child = fork();
-    if (child == 0) {                                    /* a limit on the size of files stands for the disk */
+    if (child == 0) {                                    /* a limit on file sizes simulates a full disk */
         char path[256];
         path_in(path, folder, "big");
         if (lm_outfile_open(path, &f, &e) != LM_OK)

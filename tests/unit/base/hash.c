@@ -1,4 +1,4 @@
-/* hash.c - SHA-256 of FIPS 180-4's examples; BLAKE2b-256 as Python's hashlib computes it, whole and in pieces. */
+/* hash.c - SHA-256 on the examples of FIPS 180-4; BLAKE2b-256 as Python's hashlib computes it, whole and in pieces. */
 #include "unit.h"
 
 #include "base/hash.h"

@@ -1,4 +1,4 @@
-/* Which language is meant, and what is said in it. */
+/* The choice of the language, and the messages in it. */
 #include "base/language.h"
 
 #include <pthread.h>
@@ -81,7 +81,7 @@ static void texts_are_looked_up_and_fall_back_to_english(void **state)
     assert_string_equal(_(""), "");
     assert_int_equal(lm_language_set(LM_BURMESE), LM_TRADITIONAL_CHINESE);
     assert_string_equal(_("parameters"), "parameter");
-    lm_language_set((lm_language)99);       /* none: English */
+    lm_language_set((lm_language)99);       /* no such language: English */
     assert_string_equal(_("parameters"), "parameters");
     lm_language_set(before);
     assert_string_equal(lm_language_text(LM_SIMPLIFIED_CHINESE, "parameters"), "参数");
@@ -102,7 +102,7 @@ static void contexts_and_numbers_choose_the_text(void **state)
     lm_language_set(LM_ENGLISH);
 }
 
-/* A search by halves needs the order of strcmp, and nothing twice. */
+/* Binary search requires entries that are sorted by strcmp and unique. */
 static void the_table_is_in_order_and_whole(void **state)
 {
     (void)state;
@@ -144,10 +144,10 @@ static void columns_are_those_of_a_terminal(void **state)
     assert_int_equal(lm_text_columns(""), 0);
     assert_int_equal(lm_text_columns("abc ×→"), 6);
     assert_int_equal(lm_text_columns("參數（f16）"), 11);
-    assert_int_equal(lm_text_columns("e\xCC\x81"), 1);                       /* an accent stands above */
+    assert_int_equal(lm_text_columns("e\xCC\x81"), 1);                       /* a combining accent */
     assert_int_equal(lm_text_columns("\xE1\x80\x80\xE1\x80\xAD"), 1);        /* KA, vowel I above it */
-    assert_int_equal(lm_text_columns("\xE1\x80\x80\xE1\x80\xAC"), 2);        /* KA, vowel AA beside it */
-    assert_int_equal(lm_text_columns("a\xFF\x80z"), 2);                      /* bytes that are no text */
+    assert_int_equal(lm_text_columns("\xE1\x80\x80\xE1\x80\xAC"), 2);        /* KA, vowel AA next to it */
+    assert_int_equal(lm_text_columns("a\xFF\x80z"), 2);                      /* bytes that are not valid UTF-8 */
 }
 
 int main(void)

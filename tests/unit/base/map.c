@@ -21,7 +21,7 @@ static void many_keys(void **state)
     for (size_t i = 0; i < KEYS; i++) {
         assert_true(lm_map_get(m, lm_view_of(text[i]), &value));
         assert_true(value == i * i);
-        assert_false(lm_map_add(m, lm_view_of(text[i]), 1));     /* there already: the old value stays */
+        assert_false(lm_map_add(m, lm_view_of(text[i]), 1));     /* exists: the old value stays */
     }
     assert_false(lm_map_failed(m));
     assert_false(lm_map_get(m, lm_view_of("t20000"), &value));

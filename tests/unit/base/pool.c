@@ -1,4 +1,4 @@
-/* pool.c - every worker runs every job once, jobs see what jobs before them wrote, idle pools sleep. */
+/* pool.c - every worker runs every job once, jobs see what previous jobs wrote, idle pools sleep. */
 #include "unit.h"
 
 #include <dirent.h>
@@ -14,7 +14,7 @@
 enum { MOST = 8 };
 
 typedef struct tally {
-    unsigned runs[MOST];         /* plain: each worker its own; read by the next job and the caller */
+    unsigned runs[MOST];         /* not atomic: one per worker; read by the next job and the caller */
     unsigned sum_seen[MOST];
     unsigned workers;
     atomic_uint others;
@@ -31,7 +31,7 @@ static void count(void *arg, unsigned worker, unsigned workers)
     atomic_fetch_add(&t->others, 1);
 }
 
-/* Reads what all workers wrote in the job before. */
+/* Read what all workers wrote in the previous job. */
 static void look(void *arg, unsigned worker, unsigned workers)
 {
     tally   *t   = arg;
@@ -104,7 +104,7 @@ static void count_share(void *arg, unsigned worker, unsigned chunk)
     atomic_fetch_add(&t->all, 1);
 }
 
-/* Jobs of both kinds in turn, so that workers come late to some. */
+/* Run jobs of both kinds alternately, so that workers start some of them late. */
 static void every_share_once(void **state)
 {
     (void)state;
@@ -142,7 +142,7 @@ static void add_share(void *arg, unsigned worker, unsigned chunk)
     atomic_fetch_add((atomic_ullong *)arg, chunk + 1ull);
 }
 
-/* None, and more than sixteen bits count; jobs before and after are whole. */
+/* Counts of shares from 0 to more than 16 bits work, and jobs before and after them run completely. */
 static void any_number_of_shares(void **state)
 {
     static const unsigned counts[] = { 0, 2, 0, 65535, 65536, 65537, 0, 200000, 3 };
@@ -173,7 +173,7 @@ static void on_signal(int number)
 }
 
 typedef struct manners {
-    bool blocks[4], faults[4];           /* SIGINT and SIGCHLD; none of those that an instruction raises */
+    bool blocks[4], faults[4];           /* blocks SIGINT, SIGCHLD and others; blocks a signal that a fault raises */
     char name[4][16];
 } manners;
 
@@ -190,7 +190,7 @@ static void look_at_thread(void *arg, unsigned worker, unsigned workers)
     assert_int_equal(pthread_getname_np(pthread_self(), m->name[worker], sizeof m->name[worker]), 0);
 }
 
-/* A signal for the process waits for a thread of the host, and the host's own mask is as it was. */
+/* A signal for the process is delivered to a thread of the host only, and the host's own mask is unchanged. */
 static void signals_are_the_hosts(void **state)
 {
     struct sigaction action = { .sa_handler = on_signal }, before;
@@ -228,7 +228,7 @@ static void signals_are_the_hosts(void **state)
 }
 
 typedef struct idle_tally {
-    unsigned    calls[2];            /* plain: each worker its own */
+    unsigned    calls[2];            /* not atomic: one per worker */
     atomic_uint all;
 } idle_tally;
 
@@ -241,7 +241,7 @@ static bool count_idle(void *arg, unsigned worker)
     return t->calls[worker] < 100;
 }
 
-/* Whoever waits is asked until there is nothing to do; the job is done all the same. */
+/* The idle function is called in waiting threads until it has nothing left to do, and the job completes nevertheless. */
 static void waiting_is_used(void **state)
 {
     lm_pool   *p;
@@ -279,7 +279,7 @@ static void jobs_allocate_nothing(void **state)
     assert_int_equal(lm_alloc_statistics().live_bytes, before.live_bytes);
 }
 
-/* Threads of this process that run or are ready to run, this one included. */
+/* Return the number of threads of this process that run or are ready to run, including this one. */
 static unsigned awake(void)
 {
     DIR           *tasks = opendir("/proc/self/task");
@@ -303,7 +303,7 @@ static unsigned awake(void)
     return n;
 }
 
-/* A worker that spins is never asleep; one that polls would be awake in one of a hundred looks. */
+/* A worker that spins never sleeps; one that polls would be awake in one of a hundred samples. */
 static void idle_pools_sleep(void **state)
 {
     lm_pool *p;
@@ -313,7 +313,7 @@ static void idle_pools_sleep(void **state)
     (void)state;
     assert_int_equal(lm_pool_new(threads, &p, NULL), LM_OK);
     lm_pool_run(p, count, &t);
-    while (awake() > 1)                                  /* a worker that never sleeps is stopped by the suite's time limit */
+    while (awake() > 1)                                  /* the suite's time limit catches a worker that never sleeps */
         usleep(1000);
     for (int i = 0; i < 100; i++) {
         assert_int_equal(awake(), 1);
@@ -335,7 +335,7 @@ static void impossible_sizes(void **state)
     assert_null(p);
 }
 
-/* Shares follow each other, cover everything once, begin at multiples of the grain and differ by one grain at most. */
+/* Shares are consecutive, cover everything once, begin at multiples of the grain and differ by at most one grain. */
 static void shares_cover_everything(void **state)
 {
     (void)state;
@@ -358,7 +358,7 @@ static void shares_cover_everything(void **state)
             }
 }
 
-/* Products of a huge count and the number of workers do not wrap around. */
+/* The product of a huge count and the number of workers does not overflow. */
 static void huge_counts_are_shared_too(void **state)
 {
     (void)state;
@@ -382,7 +382,7 @@ static void count_worker(void *arg, unsigned worker, unsigned chunk)
     usleep(20);
 }
 
-/* Workers that are not used take nothing, and are there again when they are. */
+/* Workers that are not in use run no chunks, and run them again when they are in use again. */
 static void some_of_them(void **state)
 {
     atomic_uint chunks[4], all = 0;
@@ -412,7 +412,7 @@ static void some_of_them(void **state)
         }
     }
     assert_true(all > 0);
-    lm_pool_use(p, 1);                                               /* ends though three sleep */
+    lm_pool_use(p, 1);                                               /* the pool can be freed while three workers sleep */
     lm_pool_free(p);
 }
 

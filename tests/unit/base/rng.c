@@ -1,4 +1,4 @@
-/* rng.c - the published vectors of Philox, and numbers that depend only on what they are for. */
+/* rng.c - the published vectors of Philox, and numbers that depend only on their seed, stream and position. */
 #include "unit.h"
 
 #include <math.h>
@@ -69,7 +69,8 @@ static void streams(void **state)
     }
 }
 
-/* Bell-shaped, bounded; an element is the same in whatever piece it is made; streams and seeds have nothing in common. */
+/* Irwin-Hall numbers are bell-shaped and bounded; an element is the same in whatever piece it is generated; streams and seeds are
+ * uncorrelated. */
 static void bells(void **state)
 {
     enum { N = 200000 };

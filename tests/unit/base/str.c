@@ -1,4 +1,4 @@
-/* str.c - views compare bytes, buffers grow, a failed allocation is noticed once at the end. */
+/* str.c - views compare bytes, buffers grow, a failed allocation is reported once at the end. */
 #include "unit.h"
 
 #include "base/alloc.h"
@@ -43,7 +43,7 @@ static void buffers_grow(void **state)
     lm_text_add_str(&b, "one ");
     lm_text_add_view(&b, LM_VIEW("two"));
     lm_text_add(&b, NULL, 0);
-    assert_int_equal(lm_alloc_statistics().calls, calls);        /* the memory was kept */
+    assert_int_equal(lm_alloc_statistics().calls, calls);        /* the memory was reused */
     assert_true(lm_view_is(lm_text_view(&b), "one two"));
     lm_text_free(&b);
     assert_null(b.data);
@@ -76,7 +76,7 @@ static void failure_sticks(void **state)
     lm_text_add_str(&b, " never");
     assert_true(b.failed);
     assert_string_equal(b.data, "kept");
-    lm_text_clear(&b);                                    /* a new life */
+    lm_text_clear(&b);                                    /* usable again after the failure */
     lm_text_add_str(&b, "again");
     assert_false(b.failed);
     assert_string_equal(b.data, "again");

@@ -1,4 +1,4 @@
-/* unit.h - what the unit tests of src/base share. */
+/* unit.h - functions that the unit tests of src/base share. */
 #ifndef LM_TEST_UNIT_H
 #define LM_TEST_UNIT_H
 
@@ -15,7 +15,7 @@
 
 #include "../temporary.h"
 
-/* A new empty folder; its name is good until the next call. */
+/* Create a new empty folder. Its name is valid until the next call. */
 static inline const char *make_folder(void)
 {
     static char *made;

@@ -1,5 +1,5 @@
-/* The type of every tensor in every kind of file is the one that llama.cpp's quantiser chooses, and what lamina says of a precision
- * is what such a file holds. */
+/* Every tensor in every file type has the type that llama.cpp's quantiser chooses, and the bytes that lamina reports for a precision
+ * are the bytes in such a file. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -29,7 +29,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* "3*f32 q6_k", in the order of the tensors' names. */
+/* Write the types run by run, in the order of the tensors' names: "3*f32 q6_k". */
 static void runs(const lm_container *c, lm_text *out)
 {
     size_t                 n    = lm_container_n_tensors(c), run = 0;
@@ -52,7 +52,7 @@ static void runs(const lm_container *c, lm_text *out)
     free(list);
 }
 
-/* Bytes of the weights in a file; rotary factors are no weights. */
+/* Return the bytes of the weights in a file; rotary factors do not count as weights. */
 static uint64_t bytes_of(const lm_container *c)
 {
     uint64_t sum = 0;
@@ -142,7 +142,7 @@ static void as_llama_cpp_chooses(void **state)
     assert_true(rows >= 136);
 }
 
-/* ---- every published model in every type: what the writer would choose, from the configuration ---- */
+/* ---- every published model in every type: the writer's choice, from the configuration ---- */
 
 static uint64_t written(const lm_model *m, const lm_file_type *type)
 {
@@ -214,7 +214,7 @@ static void names_of_types(void **state)
     assert_string_equal(t->name, "q4_k_m");
     assert_int_equal(lm_file_type_named("MXFP4", &t, &e), LM_OK);
     assert_string_equal(t->name, "mxfp4_moe");
-    assert_int_equal(lm_file_type_named("iq2_xs", &t, &e), LM_USAGE);        /* nothing here packs it */
+    assert_int_equal(lm_file_type_named("iq2_xs", &t, &e), LM_USAGE);        /* lamina cannot pack it */
     assert_int_equal(lm_file_type_named("", &t, &e), LM_USAGE);
     for (size_t i = 0; lm_file_type_at(i); i++)
         assert_non_null(lm_dtype_of(lm_file_type_at(i)->base)->pack);

@@ -1,6 +1,5 @@
-/* The same seed is the same network in both containers: every golden's configuration, made twice and run. What could be wrong:
- * keys, names, the order of rows, factors of the rotary embedding, what is stored otherwise. And what is left behind when
- * something goes wrong. */
+/* The same seed makes the same network in both containers: every golden's configuration is made twice and run. This detects wrong
+ * keys, names, orders of rows, factors of the rotary embedding and tensors that are stored differently. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -29,7 +28,7 @@ static void inside(char out[512], const char *name)
     snprintf(out, 512, "%s/%s", root, name);
 }
 
-/* Logits of all positions of one prompt; the caller frees. */
+/* Return the logits of all positions of one prompt; the caller frees them. */
 static float *logits_of(const char *path, size_t *n)
 {
     lm_model         *m = NULL;
@@ -55,7 +54,7 @@ static float *logits_of(const char *path, size_t *n)
     return out;
 }
 
-/* The mean probability of the best token. */
+/* Return the mean probability of the most probable token. */
 static double certainty(const float *logits, size_t n)
 {
     double mean = 0;
@@ -71,7 +70,7 @@ static double certainty(const float *logits, size_t n)
     return mean;
 }
 
-/* The largest difference and the deviation of the logits. */
+/* Check the largest difference of the logits against their deviation. */
 static void compare(const char *name, const char *folder, const char *file)
 {
     size_t n, k;
@@ -96,7 +95,7 @@ static void compare(const char *name, const char *folder, const char *file)
     free(b);
 }
 
-/* 1: compared; 0: GGUF has no form for it. */
+/* Compare both containers of one golden. Returns 1: compared, 0: GGUF cannot represent it, or an error was counted. */
 static int twin(const char *family, const char *name)
 {
     char             config[1024], folder[512], file[512];

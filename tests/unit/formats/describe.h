@@ -1,4 +1,4 @@
-/* describe.h - a container as text, in the form of tests/golden/formats/ (tools/oracle/containers.py), and files to try. */
+/* describe.h - a container as text, in the form of tests/golden/formats/ (tools/oracle/containers.py), and temporary files. */
 #ifndef LM_TEST_DESCRIBE_H
 #define LM_TEST_DESCRIBE_H
 
@@ -26,7 +26,7 @@ static inline const char *golden_path(const char *name)
     return path[next];
 }
 
-/* A fresh folder; its name is good for eight calls. */
+/* Create a new folder. Its name is valid for eight calls. */
 static inline const char *fresh_folder(void)
 {
     static char path[8][256];
@@ -60,7 +60,7 @@ static inline char *in_folder(const char *folder, const char *name)
 
 static inline void write_file(const char *path, const void *data, size_t n)
 {
-    unlink(path);                        /* a file that is cut short and written again: some file systems wait for the disk */
+    unlink(path);                        /* when a truncated file is written again, some file systems wait for the disk */
     FILE *f = fopen(path, "wb");
 
     if (!f || fwrite(data, 1, n, f) != n || fclose(f))
@@ -84,7 +84,7 @@ static inline char *read_file(const char *path, size_t *n)
     return data;
 }
 
-/* Let the first, second, … allocation of `work` fail until it succeeds: an error or success, and nothing left behind. */
+/* Make the first, second, … allocation of `work` fail until it succeeds: each time it returns an error or success, and leaks nothing. */
 static inline void assert_survives_no_memory(lm_status (*work)(lm_error *e))
 {
     uint64_t  before = lm_alloc_statistics().live_bytes, n = 1;
@@ -209,7 +209,7 @@ static inline lm_text describe(const lm_container *c, bool keys)
     return b;
 }
 
-/* As GOLDEN.txt has it. */
+/* Check that the description of `c` equals the file GOLDEN.txt. */
 static inline void assert_described(const lm_container *c, const char *golden)
 {
     char   name[256];

@@ -1,4 +1,4 @@
-/* gguf_files.c - GGUF: what the gguf package wrote is read as it says, and what is written is read back. */
+/* gguf_files.c - GGUF: files of the gguf package are read as it describes them, and written files are read back. */
 #include "describe.h"
 
 #include "formats/gguf.h"
@@ -124,10 +124,10 @@ static void write_sample(const char *path)
     lm_gguf_add_tensor(w, "q", LM_Q8_0, 3, dims);
     lm_gguf_add_tensor(w, "f", LM_F32, 1, dims);
     assert_ok(lm_gguf_begin(w, e));
-    for (size_t i = 0; i < sizeof data; i += 17)                             /* pieces that are no blocks */
+    for (size_t i = 0; i < sizeof data; i += 17)                             /* pieces that are not whole blocks */
         assert_ok(lm_gguf_write(w, data + i, 17, e));
     assert_ok(lm_gguf_write(w, floats, 8, e));
-    assert_int_not_equal(access(path, F_OK), 0);                             /* not before it is whole */
+    assert_int_not_equal(access(path, F_OK), 0);                             /* not before it is complete */
     assert_ok(lm_gguf_commit(w, e));
 }
 
@@ -265,9 +265,9 @@ static void the_writer_refuses_what_no_reader_takes(void **state)
     remove_folder(folder);
 }
 
-/* ---- what must hold while files are in use ---- */
+/* ---- invariants while files are in use ---- */
 
-/* Metadata and tensor table are a copy: a file that is cut short afterwards takes nothing away from them. */
+/* Metadata and tensor table are copies: truncating the file afterwards does not affect them. */
 static void a_file_that_shrinks_keeps_its_metadata(void **state)
 {
     const char   *folder = fresh_folder(), *path = in_folder(folder, "x.gguf");
@@ -352,7 +352,7 @@ static void writing_survives_no_memory(void **state)
     remove_folder(folder);
 }
 
-/* A small key costs more memory than its bytes in the file: their number is limited, and 65536 are read. */
+/* A small key takes more memory than its bytes in the file, so the number of keys is limited; 65536 are accepted. */
 static void a_crowd_of_keys_is_limited(void **state)
 {
     enum { MOST = 65536, BYTES = 24 + (MOST + 1) * (8 + 5 + 4 + 1) };

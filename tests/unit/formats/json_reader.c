@@ -1,4 +1,4 @@
-/* json_reader.c - the JSON reader takes what RFC 8259 allows and nothing else; jansson is the second opinion. */
+/* json_reader.c - the JSON reader accepts exactly what RFC 8259 allows; jansson is the reference. */
 #include "describe.h"
 
 #include <jansson.h>
@@ -119,7 +119,7 @@ static void it_refuses_what_jansson_refuses(void **state)
     }
 }
 
-/* Every cut and every changed byte of a document that uses everything: both agree, or the number is past 63 bits. */
+/* Both readers agree on every truncation and every changed byte of a document that uses all of JSON, except on integers past 63 bits. */
 static void every_damaged_byte_is_judged_as_jansson_does(void **state)
 {
     static const char whole[] = "{\"a\":[1,-2,3.5e+1,true,false,null,\"x\\u00e9\\n\xc3\xa9\"],"
@@ -186,7 +186,7 @@ static void depth_is_limited(void **state)
     assert_fails(LM_BAD_MODEL, "nested deeper than 99 levels (offset 99)", lm_meta_from_json(deep, 200, "x", 99, &m, e));
 }
 
-/* A library must not read "0.5" as 0 because its program speaks German. */
+/* A library must not read "0.5" as 0 because its host program uses a German locale. */
 static void the_locale_does_not_matter(void **state)
 {
     lm_meta *m;

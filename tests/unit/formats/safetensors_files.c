@@ -1,4 +1,4 @@
-/* safetensors_files.c - safetensors and Hugging Face folders: read as their own packages wrote them, and written. */
+/* safetensors_files.c - safetensors and Hugging Face folders: read as their own packages wrote them, and written by lamina. */
 #include "describe.h"
 
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ static void every_type_is_read_as_the_packages_wrote_it(void **state)
         }
 }
 
-/* The same model as one file and in shards has the same tensors, and so has its GGUF, but for names and order. */
+/* The same model as one file and in shards has the same tensors, and so has its GGUF, except for names and order. */
 static void shards_are_one_model(void **state)
 {
     lm_container *c, *part;
@@ -79,7 +79,7 @@ static void the_documents_of_a_folder_are_reachable(void **state)
     assert_int_equal(text.size, 16);
     assert_ok(lm_container_text(c, "chat_template.jinja", &text, e));
     assert_true(lm_view_is(text, "{{ x }}\n") && !text.data[text.size]);
-    assert_ok(lm_container_text(c, "config.json", &text, e));                 /* its own bytes: parsing did not change them */
+    assert_ok(lm_container_text(c, "config.json", &text, e));                 /* the bytes of the file: parsing did not change them */
     assert_true(lm_view_is(text, config));
     assert_ok(lm_container_text(c, "absent.jinja", &text, e));
     assert_null(text.data);
@@ -184,7 +184,7 @@ static void what_is_written_is_read_back(void **state)
     assert_true(t->elements == 1 && t->n_dims == 0 && t->dims[0] == 1);
     lm_container_unpack(c, t, 0, 1, out);
     assert_true(out[0] == 2.5f);
-    assert_int_equal((lm_container_tensor(c, 0)->offset - 3) % 8, 5);         /* "odd" begins right behind a padded header */
+    assert_int_equal((lm_container_tensor(c, 0)->offset - 3) % 8, 5);         /* "odd" begins right after a padded header */
     lm_container_close(c);
     remove_folder(folder);
 }

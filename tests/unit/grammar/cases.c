@@ -1,10 +1,10 @@
-/* cases.c - grammars, and texts that fit them or do not, as others decide it (tests/golden/grammar/NAME.jsonl).
+/* cases.c - grammars, and texts that match them or do not, as other implementations decide (tests/golden/grammar/NAME.jsonl).
  *
  * A line: {"name", "kind": gbnf | regex | choice | json | schema, "text", "options"?, "accept"?, "maybe"?, "reject"?, "refused"?}. Each
- * list has texts, or lists of texts that are spellings of one value. `accept`: all must fit; `maybe`: all spellings fit, or the grammar
- * is narrower there, which is counted; `reject`: no spelling may fit, ever. `refused`: the compiler must refuse, and say that; "": it may,
- * and then has to name a keyword and the pointer to it. The last line of a file may be {"least": n}: as many values are decided as
- * others decide them, a number that only rises. */
+ * list has texts, or lists of texts that are spellings of one value. `accept`: all must match. `maybe`: all spellings match, or the grammar
+ * is narrower there, which is counted. `reject`: no spelling may ever match. `refused`: the compiler must reject the grammar with this
+ * message; "": it may reject it, and must then name a keyword and the pointer to it. The last line of a file may be {"least": n}: the
+ * minimum number of values that are decided as others decide them, which only rises. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 typedef struct tally { unsigned cases, refused, accepted, rejected, narrowed, wrong; } tally;
 
-/* Others let white space stand between the parts of JSON: so it may here, unless the test is about texts without any. */
+/* Other implementations allow white space between the parts of JSON, and so do these tests, except those of texts without any. */
 static lm_status compile(const json_t *c, lm_whitespace w, lm_grammar **out, lm_error *e)
 {
     const json_t      *o = json_object_get(c, "options");
@@ -53,7 +53,7 @@ static bool fits(const lm_grammar *g, const json_t *text)
     return whole;
 }
 
-/* Of the spellings of a value: how many fit, of how many. */
+/* Return how many spellings of a value match; `of`: how many there are. */
 static size_t fitting(const lm_grammar *g, const json_t *value, size_t *of)
 {
     size_t  n = 0, i;
@@ -69,7 +69,7 @@ static size_t fitting(const lm_grammar *g, const json_t *value, size_t *of)
 
 static const char *shown(const json_t *value) { return json_string_value(json_is_array(value) ? json_array_get(value, 0) : value); }
 
-/* A refusal that the file lets pass. One that says that no value fits has decided about all of them. */
+/* Check that the file allows this rejection. A rejection because no value fits has decided about all values. */
 static void check_refusal(const json_t *c, lm_status status, const lm_error *e, tally *t)
 {
     const char *name = json_string_value(json_object_get(c, "name")), *refused = json_string_value(json_object_get(c, "refused"));
@@ -162,7 +162,7 @@ static void check_compact(const char *name, const lm_grammar *with, const lm_gra
     }
 }
 
-/* What fits with white space and has none fits without; nothing else does. */
+/* With the grammar without white space, exactly the matching texts that have none match. */
 static void run_compact(const json_t *c, tally *t)
 {
     static const char *const lists[] = { "accept", "maybe", "reject" };
