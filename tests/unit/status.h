@@ -1,4 +1,4 @@
-/* status.h - calls that give a status: what a test says when it is not the one expected. */
+/* status.h - assertions about the status of calls, which show the error if it is not the expected one. */
 #ifndef LM_TEST_STATUS_H
 #define LM_TEST_STATUS_H
 
@@ -21,7 +21,7 @@
             fail_msg("%s: %s", #call, lm_error_text(e, text_, sizeof text_)); \
     } while (0)
 
-/* The call fails with that status and a message in which `part` appears. */
+/* Assert that the call fails with this status and a message that contains `part`. */
 #define assert_fails(status, part, call)                             \
     do {                                                             \
         lm_error  e_ = { .offset = LM_NO_OFFSET };                   \

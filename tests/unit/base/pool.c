@@ -173,7 +173,7 @@ static void on_signal(int number)
 }
 
 typedef struct manners {
-    bool blocks[4], faults[4];           /* blocks SIGINT, SIGCHLD and others; blocks a signal that a fault raises */
+    bool blocks[4], faults[4];           /* whether a worker blocks SIGINT, SIGCHLD and others; whether it blocks a fault's signal */
     char name[4][16];
 } manners;
 

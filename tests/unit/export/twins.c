@@ -70,7 +70,7 @@ static double certainty(const float *logits, size_t n)
     return mean;
 }
 
-/* Check the largest difference of the logits against their deviation. */
+/* Check that the logits of both containers agree, and that they vary enough for a difference to show. */
 static void compare(const char *name, const char *folder, const char *file)
 {
     size_t n, k;

@@ -1,4 +1,4 @@
-/* constraint.c - masks against the plain meaning of a grammar: a token fits when its bytes do. */
+/* constraint.c - masks compared with the definition of a grammar: a token is allowed if its bytes match. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 static lm_tokenizer  *tokenizer;
 static lm_vocabulary *vocabulary;
 static uint32_t       size, words;
-static lm_text        bytes;                 /* of all tokens, one after the other */
+static lm_text        bytes;                 /* the bytes of all tokens, concatenated */
 static size_t        *at;                    /* [size + 1] */
 
 static bool bit(const uint64_t *mask, lm_token id) { return mask[id / 64] >> (id % 64) & 1; }
@@ -61,9 +61,9 @@ static lm_grammar *grammar(size_t i, bool any_order)
     return g;
 }
 
-/* ---- the plain meaning ---- */
+/* ---- the definition ---- */
 
-/* Does the text go on so? */
+/* Whether the text may continue with this token. */
 static bool goes_on(const lm_grammar *g, lm_text *text, lm_token id)
 {
     size_t n = at[id + 1] - at[id], before = text->size, fits;
@@ -91,7 +91,7 @@ static void check_mask(const lm_grammar *g, lm_constraint *c, const uint64_t *ma
         if (bit(mask, id) != goes_on(g, text, id))
             fail_msg("after '%s' token %d is %s", text->data, id, bit(mask, id) ? "let through" : "kept out");
     }
-    for (lm_token id = (lm_token)(next_random(seed) % 64); (uint32_t)id < size; id += 61)       /* those that are let through */
+    for (lm_token id = (lm_token)(next_random(seed) % 64); (uint32_t)id < size; id += 61)       /* allowed tokens */
         if (bit(mask, id) && !lm_tokenizer_is_end(tokenizer, id))
             assert_true(goes_on(g, text, id));
     assert_int_equal(lm_grammar_matches(g, text->data ? text->data : "", text->size, &whole, &fits, NULL), LM_OK);
@@ -99,7 +99,7 @@ static void check_mask(const lm_grammar *g, lm_constraint *c, const uint64_t *ma
     assert_int_equal(whole, lm_constraint_complete(c));
 }
 
-/* Any of the tokens that are let through. */
+/* Return a random allowed token. */
 static lm_token choose(const uint64_t *mask, uint32_t *seed)
 {
     uint32_t from = (next_random(seed) >> 3) % size;
@@ -141,7 +141,7 @@ static void walk(const lm_grammar *g, uint32_t seed, unsigned steps)
     free(again);
 }
 
-/* Along random texts of each grammar every mask is what the bytes of tokens say; taking back and cloning change nothing. */
+/* Along random texts of each grammar every mask follows from the bytes of the tokens; rollback and cloning change nothing. */
 static void masks_are_what_bytes_say(void **state)
 {
     (void)state;
@@ -153,7 +153,7 @@ static void masks_are_what_bytes_say(void **state)
     }
 }
 
-/* Tokens by name: only that token, or any other one; their text does not fit, and control tokens fit nowhere else. */
+/* A token by name allows only that token, or any other one. The text of the token does not match it. */
 static void tokens_by_name(void **state)
 {
     static const char *text = "root ::= <|im_start|> \"a\"+ !<|im_start|> <[5]>";
@@ -180,7 +180,7 @@ static void tokens_by_name(void **state)
     assert_true(bit(mask, a) && !bit(mask, start));
     assert_int_equal(lm_constraint_accept(c, a, &e), LM_OK);
     assert_int_equal(lm_constraint_mask(c, mask, &e), LM_OK);
-    for (uint32_t i = 0; i < size; i++)                  /* anything but that one, and no end */
+    for (uint32_t i = 0; i < size; i++)                  /* any token except that one and the end tokens */
         assert_int_equal(bit(mask, (lm_token)i), (lm_token)i != start && !lm_tokenizer_is_end(tokenizer, (lm_token)i));
     assert_int_equal(lm_constraint_accept(c, 300, &e), LM_OK);
     assert_int_equal(lm_constraint_accept(c, 5, &e), LM_OK);
@@ -192,7 +192,7 @@ static void tokens_by_name(void **state)
     free(mask);
 }
 
-/* Free text until the trigger, however it is cut; then the grammar, with or without the trigger itself. */
+/* Text is free until the trigger, however it is split; then it follows the grammar, with or without the trigger itself. */
 static void triggers_start_the_grammar(void **state)
 {
     static const char *text = "root ::= \"<tool>\" [0-9]+ \"</tool>\"";
@@ -229,7 +229,7 @@ static void triggers_start_the_grammar(void **state)
     free(mask);
 }
 
-/* The hook of a sequence: what is there first is the prompt. */
+/* The hook of a sequence takes the tokens of its first call as the prompt. */
 static void hook_masks_logits(void **state)
 {
     static const char *const words_of[] = { "yes", "no" };
@@ -253,7 +253,7 @@ static void hook_masks_logits(void **state)
     free(logits);
 }
 
-/* What was asked for once costs no memory when it is asked for again. */
+/* A mask that was computed once is computed again without an allocation. */
 static void steady_state_allocates_nothing(void **state)
 {
     lm_grammar    *g = grammar(0, true);
@@ -279,7 +279,7 @@ static void steady_state_allocates_nothing(void **state)
     free(mask);
 }
 
-/* A grammar that makes ever more states goes on in bounded memory: counters within counters, two million of them. */
+/* A grammar whose states keep growing in number runs in bounded memory: nested counters, over two million tokens. */
 static void memory_is_given_back(void **state)
 {
     static const char *text = "([ab]{0,90000}c){0,90000}";
@@ -305,7 +305,7 @@ static void memory_is_given_back(void **state)
     lm_grammar_free(g);
 }
 
-/* A deep stack stays whole. */
+/* A deep stack works down to its bottom. */
 static void deep_texts_are_read(void **state)
 {
     static const char *text = "root ::= pair*\npair ::= \"(\" pair* \")\"";

@@ -95,7 +95,7 @@ static void living_buffers_do_not_overlap(void **state)
     drop(&f);
 }
 
-/* Residuals go into the product before them; the rotation works where the projection wrote. */
+/* Residuals are fused into the preceding product; the rotation works in place on the output of the projection. */
 static void what_can_be_fused_is(void **state)
 {
     fixture f;
@@ -110,7 +110,7 @@ static void what_can_be_fused_is(void **state)
     drop(&f);
 }
 
-/* Past the keys of the last layer only rows that want logits are computed. */
+/* After the keys of the last layer only rows whose logits are requested are computed. */
 static void the_tail_runs_for_wanted_rows(void **state)
 {
     fixture f;
@@ -129,7 +129,7 @@ static void the_tail_runs_for_wanted_rows(void **state)
     drop(&f);
 }
 
-/* A probed value is there for every row until the next step, whatever was fused before. */
+/* A probed value is available for every row until the next step; operations that would be fused with it are not. */
 static void probes_are_kept(void **state)
 {
     fixture         f;
@@ -160,7 +160,7 @@ static void the_cache_is_pages(void **state)
     assert_int_equal(f.plan->groups[0].page_bytes, LAYERS * f.k.attention.page_bytes(&f.plan->layers[0].shape));
     assert_int_equal(f.plan->kv_bytes, f.plan->groups[0].n_pages * f.plan->groups[0].page_bytes);
     drop(&f);
-    /* a window keeps its own keys and a step's rows */
+    /* a window stores its own keys and the rows of a step */
     assert_int_equal(make(&f, 10, NULL, NULL), LM_OK);
     assert_int_equal(f.plan->groups[0].n_pages, 2 * 2);
     drop(&f);
@@ -190,12 +190,12 @@ static void impossible_options_are_refused(void **state)
     REFUSED(LM_USAGE, sequences, 0);
     REFUSED(LM_USAGE, context, 0);
     REFUSED(LM_USAGE, workers, 0);
-    REFUSED(LM_UNSUPPORTED, cache.k, LM_Q8_0);               /* heads of 8 lanes are no whole blocks */
+    REFUSED(LM_UNSUPPORTED, cache.k, LM_Q8_0);               /* heads of 8 lanes are not whole blocks */
     REFUSED(LM_UNSUPPORTED, cache.v, LM_Q5_1);
 #undef REFUSED
 }
 
-/* Another context and cache type: the sizes that a plan made for them has, and the steps of the first. */
+/* A plan resized to another context and cache type has the sizes of a plan made for them, and shares the steps of the original. */
 static void resized_is_as_made_anew(void **state)
 {
     static const uint32_t contexts[] = { 1, 64, 65, 900, 4000 };
@@ -239,7 +239,7 @@ static bool collide(const lm_buffer *a, uint64_t offset, const lm_buffer *b)
            b->offset < offset + a->stride * a->rows;
 }
 
-/* Where the definition has it: the lowest multiple of 64 at which it meets none of the larger ones. */
+/* Return the offset by definition: the lowest multiple of 64 at which the buffer collides with none of the larger ones. */
 static uint64_t by_definition(const lm_buffer *buffers, uint32_t n, uint32_t which)
 {
     const lm_buffer *b = &buffers[which];

@@ -1,4 +1,4 @@
-/* adapt.c - low-rank pairs beside products: what is inserted where, under which names, and what reads it. */
+/* adapt.c - low-rank pairs in parallel with products: which operations are inserted where, their names, and what reads them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,7 @@ static lm_program *finish(lm_builder *b, lm_value x)
     return p;
 }
 
-/* q, k and v of one input, scores, and a projection behind a residual. */
+/* Record q, k and v of one input, scores, a projection and a residual. */
 static lm_program *attention(bool permuted)
 {
     lm_builder       *b    = lm_builder_new("small", "Small", NULL, names);
@@ -60,7 +60,7 @@ static lm_program *adapted(const lm_program *p, const lm_adapt_set *sets, uint32
     return out;
 }
 
-/* Every value is made before it is read, by the operation that it names. */
+/* Check that every value is produced before it is read, by the operation that it names. */
 static void check_order(const lm_program *p)
 {
     for (uint32_t i = 0; i < p->n_nodes; i++) {
@@ -98,7 +98,7 @@ static void pairs_follow_the_products_of_their_input(void **state)
     assert_int_equal(lm_program_parameters(a) - lm_program_parameters(p), 2 * 8 + 8 * 2 + 3 * 8 + 4 * 3 + 4 + 8 + 8);
     assert_int_equal(a->nodes[node_at(a, "attn.q_proj.lora_B")].adapter, 1);
     assert_int_equal(a->nodes[node_at(a, "attn.q_proj")].adapter, 0);
-    /* a module's operations are found from its parent's where others stand between */
+    /* a module's operations are found among its parent's even if others lie between them */
     uint32_t m = lm_program_module(a, "attn.v_proj"), op = lm_module_op(a, m, 0);
     assert_string_equal(a->nodes[op].path, "attn.v_proj");
     assert_string_equal(a->nodes[lm_module_op(a, m, op + 1)].path, "attn.v_proj.lora_A");
@@ -120,7 +120,7 @@ static void several_adapters_are_added_in_their_order(void **state)
     assert_int_equal(last->in[0], a->nodes[node_at(a, "attn.q_proj.adapted.one")].out);
     assert_int_equal(last->adapter, 2);
     assert_true(node_at(a, "attn.q_proj.lora_A.two") < node_at(a, "attn.q_proj.lora_B.one"));
-    /* a look-up: A is a table, and products read the sum */
+    /* an adapted embedding: A is a table, and products read the sum */
     const lm_weight *A = &a->weights[lm_program_weight(a, "embed.lora_embedding_A.two")];
     assert_true(A->kind == LM_TABLE && A->dims[0] == 10 && A->dims[1] == 2 && A->transposed);
     assert_int_equal(a->nodes[node_at(a, "attn.q_proj")].in[0], a->nodes[node_at(a, "embed.adapted.two")].out);

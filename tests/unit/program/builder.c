@@ -1,4 +1,4 @@
-/* builder.c - what a description records, and what it refuses. */
+/* builder.c - what a description records, and which mistakes it rejects. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@ static const lm_name names[] = {
     { "embed", "token_embd" }, { "layers.*.proj", "blk.*.attn_q" }, { "norm", "output_norm" }, { NULL, NULL },
 };
 
-/* Two layers of one projection and a residual, a tied head. */
+/* Record two layers of one projection and a residual, and a tied head. */
 static lm_program *small(void)
 {
     lm_builder *b = lm_builder_new("small", "Small", NULL, names);
@@ -128,7 +128,7 @@ static void norms_of_heads(void **state)
     assert_non_null(strstr(e.message, "do not divide"));
 }
 
-/* The first mistake is what is reported, and nothing after it does harm. */
+/* The first mistake is reported, and calls after it are harmless. */
 static void mistakes_stick(void **state)
 {
     lm_builder *b = lm_builder_new("bad", "Bad", NULL, names);
@@ -146,7 +146,7 @@ static void mistakes_stick(void **state)
     assert_non_null(strstr(e.message, "different widths"));
 }
 
-/* Where memory ends is no mistake of the description. Paths so long that most of them ask for memory. */
+/* An allocation failure is not reported as a mistake of the description. The paths are so long that most of them need an allocation. */
 static void no_memory_is_no_bad_model(void **state)
 {
     static char    longest[6000];

@@ -1,4 +1,4 @@
-/* latent_forms.c - latent attention as recorded: which weights, stored how, and what each form costs and keeps. */
+/* latent_forms.c - latent attention as recorded: its weights and how they are stored, and what each form costs and caches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "program/builder.h"
 
-enum { H = 3, N = 6, R = 4, V = 5, C = 7 };      /* heads, lanes of a key that are not rotated, rotated, of a value; the latent */
+enum { H = 3, N = 6, R = 4, V = 5, C = 7 };      /* heads; unrotated and rotated lanes of a key; lanes of a value; lanes of the latent */
 
 static const lm_name names[] = {
     { "attn.kv", "kv" }, { "attn.keys", "keys" }, { "attn.values", "values" }, { NULL, NULL },
@@ -64,11 +64,11 @@ static void both_forms_read_the_same_matrix(void **state)
         assert_string_equal(v->gguf, "values.weight");
         assert_true(k->joint.first == 0 && k->joint.n == N && k->joint.of == N + V);
         assert_true(v->joint.first == N && v->joint.n == V && v->joint.of == N + V);
-        /* a checkpoint has [n][c] of each head, the tensor of its own [c][n] */
+        /* the joint tensor of a checkpoint is [n][c] per head, the separate tensor [c][n] */
         assert_true(k->joint.transposed == !naive && k->joint.alone_transposed == naive);
         assert_false(v->joint.transposed || v->joint.alone_transposed);
         assert_int_equal(k->elements + v->elements, H * (N + V) * C);
-        assert_int_equal(lm_program_value(p, "attn.kv"), LM_NONE);       /* the product itself is never made */
+        assert_int_equal(lm_program_value(p, "attn.kv"), LM_NONE);       /* the product itself is never computed */
         lm_program_free(p);
     }
 }
@@ -99,7 +99,7 @@ static void each_form_costs_what_it_does(void **state)
     }
 }
 
-/* What is joined is made of as many groups. */
+/* Both inputs of a join must divide into the same number of groups. */
 static void groups_must_divide(void **state)
 {
     lm_builder *b = lm_builder_new("latent", "Latent", NULL, names);

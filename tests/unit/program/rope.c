@@ -15,7 +15,7 @@ static void near(double x, double y, double tolerance)
         fail_msg("%.9g is not %.9g", x, y);
 }
 
-/* What GGUF stores in rope_freqs.weight: by how much each frequency is divided. */
+/* Check the divisor of each frequency, which GGUF stores in rope_freqs.weight. */
 static void divisors(uint32_t dim, double factor, const double *middle, uint32_t first, uint32_t n)
 {
     lm_rope_spec plain  = { .dim = dim, .base = 500000, .factor = 1 };
@@ -64,7 +64,7 @@ static void yarn_of_qwen_scales_cosines(void **state)
 
     (void)state;
     near(lm_rope_frequencies(&s, 1, NULL, NULL, inv), 1.13862944, 1e-7);
-    near(inv[23], pow(1e6, -46.0 / 128), 1e-6);              /* below lane 23 untouched, from lane 40 on divided */
+    near(inv[23], pow(1e6, -46.0 / 128), 1e-6);              /* unchanged up to lane 23, divided from lane 40 on */
     near(inv[40], pow(1e6, -80.0 / 128) / 4, 1e-6);
 }
 
@@ -79,7 +79,7 @@ static void stored_divisors_divide(void **state)
     near(inv[1], 0.01 / 8, 1e-6);
 }
 
-/* Dynamic NTK: the base of a forward past the trained length; longrope: the list by the same. */
+/* Beyond the trained length dynamic NTK changes the base, and longrope uses its other list of factors. */
 static void some_depend_on_the_length(void **state)
 {
     float        lists[2][2] = { { 1, 2 }, { 3, 4 } }, inv[2];

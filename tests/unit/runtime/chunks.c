@@ -1,4 +1,4 @@
-/* chunks.c - the shares that a stage of products is cut into. */
+/* chunks.c - the shares into which a stage of products is split. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include "runtime/engine/steps.h"
 
-/* Shares follow each other, cover everything once, begin at whole grains, and get no larger by more than one. */
+/* Shares are consecutive, cover everything once and begin at whole grains; none is more than one grain larger than the previous. */
 static void shares_cover_all_outputs(void **state)
 {
     (void)state;
@@ -31,7 +31,7 @@ static void shares_cover_all_outputs(void **state)
                 }
 }
 
-/* A share for each worker at least, and multiples of that which come out even. */
+/* There is at least one share per worker, and all workers get the same number. */
 static void workers_have_equal_numbers(void **state)
 {
     (void)state;

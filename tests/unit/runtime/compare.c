@@ -1,4 +1,4 @@
-/* The distances that verify judges by, against figures worked out by hand, and what they must not overlook. */
+/* The distances that verify uses, compared with values computed by hand, and differences that they must not miss. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Two tiny models on one text: each figure is what the logits that transformers gave for both say (tools/oracle/diverge.py), whatever
- * the number of rows in a step; what is wrong is refused. */
+/* Two tiny models on one text: each value equals the one computed from transformers' logits of both (tools/oracle/diverge.py), whatever
+ * the number of rows in a step; invalid arguments are rejected. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,7 +115,7 @@ static void rows_in_a_step_do_not_matter(void **state)
     lm_engine_free(one);
 }
 
-/* Each begins from nothing: the first is what the text cut short gives. */
+/* Each window starts with an empty context: its result is that of its part of the text alone. */
 static void windows_begin_anew(void **state)
 {
     lm_divergence first, last, all;
@@ -128,7 +128,7 @@ static void windows_begin_anew(void **state)
     assert_int_equal(all.n_tokens, 10);
     same("windows", all.mean_kl, (first.mean_kl + last.mean_kl) / 2);
     assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, 11, &(lm_diverge_options){ .window = 5 }, &all, NULL), LM_OK);
-    assert_int_equal(all.n_tokens, 8);                   /* a last token alone is not compared */
+    assert_int_equal(all.n_tokens, 8);                   /* a single token at the end is not compared */
 }
 
 static void a_model_is_itself(void **state)
@@ -169,7 +169,7 @@ static void what_is_wrong_is_refused(void **state)
     assert_int_equal(lm_diverge_text(engines[0], engines[1], ids, n, &(lm_diverge_options){ .token = stop }, &d, NULL), LM_CANCELLED);
     assert_int_equal(d.n_tokens, 77);                    /* written on success only */
     assert_int_equal(lm_diverge_text(engines[0], engines[1], many, 65, NULL, &d, NULL), LM_OK);
-    assert_int_equal(d.n_tokens, 63);                    /* 64 and one alone */
+    assert_int_equal(d.n_tokens, 63);                    /* a window of 64, and a single token */
     lm_engine_free(foreign);
 }
 

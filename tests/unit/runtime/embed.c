@@ -1,4 +1,4 @@
-/* embed.c - hidden states are those of transformers, for every family; pooled ones are what pooling means; steps do not matter. */
+/* embed.c - hidden states are those of transformers, for every family; pooled ones follow the definition; steps do not matter. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static lm_container *open_tensors(const char *path)
     return c;
 }
 
-/* What transformers computed for one tiny model. */
+/* The hidden states that transformers computed for one tiny model. */
 typedef struct reference {
     lm_container *ids_file;
     lm_token      ids[256];
@@ -57,7 +57,7 @@ static lm_engine *open_engine(const lm_model *m, uint32_t rows)
     lm_engine        *g = NULL;
     lm_error          e = { 0 };
 
-    while (lm_engine_new(m, &o, &g, &e) == LM_USAGE && o.context > 1)        /* learned positions end */
+    while (lm_engine_new(m, &o, &g, &e) == LM_USAGE && o.context > 1)        /* learned positions limit the context */
         o.context /= 2;
     if (!g)
         fail_msg("%s: %s", e.where, e.message);
@@ -74,7 +74,7 @@ static void embed(lm_engine *g, const reference *r, lm_pooling pooling, bool raw
     assert_int_equal(lm_engine_length(g, 0), 0);
 }
 
-/* The largest difference, relative to the largest lane. */
+/* Return the largest difference, relative to the largest lane of `y`. */
 static double distance(const float *x, const float *y, size_t n)
 {
     double most = 0, scale = 0;
@@ -87,7 +87,7 @@ static double distance(const float *x, const float *y, size_t n)
     return most / scale;
 }
 
-/* The mean of all rows, or the last; to length 1 when asked for. */
+/* Compute the mean of all rows, or the last row; normalised to length 1 unless `raw`. */
 static void pooled(const reference *r, lm_pooling pooling, bool raw, float *out)
 {
     double square = 0;

@@ -1,4 +1,4 @@
-/* lm_generate over an engine of its own: what it asks of the engine, when it stops, and what it shows. The engine, the
+/* lm_generate with a scripted engine: what it requests from the engine, when it stops, and what it delivers. The engine, the
  * model and the text stream here are scripted; the real ones are tested with it elsewhere. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,7 @@ static const char *const pieces[V] = {
 };
 
 struct lm_engine {
-    lm_token script[CONTEXT + 1];        /* what is most probable at each position */
+    lm_token script[CONTEXT + 1];        /* the most probable token at each position */
     uint32_t length, steps, rows_seen, limit;
     lm_token held[CONTEXT];
     float    logits[V];
@@ -117,7 +117,7 @@ void lm_model_describe(const lm_model *m, lm_model_info *out)
 bool lm_model_is_end(const lm_model *m, lm_token id) { (void)m; return id == END; }
 const lm_tokenizer *lm_model_tokenizer(const lm_model *m) { (void)m; return &tokenizer; }
 
-/* ---- a stream that waits for whole characters ---- */
+/* ---- the scripted stream: it waits for whole characters ---- */
 
 lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, lm_stream **out, lm_error *e)
 {
@@ -161,7 +161,7 @@ lm_status lm_stream_end(lm_stream *s, lm_text *out, lm_error *e)
 
 void lm_stream_free(lm_stream *s) { lm_free(s); }
 
-/* Named by the sampler for breakers only. */
+/* The sampler references these only for breakers. */
 uint32_t lm_tokenizer_size(const lm_tokenizer *t) { (void)t; return V; }
 bool lm_tokenizer_is_special(const lm_tokenizer *t, lm_token id) { (void)t, (void)id; return false; }
 const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size) { (void)t, (void)id, (void)size; return NULL; }
@@ -176,11 +176,11 @@ lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *x, size_t n, unsi
     return LM_OK;
 }
 
-/* ---- what the caller sees ---- */
+/* ---- callbacks ---- */
 
 typedef struct seen {
     char     text[256];
-    size_t   n, pieces, tokens, prefills, stop_after;      /* stop_after: callbacks of `text` before it says no */
+    size_t   n, pieces, tokens, prefills, stop_after;      /* stop_after: the callback of `text` that returns false */
     size_t   done[16];
     lm_token top;
     float    logprob;
@@ -236,7 +236,7 @@ static lm_generation run(lm_engine *g, const lm_token *prompt, size_t n, size_t 
     return out;
 }
 
-/* The script's tokens from position 3 on: the prompt has three. */
+/* Make an engine that generates the script's tokens from position 3 on; the prompt has three tokens. */
 static lm_engine scripted(const lm_token *ids, size_t n)
 {
     lm_engine g = { 0 };
@@ -285,7 +285,7 @@ static void length(void **state)
         lm_generation x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = n, .prompt_only = n == 0 } }, &s);
         assert_int_equal(x.stop, LM_STOP_LENGTH);
         assert_int_equal(x.ids.n, n);
-        assert_int_equal(g.rows_seen, 3 + (n ? n - 1 : 0));          /* the last token is not read in vain */
+        assert_int_equal(g.rows_seen, 3 + (n ? n - 1 : 0));          /* the last token is not processed needlessly */
         lm_generation_free(&x);
     }
 }
@@ -345,7 +345,7 @@ static void stop_ids(void **state)
 
     (void)state;
     assert_int_equal(x.stop, LM_STOP_STRING);
-    assert_string_equal(s.text, "a\xef\xbf\xbd");                    /* what was half a character is shown as broken */
+    assert_string_equal(s.text, "a\xef\xbf\xbd");                    /* half a character is shown as a replacement character */
     assert_int_equal(x.ids.n, 3);
     lm_generation_free(&x);
 }
@@ -379,7 +379,7 @@ static void prompts_go_in_chunks(void **state)
     assert_string_equal(s.text, "x");
     lm_generation_free(&x);
 
-    /* The same conversation again, one token longer: what is held stays. */
+    /* The same conversation, two tokens longer: cached tokens are reused. */
     const lm_token longer[] = { 2, 3, 4, 2, 3, 4, 2, 3, 4, 2, 3, 12, 5 };
     g.rows_seen = 0;
     s = (seen){ 0 };
@@ -389,7 +389,7 @@ static void prompts_go_in_chunks(void **state)
     assert_memory_equal(g.held, longer, sizeof longer);
     lm_generation_free(&x);
 
-    /* All of it is held: the last token is read again for its logits. */
+    /* All tokens are cached: the last one is processed again for its logits. */
     g.rows_seen = 0;
     s = (seen){ 0 };
     x = run(&g, longer, 13, 13, (lm_generate_options){ .sequence = { .max_tokens = 1 } }, &s);
@@ -415,7 +415,7 @@ static void cancelling(void **state)
     x = run(&g, prompt3, 3, 0, (lm_generate_options){ .sequence = { .max_tokens = -1 } }, &s);
     assert_int_equal(x.stop, LM_STOP_CANCELLED);
     assert_int_equal(x.ids.n, 0);
-    assert_int_equal(x.n_prompt, 0);                                 /* nothing was read */
+    assert_int_equal(x.n_prompt, 0);                                 /* nothing was processed */
     assert_false(g.cancelled);
     lm_generation_free(&x);
 }

@@ -1,4 +1,4 @@
-/* limits.c - what a machine is known to reach does not get worse, and nothing is measured or written that nobody asked for. */
+/* limits.c - the best known speed of a machine never decreases, and nothing is measured or written unless requested. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -34,7 +34,7 @@ static void the_first_is_taken(void **state)
     assert_string_equal(lm_limits_mark(&now), "busy");
 }
 
-/* Half of what the machine did before is not what it can do. */
+/* A measurement of half the best known speed is not the machine's limit. */
 static void what_stays_below_is_no_limit(void **state)
 {
     lm_limits best = limits(927e9, 20e9, 0.01, 7), now = limits(470e9, 19.5e9, 0.02, 9);
@@ -43,7 +43,7 @@ static void what_stays_below_is_no_limit(void **state)
     assert_true(lm_limits_below(&best, &now) > 0.49 && lm_limits_below(&best, &now) < 0.5);
     lm_limits_settle(&best, &now);
     assert_true(now.below > 0.49 && now.int8.all == 927e9 && now.int8.one == 463.5e9);
-    assert_true(now.memory.all == 19.5e9);                           /* within a tenth: as it is at the moment */
+    assert_true(now.memory.all == 19.5e9);                           /* within a tenth: the current value is used */
     assert_true(best.int8.all == 927e9 && best.memory.all == 20e9 && best.busy == 0.01 && best.measured_at == 7);
     assert_string_equal(lm_limits_mark(&now), "below the best known");
 }
@@ -77,10 +77,10 @@ static void written_and_read(void **state)
     fputs("{\"int8\": 3}", f);
     fclose(f);
     assert_false(lm_limits_read(path, &y));
-    assert_true(y.int8.all == 927e9);                                /* what is broken changes nothing */
+    assert_true(y.int8.all == 927e9);                                /* a broken file changes nothing */
 }
 
-/* A fit knows the limits that it is given, and no others. */
+/* Check that a fit uses the limits that it is given, and no others. */
 static void fit_looks_at(const lm_limits *known)
 {
 #ifdef LM_WITHOUT_EXPLAIN
@@ -102,7 +102,7 @@ static void fit_looks_at(const lm_limits *known)
 #endif
 }
 
-/* Neither a fit nor the question what is known makes a folder, let alone a measurement. */
+/* Neither a fit nor a query of the stored limits creates a folder or measures anything. */
 static void nothing_is_written_unasked(void **state)
 {
     const lm_limits known = limits(927e9, 20e9, 0.01, 7);

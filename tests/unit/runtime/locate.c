@@ -1,4 +1,4 @@
-/* What users call a model, and where it then is: paths first, then the cache, never a guess between two. */
+/* Model names and the files they refer to: paths first, then the cache; an ambiguous name is never resolved by guessing. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,7 +47,7 @@ static void names_of_the_cache(void **state)
     expect("tiny.q4_0", "tiny.Q4_0.gguf");
     expect("TINY", "tiny.Q4_0.gguf");
     expect("big", "big-00001-of-00003.gguf");
-    expect("exact", "exact.gguf");                       /* although exact-Q8_0.gguf is there */
+    expect("exact", "exact.gguf");                       /* although exact-Q8_0.gguf exists */
     expect("exact-q8_0", "exact-Q8_0.gguf");
     expect(NULL, "SmolLM2-135M-Instruct.Q4_1.gguf");
 }

@@ -1,4 +1,4 @@
-/* opened.c - a model from a descriptor or from memory is the model of the path; what cannot be opened so says why. */
+/* opened.c - a model opened from a descriptor or from memory equals the one opened by path; failures report their reason. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static uint8_t *read_model(size_t *size)
     return data;
 }
 
-/* The logits of a short text. */
+/* Return the logits after five tokens; the caller frees them. */
 static float *logits_of(const lm_model *m, uint32_t *n_vocab)
 {
     lm_engine_options o = { .context = 16, .rows = 16, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 1 };
@@ -48,7 +48,7 @@ static float *logits_of(const lm_model *m, uint32_t *n_vocab)
     return out;
 }
 
-/* The model computes what that of the path computes, knows its name, and has the same fingerprint. Closes it. */
+/* Check that the model computes the same as the one opened by path, has this name and the same fingerprint. Closes it. */
 static void check_same(lm_model *m, const char *name)
 {
     lm_model     *of_path = NULL;
@@ -90,7 +90,7 @@ static void a_descriptor_is_as_good_as_a_path(void **state)
     }
 }
 
-/* At every place that bytes may lie. */
+/* The bytes may lie at any alignment. */
 static void memory_is_as_good_as_a_path(void **state)
 {
     size_t   size;
@@ -176,7 +176,7 @@ static void remember(void *arg, lm_log_level level, const char *text)
     snprintf(t->text[t->n++], 512, "%s", text);
 }
 
-/* Each object has its own: what is told is told to it, warnings are those of lm_model_warning, and names cannot break the line. */
+/* Each object has its own log, which receives its messages. Warnings are those of lm_model_warning, and names cannot break the line. */
 static void objects_tell_what_they_do(void **state)
 {
     told              of_model = { 0 }, of_engine = { 0 };

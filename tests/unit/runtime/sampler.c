@@ -1,5 +1,5 @@
 /* The sampler against an independent implementation (tools/oracle/samplers.py), its draws against their probabilities,
- * and its promises: no allocation, no NaN, the same token for the same (seed, sequence, position). */
+ * and its guarantees: no allocation, no NaN, the same token for the same (seed, sequence, position). */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -77,10 +77,10 @@ static void set_option(golden *g, const char *name, const char *value)
     fail_msg("%s: unknown option %s", g->name, name);
 }
 
-/* The next case of the file; false at its end. */
+/* Read the next case of the file. Returns false at its end. */
 static bool read_case(FILE *f, golden *g, char *line, int size)
 {
-    *g = (golden){ .o = lm_sampler_defaults() };                     /* the cases' numbers are llama.cpp's: 0 is 0 */
+    *g = (golden){ .o = lm_sampler_defaults() };                     /* the cases use llama.cpp's numbers: 0 means 0, not the default */
     while (fgets(line, size, f)) {
         char *save, *word = strtok_r(line, " \n", &save), *at;
 
@@ -124,7 +124,7 @@ static int by_head(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Breakers are token sequences in the cases; the history takes them as it would have found them in a vocabulary. */
+/* Shape a case with breakers. Cases give them as token sequences; the history takes them as if it had found them in a vocabulary. */
 static void shape_with_breakers(golden *g, lm_candidates *c)
 {
     lm_breakers set = { .owners = 1, .items = g->breakers, .n = g->n_breakers };
@@ -193,7 +193,7 @@ static void equals_the_reference(void **state)
     assert_true(n >= 150);
 }
 
-/* 40,000 draws at a fixed seed: every frequency within 4.5 standard deviations of its probability. */
+/* In 40,000 draws at a fixed seed every frequency is within 4.5 standard deviations of its probability. */
 static void frequencies_follow_probabilities(void **state)
 {
     enum { V = 9, N = 40000 };
@@ -226,7 +226,7 @@ static void frequencies_follow_probabilities(void **state)
     lm_sampler_free(s);
 }
 
-/* XTC is applied as often as asked, whatever token the same position draws. */
+/* XTC applies with the requested probability, independently of the token drawn at the same position. */
 static void xtc_is_drawn_with_its_probability(void **state)
 {
     enum { N = 20000 };
@@ -259,7 +259,7 @@ static void xtc_is_drawn_with_its_probability(void **state)
     lm_sampler_free(s);
 }
 
-/* mu follows the surprise of what was accepted; picking alone changes nothing. */
+/* mu follows the surprise of accepted tokens; picking alone changes nothing. */
 static void mirostat_learns_from_accepted_tokens(void **state)
 {
     enum { V = 64, N = 3000 };
@@ -289,7 +289,7 @@ static void mirostat_learns_from_accepted_tokens(void **state)
                 surprise -= log2(c->items[k].p);
         lm_sampler_accept(s, id);
     }
-    /* The feedback holds the mean surprise at tau. */
+    /* The feedback keeps the mean surprise at tau. */
     assert_true(fabs(surprise / N - 3) < 0.05);
     lm_sampler_free(s);
 }
@@ -310,7 +310,7 @@ static void draws_depend_on_seed_sequence_and_position_only(void **state)
     for (uint64_t i = 0; i < 100; i++) {
         lm_token x, y, z;
         lm_sampler_pick(a, logits, 1, i, &x, NULL);
-        lm_sampler_pick(b, logits, 1, 99 - i, &z, NULL);   /* another order of calls */
+        lm_sampler_pick(b, logits, 1, 99 - i, &z, NULL);   /* in a different order of calls */
         lm_sampler_pick(b, logits, 1, i, &y, NULL);
         assert_int_equal(x, y);
         lm_sampler_pick(a, logits, 2, i, &y, NULL);
@@ -378,7 +378,7 @@ static void impossible_options_are_named(void **state)
     assert_string_equal(e.where, "logit_bias");
 }
 
-/* All zero, the defaults written out and NULL are one thing; a negative value is 0; lm_sampler_literal takes 0 as 0. */
+/* All zeros mean the same as explicit defaults; a negative value means 0; lm_sampler_literal takes 0 as 0. */
 static void zero_is_the_default(void **state)
 {
     const lm_sampler_options zero = { .seed = 3 };
@@ -388,7 +388,7 @@ static void zero_is_the_default(void **state)
     (void)state;
     given.seed = 3;
     resolved   = lm_sampler_resolve(&given);
-    resolved.top_n_sigma = same.top_n_sigma = 0;                     /* off both, one as 0 and one as -1 */
+    resolved.top_n_sigma = same.top_n_sigma = 0;                     /* both are off, one as 0 and one as -1 */
     assert_memory_equal(&resolved, &same, sizeof same);
     assert_true(same.temperature == 0.8f && same.top_k == 40 && same.repeat_last_n == 64 && same.dry_penalty_last_n == -1);
 
@@ -401,7 +401,7 @@ static void zero_is_the_default(void **state)
     assert_int_equal(lm_sampler_literal(&given, &literal, &e), LM_USAGE);
     assert_string_equal(e.where, "min_p");
     given = lm_sampler_defaults();
-    given.repeat_last_n = -2;                                        /* a flag that asks for what is none */
+    given.repeat_last_n = -2;                                        /* not a valid value of the flag */
     assert_int_equal(lm_sampler_literal(&given, &literal, &e), LM_USAGE);
 }
 
@@ -455,7 +455,7 @@ static void picking_allocates_nothing(void **state)
     lm_sampler_free(s);
 }
 
-/* The window forgets: a token leaves the count when it is more than repeat_last_n old, also after the ring wrapped. */
+/* A token is no longer counted when it is more than repeat_last_n tokens old, even after the ring has wrapped. */
 static void penalties_forget(void **state)
 {
     const float logits[4] = { 1, 1, 1, 1 };
@@ -479,7 +479,7 @@ static void penalties_forget(void **state)
     lm_sampler_free(s);
 }
 
-/* ---- breakers, from a vocabulary of whole and broken words ---- */
+/* ---- breakers, from a vocabulary of words and parts of words ---- */
 
 static const char *const spellings[] = { "a", ":", "b:", "\n", "en", "d", "end", "e", "n", "", "xen", "nd" };
 enum { WORDS = sizeof spellings / sizeof *spellings };
@@ -490,7 +490,7 @@ uint32_t lm_tokenizer_size(const lm_tokenizer *t)
     return WORDS;
 }
 
-/* The longest word first. */
+/* Tokenize greedily, the longest word first. */
 lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsigned flags, lm_tokens *out, lm_error *e)
 {
     (void)t, (void)e;
@@ -554,7 +554,7 @@ static void breakers_are_found_in_the_vocabulary(void **state)
     lm_breakers_drop(found);
 }
 
-/* Many samplers with the same list: found once, and freed with the last. */
+/* Breakers shared by many samplers with the same list are found once, and freed with the last sampler. */
 static void breakers_are_found_once(void **state)
 {
     static const char *const lists[][3] = { { ":", "end", NULL }, { ":", NULL, NULL }, { NULL, NULL, NULL } };

@@ -1,5 +1,5 @@
-/* A hundred texts on the demo model: the logarithm of every token's probability is transformers' own to 1e-4 relative, whatever the
- * number of rows in a step; what is wrong is refused. */
+/* A hundred texts on the demo model: the log-probability of every token equals transformers' to 1e-4 relative, whatever the
+ * number of rows in a step; invalid arguments are rejected. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ static size_t ids_of(const json_t *text, lm_token *out, size_t most)
     return n;
 }
 
-/* With sanitizers, which take ten times as long, every tenth text. */
+/* With sanitizers, which are ten times slower, only every tenth text is scored. */
 #ifdef __SANITIZE_ADDRESS__
 enum { EVERY = 10 };
 #else

@@ -1,4 +1,4 @@
-/* Stop strings over pieces of any size: the text ends where it would if it had come in one piece, and nothing of a stop is
+/* Stop strings in pieces of any size: the text ends where it would end in one piece, and no part of a stop string is
  * ever shown. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "runtime/generate/stops.h"
 
-/* Feed `text` in pieces of `size` bytes (0: random sizes); returns what was shown. */
+/* Feed `text` in pieces of `size` bytes (0: random sizes). Returns the number of bytes that were shown. */
 static size_t feed(const char *const *stops, const char *text, size_t n, size_t size, lm_rng *r, char *shown, bool *found)
 {
     char pending[256];
@@ -42,8 +42,8 @@ static void known_cases(void **state)
         { "hello world", { "xyz" }, "hello world", false },
         { "hello wo", { "world" }, "hello wo", false },            /* held, then shown at the end */
         { "aaab", { "aab" }, "a", true },
-        { "abcd", { "abcd", "bc" }, "a", true },                   /* "bc" is complete first */
-        { "xabc", { "bc", "abc" }, "x", true },                    /* together: the longest */
+        { "abcd", { "abcd", "bc" }, "a", true },                   /* "bc" completes first */
+        { "xabc", { "bc", "abc" }, "x", true },                    /* both complete at once: the longest */
         { "abc", { "" }, "abc", false },
         { "stop", { "stop" }, "", true },
         { "caf\xc3\xa9 noir", { "\xc3\xa9 n" }, "caf", true },
@@ -74,14 +74,14 @@ static void what_is_held_could_become_a_stop(void **state)
     assert_false(found);
     assert_int_equal(lm_stop_scan(NULL, "ab\n", 3, false, &found), 3);
 
-    /* A stop that begins inside a character: the character is held, or cut off, whole. */
+    /* If a stop string begins inside a character, the whole character is held or cut off. */
     const char *const inside[] = { "\xa9!", NULL };
     assert_int_equal(lm_stop_scan(inside, "caf\xc3\xa9", 5, false, &found), 3);
     assert_int_equal(lm_stop_scan(inside, "caf\xc3\xa9!", 6, false, &found), 3);
     assert_true(found);
 }
 
-/* The definition, in one piece. */
+/* Find the end by definition, in the whole text. */
 static size_t by_definition(const char *const *stops, const char *text, size_t n, bool *found)
 {
     size_t end = n + 1, start = n;

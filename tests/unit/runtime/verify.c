@@ -1,5 +1,5 @@
-/* What verify must notice: one golden with one thing wrong in it at a time. (That it finds nothing wrong in the true ones is
- * tested with every model.) */
+/* Errors that verify must detect: one golden with one error in it at a time. (Every model tests that verify finds no error in
+ * correct goldens.) */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,7 +19,7 @@
 #include "lamina/lamina.h"
 
 static lm_model *model, *gguf;
-static char     *golden;                 /* the bytes of the true file */
+static char     *golden;                 /* the bytes of the correct file */
 static size_t    golden_size;
 static lm_container *container;
 static char      path[] = "/tmp/lamina-golden-XXXXXX.safetensors";
@@ -42,7 +42,7 @@ static void write_golden(const char *bytes, size_t n)
     fclose(f);
 }
 
-/* The golden with `n` bytes at an offset of a tensor replaced. */
+/* Write the golden with `n` bytes at offset `at` of a tensor replaced. */
 static void change(const char *name, uint64_t at, const void *with, size_t n)
 {
     char *copy = lm_alloc(golden_size);
@@ -84,7 +84,7 @@ static void the_true_one_agrees(void **state)
     assert_true(v.taps >= 20);
     assert_non_null(strstr(v.source, "transformers"));
 
-    /* The same weights as GGUF, whose q and k rows are in another order. */
+    /* The same weights as GGUF, which stores q and k rows in another order. */
     w = judge(gguf, NULL);
     assert_true(w.agrees && !w.diverges);
     assert_int_equal(w.taps, v.taps);
@@ -111,14 +111,14 @@ static void a_logit_is_wrong(void **state)
 
     v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .tol = 4e-3 });
     assert_true(v.agrees);
-    /* Judged by divergence, one logit in many moves little. */
+    /* Judged by KL divergence, one logit of many has little effect. */
     v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = 1e-3 });
     assert_true(v.agrees && v.mean_kl > 1e-12);
     v = judge(model, &(lm_verify_options){ .engine.kv = LM_KV_F32, .engine.compute = LM_COMPUTE_F32, .kl_max = v.mean_kl / 2 });
     assert_false(v.agrees);
 }
 
-/* Whatever is compared with NaN is not found to differ. */
+/* Values that are not finite are rejected: a comparison with NaN never finds a difference. */
 static void what_is_not_finite_is_refused(void **state)
 {
     static const char *const names[] = { "logits", "tap.model.layers.1.self_attn.k_proj", "tap.model.norm" };
@@ -136,7 +136,7 @@ static void what_is_not_finite_is_refused(void **state)
     }
 }
 
-/* More positions than the model has, in a small file. */
+/* A small file has more positions than the model supports. */
 static void longer_than_the_context(void **state)
 {
     static const int64_t ids[3000];
@@ -168,7 +168,7 @@ static void a_greedy_id_is_wrong(void **state)
     lm_verdict v;
 
     (void)state;
-    for (uint64_t k = 0; k < n; k += n - 1) {                              /* the first, the last */
+    for (uint64_t k = 0; k < n; k += n - 1) {                              /* the first and the last */
         memcpy(&id, golden + t.offset + k * sizeof id, sizeof id);
         id = id ? 0 : 1;
         change("greedy_ids", k * sizeof id, &id, sizeof id);
@@ -191,7 +191,7 @@ static void a_tap_is_wrong(void **state)
         at = 2 * width;
     change(t.name, at * sizeof x, &x, sizeof x);
     v = judge(model, NULL);
-    assert_true(v.agrees && v.diverges);                                   /* reported, not judged */
+    assert_true(v.agrees && v.diverges);                                   /* reported, but not part of the verdict */
     assert_string_equal(v.first_path, "model.layers.1.self_attn.k_proj");
     assert_int_equal(v.first_position, 2);
     v = judge(gguf, NULL);
@@ -215,7 +215,7 @@ static void goldens_that_are_none(void **state)
     assert_int_equal(lm_verify(model, path, NULL, &v, &e), LM_BAD_MODEL);
     assert_string_equal(e.where, "greedy_ids");
 
-    /* Names that stand for other tensors, in place in the header: the file lacks what it must have. */
+    /* A tensor renamed in place in the header: the file lacks a required tensor. */
     char *copy = lm_alloc(golden_size), *name;
     memcpy(copy, golden, golden_size);
     name = memmem(copy, golden_size, "\"input_ids\"", 11);
@@ -230,7 +230,7 @@ static void goldens_that_are_none(void **state)
     assert_int_equal(lm_verify(model, path, NULL, &v, &e), LM_BAD_MODEL);
 }
 
-/* What was dumped is a golden: of it, the engine says that it agrees to the last bit. */
+/* A dump is itself a golden, and the engine agrees with it bit for bit. */
 static void a_dump_is_a_golden(void **state)
 {
     char dump[64];
@@ -250,7 +250,7 @@ static void a_dump_is_a_golden(void **state)
     assert_int_equal(v.greedy_common, v.greedy_total);
     assert_non_null(strstr(v.source, "lamina"));
 
-    o.tol = -1;                                                            /* the reference itself is not equal to the last bit */
+    o.tol = -1;                                                            /* the reference itself is not equal bit for bit */
     v = judge(model, &o);
     assert_true(!v.agrees && v.tol == 0);
     o.kl_max = -1;

@@ -1,4 +1,4 @@
-/* How many rows of prompts a step may have: a machine that takes a known time for each row, and the gap that follows. */
+/* The number of prompt rows in a step, on a simulated machine that takes a known time per row, and the resulting gap between tokens. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,8 +21,8 @@ static void gaps_come_near_the_target(void **state)
     for (size_t i = 0; i < 3; i++) {
         lm_budget b      = { .target = targets[i], .most = 512 };
         double    target = targets[i] > 0 ? targets[i] : 2 * step_seconds(8, 0);
-        assert_int_equal(lm_budget_rows(&b, 0), 512);    /* nobody waits for a token */
-        assert_true(lm_budget_rows(&b, 8) < 100);        /* nothing is known */
+        assert_int_equal(lm_budget_rows(&b, 0), 512);    /* no sequence is generating */
+        assert_true(lm_budget_rows(&b, 8) < 100);        /* no measurement yet */
         lm_budget_ran(&b, 8, 0, step_seconds(8, 0));
         for (int step = 0; step < 100; step++) {
             uint32_t rows = lm_budget_rows(&b, 8);
@@ -34,7 +34,7 @@ static void gaps_come_near_the_target(void **state)
     }
 }
 
-/* A target that cannot be kept still lets prompts be read; a step has only so many rows. */
+/* Prompts make progress even if the target cannot be met; the rows of a step are limited. */
 static void some_rows_are_always_read(void **state)
 {
     lm_budget b = { .target = 1e-9, .most = 512 };
@@ -49,7 +49,7 @@ static void some_rows_are_always_read(void **state)
     assert_int_equal(lm_budget_rows(&b, 8), 504);
 }
 
-/* One step that somebody else has held up changes little. */
+/* A few steps that were delayed from outside change little. */
 static void one_slow_step_is_no_measure(void **state)
 {
     lm_budget b = { .most = 512 };

@@ -1,4 +1,4 @@
-/* Records from one thread to another: all of them, in order, whole, whatever their sizes, and never more than there is room for. */
+/* Records passed from one thread to another all arrive, in order and complete, whatever their sizes, and never exceed the space. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ static void records_arrive_whole_and_in_order(void **state)
         bool     fits = lm_ring_fits(&r, n);
         uint8_t *p    = lm_ring_add(&r, n);
         if (!p) {
-            assert_false(fits && i % 3 == 1);            /* what is said to fit does, when all before it is published */
+            assert_false(fits && i % 3 == 1);            /* a record that fits is accepted if all before it are published */
             refused++;
             lm_ring_publish(&r);
             continue;
@@ -70,7 +70,7 @@ static void records_arrive_whole_and_in_order(void **state)
     assert_true(refused > 0);
 }
 
-/* As many as are said to fit, from every place in the memory. */
+/* From every position in the buffer, as many records are accepted as are reported to fit. */
 static void what_fits_is_taken(void **state)
 {
     lm_ring  r;
@@ -79,7 +79,7 @@ static void what_fits_is_taken(void **state)
     (void)state;
     assert_int_equal(lm_ring_open(&r, 1024, NULL), LM_OK);
     for (uint32_t at = 0; at < 200; at++) {
-        assert_non_null(lm_ring_add(&r, at % 40));       /* the next round begins elsewhere */
+        assert_non_null(lm_ring_add(&r, at % 40));       /* so that the next round begins elsewhere */
         lm_ring_publish(&r);
         assert_non_null(lm_ring_next(&r, &n));
         lm_ring_done(&r);
@@ -96,7 +96,7 @@ static void what_fits_is_taken(void **state)
             lm_ring_done(&r);
         }
     }
-    assert_null(lm_ring_add(&r, 513));                   /* more than half never does */
+    assert_null(lm_ring_add(&r, 513));                   /* more than half the buffer never fits */
     lm_ring_close(&r);
 }
 

@@ -1,5 +1,5 @@
-/* parkings.c - a connection is suspended while its answer is made, and each suspension is ended once, whoever comes: the worker that has
- * finished and those who wake it, at the same time. The exchange is freed as soon as its end is seen, as the front does. */
+/* parkings.c - a connection is suspended while its response is computed, and each suspension is resumed exactly once, although the worker
+ * that finishes and the threads that wake it run concurrently. The exchange is freed as soon as it is seen to end, as the front does. */
 #include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 enum { ROUNDS = 100000, WAKERS = 2 };
 
-/* libmicrohttpd, as far as it is called: counts, and lets the front go on. */
+/* The functions of libmicrohttpd that are called: they count calls, and resuming lets the front continue. */
 static atomic_uint suspended, resumed;
 
 void MHD_suspend_connection(struct MHD_Connection *mhd)
@@ -30,7 +30,7 @@ void MHD_resume_connection(struct MHD_Connection *mhd)
     atomic_fetch_add(&resumed, 1);
 }
 
-/* The wakers' lock stands for that of the reply: who has been closed wakes nobody. */
+/* A waker's lock takes the place of the reply's lock: after the reply is closed, it wakes nothing. */
 static struct { pthread_mutex_t lock; lm_exchange *x; } wakers[WAKERS];
 static _Atomic(lm_exchange *) work;
 static atomic_bool stops;
@@ -70,7 +70,7 @@ static void set_wakers(lm_exchange *x)
     }
 }
 
-/* Until the worker has let go of it, as the front does: look, suspend, wait to be resumed. */
+/* Do what the front does until the worker releases the exchange: check, suspend, wait to be resumed. */
 static void one_exchange(void)
 {
     lm_exchange *x = calloc(1, sizeof *x);
@@ -83,7 +83,7 @@ static void one_exchange(void)
     do {
         unsigned before = atomic_load(&resumed);
 
-        assert_int_equal(before, atomic_load(&suspended));               /* the one before was ended, once */
+        assert_int_equal(before, atomic_load(&suspended));               /* the previous suspension was resumed once */
         lm_exchange_park(x);
         while (atomic_load(&resumed) == before)
             sched_yield();

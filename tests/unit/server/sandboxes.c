@@ -1,4 +1,4 @@
-/* What a process with the server's sandbox can still do, and what not. Each trial is a child of its own: rights do not come back. */
+/* What a process in the server's sandbox can and cannot do. Each trial runs in its own child, because rights cannot be regained. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
@@ -46,7 +46,7 @@ static void enter(void)
     lm_sandbox_calls();
 }
 
-/* 0: it worked; else what errno was; 255: the sandbox cannot be had. */
+/* Run `trial` in a sandboxed child. Returns 0: it worked, 255: the sandbox is not available, otherwise errno. */
 static int in_child(int (*trial)(void))
 {
     int status;
@@ -142,7 +142,7 @@ static void all_others_are_gone(void **state)
         assert_int_equal(in_child(calls[i]), EPERM);
 }
 
-/* A thread that was there before is restricted, too. */
+/* A thread that existed before the sandbox is restricted, too. */
 static pthread_barrier_t barrier;
 static int answer;
 
@@ -178,7 +178,7 @@ static void threads_that_were_there_are_restricted(void **state)
 static int make_folders(void **state)
 {
     (void)state;
-    /* A kernel without Landlock: tests/e2e/test_serve_sandbox.py tries what is said then. */
+    /* tests/e2e/test_serve_sandbox.py tests the messages on a kernel without Landlock. */
     if (syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, LANDLOCK_CREATE_RULESET_VERSION) < 1) {
         printf("no Landlock here\n");
         exit(77);

@@ -1,4 +1,4 @@
-/* senders.c - under which names a server may be called, and which pages may use it. */
+/* senders.c - the host names by which a server may be addressed, and the web pages that may use it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,12 +47,12 @@ static void origins(void **state)
         /* no page */
         { "localhost:8080", NULL, NULL, NULL, "POST", false, no_list, true },
         { "localhost:8080", NULL, "none", "navigate", "GET", false, no_list, true },
-        /* its own */
+        /* the server's own page */
         { "localhost:8080", "http://localhost:8080", NULL, NULL, "POST", false, no_list, true },
         { "LOCALHOST:8080", "http://localhost:8080", "same-origin", "cors", "POST", false, no_list, true },
         { "localhost", "http://localhost:80", NULL, NULL, "POST", false, no_list, true },
         { "llm.example", "https://llm.example", NULL, NULL, "POST", true, no_list, true },
-        { "llm.example", "https://llm.example", "same-origin", "cors", "POST", false, no_list, true },     /* a proxy encrypts */
+        { "llm.example", "https://llm.example", "same-origin", "cors", "POST", false, no_list, true },     /* behind a TLS proxy */
         /* another port, scheme, name */
         { "127.0.0.1:8080", "http://127.0.0.1:9", NULL, NULL, "POST", false, no_list, false },
         { "127.0.0.1:8080", "http://127.0.0.1", NULL, NULL, "POST", false, no_list, false },
@@ -61,12 +61,12 @@ static void origins(void **state)
         { "localhost:8080", "http://localhost:8080@evil.example", NULL, NULL, "POST", false, no_list, false },
         { "localhost:8080", "http://evil.example", NULL, NULL, "POST", false, no_list, false },
         { "localhost:8080", "localhost:8080", NULL, NULL, "POST", false, no_list, false },
-        /* no origin that can be named */
+        /* opaque origins */
         { "localhost:8080", "null", NULL, NULL, "POST", false, no_list, false },
         { "localhost:8080", "null", "cross-site", "no-cors", "POST", false, no_list, false },
         { "localhost:8080", "null", NULL, NULL, "POST", false, null_too, true },
         { "localhost:8080", "null", NULL, NULL, "POST", false, any, true },
-        /* a picture, a script, a form of another page; a link that is followed */
+        /* an image, a script or a form of another page; a link that is followed */
         { "localhost:8080", NULL, "cross-site", "no-cors", "GET", false, no_list, false },
         { "localhost:8080", NULL, "same-site", "no-cors", "GET", false, no_list, false },
         { "localhost:8080", NULL, "cross-site", "navigate", "POST", false, no_list, false },

@@ -1,4 +1,4 @@
-/* dtype.c - the table, its sizes against the formats' list, and what is said about types that cannot be read. */
+/* dtype.c - the table, its sizes compared with the formats' list, and the errors for types that cannot be read. */
 #include "golden.h"
 
 #include "tensor/dtype.h"
@@ -51,7 +51,7 @@ static void row_bytes_are_checked(void **state)
     assert_false(lm_dtype_row_bytes(LM_Q4_K, 4095, &bytes));               /* not whole blocks */
     assert_false(lm_dtype_row_bytes(LM_F32, UINT64_MAX / 4 + 1, &bytes));  /* more than 2^64 */
     assert_false(lm_dtype_row_bytes(LM_F64, UINT64_C(1) << 61, &bytes));
-    assert_false(lm_dtype_row_bytes((lm_dtype)5, 32, &bytes));             /* no type */
+    assert_false(lm_dtype_row_bytes((lm_dtype)5, 32, &bytes));             /* not a type */
     assert_int_equal(bytes, 7);
     assert_true(lm_dtype_row_bytes(LM_Q8_0, UINT64_MAX & ~UINT64_C(31), &bytes) == false);
     assert_true(lm_dtype_row_bytes(LM_Q4_0, UINT64_MAX & ~UINT64_C(31), &bytes));   /* smaller than its elements */

@@ -22,7 +22,7 @@ static inline uint64_t fnv1a(const void *data, size_t n)
     return h;
 }
 
-/* Of float32 values, every NaN counted as the same one. */
+/* Hash float32 values; all NaNs hash alike. */
 static inline uint64_t fnv1a_floats(const float *x, size_t n)
 {
     uint64_t h = UINT64_C(0xcbf29ce484222325);

@@ -19,7 +19,7 @@ static float float_of(uint32_t bits)
     return f;
 }
 
-/* The value by its definition, in double. */
+/* Return the value of a half by its definition, in double. */
 static double f16_value(uint16_t h)
 {
     int exponent = h >> 10 & 31, mantissa = h & 1023;
@@ -53,7 +53,7 @@ static void f16_round_trips(void **state)
     }
 }
 
-/* Around every f16 value: exactly the midpoint goes to the even neighbour, anything else to the nearer one. */
+/* Between all adjacent f16 values the exact midpoint rounds to the even neighbour, any other value to the nearer one. */
 static void f16_rounds_to_nearest_even(void **state)
 {
     (void)state;

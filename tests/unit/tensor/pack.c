@@ -102,7 +102,7 @@ static const float extremes[] = { 0.0f, -0.0f, 1e-45f, -1e-40f, 1e-8f, 65504.0f,
                                   INFINITY, -INFINITY, NAN };
 enum { N_EXTREMES = sizeof extremes / sizeof extremes[0] };
 
-/* Nothing but bytes of the right number comes out, whatever goes in (run under ubsan: no conversion out of range). */
+/* Packing writes exactly the right number of bytes, whatever the floats (under ubsan: no conversion out of range). */
 static void any_float_packs(void **state)
 {
     (void)state;
@@ -128,7 +128,7 @@ static void any_float_packs(void **state)
     }
 }
 
-/* Zeros stay zeros; one block does not look at its neighbours; one element of a block that is not zero keeps its sign. */
+/* Zeros stay zeros, a block does not depend on its neighbours, and a single element that is not zero keeps its value. */
 static void zeros_and_single_values(void **state)
 {
     (void)state;
@@ -155,8 +155,8 @@ static void zeros_and_single_values(void **state)
     }
 }
 
-/* The quick way: whole blocks and nothing else, any float, an error at most half as large again; the same bytes where there is
- * no search to leave out. */
+/* Quick packing writes whole blocks and nothing else, accepts any float, has an RMS error of at most 1.5 times that of the search, and
+ * writes the same bytes where there is no search to skip. */
 static void quick_packs(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@ static size_t from_hex(const char *hex, uint8_t *out)
     return n;
 }
 
-/* Also at an odd address and twice in a row: neither alignment nor the place in a row matters. */
+/* Blocks unpack exactly at an odd address and twice in a row: neither alignment nor the position in a row matters. */
 static void blocks_unpack_to_the_bit(void **state)
 {
     (void)state;
@@ -48,7 +48,7 @@ static void blocks_unpack_to_the_bit(void **state)
     print_message("%d blocks of %d types equal\n", lines, types);
 }
 
-/* Integers and doubles, as stored. */
+/* Integers and doubles unpack to the stored values. */
 static void numbers_unpack(void **state)
 {
     (void)state;

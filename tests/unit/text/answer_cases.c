@@ -1,4 +1,4 @@
-/* Answers of every family: what is reasoning, content and calls, however the text is cut. Cases: tests/golden/answers (JSON lines). */
+/* Answers of every family, parsed into reasoning, content and calls in pieces of any size. Cases: tests/golden/answers (JSON lines). */
 #include <jansson.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static void told(void *arg, const lm_answer_event *event)
     }
 }
 
-/* The text in pieces of `piece` bytes (0: whole). */
+/* Parse the text in pieces of `piece` bytes (0: whole). */
 static json_t *read_answer(const json_t *c, size_t piece, bool eager)
 {
     const char *text = json_string_value(json_object_get(c, "text")), *template = json_string_value(json_object_get(c, "template"));
@@ -81,7 +81,7 @@ static json_t *read_answer(const json_t *c, size_t piece, bool eager)
     return result;
 }
 
-/* The same calls, whatever the spaces in their arguments. */
+/* Whether the calls are the same, apart from white space in their arguments. */
 static bool same_call(const json_t *got, const json_t *want)
 {
     const char *a = json_string_value(json_object_get(got, "arguments")), *b = json_string_value(json_object_get(want, "arguments"));
@@ -177,7 +177,7 @@ static void cases_are_read(void **state)
 
 /* ---- grammars ---- */
 
-/* 1: the whole text of a case fits what a required call may be, 0: it does not, -1: the family's calls cannot be required. */
+/* Return 1 if the whole text of a case matches the grammar of a required call, 0 if not, -1 if the family's calls cannot be required. */
 static int fits_grammar(const json_t *c)
 {
     json_t *tools = json_object_get(c, "tools");
@@ -210,15 +210,15 @@ static int fits_grammar(const json_t *c)
     return status == LM_OK ? whole : -1;
 }
 
-/* Cases that are a call and nothing else. */
+/* Whether a case consists of calls and nothing else. */
 static bool is_bare(const json_t *c)
 {
     return json_array_size(json_object_get(c, "calls")) && !json_is_true(json_object_get(c, "broken")) && json_object_get(c, "family") &&
            !*json_string_value(json_object_get(c, "content")) && !*json_string_value(json_object_get(c, "reasoning"));
 }
 
-/* What a required call is held to is what the family writes: at least one of its own texts fits the grammar as it stands. Two
- * notations have no grammar, and say so. */
+/* The grammar of a required call is the notation of the family: at least one of the family's own texts matches it unchanged. Two
+ * notations have no grammar and return LM_UNSUPPORTED. */
 static void grammars_hold_what_families_write(void **state)
 {
     FILE *f = fopen(path, "r");

@@ -1,8 +1,8 @@
-/* gguf_twins.c - the same vocabulary told as GGUF keys tells it gives the ids of its tokenizer.json.
+/* gguf_twins.c - a vocabulary given as GGUF keys produces the same ids as its tokenizer.json.
  *
  * The keys are made here as llama.cpp's converter makes them: byte-level pieces as they are, added tokens raw with type
  * control or user-defined, SentencePiece pieces with scores that fall as the rank of the merge that makes them rises. By
- * definition the two forms agree on every text, overlapping added tokens apart, which these files do not have. (llama.cpp
+ * definition the two forms agree on every text, except with overlapping added tokens, which these files do not have. (llama.cpp
  * itself would differ for Qwen, where it leaves out NFC.) */
 #include "golden_text.h"
 #include "text/vocab_spec.h"
@@ -20,7 +20,7 @@ typedef struct keys {
     lm_view *tokens, *merges;
     float   *scores;
     int32_t *types;
-    char    *text;          /* merges are joined here */
+    char    *text;          /* memory of the joined merges */
 } keys;
 
 static lm_view view_of(const json_t *s) { return (lm_view){ json_string_value(s), json_string_length(s) }; }
@@ -81,7 +81,7 @@ static void read_merges(const json_t *root, keys *k, lm_vocab_spec *s)
     }
 }
 
-/* A piece scores as its first merge ranks; one that no merge makes, below all. */
+/* Score every piece by the rank of its first merge; a piece that no merge produces scores below all others. */
 static void score(keys *k, const lm_vocab_spec *s)
 {
     lm_map *ids = lm_map_new(s->n_merges);

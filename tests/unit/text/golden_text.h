@@ -25,7 +25,7 @@ static inline void path_in(const char *variable, char out[512], const char *form
     va_end(args);
 }
 
-/* The documents of a .jsonl file as one array. */
+/* Return the documents of a .jsonl file as one array. */
 static inline json_t *read_lines(const char *path)
 {
     json_t *all = json_array();
@@ -64,7 +64,7 @@ static inline void show_ids(const char *what, const lm_tokens *got, const json_t
     print_message("%s\n", n > 60 ? " …" : "");
 }
 
-/* Texts of `texts` that give the ids of `ids`, with special tokens parsed and without. The first differences are shown. */
+/* Return how many texts of `texts` have the ids of `ids`, with special tokens parsed and as text. Prints the first differences. */
 static inline size_t equal_texts(const lm_tokenizer *t, const json_t *texts, const json_t *ids, unsigned flags, size_t *total)
 {
     size_t equal = 0, shown = 0;
@@ -98,7 +98,7 @@ static inline size_t equal_texts(const lm_tokenizer *t, const json_t *texts, con
     return equal;
 }
 
-/* Rows of NAME.decode.jsonl that decode alike, with special tokens and without. */
+/* Return how many rows of NAME.decode.jsonl decode alike, with special tokens and without. */
 static inline size_t equal_decodes(const lm_tokenizer *t, const json_t *rows, size_t *total)
 {
     size_t equal = 0, shown = 0;
@@ -132,7 +132,7 @@ static inline size_t equal_decodes(const lm_tokenizer *t, const json_t *rows, si
     return equal;
 }
 
-/* Bytes of each piece that a text is cut into, against those that are wanted: `arg` of lm_pretokenize. */
+/* The expected bytes of each piece into which a text is split: `arg` of lm_pretokenize. */
 typedef struct pieces { const json_t *want; size_t n; bool same; } pieces;
 
 static inline lm_status take_piece(void *arg, lm_view word, lm_error *error)

@@ -1,5 +1,5 @@
-/* template_golden.c - every template gives what jinja2 gives in transformers' environment: the same bytes, or an error
- * where that raises (tools/oracle/templates.py). */
+/* template_golden.c - every template renders as jinja2 does in transformers' environment: the same bytes, or an error
+ * where jinja2 raises one (tools/oracle/templates.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@ typedef struct table {
     int         templates, absent, renderings, equal, errors;
 } table;
 
-/* The chat template that a file of a model holds; NULL when the file has not been fetched. Freed with json_decref. */
+/* Return the chat template in a file of a model, or NULL if the file has not been fetched. Free it with json_decref. */
 static json_t *template_of(const char *asset)
 {
     char          path[1024], *bytes = NULL;

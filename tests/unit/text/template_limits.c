@@ -1,4 +1,4 @@
-/* template_limits.c - what hostile templates run into, where errors point, and which bytes of a rendering are content. */
+/* template_limits.c - the limits for hostile templates, the positions of errors, and which bytes of a rendering are content. */
 #include <locale.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,7 @@ static const struct bomb {
     { "{{ 1e300|int }}", "an integer beyond 64 bits" },
 };
 
-/* Each ends quickly with an error that names the limit, and leaves no memory behind. */
+/* Each ends quickly with an error that names the limit, and leaks no memory. */
 static void bombs_do_not_go_off(void **state)
 {
     (void)state;
@@ -96,7 +96,7 @@ static void bombs_do_not_go_off(void **state)
     }
 }
 
-/* `head`, then `middle` n times, then `tail`. */
+/* Return `head`, then `middle` n times, then `tail`; the caller frees it. */
 static char *repeated(const char *head, const char *middle, size_t n, const char *tail)
 {
     size_t size = strlen(head) + n * strlen(middle) + strlen(tail) + 1, at;
@@ -131,7 +131,7 @@ static void nesting_is_bounded(void **state)
         if (status == LM_OK || (!strstr(e.message, "deeper than") && !strstr(e.message, "a chain of") && !strstr(e.message, "more than")))
             fail_msg("%s…: %s", shapes[i].middle, e.message);
     }
-    /* long is not deep */
+    /* long expressions are not deep */
     static const struct { const char *head, *middle, *tail; } rows[] = {
         { "{{ 0", " + 1", " }}" }, { "{{ ''", " ~ 'a'", " }}" }, { "{{ 1", " and 1", " }}" }, { "{{ 0", " or 1", " }}" },
         { "{{ [", "0, ", "] }}" }, { "{% if 0 %}", "{% elif 0 %}", "{% endif %}" }, { "", "{{ 1 }}", "" }, { "{{ 1", " == 1", " }}" },
@@ -148,7 +148,7 @@ static void nesting_is_bounded(void **state)
     }
 }
 
-/* Building a text or a list piece by piece costs no more than its size. */
+/* Building a text or a list piece by piece takes time linear in its size. */
 static void appending_is_linear(void **state)
 {
     static const char source[] = "{% set ns = namespace(s='', t='', l=[]) %}{% for i in range(30000) %}"
@@ -230,7 +230,7 @@ static void bad_input_is_refused(void **state)
         assert_int_equal(render("{{ a }}", 7, contexts[i], &r, &e), LM_USAGE);
     char *closed = repeated(deep, "]", 500, "}");
     assert_int_equal(render("{{ x }}", 7, closed, &r, &e), LM_LIMIT);
-    assert_int_equal(render("{{ y }}", 7, closed, &r, &e), LM_OK);       /* what nobody looks at is not converted */
+    assert_int_equal(render("{{ y }}", 7, closed, &r, &e), LM_OK);       /* unused values are not converted */
     lm_rendering_free(&r);
     free(closed);
     free(deep);
@@ -242,7 +242,7 @@ static void bad_input_is_refused(void **state)
     assert_int_equal(lm_template_new("{{", 2, NULL, &t, NULL), LM_BAD_MODEL);
 }
 
-/* Every allocation that fails is an error, never a crash or a leak. */
+/* A failed allocation is always an error, never a crash or a leak. */
 static void failing_memory_is_an_error(void **state)
 {
     static const char source[] = "{% macro f(a, b=[1]) %}{{ a ~ b }}{{ varargs }}{% endmacro %}"
@@ -332,7 +332,7 @@ static void content_is_marked(void **state)
         const char *source = markings[i].source;
         char shown[1024];
         size_t n = 0, at = 0;
-        /* the role of the third message is no word, so it is content; loops over all messages stop before it */
+        /* the role of the third message is not a plain word, so it is content; loops over messages stop before it */
         char *safe = NULL;
         if (strstr(source, "in messages") || strstr(source, "messages|")) {
             safe = repeated("{% set messages = messages[:2] %}", source, 1, "");

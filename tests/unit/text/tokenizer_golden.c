@@ -16,7 +16,7 @@ static json_t *golden(const char *name, const char *kind)
     return read_lines(path);
 }
 
-/* Compares, prints a row of the table, and tells whether all agree. */
+/* Compare a tokenizer with its goldens and print a row of the table. Returns whether all agree. */
 static bool compare(const char *name, const char *path, const char *folder, const json_t *texts, unsigned flags)
 {
     char          file[256];
@@ -56,7 +56,7 @@ static void real_tokenizers_agree(void **state)
     assert_true(all);
 }
 
-/* Small tokenizers, one for each kind of part; special tokens are added. */
+/* Small tokenizers, one per kind of component; special tokens are added. */
 static const char *const kinds[] = {
     "added-flags", "bloom", "bytelevel-prefix-space", "classes", "digits-together", "falcon", "gemma", "gpt-4o",
     "metaspace-after-digits", "metaspace-always", "metaspace-first", "metaspace-never", "nfd", "nfkc-lower-strip",

@@ -28,7 +28,7 @@ static size_t characters(const char *text, size_t from, size_t to)
     return n;
 }
 
-/* Runs of matches, one right after the other. */
+/* Return the next run of adjacent matches. */
 static lm_match next_run(lm_matches *matches)
 {
     lm_match run, m;
@@ -42,7 +42,7 @@ static lm_match next_run(lm_matches *matches)
     return run;
 }
 
-/* Matches of `pattern` are the odd runs of `want`; tells the first character where they are not. */
+/* Whether the matches of `pattern` are the odd runs of `want`. Prints the first character where they are not. */
 static bool same_runs(lm_view pattern, lm_view all, const json_t *want)
 {
     lm_regex     *regex;
@@ -134,7 +134,7 @@ static void patterns_cut_alike(void **state)
     assert_true(good);
 }
 
-/* A piece is "first" when it comes from the input's first character, wherever rewriting has moved it. */
+/* A piece is "first" if it comes from the input's first character, even if normalization has moved it. */
 static void first_means_the_input_s_first_character(void **state)
 {
     json_t *rows = golden("first"), *row, *pair;

@@ -1,4 +1,4 @@
-/* tokenizer_refusals.c - vocabularies that somebody broke: each is refused with a status and a message, none crashes. */
+/* tokenizer_refusals.c - broken vocabularies: each is rejected with a status and a message, and none crashes. */
 #include "golden_text.h"
 
 #include <math.h>
@@ -204,14 +204,14 @@ static void an_unknown_pre_gives_way_to_the_option(void **state)
     lm_tokenizer_free(t);
     assert_fails(LM_USAGE, "'neither'",
                  lm_tokenizer_from_spec(&s, &(lm_tokenizer_options){ .pre = "neither" }, &t, e));
-    /* A known one is not overruled. */
+    /* The option does not override a known pre-tokenizer. */
     s.pre = "gpt-2";
     assert_ok(lm_tokenizer_from_spec(&s, &(lm_tokenizer_options){ .pre = "qwen2" }, &t, e));
     assert_non_null(strstr(lm_tokenizer_summary(t), "pre gpt-2"));
     lm_tokenizer_free(t);
 }
 
-/* Every allocation in turn fails: an error comes back, and nothing is lost. */
+/* Each allocation fails once: the call returns an error and leaks nothing. */
 static void running_out_of_memory_is_an_error(void **state)
 {
     char           path[512];
@@ -250,7 +250,7 @@ static void running_out_of_memory_is_an_error(void **state)
     assert_int_equal(lm_alloc_statistics().live_bytes, before);
 }
 
-/* Broken characters and what ends them are written in parts: the text is as it was whichever of them there is no memory for. */
+/* A broken character and the bytes that end it are written in parts. If memory runs out for any of them, the text stays unchanged. */
 static void a_stream_without_memory_leaves_the_text(void **state)
 {
     char          path[512], *data;
@@ -293,7 +293,7 @@ static void a_stream_without_memory_leaves_the_text(void **state)
     lm_free(data);
 }
 
-/* What an allocation that failed leaves in the memory that texts share spoils no later text. */
+/* A failed allocation does not corrupt the memory that texts share: later texts are tokenized correctly. */
 static void a_text_after_one_without_memory_is_whole(void **state)
 {
     static const char broken[] = "Hello  the <lr> w\xc3\xb6rld\xff <0x41> \xe2\x82 unseen before";

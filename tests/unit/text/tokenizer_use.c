@@ -1,4 +1,4 @@
-/* tokenizer_use.c - what callers rely on beyond ids: ends, padding, streams, message data, threads, limits. */
+/* tokenizer_use.c - properties on which callers rely beyond ids: end tokens, padding, streams, message data, threads, limits. */
 #include "golden_text.h"
 
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include "base/utf8.h"
 #include "text/tokenizer_files.h"
 
-/* NULL: missing, and that is allowed. */
+/* Open a tokenizer of the assets. Returns NULL if it is missing and that is allowed. */
 static lm_tokenizer *asset(const char *path)
 {
     char          full[512];
@@ -55,7 +55,7 @@ static void models_get_what_their_tokenizer_adds(void **state)
         { "tokenizers/mistral/tokenizer.json", 1, 2, 2, 1 },
         { "tokenizers/llama3_1", 128000, 128009, 2, 128000 },
         { "tokenizers/qwen3/tokenizer.json", -1, 151645, 1, 9707 },
-        { "tokenizers/deepseek_v3", 0, 1, 2, 0 },               /* told by tokenizer_config.json alone */
+        { "tokenizers/deepseek_v3", 0, 1, 2, 0 },               /* specified by tokenizer_config.json only */
         { "tokenizers/gpt2", 50256, 50256, 1, 15496 },
         { "smollm2-135m-instruct-q4_1.gguf", 1, 2, 1, 19556 },
     };
@@ -149,7 +149,7 @@ static void rows_beyond_the_vocabulary_are_harmless(void **state)
     assert_null(lm_tokenizer_piece(t, 16, &size));
     assert_fails(LM_USAGE, "token id 16 is outside the vocabulary of 16", lm_detokenize(t, (lm_token[]){ 0, 16 }, 2, 0, &text, e));
     assert_fails(LM_USAGE, "token id -1", lm_detokenize(t, (lm_token[]){ -1 }, 1, 0, &text, e));
-    assert_string_equal(text.data, "ab");               /* a failure leaves what was there */
+    assert_string_equal(text.data, "ab");               /* a failure leaves the text unchanged */
     lm_text_free(&text);
     lm_tokenizer_free(t);
 }
@@ -175,7 +175,7 @@ static void bytes_that_are_not_utf8_become_replacement_characters(void **state)
 }
 
 /* ---- streams ---- */
-/* Push ids one by one: after each the text is whole characters; at the end it is `want`. */
+/* Push ids one by one: the text always consists of whole characters, and at the end it is `want`. */
 static void assert_streams(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, const lm_text *want)
 {
     lm_stream *s;
@@ -218,8 +218,8 @@ static void streams_give_the_same_text_in_whole_characters(void **state)
                 ids.ids[ids.n++] = (lm_token)json_integer_value(json_array_get(json_array_get(row, 0), j));
             }
             assert_ok(lm_detokenize(t, ids.ids, ids.n, 0, &want, e));
-            /* A run of byte tokens with an error in it is all errors when it is decoded at once; a stream has by then
-             * given out the characters before the error. */
+            /* A run of byte tokens that contains an error decodes entirely to errors at once; a stream has already
+             * delivered the characters before the error. */
             if (i != 1 || !strstr(want.data, LM_REPLACEMENT)) {
                 assert_streams(t, ids.ids, ids.n, 0, &want);
                 compared++;
@@ -254,7 +254,7 @@ static void a_character_comes_with_its_last_byte(void **state)
             assert_ok(lm_stream_push(s, lm_tokenizer_find(t, all[i].pieces[k]), &text, e));
         }
         assert_string_equal(text.data, "\xF0\x9F\x98\x80");
-        /* and a broken one is one replacement character, or one a byte */
+        /* a broken character is one replacement character, or one per byte */
         for (size_t k = 0; k < 3; k++)
             assert_ok(lm_stream_push(s, lm_tokenizer_find(t, all[i].pieces[k]), &text, e));
         assert_int_equal(text.size, 4);
@@ -371,7 +371,7 @@ static void message_data_cannot_spell_special_tokens(void **state)
     }
     lm_tokens_free(&ids);
 
-    /* Harmless data is merged with the template's text as if there were no border. */
+    /* Harmless data is merged with the template's text as if there were no boundary. */
     static const char plain[] = "say hello world";
     span  = (lm_span){ 4, 9 };
     r     = (lm_rendering){ .text = { (char *)plain, sizeof plain - 1, sizeof plain }, .content = &span, .n_content = 1 };
@@ -380,7 +380,7 @@ static void message_data_cannot_spell_special_tokens(void **state)
     assert_ids(ids, want.ids, want.n);
     lm_tokens_free(&want);
 
-    /* A token that only the two together spell is not one either. */
+    /* A special token spelled partly by data and partly by the template is not a special token either. */
     span  = (lm_span){ 0, 5 };
     r.text = (lm_text){ .data = (char *)"<|im_end|>", .size = 10, .capacity = 11 };
     ids    = (lm_tokens){ 0 };
@@ -391,7 +391,7 @@ static void message_data_cannot_spell_special_tokens(void **state)
     lm_tokenizer_free(t);
 }
 
-/* The second pass sees rewritten text: there the border is kept by doing the parts apart. */
+/* The second pass sees normalized text, so the boundary is preserved by tokenizing the parts separately. */
 static void message_data_stays_data_behind_a_normalizer(void **state)
 {
     lm_tokenizer *t = from_json("{\"normalizer\":{\"type\":\"Lowercase\"},"
@@ -410,7 +410,7 @@ static void message_data_stays_data_behind_a_normalizer(void **state)
     lm_tokenizer_free(t);
 }
 
-/* ---- many and much ---- */
+/* ---- threads and large inputs ---- */
 typedef struct job { const lm_tokenizer *t; const json_t *texts; lm_tokens ids; bool failed; } job;
 
 static void *tokenize_all(void *arg)
@@ -453,7 +453,7 @@ static void threads_share_a_tokenizer(void **state)
     lm_tokenizer_free(t);
 }
 
-/* One word of a megabyte, of whatever is worst: linear memory, and an end (the suite's time limit would notice). */
+/* A word of a megabyte of the worst units takes linear memory and ends (the suite's time limit checks that). */
 static void a_megabyte_without_a_break_is_one_word(void **state)
 {
     static const char *const units[] = { "a",  " ",     "\n", "\xCC\x81", "\xCC\x81\xCC\xA3", "\xE2\x96\x81", "\xF0\x9F\x98\x80",
@@ -476,7 +476,7 @@ static void a_megabyte_without_a_break_is_one_word(void **state)
             assert_ok(lm_tokenize(t, text, size, 0, &ids, e));
             assert_true(ids.n > 0);
             assert_ok(lm_detokenize(t, ids.ids, ids.n, 0, &back, e));
-            /* The others are changed by NFC or by the space mark. */
+            /* NFC or the space mark changes the others. */
             if (p == 0 && units[u][0] != '\xE2' && units[u][0] != ' ') {
                 assert_int_equal(back.size, size);
                 assert_memory_equal(back.data, text, size);
@@ -489,7 +489,7 @@ static void a_megabyte_without_a_break_is_one_word(void **state)
     free(text);
 }
 
-/* Patterns that look for trouble end in time, with LM_LIMIT or with an answer. */
+/* Patterns with catastrophic backtracking end in time, with LM_LIMIT or with a result. */
 static void a_pattern_cannot_hang(void **state)
 {
     static const char *const patterns[] = { "(a+)+$",       "(a|aa)+b", "(?:a*)*b",   "(a*)*\\\\1b",
