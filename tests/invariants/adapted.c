@@ -1,5 +1,5 @@
-/* adapted.c - engines with adapters: PEFT's logits, rows of different adapters in one step as alone, rows without one as in an engine that
- * has none, bytes as planned. */
+/* adapted.c - engines with adapters: logits equal PEFT's, rows of different adapters in one step equal each alone, rows without an adapter
+ * equal those of an engine without adapters, and allocated bytes equal planned ones. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static const char *root(void)
     return path;
 }
 
-/* ---- as PEFT and llama.cpp have it ---- */
+/* ---- goldens of PEFT and llama.cpp ---- */
 
 typedef struct golden_adapter { char name[64], folder[LINE], base[LINE]; } golden_adapter;
 
@@ -159,7 +159,7 @@ static lm_token token_of(uint32_t text, uint32_t position)
     return (lm_token)((text * 29 + position * 11 + position * position) % 90);
 }
 
-/* Logits of every position of texts first … first + n - 1 in steps of uneven pieces: out [n][LONG][n_vocab]. */
+/* Compute the logits of every position of texts first … first + n - 1 in steps of uneven pieces: out [n][LONG][n_vocab]. */
 static void read_texts(lm_engine *g, uint32_t first, uint32_t n, uint32_t n_vocab, float *out)
 {
     static lm_row rows[TEXTS * STEP];
@@ -190,7 +190,7 @@ static void compare(const float *a, const float *b, size_t n, const char *what)
         fail_msg("%s: other bits", what);
 }
 
-/* Of each text the scales of three adapters. */
+/* The scales of three adapters for each text. */
 static const float scales[TEXTS][3] = { { 0, 0, 0 }, { 1, 0, 0 }, { 0, 0.5f, 0 }, { 0, 0, -1 }, { 1, 0, 2 } };
 
 static void read_alone(const lm_model *m, lm_engine_options o, lm_adapter *const *adapters, uint32_t text, uint32_t n_vocab, float *out)
@@ -264,7 +264,7 @@ static void texts_have_the_adapters_that_they_have_alone(void **state)
     check_mixed("llama/gqa", LM_COMPUTE_AUTO, 2, true);
 }
 
-/* Whatever is fused with the product that an adapter is beside. */
+/* With scale 0 the bits are those of the model alone, whatever is fused with the adapted product. */
 static void without_a_scale_every_bit_is_the_models(void **state)
 {
     static golden_adapter all[MOST];

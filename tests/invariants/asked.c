@@ -31,7 +31,7 @@ lm_engine *start_engine(const lm_model *m, lm_engine_options o)
     return g;
 }
 
-/* Takes the model's own favourite away at every third token, and sees to it that each token is asked for once, in order. */
+/* Suppress the most probable token after every third token id, and check that the hook is called once per token, in order. */
 static lm_status hook(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
     asked   *x    = arg;
@@ -55,7 +55,7 @@ void make_asked(asked *x, unsigned i, const lm_model *m)
 
     *x = (asked){ .n_vocab = n_vocab, .stop_id = (lm_token)(i * 5 % n_vocab) };
     x->r.n_prompt = 1 + i * 37 % LONGEST;
-    for (size_t k = 0; k < x->r.n_prompt; k++)               /* three beginnings, that turn off from each other at different places */
+    for (size_t k = 0; k < x->r.n_prompt; k++)               /* three beginnings; prompts that share one diverge after 130 tokens */
         x->prompt[k] = (lm_token)((k % 7 * 2654435761u + (k / 14 + i % 3 + (k > 130 ? i : 0)) * 40503u) % n_vocab);
     x->s = (lm_sampler_options){ .seed = 100 + i, .temperature = temperatures[i % 3], .repeat_penalty = i % 4 == 3 ? 1.2f : 0 };
     x->r.prompt   = x->prompt;
@@ -192,7 +192,7 @@ void begin_again(asked *x)
     memset(&x->got, 0, sizeof x->got);
 }
 
-/* ---- a schedule ---- */
+/* ---- a schedule with requests ---- */
 
 static uint64_t dice = 1;
 
@@ -232,7 +232,7 @@ void close_fixture(void)
     free_replies();
     lm_schedule_free(f.s);
     lm_engine_pages(f.g, &used, NULL);
-    assert_int_equal(used, 0);                           /* every page has gone back */
+    assert_int_equal(used, 0);                           /* every page is free again */
     lm_engine_free(f.g);
     lm_engine_free(f.draft);
     lm_engine_free(f.alone);
@@ -262,7 +262,7 @@ lm_schedule_statistics statistics(void)
     return t;
 }
 
-/* Figures of now follow when the thread comes round. */
+/* Current statistics lag until the schedule's thread runs again, so poll them. */
 void wait_until_quiet(void)
 {
     lm_schedule_statistics t;

@@ -1,4 +1,4 @@
-/* asked.h - requests of many kinds, what each gets alone, and what it got from a schedule. */
+/* asked.h - requests of many kinds, the result of each alone, and its result from a schedule. */
 #ifndef TESTS_INVARIANTS_ASKED_H
 #define TESTS_INVARIANTS_ASKED_H
 
@@ -9,7 +9,7 @@
 
 enum { TOKENS = 160, TOP = 2, LONGEST = 200, CONTEXT = 250, TEXT_BYTES = 4096 };
 
-/* What a text was told to be. */
+/* The events that a request delivered. */
 typedef struct told {
     lm_token   ids[TOKENS + 1];
     float      logprob[TOKENS + 1];
@@ -37,28 +37,29 @@ typedef struct asked {
 uint32_t   vocabulary(const lm_model *m);
 lm_engine *start_engine(const lm_model *m, lm_engine_options o);
 
-/* Request i of `kinds` that share prompts: of all lengths, greedy and sampled, with penalties, stops, hooks, log-probabilities. */
+/* Make request i. Requests share prompt prefixes and have all lengths; they are greedy or sampled, with penalties, stops, hooks,
+ * log-probabilities. */
 void make_asked(asked *x, unsigned i, const lm_model *m);
 
-/* What lm_generate makes of it, into x->alone. */
+/* Run the request alone with lm_generate, into x->alone. */
 void ask_alone(lm_engine *g, asked *x);
 
 lm_schedule *start_schedule(lm_engine *g, lm_schedule_options o);
 void submit(lm_schedule *s, asked *x);
 
-/* An event into x->got; false once it has ended. */
+/* Record an event in x->got. Returns false once the request has ended. */
 bool take_event(asked *x, const lm_reply_event *e);
 
-/* All of it, waiting. */
+/* Read all events until the end, waiting for each. */
 void read_reply(asked *x);
 
-/* x->got is x->alone, whole; or a beginning of it that ended so. */
+/* Check that x->got equals x->alone, or (check_beginning) a prefix of it that ended with `stop`. */
 void check_asked(const char *what, const asked *x);
 void check_beginning(const char *what, const asked *x, lm_stop stop);
 
-void begin_again(asked *x);                      /* forget what was got; the reply is freed */
+void begin_again(asked *x);                      /* clear x->got and free the reply */
 
-/* ---- a schedule and what is asked of it ---- */
+/* ---- a schedule and its requests ---- */
 
 enum { MANY = EVERY == 1 ? 48 : 24 };
 
@@ -67,15 +68,15 @@ typedef struct fixture {
     lm_engine   *alone, *g, *draft;
     lm_schedule *s;
     asked        x[MANY];
-    int64_t      longer;                         /* tokens of each text, where they are more than usual: set before it is opened */
+    int64_t      longer;                         /* tokens of each request, if more than usual; set before open_fixture */
 } fixture;
 
 extern fixture f;
 
 void open_fixture(const char *name, int64_t window, lm_engine_options o, lm_schedule_options so);
 void free_replies(void);
-void close_fixture(void);                        /* every page has gone back */
-void run_all(const char *name);                  /* all of them, at once */
+void close_fixture(void);                        /* checks that every page is free */
+void run_all(const char *name);                  /* all requests concurrently */
 
 lm_schedule_statistics statistics(void);
 void wait_until_quiet(void);

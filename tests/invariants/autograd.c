@@ -1,5 +1,5 @@
-/* autograd.c - gradients of every family against torch's, through transformers and peft: tests/golden/train/, made by
- * tools/oracle/gradients.py. An adapter on every linear layer; of some families every weight. */
+/* autograd.c - gradients of every family compared with torch's, through transformers and peft: tests/golden/train/, made by
+ * tools/oracle/gradients.py. Trained are adapters on every linear layer and, for some families, every weight. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
@@ -48,7 +48,7 @@ static const char *meta_text(const lm_container *c, const char *key, char *out, 
     return out;
 }
 
-/* Rows as the file has them: ids [B][T], labels [B][T]; each row's text ends where nothing is labelled any more, or all ids do. */
+/* The rows of a file: ids [B][T], labels [B][T]; the text of each row ends with its last label. */
 typedef struct rows {
     int32_t       tokens[MOST_ROWS], labels[MOST_ROWS];
     lm_train_text texts[MOST_TEXTS];
@@ -90,7 +90,7 @@ static double error_of(const float *a, const float *b, uint64_t rows_of, uint64_
     return most > 0 ? off / most : off;
 }
 
-/* Adapters of the file on the model: which modules, at which rank. */
+/* Return the program with the adapters of the file: their modules and ranks. */
 static lm_program *adapted(const lm_program *p, const lm_container *c, bool *wanted)
 {
     static lm_adapt_target targets[MOST_TARGETS];
@@ -131,7 +131,7 @@ static void put_adapter(lm_learner *l, const lm_container *c)
     }
 }
 
-/* One file; returns the worst tensor's error. */
+/* Check one file. Returns the error of the worst tensor. */
 static double check(const char *path, const char *name, uint32_t *tensors)
 {
     lm_container    *c = NULL;
@@ -177,7 +177,7 @@ static double check(const char *path, const char *name, uint32_t *tensors)
             fail_msg("%s: %s is not there", name, text);
         assert_int_equal(n, w->elements);
         double off = error_of(l->trained[k].gradient, truth, w->dims[0], w->elements / w->dims[0], w->transposed);
-        /* softmax does not move with a key's bias: that gradient is nothing but rounding */
+        /* softmax is invariant to a bias of the keys, so that gradient is only rounding error */
         float  most = 0;
         for (uint64_t i = 0; i < n; i++)
             most = fmaxf(most, fabsf(truth[i]));

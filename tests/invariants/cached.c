@@ -1,5 +1,5 @@
-/* cached.c - prefixes: who shares them and who does not, what goes first, files of them, slots; and that the bits are those of a text
- * that was read whole. */
+/* cached.c - prefixes: which requests share them, which are evicted first, their files, and slots. The bits are always those of a request
+ * that was processed without a cache. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,10 +17,10 @@
 
 static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
 
-/* Text i begins as the long one does for `same` tokens, and has n in all. */
+/* Make request i of n prompt tokens, the first `same` of which all such requests share. */
 static void make_similar(asked *x, unsigned i, size_t same, size_t n)
 {
-    make_asked(x, 4, f.m);                               /* greedy or sampled, no hook */
+    make_asked(x, 4, f.m);                               /* sampled, no hook */
     for (size_t k = 0; k < n; k++)
         x->prompt[k] = (lm_token)((k * 31 + (k < same ? 0 : i * 7919)) % x->n_vocab);
     x->r.n_prompt = n;
@@ -58,7 +58,7 @@ static void beginnings_are_shared(void **state)
         open_fixture(families[k].name, families[k].window, usual, (lm_schedule_options){ 0 });
         assert_int_equal(ask_similar(1, 200, 200), 0);
         assert_int_equal(ask_similar(1, 200, 200), 192);
-        assert_int_equal(ask_similar(2, 200, 192), 191); /* all of it: its last token is read for its logits */
+        assert_int_equal(ask_similar(2, 200, 192), 191); /* all of it is cached, but its last token is processed for its logits */
         assert_int_equal(ask_similar(3, 128, 180), 128);
         assert_int_equal(ask_similar(4, 127, 180), 64);
         assert_int_equal(ask_similar(5, 63, 180), 0);
@@ -69,7 +69,7 @@ static void beginnings_are_shared(void **state)
     }
 }
 
-/* What was written is cached as what was read: a conversation goes on where it was. */
+/* Generated tokens are cached like prompt tokens, so a conversation continues from the cache. */
 static void answers_are_cached_too(void **state)
 {
     asked *x = &f.x[0];
@@ -111,7 +111,7 @@ static void salts_share_nothing(void **state)
     close_fixture();
 }
 
-/* On the engine's thread, so that no step is taken before all of them are in the queue. */
+/* Submit on the engine's thread, so that no step runs before all requests are in the queue. */
 static lm_status submit_eight(void *arg, lm_engine *g, uint32_t slot, lm_error *e)
 {
     (void)arg, (void)g, (void)slot, (void)e;
@@ -120,7 +120,7 @@ static lm_status submit_eight(void *arg, lm_engine *g, uint32_t slot, lm_error *
     return LM_OK;
 }
 
-/* Texts that begin alike and come together: one reads, the others wait for it. */
+/* Of concurrent requests with a common prefix one processes it, and the others wait for it. */
 static void those_who_come_together_share_too(void **state)
 {
     size_t   cached = 0;
@@ -140,19 +140,19 @@ static void those_who_come_together_share_too(void **state)
     close_fixture();
 }
 
-/* ---- what goes first ---- */
+/* ---- eviction ---- */
 
 static void side_requests_do_not_drive_out_the_long_one(void **state)
 {
     (void)state;
     open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 4, .kv_positions = 12 * 64 }, (lm_schedule_options){ 0 });
     ask_similar(1, 192, 200);
-    assert_int_equal(ask_similar(2, 192, 200), 192);     /* somebody comes back to it */
+    assert_int_equal(ask_similar(2, 192, 200), 192);     /* the prefix is reused */
     for (unsigned i = 10; i < 20; i++)
-        assert_int_equal(ask_similar(i, 0, 150), 0);     /* twenty pages of others */
+        assert_int_equal(ask_similar(i, 0, 150), 0);     /* twenty pages of other requests */
     assert_int_equal(ask_similar(3, 192, 200), 192);
-    assert_true(statistics().evicted_pages >= 10 && statistics().evicted_pages <= 32);    /* not more than were needed */
-    assert_int_equal(ask_similar(10, 0, 150), 0);        /* the first of those is gone */
+    assert_true(statistics().evicted_pages >= 10 && statistics().evicted_pages <= 32);    /* no more than necessary */
+    assert_int_equal(ask_similar(10, 0, 150), 0);        /* the first of those was evicted */
     close_fixture();
 }
 
@@ -176,7 +176,7 @@ static void a_limit_of_bytes_is_kept(void **state)
     close_fixture();
 }
 
-/* ---- explained ---- */
+/* ---- explanation of cache misses ---- */
 
 static void the_difference_is_told(void **state)
 {
@@ -199,7 +199,7 @@ static void the_difference_is_told(void **state)
     submit(f.s, x);
     read_reply(x);
     assert_int_equal(lm_reply_explain(x->reply, f.m, &d, NULL, NULL, NULL, &e), LM_OK);
-    assert_true(d.cached == 192 && d.same == 192 && !d.whole && !d.known);       /* the page after that was never full */
+    assert_true(d.cached == 192 && d.same == 192 && !d.whole && !d.known);       /* the next page was never full */
     begin_again(x);
     x->r.explain_cache = false;
     submit(f.s, x);
@@ -270,7 +270,7 @@ static void prefixes_are_found_again(void **state)
         assert_int_equal(ask(&f.x[0]), 0);
         close_fixture();
         assert_int_equal(files(path, sizeof path), 2);
-        open_fixture("gpt2/plain", 0, usual, o);         /* files of other models stay, and are not used */
+        open_fixture("gpt2/plain", 0, usual, o);         /* files of other models remain, unused */
         assert_int_equal(statistics().restored, 0);
         close_fixture();
         assert_int_equal(files(path, sizeof path), 2);
@@ -278,14 +278,14 @@ static void prefixes_are_found_again(void **state)
         assert_int_equal(stat(path, &st), 0);
         assert_int_equal(truncate(path, st.st_size / 2), 0);
         open_fixture(families[k].name, families[k].window, usual, o);
-        assert_int_equal(statistics().restored, 1);      /* the damaged one is gone */
+        assert_int_equal(statistics().restored, 1);      /* the damaged one was removed */
         assert_int_equal(files(NULL, 0), 1);
         close_fixture();
         remove_files();
     }
 }
 
-/* One longer file takes the place of those that it begins with; a limit is kept; names say what files hold. */
+/* A longer file replaces those that are its prefixes; the limit is enforced; a file must contain the prefix that its name states. */
 static void the_store_stays_small(void **state)
 {
     char path[512], other[560];
@@ -299,7 +299,7 @@ static void the_store_stays_small(void **state)
     }
     assert_int_equal(files(path, sizeof path), 1);
     snprintf(other, sizeof other, "%s/0123456789abcdef%s", folder, path + strlen(folder) + 17);
-    assert_int_equal(rename(path, other), 0);            /* another salt: it holds what its name says of tokens */
+    assert_int_equal(rename(path, other), 0);            /* another salt: the name still states the tokens correctly */
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder });
     assert_int_equal(statistics().restored, 1);
     assert_int_equal(ask_similar(1, 200, 200), 0);
@@ -320,7 +320,7 @@ static void the_store_stays_small(void **state)
     close_fixture();
 }
 
-/* Where it cannot hold all, it has those that were used last; no more is written than it holds. */
+/* If the store cannot hold all prefixes, it holds the most recently used; it never writes more than its limit. */
 static void the_store_keeps_what_was_used_last(void **state)
 {
     struct stat st;
@@ -334,7 +334,7 @@ static void the_store_keeps_what_was_used_last(void **state)
     assert_int_equal(files(path, sizeof path), 1);
     assert_int_equal(stat(path, &st), 0);
     remove_files();
-    for (unsigned more = 0; more < 2; more++) {          /* room for two files, and for two and a bit */
+    for (unsigned more = 0; more < 2; more++) {          /* space for exactly two files, and for two and one byte */
         lm_schedule_options o = { .prefix_store = folder, .store_bytes = 2 * (uint64_t)st.st_size + more };
         new_folder();
         open_fixture("llama/gqa", 0, usual, o);
@@ -351,14 +351,14 @@ static void the_store_keeps_what_was_used_last(void **state)
     }
 }
 
-/* While nothing else is to be done, they are written without being asked. */
+/* Idle schedules write the files without a request to do so. */
 static void idle_time_is_used(void **state)
 {
     (void)state;
     new_folder();
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder });
     ask_similar(1, 200, 200);
-    for (unsigned i = 0; i < 12000 && statistics().stored == 0; i++)       /* ten minutes, as PATIENCE of the other tests */
+    for (unsigned i = 0; i < 12000 && statistics().stored == 0; i++)       /* ten minutes, like PATIENCE in the other tests */
         usleep(50000);
     assert_int_equal(files(NULL, 0), 1);
     assert_int_equal(ask_similar(1, 200, 200), 192);

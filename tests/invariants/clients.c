@@ -1,5 +1,5 @@
-/* clients.c - what clients do to a schedule: many of them at once, leaving, not reading, asking too much, whole floods from one key. The
- * others get what they get alone, to the bit, and nothing is left behind. */
+/* clients.c - the effects of clients on a schedule: many at once, leaving, not reading, requesting too much, flooding with one key. The
+ * other clients get bit for bit what they get alone, and nothing is left behind. */
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
 
 enum { CLIENTS = 16, EACH = EVERY == 1 ? 16 : 3 };
 
-/* A client asks one thing after the other, and reads each in another way. */
+/* A client submits requests one after the other and reads the replies in different ways. */
 static void *client(void *arg)
 {
     size_t         number = (size_t)arg;
@@ -74,7 +74,7 @@ static void many_clients(void **state)
     close_fixture();
 }
 
-/* All of them in slots at the same time. */
+/* All requests occupy slots concurrently. */
 static void two_hundred_and_fifty_six_at_once(void **state)
 {
     enum { ALL = EVERY == 1 ? 256 : 64 };
@@ -99,7 +99,7 @@ static void two_hundred_and_fifty_six_at_once(void **state)
     free(x);
 }
 
-/* Another engine with other threads, rows and pages, as after a restart on another machine of the kind. */
+/* An engine with other threads, rows and pages gives the same, as after a restart on another machine of the same kind. */
 static void another_engine_gives_the_same(void **state)
 {
     char fingerprint[32];
@@ -188,7 +188,7 @@ static void those_who_do_not_read(void **state)
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .ring_bytes = 1, .stall_seconds = 1 });
     for (unsigned i = 0; i < MANY; i++)
         submit(f.s, &f.x[i]);
-    for (unsigned ended = QUIET; ended < MANY;)          /* all the time: nobody waits for another one to be read */
+    for (unsigned ended = QUIET; ended < MANY;)          /* all along: no request waits for another one to be read */
         for (unsigned i = QUIET; i < MANY; i++)
             while (lm_reply_next(f.x[i].reply, &e))
                 ended += !take_event(&f.x[i], &e);
@@ -198,7 +198,7 @@ static void those_who_do_not_read(void **state)
     for (unsigned i = 0; i < QUIET; i++) {
         asked *x = &f.x[i];
         assert_int_equal(lm_reply_status(x->reply, NULL), LM_REPLY_ENDED);
-        read_reply(x);                                   /* what there was room for is still there */
+        read_reply(x);                                   /* events that fit in the ring are still available */
         if (x->got.stop != LM_STOP_FAILED) {
             check_asked("short enough", x);
             continue;
@@ -213,7 +213,7 @@ static void those_who_do_not_read(void **state)
     close_fixture();
 }
 
-/* Slower than it is written, but not too slow: all of it. */
+/* A client that reads more slowly than tokens are generated, but within the time limit, gets everything. */
 static void one_who_reads_slowly(void **state)
 {
     lm_reply_event e;
@@ -263,7 +263,7 @@ static void who_asked_for_it_is_woken(void **state)
     close_fixture();
 }
 
-/* ---- asking too much ---- */
+/* ---- excessive requests ---- */
 
 static void what_can_never_fit_is_refused(void **state)
 {
@@ -314,7 +314,7 @@ static void a_full_queue_refuses(void **state)
     (void)state;
     open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 1 },
                  (lm_schedule_options){ .queue = 4, .ring_bytes = 1, .stall_seconds = 60 });
-    f.x[4].r.sequence.max_tokens = 200;                  /* nobody reads: it keeps its slot */
+    f.x[4].r.sequence.max_tokens = 200;                  /* never read, so it keeps its slot */
     while (n < 64 && lm_schedule_submit(f.s, &f.x[4].r, &reply, &e) == LM_OK) {
         kept[n++] = reply;
         usleep(1000);
@@ -326,7 +326,7 @@ static void a_full_queue_refuses(void **state)
         lm_reply_free(kept[i]);
     wait_until_quiet();
     for (unsigned i = 0; i < 6000 && lm_schedule_submit(f.s, &f.x[4].r, &reply, &e) != LM_OK; i++)
-        usleep(10000);                                   /* there is room again, once those who left have been taken from the queue */
+        usleep(10000);                                   /* there is space again once cancelled requests have left the queue */
     lm_reply_free(reply);
     wait_until_quiet();
     submit(f.s, &f.x[1]);
@@ -340,8 +340,8 @@ static void time_passes(void **state)
     (void)state;
     f.longer = 160;
     open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 1, .logit_rows = 2 }, (lm_schedule_options){ .ring_bytes = 1 });
-    f.x[4].r.deadline = 0.2;                             /* written, not read */
-    f.x[8].r.deadline = 1e-6;                            /* in the queue, where no step comes before it */
+    f.x[4].r.deadline = 0.2;                             /* generating, but not read */
+    f.x[8].r.deadline = 1e-6;                            /* in the queue; it expires before any step */
     for (unsigned i = 4; i < 13; i += 4)
         submit(f.s, &f.x[i]);
     for (unsigned i = 8; i < 13; i += 4)
@@ -376,7 +376,7 @@ static void a_hook_that_fails(void **state)
     close_fixture();
 }
 
-/* No memory at one place after the other: that request is refused, or ends when it is admitted; others are not touched. */
+/* Each allocation fails once: the request is rejected, or ends at admission; other requests are unaffected. */
 static void no_memory(void **state)
 {
     unsigned  refused = 0, ended = 0;
@@ -427,7 +427,7 @@ static lm_status note_order(void *arg, float *logits, uint32_t n_vocab, const lm
     return LM_OK;
 }
 
-/* When its first token came among all. */
+/* Return the rank of request i by the time of its first token. */
 static unsigned place_of(unsigned i)
 {
     unsigned p = 0;
@@ -437,7 +437,7 @@ static unsigned place_of(unsigned i)
     return p;
 }
 
-/* The schedule's thread stands still while requests come, so that it sees all of them at once. */
+/* The schedule's thread is held while requests are submitted, so that it sees all of them at once. */
 static atomic_bool held, all_there;
 
 static lm_status hold(void *arg, lm_engine *g, uint32_t slot, lm_error *e)
@@ -457,7 +457,7 @@ static void *hold_schedule(void *arg)
     return NULL;
 }
 
-/* Its own sampler has to see the logits: the hook notes the order. */
+/* The hook on logits, which runs at the first token, records the order. */
 static void submit_in_order(uint32_t slots, void (*arrange)(unsigned i, lm_request *r))
 {
     lm_error  e;
@@ -489,7 +489,7 @@ static void submit_in_order(uint32_t slots, void (*arrange)(unsigned i, lm_reque
     }
 }
 
-/* One key floods, another one asks twice at the end. */
+/* One key floods the schedule; another key submits two requests at the end. */
 static void by_key(unsigned i, lm_request *r)
 {
     r->key        = i >= MANY - 2 ? "small" : "large";
@@ -527,7 +527,7 @@ static void keys_share_slots(void **state)
 
 /* ---- nothing allocates ---- */
 
-/* Allocations of twelve requests of so many tokens: those of lm_schedule_submit and of admission. */
+/* Return the number of allocations of twelve requests with this many tokens: those of lm_schedule_submit and of admission. */
 static uint64_t allocations(int64_t tokens)
 {
     lm_reply_event e;
@@ -603,7 +603,7 @@ static void draining(void **state)
     assert_string_equal(e.message, "the server is shutting down");
     close_fixture();
 
-    f.longer = 160;                                      /* some are too slow for it */
+    f.longer = 160;                                      /* some do not finish in time */
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .ring_bytes = 1, .stall_seconds = 60 });
     for (unsigned i = 0; i < 4; i++)
         submit(f.s, &f.x[i]);
@@ -615,7 +615,7 @@ static void draining(void **state)
     close_fixture();
 }
 
-/* A schedule may go before its replies. */
+/* A schedule may be freed before its replies. */
 static void replies_outlive_it(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* costs.c - everything that counts a model's costs counts the same, to the last operation and byte: the analysis over its program,
- * the limit and the prediction over its plan, and the profile of steps that were run. */
+/* costs.c - all code that counts a model's costs agrees to the last operation and byte: the analysis of its program, the limit and
+ * the prediction from its plan, and the profile of executed steps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -43,7 +43,7 @@ static void same(const subject *s, const char *what, lm_wide a, lm_wide b)
         fail_msg("%s, %s: %llu and %llu", s->name, what, (unsigned long long)a, (unsigned long long)b);
 }
 
-/* Rows [first, first + n) of sequence 0 with the logits of the last one, or of none. */
+/* Run rows [first, first + n) of sequence 0 with the logits of the last one, or of none. */
 static void step(const subject *s, uint32_t first, uint32_t n, bool logits)
 {
     lm_row   rows[ROWS] = { 0 };
@@ -66,7 +66,7 @@ static lm_wide profiled(const subject *s)
     return ops;
 }
 
-/* Scores of rows that a step of the plan computes, counted row by row. */
+/* Return the operations of a step's attention scores for these rows, counted row by row. */
 static lm_wide scores(const subject *s, const lm_step *a, uint64_t first, uint64_t n)
 {
     const lm_node *node = &s->g->program->nodes[a->node];
@@ -79,9 +79,9 @@ static lm_wide scores(const subject *s, const lm_step *a, uint64_t first, uint64
     return 2 * (lm_wide)c.key_mult_adds * keys;
 }
 
-/* ---- the readers ---- */
+/* ---- the counts compared ---- */
 
-/* Of every operation of the program, its steps in the plan. */
+/* The steps of the plan cost as much as the operation of the program that they implement. */
 static void check_steps(const subject *s)
 {
     const lm_forward f = { .rows = 1, .first = PROMPT, .sequences = 1, .wanted = 1 };
@@ -126,7 +126,7 @@ static void check_token(const subject *s)
         same(s, "bytes of a position", work.kv_bytes, kv.bytes_per_token);
 }
 
-/* A prompt in steps, logits of the last: what the plan leaves out of the others is left out by all. */
+/* A prompt in steps with the logits of its last row: all counts omit what the plan skips for the other rows. */
 static void check_prompt(const subject *s)
 {
     const lm_plan *p = s->g->plan;
@@ -146,7 +146,7 @@ static void check_prompt(const subject *s)
     same(s, "operations of a prompt", x.operations, ops + profiled(s));
 }
 
-/* What kernels lay out is what is counted. */
+/* The counted bytes of a page are those of the kernels' layout. */
 static void check_pages(const subject *s)
 {
     const lm_plan *p = s->g->plan;
@@ -166,11 +166,11 @@ static bool open_subject(size_t model, size_t k, lm_model **m, subject *s)
     if (lm_model_open(models[model].path, NULL, m, &e) != LM_OK)
         fail_msg("%s: %s: %s", s->name, e.where, e.message);
     if ((*m)->program->context_is_hard && (*m)->program->context_length < o.context)
-        return false;                    /* learned positions that end before the prompt does */
+        return false;                    /* fewer learned positions than the prompt has */
     lm_status status = lm_engine_new(*m, &o, &s->g, &e);
     if (status != LM_OK && status != LM_UNSUPPORTED)
         fail_msg("%s: %s: %s", s->name, e.where, e.message);
-    return status == LM_OK;              /* else: heads that are no whole blocks, latents of two types */
+    return status == LM_OK;              /* otherwise heads are not whole blocks, or a latent would have two types */
 }
 
 static size_t steps_of(const subject *s, lm_step_code code)

@@ -1,5 +1,5 @@
-/* delivered.c - the text that a sequence delivers: whole characters, nothing of a stop string, the same with any company; continuing
- * what is held; memory; what is rejected. */
+/* delivered.c - the text that a sequence delivers: whole characters, no part of a stop string, the same alongside any other sequences;
+ * continuing from cached tokens; memory; rejected calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -74,7 +74,7 @@ static void step(lm_sequence *const *all, size_t n)
 /* ---- texts that the caller chooses, token by token ---- */
 
 typedef struct spoken {
-    const char        *says, *shown;         /* what is chosen; what of it is text */
+    const char        *says, *shown;         /* the chosen tokens as text; the part that is delivered */
     const char *const *stops;
     lm_stop            stop;
     lm_tokens          ids;
@@ -85,7 +85,7 @@ typedef struct spoken {
     lm_stop            ended;
 } spoken;
 
-/* Everything there is to be told; the next token where one is wanted. */
+/* Read all events, and choose the next token when one is requested. */
 static void answer(spoken *x)
 {
     lm_event e;
@@ -151,9 +151,9 @@ static void characters_are_whole_and_stops_unseen(void **state)
     lm_tokens_free(&prompt);
 }
 
-/* ---- going on ---- */
+/* ---- continuation ---- */
 
-/* Tokens and text until it ends, by itself. */
+/* Step this sequence alone until it ends. Returns the number of its tokens. */
 static size_t run_to_end(lm_sequence *s, lm_token *ids, lm_stop *stop)
 {
     lm_event e;
@@ -171,7 +171,7 @@ static size_t run_to_end(lm_sequence *s, lm_token *ids, lm_stop *stop)
     return n;
 }
 
-/* A text, more prompt after it, again, and the same read at once: what was held is not read again, and changes nothing. */
+/* Appending more prompt to a sequence, twice, gives the same as processing it all at once: cached tokens are not processed again. */
 static void what_is_appended_goes_on_with_what_is_held(void **state)
 {
     lm_sequence_options o = { .max_tokens = 9, .ignore_eos = true, .draft_ngram = 2 };
@@ -185,7 +185,7 @@ static void what_is_appended_goes_on_with_what_is_held(void **state)
 
     (void)state;
     assert_int_equal(lm_sequence_new(g, sampler, &o, &s, NULL), LM_OK);
-    assert_int_equal(lm_sequence_append(s, first.ids, first.n, NULL), LM_OK);      /* of an empty one: its prompt */
+    assert_int_equal(lm_sequence_append(s, first.ids, first.n, NULL), LM_OK);      /* to an empty sequence: its prompt */
     assert_int_equal(lm_sequence_append(s, more.ids, more.n, NULL), LM_USAGE);     /* it has not ended */
     assert_int_equal(run_to_end(s, got[0], &stop), 9);
     assert_int_equal(lm_sequence_append(s, more.ids, more.n, NULL), LM_OK);
@@ -209,7 +209,7 @@ static void what_is_appended_goes_on_with_what_is_held(void **state)
     lm_tokens_free(&more);
 }
 
-/* A cancel before its first row is heard, one that comes after its end does not end the next text. */
+/* A cancel before the first row takes effect; a cancel after the end does not affect what is appended next. */
 static void cancels_are_for_one_text(void **state)
 {
     lm_sequence_options o = { .max_tokens = 3, .ignore_eos = true };
@@ -267,7 +267,7 @@ static void tokens_allocate_nothing(void **state)
     lm_tokens_free(&prompt);
 }
 
-/* ---- what is refused ---- */
+/* ---- rejected calls and failing hooks ---- */
 
 static lm_status poison(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
@@ -280,7 +280,7 @@ static lm_status poison(void *arg, float *logits, uint32_t n_vocab, const lm_tok
 static lm_status refuse(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
     (void)arg, (void)logits, (void)n_vocab, (void)ids, (void)n, (void)e;
-    return LM_UNSUPPORTED;                               /* and says nothing about it */
+    return LM_UNSUPPORTED;                               /* without filling the error */
 }
 
 static void end_of(const lm_sequence_options *o, lm_status code, const char *words)

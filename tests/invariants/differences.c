@@ -1,5 +1,5 @@
-/* differences.c - gradients of whole programs against differences of the loss, for every golden model: a rule that is missing or wrong
- * shows without anybody else's numbers. And what must be bitwise equal: threads, steps cut otherwise, layers checkpointed or not. */
+/* differences.c - gradients of whole programs compared with finite differences of the loss, for every golden model: a missing or wrong rule
+ * shows without external references. Gradients are bitwise equal for any threads, split of the calls and checkpointed layers. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static golden_model models[MOST];
 
 static const uint32_t lengths[TEXTS] = { 13, 7, 10 };
 
-/* Random ids; the first labels of each text and its last row count nothing. */
+/* Make random ids; the first two rows and the last row of each text have no label. */
 static void make_rows(uint32_t n_vocab, uint64_t seed, int32_t *tokens, int32_t *labels, lm_train_text *texts)
 {
     lm_rng   r = lm_rng_stream(7, seed);
@@ -62,7 +62,7 @@ static lm_model *open_model(const golden_model *g)
     return m;
 }
 
-/* Every weight that has a gradient. */
+/* Mark every weight that has a gradient; the caller frees. */
 static bool *all_weights(const lm_program *p)
 {
     bool *wanted = calloc(p->n_weights + 1, sizeof *wanted);
@@ -89,7 +89,7 @@ static lm_learner *start(const char *name, const lm_model *m, const bool *wanted
 
 static const lm_learner_options plain = { .threads = 2, .compute = LM_COMPUTE_F32 };
 
-/* The loss at value + h direction. */
+/* Return the loss at value + h direction. */
 static double loss_at(lm_learner *l, lm_trained *t, const float *kept, const float *direction, double h, const int32_t *tokens,
                       const int32_t *labels, const lm_train_text *texts)
 {
@@ -98,7 +98,8 @@ static double loss_at(lm_learner *l, lm_trained *t, const float *kept, const flo
     return lm_learner_loss(l, tokens, labels, texts, TEXTS) / labels_in(labels);
 }
 
-/* How far a tensor's gradient is from the difference along itself and something random, relative to the longest gradient. */
+/* Return the error of a tensor's gradient against the difference along itself plus a random direction, relative to that
+ * derivative plus 1e-3 of `scale`, the norm of the longest gradient. */
 static double difference(lm_learner *l, lm_trained *t, double scale, const int32_t *tokens, const int32_t *labels,
                          const lm_train_text *texts)
 {
@@ -126,7 +127,7 @@ static double difference(lm_learner *l, lm_trained *t, double scale, const int32
     return best;
 }
 
-/* The worst tensor of a model on one set of rows. */
+/* Return the error of a model's worst tensor on one set of rows. */
 static double worst_of(const char *name, const lm_model *m, uint64_t seed, uint32_t *tensors)
 {
     int32_t       tokens[ROWS], labels[ROWS];
@@ -157,8 +158,8 @@ static double worst_of(const char *name, const lm_model *m, uint64_t seed, uint3
     return off;
 }
 
-/* GGUF twins hold the same numbers: of Llama's, whose rows lie otherwise, one more. Where a router is nearly undecided the loss has a
- * step: such a model gets other rows. */
+/* GGUF twins contain the same numbers, so only Llama's, whose rows are permuted, is tested as well. Where a router is nearly undecided, the
+ * loss is discontinuous: such a model is retried on other rows. */
 static void gradients_are_differences(void **state)
 {
     size_t n = golden_models(models, MOST), count = 0, tensors = 0;
@@ -183,9 +184,9 @@ static void gradients_are_differences(void **state)
     printf("%zu models, %zu tensors, worst %.1e\n", count, tensors, worst);
 }
 
-/* ---- what changes no bit ---- */
+/* ---- bitwise equality ---- */
 
-/* All gradients of two optimiser steps' worth of rows, the texts in calls as `cut` says: bit t set, a call ends after text t. */
+/* Return all gradients of one step, with the texts split into calls by `cut`: if bit t is set, a call ends after text t. */
 static float *gradients(const char *name, const lm_model *m, const bool *wanted, lm_learner_options o, unsigned cut, uint64_t *count)
 {
     int32_t       tokens[ROWS], labels[ROWS];
@@ -262,7 +263,7 @@ static void threads_cuts_and_checkpoints_change_no_bit(void **state)
     }
 }
 
-/* What the plan says is what is allocated, to the byte, for every way of checkpointing. */
+/* Allocated bytes equal planned bytes exactly, for all kinds of checkpointing. */
 static void planned_is_allocated(void **state)
 {
     size_t n = golden_models(models, MOST);
@@ -294,7 +295,7 @@ static void planned_is_allocated(void **state)
     }
 }
 
-/* A limit is kept by checkpointing, the fewest layers that do; below what is possible it is an error. */
+/* A memory limit is met by checkpointing layers only if necessary; a limit below the minimum is an error. */
 static void a_limit_is_kept(void **state)
 {
     lm_model          *m      = open_golden_model("smollm3/every-fourth", 0);

@@ -1,5 +1,5 @@
-/* drafts.c - drafts change nothing: ids, text, log-probabilities, why it ended and what the cache holds afterwards are those
- * of the same generation without them, greedy and sampled, with penalties, stops, windows and small caches. */
+/* drafts.c - drafts change nothing: ids, text, log-probabilities, the stop reason and the contents of the cache are those of
+ * the same generation without drafts, greedy and sampled, with penalties, stops, windows and small caches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@ enum { TOKENS = 420, TOP = 3 };
 
 static size_t drafted, accepted, compared;
 
-/* Without drafts on one thread, with them on two: on what tiny models do, a second thread mostly waits. */
+/* Engines without drafts use one thread, engines with drafts two; with tiny models a second thread mostly waits. */
 static lm_engine *start(const lm_model *m, lm_engine_options o, uint32_t threads)
 {
     lm_engine *g = NULL;
@@ -61,7 +61,7 @@ static void generate(lm_engine *g, const lm_model *m, const lm_sampler_options *
     o.token        = on_token;
     o.arg          = r;
     o.sequence.logprobs     = TOP;
-    o.sequence.draft_always = true;      /* whatever drafts cost on this machine */
+    o.sequence.draft_always = true;      /* whatever the cost of drafts on this machine */
     if (lm_sampler_new(s, info.n_vocab, lm_model_tokenizer(m), &sampler, &e) != LM_OK ||
         lm_generate(g, sampler, prompt, n, reuse, &o, &r->x, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);
@@ -90,7 +90,7 @@ static void check_same(const char *what, record *plain, record *with)
     lm_generation_free(&with->x);
 }
 
-/* Tokens that say things twice, so that there is something to draft. */
+/* Make tokens with repetitions, so that there is something to draft. */
 static void repeat(lm_token *ids, size_t n, uint32_t n_vocab, unsigned salt)
 {
     for (size_t i = 0; i < n; i++)
@@ -149,7 +149,7 @@ static void compare_golden(const char *name, int64_t window, const char *draft, 
         snprintf(what, sizeof what, "%s, prompt %u", name, i);
         generate(plain, m, &s, prompt, n, 0, p, &a);
         generate(with, m, &s, prompt, n, 0, d, &b);
-        /* What the caches hold is the same too: the text goes on alike. */
+        /* The caches have the same contents too: both continue alike. */
         if (a.length + 4 < lm_engine_context(plain) && a.x.stop != LM_STOP_CONTEXT && b.length == a.length) {
             lm_token longer[48 + TOKENS + 1];
             static record c, k;
@@ -185,7 +185,7 @@ static void random_models(void **state)
         compare_golden(names[i], 0, names[i], (lm_engine_options){ .context = 120, .rows = 32 }, true);
 }
 
-/* Keys that a window forgets are still there when drafts are rejected; the cache that is planned for it is enough. */
+/* Keys that leave the window still exist when drafts are rejected, and the planned cache is large enough for that. */
 static void windows(void **state)
 {
     static const int64_t sizes[] = { 5, 65, 100 };
@@ -198,7 +198,7 @@ static void windows(void **state)
     }
 }
 
-/* Frequencies that depend on the length of the forward: no step reaches over the border. */
+/* With frequencies that depend on the length of the forward pass, no step crosses the length at which they change. */
 static void lengths(void **state)
 {
     static const char *const names[] = { "llama/rope-dynamic", "llama/rope-longrope", "phi3/longrope" };
@@ -216,7 +216,7 @@ static void small_caches_and_steps(void **state)
     compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .rows = 16, .kv_positions = 64 }, true);
 }
 
-/* A model that drafts for itself is nearly always accepted, another one nearly never. */
+/* Drafts of the model itself are nearly always accepted, drafts of another model nearly never. */
 static void draft_models(void **state)
 {
     (void)state;
@@ -225,7 +225,7 @@ static void draft_models(void **state)
     compare_golden("llama/gqa", 0, "llama/rope-dynamic", (lm_engine_options){ .context = 120, .rows = 32 }, false);
 }
 
-/* ---- a model that writes ---- */
+/* ---- a real model ---- */
 
 static const char *const starts[] = {
     "def load(path):\n    with open(path) as f:\n        return f.read()\n\ndef save(path, data):\n    with open(path",
@@ -257,7 +257,7 @@ static void fifty_prompts(void **state)
         int       n   = snprintf(text, sizeof text, "%s%s", openings[i / 10], starts[i % 10]);
         assert_int_equal(lm_tokenize(lm_model_tokenizer(m), text, (size_t)n, LM_ADD_SPECIAL, &ids, &e), LM_OK);
         static record       a, b;
-        unsigned            kind = i % 3;      /* greedy, sampled, sampled with stops: each with prompts of every start and opening */
+        unsigned            kind = i % 3;      /* greedy, sampled, sampled with stops: each for all starts and openings */
         lm_sampler_options  s    = sampling(kind == 0 ? 0 : 1 + i + 50 * kind);
         lm_generate_options p    = { .sequence = { .max_tokens = 24, .stops = kind == 2 ? stops : NULL } }, d = p;
         d.sequence.draft_ngram   = 1 + i % 4;

@@ -1,5 +1,5 @@
-/* engines.c - several engines on one model, each in a thread of its own, and what may be asked while one of them steps. What each
- * computes and takes is what it computes and takes alone. */
+/* engines.c - several engines on one model, each in its own thread, and the calls that are allowed while one of them steps. Each
+ * engine computes the same and allocates the same as alone. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,13 +29,13 @@ static lm_model *open_model(void)
     return m;
 }
 
-/* Engine i of several: no two take the same memory. */
+/* The options of engine i of several: no two use the same amount of memory. */
 static lm_engine_options options_of(uint32_t i)
 {
     return (lm_engine_options){ .context = 128 + 64 * i, .rows = 80, .logit_rows = 1, .threads = 1 + i % 2 };
 }
 
-/* The logits of the last of a prompt and some tokens. False when a step fails. */
+/* Run a prompt and some tokens, and store the logits of the last one. Returns false if a step fails. */
 static bool run(lm_engine *g, const lm_model *m, float *out)
 {
     lm_row        rows[PROMPT];
@@ -122,7 +122,7 @@ static void engines_in_threads_do_not_know_of_each_other(void **state)
 
 typedef struct watch {
     lm_engine  *g;
-    atomic_bool stop, seen;          /* seen: a step in its middle or after it */
+    atomic_bool stop, seen;          /* seen: the watcher observed a step in progress or finished */
     const char *wrong;
 } watch;
 
@@ -145,7 +145,7 @@ static void *look_on(void *arg)
     return NULL;
 }
 
-/* Lengths and pages while steps run: never more than there are, and in the end what the last step left. */
+/* While steps run, observed lengths and pages never exceed the limits; at the end they are those after the last step. */
 static void an_engine_can_be_watched(void **state)
 {
     lm_model         *m = open_model();
@@ -173,7 +173,7 @@ static void an_engine_can_be_watched(void **state)
     free(logits);
 }
 
-/* A cancel from another thread ends a step, which then changed nothing; the next one is as if there had been none. */
+/* A cancel from another thread ends a step, which then has changed nothing, and does not affect the next step. */
 static void *cancel_soon(void *arg)
 {
     lm_engine_cancel(arg);
@@ -205,14 +205,14 @@ static void another_thread_can_cancel(void **state)
     lm_model_close(m);
 }
 
-/* Asked `left` times more, it says no. */
+/* A progress callback that returns false after `left` more calls. */
 static bool until(void *left, double fraction)
 {
     assert_true(fraction >= 0 && fraction <= 1);
     return (*(int *)left)-- > 0;
 }
 
-/* Loading ends where its callback says so, and nothing is left; asked all the way, it has told of the end. */
+/* Loading ends at any call at which its callback returns false, and leaks nothing; a complete load has made all calls. */
 static void loading_can_be_cancelled(void **state)
 {
     lm_model         *m = open_model();

@@ -18,7 +18,7 @@ static lm_status open_data(const char *folder, const char *name, lm_container **
     return lm_container_open(path, NULL, out, e);
 }
 
-/* dims [3]; NULL, and a failure, where the file lacks it. */
+/* Return the data of a tensor and its dims [3]. Returns NULL and sets `e` if the file lacks it. */
 static const void *data_of(lm_container *c, const char *name, uint64_t *dims, lm_error *e)
 {
     const lm_tensor_info *t = lm_container_find(c, name);
@@ -31,7 +31,7 @@ static const void *data_of(lm_container *c, const char *name, uint64_t *dims, lm
     return lm_container_data(c, t);
 }
 
-/* All of a sequence in one step, logits of every position. */
+/* Run a whole sequence in one step, with the logits of every position. */
 static lm_status feed(lm_engine *g, const int64_t *ids, uint32_t n, lm_error *e)
 {
     static lm_row rows[WINDOW];
@@ -53,7 +53,7 @@ static double log_sum(const float *x, uint32_t n)
     return most + log(sum);
 }
 
-/* sum p ln(p/q) over the reference's best ids and one outcome for all the others. */
+/* Return sum p ln(p/q) over the reference's best ids and one outcome for all the others. */
 static double divergence(const int32_t *ids, const float *logp, uint64_t n, const float *logits, uint32_t vocabulary)
 {
     double total = log_sum(logits, vocabulary), kl = 0, p_rest = 1, q_rest = 1;

@@ -1,22 +1,22 @@
-/* fidelity.h - how far a model's arithmetic is from float32, on the data of tests/golden/smollm2 (tools/oracle/smollm2.py). What
- * the quality test judges and bench_schemes tabulates. */
+/* fidelity.h - the deviation of a model's arithmetic from float32, on the data of tests/golden/smollm2 (tools/oracle/smollm2.py).
+ * The quality test checks it and bench_schemes tabulates it. */
 #ifndef TESTS_INVARIANTS_FIDELITY_H
 #define TESTS_INVARIANTS_FIDELITY_H
 
 #include "lamina/lamina.h"
 
 typedef struct fidelity {
-    uint64_t positions;          /* whose divergence was taken */
+    uint64_t positions;          /* positions whose divergence was computed */
     double   mean_kl, max_kl;    /* nats, of softmax(logits) from the reference's best tokens and one outcome for the others */
-    uint64_t tokens;             /* that were predicted */
+    uint64_t tokens;             /* predicted tokens */
     double   perplexity, reference;
     char     level[32];          /* instruction set */
 } fidelity;
 
-/* `folder` holds kl.safetensors and text.safetensors; `compute` as in lm_engine_options. */
+/* Measure the deviation. `folder` contains kl.safetensors and text.safetensors; `compute` as in lm_engine_options. */
 lm_status fidelity_of(const lm_model *m, const char *folder, const lm_engine_options *compute, fidelity *out, lm_error *e);
 
-/* One number of llama.cpp's on the same data, from peer.json: "mean_kl_top", "perplexity_ratio". 0 where there is none. */
+/* Return a result of llama.cpp on the same data from peer.json: "mean_kl_top", "perplexity_ratio". Returns 0 if there is none. */
 double fidelity_peer(const char *folder, const char *field);
 
 #endif

@@ -1,6 +1,6 @@
 /* golden_report.c - a table of every golden model: family, container, goldens, largest relative error of the logits, as
- * `lamina verify` computes it in float32 arithmetic. Fails when a golden differs by more than 1e-4, in a bit between prompt
- * in one piece, in chunks and token by token, or in a greedy token.
+ * `lamina verify` computes it in float32 arithmetic. Fails if a golden differs by more than 1e-4 or in a greedy token, or if
+ * the prompt in one piece, in chunks and token by token do not give the same bits.
  *
  *     golden_report [LEVEL …]      instruction sets; without: the best of this processor */
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* goldens.c - every golden model against its reference, on every instruction set that has kernels of its own. Float32
- * arithmetic must agree to 1e-4, and bitwise however the prompt is cut. */
+/* goldens.c - every golden model compared with its reference, on every instruction set that has its own kernels. Float32
+ * arithmetic must agree to 1e-4, and bitwise however the prompt is split. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,8 +19,8 @@
 #define MOST       1024
 #define MOST_FILES 8
 
-/* A level that the processor has, and whose float32 kernels are not those of the level before. Sanitizers do not look into kernels: for
- * them one level reaches all the rest. */
+/* Whether the processor has a level whose float32 kernels differ from those of the previous level. Sanitizers do not check kernels, so for
+ * them one level covers all other code. */
 static bool is_here(const char *level)
 {
     static lm_kernels last;
@@ -29,7 +29,7 @@ static bool is_here(const char *level)
     lm_cpu            mask = 0;
 
     if (lm_cpu_level(level, &mask, NULL) != LM_OK)
-        return false;                    /* of another kind of processor */
+        return false;                    /* of another architecture */
     if (strcmp(level, lm_cpu_name(mask & lm_cpu_detected())) != 0)
         return false;
     lm_kernels_init(&k, mask & lm_cpu_detected());
@@ -43,7 +43,7 @@ static bool is_here(const char *level)
     return !same;
 }
 
-/* One golden on one level: the verdict must be that it agrees in everything. */
+/* Verify one golden on one level; it must agree in everything. */
 static void verify(const char *name, const lm_model *m, const char *file, const char *level, lm_verdict *v)
 {
     lm_verify_options o = { .engine = { .compute = LM_COMPUTE_F32, .kv = LM_KV_F32, .threads = 2, .cpu = level } };
@@ -103,8 +103,8 @@ static void goldens_agree(void **state)
     printf("golden cases: %zu models and containers, %zu goldens, %zu verdicts, all agree\n", n, goldens, count);
 }
 
-/* The real model that the demo uses, where it has been fetched; not under an emulator, for which 135 million parameters are a
- * quarter of an hour and more. */
+/* The real model of the demo agrees, if it has been fetched. Skipped under an emulator, where 135 million parameters take more than a
+ * quarter of an hour. */
 static void the_demo_model_agrees(void **state)
 {
     const char *assets = getenv("LAMINA_ASSETS"), *root = getenv("LAMINA_TESTS");

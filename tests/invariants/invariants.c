@@ -1,7 +1,7 @@
-/* invariants.c - what must hold for every model, whatever its family: one loop over the goldens.
+/* invariants.c - properties that must hold for every model, whatever its family: one loop over the goldens.
  *
- * On one instruction set the logits are bitwise the same however a prompt is cut, with however many threads, alone or in a
- * crowd, cold or on shared pages. What is planned is what is allocated; a step allocates nothing. */
+ * On one instruction set the logits are bitwise the same for any split of a prompt and any number of threads, alone or with
+ * other sequences, computed or on shared pages. Allocated bytes equal planned bytes, and a step allocates nothing. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@
 static golden_model models[MOST];
 static size_t       n_models;
 
-/* What a case runs with. */
+/* The settings of a case. */
 typedef struct setting {
     const char *cpu;
     lm_compute  compute;
@@ -53,7 +53,7 @@ static const setting settings[] = {
     { "amx", LM_COMPUTE_FINE, LM_KV_Q4_1, LM_KV_Q4_1 },
 };
 
-/* The tokens of every test: all over the vocabulary, always the same. */
+/* Return token i of every test: spread over the vocabulary, always the same. */
 static lm_token token_at(const lm_model *m, uint32_t i)
 {
     return (lm_token)((i * 2654435761u + 17) % m->program->n_vocab);
@@ -64,14 +64,14 @@ static bool is_possible(const lm_model *m, const setting *s)
     lm_cpu mask = 0;
 
     if (lm_cpu_level(s->cpu, &mask, NULL) != LM_OK)
-        return false;                    /* of another kind of processor */
+        return false;                    /* of another architecture */
     if (m->program->context_is_hard && m->program->context_length < 256)
-        return false;                    /* learned positions that end before these tests do */
+        return false;                    /* fewer learned positions than these tests need */
     if (strcmp(s->cpu, lm_cpu_name(mask & lm_cpu_detected())) != 0)
         return false;
     lm_engine_options o = { .context = 256, .kv = s->kv, .kv_values = s->values, .kv_apart = true, .cpu = s->cpu };
     lm_memory         memory;
-    return lm_engine_predict(m, &o, &memory, NULL) != LM_UNSUPPORTED;        /* heads that are no whole blocks, latents of two types */
+    return lm_engine_predict(m, &o, &memory, NULL) != LM_UNSUPPORTED;        /* not whole blocks, or a latent of two types */
 }
 
 static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t threads, uint32_t sequences)
@@ -88,7 +88,7 @@ static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t thre
     return g;
 }
 
-/* Positions [from, to) of a sequence in one step; their logits after those already in `out` [POSITIONS][V]. */
+/* Run positions [from, to) of a sequence in one step and store their logits at those positions of `out` [POSITIONS][V]. */
 static void feed(lm_engine *g, uint32_t sequence, uint32_t from, uint32_t to, float *out)
 {
     lm_row   rows[192] = { 0 };
@@ -103,7 +103,8 @@ static void feed(lm_engine *g, uint32_t sequence, uint32_t from, uint32_t to, fl
         memcpy(out + i * v, lm_engine_logits(g, i - from), v * sizeof *out);
 }
 
-/* All positions in one step, one thread, one sequence: what everything else is compared with. */
+/* Return the logits of all positions in one step, on one thread, with one sequence: the reference for everything else. The caller
+ * frees. */
 static float *expected_logits(const lm_model *m, const setting *s)
 {
     float     *out = malloc((size_t)POSITIONS * m->program->n_vocab * sizeof *out);
@@ -156,7 +157,7 @@ static void check_threads(const golden_model *name, const lm_model *m, const set
     }
 }
 
-/* Sequence 1 of three advances by uneven pieces while the others read their prompts and generate beside it. */
+/* Sequence 1 of three advances by uneven pieces while the others process their prompts and generate in the same steps. */
 static void check_crowd(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
 {
     lm_engine *g = open_engine(m, s, 2, 3);
@@ -182,7 +183,7 @@ static void check_crowd(const golden_model *name, const lm_model *m, const setti
     lm_engine_free(g);
 }
 
-/* A prefix on shared pages, its last page copied when both go on, equals the prefix computed. */
+/* A prefix on shared pages, whose last page is copied when both sequences continue, equals a computed prefix. */
 static void check_sharing(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
 {
     lm_engine *g = open_engine(m, s, 1, 2);
@@ -195,7 +196,7 @@ static void check_sharing(const golden_model *name, const lm_model *m, const set
     assert_true(used == before);
     feed(g, 1, 80, POSITIONS, got);
     compare("on shared pages", name, s, m, expected, got);
-    feed(g, 0, 90, POSITIONS, got);      /* the first one's own page was not written by the second */
+    feed(g, 0, 90, POSITIONS, got);      /* the second did not write to the first one's page */
     compare("after sharing", name, s, m, expected, got);
     assert_int_equal(lm_engine_truncate(g, 1, 70, NULL), LM_OK);
     feed(g, 1, 70, POSITIONS, got);
@@ -207,7 +208,7 @@ static void check_sharing(const golden_model *name, const lm_model *m, const set
     lm_engine_free(g);
 }
 
-/* Looking at values does not change them. */
+/* Probing values does not change them. */
 static void check_probes(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
 {
     const char       *paths[64] = { 0 };
@@ -277,7 +278,7 @@ static void check_memory(const golden_model *name, const lm_model *m, const sett
 static check *const checks[] = { check_chunks, check_threads, check_crowd, check_sharing, check_probes, check_memory };
 enum { CHECKS = sizeof checks / sizeof *checks };
 
-/* Every check of one model with one setting (under sanitizers one in EVERY, another one each time); how many ran. */
+/* Run every check of one model with one setting (under sanitizers one in EVERY, in rotation). Returns how many ran. */
 static size_t check_all(const golden_model *name, const lm_model *m, const setting *s, size_t turn)
 {
     float *expected = NULL, *got = malloc((size_t)POSITIONS * m->program->n_vocab * sizeof *got);
@@ -316,7 +317,7 @@ static void nothing_changes_the_logits(void **state)
     print_message("             %zu checks of models and settings\n", ran);
 }
 
-/* A step that cannot be done leaves everything as it was. */
+/* A rejected step changes nothing. */
 static void refused_steps_change_nothing(void **state)
 {
     lm_error   e = { 0 };
@@ -356,7 +357,7 @@ static void refused_steps_change_nothing(void **state)
     free(got);
 }
 
-/* Two owners write to a page that they share: one copies it, the other keeps it. */
+/* Two owners write to a page that they share: one copies it, the other writes in place. */
 static void the_last_owner_keeps_a_page(void **state)
 {
     lm_error          e = { 0 };
@@ -376,7 +377,7 @@ static void the_last_owner_keeps_a_page(void **state)
     assert_int_equal(lm_engine_share(g, 0, 2, 10, &e), LM_OK);
     for (uint32_t i = 0; i < 3; i++)
         rows[i] = (lm_row){ i, 1, 10, false };
-    assert_int_equal(lm_engine_step(g, rows, 3, &e), LM_LIMIT);      /* two copies, one page is free */
+    assert_int_equal(lm_engine_step(g, rows, 3, &e), LM_LIMIT);      /* needs two copies, but one page is free */
     assert_int_equal(lm_engine_truncate(g, 2, 0, &e), LM_OK);
     assert_int_equal(lm_engine_step(g, rows, 2, &e), LM_OK);
     lm_engine_pages(g, &used, &total);
@@ -387,7 +388,7 @@ static void the_last_owner_keeps_a_page(void **state)
 
 typedef struct canceller {
     lm_engine  *g;
-    unsigned    wait;                /* loops before it cancels */
+    unsigned    wait;                /* iterations before it cancels */
     atomic_bool done;
 } canceller;
 
@@ -402,7 +403,7 @@ static void *cancel_soon(void *arg)
     return NULL;
 }
 
-/* However late in a step it comes, a cancel ends that one or the next. */
+/* However late in a step a cancel comes, it ends that step or the next one. */
 static void no_cancel_is_lost(void **state)
 {
     lm_error  e = { 0 };
@@ -425,7 +426,7 @@ static void no_cancel_is_lost(void **state)
         }
         pthread_join(thread, NULL);
         assert_int_equal(status, LM_CANCELLED);
-        assert_int_equal(lm_engine_step(g, &row, 1, &e), LM_OK);      /* and only one */
+        assert_int_equal(lm_engine_step(g, &row, 1, &e), LM_OK);      /* and only that one */
         assert_int_equal(lm_engine_truncate(g, 0, 0, NULL), LM_OK);
     }
     lm_engine_cancel(g);

@@ -1,5 +1,5 @@
-/* latent.c - latent attention of every golden that has one: both forms give the same logits, and the absorbed one keeps
- * nothing but the latent and the rotated lanes of each position. */
+/* latent.c - latent attention of every golden that has one: both forms give the same logits, and the absorbed one caches
+ * only the latent and the rotated lanes of each position. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 static golden_model models[MOST];
 static size_t       n_models;
 
-/* What config.json says a position costs in one layer: kv_lora_rank + qk_rope_head_dim; 0 without a latent. */
+/* Return the elements per position and layer according to config.json: kv_lora_rank + qk_rope_head_dim; 0 without a latent. */
 static uint64_t elements_of(const golden_model *model)
 {
     char    path[600];
@@ -111,7 +111,7 @@ static void both_forms_agree(void **state)
     assert_true(seen >= 8);
 }
 
-/* Bytes of the pages, all of them: positions × (latent + rotated lanes) × layers × bytes of an element. */
+/* The pages have positions × (latent + rotated lanes) × layers × bytes of an element in all. */
 static void the_cache_holds_the_latent_alone(void **state)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* models.c - walking tests/golden, opening what is there. */
+/* models.c - finding and opening the models in tests/golden. */
 #include "models.h"
 
 #include <dirent.h>

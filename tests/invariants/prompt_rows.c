@@ -1,4 +1,4 @@
-/* prompt_rows.c - rows of prompts that a hook sees: each once, in order, with the bits of a step of its own, whatever else is in the steps
+/* prompt_rows.c - a hook sees every row of a prompt once, in order, with the bits of a separate step, whatever else is in the steps
  * of a schedule. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 enum { LENGTH = 90, TEXTS = 6 };
 
 typedef struct seen {
-    size_t   n, fail_at;             /* rows; the one at which the hook fails, 0: none */
+    size_t   n, fail_at;             /* rows seen; the row at which the hook fails, 0: none */
     uint32_t n_vocab, width;
     float   *logits, *hidden;        /* [LENGTH][…] */
     unsigned released;
@@ -53,7 +53,7 @@ static void close_seen(seen *s)
     free(s->hidden);
 }
 
-/* Token after token, alone. */
+/* Run the tokens one by one, alone. */
 static void alone(lm_engine *g, const lm_token *ids, seen *out)
 {
     for (size_t i = 0; i < LENGTH; i++) {

@@ -1,4 +1,4 @@
-/* quality.c - what the fast arithmetic costs on a real model: divergence from float32 and perplexity, against llama.cpp's
+/* quality.c - the error of the fast arithmetic on a real model: divergence from float32 and perplexity, compared with llama.cpp's
  * on the same data (tests/golden/smollm2, made by tools/oracle/smollm2.py). */
 #include <math.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* ranges.c - attention over a deep cache, which workers share by ranges of positions: the bits of one thread with all rows at once,
- * however many threads, rows and sequences, with windows, sinks, soft caps, biases and latents. */
+/* ranges.c - attention over a deep cache, which workers split into ranges of positions, gives the bits of one thread with all rows at once
+ * for any number of threads, rows and sequences, with windows, sinks, soft caps, biases and latents. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -15,10 +15,10 @@
 #include "runtime/engine/state.h"
 
 #define POSITIONS (2 * LM_RANGE + 150)      /* three ranges */
-#define DEEP      (2 * LM_RANGE - 40)       /* from here on row by row */
+#define DEEP      (2 * LM_RANGE - 40)       /* from here on a few rows at a time */
 #define CONTEXT   (3 * LM_RANGE)
 
-/* What a case runs with. */
+/* The settings of a case. */
 typedef struct deep_case {
     const char *golden;
     int64_t     window;          /* of lm_model_options */
@@ -34,9 +34,9 @@ static const deep_case cases[] = {
     { "llama/gqa", 0, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },                  /* two */
     { "llama/gqa", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_BF16, LM_KV_BF16 },
     { "llama/gqa", 0, "avx512bf16", LM_COMPUTE_FINE, LM_KV_F16, LM_KV_F16 },
-    { "mistral/window", LM_RANGE + 90, "avx2", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32 },  /* a window over an edge, and one that ends at it */
+    { "mistral/window", LM_RANGE + 90, "avx2", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32 },  /* a window across an edge, and one up to it */
     { "mistral/window", LM_RANGE, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
-    { "mistral/window", 20, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },      /* one range or two, by position */
+    { "mistral/window", 20, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },      /* one range or two, depending on the position */
     { "ernie4_5/biases", 0, "avx512bf16", LM_COMPUTE_AUTO, LM_KV_Q8_0, LM_KV_Q4_0 },
     { "ernie4_5/biases", LM_RANGE + 90, "avx512bf16", LM_COMPUTE_FINE, LM_KV_Q5_1, LM_KV_F16 },
     { "ernie4_5/biases", 20, "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_Q5_1 },
@@ -83,7 +83,7 @@ static lm_engine *start(const lm_model *m, const lm_engine_options *o)
     return g;
 }
 
-/* Positions [from, to) of a sequence, other tokens in each. */
+/* Append rows for positions [from, to) of a sequence; the token depends on the position only. Returns the new number of rows. */
 static size_t add_rows(const lm_engine *g, lm_row *rows, size_t n, uint32_t sequence, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++)
@@ -91,7 +91,7 @@ static size_t add_rows(const lm_engine *g, lm_row *rows, size_t n, uint32_t sequ
     return n;
 }
 
-/* Runs the rows; the logits of those of `sequence` to `out` [POSITIONS][V]. */
+/* Run the rows and store the logits of those of `sequence` in `out` [POSITIONS][V]. */
 static void run(lm_engine *g, const lm_row *rows, size_t n, uint32_t sequence, float *out)
 {
     lm_error e = { 0 };
@@ -121,7 +121,7 @@ static void compare(const char *what, const deep_case *c, uint32_t threads, cons
             fail_msg("%s, %s, window %d, %s, %u threads: position %u differs", what, c->golden, (int)c->window, c->cpu, threads, i);
 }
 
-/* A prompt in pieces, then rows one by one and a few at a time. Nothing is allocated but what was planned. */
+/* A prompt in pieces, then a few rows at a time and one by one. Allocated bytes equal planned bytes. */
 static void one_sequence(const deep_case *c, const lm_model *m, uint32_t threads, const float *expected, float *got)
 {
     lm_engine_options o = options(c, threads, 1, 300);
@@ -139,7 +139,7 @@ static void one_sequence(const deep_case *c, const lm_model *m, uint32_t threads
         feed(g, 0, at, at + n < POSITIONS ? at + n : POSITIONS, got);
     assert_true(lm_alloc_statistics().calls == calls);
     compare("a few rows", c, threads, g, 0, expected, got);
-    if (lm_engine_truncate(g, 0, DEEP, NULL) == LM_OK)       /* a window has forgotten what it would need again */
+    if (lm_engine_truncate(g, 0, DEEP, NULL) == LM_OK)       /* fails if a window has dropped keys that would be needed again */
         for (at = DEEP; at < POSITIONS; at++)
             feed(g, 0, at, at + 1, got);
     else
@@ -148,7 +148,7 @@ static void one_sequence(const deep_case *c, const lm_model *m, uint32_t threads
     lm_engine_free(g);
 }
 
-/* Three sequences that generate together at different depths, one of them on pages of another. */
+/* Three sequences generate together at different depths, one of them on pages of another. */
 static void crowd(const deep_case *c, const lm_model *m, uint32_t threads, const float *expected, float *got)
 {
     lm_engine_options o = options(c, threads, 3, 200);
@@ -201,7 +201,7 @@ static void who_takes_which_range_does_not_matter(void **state)
     print_message("             %zu models and settings\n", ran);
 }
 
-/* What these tests are about happens: two workers have one head of one row and share its ranges. */
+/* These tests do exercise ranges: two workers have one head of one row and share its ranges. */
 static void parts_are_planned_where_heads_are_few(void **state)
 {
     const deep_case   c = { "llama/mqa", 0, lm_cpu_name(lm_cpu_detected()), LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 };

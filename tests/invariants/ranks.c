@@ -1,5 +1,5 @@
-/* ranks.c - a model that several ranks run together gives the logits of one: bit for bit with exact splits, to rounding otherwise. Ranks
- * are threads here, which meet at a barrier; each has a model and an engine of its own. */
+/* ranks.c - a model run by several ranks gives the logits of one rank: bit for bit with exact splits, up to rounding otherwise. Ranks
+ * are threads here, which meet at a barrier; each has its own model and engine. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@
 
 enum { MOST = 1024, RANKS = 8, PROMPT = 21, STEPS = 3, ROWS = PROMPT + STEPS };
 
-/* A message between two ranks: the one that sends waits until it is taken. */
+/* A message between two ranks: the sender waits until it is received. */
 typedef struct box {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
@@ -88,7 +88,7 @@ static lm_status receive(void *arg, uint32_t from, void *message, uint64_t bytes
     return whole ? LM_OK : LM_FAILED;
 }
 
-/* Every rank here makes and steps its own engine. */
+/* A hook that does nothing: every rank here creates and steps its own engine. */
 static lm_status lead(void *arg, void *message, uint64_t bytes, lm_error *e)
 {
     (void)arg, (void)message, (void)bytes, (void)e;
@@ -101,7 +101,7 @@ typedef struct run {
     uint32_t          ranks, parts, rank;
     bool              exact;
     meeting          *m;
-    float            *logits;            /* [ROWS][V], of rank 0; NULL: not wanted */
+    float            *logits;            /* [ROWS][V], of rank 0; NULL: not requested */
     uint32_t          vocab;
     lm_status         status;
     lm_error          error;
@@ -176,7 +176,7 @@ static void close_meeting(meeting *m)
     }
 }
 
-/* All ranks; logits of rank 0. */
+/* Run all ranks and store the logits of rank 0. */
 static void run_ranks(const char *name, const run *like, uint32_t parts, uint32_t stages, bool exact, float *logits)
 {
     static meeting m;
@@ -234,7 +234,7 @@ static uint32_t heads_of(const char *path, uint32_t *vocab, uint32_t *context, u
     return info.n_heads;
 }
 
-/* Runs of layers cut no sum: their logits are those of one rank. */
+/* A split by layers splits no sum, so its logits are those of one rank. */
 static void compare_layers(const golden_model *g, const run *like, const float *alone, uint32_t heads, uint32_t layers, float *split,
                            size_t n, size_t *count, double *worst)
 {

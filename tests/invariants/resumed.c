@@ -1,5 +1,5 @@
-/* resumed.c - a text saved between any two of its steps and restored in another engine goes on with the tokens, the characters and the
- * log-probabilities that would have come; saving disturbs nothing; what is refused changes nothing. */
+/* resumed.c - a sequence saved between any two of its steps and restored in another engine continues with the same tokens, characters
+ * and log-probabilities as without saving. Saving has no side effects, and rejected files change nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@
 
 enum { ROWS = 12, MOST = 48, TOP = 2, PROMPT = 40, CONTEXT = 160 };
 
-/* The engine that writes, the one that takes over, a draft model for the first and one for the second. */
+/* The engine that generates first, the one that continues, a draft model for the first and one for the second. */
 enum { FIRST, SECOND, DRAFT, DRAFT_TOO, ENGINES };
 
 typedef struct stage {
@@ -28,7 +28,7 @@ typedef struct stage {
     uint32_t   n_vocab;
 } stage;
 
-/* What a text was told to be. */
+/* The events that a sequence delivered. */
 typedef struct told {
     lm_token   ids[MOST];
     float      logprob[MOST];
@@ -67,7 +67,7 @@ static stage open_demo(void)
 
     open_engines(&t, 0);
     assert_int_equal(lm_tokenize(lm_model_tokenizer(t.m), text, strlen(text), LM_NO_PARSE_SPECIAL, &ids, NULL), LM_OK);
-    assert_in_range(ids.n, ROWS + 1, PROMPT);            /* there are steps in the prompt to be cut at */
+    assert_in_range(ids.n, ROWS + 1, PROMPT);            /* the prompt takes several steps, so it can be saved between them */
     t.n = ids.n;
     memcpy(t.prompt, ids.ids, ids.n * sizeof *ids.ids);
     lm_tokens_free(&ids);
@@ -91,7 +91,7 @@ static void close_stage(stage *t)
     lm_model_close(t->m);
 }
 
-/* ---- texts ---- */
+/* ---- sequences ---- */
 
 static writer start(stage *t, size_t engine, lm_sequence_options o, const lm_sampler_options *so)
 {
@@ -133,7 +133,7 @@ static void listen(lm_sequence *s, told *out)
     }
 }
 
-/* At most `steps` steps; how many there were. */
+/* Run at most `steps` steps. Returns how many ran. */
 static size_t run(writer *w, size_t steps, told *out)
 {
     lm_row   rows[ROWS];
@@ -176,7 +176,7 @@ static void restore(const writer *w)
         fail_msg("%s: %s", e.where, e.message);
 }
 
-/* One that is saved after `cut` steps and goes on, and one that goes on from the file. How many steps were left. */
+/* Check a sequence that is saved after `cut` steps and continues, and one that continues from the file. Returns the remaining steps. */
 static size_t cut_at(stage *t, const char *what, size_t cut, const told *whole, lm_sequence_options o, const lm_sampler_options *so)
 {
     static told a, b;
@@ -240,7 +240,7 @@ static void windows_are_as_they_were(void **state)
     close_stage(&t);
 }
 
-/* Ended, saved, restored: it takes more prompt, as the one that stayed. */
+/* A sequence that ended, was saved and restored accepts more prompt and continues like the original. */
 static void ended_texts_take_more_prompt(void **state)
 {
     const lm_sequence_options o = { .max_tokens = 9, .ignore_eos = true, .logprobs = TOP };
@@ -256,7 +256,7 @@ static void ended_texts_take_more_prompt(void **state)
     save(&w);
     restore(&v);
     listen(v.s, &b);
-    assert_true(b.n == 0 && b.size == 0 && b.stop == LM_STOP_NONE);      /* all was told already */
+    assert_true(b.n == 0 && b.size == 0 && b.stop == LM_STOP_NONE);      /* everything was delivered already */
     b      = a;
     a.stop = b.stop = LM_STOP_NONE;
     assert_int_equal(lm_sequence_append(w.s, t.prompt, 5, NULL), LM_OK);
@@ -266,7 +266,7 @@ static void ended_texts_take_more_prompt(void **state)
     same("more prompt", 0, &a, &b);
     assert_int_equal(a.n, 18);
 
-    /* over a text that has ended, and the keys and values alone as a prompt that was read */
+    /* restored over a sequence that has ended; a file of keys and values only counts as a processed prompt */
     assert_int_equal(lm_engine_save(w.g, 0, lm_sequence_ids(w.s, NULL), lm_engine_length(w.g, 0), file, NULL), LM_OK);
     assert_int_equal(lm_engine_truncate(v.g, 0, 0, NULL), LM_OK);
     restore(&v);
@@ -282,7 +282,7 @@ static void ended_texts_take_more_prompt(void **state)
     close_stage(&t);
 }
 
-/* ---- what is refused ---- */
+/* ---- rejected files and calls ---- */
 
 static size_t read_file(uint8_t *out, size_t most)
 {
@@ -317,13 +317,13 @@ static void refuse(const writer *w, lm_status status)
     assert_int_equal(lm_engine_length(w->g, 0), 0);
 }
 
-/* Where positions, tokens, prompt and stop stand: behind the strings that the contents depend on. */
+/* Return the address of positions, tokens, prompt and stop, which follow the strings on which the contents depend. */
 static uint8_t *numbers_of(uint8_t *file_bytes)
 {
     uint8_t *at = file_bytes + 20;
     uint64_t size;
 
-    for (int i = 0; i < 8; i++) {                        /* the adapters are the last */
+    for (int i = 0; i < 8; i++) {                        /* the last string names the adapters */
         memcpy(&size, at, sizeof size);
         at += sizeof size + size;
     }
@@ -332,7 +332,7 @@ static uint8_t *numbers_of(uint8_t *file_bytes)
 
 static void files_that_are_no_text_change_nothing(void **state)
 {
-    static const struct { uint32_t numbers[4]; lm_status status; } bad[] = {      /* a checksum that fits does not help them */
+    static const struct { uint32_t numbers[4]; lm_status status; } bad[] = {      /* rejected even with a correct checksum */
         { { 40, 41, 0, 0 }, LM_BAD_MODEL },  { { 40, 41, 42, 0 }, LM_BAD_MODEL },          { { 40, 39, 39, 0 }, LM_BAD_MODEL },
         { { 40, 41, 40, 6 }, LM_BAD_MODEL }, { { 40, 41, 40, UINT32_MAX }, LM_BAD_MODEL }, { { 40, UINT32_MAX, 40, 0 }, LM_LIMIT },
     };
@@ -346,12 +346,12 @@ static void files_that_are_no_text_change_nothing(void **state)
 
     (void)state;
     a = b = (told){ 0 };
-    assert_int_equal(lm_sequence_save(w.s, file, &e), LM_USAGE);                   /* no text */
+    assert_int_equal(lm_sequence_save(w.s, file, &e), LM_USAGE);                   /* no prompt yet */
     assert_int_equal(lm_sequence_prompt(w.s, t.prompt, t.n, 0, NULL), LM_OK);
     run(&w, 4, &a);
     assert_int_equal(a.n, 1);
     save(&w);
-    assert_int_equal(lm_sequence_restore(w.s, file, &e), LM_USAGE);                /* it goes on */
+    assert_int_equal(lm_sequence_restore(w.s, file, &e), LM_USAGE);                /* it is still generating */
 
     size_t n = read_file(bytes, sizeof bytes);
     for (size_t i = 0; i < n; i += i < 600 ? 1 : 499) {
@@ -387,7 +387,7 @@ static void files_that_are_no_text_change_nothing(void **state)
     close_stage(&t);
 }
 
-/* Before its events are read, and after it has failed. */
+/* A sequence cannot be saved before its events are read, nor after it has failed. */
 static void texts_that_are_not_told_are_not_saved(void **state)
 {
     const lm_sequence_options o = { .ignore_eos = true };

@@ -1,5 +1,5 @@
-/* saved.c - a sequence in a file: what continues after it was restored has the bits of what was never saved, for every family, type of
- * cache and arithmetic; a file that is damaged or another model's changes nothing. */
+/* saved.c - a sequence in a file: a restored sequence continues with the same bits as one that was never saved, for every family, type of
+ * cache and arithmetic; a damaged file or one of another model changes nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -16,11 +16,11 @@
 #include "models.h"
 #include "../unit/temporary.h"
 
-enum { MOST = 1024, SAVED = 100, POSITIONS = 140 };      /* the last page that is saved is partly filled */
+enum { MOST = 1024, SAVED = 100, POSITIONS = 140 };      /* the last saved page is partly filled */
 
 typedef struct setting {
     lm_compute compute;
-    lm_kv_type kv;                       /* of keys; */
+    lm_kv_type kv;                       /* of keys */
     lm_kv_type values;
     bool       no_repack;
 } setting;
@@ -41,7 +41,7 @@ static lm_token token_at(uint32_t i, uint32_t n_vocab)
     return (lm_token)((i * 2654435761u + 17) % n_vocab);
 }
 
-/* NULL where a model has no such context or cannot have such a cache. */
+/* Open an engine. Returns NULL if the model has no such context or does not support such a cache. */
 static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t sequences, uint32_t threads)
 {
     lm_engine_options o = { .context = 192, .sequences = sequences, .rows = 100, .logit_rows = 1, .kv = s->kv, .kv_values = s->values,
@@ -64,7 +64,7 @@ static uint32_t vocabulary(const lm_model *m)
     return info.n_vocab;
 }
 
-/* Positions [from, to), one or many in a step; the logits of the last. `shift`: another text. */
+/* Run positions [from, to), at most `most` per step. Returns the logits of the last. Another `shift` means other tokens. */
 static const float *feed(lm_engine *g, uint32_t n_vocab, uint32_t sequence, uint32_t from, uint32_t to, uint32_t most, uint32_t shift)
 {
     lm_row   rows[POSITIONS];
@@ -135,7 +135,7 @@ static bool check(const golden_model *name, const lm_model *m, const setting *s)
     save(g, v, 0, SAVED, file);
     memcpy(expected, feed(g, v, 0, SAVED, POSITIONS, 1, 0), v * sizeof *expected);
 
-    /* beside others, on pages that held something else, in another engine */
+    /* with other sequences, on reused pages, in another engine */
     crowd = open_engine(m, s, 3, 2);
     feed(crowd, v, 1, 0, POSITIONS, 70, 5);
     feed(crowd, v, 2, 0, 80, 33, 9);
@@ -172,7 +172,7 @@ static void restored_sequences_go_on_with_the_same_bits(void **state)
     assert_true(ran * EVERY > n_models);
 }
 
-/* ---- files that are refused ---- */
+/* ---- rejected files ---- */
 
 static lm_model *open_golden(const char *name)
 {
@@ -198,7 +198,7 @@ static engine_state state_of(const lm_engine *g)
     return s;
 }
 
-/* Refused with this status, by an error that names the file; nothing has changed. */
+/* Check that the file is rejected with this status and an error that names it, and that nothing has changed. */
 static void refuse(lm_engine *g, const char *path, lm_status status, const char *where)
 {
     engine_state before = state_of(g), after;
@@ -246,7 +246,7 @@ static void damaged_files_change_nothing(void **state)
     save(g, v, 0, SAVED, file);
     assert_int_equal(lm_engine_truncate(g, 0, 0, NULL), LM_OK);
     size_t n = read_file(file, bytes, sizeof bytes);
-    for (size_t i = 0; i < n; i += i < 1024 ? 1 : 499) {     /* a bit of every byte of the head, of some of the rest */
+    for (size_t i = 0; i < n; i += i < 1024 ? 1 : 499) {     /* one bit of every byte of the first 1024, and of some later bytes */
         bytes[i] ^= (char)(1 << i % 8);
         write_file(other, bytes, n);
         bytes[i] ^= (char)(1 << i % 8);
@@ -268,13 +268,13 @@ static void damaged_files_change_nothing(void **state)
     refuse(g, "/", LM_IO, NULL);
     refuse(g, "/nowhere/at/all", LM_NOT_FOUND, NULL);
     restore(g, v, 0, SAVED, file);
-    assert_int_equal(lm_engine_restore(g, 0, file, &tokens, NULL), LM_USAGE);        /* not empty */
+    assert_int_equal(lm_engine_restore(g, 0, file, &tokens, NULL), LM_USAGE);        /* slot not empty */
     assert_int_equal(lm_engine_restore(g, 1, file, &tokens, NULL), LM_USAGE);
     lm_engine_free(g);
     lm_model_close(m);
 }
 
-/* One setting after the other that computes otherwise, and one that only has less room. */
+/* Engines reject the file if one setting changes the arithmetic, or if they have too little space. */
 static void other_engines_refuse(void **state)
 {
     static const struct { lm_engine_options o; lm_status status; const char *where; } others[] = {
@@ -340,7 +340,7 @@ static void other_models_refuse(void **state)
     unlink(path[1]);
 }
 
-/* A file that cannot be written leaves what was there. */
+/* A failed save leaves the existing file unchanged. */
 static void a_failed_save_leaves_the_file(void **state)
 {
     lm_model  *m = open_golden("llama/gqa");
@@ -361,7 +361,7 @@ static void a_failed_save_leaves_the_file(void **state)
     lm_model_close(m);
 }
 
-/* What was rolled back, then a window's worth further on, is restored in an engine that keeps less. */
+/* A sequence of an engine with much rollback is restored in one with little, which stores fewer keys, and the other way round. */
 static void windows_keep_what_the_next_query_sees(void **state)
 {
     lm_model         *m = open_golden("gemma2/windows");
@@ -383,14 +383,14 @@ static void windows_keep_what_the_next_query_sees(void **state)
     save(less, v, 0, POSITIONS, file);
     assert_int_equal(lm_engine_truncate(g, 0, 0, NULL), LM_OK);
     restore(g, v, 0, POSITIONS, file);
-    assert_int_equal(lm_engine_truncate(g, 0, POSITIONS - 40, NULL), LM_LIMIT);      /* the other one kept no such keys */
+    assert_int_equal(lm_engine_truncate(g, 0, POSITIONS - 40, NULL), LM_LIMIT);      /* the other engine had not stored these keys */
     free(expected);
     lm_engine_free(g);
     lm_engine_free(less);
     lm_model_close(m);
 }
 
-/* Chosen tokens of a text until there are `n` of them. */
+/* Step a sequence until it has generated `n` tokens. */
 static void choose(lm_engine *g, lm_sequence *s, lm_token *ids, size_t n)
 {
     lm_row rows[64];
@@ -419,7 +419,7 @@ static lm_sequence *open_text(lm_engine *g, lm_sampler **sampler)
     return s;
 }
 
-/* A text that is being written is saved, restored in another engine, and goes on with the tokens that would have come. */
+/* A sequence saved during generation and restored in another engine continues with the same tokens. */
 static void a_text_goes_on_where_it_was_saved(void **state)
 {
     enum { PROMPT = 70, BEFORE = 9, AFTER = 20 };

@@ -1,5 +1,5 @@
-/* scheduled.c - many requests at a schedule: each gets what lm_generate makes of it alone, to the bit, whatever is beside it, whatever is
- * cached, drafted, preempted and recomputed, cancelled, refused or left unread. */
+/* scheduled.c - many requests in a schedule: each gets bit for bit what lm_generate gives it alone, whatever else runs and whatever is
+ * cached, drafted, preempted and recomputed, cancelled, rejected or left unread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -11,14 +11,14 @@
 
 static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
 
-/* ---- each is alone ---- */
+/* ---- independence of requests ---- */
 
 static const struct { const char *name; int64_t window; } families[] = {
     { "llama/gqa", 0 }, { "gemma2/plain", 0 }, { "mistral/window", 20 }, { "qwen2/windows", 65 }, { "mixtral/experts", 0 },
     { "deepseek_v2/lite", 0 }, { "gpt2/plain", 0 }, { "bloom/alibi", 0 }, { "mistral/window", 100 },
 };
 
-/* The second time prefixes are cached, and tokens are drafted; the third time they are not looked for. */
+/* In the second run prefixes are cached and tokens are drafted; in the third run prefixes are not looked up. */
 static void many_are_each_alone(void **state)
 {
     (void)state;
@@ -86,8 +86,8 @@ static void pages_are_given_back_and_read_again(void **state)
     }
 }
 
-/* Rotations that depend on the length of the forward: prompts are cut where it changes them, so that the same holds. What they are alone is
- * what a schedule makes of one after the other, row by row where that matters. */
+/* If rotations depend on the length of the forward pass, prompts are split where they change, so that the same holds. The reference is a
+ * schedule that runs one request after the other. */
 static void rotations_that_follow_the_length(void **state)
 {
     static const char *const names[] = { "phi3/longrope", "llama/rope-longrope", "llama/rope-dynamic" };

@@ -1,5 +1,5 @@
-/* sequences.c - many texts in the steps of one engine: each is what lm_generate makes of it alone, to the bit, whatever is beside it,
- * however steps are cut, whatever drafts, waits, is cancelled or fails. */
+/* sequences.c - many sequences in the steps of one engine: each is bit for bit what lm_generate makes of it alone, whatever the other rows
+ * of a step, however steps are split, and whatever drafts, waits, is cancelled or fails. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 enum { TEXTS = 8, TOKENS = 40, TOP = 2, PROMPT = 40, ROWS = 24, CONTEXT = 120 };
 
-/* What a text is told to be. */
+/* The events that a sequence delivered. */
 typedef struct told {
     lm_token   ids[TOKENS + 1];
     float      logprob[TOKENS + 1];
@@ -27,7 +27,7 @@ typedef struct told {
     lm_error   error;
 } told;
 
-/* One of the texts. */
+/* One of the sequences. */
 typedef struct task {
     lm_sequence_options o;
     lm_sampler_options  s;
@@ -62,9 +62,9 @@ static lm_engine *start(const lm_model *m, lm_engine_options o)
     return g;
 }
 
-/* ---- the texts ---- */
+/* ---- the sequences ---- */
 
-/* Takes the model's own favourite away at every third token, and sees to it that each token is asked for once, in order. */
+/* Suppress the most probable token after every third token id, and check that the hook is called once per token, in order. */
 static lm_status hook(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
     task    *t    = arg;
@@ -82,7 +82,7 @@ static lm_status hook(void *arg, float *logits, uint32_t n_vocab, const lm_token
     return LM_OK;
 }
 
-/* Text i: prompts of all lengths, greedy and sampled, with penalties, stops and hooks. */
+/* Make sequence i. Prompts have all lengths; sequences are greedy or sampled, with penalties, stops and hooks. */
 static void make_task(task *t, unsigned i, uint32_t n_vocab)
 {
     static const float temperatures[] = { -1, 0.6f, 1.2f };
@@ -156,7 +156,7 @@ static void end(task *t)
     t->sampler  = NULL;
 }
 
-/* All that it has to tell. */
+/* Read all pending events. */
 static void listen(task *t)
 {
     lm_event x;
@@ -190,7 +190,7 @@ static void check(const char *what, const task *t)
         fail_msg("%s: the hook was called %zu times for %zu tokens", what, t->hooked, t->got.n);
 }
 
-/* As far as it came: what it is alone. */
+/* Check that the tokens so far are the first ones of the sequence alone, and that it ended with `stop`. */
 static void check_beginning(const char *what, const task *t, lm_stop stop)
 {
     if (t->got.n > t->alone.n || memcmp(t->alone.ids, t->got.ids, t->got.n * sizeof *t->got.ids) != 0 || t->got.stop != stop)
@@ -213,7 +213,7 @@ static void make_tasks(lm_engine *alone, task *t, uint32_t n_vocab)
     }
 }
 
-/* Steps until all have ended; `each` (may be NULL) is called after every one. */
+/* Step until all have ended; `each` (may be NULL) is called after every step. */
 static void run_all(lm_engine *g, task *t, lm_batch *b, void (*each)(task *t))
 {
     lm_sequence *all[TEXTS];
@@ -241,7 +241,7 @@ static uint32_t vocabulary(const lm_model *m)
 
 /* ---- any interleaving ---- */
 
-/* Some of them, in any order, with any room; some steps are never run, others are cancelled: they change nothing. */
+/* Step some sequences in any order within random limits. Some steps are never run and others are cancelled; these change nothing. */
 static void step_somehow(lm_engine *g, task *t)
 {
     lm_row   rows[ROWS];
@@ -302,7 +302,7 @@ static void compare_interleaved(const char *name, int64_t window, bool models)
         drafted += info.n_drafted;
         accepted += info.n_accepted;
         end(&t[i]);
-        assert_int_equal(lm_engine_length(g, t[i].o.slot), info.n_held);       /* rejected draft tokens are gone */
+        assert_int_equal(lm_engine_length(g, t[i].o.slot), info.n_held);       /* rejected draft tokens are removed */
     }
     lm_engine_free(draft);
     lm_engine_free(alone);
@@ -325,7 +325,7 @@ static void any_interleaving_is_alone(void **state)
     assert_true(accepted > 0 && accepted < drafted);
 }
 
-/* ---- one ends, the others do not notice ---- */
+/* ---- end of one sequence, which does not affect the others ---- */
 
 typedef struct fixture {
     lm_model  *m;
@@ -335,7 +335,7 @@ typedef struct fixture {
 
 static fixture f;
 static unsigned victim;
-static size_t   after;               /* tokens of its own */
+static size_t   after;               /* tokens of the victim */
 
 static void open_fixture(lm_engine_options o)
 {
@@ -459,7 +459,7 @@ static void a_hook_that_fails_ends_its_text_alone(void **state)
     (void)state;
     open_fixture((lm_engine_options){ 0 });
     b.rows = calloc(ROWS, sizeof *b.rows);
-    victim = 2;                                          /* one with a hook */
+    victim = 2;                                          /* a sequence with a hook */
     f.t[victim].fail_at = 5;
     begin_all();
     run_all(f.g, f.t, &b, NULL);
@@ -472,9 +472,9 @@ static void a_hook_that_fails_ends_its_text_alone(void **state)
     close_fixture();
 }
 
-/* ---- a cache that does not hold them all ---- */
+/* ---- a cache that is too small for all ---- */
 
-/* Who has ended makes room. */
+/* Free the cache of sequences that have ended. */
 static void make_room(task *t)
 {
     for (unsigned i = 0; i < TEXTS; i++)
@@ -497,7 +497,7 @@ static void a_full_cache_makes_them_wait(void **state)
         run_all(f.g, f.t, &b, make_room);
         for (unsigned i = 0; i < TEXTS; i++) {
             if (f.t[i].n + f.t[i].alone.n <= 64)
-                check("in a small cache", &f.t[i]);      /* a page is enough for it */
+                check("in a small cache", &f.t[i]);      /* it fits in one page */
             whole += f.t[i].got.n == f.t[i].alone.n;
             check_beginning("in a small cache", &f.t[i], f.t[i].got.n == f.t[i].alone.n ? f.t[i].alone.stop : LM_STOP_CONTEXT);
         }
@@ -507,7 +507,7 @@ static void a_full_cache_makes_them_wait(void **state)
     assert_true(whole > TEXTS);
 }
 
-/* A prompt that the cache cannot hold at all is an error of its own. */
+/* A prompt that exceeds the whole cache is an error. */
 static void a_prompt_without_room_is_an_error(void **state)
 {
     lm_batch b = { 0 };
@@ -544,7 +544,7 @@ static void *listen_there(void *arg)
     return NULL;
 }
 
-/* Events of each are read by a thread of its own, all at once. */
+/* Events of each sequence are read by a separate thread, concurrently. */
 static void events_are_read_by_many_threads(void **state)
 {
     lm_batch     b = { 0 };
@@ -584,8 +584,8 @@ static void a_draft_model_that_fails_ends_nothing(void **state)
 
     (void)state;
     open_fixture((lm_engine_options){ .logit_rows = 12 });
-    small[0] = start(f.m, (lm_engine_options){ .sequences = TEXTS, .kv_positions = 64, .rollback = 8 });     /* room for one of them */
-    small[1] = start(f.m, (lm_engine_options){ .sequences = TEXTS, .context = 30, .rollback = 8 });          /* for no long prompt */
+    small[0] = start(f.m, (lm_engine_options){ .sequences = TEXTS, .kv_positions = 64, .rollback = 8 });     /* space for one of them */
+    small[1] = start(f.m, (lm_engine_options){ .sequences = TEXTS, .context = 30, .rollback = 8 });          /* too short for some */
     b.rows = calloc(ROWS, sizeof *b.rows);
     for (unsigned i = 0; i < TEXTS; i++) {
         f.t[i].o.draft_engine = small[i % 2];

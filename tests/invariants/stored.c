@@ -1,5 +1,5 @@
-/* stored.c - a model that runs from its file gives the logits of the repacked one, bit for bit, at every instruction set, and
- * takes no memory of its own for what it maps. */
+/* stored.c - a model that runs from its file gives bit for bit the logits of the repacked one on every instruction set, and
+ * allocates no memory for weights that it maps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -28,7 +28,7 @@ static lm_engine *start(const lm_model *m, const char *level, bool no_repack, lm
     return g;
 }
 
-/* 16 rows at once, then 5 one by one: logits of each step's last row. */
+/* Run 16 rows at once, then 5 one by one, and store the logits of each step's last row. */
 static void feed(lm_engine *g, uint32_t n_vocab, float *out)
 {
     lm_error e = { 0 };

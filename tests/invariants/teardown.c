@@ -1,5 +1,5 @@
-/* teardown.c - hooks of texts that are torn down at the worst moment: the argument of each is released once, by the last who could call
- * it, and nobody calls it afterwards. The hook itself stops the step, so each moment is met and not hoped for. */
+/* teardown.c - hooks of requests that are torn down at the worst moment: the argument of each is released once, by the last user that
+ * could call it, and never called afterwards. The hook itself blocks the step, so each moment occurs deterministically. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -16,29 +16,29 @@
 #include "asked.h"
 #include "base/alloc.h"
 
-/* When it happens. */
+/* The moment of the teardown. */
 typedef enum moment {
-    QUEUED,                          /* the only slot is another's */
-    READING,                         /* its prompt is half read: progress was told, and the engine is in another's step */
+    QUEUED,                          /* another request has the only slot */
+    READING,                         /* its prompt is half processed, progress was reported, and the engine steps another request */
     IN_A_STEP,                       /* the hook is running */
     AT_THE_LAST_TOKEN,               /* the hook is running for the last token */
     ENDED,                           /* its end has not been read */
     MOMENTS,
 } moment;
 
-/* What happens. */
+/* The kind of teardown. */
 typedef enum way { FREED, CANCELLED, DRAINED, CLOSED, WAYS } way;
 
-/* An argument of hooks: how often it was released, and a gate that stops them. */
+/* An argument of hooks: how often it was released, and a gate that blocks them. */
 typedef struct watched {
     atomic_uint released, called, late;      /* late: calls after the release */
     pthread_mutex_t lock;
     pthread_cond_t  changed;
-    unsigned stop_at;                /* the call that waits; 0: none */
+    unsigned stop_at;                /* the call that blocks; 0: none */
     bool     stopped, go;
 } watched;
 
-enum { MOST = 6 };                   /* tokens of the text */
+enum { MOST = 6 };                   /* tokens of the request */
 
 static void open_watched(watched *w, unsigned stop_at)
 {
@@ -161,7 +161,7 @@ static lm_reply_state state_of(lm_reply *r)
     return lm_reply_status(r, NULL);
 }
 
-/* Both texts in one schedule: `t` is torn down at the moment, `other` shows that the rest goes on where it may. */
+/* Run both requests in one schedule: `t` is torn down at the moment, `other` shows that the rest continues if it may. */
 static void tear_down(lm_engine *g, moment m, way w)
 {
     lm_schedule *s = start_schedule(g, (lm_schedule_options){ .itl_target = 1e-9 });
@@ -171,7 +171,7 @@ static void tear_down(lm_engine *g, moment m, way w)
     bool         threads = w == DRAINED || w == CLOSED, both = m == QUEUED || m == READING;
 
     if (both) {
-        ask(s, other, m == QUEUED ? 1 : MOST / 2, LM_OK);        /* the gate stops the thread that steps */
+        ask(s, other, m == QUEUED ? 1 : MOST / 2, LM_OK);        /* the gate blocks the thread that steps */
         if (m == QUEUED) {
             wait_until_stopped(&other->logits);
             ask(s, t, 0, LM_OK);
@@ -197,7 +197,7 @@ static void tear_down(lm_engine *g, moment m, way w)
         lm_reply_cancel(t->reply);
     if (threads)
         assert_int_equal(pthread_create(&thread, NULL, w == DRAINED ? drain : close_schedule, s), 0);
-    if (m == IN_A_STEP || m == AT_THE_LAST_TOKEN)                /* it still runs: nothing may be gone */
+    if (m == IN_A_STEP || m == AT_THE_LAST_TOKEN)                /* the hook still runs: nothing may be released yet */
         assert_int_equal(atomic_load(&t->logits.released), 0);
     let_go(gate);
     if (w != FREED)
@@ -238,10 +238,10 @@ static void at_every_moment_in_every_way(void **state)
     lm_model_close(model);
 }
 
-/* ---- memory of requests that wait ---- */
+/* ---- memory of waiting requests ---- */
 
-/* Each with all that grows with the vocabulary or the context: a hook on logits, penalties, DRY over everything, drafts from the text.
- * What waits has none of it: nothing but its prompt, its options and its ring. */
+/* Requests use everything that grows with the vocabulary or the context: a hook on logits, penalties, DRY over everything, n-gram drafts.
+ * A waiting request allocates none of it, only its prompt, its options and its ring. */
 static void what_waits_is_small(void **state)
 {
     enum { WAITING = 50, RING = 4096, OF_A_REQUEST = 8192 };
@@ -298,7 +298,7 @@ static void what_waits_is_small(void **state)
     lm_model_close(model);
 }
 
-/* ---- requests that become no text ---- */
+/* ---- requests that are never admitted ---- */
 
 static void refused_requests_release_their_hooks(void **state)
 {

@@ -1,5 +1,5 @@
-/* windows.c - a sliding window gives its pages back: pages, planned bytes and the process's memory stay what they are from
- * the first window to the fourth, and what is computed with the pages gone is what is computed with all of them there. */
+/* windows.c - a sliding window frees its pages: pages, planned bytes and the process's memory stay constant from
+ * the first window to the fourth, and results without the freed pages equal results with all pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -44,7 +44,7 @@ static lm_engine *start(const lm_model *m, uint32_t context, uint32_t rows, uint
     return g;
 }
 
-/* Positions [from, to); logits of the last. */
+/* Run positions [from, to) in one step. Returns the logits of the last. */
 static const float *feed(lm_engine *g, uint32_t from, uint32_t to)
 {
     static lm_row rows[4 * WINDOW];
@@ -77,13 +77,13 @@ static uint64_t resident(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Pages of a window group at most: its keys, a step's rows, and the two pages that the ends fall into. */
+/* Return the maximum pages of a window group: its keys, the rows of a step, and the two pages in which the ends fall. */
 static uint64_t most_pages(void)
 {
     return (WINDOW + STEP + LM_PAGE - 1) / LM_PAGE + 1;
 }
 
-/* One thread: another may run for the first time at any step, and touch its stack then. */
+/* Use one thread, because another one may first run at any step and touch its stack then. */
 static void pages_and_memory_stay_flat_past_the_window(void **state)
 {
     lm_model  *m = open_model("mistral/window", WINDOW);
@@ -94,7 +94,7 @@ static void pages_and_memory_stay_flat_past_the_window(void **state)
     (void)state;
     lm_engine_allocated(g, &planned);
     lm_engine_allocated(longer, &for_longer);
-    assert_int_equal(planned.kv, for_longer.kv);             /* a longer context takes no longer cache */
+    assert_int_equal(planned.kv, for_longer.kv);             /* a longer context needs no larger cache */
     assert_int_equal(g->plan->groups[0].n_pages, most_pages());
     lm_engine_free(longer);
     for (uint32_t at = 0; at < 4 * WINDOW; at += STEP) {
@@ -117,7 +117,7 @@ static void pages_and_memory_stay_flat_past_the_window(void **state)
     lm_model_close(m);
 }
 
-/* Token after token with pages given back, and at once with all of them there: the same bits. */
+/* Steps of seven rows that free pages give the same bits as one step with all pages. */
 static void what_was_given_back_was_not_needed(void **state)
 {
     static const char *const goldens[] = { "mistral/window", "qwen2/windows" };
@@ -143,7 +143,7 @@ static void what_was_given_back_was_not_needed(void **state)
     }
 }
 
-/* Layers that see everything keep every page; those with a window beside them do not. */
+/* Layers without a window keep every page, although other layers of the model have a window. */
 static void layers_without_a_window_keep_their_pages(void **state)
 {
     lm_model  *m = open_model("qwen2/windows", WINDOW);
@@ -166,7 +166,7 @@ static void layers_without_a_window_keep_their_pages(void **state)
     lm_model_close(m);
 }
 
-/* A conversation that begins anew after the window has passed its beginning. */
+/* A conversation restarts from its beginning after the window has passed it: dropped tokens are processed again. */
 static void what_a_window_has_forgotten_is_read_again(void **state)
 {
     enum { LONG = 500, SAME = 50, SHORT = 60, NEW = 8 };
