@@ -1,4 +1,4 @@
-/* attention_check.c - attention over a paged cache against the definition in double, with everything that can vary: type,
+/* attention_check.c - attention over a paged cache compared with the definition in double, for all parameters: type,
  * dimensions, group, position, window, softcap, slopes, sinks, order of pages. */
 #include "check.h"
 #include "kernels/attention_parts.h"
@@ -6,7 +6,7 @@
 typedef struct scene {
     const level *l;
     const lm_attention_kernels *a;
-    bool fast;                                   /* by products of bfloat16 */
+    bool fast;                                   /* with products of bfloat16 */
     lm_kv_shape kv;
     uint32_t group, rows, position, window, total;
     float softcap, scale;
@@ -14,8 +14,8 @@ typedef struct scene {
     uint64_t page_stride;
     uint32_t *pages;
     uint8_t *base;
-    float *q, *k, *v, *out, *slope, *sink;       /* k [total][heads][k_dim] as the cache keeps them (rounded) */
-    double *k_seen, *v_seen;                     /* the same, as they are multiplied */
+    float *q, *k, *v, *out, *slope, *sink;       /* k [total][heads][k_dim] as the cache stores them (rounded) */
+    double *k_seen, *v_seen;                     /* the same, as the kernels multiply them */
     uint8_t *scratch;
 } scene;
 
@@ -24,10 +24,10 @@ static const char *name_of(lm_dtype type)
     return lm_dtype_of(type)->name;
 }
 
-/* The definition; and the same floats as the kernels', whose order is a contract. */
+/* Multiply runs of `lanes` elements by the Hadamard matrix, by definition. */
 static void by_hadamard(double *x, uint32_t width, uint32_t lanes)
 {
-    static double sign[64][64];                  /* counted once: a third of the test otherwise */
+    static double sign[64][64];                  /* computed once: a third of the test's time otherwise */
     double y[64];
 
     for (uint32_t i = 0; sign[0][0] == 0 && i < 64 * 64; i++)
@@ -42,8 +42,8 @@ static void by_hadamard(double *x, uint32_t width, uint32_t lanes)
     }
 }
 
-/* What a cache of this type gives back, still multiplied by the matrix. One row in eight is compared with the definition: all would take a
- * sixth of the test. */
+/* Replace `x` by what a cache of this type returns for it, still multiplied by the Hadamard matrix. One row in eight is compared with the
+ * definition of the transform; all rows would take a sixth of the test's time. */
 static void rounded(lm_dtype type, uint32_t lanes, float *x, uint32_t n)
 {
     static uint32_t rows;
@@ -70,16 +70,16 @@ static void fill_cache(scene *s)
     s->page_stride = a->page_bytes(&s->kv);
     check(s->page_stride % 64 == 0, "%s page_bytes is a multiple of 64", s->l->name);
     s->base = guarded((n_pages + 1) * s->page_stride, 0);
-    memset(s->base, 0xff, (n_pages + 1) * s->page_stride);           /* what is not stored is NaN */
+    memset(s->base, 0xff, (n_pages + 1) * s->page_stride);           /* elements that are not stored are NaN */
     s->pages = guarded(n_pages * 4, 0);
     for (uint32_t i = 0; i < n_pages; i++)
-        s->pages[i] = n_pages - i;                                   /* page 0 is left unused */
+        s->pages[i] = n_pages - i;                                   /* page 0 stays unused */
     for (uint32_t p = 0; p < s->total; p++) {
         float *k = s->k + (uint64_t)p * heads * s->kv.k_dim, *v = s->v + (uint64_t)p * heads * s->kv.v_dim;
         rnd_floats(k, (size_t)heads * s->kv.k_dim, 1.0f);
         rnd_floats(v, (size_t)heads * s->kv.v_dim, 1.0f);
     }
-    for (uint32_t p = 0, n; p < s->total; p += n) {                  /* some of a page at once */
+    for (uint32_t p = 0, n; p < s->total; p += n) {                  /* several positions of a page at once */
         uint64_t k_stride = (uint64_t)heads * s->kv.k_dim, v_stride = (uint64_t)heads * s->kv.v_dim;
         uint32_t most = LM_PAGE - p % LM_PAGE < s->total - p ? LM_PAGE - p % LM_PAGE : s->total - p;
         n = 1 + (uint32_t)(rnd() % most);
@@ -96,7 +96,7 @@ static void fill_cache(scene *s)
                 rounded(s->kv.v_type, lm_hadamard_of_values(&s->kv), v + h * s->kv.v_dim, s->kv.v_dim);
         }
     }
-    if (s->window && s->position >= s->window)                       /* given back: any page number */
+    if (s->window && s->position >= s->window)                       /* freed pages: any page number */
         for (uint32_t i = 0; i < (s->position - s->window + 1) / LM_PAGE; i++)
             s->pages[i] = 0x7fffffff;
 }
@@ -111,13 +111,13 @@ static float to_bf16(float x)
     return back;
 }
 
-/* What is multiplied. */
+/* Return the value that the kernels multiply. */
 static double factor(const scene *s, float x)
 {
     return (double)(s->fast ? to_bf16(x) : x);
 }
 
-/* One call for all of them: a caller of its own for each product was half of the test's time. */
+/* Convert all values in one call: a call per product took half of the test's time. The caller frees. */
 static double *factors(const scene *s, const float *x, size_t n)
 {
     double *seen = malloc(n * sizeof *seen);
@@ -173,7 +173,7 @@ static lm_attention_args args_of(const scene *s, uint32_t head)
     };
 }
 
-/* The most that magnitudes may come to by it. */
+/* Bound the magnitudes after a multiplication by the Hadamard matrix. */
 static void spread(double *x, uint32_t width, uint32_t lanes)
 {
     for (uint32_t from = 0; lanes && from < width; from += lanes) {
@@ -185,7 +185,7 @@ static void spread(double *x, uint32_t width, uint32_t lanes)
     }
 }
 
-/* Four sums, so that each addition need not wait for the last. */
+/* Use four sums, so that an addition does not wait for the previous one. */
 static double dot_of(const double *x, const double *y, uint32_t n)
 {
     double sum[4] = { 0 };
@@ -195,7 +195,7 @@ static double dot_of(const double *x, const double *y, uint32_t n)
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* One query by the definition. `size`: the same sum with magnitudes. */
+/* Compute one query by definition. `size`: the same sum of magnitudes. */
 static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, double *want, double *size)
 {
     static double scores[4 * LM_RANGE];
@@ -240,8 +240,9 @@ static void definition(const scene *s, uint32_t head, uint32_t r, uint32_t g, do
     spread(size, s->kv.v_dim, lm_hadamard_of_values(&s->kv));
 }
 
-/* Of what is left after queries, keys and values have been rounded, the fast kernels round probabilities: half a unit in the last of
- * eight bits, once above the line and once below. A slope takes scores to minus the distance, whose last bit e^x makes a share. */
+/* Queries, keys and values are already rounded here; the fast kernels also round probabilities: half a unit in the last of eight bits,
+ * once in the numerator and once in the denominator. A slope takes scores down to minus the distance; e^x turns the rounding error
+ * of such a score into a relative error. */
 static void against_definition(const scene *s)
 {
     static double want[1024], size[1024];
@@ -263,7 +264,7 @@ static void against_definition(const scene *s)
     }
 }
 
-/* Each row alone has the bits it has among others. */
+/* Each row alone has the same bits as together with others. */
 static void rows_alone(const scene *s)
 {
     size_t n = (size_t)s->group * s->kv.v_dim;
@@ -285,7 +286,7 @@ static void rows_alone(const scene *s)
     guarded_free(one);
 }
 
-/* Query heads [first, first + count) of the group alone have the bits they have among the others. */
+/* Query heads [first, first + count) of the group alone have the same bits as together with the others. */
 static void heads_alone(const scene *s)
 {
     lm_attention_args a = args_of(s, s->kv.n_kv_heads - 1);
@@ -307,7 +308,7 @@ static void heads_alone(const scene *s)
     guarded_free(some);
 }
 
-/* Range by range, in any order, and merged: the bits of one call. */
+/* Ranges computed in reverse order and merged give the bits of one call. */
 static void in_ranges(const scene *s)
 {
     uint64_t queries = (uint64_t)s->rows * s->group, n = queries * s->kv.v_dim, bytes = lm_attention_partial_bytes(&s->kv, queries);
@@ -330,7 +331,7 @@ static void in_ranges(const scene *s)
     guarded_free(partials);
 }
 
-/* With the kernels of `like`. */
+/* Check one scene with the kernels of `like`. */
 static void one_scene(const scene *like, scene s)
 {
     s.l = like->l;
@@ -344,13 +345,13 @@ static void one_scene(const scene *like, scene s)
     release(&s);
 }
 
-/* Lanes of blocks come in 32. */
+/* Whether the dimensions are whole blocks of their types. */
 static bool whole_blocks(const lm_kv_shape *kv)
 {
     return kv->k_dim % lm_dtype_of(kv->k_type)->block == 0 && (kv->v_in_k || kv->v_dim % lm_dtype_of(kv->v_type)->block == 0);
 }
 
-/* Queries that see several ranges, tiles that cross into one, windows that begin in another. */
+/* Queries that see several ranges, tiles that cross into the next range, windows that begin in another range. */
 static void deep_scenes(const scene *like, lm_dtype keys, lm_dtype values)
 {
     static const uint32_t dims[][2] = { { 64, 64 }, { 32, 96 }, { 20, 13 } };
@@ -400,14 +401,14 @@ static void latent_scenes(const scene *like, lm_dtype type)
         one_scene(like, (scene){ .kv = { 2, 9, 7, type, type, true }, .group = 1, .rows = 3, .position = 5 });
 }
 
-/* With sanitizers, which take ten times as long, a quarter of the types in full. */
+/* With sanitizers, which are ten times slower, only a quarter of the types is checked in full. */
 #ifdef __SANITIZE_ADDRESS__
 enum { EVERY = 4 };
 #else
 enum { EVERY = 1 };
 #endif
 
-/* Every type with itself, in full; every other pair, not as deep. */
+/* Check every type with itself in full, and every other pair in less depth. */
 static void check_kernels(const level *l, const lm_attention_kernels *a, bool fast)
 {
     static const lm_dtype types[] = { LM_F16, LM_F32, LM_BF16, LM_Q4_1, LM_Q4_0, LM_Q5_0, LM_Q8_0, LM_Q5_1 };

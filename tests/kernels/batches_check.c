@@ -1,5 +1,5 @@
-/* batches_check.c - the promise of kernels.h on batches and threads, bit for bit: every stored type at every level, exact and
- * fast, in batches of 1 to 100 rows cut over 1 to 4 threads, against each row alone on one thread. */
+/* batches_check.c - the guarantee of kernels.h on batches and threads, bit for bit: every stored type on every level, exact and
+ * fast, in batches of 1 to 100 rows on 1 to 4 threads, equals each row alone on one thread. */
 #include <pthread.h>
 
 #include "check.h"
@@ -25,7 +25,7 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* All outputs, cut between groups of rows, which is where the executor cuts them too. */
+/* Compute all outputs, split between groups of rows, as the executor does. */
 static void run_on(const lm_matmul *m, const lm_matmul_args *a, uint8_t *const scratch[THREADS], uint64_t threads)
 {
     share s[THREADS];
@@ -58,7 +58,7 @@ static void *memory(uint64_t bytes)
     return p;
 }
 
-/* How many combinations were compared. */
+/* Check one shape. Returns the number of combinations compared. */
 static long one_shape(const level *l, const lm_matmul *m, lm_dtype type, uint64_t rows, uint64_t cols)
 {
     const lm_dtype_info *t = lm_dtype_of(type);
@@ -74,7 +74,7 @@ static long one_shape(const level *l, const lm_matmul *m, lm_dtype type, uint64_
         m->pack(packed, stored, rows, cols, 0, rows);
     for (uint64_t r = 0; r < MOST; r++) {
         rnd_floats(row, cols, 1.0f);
-        for (uint32_t i = rnd_below(3); i > 0; i--)              /* blocks that stand out */
+        for (uint32_t i = rnd_below(3); i > 0; i--)              /* blocks with outliers */
             row[rnd_below((uint32_t)cols)] *= 30;
         if (m->x->pack)
             m->x->pack(x + r * stride, row, cols);
@@ -116,7 +116,7 @@ static long one_shape(const level *l, const lm_matmul *m, lm_dtype type, uint64_
     return combinations;
 }
 
-/* Every small K that the type allows, in turn, and odd numbers of outputs. */
+/* Check two random shapes: a small K that the type allows and any number of outputs. */
 static long one_type(const level *l, const lm_matmul *m, lm_dtype type)
 {
     uint64_t block = lm_dtype_of(type)->block, most = block >= 256 ? 3 : block >= 32 ? 640 / block : 150;

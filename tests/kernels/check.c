@@ -72,7 +72,7 @@ uint32_t rnd_below(uint32_t n)
 
 float rnd_normal(void)
 {
-    uint32_t sum = 0;                            /* of twelve numbers of 16 bits */
+    uint32_t sum = 0;                            /* of twelve 16-bit numbers */
     for (int i = 0; i < 6; i++) {
         uint32_t two = rnd();
         sum += (two & 0xffff) + (two >> 16);
@@ -86,7 +86,7 @@ void rnd_floats(float *x, size_t n, float scale)
         x[i] = rnd_normal() * scale;
 }
 
-/* Packed from floats where there is a pack; else random bytes whose floats are made finite by trying again. */
+/* Pack random floats if the type can be packed; otherwise draw random bytes until all floats are finite and small. */
 void rnd_matrix(lm_dtype type, void *dst, uint64_t rows, uint64_t cols)
 {
     const lm_dtype_info *t = lm_dtype_of(type);
@@ -173,7 +173,7 @@ double best_seconds(void (*call)(void *), void *arg)
 
 enum { LEVELS = 16 };
 
-/* What this machine has: every level, and those of strips as they are tuned for other processors. */
+/* Find every level of this machine, and those with strips also as tuned for the other vendor. */
 static size_t find_levels(level out[LEVELS])
 {
     static const char *const tuned[][3] = {

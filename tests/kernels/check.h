@@ -19,19 +19,19 @@ typedef struct level {
     lm_kernels  k;
 } level;
 
-/* Memory that ends at a page that may not be touched, with canaries in front. `misaligned` bytes are left between its end
- * and that page when the caller wants odd addresses; they are canaries too. */
+/* Allocate memory that ends at an inaccessible page, with canaries in front. `misaligned` bytes, which are canaries too, stay between
+ * its end and that page, for odd addresses. */
 void *guarded(size_t bytes, size_t misaligned);
-/* A failure is reported when a canary has changed. */
+/* Free guarded memory; a changed canary is reported as a failure. */
 void  guarded_free(void *p);
 
-/* The generator; `--seed` sets it, every run prints it. */
+/* The random generator; `--seed` sets its seed, which every run prints. */
 uint32_t rnd(void);
 uint32_t rnd_below(uint32_t n);
 float    rnd_normal(void);
 void     rnd_floats(float *x, size_t n, float scale);
 
-/* Blocks of a type with finite, plausible scales (each byte random otherwise): rows * cols elements. */
+/* Fill rows * cols elements with random blocks of a type whose values are finite and plausible. */
 void     rnd_matrix(lm_dtype type, void *dst, uint64_t rows, uint64_t cols);
 
 /* Count a check; report the first few failures of a case. `what` says where, e.g. "q4_1 avx2 33x288 n=3 output 7". */
@@ -41,10 +41,10 @@ void     check_close(double got, double want, double bound, const char *format, 
     __attribute__((format(printf, 4, 5)));
 bool     same_bits(float a, float b);       /* or both NaN */
 
-/* Seconds of one call, the least of a few; `--bench` only. */
+/* Return the seconds of one call, the minimum of several; `--bench` only. */
 double   best_seconds(void (*call)(void *), void *arg);
 
-/* Every kernel of a level that no level before it had. */
+/* Check every kernel of a level that no previous level had. */
 void check_rows(const level *l);
 void check_matmul(const level *l);
 void check_attention(const level *l);

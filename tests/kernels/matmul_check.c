@@ -1,5 +1,5 @@
-/* matmul_check.c - matrix times rows: every stored type, exact and fast, against the product in double of the same weights
- * and the same packed activations; and the promises on batches and cuts, bit for bit. */
+/* matmul_check.c - matrix times rows: every stored type, exact and fast, compared with the product in double of the same weights
+ * and the same packed activations; and bitwise independence of batches and splits. */
 #include "check.h"
 
 #include "kernels/q8_rows.h"
@@ -21,7 +21,7 @@ static uint64_t row_bytes(lm_dtype type, uint64_t cols)
     return cols / t->block * t->bytes;
 }
 
-/* The packed form is made in uneven cuts, as several threads would. */
+/* Pack the matrix in uneven pieces, as several threads would. */
 static void pack_matrix(product *p)
 {
     if (!p->m->packed_bytes)
@@ -47,7 +47,7 @@ static product make(const level *l, const lm_matmul *m, lm_dtype type, uint64_t 
     pack_matrix(&p);
     p.input = guarded(n * cols * 4, 0);
     rnd_floats(p.input, n * cols, scale);
-    for (uint64_t t = 0; t < n && cols >= 64; t++)           /* some rows have blocks that stand out */
+    for (uint64_t t = 0; t < n && cols >= 64; t++)           /* some rows have blocks with outliers */
         for (uint32_t i = rnd_below(3); i > 0; i--)
             p.input[t * cols + rnd_below((uint32_t)cols)] *= 30;
     if (m->x->pack) {
@@ -99,7 +99,7 @@ static int code_at(const lm_q8_row *r, uint64_t k)
     return r->low[k / 32].q[k % 32] + (lm_q8_is_wide(r, k / 32) ? 128 * r->high[k / 32].q[k % 32] : 0);
 }
 
-/* Row t of x as the kernel is given it. */
+/* Get row t of x as the kernel sees it. */
 static void seen_input(const product *p, uint64_t t, double *x)
 {
     if (!p->m->x->pack) {
@@ -118,7 +118,7 @@ static void seen_input(const product *p, uint64_t t, double *x)
         x[k] = (double)q.low[k / 32].d * code_at(&q, k);
 }
 
-/* Its `size`: each block of 32 with its largest weight. */
+/* Return the product of a row. `size`: the sum of magnitudes, with the largest weight of each block of 32. */
 static double product_of(const float *w, const double *x, uint64_t cols, double *size)
 {
     double sum = 0;
@@ -137,7 +137,7 @@ static double product_of(const float *w, const double *x, uint64_t cols, double 
     return sum;
 }
 
-/* y = add + scale (W x + bias) against double. The bound grows with the terms of one accumulator; integer kernels split a
+/* Compare y = add + scale (W x + bias) with double. The bound grows with the terms of one accumulator; integer kernels split a
  * weight into code and offset, so each block counts with its largest weight. */
 static void against_double(const product *p, bool all)
 {
@@ -172,7 +172,7 @@ static void against_double(const product *p, bool all)
     free(x);
 }
 
-/* One row alone, and outputs computed in pieces, have the bits they have together. */
+/* One row alone and outputs computed in pieces have the same bits as together. */
 static void same_in_any_cut(const product *p)
 {
     lm_matmul_args a = args_of(p);
@@ -225,8 +225,7 @@ static void one_case(const level *l, const lm_matmul *m, lm_dtype type, uint64_t
     release(&p);
 }
 
-/* Random bytes as blocks: any scale, infinities and NaN. Nothing may crash, and what comes out must not look at more than
- * its own row. */
+/* Use random bytes as blocks: any scale, infinities and NaN. Nothing may crash, and an output must not depend on other rows. */
 static void hostile_weights(const level *l, const lm_matmul *m, lm_dtype type, uint64_t cols)
 {
     product p = make(l, m, type, 9, cols, 2, 1.0f);
@@ -246,7 +245,7 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
 {
     uint64_t block = lm_dtype_of(type)->block;
 
-    if (m->packed_bytes) {                                   /* a layout of its own takes what the file does */
+    if (m->packed_bytes) {                                   /* a packed layout takes as many bytes as the file */
         uint64_t rows = 4 * m->row_group, cols = block < 32 ? 512 : 2 * block;
         uint64_t stored = rows * row_bytes(type, cols), packed = m->packed_bytes(rows, cols);
         check(packed <= stored + 63, "%s %s: %llu bytes packed into %llu", l->name, m->name, (unsigned long long)stored,
@@ -258,8 +257,8 @@ static void check_type(const level *l, const lm_matmul *m, lm_dtype type)
     one_case(l, m, type, 35, block, 7, 1e6f);
     one_case(l, m, type, 5, block * (1 + 512 / block), 9, 1.0f);
     if (m->arithmetic == LM_ARITHMETIC_INT8) {
-        one_case(l, m, type, 40, block, 199, 1.0f);          /* as many rows as kernels unpack a group of weights for */
-        one_case(l, m, type, 19, 4096, 6, 1.0f);             /* more blocks with high bytes than a kernel lists */
+        one_case(l, m, type, 40, block, 199, 1.0f);          /* enough rows that kernels unpack a group of weights */
+        one_case(l, m, type, 19, 4096, 6, 1.0f);             /* more blocks with high bytes than fit in a kernel's list */
     }
     if (block == 1) {
         one_case(l, m, type, 70, 300, 13, 1.0f);             /* several tiles, strips and sums */
@@ -299,10 +298,10 @@ static double row_most(const float *in, uint64_t cols)
     return most;
 }
 
-/* A value is off by half a code at most, and codes are no coarser than the group's largest magnitude asks for. */
+/* A value is off by at most half a code, and codes are no coarser than the group's largest magnitude requires. */
 static void check_codes(const level *l, const lm_q8_row *r, const float *in, uint64_t cols, bool fine)
 {
-    double most = 0, of_row = row_most(in, cols);            /* of the group */
+    double most = 0, of_row = row_most(in, cols);            /* most: the largest magnitude of the group */
 
     for (uint64_t k = 0; k < cols; k++) {
         uint64_t b = k / 32, group = k / (32 * LM_Q8_GROUP) * (32 * LM_Q8_GROUP);
@@ -317,7 +316,7 @@ static void check_codes(const level *l, const lm_q8_row *r, const float *in, uin
     }
 }
 
-/* The fast levels' activations are those of plain C, for every kind of float. */
+/* Packed activations of every level equal those of plain C, for every kind of float. */
 static void check_activations(const level *l, const lm_activation *x, bool fine)
 {
     static const float special[] = { 0.0f, -0.0f, 1e-45f, 1e-37f, -3e38f, INFINITY, -INFINITY, NAN };
@@ -333,7 +332,7 @@ static void check_activations(const level *l, const lm_activation *x, bool fine)
         for (int i = 0; i < round % 5; i++)
             in[rnd_below((uint32_t)cols)] = special[rnd_below(8)];
         for (int i = 0; i < round % 7; i++)
-            in[rnd_below((uint32_t)cols)] *= 50;             /* blocks that stand out */
+            in[rnd_below((uint32_t)cols)] *= 50;             /* blocks with outliers */
         if (round == 0)
             memset(in, 0, cols * 4);
         lm_q8_row g = lm_q8_row_at(got, cols), w = lm_q8_row_at(want, cols);
@@ -347,7 +346,7 @@ static void check_activations(const level *l, const lm_activation *x, bool fine)
     guarded_free(want);
 }
 
-/* Whether a lower level had this kernel or activation, which has been checked there. */
+/* Whether a lower level has the same kernel or activation, which then has been checked already. */
 static bool is_known(const void *m)
 {
     static const void *known[1024];

@@ -1,4 +1,4 @@
-/* probe_check.c - the probes do what they are counted for: every byte is read, every round is computed. */
+/* probe_check.c - the probes do the work that is counted: every byte is read, every round is computed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "kernels/probe.h"
 
-/* The probes of a level; false where this processor lacks it. */
+/* Get the probes of a level. Returns false if this processor lacks it. */
 static bool probes_of(const char *level, lm_probes *out)
 {
     lm_cpu mask;
@@ -21,7 +21,7 @@ static bool probes_of(const char *level, lm_probes *out)
     return true;
 }
 
-/* One bit of any of the bytes changes the result. */
+/* Flipping one bit of any byte in the range changes the result; bytes outside it do not. */
 static void every_byte_is_read(void **state)
 {
     enum { N = 1024, STRIDE = 4096 };
@@ -45,7 +45,7 @@ static void every_byte_is_read(void **state)
     lm_free_aligned(data, 4 * STRIDE);
 }
 
-/* Rounds go on where the ones before stopped, and each of them counts: none is left out or folded into another. */
+/* Rounds continue where the previous ones stopped, and each changes the result: none is skipped or merged with another. */
 static void every_round_is_computed(const lm_probe_loop *loop, enum lm_probe_kind kind)
 {
     unsigned char *a = lm_alloc_aligned(LM_PROBE_BYTES, 64), *b = lm_alloc_aligned(LM_PROBE_BYTES, 64);
@@ -83,7 +83,7 @@ static void loops(void **state)
     }
 }
 
-/* vpdpbusd counts 4 products and 4 additions a lane: the sums are those of that many products. */
+/* vpdpbusd counts as 4 products and 4 additions per lane, and the sums are those of that many products. */
 static void counted_operations_are_done(void **state)
 {
     enum { ROUNDS = 3, LANES = 16 };

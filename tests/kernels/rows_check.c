@@ -1,16 +1,16 @@
-/* rows_check.c - the kernels on rows of floats against the same formula in double. */
+/* rows_check.c - the kernels on rows of floats compared with the same formula in double. */
 #include "check.h"
 
 #include <float.h>
 
-/* Every tail, and sizes around the block of 32. */
+/* Tails of all kinds, and sizes around the block of 32. */
 static const uint64_t sizes[] = { 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 130, 576, 1000 };
 enum { N_SIZES = sizeof sizes / sizeof sizes[0] };
 
 static const float scales[] = { 1.0f, 1e-20f, 1e4f, 30.0f };
 enum { N_SCALES = sizeof scales / sizeof scales[0] };
 
-/* Buffers of one case: a and b in, y out. */
+/* The buffers of one case: inputs a and b, output y. */
 typedef struct rows {
     const level *l;
     uint64_t n;
@@ -148,7 +148,7 @@ static void check_softmax(rows *r)
     }
 }
 
-/* Lanes past `dim` and between heads keep their bits; both pairings against the definition. */
+/* Both pairings match the definition; lanes past `dim` and between heads keep their bits. */
 static void check_rope(const level *l)
 {
     for (uint64_t dim = 2; dim <= 80; dim += dim < 20 ? 2 : 10) {
@@ -181,7 +181,7 @@ static void check_rope(const level *l)
     }
 }
 
-/* Infinities and NaN go through, and the functions keep their limits. */
+/* Infinities and NaN propagate, and the functions have their limits there. */
 static void check_limits(const level *l)
 {
     static const float x[8] = { INFINITY, -INFINITY, NAN, FLT_MAX, -FLT_MAX, 0.0f, -0.0f, 1e-40f };
@@ -215,7 +215,7 @@ static void check_limits(const level *l)
 
 void check_rows(const level *l)
 {
-    static lm_row_kernels last;                              /* rising levels: what has not changed has been checked */
+    static lm_row_kernels last;                              /* levels are in rising order: unchanged kernels have been checked */
 
     if (!memcmp(&last, &l->k.row, sizeof last))
         return;
