@@ -1,4 +1,4 @@
-/* answer.c - fuzz target: answers of every family, cut anywhere. The first byte is the family, the second how the text is cut. */
+/* answer.c - fuzz target: answers of every family, split anywhere. The first byte selects the family, the second the split. */
 #include "fuzz.h"
 #include "lamina/answer.h"
 

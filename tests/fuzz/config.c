@@ -1,4 +1,4 @@
-/* config.c - fuzz target: config.json as a description of a model, for every family that a golden belongs to. */
+/* config.c - fuzz target: config.json as a description of a model, for every family that has a golden. */
 #include "arch/config.h"
 #include "json_mutator.h"
 #include "walk.h"
@@ -10,7 +10,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return json_mutate(data, size, max_size, seed);
 }
 
-/* What a program says about itself can be computed. */
+/* Compute the costs and the printed form of a program. */
 static void look_at(const lm_program *p)
 {
     lm_text  text = { 0 };

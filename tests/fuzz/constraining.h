@@ -1,4 +1,4 @@
-/* constraining.h - what the targets for grammars share: compile with small limits, then read texts with what was made. */
+/* constraining.h - code that the targets for grammars share: compile with small limits, then match texts against the grammar. */
 #ifndef LM_TEST_FUZZ_CONSTRAINING_H
 #define LM_TEST_FUZZ_CONSTRAINING_H
 
@@ -7,7 +7,7 @@
 
 typedef lm_status compile_grammar(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e);
 
-/* The grammar stands before a NUL, a text for it behind. */
+/* Compile the grammar before the first NUL, and match some fixed texts and the text after the NUL against it. */
 static inline int try_grammar(const uint8_t *data, size_t size, compile_grammar *compile)
 {
     static const char *const texts[] = {
@@ -40,7 +40,7 @@ static inline int try_grammar(const uint8_t *data, size_t size, compile_grammar 
     return 0;
 }
 
-/* One to three pieces of the notation put in, or bytes changed. */
+/* Insert one to three pieces of the notation, or change bytes. */
 static inline size_t mutate_pieces(uint8_t *data, size_t size, size_t most, unsigned seed, const char *const *pieces, size_t n_pieces)
 {
     for (size_t n = 1 + below(&seed, 3); n; n--) {

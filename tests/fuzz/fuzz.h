@@ -1,4 +1,4 @@
-/* fuzz.h - what the targets share. */
+/* fuzz.h - code that the targets share. */
 #ifndef LM_TEST_FUZZ_H
 #define LM_TEST_FUZZ_H
 
@@ -13,13 +13,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A target may mutate its inputs itself: both libFuzzer and replay.c call this then. */
+/* A target may define its own mutator, which both libFuzzer and replay.c then call. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 
 /* libFuzzer's own mutations of bytes; replay.c has a small one. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
-/* What must hold whatever the input: a broken promise is a crash. */
+/* A condition that must hold for any input: a violation is a crash. */
 #define PROMISE(condition)                                                         \
     do {                                                                           \
         if (!(condition)) {                                                        \
@@ -28,7 +28,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
         }                                                                          \
     } while (0)
 
-/* A file in memory with these bytes, under a path of /proc. Closed with close(*fd). */
+/* Create a file in memory with these bytes and return its path in /proc. Close it with close(*fd). */
 static inline const char *memory_file(const void *data, size_t size, int *fd)
 {
     static char path[64];
@@ -57,7 +57,7 @@ static inline size_t below(unsigned *state, size_t n)
     return n ? draw(state) % n : 0;
 }
 
-/* Numbers at the edges where readers go wrong. */
+/* Return a number at an edge where readers tend to fail. */
 static inline uint64_t edge(unsigned *state, uint64_t now, size_t size)
 {
     const uint64_t edges[] = {

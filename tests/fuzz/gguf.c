@@ -1,4 +1,4 @@
-/* gguf.c - fuzz target: the GGUF reader, then everything it promised, then the writer. */
+/* gguf.c - fuzz target: the GGUF reader, then everything that it guarantees. */
 #include "formats/gguf.h"
 #include "gguf_mutator.h"
 #include "walk.h"

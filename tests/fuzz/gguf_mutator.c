@@ -1,4 +1,4 @@
-/* gguf_mutator.c - random bytes die at the magic number; this reads the file leniently and changes what it found. */
+/* gguf_mutator.c - random bytes fail at the magic number; this mutator parses the file leniently and changes what it finds. */
 #include "gguf_mutator.h"
 
 #include "fuzz.h"
@@ -10,7 +10,7 @@ typedef struct field {
 } field;
 
 typedef struct entry {
-    size_t from, to;                     /* a key with its value, or a tensor's */
+    size_t from, to;                     /* a key with its value, or an entry of the tensor table */
 } entry;
 
 typedef struct layout {
@@ -104,7 +104,7 @@ static bool one_tensor(layout *l)
     return number(l, 4, &v) && number(l, 8, &v);
 }
 
-/* As far as the file makes sense. */
+/* Parse the file as far as it is valid. */
 static void read_layout(layout *l, const uint8_t *data, size_t size)
 {
     uint64_t v, n_tensors, n_keys;
@@ -136,7 +136,7 @@ static void read_layout(layout *l, const uint8_t *data, size_t size)
     }
 }
 
-/* Make room for, or take away, bytes at `at`. */
+/* Replace `out` bytes at `at` by the `n` bytes of `in`. Returns the new size, or `size` if that exceeds `max`. */
 static size_t splice(uint8_t *data, size_t size, size_t max, size_t at, size_t out, const uint8_t *in, size_t n)
 {
     if (size - out + n > max)
@@ -147,7 +147,7 @@ static size_t splice(uint8_t *data, size_t size, size_t max, size_t at, size_t o
     return size - out + n;
 }
 
-/* Copy, drop or swap a whole entry; mostly with the count corrected. */
+/* Copy, drop or swap a whole entry, usually with the count corrected. */
 static size_t change_entries(const layout *l, uint8_t *data, size_t size, size_t max, unsigned *seed)
 {
     bool         tensors = l->n_tensors && (below(seed, 2) || !l->n_keys);
@@ -178,7 +178,7 @@ static size_t change_entries(const layout *l, uint8_t *data, size_t size, size_t
     return grown;
 }
 
-/* A string grows or shrinks together with its length. */
+/* Change a string together with its length. */
 static size_t change_text(const layout *l, uint8_t *data, size_t size, size_t max, unsigned *seed)
 {
     field   t = l->texts[below(seed, l->n_texts)];
@@ -204,7 +204,7 @@ static size_t change_one(uint8_t *data, size_t size, size_t max, unsigned *seed)
     case 1:
         return l.n_texts ? change_text(&l, data, size, max, seed) : size;
     case 2:
-        return size - below(seed, size < 64 ? size : 64);                     /* cut */
+        return size - below(seed, size < 64 ? size : 64);                     /* truncate */
     case 3:
         return LLVMFuzzerMutate(data, size, max);
     default:

@@ -1,4 +1,4 @@
-/* gguf_mutator.h - changes one to three fields of a GGUF file and leaves the rest of its structure alone. */
+/* gguf_mutator.h - changes one to three fields of a GGUF file and leaves the rest of its structure intact. */
 #ifndef LM_TEST_GGUF_MUTATOR_H
 #define LM_TEST_GGUF_MUTATOR_H
 

@@ -1,6 +1,6 @@
-/* http.c - fuzz target: bytes that come in at a connection of a server with a small model.
+/* http.c - fuzz target: bytes that a server with a small model receives on a connection.
  *
- * The input is sent as it is; the server must answer in HTTP or close, and answer the next one. */
+ * The input is sent unchanged; the server must answer in HTTP or close the connection, and answer the next one. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -54,7 +54,7 @@ static uint16_t port(void)
     return at;
 }
 
-/* Up to `most` bytes of what comes within so many milliseconds. */
+/* Receive up to `most` bytes, waiting at most so many milliseconds. */
 static size_t hear(int fd, char *to, size_t most, int milliseconds)
 {
     struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -81,11 +81,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     for (size_t sent = 0; sent < size;) {
         ssize_t n = send(fd, data + sent, size - sent, MSG_NOSIGNAL);
-        if (n <= 0)                          /* it has heard enough */
+        if (n <= 0)                          /* the server has closed the connection */
             break;
         sent += (size_t)n;
     }
-    size_t n = hear(fd, answer, sizeof answer - 1, 3);       /* a whole request is answered sooner, half a one is not */
+    size_t n = hear(fd, answer, sizeof answer - 1, 3);       /* a whole request is answered sooner, half a request never */
     PROMISE(!n || n < 9 || memcmp(answer, "HTTP/1.", 7) == 0);
     close(fd);
     if (count++ % 16)

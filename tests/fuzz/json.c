@@ -1,4 +1,4 @@
-/* json.c - fuzz target: the JSON reader, with jansson as the second opinion. */
+/* json.c - fuzz target: the JSON reader, with jansson as the reference. */
 #include <jansson.h>
 
 #include "formats/meta.h"
@@ -50,15 +50,15 @@ static void compare(const lm_meta_value *v, const json_t *j)
         json_object_foreach((json_t *)(uintptr_t)j, name, member)
         {
             PROMISE(lm_meta_member(v, i++, &key, &element));
-            if (strlen(name) == key.size)                     /* jansson's loop cuts names at a NUL */
+            if (strlen(name) == key.size)                     /* jansson's loop truncates names at a NUL */
                 compare(&element, member);
         }
         break;
     }
 }
 
-/* What jansson refuses and we take (integers past 63 bits, a NUL in a name), and what we refuse and jansson takes (depth,
- * very long numbers, a NUL behind a number). */
+/* Whether the difference is allowed: jansson rejects and we accept integers past 63 bits and a NUL in a name; we reject and jansson
+ * accepts deep nesting, very long numbers and a NUL after a number. */
 static bool excused(const json_error_t *theirs, const lm_error *ours, const uint8_t *data, size_t size)
 {
     if (ours->offset > 0 && (size_t)ours->offset < size && !data[ours->offset])

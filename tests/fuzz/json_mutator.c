@@ -1,4 +1,4 @@
-/* json_mutator.c - JSON stays nearly JSON: a number becomes an edge, a string another string, a member appears twice. */
+/* json_mutator.c - JSON stays nearly valid: a number becomes an edge case, a string another string, a member appears twice. */
 #include "json_mutator.h"
 
 #include "fuzz.h"
@@ -40,7 +40,7 @@ static void scan(tokens *t, const uint8_t *p, size_t size)
     }
 }
 
-/* The index behind the value that begins at token i. */
+/* Return the index after the value that begins at token i. */
 static size_t value_end(const tokens *t, size_t i)
 {
     int depth = 0;

@@ -1,9 +1,9 @@
-/* replay.c - runs a fuzz target over the files of its corpus, where there is no libFuzzer, and over what the target's
- * own mutator (if it has one) makes of each, always the same.
+/* replay.c - runs a fuzz target without libFuzzer on the files of its corpus, and on the outputs of the target's own
+ * mutator (if it has one) for each, which are always the same.
  *
  *   replay_NAME [--only FILE-NAME] FILE-OR-FOLDER…
  *
- * prints `count: fuzz inputs N`; a crash is the failure. --only: of folders, files of that name. */
+ * prints `count: fuzz inputs N`; a crash is the failure. --only: in folders, only files of that name. */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ static const char *only;
 
 enum { MUTANTS = 24, MAX_SIZE = 1 << 16 };
 
-/* What mutators expect of libFuzzer: change some bytes, insert or drop one. */
+/* Do what mutators expect of libFuzzer: change a bit, or append or drop a byte. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size)
 {
     static unsigned state = 1;
@@ -39,7 +39,7 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size)
     return size;
 }
 
-/* Exactly `size` bytes on the heap: a sanitizer sees the first byte past the end. */
+/* Run with exactly `size` bytes on the heap, so that a sanitizer detects a read of the first byte past the end. */
 static void run_exactly(const uint8_t *data, size_t size)
 {
     uint8_t *copy = malloc(size ? size : 1);

@@ -1,6 +1,6 @@
-/* request.c - fuzz target: bodies of requests, by every route's fields; conversations and prompts become tokens.
+/* request.c - fuzz target: request bodies, with the fields of every route; conversations and prompts become tokens.
  *
- * Input: a byte that chooses the route, then the body. */
+ * Input: a byte that selects the route, then the body. */
 #include "fuzz.h"
 #include "json_mutator.h"
 #include "server/dialects/anthropic.h"
@@ -20,7 +20,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     return 1 + json_mutate(data + 1, size - 1, max_size - 1, seed);
 }
 
-/* A tokenizer and a template, as a model in memory has them. */
+/* Return a service with the tokenizer of a model and a template. */
 static lm_service *service(void)
 {
     static lm_service s;
@@ -51,12 +51,12 @@ static const lm_route *route(unsigned n)
                 return r;
 }
 
-/* The values of a field lie inside the bounds that are described to clients. */
+/* The value of a field lies within the bounds that are documented for clients. */
 static void check_range(const lm_field *f, const char *at)
 {
     double value;
 
-    if (f->min >= 0 && f->max <= 0)          /* any */
+    if (f->min >= 0 && f->max <= 0)          /* no bounds */
         return;
     switch (f->kind) {
     case LM_FIELD_I32:    value = *(const int32_t *)(const void *)at; break;
@@ -69,7 +69,7 @@ static void check_range(const lm_field *f, const char *at)
     PROMISE(value >= f->min - 1e-6 && value <= f->max * (1 + 1e-6) + 1e-6);
 }
 
-/* A conversation as OpenAI's chat has it, with the body's tools, becomes a prompt or is refused. */
+/* A conversation in OpenAI's chat format, with the body's tools, becomes a prompt or is rejected. */
 static void try_prompt(lm_service *s, json_t *body, json_t *messages, json_t *warnings)
 {
     json_t *kwargs = json_object_get(body, "chat_template_kwargs"), *tools = json_object_get(body, "tools");
@@ -88,7 +88,7 @@ static void try_prompt(lm_service *s, json_t *body, json_t *messages, json_t *wa
     lm_text_free(&text);
 }
 
-/* The same messages in the words of each dialect. */
+/* Try the same messages in every dialect. */
 static void try_messages(lm_service *s, json_t *body, json_t *warnings)
 {
     json_t *given = json_object_get(body, "messages"), *messages = NULL;
@@ -105,7 +105,7 @@ static void try_messages(lm_service *s, json_t *body, json_t *warnings)
     }
 }
 
-/* And items of responses. */
+/* Try the items of OpenAI's responses as well. */
 static void try_items(lm_service *s, json_t *body, json_t *warnings)
 {
     lm_response_values v = { .input = json_object_get(body, "input") };

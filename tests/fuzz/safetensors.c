@@ -1,4 +1,4 @@
-/* safetensors.c - fuzz target: the safetensors reader, then everything it promised. */
+/* safetensors.c - fuzz target: the safetensors reader, then everything that it guarantees. */
 #include "formats/safetensors.h"
 #include "json_mutator.h"
 #include "walk.h"
@@ -17,7 +17,7 @@ static void put_length(uint8_t *data, uint64_t n)
         data[i] = (uint8_t)(n >> 8 * i);
 }
 
-/* The header as JSON with its length corrected; seldom the length, the data, or all of it as bytes. */
+/* Mutate the header as JSON with its length corrected; less often the length, the data, or the whole file as bytes. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
     enum { MAX = 1 << 16 };

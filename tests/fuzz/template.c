@@ -68,7 +68,7 @@ static void check_error(lm_status s, const lm_error *e)
     PROMISE(!strpbrk(lm_error_text(e, text, sizeof text), "\n\r\t\x1b"));
 }
 
-/* Spans rise, do not overlap and lie in the text. */
+/* Spans are in rising order, do not overlap and lie in the text. */
 static void check_rendering(const lm_rendering *r)
 {
     size_t last = 0;

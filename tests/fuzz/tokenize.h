@@ -1,11 +1,11 @@
-/* tokenize.h - use a tokenizer that an input has made. */
+/* tokenize.h - use a tokenizer that an input describes. */
 #ifndef LM_TEST_TOKENIZE_H
 #define LM_TEST_TOKENIZE_H
 
 #include "fuzz.h"
 #include "lamina/text.h"
 
-/* Any status but these would be a fault of ours. */
+/* Any other status would be our bug. */
 static inline void check_refusal(lm_status s, const lm_error *e)
 {
     char text[1200];
@@ -15,8 +15,8 @@ static inline void check_refusal(lm_status s, const lm_error *e)
     PROMISE(!strpbrk(lm_error_text(e, text, sizeof text), "\n\r\t\x1b"));
 }
 
-/* Every text becomes ids of the vocabulary; every id becomes text; in one piece or streamed it is the same, broken runs of
- * byte tokens apart (lamina/text.h). */
+/* Every text becomes ids of the vocabulary, and every id becomes text. Decoding at once and streaming agree, except for broken runs of
+ * byte tokens (lamina/text.h). */
 static inline void use_tokenizer(const lm_tokenizer *t)
 {
     static const char *const texts[] = {

@@ -1,4 +1,4 @@
-/* walk.h - use everything that a container promises once it is open. */
+/* walk.h - use everything that a container guarantees once it is open. */
 #ifndef LM_TEST_WALK_H
 #define LM_TEST_WALK_H
 
@@ -73,7 +73,7 @@ static inline void walk_tensors(const lm_container *c)
     }
 }
 
-/* How opening may end: a container, or one line about a bad model. */
+/* Opening must return a container, or an error of one line about a bad model. */
 static inline void check_open(lm_status s, const lm_error *e)
 {
     char text[1200];
@@ -87,10 +87,10 @@ static inline void check_open(lm_status s, const lm_error *e)
 
 typedef lm_status open_fn(const char *path, const lm_container_options *o, lm_container **out, lm_error *e);
 
-/* A file of these bytes: what it promises when it opens. */
+/* Open a file of these bytes and, if that succeeds, use everything that it guarantees. */
 static inline void walk_file(open_fn *open, const uint8_t *data, size_t size)
 {
-    static const lm_container_options in_memory = { .no_mmap = true };   /* so that a sanitizer sees the last byte */
+    static const lm_container_options in_memory = { .no_mmap = true };   /* so that a sanitizer detects reads past the last byte */
     lm_container *c;
     lm_error      e = { 0 };
     int           fd;
