@@ -1,7 +1,7 @@
-/* Every malformed file is refused with the one line that expected.tsv has for it, in 64 MB.
+/* Every malformed file is rejected with the error line that expected.tsv contains for it, within 64 MB of memory.
  *
  *   bad_files           compare (a test)
- *   bad_files --print   print what is said now, in the form of expected.tsv, to be read by somebody */
+ *   bad_files --print   print the current errors in the form of expected.tsv, for review */
 #include <dirent.h>
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +16,7 @@
 #include "lamina/model.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SANITIZED = 1 };                  /* shadow memory: RLIMIT_DATA would refuse the sanitizer itself */
+enum { SANITIZED = 1 };                  /* RLIMIT_DATA would reject the sanitizer's own shadow memory */
 #else
 enum { SANITIZED = 0 };
 #endif
@@ -27,12 +27,12 @@ typedef struct outcome {
     char line[1200];                     /* "status<TAB>error line" */
     int  exit_code;                      /* of the child; -1: killed */
     int  signal;
-    long grown_kb;                       /* resident memory above what a process that opens nothing has */
+    long grown_kb;                       /* resident memory in excess of that of a process that opens nothing */
 } outcome;
 
 static long idle_kb;
 
-/* In the child: open `path`, say how that ended, end with the exit status a command would have. */
+/* In the child: open `path` and write the outcome to `out`. Returns the exit status that a command would have. */
 static int open_one(const char *path, FILE *out)
 {
     struct rlimit limit = { (rlim_t)MAX_MB << 20, (rlim_t)MAX_MB << 20 };
@@ -72,7 +72,7 @@ static outcome try_one(const char *path)
     size_t        n = 0;
     ssize_t       got;
 
-    fflush(stdout);                      /* else the child would print it again */
+    fflush(stdout);                      /* otherwise the child would print it again */
     if (pipe(ends) || (child = fork()) < 0) {
         perror("bad_files");
         exit(2);
@@ -120,7 +120,7 @@ static size_t list(const char *folder, char **out, size_t n)
     return n;
 }
 
-/* What is opened: files as they are, folders of safetensors as they are, split models by the first part they have. */
+/* List what is opened: files and folders of safetensors directly, split models by their first existing part. */
 static size_t list_all(char **out)
 {
     char  *models[MAX_ROWS], *parts[MAX_ROWS];
@@ -151,7 +151,7 @@ static void wrong(const char *path, const char *what, const char *detail)
     failures++;
 }
 
-/* A row may end in "*" where the line goes on with what grows, such as the list of families. */
+/* Whether the line is the expected one, which may end in "*" if a growing list follows, such as the list of families. */
 static bool same(const char *line, const char *expected)
 {
     size_t n = strlen(expected);

@@ -103,7 +103,7 @@ const gguf_value *gguf_edit_find(const gguf_edit *f, const char *key)
 
 void gguf_edit_write(const gguf_edit *f, const char *key, const gguf_value *v, const char *path)
 {
-    unlink(path);                        /* a file that is cut short and written again: some file systems wait for the disk */
+    unlink(path);                        /* when a truncated file is written again, some file systems wait for the disk */
     FILE    *out   = fopen(path, "wb");
     uint64_t n     = f->n - (gguf_edit_find(f, key) && !v);
     size_t   at    = 24;
@@ -193,7 +193,7 @@ static gguf_value copy(const gguf_value *v)
     return out;
 }
 
-/* Its first `n` elements, or those and the first once more where it has no more. */
+/* Return an array with the first `n` elements, or, if it has fewer, all of them and the first once more. */
 static gguf_value of_length(const gguf_value *v, uint64_t n)
 {
     uint32_t   inner = (uint32_t)number(v->data, 4);
@@ -213,7 +213,7 @@ static gguf_value of_length(const gguf_value *v, uint64_t n)
     return out;
 }
 
-/* The first element as `e`. */
+/* Return an array with the first element replaced by `e`. */
 static gguf_value with_first(const gguf_value *v, const gguf_value *e)
 {
     size_t     first = size_of(v->data + 12, (uint32_t)number(v->data, 4));
@@ -309,7 +309,7 @@ static bool array_change(const gguf_value *v, unsigned i, gguf_value *out, char 
         if (!n)
             return false;
         first.size = size_of(first.data, inner);
-        do                                   /* of the same type: the others have theirs too */
+        do                                   /* of the same type, because the other elements keep theirs */
             more = gguf_value_change(&first, i++ - 4, &element, how);
         while (more && element.type != inner && (gguf_value_free(&element), true));
         if (!more)

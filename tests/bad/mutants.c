@@ -1,4 +1,4 @@
-/* mutants.c - one changed description after the other: opened, run if it can be, or refused. */
+/* mutants.c - changed descriptions, one after the other: each is opened and run, or rejected. */
 #include "mutants.h"
 
 #include <dirent.h>
@@ -123,7 +123,7 @@ static void see_text(const lm_model *m, mutant_seen *out)
     }
 }
 
-/* What a few tokens of a tiny model need not show: windows longer than they are, bounds that lie between the same two lanes. */
+/* Record changes that a few tokens of a tiny model may not show: windows longer than the prompt, bounds between the same two lanes. */
 static void see_program(const lm_program *p, mutant_seen *out)
 {
     for (uint32_t i = 0; i < p->n_ropes; i++) {

@@ -1,4 +1,4 @@
-/* mutants.h - what a changed description of a model must lead to: an error that names something, or a run. */
+/* mutants.h - a changed description of a model must lead to an error that names its place, or to a run. */
 #ifndef TESTS_BAD_MUTANTS_H
 #define TESTS_BAD_MUTANTS_H
 
@@ -9,11 +9,11 @@ typedef struct mutant_count {
     size_t refused, ran;
 } mutant_count;
 
-/* Opens the model and, if that works, steps four tokens. `what` is printed where it crashes or an error says nothing. */
+/* Open the model and, if that works, run four tokens. `what` is printed if it crashes or if an error has no message. */
 void mutant_run(const char *path, const char *what, mutant_count *count);
 
-/* All that can be told of a model from outside: how it is refused, or what it warns of, what it says of itself, what its tokenizer makes of
- * a text and its logits. */
+/* Everything that can be observed of a model: its error, or its warnings, its description, the tokens that its tokenizer makes of a text,
+ * and its logits. */
 typedef struct mutant_seen {
     int  status;                 /* lm_status */
     char where[192], message[400];       /* of the error */
@@ -21,13 +21,13 @@ typedef struct mutant_seen {
     char model[8192];
 } mutant_seen;
 
-/* Looks at it as for running; and as for a report, which has to be refused by the same error. A model that opens has to run. */
+/* Open the model as for a run and as for a report, which must fail with the same error. A model that opens must run. */
 void mutant_look(const char *path, const char *what, mutant_seen *out);
 
-/* True the first time it is asked about a text. */
+/* Return true the first time that it is called with a text. */
 bool mutant_is_new(const char *text);
 
-/* A fresh folder for files that are tried; removed by mutant_end with what is in it. */
+/* Create a folder for test files; mutant_end removes it with its contents. */
 const char *mutant_begin(void);
 void        mutant_end(void);
 

@@ -1,4 +1,4 @@
-/* mutated_configs.c - every member of every golden's config.json: missing, of another type, zero, negative, huge, no number.
+/* mutated_configs.c - every member of every golden's config.json: missing, of another type, zero, negative, huge, not a number.
  * Each leads to an error or a run. A pair of member and value that many goldens of a family share is changed once. */
 #include <dirent.h>
 #include <jansson.h>
@@ -13,7 +13,7 @@
 
 #define MOST 1024
 
-/* "missing" deletes the member; NaN is no JSON, and readers of Python write it all the same. */
+/* "missing" deletes the member; NaN is not valid JSON, but Python's json module writes it. */
 static const char *const changes[] = {
     "missing", "null",  "true", "false", "0",  "1",    "3",    "-1", "2147483648", "4294967297", "9223372036854775807",
     "0.5",     "-2.5",  "1e-320", "1e308", "\"\"", "\"x\"", "[]", "{}", "[null]",   "[[[[]]]]",   "NaN",
@@ -23,14 +23,14 @@ enum { CHANGES = sizeof changes / sizeof *changes };
 static const char   placeholder[] = "@@";
 static mutant_count count;
 
-/* The document with the placeholder's text put in; NaN cannot be made by a writer of JSON. */
+/* Write the document with the placeholder replaced by `change`; a JSON writer cannot produce NaN. */
 static void write_config(const char *folder, const json_t *root, const char *change)
 {
     char  path[512], *text = json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY), *at = text ? strstr(text, "\"@@\"") : NULL;
     FILE *f;
 
     snprintf(path, sizeof path, "%s/config.json", folder);
-    unlink(path);                        /* a file that is cut short and written again: some file systems wait for the disk */
+    unlink(path);                        /* when a truncated file is written again, some file systems wait for the disk */
     f = fopen(path, "w");
     if (!f || !text) {
         perror(path);
@@ -94,7 +94,7 @@ static void change_slot(const char *folder, const json_t *root, const slot *s, j
     json_decref(mark);
 }
 
-/* Members of objects; of arrays the first two elements. */
+/* Change the members of objects and the first two elements of arrays. */
 static void walk(const char *folder, const json_t *root, json_t *at, const char *name, const char *path)
 {
     char        inner[400];
@@ -118,7 +118,7 @@ static void walk(const char *folder, const json_t *root, json_t *at, const char 
     }
 }
 
-/* Everything of the golden's folder but its config.json. */
+/* Link (or, with `remove`, unlink) the model files of the golden's folder, except GGUF files. */
 static void link_files(const char *from, const char *to, bool remove)
 {
     struct dirent *d;

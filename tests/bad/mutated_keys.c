@@ -1,7 +1,7 @@
-/* mutated_keys.c - every key of every golden GGUF file with other values: missing, of another type, zero, negative, huge, no number, off
- * by one, longer, shorter. Each is refused by an error that names a key or tensor, for looking at the file as for running it; or a
- * warning says what is ignored; or the model that is read is another. What changes nothing at all fails the test, but for keys that
- * are about the file and not the model. A key and value that many goldens of a family share is changed once. */
+/* mutated_keys.c - every key of every golden GGUF file with other values: missing, of another type, zero, negative, huge, not a number, off
+ * by one, longer, shorter. Either the file is rejected with an error that names a key or tensor, both for inspection and for running; or a
+ * warning names what is ignored; or the model is a different one. A change without any effect fails the test, except for keys that
+ * describe the file and not the model. A key and value that many goldens of a family share is changed once. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #define MOST 1024
 
-/* What a file says of itself, and no reader computes with. */
+/* Keys that describe the file; no reader computes with them. */
 static const char *const informational[] = {
     "general.type", "general.file_type", "general.quantization_version", "general.size_label", "general.description", "general.author",
     "general.license", "general.languages", "general.tags", "general.basename", "general.finetune", "general.version",
@@ -35,7 +35,8 @@ static bool is_informational(const char *key)
 
 static size_t silent;
 
-/* By a key, which may be the other one of a contradiction, or by the tensor that the keys ask for in vain. */
+/* Count a rejection. The error must name a key, which may be the other one of a contradiction, or a tensor that the keys require but the
+ * file lacks. */
 static void refused(const char *what, const char *key, const mutant_seen *now)
 {
     bool named = strcmp(now->where, key) == 0 || strstr(now->message, key) || strchr(now->where, '.');
@@ -47,7 +48,7 @@ static void refused(const char *what, const char *key, const mutant_seen *now)
     silent++;
 }
 
-/* One changed file, whose model would be `whole` were nothing changed. */
+/* Try one changed file; `whole` is the model without the change. */
 static void try_change(const gguf_edit *f, const char *path, const char *name, const char *key, const gguf_value *v, const char *how,
                        const mutant_seen *whole)
 {
@@ -65,7 +66,7 @@ static void try_change(const gguf_edit *f, const char *path, const char *name, c
     else if (strcmp(now.model, whole->model) != 0)
         count.acting++;
     else if (!v || gguf_value_same(v, gguf_edit_find(f, key)))
-        count.same++;                /* its absence means the same, or the same number stands in another type */
+        count.same++;                /* its absence means the same, or it is the same number in another type */
     else if (is_informational(key))
         count.informational++;
     else {
