@@ -1,7 +1,7 @@
-/* faults.c - a library that is loaded before all others (LD_PRELOAD): the N-th call that changes a file fails, or is short.
+/* faults.c - a library for LD_PRELOAD that makes the N-th call on a file fail, or transfer less than requested.
  *
- * FAULT_AT N (0: count only), FAULT_ERRNO a number (0: short), FAULT_LOG a file that gets a line: calls seen, and the one that failed.
- * Streams and descriptors that are no regular files are left alone. */
+ * FAULT_AT is N (0: count only), FAULT_ERRNO a number (0: short), FAULT_LOG a file that receives one line: the number of calls, and the one
+ * that failed. Standard streams and descriptors that are not regular files are unaffected. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -30,7 +30,7 @@ static int is_file(int fd)
     return fd > 2 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Whether this is the one. */
+/* Count a call. Returns whether it is the one that fails. */
 static int now(const char *name)
 {
     if (__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) != number("FAULT_AT"))

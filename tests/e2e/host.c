@@ -1,4 +1,4 @@
-/* host.c - a program with threads, signals and faults of its own, and the installed library in it: test_install.py builds and runs it.
+/* host.c - a program with its own threads, signals and faults that uses the installed library: test_install.py builds and runs it.
  *
  *   host MODEL        exit 0: no handler of the host ran on a thread of the library, and a fault of the host reached the host */
 #include <lamina/lamina.h>
@@ -30,7 +30,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
     siglongjmp(back, 1);
 }
 
-/* The one thread that lets the alarm in. */
+/* The only thread that does not block the alarm. */
 static void *listen(void *arg)
 {
     sigset_t none;
@@ -42,7 +42,7 @@ static void *listen(void *arg)
     return arg;
 }
 
-/* Behind the end of a file that the library does not know, on a thread that the library does not know. NULL: nobody heard of it. */
+/* Fault past the end of a file that the library has not mapped, on a thread that it has not created. Returns NULL if no handler ran. */
 static void *fault(void *arg)
 {
     FILE *f = tmpfile();
