@@ -1,5 +1,5 @@
 /* autograd.c - gradients of every family compared with torch's, through transformers and peft: tests/golden/train/, made by
- * tools/oracle/gradients.py. Trained are adapters on every linear layer and, for some families, every weight. */
+ * tools/oracle/gradients.py. The tests train an adapter on every linear layer and, for some families, every weight. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>

@@ -120,7 +120,7 @@ static lm_status submit_eight(void *arg, lm_engine *g, uint32_t slot, lm_error *
     return LM_OK;
 }
 
-/* Of concurrent requests with a common prefix one processes it, and the others wait for it. */
+/* One of several concurrent requests with a common prefix processes it, and the others wait for it. */
 static void those_who_come_together_share_too(void **state)
 {
     size_t   cached = 0;
@@ -285,7 +285,7 @@ static void prefixes_are_found_again(void **state)
     }
 }
 
-/* A longer file replaces those that are its prefixes; the limit is enforced; a file must contain the prefix that its name states. */
+/* A longer file replaces those that are its prefixes; the limit is enforced; the name of a file states its salt and its tokens. */
 static void the_store_stays_small(void **state)
 {
     char path[512], other[560];
@@ -299,7 +299,7 @@ static void the_store_stays_small(void **state)
     }
     assert_int_equal(files(path, sizeof path), 1);
     snprintf(other, sizeof other, "%s/0123456789abcdef%s", folder, path + strlen(folder) + 17);
-    assert_int_equal(rename(path, other), 0);            /* another salt: the name still states the tokens correctly */
+    assert_int_equal(rename(path, other), 0);            /* another salt in the name, which still fits the tokens */
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ .prefix_store = folder });
     assert_int_equal(statistics().restored, 1);
     assert_int_equal(ask_similar(1, 200, 200), 0);

@@ -18,7 +18,7 @@
 
 static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
 
-/* ---- many ---- */
+/* ---- many clients ---- */
 
 enum { CLIENTS = 16, EACH = EVERY == 1 ? 16 : 3 };
 
@@ -121,7 +121,7 @@ static void another_engine_gives_the_same(void **state)
     close_fixture();
 }
 
-/* ---- leaving ---- */
+/* ---- clients that leave ---- */
 
 static void clients_that_leave(void **state)
 {
@@ -175,7 +175,7 @@ static void clients_that_leave(void **state)
     close_fixture();
 }
 
-/* ---- not reading ---- */
+/* ---- clients that do not read ---- */
 
 static void those_who_do_not_read(void **state)
 {
@@ -525,7 +525,7 @@ static void keys_share_slots(void **state)
     close_fixture();
 }
 
-/* ---- nothing allocates ---- */
+/* ---- allocations ---- */
 
 /* Return the number of allocations of twelve requests with this many tokens: those of lm_schedule_submit and of admission. */
 static uint64_t allocations(int64_t tokens)

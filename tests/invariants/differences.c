@@ -295,7 +295,7 @@ static void planned_is_allocated(void **state)
     }
 }
 
-/* A memory limit is met by checkpointing layers only if necessary; a limit below the minimum is an error. */
+/* A memory limit is met by checkpointing as few layers as possible; a limit below the minimum is an error. */
 static void a_limit_is_kept(void **state)
 {
     lm_model          *m      = open_golden_model("smollm3/every-fourth", 0);

@@ -34,7 +34,7 @@ void     rnd_floats(float *x, size_t n, float scale);
 /* Fill rows * cols elements with random blocks of a type whose values are finite and plausible. */
 void     rnd_matrix(lm_dtype type, void *dst, uint64_t rows, uint64_t cols);
 
-/* Count a check; report the first few failures of a case. `what` says where, e.g. "q4_1 avx2 33x288 n=3 output 7". */
+/* Count a check; report the first few failures of a case. The message says where, e.g. "q4_1 avx2 33x288 n=3 output 7". */
 void     check(bool ok, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* |got - want| <= bound, or both NaN, or the same infinity. */
 void     check_close(double got, double want, double bound, const char *format, ...)

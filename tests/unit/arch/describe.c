@@ -259,7 +259,7 @@ static void unknown_members_are_mentioned(void **state)
     lm_program_free(p);
 }
 
-/* transformers' slopes are those of 8 whatever the file says. */
+/* transformers' ALiBi slopes are those of alibi_bias_max 8, whatever the file says. */
 static void what_has_no_effect_is_mentioned(void **state)
 {
     static const struct { const char *json, *warning; } files[] = {

@@ -79,7 +79,7 @@ static void aligned_blocks(void **state)
     assert_int_equal(lm_alloc_statistics().aligned_bytes, before.aligned_bytes);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      /* they map memory of their own */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      /* sanitizers map their own memory */
 static size_t mapped_pages(void)
 {
     unsigned long total = 0;
@@ -163,7 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_and_bytes_are_counted), cmocka_unit_test(products_are_checked),
         cmocka_unit_test(aligned_blocks),
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      /* they map memory of their own */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      /* sanitizers map their own memory */
         cmocka_unit_test(mappings_do_not_leak),
 #endif
         cmocka_unit_test(a_chosen_allocation_fails),   cmocka_unit_test(threads_count_together),

@@ -180,7 +180,7 @@ static void available_is_within_the_limits(void **state)
     assert_true(bytes > 1u << 20 && bytes <= all && bytes <= group.memory_limit && bytes <= lm_address_space_limit());
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      /* they map terabytes */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      /* sanitizers map terabytes */
 /* Under a limit, address space that is already mapped is not available. */
 static void the_address_space_counts(void **state)
 {

@@ -108,7 +108,7 @@ static void only_regular_files(void **state)
     assert_int_equal(lm_filemap_open(path, true, &m, &e), LM_NOT_FOUND);
     assert_non_null(strstr(lm_error_text(&e, text, sizeof text), "no such file or folder"));
     assert_string_equal(e.file, path);
-    assert_int_equal(m.fd, -7);                          /* results only on success */
+    assert_int_equal(m.fd, -7);                          /* written only on success */
 }
 
 static size_t open_files(void)
@@ -433,7 +433,7 @@ static void whole_small_files(void **state)
     assert_false(lm_path_is_folder(path));
 }
 
-/* ---- whole or absent ---- */
+/* ---- atomic output files ---- */
 
 static size_t names_in_folder(void)
 {

@@ -68,7 +68,7 @@ static void the_environment_is_read_as_setlocale_does(void **state)
     assert_string_equal(lm_language_tag((lm_language)77), "");
 }
 
-/* ---- texts ---- */
+/* ---- messages ---- */
 
 static void texts_are_looked_up_and_fall_back_to_english(void **state)
 {

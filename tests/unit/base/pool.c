@@ -90,7 +90,7 @@ static void sleepers_are_woken(void **state)
 
 typedef struct share_tally {
     atomic_uint runs[200], all;
-    unsigned    slow;                /* this share takes long */
+    unsigned    slow;                /* this share is slow */
 } share_tally;
 
 static void count_share(void *arg, unsigned worker, unsigned chunk)
@@ -260,7 +260,7 @@ static void waiting_is_used(void **state)
     if (lm_cpu_cores() >= 2)
         assert_true(idle.all >= 100);
     else
-        assert_int_equal(idle.all, 0);                   /* waiting is sleeping */
+        assert_int_equal(idle.all, 0);                   /* with one core waiting threads only sleep */
 }
 
 static void jobs_allocate_nothing(void **state)

@@ -95,7 +95,7 @@ static void compare(const char *name, const char *folder, const char *file)
     free(b);
 }
 
-/* Compare both containers of one golden. Returns 1: compared, 0: GGUF cannot represent it, or an error was counted. */
+/* Compare both containers of one golden. Returns 1: compared; 0: it has no config.json, GGUF cannot represent it, or it failed. */
 static int twin(const char *family, const char *name)
 {
     char             config[1024], folder[512], file[512];

@@ -173,7 +173,7 @@ static void what_is_written_is_read_back(void **state)
     assert_int_equal(lm_container_n_tensors(c), 4);
     t = lm_container_find(c, "ta\"p");
     assert_true(t->type == LM_BF16 && t->n_dims == 2 && t->bytes == 8);
-    assert_int_equal((uintptr_t)lm_container_data(c, t) % 2, 1);              /* the point of "odd" */
+    assert_int_equal((uintptr_t)lm_container_data(c, t) % 2, 1);              /* at an odd address because of "odd" */
     lm_container_unpack(c, t, 0, 4, out);
     assert_true(out[0] == 1 && out[1] == -2 && out[2] > 0 && out[2] < 1e-38f && out[3] > 3e38f);
     lm_container_unpack(c, t, 1, 1, out);

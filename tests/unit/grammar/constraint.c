@@ -153,7 +153,7 @@ static void masks_are_what_bytes_say(void **state)
     }
 }
 
-/* A token by name allows only that token, or any other one. The text of the token does not match it. */
+/* A token by name allows only that token, or any other one. Its text does not match it, and control tokens match nowhere else. */
 static void tokens_by_name(void **state)
 {
     static const char *text = "root ::= <|im_start|> \"a\"+ !<|im_start|> <[5]>";
@@ -305,7 +305,7 @@ static void memory_is_given_back(void **state)
     lm_grammar_free(g);
 }
 
-/* A deep stack works down to its bottom. */
+/* A stack of 200,000 open brackets unwinds completely. */
 static void deep_texts_are_read(void **state)
 {
     static const char *text = "root ::= pair*\npair ::= \"(\" pair* \")\"";

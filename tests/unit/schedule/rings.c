@@ -70,7 +70,7 @@ static void records_arrive_whole_and_in_order(void **state)
     assert_true(refused > 0);
 }
 
-/* From every position in the buffer, as many records are accepted as are reported to fit. */
+/* As many records are accepted as are reported to fit, from every position in the buffer. */
 static void what_fits_is_taken(void **state)
 {
     lm_ring  r;

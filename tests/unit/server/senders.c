@@ -44,7 +44,7 @@ static void hosts(void **state)
 static void origins(void **state)
 {
     static const struct { const char *host, *origin, *site, *mode, *method; bool tls; const char *const *list; bool allowed; } rows[] = {
-        /* no page */
+        /* not sent by a page */
         { "localhost:8080", NULL, NULL, NULL, "POST", false, no_list, true },
         { "localhost:8080", NULL, "none", "navigate", "GET", false, no_list, true },
         /* the server's own page */
