@@ -87,7 +87,7 @@ static void pages_are_given_back_and_read_again(void **state)
 }
 
 /* If rotations depend on the length of the forward pass, prompts are split where they change, so that the same holds. The reference is a
- * schedule that runs one request after the other. */
+ * schedule that runs one request after the other, row by row where that matters. */
 static void rotations_that_follow_the_length(void **state)
 {
     static const char *const names[] = { "phi3/longrope", "llama/rope-longrope", "llama/rope-dynamic" };

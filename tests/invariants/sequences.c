@@ -325,7 +325,7 @@ static void any_interleaving_is_alone(void **state)
     assert_true(accepted > 0 && accepted < drafted);
 }
 
-/* ---- end of one sequence, which does not affect the others ---- */
+/* ---- one sequence ends, the others are unaffected ---- */
 
 typedef struct fixture {
     lm_model  *m;

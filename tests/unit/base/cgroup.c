@@ -181,7 +181,7 @@ static void available_is_within_the_limits(void **state)
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      /* sanitizers map terabytes */
-/* Under a limit, address space that is already mapped is not available. */
+/* Under a limit, address space that is already mapped is not available; without a limit it does not matter. */
 static void the_address_space_counts(void **state)
 {
     struct rlimit before, less;

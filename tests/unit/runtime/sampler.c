@@ -378,7 +378,7 @@ static void impossible_options_are_named(void **state)
     assert_string_equal(e.where, "logit_bias");
 }
 
-/* All zeros mean the same as explicit defaults; a negative value means 0; lm_sampler_literal takes 0 as 0. */
+/* All zeros, explicit defaults and NULL mean the same; a negative value means 0; lm_sampler_literal takes 0 as 0. */
 static void zero_is_the_default(void **state)
 {
     const lm_sampler_options zero = { .seed = 3 };
