@@ -1,9 +1,9 @@
-/* kernels.c - every matrix kernel of this machine in GOP/s and GB/s, beside the peaks of the same moment.
+/* kernels.c - measure every matrix kernel of this machine in GOP/s and GB/s, next to the peaks measured at the same time.
  *
  *   bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--fine] [--exact]
  *
- * One thread, timed by its own processor time, the least of several rounds: what others do on the machine hardly counts. The
- * matrices are used in turn so that they come from memory; --hot keeps one strip pair in cache. --exact: the kernels of float32. */
+ * One thread, timed by its own processor time, the minimum of several rounds: other work on the machine hardly counts. Copies of
+ * the matrix are used in rotation so that they come from memory; --hot keeps one strip pair in cache. --exact: the float32 kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,9 +76,9 @@ static double reading(const lm_probes *p, const uint8_t *memory, size_t bytes)
 
 /* ---- one kernel ---- */
 
-enum { REPEATS = 64 };               /* of a kernel in cache between two looks at the clock, which take as long as a tile */
+enum { REPEATS = 64 };               /* runs of a cached kernel between two clock readings, as a reading takes as long as a tile */
 
-/* More than any cache holds. */
+/* Return a size that exceeds any cache. */
 static uint64_t memory_bytes(void)
 {
     long last = sysconf(_SC_LEVEL3_CACHE_SIZE);
@@ -123,7 +123,7 @@ static double measure(job *j, const options *o)
     double best = 1e30;
     uint64_t turn = 0;
 
-    for (uint64_t i = 0; i < j->copies; i++) {       /* what is read next is what was read longest ago */
+    for (uint64_t i = 0; i < j->copies; i++) {       /* the copy read next is the one read longest ago */
         j->a.w = j->w + i * j->bytes;
         j->m->run(&j->a);
     }
@@ -176,7 +176,7 @@ static void bench(const lm_matmul *m, lm_dtype type, const options *o, const lm_
         uint64_t n = o->tokens[i], stride = m->x->pack ? m->x->bytes(cols) : (cols * 4 + 63) & ~UINT64_C(63);
         float *x = memory(n * cols * 4), *y = memory(n * rows * 4);
         uint8_t *packed = memory(n * stride), *scratch = memory(m->scratch_bytes ? m->scratch_bytes(cols) : 64);
-        for (uint64_t k = 0; k < n * cols; k++) {        /* near enough to a normal distribution */
+        for (uint64_t k = 0; k < n * cols; k++) {        /* approximately normal */
             int sum = 0;
             for (int u = 0; u < 4; u++)
                 sum += (int)(random_bits() >> 40 & 1023) - 512;

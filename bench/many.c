@@ -1,10 +1,11 @@
-/* many.c - what a schedule takes of the engine's speed: the same texts through lm_sequences_step with nothing around it, and through
- * lm_schedule with its queue, rings and readers, in turns in one process.
+/* many.c - measure the cost of a schedule: the same sequences run through bare lm_sequences_step and through lm_schedule with its
+ * queue, rings and readers, alternately in one process.
  *
  *   build/bench/bench/bench_many MODEL [AT_ONCE] [TOKENS] [ROUNDS] [LONG]
  *
- * Texts are sampled with the defaults, their ends ignored, prompts of 16 tokens. Tokens a second of both, and the share that is left. Then
- * eight texts are written, a prompt of LONG tokens comes, and the gaps between their tokens are told, before it and while it is read. */
+ * Sequences have prompts of 16 tokens, are sampled with the defaults and ignore end tokens. Prints tokens per second of both and their
+ * ratio. Then eight sequences generate while a prompt of LONG tokens arrives; the gaps between their tokens before it and while it is
+ * processed are printed. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -95,11 +96,11 @@ enum { WRITERS = 8, GAPS = 1 << 16 };
 
 typedef struct writer {
     lm_reply *reply;
-    double    gaps[2][GAPS];             /* before the long prompt; while it is read */
+    double    gaps[2][GAPS];             /* before the long prompt; while it is processed */
     size_t    n[2];
 } writer;
 
-static atomic_int phase;                 /* 2: it is read */
+static atomic_int phase;                 /* 0: before the long prompt, 1: while it is processed, 2: after it */
 
 static void *listen_to(void *arg)
 {

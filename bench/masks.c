@@ -1,9 +1,9 @@
-/* masks.c - what constraints cost: compiling, and masks as texts come, for each of a list of schemas; as a Markdown table.
+/* masks.c - measure the cost of constraints for a list of schemas: compilation, and each mask during generation. Prints a Markdown table.
  *
  *   bench_masks TOKENIZER
  *
- * TOKENIZER: a tokenizer.json or a .gguf; 128 thousand tokens of Llama 3 are what the target of 50 microseconds is about. Texts are
- * random walks through the masks, a fresh grammar for each schema; every mask of every text is in the percentiles, the first ones too. */
+ * TOKENIZER: a tokenizer.json or a .gguf; the target of 50 microseconds refers to the 128 thousand tokens of Llama 3. Outputs are
+ * random walks through the masks, with a fresh grammar per schema; the percentiles include every mask of every output, also the first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static const struct { const char *name, *schema; } schemas[] = {
 
 static double times[MOST_MASKS];
 
-/* Of this thread's own work: others on the machine do not count. */
+/* Return the processor time of this thread in seconds; other work on the machine does not count. */
 static double now(void)
 {
     struct timespec t;
@@ -61,7 +61,7 @@ static int rising(const void *a, const void *b)
 
 static uint32_t next_random(uint32_t *seed) { return *seed = *seed * 1664525u + 1013904223u; }
 
-/* A token of the mask: letters more often than not, or texts would be all brackets. */
+/* Return a random token of the mask. An end token is drawn again, up to three times, so that outputs do not stop early. */
 static lm_token choose(const lm_tokenizer *t, const uint64_t *mask, uint32_t size, uint32_t *seed)
 {
     lm_token found = -1;

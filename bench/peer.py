@@ -93,7 +93,7 @@ class Peer:
         return time.perf_counter() - start
 
     def logits(self, path, n=12):
-        """Every position's, with the ids they follow, in the form of a golden."""
+        """Write the logits of every position and their input ids to `path`, in the format of a golden."""
         import numpy
         self.decode([(0, i, True) for i in range(n)])
         ids = numpy.array([[self.batch.token[i] for i in range(n)]], dtype="<i8")

@@ -1,10 +1,10 @@
-/* schemes.c - what each form of the activations costs: divergence from float32 and perplexity of a model, as a Markdown table.
+/* schemes.c - measure the cost of each activation format: divergence from float32 and perplexity of a model, as a Markdown table.
  *
  *   bench_schemes [MODEL.gguf] [FOLDER] [--only TEXT]
  *
- * FOLDER: tests/golden/smollm2, made for that model. Rows "by" the engine run its own kernels; the simulated ones multiply in float32 what
- * a scheme rounds every input of an integer product to. "Products" counts the columns that are multiplied, second bytes by fours, for each
- * column there is. --only: the rows whose name has TEXT in it. */
+ * FOLDER: tests/golden/smollm2, made for that model. Rows "by" the engine run its own kernels; simulated rows round every input of an
+ * integer product as the scheme does and multiply in float32. "Products" is the number of columns multiplied, second bytes in groups of
+ * four, per column of the input. --only: the rows whose name contains TEXT. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@
 
 typedef enum seconds_bytes {
     NO_SECONDS,
-    OF_OUTLIERS,                 /* what exceeds `above` times the mean of the blocks' largest magnitudes has a second byte */
-    OF_BLOCKS                    /* every code of a block whose largest exceeds `above` times their root mean square */
+    OF_OUTLIERS,                 /* values above `above` times the mean of the blocks' largest magnitudes have a second byte */
+    OF_BLOCKS                    /* all values of a block whose largest magnitude exceeds `above` times the root mean square of these */
 } seconds_bytes;
 
 typedef enum scaling { TO_LARGEST, LEAST_ERROR, POWERS_OF_TWO } scaling;
@@ -28,7 +28,7 @@ typedef struct scheme {
     bool          as_is;         /* the engine's own kernels, in mode `compute` */
     lm_compute    compute;
     bool          bf16;          /* attention multiplies bfloat16 */
-    uint32_t      columns;       /* that share a scale */
+    uint32_t      columns;       /* columns that share a scale */
     seconds_bytes seconds;
     float         above;
     scaling       scaling;
@@ -62,7 +62,7 @@ static const scheme schemes[] = {
 };
 
 static const scheme *running;
-static atomic_ullong packed, second;             /* columns: all, and those that a second product is taken for */
+static atomic_ullong packed, second;             /* columns: all, and those with a second product */
 
 /* ---- rounding ---- */
 
@@ -75,7 +75,7 @@ static float largest(const float *x, uint64_t n)
     return most;
 }
 
-/* x to whole numbers of d within ±limit. */
+/* Round x to multiples of d within ±limit × d. */
 static void round_to(float *y, const float *x, uint64_t n, float d, float limit)
 {
     for (uint64_t i = 0; i < n; i++)
@@ -97,7 +97,7 @@ static float least_error(const float *x, uint64_t n, float d)
     return best;
 }
 
-/* Above what a part of the row stands out. */
+/* Return the magnitude above which a part of the row is an outlier. */
 static float top_of(const float *x, uint64_t cols)
 {
     double   sum = 0;
@@ -111,7 +111,7 @@ static float top_of(const float *x, uint64_t cols)
     return running->above * (float)(running->seconds == OF_BLOCKS ? sqrt(sum) : sum);
 }
 
-/* One scale's columns. What has second bytes counts by fours of columns, as kernels multiply them. */
+/* Round the columns of one scale. Second bytes of outliers are counted in groups of four columns, as kernels multiply them. */
 static void round_group(float *y, const float *x, uint64_t n, float top)
 {
     float    most = largest(x, n), eight = most;
@@ -150,7 +150,7 @@ static void round_row(void *dst, const float *x, uint64_t cols)
         round_group(y + from, x + from, cols - from < running->columns ? cols - from : running->columns, top);
 }
 
-/* ---- the engine with them: the linker sends its calls of lm_kernels_init here ---- */
+/* ---- kernel replacement: the linker redirects the engine's calls of lm_kernels_init here ---- */
 
 void __real_lm_kernels_init(lm_kernels *k, lm_cpu cpu);
 void __wrap_lm_kernels_init(lm_kernels *k, lm_cpu cpu);
