@@ -8,7 +8,7 @@ ORDER = (HERE / "order").read_text().split()
 
 
 def apply(tree):
-    """All patches, to a copy of the tree. Git sees no repository there, else it would leave out what lies in an ignored folder."""
+    """Apply all patches to a copy of the tree. Git must not find a repository there, or it would skip files in an ignored folder."""
     for name in ORDER:
         done = subprocess.run(["git", "apply", HERE / f"{name}.patch"], cwd=tree, capture_output=True, text=True,
                               env=os.environ | {"GIT_CEILING_DIRECTORIES": str(pathlib.Path(tree).parent)})
@@ -16,6 +16,6 @@ def apply(tree):
 
 
 def page_of(name):
-    """The page of docs/dev that describes it."""
+    """Return the page of docs/dev that describes the patch `name`."""
     [page] = [p for p in (HERE.parents[1] / "docs/dev").glob("adding-*.md") if f"tests/changes/{name}.patch" in p.read_text()]
     return page

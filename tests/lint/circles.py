@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Circles between files of src/, by symbol: files that call each other, directly or by way of others.
+"""Find cycles between files of src/ by their symbols: files that use each other, directly or through other files.
 
-`circles.py BUILD` reads what `nm` says of the objects of the library and the program in a build folder. Files in a circle cannot be read,
-tested or left out one by one. Those that are in the nature of the thing stand in ALLOWED with the reason; any other is a finding, and so is
-an entry of ALLOWED that nothing needs any more. Calls by way of a table of functions are not seen: they are how a circle is opened.
+`circles.py BUILD` reads the output of `nm` for the objects of the library and the program in a build folder. The files of a cycle cannot be
+read, tested or left out one by one. ALLOWED lists inherent cycles with their reasons; any other cycle is a finding, and so is an entry of
+ALLOWED without a cycle. Calls through a table of functions are not seen: such a table is the way to break a cycle.
 
-`circles.py BUILD --why ROOM` lists which file of src/ROOM/ needs which other there, and for which symbols.
+`circles.py BUILD --why ROOM` lists which file of src/ROOM/ needs which other file there, and for which symbols.
 """
 import fnmatch
 import pathlib
@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 ALLOWED = {
-    # the files of one circle, and why they need each other
+    # the files of one cycle, and why they need each other
     "grammar/{expression,members}": "a state of an object is an expression, and whether that is alive is asked of the object",
     "text/jinja/jinja_*": "an interpreter: values hold macros, a call of one evaluates its body, which makes values; expressions nest",
     "formats/{container,gguf,safetensors,unnest}": "a container opens the reader of its format, which fills in the container",
@@ -23,7 +23,7 @@ ALLOWED = {
 
 
 def symbols(objects):
-    """({symbol: object that defines it}, {object: symbols that it wants})"""
+    """Return ({symbol: object that defines it}, {object: undefined symbols in it})."""
     text = subprocess.run(["nm", "-A", *map(str, objects)], capture_output=True, text=True, check=True).stdout
     defined, wanted = {}, {}
     for path, kind, name in re.findall(r"^(.+?\.o):\s*[0-9a-f]*\s+(\w) (\S+)$", text, re.M):
@@ -35,7 +35,7 @@ def symbols(objects):
 
 
 def needs(defined, wanted):
-    """{file: files whose symbols it wants}"""
+    """Return {file: files whose symbols it uses}."""
     graph = {file: {defined[name] for name in names if name in defined} - {file} for file, names in wanted.items()}
     return {file: set() for file in defined.values()} | graph
 
@@ -50,7 +50,7 @@ def reached(graph, start):
 
 
 def circles(graph):
-    """Sets of files that all reach each other, the largest first."""
+    """Return the sets of files that all reach each other, the largest first."""
     far = {file: reached(graph, file) for file in graph}
     found = {frozenset(other for other in far[file] if file in far[other]) for file in graph if file in far[file]}
     return sorted(found, key=lambda c: (-len(c), sorted(c)))
@@ -81,7 +81,7 @@ def check_examples():
 
 
 def library(build, root):
-    """The objects of the library and the program, each with the name of its source: "analysis/facts/fact"."""
+    """Yield each object of the library and the program with the name of its source: "analysis/facts/fact"."""
     sources = [str(path.relative_to(root).with_suffix("")) for path in root.rglob("*.c")]
     flat = {name.replace("/", "_"): name for name in sources}
     for path in sorted(build.glob("src/**/*.c.o")):

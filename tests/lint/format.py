@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Function bodies follow clang-format in what must be one way: indentation, braces, the space around operators.
+"""Check that function bodies follow clang-format in indentation, braces and the spaces around operators.
 
 Contracts, tables and everything else at file scope are laid out by hand. A body runs from a line `{` to the next line
 `}`, both in the first column; inside it the author may still align columns with extra spaces and choose where a
-statement is broken, unless a line then begins beyond column 60 or an argument stands off the column of its bracket:
+statement is broken, unless a line then begins beyond column 60 or an argument does not align with its bracket:
 such a statement is broken as clang-format breaks it. `--write` changes the files, otherwise differences are printed.
 """
 import concurrent.futures
@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The program itself: what stands in bin/ is a Python script that starts it.
+# The program itself: the file in bin/ is a Python script that starts it.
 TOOL = next(ROOT.glob("build/venv/lib/python3*/site-packages/clang_format/data/bin/clang-format"), None)
 
 FARTHEST = 60                               # blanks before a continued line; past them the break belongs before the call
@@ -24,7 +24,7 @@ LITERAL = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 
 
 def bodies(lines):
-    """Line ranges (from 1, inclusive) of the function bodies."""
+    """Yield the line ranges (from 1, inclusive) of the function bodies."""
     start = None
     for number, line in enumerate(lines, 1):
         if line == "{":
@@ -35,7 +35,7 @@ def bodies(lines):
 
 
 def joined(lines):
-    """The same statement whatever its line breaks and columns."""
+    """Join a statement to a form that does not depend on line breaks and columns."""
     text = re.sub(r"\s+(?:\\\s+)?", " ", " ".join(lines) + " ").strip()
     return re.sub(r"(?<=[(\[]) | (?=[)\],;])|,(?= })", "", text)
 
@@ -51,7 +51,7 @@ def past_blank(lines, at):
 
 
 def segments(ours, theirs):
-    """Both texts cut at the line ends they share; the tool moves nothing but white space."""
+    """Split both texts at the line ends that they share; the tool changes only white space."""
     a = b = 0
     at, bt, first_a, first_b = 0, 0, 0, 0
     size = lambda line: len(re.sub(r"\s", "", line))
@@ -68,14 +68,14 @@ def segments(ours, theirs):
 
 
 def continues(before, line):
-    """Whether a line goes on with the statement of the line before it."""
+    """Return whether a line continues the statement of the line before it."""
     before = re.sub(r"\s*/\*.*?\*/$", "", before)
     return bool(re.search(r"[,(&|?+*/=<>-]$", before) or not re.search(r"[;{}]$", before) and before
                 and re.match(r"\s*(?:[?:&|+*/\"]|-[^-])", line) or before.endswith("{") and re.match(r"\s*\.\w", line))
 
 
 def statements(pairs):
-    """Segments joined to whole statements, so that no statement is laid out half by hand and half by the tool."""
+    """Join segments to whole statements, so that no statement is laid out half by hand and half by the tool."""
     ours, theirs = [], []
     for mine, tools in pairs:
         if ours and mine and not continues(ours[-1], mine[0]):
@@ -86,7 +86,7 @@ def statements(pairs):
 
 
 def astray(lines):
-    """Whether a line begins too far to the right, or an argument elsewhere than below the first one of its call."""
+    """Return whether a line begins too far to the right, or an argument does not begin below the first one of its call."""
     brackets, before = [], ""
     for line in lines:
         code = LITERAL.sub(lambda m: m.group(0)[0] + "x" * (len(m.group(0)) - 2) + m.group(0)[-1], line)
@@ -95,7 +95,7 @@ def astray(lines):
         if brackets and brackets[-1] and before.endswith(",") and line.strip() and indent(line) != brackets[-1]:
             return True
         for at, c in enumerate(code):
-            if c in "([{":                  # the column of what stands behind the bracket; 0 where nothing does
+            if c in "([{":                  # the column after the bracket; 0 if nothing follows it
                 brackets.append(at + 1 if c != "{" and code[at + 1:].strip() else 0)
             elif c in ")]}" and brackets:
                 brackets.pop()
@@ -104,7 +104,7 @@ def astray(lines):
 
 
 def merged(text, tool):
-    """What the tool says, except where it only undoes columns or breaks a statement elsewhere."""
+    """Return the output of the tool, but keep statements where it only undoes columns or breaks lines elsewhere."""
     out = []
     for mine, tools in statements(segments(text.split("\n"), tool.split("\n"))):
         same = (mine and tools and joined(mine) == joined(tools) and mine.count("") == tools.count("")
@@ -130,11 +130,11 @@ EXAMPLES = [
      "  if(a){\n    a+=b;\n  }\n    return a;\n}\n",
      "int t[] = { 1,  2 };\n\nint f(int  a)\n{\n    int   b = 1;\n    g(a,\n      b);\n"
      "    if (a) {\n        a += b;\n    }\n    return a;\n}\n"),
-    # The end of a call so far to the right that nobody sees whose it is.
+    # The end of a call too far to the right to be recognised as part of it.
     ("int f(void)\n{\n    int  b = g(\"what the first argument of this call is about\", another_function(context,\n"
      + " " * 80 + "1));\n    return b;\n}\n",
      "int f(void)\n{\n    int b = g(\"what the first argument of this call is about\", another_function(context, 1));\n    return b;\n}\n"),
-    # A renamed call whose further lines stayed where they were.
+    # A renamed call whose continuation lines were not moved.
     ("int f(void)\n{\n    return g(a,\n               \"b\",\n             c);\n}\n",
      "int f(void)\n{\n    return g(a, \"b\", c);\n}\n"),
     # The members of an argument may hang.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The house rules that a machine can check. Run by `make lint` and as a test.
+"""Check the project's rules that a program can check. Run by `make lint` and as a test.
 
-Each rule carries examples that it must catch and examples that it must let pass; they are tried before the tree is
-read, so a rule that has gone blind fails too. `rules.py RULE…` runs only those.
+Each rule has examples that it must report and examples that it must accept; they are checked before the tree is
+read, so a rule that no longer works fails too. `rules.py RULE…` runs only those rules.
 """
 import pathlib
 import re
@@ -11,20 +11,20 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# The rooms: a folder includes only folders of a lower level, and itself.
+# The modules (rooms): a folder includes only folders of a lower level, and itself.
 LEVELS = {
     "base": 0, "tensor": 1, "kernels": 2, "formats": 2, "text": 2, "grammar": 3, "program": 3, "arch": 4, "plan": 4,
     "runtime": 5, "analysis": 5, "export": 5, "schedule": 6, "cluster": 6, "trace": 6, "train": 6, "api": 7, "server": 7, "hub": 7, "cli": 8,
 }
-# Rooms within a room, with levels among themselves: the same rule.
+# Submodules of a module, with separate levels: the same rule.
 ROOMS = {
     "runtime": {"engine": 0, "sample": 0, "adapters": 1, "generate": 1, "measure": 2},
     "server": {"front": 0, "store": 1, "models": 1, "ask": 2, "dialects": 3, "start": 4},
     "analysis": {"facts": 0, "audit": 1, "derive": 1, "listing": 1, "draw": 2, "page": 3, "explain": 4, "compare": 4, "report": 5, "views": 6},
 }
-# A public header stands for the room that implements it.
+# A public header has the level of the module that implements it.
 PUBLIC = {"adapter": 5, "answer": 2, "audit": 5, "cluster": 5, "clusterplan": 6, "error": 0, "log": 0, "buffer": 0, "heap": 0, "version": 0, "language": 0, "text": 2, "grammar": 3, "preset": 4, "convert": 5, "quantize": 5, "merge": 6, "imatrix": 5, "mixture": 5, "model": 5, "engine": 5, "embed": 5, "sampler": 5, "sequence": 5, "generate": 5, "schedule": 6, "verify": 5, "eval": 5, "score": 5, "logits": 5, "machine": 5, "facts": 5, "synth": 5, "explain": 5, "describe": 4, "device": 5, "compare": 5, "report": 5, "allot": 6, "diff": 6, "trace": 6, "train": 6, "fit": 6, "lamina": 6}
-# What a room must not know although it lies lower.
+# Modules that a module must not include although their level is lower.
 FORBIDDEN = {
     "grammar": {"formats", "kernels"},
     "program": {"formats", "kernels", "text"},
@@ -41,7 +41,7 @@ LITERAL = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n]
 
 
 def strip(text):
-    """C source without comments and string contents, line numbers kept."""
+    """Return C source without comments and string contents, with unchanged line numbers."""
     def blank(m):
         s = m.group(0)
         if s.startswith("/"):
@@ -51,7 +51,7 @@ def strip(text):
 
 
 def find(pattern, why):
-    """A rule that reports each match of `pattern` in code (not in comments or strings)."""
+    """Return a rule that reports each match of `pattern` in code (not in comments or strings)."""
     compiled = re.compile(pattern)
 
     def rule(path, text):
@@ -68,7 +68,7 @@ def room(path):
 
 
 def inner_level(path, target):
-    """What is wrong with an include within a room that has rooms of its own; None when nothing is."""
+    """Return what is wrong with an include within a module that has submodules; None if it is allowed."""
     here, levels = room(path), ROOMS[room(path)]
     mine, theirs = path.split("/")[2], target.split("/")[1]
     if mine not in levels or theirs not in levels:
@@ -133,7 +133,7 @@ def not_in(prefixes, rule):
 
 
 def page(path, text):
-    """What an editor sees: width, tabs, line ends."""
+    """Check line width, tabs, line ends and trailing spaces."""
     if text and not text.endswith("\n"):
         yield text.count("\n") + 1, "no newline at the end of the file"
     for number, line in enumerate(text.split("\n"), 1):
@@ -154,7 +154,7 @@ def page(path, text):
 
 
 def places(path, text):
-    """No path of somebody's machine, no address of a package registry."""
+    """Forbid paths of one machine and addresses of package registries."""
     pattern = re.compile(r"(?<![\w.])/(?:home|Users|work|root|mnt|opt)/\w+"
                          r"|(?:registry\.npmjs\.|files\.pythonhosted\.|//pypi\.|deb\.debian\.|download\.pytorch\.)\w+")
     for number, line in enumerate(text.split("\n"), 1):
@@ -163,15 +163,15 @@ def places(path, text):
             yield number, f"a place of one machine or registry: {m.group(0)}"
 
 
-# Families are described in src/arch/ and nowhere else; pre-tokenizers go by the names of the models that brought them.
+# Families are described only in src/arch/; pre-tokenizers have the names of the models that introduced them.
 NAMED_BY_RIGHT = ("src/arch/", "src/text/")
-# Words that hold a family's name and are something else: a kind of rotary scaling, llama.cpp and its parts, a tokenizer's
+# Words that contain a family's name but mean something else: a kind of rotary scaling, llama.cpp and its parts, a tokenizer's
 # spelling of bytes, keys of a keyboard, the demo model.
 NOT_A_FAMILY = re.compile(r"(?i)LM_ROPE_LLAMA3|llama3|(?:is_)?ik_llama\w*|llama[.-]\w+|llama_(?:ftype|tensor_get_type)|\"gpt-?2\"|Ctrl-\w|SmolLM2-135M-Instruct")
 
 
 def families():
-    """Every name by which a file of src/arch/ answers to model_type or general.architecture, as a pattern."""
+    """Return a pattern of all names that files of src/arch/ accept as model_type or general.architecture."""
     names = set()
     for path in sorted((ROOT / "src/arch").glob("*.c")):
         for listed in re.findall(r"\.(?:hf_types|gguf_archs|name)\s*=\s*(?:\([^)]*\))?\s*([^;]*?),\n", path.read_text(encoding="utf-8")):
@@ -191,7 +191,7 @@ def no_family(path, text, pattern=[]):
 
 
 def names_in_strings(path, text):
-    """No name of our C code in what the program says: an old replacement of words went through strings too."""
+    """Forbid names of the C code in strings: an earlier replacement of words also changed strings."""
     for m in LITERAL.finditer(text):
         named = m.group(0)[0] == '"' and NAME_OF_OURS.search(m.group(0))
         if named:
@@ -200,11 +200,11 @@ def names_in_strings(path, text):
 
 COMMANDS = "|".join(sorted(p.stem[len("command_"):] for p in (ROOT / "src/cli").glob("command_*.c")))
 FLAG_OR_COMMAND = re.compile(rf"(?<![\w-])--[a-z]|\blamina (?:{COMMANDS})\b|\bscripts/")
-MADE_BY = ("lamina synth", "lamina convert", "lamina merge")      # the marks in files that were made: they stay as they are in those that exist
+MADE_BY = ("lamina synth", "lamina convert", "lamina merge")      # marks in generated files: existing files contain them
 
 
 def library_names_no_flags(path, text):
-    """Texts of the library name its own options, in back quotes; the program puts flags and commands in their place (cli/flag_names.h)."""
+    """Strings of the library name its options in back quotes; the program replaces them with flags and commands (cli/flag_names.h)."""
     if path.startswith(("src/cli/", "src/server/")):
         return
     for m in LITERAL.finditer(text):
@@ -218,7 +218,7 @@ OBEYS_LOCALE = re.compile(r"(?<![\w.>])(?:strto[df]|strtold|snprintf)\s*\(")
 
 
 def decimals_in_any_locale(path, text):
-    """A program that uses the library may have set a locale whose decimal point is a comma."""
+    """Forbid functions that obey the locale: a program that uses the library may have set one with a decimal comma."""
     code = strip(text)
     for m in OBEYS_LOCALE.finditer(code):
         depth, end = 1, m.end()
@@ -233,12 +233,12 @@ COMPARES = re.compile(r"(?<![\w.>])(?:strn?(?:case)?cmp|strstr)\s*\(")
 SHOWN_WORD = re.compile(r'"[^"]*[A-Z\x80-\U0010ffff][^"]*"')
 SHOWN_LETTERS = re.compile(r'"[^"]*[A-Z][^"]*"')
 ASKED_WORD = re.compile(r"\blm_(?:facts|compare|compared)_text\s*\(|->text\b")
-# PyTorch's class names are no words of ours.
+# PyTorch's class names are not words of this project.
 CLASS_NAME = re.compile(r"class_name")
 
 
 def words_not_compared(path, text):
-    """Nothing follows from a word that people read, or rewording a page would change what is computed: facts carry ids, programs enums."""
+    """Forbid decisions that depend on displayed words, or rewording a page would change results: facts carry ids, programs enums."""
     if not path.startswith("src/analysis/"):
         return
     code = strip(text)
@@ -248,7 +248,7 @@ def words_not_compared(path, text):
             depth += {"(": 1, ")": -1}.get(code[end], 0)
             end += 1
         call, literal = text[m.start():end], '"' in code[m.start():end]
-        shown = SHOWN_LETTERS if call.startswith("strstr") else SHOWN_WORD       # lines may be broken where an arrow stands
+        shown = SHOWN_LETTERS if call.startswith("strstr") else SHOWN_WORD       # lines may break at an arrow
         if literal and not CLASS_NAME.search(call) and (shown.search(call) or ASKED_WORD.search(call)):
             yield text.count("\n", 0, m.start()) + 1, f"compares words that are shown: {' '.join(call.split())}"
 
@@ -258,7 +258,7 @@ NAME_OF_OURS = re.compile(r"(?<!\w)(?!lm_head\b)(?:lm|LM)_\w+")
 
 
 def comments_name_code(sources):
-    """What a comment of src/ or include/ calls lm_… or LM_… is somewhere in their code; `lm_say_*` is the beginning of a name."""
+    """Each name lm_… or LM_… in a comment of src/ or include/ exists in their code; `lm_say_*` is the beginning of a name."""
     code = {name for _, text in sources for name in NAME_OF_OURS.findall(strip(text))}
     for path, text in sources:
         for comment in LITERAL.finditer(text):
@@ -273,26 +273,26 @@ SIMD = (r"[<\"](?:\w*intrin|arm_neon|arm_sve|arm_acle)\.h[>\"]|\b_mm\d*_\w+|\b__
         r"|\bv(?:ld|st|dot|mla|fma|add|mul)\w*q_[fsu]\d+\b|\b__builtin_ia32_(?!pause)\w+")
 UNSAFE = (r"(?<![\w.>])(?:strcpy|stpcpy|strcat|sprintf|vsprintf|gets|strtok|alloca|mktemp|tmpnam"
           r"|strncpy|strncat)\s*\(")
-NUMBERS = r"(?<![\w.>])(?:v?[fs]?scanf|ato[ilf]|atoll)\s*\("      # good enough for a test's own tables
+NUMBERS = r"(?<![\w.>])(?:v?[fs]?scanf|ato[ilf]|atoll)\s*\("      # sufficient for the tables of a test
 HEAP = (r"(?<![\w.>])(?:malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|vasprintf|posix_memalign"
         r"|aligned_alloc)\s*\(")
 
 C_FILES = (".c", ".h")
 WIDTH = {".c": 140, ".h": 140}       # pages are written for 120 to 128
 FARTHEST = 60                        # blanks before a continued line, as in format.py
-# Words that documents for users and contributors avoid: private ones, and forms that are no English order. Each has a plain form:
+# Words that documents for users and contributors avoid: private words and unidiomatic phrases. Each has a plain form:
 # request or sequence, draft token, admitted, is preempted, returned, is in, separate, X-compatible, tool calls, the caller.
 AVOIDED = re.compile(
     r"\b(?:nobody|somebody|whoever|as ever|let in|pages? back|in the words of|in \w+'s words|calls? of tools|but for|shared? beginnings?"
     r"|guess(?:es|ed|ing)|of (?:their|our) own|stands? (?:in|beside|behind|before|there)|that (?:is|are) there|told|in fewer bits|is no [A-Z]\w*)\b")
 
-# The same in pages for users, which are in these places: rejected, results, compared with, continues, maximum.
+# The same for pages for users, which are in the places below. Plain forms: rejected, results, compared with, continues, maximum.
 USERS = ("README.md", "docs/guide/", "docs/server/", "docs/library/", "docs/study/")
 AVOIDED_FOR_USERS = re.compile(rf"{AVOIDED.pattern}|\b(?:refus(?:e|es|ed)|figures|beside|go(?:es)? on|gives? back|most tokens|by itself|(?:for|of) who)\b")
 
 
 def plain_words(path, text):
-    """Prose of a document without words of AVOIDED; code, and pages that programs write, are left alone."""
+    """Forbid the words of AVOIDED in the prose of a document; code and generated pages are not checked."""
     if path in ("docs/server/api.md", "docs/library/c-interface.md", "docs/guide/coming-from.md"):
         return
     code, avoided = False, AVOIDED_FOR_USERS if path.startswith(USERS) else AVOIDED
@@ -320,7 +320,7 @@ RULES = {
         [("src/base/x.c", 'printf("x");\n'), ("src/base/x.c", 'fputs("x", stderr);\n')],
         [("src/base/x.c", 'snprintf(b, 3, "printf(");  /* printf( */\n'), ("src/cli/x.c", 'printf("x");\n')]),
     "library_does_not_end_the_process": (
-        C_FILES,                           # sigbus.c hands on signals that are not its own
+        C_FILES,                           # sigbus.c passes on signals that it does not handle
         in_library(not_in(("src/base/sigbus.c",), find(END, "the library ends no process: {}"))),
         [("src/base/x.c", "    abort();\n"), ("src/text/x.c", "if (x) exit(1);\n")],
         [("src/base/x.c", "on_exit_(1); lm_abort(w); p->abort(w);\n"), ("src/cli/x.c", "exit(1);\n")]),
@@ -345,7 +345,7 @@ RULES = {
         [("src/text/x.c", "p = malloc(3);\n"), ("src/text/x.c", "free(p);\n")],
         [("src/base/alloc.c", "p = malloc(3);\n"), ("src/text/x.c", "lm_free(p); x->free(p);\n")]),
     "families_in_arch_only": (
-        C_FILES,                           # the cards cite papers by title and name presets as examples: prose, no code
+        C_FILES,                           # the cards cite papers by title and name presets as examples: prose, not code
         not_in(("src/analysis/explain/cards.c", "src/analysis/explain/cards_layers.c", "src/analysis/explain/cards_positions.c",
                 "src/analysis/explain/cards_text.c"), no_family),
         [("src/runtime/engine/x.c", 'if (strcmp(family, "llama") == 0)\n'), ("src/plan/x.c", "if (p->is_deepseek_v2)\n"),
@@ -354,7 +354,7 @@ RULES = {
         [("src/arch/llama.c", 'strcmp(s, "llama")\n'), ("src/program/x.c", "LM_ROPE_LLAMA3: /* as llama.cpp does */ llama3(s, options);\n"),
          ("src/runtime/engine/x.c", "adopt(x); mptr++;\n")]),
     "words_not_compared": (
-        C_FILES,                           # what others have written about a model is read word for word
+        C_FILES,                           # these parse what others have written about a model
         not_in(("src/analysis/facts/judge.c", "src/analysis/facts/claim.c", "src/analysis/audit/"), words_not_compared),
         [("src/analysis/views/x.c", 'if (strcmp(lm_facts_text(f, "rope.scaling"), "none") == 0)\n'),
          ("src/analysis/x.c", 'strstr(name,\n    "MLA")\n'), ("src/analysis/x.c", 'strcmp(value, "–")\n'), ("src/analysis/x.c", 'strcmp(x->text, "yes")\n')],
@@ -390,7 +390,7 @@ RULES = {
 
 
 def unique_names(files):
-    """One name, one file: in each of include/, src/ and tests/, sources and headers apart from meson.build."""
+    """File names of sources and headers are unique within each of include/, src/ and tests/."""
     seen = {}
     for path in files:
         if path.endswith(C_FILES) and path.startswith(("src/", "include/", "tests/")):
@@ -401,7 +401,7 @@ def unique_names(files):
 
 
 def statuses_documented(header, page):
-    """docs/library/errors.md lists LM_STATUS_LIST: the same words, statuses and exit codes in the same order."""
+    """docs/library/errors.md lists LM_STATUS_LIST: the same error codes, statuses and exit codes in the same order."""
     code = [(word, name, exit_) for name, exit_, word in re.findall(r'X\((LM_\w+),\s*(\d+),\s*"(\w+)"\)', header)]
     text = re.findall(r"^\| `(\w+)` \| `(LM_\w+)` \| (\d+) \|", page, re.M)
     if not code or code != text:
@@ -416,7 +416,7 @@ def rooms_documented(folders, page):
 
 
 def inner_rooms_documented(folders, page):
-    """docs/dev/architecture.md lists each folder of a room that has rooms with the level of ROOMS. `folders`: "runtime/engine"."""
+    """docs/dev/architecture.md lists each submodule with the level of ROOMS. `folders`: names such as "runtime/engine"."""
     rows = {name: int(level) for level, name in re.findall(r"^\| (\d) \| `src/(\w+/\w+)/` \|", page, re.M)}
     rooms = {f"{outer}/{name}": level for outer, levels in ROOMS.items() for name, level in levels.items()}
     there = {f for f in folders if f.split("/")[0] in ROOMS}
@@ -425,7 +425,7 @@ def inner_rooms_documented(folders, page):
 
 
 def paths_exist(files, pages):
-    """A path of this tree that a document names is there, or a patch of tests/changes makes it. `NAME` and `<family>` stand for any name."""
+    """Each path of this tree in a document exists, or a patch of tests/changes creates it. `NAME` and `<family>` stand for any name."""
     folders = {"/".join(f.split("/")[:n]) for f in files for n in range(1, f.count("/") + 1)}
     made = {f for p in (ROOT / "tests/changes").glob("*.patch") for f in re.findall(r"^\+\+\+ b/(.*)$", p.read_text(), re.M)}
     known = set(files) | folders | made
@@ -438,19 +438,19 @@ def paths_exist(files, pages):
 
 
 def tests_listed(files, builds):
-    """Each tests/…/test_NAME.py is named in the meson.build beside it, so that it runs."""
+    """Each tests/…/test_NAME.py is named in the meson.build of its folder, so that it runs."""
     for path in files:
         m = re.fullmatch(r"(tests/.+)/test_(\w+)\.py", path)
         if m and f"'{m[2]}'" not in builds.get(m[1] + "/meson.build", ""):
             yield path, 1, f"{m[1]}/meson.build does not name it: it never runs"
 
 
-SUBJECTS_SINCE = "9a8eed57"              # commits behind this one have a subject as CONTRIBUTING has it
+SUBJECTS_SINCE = "9a8eed57"              # later commits have a subject as CONTRIBUTING describes it
 NO_VERB = re.compile(r"\w+(?:ed|ing|(?<![su])s)$|(?:the|a|an|no|one|two|what|who|where|it|all|each|some)$", re.I)
 
 
 def subjects(log):
-    """Subjects of commits: `area: imperative verb …`, at most 72 characters. `log`: a hash and a subject a line."""
+    """Each subject of a commit is `area: imperative verb …`, at most 72 characters. `log`: one hash and subject per line."""
     for line in log.splitlines():
         commit, _, subject = line.partition(" ")
         m = re.match(r"[\w/., -]+: (\w+)", subject)
@@ -460,11 +460,11 @@ def subjects(log):
             yield commit, f"the subject is not `area: imperative verb …`: {subject}"
 
 
-MOST_DECISIONS = 20                      # of a function: cyclomatic complexity, a switch counting as one decision
+MOST_DECISIONS = 20                      # per function: cyclomatic complexity, a switch counting as one decision
 
 
 def complexity(table):
-    """No function with more decisions than MOST_DECISIONS. `table`: what pmccabe prints, a line for each function."""
+    """No function has more decisions than MOST_DECISIONS. `table`: the output of pmccabe, one line per function."""
     for line in table.splitlines():
         decisions, _, _, start, _, where = line.split(None, 5)
         path, name = re.match(r"(\S+?)\(\d+\): (.+)", where).groups()
@@ -473,7 +473,7 @@ def complexity(table):
 
 
 TREE = ["subjects", "complexity", "tests_listed", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
-        "comments_name_code"]               # read more than one file
+        "comments_name_code"]               # rules that read more than one file
 
 
 def check_examples():

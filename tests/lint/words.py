@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Count the words to avoid, and the sentences that were replaced, in what people read: words.py [TREE]
+"""Count words to avoid, and find sentences that were replaced, in text that people read: words.py [TREE]
 
-Three kinds of text: pages (prose of Markdown), headers (comments of include/), messages (strings of src/ that hold a phrase: errors, hints, help,
-descriptions of fields). A word of AVOID has a plain form, which stands beside it; counts are no verdict, since a few have a right use.
-tests/lint/replaced.tsv holds sentences that readers could not follow, with what took their place: none of them may be in TREE, word for word or in any
-run of seven words that the new sentence lacks. The exit status is 1 when one is. Run by `make lint`.
+Three kinds of text are read: pages (prose of Markdown), headers (comments of include/) and messages (strings of src/ that contain a phrase:
+errors, hints, help, descriptions of fields). AVOID maps words to their plain forms; counts are not findings, as some uses are right.
+tests/lint/replaced.tsv lists sentences that readers could not follow, with their replacements: none of them may be in these texts or in a
+comment of src/, word for word or as any run of seven words that the new sentence lacks. The exit status is 1 if one is. Run by `make lint`.
 """
 import pathlib
 import re
@@ -27,7 +27,7 @@ COUNTED = [(re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])", re.I), pattern, pla
 
 
 def prose(text):
-    """A page without code blocks, code in back quotes and addresses."""
+    """Return a page without code blocks, code in back quotes and addresses."""
     text = re.sub(r"^```.*?^```$", " ", text, flags=re.S | re.M)
     return re.sub(r"`[^`\n]*`|\]\([^)]*\)|^ {4}.*$", " ", text, flags=re.M)
 
@@ -41,7 +41,7 @@ def strings(text):
 
 
 def read(root, places, ends, part):
-    """{path: the part of each file that people read}"""
+    """Return {path: the part of the file that people read}."""
     found = {}
     for place in places:
         for path in [root / place] if (root / place).is_file() else sorted((root / place).rglob("*")):
@@ -55,7 +55,7 @@ def words_of(text):
 
 
 def runs(sentence):
-    """Runs of RUN words of each part of a sentence, `…` standing between parts; a shorter part is one run."""
+    """Yield the runs of RUN words of each part of a sentence. `…` separates parts; a shorter part is one run."""
     for part in sentence.split("…"):
         words = words_of(part)
         for at in range(max(1, len(words) - RUN + 1)):
