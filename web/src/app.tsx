@@ -50,7 +50,7 @@ function Header({ help }: { help: () => void }) {
     </header>;
 }
 
-// With letters only where no text is being typed.
+// Register the keyboard shortcuts. Those without Alt are ignored while the user types.
 function useKeys(help: () => void): void {
     useEffect(() => {
         const onKey = (e: KeyboardEvent): void => {

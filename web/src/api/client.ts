@@ -1,4 +1,4 @@
-// Requests to the server that this page comes from, and what can go wrong with them.
+// Requests to the server of this page, and their failures.
 import { signal } from "@preact/signals";
 import { EventParser } from "./stream";
 
@@ -75,7 +75,7 @@ export async function post<T>(path: string, body: unknown, signal?: AbortSignal)
     return await (await send(path, body, signal)).json() as T;
 }
 
-// Each event's JSON, in order. Ends with [DONE], or with an error: also where the stream breaks off before its end.
+// Yield the JSON of each event, in order. Returns after [DONE] or a final event; throws on an error event, or if the stream ends early.
 export async function* stream<T extends object>(path: string, body: unknown, signal: AbortSignal): AsyncGenerator<T> {
     const answer = await send(path, body, signal);
     const parser = new EventParser(), reader = answer.body!.getReader();

@@ -1,4 +1,5 @@
-// Server-sent events as bytes come in: cut anywhere, also inside of a character. https://html.spec.whatwg.org/multipage/server-sent-events.html
+// An incremental parser of server-sent events: bytes may be cut anywhere, even within a character.
+// https://html.spec.whatwg.org/multipage/server-sent-events.html
 export interface StreamEvent { event: string; data: string }
 
 export class EventParser {
@@ -9,7 +10,7 @@ export class EventParser {
     private afterReturn = false;
     private began = false;
 
-    // The events that these bytes complete.
+    // Return the events that these bytes complete.
     push(bytes: Uint8Array): StreamEvent[] {
         return this.read(this.decoder.decode(bytes, { stream: true }));
     }
@@ -20,7 +21,7 @@ export class EventParser {
             this.began = true;
             if (text.startsWith("\ufeff")) text = text.slice(1);
         }
-        // A line that ended in \r may go on with \n in the next piece: that is one end, not two.
+        // A \n at the start of this piece after a \r at the end of the last one is part of the same line end.
         if (this.afterReturn && text) {
             this.afterReturn = false;
             if (text.startsWith("\n")) text = text.slice(1);

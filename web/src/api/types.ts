@@ -1,4 +1,4 @@
-// What the server answers, as far as the page reads it: docs/server/api.md.
+// The parts of the server's responses that the page reads: docs/server/api.md.
 export interface ModelEntry {
     id: string;
     status: { value: "unloaded" | "loading" | "loaded" | "failed"; bytes: number; requests: number; error?: string };

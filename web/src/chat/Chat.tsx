@@ -66,9 +66,9 @@ export function Chat({ c }: { c: Conversation }) {
     }, [c]);
     void c.shape.value;
     const path = c.path(), last = path[path.length - 1], lastId = last?.value.id ?? null, busy = lastId && writing.value.has(lastId) ? lastId : null;
-    // The end stays in sight while it grows, unless the reader has scrolled away from it.
+    // Keep the end visible while it grows, unless the reader has scrolled away from it.
     useLayoutEffect(() => { const l = list.current; if (l && bottom.current) l.scrollTop = l.scrollHeight; });
-    // Also while a long text comes in steps, and when what was out of sight turns out to be longer than thought.
+    // Also while a long text is rendered in steps, and when messages out of view turn out to be longer than estimated.
     useEffect(() => {
         const l = list.current!, watch = new ResizeObserver(() => { if (bottom.current) l.scrollTop = l.scrollHeight; });
         for (const message of l.children) watch.observe(message);

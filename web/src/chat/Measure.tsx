@@ -1,4 +1,4 @@
-// Surprise of an answer that was written without: the model reads it once more.
+// Measure the surprise of an answer that was generated without it: the model processes the answer again.
 import { useState } from "preact/hooks";
 import { Failure, post } from "../api/client";
 import type { Trace } from "../api/types";

@@ -70,7 +70,7 @@ function Edit({ c, turn, done }: { c: Conversation; turn: Turn; done: () => void
     </form>;
 }
 
-// An answer that is one JSON document reads better as one.
+// Format an answer that is one JSON document as a code block.
 const asJson = (text: string): string => {
     if (!/^\s*[{[]/.test(text)) return text;
     try { return `\`\`\`json\n${JSON.stringify(JSON.parse(text), null, 2)}\n\`\`\``; } catch { return text; }
@@ -119,7 +119,7 @@ export function Message({ c, turn: s, last }: { c: Conversation; turn: Signal<Tu
     </article>;
 }
 
-// A chat with the same settings, and what was asked last as its draft: nothing typed is lost.
+// Open a new chat with the same settings and the last question as its draft, so that no input is lost.
 function newChatFrom(c: Conversation): void {
     const asked = c.path().map((x) => x.peek()).filter((x) => x.role === "user").pop();
     const next = newChat(c.meta.peek());

@@ -7,7 +7,7 @@ import { numberFields, type NumberField } from "./fields";
 
 const formats: [Format, Key][] = [["text", "formatText"], ["json", "formatJson"], ["schema", "formatSchema"], ["grammar", "formatGrammar"], ["regex", "formatRegex"]];
 
-// Empty: the server's own.
+// A number field. Empty: the server's default.
 function Field({ field, settings, change }: { field: NumberField; settings: All; change: (s: Partial<All>) => void }) {
     const value = settings.numbers[field.name], set = value !== undefined;
     const put = (text: string): void => {

@@ -1,4 +1,4 @@
-// A text as its tokens, each coloured by how unexpected it was.
+// A text split into its tokens, each coloured by its surprise.
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import type { Token } from "../store/types";
@@ -6,9 +6,9 @@ import { align } from "../text/align";
 import { bits, probability } from "../text/format";
 import { spelled, visible } from "../text/visible";
 
-export const STEPS = 12;                 // of the scale: bits
+export const STEPS = 12;                 // of the colour scale, one bit each
 export const step = (lp: number): number => Math.max(0, Math.min(STEPS, Math.round(bits(lp))));
-const GROUP = 200;                       // tokens that are laid out together, or not at all while they are out of sight
+const GROUP = 200;                       // tokens that are laid out together, and not while they are out of view
 
 interface Props { text: string; tokens: Token[]; chosen: number | null; choose: (i: number | null) => void; mark?: number; label: string }
 

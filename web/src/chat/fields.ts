@@ -1,4 +1,4 @@
-// Sampling settings that the server knows (docs/server/api.md), with what they mean.
+// Sampling settings that the server supports (docs/server/api.md), with their descriptions.
 import type { Key } from "../i18n";
 
 export interface NumberField { name: string; label: Key; help: Key; min: number; max: number; step: number; usual: number; common?: boolean }

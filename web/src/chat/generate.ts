@@ -1,4 +1,4 @@
-// Answers: asking for them, reading them as they come, stopping them.
+// Answers: request, stream and stop them.
 import { signal, type Signal } from "@preact/signals";
 import { Failure, post, stream } from "../api/client";
 import type { ChatChunk, NativeChunk, TokenChoice } from "../api/types";
@@ -7,7 +7,7 @@ import { surprise } from "../store/prefs";
 import { contextOf, noteFailure, onlyModel } from "../store/server";
 import type { Settings, Token, Turn } from "../store/types";
 
-// Turns that are being written, and how to end that.
+// The turns that are being generated, by id, with the controllers that stop them.
 export const writing = signal<ReadonlyMap<string, AbortController>>(new Map());
 export const ALTERNATIVES = 8;
 
@@ -43,7 +43,8 @@ export function samplingOf(s: Settings): Record<string, unknown> {
     return out;
 }
 
-// What restricts the answer. A schema that is no JSON yet is an error of the reader's, told like the server's.
+// Return the fields that constrain the answer, or its tools. A schema or tools that are not valid JSON give the same kind of failure as
+// a request that the server rejects.
 export function formatOf(s: Settings): Record<string, unknown> {
     const parse = (text: string): unknown => {
         try { return JSON.parse(text); } catch (e) { throw new Failure("refused", String(e instanceof Error ? e.message : e), 400, 0, "schema"); }
@@ -57,7 +58,7 @@ export function formatOf(s: Settings): Record<string, unknown> {
     }
 }
 
-// Pieces come faster than a screen shows them: they are put together once a frame.
+// Collects updates and applies them once per frame, as pieces arrive faster than the screen shows them.
 class Flusher {
     private due = 0;
     constructor(private readonly work: () => void) {}
@@ -71,7 +72,7 @@ class Flusher {
 
 export interface Ask { path: string; body: Record<string, unknown> }
 
-// Write `turn` from what `ask` is answered. Never throws: what goes wrong becomes part of the turn.
+// Fill `turn` with the response to `ask`. Never throws: a failure becomes part of the turn.
 async function write(turn: Signal<Turn>, ask: () => Promise<Ask>): Promise<void> {
     const id = turn.value.id, began = performance.now(), abort = begin(id);
     let text = turn.value.text, reasoning = turn.value.reasoning ?? "", first = 0, saved = began;
@@ -150,33 +151,33 @@ export function send(c: Conversation, text: string, parent: string | null): Sign
     return answer(c, turn.value.id);
 }
 
-// The results of all calls of an answer, in their order; then the model goes on.
+// Add the results of all tool calls of an answer, in their order; then the model continues.
 export function answerCalls(c: Conversation, parent: string, results: { call: string; text: string }[]): void {
     let at = parent;
     for (const { call, text } of results) at = c.add({ parent: at, role: "tool", call, text }).value.id;
     answer(c, at);
 }
 
-// Another answer beside this one.
+// Generate another answer as a sibling of this one.
 export function regenerate(c: Conversation, turn: Turn, changed?: string[]): Signal<Turn> | null {
     return turn.parent ? answer(c, turn.parent, {}, changed) : null;
 }
 
-// In place of an answer that failed.
+// Generate an answer again in place of one that failed.
 export function retry(c: Conversation, turn: Signal<Turn>): void {
     const { error: _error, stop: _stop, stats: _stats, reasoning: _reasoning, calls: _calls, tokens: _tokens, ...rest } = turn.value;
     turn.value = { ...rest, text: "" };
     void write(turn, async () => ({ path: "/v1/chat/completions", body: chatBody(c, c.upTo(rest.parent!), rest.changed ? { intervene: rest.changed } : {}) }));
 }
 
-// The tokens that the model read before the turn's first one.
+// Return the ids of the prompt before the turn's first token.
 export async function promptIds(c: Conversation, turn: Turn): Promise<number[]> {
     const model = turn.model ?? modelOf(c);
     const { prompt } = await post<{ prompt: string }>("/apply-template", { model, messages: messagesOf(c.upTo(turn.parent!), c.meta.value.system) });
     return (await post<{ tokens: number[] }>("/tokenize", { model, content: prompt })).tokens;
 }
 
-// A branch that has the first `at` tokens of the turn, then this one, and goes on from there.
+// Start a branch with the first `at` tokens of the turn, then the token `with_`, and continue from there.
 export function branchAt(c: Conversation, turn: Turn, at: number, with_: { id: number; text: string; lp: number }): Signal<Turn> {
     const kept = turn.tokens!.slice(0, at), chosen = { ...turn.tokens![at]!, ...with_ };
     const prefix = [...kept, chosen];

@@ -1,4 +1,4 @@
-// The token that is looked at.
+// The token shown in the inspector.
 import { signal } from "@preact/signals";
 
 export interface Picked { chat: string; turn: string; at: number }

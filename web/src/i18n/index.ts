@@ -1,4 +1,4 @@
-// The page in four languages: tables with one entry for each text, which the compiler holds to the English one.
+// The page in four languages: tables with one entry per text. The compiler checks that they have the keys of the English one.
 import { effect, signal } from "@preact/signals";
 import { en } from "./en";
 import { my } from "./my";

@@ -1,4 +1,4 @@
-// A token looked at: what else could have stood there, and what the model did on the way to it.
+// The inspector of a token: its alternatives, and what the model computed for it.
 import type { Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Failure, post } from "../api/client";
@@ -41,7 +41,7 @@ function Signed({ value, most }: { value: number | undefined; most: number }) {
         <span class="hidden">{about(value)}</span></span>;
 }
 
-// From the last layer down: how the answer formed.
+// The logit lens from the last layer down: how the answer formed.
 function Lens({ row }: { row: TraceRow }) {
     const layers = (row.lens ?? []).filter((l) => l.part === "layer").sort((a, b) => b.layer - a.layer), id = row.token.id;
     const gave = (layer: number, part: string): number | undefined => row.attribution?.find((a) => a.layer === layer && a.part === part)?.logit;
@@ -72,7 +72,7 @@ function Before({ now, then }: { now: Likely[]; then: Likely[] }) {
 
 interface Asked { model: string; ids: number[] }
 
-// The whole rows of a layer's heads, beyond the few positions that come with the trace: asked for when the layer is looked at.
+// The whole attention rows of a layer's heads; the trace contains only a few positions. They are requested when the layer is shown.
 const rowsKept = new Map<string, Map<number, { first: number; weights: number[] }>>();
 
 function useRows(asked: Asked, layer: number, heads: HeadRow[], position: number): Map<number, { first: number; weights: number[] }> | null {
@@ -86,7 +86,7 @@ function useRows(asked: Asked, layer: number, heads: HeadRow[], position: number
             if (rowsKept.size > 50) rowsKept.clear();
             rowsKept.set(name, found);
             setRows(found);
-        }).catch(() => undefined);       // the few positions are there all the same
+        }).catch(() => undefined);       // the few positions of the trace remain
         return () => abort.abort();
     }, [name]);
     return rows;
@@ -94,7 +94,7 @@ function useRows(asked: Asked, layer: number, heads: HeadRow[], position: number
 
 const LONGEST_ROW = 2000;
 
-// What one head looks at, token by token from the beginning, coloured by weight.
+// The attention of one head, token by token from the beginning, coloured by weight.
 function WholeRow({ row, tokens, head }: { row: { first: number; weights: number[] }; tokens: TraceToken[]; head: string }) {
     const shown = row.weights.slice(0, LONGEST_ROW);
     return <>
@@ -107,7 +107,7 @@ function WholeRow({ row, tokens, head }: { row: { first: number; weights: number
 
 function Attention({ c, turn, row, asked, tokens, paths, position }: { c: Conversation; turn: Turn; row: TraceRow; asked: Asked; tokens: TraceToken[]; paths: TracePaths | null; position: number }) {
     const heads = row.attention ?? [], layers = [...new Set(heads.map((h) => h.layer))];
-    // The layer whose attention gave most to the token is shown first.
+    // The layer whose attention contributed most to the token is shown first.
     const first = useMemo(() => layers.reduce((a, b) => {
         const of = (l: number): number => row.attribution?.find((x) => x.layer === l && x.part === "attention")?.logit ?? 0;
         return of(b) > of(a) ? b : a;
@@ -172,7 +172,7 @@ function Inside({ c, turn, at }: { c: Conversation; turn: Turn; at: number }) {
         setFailure(null);
         void tracePaths(model).then(setPaths);
         if (known) return;
-        // Whoever goes from token to token with the keys asks for the one where they stay.
+        // Wait, so that moving through tokens with the keys requests only the token where the user stops.
         const timer = setTimeout(() => {
             void (async () => {
                 try {

@@ -1,4 +1,4 @@
-// A layer's heads as lines to the earlier tokens that they look at.
+// A layer's heads as lines to the earlier tokens that they attend to.
 import type { HeadRow } from "../api/types";
 import { t } from "../i18n";
 import { probability } from "../text/format";
@@ -7,7 +7,7 @@ import { spelled } from "../text/visible";
 const ROW = 20, MOST = 24, WIDTH = 330, LEFT = 150, RIGHT = 270;
 
 export function Lines({ heads, chosen, choose, position }: { heads: HeadRow[]; chosen: number | null; choose: (head: number) => void; position: number }) {
-    // The tokens that the heads together look at most, in the order of the text.
+    // The tokens with the largest total weight over all heads, in the order of the text.
     const total = new Map<number, { text: string; weight: number }>();
     for (const h of heads) for (const x of h.top) {
         const at = total.get(x.position) ?? { text: x.text, weight: 0 };

@@ -1,2 +1,2 @@
-// What curves need.
+// The libraries of curves.
 export { default as uPlot } from "uplot";

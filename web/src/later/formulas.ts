@@ -1,2 +1,2 @@
-// What formulas need.
+// The libraries of formulas.
 export { default as temml } from "temml";

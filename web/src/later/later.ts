@@ -1,6 +1,6 @@
-// Three quarters of the page's script are libraries that nothing needs to begin with. They stand in the page as text (vite.config.ts), so
-// that a browser need not read them before the page can be used; each is run, at once, when something first asks for it. The policy of the
-// server lets these texts run because it knows their hashes.
+// Three quarters of the page's script are libraries that are not needed at the start. The page contains them as text (vite.config.ts), so
+// that the browser does not parse them before the page is usable; each runs synchronously at its first use. The server's policy allows
+// these scripts by their hashes.
 import type * as Curves from "./curves";
 import type * as Formulas from "./formulas";
 import type * as Text from "./text";
@@ -20,7 +20,7 @@ export function later<K extends keyof Libraries>(name: K): Libraries[K] {
     return known[name]!;
 }
 
-// Those of messages before the first answer comes, when there is nothing else to do.
+// Load the libraries of messages before the first answer arrives, when the browser is idle.
 export function prepare(): void {
     const idle = window.requestIdleCallback ?? ((f: () => void) => setTimeout(f, 200));
     setTimeout(() => idle(() => { later("text"); }), 1000);

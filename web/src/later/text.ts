@@ -1,4 +1,4 @@
-// What messages and drawings need.
+// The libraries of messages and drawings.
 import hljs from "highlight.js/lib/core";
 import bash from "highlight.js/lib/languages/bash";
 import c from "highlight.js/lib/languages/c";

@@ -1,4 +1,4 @@
-// All conversations: what is kept of them, what is shown, and which are being written.
+// All conversations: their stored data, and which messages are shown.
 import { batch, signal, type Signal } from "@preact/signals";
 import { allChats, putChat, putTurn, removeChat, turnsOf } from "./db";
 import { plainSettings, type ChatMeta, type Turn } from "./types";
@@ -8,7 +8,7 @@ export const newId = (): string => crypto.randomUUID?.() ?? Array.from(crypto.ge
 export class Conversation {
     readonly meta: Signal<ChatMeta>;
     readonly turns = new Map<string, Signal<Turn>>();
-    readonly shape = signal(0);          // grows when turns come or another branch is chosen
+    readonly shape = signal(0);          // incremented when turns are added or another branch is chosen
     readonly loaded = signal(false);
     private saving = 0;
 
@@ -37,7 +37,7 @@ export class Conversation {
         return [...this.turns.values()].filter((t) => t.peek().parent === parent).sort((a, b) => a.peek().created - b.peek().created);
     }
 
-    // From the first message to the last one that is shown.
+    // Return the shown messages from the first to the last.
     path(): Signal<Turn>[] {
         const out: Signal<Turn>[] = [], byParent = new Map<string, Signal<Turn>[]>();
         for (const t of this.turns.values()) {
@@ -55,7 +55,7 @@ export class Conversation {
         }
     }
 
-    // All messages before this one, it included.
+    // Return all messages up to and including this one.
     upTo(id: string): Turn[] {
         const out: Turn[] = [];
         for (let t = this.turns.get(id)?.peek(); t; t = t.parent ? this.turns.get(t.parent)?.peek() : undefined) out.unshift(t);
@@ -108,7 +108,7 @@ export function deleteChat(c: Conversation): void {
     void removeChat(c.meta.value.id).catch(() => undefined);
 }
 
-// ---- as a file ----
+// ---- export and import ----
 interface Exported { format: "lamina-chat"; version: 1; chats: { meta: ChatMeta; turns: Turn[] }[] }
 
 export async function exportChats(list: Conversation[]): Promise<string> {
@@ -120,7 +120,8 @@ export async function exportChats(list: Conversation[]): Promise<string> {
 const isText = (x: unknown): x is string => typeof x === "string";
 const isObject = (x: unknown): x is Record<string, unknown> => typeof x === "object" && x !== null && !Array.isArray(x);
 
-// What somebody else wrote: kept only where it has the form; ids are made new, so that nothing that is here is written over.
+// Import untrusted chats and return their number: only well-formed parts are accepted, and ids are replaced, so that no existing chat is
+// overwritten. Throws if the file is not an export.
 export function importChats(text: string): number {
     const all = JSON.parse(text) as Exported;
     if (!isObject(all) || all.format !== "lamina-chat" || !Array.isArray(all.chats)) throw new Error("format");

@@ -1,4 +1,4 @@
-// Conversations in the browser's own database. Where there is none (private windows of some browsers), they last as long as the page.
+// Conversations in the browser's database. Without one (private windows of some browsers), they last as long as the page.
 import type { ChatMeta, Turn } from "./types";
 
 let opened: Promise<IDBDatabase | null> | undefined;

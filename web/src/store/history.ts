@@ -1,4 +1,4 @@
-// The last minutes of the machine, sampled once a second while the page is open.
+// The last minutes of the machine, sampled every second while a view shows them, else every five seconds.
 import { signal } from "@preact/signals";
 import { Failure, get } from "../api/client";
 import type { Machine, MachineModel } from "../api/types";
@@ -12,7 +12,8 @@ export const historyFailure = signal<Failure | null>(null);
 
 let last: Machine | null = null, planned = 0, timer = 0, watchers = 0;
 
-// Between two samples. The limit: bytes that steps read against what the memory gives, or operations against what the cores do, whichever is nearer.
+// Return the rates between two samples. `share` is the larger of two fractions: the bytes that steps read per second of the memory
+// bandwidth, and the operations per second of the cores' peak.
 function between(a: MachineModel, b: MachineModel, seconds: number, limits: Machine["limits"], time: number): Sample | null {
     if (!a.totals || !b.totals || !b.now || !b.engine || b.totals.steps < a.totals.steps) return null;
     const d = (k: keyof typeof a.totals): number => b.totals![k] - a.totals![k];

@@ -1,4 +1,4 @@
-// What the reader chose for this browser.
+// Preferences of the reader, stored in this browser.
 import { effect, signal, type Signal } from "@preact/signals";
 
 function kept<T>(name: string, otherwise: T): Signal<T> {
@@ -6,9 +6,9 @@ function kept<T>(name: string, otherwise: T): Signal<T> {
     try {
         const text = localStorage.getItem(name);
         if (text !== null) first = JSON.parse(text) as T;
-    } catch { /* what is kept there is not ours */ }
+    } catch { /* not a value that this page stored */ }
     const s = signal(first);
-    effect(() => { try { localStorage.setItem(name, JSON.stringify(s.value)); } catch { /* no room, or none allowed */ } });
+    effect(() => { try { localStorage.setItem(name, JSON.stringify(s.value)); } catch { /* storage is full or not allowed */ } });
     return s;
 }
 

@@ -1,4 +1,4 @@
-// What is known of the server: whether it answers, its models, how much context each has.
+// The state of the server: whether it responds, its models, and the context size of each.
 import { computed, signal } from "@preact/signals";
 import { Failure, get } from "../api/client";
 import type { Machine, ModelEntry, TracePaths } from "../api/types";
@@ -10,7 +10,7 @@ export const onlyModel = computed(() => models.value.length === 1 ? models.value
 
 let again = 0;
 
-// Asked until it answers: every two seconds while something is wrong, else every twenty.
+// Poll the server: every two seconds while it fails, else every twenty.
 export async function watchServer(): Promise<void> {
     clearTimeout(again);
     try {
@@ -35,7 +35,7 @@ export function noteFailure(e: Failure): void {
 const query = (model: string): string => model ? `?model=${encodeURIComponent(model)}` : "";
 export const withModel = (path: string, model: string): string => path + (path.includes("?") ? query(model).replace("?", "&") : query(model));
 
-// Loads nothing: a model that is not in memory tells what it was trained for.
+// Return the context size of a model without loading it: for an unloaded model, the size that it was trained for.
 export async function contextOf(model: string): Promise<number> {
     const known = contexts.value[model];
     if (known) return known;

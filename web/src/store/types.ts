@@ -4,7 +4,7 @@ export interface Alternative { id: number; text: string; lp: number }
 export interface Token { id: number; text: string; lp: number; top: Alternative[] }
 export interface Call { id: string; name: string; args: string }
 
-// A message. Those with one parent are branches; which of them is shown stands in ChatMeta.chosen.
+// A message. Messages with the same parent are branches; ChatMeta.chosen selects the one that is shown.
 export interface Turn {
     id: string;
     chat: string;
@@ -14,21 +14,21 @@ export interface Turn {
     created: number;
     reasoning?: string;
     calls?: Call[];
-    call?: string;                       // role "tool": what it answers
+    call?: string;                       // role "tool": the id of the call that it answers
     model?: string;
-    tokens?: Token[];                    // of the text, where they were asked for
-    prefix?: number;                     // so many of them were taken from another branch
+    tokens?: Token[];                    // of the text, if they were requested
+    prefix?: number;                     // number of leading tokens taken from another branch or chosen by the reader
     stop?: string;                       // "stop" "length" "tool_calls"; "stopped": by the reader
     error?: { kind: FailureKind; message: string };
     stats?: { prompt: number; cached: number; tokens: number; reasoning: number; rate: number; first: number };
     warnings?: string[];
-    changed?: string[];                  // interventions that it was written under
+    changed?: string[];                  // interventions that it was generated with
 }
 
 export type Format = "text" | "json" | "schema" | "grammar" | "regex";
 
 export interface Settings {
-    numbers: Record<string, number>;     // by the server's names; what is not there has the server's default
+    numbers: Record<string, number>;     // by the server's names; a missing one has the server's default
     stop: string[];
     format: Format;
     schema: string;
@@ -45,7 +45,7 @@ export interface ChatMeta {
     model: string;
     system: string;
     settings: Settings;
-    chosen: Record<string, string>;      // parent ("" of the first ones) to child
+    chosen: Record<string, string>;      // parent ("" for the first messages) to child
     draft: string;
 }
 

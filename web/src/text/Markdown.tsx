@@ -2,9 +2,9 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import { blocksOf, renderBlock, type Block } from "./render";
 
-const STEP = 6000, BUDGET = 10;          // characters read in one go; milliseconds of a frame
+const STEP = 6000, BUDGET = 10;          // characters parsed at once; milliseconds of work per frame
 
-// The blocks at the beginning of what is left of a text: all of them, or those that a step surely holds whole.
+// Return the next blocks of the rest of a text: all of them, or those that are certainly complete within one step.
 function next(rest: string): { raws: string[]; end: boolean } {
     if (rest.length > STEP) {
         const raws = blocksOf(rest.slice(0, STEP)).slice(0, -1);
@@ -13,8 +13,8 @@ function next(rest: string): { raws: string[]; end: boolean } {
     return { raws: blocksOf(rest), end: true };
 }
 
-// What is settled of a text that grows is neither read nor laid out again: only its last two blocks are. A long text comes in steps, as
-// many in a frame as it has time for.
+// Render a text as Markdown. Of a growing text only the last two blocks are parsed and rendered again. A long text is rendered in steps,
+// as many per frame as time allows.
 export function Markdown({ text: given, growing }: { text: string; growing: boolean }) {
     const root = useRef<HTMLDivElement>(null), blocks = useRef<Block[]>([]), text = given.replace(/\r\n?/g, "\n");
     useLayoutEffect(() => {

@@ -1,5 +1,5 @@
-// Where tokens stand in the text that they made. A character of several tokens spells U+FFFD in each of them: such a run takes what the text
-// has up to the next token that can be read.
+// Locate tokens in the text that they form. A character made of several tokens appears as U+FFFD in each of them: such a run gets the text
+// up to the next readable token.
 export interface Piece { from: number; to: number; text: string }
 
 export function align(text: string, tokens: { text: string }[]): Piece[] {
@@ -12,7 +12,7 @@ export function align(text: string, tokens: { text: string }[]): Piece[] {
             at += own.length;
             continue;
         }
-        if (!own.includes("\ufffd")) {                 // not in the text: a mark of the model's, or spaces that were trimmed
+        if (!own.includes("\ufffd")) {                 // not in the text: a special token of the model, or trimmed spaces
             const trimmed = own.trimStart();
             if (trimmed && trimmed !== own && text.startsWith(trimmed, at)) {
                 out.push({ from: at, to: at + trimmed.length, text: trimmed });

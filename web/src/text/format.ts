@@ -6,14 +6,14 @@ export function figure(n: number, digits = 0): string {
     const key = `${language.value} ${digits}`;
     let f = formats.get(key);
     if (!f) {
-        // Figures stay Western in every language, as everywhere in lamina.
+        // Digits and separators are English in every language, as everywhere in lamina.
         f = new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
         formats.set(key, f);
     }
     return Number.isFinite(n) ? f.format(n) : "–";
 }
 
-// Three digits that mean something.
+// Format with three significant digits; at most three after the point, none from 100 on.
 export function about(n: number): string {
     const a = Math.abs(n);
     return figure(n, a === 0 || a >= 100 ? 0 : a >= 10 ? 1 : a >= 1 ? 2 : 3);

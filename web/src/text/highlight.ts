@@ -1,4 +1,4 @@
-// Colours of code, of languages that people ask models for. The highlighter's HTML is its own escaped text; it is read as a fragment all the same.
+// Highlight code in the languages that models are often asked for. The highlighter escapes its HTML; it is sanitised all the same.
 import { later } from "../later/later";
 
 let known = false;

@@ -1,5 +1,5 @@
-// Markdown of models to nodes. What a model writes is never trusted: HTML in it is text, links lead only where http does and say nothing
-// about this page, pictures are links, and DOMPurify looks at all of it again.
+// Render the Markdown of models. Model output is never trusted: HTML in it is shown as text, links lead only to http, https and mailto
+// addresses and reveal nothing about this page, pictures become links, and DOMPurify sanitises the result.
 import type { Marked, TokenizerAndRendererExtension, Tokens } from "marked";
 import { highlight } from "./highlight";
 import { later } from "../later/later";
@@ -72,7 +72,7 @@ const clean = (html: string): DocumentFragment => later("text").DOMPurify.saniti
 
 export interface Block { raw: string; node: HTMLElement; done: boolean }
 
-export const LONGEST = 20000;            // of one block: what is longer is shown as it is
+export const LONGEST = 20000;            // characters of a block; a longer one is shown as plain text
 
 function plain(raw: string): HTMLElement {
     const div = document.createElement("div");
@@ -94,9 +94,9 @@ function formulas(root: HTMLElement): void {
     }
 }
 
-const HEADING = 2;                       // of the page, under which a message stands
+const HEADING = 2;                       // level of the page heading above a message
 
-// Headings of a text begin below those of the page.
+// Put the headings of a text below those of the page.
 function headings(root: HTMLElement): void {
     for (const h of root.querySelectorAll("h1,h2,h3,h4,h5,h6")) {
         const p = document.createElement("p");
@@ -144,7 +144,7 @@ export function renderBlock(raw: string, done: boolean, texts: CodeTexts): HTMLE
     return div;
 }
 
-// Texts of the blocks at the top, which together are the text. Where it is too long for one go it is cut at empty lines.
+// Split a text into its top-level blocks; together they are the whole text.
 export function blocksOf(text: string): string[] {
     const out: string[] = [];
     for (const t of marked().lexer(text)) {

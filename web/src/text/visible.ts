@@ -1,4 +1,4 @@
-// Characters that cannot be seen, or that would turn the text around them over, as what they are.
+// Make characters visible that are invisible or change the direction of the text around them.
 const hidden = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
 export function visible(text: string): string {
@@ -8,7 +8,7 @@ export function visible(text: string): string {
     });
 }
 
-// For pieces of tokens: spaces and line ends can be seen, too.
+// The same for pieces of tokens, with visible spaces, tabs and line ends.
 export function spelled(text: string): string {
     return visible(text).replace(/ /g, "·").replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/\r/g, "␍");
 }

@@ -1,4 +1,4 @@
-// Every failure has its sentence and what can be done about it.
+// Notices of failures: each kind has a sentence and the actions that can help.
 import type { FailureKind } from "../api/client";
 import { keyWanted } from "../api/client";
 import { t, type Key } from "../i18n";

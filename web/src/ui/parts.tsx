@@ -1,4 +1,4 @@
-// Small things that views are made of.
+// Small components of the views.
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
 import { t } from "../i18n";
@@ -36,7 +36,7 @@ export function Select<T extends string>({ label, value, options, onChange, hide
 export const Switch = ({ label, on, onChange, title }: { label: string; on: boolean; onChange: (on: boolean) => void; title?: string }) =>
     <button type="button" role="switch" aria-checked={on} class="switch" title={title ?? label} onClick={() => onChange(!on)}><span class="knob" aria-hidden="true" />{label}</button>;
 
-// A dialog of the browser's own: it keeps the focus inside and closes with Escape.
+// A native dialog of the browser: it keeps the focus inside and closes with Escape.
 export function Dialog({ title, onClose, children, wide }: { title: string; onClose: () => void; children: ComponentChildren; wide?: boolean }) {
     const ref = useRef<HTMLDialogElement>(null), id = useId();
     useEffect(() => {
@@ -59,7 +59,7 @@ export const Notice = ({ children, bad, actions }: { children: ComponentChildren
 export const Meter = ({ value, label }: { value: number; label: string }) =>
     <span class="meter" role="img" aria-label={label} title={label}><svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="8" /><rect class="level" width={Math.max(0, Math.min(100, value * 100))} height="8" /></svg></span>;
 
-// Something is saved to the reader's disk.
+// Save a text as a file on the reader's disk.
 export function download(name: string, type: string, text: string): void {
     const url = URL.createObjectURL(new Blob([text], { type })), a = document.createElement("a");
     a.href = url;

@@ -1,4 +1,4 @@
-// One prompt, several answers beside each other: models, settings or interventions, and where they part.
+// One prompt and several answers side by side, from different models, settings or interventions, and where they diverge.
 import { signal, type Signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { Failure, post, stream } from "../api/client";
@@ -23,7 +23,7 @@ const none: Answer = { text: "", tokens: [], rate: 0, prompt: "", done: false, f
 let keys = 0;
 const column = (model: string, intervene = "", like?: Settings): Column => ({ key: keys++, model, intervene, settings: like ? structuredClone(like) : { ...plainSettings(), numbers: { temperature: 0, max_tokens: 128 } } });
 
-// What stays when another view is looked at.
+// The state that persists while another view is shown.
 const columns = signal<Column[]>([]), prompt = signal(""), answers = signal<Record<number, Signal<Answer>>>({}), running = signal<AbortController | null>(null);
 
 const interventions = (text: string): string[] => text.split(/[\n;]+/).map((x) => x.trim()).filter(Boolean);
@@ -48,7 +48,7 @@ async function run(c: Column, out: Signal<Answer>, text: string, abort: AbortSig
     cancelAnimationFrame(due);
 }
 
-// Perplexity of one's text under another model: exp of its mean surprise, the text being what the other would have had to write.
+// Return the perplexity of a text under another model: exp of the mean surprise (in nats) of its tokens as an answer to `asked`.
 async function under(c: Column, text: string, asked: string): Promise<number | null> {
     const model = c.model || onlyModel.value;
     const { prompt: before } = await post<{ prompt: string }>("/apply-template", { model, messages: [{ role: "user", content: asked }] });
@@ -67,7 +67,7 @@ async function start(): Promise<void> {
     await Promise.all(list.map((c) => run(c, answers.value[c.key]!, text, abort.signal)));
     running.value = null;
     const first = list[0] && answers.value[list[0].key]!;
-    // The first text under each of the others, and the second one under the first.
+    // The first answer is evaluated under the second model, every other answer under the first model.
     await Promise.all(list.map(async (c, i) => {
         const judge = list[i === 0 ? 1 : 0], own = answers.value[c.key]!;
         if (!judge || !own.value.text || own.value.failure || !first) return;
@@ -76,7 +76,7 @@ async function start(): Promise<void> {
     }));
 }
 
-// The first token in which an answer is not the first one's.
+// Return the index of the first token in which two answers differ; null if they are equal.
 function parts(a: Token[], b: Token[]): number | null {
     const n = Math.min(a.length, b.length);
     for (let i = 0; i < n; i++) if (a[i]!.text !== b[i]!.text) return i;

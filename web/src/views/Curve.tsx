@@ -8,7 +8,7 @@ export interface Line { label: string; values: number[]; color: "a" | "b" | "c";
 
 const css = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// One curve figure over the common time axis. The table beside it says the same to those who do not see it.
+// One figure of curves over the common time axis. Its caption and its label give the latest values as text.
 export function Curve({ title, times, lines, format, from, to, max }: { title: string; times: number[]; lines: Line[]; format: (n: number) => string; from: number; to: number; max?: number }) {
     const root = useRef<HTMLDivElement>(null), plot = useRef<uPlot | null>(null);
     const data = [times, ...lines.map((l) => l.values.map((v) => Number.isFinite(v) ? v : null))] as uPlot.AlignedData;

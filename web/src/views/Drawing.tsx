@@ -1,4 +1,4 @@
-// A drawing of the library's own, the same as in its reports, in the page's colours.
+// A drawing from the library, the same as in its reports, in the colours of the page.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Failure, getText } from "../api/client";
 import { language, t } from "../i18n";
@@ -14,7 +14,7 @@ export function Drawing({ model, name, layer }: { model: string; name: string; l
     useEffect(() => {
         let here = true;
         const put = (text: string): void => {
-            // Its style is part of the page's own (figure.css), so that one theme holds for both.
+            // The page's style includes that of drawings (figure.css), so that one theme applies to both.
             const svg = later("text").DOMPurify.sanitize(text.replace(/<style>[^<]*<\/style>/g, ""), { RETURN_DOM_FRAGMENT: true, USE_PROFILES: { svg: true }, FORBID_TAGS: ["style", "a", "image"], FORBID_ATTR: ["style"] });
             root.current!.replaceChildren(svg);
         };

@@ -1,4 +1,4 @@
-// The model that runs: its layers, what each operation takes, and what it did for the last answer.
+// The running model: its layers, the cost of each operation, and measurements of the last answer.
 import { useEffect, useState } from "preact/hooks";
 import { Failure, get, getText, post } from "../api/client";
 import type { Trace } from "../api/types";
@@ -35,7 +35,7 @@ const colours: [Colour, Key][] = [["bytes", "colBytes"], ["time", "colTime"], ["
 
 interface Live { trace: Trace; tokens: number }
 
-// Of an operation or a layer, from what was measured; undefined: not known.
+// Return the value that colours an operation or a layer; undefined: not known.
 function measured(colour: Colour, ops: Operation[], layer: number, live: Live | null, speed: Speed | null): number | undefined {
     const times = live?.trace.times?.filter((x) => ops.some((o) => x.path === o.path || x.path.startsWith(`${o.path}.`))) ?? [], time = times.length ? times.reduce((n, x) => n + x.seconds, 0) : undefined;
     if (colour === "bytes") return ops.reduce((n, o) => n + o.bytes, 0);

@@ -1,4 +1,4 @@
-// Chapters of the report, as /v1/report gives them: figures, formulas, derivations, tables, drawings.
+// Chapters of the report from /v1/report: figures, formulas, derivations, tables, drawings.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { later } from "../later/later";
 import { Drawing } from "./Drawing";
@@ -49,7 +49,7 @@ function One({ b, model }: { b: Block; model: string }) {
     }
 }
 
-// Made when it is opened first.
+// A chapter whose content is created when it is first opened.
 export function Fold({ b, model }: { b: Block; model: string }) {
     const [open, setOpen] = useState(false);
     return <details class="fold chapter" id={b.id ? `report-${b.id}` : undefined} onToggle={(e) => { if (e.currentTarget.open) setOpen(true); }}>

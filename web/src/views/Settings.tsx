@@ -1,5 +1,5 @@
-// What the model takes at other settings. Every figure is one that the engine's plan gave for just these (docs/server/api.md, /v1/settings): looked up
-// and added, never computed here.
+// What the model needs with other settings. All numbers come from the engine's plan for exactly these settings (docs/server/api.md,
+// /v1/settings): they are looked up and added, never computed here.
 import { useEffect, useId, useState } from "preact/hooks";
 import { Failure, get } from "../api/client";
 import { language, t, type Key } from "../i18n";

@@ -1,4 +1,4 @@
-// Any text as the tokens of any model here, several beside each other.
+// Any text as the tokens of the server's models, several side by side.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Failure, post } from "../api/client";
 import { t } from "../i18n";
@@ -10,9 +10,9 @@ import { FailureNotice } from "../ui/failure";
 import { IconButton, Switch } from "../ui/parts";
 
 interface Piece { id: number; piece: string | number[] }
-const LIMIT = 4000;                      // tokens that are drawn
+const LIMIT = 4000;                      // maximum number of tokens drawn
 
-// Tokens that only together spell characters stand together.
+// Group tokens that only together form a character.
 function runs(text: string, pieces: Piece[]): { text: string; ids: number[]; at: number }[] {
     const out: { text: string; ids: number[]; at: number }[] = [], places = align(text, pieces.map((p) => ({ text: typeof p.piece === "string" ? p.piece : "\ufffd" })));
     pieces.forEach((p, i) => {

@@ -1,4 +1,4 @@
-// What another view wants to see compared.
+// The comparison that another view requests.
 import { signal } from "@preact/signals";
 
 export interface Seed { prompt: string; columns: { model: string; intervene: string }[] }
