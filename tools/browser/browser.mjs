@@ -1,4 +1,4 @@
-// What the checks share: Chromium, the program, a list of complaints.
+// The common parts of the checks: Chromium, the program, a count of complaints.
 import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";
 import { existsSync } from "node:fs";
@@ -10,7 +10,7 @@ export const lamina = resolve(root, process.env.LAMINA ?? "build/test/src/cli/la
 export const packages = createRequire(pathToFileURL(resolve(root, "build/browser/node_modules/x.js")));
 export const folder = resolve(root, "build/browser");
 
-// The machine's limits are measured once and stay what they are while pages and program are compared.
+// The machine's limits are measured once and stay the same while pages are compared with the program.
 const env = { ...process.env, LAMINA_CACHE: resolve(folder, "cache"), LAMINA_LANG: "en" };
 
 export function run(...args) {
@@ -31,7 +31,7 @@ export function check(truth, what) {
 }
 export const failures = () => complaints;
 
-// A page answers an action when it comes to it: what holds in the end is waited for, the complaint is what is read then.
+// A page reacts to an action with a delay: wait until a condition holds, else complain with the state after PATIENCE milliseconds.
 const PATIENCE = 60000;
 export async function until(truth, what) {
     const from = Date.now();

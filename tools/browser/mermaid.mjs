@@ -1,4 +1,4 @@
-// Does Mermaid's own parser read every diagram that reports, explanations and comparisons contain?
+// Check that Mermaid's own parser accepts every diagram of reports, explanations and comparisons.
 //
 //   node tools/browser/mermaid.mjs [FILE…]        FILE: Mermaid source, or Markdown with ```mermaid fences
 import { readFileSync } from "node:fs";

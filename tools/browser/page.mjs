@@ -1,4 +1,4 @@
-// What is checked of a page that is open.
+// Checks of an open page.
 import { check, run } from "./browser.mjs";
 
 /* The page itself never scrolls sideways; wide things scroll in their own frames. */
@@ -76,7 +76,7 @@ export async function anchors(page, where) {
     await page.evaluate(() => { document.querySelectorAll("main details").forEach((d) => { d.open = true; }); });
 }
 
-/* Each column sorts both ways by exact values, totals stay below, and a third click gives the first order back. */
+/* Each column sorts both ways by exact values, totals stay at the bottom, and a third click restores the first order. */
 export async function tables(page, where) {
     const wrong = await page.evaluate(() => {
         const out = [];
@@ -109,7 +109,7 @@ export async function tables(page, where) {
     for (const w of wrong.slice(0, 5)) check(false, `${where}: sorting: ${w}`);
 }
 
-/* No text of a drawing lies on another, or outside of its shape, or outside of the drawing. */
+/* No text of a drawing overlaps another or leaves its shape or the drawing. */
 export async function drawings(page, where) {
     const wrong = await page.evaluate(() => {
         const out = [], inside = (a, b, by) => a.left >= b.left - by && a.right <= b.right + by && a.top >= b.top - by && a.bottom <= b.bottom + by;
@@ -166,7 +166,7 @@ const move = (page, name, stop) => page.evaluate(([n, s]) => {
     input.dispatchEvent(new Event("input", { bubbles: true }));
 }, [name, stop]);
 
-/* Every slider over its stops, then some settings of all of them together. */
+/* Move every slider over its stops (`all`: every stop), then try some settings of all of them together. */
 export async function sliders(page, where, model, all) {
     const names = await page.evaluate(() => [...document.querySelectorAll("[data-panel] input")].map((i) => [i.dataset.is, Number(i.max), Number(i.value)]));
     check(names.length >= 2, `${where}: there are no sliders`);
@@ -200,7 +200,7 @@ export async function themes(page, where) {
     await page.selectOption("#theme", "");
 }
 
-/* On a phone: no figure is cut, the first column of a table stays while the rest goes by, bars use the width. */
+/* On a phone: no key figure is cut off, the first column of a table stays while the rest scrolls, bars use the width. */
 export async function phone(page, where) {
     const wrong = await page.evaluate(() => {
         const out = [], limit = document.documentElement.clientWidth;
@@ -226,7 +226,7 @@ export async function phone(page, where) {
     for (const w of wrong.slice(0, 4)) check(false, `${where}: ${w}`);
 }
 
-/* The switch of a comparison leaves what differs, and gives everything back. */
+/* The switch of a comparison shows only rows that differ, and then all rows again. */
 export async function differences(page, where) {
     const boxes = page.locator("[data-differs]");
     for (let i = 0; i < await boxes.count(); i++) {

@@ -1,5 +1,5 @@
-// Reports in Chromium: nothing is fetched, nothing complains, everything opens, sorts and moves, and each stop of the sliders
-// shows what `lamina inspect` says at the same settings.
+// Reports in Chromium: they fetch nothing and log no errors, everything opens, sorts and moves, and each tested stop of the sliders
+// shows what `lamina inspect` prints for the same settings.
 //
 //   node tools/browser/report.mjs [NAME…]         LAMINA=build/test/src/cli/lamina; screenshots in build/browser/shots
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
@@ -25,7 +25,7 @@ const reports = [
     ["hostile", [hostile], "en", "some"],
     ["long", ["deepseek-v2"], "en", "none"],
 ];
-// Pages with everything closed, in pixels at 1280: what was said to be too long was 55,533.
+// Maximum heights with everything closed, in pixels at a width of 1280. A height of 55,533 was reported as too long.
 const longest = { long: 27766, "llama-3.2-3b": 30000 };
 const sizes = [[1280, 900], [390, 844]], wanted = process.argv.slice(2);
 

@@ -1,4 +1,4 @@
-// A server for the checks: lamina serve with the demo model, or one that plays its part and says what a model would never say by itself.
+// Servers for the checks: lamina serve with the demo model, or a mock server that returns what a model would never generate.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -8,7 +8,7 @@ import { folder, lamina, root } from "./browser.mjs";
 
 export const model = join(root, "build/assets/smollm2-135m-instruct-q4_1.gguf");
 
-// A port for a server that ends and starts again: none that the kernel gives to connections, as a client that tries again would take it.
+// Return a port for a server that is restarted: outside the kernel's range for connections, since a client that retries could take it.
 export async function freePort() {
     const first = Number(readFileSync("/proc/sys/net/ipv4/ip_local_port_range", "utf8").split(/\s/)[0]), end = first > 21000 ? first : 65536;
     for (;;) {
@@ -36,7 +36,8 @@ export async function serve(...flags) {
     return { url, process: process_, close: () => new Promise((done) => { process_.on("exit", done); process_.kill("SIGTERM"); }) };
 }
 
-// The committed page in front of answers that the check writes: `handle(path, body)` gives { status, type, body } or { events }.
+// Serve `page` with responses of the check: `handle(path, body)` returns { status, type, body } or { events }; null cuts the connection.
+// Of the events, a number waits so many milliseconds, a promise until it is resolved, and null cuts the connection.
 export async function play(page, handle) {
     const server = createServer((request, response) => {
         let body = "";
@@ -68,7 +69,7 @@ export async function play(page, handle) {
     return { url: `http://127.0.0.1:${server.address().port}`, close: () => new Promise((done) => { server.closeAllConnections(); server.close(done); }) };
 }
 
-// The page with the head that lamina gives it.
+// Return the page with the HTTP headers that lamina sends.
 export async function pageOf(url) {
     const answer = await fetch(`${url}/`, { headers: { Accept: "text/html" } });
     const headers = Object.fromEntries(["content-type", "content-security-policy", "x-content-type-options", "referrer-policy", "cross-origin-opener-policy"].map((h) => [h, answer.headers.get(h)]));

@@ -1,5 +1,5 @@
-// The page of lamina serve in Chromium, against the real server with the demo model: every view and flow at two widths, nothing asked of
-// anybody else, nothing complained of, and axe-core content.
+// The page of lamina serve in Chromium, against the real server with the demo model: every view and flow at two widths, without requests to
+// other servers, without console errors, and without findings of axe-core.
 //
 //   node tools/browser/web.mjs [NAME…]            LAMINA=build/test/src/cli/lamina; screenshots in build/browser/shots
 import { mkdirSync } from "node:fs";

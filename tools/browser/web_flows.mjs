@@ -1,4 +1,4 @@
-// What people do with the page. Each flow begins with an empty browser.
+// Flows of ordinary use of the page. Each begins with an empty browser.
 import { join } from "node:path";
 import { check, run, until } from "./browser.mjs";
 import { model as demo } from "./serving.mjs";

@@ -1,4 +1,4 @@
-// What the demo model alone does not show: calls of tools, reasoning, experts, several models; and all of it by keyboard.
+// Flows that the demo model alone does not cover: tool calls, reasoning, experts, several models; and use by keyboard only.
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { check, folder, run, until } from "./browser.mjs";
@@ -8,7 +8,7 @@ import { chunk, played, usage, usual } from "./web_rough.mjs";
 
 const delta = (d, finish = null) => ({ choices: [{ index: 0, delta: d, logprobs: null, finish_reason: finish }] });
 
-// Two calls in pieces, as a server streams them; their results go back together, each under the id of its call.
+// Two calls arrive in pieces, as a server streams them; their results are sent back together, each with the id of its call.
 async function tools(of) {
     const asked = [], pieces = [
         { index: 0, id: "call_a", type: "function", function: { name: "weather", arguments: "" } }, { index: 0, function: { arguments: '{"city":' } }, { index: 0, function: { arguments: '"<b>Yangon</b>"}' } },
@@ -47,7 +47,7 @@ async function tools(of) {
     });
 }
 
-// Reasoning is folded, grows before the answer, and is not said to the model again.
+// Reasoning is folded, grows before the answer, and is not sent to the model again.
 async function reasoning(of) {
     const asked = [];
     let answer;
@@ -151,7 +151,7 @@ async function models(of) {
     });
 }
 
-// Nothing but keys, from an empty page to another answer, a token, a view and back.
+// By keyboard only, from an empty page to another answer, a token, a view and back.
 async function keys({ page, where, width }) {
     const focused = () => page.evaluate(() => { const e = document.activeElement; return `${e.tagName.toLowerCase()}${e.id ? `#${e.id}` : ""} ${e.getAttribute("aria-label") ?? e.textContent.slice(0, 40)}`; });
     const to = async (what, back = false) => {

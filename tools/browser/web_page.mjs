@@ -1,4 +1,4 @@
-// A page that is watched: what it asks for, what it complains of, how it looks in both colours.
+// A monitored page: its requests, its console errors, its look in both colour schemes.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { check, folder, packages } from "./browser.mjs";
@@ -20,7 +20,7 @@ export async function openPage(browser, url, { width, height, where, scheme = "l
     return { page, context, close: () => context.close() };
 }
 
-// axe's rules, by the page's own engine: its script comes through the debugger, which no policy stops.
+// Check axe's rules within the page: its script is injected through the debugger, which no content security policy blocks.
 export async function accessible(page, where) {
     await page.evaluate(axe);
     const found = await page.evaluate(async () => (await window.axe.run(document, { resultTypes: ["violations"] })).violations
@@ -34,7 +34,7 @@ export async function fits(page, where) {
     check(!wide, `${where}: wider than the window`);
 }
 
-// Looked at in both colours.
+// Check the page in both colour schemes and store screenshots.
 export async function look(page, where, name) {
     for (const scheme of ["light", "dark"]) {
         await page.emulateMedia({ colorScheme: scheme });

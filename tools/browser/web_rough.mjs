@@ -1,4 +1,4 @@
-// What the world does to the page: a model that writes what it should not, servers that fail in every way, texts that are long.
+// Adverse conditions: hostile model output, servers that fail in every way, long texts.
 import { check, until } from "./browser.mjs";
 import { freePort, serve, model as file, pageOf, play } from "./serving.mjs";
 import { accessible, ask, fits, look, openPage } from "./web_page.mjs";
@@ -7,7 +7,7 @@ const entry = { id: "demo", object: "model", status: { value: "loaded", bytes: 1
 export const chunk = (content, finish = null) => ({ choices: [{ index: 0, delta: content === null ? {} : { content }, logprobs: null, finish_reason: finish }] });
 export const usage = (n) => ({ choices: [], usage: { prompt_tokens: 5, completion_tokens: n }, timings: { predicted_per_second: 500 } });
 
-// Answers of everything but chat.
+// Responses of all routes except chat.
 export function usual(path) {
     if (path.startsWith("/v1/models")) return { body: { object: "list", data: [entry] } };
     if (path === "/health") return { body: { status: "ok" } };
@@ -77,7 +77,7 @@ async function failures(of) {
     await played(of, handle, async (page) => {
         for (const [name, [, sentence]] of Object.entries(modes)) {
             mode = name;
-            if (!await page.locator(".empty").count()) {               // else a new chat is there already
+            if (!await page.locator(".empty").count()) {               // else a new chat is open already
                 await page.keyboard.press("Alt+KeyN");
                 await page.waitForSelector(".empty");
             }
@@ -110,7 +110,7 @@ async function failures(of) {
     }, { quiet: true });
 }
 
-// The server itself with a key, then ended and started again under the page.
+// The real server with a key, then stopped and restarted while the page is open.
 async function restart(of) {
     const port = await freePort(), flags = [file, "--port", String(port), "--parallel", "2", "-c", "512", "--temp", "0", "--api-key", "sesame"];
     let server = await serve(...flags);
@@ -136,7 +136,7 @@ async function restart(of) {
     } finally { await close(); await server.close(); }
 }
 
-// 500 tokens a second into a conversation that already has 20,000; how long frames take is measured, and stands in the log.
+// 500 tokens per second into a conversation that already has 20,000; frame times are measured and logged.
 async function long(of) {
     const words = "the quick brown fox jumps over a lazy dog and then goes home to rest".split(" "), text = (n) => Array.from({ length: n }, (_, i) => `${words[(i * 7) % words.length]}${i % 40 === 39 ? ".\n\n" : i % 97 === 96 ? " `code`" : ""} `);
     let n = 0;
@@ -165,7 +165,8 @@ async function long(of) {
     });
 }
 
-// With the processor throttled fourfold: when one can type, and that the libraries of messages, formulas and curves were not read before.
+// With the processor throttled fourfold: measure when the user can type, and check that no library of messages, formulas or curves is
+// loaded before that.
 async function start(of) {
     const times = [];
     for (let i = 0; i < 5; i++)

@@ -1,4 +1,4 @@
-"""Loaded into llama-server's tests: its presets are started once only so that their models are fetched, and here none are."""
+"""A plugin for llama-server's tests: they start all presets once only to fetch their models, which is not needed here."""
 import utils
 
 utils.ServerPreset.load_all = staticmethod(lambda: None)
