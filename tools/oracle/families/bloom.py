@@ -1,4 +1,4 @@
-"""BLOOM (architectures A.9): ALiBi, a norm over the embedding, q, k, v fused for each head."""
+"""BLOOM: ALiBi, a norm over the embedding, q, k, v fused per head."""
 
 from transformers import BloomConfig, BloomForCausalLM
 
@@ -9,7 +9,7 @@ BASE = dict(vocab_size=131, hidden_size=32, n_layer=2, n_head=4, bos_token_id=13
 
 
 def no_alibi(model):
-    """Keys at any distance alike."""
+    """Ignore the distance of keys."""
     for module in model.modules():
         if hasattr(module, "inv_norm_factor"):
             module.beta = 0.0

@@ -1,4 +1,4 @@
-"""Command-R and Command R7B: LayerNorm without bias before both parts, rotary pairs, a factor on the logits."""
+"""Command-R and Command R7B: one LayerNorm without bias before attention and MLP, rotary pairs, a factor on the logits."""
 
 from transformers import Cohere2Config, Cohere2ForCausalLM, CohereConfig, CohereForCausalLM
 
@@ -12,14 +12,14 @@ ONE, TWO = ("cohere", CohereConfig, CohereForCausalLM), ("cohere2", Cohere2Confi
 
 
 def other_heads(model):
-    """Every head with the weights of the first."""
+    """Give the norms of all heads the weights of the first."""
     for layer in model.model.layers:
         for norm in (layer.self_attn.q_norm, layer.self_attn.k_norm):
             norm.weight.data[:] = norm.weight.data[:1].clone()
 
 
 def norms_of_heads(case, model, g):
-    """Norm weights are matrices here: near one, as vectors are made elsewhere."""
+    """Initialise the norm weights of heads near one: as matrices, they do not get the values of other norms."""
     import torch
     for name, p in model.named_parameters():
         if name.endswith(("q_norm.weight", "k_norm.weight")):

@@ -1,4 +1,4 @@
-"""CTRL (architectures A.15): sinusoids with the paper's frequencies, sines before cosines. No GGUF converter knows it."""
+"""CTRL: sinusoids with the paper's frequencies, sines before cosines. No GGUF converter supports it."""
 
 from transformers import CTRLConfig, CTRLLMHeadModel
 
@@ -11,7 +11,7 @@ NO_GGUF = dict(gguf=False, gguf_note="llama.cpp does not know the family")
 
 
 def interleaved(model):
-    """Sines and cosines in turn."""
+    """Interleave sines and cosines."""
     table = model.transformer.pos_encoding
     sines, cosines = table.chunk(2, -1)
     import torch
@@ -19,7 +19,7 @@ def interleaved(model):
 
 
 def spread(model):
-    """The divisor d/2 - 1 of other layouts."""
+    """Use the divisor d/2 - 1 of other layouts."""
     import math
     import torch
     n, d = model.transformer.pos_encoding.shape
@@ -28,7 +28,7 @@ def spread(model):
 
 
 def block_eps(model):
-    """Norms of blocks with the eps of the last norm."""
+    """Give the norms of blocks the eps of the last norm."""
     for layer in model.transformer.h:
         layer.layernorm1.eps = layer.layernorm2.eps = model.transformer.layernorm.eps
 

@@ -1,5 +1,5 @@
-"""DeepSeek-V2, V2-Lite, V3 (architectures A.8): latent attention with and without a latent for queries, groups of experts,
-shared experts, dense first layers, YaRN whose magnitude is in the scores."""
+"""DeepSeek-V2, V2-Lite, V3: latent attention with and without a latent for queries, groups of experts, shared experts, dense first
+layers, YaRN whose magnitude is in the scores."""
 
 import torch
 from transformers import DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config, DeepseekV3ForCausalLM
@@ -22,7 +22,7 @@ def yarn(mscale, all_dim, **kw):
 
 
 def routers(case, model, g):
-    """Scores neither saturated nor tied; a correction that changes choices."""
+    """Make router scores neither saturated nor tied, and the correction large enough to change choices."""
     for name, p in model.named_parameters():
         if name.endswith("mlp.gate.weight"):
             p.data.mul_(1.5)
@@ -32,7 +32,7 @@ def routers(case, model, g):
 
 
 def opened(case, model, g):
-    """kv_b_proj as Q8_0 can hold it."""
+    """Round kv_b_proj to values that Q8_0 represents exactly."""
     from gguf import GGMLQuantizationType, quants
     routers(case, model, g)
     for name, p in model.named_parameters():
@@ -42,7 +42,7 @@ def opened(case, model, g):
 
 
 def calm(case, model, g):
-    """Many layers that add little each: rounding does not grow."""
+    """Make each of many layers add little, so that rounding errors do not grow."""
     routers(case, model, g)
     for name, p in model.named_parameters():
         if "o_proj" in name or "down_proj" in name:
@@ -50,7 +50,7 @@ def calm(case, model, g):
 
 
 def without(part):
-    """Parameters or buffers whose name contains `part` at zero."""
+    """Return a flip that sets parameters and buffers whose name contains `part` to zero."""
     def flip(model):
         for name, p in [*model.named_parameters(), *model.named_buffers()]:
             if part in name:
@@ -59,7 +59,7 @@ def without(part):
 
 
 def fused(case, path):
-    """The older layout: attn_kv_b as the checkpoint has it (in Q8_0, without loss), heads as they are without the latent."""
+    """Rewrite the twin in the older layout: attn_kv_b as in the checkpoint (in Q8_0, without loss), head sizes without the latent."""
     import gguf as g
     from safetensors.numpy import load_file
     k, layers = case.kwargs, case.kwargs["num_hidden_layers"]
@@ -80,7 +80,7 @@ def fused(case, path):
 
 
 def next_layer(model):
-    """The layer past the last that predicts the token after the next."""
+    """Return the tensors of an extra layer after the last one, as for prediction of the token after the next."""
     last = len(model.model.layers)
     return {f"model.layers.{last}.{name}": p.data.clone() for name, p in model.model.layers[-1].named_parameters()}
 

@@ -1,4 +1,4 @@
-"""ERNIE 4.5, dense: adjacent lanes rotate together, one switch for all biases."""
+"""ERNIE 4.5, dense: pairs of adjacent lanes rotate, one switch for all biases."""
 
 from transformers import Ernie4_5Config, Ernie4_5ForCausalLM
 

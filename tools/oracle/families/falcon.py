@@ -1,4 +1,4 @@
-"""Falcon (architectures A.15): multi-query, grouped with a norm for each part, ALiBi with full heads."""
+"""Falcon: multi-query, grouped with separate norms for attention and MLP, ALiBi with one key-value head per query head."""
 
 from transformers import FalconConfig, FalconForCausalLM
 
@@ -12,13 +12,13 @@ NO_ALIBI = "llama.cpp's converter writes no key for ALiBi: the file would be ano
 
 
 def same_norm(model):
-    """One norm for both parts."""
+    """Use one norm for attention and MLP."""
     for layer in model.transformer.h:
         layer.ln_mlp = layer.ln_attn
 
 
 def wrong_slopes(model):
-    """Slopes of other heads: those of the reversed order."""
+    """Assign the slopes to the heads in reversed order."""
     from transformers.models.falcon import modeling_falcon as home
     right = home.build_alibi_tensor
     home.build_alibi_tensor = lambda mask, heads, dtype: right(mask, heads, dtype).flip(0)
@@ -28,7 +28,7 @@ def wrong_slopes(model):
 
 
 def full_slopes(model):
-    """Slopes and products in float32."""
+    """Compute slopes and products in float32."""
     import torch
     from transformers.models.falcon import modeling_falcon as home
     right = home.build_alibi_tensor
@@ -43,14 +43,14 @@ def full_slopes(model):
 
 
 def other_groups(model):
-    """Each group of heads with the weights of the other."""
+    """Exchange the weights of the two groups of heads."""
     for layer in model.transformer.h:
         weight = layer.self_attention.query_key_value.weight
         weight.data.copy_(weight.data.roll(weight.shape[0] // 2, 0))
 
 
 def no_alibi(model):
-    """Keys at any distance alike."""
+    """Ignore the distance of keys."""
     from transformers.models.falcon import modeling_falcon as home
     right = home.build_alibi_tensor
     home.build_alibi_tensor = lambda *a, **k: 0 * right(*a, **k)

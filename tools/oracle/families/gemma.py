@@ -1,4 +1,4 @@
-"""Gemma 1, 2 and 3, text (architectures A.15): norms stored less one, scaled embeddings, soft caps, windows in turns, two rotations."""
+"""Gemma 1, 2 and 3, text: norm weights stored minus one, scaled embeddings, soft caps, alternating windows, two rotations."""
 
 from transformers import (Gemma2Config, Gemma2ForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GemmaConfig, GemmaForCausalLM)
 
@@ -18,7 +18,7 @@ def two(full=1e6, local=100.0, **scaling):
 
 
 def calm(case, model, g):
-    """Embeddings times sqrt(D) as large as elsewhere; norms around one; deep models add little in each layer."""
+    """Make embeddings times sqrt(D) as large as in other families, and norms about one; layers of deep models add little."""
     model.get_input_embeddings().weight.data.div_(case.kwargs["hidden_size"] ** 0.5)
     for name, p in model.named_parameters():
         if "norm" in name:
@@ -32,7 +32,7 @@ def calm(case, model, g):
 
 
 def unscaled(model):
-    """Embeddings as the table has them."""
+    """Leave the embeddings unscaled."""
     model.model.embed_tokens.embed_scale.fill_(1.0)
 
 

@@ -1,4 +1,4 @@
-"""GLM-4, in the models of 2024 (glm) and of 2025 (glm4, norms behind both parts): half of a head's lanes rotate, adjacent ones together."""
+"""GLM-4, the models of 2024 (glm) and of 2025 (glm4, norms after attention and MLP): half of a head's lanes rotate, in adjacent pairs."""
 
 from transformers import Glm4Config, Glm4ForCausalLM, GlmConfig, GlmForCausalLM
 

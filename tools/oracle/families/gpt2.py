@@ -1,4 +1,4 @@
-"""GPT-2 (architectures A.4): learned positions, LayerNorm, Conv1D storage, fused q, k, v."""
+"""GPT-2: learned positions, LayerNorm, Conv1D storage, fused q, k, v."""
 
 from transformers import GPT2Config, GPT2LMHeadModel
 

@@ -1,5 +1,5 @@
-"""GPT-3 (architectures A.5): no weights and no code are public, so the sums are GPT-Neo's, laid out as GPT-2 lays them out:
-q, k and v fused, transposed, their biases zero; scale_attn_weights false because GPT-Neo does not scale scores."""
+"""GPT-3: neither weights nor code are public, so the computation is that of GPT-Neo, in the layout of GPT-2: q, k and v fused, transposed,
+with zero biases; scale_attn_weights is false because GPT-Neo does not scale scores."""
 
 import json
 
@@ -13,7 +13,7 @@ BASE = dict(vocab_size=131, hidden_size=32, num_layers=2, num_heads=4, max_posit
 
 
 def as_gpt3(case, folder):
-    """config.json and tensors of the folder, from GPT-Neo's names to GPT-2's."""
+    """Convert config.json and the tensors of the folder from GPT-Neo's names to GPT-2's."""
     stored, out = load_file(folder / "model.safetensors"), {}
     for name, value in stored.items():
         layer, dot, part = name.partition(".attn.attention.")

@@ -1,4 +1,4 @@
-"""GPT-BigCode (architectures A.13): GPT-2's block, one key-value head; or q, k, v fused for each head."""
+"""GPT-BigCode: GPT-2's block with one key-value head, or with q, k, v fused per head."""
 
 from transformers import GPTBigCodeConfig, GPTBigCodeForCausalLM
 

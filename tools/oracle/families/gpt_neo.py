@@ -1,4 +1,4 @@
-"""GPT-Neo (architectures A.12): layers that see everything and layers with a window in turns, scores not scaled."""
+"""GPT-Neo: alternating layers with full attention and with a window, scores not scaled."""
 
 from transformers import GPTNeoConfig, GPTNeoForCausalLM
 

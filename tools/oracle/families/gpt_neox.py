@@ -1,4 +1,4 @@
-"""GPT-NeoX and Pythia (architectures A.13): partial rotary embedding, parallel parts with two norms, q, k, v per head."""
+"""GPT-NeoX and Pythia: partial rotary embedding, parallel attention and MLP with two norms, q, k, v per head."""
 
 from transformers import GPTNeoXConfig, GPTNeoXForCausalLM
 

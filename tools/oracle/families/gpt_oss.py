@@ -1,4 +1,4 @@
-"""gpt-oss: sinks, windows in turns, YaRN without whole bounds, experts in four bits with clamped gates, biases everywhere."""
+"""gpt-oss: sinks, alternating windows, YaRN without rounded bounds, experts in four bits with clamped gates, biases everywhere."""
 
 import torch
 from transformers import GptOssConfig, GptOssForCausalLM
@@ -15,7 +15,7 @@ GRID = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 
 
 def codes(w):
-    """[…, n] to codes […, n/32, 32] and exponents […, n/32]: the nearest values of four bits under each block's power of two."""
+    """Quantise […, n] to codes […, n/32, 32] and exponents […, n/32]: the nearest four-bit values, scaled by a power of two per block."""
     x = w.unflatten(-1, (-1, 32))
     e = torch.floor(torch.log2(x.abs().amax(-1, keepdim=True))) - 2
     near = ((x / 2.0 ** e).abs().unsqueeze(-1) - GRID).abs().argmin(-1)
@@ -28,7 +28,7 @@ def values(code, exponent):
 
 
 def sharp(case, model, g):
-    """Gates that reach their limit, sinks that count, routers that choose."""
+    """Make gates reach their limit, sinks matter and routers decide clearly."""
     for name, p in model.named_parameters():
         if name.endswith("gate_up_proj"):
             p.data.mul_(4)
@@ -41,7 +41,7 @@ def sharp(case, model, g):
 
 
 def four_bits(tensors):
-    """Experts as the published files have them: [experts, out, in/32, 16] codes, two in a byte, and exponents."""
+    """Convert experts to the form of the published files: codes [experts, out, in/32, 16], two per byte, and exponents."""
     out = {}
     for name, w in tensors.items():
         if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
@@ -54,7 +54,7 @@ def four_bits(tensors):
 
 
 def no_sinks(model):
-    """As if there were none."""
+    """Disable the sinks."""
     for layer in model.model.layers:
         layer.self_attn.sinks.data.fill_(-1e9)
 

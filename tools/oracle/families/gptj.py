@@ -1,4 +1,4 @@
-"""GPT-J: one norm before both parts, rotary pairs on the first lanes, a head with a bias. No GGUF converter knows it."""
+"""GPT-J: one norm before attention and MLP, rotary pairs on the first lanes, a head with a bias. No GGUF converter supports it."""
 
 from transformers import GPTJConfig, GPTJForCausalLM
 
@@ -10,7 +10,7 @@ NO_GGUF = dict(gguf=False, gguf_note="llama.cpp does not know the family")
 
 
 def unrotated(model):
-    """Angles all zero."""
+    """Set all rotary angles to zero."""
     for block in model.transformer.h:
         table = block.attn.embed_positions
         table[:, : table.shape[1] // 2] = 0
@@ -18,7 +18,7 @@ def unrotated(model):
 
 
 def halves(model):
-    """Lane i with lane i + n/2 instead of pairs."""
+    """Rotate lane i with lane i + n/2 instead of adjacent pairs."""
     from transformers.models.gptj import modeling_gptj as home
     import torch
     right = home.apply_rotary_pos_emb

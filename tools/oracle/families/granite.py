@@ -1,4 +1,4 @@
-"""Granite 3 dense (architectures A.7): four multipliers, each away from 1."""
+"""Granite 3 dense: four multipliers, each different from 1."""
 
 from transformers import GraniteConfig, GraniteForCausalLM
 

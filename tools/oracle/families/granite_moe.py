@@ -1,4 +1,4 @@
-"""Granite 3 MoE, with a shared MLP and without (architectures A.7): Granite's multipliers around routed experts."""
+"""Granite 3 MoE, with and without a shared MLP: Granite's multipliers around routed experts."""
 
 from transformers import GraniteMoeConfig, GraniteMoeForCausalLM, GraniteMoeSharedConfig, GraniteMoeSharedForCausalLM
 

@@ -1,4 +1,4 @@
-"""Llama (architectures A.1, B): head layouts, biases, tying, every rope scaling beyond its original length, storage."""
+"""Llama: head layouts, biases, tying, every rope scaling beyond its original length, storage."""
 
 from math import log
 
@@ -24,7 +24,7 @@ def llama(name, shows, flips, rope=None, **kw):
 
 
 def old_extras(model):
-    """Tensors that checkpoints of 2023 store besides their weights."""
+    """Return tensors that checkpoints of 2023 store besides their weights."""
     table = model.model.rotary_emb.inv_freq
     layers = range(model.config.num_hidden_layers)
     return {"lm_head.weight": model.lm_head.weight.data.clone(),
@@ -32,12 +32,12 @@ def old_extras(model):
 
 
 def scaled(kind, original=None, **keys):
-    """Rope parameters of one kind, for a model trained on `original` positions."""
+    """Return rope parameters of one kind, for a model trained on `original` positions."""
     return {"rope_type": kind, **({"original_max_position_embeddings": original} if original else {}), **keys}
 
 
 def other(kind, **keys):
-    """A flip: the same weights under another scaling."""
+    """Return a flip: the same weights with another scaling."""
     return {"rope_parameters": {"rope_theta": 10000.0, **scaled(kind, **keys)}}
 
 

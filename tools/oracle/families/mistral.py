@@ -1,4 +1,4 @@
-"""Mistral and Mixtral (architectures A.2, A.3): a window well inside the sequence, and none; routed experts."""
+"""Mistral and Mixtral: a window much shorter than the sequence, and none; routed experts."""
 
 from transformers import MistralConfig, MistralForCausalLM, MixtralConfig, MixtralForCausalLM
 

@@ -1,4 +1,4 @@
-"""MPT (architectures A.10): ALiBi, fused q, k, v clamped together, norms without bias, GELU by the error function."""
+"""MPT: ALiBi, fused q, k, v clamped together, norms without bias, GELU by the error function."""
 
 from transformers import MptConfig, MptForCausalLM
 
@@ -11,13 +11,13 @@ ERF = "llama.cpp computes GELU in the tanh form, through a table of halves"
 
 
 def no_alibi(model):
-    """Keys at any distance alike."""
+    """Ignore the distance of keys."""
     build = model.transformer.build_mpt_alibi_tensor
     model.transformer.build_mpt_alibi_tensor = lambda *a, **k: 0 * build(*a, **k)
 
 
 def clipped(limit):
-    """A flip: q, k and v clamped elsewhere or not at all."""
+    """Return a flip: q, k and v clamped at another limit, or not at all."""
     return {"attn_config": {**ATTENTION, "clip_qkv": limit}}
 
 

@@ -1,4 +1,4 @@
-"""OLMo 2 (architectures A.15): norms behind both parts, q and k normalised over all heads."""
+"""OLMo 2: norms after attention and MLP, q and k normalised over all heads."""
 
 from transformers import Olmo2Config, Olmo2ForCausalLM
 
@@ -11,7 +11,7 @@ BASE = dict(vocab_size=131, hidden_size=32, intermediate_size=40, num_hidden_lay
 
 
 def by_head(model):
-    """q and k normalised head by head."""
+    """Normalise q and k per head."""
     import torch
     for layer in model.model.layers:
         for norm in (layer.self_attn.q_norm, layer.self_attn.k_norm):

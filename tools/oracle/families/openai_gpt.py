@@ -1,4 +1,4 @@
-"""GPT (architectures A.13): learned positions, norms after each part. No GGUF converter knows it."""
+"""GPT: learned positions, norms after attention and MLP. No GGUF converter supports it."""
 
 from transformers import OpenAIGPTConfig, OpenAIGPTLMHeadModel
 
@@ -10,14 +10,14 @@ NO_GGUF = dict(gguf=False, gguf_note="llama.cpp does not know the family")
 
 
 def uniform(model):
-    """Scores far smaller."""
+    """Set q to zero, so that attention is uniform."""
     for block in model.transformer.h:
         block.attn.c_attn.weight.data[:, :32] = 0
         block.attn.c_attn.bias.data[:32] = 0
 
 
 def pre_norm(model):
-    """Norms before each part."""
+    """Put the norms before attention and MLP."""
     from transformers.models.openai import modeling_openai as home
     right = home.Block.forward
     def forward(self, x, attention_mask=None, output_attentions=False):

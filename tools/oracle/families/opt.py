@@ -1,4 +1,4 @@
-"""OPT (architectures A.13): learned positions from row 2, ReLU; norms before each part, or after it behind projections."""
+"""OPT: learned positions from row 2, ReLU; norms before attention and MLP, or after them with projections of the embedding."""
 
 from transformers import OPTConfig, OPTForCausalLM
 
@@ -11,7 +11,7 @@ BASE = dict(vocab_size=131, hidden_size=32, num_hidden_layers=2, num_attention_h
 
 
 def shifted(model):
-    """The table of positions read from row 0."""
+    """Read the table of positions from row 0."""
     for module in model.modules():
         if hasattr(module, "offset"):
             module.offset = 0

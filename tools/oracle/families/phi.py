@@ -1,4 +1,4 @@
-"""Phi-1, 1.5 and 2: one norm before both parts, partial rotary embedding, biases everywhere, the head's too."""
+"""Phi-1, 1.5 and 2: one norm before attention and MLP, partial rotary embedding, biases everywhere, also in the head."""
 
 from transformers import PhiConfig, PhiForCausalLM
 
@@ -14,7 +14,7 @@ def rope(part, **kw):
 
 
 def joined(case, path):
-    """q, k and v of each layer in one matrix, as files made from Microsoft's first checkpoints have them."""
+    """Join q, k and v of each layer in one matrix, as in files made from Microsoft's first checkpoints."""
     import convert
     import gguf as g
     import numpy as np

@@ -1,4 +1,4 @@
-"""Phi-3, Phi-3.5 and Phi-4-mini (architectures B.5): fused projections, longrope on both sides of its switch, part of the lanes, windows."""
+"""Phi-3, Phi-3.5 and Phi-4-mini: fused projections, longrope on both sides of its switch, partial rotation, windows."""
 
 from transformers import Phi3Config, Phi3ForCausalLM
 
@@ -17,7 +17,7 @@ def longrope(n, part, short=SHORT, long=LONG, **kw):
 
 
 def fused(case, model, g):
-    """Queries and keys as distinct as where they have projections of their own."""
+    """Make queries and keys as distinct as with separate projections."""
     for name, p in model.named_parameters():
         if "qkv_proj" in name:
             p.data[: p.shape[0] * 3 // 4].mul_(1.4)

@@ -1,5 +1,5 @@
-"""Quantised files of one wider Llama: rows of 256, the block of the K types; of a small Mixtral. The reference sees the dequantised
-weights."""
+"""Quantised files of one wider Llama, with rows of 256, the block of the K types; and of a small Mixtral. The reference computes with
+the dequantised weights."""
 
 from transformers import LlamaConfig, LlamaForCausalLM, MixtralConfig, MixtralForCausalLM
 

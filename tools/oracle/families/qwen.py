@@ -1,4 +1,4 @@
-"""Qwen2 and Qwen3, dense (architectures A.6, A.15): biases on q, k, v; head norms; windows in the upper layers."""
+"""Qwen2 and Qwen3, dense: biases on q, k, v; head norms; windows in the upper layers."""
 
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM
 

@@ -1,4 +1,4 @@
-"""Qwen2-MoE and Qwen3-MoE (architectures A.15): routed experts, a shared one behind a gate, plain layers in between, windows."""
+"""Qwen2-MoE and Qwen3-MoE: routed experts, a shared expert with a gate, dense layers in between, windows."""
 
 from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM
 
@@ -14,7 +14,7 @@ PLAIN = {"use_sliding_window": False}
 
 
 def routers(case, model, g):
-    """Scores neither saturated nor tied."""
+    """Make router scores neither saturated nor tied."""
     for name, p in model.named_parameters():
         if name.endswith("mlp.gate.weight"):
             p.data.mul_(1.5)

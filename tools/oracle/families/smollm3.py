@@ -1,4 +1,4 @@
-"""SmolLM3 (architectures A.15): layers that do not rotate, windows in them."""
+"""SmolLM3: layers without rotary embedding, and windows in them."""
 
 from transformers import SmolLM3Config, SmolLM3ForCausalLM
 

@@ -1,4 +1,4 @@
-"""StableLM: LayerNorm around Llama's parts, partial rotary embedding; biases on q, k, v, norms of heads, parallel parts."""
+"""StableLM: Llama's attention and MLP with LayerNorm, partial rotary embedding; biases on q, k, v, norms of heads, parallel blocks."""
 
 from transformers import StableLmConfig, StableLmForCausalLM
 
@@ -14,7 +14,7 @@ def rope(part):
 
 
 def other_heads(model):
-    """Every head with the weights of the first."""
+    """Give the norms of all heads the weights of the first."""
     for layer in model.model.layers:
         for norms in (layer.self_attn.q_layernorm.norms, layer.self_attn.k_layernorm.norms):
             for norm in norms:

@@ -1,4 +1,4 @@
-"""XGLM (architectures A.13): sinusoids in fairseq's layout from row 2, a scaled embedding. No GGUF converter knows it."""
+"""XGLM: sinusoids in fairseq's layout from row 2, a scaled embedding. No GGUF converter supports it."""
 
 from transformers import XGLMConfig, XGLMForCausalLM
 
@@ -11,12 +11,12 @@ NO_GGUF = dict(gguf=False, gguf_note="llama.cpp does not know the family")
 
 
 def shifted(model):
-    """Positions from row 0."""
+    """Read the positions from row 0."""
     model.model.embed_positions.offset = 0
 
 
 def paper(model):
-    """Frequencies of the paper: the divisor is half the width."""
+    """Use the frequencies of the paper: the divisor is half the width."""
     import math
     import torch
     module = model.model.embed_positions
