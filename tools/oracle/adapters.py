@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 GOLDEN = ROOT / "tests/golden"
 LLAMA = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 
-# name: base, LoraConfig, converter of llama.cpp is right
+# name: base, LoraConfig, whether llama.cpp's converter handles it correctly
 CASES = {
     "llama": ("llama/gqa", dict(r=4, lora_alpha=8, target_modules=LLAMA), True),
     "llama-patterns": ("llama/gqa", dict(r=4, lora_alpha=8, target_modules=LLAMA, use_rslora=True,
@@ -54,7 +54,7 @@ CASES = {
 
 
 def fill(model) -> None:
-    """B is not zero, so that the adapter does something; numbers by sorted name."""
+    """Fill the adapter with random numbers in the order of sorted names. B is not zero, so that the adapter has an effect."""
     g = torch.Generator().manual_seed(99)
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):
@@ -65,7 +65,7 @@ def fill(model) -> None:
 
 
 def merged(base: str, folder: Path, ids: torch.Tensor, source: str) -> None:
-    """Logits of the model that merge_and_unload makes of the base and the adapter as it was saved."""
+    """Store the logits of the model that merge_and_unload makes from the base and the saved adapter."""
     model = transformers.AutoModelForCausalLM.from_pretrained(GOLDEN / base, dtype=torch.float32, attn_implementation="eager").eval()
     model = peft.PeftModel.from_pretrained(model, folder).merge_and_unload().eval()
     with torch.no_grad():

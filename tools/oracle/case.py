@@ -1,6 +1,6 @@
 """A case: one tiny model, what it proves, and how it is stored.
 
-A family is one file in families/ that ends in a list CASES. Nothing else knows the family's name: the reference,
+A family is one file in families/ that ends in a list CASES. No other file contains the family's name: the reference,
 the stores and the converter read what they need from the case.
 """
 
@@ -17,32 +17,32 @@ class Case:
     config: type                    # the transformers configuration class
     model: type                     # the transformers model class
     kwargs: dict[str, Any]
-    shows: str                      # what would go unseen without this case
-    flips: dict[str, Any]           # label -> config overrides, or a function of the model that spoils one thing;
+    shows: str                      # what only this case tests
+    flips: dict[str, Any]           # label -> config overrides, or a function of the model that breaks one feature;
                                     # each must move the logits by more than FLIP
-    rows: tuple[int, ...] = (24,)   # true lengths; equal ones share a golden file, each other length has its own
+    rows: tuple[int, ...] = (24,)   # lengths without padding; equal ones share a golden file, each other length has its own
     spelling: str = "v4"            # of config.json: v4 `rope_theta`, `rope_scaling`; v5 `rope_parameters`
-    drop: tuple[str, ...] = ()      # keys left out of config.json, as older checkpoints leave them out
-    respell: dict[str, Any] = field(default_factory=dict)   # entries of config.json replaced as they are
+    drop: tuple[str, ...] = ()      # keys removed from config.json, as in older checkpoints
+    respell: dict[str, Any] = field(default_factory=dict)   # entries of config.json that are replaced verbatim
     extra: Callable | None = None   # tensors stored besides the weights
-    relaid: Callable | None = None  # the stored folder in the layout of another family with the same sums
-    stored: Callable | None = None  # the file's tensors from those that save_pretrained writes
+    relaid: Callable | None = None  # converts the stored folder to the layout of another family with the same computation
+    stored: Callable | None = None  # makes the file's tensors from those that save_pretrained writes
     dtype: str = "F32"              # storage of the matrices; arithmetic is always float32
     shard_bytes: int = 0            # > 0: several files and an index
     tokenizer: bool = False         # also a tokenizer.json
     gguf: bool = True
-    raw_config: bool = False        # the converter sees config.json as it is, not what transformers makes of it
+    raw_config: bool = False        # the converter reads config.json itself, not the configuration that transformers makes from it
     peer: bool = True               # llama.cpp can run the twin
-    gguf_note: str = ""             # why there is no twin, or what the twin does otherwise
-    gguf_patch: Callable | None = None      # adds what the converter does not write
-    plain_vocab: bool = False       # the converter would want a SentencePiece model or tokens of its own: it gets our BPE
+    gguf_note: str = ""             # why there is no twin, or how it differs
+    gguf_patch: Callable | None = None      # changes the twin, for example adds what the converter does not write
+    plain_vocab: bool = False       # give the converter our BPE instead of the SentencePiece model or special tokens that it expects
     peer: bool = True               # llama.cpp can load the twin
     quantise: Any = None            # quantised files only: see quantise.py
-    peer_options: dict[int, Any] = field(default_factory=dict)     # length -> options of llama.cpp's context
+    peer_options: dict[int, Any] = field(default_factory=dict)     # length -> options of llama.cpp's context for rows of that length
     taps: bool = True
-    attention: str = "eager"        # sdpa where eager is wrong
+    attention: str = "eager"        # sdpa if eager is wrong
     greedy: int = 24
-    init: Callable | None = None    # family's own touches after reference.sensitive()
+    init: Callable | None = None    # changes weights after reference.sensitive()
 
     @property
     def path(self) -> str:
@@ -50,14 +50,14 @@ class Case:
 
 
 def bare(tensors: dict[str, Any]) -> dict[str, Any]:
-    """`stored` of the decoder that was saved without its head: "layers.0…" for "model.layers.0…"."""
+    """A function for `stored`: rename the tensors as in a decoder saved without its head, "layers.0…" for "model.layers.0…"."""
     return {name.removeprefix("model."): x for name, x in tensors.items()}
 
 
 BARE = dict(stored=bare, taps=False, tie_word_embeddings=True, gguf=False, gguf_note="the twin would be that of the whole model")
 
-FLIP = 1e-2         # a feature that is wrong must show at least this much in some logit
-MARGIN = 0.02       # between the two best logits at every greedy step: rounding cannot flip an id
+FLIP = 1e-2         # a wrong feature must change some logit by more than this
+MARGIN = 0.02       # minimum between the two best logits at every greedy step, so that rounding cannot change an id
 
 
 def all_cases() -> list[Case]:

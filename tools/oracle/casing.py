@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write src/text/jinja/jinja_casing.h: the characters whose upper or title case is more than one character.
 
-The truth is Python's str.upper and str.title (Unicode's SpecialCasing.txt, unconditional rules)."""
+The reference is Python's str.upper and str.title (Unicode's SpecialCasing.txt, unconditional rules)."""
 import os
 import sys
 

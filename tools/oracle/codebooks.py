@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write src/tensor/codebooks_tables.c: the grids of the IQ types from the gguf package, one u16 an entry."""
+"""Write src/tensor/codebooks_tables.c: the grids of the IQ types from the gguf package, one u16 per entry."""
 import sys
 from math import ceil, log2
 
@@ -17,7 +17,7 @@ GRIDS = [
 
 
 def entries(cls):
-    """Digits of the alphabet packed as codebooks.h says, checked against the package's own expansion."""
+    """Pack each row of the package's expanded grid as digits of its alphabet, in the layout of codebooks.h."""
     cls.init_grid()
     grid = cls.grid.reshape(cls.grid_shape)
     digit = {float(v): i for i, v in enumerate(cls.grid_map)}

@@ -1,7 +1,7 @@
-"""The GGUF twin, by llama.cpp's own converter: its names, keys and permutations, not ours.
+"""Make the GGUF twin with llama.cpp's own converter: its names, keys and permutations, not ours.
 
-The converter lives in the source package of llama-cpp-python (vendor/llama.cpp: convert_hf_to_gguf.py and conversion/);
-its place is given by a flag, nothing of it is copied here.
+The converter is in the source package of llama-cpp-python (vendor/llama.cpp: convert_hf_to_gguf.py and conversion/);
+a flag gives its path, and nothing of it is copied here.
 """
 
 import json
@@ -17,7 +17,7 @@ OUTTYPE = {"F32": "ALL_F32", "BF16": "MOSTLY_BF16", "F16": "MOSTLY_F16"}
 
 
 def load(llama_cpp: Path):
-    """llama.cpp's conversion package; its table of known pre-tokenizers is asked for GPT-2's, which ours is."""
+    """Load llama.cpp's conversion package, and make it recognise every pre-tokenizer as GPT-2's, which ours is."""
     if "conversion" not in sys.modules:
         sys.path[:0] = [str(llama_cpp / "gguf-py"), str(llama_cpp)]
         import conversion.base
@@ -29,7 +29,7 @@ def load(llama_cpp: Path):
 
 
 def finished(kind):
-    """The converter class, with what its generators return instead of yielding (StableLM's stacked norms) yielded too."""
+    """Return the converter class, extended to also yield what its generators return (StableLM's stacked norms)."""
     class Finished(kind):
         model_arch = kind.model_arch
 
@@ -41,12 +41,12 @@ def finished(kind):
 
 
 def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
-    """Writes `out` from the Hugging Face folder of the case."""
+    """Write `out` from the Hugging Face folder of the case."""
     conversion = load(llama_cpp)
-    import gguf as g                    # the one beside the converter, which may be newer than the package
+    import gguf as g                    # the copy next to the converter, which may be newer than the installed package
     import torch
     with tempfile.TemporaryDirectory() as tmp:
-        # the converter takes the model's name from its folder; llama.cpp wants tokens of their own where that says phi3
+        # the converter takes the model's name from its folder; llama.cpp requires special tokens if the name contains phi3
         work = Path(tmp) / case.path.replace("/", "-").replace("phi3", "phi-mini")
         work.mkdir()
         for file in folder.iterdir():
@@ -66,8 +66,8 @@ def gguf(case: Case, folder: Path, llama_cpp: Path, out: Path) -> None:
 
 
 def rewrite(path: Path, keys=(), tensors=(), replace=None, drop=()) -> None:
-    """The same file with more keys [(name, value, type)] and tensors [(name, array)] or [(name, bytes, type)], without those in `drop`, or other data
-    for its tensors: replace(name, tensor) -> (array, type)."""
+    """Rewrite a file with additional keys [(name, value, type)] and tensors [(name, array)] or [(name, bytes, type)], without those in
+    `drop`, and optionally with other data for its tensors: replace(name, tensor) -> (array, type)."""
     import gguf as g
     import numpy as np
     old = g.GGUFReader(path)
@@ -94,7 +94,7 @@ def rewrite(path: Path, keys=(), tensors=(), replace=None, drop=()) -> None:
 
 
 def experts_apart(case: Case, path: Path) -> None:
-    """The files of early 2024: a tensor for each expert, "blk.0.ffn_gate.2.weight"."""
+    """Rewrite a twin as in files of early 2024: one tensor per expert, "blk.0.ffn_gate.2.weight"."""
     import gguf as g
     import numpy as np
     stacks = [t for t in g.GGUFReader(path).tensors if "_exps" in t.name]
@@ -103,7 +103,7 @@ def experts_apart(case: Case, path: Path) -> None:
 
 
 def ones_dropped(case: Case, path: Path) -> None:
-    """As ggml writes tensors, in every quantised file: without slowest dimensions of one."""
+    """Drop the slowest dimensions of size one, as ggml does when it writes tensors (in every quantised file)."""
     def shaped(name, t):
         import numpy as np
         x = np.array(t.data)
@@ -114,7 +114,7 @@ def ones_dropped(case: Case, path: Path) -> None:
 
 
 def longrope(case: Case, path: Path) -> None:
-    """What llama.cpp wants of a longrope model and its Llama converter leaves out (its Phi-3 converter writes them)."""
+    """Add the keys and tensors that llama.cpp needs for longrope; its Llama converter omits them, its Phi-3 converter writes them."""
     import math
 
     import gguf as g

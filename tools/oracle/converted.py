@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""converted.py: llama.cpp on the files of lamina convert, beside the files of its own converter.
+"""converted.py: run llama.cpp on files of lamina convert and on files of its own converter, and compare.
 
     tools/oracle/converted.py LAMINA >tests/golden/convert/peers.tsv
 
-Every golden model that convert_hf_to_gguf.py has written (model.gguf) is converted by lamina, in the same type, and llama.cpp computes the
-logits of both for the ids of the golden. A line: model, type, SHA-256 of lamina's file, "bits" where all logits are the same numbers, else the
-largest |Δ logit| / max |logit| of a position; "neither" where llama.cpp reads neither file. The goldens' folders have no tokenizer, which
-llama.cpp demands: the file that it reads is lamina's with the invented tokenizer of the other. Needs llama-cpp-python and gguf.
+lamina converts every golden model that convert_hf_to_gguf.py has written (model.gguf), to the same type, and llama.cpp computes the
+logits of both for the ids of the golden. A line: model, type, SHA-256 of lamina's file, "bits" if all logits are identical, else the
+largest |Δ logit| / max |logit| of a position; "neither" if llama.cpp reads neither file. The goldens' folders have no tokenizer, which
+llama.cpp requires: it reads lamina's file with the invented tokenizer of the other file. Needs llama-cpp-python and gguf.
 """
 import hashlib
 import json
@@ -50,7 +50,7 @@ def with_tokenizer(ours, theirs, path):
 
 
 def ids_of(folder):
-    """As peer.py has them: rows of ids of the golden."""
+    """Return the rows of ids of the golden, as in peer.py."""
     data = (folder / "golden.safetensors").read_bytes()
     n = int.from_bytes(data[:8], "little")
     header = json.loads(data[8:8 + n])

@@ -31,18 +31,18 @@ import case as cases  # noqa: E402
 from gradients import GOLDEN, linears, load, no_dropout  # noqa: E402
 
 STEPS, WARMUP, RATE, CLIP, DECAY = 50, 5, 5e-3, 0.5, 0.01
-LENGTHS, FIRST = (17, 9, 24, 5), (4, 2, 6, 1)       # tokens of a batch's texts; labels of so many first ones count nothing
+LENGTHS, FIRST = (17, 9, 24, 5), (4, 2, 6, 1)       # tokens of a step's sequences; number of first tokens without a label
 BATCHES, ROWS = 5, 2
 # family: case, schedule
 FAMILIES = {"llama": ("llama/gqa", "cosine"), "gemma2": ("gemma2/windows", "linear"), "deepseek_v2": ("deepseek_v2/groups", "cosine"),
             "gpt2": ("gpt2/plain", "constant")}
 
 
-SEEDS, STEADY = 20, 4e-6                # what float32 may be off by in a loss: else other texts, as a router's choice may hang on rounding
+SEEDS, STEADY = 20, 4e-6                # maximum error of float32 in a loss; a router's choice may depend on rounding: then other sequences
 
 
 def texts(seed: int):
-    """Padded ids and labels of all batches, one after another."""
+    """Return padded ids and labels of all batches, one after another."""
     n = len(LENGTHS)
     ids = torch.zeros(BATCHES * n, max(LENGTHS), dtype=torch.int64)
     labels = torch.full_like(ids, -100)
@@ -98,7 +98,7 @@ def train(c, folder: Path, schedule: str, seed: int, dtype=torch.float32, start:
         total = 0.0
         for at in range(first, first + n, ROWS):
             part = 0
-            if dtype == torch.float64:  # padded rows of Gemma 2 are NaN there: text by text
+            if dtype == torch.float64:  # padded rows of Gemma 2 are NaN in float64: one sequence at a time
                 for i in range(at, at + ROWS):
                     length = LENGTHS[i - first]
                     logits = model(input_ids=ids[i:i + 1, :length], use_cache=False).logits[0, :-1]

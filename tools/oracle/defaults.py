@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""defaults.py: what transformers' configuration classes hold for a key that config.json does not have.
+"""defaults.py: the values that transformers' configuration classes use for keys missing in config.json.
 
     tools/oracle/defaults.py >tests/golden/defaults/transformers.tsv
 
-One case a class, and more where another key switches a default on. The rows of a case are a whole description whose every value is
-the class's own. `default`, `whole` (an object, its members follow): transformers, reading the description without this key, holds the
-same again. `set`, `object`: it does not, this is what the case asks for. tests/unit/arch/defaults.c leaves out one key after the other.
+One case per class, and more if another key changes a default. The rows of a case are a whole description in which every value is
+the class's own. `default`, `whole` (an object, its members follow): without this key, transformers builds the same configuration.
+`set`, `object`: it does not, so the case needs the key. tests/unit/arch/defaults.c leaves out one key after the other.
 """
 import json
 import sys
@@ -50,7 +50,7 @@ CASES |= {"llama-" + k: ("Llama", {"rope_parameters": v}) for k, v in SCALED.ite
 
 
 def plain(config):
-    """As config.json has it, without noise; an object's members have a name of their own."""
+    """Return the configuration as in config.json, without keys that no forward pass depends on."""
     out = {}
     for key, value in json.loads(json.dumps(config.to_dict())).items():
         if key in NOISE or "pdrop" in key or "dropout" in key or key.startswith("summary_") or key.startswith("layerdrop"):
@@ -90,7 +90,7 @@ def emit(name, kind, described, asked):
     held = plain(kind.from_dict(json.loads(json.dumps(described))))
     print(name, "model_type", "set", json.dumps(kind.model_type), sep="\t")
     for path, value in paths(described):
-        whole = isinstance(value, dict)          # its members have rows of their own
+        whole = isinstance(value, dict)          # its members have separate rows
         kept = path in asked or differs(kind, described, path, held)
         how = ("object" if kept else "whole") if whole else "set" if kept else "default"
         print(name, path, how, "{}" if whole else json.dumps(value), sep="\t")
@@ -103,7 +103,7 @@ def main():
         kind = getattr(transformers, stem + "Config")
         described = plain(kind(**json.loads(json.dumps(asked))))
         emit(name, kind, described, asked)
-        if "layer_types" in described:           # the older spelling of which layers have a window
+        if "layer_types" in described:           # the older spelling, without the list of layers with a window
             emit(name + " by-keys", kind, {k: v for k, v in described.items() if k != "layer_types"}, asked)
         rope = described.get("rope_parameters")
         if rope and "-" not in name:

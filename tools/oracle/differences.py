@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""differences.py: what `lamina diff` says of a model and its q4_0 form, by numpy, transformers and gguf-py.
+"""differences.py: the results of `lamina diff` for a model and its q4_0 form, computed with numpy, transformers and gguf-py.
 
     tools/oracle/differences.py LAMINA > tests/golden/diff/results.json
 
-Run by a Python with torch, transformers and gguf. The model is tests/golden/imatrix/dense.json, made by `lamina synth --type f32`: a folder, and
-a GGUF file that is quantised; transformers reads that file itself, with its own order of rows. The text is text.txt there. Which tensors are
-raised is lamina's choice; what that does is computed here, with gguf-py's q8_0.
+Needs a Python with torch, transformers and gguf. The model is tests/golden/imatrix/dense.json, made by `lamina synth --type f32`: a folder,
+and a GGUF file that is quantised; transformers reads that file itself, with its own order of rows. The text is text.txt in the same folder.
+lamina chooses the tensors to raise to q8_0; the effect is computed here, with gguf-py's q8_0.
 """
 import json
 import math
@@ -49,7 +49,7 @@ def tensor(a, b):
 def run(model, ids):
     with torch.no_grad():
         out = model(ids, output_hidden_states=True)
-    # the last of them has been through the norm: what stands before it comes from a hook
+    # the last hidden state is normalised; hooks provide the one before the norm
     return out.logits.double(), out.hidden_states
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Make tests/golden/tensor/{unpack,pack}.txt: what the gguf package and llama.cpp make of blocks and of floats.
+"""Make tests/golden/tensor/{unpack,pack}.txt: blocks unpacked and floats packed by the gguf package and llama.cpp.
 
-unpack.txt: one block a line: type, the block in hex, FNV-1a-64 of its float32 values (little-endian bytes, every NaN as
+unpack.txt: one block per line: type, the block in hex, FNV-1a-64 of its float32 values (little-endian bytes, every NaN as
 7fc00000). Blocks are random, with plausible scales, with raw random bytes, and with zero, denormal, infinite and NaN
-scales. The truth is gguf.quants; where it has no reader (Q8_1 Q8_K Q1_0 Q2_0) llama.cpp's own, through ctypes.
+scales. The reference is gguf.quants; for types that it cannot read (Q8_1 Q8_K Q1_0 Q2_0) it is llama.cpp, through ctypes.
 
-pack.txt: type, distribution, hash of the input (so that the C test knows it made the same floats), and the root mean
+pack.txt: type, distribution, hash of the input (so that the C test can check that it made the same floats), and the root mean
 square error of llama.cpp's quantiser on it, relative to the root mean square of the input. For the types whose packing is
 fixed by the format, also FNV-1a-64 of the packed bytes.
 
@@ -69,7 +69,7 @@ def ggml_unpack(name, raw):
 
 
 def fixed_unpack(name, raw):
-    """Q8_1 and Q8_K, which nobody reads: d * q."""
+    """Unpack Q8_1 and Q8_K, which neither package reads: d * q."""
     if name == "q8_1":
         with np.errstate(invalid="ignore"):
             return (raw[:2].view(np.float16).astype(np.float32) * raw[4:].view(np.int8).astype(np.float32))
@@ -117,7 +117,7 @@ def set_scale(name, raw, bits, which):
 
 
 def blocks(name, rng):
-    """Six with plausible scales, two with raw bytes, one for each special scale in each place."""
+    """Yield six blocks with plausible scales, two of raw bytes, and one per special scale in each scale field."""
     size = TYPES[name][2]
     if TYPES[name][1] == 1:
         for _ in range(16):
@@ -152,7 +152,7 @@ N = 64 * 256
 
 
 def uniform(n, seed):
-    """The same numbers as in the C test: a 64-bit LCG (Knuth's MMIX), top 24 bits, in [0, 1)."""
+    """Return the same numbers as the C test: a 64-bit LCG (Knuth's MMIX), top 24 bits, in [0, 1)."""
     out = np.empty(n, np.float64)
     state = seed
     for i in range(n):
@@ -162,8 +162,8 @@ def uniform(n, seed):
 
 
 def inputs():
-    """Only sums and products of dyadic numbers, so that C makes the same floats on every machine."""
-    def bell(n, seed):                        # near normal: the sum of twelve uniforms
+    """Use only sums and products of dyadic numbers, so that C computes the same floats on every machine."""
+    def bell(n, seed):                        # approximately normal: the sum of twelve uniforms
         return (uniform(12 * n, seed).reshape(n, 12).sum(axis=1) - 6.0).astype(np.float32)
 
     normal = bell(N, 1)

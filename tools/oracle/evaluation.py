@@ -3,9 +3,9 @@
 
     PYTHONPATH=LM_EVAL tools/oracle/evaluation.py LAMINA LLAMA_PERPLEXITY > tests/golden/eval/results.json
 
-Run by a Python with torch and transformers; LM_EVAL: where lm_eval 0.4.13 is, if it is elsewhere. The model is tests/golden/imatrix/dense.json,
-made by `lamina synth --type f32`, and the same in q4_0, widened to float32 again; the text is text.txt there; the questions are
-tests/golden/eval/*.jsonl, of which all that lm-eval does is lm-eval's own: the tasks' files, with these questions as their data.
+Needs a Python with torch and transformers; LM_EVAL: path of lm_eval 0.4.13, if it is not installed there. The model is
+tests/golden/imatrix/dense.json, made by `lamina synth --type f32`, and the same in q4_0, converted back to float32; the text is text.txt in
+the same folder. The questions are tests/golden/eval/*.jsonl: lm-eval runs its own task files with these questions as their data.
 """
 import json
 import math
@@ -26,9 +26,9 @@ TASKS = {"hellaswag": ("hellaswag/hellaswag.yaml", 0), "winogrande": ("winogrand
 
 
 def perplexities(tool, folder, model, other):
-    """Of `model`, and of `other` against it: label -> figure, as they are printed."""
+    """Return the perplexity of `model` with its error, and the results of `other` against it: label -> printed numbers."""
     def said(*args):
-        for _ in range(5):               # now and then its log ends before its last lines
+        for _ in range(5):               # its log sometimes ends before the last lines
             done = subprocess.run([tool, "-f", IMATRIX / "text.txt", "-c", "64", "-t", "1", "-ctk", "f32", "-ctv", "f32", "-fa", "off",
                                    "--kl-divergence-base", folder / "base", *args], capture_output=True, text=True, check=True)
             if "Final estimate" in done.stdout + done.stderr or "Same top p:" in done.stdout + done.stderr:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""filetypes.py: the type that llama.cpp's quantiser gives every tensor, for each name of a file type.
+"""filetypes.py: the type that llama.cpp's quantiser chooses for every tensor, per name of a file type.
 
     tools/oracle/filetypes.py LAMINA >tests/golden/filetypes/types.tsv
 
-Small models of tests/golden/filetypes/*.json, made by `lamina synth --type f16` (the choice looks at names, shapes and counts, not at
-weights), quantised by llama.cpp. A line: model, file type, types in the order of the tensors' names as runs ("3*f32 q6_k").
+llama.cpp quantises the small models of tests/golden/filetypes/*.json, made by `lamina synth --type f16` (the choice depends on names,
+shapes and counts, not on weights). A line: model, file type, types in the order of the tensors' names as runs ("3*f32 q6_k").
 """
 import ctypes
 import itertools

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""flops.py: the FLOPs that PyTorch counts, module by module, for one forward of every tiny model.
+"""flops.py: the FLOPs that PyTorch counts per module for one forward pass of every tiny model.
 
     tools/oracle/flops.py >tests/golden/flops/torch.tsv
 
-`torch.utils.flop_counter.FlopCounterMode` watches which matrix products run and knows their shapes; it knows nothing of the model.
-Attention is eager: scores are counted for every query and key, masked or not. One line a module that runs a product, inner modules
-included: case, tokens, path ("." is the whole), FLOPs. tests/unit/analysis/flop_counter.c compares them and says what every difference is.
+`torch.utils.flop_counter.FlopCounterMode` counts the matrix products that run, by their shapes, without knowledge of the model.
+Attention is eager: scores are counted for every query and key, masked or not. One line per module that runs a product, inner modules
+included: case, tokens, path ("." is the whole), FLOPs. tests/unit/analysis/flop_counter.c compares them and explains every difference.
 """
 import dataclasses
 import sys
@@ -25,7 +25,7 @@ TOKENS = 12
 
 @torch.no_grad()
 def counted(model, tokens):
-    """FLOPs by module path."""
+    """Return FLOPs by module path."""
     ids = torch.arange(tokens).remainder(model.config.vocab_size).view(1, tokens)
     with FlopCounterMode(display=False) as counter:
         model(input_ids=ids, use_cache=False)
@@ -44,7 +44,7 @@ def main():
         if c.quantise:
             continue
         model = reference.build(dataclasses.replace(c, attention="eager"))
-        model.set_experts_implementation("eager")       # grouped products and fused scores are unknown to the counter
+        model.set_experts_implementation("eager")       # the counter does not support grouped products and fused scores
         reference.sensitive(c, model, 0)
         tokens = min(TOKENS, getattr(model.config, "max_position_embeddings", TOKENS) or TOKENS)
         for path, n in counted(model, tokens).items():

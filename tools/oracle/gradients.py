@@ -28,15 +28,15 @@ import case as cases  # noqa: E402
 GOLDEN = HERE.parents[1] / "tests" / "golden"
 FULL = {"llama", "gemma2", "gpt2", "qwen2", "phi3", "falcon", "bloom", "opt", "olmo2", "gpt_neox", "cohere", "stablelm"}
 LENGTHS = (11, 6, 15, 3)
-FIRST = (3, 1, 5, 0)                    # labels of so many first tokens count nothing
+FIRST = (3, 1, 5, 0)                    # number of first tokens without a label
 
 
 SEEDS = 24
-STEADY = 4e-6                           # what torch's own float32 may be off by, of a tensor's largest gradient: else other texts
+STEADY = 4e-6                           # maximum error of torch's float32, relative to a tensor's largest gradient; else other sequences
 
 
 def documents(vocabulary: int, seed: int):
-    """Padded ids and labels, as `lamina train --ids-file` reads them."""
+    """Return padded ids and labels, as `lamina train --ids-file` reads them."""
     g = torch.Generator().manual_seed(1000 + seed)
     ids = torch.zeros(len(LENGTHS), max(LENGTHS), dtype=torch.int64)
     labels = torch.full_like(ids, -100)
@@ -47,7 +47,7 @@ def documents(vocabulary: int, seed: int):
 
 
 def loss_of(model, ids, labels):
-    """Sum over labelled tokens, each predicted from those before it in its text, divided by their number."""
+    """Return the mean cross entropy of the labelled tokens, each predicted from those before it in its sequence."""
     total, n = 0, int((labels[:, 1:] != -100).sum())
     for row, label, length in zip(ids, labels, LENGTHS):
         logits = model(input_ids=row[None, :length], use_cache=False).logits[0, :-1]
@@ -56,8 +56,8 @@ def loss_of(model, ids, labels):
 
 
 def linears(model):
-    """Modules that an adapter can have, by name: all but the head and routers. Of DeepSeek's MLPs none: peft 0.21 takes their names for
-    those of the routed experts, and leaves dense and shared ones alone."""
+    """Return the names of the modules that can have an adapter: all except the head and routers. DeepSeek's MLPs are excluded too: peft
+    0.21 takes their names for those of the routed experts and skips dense and shared ones."""
     head = model.get_output_embeddings()
     deepseek = model.config.model_type.startswith("deepseek")
     return [name for name, m in model.named_modules()
@@ -108,7 +108,7 @@ def everything(c: cases.Case, folder: Path, ids, labels, dtype=torch.float64) ->
     loss = loss_of(model, ids, labels)
     loss.backward()
     stored = load_file(folder / "model.safetensors")
-    name = lambda n: n if n in stored else n.replace("lm_head", "embed_out")        # GPT-NeoX, as its files call it
+    name = lambda n: n if n in stored else n.replace("lm_head", "embed_out")        # the name in files of GPT-NeoX
     return {"loss": loss.detach()[None], **{f"grad.{name(n)}": p.grad.float() for n, p in model.named_parameters() if p.grad is not None}}
 
 
@@ -117,7 +117,7 @@ def rounding(exact: dict, rounded: dict) -> float:
 
 
 def steady(c: cases.Case, folder: Path, kinds) -> tuple:
-    """Texts whose gradients float32 can hold: the seed, what was made of them, and how far off torch is."""
+    """Find sequences whose gradients float32 computes accurately: (largest relative error of float32, ids, labels, results of `kinds`)."""
     best = None
     for seed in range(SEEDS):
         ids, labels = documents(c.kwargs.get("vocab_size", 96), seed)
@@ -148,7 +148,7 @@ def main() -> None:
         try:
             off, ids, labels, found = steady(c, folder, [adapter, everything] if c.family in FULL else [adapter])
             made, full = found[0], found[1] if len(found) > 1 else None
-        except Exception as e:              # another case of the family may do
+        except Exception as e:              # another case of the family may work
             print(f"{c.path:32} {type(e).__name__}: {str(e)[:150]}", flush=True)
             continue
         done.add(c.family)

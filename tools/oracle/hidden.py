@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tests/golden/embed/hidden.safetensors: the last hidden state, after the final norm, of one tiny model of every family.
 
-transformers' AutoModel, in float32, on the first input_ids of the case's own golden; a tensor [T, D] for each, named as the case.
+From transformers' AutoModel, in float32, on the first input_ids of the case's own golden; one tensor [T, D] per case, named as the case.
 """
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2] / "tests" / "golden"
 
 
 def of_every_family():
-    """The first case of each, and those whose end is another: norms after the parts, a projection behind them, caps, a latent."""
+    """Yield the first case of each family, and cases that end differently: norms after the blocks, a projection, caps, a latent."""
     more = {"opt/post-norm", "opt/pre-norm", "openai-gpt/post-norm", "gemma2/windows", "llama/rope-yarn", "deepseek_v3/halves"}
     seen = set()
     for case in all_cases():

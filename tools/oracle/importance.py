@@ -3,8 +3,8 @@
 
     tools/oracle/importance.py LAMINA LLAMA_IMATRIX
 
-The models of tests/golden/imatrix/*.json, made by `lamina synth --type f32`, over text.txt there in chunks of 64 tokens: NAME.gguf. Prints
-the perplexities that llama-imatrix says. The cache is float32.
+Writes NAME.gguf for the models of tests/golden/imatrix/*.json, made by `lamina synth --type f32`, from text.txt in the same folder, in
+chunks of 64 tokens. Prints the perplexities that llama-imatrix reports. The cache is float32.
 """
 import pathlib
 import subprocess

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""tests/golden/listings.tsv: what the listings of `lamina explain --code` compute, against the goldens of transformers.
+"""tests/golden/listings.tsv: results of the listings of `lamina explain --code`, compared with the goldens of transformers.
 
-For every golden model with a folder of weights, in PyTorch and in NumPy: the listing is made, run on the golden's ids, and the
-largest difference of its logits from the golden's, relative to the largest logit of the row, is written down. A model without a
-listing is written down with the reason. Topics: tests/golden/topics.tsv, between two values of a golden. `listings.py --check` fails when a listing is more than 1e-4 off or has gone.
+For every golden model with a folder of weights, in PyTorch and in NumPy, the listing is made and run on the golden's ids. The table has
+the largest difference of its logits from the golden's, relative to the largest logit of the row, or the reason why a model has no listing.
+Topics: tests/golden/topics.tsv, between two values of a golden. `listings.py --check` fails if an error exceeds 1e-4 or a listing is gone.
 """
 import argparse
 import json
@@ -24,7 +24,7 @@ LIMIT = 1e-4
 
 
 def models():
-    """Folders with weights and logits, family by family."""
+    """Yield the folders with weights and logits, family by family."""
     for golden in sorted((ROOT / "tests" / "golden").glob("*/*/golden.safetensors")):
         folder = golden.parent
         if (folder / "config.json").exists() and list(folder.glob("model*.safetensors")):
@@ -40,7 +40,7 @@ def listing(lamina: Path, folder: Path, language: str, *topic: str) -> str:
 
 @torch.no_grad()
 def error_of(text: str, folder: Path) -> float:
-    """The largest relative error over all rows of the golden."""
+    """Run a listing; return its largest relative error over all rows of the golden."""
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(text)
         file.flush()
@@ -57,7 +57,7 @@ def error_of(text: str, folder: Path) -> float:
 
 @torch.no_grad()
 def part_error(text: str, folder: Path, before: str, after: str) -> float:
-    """Of the listing of a topic: what it makes of one value of the golden, against another."""
+    """Run the listing of a topic on the value `before` of the golden; return its largest relative error against the value `after`."""
     with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
         file.write(text)
         file.flush()
@@ -75,7 +75,7 @@ def part_error(text: str, folder: Path, before: str, after: str) -> float:
 
 
 def topics(lamina: Path, check: bool) -> int:
-    """The last two columns of tests/golden/topics.tsv."""
+    """Compute the last two columns of tests/golden/topics.tsv; return the number of topics with an error above LIMIT."""
     head, *lines = TOPICS.read_text().splitlines()
     rows, bad = [], 0
     for topic, model, before, after, *_ in (line.split("\t") for line in lines):

@@ -33,7 +33,7 @@ import store  # noqa: E402
 
 
 def make(c: cases.Case, out: Path, llama_cpp: Path | None) -> dict:
-    """All files of one case; returns its row of the table."""
+    """Write all files of one case; return its row of the table."""
     if c.quantise and not llama_cpp:
         raise SystemExit(f"{c.path}: needs --llama-cpp")
     folder = out / c.path
@@ -41,7 +41,7 @@ def make(c: cases.Case, out: Path, llama_cpp: Path | None) -> dict:
     quantised = c.quantise and partial(quantise.make, llama_cpp=llama_cpp, out=folder / "model.gguf")
     model, seed, found = reference.prepare(c, quantised)
     ids, out, _ = max(found, key=lambda row: row[0].shape[1])
-    if ids.shape[1] < 8:                # too short to show anything by itself
+    if ids.shape[1] < 8:                # too short to show an effect
         ids = torch.cat([ids, torch.tensor([out])], 1)
     moved = reference.flipped(c, model, ids)
     if not c.quantise:
@@ -64,7 +64,7 @@ def make(c: cases.Case, out: Path, llama_cpp: Path | None) -> dict:
 
 
 def check_versions() -> None:
-    """Other versions make other bytes: say so before anything is overwritten."""
+    """Exit if a package has another version, before anything is overwritten: other versions give other bytes."""
     for line in (HERE / "requirements.txt").read_text().splitlines():
         name, pinned, wanted = line.partition("==")
         if pinned and not line.startswith("#") and (found := version(name).split("+")[0]) != wanted:
@@ -91,7 +91,7 @@ def main() -> None:
     for c in chosen:
         row = make(c, args.out, args.llama_cpp)
         rows[c.path] = row
-        table.write_text(json.dumps([rows[k] for k in sorted(rows)], indent=1) + "\n")     # whatever happens to the next one
+        table.write_text(json.dumps([rows[k] for k in sorted(rows)], indent=1) + "\n")     # kept even if the next case fails
         size = sum(f.stat().st_size for f in (args.out / c.path).iterdir())
         print(f"{c.path:32} seed {row['seed']:4}  margin {row['greedy_margin']:.3f}  {size // 1024:5} KiB  "
               + ", ".join(f"{k} {v:.2g}" for k, v in row["flips"].items()), flush=True)

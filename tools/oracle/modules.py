@@ -3,8 +3,8 @@
 
     tools/oracle/modules.py >tests/golden/presets/modules.tsv
 
-Of each model_type the preset that has most layers of different kinds, then the first. On the meta device, as presets.py. Layers that
-count alike are one line: preset, path with "*" for the layer's number, first layer, last layer, parameters; "-" outside the stack.
+Per model_type, the first preset with the longest table, that is with the most kinds of layers. On the meta device, as in presets.py. Layers
+with equal counts share a line: preset, path with "*" for the layer number, first layer, last layer, parameters; "-" outside the layers.
 """
 import json
 import pathlib
@@ -27,7 +27,7 @@ def built(config):
 
 
 def counts(model):
-    """{(path with a star, layer or None): parameters}, modules without parameters left out."""
+    """Return {(path with a star, layer or None): parameters}, without modules that have no parameters."""
     out = {}
     for path, module in model.named_modules():
         n = sum(p.numel() for p in module.parameters())

@@ -43,7 +43,7 @@ SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", 
 
 
 def flat(config):
-    """As Qwen2-VL and Qwen2.5-VL are published: what describes the language model on top, the rotation in transformers 4's words."""
+    """Return the form in which Qwen2.5-VL is published: keys of the language model at the top level, the rotation as in transformers 4."""
     text = config.pop("text_config")
     rope = text.pop("rope_parameters")
     return {**text, **config, "rope_theta": rope["rope_theta"], "rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]}}
@@ -76,7 +76,7 @@ def make(kind, out):
 
 
 def classes():
-    """Of each text class that the kinds use: the defaults of the sizes."""
+    """Return the default sizes of each text class that the kinds use."""
     found = {}
     for name in ("Gemma3Text", "Mistral", "Llama", "Qwen2", "Qwen3", "Qwen2VLText", "Qwen2_5_VLText", "Qwen3VLText"):
         module = transformers.models

@@ -51,7 +51,7 @@ def make(name: str, lamina: str, out: Path) -> None:
     golden = load_file(model / "golden.safetensors")["input_ids"]
     plain = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32, attn_implementation="eager").eval()
     with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)             # peft warns of keys that it misses
+        warnings.simplefilter("error", UserWarning)             # peft warns about missing keys
         before = plain(golden).logits
         adapted = PeftModel.from_pretrained(plain, folder).eval()
         logits = adapted(golden).logits

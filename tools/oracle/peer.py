@@ -29,11 +29,11 @@ def quiet():
 
 
 def run(model: Path, rows, **options):
-    """Logits [T, V] of llama.cpp for each row, all its positions at once."""
+    """Return llama.cpp's logits [T, V] of each row, computed for all its positions at once."""
     from llama_cpp import Llama
     quiet()
     options = {"n_ctx": 128, "n_threads": 1, "n_threads_batch": 1, "type_k": 0, "type_v": 0, "flash_attn": False,
-               "yarn_attn_factor": -1.0, "yarn_beta_fast": -1.0, "yarn_beta_slow": -1.0} | options      # -1: as the file says
+               "yarn_attn_factor": -1.0, "yarn_beta_fast": -1.0, "yarn_beta_slow": -1.0} | options      # -1: from the file
     llm = Llama(str(model), logits_all=True, n_batch=options["n_ctx"], n_ubatch=options["n_ctx"], verbose=False, **options)
     out = []
     for row in rows:
@@ -45,12 +45,12 @@ def run(model: Path, rows, **options):
 
 
 def relative(mine, reference) -> float:
-    """Largest |Δ| of a position over the largest |reference| of that position; the worst position counts."""
+    """Return the maximum over positions of the largest |Δ| divided by the largest |reference| of the position."""
     return float((np.abs(mine - reference).max(-1) / np.abs(reference).max(-1)).max())
 
 
 def kl(mine, reference) -> float:
-    """Mean KL(reference || mine) in nats."""
+    """Return the mean KL(reference || mine) in nats."""
     def log_softmax(x):
         x = x.astype(np.float64)
         x = x - x.max(-1, keepdims=True)

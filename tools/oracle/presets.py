@@ -3,9 +3,9 @@
 
     tools/oracle/presets.py >tests/golden/presets/transformers.tsv
 
-Models are built on the meta device: shapes without memory. DeepSeek-V3's correction of the router's choice is a parameter of the
-published code and stored in its checkpoints; transformers keeps it as a buffer. It is counted. GPT-3 is counted as GPT-2, whose weights
-it has; "-" where its heads do not fill the width, which GPT-2 has no form for.
+Models are built on the meta device: shapes without memory. DeepSeek-V3's correction of the router's choice is a parameter in the
+published code and its checkpoints; transformers stores it as a buffer. It is counted. GPT-3 is counted as GPT-2, which has the same
+weights; "-" if its heads do not fill the width, which GPT-2 cannot represent.
 """
 import json
 import pathlib

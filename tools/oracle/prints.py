@@ -3,8 +3,8 @@
 
     tools/oracle/prints.py tests/golden/presets/prints
 
-Of each model_type the first preset, on the meta device, as modules.py. Left out are families whose modules have other names in
-checkpoints than in transformers, and those whose experts lie in one module there.
+The first preset of each model_type, on the meta device, as in modules.py. Families are left out if their modules have other names in
+checkpoints than in transformers, or if transformers puts their experts in one module.
 """
 import json
 import pathlib

@@ -1,8 +1,8 @@
-"""Quantised GGUF files by llama.cpp's own quantisers, and what their weights are in float32.
+"""Quantised GGUF files by llama.cpp's own quantisers, and their weights in float32.
 
-Three kinds: a mixture as llama.cpp chooses it (`Q4_K_M`: the file a user would have), one type per tensor in turn, so
-that one small file holds every type, and a type of their own for some tensors of a layer. Reference: the weights as gguf-py
-dequantises them, in transformers, float32.
+Three kinds: a mixture as llama.cpp chooses it (`Q4_K_M`: the file that users have), a list of types that the tensors take in
+rotation, so that one small file contains every type, and separate types for some tensors of each layer. Reference: the weights as
+gguf-py dequantises them, in transformers, float32.
 """
 
 import ctypes
@@ -20,7 +20,7 @@ def ggml():
 
 
 def mixture(name: str):
-    """llama_model_quantize with a file type of llama.h, one thread."""
+    """Return a quantiser: llama_model_quantize with a file type of llama.h, one thread."""
     def quantise(source: Path, out: Path):
         import llama_cpp
         import peer
@@ -34,7 +34,7 @@ def mixture(name: str):
 
 
 def by_name(choose):
-    """Matrices take the type that `choose` says for a tensor's name; None: they stay as they are."""
+    """Return a quantiser that gives each matrix the type that `choose` returns for its name; None leaves it unchanged."""
     def quantise(source: Path, out: Path):
         import gguf
         import convert
@@ -49,7 +49,7 @@ def by_name(choose):
             kind = gguf.GGMLQuantizationType[kind]
             width = data.shape[-1]
             packed = np.empty(gguf.quant_shape_to_byte_shape(data.shape, kind), np.uint8)
-            even = np.ones(width, np.float32)       # some types demand an importance per column
+            even = np.ones(width, np.float32)       # some types require an importance per column
             used = chunk(ctypes.c_int(int(kind)), data.ctypes.data_as(ctypes.c_void_p), packed.ctypes.data_as(ctypes.c_void_p),
                          ctypes.c_int64(0), ctypes.c_int64(data.size // width), ctypes.c_int64(width),
                          even.ctypes.data_as(ctypes.c_void_p))
@@ -62,13 +62,13 @@ def by_name(choose):
 
 
 def in_turn(*types: str):
-    """The matrices of the file, in its order, take these types in turn."""
+    """Return a quantiser that gives these types in rotation to the matrices, in the order of the file."""
     turn = cycle(types)
     return by_name(lambda _name: next(turn))
 
 
 def layers(**types: tuple[str, ...]):
-    """The matrix `part` of layer i takes types[part][i]."""
+    """Return a quantiser that gives the matrix `part` of layer i the type types[part][i]."""
     def choose(name):
         words = name.split(".")
         return types[words[2]][int(words[1])] if words[0] == "blk" and words[2] in types else None
@@ -76,7 +76,7 @@ def layers(**types: tuple[str, ...]):
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
-    """Hugging Face names and float32 values of a Llama GGUF; rows of q and k back from adjacent pairs to halves."""
+    """Return the float32 weights of a Llama or Mixtral GGUF by Hugging Face names; rows of q and k go from adjacent pairs to halves."""
     import gguf
     reader = gguf.GGUFReader(path)
     key = lambda k: reader.fields[f"llama.{k}"].contents()
@@ -107,7 +107,7 @@ def weights(path: Path) -> dict[str, torch.Tensor]:
 
 
 def load(model, path: Path) -> None:
-    """The model takes the weights of the file; a file without an output matrix is a tied one."""
+    """Load the weights of the file into the model; a file without an output matrix has tied embeddings."""
     state = weights(path)
     if "lm_head.weight" not in state:
         state["lm_head.weight"] = state["model.embed_tokens.weight"]
@@ -116,7 +116,7 @@ def load(model, path: Path) -> None:
 
 
 def make(case, model, llama_cpp: Path, out: Path) -> None:
-    """Writes the quantised file of this model and loads it back into the model."""
+    """Write the quantised file of this model and load it back into the model."""
     import convert
     import store
     with tempfile.TemporaryDirectory() as tmp:

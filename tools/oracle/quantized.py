@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""quantized.py: whole files by llama.cpp's quantiser, as hashes.
+"""quantized.py: hashes of whole files by llama.cpp's quantiser.
 
     tools/oracle/quantized.py LAMINA >tests/golden/filetypes/files.tsv
 
-The models of tests/golden/filetypes/*.json, made by `lamina synth`, quantised by llama.cpp: without importance, and for some with the
-importance that this script writes beside the goldens, in llama-imatrix's GGUF form and its older one. A line: model, type of the source, its
-SHA-256, file type, importance ("-" or a file), SHA-256 of the file (of its tensors' data where there is importance: the keys about it are
-llama-quantize's, not the library's).
+llama.cpp quantises the models of tests/golden/filetypes/*.json, made by `lamina synth`: without importance, and some with the importance
+that this script writes next to the goldens, in llama-imatrix's GGUF format or its older one. A line: model, type of the source, its
+SHA-256, file type, importance ("-" or a file), SHA-256 of the file (with importance, of its tensors' data: llama-quantize, not the
+library, writes the keys about it).
 """
 import ctypes
 import hashlib
@@ -30,7 +30,7 @@ CHUNKS = 7
 
 
 def importance(source):
-    """Name to the mean squares of a tensor's inputs [matrices, inputs], as float32."""
+    """Return {name: invented mean squares of the tensor's inputs [matrices, inputs], as float32}."""
     out = {}
     for k, tensor in enumerate(gguf.GGUFReader(source).tensors):
         if len(tensor.shape) > 1 and tensor.name not in ("token_embd.weight", "position_embd.weight") and "gate_inp" not in tensor.name:

@@ -1,4 +1,4 @@
-"""Random configurations of every family, as transformers takes them: odd sizes, every switch that changes the mathematics.
+"""Random configurations of every family for transformers: odd sizes, every switch that changes the mathematics.
 
 Each function returns the keywords of a configuration; FAMILIES maps a name to (function, configuration class, model class)."""
 
@@ -15,7 +15,7 @@ def often(r, share):
 
 
 def sizes(r):
-    """heads, width of a head, width of the MLP, layers"""
+    """Return heads, head width, MLP width, layers."""
     return r.choice((2, 3, 4, 6, 8)), r.choice((8, 16, 24, 32)), r.choice((64, 100, 129, 260)), r.choice((1, 2, 3, 4))
 
 
@@ -24,7 +24,7 @@ def tokens(vocabulary):
 
 
 def rope(r, head_dim):
-    """any scaling of the rotary frequencies"""
+    """Return rope parameters with any scaling."""
     kind = r.choice(("default", "default", "linear", "dynamic", "llama3", "yarn", "longrope"))
     trained = r.choice((16, 32, 64))
     p = {"rope_type": kind, "rope_theta": r.choice((10000.0, 500000.0, 1e6, 250.0))}
@@ -47,14 +47,14 @@ def rope(r, head_dim):
 
 
 def plain_rope(r, *shares):
-    """unscaled, on a share of each head's lanes where shares are given"""
+    """Return unscaled rope parameters, for one of the given shares of each head's lanes."""
     p = {"rope_type": "default", "rope_theta": r.choice((10000.0, 500.0, 1e6))}
     share = r.choice(shares) if shares else None
     return {"rope_parameters": p | ({"partial_rotary_factor": share} if share else {})}
 
 
 def decoder(r, **more):
-    """what the descendants of Llama share; keywords replace"""
+    """Return the keywords common to the descendants of Llama; `more` replaces them."""
     heads, head_dim, mlp, layers = sizes(r)
     return tokens(r.choice(VOCABULARIES)) | {
         "hidden_size": heads * head_dim, "num_attention_heads": heads, "num_key_value_heads": r.choice(divisors(heads)),
@@ -63,14 +63,14 @@ def decoder(r, **more):
 
 
 def scaled(r, **more):
-    """a decoder whose heads need not fill its width, with any rotary scaling"""
+    """Return a decoder whose heads need not fill its width, with any rotary scaling."""
     head_dim = r.choice((8, 16, 24, 32, 64))
     return decoder(r, hidden_size=r.choice((48, 64, 96, 160, 256)), head_dim=head_dim,
                    rms_norm_eps=r.choice((1e-3, 1e-5, 1e-6)), **rope(r, head_dim), **more)
 
 
 def gpt(r, **more):
-    """GPT-2's names"""
+    """Return keywords with GPT-2's names."""
     heads, head_dim, _, layers = sizes(r)
     return tokens(r.choice(VOCABULARIES)) | {"n_embd": heads * head_dim, "n_head": heads, "n_layer": layers,
                                              "n_positions": POSITIONS} | more
@@ -285,10 +285,10 @@ def deepseek_v2(r):
     return deepseek(r) | {"topk_method": r.choice(("greedy", "group_limited_greedy"))}
 
 
-# ---- the same with what few published files have ----
+# ---- variants with rarely published features ----
 
 def any_rope(family):
-    """scaled rotary frequencies where published models have plain ones"""
+    """Return a variant of the family with scaled rotary frequencies, where published models have plain ones."""
     def make(r):
         x = family(r)
         share = x.get("rope_parameters", {}).get("partial_rotary_factor")
@@ -299,7 +299,7 @@ def any_rope(family):
 
 
 def any_layers(family, **switch):
-    """a window in any of the layers"""
+    """Return a variant of the family with a window in a random subset of the layers."""
     def make(r):
         x = family(r) | {"sliding_window": r.choice((4, 9, 30))} | switch
         kinds = [r.choice(("full_attention", "sliding_attention")) for _ in range(x["num_hidden_layers"])]

@@ -4,11 +4,11 @@
     tools/oracle/random_models.py LAMINA [--seed N] [--count N] [--family NAME ...] [--keep FOLDER]
                                    [--gguf LLAMA_CPP [--quantise]]
 
-With --gguf the model is judged as llama.cpp's converter writes it; LLAMA_CPP is its source (build/oracle/llama.cpp). Not everything
-has a key there, so who disagrees with transformers is held to what llama.cpp itself makes of the file. With --quantise it is then
-quantised by llama.cpp to a type drawn at random, and the divergence from llama.cpp's logits judges every instruction set. Nothing is
-stored: a model that disagrees is printed with its seed, and its folder kept where --keep says. Status 1 when any does. The suite's
-goldens fix what was found once; this looks for what nobody thought of."""
+With --gguf the file of llama.cpp's converter is tested; LLAMA_CPP is its source (build/oracle/llama.cpp). GGUF has no key for some
+features, so a model that disagrees with transformers is compared with llama.cpp's logits of the file. With --quantise llama.cpp then
+quantises the file to a random type, and every instruction set is compared with llama.cpp's logits by divergence. Nothing is stored,
+except that --keep names a folder for models that disagree; they are printed with their seeds, and the exit status is then 1. The suite's
+goldens cover known cases; this script searches for unknown ones."""
 
 import argparse
 import concurrent.futures
@@ -46,7 +46,7 @@ EAGER = {"attn_implementation": "eager", "experts_implementation": "eager"}
 
 
 def fill(model):
-    """Weights large enough that every part moves the logits: fresh ones are so small that mistakes drown."""
+    """Fill the weights with values large enough that every part moves the logits; fresh weights are so small that they hide mistakes."""
     with torch.no_grad():
         for name, p in model.named_parameters():
             if p.ndim >= 2:
@@ -63,7 +63,7 @@ def fill(model):
 
 
 def write(folder, family, r):
-    """A random model and its logits in `folder`; returns what was drawn."""
+    """Write a random model and its logits to `folder`; return what was drawn."""
     make, config_class, model_class = FAMILIES[family]
     keywords = make(r)
     model_class = getattr(transformers, model_class)
@@ -81,8 +81,8 @@ def write(folder, family, r):
 
 
 def twin(folder, family, vocabulary, llama_cpp):
-    """model.gguf beside the folder's files, by llama.cpp's converter, everything in float32. Some converters cut the embedding to the
-    tokens there are, so there is one for each row."""
+    """Write model.gguf into the folder with llama.cpp's converter, everything in float32. Some converters cut the embedding to the number
+    of tokens, so there is one token per row."""
     whole = json.loads(store.tokenizer(vocabulary)["tokenizer.json"])
     named = whole["model"]["vocab"]
     named |= {f"<{i}>": i for i in range(len(named), vocabulary - 1)}
@@ -94,7 +94,7 @@ def twin(folder, family, vocabulary, llama_cpp):
 
 
 def apart(call, *arguments, **named):
-    """A call of llama.cpp in a process of its own, for it may abort: then the next call gets a new one."""
+    """Call llama.cpp in a separate process, because it may abort; the next call then gets a new process."""
     if not apart.pool:
         apart.pool = concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
     try:
@@ -112,7 +112,7 @@ def mixture(kind, source, out):
 
 
 def peer_golden(folder):
-    """peer.safetensors beside the folder's golden: what llama.cpp makes of its model.gguf."""
+    """Write peer.safetensors next to the folder's golden: llama.cpp's logits of model.gguf."""
     ids = load_file(folder / "golden.safetensors")["input_ids"]
     rows = apart(peer.run, folder / "model.gguf", ids.tolist(), n_ctx=256)
     save_file({"input_ids": ids, "logits": torch.stack([torch.from_numpy(x) for x in rows])}, folder / "peer.safetensors",
@@ -121,7 +121,7 @@ def peer_golden(folder):
 
 
 def verdict(lamina, model, golden, *flags):
-    """(agrees, largest relative error, what was said)"""
+    """Return (whether lamina agrees, largest relative error, messages)."""
     p = subprocess.run([lamina, "verify", model, golden, "--json", *flags], capture_output=True, text=True)
     try:
         answer = json.loads(p.stdout)
@@ -141,7 +141,7 @@ def judged_gguf(lamina, model, folder):
 
 
 def judged_quantised(lamina, model, folder, kind):
-    """Float32, and every level's own arithmetic, against llama.cpp's, which rounds activations too."""
+    """Compare float32 and the arithmetic of every level with llama.cpp, which rounds activations too."""
     apart(mixture, kind, model, folder / "quantised.gguf")
     (folder / "quantised.gguf").replace(model)
     golden, worst = peer_golden(folder), 0.0
@@ -168,10 +168,10 @@ def main():
     transformers.logging.set_verbosity_error()
     if a.quantise and not a.gguf:
         sys.exit("--quantise needs --gguf")
-    if a.quantise:                       # widths of whole blocks
+    if a.quantise:                       # all widths are multiples of 32
         random_configs.sizes = lambda r: (r.choice((4, 8)), r.choice((32, 64)), r.choice((256, 320, 512, 96)), r.choice((1, 2)))
     if a.gguf:
-        random_configs.VOCABULARIES = tuple(v for v in random_configs.VOCABULARIES if v > 128)      # room for the tokenizer's bytes
+        random_configs.VOCABULARIES = tuple(v for v in random_configs.VOCABULARIES if v > 128)      # space for the tokenizer's bytes
     tally = {f: {"models": 0, "disagree": 0, "refused": 0, "error": 0.0} for f in a.family}
     for seed in range(a.seed, a.seed + a.count):
         family = a.family[seed % len(a.family)]
@@ -181,7 +181,7 @@ def main():
             folder = pathlib.Path(folder)
             try:
                 drawn = write(folder, family, r)
-            except Exception as e:       # transformers itself refuses some combinations
+            except Exception as e:       # transformers itself rejects some combinations
                 t["refused"] += 1
                 print(f"seed {seed} {family}: transformers: {type(e).__name__}: {str(e)[:120]!r}", flush=True)
                 continue
@@ -198,7 +198,7 @@ def main():
                                        verdict(a.lamina, folder, folder / "golden.safetensors"))
             except (Exception, SystemExit) as e:
                 agrees, error, said = False, 0.0, f"llama.cpp: {type(e).__name__}: {str(e)[:120]!r}"
-                if a.quantise:           # nobody to judge by
+                if a.quantise:           # no reference
                     t["refused"] += 1
                     continue
             t["models"] += 1

@@ -3,8 +3,9 @@
 
     tools/oracle/random_tokenizers.py LAMINA [--seed N] [--count N] [--keep FOLDER]
 
-Nothing is stored: a tokenizer that disagrees is printed with its seed and text, and its file kept where --keep says. Status 1
-when any does. Classes that hold capitals or small letters only are left out: regex.h tells how they differ amid (?i). The suite's goldens fix what was found once; this looks for what nobody thought of."""
+Nothing is stored, except that --keep names a folder for tokenizers that disagree; these are printed with seed and text, and the exit
+status is then 1. Classes with only capital or only small letters are left out: regex.h describes how they differ under (?i). The suite's
+goldens cover known cases; this script searches for unknown ones."""
 
 import argparse
 import json
@@ -45,13 +46,13 @@ def find(r):
 
 
 def replaced(r):
-    """Nothing that matches where nothing is: the library then loses track of its positions, and inserts some texts twice."""
+    """Return a pattern that matches no empty text: such a match makes the library lose its positions and insert some texts twice."""
     while True:
         p = find(r)
         try:
             if "Regex" not in p or all(normalizers.Replace(Regex(p["Regex"]), "#").normalize_str(x).count("#") <= len(x) for x in ("", "z", " b", "é1", "\n")):
                 return p
-        except Exception:       # no pattern at all
+        except Exception:       # not a valid pattern
             continue
 
 
@@ -81,7 +82,7 @@ def tokenizer(r):
     stages = [stage(r) for _ in range(r.choice([0, 1, 1, 2, 3]))] + [{"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]
     vocab = {c: i for i, c in enumerate(sorted(level))}
     merges = []
-    for _ in range(60):         # pieces grow at random: where text is cut shows
+    for _ in range(60):         # pieces grow at random, so that the ids show where the text is split
         a, b = r.choice(list(vocab)), r.choice(list(vocab))
         if a + b not in vocab and len(a + b) < 8:
             vocab[a + b] = len(vocab)
@@ -101,7 +102,7 @@ def tokenizer(r):
 
 
 def reference(t, text):
-    """The library's ids, None where it panics."""
+    """Return the library's ids, or None if it panics."""
     try:
         return t.encode(text, add_special_tokens=False).ids
     except BaseException as e:
@@ -141,7 +142,7 @@ def main():
             got = [json.loads(line) for line in p.stdout.splitlines()]
             tally["tokenizers"] += 1
             tally["texts"] += len(texts)
-            if None in want:        # its positions are wrong for this tokenizer: nothing it says is a truth
+            if None in want:        # its positions are wrong for this tokenizer, so none of its results can be trusted
                 tally["panics"] += 1
                 continue
             wrong = [i for i in range(len(texts)) if got[i] != want[i]]

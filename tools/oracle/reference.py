@@ -1,4 +1,4 @@
-"""transformers in float32: models with sensitive weights, their logits, taps and greedy continuation."""
+"""Reference by transformers in float32: models with sensitive weights, their logits, taps and greedy continuation."""
 
 import copy
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 
 
 def build(case: Case, overrides: dict | None = None) -> torch.nn.Module:
-    """The model of a case, weights not yet set."""
+    """Return the model of a case; its weights are not set yet."""
     config = case.config(**copy.deepcopy({**case.kwargs, **(overrides or {})}))
     config._attn_implementation = case.attention
     with torch.device("cpu"):
@@ -22,9 +22,9 @@ def build(case: Case, overrides: dict | None = None) -> torch.nn.Module:
 
 
 def sensitive(case: Case, model: torch.nn.Module, seed: int) -> None:
-    """Weights under which every part matters: attention far from uniform, no bias and no norm at its default.
+    """Set weights with which every part matters: attention far from uniform, no bias and no norm at its default.
 
-    Values are rounded to the storage type here, so that the float32 arithmetic of the reference sees what the file says.
+    Values are rounded to the storage type here, so that the reference computes in float32 with the values of the file.
     """
     g = torch.Generator().manual_seed(seed)
     normal = lambda shape: torch.randn(shape, generator=g)
@@ -45,7 +45,7 @@ def sensitive(case: Case, model: torch.nn.Module, seed: int) -> None:
             fan_in = p.shape[-1]
             value = normal(p.shape) * (0.8 if "embed" in name else gain / fan_in ** 0.5)
         p.data.copy_(value)
-    if tied and last_norm:              # otherwise the last token's own row wins and greedy repeats it
+    if tied and last_norm:              # otherwise the row of the last token wins and greedy decoding repeats it
         p = model.get_parameter(last_norm)
         p.data.mul_(torch.where(torch.rand(p.shape, generator=g) < 0.5, -1.0, 1.0))
         table = model.get_input_embeddings().weight
@@ -58,14 +58,14 @@ def sensitive(case: Case, model: torch.nn.Module, seed: int) -> None:
 
 
 def tokens(case: Case, seed: int) -> list[torch.Tensor]:
-    """One [1, T] row per sequence, distinct ids as far as the vocabulary goes."""
+    """Return one [1, T] row of random ids per sequence."""
     g = torch.Generator().manual_seed(1000 + seed)
     return [torch.randint(0, case.kwargs["vocab_size"], (1, n), generator=g) for n in case.rows]
 
 
 @contextmanager
 def hooks(model, taps):
-    """Collects the output of every module under its path (rotary tables, activations and containers left out)."""
+    """Collect the output of every module under its path (except rotary tables, activations and containers)."""
     handles = []
     def keep(path):
         def hook(_module, _args, out):
@@ -84,7 +84,7 @@ def hooks(model, taps):
 
 @torch.no_grad()
 def logits(model, ids, taps=None):
-    """All positions at once. Rotary tables that remember earlier lengths start afresh: the model is copied."""
+    """Return the logits of all positions at once. The model is copied, so that rotary tables that remember lengths start afresh."""
     model = copy.deepcopy(model)
     if taps is None:
         return model(input_ids=ids, use_cache=False).logits.float()
@@ -94,9 +94,9 @@ def logits(model, ids, taps=None):
 
 @torch.no_grad()
 def greedy(model, ids, n):
-    """n greedy ids after the prompt, with a cache as transformers' generate has one, and the smallest margin met.
+    """Return n greedy ids after the prompt and their smallest margin, with a cache as in transformers' generate.
 
-    The cache matters where the rotary base depends on the length: earlier keys keep the base they were written with.
+    The cache matters if the rotary base depends on the length: earlier keys keep the base with which they were written.
     """
     model = copy.deepcopy(model)
     out, margin, past, step = [], float("inf"), None, ids
@@ -111,9 +111,9 @@ def greedy(model, ids, n):
 
 
 def prepare(case: Case, quantised=None):
-    """The first seed whose greedy margins are wide and whose continuation is not one token over and over.
+    """Find the first seed with wide greedy margins and at least 6 distinct ids in each continuation; return (model, seed, rows).
 
-    `quantised(case, model)` writes the file and gives the model that file's weights.
+    `quantised(case, model)` writes the file and loads its weights into the model.
     """
     for seed in range(2000):
         model = build(case)
@@ -133,7 +133,7 @@ def prepare(case: Case, quantised=None):
 
 
 def flipped(case: Case, model, ids) -> dict[str, float]:
-    """How far the logits move when one feature is wrong; too little is an error of the case."""
+    """Return how far the logits move per flip, that is when one feature is wrong; exit if a flip moves them too little."""
     base = logits(model, ids)
     flips = {"norms are one": ones, "positions ignored": unrotated, **case.flips}
     moved = {}
@@ -156,17 +156,17 @@ def flipped(case: Case, model, ids) -> dict[str, float]:
     return moved
 
 
-# Ways to be wrong that any family may use.
+# Flips that any family may use: each makes one feature wrong.
 
 def ones(model):
-    """Every norm weight at its default."""
+    """Set every norm weight to its default."""
     for name, p in model.named_parameters():
         if p.dim() == 1 and not name.endswith("bias"):
             p.data.fill_(1.0)
 
 
 def unrotated(model):
-    """Rotary angles all zero."""
+    """Set all rotary angles to zero."""
     found = [m for m in model.modules() if hasattr(m, "inv_freq")]
     for module in found:
         module.register_forward_hook(lambda _m, _a, out: torch.ones_like(out) if torch.is_tensor(out)     # e^(i angle)
@@ -175,7 +175,7 @@ def unrotated(model):
 
 
 def no_bias(part):
-    """Biases of modules whose name contains `part` at zero."""
+    """Return a flip that sets the biases of modules whose name contains `part` to zero."""
     def flip(model):
         for name, p in model.named_parameters():
             if name.endswith("bias") and part in name:
@@ -184,14 +184,14 @@ def no_bias(part):
 
 
 def uniform_attention(model):
-    """Scores times zero."""
+    """Multiply the scores by zero."""
     for module in model.modules():
         if hasattr(module, "scaling"):
             module.scaling = 0.0
 
 
 def kv_modulo(model):
-    """Query head h reads key-value head h mod G, not h / (H/G)."""
+    """Let query head h read key-value head h mod G, not h / (H/G)."""
     from sys import modules
     home = modules[type(model).__module__]
     right = home.repeat_kv
@@ -202,7 +202,7 @@ def kv_modulo(model):
 
 
 def scale_of(width):
-    """Scores divided by the square root of another width."""
+    """Return a flip that divides the scores by the square root of another width."""
     def flip(model):
         for module in model.modules():
             if hasattr(module, "scaling"):
@@ -211,6 +211,6 @@ def scale_of(width):
 
 
 def other_head(model):
-    """A head that is not the embedding."""
+    """Give the model a head that differs from the embedding."""
     head = model.get_output_embeddings()
     head.weight = torch.nn.Parameter(head.weight.data.roll(1, 0))

@@ -63,7 +63,7 @@ def norm(x, w):
 
 
 def rotated(x, theta=1e6):
-    """[T][heads][d], pairs half a head apart."""
+    """Rotate x [T][heads][d]; the lanes of a pair are half a head apart."""
     half = x.shape[-1] // 2
     angle = np.arange(len(x))[:, None, None] * theta ** (-np.arange(half) / half)
     a, b = x[..., :half], x[..., half:]
@@ -90,7 +90,7 @@ def last_logits(w, ids):
 
 @torch.no_grad()
 def by_transformers(model, ids, yes, no):
-    """compute_logits of the model card: the probability of "yes"."""
+    """Return the probability of "yes", as compute_logits of the model card."""
     logits = model(input_ids=torch.tensor([ids])).logits[:, -1, :]
     pair = torch.stack([logits[:, no], logits[:, yes]], dim=1)
     return float(torch.nn.functional.log_softmax(pair, dim=1)[:, 1].exp()[0])
@@ -113,7 +113,7 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     t = tokenizer()
     plain = tokenizers.Tokenizer.from_str(t.to_str())
-    plain.encode_special_tokens = True                       # what users write is never a control token
+    plain.encode_special_tokens = True                       # user text never becomes a control token
     w = weights(t.get_vocab_size())
     config = {"architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "attention_bias": False, "hidden_act": "silu", "rms_norm_eps": 1e-6,
               "rope_theta": 1000000.0, "tie_word_embeddings": True, "max_position_embeddings": 1024, "torch_dtype": "float32",

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Golden cases for the sampler: logits and options -> the tokens that are left, with their probabilities.
+"""Golden cases for the sampler: logits and options -> the remaining tokens with their probabilities.
 
     samplers.py > tests/golden/sampler/cases.txt
 
-Truncations that transformers has are computed by its logits processors in float64 (top-k, top-p, min-p, typical,
+Stages that transformers implements are computed by its logits processors in float64 (top-k, top-p, min-p, typical,
 temperature, repetition penalty). The others follow their published descriptions, as naively as possible: presence and
 frequency penalties (OpenAI API reference), top-n-sigma (2411.07641), mirostat 2 (2007.14966), DRY and XTC (the proposals
 for text-generation-webui), dynamic temperature (entropy-scaled, as in llama.cpp's documentation).
@@ -31,7 +31,7 @@ def softmax(logits):
 
 
 def through(processor, logits, n, history=None):
-    """A transformers processor on {id: logit}: tokens that are not there are -inf."""
+    """Apply a transformers processor to {id: logit}; missing tokens have logit -inf."""
     scores = torch.full((1, n), -INF, dtype=torch.float64)
     for i, x in logits.items():
         scores[0, i] = x
@@ -69,7 +69,7 @@ def dry(logits, o, n, h):
     last, allowed, base = o.get("dry_penalty_last_n", -1), o.get("dry_allowed_length", 2), o.get("dry_base", 1.75)
     h = h if last < 0 else h[len(h) - min(last, len(h)):]
     breakers = o.get("breakers", [])
-    # Repeats may not reach back across a breaker: find the newest whole one.
+    # Repeats must not extend back across a breaker: find the newest complete one.
     limit = len(h)
     for start in range(len(h) - 1, -1, -1):
         ends = [start + len(b) for b in breakers if h[start:start + len(b)] == b]
@@ -78,7 +78,7 @@ def dry(logits, o, n, h):
             break
     alone = {b[0] for b in breakers if len(b) == 1}
     longest = {}
-    for at in range(1, len(h)):                       # h[at] followed h[:at]; how much of that tail equals ours?
+    for at in range(1, len(h)):                       # h[at] follows h[:at]; m: how many last tokens of h[:at] equal the last ones of h
         m = 0
         while m < at and m < limit and h[at - 1 - m] == h[len(h) - 1 - m]:
             m += 1
@@ -102,7 +102,7 @@ def ranked(logits):
 
 
 def top_k(logits, o, n, h):
-    """transformers keeps every token that ties with the k-th; here the lower ids win."""
+    """Break ties with the k-th token in favour of lower ids; transformers keeps all tied tokens."""
     k = o.get("top_k", 40)
     if k <= 0:
         return logits
@@ -118,7 +118,7 @@ def typ_p(logits, o, n, h):
     p = o.get("typical_p", 1.0)
     if p >= 1:
         return logits
-    # mass must lie inside (0, 1) there
+    # transformers requires a mass within (0, 1)
     return through(lp.TypicalLogitsWarper(mass=max(p, 1e-9), min_tokens_to_keep=at_least(o)), logits, n)
 
 
@@ -133,7 +133,7 @@ def min_p(logits, o, n, h):
 
 
 def xtc(logits, o, n, h):
-    """Always applied here (probability 1); whether it is drawn is tested by counting."""
+    """Always apply XTC, as with probability 1; another test counts how often it is drawn."""
     if o.get("xtc_probability", 0.0) == 0 or o.get("xtc_threshold", 0.1) > 0.5:
         return logits
     p = softmax(logits)
@@ -156,7 +156,7 @@ def temperature(logits, o, n, h):
 
 
 def mirostat(logits, o, n, h):
-    """Version 2 at its start: mu = 2 tau, tokens more surprising than mu bits are left out."""
+    """Apply the first step of version 2: mu = 2 tau; drop tokens with a surprise above mu bits."""
     p = softmax(logits)
     keep = [i for i in p if -math.log2(p[i]) <= 2 * o.get("mirostat_tau", 5.0)] or ranked(logits)[:1]
     return {i: logits[i] for i in keep}
@@ -211,7 +211,7 @@ def main():
         return {**OFF, **{k: f32(v) if isinstance(v, float) else v for k, v in more.items()}}
 
     def history(n, length):
-        """With repeats: phrases of a few tokens said again and again."""
+        """Return a history with repeats: phrases of a few tokens again and again."""
         out, phrases = [], [[r.randrange(n) for _ in range(r.randrange(1, 7))] for _ in range(4)]
         while len(out) < length:
             out += r.choice(phrases)

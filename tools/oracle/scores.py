@@ -14,7 +14,7 @@ import torch
 import transformers
 
 HERE = Path(__file__).resolve().parent
-MOST = 120                      # characters of a text
+MOST = 120                      # maximum characters of a text
 GOLDEN = HERE.parents[1] / "tests" / "golden" / "smollm2"
 sys.path.insert(0, str(HERE))
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Make tests/golden/tensor/searches.txt: the bytes that llama.cpp's quantisers make, with and without importance.
 
-A line: type, distribution, columns, whether there is importance, FNV-1a-64 of the floats (and of the importance behind them), of the
-packed rows. Needs numpy and llama-cpp-python 0.3.36, whose library for this has no fused multiply-adds (objdump: none)."""
+A line: type, distribution, columns, whether there is importance, FNV-1a-64 of the floats (followed by the importance), FNV-1a-64 of the
+packed rows. Needs numpy and llama-cpp-python 0.3.36, whose library for this contains no fused multiply-adds (checked with objdump)."""
 import ctypes
 import pathlib
 
@@ -14,7 +14,7 @@ TYPES = {"q4_0": (2, 32, 18), "q4_1": (3, 32, 20), "q5_0": (6, 32, 22), "q5_1": 
          "q2_k": (10, 256, 84), "q3_k": (11, 256, 110), "q4_k": (12, 256, 144), "q5_k": (13, 256, 176), "q6_k": (14, 256, 210),
          "iq4_nl": (20, 32, 18), "iq4_xs": (23, 256, 136)}
 LABELS = ["normal", "heavy", "shifted", "uniform", "spiky", "sparse", "tiny"]
-SHAPES = [(2, 2304), (5, 256)]       # an odd number of super-blocks; fewer than are searched at once
+SHAPES = [(2, 2304), (5, 256)]       # an odd number of super-blocks; fewer than one search takes at once
 
 ggml = ctypes.CDLL(str(next((pathlib.Path(llama_cpp.__file__).parent / "lib").glob("libggml-base.so*"))))
 ggml.ggml_quantize_chunk.restype = ctypes.c_size_t
@@ -23,7 +23,7 @@ ggml.ggml_quantize_chunk.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_voi
 
 
 class Numbers:
-    """Exact arithmetic only: the same floats in tests/unit/kernels/quantize.c."""
+    """Random numbers by exact arithmetic: tests/unit/kernels/quantize.c computes the same floats."""
 
     def __init__(self, seed):
         self.state = seed

@@ -35,7 +35,7 @@ import reference  # noqa: E402
 from peer import quiet, run  # noqa: E402
 
 WINDOW, TOP, LENGTH = 512, 128, 56
-GOLDEN = (3, 5)                 # of PROMPTS: those whose greedy ids have margins above 0.05
+GOLDEN = (3, 5)                 # indices in PROMPTS of those whose greedy margins exceed 0.05
 POSITIONS = [0, 9, 22, 31]
 TAPS = ["model.layers.0", "model.layers.14", "model.norm"]
 
@@ -55,7 +55,7 @@ PROMPTS = [
 
 
 def tokenizer(model: Path):
-    """The `tokenizers` library over the file's own vocabulary: digits one by one, then GPT-2's split."""
+    """Return a tokenizer of the `tokenizers` library with the file's vocabulary: digits one by one, then GPT-2's split."""
     import gguf
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
     fields = gguf.GGUFReader(model).fields
@@ -91,7 +91,7 @@ def windows(ids):
 
 
 def nll(logits, ids):
-    """[T]: minus the log-probability of each id given those before it; 0 for the first."""
+    """Return [T]: the negative log-probability of each id given those before it; 0 for the first."""
     logp = torch.log_softmax(logits[:-1].double(), -1)
     out = torch.zeros(len(ids), dtype=torch.float64)
     out[1:] = -logp[torch.arange(len(ids) - 1), torch.tensor(ids[1:])]
@@ -99,7 +99,7 @@ def nll(logits, ids):
 
 
 def divergence(p, q, ids):
-    """Per position [full KL, KL over `ids` and the remainder], of log-probabilities [T, V]."""
+    """Return per position (full KL, KL over `ids` and the remainder) of log-probabilities p and q [T, V]."""
     full = (p.exp() * (p - q)).sum(-1)
     pt, qt = p.gather(-1, ids), q.gather(-1, ids)
     rest = lambda x: (1 - x.exp().sum(-1)).clamp_min(1e-12)

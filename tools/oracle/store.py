@@ -1,4 +1,4 @@
-"""Writes a case as files: the Hugging Face folder in the spelling of public checkpoints, and the golden."""
+"""Write a case as files: the Hugging Face folder in the spelling of public checkpoints, and the golden."""
 
 import json
 import shutil
@@ -15,7 +15,7 @@ SOURCE = "transformers {t}, torch {p}, float32, {a} attention; tools/oracle/make
 
 
 def golden(case: Case, model, seed: int, found, folder: Path) -> list[str]:
-    """One file per length: rows of equal length are one batch. The first, `golden.safetensors`, has the taps."""
+    """Write one file per length, rows of equal length as one batch; return the names. The first, `golden.safetensors`, has the taps."""
     lengths = list(dict.fromkeys(ids.shape[1] for ids, _, _ in found))
     names = []
     for n in lengths:
@@ -40,7 +40,7 @@ def golden(case: Case, model, seed: int, found, folder: Path) -> list[str]:
 
 
 def hugging_face(case: Case, model, folder: Path) -> None:
-    """config.json and model.safetensors (or shards with their index) as save_pretrained lays them out."""
+    """Write config.json and model.safetensors (or shards with their index) in the layout of save_pretrained."""
     stored = case.model(model.config).to(reference.DTYPES[case.dtype])
     stored.load_state_dict(model.state_dict())
     stored.tie_weights()
@@ -62,12 +62,12 @@ def hugging_face(case: Case, model, folder: Path) -> None:
 
 
 def v4(config: dict) -> dict:
-    """The spelling of nearly all public checkpoints: rope_theta on top, rope_scaling beside it or null."""
+    """Return the spelling of nearly all public checkpoints: rope_theta at the top level, rope_scaling next to it or null."""
     config = dict(config)
     config.pop("transformers_version", None)
     config["torch_dtype"] = config.pop("dtype")
     rope = dict(config.pop("rope_parameters", None) or {})
-    if "full_attention" in rope:         # one rotation for each kind of layer
+    if "full_attention" in rope:         # one rotation per kind of layer
         full, local = dict(rope["full_attention"]), rope["sliding_attention"]
         config["rope_theta"], config["rope_local_base_freq"] = full.pop("rope_theta"), local["rope_theta"]
         config["rope_scaling"] = None if full["rope_type"] == "default" else full
@@ -80,7 +80,7 @@ def v4(config: dict) -> dict:
 
 
 def tokenizer(vocab_size: int) -> dict[str, str]:
-    """A byte-level BPE of exactly this size: bytes (all 256, or ASCII where that is all that fits), merges, one special."""
+    """Return a byte-level BPE of exactly this size: bytes (all 256, or ASCII if no more fit), merges, one special token."""
     byte = [*range(33, 127), *range(161, 173), *range(174, 256)]
     names = {b: chr(b) for b in byte}
     for i, b in enumerate(b for b in range(256) if b not in names):
@@ -106,7 +106,7 @@ def tokenizer(vocab_size: int) -> dict[str, str]:
 
 
 def check(case: Case, folder: Path, found, model) -> None:
-    """What the folder holds, read back by transformers, gives the same logits to the bit."""
+    """Check that transformers, reading the folder back, computes bitwise identical logits."""
     again = case.model.from_pretrained(folder, dtype=torch.float32, attn_implementation=case.attention).eval()
     for ids, _, _ in found:
         if not torch.equal(reference.logits(again, ids), reference.logits(model, ids)):

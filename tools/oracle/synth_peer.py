@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""synth_peer.py: does llama.cpp load what `lamina synth` writes, and compute the same from it?
+"""synth_peer.py: check that llama.cpp loads files of `lamina synth` and computes the same from them.
 
     tools/oracle/synth_peer.py LAMINA [PATTERN …]
 
-Every golden's configuration becomes a GGUF file in float32; llama.cpp's logits of it are the golden that `lamina verify` is held
-to. Then the smallest preset of every family, cut to two layers, in q4_k_m: both programs run it with their fast arithmetic, and the
-mean divergence of what they predict is printed. One line each; what is not equal is known (docs/dev/families.md): windows, YaRN's betas and
-attention factor, and groups of experts that llama.cpp does not look at.
+The configuration of every golden becomes a GGUF file in float32, and `lamina verify` compares lamina's logits with llama.cpp's. Then both
+programs run the smallest preset of every family, cut to two layers, in q4_k_m, with their fast arithmetic, and the mean divergence of their
+predictions is printed. One line each; docs/dev/families.md lists the known differences: windows, YaRN's betas and attention factor, and
+groups of experts, which llama.cpp ignores.
 """
 import fnmatch
 import json
@@ -31,11 +31,11 @@ def synth(lamina, *args):
 
 
 def compare(lamina, folder, ids, *flags):
-    """lamina's verdict on llama.cpp's logits of folder/m.gguf, or why there is none."""
+    """Return (the result of `lamina verify` on llama.cpp's logits of folder/m.gguf, or None, and the reason why)."""
     model, truth = folder / "m.gguf", folder / "g.safetensors"
     try:
         logits = run(model, [ids])[0]
-    except ValueError as e:                                                            # llama.cpp says only that it failed
+    except ValueError as e:                                                            # llama.cpp gives no reason
         return None, f"llama.cpp: {e}"
     if not np.isfinite(logits).all():
         return None, "llama.cpp: logits are not finite"

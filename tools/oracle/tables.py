@@ -3,7 +3,7 @@
 
     tools/oracle/tables.py tests/golden/torchinfo
 
-Batch 1, 4 tokens, float32, the cache on: as the published example was printed.
+Batch 1, 4 tokens, float32, with the cache, as in the published example.
 """
 import dataclasses
 import sys

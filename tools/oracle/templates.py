@@ -3,9 +3,9 @@
 
     tools/oracle/templates.py [--assets build/assets]
 
-One line for the conversations' names and contexts; then a line per template: {"template": name, "source": text} for the
-project's own (tools/oracle/template/sources.py), {"template": name, "asset": path} for real ones, which are read from the
-fetched assets and not kept here; with "renderings": one for each conversation, a string, or null where jinja2 raises.
+The first line contains the names and contexts of the conversations. A line per template follows: {"template": name, "source": text} for
+the project's own (tools/oracle/template/sources.py), {"template": name, "asset": path} for real ones, which are read from the fetched
+assets and not stored here. "renderings" has one entry per conversation: a string, or null if jinja2 raises.
 """
 import argparse
 import datetime
@@ -32,7 +32,7 @@ class Clock(datetime.datetime):
 
 
 def template_of(path):
-    """The chat template that a file of a model holds."""
+    """Return the chat template in a model's file."""
     if path.endswith(".json"):
         with open(path, encoding="utf-8") as f:
             return json.load(f)["chat_template"]
@@ -59,7 +59,7 @@ def main():
     p.add_argument("--out", default="tests/golden/template/renderings.jsonl")
     a = p.parse_args()
 
-    warnings.simplefilter("ignore")         # of Python, for escapes such as \d
+    warnings.simplefilter("ignore")         # Python warns about escapes such as \d
     chat.datetime = Clock
     rows = [{"template": name, "source": text} for name, text in SOURCES.items()]
     rows += [{"template": "real: " + path, "asset": path} for path in REAL]

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""tokenizer_goldens.py: tests/golden/tokenizer/, by the tokenizers library on the tokenizers themselves.
+"""tokenizer_goldens.py: write tests/golden/tokenizer/ with the tokenizers library and the tokenizers themselves.
 
     tools/oracle/tokenizer_goldens.py [--assets build/assets] [--out tests/golden/tokenizer]
 
-texts.jsonl            one JSON string a line
-NAME.ids.jsonl         for each text its ids; [[ids], [ids]] where leaving special tokens unparsed makes a difference
-NAME.decode.jsonl      [[ids], text] of arbitrary ids; [[ids], text, text] where skipping special tokens makes a difference
-pre.jsonl              for each name of tokenizer.ggml.pre: [name, for each text of kinds/ the bytes of its pieces]
-kinds/NAME.json        a small tokenizer.json for each kind of part that the big ones lack, with the same files beside it;
-                       the ids there are with special tokens added
+texts.jsonl            one JSON string per line
+NAME.ids.jsonl         per text its ids; [[ids], [ids]] if leaving special tokens unparsed makes a difference
+NAME.decode.jsonl      [[ids], text] of arbitrary ids; [[ids], text, text] if skipping special tokens makes a difference
+pre.jsonl              per name of tokenizer.ggml.pre: [name, per text of kinds/ the bytes of its pieces]
+kinds/NAME.json        a small tokenizer.json per kind of part that the published ones lack, with the same files next to it;
+                       its ids include added special tokens
 """
 import argparse
 import json
@@ -40,7 +40,7 @@ def encoded(t, texts, add):
 
 
 def id_lists(t, rng, n):
-    """Arbitrary ids: of the whole vocabulary, of bytes, of special tokens."""
+    """Return lists of arbitrary ids: from the whole vocabulary, bytes and special tokens."""
     known = [i for i in range(t.get_vocab_size()) if t.id_to_token(i) is not None]
     added = sorted(t.get_added_tokens_decoder())
     short = [i for i in known if len(t.id_to_token(i)) < 3]

@@ -1,4 +1,4 @@
-"""Small tokenizers, one for each kind of part in tokenizer.json that the published ones at hand do not have."""
+"""Small tokenizers, one per kind of part in tokenizer.json that the available published ones do not have."""
 import json
 from collections import Counter
 
@@ -18,7 +18,7 @@ def added(i, content, **flags):
 
 
 def words(t):
-    """The words that the model of `t` would see of the corpus, with their counts."""
+    """Return the words of the corpus that the model of `t` would see, with their counts."""
     found = Counter()
     for text in CORPUS:
         if t.normalizer is not None:
@@ -29,7 +29,7 @@ def words(t):
 
 
 def learned(found, characters, n):
-    """BPE merges by count, ties by spelling: the library's own trainer breaks them otherwise from run to run."""
+    """Return BPE merges by count, ties by spelling: the library's own trainer breaks ties differently in every run."""
     split = {w: [c for c in w if c in characters] for w in found}
     merges = []
     for _ in range(n):
@@ -51,7 +51,7 @@ def learned(found, characters, n):
 
 
 def trained(pre=None, normalizer=None, decoder=None, size=400, byte_level=False, model=None, tokens=(), post=None):
-    """A tokenizer.json as a dictionary: a BPE learned from the golden texts behind these parts."""
+    """Return a tokenizer.json as a dictionary: these parts, and a BPE learned from the corpus that they process."""
     t = Tokenizer(models.BPE())
     if pre is not None:
         t.pre_tokenizer = pre
@@ -74,7 +74,7 @@ def trained(pre=None, normalizer=None, decoder=None, size=400, byte_level=False,
     spec["added_tokens"] = [] if byte_level else [added(0, "<unk>")]
     vocab = spec["model"]["vocab"]
     start = after = max(vocab.values()) + 1
-    for content, flags in tokens:           # ids as the library will give them
+    for content, flags in tokens:           # ids as the library will assign them
         spec["added_tokens"].append(added(vocab.get(content, after), content, **flags))
         after += content not in vocab
     if post:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""tokenizer_patterns.py: how the tokenizers library (Oniguruma) reads patterns that PCRE2 reads otherwise.
+"""tokenizer_patterns.py: how the tokenizers library (Oniguruma) interprets patterns that PCRE2 interprets differently.
 
     tools/oracle/tokenizer_patterns.py [--out tests/golden/tokenizer]
 
-classes.jsonl    [pattern, [run, …]]: every character from U+0000 on, surrogates left out: so many that are not in the class, so many that
-                 are, and so on
-patterns.jsonl   first a list of texts, then [pattern, for each text the bytes of its pieces]
-first.jsonl      [tokenizer.json, [[text, [ids]], …]]: what "first" means once text has been rewritten
+classes.jsonl    [pattern, [run, …]]: lengths of runs of characters from U+0000 on, without surrogates, alternately outside and inside
+                 the class
+patterns.jsonl   first a list of texts, then [pattern, per text the bytes of its pieces]
+first.jsonl      [tokenizer.json, [[text, [ids]], …]]: the meaning of "first" after a normalizer has changed the text
 """
 import argparse
 import json
@@ -55,10 +55,10 @@ def patterns():
 
 
 def encoded(t, texts):
-    """None where the library loses track of its own positions: it panics, and what it says of other texts is no truth either."""
+    """Return the ids of the texts, or None if the library loses its positions: it panics, and its other results are wrong too."""
     try:
         return [[text, t.encode(text).ids] for text in texts]
-    except BaseException as e:      # a panic is no Exception
+    except BaseException as e:      # a panic is not an Exception
         if type(e).__name__ != "PanicException":
             raise
         return None

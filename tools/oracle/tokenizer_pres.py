@@ -1,7 +1,7 @@
-"""What tokenizer.ggml.pre names mean, put together from the reference library's own stages.
+"""The meaning of tokenizer.ggml.pre names, composed of stages of the reference library.
 
-The lists are llama.cpp's (src/llama-vocab.cpp), where each pattern splits the pieces of the one before, with the models' own
-tokenizer.json in place of its approximations: single digits as Digits, letter case in tekken as Unicode has it.
+The lists are llama.cpp's (src/llama-vocab.cpp), in which each pattern splits the pieces of the one before. Its approximations are replaced
+with the stages of the models' own tokenizer.json: single digits as Digits, letter case in tekken as in Unicode.
 """
 from tokenizers import Regex, pre_tokenizers
 
@@ -51,6 +51,6 @@ def splitter(name):
 
 
 def sizes(name, texts):
-    """Of each text the bytes of each piece."""
+    """Return per text the number of bytes of each piece."""
     split = splitter(name)
     return [[len(piece.encode()) for piece, _ in split.pre_tokenize_str(t)] for t in texts]

@@ -1,4 +1,4 @@
-"""The texts that the tokenizer goldens are made of: scripts, traps, code, specials, noise. Deterministic."""
+"""The texts of the tokenizer goldens: scripts, pitfalls, code, special tokens, noise. Deterministic."""
 import random
 
 # A sentence or two in many scripts.
@@ -100,7 +100,7 @@ CODE = [
     "\t\tif (x)\r\n\t\t\treturn;\r\n", "0;i<10;i++", "?.!,:;", " .", " ,", "( a )", "$x $y ${z}", "@decorator", "#hashtag", "%s %d %05.2f", "^[a-z]+$", "~!@#$%^&*()_+{}|:\"<>?-=[]\\;',./",
 ]
 
-# What some vocabulary treats as a token of its own, whole, broken and in company.
+# Special tokens of some vocabularies: whole, broken and with other text.
 SPECIALS = [
     "<s>", "</s>", "<unk>", "<s>Hello</s>", "a<s>b", "<s> a", "<s><s>", " <s> ", "[INST] hi [/INST]", "<|begin_of_text|>", "<|end_of_text|><|eot_id|>", "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>",
     "<|reserved_special_token_0|>", "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n", "<|endoftext|>", "a<|endoftext|>b", "<|endoftext|", "|endoftext|>", "<|endoftext|><|endoftext|>", "<|im_start|", "<|im_start|><|im_", "<|<|im_end|>|>",
@@ -123,7 +123,7 @@ PROSE = [
 
 
 def noise(rng, new):
-    """Random strings: of traps, of every plane, of what is newer than somebody's Unicode."""
+    """Return a random string of pitfalls, characters of every plane, and characters newer than some library's Unicode."""
     traps = "".join(WHITESPACE[10:70] + CONTRACTIONS + DIGITS + MARKS + EMOJI)
     words = [w for t in SCRIPTS + PROSE + SPECIALS for w in t.split(" ") if w]
 
@@ -143,7 +143,7 @@ def noise(rng, new):
 
 
 def texts(new):
-    """`new`: code points that the reference knows and older Unicode does not."""
+    """Return all texts. `new`: code points that the reference supports and older Unicode versions do not."""
     rng = random.Random(20)
     out = SCRIPTS + WHITESPACE + CONTRACTIONS + DIGITS + EMOJI + MARKS + CONTROLS + CODE + SPECIALS + LONG + PROSE
     out += ["".join(chr(c) for c in new[i:i + 24]) for i in range(0, len(new), 24)]

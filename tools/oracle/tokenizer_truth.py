@@ -1,6 +1,6 @@
-"""The reference tokenizers: the tokenizers library on the assets of build/assets, nothing in between.
+"""The reference tokenizers: the tokenizers library on the assets of build/assets, without other layers.
 
-transformers' AutoTokenizer is not the truth: it rewrites parts of what it reads.
+transformers' AutoTokenizer is not a reference: it rewrites parts of the files.
 """
 import json
 import tempfile
@@ -22,7 +22,7 @@ def gpt2(folder: Path) -> Tokenizer:
 
 
 def smollm2(path: Path) -> Tokenizer:
-    """The demo model's: byte-level BPE from GGUF keys, digits one by one before GPT-2's pattern."""
+    """Return the demo model's tokenizer: byte-level BPE from GGUF keys, digits one by one before GPT-2's pattern."""
     from gguf import GGUFReader
     fields = GGUFReader(str(path)).fields
     tokens = [bytes(fields["tokenizer.ggml.tokens"].parts[i]).decode() for i in fields["tokenizer.ggml.tokens"].data]

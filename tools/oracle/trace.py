@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""tests/golden/trace/*.safetensors: what hooks of transformers see inside one tiny model of each kind, and what changes when a part is taken out.
+"""tests/golden/trace/*.safetensors: values inside one tiny model of each kind by hooks of transformers, and the logits without a part.
 
-For each case, in float32 on the first tokens of its own golden: what each layer, attention and MLP hands on (value.PATH [T, D]), the weights
+For each case, in float32 on the first tokens of its own golden: outputs of each layer, attention and MLP (value.PATH [T, D]), the weights
 of attention (weights.PATH [H, T, T]), probabilities of the logit lens after each layer for the last row (lens.PATH [V]), logits [T, V] with
 one part removed (ablate.WHAT, WHAT as `lamina trace --set` writes it), with a vector added to the states after layers (vector.PATH [D],
 steered), and the mean difference of two pairs of texts (pairs, direction.N [D]). vector.gguf: such a vector in llama.cpp's form, by gguf-py.
@@ -19,13 +19,13 @@ ROOT = Path(__file__).resolve().parents[2] / "tests" / "golden"
 LENGTH = 12
 SCALE = 1.5
 
-# layers, then within one: attention, what reads its heads, the MLP, what reads its neurons; the last norm.
+# layers; within a layer: attention, the projection of its heads, the MLP, the projection of its neurons; the last norm.
 LLAMA = ("model.layers", "self_attn", "o_proj", "mlp", "down_proj", "model.norm")
 CASES = {
     "llama/gqa": LLAMA,                                                              # grouped queries
     "deepseek_v2/groups": LLAMA,                                                      # a latent, experts with shared ones
     "mistral/window": LLAMA,                                                         # windows
-    "gemma2/caps": LLAMA,                                                            # caps on scores and logits, norms behind the parts
+    "gemma2/caps": LLAMA,                                                            # caps on scores and logits, norms after both parts
     "mixtral/experts": ("model.layers", "self_attn", "o_proj", "block_sparse_moe", None, "model.norm"),
     "bloom/alibi": ("transformer.h", "self_attention", "dense", "mlp", "dense_4h_to_h", "transformer.ln_f"),
     "gpt_neox/pythia": ("gpt_neox.layers", "attention", "dense", "mlp", "dense_4h_to_h", "gpt_neox.final_layer_norm"),      # parallel blocks
@@ -42,7 +42,7 @@ class Hooks:
         self.model, self.handles = model, []
 
     def after(self, path, f):
-        """f(output) -> what it becomes, or None."""
+        """Call f(output) after a module; its result replaces the output unless it is None."""
         def hook(module, args, out):
             new = f(first(out))
             if new is None:
@@ -70,7 +70,7 @@ def without(lanes):
 
 
 def theirs(path, name):
-    """The MLP of a mixture may have another name in this version of transformers than in checkpoints."""
+    """Return the path in this version of transformers, where a mixture's MLP may have another name than in checkpoints."""
     return path.replace("block_sparse_moe", "mlp") if name.startswith("mixtral") else path
 
 
@@ -82,7 +82,7 @@ def trace(name, parts):
     ids = load_file(folder / "golden.safetensors")["input_ids"][:1, :LENGTH]
     n_layers, heads = model.config.num_hidden_layers, model.config.num_attention_heads
     out = {"ids": ids[0]}
-    own = ".dense" if name.startswith("bloom") else ""      # its modules add the residual: what they add is the product before
+    own = ".dense" if name.startswith("bloom") else ""      # its modules add the residual; the projection gives the value before
     modules = dict(model.named_modules())
 
     def at(path):
@@ -104,7 +104,7 @@ def trace(name, parts):
     for i, a in enumerate(result.attentions):
         out[f"weights.{layers}.{i}.{attention}"] = a[0].float().contiguous()
 
-    with Hooks(model) as h:                              # the lens: the end of the model itself on another state
+    with Hooks(model) as h:                              # the lens: norm and head of the model applied to the state after a layer
         state = {}
         h.before(norm, lambda x: state["x"] if "x" in state else x)
         for i in range(n_layers):
@@ -127,7 +127,7 @@ def trace(name, parts):
                 out[f"ablate.{layers}.{i}.{mlp}#neuron3=0"] = logits()
         gate = at(f"{layers}.{i}.{mlp}") + ".gate"
         if name.startswith("mixtral") and gate in modules:
-            with Hooks(model) as h:                      # experts: their share of what the router gives them
+            with Hooks(model) as h:                      # experts: set one expert's weights from the router to zero
                 def close(m, args, y):
                     if isinstance(y, tuple):             # logits, weights, numbers
                         return (y[0], torch.where(y[2] == 1, torch.zeros_like(y[1]), y[1]), y[2])

@@ -23,7 +23,7 @@ TREES = {
                                              num_key_value_heads=4, vocab_size=500, n_routed_experts=4, num_experts_per_tok=2,
                                              moe_intermediate_size=32, kv_lora_rank=16, q_lora_rank=None, qk_rope_head_dim=8,
                                              qk_nope_head_dim=8, v_head_dim=8, n_group=1, topk_group=1, first_k_dense_replace=1)),
-    # published ones whose trees do not give every size away
+    # published models whose trees do not show every size
     "gpt2": (t.GPT2Config, {}),
     "mixtral-8x7b": (t.MixtralConfig, {}),
     "falcon-7b": (t.FalconConfig, dict(vocab_size=65024, hidden_size=4544, num_hidden_layers=32, num_attention_heads=71, multi_query=True,

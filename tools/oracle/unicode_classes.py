@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Write src/text/unicode_tables.c: where the Unicode of the tokenizers library differs from that of our libraries.
 
-The library is asked about every code point: its regular expressions know Unicode 16, its Digits 17, its Punctuation 6,
-its normalisation forms 9. PCRE2 10.42 knows 14 (as does the unicodedata of Python 3.11, which this script must run
-under), utf8proc 2.8 knows 15 (asked through ctypes). usage: unicode_classes.py OUT.c
+The script queries the library for every code point: its regular expressions implement Unicode 16, its Digits 17, its Punctuation 6,
+its normalisation forms 9. PCRE2 10.42 implements 14 (as does the unicodedata of Python 3.11, which this script must run
+under), utf8proc 2.8 implements 15 (queried through ctypes). usage: unicode_classes.py OUT.c
 """
 import ctypes
 import sys
@@ -15,8 +15,8 @@ CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 ALL = "".join(map(chr, CODE_POINTS))
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cn".split()
 
-# For a class and a length in UTF-8, an old character of the same that no pattern names in a range of its own; on the same
-# side of U+4E00 and U+9FA5, where DeepSeek's patterns have borders.
+# Per class and length in UTF-8, an old character with the same class and length that no pattern names in a separate range. It is on the
+# same side of U+4E00 and U+9FA5, the bounds of ranges in DeepSeek's patterns.
 ABOVE_HAN = {("Lu", 3): 0xA7C2, ("Ll", 3): 0xA7C3}
 STAND_INS = {
     ("Lu", 3): 0x10C7, ("Ll", 3): 0x10D0, ("Po", 3): 0x1805, ("Mn", 3): 0x0900, ("Mc", 3): 0x0903, ("So", 3): 0x2400,
@@ -28,13 +28,13 @@ STAND_INS = {
 
 
 def regex_class(inside):
-    """The code points of a character class of the library's regular expressions."""
+    """Return the code points in a character class of the library's regular expressions."""
     pieces = pre_tokenizers.Split(Regex(f"[^{inside}]+"), "removed").pre_tokenize_str(ALL)
     return {ord(c) for piece, _ in pieces for c in piece}
 
 
 def isolated(splitter):
-    """The code points that a pre-tokenizer makes pieces of their own."""
+    """Return the code points that a pre-tokenizer splits into separate pieces."""
     found = set()
     for at in range(0, len(CODE_POINTS), 1 << 16):
         text = "".join(f"a{chr(c)}a" for c in CODE_POINTS[at:at + (1 << 16)])
@@ -43,7 +43,7 @@ def isolated(splitter):
 
 
 def stand_ins():
-    """Code points that PCRE2 puts into another class, with the character to show it instead."""
+    """Return the code points that PCRE2 puts into another class, with the characters that PCRE2 gets instead."""
     category = {}
     for name in CATEGORIES:
         for c in regex_class(rf"\p{{{name}}}"):
@@ -72,7 +72,7 @@ def stand_ins():
         assert len(chr(c).encode()) == size and unicodedata.category(chr(c)) == category[c], hex(c)
         assert kind(c) == name, hex(c)
     assert 0x180E not in regex_class(r"\s")
-    rows[0x180E] = STAND_INS["Cf", 3]       # PCRE2's \s still takes it
+    rows[0x180E] = STAND_INS["Cf", 3]       # PCRE2's \s still matches it
     return rows
 
 
@@ -82,7 +82,7 @@ class Property(ctypes.Structure):
 
 
 def inert():
-    """Code points that utf8proc reorders, takes apart or composes and the library does not."""
+    """Return the code points that utf8proc reorders, decomposes or composes and the library does not."""
     utf8proc = ctypes.CDLL("libutf8proc.so.2")
     utf8proc.utf8proc_get_property.restype = ctypes.POINTER(Property)
     nfd, nfkd = normalizers.NFD().normalize_str, normalizers.NFKD().normalize_str
@@ -98,7 +98,7 @@ def inert():
 
 
 def lower_pairs():
-    """Capital letters that utf8proc does not know, with their small ones."""
+    """Return the letters that the library and utf8proc lower-case differently, with the library's result."""
     utf8proc = ctypes.CDLL("libutf8proc.so.2")
     utf8proc.utf8proc_tolower.restype = ctypes.c_int32
     lower = normalizers.Lowercase().normalize_str

@@ -2,15 +2,15 @@
 """llama.cpp's cases of grammars and schemas as lines of tests/golden/grammar/llama.jsonl.
 
 `llama_cases.py LLAMA_CPP OUT`: reads the calls of test_grammar and test_schema in tests/test-grammar-integration.cpp and
-tests/test-grammar-llguidance.cpp, and the triples of test-json-schema-to-grammar.cpp whose schemas are to be refused. Strings are C++
-literals, raw ones too. Cases in Lark's notation are left out; those with token ids need a vocabulary: tests/unit/grammar/constraint.c.
+tests/test-grammar-llguidance.cpp. Strings are C++ literals, raw ones too. Cases in Lark's notation are left out; those with token ids need
+a vocabulary and are in tests/unit/grammar/constraint.c.
 """
 import json
 import pathlib
 import re
 import sys
 
-# Keywords that llama.cpp leaves out, and this compiler refuses.
+# Keywords that llama.cpp ignores and this compiler rejects.
 REFUSED = ["DISABLED_uniqueItems", "uniqueItems"]
 
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|R"(?P<d>[^(\s]*)\((?P<raw>.*?)\)(?P=d)"|u8"(?P<u8>(?:\\.|[^"\\])*)"|"(?P<s>(?:\\.|[^"\\])*)"|(?P<w>\w+)|(?P<p>[{}(),+])|\s+|.', re.S)
@@ -42,7 +42,7 @@ def tokens(source):
 
 
 def calls(source, name):
-    """The arguments of each call of `name`: strings, and lists of strings."""
+    """Yield the arguments of each call of `name`: strings, and lists of strings."""
     stream = list(tokens(source))
     for i, t in enumerate(stream):
         if t != ("w", name) or stream[i + 1] != ("p", "("):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Random schemas and random values, as Python's `jsonschema` decides them: tests/golden/grammar/random.jsonl.
 
-`random_cases.py OUT LEAST` needs jsonschema. Schemas combine the keywords that are kept; values are made near the schema so that both answers
-occur. Valid ones may be narrowed away, invalid ones must never fit.
+`random_cases.py OUT LEAST` needs jsonschema. Schemas combine the supported keywords; values are made close to the schema, so that some are
+valid and some are not. A stricter grammar may reject valid values, but it must never accept invalid ones. LEAST: minimum number
+of values that are decided as by jsonschema.
 """
 import json
 import random
@@ -102,7 +103,7 @@ def schema(r, depth=0):
 
 
 def near(r, s, depth=0):
-    """A value that has a chance to be valid."""
+    """Return a value that is likely to be valid."""
     if not isinstance(s, dict) or depth > 4 or r.random() < 0.15:
         return value(r, depth)
     if "enum" in s:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Regular expressions and texts, as Python's `re` decides them: tests/golden/grammar/regex.jsonl.
 
-`regex_cases.py OUT`: written expressions and random ones; for each, texts that match whole, made from the expression, and neighbours of
-those. \\d, \\w and \\b are ASCII's (re.ASCII would change \\s too, so classes are spelled out where the two differ).
+`regex_cases.py OUT`: hand-written and random expressions; for each, texts that match as a whole, and texts that do not, among them
+small changes of the former. \\d, \\w and \\b are ASCII (re.ASCII would change \\s too, so classes are spelled out if the two differ).
 """
 import json
 import random
@@ -52,7 +52,7 @@ def neighbours(r, text):
 
 
 def grown(r, compiled):
-    """Texts that match, found by letting a text grow as long as something of it matches."""
+    """Return texts that match as a whole: matching parts of random texts."""
     found = set()
     for _ in range(200):
         t = "".join(r.choice(LETTERS) for _ in range(r.randint(0, 9)))

@@ -2,8 +2,9 @@
 """The official JSON-Schema-Test-Suite as lines of tests/golden/grammar/suite.jsonl.
 
 `suite_cases.py TESTS OUT LEAST`: TESTS is json/tests of the source package of Python's `jsonschema` (pip download --no-binary jsonschema
-jsonschema). Required tests of draft 2020-12 and draft-07. A valid instance has to fit as json.dumps writes it, compact and by default; an
-invalid one must not in any of several spellings. A schema may be refused. LEAST: how many instances are decided as the suite decides.
+jsonschema). Required tests of draft 2020-12 and draft-07. A valid instance must be accepted as json.dumps writes it, compact and by
+default; an invalid one must be rejected in each of several spellings. A schema may be rejected. LEAST: minimum number of instances that are
+decided as in the suite.
 """
 import itertools
 import json
@@ -14,7 +15,7 @@ DRAFTS = {"draft2020-12": None, "draft7": "http://json-schema.org/draft-07/schem
 
 
 def orders(value):
-    """The value with the members of its outermost object in every order, up to four of them."""
+    """Yield the value with the members of its outermost object in every order, if it has at most four members."""
     if isinstance(value, dict) and 1 < len(value) <= 4:
         for names in itertools.permutations(value):
             yield {n: value[n] for n in names}

@@ -1,4 +1,4 @@
-"""Twelve conversations: what chat templates are given."""
+"""Twelve conversations, the input of chat templates."""
 
 WEATHER = {
     "type": "function",

@@ -1,9 +1,9 @@
-"""Small templates of the project's own, one per construct and trap of what chat templates use.
+"""Small templates of this project, one per construct and pitfall of chat templates.
 
-A source that starts with a newline loses that one; nothing else is changed."""
+A leading newline of a source is removed; nothing else is changed."""
 
 SOURCES = {
-    # ---- the shape of a chat ----
+    # ---- chat formats ----
     "chatml": """
 {% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}{% endfor %}
 {% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}
