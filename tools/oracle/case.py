@@ -1,7 +1,7 @@
 """A case: one tiny model, what it proves, and how it is stored.
 
-A family is one file in families/ that ends in a list CASES. No other file contains the family's name: the reference,
-the stores and the converter read what they need from the case.
+A family is one file in families/ that ends in a list CASES. The reference, the stores and the converter do not depend
+on the family: they read what they need from the case.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Case:
     config: type                    # the transformers configuration class
     model: type                     # the transformers model class
     kwargs: dict[str, Any]
-    shows: str                      # what only this case tests
+    shows: str                      # what would be untested without this case
     flips: dict[str, Any]           # label -> config overrides, or a function of the model that breaks one feature;
                                     # each must move the logits by more than FLIP
     rows: tuple[int, ...] = (24,)   # lengths without padding; equal ones share a golden file, each other length has its own

@@ -3,7 +3,8 @@
 
 unpack.txt: one block per line: type, the block in hex, FNV-1a-64 of its float32 values (little-endian bytes, every NaN as
 7fc00000). Blocks are random, with plausible scales, with raw random bytes, and with zero, denormal, infinite and NaN
-scales. The reference is gguf.quants; for types that it cannot read (Q8_1 Q8_K Q1_0 Q2_0) it is llama.cpp, through ctypes.
+scales. The reference is gguf.quants; for types that it cannot read it is llama.cpp, through ctypes (Q1_0 Q2_0), or the
+formula d * q (Q8_1 Q8_K).
 
 pack.txt: type, distribution, hash of the input (so that the C test can check that it made the same floats), and the root mean
 square error of llama.cpp's quantiser on it, relative to the root mean square of the input. For the types whose packing is

@@ -43,7 +43,7 @@ SIZES = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", 
 
 
 def flat(config):
-    """Return the form in which Qwen2.5-VL is published: keys of the language model at the top level, the rotation as in transformers 4."""
+    """Return the published form of Qwen2-VL and Qwen2.5-VL: keys of the language model at the top level, rotation as in transformers 4."""
     text = config.pop("text_config")
     rope = text.pop("rope_parameters")
     return {**text, **config, "rope_theta": rope["rope_theta"], "rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]}}
