@@ -36,7 +36,6 @@ class Case:
     gguf_note: str = ""             # why there is no twin, or how it differs
     gguf_patch: Callable | None = None      # changes the twin, for example adds what the converter does not write
     plain_vocab: bool = False       # give the converter our BPE instead of the SentencePiece model or special tokens that it expects
-    peer: bool = True               # llama.cpp can load the twin
     quantise: Any = None            # quantised files only: see quantise.py
     peer_options: dict[int, Any] = field(default_factory=dict)     # length -> options of llama.cpp's context for rows of that length
     taps: bool = True

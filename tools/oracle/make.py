@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """make.py: every golden model under tests/golden/ that comes from transformers, remade from nothing.
 
-    tools/oracle/make.py [PATTERN …] --llama-cpp DIR [--peer] [--out tests/golden]
+    tools/oracle/make.py [PATTERN …] --llama-cpp DIR [--out tests/golden]
 
 Deterministic: the same package versions on the same kind of processor give the same bytes. PATTERN is a case's path
 (`llama/gqa`, `llama/*`). DIR is vendor/llama.cpp of llama-cpp-python's source package
