@@ -43,6 +43,7 @@ web-dev: build/release/build.ninja             ## the page as it is edited, in f
 browser: build/test/build.ninja                ## the page of `lamina serve` and reports in Chromium, and every Mermaid source in Mermaid's parser
 	@scripts/setup browser
 	@ninja -C build/test --quiet src/cli/lamina
+	@rm -rf build/browser/shots
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" scripts/web --check
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/web.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/report.mjs

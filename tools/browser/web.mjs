@@ -1,7 +1,10 @@
 // The page of lamina serve in Chromium, against the real server with the demo model: every view and flow at two widths, without requests to
 // other servers, without console errors, and without findings of axe-core.
 //
-//   node tools/browser/web.mjs [NAME…]            LAMINA=build/test/src/cli/lamina; screenshots in build/browser/shots
+//   node tools/browser/web.mjs [WIDTH] [NAME…]    LAMINA=build/test/src/cli/lamina; screenshots in build/browser/shots
+//
+// Without WIDTH, two processes of this script run side by side, one per width, each with its own server and browser.
+import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { check, chromium, failures, folder } from "./browser.mjs";
@@ -11,14 +14,21 @@ import { flows as more } from "./web_more.mjs";
 import { flows as rough } from "./web_rough.mjs";
 import { openPage, shots } from "./web_page.mjs";
 
-mkdirSync(shots, { recursive: true });
-const wanted = process.argv.slice(2), browser = await chromium(), server = await serve(model, "--port", "0", "--parallel", "4", "-c", "4096", "--temp", "0", "--allow-interventions");
-try {
-    for (const [width, height] of [[1280, 860], [390, 844]])
+const heights = { 1280: 860, 390: 844 };
+
+function child(width) {
+    return new Promise((done) => spawn(process.execPath, [import.meta.filename, width, ...process.argv.slice(2)], { stdio: "inherit" }).on("close", (status) => done(status ?? 1)));
+}
+
+// Run the flows at one width; with names, only these.
+async function flowsAt(width, names) {
+    mkdirSync(shots, { recursive: true });
+    const server = await serve(model, "--port", "0", "--parallel", "4", "-c", "4096", "--temp", "0", "--allow-interventions"), browser = await chromium();
+    try {
         for (const [name, flow] of Object.entries({ ...ordinary, ...more, ...rough })) {
-            if (wanted.length && !wanted.includes(name)) continue;
+            if (names.length && !names.includes(name)) continue;
             const from = Date.now(), before = failures(), where = `${name} ${width}`;
-            const { page, close } = await openPage(browser, server.url, { width, height, where });
+            const { page, close } = await openPage(browser, server.url, { width, height: heights[width], where });
             try {
                 await flow({ page, where, width, server, browser });
             } catch (e) {
@@ -28,9 +38,13 @@ try {
             await close();
             console.log(`${failures() === before ? "✓" : "✗"} ${where}  ${Date.now() - from} ms`);
         }
-} finally {
-    await browser.close();
-    await server.close();
+    } finally {
+        await browser.close();
+        await server.close();
+    }
+    console.log(failures() ? `${width} px: ${failures()} complaints; screenshots in ${folder}/shots` : `the page is as it should be at ${width} px`);
+    return failures() ? 1 : 0;
 }
-console.log(failures() ? `${failures()} complaints; screenshots in ${folder}/shots` : "the page is as it should be");
-process.exit(failures() ? 1 : 0);
+
+const [first, ...rest] = process.argv.slice(2);
+process.exit(first in heights ? await flowsAt(Number(first), rest) : Math.max(...await Promise.all(Object.keys(heights).map(child))));
