@@ -337,20 +337,22 @@ def test_listings_that_are_none(hub, pull):
 
 def test_connections(hub, pull, tmp_path):
     """As many files are fetched concurrently as --connections allows; the default is 4."""
-    lock, now, most = threading.Lock(), [0], [0]
-
-    def counted(r):
-        if "/resolve/" not in r.path:
-            return False
-        with lock:
-            now[0] += 1
-            most[0] = max(most[0], now[0])
-        time.sleep(0.05)
-        with lock:
-            now[0] -= 1
-        return False
     for given, expected in (((), 4), (("--connections", "1"), 1), (("--connections", "3"), 3)):
-        most[0] = 0
+        lock, reached, now, most = threading.Lock(), threading.Event(), [0], [0]
+
+        def counted(r):
+            """Hold every request until the expected number runs at once, however slow the machine is."""
+            if "/resolve/" not in r.path:
+                return False
+            with lock:
+                now[0] += 1
+                most[0] = max(most[0], now[0])
+                if now[0] >= expected:
+                    reached.set()
+            reached.wait(PATIENCE)
+            with lock:
+                now[0] -= 1
+            return False
         for blob in (tmp_path / "hub").rglob("blobs/*"):
             blob.unlink()
         hub.faults = [counted]
