@@ -23,7 +23,7 @@ function child(width) {
 // Run the flows at one width; with names, only these.
 async function flowsAt(width, names) {
     mkdirSync(shots, { recursive: true });
-    const server = await serve(model, "--port", "0", "--parallel", "4", "-c", "4096", "--temp", "0", "--allow-interventions"), browser = await chromium();
+    const browser = await chromium(), server = await serve(model, "--port", "0", "--parallel", "4", "-c", "4096", "--temp", "0", "--allow-interventions");
     try {
         for (const [name, flow] of Object.entries({ ...ordinary, ...more, ...rough })) {
             if (names.length && !names.includes(name)) continue;
