@@ -412,7 +412,7 @@ lm_status lm_describe_tree(const char *text, size_t n, const lm_sizes *known, lm
     LM_PLAIN(e, known);
     static const lm_sizes nothing;
     tree t = { .e = e };
-    lm_text c = { 0 }, said = { 0 };
+    lm_text c = { 0 }, remarks = { 0 };
     lm_status status;
 
     known = known ? known : &nothing;
@@ -426,23 +426,24 @@ lm_status lm_describe_tree(const char *text, size_t n, const lm_sizes *known, lm
     if (!p && !sized)
         p = lm_preset_of_tree(f, &(lm_tree_shape){ t.hidden, t.layers, t.vocab, t.parameters }, &unseen);
     if (unseen)
-        lm_text_printf(&said, "experts are in a tree without their sizes: their %" PRIu64 " parameters are those of %s\n", unseen, p->name);
+        lm_text_printf(&remarks, "experts are in a tree without their sizes: their %" PRIu64 " parameters are those of %s\n", unseen,
+                       p->name);
     t.parameters += unseen;
     if (p && (known->tied || known->context)) {
         status = lm_fail(e, LM_USAGE, known->tied ? "tied" : "context", LM_NO_OFFSET,
                          "given by %s, whose widths the tree has; set it only together with heads", p->name);
     } else if (p) {
         lm_text_add_str(&c, p->config);
-        lm_text_printf(&said, "heads, tying and positions are not in a tree: they are those of %s, whose widths are the same\n",
+        lm_text_printf(&remarks, "heads, tying and positions are not in a tree: they are those of %s, whose widths are the same\n",
                        p->name);
         status = LM_OK;
     } else if ((status = need_widths(&t)) == LM_OK) {
-        status = write_config(&t, f, known, &c, &said, e);
+        status = write_config(&t, f, known, &c, &remarks, e);
     }
     size_t before = config->size;
     status        = lm_text_deliver(&c, status, "a description", config, e);
     bool written  = status == LM_OK;
-    status        = lm_text_deliver(&said, status, "a description", notes, e);
+    status        = lm_text_deliver(&remarks, status, "a description", notes, e);
     if (status == LM_OK)
         *parameters = t.parameters;
     else if (written)

@@ -47,12 +47,12 @@ static lm_value stablelm_build(lm_builder *b, const lm_config *c)
 /* In GGUF files the existence of a second norm decides, as in llama.cpp, because converters write the key for all models. */
 static lm_status check_parallel(const lm_source *s, const lm_config *c, lm_error *e)
 {
-    bool said;
+    bool stated;
 
-    LM_TRY(lm_read_bool(s, NULL, "use_parallel_residual", c->parallel, &said, e));
-    if (s->kind == LM_GGUF && said != c->parallel)
+    LM_TRY(lm_read_bool(s, NULL, "use_parallel_residual", c->parallel, &stated, e));
+    if (s->kind == LM_GGUF && stated != c->parallel)
         lm_source_warn(s, "stablelm.use_parallel_residual is %s, but there is %s blk.0.ffn_norm.weight: the tensor decides",
-                       said ? "true" : "false", c->parallel ? "no" : "a");
+                       stated ? "true" : "false", c->parallel ? "no" : "a");
     return LM_OK;
 }
 

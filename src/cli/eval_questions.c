@@ -15,7 +15,6 @@ typedef struct questions {
     lm_eval_question *shots;         /* the example questions of --shots-file */
     lm_eval_item     *items;
     size_t            n_shots, n_items, room, longest;
-    uint64_t          cached;        /* maximum number of positions of one question */
     lm_eval_form      form;          /* of the first question */
     json_t           *details;
 } questions;

@@ -11,9 +11,9 @@
 
 static bool has_role(const json_t *message, const char *role)
 {
-    const char *said = json_string_value(json_object_get(message, "role"));
+    const char *found = json_string_value(json_object_get(message, "role"));
 
-    return said && strcmp(said, role) == 0;
+    return found && strcmp(found, role) == 0;
 }
 
 lm_status lm_session_add(lm_session *s, const char *role, const char *text, size_t n, lm_error *e)

@@ -28,12 +28,12 @@ def shown(page):
     return re.sub(r"\\f[BR]|\\&", "", text).replace("\\-", "-").replace("\\e", "\\")
 
 
-def test_document_is_what_the_headers_say():
+def test_the_document_equals_the_headers():
     made = subprocess.run([sys.executable, ROOT / "scripts/apidoc", "--print"], capture_output=True, text=True, check=True).stdout
     assert made == DOCUMENT, "scripts/apidoc writes it again"
 
 
-def test_document_has_every_name():
+def test_the_document_has_every_name():
     headers = Headers()
     titles = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^#### .*", DOCUMENT, re.M))))
     assert titles >= set(headers.functions) | set(headers.fields)
@@ -45,7 +45,7 @@ def test_every_header_has_a_page():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
-def test_page_says_all_that_its_header_says(page):
+def test_the_page_has_all_of_its_header(page):
     """The page has every word of declarations and comments, except what only frames the header."""
     header = re.sub(r"^#(?:ifndef|define) LAMINA_\w*H$|^#include .*|^#if __has_include.*|^#endif.*|^#ifdef (?:__cplusplus|LM_OLD_NAMES)\b.*|^#define [a-z_]+ [a-z_]+$|^extern \"C\" \{$|LM_PRINTF\(\d, \d\)",
                     "", header_of(page).read_text(), flags=re.M)

@@ -47,7 +47,7 @@ def table(headers, tmp_path):
         "".join(f"{name}()\n" for name in sorted(headers.functions))
 
 
-def test_layout_and_names_are_those_of_the_table(tmp_path):
+def test_layout_and_names_equal_the_table(tmp_path):
     """If this fails, programs compiled earlier fail too. Until 1.0 the table may change, with the version."""
     now = table(Headers(), tmp_path)
     pathlib.Path(tmp_path / "abi.txt").write_text(now)

@@ -116,7 +116,7 @@ def test_other_containers(lm, folder, gguf):
         lm.new("lm_convert", gguf, folder + b"/folder-of-it", None)
 
 
-def test_weights_in_fewer_bits(lm, folder, gguf):
+def test_quantised_weights(lm, folder, gguf):
     keep = (ctypes.c_char_p * 1)(b"ffn_up=q8_0")
     options = lm.lm_quantize_options(keep=keep, n_keep=1, overwrite=True, measure=True)
     r = lm.new("lm_quantize", gguf, folder + b"/packed.gguf", b"q4_0", ref(options))
@@ -155,7 +155,7 @@ def test_options_are_all_zero_by_default(lm):
     assert lm.lm_sampler_defaults().top_k == 40 and lm.lm_generate_defaults().sequence.max_tokens < 0
 
 
-def test_words_of_a_later_version_are_refused(lm, model):
+def test_fields_of_a_later_version_are_rejected(lm, model):
     o = lm.lm_engine_defaults()
     o.reserved[0] = 1
     with pytest.raises(LaminaError, match="reserved"):
@@ -487,7 +487,7 @@ def test_traces(lm, engine, folder, tmp_path):
     assert os.path.getsize(path) > 100 and lm.lm_trace_defaults().top == 0
 
 
-def test_texts_are_generated(lm, engine, tmp_path):
+def test_sequences_are_generated(lm, engine, tmp_path):
     info = lm.lm_model_info()
     lm.lm_model_describe(lm.lm_engine_model(engine), ref(info))
     n = info.n_vocab
@@ -556,7 +556,7 @@ def test_texts_are_generated(lm, engine, tmp_path):
     lm.lm_sampler_free(sampler)
 
 
-def test_models_that_choose_together(lm, model):
+def test_models_of_an_ensemble(lm, model):
     """A mixture of a model with itself is that model: both give each token the probability of the mixture."""
     with pytest.raises(LaminaError, match="above 0"):
         lm.lm_mixture_prepare(ref(lm.lm_mixture(n=2)))
@@ -595,7 +595,7 @@ def test_models_that_choose_together(lm, model):
         lm.lm_engine_free(engine)
 
 
-def test_many_texts(lm, model, tmp_path):
+def test_many_sequences(lm, model, tmp_path):
     """Each reply is the same as before to the same request, whatever else is in the batch."""
     o = lm.lm_engine_options(context=320, sequences=3, rows=32, logit_rows=4, threads=1)
     engine = lm.new("lm_engine_new", model, ref(o))
@@ -759,7 +759,7 @@ def test_answers(lm):
     assert [said for _, said in told] == [b"f", b'{"a": 1}', b"", b"so"]
 
 
-def test_what_a_document_says(lm, facts):
+def test_statements_of_a_document(lm, facts):
     if not hasattr(lm.library, "lm_audit_read"):
         pytest.skip("a build without lamina audit")
     text = b"# A model\n\n| key | value |\n|---|---|\n| layers | 3 |\n\nAnd 7 of 9.\n"
@@ -889,7 +889,7 @@ def test_adapters(lm):
     lm.lm_model_close(model)
 
 
-def test_a_thread_is_given_so_much_of_the_heap(lm):
+def test_a_thread_has_a_heap_limit(lm):
     granted = []
     watch, text = lm.lm_heap_watch(), lm.lm_text()
     watch.more = type(watch.more)(lambda arg, n: granted.append(n) or sum(granted) <= 1 << 20)

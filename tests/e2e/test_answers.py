@@ -44,7 +44,7 @@ def test_a_call_that_is_named_fits_its_schema(client):
     assert answer.usage.completion_tokens > 5
 
 
-def test_required_calls_are_streamed_as_they_are_answered_whole(client):
+def test_streamed_required_calls_equal_whole_answers(client):
     asked = dict(model="any", messages=ASKED, tools=[WEATHER], tool_choice="required", parallel_tool_calls=False, max_tokens=60, seed=3)
     whole = client.chat.completions.create(**asked).choices[0].message.tool_calls[0]
     with client.chat.completions.stream(**{k: v for k, v in asked.items()}) as stream:
@@ -69,7 +69,7 @@ def test_auto_leaves_text_as_it_is(client, server):
     assert auto.get("tool_calls") or auto["content"] == free["content"]
 
 
-def test_reasoning_that_the_prompt_begins_stands_apart(server):
+def test_reasoning_that_the_prompt_begins_is_separate(server):
     asked = {"messages": ASKED, "max_tokens": 16, "reasoning_effort": "high"}
     message = server.post("/v1/chat/completions", asked)[1]["choices"][0]["message"]
     assert message["reasoning_content"] and message["content"] == ""
@@ -86,12 +86,12 @@ def test_reasoning_that_the_prompt_begins_stands_apart(server):
     ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "uniqueItems": True, "properties": {
         "a": {"type": "array", "uniqueItems": True}}}}}], "tool_choice": "required"}, "tools"),
     ({"reasoning_format": "loud"}, "reasoning_format")])
-def test_what_cannot_be_done_is_refused_by_name(server, wrong, field):
+def test_unsupported_options_are_rejected_by_name(server, wrong, field):
     status, answer, _ = server.post("/v1/chat/completions", {"messages": ASKED, "max_tokens": 2} | wrong)
     assert status == 400 and answer["error"]["param"] == field, answer
 
 
-def test_a_template_that_does_not_speak_of_tools_is_an_error(build, model):
+def test_a_template_without_tools_is_an_error(build, model):
     s = Server(build, "-c", 512).ready()
     status, answer, _ = s.post("/v1/chat/completions", {"messages": ASKED, "tools": [CLOCK], "max_tokens": 2})
     assert status == 400 and "does not describe tools" in answer["error"]["message"]
@@ -104,7 +104,7 @@ def test_a_template_that_does_not_speak_of_tools_is_an_error(build, model):
 
 # ---- reasoning budgets, allowed tools, template variables ----
 
-def test_reasoning_ends_where_its_budget_does(server):
+def test_reasoning_ends_with_its_budget(server):
     asked = {"messages": ASKED, "max_tokens": 40, "reasoning_effort": "high"}
     free = server.post("/v1/chat/completions", asked)[1]
     assert free["usage"]["completion_tokens_details"]["reasoning_tokens"] == free["usage"]["completion_tokens"] == 40
@@ -117,7 +117,7 @@ def test_reasoning_ends_where_its_budget_does(server):
     assert "reasoning_content" not in none and none["content"]
 
 
-def test_a_format_holds_behind_reasoning_that_was_ended(server):
+def test_a_format_is_enforced_after_ended_reasoning(server):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
     answer = server.post("/v1/chat/completions", {"messages": ASKED, "max_tokens": 60, "reasoning_effort": "high", "reasoning_budget": 6,
                                                   "response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": schema}}})[1]
@@ -129,7 +129,7 @@ def test_a_format_holds_behind_reasoning_that_was_ended(server):
     assert message["reasoning_content"] and json.loads(message["tool_calls"][0]["function"]["arguments"])["city"]
 
 
-def test_only_tools_that_are_allowed_are_called(client):
+def test_only_allowed_tools_are_called(client):
     allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": [{"type": "function", "function": {"name": "clock"}}]}}
     for seed in range(3):
         answer = client.chat.completions.create(model="any", messages=ASKED, tools=[WEATHER, CLOCK], max_tokens=60, seed=seed, temperature=1.5,
@@ -137,13 +137,13 @@ def test_only_tools_that_are_allowed_are_called(client):
         assert [c.function.name for c in answer.choices[0].message.tool_calls] == ["clock"]
 
 
-def test_calls_are_text_where_nobody_wants_them_read(server):
+def test_calls_are_text_without_tools(server):
     asked = {"messages": ASKED, "max_tokens": 60, "tools": [CLOCK], "tool_choice": "required", "parallel_tool_calls": False}
     message = server.post("/v1/chat/completions", asked | {"parse_tool_calls": False})[1]["choices"][0]["message"]
     assert "tool_calls" not in message and message["content"].startswith("<tool_call>")
 
 
-def test_variables_that_the_template_does_not_know_are_named(server):
+def test_variables_that_the_template_does_not_use_are_named(server):
     asked = {"messages": ASKED, "max_tokens": 2}
     assert "warnings" not in server.post("/v1/chat/completions", asked | {"chat_template_kwargs": {"enable_thinking": True}})[1]
     warnings = server.post("/v1/chat/completions", asked | {"chat_template_kwargs": {"enable_thought": True}})[1]["warnings"]
@@ -155,12 +155,12 @@ def test_variables_that_the_template_does_not_know_are_named(server):
     ({"reasoning_effort": "wild"}, "reasoning_effort"), ({"reasoning_budget": -2}, "reasoning_budget"),
     ({"tools": [CLOCK], "tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}}, "tool_choice"),
     ({"tools": [CLOCK], "tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [{"name": "other"}]}}, "tool_choice")])
-def test_what_is_wrong_is_named(server, wrong, field):
+def test_wrong_values_are_named(server, wrong, field):
     status, answer, _ = server.post("/v1/chat/completions", {"messages": ASKED, "max_tokens": 2} | wrong)
     assert status == 400 and answer["error"]["param"] == field, answer
 
 
-def test_a_template_that_leaves_system_messages_out_is_an_error(build, model, tmp_path):
+def test_a_template_without_system_messages_is_an_error(build, model, tmp_path):
     only_users = tmp_path / "users.jinja"
     only_users.write_text("{% for m in messages if m.role == 'user' %}<|im_start|>user\n{{ m.content }}<|im_end|>\n{% endfor %}")
     s = Server(build, "-c", 512, "--chat-template-file", only_users).ready()

@@ -69,7 +69,7 @@ def test_latents_made_at_random_are_the_same_in_both_containers(build, tmp_path)
 
 
 @explains
-def test_no_window_where_there_is_none(build):
+def test_no_window_without_a_window(build):
     """A sliding_window that use_sliding_window switches off, as in Qwen2.5's config.json, is not a window."""
     for model, flag, differs in (("qwen2.5-0.5b", "-1", False), ("llama-3.2-1b", "-1", False), ("llama-3.2-1b", "512", True),
                                  ("gemma-2-2b", "-1", True)):

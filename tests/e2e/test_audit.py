@@ -79,7 +79,7 @@ def test_a_document(lamina, tmp_path):
     assert [s["verdict"] for s in json.loads(done.stdout)["statements"]] == ["confirmed", "confirmed", "rounded", "not_checkable"]
 
 
-def test_many_models_and_those_that_cannot_be_opened(lamina, tmp_path):
+def test_many_models_and_unreadable_ones(lamina, tmp_path):
     presets = [p["name"] for p in json.loads(lamina("presets", "--json").stdout)][:70]
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/config.json").write_text("{")
@@ -106,7 +106,7 @@ def test_standard_input(build, text):
     assert empty.returncode == 2 and "-m" in empty.stderr, empty.stderr
 
 
-def test_a_nul_is_refused(lamina, tmp_path):
+def test_a_nul_is_rejected(lamina, tmp_path):
     for name, more in (("a.tsv", []), ("a.md", ["-m", "gpt2"])):
         (tmp_path / name).write_bytes(b"model\tquantity\tclaim\ngpt2\tvocab\0_size\t1\ngpt2\tvocab_size\t1\n")
         done = lamina("audit", tmp_path / name, *more)
@@ -171,7 +171,7 @@ llama-3.2-1b q_proj.colour red not-checkable
 """
 
 
-def test_a_description_is_known_by_its_own_words(lamina, tmp_path):
+def test_a_description_is_recognised_by_its_keys(lamina, tmp_path):
     """Statements may use the keys and spellings of config.json and the module names of a layer."""
     rows = [line.split(" ") for line in DESCRIBED.splitlines()]
     table = tmp_path / "described.tsv"
@@ -181,7 +181,7 @@ def test_a_description_is_known_by_its_own_words(lamina, tmp_path):
         assert row[3].replace("-", "_") == statement["verdict"], statement
 
 
-def test_every_key_of_a_preset_is_true_of_it(lamina, tmp_path):
+def test_every_key_of_a_preset_is_correct(lamina, tmp_path):
     for preset in ("gpt2", "gemma-2-2b", "deepseek-v2", "granite-3.0-2b", "gpt-oss-20b", "falcon-40b", "mpt-7b", "opt-350m", "qwen3-30b-a3b"):
         config = json.loads(lamina("inspect", preset, "--query", "config").stdout)
         keys = {k: v for k, v in config.items() if isinstance(v, (str, int, float)) and v != ""}
@@ -210,14 +210,14 @@ def test_control_bytes_of_a_file_stay_there(lamina, tmp_path):
     assert "\x1b" not in done.stdout and "17\\x1b[31mred\\xff" in done.stdout
 
 
-def test_a_bold_number_is_no_power(lamina, tmp_path):
+def test_a_bold_number_is_not_a_power(lamina, tmp_path):
     path = tmp_path / "claims.md"
     path.write_text("| quantity | value |\n| --- | --- |\n| num_hidden_layers | **16** layers |\n")
     done = lamina("audit", path, "-m", "llama-3.2-1b")
     assert done.returncode == 0, done.stdout
 
 
-def test_a_misspelt_quantity_is_refused(lamina, tmp_path):
+def test_a_misspelt_quantity_is_rejected(lamina, tmp_path):
     table = tmp_path / "typo.tsv"
     table.write_text("model\tquantity\tclaim\nllama-3.2-1b\tnum_hidden_layers\t16\nllama-3.2-1b\tnum_hiden_layers\t16\nllama-3.2-1b\thidden_sizes\t2048\n")
     done = lamina("audit", table)
@@ -233,14 +233,14 @@ def test_a_misspelt_quantity_is_refused(lamina, tmp_path):
     assert done.returncode == 0 and "2 rows and lines not understood" in done.stdout          # a document may have rows about anything
 
 
-def test_a_quantity_of_other_models_is_no_typing_error(lamina, tmp_path):
+def test_a_quantity_of_other_models_is_not_a_typing_error(lamina, tmp_path):
     table = tmp_path / "dense.tsv"
     table.write_text("model\tquantity\tclaim\nllama-3.2-1b\tnum_experts\t8\nllama-3.2-1b\tcolour\tblue\n")
     done = lamina("audit", table)
     assert done.returncode == 0 and "num_experts: 8 (this model has no such quantity)" in done.stdout and "colour: blue (unknown quantity)" in done.stdout
 
 
-def test_strict_wants_everything_checked(lamina, tmp_path):
+def test_strict_requires_all_statements_checked(lamina, tmp_path):
     table, page = tmp_path / "one.tsv", tmp_path / "one.md"
     table.write_text("model\tquantity\tclaim\ngpt2\tn_layer\t12\ngpt2\tcolour\tblue\n")
     assert lamina("audit", table).returncode == 0
@@ -403,7 +403,7 @@ def test_texts_with_their_truth(lamina, source, folder, wrong, right):
 
 
 @pytest.mark.parametrize(("file", "least"), [("gemma-notes.md", 18), ("llama-practice.md", 15), ("mixtral-guide.md", 18), ("nemo-thread.txt", 12), ("three-cards.md", 34), ("llama-workbook.md", 35), ("qwen-field-report.md", 36), ("symbols.md", 14)])
-def test_what_is_right_is_never_called_wrong(lamina, source, file, least):
+def test_right_statements_are_never_called_wrong(lamina, source, file, least):
     """Texts without errors contain what could be mistaken for one: other models, parts of a model, settings, hypotheticals."""
     done = lamina("audit", source / "tests/golden/audit/right" / file, "--json")
     found = json.loads(done.stdout)
@@ -499,7 +499,7 @@ def test_calculations_with_powers_and_parentheses_over_lines(lamina, tmp_path):
     assert found == [("41.9M", "rounded"), ("43M", "wrong"), ("168M", "rounded"), ("25%", "confirmed")]
 
 
-def test_words_in_chinese_are_read(lamina, tmp_path):
+def test_chinese_terms_are_read(lamina, tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# GPT-2\n\n- 层数: 13\n- 词表大小: 50257\n", encoding="utf-8")
     found = [(s["quantity"], s["verdict"]) for s in json.loads(lamina("audit", page, "--json").stdout)["statements"]]

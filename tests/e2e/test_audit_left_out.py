@@ -10,12 +10,12 @@ def lamina(build):
     return lambda *args: run(build / "src/cli/lamina", *args)
 
 
-def test_the_command_says_that_it_is_left_out(lamina):
+def test_the_omitted_command_is_reported(lamina):
     done = lamina("audit", "page.md", "-m", "gpt2")
     assert done.returncode == 2 and not done.stdout and done.stderr == "error: audit: this build leaves the command out\n"
 
 
-def test_the_others_are_there(lamina):
+def test_other_commands_exist(lamina):
     commands = {c["name"] for c in json.loads(lamina("help", "--json").stdout)["commands"]}
     assert "audit" not in commands and {"run", "inspect", "report", "compare", "explain"} <= commands
     assert lamina("inspect", "gpt2", "--query", "architecture.layers").stdout == "12\n"

@@ -26,7 +26,7 @@ def bench(lamina, model, *flags, limits="stored"):
     return done.stdout
 
 
-def test_every_combination_is_a_line(lamina, model):
+def test_every_combination_prints_a_line(lamina, model):
     depths = (4,) if SANITIZED else (0, 4)
     flags = ["-p", "8,16", "-n", "0,2", "-d", ",".join(map(str, depths)), "-t", "1,2", "-npl", "1,3"]
     lines = json.loads(bench(lamina, model, *flags, "--json"))
@@ -136,6 +136,6 @@ def test_profile(lamina, model):
 
 
 @pytest.mark.parametrize("flags", [["--profile", "-o", "csv"], ["-p", "4-2"], ["-p", "0-8*2"], ["-pg", "3"], ["-p", "1-999"], ["-p", "x"], ["-p", "1,"], ["-p", "-1"], ["-npl", "0"], ["-npl", "1-3+18446744073709551615"], ["-npl", "1-3*18446744073709551615"], ["-p", "18446744073709551617"], ["-p", "18014398509481985k"], ["-p", "1-4+18014398509481985k"], ["-p", "0", "-n", "0"], ["-t", "5000"]])
-def test_nonsense_is_refused(lamina, model, flags):
+def test_nonsense_is_rejected(lamina, model, flags):
     done = run(lamina, "bench", model, *flags)
     assert done.returncode == 2 and done.stderr.startswith("error: ") and not done.stdout

@@ -77,6 +77,6 @@ def test_continued_and_bounded(lamina, model, tmp_path):
     (["--size", "0.1kB", *TEXT], "less than the metadata"), (["q4_0", "--text", IMATRIX / "text.txt"], "belong to --budget"),
     (["--budget", "5", "--text", "/nowhere/text"], "/nowhere/text"),
 ], ids=["small", "text", "both", "tiny", "alone", "nowhere"])
-def test_refused(lamina, model, tmp_path, args, words):
+def test_rejected(lamina, model, tmp_path, args, words):
     done = lamina("quantize", model, tmp_path / "out.gguf", *args)
     assert done.returncode in (1, 2) and words in done.stderr and not list(tmp_path.iterdir())

@@ -69,7 +69,7 @@ def test_patch_compiles(name, tree):
 
 
 @pytest.mark.parametrize("heading", ["A reading order", "From a request to an event"])
-def test_reading_orders_name_what_there_is(heading):
+def test_reading_orders_name_existing_files(heading):
     """Every named file and function exists."""
     section = (SOURCE / "docs/dev/architecture.md").read_text().split(f"## {heading}\n")[1].split("\n## ")[0]
     words = re.findall(r"`([^`]+)`", section)

@@ -28,7 +28,7 @@ def test_over_a_pipe(chat):
     assert "> " not in done.stdout
 
 
-def test_what_was_read_is_not_read_again(chat):
+def test_processed_tokens_are_not_processed_again(chat):
     first, second = answers(chat("Say one word.\nSay another word.\n", "-n", "12", "--json"))
     assert first["timings"]["reused_tokens"] == 0
     assert second["timings"]["reused_tokens"] >= first["timings"]["prompt_tokens"]
@@ -36,7 +36,7 @@ def test_what_was_read_is_not_read_again(chat):
     assert first["role"] == "assistant" and first["stop_reason"] in ("eos", "length")
 
 
-def test_a_loaded_conversation_goes_on_as_it_would_have(chat, tmp_path):
+def test_a_loaded_conversation_continues_unchanged(chat, tmp_path):
     """A loaded conversation continues with the same tokens as the saved one, although its cache is cold."""
     saved = tmp_path / "talk.json"
     both = answers(chat(f"Say one word.\n/save {saved}\nSay another word.\n", "-n", "12", "--json"))
@@ -46,7 +46,7 @@ def test_a_loaded_conversation_goes_on_as_it_would_have(chat, tmp_path):
     assert again["ids"] == both[1]["ids"]
 
 
-def test_what_was_refused_is_not_taken_for_read(chat):
+def test_a_rejected_message_leaves_no_trace(chat):
     """A message that does not fit leaves no trace: half of it is answered as if it were the first."""
     half = "one two three four five six seven eight nine ten " * 6
     lines = f"hello\n/reset\n{half * 5}\n{half}\n"
@@ -82,7 +82,7 @@ def test_regen_draws_anew_and_set_sets(chat):
     assert [a["ids"] for a in several] == [a["ids"] for a in answers(chat(lines, "-n", "10", "--json"))]
 
 
-def test_a_regen_that_fails_keeps_the_answer(chat, tmp_path):
+def test_a_failed_regen_keeps_the_answer(chat, tmp_path):
     saved = tmp_path / "talk.json"
     lines = f"Hi\n/system {'word ' * 300}\n/regen\n/system none\n/save {saved}\n/regen\n"
     first, error, again = answers(chat(lines, "-c", "120", "-n", "4", "--json"))
@@ -98,13 +98,13 @@ def test_a_regen_that_fails_keeps_the_answer(chat, tmp_path):
     ("/load /nowhere.json", "/nowhere.json"),
     ("/regen", "/regen: no answer yet"),
 ])
-def test_errors_do_not_end_it(chat, line, words):
+def test_errors_do_not_end_the_chat(chat, line, words):
     done = chat(f"{line}\nHi\n", "-n", "2")
     assert done.returncode != 0 and done.stderr.splitlines()[-1].startswith("error: ") and words in done.stderr
     assert done.stdout, "the next message is answered"
 
 
-def test_errors_stand_where_the_answer_would(chat):
+def test_errors_replace_the_answer(chat):
     """Each message gets one document, also if it fails, so that a client waiting for a line gets one."""
     done = chat("/rest\nHi\n" + "word " * 300 + "\nHi\n", "-c", "120", "-n", "2", "--json")
     first, second, third, fourth = answers(done)
@@ -124,7 +124,7 @@ def test_errors_before_the_first_message_are_lines_too(chat, tmp_path, flags):
     ("", "line 1", "'[' or '{' expected near end of file"), ('{\n"a": x}', "line 2", "invalid token near 'x'"),
     ("{}", "messages", "expected an array of messages"), (None, None, "Is a directory"),
 ])
-def test_a_conversation_that_is_none_is_named(chat, tmp_path, text, where, message):
+def test_an_invalid_conversation_is_named(chat, tmp_path, text, where, message):
     path = tmp_path / "talk"
     path.mkdir() if text is None else path.write_text(text)
     error = answers(chat("Hi\n", "--json", "--load", path))[0]["error"]

@@ -15,7 +15,7 @@ COMMANDS = sorted({(command, int(status or 0)) for row in ROWS for command, stat
 ITEMS = {"A": 4, "B": 11, "C": 9, "D": 7, "E": 8, "F": 4, "G": 7, "H": 3, "I": 3, "J": 4, "K": 3}
 
 
-def test_no_item_is_missing():
+def test_every_item_is_found():
     assert [row[0] for row in ROWS] == [f"{letter}{i + 1}" for letter, n in ITEMS.items() for i in range(n)]
     assert all("`lamina " in row[2] and "`" in row[3] for row in ROWS)
 

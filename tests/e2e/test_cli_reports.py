@@ -44,7 +44,7 @@ both = pytest.mark.parametrize("command", ["run", "chat"])
 
 # ---- 1 ollama#13497, vllm#6626: bytes of partial characters ----
 
-def test_trace_and_score_tell_bytes_of_partial_characters(lamina, model):
+def test_trace_and_score_return_bytes_of_partial_characters(lamina, model):
     text = "a🦙é"
     trace = json.loads(run(lamina, "trace", model, "-p", text, "--lens", 0, "--json").stdout)["tokens"]
     assert any("bytes" in t for t in trace)
@@ -58,7 +58,7 @@ def test_trace_and_score_tell_bytes_of_partial_characters(lamina, model):
 
 @both
 @pytest.mark.parametrize("stops,which", [(["nowhere", "e"], "e"), (["", "e", "o"], None), (["nowhere"], None)])
-def test_the_stop_that_matched_is_told(lamina, model, command, stops, which):
+def test_the_matched_stop_is_returned(lamina, model, command, stops, which):
     chat = ("--chat",) if command == "run" else ()
     flags = [x for stop in stops for x in ("-r", stop)]
     whole = says(lamina, command, model, *chat, n=8).stdout
@@ -71,7 +71,7 @@ def test_the_stop_that_matched_is_told(lamina, model, command, stops, which):
 # ---- 3 llama.cpp#11755, 4 vllm#53975: options of the prompt are applied, rejected or named ----
 
 @both
-def test_no_variable_of_a_template_is_dropped_in_silence(lamina, model, command):
+def test_no_template_variable_is_dropped_silently(lamina, model, command):
     """Variables are rejected or ignored with a warning, as in the server's `chat_template_kwargs`."""
     chat = ("--chat",) if command == "run" else ()
     for name, value in (("add_generation_prompt", False), ("messages", [])):
@@ -99,7 +99,7 @@ WIDE = [2 ** 63 - 1, -2 ** 63, 2 ** 63, 2 ** 64 - 1, -2 ** 63 - 2000, 10 ** 400,
 
 
 @pytest.mark.parametrize("number", WIDE)
-def test_integers_reach_templates_as_they_are_written(lamina, model, tmp_path, number):
+def test_integers_reach_templates_unchanged(lamina, model, tmp_path, number):
     """Integers in templates have no maximum, as in Python and so in transformers: json.dumps and str are the oracle."""
     (tmp_path / "t.jinja").write_text("{{ x }} {{ {'y': [x]} | tojson }} {{ x is integer }} {{ x is number }} {{ x is string }} {{ x is float }}")
     (tmp_path / "v.json").write_text(json.dumps({"x": number}))
@@ -109,7 +109,7 @@ def test_integers_reach_templates_as_they_are_written(lamina, model, tmp_path, n
     assert json.loads(done.stdout)["prompt"] == expected, done.stderr
 
 
-def test_integers_of_a_conversation_are_as_they_are_written(lamina, model, tmp_path):
+def test_integers_of_a_conversation_are_unchanged(lamina, model, tmp_path):
     """Integers are unchanged in a saved conversation, also those in arguments given as a string."""
     numbers = {"a": WIDE[3], "b": WIDE[5], "c": WIDE[0], "d": 1.5, "e": 1e19}
     messages = json.loads(json.dumps(CALLED))
@@ -121,7 +121,7 @@ def test_integers_of_a_conversation_are_as_they_are_written(lamina, model, tmp_p
     assert saved(tmp_path)[1]["tool_calls"][0]["function"]["arguments"] == numbers and saved(tmp_path)[0]["id"] == WIDE[4], done.stderr
 
 
-def test_different_integers_of_equal_doubles_are_refused(lamina, tmp_path):
+def test_different_integers_of_equal_doubles_are_rejected(lamina, tmp_path):
     (tmp_path / "t.jinja").write_text("{{ x }}")
     (tmp_path / "v.json").write_text('{"x": [18446744073709551615, 18446744073709551614]}')
     done = run(lamina, "template", tmp_path / "t.jinja", "--variables", tmp_path / "v.json")
@@ -148,7 +148,7 @@ def test_arguments_of_a_loaded_conversation_are_a_mapping(lamina, model, tmp_pat
     assert saved(tmp_path)[1] == {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "clock", "arguments": {}}}]}
 
 
-def test_arguments_that_are_none_are_said(lamina, model, tmp_path):
+def test_invalid_arguments_are_reported(lamina, model, tmp_path):
     messages = json.loads(json.dumps(CALLED))
     messages[1]["tool_calls"][0]["function"]["arguments"] = "{\"city\": \"Par"
     done = loaded(lamina, model, tmp_path, messages)
@@ -156,7 +156,7 @@ def test_arguments_that_are_none_are_said(lamina, model, tmp_path):
 
 
 @pytest.mark.parametrize("role,read", [("developer", "system"), ("function", "tool"), ("system", "system")])
-def test_roles_of_a_loaded_conversation_are_known(lamina, model, tmp_path, role, read):
+def test_roles_of_a_loaded_conversation_are_accepted(lamina, model, tmp_path, role, read):
     done = loaded(lamina, model, tmp_path, [{"role": role, "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])
     assert done.returncode == 0 and saved(tmp_path)[0] == {"role": read, "content": "a\nb"}, done.stderr
 
@@ -165,13 +165,13 @@ def test_roles_of_a_loaded_conversation_are_known(lamina, model, tmp_path, role,
     ({"role": "narrator", "content": "x"}, 'message 3 has the unknown role "narrator"'), ({"content": "x"}, "message 3 is not an object"),
     ("x", "message 3 is not an object"), ({"role": "user", "content": 1}, "message 3 has a content that is neither"),
     ({"role": "user", "content": [{"type": "image_url"}]}, 'message 3 has a content part of type "image_url"')])
-def test_what_is_no_message_is_refused(lamina, model, tmp_path, message, words):
+def test_invalid_messages_are_rejected(lamina, model, tmp_path, message, words):
     done = loaded(lamina, model, tmp_path, [*CALLED, message])
     assert done.returncode and done.stderr.startswith(f"error: messages: {tmp_path / 'c.json'}: ") and words in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("role", ["system", "tool"])
-def test_a_role_that_the_template_leaves_out_is_said(lamina, model, tmp_path, role):
+def test_a_role_that_the_template_omits_is_reported(lamina, model, tmp_path, role):
     done = loaded(lamina, model, tmp_path, [{"role": role, "content": "Marigold"}], "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}")
     assert done.returncode and f"the chat template of this model leaves out messages of role {role}" in done.stderr, done.stderr
 
@@ -179,7 +179,7 @@ def test_a_role_that_the_template_leaves_out_is_said(lamina, model, tmp_path, ro
 # ---- 11 ollama#18575: 0 is not "not given" ----
 
 @both
-def test_no_tokens_are_none(lamina, model, command):
+def test_zero_tokens_print_nothing(lamina, model, command):
     done = says(lamina, command, model, n=0)
     assert done.returncode == 0 and not done.stdout.strip(), done.stdout
 
@@ -190,7 +190,7 @@ EMPTY = ["--grammar", "--grammar-file", "--json-schema", "--regex", "--choice", 
 
 
 @both
-def test_empty_values_ask_for_nothing(lamina, model, command):
+def test_empty_values_request_nothing(lamina, model, command):
     chat = ("--chat",) if command == "run" else ()
     plain = says(lamina, command, model, *chat)
     empty = [x for flag in EMPTY for x in (flag, "")]
@@ -201,13 +201,13 @@ def test_empty_values_ask_for_nothing(lamina, model, command):
 
 
 @pytest.mark.parametrize("command,flag", [("run", "--chat-template-file"), ("run", "--file"), ("chat", "--load"), ("serve", "--api-key-file"), ("tokenize", "--jsonl")])
-def test_empty_names_of_files_are_refused(lamina, command, flag):
+def test_empty_names_of_files_are_rejected(lamina, command, flag):
     done = run(lamina, command, flag, "")
     assert done.returncode == 2 and f'error: {flag}: "" is not the name of a file' in done.stderr, done.stderr
 
 
 @both
-def test_files_that_are_empty_ask_for_nothing(lamina, model, tmp_path, command):
+def test_empty_files_request_nothing(lamina, model, tmp_path, command):
     """An empty file has no effect, as in llama.cpp, which reads a grammar file into --grammar; a warning names it, since more was meant."""
     empty, chat = tmp_path / "empty", ("--chat",) if command == "run" else ()
     empty.write_text("")
@@ -219,7 +219,7 @@ def test_files_that_are_empty_ask_for_nothing(lamina, model, tmp_path, command):
     assert done.returncode == 0 and done.stdout.strip() == "one", done.stderr
 
 
-def test_an_empty_key_is_no_wish(lamina, model):
+def test_an_empty_key_is_ignored(lamina, model):
     """`--api-key "$KEY"` without KEY must not open the server to all."""
     assert run(lamina, "serve", model, "--api-key", "").returncode
 
@@ -235,7 +235,7 @@ def test_errors_name_the_flag_that_was_given(lamina, model, flag, named):
 
 # ---- 14 ollama#4503: a byte order mark is not part of the text ----
 
-def test_a_byte_order_mark_is_no_part_of_a_text(lamina, model, tmp_path):
+def test_a_byte_order_mark_is_removed(lamina, model, tmp_path):
     files = {"c.json": '{"messages": [{"role": "user", "content": "abc"}, {"role": "assistant", "content": "x"}]}', "t.jinja": "{{ messages[-1].content }}",
              "s.json": '{"enum": [1]}', "p.txt": "abc"}
     for name, text in files.items():
@@ -268,7 +268,7 @@ def test_pointers_and_names_of_files(lamina, tmp_path, command):
 # ---- 18: no line is printed twice ----
 
 @both
-def test_nothing_is_said_twice(lamina, model, command):
+def test_no_message_is_repeated(lamina, model, command):
     done = says(lamina, command, model, "-c", 1000000, n=1)
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert len(lines) == len(set(lines)), lines

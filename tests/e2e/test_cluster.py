@@ -59,7 +59,7 @@ def test_runs_of_layers_give_the_tokens_of_one_process(lamina, model, alone, spl
     assert json.loads(done.stdout)["ids"] == alone
 
 
-def test_a_run_of_layers_can_be_looked_at(lamina, model):
+def test_one_range_of_layers_can_be_shown(lamina, model):
     whole = json.loads(run(lamina, "inspect", model, "--json").stdout)["parameters"]["total"]
     parts = [run(lamina, "inspect", model, "--split", "pp=3", "--rank", r, "--program") for r in range(3)]
     assert all(p.returncode == 0 and "send " in p.stdout and "receive " in p.stdout for p in parts)
@@ -71,7 +71,7 @@ def test_a_run_of_layers_can_be_looked_at(lamina, model):
     assert many.returncode == 2 and "31 runs of 30 layers; 1 to 30 are possible" in many.stderr
 
 
-def test_a_split_gives_the_same_bits_twice_and_nearly_those_of_one(lamina, model):
+def test_a_split_repeats_its_bits_and_is_close_to_one_rank(lamina, model):
     command = ranks(3, lamina, "score", model, "-p", "The capital of France is Paris.", "--json", "-t", "1", "--split", "auto", "--compute", "f32", "--kv-type", "f32")
     one = json.loads(run(lamina, "score", model, "-p", "The capital of France is Paris.", "--json", "--compute", "f32", "--kv-type", "f32").stdout)
     first, second = (json.loads(run(*command, env=ENV).stdout) for _ in range(2))
@@ -100,17 +100,17 @@ def test_two_turns_of_a_chat(lamina, model):
     (1, ["--split", "ep=2"], 'error: --split: "ep=2": experts cannot be split separately; tp=N splits each of them'),
     (1, ["--exact-split"], "error: --exact-split: only with --split"),
 ])
-def test_what_cannot_be_split_is_refused_once(lamina, model, n, flags, says):
+def test_an_impossible_split_is_rejected_once(lamina, model, n, flags, says):
     done = run(*ranks(n, lamina, "run", model, *TEXT, *flags), env=ENV)
     assert done.returncode != 0 and errors(done) == [says] and done.stdout == ""
 
 
-def test_a_context_that_does_not_fit_is_refused_by_rank_0(lamina, model):
+def test_a_context_that_does_not_fit_is_rejected_by_rank_0(lamina, model):
     done = run(*ranks(2, lamina, "run", model, *TEXT, "--split", "tp=2", "-c", "99999999"), env=ENV)
     assert done.returncode == 4 and len(errors(done)) == 2 and "are needed" in errors(done)[1]
 
 
-def test_a_part_can_be_looked_at(lamina, model):
+def test_one_part_can_be_shown(lamina, model):
     whole = json.loads(run(lamina, "inspect", model, "--json").stdout)["parameters"]["total"]
     parts = [run(lamina, "inspect", model, "--split", "tp=3", "--rank", str(r), "--program") for r in range(3)]
     assert all(p.returncode == 0 and "sum over 3 ranks" in p.stdout for p in parts)
@@ -222,7 +222,7 @@ def end(job, path):
 
 @pytest.mark.skipif(SANITIZED, reason="slow")
 @pytest.mark.parametrize("split, n", [("tp=2", 2), ("pp=2", 2)])
-def test_ranks_serve_what_one_process_serves(lamina, model, tmp_path, alone, split, n):
+def test_ranks_serve_the_same_as_one_process(lamina, model, tmp_path, alone, split, n):
     """Concurrent requests with the same prompt get the output of one process."""
     link, port = tmp_path / "served.gguf", free_port()
     link.symlink_to(model)
@@ -270,7 +270,7 @@ def test_streams_end_in_an_error_when_a_rank_is_lost_and_the_job_starts_again(la
 
 
 @pytest.mark.parametrize("flags, says", [(["--sandbox"], "cannot be combined with --split"), (["--prefix-store", "."], "cannot be combined with --split")])
-def test_what_ranks_cannot_serve(lamina, model, flags, says):
+def test_features_that_ranks_lack(lamina, model, flags, says):
     done = run(*ranks(2, lamina, "serve", model, "--port", "0", "--split", "tp=2", *flags), env=ENV)
     assert done.returncode == 2 and says in done.stderr
 
@@ -284,12 +284,12 @@ def test_a_job_is_started_again_until_it_ends_well(lamina, tmp_path):
 
 
 @pytest.mark.parametrize("job, says", [(["sh", "-c", "exit 4"], "status 4, which another start"), (["/nowhere/mpirun"], "not found"), ([], "which job?")])
-def test_what_would_not_get_better_is_not_started_again(lamina, job, says):
+def test_permanent_errors_are_not_restarted(lamina, job, says):
     done = run(lamina, "cluster", "run", "--", *job)
     assert done.returncode in (1, 2) and says in done.stderr
 
 
-def test_a_job_ends_with_who_keeps_it_and_leaves_nobody(lamina, tmp_path):
+def test_a_job_ends_with_its_keeper_and_leaves_no_process(lamina, tmp_path):
     mark = f"sleep 98{os.getpid()}"
     job = subprocess.Popen([lamina, "cluster", "run", "--", "sh", "-c", f"{mark} & {mark}"], cwd=tmp_path)
     until = time.time() + PATIENCE

@@ -94,7 +94,7 @@ def test_the_simulator_waits_for_the_slowest_rank(lamina):
     assert p["most_tp"] == 32 and max(s["tp"] for s in p["splits"]) == 32 and len(p["splits"]) == 26
 
 
-def test_memory_is_that_of_the_plan_of_each_rank(lamina, model):
+def test_memory_equals_the_plan_of_each_rank(lamina, model):
     p = plan(lamina, model, "--nodes", "3", "--ram", "2GiB", "--streams", "2", "-c", "512", "--cpu", "ref", "-t", "1")
     row = next(s for s in p["splits"] if s["tp"] == 3)
     assert row["tp"] == 3 and p["precision"] == "as stored"
@@ -123,7 +123,7 @@ def test_deepseek_on_eight_nodes(lamina):
     (["llama-3.1-8b", "--nodes", "2", "--link", "string"], 2, '"string" is none of 25gbe, 1gbe, 10gbe, 100gbe, ib400'),
     (["llama-3.1-8b", "--nodes", "2", "--precision", "Q9"], 2, "unknown precision"),
 ])
-def test_refusals(lamina, flags, code, says):
+def test_rejections(lamina, flags, code, says):
     done = run(lamina, "cluster", "plan", *flags, "--device", "epyc-9654")
     assert done.returncode == code and (says in done.stderr or code == 4 and "are needed on one" in done.stderr)
     assert run(lamina, "cluster", "dance").returncode == 2

@@ -24,7 +24,7 @@ def test_each_program_has_its_sessions():
 @pytest.mark.parametrize("flags, stdin", [
     (["--chat", "-p", "Name the capital of France."], None), (["--raw", "-p", "1, 2, 3, 4, 5,"], None), (["--chat", "-p", "Name the capital of Japan."], None),
     (["--chat", "-p", "Repeat this text."], "Paris is in France. Rome is in Italy.\n"), (["--chat", "-p", "Name the\ncapital of France."], None)])
-def test_the_model_is_sure_of_what_is_shown(build, model, flags, stdin):
+def test_the_shown_answers_have_a_margin(build, model, flags, stdin):
     """The best two tokens are more than 0.4 apart in natural logarithms; instruction-set levels differ by at most 0.12 on these prompts."""
     assert any(flags[-1].split("\n")[-1] in command for command, _ in SESSIONS)
     gaps = margins(run(build / "src/cli/lamina", "run", MODEL, *flags, "-n", 12, "--temp", 0, "--logprobs", 2, "--json", input=stdin))

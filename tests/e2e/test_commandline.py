@@ -27,7 +27,7 @@ def test_an_unknown_command_suggests_the_nearest(lamina, typed, meant):
     assert last_line(done).startswith(f"error: {typed}: ")
 
 
-def test_a_command_like_no_other_is_not_guessed(lamina):
+def test_no_suggestion_for_a_distant_command(lamina):
     done = run(lamina, "xylophone")
     assert done.returncode == 2 and "did you mean" not in done.stderr and "lamina help" in done.stderr
 
@@ -167,7 +167,7 @@ def test_options_of_the_library_become_flags_and_commands(lamina, tmp_path):
         assert told.stdout == "" or "`" not in told.stdout
 
 
-def test_what_is_no_model_gets_no_recipe(lamina, tmp_path):
+def test_files_that_are_not_models_get_no_recipe(lamina, tmp_path):
     (tmp_path / "tokenizer.json").write_text('{"version": "1.0"}')
     done = run(lamina, "run", tmp_path / "tokenizer.json", "--ids", "1")
     assert done.returncode == 3 and "hint" not in done.stderr and "neither weights nor the config.json" in last_line(done)
@@ -182,17 +182,17 @@ def test_a_key_that_holds_a_nul(lamina, tmp_path):
     assert run(lamina, "inspect", tmp_path / "config.json").returncode == 3
 
 
-def test_weights_alone_are_no_model(lamina, source):
+def test_weights_alone_are_not_a_model(lamina, source):
     done = run(lamina, "inspect", source / "tests/golden/llama/gqa/model.safetensors")
     assert done.returncode == 2 and "name the folder" in last_line(done)
 
 
-def test_doctor_says_what_it_could_not_keep(lamina):
+def test_doctor_reports_what_it_could_not_store(lamina):
     done = run("env", "LAMINA_CACHE=/dev/null", lamina, "doctor", "--cpu", "ref")
     assert done.returncode == 0 and "not saved" in done.stdout and "is not writable: measurements are not saved" in done.stderr
 
 
-def test_metadata_has_numbers_as_they_were_written(lamina, model):
+def test_metadata_numbers_are_unchanged(lamina, model):
     page = run(lamina, "inspect", model, "--metadata").stdout.split("\n")
     assert [line.split()[1] for line in page if line.startswith("llama.attention.layer_norm_rms_epsilon")] == ["1e-5"]
     assert [line.split()[1] for line in run(lamina, "inspect", "llama-3.2-1b", "--metadata").stdout.split("\n")
@@ -227,7 +227,7 @@ def test_every_command_explains_itself(lamina):
         assert max(map(len, done.stdout.split("\n"))) <= 120
 
 
-def test_what_needs_no_tokenizer_does_without_one_of_an_unknown_kind(lamina, source, tmp_path):
+def test_an_unknown_tokenizer_matters_only_for_text(lamina, source, tmp_path):
     folder, golden = tmp_path / "unigram", source / "tests/golden/llama/gqa"
     shutil.copytree(golden, folder)
     (folder / "tokenizer.json").write_text('{"model": {"type": "Unigram", "vocab": [["a", -1.0]], "unk_id": 0}}')
@@ -277,18 +277,18 @@ def test_an_empty_instruction_set_is_a_wrong_flag(lamina, source):
     (["explain", "context", "gpt2", "-c", "64"], "context"),             # a topic, not a flag
     (["detokenize", "MODEL", "1.5"], "ID"),                              # an argument
 ])
-def test_what_is_wrong_is_the_flag_that_was_given(lamina, model, arguments, flag):
+def test_errors_name_the_given_flag(lamina, model, arguments, flag):
     done = run(lamina, *[model if a == "MODEL" else a for a in arguments])
     assert done.returncode == 2 and last_line(done).startswith(f"error: {flag}: "), done.stderr
 
 
-def test_values_are_quoted_as_they_were_given(lamina, model):
+def test_values_are_quoted_unchanged(lamina, model):
     assert '"1.5" is not a token id' in run(lamina, "detokenize", model, "1.5", "2").stderr
     done = run(lamina, "run", model, "-p", "x", "--temp", "1e308")
     assert done.returncode == 2 and last_line(done).startswith('error: --temp: "1e308" is not')
 
 
-def test_a_tokenizer_beside_one_is_named_in_its_errors(lamina, tmp_path):
+def test_errors_name_the_separate_tokenizer(lamina, tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     done = run(lamina, "tokenize", "tokenizer.json", "-p", "x", cwd=tmp_path)
     assert done.returncode == 3 and ": tokenizer.json: " in last_line(done)
@@ -297,7 +297,7 @@ def test_a_tokenizer_beside_one_is_named_in_its_errors(lamina, tmp_path):
 @pytest.mark.parametrize("context, where, offset", [("", "--variables", 0), ("[]", "--variables", None), ('{"a": x}', "--variables", 7),
                                                     ('{"now": "soon"}', "now", None)])
 @pytest.mark.parametrize("how", ["file", "pipe"])
-def test_a_context_that_is_none_is_named(lamina, model, tmp_path, context, where, offset, how):
+def test_an_invalid_context_is_named(lamina, model, tmp_path, context, where, offset, how):
     (tmp_path / "context.json").write_text(context)
     given = "context.json" if how == "file" else "-"
     done = run(lamina, "template", model, "--variables", given, "--json", cwd=tmp_path, input=context)
@@ -326,7 +326,7 @@ def test_a_model_whose_logits_are_nan_is_named(lamina, source, tmp_path):
 
 
 @pytest.mark.skipif(not os.environ.get("LAMINA_AUDITS", "yes"), reason="a build without lamina audit")
-def test_a_document_without_statements_is_said_to_have_none(lamina, tmp_path):
+def test_a_document_without_statements_is_reported(lamina, tmp_path):
     (tmp_path / "empty.tsv").write_text("")
     done = run(lamina, "audit", tmp_path / "empty.tsv")
     assert done.returncode == 0 and "no statements found to check" in done.stderr
@@ -351,7 +351,7 @@ def test_a_chat_ends_with_the_signal_that_ends_it(lamina, source, number):
     (["run", "MODEL", "-n", "2"], "/dev/zero"), (["template", "MODEL", "--context", "/dev/zero"], None),
 ])
 @pytest.mark.parametrize("memory", [None, 500 << 20])
-def test_input_that_never_ends_is_refused(lamina, model, arguments, stdin, memory):
+def test_endless_input_is_rejected(lamina, model, arguments, stdin, memory):
     if memory and SANITIZED:
         pytest.skip("sanitizers reserve more")
     limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))) if memory else None

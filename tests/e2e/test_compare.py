@@ -38,7 +38,7 @@ def rows(lamina, *models):
     return j, {(s["name"], r["label"]): r for s in j["sections"] for r in s["rows"]}
 
 
-def test_every_figure_is_a_fact(lamina):
+def test_every_number_is_a_fact(lamina):
     """Each value with a path is what inspect returns for it."""
     models = ["gpt2", "deepseek-v2", "tests/golden/mistral/window"]
     j, _ = rows(lamina, *models)
@@ -83,7 +83,7 @@ def test_a_changed_description_changes_the_answer(lamina, tmp_path, source):
     assert {e["origin"] for e in j["timeline"]} == {"published"} and [e["model"] for e in j["timeline"]] == ["Transformer", "PaLM", "LLaMA"]
 
 
-def test_readings_are_marked_and_follow_the_figures(lamina):
+def test_readings_are_marked_and_follow_the_numbers(lamina):
     j, _ = rows(lamina, "deepseek-v2", "gpt2")
     rules = {x["rule"] for x in j["reading"]}
     assert {"latent attention", "mixture of experts", "table of positions", "tied head", "kinds of norm", "kinds of MLP"} <= rules
@@ -104,7 +104,7 @@ def test_counts_are_integers(lamina):
 
 @pytest.mark.parametrize("view, parts", [("kv", {"sections"}), ("reading", {"reading"}), ("trends", {"trends"}), ("history", {"timeline", "trends"}),
                                          ("all", {"sections", "reading", "timeline", "trends"})])
-def test_a_view_is_all_that_the_document_has(lamina, view, parts):
+def test_a_document_has_only_the_requested_view(lamina, view, parts):
     whole, j = (json.loads(lamina("compare", "gpt2", "mistral-7b-v0.1", "--json", *more).stdout) for more in ([], ["--view", view]))
     expected = {key: whole[key] for key in parts}
     if view == "kv":
@@ -137,7 +137,7 @@ def test_usage(lamina):
     assert lamina("compare", *["gpt2"] * 17).returncode == 2
 
 
-def test_the_base_of_layers_that_see_everything(lamina):
+def test_the_base_of_layers_without_a_window(lamina):
     """Gemma 3 uses another rotary base in layers with a window; rope_theta is that of the others."""
     rows = {r["label"]: r for section in json.loads(lamina("compare", "gemma-2-2b", "gemma-3-1b", "--view", "position", "--json").stdout)["sections"]
             for r in section["rows"]}
@@ -183,7 +183,7 @@ def test_two_files_of_one_shape(lamina, stored):
     assert storage.startswith("q4_0.gguf stores the same number of parameters in 6.76 bits each, f16.gguf in 16.11")
 
 
-def test_columns_are_told_apart(lamina, stored):
+def test_columns_are_distinguished(lamina, stored):
     page = lamina("compare", stored / "f16/model.gguf", stored / "q4_0/model.gguf").stdout
     assert page.startswith("f16/model.gguf  ·  q4_0/model.gguf\n")
     assert lamina("compare", "gpt2", "gpt2").stdout.startswith("GPT-2  ·  GPT-2 (2)\n")
@@ -200,7 +200,7 @@ def test_names_that_are_given(lamina, stored):
     assert lamina("inspect", "gpt2", "--name", "x", "--query", "config").returncode == 2 and lamina("explain", "--name", "x").returncode == 2
 
 
-def test_bytes_have_their_unit_and_the_reading_stands_once(lamina, stored):
+def test_bytes_have_their_unit_and_readings_appear_once(lamina, stored):
     page = lamina("compare", stored / "f16.gguf", stored / "q4_0.gguf").stdout
     same = page.split("the same\n")[1].split("\n\n")[0].replace("\n   ", " ·")
     figures = dict(x.strip().rsplit(": ", 1) for x in same.split(" · "))
@@ -212,7 +212,7 @@ def test_bytes_have_their_unit_and_the_reading_stands_once(lamina, stored):
     assert readings.count("query heads share each key/value head") == 1 and "f16.gguf, q4_0.gguf: 2 query heads share" in readings
 
 
-def test_what_is_stored_needs_weights(lamina, stored):
+def test_stored_types_need_weights(lamina, stored):
     done = lamina("compare", "gpt2", "llama-3.2-1b", "--view", "stored")
     assert done.returncode == 1 and done.stderr == "error: view: none of these models has weights\n"
     _, r = rows(lamina, "gpt2", stored / "f16.gguf")
@@ -231,7 +231,7 @@ def test_first_with_a_feature(lamina):
     assert page.count("- **+** QLoRA on 2,048 tokens with checkpoints takes about 4.26 GB: a card of 8 GiB holds it.") == 2
 
 
-def test_a_name_without_a_version_leads_to_a_choice(lamina):
+def test_a_name_without_a_version_lists_candidates(lamina):
     for name, choice in ("Granite 3", "granite-3.0-2b, granite-3.0-8b, granite-3.1-2b"), ("mistral 7b v0", "mistral-7b-v0.1, mistral-7b-v0.2"):
         done = lamina("inspect", name)
         assert done.returncode == 2 and f"could be the preset {choice}" in done.stderr

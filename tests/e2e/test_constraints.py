@@ -55,6 +55,6 @@ def test_regex_choice_and_grammar(lamina, tmp_path):
     (["--grammar", 'root ::= root "a"'], r"--grammar: the rule 'root' begins with itself"),
     (["--grammar", 'root ::= "a', "--regex", "b"], r"--regex: cannot be combined with --grammar"),
 ])
-def test_refusals(lamina, flags, where):
+def test_rejections(lamina, flags, where):
     done = lamina("-p", "x", *flags, "-n", "4")
     assert done.returncode == 2 and done.stdout == "" and re.search(r"error: " + where, done.stderr), done.stderr

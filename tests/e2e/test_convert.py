@@ -379,7 +379,7 @@ def test_cards_and_sampling(lamina, tmp_path):
 
 # ---- rejected input ----
 
-def test_refusals(lamina, tmp_path):
+def test_rejections(lamina, tmp_path):
     folder, out = GOLDEN / "llama/gqa", tmp_path / "o.gguf"
     one_line(lamina("convert", folder, tmp_path / "none"), 2, "end the name in .gguf")
     one_line(lamina("convert", folder, out, "--type", "q4_k_m"), 2, '"q4_k_m" is not one of')

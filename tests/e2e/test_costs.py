@@ -50,7 +50,7 @@ def seen(tokens, window):
 
 @pytest.mark.parametrize("model", SIZES)
 @pytest.mark.parametrize("context", [100, 1000])
-def test_a_key_more(lamina, model, context):
+def test_costs_of_one_more_key(lamina, model, context):
     some, full, window, heads, kv, dim = SIZES[model]
     matmul, key, past, at, prefill, head, size, at_4096 = ask(
         lamina, model, "flops.per_token_matmul", "flops.per_context_token", "flops.per_context_token_past_windows", "flops.at_context",
@@ -64,14 +64,14 @@ def test_a_key_more(lamina, model, context):
     assert at_4096 == 2 * kv * dim * 2 * (full * 4096 + some * min(4096, window))
 
 
-def test_figures_of_the_digest(lamina):
+def test_numbers_of_the_digest(lamina):
     """Numbers published in the documents that lamina is checked against."""
     assert ask(lamina, "mistral-7b-v0.1", "flops.per_token_matmul", "flops.per_context_token", flags=("-c", 4096)) == [14220787712, 524288]
     assert ask(lamina, "gpt-3-175b", "flops.per_token_matmul", "flops.per_context_token", "kv.bytes_at_context", "kv.at[4096].bytes",
                "attention.window") == [349127467008, 4718592, 9663676416, 19327352832, None]
 
 
-def test_windows_are_said_of_the_whole_model(lamina):
+def test_windows_describe_the_whole_model(lamina):
     asked = "attention.window", "attention.windowed_layers", "attention.full_layers", "kv.window", "formulas.mask"
     assert ask(lamina, "gpt-neo-1.3b", *asked) == [256, 12, 12, 256, "0 <= i - j < 256 in 12 of 24 layers, else 0 <= i - j"]
     assert ask(lamina, "gemma-2-27b", *asked) == [4096, 23, 23, 4096, "0 <= i - j < 4096 in 23 of 46 layers, else 0 <= i - j"]
@@ -81,7 +81,7 @@ def test_windows_are_said_of_the_whole_model(lamina):
     assert ask(lamina, "gpt-neo-1.3b", "attention.layers[0].window", "attention.layers[1].window") == [None, 256]
 
 
-def test_pages_say_where_windows_are_full(lamina):
+def test_pages_name_the_context_that_fills_windows(lamina):
     page = lamina("inspect", "mistral-7b-v0.1").stdout
     assert "+ 524 kFLOP for each token of context" in page and "beyond 4,096 tokens of context no further cost" in page
     page = lamina("inspect", "gemma-2-27b").stdout
@@ -137,7 +137,7 @@ def test_large_caches(lamina):
 
 
 @pytest.mark.parametrize("path", ["kv.at[99999999999999]", "kv.at[4294967296].mha", "flops.at[99999999999999999999]", "tuning.at[5000000000]"])
-def test_no_table_goes_further_than_positions_do(lamina, path):
+def test_no_table_exceeds_the_positions(lamina, path):
     done = lamina("inspect", "llama-3.2-3b", "--query", path)
     assert done.returncode == 2 and "goes up to [4294967295]" in done.stderr and not done.stdout
 
@@ -166,7 +166,7 @@ def test_positions_that_end(lamina, command):
     assert lamina(*command, "-c", "1024").returncode in (0, 4)
 
 
-def test_what_cannot_be_planned_is_a_warning(lamina, source):
+def test_an_impossible_plan_is_a_warning(lamina, source):
     narrow = source / "tests/golden/llama/gqa"
     document = json.loads(lamina("inspect", narrow, "-ctk", "q8_0", "--json").stdout)
     why = "a q8_0 cache needs heads whose width is a multiple of 32, not 8"

@@ -334,7 +334,7 @@ def presets(lamina):
     return [p["name"] for p in (said["presets"] if isinstance(said, dict) else said)]
 
 
-def test_every_figure_by_a_second_way(lamina, source):
+def test_every_number_by_a_second_derivation(lamina, source):
     """Both derivations agree. tests/golden/facts/one_way.txt lists what has only one in some preset; a new fact is there or has a rule."""
     names = presets(lamina)
     assert len(names) >= 137
@@ -360,7 +360,7 @@ def test_every_figure_by_a_second_way(lamina, source):
     assert alone <= known and (len(some(names)) < len(names) or alone == known), (alone - known, known - alone)
 
 
-def test_fused_projections_share_heads_as_separate_ones_do(lamina):
+def test_fused_projections_share_heads_like_separate_ones(lamina):
     """Where one matrix makes Q, K and V, only the rows of K and V are saved. Falcon-7B: 71 query heads on one, 64 wide, input 4,544."""
     f = facts_of(lamina, "falcon-7b")
     assert f["what_if.kv_projections"] == 2 * 64 * 4544 == 581632
@@ -372,7 +372,7 @@ def test_fused_projections_share_heads_as_separate_ones_do(lamina):
     assert facts_of(lamina, "phi-4")["what_if.kv_projections_saved"] == 75
 
 
-def test_a_cache_is_no_longer_than_the_model(lamina):
+def test_a_cache_is_at_most_as_long_as_the_model(lamina):
     for name, tokens in (("gpt2", "1,024"), ("openai-gpt", "512"), ("granite-3b-code-base", "2,048"), ("llama-3.2-3b", "4,096")):
         said = run(lamina, "report", name, "--format", "md", env=BARE).stdout
         assert f"a cache of {tokens} tokens" in said, name

@@ -45,7 +45,7 @@ def prompt_of(server, **asked):
 
 @pytest.mark.parametrize("choice,names", [({"type": "tool", "name": "get_weather"}, {"get_weather"}),
                                           ({"type": "any", "disable_parallel_tool_use": True}, {"get_weather", "clock"})])
-def test_a_tool_that_must_be_used_is_used(claude, choice, names):
+def test_a_required_tool_is_used(claude, choice, names):
     m = claude.messages.create(model="any", max_tokens=80, messages=ASKED, tools=TOOLS, tool_choice=choice)
     assert m.stop_reason == "tool_use" and [b.type for b in m.content] == ["tool_use"]
     assert m.content[0].name in names and m.content[0].id.startswith("toolu_")
@@ -53,7 +53,7 @@ def test_a_tool_that_must_be_used_is_used(claude, choice, names):
         check_weather(m.content[0].input)
 
 
-def test_blocks_are_streamed_as_they_are_answered_whole(claude):
+def test_streamed_blocks_equal_whole_answers(claude):
     asked = dict(model="any", max_tokens=80, messages=ASKED, tools=TOOLS, tool_choice={"type": "tool", "name": "get_weather"})
     whole = claude.messages.create(**asked)
     with claude.messages.stream(**asked) as stream:
@@ -104,7 +104,7 @@ def test_system_messages_become_one(claude, server):
     assert m.input_tokens == len(server.post("/tokenize", {"content": prompt})[1]["tokens"])
 
 
-def test_a_format_holds(claude, server):
+def test_a_format_is_enforced(claude, server):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
     status, m, _ = server.post("/v1/messages", {"max_tokens": 40, "messages": ASKED,
                                                 "output_config": {"format": {"type": "json_schema", "schema": schema}}})
@@ -118,7 +118,7 @@ def test_a_format_holds(claude, server):
     ({"output_config": {"effort": "wild"}}, "wild"), ({"output_config": {"format": {"type": "xml"}}}, "json_schema"),
     ({"messages": [{"role": "user", "content": [{"type": "tool_result", "content": "x"}]}]}, "tool_use_id"),
     ({"messages": [{"role": "user", "content": [{"type": "document"}]}]}, "document")])
-def test_anthropic_requests_that_are_refused(server, wrong, said):
+def test_anthropic_requests_that_are_rejected(server, wrong, said):
     status, answer, _ = server.post("/v1/messages", {"max_tokens": 2, "messages": ASKED} | wrong)
     assert status == 400 and answer["error"]["type"] == "invalid_request_error" and said in answer["error"]["message"], answer
 
@@ -137,7 +137,7 @@ def test_ollama_history_is_read_as_openai_history(server, client):
     assert client.chat(model="any", tools=[CLOCK], messages=history, options={"num_predict": 4}).message.content
 
 
-def test_ollama_thinks_apart(client):
+def test_ollama_returns_thinking_separately(client):
     asked = dict(model="any", messages=ASKED, options={"num_predict": 16})
     whole = client.chat(**asked, think=True).message
     assert whole.thinking and not whole.content
@@ -150,13 +150,13 @@ def test_ollama_thinks_apart(client):
     assert {"tools", "thinking"} <= set(client.show("any").capabilities)
 
 
-def test_a_format_of_ollama_holds_behind_thinking(server):
+def test_a_format_of_ollama_is_enforced_after_thinking(server):
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
     status, m, _ = server.post("/api/chat", {"messages": ASKED, "stream": False, "think": False, "format": schema, "options": {"num_predict": 40}})
     assert status == 200 and isinstance(json.loads(m["message"]["content"])["n"], int)
 
 
-def test_ollama_refuses_to_think_without_a_way_to(build, model):
+def test_ollama_rejects_thinking_without_support(build, model):
     s = Server(build, "-c", 512).ready()
     status, answer, _ = s.post("/api/chat", {"messages": ASKED, "think": True})
     assert status == 400 and "does not support thinking" in answer["error"]

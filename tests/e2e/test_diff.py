@@ -58,7 +58,7 @@ def test_tensors_are_numpys(folder_and_file):
         assert counts == want["counts"] and sum(counts.values()) + want["equal"] == t["elements"]
 
 
-def test_layers_are_transformers(folder_and_file):
+def test_layers_equal_transformers(folder_and_file):
     assert [x["layer"] for x in folder_and_file["layers"]] == [-1, 0, 1]
     for x, want in zip(folder_and_file["layers"], RESULTS["layers"]):
         close(x["rel_err"], want, 1e-5)
@@ -67,7 +67,7 @@ def test_layers_are_transformers(folder_and_file):
     assert folder_and_file["same_top"] == RESULTS["same_top"] and folder_and_file["first_flip"] == RESULTS["first_flip"]
 
 
-def test_advice_is_what_transformers_find_with_those_tensors(folder_and_file):
+def test_advice_equals_transformers_with_those_tensors(folder_and_file):
     assert len(folder_and_file["advice"]) == len(RESULTS["advice"]) == 3
     before = 1
     for got, want in zip(folder_and_file["advice"], RESULTS["advice"]):
@@ -166,12 +166,12 @@ def test_raise_none_tries_nothing(lamina, made):
     (["-f", "/nowhere/text"], 1, "/nowhere/text"),
     (["--html", ""], 2, "--html"),
 ], ids=["type", "float", "text", "empty name"])
-def test_refused(lamina, made, more, code, words):
+def test_rejected(lamina, made, more, code, words):
     done = lamina("diff", made / "dense", made / "q.gguf", *more)
     assert done.returncode == code and words in done.stderr and done.stdout == ""
 
 
-def test_other_models_are_refused(lamina, made, tmp_path):
+def test_other_models_are_rejected(lamina, made, tmp_path):
     other = json.loads((IMATRIX / "dense.json").read_text()) | {"model_type": "qwen2"}
     (tmp_path / "other.json").write_text(json.dumps(other))
     assert lamina("synth", tmp_path / "other.json", tmp_path / "other.gguf", "--type", "f32", "-q").returncode == 0

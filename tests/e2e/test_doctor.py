@@ -58,7 +58,7 @@ def test_shape(lamina, cache):
     assert d["cache"]["exists"] and d["cache"]["models"] == []
 
 
-def test_figures_are_kept_until_fresh_ones_are_wanted(lamina, cache):
+def test_measurements_are_stored_until_fresh_ones_are_requested(lamina, cache):
     first = doctor(lamina, cache)["limits"]
     again = doctor(lamina, cache)["limits"]
     assert not again["measured_now"] and again["seconds"] == 0 and again["memory"] == first["memory"]
@@ -71,7 +71,7 @@ def test_figures_are_kept_until_fresh_ones_are_wanted(lamina, cache):
     assert doctor(lamina, cache)["limits"]["measured_now"]
 
 
-def test_what_stays_below_the_best_known_is_no_limit(lamina, measured, tmp_path):
+def test_lower_measurements_are_not_the_limit(lamina, measured, tmp_path):
     """If the cached limits are a thousand times what the machine reaches, doctor measures again, but reports and stores the cached ones."""
     path = pathlib.Path(shutil.copy(measured, tmp_path))
     known = json.loads(path.read_text())
@@ -87,7 +87,7 @@ def test_what_stays_below_the_best_known_is_no_limit(lamina, measured, tmp_path)
 
 
 @explains
-def test_figures_of_a_busy_moment_are_said_to_be(lamina, measured, tmp_path):
+def test_busy_measurements_are_marked(lamina, measured, tmp_path):
     """Limits measured under load are not dropped with age while nothing better is known, but marked."""
     path = pathlib.Path(shutil.copy(measured, tmp_path))
     path.write_text(json.dumps(json.loads(path.read_text()) | {"busy": 0.4}))
@@ -100,7 +100,7 @@ def test_figures_of_a_busy_moment_are_said_to_be(lamina, measured, tmp_path):
     assert "measured under load, too low" in run(lamina, "fit", "llama-3.2-1b", env=env).stdout
 
 
-def test_figures_of_a_busy_moment_are_measured_again_once(lamina, measured, tmp_path):
+def test_busy_measurements_are_repeated_once(lamina, measured, tmp_path):
     """Limits measured under load are measured again after ten minutes, but only once, even if no better ones are found."""
     path = pathlib.Path(shutil.copy(measured, tmp_path))
     known = json.loads(path.read_text())
@@ -133,7 +133,7 @@ def test_models_of_the_cache(lamina, cache):
     assert doctor(lamina, cache)["cache"]["models"] == [{"name": "a.gguf", "bytes": 1000}, {"name": "folder", "bytes": 50}]
 
 
-def test_what_is_unusual_is_said(lamina, cache, tmp_path):
+def test_unusual_conditions_are_reported(lamina, cache, tmp_path):
     assert any("UTF-8" in w for w in doctor(lamina, cache, LC_ALL="C")["warnings"])
     assert doctor(lamina, cache, LC_ALL="C.UTF-8")["locale"]["utf8"]
     nowhere = doctor(lamina, tmp_path / "not/there")                       # cannot be created: all is measured, nothing is stored

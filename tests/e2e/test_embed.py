@@ -45,7 +45,7 @@ def lines(lamina, *arguments, **options):
 
 
 @pytest.mark.parametrize("case", ["llama/gqa", "gemma2/windows", "opt/post-norm", "cohere/command-r", "openai-gpt/post-norm"])
-def test_vectors_are_those_of_transformers(lamina, tmp_path, case):
+def test_vectors_equal_transformers(lamina, tmp_path, case):
     hidden = tensor(GOLDEN / "embed/hidden.safetensors", case)
     ids = tensor(GOLDEN / case / "golden.safetensors", "input_ids")[0]
     (tmp_path / "ids.jsonl").write_text(json.dumps(ids) + "\n" + json.dumps(ids[:5]) + "\n")
@@ -62,7 +62,7 @@ def test_vectors_are_those_of_transformers(lamina, tmp_path, case):
     assert all(close(a, unit(b)) for a, b in zip(rows, hidden))
 
 
-def test_a_text_is_its_tokens_in_every_way(lamina, tmp_path):
+def test_a_prompt_equals_its_tokens_in_every_form(lamina, tmp_path):
     text = "Die Straße, \"quoted\" and 東京"
     (tmp_path / "text").write_text(text + "\n")
     (tmp_path / "lines").write_text(json.dumps(text) + "\n")
@@ -95,7 +95,7 @@ def test_near_texts_are_near(lamina, tmp_path):
     (["--jsonl", "-"], "[1, -2]\n", 2, "usage", "line 1"),
     (["--jsonl", "-"], "[]\n", 2, "usage", "embedding"),
 ])
-def test_what_has_no_vector_is_one_line(lamina, arguments, text, status, code, where):
+def test_models_without_vectors_are_one_line(lamina, arguments, text, status, code, where):
     done = run(lamina, "embed", MODEL, *arguments, "--json", input=text)
     assert done.returncode == status, done.stderr
     error = json.loads(done.stdout.splitlines()[-1])["error"]

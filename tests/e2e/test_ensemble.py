@@ -62,7 +62,7 @@ def together(lamina, members, *flags):
 
 
 @pytest.mark.parametrize("rule", ["mean", "logmean", "contrast"])
-def test_the_mixture_is_what_the_formula_says(lamina, other, rule):
+def test_the_mixture_equals_the_formula(lamina, other, rule):
     said = together(lamina, f"both={TINY}:0.9,{other}:0.6", "--ensemble-rule", rule)
     wa, wb = (0.9 / 1.5, 0.6 / 1.5) if rule != "contrast" else (0.9, 0.6)
     assert said["ensemble"]["name"] == "both" and said["ensemble"]["rule"] == rule
@@ -78,7 +78,7 @@ def test_the_mixture_is_what_the_formula_says(lamina, other, rule):
         ids.append(token["id"])
 
 
-def test_a_model_with_itself_is_that_model(lamina):
+def test_an_ensemble_of_one_model_twice_is_that_model(lamina):
     one = json.loads(run(lamina, "run", TINY, "--ids", ",".join(map(str, PROMPT)), "-n", 6, "--temp", 0, "--ignore-eos", "--json").stdout)
     assert together(lamina, f"{TINY},{TINY}")["ids"] == one["ids"] and together(lamina, f"{TINY}:3,{TINY}:1,{TINY}", "--ensemble-rule", "logmean")["ids"] == one["ids"]
 
@@ -96,6 +96,6 @@ def test_chunks_drafts_and_constraints_change_nothing_else(lamina, other):
     (f"{TINY},{TINY},{TINY}", ["--ensemble-rule", "contrast"], 2, "contrast is of two"), (f"{TINY},/nowhere", [], 1, "/nowhere"),
     (f"{TINY},{TINY}", ["--logprobs", "3"], 2, "--logprobs"), (f"{TINY},{TINY}", ["-m", TINY], 2, "--ensemble"), (f"{TINY},{MODEL}", [], 2, "smollm2"),
 ])
-def test_what_cannot_be_mixed_is_refused(lamina, model, members, flags, status, why):
+def test_incompatible_models_are_rejected(lamina, model, members, flags, status, why):
     done = run(lamina, "run", "--ensemble", members, "--ids", "1,2", "-n", 1, *flags)
     assert done.returncode == status and why in done.stderr.splitlines()[-1], done.stderr

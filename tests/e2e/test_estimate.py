@@ -28,7 +28,7 @@ def test_its_own_printout_is_readable(lamina, tmp_path):
     assert steps(lamina, "--from-tree", tree)["exact"] == 34_980_831_232
 
 
-def test_sizes_are_the_model(lamina):
+def test_sizes_equal_the_model(lamina):
     by_hand, published = steps(lamina, *MISTRAL), steps(lamina, "mistral-7b-v0.1")
     assert by_hand == published
     assert by_hand["quick"] == 8_046_772_224 and by_hand["by_groups"] == -805_306_368 and by_hand["by_norms"] == 266_240
@@ -90,7 +90,7 @@ def test_a_tree_makes_the_published_configuration(lamina, source):
     assert j["attention_bias"] and j["mlp_bias"] and j["hidden_act"] == "gelu" and j["num_key_value_heads"] == 2
 
 
-def test_what_cannot_be_derived_is_said(lamina, source, tmp_path):
+def test_underivable_quantities_are_reported(lamina, source, tmp_path):
     def fails(text, status, words):
         (tmp_path / "t.txt").write_text(text)
         done = lamina("estimate", "--from-tree", tmp_path / "t.txt")
@@ -128,7 +128,7 @@ def test_a_flag_that_would_do_nothing_is_an_error(build, source, arguments, flag
     assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith(f"error: {flag}: "), done.stderr
 
 
-def test_what_a_tree_does_not_say_can_be_said(lamina):
+def test_keys_missing_in_a_tree_can_be_given(lamina):
     done = lamina("estimate", "--from-tree", "tests/golden/explain/trees/unpublished.txt", "--heads", 6, "--context", 99, "--tied", "--config")
     config = json.loads(done.stdout)
     assert config["max_position_embeddings"] == 99 and config["tie_word_embeddings"] is True and "tying" not in done.stderr

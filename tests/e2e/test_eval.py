@@ -49,7 +49,7 @@ def test_perplexity_is_llama_perplexitys(lamina, made):
 
 
 @pytest.mark.parametrize("case", RESULTS["sliding"], ids=lambda c: str(c["stride"]))
-def test_a_sliding_window_is_what_transformers_give(lamina, made, case):
+def test_a_sliding_window_equals_transformers(lamina, made, case):
     got = said(lamina, made["dense"], "perplexity", "-f", IMATRIX / "text.txt", "-c", case["context"], "--rule", "sliding", "--stride",
                case["stride"], *EXACT)
     assert got["tokens"] == case["tokens"] and math.isclose(got["perplexity"], case["perplexity"], rel_tol=2e-6)
@@ -114,7 +114,7 @@ def test_choices_are_lm_evals(lamina, made, name):
 
 
 @pytest.mark.parametrize("name", some(["mmlu-2", "hellaswag"], step=2))
-def test_questions_side_by_side_change_no_bit(lamina, made, name):
+def test_questions_in_parallel_change_no_bit(lamina, made, name):
     first = ours(lamina, made, name, "-t", "1")
     for more in (["-ub", "5"], ["-t", "3", "-ub", "64"]):
         assert ours(lamina, made, name, *more) == first
@@ -131,7 +131,7 @@ def test_questions_of_our_own_form(lamina, made):
     ('{"context": "a", "choices": ["b", 3], "answer": 0}', "choices"), ('{"sentence": "no gap", "option1": "a", "option2": "b", "answer": "1"}', "gap"),
     ('{"question": "q", "choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "C"}', "answerKey"),
 ])
-def test_a_question_that_is_none_is_refused_with_its_line(lamina, made, tmp_path, line, why):
+def test_an_invalid_question_is_rejected_with_its_line(lamina, made, tmp_path, line, why):
     (tmp_path / "q").write_text((GOLDEN / "plain.jsonl").read_text().splitlines()[0] + "\n" + line + "\n")
     done = lamina("eval", made["dense"], "choices", "-f", tmp_path / "q")
     assert done.returncode == 2 and why in done.stderr and "line 2" in done.stderr and done.stderr.count("\n") <= 2
@@ -154,7 +154,7 @@ def test_tables_and_plots(lamina, made, tmp_path):
             assert sum(r["right"] == "1" and r["best"] == "1" for r in rows) / 6 == got["accuracy"]
 
 
-def test_it_goes_on_after_it_was_killed(lamina, made, tmp_path, build):
+def test_a_killed_run_continues(lamina, made, tmp_path, build):
     """However often it is killed, the result is that of an uninterrupted run."""
     text, state = tmp_path / "text", tmp_path / "state"
     text.write_text((IMATRIX / "text.txt").read_text() * 12)
@@ -192,7 +192,7 @@ def test_results_of_another_run_are_not_mixed_in(lamina, made, tmp_path):
     assert state.read_bytes() == before and "matters" in (tmp_path / "mine").read_text()
 
 
-def test_damaged_files_of_logits_are_refused(lamina, made, tmp_path):
+def test_damaged_files_of_logits_are_rejected(lamina, made, tmp_path):
     base = tmp_path / "base"
     assert lamina("eval", made["dense"], "perplexity", *TEXT, "--save-logits", base).returncode == 0
     data = base.read_bytes()
@@ -207,7 +207,7 @@ def test_damaged_files_of_logits_are_refused(lamina, made, tmp_path):
 
 # ---- needle and speed ----
 
-def test_a_model_that_reads_finds_the_needle(lamina, tmp_path):
+def test_a_model_that_copies_finds_the_needle(lamina, tmp_path):
     args = [MODEL, "needle", "--lengths", "160", "--depths", "0,100", "--samples", "1", "-n", "10"]
     got = said(lamina, *args, "--svg", tmp_path / "grid.svg", "--csv", tmp_path / "grid.csv")
     assert got["found"] == 1 and len(got["cells"]) == 2
@@ -216,7 +216,7 @@ def test_a_model_that_reads_finds_the_needle(lamina, tmp_path):
     assert [r["found"] for r in csv.DictReader((tmp_path / "grid.csv").open())] == ["1", "1"]
 
 
-def test_speed_is_said(lamina, made):
+def test_speed_is_reported(lamina, made):
     got = said(lamina, made["q4"], "speed", *TEXT, "-n", "8", "--chunks", "2")
     assert got["chunks"] == 2 and got["read_per_second"] > 0 and got["generated_per_second"] > 0
 
@@ -229,6 +229,6 @@ def test_speed_is_said(lamina, made):
     (["needle", "--lengths", "40"], "tokens"), (["needle", "--depths", "101"], "--depths"), (["speed", *TEXT, "-n", "64"], "--predict"),
     (["choices", "-f", GOLDEN / "mmlu.jsonl", "--shots", "2"], "--shots-file"), (["choices", "-f", GOLDEN / "mmlu.jsonl", "--shots", "9", "--shots-file", GOLDEN / "mmlu-dev.jsonl"], "only 3"),
 ])
-def test_impossible_things_are_refused(lamina, made, args, why):
+def test_impossible_settings_are_rejected(lamina, made, args, why):
     done = lamina("eval", made["dense"], *args)
     assert done.returncode == 2 and why in done.stderr and done.stdout == "", done.stderr

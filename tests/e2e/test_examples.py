@@ -17,7 +17,7 @@ def test_generate_continues_the_text(example, model):
     assert re.search(r"8 tokens, [\d.]+ per second, stopped: length", done.stderr)
 
 
-def test_batch_gives_each_text_what_it_gets_alone(example, model):
+def test_a_batch_gives_each_prompt_its_own_answer(example, model):
     texts = ["The capital of France is", "Once upon a time", "1, 2, 3, 4,"]
     together = example("batch", model, "12", *texts)
     assert together.returncode == 0, together.stderr
@@ -38,7 +38,7 @@ def pieces(output):
     return texts, ends
 
 
-def test_stream_shows_texts_as_they_come_and_stopping_one_changes_no_other(example, model):
+def test_streams_arrive_in_parts_and_stopping_one_changes_no_other(example, model):
     texts = ["The capital of France is", "Once upon a time", "1, 2, 3, 4,", "Roses are red,", "def main():", "Water boils at",
              "My favourite colour is", "The sun"]
     alone, ends = pieces(example("stream", model, "24", *texts).stdout)

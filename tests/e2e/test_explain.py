@@ -84,7 +84,7 @@ def test_numbers_move_with_the_model(lamina):
     assert whole == 2 * half == 939_524_096
 
 
-def test_what_a_model_does_not_have_is_said(lamina):
+def test_missing_parts_of_a_model_are_reported(lamina):
     page = explain(lamina, "mla", "llama-3.2-3b")
     assert page["used"] is False and page["derivation"] is None and page["diagram"] is None
     text = lamina("explain", "mla", "llama-3.2-3b").stdout
@@ -233,7 +233,7 @@ def test_sums_recorded_inside_a_module_are_sums_of_the_stream(lamina):
         assert "a branch" not in drawn.stdout and "attention" in drawn.stdout and "MLP" in drawn.stdout, preset
 
 
-def test_the_stream_is_told_as_the_program_has_it(lamina):
+def test_the_stream_follows_the_program(lamina):
     for preset, said in (("llama-3.2-1b", "x ← x + Attention(Norm(x));   x ← x + MLP(Norm(x))"),
                          ("openai-gpt", "x ← Norm(x + Attention(x));   x ← Norm(x + MLP(x))"),
                          ("opt-350m", "x₀ = project_in(E[token]) + P[position];   x ← Norm(x + Attention(x))"),

@@ -113,7 +113,7 @@ def whole_or_absent(writer, goal, state, complete):
 # ---- calls that fail ----
 
 @pytest.mark.parametrize("kind", ["EIO", "ENOSPC", "short"])
-def test_calls_that_fail(writer, library, tmp_path, kind):
+def test_failing_calls(writer, library, tmp_path, kind):
     log = tmp_path / "log"
     faults = {"LD_PRELOAD": str(library), "FAULT_LOG": str(log), "FAULT_ERRNO": "0" if kind == "short" else str(getattr(errno, kind))}
     done = writer.run(**faults, FAULT_AT="0")

@@ -55,7 +55,7 @@ def test_one_end_of_input_is_enough(lamina, model, tmp_path):
     assert t.status() == 0
 
 
-def test_an_empty_message_is_none(lamina, model, tmp_path):
+def test_an_empty_message_is_ignored(lamina, model, tmp_path):
     t = terminal(tmp_path, lamina, "run", model)
     t.until("Ctrl-D ends it")
     t.type("\x04")
@@ -79,7 +79,7 @@ def test_a_terminal_gets_an_answer_and_a_pipe_a_continuation(lamina, model, tmp_
     assert run(lamina, *ask, "-p", PARIS, "-q").stderr == ""
 
 
-def test_a_document_stands_before_the_question(lamina, model, tmp_path):
+def test_a_document_precedes_the_question(lamina, model, tmp_path):
     def prompt(*how, **options):
         return json.loads(run(lamina, "run", model, "-n", "1", "--json", *how, **options).stdout)["prompt"]
     assert prompt("-p", "Summarise:", input="a text\n") == "a text\nSummarise:"
@@ -102,7 +102,7 @@ def test_a_model_is_a_command(lamina, model, tmp_path):
     assert run(lamina, "run", model, "x", "-p", "y").returncode == 2
 
 
-def test_a_preset_says_what_to_do(lamina):
+def test_a_preset_gives_a_hint(lamina):
     done = run(lamina, "llama-3.2-1b", env=BARE)
     assert done.returncode == 2 and "lamina inspect llama-3.2-1b" in done.stderr
     done = run(lamina, "run", "llama-3.2-1b", "-p", "x", env=BARE)
@@ -119,7 +119,7 @@ def values(row):
     return {"-ts": ["1,1"], "-ot": ["x=CPU"], "--numa": ["distribute"]}.get(row["names"].split()[0], ["1"])
 
 
-def test_flags_without_effect_are_accepted_and_said(lamina, model):
+def test_flags_without_effect_are_accepted_with_a_note(lamina, model):
     rows = [r for r in program(lamina)["foreign"] if r["accepted"]]
     ask = ["run", model, "--raw", "-p", PARIS, "-n", "2", "--temp", "0"]
     plain = run(lamina, *ask)
@@ -132,7 +132,7 @@ def test_flags_without_effect_are_accepted_and_said(lamina, model):
     assert run(lamina, *ask, *everything, "-q").stderr == ""
 
 
-def test_flags_that_ask_for_something_else_are_refused_by_name(lamina, model):
+def test_unsupported_flags_are_rejected_by_name(lamina, model):
     for row in program(lamina)["foreign"]:
         for name in row["names"].split() if not row["accepted"] else []:
             done = run(lamina, "run", model, "-p", "x", name, "1")
@@ -195,7 +195,7 @@ def test_numbers_may_touch_their_flag(lamina, model):
     assert run(lamina, "run", model, "-p4x").returncode == 2, "a text may not"
 
 
-def test_escapes_are_processed_unless_told_otherwise(lamina, model):
+def test_escapes_are_processed_by_default(lamina, model):
     def prompt(*how):
         return json.loads(run(lamina, "run", model, "-n", "1", "--json", *how).stdout)["prompt"]
     assert prompt("-p", r"a\nb") == prompt("-e", "-p", r"a\nb") == "a\nb" and prompt("--no-escape", "-p", r"a\nb") == r"a\nb"
@@ -272,7 +272,7 @@ def test_a_paste_is_one_message(lamina, model, tmp_path):
     assert said == ["one\n\ttwo[31m\n\nthree /quit and more", "four\nfive\\"]
 
 
-def test_words_of_other_chats(lamina, model):
+def test_commands_of_other_chats(lamina, model):
     lines = '/?\n/set\n/system\n/system Be brief.\n/system\n/system none\n/system\n"""Hi\nyou"""\n/clear\n/bye\nnever\n'
     done = run(lamina, "chat", model, "-n", "2", "--temp", "0.5", "--json", input=lines)
     assert done.returncode == 0 and len(done.stdout.splitlines()) == 1
@@ -280,7 +280,7 @@ def test_words_of_other_chats(lamina, model):
     assert done.stderr.count("no system message\n") == 3 and "\nBe brief.\n" in done.stderr and "conversation cleared" in done.stderr
 
 
-def test_saving_says_so_and_asks(lamina, model, tmp_path):
+def test_saving_confirms_and_asks_before_overwriting(lamina, model, tmp_path):
     saved = tmp_path / "talk.json"
     done = run(lamina, "chat", model, "-n", "2", input=f"/save {saved}\n")
     assert done.returncode == 0 and f"{saved}: 0 messages written" in done.stderr
@@ -300,7 +300,7 @@ def test_saving_says_so_and_asks(lamina, model, tmp_path):
     assert t.status() == 0
 
 
-def test_the_seed_is_told_to_who_asks(lamina, model):
+def test_the_seed_is_returned_on_request(lamina, model):
     done = run(lamina, "run", model, "--raw", "-p", PARIS, "-n", "6", "-v", "--temp", "1.5")
     seed = re.search(r"^seed +(\d+)$", done.stderr, re.M)[1]
     assert run(lamina, "run", model, "--raw", "-p", PARIS, "-n", "6", "--temp", "1.5", "-s", seed).stdout == done.stdout
@@ -325,7 +325,7 @@ def test_a_reader_that_leaves_ends_it_quietly(lamina, model, command):
     assert process.returncode == -signal.SIGPIPE and "error" not in err and "Broken pipe" not in err, err
 
 
-def test_who_ignores_the_signal_is_told(lamina):
+def test_a_process_that_ignores_the_signal_is_reported(lamina):
     out, end = os.pipe()
     os.close(out)
     done = subprocess.run([lamina, "presets"], stdout=end, stderr=subprocess.PIPE, text=True, restore_signals=False, check=False)
@@ -338,7 +338,7 @@ def test_who_ignores_the_signal_is_told(lamina):
     (["run", "MODEL", "--tmep", "1"], "did you mean --temp?"), (["chat", "MODEL", "--promt", "x"], None),
     (["list"], None), (["xylophone"], None), (["run", "MODEL", "--gramma", "x"], "did you mean --grammar?"), (["tokenize", "MODEL", "--jinja"], None),
 ])
-def test_only_what_is_near_is_suggested(lamina, model, command, words):
+def test_only_near_names_are_suggested(lamina, model, command, words):
     done = run(lamina, *(model if w == "MODEL" else w for w in command))
     assert done.returncode == 2
     assert words in done.stderr if words else "did you mean" not in done.stderr, done.stderr
@@ -349,7 +349,7 @@ def test_only_what_is_near_is_suggested(lamina, model, command, words):
     (["--seed", "-2"], "--seed: -2 is outside 0 ... 9223372036854775807"), (["-s", "x"], '--seed: "x" is not a whole number'),
     (["-c", "autp"], "--ctx-size: "),
 ])
-def test_values_are_judged_in_words(lamina, model, flags, words):
+def test_values_are_judged_by_name(lamina, model, flags, words):
     done = run(lamina, "run", model, "-p", "x", *flags)
     assert done.returncode == 2 and words in done.stderr.splitlines()[-1]
 

@@ -57,7 +57,7 @@ def test_names_of_devices(lamina):
     assert wrong.returncode == 1 and "did you mean rtx-4090" in wrong.stderr
 
 
-def test_sizes_are_the_plans(lamina):
+def test_sizes_equal_the_plan(lamina):
     """The bytes of a row are those that inspect reads from the plan of the same precision."""
     j = fit(lamina, "llama-3.2-1b", "--device", "h200", "--context", "4096", "--batch", "3", "--kv-type", "q8_0")
     assert [r["precision"] for r in j["precisions"]] == ["f32", "f16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS"]
@@ -69,7 +69,7 @@ def test_sizes_are_the_plans(lamina):
         assert r["total"] == r["weights"] + r["kv"] + r["scratch"] and r["left"] == j["machine"]["memory"] - r["total"]
 
 
-def test_the_last_that_fits(lamina):
+def test_the_largest_that_fits(lamina):
     """One more position or sequence no longer fits."""
     common = ("llama-3.2-3b", "--vram", "6G", "--precision", "Q4_K_M")
     row = fit(lamina, *common, "--context", "8192")["precisions"][0]
@@ -82,7 +82,7 @@ def test_the_last_that_fits(lamina):
     assert lamina("fit", *common, "--context", "8192", "--batch", most + 1).returncode == 4
 
 
-def test_what_does_not_fit(lamina):
+def test_models_that_do_not_fit(lamina):
     done = lamina("fit", "llama-3.1-405b", "--device", "h200")
     assert done.returncode == 4 and "does not fit" in done.stdout and "IQ4_XS" in done.stderr.splitlines()[-1]
     assert lamina("fit", "--fleet", "llama-3.1-405b", "llama-3.2-1b", "--device", "h200").returncode == 4
@@ -148,7 +148,7 @@ def test_fleet(lamina):
         assert m["more_sharing_weights"] == j["left"] // (m["kv"] + m["scratch"])
 
 
-def test_each_of_a_fleet_has_its_own_context(lamina):
+def test_each_model_of_a_fleet_has_its_own_context(lamina):
     page = lamina("fit", "--fleet", "gpt2", "llama-3.2-1b", "--vram", "9G").stdout
     assert re.search(r"GPT-2 +f16 +1,024 ", page) and re.search(r"Llama 3.2 1B +f16 +8,192 ", page) and "positions" not in page
 
@@ -161,7 +161,7 @@ def test_usage(lamina, arguments):
     assert lamina("fit", *model, *arguments).returncode == 2
 
 
-def test_a_document_of_what_does_not_fit_says_so(lamina):
+def test_a_document_reports_what_does_not_fit(lamina):
     for arguments in (["gpt2", "--ram", "1K"], ["--fleet", "gpt2", "gpt2-xl", "--ram", "1K"],
                       ["llama-3.1-405b", "--device", "all", "--precision", "f32", "--batch", "65536"]):
         done = lamina("fit", *arguments, "--json")
@@ -172,6 +172,6 @@ def test_a_document_of_what_does_not_fit_says_so(lamina):
 
 
 @pytest.mark.parametrize("arguments", [["llama-3.2-1b", "gpt2", "--fleet"], ["llama-3.2-1b", "--device", "all"], ["llama-3.2-1b", "--vram", "24G"]])
-def test_a_price_asks_for_throughput(lamina, arguments):
+def test_a_price_needs_throughput(lamina, arguments):
     done = lamina("fit", *arguments, "--price", "3")
     assert done.returncode == 2 and "cannot be combined" in done.stderr

@@ -31,7 +31,7 @@ def golden_of(folder):
 
 
 @pytest.mark.parametrize("family", some(sorted(FAMILIES), 3))
-def test_values_are_those_of_the_goldens(lamina, family):
+def test_values_equal_the_goldens(lamina, family):
     """Each module in both golden and page has the golden's first values at the last token; the likeliest token is the golden's."""
     golden = golden_of(FAMILIES[family])
     (_, n), ids = golden["input_ids"]
@@ -71,7 +71,7 @@ def test_a_real_text(lamina, model):
     assert "| operation | formula | shape | values |" in markdown
 
 
-def test_what_is_refused(lamina):
+def test_rejected_input(lamina):
     for args in (["tests/golden/llama/gqa", "--ids", "1,2", "--layer", "99"], ["tests/golden/llama/gqa", "--ids", "99999"],
                  ["tests/golden/llama/gqa", "--ids", "1", "-p", "a"], ["tests/golden/llama/gqa", "--ids", "1", "--context", "64"]):
         done = lamina(*args)
@@ -107,6 +107,6 @@ def test_a_toy_can_be_recomputed(lamina):
     assert all(abs((v - mean) / deviation * w + b - s) < 0.02 for v, w, b, s in zip(x, weight, bias, shown)), lines
 
 
-def test_what_a_toy_cannot_show(lamina):
+def test_limits_of_toys(lamina):
     for args in (["--ids", "1"], ["--layer", "1"], ["-p", "one two three four five six seven eight nine"], ["-p", " "]):
         assert lamina("gpt2", *args).returncode == 2, args

@@ -55,7 +55,7 @@ def test_types_and_files(gguf, lamina, tmp_path):
     one_line(lamina(gguf, "run", "-hf", "org/name:Q5_0", "--ids", "1", "-n", "1"), 1, "no GGUF file of the type Q5_0")
 
 
-def test_nothing_is_fetched_unasked(hub, lamina):
+def test_nothing_is_fetched_without_a_request(hub, lamina):
     """For a bare name that the cache lacks, run prints the command to fetch it and sends no request."""
     done = lamina(hub, "run", "org/name", "--ids", "1", "-n", "1")
     one_line(done, 1, "org/name")
@@ -209,14 +209,14 @@ def test_heads_of_a_server_that_misbehaves(hub, lamina, tmp_path, name):
 
 
 @pytest.mark.parametrize("data", [b"", b"GGUF", b"GGUF\3\0\0\0" + b"\xff" * 16, b"NOPE" + bytes(60), b"GGUF\3\0\0\0" + b"\1" + bytes(7) + b"\1" + bytes(7) + b"\xff" * 8 + bytes(200)])
-def test_headers_that_are_none(lamina, tmp_path, data):
+def test_invalid_headers(lamina, tmp_path, data):
     hub = Hub({"m.gguf": data}, ["m.gguf"])
     one_line(lamina(hub, "inspect", "-hf", "org/name"), 3, "m.gguf")
     assert not list((tmp_path / "tmp").iterdir())
     hub.server.shutdown()
 
 
-def test_a_hub_that_lacks_it(hub, lamina):
+def test_a_hub_without_the_file(hub, lamina):
     """For a bare name the error is that of the cache and the hub's answer is a note; with -hf the error is the hub's."""
     hub.faults = [lambda r: hub.send(r, 404, b"", {"X-Error-Code": "RepoNotFound"}) or True]
     done = lamina(hub, "inspect", "org/other")
@@ -225,7 +225,7 @@ def test_a_hub_that_lacks_it(hub, lamina):
     one_line(lamina(hub, "inspect", "-hf", "org/other"), 1, "there is no such model")
 
 
-def test_what_others_have_left_is_swept(hub, lamina, tmp_path):
+def test_abandoned_files_are_removed(hub, lamina, tmp_path):
     dead = subprocess.Popen(["true"])
     dead.wait()
     (tmp_path / f"tmp/lamina-heads-{dead.pid}-abcdef/org").mkdir(parents=True)

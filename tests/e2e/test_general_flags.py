@@ -65,7 +65,7 @@ def test_before_the_command_or_after_it(lamina):
     assert run(lamina, "--json=1", "version").returncode == 2
 
 
-def test_version_says_what_it_was_built_from(lamina):
+def test_version_names_its_commit(lamina):
     document = json.loads(run(lamina, "version", "--json").stdout)
     assert set(document) == {"schema", "version", "build", "libraries"}
     assert set(document["build"]) == {"type", "compiler", "machine", "sanitizers"}
@@ -86,7 +86,7 @@ def test_quiet_leaves_only_errors(lamina, model):
     assert failed.returncode == 1 and failed.stderr.startswith("error: ") or "\nerror: " in failed.stderr
 
 
-def test_colour_only_where_it_is_wanted(lamina):
+def test_colour_only_on_request(lamina):
     assert "\033[" in on_a_terminal(lamina, "xylophone")
     assert "\033[" not in on_a_terminal(lamina, "--no-color", "xylophone")
     assert "\033[" not in on_a_terminal(lamina, "tokenize", "--nope", "--no-colour")

@@ -78,7 +78,7 @@ def test_threads_and_steps_change_no_bit(lamina, made, tmp_path, compute):
         assert out.read_bytes() == first, more
 
 
-def test_the_head_only_where_asked(lamina, made, tmp_path):
+def test_the_head_only_on_request(lamina, made, tmp_path):
     assert not any(n.startswith("output") for n in collected(lamina, made["dense"], tmp_path / "a"))
     assert any(n.startswith("output") for n in collected(lamina, made["dense"], tmp_path / "b", "--process-output"))
 
@@ -99,7 +99,7 @@ def test_parts_are_merged_and_resumed(lamina, made, tmp_path):
     assert done.returncode == 2 and f"chunk {n} of {n}" in done.stderr
 
 
-def test_the_older_form_says_the_same(lamina, made, tmp_path):
+def test_the_older_form_gives_the_same(lamina, made, tmp_path):
     close_to = collected(lamina, made["dense"], tmp_path / "new")
     assert lamina("imatrix", made["dense"], "-f", GOLDEN / "text.txt", "-o", tmp_path / "old", "--output-format", "dat", *EXACT).returncode == 0
     assert lamina("imatrix", "--in-file", tmp_path / "old", "-o", tmp_path / "again").returncode == 0
@@ -129,7 +129,7 @@ def test_statistics(lamina):
     assert 0 < float(row[-1]) <= 1 and next(r for r in rows if r.startswith("blk.0.ffn_up")).split()[-1] == "-"
 
 
-def test_experts_that_saw_little_are_said(lamina, made, tmp_path):
+def test_experts_with_few_tokens_are_reported(lamina, made, tmp_path):
     done = lamina("imatrix", made["experts"], "-f", GOLDEN / "text.txt", "-o", tmp_path / "o", "-c", "64", "--chunks", "1")
     assert re.search(r"warning: \d+ of 24 experts' matrices were read by fewer than 64 tokens", done.stderr)
 
@@ -141,7 +141,7 @@ def one_line(done, status, *words):
     assert done.returncode == status and len(error) == 1 and all(w in error[0] for w in words), done.stderr
 
 
-def test_refusals(lamina, made, tmp_path):
+def test_rejections(lamina, made, tmp_path):
     model, text, out = made["dense"], GOLDEN / "text.txt", tmp_path / "o"
     one_line(lamina("imatrix"), 2, "requires a model and --file, or --in-file")
     one_line(lamina("imatrix", model, "-o", out), 2, "requires --file")

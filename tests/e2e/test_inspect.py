@@ -234,7 +234,7 @@ def test_help(lamina):
 
 
 @pytest.mark.parametrize("precision", ["f16", "Q4_K_M"])
-def test_the_document_is_of_the_precision_asked_for(lamina, precision):
+def test_the_document_has_the_requested_precision(lamina, precision):
     asked = ["inspect", "llama-3.2-1b", "--precision", precision]
     j = json.loads(lamina(*asked, "--json").stdout)
     assert j["weights"]["precision"] == precision
@@ -248,7 +248,7 @@ def test_the_document_is_of_the_precision_asked_for(lamina, precision):
     (["--depth", "1"], "--depth"), (["--view", "kv", "--depth", "1"], "--depth"), (["--json", "--depth", "1"], "--depth"),
     (["--torchinfo-compat"], "--torchinfo-compat"), (["--layer", "1", "--torchinfo-compat"], "--torchinfo-compat"),
 ])
-def test_what_is_not_shown_cannot_be_asked_for(lamina, flags, where):
+def test_hidden_parts_cannot_be_requested(lamina, flags, where):
     done = lamina("inspect", "gpt2", *flags)
     assert done.returncode == 2 and done.stderr.splitlines()[-1].startswith(f"error: {where}: "), done.stderr
 
@@ -265,7 +265,7 @@ def test_flags_of_a_view_change_it(lamina, flags):
 
 
 @pytest.mark.parametrize("flag", ["precision", "view"])
-def test_a_bad_value_is_told_with_its_flag(lamina, flag):
+def test_a_bad_value_is_named_with_its_flag(lamina, flag):
     done = lamina("inspect", "gpt2", f"--{flag}", "foo", "--json")
     error = json.loads(done.stdout)["error"]
     assert done.returncode == 2 and error["where"] == f"--{flag}" and '"foo"' in error["message"]

@@ -66,7 +66,7 @@ def pkg_config(prefix, library, *words):
     return told.stdout.split()
 
 
-def test_pkg_config_stands_alone(prefix, library):
+def test_pkg_config_is_complete(prefix, library):
     assert pkg_config(prefix, library, "--cflags") == [f"-I{prefix}/include"]
     assert pkg_config(prefix, library, "--libs") == [f"-L{library.parent}", "-llamina"]
     below = pkg_config(prefix, library, "--static", "--libs")[2:]
@@ -136,7 +136,7 @@ int main(int argc, char **argv)
     assert (done.returncode, done.stdout) == (0, "6\n"), done.stderr
 
 
-def test_install_asks_nobody_for_anything(source):
+def test_install_needs_no_terminal(source):
     steps = run("make", "-n", "install", "PREFIX=/tmp/nowhere", cwd=source)
     assert steps.returncode == 0 and "meson install" in steps.stdout
     assert "setup " not in steps.stdout.replace("meson setup ", "")

@@ -72,7 +72,7 @@ def test_any_locale_is_survived(lamina, value):
     assert page == speak(lamina, "explain tying", "zh-Hans" if value == "zh_" else "en")
 
 
-def test_an_unknown_language_is_refused(lamina):
+def test_an_unknown_language_is_rejected(lamina):
     for command in [["--lang", "de", "devices"], ["devices", "--lang", "de"]]:
         done = run(lamina, *command)
         assert done.returncode == 2 and "en, zh-Hant, zh-Hans or my" in done.stderr
@@ -96,7 +96,7 @@ def numbers(text):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("command", PAGES)
-def test_figures_are_the_same(lamina, command, language):
+def test_numbers_are_the_same(lamina, command, language):
     english, other = numbers(speak(lamina, command, "en")), numbers(speak(lamina, command, language))
     assert english == other, (english - other, other - english)
 
@@ -148,13 +148,13 @@ def report(lamina, model, language, form="txt"):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("model", REPORTED)
-def test_figures_of_reports_are_the_same(lamina, model, language):
+def test_numbers_of_reports_are_the_same(lamina, model, language):
     english, other = numbers(report(lamina, model, "en")), numbers(report(lamina, model, language))
     assert english == other, (english - other, other - english)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_texts_of_reports(lamina, source, language):
+def test_messages_of_reports(lamina, source, language):
     """The golden file has each line of six reports once, without numbers, which the test above compares. LAMINA_REWRITE=1 rewrites it."""
     golden, said = source / f"tests/golden/analysis/texts-{language}.txt", {}
     for model in REPORTED:
@@ -206,7 +206,7 @@ def wide_characters():
 
 @pytest.mark.parametrize("language", ["en"] + LANGUAGES)
 @pytest.mark.parametrize("command", ["compare gpt2 llama-3.2-3b mistral-7b-v0.1 --view summary", "compare gpt2 bloom-560m --view parameters"])
-def test_figures_end_in_one_column(lamina, wide_characters, command, language):
+def test_numbers_end_in_one_column(lamina, wide_characters, command, language):
     """Every row of a comparison ends in the column where the names of the models end, whatever the script of its label."""
     lines = [line for line in speak(lamina, command, language).split("\n") if line.startswith("  ") and not line.startswith("    ")]
     body = [re.sub(r"  ×\S+ +\S+ %$", "", line) for line in lines]
@@ -215,7 +215,7 @@ def test_figures_end_in_one_column(lamina, wide_characters, command, language):
 
 
 @pytest.mark.parametrize("language", ["en"] + LANGUAGES)
-def test_sizes_stand_under_each_other(lamina, wide_characters, language):
+def test_sizes_are_aligned(lamina, wide_characters, language):
     page = speak(lamina, "inspect llama-3.2-3b --view params", language).split("\n")
     ends = {columns(line) for line in page if line.endswith(" %")}
     assert len(ends) == 1, ends

@@ -26,7 +26,7 @@ def prefix(build, tmp_path_factory):
     return header.parents[2]
 
 
-def test_help_lists_what_is_there(lamina):
+def test_help_lists_existing_commands(lamina):
     commands = {c["name"] for c in json.loads(lamina("help", "--json").stdout)["commands"]}
     assert not commands & set(LEFT_OUT) and {"run", "chat", "inspect", "bench", "verify", "presets"} <= commands
     flags = {f["name"] for f in json.loads(lamina("inspect", "--help", "--json").stdout)["flags"]}
@@ -34,7 +34,7 @@ def test_help_lists_what_is_there(lamina):
 
 
 @pytest.mark.parametrize("command", LEFT_OUT)
-def test_a_command_that_is_left_out_says_so(lamina, command):
+def test_an_omitted_command_is_reported(lamina, command):
     done = lamina(command, "gpt2")
     assert done.returncode == 2 and not done.stdout
     assert done.stderr == f"error: {command}: this build leaves the command out\n"

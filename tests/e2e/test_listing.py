@@ -75,7 +75,7 @@ def test_equal_layers_are_a_loop(listing):
     assert code.count("\ndef layer") == 2 and "kinds = [layer_1, layer_2]" in code and "window=4096" in code
 
 
-def test_what_is_no_listing(build):
+def test_unsupported_listings(build):
     """Conflicting flags are rejected, and so is a file with rotary factors that no checkpoint contains."""
     lamina = lambda *args: run(build / "src/cli/lamina", "explain", *args, cwd=SOURCE)
     assert lamina("kv", "gpt2", "--in", "numpy").returncode == 2
@@ -179,7 +179,7 @@ def part(build, topic, model, language):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}-{row[1]}")
-def test_the_part_of_a_topic_computes_what_transformers_computes(build, tmp_path, row):
+def test_the_part_of_a_topic_equals_transformers(build, tmp_path, row):
     """In C, the listing computes one golden value from another, to 1e-4; in Python, `make listings` found errors of at most 1e-4."""
     topic, model, before, after, *errors = row
     assert all(float(error) <= 1e-4 for error in errors)
@@ -221,7 +221,7 @@ def test_every_topic_that_is_an_operation_has_a_listing(build, tmp_path):
     assert re.match(r"token 0: expert \d+ counts 0\.\d{4}\n", done.stdout)
 
 
-def test_what_is_no_topic_of_a_listing(build):
+def test_topics_without_a_listing(build):
     """A topic that is arithmetic, that the model lacks or that is unknown is rejected by name."""
     lamina = lambda *args: run(build / "src/cli/lamina", "explain", "--code", *args, cwd=SOURCE)
     assert "flops: is not an operation of a model; there are listings of attention gqa" in lamina("flops").stderr

@@ -139,7 +139,7 @@ WRITERS = [
 
 
 @pytest.mark.parametrize("name, command", WRITERS, ids=[c[0] for _, c in WRITERS])
-def test_a_file_that_is_there_is_replaced_only_on_force(lamina, source, tmp_path, name, command):
+def test_an_existing_file_is_replaced_only_with_force(lamina, source, tmp_path, name, command):
     out = tmp_path / name
     assert run(lamina, *command, out, cwd=source).returncode == 0 and out.stat().st_size
     out.write_text("mine")
@@ -156,7 +156,7 @@ def test_a_file_that_is_there_is_replaced_only_on_force(lamina, source, tmp_path
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
-def test_what_a_killed_synth_left_is_swept(lamina, tmp_path):
+def test_files_of_a_killed_synth_are_removed(lamina, tmp_path):
     out = tmp_path / "made"
     made = subprocess.Popen([lamina, "synth", "llama-3.2-1b", out], stderr=subprocess.DEVNULL, env={**os.environ, **BARE})
     end = time.monotonic() + PATIENCE
@@ -172,7 +172,7 @@ def test_what_a_killed_synth_left_is_swept(lamina, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
 
 
-def test_force_keeps_off_folders_that_it_cannot_read(lamina, tmp_path, source):
+def test_force_leaves_unreadable_folders(lamina, tmp_path, source):
     """Root can read every folder, so another user then runs the program."""
     program = shutil.copy(lamina, tmp_path / "lamina")
     real = tmp_path / "real"

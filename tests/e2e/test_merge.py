@@ -24,7 +24,7 @@ def said(r, status=0):
 
 
 @pytest.mark.parametrize("adapter", MERGED, ids=lambda p: p.name)
-def test_logits_are_those_of_merge_and_unload(lamina, adapter, tmp_path):
+def test_logits_equal_merge_and_unload(lamina, adapter, tmp_path):
     base = GOLDEN / (adapter / "base.txt").read_text().strip()
     said(lamina("merge", base, adapter, tmp_path / "folder"))
     assert "agrees" in lamina("verify", tmp_path / "folder", adapter / "merged.safetensors").stdout
@@ -39,7 +39,7 @@ def test_logits_are_those_of_merge_and_unload(lamina, adapter, tmp_path):
     assert "agrees" in lamina("verify", tmp_path / "file.gguf", adapter / "merged.safetensors").stdout
 
 
-def test_of_files_that_llama_cpp_made_too_and_several_with_scales(lamina, tmp_path):
+def test_files_of_llama_cpp_and_several_with_scales(lamina, tmp_path):
     said(lamina("merge", BASE / "model.gguf", LLAMA / "adapter.gguf", tmp_path / "a.gguf"))
     assert "agrees" in lamina("verify", tmp_path / "a.gguf", LLAMA / "merged.safetensors").stdout
     said(lamina("merge", BASE, f"{LLAMA}:0.25", f"{LLAMA}:0.75", tmp_path / "b"))
@@ -55,7 +55,7 @@ def test_the_folder_is_whole_and_the_same_whatever_the_threads(lamina, tmp_path)
     assert (tmp_path / "1/config.json").read_bytes() == (BASE / "config.json").read_bytes()
 
 
-def test_quantised_weights_are_refused_with_what_would_be_left(lamina, tmp_path):
+def test_quantised_weights_are_rejected_with_the_expected_loss(lamina, tmp_path):
     usual = write_adapter(tmp_path / "usual", 5, 8, ["self_attn.q_proj", "mlp.up_proj"], range(0, 30, 6), size=0.0005)
     out = tmp_path / "out.gguf"
     text = said(lamina("merge", MODEL, usual, out), 2)
@@ -69,7 +69,7 @@ def test_quantised_weights_are_refused_with_what_would_be_left(lamina, tmp_path)
     assert all(t["from"] == t["to"] == "q4_1" for t in whole["tensors"])
 
 
-def test_of_another_type_nothing_is_lost(lamina, tmp_path):
+def test_another_type_loses_nothing(lamina, tmp_path):
     strong = write_adapter(tmp_path / "strong", 6, 4, ["self_attn.v_proj", "mlp.down_proj"], range(0, 30, 2), 0.4)
     r = json.loads(lamina("merge", MODEL, strong, tmp_path / "out.gguf", "--type", "f16", "--json").stdout)
     assert r["kept"] == pytest.approx(1, abs=1e-3) and r["noise"] < 0.01 and {t["to"] for t in r["tensors"]} == {"f16"}
@@ -84,14 +84,14 @@ def test_of_another_type_nothing_is_lost(lamina, tmp_path):
     (["{base}", "{llama}"], 2, "requires"), (["{base}", "{llama}", "x.gguf"], 2, "folder"), (["{base}/model.gguf", "{llama}", "x"], 2, ".gguf"),
     (["{base}/model.gguf", "{llama}", "{base}/model.gguf"], 2, "itself"), (["{base}/model.gguf", "{llama}", "{llama}/adapter_config.json.gguf", "--type", "q8_0"], 2, "f32"),
     (["{base}/model.gguf", "none", "x.gguf"], 1, "none"), (["{base}", "{golden}/adapters/gpt2", "x"], 5, "this model"), (["{base}", "{llama}:2x", "x"], 1, "2x")])
-def test_what_cannot_be(lamina, words, status, word, tmp_path, monkeypatch):
+def test_impossible_settings(lamina, words, status, word, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     r = lamina("merge", *[w.format(base=BASE, llama=LLAMA, golden=GOLDEN) for w in words])
     assert word in said(r, r.returncode) and r.returncode, r.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_there_is_kept_and_a_shared_table_is_refused(lamina, tmp_path):
+def test_an_existing_output_is_kept_and_a_shared_table_is_rejected(lamina, tmp_path):
     out = tmp_path / "x.gguf"
     out.write_bytes(b"mine")
     assert "already exists" in said(lamina("merge", BASE / "model.gguf", LLAMA, out), 2) and out.read_bytes() == b"mine"

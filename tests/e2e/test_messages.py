@@ -40,7 +40,7 @@ def test_gettext_accepts_the_catalogue(catalogue):
     assert done.returncode == 0 and "error" not in done.stderr, done.stderr
 
 
-def test_every_text_is_translated(catalogue):
+def test_every_message_is_translated(catalogue):
     obsolete = [line for line in catalogue.read_text(encoding="utf-8").split("\n") if line.startswith("#~")]
     assert not obsolete, f"no longer in the sources: {obsolete[:3]}"
     for context, text, _, translation, flags in entries(catalogue):
@@ -82,7 +82,7 @@ def test_burmese_is_unicode_not_zawgyi(source):
     assert not wrong, text[max(0, wrong.start() - 20):wrong.end() + 20] if wrong else ""
 
 
-def test_the_template_is_what_the_sources_give(source):
+def test_the_template_equals_the_sources(source):
     done = run(source / "scripts/messages", "--check")
     assert done.returncode == 0, done.stderr
 
@@ -102,7 +102,7 @@ def test_the_extractor_notices_a_new_text(source, tmp_path):
     assert run(tmp_path / "scripts/messages", "--check").returncode == 1
 
 
-def test_the_program_says_what_the_catalogue_says(build, source):
+def test_the_program_prints_the_catalogue(build, source):
     for language, name in [("zh-Hant", "zh_Hant"), ("zh-Hans", "zh_Hans"), ("my", "my")]:
         texts = {(context, text): translation for context, text, _, translation, _ in entries(source / f"po/{name}.po")}
         page = run(build / "src/cli/lamina", "--lang", language, "inspect", "llama-3.2-3b").stdout

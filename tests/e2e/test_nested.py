@@ -85,7 +85,7 @@ WHOLE = {"gemma3_text": "gemma3", "mistral": "mistral3", "llama": "llava", "qwen
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_what_a_text_config_leaves_out_is_what_the_class_has(lamina, name, tmp_path):
+def test_missing_keys_of_a_text_config_have_the_class_defaults(lamina, name, tmp_path):
     """Google publishes Gemma 3 4B without vocab_size and heads. A description that contains every default gives the same model."""
     family = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3"}.get(name, name)
     whole = {k: v for k, v in CLASSES[name].items() if v is not None} | {"model_type": family}
@@ -117,7 +117,7 @@ def test_gemma_3_4b_as_published(lamina, tmp_path):
     (config({"model_type": "gemma3_text", "attn_logit_softcapping": 30.0}), "attn_logit_softcapping"),
     (config({"model_type": "gemma3_text"}, quantization_config={"quant_method": "gptq"}), "quantised by gptq"),
 ])
-def test_what_cannot_be_right_is_refused_in_one_line(lamina, tmp_path, text, words):
+def test_impossible_values_are_rejected_in_one_line(lamina, tmp_path, text, words):
     done = described(lamina, tmp_path, text)
     if "quantization" in text:       # a description is accepted, weights are rejected
         folder = tmp_path / "m"

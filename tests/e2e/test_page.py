@@ -31,7 +31,7 @@ def test_browsers_get_the_page_and_others_a_line(server, source):
     assert server.get("/")[1] == b"lamina is running\n" == server.get("/", headers={"Accept": "*/*"})[1]
 
 
-def test_compressed_and_not_sent_twice(server):
+def test_compressed_and_cached(server):
     plain, (status, small, headers) = page(server)[1], page(server, **{"Accept-Encoding": "br, gzip"})
     assert status == 200 and headers["Content-Encoding"] == "gzip" and gzip.decompress(small) == plain
     assert len(small) <= 350_000                        # bytes that a browser fetches
@@ -60,7 +60,7 @@ def test_no_page(build, model):
     assert s.close() == 0
 
 
-def test_the_page_needs_no_key_and_figures_do(build, model):
+def test_the_page_needs_no_key_and_numbers_do(build, model):
     s = Server(build, "--api-key", "k", "-c", 64).ready()
     assert page(s)[0] == 200
     for path in "/v1/machine", "/v1/facts", "/v1/drawing", "/v1/report", "/v1/settings":
@@ -85,7 +85,7 @@ def test_the_machine(server):
     assert "planned" not in server.get("/v1/machine")[1]["models"][0]
 
 
-def test_streams_tell_probabilities_as_they_come(server):
+def test_streams_send_probabilities_with_their_tokens(server):
     """On llama.cpp's route, each event has the probabilities of its own tokens; together they are those of the whole response."""
     body = {"prompt": "Water is", "n_predict": 8, "n_probs": 3, "temperature": 0}
     whole = server.post("/completion", body)[1]["completion_probabilities"]
@@ -96,7 +96,7 @@ def test_streams_tell_probabilities_as_they_come(server):
 
 
 @explains
-def test_facts_are_those_of_inspect(server, build):
+def test_facts_equal_inspect(server, build):
     own = json.loads(run(build / "src/cli/lamina", "inspect", MODEL, "--json", "-c", 512).stdout)
     assert server.get("/v1/facts?path=parameters")[1] == own["parameters"]
     assert server.get("/v1/facts")[1]["layers"] == own["layers"]
@@ -105,7 +105,7 @@ def test_facts_are_those_of_inspect(server, build):
 
 
 @explains
-def test_drawings_are_those_of_explain(server, build):
+def test_drawings_equal_explain(server, build):
     for name, layer in ("flow", 0), ("layer", 3), ("attention", 0):
         status, text, headers = server.get(f"/v1/drawing?name={name}&layer={layer}")
         own = run(build / "src/cli/lamina", "explain", "--diagram", name, MODEL, "--svg", *(["--layer", layer] if layer else []), "-c", 512, "--batch", 16).stdout
@@ -116,7 +116,7 @@ def test_drawings_are_those_of_explain(server, build):
 
 
 @explains
-def test_settings_are_those_of_inspect(server, build):
+def test_settings_equal_inspect(server, build):
     s = server.get("/v1/settings")[1]
     c, b, k, p = s["now"]
     assert (s["contexts"][c], s["batches"][b], s["kv"][k], s["precisions"][p]) == (512, 16, "f16", "as stored")

@@ -207,7 +207,7 @@ def test_metrics_are_listed(server):
     assert set(served) == set(listed)
 
 
-def test_users_read_of_no_tests():
+def test_user_pages_name_no_tests():
     named = [f"{page}: {m}" for page in FOR_USERS for m in re.findall(r"`(?:tests?/|tools/oracle|test_|e2e_)[^`]*`", re.sub(r"```.*?```", "", (SOURCE / page).read_text(), flags=re.S))]
     assert not named
 

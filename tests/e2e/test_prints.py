@@ -12,11 +12,11 @@ def test_byte_for_byte(build, source, printed):
     assert done.stdout == printed.read_text()
 
 
-def test_there_are_prints():
+def test_prints_exist():
     assert {"gpt2", "gemma-3-270m", "falcon-7b", "phi-3-mini-4k"} <= {p.stem for p in PRINTS} and len(PRINTS) >= 27
 
 
-def test_what_config_says_is_printed(build, tmp_path):
+def test_values_of_the_config_are_printed(build, tmp_path):
     """The tree shows the activation class, the dropout rate and the padding row of the configuration; --depth truncates it."""
     (tmp_path / "config.json").write_text('{"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "vocab_size": 16, "resid_pdrop": 0.25, "attn_pdrop": 0,'
                                           ' "activation_function": "gelu_fast"}')

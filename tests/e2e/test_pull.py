@@ -312,12 +312,12 @@ def test_evil_names(hub, pull, tmp_path, path):
 
 
 @pytest.mark.parametrize("name", ["name", "org/", "/name", "../name", "org/../x", "org/name:", "org/name@", "org/name@..", "a/b/c", "org/na me", "org/name:../x"])
-def test_names_that_are_none(hub, pull, name):
+def test_invalid_names(hub, pull, name):
     one_line(pull(hub, name), 2)
     assert not hub.seen
 
 
-def test_listings_that_are_none(hub, pull):
+def test_invalid_listings(hub, pull):
     for body in (b"", b"<html>", b"{}", b"[1]", b"[" * 100000, json.dumps({"sha": "../../x"}).encode(), json.dumps({"sha": COMMIT.upper()}).encode()):
         hub.faults = [lambda r: hub.send(r, 200, body) or True]
         one_line(pull(hub, "org/name"), 1, "did not answer as a hub does")

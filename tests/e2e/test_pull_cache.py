@@ -77,7 +77,7 @@ def test_rm(hub, pull, tmp_path):
     one_line(pull(hub, "rm", "../name"), 2)
 
 
-def test_rm_keeps_what_is_needed(hub, pull, tmp_path):
+def test_rm_keeps_needed_files(hub, pull, tmp_path):
     root, old, blob = two_snapshots(hub, pull, tmp_path)
     assert pull(hub, "rm", f"org/name@{COMMIT}").returncode == 0
     assert {p.name for p in (root / "blobs").iterdir()} == {p.resolve().name for p in old.rglob("*") if p.is_symlink()}
@@ -116,7 +116,7 @@ def test_rm_follows_no_link(hub, pull, tmp_path):
     assert not root.exists() and (outside / ("a" * 40)).read_bytes() == b"mine"
 
 
-def test_rm_while_somebody_pulls(hub, pull, tmp_path):
+def test_rm_during_a_pull(hub, pull, tmp_path):
     assert pull(hub, "org/name").returncode == 0
     lock = next((tmp_path / "hub/.locks/models--org--name").iterdir())
     with open(lock) as held:
@@ -215,7 +215,7 @@ def both(hub):
     return hub
 
 
-def test_python_finds_what_lamina_has_fetched(both, pull, tmp_path):
+def test_python_finds_downloads_of_lamina(both, pull, tmp_path):
     assert pull(both, "org/name").returncode == 0
     snapshot = whole(both, tmp_path)
     wanted = sorted((n.split("/")[-1], len(d)) for n, d in both.files.items() if n not in ("original/model.pth", "model.bin"))
@@ -227,7 +227,7 @@ def test_python_finds_what_lamina_has_fetched(both, pull, tmp_path):
     assert len(blobs) == len({d for name, d in both.files.items() if not name.endswith((".bin", ".pth"))})
 
 
-def test_lamina_finds_what_python_has_fetched(both, pull, build, tmp_path):
+def test_lamina_finds_downloads_of_python(both, pull, build, tmp_path):
     path = python(both, tmp_path, "download", ignore_patterns=["*.bin", "*.pth"])
     n = len(both.seen)
     done = pull(both, "org/name", "--json")

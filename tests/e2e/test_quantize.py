@@ -72,7 +72,7 @@ def types(lamina, *args):
     return {t["name"]: t["to"] for t in json.loads(done.stdout)["tensors"]}
 
 
-def test_types_that_are_asked_for(lamina, made, tmp_path):
+def test_requested_types(lamina, made, tmp_path):
     source, out = made["grouped-tied"], tmp_path / "out.gguf"
     got = types(lamina, source, out, "q4_k_m", "--keep", r"blk\.3\..*=q8_0", "--keep", "ffn_up=f16", "--embedding-type", "q5_k")
     assert got["token_embd.weight"] == "q5_k" and got["blk.3.ffn_up.weight"] == "q8_0" and got["blk.4.ffn_up.weight"] == "f16"
@@ -84,7 +84,7 @@ def test_types_that_are_asked_for(lamina, made, tmp_path):
     assert types(lamina, made["four-experts"], tmp_path / "head.gguf", "q4_0", "--output-type", "f16")["output.weight"] == "f16"
 
 
-def test_a_dry_run_writes_nothing_and_knows_the_size(lamina, made, tmp_path):
+def test_a_dry_run_writes_nothing_and_returns_the_size(lamina, made, tmp_path):
     dry = json.loads(lamina("quantize", made["fused"], "q5_k_m", "--dry-run", "--json", cwd=tmp_path).stdout)
     assert dry["path"] is None and not list(tmp_path.iterdir())
     wet = json.loads(lamina("quantize", made["fused"], tmp_path / "o", "q5_k_m", "--json").stdout)
@@ -96,7 +96,7 @@ def test_a_dry_run_writes_nothing_and_knows_the_size(lamina, made, tmp_path):
     assert all(t["rmse"] > 0 for t in wet["tensors"] if t["to"] != t["from"])
 
 
-def test_rows_that_do_not_fit_are_said(lamina, made, tmp_path):
+def test_rows_that_do_not_fit_are_reported(lamina, made, tmp_path):
     done = lamina("quantize", made["odd-widths"], tmp_path / "o", "q4_k_m")
     assert done.returncode == 0 and re.search(r"warning: \d+ of \d+ tensors have rows that do not fit the blocks of q4_k_m", done.stderr)
     assert "warning" not in lamina("quantize", made["grouped-tied"], tmp_path / "p", "q4_k_m").stderr
@@ -118,7 +118,7 @@ def one_line(done, status, *words):
     assert done.returncode == status and len(error) == 1 and all(w in error[0] for w in words), done.stderr
 
 
-def test_refusals(lamina, made, tmp_path):
+def test_rejections(lamina, made, tmp_path):
     source, out = made["fused"], tmp_path / "out.gguf"
     one_line(lamina("quantize", source, out, "q9_k"), 2, '"q9_k" is not one of')
     one_line(lamina("quantize", source, out), 2, "requires IN, OUT and TYPE")

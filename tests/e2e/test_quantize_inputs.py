@@ -93,7 +93,7 @@ def test_parts(lamina, twins, tmp_path, part):
     assert not (tmp_path / "c").exists()
 
 
-def test_what_is_not_carried_is_said(lamina, tmp_path):
+def test_omitted_parts_are_reported(lamina, tmp_path):
     """Layers for multi-token prediction cause the same warning as in convert."""
     folder = tmp_path / "in"
     shutil.copytree(GOLDEN / "llama/gqa", folder)
@@ -111,7 +111,7 @@ def test_what_is_not_carried_is_said(lamina, tmp_path):
     assert any("does not use" in w for w in document["warnings"]) and "does not use" in done.stderr
 
 
-def test_refusals(lamina, tmp_path):
+def test_rejections(lamina, tmp_path):
     folder = tmp_path / "in"
     shutil.copytree(GOLDEN / "llama/sharded", folder)
     shard = sorted(folder.glob("model-*.safetensors"))[0]
@@ -159,7 +159,7 @@ def test_stopped(lamina, build, large, tmp_path, sign, status):
 
 
 @pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
-def test_memory_is_not_that_of_the_model(build, large, tmp_path):
+def test_memory_is_smaller_than_the_model(build, large, tmp_path):
     """The model has 250 MB of weights; memory of weights that have been read is released."""
     code = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:]).returncode; "
             "print(r, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")

@@ -84,5 +84,5 @@ def test_index_names_every_page(source):
     assert not missing
 
 
-def test_sessions_were_found():
+def test_sessions_exist():
     assert len(SESSIONS) >= 4 and len(PICTURES) == sum(text.count("\n![") for text in PAGES.values())

@@ -108,7 +108,7 @@ def test_derivations_agree_with_the_count(report):
         assert "✓ as counted" in text and "✗" not in text
 
 
-def test_figures_agree_across_sections(report):
+def test_numbers_agree_across_sections(report):
     """A quantity shown in several tables has the same value in each (J3)."""
     for model in GOLDENS:
         said = {}
@@ -149,7 +149,7 @@ def test_json_of_the_command(lamina, tmp_path):
     assert json.loads(lamina("report", "gpt2", "--json").stdout)["models"] == ["GPT-2"]
 
 
-def test_refusals(lamina, tmp_path):
+def test_rejections(lamina, tmp_path):
     for args, word in [(["gpt2", "-o", tmp_path / "r.pdf"], ".pdf"), (["gpt2", "-o", tmp_path / "noname"], "--format"),
                        (["gpt2", "--format", "pdf"], "pdf"), (["gpt2", "--device", "abacus"], "abacus"),
                        (["gpt2", "--precision", "Q99"], "Q99"), (["gpt2", "--lang", "tlh"], "tlh")]:
@@ -161,7 +161,7 @@ def test_refusals(lamina, tmp_path):
     assert done.returncode == 1 and done.stderr.startswith("error: ")
 
 
-def test_what_was_there_stays_when_writing_fails(lamina, tmp_path):
+def test_existing_files_stay_when_writing_fails(lamina, tmp_path):
     target = tmp_path / "r.md"
     target.write_text("before")
     done = lamina("report", "tests/golden/models.json", "-o", target, "--force")

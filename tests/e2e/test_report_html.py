@@ -80,7 +80,7 @@ def test_a_page_is_whole(lamina, model, language):
     assert len(text) < 1_500_000
 
 
-def test_what_cannot_be_planned_is_said(lamina):
+def test_an_impossible_plan_is_reported(lamina):
     """A q8_0 cache does not support heads of 80 dimensions: the page has no sliders and states the reason."""
     text = report(lamina, "phi-2", "--kv-type", "q8_0")
     page = check(text)
@@ -93,7 +93,7 @@ def test_several_models(lamina):
     assert len([s for s in page.scripts if s.startswith("{")]) == 2, "sliders for each"
 
 
-def test_the_sliders_hold_what_is_planned(lamina):
+def test_the_sliders_show_the_plan(lamina):
     page = check(report(lamina, "llama-3.2-3b", "--context", "8192", "--kv-type", "q8_0"))
     [data] = [json.loads(s) for s in page.scripts if s.startswith("{")]
     context, batch, kv, precision = data["now"]

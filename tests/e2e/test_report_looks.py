@@ -94,7 +94,7 @@ def test_a_sentence_and_four_figures_come_first(pages, facts, model):
     assert [x.attrs.get("id") for x in first.all("section")][0] == "takeaways"
 
 
-def test_sliders_begin_where_people_are(pages):
+def test_sliders_start_at_usual_contexts(pages):
     for model, context in (("llama-3.2-3b", 8192), ("deepseek-v2", 8192), ("gpt2", 1024)):
         panel = json.loads(pages(model)[2].of_class("panel")[0].all("script")[0].said())
         assert panel["contexts"][panel["now"][0]] == context
@@ -120,7 +120,7 @@ def test_a_comparison_opens_with_its_summary(pages):
     assert len(rows) > 60 and all(len(r.inner) == 4 for r in rows), "columns stand below each other"
 
 
-def test_rows_that_are_the_same_are_told_apart(pages):
+def test_equal_rows_are_distinguished(pages):
     for table in ("compare-summary-table", "compare-values-table"):
         [found] = pages(*THREE)[2].all("table", id=table)
         for row in found.all("tr"):
@@ -130,7 +130,7 @@ def test_rows_that_are_the_same_are_told_apart(pages):
         assert pages(*THREE)[2].all("input", **{"data-differs": table}), "and can be left out"
 
 
-def test_bars_are_as_long_as_their_figures(pages):
+def test_bars_are_as_long_as_their_numbers(pages):
     [bars] = pages(*THREE)[2].all("table", id="compare-bars")
     groups, label = {}, None
     for row in bars.all("tr"):
@@ -172,7 +172,7 @@ def is_straight(points):
 
 # ---- one model ----
 
-def test_what_is_linear_looks_linear(pages):
+def test_linear_growth_looks_linear(pages):
     _, _, main = pages("llama-3.2-3b")
     [growth] = [f for f in main.all("figure") if "bytes of the cache" in f.said()]
     assert is_straight(curve_of(growth, 1)) and is_straight(curve_of(growth, 2))
@@ -191,7 +191,7 @@ def test_equal_layers_are_one_line(pages):
 
 
 @pytest.mark.parametrize("model", ["llama-3.2-3b", "gpt2", "deepseek-v2"])
-def test_derivations_are_closed_and_drawings_stand_once(pages, model):
+def test_derivations_are_closed_and_drawings_appear_once(pages, model):
     _, _, main = pages(model)
     assert main.of_class("derivation") and all(x.within("details") for x in main.of_class("derivation"))
     assert not [d for d in main.all("details") if "open" in d.attrs]

@@ -59,7 +59,7 @@ def test_the_document_is_sound(lamina, preset):
 
 
 @pytest.mark.parametrize("language", ["zh-Hant", "zh-Hans", "my"])
-def test_other_languages_ask_for_their_engine(lamina, language):
+def test_other_languages_need_their_engine(lamina, language):
     tex = lamina("--lang", language, "report", "llama-3.2-1b", "--format", "tex").stdout
     check(tex, ascii_only=False)
     assert "\\RequireXeTeX" in tex and ("Padauk" in tex) == (language == "my")

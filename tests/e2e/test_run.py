@@ -33,7 +33,7 @@ def test_paris(lamina):
 
 
 @pytest.mark.parametrize("n", [0, 1])
-def test_what_no_pass_was_made_for_has_no_speed(lamina, n):
+def test_unmeasured_passes_have_no_speed(lamina, n):
     done = lamina("-p", PARIS, "-n", n, "--temp", "0", "--json")
     assert document(done)["timings"]["generated_per_second"] is None and len(document(done)["ids"]) == n
     assert re.search(rf"generated {n} tokens? in .* \(– tok/s\)  ·  stopped", done.stderr)
@@ -68,7 +68,7 @@ def test_json(lamina):
 
 
 @pytest.mark.parametrize("how", ["flag", "file", "pipe", "ids"])
-def test_where_the_prompt_comes_from(lamina, tmp_path, how):
+def test_sources_of_the_prompt(lamina, tmp_path, how):
     given = {"flag": ["-p", PARIS], "file": ["-f", tmp_path / "prompt"], "pipe": [], "ids": ["--ids", ",".join(map(str, PARIS_IDS))]}[how]
     (tmp_path / "prompt").write_text(PARIS + "\n")
     done = lamina(*given, "-n", "2", "--temp", "0", "--json", input=PARIS + "\n" if how == "pipe" else None)
@@ -149,7 +149,7 @@ def test_errors(lamina, args, status, words):
     assert set(j["error"]) == {"code", "message", "file", "where", "offset"}
 
 
-def test_a_file_that_is_no_model(build, tmp_path):
+def test_a_file_that_is_not_a_model(build, tmp_path):
     (tmp_path / "bad.gguf").write_bytes(b"GGUF but not really" * 10)
     done = run(build / "src/cli/lamina", "run", tmp_path / "bad.gguf", "-p", "x")
     assert done.returncode == 3 and "bad.gguf" in done.stderr.splitlines()[-1]
@@ -206,7 +206,7 @@ def test_interrupted_twice(build, model):
     assert any(status() == -signal.SIGINT for _ in range(20))
 
 
-def test_nobody_listens(build, model):
+def test_no_server_listens(build, model):
     process = subprocess.Popen([build / "src/cli/lamina", "run", model, "-p", PARIS, "--ignore-eos", "--temp", "0"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.read(6)
@@ -227,7 +227,7 @@ def test_special_tokens_are_shown_on_request(lamina):
     assert special.stdout == plain.stdout + "<|im_end|>"
 
 
-def test_a_terminal_is_not_commanded_by_the_model(build, model):
+def test_the_model_cannot_control_the_terminal(build, model):
     """Token 212 is ESC."""
     terminal, end = pty.openpty()
     ask = [build / "src/cli/lamina", "run", model, "-q", "-p", "x", "-n", "3", "-l", "212+1000", "--temp", "0"]
@@ -256,7 +256,7 @@ def test_drafts_are_counted(lamina):
     assert re.search(r"\d+ of \d+ draft tokens accepted", done.stderr)
 
 
-def test_what_cannot_draft_is_refused(lamina, source):
+def test_unsuitable_draft_models_are_rejected(lamina, source):
     assert lamina("-p", PARIS, "--draft-max", "4").returncode == 2
     done = lamina("-p", PARIS, "-md", source / "tests/golden/llama/gqa/model.gguf")
     assert done.returncode == 2 and "tokens" in done.stderr and len([x for x in done.stderr.splitlines() if x.startswith("error:")]) == 1

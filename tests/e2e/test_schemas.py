@@ -119,7 +119,7 @@ def test_errors_have_one_form(build, line):
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
-def test_a_schema_refuses_what_is_missing_or_unknown(build, tmp_path, kind):
+def test_a_schema_rejects_missing_and_unknown_members(build, tmp_path, kind):
     valid = fastjsonschema.compile(schema(kind))
     whole = document(build, tmp_path, kind, DOCUMENTS[kind][0])
     row = whole[0] if isinstance(whole, list) else whole

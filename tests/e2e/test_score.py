@@ -54,7 +54,7 @@ def test_run_scores_its_prompt(lamina, model):
     (["--ids", "1,2,3", "-c", "2"], "error: text: 3 tokens; the context size is 2", 1),
     (["-f", "/nonexistent"], "error: /nonexistent: ", 1),
 ])
-def test_refusals(lamina, model, args, says, status):
+def test_rejections(lamina, model, args, says, status):
     done = run(lamina, "score", model, *args)
     assert done.returncode == status and done.stdout == "" and says in done.stderr.splitlines()[-1], done.stderr
 

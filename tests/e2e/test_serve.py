@@ -39,7 +39,7 @@ QUESTION = [{"role": "user", "content": "What is water made of?"}]
 
 # ---- OpenAI's client ----
 
-def test_openai_chat_is_what_run_says(client, lamina):
+def test_openai_chat_equals_run(client, lamina):
     said = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=24)
     alone = run(lamina, "run", MODEL, "--chat", "-p", QUESTION[0]["content"], "-n", 24, "--temp", 0)
     assert said.choices[0].message.content == alone.stdout.rstrip("\n")
@@ -92,7 +92,7 @@ def test_openai_errors_have_their_classes(client):
     assert client.models.list().data[0].id == "demo"
 
 
-def test_log_probabilities_ride_with_their_text(client):
+def test_log_probabilities_arrive_with_their_text(client):
     whole = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=12, logprobs=True, top_logprobs=3)
     content = whole.choices[0].logprobs.content
     assert "".join(t.token for t in content) == whole.choices[0].message.content
@@ -106,7 +106,7 @@ def test_log_probabilities_ride_with_their_text(client):
 
 # ---- concurrent requests ----
 
-def test_the_same_request_has_the_same_answer_in_a_crowd(server):
+def test_the_same_request_has_the_same_answer_under_load(server):
     asks = [{"prompt": f"{i} lamps and {i * 7} moths: the story of", "max_tokens": 6 + i % 11, "temperature": (i % 3) / 2, "seed": i}
             for i in range(12 if SANITIZED else 32)]
     alone = [server.post("/v1/completions", a)[1]["choices"][0]["text"] for a in asks]
@@ -124,7 +124,7 @@ def test_prefixes_are_cached_and_change_nothing(server):
     assert first["choices"] == again["choices"] == cold["choices"]
 
 
-def test_clients_that_leave_free_what_they_had(server):
+def test_disconnected_clients_free_their_resources(server):
     """Clients that disconnect free their descriptors and slots. Once their connections are closed, no request of theirs can arrive, so idle
     slots stay idle."""
     def wait_until(condition):
@@ -146,7 +146,7 @@ def test_clients_that_leave_free_what_they_had(server):
     idle.close()
 
 
-def test_a_reader_that_does_not_read_holds_up_nobody(server):
+def test_a_stalled_reader_delays_no_client(server):
     slow = [server.stream({"prompt": "On and on", "max_tokens": 900, "ignore_eos": True}) for _ in range(4)]
     answer = server.post("/v1/completions", {"prompt": "Quick:", "max_tokens": 4})[1]
     assert answer["usage"]["completion_tokens"] <= 4
@@ -220,7 +220,7 @@ def test_malformed_requests(server, text, status):
     assert server.get("/health")[0] == 200
 
 
-def test_brackets_in_strings_are_no_depth(server):
+def test_brackets_in_strings_do_not_count_as_depth(server):
     text = '\x1b[31m"[{' * 200
     assert server.post("/tokenize", {"content": text})[0] == 200
     deep = '{"content": "\\"", "other": ' + "[" * 65 + "]" * 65 + "}"
@@ -228,7 +228,7 @@ def test_brackets_in_strings_are_no_depth(server):
     assert b"has 66 nested levels of arrays and objects; at most 64 are allowed" in raw(server, (head + deep).encode(), 2)
 
 
-def test_a_client_that_closes_its_end_gets_what_is_answered_at_once(server):
+def test_a_client_that_closes_its_end_gets_immediate_answers(server):
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as s:
         s.sendall(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16\r\n\r\n" + b'{"content":"hi"}')
         s.shutdown(socket.SHUT_WR)
@@ -247,7 +247,7 @@ def test_names_of_a_server(build):
     assert s.close() == 0
 
 
-def test_unknown_fields_are_said(server):
+def test_unknown_fields_are_reported(server):
     answer = server.post("/v1/completions", {"prompt": "x", "max_tokens": 1, "frobnicate": 1, "user": "me"})[1]
     assert any("frobnicate" in w for w in answer["warnings"]) and any("user" in w for w in answer["warnings"])
 
@@ -339,7 +339,7 @@ def test_a_unix_socket(build, model, tmp_path):
     assert s.close() == 0 and not path.exists()
 
 
-def test_the_end_waits_for_what_runs(build, model):
+def test_shutdown_waits_for_active_requests(build, model):
     s = Server(build, "-c", 1024, "--drain-timeout", 3600).ready()
     with concurrent.futures.ThreadPoolExecutor(4) as crowd:
         running = [crowd.submit(s.post, "/v1/completions", {"prompt": "A long story:", "max_tokens": 150, "ignore_eos": True, "seed": i})
@@ -363,7 +363,7 @@ def test_a_second_signal_ends_at_once(build, model):
     asked.close()
 
 
-def test_connections_that_say_nothing_are_closed(server):
+def test_silent_connections_are_closed(server):
     began = time.time()
     idle = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
     for s in idle:
@@ -377,7 +377,7 @@ def test_connections_that_say_nothing_are_closed(server):
     assert time.time() - began > 8
 
 
-def test_the_document_is_what_the_server_says(lamina, source):
+def test_the_document_equals_the_server(lamina, source):
     printed = run(source / "scripts/httpdoc", lamina, "--print")
     assert printed.returncode == 0 and printed.stdout == (source / "docs/server/api.md").read_text(), "scripts/httpdoc PROGRAM writes it again"
 
@@ -416,7 +416,7 @@ def test_constraints_of_other_kinds(server):
     ({"grammar": 'root ::= "a"', "guided_regex": "a"}, "only one"), ({"grammar": "(" * 60000}, ""),
     ({"response_format": {"type": "json_schema"}}, "schema is required"),
 ])
-def test_constraints_that_cannot_be_kept_are_refused(server, more, names):
+def test_constraints_that_cannot_be_enforced_are_rejected(server, more, names):
     status, answer, _ = server.post("/v1/completions", {"prompt": "x"} | more)
     assert status == 400 and names in answer["error"]["message"], answer
 
@@ -428,7 +428,7 @@ def ollama_client(server):
     return ollama.Client(host=server.url)
 
 
-def test_ollama_answers_what_openai_is_answered(client, ollama_client):
+def test_ollama_answers_equal_openai(client, ollama_client):
     said = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=20).choices[0].message.content
     whole = ollama_client.chat(model="demo", messages=QUESTION, options={"num_predict": 20})
     assert whole.message.content == said and whole.done_reason == "length" and whole.eval_count == 20
@@ -442,7 +442,7 @@ def test_ollama_generates_raw(server, ollama_client):
     assert raw_text == server.post("/completion", {"prompt": "Once upon a time", "n_predict": 10})[1]["content"]
 
 
-def test_ollama_looks_around(ollama_client):
+def test_ollama_lists_and_shows_models(ollama_client):
     assert ollama_client.list().models[0].model == "demo" and ollama_client.ps().models[0].model == "demo"
     shown = ollama_client.show("demo")
     assert shown.modelinfo["llama.context_length"] == 1024 and "completion" in shown.capabilities and "im_start" in shown.template
@@ -450,7 +450,7 @@ def test_ollama_looks_around(ollama_client):
     assert ollama_client.generate(model="demo", prompt="").done_reason == "load"
 
 
-def test_ollama_embeds_in_its_older_words(server, ollama_client):
+def test_ollama_embeds_by_its_older_route(server, ollama_client):
     """The older route takes one text and returns the model's vector as it is; the vector of the newer route has length 1."""
     new, old = ollama_client.embed("demo", "A cat.").embeddings[0], ollama_client.embeddings("demo", "A cat.").embedding
     length = sum(x * x for x in old) ** 0.5
@@ -459,7 +459,7 @@ def test_ollama_embeds_in_its_older_words(server, ollama_client):
     assert list(server.post("/api/embeddings", {"model": "demo", "prompt": "A cat."})[1]) == ["embedding"]
 
 
-def test_ollama_pulls_what_is_here(server, ollama_client):
+def test_ollama_pulls_an_existing_model(server, ollama_client):
     assert ollama_client.pull("demo").status == "success" and ollama_client.pull("Demo:latest").status == "success"
     assert [x.status for x in ollama_client.pull("demo", stream=True)] == ["success"]
     for stream in (False, True):
@@ -497,7 +497,7 @@ def anthropic_client(server):
     return anthropic.Anthropic(base_url=server.url, api_key="none", max_retries=0)
 
 
-def test_anthropic_answers_what_openai_is_answered(client, anthropic_client):
+def test_anthropic_answers_equal_openai(client, anthropic_client):
     said = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=20).choices[0].message.content
     whole = anthropic_client.messages.create(model="demo", max_tokens=20, messages=QUESTION)
     assert whole.content[0].text == said and whole.stop_reason == "max_tokens" and whole.usage.output_tokens == 20

@@ -78,7 +78,7 @@ def steps(server):
 ASKED = [lora(1), lora(0, 1), lora(0, 0, 1), [], lora(0.5, 0, -0.75), lora(1, 1, 1)]
 
 
-def test_texts_with_different_adapters_share_steps_and_have_the_bits_that_each_has_alone(server):
+def test_different_adapters_share_steps_without_changing_bits(server):
     alone = [bits(complete(server, lora=x, cache_prompt=False)) for x in ASKED]
     assert len({a[0] for a in alone}) == len(ASKED)
     with concurrent.futures.ThreadPoolExecutor(2 * len(ASKED)) as pool:
@@ -89,7 +89,7 @@ def test_texts_with_different_adapters_share_steps_and_have_the_bits_that_each_h
     assert taken < len(crowd) * 24 / 2                   # the requests did share steps
 
 
-def test_each_says_what_run_says_with_the_adapter(server, adapters, build):
+def test_each_answer_equals_run_with_the_adapter(server, adapters, build):
     for x, flags in ((lora(1), [adapters[0]]), (lora(0, 1), [adapters[1]]), (lora(0.5, 0, -0.75), [f"{adapters[0]}:0.5", f"{adapters[2]}:-0.75"])):
         said = run(build / "src/cli/lamina", "run", MODEL, "-p", PROMPT, "-n", 24, "--temp", 0, "--ignore-eos", "-c", 512,
                    *[y for f in flags for y in ("--lora", f)])
@@ -138,14 +138,14 @@ def test_the_list_and_the_scales_that_it_sets(server, adapters):
 @pytest.mark.parametrize("body, word", [([{"id": 3, "scale": 1}], "0 to 2"), ([{"id": -1, "scale": 1}], "0 to 2"), ([{"id": 0}], "element 0"), ([{"scale": 1}], "element 0"),
                                         ([{"id": 0, "scale": "1"}], "element 0"), ([1], "element 0"), ([{"id": 0, "scale": 1e9}], "scale"),
                                         ([{"id": 1, "scale": 1}, {"id": 1, "scale": 0}], "twice")])
-def test_a_list_that_is_none_is_refused(server, body, word):
+def test_an_invalid_list_is_rejected(server, body, word):
     for path, whole in (("/v1/completions", {"prompt": "x", "lora": body}), ("/lora-adapters", body)):
         status, said, _ = server.post(path, whole)
         assert status == 400 and word in said["error"]["message"], said
     assert server.post("/lora-adapters", {"id": 0, "scale": 1})[0] == 400
 
 
-def test_prefixes_are_shared_among_texts_with_the_same_adapters_alone(server):
+def test_prefixes_are_shared_only_with_the_same_adapters(server):
     prompt = " ".join(f"Number {i} is a number." for i in range(60))
 
     def cached(**fields):
@@ -175,7 +175,7 @@ def test_a_slot_is_saved_with_its_adapters(server, build, adapters, tmp_path):
     assert other.close() == 0
 
 
-def test_the_prefix_store_keeps_them_apart_across_restarts(build, adapters, tmp_path):
+def test_the_prefix_store_separates_adapters_across_restarts(build, adapters, tmp_path):
     prompt = " ".join(f"Page {i} of a book." for i in range(60))
     flags = ["--lora", adapters[0], "--lora", adapters[1], "-c", 512, "--temp", 0, "--prefix-store", tmp_path / "store"]
     first = Server(build, *flags).ready()
@@ -190,7 +190,7 @@ def test_the_prefix_store_keeps_them_apart_across_restarts(build, adapters, tmp_
     assert second.close() == 0
 
 
-def test_without_adapters_a_list_that_names_one_is_refused(build):
+def test_a_list_that_names_a_missing_adapter_is_rejected(build):
     s = Server(build, "-c", 256).ready()
     assert s.get("/lora-adapters")[1] == []
     assert s.post("/v1/completions", {"prompt": "x", "max_tokens": 1, "lora": []})[0] == 200

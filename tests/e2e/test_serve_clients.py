@@ -69,7 +69,7 @@ def test_vectors(server):
     assert a == b == e.embed_query("hello") and abs(math.fsum(x * x for x in a) - 1) < 1e-4
 
 
-def test_the_log_likelihoods_that_lm_eval_asks_for_are_those_of_score(build, model, server):
+def test_the_log_likelihoods_of_lm_eval_equal_score(build, model, server):
     """lm-eval sends token ids with echo, requests one token more than it needs and the most probable token per position
     (lm_eval/models/openai_completions.py, api_models.py). The sum over the continuation is the log-likelihood; the most probable tokens
     show whether greedy decoding gives the continuation."""

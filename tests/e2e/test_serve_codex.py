@@ -50,7 +50,7 @@ def test_a_recorded_session_is_replayed_from_the_cache(codex):
     assert {w.split(":")[0] for w in whole.model_extra["warnings"]} >= {"tools"} and len(whole.tools) == len(SESSION["tools"])
 
 
-def test_a_session_that_goes_on_with_what_the_model_called(codex):
+def test_a_session_continues_with_tool_results(codex):
     """The model's calls are sent back as items, with the shell's output; two sessions alternate."""
     sessions, before = [list(SESSION["turns"][0]), [*SESSION["turns"][0][:-1], {"role": "user", "content": "What does wordcount do?"}]], [0, 0]
     for turn in range(3):
@@ -67,7 +67,7 @@ def test_a_session_that_goes_on_with_what_the_model_called(codex):
             before[i] = r.usage.input_tokens
 
 
-def test_a_stored_session_sends_what_is_new(codex):
+def test_a_stored_session_sends_only_new_items(codex):
     """With previous_response_id, a request that sends only the new items gives the same prompt as one that sends the recorded items and the
     model's output."""
     first = codex.responses.create(**ASK | {"store": True}, input=HISTORIES[1], max_output_tokens=4)
@@ -79,7 +79,7 @@ def test_a_stored_session_sends_what_is_new(codex):
 
 
 @pytest.mark.parametrize("choice", [{"type": "web_search"}, {"type": "custom", "name": "apply_patch"}, {"type": "function", "name": "apply_patch"}])
-def test_a_tool_that_is_not_here_cannot_be_demanded(server, choice):
+def test_a_missing_tool_cannot_be_required(server, choice):
     """A tool in the list that is not supported is ignored with a warning, as by llama-server, since clients can do without it. Requiring it
     by name is an error."""
     status, r, _ = server.post("/v1/responses", ASK | {"input": "Hi", "tool_choice": choice})

@@ -31,7 +31,7 @@ def client(server):
 
 
 # 3: "unexpected empty grammar stack"
-def test_a_grammar_that_no_token_fits_ends_its_own_text_alone(build):
+def test_a_grammar_that_no_token_fits_ends_only_its_request(build):
     """No token of this vocabulary has the bytes of é: that request fails, and the server answers the next one."""
     s = Server(build, "-c", 128, model=TINY).ready()
     try:
@@ -48,7 +48,7 @@ def test_a_grammar_that_no_token_fits_ends_its_own_text_alone(build):
 # 5: a schema combined with reasoning
 @pytest.mark.parametrize("begin,end", [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<seed:think>", "</seed:think>"),
                                        ("<|inner_prefix|>", "<|inner_suffix|>"), ("<|START_THINKING|>", "<|END_THINKING|>")])
-def test_a_schema_holds_with_reasoning_and_without(build, model, tmp_path, begin, end):
+def test_a_schema_is_enforced_with_reasoning_and_without(build, model, tmp_path, begin, end):
     marks = {"[THINK]": "[TOOL_CALLS] [ARGS] [SYSTEM_PROMPT]", "<seed:think>": "<seed:tool_call>", "<|inner_prefix|>": "<|tools_prefix|>[{ <|tools_suffix|>",
              "<|START_THINKING|>": "<|START_ACTION|> <|END_ACTION|> <|START_RESPONSE|>"}.get(begin, "<tool_call>\n</tool_call>")
     (tmp_path / "family.jinja").write_text("{#" + marks + begin + end + "#}{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant: "
@@ -91,14 +91,14 @@ def test_json_has_no_whitespace_between_its_parts(server, constraint):
     assert said.startswith("{") and not re.search(r"\s", outside), said
 
 
-def test_a_pattern_of_whitespace_is_refused(server):
+def test_a_pattern_of_whitespace_is_rejected(server):
     for field in ("guided_whitespace_pattern", "whitespace_pattern"):
         status, r, _ = server.post("/v1/completions", {"prompt": "a", "json_schema": SCHEMA, field: "[ ]?"})
         assert (status, r["error"]["param"]) == (400, field) and "disable_any_whitespace" in r["error"]["message"]
 
 
 # 7: a prompt that is truncated silently
-def test_a_prompt_too_long_is_refused_with_both_numbers_in_every_dialect(server, client):
+def test_a_prompt_too_long_is_rejected_with_both_numbers_in_every_dialect(server, client):
     long = [{"role": "user", "content": "word " * 1500}]
     with pytest.raises(openai.BadRequestError) as e:
         client.chat.completions.create(model="demo", messages=long)
@@ -127,7 +127,7 @@ def test_turns_of_a_model_with_windows_are_found_in_the_cache(build):
 
 
 # 14: nothing is sent during a long wait
-def test_a_stream_that_waits_says_that_it_is_alive(build, model):
+def test_a_waiting_stream_sends_keep_alives(build, model):
     s = Server(build, "-c", 512, "-np", 1, "--temp", 0).ready()
     try:
         first = s.stream({"prompt": "Tell me", "max_tokens": 480, "ignore_eos": True})        # has the only slot
@@ -174,7 +174,7 @@ def test_calls_of_one_answer_are_counted(server, client):
 
 
 # 18: the model is reloaded for each num_ctx
-def test_a_context_that_a_request_wants_loads_nothing(server):
+def test_a_requested_context_loads_nothing(server):
     loads = re.compile(rb"^lamina_model_loads_total\{\S* (\S+)$", re.M)
     before = loads.findall(server.get("/metrics")[1])
     assert [float(n) for n in before] == [1]

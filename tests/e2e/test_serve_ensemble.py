@@ -48,7 +48,7 @@ def test_the_same_bits_as_run(server, lamina, other, rule):  # noqa: F811
         assert said["choices"] == [{"index": 0, "tokens": alone["tokens"]}] and len(alone["tokens"]) == 20
 
 
-def test_the_same_bits_in_a_crowd(server, lamina, other, rule):  # noqa: F811
+def test_the_same_bits_among_many_requests(server, lamina, other, rule):  # noqa: F811
     """Six requests, three at a time, with pages for two: some are preempted and recomputed, in both engines."""
     alone = {seed: told(lamina, other, rule, LONG, 30, "--temp", 1, "-s", seed)["tokens"] for seed in range(6)}
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
@@ -58,7 +58,7 @@ def test_the_same_bits_in_a_crowd(server, lamina, other, rule):  # noqa: F811
         assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
 
 
-def test_log_probabilities_and_constraints_are_the_mixtures(server):
+def test_log_probabilities_and_constraints_use_the_mixture(server):
     answer = ask(server, PROMPT, 6, temperature=0, logprobs=2, n=2)
     for choice, told_of in zip(answer["choices"], answer["ensemble"]["choices"]):
         assert choice["logprobs"]["token_logprobs"] == pytest.approx([t["logprob"] for t in told_of["tokens"]], abs=1e-5)
@@ -67,7 +67,7 @@ def test_log_probabilities_and_constraints_are_the_mixtures(server):
     assert [t["members"] for t in held["ensemble"]["choices"][0]["tokens"]]
 
 
-def test_a_stream_tells_at_its_end(server):
+def test_a_stream_ends_with_the_contributions(server):
     client = openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0)
     body = {"model": "both", "prompt": PROMPT, "max_tokens": 12, "temperature": 0, "extra_body": {"contributions": True, "ignore_eos": True}}
     whole = client.completions.create(**body)
@@ -76,7 +76,7 @@ def test_a_stream_tells_at_its_end(server):
     assert events[-1].model_extra["ensemble"] == whole.model_extra["ensemble"]
 
 
-def test_lists_name_it_and_what_it_is_made_of(server, rule):
+def test_lists_name_the_ensemble_and_its_members(server, rule):
     listed = {m["id"]: m for m in server.get("/v1/models")[1]["data"]}
     assert set(listed) == {"one", "both"} and "ensemble" not in listed["one"]
     assert [m["model"] for m in listed["both"]["ensemble"]["models"]] == ["gqa", "other"] and listed["both"]["ensemble"]["rule"] == rule
@@ -87,12 +87,12 @@ def test_lists_name_it_and_what_it_is_made_of(server, rule):
 
 @pytest.mark.parametrize("path,body", [("/v1/completions", {"prompt": PROMPT, "echo": True, "logprobs": 1, "max_tokens": 0}), ("/v1/embeddings", {"input": PROMPT}),
                                        ("/v1/trace", {"prompt": "a"})])
-def test_what_is_of_one_model_is_refused(server, path, body):
+def test_options_of_one_model_are_rejected(server, path, body):
     status, answer, _ = server.post(path, body | {"model": "both"})
     assert status == 501 and "ensemble" in answer["error"]["message"], answer
 
 
-def test_contributions_are_of_ensembles(server):
+def test_contributions_need_an_ensemble(server):
     status, answer, _ = server.post("/v1/completions", {"model": "one", "prompt": PROMPT, "max_tokens": 1, "contributions": True})
     assert status == 400 and answer["error"]["param"] == "contributions", answer
 
@@ -102,6 +102,6 @@ def test_contributions_are_of_ensembles(server):
     (["--ensemble", f"x={TINY},{MODEL}"], 2, "smollm2"), (["--ensemble", f"x={TINY},/nowhere"], 1, "/nowhere"),
     (["--ensemble", f"x={TINY},{TINY}", "--ensemble", f"X={TINY},{TINY}"], 2, "two models are called"),
 ])
-def test_what_cannot_be_served_is_said_at_the_start(lamina, model, flags, status, why):  # noqa: F811
+def test_unservable_models_are_reported_at_the_start(lamina, model, flags, status, why):  # noqa: F811
     done = run(lamina, "serve", "--port", 0, *flags)
     assert done.returncode == status and why in done.stderr.splitlines()[-1], done.stderr

@@ -10,7 +10,7 @@ MARK = b"\xef\xbb\xbf"
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
 
 
-def test_a_byte_order_mark_is_no_part_of_a_text(build, tmp_path):
+def test_a_byte_order_mark_is_removed(build, tmp_path):
     """A byte order mark at the beginning of a file is ignored: ollama#4503, and RFC 8259, 8.1, which allows parsers to ignore it."""
     folder = tmp_path / "model"
     shutil.copytree(TINY.parent, folder, ignore=shutil.ignore_patterns("*.gguf", "golden*"))
@@ -56,7 +56,7 @@ def test_a_pointer_is_called_one(build, tmp_path, name):
     assert done.returncode and "Git LFS pointer" in done.stderr and "git lfs pull" in done.stderr and broken.name in done.stderr, done.stderr
 
 
-def test_what_a_file_says_of_itself_counts_before_its_name(build, tmp_path):
+def test_the_content_of_a_file_outranks_its_name(build, tmp_path):
     """mesh-llm#311: a whole file that was renamed loads; a models folder lists such files once, also those in its subfolders."""
     lamina = build / "src/cli/lamina"
     for name in ("x-00001-of-00013.gguf", "y-00002-of-00003.gguf", "z.gguf", "deeper/w.gguf"):
@@ -77,7 +77,7 @@ def test_what_a_file_says_of_itself_counts_before_its_name(build, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["golden/llama/gqa/model.gguf", "golden/gemma2/windows/model.gguf"])
-def test_nothing_is_said_twice(build, path):
+def test_no_message_is_repeated(build, path):
     s = Server(build, "-c", 1000000, model=SOURCE / "tests" / path).ready()
     assert s.close() == 0
     lines = [line for line in s.said if line.strip()]

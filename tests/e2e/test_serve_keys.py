@@ -28,7 +28,7 @@ def used(answer):
     return answer["usage"]["total_tokens"]
 
 
-def test_each_key_has_limits_of_its_own(build, tmp_path):
+def test_each_key_has_its_own_limits(build, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("# who\nfree\nfew requests=2\nsmall tokens=5 # a minute\nday tokens_day=8\n")
     s = Server(build, "-c", 64, "--api-key-file", keys, "--api-key", "flag", "--store", tmp_path / "store", model=TINY).ready()
@@ -66,7 +66,7 @@ def test_each_key_has_limits_of_its_own(build, tmp_path):
     assert [r["requests"] >= 1 and r["input_tokens"] + r["output_tokens"] >= 8 for r in mine] == [True]
 
 
-def test_without_keys_the_limits_are_everybody_s(build):
+def test_limits_without_keys_apply_to_all_clients(build):
     s = Server(build, "-c", 64, "--requests-per-minute", 2, model=TINY).ready()
     assert [s.post("/v1/completions", ASK, headers=bearer(k))[0] for k in "abc"] == [200, 200, 429]
     assert s.close() == 0
@@ -131,7 +131,7 @@ def test_flags_are_taken_from_the_environment(build):
         assert p.returncode == 2 and said.startswith(f"error: {why}: "), said
 
 
-def test_usage_refuses_what_is_no_store(build, tmp_path):
+def test_usage_rejects_files_that_are_not_stores(build, tmp_path):
     lamina = build / "src/cli/lamina"
     other = tmp_path / "other"
     other.write_bytes(b"no database at all" * 100)
@@ -190,7 +190,7 @@ def test_https_by_openai_s_client(build, certificate):
 
 @pytest.mark.parametrize("flags,why", [(["--ssl-key-file", "{key}"], "both"), (["--ssl-key-file", "{cert}", "--ssl-cert-file", "{cert}"], ""),
                                        (["--ssl-key-file", "/none", "--ssl-cert-file", "{cert}"], "/none")])
-def test_keys_and_certificates_that_are_none(build, certificate, flags, why):
+def test_invalid_keys_and_certificates(build, certificate, flags, why):
     done = run(build / "src/cli/lamina", "serve", TINY, "--port", 0, *[f.format(key=certificate[0], cert=certificate[1]) for f in flags])
     assert done.returncode in (1, 2) and done.stderr.splitlines()[-1].startswith("error: ") and why in done.stderr
 
@@ -285,7 +285,7 @@ def ranked(build, tmp_path_factory, model):
 @pytest.mark.parametrize("early, late", [(("plain", {"priority": 5}), ("plain", {"priority": -1})), (("plain", {"priority": 5}), ("plain", {})),
                                          (("plain", {}), ("first", {})), (("last", {}), ("plain", {})), (("last", {"priority": -9}), ("plain", {"priority": 3}))],
                          ids=["numbers", "none is 0", "of a key", "of a key, behind", "a key cannot pass itself"])
-def test_the_lower_priority_is_let_in_first(ranked, early, late):
+def test_the_lower_priority_is_admitted_first(ranked, early, late):
     """A long request has the slot, a long one waits, and a short one with a lower number arrives later: it is answered before the waiting
     one has ended."""
     headers = bearer("plain")
@@ -304,7 +304,7 @@ def test_the_lower_priority_is_let_in_first(ranked, early, late):
     until_waiting(ranked, 0, headers)
 
 
-def test_nobody_waits_for_ever(ranked):
+def test_no_request_waits_for_ever(ranked):
     """After 64 later requests have passed it, a request is admitted next, whatever its priority; the rest wait for it."""
     headers, passed, more = bearer("plain"), 64, 9
     ask = lambda: ranked.post("/v1/completions", ASK | {"max_tokens": 1, "priority": -1}, headers=headers)[0]

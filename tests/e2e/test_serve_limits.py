@@ -74,7 +74,7 @@ def test_every_bound_is_known_here(server):
 
 
 @pytest.mark.parametrize("field,counts", [k for k, v in REQUESTS.items() if v])
-def test_one_beyond_is_refused_with_both_numbers(server, field, counts):
+def test_one_beyond_is_rejected_with_both_numbers(server, field, counts):
     most, status = next((x["most"], x["status"]) for x in server.get("/openapi.json")[1]["x-limits"] if (x["field"], x["counts"]) == (field, counts))
     path, body = REQUESTS[field, counts](most)
     got, answer, _ = server.post(path, body)
@@ -89,20 +89,20 @@ def test_one_beyond_is_refused_with_both_numbers(server, field, counts):
     {"oneOf": [{"type": "object", "properties": {"t": {"const": i}}, "required": ["t"]} for i in range(600)]},
     {"allOf": [{"enum": [{"a": i} for i in range(5000)]}, {"enum": [{"a": i} for i in range(5000, 10000)]}]},
     {"enum": [{f"k{i % 7}": [i, {"x": i}]} for i in range(9000)]}], ids=["patterns", "enums", "objects", "disjoint", "values"])
-def test_what_compares_everything_with_everything_is_counted(server, schema):
+def test_quadratic_work_is_counted(server, schema):
     """Pairwise comparisons count as work, too: without that, each of these schemas takes from four seconds to minutes."""
     status, answer, _ = server.post("/v1/completions", {"prompt": "a", "max_tokens": 1, "guided_json": schema})
     assert (status, answer["error"]["param"]) == (400, "guided_json") and "(limit: " in answer["error"]["message"], answer
 
 
-def test_a_constraint_that_fails_while_it_is_used_is_named(server):
+def test_a_constraint_that_fails_in_use_is_named(server):
     words = "|".join(f"w{i:06}" for i in range(8000))
     for field, value in (("guided_regex", words), ("guided_choice", words.split("|")), ("structured_outputs", {"regex": words})):
         status, answer, _ = server.post("/v1/completions", {"prompt": "a", "max_tokens": 8, field: value})
         assert (status, answer["error"]["param"]) == (400, field), answer
 
 
-def test_a_prompt_that_is_too_long_is_refused_before_its_grammar_is_read(server):
+def test_a_prompt_that_is_too_long_is_rejected_before_its_grammar_is_read(server):
     for more in ({"guided_regex": "("}, {"grammar": "root"}, {"json_schema": {"type": "nonsense"}}):
         status, answer, _ = server.post("/v1/completions", {"prompt": "a " * 3000, "max_tokens": 1} | more)
         assert (status, answer["error"]["code"]) == (400, "context_length_exceeded"), answer

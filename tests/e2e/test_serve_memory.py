@@ -31,7 +31,7 @@ def all_given_back(server):
     return memory(server) <= 65536
 
 
-def test_a_request_that_is_too_much_alone(server):
+def test_a_request_that_exceeds_the_limit_by_itself(server):
     """A body that needs many times its size: a JSON value takes some forty bytes. A text of megabytes is accepted."""
     junk = '{"prompt": "a", "max_tokens": 1, "metadata": {"x": [%s]}}' % ",".join("1" * 2_000_000)
     status, answer, _ = server.post("/v1/completions", junk)
@@ -45,13 +45,13 @@ def test_a_request_that_is_too_much_alone(server):
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/chat", "/completion", "/v1/responses", "/v1/embeddings"])
-def test_every_dialect_says_so_in_its_words(server, path):
+def test_every_dialect_reports_it_in_its_form(server, path):
     status, answer, _ = server.post(path, '{"model": "demo", "x": [%s]}' % ",".join("1" * 2_000_000))
     assert status == 413 and str(LIMIT) in json.dumps(answer)
     assert all_given_back(server)
 
 
-def test_bodies_that_come_slowly_are_counted(server):
+def test_slow_bodies_are_counted(server):
     """Two slow bodies use up the memory: a third gets 503, to be retried, and is answered once they have disconnected."""
     size = 7_000_000
     slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
@@ -72,7 +72,7 @@ def test_bodies_that_come_slowly_are_counted(server):
     assert server.post("/tokenize", body)[0] == 200
 
 
-def test_a_stream_holds_no_body(server):
+def test_a_stream_frees_its_body(server):
     """A stream holds what it needs of its request, not the request: a body of a megabyte is released when the first token arrives."""
     prompt = {"prompt": "On and on", "max_tokens": 900, "ignore_eos": True, "metadata": {"note": "x" * 1_000_000}}
     with server.stream(prompt) as s:

@@ -30,7 +30,7 @@ def test_a_prefill_is_continued_in_every_dialect(server, path, body):
     assert usage.get("prompt_tokens", usage.get("input_tokens", 0) + usage.get("cache_read_input_tokens", 0)) == n, usage
 
 
-def test_what_is_said_of_the_last_message_is_obeyed(server):
+def test_continuing_and_the_generation_prompt_exclude_each_other(server):
     """Hugging Face's apply_chat_template: continue_final_message and add_generation_prompt exclude each other."""
     def prompt(**more):
         return ok(server, "/apply-template", {"messages": BEGUN, **more})["prompt"]
@@ -58,7 +58,7 @@ def tools(inner, **more):
 
 
 @pytest.mark.parametrize("inner", ODD.values(), ids=ODD)
-def test_what_a_grammar_cannot_hold_of_a_tool_is_left_free(server, inner):
+def test_schema_parts_beyond_grammars_are_left_free(server, inner):
     asked = {"messages": ASKED, "max_tokens": 8}
     r = ok(server, "/v1/chat/completions", asked | {"tools": tools(inner)})
     said = [w for w in r["warnings"] if w.startswith("tools: odd: ")]
@@ -77,7 +77,7 @@ def test_what_a_grammar_cannot_hold_of_a_tool_is_left_free(server, inner):
 
 
 @pytest.mark.parametrize("inner", FREE.values(), ids=FREE)
-def test_annotations_and_bounds_of_machine_words_are_no_obstacle(server, inner):
+def test_annotations_and_bounds_of_machine_words_are_accepted(server, inner):
     """JSON Schema 2020-12, 7.2.1: format is an annotation by default."""
     for choice in ("auto", "required"):
         r = ok(server, "/v1/chat/completions", {"messages": ASKED, "max_tokens": 4, "tools": tools(inner), "tool_choice": choice})
@@ -107,7 +107,7 @@ def test_arguments_are_a_mapping(server, arguments):
 
 
 @pytest.mark.parametrize("arguments", ["[1]", "{\"city\": \"Par", "3", "null and more"])
-def test_arguments_that_are_none_are_said(server, arguments):
+def test_invalid_arguments_are_reported(server, arguments):
     call = {"type": "function_call", "call_id": "call00001", "name": "clock", "arguments": arguments}
     for path, body in (("/v1/chat/completions", {"messages": called({"arguments": arguments}), "max_tokens": 1}),
                        ("/api/chat", {"messages": called({"arguments": arguments}), "stream": False, "options": {"num_predict": 1}}),
@@ -126,7 +126,7 @@ def test_input_of_an_earlier_tool_use_is_a_mapping(server, given):
 
 
 @pytest.mark.parametrize("number", [2 ** 63 - 1, -2 ** 63, 2 ** 64 - 1, 10 ** 30])
-def test_integers_reach_the_prompt_as_they_are_written(server, number):
+def test_integers_reach_the_prompt_unchanged(server, number):
     """Integers in a tool and in the arguments of a call, as an object or as text, are written as by json.dumps in transformers."""
     tool = tools({"type": "integer", "maximum": number})
     for arguments in ({"n": number}, json.dumps({"n": number})):
@@ -164,7 +164,7 @@ def test_no_role_vanishes_in_any_dialect(server, path, field, roles):
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/chat", "/v1/responses"])
-def test_an_unknown_role_is_refused(server, path):
+def test_an_unknown_role_is_rejected(server, path):
     odd = [{"role": "narrator", "content": "x"}, *SAY]
     assert "narrator" in refused(server, path, {"messages": odd, "input": odd, "max_tokens": 1})[0]
 

@@ -51,7 +51,7 @@ def until(condition, seconds=PATIENCE):
     return False
 
 
-def test_each_is_loaded_when_it_is_asked_for(several):
+def test_each_model_is_loaded_on_request(several):
     assert set(states(several)) == {MODEL.stem, "one", "two", "three"}
     assert states(several)["three"] == "unloaded"
     got, answer, _ = several.post("/v1/completions", ASK | {"model": "three"})
@@ -77,7 +77,7 @@ def test_every_dialect_routes_by_the_name(several):
     ("/v1/embeddings", {"input": "a"}, "openai"), ("/tokenize", {"content": "a"}, "openai"),
     ("/v1/messages", {"messages": [], "max_tokens": 1}, "anthropic"), ("/api/chat", {"messages": []}, "ollama"), ("/api/show", {}, "ollama"),
 ])
-def test_an_unknown_model_is_404_and_none_400(several, path, body, form):
+def test_an_unknown_model_is_404_and_a_missing_one_400(several, path, body, form):
     for model, status in (("four", 404), (None, 400)):
         got, answer, _ = several.post(path, body | ({"model": model} if model else {}))
         said = answer["error"] if form == "ollama" else answer["error"]["message"]
@@ -88,7 +88,7 @@ def test_an_unknown_model_is_404_and_none_400(several, path, body, form):
             assert answer["type"] == "error" and (model is None or answer["error"]["type"] == "not_found_error")
 
 
-def test_lists_say_who_is_in_memory(several):
+def test_lists_name_loaded_models(several):
     several.post("/v1/completions", ASK | {"model": "one"})
     client = ollama.Client(host=several.url)
     loaded = [name for name, state in states(several).items() if state == "loaded"]
@@ -100,7 +100,7 @@ def test_lists_say_who_is_in_memory(several):
     assert {s.labels["model_name"] for s in families["vllm:num_requests_running"].samples} == set(loaded)
 
 
-def test_looking_loads_nothing(several):
+def test_listing_loads_nothing(several):
     client = ollama.Client(host=several.url)
     client.generate(model="two", prompt="", keep_alive=0)
     assert until(lambda: states(several)["two"] == "unloaded")
@@ -126,7 +126,7 @@ def test_keep_alive_of_a_request(several):
     assert until(lambda: states(several)["one"] == "unloaded")
 
 
-def test_models_that_are_unloaded_at_once_all_leave(several):
+def test_models_unloaded_together_are_all_freed(several):
     """The second model is to be unloaded while the memory of the first is being released."""
     for _ in range(8):
         for name in ("three", "two", "one"):
@@ -136,7 +136,7 @@ def test_models_that_are_unloaded_at_once_all_leave(several):
         assert until(lambda: "loaded" not in [states(several)[name] for name in ("one", "two", "three")])
 
 
-def test_loading_holds_up_nobody(several):
+def test_loading_delays_no_request(several):
     ask = {"model": MODEL.stem, "prompt": "a", "max_tokens": 1}
     several.post("/v1/completions", ASK | {"model": "one"})
     meanwhile = 0
@@ -173,7 +173,7 @@ def whole(stream):
     return "".join(p["choices"][0]["text"] for p in pieces if p["choices"])
 
 
-def test_what_does_not_fit_beside_others_waits_until_they_have_answered(build, folder, several, bytes_of_one, model):
+def test_a_model_that_does_not_fit_waits_for_the_others(build, folder, several, bytes_of_one, model):
     long = ASK | {"model": MODEL.stem, "prompt": "Once upon a time", "max_tokens": 60}
     text = several.post("/v1/completions", long)[1]["choices"][0]["text"]
     limit = several.get(f"/v1/models/{MODEL.stem}")[1]["status"]["bytes"] + bytes_of_one // 2
@@ -189,7 +189,7 @@ def test_what_does_not_fit_beside_others_waits_until_they_have_answered(build, f
     assert s.close() == 0
 
 
-def test_all_take_turns_where_two_fit(build, folder, bytes_of_one):
+def test_three_models_alternate_where_two_fit(build, folder, bytes_of_one):
     s = Server(build, folder / "two.gguf", folder / "three.gguf", "-c", 128, "--mem-limit", f"{bytes_of_one * 5 // 2}B", model=folder / "one.gguf").ready()
     most = 0
     stop = threading.Event()
@@ -210,7 +210,7 @@ def test_all_take_turns_where_two_fit(build, folder, bytes_of_one):
     assert s.close() == 0
 
 
-def test_what_can_never_fit_is_refused_with_both_numbers(build, folder, lamina):
+def test_oversized_requests_are_rejected_with_both_numbers(build, folder, lamina):
     s = Server(build, folder / "two.gguf", "-c", 128, "--mem-limit", "1000B", model=folder / "one.gguf").ready()
     got, answer, headers = s.post("/v1/completions", ASK | {"model": "one"})
     assert got == 507 and answer["error"]["code"] == "model_does_not_fit" and headers["x-should-retry"] == "false"
@@ -228,7 +228,7 @@ def lamina(build):
     return build / "src/cli/lamina"
 
 
-def test_idle_models_leave_and_come_back(build, folder):
+def test_idle_models_are_unloaded_and_loaded_again(build, folder):
     s = Server(build, "-c", 128, "--keep-alive", "20ms", model=folder / "one.gguf").ready()
     assert until(lambda: states(s)["one"] == "unloaded")
     assert s.get("/health")[0] == 200 and s.get("/api/ps")[1]["models"] == []
@@ -240,14 +240,14 @@ def test_idle_models_leave_and_come_back(build, folder):
     assert s.close() == 0
 
 
-def test_one_model_stays_and_says_so(build):
+def test_one_model_stays_loaded_and_is_reported(build):
     s = Server(build, "-c", 128, model=TINY).ready()
     answer = s.post("/api/generate", {"prompt": "a", "raw": True, "stream": False, "keep_alive": 0, "options": {"num_predict": 1}})[1]
     assert any("keep_alive" in w for w in answer["warnings"]) and states(s) == {"model": "loaded"}
     assert s.close() == 0
 
 
-def test_the_end_while_others_wait_for_a_model(build, folder, bytes_of_one):
+def test_shutdown_while_requests_wait_for_a_model(build, folder, bytes_of_one):
     s = Server(build, folder / "two.gguf", "-c", 128, "--mem-limit", f"{bytes_of_one * 3 // 2}B", "--drain-timeout", 60, model=folder / "one.gguf").ready()
     s.post("/v1/completions", ASK | {"model": "one"})
     stream = s.stream(ASK | {"model": "one", "max_tokens": 120, "n": 8})
@@ -269,6 +269,6 @@ def test_impossible_lists(lamina, folder, args, why):
     assert done.returncode == 2 and why in done.stderr, done.stderr
 
 
-def test_damaged_models_are_refused_where_they_are_named(lamina, folder, tmp_path):
+def test_damaged_models_are_rejected_by_name(lamina, folder, tmp_path):
     assert run(lamina, "serve", folder / "one.gguf", folder / "damaged.gguf", "--port", 0).returncode == 3
     assert run(lamina, "serve", "--models-dir", tmp_path, "--port", 0).returncode == 1

@@ -31,7 +31,7 @@ def events(text):
     return [json.loads(line[6:]) for line in text.decode().splitlines() if line.startswith("data: {")]
 
 
-def test_several_prompts_of_every_form_have_an_answer_each(server):
+def test_several_prompts_of_every_form_have_one_answer_each(server):
     ids = server.post("/tokenize", {"content": ASK["prompt"]})[1]["tokens"]
     one = server.post("/completion", ASK)[1]
     many = server.post("/completion", ASK | {"prompt": [ASK["prompt"], ids, {"prompt_string": ASK["prompt"]},
@@ -46,7 +46,7 @@ def test_several_prompts_of_every_form_have_an_answer_each(server):
     assert (status, r["error"]["code"]) == (400, 400)
 
 
-def test_settings_are_told_and_may_be_chosen_from(server):
+def test_settings_are_listed_and_can_be_chosen(server):
     asked = ASK | {"ignore_eos": True, "stop": ["hydro"], "top_k": 7, "samplers": ["top_k", "temperature"], "logit_bias": [[5, -2]]}
     r = server.post("/completion", asked)[1]
     s = r["generation_settings"]
@@ -63,13 +63,13 @@ def test_settings_are_told_and_may_be_chosen_from(server):
         assert server.post("/completion", ASK | {"samplers": wrong})[0] == 400
 
 
-def test_the_seed_of_the_server_is_every_request_s(server):
+def test_every_request_uses_the_seed_of_the_server(server):
     hot = ASK | {"temperature": 2.0, "n_predict": 16, "top_k": 0}
     first, again = (server.post("/completion", hot)[1]["content"] for _ in range(2))
     assert first == again and server.post("/completion", hot | {"seed": 12})[1]["content"] != first
 
 
-def test_what_ended_a_text_is_named(server, build):
+def test_the_finish_reason_is_named(server, build):
     said = server.post("/completion", ASK)[1]["content"].split()
     stop = " " + said[2]
     r = server.post("/completion", ASK | {"stop": ["zzzz", stop]})[1]
@@ -133,12 +133,12 @@ def test_a_grammar_may_begin_later(server):
     ({"grammar": 'root ::= "a"', "grammar_lazy": True, "grammar_triggers": [{"type": 0, "value": "a", "token": 5}]}, "control token"),
     ({"preserved_tokens": [7]}, "preserved_tokens"), ({"t_max_predict_ms": "soon"}, "t_max_predict_ms"),
 ])
-def test_impossible_triggers_are_refused(server, more, field):
+def test_impossible_triggers_are_rejected(server, more, field):
     status, r, _ = server.post("/completion", ASK | more)
     assert status == 400 and field in r["error"]["message"] + str(r["error"].get("param")), r
 
 
-def test_time_ends_a_text_that_has_a_line(server):
+def test_the_time_limit_ends_a_text_after_a_line(server):
     long = {"n_predict": 450, "t_max_predict_ms": 1}
     cut = server.post("/completion", ASK | long | {"grammar": 'root ::= "\\n" [a-z]{1200}'})[1]
     assert cut["stop_type"] == "limit" and 1 < cut["tokens_predicted"] < 400 and cut["content"].startswith("\n") and cut["has_new_line"]
@@ -148,7 +148,7 @@ def test_time_ends_a_text_that_has_a_line(server):
     assert whole["stop_type"] == "eos" and len(whole["content"]) == 40
 
 
-def test_texts_may_be_biased(server):
+def test_strings_can_be_biased(server):
     free = server.post("/completion", ASK)[1]["content"]
     word = " " + free.split()[0]
     for bias in ([[word, False]], {word: -100}):
@@ -156,7 +156,7 @@ def test_texts_may_be_biased(server):
     assert server.post("/completion", ASK | {"logit_bias": [[word, "much"]]})[0] == 400
 
 
-def test_progress_is_told_while_the_prompt_is_read(server):
+def test_progress_is_reported_while_the_prompt_is_processed(server):
     long = ASK | {"prompt": "one two three four five " * 60, "return_progress": True, "stream": True, "cache_prompt": False}
     told = [e["prompt_progress"] for e in events(server.post("/completion", long)[1]) if "prompt_progress" in e]
     assert told and told[-1]["processed"] == told[-1]["total"] > 200 and [t["processed"] for t in told] == sorted(t["processed"] for t in told)
@@ -165,7 +165,7 @@ def test_progress_is_told_while_the_prompt_is_read(server):
     assert told and all(e["choices"][0]["delta"] == {} for e in told)
 
 
-def test_timings_ride_with_each_piece(server):
+def test_timings_arrive_with_each_piece(server):
     for path, asked in (("/completion", ASK), ("/v1/completions", {"prompt": "Water is", "max_tokens": 8}), ("/v1/chat/completions", CHAT)):
         told = events(server.post(path, asked | {"stream": True, "timings_per_token": True})[1])
         counts = [e["timings"]["predicted_n"] for e in told if "timings" in e]
@@ -173,7 +173,7 @@ def test_timings_ride_with_each_piece(server):
         assert not any("timings" in e for e in events(server.post(path, asked | {"stream": True})[1])[:-2])
 
 
-def test_the_cache_explains_itself(server):
+def test_the_cache_shows_where_prompts_differ(server):
     """For prompts that differ in the middle, the response shows where, with the text around it."""
     base = "The quick brown fox jumps over the lazy dog. " * 20
     a, b = base + "Then it sleeps in the sun. " + base, base + "Then it wakes in the rain. " + base
@@ -189,7 +189,7 @@ def test_the_cache_explains_itself(server):
     assert "cache" in server.post("/v1/chat/completions", CHAT | {"explain_cache": True})[1]
 
 
-def test_an_answer_goes_on_from_what_it_began_with(server):
+def test_an_answer_continues_its_prefill(server):
     begun = CHAT | {"verbose": True, "messages": [*CHAT["messages"], {"role": "assistant", "content": "The colour <|im_end|>"}]}
     r = server.post("/v1/chat/completions", begun)[1]
     prompt = r["__verbose"]["prompt"]
@@ -212,7 +212,7 @@ def test_an_answer_goes_on_from_what_it_began_with(server):
     ({"continue_final_message": True, "add_generation_prompt": True}, "continue_final_message"), ({"continue_final_message": 3}, "continue_final_message"),
     ({"continue_final_message": True, "messages": CHAT["messages"]}, "continue_final_message"),
     ({"messages": [*CHAT["messages"], {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]}, "messages")])
-def test_impossible_beginnings_are_refused(server, wrong, field):
+def test_impossible_prefixes_are_rejected(server, wrong, field):
     asked = CHAT | {"messages": [*CHAT["messages"], {"role": "assistant", "content": "a"}]} | wrong
     status, r, _ = server.post("/v1/chat/completions", asked)
     assert (status, r["error"]["param"]) == (400, field)
@@ -223,7 +223,7 @@ def test_tokens_of_a_conversation_are_counted(server):
     assert n == server.post("/v1/chat/completions", CHAT)[1]["usage"]["prompt_tokens"]
 
 
-def test_a_template_is_shown_with_a_warning_where_it_leaves_tools_out(build, server, tmp_path):
+def test_a_template_without_tools_is_shown_with_a_warning(build, server, tmp_path):
     tool = {"type": "function", "function": {"name": "user", "parameters": {"type": "object", "properties": {}}}}
     plain = tmp_path / "plain.jinja"
     plain.write_text("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}")
@@ -242,7 +242,7 @@ def test_a_model_answers_to_its_aliases(server):
     assert server.get("/v1/models/QUICK")[1]["id"] == "demo"
 
 
-def test_pages_of_allowed_origins_may_ask(server):
+def test_pages_of_allowed_origins_may_send_requests(server):
     def preflight(origin):
         return server.ask("OPTIONS", "/v1/chat/completions", headers={"Origin": origin, "Access-Control-Request-Method": "POST"})
     for origin in ("http://localhost", "http://localhost:8080", "http://127.0.0.1:3000", "http://[::1]:3000"):
@@ -299,7 +299,7 @@ def middle(build, tmp_path_factory):
     assert s.close() == 0
 
 
-def test_the_middle_is_written_between_what_is_before_and_behind(middle):
+def test_the_middle_is_generated_between_prefix_and_suffix(middle):
     begin = middle.post("/tokenize", {"content": "", "add_special": True})[1]["tokens"]
 
     def ids(text):
@@ -355,7 +355,7 @@ def test_metadata_names_the_tokens(build, tmp_path, names):
     assert s.close() == 0
 
 
-def test_a_model_without_such_tokens_says_so(server):
+def test_a_model_without_such_tokens_is_reported(server):
     assert server.post("/infill", {"input_prefix": "a", "input_suffix": "b"})[0] == 501
     status, r, _ = server.post("/infill", {"input_prefix": "a", "input_extra": [{"filename": 1, "text": "x"}]})
     assert (status, r["error"]["param"]) == (400, "input_extra")
@@ -364,7 +364,7 @@ def test_a_model_without_such_tokens_says_so(server):
     assert "suffix" in server.post("/api/generate", {"model": "demo", "prompt": "a", "suffix": "b"})[1]["error"]
 
 
-def test_pooling_of_vectors_is_the_servers_where_a_request_does_not_say(build, model):
+def test_pooling_of_vectors_defaults_to_the_servers(build, model):
     s = Server(build, "-c", 256, "--embeddings", "--pooling", "mean").ready()
     ask = {"input": "Roses are red"}
     said, mean, last = (s.post("/v1/embeddings", ask | more)[1]["data"] for more in ({}, {"pooling": "mean"}, {"pooling": "last"}))

@@ -54,7 +54,7 @@ def test_durations_are_histograms(server):
     assert parts == pytest.approx(after["lamina_request_seconds"][1] - before["lamina_request_seconds"][1], rel=1e-3, abs=1e-4)
 
 
-def test_an_answer_ends_where_the_context_does(server):
+def test_an_answer_ends_at_the_end_of_the_context(server):
     """Prompt and output together have at most as many tokens as the context, and fill it; a prompt that leaves no token is too long."""
     status, answer, _ = server.post("/v1/completions", {"prompt": [100] * 1950, "ignore_eos": True, "max_tokens": 3000})
     assert status == 200 and answer["usage"]["total_tokens"] == 2048 and answer["choices"][0]["finish_reason"] == "length"
@@ -66,7 +66,7 @@ def test_an_answer_ends_where_the_context_does(server):
     assert server.post("/v1/completions", {"prompt": [100] * 2048, "max_tokens": 0, "echo": True, "logprobs": 1})[0] == 200
 
 
-def test_a_conversation_that_grows_finds_its_whole_past(server):
+def test_a_growing_conversation_reuses_its_whole_prefix(server):
     """The full pages of 64 tokens of everything processed and generated before are cached. `cache` shows the text where the rest begins."""
     messages, past = list(TALK), 0
     for turn in range(4):
@@ -79,7 +79,7 @@ def test_a_conversation_that_grows_finds_its_whole_past(server):
         messages += [answer["choices"][0]["message"], {"role": "user", "content": f"Go on. What else, {turn}?"}]
 
 
-def test_the_cache_says_in_words_where_prompts_differ(server):
+def test_the_cache_reports_where_prompts_differ(server):
     ask = "The quick brown fox jumps over the lazy dog. " * 20
     assert server.post("/v1/completions", {"prompt": ask + "One more line about a whale." * 20, "max_tokens": 1})[0] == 200
     other = ask.replace("lazy dog", "lazy cat", 10).replace("lazy cat", "lazy dog", 9)
@@ -94,7 +94,7 @@ def test_the_cache_says_in_words_where_prompts_differ(server):
         assert cache["same_tokens"] >= cache["cached_tokens"]
 
 
-def test_who_comes_while_the_server_drains_is_told_when_to_come_again(build, model):
+def test_requests_during_shutdown_get_retry_after(build, model):
     """A request, also one on a new connection, gets 503 and Retry-After until the last running request has ended."""
     s = Server(build, "-c", 8192, "--drain-timeout", PATIENCE).ready()
     with s.stream({"prompt": "On and on", "max_tokens": 8000, "ignore_eos": True}) as running:
@@ -113,7 +113,7 @@ def test_who_comes_while_the_server_drains_is_told_when_to_come_again(build, mod
     assert s.process.wait(PATIENCE) == 0                 # its client has disconnected: the last request has ended
 
 
-def test_who_closes_its_sending_side_gets_what_is_sent_at_once(server):
+def test_a_half_closed_client_gets_immediate_answers(server):
     """Whether the client still reads cannot be known: a generation ends, as when a client disconnects."""
     def answer(method, path, body=b""):
         with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as c:

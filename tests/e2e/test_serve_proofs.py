@@ -131,7 +131,7 @@ def has_form(path, answer):
     return answer["error"]["message"] and answer["error"]["type"] and "param" in answer["error"] and "code" in answer["error"]
 
 
-def test_whatever_is_asked_is_answered_in_form(server):
+def test_every_request_gets_a_valid_answer(server):
     n = many(400, 10000)
     requests, seen, before = Requests(server, random.Random(SEED)), {}, 0
     for i in range(n):
@@ -154,7 +154,7 @@ def test_whatever_is_asked_is_answered_in_form(server):
         assert memory(server) < before * 1.05
 
 
-def test_bytes_that_are_no_http(server):
+def test_bytes_that_are_not_http(server):
     r = random.Random(SEED)
     heads = [b"GET / HTTP/1.1\r\nHost: localhost\r\n", b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40\r\n"]
     statuses = {}
@@ -207,7 +207,7 @@ def choice_of(server, ask, streamed):
     return "".join(c["text"] for c in choices), [p for c in choices if c["logprobs"] for p in c["logprobs"]["token_logprobs"]] or None
 
 
-def test_every_stream_of_a_crowd_is_what_it_is_alone(server):
+def test_every_stream_under_load_equals_itself_alone(server):
     n = many(32, 256)
     all_of_them = list(asks(n))
     alone = [choice_of(server, a | {"cache_prompt": False}, False) for a in all_of_them]
@@ -271,7 +271,7 @@ def test_a_storm_of_clients_that_leave(server):
 
 # ---- 11: slow readers ----
 
-def test_readers_that_read_nothing_hold_up_nobody(server):
+def test_stalled_readers_delay_no_client(server):
     slow = []
     for _ in range(many(8, 50)):
         s = socket.socket()
@@ -296,7 +296,7 @@ def test_readers_that_read_nothing_hold_up_nobody(server):
 
 # ---- 12: a byte at a time ----
 
-def test_a_byte_at_a_time_is_cut_and_holds_up_nobody(server):
+def test_a_byte_at_a_time_is_cut_and_delays_no_client(server):
     n, healths, closed = many(12, 200), [], 0
     drips = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(n)]
     text = b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + b"y" * 4000
@@ -393,7 +393,7 @@ def stream_or_nothing(server, body):
 
 # ---- 15: memory ----
 
-def test_out_of_pages_nobody_fails_and_nothing_changes(build, server, model):
+def test_out_of_pages_no_request_fails_and_nothing_changes(build, server, model):
     """Eight sequences start together, each needs three pages, and the cache has eight: they cannot all be in it at once."""
     n = many(1, 16)
     some = [{"prompt": f"The {i} keepers of the light wrote:", "n": 8, "max_tokens": 140, "temperature": 0.8, "seed": i, "ignore_eos": True} for i in range(n)]
@@ -408,7 +408,7 @@ def test_out_of_pages_nobody_fails_and_nothing_changes(build, server, model):
 
 
 @pytest.mark.skipif(SANITIZED, reason="a sanitizer maps more than any limit")
-def test_memory_that_is_not_there_is_refused_at_the_start(build, model):
+def test_insufficient_memory_is_rejected_at_the_start(build, model):
     def limited():
         resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))
 

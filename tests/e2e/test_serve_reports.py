@@ -21,7 +21,7 @@ PARTS = ["🦙", "é🙂 and 日本語", "नमस्ते", "a\u200d👩‍�
 
 
 @pytest.mark.parametrize("text", PARTS)
-def test_bytes_are_those_of_the_vocabulary(server, client, text):
+def test_bytes_equal_the_vocabulary(server, client, text):
     """openai's types: "characters are represented by multiple tokens and their byte representations must be combined"."""
     grammar = {"grammar": f'root ::= "{text}"'}
     said = client.chat.completions.create(model="demo", messages=SAY, max_tokens=60, logprobs=True, top_logprobs=4, extra_body=grammar).choices[0]
@@ -40,7 +40,7 @@ def test_bytes_are_those_of_the_vocabulary(server, client, text):
 @pytest.mark.parametrize("text", PARTS)
 @pytest.mark.parametrize("echo", [False, True])
 @pytest.mark.parametrize("stream", [False, True])
-def test_offsets_are_those_of_the_text(server, text, echo, stream):
+def test_offsets_match_the_text(server, text, echo, stream):
     """`text[offset:]` begins with the token; tokens within a character begin where it does. Keys of top_logprobs are distinct and include
     the token's own."""
     body = {"prompt": f"é🙂{text}", "max_tokens": 60, "logprobs": 4, "echo": echo, "grammar": f'root ::= "{text}"'}
@@ -65,7 +65,7 @@ def test_offsets_are_those_of_the_text(server, text, echo, stream):
         at += piece
 
 
-def test_run_tells_bytes_too(build, model):
+def test_run_returns_bytes_too(build, model):
     j = json.loads(run(build / "src/cli/lamina", "run", model, "-p", "x", "-n", 40, "--temp", 0, "--grammar", 'root ::= "🦙é"', "--logprobs", 2, "--json").stdout)
     tokens = j["logprobs"]
     assert b"".join(bytes(t["bytes"]) for t in tokens if not t["text"].startswith("<|")) == "🦙é".encode(), tokens
@@ -83,7 +83,7 @@ def test_pieces_of_partial_characters_are_lists_of_bytes(server, text):
 # ---- 2 vllm#45807: which stop matched ----
 
 @pytest.mark.parametrize("stops,which", [(["never", "llo"], "llo"), (["lo", "zzz"], "lo")])
-def test_the_stop_that_matched_is_told(server, stops, which):
+def test_the_matched_stop_is_returned(server, stops, which):
     grammar = {"grammar": 'root ::= "Hello you"'}
     for more in ({}, {"stream": True}):
         answer = server.post("/v1/messages", {"messages": SAY, "max_tokens": 20, "stop_sequences": stops, **grammar, **more})[1]
@@ -119,12 +119,12 @@ USUAL = {"structured_outputs": {}, "bad_words": [], "min_tokens": 0, "use_beam_s
 
 @each
 @pytest.mark.parametrize("more,texts", ENFORCED, ids=lambda v: str(v)[:40])
-def test_constraints_hold_in_every_dialect(server, dialect, more, texts):
+def test_constraints_are_enforced_in_every_dialect(server, dialect, more, texts):
     assert text_of(ok(server, *body_of(dialect, **more))) in texts
 
 
 @each
-def test_what_cannot_be_done_is_refused_by_name(server, dialect):
+def test_unsupported_options_are_rejected_by_name(server, dialect):
     for more in REFUSED:
         path, body = body_of(dialect, **({"options": more} if "ollama" in dialect else more))
         message, field = refused(server, path, body)
@@ -167,7 +167,7 @@ def test_json_has_no_largest_number(server, number):
         assert not any("left out" in w for w in r.get("warnings", [])), r["warnings"]
 
 
-def test_different_integers_of_equal_doubles_are_refused(server):
+def test_different_integers_of_equal_doubles_are_rejected(server):
     """One of them would reach the template as the other."""
     call = '{"id": "call00001", "type": "function", "function": {"name": "f", "arguments": {"x": [18446744073709551615, 18446744073709551614]}}}'
     status, r, _ = raw(server, "/v1/chat/completions", f'{{"messages": [{{"role": "user", "content": "x"}}, {{"role": "assistant", "tool_calls": [{call}]}}]}}')
@@ -232,7 +232,7 @@ def test_formats_go_with_lengths_in_every_dialect(server, dialect):
     ("/api/chat", {"messages": SAY, "stream": False, "options": {"num_predict": 0}}), ("/api/generate", {"prompt": "x", "stream": False, "options": {"num_predict": 0}}),
     ("/v1/messages", {"messages": SAY, "max_tokens": 0}), ("/v1/responses", {"input": "x", "max_output_tokens": 0}), ("/v1/completions", {"prompt": "x", "max_tokens": 0}),
 ])
-def test_nothing_is_written_where_nothing_is_asked_for(server, path, body):
+def test_nothing_is_written_without_a_request(server, path, body):
     status, r, _ = server.post(path, body)
     if status == 400:
         assert "max_" in json.dumps(r)
@@ -250,7 +250,7 @@ EMPTY = [{"grammar": ""}, {"guided_regex": ""}, {"guided_choice": []}, {"json_sc
 
 @each
 @pytest.mark.parametrize("beside", [{}, {"json_schema": {"enum": ["one"]}}], ids=["alone", "beside another"])
-def test_empty_values_ask_for_nothing(server, dialect, beside):
+def test_empty_values_request_nothing(server, dialect, beside):
     for more in EMPTY:
         ollama = "ollama" in dialect
         if set(more) & set(beside):
@@ -310,7 +310,7 @@ def test_errors_name_what_was_sent(server, path, body, field):
     ("/v1/messages", "tokens > 1024 maximum", None), ("/api/chat", "exceeds the context length", None), ("/api/generate", "exceeds the context length", None),
     ("/api/embed", "exceeds the context length", None),
 ])
-def test_an_overflow_in_the_words_of_the_dialect(server, path, words, sent):
+def test_an_overflow_in_the_form_of_the_dialect(server, path, words, sent):
     """The error also names the field that was sent, if the dialect's errors have a field."""
     text = "word " * 1500
     body = {"messages": [{"role": "user", "content": text}], "input": text, "prompt": text, "content": text, "max_tokens": 5}
@@ -374,7 +374,7 @@ def test_events_have_the_documented_keys(server, path, body, keys, more):
 
 # ---- further cases ----
 
-def test_ollama_tells_log_probabilities(server):
+def test_ollama_returns_log_probabilities(server):
     """ollama's api/types.go: Logprob {token, logprob, bytes, top_logprobs}, next to the message, in each piece of a stream."""
     body = {"messages": SAY, "logprobs": True, "top_logprobs": 2, "options": {"num_predict": 6, "temperature": 0}}
     whole = ok(server, "/api/chat", body | {"stream": False})

@@ -25,7 +25,7 @@ def asked(case):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c["query"])
-def test_scores_are_those_of_the_oracle(server, case):
+def test_scores_equal_the_oracle(server, case):
     status, r, _ = server.post("/v1/rerank", asked(case))
     assert status == 200 and set(r) == {"object", "model", "results", "usage"} and r["object"] == "list", r
     found = {x["index"]: x["relevance_score"] for x in r["results"]}
@@ -58,7 +58,7 @@ def test_a_gguf_of_llama_s_converter(build, tmp_path):
     assert s.close() == 0
 
 
-def test_the_beginning_that_all_share_is_read_once(server):
+def test_the_shared_prefix_is_processed_once(server):
     documents = [f"Document number {i} of many." for i in range(12)]
     usage = server.post("/v1/rerank", {"query": "many", "documents": documents})[1]["usage"]
     assert usage["prompt_tokens_details"]["cached_tokens"] >= 64 * (len(documents) - 2)  # pages of 64 positions; two slots begin uncached
@@ -73,7 +73,7 @@ def test_a_document_that_fills_the_context(server):
     assert status == 400 and "257" in r["error"]["message"] and "256" in r["error"]["message"]
 
 
-def test_the_best_and_their_texts(server):
+def test_the_best_documents_and_their_texts(server):
     case = CASES[0]
     best = max(range(len(case["scores"])), key=lambda i: case["scores"][i])
     for path in ("/v1/rerank", "/rerank", "/reranking", "/v1/reranking", "/v2/rerank"):
@@ -87,12 +87,12 @@ def test_the_best_and_their_texts(server):
     ({"documents": []}, "documents"), ({"documents": None}, "documents"), ({"documents": [7]}, "documents"), ({"documents": [{"title": "a"}]}, "documents"),
     ({"documents": ["a"] * 257}, "documents"), ({"query": None}, "query"), ({"query": 7}, "query"), ({"top_n": 0}, "top_n"), ({"max_tokens_per_doc": 9}, "max_tokens_per_doc"),
     ({"documents": ["a\0b"]}, "documents")])
-def test_what_cannot_be_ranked_is_refused_by_name(server, wrong, param):
+def test_models_that_cannot_rank_are_rejected_by_name(server, wrong, param):
     status, r, _ = server.post("/v1/rerank", {"query": "a", "documents": ["a"]} | wrong)
     assert (status, r["error"]["param"]) == (400, param), r
 
 
-def test_other_models_say_so(build, model, tmp_path):
+def test_other_models_are_reported(build, model, tmp_path):
     demo = Server(build, "-c", 128).ready()
     status, r, _ = demo.post("/v1/rerank", {"query": "a", "documents": ["a"]})
     assert (status, r["error"]["param"]) == (501, "model") and "does not rank documents" in r["error"]["message"]

@@ -36,7 +36,7 @@ def events(text):
             yield o
 
 
-def test_a_response_is_what_chat_says(client):
+def test_a_response_equals_chat(client):
     r = client.responses.create(**ASK)
     c = client.chat.completions.create(model="any", messages=[{"role": "user", "content": ASK["input"]}], max_tokens=24, temperature=0)
     assert r.output_text == c.choices[0].message.content
@@ -68,7 +68,7 @@ def test_events_come_in_order_and_numbered(server):
     assert all(e["output_index"] == 0 and e["content_index"] == 0 for e in all_events if "text" in e["type"] or "part" in e["type"])
 
 
-def test_a_text_that_is_cut_is_incomplete(server):
+def test_a_cut_response_is_incomplete(server):
     status, r, _ = server.post("/v1/responses", ASK | {"max_output_tokens": 3})
     assert (status, r["status"], r["incomplete_details"]) == (200, "incomplete", {"reason": "max_output_tokens"})
     assert r["usage"]["output_tokens"] == 3 and r["output"][0]["status"] == "incomplete" and r["completed_at"] is None
@@ -76,7 +76,7 @@ def test_a_text_that_is_cut_is_incomplete(server):
     assert list(events(text))[-1]["type"] == "response.incomplete"
 
 
-def test_formats_hold(client):
+def test_formats_are_enforced(client):
     r = client.responses.create(**ASK | {"max_output_tokens": 64},
                                 text={"format": {"type": "json_schema", "name": "c", "schema": SCHEMA, "strict": True}})
     assert set(json.loads(r.output_text)) == {"colour"}
@@ -86,7 +86,7 @@ def test_formats_hold(client):
     assert e.value.body["param"] == "text.format"
 
 
-def test_items_come_back_as_they_were_sent(client, server):
+def test_items_are_returned_unchanged(client, server):
     """A client that stores the conversation itself sends the output items of responses again, among messages of every role."""
     first = client.responses.create(**ASK, instructions="Be brief.")
     items = [{"role": "user", "content": ASK["input"]}, *[o.model_dump() for o in first.output],
@@ -133,7 +133,7 @@ def test_items_come_back_as_they_were_sent(client, server):
     ({"input": [{"type": "item_reference", "id": "msg_0"}]}, "input"),
     ({"max_output_tokens": 0}, "max_output_tokens"),
 ])
-def test_what_is_not_done_is_refused_by_name(server, more, field):
+def test_unsupported_fields_are_rejected_by_name(server, more, field):
     status, r, _ = server.post("/v1/responses", ASK | more)
     assert (status, r["error"]["param"]) == (400, field), r
 
@@ -172,7 +172,7 @@ def test_a_function_that_is_named_is_called(caller, choice):
     assert r.tools[0].name == "get_weather" and len(r.tools) == 3 and any("web_search" in w for w in r.model_extra["warnings"])
 
 
-def test_calls_are_streamed_as_they_are_answered_whole(caller, speaking):
+def test_streamed_calls_equal_whole_answers(caller, speaking):
     asked = CALLS | {"tool_choice": "required", "parallel_tool_calls": False, "seed": 5}
     _, whole, _ = speaking.post("/v1/responses", asked)
     _, text, _ = speaking.post("/v1/responses", asked | {"stream": True})
@@ -190,7 +190,7 @@ def test_calls_are_streamed_as_they_are_answered_whole(caller, speaking):
     assert last.output[0].type == "function_call" and last.output[0].parsed_arguments is not None
 
 
-def test_a_call_and_its_output_go_on_as_a_conversation(caller, speaking):
+def test_a_call_and_its_output_continue_a_conversation(caller, speaking):
     first = caller.responses.create(**CALLS, tool_choice={"type": "function", "name": "get_weather"})
     call = first.output[0]
     result = {"type": "function_call_output", "call_id": call.call_id, "output": [{"type": "input_text", "text": "sunny"}]}
@@ -208,7 +208,7 @@ def test_a_call_and_its_output_go_on_as_a_conversation(caller, speaking):
     assert (status, r["error"]["param"]) == (400, "input")
 
 
-def test_reasoning_is_an_item_of_its_own(caller, speaking):
+def test_reasoning_is_a_separate_item(caller, speaking):
     asked = ASK | {"reasoning": {"effort": "high", "summary": "auto"}}
     _, r, _ = speaking.post("/v1/responses", asked)
     assert r["output"][0]["type"] == "reasoning" and r["output"][0]["content"][0]["type"] == "reasoning_text"
@@ -250,7 +250,7 @@ def test_streams_are_stored_and_store_false_is_not(client, server):
         client.responses.retrieve(said.id)
 
 
-def test_a_conversation_goes_on_from_a_stored_response(client):
+def test_a_conversation_continues_from_a_stored_response(client):
     """A response continues from the input and output of all responses before it, but not from their instructions."""
     first = client.responses.create(**ASK, instructions="Be brief.")
     second = client.responses.create(**ASK | {"input": "Which is best?"}, previous_response_id=first.id)
@@ -276,7 +276,7 @@ def test_input_items_are_listed_in_both_orders_and_by_pages(client, server):
     assert server.get(path + "?limit=0")[0] == 400
 
 
-def test_keys_have_their_own(build, model, tmp_path):
+def test_each_key_has_its_own_responses(build, model, tmp_path):
     """After a restart, a response is found only by the key that stored it, each key has its own usage, and no key is in the file."""
     at, flags = tmp_path / "store.db", ["--api-key", "first-secret", "--api-key", "second-secret", "-c", "256"]
     one, two = ({"Authorization": f"Bearer {k}-secret"} for k in ("first", "second"))
@@ -320,7 +320,7 @@ def test_killed_at_any_moment_it_opens_again_whole(build, model, tmp_path):
 
 
 @pytest.mark.parametrize("content, why", [(b"no database at all" * 100, "not a database"), (None, "another program")])
-def test_files_that_are_none_of_its_own_are_refused(build, model, tmp_path, content, why):
+def test_foreign_files_are_rejected(build, model, tmp_path, content, why):
     at = tmp_path / "store.db"
     if content:
         at.write_bytes(content)
@@ -333,7 +333,7 @@ def test_files_that_are_none_of_its_own_are_refused(build, model, tmp_path, cont
     assert at.read_bytes() == before
 
 
-def test_a_store_that_fails_is_said_and_the_rest_goes_on(build, model, tmp_path):
+def test_a_failing_store_is_reported_and_the_server_continues(build, model, tmp_path):
     """A table is dropped while the server runs: requests for stored responses fail, requests that need no store are answered."""
     at = tmp_path / "store.db"
     s = Server(build, "--store", at, "-c", "128").ready()

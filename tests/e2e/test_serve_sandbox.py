@@ -42,7 +42,7 @@ def lamina(build):
     return build / "src/cli/lamina"
 
 
-def test_everything_is_served_with_few_rights(build, tmp_path):
+def test_every_route_works_in_the_sandbox(build, tmp_path):
     folder = tmp_path / "models"
     folder.mkdir()
     shutil.copytree(SOURCE / "tests/golden/llama/gqa", folder / "two")
@@ -71,7 +71,7 @@ def test_one_model_at_a_unix_socket(build, tmp_path):
     assert done.close() == 0 and not (tmp_path / "s").exists()
 
 
-def test_all_rights_where_they_are_wanted(build, lamina):
+def test_all_rights_on_request(build, lamina):
     s = Server(build, "--no-sandbox", "-c", 128, model=TINY).ready()
     assert s.get("/props")[1]["sandbox"] == {"files": False, "calls": False, "why": ""}
     assert all(re.search(r"^Seccomp:\s+0$", text, re.M) for text in status_of(s)) or os.environ.get("container")
@@ -80,7 +80,7 @@ def test_all_rights_where_they_are_wanted(build, lamina):
     assert done.returncode == 2 and "--no-sandbox" in done.stderr
 
 
-def test_an_old_kernel_is_said_and_served(build, lamina):
+def test_an_old_kernel_is_reported_and_served(build, lamina):
     class Old(Server):
         def __init__(self):
             real = subprocess.Popen
@@ -97,7 +97,7 @@ def test_an_old_kernel_is_said_and_served(build, lamina):
     assert [line for line in s.said if line.startswith("warning: --sandbox: files are not restricted")], s.said
 
 
-def test_nobody_but_root_looks_into_it(build, lamina):
+def test_only_root_can_read_its_proc_folder(build, lamina):
     """The files below /proc of a process that cannot dump core belong to root, whichever user started it."""
     as_other = {"user": 65534} if os.geteuid() == 0 else {}
     try:

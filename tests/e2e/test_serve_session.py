@@ -16,7 +16,7 @@ KEY = {"Authorization": "Bearer ours"}
 ASK = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4}
 
 
-def test_the_start_says_where_and_what(build, model):
+def test_the_start_prints_address_and_model(build, model):
     shown = re.search(r"^```\n(\$ lamina serve .*?)```", PAGE.read_text(), re.S | re.M).group(1).splitlines()
     assert shown[1:] == [f"listening on {HERE}", f"ready: {shown[0].split()[-1]}"]
     server = Server(build).ready()
@@ -24,7 +24,7 @@ def test_the_start_says_where_and_what(build, model):
     assert server.close() == 0, server.said
 
 
-def test_what_a_request_sees_when_something_is_wrong(build, model):
+def test_error_responses(build, model):
     shown = {line[:28].strip(): (int(line[28:31]), json.loads(line[32:])) for line in ERRORS.splitlines()}
     seen = {}
     for _ in range(20):

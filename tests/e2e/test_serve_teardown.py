@@ -114,7 +114,7 @@ def test_the_server_ends_under_requests_of_every_kind(build, model, flags, drain
         assert not [x for x in server.said if "Sanitizer" in x or "runtime error" in x], server.said
 
 
-def test_a_model_leaves_under_requests(build, model, flags, tmp_path):
+def test_a_model_is_unloaded_under_requests(build, model, flags, tmp_path):
     """Two models and memory for one: each request for the other model unloads the first one, while clients of both disconnect."""
     plain = Server(build, *flags).ready()
     need = plain.get("/v1/models", headers={"Authorization": "Bearer k"})[1]["data"][0]["status"]["bytes"]

@@ -24,7 +24,7 @@ def test_a_second_run_is_silent_and_offline(source, offline):
     assert again.returncode == 0 and again.stderr == "" and again.stdout == ""
 
 
-def test_the_model_comes_back_into_a_new_cache(source, offline, tmp_path):
+def test_a_reloaded_model_has_a_new_cache(source, offline, tmp_path):
     if not (source / "build/.setup/demo").exists():
         pytest.skip("scripts/setup has not run here")
     done = run(source / "scripts/setup", "demo", env={**offline, "LAMINA_CACHE": str(tmp_path / "cache")}, cwd=source)

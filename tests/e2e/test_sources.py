@@ -55,13 +55,13 @@ def test_synth_reads_them_too(lamina, config, tmp_path):
 
 @pytest.mark.parametrize("text, says", [("{", "error: standard input: "), ("", "error: standard input: "), ("hello", "error: standard input: "),
                                         ('{"a": 1}', "error: "), ("\ufeff\ufeff{}", "error: standard input: ")])
-def test_what_is_no_config_is_one_line(lamina, text, says):
+def test_an_invalid_config_is_one_line(lamina, text, says):
     done = fed(lamina, text, "inspect", "-")
     errors = [x for x in done.stderr.splitlines() if not x.startswith("hint: ")]
     assert done.returncode == 3 and done.stdout == "" and len(errors) == 1 and errors[0].startswith(says), done.stderr
 
 
-def test_what_never_ends_ends(lamina):
+def test_endless_generation_ends(lamina):
     done = run(lamina, "inspect", "/dev/zero")
     assert done.returncode == 3 and "more than 4194304 bytes" in done.stderr
 
@@ -105,7 +105,7 @@ def test_doctor_lists_both(lamina, caches):
     assert "4 in the Hugging Face cache" in page and "org/many:Q8_0" in page
 
 
-def test_the_published_name_is_the_model_that_is_here(lamina, caches):
+def test_the_published_name_is_the_local_model(lamina, caches):
     for name in ("HuggingFaceTB/SmolLM2-135M-Instruct", "HuggingFaceTB/SmolLM2-135M-Instruct:Q4_1", "huggingfacetb/smollm2-135m-instruct"):
         done = run(lamina, "inspect", name, "--query", "config.vocab_size", env=caches)
         assert done.returncode == 0 and "preset" not in done.stderr, (name, done.stderr)
@@ -137,13 +137,13 @@ def test_sizes(lamina, text, size):
 
 @pytest.mark.parametrize("text, hint", [("8", "hint: add a unit: 8G (decimal) or 8GiB (binary)"), ("lots", "hint: use for example 16G"), ("1e9", "hint: use"),
                                         ("0x10G", "hint: use"), ("inf", "hint: use"), ("-1G", "hint: use"), ("", "hint: use"), ("8GiBB", "hint: use"), ("999999", "hint: add a unit")])
-def test_what_is_no_size(lamina, text, hint):
+def test_invalid_sizes(lamina, text, hint):
     done = run(lamina, "fit", "gpt2", "--ram", text)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.splitlines()[0].startswith(hint) and done.stderr.splitlines()[-1].startswith("error: --ram: "), done.stderr
 
 
-def test_what_a_card_means_is_said(lamina):
+def test_the_unit_of_a_card_is_reported(lamina):
     assert "a card sold with 24 GB has 24 GiB: --vram 24GiB" in run(lamina, "fit", "gpt2", "--vram", "24G").stderr
     assert run(lamina, "fit", "gpt2", "--vram", "24GiB").stderr == ""
     assert "24GiB" in run(lamina, "fit", "--help").stdout
@@ -184,7 +184,7 @@ def test_two_models_on_a_text(lamina, source):
     assert f"mean {expected['mean_kl']:.4g}" in page and "same top token" in page and "Δp" in page
 
 
-def test_a_verdict_of_two_models(lamina, source, model):
+def test_a_verdict_about_two_models(lamina, source, model):
     apart = two(lamina, source, "--kl-max", "1.6", "--json")
     document = json.loads(apart.stdout)
     assert apart.returncode == 5 and document["agrees"] is False and document["error"]["code"] == "differs"
@@ -213,7 +213,7 @@ def test_two_models_from_a_file(lamina, model, tmp_path):
     (["tests/golden/llama/mqa", "tests/golden/llama/biases", "--ids", "1,2", "--tol", "1"], "error: --tol: ", 2),
     (["tests/golden/llama/mqa", "x.safetensors", "-c", "5"], "error: --ctx-size: requires a text", 2),
 ])
-def test_refusals_of_two_models(lamina, source, arguments, says, status):
+def test_rejections_with_two_models(lamina, source, arguments, says, status):
     done = run(lamina, "verify", *arguments, cwd=source)
     assert done.returncode == status and done.stdout == "" and done.stderr.splitlines()[-1].startswith(says), done.stderr
 

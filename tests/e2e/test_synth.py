@@ -172,7 +172,7 @@ def test_a_tokenizer_that_is_copied(lamina, model, tmp_path):
     assert digest(tmp_path / "again" / "tokenizer.json") == digest(tmp_path / "once" / "tokenizer.json") == digest(made / "tokenizer.json")
 
 
-def test_refusals(lamina, config, tmp_path):
+def test_rejections(lamina, config, tmp_path):
     assert "q4_k_m" in lamina("synth", config, tmp_path / "m.gguf", "--type", "q9").stderr
     assert lamina("synth", config, tmp_path / "m.gguf", "--type", "iq2_xs").returncode == 2
     assert "ending in .gguf" in lamina("synth", config, tmp_path / "m", "--type", "q4_0").stderr
@@ -196,7 +196,7 @@ def test_a_link_stays_and_its_folder_is_replaced(lamina, config, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json", "link", "real"]
 
 
-def test_a_link_that_leads_nowhere_is_an_error_at_once(lamina, config, tmp_path):
+def test_a_broken_link_is_an_error_at_once(lamina, config, tmp_path):
     for name in ("made", "m.gguf"):
         (tmp_path / name).symlink_to("nowhere")
         done = lamina("synth", config, tmp_path / name, "-f")

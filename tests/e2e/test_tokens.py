@@ -61,7 +61,7 @@ def test_special_tokens(lamina, model):
 
 @pytest.mark.parametrize("bad", ["5", "null", "[1]", "{}", "", "   ", '"open', '"a" "b"', "'a'", '"\\ud800"', '"\\x41"', '"tab\t"', "nonsense",
                                  "[" * 10000])
-def test_a_line_that_is_no_string_stops_with_its_number(lamina, model, bad):
+def test_a_line_that_is_not_a_string_stops_with_its_number(lamina, model, bad):
     status, ids, err = jsonl(lamina, "tokenize", model, f'"fine"\n{bad}\n"never read"\n')
     assert status == 2 and len(ids) == 1
     assert len(err.splitlines()) == 1 and err.startswith("error: line 2: ")
@@ -69,7 +69,7 @@ def test_a_line_that_is_no_string_stops_with_its_number(lamina, model, bad):
 
 @pytest.mark.parametrize("bad", ["5", '"x"', "{}", "[1.5]", "[1e3]", "[-1]", "[true]", '["1"]', "[[1]]", "[4294967296]",
                                  "[99999999999999999999]", "[1,]", "[2147483648]", "[2147483647]"])
-def test_a_line_that_is_no_list_of_ids_stops_with_its_number(lamina, model, bad):
+def test_a_line_without_ids_stops_with_its_number(lamina, model, bad):
     status, texts, err = jsonl(lamina, "detokenize", model, f"[1]\n{bad}\n[2]\n")
     assert status == 2 and len(texts) == 1
     assert len(err.splitlines()) == 1 and "line 2" in err

@@ -17,6 +17,6 @@ def test_byte_for_byte(build, source, table):
     assert done.stdout == table.read_text()
 
 
-def test_there_are_tables():
+def test_tables_exist():
     families = {t.stem.split(".")[0] for t in TABLES}
     assert {"llama", "gpt2"} <= families and len(families) >= 14

@@ -67,7 +67,7 @@ def test_there_are_goldens_of_eight_families():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_values_and_attention_are_those_of_transformers(lamina, tmp_path, case):
+def test_values_and_attention_equal_transformers(lamina, tmp_path, case):
     found, meta, model, ids = golden(case)
     names = {n.split(".", 1)[1]: n for n in found if n.startswith(("value.", "weights."))}
     asked = [p + "#weights" if n.startswith("weights.") else p for p, n in names.items()]
@@ -86,7 +86,7 @@ def test_values_and_attention_are_those_of_transformers(lamina, tmp_path, case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_left_without_a_part_is_what_transformers_computes(lamina, tmp_path, case):
+def test_ablated_logits_equal_transformers(lamina, tmp_path, case):
     found, meta, model, ids = golden(case)
     plain = found["logits"][1]
     names = [n for n in found if n.startswith("ablate.")]
@@ -168,7 +168,7 @@ def test_parts_sum_to_the_logit(lamina, case):
     assert {"attention", "mlp", "embedding"} <= {p["part"] for p in parts}
 
 
-def test_figures_of_the_text_agree_with_score(lamina):
+def test_numbers_of_the_text_agree_with_score(lamina):
     traced = document(lamina, MODEL, "-p", PARIS)
     scored = json.loads(lamina("score", "-m", MODEL, "-p", PARIS, "--json").stdout)
     assert traced["ids"] == scored["ids"] and traced["tokens"][0]["surprise"] is None
@@ -180,7 +180,7 @@ def test_figures_of_the_text_agree_with_score(lamina):
         assert 0 <= h["entropy"] <= math.log2(5) + 1e-6 and 0 <= h["first"] <= 1 + 1e-6 and 0 <= h["distance"] <= 4
 
 
-def test_a_factor_of_one_changes_no_bit_and_zero_is_another_text(lamina):
+def test_a_factor_of_one_changes_no_bit_and_zero_changes_the_text(lamina):
     same = document(lamina, MODEL, "-p", PARIS, "--set", "layers.*.mlp=1")
     assert same["mean_kl"] == 0 and same["first_difference"] is None and all(x["rel_err"] == 0 for x in same["layers"])
     # f32, because the output of the default arithmetic depends on the instruction set level.
@@ -245,14 +245,14 @@ def test_operations_have_times(lamina):
     (["--values", "nowhere", "-o", "/tmp/x.safetensors"], "nowhere"), (["--values", "layers.*.mlp", "-o", "/tmp/x.npy"], "one"),
     (["--values", "layers.0.mlp"], "--output"), (["--vector", "/tmp/x.gguf"], "--pairs"), (["--system", "x"], "--chat"),
 ])
-def test_what_cannot_be_done_is_said_in_a_line(lamina, flags, where):
+def test_unsupported_requests_are_reported_in_a_line(lamina, flags, where):
     done = lamina("trace", MODEL, "-p", PARIS, *flags)
     last = [x for x in done.stderr.splitlines() if x.startswith("error: ")]
     assert done.returncode in (1, 2) and len(last) == 1 and where in last[0], done.stderr
 
 
 @pytest.mark.parametrize("data", [b"", b"GGUF", b"\x10\0\0\0\0\0\0\0{}", b"\xff" * 64])
-def test_broken_files_of_vectors_are_refused(lamina, tmp_path, data):
+def test_broken_files_of_vectors_are_rejected(lamina, tmp_path, data):
     (tmp_path / "v.gguf").write_bytes(data)
     done = lamina("trace", MODEL, "-p", PARIS, "--add", tmp_path / "v.gguf")
     assert done.returncode == 3 and done.stderr.startswith("error: ") and done.stderr.count("error:") == 1
@@ -273,7 +273,7 @@ def asked(server, body, status=200):
     return text if isinstance(text, dict) else json.loads(text)
 
 
-def test_a_server_gives_the_same_figures(server, lamina):
+def test_a_server_gives_the_same_numbers(server, lamina):
     told = asked(server, {"prompt": PARIS, "lens": 5, "attribution": True, "norms": True, "attention": True, "weights": [[23, 4]]})
     alone = document(lamina, MODEL, "-p", PARIS)
     row, own = told["rows"][0], alone["rows"][0]
@@ -296,5 +296,5 @@ def test_a_server_continues_and_intervenes(server):
     {"prompt": "a", "attention": 3}, {"prompt": "a", "attention": [30]}, {"prompt": "a", "weights": [[1]]}, {"prompt": "a", "weights": [[0, 9]]},
     {"prompt": "a", "positions": [1]}, {"prompt": "a", "positions": [-2]}, {"prompt": "a", "positions": "some"}, {"prompt": "a", "intervene": ["nowhere=0"]},
     {"prompt": "a", "intervene": ["+/etc/passwd"]}, {"prompt": "a", "intervene": ["layers.0.mlp@0=/etc/passwd"]}, {"prompt": "a", "intervene": [1]}])
-def test_a_server_refuses_what_cannot_be_done(server, body):
+def test_a_server_rejects_unsupported_requests(server, body):
     assert asked(server, body, 400)["error"]["message"]

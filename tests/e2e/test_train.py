@@ -70,7 +70,7 @@ def said(lamina, model, *more):
     return [(x["id"], round(x["logprob"], 4)) for x in json.loads(done.stdout)["logprobs"]]
 
 
-def test_both_forms_of_an_adapter_say_the_same_on_both_forms_of_the_model(lamina, data, tmp_path):
+def test_both_forms_of_an_adapter_agree_on_both_forms_of_the_model(lamina, data, tmp_path):
     """The rows of q and k have another order in this GGUF file: both forms of the adapter give the same results, on either base."""
     out = tmp_path / "run"
     assert lamina("train", MODEL / "model.gguf", data, "-o", out, *QUICK, "--lr", "2e-2", "--steps", "20").returncode == 0
@@ -101,7 +101,7 @@ def test_threads_and_a_stop_change_no_bit(lamina, data, tmp_path):
     assert [x["loss"] for x in losses(first)] == [x["loss"] for x in losses(tmp_path / "one")]
 
 
-def test_a_run_that_is_there_is_kept(lamina, data, tmp_path):
+def test_an_existing_run_is_kept(lamina, data, tmp_path):
     args = ["train", MODEL, data, "-o", tmp_path / "run", *QUICK, "--steps", "2"]
     assert lamina(*args).returncode == 0
     one_line(lamina(*args), 2, "holds a run already")
@@ -110,7 +110,7 @@ def test_a_run_that_is_there_is_kept(lamina, data, tmp_path):
     one_line(lamina(*args, "--resume"), 2, "data ")
 
 
-def test_gradients_are_those_of_the_golden(lamina, tmp_path):
+def test_gradients_equal_the_golden(lamina, tmp_path):
     """--gradients writes the gradients of a user's own ids: they are those of the golden file, to 2e-5."""
     golden = SOURCE / "tests/golden/train/llama.full.safetensors"
     out = tmp_path / "g.safetensors"
@@ -135,7 +135,7 @@ def ids_file(path, rows):
 
 @pytest.mark.parametrize("model, way", [(MODEL, "lora"), (MODEL, "full"), (SOURCE / "tests/golden/llama/gqa/model.gguf", "lora"),
                                         (SOURCE / "tests/golden/quantised/classic/model.gguf", "lora")])
-def test_what_inspect_says_is_planned_is_planned_and_allocated(lamina, tmp_path, model, way):
+def test_the_plan_of_inspect_is_the_plan_and_the_allocation(lamina, tmp_path, model, way):
     """For adapters, adapters on quantised weights and full training: with every activation stored, and with every layer recomputed."""
     asked = [f"memory.training.{x}" for x in ("tokens", f"{way}.total", f"{way}.total_checkpointed")]
     done = lamina("inspect", model, *(x for path in asked for x in ("--query", path)), "-t", "2")
@@ -172,7 +172,7 @@ def test_bad_data(lamina, tmp_path, lines, said):
     assert not (tmp_path / "run").exists()
 
 
-def test_bad_lines_are_skipped_where_asked(lamina, data, tmp_path):
+def test_bad_lines_are_skipped_on_request(lamina, data, tmp_path):
     data.write_text("{\n" + data.read_text())
     said = json.loads(lamina("train", MODEL, data, "--dry-run", "-c", "48", "--skip-bad", "--json").stdout)
     assert said["data"]["bad"] == 1

@@ -35,7 +35,7 @@ def test_four_families_have_curves():
 
 
 @pytest.mark.parametrize("family", CURVES)
-def test_fifty_steps_are_those_of_peft(lamina, tmp_path, family):
+def test_fifty_steps_equal_peft(lamina, tmp_path, family):
     """With accumulation, masks, clipping, decay and schedule: peft's loss, norm and rate at every step, and peft's final adapter."""
     folder = GOLDEN / "train/curves" / family
     truth = tensors(folder / "golden.safetensors")

@@ -48,13 +48,13 @@ def test_page(lamina, source, page):
     assert done.stdout == golden.read_text()
 
 
-def test_torchinfo_says_what_it_overcounts(lamina):
+def test_torchinfo_reports_what_it_overcounts(lamina):
     done = lamina("llama-3.2-3b", "--view", "torchinfo", "--torchinfo-compat")
     assert "tied head counts twice" in done.stderr and "Total params: 3,606,752,256" in done.stdout
     assert "Total params: 3,212,749,824" in lamina("llama-3.2-3b", "--view", "torchinfo").stdout
 
 
-def test_views_and_layers_that_are_not_there(lamina):
+def test_missing_views_and_layers(lamina):
     done = lamina("llama-3.2-3b", "--view", "nothing")
     assert done.returncode == 2 and "torchinfo" in done.stderr
     done = lamina("llama-3.2-3b", "--layer", "28")

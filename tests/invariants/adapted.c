@@ -114,7 +114,7 @@ static void check_logits(const golden_adapter *g, const char *model, const char 
     lm_model_close(m);
 }
 
-static void logits_are_those_of_peft(void **state)
+static void logits_equal_peft(void **state)
 {
     static golden_adapter all[MOST];
     size_t                n = golden_adapters(all);
@@ -255,7 +255,7 @@ static void check_mixed(const char *model, lm_compute compute, uint32_t threads,
     lm_model_close(m);
 }
 
-static void texts_have_the_adapters_that_they_have_alone(void **state)
+static void sequences_keep_their_own_adapters(void **state)
 {
     (void)state;
     check_mixed("llama/gqa", LM_COMPUTE_F32, 2, false);
@@ -296,7 +296,7 @@ static void without_a_scale_every_bit_is_the_models(void **state)
         }
 }
 
-static void what_is_refused(void **state)
+static void rejected_input(void **state)
 {
     char       path[LINE];
     lm_error   e = { 0 };
@@ -324,10 +324,10 @@ static void what_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(logits_are_those_of_peft),
-        cmocka_unit_test(texts_have_the_adapters_that_they_have_alone),
+        cmocka_unit_test(logits_equal_peft),
+        cmocka_unit_test(sequences_keep_their_own_adapters),
         cmocka_unit_test(without_a_scale_every_bit_is_the_models),
-        cmocka_unit_test(what_is_refused),
+        cmocka_unit_test(rejected_input),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

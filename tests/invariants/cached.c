@@ -47,7 +47,7 @@ static size_t ask_similar(unsigned i, size_t same, size_t n)
     return ask(&f.x[0]);
 }
 
-static void beginnings_are_shared(void **state)
+static void prefixes_are_shared(void **state)
 {
     static const struct { const char *name; int64_t window; } families[] = {
         { "llama/gqa", 0 }, { "mistral/window", 20 }, { "qwen2/windows", 65 }, { "deepseek_v2/lite", 0 },
@@ -87,7 +87,7 @@ static void answers_are_cached_too(void **state)
     close_fixture();
 }
 
-static void salts_share_nothing(void **state)
+static void different_salts_share_nothing(void **state)
 {
     asked *x = &f.x[0];
 
@@ -121,7 +121,7 @@ static lm_status submit_eight(void *arg, lm_engine *g, uint32_t slot, lm_error *
 }
 
 /* One of several concurrent requests with a common prefix processes it, and the others wait for it. */
-static void those_who_come_together_share_too(void **state)
+static void concurrent_requests_share_prefixes(void **state)
 {
     size_t   cached = 0;
     lm_error e;
@@ -142,7 +142,7 @@ static void those_who_come_together_share_too(void **state)
 
 /* ---- eviction ---- */
 
-static void side_requests_do_not_drive_out_the_long_one(void **state)
+static void side_requests_do_not_evict_the_long_one(void **state)
 {
     (void)state;
     open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 4, .kv_positions = 12 * 64 }, (lm_schedule_options){ 0 });
@@ -156,7 +156,7 @@ static void side_requests_do_not_drive_out_the_long_one(void **state)
     close_fixture();
 }
 
-static void a_limit_of_bytes_is_kept(void **state)
+static void a_byte_limit_is_enforced(void **state)
 {
     lm_memory m;
 
@@ -178,7 +178,7 @@ static void a_limit_of_bytes_is_kept(void **state)
 
 /* ---- explanation of cache misses ---- */
 
-static void the_difference_is_told(void **state)
+static void the_difference_is_reported(void **state)
 {
     lm_cache_difference d;
     lm_text             t[3] = { 0 };
@@ -246,7 +246,7 @@ static void new_folder(void)
     assert_non_null(mkdtemp(folder));
 }
 
-static void prefixes_are_found_again(void **state)
+static void prefixes_are_reused(void **state)
 {
     static const struct { const char *name; int64_t window; } families[] = { { "llama/gqa", 0 }, { "qwen2/windows", 65 } };
     lm_schedule_options o = { .prefix_store = folder };
@@ -321,7 +321,7 @@ static void the_store_stays_small(void **state)
 }
 
 /* If the store cannot hold all prefixes, it holds the most recently used; it never writes more than its limit. */
-static void the_store_keeps_what_was_used_last(void **state)
+static void the_store_holds_the_most_recently_used(void **state)
 {
     struct stat st;
     char path[512];
@@ -443,16 +443,16 @@ static void functions_are_called_between_steps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beginnings_are_shared),
+        cmocka_unit_test(prefixes_are_shared),
         cmocka_unit_test(answers_are_cached_too),
-        cmocka_unit_test(salts_share_nothing),
-        cmocka_unit_test(those_who_come_together_share_too),
-        cmocka_unit_test(side_requests_do_not_drive_out_the_long_one),
-        cmocka_unit_test(a_limit_of_bytes_is_kept),
-        cmocka_unit_test(the_difference_is_told),
-        cmocka_unit_test(prefixes_are_found_again),
+        cmocka_unit_test(different_salts_share_nothing),
+        cmocka_unit_test(concurrent_requests_share_prefixes),
+        cmocka_unit_test(side_requests_do_not_evict_the_long_one),
+        cmocka_unit_test(a_byte_limit_is_enforced),
+        cmocka_unit_test(the_difference_is_reported),
+        cmocka_unit_test(prefixes_are_reused),
         cmocka_unit_test(the_store_stays_small),
-        cmocka_unit_test(the_store_keeps_what_was_used_last),
+        cmocka_unit_test(the_store_holds_the_most_recently_used),
         cmocka_unit_test(idle_time_is_used),
         cmocka_unit_test(slots_are_saved),
         cmocka_unit_test(functions_are_called_between_steps),

@@ -100,7 +100,7 @@ static void two_hundred_and_fifty_six_at_once(void **state)
 }
 
 /* An engine with other threads, rows and pages gives the same, as after a restart on another machine of the same kind. */
-static void another_engine_gives_the_same(void **state)
+static void another_engine_gives_the_same_tokens(void **state)
 {
     char fingerprint[32];
 
@@ -177,7 +177,7 @@ static void clients_that_leave(void **state)
 
 /* ---- clients that do not read ---- */
 
-static void those_who_do_not_read(void **state)
+static void readers_that_do_not_read(void **state)
 {
     enum { QUIET = 6 };
     lm_reply_event e;
@@ -214,7 +214,7 @@ static void those_who_do_not_read(void **state)
 }
 
 /* A client that reads more slowly than tokens are generated, but within the time limit, gets everything. */
-static void one_who_reads_slowly(void **state)
+static void a_slow_reader(void **state)
 {
     lm_reply_event e;
 
@@ -240,7 +240,7 @@ static void wake(void *arg)
     atomic_fetch_add(&woken, 1);
 }
 
-static void who_asked_for_it_is_woken(void **state)
+static void the_wake_hook_is_called(void **state)
 {
     lm_reply_event e;
     asked         *x = &f.x[1];
@@ -265,7 +265,7 @@ static void who_asked_for_it_is_woken(void **state)
 
 /* ---- excessive requests ---- */
 
-static void what_can_never_fit_is_refused(void **state)
+static void oversized_requests_are_rejected(void **state)
 {
     lm_token   *ids = calloc(1000, sizeof *ids);
     lm_request  r   = { .prompt = ids, .n_prompt = 251 };
@@ -358,7 +358,7 @@ static void time_passes(void **state)
     close_fixture();
 }
 
-static void a_hook_that_fails(void **state)
+static void a_failing_hook(void **state)
 {
     (void)state;
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
@@ -616,7 +616,7 @@ static void draining(void **state)
 }
 
 /* A schedule may be freed before its replies. */
-static void replies_outlive_it(void **state)
+static void replies_outlive_the_schedule(void **state)
 {
     (void)state;
     f.longer = 160;
@@ -639,20 +639,20 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_clients),
         cmocka_unit_test(two_hundred_and_fifty_six_at_once),
-        cmocka_unit_test(another_engine_gives_the_same),
+        cmocka_unit_test(another_engine_gives_the_same_tokens),
         cmocka_unit_test(clients_that_leave),
-        cmocka_unit_test(those_who_do_not_read),
-        cmocka_unit_test(one_who_reads_slowly),
-        cmocka_unit_test(who_asked_for_it_is_woken),
-        cmocka_unit_test(what_can_never_fit_is_refused),
+        cmocka_unit_test(readers_that_do_not_read),
+        cmocka_unit_test(a_slow_reader),
+        cmocka_unit_test(the_wake_hook_is_called),
+        cmocka_unit_test(oversized_requests_are_rejected),
         cmocka_unit_test(a_full_queue_refuses),
         cmocka_unit_test(time_passes),
-        cmocka_unit_test(a_hook_that_fails),
+        cmocka_unit_test(a_failing_hook),
         cmocka_unit_test(no_memory),
         cmocka_unit_test(keys_share_slots),
         cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(draining),
-        cmocka_unit_test(replies_outlive_it),
+        cmocka_unit_test(replies_outlive_the_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,7 +172,7 @@ static size_t run_to_end(lm_sequence *s, lm_token *ids, lm_stop *stop)
 }
 
 /* Appending more prompt to a sequence, twice, gives the same as processing it all at once: cached tokens are not processed again. */
-static void what_is_appended_goes_on_with_what_is_held(void **state)
+static void appended_text_continues_the_held_text(void **state)
 {
     lm_sequence_options o = { .max_tokens = 9, .ignore_eos = true, .draft_ngram = 2 };
     lm_tokens           first = tokens_of("The sun is hot. The moon is"), more = tokens_of(" But the sun");
@@ -210,7 +210,7 @@ static void what_is_appended_goes_on_with_what_is_held(void **state)
 }
 
 /* A cancel before the first row takes effect; a cancel after the end does not affect what is appended next. */
-static void cancels_are_for_one_text(void **state)
+static void cancelling_ends_one_sequence(void **state)
 {
     lm_sequence_options o = { .max_tokens = 3, .ignore_eos = true };
     lm_tokens           prompt = tokens_of("One");
@@ -304,7 +304,7 @@ static void end_of(const lm_sequence_options *o, lm_status code, const char *wor
     lm_tokens_free(&prompt);
 }
 
-static void hooks_can_ruin_their_own_text_only(void **state)
+static void hooks_affect_only_their_own_sequence(void **state)
 {
     float nan = __builtin_nanf(""), none = -__builtin_inff();
 
@@ -314,7 +314,7 @@ static void hooks_can_ruin_their_own_text_only(void **state)
     end_of(&(lm_sequence_options){ .logits = refuse }, LM_UNSUPPORTED, "rejected");
 }
 
-static void rows_before_events_are_a_mistake(void **state)
+static void rows_before_events_are_an_error(void **state)
 {
     lm_tokens    prompt = tokens_of("One");
     lm_sampler  *sampler = greedy(vocabulary());
@@ -379,11 +379,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_are_whole_and_stops_unseen),
-        cmocka_unit_test(what_is_appended_goes_on_with_what_is_held),
-        cmocka_unit_test(cancels_are_for_one_text),
+        cmocka_unit_test(appended_text_continues_the_held_text),
+        cmocka_unit_test(cancelling_ends_one_sequence),
         cmocka_unit_test(tokens_allocate_nothing),
-        cmocka_unit_test(hooks_can_ruin_their_own_text_only),
-        cmocka_unit_test(rows_before_events_are_a_mistake),
+        cmocka_unit_test(hooks_affect_only_their_own_sequence),
+        cmocka_unit_test(rows_before_events_are_an_error),
         cmocka_unit_test(impossible_options_are_named),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

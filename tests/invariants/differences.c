@@ -296,7 +296,7 @@ static void planned_is_allocated(void **state)
 }
 
 /* A memory limit is met by checkpointing as few layers as possible; a limit below the minimum is an error. */
-static void a_limit_is_kept(void **state)
+static void a_limit_is_enforced(void **state)
 {
     lm_model          *m      = open_golden_model("smollm3/every-fourth", 0);
     bool              *wanted = all_weights(m->program);
@@ -328,7 +328,7 @@ int main(void)
         cmocka_unit_test(gradients_are_differences),
         cmocka_unit_test(threads_cuts_and_checkpoints_change_no_bit),
         cmocka_unit_test(planned_is_allocated),
-        cmocka_unit_test(a_limit_is_kept),
+        cmocka_unit_test(a_limit_is_enforced),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

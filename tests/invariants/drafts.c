@@ -273,7 +273,7 @@ static void fifty_prompts(void **state)
     lm_model_close(m);
 }
 
-static void other_tokens_are_refused(void **state)
+static void other_tokens_are_rejected(void **state)
 {
     lm_model *m = open_demo_model(), *other = open_golden_model("llama/gqa", 0), *same = open_demo_model();
     lm_error  e = { 0 };
@@ -297,10 +297,10 @@ static int report(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_models),          cmocka_unit_test(windows),
-        cmocka_unit_test(lengths),                cmocka_unit_test(small_caches_and_steps),
-        cmocka_unit_test(draft_models),        cmocka_unit_test(fifty_prompts),
-        cmocka_unit_test(other_tokens_are_refused),
+        cmocka_unit_test(random_models), cmocka_unit_test(windows),
+        cmocka_unit_test(lengths),       cmocka_unit_test(small_caches_and_steps),
+        cmocka_unit_test(draft_models),  cmocka_unit_test(fifty_prompts),
+        cmocka_unit_test(other_tokens_are_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, report);
 }

@@ -87,7 +87,7 @@ static void *make_and_run(void *arg)
     return NULL;
 }
 
-static void engines_in_threads_do_not_know_of_each_other(void **state)
+static void engines_in_threads_are_independent(void **state)
 {
     lm_model     *m = open_model();
     task          tasks[ENGINES];
@@ -243,7 +243,7 @@ static void loading_can_be_cancelled(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(engines_in_threads_do_not_know_of_each_other),
+        cmocka_unit_test(engines_in_threads_are_independent),
         cmocka_unit_test(an_engine_can_be_watched),
         cmocka_unit_test(another_thread_can_cancel),
         cmocka_unit_test(loading_can_be_cancelled),

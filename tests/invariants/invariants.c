@@ -318,7 +318,7 @@ static void nothing_changes_the_logits(void **state)
 }
 
 /* A rejected step changes nothing. */
-static void refused_steps_change_nothing(void **state)
+static void rejected_steps_change_nothing(void **state)
 {
     lm_error   e = { 0 };
     lm_model  *m = NULL;
@@ -440,7 +440,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_changes_the_logits),
-        cmocka_unit_test(refused_steps_change_nothing),
+        cmocka_unit_test(rejected_steps_change_nothing),
         cmocka_unit_test(the_last_owner_keeps_a_page),
         cmocka_unit_test(no_cancel_is_lost),
     };

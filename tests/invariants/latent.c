@@ -141,7 +141,7 @@ static void the_cache_holds_the_latent_alone(void **state)
     }
 }
 
-static void another_form_is_refused(void **state)
+static void another_form_is_rejected(void **state)
 {
     lm_model_options o = { .mla = "expanded" };
     lm_model        *m = NULL;
@@ -156,7 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_forms_agree),
         cmocka_unit_test(the_cache_holds_the_latent_alone),
-        cmocka_unit_test(another_form_is_refused),
+        cmocka_unit_test(another_form_is_rejected),
     };
     n_models = golden_models(models, MOST);
     return cmocka_run_group_tests(tests, NULL, NULL);

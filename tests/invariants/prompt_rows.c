@@ -66,7 +66,7 @@ static void alone(lm_engine *g, const lm_token *ids, seen *out)
     lm_engine_truncate(g, 0, 0, NULL);
 }
 
-static void in_steps_beside_others(void **state)
+static void in_steps_with_other_sequences(void **state)
 {
     lm_model    *m = open_golden_model("llama/gqa", 0);
     lm_engine   *single = NULL, *g = NULL;
@@ -129,7 +129,7 @@ static void in_steps_beside_others(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(in_steps_beside_others) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(in_steps_with_other_sequences) };
 
     return cmocka_run_group_tests_name("rows of prompts", tests, NULL, NULL);
 }

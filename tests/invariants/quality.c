@@ -16,7 +16,7 @@
 static char     folder[512];
 static fidelity found;
 
-static void divergence_is_below_llama_cpp(void **state)
+static void divergence_is_below_that_of_llama_cpp(void **state)
 {
     double bar = fidelity_peer(folder, "mean_kl_top");
 
@@ -43,7 +43,7 @@ static void perplexity_is_within_a_fifth_of_a_percent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(divergence_is_below_llama_cpp),
+        cmocka_unit_test(divergence_is_below_that_of_llama_cpp),
         cmocka_unit_test(perplexity_is_within_a_fifth_of_a_percent),
     };
     const char       *assets = getenv("LAMINA_ASSETS"), *root = getenv("LAMINA_TESTS");

@@ -171,7 +171,7 @@ static void crowd(const deep_case *c, const lm_model *m, uint32_t threads, const
     lm_engine_free(g);
 }
 
-static void who_takes_which_range_does_not_matter(void **state)
+static void results_do_not_depend_on_which_thread_takes_a_range(void **state)
 {
     size_t ran = 0;
 
@@ -224,7 +224,7 @@ static void parts_are_planned_where_heads_are_few(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_takes_which_range_does_not_matter),
+        cmocka_unit_test(results_do_not_depend_on_which_thread_takes_a_range),
         cmocka_unit_test(parts_are_planned_where_heads_are_few),
     };
     return cmocka_run_group_tests_name("ranges", tests, NULL, NULL);

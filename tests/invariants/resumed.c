@@ -211,7 +211,7 @@ static void cut_everywhere(stage *t, const char *what, lm_sequence_options o, co
         cut += cut < 5 ? 1 : 5;
 }
 
-static void texts_go_on_wherever_they_are_cut(void **state)
+static void sequences_continue_wherever_they_are_cut(void **state)
 {
     static const char *const stops[] = { "\n\n\n\n", ", 2, 3, the end.", NULL };
     const lm_sequence_options plain = { .max_tokens = 24, .ignore_eos = true, .logprobs = TOP, .draw = 3, .stops = stops,
@@ -230,7 +230,7 @@ static void texts_go_on_wherever_they_are_cut(void **state)
     close_stage(&t);
 }
 
-static void windows_are_as_they_were(void **state)
+static void sequences_with_windows_continue(void **state)
 {
     const lm_sequence_options o = { .max_tokens = 40, .ignore_eos = true, .logprobs = TOP, .draft_ngram = 2, .draft_always = true };
     stage t = open_golden("mistral/window", 20);
@@ -241,7 +241,7 @@ static void windows_are_as_they_were(void **state)
 }
 
 /* A sequence that ended, was saved and restored accepts more prompt and continues like the original. */
-static void ended_texts_take_more_prompt(void **state)
+static void ended_sequences_take_more_prompt(void **state)
 {
     const lm_sequence_options o = { .max_tokens = 9, .ignore_eos = true, .logprobs = TOP };
     const lm_sampler_options  so = { .seed = 9, .frequency_penalty = 0.3f };
@@ -330,7 +330,7 @@ static uint8_t *numbers_of(uint8_t *file_bytes)
     return at;
 }
 
-static void files_that_are_no_text_change_nothing(void **state)
+static void binary_files_change_nothing(void **state)
 {
     static const struct { uint32_t numbers[4]; lm_status status; } bad[] = {      /* rejected even with a correct checksum */
         { { 40, 41, 0, 0 }, LM_BAD_MODEL },  { { 40, 41, 42, 0 }, LM_BAD_MODEL },          { { 40, 39, 39, 0 }, LM_BAD_MODEL },
@@ -388,7 +388,7 @@ static void files_that_are_no_text_change_nothing(void **state)
 }
 
 /* A sequence cannot be saved before its events are read, nor after it has failed. */
-static void texts_that_are_not_told_are_not_saved(void **state)
+static void undelivered_text_is_not_saved(void **state)
 {
     const lm_sequence_options o = { .ignore_eos = true };
     stage    t = open_golden("llama/gqa", 0);
@@ -419,11 +419,11 @@ static void texts_that_are_not_told_are_not_saved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_go_on_wherever_they_are_cut),
-        cmocka_unit_test(windows_are_as_they_were),
-        cmocka_unit_test(ended_texts_take_more_prompt),
-        cmocka_unit_test(files_that_are_no_text_change_nothing),
-        cmocka_unit_test(texts_that_are_not_told_are_not_saved),
+        cmocka_unit_test(sequences_continue_wherever_they_are_cut),
+        cmocka_unit_test(sequences_with_windows_continue),
+        cmocka_unit_test(ended_sequences_take_more_prompt),
+        cmocka_unit_test(binary_files_change_nothing),
+        cmocka_unit_test(undelivered_text_is_not_saved),
     };
 
     char folder[256];

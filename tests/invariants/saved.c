@@ -275,7 +275,7 @@ static void damaged_files_change_nothing(void **state)
 }
 
 /* Engines reject the file if one setting changes the arithmetic, or if they have too little space. */
-static void other_engines_refuse(void **state)
+static void other_engines_reject(void **state)
 {
     static const struct { lm_engine_options o; lm_status status; const char *where; } others[] = {
         { { .context = 192, .compute = LM_COMPUTE_AUTO, .kv = LM_KV_F32 }, LM_DIFFERS, "arithmetic" },
@@ -305,7 +305,7 @@ static void other_engines_refuse(void **state)
     lm_model_close(m);
 }
 
-static void other_models_refuse(void **state)
+static void other_models_reject(void **state)
 {
     static const lm_model_options longer = { .rope_scaling = "linear", .rope_freq_scale = 0.5 };
     char              path[2][80];
@@ -420,7 +420,7 @@ static lm_sequence *open_text(lm_engine *g, lm_sampler **sampler)
 }
 
 /* A sequence saved during generation and restored in another engine continues with the same tokens. */
-static void a_text_goes_on_where_it_was_saved(void **state)
+static void a_sequence_continues_where_it_was_saved(void **state)
 {
     enum { PROMPT = 70, BEFORE = 9, AFTER = 20 };
     lm_model        *m = open_golden("llama/gqa");
@@ -471,11 +471,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(restored_sequences_go_on_with_the_same_bits),
         cmocka_unit_test(damaged_files_change_nothing),
-        cmocka_unit_test(other_engines_refuse),
-        cmocka_unit_test(other_models_refuse),
+        cmocka_unit_test(other_engines_reject),
+        cmocka_unit_test(other_models_reject),
         cmocka_unit_test(a_failed_save_leaves_the_file),
         cmocka_unit_test(windows_keep_what_the_next_query_sees),
-        cmocka_unit_test(a_text_goes_on_where_it_was_saved),
+        cmocka_unit_test(a_sequence_continues_where_it_was_saved),
     };
 
     char folder[256];

@@ -19,7 +19,7 @@ static const struct { const char *name; int64_t window; } families[] = {
 };
 
 /* In the second run prefixes are cached and tokens are drafted; in the third run prefixes are not looked up. */
-static void many_are_each_alone(void **state)
+static void many_sequences_equal_each_alone(void **state)
 {
     (void)state;
     for (size_t k = 0; k < sizeof families / sizeof *families; k += EVERY / 2 + 1) {
@@ -70,7 +70,7 @@ static void a_smaller_model_drafts(void **state)
 
 /* ---- too few pages ---- */
 
-static void pages_are_given_back_and_read_again(void **state)
+static void preempted_sequences_are_recomputed(void **state)
 {
     (void)state;
     for (size_t k = 0; k < sizeof families / sizeof *families; k += EVERY / 2 + 1) {
@@ -118,9 +118,9 @@ static void rotations_that_follow_the_length(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_are_each_alone),
+        cmocka_unit_test(many_sequences_equal_each_alone),
         cmocka_unit_test(a_smaller_model_drafts),
-        cmocka_unit_test(pages_are_given_back_and_read_again),
+        cmocka_unit_test(preempted_sequences_are_recomputed),
         cmocka_unit_test(rotations_that_follow_the_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

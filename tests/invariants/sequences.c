@@ -310,7 +310,7 @@ static void compare_interleaved(const char *name, int64_t window, bool models)
     lm_model_close(m);
 }
 
-static void any_interleaving_is_alone(void **state)
+static void any_interleaving_equals_one_sequence(void **state)
 {
     static const struct { const char *name; int64_t window; bool models; } cases[] = {
         { "llama/gqa", 0, true }, { "gemma2/plain", 0, true }, { "mistral/window", 20, true }, { "qwen2/windows", 65, true },
@@ -452,7 +452,7 @@ static void one_is_cancelled_by_another_thread(void **state)
     close_fixture();
 }
 
-static void a_hook_that_fails_ends_its_text_alone(void **state)
+static void a_failing_hook_ends_only_its_sequence(void **state)
 {
     lm_batch b = { 0 };
 
@@ -482,7 +482,7 @@ static void make_room(task *t)
             lm_engine_truncate(f.g, t[i].o.slot, 0, NULL);
 }
 
-static void a_full_cache_makes_them_wait(void **state)
+static void a_full_cache_delays_requests(void **state)
 {
     lm_batch b = { 0 };
     size_t   whole = 0;
@@ -508,7 +508,7 @@ static void a_full_cache_makes_them_wait(void **state)
 }
 
 /* A prompt that exceeds the whole cache is an error. */
-static void a_prompt_without_room_is_an_error(void **state)
+static void a_prompt_that_fills_the_context_is_an_error(void **state)
 {
     lm_batch b = { 0 };
 
@@ -615,12 +615,12 @@ static void a_draft_model_that_fails_ends_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_interleaving_is_alone),
+        cmocka_unit_test(any_interleaving_equals_one_sequence),
         cmocka_unit_test(one_is_cancelled),
         cmocka_unit_test(one_is_cancelled_by_another_thread),
-        cmocka_unit_test(a_hook_that_fails_ends_its_text_alone),
-        cmocka_unit_test(a_full_cache_makes_them_wait),
-        cmocka_unit_test(a_prompt_without_room_is_an_error),
+        cmocka_unit_test(a_failing_hook_ends_only_its_sequence),
+        cmocka_unit_test(a_full_cache_delays_requests),
+        cmocka_unit_test(a_prompt_that_fills_the_context_is_an_error),
         cmocka_unit_test(events_are_read_by_many_threads),
         cmocka_unit_test(a_draft_model_that_fails_ends_nothing),
     };

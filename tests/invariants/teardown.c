@@ -242,7 +242,7 @@ static void at_every_moment_in_every_way(void **state)
 
 /* Requests use everything that grows with the vocabulary or the context: a hook on logits, penalties, DRY over everything, n-gram drafts.
  * A waiting request allocates none of it, only its prompt, its options and its ring. */
-static void what_waits_is_small(void **state)
+static void queued_requests_are_small(void **state)
 {
     enum { WAITING = 50, RING = 4096, OF_A_REQUEST = 8192 };
     lm_sampler_options sampling = lm_sampler_defaults();
@@ -300,7 +300,7 @@ static void what_waits_is_small(void **state)
 
 /* ---- requests that are never admitted ---- */
 
-static void refused_requests_release_their_hooks(void **state)
+static void rejected_requests_release_their_hooks(void **state)
 {
     lm_model    *model = open_golden_model("llama/gqa", 0);
     lm_engine   *g     = NULL;
@@ -389,8 +389,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(at_every_moment_in_every_way),
-        cmocka_unit_test(what_waits_is_small),
-        cmocka_unit_test(refused_requests_release_their_hooks),
+        cmocka_unit_test(queued_requests_are_small),
+        cmocka_unit_test(rejected_requests_release_their_hooks),
         cmocka_unit_test(a_sequence_and_a_generation_release_their_hook),
     };
 

@@ -118,7 +118,7 @@ static void pages_and_memory_stay_flat_past_the_window(void **state)
 }
 
 /* Steps of seven rows that free pages give the same bits as one step with all pages. */
-static void what_was_given_back_was_not_needed(void **state)
+static void freed_pages_do_not_change_the_bits(void **state)
 {
     static const char *const goldens[] = { "mistral/window", "qwen2/windows" };
 
@@ -167,7 +167,7 @@ static void layers_without_a_window_keep_their_pages(void **state)
 }
 
 /* A conversation restarts from its beginning after the window has passed it: dropped tokens are processed again. */
-static void what_a_window_has_forgotten_is_read_again(void **state)
+static void positions_outside_a_window_are_recomputed(void **state)
 {
     enum { LONG = 500, SAME = 50, SHORT = 60, NEW = 8 };
     lm_model           *m = open_model("mistral/window", 100);
@@ -209,9 +209,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pages_and_memory_stay_flat_past_the_window),
-        cmocka_unit_test(what_was_given_back_was_not_needed),
+        cmocka_unit_test(freed_pages_do_not_change_the_bits),
         cmocka_unit_test(layers_without_a_window_keep_their_pages),
-        cmocka_unit_test(what_a_window_has_forgotten_is_read_again),
+        cmocka_unit_test(positions_outside_a_window_are_recomputed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

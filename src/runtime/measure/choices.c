@@ -16,16 +16,16 @@
 enum { SEQUENCES = 256 };
 
 /* A choice that is being scored, in its own sequence, whose prefix may be shared with another choice. */
-typedef struct asked {
+typedef struct scored_choice {
     size_t          item;
     uint32_t        choice;
     const lm_token *context;         /* the part that is processed: its end, if the whole is too long */
     uint32_t        n_context, n;    /* tokens of the context, of the continuation */
     uint32_t        leader;          /* index in the round of the choice whose context it shares; its own: it processes the context */
     uint64_t        first_value;
-} asked;
+} scored_choice;
 
-typedef struct asking {
+typedef struct scoring {
     lm_engine          *g;
     const lm_eval_item *items;
     size_t              n;
@@ -37,13 +37,13 @@ typedef struct asking {
     bool               *greedy;
     uint8_t            *left;        /* [n]: choices that are not scored yet */
     lm_journal         *journal;
-    asked              *round;       /* [sequences] */
+    scored_choice      *round;       /* [sequences] */
     lm_stretch         *stretches;   /* [sequences] */
     double             *values;      /* of the tokens of a round's continuations */
     bool               *tops;
-    uint64_t            room;
+    uint64_t            capacity;    /* of `values` and `tops` */
     bool                bad;
-} asking;
+} scoring;
 
 lm_eval_choices_options lm_eval_choices_defaults(void)
 {
@@ -52,7 +52,7 @@ lm_eval_choices_options lm_eval_choices_defaults(void)
 
 /* ---- checks ---- */
 
-static lm_status check_ids(const asking *a, const lm_token *ids, size_t n, size_t item, lm_error *e)
+static lm_status check_ids(const scoring *a, const lm_token *ids, size_t n, size_t item, lm_error *e)
 {
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= a->n_vocab)
@@ -60,7 +60,7 @@ static lm_status check_ids(const asking *a, const lm_token *ids, size_t n, size_
     return LM_OK;
 }
 
-static lm_status check_choice(const asking *a, const lm_eval_choice *c, size_t item, lm_error *e)
+static lm_status check_choice(const scoring *a, const lm_eval_choice *c, size_t item, lm_error *e)
 {
     if (!c->context || !c->continuation || !c->n_context || !c->n_continuation)
         return lm_fail(e, LM_USAGE, "item", LM_NO_OFFSET, "%zu: a context or continuation without tokens", item);
@@ -71,7 +71,7 @@ static lm_status check_choice(const asking *a, const lm_eval_choice *c, size_t i
     return check_ids(a, c->continuation, c->n_continuation, item, e);
 }
 
-static lm_status check(asking *a, lm_error *e)
+static lm_status check(scoring *a, lm_error *e)
 {
     a->first = lm_alloc_zero(a->n + 1, sizeof *a->first);
     a->left  = lm_alloc_zero(a->n + 1, sizeof *a->left);
@@ -96,17 +96,17 @@ static lm_status check(asking *a, lm_error *e)
 /* ---- a round ---- */
 
 /* Return a choice with as much of the end of its context as fits: the last token is scored but not processed. */
-static asked ask(const asking *a, size_t item, uint32_t choice)
+static scored_choice fit_choice(const scoring *a, size_t item, uint32_t choice)
 {
     const lm_eval_choice *c    = &a->items[item].choices[choice];
     uint32_t              most = a->context + 1 - (uint32_t)c->n_continuation;
     uint32_t              n    = c->n_context < most ? (uint32_t)c->n_context : most;
 
-    return (asked){ .item = item, .choice = choice, .context = c->context + (c->n_context - n), .n_context = n,
+    return (scored_choice){ .item = item, .choice = choice, .context = c->context + (c->n_context - n), .n_context = n,
                     .n = (uint32_t)c->n_continuation };
 }
 
-static bool same_context(const asked *x, const asked *y)
+static bool same_context(const scored_choice *x, const scored_choice *y)
 {
     return x->n_context == y->n_context && memcmp(x->context, y->context, x->n_context * sizeof *x->context) == 0;
 }
@@ -114,7 +114,7 @@ static bool same_context(const asked *x, const asked *y)
 static uint64_t pages(uint64_t positions) { return (positions + 63) / 64 * 64; }
 
 /* Collect the next choices, as many as there are sequences and space in the cache; *item, *choice: the first one left. */
-static uint32_t gather(asking *a, size_t *item, uint32_t *choice, uint64_t *values)
+static uint32_t gather(scoring *a, size_t *item, uint32_t *choice, uint64_t *values)
 {
     uint32_t n    = 0;
     uint64_t used = 0;
@@ -122,7 +122,7 @@ static uint32_t gather(asking *a, size_t *item, uint32_t *choice, uint64_t *valu
     *values = 0;
     for (; *item < a->n; ++*item, *choice = 0) {
         for (; a->left[*item] && *choice < a->items[*item].n; ++*choice) {
-            asked    q = ask(a, *item, *choice);
+            scored_choice q = fit_choice(a, *item, *choice);
             uint64_t need;
             q.leader = n;
             for (uint32_t k = n; k-- > 0 && a->round[k].item == q.item;)
@@ -140,23 +140,23 @@ static uint32_t gather(asking *a, size_t *item, uint32_t *choice, uint64_t *valu
     return n;
 }
 
-static lm_status make_room(asking *a, uint64_t values, lm_error *e)
+static lm_status reserve_values(scoring *a, uint64_t values, lm_error *e)
 {
-    if (values <= a->room)
+    if (values <= a->capacity)
         return LM_OK;
     lm_free(a->values);
     lm_free(a->tops);
     a->values = lm_alloc_zero(values, sizeof *a->values);
     a->tops   = lm_alloc_zero(values, sizeof *a->tops);
-    a->room   = a->values && a->tops ? values : 0;
-    return a->room ? LM_OK : lm_fail_memory(e, "scores", values * sizeof *a->values);
+    a->capacity   = a->values && a->tops ? values : 0;
+    return a->capacity ? LM_OK : lm_fail_memory(e, "scores", values * sizeof *a->values);
 }
 
 static void score_row(void *arg, const lm_stretch *s, uint32_t row, const float *const *logits)
 {
-    asking      *a    = arg;
-    const asked *q    = &a->round[s->tag];
-    lm_token     id   = a->items[q->item].choices[q->choice].continuation[row];
+    scoring             *a    = arg;
+    const scored_choice *q    = &a->round[s->tag];
+    lm_token             id   = a->items[q->item].choices[q->choice].continuation[row];
     size_t       best = lm_argmax(logits[0], a->n_vocab);
     double       sum  = 0, top = (double)logits[0][best];
 
@@ -170,12 +170,12 @@ static void score_row(void *arg, const lm_stretch *s, uint32_t row, const float 
 }
 
 /* Process the contexts except their last token, each once. */
-static lm_status read_contexts(asking *a, uint32_t n, lm_error *e)
+static lm_status read_contexts(scoring *a, uint32_t n, lm_error *e)
 {
     uint32_t count = 0;
 
     for (uint32_t i = 0; i < n; i++) {
-        const asked *q = &a->round[i];
+        const scored_choice *q = &a->round[i];
         LM_TRY(lm_engine_truncate(a->g, i, 0, e));
         if (q->leader == i && q->n_context > 1)
             a->stretches[count++] = (lm_stretch){ .sequence = i, .ids = q->context, .n = q->n_context - 1, .wanted = q->n_context - 1,
@@ -189,10 +189,10 @@ static lm_status read_contexts(asking *a, uint32_t n, lm_error *e)
 }
 
 /* Process the last token of each context and all but the last of its continuation. `ids`: space for them. */
-static lm_status read_continuations(asking *a, uint32_t n, lm_token *ids, lm_error *e)
+static lm_status read_continuations(scoring *a, uint32_t n, lm_token *ids, lm_error *e)
 {
     for (uint32_t i = 0; i < n; i++) {
-        const asked *q  = &a->round[i];
+        const scored_choice *q  = &a->round[i];
         lm_token    *at = ids + q->first_value;
         at[0] = q->context[q->n_context - 1];
         memcpy(at + 1, a->items[q->item].choices[q->choice].continuation, (q->n - 1) * sizeof *at);
@@ -203,7 +203,7 @@ static lm_status read_continuations(asking *a, uint32_t n, lm_token *ids, lm_err
 
 /* ---- results ---- */
 
-static lm_status keep(asking *a, size_t item, lm_error *e)
+static lm_status keep(scoring *a, size_t item, lm_error *e)
 {
     double   record[2 * LM_EVAL_MOST_CHOICES];
     uint32_t n = a->items[item].n;
@@ -217,7 +217,7 @@ static lm_status keep(asking *a, size_t item, lm_error *e)
 
 static lm_status take_record(void *arg, uint64_t index, const void *data, size_t size, lm_error *e)
 {
-    asking *a = arg;
+    scoring *a = arg;
     double  record[2 * LM_EVAL_MOST_CHOICES];
 
     if (index >= a->n || size != 2 * a->items[index].n * sizeof *record)
@@ -231,14 +231,14 @@ static lm_status take_record(void *arg, uint64_t index, const void *data, size_t
     return LM_OK;
 }
 
-static lm_status settle(asking *a, uint32_t n, lm_error *e)
+static lm_status settle(scoring *a, uint32_t n, lm_error *e)
 {
     if (a->bad) {
         lm_fail(e, LM_FAILED, "logits", LM_NO_OFFSET, "not a number in item %zu or soon after", a->round[0].item);
         return lm_fail_in(e, a->g->model->source);
     }
     for (uint32_t i = 0; i < n; i++) {
-        const asked *q   = &a->round[i];
+        const scored_choice *q   = &a->round[i];
         uint64_t     at  = a->first[q->item] + q->choice;
         double       sum = 0;
         bool         all = true;
@@ -254,13 +254,13 @@ static lm_status settle(asking *a, uint32_t n, lm_error *e)
     return LM_OK;
 }
 
-static lm_status ask_round(asking *a, uint32_t n, uint64_t values, lm_error *e)
+static lm_status score_round(scoring *a, uint32_t n, uint64_t values, lm_error *e)
 {
     lm_token *ids = lm_alloc(values * sizeof *ids);
 
     if (!ids)
         return lm_fail_memory(e, "a round of questions", values * sizeof *ids);
-    lm_status status = make_room(a, values, e);
+    lm_status status = reserve_values(a, values, e);
     if (status == LM_OK)
         status = read_contexts(a, n, e);
     if (status == LM_OK)
@@ -271,7 +271,7 @@ static lm_status ask_round(asking *a, uint32_t n, uint64_t values, lm_error *e)
     return status;
 }
 
-static lm_status ask_all(asking *a, lm_error *e)
+static lm_status score_all(scoring *a, lm_error *e)
 {
     size_t   item   = 0;
     uint32_t choice = 0;
@@ -280,14 +280,14 @@ static lm_status ask_all(asking *a, lm_error *e)
     while (item < a->n) {
         uint32_t n = gather(a, &item, &choice, &values);
         if (n)
-            LM_TRY(ask_round(a, n, values, e));
+            LM_TRY(score_round(a, n, values, e));
         if (a->o->progress && !a->o->progress(a->o->progress_arg, item, a->n))
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
     }
     return LM_OK;
 }
 
-static lm_status open_state(asking *a, lm_error *e)
+static lm_status open_state(scoring *a, lm_error *e)
 {
     lm_blake2b h;
     char       key[2 * LM_BLAKE2B_BYTES + 1];
@@ -321,7 +321,7 @@ static uint32_t first_largest(const double *x, uint32_t n)
     return best;
 }
 
-static lm_eval_item_result result_of(const asking *a, size_t item)
+static lm_eval_item_result result_of(const scoring *a, size_t item)
 {
     const lm_eval_item *t    = &a->items[item];
     const double       *sums = a->sums + a->first[item];
@@ -348,7 +348,7 @@ static lm_eval_share share_of(uint64_t right, uint64_t of)
                             .high = right < of ? fmin(1, (middle + half) / scale) : 1 };
 }
 
-static void sum_up(const asking *a, lm_choices_figures *out)
+static void sum_up(const scoring *a, lm_choices_figures *out)
 {
     uint64_t right[4] = { 0 };
 
@@ -364,11 +364,11 @@ static void sum_up(const asking *a, lm_choices_figures *out)
                                  .by_bytes = share_of(right[2], a->n), .by_tokens = share_of(right[3], a->n) };
 }
 
-static lm_status run(asking *a, lm_choices_figures *out, lm_error *e)
+static lm_status run(scoring *a, lm_choices_figures *out, lm_error *e)
 {
     LM_TRY(check(a, e));
     LM_TRY(open_state(a, e));
-    LM_TRY(ask_all(a, e));
+    LM_TRY(score_all(a, e));
     lm_journal *journal = a->journal;
     a->journal          = NULL;
     LM_TRY(lm_journal_close(journal, e));
@@ -382,7 +382,7 @@ lm_status lm_eval_choices(lm_engine *g, const lm_eval_item *items, size_t n, con
     LM_GIVEN(e, g && items && out);
     LM_PLAIN(e, o);
     const lm_eval_choices_options defaults = { 0 };
-    asking a = { .g = g, .items = items, .n = n, .o = o ? o : &defaults, .n_vocab = g->program->n_vocab };
+    scoring a = { .g = g, .items = items, .n = n, .o = o ? o : &defaults, .n_vocab = g->program->n_vocab };
 
     if (!n)
         return lm_fail(e, LM_USAGE, "items", LM_NO_OFFSET, "none");

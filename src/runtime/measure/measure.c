@@ -45,7 +45,7 @@ static double given_seconds(void)
 typedef struct slot {
     _Alignas(64) unsigned char operands[LM_PROBE_BYTES];
     double   rate;
-    double   asked, given;           /* seconds of all windows: by the clock, on a processor */
+    double   elapsed, given;         /* seconds of all windows: by the clock, on a processor */
     uint64_t sum;                    /* result of reading, so that it is not optimised away */
     size_t   at;                     /* where the next window continues */
 } slot;
@@ -100,7 +100,7 @@ static void run_window(void *arg, unsigned index, unsigned workers)
     double work = w->loop ? compute_until(w, s, start + w->seconds, &stop)
                           : read_until(w, s, index, workers, start + w->seconds, &stop);
     s->rate     = work / (stop - start);
-    s->asked += stop - start;
+    s->elapsed += stop - start;
     s->given += given_seconds() - given;
 }
 
@@ -173,13 +173,13 @@ static void measure_loop(lm_pool *one, lm_pool *all, window *w, const lm_probe_l
 
 static double lost(const slot *slots, unsigned n)
 {
-    double asked = 0, given = 0;
+    double elapsed = 0, given = 0;
 
     for (unsigned i = 0; i < n; i++) {
-        asked += slots[i].asked;
+        elapsed += slots[i].elapsed;
         given += slots[i].given;
     }
-    return given < asked ? 1 - given / asked : 0;
+    return given < elapsed ? 1 - given / elapsed : 0;
 }
 
 static lm_status measure_with(lm_pool *one, lm_pool *all, lm_cpu cpu, lm_limits *out, lm_error *e)

@@ -45,7 +45,7 @@ static void ids_are_unique_and_anchors(void **state)
     lm_document_free(&d);
 }
 
-static void sections_are_numbered_where_they_stand(void **state)
+static void sections_are_numbered_in_order(void **state)
 {
     lm_document d;
 
@@ -104,7 +104,7 @@ static void cells_keep_exact_numbers(void **state)
     lm_document_free(&d);
 }
 
-static void figures_by_unit(void **state)
+static void numbers_by_unit(void **state)
 {
     char text[LM_DOC_FIGURE];
 
@@ -281,9 +281,9 @@ static void memory_may_run_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_are_unique_and_anchors), cmocka_unit_test(sections_are_numbered_where_they_stand),
+        cmocka_unit_test(ids_are_unique_and_anchors), cmocka_unit_test(sections_are_numbered_in_order),
         cmocka_unit_test(text_is_made_harmless),      cmocka_unit_test(cells_keep_exact_numbers),
-        cmocka_unit_test(figures_by_unit),            cmocka_unit_test(markdown_stays_text),
+        cmocka_unit_test(numbers_by_unit),            cmocka_unit_test(markdown_stays_text),
         cmocka_unit_test(json_gives_text_back),       cmocka_unit_test(text_draws_trees_and_breaks_long_cells),
         cmocka_unit_test(memory_may_run_out),
     };

@@ -132,7 +132,7 @@ static void simplifying_goes_from_the_inside_out(void **state)
     assert_true(lm_expr_is_number(x));
 }
 
-static void our_mistakes_are_named(void **state)
+static void own_mistakes_are_named(void **state)
 {
     static const char *const wrong[] = { "", "2 *", "layers kv_heads", "(layers", "heads * 2", "min(2)", "sec(2)", "2 +* 3",
                                          "layers)" };
@@ -152,7 +152,7 @@ int main(void)
         cmocka_unit_test(a_power_of_ten_is_a_product),
         cmocka_unit_test(values_are_exact_while_they_are_whole),
         cmocka_unit_test(simplifying_goes_from_the_inside_out),
-        cmocka_unit_test(our_mistakes_are_named),
+        cmocka_unit_test(own_mistakes_are_named),
     };
     return cmocka_run_group_tests(tests, set_values, drop);
 }

@@ -30,7 +30,7 @@ static void values_by_path(void **state)
     lm_model_close(m);
 }
 
-static void what_is_not_there_is_named(void **state)
+static void missing_paths_are_named(void **state)
 {
     static const char *const paths[] = {
         "parameters.totl", "parameters.total.more", "layers[28]", "layers", "kv.at", "kv.at.x", "kv.at[", "kv.at[-1]", "[1]", ".", "a..b",
@@ -116,7 +116,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_by_path),
-        cmocka_unit_test(what_is_not_there_is_named),
+        cmocka_unit_test(missing_paths_are_named),
         cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(claims),
     };

@@ -87,7 +87,7 @@ static void signs_and_scripts(void **state)
             "<mtd><mi>d</mi></mtd></mtr></mtable><mo stretchy=\"true\">)</mo></mrow>");
 }
 
-static void what_is_unknown_is_named(void **state)
+static void unknown_names_are_named(void **state)
 {
     static const struct {
         const char *latex, *said;
@@ -124,7 +124,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_card_converts),
         cmocka_unit_test(signs_and_scripts),
-        cmocka_unit_test(what_is_unknown_is_named),
+        cmocka_unit_test(unknown_names_are_named),
     };
 
     return cmocka_run_group_tests_name("mathml", tests, NULL, NULL);

@@ -97,7 +97,7 @@ static void published_counts(void **state)
 #define GPTJ(more) "{\"model_type\": \"gptj\", \"vocab_size\": 100, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4" more "}"
 
 /* Each is rejected with an error that names the member. */
-static void wrong_descriptions_are_refused(void **state)
+static void wrong_descriptions_are_rejected(void **state)
 {
     static const struct { const char *json, *where; } bad[] = {
         { "{\"model_type\": \"parrot\"}", "model_type" },
@@ -153,7 +153,7 @@ static void wrong_descriptions_are_refused(void **state)
 }
 
 /* Converted files of Mistral 7B v0.1 do not store its window; later versions have a different rotary base and no window. */
-static void a_window_known_by_its_shape(void **state)
+static void a_window_found_by_its_shape(void **state)
 {
     static const struct {
         const char *base, *more;
@@ -260,7 +260,7 @@ static void unknown_members_are_mentioned(void **state)
 }
 
 /* transformers' ALiBi slopes are those of alibi_bias_max 8, whatever the file says. */
-static void what_has_no_effect_is_mentioned(void **state)
+static void ineffective_keys_are_mentioned(void **state)
 {
     static const struct { const char *json, *warning; } files[] = {
         { MPT("{\"alibi_bias_max\": 8}", ""), NULL },
@@ -290,11 +290,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_counts),
-        cmocka_unit_test(wrong_descriptions_are_refused),
-        cmocka_unit_test(a_window_known_by_its_shape),
+        cmocka_unit_test(wrong_descriptions_are_rejected),
+        cmocka_unit_test(a_window_found_by_its_shape),
         cmocka_unit_test(rotations_that_need_a_word),
         cmocka_unit_test(unknown_members_are_mentioned),
-        cmocka_unit_test(what_has_no_effect_is_mentioned),
+        cmocka_unit_test(ineffective_keys_are_mentioned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

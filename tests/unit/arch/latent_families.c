@@ -108,7 +108,7 @@ static bool is_mixture(const lm_program *p, int32_t layer)
 }
 
 /* A layer is dense below first_k_dense_replace, and where moe_layer_freq does not divide its index. */
-static void dense_layers_are_where_the_file_says(void **state)
+static void dense_layers_are_where_the_file_puts_them(void **state)
 {
     lm_program *p = program(LITE "\"moe_layer_freq\": 2}", false);
 
@@ -122,7 +122,7 @@ static void dense_layers_are_where_the_file_says(void **state)
     lm_program_free(p);
 }
 
-static void routes_are_those_of_the_version(void **state)
+static void routes_match_the_version(void **state)
 {
     lm_program          *lite = program(LITE "\"topk_method\": \"greedy\", \"n_group\": 4, \"topk_group\": 1}", false);
     lm_program          *v2 = program(V2 "}", false), *v3 = program(V3 "}", false);
@@ -154,7 +154,7 @@ static void changed(char *out, size_t size, const char *json, const char *member
     snprintf(out, size, "%.*s%s%s", (int)(at - json), json, value, at + strcspn(at, ",}"));
 }
 
-static void other_sums_are_refused(void **state)
+static void other_sums_are_rejected(void **state)
 {
     static const char lite[] = LITE "\"scoring_func\": \"softmax\", \"topk_method\": \"greedy\", \"moe_layer_freq\": 1}";
     static const char v3[]   = V3 ", \"scoring_func\": \"sigmoid\", \"topk_method\": \"noaux_tc\"}";
@@ -238,9 +238,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_counts),
         cmocka_unit_test(the_magnitude_is_in_the_scores),
-        cmocka_unit_test(dense_layers_are_where_the_file_says),
-        cmocka_unit_test(routes_are_those_of_the_version),
-        cmocka_unit_test(other_sums_are_refused),
+        cmocka_unit_test(dense_layers_are_where_the_file_puts_them),
+        cmocka_unit_test(routes_match_the_version),
+        cmocka_unit_test(other_sums_are_rejected),
         cmocka_unit_test(the_table_of_gpt3),
         cmocka_unit_test(gpt3_has_no_window_unasked),
     };

@@ -80,7 +80,7 @@ static void published_counts(void **state)
 }
 
 /* Every preset of a supported family has the parameters of the model that transformers builds from it. */
-static void counts_of_transformers(void **state)
+static void counts_equal_transformers(void **state)
 {
     FILE *f = open_golden("transformers.tsv");
     char  line[512], *cell[8];
@@ -184,7 +184,7 @@ static void every_name_is_its_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_counts),        cmocka_unit_test(counts_of_transformers),
+        cmocka_unit_test(published_counts),           cmocka_unit_test(counts_equal_transformers),
         cmocka_unit_test(names_as_people_write_them), cmocka_unit_test(unclear_names),
         cmocka_unit_test(every_name_is_its_own),
     };

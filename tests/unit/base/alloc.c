@@ -106,7 +106,7 @@ static void mappings_do_not_leak(void **state)
 }
 #endif
 
-static void a_chosen_allocation_fails(void **state)
+static void one_allocation_fails(void **state)
 {
     (void)state;
     lm_alloc_fail_at(2);
@@ -166,7 +166,7 @@ int main(void)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)      /* sanitizers map their own memory */
         cmocka_unit_test(mappings_do_not_leak),
 #endif
-        cmocka_unit_test(a_chosen_allocation_fails),   cmocka_unit_test(threads_count_together),
+        cmocka_unit_test(one_allocation_fails), cmocka_unit_test(threads_count_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

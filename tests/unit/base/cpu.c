@@ -116,7 +116,7 @@ static void the_environment_limits(void **state)
     assert_int_equal(auto_status, lm_cpu_detected() ? 1 : 0);
 }
 
-static void the_environment_names_no_level(void **state)
+static void an_unknown_level_in_the_environment(void **state)
 {
     lm_error e;
 
@@ -159,7 +159,7 @@ int main(void)
 #if defined(__x86_64__)
         cmocka_unit_test(agrees_with_the_kernel), cmocka_unit_test(levels_are_cumulative),
 #endif
-        cmocka_unit_test(unknown_levels), cmocka_unit_test(the_environment_names_no_level), cmocka_unit_test(the_mask_only_takes_away),
+        cmocka_unit_test(unknown_levels), cmocka_unit_test(an_unknown_level_in_the_environment), cmocka_unit_test(the_mask_only_takes_away),
         cmocka_unit_test(cores_follow_the_affinity_mask),
     };
     unsetenv("LAMINA_CPU");                              /* its effect is tested here, starting without it */

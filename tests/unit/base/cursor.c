@@ -21,7 +21,7 @@ static void little_endian(void **state)
 
 /* A read past the end by one byte or more is rejected with an error that names the field; neither the cursor nor the result changes.
  * The block ends where the data ends, so that the sanitizers detect a read of even one byte too many. */
-static void ends_are_kept(void **state)
+static void reads_past_the_end_are_rejected(void **state)
 {
     static const size_t width[] = { 4, 8 };
     char                text[512], want[128];
@@ -81,7 +81,7 @@ static void views_and_strings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(little_endian), cmocka_unit_test(ends_are_kept), cmocka_unit_test(views_and_strings),
+        cmocka_unit_test(little_endian), cmocka_unit_test(reads_past_the_end_are_rejected), cmocka_unit_test(views_and_strings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -364,7 +364,7 @@ static void host_handler(int number, siginfo_t *info, void *context)
 }
 
 /* A host's handler that was installed after ours and passes on unknown faults: a truncated file is an error every time. */
-static void a_host_that_passes_on(void **state)
+static void a_host_handler_that_forwards_signals(void **state)
 {
     lm_filemap       m      = open_two_pages();
     struct sigaction action = { .sa_sigaction = host_handler, .sa_flags = SA_SIGINFO | SA_NODEFER };
@@ -486,7 +486,7 @@ static void outfiles_are_whole_or_absent(void **state)
 
 /* An output file does not replace a special file or a link. As root, renaming a file to /dev/null would break it for every process, and
  * a pipe's reader would wait forever. */
-static void outfiles_do_not_take_the_place_of_what_is_no_file(void **state)
+static void outfiles_replace_only_files(void **state)
 {
     char        path[256], link[256], text[8] = "";
     size_t      names;
@@ -572,7 +572,7 @@ static void kill_a_writer(const char *name)
 }
 
 /* The next writer in the folder, whatever it writes, removes temporary files of dead writers, and no file with a similar name. */
-static void what_the_killed_left_is_swept(void **state)
+static void files_of_killed_writers_are_removed(void **state)
 {
     static const char *const strangers[] = { ".lamina-0123456789abcde", ".lamina-0123456789abcdef0", "lamina-0123456789abcdef",
                                              ".lamina-0123456789abcdeF" };
@@ -667,13 +667,13 @@ int main(void)
         cmocka_unit_test(a_cut_file_is_an_error),
         cmocka_unit_test(guards_nest),
         cmocka_unit_test(threads_fault_apart),
-        cmocka_unit_test(a_host_that_passes_on),
+        cmocka_unit_test(a_host_handler_that_forwards_signals),
         cmocka_unit_test(many_mappings),
         cmocka_unit_test(whole_small_files),
         cmocka_unit_test(outfiles_are_whole_or_absent),
-        cmocka_unit_test(outfiles_do_not_take_the_place_of_what_is_no_file),
+        cmocka_unit_test(outfiles_replace_only_files),
         cmocka_unit_test(outfiles_that_cannot_be_placed),
-        cmocka_unit_test(what_the_killed_left_is_swept),
+        cmocka_unit_test(files_of_killed_writers_are_removed),
         cmocka_unit_test(half_folders_are_swept),
         cmocka_unit_test(full_disks_are_noticed),
     };

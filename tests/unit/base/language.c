@@ -34,7 +34,7 @@ static void tags_and_locales_name_the_same_languages(void **state)
     }
 }
 
-static void what_is_no_language_is_refused(void **state)
+static void unknown_languages_are_rejected(void **state)
 {
     static const char *const names[] = { "", "de", "zhh", "z", "..", "mymy", "\xE4\xB8\xAD", "english", "/etc/passwd", "%s%n" };
     char     longest[4096];
@@ -88,7 +88,7 @@ static void texts_are_looked_up_and_fall_back_to_english(void **state)
     assert_string_equal(lm_language_text((lm_language)-1, "parameters"), "parameters");
 }
 
-static void contexts_and_numbers_choose_the_text(void **state)
+static void contexts_and_numbers_select_the_translation(void **state)
 {
     (void)state;
     assert_string_equal(C_("unit", "tokens"), "tokens");
@@ -122,7 +122,7 @@ static void *speak_burmese(void *arg)
     return NULL;
 }
 
-static void a_language_is_of_its_thread(void **state)
+static void a_language_belongs_to_its_thread(void **state)
 {
     const char *said = NULL;
     pthread_t   t;
@@ -138,7 +138,7 @@ static void a_language_is_of_its_thread(void **state)
 
 /* ---- widths ---- */
 
-static void columns_are_those_of_a_terminal(void **state)
+static void columns_equal_those_of_a_terminal(void **state)
 {
     (void)state;
     assert_int_equal(lm_text_columns(""), 0);
@@ -153,10 +153,10 @@ static void columns_are_those_of_a_terminal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tags_and_locales_name_the_same_languages), cmocka_unit_test(what_is_no_language_is_refused),
-        cmocka_unit_test(the_environment_is_read_as_setlocale_does), cmocka_unit_test(texts_are_looked_up_and_fall_back_to_english),
-        cmocka_unit_test(contexts_and_numbers_choose_the_text),      cmocka_unit_test(the_table_is_in_order_and_whole),
-        cmocka_unit_test(a_language_is_of_its_thread),               cmocka_unit_test(columns_are_those_of_a_terminal),
+        cmocka_unit_test(tags_and_locales_name_the_same_languages),    cmocka_unit_test(unknown_languages_are_rejected),
+        cmocka_unit_test(the_environment_is_read_as_setlocale_does),   cmocka_unit_test(texts_are_looked_up_and_fall_back_to_english),
+        cmocka_unit_test(contexts_and_numbers_select_the_translation), cmocka_unit_test(the_table_is_in_order_and_whole),
+        cmocka_unit_test(a_language_belongs_to_its_thread),            cmocka_unit_test(columns_equal_those_of_a_terminal),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,7 @@ static void expected_keys_fit_at_once(void **state)
     }
 }
 
-static void out_of_memory_is_told_from_duplicates(void **state)
+static void out_of_memory_differs_from_duplicates(void **state)
 {
     static char text[64][8];
     size_t      added = 0;
@@ -97,7 +97,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_keys), cmocka_unit_test(keys_are_bytes), cmocka_unit_test(expected_keys_fit_at_once),
-        cmocka_unit_test(out_of_memory_is_told_from_duplicates),
+        cmocka_unit_test(out_of_memory_differs_from_duplicates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static void slow(void *arg, unsigned worker, unsigned workers)
         usleep(500);
 }
 
-static void sleepers_are_woken(void **state)
+static void sleeping_threads_are_woken(void **state)
 {
     lm_pool *p;
 
@@ -105,7 +105,7 @@ static void count_share(void *arg, unsigned worker, unsigned chunk)
 }
 
 /* Run jobs of both kinds alternately, so that workers start some of them late. */
-static void every_share_once(void **state)
+static void every_part_once(void **state)
 {
     (void)state;
     for (unsigned threads = 1; threads <= MOST; threads++) {
@@ -143,7 +143,7 @@ static void add_share(void *arg, unsigned worker, unsigned chunk)
 }
 
 /* Counts of shares from 0 to more than 16 bits work, and jobs before and after them run completely. */
-static void any_number_of_shares(void **state)
+static void any_number_of_parts(void **state)
 {
     static const unsigned counts[] = { 0, 2, 0, 65535, 65536, 65537, 0, 200000, 3 };
 
@@ -191,7 +191,7 @@ static void look_at_thread(void *arg, unsigned worker, unsigned workers)
 }
 
 /* A signal for the process is delivered to a thread of the host only, and the host's own mask is unchanged. */
-static void signals_are_the_hosts(void **state)
+static void signals_belong_to_the_host(void **state)
 {
     struct sigaction action = { .sa_handler = on_signal }, before;
     manners          m      = { 0 };
@@ -336,7 +336,7 @@ static void impossible_sizes(void **state)
 }
 
 /* Shares are consecutive, cover everything once, begin at multiples of the grain and differ by at most one grain. */
-static void shares_cover_everything(void **state)
+static void parts_cover_everything(void **state)
 {
     (void)state;
     for (uint64_t n = 0; n < 200; n += 3)
@@ -383,7 +383,7 @@ static void count_worker(void *arg, unsigned worker, unsigned chunk)
 }
 
 /* Workers that are not in use run no chunks, and run them again when they are in use again. */
-static void some_of_them(void **state)
+static void some_of_the_workers(void **state)
 {
     atomic_uint chunks[4], all = 0;
     lm_pool    *p;
@@ -419,13 +419,13 @@ static void some_of_them(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_worker_once),       cmocka_unit_test(every_share_once),
-        cmocka_unit_test(any_number_of_shares),
-        cmocka_unit_test(signals_are_the_hosts),
+        cmocka_unit_test(every_worker_once),          cmocka_unit_test(every_part_once),
+        cmocka_unit_test(any_number_of_parts),
+        cmocka_unit_test(signals_belong_to_the_host),
         cmocka_unit_test(waiting_is_used),
-        cmocka_unit_test(sleepers_are_woken),      cmocka_unit_test(jobs_allocate_nothing),
-        cmocka_unit_test(idle_pools_sleep), cmocka_unit_test(impossible_sizes),   cmocka_unit_test(shares_cover_everything),
-        cmocka_unit_test(huge_counts_are_shared_too), cmocka_unit_test(some_of_them),
+        cmocka_unit_test(sleeping_threads_are_woken), cmocka_unit_test(jobs_allocate_nothing),
+        cmocka_unit_test(idle_pools_sleep),           cmocka_unit_test(impossible_sizes), cmocka_unit_test(parts_cover_everything),
+        cmocka_unit_test(huge_counts_are_shared_too), cmocka_unit_test(some_of_the_workers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

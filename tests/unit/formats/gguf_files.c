@@ -131,7 +131,7 @@ static void write_sample(const char *path)
     assert_ok(lm_gguf_commit(w, e));
 }
 
-static void what_is_written_is_read_back(void **state)
+static void written_values_are_read_back(void **state)
 {
     const char          *folder = fresh_folder(), *path = in_folder(folder, "x.gguf");
     lm_container        *c;
@@ -211,7 +211,7 @@ static void all_keys_can_be_copied_in_their_own_types(void **state)
     remove_folder(folder);
 }
 
-static void the_writer_refuses_what_no_reader_takes(void **state)
+static void the_writer_rejects_what_no_reader_accepts(void **state)
 {
     static const uint64_t dims[] = { 1, 1, 1, 1, 33 }, wide[] = { UINT64_C(1) << 40, UINT64_C(1) << 40 }, empty[] = { 0 };
     const struct {
@@ -353,7 +353,7 @@ static void writing_survives_no_memory(void **state)
 }
 
 /* A small key takes more memory than its bytes in the file, so the number of keys is limited; 65536 are accepted. */
-static void a_crowd_of_keys_is_limited(void **state)
+static void many_keys_are_limited(void **state)
 {
     enum { MOST = 65536, BYTES = 24 + (MOST + 1) * (8 + 5 + 4 + 1) };
     const char   *folder = fresh_folder(), *path = in_folder(folder, "x.gguf");
@@ -413,13 +413,13 @@ int main(void)
         cmocka_unit_test(a_split_model_opens_from_any_part),
         cmocka_unit_test(data_of_tensors_is_aligned_as_the_file_promises),
         cmocka_unit_test(getters_check_kind_and_range),
-        cmocka_unit_test(what_is_written_is_read_back),
+        cmocka_unit_test(written_values_are_read_back),
         cmocka_unit_test(all_keys_can_be_copied_in_their_own_types),
-        cmocka_unit_test(the_writer_refuses_what_no_reader_takes),
+        cmocka_unit_test(the_writer_rejects_what_no_reader_accepts),
         cmocka_unit_test(a_file_that_shrinks_keeps_its_metadata),
         cmocka_unit_test(opening_survives_no_memory),
         cmocka_unit_test(writing_survives_no_memory),
-        cmocka_unit_test(a_crowd_of_keys_is_limited),
+        cmocka_unit_test(many_keys_are_limited),
         cmocka_unit_test(the_demo_model_opens),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -93,7 +93,7 @@ static void gguf_files_are_picked_by_type(void **state)
     assert_resolves("one:Q8_0", NULL, "models--one/snapshots/" COMMIT "/x.Q8_0.gguf");
 }
 
-static void what_is_not_there_is_said_to_be_so(void **state)
+static void missing_repositories_are_reported(void **state)
 {
     char *path;
 
@@ -128,7 +128,7 @@ static void resolving_survives_no_memory(void **state)
     assert_survives_no_memory(resolve_both);
 }
 
-static void no_name_leaves_the_cache(void **state)
+static void names_cannot_leave_the_cache(void **state)
 {
     static const char *const ids[] = { "", "/", "a/", "/a", "a/b/c", "..", "../x", "org/..", "org/../x", ".hidden", "org/.x",
                                        "-x", "a--b", "a b", "a\\b", "a:b:c", "a:", "a:../x", "org/x\n", "~" };
@@ -176,9 +176,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(repositories_resolve_to_their_snapshot),
         cmocka_unit_test(gguf_files_are_picked_by_type),
-        cmocka_unit_test(what_is_not_there_is_said_to_be_so),
+        cmocka_unit_test(missing_repositories_are_reported),
         cmocka_unit_test(resolving_survives_no_memory),
-        cmocka_unit_test(no_name_leaves_the_cache),
+        cmocka_unit_test(names_cannot_leave_the_cache),
         cmocka_unit_test(the_cache_is_where_the_variables_say),
     };
     return cmocka_run_group_tests(tests, make_cache, remove_cache);

@@ -86,7 +86,7 @@ static void assert_same(const lm_meta_value *v, const json_t *j)
     }
 }
 
-static void it_takes_what_jansson_takes_and_reads_the_same(void **state)
+static void it_accepts_what_jansson_accepts_with_equal_values(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -102,7 +102,7 @@ static void it_takes_what_jansson_takes_and_reads_the_same(void **state)
     }
 }
 
-static void it_refuses_what_jansson_refuses(void **state)
+static void it_rejects_what_jansson_rejects(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -234,8 +234,8 @@ static void paths_lead_into_documents(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_takes_what_jansson_takes_and_reads_the_same),
-        cmocka_unit_test(it_refuses_what_jansson_refuses),
+        cmocka_unit_test(it_accepts_what_jansson_accepts_with_equal_values),
+        cmocka_unit_test(it_rejects_what_jansson_rejects),
         cmocka_unit_test(every_damaged_byte_is_judged_as_jansson_does),
         cmocka_unit_test(integers_are_exact_in_64_bits),
         cmocka_unit_test(depth_is_limited),

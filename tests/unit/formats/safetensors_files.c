@@ -89,7 +89,7 @@ static void the_documents_of_a_folder_are_reachable(void **state)
     remove_folder(folder);
 }
 
-static void what_has_no_weights_opens_for_its_structure(void **state)
+static void models_without_weights_open_for_their_structure(void **state)
 {
     static const lm_container_options structure = { .structure_only = true };
     const char                       *folder = fresh_folder(), *path = in_folder(folder, "config.json");
@@ -113,7 +113,7 @@ static void what_has_no_weights_opens_for_its_structure(void **state)
     remove_folder(folder);
 }
 
-static void a_path_that_is_not_there_is_no_bad_model(void **state)
+static void a_missing_path_is_not_a_bad_model(void **state)
 {
     const char   *folder = fresh_folder();
     lm_container *c;
@@ -126,7 +126,7 @@ static void a_path_that_is_not_there_is_no_bad_model(void **state)
     remove_folder(folder);
 }
 
-static void a_link_that_leads_nowhere_is_named(void **state)
+static void a_broken_link_is_named(void **state)
 {
     const char   *folder = fresh_folder();
     lm_container *c;
@@ -141,7 +141,7 @@ static void a_link_that_leads_nowhere_is_named(void **state)
 
 /* ---- the writer, and data at odd addresses ---- */
 
-static void what_is_written_is_read_back(void **state)
+static void written_values_are_read_back(void **state)
 {
     static const uint64_t   three[] = { 3 }, two_by_two[] = { 2, 2 }, none[] = { 4, 0 };
     static const uint16_t   bf16[] = { 0x3f80, 0xc000, 0x0001, 0x7f80 };
@@ -189,7 +189,7 @@ static void what_is_written_is_read_back(void **state)
     remove_folder(folder);
 }
 
-static void the_writer_refuses_what_no_reader_takes(void **state)
+static void the_writer_rejects_what_no_reader_accepts(void **state)
 {
     static const uint64_t  dims[] = { 2, 1, 1, 1, 1, 1, 1, 1, 1 }, wide[] = { UINT64_C(1) << 40, UINT64_C(1) << 40 };
     const struct {
@@ -300,11 +300,11 @@ int main(void)
         cmocka_unit_test(every_type_is_read_as_the_packages_wrote_it),
         cmocka_unit_test(shards_are_one_model),
         cmocka_unit_test(the_documents_of_a_folder_are_reachable),
-        cmocka_unit_test(what_has_no_weights_opens_for_its_structure),
-        cmocka_unit_test(a_path_that_is_not_there_is_no_bad_model),
-        cmocka_unit_test(a_link_that_leads_nowhere_is_named),
-        cmocka_unit_test(what_is_written_is_read_back),
-        cmocka_unit_test(the_writer_refuses_what_no_reader_takes),
+        cmocka_unit_test(models_without_weights_open_for_their_structure),
+        cmocka_unit_test(a_missing_path_is_not_a_bad_model),
+        cmocka_unit_test(a_broken_link_is_named),
+        cmocka_unit_test(written_values_are_read_back),
+        cmocka_unit_test(the_writer_rejects_what_no_reader_accepts),
         cmocka_unit_test(nothing_is_left_behind_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -280,7 +280,7 @@ static void steady_state_allocates_nothing(void **state)
 }
 
 /* A grammar whose states keep growing in number runs in bounded memory: nested counters, over two million tokens. */
-static void memory_is_given_back(void **state)
+static void memory_is_bounded(void **state)
 {
     static const char *text = "([ab]{0,90000}c){0,90000}";
     lm_token           a = lm_tokenizer_find(tokenizer, "a"), c_token = lm_tokenizer_find(tokenizer, "c");
@@ -365,8 +365,8 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_are_what_bytes_say),      cmocka_unit_test(tokens_by_name),    cmocka_unit_test(triggers_start_the_grammar),
-        cmocka_unit_test(hook_masks_logits),             cmocka_unit_test(memory_is_given_back), cmocka_unit_test(deep_texts_are_read),
+        cmocka_unit_test(masks_are_what_bytes_say), cmocka_unit_test(tokens_by_name),    cmocka_unit_test(triggers_start_the_grammar),
+        cmocka_unit_test(hook_masks_logits),        cmocka_unit_test(memory_is_bounded), cmocka_unit_test(deep_texts_are_read),
         cmocka_unit_test(steady_state_allocates_nothing),
     };
 

@@ -77,7 +77,7 @@ static uint32_t steps_of(const lm_plan *p, lm_step_code code)
     return n;
 }
 
-static void living_buffers_do_not_overlap(void **state)
+static void live_buffers_do_not_overlap(void **state)
 {
     fixture f;
 
@@ -96,7 +96,7 @@ static void living_buffers_do_not_overlap(void **state)
 }
 
 /* Residuals are fused into the preceding product; the rotation works in place on the output of the projection. */
-static void what_can_be_fused_is(void **state)
+static void possible_fusions_are_made(void **state)
 {
     fixture f;
 
@@ -166,7 +166,7 @@ static void the_cache_is_pages(void **state)
     drop(&f);
 }
 
-static void impossible_options_are_refused(void **state)
+static void impossible_options_are_rejected(void **state)
 {
     static const lm_plan_options good = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200,
                                           .cache = { LM_F16, LM_F16 }, .exact = true,
@@ -196,7 +196,7 @@ static void impossible_options_are_refused(void **state)
 }
 
 /* A plan resized to another context and cache type has the sizes of a plan made for them, and shares the steps of the original. */
-static void resized_is_as_made_anew(void **state)
+static void a_resized_engine_equals_a_new_one(void **state)
 {
     static const uint32_t contexts[] = { 1, 64, 65, 900, 4000 };
     static const lm_cache_types types[] = { { LM_F16, LM_F16 }, { LM_F32, LM_F32 }, { LM_BF16, LM_BF16 }, { LM_F32, LM_F16 } };
@@ -283,13 +283,13 @@ static void each_buffer_lies_as_low_as_it_can(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(living_buffers_do_not_overlap),
-        cmocka_unit_test(what_can_be_fused_is),
+        cmocka_unit_test(live_buffers_do_not_overlap),
+        cmocka_unit_test(possible_fusions_are_made),
         cmocka_unit_test(the_tail_runs_for_wanted_rows),
         cmocka_unit_test(probes_are_kept),
         cmocka_unit_test(the_cache_is_pages),
-        cmocka_unit_test(impossible_options_are_refused),
-        cmocka_unit_test(resized_is_as_made_anew),
+        cmocka_unit_test(impossible_options_are_rejected),
+        cmocka_unit_test(a_resized_engine_equals_a_new_one),
         cmocka_unit_test(each_buffer_lies_as_low_as_it_can),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,7 +154,7 @@ static void projections_of_latents_have_one_pair(void **state)
     lm_program_free(p);
 }
 
-static void rows_of_gguf_files_are_those_of_checkpoints(void **state)
+static void rows_of_gguf_files_equal_checkpoints(void **state)
 {
     static const uint64_t pairs[] = { 0, 2, 1, 3, 4, 6, 5, 7 }, grouped[] = { 0, 1, 4, 5, 2, 6, 3, 7 };
     lm_gguf_rows          none = { 0 }, fused = { .groups = 2, .q = 2, .kv = 1 };
@@ -174,7 +174,7 @@ static void rows_of_gguf_files_are_those_of_checkpoints(void **state)
         assert_int_equal(lm_gguf_row_from(&fused, i), grouped[i]);
 }
 
-static void what_cannot_be_adapted_is_refused(void **state)
+static void unsupported_adapters_are_rejected(void **state)
 {
     lm_program     *p = attention(false), *a = NULL;
     lm_error        e = { 0 };
@@ -196,8 +196,8 @@ int main(void)
         cmocka_unit_test(pairs_follow_the_products_of_their_input),
         cmocka_unit_test(several_adapters_are_added_in_their_order),
         cmocka_unit_test(projections_of_latents_have_one_pair),
-        cmocka_unit_test(rows_of_gguf_files_are_those_of_checkpoints),
-        cmocka_unit_test(what_cannot_be_adapted_is_refused),
+        cmocka_unit_test(rows_of_gguf_files_equal_checkpoints),
+        cmocka_unit_test(unsupported_adapters_are_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,7 +129,7 @@ static void norms_of_heads(void **state)
 }
 
 /* The first mistake is reported, and calls after it are harmless. */
-static void mistakes_stick(void **state)
+static void errors_persist(void **state)
 {
     lm_builder *b = lm_builder_new("bad", "Bad", NULL, names);
     lm_program *p = NULL;
@@ -147,7 +147,7 @@ static void mistakes_stick(void **state)
 }
 
 /* An allocation failure is not reported as a mistake of the description. The paths are so long that most of them need an allocation. */
-static void no_memory_is_no_bad_model(void **state)
+static void out_of_memory_is_not_a_bad_model(void **state)
 {
     static char    longest[6000];
     const lm_name  long_names[] = { { "embed", "token_embd" }, { longest, longest }, { NULL, NULL } };
@@ -179,8 +179,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modules_and_weights_are_named), cmocka_unit_test(tied_heads_count_once),
         cmocka_unit_test(values_are_found_by_path),      cmocka_unit_test(costs_are_of_one_row),
-        cmocka_unit_test(mistakes_stick),                cmocka_unit_test(norms_of_heads),
-        cmocka_unit_test(no_memory_is_no_bad_model),
+        cmocka_unit_test(errors_persist),                cmocka_unit_test(norms_of_heads),
+        cmocka_unit_test(out_of_memory_is_not_a_bad_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include "runtime/engine/steps.h"
 
 /* Shares are consecutive, cover everything once and begin at whole grains; none is more than one grain larger than the previous. */
-static void shares_cover_all_outputs(void **state)
+static void parts_cover_all_outputs(void **state)
 {
     (void)state;
     for (uint64_t outputs = 0; outputs < 3000; outputs += outputs < 200 ? 1 : 97)
@@ -46,7 +46,7 @@ static void workers_have_equal_numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_cover_all_outputs),
+        cmocka_unit_test(parts_cover_all_outputs),
         cmocka_unit_test(workers_have_equal_numbers),
     };
 

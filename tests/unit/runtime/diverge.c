@@ -74,7 +74,7 @@ static bool compare(void *arg, const lm_token_divergence *t)
     return true;
 }
 
-static void figures_are_those_of_the_reference(void **state)
+static void numbers_equal_the_reference(void **state)
 {
     size_t seen = 0, top = 0;
     lm_diverge_options o = { .token = compare, .arg = &seen };
@@ -148,7 +148,7 @@ static bool stop(void *arg, const lm_token_divergence *t)
     return t->position < 3;
 }
 
-static void what_is_wrong_is_refused(void **state)
+static void wrong_input_is_rejected(void **state)
 {
     lm_token beyond[] = { 5, 131 }, many[65] = { 0 };
     lm_engine *foreign = engine(other, 4);
@@ -210,8 +210,8 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_are_those_of_the_reference), cmocka_unit_test(rows_in_a_step_do_not_matter),
-        cmocka_unit_test(windows_begin_anew), cmocka_unit_test(a_model_is_itself), cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(numbers_equal_the_reference), cmocka_unit_test(rows_in_a_step_do_not_matter),
+        cmocka_unit_test(windows_begin_anew),          cmocka_unit_test(a_model_is_itself), cmocka_unit_test(wrong_input_is_rejected),
     };
 
     return cmocka_run_group_tests_name("runtime/diverge", tests, open_all, close_all);

@@ -135,7 +135,7 @@ static void check_model(const char *path, const reference *r)
     free(ours);
 }
 
-static void hidden_states_are_those_of_transformers(void **state)
+static void hidden_states_equal_transformers(void **state)
 {
     char path[800];
     int  twins = 0;
@@ -160,7 +160,7 @@ static void hidden_states_are_those_of_transformers(void **state)
     lm_container_close(all);
 }
 
-static void what_has_no_vector_is_refused(void **state)
+static void models_without_vectors_are_rejected(void **state)
 {
     lm_engine_options without = { .context = 16 };
     lm_embed_options  o = { .pooling = (lm_pooling)7 };
@@ -196,8 +196,8 @@ static void what_has_no_vector_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hidden_states_are_those_of_transformers),
-        cmocka_unit_test(what_has_no_vector_is_refused),
+        cmocka_unit_test(hidden_states_equal_transformers),
+        cmocka_unit_test(models_without_vectors_are_rejected),
     };
     const char *root = getenv("LAMINA_TESTS");
 

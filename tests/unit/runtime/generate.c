@@ -263,7 +263,7 @@ static void ends_at_the_end_token(void **state)
     lm_generation_free(&x);
 }
 
-static void ignores_it_when_asked(void **state)
+static void end_of_text_can_be_ignored(void **state)
 {
     lm_engine g = SCRIPT(2, END, 3, 4);
     seen s = { 0 };
@@ -420,7 +420,7 @@ static void cancelling(void **state)
     lm_generation_free(&x);
 }
 
-static void log_probabilities_are_the_models_own(void **state)
+static void log_probabilities_are_those_before_sampling(void **state)
 {
     lm_engine g = SCRIPT(2, END);
     seen s = { 0 };
@@ -433,7 +433,7 @@ static void log_probabilities_are_the_models_own(void **state)
     lm_generation_free(&x);
 }
 
-static void impossible_prompts_are_refused(void **state)
+static void impossible_prompts_are_rejected(void **state)
 {
     const lm_generate_options o = { .sequence = { .max_tokens = 1 } };
     lm_token many[CONTEXT + 1] = { 2 }, outside[1] = { V };
@@ -458,7 +458,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ends_at_the_end_token),
-        cmocka_unit_test(ignores_it_when_asked),
+        cmocka_unit_test(end_of_text_can_be_ignored),
         cmocka_unit_test(length),
         cmocka_unit_test(a_full_context_stops_and_never_shifts),
         cmocka_unit_test(stop_strings_reach_over_tokens),
@@ -466,8 +466,8 @@ int main(void)
         cmocka_unit_test(characters_come_whole),
         cmocka_unit_test(prompts_go_in_chunks),
         cmocka_unit_test(cancelling),
-        cmocka_unit_test(log_probabilities_are_the_models_own),
-        cmocka_unit_test(impossible_prompts_are_refused),
+        cmocka_unit_test(log_probabilities_are_those_before_sampling),
+        cmocka_unit_test(impossible_prompts_are_rejected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void the_first_is_taken(void **state)
 }
 
 /* A measurement of half the best known speed is not the machine's limit. */
-static void what_stays_below_is_no_limit(void **state)
+static void lower_measurements_are_not_the_limit(void **state)
 {
     lm_limits best = limits(927e9, 20e9, 0.01, 7), now = limits(470e9, 19.5e9, 0.02, 9);
 
@@ -48,7 +48,7 @@ static void what_stays_below_is_no_limit(void **state)
     assert_string_equal(lm_limits_mark(&now), "below the best known");
 }
 
-static void the_better_is_kept(void **state)
+static void the_better_measurement_is_stored(void **state)
 {
     lm_limits best = limits(470e9, 20e9, 0.4, 7), now = limits(927e9, 19e9, 0.03, 9);
 
@@ -103,7 +103,7 @@ static void fit_looks_at(const lm_limits *known)
 }
 
 /* Neither a fit nor a query of the stored limits creates a folder or measures anything. */
-static void nothing_is_written_unasked(void **state)
+static void nothing_is_written_without_a_request(void **state)
 {
     const lm_limits known = limits(927e9, 20e9, 0.01, 7);
     struct stat     st;
@@ -123,10 +123,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_is_taken),
-        cmocka_unit_test(what_stays_below_is_no_limit),
-        cmocka_unit_test(the_better_is_kept),
+        cmocka_unit_test(lower_measurements_are_not_the_limit),
+        cmocka_unit_test(the_better_measurement_is_stored),
         cmocka_unit_test(written_and_read),
-        cmocka_unit_test(nothing_is_written_unasked),
+        cmocka_unit_test(nothing_is_written_without_a_request),
     };
     char command[128];
 

@@ -52,7 +52,7 @@ static void names_of_the_cache(void **state)
     expect(NULL, "SmolLM2-135M-Instruct.Q4_1.gguf");
 }
 
-static void what_is_nowhere_or_twice(void **state)
+static void missing_and_ambiguous_models(void **state)
 {
     lm_text out = { 0 };
     lm_error e;
@@ -109,7 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_the_cache),
-        cmocka_unit_test(what_is_nowhere_or_twice),
+        cmocka_unit_test(missing_and_ambiguous_models),
         cmocka_unit_test(paths_come_first),
     };
     return cmocka_run_group_tests(tests, make_cache, remove_cache);

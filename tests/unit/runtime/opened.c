@@ -71,7 +71,7 @@ static void check_same(lm_model *m, const char *name)
     lm_model_close(m);
 }
 
-static void a_descriptor_is_as_good_as_a_path(void **state)
+static void a_model_opens_from_a_descriptor(void **state)
 {
     (void)state;
     for (int no_mmap = 0; no_mmap < 2; no_mmap++) {
@@ -91,7 +91,7 @@ static void a_descriptor_is_as_good_as_a_path(void **state)
 }
 
 /* The bytes may lie at any alignment. */
-static void memory_is_as_good_as_a_path(void **state)
+static void a_model_opens_from_memory(void **state)
 {
     size_t   size;
     uint8_t *data = read_model(&size), *elsewhere = malloc(size + 64);
@@ -116,7 +116,7 @@ static void refuse(lm_status status, lm_status expected, const lm_error *e, cons
     assert_string_equal(e->file, file);
 }
 
-static void what_is_no_model_is_refused(void **state)
+static void files_that_are_not_models_are_rejected(void **state)
 {
     static const char json[] = "{\"model_type\": \"llama\"}";
     size_t            size;
@@ -177,7 +177,7 @@ static void remember(void *arg, lm_log_level level, const char *text)
 }
 
 /* Each object has its own log, which receives its messages. Warnings are those of lm_model_warning, and names cannot break the line. */
-static void objects_tell_what_they_do(void **state)
+static void objects_describe_what_they_do(void **state)
 {
     told              of_model = { 0 }, of_engine = { 0 };
     lm_model_options  o = { .yarn_orig_ctx = 7, .log = { remember, &of_model } };
@@ -208,11 +208,11 @@ static void objects_tell_what_they_do(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_descriptor_is_as_good_as_a_path),
-        cmocka_unit_test(memory_is_as_good_as_a_path),
-        cmocka_unit_test(what_is_no_model_is_refused),
+        cmocka_unit_test(a_model_opens_from_a_descriptor),
+        cmocka_unit_test(a_model_opens_from_memory),
+        cmocka_unit_test(files_that_are_not_models_are_rejected),
         cmocka_unit_test(reading_can_be_cancelled),
-        cmocka_unit_test(objects_tell_what_they_do),
+        cmocka_unit_test(objects_describe_what_they_do),
     };
     const char *root = getenv("LAMINA_TESTS");
 

@@ -405,7 +405,7 @@ static void zero_is_the_default(void **state)
     assert_int_equal(lm_sampler_literal(&given, &literal, &e), LM_USAGE);
 }
 
-static void nothing_is_refused_not_read(void **state)
+static void nothing_is_rejected_unread(void **state)
 {
     lm_sampler *s = NULL;
     lm_token id;
@@ -609,7 +609,7 @@ int main(void)
         cmocka_unit_test(broken_logits_are_errors),
         cmocka_unit_test(impossible_options_are_named),
         cmocka_unit_test(zero_is_the_default),
-        cmocka_unit_test(nothing_is_refused_not_read),
+        cmocka_unit_test(nothing_is_rejected_unread),
         cmocka_unit_test(picking_allocates_nothing),
         cmocka_unit_test(penalties_forget),
         cmocka_unit_test(breakers_are_found_in_the_vocabulary),

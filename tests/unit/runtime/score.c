@@ -63,7 +63,7 @@ enum { EVERY = 10 };
 enum { EVERY = 1 };
 #endif
 
-static void texts_cost_what_the_reference_says(void **state)
+static void costs_of_texts_equal_the_reference(void **state)
 {
     char path[512], *line = NULL;
     size_t room = 0, texts = 0;
@@ -121,7 +121,7 @@ static bool stop(void *arg, const lm_token_score *t)
     return t->position < 3;
 }
 
-static void what_is_wrong_is_refused(void **state)
+static void wrong_input_is_rejected(void **state)
 {
     static lm_token ids[600];
     lm_token beyond[] = { 5, 49152 };
@@ -164,9 +164,9 @@ static int close_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_cost_what_the_reference_says),
+        cmocka_unit_test(costs_of_texts_equal_the_reference),
         cmocka_unit_test(rows_in_a_step_do_not_matter),
-        cmocka_unit_test(what_is_wrong_is_refused),
+        cmocka_unit_test(wrong_input_is_rejected),
     };
     return cmocka_run_group_tests_name("runtime/score", tests, open_all, close_all);
 }

@@ -61,7 +61,7 @@ static void known_cases(void **state)
         }
 }
 
-static void what_is_held_could_become_a_stop(void **state)
+static void ends_that_may_become_a_stop_are_held(void **state)
 {
     const char *const stops[] = { "<|end|>", "\n\n", NULL };
     bool found;
@@ -130,7 +130,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_cases),
-        cmocka_unit_test(what_is_held_could_become_a_stop),
+        cmocka_unit_test(ends_that_may_become_a_stop_are_held),
         cmocka_unit_test(pieces_do_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

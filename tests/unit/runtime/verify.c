@@ -119,7 +119,7 @@ static void a_logit_is_wrong(void **state)
 }
 
 /* Values that are not finite are rejected: a comparison with NaN never finds a difference. */
-static void what_is_not_finite_is_refused(void **state)
+static void values_that_are_not_finite_are_rejected(void **state)
 {
     static const char *const names[] = { "logits", "tap.model.layers.1.self_attn.k_proj", "tap.model.norm" };
     const float values[] = { NAN, INFINITY, -INFINITY };
@@ -199,7 +199,7 @@ static void a_tap_is_wrong(void **state)
     assert_string_equal(v.first_path, "model.layers.1.self_attn.k_proj");
 }
 
-static void goldens_that_are_none(void **state)
+static void invalid_goldens(void **state)
 {
     int64_t id = 1 << 30;
     lm_verdict v;
@@ -291,11 +291,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_true_one_agrees),
         cmocka_unit_test(a_logit_is_wrong),
-        cmocka_unit_test(what_is_not_finite_is_refused),
+        cmocka_unit_test(values_that_are_not_finite_are_rejected),
         cmocka_unit_test(longer_than_the_context),
         cmocka_unit_test(a_greedy_id_is_wrong),
         cmocka_unit_test(a_tap_is_wrong),
-        cmocka_unit_test(goldens_that_are_none),
+        cmocka_unit_test(invalid_goldens),
         cmocka_unit_test(a_dump_is_a_golden),
     };
     return cmocka_run_group_tests(tests, open_models, close_models);

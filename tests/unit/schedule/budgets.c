@@ -50,7 +50,7 @@ static void some_rows_are_always_read(void **state)
 }
 
 /* A few steps that were delayed from outside change little. */
-static void one_slow_step_is_no_measure(void **state)
+static void one_slow_step_does_not_decide(void **state)
 {
     lm_budget b = { .most = 512 };
 
@@ -68,7 +68,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gaps_come_near_the_target),
         cmocka_unit_test(some_rows_are_always_read),
-        cmocka_unit_test(one_slow_step_is_no_measure),
+        cmocka_unit_test(one_slow_step_does_not_decide),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static void records_arrive_whole_and_in_order(void **state)
 }
 
 /* As many records are accepted as are reported to fit, from every position in the buffer. */
-static void what_fits_is_taken(void **state)
+static void records_that_fit_are_accepted(void **state)
 {
     lm_ring  r;
     uint32_t n;
@@ -104,7 +104,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_arrive_whole_and_in_order),
-        cmocka_unit_test(what_fits_is_taken),
+        cmocka_unit_test(records_that_fit_are_accepted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

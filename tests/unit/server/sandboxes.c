@@ -119,7 +119,7 @@ static int makes_a_thread(void)
     return why ? why : pthread_join(thread, NULL);
 }
 
-static void rights_that_serving_needs_are_left(void **state)
+static void rights_needed_for_serving_remain(void **state)
 {
     int (*const trials[])(void) = { reads_a_model, reads_its_status, reads_meminfo, makes_in_store, renames_in_store, makes_a_thread,
                                     maps_memory };
@@ -129,7 +129,7 @@ static void rights_that_serving_needs_are_left(void **state)
         assert_int_equal(in_child(trials[i]), 0);
 }
 
-static void all_others_are_gone(void **state)
+static void all_other_rights_are_dropped(void **state)
 {
     int (*const files[])(void) = { writes_a_model, makes_a_model, removes_a_model, reads_passwords, lists_the_root, reads_another,
                                    links_out };
@@ -154,7 +154,7 @@ static void *try_later(void *arg)
     return arg;
 }
 
-static void threads_that_were_there_are_restricted(void **state)
+static void existing_threads_are_restricted(void **state)
 {
     int status;
     pid_t child = fork();
@@ -202,9 +202,9 @@ static int remove_folders(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rights_that_serving_needs_are_left),
-        cmocka_unit_test(all_others_are_gone),
-        cmocka_unit_test(threads_that_were_there_are_restricted),
+        cmocka_unit_test(rights_needed_for_serving_remain),
+        cmocka_unit_test(all_other_rights_are_dropped),
+        cmocka_unit_test(existing_threads_are_restricted),
     };
 
     return cmocka_run_group_tests(tests, make_folders, remove_folders);

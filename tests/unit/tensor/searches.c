@@ -73,7 +73,7 @@ static size_t ways(way out[3])
     return n;
 }
 
-static void bytes_are_those_of_llama_cpp(void **state)
+static void bytes_equal_llama_cpp(void **state)
 {
     (void)state;
     static float   x[MOST + MOST_COLS];
@@ -116,7 +116,7 @@ static void bytes_are_those_of_llama_cpp(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(bytes_are_those_of_llama_cpp) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(bytes_equal_llama_cpp) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -109,7 +109,7 @@ static void take_conversations(table *t, json_t *line)
     }
 }
 
-static void renderings_are_those_of_jinja2(void **state)
+static void renderings_equal_jinja2(void **state)
 {
     char    path[1024], *line = NULL;
     size_t  capacity = 0;
@@ -152,6 +152,6 @@ static void renderings_are_those_of_jinja2(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(renderings_are_those_of_jinja2) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(renderings_equal_jinja2) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

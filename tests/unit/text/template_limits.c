@@ -80,7 +80,7 @@ static const struct bomb {
 };
 
 /* Each ends quickly with an error that names the limit, and leaks no memory. */
-static void bombs_do_not_go_off(void **state)
+static void template_bombs_are_rejected(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof bombs / sizeof *bombs; i++) {
@@ -216,7 +216,7 @@ static void errors_point_at_their_place(void **state)
     }
 }
 
-static void bad_input_is_refused(void **state)
+static void bad_input_is_rejected(void **state)
 {
     static const char *const contexts[] = { "", "[", "[]", "\"x\"", "{\"messages\": [}",
                                             "{\"now\": \"yesterday\"}", "{\"now\": \"2024-13-01\"}", "{\"now\": \"2024-01-01T25:00\"}" };
@@ -357,10 +357,10 @@ static void content_is_marked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bombs_do_not_go_off),    cmocka_unit_test(nesting_is_bounded),
-        cmocka_unit_test(appending_is_linear),    cmocka_unit_test(errors_point_at_their_place),
-        cmocka_unit_test(bad_input_is_refused),   cmocka_unit_test(failing_memory_is_an_error),
-        cmocka_unit_test(locale_does_not_matter), cmocka_unit_test(content_is_marked),
+        cmocka_unit_test(template_bombs_are_rejected), cmocka_unit_test(nesting_is_bounded),
+        cmocka_unit_test(appending_is_linear),         cmocka_unit_test(errors_point_at_their_place),
+        cmocka_unit_test(bad_input_is_rejected),       cmocka_unit_test(failing_memory_is_an_error),
+        cmocka_unit_test(locale_does_not_matter),      cmocka_unit_test(content_is_marked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

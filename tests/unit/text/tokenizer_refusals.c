@@ -82,7 +82,7 @@ static const struct broken { const char *json; lm_status status; const char *say
     { POST("{\"type\":\"RobertaProcessing\",\"cls\":[\"a\",0],\"sep\":[\"x\",77]}"), LM_BAD_MODEL, "not in the vocabulary" },
 };
 
-static void broken_documents_are_refused_by_name(void **state)
+static void broken_documents_are_rejected_by_name(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
@@ -150,7 +150,7 @@ static lm_vocab_spec good(const char *model)
                             .add_bos = -1, .add_eos = -1, .add_space_prefix = -1, .where = "tokenizer.ggml." };
 }
 
-static void broken_keys_are_refused_by_name(void **state)
+static void broken_keys_are_rejected_by_name(void **state)
 {
     static float scores[7];
     lm_tokenizer *t;
@@ -192,7 +192,7 @@ static void broken_keys_are_refused_by_name(void **state)
 #undef REFUSED
 }
 
-static void an_unknown_pre_gives_way_to_the_option(void **state)
+static void the_option_replaces_an_unknown_pre(void **state)
 {
     lm_vocab_spec s = good("gpt2");
     lm_tokenizer *t;
@@ -251,7 +251,7 @@ static void running_out_of_memory_is_an_error(void **state)
 }
 
 /* A broken character and the bytes that end it are written in parts. If memory runs out for any of them, the text stays unchanged. */
-static void a_stream_without_memory_leaves_the_text(void **state)
+static void a_failed_stream_leaves_the_text(void **state)
 {
     char          path[512], *data;
     size_t        size, failures = 0;
@@ -294,7 +294,7 @@ static void a_stream_without_memory_leaves_the_text(void **state)
 }
 
 /* A failed allocation does not corrupt the memory that texts share: later texts are tokenized correctly. */
-static void a_text_after_one_without_memory_is_whole(void **state)
+static void texts_after_a_failed_allocation_are_complete(void **state)
 {
     static const char broken[] = "Hello  the <lr> w\xc3\xb6rld\xff <0x41> \xe2\x82 unseen before";
     static const char sound[]  = "Hello  the <lr> w\xc3\xb6rld";
@@ -335,13 +335,13 @@ static void a_text_after_one_without_memory_is_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(broken_documents_are_refused_by_name),
+        cmocka_unit_test(broken_documents_are_rejected_by_name),
         cmocka_unit_test(nesting_ends_somewhere),
-        cmocka_unit_test(broken_keys_are_refused_by_name),
-        cmocka_unit_test(an_unknown_pre_gives_way_to_the_option),
+        cmocka_unit_test(broken_keys_are_rejected_by_name),
+        cmocka_unit_test(the_option_replaces_an_unknown_pre),
         cmocka_unit_test(running_out_of_memory_is_an_error),
-        cmocka_unit_test(a_stream_without_memory_leaves_the_text),
-        cmocka_unit_test(a_text_after_one_without_memory_is_whole),
+        cmocka_unit_test(a_failed_stream_leaves_the_text),
+        cmocka_unit_test(texts_after_a_failed_allocation_are_complete),
     };
 
     return cmocka_run_group_tests_name("tokenizer_refusals", tests, NULL, NULL);

@@ -111,7 +111,7 @@ static void every_way_to_end_a_turn_ends_a_generation(void **state)
     "\"decoder\":{\"type\":\"Fuse\"},\"added_tokens\":[{\"id\":3,\"content\":\"<s>\",\"special\":true},"         \
     "{\"id\":4,\"content\":\"<e>\",\"special\":true}]}"
 
-static void files_beside_it_name_tokens_and_ends(void **state)
+static void neighbouring_files_name_tokens_and_ends(void **state)
 {
     lm_tokenizer_files f = {
         .folder = "x", .tokenizer = lm_view_of(TWO_LETTERS),
@@ -266,7 +266,7 @@ static void a_character_comes_with_its_last_byte(void **state)
     }
 }
 
-static void a_continued_text_keeps_its_leading_space(void **state)
+static void a_continued_sequence_keeps_its_leading_space(void **state)
 {
     lm_tokenizer *t = asset("tokenizers/mistral/tokenizer.json");
     lm_token      hello;
@@ -315,7 +315,7 @@ static void pushing_a_token_allocates_nothing(void **state)
     }
 }
 
-static void what_is_stripped_from_the_end_is_held_back(void **state)
+static void stripped_ends_are_held_back(void **state)
 {
     lm_tokenizer *t = from_json("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\" \":1,\"b  \":2},\"merges\":[]},"
                                 "\"decoder\":{\"type\":\"Sequence\","
@@ -392,7 +392,7 @@ static void message_data_cannot_spell_special_tokens(void **state)
 }
 
 /* The second pass sees normalized text, so the boundary is preserved by tokenizing the parts separately. */
-static void message_data_stays_data_behind_a_normalizer(void **state)
+static void message_data_stays_data_after_a_normalizer(void **state)
 {
     lm_tokenizer *t = from_json("{\"normalizer\":{\"type\":\"Lowercase\"},"
                                 "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"<\":1,\">\":2,\"s\":3},\"merges\":[]},"
@@ -454,7 +454,7 @@ static void threads_share_a_tokenizer(void **state)
 }
 
 /* A word of a megabyte of the worst units takes linear memory and ends (the suite's time limit checks that). */
-static void a_megabyte_without_a_break_is_one_word(void **state)
+static void a_megabyte_without_separators_is_one_word(void **state)
 {
     static const char *const units[] = { "a",  " ",     "\n", "\xCC\x81", "\xCC\x81\xCC\xA3", "\xE2\x96\x81", "\xF0\x9F\x98\x80",
                                          "ab", "<|im_", "1",  "'" };
@@ -542,18 +542,18 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(models_get_what_their_tokenizer_adds),
         cmocka_unit_test(every_way_to_end_a_turn_ends_a_generation),
-        cmocka_unit_test(files_beside_it_name_tokens_and_ends),
+        cmocka_unit_test(neighbouring_files_name_tokens_and_ends),
         cmocka_unit_test(rows_beyond_the_vocabulary_are_harmless),
         cmocka_unit_test(bytes_that_are_not_utf8_become_replacement_characters),
         cmocka_unit_test(streams_give_the_same_text_in_whole_characters),
         cmocka_unit_test(a_character_comes_with_its_last_byte),
-        cmocka_unit_test(a_continued_text_keeps_its_leading_space),
+        cmocka_unit_test(a_continued_sequence_keeps_its_leading_space),
         cmocka_unit_test(pushing_a_token_allocates_nothing),
-        cmocka_unit_test(what_is_stripped_from_the_end_is_held_back),
+        cmocka_unit_test(stripped_ends_are_held_back),
         cmocka_unit_test(message_data_cannot_spell_special_tokens),
-        cmocka_unit_test(message_data_stays_data_behind_a_normalizer),
+        cmocka_unit_test(message_data_stays_data_after_a_normalizer),
         cmocka_unit_test(threads_share_a_tokenizer),
-        cmocka_unit_test(a_megabyte_without_a_break_is_one_word),
+        cmocka_unit_test(a_megabyte_without_separators_is_one_word),
         cmocka_unit_test(a_pattern_cannot_hang),
         cmocka_unit_test(pieces_can_be_looked_up_both_ways),
     };
