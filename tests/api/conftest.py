@@ -49,8 +49,8 @@ def in_a_process(function, *arguments):
             pickle.dump(function(*arguments), out)
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        result = told.read()
+    with os.fdopen(reading, "rb") as received:
+        result = received.read()
     assert os.waitpid(child, 0)[1] == 0
     return pickle.loads(result)
 

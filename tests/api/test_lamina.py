@@ -318,13 +318,13 @@ def test_engine(lm, model, engine, tmp_path):
 
 def test_evaluation(lm, engine, model, folder):
     ids = (ctypes.c_int32 * 64)(*(i * 7 % 50 for i in range(64)))
-    told, heard = [], []
+    received, heard = [], []
     fields = dict(lm.lm_eval_text_options._fields_)
-    options = lm.lm_eval_text_options(context=16, progress=fields["progress"](lambda arg, n, of, perplexity: bool(told.append((n, of)) or True)),
+    options = lm.lm_eval_text_options(context=16, progress=fields["progress"](lambda arg, n, of, perplexity: bool(received.append((n, of)) or True)),
                                       token=fields["token"](lambda arg, t: heard.append((t.contents.chunk, t.contents.position, t.contents.logprob))),
                                       save_logits=folder + b"/logits")
     whole = lm.new("lm_eval_perplexity", engine, ids, 64, ref(options))
-    assert (whole.tokens, whole.chunks, whole.context) == (28, 4, 16) and told[-1] == (4, 4) and len(heard) == 28 and heard[0][:2] == (0, 9)
+    assert (whole.tokens, whole.chunks, whole.context) == (28, 4, 16) and received[-1] == (4, 4) and len(heard) == 28 and heard[0][:2] == (0, 9)
     assert abs(whole.nll + sum(t[2] for t in heard) / 28) < 1e-12
     n = [ctypes.c_uint32() for _ in range(3)]
     lm.lm_eval_logits_describe(folder + b"/logits", *map(ref, n))
@@ -381,13 +381,13 @@ def test_training(lm, gguf, tmp_path):
 def test_importance(lm, engine, folder, gguf):
     m, other = lm.new("lm_imatrix_new"), lm.new("lm_imatrix_new")
     ids = (ctypes.c_int32 * 64)(*(i % 50 for i in range(64)))
-    told = []
-    done = dict(lm.lm_imatrix_options._fields_)["progress"](lambda arg, n, of, perplexity: bool(told.append((n, of)) or True))
+    received = []
+    done = dict(lm.lm_imatrix_options._fields_)["progress"](lambda arg, n, of, perplexity: bool(received.append((n, of)) or True))
     options = lm.lm_imatrix_options(chunk=16, chunks=3, dataset=b"fifty", progress=done)
     for matrix in (m, other):
         r = lm.lm_imatrix_result()
         lm.lm_imatrix_collect(matrix, engine, ids, 64, ref(options), ref(r))
-    assert told[-1] == (3, 3) and r.chunks == 3 and r.entries and r.perplexity > 1
+    assert received[-1] == (3, 3) and r.chunks == 3 and r.entries and r.perplexity > 1
     entry = lm.lm_imatrix_entry()
     assert lm.lm_imatrix_at(m, 0, ref(entry)) and entry.matrices == 1 and entry.rows[0] == 48 and not lm.lm_imatrix_at(m, 10 ** 6, ref(entry))
     sums = entry.sums[0]
@@ -423,14 +423,14 @@ def test_differences(lm, folder, gguf):
     packed = folder + b"/differs.gguf"
     lm.new("lm_quantize", gguf, packed, b"q4_0", ref(lm.lm_quantize_options(overwrite=True)))
     a, b = lm.new("lm_model_open", gguf, None), lm.new("lm_model_open", packed, None)
-    ids, said = (ctypes.c_int32 * 64)(*(3 + i * 7 % 100 for i in range(64))), []
+    ids, delivered = (ctypes.c_int32 * 64)(*(3 + i * 7 % 100 for i in range(64))), []
     o = lm.lm_diff_defaults()
     o.ids, o.n, o.chunk, o.chunks, o.candidates = ids, 64, 32, 2, 2
-    o.progress = dict(lm.lm_diff_options._fields_)["progress"](lambda arg, fraction, what: said.append(fraction) or True)
+    o.progress = dict(lm.lm_diff_options._fields_)["progress"](lambda arg, fraction, what: delivered.append(fraction) or True)
     r = lm.new("lm_diff", a, b, ref(o))
     got = {r.tensors[i].name: r.tensors[i] for i in range(r.n_tensors)}
     assert got[b"blk.0.ffn_up.weight"].b == b"q4_0" and 15 < got[b"blk.0.ffn_up.weight"].snr_db < 30 and got[b"blk.0.attn_norm.weight"].max_abs == 0
-    assert r.tokens == 64 and r.n_layers == 3 and r.mean_kl > 0 and said and 0 <= min(said) <= max(said) <= 1 and r.b_bytes < r.a_bytes
+    assert r.tokens == 64 and r.n_layers == 3 and r.mean_kl > 0 and delivered and 0 <= min(delivered) <= max(delivered) <= 1 and r.b_bytes < r.a_bytes
     for i in range(r.n_advice):
         assert r.advice[i].kl < r.advice[i].kl_before and r.advice[i].bytes > 0 and r.advice[i].n <= 2
     lm.lm_diff_free(ref(r))
@@ -564,11 +564,11 @@ def test_models_of_an_ensemble(lm, model):
     lm.lm_mixture_prepare(ref(mixture))
     assert list(mixture.weights)[:2] == [0.75, 0.25] and lm.lm_mixture_word(lm.LM_MIXTURE_CONTRAST) == b"contrast"
     rows = [(ctypes.c_float * 3)(0.0, 1.0, 2.0), (ctypes.c_float * 3)(2.0, 1.0, 0.0)]
-    mixed, told = (ctypes.c_double * 3)(), lm.lm_mixed()
+    mixed, received = (ctypes.c_double * 3)(), lm.lm_mixed()
     pointers = (ctypes.POINTER(ctypes.c_float) * 2)(*(ctypes.cast(r, ctypes.POINTER(ctypes.c_float)) for r in rows))
-    lm.lm_mixture_mix(ref(mixture), pointers, (ctypes.c_uint32 * 2)(3, 3), 3, mixed, ref(told))
+    lm.lm_mixture_mix(ref(mixture), pointers, (ctypes.c_uint32 * 2)(3, 3), 3, mixed, ref(received))
     norm = math.log(sum(math.exp(x) for x in (0, 1, 2)))
-    assert list(told.norms)[:2] == pytest.approx([norm, norm])
+    assert list(received.norms)[:2] == pytest.approx([norm, norm])
     assert math.fsum(map(math.exp, mixed)) == pytest.approx(1) and mixed[2] - mixed[0] == pytest.approx(0.75 * 2 - 0.25 * 2)
     o = lm.lm_engine_options(context=64, sequences=2, rows=32, logit_rows=4, threads=1)
     engines = [lm.new("lm_engine_new", model, ref(o)) for _ in range(2)]
@@ -579,14 +579,14 @@ def test_models_of_an_ensemble(lm, model):
     schedule = lm.new("lm_schedule_new", engines[0], ref(so))
     prompt = (lm.lm_token * 9)(*range(5, 14))
     request = lm.lm_request(prompt=prompt, n_prompt=9, sequence=lm.lm_sequence_options(max_tokens=4, ignore_eos=True, logprobs=1), contributions=True)
-    reply, event, said = lm.new("lm_schedule_submit", schedule, ref(request)), lm.lm_reply_event(), []
+    reply, event, delivered = lm.new("lm_schedule_submit", schedule, ref(request)), lm.lm_reply_event(), []
     while lm.lm_reply_wait(reply, -1.0, ref(event)):
         if event.event.kind == lm.LM_EVENT_TOKEN:
             each = (ctypes.c_double * 3)()
-            lm.lm_reply_contribution(reply, len(said), each)
-            said.append(event.event.id)
+            lm.lm_reply_contribution(reply, len(delivered), each)
+            delivered.append(event.event.id)
             assert list(each) == pytest.approx([event.event.logprob] * 3, abs=1e-4)
-    assert len(said) == 4
+    assert len(delivered) == 4
     with pytest.raises(LaminaError, match="token 4 of 4"):
         lm.lm_reply_contribution(reply, 4, (ctypes.c_double * 3)())
     lm.lm_reply_free(reply)
@@ -650,11 +650,11 @@ def test_many_sequences(lm, model, tmp_path):
     assert lm.new("lm_schedule_slot_erase", schedule, slot).value == 155
     assert lm.new("lm_schedule_slot_restore", schedule, slot, path, b"").value == 155
     assert lm.new("lm_schedule_slot", schedule, slot).n_held == 155
-    done, fields, told = threading.Event(), dict(lm.lm_slot_task._fields_), []
+    done, fields, received = threading.Event(), dict(lm.lm_slot_task._fields_), []
     task = lm.lm_slot_task(action=lm.LM_SLOT_SAVE, slot=slot, path=path, salt=b"another",
-                           done=fields["done"](lambda arg, status, n, error: told.append((status, n))), release=fields["release"](lambda arg: done.set()))
+                           done=fields["done"](lambda arg, status, n, error: received.append((status, n))), release=fields["release"](lambda arg: done.set()))
     lm.lm_schedule_slot_start(schedule, ref(task))
-    assert done.wait(600) and told == [(lm.LM_NOT_FOUND, 0)]
+    assert done.wait(600) and received == [(lm.LM_NOT_FOUND, 0)]
     seen = []
     call = dict(lm.headers.functions)["lm_schedule_call"][1][1][0](lambda arg, g, slot, error: seen.append(lm.lm_engine_length(g, slot)) or lm.LM_OK)
     lm.lm_schedule_call(schedule, call, None)
@@ -740,7 +740,7 @@ def test_answers(lm):
     tools = (lm.headers.types["lm_answer_tool"] * 1)()
     tools[0].name = b"f"
     a = lm.new("lm_answer_new", ref(style), ref(lm.lm_answer_options(tools=tools, n_tools=1)))
-    told = []
+    received = []
     calls = lm.new("lm_grammar_calls", ref(style), tools, 1, ref(lm.lm_grammar_calls_options(required=True)))
     whole, fits = ctypes.c_bool(), ctypes.c_size_t()
     for text, good in ((b'<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>', True), (b"hello", False)):
@@ -748,15 +748,15 @@ def test_answers(lm):
         assert whole.value == good
     lm.lm_grammar_free(calls)
     each = lm.headers.functions["lm_answer_feed"][1][3][0](
-        lambda arg, event: told.append((event.contents.kind, ctypes.string_at(event.contents.text, event.contents.size))))
+        lambda arg, event: received.append((event.contents.kind, ctypes.string_at(event.contents.text, event.contents.size))))
     text = b'<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call> so'
     lm.lm_answer_feed(a, text, len(text), each, None)
     lm.lm_answer_end(a, each, None)
     lm.lm_answer_free(a)
     values = lm.headers.values
-    assert [kind for kind, _ in told] == [values["LM_ANSWER_CALL"], values["LM_ANSWER_ARGUMENTS"], values["LM_ANSWER_CALL_END"],
+    assert [kind for kind, _ in received] == [values["LM_ANSWER_CALL"], values["LM_ANSWER_ARGUMENTS"], values["LM_ANSWER_CALL_END"],
                                           values["LM_ANSWER_CONTENT"]]
-    assert [said for _, said in told] == [b"f", b'{"a": 1}', b"", b"so"]
+    assert [delivered for _, delivered in received] == [b"f", b'{"a": 1}', b"", b"so"]
 
 
 def test_statements_of_a_document(lm, facts):
@@ -765,9 +765,9 @@ def test_statements_of_a_document(lm, facts):
     text = b"# A model\n\n| key | value |\n|---|---|\n| layers | 3 |\n\nAnd 7 of 9.\n"
     names = (ctypes.c_char_p * 1)(b"a-model")
     read = lm.new("lm_audit_read", text, len(text), names, 1)
-    said, judged = lm.lm_audit_statement_at(read, 0), lm.lm_judgement()
-    assert said.contents.line == 5 and said.contents.claim == b"3" and said.contents.model == b"a-model" and not lm.lm_audit_statement_at(read, 1)
-    lm.lm_audit_judge(said, facts, ref(judged))
+    delivered, judged = lm.lm_audit_statement_at(read, 0), lm.lm_judgement()
+    assert delivered.contents.line == 5 and delivered.contents.claim == b"3" and delivered.contents.model == b"a-model" and not lm.lm_audit_statement_at(read, 1)
+    lm.lm_audit_judge(delivered, facts, ref(judged))
     assert judged.verdict == lm.LM_CLAIM_WRONG and judged.truth == b"2"
     assert lm.lm_audit_unread_at(read, 0).contents.line == 7 and not lm.lm_audit_unread_at(read, 1)
     lm.lm_audit_free(read)

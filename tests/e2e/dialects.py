@@ -10,8 +10,8 @@ SAY = [{"role": "user", "content": "Say hello."}]
 def server(build, model):
     s = Server(build, "-c", 1024, "-np", 4, "--temp", 0, "--embeddings", "--alias", "demo", "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
     yield s
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert s.close() == 0, s.log
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
 def ok(server, path, body):

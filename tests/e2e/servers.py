@@ -22,13 +22,13 @@ class Server:
         sandbox = ["--no-sandbox"] if SANITIZED else []      # at exit a sanitizer inspects the process from another one
         self.process = subprocess.Popen([str(build / "src/cli/lamina"), "serve", *models, "--port", "0", *sandbox, *map(str, flags)],
                                         stderr=subprocess.PIPE, text=True, env={**os.environ, **BARE}, cwd=cwd)
-        self.said = []
+        self.log = []
         while not (line := self.process.stderr.readline()).startswith("listening on "):
-            assert line, self.said
-            self.said.append(line)
+            assert line, self.log
+            self.log.append(line)
         self.url = line.split()[-1]
         self.port = int(self.url.rsplit(":", 1)[1]) if not self.url.startswith("unix") else 0
-        self.reader = threading.Thread(target=lambda: self.said.extend(self.process.stderr), daemon=True)
+        self.reader = threading.Thread(target=lambda: self.log.extend(self.process.stderr), daemon=True)
         self.reader.start()
 
     def ready(self):
@@ -38,13 +38,13 @@ class Server:
                 if self.get("/health")[0] == 200:
                     return self
             time.sleep(0.02)
-        raise AssertionError("".join(self.said))
+        raise AssertionError("".join(self.log))
 
-    def says(self, text):
+    def wait_for(self, text):
         """Wait for a line with `text` on its standard error."""
         until = time.time() + PATIENCE
-        while not any(text in line for line in list(self.said)):
-            assert self.process.poll() is None and time.time() < until, self.said
+        while not any(text in line for line in list(self.log)):
+            assert self.process.poll() is None and time.time() < until, self.log
             time.sleep(0.01)
 
     def ask(self, method, path, body=None, headers=None):

@@ -20,8 +20,8 @@ ASKED = [{"role": "user", "content": "How is the weather in Paris?"}]
 def server(build, model):
     s = Server(build, "-c", 1024, "--temp", 0, "--chat-template-file", TEMPLATE).ready()
     yield s
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert s.close() == 0, s.log
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +45,9 @@ def test_a_call_that_is_named_fits_its_schema(client):
 
 
 def test_streamed_required_calls_equal_whole_answers(client):
-    asked = dict(model="any", messages=ASKED, tools=[WEATHER], tool_choice="required", parallel_tool_calls=False, max_tokens=60, seed=3)
-    whole = client.chat.completions.create(**asked).choices[0].message.tool_calls[0]
-    with client.chat.completions.stream(**{k: v for k, v in asked.items()}) as stream:
+    requested = dict(model="any", messages=ASKED, tools=[WEATHER], tool_choice="required", parallel_tool_calls=False, max_tokens=60, seed=3)
+    whole = client.chat.completions.create(**requested).choices[0].message.tool_calls[0]
+    with client.chat.completions.stream(**{k: v for k, v in requested.items()}) as stream:
         pieces = [e for e in stream if e.type == "tool_calls.function.arguments.delta"]
         last = stream.get_final_completion().choices[0]
     assert last.finish_reason == "tool_calls" and len(pieces) > 1
@@ -63,18 +63,18 @@ def test_earlier_calls_and_results_are_part_of_the_conversation(client):
 
 
 def test_auto_leaves_text_as_it_is(client, server):
-    asked = {"messages": ASKED, "max_tokens": 12, "tools": [CLOCK]}
-    free = server.post("/v1/chat/completions", asked | {"tool_choice": "none"})[1]["choices"][0]["message"]
-    auto = server.post("/v1/chat/completions", asked)[1]["choices"][0]["message"]
+    requested = {"messages": ASKED, "max_tokens": 12, "tools": [CLOCK]}
+    free = server.post("/v1/chat/completions", requested | {"tool_choice": "none"})[1]["choices"][0]["message"]
+    auto = server.post("/v1/chat/completions", requested)[1]["choices"][0]["message"]
     assert auto.get("tool_calls") or auto["content"] == free["content"]
 
 
 def test_reasoning_that_the_prompt_begins_is_separate(server):
-    asked = {"messages": ASKED, "max_tokens": 16, "reasoning_effort": "high"}
-    message = server.post("/v1/chat/completions", asked)[1]["choices"][0]["message"]
+    requested = {"messages": ASKED, "max_tokens": 16, "reasoning_effort": "high"}
+    message = server.post("/v1/chat/completions", requested)[1]["choices"][0]["message"]
     assert message["reasoning_content"] and message["content"] == ""
-    assert "reasoning_content" not in server.post("/v1/chat/completions", asked | {"reasoning_effort": "none"})[1]["choices"][0]["message"]
-    kept = server.post("/v1/chat/completions", asked | {"reasoning_format": "none"})[1]["choices"][0]["message"]
+    assert "reasoning_content" not in server.post("/v1/chat/completions", requested | {"reasoning_effort": "none"})[1]["choices"][0]["message"]
+    kept = server.post("/v1/chat/completions", requested | {"reasoning_format": "none"})[1]["choices"][0]["message"]
     assert "reasoning_content" not in kept and kept["content"].strip().startswith(message["reasoning_content"][:4])
 
 
@@ -105,15 +105,15 @@ def test_a_template_without_tools_is_an_error(build, model):
 # ---- reasoning budgets, allowed tools, template variables ----
 
 def test_reasoning_ends_with_its_budget(server):
-    asked = {"messages": ASKED, "max_tokens": 40, "reasoning_effort": "high"}
-    free = server.post("/v1/chat/completions", asked)[1]
+    requested = {"messages": ASKED, "max_tokens": 40, "reasoning_effort": "high"}
+    free = server.post("/v1/chat/completions", requested)[1]
     assert free["usage"]["completion_tokens_details"]["reasoning_tokens"] == free["usage"]["completion_tokens"] == 40
     for field in ("reasoning_budget", "thinking_budget_tokens"):
-        answer = server.post("/v1/chat/completions", asked | {field: 8})[1]
+        answer = server.post("/v1/chat/completions", requested | {field: 8})[1]
         message = answer["choices"][0]["message"]
         assert free["choices"][0]["message"]["reasoning_content"].startswith(message["reasoning_content"]) and message["content"]
         assert 8 <= answer["usage"]["completion_tokens_details"]["reasoning_tokens"] <= 8 + 4
-    none = server.post("/v1/chat/completions", asked | {"reasoning_budget": 0})[1]["choices"][0]["message"]
+    none = server.post("/v1/chat/completions", requested | {"reasoning_budget": 0})[1]["choices"][0]["message"]
     assert "reasoning_content" not in none and none["content"]
 
 
@@ -138,15 +138,15 @@ def test_only_allowed_tools_are_called(client):
 
 
 def test_calls_are_text_without_tools(server):
-    asked = {"messages": ASKED, "max_tokens": 60, "tools": [CLOCK], "tool_choice": "required", "parallel_tool_calls": False}
-    message = server.post("/v1/chat/completions", asked | {"parse_tool_calls": False})[1]["choices"][0]["message"]
+    requested = {"messages": ASKED, "max_tokens": 60, "tools": [CLOCK], "tool_choice": "required", "parallel_tool_calls": False}
+    message = server.post("/v1/chat/completions", requested | {"parse_tool_calls": False})[1]["choices"][0]["message"]
     assert "tool_calls" not in message and message["content"].startswith("<tool_call>")
 
 
 def test_variables_that_the_template_does_not_use_are_named(server):
-    asked = {"messages": ASKED, "max_tokens": 2}
-    assert "warnings" not in server.post("/v1/chat/completions", asked | {"chat_template_kwargs": {"enable_thinking": True}})[1]
-    warnings = server.post("/v1/chat/completions", asked | {"chat_template_kwargs": {"enable_thought": True}})[1]["warnings"]
+    requested = {"messages": ASKED, "max_tokens": 2}
+    assert "warnings" not in server.post("/v1/chat/completions", requested | {"chat_template_kwargs": {"enable_thinking": True}})[1]
+    warnings = server.post("/v1/chat/completions", requested | {"chat_template_kwargs": {"enable_thought": True}})[1]["warnings"]
     assert warnings == ["chat_template_kwargs: the chat template of this model does not use 'enable_thought'; ignored"]
 
 

@@ -17,7 +17,7 @@ EXAMPLES = {e["route"]: e for e in json.loads(script.PAGE.read_text())}
 def answers(build, model, tmp_path_factory):
     server = Server(build, *script.FLAGS, "--slot-save-path", tmp_path_factory.mktemp("slots")).ready()
     yield {route: rest for route, *rest in script.responses(server.url)}
-    assert server.close() == 0, server.said
+    assert server.close() == 0, server.log
 
 
 @pytest.mark.parametrize("route", [route for route, _, _ in script.REQUESTS])

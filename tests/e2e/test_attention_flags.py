@@ -57,15 +57,15 @@ def test_latents_made_at_random_are_the_same_in_both_containers(build, tmp_path)
     lamina = build / "src/cli/lamina"
     config = json.loads((GOLDEN / "deepseek_v3/corrected/config.json").read_text()) | {"vocab_size": 300}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    said = set()
+    reply = set()
     for out in ("made.gguf", "made"):
         assert run(lamina, "synth", tmp_path / "config.json", tmp_path / out, "--type", "f32").returncode == 0
         for form in ("absorbed", "naive"):
             done = run(lamina, "run", "-m", tmp_path / out, "-p", "a lamp", "-n", 12, "--temp", 0, "--ignore-eos", "--compute", "f32",
                        "--kv-type", "f32", "--mla", form)
             assert done.returncode == 0, done.stderr
-            said.add(done.stdout)
-    assert len(said) == 1 and len(said.pop()) > 12
+            reply.add(done.stdout)
+    assert len(reply) == 1 and len(reply.pop()) > 12
 
 
 @explains

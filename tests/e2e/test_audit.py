@@ -92,8 +92,8 @@ def test_many_models_and_unreadable_ones(lamina, tmp_path):
     assert broken["kind"].startswith(str(tmp_path / "broken/config.json") + ": JSON: ") and broken["kind"] in lamina("audit", page).stdout
     table = tmp_path / "page.md"
     table.write_text("| vocab_size | 1 |\n")
-    said = lamina("audit", table, "-m", tmp_path / "broken")
-    assert said.returncode == 3 and said.stderr.splitlines()[-1] == "error: " + broken["kind"]
+    reply = lamina("audit", table, "-m", tmp_path / "broken")
+    assert reply.returncode == 3 and reply.stderr.splitlines()[-1] == "error: " + broken["kind"]
 
 
 @pytest.mark.parametrize("text", ["| model | layers |\n|---|---|\n| GPT-2 | 13 |\n", "model\tquantity\tclaim\ngpt2\tnum_hidden_layers\t13\n"])
@@ -279,7 +279,7 @@ def as_number(text):
     return f"{float(m[1]):g}{m[2]}" if m else text
 
 
-def says(row, statement):
+def matches(row, statement):
     """Return whether a statement found by lamina is the one listed by hand: in these lines, of this model and with this value."""
     lines = [tuple(map(int, span.split("-"))) for span in row["lines"].split()]
     if not any(a <= statement["line"] <= b for a, b in lines):
@@ -308,7 +308,7 @@ def pair(rows, statements, topics):
     taken, pairs = set(), {}
     for row in rows:
         for i, s in enumerate(statements):
-            if (says(row, s) or tells(row, s, topics)) and not (not s["quantity"] and row["unit"] in ("text", "formula") and i in taken and not tells(row, s, topics)):
+            if (matches(row, s) or tells(row, s, topics)) and not (not s["quantity"] and row["unit"] in ("text", "formula") and i in taken and not tells(row, s, topics)):
                 taken.add(i)
                 pairs[row["id"]] = s
                 break
@@ -328,7 +328,7 @@ def measured(lamina, source):
         wrong, right = [r for r in rows if r["verdict"] == "wrong"], [r for r in rows if r["verdict"] == "right"]
         bad = [s for s in found["statements"] if s["verdict"] == "wrong"]
         good = [s for s in found["statements"] if s["verdict"] in ("confirmed", "rounded")]
-        alarms = [s for s in bad if any(says(r, s) for r in right) and not any(says(r, s) for r in wrong)]
+        alarms = [s for s in bad if any(matches(r, s) for r in right) and not any(matches(r, s) for r in wrong)]
         numbers = [r for r in right if r["unit"] not in ("text", "formula", "shape", "graph", "range")]
         out[name] = (pair(wrong, bad, {}), wrong, pair(right, good, topics), right, alarms, numbers)
     return out
@@ -363,7 +363,7 @@ def test_cards_and_blogs_with_planted_errors(lamina, source, name, least):
         done = lamina("audit", folder / file, "--json")
         assert done.returncode == 5, done.stderr
         found |= {(file, s["line"], s["said"]) for s in json.loads(done.stdout)["statements"] if s["verdict"] == "wrong"}
-    found = {(f, line, "yes" if said == "✅" else said) for f, line, said in found}
+    found = {(f, line, "yes" if reply == "✅" else reply) for f, line, reply in found}
     hit = {p for p in planted if any(f[:2] == p[:2] and (p[2] in f[2] or f[2] in p[2]) for f in found)}
     alarms = [f for f in found if not any(f[:2] == p[:2] and (p[2] in f[2] or f[2] in p[2]) for p in planted)]
     print(f"\n{len(hit)} of {len(planted)} planted errors found, {len(alarms)} called wrong that are right")

@@ -159,11 +159,11 @@ class Terminal:
 
     def prompt(self):
         """Return the output up to the prompt once the line editor has the keyboard: what is typed before is echoed twice."""
-        said, end = self.until("\r\n> "), time.monotonic() + PATIENCE
+        reply, end = self.until("\r\n> "), time.monotonic() + PATIENCE
         while termios.tcgetattr(self.fd)[3] & termios.ICANON:
             assert time.monotonic() < end
             time.sleep(0.01)
-        return said
+        return reply
 
     def type(self, text):
         os.write(self.fd, text.encode())

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 from conftest import BARE, BUILD, MODEL, SOURCE, run
-from says import SAYS, says
+from command_outputs import OUTPUTS, is_output_of
 
 ROW = re.compile(r"^\| ([A-K]\d+) \| (.+?) \| (.+) \| (.+) \|$")
 ROWS = [m.groups() for m in map(ROW.match, (SOURCE / "docs/dev/checklist.md").read_text().splitlines()) if m]
@@ -25,12 +25,12 @@ def test_command(build, command, status):
     words = [str(MODEL) if word == "MODEL" else word for word in shlex.split(command)]
     done = run(build / "src/cli/lamina", *words, cwd=SOURCE, env={**os.environ, **BARE})
     assert done.returncode == status, done.stderr
-    assert says(command, done.stdout), done.stdout[:2000]
+    assert is_output_of(command, done.stdout), done.stdout[:2000]
 
 
 def test_no_other_command_is_described():
     shown = re.findall(r"`lamina ([^`]+)`", "".join((SOURCE / f"docs/{name}.md").read_text() for name in ("study/report", "dev/checklist")))
-    assert set(SAYS) <= set(shown), set(SAYS) - set(shown)
+    assert set(OUTPUTS) <= set(shown), set(OUTPUTS) - set(shown)
 
 
 def test_tests_exist():

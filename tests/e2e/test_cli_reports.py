@@ -15,7 +15,7 @@ def lamina(build):
     return build / "src/cli/lamina"
 
 
-def says(lamina, command, model, *flags, text="Hello", n=4, **more):
+def answer_of(lamina, command, model, *flags, text="Hello", n=4, **more):
     """Return the result of `run`, or of `chat` with one message."""
     if command == "run":
         return run(lamina, "run", model, "-p", text, "-n", n, "--temp", 0, *flags, **more)
@@ -61,9 +61,9 @@ def test_trace_and_score_return_bytes_of_partial_characters(lamina, model):
 def test_the_matched_stop_is_returned(lamina, model, command, stops, which):
     chat = ("--chat",) if command == "run" else ()
     flags = [x for stop in stops for x in ("-r", stop)]
-    whole = says(lamina, command, model, *chat, n=8).stdout
+    whole = answer_of(lamina, command, model, *chat, n=8).stdout
     which = which if len(stops) < 3 else min("eo", key=whole.index)
-    answer = json.loads(says(lamina, command, model, *chat, *flags, "--json", n=8).stdout)
+    answer = json.loads(answer_of(lamina, command, model, *chat, *flags, "--json", n=8).stdout)
     assert (answer["stop_reason"], answer["stop_string"]) == (("stop", which) if which else ("length", None))
     assert answer.get("text", answer.get("content")) == (whole[:whole.index(which)] if which else whole.rstrip("\n"))
 
@@ -75,9 +75,9 @@ def test_no_template_variable_is_dropped_silently(lamina, model, command):
     """Variables are rejected or ignored with a warning, as in the server's `chat_template_kwargs`."""
     chat = ("--chat",) if command == "run" else ()
     for name, value in (("add_generation_prompt", False), ("messages", [])):
-        done = says(lamina, command, model, *chat, "--chat-template-kwargs", json.dumps({name: value}))
+        done = answer_of(lamina, command, model, *chat, "--chat-template-kwargs", json.dumps({name: value}))
         assert done.returncode == 2 and f"error: --chat-template-kwargs: {name} is set by the program" in done.stderr, done.stderr
-    done = says(lamina, command, model, *chat, "--chat-template-kwargs", '{"continue_final_message": true, "bos_token": "x"}')
+    done = answer_of(lamina, command, model, *chat, "--chat-template-kwargs", '{"continue_final_message": true, "bos_token": "x"}')
     assert done.returncode == 0, done.stderr
     assert "warning: --chat-template-kwargs: the chat template of this model does not use 'continue_final_message'; ignored\n" in done.stderr
 
@@ -88,10 +88,10 @@ def test_no_template_variable_is_dropped_silently(lamina, model, command):
 def test_numbers_of_any_size(lamina, model, command, number):
     """A number beyond a machine word in a schema's bound or a template's variable is not a syntax error (RFC 8259, 6)."""
     bound = "minimum" if number.startswith("-") else "maximum"
-    done = says(lamina, command, model, "--json-schema", f'{{"type": "integer", "{bound}": {number}}}')
+    done = answer_of(lamina, command, model, "--json-schema", f'{{"type": "integer", "{bound}": {number}}}')
     assert done.returncode == 0, done.stderr
     chat = () if command == "chat" else ("--chat",)
-    done = says(lamina, command, model, *chat, "--chat-template-kwargs", f'{{"x": {number}}}', n=1)
+    done = answer_of(lamina, command, model, *chat, "--chat-template-kwargs", f'{{"x": {number}}}', n=1)
     assert done.returncode == 0, done.stderr
 
 
@@ -105,7 +105,7 @@ def test_integers_reach_templates_unchanged(lamina, model, tmp_path, number):
     (tmp_path / "v.json").write_text(json.dumps({"x": number}))
     expected = f"{number} {json.dumps({'y': [number]})} True True False False"
     assert run(lamina, "template", tmp_path / "t.jinja", "--variables", tmp_path / "v.json").stdout == expected
-    done = says(lamina, "run", model, "--chat-template-file", tmp_path / "t.jinja", "--chat-template-kwargs", json.dumps({"x": number}), "--json", n=0)
+    done = answer_of(lamina, "run", model, "--chat-template-file", tmp_path / "t.jinja", "--chat-template-kwargs", json.dumps({"x": number}), "--json", n=0)
     assert json.loads(done.stdout)["prompt"] == expected, done.stderr
 
 
@@ -180,7 +180,7 @@ def test_a_role_that_the_template_omits_is_reported(lamina, model, tmp_path, rol
 
 @both
 def test_zero_tokens_print_nothing(lamina, model, command):
-    done = says(lamina, command, model, n=0)
+    done = answer_of(lamina, command, model, n=0)
     assert done.returncode == 0 and not done.stdout.strip(), done.stdout
 
 
@@ -192,11 +192,11 @@ EMPTY = ["--grammar", "--grammar-file", "--json-schema", "--regex", "--choice", 
 @both
 def test_empty_values_request_nothing(lamina, model, command):
     chat = ("--chat",) if command == "run" else ()
-    plain = says(lamina, command, model, *chat)
+    plain = answer_of(lamina, command, model, *chat)
     empty = [x for flag in EMPTY for x in (flag, "")]
-    done = says(lamina, command, model, *chat, *empty)
+    done = answer_of(lamina, command, model, *chat, *empty)
     assert done.returncode == 0 and done.stdout == plain.stdout, done.stderr
-    done = says(lamina, command, model, *chat, *empty, "--choice", "one")
+    done = answer_of(lamina, command, model, *chat, *empty, "--choice", "one")
     assert done.returncode == 0 and done.stdout.strip() == "one", done.stderr
 
 
@@ -212,10 +212,10 @@ def test_empty_files_request_nothing(lamina, model, tmp_path, command):
     empty, chat = tmp_path / "empty", ("--chat",) if command == "run" else ()
     empty.write_text("")
     files = ("--grammar-file", empty, "--json-schema", f"@{empty}")
-    done = says(lamina, command, model, *chat, *files)
-    assert done.returncode == 0 and done.stdout == says(lamina, command, model, *chat).stdout, done.stderr
+    done = answer_of(lamina, command, model, *chat, *files)
+    assert done.returncode == 0 and done.stdout == answer_of(lamina, command, model, *chat).stdout, done.stderr
     assert all(f"warning: {flag}: {empty} is empty" in done.stderr for flag in ("--grammar-file", "--json-schema"))
-    done = says(lamina, command, model, *chat, *files, "--choice", "one")
+    done = answer_of(lamina, command, model, *chat, *files, "--choice", "one")
     assert done.returncode == 0 and done.stdout.strip() == "one", done.stderr
 
 
@@ -241,7 +241,7 @@ def test_a_byte_order_mark_is_removed(lamina, model, tmp_path):
     for name, text in files.items():
         (tmp_path / name).write_bytes(MARK + text.encode())
     assert run(lamina, "chat", model, "--load", tmp_path / "c.json", "-n", 1, input="More.\n").returncode == 0
-    assert says(lamina, "run", model, "--json-schema", f"@{tmp_path / 's.json'}").stdout.strip() == "1"
+    assert answer_of(lamina, "run", model, "--json-schema", f"@{tmp_path / 's.json'}").stdout.strip() == "1"
     shown = [run(lamina, "run", model, "--chat", "--chat-template-file", tmp_path / "t.jinja", *given, "-n", 1, "--verbose-prompt").stderr
              for given in (("-p", "abc"), ("-f", tmp_path / "p.txt"))]
     prompts = [[line for line in text.splitlines() if "tok/s" not in line] for text in shown]
@@ -269,6 +269,6 @@ def test_pointers_and_names_of_files(lamina, tmp_path, command):
 
 @both
 def test_no_message_is_repeated(lamina, model, command):
-    done = says(lamina, command, model, "-c", 1000000, n=1)
+    done = answer_of(lamina, command, model, "-c", 1000000, n=1)
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     assert len(lines) == len(set(lines)), lines

@@ -82,15 +82,15 @@ def test_a_split_repeats_its_bits_and_is_close_to_one_rank(lamina, model):
 
 def test_two_turns_of_a_chat(lamina, model):
     command = ["chat", model, "--temp", "0", "-n", "12", "-t", "1", "--json"]
-    asked = "What is water made of?\nAnd ice?\n"
-    one = run(lamina, *command, input=asked)
-    two = run(*ranks(2, lamina, *command, "--split", "tp=2", "--exact-split"), input=asked, env=ENV)
+    requested = "What is water made of?\nAnd ice?\n"
+    one = run(lamina, *command, input=requested)
+    two = run(*ranks(2, lamina, *command, "--split", "tp=2", "--exact-split"), input=requested, env=ENV)
     def texts(done):
         return [json.loads(line)["content"] for line in done.stdout.splitlines()]
     assert len(texts(one)) == 2 and texts(two) == texts(one)
 
 
-@pytest.mark.parametrize("n, flags, says", [
+@pytest.mark.parametrize("n, flags, shows", [
     (2, ["--split", "tp=3"], "error: --split: tp=3 needs 3 ranks, there are 2: mpirun -n 3"),
     (10, ["--split", "tp=10"], "error: --split: 10 ranks share 9 query heads; 1 to 9 ranks are possible"),
     (1, ["--split", "pp=2"], "error: --split: pp=2 needs 2 ranks, there are 1: mpirun -n 2"),
@@ -100,9 +100,9 @@ def test_two_turns_of_a_chat(lamina, model):
     (1, ["--split", "ep=2"], 'error: --split: "ep=2": experts cannot be split separately; tp=N splits each of them'),
     (1, ["--exact-split"], "error: --exact-split: only with --split"),
 ])
-def test_an_impossible_split_is_rejected_once(lamina, model, n, flags, says):
+def test_an_impossible_split_is_rejected_once(lamina, model, n, flags, shows):
     done = run(*ranks(n, lamina, "run", model, *TEXT, *flags), env=ENV)
-    assert done.returncode != 0 and errors(done) == [says] and done.stdout == ""
+    assert done.returncode != 0 and errors(done) == [shows] and done.stdout == ""
 
 
 def test_a_context_that_does_not_fit_is_rejected_by_rank_0(lamina, model):
@@ -141,8 +141,8 @@ def gone(mark):
     assert not left
 
 
-@pytest.mark.parametrize("blow, says", [(signal.SIGSTOP, "has not answered for 2.125 s"), (signal.SIGKILL, None)])
-def test_a_lost_process_ends_the_job(lamina, model, tmp_path, blow, says):
+@pytest.mark.parametrize("blow, shows", [(signal.SIGSTOP, "has not answered for 2.125 s"), (signal.SIGKILL, None)])
+def test_a_lost_process_ends_the_job(lamina, model, tmp_path, blow, shows):
     link = tmp_path / f"lost-{blow}.gguf"               # a name to find its processes by
     link.symlink_to(model)
     job = subprocess.Popen(ranks(3, lamina, "run", link, "-p", "Once upon a time", "--raw", "-n", "100000", "--ignore-eos", "-t", "1",
@@ -151,9 +151,9 @@ def test_a_lost_process_ends_the_job(lamina, model, tmp_path, blow, says):
     others = [p for p in processes(f"run {link}") if p != job.pid]
     try:
         os.kill(max(others), blow)
-        _, told = job.communicate(timeout=PATIENCE)
+        _, received = job.communicate(timeout=PATIENCE)
         assert job.returncode != 0
-        assert says is None or says in told.decode()
+        assert shows is None or shows in received.decode()
     finally:
         job.kill()
         gone(f"run {link}")
@@ -269,10 +269,10 @@ def test_streams_end_in_an_error_when_a_rank_is_lost_and_the_job_starts_again(la
     assert b"a rank was lost; started again in 1 s" in job.stdout.read()
 
 
-@pytest.mark.parametrize("flags, says", [(["--sandbox"], "cannot be combined with --split"), (["--prefix-store", "."], "cannot be combined with --split")])
-def test_features_that_ranks_lack(lamina, model, flags, says):
+@pytest.mark.parametrize("flags, shows", [(["--sandbox"], "cannot be combined with --split"), (["--prefix-store", "."], "cannot be combined with --split")])
+def test_features_that_ranks_lack(lamina, model, flags, shows):
     done = run(*ranks(2, lamina, "serve", model, "--port", "0", "--split", "tp=2", *flags), env=ENV)
-    assert done.returncode == 2 and says in done.stderr
+    assert done.returncode == 2 and shows in done.stderr
 
 
 # ---- supervision of a job ----
@@ -283,10 +283,10 @@ def test_a_job_is_started_again_until_it_ends_well(lamina, tmp_path):
     assert re.findall(r"started again in (\d+) s", done.stderr) == ["1", "2"]
 
 
-@pytest.mark.parametrize("job, says", [(["sh", "-c", "exit 4"], "status 4, which another start"), (["/nowhere/mpirun"], "not found"), ([], "which job?")])
-def test_permanent_errors_are_not_restarted(lamina, job, says):
+@pytest.mark.parametrize("job, shows", [(["sh", "-c", "exit 4"], "status 4, which another start"), (["/nowhere/mpirun"], "not found"), ([], "which job?")])
+def test_permanent_errors_are_not_restarted(lamina, job, shows):
     done = run(lamina, "cluster", "run", "--", *job)
-    assert done.returncode in (1, 2) and says in done.stderr
+    assert done.returncode in (1, 2) and shows in done.stderr
 
 
 def test_a_job_ends_with_its_keeper_and_leaves_no_process(lamina, tmp_path):

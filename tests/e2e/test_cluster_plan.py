@@ -116,14 +116,14 @@ def test_deepseek_on_eight_nodes(lamina):
     assert near(rows["tp=8"]["weights_of_all_ranks"], rows["tp=1"]["weights_of_all_ranks"], 0.15)
 
 
-@pytest.mark.parametrize("flags, code, says", [
+@pytest.mark.parametrize("flags, code, shows", [
     (["llama-3.1-8b", "--nodes", "2", "--ram", "1G"], 4, "Q8_0"),
     (["llama-3.1-8b"], 2, "how many nodes?"),
     (["llama-3.1-8b", "--nodes", "2", "--simulate", "2"], 2, "how many nodes?"),
     (["llama-3.1-8b", "--nodes", "2", "--link", "string"], 2, '"string" is none of 25gbe, 1gbe, 10gbe, 100gbe, ib400'),
     (["llama-3.1-8b", "--nodes", "2", "--precision", "Q9"], 2, "unknown precision"),
 ])
-def test_rejections(lamina, flags, code, says):
+def test_rejections(lamina, flags, code, shows):
     done = run(lamina, "cluster", "plan", *flags, "--device", "epyc-9654")
-    assert done.returncode == code and (says in done.stderr or code == 4 and "are needed on one" in done.stderr)
+    assert done.returncode == code and (shows in done.stderr or code == 4 and "are needed on one" in done.stderr)
     assert run(lamina, "cluster", "dance").returncode == 2

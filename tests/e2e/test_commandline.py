@@ -128,23 +128,23 @@ def test_an_unknown_level_of_the_environment_is_named(lamina, model):
     assert done.returncode == 2 and "LAMINA_CPU" in last_line(done) and "avx2" in last_line(done)
 
 
-@pytest.mark.parametrize("flags, said", [
+@pytest.mark.parametrize("flags, reply", [
     (["--pre", "qwen2"], "the pre-tokenizer 'qwen2' is ignored"),
     (["-c", 9000], "the context of 9000 positions is longer than the 8192 that the model was made for"),
     (["--mla", "naive"], "the model has no latent attention"),
 ])
-def test_a_flag_that_does_nothing_or_goes_too_far_is_warned_of(lamina, model, flags, said):
+def test_a_flag_that_does_nothing_or_goes_too_far_is_warned_of(lamina, model, flags, reply):
     done = run(lamina, "run", model, "--ids", "1", "-n", 1, "--temp", 0, *flags)
-    assert done.returncode == 0 and f"warning: {said}" in done.stderr
+    assert done.returncode == 0 and f"warning: {reply}" in done.stderr
     listed = json.loads(run(lamina, "run", model, "--ids", "1", "-n", 1, "--temp", 0, "--json", *flags).stdout)["warnings"]
-    assert any(w.startswith(said) for w in listed)
+    assert any(w.startswith(reply) for w in listed)
     quiet = run(lamina, "run", model, "--ids", "1", "-n", 1, "--temp", 0, "-c", 8192)
     assert quiet.returncode == 0 and "warning" not in quiet.stderr
 
 
 def test_rotary_flags_of_a_model_that_does_not_rotate(lamina):
-    said = "warning: the model has no rotary embedding: the RoPE options have no effect"
-    assert said in run(lamina, "inspect", "gpt2", "--rope-scale", 4).stderr
+    reply = "warning: the model has no rotary embedding: the RoPE options have no effect"
+    assert reply in run(lamina, "inspect", "gpt2", "--rope-scale", 4).stderr
     assert "warning: the RoPE options replace the rotary embedding of the file" in run(lamina, "inspect", "llama-3.2-1b", "--rope-scale", 4).stderr
     assert "--yarn-orig-ctx has no effect" in run(lamina, "inspect", "smollm2-135m", "--yarn-orig-ctx", 100).stderr
     assert "--yarn-orig-ctx has no effect" not in run(lamina, "inspect", "llama-3.2-1b", "--yarn-orig-ctx", 100).stderr
@@ -163,8 +163,8 @@ def test_options_of_the_library_become_flags_and_commands(lamina, tmp_path):
                             (["fit", "gpt2", "--device", "abacus9999"], "lamina devices lists them")):
         done = run(lamina, *arguments)
         assert f"hint: {hint}\n" in done.stderr and "`" not in done.stderr
-        told = run(lamina, *arguments, "--json")
-        assert told.stdout == "" or "`" not in told.stdout
+        received = run(lamina, *arguments, "--json")
+        assert received.stdout == "" or "`" not in received.stdout
 
 
 def test_files_that_are_not_models_get_no_recipe(lamina, tmp_path):
@@ -358,7 +358,7 @@ def test_endless_input_is_rejected(lamina, model, arguments, stdin, memory):
     command = [lamina, *(model if a == "MODEL" else a for a in arguments)]
     done = run(*command, stdin=open(stdin or "/dev/null", "rb"), preexec_fn=limit)
     assert done.returncode == 1 and done.stdout == ""
-    said = ["out of memory"] if memory else ["longer than "]
+    reply = ["out of memory"] if memory else ["longer than "]
     if memory and arguments[0] in ("run", "chat"):
-        said.append("bytes of memory")
-    assert any(s in last_line(done) for s in said), done.stderr
+        reply.append("bytes of memory")
+    assert any(s in last_line(done) for s in reply), done.stderr

@@ -42,7 +42,7 @@ def test_every_number_is_a_fact(lamina):
     """Each value with a path is what inspect returns for it."""
     models = ["gpt2", "deepseek-v2", "tests/golden/mistral/window"]
     j, _ = rows(lamina, *models)
-    asked = 0
+    requested = 0
     for section in j["sections"]:
         for row in section["rows"]:
             for model, value in zip(models, row["values"]):
@@ -50,8 +50,8 @@ def test_every_number_is_a_fact(lamina):
                     continue
                 done = lamina("inspect", model, "--query", row["path"], "--cpu", "ref", "--threads", "1")
                 assert json.loads(done.stdout) == value, (model, row["path"])
-                asked += 1
-    assert asked > 80
+                requested += 1
+    assert requested > 80
 
 
 def test_reductions(lamina):

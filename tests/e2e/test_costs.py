@@ -72,12 +72,12 @@ def test_numbers_of_the_digest(lamina):
 
 
 def test_windows_describe_the_whole_model(lamina):
-    asked = "attention.window", "attention.windowed_layers", "attention.full_layers", "kv.window", "formulas.mask"
-    assert ask(lamina, "gpt-neo-1.3b", *asked) == [256, 12, 12, 256, "0 <= i - j < 256 in 12 of 24 layers, else 0 <= i - j"]
-    assert ask(lamina, "gemma-2-27b", *asked) == [4096, 23, 23, 4096, "0 <= i - j < 4096 in 23 of 46 layers, else 0 <= i - j"]
-    assert ask(lamina, "gpt-oss-20b", *asked) == [128, 12, 12, 128, "0 <= i - j < 128 in 12 of 24 layers, else 0 <= i - j"]
-    assert ask(lamina, "mistral-7b-v0.1", *asked) == [4096, 32, 0, 4096, "0 <= i - j < 4096"]
-    assert ask(lamina, "llama-3.2-1b", *asked) == [None, 0, 16, None, "0 <= i - j"]
+    requested = "attention.window", "attention.windowed_layers", "attention.full_layers", "kv.window", "formulas.mask"
+    assert ask(lamina, "gpt-neo-1.3b", *requested) == [256, 12, 12, 256, "0 <= i - j < 256 in 12 of 24 layers, else 0 <= i - j"]
+    assert ask(lamina, "gemma-2-27b", *requested) == [4096, 23, 23, 4096, "0 <= i - j < 4096 in 23 of 46 layers, else 0 <= i - j"]
+    assert ask(lamina, "gpt-oss-20b", *requested) == [128, 12, 12, 128, "0 <= i - j < 128 in 12 of 24 layers, else 0 <= i - j"]
+    assert ask(lamina, "mistral-7b-v0.1", *requested) == [4096, 32, 0, 4096, "0 <= i - j < 4096"]
+    assert ask(lamina, "llama-3.2-1b", *requested) == [None, 0, 16, None, "0 <= i - j"]
     assert ask(lamina, "gpt-neo-1.3b", "attention.layers[0].window", "attention.layers[1].window") == [None, 256]
 
 

@@ -330,8 +330,8 @@ def lamina(build):
 
 def presets(lamina):
     r = run(lamina, "presets", "--json", env=BARE)
-    said = json.loads(r.stdout)
-    return [p["name"] for p in (said["presets"] if isinstance(said, dict) else said)]
+    reply = json.loads(r.stdout)
+    return [p["name"] for p in (reply["presets"] if isinstance(reply, dict) else reply)]
 
 
 def test_every_number_by_a_second_derivation(lamina, source):
@@ -374,15 +374,15 @@ def test_fused_projections_share_heads_like_separate_ones(lamina):
 
 def test_a_cache_is_at_most_as_long_as_the_model(lamina):
     for name, tokens in (("gpt2", "1,024"), ("openai-gpt", "512"), ("granite-3b-code-base", "2,048"), ("llama-3.2-3b", "4,096")):
-        said = run(lamina, "report", name, "--format", "md", env=BARE).stdout
-        assert f"a cache of {tokens} tokens" in said, name
+        reply = run(lamina, "report", name, "--format", "md", env=BARE).stdout
+        assert f"a cache of {tokens} tokens" in reply, name
 
 
 def test_terms_that_apply(lamina):
     """The scale of scores, the reach of windows and the terms of an estimate's gap are those that the model has, and no others."""
     def steps(topic, model):
-        asked = ("estimate", model) if topic == "estimate" else ("explain", topic, model)
-        return {s["name"]: s for s in json.loads(run(lamina, *asked, "--json").stdout)["derivation"]["steps"] if "name" in s}
+        requested = ("estimate", model) if topic == "estimate" else ("explain", topic, model)
+        return {s["name"]: s for s in json.loads(run(lamina, *requested, "--json").stdout)["derivation"]["steps"] if "name" in s}
 
     for model in ("deepseek-v2", "deepseek-v2-lite"):
         scale = steps("attention", model)["scale"]

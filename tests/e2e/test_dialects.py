@@ -17,8 +17,8 @@ TOOLS = [{"name": t["function"]["name"], "description": t["function"].get("descr
 def server(build, model):
     s = Server(build, "-c", 1024, "--temp", 0, "--embeddings", "--chat-template-file", TEMPLATE).ready()
     yield s
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert s.close() == 0, s.log
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +35,8 @@ def check_weather(arguments):
     assert set(arguments) == {"city", "days"} and arguments["city"] in ("Paris", "Rome") and 1 <= arguments["days"] <= 5
 
 
-def prompt_of(server, **asked):
-    status, answer, _ = server.post("/apply-template", asked)
+def prompt_of(server, **requested):
+    status, answer, _ = server.post("/apply-template", requested)
     assert status == 200, answer
     return answer["prompt"]
 
@@ -54,9 +54,9 @@ def test_a_required_tool_is_used(claude, choice, names):
 
 
 def test_streamed_blocks_equal_whole_answers(claude):
-    asked = dict(model="any", max_tokens=80, messages=ASKED, tools=TOOLS, tool_choice={"type": "tool", "name": "get_weather"})
-    whole = claude.messages.create(**asked)
-    with claude.messages.stream(**asked) as stream:
+    requested = dict(model="any", max_tokens=80, messages=ASKED, tools=TOOLS, tool_choice={"type": "tool", "name": "get_weather"})
+    whole = claude.messages.create(**requested)
+    with claude.messages.stream(**requested) as stream:
         seen = list(stream)
         last = stream.get_final_message()
     pieces = [e for e in seen if e.type == "content_block_delta" and e.delta.type == "input_json_delta"]
@@ -65,10 +65,10 @@ def test_streamed_blocks_equal_whole_answers(claude):
 
 
 def test_thinking_is_a_block_before_the_text(claude):
-    asked = dict(model="any", max_tokens=40, messages=ASKED, thinking={"type": "enabled", "budget_tokens": 12})
-    whole = claude.messages.create(**asked)
+    requested = dict(model="any", max_tokens=40, messages=ASKED, thinking={"type": "enabled", "budget_tokens": 12})
+    whole = claude.messages.create(**requested)
     assert [b.type for b in whole.content] == ["thinking", "text"] and whole.content[0].thinking and whole.content[1].text
-    with claude.messages.stream(**asked) as stream:
+    with claude.messages.stream(**requested) as stream:
         seen = list(stream)
         last = stream.get_final_message()
     assert [b.type for b in last.content] == ["thinking", "text"]
@@ -77,7 +77,7 @@ def test_thinking_is_a_block_before_the_text(claude):
     assert order[0] == ("content_block_start", 0, "") and ("content_block_start", 1, "") in order
     stop = order.index(("content_block_stop", 0, ""))
     assert order[stop - 1] == ("content_block_delta", 0, "signature_delta") and order[stop + 1] == ("content_block_start", 1, "")
-    off = claude.messages.create(**asked | {"thinking": {"type": "disabled"}})
+    off = claude.messages.create(**requested | {"thinking": {"type": "disabled"}})
     assert [b.type for b in off.content] == ["text"]
 
 
@@ -111,16 +111,16 @@ def test_a_format_is_enforced(claude, server):
     assert status == 200 and isinstance(json.loads(m["content"][0]["text"])["n"], int)
 
 
-@pytest.mark.parametrize("wrong,said", [
+@pytest.mark.parametrize("wrong,reply", [
     ({"tools": TOOLS, "tool_choice": {"type": "tool", "name": "other"}}, "other"), ({"tool_choice": {"type": "any"}}, "no tools"),
     ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "web_search_20250305"),
     ({"thinking": {"type": "loud"}}, "loud"), ({"thinking": {"type": "enabled", "budget_tokens": 0}}, "budget_tokens"),
     ({"output_config": {"effort": "wild"}}, "wild"), ({"output_config": {"format": {"type": "xml"}}}, "json_schema"),
     ({"messages": [{"role": "user", "content": [{"type": "tool_result", "content": "x"}]}]}, "tool_use_id"),
     ({"messages": [{"role": "user", "content": [{"type": "document"}]}]}, "document")])
-def test_anthropic_requests_that_are_rejected(server, wrong, said):
+def test_anthropic_requests_that_are_rejected(server, wrong, reply):
     status, answer, _ = server.post("/v1/messages", {"max_tokens": 2, "messages": ASKED} | wrong)
-    assert status == 400 and answer["error"]["type"] == "invalid_request_error" and said in answer["error"]["message"], answer
+    assert status == 400 and answer["error"]["type"] == "invalid_request_error" and reply in answer["error"]["message"], answer
 
 
 # ---- ollama ----
@@ -131,22 +131,22 @@ def test_ollama_history_is_read_as_openai_history(server, client):
                                                         {"role": "tool", "tool_call_id": "call00000", "content": "noon"}])
     history = [*ASKED, {"role": "assistant", "tool_calls": [{"function": {"name": "clock", "arguments": {}}}]},
                {"role": "tool", "tool_name": "clock", "content": "noon"}]
-    asked = {"messages": history, "tools": [CLOCK], "stream": False, "options": {"num_predict": 4}}
+    requested = {"messages": history, "tools": [CLOCK], "stream": False, "options": {"num_predict": 4}}
     n = len(server.post("/tokenize", {"content": prompt})[1]["tokens"])
-    assert server.post("/api/chat", asked)[1]["prompt_eval_count"] == n
+    assert server.post("/api/chat", requested)[1]["prompt_eval_count"] == n
     assert client.chat(model="any", tools=[CLOCK], messages=history, options={"num_predict": 4}).message.content
 
 
 def test_ollama_returns_thinking_separately(client):
-    asked = dict(model="any", messages=ASKED, options={"num_predict": 16})
-    whole = client.chat(**asked, think=True).message
+    requested = dict(model="any", messages=ASKED, options={"num_predict": 16})
+    whole = client.chat(**requested, think=True).message
     assert whole.thinking and not whole.content
-    pieces = list(client.chat(**asked, think="high", stream=True))
+    pieces = list(client.chat(**requested, think="high", stream=True))
     assert "".join(p.message.thinking or "" for p in pieces) == whole.thinking and pieces[-1].done_reason == "length"
-    off = client.chat(**asked, think=False).message
+    off = client.chat(**requested, think=False).message
     assert off.content and not off.thinking
-    said = client.generate(model="any", prompt=ASKED[0]["content"], think=True, options={"num_predict": 16})
-    assert said.thinking == whole.thinking and not said.response
+    reply = client.generate(model="any", prompt=ASKED[0]["content"], think=True, options={"num_predict": 16})
+    assert reply.thinking == whole.thinking and not reply.response
     assert {"tools", "thinking"} <= set(client.show("any").capabilities)
 
 

@@ -29,7 +29,7 @@ def made(lamina, tmp_path_factory):
     return folder
 
 
-def said(lamina, *args):
+def reply(lamina, *args):
     done = lamina("diff", *args, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -43,7 +43,7 @@ def close(x, y, rel):
 
 @pytest.fixture(scope="module")
 def folder_and_file(lamina, made):
-    return said(lamina, made / "dense", made / "q.gguf", *TEXT)
+    return reply(lamina, made / "dense", made / "q.gguf", *TEXT)
 
 
 def test_tensors_are_numpys(folder_and_file):
@@ -89,17 +89,17 @@ def test_advised_bytes_are_the_files(lamina, made, folder_and_file, tmp_path):
 
 def test_a_model_is_the_same_in_a_folder_and_a_file(lamina, made):
     for a, b in (("dense", "dense.gguf"), ("dense.gguf", "dense")):
-        got = said(lamina, made / a, made / b)
+        got = reply(lamina, made / a, made / b)
         assert all(t["max_abs"] == 0 and t["cosine"] == 1 and t["snr_db"] is None and t["at"] is None for t in got["tensors"])
         assert got["layers"] == [] and got["mean_kl"] is None and got["first_flip"] is None
 
 
 def test_the_order_of_rows_changes_no_figure(lamina, made, folder_and_file):
     for a, b in (("dense.gguf", "q.gguf"), ("dense", "q.gguf")):
-        got = said(lamina, made / a, made / b, *TEXT)
+        got = reply(lamina, made / a, made / b, *TEXT)
         assert [t["histogram"] for t in got["tensors"]] == [t["histogram"] for t in folder_and_file["tensors"]]
         assert [x["tensors"] for x in got["advice"]] == [x["tensors"] for x in folder_and_file["advice"]]
-    turned = {t["name"]: t for t in said(lamina, made / "q.gguf", made / "dense")["tensors"]}
+    turned = {t["name"]: t for t in reply(lamina, made / "q.gguf", made / "dense")["tensors"]}
     assert all(turned[t["name"]]["histogram"] == t["histogram"] for t in folder_and_file["tensors"])
 
 
@@ -108,13 +108,13 @@ def test_the_order_of_rows_changes_no_figure(lamina, made, folder_and_file):
 def test_every_familys_folder_is_its_file(lamina, family, tmp_path):
     folders = sorted(p.parent for p in (SOURCE / "tests/golden" / family).glob("*/config.json"))
     folder = next(f for f in folders if lamina("convert", f, tmp_path / "m.gguf", "-q").returncode == 0)
-    got = said(lamina, folder, tmp_path / "m.gguf")
+    got = reply(lamina, folder, tmp_path / "m.gguf")
     assert got["tensors"] and max(t["max_abs"] for t in got["tensors"]) <= 1.2e-7, [t["name"] for t in got["tensors"] if t["max_abs"]]
     assert not got["only_a"] and not got["only_b"]
 
 
 def test_results_do_not_depend_on_threads(lamina, made, folder_and_file):
-    got = said(lamina, made / "dense", made / "q.gguf", *TEXT, "-t", "3")
+    got = reply(lamina, made / "dense", made / "q.gguf", *TEXT, "-t", "3")
     for document in (got, folder_and_file):
         document.pop("seconds", None)
     assert got == folder_and_file
@@ -152,9 +152,9 @@ def test_pages(lamina, made, tmp_path, folder_and_file):
 
 
 def test_raise_none_tries_nothing(lamina, made):
-    got = said(lamina, made / "dense", made / "q.gguf", *TEXT, "--raise", "none")
+    got = reply(lamina, made / "dense", made / "q.gguf", *TEXT, "--raise", "none")
     assert got["advice"] == [] and got["advice_note"] == "not requested" and got["mean_kl"] > 0
-    same = said(lamina, made / "dense", made / "dense.gguf", *TEXT)
+    same = reply(lamina, made / "dense", made / "dense.gguf", *TEXT)
     assert same["advice"] == [] and same["advice_note"] == "no tensor is stored more coarsely" and same["mean_kl"] < 1e-7
 
 
@@ -192,5 +192,5 @@ def test_other_shapes_are_listed(lamina, made, tmp_path):
     other = json.loads((IMATRIX / "dense.json").read_text()) | {"intermediate_size": 128}
     (tmp_path / "other.json").write_text(json.dumps(other))
     assert lamina("synth", tmp_path / "other.json", tmp_path / "other.gguf", "--type", "f32", "-q").returncode == 0
-    got = said(lamina, made / "dense.gguf", tmp_path / "other.gguf")
+    got = reply(lamina, made / "dense.gguf", tmp_path / "other.gguf")
     assert len(got["only_a"]) == len(got["only_b"]) == 6 and all("ffn_" in name for name in got["only_a"])

@@ -35,8 +35,8 @@ def other(tmp_path_factory):
 
 def alone(lamina, model, ids):
     """Return the log-probabilities of all tokens after `ids`."""
-    said = json.loads(run(lamina, "run", model, "--ids", ",".join(map(str, ids)), "-n", 1, "--temp", 0, "--logprobs", VOCABULARY, "--json", "--ignore-eos").stdout)
-    top = said["logprobs"][0]["top"]
+    reply = json.loads(run(lamina, "run", model, "--ids", ",".join(map(str, ids)), "-n", 1, "--temp", 0, "--logprobs", VOCABULARY, "--json", "--ignore-eos").stdout)
+    top = reply["logprobs"][0]["top"]
     assert len(top) == VOCABULARY
     return [t["logprob"] for t in sorted(top, key=lambda t: t["id"])]
 
@@ -63,13 +63,13 @@ def together(lamina, members, *flags):
 
 @pytest.mark.parametrize("rule", ["mean", "logmean", "contrast"])
 def test_the_mixture_equals_the_formula(lamina, other, rule):
-    said = together(lamina, f"both={TINY}:0.9,{other}:0.6", "--ensemble-rule", rule)
+    reply = together(lamina, f"both={TINY}:0.9,{other}:0.6", "--ensemble-rule", rule)
     wa, wb = (0.9 / 1.5, 0.6 / 1.5) if rule != "contrast" else (0.9, 0.6)
-    assert said["ensemble"]["name"] == "both" and said["ensemble"]["rule"] == rule
-    assert [m["weight"] for m in said["ensemble"]["models"]] == pytest.approx([wa, wb])
-    assert [t["id"] for t in said["ensemble"]["tokens"]] == said["ids"] and len(said["ids"]) == 6
+    assert reply["ensemble"]["name"] == "both" and reply["ensemble"]["rule"] == rule
+    assert [m["weight"] for m in reply["ensemble"]["models"]] == pytest.approx([wa, wb])
+    assert [t["id"] for t in reply["ensemble"]["tokens"]] == reply["ids"] and len(reply["ids"]) == 6
     ids = list(PROMPT)
-    for token in said["ensemble"]["tokens"]:
+    for token in reply["ensemble"]["tokens"]:
         a, b = alone(lamina, TINY, ids), alone(lamina, other, ids)
         mixed = mixture(rule, a, b, wa, wb)
         assert mixed[token["id"]] == pytest.approx(max(mixed), abs=1e-4)

@@ -32,7 +32,7 @@ def made(lamina, tmp_path_factory):
     return {name: folder / f"{name}.gguf" for name in ("dense", "q4")}
 
 
-def said(lamina, *args):
+def reply(lamina, *args):
     done = lamina("eval", *args, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -41,7 +41,7 @@ def said(lamina, *args):
 # ---- perplexity and divergence ----
 
 def test_perplexity_is_llama_perplexitys(lamina, made):
-    got = said(lamina, made["dense"], "perplexity", *TEXT, *EXACT)
+    got = reply(lamina, made["dense"], "perplexity", *TEXT, *EXACT)
     ppl, error = RESULTS["perplexity"]
     assert f"{got['perplexity']:.4f}" == f"{ppl:.4f}" and f"{got['stderr']:.4f}" == f"{error:.4f}"
     assert got["rule"] == "halves" and got["tokens"] == 6 * 31 and got["chunks"] == 6 and got["context"] == 64
@@ -50,7 +50,7 @@ def test_perplexity_is_llama_perplexitys(lamina, made):
 
 @pytest.mark.parametrize("case", RESULTS["sliding"], ids=lambda c: str(c["stride"]))
 def test_a_sliding_window_equals_transformers(lamina, made, case):
-    got = said(lamina, made["dense"], "perplexity", "-f", IMATRIX / "text.txt", "-c", case["context"], "--rule", "sliding", "--stride",
+    got = reply(lamina, made["dense"], "perplexity", "-f", IMATRIX / "text.txt", "-c", case["context"], "--rule", "sliding", "--stride",
                case["stride"], *EXACT)
     assert got["tokens"] == case["tokens"] and math.isclose(got["perplexity"], case["perplexity"], rel_tol=2e-6)
 
@@ -58,7 +58,7 @@ def test_a_sliding_window_equals_transformers(lamina, made, case):
 def test_divergence_is_llama_perplexitys(lamina, made, tmp_path):
     """The base file has llama-perplexity's format; logits come from the q4_0 weights in float32, as in its own run."""
     assert lamina("eval", made["dense"], "perplexity", *TEXT, *EXACT, "--save-logits", tmp_path / "base").returncode == 0
-    got, kl = said(lamina, made["q4"], "kl", "--base", tmp_path / "base", *EXACT), RESULTS["kl"]
+    got, kl = reply(lamina, made["q4"], "kl", "--base", tmp_path / "base", *EXACT), RESULTS["kl"]
     for key, label, unit in (("mean_kl", "Mean    KLD", 1), ("max_kl", "Maximum KLD", 1), ("p999_kl", "99.9%   KLD", 1), ("p99_kl", "99.0%   KLD", 1),
                              ("p90_kl", "90.0%   KLD", 1), ("median_kl", "Median  KLD", 1), ("p10_kl", "10.0%   KLD", 1), ("min_kl", "Minimum KLD", 1)):
         assert abs(got[key] * unit - kl[label][0]) < 2.1e-6 + 2e-5 * kl[label][0], label
@@ -68,12 +68,12 @@ def test_divergence_is_llama_perplexitys(lamina, made, tmp_path):
     assert abs(100 * got["same_top"] - kl["Same top p"][0]) < 1e-3 and abs(100 * got["same_top_stderr"] - kl["Same top p"][1]) < 1e-3
     assert abs(got["ln_ratio"] - kl["Mean ln(PPL(Q)/PPL(base))"][0]) < 2e-6 and abs(got["ln_ratio_stderr"] - kl["Mean ln(PPL(Q)/PPL(base))"][1]) < 2e-6
     assert abs(100 * got["correlation"] - kl["Cor(ln(PPL(Q)), ln(PPL(base)))"][0]) < 6e-3
-    live = said(lamina, made["q4"], "kl", "--base", made["dense"], *TEXT, *EXACT)
+    live = reply(lamina, made["q4"], "kl", "--base", made["dense"], *TEXT, *EXACT)
     assert abs(live["mean_kl"] / got["mean_kl"] - 1) < 1e-3 and live["tokens"] == got["tokens"]
 
 
 def test_a_model_does_not_differ_from_itself(lamina, made):
-    got = said(lamina, made["q4"], "kl", "--base", made["q4"], *TEXT)
+    got = reply(lamina, made["q4"], "kl", "--base", made["q4"], *TEXT)
     assert got["mean_kl"] == got["max_kl"] == got["rms_dp"] == 0 and got["same_top"] == 1
 
 
@@ -82,7 +82,7 @@ def test_threads_and_steps_change_no_bit(lamina, made, compute):
     first = {}
     for more in (["-t", "1"], ["-t", "3"], ["-ub", "7"], ["-ub", "512", "-t", "2"]):
         for kind, args in (("perplexity", []), ("kl", ["--base", made["dense"]])):
-            got = said(lamina, made["q4"], kind, *TEXT, "--compute", compute, *args, *more)
+            got = reply(lamina, made["q4"], kind, *TEXT, "--compute", compute, *args, *more)
             assert got == first.setdefault(kind, got), more
 
 
@@ -91,7 +91,7 @@ def test_threads_and_steps_change_no_bit(lamina, made, compute):
 def ours(lamina, made, name, *more):
     form, _, shots = name.partition("-")
     extra = ["--shots", shots, "--shots-file", GOLDEN / f"{form}-dev.jsonl"] if shots else []
-    return said(lamina, made["dense"], "choices", "-f", GOLDEN / f"{form}.jsonl", *extra, *EXACT, "--details", *more)
+    return reply(lamina, made["dense"], "choices", "-f", GOLDEN / f"{form}.jsonl", *extra, *EXACT, "--details", *more)
 
 
 @pytest.mark.parametrize("name", RESULTS["questions"])
@@ -121,9 +121,9 @@ def test_questions_in_parallel_change_no_bit(lamina, made, name):
 
 
 def test_questions_of_our_own_form(lamina, made):
-    got = said(lamina, made["dense"], "choices", "-f", GOLDEN / "plain.jsonl", "--details")
+    got = reply(lamina, made["dense"], "choices", "-f", GOLDEN / "plain.jsonl", "--details")
     assert got["n"] == 4 and got["task"] == "plain" and [len(i["choices"]) for i in got["items"]] == [3, 2, 2, 4]
-    assert said(lamina, made["dense"], "choices", "-f", GOLDEN / "plain.jsonl", "--limit", "2")["n"] == 2
+    assert reply(lamina, made["dense"], "choices", "-f", GOLDEN / "plain.jsonl", "--limit", "2")["n"] == 2
 
 
 @pytest.mark.parametrize("line, why", [
@@ -143,7 +143,7 @@ def test_tables_and_plots(lamina, made, tmp_path):
     for kind, args in (("perplexity", TEXT), ("kl", [*TEXT, "--base", made["dense"]]), ("choices", ["-f", GOLDEN / "arc.jsonl"]),
                        ("speed", [*TEXT, "-n", "4"])):
         files = [tmp_path / f"{kind}.{end}" for end in ("csv", "svg", "md")]
-        got = said(lamina, made["q4"], kind, *args, "--csv", files[0], "--svg", files[1], "--markdown", files[2])
+        got = reply(lamina, made["q4"], kind, *args, "--csv", files[0], "--svg", files[1], "--markdown", files[2])
         rows = list(csv.DictReader(files[0].open()))
         xml.etree.ElementTree.parse(files[1])
         assert re.search(r"^\|---\|", files[2].read_text(), re.M) and rows
@@ -159,7 +159,7 @@ def test_a_killed_run_continues(lamina, made, tmp_path, build):
     text, state = tmp_path / "text", tmp_path / "state"
     text.write_text((IMATRIX / "text.txt").read_text() * 12)
     command = [made["q4"], "kl", "--base", made["dense"], "-f", text, "-c", "64"]
-    want, sizes = said(lamina, *command), []
+    want, sizes = reply(lamina, *command), []
     for wait in some((0.02, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2), step=3):
         p = subprocess.Popen([build / "src/cli/lamina", "eval", *map(str, command), "--state", state], stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL)
@@ -168,20 +168,20 @@ def test_a_killed_run_continues(lamina, made, tmp_path, build):
         p.wait()
         sizes.append(state.stat().st_size if state.exists() else 0)
     assert sizes == sorted(sizes)
-    assert said(lamina, *command, "--state", state) == want
+    assert reply(lamina, *command, "--state", state) == want
     whole = state.read_bytes()
     state.write_bytes(whole[:len(whole) // 2 + 3])                                  # an incomplete record is computed again
-    assert said(lamina, *command, "--state", state) == want
+    assert reply(lamina, *command, "--state", state) == want
     assert state.stat().st_size == len(whole)
     damaged = bytearray(whole)
     damaged[len(whole) // 2] ^= 1
     state.write_bytes(damaged)
-    assert said(lamina, *command, "--state", state) == want
+    assert reply(lamina, *command, "--state", state) == want
 
 
 def test_results_of_another_run_are_not_mixed_in(lamina, made, tmp_path):
     state = tmp_path / "state"
-    said(lamina, made["dense"], "perplexity", *TEXT, "--state", state)
+    reply(lamina, made["dense"], "perplexity", *TEXT, "--state", state)
     before = state.read_bytes()
     for args in ([made["q4"], "perplexity", *TEXT], [made["dense"], "perplexity", "-f", IMATRIX / "text.txt", "-c", "60"],
                  [made["dense"], "perplexity", *TEXT, "--compute", "f32"], [made["dense"], "choices", "-f", GOLDEN / "arc.jsonl"]):
@@ -209,15 +209,15 @@ def test_damaged_files_of_logits_are_rejected(lamina, made, tmp_path):
 
 def test_a_model_that_copies_finds_the_needle(lamina, tmp_path):
     args = [MODEL, "needle", "--lengths", "160", "--depths", "0,100", "--samples", "1", "-n", "10"]
-    got = said(lamina, *args, "--svg", tmp_path / "grid.svg", "--csv", tmp_path / "grid.csv")
+    got = reply(lamina, *args, "--svg", tmp_path / "grid.svg", "--csv", tmp_path / "grid.csv")
     assert got["found"] == 1 and len(got["cells"]) == 2
-    assert said(lamina, *args, "-t", "1", "-ub", "50") == got
+    assert reply(lamina, *args, "-t", "1", "-ub", "50") == got
     xml.etree.ElementTree.parse(tmp_path / "grid.svg")
     assert [r["found"] for r in csv.DictReader((tmp_path / "grid.csv").open())] == ["1", "1"]
 
 
 def test_speed_is_reported(lamina, made):
-    got = said(lamina, made["q4"], "speed", *TEXT, "-n", "8", "--chunks", "2")
+    got = reply(lamina, made["q4"], "speed", *TEXT, "-n", "8", "--chunks", "2")
     assert got["chunks"] == 2 and got["read_per_second"] > 0 and got["generated_per_second"] > 0
 
 

@@ -167,8 +167,8 @@ def test_merges_are_the_tokenizer_s(lamina, model):
     note = [int(n) for n in re.findall(r"\((\d+)\)", page["table"]["note"])]
     plain = lamina("tokenize", model, "-p", text, "--json")
     assert plain.returncode == 0, plain.stderr
-    said = json.loads(plain.stdout)["ids"]
-    assert said[-len(note):] == note, (said, note)
+    reply = json.loads(plain.stdout)["ids"]
+    assert reply[-len(note):] == note, (reply, note)
 
 
 def test_masks_are_drawn(lamina):
@@ -234,7 +234,7 @@ def test_sums_recorded_inside_a_module_are_sums_of_the_stream(lamina):
 
 
 def test_the_stream_follows_the_program(lamina):
-    for preset, said in (("llama-3.2-1b", "x ← x + Attention(Norm(x));   x ← x + MLP(Norm(x))"),
+    for preset, reply in (("llama-3.2-1b", "x ← x + Attention(Norm(x));   x ← x + MLP(Norm(x))"),
                          ("openai-gpt", "x ← Norm(x + Attention(x));   x ← Norm(x + MLP(x))"),
                          ("opt-350m", "x₀ = project_in(E[token]) + P[position];   x ← Norm(x + Attention(x))"),
                          ("olmo-2-1b", "x ← x + Norm(Attention(x));   x ← x + Norm(MLP(x))"),
@@ -242,5 +242,5 @@ def test_the_stream_follows_the_program(lamina):
                          ("phi-2", "x ← x + Attention(Norm(x)) + MLP(Norm(x))"),
                          ("granite-3.0-2b", "x ← x + 0.22 · Attention(Norm(x))")):
         page = explain(lamina, "residual", preset)["formulas"]
-        assert len(page) == 1 and said in page[0]["unicode"], (preset, page)
-        assert said in lamina("explain", "residual", preset).stdout
+        assert len(page) == 1 and reply in page[0]["unicode"], (preset, page)
+        assert reply in lamina("explain", "residual", preset).stdout

@@ -268,8 +268,8 @@ def test_a_paste_is_one_message(lamina, model, tmp_path):
     t.type("/bye\n")
     t.until("\033[?2004l")
     assert t.status() == 0
-    said = [m["content"] for m in json.loads((tmp_path / "talk.json").read_text())["messages"] if m["role"] == "user"]
-    assert said == ["one\n\ttwo[31m\n\nthree /quit and more", "four\nfive\\"]
+    reply = [m["content"] for m in json.loads((tmp_path / "talk.json").read_text())["messages"] if m["role"] == "user"]
+    assert reply == ["one\n\ttwo[31m\n\nthree /quit and more", "four\nfive\\"]
 
 
 def test_commands_of_other_chats(lamina, model):

@@ -25,7 +25,7 @@ def gguf():
     made.server.shutdown()
 
 
-def asked(hub):
+def requested(hub):
     return [(path, h.get("Range")) for path, h in hub.seen if "/resolve/" in path]
 
 
@@ -91,13 +91,13 @@ def test_headers_alone(hub, lamina, tmp_path, command, words):
             assert a == b, (at, a, b)
     same(here, there)
     shards = {n: d for n, d in hub.files.items() if n.endswith(".safetensors")}
-    for path, span in asked(hub):
+    for path, span in requested(hub):
         name = path.split(f"{COMMIT}/")[1]
         if name in shards:
             start, end = map(int, span.removeprefix("bytes=").split("-"))
             header = 8 + int.from_bytes(shards[name][:8], "little")
             assert start < header and end < max(header, 64 + 200 * 30), (name, span, header)
-    names = {p.split(f"{COMMIT}/")[1] for p, _ in asked(hub)}
+    names = {p.split(f"{COMMIT}/")[1] for p, _ in requested(hub)}
     assert names == set(shards) | {"config.json", "generation_config.json", "model.safetensors.index.json"} & set(hub.files)
     assert not list((tmp_path / "tmp").iterdir()) and not (tmp_path / "hub").exists()
     assert "not their weights" in done.stderr
@@ -115,7 +115,7 @@ def test_headers_of_gguf(gguf, lamina, tmp_path):
         row.pop("file")
     assert there == local
     start = keys_and_tensors(data)[2]
-    assert all(int(span.split("-")[1]) < max(1 << 16, start + (1 << 18)) for _, span in asked(gguf))
+    assert all(int(span.split("-")[1]) < max(1 << 16, start + (1 << 18)) for _, span in requested(gguf))
     assert not list((tmp_path / "tmp").iterdir())
 
 

@@ -45,8 +45,8 @@ def test_the_help_of_every_command_lists_them(lamina):
 def test_the_help_of_one_command_is_data_too(lamina):
     """Every way of requesting it returns the command's entry of `help --json`."""
     commands = {c["name"]: c for c in json.loads(run(lamina, "help", "--json").stdout)["commands"]}
-    for asked in (["run", "--help", "--json"], ["--json", "run", "-h"], ["help", "run", "--json"], ["--help", "--json", "run"]):
-        assert json.loads(run(lamina, *asked).stdout) == {"schema": "lamina.help/1", **commands["run"]}, asked
+    for requested in (["run", "--help", "--json"], ["--json", "run", "-h"], ["help", "run", "--json"], ["--help", "--json", "run"]):
+        assert json.loads(run(lamina, *requested).stdout) == {"schema": "lamina.help/1", **commands["run"]}, requested
     kinds = {f["name"]: f["kind"] for f in commands["explain"]["flags"]}
     assert (kinds["--output"], kinds["--kv-type"], kinds["--batch"]) == ("output", "word", "count")
     assert run(lamina, "run", "-p", "--json", "-h").stdout == run(lamina, "help", "run").stdout           # --json is the prompt

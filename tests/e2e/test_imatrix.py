@@ -64,8 +64,8 @@ def test_sums_and_counts_are_llama_imatrixs(lamina, made, tmp_path, name):
 
 @pytest.mark.parametrize("name", PERPLEXITY)
 def test_perplexity_is_llama_imatrixs(lamina, made, tmp_path, name):
-    said = json.loads(lamina("imatrix", made[name], "-f", GOLDEN / "text.txt", "-o", tmp_path / "o", *EXACT, "--json").stdout)
-    assert abs(said["perplexity"] / PERPLEXITY[name][0] - 1) < 1e-5 and abs(said["perplexity_error"] / PERPLEXITY[name][1] - 1) < 1e-4
+    reply = json.loads(lamina("imatrix", made[name], "-f", GOLDEN / "text.txt", "-o", tmp_path / "o", *EXACT, "--json").stdout)
+    assert abs(reply["perplexity"] / PERPLEXITY[name][0] - 1) < 1e-5 and abs(reply["perplexity_error"] / PERPLEXITY[name][1] - 1) < 1e-4
 
 
 @pytest.mark.parametrize("compute", ["auto", "f32"])

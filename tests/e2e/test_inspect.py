@@ -215,9 +215,9 @@ def test_verify_row_by_row(lamina, source):
     assert [(r["sequence"], r["position"]) for r in rows] == [(s, p) for s in range(2) for p in range(12)]
     assert max(r["rel_err"] for r in rows) == rows[j["worst_row"]]["rel_err"] == j["max_rel_err"]
     assert max(r["kl"] for r in rows) == j["max_kl"] and all(r["argmax_equal"] for r in rows)
-    plain, told = (lamina("verify", folder, folder / "golden.safetensors", *v) for v in ([], ["-v"]))
-    assert plain.stdout == told.stdout and plain.stderr == ""
-    table = told.stderr[told.stderr.index("   row "):].splitlines()
+    plain, received = (lamina("verify", folder, folder / "golden.safetensors", *v) for v in ([], ["-v"]))
+    assert plain.stdout == received.stdout and plain.stderr == ""
+    table = received.stderr[received.stderr.index("   row "):].splitlines()
     assert len(table) == len(rows) + 1 and len({len(line) for line in table[1:]}) == 1
     assert [line.split()[:3] for line in table[1:]] == [[str(i), str(r["sequence"]), str(r["position"])] for i, r in enumerate(rows)]
 
@@ -235,10 +235,10 @@ def test_help(lamina):
 
 @pytest.mark.parametrize("precision", ["f16", "Q4_K_M"])
 def test_the_document_has_the_requested_precision(lamina, precision):
-    asked = ["inspect", "llama-3.2-1b", "--precision", precision]
-    j = json.loads(lamina(*asked, "--json").stdout)
+    requested = ["inspect", "llama-3.2-1b", "--precision", precision]
+    j = json.loads(lamina(*requested, "--json").stdout)
     assert j["weights"]["precision"] == precision
-    assert j["memory"]["total"] == int(lamina(*asked, "--query", "memory.total").stdout)
+    assert j["memory"]["total"] == int(lamina(*requested, "--query", "memory.total").stdout)
 
 
 @pytest.mark.parametrize("flags, where", [
@@ -303,6 +303,6 @@ def test_words_carry_ids(lamina, preset):
     """A value from a fixed list has an id next to the displayed words, the same in every language; other values have none."""
     for language in "en", "zh-Hans":
         for path, word in WORDS[preset].items():
-            said = json.loads(lamina("inspect", preset, "--query", path, "--json", "--lang", language).stdout)
-            assert said["id"] == word and said["value"], path
+            reply = json.loads(lamina("inspect", preset, "--query", path, "--json", "--lang", language).stdout)
+            assert reply["id"] == word and reply["value"], path
     assert "id" not in json.loads(lamina("inspect", preset, "--query", "model.name", "--json").stdout)

@@ -60,10 +60,10 @@ def test_static_library_shows_what_the_headers_declare(prefix, library, source):
 
 def pkg_config(prefix, library, *words):
     """Return the words that pkg-config prints, as on a machine where only lamina is installed with its headers."""
-    told = run("pkg-config", f"--define-variable=prefix={prefix}", *words, "lamina",
+    received = run("pkg-config", f"--define-variable=prefix={prefix}", *words, "lamina",
                env={**os.environ, "PKG_CONFIG_LIBDIR": str(library.parent / "pkgconfig"), "PKG_CONFIG_PATH": ""})
-    assert told.returncode == 0, told.stderr
-    return told.stdout.split()
+    assert received.returncode == 0, received.stderr
+    return received.stdout.split()
 
 
 def test_pkg_config_is_complete(prefix, library):
@@ -104,7 +104,7 @@ def test_a_program_can_be_one_file(prefix, library, source, model, tmp_path):
     if "cannot find -l" in built.stderr and "cannot find -llamina" not in built.stderr:
         pytest.skip("a library below is not here as an archive")
     assert built.returncode == 0 and "warning" not in built.stderr, built.stderr
-    assert "not a dynamic executable" in (told := run("ldd", tmp_path / "next_token")).stdout + told.stderr
+    assert "not a dynamic executable" in (received := run("ldd", tmp_path / "next_token")).stdout + received.stderr
     done = run(tmp_path / "next_token", model, "Hello")
     assert done.returncode == 0 and done.stdout, done.stderr
 

@@ -156,15 +156,15 @@ def test_numbers_of_reports_are_the_same(lamina, model, language):
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_messages_of_reports(lamina, source, language):
     """The golden file has each line of six reports once, without numbers, which the test above compares. LAMINA_REWRITE=1 rewrites it."""
-    golden, said = source / f"tests/golden/analysis/texts-{language}.txt", {}
+    golden, reply = source / f"tests/golden/analysis/texts-{language}.txt", {}
     for model in REPORTED:
         for line in report(lamina, model, language).split("\n"):
             text = re.sub(r"[ ─━]{2,}", "  ", re.sub(r"\d[\d,.]*", "0", line)).strip()
             if re.search(r"[^\W\d_a-zA-Z\u0370-\u03FF\u1D00-\u1DBF\u2070-\u209F]", text):      # letters of the language's script
-                said.setdefault(text)
+                reply.setdefault(text)
     if os.environ.get("LAMINA_REWRITE"):
-        golden.write_text("\n".join(said) + "\n", encoding="utf-8")
-    assert "\n".join(said) + "\n" == golden.read_text(encoding="utf-8")
+        golden.write_text("\n".join(reply) + "\n", encoding="utf-8")
+    assert "\n".join(reply) + "\n" == golden.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -86,8 +86,8 @@ def in_group(group, *command):
 def test_the_memory_of_a_control_group_is_all_there_is(lamina, model, group):
     limit = 80 << 20
     group.write("memory.max" if group.v2 else "memory.limit_in_bytes", limit)
-    told = json.loads(in_group(group, lamina, "doctor", "--json").stdout)["memory"]
-    assert told["cgroup_limit"] == limit and told["available"] <= limit < told["total"]
+    received = json.loads(in_group(group, lamina, "doctor", "--json").stdout)["memory"]
+    assert received["cgroup_limit"] == limit and received["available"] <= limit < received["total"]
     assert "limited to 83.9 MB by a control group" in in_group(group, lamina, "doctor").stdout
     refused = in_group(group, lamina, "run", model, "-p", "Hello", "-n", "2", "-c", "2048")
     assert refused.returncode == 4 and refused.stderr.splitlines()[-1].startswith("error: memory: "), (refused.returncode, refused.stderr)
@@ -101,8 +101,8 @@ def test_the_quota_of_a_control_group_bounds_the_threads(lamina, group):
         group.write("cpu.max", "100000 100000")
     else:
         group.write("cpu.cfs_quota_us", 100000)
-    told = json.loads(in_group(group, lamina, "doctor", "--json").stdout)
-    assert told["cpu"]["quota"] == 1 and told["cpu"]["cores"] == 1 and told["limits"]["threads"] == 1
+    received = json.loads(in_group(group, lamina, "doctor", "--json").stdout)
+    assert received["cpu"]["quota"] == 1 and received["cpu"]["cores"] == 1 and received["limits"]["threads"] == 1
     assert "limited to the time of 1 processor by a control group" in in_group(group, lamina, "doctor").stdout
 
 
@@ -111,8 +111,8 @@ def test_the_address_space_bounds_what_fits(lamina, model):
     def limited(kib, *command):
         return run("sh", "-c", f'ulimit -v {kib} && exec "$@"', "sh", *command, env={**os.environ, **BARE})
 
-    told = json.loads(limited(1000000, lamina, "doctor", "--json").stdout)["memory"]
-    assert told["address_space_limit"] == 1024000000 and told["available"] < 1024000000
+    received = json.loads(limited(1000000, lamina, "doctor", "--json").stdout)["memory"]
+    assert received["address_space_limit"] == 1024000000 and received["available"] < 1024000000
     refused = limited(300000, lamina, "run", model, "-p", "Hello", "-n", "2", "-c", "8192")
     assert refused.returncode == 4 and refused.stderr.splitlines()[-1].startswith("error: memory: "), refused.stderr
 

@@ -16,7 +16,7 @@ def lamina(build):
     return lambda *args: run(build / "src/cli/lamina", *args)
 
 
-def said(r, status=0):
+def reply(r, status=0):
     assert r.returncode == status, r.stderr
     if status:
         assert r.stdout == "" and sum(line.startswith("error: ") for line in r.stderr.splitlines()) == 1, r.stderr
@@ -26,31 +26,31 @@ def said(r, status=0):
 @pytest.mark.parametrize("adapter", MERGED, ids=lambda p: p.name)
 def test_logits_equal_merge_and_unload(lamina, adapter, tmp_path):
     base = GOLDEN / (adapter / "base.txt").read_text().strip()
-    said(lamina("merge", base, adapter, tmp_path / "folder"))
+    reply(lamina("merge", base, adapter, tmp_path / "folder"))
     assert "agrees" in lamina("verify", tmp_path / "folder", adapter / "merged.safetensors").stdout
     assert "agrees" not in lamina("verify", base, adapter / "merged.safetensors").stdout
     if adapter.name == "deepseek_v2":                    # a GGUF file stores the latent's projection as two tensors
-        assert "attn_k_b" in said(lamina("merge", base / "model.gguf", adapter, tmp_path / "x.gguf"), 3)
+        assert "attn_k_b" in reply(lamina("merge", base / "model.gguf", adapter, tmp_path / "x.gguf"), 3)
         assert not (tmp_path / "x.gguf").exists()
         return
     if not (base / "model.gguf").exists():
         return
-    said(lamina("merge", base / "model.gguf", adapter, tmp_path / "file.gguf"))
+    reply(lamina("merge", base / "model.gguf", adapter, tmp_path / "file.gguf"))
     assert "agrees" in lamina("verify", tmp_path / "file.gguf", adapter / "merged.safetensors").stdout
 
 
 def test_files_of_llama_cpp_and_several_with_scales(lamina, tmp_path):
-    said(lamina("merge", BASE / "model.gguf", LLAMA / "adapter.gguf", tmp_path / "a.gguf"))
+    reply(lamina("merge", BASE / "model.gguf", LLAMA / "adapter.gguf", tmp_path / "a.gguf"))
     assert "agrees" in lamina("verify", tmp_path / "a.gguf", LLAMA / "merged.safetensors").stdout
-    said(lamina("merge", BASE, f"{LLAMA}:0.25", f"{LLAMA}:0.75", tmp_path / "b"))
+    reply(lamina("merge", BASE, f"{LLAMA}:0.25", f"{LLAMA}:0.75", tmp_path / "b"))
     assert "agrees" in lamina("verify", tmp_path / "b", LLAMA / "merged.safetensors").stdout
-    said(lamina("merge", BASE, f"{LLAMA}:0.25", tmp_path / "c"))
+    reply(lamina("merge", BASE, f"{LLAMA}:0.25", tmp_path / "c"))
     assert "agrees" not in lamina("verify", tmp_path / "c", LLAMA / "merged.safetensors").stdout
 
 
 def test_the_folder_is_whole_and_the_same_whatever_the_threads(lamina, tmp_path):
     for t in (1, 3):
-        said(lamina("merge", BASE, LLAMA, tmp_path / str(t), "-t", t))
+        reply(lamina("merge", BASE, LLAMA, tmp_path / str(t), "-t", t))
     assert (tmp_path / "1/model.safetensors").read_bytes() == (tmp_path / "3/model.safetensors").read_bytes()
     assert (tmp_path / "1/config.json").read_bytes() == (BASE / "config.json").read_bytes()
 
@@ -58,7 +58,7 @@ def test_the_folder_is_whole_and_the_same_whatever_the_threads(lamina, tmp_path)
 def test_quantised_weights_are_rejected_with_the_expected_loss(lamina, tmp_path):
     usual = write_adapter(tmp_path / "usual", 5, 8, ["self_attn.q_proj", "mlp.up_proj"], range(0, 30, 6), size=0.0005)
     out = tmp_path / "out.gguf"
-    text = said(lamina("merge", MODEL, usual, out), 2)
+    text = reply(lamina("merge", MODEL, usual, out), 2)
     assert "q4_1 keeps" in text and "--lossy" in text and "--type of f16" in text and not out.exists()
     r = lamina("merge", MODEL, usual, "--dry-run", "--json")
     measured = json.loads(r.stdout)
@@ -87,25 +87,25 @@ def test_another_type_loses_nothing(lamina, tmp_path):
 def test_impossible_settings(lamina, words, status, word, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     r = lamina("merge", *[w.format(base=BASE, llama=LLAMA, golden=GOLDEN) for w in words])
-    assert word in said(r, r.returncode) and r.returncode, r.stderr
+    assert word in reply(r, r.returncode) and r.returncode, r.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_existing_output_is_kept_and_a_shared_table_is_rejected(lamina, tmp_path):
     out = tmp_path / "x.gguf"
     out.write_bytes(b"mine")
-    assert "already exists" in said(lamina("merge", BASE / "model.gguf", LLAMA, out), 2) and out.read_bytes() == b"mine"
-    said(lamina("merge", BASE / "model.gguf", LLAMA, out, "--force"))
+    assert "already exists" in reply(lamina("merge", BASE / "model.gguf", LLAMA, out), 2) and out.read_bytes() == b"mine"
+    reply(lamina("merge", BASE / "model.gguf", LLAMA, out, "--force"))
     assert out.read_bytes()[:4] == b"GGUF"
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/notes").write_text("mine")
-    assert "replaced" in said(lamina("merge", BASE, LLAMA, tmp_path / "folder", "--force"), 2)
+    assert "replaced" in reply(lamina("merge", BASE, LLAMA, tmp_path / "folder", "--force"), 2)
     assert (tmp_path / "folder/notes").read_text() == "mine"
 
 
 def test_eval_with_an_adapter_is_eval_of_the_merged_model(lamina, tmp_path):
     strong = write_adapter(tmp_path / "strong", 6, 4, ["self_attn.v_proj", "mlp.down_proj"], range(0, 30, 2), 0.1)
-    said(lamina("merge", MODEL, strong, tmp_path / "out.gguf", "--type", "f32"))
+    reply(lamina("merge", MODEL, strong, tmp_path / "out.gguf", "--type", "f32"))
     (tmp_path / "text").write_text(" ".join(f"Here is sentence number {i}, and it says little." for i in range(30)))
 
     def perplexity(*args):
@@ -117,5 +117,5 @@ def test_eval_with_an_adapter_is_eval_of_the_merged_model(lamina, tmp_path):
     assert beside == pytest.approx(merged, rel=1e-4) and abs(beside / plain - 1) > 0.01
     assert perplexity(MODEL, "--lora", f"{strong}:0") == plain
     state = ["eval", MODEL, "perplexity", "--file", tmp_path / "text", "-c", 128, "--state", tmp_path / "state"]
-    said(lamina(*state, "--lora", strong))
+    reply(lamina(*state, "--lora", strong))
     assert lamina(*state).returncode != 0                # results of the adapter are not those of the model

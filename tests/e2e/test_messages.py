@@ -60,8 +60,8 @@ def test_directives_of_printf_are_the_same(catalogue):
         places = re.findall(r"%(\d+)\$", translation)
         if places:
             kinds = [k for k in DIRECTIVE.findall(text) if k != "%"]
-            said = {int(p): k for p, k in re.findall(r"%(\d+)\$([-+ #0]*[\d.*]*(?:<PRI\w+>|(?:ll|l|z|h|j|t)?[a-zA-Z]))", translation)}
-            assert said == {i + 1: k for i, k in enumerate(kinds)}, f"{text!r} → {translation!r}"
+            reply = {int(p): k for p, k in re.findall(r"%(\d+)\$([-+ #0]*[\d.*]*(?:<PRI\w+>|(?:ll|l|z|h|j|t)?[a-zA-Z]))", translation)}
+            assert reply == {i + 1: k for i, k in enumerate(kinds)}, f"{text!r} → {translation!r}"
         else:
             assert DIRECTIVE.findall(text) == DIRECTIVE.findall(translation), f"out of order without %1$s: {text!r} → {translation!r}"
 

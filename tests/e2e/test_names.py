@@ -77,8 +77,8 @@ def output(lamina, command, model):
     """Run a command that must succeed; return its output, which must be valid UTF-8 without terminal controls."""
     done = subprocess.run([lamina, *(model if a == "M" else a for a in command)], capture_output=True, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, done.stderr
-    text, said = done.stdout.decode(), done.stderr.decode()
-    assert not {"\x1b", "\r"} & {*text, *said} and ("--json" in command or not {"\x7f", "\x9b"} & {*text})
+    text, reply = done.stdout.decode(), done.stderr.decode()
+    assert not {"\x1b", "\r"} & {*text, *reply} and ("--json" in command or not {"\x7f", "\x9b"} & {*text})
     return text
 
 

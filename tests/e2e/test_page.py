@@ -17,7 +17,7 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 def server(build, model):
     s = Server(build, "-c", 512, "--temp", 0).ready()
     yield s
-    assert s.close() == 0, s.said
+    assert s.close() == 0, s.log
 
 
 def page(server, **headers):

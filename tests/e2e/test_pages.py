@@ -121,7 +121,7 @@ def started(block, build, folder, where):
     for command in commands:
         server = Server(build, *shlex.split(command, comments=True), model=None, cwd=folder).ready()
         yield server
-        prints(shown, "\n".join([f"listening on {HERE}", *map(str.rstrip, server.said)]), where)
+        prints(shown, "\n".join([f"listening on {HERE}", *map(str.rstrip, server.log)]), where)
 
 
 @pytest.mark.parametrize("page", some(p for p in PAGES if p not in OWN_TEST and any(kind(b) in RUN for b in blocks(p))))

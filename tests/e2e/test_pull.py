@@ -369,8 +369,8 @@ def test_processes_at_once(hub, build, tmp_path):
     paths = {p.communicate(timeout=PATIENCE)[0] for p in made}
     assert [p.returncode for p in made] == [0, 0, 0] and len(paths) == 1
     whole(hub, tmp_path)
-    asked = [path for path, _ in hub.seen if "/resolve/" in path]
-    assert len(asked) == len(set(asked)) and not leftovers(tmp_path)
+    requested = [path for path, _ in hub.seen if "/resolve/" in path]
+    assert len(requested) == len(set(requested)) and not leftovers(tmp_path)
 
 
 def test_progress(hub, build, tmp_path):

@@ -64,12 +64,12 @@ def blocks_of(block):
 @pytest.mark.parametrize("model", ["llama-3.2-3b", "deepseek-v2", "gpt2"])
 def test_cells_are_the_facts_that_they_name(lamina, report, model):
     """Every number in a table cell that names its fact equals the answer to a query for that fact."""
-    said = {}
+    reply = {}
     for block in blocks_of(json.loads(report("json", model))):
         for cell in (c for row in block.get("rows", []) for c in row if c and "fact" in c and "value" in c):
-            said[cell["fact"]] = cell["value"]
-    assert len(said) > 150
-    paths = sorted(said)
+            reply[cell["fact"]] = cell["value"]
+    assert len(reply) > 150
+    paths = sorted(reply)
     for i in range(0, len(paths), 100):
         some = paths[i:i + 100]
         done = lamina("inspect", model, "--cpu", "ref", "--threads", "1", *[a for p in some for a in ("--query", p)])
@@ -78,7 +78,7 @@ def test_cells_are_the_facts_that_they_name(lamina, report, model):
             done = lamina("inspect", model, "--cpu", "ref", "--threads", "1", *[a for p in some for a in ("--query", p)])
         assert done.returncode == 0, done.stderr
         for path, value in zip(some, done.stdout.split("\n")):
-            assert float(value) == said[path], path
+            assert float(value) == reply[path], path
 
 
 @pytest.mark.parametrize("models", [("llama-3.2-3b",), ("deepseek-v2",), ("gpt2", "mistral-7b-v0.1", "mixtral-8x7b")])
@@ -111,10 +111,10 @@ def test_derivations_agree_with_the_count(report):
 def test_numbers_agree_across_sections(report):
     """A quantity shown in several tables has the same value in each (J3)."""
     for model in GOLDENS:
-        said = {}
+        reply = {}
         for block in blocks_of(json.loads(report("json", model))):
             for cell in (c for row in block.get("rows", []) for c in row if c and "fact" in c and "value" in c):
-                assert said.setdefault(cell["fact"], cell["value"]) == cell["value"]
+                assert reply.setdefault(cell["fact"], cell["value"]) == cell["value"]
 
 
 # ---- several models ----
@@ -144,8 +144,8 @@ def test_form_by_name(lamina, tmp_path, name):
 
 def test_json_of_the_command(lamina, tmp_path):
     done = lamina("report", "gpt2", "-o", tmp_path / "r.md", "--json")
-    said = json.loads(done.stdout)
-    assert said == {"schema": "lamina.report/1", "file": str(tmp_path / "r.md"), "format": "md", "bytes": (tmp_path / "r.md").stat().st_size}
+    reply = json.loads(done.stdout)
+    assert reply == {"schema": "lamina.report/1", "file": str(tmp_path / "r.md"), "format": "md", "bytes": (tmp_path / "r.md").stat().st_size}
     assert json.loads(lamina("report", "gpt2", "--json").stdout)["models"] == ["GPT-2"]
 
 
@@ -189,8 +189,8 @@ def test_hostile_names_are_text(lamina, hostile):
     assert "<script" not in md.stdout.replace("`", "") and r"a\|b &lt;script&gt;" in md.stdout
     page = lamina("report", hostile, *DEVICE, "--context", "48", "--format", "html")
     assert page.returncode == 0 and "<script>alert" not in page.stdout and "a|b &lt;script&gt;" in page.stdout
-    said = json.loads(lamina("report", hostile, *DEVICE, "--context", "48", "--format", "json").stdout)
-    assert HOSTILE in json.dumps(said, ensure_ascii=False)
+    reply = json.loads(lamina("report", hostile, *DEVICE, "--context", "48", "--format", "json").stdout)
+    assert HOSTILE in json.dumps(reply, ensure_ascii=False)
     assert HOSTILE in lamina("report", hostile, *DEVICE, "--context", "48").stdout
 
 
@@ -206,9 +206,9 @@ def test_tokens_of_a_prompt(lamina, model):
 def test_views_and_reports_show_the_same_tables(lamina, report):
     tables = {b["id"]: b for b in blocks_of(json.loads(report("json", "gpt2"))) if b.get("kind") == "table" and "id" in b}
     for view in ("info", "params", "flops", "kv"):
-        said = json.loads(lamina("inspect", "gpt2", "--view", view, "--json").stdout)
-        assert said["view"] == view
-        shared = [b for b in said["blocks"] if b.get("kind") == "table"]
+        reply = json.loads(lamina("inspect", "gpt2", "--view", view, "--json").stdout)
+        assert reply["view"] == view
+        shared = [b for b in reply["blocks"] if b.get("kind") == "table"]
         assert shared and all(tables[b["id"]] == b for b in shared)
     assert json.loads(lamina("inspect", "gpt2", "--view", "tree", "--json").stdout)["text"].startswith("GPT2LMHeadModel(")
     assert lamina("inspect", "gpt2", "--view", "all", "--json").returncode == 2

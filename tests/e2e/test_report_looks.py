@@ -25,8 +25,8 @@ class Node:
     def of_class(self, name):
         return [x for x in self.walk() if name in (x.attrs.get("class") or "").split()]
 
-    def said(self):
-        return self.text + "".join(x.said() for x in self.inner)
+    def whole_text(self):
+        return self.text + "".join(x.whole_text() for x in self.inner)
 
     def within(self, tag):
         return self.parent is not None and (self.parent.tag == tag or self.parent.within(tag))
@@ -86,17 +86,17 @@ def test_a_sentence_and_four_figures_come_first(pages, facts, model):
     _, _, main = pages(model)
     first = main.inner[0]
     assert [x.tag for x in first.inner[:3]] == ["h2", "p", "div"], "the sentence, then the figures"
-    sentence, total = first.inner[1].said(), facts(model)["parameters"]["total"]
+    sentence, total = first.inner[1].whole_text(), facts(model)["parameters"]["total"]
     billions = f"{total / 1e9:.3g} B" if total > 1e9 else f"{total / 1e6:.3g} M"
     assert "decoder-only" in sentence and billions in sentence
     figures = first.inner[2].all("table", id="key-figures")[0]
-    assert len(figures.all("tr")) == 4 and billions in figures.said()
+    assert len(figures.all("tr")) == 4 and billions in figures.whole_text()
     assert [x.attrs.get("id") for x in first.all("section")][0] == "takeaways"
 
 
 def test_sliders_start_at_usual_contexts(pages):
     for model, context in (("llama-3.2-3b", 8192), ("deepseek-v2", 8192), ("gpt2", 1024)):
-        panel = json.loads(pages(model)[2].of_class("panel")[0].all("script")[0].said())
+        panel = json.loads(pages(model)[2].of_class("panel")[0].all("script")[0].whole_text())
         assert panel["contexts"][panel["now"][0]] == context
 
 
@@ -124,9 +124,9 @@ def test_equal_rows_are_distinguished(pages):
     for table in ("compare-summary-table", "compare-values-table"):
         [found] = pages(*THREE)[2].all("table", id=table)
         for row in found.all("tr"):
-            cells = [x.said() for x in row.inner[1:]]
+            cells = [x.whole_text() for x in row.inner[1:]]
             if row.all("td") and len(cells) == 3 and row.attrs.get("class") != "gap":
-                assert (row.attrs.get("class") == "same") == (len(set(cells)) == 1), row.said()
+                assert (row.attrs.get("class") == "same") == (len(set(cells)) == 1), row.whole_text()
         assert pages(*THREE)[2].all("input", **{"data-differs": table}), "and can be left out"
 
 
@@ -137,9 +137,9 @@ def test_bars_are_as_long_as_their_numbers(pages):
         if row.attrs.get("class") == "gap":
             continue
         cells = row.inner
-        label = cells[0].said() or label
+        label = cells[0].whole_text() or label
         [bar] = cells[3].of_class("bar")
-        groups.setdefault(label, []).append((numbers(cells[2].said()), float(re.search(r"width:([\d.]+)%", bar.attrs["style"])[1]), cells[2].said(), bar.attrs["class"]))
+        groups.setdefault(label, []).append((numbers(cells[2].whole_text()), float(re.search(r"width:([\d.]+)%", bar.attrs["style"])[1]), cells[2].whole_text(), bar.attrs["class"]))
     assert {"parameters", "share of attention", "share of the MLP", "weights as Q4_K_M", "operations per token", "cache at 4,096 tokens",
             "cache at 32,768 tokens"} <= set(groups)
     for label, rows in groups.items():
@@ -150,7 +150,7 @@ def test_bars_are_as_long_as_their_numbers(pages):
 
 def test_no_cache_is_longer_than_a_model(pages):
     [bars] = pages("gpt2", "llama-3.2-1b")[2].all("table", id="compare-bars")
-    assert re.findall(r"cache at [\d,]+ tokens", bars.said()) == ["cache at 1,024 tokens"]
+    assert re.findall(r"cache at [\d,]+ tokens", bars.whole_text()) == ["cache at 1,024 tokens"]
 
 
 def curve_of(figure, number):
@@ -160,7 +160,7 @@ def curve_of(figure, number):
 
 def test_one_chart_shows_the_caches_of_all(pages):
     [figure] = pages(*THREE)[2].all("figure", id="figure-kv-curves")
-    assert [t.said() for t in figure.all("text") if t.said() in ("Llama 3.2 1B", "Mistral 7B v0.1", "DeepSeek-V2")] == ["Llama 3.2 1B", "Mistral 7B v0.1", "DeepSeek-V2"]
+    assert [t.whole_text() for t in figure.all("text") if t.whole_text() in ("Llama 3.2 1B", "Mistral 7B v0.1", "DeepSeek-V2")] == ["Llama 3.2 1B", "Mistral 7B v0.1", "DeepSeek-V2"]
     for number, straight in ((1, True), (2, False), (3, True)):
         assert is_straight(curve_of(figure, number)) == straight, "a window bounds it, nothing else does"
 
@@ -174,7 +174,7 @@ def is_straight(points):
 
 def test_linear_growth_looks_linear(pages):
     _, _, main = pages("llama-3.2-3b")
-    [growth] = [f for f in main.all("figure") if "bytes of the cache" in f.said()]
+    [growth] = [f for f in main.all("figure") if "bytes of the cache" in f.whole_text()]
     assert is_straight(curve_of(growth, 1)) and is_straight(curve_of(growth, 2))
     areas = [p for p in main.all("path") if (p.attrs.get("class") or "").startswith("area")]
     assert len(areas) >= 5
@@ -187,7 +187,7 @@ def test_equal_layers_are_one_line(pages):
     for model, lines in (("llama-3.2-3b", 1), ("gpt2", 1), ("deepseek-v2", 2)):
         [layers] = pages(model)[2].all("section", id="layers")
         outer = [d for d in layers.all("details") if not d.within("details")]
-        assert len(outer) == lines, [d.inner[0].said() for d in outer]
+        assert len(outer) == lines, [d.inner[0].whole_text() for d in outer]
 
 
 @pytest.mark.parametrize("model", ["llama-3.2-3b", "gpt2", "deepseek-v2"])
@@ -201,13 +201,13 @@ def test_derivations_are_closed_and_drawings_appear_once(pages, model):
     seen = [shape(s) for s in main.all("svg")]
     assert len(seen) > 10 and len(set(seen)) == len(seen)
     for section in main.all("section"):
-        folds = [d.inner[0].said() for d in section.inner if d.tag == "details"]
+        folds = [d.inner[0].whole_text() for d in section.inner if d.tag == "details"]
         assert len(set(folds)) == len(folds), f"{section.attrs['id']}: {folds}"
 
 
 def test_heads_fit_their_column(pages):
     for model in ("llama-3.2-3b", "llama-3.1-8b", "falcon-7b"):
-        [drawing] = [s for s in pages(model)[2].all("svg") if "query heads" in s.said() and "cached" in s.said()]
+        [drawing] = [s for s in pages(model)[2].all("svg") if "query heads" in s.whole_text() and "cached" in s.whole_text()]
         assert float(drawing.attrs["width"]) <= 900
 
 
@@ -219,7 +219,7 @@ def test_tables_of_sizes_have_bars(pages):
             assert len(found.of_class("bar")) >= 3, table
         [found] = main.all("table", id="precisions")
         for row in found.all("tbody")[0].all("tr"):
-            n, widest = int(row.inner[1].said().replace(",", "")), int(found.all("tbody")[0].inner[0].inner[1].said().replace(",", ""))
+            n, widest = int(row.inner[1].whole_text().replace(",", "")), int(found.all("tbody")[0].inner[0].inner[1].whole_text().replace(",", ""))
             assert abs(float(re.search(r"width:([\d.]+)%", row.of_class("bar")[0].attrs["style"])[1]) - 100 * n / widest) < 0.01
 
 
@@ -233,14 +233,14 @@ def test_the_model_is_marked_in_the_history(pages):
 def test_every_source_is_a_link(pages):
     text, _, main = pages("llama-3.2-3b")
     [sources] = main.all("section", id="sources")
-    numbers_said = re.findall(r"arXiv (\d{4}\.\d{5})", sources.said())
+    numbers_said = re.findall(r"arXiv (\d{4}\.\d{5})", sources.whole_text())
     links = [a.attrs["href"] for a in main.all("a") if a.attrs["href"].startswith("https://")]
     assert len(numbers_said) > 20 and all(f"https://arxiv.org/abs/{n}" in links for n in numbers_said)
     assert "https://huggingface.co/meta-llama/Llama-3.2-3B" in [a.attrs["href"] for a in pages("llama-3.2-3b")[1].all("a")]
 
 
 def test_letters_are_large_enough(pages):
-    style = pages("llama-3.2-3b")[1].all("style")[0].said()
+    style = pages("llama-3.2-3b")[1].all("style")[0].whole_text()
     sizes = [float(s) for s in re.findall(r"\.lm [^{]*\{[^}]*font-size:([\d.]+)px", style)]
     assert len(sizes) == 3 and min(sizes) >= 12
     assert re.search(r"math\{font-family:[^}]*Math", style), "formulas have fonts made for them"
@@ -248,7 +248,7 @@ def test_letters_are_large_enough(pages):
 
 def test_latin_letters_of_burmese_pages_are_of_a_latin_font(pages):
     text, root, _ = pages("llama-3.2-3b", "--lang", "my")
-    style = root.all("style")[0].said()
+    style = root.all("style")[0].whole_text()
     family = re.search(r"html:lang\(my\)\{font-family:([^;}]*)", style)[1].split(",")
     faces = re.findall(r"@font-face\{font-family:(\"[^\"]*\");[^}]*unicode-range:U\+1000[^}]*\}", style)
     own = [f for f in family if f not in faces]

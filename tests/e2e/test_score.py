@@ -47,16 +47,16 @@ def test_run_scores_its_prompt(lamina, model):
     assert "logprobs" not in document and document["ids"] == [] and document["stop_reason"] == "length"
 
 
-@pytest.mark.parametrize("args, says, status", [
+@pytest.mark.parametrize("args, shows, status", [
     (["-p", "hi", "-f", "x"], "error: score: ", 2),
     (["-p", ""], "error: text: no tokens to score", 2),
     (["--ids", "1,99999999"], "error: text: token 99999999 is outside the vocabulary", 2),
     (["--ids", "1,2,3", "-c", "2"], "error: text: 3 tokens; the context size is 2", 1),
     (["-f", "/nonexistent"], "error: /nonexistent: ", 1),
 ])
-def test_rejections(lamina, model, args, says, status):
+def test_rejections(lamina, model, args, shows, status):
     done = run(lamina, "score", model, *args)
-    assert done.returncode == status and done.stdout == "" and says in done.stderr.splitlines()[-1], done.stderr
+    assert done.returncode == status and done.stdout == "" and shows in done.stderr.splitlines()[-1], done.stderr
 
 
 def test_a_wrong_line_is_named(lamina, model):

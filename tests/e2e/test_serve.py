@@ -25,8 +25,8 @@ def lamina(build):
 def server(build, model):
     s = Server(build, "--metrics", "--embeddings", "-c", 1024, "--temp", 0, "--alias", "demo").ready()
     yield s
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert s.close() == 0, s.log
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +40,12 @@ QUESTION = [{"role": "user", "content": "What is water made of?"}]
 # ---- OpenAI's client ----
 
 def test_openai_chat_equals_run(client, lamina):
-    said = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=24)
+    reply = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=24)
     alone = run(lamina, "run", MODEL, "--chat", "-p", QUESTION[0]["content"], "-n", 24, "--temp", 0)
-    assert said.choices[0].message.content == alone.stdout.rstrip("\n")
-    assert said.choices[0].finish_reason == "length" and said.usage.completion_tokens == 24
-    assert said.usage.total_tokens == said.usage.prompt_tokens + 24 and said.system_fingerprint.startswith("b")
-    assert said.choices[0].message.role == "assistant" and said.id.startswith("chatcmpl-")
+    assert reply.choices[0].message.content == alone.stdout.rstrip("\n")
+    assert reply.choices[0].finish_reason == "length" and reply.usage.completion_tokens == 24
+    assert reply.usage.total_tokens == reply.usage.prompt_tokens + 24 and reply.system_fingerprint.startswith("b")
+    assert reply.choices[0].message.role == "assistant" and reply.id.startswith("chatcmpl-")
 
 
 def test_openai_streams_are_the_same_text(client):
@@ -98,10 +98,10 @@ def test_log_probabilities_arrive_with_their_text(client):
     assert "".join(t.token for t in content) == whole.choices[0].message.content
     assert all(len(t.top_logprobs) == 3 and t.top_logprobs[0].logprob >= t.logprob for t in content)
     assert all(bytes(t.bytes).decode() == t.token for t in content)
-    told = []
+    received = []
     for e in client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=12, logprobs=True, top_logprobs=3, stream=True):
-        told += (e.choices[0].logprobs.content if e.choices[0].logprobs else [])
-    assert [t.logprob for t in told] == [t.logprob for t in content]
+        received += (e.choices[0].logprobs.content if e.choices[0].logprobs else [])
+    assert [t.logprob for t in received] == [t.logprob for t in content]
 
 
 # ---- concurrent requests ----
@@ -308,7 +308,7 @@ def test_keys(build, model, tmp_path):
     assert s.get("/v1/models", headers={"Authorization": "Bearer secret-two"})[0] == 200
     assert s.get("/v1/models", headers={"X-Api-Key": "secret-one"})[0] == 200
     assert s.close() == 0
-    assert not [line for line in s.said if "secret" in line]
+    assert not [line for line in s.log if "secret" in line]
 
 
 @pytest.mark.parametrize("flags,why", [
@@ -354,13 +354,13 @@ def test_shutdown_waits_for_active_requests(build, model):
 
 def test_a_second_signal_ends_at_once(build, model):
     s = Server(build, "-c", 8192, "--drain-timeout", 3600).ready()
-    asked = s.stream({"prompt": "On and on", "max_tokens": 8000, "ignore_eos": True})
-    asked.recv(100)
+    requested = s.stream({"prompt": "On and on", "max_tokens": 8000, "ignore_eos": True})
+    requested.recv(100)
     s.process.send_signal(signal.SIGTERM)
-    s.says("shutting down: waiting")
+    s.wait_for("shutting down: waiting")
     s.process.send_signal(signal.SIGTERM)
     assert s.process.wait(ENDS) == 0
-    asked.close()
+    requested.close()
 
 
 def test_silent_connections_are_closed(server):
@@ -391,11 +391,11 @@ SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength
 def test_answers_fit_their_schema(client, server, ollama_client):
     ask = [{"role": "user", "content": "Describe a person as JSON with name and age."}]
     form = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": SCHEMA}}
-    said = client.chat.completions.create(model="demo", messages=ask, max_completion_tokens=100, response_format=form).choices[0]
-    person = json.loads(said.message.content)
-    assert said.finish_reason == "stop" and set(person) == {"name", "age"} and isinstance(person["age"], int)
+    reply = client.chat.completions.create(model="demo", messages=ask, max_completion_tokens=100, response_format=form).choices[0]
+    person = json.loads(reply.message.content)
+    assert reply.finish_reason == "stop" and set(person) == {"name", "age"} and isinstance(person["age"], int)
     pieces = client.chat.completions.create(model="demo", messages=ask, max_completion_tokens=100, response_format=form, stream=True)
-    assert "".join(p.choices[0].delta.content or "" for p in pieces) == said.message.content
+    assert "".join(p.choices[0].delta.content or "" for p in pieces) == reply.message.content
     assert json.loads(ollama_client.chat(model="demo", messages=ask, format=SCHEMA).message.content) == person
     native = server.post("/completion", {"prompt": "A person:", "json_schema": SCHEMA, "n_predict": 100})[1]
     assert set(json.loads(native["content"])) == {"name", "age"}
@@ -429,12 +429,12 @@ def ollama_client(server):
 
 
 def test_ollama_answers_equal_openai(client, ollama_client):
-    said = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=20).choices[0].message.content
+    reply = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=20).choices[0].message.content
     whole = ollama_client.chat(model="demo", messages=QUESTION, options={"num_predict": 20})
-    assert whole.message.content == said and whole.done_reason == "length" and whole.eval_count == 20
+    assert whole.message.content == reply and whole.done_reason == "length" and whole.eval_count == 20
     pieces = list(ollama_client.chat(model="demo", messages=QUESTION, options={"num_predict": 20}, stream=True))
-    assert "".join(p.message.content for p in pieces) == said and pieces[-1].done and pieces[-1].prompt_eval_count == whole.prompt_eval_count
-    assert ollama_client.generate(model="demo", prompt=QUESTION[0]["content"], options={"num_predict": 20}).response == said
+    assert "".join(p.message.content for p in pieces) == reply and pieces[-1].done and pieces[-1].prompt_eval_count == whole.prompt_eval_count
+    assert ollama_client.generate(model="demo", prompt=QUESTION[0]["content"], options={"num_predict": 20}).response == reply
 
 
 def test_ollama_generates_raw(server, ollama_client):
@@ -498,11 +498,11 @@ def anthropic_client(server):
 
 
 def test_anthropic_answers_equal_openai(client, anthropic_client):
-    said = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=20).choices[0].message.content
+    reply = client.chat.completions.create(model="demo", messages=QUESTION, max_completion_tokens=20).choices[0].message.content
     whole = anthropic_client.messages.create(model="demo", max_tokens=20, messages=QUESTION)
-    assert whole.content[0].text == said and whole.stop_reason == "max_tokens" and whole.usage.output_tokens == 20
+    assert whole.content[0].text == reply and whole.stop_reason == "max_tokens" and whole.usage.output_tokens == 20
     with anthropic_client.messages.stream(model="demo", max_tokens=20, messages=QUESTION) as stream:
-        assert "".join(stream.text_stream) == said
+        assert "".join(stream.text_stream) == reply
         assert stream.get_final_message().stop_reason == "max_tokens"
 
 

@@ -51,8 +51,8 @@ def server(build, model, adapters, tmp_path_factory):
     flags = [x for a, scale in zip(adapters, ("", ":0.5", ":0")) for x in ("--lora", f"{a}{scale}")]
     s = Server(build, *flags, "--metrics", "--embeddings", "-c", 512, "--temp", 0, "--slot-save-path", tmp_path_factory.mktemp("slots")).ready()
     yield s
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert s.close() == 0, s.log
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
 def lora(*scales):
@@ -60,14 +60,14 @@ def lora(*scales):
 
 
 def complete(server, n=24, prompt=PROMPT, **fields):
-    status, said, _ = server.post("/v1/completions", {"prompt": prompt, "max_tokens": n, "logprobs": 2, "ignore_eos": True, **fields})
-    assert status == 200, said
-    return said
+    status, reply, _ = server.post("/v1/completions", {"prompt": prompt, "max_tokens": n, "logprobs": 2, "ignore_eos": True, **fields})
+    assert status == 200, reply
+    return reply
 
 
-def bits(said):
+def bits(reply):
     """Return the text, the tokens and every log-probability, to the last bit."""
-    c = said["choices"][0]
+    c = reply["choices"][0]
     return c["text"], c["logprobs"]["tokens"], c["logprobs"]["token_logprobs"], json.dumps(c["logprobs"]["top_logprobs"])
 
 
@@ -91,9 +91,9 @@ def test_different_adapters_share_steps_without_changing_bits(server):
 
 def test_each_answer_equals_run_with_the_adapter(server, adapters, build):
     for x, flags in ((lora(1), [adapters[0]]), (lora(0, 1), [adapters[1]]), (lora(0.5, 0, -0.75), [f"{adapters[0]}:0.5", f"{adapters[2]}:-0.75"])):
-        said = run(build / "src/cli/lamina", "run", MODEL, "-p", PROMPT, "-n", 24, "--temp", 0, "--ignore-eos", "-c", 512,
+        reply = run(build / "src/cli/lamina", "run", MODEL, "-p", PROMPT, "-n", 24, "--temp", 0, "--ignore-eos", "-c", 512,
                    *[y for f in flags for y in ("--lora", f)])
-        assert said.stdout.removesuffix("\n") == complete(server, lora=x)["choices"][0]["text"].removesuffix("\n"), said.stderr
+        assert reply.stdout.removesuffix("\n") == complete(server, lora=x)["choices"][0]["text"].removesuffix("\n"), reply.stderr
 
 
 def test_every_dialect_of_llama_server_takes_them(server):
@@ -103,15 +103,15 @@ def test_every_dialect_of_llama_server_takes_them(server):
     for path, body in asks.items():
         texts = []
         for x in (lora(8), lora(0, 0, 8), []):              # large enough to change the text on every processor
-            status, said, _ = server.post(path, {**body, "lora": x, "temperature": 0})
-            assert status == 200, said
-            texts.append(json.dumps(said.get("content") or said.get("output") or [c.get("text") or c["message"]["content"] for c in said["choices"]]))
+            status, reply, _ = server.post(path, {**body, "lora": x, "temperature": 0})
+            assert status == 200, reply
+            texts.append(json.dumps(reply.get("content") or reply.get("output") or [c.get("text") or c["message"]["content"] for c in reply["choices"]]))
             if path == "/completion":
-                assert said["generation_settings"]["lora"] == [{"id": i, "scale": y["scale"] if (y := next((z for z in x if z["id"] == i), None)) else 0}
+                assert reply["generation_settings"]["lora"] == [{"id": i, "scale": y["scale"] if (y := next((z for z in x if z["id"] == i), None)) else 0}
                                                                for i in range(3)]
         assert len(set(texts)) == 3, path
-    status, said, _ = server.post("/api/generate", {"prompt": "Hi", "stream": False, "options": {"num_predict": 8, "lora": lora(0, 0, 1)}})
-    assert status == 200, said
+    status, reply, _ = server.post("/api/generate", {"prompt": "Hi", "stream": False, "options": {"num_predict": 8, "lora": lora(0, 0, 1)}})
+    assert status == 200, reply
     vectors = [server.post("/v1/embeddings", {"input": PROMPT, "lora": x})[1]["data"][0]["embedding"] for x in ([], lora(1), [])]
     assert vectors[0] == vectors[2] != vectors[1]
     scores = [complete(server, 0, echo=True, lora=x)["choices"][0]["logprobs"]["token_logprobs"][1:] for x in ([], lora(1), [])]
@@ -124,8 +124,8 @@ def test_the_list_and_the_scales_that_it_sets(server, adapters):
     assert all(x["task_name"] == "" and x["prompt_prefix"] == "" for x in list_) and list_[1]["rank"] == 8 and list_[0]["name"] == "attention"
     before = complete(server)
     assert bits(before) == bits(complete(server, lora=lora(1, 0.5)))
-    status, said, _ = server.post("/lora-adapters", [{"id": 2, "scale": 1.0}])
-    assert (status, said) == (200, {"success": True})
+    status, reply, _ = server.post("/lora-adapters", [{"id": 2, "scale": 1.0}])
+    assert (status, reply) == (200, {"success": True})
     assert [x["scale"] for x in server.get("/lora-adapters")[1]] == [0, 0, 1]
     after = complete(server)
     assert bits(after) == bits(complete(server, lora=lora(0, 0, 1))) != bits(before)
@@ -140,8 +140,8 @@ def test_the_list_and_the_scales_that_it_sets(server, adapters):
                                         ([{"id": 1, "scale": 1}, {"id": 1, "scale": 0}], "twice")])
 def test_an_invalid_list_is_rejected(server, body, word):
     for path, whole in (("/v1/completions", {"prompt": "x", "lora": body}), ("/lora-adapters", body)):
-        status, said, _ = server.post(path, whole)
-        assert status == 400 and word in said["error"]["message"], said
+        status, reply, _ = server.post(path, whole)
+        assert status == 400 and word in reply["error"]["message"], reply
     assert server.post("/lora-adapters", {"id": 0, "scale": 1})[0] == 400
 
 
@@ -161,17 +161,17 @@ def test_prefixes_are_shared_only_with_the_same_adapters(server):
 def test_a_slot_is_saved_with_its_adapters(server, build, adapters, tmp_path):
     prompt = " ".join(f"Word {i} of many." for i in range(60))
     whole = bits(complete(server, 8, prompt, lora=lora(1), id_slot=3, cache_prompt=False))
-    status, said, _ = server.post("/slots/3?action=save", {"filename": "with"})
-    assert status == 200, said
+    status, reply, _ = server.post("/slots/3?action=save", {"filename": "with"})
+    assert status == 200, reply
     assert server.post("/slots/3?action=erase", {})[0] == 200
-    assert server.post("/slots/3?action=restore", {"filename": "with"})[1]["n_restored"] == said["n_saved"]
+    assert server.post("/slots/3?action=restore", {"filename": "with"})[1]["n_restored"] == reply["n_saved"]
     again = complete(server, 8, prompt, lora=lora(1))
     assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 128 and bits(again) == whole
     assert complete(server, 1, prompt, lora=lora(0, 0, 0.25))["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
     folder = next(p for p in tmp_path.parent.parent.rglob("with"))
     other = Server(build, "--lora", adapters[1], "-c", 512, "--slot-save-path", folder.parent, "--cache-type-k", "f16").ready()
-    status, said, _ = other.post("/slots/0?action=restore", {"filename": "with"})
-    assert status == 400 and "none of those here" in said["error"]["message"], said
+    status, reply, _ = other.post("/slots/0?action=restore", {"filename": "with"})
+    assert status == 400 and "none of those here" in reply["error"]["message"], reply
     assert other.close() == 0
 
 
@@ -179,11 +179,11 @@ def test_the_prefix_store_separates_adapters_across_restarts(build, adapters, tm
     prompt = " ".join(f"Page {i} of a book." for i in range(60))
     flags = ["--lora", adapters[0], "--lora", adapters[1], "-c", 512, "--temp", 0, "--prefix-store", tmp_path / "store"]
     first = Server(build, *flags).ready()
-    said = [bits(complete(first, 4, prompt, lora=x)) for x in (lora(1), lora(0, 1), [])]
+    reply = [bits(complete(first, 4, prompt, lora=x)) for x in (lora(1), lora(0, 1), [])]
     assert first.close() == 0
     assert len(list((tmp_path / "store").iterdir())) == 3
     second = Server(build, *flags).ready()
-    for x, before in zip((lora(1), lora(0, 1), []), said):
+    for x, before in zip((lora(1), lora(0, 1), []), reply):
         again = complete(second, 4, prompt, lora=x)
         assert again["usage"]["prompt_tokens_details"]["cached_tokens"] > 128 and bits(again) == before
     assert complete(second, 1, prompt, lora=lora(0.5))["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
@@ -194,8 +194,8 @@ def test_a_list_that_names_a_missing_adapter_is_rejected(build):
     s = Server(build, "-c", 256).ready()
     assert s.get("/lora-adapters")[1] == []
     assert s.post("/v1/completions", {"prompt": "x", "max_tokens": 1, "lora": []})[0] == 200
-    status, said, _ = s.post("/v1/completions", {"prompt": "x", "lora": [{"id": 0, "scale": 1}]})
-    assert status == 400 and "--lora" in said["error"]["message"]
+    status, reply, _ = s.post("/v1/completions", {"prompt": "x", "lora": [{"id": 0, "scale": 1}]})
+    assert status == 400 and "--lora" in reply["error"]["message"]
     assert s.close() == 0
 
 

@@ -17,7 +17,7 @@ ASKED = [SystemMessage("Be brief."), HumanMessage("How is the weather in Paris?"
 def server(build, model):
     s = Server(build, "-c", 512, "-np", 4, "--embeddings", "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
     yield s
-    assert s.close() == 0, s.said
+    assert s.close() == 0, s.log
 
 
 @pytest.fixture(scope="module")
@@ -47,14 +47,14 @@ def test_answers_and_streams_are_the_same(chat):
 
 def test_tools_that_are_bound_are_called_and_answered(chat):
     bound = chat.bind_tools([get_weather], tool_choice="get_weather", parallel_tool_calls=False)
-    said = bound.invoke(ASKED)
-    call = said.tool_calls[0]
+    reply = bound.invoke(ASKED)
+    call = reply.tool_calls[0]
     assert call["name"] == "get_weather" and set(call["args"]) == {"city", "days"} and isinstance(call["args"]["days"], int)
     together = None
     for piece in bound.stream(ASKED):
         together = piece if together is None else together + piece
     assert together.tool_calls[0]["args"] == call["args"]
-    after = chat.bind_tools([get_weather], tool_choice="none").invoke([*ASKED, said, ToolMessage("sunny", tool_call_id=call["id"])])
+    after = chat.bind_tools([get_weather], tool_choice="none").invoke([*ASKED, reply, ToolMessage("sunny", tool_call_id=call["id"])])
     assert isinstance(after, AIMessage) and not after.tool_calls
 
 
@@ -74,14 +74,14 @@ def test_the_log_likelihoods_of_lm_eval_equal_score(build, model, server):
     (lm_eval/models/openai_completions.py, api_models.py). The sum over the continuation is the log-likelihood; the most probable tokens
     show whether greedy decoding gives the continuation."""
     pairs = [("The capital of France is", " Paris, and that of Italy is Rome"), ("Water is made of", " hydrogen and oxygen"), ("One, two, three,", " four")]
-    asked = []
+    requested = []
     for context, more in pairs:
         ids = server.post("/tokenize", {"content": context + more})[1]["tokens"]
-        asked.append((ids, len(server.post("/tokenize", {"content": context})[1]["tokens"])))
-    r = server.post("/v1/completions", {"model": "any", "prompt": [ids for ids, _ in asked], "max_tokens": 1, "temperature": 0, "logprobs": 1,
+        requested.append((ids, len(server.post("/tokenize", {"content": context})[1]["tokens"])))
+    r = server.post("/v1/completions", {"model": "any", "prompt": [ids for ids, _ in requested], "max_tokens": 1, "temperature": 0, "logprobs": 1,
                                         "seed": 1234, "echo": True})[1]
     assert [c["index"] for c in r["choices"]] == [0, 1, 2]
-    for (context, more), (ids, n), c in zip(pairs, asked, r["choices"]):
+    for (context, more), (ids, n), c in zip(pairs, requested, r["choices"]):
         lp = c["logprobs"]
         assert len(lp["token_logprobs"]) == len(ids) + 1 and lp["token_logprobs"][0] is None
         score = json.loads(run(build / "src/cli/lamina", "score", "-m", model, "--ids", ",".join(map(str, ids)), "--logprobs", "1", "--json").stdout)

@@ -21,7 +21,7 @@ BEGUN = 8                                                    # tokens that begin
 def server(build, model):
     s = Server(build, "-c", "6144", "-np", "2", "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
     yield s
-    assert s.close() == 0, s.said
+    assert s.close() == 0, s.log
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +29,9 @@ def codex(server):
     return openai.OpenAI(base_url=server.url + "/v1", api_key="none", timeout=ENDS, max_retries=0)
 
 
-def completed(client, **asked):
+def completed(client, **requested):
     """Return the response from the events of its stream."""
-    with client.responses.stream(**ASK | asked) as stream:
+    with client.responses.stream(**ASK | requested) as stream:
         last = [event for event in stream][-1]
     assert last.type in ("response.completed", "response.incomplete")
     return last.response
@@ -71,9 +71,9 @@ def test_a_stored_session_sends_only_new_items(codex):
     """With previous_response_id, a request that sends only the new items gives the same prompt as one that sends the recorded items and the
     model's output."""
     first = codex.responses.create(**ASK | {"store": True}, input=HISTORIES[1], max_output_tokens=4)
-    told = [o.model_dump(exclude_none=True) for o in first.output]
+    received = [o.model_dump(exclude_none=True) for o in first.output]
     linked = codex.responses.create(**ASK, input=SESSION["turns"][2], previous_response_id=first.id, max_output_tokens=4)
-    sent = codex.responses.create(**ASK, input=[*HISTORIES[1], *told, *SESSION["turns"][2]], max_output_tokens=4)
+    sent = codex.responses.create(**ASK, input=[*HISTORIES[1], *received, *SESSION["turns"][2]], max_output_tokens=4)
     assert linked.usage.input_tokens == sent.usage.input_tokens and linked.output_text == sent.output_text
     assert linked.usage.input_tokens_details.cached_tokens >= SHARE * (first.usage.input_tokens - BEGUN)
 

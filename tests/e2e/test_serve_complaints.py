@@ -21,8 +21,8 @@ FORM = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
 def server(build, model):
     s = Server(build, "-c", 1024, "-np", 4, "--temp", 0, "--metrics", "--alias", "demo", "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
     yield s
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert s.close() == 0, s.log
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +68,12 @@ def test_a_schema_is_enforced_with_reasoning_and_without(build, model, tmp_path,
 def test_whitespace_between_the_parts_of_json_is_bounded(server):
     """A model biased towards blanks still finishes. A line break may be followed by blanks, a blank may not: its bias is lower."""
     blanks = [[w, 50 if w == " " else 100] for w in (" ", "\n", "\t", "  ", "\n\n", "   ", "    ")]
-    asked = {"prompt": "JSON:", "n_predict": 300, "json_schema": SCHEMA, "logit_bias": blanks}
-    r = server.post("/completion", asked | {"disable_any_whitespace": False})[1]
+    requested = {"prompt": "JSON:", "n_predict": 300, "json_schema": SCHEMA, "logit_bias": blanks}
+    r = server.post("/completion", requested | {"disable_any_whitespace": False})[1]
     assert r["stop_type"] == "eos" and set(json.loads(r["content"])) == {"n", "yes"}
     assert 1 < max(len(run) for run in re.findall(r"\s*", r["content"])) <= 22, r["content"]
     for more in ({}, {"disable_any_whitespace": True}):
-        none = server.post("/completion", asked | more)[1]
+        none = server.post("/completion", requested | more)[1]
         assert none["stop_type"] == "eos" and not re.search(r"\s", none["content"]) and none["tokens_predicted"] < r["tokens_predicted"]
 
 
@@ -86,9 +86,9 @@ def test_json_has_no_whitespace_between_its_parts(server, constraint):
     text = [{"role": "user", "content": "How many legs has a cat, and is it an animal? Answer as JSON."}]
     path, limit = ("/api/chat", {"stream": False, "options": {"num_predict": 60, "temperature": 0}}) if ollama_s else ("/v1/chat/completions", {"max_tokens": 60, "temperature": 0})
     r = server.post(path, {"model": "demo", "messages": text} | limit | constraint)[1]
-    said = r["message"]["content"] if ollama_s else r["choices"][0]["message"]["content"]
-    outside = re.sub(r'"(\\.|[^"\\])*"?', '""', said)
-    assert said.startswith("{") and not re.search(r"\s", outside), said
+    reply = r["message"]["content"] if ollama_s else r["choices"][0]["message"]["content"]
+    outside = re.sub(r'"(\\.|[^"\\])*"?', '""', reply)
+    assert reply.startswith("{") and not re.search(r"\s", outside), reply
 
 
 def test_a_pattern_of_whitespace_is_rejected(server):
@@ -146,27 +146,27 @@ def test_a_waiting_stream_sends_keep_alives(build, model):
 
 # 15: reasoning in a field of another name
 def test_reasoning_goes_by_both_names(server):
-    asked = {"messages": ASKED, "max_tokens": 12, "reasoning_effort": "high"}
-    one, both = (server.post("/v1/chat/completions", asked | more)[1]["choices"][0]["message"] for more in ({}, {"reasoning_format": "both"}))
+    requested = {"messages": ASKED, "max_tokens": 12, "reasoning_effort": "high"}
+    one, both = (server.post("/v1/chat/completions", requested | more)[1]["choices"][0]["message"] for more in ({}, {"reasoning_format": "both"}))
     assert "reasoning" not in one and both["reasoning"] == both["reasoning_content"] == one["reasoning_content"]
-    _, text, _ = server.post("/v1/chat/completions", asked | {"reasoning_format": "both", "stream": True})
+    _, text, _ = server.post("/v1/chat/completions", requested | {"reasoning_format": "both", "stream": True})
     deltas = [json.loads(line[6:])["choices"][0]["delta"] for line in text.decode().splitlines() if line.startswith("data: {")]
     for name in ("reasoning", "reasoning_content"):
         assert "".join(d.get(name, "") for d in deltas) == one["reasoning_content"]
     for name in ("reasoning", "reasoning_content"):
         begun = [*ASKED, {"role": "assistant", "content": "Warm", name: "It is May."}]
-        r = server.post("/v1/chat/completions", asked | {"messages": begun, "verbose": True})[1]
+        r = server.post("/v1/chat/completions", requested | {"messages": begun, "verbose": True})[1]
         assert r["__verbose"]["prompt"].endswith("<think>\nIt is May.</think>Warm"), (name, r)
 
 
 # 17: several calls, all with index 0
 def test_calls_of_one_answer_are_counted(server, client):
     """OpenAI's accumulator puts the pieces of each call together by its index."""
-    asked = {"model": "demo", "messages": ASKED, "tools": [WEATHER, CLOCK], "max_tokens": 200, "temperature": 0}
+    requested = {"model": "demo", "messages": ASKED, "tools": [WEATHER, CLOCK], "max_tokens": 200, "temperature": 0}
     more = {"extra_body": {"logit_bias": [["<|im_end|>", -100], ["<|endoftext|>", -100]], "seed": 3}}
-    with client.chat.completions.stream(**asked, tool_choice="required", **more) as stream:
-        told = list(stream)
-    chunks = [c for e in told if e.type == "chunk" for c in (e.chunk.choices[0].delta.tool_calls or [] if e.chunk.choices else [])]
+    with client.chat.completions.stream(**requested, tool_choice="required", **more) as stream:
+        received = list(stream)
+    chunks = [c for e in received if e.type == "chunk" for c in (e.chunk.choices[0].delta.tool_calls or [] if e.chunk.choices else [])]
     heads = [c for c in chunks if c.id]
     assert len(heads) > 1 and [c.index for c in heads] == list(range(len(heads))) and len({c.id for c in heads}) == len(heads)
     for i in range(len(heads) - 1):                          # the last may be cut by max_tokens
@@ -178,9 +178,9 @@ def test_a_requested_context_loads_nothing(server):
     loads = re.compile(rb"^lamina_model_loads_total\{\S* (\S+)$", re.M)
     before = loads.findall(server.get("/metrics")[1])
     assert [float(n) for n in before] == [1]
-    said = [server.post("/api/chat", {"model": "demo", "messages": ASKED, "stream": False, "options": {"num_ctx": n, "num_predict": 4, "temperature": 0}})[1]
+    reply = [server.post("/api/chat", {"model": "demo", "messages": ASKED, "stream": False, "options": {"num_ctx": n, "num_predict": 4, "temperature": 0}})[1]
             for n in (512, 4096, 131072)]
-    assert len({s["message"]["content"] for s in said}) == 1 and all(any("num_ctx" in w for w in s["warnings"]) for s in said)
+    assert len({s["message"]["content"] for s in reply}) == 1 and all(any("num_ctx" in w for w in s["warnings"]) for s in reply)
     assert loads.findall(server.get("/metrics")[1]) == before
 
 

@@ -23,11 +23,11 @@ def server(build, other, rule):  # noqa: F811
     s = Server(build, "--ensemble", f"both={TINY}:0.9,{other}:0.6", "--ensemble-rule", rule, "-c", 128, "--parallel", 3, "--cache-tokens", 256,
                "--alias", "one", "--keep-alive", -1, "--embeddings", model=TINY).ready()
     yield s
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert s.close() == 0, s.log
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
-def told(lamina, other, rule, ids, n, *flags):  # noqa: F811
+def received(lamina, other, rule, ids, n, *flags):  # noqa: F811
     done = run(lamina, "run", "--ensemble", f"both={TINY}:0.9,{other}:0.6", "--ensemble-rule", rule, "--ids", ",".join(map(str, ids)), "-n", n,
                "--ignore-eos", "--json", *flags)
     assert done.returncode == 0, done.stderr
@@ -42,18 +42,18 @@ def ask(server, ids, most, **more):
 
 def test_the_same_bits_as_run(server, lamina, other, rule):  # noqa: F811
     for ids, flags, more in ((PROMPT, ["--temp", 0], {"temperature": 0}), (LONG, ["--temp", 1, "-s", 7], {"temperature": 1, "seed": 7})):
-        alone, said = told(lamina, other, rule, ids, 20, *flags), ask(server, ids, 20, **more)["ensemble"]
-        assert said["name"] == "both" and said["rule"] == rule
-        assert [m["weight"] for m in said["models"]] == [m["weight"] for m in alone["models"]]
-        assert said["choices"] == [{"index": 0, "tokens": alone["tokens"]}] and len(alone["tokens"]) == 20
+        alone, reply = received(lamina, other, rule, ids, 20, *flags), ask(server, ids, 20, **more)["ensemble"]
+        assert reply["name"] == "both" and reply["rule"] == rule
+        assert [m["weight"] for m in reply["models"]] == [m["weight"] for m in alone["models"]]
+        assert reply["choices"] == [{"index": 0, "tokens": alone["tokens"]}] and len(alone["tokens"]) == 20
 
 
 def test_the_same_bits_among_many_requests(server, lamina, other, rule):  # noqa: F811
     """Six requests, three at a time, with pages for two: some are preempted and recomputed, in both engines."""
-    alone = {seed: told(lamina, other, rule, LONG, 30, "--temp", 1, "-s", seed)["tokens"] for seed in range(6)}
+    alone = {seed: received(lamina, other, rule, LONG, 30, "--temp", 1, "-s", seed)["tokens"] for seed in range(6)}
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
-        said = list(pool.map(lambda seed: ask(server, LONG, 30, temperature=1, seed=seed), range(6)))
-    for seed, answer in enumerate(said):
+        reply = list(pool.map(lambda seed: ask(server, LONG, 30, temperature=1, seed=seed), range(6)))
+    for seed, answer in enumerate(reply):
         assert answer["ensemble"]["choices"][0]["tokens"] == alone[seed]
         assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
 

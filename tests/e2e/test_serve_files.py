@@ -70,8 +70,8 @@ def test_the_content_of_a_file_outranks_its_name(build, tmp_path):
     try:
         names = [m["id"] for m in s.get("/v1/models")[1]["data"]]
         assert len(names) == len(set(names)) == 6 and sum("parts" in n for n in names) == 1, names
-        told = [line for line in s.said if line.startswith("passed over")]
-        assert len(told) == 1 and "notes.txt" in told[0] and "empty" in told[0] and ".gguf" not in told[0], s.said
+        received = [line for line in s.log if line.startswith("passed over")]
+        assert len(received) == 1 and "notes.txt" in received[0] and "empty" in received[0] and ".gguf" not in received[0], s.log
     finally:
         assert s.close() == 0
 
@@ -80,5 +80,5 @@ def test_the_content_of_a_file_outranks_its_name(build, tmp_path):
 def test_no_message_is_repeated(build, path):
     s = Server(build, "-c", 1000000, model=SOURCE / "tests" / path).ready()
     assert s.close() == 0
-    lines = [line for line in s.said if line.strip()]
-    assert len(lines) == len(set(lines)), s.said
+    lines = [line for line in s.log if line.strip()]
+    assert len(lines) == len(set(lines)), s.log

@@ -81,18 +81,18 @@ def test_the_key_file_is_read_again_at_sighup(build, tmp_path):
     other.write_text("both requests=1\nnew\n")
     other.rename(keys)                           # as editors and deployments replace files
     s.process.send_signal(signal.SIGHUP)
-    s.says("2 API keys from now on")
+    s.wait_for("2 API keys from now on")
     assert [s.post("/v1/completions", ASK, headers=bearer(k))[0] for k in ("old", "both", "new")] == [401, 429, 200]
     keys.write_text("new requests=many\n")
     s.process.send_signal(signal.SIGHUP)
-    s.says("API keys stay as they are")
-    assert any("requests=many" in line and "line 1" in line for line in s.said)
+    s.wait_for("API keys stay as they are")
+    assert any("requests=many" in line and "line 1" in line for line in s.log)
     assert s.post("/v1/completions", ASK, headers=bearer("new"))[0] == 200
     keys.unlink()
     s.process.send_signal(signal.SIGHUP)
-    s.says("no such file or folder")
+    s.wait_for("no such file or folder")
     assert s.post("/v1/completions", ASK, headers=bearer("new"))[0] == 200 and s.get("/health")[0] == 200
-    assert s.close() == 0 and not any("both" in line for line in s.said)
+    assert s.close() == 0 and not any("both" in line for line in s.log)
 
 
 @pytest.mark.parametrize("text,why", [("", "holds no key"), ("key words=3\n", "words=3"), ("key tokens=-1\n", "tokens=-1"), ("key priority=high\n", "priority=high"), ("x" * 5000 + "\n", "more than"),
@@ -127,8 +127,8 @@ def test_flags_are_taken_from_the_environment(build):
         p.stderr.close()
     for variables, why in (({"PORT": "many"}, "LAMINA_ARG_PORT"), ({"METRICS": "perhaps"}, "LAMINA_ARG_METRICS"), ({"PARALLEL": "0"}, "LAMINA_ARG_PARALLEL")):
         p = start(TINY, **variables)
-        said = p.communicate(timeout=ENDS)[1].splitlines()[-1]
-        assert p.returncode == 2 and said.startswith(f"error: {why}: "), said
+        reply = p.communicate(timeout=ENDS)[1].splitlines()[-1]
+        assert p.returncode == 2 and reply.startswith(f"error: {why}: "), reply
 
 
 def test_usage_rejects_files_that_are_not_stores(build, tmp_path):
@@ -202,7 +202,7 @@ def test_several_addresses_at_once(build, tmp_path):
     s = Server(build, "-c", 64, *hosts, *(["--host", "::1"] if six else []), model=TINY).ready()
     answers = [s.post("/v1/completions", ASK)[1]["choices"]]
     if six:
-        port = int(next(line for line in s.said if "[::1]" in line).rsplit(":", 1)[1])
+        port = int(next(line for line in s.log if "[::1]" in line).rsplit(":", 1)[1])
         c = http.client.HTTPConnection("::1", port, timeout=ENDS)
         c.request("POST", "/v1/completions", json.dumps(ASK))
         answers.append(json.loads(c.getresponse().read())["choices"])
@@ -279,7 +279,7 @@ def ranked(build, tmp_path_factory, model):
     keys.write_text("plain\nfirst priority=-3\nlast priority=4 # nights\n")
     s = Server(build, "-c", 4100, "-np", 1, "--metrics", "--api-key-file", keys).ready()
     yield s
-    assert s.close() == 0, s.said
+    assert s.close() == 0, s.log
 
 
 @pytest.mark.parametrize("early, late", [(("plain", {"priority": 5}), ("plain", {"priority": -1})), (("plain", {"priority": 5}), ("plain", {})),
@@ -312,12 +312,12 @@ def test_no_request_waits_for_ever(ranked):
         some_of(holder)
         with stream(ranked, "last", priority=1000) as waits:
             until_waiting(ranked, 1, headers)
-            asked = [pool.submit(ask) for _ in range(passed + more)]
+            requested = [pool.submit(ask) for _ in range(passed + more)]
             until_waiting(ranked, 1 + passed + more, headers)
             holder.close()
             some_of(waits)
             assert waiting(ranked, headers) == more
-        assert {a.result(ENDS) for a in asked} == {200}
+        assert {a.result(ENDS) for a in requested} == {200}
 
 
 def test_a_priority_that_the_key_does_not_allow_is_a_warning(ranked):

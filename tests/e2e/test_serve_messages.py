@@ -59,20 +59,20 @@ def tools(inner, **more):
 
 @pytest.mark.parametrize("inner", ODD.values(), ids=ODD)
 def test_schema_parts_beyond_grammars_are_left_free(server, inner):
-    asked = {"messages": ASKED, "max_tokens": 8}
-    r = ok(server, "/v1/chat/completions", asked | {"tools": tools(inner)})
-    said = [w for w in r["warnings"] if w.startswith("tools: odd: ")]
-    assert len(said) == 1 and f"#/properties/x/{list(inner)[-1]}: " in said[0] and said[0].count("enforced by a grammar") <= 1, r["warnings"]
+    requested = {"messages": ASKED, "max_tokens": 8}
+    r = ok(server, "/v1/chat/completions", requested | {"tools": tools(inner)})
+    reply = [w for w in r["warnings"] if w.startswith("tools: odd: ")]
+    assert len(reply) == 1 and f"#/properties/x/{list(inner)[-1]}: " in reply[0] and reply[0].count("enforced by a grammar") <= 1, r["warnings"]
     anthropic = [{"name": t["function"]["name"], "description": "x", "input_schema": t["function"]["parameters"]} for t in tools(inner)]
-    assert any("odd" in w for w in ok(server, "/v1/messages", asked | {"tools": anthropic})["warnings"])
+    assert any("odd" in w for w in ok(server, "/v1/messages", requested | {"tools": anthropic})["warnings"])
     assert any("odd" in w for w in ok(server, "/api/chat", {"messages": ASKED, "stream": False, "options": {"num_predict": 4}, "tools": tools(inner)})["warnings"])
     flat = [{"type": "function", **t["function"]} for t in tools(inner)]
     assert any("odd" in w for w in ok(server, "/v1/responses", {"input": "x", "max_output_tokens": 4, "tools": flat})["warnings"])
     assert refused(server, "/v1/responses", {"input": "x", "tools": flat, "tool_choice": "required"})[0].startswith("tools: odd: #/")
-    assert refused(server, "/v1/messages", asked | {"tools": anthropic, "tool_choice": {"type": "any"}})[0].startswith("tools: odd: #/")
+    assert refused(server, "/v1/messages", requested | {"tools": anthropic, "tool_choice": {"type": "any"}})[0].startswith("tools: odd: #/")
     for more in ({"tools": tools(inner), "tool_choice": "required"}, {"tools": tools(inner, strict=True)},
                  {"tools": tools(inner), "tool_choice": {"type": "function", "function": {"name": "odd"}}}):
-        message, field = refused(server, "/v1/chat/completions", asked | more)
+        message, field = refused(server, "/v1/chat/completions", requested | more)
         assert field == "tools" and message.startswith("tools: odd: #/") and message.count("enforced by a grammar") <= 1, message
 
 
@@ -182,8 +182,8 @@ def test_tools_with_long_names(server):
 
 def test_a_further_call_that_is_cut_leaves_no_marks(server):
     """Whatever the limit, a response contains whole calls and no part of a call's marker."""
-    asked = {"messages": ASKED, "tools": tools(DIGITS), "tool_choice": "required", "logit_bias": [["<|im_end|>", -100], ["<|endoftext|>", -100]], "seed": 3}
+    requested = {"messages": ASKED, "tools": tools(DIGITS), "tool_choice": "required", "logit_bias": [["<|im_end|>", -100], ["<|endoftext|>", -100]], "seed": 3}
     for n in range(24, 60, 5):
-        message = ok(server, "/v1/chat/completions", asked | {"max_tokens": n})["choices"][0]["message"]
+        message = ok(server, "/v1/chat/completions", requested | {"max_tokens": n})["choices"][0]["message"]
         if len(message.get("tool_calls") or []) >= 1:
             assert "<tool_call" not in (message["content"] or ""), (n, message)

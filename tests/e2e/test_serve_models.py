@@ -33,9 +33,9 @@ def folder(tmp_path_factory):
 def several(build, folder, model):
     s = Server(build, "--models-dir", folder, "--metrics", "-c", 128, "--keep-alive", -1, model=model).ready()
     yield s
-    assert s.close() == 0, s.said
-    assert [line for line in s.said if "damaged.gguf is passed over" in line]
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert s.close() == 0, s.log
+    assert [line for line in s.log if "damaged.gguf is passed over" in line]
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
 def states(server):
@@ -68,8 +68,8 @@ def test_every_dialect_routes_by_the_name(several):
     assert len(texts) == 1                   # they are the same model
     assert several.post("/completion", {"model": "one", "prompt": "a", "n_predict": 8, "temperature": 0, "ignore_eos": True})[1]["content"] in texts
     assert several.post("/tokenize", {"model": "one", "content": "ab"})[1]["tokens"] == several.post("/tokenize?model=two", {"content": "ab"})[1]["tokens"]
-    said = client.chat.completions.create(model=MODEL.stem, messages=[{"role": "user", "content": "Hello"}], max_completion_tokens=4)
-    assert said.model == MODEL.stem and said.usage.completion_tokens == 4
+    reply = client.chat.completions.create(model=MODEL.stem, messages=[{"role": "user", "content": "Hello"}], max_completion_tokens=4)
+    assert reply.model == MODEL.stem and reply.usage.completion_tokens == 4
 
 
 @pytest.mark.parametrize("path,body,form", [
@@ -80,8 +80,8 @@ def test_every_dialect_routes_by_the_name(several):
 def test_an_unknown_model_is_404_and_a_missing_one_400(several, path, body, form):
     for model, status in (("four", 404), (None, 400)):
         got, answer, _ = several.post(path, body | ({"model": model} if model else {}))
-        said = answer["error"] if form == "ollama" else answer["error"]["message"]
-        assert got == status and "one" in said and "three" in said, answer
+        reply = answer["error"] if form == "ollama" else answer["error"]["message"]
+        assert got == status and "one" in reply and "three" in reply, answer
         if form == "openai":
             assert answer["error"]["param"] == "model" and (model is None or answer["error"]["code"] in ("model_not_found", 404))
         if form == "anthropic":

@@ -18,8 +18,8 @@ def server(build, model):
     s = Server(build, "-c", 512, "-np", 4, "--seed", 11, "--alias", "demo,small,quick", "--tags", "chat,tiny", "--cors-origins", "localhost",
                "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
     yield s
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert s.close() == 0, s.log
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +47,8 @@ def test_several_prompts_of_every_form_have_one_answer_each(server):
 
 
 def test_settings_are_listed_and_can_be_chosen(server):
-    asked = ASK | {"ignore_eos": True, "stop": ["hydro"], "top_k": 7, "samplers": ["top_k", "temperature"], "logit_bias": [[5, -2]]}
-    r = server.post("/completion", asked)[1]
+    requested = ASK | {"ignore_eos": True, "stop": ["hydro"], "top_k": 7, "samplers": ["top_k", "temperature"], "logit_bias": [[5, -2]]}
+    r = server.post("/completion", requested)[1]
     s = r["generation_settings"]
     assert (s["top_k"], s["samplers"], s["stop"], s["seed"], s["n_predict"]) == (7, ["top_k", "temperature"], ["hydro"], 11, 8)
     assert {"token": 5, "bias": -2.0} in s["logit_bias"] and any(b["bias"] is None for b in s["logit_bias"])
@@ -70,8 +70,8 @@ def test_every_request_uses_the_seed_of_the_server(server):
 
 
 def test_the_finish_reason_is_named(server, build):
-    said = server.post("/completion", ASK)[1]["content"].split()
-    stop = " " + said[2]
+    reply = server.post("/completion", ASK)[1]["content"].split()
+    stop = " " + reply[2]
     r = server.post("/completion", ASK | {"stop": ["zzzz", stop]})[1]
     assert (r["stop_type"], r["stopping_word"], r["truncated"]) == ("word", stop, False)
     assert not r["has_new_line"]
@@ -79,8 +79,8 @@ def test_the_finish_reason_is_named(server, build):
     whole = server.post("/v1/messages", message)[1]["content"][0]["text"].split()
     cut = server.post("/v1/messages", message | {"stop_sequences": ["zzzz", whole[1]]})[1]
     assert (cut["stop_reason"], cut["stop_sequence"]) == ("stop_sequence", whole[1])
-    told = events(server.post("/v1/messages", message | {"stop_sequences": [whole[1]], "stream": True})[1])
-    assert [e["delta"]["stop_sequence"] for e in told if e["type"] == "message_delta"] == [whole[1]]
+    received = events(server.post("/v1/messages", message | {"stop_sequences": [whole[1]], "stream": True})[1])
+    assert [e["delta"]["stop_sequence"] for e in received if e["type"] == "message_delta"] == [whole[1]]
 
 
 def test_probabilities_spell_their_tokens(server):
@@ -112,10 +112,10 @@ def test_a_grammar_may_begin_later(server):
     free = server.post("/completion", ASK | {"n_predict": 24})[1]["content"]
     word = free.split()[4]
     lazy = {"n_predict": 24, "grammar": f'root ::= "{word}" "-" [0-9]{{3}}', "grammar_lazy": True, "grammar_triggers": [{"type": 1, "value": word}]}
-    said = server.post("/completion", ASK | lazy)[1]
-    before, behind = free[:free.index(word)], said["content"][free.index(word):]
-    assert said["content"].startswith(before) and behind[:-3] == word + "-" and behind[-3:].isdigit() and said["stop_type"] == "eos"
-    assert said["generation_settings"]["grammar_triggers"] == lazy["grammar_triggers"] and said["generation_settings"]["grammar_lazy"]
+    reply = server.post("/completion", ASK | lazy)[1]
+    before, behind = free[:free.index(word)], reply["content"][free.index(word):]
+    assert reply["content"].startswith(before) and behind[:-3] == word + "-" and behind[-3:].isdigit() and reply["stop_type"] == "eos"
+    assert reply["generation_settings"]["grammar_triggers"] == lazy["grammar_triggers"] and reply["generation_settings"]["grammar_lazy"]
     mark = "<|im_start|>"
     token = server.post("/tokenize", {"content": mark})[1]["tokens"]
     by_token = {"n_predict": 9, "grammar": f'root ::= "{mark}" "abc"', "grammar_lazy": True, "logit_bias": [[mark, 100]]}
@@ -142,8 +142,8 @@ def test_the_time_limit_ends_a_text_after_a_line(server):
     long = {"n_predict": 450, "t_max_predict_ms": 1}
     cut = server.post("/completion", ASK | long | {"grammar": 'root ::= "\\n" [a-z]{1200}'})[1]
     assert cut["stop_type"] == "limit" and 1 < cut["tokens_predicted"] < 400 and cut["content"].startswith("\n") and cut["has_new_line"]
-    told = events(server.post("/completion", ASK | long | {"grammar": 'root ::= "\\n" [a-z]{1200}', "stream": True})[1])
-    assert told[-1]["stop"] and told[-1]["stop_type"] == "limit" and told[-1]["tokens_predicted"] < 400
+    received = events(server.post("/completion", ASK | long | {"grammar": 'root ::= "\\n" [a-z]{1200}', "stream": True})[1])
+    assert received[-1]["stop"] and received[-1]["stop_type"] == "limit" and received[-1]["tokens_predicted"] < 400
     whole = server.post("/completion", ASK | long | {"grammar": "root ::= [a-z]{40}"})[1]
     assert whole["stop_type"] == "eos" and len(whole["content"]) == 40
 
@@ -158,19 +158,19 @@ def test_strings_can_be_biased(server):
 
 def test_progress_is_reported_while_the_prompt_is_processed(server):
     long = ASK | {"prompt": "one two three four five " * 60, "return_progress": True, "stream": True, "cache_prompt": False}
-    told = [e["prompt_progress"] for e in events(server.post("/completion", long)[1]) if "prompt_progress" in e]
-    assert told and told[-1]["processed"] == told[-1]["total"] > 200 and [t["processed"] for t in told] == sorted(t["processed"] for t in told)
+    received = [e["prompt_progress"] for e in events(server.post("/completion", long)[1]) if "prompt_progress" in e]
+    assert received and received[-1]["processed"] == received[-1]["total"] > 200 and [t["processed"] for t in received] == sorted(t["processed"] for t in received)
     chat = CHAT | {"messages": [{"role": "user", "content": long["prompt"]}], "return_progress": True, "stream": True}
-    told = [e for e in events(server.post("/v1/chat/completions", chat)[1]) if "prompt_progress" in e]
-    assert told and all(e["choices"][0]["delta"] == {} for e in told)
+    received = [e for e in events(server.post("/v1/chat/completions", chat)[1]) if "prompt_progress" in e]
+    assert received and all(e["choices"][0]["delta"] == {} for e in received)
 
 
 def test_timings_arrive_with_each_piece(server):
-    for path, asked in (("/completion", ASK), ("/v1/completions", {"prompt": "Water is", "max_tokens": 8}), ("/v1/chat/completions", CHAT)):
-        told = events(server.post(path, asked | {"stream": True, "timings_per_token": True})[1])
-        counts = [e["timings"]["predicted_n"] for e in told if "timings" in e]
-        assert len(counts) > 2 and counts == sorted(counts) and all(e["timings"]["prompt_n"] > 0 for e in told if "timings" in e)
-        assert not any("timings" in e for e in events(server.post(path, asked | {"stream": True})[1])[:-2])
+    for path, requested in (("/completion", ASK), ("/v1/completions", {"prompt": "Water is", "max_tokens": 8}), ("/v1/chat/completions", CHAT)):
+        received = events(server.post(path, requested | {"stream": True, "timings_per_token": True})[1])
+        counts = [e["timings"]["predicted_n"] for e in received if "timings" in e]
+        assert len(counts) > 2 and counts == sorted(counts) and all(e["timings"]["prompt_n"] > 0 for e in received if "timings" in e)
+        assert not any("timings" in e for e in events(server.post(path, requested | {"stream": True})[1])[:-2])
 
 
 def test_the_cache_shows_where_prompts_differ(server):
@@ -213,8 +213,8 @@ def test_an_answer_continues_its_prefill(server):
     ({"continue_final_message": True, "messages": CHAT["messages"]}, "continue_final_message"),
     ({"messages": [*CHAT["messages"], {"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}]}, "messages")])
 def test_impossible_prefixes_are_rejected(server, wrong, field):
-    asked = CHAT | {"messages": [*CHAT["messages"], {"role": "assistant", "content": "a"}]} | wrong
-    status, r, _ = server.post("/v1/chat/completions", asked)
+    requested = CHAT | {"messages": [*CHAT["messages"], {"role": "assistant", "content": "a"}]} | wrong
+    status, r, _ = server.post("/v1/chat/completions", requested)
     assert (status, r["error"]["param"]) == (400, field)
 
 
@@ -257,24 +257,24 @@ def test_pages_of_allowed_origins_may_send_requests(server):
 
 
 def test_the_best_of_several_texts(client):
-    asked = dict(model="any", prompt="Once upon a time", max_tokens=6, temperature=1.2, seed=4, logprobs=0)
-    all_four = client.completions.create(**asked, n=4)
-    best = client.completions.create(**asked, n=2, best_of=4)
+    requested = dict(model="any", prompt="Once upon a time", max_tokens=6, temperature=1.2, seed=4, logprobs=0)
+    all_four = client.completions.create(**requested, n=4)
+    best = client.completions.create(**requested, n=2, best_of=4)
     means = {c.text: sum(c.logprobs.token_logprobs) / len(c.logprobs.token_logprobs) for c in all_four.choices}
     assert [c.text for c in best.choices] == sorted(means, key=means.get, reverse=True)[:2] and [c.index for c in best.choices] == [0, 1]
     assert best.usage.completion_tokens == all_four.usage.completion_tokens
-    silent = client.completions.create(**asked | {"logprobs": None}, best_of=4)
+    silent = client.completions.create(**requested | {"logprobs": None}, best_of=4)
     assert silent.choices[0].text == best.choices[0].text and silent.choices[0].logprobs is None
     for wrong in ({"n": 3, "best_of": 2}, {"best_of": 2, "stream": True}):
         with pytest.raises(openai.BadRequestError) as e:
-            client.completions.create(**asked | wrong)
+            client.completions.create(**requested | wrong)
         assert e.value.param == "best_of"
 
 
 def test_the_prompt_is_echoed_in_a_stream_too(client):
-    asked = dict(model="any", prompt="Water is made", max_tokens=3, temperature=0, logprobs=1, echo=True)
-    whole = client.completions.create(**asked).choices[0]
-    pieces = [c.choices[0] for c in client.completions.create(**asked, stream=True) if c.choices]
+    requested = dict(model="any", prompt="Water is made", max_tokens=3, temperature=0, logprobs=1, echo=True)
+    whole = client.completions.create(**requested).choices[0]
+    pieces = [c.choices[0] for c in client.completions.create(**requested, stream=True) if c.choices]
     assert "".join(p.text for p in pieces) == whole.text and whole.text.startswith("Water is made")
     assert [x for p in pieces if p.logprobs for x in p.logprobs.token_logprobs] == whole.logprobs.token_logprobs
     assert [x for p in pieces if p.logprobs for x in p.logprobs.text_offset] == whole.logprobs.text_offset
@@ -304,12 +304,12 @@ def test_the_middle_is_generated_between_prefix_and_suffix(middle):
 
     def ids(text):
         return middle.post("/tokenize", {"content": text})[1]["tokens"]
-    asked = {"input_prefix": "def f(", "input_suffix": "): pass", "prompt": "a", "n_predict": 6, "temperature": 0}
+    requested = {"input_prefix": "def f(", "input_suffix": "): pass", "prompt": "a", "n_predict": 6, "temperature": 0}
     expected = [*begin, 0, *ids("def f("), 1, *ids("): pass"), 2]
     by_hand = middle.post("/completion", {"prompt": [*expected, *ids("a")], "n_predict": 6, "temperature": 0})[1]
-    filled = middle.post("/infill", asked)[1]
+    filled = middle.post("/infill", requested)[1]
     assert filled["content"] == by_hand["content"] and filled["tokens_evaluated"] == len(expected) + 1
-    more = middle.post("/infill", asked | {"input_extra": [{"filename": "a.py", "text": "x = 1\n"}]})[1]
+    more = middle.post("/infill", requested | {"input_extra": [{"filename": "a.py", "text": "x = 1\n"}]})[1]
     assert more["tokens_evaluated"] == filled["tokens_evaluated"] + len(ids("\n\n--- snippet ---\n\n")) + len(ids("x = 1\n"))
     assert more["prompt"].startswith("\n\n--- snippet ---\n\nx = 1\n<fim_prefix>def f(") or "--- snippet ---" in more["prompt"]
     bare = middle.post("/completion", {"prompt": expected, "n_predict": 6, "temperature": 0})[1]["content"]
@@ -346,9 +346,9 @@ def test_metadata_names_the_tokens(build, tmp_path, names):
     middle = [40, *text("def f("), 41, *text("): pass"), 42, *text("a")]
     repository = [43, *text("myproject\n"), 44, *text("a.py"), *text("\n"), *text("x = 1\n"), 44, *text("filename"), *text("\n")] if len(ids) == 5 else \
         [*text("\n\n--- snippet ---\n\n"), *text("x = 1\n")]
-    asked = {"input_prefix": "def f(", "input_suffix": "): pass", "prompt": "a", "n_predict": 5, "temperature": 0, "n_probs": 3}
+    requested = {"input_prefix": "def f(", "input_suffix": "): pass", "prompt": "a", "n_predict": 5, "temperature": 0, "n_probs": 3}
     for extra, expected in (([], middle), ([{"filename": "a.py", "text": "x = 1\n"}], [*repository, *middle])):
-        filled = s.post("/infill", asked | {"input_extra": extra})[1]
+        filled = s.post("/infill", requested | {"input_extra": extra})[1]
         by_hand = s.post("/completion", {"prompt": [*begin, *expected], "n_predict": 5, "temperature": 0, "n_probs": 3})[1]
         assert filled["tokens_evaluated"] == by_hand["tokens_evaluated"] and filled["prompt"] == by_hand["prompt"]
         assert filled["completion_probabilities"] == by_hand["completion_probabilities"]
@@ -367,6 +367,6 @@ def test_a_model_without_such_tokens_is_reported(server):
 def test_pooling_of_vectors_defaults_to_the_servers(build, model):
     s = Server(build, "-c", 256, "--embeddings", "--pooling", "mean").ready()
     ask = {"input": "Roses are red"}
-    said, mean, last = (s.post("/v1/embeddings", ask | more)[1]["data"] for more in ({}, {"pooling": "mean"}, {"pooling": "last"}))
-    assert said == mean != last
+    reply, mean, last = (s.post("/v1/embeddings", ask | more)[1]["data"] for more in ({}, {"pooling": "mean"}, {"pooling": "last"}))
+    assert reply == mean != last
     assert s.close() == 0

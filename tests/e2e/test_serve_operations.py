@@ -100,7 +100,7 @@ def test_requests_during_shutdown_get_retry_after(build, model):
     with s.stream({"prompt": "On and on", "max_tokens": 8000, "ignore_eos": True}) as running:
         assert running.recv(100)
         s.process.send_signal(signal.SIGTERM)
-        s.says("shutting down: waiting")
+        s.wait_for("shutting down: waiting")
         until = time.monotonic() + PATIENCE                  # the line is printed a moment before requests are rejected
         while s.post("/v1/completions", {"prompt": "a", "max_tokens": 1})[0] != 503 and time.monotonic() < until:
             pass

@@ -66,8 +66,8 @@ def share(values, p):
 def server(build, model, tmp_path_factory):
     s = Server(build, "--metrics", "--embeddings", "-c", 2048, "--slot-save-path", tmp_path_factory.mktemp("slots"), "--temp", 0).ready()
     yield s
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert s.close() == 0, s.log
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
 # ---- 7: every request is answered, errors in the form of the dialect ----
@@ -140,14 +140,14 @@ def test_every_request_gets_a_valid_answer(server):
         method, path, body, refused = requests.one()
         got, answer, headers = server.ask(method, path, body)
         seen[got] = seen.get(got, 0) + 1
-        said = (SEED, i, method, path, body if not isinstance(body, bytes) else body[:80], got, answer)
-        assert got < 500 or (got == 501 and path.startswith("/infill") and not refused), said        # the model has no tokens for it
+        reply = (SEED, i, method, path, body if not isinstance(body, bytes) else body[:80], got, answer)
+        assert got < 500 or (got == 501 and path.startswith("/infill") and not refused), reply        # the model has no tokens for it
         if got >= 400 and method != "HEAD":
-            assert headers["Content-Type"].startswith("application/json") and has_form(path, answer), said
+            assert headers["Content-Type"].startswith("application/json") and has_form(path, answer), reply
         if refused:
-            assert 400 <= got < 500, said
+            assert 400 <= got < 500, reply
             if got == 400 and not path.startswith(("/api/", "/v1/messages", "/slots")):
-                assert answer["error"]["param"] is not None or str(2 ** 63) in json.dumps(body), said      # too large for any JSON integer
+                assert answer["error"]["param"] is not None or str(2 ** 63) in json.dumps(body), reply      # too large for any JSON integer
     assert server.get("/health")[0] == 200 and until(lambda: idle(server)) is not None
     tell("7: request fuzz", requests=n, seed=SEED, statuses=seen, rss_before=before, rss_after=memory(server))
     if SOAK:
@@ -315,9 +315,9 @@ def test_a_byte_at_a_time_is_cut_and_delays_no_client(server):
                 s.close()
                 drips.remove(s)
                 closed += 1
-        asked = time.time()
+        requested = time.time()
         assert server.get("/health")[0] == 200
-        healths.append(time.time() - asked)
+        healths.append(time.time() - requested)
         at += 1
         time.sleep(0.5)
     assert not drips and closed == n
@@ -415,7 +415,7 @@ def test_insufficient_memory_is_rejected_at_the_start(build, model):
     done = subprocess.run([build / "src/cli/lamina", "serve", MODEL, "--port", "0", "--parallel", "64", "-c", "8192"], capture_output=True, text=True,
                           preexec_fn=limited, env={**os.environ, **BARE}, timeout=PATIENCE)
     assert done.returncode == 4 and re.search(r"\d", done.stderr.splitlines()[-1]) and done.stderr.splitlines()[-1].startswith("error: "), done.stderr
-    tell("15: ulimit -v 400 MiB", status=done.returncode, said=done.stderr.splitlines()[-1])
+    tell("15: ulimit -v 400 MiB", status=done.returncode, reply=done.stderr.splitlines()[-1])
 
 
 # ---- 20: secrets ----
@@ -431,7 +431,7 @@ def test_no_text_and_no_key_is_logged(build, tmp_path):
     figures = s.get("/metrics", headers=auth)[1].decode()
     s.get("/zanzibar?zanzibar=1", headers=auth)
     assert s.close() == 0
-    for text in ("".join(s.said), figures):
+    for text in ("".join(s.log), figures):
         assert "zanzibar" not in text and "4711" not in text
     tell("20: logs, figures", found=0)
 

@@ -24,9 +24,9 @@ PARTS = ["🦙", "é🙂 and 日本語", "नमस्ते", "a\u200d👩‍�
 def test_bytes_equal_the_vocabulary(server, client, text):
     """openai's types: "characters are represented by multiple tokens and their byte representations must be combined"."""
     grammar = {"grammar": f'root ::= "{text}"'}
-    said = client.chat.completions.create(model="demo", messages=SAY, max_tokens=60, logprobs=True, top_logprobs=4, extra_body=grammar).choices[0]
-    tokens = said.logprobs.content
-    assert said.message.content == text and b"".join(bytes(t.bytes) for t in tokens if not t.token.startswith("<|")) == text.encode()
+    reply = client.chat.completions.create(model="demo", messages=SAY, max_tokens=60, logprobs=True, top_logprobs=4, extra_body=grammar).choices[0]
+    tokens = reply.logprobs.content
+    assert reply.message.content == text and b"".join(bytes(t.bytes) for t in tokens if not t.token.startswith("<|")) == text.encode()
     for t in tokens:
         for one in [t, *t.top_logprobs]:
             try:

@@ -17,16 +17,16 @@ EXACT = ["--compute", "f32", "--kv-type", "f32"]
 def server(build, model):
     s = Server(build, "-c", 256, "-np", 2, *EXACT, model=FOLDER).ready()
     yield s
-    assert s.close() == 0, s.said
+    assert s.close() == 0, s.log
 
 
-def asked(case):
+def requested(case):
     return {k: case[k] for k in ("query", "instruction", "documents") if k in case}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c["query"])
 def test_scores_equal_the_oracle(server, case):
-    status, r, _ = server.post("/v1/rerank", asked(case))
+    status, r, _ = server.post("/v1/rerank", requested(case))
     assert status == 200 and set(r) == {"object", "model", "results", "usage"} and r["object"] == "list", r
     found = {x["index"]: x["relevance_score"] for x in r["results"]}
     for truth in ("scores", "transformers"):         # numpy in float64, and transformers with the code of the model card
@@ -53,7 +53,7 @@ def test_a_gguf_of_llama_s_converter(build, tmp_path):
     assert run(build / "src/cli/lamina", "convert", FOLDER, path, "--name", "Some Reranker").returncode == 0
     path.write_bytes(with_tensor(path.read_bytes(), "cls.output.weight", (32, 2), [0.5] * 64))
     s = Server(build, "-c", 256, *EXACT, model=path).ready()
-    found = {x["index"]: x["relevance_score"] for x in s.post("/v1/rerank", asked(CASES[0]))[1]["results"]}
+    found = {x["index"]: x["relevance_score"] for x in s.post("/v1/rerank", requested(CASES[0]))[1]["results"]}
     assert all(abs(found[i] - score) <= 1e-4 for i, score in enumerate(CASES[0]["scores"]))
     assert s.close() == 0
 
@@ -80,7 +80,7 @@ def test_the_best_documents_and_their_texts(server):
         r = server.post(path, {"query": case["query"], "documents": [{"text": d} for d in case["documents"]], "top_n": 1, "return_documents": True})[1]
         (only,) = r["results"]
         assert only["index"] == best and only["document"] == {"text": case["documents"][best]}
-    assert len(server.post("/rerank", asked(case) | {"top_n": 99})[1]["results"]) == len(case["documents"])
+    assert len(server.post("/rerank", requested(case) | {"top_n": 99})[1]["results"]) == len(case["documents"])
 
 
 @pytest.mark.parametrize("wrong, param", [

@@ -93,16 +93,16 @@ def test_items_are_returned_unchanged(client, server):
              {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": None},
              {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "One word."}]},
              {"role": "user", "content": [{"type": "input_text", "text": "Which one is"}, {"type": "input_text", "text": "the best?"}]}]
-    asked = ASK | {"input": items, "instructions": "Be brief.", "store": False, "include": ["reasoning.encrypted_content"],
+    requested = ASK | {"input": items, "instructions": "Be brief.", "store": False, "include": ["reasoning.encrypted_content"],
                    "tools": [{"type": "web_search"}], "tool_choice": "auto"}
-    said = client.responses.create(**asked)
+    reply = client.responses.create(**requested)
     messages = [{"role": "system", "content": "Be brief.\n\nOne word."}, {"role": "user", "content": ASK["input"]},
                 {"role": "assistant", "content": first.output_text}, {"role": "user", "content": "Which one is\nthe best?"}]
     chat = client.chat.completions.create(model="any", messages=messages, max_tokens=24, temperature=0)
-    assert said.output_text == chat.choices[0].message.content
-    assert sorted(w.split(":")[0] for w in said.model_extra["warnings"]) == ["include", "input", "tools"]
-    status, count, _ = server.post("/v1/responses/input_tokens", {k: asked[k] for k in ("input", "instructions")})
-    assert (status, count["object"], count["input_tokens"]) == (200, "response.input_tokens", said.usage.input_tokens)
+    assert reply.output_text == chat.choices[0].message.content
+    assert sorted(w.split(":")[0] for w in reply.model_extra["warnings"]) == ["include", "input", "tools"]
+    status, count, _ = server.post("/v1/responses/input_tokens", {k: requested[k] for k in ("input", "instructions")})
+    assert (status, count["object"], count["input_tokens"]) == (200, "response.input_tokens", reply.usage.input_tokens)
 
 
 @pytest.mark.parametrize("more, field", [
@@ -153,7 +153,7 @@ def speaking(build, model):
     s = Server(build, "-c", "1024", "-np", "4", "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
     yield s
     assert s.close() == 0
-    assert not [line for line in s.said if "Sanitizer" in line or "runtime error" in line]
+    assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]
 
 
 @pytest.fixture(scope="module")
@@ -173,17 +173,17 @@ def test_a_function_that_is_named_is_called(caller, choice):
 
 
 def test_streamed_calls_equal_whole_answers(caller, speaking):
-    asked = CALLS | {"tool_choice": "required", "parallel_tool_calls": False, "seed": 5}
-    _, whole, _ = speaking.post("/v1/responses", asked)
-    _, text, _ = speaking.post("/v1/responses", asked | {"stream": True})
-    told = list(events(text))
-    names = [e["type"].removeprefix("response.") for e in told]
+    requested = CALLS | {"tool_choice": "required", "parallel_tool_calls": False, "seed": 5}
+    _, whole, _ = speaking.post("/v1/responses", requested)
+    _, text, _ = speaking.post("/v1/responses", requested | {"stream": True})
+    received = list(events(text))
+    names = [e["type"].removeprefix("response.") for e in received]
     n = names.count("function_call_arguments.delta")
     assert names == ["created", "in_progress", "output_item.added", *["function_call_arguments.delta"] * n, "function_call_arguments.done",
                      "output_item.done", "completed"]
-    assert "".join(e["delta"] for e in told if e["type"].endswith("arguments.delta")) == told[-3]["arguments"]
-    assert told[2]["item"]["arguments"] == "" and told[-1]["response"]["output"] == [told[-2]["item"]]
-    assert {k: v for k, v in told[-2]["item"].items() if k in ("name", "arguments")} == \
+    assert "".join(e["delta"] for e in received if e["type"].endswith("arguments.delta")) == received[-3]["arguments"]
+    assert received[2]["item"]["arguments"] == "" and received[-1]["response"]["output"] == [received[-2]["item"]]
+    assert {k: v for k, v in received[-2]["item"].items() if k in ("name", "arguments")} == \
         {k: whole["output"][0][k] for k in ("name", "arguments")}
     with caller.responses.stream(**CALLS, tool_choice="required", parallel_tool_calls=False) as stream:      # OpenAI's accumulator
         last = [e for e in stream][-1].response
@@ -209,15 +209,15 @@ def test_a_call_and_its_output_continue_a_conversation(caller, speaking):
 
 
 def test_reasoning_is_a_separate_item(caller, speaking):
-    asked = ASK | {"reasoning": {"effort": "high", "summary": "auto"}}
-    _, r, _ = speaking.post("/v1/responses", asked)
+    requested = ASK | {"reasoning": {"effort": "high", "summary": "auto"}}
+    _, r, _ = speaking.post("/v1/responses", requested)
     assert r["output"][0]["type"] == "reasoning" and r["output"][0]["content"][0]["type"] == "reasoning_text"
     assert r["usage"]["output_tokens_details"]["reasoning_tokens"] > 0 and r["reasoning"]["effort"] == "high"
-    _, text, _ = speaking.post("/v1/responses", asked | {"stream": True})
-    told = list(events(text))
-    assert "".join(e["delta"] for e in told if e["type"] == "response.reasoning_text.delta") == r["output"][0]["content"][0]["text"]
-    assert [o["type"] for o in told[-1]["response"]["output"]] == [o["type"] for o in r["output"]]
-    with caller.responses.stream(**asked) as stream:
+    _, text, _ = speaking.post("/v1/responses", requested | {"stream": True})
+    received = list(events(text))
+    assert "".join(e["delta"] for e in received if e["type"] == "response.reasoning_text.delta") == r["output"][0]["content"][0]["text"]
+    assert [o["type"] for o in received[-1]["response"]["output"]] == [o["type"] for o in r["output"]]
+    with caller.responses.stream(**requested) as stream:
         assert [e for e in stream][-1].type == "response." + r["status"]
     _, off, _ = speaking.post("/v1/responses", ASK | {"reasoning": {"effort": "none"}})
     assert [o["type"] for o in off["output"]] == ["message"]
@@ -229,25 +229,25 @@ def test_reasoning_is_a_separate_item(caller, speaking):
 # ---- stored responses ----
 
 def test_a_response_is_found_again_and_forgotten(client):
-    said = client.responses.create(**ASK, metadata={"a": "b"})
-    again = client.responses.retrieve(said.id)
-    assert again.model_dump() == said.model_dump() and again.metadata == {"a": "b"}
-    items = client.responses.input_items.list(said.id)
+    reply = client.responses.create(**ASK, metadata={"a": "b"})
+    again = client.responses.retrieve(reply.id)
+    assert again.model_dump() == reply.model_dump() and again.metadata == {"a": "b"}
+    items = client.responses.input_items.list(reply.id)
     assert [(i.role, i.content[0].text) for i in items] == [("user", ASK["input"])]
-    client.responses.delete(said.id)
+    client.responses.delete(reply.id)
     for ask in (client.responses.retrieve, client.responses.delete, client.responses.input_items.list):
         with pytest.raises(openai.NotFoundError):
-            ask(said.id)
+            ask(reply.id)
 
 
 def test_streams_are_stored_and_store_false_is_not(client, server):
     _, text, _ = server.post("/v1/responses", ASK | {"stream": True})
     last = list(events(text))[-1]["response"]
     assert server.get("/v1/responses/" + last["id"])[1] == last
-    said = client.responses.create(**ASK, store=False)
-    assert said.store is False
+    reply = client.responses.create(**ASK, store=False)
+    assert reply.store is False
     with pytest.raises(openai.NotFoundError):
-        client.responses.retrieve(said.id)
+        client.responses.retrieve(reply.id)
 
 
 def test_a_conversation_continues_from_a_stored_response(client):
@@ -267,8 +267,8 @@ def test_a_conversation_continues_from_a_stored_response(client):
 
 
 def test_input_items_are_listed_in_both_orders_and_by_pages(client, server):
-    said = client.responses.create(**ASK | {"input": [{"role": "user", "content": c} for c in "abc"]})
-    path = f"/v1/responses/{said.id}/input_items"
+    reply = client.responses.create(**ASK | {"input": [{"role": "user", "content": c} for c in "abc"]})
+    path = f"/v1/responses/{reply.id}/input_items"
     texts = lambda query: [i["content"][0]["text"] for i in server.get(path + query)[1]["data"]]
     assert texts("") == ["c", "b", "a"] and texts("?order=asc") == ["a", "b", "c"]
     page = server.get(path + "?order=asc&limit=2")[1]
@@ -281,18 +281,18 @@ def test_each_key_has_its_own_responses(build, model, tmp_path):
     at, flags = tmp_path / "store.db", ["--api-key", "first-secret", "--api-key", "second-secret", "-c", "256"]
     one, two = ({"Authorization": f"Bearer {k}-secret"} for k in ("first", "second"))
     s = Server(build, "--store", at, *flags).ready()
-    asked = ASK | {"max_output_tokens": 4}
-    said = s.post("/v1/responses", asked, headers=one)[1]
-    s.post("/v1/responses", asked, headers=one)
+    requested = ASK | {"max_output_tokens": 4}
+    reply = s.post("/v1/responses", requested, headers=one)[1]
+    s.post("/v1/responses", requested, headers=one)
     s.post("/v1/completions", {"prompt": "a", "max_tokens": 2}, headers=two)
     assert s.close() == 0
     assert b"-secret" not in at.read_bytes()
     s = Server(build, "--store", at, *flags).ready()
-    assert s.get("/v1/responses/" + said["id"], headers=one)[1] == said
-    assert s.get("/v1/responses/" + said["id"], headers=two)[0] == 404
-    assert s.post("/v1/responses", asked | {"previous_response_id": said["id"]}, headers=two)[0] == 404
+    assert s.get("/v1/responses/" + reply["id"], headers=one)[1] == reply
+    assert s.get("/v1/responses/" + reply["id"], headers=two)[0] == 404
+    assert s.post("/v1/responses", requested | {"previous_response_id": reply["id"]}, headers=two)[0] == 404
     (day,) = s.get("/v1/usage", headers=one)[1]["data"]
-    assert (day["requests"], day["input_tokens"], day["output_tokens"]) == (2, 2 * said["usage"]["input_tokens"], 8)
+    assert (day["requests"], day["input_tokens"], day["output_tokens"]) == (2, 2 * reply["usage"]["input_tokens"], 8)
     assert [d["output_tokens"] for d in s.get("/v1/usage", headers=two)[1]["data"]] == [2]
     assert s.close() == 0
 
@@ -304,13 +304,13 @@ def test_killed_at_any_moment_it_opens_again_whole(build, model, tmp_path):
         s = Server(build, "--store", at, "-c", "128").ready()
         for id_, r in found.items():
             assert s.get("/v1/responses/" + id_)[1] == r
-        said = s.post("/v1/responses", ASK | {"max_output_tokens": 1})[1]
-        assert s.get("/v1/responses/" + said["id"])[1] == said
+        reply = s.post("/v1/responses", ASK | {"max_output_tokens": 1})[1]
+        assert s.get("/v1/responses/" + reply["id"])[1] == reply
         with contextlib.closing(sqlite3.connect(at)) as db:              # a response is found before it is written
             until = time.monotonic() + PATIENCE
-            while not db.execute("SELECT 1 FROM responses WHERE id = ?", (said["id"],)).fetchall() and time.monotonic() < until:
+            while not db.execute("SELECT 1 FROM responses WHERE id = ?", (reply["id"],)).fetchall() and time.monotonic() < until:
                 time.sleep(0.005)
-        found[said["id"]] = said
+        found[reply["id"]] = reply
         s.post("/v1/responses", ASK | {"max_output_tokens": 1})
         time.sleep(chance.random() * 0.003)
         s.process.kill()
@@ -339,10 +339,10 @@ def test_a_failing_store_is_reported_and_the_server_continues(build, model, tmp_
     s = Server(build, "--store", at, "-c", "128").ready()
     with sqlite3.connect(at) as db:
         db.execute("DROP TABLE responses")
-    status, said, _ = s.post("/v1/responses", ASK | {"max_output_tokens": 1})
+    status, reply, _ = s.post("/v1/responses", ASK | {"max_output_tokens": 1})
     assert status == 200
     until = time.time() + PATIENCE
-    while (got := s.get("/v1/responses/" + said["id"]))[0] == 200:       # found while it waits to be written
+    while (got := s.get("/v1/responses/" + reply["id"]))[0] == 200:       # found while it waits to be written
         assert time.time() < until
         time.sleep(0.01)
     status, r, _ = got

@@ -62,8 +62,8 @@ def test_every_route_works_in_the_sandbox(build, tmp_path):
     assert s.post("/slots/0?action=restore&model=one", {"filename": "a"})[1]["n_restored"] > 0
     for text in status_of(s):
         assert re.search(r"^Seccomp:\s+2$", text, re.M) and re.search(r"^NoNewPrivs:\s+1$", text, re.M), text
-    assert s.close() == 0, s.said
-    assert not [line for line in s.said if "warning" in line] or not now["files"]
+    assert s.close() == 0, s.log
+    assert not [line for line in s.log if "warning" in line] or not now["files"]
 
 
 def test_one_model_at_a_unix_socket(build, tmp_path):
@@ -94,7 +94,7 @@ def test_an_old_kernel_is_reported_and_served(build, lamina):
     now = s.get("/props")[1]["sandbox"]
     assert not now["files"] and now["calls"] and "no Landlock" in now["why"]
     assert s.post("/v1/completions", ASK)[0] == 200 and s.close() == 0
-    assert [line for line in s.said if line.startswith("warning: --sandbox: files are not restricted")], s.said
+    assert [line for line in s.log if line.startswith("warning: --sandbox: files are not restricted")], s.log
 
 
 def test_only_root_can_read_its_proc_folder(build, lamina):
@@ -104,8 +104,8 @@ def test_only_root_can_read_its_proc_folder(build, lamina):
         p = subprocess.Popen([lamina, "serve", TINY, "--port", "0", "-c", "128"], stderr=subprocess.PIPE, text=True, cwd="/", env={**os.environ, **BARE}, **as_other)
     except PermissionError:
         pytest.skip("another user cannot reach this folder")
-    said = p.stderr.readline()
-    if "listening" not in said:
+    reply = p.stderr.readline()
+    if "listening" not in reply:
         p.wait()
         pytest.skip("another user cannot read the model")
     assert os.stat(f"/proc/{p.pid}/environ").st_uid == 0

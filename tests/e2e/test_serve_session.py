@@ -20,8 +20,8 @@ def test_the_start_prints_address_and_model(build, model):
     shown = re.search(r"^```\n(\$ lamina serve .*?)```", PAGE.read_text(), re.S | re.M).group(1).splitlines()
     assert shown[1:] == [f"listening on {HERE}", f"ready: {shown[0].split()[-1]}"]
     server = Server(build).ready()
-    server.says(f"ready: {MODEL}\n")
-    assert server.close() == 0, server.said
+    server.wait_for(f"ready: {MODEL}\n")
+    assert server.close() == 0, server.log
 
 
 def test_error_responses(build, model):
@@ -58,7 +58,7 @@ def test_error_responses(build, model):
         running.sendall(f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ours\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
         running.recv(10)
         s.process.send_signal(signal.SIGTERM)
-        s.says("shutting down: waiting")
+        s.wait_for("shutting down: waiting")
         deadline = time.monotonic() + PATIENCE               # the line is printed a moment before requests are rejected
         while True:
             kept.request("POST", "/v1/chat/completions", json.dumps(ASK), KEY)

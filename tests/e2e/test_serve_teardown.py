@@ -76,7 +76,7 @@ def test_every_kind_at_every_stage_in_every_way(build, model, flags):
     server, n = Server(build, *flags).ready(), 0
     for way, (kind, stream) in itertools.product(("left", "reset", "reloaded", "erased"), CASES):
         for wait in (0, 0.002, 0.02, 0.1)[:2 + ROUNDS]:
-            assert server.process.poll() is None, (way, kind, stream, wait, server.process.poll(), server.said)
+            assert server.process.poll() is None, (way, kind, stream, wait, server.process.poll(), server.log)
             sockets = [send(server, kind, stream) for _ in range(4)]       # one more than there are slots: it is queued
             time.sleep(wait)
             if way == "reloaded":
@@ -90,7 +90,7 @@ def test_every_kind_at_every_stage_in_every_way(build, model, flags):
         quiet(server)
     answer = server.post("/v1/completions", {"prompt": "a", "max_tokens": 2}, headers={"Authorization": "Bearer k"})
     assert answer[0] == 200
-    assert server.close() == 0 and not [x for x in server.said if "Sanitizer" in x or "runtime error" in x], server.said
+    assert server.close() == 0 and not [x for x in server.log if "Sanitizer" in x or "runtime error" in x], server.log
     print(f"\ncount: requests torn down {n}")
 
 
@@ -102,7 +102,7 @@ def test_the_server_ends_under_requests_of_every_kind(build, model, flags, drain
         time.sleep(0.05)
         if drain:                                                          # clients disconnect while the server drains
             server.process.send_signal(signal.SIGTERM)
-            server.says("shutting down: waiting")
+            server.wait_for("shutting down: waiting")
             for s in sockets:
                 leave(s, False)
             assert server.process.wait(PATIENCE) == 0
@@ -111,7 +111,7 @@ def test_the_server_ends_under_requests_of_every_kind(build, model, flags, drain
             assert server.close() == 0
             for s in sockets:
                 s.close()
-        assert not [x for x in server.said if "Sanitizer" in x or "runtime error" in x], server.said
+        assert not [x for x in server.log if "Sanitizer" in x or "runtime error" in x], server.log
 
 
 def test_a_model_is_unloaded_under_requests(build, model, flags, tmp_path):
@@ -129,4 +129,4 @@ def test_a_model_is_unloaded_under_requests(build, model, flags, tmp_path):
             leave(s, i % 2)
     for name in ("one", "two"):
         assert server.post("/v1/completions", {"model": name, "prompt": "a", "max_tokens": 2}, headers={"Authorization": "Bearer k"})[0] == 200
-    assert server.close() == 0 and not [x for x in server.said if "Sanitizer" in x or "runtime error" in x], server.said
+    assert server.close() == 0 and not [x for x in server.log if "Sanitizer" in x or "runtime error" in x], server.log

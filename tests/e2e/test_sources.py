@@ -53,12 +53,12 @@ def test_synth_reads_them_too(lamina, config, tmp_path):
     assert run(lamina, "inspect", out, "--query", "model.name").stdout == "standard input\n"
 
 
-@pytest.mark.parametrize("text, says", [("{", "error: standard input: "), ("", "error: standard input: "), ("hello", "error: standard input: "),
+@pytest.mark.parametrize("text, shows", [("{", "error: standard input: "), ("", "error: standard input: "), ("hello", "error: standard input: "),
                                         ('{"a": 1}', "error: "), ("\ufeff\ufeff{}", "error: standard input: ")])
-def test_an_invalid_config_is_one_line(lamina, text, says):
+def test_an_invalid_config_is_one_line(lamina, text, shows):
     done = fed(lamina, text, "inspect", "-")
     errors = [x for x in done.stderr.splitlines() if not x.startswith("hint: ")]
-    assert done.returncode == 3 and done.stdout == "" and len(errors) == 1 and errors[0].startswith(says), done.stderr
+    assert done.returncode == 3 and done.stdout == "" and len(errors) == 1 and errors[0].startswith(shows), done.stderr
 
 
 def test_endless_generation_ends(lamina):
@@ -202,7 +202,7 @@ def test_two_models_from_a_file(lamina, model, tmp_path):
     assert exact["tokens"] == scored["scored"] and exact["perplexity"] == pytest.approx(scored["perplexity"], rel=1e-9)
 
 
-@pytest.mark.parametrize("arguments, says, status", [
+@pytest.mark.parametrize("arguments, shows, status", [
     (["tests/golden/llama/mqa", "tests/golden/llama/head-dim", "--ids", "1,2"], "error: vocabulary: one model has 131 tokens, the other 300", 2),
     (["tests/golden/llama/mqa", "--ids", "1,2"], "error: verify: requires two models", 2),
     (["tests/golden/llama/mqa", "tests/golden/llama/biases", "--ids", "1"], "error: text: 1 token; two at least", 2),
@@ -213,9 +213,9 @@ def test_two_models_from_a_file(lamina, model, tmp_path):
     (["tests/golden/llama/mqa", "tests/golden/llama/biases", "--ids", "1,2", "--tol", "1"], "error: --tol: ", 2),
     (["tests/golden/llama/mqa", "x.safetensors", "-c", "5"], "error: --ctx-size: requires a text", 2),
 ])
-def test_rejections_with_two_models(lamina, source, arguments, says, status):
+def test_rejections_with_two_models(lamina, source, arguments, shows, status):
     done = run(lamina, "verify", *arguments, cwd=source)
-    assert done.returncode == status and done.stdout == "" and done.stderr.splitlines()[-1].startswith(says), done.stderr
+    assert done.returncode == status and done.stdout == "" and done.stderr.splitlines()[-1].startswith(shows), done.stderr
 
 
 def test_vocabularies_of_one_size_are_compared_token_by_token(lamina, source, tmp_path):

@@ -50,8 +50,8 @@ def test_presets(lamina):
 def test_a_preset_is_a_model_without_weights(lamina):
     j = json.loads(lamina("inspect", "Llama 3.2 3B", "--json").stdout)
     assert j["parameters"]["total"] == 3212749824
-    said = lamina("inspect", "granite 3b")
-    assert said.returncode == 0 and "granite-3b-code-base" in said.stderr and "3,482,503,680" in said.stdout
+    reply = lamina("inspect", "granite 3b")
+    assert reply.returncode == 0 and "granite-3b-code-base" in reply.stderr and "3,482,503,680" in reply.stdout
     assert "model.layers.27" in lamina("inspect", "llama-3.2-3b", "--program").stdout
     assert "model.layers.27" in lamina("inspect", "llama-3.2-3b", "--plan").stdout
     unclear = lamina("inspect", "llama-3.2")

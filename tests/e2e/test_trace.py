@@ -70,11 +70,11 @@ def test_there_are_goldens_of_eight_families():
 def test_values_and_attention_equal_transformers(lamina, tmp_path, case):
     found, meta, model, ids = golden(case)
     names = {n.split(".", 1)[1]: n for n in found if n.startswith(("value.", "weights."))}
-    asked = [p + "#weights" if n.startswith("weights.") else p for p, n in names.items()]
+    requested = [p + "#weights" if n.startswith("weights.") else p for p, n in names.items()]
     patterns = [n.removeprefix("value.") if n.startswith("value.") else n.removeprefix("weights.") + "#weights"
                 for n in found if n.startswith(("value.", "weights."))]
     got = values(lamina, tmp_path / "v.safetensors", model, ids, patterns)
-    assert set(got) == set(patterns) | {"ids"} and len(asked) <= len(patterns)
+    assert set(got) == set(patterns) | {"ids"} and len(requested) <= len(patterns)
     for n in found:
         if n.startswith("value."):
             shape, numbers = got[n.removeprefix("value.")]
@@ -267,25 +267,25 @@ def server(build, model):
         yield s
 
 
-def asked(server, body, status=200):
+def requested(server, body, status=200):
     got, text = server.ask("POST", "/v1/trace", body, {"Content-Type": "application/json"})[:2]
     assert got == status, text
     return text if isinstance(text, dict) else json.loads(text)
 
 
 def test_a_server_gives_the_same_numbers(server, lamina):
-    told = asked(server, {"prompt": PARIS, "lens": 5, "attribution": True, "norms": True, "attention": True, "weights": [[23, 4]]})
+    received = requested(server, {"prompt": PARIS, "lens": 5, "attribution": True, "norms": True, "attention": True, "weights": [[23, 4]]})
     alone = document(lamina, MODEL, "-p", PARIS)
-    row, own = told["rows"][0], alone["rows"][0]
-    assert told["object"] == "trace" and told["tokens"] == alone["tokens"] and told["next"] == alone["next"]
+    row, own = received["rows"][0], alone["rows"][0]
+    assert received["object"] == "trace" and received["tokens"] == alone["tokens"] and received["next"] == alone["next"]
     assert all(row[k] == own[k] for k in ("position", "token", "logit", "lens", "attribution", "norms", "attention"))
-    assert abs(sum(row["weights"][0]["weights"]) - 1) < 1e-4 and told["usage"]["prompt_tokens"] == 5
+    assert abs(sum(row["weights"][0]["weights"]) - 1) < 1e-4 and received["usage"]["prompt_tokens"] == 5
 
 
 def test_a_server_continues_and_intervenes(server):
-    plain = asked(server, {"prompt": PARIS, "max_tokens": 2, "positions": [4]})
+    plain = requested(server, {"prompt": PARIS, "max_tokens": 2, "positions": [4]})
     assert plain["rows"][0]["token"]["text"] == " Paris" and plain["usage"]["completion_tokens"] == 2
-    changed = asked(server, {"ids": plain["ids"][:5], "intervene": ["layers.23.self_attn=0"]})
+    changed = requested(server, {"ids": plain["ids"][:5], "intervene": ["layers.23.self_attn=0"]})
     assert changed["next"]["top"][0]["text"] != " Paris"
     paths = server.get("/v1/trace/paths")[1]
     assert len(paths["layers"]) == 30 and paths["layers"][3]["attention"] == "model.layers.3.self_attn" and paths["layers"][3]["n_heads"] == 9
@@ -297,4 +297,4 @@ def test_a_server_continues_and_intervenes(server):
     {"prompt": "a", "positions": [1]}, {"prompt": "a", "positions": [-2]}, {"prompt": "a", "positions": "some"}, {"prompt": "a", "intervene": ["nowhere=0"]},
     {"prompt": "a", "intervene": ["+/etc/passwd"]}, {"prompt": "a", "intervene": ["layers.0.mlp@0=/etc/passwd"]}, {"prompt": "a", "intervene": [1]}])
 def test_a_server_rejects_unsupported_requests(server, body):
-    assert asked(server, body, 400)["error"]["message"]
+    assert requested(server, body, 400)["error"]["message"]

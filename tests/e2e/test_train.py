@@ -49,22 +49,22 @@ def test_it_learns_and_writes_what_peft_reads(lamina, data, tmp_path):
     out = tmp_path / "run"
     done = lamina("train", MODEL, data, "-o", out, *QUICK, "--lr", "2e-2", "--steps", "30", "--json")
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["steps_done"] == 30 and said["memory"]["planned"] == said["memory"]["allocated"]
+    reply = json.loads(done.stdout)
+    assert reply["steps_done"] == 30 and reply["memory"]["planned"] == reply["memory"]["allocated"]
     log = losses(out)
     assert [x["step"] for x in log] == list(range(1, 31)) and {"step", "loss", "lr", "grad_norm", "tokens", "seconds"} <= set(log[0])
     assert log[-1]["loss"] < 0.7 * log[0]["loss"]
     found, head = tensors(out / "adapter_model.safetensors")
     config = json.loads((out / "adapter_config.json").read_text())
     assert config["r"] == 4 and config["lora_alpha"] == 8 and config["peft_type"] == "LORA"
-    assert "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" in found and len(found) == 2 * said["modules"]
+    assert "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" in found and len(found) == 2 * reply["modules"]
     assert head["base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"]["shape"][0] == 4
     assert any(any(x) for k, x in found.items() if "lora_B" in k)
     plot = (out / "loss.svg").read_text()
     assert plot.startswith("<svg") and plot.count("<circle") >= 30 and "running mean" in plot
 
 
-def said(lamina, model, *more):
+def reply(lamina, model, *more):
     done = lamina("run", model, "--ids", "5,17,33,8", "-n", "4", "--temp", "0", "--ignore-eos", "--logprobs", "3", "--compute", "f32", "--json", *more)
     assert done.returncode == 0, done.stderr
     return [(x["id"], round(x["logprob"], 4)) for x in json.loads(done.stdout)["logprobs"]]
@@ -74,10 +74,10 @@ def test_both_forms_of_an_adapter_agree_on_both_forms_of_the_model(lamina, data,
     """The rows of q and k have another order in this GGUF file: both forms of the adapter give the same results, on either base."""
     out = tmp_path / "run"
     assert lamina("train", MODEL / "model.gguf", data, "-o", out, *QUICK, "--lr", "2e-2", "--steps", "20").returncode == 0
-    plain, peft = said(lamina, MODEL / "model.gguf"), said(lamina, MODEL / "model.gguf", "--lora", out)
+    plain, peft = reply(lamina, MODEL / "model.gguf"), reply(lamina, MODEL / "model.gguf", "--lora", out)
     assert plain != peft
     for base, form in ((MODEL / "model.gguf", out / "adapter.gguf"), (MODEL, out)):
-        other = said(lamina, base, "--lora", form)
+        other = reply(lamina, base, "--lora", form)
         assert [i for i, _ in other] == [i for i, _ in peft] and all(abs(a - b) <= 2e-4 for (_, a), (_, b) in zip(other, peft)), (base, form)
 
 
@@ -137,8 +137,8 @@ def ids_file(path, rows):
                                         (SOURCE / "tests/golden/quantised/classic/model.gguf", "lora")])
 def test_the_plan_of_inspect_is_the_plan_and_the_allocation(lamina, tmp_path, model, way):
     """For adapters, adapters on quantised weights and full training: with every activation stored, and with every layer recomputed."""
-    asked = [f"memory.training.{x}" for x in ("tokens", f"{way}.total", f"{way}.total_checkpointed")]
-    done = lamina("inspect", model, *(x for path in asked for x in ("--query", path)), "-t", "2")
+    requested = [f"memory.training.{x}" for x in ("tokens", f"{way}.total", f"{way}.total_checkpointed")]
+    done = lamina("inspect", model, *(x for path in requested for x in ("--query", path)), "-t", "2")
     tokens, kept, checkpointed = map(int, done.stdout.split())
     ids = ids_file(tmp_path / "ids.safetensors", [[1 + i % 90 for i in range(tokens)]])
     for number, (limit, total) in enumerate([("64G", kept), (str(checkpointed), checkpointed)]):
@@ -151,13 +151,13 @@ def test_the_plan_of_inspect_is_the_plan_and_the_allocation(lamina, tmp_path, mo
 def test_dry_run_trains_nothing(lamina, data, tmp_path):
     done = lamina("train", MODEL, data, "--dry-run", "-c", "48", "--json")
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["memory"]["allocated"] is None and said["steps_done"] == 0 and said["data"]["texts"] + said["data"]["validation_texts"] == 20
+    reply = json.loads(done.stdout)
+    assert reply["memory"]["allocated"] is None and reply["steps_done"] == 0 and reply["data"]["texts"] + reply["data"]["validation_texts"] == 20
     assert "[[" in done.stderr
     assert list(tmp_path.iterdir()) == [data]
 
 
-@pytest.mark.parametrize("lines, said", [
+@pytest.mark.parametrize("lines, reply", [
     ("", "is empty"),
     ('{"text": "a"}\n{"text": ', "line 2"),
     ('{"text": "a b c"}\n{"prompt": "a", "completion": "b"}\n', "line 2"),
@@ -165,17 +165,17 @@ def test_dry_run_trains_nothing(lamina, data, tmp_path):
     ('{"words": "a"}\n', "none of the keys"),
     ('{"messages": [{"role": "user", "content": "a"}]}\n', "no chat template"),
 ])
-def test_bad_data(lamina, tmp_path, lines, said):
+def test_bad_data(lamina, tmp_path, lines, reply):
     path = tmp_path / "bad.jsonl"
     path.write_text(lines)
-    one_line(lamina("train", MODEL, path, "-o", tmp_path / "run", *QUICK), 2, said, "bad.jsonl")
+    one_line(lamina("train", MODEL, path, "-o", tmp_path / "run", *QUICK), 2, reply, "bad.jsonl")
     assert not (tmp_path / "run").exists()
 
 
 def test_bad_lines_are_skipped_on_request(lamina, data, tmp_path):
     data.write_text("{\n" + data.read_text())
-    said = json.loads(lamina("train", MODEL, data, "--dry-run", "-c", "48", "--skip-bad", "--json").stdout)
-    assert said["data"]["bad"] == 1
+    reply = json.loads(lamina("train", MODEL, data, "--dry-run", "-c", "48", "--skip-bad", "--json").stdout)
+    assert reply["data"]["bad"] == 1
 
 
 def test_options_that_cannot_be(lamina, data, tmp_path):

@@ -17,17 +17,17 @@ static const char *const pieces[] = {
     "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "\n", "{}", "[", "]", "f", "\"",
 };
 
-typedef struct heard { lm_text said[2], calls; uint32_t n; bool open; } heard;
+typedef struct received { lm_text texts[2], calls; uint32_t n; bool open; } received;
 
-static void told(void *arg, const lm_answer_event *event)
+static void on_event(void *arg, const lm_answer_event *event)
 {
-    heard *h = arg;
+    received *h = arg;
 
     switch (event->kind) {
     case LM_ANSWER_REASONING:
     case LM_ANSWER_CONTENT:
         PROMISE(!h->open && event->size);
-        lm_text_add(&h->said[event->kind], event->text, event->size);
+        lm_text_add(&h->texts[event->kind], event->text, event->size);
         break;
     case LM_ANSWER_CALL:
         PROMISE(!h->open && event->call == h->n && *event->id);
@@ -46,7 +46,7 @@ static void told(void *arg, const lm_answer_event *event)
     }
 }
 
-static void hear(const lm_answer_style *s, const lm_answer_options *o, const char *text, size_t size, unsigned seed, heard *h)
+static void hear(const lm_answer_style *s, const lm_answer_options *o, const char *text, size_t size, unsigned seed, received *h)
 {
     lm_answer *a;
 
@@ -54,10 +54,10 @@ static void hear(const lm_answer_style *s, const lm_answer_options *o, const cha
     for (size_t at = 0; at < size;) {
         size_t n = seed ? 1 + below(&seed, 9) : size;
         n = n < size - at ? n : size - at;
-        PROMISE(lm_answer_feed(a, text + at, n, told, h, NULL) == LM_OK);
+        PROMISE(lm_answer_feed(a, text + at, n, on_event, h, NULL) == LM_OK);
         at += n;
     }
-    PROMISE(lm_answer_end(a, told, h, NULL) == LM_OK);
+    PROMISE(lm_answer_end(a, on_event, h, NULL) == LM_OK);
     PROMISE(!h->open);
     lm_answer_free(a);
 }
@@ -67,10 +67,10 @@ static void same(const lm_text *a, const lm_text *b)
     PROMISE(a->size == b->size && (!a->size || memcmp(a->data, b->data, a->size) == 0));
 }
 
-static void forget(heard *h)
+static void forget(received *h)
 {
-    lm_text_free(&h->said[0]);
-    lm_text_free(&h->said[1]);
+    lm_text_free(&h->texts[0]);
+    lm_text_free(&h->texts[1]);
     lm_text_free(&h->calls);
 }
 
@@ -91,7 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     lm_answer_tool tools[] = { { .name = "f", .parameters = "{\"properties\": {\"a\": {\"type\": \"string\"}}}" }, { .name = "g" } };
     static const char *const ends[] = { "<|im_end|>", NULL };
-    heard whole = { 0 }, cut = { 0 };
+    received whole = { 0 }, cut = { 0 };
     lm_answer_style s;
 
     if (size < 2)
@@ -101,8 +101,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     lm_answer_style_of(templates[data[0] % (sizeof templates / sizeof *templates)], &s);
     hear(&s, &o, (const char *)data + 2, size - 2, 0, &whole);
     hear(&s, &o, (const char *)data + 2, size - 2, 1 + data[1], &cut);
-    same(&whole.said[0], &cut.said[0]);
-    same(&whole.said[1], &cut.said[1]);
+    same(&whole.texts[0], &cut.texts[0]);
+    same(&whole.texts[1], &cut.texts[1]);
     same(&whole.calls, &cut.calls);
     forget(&whole);
     forget(&cut);

@@ -12,15 +12,15 @@
 
 #include <cmocka.h>
 
-#include "asked.h"
+#include "request_cases.h"
 #include "../unit/temporary.h"
 
 static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
 
 /* Make request i of n prompt tokens, the first `same` of which all such requests share. */
-static void make_similar(asked *x, unsigned i, size_t same, size_t n)
+static void make_similar(test_request *x, unsigned i, size_t same, size_t n)
 {
-    make_asked(x, 4, f.m);                               /* sampled, no hook */
+    make_request(x, 4, f.m);                               /* sampled, no hook */
     for (size_t k = 0; k < n; k++)
         x->prompt[k] = (lm_token)((k * 31 + (k < same ? 0 : i * 7919)) % x->n_vocab);
     x->r.n_prompt = n;
@@ -28,16 +28,16 @@ static void make_similar(asked *x, unsigned i, size_t same, size_t n)
     x->r.sequence.draw = i;
     x->r.sequence.n_stop_ids = 0;
     x->r.sequence.ignore_eos = true;
-    ask_alone(f.alone, x);
+    run_alone(f.alone, x);
 }
 
-static size_t ask(asked *x)
+static size_t ask(test_request *x)
 {
     submit(f.s, x);
     read_reply(x);
-    check_asked("beside what is cached", x);
+    check_request("beside what is cached", x);
     size_t cached = x->got.usage.n_cached;
-    begin_again(x);
+    reset_request(x);
     return cached;
 }
 
@@ -72,7 +72,7 @@ static void prefixes_are_shared(void **state)
 /* Generated tokens are cached like prompt tokens, so a conversation continues from the cache. */
 static void answers_are_cached_too(void **state)
 {
-    asked *x = &f.x[0];
+    test_request *x = &f.x[0];
 
     (void)state;
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
@@ -82,14 +82,14 @@ static void answers_are_cached_too(void **state)
     x->r.n_prompt = 100 + x->alone.n;
     assert_true(x->r.n_prompt > 130);
     memset(&x->alone, 0, sizeof x->alone);
-    ask_alone(f.alone, x);
+    run_alone(f.alone, x);
     assert_int_equal(ask(x), 128);
     close_fixture();
 }
 
 static void different_salts_share_nothing(void **state)
 {
-    asked *x = &f.x[0];
+    test_request *x = &f.x[0];
 
     (void)state;
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
@@ -133,7 +133,7 @@ static void concurrent_requests_share_prefixes(void **state)
     assert_int_equal(lm_schedule_call(f.s, submit_eight, NULL, &e), LM_OK);
     for (unsigned i = 0; i < 8; i++) {
         read_reply(&f.x[i]);
-        check_asked("with others like it", &f.x[i]);
+        check_request("with others like it", &f.x[i]);
         cached += f.x[i].got.usage.n_cached == 192;
     }
     assert_int_equal(cached, 7);
@@ -182,7 +182,7 @@ static void the_difference_is_reported(void **state)
 {
     lm_cache_difference d;
     lm_text             t[3] = { 0 };
-    asked              *x    = &f.x[0];
+    test_request       *x    = &f.x[0];
     lm_error            e;
 
     (void)state;
@@ -195,12 +195,12 @@ static void the_difference_is_reported(void **state)
     assert_int_equal(lm_reply_explain(x->reply, f.m, &d, &t[0], &t[1], &t[2], &e), LM_OK);
     assert_true(d.cached == 128 && d.same == 150 && d.known && !d.whole);
     assert_true(t[0].size && t[1].size && t[2].size && strcmp(t[1].data, t[2].data) != 0);
-    begin_again(x);
+    reset_request(x);
     submit(f.s, x);
     read_reply(x);
     assert_int_equal(lm_reply_explain(x->reply, f.m, &d, NULL, NULL, NULL, &e), LM_OK);
     assert_true(d.cached == 192 && d.same == 192 && !d.whole && !d.known);       /* the next page was never full */
-    begin_again(x);
+    reset_request(x);
     x->r.explain_cache = false;
     submit(f.s, x);
     read_reply(x);
@@ -370,11 +370,11 @@ static void idle_time_is_used(void **state)
 
 static void slots_are_saved(void **state)
 {
-    asked       *x = &f.x[0];
-    lm_slot_info info;
-    size_t       n = 0;
-    char         path[300];
-    lm_error     e;
+    test_request *x = &f.x[0];
+    lm_slot_info  info;
+    size_t        n = 0;
+    char          path[300];
+    lm_error      e;
 
     (void)state;
     new_folder();
@@ -432,7 +432,7 @@ static void functions_are_called_between_steps(void **state)
     assert_string_equal(e.where, "here");
     for (unsigned i = 0; i < MANY; i++) {
         read_reply(&f.x[i]);
-        check_asked("beside other work", &f.x[i]);
+        check_request("beside other work", &f.x[i]);
     }
     assert_true(lm_schedule_drain(f.s, 1));
     assert_int_equal(lm_schedule_call(f.s, embed, &x, &e), LM_CANCELLED);

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "asked.h"
+#include "request_cases.h"
 #include "base/alloc.h"
 
 static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
@@ -29,8 +29,8 @@ static void *client(void *arg)
     lm_reply_event e;
 
     for (size_t i = 0; i < EACH; i++) {
-        asked *x = malloc(sizeof *x);
-        *x       = f.x[(number * 7 + i * 5) % MANY];
+        test_request *x = malloc(sizeof *x);
+        *x            = f.x[(number * 7 + i * 5) % MANY];
         x->r.prompt = x->prompt;
         x->r.sampler = &x->s;
         x->r.connection = number;
@@ -52,8 +52,8 @@ static void *client(void *arg)
         } else {
             read_reply(x);
         }
-        check_asked("one of many clients", x);
-        begin_again(x);
+        check_request("one of many clients", x);
+        reset_request(x);
         free(x);
     }
     return NULL;
@@ -78,22 +78,22 @@ static void many_clients(void **state)
 static void two_hundred_and_fifty_six_at_once(void **state)
 {
     enum { ALL = EVERY == 1 ? 256 : 64 };
-    asked *x = calloc(ALL, sizeof *x);
-    char   what[80];
+    test_request *x = calloc(ALL, sizeof *x);
+    char          what[80];
 
     (void)state;
     open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = ALL, .logit_rows = 256, .rows = 300 }, (lm_schedule_options){ 0 });
     for (unsigned i = 0; i < ALL; i++) {
-        make_asked(&x[i], i, f.m);
-        ask_alone(f.alone, &x[i]);
+        make_request(&x[i], i, f.m);
+        run_alone(f.alone, &x[i]);
     }
     for (unsigned i = 0; i < ALL; i++)
         submit(f.s, &x[i]);
     for (unsigned i = 0; i < ALL; i++) {
         read_reply(&x[i]);
         snprintf(what, sizeof what, "%u of 256", i);
-        check_asked(what, &x[i]);
-        begin_again(&x[i]);
+        check_request(what, &x[i]);
+        reset_request(&x[i]);
     }
     close_fixture();
     free(x);
@@ -139,13 +139,13 @@ static void clients_that_leave(void **state)
                 lm_reply_cancel(f.x[i].reply);           /* in the queue */
         }
         for (unsigned i = 0; i < MANY; i++) {
-            asked *x = &f.x[i];
+            test_request *x = &f.x[i];
             if (!leaves[i])
                 continue;
             for (uint32_t k = roll(30); k && lm_reply_wait(x->reply, 0.002, &e); k--)
                 take_event(x, &e);
             if (frees[i]) {
-                begin_again(x);
+                reset_request(x);
                 continue;
             }
             lm_reply_cancel(x->reply);
@@ -153,14 +153,14 @@ static void clients_that_leave(void **state)
             if (!x->got.ended)
                 read_reply(x);
             if (x->got.stop == LM_STOP_CANCELLED)
-                check_beginning("cancelled", x, LM_STOP_CANCELLED);
+                check_prefix("cancelled", x, LM_STOP_CANCELLED);
             else
-                check_asked("cancelled too late", x);
+                check_request("cancelled too late", x);
         }
         for (unsigned i = 0; i < MANY; i++)
             if (!leaves[i]) {
                 read_reply(&f.x[i]);
-                check_asked("beside some that leave", &f.x[i]);
+                check_request("beside some that leave", &f.x[i]);
             }
         free_replies();
         wait_until_quiet();
@@ -193,20 +193,20 @@ static void readers_that_do_not_read(void **state)
             while (lm_reply_next(f.x[i].reply, &e))
                 ended += !take_event(&f.x[i], &e);
     for (unsigned i = QUIET; i < MANY; i++)
-        check_asked("beside some that do not read", &f.x[i]);
+        check_request("beside some that do not read", &f.x[i]);
     wait_until_quiet();
     for (unsigned i = 0; i < QUIET; i++) {
-        asked *x = &f.x[i];
+        test_request *x = &f.x[i];
         assert_int_equal(lm_reply_status(x->reply, NULL), LM_REPLY_ENDED);
         read_reply(x);                                   /* events that fit in the ring are still available */
         if (x->got.stop != LM_STOP_FAILED) {
-            check_asked("short enough", x);
+            check_request("short enough", x);
             continue;
         }
         full++;
         assert_int_equal(x->got.error.code, LM_CANCELLED);
         assert_string_equal(x->got.error.where, "reply");
-        check_beginning("not read", x, LM_STOP_FAILED);
+        check_prefix("not read", x, LM_STOP_FAILED);
         assert_true(x->got.n > 0);
     }
     assert_true(full > 0 && statistics().stalled >= full);
@@ -227,7 +227,7 @@ static void a_slow_reader(void **state)
         while (n == 3 && lm_reply_status(f.x[4].reply, NULL) != LM_REPLY_STALLED)
             usleep(1000);
     }
-    check_asked("read slowly", &f.x[4]);
+    check_request("read slowly", &f.x[4]);
     assert_true(statistics().stalled > 0);
     close_fixture();
 }
@@ -243,7 +243,7 @@ static void wake(void *arg)
 static void the_wake_hook_is_called(void **state)
 {
     lm_reply_event e;
-    asked         *x = &f.x[1];
+    test_request  *x = &f.x[1];
 
     (void)state;
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
@@ -259,7 +259,7 @@ static void the_wake_hook_is_called(void **state)
         while (!x->got.ended && atomic_load(&woken) == seen)
             usleep(100);
     }
-    check_asked("woken", x);
+    check_request("woken", x);
     close_fixture();
 }
 
@@ -331,7 +331,7 @@ static void a_full_queue_refuses(void **state)
     wait_until_quiet();
     submit(f.s, &f.x[1]);
     read_reply(&f.x[1]);
-    check_asked("after a full queue", &f.x[1]);
+    check_request("after a full queue", &f.x[1]);
     close_fixture();
 }
 
@@ -351,10 +351,10 @@ static void time_passes(void **state)
     for (unsigned i = 4; i < 9; i += 4) {
         assert_int_equal(f.x[i].got.error.code, LM_LIMIT);
         assert_string_equal(f.x[i].got.error.where, "deadline");
-        check_beginning("late", &f.x[i], LM_STOP_FAILED);
+        check_prefix("late", &f.x[i], LM_STOP_FAILED);
     }
     assert_int_equal(f.x[8].got.n, 0);
-    check_asked("in time", &f.x[12]);
+    check_request("in time", &f.x[12]);
     close_fixture();
 }
 
@@ -368,9 +368,9 @@ static void a_failing_hook(void **state)
     for (unsigned i = 0; i < MANY; i++) {
         read_reply(&f.x[i]);
         if (i != 2)
-            check_asked("beside one whose hook fails", &f.x[i]);
+            check_request("beside one whose hook fails", &f.x[i]);
     }
-    check_beginning("its hook fails", &f.x[2], LM_STOP_FAILED);
+    check_prefix("its hook fails", &f.x[2], LM_STOP_FAILED);
     assert_true(f.x[2].got.n == 6 && f.x[2].got.error.code == LM_FAILED);
     assert_string_equal(f.x[2].got.error.where, "hook");
     close_fixture();
@@ -385,7 +385,7 @@ static void no_memory(void **state)
     (void)state;
     open_fixture("llama/gqa", 0, usual, (lm_schedule_options){ 0 });
     for (unsigned n = 1; n < 40; n++) {
-        asked *x = &f.x[n % MANY];
+        test_request *x = &f.x[n % MANY];
         x->hooked = 0;
         lm_alloc_fail_at(n);
         lm_status status = lm_schedule_submit(f.s, &x->r, &x->reply, &e);
@@ -400,13 +400,13 @@ static void no_memory(void **state)
             refused += !at_admission;
             ended += at_admission;
             if (at_admission)
-                begin_again(x);
+                reset_request(x);
             x->hooked = 0;
             submit(f.s, x);
             read_reply(x);
         }
-        check_asked("after a lack of memory", x);
-        begin_again(x);
+        check_request("after a lack of memory", x);
+        reset_request(x);
     }
     assert_true(refused > 4 && ended > 4);
     close_fixture();
@@ -414,12 +414,12 @@ static void no_memory(void **state)
 
 /* ---- fairness ---- */
 
-static const asked *order[MANY];
-static atomic_uint  placed;
+static const test_request *order[MANY];
+static atomic_uint         placed;
 
 static lm_status note_order(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
-    asked *x = arg;
+    test_request *x = arg;
 
     (void)logits, (void)n_vocab, (void)ids, (void)e;
     if (n == x->r.n_prompt)
@@ -593,7 +593,7 @@ static void draining(void **state)
             assert_true(f.x[i].got.n == 0);
             refused++;
         } else {
-            check_asked("while it drains", &f.x[i]);
+            check_request("while it drains", &f.x[i]);
             whole++;
         }
     }
@@ -629,7 +629,7 @@ static void replies_outlive_the_schedule(void **state)
         read_reply(&f.x[i]);
         lm_reply_cancel(f.x[i].reply);
         if (f.x[i].got.stop == LM_STOP_CANCELLED)
-            check_beginning("cancelled by the end", &f.x[i], LM_STOP_CANCELLED);
+            check_prefix("cancelled by the end", &f.x[i], LM_STOP_CANCELLED);
     }
     close_fixture();
 }

@@ -218,15 +218,15 @@ static void loading_can_be_cancelled(void **state)
     lm_model         *m = open_model();
     lm_engine_options o = options_of(0);
     lm_engine        *g = NULL;
-    int               asked, left;
+    int               calls, left;
 
     (void)state;
     o.progress     = until;
     o.progress_arg = &left;
-    for (asked = 0;; asked++) {
+    for (calls = 0;; calls++) {
         lm_error  e      = { 0 };
         uint64_t  before = lm_alloc_statistics().live_bytes;
-        left             = asked;
+        left             = calls;
         lm_status status = lm_engine_new(m, &o, &g, &e);
         if (status == LM_OK)
             break;
@@ -235,7 +235,7 @@ static void loading_can_be_cancelled(void **state)
         assert_null(g);
         assert_true(lm_alloc_statistics().live_bytes == before);
     }
-    assert_true(asked > 5 && left == 0);
+    assert_true(calls > 5 && left == 0);
     lm_engine_free(g);
     lm_model_close(m);
 }

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "asked.h"
+#include "request_cases.h"
 
 enum { LENGTH = 90, TEXTS = 6 };
 

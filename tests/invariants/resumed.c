@@ -29,14 +29,14 @@ typedef struct stage {
 } stage;
 
 /* The events that a sequence delivered. */
-typedef struct told {
+typedef struct delivery {
     lm_token   ids[MOST];
     float      logprob[MOST];
     lm_logprob top[MOST][TOP];
     size_t     n, size;
     char       text[4096];
     lm_stop    stop;
-} told;
+} delivery;
 
 typedef struct writer {
     lm_engine   *g;
@@ -113,7 +113,7 @@ static void finish(writer *w)
     lm_sampler_free(w->sampler);
 }
 
-static void listen(lm_sequence *s, told *out)
+static void listen(lm_sequence *s, delivery *out)
 {
     lm_event e;
 
@@ -134,7 +134,7 @@ static void listen(lm_sequence *s, told *out)
 }
 
 /* Run at most `steps` steps. Returns how many ran. */
-static size_t run(writer *w, size_t steps, told *out)
+static size_t run(writer *w, size_t steps, delivery *out)
 {
     lm_row   rows[ROWS];
     lm_error e = { 0 };
@@ -149,7 +149,7 @@ static size_t run(writer *w, size_t steps, told *out)
     return ran;
 }
 
-static void same(const char *what, size_t cut, const told *a, const told *b)
+static void same(const char *what, size_t cut, const delivery *a, const delivery *b)
 {
     if (a->n != b->n || memcmp(a->ids, b->ids, a->n * sizeof *a->ids) != 0)
         fail_msg("%s, cut after %zu steps: other tokens", what, cut);
@@ -177,13 +177,13 @@ static void restore(const writer *w)
 }
 
 /* Check a sequence that is saved after `cut` steps and continues, and one that continues from the file. Returns the remaining steps. */
-static size_t cut_at(stage *t, const char *what, size_t cut, const told *whole, lm_sequence_options o, const lm_sampler_options *so)
+static size_t cut_at(stage *t, const char *what, size_t cut, const delivery *whole, lm_sequence_options o, const lm_sampler_options *so)
 {
-    static told a, b;
+    static delivery a, b;
     writer      w = start(t, FIRST, o, so), v = start(t, SECOND, o, so);
     size_t      left;
 
-    a = b = (told){ 0 };
+    a = b = (delivery){ 0 };
     assert_int_equal(lm_sequence_prompt(w.s, t->prompt, t->n, 0, NULL), LM_OK);
     run(&w, cut, &a);
     b = a;
@@ -200,10 +200,10 @@ static size_t cut_at(stage *t, const char *what, size_t cut, const told *whole, 
 
 static void cut_everywhere(stage *t, const char *what, lm_sequence_options o, const lm_sampler_options *so)
 {
-    static told whole;
+    static delivery whole;
     writer      w = start(t, FIRST, o, so);
 
-    whole = (told){ 0 };
+    whole = (delivery){ 0 };
     assert_int_equal(lm_sequence_prompt(w.s, t->prompt, t->n, 0, NULL), LM_OK);
     run(&w, SIZE_MAX, &whole);
     finish(&w);
@@ -245,12 +245,12 @@ static void ended_sequences_take_more_prompt(void **state)
 {
     const lm_sequence_options o = { .max_tokens = 9, .ignore_eos = true, .logprobs = TOP };
     const lm_sampler_options  so = { .seed = 9, .frequency_penalty = 0.3f };
-    static told a, b;
+    static delivery a, b;
     stage  t = open_demo();
     writer w = start(&t, FIRST, o, &so), v = start(&t, SECOND, o, &so);
 
     (void)state;
-    a = b = (told){ 0 };
+    a = b = (delivery){ 0 };
     assert_int_equal(lm_sequence_append(w.s, t.prompt, t.n, NULL), LM_OK);
     run(&w, SIZE_MAX, &a);
     save(&w);
@@ -274,7 +274,7 @@ static void ended_sequences_take_more_prompt(void **state)
     lm_sequence_describe(v.s, &info);
     assert_int_equal(info.n_prompt, t.n + 9 + 5 + 8);
     assert_int_equal(info.n_held, info.n_prompt - 1);
-    b = (told){ 0 };
+    b = (delivery){ 0 };
     run(&v, 1, &b);
     assert_int_equal(b.ids[0], a.ids[17]);
     finish(&w);
@@ -339,13 +339,13 @@ static void binary_files_change_nothing(void **state)
     static uint8_t bytes[1 << 20];
     const lm_sequence_options o = { .max_tokens = 6, .ignore_eos = true, .logprobs = TOP };
     const lm_sampler_options  so = { .seed = 10 };
-    static told a, b;
+    static delivery a, b;
     stage    t = open_golden("llama/gqa", 0);
     writer   w = start(&t, FIRST, o, &so), v = start(&t, SECOND, o, &so);
     lm_error e = { 0 };
 
     (void)state;
-    a = b = (told){ 0 };
+    a = b = (delivery){ 0 };
     assert_int_equal(lm_sequence_save(w.s, file, &e), LM_USAGE);                   /* no prompt yet */
     assert_int_equal(lm_sequence_prompt(w.s, t.prompt, t.n, 0, NULL), LM_OK);
     run(&w, 4, &a);

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "asked.h"
+#include "request_cases.h"
 
 static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
 
@@ -99,7 +99,7 @@ static void rotations_that_follow_the_length(void **state)
             submit(f.s, &f.x[i]);
             read_reply(&f.x[i]);
             f.x[i].alone = f.x[i].got;
-            begin_again(&f.x[i]);
+            reset_request(&f.x[i]);
         }
         lm_schedule_free(f.s);
         f.s = start_schedule(f.g, (lm_schedule_options){ .itl_target = 1e-6 });

@@ -18,14 +18,14 @@
 enum { TEXTS = 8, TOKENS = 40, TOP = 2, PROMPT = 40, ROWS = 24, CONTEXT = 120 };
 
 /* The events that a sequence delivered. */
-typedef struct told {
+typedef struct delivery {
     lm_token   ids[TOKENS + 1];
     float      logprob[TOKENS + 1];
     lm_logprob top[TOKENS + 1][TOP];
     size_t     n, read;
     lm_stop    stop;
     lm_error   error;
-} told;
+} delivery;
 
 /* One of the sequences. */
 typedef struct task {
@@ -38,7 +38,7 @@ typedef struct task {
     size_t              fail_at;             /* the hook's call that fails; 0: none */
     lm_sampler         *sampler;
     lm_sequence        *sequence;
-    told                alone, got;
+    delivery            alone, got;
 } task;
 
 static uint64_t dice = 1;
@@ -101,7 +101,7 @@ static void make_task(task *t, unsigned i, uint32_t n_vocab)
 
 static bool on_token(void *arg, lm_token id, float logprob, const lm_logprob *top, uint32_t k)
 {
-    told *x = arg;
+    delivery *x = arg;
 
     assert_true(k == TOP && x->n <= TOKENS);
     x->ids[x->n]     = id;
@@ -178,7 +178,7 @@ static void listen(task *t)
 
 static void check(const char *what, const task *t)
 {
-    const told *a = &t->alone, *b = &t->got;
+    const delivery *a = &t->alone, *b = &t->got;
 
     if (a->n != b->n || memcmp(a->ids, b->ids, a->n * sizeof *a->ids) != 0)
         fail_msg("%s: other tokens (%zu and %zu)", what, a->n, b->n);
@@ -191,7 +191,7 @@ static void check(const char *what, const task *t)
 }
 
 /* Check that the tokens so far are the first ones of the sequence alone, and that it ended with `stop`. */
-static void check_beginning(const char *what, const task *t, lm_stop stop)
+static void check_prefix(const char *what, const task *t, lm_stop stop)
 {
     if (t->got.n > t->alone.n || memcmp(t->alone.ids, t->got.ids, t->got.n * sizeof *t->got.ids) != 0 || t->got.stop != stop)
         fail_msg("%s: %zu tokens, %s", what, t->got.n, lm_stop_word(t->got.stop));
@@ -400,7 +400,7 @@ static void one_is_cancelled(void **state)
         begin_all();
         run_all(f.g, f.t, &b, i % 2 ? signal_after : cancel_after);
         check_others("beside one that is cancelled");
-        check_beginning("cancelled", &f.t[victim], f.t[victim].got.n == f.t[victim].alone.n ? f.t[victim].alone.stop : LM_STOP_CANCELLED);
+        check_prefix("cancelled", &f.t[victim], f.t[victim].got.n == f.t[victim].alone.n ? f.t[victim].alone.stop : LM_STOP_CANCELLED);
         for (unsigned k = 0; k < TEXTS; k++)
             end(&f.t[k]);
     }
@@ -444,7 +444,7 @@ static void one_is_cancelled_by_another_thread(void **state)
         run_all(f.g, f.t, &b, count_step);
         pthread_join(there, NULL);
         check_others("beside one that another thread cancels");
-        check_beginning("cancelled by a thread", &f.t[victim], LM_STOP_CANCELLED);
+        check_prefix("cancelled by a thread", &f.t[victim], LM_STOP_CANCELLED);
         for (unsigned k = 0; k < TEXTS; k++)
             end(&f.t[k]);
     }
@@ -464,7 +464,7 @@ static void a_failing_hook_ends_only_its_sequence(void **state)
     begin_all();
     run_all(f.g, f.t, &b, NULL);
     check_others("beside one that fails");
-    check_beginning("failed", &f.t[victim], LM_STOP_FAILED);
+    check_prefix("failed", &f.t[victim], LM_STOP_FAILED);
     assert_int_equal(f.t[victim].got.n, 4);
     assert_int_equal(f.t[victim].got.error.code, LM_FAILED);
     assert_string_equal(f.t[victim].got.error.where, "hook");
@@ -499,7 +499,7 @@ static void a_full_cache_delays_requests(void **state)
             if (f.t[i].n + f.t[i].alone.n <= 64)
                 check("in a small cache", &f.t[i]);      /* it fits in one page */
             whole += f.t[i].got.n == f.t[i].alone.n;
-            check_beginning("in a small cache", &f.t[i], f.t[i].got.n == f.t[i].alone.n ? f.t[i].alone.stop : LM_STOP_CONTEXT);
+            check_prefix("in a small cache", &f.t[i], f.t[i].got.n == f.t[i].alone.n ? f.t[i].alone.stop : LM_STOP_CONTEXT);
         }
         free(b.rows);
         close_fixture();

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "asked.h"
+#include "request_cases.h"
 #include "base/alloc.h"
 
 /* The moment of the teardown. */

@@ -86,12 +86,12 @@ def differs(kind, described, path, held):
         return True
 
 
-def emit(name, kind, described, asked):
+def emit(name, kind, described, requested):
     held = plain(kind.from_dict(json.loads(json.dumps(described))))
     print(name, "model_type", "set", json.dumps(kind.model_type), sep="\t")
     for path, value in paths(described):
         whole = isinstance(value, dict)          # its members have separate rows
-        kept = path in asked or differs(kind, described, path, held)
+        kept = path in requested or differs(kind, described, path, held)
         how = ("object" if kept else "whole") if whole else "set" if kept else "default"
         print(name, path, how, "{}" if whole else json.dumps(value), sep="\t")
 
@@ -99,16 +99,16 @@ def emit(name, kind, described, asked):
 def main():
     transformers.logging.set_verbosity(transformers.logging.CRITICAL)
     print("# case\tkey\thow\tvalue")
-    for name, (stem, asked) in CASES.items():
+    for name, (stem, requested) in CASES.items():
         kind = getattr(transformers, stem + "Config")
-        described = plain(kind(**json.loads(json.dumps(asked))))
-        emit(name, kind, described, asked)
+        described = plain(kind(**json.loads(json.dumps(requested))))
+        emit(name, kind, described, requested)
         if "layer_types" in described:           # the older spelling, without the list of layers with a window
-            emit(name + " by-keys", kind, {k: v for k, v in described.items() if k != "layer_types"}, asked)
+            emit(name + " by-keys", kind, {k: v for k, v in described.items() if k != "layer_types"}, requested)
         rope = described.get("rope_parameters")
         if rope and "-" not in name:
             old = store.v4(described | {"dtype": None})
-            emit(name + " v4", kind, {k: v for k, v in old.items() if k != "torch_dtype"}, asked)
+            emit(name + " v4", kind, {k: v for k, v in old.items() if k != "torch_dtype"}, requested)
 
 
 main()

@@ -81,7 +81,7 @@ def main():
                      ("synth", IMATRIX / "dense.json", folder / "dense", "--type", "f32"),
                      ("quantize", folder / "dense.gguf", folder / "q.gguf", "q4_0")):
             subprocess.run([lamina, *args, "-q"], check=True)
-        said = json.loads(subprocess.run([lamina, "diff", folder / "dense", folder / "q.gguf", "-f", IMATRIX / "text.txt", "-c", str(CHUNK), "--json",
+        reply = json.loads(subprocess.run([lamina, "diff", folder / "dense", folder / "q.gguf", "-f", IMATRIX / "text.txt", "-c", str(CHUNK), "--json",
                                           "-ctk", "f32", "-ctv", "f32"], check=True, capture_output=True).stdout)
         a = transformers.AutoModelForCausalLM.from_pretrained(folder / "dense", dtype=torch.float32)
         b = transformers.AutoModelForCausalLM.from_pretrained(folder, gguf_file="q.gguf", dtype=torch.float32)
@@ -89,7 +89,7 @@ def main():
         text = (IMATRIX / "text.txt").read_text().removesuffix("\n")
         ids = tokenizer(text, return_tensors="pt").input_ids[:, :CHUNK * CHUNKS].reshape(CHUNKS, CHUNK)
         x, y = a.state_dict(), b.state_dict()
-        results = {"tensors": {t["name"]: tensor(x[folder_name(t["name"])], y[folder_name(t["name"])]) for t in said["tensors"]}}
+        results = {"tensors": {t["name"]: tensor(x[folder_name(t["name"])], y[folder_name(t["name"])]) for t in reply["tensors"]}}
         pairs = [(streams(a, chunk[None]), streams(b, chunk[None])) for chunk in ids]
         results["layers"] = [float(torch.cat([((q[1][i] - p[1][i]).norm(dim=-1) / p[1][i].norm(dim=-1)).flatten() for p, q in pairs]).mean())
                              for i in range(len(pairs[0][0][1]))]
@@ -104,7 +104,7 @@ def main():
             results["first_flip"] = {"chunk": chunk, "position": row, "layer": other.index(True) - 1, "settled": settled - 1}
         second = ids[CHUNKS // 2:]
         before, results["advice"] = float(torch.stack([divergence(p[0], q[0]).mean() for p, q in pairs[CHUNKS // 2:]]).mean()), []
-        for advice in said["advice"]:
+        for advice in reply["advice"]:
             mixed = {k: v.clone() for k, v in y.items()}
             for t in advice["tensors"]:
                 w = x[folder_name(t)].numpy()

@@ -43,16 +43,16 @@ def main() -> None:
     assert (ids == theirs["input_ids"][0]).all()
     a, b = log_softmax(ours["logits"][0])[:-1], log_softmax(theirs["logits"][0])[:-1]
     kl = (np.exp(b) * (b - a)).sum(axis=-1)
-    said = np.arange(len(ids) - 1), ids[1:]
-    dp = np.exp(a[said]) - np.exp(b[said])
+    reply = np.arange(len(ids) - 1), ids[1:]
+    dp = np.exp(a[reply]) - np.exp(b[reply])
     document = {
         "model": MODEL, "reference": REFERENCE, "ids": ids.tolist(), "kl": kl.tolist(),
-        "logprobs": a[said].tolist(), "reference_logprobs": b[said].tolist(),
+        "logprobs": a[reply].tolist(), "reference_logprobs": b[reply].tolist(),
         "same_top": (a.argmax(axis=-1) == b.argmax(axis=-1)).tolist(),
         "mean_kl": kl.mean(), "max_kl": kl.max(), "max_position": int(kl.argmax()) + 1,
         **{f"{name}_kl": np.percentile(kl, q) for name, q in (("median", 50), ("p90", 90), ("p95", 95), ("p99", 99))},
         "mean_dp": dp.mean(), "rms_dp": np.sqrt((dp ** 2).mean()), "max_dp": np.abs(dp).max(),
-        "perplexity": np.exp(-a[said].mean()), "reference_perplexity": np.exp(-b[said].mean()),
+        "perplexity": np.exp(-a[reply].mean()), "reference_perplexity": np.exp(-b[reply].mean()),
     }
     out.write_text(json.dumps(document, indent=1) + "\n")
 

@@ -27,17 +27,17 @@ TASKS = {"hellaswag": ("hellaswag/hellaswag.yaml", 0), "winogrande": ("winogrand
 
 def perplexities(tool, folder, model, other):
     """Return the perplexity of `model` with its error, and the results of `other` against it: label -> printed numbers."""
-    def said(*args):
+    def reply(*args):
         for _ in range(5):               # its log sometimes ends before the last lines
             done = subprocess.run([tool, "-f", IMATRIX / "text.txt", "-c", "64", "-t", "1", "-ctk", "f32", "-ctv", "f32", "-fa", "off",
                                    "--kl-divergence-base", folder / "base", *args], capture_output=True, text=True, check=True)
             if "Final estimate" in done.stdout + done.stderr or "Same top p:" in done.stdout + done.stderr:
                 return done.stdout + done.stderr
         raise SystemExit("llama-perplexity says nothing")
-    final = re.search(r"PPL = ([\d.]+) \+/- ([\d.]+)", said("-m", model))
+    final = re.search(r"PPL = ([\d.]+) \+/- ([\d.]+)", reply("-m", model))
     return {"perplexity": [float(x) for x in final.groups()],
             "kl": {m[1].strip(): [float(x) for x in re.findall(r"-?[\d.]+", m[2])]
-                   for m in re.finditer(r"^([A-Z0-9][^:\n]*(?:\([^\n]*\))?\s*):\s+(-?[\d.]+%?(?: ±\s+[\d.]+)?)", said("-m", other, "--kl-divergence"), re.M)
+                   for m in re.finditer(r"^([A-Z0-9][^:\n]*(?:\([^\n]*\))?\s*):\s+(-?[\d.]+%?(?: ±\s+[\d.]+)?)", reply("-m", other, "--kl-divergence"), re.M)
                    if not m[1].startswith("0.")}}
 
 

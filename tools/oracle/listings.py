@@ -100,13 +100,13 @@ def main() -> int:
         for language in "pytorch", "numpy":
             try:
                 error = error_of(listing(args.lamina, folder, language), folder)
-                said = f"{error:.1e}"
+                reply = f"{error:.1e}"
                 bad += error > LIMIT
                 if error > LIMIT:
-                    print(f"{name} {language}: relative error {said}", file=sys.stderr)
+                    print(f"{name} {language}: relative error {reply}", file=sys.stderr)
             except LookupError as why:
-                said = str(why)
-            rows.append((name, language, said))
+                reply = str(why)
+            rows.append((name, language, reply))
     text = "model\tlanguage\trelative_error\n" + "".join("\t".join(row) + "\n" for row in rows)
     before = {tuple(line.split("\t")[:2]) for line in TABLE.read_text().splitlines()} if TABLE.exists() else set()
     if args.check:
@@ -114,7 +114,7 @@ def main() -> int:
         bad += len(gone)
     else:
         TABLE.write_text(text)
-    agree = [(n, l) for n, l, said in rows if said[0].isdigit() and float(said) <= LIMIT]
+    agree = [(n, l) for n, l, reply in rows if reply[0].isdigit() and float(reply) <= LIMIT]
     for language in "pytorch", "numpy":
         mine = [n for n, l in agree if l == language]
         print(json.dumps({"language": language, "agree": len(mine), "models": len(rows) // 2,

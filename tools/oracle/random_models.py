@@ -128,16 +128,16 @@ def verdict(lamina, model, golden, *flags):
     except ValueError:
         answer = {"error": p.stdout[:200]}
     same = all((answer.get("bitwise") or {}).values())
-    said = f"status {p.returncode}: {p.stderr.strip()[-250:]}" + ("" if same else ", in pieces other bits")
-    return p.returncode == 0 and same, answer.get("max_rel_err") or 0.0, said
+    reply = f"status {p.returncode}: {p.stderr.strip()[-250:]}" + ("" if same else ", in pieces other bits")
+    return p.returncode == 0 and same, answer.get("max_rel_err") or 0.0, reply
 
 
 def judged_gguf(lamina, model, folder):
-    agrees, error, said = verdict(lamina, model, folder / "golden.safetensors")
+    agrees, error, reply = verdict(lamina, model, folder / "golden.safetensors")
     if agrees:
-        return agrees, error, said
+        return agrees, error, reply
     agrees, error, again = verdict(lamina, model, peer_golden(folder), "--tol", "0.01")
-    return agrees, error, f"transformers: {said}\n    llama.cpp: {again}"
+    return agrees, error, f"transformers: {reply}\n    llama.cpp: {again}"
 
 
 def judged_quantised(lamina, model, folder, kind):
@@ -146,10 +146,10 @@ def judged_quantised(lamina, model, folder, kind):
     (folder / "quantised.gguf").replace(model)
     golden, worst = peer_golden(folder), 0.0
     for flags in ((), *(("--compute", "auto", "--cpu", level) for level in LEVELS)):
-        agrees, error, said = verdict(lamina, model, golden, "--kl-max", "0.02", *flags)
+        agrees, error, reply = verdict(lamina, model, golden, "--kl-max", "0.02", *flags)
         worst = max(worst, error)
         if not agrees:
-            return False, worst, f"{kind} {' '.join(flags)}: {said}"
+            return False, worst, f"{kind} {' '.join(flags)}: {reply}"
     return True, worst, ""
 
 
@@ -193,11 +193,11 @@ def main():
                 print(f"seed {seed} {family}: converter: {type(e).__name__}: {str(e)[:120]!r}", flush=True)
                 continue
             try:
-                agrees, error, said = (judged_quantised(a.lamina, model, folder, r.choice(MIXTURES)) if a.quantise else
+                agrees, error, reply = (judged_quantised(a.lamina, model, folder, r.choice(MIXTURES)) if a.quantise else
                                        judged_gguf(a.lamina, model, folder) if a.gguf else
                                        verdict(a.lamina, folder, folder / "golden.safetensors"))
             except (Exception, SystemExit) as e:
-                agrees, error, said = False, 0.0, f"llama.cpp: {type(e).__name__}: {str(e)[:120]!r}"
+                agrees, error, reply = False, 0.0, f"llama.cpp: {type(e).__name__}: {str(e)[:120]!r}"
                 if a.quantise:           # no reference
                     t["refused"] += 1
                     continue
@@ -205,7 +205,7 @@ def main():
             t["error"] = max(t["error"], error)
             if not agrees:
                 t["disagree"] += 1
-                print(f"seed {seed} {family}: {said}\n    {drawn}", flush=True)
+                print(f"seed {seed} {family}: {reply}\n    {drawn}", flush=True)
                 if a.keep:
                     shutil.copytree(folder, a.keep / f"{family}-{seed}", dirs_exist_ok=True)
     print(f"{'family':19}{'models':>8}{'disagree':>10}{'refused':>9}{'max rel':>10}")

@@ -67,8 +67,8 @@ def presets(lamina, patterns, folder):
         verdict, why = None, synth(lamina, p["name"], folder / "m.gguf", "--type", "q4_k_m", "--layers", "2")
         if not why:
             verdict, why = compare(lamina, folder, IDS, "--compute", "auto", "--tol", "1")
-        said = f"mean divergence {verdict['mean_kl']:.1e} nats, best token equal {verdict['argmax_agreement']:.0%}" if verdict else why
-        print(f"{family:16}{p['name']:24}", said, flush=True)
+        reply = f"mean divergence {verdict['mean_kl']:.1e} nats, best token equal {verdict['argmax_agreement']:.0%}" if verdict else why
+        print(f"{family:16}{p['name']:24}", reply, flush=True)
 
 
 def main():

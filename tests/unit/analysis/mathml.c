@@ -90,7 +90,7 @@ static void signs_and_scripts(void **state)
 static void unknown_names_are_named(void **state)
 {
     static const struct {
-        const char *latex, *said;
+        const char *latex, *message;
     } bad[] = {
         { "x + \\frobnicate{y}", "\\frobnicate is not understood" },
         { "\\frac{1}", "ends too early" },
@@ -112,7 +112,7 @@ static void unknown_names_are_named(void **state)
         lm_error e = { 0 };
         lm_text_add_str(&b, "before");
         assert_int_equal(lm_mathml(bad[i].latex, true, &b, &e), LM_FAILED);
-        if (!strstr(e.message, bad[i].said))
+        if (!strstr(e.message, bad[i].message))
             fail_msg("%s: %s", bad[i].latex, e.message);
         assert_int_equal(b.size, strlen("before"));
         lm_text_free(&b);

@@ -157,7 +157,7 @@ static void a_window_found_by_its_shape(void **state)
 {
     static const struct {
         const char *base, *more;
-        int64_t     asked;
+        int64_t     window_option;
         uint32_t    window;
         bool        mentioned;
     } cases[] = {
@@ -183,7 +183,7 @@ static void a_window_found_by_its_shape(void **state)
                  "\"llama.attention.head_count_kv\": 8, \"llama.context_length\": 32768, \"llama.rope.freq_base\": %s, "
                  "\"llama.attention.layer_norm_rms_epsilon\": 1e-5%s}", cases[i].base, cases[i].more);
         assert_int_equal(lm_meta_from_json(json, strlen(json), "keys", 16, &meta, &e), LM_OK);
-        lm_source s = { .kind = LM_GGUF, .meta = meta, .sliding_window = cases[i].asked };
+        lm_source s = { .kind = LM_GGUF, .meta = meta, .sliding_window = cases[i].window_option };
         if (lm_describe(&s, &f, &c, &p, &warnings, &e) != LM_OK)
             fail_msg("%s: %s", e.where, e.message);
         for (uint32_t k = 0; k < p->n_caches; k++)

@@ -124,14 +124,14 @@ static void *speak_burmese(void *arg)
 
 static void a_language_belongs_to_its_thread(void **state)
 {
-    const char *said = NULL;
+    const char *translated = NULL;
     pthread_t   t;
 
     (void)state;
     lm_language_set(LM_SIMPLIFIED_CHINESE);
-    assert_int_equal(pthread_create(&t, NULL, speak_burmese, &said), 0);
+    assert_int_equal(pthread_create(&t, NULL, speak_burmese, &translated), 0);
     pthread_join(t, NULL);
-    assert_string_equal(said, "parameter");
+    assert_string_equal(translated, "parameter");
     assert_string_equal(_("parameters"), "参数");
     lm_language_set(LM_ENGLISH);
 }

@@ -79,7 +79,7 @@ static uint64_t said_of(lm_facts *f, const char *type)
     return n;
 }
 
-static uint64_t said(const char *path, const char *type)
+static uint64_t planned_bytes(const char *path, const char *type)
 {
     lm_model *m = NULL;
     lm_facts *f = NULL;
@@ -111,9 +111,9 @@ static void check(const char *model, const char *type, const char *want)
     runs(c, &got);
     if (strcmp(got.data, want) != 0)
         fail_msg("%s as %s\nllama.cpp %s\nhere      %s", model, type, want, got.data);
-    if (said(config, type) != bytes_of(c))
+    if (planned_bytes(config, type) != bytes_of(c))
         fail_msg("%s as %s: the file holds %llu bytes of weights, lamina says %llu", model, type, (unsigned long long)bytes_of(c),
-                 (unsigned long long)said(config, type));
+                 (unsigned long long)planned_bytes(config, type));
     lm_text_free(&got);
     lm_container_close(c);
     unlink(path);

@@ -165,11 +165,11 @@ static void reading_can_be_cancelled(void **state)
     assert_true(lm_alloc_statistics().live_bytes == before);
 }
 
-typedef struct told { char text[8][512]; lm_log_level level[8]; size_t n; } told;
+typedef struct log_lines { char text[8][512]; lm_log_level level[8]; size_t n; } log_lines;
 
 static void remember(void *arg, lm_log_level level, const char *text)
 {
-    told *t = arg;
+    log_lines *t = arg;
 
     assert_true(t->n < 8 && strlen(text) < 512 && !strchr(text, '\n') && !strchr(text, 27));
     t->level[t->n] = level;
@@ -179,7 +179,7 @@ static void remember(void *arg, lm_log_level level, const char *text)
 /* Each object has its own log, which receives its messages. Warnings are those of lm_model_warning, and names cannot break the line. */
 static void objects_describe_what_they_do(void **state)
 {
-    told              of_model = { 0 }, of_engine = { 0 };
+    log_lines              of_model = { 0 }, of_engine = { 0 };
     lm_model_options  o = { .yarn_orig_ctx = 7, .log = { remember, &of_model } };
     lm_engine_options engine = { .context = 1000000, .rows = 8, .kv_positions = 64, .log = { remember, &of_engine } };
     lm_model         *m = NULL;

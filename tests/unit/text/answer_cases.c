@@ -13,7 +13,7 @@
 
 typedef struct heard { lm_text reasoning, content; json_t *calls; } heard;
 
-static void told(void *arg, const lm_answer_event *event)
+static void on_event(void *arg, const lm_answer_event *event)
 {
     heard *h = arg;
     json_t *last = json_array_get(h->calls, json_array_size(h->calls) - 1);
@@ -67,9 +67,9 @@ static json_t *read_answer(const json_t *c, size_t piece, bool eager)
     assert_int_equal(lm_answer_new(&style, &o, &a, &e), LM_OK);
     for (size_t at = 0; at < size; at += piece ? piece : size) {
         size_t n = !piece || size - at < piece ? size - at : piece;
-        assert_int_equal(lm_answer_feed(a, text + at, n, told, &h, &e), LM_OK);
+        assert_int_equal(lm_answer_feed(a, text + at, n, on_event, &h, &e), LM_OK);
     }
-    assert_int_equal(lm_answer_end(a, told, &h, &e), LM_OK);
+    assert_int_equal(lm_answer_end(a, on_event, &h, &e), LM_OK);
     lm_answer_free(a);
     result = json_pack("{s:s%, s:s%, s:o}", "reasoning", h.reasoning.data ? h.reasoning.data : "", h.reasoning.size, "content",
                        h.content.data ? h.content.data : "", h.content.size, "calls", h.calls);

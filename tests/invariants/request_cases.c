@@ -1,4 +1,4 @@
-#include "asked.h"
+#include "request_cases.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,8 +34,8 @@ lm_engine *start_engine(const lm_model *m, lm_engine_options o)
 /* Suppress the most probable token after every third token id, and check that the hook is called once per token, in order. */
 static lm_status hook(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
-    asked   *x    = arg;
-    uint32_t best = 0;
+    test_request *x    = arg;
+    uint32_t      best = 0;
 
     if (n != x->r.n_prompt + x->hooked || memcmp(ids, x->prompt, x->r.n_prompt * sizeof *ids) != 0)
         return lm_fail(e, LM_DIFFERS, "hook", LM_NO_OFFSET, "called out of order");
@@ -48,12 +48,12 @@ static lm_status hook(void *arg, float *logits, uint32_t n_vocab, const lm_token
     return LM_OK;
 }
 
-void make_asked(asked *x, unsigned i, const lm_model *m)
+void make_request(test_request *x, unsigned i, const lm_model *m)
 {
     static const float temperatures[] = { -1, 0.6f, 1.2f };
     uint32_t           n_vocab        = vocabulary(m);
 
-    *x = (asked){ .n_vocab = n_vocab, .stop_id = (lm_token)(i * 5 % n_vocab) };
+    *x = (test_request){ .n_vocab = n_vocab, .stop_id = (lm_token)(i * 5 % n_vocab) };
     x->r.n_prompt = 1 + i * 37 % LONGEST;
     for (size_t k = 0; k < x->r.n_prompt; k++)               /* three beginnings; prompts that share one diverge after 130 tokens */
         x->prompt[k] = (lm_token)((k % 7 * 2654435761u + (k / 14 + i % 3 + (k > 130 ? i : 0)) * 40503u) % n_vocab);
@@ -69,7 +69,7 @@ void make_asked(asked *x, unsigned i, const lm_model *m)
     }
 }
 
-static void take_token(told *t, lm_token id, float logprob, const lm_logprob *top, uint32_t n_top)
+static void take_token(delivery *t, lm_token id, float logprob, const lm_logprob *top, uint32_t n_top)
 {
     assert_true(n_top == TOP && t->n <= TOKENS);
     t->ids[t->n]     = id;
@@ -83,7 +83,7 @@ static bool on_token(void *arg, lm_token id, float logprob, const lm_logprob *to
     return true;
 }
 
-void ask_alone(lm_engine *g, asked *x)
+void run_alone(lm_engine *g, test_request *x)
 {
     lm_generate_options o = { .sequence = x->r.sequence, .token = on_token, .arg = &x->alone };
     lm_sampler   *s = NULL;
@@ -115,7 +115,7 @@ lm_schedule *start_schedule(lm_engine *g, lm_schedule_options o)
     return s;
 }
 
-void submit(lm_schedule *s, asked *x)
+void submit(lm_schedule *s, test_request *x)
 {
     lm_error e = { 0 };
 
@@ -124,9 +124,9 @@ void submit(lm_schedule *s, asked *x)
         fail_msg("%s: %s", e.where, e.message);
 }
 
-bool take_event(asked *x, const lm_reply_event *e)
+bool take_event(test_request *x, const lm_reply_event *e)
 {
-    told *t = &x->got;
+    delivery *t = &x->got;
 
     assert_false(t->ended);
     switch (e->event.kind) {
@@ -149,7 +149,7 @@ bool take_event(asked *x, const lm_reply_event *e)
     return true;
 }
 
-void read_reply(asked *x)
+void read_reply(test_request *x)
 {
     lm_reply_event e;
 
@@ -158,9 +158,9 @@ void read_reply(asked *x)
     assert_true(x->got.ended);
 }
 
-void check_asked(const char *what, const asked *x)
+void check_request(const char *what, const test_request *x)
 {
-    const told *a = &x->alone, *b = &x->got;
+    const delivery *a = &x->alone, *b = &x->got;
 
     if (b->stop == LM_STOP_FAILED)
         fail_msg("%s: %s: %s", what, b->error.where, b->error.message);
@@ -176,16 +176,16 @@ void check_asked(const char *what, const asked *x)
         fail_msg("%s: the hook was called %zu times for %zu tokens", what, x->hooked, b->n);
 }
 
-void check_beginning(const char *what, const asked *x, lm_stop stop)
+void check_prefix(const char *what, const test_request *x, lm_stop stop)
 {
-    const told *a = &x->alone, *b = &x->got;
+    const delivery *a = &x->alone, *b = &x->got;
 
     if (b->n > a->n || memcmp(a->ids, b->ids, b->n * sizeof *b->ids) != 0 || b->size > a->size ||
         memcmp(a->text, b->text, b->size) != 0 || b->stop != stop)
         fail_msg("%s: %zu tokens, %s", what, b->n, lm_stop_word(b->stop));
 }
 
-void begin_again(asked *x)
+void reset_request(test_request *x)
 {
     lm_reply_free(x->reply);
     x->reply = NULL;
@@ -212,17 +212,17 @@ void open_fixture(const char *name, int64_t window, lm_engine_options o, lm_sche
     f.g         = start_engine(f.m, o);
     f.s         = start_schedule(f.g, so);
     for (unsigned i = 0; i < MANY; i++) {
-        make_asked(&f.x[i], i, f.m);
+        make_request(&f.x[i], i, f.m);
         if (f.longer)
             f.x[i].r.sequence.max_tokens = f.longer - i % 5;
-        ask_alone(f.alone, &f.x[i]);
+        run_alone(f.alone, &f.x[i]);
     }
 }
 
 void free_replies(void)
 {
     for (unsigned i = 0; i < MANY; i++)
-        begin_again(&f.x[i]);
+        reset_request(&f.x[i]);
 }
 
 void close_fixture(void)
@@ -250,7 +250,7 @@ void run_all(const char *name)
         read_reply(&f.x[i]);
     for (unsigned i = 0; i < MANY; i++) {
         snprintf(what, sizeof what, "%s, request %u", name, i);
-        check_asked(what, &f.x[i]);
+        check_request(what, &f.x[i]);
     }
 }
 

@@ -4,7 +4,7 @@ import re
 
 VERIFIED = "tools/oracle/make.py {}, seed {} rows {} relative error"
 
-SAYS = {
+OUTPUTS = {
     # one model
     "inspect llama-3.2-3b": "→ + ⟧ ×28 → RMSNorm → head (tied) → logits parameters count share embedding = head 394,002,432 12.26 %",
     "inspect llama-3.2-3b --view info": "num_hidden_layers 28 num_attention_heads 24 num_key_value_heads 8 (GQA) head_dim 128",
@@ -112,7 +112,7 @@ SAYS = {
 }
 
 
-def says(command, stdout):
+def is_output_of(command, stdout):
     """Return whether `stdout` is output that `lamina COMMAND` must print."""
-    text, printed = SAYS[command], " ".join(stdout.split())
+    text, printed = OUTPUTS[command], " ".join(stdout.split())
     return text.fullmatch(printed) if isinstance(text, re.Pattern) else text in printed
