@@ -181,7 +181,7 @@ lm_status lm_read_two_ropes(const lm_source *s, uint32_t dim, double default_bas
 bool lm_rope_is_given(const lm_source *s);
 
 /* Set the padding row of the embedding created last. */
-void lm_say_padding(lm_builder *b, const lm_config *c);
+void lm_set_padding(lm_builder *b, const lm_config *c);
 
 /* Look up an activation by name, such as "gelu_new"; false: unknown. */
 bool lm_act_spelled(const char *word, lm_act *out);

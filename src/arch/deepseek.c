@@ -80,7 +80,7 @@ static lm_value deepseek_build(lm_builder *b, const lm_config *c)
 {
     lm_push(b, "model", "%sModel");
     lm_value x = lm_embedding(b, "embed_tokens", c->vocab_size, c->hidden);
-    lm_say_padding(b, c);
+    lm_set_padding(b, c);
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {
         lm_push_layer(b, i, "%sDecoderLayer");

@@ -16,7 +16,7 @@ lm_value lm_gemma_embed(lm_builder *b, const lm_config *c)
 {
     lm_value x = lm_embed_scaled(b, "embed_tokens", "%sTextScaledWordEmbedding", c->vocab_size, c->hidden, sqrtf((float)c->hidden));
 
-    lm_say_padding(b, c);
+    lm_set_padding(b, c);
     return x;
 }
 

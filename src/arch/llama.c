@@ -67,7 +67,7 @@ lm_value lm_llama_embed(lm_builder *b, const lm_config *c)
 {
     lm_value x = lm_embedding(b, "embed_tokens", c->vocab_size, c->hidden);
 
-    lm_say_padding(b, c);
+    lm_set_padding(b, c);
     return x;
 }
 

@@ -46,7 +46,7 @@ static lm_value opt_build(lm_builder *b, const lm_config *c)
     lm_push(b, "model", "%sModel");
     lm_push(b, "decoder", "%sDecoder");
     lm_value x = lm_embedding(b, "embed_tokens", c->vocab_size, own->embed_width);
-    lm_say_padding(b, c);
+    lm_set_padding(b, c);
     lm_value p = lm_position_embed(b, "embed_positions", c->context_length + FIRST_POSITION, c->hidden, FIRST_POSITION);
     if (own->embed_width != c->hidden)
         x = lm_linear(b, "project_in", x, c->hidden, false);

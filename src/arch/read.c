@@ -322,7 +322,7 @@ lm_status lm_read_sizes(const lm_source *s, lm_config *c, lm_error *e)
                        &c->norm_eps, e);
 }
 
-void lm_say_padding(lm_builder *b, const lm_config *c)
+void lm_set_padding(lm_builder *b, const lm_config *c)
 {
     if (*c->pad_token)
         lm_module_arguments(b, "padding_idx=%s", c->pad_token);

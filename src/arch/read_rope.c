@@ -237,7 +237,7 @@ static bool same_rotation(const lm_rope_spec *a, const lm_rope_spec *b)
 }
 
 /* rope_scaling is used; warn if the other dictionary would give a different result. */
-static void tell_apart(const lm_rope_keys *k, double default_base, uint32_t context, const lm_rotation *taken)
+static void warn_of_difference(const lm_rope_keys *k, double default_base, uint32_t context, const lm_rotation *taken)
 {
     lm_rope_keys other = { .s = k->s, .object = k->under, .by_kind = k->by_kind };
     lm_rotation  r     = { .spec = { .dim = taken->spec.dim, .factor = 1 } };
@@ -257,7 +257,7 @@ static lm_status read_hf(const lm_source *s, double default_base, bool two_kinds
         taken.under = NULL;
     LM_TRY(read_rotation(&taken, default_base, c->context_length, &r, e));
     if (k.under)
-        tell_apart(&k, default_base, c->context_length, &r);
+        warn_of_difference(&k, default_base, c->context_length, &r);
     c->rope = r.spec;
     memcpy(c->longrope, r.lists, sizeof r.lists);
     if (r.spec.short_factors) {

@@ -31,7 +31,7 @@ static lm_value xglm_build(lm_builder *b, const lm_config *c)
 
     lm_push(b, "model", "%sModel");
     lm_value x = lm_embed_scaled(b, "embed_tokens", "%sScaledWordEmbedding", c->vocab_size, c->hidden, own->embedding);
-    lm_say_padding(b, c);
+    lm_set_padding(b, c);
     x          = lm_add(b, x, lm_sinusoid(b, "embed_positions", c->hidden, LM_SINUSOID_SPREAD, FIRST_POSITION));
     lm_push(b, "layers", "ModuleList");
     for (uint32_t i = 0; i < c->n_layers; i++) {

@@ -258,7 +258,7 @@ NAME_OF_OURS = re.compile(r"(?<!\w)(?!lm_head\b)(?:lm|LM)_\w+")
 
 
 def comments_name_code(sources):
-    """Each name lm_… or LM_… in a comment of src/ or include/ exists in their code; `lm_say_*` is the beginning of a name."""
+    """Each name lm_… or LM_… in a comment of src/ or include/ exists in their code; `lm_add_*` is the beginning of a name."""
     code = {name for _, text in sources for name in NAME_OF_OURS.findall(strip(text))}
     for path, text in sources:
         for comment in LITERAL.finditer(text):

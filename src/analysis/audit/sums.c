@@ -185,7 +185,7 @@ static const char *reason(const lm_item *x, double truth)
     return N_("the arithmetic of the line");
 }
 
-static void say(lm_audit_document *d, const side *written, double truth, bool right)
+static void add_statement(lm_audit_document *d, const side *written, double truth, bool right)
 {
     const lm_item      *x = written->number, *first = written->calculated ? written->first : x;
     lm_extent           at = { first->at.s, (size_t)(x->at.s + x->at.n - first->at.s) };
@@ -232,7 +232,7 @@ static size_t judge_results(lm_audit_document *d, const lm_item *items, size_t n
             left = right;
             continue;
         }
-        say(d, &right, left.value, right_one);
+        add_statement(d, &right, left.value, right_one);
         *found = true;
     }
     return k;

@@ -16,7 +16,7 @@
 /* Return the words of a row. NULL: use the fact at the row's path instead. "": neither, because the model has no such component. */
 typedef const char *lm_worder(lm_comparison *c, size_t i);
 
-static const char *say_heads(lm_comparison *c, size_t i)
+static const char *write_heads(lm_comparison *c, size_t i)
 {
     uint64_t q = lm_compare_count(c, i, "attention.heads"), kv = lm_compare_count(c, i, "attention.kv_heads");
 
@@ -28,14 +28,14 @@ static const char *say_heads(lm_comparison *c, size_t i)
 }
 
 /* Return the cached latent, which is not a number of key/value heads. */
-static const char *say_kv_heads(lm_comparison *c, size_t i)
+static const char *write_kv_heads(lm_comparison *c, size_t i)
 {
     if (!lm_compare_fact(c, i, "attention.latent"))
         return NULL;
     return lm_compare_keep(c, _("latent of %" PRIu64), lm_compare_count(c, i, "attention.latent.cached"));
 }
 
-static const char *say_head_dim(lm_comparison *c, size_t i)
+static const char *write_head_dim(lm_comparison *c, size_t i)
 {
     uint64_t k = lm_compare_count(c, i, "attention.head_dim"), v = lm_compare_count(c, i, "attention.value_dim");
 
@@ -46,12 +46,12 @@ static const char *say_head_dim(lm_comparison *c, size_t i)
     return k == v ? NULL : lm_compare_keep(c, "qk %" PRIu64 ", v %" PRIu64, k, v);
 }
 
-static const char *say_active(lm_comparison *c, size_t i)
+static const char *write_active(lm_comparison *c, size_t i)
 {
     return lm_compare_count(c, i, "parameters.active") == lm_compare_count(c, i, "parameters.total") ? "" : NULL;
 }
 
-static const char *say_window(lm_comparison *c, size_t i)
+static const char *write_window(lm_comparison *c, size_t i)
 {
     uint64_t some = lm_compare_count(c, i, "attention.windowed_layers"), full = lm_compare_count(c, i, "attention.full_layers");
     char     figure[LM_FIG];
@@ -64,7 +64,7 @@ static const char *say_window(lm_comparison *c, size_t i)
                            lm_fig_count(figure, lm_compare_count(c, i, "attention.window")), some, some + full);
 }
 
-static const char *say_applied(lm_comparison *c, size_t i)
+static const char *write_applied(lm_comparison *c, size_t i)
 {
     switch (c->traits[i].position) {
     case LM_POSITION_ROTARY:
@@ -77,7 +77,7 @@ static const char *say_applied(lm_comparison *c, size_t i)
     }
 }
 
-static const char *say_relative(lm_comparison *c, size_t i)
+static const char *write_relative(lm_comparison *c, size_t i)
 {
     lm_position_kind p = c->traits[i].position;
 
@@ -86,7 +86,7 @@ static const char *say_relative(lm_comparison *c, size_t i)
     return p == LM_POSITION_NONE ? NULL : N_("no");
 }
 
-static const char *say_beyond(lm_comparison *c, size_t i)
+static const char *write_beyond(lm_comparison *c, size_t i)
 {
     const lm_traits *t = &c->traits[i];
 
@@ -99,19 +99,19 @@ static const char *say_beyond(lm_comparison *c, size_t i)
     return t->rope->stored_divisors || t->rope->type != LM_ROPE_DEFAULT ? N_("by scaling, as trained") : N_("poor without scaling");
 }
 
-static const char *say_experts(lm_comparison *c, size_t i)
+static const char *write_experts(lm_comparison *c, size_t i)
 {
     uint64_t n = lm_compare_count(c, i, "mlp.experts");
 
     return n ? lm_compare_keep(c, _("%" PRIu64 " of %" PRIu64), lm_compare_count(c, i, "mlp.experts_per_token"), n) : NULL;
 }
 
-static const char *say_norm_bias(lm_comparison *c, size_t i)
+static const char *write_norm_bias(lm_comparison *c, size_t i)
 {
     return lm_truth_text("norm_bias", lm_compare_truth(c, i, "architecture.norm_bias"));
 }
 
-static const char *say_block(lm_comparison *c, size_t i)
+static const char *write_block(lm_comparison *c, size_t i)
 {
     if (lm_compare_truth(c, i, "architecture.parallel_blocks"))
         return "x + attention(N(x)) + mlp(N(x))";
@@ -124,12 +124,12 @@ typedef struct row_def { const char *label, *path; lm_worder *word; const char *
 typedef struct section_def { const char *name, *title, *output, *summary; const row_def *rows; } section_def;
 
 static const row_def specification[] = {
-    { N_("parameters"), "parameters.total", NULL, NULL }, { N_("active per token"), "parameters.active", say_active, NULL },
+    { N_("parameters"), "parameters.total", NULL, NULL }, { N_("active per token"), "parameters.active", write_active, NULL },
     { N_("layers"), "architecture.layers", NULL, NULL }, { N_("width"), "architecture.hidden", NULL, NULL },
-    { N_("query heads"), "attention.heads", NULL, NULL }, { N_("key/value heads"), "attention.kv_heads", say_kv_heads, NULL },
-    { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("head width"), "attention.head_dim", say_head_dim, NULL },
+    { N_("query heads"), "attention.heads", NULL, NULL }, { N_("key/value heads"), "attention.kv_heads", write_kv_heads, NULL },
+    { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("head width"), "attention.head_dim", write_head_dim, NULL },
     { N_("MLP width"), "mlp.intermediate", NULL, NULL }, { N_("MLP expansion"), "mlp.expansion", NULL, NULL },
-    { N_("experts per token"), NULL, say_experts, NULL }, { N_("vocabulary"), "architecture.vocabulary", NULL, NULL },
+    { N_("experts per token"), NULL, write_experts, NULL }, { N_("vocabulary"), "architecture.vocabulary", NULL, NULL },
     { N_("context"), "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def embedding[] = {
@@ -140,17 +140,17 @@ static const row_def embedding[] = {
 };
 static const row_def attention[] = {
     { N_("attention type"), "attention.type", NULL, NULL }, { N_("query heads"), "attention.heads", NULL, NULL },
-    { N_("key/value heads"), "attention.kv_heads", say_kv_heads, NULL }, { N_("head width"), "attention.head_dim", say_head_dim, NULL },
-    { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("window"), "attention.window", say_window, NULL },
+    { N_("key/value heads"), "attention.kv_heads", write_kv_heads, NULL }, { N_("head width"), "attention.head_dim", write_head_dim, NULL },
+    { N_("queries per key/value"), "attention.group", NULL, NULL }, { N_("window"), "attention.window", write_window, NULL },
     { N_("reach"), "attention.reach", NULL, NULL }, { N_("biases of Q, K, V"), "architecture.qkv_bias", NULL, NULL },
     { N_("bias of the output"), "architecture.attention_output_bias", NULL, NULL },
     { N_("norms of Q and K"), "architecture.qk_norm", NULL, NULL },
     { NULL, NULL, NULL, NULL },
 };
 static const row_def position[] = {
-    { N_("position method"), "architecture.position", NULL, NULL }, { N_("position applied"), NULL, say_applied, NULL },
-    { N_("relative positions"), NULL, say_relative, N_("scores of rotary and ALiBi positions depend on distances") },
-    { N_("beyond the trained context"), NULL, say_beyond, N_("method, scaling and whether positions end") },
+    { N_("position method"), "architecture.position", NULL, NULL }, { N_("position applied"), NULL, write_applied, NULL },
+    { N_("relative positions"), NULL, write_relative, N_("scores of rotary and ALiBi positions depend on distances") },
+    { N_("beyond the trained context"), NULL, write_beyond, N_("method, scaling and whether positions end") },
     { N_("rotary base"), "rope.base", NULL, NULL }, { N_("dimensions rotated"), "rope.dim", NULL, NULL }, { N_("rotary scaling"), "rope.scaling", NULL, NULL },
     { N_("scaling factor"), "rope.factor", NULL, NULL }, { N_("trained positions"), "rope.original_context", NULL, NULL },
     { N_("context"), "architecture.context", NULL, NULL }, { NULL, NULL, NULL, NULL },
@@ -158,19 +158,19 @@ static const row_def position[] = {
 static const row_def mlp[] = {
     { N_("MLP type"), "mlp.type", NULL, NULL }, { N_("activation"), "mlp.activation", NULL, NULL }, { N_("MLP matrices"), "mlp.matrices", NULL, NULL },
     { N_("MLP width"), "mlp.intermediate", NULL, NULL }, { N_("MLP expansion"), "mlp.expansion", NULL, NULL },
-    { N_("expert width"), "mlp.expert_width", NULL, NULL }, { N_("experts per token"), NULL, say_experts, NULL },
+    { N_("expert width"), "mlp.expert_width", NULL, NULL }, { N_("experts per token"), NULL, write_experts, NULL },
     { N_("MLP biases"), "architecture.mlp_bias", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def norm[] = {
     { N_("norm type"), "architecture.norm", NULL, NULL }, { N_("norm position"), "architecture.norm_position", NULL, NULL },
-    { N_("block"), NULL, say_block, NULL }, { N_("norm bias"), NULL, say_norm_bias, NULL }, { N_("norm epsilon"), "architecture.norm_eps", NULL, NULL },
+    { N_("block"), NULL, write_block, NULL }, { N_("norm bias"), NULL, write_norm_bias, NULL }, { N_("norm epsilon"), "architecture.norm_eps", NULL, NULL },
     { N_("norms"), "architecture.norms", NULL, NULL }, { N_("final norms"), "architecture.final_norms", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def parameters[] = {
     { N_("embedding"), "parameters.embedding", NULL, NULL }, { N_("attention"), "parameters.attention", NULL, NULL },
     { N_("mlp"), "parameters.mlp", NULL, NULL }, { N_("norms"), "parameters.norm", NULL, NULL }, { N_("head"), "parameters.head", NULL, NULL },
     { N_("total"), "parameters.total", NULL, NULL }, { N_("if the head were untied"), "parameters.untied_total", NULL, NULL },
-    { N_("active per token"), "parameters.active", say_active, NULL }, { N_("share of attention"), "parameters.shares.attention", NULL, NULL },
+    { N_("active per token"), "parameters.active", write_active, NULL }, { N_("share of attention"), "parameters.shares.attention", NULL, NULL },
     { N_("share of the MLP"), "parameters.shares.mlp", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def cache[] = {
@@ -204,7 +204,7 @@ static const row_def stored[] = {
 static const row_def summary[] = {
     { N_("parameters"), "parameters.total", NULL, NULL }, { N_("layers"), "architecture.layers", NULL, NULL },
     { N_("width"), "architecture.hidden", NULL, NULL }, { N_("attention"), "architecture.attention", NULL, NULL },
-    { N_("heads"), NULL, say_heads, NULL }, { N_("position"), "architecture.position", NULL, NULL }, { N_("MLP"), "architecture.mlp", NULL, NULL },
+    { N_("heads"), NULL, write_heads, NULL }, { N_("position"), "architecture.position", NULL, NULL }, { N_("MLP"), "architecture.mlp", NULL, NULL },
     { N_("norm"), "architecture.norm", NULL, NULL }, { N_("norm position"), "architecture.norm_position", NULL, NULL },
     { N_("vocabulary"), "architecture.vocabulary", NULL, NULL }, { N_("context"), "architecture.context", NULL, NULL },
     { N_("tied"), "architecture.tied", NULL, NULL }, { NULL, NULL, NULL, NULL },

@@ -41,7 +41,7 @@ static bool is_list(const lm_fact *x)
     return x->kind == LM_FACT_LIST || x->kind == LM_FACT_TABLE;
 }
 
-static lm_fact *say(lm_fact *group, const char *name, lm_fact_kind kind, lm_unit u, lm_origin o, const char *how)
+static lm_fact *add(lm_fact *group, const char *name, lm_fact_kind kind, lm_unit u, lm_origin o, const char *how)
 {
     lm_facts *f = group->impl.owner;
     lm_fact  *x = lm_arena_new(&f->arena, 1, lm_fact);
@@ -69,25 +69,25 @@ static lm_fact *say(lm_fact *group, const char *name, lm_fact_kind kind, lm_unit
     return x;
 }
 
-lm_fact *lm_say_count(lm_fact *group, const char *name, uint64_t n, lm_unit u, lm_origin o, const char *how)
+lm_fact *lm_add_count(lm_fact *group, const char *name, uint64_t n, lm_unit u, lm_origin o, const char *how)
 {
-    lm_fact *x = say(group, name, LM_FACT_COUNT, u, o, how);
+    lm_fact *x = add(group, name, LM_FACT_COUNT, u, o, how);
 
     x->count = n;
     return x;
 }
 
-lm_fact *lm_say_number(lm_fact *group, const char *name, double number, lm_unit u, lm_origin o, const char *how)
+lm_fact *lm_add_number(lm_fact *group, const char *name, double number, lm_unit u, lm_origin o, const char *how)
 {
-    lm_fact *x = say(group, name, LM_FACT_NUMBER, u, o, how);
+    lm_fact *x = add(group, name, LM_FACT_NUMBER, u, o, how);
 
     x->number = number;
     return x;
 }
 
-lm_fact *lm_say_wide(lm_fact *group, const char *name, lm_wide n, lm_unit u, lm_origin o, const char *how)
+lm_fact *lm_add_wide(lm_fact *group, const char *name, lm_wide n, lm_unit u, lm_origin o, const char *how)
 {
-    return n <= INT64_MAX ? lm_say_count(group, name, (uint64_t)n, u, o, how) : lm_say_number(group, name, (double)n, u, o, how);
+    return n <= INT64_MAX ? lm_add_count(group, name, (uint64_t)n, u, o, how) : lm_add_number(group, name, (double)n, u, o, how);
 }
 
 /* Files may contain any bytes; facts are UTF-8. */
@@ -107,24 +107,24 @@ const char *lm_keep_text(lm_facts *f, const char *text, size_t n)
     return kept ? kept : "";
 }
 
-lm_fact *lm_say_text(lm_fact *group, const char *name, const char *text, lm_origin o, const char *how)
+lm_fact *lm_add_text(lm_fact *group, const char *name, const char *text, lm_origin o, const char *how)
 {
     lm_facts *f = group->impl.owner;
-    lm_fact  *x = say(group, name, LM_FACT_TEXT, LM_UNIT_NONE, o, how);
+    lm_fact  *x = add(group, name, LM_FACT_TEXT, LM_UNIT_NONE, o, how);
 
     x->text = lm_keep_text(f, text ? text : "", text ? strlen(text) : 0);
     return x;
 }
 
-lm_fact *lm_say_word(lm_fact *group, const char *name, lm_word w, lm_origin o, const char *how)
+lm_fact *lm_add_word(lm_fact *group, const char *name, lm_word w, lm_origin o, const char *how)
 {
-    lm_fact *x = lm_say_text(group, name, w.text, o, how);
+    lm_fact *x = lm_add_text(group, name, w.text, o, how);
 
     x->id = w.id;
     return x;
 }
 
-lm_fact *lm_say_textf(lm_fact *group, const char *name, lm_origin o, const char *format, ...)
+lm_fact *lm_add_textf(lm_fact *group, const char *name, lm_origin o, const char *format, ...)
 {
     lm_text   b = { 0 };
     va_list  args;
@@ -132,47 +132,47 @@ lm_fact *lm_say_textf(lm_fact *group, const char *name, lm_origin o, const char 
     va_start(args, format);
     lm_text_vprintf(&b, format, args);
     va_end(args);
-    lm_fact *x = lm_say_text(group, name, b.data, o, NULL);
+    lm_fact *x = lm_add_text(group, name, b.data, o, NULL);
     group->impl.owner->failed |= b.failed;
     lm_text_free(&b);
     return x;
 }
 
-lm_fact *lm_say_bool(lm_fact *group, const char *name, bool truth, lm_origin o, const char *how)
+lm_fact *lm_add_bool(lm_fact *group, const char *name, bool truth, lm_origin o, const char *how)
 {
-    lm_fact *x = say(group, name, LM_FACT_BOOL, LM_UNIT_NONE, o, how);
+    lm_fact *x = add(group, name, LM_FACT_BOOL, LM_UNIT_NONE, o, how);
 
     x->truth = truth;
     return x;
 }
 
-lm_fact *lm_say_none(lm_fact *group, const char *name, const char *how)
+lm_fact *lm_add_none(lm_fact *group, const char *name, const char *how)
 {
-    return say(group, name, LM_FACT_NONE, LM_UNIT_NONE, LM_FROM_PROGRAM, how);
+    return add(group, name, LM_FACT_NONE, LM_UNIT_NONE, LM_FROM_PROGRAM, how);
 }
 
-static lm_fact *say_holder(lm_fact *group, const char *name, lm_fact_kind kind, lm_fill *fill, uint64_t argument)
+static lm_fact *add_holder(lm_fact *group, const char *name, lm_fact_kind kind, lm_fill *fill, uint64_t argument)
 {
-    lm_fact *x = say(group, name, kind, LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
+    lm_fact *x = add(group, name, kind, LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
 
     x->impl.fill     = fill;
     x->impl.argument = argument;
     return x;
 }
 
-lm_fact *lm_say_group(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument)
+lm_fact *lm_add_group(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument)
 {
-    return say_holder(group, name, LM_FACT_GROUP, fill, argument);
+    return add_holder(group, name, LM_FACT_GROUP, fill, argument);
 }
 
-lm_fact *lm_say_list(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument)
+lm_fact *lm_add_list(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument)
 {
-    return say_holder(group, name, LM_FACT_LIST, fill, argument);
+    return add_holder(group, name, LM_FACT_LIST, fill, argument);
 }
 
-lm_fact *lm_say_table(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument)
+lm_fact *lm_add_table(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument)
 {
-    return say_holder(group, name, LM_FACT_TABLE, fill, argument);
+    return add_holder(group, name, LM_FACT_TABLE, fill, argument);
 }
 
 lm_fact *lm_keep_silent(lm_fact *x)
@@ -233,7 +233,7 @@ const lm_fact *lm_fact_item(const lm_fact *list, uint64_t index)
             return x;
     if (list->kind != LM_FACT_TABLE || index > LM_MOST_POSITIONS)
         return NULL;
-    lm_fact *x = say_holder(writable(list), NULL, LM_FACT_GROUP, list->impl.fill, list->impl.argument);
+    lm_fact *x = add_holder(writable(list), NULL, LM_FACT_GROUP, list->impl.fill, list->impl.argument);
     x->index   = index;
     return x;
 }

@@ -60,26 +60,26 @@ typedef void lm_fill(lm_facts *f, lm_fact *group);
 typedef struct lm_word { const char *id, *text; } lm_word;
 
 /* Add a fact to `group`. `name` NULL: the next item of a list. */
-lm_fact *lm_say_count(lm_fact *group, const char *name, uint64_t n, lm_unit u, lm_origin o, const char *how);
+lm_fact *lm_add_count(lm_fact *group, const char *name, uint64_t n, lm_unit u, lm_origin o, const char *how);
 /* A count that may be too large for JSON readers: from 2^63 on, the nearest double. */
-lm_fact *lm_say_wide(lm_fact *group, const char *name, lm_wide n, lm_unit u, lm_origin o, const char *how);
-lm_fact *lm_say_number(lm_fact *group, const char *name, double x, lm_unit u, lm_origin o, const char *how);
-lm_fact *lm_say_text(lm_fact *group, const char *name, const char *text, lm_origin o, const char *how);
+lm_fact *lm_add_wide(lm_fact *group, const char *name, lm_wide n, lm_unit u, lm_origin o, const char *how);
+lm_fact *lm_add_number(lm_fact *group, const char *name, double x, lm_unit u, lm_origin o, const char *how);
+lm_fact *lm_add_text(lm_fact *group, const char *name, const char *text, lm_origin o, const char *how);
 /* A value from a fixed list: `id`, which lives as long as the tree, does not change when the displayed words change. */
-lm_fact *lm_say_word(lm_fact *group, const char *name, lm_word w, lm_origin o, const char *how);
-lm_fact *lm_say_bool(lm_fact *group, const char *name, bool truth, lm_origin o, const char *how);
-lm_fact *lm_say_none(lm_fact *group, const char *name, const char *how);
-lm_fact *lm_say_textf(lm_fact *group, const char *name, lm_origin o, const char *format, ...) __attribute__((format(printf, 4, 5)));
+lm_fact *lm_add_word(lm_fact *group, const char *name, lm_word w, lm_origin o, const char *how);
+lm_fact *lm_add_bool(lm_fact *group, const char *name, bool truth, lm_origin o, const char *how);
+lm_fact *lm_add_none(lm_fact *group, const char *name, const char *how);
+lm_fact *lm_add_textf(lm_fact *group, const char *name, lm_origin o, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Return a copy that lives as long as the facts; invalid UTF-8 is repaired. */
 const char *lm_keep_text(lm_facts *f, const char *text, size_t n);
 
 /* Add a group or list that `fill` fills on first access; `argument` is for `fill`. */
-lm_fact *lm_say_group(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
-lm_fact *lm_say_list(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
+lm_fact *lm_add_group(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
+lm_fact *lm_add_list(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
 
 /* Add a table: each item is a group filled by `fill`, and its `index` is the one that was looked up. */
-lm_fact *lm_say_table(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
+lm_fact *lm_add_table(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
 
 /* Make a fact accessible by path but not printed. */
 lm_fact *lm_keep_silent(lm_fact *x);

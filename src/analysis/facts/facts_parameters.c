@@ -14,7 +14,7 @@ static void fill_shares(lm_facts *f, lm_fact *g)
 
     lm_count_parameters(f->ledger, &c);
     for (int p = 0; p < LM_PARTS && c.total; p++)
-        lm_say_number(g, lm_part_name((lm_part)p), 100.0 * (double)c.part[p] / (double)c.total, LM_UNIT_PERCENT,
+        lm_add_number(g, lm_part_name((lm_part)p), 100.0 * (double)c.part[p] / (double)c.total, LM_UNIT_PERCENT,
                       LM_FROM_PROGRAM,
                       "of the total stored");
 }
@@ -27,7 +27,7 @@ static void fill_per_layer(lm_facts *f, lm_fact *list)
 
     for (uint32_t i = 0; i < f->s.program->n_layers; i++) {
         lm_module_sum(f->ledger, f->ledger->layer[i], &s);
-        lm_say_count(list, NULL, s.parameters, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "weights first read in the layer");
+        lm_add_count(list, NULL, s.parameters, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "weights first read in the layer");
     }
 }
 
@@ -64,15 +64,15 @@ static void fill_place(lm_facts *f, lm_fact *g)
         all.biases += s.biases;
         all.mult_adds += s.mult_adds;
     }
-    lm_say_count(g, "in_layers", layers, LM_UNIT_LAYERS, LM_FROM_PROGRAM, "decoder layers that have this module");
-    lm_say_count(g, "parameters", all.parameters, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "sum over these layers");
-    lm_say_count(g, "biases", all.biases, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "of these, vectors beside a matrix");
-    lm_say_count(g, "mult_adds", all.mult_adds, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM, "one token, without scores");
+    lm_add_count(g, "in_layers", layers, LM_UNIT_LAYERS, LM_FROM_PROGRAM, "decoder layers that have this module");
+    lm_add_count(g, "parameters", all.parameters, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "sum over these layers");
+    lm_add_count(g, "biases", all.biases, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "of these, vectors beside a matrix");
+    lm_add_count(g, "mult_adds", all.mult_adds, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM, "one token, without scores");
     for (uint32_t i = 0; i < p->n_layers; i++) {             /* submodules in any kind of layer, each name once */
         uint32_t m = f->ledger->twin[i] == i ? same_place(f, i, like) : LM_NONE;
         for (m = m == LM_NONE ? LM_NONE : f->ledger->child[m]; m != LM_NONE; m = f->ledger->sibling[m])
             if (!lm_fact_member(g, p->modules[m].name, strlen(p->modules[m].name)))
-                lm_say_group(g, p->modules[m].name, fill_place, m);
+                lm_add_group(g, p->modules[m].name, fill_place, m);
     }
 }
 
@@ -100,21 +100,21 @@ void lm_fill_parameters(lm_facts *f, lm_fact *g)
     lm_parameter_counts c;
 
     lm_count_parameters(f->ledger, &c);
-    lm_say_count(g, "total", c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "every stored weight once");
-    lm_say_count(g, "untied_total", c.untied_total, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, "if the head had a matrix of its own");
-    lm_say_count(g, "active", c.active, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "without experts that a token does not visit");
+    lm_add_count(g, "total", c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "every stored weight once");
+    lm_add_count(g, "untied_total", c.untied_total, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, "if the head had a matrix of its own");
+    lm_add_count(g, "active", c.active, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "without experts that a token does not visit");
     for (int p = 0; p < LM_PARTS; p++)
-        lm_say_count(g, lm_part_name((lm_part)p), c.part[p], LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+        lm_add_count(g, lm_part_name((lm_part)p), c.part[p], LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                      "weights by the operation that reads them first");
-    lm_say_count(g, "saved_by_tying", c.untied_total - c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "untied_total - total");
-    lm_say_count(g, "biases", sum_of(f, true), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "vectors beside a matrix");
-    lm_say_count(g, "experts", sum_of(f, false), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "routed experts, their biases among them");
-    lm_say_count(g, "trainable", c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "all of them");
-    lm_say_count(g, "non_trainable", 0, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "constants (rotary factors) are no parameters");
-    lm_say_group(g, "shares", fill_shares, 0);
-    lm_say_list(g, "per_layer", fill_per_layer, 0);
+    lm_add_count(g, "saved_by_tying", c.untied_total - c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "untied_total - total");
+    lm_add_count(g, "biases", sum_of(f, true), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "vectors beside a matrix");
+    lm_add_count(g, "experts", sum_of(f, false), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "routed experts, their biases among them");
+    lm_add_count(g, "trainable", c.total, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "all of them");
+    lm_add_count(g, "non_trainable", 0, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "constants (rotary factors) are no parameters");
+    lm_add_group(g, "shares", fill_shares, 0);
+    lm_add_list(g, "per_layer", fill_per_layer, 0);
     if (f->s.program->n_layers && f->ledger->layer[0] != LM_NONE)
-        lm_say_group(g, "stack", fill_place, f->ledger->layer[0]);
+        lm_add_group(g, "stack", fill_place, f->ledger->layer[0]);
 }
 
 /* ---- bytes ---- */
@@ -130,7 +130,7 @@ static void fill_by_type(lm_facts *f, lm_fact *g)
     for (uint32_t i = 0; f->s.bytes && i < f->s.program->n_weights; i++) {
         const char    *name = lm_dtype_of(stored_type(f, i))->name;
         const lm_fact *had  = lm_fact_member(g, name, strlen(name));
-        lm_fact       *x    = had ? (lm_fact *)(uintptr_t)had : lm_say_count(g, name, 0, LM_UNIT_BYTES, LM_FROM_TENSOR, NULL);
+        lm_fact       *x    = had ? (lm_fact *)(uintptr_t)had : lm_add_count(g, name, 0, LM_UNIT_BYTES, LM_FROM_TENSOR, NULL);
         x->count += f->s.bytes[i];
     }
 }
@@ -159,9 +159,9 @@ static void fill_precision(lm_facts *f, lm_fact *g)
         bytes += each;
         matrices += f->s.program->weights[w].kind == LM_VECTOR ? 0 : each;
     }
-    lm_say_count(g, "bytes", bytes, LM_UNIT_BYTES, x->what_if_origin, x->rule);
-    lm_say_count(g, "matrices", matrices, LM_UNIT_BYTES, x->what_if_origin, "without vectors");
-    lm_say_number(g, "bits_per_weight", 8.0 * (double)bytes / (double)lm_program_parameters(f->s.program), LM_UNIT_NONE,
+    lm_add_count(g, "bytes", bytes, LM_UNIT_BYTES, x->what_if_origin, x->rule);
+    lm_add_count(g, "matrices", matrices, LM_UNIT_BYTES, x->what_if_origin, "without vectors");
+    lm_add_number(g, "bits_per_weight", 8.0 * (double)bytes / (double)lm_program_parameters(f->s.program), LM_UNIT_NONE,
                   LM_FROM_WHAT_IF, "bytes × 8 / parameters");
 }
 
@@ -169,7 +169,7 @@ void lm_fill_precision(lm_facts *f, lm_fact *g)
 {
     (void)f;
     for (size_t i = 0; lm_precision_at(i); i++)
-        lm_say_group(g, lm_precision_at(i)->name, fill_precision, i)->impl.silent = !lm_precision_at(i)->usual;
+        lm_add_group(g, lm_precision_at(i)->name, fill_precision, i)->impl.silent = !lm_precision_at(i)->usual;
 }
 
 /* Return the part of a weight; constants and weights that no operation reads are LM_PART_OTHER. */
@@ -187,7 +187,7 @@ static void fill_by_part(lm_facts *f, lm_fact *g)
     for (uint32_t i = 0; i < f->s.program->n_weights; i++)
         bytes[part_of(f, i)] += f->s.bytes[i];
     for (int p = 0; p < LM_PARTS; p++)
-        lm_say_count(g, lm_part_name((lm_part)p), bytes[p], LM_UNIT_BYTES, LM_FROM_TENSOR,
+        lm_add_count(g, lm_part_name((lm_part)p), bytes[p], LM_UNIT_BYTES, LM_FROM_TENSOR,
                      "as stored, by the operation that reads them first");
 }
 
@@ -212,25 +212,25 @@ static void put_types(const lm_facts *f, lm_part only, lm_text *out)
     }
 }
 
-static void say_types(lm_facts *f, lm_fact *g, const char *name, lm_part only)
+static void add_types(lm_facts *f, lm_fact *g, const char *name, lm_part only)
 {
     lm_text types = { 0 };
 
     put_types(f, only, &types);
     f->failed |= types.failed;
     if (types.size)
-        lm_say_text(g, name, types.data, LM_FROM_TENSOR, "by bytes, the most first");
+        lm_add_text(g, name, types.data, LM_FROM_TENSOR, "by bytes, the most first");
     lm_text_free(&types);
 }
 
 static void fill_types_by_part(lm_facts *f, lm_fact *g)
 {
     for (int p = 0; p < LM_PARTS; p++)
-        say_types(f, g, lm_part_name((lm_part)p), (lm_part)p);
+        add_types(f, g, lm_part_name((lm_part)p), (lm_part)p);
 }
 
 /* Add the facts that only a model with weights has. */
-static void say_storage(lm_facts *f, lm_fact *g, uint64_t bytes)
+static void add_storage(lm_facts *f, lm_fact *g, uint64_t bytes)
 {
     uint64_t elements = 0, files = 0;
 
@@ -239,12 +239,12 @@ static void say_storage(lm_facts *f, lm_fact *g, uint64_t bytes)
     for (size_t i = 0; f->s.tensors && i < lm_container_n_files(f->s.tensors); i++)
         files += lm_container_file(f->s.tensors, i)->size;
     if (files)
-        lm_say_count(g, "file_bytes", files, LM_UNIT_BYTES, LM_FROM_TENSOR, "the files that hold weights, whole");
+        lm_add_count(g, "file_bytes", files, LM_UNIT_BYTES, LM_FROM_TENSOR, "the files that hold weights, whole");
     if (elements)
-        lm_say_number(g, "bits_per_weight", 8.0 * (double)bytes / (double)elements, LM_UNIT_NONE, LM_FROM_TENSOR, "8 * bytes / weights");
-    say_types(f, g, "types", LM_PARTS);
-    lm_say_group(g, "by_part", fill_by_part, 0);
-    lm_say_group(g, "types_by_part", fill_types_by_part, 0);
+        lm_add_number(g, "bits_per_weight", 8.0 * (double)bytes / (double)elements, LM_UNIT_NONE, LM_FROM_TENSOR, "8 * bytes / weights");
+    add_types(f, g, "types", LM_PARTS);
+    lm_add_group(g, "by_part", fill_by_part, 0);
+    lm_add_group(g, "types_by_part", fill_types_by_part, 0);
 }
 
 void lm_fill_weights(lm_facts *f, lm_fact *g)
@@ -254,12 +254,12 @@ void lm_fill_weights(lm_facts *f, lm_fact *g)
     for (uint32_t i = 0; f->s.bytes && i < f->s.program->n_weights; i++)
         total += f->s.bytes[i];
     if (f->s.bytes)
-        lm_say_count(g, "bytes", total, LM_UNIT_BYTES, LM_FROM_TENSOR, "tensors that the program uses, as stored");
+        lm_add_count(g, "bytes", total, LM_UNIT_BYTES, LM_FROM_TENSOR, "tensors that the program uses, as stored");
     else
-        lm_say_none(g, "bytes", "no weights are here");
-    lm_say_group(g, "by_type", fill_by_type, 0);
+        lm_add_none(g, "bytes", "no weights are here");
+    lm_add_group(g, "by_type", fill_by_type, 0);
     if (f->s.bytes)
-        say_storage(f, g, total);
-    lm_say_text(g, "precision", f->s.precision, LM_FROM_REQUEST, "what plan and speed are made for");
-    lm_say_group(g, "as", lm_fill_precision, 0);
+        add_storage(f, g, total);
+    lm_add_text(g, "precision", f->s.precision, LM_FROM_REQUEST, "what plan and speed are made for");
+    lm_add_group(g, "as", lm_fill_precision, 0);
 }

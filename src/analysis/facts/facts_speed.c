@@ -26,16 +26,16 @@ static lm_origin origin_of(const lm_facts *f)
     return f->s.device ? LM_FROM_PUBLISHED : LM_FROM_MEASURE;
 }
 
-static void say_prediction(lm_facts *f, lm_fact *g, const lm_prediction *x)
+static void add_prediction(lm_facts *f, lm_fact *g, const lm_prediction *x)
 {
     if (x->known) {
-        lm_say_number(g, "tokens_per_second", x->tokens_per_second, LM_UNIT_TOKENS_PER_SECOND, origin_of(f),
+        lm_add_number(g, "tokens_per_second", x->tokens_per_second, LM_UNIT_TOKENS_PER_SECOND, origin_of(f),
                       "at most: each step as slow as its reading or its arithmetic");
-        lm_say_number(g, "seconds", x->seconds, LM_UNIT_SECONDS, origin_of(f), NULL);
-        lm_say_text(g, "limited_by", x->limited_by, origin_of(f), "what takes longest");
+        lm_add_number(g, "seconds", x->seconds, LM_UNIT_SECONDS, origin_of(f), NULL);
+        lm_add_text(g, "limited_by", x->limited_by, origin_of(f), "what takes longest");
     }
-    lm_say_wide(g, "bytes", x->bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "weights and cache read");
-    lm_say_wide(g, "operations", x->operations, LM_UNIT_FLOPS, LM_FROM_PLAN, "products made");
+    lm_add_wide(g, "bytes", x->bytes, LM_UNIT_BYTES, LM_FROM_PLAN, "weights and cache read");
+    lm_add_wide(g, "operations", x->operations, LM_UNIT_FLOPS, LM_FROM_PLAN, "products made");
 }
 
 /* Return the subject's plan (argument 0), or one for weights of the precision lm_precision_at(argument - 1). */
@@ -59,8 +59,8 @@ static void fill_prompt(lm_facts *f, lm_fact *g)
     if (!p || !tokens)
         return;
     lm_predict_prompt(p, &peaks, tokens, &x);
-    lm_say_count(g, "tokens", tokens, LM_UNIT_TOKENS, LM_FROM_REQUEST, "of the prompt");
-    say_prediction(f, g, &x);
+    lm_add_count(g, "tokens", tokens, LM_UNIT_TOKENS, LM_FROM_REQUEST, "of the prompt");
+    add_prediction(f, g, &x);
 }
 
 static void fill_generation(lm_facts *f, lm_fact *g)
@@ -73,15 +73,15 @@ static void fill_generation(lm_facts *f, lm_fact *g)
     if (!p || !context)
         return;
     lm_predict_token(p, &peaks, context, f->s.batch, &x);
-    lm_say_count(g, "context", context, LM_UNIT_TOKENS, LM_FROM_REQUEST, "positions held by each sequence");
-    say_prediction(f, g, &x);
+    lm_add_count(g, "context", context, LM_UNIT_TOKENS, LM_FROM_REQUEST, "positions held by each sequence");
+    add_prediction(f, g, &x);
 }
 
 static void fill_as_one(lm_facts *f, lm_fact *g)
 {
     (void)f;
-    lm_say_group(g, "prompt", fill_prompt, g->impl.argument);
-    lm_say_group(g, "generation", fill_generation, g->impl.argument);
+    lm_add_group(g, "prompt", fill_prompt, g->impl.argument);
+    lm_add_group(g, "generation", fill_generation, g->impl.argument);
 }
 
 static void fill_as(lm_facts *f, lm_fact *g)
@@ -89,43 +89,43 @@ static void fill_as(lm_facts *f, lm_fact *g)
     (void)f;
     for (size_t i = 0; lm_precision_at(i); i++)
         if (!(lm_precision_at(i)->bits > 0)) {
-            lm_fact *one     = lm_say_group(g, lm_precision_at(i)->name, fill_as_one, i + 1);
+            lm_fact *one     = lm_add_group(g, lm_precision_at(i)->name, fill_as_one, i + 1);
             one->impl.silent = !lm_precision_at(i)->usual;
         }
 }
 
-static void say_limits(const lm_facts *f, lm_fact *g)
+static void add_limits(const lm_facts *f, lm_fact *g)
 {
     const lm_peaks peaks = peaks_of(f);
     lm_origin      o     = origin_of(f);
 
-    lm_say_number(g, "memory", peaks.memory, LM_UNIT_BYTES_PER_SECOND, o, "reading");
-    lm_say_number(g, "int8", peaks.int8, LM_UNIT_FLOPS_PER_SECOND, o, "operations of 8 bits");
+    lm_add_number(g, "memory", peaks.memory, LM_UNIT_BYTES_PER_SECOND, o, "reading");
+    lm_add_number(g, "int8", peaks.int8, LM_UNIT_FLOPS_PER_SECOND, o, "operations of 8 bits");
     if (f->s.device)
-        lm_say_number(g, "f16", peaks.f16, LM_UNIT_FLOPS_PER_SECOND, o, NULL);
-    lm_say_number(g, "bf16", peaks.bf16, LM_UNIT_FLOPS_PER_SECOND, o, NULL);
-    lm_say_number(g, "f32", peaks.f32, LM_UNIT_FLOPS_PER_SECOND, o, NULL);
+        lm_add_number(g, "f16", peaks.f16, LM_UNIT_FLOPS_PER_SECOND, o, NULL);
+    lm_add_number(g, "bf16", peaks.bf16, LM_UNIT_FLOPS_PER_SECOND, o, NULL);
+    lm_add_number(g, "f32", peaks.f32, LM_UNIT_FLOPS_PER_SECOND, o, NULL);
 }
 
 void lm_fill_speed(lm_facts *f, lm_fact *g)
 {
     const lm_limits *l = f->s.limits;
 
-    lm_say_bool(g, "measured", l != NULL && !f->s.device, LM_FROM_MEASURE, "this machine has been measured");
+    lm_add_bool(g, "measured", l != NULL && !f->s.device, LM_FROM_MEASURE, "this machine has been measured");
     if (f->s.device)
-        lm_say_text(g, "device", f->s.device->title, LM_FROM_REQUEST, f->s.device->source);
+        lm_add_text(g, "device", f->s.device->title, LM_FROM_REQUEST, f->s.device->source);
     else if (!l)
         return;
     if (!f->s.device) {
-        lm_say_text(g, "level", l->level, LM_FROM_MEASURE, "instruction set");
-        lm_say_count(g, "threads", l->threads, LM_UNIT_NONE, LM_FROM_MEASURE, NULL);
-        lm_say_bool(g, "too_low", l->busy > LM_LIMITS_BUSY && !(l->below > 0), LM_FROM_MEASURE,
+        lm_add_text(g, "level", l->level, LM_FROM_MEASURE, "instruction set");
+        lm_add_count(g, "threads", l->threads, LM_UNIT_NONE, LM_FROM_MEASURE, NULL);
+        lm_add_bool(g, "too_low", l->busy > LM_LIMITS_BUSY && !(l->below > 0), LM_FROM_MEASURE,
                     "other work ran beside the measurement, and nothing better is known");
     }
-    say_limits(f, g);
-    lm_say_group(g, "prompt", fill_prompt, 0);
-    lm_say_group(g, "generation", fill_generation, 0);
-    lm_say_table(g, "prompt_of", fill_prompt, 0);
-    lm_say_table(g, "generation_at", fill_generation, 0);
-    lm_keep_silent(lm_say_group(g, "as", fill_as, 0));
+    add_limits(f, g);
+    lm_add_group(g, "prompt", fill_prompt, 0);
+    lm_add_group(g, "generation", fill_generation, 0);
+    lm_add_table(g, "prompt_of", fill_prompt, 0);
+    lm_add_table(g, "generation_at", fill_generation, 0);
+    lm_keep_silent(lm_add_group(g, "as", fill_as, 0));
 }

@@ -40,21 +40,21 @@ static lm_wide activations(const lm_facts *f, uint64_t tokens, bool checkpoints)
     return (lm_wide)(kept + most) * VALUE * tokens + loss;
 }
 
-static void say_sum(lm_fact *g, lm_facts *f, uint64_t weights, uint64_t trained, uint64_t tokens)
+static void add_sum(lm_fact *g, lm_facts *f, uint64_t weights, uint64_t trained, uint64_t tokens)
 {
     uint64_t states = weights + trained * (GRADIENT + MASTER + MOMENTS);
     lm_wide  all    = activations(f, tokens, false), few = activations(f, tokens, true);
 
-    lm_say_count(g, "trainable", trained, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, NULL);
-    lm_say_count(g, "weights", weights, LM_UNIT_BYTES, LM_FROM_RULE, "as they are held while training");
-    lm_say_count(g, "gradients", trained * GRADIENT, LM_UNIT_BYTES, LM_FROM_RULE, "2 bytes for each trained parameter");
-    lm_say_count(g, "optimizer", trained * (MASTER + MOMENTS), LM_UNIT_BYTES, LM_FROM_RULE,
+    lm_add_count(g, "trainable", trained, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, NULL);
+    lm_add_count(g, "weights", weights, LM_UNIT_BYTES, LM_FROM_RULE, "as they are held while training");
+    lm_add_count(g, "gradients", trained * GRADIENT, LM_UNIT_BYTES, LM_FROM_RULE, "2 bytes for each trained parameter");
+    lm_add_count(g, "optimizer", trained * (MASTER + MOMENTS), LM_UNIT_BYTES, LM_FROM_RULE,
                  "f32 master copy and AdamW's two f32 moments");
-    lm_say_wide(g, "activations", all, LM_UNIT_BYTES, LM_FROM_RULE,
+    lm_add_wide(g, "activations", all, LM_UNIT_BYTES, LM_FROM_RULE,
                 "2 bytes for every value made, logits 4; scores made again");
-    lm_say_wide(g, "activations_checkpointed", few, LM_UNIT_BYTES, LM_FROM_RULE, "inputs of the layers, one layer, logits");
-    lm_say_wide(g, "vram", states + all, LM_UNIT_BYTES, LM_FROM_RULE, "sum of the above without checkpoints");
-    lm_say_wide(g, "vram_checkpointed", states + few, LM_UNIT_BYTES, LM_FROM_RULE, "sum of the above with checkpoints");
+    lm_add_wide(g, "activations_checkpointed", few, LM_UNIT_BYTES, LM_FROM_RULE, "inputs of the layers, one layer, logits");
+    lm_add_wide(g, "vram", states + all, LM_UNIT_BYTES, LM_FROM_RULE, "sum of the above without checkpoints");
+    lm_add_wide(g, "vram_checkpointed", states + few, LM_UNIT_BYTES, LM_FROM_RULE, "sum of the above with checkpoints");
 }
 
 /* ---- adapters ---- */
@@ -88,7 +88,7 @@ static void fill_targets(lm_facts *f, lm_fact *g)
     };
 
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)
-        lm_say_count(g, targets[i].name, adapter_parameters(f, f->s.rank, targets[i].role), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+        lm_add_count(g, targets[i].name, adapter_parameters(f, f->s.rank, targets[i].role), LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                      "rank × (in + out) in every layer; a fused product counts for each of its roles");
 }
 
@@ -111,17 +111,17 @@ static void fill_full(lm_facts *f, lm_fact *g)
 {
     uint64_t n = lm_program_parameters(f->s.program);
 
-    say_sum(g, f, n * WEIGHT, n, g->impl.argument);
+    add_sum(g, f, n * WEIGHT, n, g->impl.argument);
 }
 
 static void fill_lora(lm_facts *f, lm_fact *g)
 {
     uint64_t n = lm_program_parameters(f->s.program), adapters = adapter_parameters(f, f->s.rank, 0);
 
-    say_sum(g, f, (n + adapters) * WEIGHT, adapters, g->impl.argument);
-    lm_say_number(g, "trainable_share", 100.0 * (double)adapters / (double)n, LM_UNIT_PERCENT, LM_FROM_PROGRAM,
+    add_sum(g, f, (n + adapters) * WEIGHT, adapters, g->impl.argument);
+    lm_add_number(g, "trainable_share", 100.0 * (double)adapters / (double)n, LM_UNIT_PERCENT, LM_FROM_PROGRAM,
                   "of the parameters");
-    lm_say_group(g, "targets", fill_targets, 0);
+    lm_add_group(g, "targets", fill_targets, 0);
 }
 
 static void fill_qlora(lm_facts *f, lm_fact *g)
@@ -129,27 +129,27 @@ static void fill_qlora(lm_facts *f, lm_fact *g)
     uint64_t n = lm_program_parameters(f->s.program), inner = stack_matrices(f), adapters = adapter_parameters(f, f->s.rank, 0);
     uint64_t held = (uint64_t)((double)inner * NF4_BITS / 8) + (n - inner + adapters) * WEIGHT;
 
-    say_sum(g, f, held, adapters, g->impl.argument);
-    lm_say_count(g, "quantised", inner, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
+    add_sum(g, f, held, adapters, g->impl.argument);
+    lm_add_count(g, "quantised", inner, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                  "matrices of the layers, in 4.127 bits (NF4, doubly quantised)");
 }
 
-static void say_ways(lm_facts *f, lm_fact *g, uint64_t tokens)
+static void add_ways(lm_facts *f, lm_fact *g, uint64_t tokens)
 {
-    lm_say_count(g, "tokens", tokens, LM_UNIT_TOKENS, LM_FROM_RULE, "in a batch, all sequences together");
-    lm_say_count(g, "rank", f->s.rank, LM_UNIT_NONE, LM_FROM_REQUEST, "of the adapters");
-    lm_say_group(g, "full", fill_full, tokens);
-    lm_say_group(g, "lora", fill_lora, tokens);
-    lm_say_group(g, "qlora", fill_qlora, tokens);
+    lm_add_count(g, "tokens", tokens, LM_UNIT_TOKENS, LM_FROM_RULE, "in a batch, all sequences together");
+    lm_add_count(g, "rank", f->s.rank, LM_UNIT_NONE, LM_FROM_REQUEST, "of the adapters");
+    lm_add_group(g, "full", fill_full, tokens);
+    lm_add_group(g, "lora", fill_lora, tokens);
+    lm_add_group(g, "qlora", fill_qlora, tokens);
 }
 
 static void fill_tuning_at(lm_facts *f, lm_fact *g)
 {
-    say_ways(f, g, g->index);
+    add_ways(f, g, g->index);
 }
 
 void lm_fill_tuning(lm_facts *f, lm_fact *g)
 {
-    say_ways(f, g, 2048);
-    lm_say_table(g, "at", fill_tuning_at, 0);
+    add_ways(f, g, 2048);
+    lm_add_table(g, "at", fill_tuning_at, 0);
 }

@@ -53,7 +53,7 @@ static bool shares(lm_facts *f)
     return lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0;
 }
 
-static void say_why(lm_document *d)
+static void write_why(lm_document *d)
 {
     lm_facts *f = d->facts;
     char      saved[32];
@@ -103,7 +103,7 @@ static void projection_row(lm_doc_table *t, const projection *p)
     }
 }
 
-static void say_savings(lm_document *d)
+static void write_savings(lm_document *d)
 {
     lm_facts *f = d->facts;
 
@@ -159,7 +159,7 @@ static void method_row(lm_doc_table *t, const char *name, const char *path, cons
     lm_cell_fact(t, LM_EXACT, "kv.by_method.%s", path);
 }
 
-static void say_methods(lm_document *d)
+static void write_methods(lm_document *d)
 {
     lm_facts *f = d->facts;
 
@@ -197,9 +197,9 @@ void lm_chapter_cache(lm_document *d)
     lm_doc_open(d, "cache-derivation", "O-13", _("The cache, derived"));
     lm_doc_topic(d, "kv", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);
-    say_why(d);
-    say_savings(d);
-    say_methods(d);
+    write_why(d);
+    write_savings(d);
+    write_methods(d);
     lm_doc_open(d, "cache-steps", "O-37", _("The cache, token by token"));
     bool spelled = d->n_models && d->facts == d->models[0];      /* tokens are those of the first model */
     lm_doc_diagram(d, "cache", "O-37", NULL,

@@ -57,7 +57,7 @@ static lm_doc_table *table_of(lm_document *d, const char *id)
 }
 
 /* Add the rows of a section; returns whether a row is a judgement by a rule. */
-static bool say_rows(lm_document *d, lm_doc_table *t, const lm_comparison_section *s)
+static bool write_rows(lm_document *d, lm_doc_table *t, const lm_comparison_section *s)
 {
     lm_comparison *c = lm_shared(d)->comparison;
     bool           qualitative = false;
@@ -75,7 +75,7 @@ static bool say_rows(lm_document *d, lm_doc_table *t, const lm_comparison_sectio
 }
 
 /* Add the forms of blocks and the models that use them (O-27). */
-static void say_blocks(lm_document *d)
+static void write_blocks(lm_document *d)
 {
     lm_comparison *c = lm_shared(d)->comparison;
     lm_doc_table  *t = lm_doc_table_of(d, "blocks", _("Forms of blocks"), "lll", _("norms"), _("a branch of a layer"), _("models"));
@@ -108,7 +108,7 @@ static uint64_t shortest_context(const lm_comparison *c)
 }
 
 /* Add one quantity of every model, relative to the largest or, for shares, to the whole. */
-static void say_bar(lm_document *d, lm_doc_table *t, const char *label, const char *path, double whole)
+static void write_bar(lm_document *d, lm_doc_table *t, const char *label, const char *path, double whole)
 {
     lm_comparison *c    = lm_shared(d)->comparison;
     double         most = whole;
@@ -127,7 +127,7 @@ static void say_bar(lm_document *d, lm_doc_table *t, const char *label, const ch
     }
 }
 
-static void say_bars(lm_document *d)
+static void write_bars(lm_document *d)
 {
     static const struct { const char *label, *path; double whole; } sizes[] = {
         { N_("parameters"), "parameters.total", 0 },
@@ -143,12 +143,12 @@ static void say_bars(lm_document *d)
     char          tokens[LM_FIG];
 
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-        say_bar(d, t, _(sizes[k].label), sizes[k].path, sizes[k].whole);
+        write_bar(d, t, _(sizes[k].label), sizes[k].path, sizes[k].whole);
     for (size_t k = 0; k < 2 && most; k++) {
         uint64_t n = at[k] < most ? at[k] : most;
         if (k == 0 || n > at[0])
-            say_bar(d, t, lm_doc_keepf(d, _("cache at %s tokens"), lm_fig_count(tokens, n)),
-                    lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", n), 0);
+            write_bar(d, t, lm_doc_keepf(d, _("cache at %s tokens"), lm_fig_count(tokens, n)),
+                      lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", n), 0);
     }
 }
 
@@ -161,7 +161,7 @@ static bool draw_chart(const void *chart, const char *name, lm_text *out)
 enum { EVEN_STEPS = 16 };
 
 /* Add curves up to the shortest context: beyond it, not all models have a cache. */
-static void say_curves(lm_document *d)
+static void write_curves(lm_document *d)
 {
     lm_comparison *c    = lm_shared(d)->comparison;
     uint64_t       most = shortest_context(c), step = 1;
@@ -198,17 +198,17 @@ static void say_curves(lm_document *d)
     lm_text_free(&mermaid);
 }
 
-static void say_sizes(lm_document *d)
+static void write_sizes(lm_document *d)
 {
     lm_doc_open(d, "compare-sizes", "O-12, O-17, O-18", _("Sizes at a glance"));
-    say_bars(d);
-    say_curves(d);
+    write_bars(d);
+    write_curves(d);
     lm_doc_close(d);
 }
 
 /* ---- interpretation ---- */
 
-static void say_readings(lm_document *d)
+static void write_readings(lm_document *d)
 {
     const lm_comparison *c = lm_shared(d)->comparison;
 
@@ -246,7 +246,7 @@ static void figure_of(lm_document *d, const char *name, const char *output, cons
     lm_text_free(&mermaid);
 }
 
-static void say_events(lm_document *d)
+static void write_events(lm_document *d)
 {
     const lm_comparison *c = lm_shared(d)->comparison;
     lm_doc_table        *t = lm_doc_table_of(d, "events", NULL, "lllllll", _("month"), _("model"), _("attention"), _("MLP"), _("norm"),
@@ -266,14 +266,14 @@ static void say_events(lm_document *d)
     lm_doc_note(d, _("‡ as published; all others derived from the program"));
 }
 
-static void say_history(lm_document *d)
+static void write_history(lm_document *d)
 {
     if (!lm_shared(d)->comparison->n_events)
         return;
     lm_doc_open(d, "timeline", "O-38", _("Timeline"));
     figure_of(d, "timeline", "O-38", _("Models by the month of their first publication"));
     lm_doc_fold(d, "events-list", _("Every model"));
-    say_events(d);
+    write_events(d);
     lm_doc_close(d);
     lm_doc_close(d);
     lm_doc_open(d, "trends", "O-39", _("Trends"));
@@ -285,7 +285,7 @@ static void say_history(lm_document *d)
 
 enum { SMALL = 8, LARGE = 24, TOKENS = 4096 };      /* gigabytes of common devices; a common context */
 
-static void say_size(lm_document *d)
+static void write_size(lm_document *d)
 {
     lm_facts *f    = d->facts;
     uint64_t  most = lm_facts_count(f, "architecture.context"), tokens = most && most < TOKENS ? most : TOKENS;
@@ -303,7 +303,7 @@ static void say_size(lm_document *d)
         lm_doc_itemf(d, '!', _("Weights as Q4_K_M and a cache of %s tokens take %s: no device of %d GB holds it."), n, a, LARGE);
 }
 
-static void say_sequences(lm_document *d)
+static void write_sequences(lm_document *d)
 {
     lm_facts *f     = d->facts;
     double    cache = lm_facts_number(f, "kv.bytes_at_context"), weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes");
@@ -319,7 +319,7 @@ static void say_sequences(lm_document *d)
         lm_doc_itemf(d, '+', _("At %s tokens the cache takes %s, less than the weights as Q4_K_M (%s)."), a, b, c);
 }
 
-static void say_rate(lm_document *d)
+static void write_rate(lm_document *d)
 {
     lm_facts *f = d->facts;
     uint64_t  total = lm_facts_count(f, "parameters.total"), active = lm_facts_count(f, "parameters.active");
@@ -343,14 +343,14 @@ void lm_chapter_reading(lm_document *d)
     lm_doc_open(d, "reading", "O-41", _("Reading the design"));
     if (d->n_models == 1 && lm_shared(d)->comparison->n_readings) {
         lm_doc_open(d, "design", "O-41", _("What stands out"));
-        say_readings(d);
+        write_readings(d);
         lm_doc_close(d);
     }
     lm_doc_open(d, "suits", "O-41", _("Suitability"));
     lm_doc_note(d, _("Derived by rules from sizes alone (qualitative); training and task are not considered."));
-    say_size(d);
-    say_sequences(d);
-    say_rate(d);
+    write_size(d);
+    write_sequences(d);
+    write_rate(d);
     lm_doc_close(d);
     if (d->n_models == 1)
         lm_part_summary(d);
@@ -363,7 +363,7 @@ void lm_chapter_history(lm_document *d)
         return;
     d->status = lm_compare_milestones(lm_shared(d)->comparison, &d->error);
     lm_doc_open(d, "history", NULL, _("Publication history"));
-    say_history(d);
+    write_history(d);
     lm_doc_drop_empty(d);
 }
 
@@ -385,18 +385,18 @@ void lm_compare_one(lm_document *d)
 }
 
 /* The summary is the last section. */
-static void say_summary(lm_document *d)
+static void write_summary(lm_document *d)
 {
     const lm_comparison         *c = lm_shared(d)->comparison;
     const lm_comparison_section *s = &c->sections[c->n_sections - 1];
 
     lm_doc_open(d, "compare-summary", s->output, _(s->title));
-    say_rows(d, table_of(d, "compare-summary-table"), s);
+    write_rows(d, table_of(d, "compare-summary-table"), s);
     lm_doc_close(d);
 }
 
 /* Add every other section as a group of one table, so that the columns of all sections are aligned. */
-static void say_values(lm_document *d)
+static void write_values(lm_document *d)
 {
     const lm_comparison *c = lm_shared(d)->comparison;
     const char          *outputs = NULL;
@@ -412,12 +412,12 @@ static void say_values(lm_document *d)
         if (i)
             lm_gap_row(t);
         lm_group_row(t, lm_doc_keepf(d, "compare-%s", s->name), _(s->title));
-        qualitative |= say_rows(d, t, s);
+        qualitative |= write_rows(d, t, s);
     }
     if (qualitative)
         lm_doc_note(d, _("† qualitative, derived by a rule"));
     lm_doc_note(d, _("A window caches only the visible keys; a latent is cached instead of keys and values."));
-    say_blocks(d);
+    write_blocks(d);
     lm_doc_close(d);
 }
 
@@ -426,14 +426,14 @@ void lm_chapter_comparison(lm_document *d)
     if (!compare(d, d->models, d->n_models))
         return;
     lm_doc_open(d, "comparison", "O-10, O-11, O-28", _("Side by side"));
-    say_summary(d);
-    say_sizes(d);
-    say_values(d);
+    write_summary(d);
+    write_sizes(d);
+    write_values(d);
     lm_doc_open(d, "design-reading", "O-11, O-41", _("Reading"));
-    say_readings(d);
+    write_readings(d);
     lm_doc_close(d);
     if (d->status == LM_OK)
         d->status = lm_compare_milestones(lm_shared(d)->comparison, &d->error);
-    say_history(d);
+    write_history(d);
     lm_doc_close(d);
 }

@@ -79,7 +79,7 @@ void lm_part_flops(lm_document *d)
 
 /* ---- by module, for one pass ---- */
 
-static void say_modules(lm_document *d)
+static void write_modules(lm_document *d)
 {
     lm_facts         *f = d->facts;
     const lm_program *p = f->s.program;
@@ -113,7 +113,7 @@ void lm_chapter_compute(lm_document *d)
     lm_doc_close(d);
     lm_doc_open(d, "mult-adds", NULL, _("By module"));
     lm_doc_fold(d, "mult-adds-list", _("Every module"));
-    say_modules(d);
+    write_modules(d);
     lm_doc_close(d);
     lm_doc_close(d);
     lm_doc_close(d);
@@ -144,7 +144,7 @@ static void limit_row(lm_doc_table *t, const char *label, const char *path)
     lm_cell_fact(t, LM_PLAIN, "%s", path);
 }
 
-static void say_limits(lm_document *d)
+static void write_limits(lm_document *d)
 {
     lm_doc_table *t = lm_doc_table_of(d, "limits", _("Peak rates of the machine"), "lr", "", "");
 
@@ -171,7 +171,7 @@ void lm_chapter_speed(lm_document *d)
         lm_doc_text(d, _("On this machine, from its measured limits."));
     if (lm_facts_has(f, "speed.too_low") && lm_facts_truth(f, "speed.too_low"))
         lm_doc_text(d, _("Other programs were running during the measurement; the figures are too low."));
-    say_limits(d);
+    write_limits(d);
     lm_doc_table *t = lm_doc_table_of(d, "predicted-speed", _("Upper bounds in tokens per second"), "lrlrl", _("weights"), _("generating"),
                                       _("limited by"), _("reading"), _("limited by"));
     if (lm_facts_has(f, "weights.bytes"))

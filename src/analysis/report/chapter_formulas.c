@@ -90,7 +90,7 @@ static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
     }
 }
 
-static void say_forward(lm_document *d)
+static void write_forward(lm_document *d)
 {
     lm_facts *f = d->facts;
     lm_traits t;
@@ -125,7 +125,7 @@ static void say_forward(lm_document *d)
 struct letter { const char *letter, *path, *meaning; };
 
 /* Add a letter, unless its quantity does not exist in the model (a latent of queries, a dense MLP): then no formula contains it. */
-static void say_letter(lm_document *d, lm_doc_table *t, const struct letter *x)
+static void write_letter(lm_document *d, lm_doc_table *t, const struct letter *x)
 {
     if (!lm_facts_has(d->facts, "%s", x->path) || !lm_facts_count(d->facts, "%s", x->path))
         return;
@@ -156,7 +156,7 @@ static const char *title_of(const char *name)
 }
 
 /* Add a formula as text if it is a sentence, otherwise as mathematics. */
-static void say_formula(lm_document *d, lm_doc_table *t, const char *form)
+static void write_formula(lm_document *d, lm_doc_table *t, const char *form)
 {
     lm_text unicode = { 0 }, latex = { 0 };
 
@@ -176,7 +176,7 @@ static void say_formula(lm_document *d, lm_doc_table *t, const char *form)
     lm_text_free(&latex);
 }
 
-static void say_letters(lm_document *d)
+static void write_letters(lm_document *d)
 {
     static const struct letter letters[] = {
         { "layers", "architecture.layers", N_("decoder layers") },
@@ -205,12 +205,12 @@ static void say_letters(lm_document *d)
     lm_doc_table *t = lm_doc_table_of(d, "letters", NULL, "lrl", "", "", "");
     for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
         if (!traits.latent || strncmp(letters[i].path, "attention.", 10) != 0)
-            say_letter(d, t, &letters[i]);
+            write_letter(d, t, &letters[i]);
     for (size_t i = 0; traits.latent && i < sizeof latent / sizeof *latent; i++)
-        say_letter(d, t, &latent[i]);
+        write_letter(d, t, &latent[i]);
 }
 
-static void say_table(lm_document *d, const lm_fact *g)
+static void write_table(lm_document *d, const lm_fact *g)
 {
     lm_doc_table *t = lm_doc_table_of(d, "formula-table", NULL, "ll", "", "");
     lm_traits     traits;
@@ -220,7 +220,7 @@ static void say_table(lm_document *d, const lm_fact *g)
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {
         lm_next_row(t);
         lm_cell(t, title_of(x->name));
-        say_formula(d, t, strcmp(x->name, "mask") == 0 ? lm_mask_text(&traits, mask, sizeof mask) : x->text);
+        write_formula(d, t, strcmp(x->name, "mask") == 0 ? lm_mask_text(&traits, mask, sizeof mask) : x->text);
     }
 }
 
@@ -237,8 +237,8 @@ void lm_part_formulas(lm_document *d)
 
     if (!g)
         return;
-    say_table(d, g);
-    say_letters(d);
+    write_table(d, g);
+    write_letters(d);
 }
 
 void lm_chapter_formulas(lm_document *d)
@@ -246,11 +246,11 @@ void lm_chapter_formulas(lm_document *d)
     const lm_fact *g = formulas_of(d);
 
     lm_doc_open(d, "formulas", "O-40", _("The forward pass as formulas"));
-    say_forward(d);
+    write_forward(d);
     if (g) {
-        say_letters(d);
+        write_letters(d);
         lm_doc_fold(d, "formula-list", _("Every formula"));
-        say_table(d, g);
+        write_table(d, g);
         lm_doc_close(d);
     }
     lm_doc_close(d);

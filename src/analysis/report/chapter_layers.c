@@ -271,7 +271,7 @@ static const char *title_of(lm_document *d, uint32_t layer)
     return lm_doc_keepf(d, _("%s: [T, %u] → [T, %u], %s parameters"), m->path, p->values[m->in].width, p->values[m->out].width, n);
 }
 
-static void say_likeness(lm_document *d, uint32_t layer)
+static void write_likeness(lm_document *d, uint32_t layer)
 {
     const lm_facts   *f    = d->facts;
     const lm_program *p    = f->s.program;
@@ -288,7 +288,7 @@ static void say_likeness(lm_document *d, uint32_t layer)
                      p->n_layers);
 }
 
-static void say_next(lm_document *d, uint32_t layer)
+static void write_next(lm_document *d, uint32_t layer)
 {
     const lm_facts   *f   = d->facts;
     const lm_program *p   = f->s.program;
@@ -300,21 +300,21 @@ static void say_next(lm_document *d, uint32_t layer)
         lm_doc_textf(d, _("Next, after the stack: %s."), p->nodes[end].path);
 }
 
-static void say_layer(lm_document *d, uint32_t layer)
+static void write_layer(lm_document *d, uint32_t layer)
 {
     uint32_t  twin = d->facts->ledger->twin[layer];
     lm_block *fold = lm_doc_fold(d, lm_doc_keepf(d, "layer-%u", layer), title_of(d, layer));
 
     if (twin != layer)
         fold->same_as = lm_doc_anchor(d, lm_doc_keepf(d, "layer-%u", twin));
-    say_likeness(d, layer);
+    write_likeness(d, layer);
     lm_layer_table(d, layer, 8, true);
-    say_next(d, layer);
+    write_next(d, layer);
     lm_doc_close(d);
 }
 
 /* Add consecutive layers with the same structure in one fold; returns the next layer. */
-static uint32_t say_run(lm_document *d, uint32_t from)
+static uint32_t write_run(lm_document *d, uint32_t from)
 {
     const lm_facts   *f   = d->facts;
     const lm_program *p   = f->s.program;
@@ -327,7 +327,7 @@ static uint32_t say_run(lm_document *d, uint32_t from)
                     lm_doc_keepf(d, _("%s … %s: %u layers with the same structure"), p->modules[f->ledger->layer[from]].path,
                                  p->modules[f->ledger->layer[end - 1]].path, end - from));
     for (uint32_t i = from; i < end; i++)
-        say_layer(d, i);
+        write_layer(d, i);
     if (end - from > 2)
         lm_doc_close(d);
     return end;
@@ -344,7 +344,7 @@ void lm_chapter_layers(lm_document *d)
     lm_doc_text(d, _("T tokens pass through the layers in order; shapes are [T, width]."));
     put_outside(d, "before-the-stack", _("Before the first layer"), 0, p->modules[f->ledger->layer[0]].first_op);
     for (uint32_t i = 0; i < p->n_layers;)
-        i = say_run(d, i);
+        i = write_run(d, i);
     put_outside(d, "after-the-stack", _("After the last layer"), p->modules[f->ledger->layer[p->n_layers - 1]].end_op, p->n_nodes);
     lm_doc_close(d);
 }

@@ -32,7 +32,7 @@ void lm_part_precisions(lm_document *d)
     }
 }
 
-static void say_stored(lm_document *d)
+static void write_stored(lm_document *d)
 {
     const lm_fact *types = NULL;
 
@@ -100,7 +100,7 @@ void lm_part_memory(lm_document *d)
 /* ---- devices ---- */
 
 /* List the devices of the catalogue that can hold weights and cache in some precision. */
-static void say_devices(lm_document *d)
+static void write_devices(lm_document *d)
 {
     static const char *const shown[] = { "f16", "Q8_0", "Q4_K_M" };
     lm_facts *f = d->facts;
@@ -139,7 +139,7 @@ void lm_chapter_memory(lm_document *d)
     lm_doc_open(d, "memory", NULL, _("Memory"));
     lm_doc_open(d, "precision", "O-21", _("Weights by precision"));
     lm_part_precisions(d);
-    say_stored(d);
+    write_stored(d);
     lm_doc_note(d, _("int8 and int4 count bare bits; stored types include scales, and vectors in f32. Quality is not "
                      "considered."));
     lm_doc_close(d);
@@ -150,7 +150,7 @@ void lm_chapter_memory(lm_document *d)
         lm_doc_note(d, _("These are the figures of the plan that the engine runs; planned and allocated bytes are equal."));
     lm_doc_close(d);
     lm_doc_open(d, "fits", "O-21", _("Devices that hold it"));
-    say_devices(d);
+    write_devices(d);
     lm_doc_close(d);
     lm_doc_open(d, "memory-derivation", NULL, _("The memory, derived"));
     lm_doc_topic(d, "memory", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
@@ -187,7 +187,7 @@ static void planned_row(lm_doc_table *t, const char *label, const char *name)
 }
 
 /* Add what `lamina train` allocates: numbers of the plan that it runs. */
-static void say_training(lm_document *d)
+static void write_training(lm_document *d)
 {
     char a[LM_FIG];
 
@@ -231,7 +231,7 @@ void lm_chapter_tuning(lm_document *d)
     char a[LM_FIG];
 
     lm_doc_open(d, "fine-tuning", NULL, _("Fine-tuning, estimated"));
-    say_training(d);
+    write_training(d);
     lm_doc_textf(d, _("A batch of %s tokens, adapters of rank %" PRIu64 " on every matrix of the layers:"),
                  lm_fig_count(a, lm_facts_count(f, "tuning.tokens")), lm_facts_count(f, "tuning.rank"));
     lm_doc_table *t = lm_doc_table_of(d, "tuning", NULL, "lrrr", "", _("all weights"), "LoRA", "QLoRA");

@@ -76,7 +76,7 @@ static void figure(lm_doc_table *t, const char *label, lm_manner m, const char *
     lm_cell_fact(t, m, "%s", path);
 }
 
-static void say_figures(lm_document *d)
+static void write_figures(lm_document *d)
 {
     lm_facts     *f = d->facts;
     lm_doc_table *t = lm_doc_table_of(d, "figures", NULL, "lr", "", "");
@@ -98,7 +98,7 @@ static void say_figures(lm_document *d)
                "flops.per_context_token_past_windows");
 }
 
-static void say_warnings(lm_document *d)
+static void write_warnings(lm_document *d)
 {
     const lm_fact *list = NULL;
 
@@ -113,12 +113,12 @@ void lm_chapter_overview(lm_document *d)
     lm_text flow = { 0 };
 
     lm_doc_open(d, "overview", NULL, _("Overview"));
-    say_warnings(d);
+    write_warnings(d);
     lm_part_headline(d);
     lm_compare_one(d);
     lm_part_takeaways(d);
     lm_doc_open(d, "in-figures", NULL, _("In figures"));
-    say_figures(d);
+    write_figures(d);
     lm_doc_close(d);
     lm_doc_open(d, "info", "O-1", _("Model information"));
     lm_part_info(d);
@@ -135,7 +135,7 @@ void lm_chapter_overview(lm_document *d)
 /* ---- description by key ---- */
 
 /* Numbers are written as in the description, without separators. */
-static void say_keys(lm_doc_table *t, const lm_fact *g, uint32_t depth)
+static void write_keys(lm_doc_table *t, const lm_fact *g, uint32_t depth)
 {
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {
         char text[32];
@@ -146,7 +146,7 @@ static void say_keys(lm_doc_table *t, const lm_fact *g, uint32_t depth)
             lm_cellf(t, "%" PRIu64, x->index);
         bool inner = x->kind >= LM_FACT_GROUP && lm_fact_first(x);
         if (x->kind == LM_FACT_GROUP || (inner && x->size <= 16))
-            say_keys(t, x, depth + 1);
+            write_keys(t, x, depth + 1);
         else if (x->kind == LM_FACT_LIST)
             lm_cellf(t, _("a list of %" PRIu64), x->size);
         else if (x->kind == LM_FACT_NONE)
@@ -171,7 +171,7 @@ void lm_chapter_configuration(lm_document *d)
     lm_doc_open(d, "configuration", NULL, _("Configuration"));
     lm_doc_textf(d, _("Keys and values of the configuration, from %s."), lm_facts_text(d->facts, "model.source"));
     lm_doc_fold(d, "configuration-keys", _("Every key"));
-    say_keys(lm_doc_table_of(d, "keys", NULL, "ll", _("key"), _("value")), config, 0);
+    write_keys(lm_doc_table_of(d, "keys", NULL, "ll", _("key"), _("value")), config, 0);
     lm_doc_close(d);
     lm_doc_close(d);
 }

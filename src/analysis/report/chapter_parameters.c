@@ -111,7 +111,7 @@ void lm_part_parameters(lm_document *d)
 
 /* ---- by part (O-12) ---- */
 
-static void say_shares(lm_document *d)
+static void write_shares(lm_document *d)
 {
     static const struct { const char *name, *label; } parts[] = {
         { "embedding", N_("embedding") }, { "attention", N_("attention") }, { "mlp", N_("MLP") },
@@ -195,7 +195,7 @@ static const char *meaning_of(lm_document *d, uint32_t i)
     }
 }
 
-static void say_arguments(lm_doc_table *t, uint32_t m)
+static void write_arguments(lm_doc_table *t, uint32_t m)
 {
     lm_document      *d = t->d;
     const lm_program *p = d->facts->s.program;
@@ -235,7 +235,7 @@ static void say_arguments(lm_doc_table *t, uint32_t m)
     }
 }
 
-static void say_module(lm_doc_table *t, uint32_t m)
+static void write_module(lm_doc_table *t, uint32_t m)
 {
     const lm_module *x = &t->d->facts->s.program->modules[m];
     lm_module_sums   s;
@@ -252,10 +252,10 @@ static void say_module(lm_doc_table *t, uint32_t m)
     lm_cell_fact(t, LM_EXACT, "modules[%u].parameters", m);
     lm_cell_count(t, LM_PLAIN, LM_UNIT_BYTES, 4 * s.parameters);
     if (x->end_op == x->first_op + 1)
-        say_arguments(t, m);
+        write_arguments(t, m);
 }
 
-static void say_meanings(lm_document *d)
+static void write_meanings(lm_document *d)
 {
     lm_facts         *f = d->facts;
     const lm_program *p = f->s.program;
@@ -264,14 +264,14 @@ static void say_meanings(lm_document *d)
 
     for (uint32_t m = 0; m < p->n_modules; m++)
         if (p->modules[m].layer < 0 || f->ledger->twin[p->modules[m].layer] == (uint32_t)p->modules[m].layer)
-            say_module(t, m);
+            write_module(t, m);
     if (f->ledger->stack != LM_NONE)
         lm_doc_note(d, _("One layer of each kind is listed. A head without parameters shares the embedding table."));
 }
 
 /* ---- each layer ---- */
 
-static void say_layers(lm_document *d)
+static void write_layers(lm_document *d)
 {
     lm_facts     *f = d->facts;
     lm_doc_table *t;
@@ -301,7 +301,7 @@ static void mlp_row(lm_doc_table *t, const char *kind, const char *matrices, uin
     lm_cell_count(t, LM_EXACT, LM_UNIT_PARAMETERS, n * hidden * width);
 }
 
-static void say_mlps(lm_document *d)
+static void write_mlps(lm_document *d)
 {
     lm_facts *f     = d->facts;
     uint64_t  h     = lm_facts_count(f, "architecture.hidden");
@@ -327,18 +327,18 @@ void lm_chapter_parameters(lm_document *d)
 {
     lm_doc_open(d, "parameters", NULL, _("Parameters"));
     lm_doc_open(d, "parameter-shares", "O-12", _("Shares"));
-    say_shares(d);
+    write_shares(d);
     lm_doc_close(d);
     lm_doc_open(d, "parameter-table", "O-7", _("By module"));
     lm_part_parameters(d);
-    say_layers(d);
+    write_layers(d);
     lm_doc_close(d);
     lm_doc_open(d, "module-arguments", "O-9", _("Every module, its arguments and what they mean"));
     lm_doc_fold(d, "module-arguments-list", _("Every module"));
-    say_meanings(d);
+    write_meanings(d);
     lm_doc_close(d);
     lm_doc_close(d);
-    say_mlps(d);
+    write_mlps(d);
     lm_doc_open(d, "parameter-derivation", NULL, _("The count, derived"));
     lm_doc_topic(d, "params", LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);

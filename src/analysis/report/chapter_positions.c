@@ -43,7 +43,7 @@ void lm_part_frequencies(lm_document *d)
 
 /* ---- reach ---- */
 
-static void say_reach(lm_document *d)
+static void write_reach(lm_document *d)
 {
     lm_facts *f = d->facts;
     char      a[LM_FIG], b[LM_FIG];
@@ -85,6 +85,6 @@ void lm_chapter_positions(lm_document *d)
     } else {
         lm_doc_textf(d, _("Positions: %s."), lm_facts_text(f, "architecture.position"));
     }
-    say_reach(d);
+    write_reach(d);
     lm_doc_close(d);
 }

@@ -43,7 +43,7 @@ static void verbatim(lm_document *d, lm_text *text)
     lm_text_free(text);
 }
 
-static void say_table(lm_document *d, bool compatible)
+static void write_table(lm_document *d, bool compatible)
 {
     lm_text text = { 0 };
 
@@ -51,7 +51,7 @@ static void say_table(lm_document *d, bool compatible)
     verbatim(d, &text);
 }
 
-static void say_tree(lm_document *d)
+static void write_tree(lm_document *d)
 {
     lm_text text = { 0 };
 
@@ -59,7 +59,7 @@ static void say_tree(lm_document *d)
     verbatim(d, &text);
 }
 
-static void say_torchinfo(lm_document *d)
+static void write_torchinfo(lm_document *d)
 {
     lm_doc_open(d, "torchinfo", "O-6", _("Shapes, parameters and multiply-adds of every module"));
     lm_doc_textf(d, P_(d->facts->s.tokens, "The table that torchinfo prints, for a pass of %u token.",
@@ -68,12 +68,12 @@ static void say_torchinfo(lm_document *d)
         lm_doc_text(d, _("Scores are counted as the products compute them: for every pair of tokens, those behind the causal mask too. "
                          "FLOPs of a token count only the pairs that it sees."));
     lm_doc_fold(d, "torchinfo-table", _("Each weight once, products of the whole pass, no backward pass"));
-    say_table(d, false);
+    write_table(d, false);
     lm_doc_close(d);
     lm_doc_fold(d, "torchinfo-compatible", _("As printed by torchinfo 1.8.0, including its over-counts"));
     lm_doc_warning(d, _("Here a tied head counts twice, products ignore the sequence length, look-ups count as products, "
                         "and activations are doubled for a backward pass that is not run."));
-    say_table(d, true);
+    write_table(d, true);
     lm_doc_close(d);
     lm_doc_close(d);
 }
@@ -106,9 +106,9 @@ void lm_chapter_structure(lm_document *d)
     lm_doc_close(d);
     lm_doc_open(d, "module-tree", "O-8", _("Module tree"));
     lm_doc_fold(d, "module-tree-lines", _("Every module"));
-    say_tree(d);
+    write_tree(d);
     lm_doc_close(d);
     lm_doc_close(d);
-    say_torchinfo(d);
+    write_torchinfo(d);
     lm_doc_close(d);
 }

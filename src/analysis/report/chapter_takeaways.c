@@ -26,7 +26,7 @@ static double need_of(lm_facts *f)
 
 /* ---- the headline ---- */
 
-static void say_sentence(lm_document *d)
+static void write_sentence(lm_document *d)
 {
     lm_facts   *f     = d->facts;
     const char *heads = "";
@@ -57,7 +57,7 @@ void lm_part_headline(lm_document *d)
     char          context[LM_FIG];
     uint64_t      at = usual_context(d->facts);
 
-    say_sentence(d);
+    write_sentence(d);
     lm_doc_table *t = lm_doc_table_of(d, "key-figures", NULL, "lr", "", "");
     figure(t, _("parameters"), LM_SHORT, "parameters.total");
     figure(t, _("weights as Q4_K_M"), LM_PLAIN, "weights.as.Q4_K_M.bytes");
@@ -79,7 +79,7 @@ static const lm_device *smallest(const char *kind, double need)
     return best;
 }
 
-static void say_devices(lm_document *d)
+static void write_devices(lm_document *d)
 {
     static const char *const kinds[] = { "gpu", "apple", "phone" };
     lm_facts   *f    = d->facts;
@@ -104,7 +104,7 @@ static void say_devices(lm_document *d)
         lm_doc_itemf(d, '+', _("A card of %d GiB holds %.0f copies, each with its cache."), CARD, (double)(uint64_t)(CARD * GIB / need));
 }
 
-static void say_tuning(lm_document *d)
+static void write_tuning(lm_document *d)
 {
     lm_facts *f = d->facts;
     char      bytes[LM_FIG], tokens[LM_FIG];
@@ -130,8 +130,8 @@ void lm_part_takeaways(lm_document *d)
     lm_doc_open(d, "takeaways", "O-41", _("Key takeaways"));
     for (uint32_t i = 0; d->n_models == 1 && c && i < c->n_readings && i < STANDING_OUT; i++)
         lm_doc_item_of(d, '-', c->readings[i].body ? c->readings[i].body : c->readings[i].text);
-    say_devices(d);
-    say_tuning(d);
+    write_devices(d);
+    write_tuning(d);
     lm_doc_note(d, _("Sizes by the figures of this report, without scratch; what training and task ask for is not considered "
                      "(qualitative)."));
     lm_doc_close(d);
@@ -141,8 +141,8 @@ void lm_part_takeaways(lm_document *d)
 void lm_part_summary(lm_document *d)
 {
     lm_doc_open(d, "in-short", "O-41", _("Key takeaways"));
-    say_sentence(d);
-    say_devices(d);
-    say_tuning(d);
+    write_sentence(d);
+    write_devices(d);
+    write_tuning(d);
     lm_doc_close(d);
 }

@@ -32,7 +32,7 @@ static const lm_users *users_of(lm_document *d, const lm_card *card)
     return &users[at];
 }
 
-static void say_users(lm_document *d, const lm_card *card)
+static void write_users(lm_document *d, const lm_card *card)
 {
     const lm_users *u = users_of(d, card);
 
@@ -56,7 +56,7 @@ static void list(lm_document *d, char mark, const char *const *lines)
         lm_doc_item_of(d, mark, _(lines[i]));
 }
 
-static void say_judgement(lm_document *d, const lm_card *c)
+static void write_judgement(lm_document *d, const lm_card *c)
 {
     if (c->why[0] || c->gains[0] || c->costs[0]) {
         lm_doc_text(d, _("Motivation, gains and costs (qualitative):"));
@@ -64,7 +64,7 @@ static void say_judgement(lm_document *d, const lm_card *c)
         list(d, '+', c->gains);
         list(d, '!', c->costs);
     }
-    say_users(d, c);
+    write_users(d, c);
 }
 
 /* ---- a topic ---- */
@@ -81,7 +81,7 @@ static const lm_block *drawn_in(lm_document *d, const char *diagram)
     return NULL;
 }
 
-static void say_drawing(lm_document *d, const char *diagram, const char *output, bool closed)
+static void write_drawing(lm_document *d, const char *diagram, const char *output, bool closed)
 {
     const lm_block *section = drawn_in(d, diagram);
 
@@ -96,14 +96,14 @@ static void say_drawing(lm_document *d, const char *diagram, const char *output,
         lm_doc_drop_empty(d);
 }
 
-static void say_formulas(lm_document *d, const lm_explanation *x)
+static void write_formulas(lm_document *d, const lm_explanation *x)
 {
     for (int i = 0; i < LM_CARD_LINES && x->formulas[i].unicode; i++)
         lm_doc_formula_of(d, NULL, _(x->formulas[i].unicode), x->formulas[i].latex);
 }
 
 /* Add the table of a topic, with the rows of this model highlighted. */
-static void say_sheet(lm_document *d, const char *topic, const lm_sheet *s)
+static void write_sheet(lm_document *d, const char *topic, const lm_sheet *s)
 {
     lm_doc_fold(d, lm_doc_keepf(d, "sheet-%s", topic), s->title);
     lm_doc_table *t = lm_doc_table_of(d, lm_doc_keepf(d, "table-%s", topic), NULL, "");
@@ -136,19 +136,19 @@ void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char 
         lm_doc_source(d, x.card->sources[i]);
     if (parts & LM_TOPIC_WHAT) {
         lm_doc_text(d, _(x.card->what));
-        say_formulas(d, &x);
+        write_formulas(d, &x);
     }
     if (x.sheet.n_rows && (parts & LM_TOPIC_WHAT))
-        say_sheet(d, topic, &x.sheet);
+        write_sheet(d, topic, &x.sheet);
     if (x.card->diagram && (parts & LM_TOPIC_DIAGRAM))
-        say_drawing(d, x.card->diagram, output, parts & LM_TOPIC_CLOSED);
+        write_drawing(d, x.card->diagram, output, parts & LM_TOPIC_CLOSED);
     if (x.d && (parts & LM_TOPIC_ARITHMETIC)) {
         lm_doc_fold(d, lm_doc_keepf(d, "derive-%s", topic), _("The arithmetic, step by step"));
         lm_doc_derive(d, x.d);
         lm_doc_close(d);
     }
     if (parts & LM_TOPIC_JUDGEMENT)
-        say_judgement(d, x.card);
+        write_judgement(d, x.card);
 }
 
 /* ---- the components of a model ---- */
@@ -170,7 +170,7 @@ static bool is_used(const lm_document *d, const lm_card *c)
     return !c->used || c->used(d->facts->s.program, &t);
 }
 
-static void say_component(lm_document *d, const lm_card *c, const char *output)
+static void write_component(lm_document *d, const lm_card *c, const char *output)
 {
     lm_doc_open(d, lm_doc_keepf(d, "explain-%s", c->topic), output, _(c->title));
     bool heads = c->diagram && strcmp(c->diagram, "heads") == 0;         /* small, and the diagram that most readers want */
@@ -188,7 +188,7 @@ void lm_chapter_components(lm_document *d)
     for (size_t i = 0; i < sizeof components / sizeof *components; i++) {
         const lm_card *c = lm_card_named(components[i].topic, NULL, NULL);
         if (c && is_used(d, c))
-            say_component(d, c, components[i].output);
+            write_component(d, c, components[i].output);
         else if (c)
             lm_text_printf(&missing, "%s%s", missing.size ? ", " : "", _(c->title));
     }

@@ -49,7 +49,7 @@ static lm_chapter *const chapters[] = {
     lm_chapter_formulas,   lm_chapter_reading,   lm_chapter_history,  lm_chapter_sources,
 };
 
-static void say_model(lm_document *d)
+static void write_model(lm_document *d)
 {
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
         if (chapters[i] != lm_chapter_history || d->n_models == 1)       /* for several models it is in the comparison */
@@ -57,7 +57,7 @@ static void say_model(lm_document *d)
 }
 
 /* Set the subtitle: who wrote the report, about what, for which machine. */
-static void say_subtitle(lm_document *d)
+static void write_subtitle(lm_document *d)
 {
     lm_facts   *f      = d->models[0];
     const char *device = lm_facts_has(f, "speed.device") ? lm_facts_text(f, "speed.device") : NULL;
@@ -71,7 +71,7 @@ static void say_subtitle(lm_document *d)
     d->device = device;
 }
 
-static void say_all(lm_document *d)
+static void write_all(lm_document *d)
 {
     lm_text names = { 0 };
 
@@ -80,9 +80,9 @@ static void say_all(lm_document *d)
     d->failed |= names.failed;
     d->root.title = lm_doc_keep(d, names.data ? names.data : "");
     lm_text_free(&names);
-    say_subtitle(d);
+    write_subtitle(d);
     if (d->n_models == 1) {
-        say_model(d);
+        write_model(d);
         return;
     }
     lm_chapter_comparison(d);
@@ -92,7 +92,7 @@ static void say_all(lm_document *d)
         d->prefix        = "";
         lm_block *b      = lm_doc_open(d, lm_doc_slug(d, name), NULL, name);
         d->prefix        = lm_doc_keepf(d, "%s-", b->id ? b->id : "");
-        say_model(d);
+        write_model(d);
         lm_doc_close(d);
     }
     d->facts  = NULL;
@@ -150,7 +150,7 @@ lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_opt
     d.language = o->language;
     d.pieces   = o->pieces;
     d.n_pieces = o->n_pieces;
-    say_all(&d);
+    write_all(&d);
     lm_document_number(&d);
     lm_status status = check(&d, e);
     if (status == LM_OK)

@@ -188,7 +188,7 @@ static lm_status begin(searching *s, uint32_t slot, uint64_t index, const cell *
 
 /* ---- concurrent texts ---- */
 
-static lm_status hear(searching *s, uint32_t slot, bool *ended, lm_error *e)
+static lm_status take_events(searching *s, uint32_t slot, bool *ended, lm_error *e)
 {
     lm_event event;
 
@@ -212,7 +212,7 @@ static lm_status write_on(searching *s, uint32_t n, lm_error *e)
         LM_TRY(lm_sequences_step(s->g, s->sequences, n, &b, e));
         for (uint32_t i = 0; i < n; i++) {
             bool before = ended[i];
-            LM_TRY(hear(s, i, &ended[i], e));
+            LM_TRY(take_events(s, i, &ended[i], e));
             left -= ended[i] && !before;
         }
         if (!b.n && left)
