@@ -34,7 +34,7 @@ typedef struct holding {
     lm_arena          arena;
 } holding;
 
-static void let_go(void *arg)
+static void release_facts(void *arg)
 {
     holding *h = arg;
 
@@ -165,7 +165,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
 {
     const lm_model       *m = h->model;
     lm_subject            s = { .program = m->program, .plan = plan_for, .borrow = borrow_plan, .train = need_to_train,
-                                    .release = let_go, .arg = h };
+                                    .release = release_facts, .arg = h };
 
     if (o->engine.context && lm_plan_context(m->program, o->engine.context, e) != LM_OK)
         return lm_fail_in(e, m->name);
@@ -217,6 +217,6 @@ lm_status lm_facts_new(const lm_model *m, const lm_facts_options *o, lm_facts **
     h->model         = m;
     lm_status status = describe(h, o ? o : &defaults, out, e);
     if (status != LM_OK)
-        let_go(h);
+        release_facts(h);
     return status;
 }

@@ -19,7 +19,7 @@ const char *lm_gguf_key(const lm_source *s, const char *name, char *buffer, size
     return buffer;
 }
 
-static void tell_pair(const lm_source *s, const char *hf, const char *gguf)
+static void warn_of_pair(const lm_source *s, const char *hf, const char *gguf)
 {
     if (s->pair && hf && gguf)
         s->pair(s->pair_arg, hf, gguf);
@@ -28,7 +28,7 @@ static void tell_pair(const lm_source *s, const char *hf, const char *gguf)
 /* Return the key for this container, or NULL if it has none. */
 static const char *key_of(const lm_source *s, const char *hf, const char *gguf, char *buffer, size_t size)
 {
-    tell_pair(s, hf, gguf);
+    warn_of_pair(s, hf, gguf);
     if (s->kind == LM_GGUF)
         return gguf ? lm_gguf_key(s, gguf, buffer, size) : NULL;
     return hf;
@@ -215,7 +215,7 @@ static lm_status read_per_layer(const lm_source *s, const char *hf, const char *
     char          key[128];
     lm_meta_value v, item;
 
-    tell_pair(s, hf, gguf);
+    warn_of_pair(s, hf, gguf);
     if (s->kind != LM_GGUF || !lm_meta_get(s->meta, lm_gguf_key(s, gguf, key, sizeof key), &v) || v.kind != LM_META_ARRAY)
         return lm_read_u32(s, hf, gguf, 1, max, fallback, out, e);
     if (v.a.n != n_layers) {

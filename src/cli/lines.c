@@ -280,7 +280,7 @@ static void add_line(const lm_lines *l, const char *line, size_t size, lm_text *
 }
 
 /* Return whether the text in `out` continues on the next line. Removes the backslash or quotes that mark this. */
-static bool goes_on(lm_text *out, bool *block)
+static bool block_continues(lm_text *out, bool *block)
 {
     static const char quotes[] = "\"\"\"";
     bool opens = !*block && out->size >= 3 && memcmp(out->data, quotes, 3) == 0;
@@ -329,7 +329,7 @@ lm_line lm_lines_next(lm_lines *l, lm_text *out, lm_error *e)
             return LM_LINE_FAILED;
         }
         add_line(l, line, size, out);
-        l->more = !out->failed && goes_on(out, &block);
+        l->more = !out->failed && block_continues(out, &block);
         if (out->failed) {
             lm_fail_memory(e, "standard input", out->size);
             return LM_LINE_FAILED;

@@ -83,7 +83,7 @@ static lm_status choose_language(lm_cli *cli, lm_error *e)
         cli->language = lm_language_negotiate(getenv("LAMINA_LANG"), getenv("LC_ALL"), getenv("LC_MESSAGES"), getenv("LANG"));
     if (cli->json)
         cli->language = LM_ENGLISH;
-    lm_speak(cli->language);
+    lm_use_language(cli->language);
     return LM_OK;
 }
 

@@ -3,7 +3,7 @@
 
 static lm_language spoken;
 
-void lm_speak(lm_language l)
+void lm_use_language(lm_language l)
 {
     spoken = l;
 }

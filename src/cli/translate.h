@@ -11,7 +11,7 @@
 #include "lamina/language.h"
 
 /* Set the language of the program. */
-void lm_speak(lm_language l);
+void lm_use_language(lm_language l);
 
 const char *lm_spoken(const char *text) __attribute__((format_arg(1)));
 const char *lm_spoken_in(const char *key, const char *text) __attribute__((format_arg(2)));

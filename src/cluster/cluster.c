@@ -9,7 +9,7 @@
 #include "cluster/ranks.h"
 #include "lamina/engine.h"
 #include "program/split.h"
-#include "runtime/engine/kept.h"
+#include "runtime/engine/page_owners.h"
 #include "runtime/engine/lead.h"
 
 typedef struct joined {
@@ -199,19 +199,19 @@ static lm_status obey(follower *f, const lm_lead_message *m, lm_error *e)
     case LM_LEAD_SHARE:
         return lm_engine_share(f->g, a[0], a[1], a[2], e);
     case LM_LEAD_TAKE:
-        lm_kept_take(f->g, a[0], a[1], a[2]);
+        lm_pages_take(f->g, a[0], a[1], a[2]);
         return LM_OK;
     case LM_LEAD_DROP:
-        lm_kept_drop(f->g, a[0], a[1]);
+        lm_pages_drop(f->g, a[0], a[1]);
         return LM_OK;
     case LM_LEAD_GIVE:
-        lm_kept_give(f->g, a[0], a[1], a[2], a[3]);
+        lm_pages_assign(f->g, a[0], a[1], a[2], a[3]);
         return LM_OK;
     case LM_LEAD_SWAP:
-        lm_kept_swap(f->g, a[0], a[1], a[2], a[3]);
+        lm_pages_replace(f->g, a[0], a[1], a[2], a[3]);
         return LM_OK;
     case LM_LEAD_LENGTH:
-        lm_kept_set_length(f->g, a[0], a[1]);
+        lm_pages_set_length(f->g, a[0], a[1]);
         return LM_OK;
     case LM_LEAD_END:
         return LM_OK;
@@ -251,6 +251,6 @@ void lm_cluster_leave(lm_cluster *c)
     if (j->real && c->x.rank == 0 && c->x.ranks > 1 && !lm_ranks_broken())
         j->lost |= c->x.lead(c->x.arg, &m, sizeof m, NULL) != LM_OK;
     if (j->real)
-        lm_ranks_leave(&c->x, j->lost);
+        lm_ranks_close(&c->x, j->lost);
     lm_free(j);
 }

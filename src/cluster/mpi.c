@@ -122,7 +122,7 @@ lm_status lm_ranks_receive(uint32_t from, void *message, uint64_t bytes, lm_erro
 
 static void leave_at_exit(void)
 {
-    lm_ranks_leave(NULL, false);
+    lm_ranks_close(NULL, false);
 }
 
 lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e)
@@ -144,7 +144,7 @@ lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e)
     return LM_OK;
 }
 
-void lm_ranks_leave(lm_exchange *x, bool lost)
+void lm_ranks_close(lm_exchange *x, bool lost)
 {
     int over = 0;
 

@@ -4,7 +4,7 @@
 
 #include "runtime/engine/exchange.h"
 
-/* Join MPI and fill x; `timeout` in seconds per exchange. The process leaves MPI in lm_ranks_leave or at exit. */
+/* Join MPI and fill x; `timeout` in seconds per exchange. The process leaves MPI in lm_ranks_close or at exit. */
 lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e);
 
 /* Call after joining: every `parts` consecutive ranks have the same layers. `parts` must divide the number of ranks. */
@@ -22,6 +22,6 @@ lm_status lm_link_measure(const lm_exchange *x, uint32_t other, double *latency,
 bool      lm_ranks_broken(void);
 
 /* Leave MPI. `lost`: another rank does not respond; all processes are aborted. */
-void      lm_ranks_leave(lm_exchange *x, bool lost);
+void      lm_ranks_close(lm_exchange *x, bool lost);
 
 #endif

@@ -26,7 +26,7 @@ lm_status lm_ranks_receive(uint32_t from, void *message, uint64_t bytes, lm_erro
     return lm_fail(e, LM_UNSUPPORTED, "split", LM_NO_OFFSET, "this build has no MPI");
 }
 
-void lm_ranks_leave(lm_exchange *x, bool lost)
+void lm_ranks_close(lm_exchange *x, bool lost)
 {
     (void)x;
     (void)lost;

@@ -135,9 +135,9 @@ static uint32_t position(const lm_object *o, const uint64_t *s)
     return n;
 }
 
-static bool can_come(const lm_terms *p, const lm_member *m) { return lm_is(p, m->key, LM_LIVE) && lm_is(p, m->value, LM_LIVE); }
+static bool can_appear(const lm_terms *p, const lm_member *m) { return lm_is(p, m->key, LM_LIVE) && lm_is(p, m->value, LM_LIVE); }
 
-static bool must_come(const lm_object *o, const uint64_t *s, uint32_t i)
+static bool must_appear(const lm_object *o, const uint64_t *s, uint32_t i)
 {
     if (o->named[i].required)
         return true;
@@ -162,15 +162,15 @@ static uint32_t missing(const lm_terms *p, const lm_object *o, const uint64_t *s
     while (more && possible) {
         more = false;
         for (uint32_t i = 0; i < o->n_named && possible; i++)
-            if (!is_seen(s, i) && must_come(o, s, i)) {
-                possible = i >= from && can_come(p, &o->named[i]);
+            if (!is_seen(s, i) && must_appear(o, s, i)) {
+                possible = i >= from && can_appear(p, &o->named[i]);
                 s[i >> 6] |= UINT64_C(1) << (i & 63);
                 more = o->n_needs > 0;
                 count++;
             }
     }
     for (uint32_t i = from; i < o->n_named; i++)
-        *free_names += !is_seen(s, i) && can_come(p, &o->named[i]);
+        *free_names += !is_seen(s, i) && can_appear(p, &o->named[i]);
     if (s != few)
         lm_free(s);
     return possible ? count : UINT32_MAX;
@@ -185,10 +185,10 @@ static uint32_t seen_names(const lm_object *o, const uint64_t *s)
     return count;
 }
 
-static bool others_can_come(const lm_terms *p, const lm_object *o)
+static bool others_can_appear(const lm_terms *p, const lm_object *o)
 {
     for (uint32_t i = 0; i < o->n_others; i++)
-        if (can_come(p, &o->others[i]))
+        if (can_appear(p, &o->others[i]))
             return true;
     return false;
 }
@@ -202,7 +202,7 @@ bool lm_members_live(const lm_terms *p, uint32_t object, uint32_t seen)
 
     if (must == UINT32_MAX || names + others + must > o->most)
         return false;
-    return (uint64_t)names + must + free_names + (others || others_can_come(p, o)) >= o->least;
+    return (uint64_t)names + must + free_names + (others || others_can_appear(p, o)) >= o->least;
 }
 
 static bool can_close(const lm_terms *p, const lm_object *o, const uint64_t *s)
@@ -258,11 +258,11 @@ lm_node lm_members_unfold(lm_terms *p, lm_node n)
     uint32_t from = position(o, s), count = 0;
 
     for (uint32_t i = from; i < o->n_named && !full; i++)
-        if (!is_seen(state_at(p, d.b), i) && can_come(p, &o->named[i]))
+        if (!is_seen(state_at(p, d.b), i) && can_appear(p, &o->named[i]))
             may[count++] = member(p, &o->named[i], after(p, d.a, d.b, i));
     lm_node another = o->n_others && !full ? after(p, d.a, d.b, o->n_named) : LM_NOTHING;
     for (uint32_t i = 0; i < o->n_others && another != LM_NOTHING; i++)
-        if (can_come(p, &o->others[i]))
+        if (can_appear(p, &o->others[i]))
             may[count++] = member(p, &o->others[i], another);
     lm_node next = lm_alt_of(p, may, count);
     lm_free(may);

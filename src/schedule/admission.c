@@ -30,10 +30,10 @@ lm_status lm_admission_check(const lm_schedule *s, size_t n, lm_error *e)
 
     if (n > context)
         return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u", n, context);
-    for (uint32_t i = 0; i < lm_kept_groups(s->g); i++)
-        if (pages_for(s, i, n) > lm_kept_total(s->g, i))
+    for (uint32_t i = 0; i < lm_pages_groups(s->g); i++)
+        if (pages_for(s, i, n) > lm_pages_total(s->g, i))
             return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens take %u pages of the cache, which has %u", n,
-                           pages_for(s, i, n), lm_kept_total(s->g, i));
+                           pages_for(s, i, n), lm_pages_total(s->g, i));
     return LM_OK;
 }
 
@@ -57,14 +57,14 @@ static uint32_t shared_pages(const lm_schedule *s, const lm_prefix *node, uint32
     uint32_t n = 0;
 
     for (; node; node = node->parent)
-        n += node->pages[group] != LM_NONE && lm_kept_owners(s->g, group, node->pages[group]) > 1;
+        n += node->pages[group] != LM_NONE && lm_pages_owners(s->g, group, node->pages[group]) > 1;
     return n;
 }
 
 static bool fits_group(const lm_schedule *s, const lm_reply *r, const lm_prefix *node, uint32_t group)
 {
     uint64_t need = pages_for(s, group, r->sequence->n) + spoken_for(s, group, r->had_slot ? GROWTH_AGAIN : GROWTH);
-    uint64_t free_pages = lm_kept_free(s->g, group);
+    uint64_t free_pages = lm_pages_free(s->g, group);
 
     return need <= free_pages || need <= free_pages + shared_pages(s, node, group) + lm_prefixes_spare(&s->prefixes, group);
 }
@@ -72,7 +72,7 @@ static bool fits_group(const lm_schedule *s, const lm_reply *r, const lm_prefix 
 /* Whether it fits, after emptying as many free slots as necessary. */
 static bool fits(lm_schedule *s, const lm_reply *r, const lm_prefix *node)
 {
-    for (uint32_t i = 0; s->n_active && i < lm_kept_groups(s->g); i++)
+    for (uint32_t i = 0; s->n_active && i < lm_pages_groups(s->g); i++)
         while (!fits_group(s, r, node, i))
             if (!lm_evict_free_slot(s))
                 return false;
@@ -199,7 +199,7 @@ static void explain(lm_schedule *s, lm_reply *r, size_t cached)
     atomic_store(&r->explained, true);
 }
 
-static void let_in(lm_schedule *s, lm_reply *r, lm_prefix *node, size_t cached)
+static void admit(lm_schedule *s, lm_reply *r, lm_prefix *node, size_t cached)
 {
     uint32_t slot = r->wanted ? r->wanted - 1 : lm_slot_find_free(s);
 
@@ -225,6 +225,6 @@ void lm_admit(lm_schedule *s)
         lm_prefixes_unpin(node);
         if (!room)
             return;
-        let_in(s, r, node, cached);
+        admit(s, r, node, cached);
     }
 }

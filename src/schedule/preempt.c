@@ -54,7 +54,7 @@ bool lm_reclaim_pages(lm_schedule *s)
 {
     bool made = false;
 
-    for (uint32_t i = 0; i < lm_kept_groups(s->g); i++)
+    for (uint32_t i = 0; i < lm_pages_groups(s->g); i++)
         for (; lm_kv_missing(s->g, i); made = true)
             if (!lm_evict_free_slot(s) && !lm_prefixes_evict(&s->prefixes, i))
                 return preempt(s);

@@ -19,13 +19,13 @@ lm_status lm_prefixes_open(lm_prefixes *p, lm_engine *g, uint64_t bytes, lm_erro
     uint64_t page = 0, most = 0;
 
     *p = (lm_prefixes){ .g = g };
-    for (uint32_t i = 0; i < lm_kept_groups(g); i++) {
+    for (uint32_t i = 0; i < lm_pages_groups(g); i++) {
         page += g->plan->groups[i].page_bytes;
-        most = most > lm_kept_total(g, i) ? most : lm_kept_total(g, i);
+        most = most > lm_pages_total(g, i) ? most : lm_pages_total(g, i);
     }
     most          = bytes && page && bytes / page < most ? bytes / page : most;
     p->n_nodes    = p->most = most;
-    p->node_bytes = (sizeof(lm_prefix) + lm_kept_groups(g) * sizeof(uint32_t) + lm_engine_n_adapters(g) * sizeof(float) + 15) / 16 * 16;
+    p->node_bytes = (sizeof(lm_prefix) + lm_pages_groups(g) * sizeof(uint32_t) + lm_engine_n_adapters(g) * sizeof(float) + 15) / 16 * 16;
     for (p->n_buckets = 64; p->n_buckets < 2 * most; p->n_buckets *= 2)
         ;
     p->memory  = lm_alloc_zero(most + 1, p->node_bytes);
@@ -43,8 +43,8 @@ lm_status lm_prefixes_open(lm_prefixes *p, lm_engine *g, uint64_t bytes, lm_erro
 static void give_back_pages(lm_prefixes *p, lm_prefix_list *list)
 {
     for (lm_prefix *x = list->oldest; x; x = x->newer)
-        for (uint32_t i = 0; i < lm_kept_groups(p->g); i++)
-            lm_kept_drop(p->g, i, x->pages[i]);
+        for (uint32_t i = 0; i < lm_pages_groups(p->g); i++)
+            lm_pages_drop(p->g, i, x->pages[i]);
 }
 
 void lm_prefixes_close(lm_prefixes *p)
@@ -76,7 +76,7 @@ uint64_t lm_prefixes_salt_for(const lm_prefixes *p, uint64_t salt, const float *
 
 static float *scales_of(const lm_prefixes *p, const lm_prefix *x)
 {
-    return (float *)(void *)(x->pages + lm_kept_groups(p->g));
+    return (float *)(void *)(x->pages + lm_pages_groups(p->g));
 }
 
 /* ---- lists by use ---- */
@@ -145,7 +145,7 @@ lm_prefix *lm_prefixes_down(const lm_prefixes *p, uint64_t salt, const lm_token 
 /* Whether every group has the pages that the query at position `next`, at most the end of `x`, attends to. */
 static bool is_whole(const lm_prefixes *p, const lm_prefix *x, uint32_t next)
 {
-    for (uint32_t i = 0; i < lm_kept_groups(p->g); i++) {
+    for (uint32_t i = 0; i < lm_pages_groups(p->g); i++) {
         uint32_t first = lm_kv_first_seen(p->g, i, next);
         for (const lm_prefix *at = x; at && at->depth >= first; at = at->parent)
             if (at->pages[i] == LM_NONE)
@@ -172,9 +172,9 @@ lm_prefix *lm_prefixes_find(lm_prefixes *p, uint64_t salt, const lm_token *ids, 
 void lm_prefixes_share(lm_prefixes *p, const lm_prefix *node, uint32_t sequence, uint32_t positions)
 {
     for (const lm_prefix *x = node; x; x = x->parent)
-        for (uint32_t i = 0; i < lm_kept_groups(p->g); i++)
-            lm_kept_give(p->g, i, sequence, x->depth, x->depth >= lm_kv_first_seen(p->g, i, positions) ? x->pages[i] : LM_NONE);
-    lm_kept_set_length(p->g, sequence, node ? positions : 0);
+        for (uint32_t i = 0; i < lm_pages_groups(p->g); i++)
+            lm_pages_assign(p->g, i, sequence, x->depth, x->depth >= lm_kv_first_seen(p->g, i, positions) ? x->pages[i] : LM_NONE);
+    lm_pages_set_length(p->g, sequence, node ? positions : 0);
     if (node)
         lm_engine_set_adapters(p->g, sequence, scales_of(p, node), NULL);
 }
@@ -217,9 +217,9 @@ static void remove_node(lm_prefixes *p, lm_prefix *x)
     if (x->next_sibling)
         x->next_sibling->previous_sibling = x->previous_sibling;
     unlink_use(p, x);
-    for (uint32_t i = 0; i < lm_kept_groups(p->g); i++) {
+    for (uint32_t i = 0; i < lm_pages_groups(p->g); i++) {
         p->evicted += x->pages[i] != LM_NONE;
-        lm_kept_drop(p->g, i, x->pages[i]);
+        lm_pages_drop(p->g, i, x->pages[i]);
     }
     x->child  = p->unused;
     p->unused = x;
@@ -254,8 +254,8 @@ static bool evict_passed(lm_prefixes *p, uint32_t group)
 
     for (int l = 0; l < 2 && p->g->plan->groups[group].window; l++)
         for (lm_prefix *x = lists[l]->oldest; x; x = x->newer)
-            if (x->child && x->pages[group] != LM_NONE && lm_kept_owners(p->g, group, x->pages[group]) == 1) {
-                lm_kept_drop(p->g, group, x->pages[group]);
+            if (x->child && x->pages[group] != LM_NONE && lm_pages_owners(p->g, group, x->pages[group]) == 1) {
+                lm_pages_drop(p->g, group, x->pages[group]);
                 x->pages[group] = LM_NONE;
                 p->evicted++;
                 return true;
@@ -265,14 +265,14 @@ static bool evict_passed(lm_prefixes *p, uint32_t group)
 
 bool lm_prefixes_evict(lm_prefixes *p, uint32_t group)
 {
-    uint32_t   before = lm_kept_free(p->g, group);
+    uint32_t   before = lm_pages_free(p->g, group);
     lm_prefix *x;
 
     if (evict_passed(p, group))
         return true;
-    while (lm_kept_free(p->g, group) == before && (x = least_useful(p)))
+    while (lm_pages_free(p->g, group) == before && (x = least_useful(p)))
         remove_node(p, x);
-    return lm_kept_free(p->g, group) > before;
+    return lm_pages_free(p->g, group) > before;
 }
 
 bool lm_prefixes_evict_any(lm_prefixes *p)
@@ -296,7 +296,7 @@ uint32_t lm_prefixes_spare(const lm_prefixes *p, uint32_t group)
 
     for (int l = 0; l < 2; l++)
         for (const lm_prefix *x = lists[l]->oldest; x; x = x->newer)
-            n += x->pages[group] != LM_NONE && lm_kept_owners(p->g, group, x->pages[group]) == 1;
+            n += x->pages[group] != LM_NONE && lm_pages_owners(p->g, group, x->pages[group]) == 1;
     return n;
 }
 
@@ -342,11 +342,11 @@ lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const
     uint32_t   i = node ? node->depth + 1 : 0;
 
     if (x) {                                             /* another sequence added it before; this one may have pages that it lacks */
-        for (uint32_t k = 0; k < lm_kept_groups(p->g); k++)
+        for (uint32_t k = 0; k < lm_pages_groups(p->g); k++)
             if (x->pages[k] == LM_NONE)
-                x->pages[k] = lm_kept_take(p->g, k, sequence, i);
+                x->pages[k] = lm_pages_take(p->g, k, sequence, i);
             else
-                lm_kept_swap(p->g, k, sequence, i, x->pages[k]);
+                lm_pages_replace(p->g, k, sequence, i, x->pages[k]);
         use(p, x, false);
         return x;
     }
@@ -360,8 +360,8 @@ lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const
     x->parent = node;
     x->salt   = salt;
     x->depth  = i;
-    for (uint32_t k = 0; k < lm_kept_groups(p->g); k++)
-        x->pages[k] = lm_kept_take(p->g, k, sequence, i);
+    for (uint32_t k = 0; k < lm_pages_groups(p->g); k++)
+        x->pages[k] = lm_pages_take(p->g, k, sequence, i);
     if (lm_engine_n_adapters(p->g))
         memcpy(scales_of(p, x), lm_engine_adapters_of(p->g, sequence), lm_engine_n_adapters(p->g) * sizeof(float));
     insert(p, x);

@@ -12,7 +12,7 @@
 #ifndef LM_SCHEDULE_PREFIXES_H
 #define LM_SCHEDULE_PREFIXES_H
 
-#include "runtime/engine/kept.h"
+#include "runtime/engine/page_owners.h"
 
 typedef struct lm_prefix {
     lm_token          tokens[LM_PAGE];

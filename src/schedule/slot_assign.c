@@ -150,7 +150,7 @@ void lm_slot_release(lm_schedule *s, lm_reply *r, bool preempted)
     uint32_t i = 0;
 
     lm_keep_pages(s, r);
-    lm_sequence_leave(r->sequence);
+    lm_sequence_detach(r->sequence);
     if (preempted)
         lm_slot_clear(s, r->slot);
     else

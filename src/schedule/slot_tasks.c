@@ -244,7 +244,7 @@ static lm_task *take_off_disk(lm_schedule *s)
 }
 
 /* Continue a task that the disk thread has returned. After reading the head of a file it waits for its slot. */
-static void come_back(lm_schedule *s, lm_task *x)
+static void resume(lm_schedule *s, lm_task *x)
 {
     if (x->status == LM_OK && x->action == LM_SLOT_RESTORE && !x->begun) {
         pthread_mutex_lock(&s->monitor->lock);
@@ -264,7 +264,7 @@ void lm_tasks_run(lm_schedule *s)
     uint32_t   slot;
 
     while ((x = take_off_disk(s)))
-        come_back(s, x);
+        resume(s, x);
     while ((x = take_first(s, &slot)))
         if (x->action == LM_SLOT_RESTORE && !x->restoring)
             give_to_disk(s, x);
@@ -279,7 +279,7 @@ void lm_tasks_reject(lm_schedule *s)
     lm_tasks_close(s);
     s->has_disk = false;
     while ((x = take_off_disk(s)))
-        come_back(s, x);
+        resume(s, x);
     for (;;) {
         pthread_mutex_lock(&s->monitor->lock);
         if ((x = s->tasks))

@@ -11,7 +11,7 @@ static lm_status prepare(lm_train_run *r, lm_error *e)
     return r->o->full ? lm_train_check_full(r, e) : LM_OK;
 }
 
-static void let_go(lm_train_run *r)
+static void release(lm_train_run *r)
 {
     lm_program_free(r->adapted);
     lm_arena_free(&r->arena);
@@ -33,7 +33,7 @@ lm_status lm_train_foresee(const lm_model *m, const lm_foresight *f, lm_learner_
     if (status == LM_OK)
         status = lm_learner_predict(m, r.program, r.wanted, &l, out, e);
     *numbers = result.numbers;
-    let_go(&r);
+    release(&r);
     return status;
 }
 
@@ -55,6 +55,6 @@ lm_status lm_train_program_text(const lm_model *m, const lm_train_options *optio
     if (status == LM_OK)
         lm_backward_print(b, &text);
     lm_backward_free(b);
-    let_go(&r);
+    release(&r);
     return lm_text_deliver(&text, status, "program", out, e);
 }

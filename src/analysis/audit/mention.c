@@ -75,7 +75,7 @@ static size_t matched(const lm_known *k, const char *s, const char *end, const c
 
 /* Return whether the text after a name makes it the name of another model: "-Coder", " 1.5B", "-v0.2". Fine-tuned variants ("-Instruct")
  * have the same structure. */
-static bool goes_on(const char *p, const char *end)
+static bool name_continues(const char *p, const char *end)
 {
     static const char *const same[] = { "instruct", "chat", "base", "it", "hf", "gguf", "fp16", "bf16", "awq", "gptq", "model", "class",
                                         "style", "based", NULL };
@@ -113,7 +113,7 @@ static int by_beginning(const lm_audit_document *d, const char *s, const char *e
     }
     if (best == LM_NO_MODEL)
         return best;
-    return goes_on(s + *n, end) ? LM_OTHER_MODEL : best;
+    return name_continues(s + *n, end) ? LM_OTHER_MODEL : best;
 }
 
 /* "the 8B model", "8B:" : return the only model of the document with this size. `*n`: bytes of the size. */
@@ -154,7 +154,7 @@ int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size
         *n   = (size_t)(after - s);
     }
     if (best >= 0)
-        return goes_on(s + *n, end) || (d->n_given && !d->known[best].here) ? LM_OTHER_MODEL : best;
+        return name_continues(s + *n, end) || (d->n_given && !d->known[best].here) ? LM_OTHER_MODEL : best;
     int part = by_beginning(d, s, end, n);
     if (part != LM_NO_MODEL)
         return part;

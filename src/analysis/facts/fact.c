@@ -175,7 +175,7 @@ lm_fact *lm_add_table(lm_fact *group, const char *name, lm_fill *fill, uint64_t 
     return add_holder(group, name, LM_FACT_TABLE, fill, argument);
 }
 
-lm_fact *lm_keep_silent(lm_fact *x)
+lm_fact *lm_hide_fact(lm_fact *x)
 {
     x->impl.silent = true;
     return x;

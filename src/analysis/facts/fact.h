@@ -82,7 +82,7 @@ lm_fact *lm_add_list(lm_fact *group, const char *name, lm_fill *fill, uint64_t a
 lm_fact *lm_add_table(lm_fact *group, const char *name, lm_fill *fill, uint64_t argument);
 
 /* Make a fact accessible by path but not printed. */
-lm_fact *lm_keep_silent(lm_fact *x);
+lm_fact *lm_hide_fact(lm_fact *x);
 
 /* Return a member by name or number, or NULL. Fills the group. */
 const lm_fact *lm_fact_member(const lm_fact *group, const char *name, size_t n);

@@ -135,7 +135,7 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
         add_latent(f, g, &t);
     if (t.alibi)
         lm_add_list(g, "alibi_slopes", fill_slopes, (uint64_t)(t.attention - p->nodes));
-    lm_keep_silent(lm_add_list(g, "layers", fill_attention_layers, 0));
+    lm_hide_fact(lm_add_list(g, "layers", fill_attention_layers, 0));
 }
 
 /* ---- rotary embedding ---- */

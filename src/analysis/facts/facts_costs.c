@@ -89,7 +89,7 @@ void lm_fill_flops(lm_facts *f, lm_fact *g)
     lm_add_wide(g, "prefill", lm_flops_prefill(f->s.program, f->s.context), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                 "a prompt as long as the context, causal, logits of the last");
     lm_add_group(g, "parts", fill_flop_parts, 0);
-    lm_keep_silent(lm_add_list(g, "layer", fill_layers_flops, 0));
+    lm_hide_fact(lm_add_list(g, "layer", fill_layers_flops, 0));
     lm_add_table(g, "at", fill_flops_at, 0);
     lm_add_table(g, "prefill_of", fill_prefill_of, 0);
 }
@@ -141,8 +141,8 @@ static void fill_mha(lm_facts *f, lm_fact *g)
     lm_traits t;
     lm_find_traits(f->ledger, &t);
     uint64_t plain = t.latent ? (uint64_t)t.attention->attention.spec.n_heads * (t.nope_dim + t.v_dim) : mha.first_elements;
-    lm_keep_silent(lm_add_count(g, "elements_unrotated_per_layer", plain, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF,
-                                "as papers on latent attention count: without the rotated key that all heads share"));
+    lm_hide_fact(lm_add_count(g, "elements_unrotated_per_layer", plain, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF,
+                              "as papers on latent attention count: without the rotated key that all heads share"));
     lm_add_count(g, "elements_per_token", mha.elements, LM_UNIT_ELEMENTS, LM_FROM_WHAT_IF, how);
     lm_add_count(g, "bytes_per_token", mha.bytes, LM_UNIT_BYTES, LM_FROM_WHAT_IF, how);
     lm_add_wide(g, "bytes_at_context", (lm_wide)mha.bytes * f->s.context * f->s.batch, LM_UNIT_BYTES, LM_FROM_WHAT_IF, how);

@@ -22,8 +22,8 @@ static lm_status fill_root(lm_facts *f, lm_error *e)
     f->root.impl.owner = f;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         lm_add_group(&f->root, groups[i].name, groups[i].fill, 0);
-    lm_keep_silent(lm_add_group(&f->root, "catalogue", lm_fill_catalogue, 0));
-    lm_keep_silent(lm_add_list(&f->root, "layers", lm_fill_layers, 0));
+    lm_hide_fact(lm_add_group(&f->root, "catalogue", lm_fill_catalogue, 0));
+    lm_hide_fact(lm_add_list(&f->root, "layers", lm_fill_layers, 0));
     lm_add_list(&f->root, "modules", lm_fill_modules, 0)->impl.key = "layers";   /* scripts use this name */
     lm_add_list(&f->root, "warnings", lm_fill_warnings, 0);
     return f->failed ? lm_fail_memory(e, "facts", 0) : LM_OK;

@@ -127,5 +127,5 @@ void lm_fill_speed(lm_facts *f, lm_fact *g)
     lm_add_group(g, "generation", fill_generation, 0);
     lm_add_table(g, "prompt_of", fill_prompt, 0);
     lm_add_table(g, "generation_at", fill_generation, 0);
-    lm_keep_silent(lm_add_group(g, "as", fill_as, 0));
+    lm_hide_fact(lm_add_group(g, "as", fill_as, 0));
 }

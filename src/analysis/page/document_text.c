@@ -23,7 +23,7 @@ static void put_line(const char *text, lm_text *out)
 enum { BAR = 24 };
 
 /* Return whether another row at `depth` follows before one of lower depth. */
-static bool goes_on(const lm_doc_row *r, uint32_t depth)
+static bool level_continues(const lm_doc_row *r, uint32_t depth)
 {
     for (r = r->next; r && r->depth >= depth; r = r->next)
         if (r->depth == depth)
@@ -40,9 +40,9 @@ static void put_stem(const lm_doc_table *t, const lm_doc_row *r, bool lines, lm_
         else if (!lines)
             lm_text_add_str(out, "   ");
         else if (k < r->depth)
-            lm_text_add_str(out, goes_on(r, k) ? "│  " : "   ");
+            lm_text_add_str(out, level_continues(r, k) ? "│  " : "   ");
         else
-            lm_text_add_str(out, goes_on(r, k) ? "├─ " : "└─ ");
+            lm_text_add_str(out, level_continues(r, k) ? "├─ " : "└─ ");
 }
 
 static unsigned cell_width(const lm_doc_table *t, const lm_doc_row *r, uint32_t i, bool lines)

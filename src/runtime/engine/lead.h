@@ -16,7 +16,7 @@ typedef enum lm_lead_code {
     LM_LEAD_STEP,                        /* n rows follow */
     LM_LEAD_TRUNCATE,                    /* sequence, keep */
     LM_LEAD_SHARE,                       /* from, to, positions */
-    LM_LEAD_TAKE,                        /* group, sequence, i: for pages owned outside sequences (kept.h) */
+    LM_LEAD_TAKE,                        /* group, sequence, i: for pages owned outside sequences (page_owners.h) */
     LM_LEAD_DROP,                        /* group, page */
     LM_LEAD_GIVE,                        /* group, sequence, i, page */
     LM_LEAD_SWAP,                        /* group, sequence, i, page */

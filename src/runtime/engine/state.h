@@ -12,7 +12,7 @@
 /* One page pool: a group of layers that see the same keys. All arrays are in the slab. */
 typedef struct lm_pages {
     uint32_t *tables;            /* [sequences][pages_per_sequence]: page numbers, LM_NONE if there is none */
-    uint32_t *uses;              /* [n_pages]: owners of the page: tables that name it, and kept.h */
+    uint32_t *uses;              /* [n_pages]: owners of the page: tables that name it, and page_owners.h */
     uint32_t *free;              /* [n_pages]: a stack of free ones … */
     atomic_uint n_free;          /* … and its height, which any thread may read */
 } lm_pages;

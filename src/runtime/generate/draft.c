@@ -124,7 +124,7 @@ static void look_up(lm_draft *d, uint32_t most)
 /* ---- draft model ---- */
 
 /* A draft model that fails is not used again; the sequence continues without it. */
-static void give_up(lm_draft *d, const lm_error *why)
+static void disable(lm_draft *d, const lm_error *why)
 {
     d->engine = NULL;
     d->error  = *why;
@@ -221,7 +221,7 @@ void lm_draft_read(lm_draft *d, size_t upto)
     if (status == LM_OK)
         status = catch_up(d, upto, &row, &why);
     if (status != LM_OK && status != LM_CANCELLED)       /* tokens that a cancelled step has not processed are processed later */
-        give_up(d, &why);
+        disable(d, &why);
 }
 
 void lm_draft_keep(lm_draft *d, size_t keep)
@@ -230,7 +230,7 @@ void lm_draft_keep(lm_draft *d, size_t keep)
     lm_error why;
 
     if (d->engine && lm_engine_keep(d->engine, d->slot, (uint32_t)keep, &kept, &why) != LM_OK)
-        give_up(d, &why);
+        disable(d, &why);
 }
 
 /* ---- rounds ---- */
@@ -260,7 +260,7 @@ void lm_draft_propose(lm_draft *d, uint32_t most)
         return;
     status = run_model(d, most, &why);
     if (status != LM_OK && status != LM_CANCELLED)
-        give_up(d, &why);
+        disable(d, &why);
 }
 
 void lm_draft_accept(lm_draft *d, uint32_t accepted, double drafting, double step)

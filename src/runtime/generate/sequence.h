@@ -97,11 +97,11 @@ lm_status lm_sequence_open(lm_sequence *s, lm_error *e);
 lm_status lm_sequence_prepare(lm_sequence *s, const lm_token *ids, size_t n, lm_error *e);
 
 /* Assign `slot`, which holds the first `held` tokens of the sequence, fewer than it has, and nothing else. Call it after
- * lm_sequence_prepare or lm_sequence_leave. Never fails, never allocates. The next tokens are the same as without having left. */
+ * lm_sequence_prepare or lm_sequence_detach. Never fails, never allocates. The next tokens are the same as without having left. */
 void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held);
 
 /* Remove rejected draft tokens from the slot and leave it: the sequence no longer owns what the slot holds. All events must have been read.
  * Call it between steps; then lm_sequence_place, or lm_sequence_free, by any thread. */
-void lm_sequence_leave(lm_sequence *s);
+void lm_sequence_detach(lm_sequence *s);
 
 #endif

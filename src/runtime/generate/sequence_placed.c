@@ -15,7 +15,7 @@ void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held)
     lm_draft_keep(&s->draft, 0);
 }
 
-void lm_sequence_leave(lm_sequence *s)
+void lm_sequence_detach(lm_sequence *s)
 {
     if (!s->away)
         lm_sequence_settle(s);

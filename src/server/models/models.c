@@ -233,7 +233,7 @@ static void *run(void *arg)
 
 /* ---- all models ---- */
 
-static bool goes_on(void *models, double fraction)
+static bool keep_loading(void *models, double fraction)
 {
     (void)fraction;
     return !atomic_load(&((lm_models *)models)->stops);
@@ -255,7 +255,7 @@ static lm_status add(lm_models *m, size_t i, lm_error *e)
     entry *x = m->items + i;
     lm_service_options o = m->o.services[i];
 
-    o.engine.progress = goes_on;
+    o.engine.progress = keep_loading;
     o.engine.progress_arg = m;
     LM_TRY(lm_service_new(&o, &x->service, e));
     m->n++;

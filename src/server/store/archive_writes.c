@@ -15,7 +15,7 @@ void lm_record_free(lm_record *r)
 /* ---- writing, by the writer's thread ---- */
 
 /* Delete responses by a statement that returns their sizes. *n: their number. */
-static lm_status give_up(lm_archive *a, const char *sql, const char *kinds, const lm_sql_value *values, uint64_t *n, lm_error *e)
+static lm_status evict(lm_archive *a, const char *sql, const char *kinds, const lm_sql_value *values, uint64_t *n, lm_error *e)
 {
     sqlite3_stmt *s = lm_sql_prepare(a->db, sql, kinds, values);
     int rc;
@@ -36,7 +36,7 @@ lm_status lm_archive_trim(lm_archive *a, lm_error *e)
     uint64_t n = 1;
 
     while (a->bytes > a->limit && n)
-        LM_TRY(give_up(a, "DELETE FROM responses WHERE rowid IN"
+        LM_TRY(evict(a, "DELETE FROM responses WHERE rowid IN"
                           " (SELECT rowid FROM responses ORDER BY created, rowid LIMIT 16) RETURNING size", "", NULL, &n, e));
     return LM_OK;
 }
@@ -50,7 +50,7 @@ static lm_status write_record(lm_archive *a, const lm_write_item *w, lm_error *e
     const lm_sql_value oldest = { .i = now - LM_ARCHIVE_DAYS * INT64_C(86400) };
     uint64_t n;
 
-    LM_TRY(give_up(a, "DELETE FROM responses WHERE created < ? RETURNING size", "i", &oldest, &n, e));
+    LM_TRY(evict(a, "DELETE FROM responses WHERE created < ? RETURNING size", "i", &oldest, &n, e));
     LM_TRY(lm_sql_execute(a->db, "INSERT INTO responses VALUES (?, ?, ?, ?, ?, ?, ?)", "sssiiss", values, e));
     a->bytes += (uint64_t)size;
     return lm_archive_trim(a, e);
@@ -61,7 +61,7 @@ static lm_status write_removal(lm_archive *a, const lm_write_item *w, lm_error *
     const lm_sql_value values[] = { { .s = w->owner }, { .s = w->record.id } };
     uint64_t n;
 
-    return give_up(a, "DELETE FROM responses WHERE owner = ? AND id = ? RETURNING size", "ss", values, &n, e);
+    return evict(a, "DELETE FROM responses WHERE owner = ? AND id = ? RETURNING size", "ss", values, &n, e);
 }
 
 static lm_status write_count(lm_archive *a, const lm_write_item *w, lm_error *e)

@@ -1,5 +1,5 @@
-/* kept.c - owners of pages other than sequences. */
-#include "runtime/engine/kept.h"
+/* page_owners.c - owners of pages other than sequences. */
+#include "runtime/engine/page_owners.h"
 
 #include "runtime/engine/lead.h"
 
@@ -8,7 +8,7 @@ static uint32_t *entry(const lm_engine *g, uint32_t group, uint32_t sequence, ui
     return g->pages[group].tables + (size_t)sequence * g->plan->groups[group].pages_per_sequence + i;
 }
 
-uint32_t lm_kept_take(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i)
+uint32_t lm_pages_take(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i)
 {
     uint32_t page = *entry(g, group, sequence, i);
 
@@ -26,13 +26,13 @@ static void drop(lm_engine *g, uint32_t group, uint32_t page)
         p->free[p->n_free++] = page;
 }
 
-void lm_kept_drop(lm_engine *g, uint32_t group, uint32_t page)
+void lm_pages_drop(lm_engine *g, uint32_t group, uint32_t page)
 {
     lm_lead(g, LM_LEAD_DROP, group, page, 0, 0);
     drop(g, group, page);
 }
 
-void lm_kept_give(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, uint32_t page)
+void lm_pages_assign(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, uint32_t page)
 {
     if (page == LM_NONE)
         return;
@@ -41,7 +41,7 @@ void lm_kept_give(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, u
     g->pages[group].uses[page]++;
 }
 
-void lm_kept_swap(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, uint32_t page)
+void lm_pages_replace(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, uint32_t page)
 {
     uint32_t *own = entry(g, group, sequence, i);
 
@@ -53,7 +53,7 @@ void lm_kept_swap(lm_engine *g, uint32_t group, uint32_t sequence, uint32_t i, u
     g->pages[group].uses[page]++;
 }
 
-void lm_kept_set_length(lm_engine *g, uint32_t sequence, uint32_t length)
+void lm_pages_set_length(lm_engine *g, uint32_t sequence, uint32_t length)
 {
     lm_lead(g, LM_LEAD_LENGTH, sequence, length, 0, 0);
     g->seq_length[sequence] = length;
