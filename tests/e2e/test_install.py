@@ -100,11 +100,11 @@ def test_example_builds_as_its_comment_says(prefix, library, source, tmp_path, n
 @sanitized
 def test_a_program_can_be_one_file(prefix, library, source, model, tmp_path):
     words = pkg_config(prefix, library, "--static", "--cflags", "--libs")
-    built = run("cc", "-static", source / "examples/next_token.c", *words, "-o", tmp_path / "next_token")
+    built = run("cc", "-static", source / "examples/next_token.c", *words, "-o", tmp_path / "next_token", env={**os.environ, "LC_ALL": "C"})
     if "cannot find -l" in built.stderr and "cannot find -llamina" not in built.stderr:
         pytest.skip("a library below is not here as an archive")
     assert built.returncode == 0 and "warning" not in built.stderr, built.stderr
-    assert "not a dynamic executable" in (received := run("ldd", tmp_path / "next_token")).stdout + received.stderr
+    assert "not a dynamic executable" in (received := run("ldd", tmp_path / "next_token", env={**os.environ, "LC_ALL": "C"})).stdout + received.stderr
     done = run(tmp_path / "next_token", model, "Hello")
     assert done.returncode == 0 and done.stdout, done.stderr
 
