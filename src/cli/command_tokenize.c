@@ -14,7 +14,7 @@
 typedef struct token_options {
     lm_model_flags model;                                /* only --model and --pre */
     const char    *prompt, *file, *jsonl;
-    bool           add_special, no_parse_special, skip_special, text;
+    bool           add_special, no_parse_special, skip_special, text, count;
 } token_options;
 
 #define O(field) offsetof(token_options, field)
@@ -30,6 +30,7 @@ static const lm_flag tokenize_flag_table[] = {
     { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_parse_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
     { "--text", NULL, LM_FLAG_SWITCH, O(text), NULL,
       "show the text of each token beside its vocabulary entry (default: on a terminal)", 0, 0, NULL },
+    { "--count", NULL, LM_FLAG_SWITCH, O(count), NULL, "print only the number of tokens; with --jsonl one number per line", 0, 0, NULL },
     MODEL_FLAGS,
     { 0 },
 };
@@ -48,6 +49,7 @@ static const lm_flag_group detokenize_groups[] = { { "detokenizing", detokenize_
 typedef struct work {
     lm_tokenizer *tokenizer;
     unsigned      flags;
+    bool          count;                                 /* print the number of ids in place of the ids */
 } work;
 
 static lm_status start(lm_cli *cli, token_options *o, const char *model, work *w, lm_error *e)
@@ -55,7 +57,7 @@ static lm_status start(lm_cli *cli, token_options *o, const char *model, work *w
     const char *path = NULL, *warning;
     lm_tokenizer_options t = { .pre = o->model.o.pre };
 
-    *w = (work){ 0 };
+    *w = (work){ .count = o->count };
     w->flags = (o->add_special ? LM_ADD_SPECIAL : 0u) | (o->no_parse_special ? LM_NO_PARSE_SPECIAL : 0u) |
                (o->skip_special ? LM_SKIP_SPECIAL : 0u);
     LM_TRY(lm_find_model(cli, &o->model, model, &path, e));
@@ -78,7 +80,7 @@ static lm_status tokenize_line(void *arg, json_t *value, const char *why, const 
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON string%s%s", why ? ": " : "", why ? why : "");
     status = lm_tokenize(w->tokenizer, json_string_value(value), json_string_length(value), w->flags, &t, e);
     if (status == LM_OK)
-        status = lm_jsonl_write(lm_ids_json(t.ids, t.n), e);
+        status = lm_jsonl_write(w->count ? json_integer((json_int_t)t.n) : lm_ids_json(t.ids, t.n), e);
     lm_tokens_free(&t);
     return status;
 }
@@ -141,6 +143,16 @@ static json_t *pieces_json(const work *w, const lm_tokens *t)
     return pieces;
 }
 
+static lm_status print_count(lm_cli *cli, size_t n, lm_error *e)
+{
+    lm_text out = { 0 };
+
+    if (cli->json)
+        return lm_out_json(cli, json_pack("{s:I}", "count", (json_int_t)n), e);
+    lm_text_printf(&out, "%zu\n", n);
+    return lm_out_take(&out, e);
+}
+
 static lm_status print_tokens(lm_cli *cli, const token_options *o, const work *w, const lm_tokens *t, lm_error *e)
 {
     bool shown = cli->json || o->text || lm_out_is_terminal();
@@ -171,7 +183,7 @@ static lm_status tokenize_text(lm_cli *cli, const token_options *o, const work *
     if (status == LM_OK)
         status = lm_tokenize(w->tokenizer, text.data ? text.data : "", text.size, w->flags, &t, e);
     if (status == LM_OK)
-        status = print_tokens(cli, o, w, &t, e);
+        status = w->count ? print_count(cli, t.n, e) : print_tokens(cli, o, w, &t, e);
     lm_tokens_free(&t);
     lm_text_free(&text);
     return status;
@@ -185,6 +197,8 @@ static lm_status tokenize(lm_cli *cli, void *options, lm_error *e)
 
     if ((o->prompt != NULL) + (o->file != NULL) + (o->jsonl != NULL) > 1)
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--prompt, --file and --jsonl cannot be combined");
+    if (o->count && o->text)
+        return lm_fail(e, LM_USAGE, "--count", LM_NO_OFFSET, "cannot be combined with --text");
     status = start(cli, o, cli->args[0], &w, e);
     if (status == LM_OK)
         status = o->jsonl ? lm_jsonl_read(o->jsonl, tokenize_line, &w, e) : tokenize_text(cli, o, &w, e);

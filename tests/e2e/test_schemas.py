@@ -35,7 +35,7 @@ DOCUMENTS = {
                f"{MODEL} {MODEL} -f tests/golden/imatrix/text.txt"],
     "trace": [f"{MODEL} -p hello", "tests/golden/mixtral/bare --ids 1,2,3 --attention 1.2 --times --all --lens-parts",
               f"{MODEL} -p hello -n 2 --set layers.3.mlp=0", "tests/golden/llama/gqa --ids 1,2 --compare tests/golden/llama/gqa"],
-    "tokenize": [f"-m {MODEL} -p hi"],
+    "tokenize": [f"-m {MODEL} -p hi", f"-m {MODEL} -p hi --count"],
     "detokenize": [f"-m {MODEL} 1 2 3"],
     "template": [f"{MODEL} --show"],
     "presets": ["", "llama", "llama-3.2-3b"],

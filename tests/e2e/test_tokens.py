@@ -48,6 +48,19 @@ def test_the_text_form_is_id_and_piece(lamina, model, tmp_path):
     assert len(run(lamina, "tokenize", model, "-f", path).stdout.splitlines()) == len(rows) + 1
 
 
+def test_count_is_the_number_of_ids(lamina, model):
+    for text in ("The sky is blue.", "", "Hello<|im_end|>\nworld"):
+        n = len(json.loads(run(lamina, "tokenize", model, "-p", text, "--json").stdout)["ids"])
+        assert run(lamina, "tokenize", model, "-p", text, "--count").stdout == f"{n}\n"
+        document = json.loads(run(lamina, "tokenize", model, "-p", text, "--count", "--json").stdout)
+        assert document == {"schema": "lamina.tokenize/1", "count": n}
+    assert run(lamina, "tokenize", model, "-p", "The sky is blue.", "--count").stdout == "5\n"
+    ids = jsonl(lamina, "tokenize", model, lines(TEXTS))[1]
+    assert jsonl(lamina, "tokenize", model, lines(TEXTS), "--count") == (0, [len(row) for row in ids], "")
+    done = run(lamina, "tokenize", model, "-p", "a", "--count", "--text")
+    assert done.returncode == 2 and done.stderr.splitlines()[-1] == "error: --count: cannot be combined with --text"
+
+
 def test_special_tokens(lamina, model):
     text = "a<|im_end|>b"
     parsed = json.loads(run(lamina, "tokenize", model, "-p", text, "--json").stdout)
