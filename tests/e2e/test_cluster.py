@@ -29,7 +29,8 @@ def lamina(build):
 
 
 def ranks(n, *command, transport="self,vader"):
-    return ["mpirun", "--oversubscribe", "--mca", "btl", transport, "-n", str(n), *(str(c) for c in command)]
+    loopback = ["--mca", "btl_tcp_if_include", "lo"] if "tcp" in transport else []      # Open MPI leaves it out, and another may be missing
+    return ["mpirun", "--oversubscribe", "--mca", "btl", transport, *loopback, "-n", str(n), *(str(c) for c in command)]
 
 
 def errors(done):

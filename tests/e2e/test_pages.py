@@ -74,7 +74,9 @@ def program(build, tmp_path_factory):
     (folder / "cache/models/SmolLM2-135M-Instruct.Q4_1.gguf").symlink_to(MODEL)
     (folder / "cc").write_text(f"#!/bin/sh\nexec {shutil.which('cc')} {'-fsanitize=address,undefined' if SANITIZED else ''} \"$@\"\n")
     (folder / "cc").chmod(0o755)
-    (folder / "lamina.pc").write_text(f"Name: lamina\nDescription: built\nVersion: 0\nLibs: -L{build}/src -llamina\nCflags: -I{SOURCE}/include\n")
+    (folder / "include").symlink_to(SOURCE / "include")      # $(pkg-config …) cannot hold a path with a space
+    (folder / "lib").symlink_to(build / "src")
+    (folder / "lamina.pc").write_text(f"Name: lamina\nDescription: built\nVersion: 0\nLibs: -L{folder}/lib -llamina\nCflags: -I{folder}/include\n")
     q4, shards = MODEL.read_bytes(), {f.name: f.read_bytes() for f in GOLDEN.glob("*.*") if f.suffix in (".json", ".safetensors") and f.name != "golden.safetensors"}
     hub = Hub({"name-Q4_K_M.gguf": q4, "path/file.gguf": q4, **shards}, ["name-Q4_K_M.gguf", "path/file.gguf", *shards],
               {"Qwen/Qwen2.5-0.5B-Instruct-GGUF": {"name-Q4_K_M.gguf": q4, "name-q8_0.gguf": q4}, "HuggingFaceTB/SmolLM2-135M-Instruct": shards})
@@ -194,7 +196,8 @@ def test_unit_of_systemd(build, model, tmp_path):
     unit, keys = ([b.body for b in blocks("docs/server/operations.md") if b.what == what] for what in ("lamina.service", "keys"))
     (tmp_path / "keys").write_text(keys[0].replace("…", "0"))
     command = re.search(r"^ExecStart=/usr/local/bin/lamina serve (.*)$", unit[0], re.M)[1]
-    for there, here in (("/srv/models/model.gguf", model), ("/etc/lamina", tmp_path), ("/var/lib/lamina", tmp_path)):
+    (tmp_path / "model.gguf").symlink_to(model)
+    for there, here in (("/srv/models", tmp_path), ("/etc/lamina", tmp_path), ("/var/lib/lamina", tmp_path)):
         command = command.replace(there, str(here))
     server = Server(build, *shlex.split(command), model=None).ready()
     assert server.get("/metrics")[0] == 401 and server.get("/metrics", headers={"Authorization": "Bearer team-a-0"})[0] == 200

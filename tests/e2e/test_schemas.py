@@ -14,37 +14,37 @@ DOCUMENTS = {
                 "--history", "llama-3.2-1b mistral-7b --view kv", "gpt2 opt-350m --view reading"],
     "fit": ["llama-3.2-3b --ram 16G", "deepseek-v2 --device h100", "gpt-oss-20b --device all", "llama-3.1-8b --device rtx-4090 --throughput",
             "llama-3.1-8b --device rtx-4090 --throughput --price 0.4", "--fleet llama-3.2-1b qwen2.5-3b --ram 32G",
-            f"{MODEL} --ram 2G", "llama-3.1-405b --ram 16G", "tests/golden/gpt2/plain --vram 1G"],
+            "{model} --ram 2G", "llama-3.1-405b --ram 16G", "tests/golden/gpt2/plain --vram 1G"],
     "explain": ["", "kv mistral-7b", "mla deepseek-v2", "moe gpt-oss-20b", "alibi bloom-560m", "rope llama-3.2-1b", "norm gpt2", "swa",
-                "sampling", f"kv {MODEL} --prompt hello", "alibi llama-3.2-3b", "--diagram flow gpt2", "--code gpt2", f"forward {MODEL} -p hello"],
+                "sampling", "kv {model} --prompt hello", "alibi llama-3.2-3b", "--diagram flow gpt2", "--code gpt2", "forward {model} -p hello"],
     "estimate": ["mistral-7b", "--hidden 64 --layers 2 --heads 4 --ffn 128 --vocab 100", "gpt2", "deepseek-v2",
                  f"--from-tree {TREES}/qwen2.5-3b.txt", f"--from-tree {TREES}/llama-3.2-3b.txt"],
     "report": ["gpt2", "llama-3.2-3b deepseek-v2", "tests/golden/mixtral/experts-window", "mpt-7b --device rtx-4090", "gpt2 -o {tmp}/report.md"],
-    "embed": [f"{MODEL} -p hello", f"{MODEL} -p hello --pooling none --normalize"],
+    "embed": ["{model} -p hello", "{model} -p hello --pooling none --normalize"],
     "cluster": ["plan llama-3.1-8b --nodes 4 --link 25gbe --device epyc-9654", "plan deepseek-v2 --simulate 8 --device epyc-9654 --ram 64GiB",
-                f"plan {MODEL} --nodes 3 --ram 1M"],
+                "plan {model} --nodes 3 --ram 1M"],
     "devices": ["", "h100", "--kind phone"],
     "audit": ["tests/golden/facts/facts.tsv", "tests/golden/audit/qwen2.5-7b.md -m qwen2.5-7b"],
     "inspect": ["gpt2", "gpt2 --view facts", "tests/golden/llama/gqa --view tensors", "gpt2 --view flops", "gpt2 --view tree", "gpt2 --query memory",
                 "gpt2 --query memory --query parameters.total", "tests/golden/llama/gqa --tensors", "tests/golden/llama/gqa --plan"],
-    "run": [f"-m {MODEL} -p hi -n 2", f"-m {MODEL} -p hi -n 2 --logprobs 2", f"-m {MODEL} -p hi -n 0 --logprobs 2", f"-m {MODEL} -p hi -n 0",
-            f"-m {MODEL} --ids 1,2 -n 1", "--ensemble tests/golden/llama/gqa:0.5,tests/golden/llama/gqa:0.5 --ids 1,2 -n 2"],
-    "chat": [f"-m {MODEL} -n 2"],
-    "score": [f"-m {MODEL} -p hello", f"-m {MODEL} -f tests/golden/imatrix/text.txt --logprobs 2", f"-m {MODEL} --jsonl -"],
+    "run": ["-m {model} -p hi -n 2", "-m {model} -p hi -n 2 --logprobs 2", "-m {model} -p hi -n 0 --logprobs 2", "-m {model} -p hi -n 0",
+            "-m {model} --ids 1,2 -n 1", "--ensemble tests/golden/llama/gqa:0.5,tests/golden/llama/gqa:0.5 --ids 1,2 -n 2"],
+    "chat": ["-m {model} -n 2"],
+    "score": ["-m {model} -p hello", "-m {model} -f tests/golden/imatrix/text.txt --logprobs 2", "-m {model} --jsonl -"],
     "verify": ["tests/golden/llama/gqa tests/golden/llama/gqa/golden.safetensors", "tests/golden/llama/gqa tests/golden/llama/gqa/golden.safetensors --tol 1e-12",
-               f"{MODEL} {MODEL} -f tests/golden/imatrix/text.txt"],
-    "trace": [f"{MODEL} -p hello", "tests/golden/mixtral/bare --ids 1,2,3 --attention 1.2 --times --all --lens-parts",
-              f"{MODEL} -p hello -n 2 --set layers.3.mlp=0", "tests/golden/llama/gqa --ids 1,2 --compare tests/golden/llama/gqa"],
-    "tokenize": [f"-m {MODEL} -p hi", f"-m {MODEL} -p hi --count"],
-    "detokenize": [f"-m {MODEL} 1 2 3"],
-    "template": [f"{MODEL} --show"],
+               "{model} {model} -f tests/golden/imatrix/text.txt"],
+    "trace": ["{model} -p hello", "tests/golden/mixtral/bare --ids 1,2,3 --attention 1.2 --times --all --lens-parts",
+              "{model} -p hello -n 2 --set layers.3.mlp=0", "tests/golden/llama/gqa --ids 1,2 --compare tests/golden/llama/gqa"],
+    "tokenize": ["-m {model} -p hi", "-m {model} -p hi --count"],
+    "detokenize": ["-m {model} 1 2 3"],
+    "template": ["{model} --show"],
     "presets": ["", "llama", "llama-3.2-3b"],
-    "imatrix": ["--in-file tests/golden/imatrix/experts.gguf", f"{MODEL} -f README.md -c 64 --chunks 2 -o {{tmp}}/im.gguf"],
+    "imatrix": ["--in-file tests/golden/imatrix/experts.gguf", "{model} -f README.md -c 64 --chunks 2 -o {tmp}/im.gguf"],
     "convert": ["tests/golden/llama/gqa {tmp}/c.gguf", "tests/golden/llama/gqa/model.gguf folder --dry-run"],
-    "eval": [f"{MODEL} perplexity -f README.md -c 64 --chunks 2", f"{MODEL} kl --base {MODEL} -f README.md -c 64 --chunks 2",
-             f"{MODEL} choices -f tests/golden/eval/winogrande.jsonl --limit 2 --details", f"{MODEL} speed -f README.md -c 64 -n 2 --chunks 1",
-             f"{MODEL} needle --lengths 160 --depths 50 --samples 1 -n 2"],
-    "diff": ["tests/golden/llama/gqa tests/golden/llama/gqa/model.gguf", f"{MODEL} {MODEL} -f README.md -c 32 --chunks 2"],
+    "eval": ["{model} perplexity -f README.md -c 64 --chunks 2", "{model} kl --base {model} -f README.md -c 64 --chunks 2",
+             "{model} choices -f tests/golden/eval/winogrande.jsonl --limit 2 --details", "{model} speed -f README.md -c 64 -n 2 --chunks 1",
+             "{model} needle --lengths 160 --depths 50 --samples 1 -n 2"],
+    "diff": ["tests/golden/llama/gqa tests/golden/llama/gqa/model.gguf", "{model} {model} -f README.md -c 32 --chunks 2"],
     "merge": ["tests/golden/llama/gqa/model.gguf tests/golden/adapters/llama {tmp}/merged.gguf", "tests/golden/llama/gqa tests/golden/adapters/llama --dry-run"],
     "quantize": ["tests/golden/llama/gqa/model.gguf {tmp}/small.gguf q8_0", "tests/golden/llama/gqa/model.gguf q4_0 --dry-run"],
     "train": ["tests/golden/llama/gqa --ids-file tests/golden/train/llama.full.safetensors -o {tmp}/run --steps 2",
@@ -54,8 +54,8 @@ DOCUMENTS = {
     "help": ["", "run", "version"],
     "usage": ["{tmp}/store"],
     "version": [""],
-    "bench": [f"-m {MODEL} -p 8 -n 2 -r 1 --limits stored", f"-m {MODEL} -p 8 -n 2 -r 1 --profile --limits stored",
-              f"-m {MODEL} -p 0 -n 2 -r 2 -d 4 -npl 2 --limits stored"],
+    "bench": ["-m {model} -p 8 -n 2 -r 1 --limits stored", "-m {model} -p 8 -n 2 -r 1 --profile --limits stored",
+              "-m {model} -p 0 -n 2 -r 2 -d 4 -npl 2 --limits stored"],
 }
 if not AUDITS:
     DOCUMENTS.pop("audit")
@@ -85,10 +85,14 @@ def document(build, tmp_path, kind, line):
     return json.loads(MADE[kind, line])
 
 
+def words(line, tmp_path=""):
+    return [word.format(tmp=tmp_path, model=MODEL) for word in line.split()]
+
+
 def printed(build, tmp_path, kind, line):
     if kind == "usage" and not (tmp_path / "store").exists():
         store(tmp_path / "store")
-    done = run(build / "src/cli/lamina", kind, *line.format(tmp=tmp_path).split(), "--json", cwd=SOURCE, input=INPUTS.get(kind, ""))
+    done = run(build / "src/cli/lamina", kind, *words(line, tmp_path), "--json", cwd=SOURCE, input=INPUTS.get(kind, ""))
     assert done.returncode in (0, 4, 5), done.stderr          # 4: does not fit, 5: the document is wrong about something
     return done.stdout
 
@@ -113,7 +117,7 @@ def test_every_command_has_a_schema(build):
 
 @pytest.mark.parametrize("line", ["run --nonsense", "inspect /nowhere", "nonsense", "version --wrong", "template {model}"])
 def test_errors_have_one_form(build, line):
-    done = run(build / "src/cli/lamina", *line.format(model=MODEL).split(), "--json", cwd=SOURCE)
+    done = run(build / "src/cli/lamina", *words(line), "--json", cwd=SOURCE)
     assert done.returncode
     fastjsonschema.compile(schema("error"))(json.loads(done.stdout))
 
