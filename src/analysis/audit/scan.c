@@ -333,11 +333,12 @@ static lm_item item_at(const lm_audit_document *d, const char *start, const char
 size_t lm_scan(const lm_audit_document *d, lm_extent text, lm_item *items, size_t most)
 {
     const char *end = text.s + text.n;
-    size_t      n = 0, m;
+    size_t      n = 0;
 
     for (const char *p = text.s; p < end && n < most;) {
-        if (isspace((unsigned char)*p) || (m = decoration(text.s, p, end))) {
-            p += isspace((unsigned char)*p) ? 1 : m;
+        size_t skipped = isspace((unsigned char)*p) ? 1 : decoration(text.s, p, end);
+        if (skipped) {
+            p += skipped;
         } else {
             items[n] = item_at(d, text.s, p, end, n ? &items[n - 1] : NULL);
             p += items[n++].at.n;
