@@ -77,7 +77,7 @@ static lm_status check_layers(const lm_tracer *t, lm_error *e)
         uint32_t layer = t->o.heads[2 * i], head = t->o.heads[2 * i + 1];
         bool     some  = false;
         if (layer >= t->p->n_layers)
-            return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "layer %u of %u, counted from 0", layer, t->p->n_layers);
+            return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "layer %u of %u, counted from 0", layer, t->p->n_layers);
         for (size_t k = 0; k < t->map.n_attention; k++) {
             const lm_node *n = &t->p->nodes[t->map.attention[k]];
             some             = some || (n->layer == (int32_t)layer && head < n->attention.spec.n_heads);

@@ -249,6 +249,9 @@ def test_pages_of_allowed_origins_may_send_requests(server):
         status, _, headers = preflight(origin)
         assert (status, headers["Access-Control-Allow-Origin"], headers["Access-Control-Allow-Credentials"]) == (200, origin, None)
         assert "Authorization" in headers["Access-Control-Allow-Headers"]
+        more = {"Origin": origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,x-stainless-lang"}
+        allowed = server.ask("OPTIONS", "/v1/chat/completions", headers=more)[2]["Access-Control-Allow-Headers"]
+        assert "x-stainless-lang" in allowed, "OpenAI's client in a page sends headers of its own"
         assert server.ask("GET", "/v1/models", headers={"Origin": origin})[2]["Access-Control-Allow-Origin"] == origin
     for origin in ("http://evil.com", "http://localhost.evil.com", "http://notlocalhost"):
         assert preflight(origin)[2]["Access-Control-Allow-Origin"] is None

@@ -112,6 +112,7 @@ REFUSED = [
     {"allowed_token_ids": [1]}, {"min_tokens": 3}, {"use_beam_search": True}, {"length_penalty": 2.0}, {"logits_processors": ["x"]},
     {"skip_special_tokens": False}, {"include_stop_str_in_output": True}, {"tfs_z": 0.5}, {"top_a": 0.1}, {"truncate_prompt_tokens": 5},
     {"mirostat": 1}, {"penalize_nl": False}, {"adaptive_target": 0.5}, {"prompt_logprobs": 1}, {"t_max_prompt_ms": 100}, {"repetition_detection": {"x": 1}},
+    {"format": "json"}, {"json_mode": True},
 ]
 USUAL = {"structured_outputs": {}, "bad_words": [], "min_tokens": 0, "use_beam_search": False, "length_penalty": 1.0, "skip_special_tokens": True,
          "include_stop_str_in_output": False, "tfs_z": 1.0, "adaptive_target": -1.0, "penalize_nl": True, "guided_decoding_backend": "auto"}
@@ -299,6 +300,99 @@ def test_empty_fields_of_each_dialect(server, path, body):
 ])
 def test_errors_name_what_was_sent(server, path, body, field):
     assert refused(server, path, body)[1] == field
+
+
+PAIRS = [{"grammar": 'root ::= "a"', "json_schema": {}}, {"structured_outputs": {"regex": "a", "json": {}}}, {"guided_regex": "a", "ebnf": 'root ::= "a"'}]
+
+
+@each
+@pytest.mark.parametrize("more", PAIRS, ids=str)
+def test_two_constraints_are_named_as_sent(server, dialect, more):
+    message, field = refused(server, *body_of(dialect, **({"options": more} if "ollama" in dialect else more)))
+    assert field in more, message
+
+
+@each
+def test_names_that_are_cut_stay_text(server, dialect):
+    """A name that is too long for a message is cut, even within a character; the rest is an error or a warning all the same."""
+    for name in ("é" * 200, "a" + "é" * 200, "日" * 150, "ab" + "🦙" * 99):
+        more = {name: 1}
+        path, body = body_of(dialect, n=1, **({"options": more} if "ollama" in dialect else more))
+        assert any(w.startswith(name[:50]) and w.endswith("ignored") for w in ok(server, path, body)["warnings"])
+        more = {"grammar_" + name: 1}
+        assert ("grammar_" + name)[:40] in refused(server, *body_of(dialect, **({"options": more} if "ollama" in dialect else more)))[0]
+    for name in ("a" + "é" * 60, "日" * 50):
+        r = ok(server, "/v1/chat/completions", {"messages": SAY, "max_tokens": 1, "chat_template_kwargs": {name: 1}})
+        assert any(name[:10] in w for w in r["warnings"])
+        assert any(name[:10] in w for w in ok(server, "/v1/responses", {"input": "x", "max_output_tokens": 1, "tools": [{"type": name}]})["warnings"])
+
+
+NESTED = [
+    ("/v1/chat/completions", {"messages": SAY, "stream_options": {"include_usage": "yes"}}, "stream_options"),
+    ("/v1/chat/completions", {"messages": SAY, "tools": [{"type": "function", "function": {"name": "f", "description": ["x"]}}]}, "tools"),
+    ("/v1/chat/completions", {"messages": SAY, "tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools"),
+    ("/v1/completions", {"prompt": "x", "structured_outputs": {"disable_any_whitespace": "yes"}}, "structured_outputs"),
+    ("/v1/completions", {"prompt": "x", "structured_outputs": {"regex": "a\0b"}}, "structured_outputs"),
+    ("/v1/completions", {"prompt": "x", "guided_choice": ["a\0b"]}, "guided_choice"),
+    ("/v1/completions", {"prompt": "x", "logit_bias": {"5": 1e39}}, "logit_bias"),
+    ("/v1/messages", {"messages": SAY, "max_tokens": 1, "stop": ["a"], "stop_sequences": ["b"]}, "stop"),
+    ("/v1/messages", {"messages": SAY, "max_tokens": 1, "thinking": {"type": "enabled", "budget_tokens": 1.5}}, "thinking"),
+    ("/api/generate", {"prompt": "x", "raw": True, "system": "y"}, "system"), ("/api/generate", {"prompt": "x", "raw": True, "think": "loud"}, "think"),
+    ("/api/chat", {"messages": [{**SAY[0], "images": "QUJD"}]}, "messages"), ("/tokenize", {"content": "a", "prompt": "b"}, "prompt"),
+    ("/detokenize", {"tokens": [2 ** 31 - 1]}, "tokens"), ("/v1/trace", {"prompt": "x", "weights": [[999, 0]]}, "weights"),
+]
+
+
+@pytest.mark.parametrize("path,body,field", NESTED, ids=lambda v: str(v)[:60])
+def test_nothing_within_a_field_is_ignored(server, path, body, field):
+    assert refused(server, path, body)[1] == field
+
+
+@pytest.mark.parametrize("path,body,field", [
+    ("/v1/chat/completions", {"messages": SAY, "max_tokens": 1, "stream_options": {"x": 1}}, "stream_options"),
+    ("/v1/responses", {"input": "x", "max_output_tokens": 1, "text": {"x": 1}}, "text"), ("/v1/responses", {"input": "x", "max_output_tokens": 1, "reasoning": {"x": 1}}, "reasoning"),
+    ("/v1/messages", {"messages": SAY, "max_tokens": 1, "output_config": {"x": 1}}, "output_config"),
+    ("/v1/messages", {"messages": SAY, "max_tokens": 1, "thinking": {"type": "disabled", "x": 1}}, "thinking")])
+def test_unknown_members_of_fields_are_named(server, path, body, field):
+    assert f"{field}: x: unknown field, ignored" in ok(server, path, body)["warnings"]
+
+
+@pytest.mark.parametrize("path,body", [
+    ("/v1/chat/completions", {"messages": SAY, "max_tokens": 1, "response_format": {"type": "json_object", "schema": None, "json_schema": None}}),
+    ("/v1/chat/completions", {"messages": SAY, "max_tokens": 1, "stream_options": {"include_usage": None}}),
+    ("/v1/chat/completions", {"messages": SAY, "max_tokens": 1, "service_tier": "default"}), ("/v1/responses", {"input": "x", "max_output_tokens": 1, "text": {"format": {}}}),
+    ("/v1/messages", {"messages": SAY, "max_tokens": 1, "thinking": {"type": "disabled", "budget_tokens": None}}),
+    ("/v1/messages", {"messages": SAY, "max_tokens": 1, "thinking": {"type": "enabled", "budget_tokens": 8.0}}),
+    ("/v1/completions", {"prompt": "x", "max_tokens": 1, "logit_bias": {"1.5": 1, "nan": 1, "0x10": 1}})])
+def test_values_that_are_valid(server, path, body):
+    ok(server, path, body)
+
+
+def test_null_is_not_false(server):
+    assert ok(server, "/tokenize", {"prompt": "a", "add_special_tokens": None}) == ok(server, "/tokenize", {"prompt": "a"})
+
+
+@each
+def test_seeds_are_64_bits(server, dialect):
+    """OpenAI's API: from -2^63 to 2^63 - 1; ollama and llama.cpp: -1 is random."""
+    for seed in (-2 ** 63, -7, -1, 0, 2 ** 53 + 1, 2 ** 63 - 1, 5.0):
+        more = {"seed": seed}
+        ok(server, *body_of(dialect, n=1, **({"options": more} if "ollama" in dialect else more)))
+    for seed in (2 ** 64, -2 ** 64, 1e300):
+        more = {"seed": seed}
+        assert "it must be from" in refused(server, *body_of(dialect, **({"options": more} if "ollama" in dialect else more)))[0]
+
+
+def test_ollama_embeddings_have_the_requested_dimensions(server):
+    """ollama's docs/api.md: dimensions: number of dimensions for the embedding."""
+    for vector in ok(server, "/api/embed", {"input": ["a", "b"], "dimensions": 4})["embeddings"]:
+        assert len(vector) == 4 and abs(sum(x * x for x in vector) - 1) < 1e-5
+    assert "dimensions" in refused(server, "/api/embed", {"input": "a", "dimensions": 99999})[0]
+
+
+def test_a_warning_is_returned_once(server):
+    warnings = ok(server, "/api/generate", {"prompt": "", "keep_alive": 5})["warnings"]
+    assert len(warnings) == len(set(warnings)) == 1, warnings
 
 
 # ---- 17 jan#8646, openclaw#64180: words that agents look for ----

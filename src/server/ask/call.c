@@ -122,11 +122,15 @@ static lm_status check_sender(lm_call *c, const lm_sender *s, lm_error *e)
     return LM_OK;
 }
 
+/* Clients in pages send headers of their own, as x-stainless-lang: a listed origin may send any. */
 static void answer_options(const lm_sender *s, lm_exchange *x)
 {
+    const char *asked = lm_sender_origin_listed(s) ? lm_exchange_header(x, "Access-Control-Request-Headers") : NULL;
+
     allow_origin(s, x);
     lm_exchange_add_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
-    lm_exchange_add_header(x, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Anthropic-Beta");
+    lm_exchange_add_header(x, "Access-Control-Allow-Headers",
+                           asked ? asked : "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Anthropic-Beta");
     lm_exchange_add_header(x, "Access-Control-Max-Age", "600");
     lm_exchange_head(x, 200, NULL);
     lm_exchange_end(x);
@@ -222,7 +226,7 @@ static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
     if (c->wide.failed || !(c->warnings = json_array()))
         return lm_fail_memory(e, "the request", n);
     if (mended)
-        json_array_append_new(c->warnings, json_sprintf("the body contains %zu invalid characters; each was replaced with U+FFFD", mended));
+        lm_field_warn(c->warnings, "the body contains %zu invalid characters; each was replaced with U+FFFD", mended);
     if (c->route->flags & LM_ROUTE_LIST) {
         if (!json_is_array(c->body))
             return lm_fault(c, e, 400, NULL, "the request body must be a JSON array");

@@ -14,6 +14,8 @@ static void add_names(const lm_models *m, lm_text *out)
 lm_status lm_call_find(lm_call *c, lm_error *e)
 {
     const json_t *given = json_object_get(c->body, "model");
+    if (!json_string_length(given) && c->route->dialect == LM_DIALECT_OLLAMA)       /* its older name */
+        given = json_object_get(c->body, "name");
     const char *name = json_is_string(given) ? json_string_value(given) : lm_exchange_query(c->x, "model");
     lm_text names = { 0 };
     lm_status status;
@@ -95,7 +97,6 @@ int32_t lm_call_priority(const lm_call *c, int32_t wanted)
     int32_t priority = lm_keys_priority(c->keys, c->key, wanted);
 
     if (wanted != LM_PRIORITY_NONE && priority != wanted)
-        json_array_append_new(c->warnings, json_sprintf("priority: %d is below the priority of the API key; %d is used", (int)wanted,
-                                                        (int)priority));
+        lm_field_warn(c->warnings, "priority: %d is below the priority of the API key; %d is used", (int)wanted, (int)priority);
     return -priority;
 }

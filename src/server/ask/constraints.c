@@ -69,9 +69,11 @@ static const json_t *schema_of(const json_t *format)
 {
     const json_t *schema = json_object_get(json_object_get(format, "json_schema"), "schema"), *value = json_object_get(format, "value");
 
-    if (!schema)
+    if (!schema || json_is_null(schema))
         schema = json_object_get(format, "schema");
-    return schema || !json_is_object(value) ? schema : value;
+    if (!schema || json_is_null(schema))
+        schema = json_is_object(value) ? value : NULL;
+    return schema;
 }
 
 /* Return the expression or grammar of response_format: its member `value`, or the one named `name`. */
@@ -136,6 +138,8 @@ static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
     for (size_t i = 0; status == LM_OK && i < n; i++)
         if (!(texts[i] = json_string_value(json_array_get(list, i))))
             status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "element %zu is not a string", i);
+        else if (strlen(texts[i]) != json_string_length(json_array_get(list, i)))
+            status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "element %zu contains a NUL character", i);
     if (status == LM_OK)
         status = lm_grammar_choice(texts, n, NULL, out, e);
     free(texts);
@@ -284,8 +288,10 @@ static lm_status read_structured(lm_constraints *v, lm_error *e)
     json_t *value;
 
     json_object_foreach(v->structured, name, value) {
-        if (strcmp(name, "disable_any_whitespace") == 0) {
-            v->compact = json_is_boolean(value) ? json_is_true(value) : v->compact;
+        if (json_is_string(value) && strlen(json_string_value(value)) != json_string_length(value))
+            return lm_fail(e, LM_USAGE, "structured_outputs", LM_NO_OFFSET, "\"%.40s\" contains a NUL character", name);
+        if (strcmp(name, "disable_any_whitespace") == 0 && json_is_boolean(value)) {
+            v->compact = json_is_true(value);
             continue;
         }
         if (!is_empty(value) && !json_is_false(value) && !is_harmless(name) && !take_structured(v, name, value))
@@ -320,7 +326,7 @@ lm_status lm_constraints_check(const lm_constraints *given, lm_error *e)
 
     LM_TRY(settle(given, v, e));
     if (!!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format + v->any_json > 1)
-        return lm_fail(e, LM_USAGE, "response_format", LM_NO_OFFSET,
+        return lm_fail(e, LM_USAGE, field_of(v), LM_NO_OFFSET,
                        "only one of response_format, json_schema, grammar, structured_outputs and guided_... may be given");
     if ((v->lazy || v->triggers) && !(v->grammar && v->lazy))
         return lm_fail(e, LM_USAGE, v->lazy ? "grammar_lazy" : "grammar_triggers", LM_NO_OFFSET, v->lazy ? "'grammar_lazy' requires grammar"

@@ -81,13 +81,15 @@ lm_status lm_fault_rename(lm_status status, const char *field, const char *sent,
     return lm_fail(e, status, sent, LM_NO_OFFSET, "%.*s'%s'%s", (int)(at - why.message), why.message, sent, at + strlen(field) + 2);
 }
 
-/* Put the field before a message that does not name it: clients often show the message alone. */
+/* Put the field before a message that does not name it: clients often show the message alone. Either may be cut within a character. */
 static void name_field(lm_error *e)
 {
-    lm_error why = *e;
+    char text[sizeof e->message];
 
-    if (*why.where && !named_in(why.message, why.where))
-        snprintf(e->message, sizeof e->message, "%.100s: %.280s", why.where, why.message);
+    if (!*e->where || named_in(e->message, e->where))
+        return;
+    snprintf(text, sizeof text, "%.100s: %.280s", e->where, e->message);
+    lm_escape(e->message, sizeof e->message, text);
 }
 
 /* Whether the message is like "900 tokens; the context size is 512"; if so, return both numbers, for clients that use them. */

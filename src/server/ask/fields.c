@@ -1,6 +1,8 @@
 #include "server/ask/fields.h"
 
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_WARNINGS = 64 };
@@ -42,7 +44,7 @@ static lm_status wrong_type(const lm_field *f, const json_t *value, lm_error *e)
 static bool whole(const json_t *value, double *out)
 {
     *out = json_number_value(value);
-    return json_is_integer(value) || (json_is_real(value) && *out == floor(*out) && fabs(*out) < 9e15);
+    return json_is_integer(value) || (json_is_real(value) && *out == floor(*out));
 }
 
 /* The range of a field that has none: that of its type. */
@@ -64,7 +66,7 @@ static lm_status read_number(const lm_field *f, const json_t *value, void *at, l
     if (!json_is_number(value) || (!real && !whole(value, &x)))
         return wrong_type(f, value, e);
     x = json_number_value(value);
-    i = json_is_integer(value) ? (int64_t)json_integer_value(value) : (real ? 0 : (int64_t)x);
+    i = json_is_integer(value) ? (int64_t)json_integer_value(value) : x >= 0x1p63 ? INT64_MAX : x > -0x1p63 ? (int64_t)x : INT64_MIN;
     double min = f->min, max = f->max;
     if (min == 0 && max == 0)
         range_of_type(f->kind, &min, &max);
@@ -112,14 +114,17 @@ static bool is_empty(const lm_field *f, const json_t *value)
     return (f->kind == LM_FIELD_STRING || f->kind == LM_FIELD_WORD) && json_is_string(value) && !json_string_length(value);
 }
 
-/* Whether the value requests the default behaviour: words[0], alone or as the only element of an array. */
+/* Whether the value requests the default behaviour: one of `words`, alone or as the only element of an array. */
 static bool is_usual(const lm_field *f, const json_t *value)
 {
     const char *word = json_string_value(json_array_size(value) == 1 ? json_array_get(value, 0) : value);
 
     if (json_is_boolean(value))
         word = json_is_true(value) ? "true" : "false";
-    return word && strcmp(f->words[0], word) == 0;
+    for (size_t i = 0; word && f->words[i]; i++)
+        if (strcmp(f->words[i], word) == 0)
+            return true;
+    return false;
 }
 
 static bool says_nothing(const lm_field *f, const json_t *value)
@@ -135,9 +140,31 @@ static bool says_nothing(const lm_field *f, const json_t *value)
     return json_is_number(value) && json_number_value(value) == f->min;
 }
 
-static void warn(json_t *warnings, const char *name, const char *what)
+/* JSON has no half characters, which formats may leave where they cut a text. */
+void lm_field_warn(json_t *warnings, const char *format, ...)
 {
-    json_array_append_new(warnings, json_sprintf("%s: %s", name, what));
+    char cut[512], text[640];
+    va_list list;
+
+    va_start(list, format);
+    vsnprintf(cut, sizeof cut, format, list);
+    va_end(list);
+    lm_escape(text, sizeof text, cut);
+    json_array_append_new(warnings, json_string(text));
+}
+
+void lm_field_warn_members(json_t *warnings, const char *field, json_t *o, const char *known)
+{
+    const char *name, *at;
+    json_t *value;
+
+    json_object_foreach(o, name, value) {
+        size_t n = strlen(name);
+        for (at = n ? strstr(known, name) : NULL; at && ((at > known && at[-1] != ' ') || (at[n] && at[n] != ' '));)
+            at = strstr(at + 1, name);
+        if (!at && !json_is_null(value) && json_array_size(warnings) < MOST_WARNINGS)
+            lm_field_warn(warnings, "%s: %.300s: unknown field, ignored", field, name);
+    }
 }
 
 static lm_status read_field(const lm_field *f, json_t *value, char *at, json_t *warnings, lm_error *e)
@@ -167,7 +194,7 @@ static lm_status read_field(const lm_field *f, json_t *value, char *at, json_t *
         *(json_t **)at = value;
         return LM_OK;
     case LM_FIELD_HARMLESS:
-        warn(warnings, f->name, "accepted and has no effect");
+        lm_field_warn(warnings, "%s: accepted and has no effect", f->name);
         return LM_OK;
     case LM_FIELD_REFUSED:
         return says_nothing(f, value) ? LM_OK : lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' is not supported: %s", f->name, f->help);
@@ -209,12 +236,12 @@ static lm_status check_twin(const lm_field_group *groups, const lm_field *f, siz
 static bool constrains(const char *name)
 {
     static const char *const parts[] = { "guided", "structured", "structural", "constrain", "grammar", "regex", "ebnf", "schema",
-                                         "bad_words", "allowed_token", "response_format", "output_format", NULL };
+                                         "bad_words", "allowed_token", "response_format", "output_format", "json", NULL };
 
     for (size_t i = 0; parts[i]; i++)
         if (strstr(name, parts[i]))
             return true;
-    return false;
+    return strcmp(name, "format") == 0 || strcmp(name, "output_config") == 0;
 }
 
 lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings, lm_error *e)
@@ -235,7 +262,7 @@ lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *value
             LM_TRY(check_twin(groups, f, base, body, value, e));
             LM_TRY(read_field(f, value, (char *)values + base + f->offset, warnings, e));
         } else if (json_array_size(warnings) < MOST_WARNINGS) {
-            warn(warnings, name, "unknown field, ignored");
+            lm_field_warn(warnings, "%.300s: unknown field, ignored", name);
         }
         if (!f)
             json_object_del(body, name);                 /* frees its memory early */

@@ -20,8 +20,8 @@ typedef enum lm_field_kind {
     LM_FIELD_ARRAY, LM_FIELD_OBJECT, /* json_t *, valid as long as the body */
     LM_FIELD_ANY,                    /* json_t *: the handler checks it */
     LM_FIELD_HARMLESS,               /* accepted, has no effect: named in `warnings` */
-    LM_FIELD_REFUSED,                /* not supported: an error, unless the value is null, false, `min`, empty or `words`[0]
-                                        (if that is "true", false is an error) */
+    LM_FIELD_REFUSED,                /* not supported: an error, unless the value is null, false, `min`, empty or one of `words`
+                                        (if the first is "true", false is an error) */
 } lm_field_kind;
 
 typedef struct lm_field {
@@ -49,6 +49,12 @@ typedef struct lm_field_group {
  * value that differ. Unknown members are removed; they and harmless ones are named in `warnings` (an array of strings). An unknown member
  * whose name suggests a constraint is LM_USAGE. */
 lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings, lm_error *e);
+
+/* Add a warning, of up to 500 bytes. */
+void lm_field_warn(json_t *warnings, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Warn about the members of `o`, the value of a field, that are not null and not among `known`, names separated by spaces. */
+void lm_field_warn_members(json_t *warnings, const char *field, json_t *o, const char *known);
 
 /* Return the JSON Schema type of a field: "integer", "string" …; NULL: any. */
 const char *lm_field_type(const lm_field *f);

@@ -40,7 +40,7 @@ const lm_field lm_params_fields[] = {
     { "mirostat_tau", LM_FIELD_FLOAT, S(mirostat_tau), 0, 100, NULL, false, "target entropy of Mirostat" },
     { "mirostat_eta", LM_FIELD_FLOAT, S(mirostat_eta), 0, 100, NULL, false, "learning rate of Mirostat" },
     { "min_keep", LM_FIELD_U32, S(min_keep), 0, 1e6, NULL, false, "minimum number of tokens that each sampler leaves" },
-    { "seed", LM_FIELD_I64, A(seed), -1, 9e15, NULL, false, "random seed; the same request and seed give the same output; -1: random" },
+    { "seed", LM_FIELD_I64, A(seed), -0x1p63, 0x1p63, NULL, false, "random seed; the same request and seed give the same output; -1: random" },
     { "stop", LM_FIELD_ANY, A(stop), 0, 0, NULL, false, "string or array of strings that end the output" },
     { "logit_bias", LM_FIELD_ANY, A(logit_bias), 0, 0, NULL, false,
       "object of token id, or string with all its tokens, to bias; or array of [id or string, bias]; false: never" },
@@ -165,15 +165,15 @@ typedef struct biases { lm_logit_bias *items; size_t n, capacity; } biases;
 
 static lm_status add_bias(const lm_service *s, biases *out, double id, const json_t *bias, lm_error *e)
 {
-    float value = json_is_false(bias) || json_is_null(bias) ? -INFINITY : (float)json_number_value(bias);
+    double value = json_is_false(bias) || json_is_null(bias) ? -(double)INFINITY : json_number_value(bias);
 
     if (isfinite(value) && !json_is_number(bias))
         return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "a bias must be a number, or false to exclude the token");
     if (!(id >= 0 && id < s->info.n_vocab) || id != floor(id))
         return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the token %.0f is outside the vocabulary of %u tokens", id,
                        s->info.n_vocab);
-    if (isfinite(value) && !(value >= -1e6f && value <= 1e6f))
-        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the bias %g is outside -1000000 to 1000000", (double)value);
+    if (json_is_number(bias) && !(value >= -1e6 && value <= 1e6))
+        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the bias %g is outside -1000000 to 1000000", value);
     LM_TRY(lm_limit_check(LM_MOST_BIASES, out->n + 1, e));
     if (out->n == out->capacity) {
         size_t more = out->capacity ? 2 * out->capacity : 64;
@@ -183,7 +183,7 @@ static lm_status add_bias(const lm_service *s, biases *out, double id, const jso
         out->items = items;
         out->capacity = more;
     }
-    out->items[out->n++] = (lm_logit_bias){ .id = (lm_token)id, .bias = value };
+    out->items[out->n++] = (lm_logit_bias){ .id = (lm_token)id, .bias = (float)value };
     return LM_OK;
 }
 
@@ -233,7 +233,7 @@ static lm_status read_bias(const lm_service *s, json_t *bias, bool endless, lm_p
         status = add_pairs(s, bias, &list, e);
     json_object_foreach(bias, key, value) {
         char *end;
-        double id = strtod(key, &end);
+        double id = (double)strtoll(key, &end, 10);       /* "1.5" and "nan" are texts */
         if (status == LM_OK)
             status = *key && !*end ? add_bias(s, &list, id, value, e) : add_biases(s, &list, key, value, e);
     }
@@ -323,12 +323,15 @@ lm_status lm_params_prepare(const lm_call *c, const lm_params *a, lm_prepared *o
     if (a->slot >= (int32_t)lm_schedule_slots(s->schedule))
         return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "'id_slot' is %d; the server has %u slots, from 0 on", a->slot,
                        lm_schedule_slots(s->schedule));
-    if (a->seed >= 0)
+    if (a->seed != -1)
         o->sampling.seed = (uint64_t)a->seed;
     else
         randombytes_buf(&o->sampling.seed, sizeof o->sampling.seed);
     LM_TRY(lm_loras_read(s, a->lora, &o->loras, e));
-    LM_TRY(lm_constraints_check(&a->constraints, e));
+    lm_constraints constraints = a->constraints;
+    if (!constraints.body)
+        constraints.body = c->body;
+    LM_TRY(lm_constraints_check(&constraints, e));
     LM_TRY(read_bias(s, a->logit_bias, a->ignore_eos && !lm_constraints_any(&a->constraints), o, e));
     LM_TRY(read_preserved(s, a->preserved, &o->shown, e));
     o->whitespace = lm_constraints_whitespace(&a->constraints);

@@ -20,28 +20,42 @@ static bool is_name(const char *s)
     return true;
 }
 
+/* Check the type and the name of tool i. *out: the function; Anthropic's tools, and OpenAI's older functions, are one themselves. */
+static lm_status read_function(json_t *tool, size_t i, json_t **out, lm_error *e)
+{
+    const char *type = json_string_value(json_object_get(tool, "type")), *name;
+    json_t *f = json_object_get(tool, "function");
+    bool custom = type && strcmp(type, "custom") == 0 && !json_object_get(tool, "custom");
+
+    if (type && strcmp(type, "function") && !custom && !json_object_get(tool, "input_schema"))
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tool %zu has the type \"%.40s\"; only functions are supported", i, type);
+    *out = f ? f : tool;
+    name = json_string_value(json_object_get(*out, "name"));
+    if (!name)
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tool %zu must be an object that has a name", i);
+    return is_name(name) ? LM_OK
+                         : lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
+                                   "the name of tool %zu must have 1 to %d letters, digits, underscores, hyphens or points", i,
+                                   LM_LIMIT_TOOL_NAME);
+}
+
 static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
 {
-    const char *type = json_string_value(json_object_get(tool, "type"));
-    json_t *f = json_object_get(tool, "function"), *schema, *o;
-    const char *name;
+    json_t *f = tool, *schema, *about, *o;
 
-    if (type && strcmp(type, "function") && strcmp(type, "custom") && !json_object_get(tool, "input_schema"))
-        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tool %zu has the type \"%.40s\"; only functions are supported", i, type);
-    if (!f)
-        f = tool;                                        /* Anthropic's, and OpenAI's older functions */
-    name = json_string_value(json_object_get(f, "name"));
-    if (!name || !is_name(name))
-        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
-                       "the name of tool %zu must have 1 to %d letters, digits, underscores, hyphens or points", i, LM_LIMIT_TOOL_NAME);
+    LM_TRY(read_function(tool, i, &f, e));
+    const char *name = json_string_value(json_object_get(f, "name"));
+    about = json_object_get(f, "description");
     schema = json_object_get(f, "parameters");
     if (!schema)
         schema = json_object_get(f, "input_schema");
     if (schema && !json_is_object(schema) && !json_is_null(schema))
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the parameters of %s must be a JSON Schema, an object", name);
+    if (about && !json_is_string(about) && !json_is_null(about))
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the description of %s must be a string", name);
     o = json_pack("{s:s, s:s}", "name", name, "description", "");
-    if (json_is_string(json_object_get(f, "description")))
-        json_object_set(o, "description", json_object_get(f, "description"));
+    if (json_is_string(about))
+        json_object_set(o, "description", about);
     if (json_is_object(schema))
         json_object_set(o, "parameters", schema);
     else
@@ -318,7 +332,7 @@ static lm_status hold_tool(lm_tools *t, size_t i, unsigned *checks, json_t *warn
             return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%.128s: %.120s: %s", t->items[i].name, pointer, why.message);
         if (must)
             break;                                       /* all tools together may still be within the real limit */
-        json_array_append_new(warnings, json_sprintf("tools: %s: %s: %s: not enforced", t->items[i].name, pointer, why.message));
+        lm_field_warn(warnings, "tools: %s: %s: %s: not enforced", t->items[i].name, pointer, why.message);
         LM_TRY(free_tool(t, i, pointer, e));
     }
     return LM_OK;
@@ -341,7 +355,7 @@ static lm_status hold_calls(const lm_service *s, lm_tools *t, const lm_grammar_c
     status = lm_grammar_calls(&s->style, t->items, t->n, o, grammar, e);
     if (!is_about_schema(status) || t->use == LM_TOOLS_REQUIRED)
         return in_field(status, e);
-    json_array_append_new(warnings, json_sprintf("tools: %s: the form of calls is not enforced", e->message));
+    lm_field_warn(warnings, "tools: %s: the form of calls is not enforced", e->message);
     *grammar = NULL;
     return LM_OK;
 }

@@ -1,4 +1,5 @@
 /* POST /v1/messages and /v1/messages/count_tokens, Anthropic-compatible. */
+#include <math.h>
 #include <string.h>
 
 #include "server/dialects/anthropic.h"
@@ -62,11 +63,14 @@ static lm_status read_thinking(const message_values *v, lm_dialogue *d, lm_error
     if (!type || (strcmp(type, "enabled") && strcmp(type, "disabled") && strcmp(type, "adaptive")))
         return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "the type \"%.40s\" is unknown: expected enabled, disabled or adaptive",
                        type ? type : "");
-    if (budget && (!json_is_integer(budget) || json_integer_value(budget) < 1))
-        return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "budget_tokens must be a number of tokens, at least 1");
+    if (json_is_null(budget))
+        budget = NULL;
+    double tokens = json_number_value(budget);
+    if (budget && !(tokens >= 1 && tokens <= 1e9 && tokens == floor(tokens)))
+        return lm_fail(e, LM_USAGE, "thinking", LM_NO_OFFSET, "budget_tokens must be an integer from 1 to 1000000000");
     d->thinking = strcmp(type, "disabled") == 0 ? LM_THINKING_OFF : LM_THINKING_ON;
     if (budget && d->thinking == LM_THINKING_ON)
-        d->budget = json_integer_value(budget);
+        d->budget = (int64_t)tokens;
     return LM_OK;
 }
 
@@ -77,6 +81,8 @@ static lm_status read_messages(lm_call *c, lm_ask *a, lm_error *e)
     a->dialogue = (lm_dialogue){ .tools = json_incref(v->tools), .choice = json_incref(v->tool_choice), .begin = true, .goes_on = true,
                                  .budget = -1, .field = "thinking" };
     LM_TRY(read_thinking(v, &a->dialogue, e));
+    lm_field_warn_members(c->warnings, "thinking", v->thinking, "type budget_tokens");
+    lm_field_warn_members(c->warnings, "output_config", v->output_config, "effort format");
     return lm_anthropic_messages(v->system, v->messages, c->warnings, &a->dialogue.messages, e);
 }
 
@@ -111,6 +117,8 @@ static lm_status answer_messages(lm_call *c, lm_error *e)
     size_t n = 1;
     lm_status status;
 
+    if (v->stops && (json_string_length(v->params.stop) || json_array_size(v->params.stop)) && !json_equal(v->stops, v->params.stop))
+        return lm_fail(e, LM_USAGE, "stop", LM_NO_OFFSET, "'stop' and 'stop_sequences' have the same meaning and different values");
     LM_TRY(read_format(v, &format, e));
     if (v->stops)
         a.aliases[n++] = (lm_field_alias){ "stop", "stop_sequences" };

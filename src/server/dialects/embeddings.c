@@ -143,9 +143,10 @@ static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document
     return in_input(c, lm_read_job_start(c, &o, status, e), e);
 }
 
-lm_status lm_embeddings(lm_call *c, json_t *input, bool raw, json_t *(*document)(const lm_read_job *r), lm_error *e)
+lm_status lm_embeddings(lm_call *c, json_t *input, uint32_t dimensions, bool raw, json_t *(*document)(const lm_read_job *r), lm_error *e)
 {
-    embedding_values v = { .input = input, .raw = raw, .pooling = c->service->o.pooling, .priority = LM_PRIORITY_NONE };
+    embedding_values v = { .input = input, .dimensions = dimensions, .raw = raw, .pooling = c->service->o.pooling,
+                           .priority = LM_PRIORITY_NONE };
 
     return embed(c, &v, document, e);
 }
@@ -211,7 +212,7 @@ static lm_status answer_native(lm_call *c, lm_error *e)
         return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "'content' is required");
     if (v->norm != NORM_NONE && v->norm != NORM_EUCLIDEAN)
         return lm_fail(e, LM_USAGE, "embd_normalize", LM_NO_OFFSET, "'embd_normalize' is %d; it must be 2 or -1", v->norm);
-    return lm_embeddings(c, v->content, v->norm == NORM_NONE, native_document, e);
+    return lm_embeddings(c, v->content, 0, v->norm == NORM_NONE, native_document, e);
 }
 
 const lm_route lm_route_native_embedding = { "POST", "/embedding", "/embeddings", 0, LM_DIALECT_NATIVE,

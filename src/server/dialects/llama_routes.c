@@ -48,13 +48,14 @@ static lm_status answer_tokenize(lm_call *c, lm_error *e)
     const tokenize_values *v = c->values;
     const char *text = v->prompt ? v->prompt : v->content;
     bool vllm = v->prompt || json_is_string(json_object_get(c->body, "prompt"));
-    bool special = vllm && !json_object_get(c->body, "add_special") && !json_object_get(c->body, "add_special_tokens")
-                       ? true
-                       : v->add_special;
+    bool special = v->add_special || (vllm && !json_is_false(json_object_get(c->body, "add_special")) &&
+                                      !json_is_false(json_object_get(c->body, "add_special_tokens")));
     lm_tokens ids = { 0 };
     json_t *list;
     lm_status status;
 
+    if (v->content && v->prompt)
+        return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' and 'content' cannot be combined");
     if (!text && (json_is_string(json_object_get(c->body, "content")) || json_is_string(json_object_get(c->body, "prompt"))))
         text = "";
     if (!text)
@@ -97,8 +98,8 @@ static lm_status answer_detokenize(lm_call *c, lm_error *e)
     for (size_t i = 0; status == LM_OK && i < json_array_size(v->tokens); i++) {
         const json_t *id = json_array_get(v->tokens, i);
 
-        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > INT32_MAX)
-            status = lm_fail(e, LM_USAGE, "tokens", LM_NO_OFFSET, "element %zu is not a token id", i);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= c->service->info.n_vocab)
+            status = lm_fail(e, LM_USAGE, "tokens", LM_NO_OFFSET, "element %zu is not a token id below %u", i, c->service->info.n_vocab);
         else
             status = lm_tokens_add(&ids, (lm_token)json_integer_value(id), e);
     }

@@ -14,7 +14,7 @@ typedef struct ollama_values {
     const char *model, *prompt, *system, *suffix;
     json_t     *messages, *options, *format, *input, *think, *tools, *context, *keep_alive;
     bool        stream, raw, logprobs;
-    uint32_t    top_logprobs;
+    uint32_t    top_logprobs, dimensions;
     lm_constraints  constraints;
 } ollama_values;
 
@@ -64,6 +64,7 @@ static const lm_field generate_fields[] = {
 static const lm_field embed_fields[] = {
     COMMON,
     { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string or array of strings" },
+    { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false, "the first N dimensions, normalized again" },
     LM_HARMLESS("truncate"),
     { 0 },
 };
@@ -81,7 +82,8 @@ static const lm_field pull_fields[] = {
 };
 static const lm_field show_fields[] = {
     COMMON,
-    LM_HARMLESS("name"), LM_HARMLESS("verbose"),
+    { "name", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "older name of model" },
+    LM_HARMLESS("verbose"),
     { 0 },
 };
 static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_constraints_fields, V(constraints) }, { 0 } },
@@ -117,6 +119,14 @@ static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_er
     return LM_OK;
 }
 
+static lm_status load_model(lm_call *c, bool given, double seconds, lm_error *e)
+{
+    LM_TRY(lm_call_model(c, e));
+    if (given)
+        lm_models_keep(c->service, seconds);
+    return LM_OK;
+}
+
 /* Load the model, and apply the request's keep_alive. */
 static lm_status take_model(lm_call *c, lm_error *e)
 {
@@ -124,10 +134,7 @@ static lm_status take_model(lm_call *c, lm_error *e)
     bool given;
 
     LM_TRY(read_keep_alive(c, &given, &seconds, e));
-    LM_TRY(lm_call_model(c, e));
-    if (given)
-        lm_models_keep(c->service, seconds);
-    return LM_OK;
+    return load_model(c, given, seconds, e);
 }
 
 /* ---- generation ---- */
@@ -155,7 +162,7 @@ static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
         lm_models_keep(c->service, 0);
         return lm_answer_json(c, empty_answer(c, chat, "unload"), e);
     }
-    LM_TRY(take_model(c, e));
+    LM_TRY(load_model(c, given, seconds, e));
     return lm_answer_json(c, empty_answer(c, chat, "load"), e);
 }
 
@@ -197,6 +204,9 @@ static lm_status read_raw(lm_call *c, lm_ask *a, lm_error *e)
     const lm_middle middle = { .prefix = v->prompt, .suffix = v->suffix };
     lm_tokens *prompt;
 
+    if (v->system)
+        return lm_fail(e, LM_USAGE, "system", LM_NO_OFFSET, "'system' requires the chat template, which this request does not use");
+    LM_TRY(lm_ollama_think(c->service, v->think, &a->dialogue, e));
     LM_TRY(lm_prompts_one(&a->prompts, &prompt, e));
     return v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, prompt, e)
                                    : lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, prompt, e);
@@ -289,7 +299,7 @@ static lm_status answer_embed(lm_call *c, lm_error *e)
     const ollama_values *v = c->values;
 
     LM_TRY(take_model(c, e));
-    return lm_embeddings(c, v->input, false, embed_document, e);
+    return lm_embeddings(c, v->input, v->dimensions, false, embed_document, e);
 }
 
 const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
@@ -309,7 +319,7 @@ static lm_status answer_old_embed(lm_call *c, lm_error *e)
     LM_TRY(take_model(c, e));
     if (!v->prompt || !*v->prompt)
         return lm_answer_json(c, json_pack("{s:[]}", "embedding"), e);
-    return lm_embeddings(c, json_object_get(c->body, "prompt"), true, old_embed_document, e);
+    return lm_embeddings(c, json_object_get(c->body, "prompt"), 0, true, old_embed_document, e);
 }
 
 const lm_route lm_route_ollama_embeddings = { "POST", "/api/embeddings", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,

@@ -35,7 +35,12 @@ json_t *lm_openai_usage(const lm_turn_usage *u)
                      (json_int_t)u->cached);
 }
 
-bool lm_openai_wants_usage(const json_t *stream_options)
+lm_status lm_openai_wants_usage(lm_call *c, json_t *stream_options, bool *wanted, lm_error *e)
 {
-    return json_is_true(json_object_get(stream_options, "include_usage"));
+    const json_t *value = json_object_get(stream_options, "include_usage");
+
+    lm_field_warn_members(c->warnings, "stream_options", stream_options, "include_usage");
+    *wanted = json_is_true(value);
+    return !value || json_is_boolean(value) || json_is_null(value)
+               ? LM_OK : lm_fail(e, LM_USAGE, "stream_options", LM_NO_OFFSET, "include_usage must be true or false");
 }

@@ -15,6 +15,6 @@ void    lm_openai_finish(lm_turn *t, const char *object, json_t *choices, bool w
 json_t *lm_openai_usage(const lm_turn_usage *u);
 
 /* Whether `stream_options` requests usage. */
-bool    lm_openai_wants_usage(const json_t *stream_options);
+lm_status lm_openai_wants_usage(lm_call *c, json_t *stream_options, bool *wanted, lm_error *e);
 
 #endif

@@ -22,7 +22,8 @@ typedef struct chat_values {
 
 #define V(field) offsetof(chat_values, field)
 
-static const char *const automatic[] = { "auto", NULL }, *const none_only[] = { "none", NULL }, *const text_only[] = { "text", NULL };
+static const char *const automatic[] = { "auto", "default", NULL };
+static const char *const none_only[] = { "none", NULL }, *const text_only[] = { "text", NULL };
 
 static const lm_field chat_fields[] = {
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation: objects with role and content" },
@@ -233,7 +234,7 @@ static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
     if (wanted_on && json_is_true(json_object_get(c->body, "add_generation_prompt")))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET,
                        "'continue_final_message' cannot be combined with \"add_generation_prompt\": true");
-    if (wanted_on && (!role || strcmp(role, "assistant") || json_object_get(last, "tool_calls")))
+    if (wanted_on && (!role || strcmp(role, "assistant") || json_array_size(json_object_get(last, "tool_calls"))))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET,
                        "'continue_final_message' requires that the last message is text of the assistant");
     return LM_OK;
@@ -261,10 +262,9 @@ static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_prepared *pa
     const chat_values *v = c->values;
     chat_own *own = out;
 
-    (void)a, (void)parts, (void)e;
-    own->usage = lm_openai_wants_usage(v->stream_options);
+    (void)a, (void)parts;
     own->both = v->format && strcmp(v->format, "both") == 0;
-    return LM_OK;
+    return lm_openai_wants_usage(c, v->stream_options, &own->usage, e);
 }
 
 /* Whether 0 tokens are requested: the prompt is processed, and nothing is generated. */

@@ -436,7 +436,7 @@ static lm_status prepare_completion(lm_call *c, const lm_ask *a, const lm_prepar
     completion_own *own = out;
 
     (void)parts;
-    own->usage = lm_openai_wants_usage(v->stream_options);
+    LM_TRY(lm_openai_wants_usage(c, v->stream_options, &own->usage, e));
     own->echo = v->echo;
     own->write = v->max_tokens != 0;
     own->returned = v->n;

@@ -6,7 +6,7 @@
 
 #define V(field) offsetof(lm_response_values, field)
 
-static const char *const automatic[] = { "auto", NULL }, *const disabled[] = { "disabled", NULL };
+static const char *const automatic[] = { "auto", "default", NULL }, *const disabled[] = { "disabled", NULL };
 
 static const lm_field response_fields[] = {
     { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "a string, or an array of items: messages, also those of earlier answers" },
@@ -61,7 +61,7 @@ static lm_status functions_of(const json_t *list, const char *field, json_t *war
         if (strcmp(type, "function") == 0)
             json_array_append(*out, json_array_get(list, i));
         else
-            json_array_append_new(warnings, json_sprintf("%s: element %zu of type %.40s is left out", field, i, type));
+            lm_field_warn(warnings, "%s: element %zu of type %.40s is left out", field, i, type);
     }
     return LM_OK;
 }
@@ -93,7 +93,7 @@ static lm_status check_reasoning(const lm_response_values *v, json_t *warnings, 
     if (effort && !json_is_null(effort) && !json_is_string(effort))
         return lm_fail(e, LM_USAGE, "reasoning", LM_NO_OFFSET, "effort must be a string");
     if (summary && !json_is_null(summary))
-        json_array_append_new(warnings, json_string("reasoning: summary has no effect: all of the reasoning is returned"));
+        lm_field_warn(warnings, "reasoning: summary has no effect: all of the reasoning is returned");
     return LM_OK;
 }
 
@@ -105,7 +105,7 @@ static lm_status check_include(const lm_response_values *v, json_t *warnings, lm
         if (!name || strcmp(name, "message.output_text.logprobs") == 0)
             return lm_fail(e, LM_USAGE, "include", LM_NO_OFFSET, "'include' does not support \"%.60s\"",
                            name ? name : "an element that is no string");
-        json_array_append_new(warnings, json_sprintf("include: %.60s has no effect", name));
+        lm_field_warn(warnings, "include: %.60s has no effect", name);
     }
     return LM_OK;
 }
@@ -117,7 +117,7 @@ static lm_status read_format(const lm_response_values *v, json_t **out, lm_error
     const char *type = json_string_value(json_object_get(format, "type"));
 
     *out = NULL;
-    if (!format || json_is_null(format))
+    if (!format || json_is_null(format) || (json_is_object(format) && !json_object_size(format)))
         return LM_OK;
     if (!type || (strcmp(type, "text") && strcmp(type, "json_object") && strcmp(type, "json_schema")))
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET,
@@ -181,6 +181,8 @@ static lm_status read_response(lm_call *c, lm_ask *a, lm_error *e)
                                  .single = !v->parallel_tool_calls };
     LM_TRY(check_reasoning(v, c->warnings, e));
     LM_TRY(check_include(v, c->warnings, e));
+    lm_field_warn_members(c->warnings, "text", v->text, "format");
+    lm_field_warn_members(c->warnings, "reasoning", v->reasoning, "effort summary");
     LM_TRY(whole_input(c, &whole, e));
     with_before.input = whole ? whole : v->input;
     status = lm_response_messages(&with_before, c->warnings, &a->dialogue.messages, e);

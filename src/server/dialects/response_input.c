@@ -88,7 +88,7 @@ static void add_reasoning(const json_t *item, size_t i, json_t *messages, json_t
     if (text.size)
         json_object_set_new(assistant(messages, "content"), "reasoning_content", json_stringn(text.data, text.size));
     else
-        json_array_append_new(warnings, json_sprintf("input: item %zu of type reasoning is left out", i));
+        lm_field_warn(warnings, "input: item %zu of type reasoning is left out", i);
     lm_text_free(&text);
 }
 
