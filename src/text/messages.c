@@ -23,16 +23,11 @@ static lm_status fail(size_t i, const char *what, lm_error *e)
 /* Add a warning of one line, whatever characters the name contains. */
 static void warn(lm_text *warnings, size_t i, const char *name)
 {
-    size_t from = warnings ? warnings->size : 0;
+    char escaped[129];
 
-    if (!warnings)
-        return;
-    lm_text_printf(warnings, "messages: the arguments of %.128s in message %zu are not a JSON object and are left out",
-                   name ? name : "a tool", i);
-    for (; from < warnings->size; from++)
-        if ((unsigned char)warnings->data[from] < ' ')
-            warnings->data[from] = ' ';
-    lm_text_add_char(warnings, '\n');
+    lm_escape(escaped, sizeof escaped, name);
+    if (warnings)
+        lm_text_printf(warnings, "messages: the arguments of %s in message %zu are not a JSON object and are left out\n", escaped, i);
 }
 
 static bool is_text(const char *type)
@@ -47,13 +42,17 @@ static lm_status join_parts(const json_t *parts, size_t i, json_t *message, lm_e
     size_t k;
 
     json_array_foreach(parts, k, part) {
-        const json_t *type = json_object_get(part, "type"), *text = json_object_get(part, "text");
-        const char *name = json_string_value(type);
-        if (!json_is_string(text) || (type && !is_text(name))) {
+        const json_t *type = json_object_get(part, "type"), *text;
+        const char *name = type && !json_is_null(type) ? json_string_value(type) : "text";
+        bool refusal = name && strcmp(name, "refusal") == 0;
+        text = json_object_get(part, refusal ? name : "text");
+        if (!json_is_string(text) || !(refusal || is_text(name))) {
             lm_text_free(&out);
+            if (is_text(name) || refusal || !name)
+                return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                               "message %zu: content part %zu must be an object with a type and a string that has the text", i, k);
             return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
-                           "message %zu has a content part of type \"%.40s\"; only text is supported", i,
-                           name ? name : "unknown");
+                           "message %zu has a content part of type \"%.40s\"; only text is supported", i, name);
         }
         if (k)
             lm_text_add_str(&out, "\n");
@@ -83,24 +82,53 @@ static json_t *read_arguments(json_t *given, const char *name, size_t i, reader 
     return json_object();
 }
 
-/* Normalise earlier tool calls, and copy "reasoning" to "reasoning_content", the name that templates use. */
-static void read_calls(json_t *m, size_t i, reader *r)
+static bool is_given(const json_t *value)
 {
-    json_t *calls = json_object_get(m, "tool_calls"), *call;
+    return value && !json_is_null(value);
+}
+
+/* Make OpenAI's older function_call the only element of tool_calls, which templates use. */
+static lm_status read_older_call(json_t *m, size_t i, lm_error *e)
+{
+    json_t *call = json_object_get(m, "function_call");
+
+    if (is_given(call) && (!json_is_object(call) || json_array_size(json_object_get(m, "tool_calls"))))
+        return fail(i, "must have either tool_calls or a function_call that is an object", e);
+    if (json_is_object(call))
+        json_object_set_new(m, "tool_calls", json_pack("[{s:s, s:s, s:O}]", "id", "call00000", "type", "function", "function", call));
+    json_object_del(m, "function_call");
+    return LM_OK;
+}
+
+/* Normalise earlier tool calls. */
+static lm_status read_calls(json_t *m, size_t i, reader *r, lm_error *e)
+{
+    json_t *calls, *call;
     size_t k;
 
-    if (!json_object_get(m, "reasoning_content") && json_is_string(json_object_get(m, "reasoning")))
-        json_object_set(m, "reasoning_content", json_object_get(m, "reasoning"));
-    if (!json_array_size(calls)) {
-        json_object_del(m, "tool_calls");
-        return;
-    }
+    LM_TRY(read_older_call(m, i, e));
+    calls = json_object_get(m, "tool_calls");
+    if (is_given(calls) && !json_is_array(calls))
+        return fail(i, "has tool_calls that are not an array", e);
     json_array_foreach(calls, k, call) {
         json_t *f = json_object_get(call, "function");
         const char *name = json_string_value(json_object_get(f, "name"));
-        if (json_is_object(f))
-            json_object_set_new(f, "arguments", read_arguments(json_object_get(f, "arguments"), name, i, r));
+        if (!name)
+            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: tool call %zu requires a function with a name", i, k);
+        json_object_set_new(f, "arguments", read_arguments(json_object_get(f, "arguments"), name, i, r));
     }
+    if (!k)
+        json_object_del(m, "tool_calls");
+    return LM_OK;
+}
+
+/* Copy what templates know by one name only: "reasoning" to "reasoning_content", and a refusal without content to the content. */
+static void read_names(json_t *m)
+{
+    if (!json_is_string(json_object_get(m, "reasoning_content")) && json_is_string(json_object_get(m, "reasoning")))
+        json_object_set(m, "reasoning_content", json_object_get(m, "reasoning"));
+    if (!is_given(json_object_get(m, "content")) && json_is_string(json_object_get(m, "refusal")))
+        json_object_set(m, "content", json_object_get(m, "refusal"));
 }
 
 /* Map the role "developer" to "system" and "function" to "tool"; reject unknown roles. */
@@ -124,10 +152,12 @@ static lm_status read_role(json_t *m, size_t i, lm_error *e)
 
 static lm_status read_message(json_t *m, size_t i, reader *r, lm_error *e)
 {
-    json_t *content = json_object_get(m, "content");
+    json_t *content;
 
     LM_TRY(read_role(m, i, e));
-    read_calls(m, i, r);
+    LM_TRY(read_calls(m, i, r, e));
+    read_names(m);
+    content = json_object_get(m, "content");
     if (!content || json_is_null(content))
         json_object_set_new(m, "content", json_string(""));
     else if (json_is_array(content))

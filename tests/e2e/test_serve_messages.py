@@ -125,6 +125,45 @@ def test_input_of_an_earlier_tool_use_is_a_mapping(server, given):
     assert count(given) == count({"input": {}})
 
 
+def test_an_earlier_tool_use_keeps_its_input_as_text(server):
+    """Text that is a JSON object is that object; anything else is left out with a warning."""
+    def answer(given):
+        messages = [*ASKED, {"role": "assistant", "content": [{"type": "tool_use", "id": "call00001", "name": "clock", "input": given}]},
+                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call00001", "content": "noon"}]}]
+        r = ok(server, "/v1/messages", {"messages": messages, "max_tokens": 1})
+        return r["usage"]["input_tokens"] + r["usage"]["cache_read_input_tokens"], r.get("warnings", [])
+    assert answer('{"zone": "UTC"}') == answer({"zone": "UTC"}) > answer({})
+    for odd in ("oops", [1], 5):
+        n, warnings = answer(odd)
+        assert n == answer({})[0] and any("clock" in w for w in warnings), warnings
+
+
+@pytest.mark.parametrize("content", [5, True, {"type": "text", "text": "noon"}, [5], [{"type": "text"}]])
+def test_no_tool_result_vanishes(server, content):
+    messages = [*ASKED, {"role": "assistant", "content": [{"type": "tool_use", "id": "call00001", "name": "clock", "input": {}}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call00001", "content": content}]}]
+    assert refused(server, "/v1/messages", {"messages": messages, "max_tokens": 1})[0].startswith("messages: message 2: ")
+
+
+@pytest.mark.parametrize("calls", ["clock", 5, {"function": {"name": "clock"}}, [5], [None], [{"type": "function"}], [{"function": {"arguments": "{}"}}],
+                                   [{"id": "a", "type": "custom", "custom": {"name": "clock", "input": "x"}}]])
+def test_malformed_calls_are_rejected(server, calls):
+    messages = [*ASKED, {"role": "assistant", "content": "", "tool_calls": calls}, *ASKED]
+    for path in ("/v1/chat/completions", "/apply-template", "/api/chat"):
+        message, field = refused(server, path, {"messages": messages})
+        assert field == "messages" and f"message {len(ASKED)}" in message and "call" in message, message
+
+
+def test_an_older_call_is_a_tool_call(server):
+    """OpenAI's function_call of an assistant message, with the function message that answers it."""
+    older = [*ASKED, {"role": "assistant", "content": None, "function_call": {"name": "clock", "arguments": "{\"zone\": \"UTC\"}"}},
+             {"role": "function", "name": "clock", "content": "noon"}]
+    newer = called({"arguments": {"zone": "UTC"}})
+    assert ok(server, "/apply-template", {"messages": older}) == ok(server, "/apply-template", {"messages": newer})
+    for odd in ("auto", [1]):
+        assert "function_call" in refused(server, "/v1/chat/completions", {"messages": [*ASKED, {"role": "assistant", "content": "", "function_call": odd}]})[0]
+
+
 @pytest.mark.parametrize("number", [2 ** 63 - 1, -2 ** 63, 2 ** 64 - 1, 10 ** 30])
 def test_integers_reach_the_prompt_unchanged(server, number):
     """Integers in a tool and in the arguments of a call, as an object or as text, are written as by json.dumps in transformers."""
@@ -161,6 +200,28 @@ def test_no_role_vanishes_in_any_dialect(server, path, field, roles):
         usage = usage.get("usage", usage)
         read = usage.get("prompt_tokens", usage.get("prompt_eval_count", usage.get("input_tokens", 0)))
         assert read + usage.get("cache_read_input_tokens", 0) > 90, (role, usage)
+
+
+@pytest.mark.parametrize("message", [{"content": None, "refusal": "Marigold"}, {"content": [{"type": "refusal", "refusal": "Marigold"}]},
+                                     {"content": "x", "reasoning": "Marigold", "reasoning_content": None}])
+def test_no_text_of_an_answer_vanishes(server, message):
+    assert "Marigold" in ok(server, "/v1/chat/completions", {"messages": [*SAY, {"role": "assistant", **message}], "max_tokens": 1, "verbose": True,
+                                                              "reasoning_effort": "high"})["__verbose"]["prompt"]
+
+
+def test_members_that_are_null_are_missing(server):
+    """OpenAI's clients send all members of an earlier answer."""
+    null = dict.fromkeys(("refusal", "audio", "function_call", "tool_calls", "reasoning_content"))
+    begun = [*SAY, {"role": "assistant", "content": "Good mor", **null}]
+    assert ok(server, "/apply-template", {"messages": begun})["prompt"] == ok(server, "/apply-template", {"messages": BEGUN})["prompt"]
+    ok(server, "/v1/chat/completions", {"messages": begun, "continue_final_message": True, "max_tokens": 1})
+
+
+@pytest.mark.parametrize("part", ["x", 5, {"type": "text"}, {"type": "text", "text": None}, {"type": 5, "text": "x"}])
+def test_malformed_parts_are_not_called_unsupported(server, part):
+    for path in ("/v1/chat/completions", "/v1/messages"):
+        message = refused(server, path, {"messages": [{"role": "user", "content": [part]}], "max_tokens": 1})[0]
+        assert message.startswith("messages: message 0: content") and "only text is supported" not in message, message
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/chat", "/v1/responses"])

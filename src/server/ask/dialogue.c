@@ -71,11 +71,7 @@ static lm_status read_messages(lm_call *c, json_t *messages, json_t **list, lm_t
 
 json_t *lm_dialogue_call(const char *id, const char *name, json_t *arguments)
 {
-    if (!json_is_object(arguments)) {
-        json_decref(arguments);
-        arguments = json_object();
-    }
-    return json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", id, "type", "function", "function", "name", name, "arguments", arguments);
+    return json_pack("{s:s, s:s, s:{s:s, s:O*}}", "id", id, "type", "function", "function", "name", name, "arguments", arguments);
 }
 
 /* ---- variables of the template ---- */
@@ -93,8 +89,7 @@ static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_erro
             if (strcmp(ours[i], name) == 0)
                 return lm_fail(e, LM_USAGE, "chat_template_kwargs", LM_NO_OFFSET, "the variable %s is set by the server", name);
         if (!lm_template_uses(c->service->template, name))
-            json_array_append_new(c->warnings, json_sprintf("chat_template_kwargs: the chat template of this model does not use '%.60s'; "
-                                                            "ignored", name));
+            lm_field_warn(c->warnings, "chat_template_kwargs: the chat template of this model does not use '%.60s'; ignored", name);
         json_object_set(context, name, value);
     }
     return LM_OK;
@@ -162,7 +157,7 @@ static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context,
     if (thinking == LM_THINKING_DEFAULT)
         return LM_OK;
     if (explicit && !has_switch(c->service))
-        json_array_append_new(c->warnings, json_sprintf("%s: the chat template of this model has no switch for reasoning", d->field));
+        lm_field_warn(c->warnings, "%s: the chat template of this model has no switch for reasoning", d->field);
     lm_reasoning_switch(context, thinking == LM_THINKING_ON);
     if (thinking == LM_THINKING_ON && d->budget > 0)
         json_object_set_new(context, "thinking_budget", json_integer((json_int_t)d->budget));
@@ -201,8 +196,13 @@ static lm_status take_prefill(const lm_dialogue *d, json_t *list, json_t **out, 
     if (before && strcmp(before, "assistant") == 0)
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
                        "message %zu is the second assistant message at the end; only one can be continued", n - 1);
-    for (size_t i = 0; i < json_array_size(parts); i++)
-        lm_text_printf(&text, "%s%s", i ? "\n\n" : "", json_string_value(json_object_get(json_array_get(parts, i), "text")));
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_array_get(parts, i), *one = json_object_get(part, "text");
+        if (!json_is_string(one))
+            one = json_object_get(part, "refusal");
+        lm_text_add_str(&text, i ? "\n\n" : "");
+        lm_text_add(&text, json_string_value(one), json_string_length(one));
+    }
     if (text.size)
         json_object_set_new(last, "content", json_stringn(text.data, text.size));
     lm_text_free(&text);
@@ -236,7 +236,7 @@ static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools,
     if (status == LM_OK)
         status = lm_messages_rendered(text.data, text.size, rendered, e);
     if (status == LM_OK && tools->list && (status = check_described(c->service, tools->list, rendered, e)) == LM_USAGE && d->shown) {
-        json_array_append_new(c->warnings, json_sprintf("tools: %s", e->message));
+        lm_field_warn(c->warnings, "tools: %s", e->message);
         status = LM_OK;
     }
     json_decref(list);

@@ -27,7 +27,7 @@ typedef struct lm_dialogue {
 lm_status lm_dialogue_prompt(lm_call *c, const lm_dialogue *d, lm_tokens *prompt, lm_text *rendered, lm_tools **tools, lm_error *e);
 void      lm_dialogue_free(lm_dialogue *d);
 
-/* Return a tool call of an earlier message. Takes `arguments`; anything but an object becomes an empty object. */
+/* Return a tool call of an earlier message. `arguments` may be anything, or NULL: lm_dialogue_prompt reads them. */
 json_t *lm_dialogue_call(const char *id, const char *name, json_t *arguments);
 
 #endif

@@ -21,14 +21,18 @@ static const char *type_of(const json_t *block)
 {
     const char *type = json_string_value(json_object_get(block, "type"));
 
-    return type ? type : "unknown";
+    return type ? type : "";
 }
 
 static lm_status unreadable(const reading *r, size_t k, const json_t *block)
 {
+    const char *type = type_of(block);
+
+    if (!*type || strcmp(type, "text") == 0 || strcmp(type, "thinking") == 0)
+        return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET,
+                       "message %zu: content block %zu must be an object with a type and a string that has the text", r->i, k);
     return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET,
-                   "message %zu: content block %zu has the type \"%.40s\"; only text is supported", r->i, k,
-                   type_of(block));
+                   "message %zu: content block %zu has the type \"%.40s\"; only text is supported", r->i, k, type);
 }
 
 /* ---- system messages ---- */
@@ -63,6 +67,9 @@ static lm_status add_result(reading *r, const json_t *block, size_t k)
 
     if (!id)
         return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content block %zu has no tool_use_id", r->i, k);
+    if (content && !json_is_string(content) && !json_is_array(content) && !json_is_null(content))
+        return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET,
+                       "message %zu: the content of block %zu must be a string or an array of text blocks", r->i, k);
     if (json_is_string(content))
         lm_text_add(&text, json_string_value(content), json_string_length(content));
     for (size_t i = 0; i < json_array_size(content); i++) {
@@ -111,7 +118,7 @@ static lm_status add_call(reading *r, const json_t *block, size_t k, json_t *cal
 
     if (!id || !name)
         return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: content block %zu requires an id and a name", r->i, k);
-    json_array_append_new(calls, lm_dialogue_call(id, name, json_incref(json_object_get(block, "input"))));
+    json_array_append_new(calls, lm_dialogue_call(id, name, json_object_get(block, "input")));
     json_object_set(r->names, id, json_object_get(block, "name"));
     return LM_OK;
 }
@@ -132,7 +139,7 @@ static lm_status add_assistant(reading *r, const json_t *content)
         else if (strcmp(type, "thinking") == 0 && json_is_string(thought))
             add_line(&thinking, json_string_value(thought), json_string_length(thought));
         else if (strcmp(type, "redacted_thinking") == 0)
-            json_array_append_new(r->warnings, json_sprintf("messages: message %zu: redacted_thinking is left out", r->i));
+            lm_field_warn(r->warnings, "messages: message %zu: redacted_thinking is left out", r->i);
         else if (strcmp(type, "text") || !json_is_string(one))
             status = unreadable(r, k, block);
         else
@@ -158,7 +165,8 @@ static lm_status add_message(reading *r, json_t *m)
     const json_t *content = json_object_get(m, "content");
 
     if (!role || (strcmp(role, "user") && strcmp(role, "assistant") && strcmp(role, "system")))
-        return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu has the unknown role \"%.40s\"", r->i, role ? role : "");
+        return lm_fail(r->e, LM_USAGE, "messages", LM_NO_OFFSET,
+                       "message %zu has the unknown role \"%.40s\": expected user, assistant or system", r->i, role ? role : "");
     if (strcmp(role, "system") == 0)
         return add_system(r, content, "messages");
     if (json_is_string(content))

@@ -43,10 +43,7 @@ static lm_status read_calls(const json_t *given, size_t i, size_t *n, json_t *ca
         if (!name)
             return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: tool call %zu requires a name", i, k);
         snprintf(id, sizeof id, "call%05zu", (*n)++ % 100000);
-        json_t *call = lm_dialogue_call(id, name, NULL);
-        if (json_object_get(f, "arguments"))             /* lm_dialogue reads them, as in every dialect */
-            json_object_set(json_object_get(call, "function"), "arguments", json_object_get(f, "arguments"));
-        json_array_append_new(calls, call);
+        json_array_append_new(calls, lm_dialogue_call(id, name, json_object_get(f, "arguments")));
     }
     return LM_OK;
 }
@@ -82,19 +79,18 @@ static const json_t *call_of(const reading *r, const char *name)
 static lm_status read_message(reading *r, const json_t *m, size_t i, lm_error *e)
 {
     const char *name = json_string_value(json_object_get(m, "tool_name")), *role = json_string_value(json_object_get(m, "role"));
-    const json_t *thinking = json_object_get(m, "thinking"), *call;
+    const json_t *thinking = json_object_get(m, "thinking"), *images = json_object_get(m, "images"), *call;
     json_t *o, *calls;
     lm_status status = LM_OK;
 
     if (!json_is_object(m))
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu must be an object with role and content", i);
-    if (json_array_size(json_object_get(m, "images")))
+    if (json_array_size(images) || json_string_length(images))
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu has images; only text is supported", i);
     o = json_copy((json_t *)(uintptr_t)m);
     json_object_del(o, "images");
     json_object_del(o, "thinking");
     json_object_del(o, "tool_name");
-    json_object_del(o, "tool_calls");
     if (json_is_string(thinking) && json_string_length(thinking))
         json_object_set(o, "reasoning_content", (json_t *)(uintptr_t)thinking);
     if (json_array_size(json_object_get(m, "tool_calls"))) {
@@ -113,7 +109,7 @@ static lm_status read_message(reading *r, const json_t *m, size_t i, lm_error *e
     }
     json_array_append_new(r->messages, o);
     r->place++;
-    if (json_object_get(o, "tool_calls")) {
+    if (json_array_size(json_object_get(o, "tool_calls"))) {
         r->calls = json_object_get(o, "tool_calls");
         r->place = 0;
     }
