@@ -198,6 +198,10 @@ def test_bad_requests_name_the_field(server, path, body, status, param):
     (b"GET /health HTTP/1.1\r\n\r\n", 400), (b"GET /health HTTP/1.1\r\nHost: a\r\nHost: localhost\r\n\r\n", 400),
     (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400),
     (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}", 400),
+    (b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400),
+    (b"POST /tokenize HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400),
+    (b"GET /health HTTP/1.1\r\nHost: localhost\r\nContent-Length : 2\r\n\r\n{}", 400),
+    (b"GET /health HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding\t: chunked\r\n\r\n0\r\n\r\n", 400),
     (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n", 413),
     (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9437184\r\n\r\n", 413),
     (b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100000 + b"\r\n\r\n", 431),
@@ -226,6 +230,10 @@ def test_brackets_in_strings_do_not_count_as_depth(server):
     deep = '{"content": "\\"", "other": ' + "[" * 65 + "]" * 65 + "}"
     head = f"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(deep)}\r\n\r\n"
     assert b"has 66 nested levels of arrays and objects; at most 64 are allowed" in raw(server, (head + deep).encode(), 2)
+
+
+def test_a_byte_order_mark_before_a_body_is_no_error(server):
+    assert server.post("/tokenize", b'\xef\xbb\xbf{"content": "hi"}')[1] == server.post("/tokenize", {"content": "hi"})[1]
 
 
 def test_a_client_that_closes_its_end_gets_immediate_answers(server):

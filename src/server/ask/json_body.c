@@ -1,10 +1,15 @@
 #include "server/ask/json_body.h"
 
+#include <string.h>
+
 #include "lamina/buffer.h"
 
 json_t *lm_json_body(const char *text, size_t n, size_t flags, size_t *mended, json_error_t *why)
 {
     lm_text out = { 0 };
+
+    if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)       /* a byte order mark, as editors put before files */
+        text += 3, n -= 3;
     json_t *o = json_loadb(text, n, flags, why);
     size_t many = o ? 0 : lm_text_add_mended_json(&out, text, n);
 

@@ -12,6 +12,9 @@ static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const ch
     header_check *c = arg;
 
     (void)kind;
+    /* "Content-Length : 5" is a header of another name to one server, and a length to another: RFC 9112, 5.1 */
+    if (!n_name || strcspn(name, " \t()<>@,;:\\\"/[]?={}") != n_name)
+        c->wrong = "a header has a name that is empty or contains a blank or a separator";
     if (strlen(name) != n_name || (value && strlen(value) != n_value))
         c->wrong = "a header contains a NUL byte";
     if (strcasecmp(name, "Host") == 0)
@@ -30,8 +33,10 @@ unsigned lm_exchange_check_head(lm_exchange *x, const char *version, const char 
 
     MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, check_header, &c);
     *why = c.wrong;
-    if (!c.wrong && (c.lengths > 1 || (c.lengths && c.chunked)))
+    if (!c.wrong && c.lengths + c.chunked > 1)
         *why = "the length of the body is given twice";
+    else if (!c.wrong && c.chunked && strcmp(version, MHD_HTTP_VERSION_1_0) == 0)
+        *why = "a request in HTTP/1.0 cannot have a Transfer-Encoding";
     else if (!c.wrong && c.hosts != 1 && strcmp(version, MHD_HTTP_VERSION_1_1) == 0)
         *why = "a request must have exactly one Host header";
     if (*why)
