@@ -73,6 +73,10 @@ lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
     if (out->size >= before + 3 && memcmp(out->data + before, "\xEF\xBB\xBF", 3) == 0) {        /* drop a byte order mark */
         out->size -= 3;
         memmove(out->data + before, out->data + before + 3, out->size - before + 1);
+    } else if (out->size >= before + 2 &&
+               (memcmp(out->data + before, "\xFF\xFE", 2) == 0 || memcmp(out->data + before, "\xFE\xFF", 2) == 0)) {
+        lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the text is UTF-16: save it as UTF-8");
+        return lm_fail_in(e, path);
     }
     return check_input(path, out, e);
 }

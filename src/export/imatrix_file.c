@@ -189,8 +189,10 @@ static lm_status read_entries(lm_imatrix *m, lm_cursor *c, lm_error *e)
 static lm_status read_older(lm_imatrix *m, const lm_filemap *file, const char *path, lm_error *e)
 {
     lm_cursor c      = { .data = file->data, .size = file->size, .file = path };
-    lm_status status = read_entries(m, &c, e);
+    lm_status status = lm_container_refuse_foreign(path, file->data, file->size, e);
 
+    if (status == LM_OK)
+        status = read_entries(m, &c, e);
     return status == LM_OK ? LM_OK : lm_fail_in(e, path);
 }
 

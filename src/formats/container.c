@@ -70,7 +70,7 @@ static const struct {
     { "\x80\2", "a Python pickle, perhaps PyTorch weights", "convert it to safetensors with the program that made it" },
 };
 
-static lm_status refuse_foreign(const char *path, const uint8_t *head, size_t n, lm_error *e)
+lm_status lm_container_refuse_foreign(const char *path, const uint8_t *head, size_t n, lm_error *e)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
         size_t size = strlen(foreign[i].head);
@@ -108,7 +108,7 @@ lm_status lm_container_add_file(lm_container *c, const char *path, uint32_t *par
     size_t            n = f->size < HEAD ? f->size : HEAD;
     *part = (uint32_t)c->n_files++;
     LM_TRY(lm_container_copy(f, 0, n, head, e));
-    return refuse_foreign(path, head, n, e);
+    return lm_container_refuse_foreign(path, head, n, e);
 }
 
 lm_status lm_container_add_tensor(lm_container *c, const lm_tensor_info *t, lm_error *e)
@@ -281,7 +281,7 @@ lm_status lm_container_open(const char *path, const lm_container_options *o, lm_
     if (lm_path_is_folder(path))
         return lm_safetensors_open(path, o, out, e);
     LM_TRY(read_head(path, head, &n, e));
-    LM_TRY(refuse_foreign(path, head, n, e));
+    LM_TRY(lm_container_refuse_foreign(path, head, n, e));
     if (n >= 4 && !memcmp(head, "GGUF", 4))
         return lm_gguf_open(path, o, out, e);
     if (lm_view_ends(name, LM_VIEW(".safetensors")) || (n > 8 && head[8] == '{' && !head[7] && !head[6] && !head[5]))
@@ -302,7 +302,7 @@ lm_status lm_container_open_file(lm_filemap *file, const lm_container_options *o
     lm_status status = lm_container_copy(file, 0, n, head, e);
 
     if (status == LM_OK)
-        status = refuse_foreign(file->path, head, n, e);
+        status = lm_container_refuse_foreign(file->path, head, n, e);
     if (status == LM_OK && (n < 4 || memcmp(head, "GGUF", 4) != 0)) {
         status = lm_fail(e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "is not a GGUF file; open other models by path");
         lm_fail_in(e, file->path);

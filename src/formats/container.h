@@ -35,6 +35,9 @@ typedef struct lm_container_options {
     bool structure_only;             /* accept a folder without weights, or only a config.json; no weights are read */
 } lm_container_options;
 
+/* LM_UNSUPPORTED: the first bytes of a file are those of a file that is mistaken for one, as a Git LFS pointer. */
+lm_status lm_container_refuse_foreign(const char *path, const uint8_t *head, size_t n, lm_error *e);
+
 /* Open a container. `path`: a .gguf file (any part of a split one), a .safetensors file, or a folder with config.json. `o` may be NULL.
  * LM_NOT_FOUND: the path does not exist. LM_IO: it cannot be read. LM_BAD_MODEL, LM_UNSUPPORTED: the file is broken, or of an
  * unsupported kind. */

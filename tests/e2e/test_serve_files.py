@@ -33,6 +33,18 @@ def test_a_byte_order_mark_is_removed(build, tmp_path):
         assert s.close() == 0
 
 
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_text_in_utf_16_is_called_that(build, tmp_path, order):
+    """PowerShell 5 writes UTF-16 by default: a prompt, a grammar, a template or keys in it are an error, not other text."""
+    lamina = build / "src/cli/lamina"
+    (tmp_path / "text").write_bytes(('\ufeff' + 'root ::= "ab"\n').encode(order))
+    for flag in ("-f", "--grammar-file", "--chat-template-file"):
+        done = run(lamina, "run", TINY, *(() if flag == "-f" else ("-p", "a")), "-n", 1, flag, tmp_path / "text")
+        assert done.returncode == 2 and "UTF-16" in done.stderr and not done.stdout, (flag, done.stderr)
+    done = run(lamina, "serve", TINY, "--port", 0, "--api-key-file", tmp_path / "text")
+    assert done.returncode == 2 and "UTF-16" in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "model.safetensors.index.json", "m.gguf", "m-00002-of-00002.gguf"])
 def test_a_pointer_is_called_one(build, tmp_path, name):
     """DeepSeek-V3#557: any file of a folder may be a pointer if Git LFS was not installed; the error names the file."""
@@ -54,6 +66,12 @@ def test_a_pointer_is_called_one(build, tmp_path, name):
     broken.write_bytes(POINTER)
     done = run(lamina, "run", at, "-p", "a", "-n", 1)
     assert done.returncode and "Git LFS pointer" in done.stderr and "git lfs pull" in done.stderr and broken.name in done.stderr, done.stderr
+
+
+def test_an_importance_matrix_that_is_a_pointer_is_called_one(build, tmp_path):
+    (tmp_path / "imatrix.dat").write_bytes(POINTER)
+    done = run(build / "src/cli/lamina", "quantize", TINY, tmp_path / "o.gguf", "q4_0", "--imatrix", tmp_path / "imatrix.dat")
+    assert done.returncode and "Git LFS pointer" in done.stderr and "git lfs pull" in done.stderr, done.stderr
 
 
 def test_the_content_of_a_file_outranks_its_name(build, tmp_path):

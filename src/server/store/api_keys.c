@@ -121,6 +121,8 @@ static lm_status read_line(const lm_keys *k, char *text, size_t line, list *out,
     int32_t priority = 0;
     char *at = text + (line == 1 && strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0), *rest, *key = strtok_r(at, " \t\r\n", &rest);
 
+    if (line == 1 && (strncmp(text, "\xFF\xFE", 2) == 0 || strncmp(text, "\xFE\xFF", 2) == 0))
+        return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s is UTF-16: save it as UTF-8", k->o.file);
     if (!key || *key == '#')
         return LM_OK;
     for (char *word; (word = strtok_r(NULL, " \t\r\n", &rest)) && *word != '#';)
