@@ -125,7 +125,7 @@ def test_settings_equal_inspect(server, build):
         m = json.loads(run(build / "src/cli/lamina", "inspect", MODEL, "--json", "-c", context, "--batch", batch, "--kv-type", kv,
                            *([] if precision == "as stored" else ["--precision", precision])).stdout)["memory"]
         assert s["weights"][p] + s["mapped"][p] == m["weights"] + m["mapped"] and s["cache"][k * len(s["batches"]) + b][c] == m["kv"]
-    assert server.get("/v1/settings?language=zh-Hans")[1]["precisions"][0] != "as stored" and server.get("/v1/settings?language=xx")[0] == 400
+    assert server.get("/v1/settings?language=zh-Hans")[1]["precisions"][0] != "as stored" and server.get("/v1/settings?language=xx")[1]["error"]["param"] == "language"
 
 
 @explains

@@ -49,7 +49,10 @@ static lm_status language_of(lm_call *c, lm_language *out, lm_error *e)
     const char *name = lm_exchange_query(c->x, "language");
 
     *out = LM_ENGLISH;
-    return name ? lm_language_find(name, out, e) : LM_OK;
+    if (!name || lm_language_find(name, out, NULL) == LM_OK)
+        return LM_OK;
+    return lm_fail(e, LM_USAGE, "language", LM_NO_OFFSET, "'language' has the unknown value \"%.40s\": expected en, zh-Hant, zh-Hans or my",
+                   name);
 }
 
 static lm_status finish(lm_call *c, const char *type, const lm_text *text, lm_error *e)

@@ -97,13 +97,15 @@ static lm_status list_items(lm_call *c, json_t *items, json_t **out, lm_error *e
 {
     const char *limit = lm_exchange_query(c->x, "limit"), *order = lm_exchange_query(c->x, "order");
     const char *after = lm_exchange_query(c->x, "after");
-    size_t n = json_array_size(items), most = limit ? strtoul(limit, NULL, 10) : 20, i = 0;
+    char *end = "";
+    size_t n = json_array_size(items), most = limit ? strtoul(limit, &end, 10) : 20, i = 0;
     bool rising = order && strcmp(order, "asc") == 0;
-    json_t *data = json_array();
 
-    if (most < 1 || most > MOST_LISTED)
-        return json_decref(data), lm_fail(e, LM_USAGE, "limit", LM_NO_OFFSET, "'limit' is \"%.20s\"; it must be from 1 to %d", limit,
-                                          MOST_LISTED);
+    if (*end || most < 1 || most > MOST_LISTED)
+        return lm_fail(e, LM_USAGE, "limit", LM_NO_OFFSET, "'limit' is \"%.20s\"; it must be from 1 to %d", limit, MOST_LISTED);
+    if (order && !rising && strcmp(order, "desc"))
+        return lm_fail(e, LM_USAGE, "order", LM_NO_OFFSET, "'order' has the unknown value \"%.40s\": expected asc or desc", order);
+    json_t *data = json_array();
     for (size_t j = 0; after && j < n; j++) {
         const char *id = json_string_value(json_object_get(json_array_get(items, rising ? j : n - 1 - j), "id"));
         if (id && strcmp(id, after) == 0)

@@ -7,7 +7,7 @@
 #include "server/ask/request_limits.h"
 #include "server/dialects/routes.h"
 
-enum { MOST_LAYERS = 4096 };
+enum { MOST_LAYERS = 4096, STEP = 8 };
 
 typedef struct trace_values {
     const char *model, *prompt;
@@ -180,16 +180,48 @@ static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
     return LM_OK;
 }
 
+static lm_status check_client(const lm_call *c, lm_error *e)
+{
+    return lm_exchange_is_left(c->x) ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "the client has closed the connection") : LM_OK;
+}
+
+/* Process tokens in steps: the trace of a client that leaves ends after one. */
+static lm_status read_ids(const lm_call *c, trace_request *a, const lm_token *ids, size_t n, lm_error *e)
+{
+    for (size_t at = 0, k; at < n; at += k) {
+        k = n - at < STEP ? n - at : STEP;
+        LM_TRY(check_client(c, e));
+        LM_TRY(lm_tracer_read(a->tracer, ids + at, k, e));
+    }
+    return LM_OK;
+}
+
+static lm_status write_ids(const lm_call *c, trace_request *a, size_t most, lm_error *e)
+{
+    size_t n = 0, before;
+
+    lm_tracer_ids(a->tracer, &n);
+    for (size_t i = 0; i < most; i++) {
+        before = n;
+        LM_TRY(check_client(c, e));
+        LM_TRY(lm_tracer_write(a->tracer, 1, e));
+        lm_tracer_ids(a->tracer, &n);
+        if (n == before)                                 /* an end token */
+            break;
+    }
+    return LM_OK;
+}
+
 /* Generate first, if requested; then process the whole text again and examine the rows. */
-static lm_status run(const trace_values *v, trace_request *a, lm_error *e)
+static lm_status run(const lm_call *c, const trace_values *v, trace_request *a, lm_error *e)
 {
     lm_tokens       all = { 0 };
     const lm_token *ids;
     size_t          n;
 
     if (v->max_tokens) {
-        LM_TRY(lm_tracer_read(a->tracer, a->prompt.ids, a->prompt.n, e));
-        LM_TRY(lm_tracer_write(a->tracer, v->max_tokens, e));
+        LM_TRY(read_ids(c, a, a->prompt.ids, a->prompt.n, e));
+        LM_TRY(write_ids(c, a, v->max_tokens, e));
     }
     ids = lm_tracer_ids(a->tracer, &n);
     lm_status status = v->max_tokens ? lm_tokens_append(&all, ids, n, e) : lm_tokens_append(&all, a->prompt.ids, a->prompt.n, e);
@@ -198,7 +230,7 @@ static lm_status run(const trace_values *v, trace_request *a, lm_error *e)
     if (status == LM_OK)
         status = lm_tracer_restart(a->tracer, e);
     if (status == LM_OK)
-        status = lm_tracer_read(a->tracer, all.ids, all.n, e);
+        status = read_ids(c, a, all.ids, all.n, e);
     lm_tokens_free(&all);
     return status;
 }
@@ -264,7 +296,7 @@ static lm_status answer_trace(lm_call *c, lm_error *e)
     lm_status           status = prepare(c, v, &a, e);
 
     if (status == LM_OK)
-        status = run(v, &a, e);
+        status = run(c, v, &a, e);
     if (status == LM_OK)
         status = answer(c, &a, e);
     lm_tracer_free(a.tracer);

@@ -105,6 +105,9 @@ void lm_exchange_every(lm_exchange *x, double seconds);
 
 void lm_exchange_wake(lm_exchange *x);
 
+/* Whether the client has closed its end: work that has not ended is not continued. Any thread, until the exchange ends. */
+bool lm_exchange_is_left(const lm_exchange *x);
+
 /* Let a worker handle it again: once per time that `handle` returned false. The client may have left meanwhile. Any thread. */
 void lm_exchange_again(lm_exchange *x);
 

@@ -52,6 +52,11 @@ void lm_exchange_head(lm_exchange *x, unsigned status, const char *type)
     x->type = type;
 }
 
+bool lm_exchange_is_left(const lm_exchange *x)
+{
+    return atomic_load(&x->conn->left);
+}
+
 void lm_exchange_add_header(lm_exchange *x, const char *name, const char *value)
 {
     lm_http_header *h = x->headers + x->n_headers;
