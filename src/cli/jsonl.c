@@ -57,8 +57,11 @@ lm_status lm_jsonl_read(const char *path, lm_jsonl_line each, void *arg, lm_erro
         fclose(f);
     if (status == LM_OK)
         return LM_OK;
-    if (!e->where[0])
-        snprintf(e->where, sizeof e->where, "line %" PRIu64, number);
+    if (!e->where[0] || status != LM_IO) {               /* output that cannot be written is no fault of a line */
+        char where[sizeof e->where];
+        snprintf(where, sizeof where, "%s", e->where);
+        snprintf(e->where, sizeof e->where, "line %" PRIu64 "%s%.*s", number, *where ? ": " : "", (int)sizeof where - 32, where);
+    }
     return lm_fail_in(e, lm_input_name(path));
 }
 

@@ -93,7 +93,7 @@ def test_near_texts_are_near(lamina, tmp_path):
     (["--jsonl", "-"], '"fine"\n{"a": 1}\n', 2, "usage", "line 2"),
     (["--jsonl", "-"], "[1, 2, 99999999]\n", 2, "usage", None),
     (["--jsonl", "-"], "[1, -2]\n", 2, "usage", "line 1"),
-    (["--jsonl", "-"], "[]\n", 2, "usage", "embedding"),
+    (["--jsonl", "-"], "[]\n", 2, "usage", "line 1: embedding"),
 ])
 def test_models_without_vectors_are_one_line(lamina, arguments, text, status, code, where):
     done = run(lamina, "embed", MODEL, *arguments, "--json", input=text)

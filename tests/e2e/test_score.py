@@ -63,3 +63,5 @@ def test_a_wrong_line_is_named(lamina, model):
     done = subprocess.run([lamina, "score", model, "--jsonl", "-"], input='[504, 2365]\n{"text": 1}\n', capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2 and len(done.stdout.splitlines()) == 1
     assert done.stderr.splitlines()[-1] == "error: line 2: standard input: not a JSON string or array of ids"
+    done = subprocess.run([lamina, "score", model, "--jsonl", "-"], input='[504, 2365]\n""\n', capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stderr.splitlines()[-1] == "error: line 2: text: standard input: no tokens to score"
