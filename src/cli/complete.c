@@ -81,6 +81,21 @@ static void scalings(completion *c)
     offer_all(c, words);
 }
 
+static void measures(completion *c)
+{
+    static const char *const words[] = { "perplexity", "kl", "choices", "needle", "speed", NULL };
+
+    offer_all(c, words);
+}
+
+static void pulls(completion *c)
+{
+    static const char *const words[] = { "list", "rm", "verify-cache", NULL };
+
+    offer_all(c, words);
+    cached(c);
+}
+
 static void forms(completion *c)
 {
     static const char *const words[] = { "absorbed", "naive", NULL };
@@ -104,7 +119,12 @@ static void views(completion *c)
 }
 
 static void diagrams(completion *c) { offer_numbered(c, lm_diagram_at); }
-static void topics(completion *c) { offer_numbered(c, lm_topic_at); }
+
+static void topics(completion *c)
+{
+    offer_numbered(c, lm_topic_at);
+    offer(c, "forward");
+}
 
 static void devices(completion *c)
 {
@@ -131,27 +151,39 @@ static void actions(completion *c)
 
 typedef void lister(completion *c);
 
-static const struct { const char *flag; lister *list; } values[] = {
-    { "--model", cached },        { "--model-draft", cached }, { "--cpu", levels },    { "--type", types },
-    { "--precision", precisions }, { "--rope-scaling", scalings }, { "--mla", forms },
-#ifndef LM_WITHOUT_EXPLAIN
-    { "--view", views },          { "--diagram", diagrams },   { "--device", devices }, { "--link", links },
-#endif
-    { NULL, NULL },
-};
-
 /* The candidates for the arguments `first` to `last` of a command, counted from 0. */
 static const struct { const char *command; size_t first, last; lister *list; } places[] = {
     { "help", 0, 0, commands },   { "presets", 0, 99, presets }, { "quantize", 0, 0, cached }, { "quantize", 2, 2, types }, { "synth", 0, 0, presets },   { "run", 0, 0, cached },
     { "chat", 0, 0, cached },     { "serve", 0, 99, cached },    { "bench", 0, 0, cached },    { "score", 0, 0, cached },
     { "embed", 0, 0, cached },    { "tokenize", 0, 0, cached },  { "detokenize", 0, 0, cached }, { "template", 0, 0, cached },
-    { "verify", 0, 1, cached },   { "inspect", 0, 0, models },
+    { "verify", 0, 1, cached },   { "inspect", 0, 0, models },    { "eval", 0, 0, cached },    { "eval", 1, 1, measures },
+    { "diff", 0, 1, cached },     { "trace", 0, 0, cached },     { "train", 0, 0, cached },    { "imatrix", 0, 0, cached },
+    { "merge", 0, 0, cached },    { "convert", 0, 0, cached },   { "pull", 0, 0, pulls },      { "pull", 1, 1, cached },
 #ifndef LM_WITHOUT_EXPLAIN
     { "explain", 0, 0, topics },  { "explain", 1, 1, models },   { "estimate", 0, 0, models }, { "compare", 0, 99, models },
     { "report", 0, 99, models },  { "fit", 0, 99, models },      { "devices", 0, 99, devices },
     { "cluster", 0, 0, actions },  { "cluster", 1, 1, models },
 #endif
     { NULL, 0, 0, NULL },
+};
+
+/* Offer the models of --model: presets too, for the commands that need no weights. */
+static void given(completion *c)
+{
+    bool shapes = strcmp(c->command->name, "audit") == 0;
+
+    for (size_t i = 0; places[i].command; i++)
+        shapes |= places[i].list == models && strcmp(places[i].command, c->command->name) == 0;
+    (shapes ? models : cached)(c);
+}
+
+static const struct { const char *flag; lister *list; } values[] = {
+    { "--model", given },         { "--model-draft", cached }, { "--cpu", levels },    { "--type", types },
+    { "--precision", precisions }, { "--rope-scaling", scalings }, { "--mla", forms },
+#ifndef LM_WITHOUT_EXPLAIN
+    { "--view", views },          { "--diagram", diagrams },   { "--device", devices }, { "--link", links },
+#endif
+    { NULL, NULL },
 };
 
 /* ---- command line ---- */
@@ -215,7 +247,7 @@ static void complete(completion *c, char **words, size_t n)
         }
         const lm_flag *f = words[i][0] == '-' ? flag_of(c->command, words[i], strlen(words[i])) : NULL;
         open = f && f->kind != LM_FLAG_SWITCH ? f : NULL;
-        place += words[i][0] != '-';
+        place += words[i][0] != '-' || (f && strcmp(f->name, "--diagram") == 0);         /* a diagram takes the place of a topic */
     }
     if (!open && is) {
         open     = flag_of(c->command, last, (size_t)(is - last));

@@ -55,7 +55,7 @@ def names(build, *command, key="name"):
 def test_bash_completes_values(build, program, tmp_path):
     presets, devices = names(build, "presets"), names(build, "devices")
     topics = [t["topic"] for t in json.loads(run(build / "src/cli/lamina", "explain", "--json").stdout)["topics"]]
-    assert complete(build, "explain", "") == topics
+    assert complete(build, "explain", "") == [*topics, "forward"]
     assert complete(build, "help", "co") == ["compare", "convert"]
     assert complete(build, "compare", "gpt2", "llama-3.2-") == [p for p in presets if p.startswith("llama-3.2-")]
     assert complete(build, "fit", "gpt2", "--device", "rtx-4") == [d for d in devices if d.startswith("rtx-4")]
@@ -63,6 +63,10 @@ def test_bash_completes_values(build, program, tmp_path):
     assert "flow" in complete(build, "explain", "--diagram", "") and "ref" in complete(build, "run", "--cpu", "")
     assert complete(build, "synth", "gpt2", "x.gguf", "--type", "q4_k") == ["q4_k_m", "q4_k_s"]
     assert complete(build, "run", "--verbose", "-n", "") == []
+    assert complete(build, "audit", "x.md", "-m", "llama-3.2-") == [p for p in presets if p.startswith("llama-3.2-")] == \
+        complete(build, "inspect", "-m", "llama-3.2-") == complete(build, "explain", "--diagram", "layer", "llama-3.2-")
+    assert complete(build, "run", "-m", "llama-3.2-") == [], "a preset has no weights to run"
+    assert complete(build, "eval", "x.gguf", "pe") == ["perplexity"] and complete(build, "pull", "ver") == ["verify-cache"]
 
 
 def test_bash_completes_models_of_both_caches(build, tmp_path):
