@@ -89,7 +89,9 @@ static void show_rule(lm_evaluation *v, const lm_perplexity *p)
     if (p->stride)
         lm_eval_figure(v, "rule", NULL, 0, "sliding window of %u tokens, stride %u", p->context, p->stride);
     else
-        lm_eval_figure(v, "rule", NULL, 0, "second halves of %u chunks of %u tokens", p->chunks, p->context);
+        lm_eval_figure(v, "rule", NULL, 0,
+                       p->chunks == 1 ? "second half of %u chunk of %u tokens" : "second halves of %u chunks of %u tokens",
+                       p->chunks, p->context);
     lm_eval_figure(v, "tokens scored", NULL, 0, "%llu", (unsigned long long)p->tokens);
 }
 
@@ -153,7 +155,7 @@ static lm_status perplexity(lm_evaluation *v, curve *c, lm_error *e)
     end_chunk(c);
     show_perplexity(v, &p);
     if (v->o->save_logits)
-        lm_note("%s: logits of %u chunks", v->o->save_logits, p.chunks);
+        lm_note("%s: logits of %u chunk%s", v->o->save_logits, p.chunks, p.chunks == 1 ? "" : "s");
     return LM_OK;
 }
 

@@ -65,7 +65,8 @@ static void show(lm_evaluation *v, timing *t, uint32_t context, uint32_t predict
     json_object_set_new(v->document, "generated", json_integer(predict));
     json_object_set_new(v->document, "threads", json_integer(lm_engine_threads(v->engine)));
     json_object_set_new(v->document, "cpu", json_string(lm_engine_cpu(v->engine)));
-    lm_eval_figure(v, "engine", NULL, 0, "%s, %u threads", lm_engine_cpu(v->engine), lm_engine_threads(v->engine));
+    lm_eval_figure(v, "engine", NULL, 0, "%s, %u thread%s", lm_engine_cpu(v->engine), lm_engine_threads(v->engine),
+                   lm_engine_threads(v->engine) == 1 ? "" : "s");
     lm_eval_figure(v, "chunks", NULL, 0, "%u of %u tokens, the last %u one by one", t->n, context, predict);
     double read = median(t->reading, t->n), written = median(t->writing, t->n);
     lm_eval_figure(v, "read", "read_per_second", read, "%.1f tokens per second (median)", read);

@@ -124,9 +124,9 @@ static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize
     lm_status status = lm_allot(m, &a, out, e);
     lm_progress_end(&bar);
     LM_TRY(status);
-    lm_note("types for %s, %.3f bits per weight: KL %.5f nats on the part of the text that judges; %zu tensors tried%s, %s",
-            lm_figure_bytes(bytes, out->bytes), out->bits_per_weight, out->kl, out->tried, out->untried ? ", others by their kind" : "",
-            lm_figure_time(time, out->seconds));
+    lm_note("types for %s, %.3f bits per weight: KL %.5f nats on the part of the text that judges; "
+            "%zu tensor%s tried%s, %s", lm_figure_bytes(bytes, out->bytes), out->bits_per_weight, out->kl, out->tried,
+            out->tried == 1 ? "" : "s", out->untried ? ", others by their kind" : "", lm_figure_time(time, out->seconds));
     LM_TRY(save_curve(o, out, e));
     return save_plot(o, out, e);
 }
