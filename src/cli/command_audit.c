@@ -31,7 +31,7 @@ static const lm_flag audit_flag_table[] = {
 
 static const lm_flag audit_model_table[] = {
     { "--model", "-m", LM_FLAG_LIST, O(models), "MODEL",
-      "what the document is about: a .gguf file, a Hugging Face folder, a preset; repeatable (default: the presets that it names)", 0, 0,
+      "model that the document describes: a .gguf file, a Hugging Face folder, a preset; repeatable (default: the presets it names)", 0, 0,
           NULL },
     { 0 },
 };
@@ -314,7 +314,7 @@ static lm_status judge_document(audit *a, const lm_audit_document *d, const char
         lm_mark_document(&a->out, text, size, marks, n_marks, a->o->format == AS_HTML);
     }
     if (!n && !a->o->models.n)
-        return lm_fail(e, LM_USAGE, "-m", LM_NO_OFFSET, "required: the document names no preset: -m MODEL");
+        return lm_fail(e, LM_USAGE, "-m", LM_NO_OFFSET, "required, because the document names no preset");
     return LM_OK;
 }
 

@@ -12,7 +12,7 @@ static const lm_flag plan_flag_table[] = {
     { "--simulate", NULL, LM_FLAG_COUNT, O(simulate), "N", "as --nodes, with every message between the ranks computed separately", 1, 256, NULL },
     { "--link", NULL, LM_FLAG_TEXT, O(link), "NAME",
       "network between nodes: 1gbe, 10gbe, 25gbe, 100gbe, ib400; measure: between the ranks of this mpirun (25gbe)", 0, 0, NULL },
-    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "what a node is, from the catalogue (lamina devices; default: this machine)", 0, 0, NULL },
+    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "device of each node, from the catalogue (lamina devices; default: this machine)", 0, 0, NULL },
     { "--ram", NULL, LM_FLAG_SIZE, O(ram), "SIZE", "memory of a node: 16G (decimal), 16GiB (binary)", 0, 0, NULL },
     { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE",
       "weight precision (default: as stored, without weights the most exact one that fits)", 0, 0, NULL },

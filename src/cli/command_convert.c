@@ -13,8 +13,8 @@ static const lm_flag convert_flag_table[] = {
     { "--type", "--outtype", LM_FLAG_TEXT, O(type), "TYPE",
      "type of the matrices: f32, f16, bf16, q8_0 (GGUF only) or auto, as they are stored "
       "(default auto)", 0, 0, NULL },
-    { "--split-max-size", NULL, LM_FLAG_SIZE, O(part_bytes), "SIZE", "the most bytes of tensors in one file of several (2G; a folder has 5 GB)", 0, 0, NULL },
-    { "--split-max-tensors", NULL, LM_FLAG_COUNT, O(part_tensors), "N", "the most tensors in one GGUF file of several", 0, 65535, NULL },
+    { "--split-max-size", NULL, LM_FLAG_SIZE, O(part_bytes), "SIZE", "maximum size of the tensors in one part (2G; of a folder: 5 GB)", 0, 0, NULL },
+    { "--split-max-tensors", NULL, LM_FLAG_COUNT, O(part_tensors), "N", "maximum number of tensors in one part of a GGUF file", 0, 65535, NULL },
     { "--name", "--model-name", LM_FLAG_TEXT, O(name), "TEXT", "name of the model inside the file", 0, 0, NULL },
     { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL, "read, check and print sizes; write nothing", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },

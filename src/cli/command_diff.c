@@ -19,7 +19,7 @@ static const lm_flag diff_flag_table[] = {
     { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "text that both models read; -: standard input", 0, 0, NULL },
     { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "chunks to read (4); --context is the tokens of a chunk (256)", 1, 65536, NULL },
     { "--raise", NULL, LM_FLAG_TEXT, O(raise), "TYPE|none", "type that is tried on tensors of B (q6_k)", 0, 0, NULL },
-    { "--candidates", NULL, LM_FLAG_COUNT, O(candidates), "N", "tensors that it is tried on (24)", 1, 65536, NULL },
+    { "--candidates", NULL, LM_FLAG_COUNT, O(candidates), "N", "number of tensors to try it on (24)", 1, 65536, NULL },
     { "--all", "-a", LM_FLAG_SWITCH, O(all), NULL, "list every tensor, not the worst alone", 0, 0, NULL },
     { "--html", NULL, LM_FLAG_OUTPUT, O(html), "FILE", "write the page as HTML, in one file", 0, 0, NULL },
     { "--markdown", "--md", LM_FLAG_OUTPUT, O(markdown), "FILE", "write it as Markdown", 0, 0, NULL },
@@ -135,9 +135,10 @@ const lm_command lm_command_diff = {
     .name = "diff",
     .usage = "A B [-f TEXT] [--html FILE] [flags]",
     .summary = "compare two models tensor by tensor, and on a text",
-    .about = "  A is what B should be: the model before it was quantised, or before it was trained. They may lie in any form: a folder\n"
-             "  and a GGUF file, BF16 and Q4. With a text: the error of the residual stream after each layer, the first layer that\n"
-             "  changes a token, and the tensors of B that are worth more bytes, each tried (4 bytes of memory for each weight).\n",
+    .about = "  A is the reference for B: the model before it was quantised, or before it was trained. Their formats may differ:\n"
+             "  a folder and a GGUF file, BF16 and Q4. With a text: the error of the residual stream after each layer, the first\n"
+             "  layer that changes a token, and the tensors of B that are worth more bytes, each tried (4 bytes of memory for each\n"
+             "  weight).\n",
     .groups = diff_groups,
     .min_args = 2,
     .max_args = 2,

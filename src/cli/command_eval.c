@@ -38,7 +38,7 @@ static const lm_flag choices_flag_table[] = {
     { "--task", NULL, LM_FLAG_WORD, O(form), "FORM",
       "form of the questions: plain, hellaswag, winogrande, arc or mmlu (default: by their members)", 0, 0, form_words },
     { "--shots", NULL, LM_FLAG_COUNT, O(shots), "N", "answered questions before each (0)", 0, 100, NULL },
-    { "--shots-file", NULL, LM_FLAG_TEXT, O(shots_file), "FILE", "where they come from: its first N, of the question's subject if it has one", 0, 0, NULL },
+    { "--shots-file", NULL, LM_FLAG_TEXT, O(shots_file), "FILE", "file of the answered questions: its first N, of the question's subject if it has one", 0, 0, NULL },
     { "--limit", NULL, LM_FLAG_COUNT, O(limit), "N", "questions to ask (all)", 1, UINT32_MAX, NULL },
     { "--details", NULL, LM_FLAG_SWITCH, O(details), NULL, "with --json, the log-probability of each choice", 0, 0, NULL },
     { 0 },

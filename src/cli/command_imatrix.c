@@ -30,7 +30,7 @@ static const lm_flag imatrix_flag_table[] = {
     { "--output", "-o --output-file", LM_FLAG_OUTPUT, O(output), "FILE", "importance matrix to write", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
     { "--resume", NULL, LM_FLAG_SWITCH, O(resume), NULL, "continue after the chunks that the output file already holds", 0, 0, NULL },
-    { "--output-format", NULL, LM_FLAG_WORD, O(form), "gguf|dat", "form of the file (gguf); dat: the one before GGUF", 0, 0, form_words },
+    { "--output-format", NULL, LM_FLAG_WORD, O(form), "gguf|dat", "file format (gguf); dat: the format before GGUF", 0, 0, form_words },
     { "--output-frequency", "-ofreq", LM_FLAG_COUNT, O(frequency), "N", "save every N chunks (10)", 1, UINT32_MAX, NULL },
     { "--in-file", NULL, LM_FLAG_LIST, O(merged), "FILE", "importance matrix to add; repeatable. Without MODEL only these are merged", 0, 0, NULL },
     { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "chunks to read (all); --context is the tokens of a chunk (512)", 1, UINT32_MAX, NULL },
@@ -308,7 +308,7 @@ const lm_command lm_command_imatrix = {
     .usage = "[MODEL -f TEXT] [--in-file FILE] [-o FILE] [flags]",
     .summary = "measure which weights matter over a text, for quantize",
     .about = "  Reads the text in chunks and adds up, for every input of every matrix, the squares of what it is multiplied with;\n"
-             "  rules, names and files are llama-imatrix's. Then: lamina quantize IN OUT TYPE --imatrix FILE. Take some hundred chunks\n"
+             "  rules, names and files are llama-imatrix's. Then: lamina quantize IN OUT TYPE --imatrix FILE. Use a few hundred chunks\n"
              "  of mixed prose, code and conversation, and measure the result on another text.\n",
     .groups = imatrix_groups,
     .max_args = 1,

@@ -31,11 +31,11 @@ static const lm_flag trace_flag_table[] = {
 static const lm_flag look_flag_table[] = {
     { "--at", NULL, LM_FLAG_INT, O(at), "N",
       "position to look into, counted from 0, negative ones from the end (default: the last that predicts a token)", 0, 0, NULL },
-    { "--all", NULL, LM_FLAG_SWITCH, O(all), NULL, "look into every position (--json)", 0, 0, NULL },
+    { "--all", NULL, LM_FLAG_SWITCH, O(all), NULL, "examine every position (--json)", 0, 0, NULL },
     { "--top", NULL, LM_FLAG_COUNT, O(top), "K", "alternatives of each token (5)", 0, 1000, NULL },
     { "--lens", NULL, LM_FLAG_COUNT, O(lens), "K", "tokens that the lens shows after each layer; 0: no lens (5)", 0, 1000, NULL },
     { "--lens-parts", NULL, LM_FLAG_SWITCH, O(parts), NULL, "use the lens also after each attention", 0, 0, NULL },
-    { "--attention", NULL, LM_FLAG_TEXT, O(attention), "L.H", "picture of where head H of layer L looks", 0, 0, NULL },
+    { "--attention", NULL, LM_FLAG_TEXT, O(attention), "L.H", "picture of the attention of head H of layer L", 0, 0, NULL },
     { "--times", NULL, LM_FLAG_SWITCH, O(times), NULL, "measure the time of each operation", 0, 0, NULL },
     { "--values", NULL, LM_FLAG_LIST, O(values), "PATTERN",
       "values to write to --output: model.layers.*.mlp, layers.3.self_attn#weights (repeatable)", 0, 0, NULL },

@@ -9,7 +9,7 @@ typedef struct usage_options { const char *key; } usage_options;
 #define O(field) offsetof(usage_options, field)
 
 static const lm_flag usage_flags[] = {
-    { "--api-key", NULL, LM_FLAG_TEXT, O(key), "KEY", "only what this key has used", 0, 0, NULL },
+    { "--api-key", NULL, LM_FLAG_TEXT, O(key), "KEY", "show only the usage of this key", 0, 0, NULL },
     { 0 },
 };
 static const lm_flag_group usage_groups[] = { { "usage", usage_flags, 0 }, { 0 } };
