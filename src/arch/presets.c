@@ -151,7 +151,7 @@ static lm_status several(const char *name, const words *given, int quality, size
         }
     if (n > shown && at < sizeof list)
         snprintf(list + at, sizeof list - at, " or %zu others", n - shown);
-    return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "could be the preset %s", list);
+    return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "matches several presets: %s", list);
 }
 
 lm_status lm_preset_find(const char *name, const lm_preset **out, lm_error *e)

@@ -32,11 +32,11 @@ typedef struct lm_flag {
     size_t             offset;   /* of the value, in the options of its group */
     const char        *value;    /* its name in the help: "N" */
     const char        *help;
-    double             min, max; /* of numbers; both 0: any. For a list or a file, min -1 allows an empty value, which means none */
+    double             min, max; /* of numbers; both 0: any. For a file, min -1 allows an empty value, which means none */
     const char *const *words;    /* NULL-ended */
 } lm_flag;
 
-/* A flag of another program. */
+/* A flag of another program that lamina does not have. */
 typedef struct lm_foreign_flag {
     const char        *names;    /* its spellings, separated by spaces; NULL ends a table */
     int                values;   /* number of arguments that it takes */
@@ -44,6 +44,9 @@ typedef struct lm_foreign_flag {
     bool               accepted; /* it has no effect here, and a note says so. False: it is rejected */
     const char        *reason;
 } lm_foreign_flag;
+
+/* One that was given, with its spelling on the command line, and the program it is known from. */
+typedef struct lm_foreign_given { const lm_foreign_flag *flag; const char *name, *program; } lm_foreign_given;
 
 /* Flags that several commands share. Their options are a struct at offset `base` of each command's options. */
 typedef struct lm_flag_group {
@@ -59,8 +62,7 @@ typedef struct lm_cli {
     size_t   n_args;
     const lm_flag **given;       /* every flag given, once per occurrence; NULL-ended */
     size_t   n_given;
-    const lm_foreign_flag **foreign;                     /* accepted flags without effect; NULL-ended */
-    const char **foreign_names;                          /* their spelling on the command line */
+    lm_foreign_given *foreign;   /* accepted flags without effect; ended by one without flag */
     bool     json, help, verbose, quiet, plain;          /* supported by every command: lm_general_flags */
     const char *lang;            /* --lang; NULL: from the environment */
     lm_language language;        /* of pages */
@@ -75,7 +77,7 @@ typedef struct lm_command {
     const char          *summary;
     const char          *about;  /* further lines of its help; NULL: none */
     const lm_flag_group *groups; /* NULL: only the general flags */
-    const lm_foreign_flag *foreign;                      /* flags of other programs; NULL: none */
+    bool                 foreign;            /* flags of other programs are recognised: foreign.h */
     size_t               min_args, max_args;
     bool                 environment;        /* LAMINA_ARG_... also sets its flags */
     size_t               options_size;

@@ -512,6 +512,7 @@ const lm_command lm_command_bench = {
              "  measured before each line. \"predicted\" is computed from the speed of each kernel measured alone; the percentage\n"
              "  is its error.\n",
     .groups = bench_groups,
+    .foreign = true,
     .max_args = 1,
     .options_size = sizeof(bench_options),
     .defaults = bench_defaults,

@@ -9,7 +9,6 @@
 #include "cli/flags.h"
 #include "cli/interrupt.h"
 #include "cli/lines.h"
-#include "cli/llamacpp.h"
 #include "cli/session.h"
 #include "cli/tokenjson.h"
 #include "cli/splitting.h"
@@ -43,7 +42,7 @@ static const lm_flag chat_flag_table[] = {
     { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N",
       "maximum number of tokens of an answer; -1: no limit (-1)", -1, 1e15, NULL },
     { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT",
-      "stop string: end the answer before TEXT; may be repeated", -1, 0, NULL },
+      "stop string: end the answer before TEXT; may be repeated", 0, 0, NULL },
     { "--escape", "-e", LM_FLAG_SWITCH, O(escape), NULL, "process escapes in -r: \\n, \\t, \\\\ ... (default)", 0, 0, NULL },
     { "--no-escape", NULL, LM_FLAG_SWITCH, O(no_escape), NULL, "leave backslashes in -r as they are", 0, 0, NULL },
     { "--single-turn", "-st", LM_FLAG_SWITCH, O(single), NULL, "end after the first answer", 0, 0, NULL },
@@ -230,13 +229,13 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
     lm_engine_allocated(s->engine, &memory);
     lm_print_line("answers    %" PRIu64 "  ·  %zu message%s", s->answers, json_array_size(s->messages),
                   json_array_size(s->messages) == 1 ? "" : "s");
-    lm_print_line("read       %s tokens in %s (%s), %s more from the cache", lm_figure_count(a, s->read),
+    lm_print_line("read       %s token%s in %s (%s), %s more from the cache", lm_figure_count(a, s->read), s->read == 1 ? "" : "s",
                   lm_figure_time(b, s->read_seconds), lm_figure_rate(c, s->read, s->read_seconds),
                   lm_figure_count(d, s->reused));
-    lm_print_line("generated  %s tokens in %s (%s)", lm_figure_count(a, s->generated), lm_figure_time(b, s->generate_seconds),
-                  lm_figure_rate(c, s->continued, s->generate_seconds));
+    lm_print_line("generated  %s token%s in %s (%s)", lm_figure_count(a, s->generated), s->generated == 1 ? "" : "s",
+                  lm_figure_time(b, s->generate_seconds), lm_figure_rate(c, s->continued, s->generate_seconds));
     if (s->drafted)
-        lm_print_line("drafted    %s tokens, %s accepted (%.0f %%)", lm_figure_count(a, s->drafted),
+        lm_print_line("drafted    %s token%s, %s accepted (%.0f %%)", lm_figure_count(a, s->drafted), s->drafted == 1 ? "" : "s",
                       lm_figure_count(b, s->accepted), 100.0 * (double)s->accepted / (double)s->drafted);
     lm_print_line("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)),
                   lm_figure_count(b, lm_engine_context(s->engine)));
@@ -247,7 +246,7 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
     return LM_OK;
 }
 
-/* Find the flag that /set names without dashes, or NULL. *at: the address of its value. */
+/* Find the flag that /set names without dashes, with '_' for '-' as other programs do, or NULL. *at: the address of its value. */
 static const lm_flag *settable(talk *t, const char *name, size_t n, void **at)
 {
     const struct { const lm_flag *table; void *options; } tables[] = {
@@ -255,12 +254,18 @@ static const lm_flag *settable(talk *t, const char *name, size_t n, void **at)
         { chat_flag_table, t->o },
     };
 
-    for (size_t i = 0; i < 2; i++)
-        for (const lm_flag *f = tables[i].table; f->name; f++)
-            if (strncmp(f->name + 2, name, n) == 0 && !f->name[2 + n] && (i == 0 || f->offset == O(predict))) {
-                *at = (char *)tables[i].options + f->offset;
-                return f;
-            }
+    char flag[40];
+
+    snprintf(flag, sizeof flag, "--%.*s", (int)n, name);
+    for (char *c = flag; *c; c++)
+        *c = *c == '_' ? '-' : *c;
+    for (size_t i = 0; i < 2; i++) {
+        const lm_flag *f = lm_flag_find(tables[i].table, flag);
+        if (f && (i == 0 || f->offset == O(predict))) {
+            *at = (char *)tables[i].options + f->offset;
+            return f;
+        }
+    }
     return NULL;
 }
 
@@ -304,10 +309,14 @@ static lm_status show_settings(const talk *t)
     return LM_OK;
 }
 
+#define PARAMETER "parameter "
+
 static lm_status do_set(talk *t, const char *argument, lm_error *e)
 {
     if (!*argument)
         return show_settings(t);
+    if (strncmp(argument, PARAMETER, strlen(PARAMETER)) == 0)            /* ollama's form: /set parameter temperature 0.2 */
+        argument += strlen(PARAMETER);
 
     size_t n = strcspn(argument, " ");
     const char *value = argument + n + strspn(argument + n, " ");
@@ -354,16 +363,16 @@ static lm_status do_help(talk *t, const char *argument, lm_error *e);
 
 static const struct slash { const char *name, *usage, *help; lm_status (*run)(talk *, const char *, lm_error *); } slashes[] = {
     { "/reset",  "",           "clear the conversation, keep the system message",  do_reset  },
-    { "/clear",  "",           "the same as /reset",                                do_reset  },
+    { "/clear",  "",           "as /reset",                                do_reset  },
     { "/system", "TEXT",       "set the system message; none: remove it; without TEXT: show it", do_system },
     { "/regen",  "",           "generate the last answer again",                    do_regen  },
     { "/save",   "FILE",       "write the conversation as JSON",                    do_save   },
-    { "/save!",  "FILE",       "the same, replacing a file that exists",            do_replace },
+    { "/save!",  "FILE",       "as /save, but replace an existing file",            do_replace },
     { "/load",   "FILE",       "load a saved conversation",          do_load   },
     { "/set",    "NAME VALUE", "change a sampling setting: /set temp 0.2; alone: show all", do_set    },
     { "/stats",  "",           "show tokens, speed and memory",                             do_stats  },
     { "/help",   "",           "show this list",                                         do_help   },
-    { "/?",      "",           "the same as /help",                                 do_help   },
+    { "/?",      "",           "as /help",                                 do_help   },
     { "/quit",   "",           "exit (also Ctrl-D)",                             do_quit   },
     { "/exit",   "",           "exit",                                              do_quit   },
     { "/bye",    "",           "exit",                                              do_quit   },
@@ -526,7 +535,7 @@ const lm_command lm_command_chat = {
     .about = "  Each line is one message. Special tokens in it are treated as plain text. Without MODEL, uses the demo model.\n"
              "  With --json, each answer and each error is one line of JSON.\n",
     .groups = chat_groups,
-    .foreign = lm_llamacpp_flags,
+    .foreign = true,
     .max_args = 1,
     .options_size = sizeof(chat_options),
     .defaults = chat_defaults,

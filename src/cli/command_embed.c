@@ -239,6 +239,7 @@ const lm_command lm_command_embed = {
     .about = "  Prints the last hidden state, after the final norm, as a JSON array of numbers on one line; with --pooling none\n"
              "  an array of arrays. Computes and caches in float32 by default; --compute auto -ctk f16 is faster.\n",
     .groups = embed_groups,
+    .foreign = true,
     .max_args = 1,
     .options_size = sizeof(embed_options),
     .defaults = embed_defaults,

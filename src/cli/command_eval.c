@@ -192,6 +192,7 @@ const lm_command lm_command_eval = {
              "  Results do not depend on the number of threads or on batching. Use --compute f32 for the arithmetic of\n"
              "  the reference.\n",
     .groups = eval_groups,
+    .foreign = true,
     .min_args = 1,
     .max_args = 2,
     .options_size = sizeof(lm_eval_flags),

@@ -311,6 +311,7 @@ const lm_command lm_command_imatrix = {
              "  rules, names and files are llama-imatrix's. Then: lamina quantize IN OUT TYPE --imatrix FILE. Use a few hundred chunks\n"
              "  of mixed prose, code and conversation, and measure the result on another text.\n",
     .groups = imatrix_groups,
+    .foreign = true,
     .max_args = 1,
     .options_size = sizeof(imatrix_options),
     .defaults = imatrix_defaults,

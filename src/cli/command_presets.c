@@ -84,6 +84,17 @@ static void head(lm_text *out)
     }
 }
 
+static lm_status no_match(const lm_cli *cli, lm_error *e)
+{
+    lm_text words = { 0 };
+
+    for (size_t i = 0; i < cli->n_args; i++)
+        lm_text_printf(&words, "%s%s", i ? " " : "", cli->args[i]);
+    lm_fail(e, LM_NOT_FOUND, words.data, LM_NO_OFFSET, "no matching preset");
+    lm_text_free(&words);
+    return lm_fail_hint(e, "lamina presets lists them");
+}
+
 static lm_status presets(lm_cli *cli, void *options, lm_error *e)
 {
     json_t *list = json_array();
@@ -114,7 +125,7 @@ static lm_status presets(lm_cli *cli, void *options, lm_error *e)
         shown++;
     }
     if (status == LM_OK && !shown)
-        status = lm_fail(e, LM_NOT_FOUND, cli->args[0], LM_NO_OFFSET, "no matching preset");
+        status = no_match(cli, e);
     if (status == LM_OK && cli->json)
         status = lm_out_json(cli, json_incref(list), e);
     else if (status == LM_OK)

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/from_hub.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -75,7 +76,7 @@ static lm_status look(lm_cli *cli, const pull_options *o, const lm_cache_word *w
         return lm_fail(e, LM_USAGE, w->name, LM_NO_OFFSET, "requires a model of the cache: org/name");
     if (o->revision || o->connections || (o->dry_run && !removes) || (o->repair && !checks))
         return lm_fail(e, LM_USAGE, w->name, LM_NO_OFFSET, "takes no flag but %s", removes ? "--dry-run" : checks ? "--repair" : "--json");
-    return w->run(cli, cli->n_args > 1 ? cli->args[1] : NULL, checks ? o->repair : o->dry_run, e);
+    return w->run(cli, cli->n_args > 1 ? lm_hub_bare(cli->args[1]) : NULL, checks ? o->repair : o->dry_run, e);
 }
 
 static lm_status pull(lm_cli *cli, void *options, lm_error *e)
@@ -93,7 +94,7 @@ static lm_status pull(lm_cli *cli, void *options, lm_error *e)
     hub_pull   p   = { .net = { .notice = notice, .stop = lm_interrupted }, .progress = lm_pulling_show, .progress_arg = &bar,
                       .dry_run = o->dry_run, .connections = o->connections };
     lm_interrupt_watch(NULL);
-    lm_status status = hub_pull_run(&p, cli->args[0], o->revision, e);
+    lm_status status = hub_pull_run(&p, lm_hub_bare(cli->args[0]), o->revision, e);
     lm_progress_end(&bar.bar);
     if (status == LM_OK)
         status = print(cli, &p, e);

@@ -14,7 +14,6 @@
 #include "cli/ensembling.h"
 #include "cli/flag_names.h"
 #include "cli/interrupt.h"
-#include "cli/llamacpp.h"
 #include "cli/options.h"
 #include "cli/prompt.h"
 #include "cli/scored.h"
@@ -76,7 +75,7 @@ static const lm_flag run_flag_table[] = {
     { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N",
       "maximum number of tokens to generate; -1: no limit (-1)", -1, 1e15, NULL },
-    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop string: stop before TEXT; may be repeated", -1, 0, NULL },
+    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop string: stop before TEXT; may be repeated", 0, 0, NULL },
     { "--logprobs", NULL, LM_FLAG_COUNT, O(logprobs), "K",
       "report the K most probable tokens at each position, in the JSON or on standard error; with -n 0 at "
       "each position of the prompt, as lamina score does", 1, 1000, NULL },
@@ -474,7 +473,7 @@ const lm_command lm_command_run = {
              "  if input or output is not a terminal, or with --json, the prompt is continued as it is. --chat and --raw decide.\n"
              "  Piped input is placed before -p, with a newline between them: cat doc | lamina run MODEL -p \"Summarise:\"\n",
     .groups = run_groups,
-    .foreign = lm_llamacpp_flags,
+    .foreign = true,
     .max_args = 100000,
     .options_size = sizeof(run_options),
     .defaults = run_defaults,

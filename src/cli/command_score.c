@@ -193,6 +193,7 @@ const lm_command lm_command_score = {
              "  all tokens (0: the most probable). Then their sum and the perplexity, exp(-sum / tokens scored). Use --compute f32 for\n"
              "  the arithmetic of the reference.\n",
     .groups = score_groups,
+    .foreign = true,
     .max_args = 1,
     .options_size = sizeof(score_options),
     .defaults = score_defaults,

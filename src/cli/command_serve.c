@@ -11,7 +11,6 @@
 #include "cli/adapting.h"
 #include "cli/ensembling.h"
 #include "cli/interrupt.h"
-#include "cli/llamacpp.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/prompt.h"
@@ -53,7 +52,7 @@ static const lm_flag serve_flag_table[] = {
     { "--tokens-per-day", NULL, LM_FLAG_I64, O(quota.tokens_day), "N", "maximum tokens per day (UTC) and key; 0: no limit (0)", 0, 1e15, NULL },
     { "--insecure", NULL, LM_FLAG_SWITCH, O(insecure), NULL, "allow other machines to connect without an API key", 0, 0, NULL },
     { "--sandbox", NULL, LM_FLAG_SWITCH, O(sandbox), NULL, "sandbox the server after startup (on by default)", 0, 0, NULL },
-    { "--no-sandbox", NULL, LM_FLAG_SWITCH, O(no_sandbox), NULL, "keep all rights", 0, 0, NULL },
+    { "--no-sandbox", NULL, LM_FLAG_SWITCH, O(no_sandbox), NULL, "do not sandbox the server", 0, 0, NULL },
     { "--allowed-host", NULL, LM_FLAG_LIST, O(allowed_hosts), "NAME",
       "name of this server in requests, as behind a proxy: NAME or NAME:PORT; may be repeated (any name where API keys are set)", 0, 0,
       NULL },
@@ -88,8 +87,8 @@ static const lm_flag serve_flag_table[] = {
     { "--store", NULL, LM_FLAG_TEXT, O(store), "FILE",
       "database that stores responses and token counts across restarts (default: in memory)", 0, 0, NULL },
     { "--slot-save-path", NULL, LM_FLAG_TEXT, O(slot_folder), "DIR", "folder for POST /slots/N?action=save|restore", 0, 0, NULL },
-    { "--slots", NULL, LM_FLAG_SWITCH, O(slots), NULL, "GET /slots (on by default)", 0, 0, NULL },
-    { "--no-slots", NULL, LM_FLAG_SWITCH, O(no_slots), NULL, "no GET /slots", 0, 0, NULL },
+    { "--slots", NULL, LM_FLAG_SWITCH, O(slots), NULL, "enable GET /slots (default)", 0, 0, NULL },
+    { "--no-slots", NULL, LM_FLAG_SWITCH, O(no_slots), NULL, "disable GET /slots", 0, 0, NULL },
     { "--metrics", NULL, LM_FLAG_SWITCH, O(metrics), NULL, "GET /metrics, for Prometheus", 0, 0, NULL },
     { "--no-ui", "--no-webui", LM_FLAG_SWITCH, O(no_page), NULL, "do not serve the web page at /", 0, 0, NULL },
     { "--allow-interventions", NULL, LM_FLAG_SWITCH, O(interventions), NULL,
@@ -518,7 +517,7 @@ const lm_command lm_command_serve = {
              "  SIGTERM and Ctrl-C let running requests finish; a second one ends them. Flags can be set in the environment:\n"
              "  LAMINA_ARG_CTX_SIZE=4096 is --ctx-size 4096.\n",
     .groups = serve_groups,
-    .foreign = lm_llamacpp_flags,
+    .foreign = true,
     .max_args = SIZE_MAX,
     .environment = true,
     .options_size = sizeof(serve_options),

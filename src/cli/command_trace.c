@@ -387,6 +387,7 @@ const lm_command lm_command_trace = {
              "  logit lens), what each attention and MLP adds to the token that follows, where heads look, and experts. The weights\n"
              "  are used as they are stored. With --set, --add or --patch: how the predictions change.\n",
     .groups = trace_groups,
+    .foreign = true,
     .max_args = 1,
     .options_size = sizeof(lm_trace_flags),
     .defaults = trace_defaults,

@@ -11,11 +11,11 @@
 
 const lm_flag lm_constraint_flag_table[] = {
     { "--json-schema", "-j", LM_FLAG_TEXT, O(schema), "SCHEMA",
-      "the text is JSON that fits this JSON Schema; @FILE: the schema of a file; {}: any JSON", 0, 0, NULL },
-    { "--grammar", NULL, LM_FLAG_TEXT, O(grammar), "GBNF", "the text fits this grammar, as llama.cpp writes them", 0, 0, NULL },
-    { "--grammar-file", NULL, LM_FLAG_TEXT, O(grammar_file), "FILE", "the same, of a file", -1, 0, NULL },
-    { "--regex", NULL, LM_FLAG_TEXT, O(regex), "RE", "the text matches this regular expression as a whole", 0, 0, NULL },
-    { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT", "the text is TEXT; may be repeated: one of them", -1, 0, NULL },
+      "constrain the text to JSON valid against this JSON Schema; @FILE: schema from a file; {}: any JSON", 0, 0, NULL },
+    { "--grammar", NULL, LM_FLAG_TEXT, O(grammar), "GBNF", "constrain the text to this grammar, in the notation of llama.cpp", 0, 0, NULL },
+    { "--grammar-file", NULL, LM_FLAG_TEXT, O(grammar_file), "FILE", "grammar from a file", -1, 0, NULL },
+    { "--regex", NULL, LM_FLAG_TEXT, O(regex), "RE", "constrain the whole text to this regular expression", 0, 0, NULL },
+    { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT", "constrain the text to TEXT; may be repeated: to one of them", 0, 0, NULL },
     { "--reasoning-budget", NULL, LM_FLAG_I64, O(reasoning), "N",
       "maximum number of reasoning tokens; -1: no limit (-1)", -1, 1e9, NULL },
     { 0 },

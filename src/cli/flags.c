@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cli/llamacpp.h"
+#include "cli/foreign.h"
 #include "cli/size.h"
 
 #define G(field) offsetof(lm_cli, field)
@@ -42,7 +42,7 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
-static const lm_flag *find_in(const lm_flag *table, const char *name)
+const lm_flag *lm_flag_find(const lm_flag *table, const char *name)
 {
     for (const lm_flag *f = table; f->name; f++)
         if (strcmp(f->name, name) == 0 || listed(f->also, name))
@@ -53,11 +53,11 @@ static const lm_flag *find_in(const lm_flag *table, const char *name)
 /* Find a flag, or NULL. *at: the address of its value. */
 static const lm_flag *find_flag(lm_cli *cli, void *options, const char *name, void **at)
 {
-    const lm_flag *f = find_in(lm_general_flags, name);
+    const lm_flag *f = lm_flag_find(lm_general_flags, name);
 
     *at = f ? (char *)cli + f->offset : NULL;
     for (const lm_flag_group *g = cli->command->groups; !f && g && g->title; g++) {
-        f = find_in(g->flags, name);
+        f = lm_flag_find(g->flags, name);
         *at = f ? (char *)options + g->base + f->offset : NULL;
     }
     return f;
@@ -77,10 +77,21 @@ static void add_names(lm_cli *cli, const lm_flag *table, const char **names, siz
     }
 }
 
+/* Return the first command that has a flag of this name, or NULL. */
+static const lm_command *owner_of(const lm_cli *cli, const char *name)
+{
+    for (const lm_command *const *c = cli->commands; *c; c++)
+        for (const lm_flag_group *g = (*c)->groups; g && g->title; g++)
+            if (lm_flag_find(g->flags, name))
+                return *c;
+    return NULL;
+}
+
 static lm_status unknown(lm_cli *cli, const char *name, lm_error *e)
 {
     enum { MOST = 255 };
     const lm_command *c = cli->command;
+    const lm_command *owner = owner_of(cli, name);
     const char *names[MOST + 1] = { NULL }, *near;
     size_t n = 0;
 
@@ -89,7 +100,9 @@ static lm_status unknown(lm_cli *cli, const char *name, lm_error *e)
         add_names(cli, g->flags, names, &n, MOST);
     near = lm_nearest_word(name, names);
     lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "unknown flag of lamina %s", c->name);
-    if (near)
+    if (owner)
+        lm_fail_hint(e, "%s is a flag of lamina %s", name, owner->name);
+    else if (near)
         lm_fail_hint(e, "did you mean %s?", near);
     else
         lm_fail_hint(e, "lamina %s --help lists them", c->name);
@@ -117,7 +130,8 @@ static lm_status read_number(const lm_flag *f, const char *value, bool whole, do
     if (whole && x != floor(x))
         return wrong(f, value, "a whole number", e);
     if ((f->min != 0 || f->max != 0) && (x < f->min || x > f->max))
-        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%s is outside %.10g ... %.10g", value, f->min, f->max);
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, whole ? "%s is outside %.0f ... %.0f" : "%s is outside %.10g ... %.10g", value,
+                       f->min, f->max);
     *out = x;
     return LM_OK;
 }
@@ -126,7 +140,7 @@ static lm_status read_integer(const lm_flag *f, const char *value, double least,
 {
     LM_TRY(read_number(f, value, true, out, e));
     if (*out < least || *out > most)
-        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%s is outside %.10g ... %.10g", value, least, most);
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%s is outside %.0f ... %.0f", value, least, most);
     return LM_OK;
 }
 
@@ -140,11 +154,12 @@ static lm_status read_u64(const lm_flag *f, const char *value, uint64_t *out, lm
         *out = UINT64_MAX;
         return LM_OK;
     }
-    *out = strtoull(value, &end, 10);
+    uint64_t x = strtoull(value, &end, 10);
     if (end == value || *end)
         return wrong(f, value, "a whole number", e);
-    if (errno || strchr(value, '-') || *out > INT64_MAX)
+    if (errno || strchr(value, '-') || x > INT64_MAX)
         return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "%s is outside 0 ... %" PRId64, value, INT64_MAX);
+    *out = x;
     return LM_OK;
 }
 
@@ -228,10 +243,8 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
         LM_TRY(lm_read_size(f->name, value, at, e));
         break;
     case LM_FLAG_LIST:
-        if (!*value && f->min < 0)
-            break;
         if (!*value)
-            return wrong(f, value, "a value: it is empty", e);
+            return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "an empty value; needs %s", f->value);
         LM_TRY(add_to_list(cli, at, value, e));
         break;
     case LM_FLAG_WORD:
@@ -269,25 +282,25 @@ static bool is_one_of(const char *const *words, const char *word)
 /* Read argv[*i] as a flag of another program. *i advances to its value. */
 static lm_status read_foreign(lm_cli *cli, char **argv, size_t n, size_t *i, const char *name, const char *value, lm_error *e)
 {
-    const lm_foreign_flag *f = lm_foreign_find(cli->command->foreign, name);
-    size_t many = 0;
+    lm_foreign_given *given = cli->foreign;
+    const char *program = NULL;
+    const lm_foreign_flag *f = cli->command->foreign ? lm_foreign_find(name, &program) : NULL;
 
     if (!f)
         return unknown(cli, name, e);
     if (!f->accepted)
-        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "flag of llama.cpp: %s", f->reason);
+        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "flag of %s: %s", program, f->reason);
     if (!value && f->values && *i + 1 == n)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "needs a value");
     if (!value && *i + 1 < n)
         *i += f->values || is_one_of(f->words, argv[*i + 1]);
-    while (cli->foreign[many])
-        many++;
-    cli->foreign[many] = f;
-    cli->foreign_names[many] = name;
+    while (given->flag)
+        given++;
+    *given = (lm_foreign_given){ f, name, program };
     return LM_OK;
 }
 
-/* Split "-n4" into "-n" and "4", for short flags that take a number and for those of llama.cpp. Return the flag, or NULL if it is not
+/* Split "-n4" into "-n" and "4", for short flags that take a number and for those of other programs. Return the flag, or NULL if it is not
  * one of this command. */
 static const lm_flag *find_joined(lm_cli *cli, void *options, const char **name, const char **value, void **at, lm_error *e)
 {
@@ -305,7 +318,7 @@ static const lm_flag *find_joined(lm_cli *cli, void *options, const char **name,
         return NULL;
     }
     f = find_flag(cli, options, letters, at);
-    if (f ? f->kind < LM_FLAG_INT || f->kind > LM_FLAG_DOUBLE : !lm_foreign_find(cli->command->foreign, letters))
+    if (f ? f->kind < LM_FLAG_INT || f->kind > LM_FLAG_DOUBLE : !cli->command->foreign || !lm_foreign_find(letters, NULL))
         return NULL;
     *name = letters;
     *value = number;
@@ -351,7 +364,7 @@ lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used
 
     for (*used = 0; *used < n && argv[*used][0] == '-' && argv[*used][1]; ++*used) {
         LM_TRY(split(cli, argv[*used], &name, &value, e));
-        f = find_in(lm_general_flags, name);
+        f = lm_flag_find(lm_general_flags, name);
         if (!f || (value && f->kind == LM_FLAG_SWITCH))
             break;
         if (f->kind == LM_FLAG_SWITCH)
@@ -415,9 +428,8 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
     bool flags = true;
 
     cli->given = lm_store_new(&cli->store, n + flags_of(c) + 1, const lm_flag *);
-    cli->foreign = lm_store_new(&cli->store, n + 1, const lm_foreign_flag *);
-    cli->foreign_names = lm_store_new(&cli->store, n + 1, const char *);
-    if (!args || !cli->given || !cli->foreign || !cli->foreign_names)
+    cli->foreign = lm_store_new(&cli->store, n + 1, lm_foreign_given);
+    if (!args || !cli->given || !cli->foreign)
         return lm_fail_memory(e, "arguments", (n + 1) * sizeof *args);
     cli->args = args;
     for (size_t i = 0; i < n; i++) {
@@ -443,7 +455,7 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
 const lm_flag *lm_flags_given(const lm_cli *cli, const lm_flag *table, const char *const *but)
 {
     for (size_t i = 0; i < cli->n_given; i++)
-        if (find_in(table, cli->given[i]->name) == cli->given[i] && !is_one_of(but, cli->given[i]->name))
+        if (lm_flag_find(table, cli->given[i]->name) == cli->given[i] && !is_one_of(but, cli->given[i]->name))
             return cli->given[i];
     return NULL;
 }

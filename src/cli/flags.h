@@ -7,6 +7,9 @@
 /* The flags of every command, accepted also before its name. Offsets are in lm_cli. */
 extern const lm_flag lm_general_flags[];
 
+/* Find a flag of a table by one of its spellings, or NULL. */
+const lm_flag *lm_flag_find(const lm_flag *table, const char *name);
+
 /* Read the general flags before the name of the command. *used: the number of arguments read. Stops at the first that is not such a
  * flag. */
 lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used, lm_error *e);

@@ -28,6 +28,16 @@ bool lm_is_hub_name(const lm_cli *cli)
     return false;
 }
 
+const char *lm_hub_bare(const char *name)
+{
+    static const char *const hosts[] = { "https://huggingface.co/", "https://hf.co/", "huggingface.co/", "hf.co/" };
+
+    for (size_t i = 0; name && i < sizeof hosts / sizeof *hosts; i++)
+        if (strncmp(name, hosts[i], strlen(hosts[i])) == 0 && access(name, F_OK) != 0)
+            return name + strlen(hosts[i]);
+    return name;
+}
+
 bool lm_hub_may_have(const char *name)
 {
     return name && *name != '.' && hub_is_name(name);

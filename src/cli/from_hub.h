@@ -14,6 +14,9 @@ lm_status lm_hub_fetch(lm_cli *cli, const char *name, const char **path, lm_erro
  * when the program exits. */
 lm_status lm_hub_heads(lm_cli *cli, const char *name, const char **path, lm_error *e);
 
+/* Return the name without the address of the hub that ollama's names and links begin with, as in hf.co/ORG/NAME. */
+const char *lm_hub_bare(const char *name);
+
 /* Return whether the name has the form of a hub's: "org/name", optionally with :TYPE or @REVISION. */
 bool lm_hub_may_have(const char *name);
 

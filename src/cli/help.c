@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/flags.h"
-#include "cli/llamacpp.h"
+#include "cli/foreign.h"
 #include "cli/output.h"
 
 static json_t *flag_json(const lm_flag *f)
@@ -40,13 +40,15 @@ static json_t *command_json(const lm_command *c)
                      flags);
 }
 
-/* List the flags of llama.cpp that lamina does not have, whether they are accepted, and why. */
+/* List the flags of other programs that lamina does not have, whether they are accepted, and why. */
 static json_t *foreign_json(void)
 {
     json_t *rows = json_array();
 
-    for (const lm_foreign_flag *f = lm_llamacpp_flags; f->names; f++)
-        json_array_append_new(rows, json_pack("{s:s, s:b, s:s}", "names", f->names, "accepted", f->accepted, "reason", f->reason));
+    for (const lm_foreign_program *p = lm_foreign_programs; p->name; p++)
+        for (const lm_foreign_flag *f = p->flags; f->names; f++)
+            json_array_append_new(rows, json_pack("{s:s, s:s, s:b, s:s}", "program", p->name, "names", f->names, "accepted", f->accepted,
+                                                  "reason", f->reason));
     return rows;
 }
 

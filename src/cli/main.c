@@ -12,6 +12,7 @@
 #include "cli/flag_names.h"
 #include "cli/environment.h"
 #include "cli/flags.h"
+#include "cli/from_hub.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
@@ -43,6 +44,20 @@ static const struct { const char *theirs, *hint; } elsewhere[] = {
     { "perplexity", "lamina eval MODEL perplexity -f TEXT" },
     { "server", "lamina serve MODEL" },
     { "cli", "lamina run MODEL" },
+    { "completion", "lamina run MODEL --raw" },
+    { "generate", "lamina run MODEL" },
+    { "embedding", "lamina embed MODEL" },
+    { "finetune", "lamina train MODEL DATA -o DIR" },
+    { "export-lora", "lamina merge MODEL ADAPTER OUT" },
+    { "gguf-split", "lamina convert IN OUT --split-max-size SIZE" },
+    { "stop", "lamina serve unloads idle models; its --keep-alive sets when" },
+    { "cp", "models are files: cp copies them, lamina doctor lists them" },
+    { "push", "lamina does not upload models; hf upload does" },
+    { "upload", "lamina does not upload models; hf upload does" },
+    { "signin", "HF_TOKEN is the token for the hub" },
+    { "login", "HF_TOKEN is the token for the hub" },
+    { "env", "lamina doctor" },
+    { "scan-cache", "lamina pull list" },
 };
 
 static lm_status no_command(const char *given, lm_error *e)
@@ -66,6 +81,8 @@ static lm_status no_command(const char *given, lm_error *e)
             return lm_fail_hint(e, "%s", elsewhere[i].hint);
     if (near)
         lm_fail_hint(e, "did you mean lamina %s?", near);
+    else if (lm_hub_may_have(lm_hub_bare(given)))
+        lm_fail_hint(e, "lamina pull %s downloads a model of this name", lm_hub_bare(given));
     else if (lm_preset_find(given, &preset, NULL) == LM_OK)
         lm_fail_hint(e, "%s is a preset, without weights: lamina inspect %s describes it, lamina synth %s OUT.gguf makes random ones",
                      preset->name, preset->name, preset->name);
@@ -103,8 +120,8 @@ static lm_status read_flags(lm_cli *cli, void **options, char **argv, size_t n, 
 static lm_status run(lm_cli *cli, void *options, lm_error *e)
 {
     lm_out_manner(cli->verbose, cli->quiet, cli->plain);
-    for (size_t i = 0; !cli->help && cli->foreign[i]; i++)
-        lm_note("%s: flag of llama.cpp without effect here: %s", cli->foreign_names[i], cli->foreign[i]->reason);
+    for (const lm_foreign_given *g = cli->foreign; !cli->help && g->flag; g++)
+        lm_note("%s: flag of %s without effect here: %s", g->name, g->program, g->flag->reason);
     LM_TRY(choose_language(cli, e));
     return cli->help ? lm_help_show(cli, cli->command, e) : cli->command->run(cli, options, e);
 }
@@ -114,7 +131,7 @@ static bool is_model(const char *name)
 {
     lm_text path = { 0 };
     struct stat st;
-    bool found = strchr("-", *name) == NULL && lm_model_locate(name, &path, NULL) == LM_OK && stat(path.data, &st) == 0;
+    bool found = strchr("-", *name) == NULL && lm_model_locate(lm_hub_bare(name), &path, NULL) == LM_OK && stat(path.data, &st) == 0;
     const char *dot = found && S_ISREG(st.st_mode) ? strrchr(path.data, '.') : NULL;
 
     found = found && (S_ISDIR(st.st_mode) || (dot && strcmp(dot, ".gguf") == 0));

@@ -25,7 +25,8 @@ enum { CONTEXT_AUTO = -2, LEAST_CONTEXT = 256 };         /* -2: the first word o
 
 const lm_flag lm_model_flag_table[] = {
     { "--model", "-m", LM_FLAG_TEXT, M(model), "MODEL", "a .gguf file, a Hugging Face folder, or a name from the cache", 0, 0, NULL },
-    { "--hf-repo", "-hf -hfr", LM_FLAG_TEXT, M(model), "ORG/NAME[:TYPE]", "the same by its name on the hub, fetched first if the cache lacks it", 0, 0, NULL },
+    { "--hf-repo", "-hf -hfr", LM_FLAG_TEXT, M(model), "ORG/NAME[:TYPE]",
+      "model by its name on the hub; downloaded first if the cache lacks it", 0, 0, NULL },
     { "--no-mmap", NULL, LM_FLAG_SWITCH, M(o.no_mmap), NULL, "read the files into memory instead of mapping them", 0, 0, NULL },
     { "--allow-unused", NULL, LM_FLAG_SWITCH, M(o.allow_unused), NULL,
       "report unused tensors as a warning instead of an error", 0, 0, NULL },
@@ -106,7 +107,7 @@ const lm_flag lm_sampling_flag_table[] = {
     { "--min-keep", NULL, LM_FLAG_COUNT, S(o.min_keep), "N", "minimum number of tokens that samplers keep (0)", 0, 0, NULL },
     { "--samplers", NULL, LM_FLAG_TEXT, S(o.order), "LIST",
       "samplers in order (penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature)", 0, 0, NULL },
-    { "--logit-bias", "-l", LM_FLAG_LIST, S(bias), "ID+BIAS", "bias added to a token's logit: 15043+1, 15043-1, 15043-inf", -1, 0, NULL },
+    { "--logit-bias", "-l", LM_FLAG_LIST, S(bias), "ID+BIAS", "bias added to a token's logit: 15043+1, 15043-1, 15043-inf", 0, 0, NULL },
     { "--ignore-eos", NULL, LM_FLAG_SWITCH, S(ignore_eos), NULL, "never choose an end-of-text token", 0, 0, NULL },
     { 0 },
 };
@@ -152,7 +153,7 @@ static lm_status look_at_hub(lm_cli *cli, const char *name, const char **path, l
 
 lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e)
 {
-    const char *name = f->model ? f->model : argument;
+    const char *name = lm_hub_bare(f->model ? f->model : argument);
     lm_text found = { 0 };
 
     if (f->model && argument)
@@ -185,20 +186,30 @@ static void name_weights(const char *path)
 
     if (strncmp(path, LM_PRESET_PREFIX, n) == 0 && lm_preset_find(path + n, &p, NULL) == LM_OK)
         lm_note("%s is a preset, a shape without weights; its source: %s", p->name, p->source);
+    const char *published = p ? lm_hub_bare(p->source) : NULL;
+    if (p && published != p->source)
+        lm_note("lamina pull %.*s downloads its weights", (int)strcspn(published, " ;"), published);
+}
+
+/* Say where the model of a command that runs it may come from, after an error about its name. */
+static void hint_at_models(const lm_cli *cli, const char *name, lm_status status, lm_error *e)
+{
+    if (status == LM_NOT_FOUND && lm_hub_may_have(name) && !lm_is_hub_name(cli))
+        lm_fail_hint(e, "lamina pull %s downloads it, and so does -hf in place of -m", name);
+    else if (status == LM_NOT_FOUND || status == LM_USAGE)
+        lm_fail_hint(e, "name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache");
 }
 
 lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm_model **out, lm_error *e)
 {
-    const char *path = NULL, *warning;
+    const char *name = lm_hub_bare(f->model ? f->model : argument), *path = NULL, *warning;
     char count[LM_FIGURE];
     lm_model_info info;
 
     bool runs = !f->o.structure_only && !f->o.weights_optional;
     lm_status status = lm_find_model(cli, f, argument, &path, e);
-    if (status == LM_NOT_FOUND && runs && lm_hub_may_have(f->model ? f->model : argument) && !lm_is_hub_name(cli))
-        lm_fail_hint(e, "lamina pull %s fetches it, and so does -hf in the place of -m", f->model ? f->model : argument);
-    else if (status == LM_NOT_FOUND && runs && (f->model || argument))
-        lm_fail_hint(e, "name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache");
+    if (status != LM_OK && runs && name && !(f->model && argument))
+        hint_at_models(cli, name, status, e);
     LM_TRY(status);
     if (f->rope_scale > 0 && f->o.rope_freq_scale > 0)
         return lm_fail(e, LM_USAGE, "--rope-scale", LM_NO_OFFSET, "cannot be combined with --rope-freq-scale");

@@ -262,8 +262,9 @@ static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_c
     if (source)
         return lm_template_new(source, strlen(source), info.source, &c->template, e);
     if (name)
-        return lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "the model has no template named %s", name);
-    lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "the model has no chat template");
+        lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "the model has no template named %s", name);
+    else
+        lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "the model has no chat template");
     lm_fail_hint(e, "--chat-template-file FILE gives one");
     return LM_USAGE;
 }

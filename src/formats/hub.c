@@ -99,7 +99,7 @@ lm_status lm_hub_cache(char **out, lm_error *e)
 static lm_status absent(const char *id, const char *folder, lm_error *e)
 {
     lm_fail(e, LM_NOT_FOUND, id, LM_NO_OFFSET, "not in the cache");
-    lm_fail_hint(e, "hf download %.*s", (int)strcspn(id, ":"), id);
+    lm_fail_hint(e, "`pull` %s downloads it", id);
     lm_fail_in(e, folder);
     return LM_NOT_FOUND;
 }

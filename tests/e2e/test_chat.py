@@ -71,7 +71,7 @@ def test_the_first_token_of_an_answer_comes_with_the_prompt(chat):
     speed = re.search(r"^generated  8 tokens in .* \(([\d.]+) tok/s\)$", done.stderr, re.M)[1]
     assert float(speed) == pytest.approx(6 / seconds, rel=0.01)
     done = chat("Hi\n/stats\n", "-n", "1")
-    assert re.search(r"^generated  1 tokens in .* \(– tok/s\)$", done.stderr, re.M)
+    assert re.search(r"^generated  1 token in .* \(– tok/s\)$", done.stderr, re.M)
 
 
 def test_regen_draws_anew_and_set_sets(chat):
@@ -89,6 +89,13 @@ def test_a_failed_regen_keeps_the_answer(chat, tmp_path):
     assert error["error"]["code"] == "limit"
     assert [m["content"] for m in json.loads(saved.read_text())["messages"]] == ["Hi", first["content"]]
     assert again["timings"]["prompt_tokens"] == first["timings"]["prompt_tokens"]
+
+
+def test_set_takes_spellings_of_other_programs(chat):
+    done = chat("/set parameter temperature 0.5\n/set top_k 7\n/set n_predict 4\n/set seed 11\n/set seed -5\n/set\nHi\n", "-n", "1")
+    assert "error: --seed: -5 is outside" in done.stderr
+    for setting in (r"temp +0\.5", r"top-k +7", r"predict +4", r"seed +11"):
+        assert re.search(f"^{setting}$", done.stderr + done.stdout, re.M), setting
 
 
 @pytest.mark.parametrize("line, words", [

@@ -234,5 +234,5 @@ def test_first_with_a_feature(lamina):
 def test_a_name_without_a_version_lists_candidates(lamina):
     for name, choice in ("Granite 3", "granite-3.0-2b, granite-3.0-8b, granite-3.1-2b"), ("mistral 7b v0", "mistral-7b-v0.1, mistral-7b-v0.2"):
         done = lamina("inspect", name)
-        assert done.returncode == 2 and f"could be the preset {choice}" in done.stderr
+        assert done.returncode == 2 and f"matches several presets: {choice}" in done.stderr
     assert lamina("inspect", "llama 9").returncode != 0 and "could be" not in lamina("inspect", "llama 9").stderr

@@ -33,7 +33,7 @@ def program(lamina):
 # ---- the first command ----
 
 @pytest.mark.parametrize("theirs, ours", [("list", "doctor"), ("ls", "pull list"), ("rm", "pull rm"), ("show", "inspect"), ("ps", "serve"), ("create", "convert"),
-                                          ("download", "pull"), ("perplexity", "eval"), ("server", "serve"), ("cli", "run")])
+                                          ("download", "pull"), ("perplexity", "eval"), ("server", "serve"), ("cli", "run"), ("completion", "run"), ("stop", "serve"), ("finetune", "train"), ("gguf-split", "convert"), ("env", "doctor")])
 def test_commands_of_other_programs_lead_to_ours(lamina, theirs, ours):
     done = run(lamina, theirs)
     hint, error = done.stderr.splitlines()
@@ -112,7 +112,23 @@ def test_a_preset_gives_a_hint(lamina):
         assert done.returncode == 1 and "presets" not in done.stderr and "lamina doctor" in done.stderr
 
 
-# ---- flags of llama.cpp ----
+@pytest.mark.parametrize("address", ["hf.co/", "huggingface.co/", "https://hf.co/", "https://huggingface.co/"])
+def test_a_name_may_begin_with_the_hub(lamina, tmp_path, address):
+    for command in (["run", "-p", "x"], ["inspect"], ["tokenize", "-p", "x"], []):
+        done = run(lamina, *command[:1], address + "no-such-org/no-such-name:Q8_0", *command[1:], env={**environment(tmp_path), "HF_HUB_OFFLINE": "1"},
+                   stdin=subprocess.DEVNULL)
+        assert done.returncode and "hint: lamina pull no-such-org/no-such-name:Q8_0 downloads " in done.stderr, done.stderr
+
+
+def test_a_name_of_several_presets_gives_a_hint(lamina):
+    done = run(lamina, "run", "llama3.2", "-p", "x", env=BARE)
+    assert done.returncode == 2 and done.stderr.splitlines()[-1] == "error: llama3.2: matches several presets: llama-3.2-1b, llama-3.2-3b"
+    assert "lamina doctor lists the models" in done.stderr
+    done = run(lamina, "presets", "llama", "xyz")
+    assert done.returncode == 1 and done.stderr == "hint: lamina presets lists them\nerror: llama xyz: no matching preset\n"
+
+
+# ---- flags of other programs ----
 
 def values(row):
     """Return a value that the flag accepts."""
@@ -128,7 +144,7 @@ def test_flags_without_effect_are_accepted_with_a_note(lamina, model):
     done = run(lamina, *ask, *everything)
     assert done.returncode == 0 and done.stdout == plain.stdout, done.stderr
     for row in rows:
-        assert done.stderr.count(f"{row['names'].split()[0]}: flag of llama.cpp without effect here: {row['reason']}\n") == 1, row
+        assert done.stderr.count(f"{row['names'].split()[0]}: flag of {row['program']} without effect here: {row['reason']}\n") == 1, row
     assert run(lamina, *ask, *everything, "-q").stderr == ""
 
 
@@ -136,7 +152,7 @@ def test_unsupported_flags_are_rejected_by_name(lamina, model):
     for row in program(lamina)["foreign"]:
         for name in row["names"].split() if not row["accepted"] else []:
             done = run(lamina, "run", model, "-p", "x", name, "1")
-            assert done.returncode == 2 and done.stderr == f"error: {name}: flag of llama.cpp: {row['reason']}\n"
+            assert done.returncode == 2 and done.stderr == f"error: {name}: flag of {row['program']}: {row['reason']}\n"
 
 
 def of_serve(lamina, accepted):
@@ -154,11 +170,11 @@ def test_serve_takes_the_same_flags(lamina, model):
     done = run(lamina, "serve", "--openapi", *everything)
     assert done.returncode == 0 and done.stdout == plain.stdout, done.stderr
     for row, names in rows:
-        assert not names or done.stderr.count(f"{names[0]}: flag of llama.cpp without effect here: {row['reason']}\n") == 1, row
+        assert not names or done.stderr.count(f"{names[0]}: flag of {row['program']} without effect here: {row['reason']}\n") == 1, row
     for row, names in of_serve(lamina, False):
         for name in names[:1]:
             done = run(lamina, "serve", model, name, "1")
-            assert done.returncode == 2 and done.stderr == f"error: {name}: flag of llama.cpp: {row['reason']}\n"
+            assert done.returncode == 2 and done.stderr == f"error: {name}: flag of {row['program']}: {row['reason']}\n"
 
 
 def test_serve_as_llama_server_is_started(lamina, model):
@@ -172,7 +188,7 @@ def test_no_row_is_a_flag_of_ours(lamina):
     every = program(lamina)
     ours = {n for c in every["commands"] if c["name"] == "run" for f in c["flags"] for n in [f["name"], *(f["also"] or "").split()]}
     names = [n for r in every["foreign"] for n in r["names"].split()]
-    assert not ours & set(names), "a flag that has a meaning now needs no row in llamacpp.c"
+    assert not ours & set(names), "a flag that has a meaning now needs no row in foreign.c"
     assert len(names) == len(set(names))
 
 
@@ -180,6 +196,30 @@ def test_the_table_of_the_document_is_that_of_the_program(lamina, source):
     text = (source / "docs/guide/coming-from.md").read_text()
     shown = re.findall(r"^\| (`-.*`) \| (.*) \|$", text, re.M)
     assert shown == [(" ".join(f"`{n}`" for n in r["names"].split()), r["reason"]) for r in program(lamina)["foreign"]], "scripts/coming-from"
+
+
+def test_other_commands_take_flags_of_graphics_processors(lamina, model):
+    for command in (["score", "-p", PARIS], ["embed", "-p", PARIS], ["trace", "-p", PARIS]):
+        plain, done = (run(lamina, *command, "-m", model, "--compute", "f32", *flags) for flags in ([], ["-ngl", "99", "-fa", "on", "-sm", "none"]))
+        assert done.returncode == 0 and done.stdout == plain.stdout and done.stderr.count("flag of llama.cpp without effect here") == 3, done.stderr
+
+
+def test_a_flag_of_another_command_is_named(lamina, model):
+    for command, flag, owner in (("run", "--host", "serve"), ("chat", "-p", "run"), ("serve", "-md", "run"), ("tokenize", "--pooling", "serve")):
+        done = run(lamina, command, model, flag, "1")
+        assert done.returncode == 2 and done.stderr == f"hint: {flag} is a flag of lamina {owner}\nerror: {flag}: unknown flag of lamina {command}\n"
+
+
+@pytest.mark.parametrize("flag", ["-r", "--stop", "--choice", "-l", "--dry-sequence-breaker"])
+def test_an_empty_text_is_refused(lamina, model, flag):
+    """llama.cpp takes an empty reverse prompt for one that matches at once."""
+    for value in ([flag, ""], [flag, "x", flag, ""]):
+        done = run(lamina, "run", model, "-p", "x", "-n", "1", *value)
+        assert done.returncode == 2 and ": an empty value; needs " in done.stderr.splitlines()[-1], done.stderr
+
+
+def test_ranges_are_written_in_full(lamina, model):
+    assert run(lamina, "run", model, "-p", "x", "-n", "-2").stderr == "error: --predict: -2 is outside -1 ... 1000000000000000\n"
 
 
 def test_flash_attention_takes_a_value_or_none(lamina, model):

@@ -41,7 +41,7 @@ def strings(path):
 def test_flags_in_messages(source, known, foreign):
     wrong = []
     for path in sorted((source / "src").rglob("*.[ch]")):
-        if path.name == "llamacpp.c":           # the table of llama.cpp's own flags
+        if path.name == "foreign.c":           # the table of llama.cpp's own flags
             continue
         for line, text in strings(path):
             wrong += [f"{path.relative_to(source)}:{line}: {word}" for word in re.findall(r"(?<![\w<%-])--[a-z][a-z0-9-]*[a-z0-9]", text)

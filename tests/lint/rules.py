@@ -345,9 +345,9 @@ RULES = {
         [("src/text/x.c", "p = malloc(3);\n"), ("src/text/x.c", "free(p);\n")],
         [("src/base/alloc.c", "p = malloc(3);\n"), ("src/text/x.c", "lm_free(p); x->free(p);\n")]),
     "families_in_arch_only": (
-        C_FILES,                           # the cards cite papers by title and name presets as examples: prose, not code
+        C_FILES,                           # cards cite papers by title and name presets as examples: prose; flags of llama.cpp name models
         not_in(("src/analysis/explain/cards.c", "src/analysis/explain/cards_layers.c", "src/analysis/explain/cards_positions.c",
-                "src/analysis/explain/cards_text.c"), no_family),
+                "src/analysis/explain/cards_text.c", "src/cli/foreign.c"), no_family),
         [("src/runtime/engine/x.c", 'if (strcmp(family, "llama") == 0)\n'), ("src/plan/x.c", "if (p->is_deepseek_v2)\n"),
          ("src/program/x.c", "lm_value lm_gpt2_block(void);\n"), ("src/kernels/x.c", "LM_MIXTRAL,\n"),
          ("src/analysis/x.c", 'return "Qwen2";\n'), ("src/plan/x.c", "/* Mistral's window */\n"), ("src/plan/x.c", "lm_llama_step(p);\n")],

@@ -63,7 +63,7 @@ static lm_status several(const char *name, const char *wanted, size_t n, lm_erro
         }
     if (n > shown && at < sizeof list)
         snprintf(list + at, sizeof list - at, " or %zu others", n - shown);
-    return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "could be the device %s", list);
+    return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "matches several devices: %s", list);
 }
 
 static lm_status unknown(const char *name, const char *wanted, lm_error *e)
