@@ -77,7 +77,7 @@ lm_status lm_cluster_plan_run(lm_cli *cli, lm_cluster_flags *f, lm_error *e)
     bool      speaks;
 
     if ((f->nodes > 0) == (f->simulate > 0))
-        return lm_fail(e, LM_USAGE, "plan", LM_NO_OFFSET, "how many nodes? --nodes N, or --simulate N");
+        return lm_fail(e, LM_USAGE, "plan", LM_NO_OFFSET, "requires exactly one of --nodes and --simulate");
     if (f->device) {
         LM_TRY(lm_device_find(f->device, &at.device, e));
         at.here = false;

@@ -102,7 +102,8 @@ lm_status lm_cluster_keep_running(lm_cli *cli, lm_error *e)
     watched w = { 0 };
 
     if (cli->n_args < 2)
-        return lm_fail(e, LM_USAGE, "run", LM_NO_OFFSET, "which job? lamina cluster run -- mpirun -n 4 lamina serve MODEL --split tp=4");
+        return lm_fail(e, LM_USAGE, "run", LM_NO_OFFSET,
+                       "requires a job: lamina cluster run -- mpirun -n 4 lamina serve MODEL --split tp=4");
     if (cli->json)
         return lm_fail(e, LM_USAGE, "--json", LM_NO_OFFSET, "flags of the job must follow --");
     snprintf(w.lost, sizeof w.lost, "/tmp/lamina-lost-%ld", (long)getpid());

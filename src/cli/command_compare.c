@@ -77,7 +77,7 @@ static lm_status open_all(lm_cli *cli, compare_options *o, opened *x, lm_error *
     for (size_t i = 0; o->history && lm_compare_milestone(i); i++)
         LM_TRY(open_one(cli, o, lm_compare_milestone(i), x, e));
     if (!x->n)
-        return lm_fail(e, LM_USAGE, "compare", LM_NO_OFFSET, "which models?");
+        return lm_fail(e, LM_USAGE, "compare", LM_NO_OFFSET, "requires models");
     return LM_OK;
 }
 

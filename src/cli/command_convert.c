@@ -89,7 +89,7 @@ static lm_status convert(lm_cli *cli, void *options, lm_error *e)
     lm_convert_result   result = { 0 };
     const char         *path;
 
-    LM_TRY(lm_find_model(cli, &model, NULL, &path, e));
+    LM_TRY(lm_find_weights(cli, &model, NULL, &path, e));
     lm_progress bar = lm_progress_start("converting");
     o->progress     = lm_interrupt_progress;
     o->progress_arg = &bar;

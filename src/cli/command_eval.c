@@ -151,9 +151,9 @@ static lm_status find_kind(const lm_cli *cli, const struct kind **out, lm_error 
             *out = k;
             return LM_OK;
         }
-    lm_fail(e, LM_USAGE, "KIND", LM_NO_OFFSET, "\"%s\" is none of perplexity, kl, choices, needle and speed", name);
+    lm_fail(e, LM_USAGE, "KIND", LM_NO_OFFSET, "unknown measurement \"%s\"; use perplexity, kl, choices, needle or speed", name);
     near = lm_nearest_word(name, words);
-    return near ? lm_fail_hint(e, "%s?", near) : LM_USAGE;
+    return near ? lm_fail_hint(e, "did you mean %s?", near) : LM_USAGE;
 }
 
 static lm_status eval(lm_cli *cli, void *options, lm_error *e)

@@ -273,7 +273,7 @@ static lm_status check_subject(const lm_cli *cli, const explain_options *o, lm_e
     if (o->code && (o->diagram || o->markdown || o->svg))
         return lm_fail(e, LM_USAGE, "--code", LM_NO_OFFSET, "takes one MODEL or a TOPIC, and no diagram or other form");
     if (o->code && cli->n_args > 1 && !is_topic(cli->args[0]))
-        return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "no such topic; lamina explain lists them");
+        return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "unknown topic; lamina explain lists them");
     if (o->in >= 0 && !o->code)
         return lm_fail(e, LM_USAGE, "--in", LM_NO_OFFSET, "applies only to --code");
     if (o->diagram && cli->n_args > 1)

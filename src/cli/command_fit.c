@@ -270,7 +270,7 @@ static lm_status fit_command(lm_cli *cli, void *options, lm_error *e)
     if (!o->fleet && cli->n_args > 1)
         return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "several models given; use --fleet to fit them together");
     if (o->fleet && !cli->n_args)
-        return lm_fail(e, LM_USAGE, "--fleet", LM_NO_OFFSET, "which models?");
+        return lm_fail(e, LM_USAGE, "--fleet", LM_NO_OFFSET, "requires models");
     bool all = o->device && strcmp(o->device, "all") == 0;
     if (all && (o->fleet || o->ram || o->vram))
         return lm_fail(e, LM_USAGE, "--device", LM_NO_OFFSET, "\"all\" cannot be combined with --fleet, --ram or --vram");

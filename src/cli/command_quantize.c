@@ -180,7 +180,7 @@ static lm_status quantize(lm_cli *cli, void *options, lm_error *e)
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires IN, OUT and TYPE; OUT may be left out with --dry-run");
     if (!measured && (o->budget.text || o->budget.curve || o->budget.svg || o->budget.state))
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--text, --state, --curve and --svg belong to --budget and --size");
-    LM_TRY(lm_find_model(cli, &model, NULL, &path, e));
+    LM_TRY(lm_find_weights(cli, &model, NULL, &path, e));
     if (measured)
         LM_TRY(lm_budget_search(cli, &o->budget, &o->o, path, &found, e));
     lm_status status = all_kept(cli, o, &found, e);

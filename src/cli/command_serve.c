@@ -227,7 +227,7 @@ static lm_status other_options(lm_cli *cli, serve_options *o, const lm_ensemble 
     lm_status status = LM_OK;
     uint64_t context = s->engine.context ? s->engine.context : s->card.context_length;
     for (uint32_t i = 0; i + 1 < x->mixture.n && status == LM_OK; i++) {
-        status = lm_find_model(cli, &o->model, x->paths[1 + i], &others[i].path, e);
+        status = lm_find_weights(cli, &o->model, x->paths[1 + i], &others[i].path, e);
         if (status == LM_OK)
             status = lm_model_open(others[i].path, &look, &m, e);
         if (status == LM_OK && (status = lm_draft_fits(m, first, e)) != LM_OK)
@@ -266,7 +266,7 @@ static lm_status ensemble_options(lm_cli *cli, serve_options *o, const char *tex
     if (!x.name || !*x.name)
         return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "requests name it: expected NAME=A:W,B:W");
     s->name = x.name;
-    LM_TRY(lm_find_model(cli, &o->model, x.paths[0], &s->path, e));
+    LM_TRY(lm_find_weights(cli, &o->model, x.paths[0], &s->path, e));
     LM_TRY(engine_options(cli, o, s, e));
     return other_options(cli, o, &x, s, e);
 }

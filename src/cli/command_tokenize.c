@@ -60,7 +60,7 @@ static lm_status start(lm_cli *cli, token_options *o, const char *model, work *w
     *w = (work){ .count = o->count };
     w->flags = (o->add_special ? LM_ADD_SPECIAL : 0u) | (o->no_parse_special ? LM_NO_PARSE_SPECIAL : 0u) |
                (o->skip_special ? LM_SKIP_SPECIAL : 0u);
-    LM_TRY(lm_find_model(cli, &o->model, model, &path, e));
+    LM_TRY(lm_find_weights(cli, &o->model, model, &path, e));
     LM_TRY(lm_tokenizer_open(path, &t, &w->tokenizer, e));
     for (size_t i = 0; (warning = lm_tokenizer_warning(w->tokenizer, i)); i++)
         lm_warn("%s", warning);

@@ -124,7 +124,7 @@ static lm_status read_text(lm_tracing *t, lm_error *e)
         status = tokenize(t, text.data, text.size, &t->ids, e);
     lm_text_free(&text);
     if (status == LM_OK && !t->ids.n)
-        return lm_fail(e, LM_USAGE, "the text", LM_NO_OFFSET, "has no token");
+        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "no tokens to trace");
     return status;
 }
 

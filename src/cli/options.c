@@ -200,6 +200,21 @@ static void hint_at_models(const lm_cli *cli, const char *name, lm_status status
         lm_fail_hint(e, "name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache");
 }
 
+lm_status lm_find_weights(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e)
+{
+    const char *name = lm_hub_bare(f->model ? f->model : argument);
+    const size_t n = strlen(LM_PRESET_PREFIX);
+    lm_status status = lm_find_model(cli, f, argument, path, e);
+
+    if (status != LM_OK && name && !(f->model && argument))
+        hint_at_models(cli, name, status, e);
+    if (status != LM_OK || strncmp(*path, LM_PRESET_PREFIX, n) != 0)
+        return status;
+    name_weights(*path);
+    lm_fail(e, LM_USAGE, *path + n, LM_NO_OFFSET, "a preset has no weights and no tokenizer");
+    return lm_fail_hint(e, "use lamina synth %s OUT.gguf to create it with random weights", *path + n);
+}
+
 lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm_model **out, lm_error *e)
 {
     const char *name = lm_hub_bare(f->model ? f->model : argument), *path = NULL, *warning;

@@ -26,6 +26,9 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
 /* Find the model without opening it. The path is valid as long as the command runs. */
 lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e);
 
+/* The same for a command that needs weights or a tokenizer, which presets lack. */
+lm_status lm_find_weights(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e);
+
 /* Check the titles given by --name, which belong to the models in their order. LM_USAGE: more titles than `models`. */
 lm_status lm_check_names(const lm_flag_list *names, size_t models, lm_error *e);
 

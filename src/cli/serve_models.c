@@ -129,7 +129,7 @@ lm_status lm_served_models(lm_cli *cli, const lm_model_flags *f, const char *fol
     *n = 0;
     for (size_t i = 0; i < cli->n_args || (!i && (f->model || !(folder || others))); i++) {
         const char *path = NULL;
-        LM_TRY(lm_find_model(cli, f, i < cli->n_args ? cli->args[i] : NULL, &path, e));
+        LM_TRY(lm_find_weights(cli, f, i < cli->n_args ? cli->args[i] : NULL, &path, e));
         LM_TRY(add(cli, list, n, path, false, e));
     }
     if (folder)

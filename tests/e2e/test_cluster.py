@@ -284,7 +284,7 @@ def test_a_job_is_started_again_until_it_ends_well(lamina, tmp_path):
     assert re.findall(r"started again in (\d+) s", done.stderr) == ["1", "2"]
 
 
-@pytest.mark.parametrize("job, shows", [(["sh", "-c", "exit 4"], "status 4, which another start"), (["/nowhere/mpirun"], "not found"), ([], "which job?")])
+@pytest.mark.parametrize("job, shows", [(["sh", "-c", "exit 4"], "status 4, which another start"), (["/nowhere/mpirun"], "not found"), ([], "requires a job")])
 def test_permanent_errors_are_not_restarted(lamina, job, shows):
     done = run(lamina, "cluster", "run", "--", *job)
     assert done.returncode in (1, 2) and shows in done.stderr

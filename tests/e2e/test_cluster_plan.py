@@ -118,8 +118,8 @@ def test_deepseek_on_eight_nodes(lamina):
 
 @pytest.mark.parametrize("flags, code, shows", [
     (["llama-3.1-8b", "--nodes", "2", "--ram", "1G"], 4, "Q8_0"),
-    (["llama-3.1-8b"], 2, "how many nodes?"),
-    (["llama-3.1-8b", "--nodes", "2", "--simulate", "2"], 2, "how many nodes?"),
+    (["llama-3.1-8b"], 2, "requires exactly one of --nodes and --simulate"),
+    (["llama-3.1-8b", "--nodes", "2", "--simulate", "2"], 2, "requires exactly one of --nodes and --simulate"),
     (["llama-3.1-8b", "--nodes", "2", "--link", "string"], 2, '"string" is none of 25gbe, 1gbe, 10gbe, 100gbe, ib400'),
     (["llama-3.1-8b", "--nodes", "2", "--precision", "Q9"], 2, "unknown precision"),
 ])

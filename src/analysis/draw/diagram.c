@@ -45,7 +45,7 @@ static lm_status unknown(const char *name, lm_error *e)
 
     for (size_t i = 0; i < N_DIAGRAMS; i++)
         lm_text_printf(&list, "%s%s", i ? ", " : "", diagrams[i].name);
-    lm_fail(e, LM_USAGE, "diagram", LM_NO_OFFSET, "there is no \"%s\"; there are %s", name, list.data ? list.data : "");
+    lm_fail(e, LM_USAGE, "diagram", LM_NO_OFFSET, "unknown diagram \"%s\"; use %s", name, list.data ? list.data : "");
     lm_text_free(&list);
     return LM_USAGE;
 }

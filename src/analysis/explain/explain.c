@@ -26,7 +26,7 @@ static lm_status unknown(const char *topic, lm_error *e)
             near  = lm_topic_alias_at(i, NULL);
         }
     }
-    lm_fail(e, LM_USAGE, topic, LM_NO_OFFSET, "no such topic; there are %s", list.data ? list.data : "");
+    lm_fail(e, LM_USAGE, topic, LM_NO_OFFSET, "unknown topic; use %s", list.data ? list.data : "");
     lm_text_free(&list);
     return near && least <= 2 ? lm_fail_hint(e, "did you mean %s?", near) : LM_USAGE;
 }
