@@ -21,6 +21,7 @@
     E(cluster)     \
     A(audit)       \
     X(verify)      \
+    X(certify)     \
     X(score)       \
     X(eval)        \
     X(diff)        \
