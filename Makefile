@@ -47,6 +47,7 @@ browser: build/test/build.ninja                ## the page of `lamina serve` and
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" scripts/web --check
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/web.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/report.mjs
+	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/trace.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/mermaid.mjs
 
 tex: build/test/build.ninja                    ## reports as LaTeX, compiled by pdflatex and xelatex; PDFs in build/tex

@@ -31,7 +31,7 @@ static const lm_flag trace_flag_table[] = {
 static const lm_flag look_flag_table[] = {
     { "--at", NULL, LM_FLAG_INT, O(at), "N",
       "position to look into, counted from 0, negative ones from the end (default: the last that predicts a token)", 0, 0, NULL },
-    { "--all", NULL, LM_FLAG_SWITCH, O(all), NULL, "examine every position (--json)", 0, 0, NULL },
+    { "--all", NULL, LM_FLAG_SWITCH, O(all), NULL, "examine every position (--json, pages; default of a page: the last 32)", 0, 0, NULL },
     { "--top", NULL, LM_FLAG_COUNT, O(top), "K", "alternatives of each token (5)", 0, 1000, NULL },
     { "--lens", NULL, LM_FLAG_COUNT, O(lens), "K", "tokens that the lens shows after each layer; 0: no lens (5)", 0, 1000, NULL },
     { "--lens-parts", NULL, LM_FLAG_SWITCH, O(parts), NULL, "use the lens also after each attention", 0, 0, NULL },
@@ -40,7 +40,7 @@ static const lm_flag look_flag_table[] = {
     { "--values", NULL, LM_FLAG_LIST, O(values), "PATTERN",
       "values to write to --output: model.layers.*.mlp, layers.3.self_attn#weights (repeatable)", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE",
-      "file for --values: .safetensors, or .npy of a single value", 0, 0, NULL },
+      "file to write: .html, the whole trace as a page; with --values .safetensors, or .npy of a single value", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
     { 0 },
 };
@@ -176,6 +176,8 @@ static lm_status read_head(lm_tracing *t, lm_error *e)
     return LM_OK;
 }
 
+enum { PAGE_ROWS = 32 };
+
 static bool is_page(const char *path)
 {
     size_t n = path ? strlen(path) : 0;
@@ -205,6 +207,18 @@ static lm_status options_of(lm_tracing *t, lm_trace_options *out, lm_error *e)
 
 /* ---- tracing ---- */
 
+/* Examine one row; for a page the last PAGE_ROWS, since each takes 100 kB and more; or all. */
+static lm_status look(lm_tracing *t, size_t n, lm_error *e)
+{
+    if (t->o->all || t->o->attention)
+        return lm_tracer_look(t->tracer, UINT32_MAX, e);
+    if (!is_page(t->o->output) || t->o->at != INT32_MIN)
+        return lm_tracer_look(t->tracer, t->row, e);
+    for (size_t row = n > PAGE_ROWS ? n - PAGE_ROWS : 0; row < n; row++)
+        LM_TRY(lm_tracer_look(t->tracer, (uint32_t)row, e));
+    return LM_OK;
+}
+
 /* Generate the continuation first, then process the whole text again with tracing. */
 static lm_status run(lm_tracing *t, lm_error *e)
 {
@@ -220,7 +234,7 @@ static lm_status run(lm_tracing *t, lm_error *e)
     if (status == LM_OK)
         status = lm_trace_row_selected(t, all.n, &t->row, e);
     if (status == LM_OK)
-        status = lm_tracer_look(t->tracer, t->o->all || t->o->attention || is_page(t->o->output) ? UINT32_MAX : t->row, e);
+        status = look(t, all.n, e);
     if (status == LM_OK)
         status = lm_tracer_restart(t->tracer, e);
     if (status == LM_OK && t->o->values.n)
@@ -239,7 +253,9 @@ static lm_status show(lm_tracing *t, lm_error *e)
     json_error_t why;
     json_t      *document;
 
-    if (t->o->values.n && !t->cli->json) {
+    if (is_page(t->o->output))
+        LM_TRY(lm_trace_html(t, t->o->output, e));
+    if (t->o->output && !t->cli->json) {
         lm_note("%s: written", t->o->output);
         return LM_OK;
     }
@@ -342,6 +358,18 @@ static lm_status make_vector(lm_tracing *t, lm_error *e)
 
 /* ---- the command ---- */
 
+static lm_status check_output(const lm_trace_flags *o, lm_error *e)
+{
+    if (o->values.n && !o->output)
+        return lm_fail(e, LM_USAGE, "--values", LM_NO_OFFSET, "requires --output");
+    if (o->output && !o->values.n && !is_page(o->output))
+        return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET, "%s does not end in .html, and other files require --values", o->output);
+    if (is_page(o->output) && (o->values.n || o->attention || o->other))
+        return lm_fail(e, LM_USAGE, o->values.n ? "--values" : o->attention ? "--attention" : "--compare", LM_NO_OFFSET,
+                       "cannot be combined with a page, %s", o->output);
+    return LM_OK;
+}
+
 static lm_status check(const lm_cli *cli, const lm_trace_flags *o, lm_error *e)
 {
     const char *name = cli->command->name;
@@ -350,10 +378,7 @@ static lm_status check(const lm_cli *cli, const lm_trace_flags *o, lm_error *e)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "--prompt, --file and --ids cannot be combined");
     if ((o->vector != NULL) != (o->pairs != NULL))
         return lm_fail(e, LM_USAGE, o->vector ? "--vector" : "--pairs", LM_NO_OFFSET, "--vector and --pairs need each other");
-    if (o->values.n && !o->output)
-        return lm_fail(e, LM_USAGE, "--values", LM_NO_OFFSET, "requires --output");
-    if (o->output && !o->values.n)
-        return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET, "requires --values");
+    LM_TRY(check_output(o, e));
     if (o->other && (o->values.n || o->attention || o->set.n || o->add.n || o->patch.n))
         return lm_fail(e, LM_USAGE, "--compare", LM_NO_OFFSET, "cannot be combined with --values, --attention, --set, --add or --patch");
     if (o->system && !o->chat)

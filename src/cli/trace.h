@@ -30,6 +30,9 @@ void lm_trace_add_token(const lm_tracing *t, lm_token id, unsigned most, bool qu
 /* Print the page of a text and one of its rows (trace_page.c). */
 lm_status lm_trace_page(lm_tracing *t, lm_error *e);
 
+/* Write the whole trace as one HTML document, which needs no server (trace_html.c). LM_UNSUPPORTED: a build without the server's page. */
+lm_status lm_trace_html(const lm_tracing *t, const char *path, lm_error *e);
+
 /* Print the attention of one head over the whole text (trace_page.c). */
 lm_status lm_trace_picture(lm_tracing *t, lm_error *e);
 

@@ -234,6 +234,29 @@ def test_operations_have_times(lamina):
     assert "model.layers.0.mlp.up_proj" in paths and "lm_head" in paths and all(t["seconds"] >= 0 for t in traced["times"])
 
 
+def trace_in(page):
+    """Return the document in a page that -o FILE.html wrote."""
+    text = page.read_text()
+    assert text.count("<script type=\"application/json\" id=\"trace\">") == 1 and text.startswith("<!doctype html>")
+    return json.loads(text.split("id=\"trace\">")[1].split("</script>")[0])
+
+
+def test_a_page_contains_the_trace(lamina, tmp_path):
+    text = "a </script><!-- b"
+    assert lamina("trace", MODEL, "-p", text, "-o", tmp_path / "t.html").returncode == 0
+    saved, printed = trace_in(tmp_path / "t.html"), document(lamina, MODEL, "-p", text, "--all")
+    printed.pop("schema")
+    assert saved["trace"] == printed and saved["model"]
+    assert lamina("trace", MODEL, "-p", text, "-o", tmp_path / "t.html").returncode == 2          # it exists
+
+
+@pytest.mark.parametrize("flags,rows", [([], range(8, 40)), (["--at", 3], [3]), (["--all"], range(40))])
+def test_a_page_has_the_last_positions(lamina, tmp_path, flags, rows):
+    ids = ",".join(map(str, range(1, 41)))
+    assert lamina("trace", SOURCE / "tests/golden/mixtral/bare", "--ids", ids, *flags, "-o", tmp_path / "t.html").returncode == 0
+    assert [r["position"] for r in trace_in(tmp_path / "t.html")["trace"]["rows"]] == list(rows)
+
+
 # ---- rejected input ----
 
 @pytest.mark.parametrize("flags,where", [
@@ -243,6 +266,8 @@ def test_operations_have_times(lamina):
     (["--add", "/nowhere"], "/nowhere"), (["--patch", "layers.0.mlp@x=/nowhere"], "position"), (["--at", "5"], "--at"), (["--at", "-6"], "--at"),
     (["--attention", "3"], "LAYER.HEAD"), (["--attention", "30.0"], "layer 30 of 30"), (["--attention", "0.9"], "no head 9"),
     (["--values", "nowhere", "-o", "/tmp/x.safetensors"], "nowhere"), (["--values", "layers.*.mlp", "-o", "/tmp/x.npy"], "one"),
+    (["-o", "/tmp/x.txt"], ".html"), (["-o", "/tmp/x.html", "--values", "layers.0.mlp"], "--values"),
+    (["-o", "/tmp/x.html", "--attention", "0.1"], "--attention"), (["-o", "/tmp/x.html", "--compare", MODEL], "--compare"),
     (["--values", "layers.0.mlp"], "--output"), (["--vector", "/tmp/x.gguf"], "--pairs"), (["--system", "x"], "--chat"),
 ])
 def test_unsupported_requests_are_reported_in_a_line(lamina, flags, where):

@@ -1,12 +1,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { key, keyWanted, setKey } from "./api/client";
 import { Chat } from "./chat/Chat";
-import { language, languages, setLanguage, t, type Key } from "./i18n";
+import { language, t, type Key } from "./i18n";
 import { chatById, chats, newChat, ready } from "./store/chats";
-import { lastChat, theme, type Theme } from "./store/prefs";
+import { lastChat } from "./store/prefs";
 import { trouble, watchServer } from "./store/server";
 import { FailureNotice } from "./ui/failure";
-import { Dialog, IconButton, Select } from "./ui/parts";
+import { Dialog } from "./ui/parts";
+import { LanguageSelect, ThemeButton } from "./ui/preferences";
 import { rest, view, views, type View } from "./ui/route";
 import { Compare } from "./views/Compare";
 import { MachineView } from "./views/Machine";
@@ -14,7 +15,6 @@ import { ModelView } from "./views/Model";
 import { Tokens } from "./views/Tokens";
 
 const names: Record<View, Key> = { chat: "chat", model: "model", compare: "compare", tokens: "tokens", machine: "machine" };
-const themes: [Theme, Key][] = [["auto", "themeAuto"], ["light", "themeLight"], ["dark", "themeDark"]];
 
 function KeyDialog() {
     const [value, setValue] = useState(key.value), [keep, setKeep] = useState(false);
@@ -39,14 +39,13 @@ function About({ onClose }: { onClose: () => void }) {
 }
 
 function Header({ help }: { help: () => void }) {
-    const next = themes[(themes.findIndex(([x]) => x === theme.value) + 1) % themes.length]!;
     return <header class="top">
         <a class="brand" href="#/chat">lamina</a>
         <nav aria-label={t("views")}>{views.map((v) => <a key={v} href={`#/${v}${v === "chat" && lastChat.value ? `/${lastChat.value}` : ""}`} {...(view.value === v ? { "aria-current": "page" as const } : {})}>{t(names[v])}</a>)}</nav>
         <span class="grow" />
-        <IconButton icon={theme.value} label={`${t("theme")}: ${t(themes.find(([x]) => x === theme.value)![1])}`} onClick={() => { theme.value = next[0]; }} />
+        <ThemeButton />
         <button type="button" class="icon-button" aria-label={t("help")} title={t("help")} onClick={help}>?</button>
-        <Select label={t("language")} hideLabel value={language.value} options={languages} onChange={setLanguage} class="language" />
+        <LanguageSelect />
     </header>;
 }
 

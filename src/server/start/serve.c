@@ -7,6 +7,7 @@
 #include "server/store/archive.h"
 #include "server/ask/call.h"
 #include "server/ask/request_limits.h"
+#include "server/dialects/page.h"
 #include "server/front/listen.h"
 #include "server/front/sandbox.h"
 
@@ -119,6 +120,12 @@ lm_status lm_server_usage(const char *store, const char *key, json_t **out, lm_e
 
     lm_archive_owner(key, owner);
     return lm_archive_look(store, key ? owner : NULL, out, e);
+}
+
+const char *lm_server_page(size_t *size)
+{
+    *size = lm_page_plain_size;
+    return (const char *)lm_page_plain;
 }
 
 lm_status lm_server_describe(lm_text *out, lm_error *e)

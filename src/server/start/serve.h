@@ -41,6 +41,9 @@ void        lm_server_free(lm_server *s);
  * cached_tokens, output_tokens}], the latest day first. `key` NULL: all. Keys are returned as hashes. The file is only read. */
 lm_status   lm_server_usage(const char *store, const char *key, json_t **out, lm_error *e);
 
+/* Return the page for browsers, one HTML document. Constant. */
+const char *lm_server_page(size_t *size);
+
 /* Append an OpenAPI 3.1 document of all routes to `out`. */
 lm_status   lm_server_describe(lm_text *out, lm_error *e);
 

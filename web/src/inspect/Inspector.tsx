@@ -42,7 +42,7 @@ function Signed({ value, most }: { value: number | undefined; most: number }) {
 }
 
 // The logit lens from the last layer down: how the answer formed.
-function Lens({ row }: { row: TraceRow }) {
+export function Lens({ row }: { row: TraceRow }) {
     const layers = (row.lens ?? []).filter((l) => l.part === "layer").sort((a, b) => b.layer - a.layer), id = row.token.id;
     const gave = (layer: number, part: string): number | undefined => row.attribution?.find((a) => a.layer === layer && a.part === part)?.logit;
     const norm = (layer: number): number | undefined => row.norms?.find((n) => n.layer === layer && n.part === "layer")?.norm;
@@ -70,18 +70,19 @@ function Before({ now, then }: { now: Likely[]; then: Likely[] }) {
         <tbody>{now.slice(0, 5).map((a, i) => <tr key={i}><td><span class="piece">{spelled(a.text)}</span></td><td>{probability(a.p)}</td><td>{then[i] && <span class="piece">{spelled(then[i].text)}</span>}</td><td>{then[i] && probability(then[i].p)}</td></tr>)}</tbody></table>;
 }
 
-interface Asked { model: string; ids: number[] }
+// The conversation and the server of a token; a saved trace has neither.
+interface Live { c: Conversation; turn: Turn; model: string; ids: number[]; paths: TracePaths | null }
 
 // The whole attention rows of a layer's heads; the trace contains only a few positions. They are requested when the layer is shown.
 const rowsKept = new Map<string, Map<number, { first: number; weights: number[] }>>();
 
-function useRows(asked: Asked, layer: number, heads: HeadRow[], position: number): Map<number, { first: number; weights: number[] }> | null {
-    const name = `${asked.model} ${layer} ${position} ${asked.ids.join()}`, [rows, setRows] = useState(rowsKept.get(name) ?? null);
+function useRows(live: Live | undefined, layer: number, heads: HeadRow[], position: number): Map<number, { first: number; weights: number[] }> | null {
+    const name = live ? `${live.model} ${layer} ${position} ${live.ids.join()}` : "", [rows, setRows] = useState(rowsKept.get(name) ?? null);
     useEffect(() => {
         const known = rowsKept.get(name), abort = new AbortController();
         setRows(known ?? null);
-        if (known || !heads.length) return;
-        post<Trace>("/v1/trace", { model: asked.model, ids: asked.ids, top: 0, positions: [position], weights: heads.map((h) => [layer, h.head]) }, abort.signal).then((x) => {
+        if (known || !heads.length || !live) return;
+        post<Trace>("/v1/trace", { model: live.model, ids: live.ids, top: 0, positions: [position], weights: heads.map((h) => [layer, h.head]) }, abort.signal).then((x) => {
             const found = new Map((x.rows[0]?.weights ?? []).map((w) => [w.head, { first: w.first_position, weights: w.weights }]));
             if (rowsKept.size > 50) rowsKept.clear();
             rowsKept.set(name, found);
@@ -105,32 +106,50 @@ function WholeRow({ row, tokens, head }: { row: { first: number; weights: number
     </>;
 }
 
-function Attention({ c, turn, row, asked, tokens, paths, position }: { c: Conversation; turn: Turn; row: TraceRow; asked: Asked; tokens: TraceToken[]; paths: TracePaths | null; position: number }) {
+// What can be changed about a head, and what follows.
+function WithoutHead({ live, layer, head, position }: { live: Live; layer: number; head: number; position: number }) {
+    const [then, setThen] = useState<{ now: Likely[]; then: Likely[] } | null>(null), [failure, setFailure] = useState<Failure | null>(null), [busy, setBusy] = useState(false);
+    const path = live.paths?.layers.find((l) => l.layer === layer)?.attention ?? `model.layers.${layer}.self_attn`, change = `${path}#head${head}=0`;
+    const without = async (): Promise<void> => {
+        setBusy(true);
+        setFailure(null);
+        try {
+            const body = { model: live.model, ids: live.ids.slice(0, position + 1), top: 5, positions: [-1] };
+            const [now, x] = await Promise.all([post<Trace>("/v1/trace", body), post<Trace>("/v1/trace", { ...body, intervene: [change] })]);
+            setThen({ now: now.next.top, then: x.next.top });
+        } catch (e) { setFailure(e instanceof Failure ? e : new Failure("server", String(e))); }
+        setBusy(false);
+    };
+    return <>
+        <div class="row">
+            <button type="button" disabled={busy} onClick={() => { void without(); }}>{t("withoutHead")}</button>
+            <button type="button" onClick={() => { regenerate(live.c, live.turn, [change]); picked.value = null; }}>{t("answerWithout")}</button>
+            <button type="button" onClick={() => {
+                const before = live.c.upTo(live.turn.id).filter((x) => x.role === "user").pop();
+                seed.value = { prompt: before?.text ?? "", columns: [{ model: live.model, intervene: "" }, { model: live.model, intervene: change }] };
+                location.hash = "#/compare";
+            }}>{t("sideBySide")}</button>
+        </div>
+        {failure && <FailureNotice kind={failure.kind} message={failure.message} remedies={{ retry: () => { void without(); } }} />}
+        {then && <Before now={then.now} then={then.then} />}
+    </>;
+}
+
+export function Attention({ row, tokens, position, live }: { row: TraceRow; tokens: TraceToken[]; position: number; live?: Live }) {
     const heads = row.attention ?? [], layers = [...new Set(heads.map((h) => h.layer))];
     // The layer whose attention contributed most to the token is shown first.
     const first = useMemo(() => layers.reduce((a, b) => {
         const of = (l: number): number => row.attribution?.find((x) => x.layer === l && x.part === "attention")?.logit ?? 0;
         return of(b) > of(a) ? b : a;
     }, layers[0] ?? 0), [row]);
-    const [layer, setLayer] = useState(first), [head, setHead] = useState<number | null>(null), [then, setThen] = useState<{ now: Likely[]; then: Likely[] } | null>(null), [failure, setFailure] = useState<Failure | null>(null), [busy, setBusy] = useState(false);
-    useEffect(() => { setLayer(first); setHead(null); setThen(null); setFailure(null); }, [first]);
-    const own = heads.filter((h) => h.layer === layer), chosen = own.find((h) => h.head === head), whole = useRows(asked, layer, own, position), wholeRow = chosen && whole?.get(chosen.head);
+    const [layer, setLayer] = useState(first), [head, setHead] = useState<number | null>(null);
+    useEffect(() => { setLayer(first); setHead(null); }, [first]);
+    const own = heads.filter((h) => h.layer === layer), chosen = own.find((h) => h.head === head), whole = useRows(live, layer, own, position), wholeRow = chosen && whole?.get(chosen.head);
     const lines = own.map((h) => { const w = whole?.get(h.head); return w ? { ...h, top: w.weights.map((x, i) => ({ position: w.first + i, text: tokens[w.first + i]?.text ?? "", weight: x })).filter((x) => x.weight >= 0.01) } : h; });
-    const path = paths?.layers.find((l) => l.layer === layer)?.attention ?? `model.layers.${layer}.self_attn`, change = `${path}#head${head}=0`;
-    const without = async (): Promise<void> => {
-        setBusy(true);
-        setFailure(null);
-        try {
-            const body = { model: asked.model, ids: asked.ids.slice(0, position + 1), top: 5, positions: [-1] };
-            const [now, x] = await Promise.all([post<Trace>("/v1/trace", body), post<Trace>("/v1/trace", { ...body, intervene: [change] })]);
-            setThen({ now: now.next.top, then: x.next.top });
-        } catch (e) { setFailure(e instanceof Failure ? e : new Failure("server", String(e))); }
-        setBusy(false);
-    };
     if (!own.length) return null;
     return <section>
-        <h3>{t("attention")}<Select label={t("layer")} value={String(layer)} options={layers.map((l) => [String(l), String(l)] as const)} onChange={(l) => { setLayer(Number(l)); setHead(null); setThen(null); }} /></h3>
-        <Lines heads={lines} chosen={head} choose={(h) => { setHead(h === head ? null : h); setThen(null); setFailure(null); }} position={position} />
+        <h3>{t("attention")}<Select label={t("layer")} value={String(layer)} options={layers.map((l) => [String(l), String(l)] as const)} onChange={(l) => { setLayer(Number(l)); setHead(null); }} /></h3>
+        <Lines heads={lines} chosen={head} choose={(h) => setHead(h === head ? null : h)} position={position} />
         {chosen && <>
             <dl class="figures">
                 <div><dt>{t("head")}</dt><dd>{layer}.{chosen.head}</dd></div>
@@ -139,22 +158,12 @@ function Attention({ c, turn, row, asked, tokens, paths, position }: { c: Conver
                 <div><dt>{t("distance")}</dt><dd>{about(chosen.distance)}</dd></div>
             </dl>
             {wholeRow && <WholeRow row={wholeRow} tokens={tokens} head={`${layer}.${chosen.head}`} />}
-            <div class="row">
-                <button type="button" disabled={busy} onClick={() => { void without(); }}>{t("withoutHead")}</button>
-                <button type="button" onClick={() => { regenerate(c, turn, [change]); picked.value = null; }}>{t("answerWithout")}</button>
-                <button type="button" onClick={() => {
-                    const before = c.upTo(turn.id).filter((x) => x.role === "user").pop();
-                    seed.value = { prompt: before?.text ?? "", columns: [{ model: asked.model, intervene: "" }, { model: asked.model, intervene: change }] };
-                    location.hash = "#/compare";
-                }}>{t("sideBySide")}</button>
-            </div>
-            {failure && <FailureNotice kind={failure.kind} message={failure.message} remedies={{ retry: () => { void without(); } }} />}
-            {then && <Before now={then.now} then={then.then} />}
+            {live && <WithoutHead key={`${layer}.${chosen.head}`} live={live} layer={layer} head={chosen.head} position={position} />}
         </>}
     </section>;
 }
 
-function Experts({ row }: { row: TraceRow }) {
+export function Experts({ row }: { row: TraceRow }) {
     if (!row.experts?.length) return null;
     return <section><h3>{t("experts")}</h3>
         <table class="plain"><tbody>{row.experts.map((x) => <tr key={x.path}><th scope="row">{x.layer}</th><td>{x.experts.map((e) => <span class="expert" key={e.expert}>{e.expert} <small>{probability(e.weight)}</small></span>)}</td></tr>)}</tbody></table>
@@ -192,7 +201,7 @@ function Inside({ c, turn, at }: { c: Conversation; turn: Turn; at: number }) {
     if (!trace || !row) return <p class="waiting"><span class="dots" aria-hidden="true" />{t("looking")}</p>;
     return <>
         <Lens row={row} />
-        <Attention c={c} turn={turn} row={row} asked={{ model, ids: trace.ids }} tokens={trace.tokens} paths={paths} position={row.position} />
+        <Attention row={row} tokens={trace.tokens} position={row.position} live={{ c, turn, model, ids: trace.ids, paths }} />
         <Experts row={row} />
     </>;
 }
