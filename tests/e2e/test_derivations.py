@@ -86,10 +86,27 @@ def target(f, m):
     return layers * rank * (d + width) if alike(f) and dense(f) and not fused(f) else None
 
 
+def latent_adapters(f):
+    """Return the parameters of LoRA on every matrix of the layers of a model with latent attention, as its checkpoint stores them."""
+    d, layers, heads, rank = (f["architecture." + p] if p in ("hidden", "layers") else f["attention.latent." + p] for p in (
+        "hidden", "layers", "heads", "kv_rank"))
+    q, low, wide, v = f["attention.latent.qk_dim"], f["attention.latent.q_rank"], f["attention.latent.nope_dim"], f["attention.latent.v_dim"]
+    attention = d + f["attention.latent.cached"] + rank + heads * (wide + v) + heads * v + d
+    attention += d + low + low + heads * q if low else d + heads * q
+    plain = f["config.first_k_dense_replace"]
+    mixture = f["mlp.experts"] * (d + f["mlp.expert_width"]) + d + f["mlp.shared_width"]
+    return f["tuning.rank"] * (layers * attention + 3 * plain * (d + f["mlp.intermediate"]) + 3 * (layers - plain) * mixture)
+
+
 def slope(f, m):
-    heads = f["attention.heads"]
-    plain = heads & (heads - 1) == 0 and not f["config.name"].startswith("falcon")      # Falcon's slopes are rounded to bfloat16
-    return 2 ** (-8 * (int(m[1]) + 1) / heads) if plain else None
+    """Return a slope of ALiBi as the reference code computes it; in Falcon it is rounded to bfloat16."""
+    heads, h = f["attention.heads"], int(m[1])
+    whole = 2 ** (heads.bit_length() - 1)
+    x = 2 ** (-8 * (h + 1) / whole) if h < whole else 2 ** (-4 * (2 * (h - whole) + 1) / whole)
+    if f["config.name"].startswith("falcon"):
+        step = 2.0 ** (math.frexp(x)[1] - 8)
+        x = round(x / step) * step
+    return x
 
 
 def rotated(f, m):
@@ -253,7 +270,13 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
     (r"rope\.head_dim", lambda f, m: f["attention.head_dim"] if not latent(f) else f["attention.latent.rope_dim"]),
     # training
     (r"tuning\.lora\.targets\.(query|key|value|output|gate|up|down)", target),
-    (r"tuning\.lora\.trainable", lambda f, m: None if fused(f) or not dense(f) else sum(v for p, v in f.items() if p.startswith("tuning.lora.targets."))),
+    (r"flops\.per_context_token_naive", lambda f, m: 2 * f["architecture.layers"] * f["attention.latent.heads"] * (
+        f["attention.latent.qk_dim"] + f["attention.latent.v_dim"])),
+    (r"flops\.prefill_naive", lambda f, m: f["flops.prefill"] - f["kv.context"] * (f["kv.context"] + 1) // 2 * (
+        f["flops.per_context_token"] - f["flops.per_context_token_naive"])),
+    (r"pass\.mult_adds_naive", lambda f, m: (f["pass.tokens"] * f["flops.per_token_matmul"] + f["pass.tokens"] ** 2 * f[
+        "flops.per_context_token_naive"]) // 2),
+    (r"tuning\.lora\.trainable", lambda f, m: latent_adapters(f) if latent(f) else None if fused(f) or not dense(f) else sum(v for p, v in f.items() if p.startswith("tuning.lora.targets."))),
     (r"tuning\.qlora\.(trainable|activations|activations_checkpointed)", lambda f, m: f["tuning.lora." + m[1]]),
     (r"tuning\.lora\.weights", lambda f, m: 2 * f["parameters.total"] + 2 * f["tuning.lora.trainable"]),
     (r"flow\.residual_sums", product("architecture.layers", "flow.residual_sums_per_layer")),

@@ -82,7 +82,7 @@ static void derive_at_context(lm_derivation *d)
     const char       *batch = d->f->s.batch > 1 ? " * batch" : "";
     lm_text            sum   = { 0 };
 
-    if (n == 1 && !p->caches[0].window) {
+    if (n == 1 && !lm_acting_window(p, p->caches[0].window)) {
         lm_derivef(d, "at_context", _("at the context asked for"), LM_UNIT_BYTES, "kv.bytes_at_context",
                    "bytes_per_token * tokens%s", batch);
         return;

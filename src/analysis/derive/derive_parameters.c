@@ -368,7 +368,7 @@ static void derive_scores(counting *c, lm_text *at)
     const char    *name;
 
     for (size_t i = 0; i < n; i++) {
-        uint32_t window = lm_attention_of(c->p, classes[i].first)->attention.spec.window;
+        uint32_t window = lm_acting_window(c->p, lm_attention_of(c->p, classes[i].first)->attention.spec.window);
         lm_text   one    = { 0 };
         append(window ? &one : &open, score_formula(c, &classes[i]));
         if (!window)
@@ -412,4 +412,14 @@ void lm_derive_flops(lm_derivation *d)
     lm_text_add_str(&at, "per_token");
     derive_scores(c, &at);
     derive_sum(c, "at_context", _("one token that sees a full context"), "flops.at_context", &at);
+    if (!lm_facts_has(d->f, "flops.per_context_token_naive"))
+        return;
+    lm_derive_heading(d, _("the two forms of latent attention, for a prompt as long as the context"));
+    lm_derive(d, "pairs", _("pairs of a query and a key that it sees"), LM_UNIT_NONE, NULL, "tokens * (tokens + 1) / 2");
+    lm_derive(d, "prompt", _("absorbed: scores on the latent itself"), LM_UNIT_FLOPS, "flops.prefill",
+              "tokens * (per_token - head) + head + pairs * per_key");
+    lm_derive(d, "per_key_naive", _("naive: scores for each token of context, with keys and values of every head"), LM_UNIT_FLOPS,
+              "flops.per_context_token_naive", "2 * layers * heads * (nope_dim + rope_dim + v_dim)");
+    lm_derive(d, "prompt_naive", _("naive: the prompt"), LM_UNIT_FLOPS, "flops.prefill_naive",
+              "tokens * (per_token - head) + head + pairs * per_key_naive");
 }

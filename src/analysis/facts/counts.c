@@ -26,6 +26,11 @@ void lm_count_parameters(const lm_ledger *l, lm_parameter_counts *out)
     out->active       = lm_program_active(p);
 }
 
+uint32_t lm_acting_window(const lm_program *p, uint32_t window)
+{
+    return p->context_length && window >= p->context_length ? 0 : window;
+}
+
 void lm_count_flops(const lm_program *p, lm_flop_counts *out)
 {
     uint32_t head = lm_program_head(p);
@@ -37,7 +42,7 @@ void lm_count_flops(const lm_program *p, lm_flop_counts *out)
         out->per_token_matmul += 2 * c.mult_adds;
         out->per_token_other += c.flops - 2 * c.mult_adds;
         out->per_context_token += 2 * c.key_mult_adds;
-        if (!(p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.spec.window))
+        if (!(p->nodes[i].code == LM_OP_ATTENTION && lm_acting_window(p, p->nodes[i].attention.spec.window)))
             out->past_windows += 2 * c.key_mult_adds;
         if (i == head)
             out->head = 2 * c.mult_adds;
@@ -91,7 +96,8 @@ void lm_count_kv(const lm_program *p, lm_cache_types types, uint64_t context, ui
             out->first_layer                = (lm_wide)bytes * keys * batch;
             out->first_layer_without_window = (lm_wide)bytes * context * batch;
         }
-        out->window = c->window > out->window ? c->window : out->window;
-        out->n_windows += c->window != 0;
+        uint32_t window = lm_acting_window(p, c->window);
+        out->window     = window > out->window ? window : out->window;
+        out->n_windows += window != 0;
     }
 }

@@ -34,6 +34,9 @@ typedef struct lm_flop_counts {
     uint64_t head;               /* the head's share of per_token_matmul */
 } lm_flop_counts;
 
+/* Return the window of an attention or a cache; 0 if it is not shorter than the context of the model, where it hides no key. */
+uint32_t lm_acting_window(const lm_program *p, uint32_t window);
+
 void lm_count_flops(const lm_program *p, lm_flop_counts *out);
 
 /* Return the FLOPs of matrix products and scores for one token that sees `context` keys, including itself; windows apply. */

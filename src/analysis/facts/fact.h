@@ -108,6 +108,11 @@ lm_fill lm_fill_module;
 /* Return the type of every weight in the precision with this index (lm_precision_at); NULL: out of memory. */
 const lm_dtype *lm_types_as(lm_facts *f, uint64_t precision);
 
+/* Latent attention takes other multiply-adds for each key in its two forms, and as many in projections. Engines generate in the absorbed
+ * form and often process prompts in the naive one. Return the FLOPs per key of the naive form, over all layers; false, unless the program
+ * is in the absorbed form. */
+bool lm_naive_per_key(const lm_facts *f, uint64_t *flops);
+
 /* Return what torchinfo 1.8.0 reports for a module: parameters counted once per reader, multiply-adds without the sequence length. */
 uint64_t lm_torchinfo_parameters(lm_facts *f, uint32_t module);
 uint64_t lm_torchinfo_mult_adds(lm_facts *f, uint32_t module);

@@ -43,7 +43,7 @@ static void fill_attention_layer(lm_facts *f, lm_fact *g)
 
     lm_add_count(g, "layer", (uint64_t)(n->layer < 0 ? 0 : n->layer), LM_UNIT_NONE, LM_FROM_PROGRAM, NULL);
     add_heads(g, &n->attention.spec);
-    add_window(g, n->attention.spec.window, true);
+    add_window(g, lm_acting_window(f->s.program, n->attention.spec.window), true);
 }
 
 static void fill_attention_layers(lm_facts *f, lm_fact *list)
@@ -119,14 +119,14 @@ void lm_fill_attention(lm_facts *f, lm_fact *g)
     add_window(g, t.window, t.n_windows == t.n_attentions);
     lm_add_count(g, "windowed_layers", t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
     lm_add_count(g, "full_layers", t.n_attentions - t.n_windows, LM_UNIT_LAYERS, LM_FROM_PROGRAM, NULL);
-    for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.spec.window) {
-            together += p->nodes[i].attention.spec.window;
-            reach += p->nodes[i].attention.spec.window - 1;
-        }
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        uint32_t window = p->nodes[i].code == LM_OP_ATTENTION ? lm_acting_window(p, p->nodes[i].attention.spec.window) : 0;
+        together += window;
+        reach += window ? window - 1 : 0;
+    }
     if (t.n_windows)
         lm_add_count(g, "windows_together", together, LM_UNIT_TOKENS, LM_FROM_PROGRAM, "W x L, as papers give the reach");
-    if (t.n_windows == t.n_attentions)
+    if (t.n_windows && t.n_windows == t.n_attentions)
         lm_add_count(g, "reach", reach + 1, LM_UNIT_TOKENS, LM_FROM_PROGRAM,
                      "tokens that can have an effect, its own included: each layer adds its window less one");
     else

@@ -18,10 +18,33 @@ static void fill_flops_at(lm_facts *f, lm_fact *g)
     lm_add_wide(g, "scores", total - c.per_token_matmul, LM_UNIT_FLOPS, LM_FROM_PROGRAM, "of which q·k and p·v");
 }
 
+bool lm_naive_per_key(const lm_facts *f, uint64_t *flops)
+{
+    lm_traits t;
+
+    lm_find_traits(f->ledger, &t);
+    if (!t.absorbed)
+        return false;
+    *flops = 2ull * t.n_attentions * t.attention->attention.spec.n_heads * (t.nope_dim + t.rope_dim + t.v_dim);
+    return true;
+}
+
+static void add_naive_prefill(lm_facts *f, lm_fact *g, const char *name, uint64_t tokens)
+{
+    lm_flop_counts c;
+    uint64_t       naive;
+
+    lm_count_flops(f->s.program, &c);
+    if (lm_naive_per_key(f, &naive))
+        lm_add_wide(g, name, lm_flops_prefill(f->s.program, tokens) - (lm_wide)(c.per_context_token - naive) * lm_keys_seen(tokens, 0),
+                    LM_UNIT_FLOPS, LM_FROM_WHAT_IF, "the same with keys and values of every head (naive form of latent attention)");
+}
+
 static void fill_prefill_of(lm_facts *f, lm_fact *g)
 {
     lm_add_wide(g, "total", lm_flops_prefill(f->s.program, g->index), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                 "this many tokens into an empty cache, causal, logits of the last");
+    add_naive_prefill(f, g, "naive", g->index);
 }
 
 static void fill_flop_parts(lm_facts *f, lm_fact *g)
@@ -68,12 +91,16 @@ static void fill_layers_flops(lm_facts *f, lm_fact *list)
 void lm_fill_flops(lm_facts *f, lm_fact *g)
 {
     lm_flop_counts c;
+    uint64_t       naive;
 
     lm_count_flops(f->s.program, &c);
     lm_add_count(g, "per_token_matmul", c.per_token_matmul, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                  "2 per multiply-add of every matrix product; look-ups are none");
     lm_add_count(g, "per_context_token", c.per_context_token, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                  "for each key seen; layers with a window stop when it is full");
+    if (lm_naive_per_key(f, &naive))
+        lm_add_count(g, "per_context_token_naive", naive, LM_UNIT_FLOPS, LM_FROM_WHAT_IF,
+                     "for each key seen, with keys and values of every head (naive form of latent attention)");
     if (c.past_windows < c.per_context_token)
         lm_add_count(g, "per_context_token_past_windows", c.past_windows, LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                      "for each key seen where the windows are full: layers without one");
@@ -88,6 +115,7 @@ void lm_fill_flops(lm_facts *f, lm_fact *g)
                 "one token that sees a full context");
     lm_add_wide(g, "prefill", lm_flops_prefill(f->s.program, f->s.context), LM_UNIT_FLOPS, LM_FROM_PROGRAM,
                 "a prompt as long as the context, causal, logits of the last");
+    add_naive_prefill(f, g, "prefill_naive", f->s.context);
     lm_add_group(g, "parts", fill_flop_parts, 0);
     lm_hide_fact(lm_add_list(g, "layer", fill_layers_flops, 0));
     lm_add_table(g, "at", fill_flops_at, 0);

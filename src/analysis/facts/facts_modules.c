@@ -294,9 +294,10 @@ static void fill_torchinfo(lm_facts *f, lm_fact *g)
 
 void lm_fill_pass(lm_facts *f, lm_fact *g)
 {
-    uint64_t activations = 0;
-    lm_wide  causal      = 0;
-    lm_cost  c;
+    uint64_t       activations = 0, naive;
+    lm_wide        causal      = 0;
+    lm_flop_counts flops;
+    lm_cost        c;
 
     for (uint32_t i = 0; i < f->s.program->n_nodes; i++) {
         const lm_node *n = &f->s.program->nodes[i];
@@ -311,6 +312,11 @@ void lm_fill_pass(lm_facts *f, lm_fact *g)
                 "matrix products, every query against every key, logits of all");
     lm_add_wide(g, "mult_adds_causal", causal, LM_UNIT_MULT_ADDS, LM_FROM_PROGRAM,
                 "the same, each query against what it may see");
+    if (lm_naive_per_key(f, &naive)) {
+        lm_count_flops(f->s.program, &flops);
+        lm_add_wide(g, "mult_adds_naive", pass_mult_adds(f, 0) - (lm_wide)(flops.per_context_token - naive) / 2 * f->s.tokens * f->s.tokens,
+                    LM_UNIT_MULT_ADDS, LM_FROM_WHAT_IF, "mult_adds with keys and values of every head (naive form of latent attention)");
+    }
     lm_add_count(g, "activations", activations * f->s.tokens, LM_UNIT_ELEMENTS, LM_FROM_PROGRAM,
                  "values that the operations make");
     lm_add_count(g, "value_bytes", value_bytes(f), LM_UNIT_BYTES, LM_FROM_CONFIG, "of a value, and of a weight");

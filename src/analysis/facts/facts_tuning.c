@@ -59,24 +59,37 @@ static void add_sum(lm_fact *g, lm_facts *f, uint64_t weights, uint64_t trained,
 
 /* ---- adapters ---- */
 
-/* rank × (in + out) for every matrix of the decoder layers; `role` other than 0: only for matrices of that role. */
+/* Return rank × (in + out) of an operation for matrices of `role`; 0: for all its matrices. Latent attention makes keys and values by one
+ * matrix, of which two operations read a part each: the first counts the whole. */
+static uint64_t adapters_of(const lm_facts *f, uint32_t i, uint64_t rank, uint16_t role)
+{
+    static const uint16_t of_experts[3] = { LM_ROLE_GATE, LM_ROLE_UP, LM_ROLE_DOWN };
+    const lm_program     *p = f->s.program;
+    const lm_node        *x = &p->nodes[i];
+    lm_linear_form        whole;
+    uint64_t              n = 0;
+
+    if (x->code == LM_OP_HEAD_LINEAR) {
+        bool counts = (!role || (role & (LM_ROLE_KEY | LM_ROLE_VALUE))) && lm_module_op(p, x->module, 0) == i;
+        return counts && lm_module_linear(p, x->module, &whole) ? rank * (whole.in + whole.out) : 0;
+    }
+    if ((x->code != LM_OP_LINEAR && x->code != LM_OP_EXPERTS) || (f->ledger->roles[i] & LM_ROLE_ROUTER))
+        return 0;
+    for (uint32_t k = 0; k < (x->code == LM_OP_EXPERTS ? 3u : 1u); k++) {
+        const lm_weight *w   = &p->weights[x->weights[k]];
+        uint16_t         own = x->code == LM_OP_EXPERTS ? of_experts[k] : f->ledger->roles[i];
+        if (!role || (own & role))
+            n += rank * (w->n_dims == 3 ? w->dims[0] * (w->dims[1] + w->dims[2]) : w->dims[0] + w->dims[1]);
+    }
+    return n;
+}
+
 static uint64_t adapter_parameters(const lm_facts *f, uint64_t rank, uint16_t role)
 {
-    const lm_program *p = f->s.program;
-    uint64_t          n = 0;
+    uint64_t n = 0;
 
-    for (uint32_t i = 0; i < p->n_nodes; i++) {
-        const lm_node *x = &p->nodes[i];
-        if (x->layer < 0 || (x->code != LM_OP_LINEAR && x->code != LM_OP_EXPERTS) || (f->ledger->roles[i] & LM_ROLE_ROUTER))
-            continue;
-        for (uint32_t k = 0; k < (x->code == LM_OP_EXPERTS ? 3u : 1u); k++) {
-            const lm_weight *w = &p->weights[x->weights[k]];
-            static const uint16_t of_experts[3] = { LM_ROLE_GATE, LM_ROLE_UP, LM_ROLE_DOWN };
-            uint16_t own = x->code == LM_OP_EXPERTS ? of_experts[k] : f->ledger->roles[i];
-            if (!role || (own & role))
-                n += rank * (w->n_dims == 3 ? w->dims[0] * (w->dims[1] + w->dims[2]) : w->dims[0] + w->dims[1]);
-        }
-    }
+    for (uint32_t i = 0; i < f->s.program->n_nodes; i++)
+        n += f->s.program->nodes[i].layer >= 0 ? adapters_of(f, i, rank, role) : 0;
     return n;
 }
 

@@ -48,9 +48,9 @@ static lm_norm_position find_norm_position(const lm_ledger *l)
 
 /* ---- single pass over the operations ---- */
 
-static void see_attention(lm_traits *t, const lm_node *n)
+static void see_attention(const lm_program *p, lm_traits *t, const lm_node *n)
 {
-    uint32_t window = n->attention.spec.window;
+    uint32_t window = lm_acting_window(p, n->attention.spec.window);
 
     if (!t->attention)
         t->attention = n;
@@ -127,7 +127,7 @@ static void see(const lm_ledger *l, lm_traits *t, uint32_t i)
 
     switch (n->code) {
     case LM_OP_ATTENTION:
-        see_attention(t, n);
+        see_attention(l->program, t, n);
         break;
     case LM_OP_LINEAR:
         see_linear(l, t, i);

@@ -55,13 +55,17 @@ void lm_part_flops(lm_document *d)
     flop_row(t, _("matrix products"), "flops.per_token_matmul", true);
     t->last->strong = true;
     flop_row(t, _("norms, activations …"), "flops.per_token_other", false);
-    flop_row(t, _("scores, for each key seen"), "flops.per_context_token", false);
+    bool naive = lm_facts_has(f, "flops.per_context_token_naive");
+    flop_row(t, naive ? _("scores, for each key seen, MLA absorbed") : _("scores, for each key seen"),
+             "flops.per_context_token", false);
+    if (naive)
+        flop_row(t, _("scores, for each key seen, MLA naive"), "flops.per_context_token_naive", false);
     if (lm_facts_has(f, "flops.per_context_token_past_windows"))
         flop_row(t, lm_doc_keepf(d, _("scores, for each key beyond %s"), lm_fig_count(window, lm_facts_count(f, "kv.window"))),
                  "flops.per_context_token_past_windows", false);
-    t = lm_doc_table_of(d, "flops-by-context", NULL, "rrrrr", _("context"), _("one token with this context"),
-                        _("of which attention scores"), _("a prompt of this length"),
-                        _("per token"));
+    t = lm_doc_table_of(d, "flops-by-context", NULL, naive ? "rrrrrr" : "rrrrr", _("context"), _("one token with this context"),
+                        _("of which attention scores"), naive ? _("a prompt, MLA absorbed") : _("a prompt of this length"),
+                        _("per token"), _("a prompt, MLA naive"));
     for (size_t i = 0; lm_context_at(f, i); i++) {
         uint64_t n   = lm_context_at(f, i);
         double   all = lm_facts_number(f, "flops.prefill_of[%" PRIu64 "].total", n);
@@ -72,6 +76,8 @@ void lm_part_flops(lm_document *d)
         lm_cell_fact(t, LM_PLAIN, "flops.at[%" PRIu64 "].scores", n);
         lm_cell_fact(t, LM_PLAIN, "flops.prefill_of[%" PRIu64 "].total", n);
         lm_cell_number(t, all / (double)n, LM_UNIT_FLOPS, lm_fig_flops(each, all / (double)n));
+        if (naive)
+            lm_cell_fact(t, LM_PLAIN, "flops.prefill_of[%" PRIu64 "].naive", n);
     }
     lm_doc_note(d, _("A multiply-add counts as 2 operations, a look-up as none. Prompt processing computes logits for "
                      "the last token only."));

@@ -33,9 +33,10 @@ static const char *last_word(const char *path)
     return dot ? dot + 1 : path;
 }
 
-static void describe_attention(const lm_attention_spec *s, lm_text *out)
+static void describe_attention(const lm_program *p, const lm_attention_spec *s, lm_text *out)
 {
-    double square = 1 / ((double)s->scale * (double)s->scale);
+    uint32_t window = lm_acting_window(p, s->window);
+    double   square = 1 / ((double)s->scale * (double)s->scale);
 
     if (square > 0.99 && square - (double)(uint64_t)(square + 0.5) < 1e-3 && (double)(uint64_t)(square + 0.5) - square < 1e-3)
         lm_text_printf(out, "softmax(q·kᵀ / √%" PRIu64 ")", (uint64_t)(square + 0.5));
@@ -47,8 +48,8 @@ static void describe_attention(const lm_attention_spec *s, lm_text *out)
         lm_text_add_str(out, ", ALiBi");
     if (s->sinks)
         lm_text_add_str(out, _(", sinks"));
-    if (s->window)
-        lm_text_printf(out, _(", keys i-%u … i"), s->window - 1);
+    if (window)
+        lm_text_printf(out, _(", keys i-%u … i"), window - 1);
     else
         lm_text_add_str(out, _(", keys 0 … i"));
 }
@@ -82,7 +83,7 @@ static void describe_op(const lm_facts *f, uint32_t i, lm_text *out)
     const lm_node *n = &f->s.program->nodes[i];
 
     if (n->code == LM_OP_ATTENTION)
-        describe_attention(&n->attention.spec, out);
+        describe_attention(f->s.program, &n->attention.spec, out);
     else if (n->code == LM_OP_LINEAR)
         describe_linear(f, i, out);
     else if (lm_op_of(n->code)->describe)

@@ -60,7 +60,9 @@ static void write_reach(lm_document *d)
         lm_doc_textf(d, _("%" PRIu64 " layers have a window, %" PRIu64 " see every earlier token, so tokens outside the "
                           "windows still affect the output."), some, full);
     if (lm_facts_has(f, "attention.window") && lm_facts_has(f, "attention.reach"))
-        lm_doc_textf(d, _("Each layer sees the last %s tokens; through all layers the reach is at most %s tokens."),
+        lm_doc_textf(d, lm_facts_count(f, "attention.reach") >= lm_facts_count(f, "architecture.context")
+                            ? _("Each layer sees the last %s tokens; through all layers the reach is more than the context: %s tokens.")
+                            : _("Each layer sees the last %s tokens; through all layers the reach is at most %s tokens."),
                      lm_fig_count(a, lm_facts_count(f, "attention.window")), lm_fig_count(b, lm_facts_count(f, "attention.reach")));
     if (some)
         lm_doc_diagram(d, "window", NULL, NULL, NULL);

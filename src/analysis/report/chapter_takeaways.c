@@ -60,10 +60,13 @@ void lm_part_headline(lm_document *d)
     write_sentence(d);
     lm_doc_table *t = lm_doc_table_of(d, "key-figures", NULL, "lr", "", "");
     figure(t, _("parameters"), LM_SHORT, "parameters.total");
+    if (lm_facts_count(d->facts, "parameters.active") != lm_facts_count(d->facts, "parameters.total"))
+        figure(t, _("of these active for one token"), LM_SHORT, "parameters.active");
     figure(t, _("weights as Q4_K_M"), LM_PLAIN, "weights.as.Q4_K_M.bytes");
     figure(t, lm_doc_keepf(d, _("cache at %s tokens"), lm_fig_count(context, at)), LM_PLAIN,
            lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", at));
-    figure(t, _("operations of a token"), LM_PLAIN, "flops.per_token_matmul");
+    figure(t, lm_doc_keepf(d, _("operations of a token at %s tokens"), context), LM_PLAIN,
+           lm_doc_keepf(d, "flops.at[%" PRIu64 "].total", at));
 }
 
 /* ---- devices ---- */

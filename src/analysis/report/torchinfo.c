@@ -198,9 +198,12 @@ static void put_total_mult_adds(const summary *s)
     uint64_t    n     = lm_facts_count(s->f, "pass.torchinfo.mult_adds");
     const char *unit  = n >= 1000000000000 ? "TERABYTES" : n >= 1000000000 ? "GIGABYTES" : "MEGABYTES";
     double      scale = n >= 1000000000000 ? 1e12 : n >= 1000000000 ? 1e9 : 1e6, x = (double)n / scale;
-    char        figure[LM_FIG];
+    char        figure[LM_FIG], naive[LM_FIG];
 
-    if (!s->compatible)
+    if (!s->compatible && lm_facts_has(s->f, "pass.mult_adds_naive"))
+        lm_text_printf(out, "Total mult-adds (MLA absorbed): %s\nTotal mult-adds (MLA naive): %s\n",
+                       lm_fig_fact(figure, s->f, "pass.mult_adds"), lm_fig_fact(naive, s->f, "pass.mult_adds_naive"));
+    else if (!s->compatible)
         lm_text_printf(out, "Total mult-adds: %s\n", lm_fig_fact(figure, s->f, "pass.mult_adds"));
     else if (n % (uint64_t)scale == 0)
         lm_text_printf(out, "Total mult-adds (Units.%s): %" PRIu64 "\n", unit, n / (uint64_t)scale);

@@ -65,7 +65,9 @@ static void put_attention(lm_page *v)
         line(v, _("saved"), text);
     }
     if (lm_facts_has(f, "attention.reach")) {
-        snprintf(text, sizeof text, _("%s tokens: layers × (window − 1) + 1"), lm_fig_count(a, lm_facts_count(f, "attention.reach")));
+        snprintf(text, sizeof text, lm_facts_count(f, "attention.reach") >= lm_facts_count(f, "architecture.context")
+                                        ? _("the whole context: layers × (window − 1) + 1 = %s tokens")
+                                        : _("%s tokens: layers × (window − 1) + 1"), lm_fig_count(a, lm_facts_count(f, "attention.reach")));
         line(v, _("reach"), text);
     }
 }

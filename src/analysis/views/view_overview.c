@@ -238,6 +238,12 @@ static void put_compute(lm_page *v)
                    lm_fig_flops(a, (double)lm_facts_count(f, "flops.per_token_matmul")),
                    lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token")),
                    lm_fig_count(c, lm_facts_count(f, "kv.context")), lm_fig_flops(d, lm_facts_number(f, "flops.prefill")));
+    if (lm_facts_has(f, "flops.per_context_token_naive")) {
+        put_label(v, "");
+        lm_text_printf(v->out, _("with MLA in the naive form: %s for each token of context; the prompt: %s\n"),
+                       lm_fig_flops(b, (double)lm_facts_count(f, "flops.per_context_token_naive")),
+                       lm_fig_flops(d, lm_facts_number(f, "flops.prefill_naive")));
+    }
     if (!lm_facts_has(f, "flops.per_context_token_past_windows"))
         return;
     put_label(v, "");
