@@ -236,3 +236,31 @@ def test_a_name_without_a_version_lists_candidates(lamina):
         done = lamina("inspect", name)
         assert done.returncode == 2 and f"matches several presets: {choice}" in done.stderr
     assert lamina("inspect", "llama 9").returncode != 0 and "could be" not in lamina("inspect", "llama 9").stderr
+
+
+def reading(lamina, *models):
+    return " ".join(" ".join(lamina("compare", *models, "--view", "reading").stdout.split()).split())
+
+
+def test_sentences_hold_for_the_models_that_they_name(lamina):
+    """A norm less only where attention and MLP share it; no dimension changes most where two change alike; no window longer than the context."""
+    both = reading(lamina, "pythia-1b", "falcon-40b")
+    assert "one norm less" not in both and "Pythia 1B, Falcon 40B: attention and MLP read the same input, each by a norm of its own." in both
+    for name, title in (("falcon-7b", "Falcon 7B"), ("gpt-j-6b", "GPT-J 6B"), ("command-r-35b", "Command R 35B"), ("phi-2", "Phi-2")):
+        assert f"{title}: attention and MLP read the same norm of the same input, so a layer needs one norm less." in reading(lamina, name)
+    assert "changes most" not in reading(lamina, "pythia-1b", "falcon-40b") and "depth changes most" in reading(lamina, "llama-3.1-8b", "llama-3.1-70b")
+    assert "window" not in lamina("compare", "phi-3.5-mini", "--view", "all").stdout
+    assert "MHA+SWA" in lamina("compare", "phi-3-mini-4k").stdout
+    assert "reach the whole context" in reading(lamina, "starcoder2-7b") and "×0.00 " not in reading(lamina, "deepseek-v2", "gemma-3-1b")
+    assert "without training the context cannot be extended" in reading(lamina, "opt-125m")
+
+
+def test_latent_attention_in_both_forms(lamina):
+    """A key costs 2·L·H·(2·R + K_R) absorbed, 2·L·H·(K_N + K_R + V) naive; projections cost the same."""
+    _, table = rows(lamina, "deepseek-v2-lite", "llama-3.2-1b")
+    of = {name: table["flops", name]["values"] for name in ("more per key", "more per key, MLA naive",
+          "a prompt of 512", "a prompt of 512, MLA naive")}
+    assert of["more per key"][0] == 2 * 27 * 16 * (2 * 512 + 64) and of["more per key, MLA naive"][0] == 2 * 27 * 16 * (128 + 64 + 128)
+    pairs = 512 * 513 // 2
+    assert of["a prompt of 512"][0] - of["a prompt of 512, MLA naive"][0] == pairs * (of["more per key"][0] - of["more per key, MLA naive"][0])
+    assert of["more per key, MLA naive"][1] is None

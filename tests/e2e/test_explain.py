@@ -244,3 +244,36 @@ def test_the_stream_follows_the_program(lamina):
         page = explain(lamina, "residual", preset)["formulas"]
         assert len(page) == 1 and reply in page[0]["unicode"], (preset, page)
         assert reply in lamina("explain", "residual", preset).stdout
+
+
+def test_components_of_every_preset(lamina, names):
+    """No step of any preset that has a component differs from its fact or leaves its numbers out; no window is longer than the context."""
+    presets = json.loads(lamina("presets", "--json").stdout)
+    for p in some(presets, 8):
+        facts = json.loads(lamina("inspect", p["name"], "--json").stdout)
+        window, reach = facts["attention"].get("window"), facts["attention"].get("reach")
+        assert window is None or window < p["context"], p["name"]
+        topics = ["swa"] * (window is not None) + ["alibi"] * (facts["architecture"]["position"] == "ALiBi") + ["swiglu"] * facts["mlp"]["gated"]
+        for topic in topics:
+            page = explain(lamina, topic, p["name"])
+            steps = {s["name"]: s for s in page["derivation"]["steps"] if "name" in s}
+            assert steps and all(s.get("agrees", True) for s in steps.values()), (topic, p["name"])
+            if topic == "swa" and reach:
+                assert steps["within"]["value"] == min(reach, p["context"])
+            if topic == "alibi":
+                assert {"slope_first", "slope_last"} <= set(steps), p["name"]
+
+
+@pytest.mark.parametrize("model, formula", [
+    ("llama-3.2-1b", "SiLU(z) = z · σ(z)"), ("gemma-2-9b", "GELU(z) = z/2 · (1 + tanh("),
+    ("gpt-oss-120b", "⊙ (up · x + 1)),   quick(z) = z · σ(1.702 · z);   gate · x at most 7")])
+def test_a_gated_mlp_has_the_formula_of_its_model(lamina, model, formula):
+    assert formula in lamina("explain", "swiglu", model).stdout
+
+
+def test_linear_biases_as_the_model_computes_them(lamina):
+    """BLOOM-176B has 112 heads, so the heads from 65 on lie between the others; Falcon's slopes are bfloat16 and scaled with the product."""
+    steps = {s.get("name"): s for s in explain(lamina, "alibi", "bloom-176b")["derivation"]["steps"]}
+    assert math.isclose(steps["slope_last"]["value"], 2 ** (-4 * (2 * 47 + 1) / 64))
+    page = lamina("explain", "alibi", "falcon-rw-1b").stdout
+    assert "score(i, j) = (qᵢ · kⱼ + m_h · j) / √d_k" in page and "0.839844   ✓" in page and "✗" not in page

@@ -8,6 +8,8 @@
 #include "analysis/compare/comparison.h"
 #include "analysis/facts/figure.h"
 
+#define TIE 0.01             /* difference of logarithms below which two ratios are alike */
+
 static void add(lm_comparison *c, const char *rule, const char *text)
 {
     if (c->n_readings < LM_MOST_READINGS)
@@ -38,6 +40,12 @@ static void put_names(lm_comparison *c)
         if (r->body)
             r->text = lm_compare_keep(c, _("%s: %s"), names, r->body);
     }
+}
+
+/* Write a ratio with two decimals, one below 0.1 with two significant digits. */
+static const char *times(lm_comparison *c, double x)
+{
+    return lm_compare_keep(c, x < 0.0995 ? "%.2g" : "%.2f", x);
 }
 
 static uint64_t count(const lm_comparison *c, size_t i, const char *path)
@@ -87,9 +95,11 @@ static void read_window(lm_comparison *c, size_t i)
 
     if (some && !full && window)
         add_of(c, i, N_("sliding window"),
-               lm_compare_keep(c, _("each layer sees the last %s keys, which bounds the cache; earlier tokens have an effect only through "
-                                    "the layers, up to %s tokens back."),
-                               lm_fig_count(a, window), lm_fig_count(b, reach)));
+               reach >= count(c, i, "architecture.context")
+                   ? lm_compare_keep(c, _("each layer sees the last %s keys, which bounds the cache; earlier tokens have an effect only "
+                                          "through the layers, which together reach the whole context."), lm_fig_count(a, window))
+                   : lm_compare_keep(c, _("each layer sees the last %s keys, which bounds the cache; earlier tokens have an effect only "
+                                          "through the layers, up to %s tokens back."), lm_fig_count(a, window), lm_fig_count(b, reach)));
     else if (some)
         add_of(c, i, N_("mixed windows"),
                lm_compare_keep(c, _("%" PRIu64 " of %" PRIu64 " layers have a sliding window and a short cache; the others see all "
@@ -115,7 +125,8 @@ static void read_positions(lm_comparison *c, size_t i)
 
     if (lm_compare_truth(c, i, "architecture.context_is_hard"))
         add_of(c, i, N_("table of positions"),
-               lm_compare_keep(c, _("the position table has %s entries; the context cannot be extended."), lm_fig_count(a, context)));
+               lm_compare_keep(c, _("the position table has %s entries; without training the context cannot be extended."),
+                               lm_fig_count(a, context)));
     else if (trained && context > trained)
         add_of(c, i, N_("scaled rotation"),
                lm_compare_keep(c, _("RoPE scaling extends the context from %s to %s positions."), lm_fig_count(b, trained),
@@ -133,10 +144,20 @@ static void read_head(lm_comparison *c, size_t i)
                                lm_fig_short(a, (double)(untied - total)), 100.0 * (double)(untied - total) / (double)untied));
 }
 
+/* Return whether attention and MLP of parallel blocks share a norm: a layer of the first kind has a single one. */
+static bool one_norm(const lm_comparison *c, size_t i)
+{
+    uint64_t layers = count(c, i, "architecture.layers");
+
+    return layers && count(c, i, "architecture.norms") - count(c, i, "architecture.final_norms") <= layers;
+}
+
 static void read_blocks(lm_comparison *c, size_t i)
 {
     if (lm_compare_truth(c, i, "architecture.parallel_blocks"))
-        add_of(c, i, N_("parallel blocks"), _("attention and MLP read the same input, so a layer needs one norm less."));
+        add_of(c, i, N_("parallel blocks"),
+               one_norm(c, i) ? _("attention and MLP read the same norm of the same input, so a layer needs one norm less.")
+                              : _("attention and MLP read the same input, each by a norm of its own."));
     if (c->traits[i].norm_position == LM_NORM_POST)
         add_of(c, i, N_("post-norm"), _("the norm follows the residual sum, so the residual stream is rescaled in each layer."));
 }
@@ -195,12 +216,14 @@ static void read_shape(lm_comparison *c)
     if (width <= 0 || depth <= 0 || ffn <= 0 || fabs(width * depth * ffn - 1) < 1e-9)
         return;
     double      most   = fmax(fabs(log(width)), fmax(fabs(log(depth)), fabs(log(ffn))));
-    const char *format = fabs(log(ffn)) >= most
-                             ? _("%s has ×%.2f the width, ×%.2f the layers and ×%.2f the MLP width of %s: the MLP changes most.")
-                         : fabs(log(width)) >= most
-                             ? _("%s has ×%.2f the width, ×%.2f the layers and ×%.2f the MLP width of %s: width changes most.")
-                             : _("%s has ×%.2f the width, ×%.2f the layers and ×%.2f the MLP width of %s: depth changes most.");
-    add(c, N_("scaling of the sizes"), lm_compare_keep(c, format, c->name[1], width, depth, ffn, c->name[0]));
+    /* sizes whose ratios are within 1 % of the largest change alike: then none changes most */
+    bool        f = fabs(log(ffn)) >= most - TIE, w = fabs(log(width)) >= most - TIE, l = fabs(log(depth)) >= most - TIE;
+    const char *format = f + w + l > 1
+                             ? _("%s has ×%s the width, ×%s the layers and ×%s the MLP width of %s.")
+                         : f ? _("%s has ×%s the width, ×%s the layers and ×%s the MLP width of %s: the MLP changes most.")
+                         : w ? _("%s has ×%s the width, ×%s the layers and ×%s the MLP width of %s: width changes most.")
+                             : _("%s has ×%s the width, ×%s the layers and ×%s the MLP width of %s: depth changes most.");
+    add(c, N_("scaling of the sizes"), lm_compare_keep(c, format, c->name[1], times(c, width), times(c, depth), times(c, ffn), c->name[0]));
 }
 
 static void read_costs(lm_comparison *c)
@@ -211,8 +234,8 @@ static void read_costs(lm_comparison *c)
     if (size > 0 && cached > 0 && work > 0 && (fabs(cached / size - 1) > 0.05 || fabs(work / size - 1) > 0.05))
         add(c, N_("costs against size"),
             lm_compare_keep(c,
-                            _("With ×%.2f the parameters, %s needs ×%.2f the operations and ×%.2f the cache per token of %s."), size,
-                            c->name[1], work, cached, c->name[0]));
+                            _("With ×%s the parameters, %s needs ×%s the operations and ×%s the cache per token of %s."),
+                            times(c, size), c->name[1], times(c, work), times(c, cached), c->name[0]));
 }
 
 /* Compare the storage of models with the same number of parameters. */
@@ -222,8 +245,9 @@ static void read_storage(lm_comparison *c)
 
     if (stored > 0 && stored != 1 && count(c, 0, "parameters.total") == count(c, 1, "parameters.total"))
         add(c, N_("storage"),
-            lm_compare_keep(c, _("%s stores the same number of parameters in %.2f bits each, %s in %.2f: ×%.2f the bytes."), c->name[1],
-                            number(c, 1, "weights.bits_per_weight"), c->name[0], number(c, 0, "weights.bits_per_weight"), stored));
+            lm_compare_keep(c, _("%s stores the same number of parameters in %.2f bits each, %s in %.2f: ×%s the bytes."), c->name[1],
+                            number(c, 1, "weights.bits_per_weight"), c->name[0], number(c, 0, "weights.bits_per_weight"),
+                            times(c, stored)));
 }
 
 static void read_pieces(lm_comparison *c)

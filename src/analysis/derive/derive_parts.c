@@ -119,6 +119,10 @@ void lm_derive_swa(lm_derivation *d)
     if (lm_facts_has(d->f, "attention.reach"))
         lm_derive(d, "reach", _("maximum reach through all layers"), LM_UNIT_TOKENS, "attention.reach",
                   "windowed * (window - 1) + 1");
+    if (lm_facts_has(d->f, "attention.reach") && lm_facts_has(d->f, "architecture.context")) {
+        lm_let_fact(d, "context", "S_m", _("positions of the model"), "architecture.context");
+        lm_derive(d, "within", _("of these within the context"), LM_UNIT_TOKENS, NULL, "min(reach, context)");
+    }
     lm_let_fact(d, "without", NULL, _("bytes of the cache if every position were kept"),
                 lm_derive_text(d, "kv.at[%" PRIu64 "].bytes_without_window", d->f->s.context));
     lm_let_fact(d, "with", NULL, _("bytes of the cache with the window"), "kv.bytes_at_context");
@@ -126,6 +130,25 @@ void lm_derive_swa(lm_derivation *d)
 }
 
 /* ---- positions ---- */
+
+/* Derive the slope of head h, counted from 1; P is the largest power of two up to the number of heads. */
+static void derive_slope(lm_derivation *d, const lm_node *n, const char *name, const char *title, uint32_t h, uint32_t whole)
+{
+    const char *path    = lm_derive_text(d, "attention.alibi_slopes[%u]", h - 1);
+    const char *formula = h <= whole ? lm_derive_text(d, "2^-(largest * %u / whole)", h)
+                                     : lm_derive_text(d, "2^-(largest * (2 * (%u - whole) - 1) / (2 * whole))", h);
+    int         exponent;
+
+    if (!n->attention.spec.alibi_half) {
+        lm_derive(d, name, title, LM_UNIT_NONE, path, formula);
+        return;
+    }
+    const char *exact = lm_derive_text(d, "%s_exact", name);
+    lm_derive(d, exact, title, LM_UNIT_NONE, NULL, formula);
+    (void)frexp(lm_derived(d, exact).x, &exponent);
+    lm_derivef(d, name, _("rounded to bfloat16, which has 8 significant bits"), LM_UNIT_NONE, path,
+               "floor(%s * 2^%d + 1 / 2) / 2^%d", exact, 8 - exponent, 8 - exponent);
+}
 
 void lm_derive_alibi(lm_derivation *d)
 {
@@ -138,17 +161,16 @@ void lm_derive_alibi(lm_derivation *d)
         return;
     lm_let_fact(d, "heads", "H", _("query heads"), "attention.heads");
     lm_let_number(d, "largest", "a_m", _("exponent of the last slope"), (double)n->attention.spec.alibi);
-    uint32_t heads = n->attention.spec.n_heads;
-    if (heads & (heads - 1))
-        return;                              /* for other head counts, slopes are interpolated between those of the next power of two */
-    lm_derive(d, "slope_first", _("penalty of head 1 per token of distance"), LM_UNIT_NONE, "attention.alibi_slopes[0]",
-              "2^-(largest * 1 / heads)");
+    uint32_t heads = n->attention.spec.n_heads, whole = 1;
+    while (whole * 2 <= heads)
+        whole *= 2;
+    lm_let_count(d, "whole", "H_2", _("largest power of two up to the heads; heads after it have slopes between the others"), whole);
+    derive_slope(d, n, "slope_first", _("penalty of head 1 per token of distance"), 1, whole);
     if (heads > 2)
-        lm_derivef(d, "slope_middle", lm_derive_text(d, _("head %u"), heads / 2), LM_UNIT_NONE,
-                   lm_derive_text(d, "attention.alibi_slopes[%u]", heads / 2 - 1), "2^-(largest * %u / heads)", heads / 2);
-    lm_derive(d, "slope_last", lm_derive_text(d, _("head %u"), heads), LM_UNIT_NONE,
-              lm_derive_text(d, "attention.alibi_slopes[%u]", heads - 1),
-              "2^-(largest * heads / heads)");
+        derive_slope(d, n, "slope_middle", lm_derive_text(d, _("head %u"), heads / 2), heads / 2, whole);
+    if (whole < heads)
+        derive_slope(d, n, "slope_whole", lm_derive_text(d, _("head %u"), whole), whole, whole);
+    derive_slope(d, n, "slope_last", lm_derive_text(d, _("head %u"), heads), heads, whole);
     lm_let_fact(d, "tokens", "S", _("tokens of context"), "kv.context");
     lm_derive(d, "farthest", _("the first head's bias of the farthest key"), LM_UNIT_NONE, NULL, "slope_first * (tokens - 1)");
 }

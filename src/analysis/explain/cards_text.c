@@ -84,6 +84,49 @@ static void read_cache(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     lm_text_add_str(latex, "\\text{bytes} = L \\cdot (R + K_R) \\cdot b \\cdot S");
 }
 
+/* Write the score of a model whose bias depends on the key's position alone and is scaled with the product: the softmax is the same, since
+ * m_h · i is alike for all keys of a query. */
+static void read_biased(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    lm_traits t;
+
+    lm_find_traits(l, &t);
+    if (!t.alibi || !t.attention->attention.spec.alibi_half)
+        return;
+    lm_text_add_str(unicode, "score(i, j) = (qᵢ · kⱼ + m_h · j) / √d_k");
+    lm_text_add_str(latex, "s_{ij} = \\frac{q_i k_j^{\\top} + m_h\\,j}{\\sqrt{d_k}}");
+}
+
+/* Write the gated MLP with the activation of this model, and the clamped form of some mixtures. */
+static void read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    static const struct { lm_act act; const char *name, *unicode, *latex; } forms[] = {
+        { LM_ACT_SILU, "SiLU", "z · σ(z)", "z\\,\\sigma(z)" },
+        { LM_ACT_GELU, "GELU", "z · Φ(z)", "z\\,\\Phi(z)" },
+        { LM_ACT_GELU_TANH, "GELU", "z/2 · (1 + tanh(√(2/π) · (z + 0.044715 · z³)))",
+          "\\frac{z}{2}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,(z + 0.044715\\,z^3)\\right)\\right)" },
+        { LM_ACT_GELU_QUICK, "quick", "z · σ(1.702 · z)", "z\\,\\sigma(1.702\\,z)" },
+        { LM_ACT_RELU, "ReLU", "max(0, z)", "\\max(0, z)" },
+    };
+    lm_traits t;
+
+    lm_find_traits(l, &t);
+    float limit = t.experts ? t.experts->experts.limit : 0;
+    for (size_t i = 0; t.glu && i < sizeof forms / sizeof *forms; i++) {
+        if (forms[i].act != t.act)
+            continue;
+        lm_text_printf(unicode, "down(%s(gate · x) ⊙ (up · x%s)),   %s(z) = %s", forms[i].name, limit > 0 ? " + 1" : "", forms[i].name,
+                       forms[i].unicode);
+        lm_text_printf(latex, "W_{down}\\left(\\text{%s}(W_{gate}\\,x) \\odot %sW_{up}\\,x%s\\right),\\quad \\text{%s}(z) = %s",
+                       forms[i].name, limit > 0 ? "(" : "", limit > 0 ? " + 1)" : "", forms[i].name,
+                       forms[i].latex);
+        if (limit > 0) {
+            lm_text_printf(unicode, _(";   gate · x at most %g, up · x from −%g to %g"), (double)limit, (double)limit, (double)limit);
+            lm_text_printf(latex, ",\\quad W_{gate}x \\le %g,\\; |W_{up}x| \\le %g", (double)limit, (double)limit);
+        }
+    }
+}
+
 /* Write the sums of the first layer, each in terms of its input. */
 static void read_residual(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 {
@@ -136,8 +179,10 @@ static const lm_card cards[] = {
         .diagram = "cache",
         .why = { N_("Attention is causal, so the keys and values of a token never change. Storing them reduces the "
                     "number of computed rows from quadratic to linear.") },
-        .gains = { N_("Generating a token costs one row of matrix products, regardless of the context length.") },
-        .costs = { N_("Memory grows with each token of each sequence; at long contexts the cache can exceed the weights."),
+        .gains = { N_("Generating a token costs one row of matrix products, whatever the context; only the scores grow with the "
+                      "keys that it sees.") },
+        .costs = { N_("Memory grows with each token of each sequence, in layers with a window until it is full; at long contexts "
+                      "the cache can exceed the weights."),
                    N_("Each step reads the whole cache, so generation at long contexts is limited by memory bandwidth.") },
         .sources = { "Pope et al., Efficiently Scaling Transformer Inference, arXiv 2211.05102",
                      "Kwon et al., Efficient Memory Management for Large Language Model Serving with PagedAttention, arXiv 2309.06180" },
@@ -267,7 +312,9 @@ static const lm_card cards[] = {
                    "key."),
         .formulas = { { "score(i, j) = qᵢ · kⱼ / √d_k − m_h · (i − j)",
                         "s_{ij} = \\frac{q_i k_j^{\\top}}{\\sqrt{d_k}} - m_h (i - j)" },
-                      { "m_h = 2^(−8h/H),  h = 1 … H", "m_h = 2^{-8h/H}" } },
+                      { "m_h = 2^(−a_m·h/H₂),  h = 1 … H₂", "m_h = 2^{-a_m h/H_2},\\quad 1 \\le h \\le H_2" },
+                      { "m_h = 2^(−a_m·(2(h−H₂)−1)/(2H₂)),  h > H₂", "m_h = 2^{-a_m (2(h-H_2)-1)/(2 H_2)},\\quad h > H_2" } },
+        .read_off = read_biased,
         .derive = lm_derive_alibi,
         .why = { N_("Nearby tokens count more; heads with steep slopes are local, heads with small slopes reach far.") },
         .gains = { N_("No parameters; quality degrades gradually beyond the trained context.") },
@@ -286,6 +333,7 @@ static const lm_card cards[] = {
         .formulas = { { "down(SiLU(gate · x) ⊙ (up · x)),   SiLU(z) = z · σ(z)",
                         "W_{down}\\left(\\text{SiLU}(W_{gate}\\,x) \\odot W_{up}\\,x\\right),\\quad \\text{SiLU}(z) = "
                         "z\\,\\sigma(z)" } },
+        .read_off = read_gated,
         .derive = lm_derive_swiglu,
         .diagram = "mlp",
         .why = { N_("A gate near zero blocks a dimension, a large one passes it; the gate depends on the input.") },
@@ -455,8 +503,8 @@ static const lm_card cards[] = {
         .table = { { N_("quick"), "quick", "quick_off" }, { N_("standard"), "standard", "standard_off" },
                    { N_("grouped"), "group_aware", "group_aware_off" }, { N_("exact"), "exact", NULL } },
         .why = { N_("A formula simple enough for mental arithmetic shows at once whether a figure is plausible.") },
-        .costs = { N_("The estimates assume heads · head_dim = D, a single embedding table, no biases and no norms; the gap shows the "
-                   "error where this does not hold."),
+        .costs = { N_("The estimates assume heads · head_dim = D, no biases, no norms and no table of positions, and quick a gated MLP "
+                      "and a head of its own; the gap shows the error where this does not hold."),
                    N_("Counts are decimal: 1 B is 10⁹ parameters. Powers of two (2³⁰) are for bytes only.") },
         .sources = { "Kaplan et al., Scaling Laws for Neural Language Models, arXiv 2001.08361",
                      "Ainslie et al., GQA, arXiv 2305.13245" },
