@@ -131,7 +131,9 @@ static lm_status choose_types(holding *h, const char *wanted, lm_subject *s, lm_
         s->precision = N_("as stored");
         return LM_OK;
     }
-    const char         *name = wanted ? wanted : lm_dtype_of(lm_model_published_type(m))->name;
+    const char *name = wanted                             ? wanted
+                       : lm_has_coded_experts(m->program) ? "MXFP4"
+                                                          : lm_dtype_of(lm_model_published_type(m))->name;
     const lm_precision *x    = lm_precision_named(name);
     lm_ledger          *l;
     if (!x)

@@ -138,10 +138,13 @@ static lm_status add_rows(fitting *f, const char *only, lm_error *e)
     } else {
         if (f->m->tensors)
             LM_TRY(add_row(f, N_("as stored"), NULL, e));
+        bool coded = lm_has_coded_experts(f->m->program);
         for (size_t i = 0; i < sizeof usual / sizeof *usual; i++) {
             const char *name = *usual[i] ? usual[i] : strcmp(native, "f32") == 0 ? "f16" : native;
             LM_TRY(add_precision(f, lm_precision_named(name), e));
-            out->rows[out->n - 1].larger = i == 0 && strcmp(native, "f32") != 0;
+            out->rows[out->n - 1].larger = coded ? i < 2 : i == 0 && strcmp(native, "f32") != 0;
+            if (coded && i == 1)
+                LM_TRY(add_precision(f, lm_precision_named("MXFP4"), e));
         }
     }
     for (size_t i = 0; i < out->n && out->best < 0; i++)

@@ -10,7 +10,7 @@ static lm_value moe(lm_builder *b, const lm_config *c, lm_value x)
     const gpt_oss       *own     = lm_own(c);
     const lm_expert_spec experts = {
         .n_experts = c->route.n_experts, .top_k = c->route.top_k, .width = c->expert_width, .act = c->act, .limit = own->limit,
-        .bias = true, .names = { "gate_proj", "up_proj", "down_proj" }, .in_turns = true, .transposed = true,
+        .bias = true, .names = { "gate_proj", "up_proj", "down_proj" }, .four_bits = true, .in_turns = true, .transposed = true,
         .joined = "experts.gate_up_proj", .alone = "experts.down_proj",
     };
 

@@ -109,6 +109,7 @@ typedef struct lm_expert_spec {
     /* the names in folders that store gate and up in one tensor of the open module, and down in another (lm_interleaved); NULL: each
      * expert is stored separately. In four bits: NAME_blocks and NAME_scales; biases: NAME_bias. */
     const char *joined, *alone;
+    bool        four_bits;       /* folders may store them in MXFP4, as the models of the family are published */
     bool        in_turns;        /* rows of gate and up alternate; else all rows of gate come first */
     bool        transposed;      /* stored [experts, in, out] */
 } lm_expert_spec;

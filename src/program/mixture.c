@@ -54,15 +54,15 @@ static uint32_t add_biases(lm_builder *b, const char *module, const lm_expert_sp
 static void weave(lm_builder *b, uint32_t w, const char *parent, const lm_expert_spec *s, uint32_t which, const char *suffix)
 {
     const char *name  = which == 2 ? s->alone : s->joined;
-    bool        turns = which < 2 && s->in_turns;
+    bool        turns = which < 2 && s->in_turns, coded = s->four_bits && !*suffix;
 
     if (w == LM_NONE || !name)
         return;
     lm_weight *x = &b->p->weights[w];
     x->interleaved = (lm_interleaved){
         .path = lm_record_text(b, "%s.%s%s", parent, name, suffix),
-            .codes      = *suffix ? NULL : lm_record_text(b, "%s.%s_blocks", parent, name),
-            .exponents  = *suffix ? NULL : lm_record_text(b, "%s.%s_scales", parent, name),
+            .codes      = coded ? lm_record_text(b, "%s.%s_blocks", parent, name) : NULL,
+            .exponents  = coded ? lm_record_text(b, "%s.%s_scales", parent, name) : NULL,
             .first      = which == 1 ? (turns ? 1 : s->width) : 0,
             .step       = turns ? 2 : 1,
             .of         = which == 2 ? (uint32_t)x->dims[1] : 2 * s->width,

@@ -228,6 +228,8 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
         "architecture.layers"] + 1 and f["parameters.norm"] < 2 * f["architecture.hidden"] * f["architecture.norms"] else None),
     # stored weights
     (r"weights\.as\.int8\.bytes", total("parameters.total")),
+    (r"weights\.as\.MXFP4\.bytes", lambda f, m: 2 * f["parameters.total"] - 3 * f["architecture.layers"] * f["mlp.experts"] * f[
+        "architecture.hidden"] * f["mlp.expert_width"] * (2 - 17 / 32)),
     (r"weights\.as\.int4\.bytes", lambda f, m: f["parameters.total"] / 2),
     (r"weights\.as\.f32\.matrices", lambda f, m: 2 * f["weights.as.f16.matrices"]),
     (r"weights\.as\.bf16\.matrices", total("weights.as.f16.matrices")),

@@ -175,3 +175,17 @@ def test_a_document_reports_what_does_not_fit(lamina):
 def test_a_price_needs_throughput(lamina, arguments):
     done = lamina("fit", *arguments, "--price", "3")
     assert done.returncode == 2 and "cannot be combined" in done.stderr
+
+
+def test_experts_that_are_published_in_four_bits_keep_them(lamina):
+    """Sizes of published files of gpt-oss, in GB: the checkpoint 13.8 and 65.4, Q8_0 12.1 and 63.4, Q6_K 12.04, Q4_K_M 62.8."""
+    for model, sizes in (("gpt-oss-20b", {"f16": 41.8, "MXFP4": 13.8, "Q8_0": 12.1, "Q6_K": 12.04}),
+                         ("gpt-oss-120b", {"MXFP4": 65.4, "Q8_0": 63.4, "Q4_K_M": 62.8})):
+        reply = fit(lamina, model, "--vram", "80GiB")
+        weights = {r["precision"]: r["weights"] / 1e9 for r in reply["precisions"]}
+        assert all(abs(weights[p] - x) < 0.005 * x for p, x in sizes.items()), weights
+        assert reply["best"] == "MXFP4"
+        page = lamina("inspect", model).stdout
+        assert re.search(r"MXFP4 +Q8_0 +Q4_K_M", page) and "(MXFP4)" in page
+    for model in ("granite-3.0-1b-a400m", "mixtral-8x7b", "llama-3.2-1b"):
+        assert "MXFP4" not in [r["precision"] for r in fit(lamina, model, "--vram", "80GiB")["precisions"]]

@@ -167,9 +167,8 @@ static void fill_precision(lm_facts *f, lm_fact *g)
 
 void lm_fill_precision(lm_facts *f, lm_fact *g)
 {
-    (void)f;
     for (size_t i = 0; lm_precision_at(i); i++)
-        lm_add_group(g, lm_precision_at(i)->name, fill_precision, i)->impl.silent = !lm_precision_at(i)->usual;
+        lm_add_group(g, lm_precision_at(i)->name, fill_precision, i)->impl.silent = !lm_precision_shown(lm_precision_at(i), f->s.program);
 }
 
 /* Return the part of a weight; constants and weights that no operation reads are LM_PART_OTHER. */

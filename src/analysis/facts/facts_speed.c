@@ -86,11 +86,10 @@ static void fill_as_one(lm_facts *f, lm_fact *g)
 
 static void fill_as(lm_facts *f, lm_fact *g)
 {
-    (void)f;
     for (size_t i = 0; lm_precision_at(i); i++)
         if (!(lm_precision_at(i)->bits > 0)) {
             lm_fact *one     = lm_add_group(g, lm_precision_at(i)->name, fill_as_one, i + 1);
-            one->impl.silent = !lm_precision_at(i)->usual;
+            one->impl.silent = !lm_precision_shown(lm_precision_at(i), f->s.program);
         }
 }
 

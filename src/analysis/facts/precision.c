@@ -25,6 +25,7 @@ static const lm_precision table[] = {
     { "Q4_K_M", "llama.cpp's mixture of q4_k and q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q4_K, 0, "q4_k_m", true },
     { "Q4_0", "matrices q4_0, head q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_Q4_0, 0, "q4_0", true },
     { "IQ4_XS", "matrices iq4_xs, head q6_k, vectors f32 (GGUF)", LM_FROM_WHAT_IF, LM_IQ4_XS, 0, "iq4_xs", true },
+    { "MXFP4", "experts mxfp4, every other weight in 2 bytes", LM_FROM_WHAT_IF, LM_MXFP4, 0, NULL, false },
     FILE_TYPE("Q5_K_S", LM_Q5_K, "matrices q5_k, head q6_k, vectors f32"),
     FILE_TYPE("Q5_1", LM_Q5_1, "matrices q5_1, head q6_k, vectors f32"),
     FILE_TYPE("Q5_0", LM_Q5_0, "matrices q5_0, head q6_k, vectors f32"),
@@ -43,6 +44,24 @@ _Static_assert(sizeof table / sizeof *table < LM_MOST_PRECISIONS, "types_as has 
 const lm_precision *lm_precision_at(size_t i)
 {
     return i < sizeof table / sizeof *table ? &table[i] : NULL;
+}
+
+bool lm_has_coded_experts(const lm_program *p)
+{
+    for (uint32_t w = 0; w < p->n_weights; w++)
+        if (p->weights[w].interleaved.codes)
+            return true;
+    return false;
+}
+
+const char *lm_precision_published(const lm_program *p)
+{
+    return lm_has_coded_experts(p) ? "MXFP4" : "f16";
+}
+
+bool lm_precision_shown(const lm_precision *x, const lm_program *p)
+{
+    return x->usual || (x->matrices == LM_MXFP4 && !x->file && lm_has_coded_experts(p));
 }
 
 const lm_precision *lm_precision_named(const char *name)
@@ -140,7 +159,9 @@ void lm_precision_types(const lm_precision *x, const lm_ledger *l, lm_dtype *out
     lm_type_chooser c = type ? chooser_of(l, type) : (lm_type_chooser){ 0 };
     for (uint32_t w = 0; w < p->n_weights; w++) {
         if (!type)
-            out[w] = x->matrices;
+            out[w] = x->matrices != LM_MXFP4 || p->weights[w].kind == LM_EXPERTS ? x->matrices : LM_BF16;
+        else if (p->weights[w].interleaved.codes)
+            out[w] = LM_MXFP4;
         else if (p->weights[w].kind == LM_VECTOR || l->reader[w] == LM_NONE)
             out[w] = LM_F32;
         else

@@ -166,6 +166,7 @@ static lm_status take_all(lm_facts *f, lm_sliders *s)
         bool                wanted = strcmp(x->name, f->s.precision) == 0;
         for (size_t k = 0; k < sizeof choice / sizeof *choice; k++)
             wanted |= strcmp(choice[k], x->name) == 0;
+        wanted |= !x->usual && lm_precision_shown(x, f->s.program);
         if (!wanted || x->bits > 0)
             continue;
         const lm_dtype *types = lm_types_as(f, i);

@@ -183,7 +183,7 @@ void lm_chapter_speed(lm_document *d)
     if (lm_facts_has(f, "weights.bytes"))
         speed_row(t, _("as stored"), "speed");
     for (size_t i = 0; lm_precision_at(i); i++)
-        if (!(lm_precision_at(i)->bits > 0) && lm_precision_at(i)->usual)
+        if (!(lm_precision_at(i)->bits > 0) && lm_precision_shown(lm_precision_at(i), f->s.program))
             speed_row(t, lm_precision_at(i)->name, lm_doc_keepf(d, "speed.as.%s", lm_precision_at(i)->name));
     lm_doc_diagram(d, "roofline", NULL, _("What limits speed"), NULL);
     lm_doc_note(d, _("Roofline model: each step takes the longer of its memory reads and its arithmetic. Generation with "

@@ -20,7 +20,7 @@ void lm_part_precisions(lm_document *d)
 
     for (size_t i = 0; lm_precision_at(i); i++) {
         const char *name = lm_precision_at(i)->name;
-        if (!lm_precision_at(i)->usual)
+        if (!lm_precision_shown(lm_precision_at(i), f->s.program))
             continue;
         double      x    = lm_facts_number(f, "weights.as.%s.bits_per_weight", name);
         lm_print(bits, sizeof bits, "%.2f", x);
@@ -102,8 +102,8 @@ void lm_part_memory(lm_document *d)
 /* List the devices of the catalogue that can hold weights and cache in some precision. */
 static void write_devices(lm_document *d)
 {
-    static const char *const shown[] = { "f16", "Q8_0", "Q4_K_M" };
     lm_facts *f = d->facts;
+    const char *const shown[] = { lm_precision_published(f->s.program), "Q8_0", "Q4_K_M" };
     double kv = lm_facts_number(f, "kv.bytes_at_context"), need[3];
     unsigned holding = 0, all = 0;
     char a[LM_FIG], b[LM_FIG];

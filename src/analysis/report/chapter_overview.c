@@ -2,9 +2,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <string.h>
 
 #include "analysis/facts/figure.h"
 #include "analysis/facts/flow.h"
+#include "analysis/facts/precision.h"
 #include "analysis/report/chapters.h"
 
 /* ---- numbers of the description (the first page of every model card) ---- */
@@ -86,7 +88,9 @@ static void write_figures(lm_document *d)
     if (lm_facts_count(f, "parameters.active") != lm_facts_count(f, "parameters.total"))
         figure(t, _("of these active for one token"), LM_EXACT, "parameters.active");
     figure(t, _("weights as stored"), LM_BOTH, "weights.bytes");
-    figure(t, _("weights as f16"), LM_BOTH, "weights.as.f16.bytes");
+    const char *published = lm_precision_published(f->s.program);
+    figure(t, strcmp(published, "f16") == 0 ? _("weights as f16") : _("weights as MXFP4"), LM_BOTH,
+           lm_doc_keepf(d, "weights.as.%s.bytes", published));
     figure(t, _("weights as Q4_K_M"), LM_BOTH, "weights.as.Q4_K_M.bytes");
     figure(t, _("context, positions"), LM_EXACT, "architecture.context");
     figure(t, _("cache for each token, bytes"), LM_EXACT, "kv.bytes_per_token");

@@ -7,6 +7,7 @@
 #include "analysis/facts/ledger.h"
 #include "analysis/facts/table.h"
 #include "analysis/facts/traits.h"
+#include "analysis/facts/precision.h"
 #include "analysis/views/view.h"
 
 enum { LABEL = 17 };                     /* width of the left column */
@@ -206,14 +207,14 @@ static void add_plan(lm_table *t)
 
 static void put_memory(lm_page *v)
 {
-    static const char *const precisions[] = { "f16", "Q8_0", "Q4_K_M" };
     lm_facts *f = v->f;
+    const char *const precisions[] = { lm_precision_published(f->s.program), "Q8_0", "Q4_K_M" };
     lm_table  t = lm_table_new(f, "lrrr", 2), rest = lm_table_new(f, "ll", 2);
     char      a[LM_FIG], b[LM_FIG], c[LM_FIG];
 
     t.gap = "   ";
     lm_table_row(&t, wide(f, _("memory")), precisions[0], precisions[1], precisions[2]);
-    lm_table_row(&t, wide(f, _("weights")), lm_fig_bytes(a, lm_facts_count(f, "weights.as.f16.bytes")),
+    lm_table_row(&t, wide(f, _("weights")), lm_fig_bytes(a, lm_facts_count(f, "weights.as.%s.bytes", precisions[0])),
                  lm_fig_bytes(b, lm_facts_count(f, "weights.as.Q8_0.bytes")),
                  lm_fig_bytes(c, lm_facts_count(f, "weights.as.Q4_K_M.bytes")));
     lm_text_add_char(v->out, '\n');
@@ -257,8 +258,8 @@ static void put_compute(lm_page *v)
 
 static void put_speed(lm_page *v)
 {
-    static const char *const precisions[] = { "f16", "Q8_0", "Q4_K_M" };
     lm_facts *f    = v->f;
+    const char *const precisions[] = { lm_precision_published(f->s.program), "Q8_0", "Q4_K_M" };
     bool      here = lm_facts_has(f, "weights.bytes");
 
     if (!lm_facts_truth(f, "speed.measured")) {
