@@ -11,7 +11,7 @@ OUTPUTS = {
     "inspect deepseek-v2 --view info": "attention MLA kv_lora_rank 512 q_lora_rank 1,536",
     "inspect llama-3.2-3b --layer 0": "model.layers.0 LlamaDecoderLayer [T, 3072] → [T, 3072] 100,669,440 parameters",
     "inspect llama-3.2-3b --layer 27": "model.layers.27 LlamaDecoderLayer [T, 3072] → [T, 3072] 100,669,440 parameters",
-    "inspect deepseek-v2 --view cards": "heads 128 query heads on 1 key/value head: it serves 128",
+    "inspect deepseek-v2 --view cards": "heads one latent of 576 values per token and layer is cached for 128 heads",
     "inspect llama-3.2-3b --view torchinfo": "Total mult-adds: 12,853,051,392",
     "inspect llama-3.2-3b --view torchinfo --tokens 16": "multiply-adds of all 16 tokens, scores included",
     "inspect llama-3.2-3b --view torchinfo --torchinfo-compat": "Total mult-adds (Units.GIGABYTES): 3.61",

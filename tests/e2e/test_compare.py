@@ -264,3 +264,12 @@ def test_latent_attention_in_both_forms(lamina):
     pairs = 512 * 513 // 2
     assert of["a prompt of 512"][0] - of["a prompt of 512, MLA naive"][0] == pairs * (of["more per key"][0] - of["more per key, MLA naive"][0])
     assert of["more per key, MLA naive"][1] is None
+
+
+def test_the_cache_beside_the_sizes_that_make_it(lamina):
+    """The table of caches has layers, heads and head width; models without shared heads save nothing and leave the cell empty."""
+    _, table = rows(lamina, "opt-1.3b", "phi-4", "deepseek-v2-lite")
+    kv = {label: r["values"] for (section, label), r in table.items() if section == "kv"}
+    assert kv["layers"] == [24, 40, 27] and kv["key/value heads"] == [32, 10, "latent of 576"] and kv["head width"] == [64, 128, "qk 192, v 128"]
+    assert kv["saved against MHA"][0] is None and kv["saved against MHA"][1] == 75
+    assert "1 key/value head" not in lamina("inspect", "deepseek-v3", "--view", "cards").stdout

@@ -99,6 +99,12 @@ static const char *write_beyond(lm_comparison *c, size_t i)
     return t->rope->stored_divisors || t->rope->type != LM_ROPE_DEFAULT ? N_("by scaling, as trained") : N_("poor without scaling");
 }
 
+/* Omit what sharing saves where no heads share. */
+static const char *write_saved(lm_comparison *c, size_t i)
+{
+    return c->traits[i].sharing == LM_SHARES_MHA ? "" : NULL;
+}
+
 static const char *write_experts(lm_comparison *c, size_t i)
 {
     uint64_t n = lm_compare_count(c, i, "mlp.experts");
@@ -174,9 +180,11 @@ static const row_def parameters[] = {
     { N_("share of the MLP"), "parameters.shares.mlp", NULL, NULL }, { NULL, NULL, NULL, NULL },
 };
 static const row_def cache[] = {
+    { N_("layers"), "architecture.layers", NULL, NULL }, { N_("key/value heads"), "attention.kv_heads", write_kv_heads, NULL },
+    { N_("head width"), "attention.head_dim", write_head_dim, NULL },
     { N_("values cached per token"), "kv.elements_per_token", NULL, NULL }, { N_("in the first layer"), "kv.elements_per_layer[0]", NULL, NULL },
     { N_("bytes per token"), "kv.bytes_per_token", NULL, NULL }, { N_("cache at 4,096 tokens"), "kv.at[4096].bytes", NULL, NULL },
-    { N_("cache, whole context"), "kv.bytes_at_context", NULL, NULL }, { N_("saved against MHA"), "kv.mha.saved", NULL, NULL },
+    { N_("cache, whole context"), "kv.bytes_at_context", NULL, NULL }, { N_("saved against MHA"), "kv.mha.saved", write_saved, NULL },
     { NULL, NULL, NULL, NULL },
 };
 static const row_def compute[] = {

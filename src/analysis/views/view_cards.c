@@ -48,11 +48,16 @@ static void put_attention(lm_page *v)
     lm_find_traits(f->ledger, &t);
     snprintf(text, sizeof text, "%s (%s)", _("Attention"), lm_facts_text(f, "attention.type"));
     card(v, text);
-    snprintf(text, sizeof text, P_(lm_facts_count(f, "attention.kv_heads"),
-                                   "%" PRIu64 " query heads on %" PRIu64 " key/value head: it serves %" PRIu64,
-                                   "%" PRIu64 " query heads on %" PRIu64 " key/value heads: each serves %" PRIu64),
-             lm_facts_count(f, "attention.heads"),
-             lm_facts_count(f, "attention.kv_heads"), lm_facts_count(f, "attention.group"));
+    if (t.latent)
+        snprintf(text, sizeof text,
+                 _("one latent of %" PRIu64 " values per token and layer is cached for %" PRIu64
+                   " heads; projections up from the latent are the price."),
+                 lm_facts_count(f, "attention.latent.cached"), lm_facts_count(f, "attention.latent.heads"));
+    else
+        snprintf(text, sizeof text, P_(lm_facts_count(f, "attention.kv_heads"),
+                                       "%" PRIu64 " query heads on %" PRIu64 " key/value head: it serves %" PRIu64,
+                                       "%" PRIu64 " query heads on %" PRIu64 " key/value heads: each serves %" PRIu64),
+                 lm_facts_count(f, "attention.heads"), lm_facts_count(f, "attention.kv_heads"), lm_facts_count(f, "attention.group"));
     line(v, _("heads"), text);
     line(v, _("scores"), lm_facts_text(f, "formulas.attention"));
     line(v, _("visible"), lm_mask_text(&t, text, sizeof text));
