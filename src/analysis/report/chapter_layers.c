@@ -97,6 +97,10 @@ static void describe_container(lm_facts *f, uint32_t m, lm_text *out)
 
     for (uint32_t i = p->modules[m].first_op; i < p->modules[m].end_op; i++) {
         const lm_node *n = &p->nodes[i];
+        if (n->code == LM_OP_ATTENTION && n->attention.spec.v_in_k) {            /* the keys are latents, which no head owns */
+            lm_text_printf(out, _("%u query heads on a latent, %u wide"), n->attention.spec.n_heads, n->attention.spec.k_dim);
+            return;
+        }
         if (n->code == LM_OP_ATTENTION) {
             lm_text_printf(out,
                            P_(n->attention.spec.n_kv_heads, "%u query heads on %u key/value head, %u wide",
