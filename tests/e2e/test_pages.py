@@ -123,6 +123,9 @@ def started(block, build, folder, where):
     for command in commands:
         server = Server(build, *shlex.split(command, comments=True), model=None, cwd=folder).ready()
         yield server
+        for line in shown.splitlines():                      # it can answer before it has printed that it is ready
+            if HERE not in line:
+                server.wait_for(max(line.split("…"), key=len))
         prints(shown, "\n".join([f"listening on {HERE}", *map(str.rstrip, server.log)]), where)
 
 
