@@ -32,7 +32,7 @@ typedef struct lm_flag {
     size_t             offset;   /* of the value, in the options of its group */
     const char        *value;    /* its name in the help: "N" */
     const char        *help;
-    double             min, max; /* of numbers; both 0: any. For a file, min -1 allows an empty value, which means none */
+    double             min, max; /* of numbers; both 0: any. For a list or a file, min -1 allows an empty value, which means none */
     const char *const *words;    /* NULL-ended */
 } lm_flag;
 

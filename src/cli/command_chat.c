@@ -42,7 +42,7 @@ static const lm_flag chat_flag_table[] = {
     { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N",
       "maximum number of tokens of an answer; -1: no limit (-1)", -1, 1e15, NULL },
     { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT",
-      "stop string: end the answer before TEXT; may be repeated", 0, 0, NULL },
+      "stop string: end the answer before TEXT; may be repeated", -1, 0, NULL },
     { "--escape", "-e", LM_FLAG_SWITCH, O(escape), NULL, "process escapes in -r: \\n, \\t, \\\\ ... (default)", 0, 0, NULL },
     { "--no-escape", NULL, LM_FLAG_SWITCH, O(no_escape), NULL, "leave backslashes in -r as they are", 0, 0, NULL },
     { "--single-turn", "-st", LM_FLAG_SWITCH, O(single), NULL, "end after the first answer", 0, 0, NULL },

@@ -75,7 +75,7 @@ static const lm_flag run_flag_table[] = {
     { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N",
       "maximum number of tokens to generate; -1: no limit (-1)", -1, 1e15, NULL },
-    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop string: stop before TEXT; may be repeated", 0, 0, NULL },
+    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop string: stop before TEXT; may be repeated", -1, 0, NULL },
     { "--logprobs", NULL, LM_FLAG_COUNT, O(logprobs), "K",
       "report the K most probable tokens at each position, in the JSON or on standard error; with -n 0 at "
       "each position of the prompt, as lamina score does", 1, 1000, NULL },

@@ -15,7 +15,7 @@ const lm_flag lm_constraint_flag_table[] = {
     { "--grammar", NULL, LM_FLAG_TEXT, O(grammar), "GBNF", "constrain the text to this grammar, in the notation of llama.cpp", 0, 0, NULL },
     { "--grammar-file", NULL, LM_FLAG_TEXT, O(grammar_file), "FILE", "grammar from a file", -1, 0, NULL },
     { "--regex", NULL, LM_FLAG_TEXT, O(regex), "RE", "constrain the whole text to this regular expression", 0, 0, NULL },
-    { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT", "constrain the text to TEXT; may be repeated: to one of them", 0, 0, NULL },
+    { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT", "constrain the text to TEXT; may be repeated: to one of them", -1, 0, NULL },
     { "--reasoning-budget", NULL, LM_FLAG_I64, O(reasoning), "N",
       "maximum number of reasoning tokens; -1: no limit (-1)", -1, 1e9, NULL },
     { 0 },

@@ -243,6 +243,8 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
         LM_TRY(lm_read_size(f->name, value, at, e));
         break;
     case LM_FLAG_LIST:
+        if (!*value && f->min < 0)
+            break;
         if (!*value)
             return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "an empty value; needs %s", f->value);
         LM_TRY(add_to_list(cli, at, value, e));

@@ -107,7 +107,7 @@ const lm_flag lm_sampling_flag_table[] = {
     { "--min-keep", NULL, LM_FLAG_COUNT, S(o.min_keep), "N", "minimum number of tokens that samplers keep (0)", 0, 0, NULL },
     { "--samplers", NULL, LM_FLAG_TEXT, S(o.order), "LIST",
       "samplers in order (penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature)", 0, 0, NULL },
-    { "--logit-bias", "-l", LM_FLAG_LIST, S(bias), "ID+BIAS", "bias added to a token's logit: 15043+1, 15043-1, 15043-inf", 0, 0, NULL },
+    { "--logit-bias", "-l", LM_FLAG_LIST, S(bias), "ID+BIAS", "bias added to a token's logit: 15043+1, 15043-1, 15043-inf", -1, 0, NULL },
     { "--ignore-eos", NULL, LM_FLAG_SWITCH, S(ignore_eos), NULL, "never choose an end-of-text token", 0, 0, NULL },
     { 0 },
 };
