@@ -102,6 +102,16 @@ def test_rows_that_do_not_fit_are_reported(lamina, made, tmp_path):
     assert "warning" not in lamina("quantize", made["grouped-tied"], tmp_path / "p", "q4_k_m").stderr
 
 
+@pytest.mark.parametrize("source", ["", "model.gguf"])
+def test_experts_published_in_mxfp4_keep_it(lamina, tmp_path, source):
+    model = SOURCE / "tests/golden/gpt_oss/mxfp4" / source
+    for flags, expected in ([], "mxfp4"), (["--requantize"], "q8_0"):
+        assert lamina("quantize", model, tmp_path / "q.gguf", "q8_0", "--force", *flags).returncode == 0
+        tensors = json.loads(lamina("inspect", tmp_path / "q.gguf", "--tensors", "--json").stdout)
+        assert {t["type"] for t in tensors if t["name"].endswith("_exps.weight")} == {expected}
+        assert "q8_0" in {t["type"] for t in tensors if "attn_q" in t["name"]}
+
+
 def test_the_file_runs(lamina, tmp_path):
     """A quantised file of a model with random weights runs."""
     config = SOURCE / "tests/golden/filetypes/grouped-tied.json"
