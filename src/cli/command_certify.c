@@ -55,11 +55,12 @@ static lm_status describe(const lm_certifier *c, const certify_options *o, json_
 {
     lm_model_info info;
     lm_machine    machine;
-    json_t       *model = json_object(), *files = NULL;
+    json_t       *model, *files = NULL;
 
     LM_TRY(lm_machine_describe(&machine, e));
     LM_TRY(check_level(&machine, o->cpu, e));
     lm_model_describe(c->model, &info);
+    model = json_object();
     json_object_set_new(document, "lamina", json_string(lm_version()));
     json_object_set_new(document, "processor", json_string(machine.cpu));
     json_object_set_new(document, "cpu", json_string(o->cpu ? o->cpu : machine.usable));
