@@ -496,7 +496,7 @@ lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *t
     if (!w.f)
         return lm_fail(w.e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "tool calls are not supported for this model (unknown format)");
     if (n > MOST_SCHEMAS)
-        return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "%zu tools; %d are the limit", n, MOST_SCHEMAS);
+        return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "the request has %zu tools; at most %d are allowed", n, MOST_SCHEMAS);
     if (!o->required &&
         (w.f->bare || w.f->form == LM_FORM_HARMONY || w.f->form == LM_FORM_PYTHON || w.f->form == LM_FORM_BRACED))
         return LM_OK;                                    /* nothing distinguishes the beginning of a call from text */

@@ -14,7 +14,7 @@ lm_status lm_grammar_begin(lm_terms *p, const lm_grammar_options *o, size_t size
 {
     LM_PLAIN(e, o);
     if (size > LM_GRAMMAR_BYTES)
-        return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "a grammar of %zu bytes; %d are the limit", size, LM_GRAMMAR_BYTES);
+        return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "the grammar has %zu bytes; at most %d are allowed", size, LM_GRAMMAR_BYTES);
     LM_TRY(lm_terms_init(p, e));
     uint64_t states = o && o->most_states ? o->most_states : LM_GRAMMAR_STATES;
     p->most_nodes   = states * NODES_FOR_A_STATE > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)(states * NODES_FOR_A_STATE);

@@ -162,7 +162,7 @@ lm_status lm_grammar_after(const lm_grammar *g, const lm_trigger *triggers, size
     uint32_t rule;
 
     if (n > MOST_TRIGGERS)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "%zu triggers; %d are the limit", n, MOST_TRIGGERS);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the request has %zu triggers; at most %d are allowed", n, MOST_TRIGGERS);
     LM_TRY(lm_terms_copy(&z.pool, &g->pool, e));
     z.pool.most_work = 0;
     lm_status status = make(&z, triggers, n, required, e);

@@ -157,9 +157,9 @@ static lm_status check_owner(const lm_schedule *s, lm_task *x)
     const lm_slot *t = &s->slots[x->slot];
 
     if (t->n && !x->any_owner && t->owner != x->owner)
-        return lm_fail(&x->error, LM_NOT_FOUND, "slot", LM_NO_OFFSET, "%u holds nothing with this salt", x->slot);
+        return lm_fail(&x->error, LM_NOT_FOUND, "slot", LM_NO_OFFSET, "the slot %u is empty, or belongs to another API key", x->slot);
     if (t->n == 0 && x->action == LM_SLOT_SAVE)
-        return lm_fail(&x->error, LM_USAGE, "slot", LM_NO_OFFSET, "%u holds nothing", x->slot);
+        return lm_fail(&x->error, LM_USAGE, "slot", LM_NO_OFFSET, "the slot %u is empty", x->slot);
     x->n = t->n;
     return LM_OK;
 }

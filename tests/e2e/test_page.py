@@ -135,3 +135,14 @@ def test_reports(server):
     html = server.get("/v1/report?form=html&language=zh-Hans")
     assert html[1].startswith(b"<!") and b'lang="zh-Hans"' in html[1] and html[2]["Content-Security-Policy"] == "sandbox"
     assert server.get("/v1/report?form=tex")[0] == 400
+
+
+@explains
+@pytest.mark.parametrize("path,name", [("/v1/report?format=html", "format"), ("/v1/drawing?kind=layer", "kind"), ("/v1/drawing?name=flow&na=1", "na"),
+                                       ("/v1/facts?path=parameters&fact=1", "fact"), ("/v1/settings?lang=my", "lang"), ("/v1/machine?plans=1", "plans"),
+                                       ("/props?models=x", "models")])
+def test_unknown_query_parameters_are_rejected_by_name(server, path, name):
+    status, error, _ = server.get(path)
+    assert status == 400 and f"unknown query parameter '{name}'" in json.dumps(error), error
+    described = server.get("/openapi.json")[1]["paths"][path.split("?")[0]]["get"]["parameters"]
+    assert name not in [p["name"] for p in described] and all(p["in"] == "query" for p in described)

@@ -138,6 +138,15 @@ def test_an_earlier_tool_use_keeps_its_input_as_text(server):
         assert n == answer({})[0] and any("clock" in w for w in warnings), warnings
 
 
+def test_a_result_that_is_an_error_is_warned_about(server):
+    """No chat template has a place for is_error."""
+    def warnings(given):
+        messages = [*ASKED, {"role": "assistant", "content": [{"type": "tool_use", "id": "call00001", "name": "clock", "input": {}}]},
+                    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call00001", "content": "no such zone", **given}]}]
+        return ok(server, "/v1/messages", {"messages": messages, "max_tokens": 1}).get("warnings", [])
+    assert warnings({}) == warnings({"is_error": False}) == [] and "is_error" in warnings({"is_error": True})[0]
+
+
 @pytest.mark.parametrize("content", [5, True, {"type": "text", "text": "noon"}, [5], [{"type": "text"}]])
 def test_no_tool_result_vanishes(server, content):
     messages = [*ASKED, {"role": "assistant", "content": [{"type": "tool_use", "id": "call00001", "name": "clock", "input": {}}]},

@@ -339,6 +339,8 @@ NESTED = [
     ("/v1/messages", {"messages": SAY, "max_tokens": 1, "thinking": {"type": "enabled", "budget_tokens": 1.5}}, "thinking"),
     ("/api/generate", {"prompt": "x", "raw": True, "system": "y"}, "system"), ("/api/generate", {"prompt": "x", "raw": True, "think": "loud"}, "think"),
     ("/api/chat", {"messages": [{**SAY[0], "images": "QUJD"}]}, "messages"), ("/tokenize", {"content": "a", "prompt": "b"}, "prompt"),
+    ("/v1/embeddings", {"input": "x", "truncate_prompt_tokens": 4}, "truncate_prompt_tokens"), ("/v1/responses", {"input": "x", "n": 2}, "n"),
+    ("/v1/chat/completions", {"messages": SAY, "stop_sequences": ["a"]}, "stop_sequences"),
     ("/detokenize", {"tokens": [2 ** 31 - 1]}, "tokens"), ("/v1/trace", {"prompt": "x", "weights": [[999, 0]]}, "weights"),
 ]
 

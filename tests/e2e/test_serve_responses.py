@@ -273,7 +273,8 @@ def test_input_items_are_listed_in_both_orders_and_by_pages(client, server):
     assert texts("") == ["c", "b", "a"] and texts("?order=asc") == ["a", "b", "c"]
     page = server.get(path + "?order=asc&limit=2")[1]
     assert page["has_more"] and texts("?order=asc&after=" + page["last_id"]) == ["c"]
-    for query, field in (("limit=0", "limit"), ("limit=1.5", "limit"), ("limit=2x", "limit"), ("order=up", "order")):
+    for query, field in (("limit=0", "limit"), ("limit=1.5", "limit"), ("limit=2x", "limit"), ("order=up", "order"),
+                         ("after=msg_none", "after"), ("before=msg_none", "before")):
         status, answer, _ = server.get(f"{path}?{query}")
         assert (status, answer["error"]["param"]) == (400, field), answer
 

@@ -387,7 +387,7 @@ static void slots_are_saved(void **state)
     assert_true(!info.busy && info.n_prompt == 200 && info.n_held == 200 + x->alone.n - 1);
     assert_int_equal(lm_schedule_slot(f.s, 8, &info, &e), LM_USAGE);
     assert_int_equal(lm_schedule_slot_save(f.s, 2, path, &n, &e), LM_USAGE);
-    assert_string_equal(e.message, "2 holds nothing");
+    assert_string_equal(e.message, "the slot 2 is empty");
     assert_int_equal(lm_schedule_slot_save(f.s, 3, path, &n, &e), LM_OK);
     assert_int_equal(n, info.n_held);
     assert_int_equal(lm_schedule_slot_erase(f.s, 3, &n, &e), LM_OK);

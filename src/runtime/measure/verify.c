@@ -395,7 +395,7 @@ static lm_status check_context(const check *c, uint32_t context, lm_error *e)
     if (!context || g->n_greedy <= g->length || end <= most)
         return LM_OK;
     lm_fail(e, LM_LIMIT, "greedy_ids", LM_NO_OFFSET, "they end at position %" PRIu64 "; the model has %u%s", end, context,
-            c->m->program->context_is_hard ? "" : ", and 8 times as many are the limit");
+            c->m->program->context_is_hard ? "" : ", and at most 8 times as many are allowed");
     return lm_fail_in(e, lm_container_path(g->container));
 }
 

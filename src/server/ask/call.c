@@ -249,6 +249,15 @@ static lm_status read_fields(lm_call *c, lm_error *e)
     return lm_fields_read(c->route->groups, c->body, c->values, c->warnings, e);
 }
 
+static lm_status check_query(lm_call *c, lm_error *e)
+{
+    const char *known = c->route->query, *other = known ? lm_exchange_other_query(c->x, known) : NULL;
+
+    if (!other)
+        return LM_OK;
+    return lm_fail(e, LM_USAGE, other, LM_NO_OFFSET, "unknown query parameter '%.40s'; %s accepts %s", other, c->route->path, known);
+}
+
 static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
 {
     const char *method = lm_exchange_method(c->x), *path = lm_exchange_path(c->x);
@@ -268,6 +277,7 @@ static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
     c->key = key_of(c->x);
     if (!(c->route->flags & LM_ROUTE_OPEN) && !lm_keys_admit(c->keys, c->key))
         return lm_fault(c, e, 401, NULL, c->key ? "Invalid API Key" : "an API key is required: Authorization: Bearer KEY");
+    LM_TRY(check_query(c, e));
     LM_TRY(check_state(c, e));
     LM_TRY(read_body(c, &sender, e));
     if (!(c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING)))

@@ -29,6 +29,7 @@ typedef struct lm_route {
     size_t      values_size;
     void      (*defaults)(const lm_service *s, void *values);        /* NULL: all zero */
     lm_status (*handle)(struct lm_call *c, lm_error *e);
+    const char *query;               /* parameters of the query, separated by ", ": others are rejected; NULL: any are accepted */
 } lm_route;
 
 typedef struct lm_call {

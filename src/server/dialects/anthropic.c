@@ -142,7 +142,7 @@ static lm_status answer_count(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_messages = { "POST", "/v1/messages", NULL, 0, LM_DIALECT_ANTHROPIC, "answer a conversation, Anthropic-compatible",
-                                     message_groups, sizeof(message_values), message_defaults, answer_messages };
+                                     message_groups, sizeof(message_values), message_defaults, answer_messages, NULL };
 const lm_route lm_route_count_tokens = { "POST", "/v1/messages/count_tokens", NULL, 0, LM_DIALECT_ANTHROPIC, "count conversation tokens",
         count_groups,
-                                         sizeof(message_values), message_defaults, answer_count };
+                                         sizeof(message_values), message_defaults, answer_count, NULL };

@@ -80,6 +80,9 @@ static lm_status add_result(reading *r, const json_t *block, size_t k)
         }
         add_line(&text, json_string_value(one), json_string_length(one));
     }
+    if (json_is_true(json_object_get(block, "is_error")))
+        lm_field_warn(r->warnings, "messages: message %zu: is_error has no effect: the content of block %zu must describe the error", r->i,
+                      k);
     json_array_append_new(r->messages, json_pack("{s:s, s:s, s:s*, s:s%}", "role", "tool", "tool_call_id", id, "name", name, "content",
                                                  text.data ? text.data : "", text.size));
     lm_text_free(&text);

@@ -30,7 +30,7 @@ static const lm_field embedding_fields[] = {
     { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false, "the last token's vector, or the mean of all" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
     { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
-    LM_HARMLESS("user"),
+    LM_HARMLESS("user"), LM_REFUSED("truncate_prompt_tokens", "inputs are never truncated"),
     { 0 },
 };
 static const lm_field_group embedding_groups[] = { { embedding_fields, 0 }, { 0 } };
@@ -169,7 +169,7 @@ static lm_status answer_embeddings(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_embeddings = { "POST", "/v1/embeddings", NULL, 0, LM_DIALECT_OPENAI, "compute embedding vectors", embedding_groups,
-                                       sizeof(embedding_values), embedding_defaults, answer_embeddings };
+                                       sizeof(embedding_values), embedding_defaults, answer_embeddings, NULL };
 
 /* ---- llama.cpp's /embedding ---- */
 
@@ -217,4 +217,4 @@ static lm_status answer_native(lm_call *c, lm_error *e)
 
 const lm_route lm_route_native_embedding = { "POST", "/embedding", "/embeddings", 0, LM_DIALECT_NATIVE,
                                              "compute embedding vectors, llama.cpp-compatible", native_groups, sizeof(native_values),
-                                             native_defaults, answer_native };
+                                             native_defaults, answer_native, NULL };

@@ -172,13 +172,13 @@ static lm_status answer_settings(lm_call *c, lm_error *e)
 
 const lm_route lm_route_facts = { "GET", "/v1/facts", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
                                   "return facts of a model, as lamina inspect --json does: ?model=, ?path= of one fact or group", NULL, 0,
-                                  NULL, answer_facts };
+                                  NULL, answer_facts, "model, path" };
 const lm_route lm_route_drawing = { "GET", "/v1/drawing", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
                                     "draw a diagram of lamina explain: SVG; ?model=, ?name= (flow), ?layer= (0), ?language= (en)", NULL, 0,
-                                    NULL, answer_drawing };
+                                    NULL, answer_drawing, "model, name, layer, language" };
 const lm_route lm_route_report = { "GET", "/v1/report", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
                                    "return a report: ?model=, ?form=json, html, markdown or text (json), ?language= (en)", NULL, 0, NULL,
-                                   answer_report };
+                                   answer_report, "model, form, language" };
 const lm_route lm_route_settings = { "GET", "/v1/settings", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
                                      "return the memory of a model at every context, number of sequences, cache type and weight precision: "
-                                     "?model=, ?language= (en)", NULL, 0, NULL, answer_settings };
+                                     "?model=, ?language= (en)", NULL, 0, NULL, answer_settings, "model, language" };

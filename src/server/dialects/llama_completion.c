@@ -136,7 +136,7 @@ static lm_status answer_infill(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_completion = { "POST", "/completion", "/completions", 0, LM_DIALECT_NATIVE, "continue a text, llama.cpp-compatible",
-                                       native_groups, sizeof(native_values), native_defaults, answer_native };
+                                       native_groups, sizeof(native_values), native_defaults, answer_native, NULL };
 const lm_route lm_route_infill = { "POST", "/infill", NULL, 0, LM_DIALECT_NATIVE,
                                    "fill in the missing middle of a text, if the model has tokens for it", middle_groups,
-                                   sizeof(native_values), native_defaults, answer_infill };
+                                   sizeof(native_values), native_defaults, answer_infill, NULL };

@@ -79,7 +79,7 @@ static lm_status answer_tokenize(lm_call *c, lm_error *e)
 
 const lm_route lm_route_tokenize = { "POST", "/tokenize", NULL, 0, LM_DIALECT_NATIVE, "tokenize a text", tokenize_groups,
         sizeof(tokenize_values),
-                                     tokenize_defaults, answer_tokenize };
+                                     tokenize_defaults, answer_tokenize, NULL };
 
 static const lm_field detokenize_fields[] = {
     { "tokens", LM_FIELD_ARRAY, V(tokens), 0, 0, NULL, true, "token ids" },
@@ -117,7 +117,7 @@ static lm_status answer_detokenize(lm_call *c, lm_error *e)
 
 const lm_route lm_route_detokenize = { "POST", "/detokenize", NULL, 0, LM_DIALECT_NATIVE, "convert token ids to text", detokenize_groups,
         sizeof(tokenize_values),
-                                       NULL, answer_detokenize };
+                                       NULL, answer_detokenize, NULL };
 
 /* ---- /tokenizer_info: used by lm-eval ---- */
 
@@ -143,7 +143,7 @@ static lm_status answer_tokenizer_info(lm_call *c, lm_error *e)
 
 const lm_route lm_route_tokenizer_info = { "GET", "/tokenizer_info", NULL, LM_ROUTE_QUICK, LM_DIALECT_OPENAI,
         "return the special tokens and the chat template", NULL, 0,
-                                           NULL, answer_tokenizer_info };
+                                           NULL, answer_tokenizer_info, NULL };
 
 /* ---- /apply-template ---- */
 
@@ -192,7 +192,7 @@ static lm_status answer_template(lm_call *c, lm_error *e)
 
 const lm_route lm_route_apply_template = { "POST", "/apply-template", NULL, 0, LM_DIALECT_NATIVE, "render a conversation as the prompt",
         template_groups,
-                                           sizeof(template_values), template_defaults, answer_template };
+                                           sizeof(template_values), template_defaults, answer_template, NULL };
 
 /* ---- /props, /slots ---- */
 
@@ -257,7 +257,7 @@ static lm_status answer_props(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_props = { "GET", "/props", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "return the server's properties",
-                                  NULL, 0, NULL, answer_props };
+                                  NULL, 0, NULL, answer_props, "model, autoload" };
 
 static lm_status answer_slots(lm_call *c, lm_error *e)
 {
@@ -281,7 +281,7 @@ static lm_status answer_slots(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_slots = { "GET", "/slots", NULL, LM_ROUTE_QUICK, LM_DIALECT_NATIVE, "return the state of each slot", NULL, 0, NULL,
-        answer_slots };
+        answer_slots, NULL };
 
 typedef struct slot_values { const char *filename; } slot_values;
 static const lm_field slot_fields[] = {
@@ -419,13 +419,12 @@ static lm_status answer_slot_action(lm_call *c, lm_error *e)
     static const char *const words[] = { [LM_SLOT_SAVE] = "save", [LM_SLOT_RESTORE] = "restore", [LM_SLOT_ERASE] = "erase" };
     const slot_values *v = c->values;
     const char *action = lm_exchange_query(c->x, "action");
-    char *end;
-    unsigned long slot = strtoul(c->id, &end, 10);
+    unsigned long slot = strtoul(c->id, NULL, 10);
     lm_text path = { 0 };
     lm_status status = LM_OK;
     int which = 0;
 
-    if (*end || slot >= lm_schedule_slots(c->service->schedule))
+    if (!*c->id || strspn(c->id, "0123456789") != strlen(c->id) || slot >= lm_schedule_slots(c->service->schedule))
         return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "the slot %.20s does not exist", c->id);
     while (which < 3 && (!action || strcmp(words[which], action)))
         which++;
@@ -443,4 +442,4 @@ static lm_status answer_slot_action(lm_call *c, lm_error *e)
 
 const lm_route lm_route_slot_action = { "POST", "/slots/{id}", NULL, 0, LM_DIALECT_NATIVE,
                                         "save, restore or erase the content of a slot (?action=)", slot_groups, sizeof(slot_values), NULL,
-                                        answer_slot_action };
+                                        answer_slot_action, "action, model" };

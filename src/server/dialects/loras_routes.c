@@ -45,7 +45,7 @@ static lm_status answer_loras(lm_call *c, lm_error *e)
 
 const lm_route lm_route_loras = { "GET", "/lora-adapters", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE,
                                   "list low-rank adapters (--lora) and their default scales", NULL, 0, NULL,
-                                  answer_loras };
+                                  answer_loras, NULL };
 
 typedef struct loras_values { json_t *list; } loras_values;
 
@@ -73,4 +73,4 @@ static lm_status set_loras(lm_call *c, lm_error *e)
 
 const lm_route lm_route_set_loras = { "POST", "/lora-adapters", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL | LM_ROUTE_LIST, LM_DIALECT_NATIVE,
                                       "set the default scales of adapters", loras_groups,
-                                      sizeof(loras_values), NULL, set_loras };
+                                      sizeof(loras_values), NULL, set_loras, NULL };

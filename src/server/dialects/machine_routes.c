@@ -104,4 +104,4 @@ static lm_status answer_machine(lm_call *c, lm_error *e)
 
 const lm_route lm_route_machine = { "GET", "/v1/machine", NULL, LM_ROUTE_ALL, LM_DIALECT_OPENAI,
                                     "return the machine, its limits, memory and work of each model; ?plan=1: planned sizes too", NULL, 0,
-                                    NULL, answer_machine };
+                                    NULL, answer_machine, "plan" };

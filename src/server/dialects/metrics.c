@@ -239,4 +239,4 @@ static lm_status answer_metrics(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_metrics = { "GET", "/metrics", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "metrics for Prometheus",
-                                    NULL, 0, NULL, answer_metrics };
+                                    NULL, 0, NULL, answer_metrics, NULL };

@@ -57,9 +57,9 @@ static lm_status answer_model(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_models = { "GET", "/v1/models", "/models", LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                   "list available models and their load status", NULL, 0, NULL, answer_models };
+                                   "list available models and their load status", NULL, 0, NULL, answer_models, NULL };
 const lm_route lm_route_model = { "GET", "/v1/models/{id}", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_OPENAI, "return one model",
-                                  NULL, 0, NULL, answer_model };
+                                  NULL, 0, NULL, answer_model, NULL };
 
 /* ---- health ---- */
 
@@ -77,5 +77,5 @@ static lm_status answer_health(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_health = { "GET", "/health", "/v1/health", LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_NATIVE,
-                                   "report whether the server is ready", NULL, 0, NULL, answer_health };
+                                   "report whether the server is ready", NULL, 0, NULL, answer_health, NULL };
 

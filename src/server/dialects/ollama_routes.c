@@ -49,6 +49,7 @@ static const lm_field chat_fields[] = {
     { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
     { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
       "functions that may be called: type function, function with name, description, parameters" },
+    LM_HARMLESS("truncate"), LM_HARMLESS("shift"),
     { 0 },
 };
 static const lm_field generate_fields[] = {
@@ -58,7 +59,7 @@ static const lm_field generate_fields[] = {
     { "raw", LM_FIELD_BOOL, V(raw), 0, 0, NULL, false, "continue the text without the chat template" },
     { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text after the output, if the model has tokens for it" },
     LM_REFUSED("template", "requests cannot supply a template"), LM_REFUSED("context", "use /api/chat to continue a conversation"),
-    LM_REFUSED("images", "only text is supported"),
+    LM_REFUSED("images", "only text is supported"), LM_HARMLESS("truncate"), LM_HARMLESS("shift"),
     { 0 },
 };
 static const lm_field embed_fields[] = {
@@ -277,10 +278,10 @@ static lm_status answer_generate(lm_call *c, lm_error *e)
 
 const lm_route lm_route_ollama_chat = { "POST", "/api/chat", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
                                         "answer a conversation, ollama-compatible", chat_groups, sizeof(ollama_values),
-                                        ollama_defaults, answer_chat };
+                                        ollama_defaults, answer_chat, NULL };
 const lm_route lm_route_ollama_generate = { "POST", "/api/generate", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
                                             "answer a message, ollama-compatible", generate_groups, sizeof(ollama_values),
-                                            ollama_defaults, answer_generate };
+                                            ollama_defaults, answer_generate, NULL };
 
 /* ---- embeddings ---- */
 
@@ -304,7 +305,7 @@ static lm_status answer_embed(lm_call *c, lm_error *e)
 
 const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
                                          "compute embedding vectors, ollama-compatible", embed_groups, sizeof(ollama_values), NULL,
-                                         answer_embed };
+                                         answer_embed, NULL };
 
 /* The older format: one text, and its vector, not normalized. */
 static json_t *old_embed_document(const lm_read_job *r)
@@ -324,7 +325,7 @@ static lm_status answer_old_embed(lm_call *c, lm_error *e)
 
 const lm_route lm_route_ollama_embeddings = { "POST", "/api/embeddings", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
                                               "compute an embedding vector, ollama's older format", old_embed_groups, sizeof(ollama_values),
-                                              NULL, answer_old_embed };
+                                              NULL, answer_old_embed, NULL };
 
 /* ---- models ---- */
 
@@ -442,14 +443,14 @@ static lm_status answer_version(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_ollama_tags = { "GET", "/api/tags", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "list available models", NULL, 0, NULL,
-        answer_tags };
+        answer_tags, NULL };
 const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA, "describe a model", show_groups,
-                                        sizeof(ollama_values), NULL, answer_show };
+                                        sizeof(ollama_values), NULL, answer_show, NULL };
 const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "list loaded models", NULL, 0, NULL,
-                                      answer_ps };
+                                      answer_ps, NULL };
 const lm_route lm_route_ollama_pull = { "POST", "/api/pull", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA,
                                         "report whether a model is available, as after a download", pull_groups, sizeof(ollama_values),
-                                        ollama_defaults, answer_pull };
+                                        ollama_defaults, answer_pull, NULL };
 const lm_route lm_route_ollama_version = { "GET", "/api/version", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
         LM_DIALECT_OLLAMA,
-                                           "return the version", NULL, 0, NULL, answer_version };
+                                           "return the version", NULL, 0, NULL, answer_version, NULL };

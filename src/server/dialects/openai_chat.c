@@ -53,7 +53,7 @@ static const lm_field chat_fields[] = {
       "maximum number of reasoning tokens, after which reasoning ends; -1: no limit" },
     { "thinking_budget_tokens", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "llama.cpp's name of reasoning_budget" },
     { "thinking_token_budget", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "vLLM's name of reasoning_budget" },
-    LM_REFUSED("echo", "use /v1/completions"),
+    LM_REFUSED("echo", "use /v1/completions"), LM_REFUSED("stop_sequences", "use stop"),
     { "best_of", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "use /v1/completions" },
     LM_REFUSED("add_special_tokens", "the chat template adds them"), LM_REFUSED("documents", "use chat_template_kwargs"),
     LM_REFUSED("chat_template", "the server sets the template: --chat-template-file"),
@@ -303,7 +303,7 @@ static lm_status answer_chat_tokens(lm_call *c, lm_error *e)
 
 const lm_route lm_route_chat_tokens = { "POST", "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens", 0,
                                         LM_DIALECT_OPENAI, "count conversation tokens", chat_groups, sizeof(chat_values),
-                                        chat_defaults, answer_chat_tokens };
+                                        chat_defaults, answer_chat_tokens, NULL };
 const lm_route lm_route_chat_completions = { "POST", "/v1/chat/completions", "/chat/completions", 0, LM_DIALECT_OPENAI,
         "answer a conversation",
-                                             chat_groups, sizeof(chat_values), chat_defaults, answer_chat };
+                                             chat_groups, sizeof(chat_values), chat_defaults, answer_chat, NULL };

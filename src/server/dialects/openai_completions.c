@@ -492,4 +492,4 @@ static lm_status answer_completion(lm_call *c, lm_error *e)
 
 const lm_route lm_route_completions = { "POST", "/v1/completions", NULL, 0, LM_DIALECT_OPENAI, "continue texts, or score them",
         completion_groups,
-                                        sizeof(completion_values), completion_defaults, answer_completion };
+                                        sizeof(completion_values), completion_defaults, answer_completion, NULL };

@@ -26,7 +26,8 @@ static const lm_field response_fields[] = {
     LM_REFUSED("conversation", "conversations are not stored: send the items again"),
     LM_REFUSED("background", "responses are not generated in the background"), LM_REFUSED("prompt", "prompts are not stored"),
     { "truncation", LM_FIELD_REFUSED, 0, 0, 0, disabled, false, "nothing is left out of a prompt" },
-    LM_REFUSED("top_logprobs", "use /v1/chat/completions"),
+    LM_REFUSED("top_logprobs", "use /v1/chat/completions"), LM_REFUSED("logprobs", "use /v1/chat/completions"),
+    { "n", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "use /v1/chat/completions" },
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
     { "reasoning", LM_FIELD_OBJECT, V(reasoning), 0, 0, NULL, false,
       "effort: none, minimal, low, medium, high, xhigh or max, if the chat template supports it" },
@@ -231,7 +232,7 @@ static lm_status answer_input_tokens(lm_call *c, lm_error *e)
 
 const lm_route lm_route_responses = { "POST", "/v1/responses", "/responses", 0, LM_DIALECT_OPENAI, "answer a list of items",
                                       response_groups,
-                                      sizeof(lm_response_values), response_defaults, answer_responses };
+                                      sizeof(lm_response_values), response_defaults, answer_responses, NULL };
 const lm_route lm_route_response_tokens = { "POST", "/v1/responses/input_tokens", "/responses/input_tokens", 0, LM_DIALECT_OPENAI,
                                             "count the tokens of items", response_groups, sizeof(lm_response_values), response_defaults,
-                                            answer_input_tokens };
+                                            answer_input_tokens, NULL };

@@ -52,4 +52,4 @@ static lm_status answer_root(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_root = { "GET", "/", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_OLLAMA,
-                                 "return the browser page, or a line of text to other clients", NULL, 0, NULL, answer_root };
+                                 "return the browser page, or a line of text to other clients", NULL, 0, NULL, answer_root, NULL };

@@ -242,4 +242,4 @@ static lm_status answer_rerank(lm_call *c, lm_error *e)
 
 const lm_route lm_route_rerank = { "POST", "/v1/rerank", "/rerank /v2/rerank /reranking /v1/reranking", 0, LM_DIALECT_OPENAI,
                                    "sort documents by how well they answer a query", rerank_groups, sizeof(rerank_values),
-                                   rerank_defaults, answer_rerank };
+                                   rerank_defaults, answer_rerank, NULL };

@@ -1,4 +1,6 @@
 /* The table of all routes, and /openapi.json, which is generated from it; docs/server/api.md is generated from that. */
+#include <string.h>
+
 #include "server/ask/request_limits.h"
 #include "server/dialects/routes.h"
 
@@ -61,12 +63,25 @@ static json_t *body_schema(const lm_route *r)
     return o;
 }
 
+static json_t *query_parameters(const char *names)
+{
+    json_t *list = json_array();
+
+    for (size_t n; *names; names += n + strspn(names + n, ", ")) {
+        n = strcspn(names, ",");
+        json_array_append_new(list, json_pack("{s:s%, s:s, s:{s:s}}", "name", names, n, "in", "query", "schema", "type", "string"));
+    }
+    return list;
+}
+
 static json_t *operation(const lm_route *r)
 {
     json_t *o = json_pack("{s:s, s:{s:{s:s}}}", "summary", r->summary, "responses", "200", "description", "success");
 
     if (r->groups)
         json_object_set_new(o, "requestBody", json_pack("{s:{s:{s:o}}}", "content", "application/json", "schema", body_schema(r)));
+    if (r->query)
+        json_object_set_new(o, "parameters", query_parameters(r->query));
     if (r->flags & LM_ROUTE_OPEN)
         json_object_set_new(o, "security", json_array());
     if (r->also)
@@ -107,4 +122,4 @@ static lm_status answer_openapi(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_openapi = { "GET", "/openapi.json", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_OPENAI,
-                                    "return this description", NULL, 0, NULL, answer_openapi };
+                                    "return this description", NULL, 0, NULL, answer_openapi, NULL };

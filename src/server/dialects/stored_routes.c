@@ -105,12 +105,14 @@ static lm_status list_items(lm_call *c, json_t *items, json_t **out, lm_error *e
         return lm_fail(e, LM_USAGE, "limit", LM_NO_OFFSET, "'limit' is \"%.20s\"; it must be from 1 to %d", limit, MOST_LISTED);
     if (order && !rising && strcmp(order, "desc"))
         return lm_fail(e, LM_USAGE, "order", LM_NO_OFFSET, "'order' has the unknown value \"%.40s\": expected asc or desc", order);
-    json_t *data = json_array();
-    for (size_t j = 0; after && j < n; j++) {
+    for (size_t j = 0; after && j < n && !i; j++) {
         const char *id = json_string_value(json_object_get(json_array_get(items, rising ? j : n - 1 - j), "id"));
         if (id && strcmp(id, after) == 0)
             i = j + 1;
     }
+    if (after && !i)
+        return lm_fail(e, LM_USAGE, "after", LM_NO_OFFSET, "'after' is \"%.40s\": the response has no input item with this id", after);
+    json_t *data = json_array();
     for (; i < n && json_array_size(data) < most; i++)
         json_array_append(data, json_array_get(items, rising ? i : n - 1 - i));
     json_t *first = json_object_get(json_array_get(data, 0), "id");
@@ -145,12 +147,12 @@ static lm_status answer_usage(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_response = { "GET", "/v1/responses/{id}", "/responses/{id}", LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                     "return a stored response", NULL, 0, NULL, answer_get };
+                                     "return a stored response", NULL, 0, NULL, answer_get, "stream" };
 const lm_route lm_route_response_delete = { "DELETE", "/v1/responses/{id}", "/responses/{id}", LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                            "delete a stored response", NULL, 0, NULL, answer_delete };
+                                            "delete a stored response", NULL, 0, NULL, answer_delete, NULL };
 const lm_route lm_route_response_items = { "GET", "/v1/responses/{id}/input_items", "/responses/{id}/input_items", LM_ROUTE_ALL,
                                            LM_DIALECT_OPENAI, "return a stored response's input; limit, order and after as in OpenAI's API",
-                                           NULL, 0, NULL, answer_input_items };
+                                           NULL, 0, NULL, answer_input_items, "limit, order, after" };
 const lm_route lm_route_usage = { "GET", "/v1/usage", NULL, LM_ROUTE_ALL, LM_DIALECT_OPENAI,
                                   "return the tokens of completed requests of this key, by day (UTC) and model", NULL, 0, NULL,
-                                  answer_usage };
+                                  answer_usage, NULL };

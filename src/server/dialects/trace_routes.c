@@ -309,7 +309,7 @@ static lm_status answer_trace(lm_call *c, lm_error *e)
 
 const lm_route lm_route_trace = { "POST", "/v1/trace", NULL, 0, LM_DIALECT_OPENAI,
                                   "trace a text: surprise, the lens, attribution, heads, experts", trace_groups,
-                                  sizeof(trace_values), trace_defaults, answer_trace };
+                                  sizeof(trace_values), trace_defaults, answer_trace, NULL };
 
 static lm_status answer_paths(lm_call *c, lm_error *e)
 {
@@ -323,4 +323,5 @@ static lm_status answer_paths(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_trace_paths = { "GET", "/v1/trace/paths", NULL, 0, LM_DIALECT_OPENAI,
-                                        "list the traceable values, by path, and the layers of the model", NULL, 0, NULL, answer_paths };
+                                        "list the traceable values, by path, and the layers of the model", NULL, 0, NULL, answer_paths,
+                                        NULL };

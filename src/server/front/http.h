@@ -75,6 +75,8 @@ void lm_exchange_memory(const lm_exchange *x, lm_http_memory *out);
 const char *lm_exchange_method(const lm_exchange *x);
 const char *lm_exchange_path(const lm_exchange *x);                          /* decoded, without the query */
 const char *lm_exchange_query(const lm_exchange *x, const char *name);       /* NULL: missing */
+/* A parameter that is not one of `names`, which ", " separates; NULL: none. */
+const char *lm_exchange_other_query(const lm_exchange *x, const char *names);
 const char *lm_exchange_header(const lm_exchange *x, const char *name);
 const char *lm_exchange_body(const lm_exchange *x, size_t *n);
 uint64_t    lm_exchange_id(const lm_exchange *x);        /* unique in this process */

@@ -20,6 +20,30 @@ const char *lm_exchange_query(const lm_exchange *x, const char *name)
     return MHD_lookup_connection_value(x->mhd, MHD_GET_ARGUMENT_KIND, name);
 }
 
+typedef struct other { const char *names, *found; } other;
+
+static enum MHD_Result find_other(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    other *o = arg;
+    size_t n = strlen(name);
+
+    (void)kind;
+    (void)value;
+    for (const char *at = o->names; n && (at = strstr(at, name)); at += n)
+        if ((at == o->names || at[-1] == ' ') && (at[n] == ',' || !at[n]))
+            return MHD_YES;
+    o->found = name;
+    return MHD_NO;
+}
+
+const char *lm_exchange_other_query(const lm_exchange *x, const char *names)
+{
+    other o = { names, NULL };
+
+    MHD_get_connection_values(x->mhd, MHD_GET_ARGUMENT_KIND, find_other, &o);
+    return o.found;
+}
+
 const char *lm_exchange_header(const lm_exchange *x, const char *name)
 {
     return MHD_lookup_connection_value(x->mhd, MHD_HEADER_KIND, name);

@@ -10,6 +10,7 @@
 #include "server/front/workers.h"
 
 enum { MAX_ADDRESSES = 8, HEADERS = 12, NAMES = 64 };
+enum { LARGE_BODY = 256 << 10 };         /* bytes; requests with such bodies never occupy all workers */
 enum { BUSY = 1, SIGNAL = 2, PARKED = 4 };
 
 typedef struct lm_http_header { char name[NAMES]; char *value; } lm_http_header;

@@ -93,6 +93,7 @@ static void begin(lm_exchange *x)
             atomic_fetch_and(&x->state, ~(unsigned)BUSY);
         return;
     }
+    x->item.large = x->body.size >= LARGE_BODY;
     if (lm_workers_add(h->workers, &x->item))
         return;
     atomic_fetch_and(&x->state, ~(unsigned)BUSY);

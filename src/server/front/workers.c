@@ -10,10 +10,26 @@ struct lm_workers {
     pthread_cond_t  some;                /* signals work or the end */
     lm_work_item   *first, **last;
     uint32_t        waiting, most, n;
+    uint32_t        large, most_large;                   /* large items that are processed; how many may be */
     bool            ends;
     void          (*work)(lm_work_item *);
     pthread_t       threads[];
 };
+
+/* Remove the first item that may be processed now. NULL: there is none. */
+static lm_work_item *take(lm_workers *w)
+{
+    for (lm_work_item **at = &w->first, *item; (item = *at); at = &item->next) {
+        if (item->large && w->large == w->most_large)
+            continue;
+        if (!(*at = item->next))
+            w->last = at;
+        w->waiting--;
+        w->large += item->large;
+        return item;
+    }
+    return NULL;
+}
 
 static void *run(void *arg)
 {
@@ -21,21 +37,22 @@ static void *run(void *arg)
 
     pthread_mutex_lock(&w->lock);
     for (;;) {
-        lm_work_item *item = w->first;
+        lm_work_item *item = take(w);
+        bool large;
 
-        if (!item && w->ends)
+        if (!item && !w->first && w->ends)
             break;
         if (!item) {
             pthread_cond_wait(&w->some, &w->lock);
             continue;
         }
-        w->first = item->next;
-        if (!w->first)
-            w->last = &w->first;
-        w->waiting--;
+        large = item->large;             /* the item may no longer exist after its work */
         pthread_mutex_unlock(&w->lock);
         w->work(item);
         pthread_mutex_lock(&w->lock);
+        w->large -= large;
+        if (large)
+            pthread_cond_broadcast(&w->some);
     }
     pthread_mutex_unlock(&w->lock);
     return NULL;
@@ -51,6 +68,7 @@ lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_
     pthread_cond_init(&w->some, NULL);
     w->last = &w->first;
     w->most = queue;
+    w->most_large = threads > 1 ? threads - 1 : 1;
     w->work = work;
     while (w->n < threads && lm_thread_start(&w->threads[w->n], run, w, "lamina-request", 0) == 0)
         w->n++;
