@@ -288,14 +288,14 @@ static void put_nvfp4(place p, uint64_t k, const lm_nvfp4 *b)
 LM_BYTE_TYPES(X)
 #undef X
 
-static void put_strip(lm_dtype type, uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n)
+lm_byte_unpack *lm_byte_unpack_ref(lm_dtype type)
 {
     switch ((int)type) {
 #define X(id, word) \
-    case id: strip_##word(strip, a, from, n); break;
+    case id: return strip_##word;
         LM_BYTE_TYPES(X)
 #undef X
-    default: break;
+    default: return NULL;
     }
 }
 
@@ -309,7 +309,7 @@ uint64_t lm_byte_strips_scratch(uint64_t cols, uint64_t own)
     return own + LM_BYTE_STRIPS * strip_bytes(cols);
 }
 
-void lm_byte_strips_run(const lm_matmul_args *a, lm_dtype type, void (*run)(const lm_matmul_args *a), uint64_t own)
+void lm_byte_strips_run(const lm_matmul_args *a, lm_byte_unpack *unpack, void (*run)(const lm_matmul_args *a), uint64_t own)
 {
     uint8_t *strips = (uint8_t *)a->scratch + own;
     const uint64_t most = LM_BYTE_STRIPS * LM_BYTE_ROWS;
@@ -319,8 +319,8 @@ void lm_byte_strips_run(const lm_matmul_args *a, lm_dtype type, void (*run)(cons
         if (rows % LM_BYTE_ROWS) /* lanes without a row: their results are not stored */
             memset(strips, 0, LM_BYTE_STRIPS * strip_bytes(a->cols));
         for (uint64_t at = 0; at < rows; at += LM_BYTE_ROWS)
-            put_strip(type, strips + at / LM_BYTE_ROWS * strip_bytes(a->cols), a, from + at,
-                      (uint32_t)(rows - at < LM_BYTE_ROWS ? rows - at : LM_BYTE_ROWS));
+            unpack(strips + at / LM_BYTE_ROWS * strip_bytes(a->cols), a, from + at,
+                   (uint32_t)(rows - at < LM_BYTE_ROWS ? rows - at : LM_BYTE_ROWS));
         lm_matmul_args part = *a;
         part.w = strips;
         part.rows = part.last = rows;

@@ -19,9 +19,15 @@
 
 enum { LM_BYTE_ROWS = 16, LM_BYTE_OFFSET = 64, LM_BYTE_NUMBERS = 2 * 64, LM_BYTE_UNIT = LM_BYTE_NUMBERS + 512, LM_BYTE_STRIPS = 2 };
 
+/* Unpack rows [from, from + n) of the matrix to a strip, n from 1 to LM_BYTE_ROWS. */
+typedef void lm_byte_unpack(uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n);
+
+/* Return the function of a type of LM_BYTE_TYPES in plain C; NULL: the type is another. */
+lm_byte_unpack *lm_byte_unpack_ref(lm_dtype type);
+
 /* Compute outputs [a->first, a->last) with `run`, which gets LM_BYTE_STRIPS strips of bytes at a time as if they were the whole
  * matrix. Scratch: `own` bytes for `run`, a multiple of 64, then the strips. */
-void     lm_byte_strips_run(const lm_matmul_args *a, lm_dtype type, void (*run)(const lm_matmul_args *a), uint64_t own);
+void     lm_byte_strips_run(const lm_matmul_args *a, lm_byte_unpack *unpack, void (*run)(const lm_matmul_args *a), uint64_t own);
 uint64_t lm_byte_strips_scratch(uint64_t cols, uint64_t own);
 
 #endif

@@ -2,8 +2,13 @@
  * and the same packed activations; and bitwise independence of batches and splits. */
 #include "check.h"
 
+#include "kernels/byte_strips.h"
 #include "kernels/q8_rows.h"
 #include "tensor/dtype.h"
+
+#ifdef __x86_64__
+#include "kernels/x86/avx2/levels_avx2.h"
+#endif
 
 typedef struct product {
     const level *l;
@@ -360,8 +365,48 @@ static bool is_known(const void *m)
     return false;
 }
 
+#ifdef __x86_64__
+static void check_strip(lm_dtype type, uint64_t cols, uint32_t n)
+{
+    const uint64_t bytes = cols / 32 * LM_BYTE_UNIT;
+    lm_matmul_args a = { .cols = cols, .rows = n, .last = n };
+    uint8_t *stored = guarded(n * row_bytes(type, cols), 0), *want = guarded(bytes, 0), *got = guarded(bytes, 0);
+
+    rnd_matrix(type, stored, n, cols);
+    a.w = stored;
+    memset(want, 0, bytes);
+    lm_byte_unpack_ref(type)(want, &a, 0, n);
+    lm_byte_unpack_avx2(type)(got, &a, 0, n);
+    for (uint64_t i = 0; i < bytes; i++) {
+        uint64_t in = i % LM_BYTE_UNIT;
+        check(got[i] == want[i] || in % 64 / 4 >= n, "avx2 unpack %s %dx%d: byte %d of unit %d", lm_dtype_of(type)->name, (int)n, (int)cols,
+              (int)in, (int)(i / LM_BYTE_UNIT));
+    }
+    guarded_free(stored);
+    guarded_free(want);
+    guarded_free(got);
+}
+
+/* The vector code that unpacks small types writes the bytes of the plain code. */
+static void check_unpack(void)
+{
+#define X(id, word)                                       \
+    for (uint32_t n = 1; n <= LM_BYTE_ROWS; n += 5) {     \
+        check_strip(id, lm_dtype_of(id)->block, n);       \
+        check_strip(id, 3 * lm_dtype_of(id)->block, n);   \
+    }
+    LM_BYTE_TYPES(X)
+#undef X
+}
+#endif
+
 void check_matmul(const level *l)
 {
+#ifdef __x86_64__
+    if (strncmp(l->name, "avx2", 4) == 0)
+        check_unpack();
+#endif
+
     const lm_activation *packed = l->k.fast[LM_Q8_0]->x;
 
     for (uint32_t id = 0; id < LM_DTYPE_SLOTS; id++) {

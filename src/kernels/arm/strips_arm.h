@@ -414,7 +414,7 @@ static uint64_t scratch_of_bytes(uint64_t cols)
     return lm_byte_strips_scratch(cols, scratch_bytes(cols));
 }
 
-#define X(id, word) LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, run_bytes, scratch_bytes, scratch_of_bytes)
+#define X(id, word) LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, lm_byte_unpack_ref, run_bytes, scratch_bytes, scratch_of_bytes)
 LM_BYTE_TYPES(X)
 #undef X
 

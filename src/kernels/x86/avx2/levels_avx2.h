@@ -2,6 +2,7 @@
 #ifndef LM_KERNELS_LEVELS_AVX2_H
 #define LM_KERNELS_LEVELS_AVX2_H
 
+#include "kernels/byte_strips.h"
 #include "kernels/levels.h"
 
 void lm_row_kernels_init_avx2(lm_row_kernels *k);
@@ -17,6 +18,9 @@ enum { LM_FLOAT_ROWS = 16 };
 uint64_t lm_float_strips_bytes(uint32_t size, uint64_t rows, uint64_t cols);
 void     lm_float_strips_pack(uint32_t size, void *dst, const void *stored, uint64_t cols, uint64_t first, uint64_t last);
 void     lm_float_strips_row(lm_dtype type, float *dst, const void *w, uint64_t cols, uint64_t row);
+
+/* Return the function of a type of byte_strips.h: the bytes are those of lm_byte_unpack_ref. */
+lm_byte_unpack *lm_byte_unpack_avx2(lm_dtype type);
 
 /* y = act(x), times `up` if not NULL; may alias. */
 void lm_act_rows_avx2(float *y, const float *x, const float *up, lm_act act, uint64_t n);

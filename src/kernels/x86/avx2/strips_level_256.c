@@ -47,7 +47,8 @@ static uint64_t scratch_of_bytes(uint64_t cols)
     return lm_byte_strips_scratch(cols, 0);
 }
 
-#define X(id, word) LM_BYTE_KERNEL(id, word, LEVEL_NAME, &lm_activation_q8_avx2, run_bytes, no_bytes, scratch_of_bytes)
+#define X(id, word) \
+    LM_BYTE_KERNEL(id, word, LEVEL_NAME, &lm_activation_q8_avx2, lm_byte_unpack_avx2, run_bytes, no_bytes, scratch_of_bytes)
 LM_BYTE_TYPES(X)
 #undef X
 
