@@ -380,7 +380,7 @@ def test_seeds_are_64_bits(server, dialect):
     for seed in (-2 ** 63, -7, -1, 0, 2 ** 53 + 1, 2 ** 63 - 1, 5.0):
         more = {"seed": seed}
         ok(server, *body_of(dialect, n=1, **({"options": more} if "ollama" in dialect else more)))
-    for seed in (2 ** 64, -2 ** 64, 1e300):
+    for seed in (2 ** 63, -2 ** 63 - 1, 2 ** 64, -2 ** 64, 1e300):
         more = {"seed": seed}
         assert "it must be from" in refused(server, *body_of(dialect, **({"options": more} if "ollama" in dialect else more)))[0]
 

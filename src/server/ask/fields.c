@@ -59,18 +59,19 @@ static void range_of_type(lm_field_kind kind, double *min, double *max)
 
 static lm_status read_number(const lm_field *f, const json_t *value, void *at, lm_error *e)
 {
-    bool real = f->kind == LM_FIELD_FLOAT || f->kind == LM_FIELD_DOUBLE;
+    bool real = f->kind == LM_FIELD_FLOAT || f->kind == LM_FIELD_DOUBLE, wide;
     double x;
     int64_t i;
 
     if (!json_is_number(value) || (!real && !whole(value, &x)))
         return wrong_type(f, value, e);
     x = json_number_value(value);
-    i = json_is_integer(value) ? (int64_t)json_integer_value(value) : x >= 0x1p63 ? INT64_MAX : x > -0x1p63 ? (int64_t)x : INT64_MIN;
+    wide = !json_is_integer(value) && !(fabs(x) < 0x1p63);        /* no int64_t: JSON integers that fit are no reals */
+    i = json_is_integer(value) ? (int64_t)json_integer_value(value) : wide ? 0 : (int64_t)x;
     double min = f->min, max = f->max;
     if (min == 0 && max == 0)
         range_of_type(f->kind, &min, &max);
-    if (!(x >= min && x <= max) || !isfinite(x) || (f->kind == LM_FIELD_FLOAT && fabs(x) > 3.4e38))
+    if (!(x >= min && x <= max) || (wide && !real) || !isfinite(x) || (f->kind == LM_FIELD_FLOAT && fabs(x) > 3.4e38))
         return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' is %.10g; it must be from %.10g to %.10g", f->name, x, min, max);
     switch (f->kind) {
     case LM_FIELD_I32:    *(int32_t *)at = (int32_t)i; break;

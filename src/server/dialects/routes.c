@@ -38,8 +38,9 @@ static json_t *field_schema(const lm_field *f)
         json_object_set_new(o, "enum", words);
     }
     if ((f->min != 0 || f->max != 0) && type) {
-        json_object_set_new(o, "minimum", json_real(f->min));
-        json_object_set_new(o, "maximum", json_real(f->max));
+        bool whole = strcmp(type, "integer") == 0;
+        json_object_set_new(o, "minimum", whole ? json_integer((json_int_t)f->min) : json_real(f->min));
+        json_object_set_new(o, "maximum", whole ? json_integer(f->max < 0x1p63 ? (json_int_t)f->max : INT64_MAX) : json_real(f->max));
     }
     return o;
 }
