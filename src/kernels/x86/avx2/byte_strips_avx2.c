@@ -1,5 +1,6 @@
 /* byte_strips_avx2.c - unpack small types to strips of bytes, 32 columns of eight rows at a time: the bytes of byte_strips.c. */
 #include <immintrin.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "kernels/byte_strips.h"
@@ -69,40 +70,69 @@ INLINE __m256i with_signs(__m256i v, uint32_t signs)
     return _mm256_sub_epi8(_mm256_add_epi8(_mm256_xor_si256(v, minus), every(64)), minus);
 }
 
-/* Return four bytes of signs from the seven that each of them stores; the eighth makes their number even. */
-INLINE uint32_t signs_of(uint32_t sevens)
-{
-    uint32_t odd = sevens ^ sevens >> 4;
+/* The entries of the codebooks with a byte per digit, eight or four in a word: 34 KB, filled when they are first needed. */
+static struct {
+    pthread_once_t once;
+    uint64_t iq2_xxs[256], iq2_xs[512], iq2_s[1024], iq1[2048], sevens[128];      /* sevens: 1 or -1 by the signs in seven bits */
+    uint32_t iq3_xxs[256], iq3_s[512];
+} books = { .once = PTHREAD_ONCE_INIT };
 
-    odd ^= odd >> 2;
-    odd ^= odd >> 1;
-    return sevens | (odd & 0x01010101) << 7;
+/* `values` has the byte of each digit; a digit has `bits` bits. */
+static uint64_t spelled(uint16_t entry, unsigned digits, unsigned bits, const uint8_t *values)
+{
+    uint64_t x = 0;
+
+    for (unsigned i = 0; i < digits; i++)
+        x |= (uint64_t)values[entry >> bits * i & (bits == 2 ? 3 : 7)] << 8 * i;
+    return x;
 }
 
-/* Four fields of seven bits, next to each other, to four bytes. */
-INLINE uint32_t sevens_of(uint32_t word)
+static void fill_books(void)
 {
-    return (word & 0x7f) | (word << 1 & 0x7f00) | (word << 2 & 0x7f0000) | (word << 3 & 0x7f000000);
+    static const uint8_t two[4] = { 8, 25, 43 }, one[4] = { 0, 8, 16 };
+    static const uint8_t xxs[8] = { 4, 12, 20, 28, 36, 44, 52, 62 }, odd[8] = { 1, 3, 5, 7, 9, 11, 13, 15 };
+
+    for (unsigned i = 0; i < 2048; i++) {
+        books.iq1[i] = spelled(lm_grid_iq1[i], 8, 2, one);
+        if (i < 1024)
+            books.iq2_s[i] = spelled(lm_grid_iq2_s[i], 8, 2, two);
+        if (i < 512) {
+            books.iq2_xs[i] = spelled(lm_grid_iq2_xs[i], 8, 2, two);
+            books.iq3_s[i] = (uint32_t)spelled(lm_grid_iq3_s[i], 4, 4, odd);
+        }
+        if (i < 256) {
+            books.iq2_xxs[i] = spelled(lm_grid_iq2_xxs[i], 8, 2, two);
+            books.iq3_xxs[i] = (uint32_t)spelled(lm_grid_iq3_xxs[i], 4, 4, xxs);
+        }
+        if (i < 128)
+            for (unsigned k = 0; k < 8; k++)
+                books.sevens[i] |= (uint64_t)((k < 7 ? i >> k & 1 : (unsigned)__builtin_parity(i)) ? 0xff : 1) << 8 * k;
+    }
 }
 
-INLINE uint64_t four_entries(const uint16_t *grid, unsigned a, unsigned b, unsigned c, unsigned d)
+INLINE __m256i four_of(const uint64_t *book, unsigned a, unsigned b, unsigned c, unsigned d)
 {
-    return grid[a] | (uint64_t)grid[b] << 16 | (uint64_t)grid[c] << 32 | (uint64_t)grid[d] << 48;
+    __m128i low = _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd((const double *)(book + a)), (const double *)(book + b)));
+    __m128i high = _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd((const double *)(book + c)), (const double *)(book + d)));
+
+    return _mm256_set_m128i(high, low);
 }
 
-/* The codes of entries of eight digits. */
-INLINE __m256i codes2(uint64_t entries, uint32_t signs)
+INLINE __m256i eight_of(const uint32_t *book, const unsigned i[8])
 {
-    return with_signs(spread2(entries, every(8), 17, 35), signs);
+    return _mm256_setr_epi32((int)book[i[0]], (int)book[i[1]], (int)book[i[2]], (int)book[i[3]], (int)book[i[4]], (int)book[i[5]],
+                             (int)book[i[6]], (int)book[i[7]]);
 }
 
-/* The codes of eight entries of four digits, four in each word, by `alphabet`. */
-INLINE __m256i codes3(uint64_t low, uint64_t high, uint64_t alphabet, uint32_t signs)
+/* 64 + v, with the signs of four fields of seven bits. */
+INLINE __m256i with_sevens(__m256i v, unsigned a, unsigned b, unsigned c, unsigned d)
 {
-    __m256i x = _mm256_cvtepu8_epi16(_mm_set_epi64x((long long)high, (long long)low));
+    return _mm256_add_epi8(_mm256_sign_epi8(v, four_of(books.sevens, a, b, c, d)), every(64));
+}
 
-    x = _mm256_and_si256(_mm256_or_si256(x, _mm256_slli_epi16(x, 4)), every(7));
-    return with_signs(_mm256_shuffle_epi8(_mm256_set1_epi64x((long long)alphabet), x), signs);
+INLINE __m256i with_words_sevens(__m256i v, uint32_t word)
+{
+    return with_sevens(v, word & 127, word >> 7 & 127, word >> 14 & 127, word >> 21 & 127);
 }
 
 INLINE void both(float d[2], float x)
@@ -118,7 +148,7 @@ INLINE __m256i unit_iq2_xxs(const lm_iq2_xxs *b, unsigned s, float d[2])
     uint32_t word = b->sub[s].word;
 
     both(d, half_float(b->d) * (0.5f + (float)(word >> 28)) * 0.25f);
-    return codes2(four_entries(lm_grid_iq2_xxs, i[0], i[1], i[2], i[3]), signs_of(sevens_of(word)));
+    return with_words_sevens(four_of(books.iq2_xxs, i[0], i[1], i[2], i[3]), word);
 }
 
 /* A four-bit scale per half. */
@@ -130,13 +160,11 @@ INLINE void half_scales(float d[2], uint16_t scale, uint8_t scales)
 
 INLINE __m256i unit_iq2_xs(const lm_iq2_xs *b, unsigned s, float d[2])
 {
-    const uint8_t *at = (const uint8_t *)b + offsetof(lm_iq2_xs, qs) + 8 * s;
-    uint64_t q = load8(at), sevens = q >> 9 & UINT64_C(0x007f007f007f007f);
+    uint64_t q = load8((const uint8_t *)b + offsetof(lm_iq2_xs, qs) + 8 * s);
 
     half_scales(d, b->d, b->scales[s]);
-    sevens = (sevens | sevens >> 8) & UINT64_C(0x0000ffff0000ffff);
-    return codes2(four_entries(lm_grid_iq2_xs, q & 511, q >> 16 & 511, q >> 32 & 511, q >> 48 & 511),
-                  signs_of((uint32_t)(sevens | sevens >> 16)));
+    return with_sevens(four_of(books.iq2_xs, q & 511, q >> 16 & 511, q >> 32 & 511, q >> 48 & 511), q >> 9 & 127, q >> 25 & 127,
+                       q >> 41 & 127, (unsigned)(q >> 57));
 }
 
 INLINE __m256i unit_iq2_s(const lm_iq2_s *b, unsigned s, float d[2])
@@ -145,33 +173,29 @@ INLINE __m256i unit_iq2_s(const lm_iq2_s *b, unsigned s, float d[2])
     unsigned h = b->qh[s];
 
     half_scales(d, b->d, b->scales[s]);
-    return codes2(four_entries(lm_grid_iq2_s, q[0] | (h << 8 & 0x300), q[1] | (h << 6 & 0x300), q[2] | (h << 4 & 0x300),
-                               q[3] | (h << 2 & 0x300)), load4(b->signs + 4 * s));
+    return with_signs(four_of(books.iq2_s, q[0] | (h << 8 & 0x300), q[1] | (h << 6 & 0x300), q[2] | (h << 4 & 0x300),
+                              q[3] | (h << 2 & 0x300)), load4(b->signs + 4 * s));
 }
 
-/* {4, 12, 20, 28, 36, 44, 52, 62} */
 INLINE __m256i unit_iq3_xxs(const lm_iq3_xxs *b, unsigned s, float d[2])
 {
     const uint8_t *q = b->qs + 8 * s;
-    const uint16_t *g = lm_grid_iq3_xxs;
+    const unsigned i[8] = { q[0], q[1], q[2], q[3], q[4], q[5], q[6], q[7] };
     uint32_t word = b->words[s];
 
     both(d, half_float(b->d) * (0.5f + (float)(word >> 28)) * 0.5f);
-    return codes3(four_entries(g, q[0], q[1], q[2], q[3]), four_entries(g, q[4], q[5], q[6], q[7]), UINT64_C(0x3e342c241c140c04),
-                  signs_of(sevens_of(word)));
+    return with_words_sevens(eight_of(books.iq3_xxs, i), word);
 }
 
-/* Odd numbers. */
 INLINE __m256i unit_iq3_s(const lm_iq3_s *b, unsigned s, float d[2])
 {
     const uint8_t *q = b->qs + 8 * s;
-    const uint16_t *g = lm_grid_iq3_s;
     unsigned h = b->qh[s];
-    uint64_t low = four_entries(g, q[0] | (h << 8 & 256), q[1] | (h << 7 & 256), q[2] | (h << 6 & 256), q[3] | (h << 5 & 256));
-    uint64_t high = four_entries(g, q[4] | (h << 4 & 256), q[5] | (h << 3 & 256), q[6] | (h << 2 & 256), q[7] | (h << 1 & 256));
+    const unsigned i[8] = { q[0] | (h << 8 & 256), q[1] | (h << 7 & 256), q[2] | (h << 6 & 256), q[3] | (h << 5 & 256),
+                            q[4] | (h << 4 & 256), q[5] | (h << 3 & 256), q[6] | (h << 2 & 256), q[7] | (h << 1 & 256) };
 
     both(d, half_float(b->d) * (float)(1 + 2 * (b->scales[s / 2] >> 4 * (s % 2) & 15)));
-    return codes3(low, high, UINT64_C(0x0f0d0b0907050301), load4(b->signs + 4 * s));
+    return with_signs(eight_of(books.iq3_s, i), load4(b->signs + 4 * s));
 }
 
 INLINE __m256i unit_iq1_s(const lm_iq1_s *b, unsigned s, float d[2])
@@ -180,8 +204,8 @@ INLINE __m256i unit_iq1_s(const lm_iq1_s *b, unsigned s, float d[2])
     unsigned h = b->qh[s];
 
     both(d, half_float(b->d) * (float)(2 * (h >> 12 & 7) + 1) * 0.125f);
-    return spread2(four_entries(lm_grid_iq1, q[0] | (h << 8 & 0x700), q[1] | (h << 5 & 0x700), q[2] | (h << 2 & 0x700),
-                                q[3] | (h >> 1 & 0x700)), every(h & 0x8000 ? 55 : 57), 8, 16);
+    return _mm256_add_epi8(four_of(books.iq1, q[0] | (h << 8 & 0x700), q[1] | (h << 5 & 0x700), q[2] | (h << 2 & 0x700),
+                                   q[3] | (h >> 1 & 0x700)), every(h & 0x8000 ? 55 : 57));
 }
 
 /* The block's scale is stored in the top nibbles of its four scale words. */
@@ -198,8 +222,9 @@ INLINE __m256i unit_iq1_m(const lm_iq1_m *b, unsigned s, float d[2])
 
     d[0] = all * (float)(2 * (two & 7) + 1) * 0.125f;
     d[1] = all * (float)(2 * (two >> 3 & 7) + 1) * 0.125f;
-    return spread2(four_entries(lm_grid_iq1, q[0] | (h << 8 & 0x700), q[1] | (h << 4 & 0x700), q[2] | (h & 0x700), q[3] | (h >> 4 & 0x700)),
-                   _mm256_sub_epi8(every(57), _mm256_and_si256(minus, every(2))), 8, 16);
+    minus = _mm256_sub_epi8(every(57), _mm256_and_si256(minus, every(2)));
+    return _mm256_add_epi8(four_of(books.iq1, q[0] | (h << 8 & 0x700), q[1] | (h << 4 & 0x700), q[2] | (h & 0x700),
+                                   q[3] | (h >> 4 & 0x700)), minus);
 }
 
 /* Five ternary digits in a byte, as byte_strips.c says. */
@@ -333,6 +358,7 @@ LM_BYTE_TYPES(X)
 
 lm_byte_unpack *lm_byte_unpack_avx2(lm_dtype type)
 {
+    pthread_once(&books.once, fill_books);
     switch ((int)type) {
 #define X(id, word) \
     case id: return strip_##word;
