@@ -114,8 +114,8 @@ const char *lm_schedule_fingerprint(const lm_schedule *s);
 /* ---- requests ---- */
 
 /* Pointed-to data is copied, except functions and their arguments. lm_schedule_submit takes ownership of `sequence.logits_arg`,
- * `sequence.row_arg` and `wake_arg`: each is passed to its release function exactly once, when its hook will not be called again, even if
- * there is no reply. */
+ * `sequence.row_arg`, `wake_arg` and `token_arg`: each is passed to its release function exactly once, when its hook will not be called
+ * again, even if there is no reply. */
 typedef struct lm_request {
     const lm_token *prompt;          /* [n_prompt] */
     size_t          n_prompt;
@@ -142,7 +142,13 @@ typedef struct lm_request {
                                         step may have different scales; prefixes are shared among those with equal scales */
     void          (*wake_release)(void *wake_arg);   /* called at the later of lm_reply_free and the end of the request; NULL: nothing
                                         to release */
-    uint64_t        reserved[6];     /* zero */
+    /* Called with each chosen token, in order, before the reply has it; the engine's last step contains the row that it was chosen from. A
+     * hook like those of `sequence`, except that it may be slow: the schedule waits meanwhile. NULL: none. */
+    void          (*token)(void *arg, lm_token id);
+    void           *token_arg;
+    void          (*token_release)(void *token_arg);     /* called when the request has ended and its reply is freed; NULL: nothing to
+                                        release */
+    uint64_t        reserved[3];     /* zero */
 } lm_request;
 
 /* Submit a request. *out belongs to the caller. On failure there is no reply:

@@ -82,6 +82,9 @@ void      lm_tracer_free(lm_tracer *t);
 /* The tracer's engine. All its steps are traced (lm_tracer_read, a schedule, a sequence). */
 lm_engine *lm_tracer_engine(lm_tracer *t);
 
+/* Return what its engines have allocated, without weights that are shared. */
+void       lm_tracer_allocated(const lm_tracer *t, lm_memory *out);
+
 /* Trace the row at this position when it is processed; UINT32_MAX: all rows with logits. */
 lm_status lm_tracer_look(lm_tracer *t, uint32_t position, lm_error *e);
 
@@ -205,8 +208,8 @@ bool lm_tracer_time(lm_tracer *t, size_t i, lm_trace_time *out);
 /* All results as a JSON document: docs/schema/trace.schema.json. */
 lm_status lm_tracer_json(lm_tracer *t, lm_text *out, lm_error *e);
 
-/* During generation: the token `id` at `position`, and the row that predicted it if that was traced, as {"token", "row"}. The row is
- * released. LM_USAGE: the token was not predicted. */
+/* During generation: the token `id` at `position`, and the row that predicted it if that was traced, as {"token", "row"}. The row and
+ * the prediction are freed, so memory does not grow with the text. LM_USAGE: the token was not predicted. */
 lm_status lm_tracer_event(lm_tracer *t, uint32_t position, lm_token id, lm_text *out, lm_error *e);
 
 /* The values that can be traced and changed, and the layers, as JSON: {"paths", "layers"}. */

@@ -115,6 +115,9 @@ static void take_request(lm_schedule *s, lm_reply *r, const lm_request *q)
     r->wake       = q->wake;
     r->wake_arg   = q->wake_arg;
     r->wake_release = q->wake_release;
+    r->token      = q->token;
+    r->token_arg  = q->token_arg;
+    r->token_release = q->token_release;
     r->usage.n_prompt = q->n_prompt;
 }
 
@@ -142,6 +145,8 @@ void lm_reply_release_hooks(const lm_request *q)
     lm_sequence_release_hooks(&o);
     if (q->wake_release)
         q->wake_release(q->wake_arg);
+    if (q->token_release)
+        q->token_release(q->token_arg);
 }
 
 /* Allocate a reply with its lock and its monitor, without a request; NULL: no memory. */
@@ -201,6 +206,8 @@ void lm_reply_drop(lm_reply *r)
     free_text(r);
     if (r->wake_release)
         r->wake_release(r->wake_arg);
+    if (r->token_release)
+        r->token_release(r->token_arg);
     lm_ring_close(&r->ring);
     lm_free(r->adapters);
     lm_free(r->contributions);
@@ -270,6 +277,8 @@ static void keep_contribution(lm_schedule *s, lm_reply *r, const lm_event *x)
 static void add_token(lm_schedule *s, lm_reply *r, const lm_event *x)
 {
     keep_contribution(s, r, x);
+    if (r->token)
+        r->token(r->token_arg, x->id);
     double at = lm_clock_seconds() - r->submitted;
     if (r->usage.n_tokens++ == 0) {
         r->usage.first_seconds = at;

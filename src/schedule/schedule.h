@@ -51,6 +51,9 @@ struct lm_reply {
     void          (*wake)(void *arg);
     void           *wake_arg;
     void          (*wake_release)(void *wake_arg);       /* called by the last owner */
+    void          (*token)(void *arg, lm_token id);
+    void           *token_arg;
+    void          (*token_release)(void *token_arg);     /* likewise */
     uint32_t        token_bytes;         /* maximum bytes of a token in the ring */
     uint32_t        most_text;           /* maximum bytes of text in a record */
 

@@ -335,6 +335,7 @@ lm_status lm_tracer_event(lm_tracer *t, uint32_t position, lm_token id, lm_text 
             put_row(t, r, &text);
         }
         lm_text_add_char(&text, '}');
+        lm_trace_forget(t, position - 1);
     }
     pthread_mutex_unlock(&t->lock);
     return lm_text_deliver(&text, status, "a trace", out, e);

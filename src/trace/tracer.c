@@ -19,6 +19,25 @@ lm_engine *lm_tracer_engine(lm_tracer *t)
     return t ? t->g : NULL;
 }
 
+void lm_tracer_allocated(const lm_tracer *t, lm_memory *out)
+{
+    lm_memory lens = { 0 };
+
+    if (!out)
+        return;
+    *out = (lm_memory){ 0 };
+    if (!t)
+        return;
+    lm_engine_allocated(t->g, out);
+    if (t->lens)
+        lm_engine_allocated(t->lens, &lens);
+    out->weights += lens.weights;
+    out->mapped += lens.mapped;
+    out->kv += lens.kv;
+    out->scratch += lens.scratch;
+    out->total += lens.total;
+}
+
 lm_status lm_tracer_look(lm_tracer *t, uint32_t position, lm_error *e)
 {
     LM_GIVEN(e, t);
@@ -348,6 +367,20 @@ lm_status lm_trace_take(lm_tracer *t, uint32_t position, lm_token id, lm_trace_r
         LM_TRY(close_record(t, r, id, e));
     *out = r;
     return LM_OK;
+}
+
+void lm_trace_forget(lm_tracer *t, uint32_t position)
+{
+    size_t i = t->n_records;
+
+    while (i-- > 0)
+        if (t->records[i]->position == position)
+            break;
+    if (i >= t->n_records)
+        return;
+    t->tokens[position + 1] = (lm_trace_token){ .id = t->tokens[position + 1].id, .position = position + 1 };
+    lm_trace_free_record(t->records[i]);
+    memmove(&t->records[i], &t->records[i + 1], (--t->n_records - i) * sizeof *t->records);
 }
 
 bool lm_tracer_load(const lm_tracer *t, size_t i, lm_trace_load *out)

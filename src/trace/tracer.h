@@ -122,6 +122,9 @@ lm_status lm_trace_measure(lm_tracer *t, lm_trace_record *r, lm_error *e);
 /* Return the record at a position, completed with the token that follows it. Requires the lock (tracer.c). */
 lm_status lm_trace_take(lm_tracer *t, uint32_t position, lm_token id, lm_trace_record **out, lm_error *e);
 
+/* Free the record at a position, and what its prediction points to. Requires the lock (tracer.c). */
+void      lm_trace_forget(lm_tracer *t, uint32_t position);
+
 /* ---- saving values to a file (values.c) ---- */
 
 lm_status lm_trace_find_saved(lm_tracer *t, lm_error *e);

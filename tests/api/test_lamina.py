@@ -470,6 +470,11 @@ def test_traces(lm, engine, folder, tmp_path):
     assert b'"lens"' in lm.new("lm_tracer_json", t).data
     lm.lm_tracer_write(t, 2)
     assert b'"token"' in lm.new("lm_tracer_event", t, 5, 10).data
+    with pytest.raises(LaminaError, match="not predicted"):          # the event has freed the prediction
+        lm.new("lm_tracer_event", t, 5, 10)
+    memory = lm.lm_memory()
+    lm.lm_tracer_allocated(t, ref(memory))
+    assert memory.total == memory.weights + memory.kv + memory.scratch and memory.scratch > 0 and memory.kv > 0
     assert b"model.layers.0.mlp" in lm.new("lm_trace_paths", m).data
     changed = (ctypes.c_char_p * 2)(b"layers.0.mlp=0", None)
     other = lm.new("lm_tracer_new", m, ref(lm.lm_trace_options(norms=True, interventions=changed, weights=lm.lm_tracer_engine(t))))
@@ -604,7 +609,7 @@ def test_many_sequences(lm, model, tmp_path):
     schedule = lm.new("lm_schedule_new", engine, ref(so))
     assert lm.lm_schedule_fingerprint(schedule).startswith(b"fp_") and lm.lm_schedule_slots(schedule) == 3
     prompt = (lm.lm_token * 150)(*(5 + i % 40 for i in range(150)))
-    hooked = []
+    hooked, chosen = [], []
 
     def hook(arg, logits, n_vocab, ids, n, error):
         hooked.append(ids[n - 1])
@@ -613,6 +618,7 @@ def test_many_sequences(lm, model, tmp_path):
     def submit(n, **more):
         request = lm.lm_request(prompt=prompt, n_prompt=n, sequence=lm.lm_sequence_options(max_tokens=6, ignore_eos=True), progress=True, **more)
         request.sequence.logits = type(request.sequence.logits)(hook)
+        request.token = type(request.token)(lambda arg, token: chosen.append(token))
         kept.append(request)
         return lm.new("lm_schedule_submit", schedule, ref(request))
 
@@ -631,6 +637,7 @@ def test_many_sequences(lm, model, tmp_path):
     assert lm.lm_reply_fd(replies[0]) >= 0
     first = [read(r)[0] for r in replies]
     assert all(len(ids) == 6 for ids in first) and len(hooked) == 18
+    assert sorted(chosen) == sorted(sum(first, []))
     again = [submit(n, explain_cache=True, key=b"me", salt=b"") for n in (150, 40, 9)]
     found = [read(r) for r in again]
     assert [ids for ids, _ in found] == first and [usage.n_cached for _, usage in found] == [128, 0, 0]

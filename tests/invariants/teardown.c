@@ -92,6 +92,12 @@ static void on_wake(void *arg)
     called(arg);
 }
 
+static void on_token(void *arg, lm_token id)
+{
+    (void)id;
+    called(arg);
+}
+
 static void wait_until_stopped(watched *w)
 {
     pthread_mutex_lock(&w->lock);
@@ -111,7 +117,7 @@ static void let_go(watched *w)
 /* ---- one row of the table ---- */
 
 typedef struct text {
-    watched   logits, wake;
+    watched   logits, wake, token;
     lm_token  prompt[96];
     lm_reply *reply;
 } text;
@@ -119,6 +125,7 @@ typedef struct text {
 static void ask(lm_schedule *s, text *t, unsigned stop_at, lm_status expected)
 {
     lm_request r = { .prompt = t->prompt, .n_prompt = 96, .progress = true, .wake = on_wake, .wake_arg = &t->wake, .wake_release = release,
+                     .token = on_token, .token_arg = &t->token, .token_release = release,
                      .sequence = { .max_tokens = MOST, .ignore_eos = true, .logits = on_logits, .logits_arg = &t->logits,
                                    .logits_release = release } };
 
@@ -126,6 +133,7 @@ static void ask(lm_schedule *s, text *t, unsigned stop_at, lm_status expected)
         t->prompt[i] = (lm_token)(1 + i % (stop_at ? 7 : 5));
     open_watched(&t->logits, stop_at);
     open_watched(&t->wake, 0);
+    open_watched(&t->token, 0);
     assert_int_equal(lm_schedule_submit(s, &r, &t->reply, NULL), expected);
 }
 
@@ -133,6 +141,7 @@ static void close_text(text *t)
 {
     close_watched(&t->logits);
     close_watched(&t->wake);
+    close_watched(&t->token);
 }
 
 static void *drain(void *s)
@@ -306,13 +315,14 @@ static void rejected_requests_release_their_hooks(void **state)
     lm_engine   *g     = NULL;
     lm_schedule *s;
     lm_token     prompt[4] = { 1, 2, 3, 4 };
-    watched      w[2];
+    watched      w[3];
     lm_reply    *reply = NULL;
 
     (void)state;
     assert_int_equal(lm_engine_new(model, &(lm_engine_options){ .sequences = 1 }, &g, NULL), LM_OK);
     s = start_schedule(g, (lm_schedule_options){ 0 });
     lm_request usual = { .prompt = prompt, .n_prompt = 4, .wake = on_wake, .wake_arg = &w[1], .wake_release = release,
+                         .token = on_token, .token_arg = &w[2], .token_release = release,
                          .sequence = { .logits = on_logits, .logits_arg = &w[0], .logits_release = release } };
     lm_request wrong[8];
     for (size_t i = 0; i < 8; i++)
@@ -328,16 +338,20 @@ static void rejected_requests_release_their_hooks(void **state)
     for (size_t i = 0; i < 8; i++) {
         open_watched(&w[0], 0);
         open_watched(&w[1], 0);
+        open_watched(&w[2], 0);
         assert_int_not_equal(lm_schedule_submit(s, &wrong[i], &reply, NULL), LM_OK);
         close_watched(&w[0]);
         close_watched(&w[1]);
+        close_watched(&w[2]);
     }
     lm_schedule_drain(s, 0);
     open_watched(&w[0], 0);
     open_watched(&w[1], 0);
+    open_watched(&w[2], 0);
     assert_int_equal(lm_schedule_submit(s, &usual, &reply, NULL), LM_CANCELLED);
     close_watched(&w[0]);
     close_watched(&w[1]);
+    close_watched(&w[2]);
     lm_schedule_free(s);
     lm_engine_free(g);
     lm_model_close(model);
