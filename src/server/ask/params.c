@@ -97,6 +97,21 @@ const lm_field lm_params_fields[] = {
     { 0 },
 };
 
+const lm_field lm_params_traced[] = {
+    { "trace", LM_FIELD_OBJECT, A(trace), 0, 0, NULL, false,
+      "trace each generated token: surprise (true: its probability, surprise, entropy and alternatives), and top, lens, lens_parts, attribution, "
+      "norms, experts, attention, weights of POST /v1/trace; one prompt and one output" },
+    { "intervene", LM_FIELD_ARRAY, A(intervene), 0, 0, NULL, false,
+      "interventions while this output is generated, as for POST /v1/trace; requires --allow-interventions" },
+    { 0 },
+};
+
+const lm_field lm_params_untraced[] = {
+    LM_REFUSED("trace", "use /v1/chat/completions, /v1/completions or /completion"),
+    LM_REFUSED("intervene", "use /v1/chat/completions, /v1/completions or /completion"),
+    { 0 },
+};
+
 void lm_params_defaults(const lm_service *s, lm_params *a)
 {
     *a = (lm_params){ .sampling = s->o.sampling, .slot = -1, .priority = LM_PRIORITY_NONE, .n = 1, .ping = s->o.ping,

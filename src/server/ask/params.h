@@ -10,6 +10,7 @@
 typedef struct lm_params {
     lm_sampler_options sampling;     /* as clients write them */
     int64_t   seed;                  /* -1: random */
+    json_t   *trace, *intervene;     /* NULL: not given */
     json_t   *stop, *stop_ids, *logit_bias, *samplers, *breakers, *lora, *preserved;
     int32_t   ping;                  /* seconds; < 0: never */
     int64_t   most_ms;               /* t_max_predict_ms; <= 0: no limit */
@@ -26,6 +27,7 @@ typedef struct lm_params {
 void lm_params_defaults(const lm_service *s, lm_params *a);
 
 extern const lm_field lm_params_fields[];         /* values: lm_params */
+extern const lm_field lm_params_traced[], lm_params_untraced[];     /* further ones: of dialects that can carry a trace, and that cannot */
 
 typedef struct lm_prompts { lm_tokens *items; size_t n; } lm_prompts;
 

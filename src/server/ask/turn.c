@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "lamina/logits.h"
+#include "server/ask/trace_request.h"
 #include "server/models/loras.h"
 
 /* ---- events ---- */
@@ -78,6 +79,29 @@ static void add_token(const lm_turn *t, lm_choice *c, const lm_event *event)
     for (uint32_t i = 0; i < event->n_top && event->top[i].id >= 0; i++)
         json_array_append_new(top, json_pack("{s:i, s:f}", "id", event->top[i].id, "logprob", (double)event->top[i].logprob));
     json_array_append_new(c->tokens, json_pack("{s:i, s:f, s:o}", "id", event->id, "logprob", (double)event->logprob, "top", top));
+}
+
+/* Keep or send the trace of the token. Returns false if it is missing for lack of memory. */
+static bool add_trace(lm_turn *t, lm_choice *c)
+{
+    char   *text = lm_traced_next(t->traced);
+    json_t *o = text ? json_loads(text, 0, NULL) : NULL, *token = json_object_get(o, "token");
+
+    free(text);
+    if (!o)
+        return false;
+    if (!t->shows_surprise) {
+        json_object_del(token, "p");
+        json_object_del(token, "surprise");
+        json_object_del(token, "entropy");
+        json_object_del(token, "top");
+    }
+    if (!t->stream)
+        return json_array_append_new(c->trace, o) == 0;
+    head(t);
+    json_object_set_new(o, "index", json_integer((json_int_t)c->index));
+    t->writer->trace(t, c, o);
+    return true;
 }
 
 /* Whether the writer gets each piece. */
@@ -168,6 +192,12 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
     switch (event->kind) {
     case LM_EVENT_TOKEN:
         add_token(t, c, event);
+        if (t->shows_trace && !add_trace(t, c)) {
+            lm_error e;
+            lm_fail_memory(&e, "a trace", 0);
+            fail(t, &e);
+            return false;
+        }
         break;
     case LM_EVENT_PROMPT:
         if (t->stream && t->writer->progress) {
@@ -280,8 +310,10 @@ static void done(void *job)
         lm_answer_free(t->choices[i].answer);
         json_decref(t->choices[i].calls);
         json_decref(t->choices[i].contributions);
+        json_decref(t->choices[i].trace);
         json_decref(t->choices[i].tokens);
     }
+    lm_traced_free(t->traced);
     json_decref(t->warnings);
     json_decref(t->prompt);
     free(t->stops);
@@ -346,6 +378,90 @@ static lm_status fit_context(const lm_service *s, size_t n_prompt, lm_sequence_o
     return LM_OK;
 }
 
+static const lm_field surprise_field[] = {
+    { "surprise", LM_FIELD_BOOL, offsetof(lm_turn, shows_surprise), 0, 0, NULL, false, NULL },
+    { 0 },
+};
+
+static bool has_field(const lm_field *fields, const char *name)
+{
+    for (; fields->name; fields++)
+        if (strcmp(fields->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Read `trace`. Unknown members are errors: an answer without what was requested would be useless. */
+static lm_status read_trace(lm_turn *t, json_t *trace, lm_trace_values *out, lm_error *e)
+{
+    const lm_field_group wanted[] = { { lm_trace_fields, 0 }, { 0 } }, own[] = { { surprise_field, 0 }, { 0 } };
+    json_t     *rest = json_copy(trace), *surprise = json_object(), *ignored = json_array(), *value;
+    const char *name;
+    lm_status   status = rest && surprise && ignored ? LM_OK : lm_fail_memory(e, "a trace", 0);
+
+    json_object_foreach(trace, name, value) {
+        if (has_field(surprise_field, name)) {
+            json_object_set(surprise, name, value);
+            json_object_del(rest, name);
+        } else if (status == LM_OK && !has_field(lm_trace_fields, name)) {
+            status = lm_fail(e, LM_USAGE, "trace", LM_NO_OFFSET, "'trace' has the unknown member \"%.40s\"", name);
+        }
+    }
+    if (status == LM_OK)
+        status = lm_fields_read(own, surprise, t, ignored, e);
+    if (status == LM_OK)
+        status = lm_fields_read(wanted, rest, out, ignored, e);
+    json_decref(rest);
+    json_decref(surprise);
+    json_decref(ignored);
+    return status;
+}
+
+/* Check what cannot be combined with a traced output. */
+static lm_status check_traced(const lm_turn *t, const lm_params *a, const char *field, lm_error *e)
+{
+    if (t->n != 1)
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' requires one prompt and one output; there are %zu", field, t->n);
+    if (a->slot >= 0)
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' cannot be combined with id_slot", field);
+    if (!t->writer->trace)
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' is not supported here", field);
+    return LM_OK;
+}
+
+/* Create the tracer of a request with `trace` or `intervene`. */
+static lm_status start_trace(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
+{
+    const lm_params *a = o->params;
+    bool             changes = json_array_size(a->intervene) > 0;
+    lm_trace_values  v = { .top = LM_TRACE_TOP };
+    lm_trace_request r = { 0 };
+    lm_sequence_options q = o->parts->sequence;
+    lm_tracer *tracer;
+    size_t     n = o->prompts->items->n;
+
+    if (!a->trace && !changes)
+        return LM_OK;
+    LM_TRY(check_traced(t, a, changes ? "intervene" : "trace", e));
+    LM_TRY(lm_service_alone(call->service, changes ? "\"intervene\"" : "\"trace\"", e));
+    t->shows_trace = a->trace != NULL;
+    t->shows_surprise = true;
+    if (a->trace)
+        LM_TRY(read_trace(t, a->trace, &v, e));
+    if (a->trace && !t->stream && !(t->choices->trace = json_array()))
+        return lm_fail_memory(e, "a trace", 0);
+    LM_TRY(fit_context(call->service, n, &q, e));
+    lm_status status = lm_trace_request_read(call, &v, a->intervene, &r, e);
+    if (status == LM_OK)
+        status = lm_trace_request_start(call, &r, n + (o->prompt_only ? 1 : (uint64_t)q.max_tokens), &tracer, e);
+    if (status == LM_OK && lm_trace_request_looks(&r))
+        lm_tracer_look(tracer, UINT32_MAX, NULL);
+    if (status == LM_OK)
+        status = lm_traced_new(call->service, tracer, n, t->shows_trace, &t->traced, e);
+    lm_trace_request_free(&r);
+    return status;
+}
+
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
     const lm_params *a = o->params;
@@ -356,7 +472,14 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
                      .explain_cache = a->explain_cache, .contributions = a->contributions, .progress = a->progress && a->stream,
                      .deadline = parts->deadline, .wake = wake, .wake_arg = t->x };
 
+    lm_schedule *schedule = call->service->schedule;
+
     LM_TRY(lm_sampler_literal(&parts->sampling, &sampling, e));
+    LM_TRY(start_trace(call, t, o, e));
+    if (t->traced) {
+        schedule = lm_traced_schedule(t->traced);
+        lm_traced_into(t->traced, &r);
+    }
     for (size_t i = 0; i < t->n; i++) {
         lm_choice *c = t->choices + i;
         const lm_tokens *prompt = o->prompts->items + i / a->n;
@@ -380,7 +503,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         if (t->writer->each)
             t->writer->each(t->own, i, &r.sequence);
         r.no_prefix = a->no_cache || r.sequence.row;     /* the hook does not get reused rows */
-        LM_TRY(lm_schedule_submit(call->service->schedule, &r, &c->reply, e));
+        LM_TRY(lm_schedule_submit(schedule, &r, &c->reply, e));
     }
     return LM_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "server/ask/params.h"
 #include "server/ask/tools.h"
+#include "server/models/traced.h"
 
 typedef struct lm_turn lm_turn;
 
@@ -18,6 +19,7 @@ typedef struct lm_choice {
     lm_text   reasoning, arguments;  /* reasoning so far, empty likewise; arguments of the current call */
     json_t   *calls;                 /* [{id, name, arguments}]; NULL: none */
     json_t   *contributions;         /* [{id, logprob, members}]; NULL: not requested */
+    json_t   *trace;                 /* [{token, row}] of a whole answer; NULL: not requested, or a stream */
     json_t   *tokens;                /* [{id, logprob, top}]: all; in a stream, those whose text was not sent yet. NULL: not requested */
     double    first;                 /* time of the first token in seconds; 0: none yet */
     uint64_t  n_tokens, n_reasoning; /* so far; of which up to the end of reasoning */
@@ -39,6 +41,7 @@ typedef struct lm_writer {
     void (*finish)(lm_turn *t);                                              /* at the end of all: the rest of a stream, or the document */
     void (*fault)(lm_turn *t, const lm_error *e);                            /* an error in the middle of a stream */
     void (*progress)(lm_turn *t, lm_choice *c, json_t *progress);            /* of a prompt, in a stream; takes `progress`; may be NULL */
+    void (*trace)(lm_turn *t, lm_choice *c, json_t *trace);                  /* of a token, in a stream; takes `trace`; NULL: refused */
     void (*alive)(lm_turn *t);                                               /* no events for a while in a stream; may be NULL */
     size_t own_size;                                                         /* bytes of lm_turn.own, which is all zeros at first */
     void (*drop)(void *own);                                                 /* frees what `own` points to; NULL: nothing */
@@ -58,6 +61,8 @@ struct lm_turn {
     char         id[40];             /* "chatcmpl-…" */
     char         fingerprint[24];    /* lm_loras_fingerprint */
     lm_account   account;
+    lm_traced   *traced;             /* NULL: neither a trace nor interventions are requested */
+    bool         shows_trace, shows_surprise;
     int64_t      created;
     json_t      *warnings;           /* NULL: none */
     json_t      *prompt;             /* the first one, as the model sees it; NULL: not requested */

@@ -132,6 +132,8 @@ void lm_turn_extras(const lm_turn *t, json_t *o)
         json_object_set_new(o, "cache", cache_json(t));
     if (t->contributions)
         json_object_set_new(o, "ensemble", ensemble_json(t));
+    if (t->choices->trace)
+        json_object_set(o, "trace", t->choices->trace);
     if (t->prompt)
         json_object_set_new(o, "__verbose", json_pack("{s:O}", "prompt", t->prompt));
 }

@@ -31,7 +31,7 @@ void lm_turn_waiting(lm_turn *t);
 /* For lm_writer.fault, in dialects without a special event for errors. */
 void lm_turn_fault(lm_turn *t, const lm_error *e);
 
-/* Add what responses of every dialect contain on request: warnings, `cache`, `ensemble`, `__verbose`. */
+/* Add what responses of every dialect contain on request: warnings, `cache`, `ensemble`, `trace`, `__verbose`. */
 void lm_turn_extras(const lm_turn *t, json_t *o);
 
 /* Add what events of a stream contain on request: timings so far. */

@@ -37,7 +37,7 @@ static const lm_field message_fields[] = {
     { 0 },
 };
 static const lm_field count_fields[] = { PROMPT_FIELDS, { 0 } };
-static const lm_field_group message_groups[] = { { message_fields, 0 }, { lm_params_fields, V(params) },
+static const lm_field_group message_groups[] = { { message_fields, 0 }, { lm_params_fields, V(params) }, { lm_params_untraced, V(params) },
         { lm_constraints_fields, V(params.constraints) }, { 0 } }, count_groups[] = { { count_fields, 0 }, { 0 } };
 
 static void message_defaults(const lm_service *s, void *values)

@@ -238,15 +238,25 @@ static void native_finish(lm_turn *t)
     json_decref(list);
 }
 
-static void native_progress(lm_turn *t, lm_choice *c, json_t *progress)
+/* Send an event without text that has another member. */
+static void send_other(lm_turn *t, const lm_choice *c, const char *name, json_t *value)
 {
-    json_t *o = json_pack("{s:i, s:s, s:[], s:b, s:o}", "index", (int)c->index, "content", "", "tokens", "stop", 0, "prompt_progress",
-                          progress);
+    json_t *o = json_pack("{s:i, s:s, s:[], s:b, s:o}", "index", (int)c->index, "content", "", "tokens", "stop", 0, name, value);
 
     lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
 }
 
+static void native_progress(lm_turn *t, lm_choice *c, json_t *progress)
+{
+    send_other(t, c, "prompt_progress", progress);
+}
+
+static void native_trace(lm_turn *t, lm_choice *c, json_t *trace)
+{
+    send_other(t, c, "trace", trace);
+}
+
 const lm_writer lm_native_writer = { .dialect = LM_DIALECT_NATIVE, .type = "text/event-stream", .text = native_text, .end = native_end,
-                                     .finish = native_finish, .fault = lm_turn_fault, .progress = native_progress,
+                                     .finish = native_finish, .fault = lm_turn_fault, .progress = native_progress, .trace = native_trace,
                                      .alive = lm_turn_waiting, .own_size = sizeof(lm_native_own), .drop = native_drop };

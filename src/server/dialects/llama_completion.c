@@ -47,9 +47,9 @@ static const lm_field native_fields[] = {
     { 0 },
 };
 static const lm_field_group native_groups[] = { { prompt_fields, 0 }, { native_fields, 0 }, { lm_params_fields, V(params) },
-        { lm_constraints_fields, V(params.constraints) }, { 0 } };
+        { lm_params_traced, V(params) }, { lm_constraints_fields, V(params.constraints) }, { 0 } };
 static const lm_field_group middle_groups[] = { { middle_fields, 0 }, { native_fields, 0 }, { lm_params_fields, V(params) },
-        { lm_constraints_fields, V(params.constraints) }, { 0 } };
+        { lm_params_traced, V(params) }, { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void native_defaults(const lm_service *s, void *values)
 {

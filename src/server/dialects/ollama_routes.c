@@ -29,7 +29,7 @@ static const lm_field option_fields[] = {
     { 0 },
 };
 static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_params_fields, offsetof(ollama_options, params) },
-        { lm_constraints_fields, offsetof(ollama_options, params.constraints) }, { 0 } };
+        { lm_params_untraced, 0 }, { lm_constraints_fields, offsetof(ollama_options, params.constraints) }, { 0 } };
 
 #define COMMON                                                                                                                    \
     { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; any name if the server has one model" },       \
@@ -87,8 +87,10 @@ static const lm_field show_fields[] = {
     LM_HARMLESS("verbose"),
     { 0 },
 };
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_constraints_fields, V(constraints) }, { 0 } },
-                            generate_groups[] = { { generate_fields, 0 }, { lm_constraints_fields, V(constraints) }, { 0 } },
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_params_untraced, 0 }, { lm_constraints_fields, V(constraints) },
+                                                { 0 } },
+                            generate_groups[] = { { generate_fields, 0 }, { lm_params_untraced, 0 },
+                                                  { lm_constraints_fields, V(constraints) }, { 0 } },
                             embed_groups[] = { { embed_fields, 0 }, { 0 } }, old_embed_groups[] = { { old_embed_fields, 0 }, { 0 } },
                             pull_groups[] = { { pull_fields, 0 }, { 0 } }, show_groups[] = { { show_fields, 0 }, { 0 } };
 

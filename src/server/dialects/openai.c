@@ -28,6 +28,12 @@ void lm_openai_finish(lm_turn *t, const char *object, json_t *choices, bool want
     lm_text_add_str(t->out, "data: [DONE]\n\n");
 }
 
+void lm_openai_trace(lm_turn *t, json_t *chunk, json_t *trace)
+{
+    json_object_set_new(chunk, "trace", trace);
+    lm_turn_send(t, NULL, chunk);
+}
+
 json_t *lm_openai_usage(const lm_turn_usage *u)
 {
     return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)u->prompt, "completion_tokens", (json_int_t)u->written,

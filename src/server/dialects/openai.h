@@ -11,6 +11,9 @@ json_t *lm_openai_document(const lm_turn *t, const char *object, json_t *choices
  * follows. Takes ownership of `choices` and `usage`. */
 void    lm_openai_finish(lm_turn *t, const char *object, json_t *choices, bool wanted, json_t *usage);
 
+/* Send a chunk without choices that has the trace of a token. Takes ownership of both. */
+void    lm_openai_trace(lm_turn *t, json_t *chunk, json_t *trace);
+
 /* Return "usage". */
 json_t *lm_openai_usage(const lm_turn_usage *u);
 

@@ -73,7 +73,7 @@ static const lm_field chat_fields[] = {
 };
 
 static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_params_fields, V(params) },
-        { lm_constraints_fields, V(params.constraints) }, { 0 } };
+        { lm_params_traced, V(params) }, { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void chat_defaults(const lm_service *s, void *values)
 {
@@ -113,15 +113,20 @@ static json_t *usage_json(const lm_turn *t)
     return o;
 }
 
+static json_t *chunk(const lm_turn *t, json_t *choices)
+{
+    json_t *o = lm_openai_document(t, "chat.completion.chunk", choices);
+
+    if (((const chat_own *)t->own)->usage)
+        json_object_set_new(o, "usage", json_null());    /* the last chunk has it */
+    return o;
+}
+
 static void send_chunk(lm_turn *t, const lm_choice *c, json_t *delta, json_t *logprobs, const char *reason)
 {
-    const chat_own *own = t->own;
-    json_t *o = lm_openai_document(t, "chat.completion.chunk",
-                                   json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)c->index, "delta", delta, "logprobs",
-                                             logprobs, "finish_reason", reason));
+    json_t *o = chunk(t, json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)c->index, "delta", delta, "logprobs", logprobs,
+                                   "finish_reason", reason));
 
-    if (own->usage)
-        json_object_set_new(o, "usage", json_null());
     lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
 }
@@ -160,6 +165,12 @@ static void chat_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
     if (event->kind != LM_ANSWER_REASONING)
         delta = json_pack("{s:[o]}", "tool_calls", call);
     send_chunk(t, c, delta, json_null(), NULL);
+}
+
+static void chat_trace(lm_turn *t, lm_choice *c, json_t *trace)
+{
+    (void)c;
+    lm_openai_trace(t, chunk(t, json_array()), trace);
 }
 
 static void chat_end(lm_turn *t, lm_choice *c)
@@ -215,7 +226,8 @@ static void chat_progress(lm_turn *t, lm_choice *c, json_t *progress)
 
 static const lm_writer chat_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .begin = chat_begin, .text = chat_text,
                                        .part = chat_part, .end = chat_end, .finish = chat_finish, .fault = lm_turn_fault,
-                                       .progress = chat_progress, .alive = lm_turn_waiting, .own_size = sizeof(chat_own) };
+                                       .progress = chat_progress, .trace = chat_trace, .alive = lm_turn_waiting,
+                                       .own_size = sizeof(chat_own) };
 
 /* ---- the request ---- */
 

@@ -46,7 +46,7 @@ static const lm_field completion_fields[] = {
 };
 
 static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_params_fields, V(params) },
-        { lm_constraints_fields, V(params.constraints) }, { 0 } };
+        { lm_params_traced, V(params) }, { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void completion_defaults(const lm_service *s, void *values)
 {
@@ -347,6 +347,12 @@ static void completion_end(lm_turn *t, lm_choice *c)
     lm_turn_send(t, NULL, o);
 }
 
+static void completion_trace(lm_turn *t, lm_choice *c, json_t *trace)
+{
+    echo(t, c);
+    lm_openai_trace(t, event_document(t, json_array()), trace);
+}
+
 static json_t *choice_json(lm_turn *t, lm_choice *c, size_t index)
 {
     completion_own *own = t->own;
@@ -411,8 +417,8 @@ static void completion_finish(lm_turn *t)
 
 static const lm_writer completion_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .text = completion_text,
                                              .end = completion_end, .finish = completion_finish, .fault = lm_turn_fault,
-                                             .alive = lm_turn_waiting, .own_size = sizeof(completion_own), .drop = completion_drop,
-                                             .each = with_scores };
+                                             .trace = completion_trace, .alive = lm_turn_waiting, .own_size = sizeof(completion_own),
+                                             .drop = completion_drop, .each = with_scores };
 
 /* ---- the request ---- */
 
@@ -424,6 +430,9 @@ static lm_status check(const completion_values *v, lm_error *e)
         return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "'best_of' cannot be combined with \"stream\": true");
     if (v->suffix && *v->suffix && v->echo)
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "'suffix' cannot be combined with echo");
+    if (v->echo && v->logprobs >= 0 && (v->params.trace || json_array_size(v->params.intervene)))
+        return lm_fail(e, LM_USAGE, "logprobs", LM_NO_OFFSET,
+                       "'logprobs' with echo cannot be combined with trace or intervene: use /v1/trace");
     if (!v->max_tokens && !v->echo)
         return lm_fail(e, LM_USAGE, "max_tokens", LM_NO_OFFSET, "'max_tokens' is 0, which requires \"echo\": true");
     return LM_OK;

@@ -37,7 +37,7 @@ static const lm_field response_fields[] = {
 };
 
 static const lm_field_group response_groups[] = { { response_fields, 0 }, { lm_params_fields, V(params) },
-        { lm_constraints_fields, V(params.constraints) }, { 0 } };
+        { lm_params_untraced, V(params) }, { lm_constraints_fields, V(params.constraints) }, { 0 } };
 
 static void response_defaults(const lm_service *s, void *values)
 {

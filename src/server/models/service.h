@@ -60,6 +60,8 @@ typedef struct lm_service_options {
     bool        any_host;            /* any Host is allowed */
 } lm_service_options;
 
+typedef struct lm_traced lm_traced;
+
 typedef struct lm_service {
     lm_service_options o;
     struct lm_models *models;        /* all of the server; only models.c changes these: */
@@ -90,6 +92,11 @@ typedef struct lm_service {
     size_t       n_loras;
     float       *lora_scales;        /* [n_loras] of requests without scales; under the lock; valid as long as the service */
     pthread_mutex_t lora_lock;
+    /* traced requests, server/models/traced.h; under the lock: */
+    pthread_mutex_t traced_lock;
+    pthread_cond_t  traced_change;   /* n_traced has become smaller */
+    uint32_t     n_traced;           /* requests whose memory is not freed yet */
+    lm_traced   *traced;             /* of which can be drained */
 } lm_service;
 
 /* Create a service; nothing is loaded. What `o` points to must outlive it. */

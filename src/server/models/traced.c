@@ -1,0 +1,218 @@
+#include "server/models/traced.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/thread.h"
+#include "server/models/models.h"
+
+/* The trace of a token. In memory of malloc: the thread that frees it is not the one that allocates it, and lamina/heap.h
+ * counts by thread. */
+typedef struct piece { struct piece *next; char *text; } piece;
+
+struct lm_traced {
+    lm_service  *service;
+    lm_tracer   *tracer;
+    lm_schedule *schedule;
+    uint32_t     position;               /* of the next token; used by the schedule's thread */
+    bool         keeps;
+    pthread_mutex_t lock;
+    piece       *first, **end;           /* under `lock` */
+    lm_traced   *next;                   /* in the service's list */
+};
+
+static void add_error(const lm_error *e, lm_text *out)
+{
+    lm_text_clear(out);
+    lm_text_add_str(out, "{\"error\": ");
+    lm_text_add_json(out, e->message, strlen(e->message));
+    lm_text_add_char(out, '}');
+}
+
+/* The hook on tokens. */
+static void take_token(void *arg, lm_token id)
+{
+    lm_traced *t = arg;
+    lm_text    text = { 0 };
+    lm_error   e;
+    piece     *one;
+
+    if (lm_tracer_event(t->tracer, t->position++, id, &text, &e) != LM_OK)
+        add_error(&e, &text);
+    one = t->keeps ? calloc(1, sizeof *one) : NULL;
+    if (one && text.size)
+        one->text = strndup(text.data, text.size);
+    lm_text_free(&text);
+    if (!one)
+        return;
+    pthread_mutex_lock(&t->lock);
+    *t->end = one;
+    t->end = &one->next;
+    pthread_mutex_unlock(&t->lock);
+}
+
+char *lm_traced_next(lm_traced *t)
+{
+    pthread_mutex_lock(&t->lock);
+    piece *one = t->first;
+    char  *text = one ? one->text : NULL;
+    if (one && !(t->first = one->next))
+        t->end = &t->first;
+    pthread_mutex_unlock(&t->lock);
+    free(one);
+    return text;
+}
+
+lm_schedule *lm_traced_schedule(lm_traced *t)
+{
+    return t->schedule;
+}
+
+void lm_traced_into(lm_traced *t, lm_request *r)
+{
+    r->token = take_token;
+    r->token_arg = t;
+}
+
+/* ---- the service's list ---- */
+
+/* Count the request, unless there are as many as the service has sequences. */
+static lm_status enter(lm_traced *t, lm_error *e)
+{
+    lm_service *s = t->service;
+    uint32_t    most = lm_engine_sequences(s->engine);
+    lm_status   status = LM_OK;
+
+    pthread_mutex_lock(&s->traced_lock);
+    if (s->n_traced >= most)
+        status = lm_fail(e, LM_NO_FIT, "trace", LM_NO_OFFSET, "%u requests are traced, which is as many as may", s->n_traced);
+    else
+        s->n_traced++;
+    pthread_mutex_unlock(&s->traced_lock);
+    return status;
+}
+
+static void leave(lm_service *s)
+{
+    pthread_mutex_lock(&s->traced_lock);
+    s->n_traced--;
+    pthread_cond_broadcast(&s->traced_change);
+    pthread_mutex_unlock(&s->traced_lock);
+}
+
+/* A request that is listed is drained with the service. One that comes after that is rejected. */
+static lm_status list(lm_traced *t, lm_error *e)
+{
+    lm_service *s = t->service;
+    bool        late;
+
+    pthread_mutex_lock(&s->traced_lock);
+    late = lm_models_state(s->models, NULL) == LM_SERVICE_DRAINING;
+    if (!late) {
+        t->next = s->traced;
+        s->traced = t;
+    }
+    pthread_mutex_unlock(&s->traced_lock);
+    return late ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN) : LM_OK;
+}
+
+static void unlist(lm_traced *t)
+{
+    lm_service *s = t->service;
+
+    pthread_mutex_lock(&s->traced_lock);
+    for (lm_traced **at = &s->traced; *at; at = &(*at)->next)
+        if (*at == t) {
+            *at = t->next;
+            break;
+        }
+    pthread_mutex_unlock(&s->traced_lock);
+}
+
+bool lm_traced_drain(lm_service *s, double seconds)
+{
+    bool all = true;
+
+    pthread_mutex_lock(&s->traced_lock);
+    for (lm_traced *t = s->traced; t; t = t->next)
+        all &= lm_schedule_drain(t->schedule, seconds);
+    pthread_mutex_unlock(&s->traced_lock);
+    return all;
+}
+
+void lm_traced_wait(lm_service *s)
+{
+    pthread_mutex_lock(&s->traced_lock);
+    while (s->n_traced)
+        pthread_cond_wait(&s->traced_change, &s->traced_lock);
+    pthread_mutex_unlock(&s->traced_lock);
+}
+
+/* ---- begin and end ---- */
+
+/* Free everything, then end the uses of the service: it may be unloaded after the last of them. */
+static void *finish(void *arg)
+{
+    lm_traced  *t = arg;
+    lm_service *s = t->service;
+    char       *text;
+
+    unlist(t);
+    if (t->schedule)
+        lm_schedule_free(t->schedule);
+    lm_tracer_free(t->tracer);
+    while (t->first) {
+        text = lm_traced_next(t);
+        free(text);
+    }
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+    lm_models_release(s);
+    leave(s);
+    return NULL;
+}
+
+void lm_traced_free(lm_traced *t)
+{
+    pthread_t thread;
+
+    if (!t)
+        return;
+    lm_engine_cancel(lm_tracer_engine(t->tracer));
+    if (lm_thread_start(&thread, finish, t, "lamina-traced", 0) == 0)
+        pthread_detach(thread);
+    else
+        finish(t);
+}
+
+lm_status lm_traced_new(lm_service *s, lm_tracer *tracer, size_t n_prompt, bool keeps, lm_traced **out, lm_error *e)
+{
+    lm_schedule_options o = lm_schedule_defaults();
+    lm_traced *t = calloc(1, sizeof *t);
+    lm_status  status = t ? LM_OK : lm_fail_memory(e, "a trace", sizeof *t);
+
+    if (status == LM_OK) {
+        *t = (lm_traced){ .service = s, .tracer = tracer, .position = (uint32_t)n_prompt, .keeps = keeps };
+        t->end = &t->first;
+        status = enter(t, e);
+    }
+    if (status != LM_OK) {
+        lm_tracer_free(tracer);
+        free(t);
+        return status;
+    }
+    pthread_mutex_init(&t->lock, NULL);
+    lm_models_hold(s);
+    o.queue = 1;
+    o.ring_bytes = s->o.schedule.ring_bytes;
+    o.stall_seconds = s->o.schedule.stall_seconds;
+    o.no_prefixes = o.no_forecast = true;
+    status = lm_schedule_new(lm_tracer_engine(tracer), &o, &t->schedule, e);
+    if (status == LM_OK)
+        status = list(t, e);
+    if (status == LM_OK)
+        *out = t;
+    else
+        finish(t);
+    return status;
+}

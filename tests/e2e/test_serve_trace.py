@@ -1,0 +1,197 @@
+"""`trace` and `intervene` of completions: the numbers of `lamina trace` beside the text, which stays the same to the bit."""
+import contextlib
+import json
+import os
+import signal
+import time
+
+import pytest
+from conftest import BARE, MODEL, PATIENCE, run
+from servers import Server
+
+PARIS = "The capital of France is"
+GREEDY = {"prompt": PARIS, "max_tokens": 6, "temperature": 0}
+DRAWN = {"prompt": PARIS, "max_tokens": 24, "temperature": 0.9, "seed": 7, "logprobs": 3}
+WANTED = {"lens": 5, "surprise": True, "attribution": True, "norms": True, "attention": [0, 23], "weights": [[23, 4]]}
+MESSAGES = [{"role": "user", "content": "Say hello."}]
+REMOVED = "layers.23.self_attn=0"
+
+
+@pytest.fixture(scope="module")
+def server(build, model):
+    with contextlib.closing(Server(build, "--allow-interventions", "--parallel", 2, "--metrics").ready()) as s:
+        yield s
+
+
+@pytest.fixture(scope="module")
+def plain(build, model):
+    with contextlib.closing(Server(build, "--max-request-memory", "24M").ready()) as s:
+        yield s
+
+
+def answer(server, body, path="/v1/completions"):
+    """Ask until fewer requests are traced than may be."""
+    until = time.time() + PATIENCE
+    while (got := server.post(path, body))[0] == 429 and time.time() < until:
+        time.sleep(0.02)
+    assert got[0] == 200, got[1]
+    return got[1]
+
+
+def events(server, body, path="/v1/completions"):
+    lines = answer(server, body | {"stream": True}, path).decode().splitlines()
+    return [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+
+
+def traced_alone(build, *args):
+    done = run(build / "src/cli/lamina", "trace", MODEL, *args, "--json", env={**os.environ, **BARE})
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_values_are_those_of_the_same_text_traced_alone(server, build):
+    received = answer(server, GREEDY | {"trace": WANTED})
+    alone = traced_alone(build, "-p", PARIS, "-n", 6, "--all")
+    n = received["usage"]["prompt_tokens"]
+    assert len(received["trace"]) == 6 and n == 5
+    for i, x in enumerate(received["trace"]):
+        assert x["token"] == alone["tokens"][n + i]
+        row = next(r for r in alone["rows"] if r["position"] == n + i - 1)
+        assert all(x["row"][k] == row[k] for k in ("position", "token", "logit", "lens", "attribution", "norms"))
+        assert x["row"]["attention"] == [h for h in row["attention"] if h["layer"] in (0, 23)]
+        weights = x["row"]["weights"][0]
+        assert (weights["layer"], weights["head"], len(weights["weights"])) == (23, 4, n + i) and abs(sum(weights["weights"]) - 1) < 1e-4
+
+
+def test_a_traced_output_is_the_untraced_one(server):
+    """Drawn tokens and log-probabilities depend on every bit of the logits."""
+    plain = answer(server, DRAWN)["choices"]
+    assert answer(server, DRAWN | {"trace": {"lens": 2}})["choices"] == plain
+    assert answer(server, DRAWN)["choices"] == plain
+    assert len(plain[0]["text"]) > 20
+
+
+def test_a_grammar_and_stop_strings_apply(server):
+    body = {"prompt": "One, two,", "max_tokens": 20, "temperature": 0}
+    for more in ({"grammar": 'root ::= [0-9]+ "."'}, {"stop": [" four"]}, {"echo": True}, {"ignore_eos": True, "logit_bias": {"28": -100}}):
+        assert answer(server, body | more | {"trace": {}})["choices"] == answer(server, body | more)["choices"]
+
+
+@pytest.mark.parametrize("path, body", [("/v1/completions", GREEDY), ("/completion", {"prompt": PARIS, "n_predict": 6, "temperature": 0}),
+                                        ("/v1/chat/completions", {"messages": MESSAGES, "max_tokens": 6, "temperature": 0})])
+def test_a_stream_has_the_trace_beside_the_text(server, path, body):
+    whole = answer(server, body | {"trace": {"lens": 1, "top": 2}}, path)
+    received = events(server, body | {"trace": {"lens": 1, "top": 2}}, path)
+    traces = [e["trace"] for e in received if "trace" in e]
+    assert [{k: x[k] for k in ("token", "row")} for x in traces] == whole["trace"] and len(traces) == 6
+    assert all(x["index"] == 0 and len(x["token"]["top"]) == 2 and len(x["row"]["lens"]) == 31 for x in traces)
+    rest = [e for e in events(server, body, path)]
+    assert not any("trace" in e for e in rest)
+
+    def texts(some):
+        return [e.get("content", "".join(c.get("text") or c.get("delta", {}).get("content") or "" for c in e.get("choices", []))) for e in some]
+    assert "".join(texts(received)) == "".join(texts(rest)) != ""
+
+
+def test_each_token_is_traced_before_its_text(server):
+    received = events(server, GREEDY | {"trace": {}})
+    kinds = ["trace" if "trace" in e else "text" for e in received if "trace" in e or e["choices"][0]["text"]]
+    assert kinds == ["trace", "text"] * 6
+
+
+def test_surprise_can_be_left_out(server):
+    received = answer(server, GREEDY | {"trace": {"surprise": False, "norms": True}})["trace"]
+    assert all(set(x["token"]) == {"id", "text", "position"} and x["row"]["norms"] for x in received)
+
+
+def test_an_intervention_changes_this_output_only(server, build):
+    alone = traced_alone(build, "-p", PARIS, "-n", 6, "--set", REMOVED)
+    body = GREEDY | {"intervene": [REMOVED]}
+    changed, traced = answer(server, body), answer(server, body | {"trace": {"lens": 1}})
+    assert changed["choices"] == traced["choices"] and "trace" not in changed
+    assert [x["token"]["id"] for x in traced["trace"]] == alone["after"]["ids"] != alone["before"]["ids"]
+    assert changed["choices"][0]["text"] != answer(server, GREEDY)["choices"][0]["text"]
+
+
+def test_a_client_that_leaves_ends_its_trace(server):
+    """Two requests are traced at a time; more than two leave in the middle, and the next one is still answered."""
+    for _ in range(4):
+        until = time.time() + PATIENCE
+        while time.time() < until:
+            s = server.stream({"prompt": PARIS, "max_tokens": 4000, "ignore_eos": True, "trace": {"lens": 2}})
+            got = s.recv(4096)
+            while b"trace" not in got and b"429" not in got:
+                got += s.recv(4096)
+            s.close()
+            if b"429" not in got:
+                break
+    assert len(answer(server, GREEDY | {"trace": {}})["trace"]) == 6
+    until = time.time() + PATIENCE
+    while time.time() < until and (held := gauge(server, "lamina_request_memory_bytes")) > 65536:
+        time.sleep(0.02)
+    assert held <= 65536                                 # the request for the metrics
+
+
+def gauge(server, name):
+    text = server.get("/metrics")[1].decode()
+    return int(next(line.split()[1] for line in text.splitlines() if line.startswith(name + " ")))
+
+
+def test_more_requests_than_may_be_traced_wait(server):
+    open_ = [server.stream({"prompt": PARIS, "max_tokens": 2000, "ignore_eos": True, "trace": {}}) for _ in range(2)]
+    for s in open_:
+        s.recv(1000)
+    got = server.post("/v1/completions", GREEDY | {"trace": {}})
+    assert got[0] == 429 and "2 requests are traced" in got[1]["error"]["message"] and got[2]["Retry-After"]
+    assert server.post("/v1/completions", GREEDY)[0] == 200
+    for s in open_:
+        s.close()
+
+
+def test_its_memory_counts_as_that_of_requests(plain):
+    got = plain.post("/v1/completions", GREEDY | {"max_tokens": 4000, "trace": {}})
+    assert got[0] == 413 and "--max-request-memory" in got[1]["error"]["message"], got
+    assert plain.post("/v1/completions", GREEDY | {"max_tokens": 4000, "stop": ["."]})[0] == 200
+    got = plain.post("/v1/trace", {"prompt": PARIS, "max_tokens": 4000})
+    assert got[0] == 413 and "--max-request-memory" in got[1]["error"]["message"], got
+
+
+def test_interventions_need_the_flag(plain):
+    got = plain.post("/v1/completions", GREEDY | {"intervene": [REMOVED]})
+    assert got[0] == 403 and got[1]["error"]["param"] == "intervene" and "--allow-interventions" in got[1]["error"]["message"]
+
+
+@pytest.mark.parametrize("more, param", [
+    ({"trace": True}, "trace"), ({"trace": {"lenz": 1}}, "trace"), ({"trace": {"lens": 21}}, "lens"), ({"trace": {"surprise": 1}}, "surprise"),
+    ({"trace": {"attention": [30]}}, "attention"), ({"trace": {"weights": [[0, 9]]}}, "attention"), ({"trace": {}, "n": 2}, "trace"),
+    ({"trace": {}, "prompt": ["a", "b"]}, "trace"), ({"trace": {}, "id_slot": 0}, "trace"), ({"trace": {}, "echo": True, "logprobs": 1}, "logprobs"),
+    ({"intervene": "x"}, "intervene"), ({"intervene": ["+/etc/passwd"]}, "intervene"), ({"intervene": [REMOVED], "n": 2}, "intervene")])
+def test_unsupported_requests_are_rejected_by_name(server, more, param):
+    status, got, _ = server.post("/v1/completions", GREEDY | more)
+    assert status == 400 and got["error"]["param"] == param, got
+
+
+@pytest.mark.parametrize("path, body", [
+    ("/v1/messages", {"messages": MESSAGES, "max_tokens": 2}), ("/api/chat", {"messages": MESSAGES}), ("/api/generate", {"prompt": "a"}),
+    ("/v1/responses", {"input": "a"})])
+@pytest.mark.parametrize("field", [{"trace": {"lens": 5}}, {"intervene": [REMOVED]}])
+def test_dialects_without_a_place_for_it_reject_it(server, path, body, field):
+    for more in [field] + ([{"options": field}] if path.startswith("/api") else []):
+        status, got, _ = server.post(path, body | more)
+        assert status == 400 and next(iter(field)) in str(got["error"]), got
+
+
+def test_a_server_that_shuts_down_finishes_the_trace(build, model):
+    s = Server(build).ready()
+    received = []
+    connection = s.stream(GREEDY | {"max_tokens": 40, "ignore_eos": True, "trace": {"lens": 1}})
+    received.append(connection.recv(4096))
+    s.process.send_signal(signal.SIGTERM)
+    while more := connection.recv(65536):
+        received.append(more)
+        if b"[DONE]" in b"".join(received[-2:]):
+            break
+    connection.close()
+    assert b"".join(received).count(b'"trace"') == 40
+    assert s.process.wait(PATIENCE) == 0
+    s.reader.join(PATIENCE)
