@@ -184,15 +184,11 @@ static lm_status write_gguf(work *k, const char *out, lm_error *e)
 /* Copy the files next to the weights. */
 static lm_status copy_files(lm_merging *g, lm_new_folder *f, lm_error *e)
 {
-    static const char *const names[] = { "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
-                                         "tokenizer.model", "special_tokens_map.json", "vocab.json", "merges.txt", "chat_template.jinja",
-                                         "added_tokens.json" };
-
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (const char *const *name = lm_folder_texts; *name; name++) {
         lm_view text = { 0 };
-        LM_TRY(lm_container_text(g->m->container, names[i], &text, e));
+        LM_TRY(lm_container_text(g->m->container, *name, &text, e));
         if (text.data)
-            LM_TRY(lm_new_folder_text(f, names[i], text.data, text.size, e));
+            LM_TRY(lm_new_folder_text(f, *name, text.data, text.size, e));
     }
     return LM_OK;
 }

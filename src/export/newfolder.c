@@ -31,16 +31,17 @@ static bool matches(const char *name, const char *pattern)
 /* Return whether a folder created here may contain this file. */
 static bool is_ours(const char *name)
 {
-    static const char *const names[] = {
-        "config.json", "generation_config.json", "model.safetensors", "model.safetensors.index.json", "tokenizer.json",
-        "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
-        "chat_template.jinja", "README.md",
+    static const char *const patterns[] = {
+        "model.safetensors", "model.safetensors.index.json", "model-#####-of-#####.safetensors", "README.md",
     };
 
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
-        if (strcmp(name, names[k]) == 0)
+    for (size_t k = 0; k < sizeof patterns / sizeof *patterns; k++)
+        if (matches(name, patterns[k]))
             return true;
-    return matches(name, "model-#####-of-#####.safetensors");
+    for (const char *const *text = lm_folder_texts; *text; text++)
+        if (strcmp(name, *text) == 0)
+            return true;
+    return false;
 }
 
 static bool is_weights(const char *name)

@@ -32,9 +32,7 @@ static lm_status write_config(lm_synthesis *s, lm_new_folder *folder, lm_error *
 /* Copy the files of a tokenizer, from a folder or a single tokenizer.json. */
 static lm_status copy_tokenizer(lm_synthesis *s, lm_new_folder *folder, lm_error *e)
 {
-    static const char *const names[] = { "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-                                         "vocab.json", "merges.txt", "tokenizer.model", "chat_template.jinja",
-                                         "generation_config.json" };
+    static const char *const one[] = { "tokenizer.json", NULL };
     const char *from = s->o->tokenizer;
     bool        many = lm_path_is_folder(from), found = false;
     char       *text;
@@ -44,14 +42,14 @@ static lm_status copy_tokenizer(lm_synthesis *s, lm_new_folder *folder, lm_error
         lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "a folder requires another folder's tokenizer, or a tokenizer.json");
         return lm_fail_in(e, from);
     }
-    for (size_t i = 0; i < (many ? sizeof names / sizeof *names : 1); i++) {
-        const char *path = many ? lm_arena_printf(&s->arena, "%s/%s", from, names[i]) : from;
+    for (const char *const *name = many ? lm_folder_texts + 1 : one; *name; name++) {          /* config.json is already written */
+        const char *path = many ? lm_arena_printf(&s->arena, "%s/%s", from, *name) : from;
         if (!path)
             return lm_fail_memory(e, from, 0);
         if (many && !lm_path_is_file(path))
             continue;
         LM_TRY(lm_file_read(path, UINT64_C(1) << 28, &text, &n, e));
-        lm_status status = lm_new_folder_text(folder, names[i], text, n, e);
+        lm_status status = lm_new_folder_text(folder, *name, text, n, e);
         lm_free(text);
         LM_TRY(status);
         found = true;

@@ -15,6 +15,11 @@
 #include "formats/metasource.h"
 #include "formats/safetensors.h"
 
+const char *const lm_folder_texts[] = {
+    "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "tokenizer.model", "special_tokens_map.json",
+    "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja", NULL,
+};
+
 /* ---- construction ---- */
 
 lm_status lm_container_new(const char *path, lm_container_kind kind, const lm_container_options *o, lm_container **out,

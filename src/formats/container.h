@@ -63,6 +63,10 @@ lm_status lm_container_json(lm_container *c, const char *name, const lm_meta **o
  * with data NULL if the folder has none (and for GGUF). `name` is a plain file name. Not thread-safe. */
 lm_status lm_container_text(lm_container *c, const char *name, lm_view *out, lm_error *e);
 
+/* The text files of a Hugging Face folder that belong to a model, ended by NULL; the first is config.json. Licences and model cards are
+ * not among them. */
+extern const char *const lm_folder_texts[];
+
 size_t                lm_container_n_tensors(const lm_container *c);
 const lm_tensor_info *lm_container_tensor(const lm_container *c, size_t i);      /* in file order */
 const lm_tensor_info *lm_container_find(const lm_container *c, const char *name);

@@ -260,16 +260,12 @@ static lm_status write_gguf(const lm_train_run *r, const char *folder, lm_error 
 
 static lm_status copy_files(const lm_train_run *r, const char *folder, lm_error *e)
 {
-    static const char *const names[] = { "config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
-                                         "tokenizer.model",
-                                         "special_tokens_map.json", "vocab.json", "merges.txt", "chat_template.jinja",
-                                         "added_tokens.json" };
     char path[PATH];
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (const char *const *name = lm_folder_texts; *name; name++) {
         lm_view text = { 0 };
-        LM_TRY(lm_container_text(r->model->container, names[i], &text, e));
-        snprintf(path, sizeof path, "%.3900s/%s", folder, names[i]);
+        LM_TRY(lm_container_text(r->model->container, *name, &text, e));
+        snprintf(path, sizeof path, "%.3900s/%s", folder, *name);
         if (text.data)
             LM_TRY(lm_file_write(path, text.data, text.size, e));
     }
