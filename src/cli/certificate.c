@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <sodium/crypto_hash_sha256.h>
 #include <sodium/utils.h>
 #include <stdio.h>
@@ -120,11 +119,6 @@ lm_status lm_certificate_files(const lm_certifier *c, json_t **out, lm_error *e)
 
 /* ---- logits ---- */
 
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static lm_status logits(const lm_certifier *c, const char *path, json_t *entry, lm_error *e)
 {
     lm_progress       bar = lm_progress_start("loading");
@@ -146,8 +140,8 @@ static lm_status logits(const lm_certifier *c, const char *path, json_t *entry, 
     json_object_set_new(entry, "source", lm_json_of(v.source, strnlen(v.source, sizeof v.source)));
     json_object_set_new(entry, "rows", json_integer((json_int_t)v.rows));
     json_object_set_new(entry, "tol", json_real(v.tol));
-    json_object_set_new(entry, "max_rel_err", number(v.max_rel_err));
-    json_object_set_new(entry, "mean_kl", number(v.mean_kl));
+    json_object_set_new(entry, "max_rel_err", lm_json_finite(v.max_rel_err));
+    json_object_set_new(entry, "mean_kl", lm_json_finite(v.mean_kl));
     json_object_set_new(entry, "argmax_agreement", json_real(v.argmax_agreement));
     return LM_OK;
 }
@@ -184,15 +178,11 @@ static lm_status check_ids(const texts *t, json_t *value, lm_error *e)
 /* Print the variables of a line for the template, with numbers as they are written there. */
 static lm_status print_variables(const texts *t, json_t *value, const lm_text *line, lm_text *out, lm_error *e)
 {
-    json_t   *variables = json_copy(value);
-    lm_text   wide = { 0 };
-    lm_status status;
+    json_t *variables = json_copy(value);
 
     json_object_del(variables, "rendered");
     json_object_update_missing(variables, t->variables);
-    lm_text_add_wide_numbers(&wide, line->data, line->size);
-    status = lm_json_print_given(variables, JSON_COMPACT, &wide, out, e);
-    lm_text_free(&wide);
+    lm_status status = lm_json_print_as_written(variables, line, out, e);
     json_decref(variables);
     return status;
 }

@@ -153,11 +153,6 @@ static lm_status collect(gathering *g, lm_error *e)
 /* ---- output ---- */
 
 /* Return a JSON number, or null if it is not finite. */
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *entries_json(const lm_imatrix *m)
 {
     json_t          *list = json_array();
@@ -170,7 +165,7 @@ static json_t *entries_json(const lm_imatrix *m)
         json_t *one = json_pack("{s:o, s:I, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "name", lm_json_of(t.name, strlen(t.name)),
                                 "cols", (json_int_t)t.cols, "rows", rows, "sum", t.sum, "min", t.min, "max", t.max, "mean", t.mean,
                                 "deviation", t.deviation, "active", t.active, "entropy", t.entropy, "outliers", t.outliers, "cosine",
-                                number(t.cosine));
+                                lm_json_finite(t.cosine));
         json_array_append_new(list, one);
     }
     return list;
@@ -187,8 +182,9 @@ static lm_status print_json(const gathering *g, lm_error *e)
     bool    read = g->result.chunks;
     return lm_out_json(g->cli, json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "path", path, "chunks", (json_int_t)lm_imatrix_chunks(g->m),
                                          "chunk_size", (json_int_t)lm_imatrix_chunk_size(g->m), "datasets", sets, "perplexity",
-                                         read ? number(g->result.perplexity) : json_null(), "perplexity_error",
-                                         read ? number(g->result.perplexity_error) : json_null(), "tensors", entries_json(g->m)), e);
+                                         read ? lm_json_finite(g->result.perplexity) : json_null(), "perplexity_error",
+                                         read ? lm_json_finite(g->result.perplexity_error) : json_null(), "tensors",
+                                         entries_json(g->m)), e);
 }
 
 static lm_status print_table(const lm_imatrix *m, lm_error *e)

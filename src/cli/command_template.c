@@ -50,18 +50,6 @@ static lm_status answer(const char *key, const char *text, size_t n, lm_error *e
     return lm_jsonl_write(json_pack("{s:o}", key, lm_json_of(text ? text : "", n)), e);
 }
 
-/* Print the variables as JSON, with numbers as they are written in the line. */
-static lm_status print_context(const json_t *variables, const lm_text *line, lm_text *out, lm_error *e)
-{
-    lm_text wide = { 0 };
-    lm_status status;
-
-    lm_text_add_wide_numbers(&wide, line->data, line->size);
-    status = lm_json_print_given(variables, JSON_COMPACT | JSON_PRESERVE_ORDER, &wide, out, e);
-    lm_text_free(&wide);
-    return status;
-}
-
 /* Render the template of a line and print the text, or the line's error. Only failures of output and memory end the run. */
 static lm_status template_line(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
@@ -81,7 +69,7 @@ static lm_status template_line(void *arg, json_t *value, const char *why, const 
         snprintf(text, sizeof text, "not an object with \"template\", a string, and \"context\", an object");
         return answer("error", text, strlen(text), e);
     }
-    status = print_context(variables, line, &context, &wrong);
+    status = lm_json_print_as_written(variables, line, &context, &wrong);
     if (status == LM_OK)
         status = render(json_string_value(source), json_string_length(source), "template", context.data, context.size, &r, &wrong);
     lm_text_free(&context);

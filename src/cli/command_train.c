@@ -133,11 +133,6 @@ static bool on_step(void *arg, const lm_train_step *s)
     return !lm_interrupted();
 }
 
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static lm_status print_json(lm_cli *cli, const train_options *o, const lm_train_result *r, lm_error *e)
 {
     json_t *memory = json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "weights", (json_int_t)r->memory_base, "mapped",
@@ -148,9 +143,9 @@ static lm_status print_json(lm_cli *cli, const train_options *o, const lm_train_
     json_t *data = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "texts", (json_int_t)r->texts, "validation_texts",
                              (json_int_t)r->valid_texts, "left_out", (json_int_t)r->left_out, "cut", (json_int_t)r->shortened, "bad",
                              (json_int_t)r->bad, "tokens", (json_int_t)r->tokens, "trained_tokens", (json_int_t)r->trained);
-    json_t *loss = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "first", number(r->loss_first), "last", number(r->loss_last),
-                             "validation_first", number(r->valid_first), "validation_last", number(r->valid_last), "validation_best",
-                             number(r->valid_best), "best_step", (json_int_t)r->best_step);
+    json_t *loss = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "first", lm_json_finite(r->loss_first), "last", lm_json_finite(r->loss_last),
+                             "validation_first", lm_json_finite(r->valid_first), "validation_last", lm_json_finite(r->valid_last), "validation_best",
+                             lm_json_finite(r->valid_best), "best_step", (json_int_t)r->best_step);
 
     return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:f}", "path",
                                       o->folder ? lm_json_of(o->folder, strlen(o->folder)) : json_null(), "kind",

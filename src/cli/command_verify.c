@@ -1,6 +1,5 @@
 /* lamina verify - compare the engine with reference logits, or two models on a text. */
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 #include "cli/adapting.h"
@@ -66,11 +65,6 @@ static void verify_defaults(void *options)
 }
 
 /* Return a JSON number, or null for values that could not be compared, since JSON has no infinity. */
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 /* The argument of print_row, which is called per compared row. `rows`: for --json, else NULL. */
 typedef struct row_printer { lm_progress bar; uint64_t n; json_t *rows; } row_printer;
 
@@ -86,7 +80,8 @@ static void print_row(void *arg, const lm_verdict_row *r)
     if (!t->rows)
         return;
     json_array_append_new(t->rows, json_pack("{s:I, s:I, s:o, s:o, s:b}", "sequence", (json_int_t)r->sequence, "position",
-                                             (json_int_t)r->position, "rel_err", number(r->rel_err), "kl", number(r->kl), "argmax_equal",
+                                             (json_int_t)r->position, "rel_err", lm_json_finite(r->rel_err),
+                                             "kl", lm_json_finite(r->kl), "argmax_equal",
                                              r->argmax_equal));
 }
 
@@ -97,10 +92,10 @@ static json_t *verdict_json(const lm_verdict *v, json_t *rows)
     json_object_set_new(j, "source", lm_json_of(v->source, strnlen(v->source, sizeof v->source)));
     json_object_set_new(j, "rows", json_integer((json_int_t)v->rows));
     json_object_set_new(j, "tol", json_real(v->tol));
-    json_object_set_new(j, "max_rel_err", number(v->max_rel_err));
+    json_object_set_new(j, "max_rel_err", lm_json_finite(v->max_rel_err));
     json_object_set_new(j, "worst_row", json_integer((json_int_t)v->worst_row));
-    json_object_set_new(j, "mean_kl", number(v->mean_kl));
-    json_object_set_new(j, "max_kl", number(v->max_kl));
+    json_object_set_new(j, "mean_kl", lm_json_finite(v->mean_kl));
+    json_object_set_new(j, "max_kl", lm_json_finite(v->max_kl));
     json_object_set_new(j, "argmax_agreement", json_real(v->argmax_agreement));
     json_object_set_new(j, "greedy_common", v->has_greedy ? json_integer((json_int_t)v->greedy_common) : json_null());
     json_object_set_new(j, "greedy_differs", v->has_greedy && !v->greedy_agrees
@@ -112,7 +107,7 @@ static json_t *verdict_json(const lm_verdict *v, json_t *rows)
     json_object_set_new(j, "taps", json_integer((json_int_t)v->taps));
     json_object_set_new(j, "first_divergence",
                         v->diverges ? json_pack("{s:s, s:I, s:o}", "path", v->first_path, "position", (json_int_t)v->first_position,
-                                                "rel_err", number(v->first_rel_err))
+                                                "rel_err", lm_json_finite(v->first_rel_err))
                                     : json_null());
     json_object_set_new(j, "note", v->note[0] ? json_string(v->note) : json_null());
     json_object_set_new(j, "agrees", json_boolean(v->agrees));

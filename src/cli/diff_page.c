@@ -316,8 +316,6 @@ void lm_diff_markdown(const lm_diffing *d, lm_text *out)
 
 /* ---- JSON ---- */
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 static json_t *names(const char *const *list, size_t n)
 {
     json_t *out = json_array();
@@ -353,13 +351,13 @@ static json_t *tensors(const lm_diff_result *r)
                                 (json_int_t)t->elements);
         json_object_set_new(one, "a_bytes", json_integer((json_int_t)t->a_bytes));
         json_object_set_new(one, "b_bytes", json_integer((json_int_t)t->b_bytes));
-        json_object_set_new(one, "cosine", number(t->cosine));
-        json_object_set_new(one, "snr_db", number(t->snr_db));
-        json_object_set_new(one, "relative", number(t->relative));
-        json_object_set_new(one, "max_abs", number(t->max_abs));
+        json_object_set_new(one, "cosine", lm_json_finite(t->cosine));
+        json_object_set_new(one, "snr_db", lm_json_finite(t->snr_db));
+        json_object_set_new(one, "relative", lm_json_finite(t->relative));
+        json_object_set_new(one, "max_abs", lm_json_finite(t->max_abs));
         json_object_set_new(one, "at", at);
-        json_object_set_new(one, "a_value", number((double)t->a_value));
-        json_object_set_new(one, "b_value", number((double)t->b_value));
+        json_object_set_new(one, "a_value", lm_json_finite((double)t->a_value));
+        json_object_set_new(one, "b_value", lm_json_finite((double)t->b_value));
         json_object_set_new(one, "histogram", histogram(t));
         json_array_append_new(out, one);
     }
@@ -373,20 +371,22 @@ static void add_text_members(const lm_diffing *d, json_t *out)
 
     for (size_t i = 0; i < r->n_layers; i++)
         json_array_append_new(layers, json_pack("{s:s, s:i, s:o, s:o}", "path", r->layers[i].path, "layer", (int)r->layers[i].layer,
-                                                "rel_err", number(r->layers[i].relative), "added", number(r->layers[i].added)));
+                                                "rel_err", lm_json_finite(r->layers[i].relative),
+                                                "added", lm_json_finite(r->layers[i].added)));
     for (size_t i = 0; i < r->n_advice; i++)
         json_array_append_new(advice, json_pack("{s:o, s:s, s:I, s:o, s:o}", "tensors", names(r->advice[i].tensors, r->advice[i].n), "to",
-                                                r->advice[i].to, "bytes", (json_int_t)r->advice[i].bytes, "kl", number(r->advice[i].kl),
-                                                "kl_before", number(r->advice[i].kl_before)));
+                                                r->advice[i].to, "bytes", (json_int_t)r->advice[i].bytes,
+                                                "kl", lm_json_finite(r->advice[i].kl),
+                                                "kl_before", lm_json_finite(r->advice[i].kl_before)));
     if (r->flips)
         flip = json_pack("{s:I, s:I, s:I, s:I}", "chunk", (json_int_t)r->flip_chunk, "position", (json_int_t)r->flip_position, "layer",
                          (json_int_t)r->flip_layer, "settled", (json_int_t)r->flip_settled);
     json_object_set_new(out, "text", d->text ? lm_json_of(d->text, strlen(d->text)) : json_null());
     json_object_set_new(out, "tokens", json_integer((json_int_t)r->tokens));
     json_object_set_new(out, "layers", layers);
-    json_object_set_new(out, "mean_kl", r->tokens ? number(r->mean_kl) : json_null());
-    json_object_set_new(out, "max_kl", r->tokens ? number(r->max_kl) : json_null());
-    json_object_set_new(out, "same_top", r->tokens ? number(r->same_top) : json_null());
+    json_object_set_new(out, "mean_kl", r->tokens ? lm_json_finite(r->mean_kl) : json_null());
+    json_object_set_new(out, "max_kl", r->tokens ? lm_json_finite(r->max_kl) : json_null());
+    json_object_set_new(out, "same_top", r->tokens ? lm_json_finite(r->same_top) : json_null());
     json_object_set_new(out, "first_flip", flip);
     json_object_set_new(out, "advice", advice);
     json_object_set_new(out, "advice_note", r->advice_note ? json_string(r->advice_note) : json_null());
@@ -407,7 +407,7 @@ json_t *lm_diff_json(const lm_diffing *d)
 
     if (out) {
         add_text_members(d, out);
-        json_object_set_new(out, "seconds", number(d->r->seconds));
+        json_object_set_new(out, "seconds", lm_json_finite(d->r->seconds));
     }
     return out;
 }

@@ -1,5 +1,4 @@
 /* eval_figures.c - functions shared by the kinds of `lamina eval`: reading the text, the engine's options, output of a value. */
-#include <math.h>
 #include <sodium/crypto_hash_sha256.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -60,5 +59,5 @@ void lm_eval_figure(lm_evaluation *v, const char *label, const char *key, double
     lm_text_printf(&v->page, "%-17s %s\n", label, text);
     lm_text_printf(&v->markdown, "| %s | %s |\n", label, text);
     if (key)
-        json_object_set_new(v->document, key, isfinite(x) ? json_real(x) : json_null());
+        json_object_set_new(v->document, key, lm_json_finite(x));
 }

@@ -1,5 +1,4 @@
 /* eval_questions.c - multiple-choice questions from files of JSON lines. */
-#include <math.h>
 #include <string.h>
 
 #include "cli/eval.h"
@@ -215,7 +214,7 @@ static void show_share(lm_evaluation *v, const char *label, const char *key, con
     lm_eval_figure(v, label, key, s->share, "%.2f %% ± %.2f %% (95 %%: %.2f … %.2f %%)", 100 * s->share, 100 * s->error, 100 * s->low,
                    100 * s->high);
     snprintf(name, sizeof name, "%s_stderr", key);
-    json_object_set_new(v->document, name, isfinite(s->error) ? json_real(s->error) : json_null());
+    json_object_set_new(v->document, name, lm_json_finite(s->error));
     snprintf(name, sizeof name, "%s_interval", key);
     json_object_set_new(v->document, name, json_pack("[f, f]", s->low, s->high));
     lm_plot_point_add(&v->chart, bars, (lm_plot_point){ at, s->share, s->low, s->high, label });
@@ -238,7 +237,7 @@ static void show(questions *q, const lm_choices_figures *f)
     show_share(v, "acc. by length", "accuracy_norm", &f->normalized, bars, 2);
     show_share(v, "acc. by bytes", "accuracy_bytes", &f->by_bytes, bars, 3);
     show_share(v, "acc. by tokens", "accuracy_tokens", &f->by_tokens, bars, 4);
-    json_object_set_new(v->document, "stderr", isfinite(f->accuracy.error) ? json_real(f->accuracy.error) : json_null());
+    json_object_set_new(v->document, "stderr", lm_json_finite(f->accuracy.error));
     if (q->details)
         json_object_set(v->document, "items", q->details);
 }

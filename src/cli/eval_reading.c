@@ -100,7 +100,7 @@ static void show_perplexity(lm_evaluation *v, const lm_perplexity *p)
     show_rule(v, p);
     lm_eval_figure(v, "perplexity", "perplexity", p->perplexity, "%.4f ± %.4f", p->perplexity, p->error);
     lm_eval_figure(v, "mean -log p", "nll", p->nll, "%.5f nats, %.5f bits a token", p->nll, p->nll / log(2));
-    json_object_set_new(v->document, "stderr", isfinite(p->error) ? json_real(p->error) : json_null());
+    json_object_set_new(v->document, "stderr", lm_json_finite(p->error));
     v->chart.title = "Perplexity so far, with its standard error";
     v->chart.x     = "chunks";
     v->chart.y     = "perplexity";
@@ -119,7 +119,7 @@ static void add_members(lm_evaluation *v, const lm_kl_figures *f)
     };
 
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        json_object_set_new(v->document, figures[i].key, isfinite(figures[i].x) ? json_real(figures[i].x) : json_null());
+        json_object_set_new(v->document, figures[i].key, lm_json_finite(figures[i].x));
 }
 
 static void show_kl(lm_evaluation *v, const lm_kl_figures *f)

@@ -26,3 +26,14 @@ lm_status lm_json_print_given(const json_t *o, size_t flags, const lm_text *wide
     free(text);
     return status;
 }
+
+lm_status lm_json_print_as_written(const json_t *o, const lm_text *source, lm_text *out, lm_error *e)
+{
+    lm_text wide = { 0 };
+    lm_status status;
+
+    lm_text_add_wide_numbers(&wide, source->data, source->size);
+    status = lm_json_print_given(o, JSON_COMPACT | JSON_PRESERVE_ORDER, &wide, out, e);
+    lm_text_free(&wide);
+    return status;
+}

@@ -15,4 +15,7 @@ json_t *lm_json_given(const char *text, size_t n, size_t flags, json_error_t *wh
  * the digits of the list. It fails as lm_text_add_exact_json does. */
 lm_status lm_json_print_given(const json_t *o, size_t flags, const lm_text *wide, lm_text *out, lm_error *e);
 
+/* Append a document that was read from `source`, with numbers as they are written there. */
+lm_status lm_json_print_as_written(const json_t *o, const lm_text *source, lm_text *out, lm_error *e);
+
 #endif

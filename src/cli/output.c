@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,6 +129,11 @@ json_t *lm_json_of(const char *text, size_t n)
     json_t *out = clean.failed ? NULL : json_stringn(clean.data ? clean.data : "", clean.size);
     lm_text_free(&clean);
     return out;
+}
+
+json_t *lm_json_finite(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
 }
 
 static lm_status print_json(json_t *document, size_t layout, lm_error *e)

@@ -26,6 +26,9 @@ bool lm_out_left(void);
 /* Return a JSON string of any bytes; invalid UTF-8 becomes U+FFFD. NULL: out of memory. */
 json_t *lm_json_of(const char *text, size_t n);
 
+/* Return a JSON number; null if `x` is not finite. */
+json_t *lm_json_finite(double x);
+
 /* Return `document` with "schema" as its first key, which names its format and version: "lamina.inspect/1" for
  * docs/schema/inspect.schema.json. In a list, every document has it. Takes the reference and returns a new one. NULL, also as argument:
  * out of memory. */

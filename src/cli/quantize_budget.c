@@ -46,8 +46,6 @@ static uint64_t beside_tensors(const char *path, const lm_model *m)
 
 /* ---- curve ---- */
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 json_t *lm_budget_json(const lm_allotment *a)
 {
     json_t *steps = json_array();
@@ -56,9 +54,10 @@ json_t *lm_budget_json(const lm_allotment *a)
         const lm_allot_step *s = &a->steps[i];
         json_array_append_new(steps, json_pack("{s:s?, s:s?, s:s?, s:I, s:f, s:o, s:o}", "tensor", s->tensor, "from", s->from, "to", s->to,
                                                "bytes", (json_int_t)s->bytes, "bpw", 8 * (double)s->bytes / (double)a->elements, "estimate",
-                                               number(s->estimate), "kl", number(s->kl)));
+                                               lm_json_finite(s->estimate), "kl", lm_json_finite(s->kl)));
     }
-    return json_pack("{s:I, s:f, s:o, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)a->bytes, "bpw", a->bits_per_weight, "kl", number(a->kl),
+    return json_pack("{s:I, s:f, s:o, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)a->bytes, "bpw", a->bits_per_weight,
+                     "kl", lm_json_finite(a->kl),
                      "tried", (json_int_t)a->tried, "untried", (json_int_t)a->untried, "seconds", a->seconds, "steps", steps);
 }
 

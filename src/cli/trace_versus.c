@@ -1,5 +1,4 @@
 /* trace_versus.c - compare two models, or a model without and with interventions, on a text. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -82,8 +81,6 @@ static summary sum_up(const versus *v)
     return s;
 }
 
-static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
-
 static json_t *text_of(const versus *v, lm_token id)
 {
     lm_text out = { 0 };
@@ -135,15 +132,18 @@ static lm_status print_json(const versus *v, lm_error *e)
     for (size_t i = 0; lm_trace_comparison_row(v->c, i, &d); i++) {
         bool known = i + 1 < v->text.n;
         json_array_append_new(rows, json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "position", (json_int_t)d.position, "before",
-                                              choice(v, d.a, d.p_a), "after", choice(v, d.b, d.p_b), "kl", number(d.kl), "surprise_before",
-                                              known ? number(d.surprise_a) : json_null(), "surprise_after",
-                                              known ? number(d.surprise_b) : json_null()));
+                                              choice(v, d.a, d.p_a), "after", choice(v, d.b, d.p_b), "kl", lm_json_finite(d.kl),
+                                              "surprise_before",
+                                              known ? lm_json_finite(d.surprise_a) : json_null(), "surprise_after",
+                                              known ? lm_json_finite(d.surprise_b) : json_null()));
     }
     for (size_t i = 0; lm_trace_comparison_layer(v->c, i, &l); i++)
-        json_array_append_new(layers, json_pack("{s:s, s:i, s:o, s:o}", "path", l.path, "layer", l.layer, "rel_err", number(l.relative),
-                                                "added", number(l.added)));
+        json_array_append_new(layers, json_pack("{s:s, s:i, s:o, s:o}", "path", l.path, "layer", l.layer,
+                                                "rel_err", lm_json_finite(l.relative),
+                                                "added", lm_json_finite(l.added)));
     o = json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ids", lm_ids_json(v->text.ids, v->text.n), "position",
-                  (json_int_t)v->row, "before", side(v, 0), "after", side(v, 1), "mean_kl", number(s.kl), "max_kl", number(s.max_kl),
+                  (json_int_t)v->row, "before", side(v, 0), "after", side(v, 1), "mean_kl", lm_json_finite(s.kl),
+                  "max_kl", lm_json_finite(s.max_kl),
                   "first_difference", s.first == UINT32_MAX ? json_null() : json_integer(s.first), "differences", rows, "layers", layers);
     if (o && s.layered)
         json_object_set_new(o, "moved_most", json_string(s.layer.path));

@@ -1,6 +1,5 @@
 #include "cli/verify_models.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "cli/interrupt.h"
@@ -108,7 +107,7 @@ static json_t *pair_json(const pair *p)
         { "base_perplexity", d->reference_perplexity },
     };
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-        json_object_set_new(j, figures[i].key, isfinite(figures[i].x) ? json_real(figures[i].x) : json_null());
+        json_object_set_new(j, figures[i].key, lm_json_finite(figures[i].x));
     json_object_set_new(j, "max_position", json_integer((json_int_t)d->max_position));
     json_object_set_new(j, "kl_max", p->kl_max >= 0 ? json_real(p->kl_max) : json_null());
     json_object_set_new(j, "agrees", p->kl_max >= 0 ? json_boolean(d->mean_kl <= p->kl_max) : json_null());
