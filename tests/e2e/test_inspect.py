@@ -107,9 +107,13 @@ def test_queries_by_the_names_of_config_json(lamina, model):
     assert ask("llama-3.2-1b", ".rope.theta[0]") == 1 and ask("llama-3.2-1b", "rope_scaling.factor") == 32
     assert ask("llama-3.2-1b", "q_proj.shape") == [2048, 2048]
     for wrong, meant in (("hiden_size", "hidden_size, which is config.hidden_size"), ("num_hidden_layer", "num_hidden_layers, which is config.num_hidden_layers"),
-                         ("parameter", "parameters")):
+                         ("parameter", "parameters"), ("HiddenSize", "hidden_size, which is config.hidden_size"),
+                         ("numHiddenLayers", "num_hidden_layers, which is config.num_hidden_layers"), ("vocab", "vocab_size"),
+                         ("heads", "num_attention_heads or num_key_value_heads"), ("Parametrs.total", "parameters.total")):
         done = lamina("inspect", "llama-3.2-1b", "--query", wrong)
         assert done.returncode == 1 and done.stderr.splitlines()[-2:] == [f"hint: did you mean {meant}?", f"error: {wrong}: no such fact"]
+    texts = {lamina("inspect", "llama-3.2-1b", "--query", name).stdout for name in ("rope_theta", "rope-theta", "Rope Theta", "config.rope_theta")}
+    assert texts == {"500000.0\n"}, "a key prints alike however its words are separated"
     done = lamina("inspect", "llama-3.2-1b", "--query", "num_experts")
     assert done.returncode == 1 and done.stderr == "error: num_experts: this model has no such quantity\n"
     done = lamina("inspect", "llama-3.2-1b", "--query", "colour")

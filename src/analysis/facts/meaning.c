@@ -70,6 +70,14 @@ static const lm_fact *first_of_config(lm_facts *f)
     return lm_facts_find(f, "config", &config, NULL) == LM_OK ? lm_fact_first(config) : NULL;
 }
 
+static const lm_fact *fact_of_config(lm_facts *f, const char *name)
+{
+    for (const lm_fact *x = first_of_config(f); x; x = lm_fact_next(x))
+        if (x->name && same_name(x->name, name))
+            return x;
+    return NULL;
+}
+
 lm_meanings lm_meanings_of(lm_facts *f, const char *name)
 {
     const lm_fact *x   = NULL;
@@ -79,8 +87,7 @@ lm_meanings lm_meanings_of(lm_facts *f, const char *name)
         out.ours = x;
     if (!out.ours)
         out.ours = fact_of_module(f, name);
-    for (x = first_of_config(f); x && !out.described; x = lm_fact_next(x))
-        out.described = x->name && same_name(x->name, name) ? x : NULL;
+    out.described = fact_of_config(f, name);
     return out;
 }
 
@@ -94,9 +101,24 @@ static size_t slips(const char *name)
     return n < 4 ? 0 : n < 8 ? 1 : 2;
 }
 
+/* Copy a name in lower case and without separators, so that hidden_size and HiddenSize are equal. A longer name is cut. */
+static void plain(const char *name, char out[static 65])
+{
+    size_t n = 0;
+
+    for (; *name && n < 64; name++)
+        if (!is_gap(*name))
+            out[n++] = (char)tolower((unsigned char)*name);
+    out[n] = '\0';
+}
+
 static void nearer(const char *name, const char *candidate, size_t *far, const char **best)
 {
-    size_t d = lm_edit_distance(name, candidate);
+    char a[65], b[65];
+
+    plain(name, a);
+    plain(candidate, b);
+    size_t d = lm_edit_distance(a, b);
 
     if (d < *far) {
         *far  = d;
@@ -121,19 +143,59 @@ const char *lm_nearest_meaning(lm_facts *f, const char *name)
 
 /* ---- lookup with error messages ---- */
 
+/* Return whether `longer` begins or ends with the word `name`: vocab_size for vocab, num_attention_heads for heads. */
+static bool has_word(const char *longer, const char *name)
+{
+    size_t n = strlen(name), m = strlen(longer);
+
+    return n > 3 && m > n + 1 && ((strncmp(longer, name, n) == 0 && is_gap(longer[n])) ||
+                                  (strcmp(longer + m - n, name) == 0 && is_gap(longer[m - n - 1])));
+}
+
+/* Offer the names of config.json that contain `name`, unless there are many. */
+static void offer_longer(lm_facts *f, const char *name, lm_error *e)
+{
+    enum { MANY = 4 };
+    lm_text names = { 0 };
+    size_t  n = 0;
+
+    for (const lm_fact *x = first_of_config(f); x; x = lm_fact_next(x))
+        if (x->name && has_word(x->name, name) && n++ < MANY)
+            lm_text_printf(&names, "%s%s", n > 1 ? " or " : "", x->name);
+    if (n && n < MANY && !names.failed)
+        lm_fail_hint(e, "did you mean %s?", names.data);
+    lm_text_free(&names);
+}
+
+/* Return the branch of the tree that is meant by the first `n` letters of `name`; NULL: none. */
+static const char *nearest_branch(lm_facts *f, const char *name, size_t n)
+{
+    char        branch[65];
+    const char *best = NULL;
+
+    if (n > 64)
+        return NULL;
+    snprintf(branch, sizeof branch, "%.*s", (int)n, name);
+    size_t far = slips(branch) + 1;
+    for (const lm_fact *x = lm_fact_first(&f->root); x; x = lm_fact_next(x))
+        nearer(branch, x->name, &far, &best);
+    return best;
+}
+
 static lm_status no_such_name(lm_facts *f, const char *name, lm_error *e)
 {
-    const char    *near = lm_nearest_meaning(f, name), *best = NULL;
-    size_t         far = slips(name) + 1;
-    const lm_fact *x;
+    size_t      head = strcspn(name, ".[");
+    const char *near = lm_nearest_meaning(f, name), *branch = nearest_branch(f, name, head);
 
     lm_fail(e, LM_NOT_FOUND, name, LM_NO_OFFSET, lm_quantity_known(name) ? "this model has no such quantity" : "no such fact");
-    for (x = lm_fact_first(&f->root); x; x = lm_fact_next(x))
-        nearer(name, x->name, &far, &best);
     if (near && lm_facts_has(f, "config.%s", near))
         lm_fail_hint(e, "did you mean %s, which is config.%s?", near, near);
-    else if (near || best)
-        lm_fail_hint(e, "did you mean %s?", near ? near : best);
+    else if (near)
+        lm_fail_hint(e, "did you mean %s?", near);
+    else if (branch && (!name[head] || lm_facts_has(f, "%s%s", branch, name + head)))
+        lm_fail_hint(e, "did you mean %s%s?", branch, name + head);
+    else if (!lm_quantity_known(name))
+        offer_longer(f, name, e);
     return LM_NOT_FOUND;
 }
 
@@ -161,6 +223,8 @@ lm_status lm_facts_named(lm_facts *f, const char *name, const lm_fact **out, lm_
     lm_text key = { 0 };
     lm_text_printf(&key, "config.%s", name);
     if (!key.failed && lm_facts_find(f, key.data, &x, NULL) != LM_OK)
+        x = fact_of_config(f, name);
+    if (!x)
         x = fact_of_quantity(f, name);
     bool failed = key.failed;
     lm_text_free(&key);
