@@ -183,6 +183,17 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     return status;
 }
 
+/* Fail with a list of the topics; the hint shows where a model belongs. */
+static lm_status unknown_topic(const char *topic, lm_error *e)
+{
+    lm_text   path = { 0 };
+    bool      model = lm_model_locate(topic, &path, NULL) == LM_OK;
+    lm_status status = lm_explain(NULL, topic, NULL, NULL, e);
+
+    lm_text_free(&path);
+    return model ? lm_fail_hint(e, "a topic comes before MODEL: lamina explain attention %s", topic) : status;
+}
+
 /* Choose the model. *model NULL: the one given by -m, or the demo model. Without MODEL this is a preset that has the component, whose
  * *example is a note for the page; with a prompt it is the demo model, which has a tokenizer. */
 static lm_status choose(lm_cli *cli, const explain_options *o, const char **model, const char **example, lm_error *e)
@@ -195,7 +206,7 @@ static lm_status choose(lm_cli *cli, const explain_options *o, const char **mode
     if (*model || whole || o->model.model || o->prompt)
         return LM_OK;
     if (!lm_topic_example(topic))
-        return lm_explain(NULL, topic, NULL, NULL, e);       /* fails with a list of the topics */
+        return unknown_topic(topic, e);
     LM_TRY(lm_preset_find(lm_topic_example(topic), &preset, e));
     *model   = lm_store_printf(&cli->store, LM_PRESET_PREFIX "%s", preset->name);
     *example = lm_store_printf(&cli->store, _("example: %s (%s); use lamina explain %s MODEL for another model"), preset->title,

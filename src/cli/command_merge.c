@@ -103,7 +103,7 @@ static lm_status merge(lm_cli *cli, void *options, lm_error *e)
 
     if (cli->n_args < 2 + (size_t)with_out)
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires MODEL, ADAPTER and OUT; with --dry-run no OUT");
-    LM_TRY(lm_find_model(cli, &model, NULL, &path, e));
+    LM_TRY(lm_find_weights(cli, &model, NULL, &path, e));
     LM_TRY(lm_model_open(path, &how, &m, e));
     lm_status status = merge_open(cli, o, m, out, e);
     lm_model_close(m);

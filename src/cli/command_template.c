@@ -104,11 +104,15 @@ static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_
 {
     lm_model *m = NULL;
     lm_model_info info;
-    const char *source;
-    lm_status status = LM_OK;
+    const char *source, *path;
+    lm_status status = lm_find_weights(cli, &o->model, cli->args[0], &path, e);
 
+    if (status == LM_USAGE)
+        lm_fail_hint(e, "name a .gguf file, a Hugging Face folder or a .jinja file");
+    LM_TRY(status);
+    o->model.model = path;
     o->model.o.structure_only = true;
-    LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
+    LM_TRY(lm_open_model(cli, &o->model, NULL, &m, e));
     lm_model_describe(m, &info);
     source = lm_model_chat_template(m, o->name);
     out->file = lm_store_strdup(&cli->store, info.source);

@@ -120,7 +120,8 @@ def test_a_name_may_begin_with_the_hub(lamina, tmp_path, address):
         assert done.returncode and "hint: lamina pull no-such-org/no-such-name:Q8_0 downloads " in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("command", [["serve", "{}"], ["tokenize", "{}", "-p", "x"], ["quantize", "{}", "x.gguf", "q4_0"], ["convert", "{}", "x.gguf"]])
+@pytest.mark.parametrize("command", [["serve", "{}"], ["tokenize", "{}", "-p", "x"], ["quantize", "{}", "x.gguf", "q4_0"], ["convert", "{}", "x.gguf"],
+                                     ["merge", "{}", "adapter", "x.gguf"], ["template", "{}", "--show"]])
 def test_only_models_with_weights_are_proposed(lamina, tmp_path, command):
     def refused(name):
         done = run(lamina, *(word.format(name) for word in command), env=environment(tmp_path), cwd=tmp_path, stdin=subprocess.DEVNULL)
@@ -128,7 +129,8 @@ def test_only_models_with_weights_are_proposed(lamina, tmp_path, command):
         return done.stderr.splitlines()[-2:]
     assert refused("nosuch") == ["hint: name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache",
                                  "error: nosuch: no such file or folder, and no such model in the cache"]
-    assert refused("llama-3.2-1b") == ["hint: use lamina synth llama-3.2-1b OUT.gguf to create it with random weights",
+    assert refused("llama-3.2-1b") == ["hint: name a .gguf file, a Hugging Face folder or a .jinja file" if command[0] == "template" else
+                                       "hint: use lamina synth llama-3.2-1b OUT.gguf to create it with random weights",
                                        "error: llama-3.2-1b: a preset has no weights and no tokenizer"]
 
 
