@@ -252,6 +252,9 @@ def test_strict_requires_all_statements_checked(lamina, tmp_path):
     assert lamina("audit", table).returncode == 0 and lamina("audit", table, "--strict").returncode == 5
     page.write_text("| n_layer | 12 |\n| colour | blue |\n")
     assert lamina("audit", page, "-m", "gpt2").returncode == 0 and lamina("audit", page, "-m", "gpt2", "--strict").returncode == 5
+    page.write_text("| model | n_layer | n_hed |\n|---|---|---|\n| gpt2 | 12 | 12 |\n")
+    done = lamina("audit", page, "--strict")
+    assert done.returncode == 5 and "3  not understood: n_hed\n" in done.stdout, "a column with an unknown name"
     table.write_text("model\tquantity\tclaim\nno-such-model\tn_layer\t12\n")
     assert lamina("audit", table, "--strict").returncode == 5
 

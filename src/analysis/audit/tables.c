@@ -132,9 +132,17 @@ static bool has_letters(lm_extent head)
     return false;
 }
 
+/* Report cells that were not understood in a row of which others were, by the heads of their columns. */
+static void add_unread_cells(lm_audit_document *d, const lm_cells *head, const bool *left)
+{
+    for (size_t i = 0; i < head->n; i++)
+        if (left[i])
+            lm_add_unread(d, head->cell[i]);
+}
+
 void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row, lm_extent line)
 {
-    bool     found = false, columns = any_model(d, head), digits = false;
+    bool     found = false, columns = any_model(d, head), digits = false, left[LM_MOST_CELLS] = { false };
     lm_about label = { .model = LM_NO_MODEL };
     size_t   first  = head->n > 2 && has_letters(head->cell[0]);
     bool     models = head->n && head->cell[first].n && lm_vocable_is(label_of(d, head->cell[first]).quantity, "@model");
@@ -155,8 +163,12 @@ void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row
         a.model = own ? a.model : d->scope;
         a.table = true;
         inherit(d, &a);
-        found |= read_cell(d, row->cell[i], &a);
+        left[i] = !read_cell(d, row->cell[i], &a);
+        found |= !left[i];
+        left[i] &= has_digit(row->cell[i]);
     }
-    if (!found && (digits || row->n > 1))
+    if (found)
+        add_unread_cells(d, head, left);
+    else if (digits || row->n > 1)
         lm_add_unread(d, line);
 }
