@@ -174,8 +174,6 @@ static lm_status read_prompt_text(lm_cli *cli, run_options *o, const run_state *
     choose_form(cli, o, s, typed);
     if (given)
         return read_given(cli, o, out, e);
-    if (typed)
-        lm_note("type the prompt; Ctrl-D ends it");
     LM_TRY(lm_read_text(o->file ? o->file : "-", out, e));
     if (o->as_chat && !out->size)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "the prompt has no tokens");

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/output.h"
 #include "cli/prompt.h"
@@ -52,6 +53,8 @@ lm_status lm_jsonl_read(const char *path, lm_jsonl_line each, void *arg, lm_erro
 
     if (!f)
         return lm_fail_errno(e, path, "cannot be opened");
+    if (f == stdin && isatty(STDIN_FILENO))
+        lm_note("type one JSON value per line; Ctrl-D ends them");
     status = read_lines(f, each, arg, &number, e);
     if (f != stdin)
         fclose(f);

@@ -24,6 +24,8 @@ static lm_status read_input(lm_text *out, lm_error *e)
     char    chunk[4096];
     ssize_t n = 1;
 
+    if (isatty(STDIN_FILENO))
+        lm_note("type the text; Ctrl-D ends it");
     while (n != 0 && !out->failed && out->size <= LM_MAX_INPUT) {
         if (!lm_interrupt_wait(STDIN_FILENO))
             return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");

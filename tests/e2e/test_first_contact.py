@@ -49,10 +49,12 @@ def test_one_end_of_input_is_enough(lamina, model, tmp_path):
     t.type("Hello there\n\x04")
     t.until("stopped: length")
     assert t.status() == 0
-    t = terminal(tmp_path, lamina, "tokenize", model)
-    t.type("Hello\n\x04")
-    t.until("19556")
-    assert t.status() == 0
+    for flags, ends, text in ([], "Ctrl-D ends it", "Hello\n"), (["--jsonl", "-"], "Ctrl-D ends them", '"Hello"\n'):
+        t = terminal(tmp_path, lamina, "tokenize", model, *flags)
+        t.until(ends)
+        t.type(text + "\x04")
+        t.until("19556")
+        assert t.status() == 0
 
 
 def test_an_empty_message_is_ignored(lamina, model, tmp_path):
