@@ -161,7 +161,7 @@ static void draw_part(lm_drawing *d, uint32_t layer, lm_part part, const char *n
         any = true;
     }
     if (!any) {
-        d->missing = "no operation of this kind stands in the layer";
+        d->missing = "the layer has no operation of this kind";
         return;
     }
     w.g->caption = note;
@@ -177,7 +177,7 @@ void lm_draw_attention(lm_drawing *d)
             draw_part(d, (uint32_t)d->f->s.program->nodes[i].layer, LM_PART_ATTENTION, NULL);
             return;
         }
-    d->missing = "no layer attends";
+    d->missing = "no layer has attention";
 }
 
 void lm_draw_mlp(lm_drawing *d)
@@ -258,7 +258,7 @@ void lm_draw_residual(lm_drawing *d)
         if (p->nodes[i].layer == 0 && lm_is_residual(f->ledger, i) && n < 8)
             adds[n++] = i;
     if (!g || !n) {
-        d->missing = "nothing is added to a stream";
+        d->missing = "the model has no residual connections";
         return;
     }
     bool parallel   = lm_facts_truth(d->f, "architecture.parallel_blocks");

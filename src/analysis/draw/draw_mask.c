@@ -73,7 +73,7 @@ void lm_draw_mask(lm_drawing *d)
 
     lm_find_traits(d->f->ledger, &t);
     if (!t.attention) {
-        d->missing = "it has no attention";
+        d->missing = "the model has no attention";
         return;
     }
     bool sink = t.attention->attention.spec.sinks;

@@ -126,7 +126,7 @@ void lm_draw_mla(lm_drawing *d)
     lm_graph *g = lm_graph_new(d->f);
 
     if (!g || !lm_facts_has(d->f, "attention.latent")) {
-        d->missing = "it has no latent attention";
+        d->missing = "the model has no latent attention";
         return;
     }
     lm_traits    t;

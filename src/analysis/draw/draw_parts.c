@@ -113,7 +113,7 @@ void lm_draw_heads(lm_drawing *d)
     lm_graph *g     = lm_graph_new(d->f);
 
     if (!heads || !groups || lm_facts_has(d->f, "attention.latent")) {
-        d->missing = "its heads do not share keys in groups";
+        d->missing = "the heads have no keys and values of their own";
         return;
     }
     struct { const char *name; uint64_t groups; } kinds[3] = { { "MHA", heads }, { "GQA", groups }, { "MQA", 1 } };
@@ -141,7 +141,7 @@ void lm_draw_rope(lm_drawing *d)
     lm_graph *g = lm_graph_new(d->f);
 
     if (!g || !lm_facts_has(d->f, "rope.base")) {
-        d->missing = "nothing is rotated";
+        d->missing = "the model has no rotary embedding";
         return;
     }
     uint64_t lanes = lm_facts_count(d->f, "rope.head_dim"), dim = lm_facts_count(d->f, "rope.dim"),
@@ -228,7 +228,7 @@ void lm_draw_spectrum(lm_drawing *d)
     uint64_t pairs = lm_facts_has(d->f, "rope.theta[0]") ? lm_facts_count(d->f, "rope.pairs") : 0;
 
     if (pairs < 2)
-        d->missing = "there are no rotary frequencies";
+        d->missing = "the model has no rotary embedding";
     else if (d->svg || d->mermaid)
         spectrum_chart(d, pairs);
     else
@@ -274,7 +274,7 @@ void lm_draw_moe(lm_drawing *d)
     uint32_t          drawn[4];
 
     if (!find_experts(p, &e, &r) || !g) {
-        d->missing = "it has no experts";
+        d->missing = "the model has no experts";
         return;
     }
     const lm_route_spec *s = &r->route.spec;
@@ -348,7 +348,7 @@ void lm_draw_norm(lm_drawing *d)
     lm_graph *g = lm_graph_new(d->f);
 
     if (!g || !lm_facts_has(d->f, "architecture.norm")) {
-        d->missing = "nothing is normalised";
+        d->missing = "the model has no normalisation";
         return;
     }
     lm_traits t;
@@ -371,7 +371,7 @@ void lm_draw_window(lm_drawing *d)
     uint32_t          node = 0, n = 0;
 
     if (!g || !lm_facts_count(d->f, "attention.windowed_layers")) {
-        d->missing = "every token sees every earlier one";
+        d->missing = "the model has no attention window";
         return;
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {

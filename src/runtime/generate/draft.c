@@ -205,7 +205,7 @@ static lm_status check_tokens(const lm_draft *d, size_t upto, lm_error *e)
         return lm_fail(e, LM_LIMIT, "draft model", LM_NO_OFFSET, "%zu tokens; its context size is %u", d->n, context);
     for (size_t i = lm_engine_length(d->engine, d->slot); i < upto; i++)
         if ((uint32_t)d->ids[i] >= d->own_vocab)
-            return lm_fail(e, LM_UNSUPPORTED, "draft model", LM_NO_OFFSET, "it has no token %d", d->ids[i]);
+            return lm_fail(e, LM_UNSUPPORTED, "draft model", LM_NO_OFFSET, "token %d is outside its vocabulary", d->ids[i]);
     return LM_OK;
 }
 

@@ -211,7 +211,7 @@ lm_status lm_model_vocabulary(const lm_model *m, lm_vocabulary **out, lm_error *
 
     LM_GIVEN(e, m && out);
     if (!lm_model_tokenizer(m))
-        return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "it has no tokenizer");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the model has no tokenizer");
     lm_model_describe(m, &info);
     ends = lm_alloc((info.n_vocab + 1) * sizeof *ends);
     if (!ends)
