@@ -27,7 +27,7 @@ static lm_status read_one(lm_cli *cli, const char *text, const char **path, floa
     *path = text;
     *scale = 1;
     if (!*text)
-        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "names no file");
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "needs a file name");
     if (!colon || colon == text || stat(text, &st) == 0)
         return LM_OK;
     double x = strtod(colon + 1, &end);

@@ -31,7 +31,8 @@ static const lm_flag audit_flag_table[] = {
 
 static const lm_flag audit_model_table[] = {
     { "--model", "-m", LM_FLAG_LIST, O(models), "MODEL",
-      "model that the document describes: a .gguf file, a Hugging Face folder, a preset; repeatable (default: the presets it names)", 0, 0,
+      "model that the document describes: a .gguf file, a Hugging Face folder, a preset; may be repeated "
+      "(default: the presets it names)", 0, 0,
           NULL },
     { 0 },
 };

@@ -44,7 +44,7 @@ static const lm_flag bench_flag_table[] = {
     { "--ubatch-size", "-ub", LM_FLAG_TEXT, O(micro_batches), "N,…", "physical batch size in tokens (512)", 0, 0, NULL },
     { "--batch-size", "-b", LM_FLAG_TEXT, O(batches), "N,…", "logical batch size in tokens; the smaller of -b and -ub applies (2048)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_TEXT, O(threads), "N,…", "threads (default: physical cores)", 0, 0, NULL },
-    { "--threads-batch", "-tb", LM_FLAG_COUNT, O(threads_batch), "N", "threads used to read prompts (default: same as --threads)", 0, 1024, NULL },
+    { "--threads-batch", "-tb", LM_FLAG_COUNT, O(threads_batch), "N", "threads used to process prompts (default: same as --threads)", 0, 1024, NULL },
     { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "repetitions of each test (5)", 1, MOST_REPS, NULL },
     { "--delay", NULL, LM_FLAG_COUNT, O(delay), "S", "pause before each test, in seconds (0)", 0, 3600, NULL },
     { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32", "arithmetic (auto)", 0, 0, lm_compute_words },

@@ -197,7 +197,7 @@ static lm_status do_save(talk *t, const char *argument, lm_error *e)
             lm_print_line("not saved");
             return LM_OK;
         }
-        lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "exists already");
+        lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "already exists");
         lm_fail_hint(e, "/save! %s replaces it", argument);
         return LM_USAGE;
     }

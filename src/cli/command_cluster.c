@@ -15,7 +15,7 @@ static const lm_flag plan_flag_table[] = {
     { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "device of each node, from the catalogue (lamina devices; default: this machine)", 0, 0, NULL },
     { "--ram", NULL, LM_FLAG_SIZE, O(ram), "SIZE", "memory of a node: 16G (decimal), 16GiB (binary)", 0, 0, NULL },
     { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE",
-      "weight precision (default: as stored, without weights the most exact one that fits)", 0, 0, NULL },
+      "weight precision (default: as stored; without weights, the most precise one that fits)", 0, 0, NULL },
     { "--streams", NULL, LM_FLAG_COUNT, O(streams), "N", "streams at once in each copy of the model (8)", 1, 1 << 12, NULL },
     { "--prompt", NULL, LM_FLAG_COUNT, O(prompt), "N", "prompt length for the time to the first token, in tokens (512)", 1, 1 << 24, NULL },
     { "--exact-split", NULL, LM_FLAG_SWITCH, O(exact), NULL, "only splits whose logits are bit-identical to those of one rank", 0, 0, NULL },
@@ -44,7 +44,7 @@ static lm_status cluster(lm_cli *cli, void *options, lm_error *e)
     if (strcmp(cli->args[0], "run") == 0)
         return lm_cluster_keep_running(cli, e);
     if (strcmp(cli->args[0], "plan") == 0 && cli->n_args > 2)
-        return lm_fail(e, LM_USAGE, cli->args[2], LM_NO_OFFSET, "one model is planned");
+        return lm_fail(e, LM_USAGE, cli->args[2], LM_NO_OFFSET, "only one model may be given");
     if (strcmp(cli->args[0], "plan") == 0)
         return lm_cluster_plan_run(cli, options, e);
     return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "unknown action; plan or run");

@@ -166,7 +166,7 @@ static lm_status find(const lm_cli *cli, int only, const lm_device **out, lm_err
         return LM_OK;
     if (status == LM_NOT_FOUND)
         return status;                                   /* its hint names the nearest device */
-    lm_fail(e, LM_NOT_FOUND, cli->args[0], LM_NO_OFFSET, "no device has these words in its names");
+    lm_fail(e, LM_NOT_FOUND, cli->args[0], LM_NO_OFFSET, "no device name contains these words");
     return lm_fail_hint(e, "lamina devices lists them");
 }
 

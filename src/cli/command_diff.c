@@ -17,10 +17,10 @@ typedef struct diff_options {
 
 static const lm_flag diff_flag_table[] = {
     { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "text that both models read; -: standard input", 0, 0, NULL },
-    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "chunks to read (4); --context is the tokens of a chunk (256)", 1, 65536, NULL },
-    { "--raise", NULL, LM_FLAG_TEXT, O(raise), "TYPE|none", "type that is tried on tensors of B (q6_k)", 0, 0, NULL },
+    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "number of chunks to process (4); --context sets the tokens per chunk (256)", 1, 65536, NULL },
+    { "--raise", NULL, LM_FLAG_TEXT, O(raise), "TYPE|none", "larger type to try on tensors of B (q6_k)", 0, 0, NULL },
     { "--candidates", NULL, LM_FLAG_COUNT, O(candidates), "N", "number of tensors to try it on (24)", 1, 65536, NULL },
-    { "--all", "-a", LM_FLAG_SWITCH, O(all), NULL, "list every tensor, not the worst alone", 0, 0, NULL },
+    { "--all", "-a", LM_FLAG_SWITCH, O(all), NULL, "list every tensor, not only the worst", 0, 0, NULL },
     { "--html", NULL, LM_FLAG_OUTPUT, O(html), "FILE", "write the page as HTML, in one file", 0, 0, NULL },
     { "--markdown", "--md", LM_FLAG_OUTPUT, O(markdown), "FILE", "write it as Markdown", 0, 0, NULL },
     { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL, "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
@@ -135,10 +135,10 @@ const lm_command lm_command_diff = {
     .name = "diff",
     .usage = "A B [-f TEXT] [--html FILE] [flags]",
     .summary = "compare two models tensor by tensor, and on a text",
-    .about = "  A is the reference for B: the model before it was quantised, or before it was trained. Their formats may differ:\n"
-             "  a folder and a GGUF file, BF16 and Q4. With a text: the error of the residual stream after each layer, the first\n"
-             "  layer that changes a token, and the tensors of B that are worth more bytes, each tried (4 bytes of memory for each\n"
-             "  weight).\n",
+    .about = "  A is the reference for B: the model before it was quantised or trained. Their formats may differ: a folder and a\n"
+             "  GGUF file, BF16 and Q4. With a text, also shows the error of the residual stream after each layer, the first layer\n"
+             "  that changes a token, and the tensors of B that gain most from a larger type. To try them takes 4 bytes of memory\n"
+             "  per weight.\n",
     .groups = diff_groups,
     .min_args = 2,
     .max_args = 2,

@@ -30,8 +30,8 @@ static const lm_flag embed_flag_table[] = {
       "read one JSON string or array of token ids per line, print one vector per line", 0, 0, NULL },
     { "--pooling", NULL, LM_FLAG_WORD, O(pooling), "last|mean|none",
       "vector of the last token, mean of all tokens, or one vector per token (last)", 0, 0, pooling_words },
-    { "--normalize", NULL, LM_FLAG_SWITCH, O(normalize), NULL, "normalize vectors to length 1 (default for last and mean)", 0, 0, NULL },
-    { "--no-normalize", NULL, LM_FLAG_SWITCH, O(raw), NULL, "do not normalize vectors (default for none)", 0, 0, NULL },
+    { "--normalize", NULL, LM_FLAG_SWITCH, O(normalize), NULL, "scale vectors to length 1 (default for last and mean)", 0, 0, NULL },
+    { "--no-normalize", NULL, LM_FLAG_SWITCH, O(raw), NULL, "do not scale vectors (default for none)", 0, 0, NULL },
     { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
     { 0 },
 };
@@ -216,7 +216,7 @@ static lm_status embed(lm_cli *cli, void *options, lm_error *e)
     if ((o->prompt != NULL) + (o->file != NULL) + (o->jsonl != NULL) > 1)
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--prompt, --file and --jsonl cannot be combined");
     if (o->normalize && o->raw)
-        return lm_fail(e, LM_USAGE, "--normalize", LM_NO_OFFSET, "does not go with --no-normalize");
+        return lm_fail(e, LM_USAGE, "--normalize", LM_NO_OFFSET, "cannot be combined with --no-normalize");
     w.o.raw = o->raw || (o->pooling == LM_POOLING_NONE && !o->normalize);
     o->model.o.tokenizer_optional = o->jsonl != NULL;
     lm_interrupt_watch(NULL);

@@ -12,8 +12,8 @@ static const char *const form_words[] = { "any", "plain", "hellaswag", "winogran
 
 static const lm_flag eval_flag_table[] = {
     { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "text, or questions as JSON lines; -: standard input", 0, 0, NULL },
-    { "--state", NULL, LM_FLAG_TEXT, O(state), "FILE", "file of the results so far: a run that was stopped continues from it", 0, 0, NULL },
-    { "--csv", NULL, LM_FLAG_OUTPUT, O(csv), "FILE", "write single results as CSV", 0, 0, NULL },
+    { "--state", NULL, LM_FLAG_TEXT, O(state), "FILE", "file for intermediate results; an interrupted run continues from it", 0, 0, NULL },
+    { "--csv", NULL, LM_FLAG_OUTPUT, O(csv), "FILE", "write individual results as CSV", 0, 0, NULL },
     { "--svg", NULL, LM_FLAG_OUTPUT, O(svg), "FILE", "write a plot as SVG", 0, 0, NULL },
     { "--markdown", NULL, LM_FLAG_OUTPUT, O(markdown), "FILE", "write a table for a model card as Markdown", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace files that exist", 0, 0, NULL },
@@ -29,27 +29,27 @@ static const lm_flag text_flag_table[] = {
     { "--rule", NULL, LM_FLAG_WORD, O(rule), "halves|sliding",
       "tokens to score: the second half of each chunk, as llama-perplexity (default), or every token in a sliding window", 0, 0,
       rule_words },
-    { "--stride", "--ppl-stride", LM_FLAG_COUNT, O(stride), "N", "sliding: tokens from one window to the next (half the context)", 1, UINT32_MAX, NULL },
-    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "chunks to read (all); --context is the tokens of a chunk (512)", 1, UINT32_MAX, NULL },
+    { "--stride", "--ppl-stride", LM_FLAG_COUNT, O(stride), "N", "sliding: step from one window to the next, in tokens (half the context)", 1, UINT32_MAX, NULL },
+    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "number of chunks to process (all); --context sets the tokens per chunk (512)", 1, UINT32_MAX, NULL },
     { 0 },
 };
 
 static const lm_flag choices_flag_table[] = {
     { "--task", NULL, LM_FLAG_WORD, O(form), "FORM",
-      "form of the questions: plain, hellaswag, winogrande, arc or mmlu (default: by their members)", 0, 0, form_words },
-    { "--shots", NULL, LM_FLAG_COUNT, O(shots), "N", "answered questions before each (0)", 0, 100, NULL },
-    { "--shots-file", NULL, LM_FLAG_TEXT, O(shots_file), "FILE", "file of the answered questions: its first N, of the question's subject if it has one", 0, 0, NULL },
-    { "--limit", NULL, LM_FLAG_COUNT, O(limit), "N", "questions to ask (all)", 1, UINT32_MAX, NULL },
+      "form of the questions: plain, hellaswag, winogrande, arc or mmlu (default: detected from their fields)", 0, 0, form_words },
+    { "--shots", NULL, LM_FLAG_COUNT, O(shots), "N", "number of solved examples before each question (0)", 0, 100, NULL },
+    { "--shots-file", NULL, LM_FLAG_TEXT, O(shots_file), "FILE", "file with the solved examples; its first N are used, of the question's subject if it has one", 0, 0, NULL },
+    { "--limit", NULL, LM_FLAG_COUNT, O(limit), "N", "number of questions (all)", 1, UINT32_MAX, NULL },
     { "--details", NULL, LM_FLAG_SWITCH, O(details), NULL, "with --json, the log-probability of each choice", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag needle_flag_table[] = {
-    { "--lengths", NULL, LM_FLAG_TEXT, O(lengths), "N,N", "needle: tokens of the texts (512,1024,2048)", 0, 0, NULL },
-    { "--depths", NULL, LM_FLAG_TEXT, O(depths), "P,P", "needle: places in percent (0,25,50,75,100)", 0, 0, NULL },
-    { "--samples", NULL, LM_FLAG_COUNT, O(samples), "N", "needle: texts per length and place (4)", 1, 10000, NULL },
+    { "--lengths", NULL, LM_FLAG_TEXT, O(lengths), "N,N", "needle: lengths of the texts, in tokens (512,1024,2048)", 0, 0, NULL },
+    { "--depths", NULL, LM_FLAG_TEXT, O(depths), "P,P", "needle: positions of the number, in percent (0,25,50,75,100)", 0, 0, NULL },
+    { "--samples", NULL, LM_FLAG_COUNT, O(samples), "N", "needle: texts per length and position (4)", 1, 10000, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_COUNT, O(predict), "N", "tokens to generate: needle (32), speed (64)", 1, 65536, NULL },
-    { "--seed", "-s", LM_FLAG_U64, O(seed), "N", "needle: seed of the numbers that are hidden (1)", 0, 0, NULL },
+    { "--seed", "-s", LM_FLAG_U64, O(seed), "N", "needle: seed of the hidden numbers (1)", 0, 0, NULL },
     { 0 },
 };
 
@@ -184,10 +184,10 @@ const lm_command lm_command_eval = {
     .name = "eval",
     .usage = "[MODEL] perplexity|kl|choices|needle|speed [-f FILE] [flags]",
     .summary = "measure the quality of a model",
-    .about = "  perplexity   of a text, as llama-perplexity computes it; --rule sliding: of every token of it\n"
+    .about = "  perplexity   perplexity of a text, as llama-perplexity computes it; with --rule sliding, over every token\n"
              "  kl           divergence of the model's predictions from those of --base\n"
              "  choices      share of questions answered correctly, in the form of lm-eval\n"
-             "  needle       how often a number hidden in a long text is found, by length and place\n"
+             "  needle       how often a number hidden in a long text is found, by length and position\n"
              "  speed        tokens per second: prompt processing and generation\n"
              "  Results do not depend on the number of threads or on batching. Use --compute f32 for the arithmetic of\n"
              "  the reference.\n",

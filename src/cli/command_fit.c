@@ -27,7 +27,7 @@ static const lm_flag fit_flag_table[] = {
     { "--ram", NULL, LM_FLAG_SIZE, O(ram), "SIZE", "available memory, instead of this machine's: 16G (decimal), 16GiB (binary)", 0, 0, NULL },
     { "--vram", NULL, LM_FLAG_SIZE, O(vram), "SIZE",
       "memory of a device that is not in the catalogue; a card sold with 24 GB has 24GiB", 0, 0, NULL },
-    { "--fleet", NULL, LM_FLAG_SWITCH, O(fleet), NULL, "check whether all MODELs fit together, and how many copies", 0, 0, NULL },
+    { "--fleet", NULL, LM_FLAG_SWITCH, O(fleet), NULL, "check whether all MODELs fit together, and how many copies fit", 0, 0, NULL },
     { "--throughput", NULL, LM_FLAG_SWITCH, O(throughput), NULL,
       "show tokens per second by number of sequences, in the best precision", 0, 0, NULL },
     { "--price", NULL, LM_FLAG_DOUBLE, O(price), "X", "cost of one machine-hour; adds the lowest possible cost per million tokens", 0, 1e9, NULL },
@@ -174,7 +174,7 @@ static lm_status fit_devices(lm_cli *cli, const lm_model *m, lm_fitted *x, lm_fi
         fitting += x->fit.best >= 0;
     }
     lm_fit_table_devices_end(&t, lm_cache_words(&fit->engine, kv), &page);
-    lm_status verdict = fitting ? LM_OK : lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "the model fits no device in the catalogue");
+    lm_status verdict = fitting ? LM_OK : lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "no device in the catalogue has enough memory");
     return print(cli, t.json, &page, verdict, e);
 }
 

@@ -29,12 +29,12 @@ static const lm_flag imatrix_flag_table[] = {
     { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "text to read; -: standard input", 0, 0, NULL },
     { "--output", "-o --output-file", LM_FLAG_OUTPUT, O(output), "FILE", "importance matrix to write", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
-    { "--resume", NULL, LM_FLAG_SWITCH, O(resume), NULL, "continue after the chunks that the output file already holds", 0, 0, NULL },
+    { "--resume", NULL, LM_FLAG_SWITCH, O(resume), NULL, "continue after the chunks already in the output file", 0, 0, NULL },
     { "--output-format", NULL, LM_FLAG_WORD, O(form), "gguf|dat", "file format (gguf); dat: the format before GGUF", 0, 0, form_words },
     { "--output-frequency", "-ofreq", LM_FLAG_COUNT, O(frequency), "N", "save every N chunks (10)", 1, UINT32_MAX, NULL },
-    { "--in-file", NULL, LM_FLAG_LIST, O(merged), "FILE", "importance matrix to add; repeatable. Without MODEL only these are merged", 0, 0, NULL },
-    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "chunks to read (all); --context is the tokens of a chunk (512)", 1, UINT32_MAX, NULL },
-    { "--chunk", "--from-chunk", LM_FLAG_COUNT, O(first), "N", "chunk to begin with (0)", 0, UINT32_MAX, NULL },
+    { "--in-file", NULL, LM_FLAG_LIST, O(merged), "FILE", "importance matrix to add; may be repeated. Without MODEL only these are merged", 0, 0, NULL },
+    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "number of chunks to process (all); --context sets the tokens per chunk (512)", 1, UINT32_MAX, NULL },
+    { "--chunk", "--from-chunk", LM_FLAG_COUNT, O(first), "N", "first chunk to process (0)", 0, UINT32_MAX, NULL },
     { "--process-output", NULL, LM_FLAG_SWITCH, O(head), NULL, "collect for output.weight too", 0, 0, NULL },
     { "--parse-special", NULL, LM_FLAG_SWITCH, O(parse_special), NULL, "treat special tokens in the text as special", 0, 0, NULL },
     { "--show-statistics", "--statistics", LM_FLAG_SWITCH, O(statistics), NULL, "print a table of the tensors", 0, 0, NULL },
@@ -303,9 +303,9 @@ const lm_command lm_command_imatrix = {
     .name = "imatrix",
     .usage = "[MODEL -f TEXT] [--in-file FILE] [-o FILE] [flags]",
     .summary = "measure which weights matter over a text, for quantize",
-    .about = "  Reads the text in chunks and adds up, for every input of every matrix, the squares of what it is multiplied with;\n"
-             "  rules, names and files are llama-imatrix's. Then: lamina quantize IN OUT TYPE --imatrix FILE. Use a few hundred chunks\n"
-             "  of mixed prose, code and conversation, and measure the result on another text.\n",
+    .about = "  Reads the text in chunks and sums the squared activations of every input of every matrix. Rules, names and files\n"
+             "  are those of llama-imatrix. Then: lamina quantize IN OUT TYPE --imatrix FILE. Use a few hundred chunks of mixed\n"
+             "  prose, code and conversation, and measure the result on another text.\n",
     .groups = imatrix_groups,
     .foreign = true,
     .max_args = 1,

@@ -12,9 +12,9 @@
 
 static const lm_flag inspect_flag_table[] = {
     { "--tensors", NULL, LM_FLAG_SWITCH, O(tensors), NULL, "list all tensors with type, shape and bytes", 0, 0, NULL },
-    { "--metadata", NULL, LM_FLAG_SWITCH, O(metadata), NULL, "list all metadata keys; long arrays are cut", 0, 0, NULL },
+    { "--metadata", NULL, LM_FLAG_SWITCH, O(metadata), NULL, "list all metadata keys; long arrays are truncated", 0, 0, NULL },
     { "--program", NULL, LM_FLAG_SWITCH, O(program), NULL, "show the program: the operations that the engine and all reports read", 0, 0, NULL },
-    { "--backward", NULL, LM_FLAG_SWITCH, O(backward), NULL, "with --program: show it backwards, for an adapter on every linear layer", 0, 0, NULL },
+    { "--backward", NULL, LM_FLAG_SWITCH, O(backward), NULL, "with --program: show the backward pass, with an adapter on every linear layer", 0, 0, NULL },
     { "--plan", NULL, LM_FLAG_SWITCH, O(plan), NULL, "show the plan for this machine: steps, kernels, buffers, bytes", 0, 0, NULL },
 #ifndef LM_WITHOUT_EXPLAIN
     { "--query", NULL, LM_FLAG_LIST, O(query), "PATH",
@@ -135,7 +135,7 @@ static lm_status check(const lm_inspect_options *o, lm_error *e)
     lm_text      list    = { 0 };
 
     if (o->backward && !o->program)
-        return lm_fail(e, LM_USAGE, "--backward", LM_NO_OFFSET, "only with --program");
+        return lm_fail(e, LM_USAGE, "--backward", LM_NO_OFFSET, "requires --program");
     if (reports + (o->view != NULL) > 1)
         return lm_fail(e, LM_USAGE, "inspect", LM_NO_OFFSET,
                        "--query, --view, --tensors, --metadata, --program and --plan cannot be combined");
@@ -144,7 +144,7 @@ static lm_status check(const lm_inspect_options *o, lm_error *e)
             continue;
         for (const char *const *v = flags[i].views; *v; v++)
             lm_text_printf(&list, "%s%s", list.size ? ", " : "", *v);
-        lm_fail(e, LM_USAGE, flags[i].flag, LM_NO_OFFSET, "only for --view %s", list.data ? list.data : "");
+        lm_fail(e, LM_USAGE, flags[i].flag, LM_NO_OFFSET, "applies only to --view %s", list.data ? list.data : "");
         lm_text_free(&list);
         return LM_USAGE;
     }

@@ -73,7 +73,7 @@ static lm_status look(lm_cli *cli, const pull_options *o, const lm_cache_word *w
     bool checks = strcmp(w->name, "verify-cache") == 0, removes = strcmp(w->name, "rm") == 0;
 
     if (cli->n_args == 1 && w->needs_model)
-        return lm_fail(e, LM_USAGE, w->name, LM_NO_OFFSET, "requires a model of the cache: org/name");
+        return lm_fail(e, LM_USAGE, w->name, LM_NO_OFFSET, "requires a model from the cache: org/name");
     if (o->revision || o->connections || (o->dry_run && !removes) || (o->repair && !checks))
         return lm_fail(e, LM_USAGE, w->name, LM_NO_OFFSET, "takes no flag but %s", removes ? "--dry-run" : checks ? "--repair" : "--json");
     return w->run(cli, cli->n_args > 1 ? lm_hub_bare(cli->args[1]) : NULL, checks ? o->repair : o->dry_run, e);
@@ -87,9 +87,9 @@ static lm_status pull(lm_cli *cli, void *options, lm_error *e)
     if (w)
         return look(cli, o, w, e);
     if (cli->n_args > 1)
-        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "one model at a time");
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "only one model may be given");
     if (o->repair)
-        return lm_fail(e, LM_USAGE, "--repair", LM_NO_OFFSET, "only with verify-cache");
+        return lm_fail(e, LM_USAGE, "--repair", LM_NO_OFFSET, "applies only to verify-cache");
     lm_pulling bar = lm_pulling_start();
     hub_pull   p   = { .net = { .notice = notice, .stop = lm_interrupted }, .progress = lm_pulling_show, .progress_arg = &bar,
                       .dry_run = o->dry_run, .connections = o->connections };

@@ -19,7 +19,7 @@ typedef struct quantize_options {
 static const lm_flag quantize_flag_table[] = {
     { "--imatrix", NULL, LM_FLAG_TEXT, O(o.imatrix), "FILE", "importance matrix from llama-imatrix, as GGUF or .dat", 0, 0, NULL },
     { "--keep", "--tensor-type", LM_FLAG_LIST, O(keep), "REGEX=TYPE",
-      "type of the tensors whose names match REGEX; repeatable, the first match applies", 0, 0, NULL },
+      "type of the tensors whose names match REGEX; may be repeated, the first match applies", 0, 0, NULL },
     { "--output-type", "--output-tensor-type", LM_FLAG_TEXT, O(o.output_type), "TYPE", "type of output.weight", 0, 0, NULL },
     { "--embedding-type", "--token-embedding-type", LM_FLAG_TEXT, O(o.embedding_type), "TYPE", "type of token_embd.weight", 0, 0, NULL },
     { "--pure", NULL, LM_FLAG_SWITCH, O(o.pure), NULL, "store every matrix in TYPE, without the mixture", 0, 0, NULL },
@@ -37,8 +37,8 @@ static const lm_flag budget_flag_table[] = {
     { "--chunk", NULL, LM_FLAG_COUNT, O(budget.chunk), "N", "tokens per chunk (256)", 2, 65536, NULL },
     { "--chunks", NULL, LM_FLAG_COUNT, O(budget.chunks), "N", "chunks to process (2): half choose the types, half measure the result", 1, 65536, NULL },
     { "--minutes", NULL, LM_FLAG_DOUBLE, O(budget.minutes), "N",
-      "time for measuring tensors (no limit); the rest get the mean of their kind", 0.001, 1e6, NULL },
-    { "--state", NULL, LM_FLAG_TEXT, O(budget.state), "FILE", "file of the results so far: a run that was stopped continues from it", 0, 0, NULL },
+      "time limit for measuring tensors, in minutes (no limit); the rest get the mean of their kind", 0.001, 1e6, NULL },
+    { "--state", NULL, LM_FLAG_TEXT, O(budget.state), "FILE", "file for intermediate results; an interrupted run continues from it", 0, 0, NULL },
     { "--curve", NULL, LM_FLAG_TEXT, O(budget.curve), "FILE", "write the gain of each step as JSON", 0, 0, NULL },
     { "--svg", NULL, LM_FLAG_TEXT, O(budget.svg), "FILE", "write the gain of each step as a plot", 0, 0, NULL },
     { 0 },
@@ -179,7 +179,7 @@ static lm_status quantize(lm_cli *cli, void *options, lm_error *e)
     if (two && !o->o.dry_run)
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires IN, OUT and TYPE; OUT may be left out with --dry-run");
     if (!measured && (o->budget.text || o->budget.curve || o->budget.svg || o->budget.state))
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--text, --state, --curve and --svg belong to --budget and --size");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--text, --state, --curve and --svg require --budget or --size");
     LM_TRY(lm_find_weights(cli, &model, NULL, &path, e));
     if (measured)
         LM_TRY(lm_budget_search(cli, &o->budget, &o->o, path, &found, e));
@@ -194,9 +194,9 @@ const lm_command lm_command_quantize = {
     .name = "quantize",
     .usage = "IN OUT TYPE [--imatrix FILE] [--keep REGEX=TYPE] [--budget BPW --text FILE] [--dry-run]",
     .summary = "quantise a model's weights",
-    .about = "  IN is a Hugging Face folder, or a GGUF file (of a split one any part), best of f32, f16 or bf16; OUT the GGUF file to\n"
-             "  create. TYPE: q8_0, q6_k, q5_k_m, q4_k_m, q4_0, iq4_xs ... The type and bytes of each tensor are those of\n"
-             "  llama-quantize (mxfp4: a smaller error).\n",
+    .about = "  IN is a Hugging Face folder or a GGUF file (any part of a split one), preferably in f32, f16 or bf16. OUT is the GGUF\n"
+             "  file to create. TYPE: q8_0, q6_k, q5_k_m, q4_k_m, q4_0, iq4_xs ... The type and bytes of each tensor are those of\n"
+             "  llama-quantize; mxfp4 has a smaller error.\n",
     .groups = quantize_groups,
     .min_args = 2,
     .max_args = 3,

@@ -225,7 +225,7 @@ static lm_status make_prompt(lm_cli *cli, run_options *o, run_state *s, lm_error
     if (!!o->prompt + !!o->file + !!o->ids > 1)
         return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "-p, -f and --ids cannot be combined");
     if (cli->n_args > 1 && (o->prompt || o->file || o->ids))
-        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "text after MODEL is the prompt, which -p, -f or --ids gives already");
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "text after MODEL is the prompt, which -p, -f or --ids already gives");
     if (o->escape && o->no_escape)
         return lm_fail(e, LM_USAGE, "--escape", LM_NO_OFFSET, "cannot be combined with --no-escape");
     o->as_chat |= o->system || o->chat.template_name || o->chat.template_file || o->chat.kwargs;

@@ -69,7 +69,7 @@ static const lm_flag serve_flag_table[] = {
       "also serve models with the same vocabulary that choose each token together, with their weights (1 each); may be repeated",
       0, 0, NULL },
     { "--ensemble-rule", NULL, LM_FLAG_WORD, O(rule), "RULE",
-      "mean of probabilities, of log-probabilities (logmean), or contrast: the first model against the second (mean)",
+      "how predictions are combined: mean of probabilities, logmean of log-probabilities, or contrast, the first model against the second (mean)",
       0, 0, lm_ensemble_rules },
     { "--mem-limit", NULL, LM_FLAG_SIZE, O(memory), "SIZE", "maximum memory of all loaded models: 16G (default: the available memory)",
       0, 0, NULL },
@@ -264,7 +264,7 @@ static lm_status ensemble_options(lm_cli *cli, serve_options *o, const char *tex
 
     LM_TRY(lm_ensemble_read(cli, text, o->rule, &x, e));
     if (!x.name || !*x.name)
-        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "requests name it: expected NAME=A:W,B:W");
+        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "needs a name for requests: NAME=A:W,B:W");
     s->name = x.name;
     LM_TRY(lm_find_weights(cli, &o->model, x.paths[0], &s->path, e));
     LM_TRY(engine_options(cli, o, s, e));
@@ -420,7 +420,7 @@ static void wait_for_end(lm_server *s, const sigset_t *ends, bool reloads, const
 static lm_status end_lost(lm_server *s, lm_error *e)
 {
     lm_server_drain(s, 1);
-    return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "another rank is lost: the server ends");
+    return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "another rank was lost; the server stops");
 }
 
 /* The thread that waits for running requests, while the main thread waits for a second signal. */

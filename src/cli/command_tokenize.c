@@ -29,7 +29,7 @@ static const lm_flag tokenize_flag_table[] = {
     { "--add-special", NULL, LM_FLAG_SWITCH, O(add_special), NULL, "add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
     { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_parse_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
     { "--text", NULL, LM_FLAG_SWITCH, O(text), NULL,
-      "show the text of each token beside its vocabulary entry (default: on a terminal)", 0, 0, NULL },
+      "show the text of each token next to its vocabulary entry (default: on a terminal)", 0, 0, NULL },
     { "--count", NULL, LM_FLAG_SWITCH, O(count), NULL, "print only the number of tokens; with --jsonl one number per line", 0, 0, NULL },
     MODEL_FLAGS,
     { 0 },

@@ -17,7 +17,7 @@
 
 static const lm_flag trace_flag_table[] = {
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text to trace (default: standard input)", 0, 0, NULL },
-    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "file to trace, its last newline left out; -: standard input", 0, 0, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "file to trace, without its last newline; -: standard input", 0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "text as token ids: 1,2,3", 0, 0, NULL },
     { "--chat", NULL, LM_FLAG_SWITCH, O(chat), NULL, "wrap the text as a user message with the model's chat template", 0, 0, NULL },
     { "--system", "-sys", LM_FLAG_TEXT, O(system), "TEXT", "system message, with --chat", 0, 0, NULL },
@@ -30,7 +30,7 @@ static const lm_flag trace_flag_table[] = {
 
 static const lm_flag look_flag_table[] = {
     { "--at", NULL, LM_FLAG_INT, O(at), "N",
-      "position to look into, counted from 0, negative ones from the end (default: the last that predicts a token)", 0, 0, NULL },
+      "position to examine, counted from 0; negative: from the end (default: the last that predicts a token)", 0, 0, NULL },
     { "--all", NULL, LM_FLAG_SWITCH, O(all), NULL, "examine every position (--json, pages; default of a page: the last 32)", 0, 0, NULL },
     { "--top", NULL, LM_FLAG_COUNT, O(top), "K", "alternatives of each token (5)", 0, 1000, NULL },
     { "--lens", NULL, LM_FLAG_COUNT, O(lens), "K", "tokens that the lens shows after each layer; 0: no lens (5)", 0, 1000, NULL },
@@ -38,7 +38,7 @@ static const lm_flag look_flag_table[] = {
     { "--attention", NULL, LM_FLAG_TEXT, O(attention), "L.H", "picture of the attention of head H of layer L", 0, 0, NULL },
     { "--times", NULL, LM_FLAG_SWITCH, O(times), NULL, "measure the time of each operation", 0, 0, NULL },
     { "--values", NULL, LM_FLAG_LIST, O(values), "PATTERN",
-      "values to write to --output: model.layers.*.mlp, layers.3.self_attn#weights (repeatable)", 0, 0, NULL },
+      "values to write to --output: model.layers.*.mlp, layers.3.self_attn#weights; may be repeated", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE",
       "file to write: .html, the whole trace as a page; with --values .safetensors, or .npy of a single value", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
@@ -47,11 +47,11 @@ static const lm_flag look_flag_table[] = {
 
 static const lm_flag change_flag_table[] = {
     { "--set", NULL, LM_FLAG_LIST, O(set), "PATH=F",
-      "multiply a value by F: PATH=0 removes it; PATH#head3, PATH#neuron7, PATH#expert2 change a part (repeatable)", 0, 0, NULL },
+      "multiply a value by F: PATH=0 removes it; PATH#head3, PATH#neuron7, PATH#expert2 change a part; may be repeated", 0, 0, NULL },
     { "--add", NULL, LM_FLAG_LIST, O(add), "[PATH=]FILE[:SCALE]",
-      "add a control vector, to all its layers or to one value (repeatable)", 0, 0, NULL },
+      "add a control vector, to all its layers or to one value; may be repeated", 0, 0, NULL },
     { "--patch", NULL, LM_FLAG_LIST, O(patch), "PATH@POS=FILE[@ROW]",
-      "put a row of a file of --values in place of a value at a position (repeatable)", 0, 0, NULL },
+      "replace a value by a row of a file of --values at a position; may be repeated", 0, 0, NULL },
     { "--compare", NULL, LM_FLAG_TEXT, O(other), "MODEL", "second model with the same vocabulary, compared token by token", 0, 0, NULL },
     { "--vector", NULL, LM_FLAG_OUTPUT, O(vector), "FILE", "make a control vector from --pairs", 0, 0, NULL },
     { "--pairs", NULL, LM_FLAG_TEXT, O(pairs), "FILE", "JSON lines [\"text with the property\", \"text without\"] (or arrays of token ids), for --vector", 0, 0, NULL },
@@ -60,8 +60,8 @@ static const lm_flag change_flag_table[] = {
 
 static const lm_flag_group trace_groups[] = {
     { "text", trace_flag_table, 0 },
-    { "what is shown", look_flag_table, 0 },
-    { "what is changed", change_flag_table, 0 },
+    { "output", look_flag_table, 0 },
+    { "interventions", change_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
     { "KV cache", lm_cache_flag_table, O(run.cache) },
@@ -377,7 +377,7 @@ static lm_status check(const lm_cli *cli, const lm_trace_flags *o, lm_error *e)
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) > 1)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "--prompt, --file and --ids cannot be combined");
     if ((o->vector != NULL) != (o->pairs != NULL))
-        return lm_fail(e, LM_USAGE, o->vector ? "--vector" : "--pairs", LM_NO_OFFSET, "--vector and --pairs need each other");
+        return lm_fail(e, LM_USAGE, o->vector ? "--vector" : "--pairs", LM_NO_OFFSET, "--vector and --pairs require each other");
     LM_TRY(check_output(o, e));
     if (o->other && (o->values.n || o->attention || o->set.n || o->add.n || o->patch.n))
         return lm_fail(e, LM_USAGE, "--compare", LM_NO_OFFSET, "cannot be combined with --values, --attention, --set, --add or --patch");
@@ -408,9 +408,9 @@ const lm_command lm_command_trace = {
     .name = "trace",
     .usage = "[MODEL] [-p TEXT | -f FILE | --ids IDS] [-n N] [--at N] [flags]",
     .summary = "show what happens inside a model while it processes a text",
-    .about = "  The text with the surprise of each token in bits. For one position: what the model would say after each layer (the\n"
-             "  logit lens), what each attention and MLP adds to the token that follows, where heads look, and experts. The weights\n"
-             "  are used as they are stored. With --set, --add or --patch: how the predictions change.\n",
+    .about = "  Shows the surprise of each token in bits, and for one position what the model would predict after each layer (the\n"
+             "  logit lens), what each attention and MLP adds to the next token, where heads look, and which experts are used. The\n"
+             "  weights are used as they are stored. With --set, --add or --patch, shows how the predictions change.\n",
     .groups = trace_groups,
     .foreign = true,
     .max_args = 1,

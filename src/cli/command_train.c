@@ -36,49 +36,50 @@ static const lm_flag what_flags[] = {
     { "--dropout", "--lora-dropout", LM_FLAG_DOUBLE, O(o.dropout), "P", "share of an adapter's inputs to drop while training (0)", 0, 1,
       NULL },
     { "--target", "--targets", LM_FLAG_LIST, O(targets), "REGEX",
-      "modules to adapt: q_proj, \"layers\\.[0-3]\\..*\", all, attention, mlp; repeatable (all)", 0, 0, NULL },
-    { "--init-from", NULL, LM_FLAG_TEXT, O(o.init_from), "PATH", "adapter to begin with, of the same modules, rank and scale", 0, 0, NULL },
+      "modules to adapt: q_proj, \"layers\\.[0-3]\\..*\", all, attention, mlp; may be repeated (all)", 0, 0, NULL },
+    { "--init-from", NULL, LM_FLAG_TEXT, O(o.init_from), "PATH", "adapter to start from, with the same modules, rank and scale", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag how_flags[] = {
     { "--lr", "--learning-rate", LM_FLAG_DOUBLE, O(o.rate), "X", "learning rate (2e-4; with --full 2e-5)", 0, 1e9, NULL },
-    { "--lr-min", NULL, LM_FLAG_DOUBLE, O(o.rate_end), "X", "rate at the end of the schedule (a tenth of --lr)", 0, 1e9, NULL },
+    { "--lr-min", NULL, LM_FLAG_DOUBLE, O(o.rate_end), "X", "learning rate at the end of the schedule (a tenth of --lr)", 0, 1e9, NULL },
     { "--schedule", NULL, LM_FLAG_WORD, O(schedule), "NAME", "cosine, linear or constant rate after the warm-up (cosine)", 0, 0,
       schedule_words },
-    { "--warmup", NULL, LM_FLAG_DOUBLE, O(o.warmup), "N", "steps of warm-up; below 1 a share of all (0.03)", 0, 1e9, NULL },
-    { "--epochs", NULL, LM_FLAG_COUNT, O(o.epochs), "N", "times to read the data (1)", 1, 1000000, NULL },
-    { "--steps", "--iters", LM_FLAG_COUNT, O(o.steps), "N", "steps to take, in place of --epochs", 1, UINT32_MAX, NULL },
-    { "--batch", NULL, LM_FLAG_COUNT, O(o.batch), "N", "rows of --context tokens worked on together (1)", 1, 65536, NULL },
+    { "--warmup", NULL, LM_FLAG_DOUBLE, O(o.warmup), "N", "warm-up steps; below 1: share of all steps (0.03)", 0, 1e9, NULL },
+    { "--epochs", NULL, LM_FLAG_COUNT, O(o.epochs), "N", "passes over the data (1)", 1, 1000000, NULL },
+    { "--steps", "--iters", LM_FLAG_COUNT, O(o.steps), "N", "number of steps, instead of --epochs", 1, UINT32_MAX, NULL },
+    { "--batch", NULL, LM_FLAG_COUNT, O(o.batch), "N", "rows of --context tokens per batch (1)", 1, 65536, NULL },
     { "--accumulate", NULL, LM_FLAG_COUNT, O(o.accumulate), "N", "batches per step (1)", 1, 1000000, NULL },
     { "--clip", NULL, LM_FLAG_DOUBLE, O(o.clip), "X", "maximum gradient norm; 0: no clipping (1)", 0, 1e9, NULL },
     { "--weight-decay", NULL, LM_FLAG_DOUBLE, O(o.weight_decay), "X", "weight decay of AdamW (0)", 0, 1e9, NULL },
-    { "--seed", "-s", LM_FLAG_U64, O(o.seed), "N", "seed of the order of texts, of first values and dropout (0)", 0, 0, NULL },
+    { "--seed", "-s", LM_FLAG_U64, O(o.seed), "N", "seed of the order of texts, the initial values and dropout (0)", 0, 0, NULL },
     { "--mem-limit", "--ram", LM_FLAG_SIZE, O(o.memory), "SIZE",
-      "memory to keep within, by computing layers again: 3G (what is available)", 0, 0, NULL },
+      "memory limit, kept by computing layers again: 3G (default: the available memory)", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag data_flags[] = {
-    { "--valid", "--val", LM_FLAG_TEXT, O(o.valid), "FILE", "texts to validate on, in place of a share of DATA", 0, 0, NULL },
+    { "--valid", "--val", LM_FLAG_TEXT, O(o.valid), "FILE", "texts to validate on, instead of a share of DATA", 0, 0, NULL },
     { "--valid-share", "--val-split", LM_FLAG_DOUBLE, O(o.valid_share), "P", "share of DATA to validate on (0.05)", 0, 0.9, NULL },
     { "--valid-every", NULL, LM_FLAG_COUNT, O(o.valid_every), "N", "validate every N steps (at the end)", 1, UINT32_MAX, NULL },
     { "--save-every", NULL, LM_FLAG_COUNT, O(o.save_every), "N", "save every N steps (at the end)", 1, UINT32_MAX, NULL },
     { "--train-on", NULL, LM_FLAG_WORD, O(train_on), "WHAT", "assistant: answers and completions; all: every token (assistant)", 0, 0,
       train_on_words },
-    { "--no-pack", NULL, LM_FLAG_SWITCH, O(o.no_packing), NULL, "put each text in a row of its own", 0, 0, NULL },
-    { "--cut", NULL, LM_FLAG_SWITCH, O(o.cut), NULL, "truncate texts longer than --context instead of leaving them out", 0, 0, NULL },
-    { "--skip-bad", NULL, LM_FLAG_SWITCH, O(o.skip_bad), NULL, "leave out lines that cannot be read", 0, 0, NULL },
-    { "--ids-file", NULL, LM_FLAG_TEXT, O(o.ids_file), "FILE", "safetensors with input_ids and labels, in place of DATA", 0, 0, NULL },
+    { "--no-pack", NULL, LM_FLAG_SWITCH, O(o.no_packing), NULL, "put each text in a separate row", 0, 0, NULL },
+    { "--cut", NULL, LM_FLAG_SWITCH, O(o.cut), NULL, "truncate texts longer than --context instead of skipping them", 0, 0, NULL },
+    { "--skip-bad", NULL, LM_FLAG_SWITCH, O(o.skip_bad), NULL, "skip lines that cannot be read", 0, 0, NULL },
+    { "--ids-file", NULL, LM_FLAG_TEXT, O(o.ids_file), "FILE", "safetensors file with input_ids and labels, instead of DATA", 0, 0, NULL },
     { "--gradients", NULL, LM_FLAG_OUTPUT, O(o.gradients), "FILE", "write the gradients of the first step and train nothing", 0, 0, NULL },
     { "--resume", NULL, LM_FLAG_SWITCH, O(o.resume), NULL, "continue the run in DIR", 0, 0, NULL },
-    { "--dry-run", NULL, LM_FLAG_SWITCH, O(o.dry_run), NULL, "show texts as they are trained, steps and memory; train nothing", 0, 0,
+    { "--dry-run", NULL, LM_FLAG_SWITCH, O(o.dry_run), NULL,
+      "show the texts as used in training, the steps and the memory; train nothing", 0, 0,
       NULL },
     { 0 },
 };
 
 static const lm_flag_group train_groups[] = {
-    { "what is trained", what_flags, 0 },  { "how", how_flags, 0 }, { "data", data_flags, 0 }, { "model", lm_model_flag_table, O(model) },
+    { "adapter", what_flags, 0 },  { "optimisation", how_flags, 0 }, { "data", data_flags, 0 }, { "model", lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) }, { 0 },
 };
 
@@ -225,9 +226,10 @@ const lm_command lm_command_train = {
     .name = "train",
     .usage = "MODEL DATA -o DIR [--lora | --full] [--rank N] [--epochs N | --steps N] [--resume] [--dry-run]",
     .summary = "fine-tune a model: adapters on any weights, or all of it",
-    .about = "  DATA: JSON lines of messages, prompt and completion, or text, Alpaca's and ShareGPT's too; or a .txt file. A\n"
-             "  quantised MODEL stays as it is under the adapter (QLoRA). DIR receives the adapter as files of PEFT and llama.cpp,\n"
-             "  log.jsonl and the state for --resume, whose result is bit-identical to an uninterrupted run. Ctrl-C saves and stops.\n",
+    .about = "  DATA is a .txt file, or JSON lines of messages, prompt and completion, or text, also in the forms of Alpaca and\n"
+             "  ShareGPT. A quantised MODEL is not changed by the adapter (QLoRA). DIR receives the adapter in the formats of PEFT\n"
+             "  and llama.cpp, log.jsonl, and the state for --resume. A resumed run gives bit-identical results. Ctrl-C saves and\n"
+             "  stops.\n",
     .groups = train_groups,
     .min_args = 1,
     .max_args = 2,

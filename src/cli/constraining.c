@@ -106,7 +106,7 @@ static lm_status open_reasoning(const lm_constraint_flags *f, lm_constraining *o
         return LM_OK;
     lm_answer_style_of(lm_model_chat_template(out->model, NULL), &out->style);
     if (!out->style.reasoning_end)
-        return lm_fail(e, LM_USAGE, "--reasoning-budget", LM_NO_OFFSET, "the model's chat template has no marks of reasoning");
+        return lm_fail(e, LM_USAGE, "--reasoning-budget", LM_NO_OFFSET, "the model's chat template does not mark reasoning");
     return LM_OK;
 }
 

@@ -11,7 +11,7 @@ const lm_flag lm_draft_flag_table[] = {
       "speculative decoding by lookup: propose what followed the last N tokens (or fewer) earlier in the text; same output", 1, 64, NULL },
     { "--model-draft", "-md --spec-draft-model", LM_FLAG_TEXT, D(model), "MODEL",
       "speculative decoding: smaller model with the same vocabulary that proposes tokens; same output", 0, 0, NULL },
-    { "--draft-max", "--draft --draft-n --spec-draft-n-max", LM_FLAG_COUNT, D(most), "N", "most proposed tokens at a time (16)", 1, 64, NULL },
+    { "--draft-max", "--draft --draft-n --spec-draft-n-max", LM_FLAG_COUNT, D(most), "N", "maximum number of tokens proposed at a time (16)", 1, 64, NULL },
     { 0 },
 };
 

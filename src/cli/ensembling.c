@@ -13,7 +13,7 @@ const lm_flag lm_ensemble_flag_table[] = {
     { "--ensemble", NULL, LM_FLAG_TEXT, F(members), "[NAME=]A:W,B:W",
       "models with the same vocabulary that choose each token together, with their weights (1 each)", 0, 0, NULL },
     { "--ensemble-rule", NULL, LM_FLAG_WORD, F(rule), "RULE",
-      "mean of probabilities, of log-probabilities (logmean), or contrast: the first model against the second (mean)",
+      "how predictions are combined: mean of probabilities, logmean of log-probabilities, or contrast, the first model against the second (mean)",
       0, 0, lm_ensemble_rules },
     { 0 },
 };
@@ -61,7 +61,7 @@ static lm_status read_member(lm_cli *cli, const char *from, size_t n, const char
     if (!*text)
         return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "a model without a name");
     if (!(*weight > 0 && *weight <= 1e6))
-        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "%s: a weight is above 0", text);
+        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "%s: a weight must be above 0", text);
     *path = text;
     return LM_OK;
 }
@@ -88,9 +88,9 @@ lm_status lm_ensemble_read(lm_cli *cli, const char *text, int rule, lm_ensemble 
             break;
     }
     if (x->n < 2)
-        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "one model: expected two or more, a comma between");
+        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "expected two or more models, separated by commas");
     lm_status status = lm_mixture_prepare(x, e);
-    return status == LM_OK ? LM_OK : lm_fail(e, LM_USAGE, "--ensemble-rule", LM_NO_OFFSET, "contrast is of two models, not %u", x->n);
+    return status == LM_OK ? LM_OK : lm_fail(e, LM_USAGE, "--ensemble-rule", LM_NO_OFFSET, "contrast compares two models, not %u", x->n);
 }
 
 lm_status lm_ensembling_read(lm_cli *cli, const lm_ensemble_flags *f, lm_ensembling **out, const char **first, lm_error *e)

@@ -49,7 +49,7 @@ static lm_status write_before(const questions *q, const lm_eval_question *questi
         used++;
     }
     if (used < q->v->o->shots)
-        return lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "only %u of %u questions to show before it", used, q->v->o->shots);
+        return lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "only %u of %u examples are available", used, q->v->o->shots);
     return LM_OK;
 }
 
@@ -156,7 +156,7 @@ static lm_status on_shot(void *arg, json_t *value, const char *why, const lm_tex
     LM_TRY(read_question(q, value, why, &q->shots[q->n_shots], e));
     bool gap = q->shots[q->n_shots].form == LM_EVAL_FORM_WINOGRANDE;
     q->n_shots++;
-    return gap ? lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "questions of this form are asked without any before them") : LM_OK;
+    return gap ? lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "questions of this form take no examples") : LM_OK;
 }
 
 static lm_status read_files(questions *q, lm_error *e)
@@ -169,7 +169,7 @@ static lm_status read_files(questions *q, lm_error *e)
     if (!lm_model_tokenizer(q->v->model))
         return lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET, "the model has no tokenizer");
     if (!!o->shots != !!o->shots_file)
-        return lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "requires --shots-file, and that --shots");
+        return lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "--shots and --shots-file require each other");
     if (o->shots_file)
         LM_TRY(lm_jsonl_read(o->shots_file, on_shot, &l, e));
     LM_TRY(lm_jsonl_read(o->file, on_line, q, e));

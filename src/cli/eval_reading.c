@@ -172,7 +172,7 @@ static lm_status open_base(lm_evaluation *v, lm_eval_text_options *o, const char
         fclose(f);
     *logits = file ? v->o->base : NULL;
     if (file && v->o->file)
-        return lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET, "the text is that of the logits");
+        return lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET, "cannot be combined with a file of logits, which contains its text");
     if (file)
         return lm_eval_logits_describe(v->o->base, &o->context, &chunks, &vocab, e);
     if (!v->o->file)
@@ -192,7 +192,7 @@ static lm_status divergence(lm_evaluation *v, curve *c, lm_error *e)
     if (!v->o->base)
         return lm_fail(e, LM_USAGE, v->kind, LM_NO_OFFSET, "requires --base, a model or a file of logits");
     if (v->o->save_logits)
-        return lm_fail(e, LM_USAGE, "--save-logits", LM_NO_OFFSET, "belongs to perplexity");
+        return lm_fail(e, LM_USAGE, "--save-logits", LM_NO_OFFSET, "applies only to perplexity");
     LM_TRY(options_of(v, c, &o, e));
     LM_TRY(open_base(v, &o, &logits, e));
     LM_TRY(start(v, v->model, o.context, &v->engine, e));
@@ -226,7 +226,7 @@ lm_status lm_evaluate_text(lm_evaluation *v, lm_error *e)
     curve c  = { .v = v, .kl = kl };
 
     if (!kl && v->o->base)
-        return lm_fail(e, LM_USAGE, "--base", LM_NO_OFFSET, "belongs to kl");
+        return lm_fail(e, LM_USAGE, "--base", LM_NO_OFFSET, "applies only to kl");
     if (!kl)
         c.series = lm_plot_add(&v->chart, NULL);
     return kl ? divergence(v, &c, e) : perplexity(v, &c, e);

@@ -101,7 +101,7 @@ lm_status lm_evaluate_speed(lm_evaluation *v, lm_error *e)
     lm_engine_options engine;
 
     if (v->o->state || v->o->base || v->o->save_logits)
-        return lm_fail(e, LM_USAGE, v->kind, LM_NO_OFFSET, "takes no --state, --base and --save-logits");
+        return lm_fail(e, LM_USAGE, v->kind, LM_NO_OFFSET, "cannot be combined with --state, --base or --save-logits");
     if (predict >= context)
         return lm_fail(e, LM_USAGE, "--predict", LM_NO_OFFSET, "%u of a context of %u tokens", predict, context);
     if (v->ids.n < context)

@@ -124,7 +124,7 @@ static lm_status make_folder(lm_error *e)
     sweep(place);
     if ((size_t)snprintf(folder, sizeof folder, "%s/" PREFIX "%ld-XXXXXX", place, (long)getpid()) >= sizeof folder || !mkdtemp(folder)) {
         *folder = '\0';
-        return lm_fail_errno(e, place, "a folder for headers cannot be made");
+        return lm_fail_errno(e, place, "a folder for headers cannot be created");
     }
     atexit(remove_folder);
     return LM_OK;

@@ -180,7 +180,7 @@ lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_er
     at += *at == ']';
     at += strspn(at, " \t\r\n");
     if (*at)
-        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "\"%.*s\" stands after the list", (int)strcspn(at, " ]\n"), at);
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "unexpected \"%.*s\" after the list", (int)strcspn(at, " ]\n"), at);
     return LM_OK;
 }
 

@@ -138,9 +138,9 @@ lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quant
     lm_tokens        ids = { 0 };
 
     if (o->budget > 0 && o->size)
-        return lm_fail(e, LM_USAGE, "--size", LM_NO_OFFSET, "and --budget: one of both");
+        return lm_fail(e, LM_USAGE, "--size", LM_NO_OFFSET, "cannot be combined with --budget");
     if (!o->text)
-        return lm_fail(e, LM_USAGE, "--text", LM_NO_OFFSET, "is needed with --budget and --size: what tensors cost is measured on it");
+        return lm_fail(e, LM_USAGE, "--text", LM_NO_OFFSET, "required by --budget and --size, which measure the error of tensors on it");
     LM_TRY(lm_model_open(path, &m, &model, e));
     lm_interrupt_watch(NULL);
     lm_status status = search(cli, o, q, model, &ids, path, out, e);

@@ -11,12 +11,12 @@
 
 #define SPLIT                                                                                                                      \
     { "--split", NULL, LM_FLAG_TEXT, M(split), "tp=N|pp=N|tp=N,pp=M|auto",                                                         \
-      "split into parts of each layer (tp), runs of layers (pp), or both; one part per rank of mpirun -n N", 0, 0, NULL },         \
+      "split into parts of each layer (tp), consecutive layers (pp), or both; one part per rank of mpirun -n N", 0, 0, NULL },         \
         { "--exact-split", NULL, LM_FLAG_SWITCH, M(exact_split), NULL, "logits bit-identical to those of one rank; sends more", 0, 0, NULL }
 
 const lm_flag lm_split_flag_table[] = {
     SPLIT,
-    { "--step-timeout", NULL, LM_FLAG_DOUBLE, M(step_timeout), "SECONDS", "time that a rank may take to answer in a step (60)", 0.001, 1e6,
+    { "--step-timeout", NULL, LM_FLAG_DOUBLE, M(step_timeout), "SECONDS", "maximum time for a rank to answer in a step (60)", 0.001, 1e6,
       NULL },
     { 0 },
 };
@@ -68,7 +68,7 @@ lm_status lm_split_begin(lm_cli *cli, void *options, bool *followed, lm_error *e
     *followed = false;
     if (!f || !f->split) {
         if (f && f->exact_split)
-            return lm_fail(e, LM_USAGE, "--exact-split", LM_NO_OFFSET, "only with --split");
+            return lm_fail(e, LM_USAGE, "--exact-split", LM_NO_OFFSET, "requires --split");
         return LM_OK;
     }
     lm_cluster_options o = { .split = f->split, .exact = f->exact_split, .step_timeout = f->step_timeout };
@@ -104,7 +104,7 @@ lm_status lm_split_imagine(lm_model_flags *f, lm_error *e)
     bool alone = !f->exact_split && !f->rank;
 
     if (!f->split)
-        return alone ? LM_OK : lm_fail(e, LM_USAGE, f->rank ? "--rank" : "--exact-split", LM_NO_OFFSET, "only with --split");
+        return alone ? LM_OK : lm_fail(e, LM_USAGE, f->rank ? "--rank" : "--exact-split", LM_NO_OFFSET, "requires --split");
     lm_cluster_leave(imagined);
     imagined = NULL;
     LM_TRY(lm_cluster_imagine(&(lm_cluster_options){ .split = f->split, .exact = f->exact_split }, f->rank, &imagined, e));

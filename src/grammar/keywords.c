@@ -208,7 +208,7 @@ static lm_status items(const use *u, lm_shape *shape)
     if (prefix && u->keyword[0] != 'p')
         return LM_OK;
     if (prefix && (!json_is_array(prefix) || json_is_array(each) || has(u, "additionalItems")))
-        return lm_schema_wrong(u->s, u->at, u->keyword, "does not go with the other keywords about items");
+        return lm_schema_wrong(u->s, u->at, u->keyword, "cannot be combined with the other keywords about items");
     if (!prefix && json_is_array(each))
         parts = (lm_parts){ .at = *u->at, .listed = each, .listed_name = "items", .others = json_object_get(o, "additionalItems"),
                             .others_name = "additionalItems" };

@@ -73,8 +73,8 @@ def test_continued_and_bounded(lamina, model, tmp_path):
 
 
 @pytest.mark.parametrize("args, words", [
-    (["--budget", "3", *TEXT], "in its smallest types"), (["--budget", "5"], "--text"), (["--budget", "5", "--size", "1M", *TEXT], "one of both"),
-    (["--size", "0.1kB", *TEXT], "less than the metadata"), (["q4_0", "--text", IMATRIX / "text.txt"], "belong to --budget"),
+    (["--budget", "3", *TEXT], "in its smallest types"), (["--budget", "5"], "--text"), (["--budget", "5", "--size", "1M", *TEXT], "cannot be combined with --budget"),
+    (["--size", "0.1kB", *TEXT], "less than the metadata"), (["q4_0", "--text", IMATRIX / "text.txt"], "require --budget"),
     (["--budget", "5", "--text", "/nowhere/text"], "/nowhere/text"),
 ], ids=["small", "text", "both", "tiny", "alone", "nowhere"])
 def test_rejected(lamina, model, tmp_path, args, words):

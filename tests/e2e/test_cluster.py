@@ -99,7 +99,7 @@ def test_two_turns_of_a_chat(lamina, model):
     (2, ["--split", "tp=x"], 'error: --split: "tp=x" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
     (1, ["--split", "pp=2,pp=2"], 'error: --split: "pp=2,pp=2" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
     (1, ["--split", "ep=2"], 'error: --split: "ep=2": experts cannot be split separately; tp=N splits each of them'),
-    (1, ["--exact-split"], "error: --exact-split: only with --split"),
+    (1, ["--exact-split"], "error: --exact-split: requires --split"),
 ])
 def test_an_impossible_split_is_rejected_once(lamina, model, n, flags, shows):
     done = run(*ranks(n, lamina, "run", model, *TEXT, *flags), env=ENV)

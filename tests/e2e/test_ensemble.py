@@ -92,8 +92,8 @@ def test_chunks_drafts_and_constraints_change_nothing_else(lamina, other):
 
 
 @pytest.mark.parametrize("members,flags,status,why", [
-    (f"{TINY}", [], 2, "one model"), (f"{TINY}:0,{TINY}", [], 2, "a weight is above 0"), (f"{TINY},", [], 2, "without a name"),
-    (f"{TINY},{TINY},{TINY}", ["--ensemble-rule", "contrast"], 2, "contrast is of two"), (f"{TINY},/nowhere", [], 1, "/nowhere"),
+    (f"{TINY}", [], 2, "expected two or more models"), (f"{TINY}:0,{TINY}", [], 2, "a weight must be above 0"), (f"{TINY},", [], 2, "without a name"),
+    (f"{TINY},{TINY},{TINY}", ["--ensemble-rule", "contrast"], 2, "contrast compares two"), (f"{TINY},/nowhere", [], 1, "/nowhere"),
     (f"{TINY},{TINY}", ["--logprobs", "3"], 2, "--logprobs"), (f"{TINY},{TINY}", ["-m", TINY], 2, "--ensemble"), (f"{TINY},{MODEL}", [], 2, "smollm2"),
 ])
 def test_incompatible_models_are_rejected(lamina, model, members, flags, status, why):

@@ -224,7 +224,7 @@ def test_speed_is_reported(lamina, made):
 # ---- rejected input ----
 
 @pytest.mark.parametrize("args, why", [
-    (["perplexity"], "requires --file"), (["kl", *TEXT], "requires --base"), (["perplexty", *TEXT], "perplexity"), (["perplexity", *TEXT, "--base", "x"], "belongs to kl"),
+    (["perplexity"], "requires --file"), (["kl", *TEXT], "requires --base"), (["perplexty", *TEXT], "perplexity"), (["perplexity", *TEXT, "--base", "x"], "applies only to kl"),
     (["perplexity", "-f", IMATRIX / "text.txt", "-c", "250"], "two chunks"), (["perplexity", *TEXT, "--rule", "sliding", "--stride", "64"], "stride"),
     (["needle", "--lengths", "40"], "tokens"), (["needle", "--depths", "101"], "--depths"), (["speed", *TEXT, "-n", "64"], "--predict"),
     (["choices", "-f", GOLDEN / "mmlu.jsonl", "--shots", "2"], "--shots-file"), (["choices", "-f", GOLDEN / "mmlu.jsonl", "--shots", "9", "--shots-file", GOLDEN / "mmlu-dev.jsonl"], "only 3"),

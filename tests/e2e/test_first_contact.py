@@ -339,7 +339,7 @@ def test_saving_confirms_and_asks_before_overwriting(lamina, model, tmp_path):
     assert done.returncode == 0 and f"{saved}: 0 messages written" in done.stderr
     before = saved.read_text()
     done = run(lamina, "chat", model, "-n", "2", input=f"Hi\n/save {saved}\n")
-    assert done.returncode == 2 and "exists already" in done.stderr and saved.read_text() == before
+    assert done.returncode == 2 and "already exists" in done.stderr and saved.read_text() == before
     assert run(lamina, "chat", model, "-n", "2", input=f"Hi\n/save! {saved}\n").returncode == 0 and saved.read_text() != before
     t = terminal(tmp_path, lamina, "chat", model)
     t.prompt()

@@ -162,7 +162,7 @@ def test_devices_by_word(lamina):
     assert run(lamina, "devices", "rtx-4090").stdout == run(lamina, "devices", "rtx", "4090").stdout
     phones = json.loads(run(lamina, "devices", "--kind", "phone", "--json").stdout)
     none = run(lamina, "devices", "rtx", "--kind", "phone")
-    assert phones and none.returncode == 1 and "no device has these words" in none.stderr
+    assert phones and none.returncode == 1 and "no device name contains these words" in none.stderr
     assert "hint: did you mean rtx-4090?" in run(lamina, "devices", "rtx4909").stderr
 
 

@@ -53,7 +53,7 @@ lm_status lm_lead_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
     if (!leads(g))
         return LM_OK;
     if (atomic_load(&g->lost))
-        return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "another rank is lost");
+        return lm_fail(e, LM_IO, "ranks", LM_NO_OFFSET, "another rank was lost");
     memcpy(g->sent_rows, rows, n * sizeof *rows);
     lm_status status = send(g, &m, g->sent_rows, n * sizeof *rows, e);
     atomic_store(&g->lost, status != LM_OK);

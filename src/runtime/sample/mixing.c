@@ -21,11 +21,11 @@ lm_status lm_mixture_prepare(lm_mixture *x, lm_error *e)
     if (x->rule > LM_MIXTURE_CONTRAST)
         return lm_fail(e, LM_USAGE, "rule", LM_NO_OFFSET, "unknown");
     if (x->n < 2)
-        return lm_fail(e, LM_USAGE, "models", LM_NO_OFFSET, "one model: expected two or more");
+        return lm_fail(e, LM_USAGE, "models", LM_NO_OFFSET, "expected two or more models");
     if (x->n > LM_MIXTURE_MODELS)
         return lm_fail(e, LM_USAGE, "models", LM_NO_OFFSET, "more than %d models", LM_MIXTURE_MODELS);
     if (x->rule == LM_MIXTURE_CONTRAST && x->n != 2)
-        return lm_fail(e, LM_USAGE, "models", LM_NO_OFFSET, "contrast is of two models, not %u", x->n);
+        return lm_fail(e, LM_USAGE, "models", LM_NO_OFFSET, "contrast compares two models, not %u", x->n);
     for (uint32_t i = 0; i < x->n; i++) {
         if (!(x->weights[i] > 0 && x->weights[i] <= 1e6))
             return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "a weight is above 0");
