@@ -260,7 +260,7 @@ static lm_status read_ensemble(lm_cli *cli, run_options *o, run_state *s, lm_err
     if (!o->ensemble.members)
         return o->ensemble.rule ? lm_fail(e, LM_USAGE, "--ensemble-rule", LM_NO_OFFSET, "requires --ensemble") : LM_OK;
     if (cli->n_args || o->model.model)
-        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "names the models: no other MODEL; the prompt is given with -p");
+        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "names the models, so MODEL must be left out; -p gives the prompt");
     if (o->lora.files.n)
         return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "cannot be combined with --ensemble");
     if (o->logprobs)

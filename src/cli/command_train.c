@@ -178,7 +178,7 @@ static lm_status check(const lm_cli *cli, train_options *o, lm_error *e)
     if (cli->n_args < 2 && !o->o.ids_file)
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires MODEL and DATA, or MODEL and --ids-file");
     if (!o->folder && !o->o.dry_run && !o->o.gradients)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires -o, the folder to write to; --dry-run does without");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires -o, the folder to write to, or --dry-run");
     return LM_OK;
 }
 

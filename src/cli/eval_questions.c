@@ -117,7 +117,7 @@ static lm_status read_question(const questions *q, json_t *value, const char *wh
     char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
 
     if (!value)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "is not JSON: %s", why);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not JSON: %s", why);
     if (!text)
         return lm_fail_memory(e, "a question", 0);
     lm_error  why_not = { .offset = LM_NO_OFFSET };

@@ -166,14 +166,19 @@ static lm_status read_u64(const lm_flag *f, const char *value, uint64_t *out, lm
 static lm_status read_word(const lm_flag *f, const char *value, int *out, lm_error *e)
 {
     const char *near;
+    lm_text known = { 0 };
 
-    for (int i = 0; f->words[i]; i++)
+    for (int i = 0; f->words[i]; i++) {
         if (strcmp(f->words[i], value) == 0) {
+            lm_text_free(&known);
             *out = i;
             return LM_OK;
         }
+        lm_text_printf(&known, "%s%s", i ? ", " : "one of ", f->words[i]);
+    }
     near = lm_nearest_word(value, f->words);
-    wrong(f, value, f->value, e);
+    wrong(f, value, known.failed ? f->value : known.data, e);
+    lm_text_free(&known);
     if (near)
         lm_fail_hint(e, "did you mean %s?", near);
     return LM_USAGE;

@@ -53,7 +53,7 @@ lm_status lm_trace_row_selected(const lm_tracing *t, size_t n, uint32_t *out, lm
     else if (at < 0)
         at += (int64_t)n;
     if (at < 0 || at > last)
-        return lm_fail(e, LM_USAGE, "--at", LM_NO_OFFSET, "%d; the text has %zu tokens", t->o->at, n);
+        return lm_fail(e, LM_USAGE, "--at", LM_NO_OFFSET, "%d; the text has %zu token%s", t->o->at, n, n == 1 ? "" : "s");
     *out = (uint32_t)at;
     return LM_OK;
 }

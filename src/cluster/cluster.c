@@ -82,7 +82,7 @@ lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_erro
     }
     uint32_t needed = requested.tp * requested.pp;
     if (status == LM_OK && needed != j->c.x.ranks)
-        status = lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "%s needs %u ranks, there are %u: mpirun -n %u", o->split, needed,
+        status = lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "%s needs %u ranks, and the job has %u: mpirun -n %u", o->split, needed,
                          j->c.x.ranks, needed);
     if (status == LM_OK)
         status = lm_ranks_group(&j->c.x, requested.tp, e);

@@ -23,7 +23,7 @@ static lm_status read_type(lm_conversion *c, bool gguf, lm_error *e)
             return LM_OK;
         }
     lm_fail(e, LM_USAGE, "type", LM_NO_OFFSET, "\"%s\" is not one of f32, f16, bf16, %sauto", requested, gguf ? "q8_0, " : "");
-    return gguf ? lm_fail_hint(e, "quantising the file makes the other types") : LM_USAGE;
+    return gguf ? lm_fail_hint(e, "quantising the converted file creates other types") : LM_USAGE;
 }
 
 static lm_status run(lm_conversion *c, lm_error *e)

@@ -49,7 +49,7 @@ static lm_status type_named(lm_schema *s, const lm_place *at, const json_t *name
             *out = (lm_type)i;
             return LM_OK;
         }
-    return lm_schema_wrong(s, at, "type", "is none of JSON's types");
+    return lm_schema_wrong(s, at, "type", "is not a JSON type");
 }
 
 static lm_status apply_type(lm_schema *s, const lm_place *at, const json_t *value, lm_shapes *shapes)

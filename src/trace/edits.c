@@ -326,7 +326,7 @@ static lm_status read_one(reading *r, lm_error *e)
     const char *mark = r->text + n;
 
     if (!*mark)
-        return bad(r, e, "PATH=FACTOR, PATH+FILE or PATH@POSITION=FILE is expected");
+        return bad(r, e, "expected PATH=FACTOR, PATH+FILE or PATH@POSITION=FILE");
     if (n >= sizeof r->path)
         return bad(r, e, "the path is too long");
     memcpy(r->path, r->text, n);

@@ -92,10 +92,10 @@ def test_two_turns_of_a_chat(lamina, model):
 
 
 @pytest.mark.parametrize("n, flags, shows", [
-    (2, ["--split", "tp=3"], "error: --split: tp=3 needs 3 ranks, there are 2: mpirun -n 3"),
+    (2, ["--split", "tp=3"], "error: --split: tp=3 needs 3 ranks, and the job has 2: mpirun -n 3"),
     (10, ["--split", "tp=10"], "error: --split: 10 ranks share 9 query heads; 1 to 9 ranks are possible"),
-    (1, ["--split", "pp=2"], "error: --split: pp=2 needs 2 ranks, there are 1: mpirun -n 2"),
-    (2, ["--split", "tp=2,pp=2"], "error: --split: tp=2,pp=2 needs 4 ranks, there are 2: mpirun -n 4"),
+    (1, ["--split", "pp=2"], "error: --split: pp=2 needs 2 ranks, and the job has 1: mpirun -n 2"),
+    (2, ["--split", "tp=2,pp=2"], "error: --split: tp=2,pp=2 needs 4 ranks, and the job has 2: mpirun -n 4"),
     (2, ["--split", "tp=x"], 'error: --split: "tp=x" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
     (1, ["--split", "pp=2,pp=2"], 'error: --split: "pp=2,pp=2" is not auto, tp=N, pp=N or tp=N,pp=M, of 256 ranks at most'),
     (1, ["--split", "ep=2"], 'error: --split: "ep=2": experts cannot be split separately; tp=N splits each of them'),

@@ -127,7 +127,7 @@ def test_questions_of_our_own_form(lamina, made):
 
 
 @pytest.mark.parametrize("line, why", [
-    ("{", "is not JSON"), ("[]", "is not a JSON object"), ('{"context": "a"}', "choices"), ('{"context": "a", "choices": ["b", "c"], "answer": 2}', "answer"),
+    ("{", "not JSON"), ("[]", "is not a JSON object"), ('{"context": "a"}', "choices"), ('{"context": "a", "choices": ["b", "c"], "answer": 2}', "answer"),
     ('{"context": "a", "choices": ["b", 3], "answer": 0}', "choices"), ('{"sentence": "no gap", "option1": "a", "option2": "b", "answer": "1"}', "gap"),
     ('{"question": "q", "choices": {"text": ["a", "b"], "label": ["A", "B"]}, "answerKey": "C"}', "answerKey"),
 ])

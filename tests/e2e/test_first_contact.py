@@ -398,6 +398,15 @@ def test_only_near_names_are_suggested(lamina, model, command, words):
 
 
 @pytest.mark.parametrize("flags, words", [
+    (["report", "gpt2", "--format", "foo"], "html, md, pandoc, tex, json, txt"), (["eval", "choices", "-f", "x", "--task", "foo"], "any, plain, hellaswag, "),
+    (["serve", "--ensemble-rule", "foo"], "mean, logmean, contrast"),
+])
+def test_the_values_of_a_flag_are_listed(lamina, flags, words):
+    done = run(lamina, *flags)
+    assert done.returncode == 2 and f': "foo" is not one of {words}' in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("flags, words", [
     (["--seed", "18446744073709551616"], "--seed: 18446744073709551616 is outside 0 ... 9223372036854775807"),
     (["--seed", "-2"], "--seed: -2 is outside 0 ... 9223372036854775807"), (["-s", "x"], '--seed: "x" is not a whole number'),
     (["-c", "autp"], "--ctx-size: "),

@@ -24,7 +24,7 @@ static lm_status check_addresses(const lm_server_options *o, bool keys, bool ins
         *all_local = false;
         if (!insecure && !keys) {
             lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET, "%s can be reached from other machines, and no API key is set", o->http.hosts[i]);
-            lm_fail_hint(e, "set one with --api-key or --api-key-file; --insecure serves without");
+            lm_fail_hint(e, "set one with --api-key or --api-key-file; --insecure serves without a key");
             return LM_USAGE;
         }
     }
