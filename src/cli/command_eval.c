@@ -36,7 +36,7 @@ static const lm_flag text_flag_table[] = {
 
 static const lm_flag choices_flag_table[] = {
     { "--task", NULL, LM_FLAG_WORD, O(form), "FORM",
-      "form of the questions: plain, hellaswag, winogrande, arc mmlu, or any, detected from their fields (any)", 0, 0, form_words },
+      "form of the questions: plain, hellaswag, winogrande, arc, mmlu; any: detected from their fields (any)", 0, 0, form_words },
     { "--shots", NULL, LM_FLAG_COUNT, O(shots), "N", "number of solved examples before each question (0)", 0, 100, NULL },
     { "--shots-file", NULL, LM_FLAG_TEXT, O(shots_file), "FILE", "file with the solved examples; its first N are used, of the question's subject if it has one", 0, 0, NULL },
     { "--limit", NULL, LM_FLAG_COUNT, O(limit), "N", "number of questions (all)", 1, UINT32_MAX, NULL },
