@@ -371,3 +371,25 @@ def test_readers_do_not_wait_for_the_writer(build, model, tmp_path):
     with contextlib.closing(sqlite3.connect(at)) as db:
         assert {r[0] for r in db.execute("SELECT id FROM responses")} == {ids[0], ids[2]}
         assert db.execute("SELECT SUM(requests) FROM tokens").fetchone() == (3,)
+
+
+def test_two_servers_share_a_store(build, model, tmp_path):
+    """As while one version replaces another. What one server has stored, the other can delete without losing count of what is left."""
+    at, ask = tmp_path / "store.db", {"input": "Hi", "max_output_tokens": 2}
+    first, second = (Server(build, "--store", at, "-c", "128").ready() for _ in range(2))
+
+    def written(ids):
+        until = time.monotonic() + PATIENCE
+        with contextlib.closing(sqlite3.connect(at)) as db:
+            while {r[0] for r in db.execute("SELECT id FROM responses")} != set(ids):
+                assert time.monotonic() < until
+                time.sleep(0.005)
+    ids = [second.post("/v1/responses", ask)[1]["id"] for _ in range(6)]
+    written(ids)
+    for i in ids[:3]:
+        assert first.ask("DELETE", f"/v1/responses/{i}")[0] == 200
+    written(ids[3:])
+    ids.append(first.post("/v1/responses", ask)[1]["id"])
+    written(ids[3:])
+    assert [s.get(f"/v1/responses/{i}")[0] for s in (first, second) for i in ids[3:]] == [200] * 8
+    assert first.close() == second.close() == 0

@@ -187,7 +187,6 @@ static int wait_for_others(void *archive, int times)
 static lm_status open_file(lm_archive *a, const char *path, lm_error *e)
 {
     const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
-    int64_t bytes = 0;
 
     if (sqlite3_open_v2(path ? path : ":memory:", &a->db, flags, NULL) != SQLITE_OK)
         return lm_sql_fail(a->db, e);
@@ -196,8 +195,7 @@ static lm_status open_file(lm_archive *a, const char *path, lm_error *e)
     if (sqlite3_exec(a->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", NULL, NULL, NULL) != SQLITE_OK ||
         sqlite3_exec(a->db, schema, NULL, NULL, NULL) != SQLITE_OK)
         return lm_sql_fail(a->db, e);
-    LM_TRY(lm_sql_number(a->db, "SELECT COALESCE(SUM(size), 0) FROM responses", &bytes, e));
-    a->bytes = (uint64_t)bytes;
+    LM_TRY(lm_archive_measure(a, e));
     a->limit = path ? LM_ARCHIVE_BYTES : LM_ARCHIVE_MEMORY;
     LM_TRY(lm_archive_trim(a, e));
     sqlite3_busy_handler(a->db, wait_for_others, a);

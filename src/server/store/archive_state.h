@@ -19,6 +19,7 @@ typedef struct lm_owner_day { char owner[33], day[16]; uint64_t tokens; } lm_own
 struct lm_archive {
     sqlite3        *db;              /* the writer's; under `read_lock` if it is also `reads` */
     uint64_t        bytes, limit;    /* of responses; used by the writer only */
+    int64_t         version;         /* SQLite's data_version when they were measured: it changes when another process writes */
     lm_workers     *writer;
     sqlite3        *reads;
     pthread_mutex_t read_lock;       /* protects `reads` */
@@ -52,6 +53,9 @@ void lm_archive_hand_over(lm_archive *a, lm_write_item *w);
 
 /* Do a write and free it. Called by the writer's thread. */
 void lm_archive_write(lm_work_item *item);
+
+/* Measure the responses in the file: `bytes` and `version`. Called by the writer's thread, or before it exists. */
+lm_status lm_archive_measure(lm_archive *a, lm_error *e);
 
 /* Delete the oldest responses until the others are within the limit. Called by the writer's thread, or before it exists. */
 lm_status lm_archive_trim(lm_archive *a, lm_error *e);

@@ -14,20 +14,43 @@ void lm_record_free(lm_record *r)
 
 /* ---- writing, by the writer's thread ---- */
 
-/* Delete responses by a statement that returns their sizes. *n: their number. */
+/* Delete responses by a statement that returns their sizes. *n: their number. If it fails, SQLite deletes none of them. */
 static lm_status evict(lm_archive *a, const char *sql, const char *kinds, const lm_sql_value *values, uint64_t *n, lm_error *e)
 {
     sqlite3_stmt *s = lm_sql_prepare(a->db, sql, kinds, values);
+    uint64_t freed = 0;
     int rc;
 
     *n = 0;
     while ((rc = s ? sqlite3_step(s) : SQLITE_ERROR) == SQLITE_ROW) {
-        a->bytes -= (uint64_t)sqlite3_column_int64(s, 0);
+        int64_t size = sqlite3_column_int64(s, 0);
+        freed += size > 0 ? (uint64_t)size : 0;
         ++*n;
     }
     lm_status status = rc == SQLITE_DONE ? LM_OK : lm_sql_fail(a->db, e);
+    if (status == LM_OK)
+        a->bytes -= freed < a->bytes ? freed : a->bytes;         /* other processes may have stored some of them */
     sqlite3_finalize(s);
     return status;
+}
+
+lm_status lm_archive_measure(lm_archive *a, lm_error *e)
+{
+    int64_t bytes = 0;
+
+    LM_TRY(lm_sql_number(a->db, "PRAGMA data_version", &a->version, e));
+    LM_TRY(lm_sql_number(a->db, "SELECT COALESCE(SUM(MAX(size, 0)), 0) FROM responses", &bytes, e));
+    a->bytes = (uint64_t)bytes;
+    return LM_OK;
+}
+
+/* Measure again if another process has written since: its writes are not counted in `bytes`. */
+static lm_status measure_changes(lm_archive *a, lm_error *e)
+{
+    int64_t version = 0;
+
+    LM_TRY(lm_sql_number(a->db, "PRAGMA data_version", &version, e));
+    return version == a->version ? LM_OK : lm_archive_measure(a, e);
 }
 
 /* Delete the oldest, 16 at a time, until the others are within the limit. */
@@ -35,6 +58,8 @@ lm_status lm_archive_trim(lm_archive *a, lm_error *e)
 {
     uint64_t n = 1;
 
+    if (a->bytes > a->limit)
+        LM_TRY(measure_changes(a, e));
     while (a->bytes > a->limit && n)
         LM_TRY(evict(a, "DELETE FROM responses WHERE rowid IN"
                           " (SELECT rowid FROM responses ORDER BY created, rowid LIMIT 16) RETURNING size", "", NULL, &n, e));
