@@ -23,11 +23,13 @@ typedef struct entry {
     char      owner[33];
     lm_quota limits;
     int32_t   priority;
+    size_t    place;                 /* in the order in which the keys were read */
     bucket    requests, tokens;
     int64_t   day;                   /* the day of `today`, in days since 1970; -1: not known */
     uint64_t  today;
 } entry;
 
+/* In the order of their hashes once all are read; no key occurs twice. */
 typedef struct list { entry *items; size_t n, room; } list;
 
 struct lm_keys {
@@ -60,7 +62,7 @@ static lm_status add(list *l, const char *key, const lm_quota *limits, int32_t p
         l->room = room;
     }
     x = l->items + l->n;
-    *x = (entry){ .limits = *limits, .priority = priority, .day = -1 };
+    *x = (entry){ .limits = *limits, .priority = priority, .place = l->n, .day = -1 };
     hash_of(key, strlen(key), x->hash);
     lm_archive_owner(key, x->owner);
     l->n++;
@@ -75,6 +77,34 @@ static entry *find(list *l, const unsigned char hash[32])
         if (sodium_memcmp(hash, l->items[i].hash, 32) == 0)
             found = l->items + i;
     return found;
+}
+
+static int by_hash(const void *a, const void *b)
+{
+    return memcmp(((const entry *)a)->hash, ((const entry *)b)->hash, sizeof((const entry *)a)->hash);
+}
+
+static int by_hash_and_place(const void *a, const void *b)
+{
+    const entry *x = a, *y = b;
+    int order = by_hash(x, y);
+
+    return order ? order : (x->place > y->place) - (x->place < y->place);
+}
+
+/* Sort the keys. Of a key that occurs several times, the last is kept: with two entries, one would be checked and the other charged. */
+static void sort(list *l)
+{
+    size_t n = 0;
+
+    if (l->n)
+        qsort(l->items, l->n, sizeof *l->items, by_hash_and_place);
+    for (size_t i = 0; i < l->n; i++) {
+        if (n && by_hash(l->items + n - 1, l->items + i) == 0)
+            n--;
+        l->items[n++] = l->items[i];
+    }
+    l->n = n;
 }
 
 /* Parse "priority=-1". False: it is not a priority. */
@@ -160,7 +190,10 @@ static lm_status read_all(const lm_keys *k, list *out, lm_error *e)
 {
     for (size_t i = 0; k->o.keys && k->o.keys[i]; i++)
         LM_TRY(add(out, k->o.keys[i], &k->o.limits, 0, e));
-    return k->o.file ? read_file(k, out, e) : LM_OK;
+    if (k->o.file)
+        LM_TRY(read_file(k, out, e));
+    sort(out);
+    return LM_OK;
 }
 
 lm_status lm_keys_new(const lm_keys_options *o, lm_keys **out, lm_error *e)
@@ -206,7 +239,7 @@ lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
     }
     pthread_mutex_lock(&k->lock);
     for (size_t i = 0; i < fresh.n; i++) {
-        const entry *before = find(&k->all, fresh.items[i].hash);
+        const entry *before = k->all.n ? bsearch(fresh.items + i, k->all.items, k->all.n, sizeof *k->all.items, by_hash) : NULL;
         entry from_file = fresh.items[i];
         if (before) {
             fresh.items[i] = *before;

@@ -20,7 +20,8 @@ typedef struct lm_quota { uint64_t requests_minute, tokens_minute, tokens_day; }
 typedef struct lm_keys_options {
     const char *const *keys;         /* NULL-ended; NULL: none */
     const char *file;                /* a key per line, then its own limits and priority ("requests=60 tokens=20000 tokens_day=1000000
-                                        priority=-1"); # begins a comment. NULL: none */
+                                        priority=-1"); # begins a comment. Of a key that occurs several times, also in `keys`, the last line
+                                        applies. NULL: none */
     lm_quota limits;                /* defaults of a key; without keys, limits of all clients together */
 } lm_keys_options;
 
