@@ -66,6 +66,57 @@ def test_each_key_has_its_own_limits(build, tmp_path):
     assert [r["requests"] >= 1 and r["input_tokens"] + r["output_tokens"] >= 8 for r in mine] == [True]
 
 
+@pytest.mark.parametrize("limit", ["tokens=5", "tokens_day=5"])
+def test_a_key_that_occurs_twice_has_the_limits_of_its_last_line(build, tmp_path, limit):
+    keys = tmp_path / "keys"
+    keys.write_text(f"flag {limit}\ntwice tokens=1000000\nother\ntwice {limit}\n")
+    s = Server(build, "-c", 64, "--api-key-file", keys, "--api-key", "flag", model=TINY).ready()
+    for key in ("flag", "twice"):
+        statuses = [s.post("/v1/completions", ASK, headers=bearer(key))[0] for _ in range(4)]
+        assert statuses[0] == 200 and statuses[-1] == 429, (key, statuses)
+    assert s.close() == 0
+
+
+def test_a_large_key_file_is_read_again_while_requests_are_answered(build, tmp_path):
+    """The number of keys is the largest that is allowed. Comparing each with each would be 10^10 comparisons while requests wait."""
+    keys = tmp_path / "keys"
+    keys.write_text("".join(f"key-{i}\n" for i in range(100000)))
+    s = Server(build, "-c", 64, "--api-key-file", keys, model=TINY).ready()
+    s.process.send_signal(signal.SIGHUP)
+    s.wait_for("100000 API keys from now on")
+    assert s.post("/v1/completions", ASK, headers=bearer("key-99999"))[0] == 200
+    assert s.close() == 0
+
+
+@pytest.mark.parametrize("path, body", [("/v1/completions", {"n": 2}), ("/v1/embeddings", {})])
+def test_tokens_count_if_the_client_leaves_before_the_end(build, model, tmp_path, path, body):
+    """Otherwise a client that closes each connection early has no limit. The request cannot end by itself before it is closed: the first
+    generates as long as its client reads, and the inputs of the second take many steps."""
+    keys = tmp_path / "keys"
+    keys.write_text("leaves tokens=100\n")
+    s = Server(build, "-c", 4096, "-np", 2, "--embeddings", "--api-key-file", keys, "--store", tmp_path / "store").ready()
+    if path == "/v1/completions":
+        with stream(s, "leaves", **body) as c:
+            got = b""
+            while got.count(b"data: ") < 120:
+                got += c.recv(1 << 16)
+    else:
+        text = json.dumps({"input": ["a b c d " * 200] * 256})
+        with socket.create_connection(("127.0.0.1", s.port), timeout=ENDS) as c:
+            c.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer leaves\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+            until = time.time() + ENDS
+            while not any(slot["n_held"] > 400 for slot in s.get("/slots", headers=bearer("leaves"))[1]):
+                assert time.time() < until
+    until = time.time() + ENDS
+    while not (rows := s.get("/v1/usage", headers=bearer("leaves"))[1]["data"]):         # the server notices after a moment
+        assert time.time() < until
+        time.sleep(0.01)
+    assert rows[0]["requests"] == 1 and rows[0]["input_tokens"] + rows[0]["output_tokens"] >= 100
+    assert s.get("/slots", headers=bearer("leaves"))[0] == 200                              # not limited
+    assert s.post("/v1/completions", ASK, headers=bearer("leaves"))[0] == 429
+    assert s.close() == 0
+
+
 def test_limits_without_keys_apply_to_all_clients(build):
     s = Server(build, "-c", 64, "--requests-per-minute", 2, model=TINY).ready()
     assert [s.post("/v1/completions", ASK, headers=bearer(k))[0] for k in "abc"] == [200, 200, 429]

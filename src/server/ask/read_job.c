@@ -26,6 +26,7 @@ struct lm_read_job {
     json_t      *warnings;
     char        *key, *salt;         /* NULL: none */
     lm_account   account;
+    bool         counted;            /* its tokens were charged to `account` */
 };
 
 size_t lm_read_job_count(const lm_read_job *r)
@@ -169,7 +170,8 @@ static void finish(lm_read_job *r)
     lm_error e = { 0 };
     lm_status status = lm_answer_document(r->x, r->document(r), r->warnings, &e);
 
-    lm_account_charge(&r->account, lm_read_job_all_tokens(r), 0, 0);
+    lm_account_charge(&r->account, lm_read_job_all_tokens(r), lm_read_job_cached_tokens(r), 0);
+    r->counted = true;
     if (status != LM_OK)
         lm_answer_fault(r->x, r->dialect, 0, 0, &e);
 }
@@ -197,11 +199,27 @@ static void more(lm_exchange *x, void *job)
 
 /* ---- beginning and end ---- */
 
+/* Charge the prompt tokens that were processed for a request that ends early: its client has left, or a prompt failed. */
+static void count_unfinished(lm_read_job *r)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < r->next; i++) {
+        size_t read = 0;
+        lm_reply_status(r->texts[i].reply, &read);
+        n += read;
+    }
+    if (n)
+        lm_account_charge(&r->account, n, lm_read_job_cached_tokens(r), 0);
+}
+
 static void done(void *job)
 {
     lm_read_job *r = job;
     lm_service *service = r->service;
 
+    if (!r->counted)
+        count_unfinished(r);
     for (size_t i = 0; i < r->prompts.n && r->texts; i++) {
         lm_reply_free(r->texts[i].reply);
         drop_shared(r->texts[i].shared);

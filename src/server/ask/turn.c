@@ -244,16 +244,45 @@ static bool take(lm_turn *t, lm_choice *c, const lm_reply_event *r)
     return true;
 }
 
-static void count(const lm_turn *t)
+/* Charge the tokens of all sequences to the key, once. */
+static void count(lm_turn *t)
 {
     uint64_t prompt = 0, cached = 0, written = 0;
 
+    t->counted = true;
     for (size_t i = 0; i < t->n; i++) {
         prompt += t->choices[i].usage.n_prompt;
         cached += t->choices[i].usage.n_cached;
         written += t->choices[i].usage.n_tokens;
     }
     lm_account_charge(&t->account, prompt, cached, written);
+}
+
+/* Set the usage of a sequence that has not ended: the prompt tokens that were processed, and the generated tokens. */
+static void take_usage(lm_choice *c)
+{
+    lm_reply_event event;
+    size_t read = 0;
+
+    while (lm_reply_next(c->reply, &event))
+        c->n_tokens += event.event.kind == LM_EVENT_TOKEN;
+    lm_reply_status(c->reply, &read);
+    c->usage = (lm_usage){ .n_prompt = read, .n_tokens = c->n_tokens };
+}
+
+/* Charge what a request has used that ends early: its client has left, or it failed. A request that was never admitted has used nothing. */
+static void count_unfinished(lm_turn *t)
+{
+    bool used = false;
+
+    for (size_t i = 0; i < t->n; i++) {
+        lm_choice *c = t->choices + i;
+        if (!c->ended)
+            take_usage(c);
+        used |= c->usage.n_prompt > 0;
+    }
+    if (used)
+        count(t);
 }
 
 static void more(lm_exchange *x, void *job)
@@ -302,6 +331,8 @@ static void done(void *job)
     lm_turn *t = job;
     lm_service *service = t->service;
 
+    if (!t->counted)
+        count_unfinished(t);
     for (size_t i = 0; i < t->n; i++) {
         lm_reply_free(t->choices[i].reply);
         lm_text_free(&t->choices[i].text);

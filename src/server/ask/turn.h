@@ -63,6 +63,7 @@ struct lm_turn {
     lm_account   account;
     lm_traced   *traced;             /* NULL: neither a trace nor interventions are requested */
     bool         shows_trace, shows_surprise;
+    bool         counted;            /* its tokens were charged to `account` */
     int64_t      created;
     json_t      *warnings;           /* NULL: none */
     json_t      *prompt;             /* the first one, as the model sees it; NULL: not requested */

@@ -154,5 +154,5 @@ const lm_route lm_route_response_items = { "GET", "/v1/responses/{id}/input_item
                                            LM_DIALECT_OPENAI, "return a stored response's input; limit, order and after as in OpenAI's API",
                                            NULL, 0, NULL, answer_input_items, "limit, order, after" };
 const lm_route lm_route_usage = { "GET", "/v1/usage", NULL, LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                  "return the tokens of completed requests of this key, by day (UTC) and model", NULL, 0, NULL,
+                                  "return the requests of this key and their tokens, by day (UTC) and model", NULL, 0, NULL,
                                   answer_usage, NULL };
