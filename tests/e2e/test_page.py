@@ -140,7 +140,7 @@ def test_reports(server):
 @explains
 @pytest.mark.parametrize("path,name", [("/v1/report?format=html", "format"), ("/v1/drawing?kind=layer", "kind"), ("/v1/drawing?name=flow&na=1", "na"),
                                        ("/v1/facts?path=parameters&fact=1", "fact"), ("/v1/settings?lang=my", "lang"), ("/v1/machine?plans=1", "plans"),
-                                       ("/props?models=x", "models")])
+                                       ("/props?models=x", "models"), ("/props?model,%20autoload=x", "model, autoload")])
 def test_unknown_query_parameters_are_rejected_by_name(server, path, name):
     status, error, _ = server.get(path)
     assert status == 400 and f"unknown query parameter '{name}'" in json.dumps(error), error

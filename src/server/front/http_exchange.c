@@ -25,7 +25,7 @@ typedef struct other { const char *names, *found; } other;
 static enum MHD_Result find_other(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     other *o = arg;
-    size_t n = strlen(name);
+    size_t n = strcspn(name, ", ") == strlen(name) ? strlen(name) : 0;       /* not a part of the list with several names */
 
     (void)kind;
     (void)value;
