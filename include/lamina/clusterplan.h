@@ -25,7 +25,7 @@ typedef struct lm_cluster_plan_options {
     lm_engine_options engine;            /* context, cache type, rows …; sequences: `streams` instead */
     const lm_device  *device;            /* that every node is; NULL: this machine */
     const lm_limits  *limits;            /* of this machine, for its speeds; NULL: unknown */
-    uint64_t          memory;            /* bytes of a node; 0: all of the device's, or what is available here */
+    uint64_t          memory;            /* bytes of a node for the model; 0: the device's less its reserve, or what is available */
     const char       *precision;         /* NULL: as stored where there are weights, else the most exact one in which some split fits */
     const lm_link    *link;              /* between any two nodes; NULL: the first of the catalogue */
     uint32_t          nodes;             /* 1 … 256, a rank on each */
@@ -49,6 +49,7 @@ typedef struct lm_cluster_row {
     uint32_t tp, pp;                     /* parts of each layer, and runs of layers */
     uint32_t copies;                     /* of the whole split on all nodes; each serves as many streams */
     bool     fits;
+    bool     tight;                      /* fits, but less than 5 % of a node's memory is left */
     uint32_t largest;                    /* the rank that needs most, and what it needs: bytes */
     uint64_t weights, kv, scratch, total;
     uint64_t weights_of_all;             /* all ranks of a copy together: what the split holds more than once is more than the model */
@@ -62,7 +63,7 @@ typedef struct lm_cluster_row {
 enum { LM_CLUSTER_ROWS = 136 };       /* as many as 240 nodes have, the most of all */
 
 typedef struct lm_cluster_plan {
-    uint64_t memory;                     /* of a node */
+    uint64_t memory;                     /* of a node, that the model can have */
     uint64_t context, prompt;
     uint32_t nodes, streams;
     const char *precision, *level;
@@ -71,7 +72,8 @@ typedef struct lm_cluster_plan {
     size_t   n;
     lm_cluster_row rows[LM_CLUSTER_ROWS];        /* every split whose copies fill the nodes; fewest ranks first */
     int      best_one, best_many, best_first;    /* of the rows that fit; -1: none, or speeds are unknown */
-    uint64_t reserved[4];                /* zero */
+    uint64_t reserve;                    /* bytes of a node that others need, not in `memory` */
+    uint64_t reserved[3];                /* zero */
 } lm_cluster_plan;
 
 /* Plan a model without measuring or starting anything. LM_OK also if nothing fits. `m`: a whole model. LM_USAGE: impossible options. */

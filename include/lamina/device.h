@@ -33,6 +33,10 @@ const lm_device *lm_device_at(size_t i);
  * ambiguous name could mean; LM_NOT_FOUND hints at the nearest. */
 lm_status lm_device_find(const char *name, const lm_device **out, lm_error *e);
 
+/* Return the bytes of the device's memory that a model cannot have because the operating system, the driver and the runtime need them, by
+ * its kind; 0 for NULL. *source, if `source` is not NULL: the rule, with what it was taken from, or that it is an assumption. */
+uint64_t lm_device_reserve(const lm_device *d, const char **source);
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,7 +17,7 @@ typedef struct lm_fit_options {
     lm_engine_options  engine;           /* context, sequences, cache type, rows …; as for lm_engine_new */
     const lm_device   *device;           /* NULL: this machine */
     const lm_limits   *limits;           /* of this machine (lm_machine_measure), for its speeds; NULL: they are not known */
-    uint64_t           memory;           /* bytes; 0: all of the device's, or what is available here */
+    uint64_t           memory;           /* bytes that the model can have; 0: the device's less its reserve, or what is available here */
     bool               no_speed;         /* nothing is known of the machine but its memory: device is not looked at */
     bool               sizes_only;       /* neither longest nor most is looked for: they stay 0 */
     const char        *precision;        /* only this one; NULL: as stored where there are weights, and all usual ones */
@@ -38,6 +38,7 @@ typedef struct lm_fit_row {
     uint64_t     weights;                /* bytes, mapped ones included */
     uint64_t     kv, scratch, total;
     bool         fits;
+    bool         tight;                  /* fits, but less than 5 % of the memory is left */
     bool         larger;                 /* than what the model is published in: nothing is gained by it */
     uint64_t     longest;                /* maximum context of the requested sequences, at most the model's; 0: none */
     uint64_t     most;                   /* maximum sequences of the requested context; 0: none */
@@ -48,14 +49,15 @@ typedef struct lm_fit_row {
 enum { LM_FIT_ROWS = 16 };
 
 typedef struct lm_fit {
-    uint64_t    memory;
+    uint64_t    memory;                  /* bytes that the model can have */
     uint64_t    context, sequences, context_length, prompt;
     const char *level;                   /* whose kernels the plan is made for; "ref": weights as stored */
     size_t      n;
     lm_fit_row  rows[LM_FIT_ROWS];       /* from the most exact to the smallest */
     int         best;                    /* the most exact row that fits and gains something; as stored where there are
                                             weights; -1: none */
-    uint64_t    reserved[4];         /* zero */
+    uint64_t    reserve;                 /* bytes of the device that others need (lm_device_reserve), not in `memory` */
+    uint64_t    reserved[3];         /* zero */
 } lm_fit;
 
 /* Nothing is measured and nothing is written. LM_OK also when nothing fits. LM_USAGE for an unknown precision or impossible options. */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "analysis/facts/devices.h"
 #include "analysis/facts/ledger.h"
 #include "analysis/facts/precision.h"
 #include "analysis/facts/predict.h"
@@ -107,7 +108,8 @@ static lm_status add_row(fitting *f, const char *name, const lm_dtype *types, lm
 
     *row = (lm_fit_row){ .precision = name };
     LM_TRY(measure(f, types, f->out->context, f->out->sequences, f->speed, row, e));
-    row->fits = row->total <= f->out->memory;
+    row->fits  = row->total <= f->out->memory;
+    row->tight = lm_is_tight(f->out->memory, row->total);
     f->out->n++;
     if (f->sizes_only)
         return LM_OK;
@@ -169,8 +171,10 @@ static lm_status describe(fitting *f, const lm_fit_options *o, lm_error *e)
         f->speed          = !o->no_speed;
         if (f->speed)
             f->peaks = lm_peaks_published(o->device);
-        if (!out->memory && o->device)
-            out->memory = o->device->memory;
+        if (!out->memory && o->device) {
+            out->memory  = lm_device_room(o->device);
+            out->reserve = lm_device_reserve(o->device, NULL);
+        }
         out->level = "ref";
         return LM_OK;
     }

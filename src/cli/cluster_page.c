@@ -41,9 +41,9 @@ static json_t *row_json(const lm_cluster_row *r, bool simulated)
 {
     char name[SPLIT];
 
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:{s:i, s:I, s:I, s:I, s:I}, s:I, s:i, s:I, s:o, s:o, s:o}", "split",
+    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:b, s:{s:i, s:I, s:I, s:I, s:I}, s:I, s:i, s:I, s:o, s:o, s:o}", "split",
                      split_name(name, r), "tp", (int)r->tp, "pp", (int)r->pp, "ranks", (int)(r->tp * r->pp), "copies", (int)r->copies,
-                     "fits", r->fits,
+                     "fits", r->fits, "tight", r->tight,
                      "memory", "rank", (int)r->largest, "weights", (json_int_t)r->weights, "kv", (json_int_t)r->kv, "scratch",
                      (json_int_t)r->scratch, "total", (json_int_t)r->total, "weights_of_all_ranks", (json_int_t)r->weights_of_all,
                      "exchanges_per_token", (int)r->exchanges, "sent_per_token", (json_int_t)r->sent, "one_stream",
@@ -64,7 +64,8 @@ json_t *lm_cluster_plan_json(const lm_fitted *x, const lm_fit_place *at, const l
 
     for (size_t i = 0; i < p->n; i++)
         json_array_append_new(rows, row_json(&p->rows[i], simulated));
-    json_t *node = json_pack("{s:s?, s:I, s:s, s:s}", "device", at->device ? at->device->name : NULL, "memory", (json_int_t)p->memory,
+    json_t *node = json_pack("{s:s?, s:I, s:I, s:s, s:s}", "device", at->device ? at->device->name : NULL, "memory", (json_int_t)p->memory,
+                             "reserve", (json_int_t)p->reserve,
                              "kernels", p->level, "mark", lm_limits_mark(&at->limits));
     json_t *link = json_pack("{s:s, s:f, s:f, s:s}", "name", p->link.name, "latency", p->link.latency, "bytes_per_second",
                              p->link.bytes_per_second, "source", p->link.source);
@@ -95,7 +96,7 @@ static void add_row(lm_grid *g, const lm_cluster_row *r, bool simulated)
     bool known = r->one.rate > 0;
 
     snprintf(copies, sizeof copies, "%u", r->copies);
-    lm_grid_row(g, split_name(name, r), copies, lm_figure_bytes(total, r->total), r->fits ? "✓" : "✗",
+    lm_grid_row(g, split_name(name, r), copies, lm_figure_bytes(total, r->total), lm_fit_verdict(r->fits, r->tight),
                 r->sent ? lm_figure_bytes(sent, r->sent) : "-", lm_fit_rate(one, r->one.rate), time_or_dash(a, r->one.computing, known),
                 time_or_dash(b, r->one.latency, known), time_or_dash(c, r->one.transfer, known), lm_fit_rate(many, r->many.rate),
                 time_or_dash(first, seconds(&r->first), known),
@@ -164,8 +165,10 @@ void lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_c
 {
     lm_grid g = { .store = store, .align = simulated ? "lrrlrrrrrrrr" : "lrrlrrrrrrr", .indent = 2 };
     char left[2 * LM_FIT_NAME], place[LM_FIT_NAME], model[LM_FIT_NAME], context[LM_FIGURE], latency[LM_FIGURE], rate[LM_FIGURE];
+    const char *source;
 
-    snprintf(left, sizeof left, "%s on %u × %s", lm_fit_model_name(x, model), p->nodes, lm_fit_place_name(at, p->memory, place));
+    snprintf(left, sizeof left, "%s on %u × %s", lm_fit_model_name(x, model), p->nodes,
+             lm_fit_place_name(at, p->memory + p->reserve, place));
     lm_fit_title(left, p->precision, out);
     lm_text_printf(out, "%s: %s a message, %s a second; %s positions, cache %s; times at best\n\n", p->link.title,
                    lm_figure_time(latency, p->link.latency), lm_figure_bytes(rate, (uint64_t)p->link.bytes_per_second),
@@ -183,5 +186,9 @@ void lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_c
     if (p->most_tp < p->nodes)
         lm_text_printf(out, "  tp           at most %u, the number of query heads\n", p->most_tp);
     lm_text_printf(out, "  link         %s\n", p->link.source);
+    if (p->reserve) {
+        lm_device_reserve(at->device, &source);
+        lm_text_printf(out, "  reserved     %s: %s\n", lm_figure_bytes(rate, p->reserve), source);
+    }
     lm_fit_mark(at, out);
 }

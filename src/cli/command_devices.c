@@ -34,10 +34,14 @@ static json_t *rate_json(double x)
 
 static json_t *device_json(const lm_device *d)
 {
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:f, s:{s:o, s:o, s:o, s:o}, s:o, s:s, s:o}", "name", d->name, "title", d->title,
+    const char *source;
+    uint64_t    reserve = lm_device_reserve(d, &source);
+
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:f, s:{s:o, s:o, s:o, s:o}, s:o, s:s, s:o}", "name", d->name, "title", d->title,
                      "kind",
                      d->kind,
-                     "aliases", d->aliases, "memory", (json_int_t)d->memory, "bytes_per_second", d->memory_rate, "operations_per_second",
+                     "aliases", d->aliases, "memory", (json_int_t)d->memory, "reserve", (json_int_t)reserve,
+                     "reserve_source", source, "bytes_per_second", d->memory_rate, "operations_per_second",
                      "f32", rate_json(d->peak.f32), "f16", rate_json(d->peak.f16), "bf16", rate_json(d->peak.bf16), "int8",
                      rate_json(d->peak.int8), "cores", d->cores ? json_integer(d->cores) : json_null(), "source", d->source,
                      "checked", json_string(d->checked));
@@ -113,7 +117,8 @@ static void details(const lm_device *d, lm_text *out)
 {
     const double      rates[] = { d->peak.f32, d->peak.f16, d->peak.bf16, d->peak.int8 };
     static const char *const types[] = { "float32", "float16", "bfloat16", "int8" };
-    char figure[LM_FIGURE];
+    const char *source;
+    char        figure[LM_FIGURE];
 
     lm_text_printf(out, "%s\n\n", d->title);
     label(_("name"), out);
@@ -131,6 +136,9 @@ static void details(const lm_device *d, lm_text *out)
             label(types[i], out);
             lm_text_printf(out, _("%s · 10¹² operations a second\n"), tera(figure, rates[i]));
         }
+    uint64_t reserve = lm_device_reserve(d, &source);
+    label(_("reserved"), out);
+    lm_text_printf(out, "%s: %s\n", lm_figure_bytes(figure, reserve), _(source));
     label(_("source"), out);
     lm_text_printf(out, "%s\n", d->source);
     label(_("checked"), out);

@@ -26,7 +26,7 @@ static const lm_flag fit_flag_table[] = {
       NULL },
     { "--ram", NULL, LM_FLAG_SIZE, O(ram), "SIZE", "available memory, instead of this machine's: 16G (decimal), 16GiB (binary)", 0, 0, NULL },
     { "--vram", NULL, LM_FLAG_SIZE, O(vram), "SIZE",
-      "memory of a device that is not in the catalogue; a card sold with 24 GB has 24GiB", 0, 0, NULL },
+      "memory of a device that is not in the catalogue, less what its driver needs; a card sold with 24 GB has 24GiB", 0, 0, NULL },
     { "--fleet", NULL, LM_FLAG_SWITCH, O(fleet), NULL, "check whether all MODELs fit together, and how many copies fit", 0, 0, NULL },
     { "--throughput", NULL, LM_FLAG_SWITCH, O(throughput), NULL,
       "show tokens per second by number of sequences, in the best precision", 0, 0, NULL },
@@ -192,6 +192,7 @@ static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_mode
     bool stored = strcmp(best.precision, "as stored") == 0;
     fit->precision = stored ? NULL : best.precision;
     fit->memory = x->fit.memory;
+    uint64_t reserve = x->fit.reserve;
     fit->sizes_only = true;
     for (uint64_t n = 1;; n = 2 * n < best.most ? 2 * n : best.most) {
         fit->engine.sequences = (uint32_t)n;
@@ -200,6 +201,7 @@ static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_mode
         if (n >= best.most)
             break;
     }
+    x->fit.reserve = reserve;                    /* not of `memory`, which is what it left */
     lm_fit_table_batches_end(&t, at, &page);
     return print(cli, t.json, &page, LM_OK, e);
 }

@@ -68,18 +68,19 @@ json_t *lm_fit_speed_json(const lm_fit_speed *s)
 
 static json_t *row_json(const lm_fit_row *r, uint64_t memory)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "precision", r->precision, "weights",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I, s:o, s:o}", "precision", r->precision, "weights",
                      (json_int_t)r->weights,
-                     "kv", (json_int_t)r->kv, "scratch", (json_int_t)r->scratch, "total", (json_int_t)r->total, "fits", r->fits, "left",
+                     "kv", (json_int_t)r->kv, "scratch", (json_int_t)r->scratch, "total", (json_int_t)r->total, "fits", r->fits,
+                     "tight", r->tight, "left",
                      (json_int_t)memory - (json_int_t)r->total, "longest_context", (json_int_t)r->longest, "most_sequences",
                      (json_int_t)r->most, "generating", lm_fit_speed_json(&r->token), "reading", lm_fit_speed_json(&r->prompt));
 }
 
 static json_t *place_json(const lm_fit_place *at, const lm_fit *f)
 {
-    return json_pack("{s:s, s:s?, s:I, s:s, s:s}", "kind", at->device ? "device" : at->here ? "this machine" : "memory", "device",
-                     at->device ? at->device->name : NULL, "memory", (json_int_t)f->memory, "kernels", f->level,
-                     "mark", lm_limits_mark(&at->limits));
+    return json_pack("{s:s, s:s?, s:I, s:I, s:s, s:s}", "kind", at->device ? "device" : at->here ? "this machine" : "memory", "device",
+                     at->device ? at->device->name : NULL, "memory", (json_int_t)f->memory, "reserve", (json_int_t)f->reserve,
+                     "kernels", f->level, "mark", lm_limits_mark(&at->limits));
 }
 
 /* Describe the measurement behind the speeds of this machine. */
@@ -124,7 +125,7 @@ static void verdict(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
     const lm_fit *f = &x->fit;
     char          left[2 * NAME], right[NAME], place[NAME], model[NAME];
 
-    snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(x, model), lm_fit_place_name(at, f->memory, place));
+    snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(x, model), lm_fit_place_name(at, f->memory + f->reserve, place));
     if (f->best < 0)
         snprintf(right, sizeof right, "%s", x->has_weights && f->n > 1 ? _("does not fit as stored") : _("does not fit"));
     else if (strcmp(f->rows[f->best].precision, "as stored") == 0)
@@ -149,6 +150,32 @@ static void settings(const lm_fit *f, const lm_fit_place *at, lm_text *out)
                    lm_figure_count(context, f->context), (unsigned long long)f->sequences, at->kv, planned_for(f));
 }
 
+/* Append the name of a column, padded; its explanation follows. */
+static void explain_column(const char *name, lm_text *out)
+{
+    size_t n = lm_text_columns(name);
+
+    lm_text_printf(out, "  %s%*s", name, n < 10 ? (int)(11 - n) : 1, "");
+}
+
+const char *lm_fit_verdict(bool fits, bool tight)
+{
+    return tight ? _("tight") : fits ? "✓" : "✗";
+}
+
+/* Say what is kept of a device's memory, and why. */
+void lm_fit_reserved(const lm_device *d, uint64_t reserve, lm_text *out)
+{
+    const char *source;
+    char        bytes[LM_FIGURE];
+
+    if (!reserve)
+        return;
+    lm_device_reserve(d, &source);
+    explain_column(_("reserved"), out);
+    lm_text_printf(out, "%s: %s\n", lm_figure_bytes(bytes, reserve), _(source));
+}
+
 static const char *longest(char out[LM_FIGURE], uint64_t n)
 {
     if (!n)
@@ -165,18 +192,20 @@ static void add_row(lm_grid *g, const lm_fit *f, const lm_fit_row *r)
              lm_figure_bytes(a, r->fits ? f->memory - r->total : r->total - f->memory));
     lm_figure_count(most, r->most);
     lm_grid_row(g, _(r->precision), lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch),
-                lm_figure_bytes(d, r->total), r->fits ? "✓" : "✗", left, longest(context, r->longest),
+                lm_figure_bytes(d, r->total), lm_fit_verdict(r->fits, r->tight), left, longest(context, r->longest),
                 r->most ? most : "-", r->fits ? lm_fit_rate(token,
                                                             r->token.rate) : "-", r->fits ? limit(r->token.limited_by) : "",
                 r->fits ? lm_fit_rate(prompt, r->prompt.rate) : "-", r->fits ? limit(r->prompt.limited_by) : "");
 }
 
-/* Append the name of a column, padded; its explanation follows. */
-static void explain_column(const char *name, lm_text *out)
+static void explain_tight(const lm_fit *f, lm_text *out)
 {
-    size_t n = lm_text_columns(name);
-
-    lm_text_printf(out, "  %s%*s", name, n < 10 ? (int)(11 - n) : 1, "");
+    for (size_t i = 0; i < f->n; i++)
+        if (f->rows[i].tight) {
+            explain_column(_("tight"), out);
+            lm_text_printf(out, "%s\n", _("it fits, but less than a twentieth of the memory is left"));
+            return;
+        }
 }
 
 static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
@@ -212,6 +241,8 @@ static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
         explain_column(_("peaks"), out);
         lm_text_printf(out, "%s\n", at->device ? at->device->source : measured(at));
     }
+    lm_fit_reserved(at->device, f->reserve, out);
+    explain_tight(f, out);
     lm_text_add_char(out, '\n');
     explain_column(_("more"), out);
     lm_text_printf(out, "--context N   --batch N   --kv-type q8_0   --precision P   --json%s\n",
@@ -262,6 +293,7 @@ json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at)
     for (size_t i = 0; i < n; i++) {
         json_t *m = row_json(&x[i].fit.rows[x[i].row], memory);
         json_object_del(m, "fits");
+        json_object_del(m, "tight");
         json_object_del(m, "left");
         json_object_del(m, "longest_context");
         json_object_del(m, "most_sequences");
@@ -299,7 +331,7 @@ void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_stor
     lm_grid  g = { .store = store, .align = "llrrrrrrrrl", .indent = 2 };
     char     a[LM_FIGURE], place[NAME], line[2 * NAME];
 
-    snprintf(line, sizeof line, _("%zu models at once on %s"), n, lm_fit_place_name(at, memory, place));
+    snprintf(line, sizeof line, _("%zu models at once on %s"), n, lm_fit_place_name(at, memory + x[0].fit.reserve, place));
     lm_fit_title(line, copies == 0 ? _("do not fit") : copies == 1 ? _("fit") : _("fit more than once"), out);
     lm_text_printf(out,
                    P_(x[0].fit.sequences, "%llu sequence of each, cache %s; plan for %s\n\n",
@@ -317,5 +349,6 @@ void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_stor
         lm_text_printf(
             out, "  %s\n",
             _("one more: how many further copies of a model what is left holds, with weights of their own or shared"));
+    lm_fit_reserved(at->device, x[0].fit.reserve, out);
     lm_fit_mark(at, out);
 }

@@ -19,27 +19,27 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
     const lm_fit_row *r = f->best >= 0 ? &f->rows[f->best] : NULL;
     char memory[LM_FIGURE], total[LM_FIGURE], left[LM_FIGURE], token[LM_FIGURE], prompt[LM_FIGURE];
 
-    start(t, "lrlrrrlrl");
+    start(t, "lrllrrrlrl");
     t->n++;
     t->fitting += r != NULL;
-    json_array_append_new(t->rows, json_pack("{s:s, s:I, s:b, s:s?, s:o, s:o, s:o}", "device", d->name, "memory",
+    json_array_append_new(t->rows, json_pack("{s:s, s:I, s:I, s:b, s:b, s:s?, s:o, s:o, s:o}", "device", d->name, "memory",
                                              (json_int_t)f->memory,
-                                             "fits", r != NULL, "precision", r ? r->precision : NULL, "total",
+                                             "reserve", (json_int_t)f->reserve, "fits", r != NULL, "tight", r && r->tight, "precision", r ? r->precision : NULL, "total",
                                              r ? json_integer((json_int_t)r->total) : json_null(), "generating",
                                              r ? lm_fit_speed_json(&r->token) : json_null(), "reading",
                                              r ? lm_fit_speed_json(&r->prompt) : json_null()));
     if (!t->kind)
-        lm_grid_row(&t->grid, "", _("memory"), C_("column", "fits in"), _("takes"), _("left"), _("generates"), "", _("reads"),
+        lm_grid_row(&t->grid, "", _("memory"), C_("column", "fits in"), "", _("takes"), _("left"), _("generates"), "", _("reads"),
                     "");
     else if (strcmp(t->kind, d->kind) != 0)
         lm_grid_line(&t->grid, "");
     t->kind = d->kind;
     snprintf(memory, sizeof memory, "%.0f GiB", (double)d->memory / (1 << 30));
     if (!r) {
-        lm_grid_row(&t->grid, d->name, memory, "✗", "", "", "", "", "", "");
+        lm_grid_row(&t->grid, d->name, memory, "✗", "", "", "", "", "", "", "");
         return;
     }
-    lm_grid_row(&t->grid, d->name, memory, _(r->precision), lm_figure_bytes(total, r->total),
+    lm_grid_row(&t->grid, d->name, memory, _(r->precision), r->tight ? _("tight") : "", lm_figure_bytes(total, r->total),
                 lm_figure_bytes(left, f->memory - r->total), lm_fit_rate(token, r->token.rate), _(r->token.limited_by),
                 lm_fit_rate(prompt, r->prompt.rate), _(r->prompt.limited_by));
 }
@@ -60,6 +60,8 @@ void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out)
     lm_text_add_str(out, "\n  ");
     lm_text_printf(out, _("generates  tokens a second with %s positions in the cache; reads: of a prompt of %s\n"), context,
                    lm_figure_count(prompt, f->prompt));
+    lm_text_printf(out, "  %s\n", _("memory     less what the operating system, the driver and the runtime need: lamina devices NAME"));
+    lm_text_printf(out, "  %s\n", _("tight      less than a twentieth of what is free is left"));
     lm_text_printf(out, "\n  %s\n", _("more       lamina fit MODEL --device NAME   lamina devices NAME (with its source)"));
     t->json = json_pack("{s:s, s:I, s:I, s:s, s:I, s:o}", "model", t->x->info.name, "context", (json_int_t)f->context, "batch",
                         (json_int_t)f->sequences, "kv_type", kv, "prompt", (json_int_t)f->prompt, "devices", t->rows);
@@ -105,7 +107,7 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *
     char left[2 * LM_FIT_NAME], model[LM_FIT_NAME], place[LM_FIT_NAME], right[LM_FIT_NAME];
     char context[LM_FIGURE], prompt[LM_FIGURE], rate[LM_FIGURE];
 
-    snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(t->x, model), lm_fit_place_name(at, f->memory, place));
+    snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(t->x, model), lm_fit_place_name(at, f->memory + f->reserve, place));
     snprintf(right, sizeof right, "%s", _(r->precision));
     lm_fit_title(left, right, out);
     lm_text_printf(out, _("%s positions in each cache, %s; tokens a second at best\n\n"), lm_figure_count(context, f->context),

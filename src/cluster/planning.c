@@ -1,6 +1,7 @@
 /* planning.c - evaluate every split of a model over the given nodes: the plans of the ranks, their memory and their speed. */
 #include "lamina/clusterplan.h"
 
+#include "analysis/facts/devices.h"
 #include "analysis/facts/ledger.h"
 #include "analysis/facts/precision.h"
 #include "base/alloc.h"
@@ -116,7 +117,8 @@ static lm_status add_split(planning *p, uint32_t tp, uint32_t pp, lm_error *e)
     lm_timing t = { ranks, tp * pp, tp, &p->peaks, &out->link, p->o->simulate };
     *row = (lm_cluster_row){ .tp = tp, .pp = pp, .copies = out->nodes / (tp * pp) };
     sizes(ranks, tp * pp, row);
-    row->fits = row->total <= out->memory;
+    row->fits  = row->total <= out->memory;
+    row->tight = lm_is_tight(out->memory, row->total);
     lm_count_exchanges(&t, &row->exchanges, &row->sent);
     lm_status status = p->speed ? times(p, &t, row, e) : LM_OK;
     drop_ranks(ranks, tp * pp);
@@ -208,7 +210,8 @@ static lm_status describe(planning *p, lm_error *e)
         p->engine.threads = o->device->cores ? o->device->cores : 1;
         p->speed          = true;
         p->peaks          = lm_peaks_published(o->device);
-        out->memory       = out->memory ? out->memory : o->device->memory;
+        out->reserve      = out->memory ? 0 : lm_device_reserve(o->device, NULL);
+        out->memory       = out->memory ? out->memory : lm_device_room(o->device);
         out->level        = "ref";
         return LM_OK;
     }

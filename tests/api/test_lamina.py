@@ -133,6 +133,9 @@ def test_catalogues_and_machine(lm):
     assert lm.new("lm_preset_find", b"GPT-2").contents.name == b"gpt2"
     assert lm.lm_device_at(0).contents.memory and not lm.lm_device_at(10 ** 6)
     assert lm.new("lm_device_find", b"RTX 4090").contents.peak.f16 > 1e14
+    source = ctypes.c_char_p()
+    assert lm.lm_device_reserve(lm.new("lm_device_find", b"RTX 4090"), ref(source)) == 512 << 20 and b"CUDA" in source.value
+    assert lm.lm_device_reserve(None, None) == 0
     machine = lm.new("lm_machine_describe")
     assert machine.cores >= 1 and machine.usable
     version = ctypes.c_char_p()

@@ -128,6 +128,33 @@ def test_every_device(lamina):
         assert best is None or [row[k] for k in ("total", "generating", "reading")] == [best[k] for k in ("total", "generating", "reading")]
 
 
+def test_reserve(lamina):
+    """What others need of a device is not the model's: Llama 3.2 3B in float32 would fill an iPhone 14 Pro, whose apps get about half."""
+    gib = 2 ** 30
+    kept = {"rtx-4090": gib // 2, "tpu-v5e": gib // 2, "apple-m4-max": 32 * gib, "iphone-14-pro": 3 * gib, "raspberry-pi-4": gib,
+            "epyc-9654": gib}
+    for name, reserve in kept.items():
+        device = json.loads(lamina("devices", name, "--json").stdout)
+        machine = fit(lamina, "gpt2", "--device", name)["machine"]
+        assert device["reserve"] == machine["reserve"] == reserve and device["reserve_source"]
+        assert machine["memory"] == device["memory"] - reserve
+    assert fit(lamina, "gpt2", "--device", "rtx-4090", "--ram", "8G")["machine"]["reserve"] == 0
+    full = fit(lamina, "llama-3.2-3b", "--device", "iphone-14-pro", "--precision", "Q8_0")["precisions"][0]
+    assert 3 * gib < full["total"] < 6 * gib and not full["fits"]
+
+
+def test_tight(lamina):
+    """A row is tight from the first byte that does not fit in 95 % of the memory; the page says what that means."""
+    total = fit(lamina, "llama-3.2-1b", "--vram", "8GiB", "--precision", "Q8_0")["precisions"][0]["total"]
+    for memory, marks in ((total - 1, (False, False)), (total, (True, True)), (total * 100 // 96, (True, True)),
+                          (total * 100 // 94, (True, False))):
+        done = lamina("fit", "llama-3.2-1b", "--vram", memory, "--precision", "Q8_0", "--json")
+        row = json.loads(done.stdout)["precisions"][0]
+        assert (row["fits"], row["tight"]) == marks, memory
+    page = lamina("fit", "llama-3.2-1b", "--vram", total, "--precision", "Q8_0").stdout
+    assert "  tight  " in page and "less than a twentieth of the memory is left" in page
+
+
 def test_throughput(lamina):
     j = fit(lamina, "llama-3.1-8b", "--device", "h100", "--context", "4k", "--price", "2.5")
     sequences = [b["batch"] for b in j["batches"]]

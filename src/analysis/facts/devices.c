@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/language.h"
 #include "base/str.h"
 
 enum { NAME = 96, SHOWN = 6 };
@@ -15,6 +16,55 @@ const lm_device *lm_device_at(size_t i)
 {
     return i < lm_n_devices ? &lm_device_table[i] : NULL;
 }
+
+/* ---- memory that a model cannot have ---- */
+
+typedef struct reserve {
+    const char *kind;
+    uint64_t    bytes;
+    unsigned    part;                    /* additionally memory / part; 0: none */
+    const char *source;
+} reserve;
+
+static const reserve reserves[] = {
+    { "gpu", 512ull << 20, 0,
+      N_("driver and runtime: CUDA contexts of 256 to 330 MiB are published (github.com/invoke-ai/InvokeAI/issues/9413, "
+         "github.com/unslothai/unsloth/pull/6718); 512 MiB is an assumption") },
+    { "accelerator", 512ull << 20, 0, N_("driver and runtime: 512 MiB is an assumption, as for graphics processors") },
+    { "apple", 0, 4,
+      N_("Metal recommends to use between 0.67 (M1 Max, 32 GiB: github.com/ggml-org/llama.cpp/pull/2011) and 0.84 of the memory "
+         "(128 GiB: github.com/antirez/ds4/pull/909); keeping a quarter is an assumption between them") },
+    { "phone", 0, 2,
+      N_("an app gets about half of the memory: 3 of 6 GB on an iPhone 14 "
+         "(antigravitylab.net: memory budget design for mobile apps, 2026); an assumption for other phones") },
+    { "board", 1ull << 30, 0, N_("operating system without a desktop: 1 GiB is an assumption") },
+    { "cpu", 1ull << 30, 0, N_("operating system without a desktop: 1 GiB is an assumption") },
+};
+
+uint64_t lm_device_reserve(const lm_device *d, const char **source)
+{
+    static const reserve none = { .source = "" };
+    const reserve       *r    = &none;
+
+    for (size_t i = 0; d && i < sizeof reserves / sizeof *reserves; i++)
+        if (strcmp(reserves[i].kind, d->kind) == 0)
+            r = &reserves[i];
+    if (source)
+        *source = r->source;
+    return r->bytes + (r->part ? d->memory / r->part : 0);
+}
+
+uint64_t lm_device_room(const lm_device *d)
+{
+    return d->memory - lm_device_reserve(d, NULL);
+}
+
+bool lm_is_tight(uint64_t memory, uint64_t total)
+{
+    return total <= memory && memory - total < memory / 20;
+}
+
+/* ---- names ---- */
 
 /* Copy letters and digits in lower case: "RTX 4090" and "rtx-4090" become equal; "+" distinguishes processors. */
 static const char *plain(char out[NAME], const char *text, size_t n)

@@ -7,7 +7,7 @@
 #include "analysis/facts/precision.h"
 #include "analysis/report/chapters.h"
 #include "base/number.h"
-#include "lamina/device.h"
+#include "analysis/facts/devices.h"
 
 /* ---- weights in other types (O-21) ---- */
 
@@ -99,6 +99,13 @@ void lm_part_memory(lm_document *d)
 
 /* ---- devices ---- */
 
+static const char *verdict(uint64_t room, double need)
+{
+    if (need > (double)room)
+        return "–";
+    return lm_is_tight(room, (uint64_t)need) ? _("tight") : _("fits");
+}
+
 /* List the devices of the catalogue that can hold weights and cache in some precision. */
 static void write_devices(lm_document *d)
 {
@@ -112,10 +119,11 @@ static void write_devices(lm_document *d)
         need[k] = lm_facts_number(f, "weights.as.%s.bytes", shown[k]) + kv;
     for (size_t i = 0; lm_device_at(i); i++) {
         all += strcmp(lm_device_at(i)->kind, "cpu") != 0;
-        holding += strcmp(lm_device_at(i)->kind, "cpu") != 0 && need[2] <= (double)lm_device_at(i)->memory;
+        holding += strcmp(lm_device_at(i)->kind, "cpu") != 0 && need[2] <= (double)lm_device_room(lm_device_at(i));
     }
     lm_doc_textf(d, _("Weights and the cache of %s positions (%s), without scratch."),
                  lm_fig_count(a, lm_facts_count(f, "kv.context")), lm_fig_size(b, kv));
+    lm_doc_text(d, _("Of the memory of each device, what the operating system, the driver and the runtime need is left free."));
     lm_doc_textf(d, _("%u of %u devices of the catalogue hold it as Q4_K_M."), holding, all);
     if (!holding)
         return;
@@ -123,13 +131,13 @@ static void write_devices(lm_document *d)
     lm_doc_table *t = lm_doc_table_of(d, "devices", NULL, "lrlll", _("device"), _("memory"), shown[0], shown[1], shown[2]);
     for (size_t i = 0; lm_device_at(i); i++) {
         const lm_device *x = lm_device_at(i);
-        if (strcmp(x->kind, "cpu") == 0 || need[2] > x->memory)
+        if (strcmp(x->kind, "cpu") == 0 || need[2] > (double)lm_device_room(x))
             continue;
         lm_next_row(t);
         lm_cell(t, x->title);
         lm_cell_count(t, LM_PLAIN, LM_UNIT_BYTES, x->memory);
         for (int k = 0; k < 3; k++)
-            lm_cell(t, need[k] <= x->memory ? _("fits") : "–");
+            lm_cell(t, verdict(lm_device_room(x), need[k]));
     }
     lm_doc_close(d);
 }

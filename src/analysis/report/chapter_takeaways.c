@@ -4,7 +4,7 @@
 
 #include "analysis/facts/figure.h"
 #include "analysis/report/chapters.h"
-#include "lamina/device.h"
+#include "analysis/facts/devices.h"
 
 enum { USUAL = 8192, CARD = 24, SMALL_CARD = 8, STANDING_OUT = 3 };      /* positions; GiB of cards; sentences */
 
@@ -77,7 +77,7 @@ static const lm_device *smallest(const char *kind, double need)
     const lm_device *best = NULL, *x;
 
     for (size_t i = 0; (x = lm_device_at(i)); i++)
-        if (strcmp(x->kind, kind) == 0 && (double)x->memory >= need && (!best || x->memory < best->memory))
+        if (strcmp(x->kind, kind) == 0 && (double)lm_device_room(x) >= need && (!best || x->memory < best->memory))
             best = x;
     return best;
 }
