@@ -218,9 +218,28 @@ def test_tables_of_sizes_have_bars(pages):
             [found] = main.all("table", id=table)
             assert len(found.of_class("bar")) >= 3, table
         [found] = main.all("table", id="precisions")
+        ends = {"llama-3.2-3b": 16, "deepseek-v2": 1536}
+        unit = 2 ** 30 * ends[model] / 100                          # bytes of one percent of the axis
         for row in found.all("tbody")[0].all("tr"):
-            n, widest = int(row.inner[1].whole_text().replace(",", "")), int(found.all("tbody")[0].inner[0].inner[1].whole_text().replace(",", ""))
-            assert abs(float(re.search(r"width:([\d.]+)%", row.of_class("bar")[0].attrs["style"])[1]) - 100 * n / widest) < 0.01
+            n = int(row.inner[1].whole_text().replace(",", ""))
+            assert abs(float(re.search(r"width:([\d.]+)%", row.of_class("bar")[0].attrs["style"])[1]) - n / unit) < 0.01
+
+
+def test_bars_are_crossed_by_sizes_of_memory(pages):
+    """Each line stands at its size on the axis of the bars, in every row, and no two labels touch (6 % of 360 pixels for a digit or two)."""
+    expected = {"llama-3.2-3b": [8, 16], "qwen2.5-7b": [8, 16, 24, 48], "deepseek-v2": [192, 640, 1536], "gpt2": [8]}
+    for model, sizes in expected.items():
+        [table] = pages(model)[2].all("table", id="precisions")
+        [axis] = table.of_class("axis")
+        labels = axis.all("i")
+        values = [eval(x.whole_text().replace("×", "*")) for x in labels]
+        places = [float(re.search(r"left:([\d.]+)%", x.attrs["style"])[1]) for x in labels]
+        assert values == sizes, model
+        assert all(abs(place - 100 * n / values[-1]) < 0.01 for n, place in zip(values, places)), (model, places)
+        for (a, x), (b, y) in zip(zip(labels, places), list(zip(labels, places))[1:]):
+            assert y - x >= 3 * (len(a.whole_text()) + len(b.whole_text())), (model, values)
+        for row in table.all("tbody")[0].all("tr"):
+            assert [x.attrs["style"] for x in row.inner[-1].all("i")] == [x.attrs["style"] for x in labels]
 
 
 def test_the_model_is_marked_in_the_history(pages):

@@ -79,6 +79,7 @@ typedef struct lm_doc_table {
     bool          headed;        /* a column has a title */
     bool          tree;          /* rows of depth 1 and more are branches, drawn as a tree if lines are allowed */
     uint32_t      drawn;         /* column whose numbers pages also show as bars, relative to the largest; 0: none */
+    bool          sized;         /* `drawn` is bytes: the bars are crossed by lines at usual sizes of a device's memory */
     lm_doc_row   *first, *last;
 } lm_doc_table;
 

@@ -29,7 +29,64 @@ static bool sortable(const lm_doc_table *t)
     return t->headed && rows > 2;
 }
 
-static void put_titles(lm_html *h, const lm_doc_table *t, bool sorts)
+/* ---- lines at sizes of memory ---- */
+
+/* Sizes of one device or, from 640 GiB, of eight. */
+static const struct { double gib; const char *label; } memories[] = {
+    { 8, "8" }, { 16, "16" }, { 24, "24" }, { 48, "48" }, { 80, "80" }, { 192, "192" }, { 640, "8×80" }, { 1536, "8×192" },
+};
+
+enum { MEMORIES = sizeof memories / sizeof *memories };
+
+static const double GIB = 1 << 30;
+
+/* Return the length of the axis: the longest bar, but at least the next line that is not shorter. */
+static double axis_of(double most)
+{
+    for (size_t i = 0; i < MEMORIES; i++)
+        if (memories[i].gib * GIB >= most)
+            return memories[i].gib * GIB;
+    return most;
+}
+
+/* Return a bit mask of the lines to draw: from the longest down, those that leave room for their labels. */
+static uint32_t lines_of(double axis)
+{
+    static const double apart = 0.16;
+    uint32_t lines = 0;
+    double   last  = 1 + 2 * apart;
+
+    for (size_t i = MEMORIES; i-- > 0;) {
+        double at = memories[i].gib * GIB / axis;
+        if (at <= 1 && last - at >= apart * (memories[i].gib >= 640 ? 2 : 1)) {
+            lines |= UINT32_C(1) << i;
+            last = at;
+        }
+    }
+    return lines;
+}
+
+static void put_lines(lm_html *h, double axis, bool labels)
+{
+    uint32_t lines = lines_of(axis);
+
+    for (size_t i = 0; i < MEMORIES; i++)
+        if (lines >> i & 1)
+            lm_text_printf(h->out, "<i style=\"left:%.2f%%\">%s</i>", 100 * memories[i].gib * GIB / axis, labels ? memories[i].label : "");
+}
+
+static void put_axis(lm_html *h, double axis)
+{
+    lm_text_add_str(h->out, "<td class=\"b axis\"><small>");
+    lm_markup_text(h->out, _("memory of devices, GiB"));
+    lm_text_add_str(h->out, "</small><div>");
+    put_lines(h, axis, true);
+    lm_text_add_str(h->out, "</div></td>");
+}
+
+/* ---- rows ---- */
+
+static void put_titles(lm_html *h, const lm_doc_table *t, bool sorts, double most)
 {
     uint32_t model = 0;
 
@@ -48,7 +105,11 @@ static void put_titles(lm_html *h, const lm_doc_table *t, bool sorts)
         }
         lm_text_add_str(h->out, "</th>");
     }
-    lm_text_add_str(h->out, t->drawn ? "<td></td></tr></thead>\n" : "</tr></thead>\n");
+    if (t->sized)
+        put_axis(h, most);
+    else if (t->drawn)
+        lm_text_add_str(h->out, "<td></td>");
+    lm_text_add_str(h->out, "</tr></thead>\n");
 }
 
 /* Write the exact value if the text is rounded, for sorting and as a tooltip. */
@@ -151,7 +212,7 @@ static double largest(const lm_doc_table *t)
     for (const lm_doc_row *r = t->first; r && t->drawn; r = r->next)
         if (!r->gap && !r->strong)
             most = fmax(most, r->cells[t->drawn].unit == LM_UNIT_PERCENT ? 100 : number_of(&r->cells[t->drawn]));
-    return most;
+    return t->sized ? axis_of(most) : most;
 }
 
 static void put_row(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, widths w, double most)
@@ -176,6 +237,8 @@ static void put_row(lm_html *h, const lm_doc_table *t, const lm_doc_row *r, widt
         lm_text_add_str(h->out, "<td class=\"b\">");
         if (x > 0 && most > 0)
             put_bar(h, x / most, 0);
+        if (t->sized)
+            put_lines(h, most, false);
         lm_text_add_str(h->out, "</td>");
     }
     lm_text_add_str(h->out, "</tr>\n");
@@ -210,11 +273,13 @@ void lm_html_table(lm_html *h, const lm_block *b)
         lm_html_attribute(h, "id", b->id);
     if (b->output)
         lm_html_attribute(h, "data-output", b->output);
-    lm_text_printf(h->out, "%s>\n", sorts ? " class=\"sorts\"" : "");
+    if (sorts || t->sized)
+        lm_text_printf(h->out, " class=\"%s%s%s\"", sorts ? "sorts" : "", sorts && t->sized ? " " : "", t->sized ? "sized" : "");
+    lm_text_add_str(h->out, ">\n");
     if (b->title)
         lm_html_element(h, "caption", NULL, b->title);
-    if (t->headed)
-        put_titles(h, t, sorts);
+    if (t->headed || t->sized)
+        put_titles(h, t, sorts, most);
     lm_text_add_str(h->out, "<tbody>\n");
     for (const lm_doc_row *r = t->first; r; r = r->next)
         put_row(h, t, r, w, most);

@@ -16,6 +16,7 @@ void lm_part_precisions(lm_document *d)
     lm_facts     *f = d->facts;
     lm_doc_table *t = lm_doc_table_of(d, "precisions", NULL, "lrrr", _("weights as"), _("bytes"), "", _("bits each"));
     t->drawn        = 1;
+    t->sized        = true;
     char          bits[32];
 
     for (size_t i = 0; lm_precision_at(i); i++) {
@@ -74,6 +75,7 @@ void lm_part_plan(lm_document *d)
     }
     lm_doc_table *t = lm_doc_table_of(d, "plan", NULL, "lrl", "", "", "");
     t->drawn        = 1;
+    t->sized        = true;
     plan_row(t, 0, _("mapped from the file"), "memory.mapped");
     plan_row(t, 0, _("weights, allocated"), "memory.weights");
     plan_row(t, 0, _("cache"), "memory.kv");
