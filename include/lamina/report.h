@@ -19,7 +19,8 @@ typedef struct lm_report_options {
     bool               lines;        /* LM_FORM_TEXT: rules and bars in box-drawing characters */
     const char *const *pieces;       /* tokens of a prompt for the diagram of the cache; NULL: a general diagram */
     size_t             n_pieces;
-    uint64_t           reserved[4];  /* zero */
+    const char        *forward;      /* of one model, LM_FORM_HTML: a forward pass as text (lm_explain_toy), in a closed fold; NULL: none */
+    uint64_t           reserved[3];  /* zero */
 } lm_report_options;
 
 lm_report_options lm_report_defaults(void);

@@ -139,12 +139,22 @@ static lm_status deliver(lm_cli *cli, const report_options *o, lm_form form, con
     return lm_out_text(text->data, text->size, e);
 }
 
+/* Write the forward pass of a preset's toy for a page about one model. A preset whose toy cannot be made has none. */
+static lm_status write_forward(const opened *x, lm_report_options *r, lm_text *out, lm_error *e)
+{
+    if (r->form != LM_FORM_HTML || x->n != 1 || !lm_explain_needs_toy(x->model[0]))
+        return LM_OK;
+    lm_status status = lm_explain_toy(x->model[0], NULL, LM_FORM_TEXT, out, e);
+    r->forward       = out->data;
+    return status == LM_UNSUPPORTED ? LM_OK : status;
+}
+
 static lm_status report(lm_cli *cli, void *options, lm_error *e)
 {
     report_options   *o = options;
     lm_report_options r = { .language = cli->language, .columns = o->columns };
     opened            x = { 0 };
-    lm_text           text = { 0 };
+    lm_text           text = { 0 }, forward = { 0 };
 
     LM_TRY(choose_form(cli, o, &r.form, e));
     if (cli->json && r.form != LM_FORM_JSON && (!o->output || strcmp(o->output, "-") == 0))
@@ -159,10 +169,13 @@ static lm_status report(lm_cli *cli, void *options, lm_error *e)
     if (status == LM_OK && o->prompt)
         status = lm_prompt_pieces(cli, x.model[0], o->prompt, &r.pieces, &r.n_pieces, e);
     if (status == LM_OK)
+        status = write_forward(&x, &r, &forward, e);
+    if (status == LM_OK)
         status = lm_report_write(x.facts, x.n, &r, &text, e);
     if (status == LM_OK)
         status = deliver(cli, o, r.form, &text, e);
     lm_text_free(&text);
+    lm_text_free(&forward);
     close_all(&x);
     return status;
 }

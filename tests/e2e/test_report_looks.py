@@ -205,6 +205,18 @@ def test_derivations_are_closed_and_drawings_appear_once(pages, model):
         assert len(set(folds)) == len(folds), f"{section.attrs['id']}: {folds}"
 
 
+@pytest.mark.parametrize("model", ["llama-3.2-3b", "gpt2", "deepseek-v2", "gpt-oss-20b"])
+def test_forward_pass_and_listing_are_folds(pages, build, source, model):
+    """Both are what `lamina explain` prints, closed, each once; a page of several models has neither."""
+    main = pages(model)[2]
+    for fold, command in (("forward-pass", ["explain", "forward", model]), ("pytorch", ["explain", "--code", model, "--in", "pytorch"])):
+        [found] = main.all("details", id=fold)
+        assert "open" not in found.attrs
+        [text] = found.all("pre")
+        assert text.whole_text().strip() == run(build / "src/cli/lamina", *command, cwd=source).stdout.strip(), fold
+    assert not pages(*THREE)[2].all("details", id="pytorch")
+
+
 def test_heads_fit_their_column(pages):
     for model in ("llama-3.2-3b", "llama-3.1-8b", "falcon-7b"):
         [drawing] = [s for s in pages(model)[2].all("svg") if "query heads" in s.whole_text() and "cached" in s.whole_text()]

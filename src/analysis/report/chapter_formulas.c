@@ -9,6 +9,7 @@
 #include "analysis/report/chapters.h"
 #include "analysis/report/spelled.h"
 #include "base/columns.h"
+#include "lamina/explain.h"
 
 /* ---- complete forward pass, derived from the operations ---- */
 
@@ -241,6 +242,26 @@ void lm_part_formulas(lm_document *d)
     write_letters(d);
 }
 
+/* Add the model as numbers and as source code, each in a closed fold. */
+static void write_folds(lm_document *d)
+{
+    const char *forward = lm_shared(d)->forward;
+    lm_text     code    = { 0 };
+
+    if (forward) {
+        lm_doc_fold(d, "forward-pass", _("A forward pass with its numbers"));
+        lm_doc_verbatim(d, forward, strlen(forward));
+        lm_doc_close(d);
+    }
+    /* A program with an operation that has no form in PyTorch has no listing. */
+    if (lm_shared(d)->listing && lm_listing_write(d->facts, LM_LISTING_PYTORCH, &code, NULL) == LM_OK) {
+        lm_doc_fold(d, "pytorch", _("The model in PyTorch"));
+        lm_doc_verbatim(d, code.data, code.size);
+        lm_doc_close(d);
+    }
+    lm_text_free(&code);
+}
+
 void lm_chapter_formulas(lm_document *d)
 {
     const lm_fact *g = formulas_of(d);
@@ -253,5 +274,6 @@ void lm_chapter_formulas(lm_document *d)
         write_table(d, g);
         lm_doc_close(d);
     }
+    write_folds(d);
     lm_doc_close(d);
 }

@@ -146,6 +146,8 @@ lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_opt
         return lm_fail(e, LM_USAGE, "report", LM_NO_OFFSET, "%zu models given; a report takes 1 to 16", n);
     lm_language before = lm_language_set(o->form == LM_FORM_JSON ? LM_ENGLISH : o->language);
     lm_document_init(&d, models, n);
+    shared.listing = n == 1 && o->form == LM_FORM_HTML;
+    shared.forward = shared.listing ? o->forward : NULL;
     d.shared   = &shared;
     d.language = o->language;
     d.pieces   = o->pieces;

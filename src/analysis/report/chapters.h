@@ -11,6 +11,8 @@
 typedef struct lm_chapters_shared {
     lm_comparison *comparison;   /* of several models, or of one and milestones; NULL: not yet created */
     lm_users      *users;        /* [cards], allocated on first use */
+    const char    *forward;      /* the forward pass as text, for a fold; NULL: none */
+    bool           listing;      /* add the model as source code */
 } lm_chapters_shared;
 
 static inline lm_chapters_shared *lm_shared(lm_document *d)
