@@ -70,6 +70,19 @@ def test_caches_of_the_seed(lamina):
     assert [v / 2 ** 20 for v in r["kv", "cache at 4,096 tokens"]["values"]] == [128, 512, 512, 270, 640, 144]
 
 
+def test_cache_by_method_of_two_models(lamina):
+    """Elements of a layer by method (O-16): heads · (key + value width); keys of DeepSeek-V2 are 128 + 64 wide, its latent 512 + 64."""
+    _, r = rows(lamina, "llama-3.2-3b", "deepseek-v2")
+    values = {method: r["kv", f"in a layer, as {method}"]["values"] for method in ("MHA", "GQA", "MQA", "MLA")}
+    assert values["MHA"] == [24 * 256, 128 * (192 + 128)] and values["MQA"][0] == 256
+    assert values["GQA"] == [8 * 256, None] and values["MLA"] == [None, 512 + 64]
+    assert r["kv", "cache at 32,768 tokens"]["values"] == [2 * 28 * 8 * 128 * 2 * 32768, 60 * 576 * 2 * 32768]
+    page = lamina("compare", "llama-3.2-3b", "gpt-neo-1.3b", "--view", "kv").stdout
+    assert "940 MB" not in page and "3.76 GB (3.50 GiB)" in page and "470 MB (448 MiB)" in page
+    [line] = [x for x in page.splitlines() if "cache at 32,768" in x]
+    assert line.rstrip().endswith("–"), "a model of 2,048 positions has no such cache"
+
+
 def test_a_changed_description_changes_the_answer(lamina, tmp_path, source):
     config = json.loads((source / "tests/golden/qwen3/bias/config.json").read_text())
     for name, change in {"a": {}, "b": {"num_hidden_layers": config["num_hidden_layers"] + 1}}.items():

@@ -217,6 +217,15 @@ def test_forward_pass_and_listing_are_folds(pages, build, source, model):
     assert not pages(*THREE)[2].all("details", id="pytorch")
 
 
+def test_caches_by_method_follow_their_formulas(pages):
+    for model, methods in (("llama-3.2-3b", 3), ("gpt2", 2), ("deepseek-v2", 3), ("deepseek-v3", 3)):
+        [table] = pages(model)[2].all("table", id="methods")
+        rows = [[x.whole_text() for x in row.inner] for row in table.all("tbody")[0].all("tr")]
+        assert len(rows) >= methods
+        for name, formula, count in rows:
+            assert eval(formula.replace("·", "*").replace(",", "")) == int(count.replace(",", "")), (model, name)
+
+
 def test_heads_fit_their_column(pages):
     for model in ("llama-3.2-3b", "llama-3.1-8b", "falcon-7b"):
         [drawing] = [s for s in pages(model)[2].all("svg") if "query heads" in s.whole_text() and "cached" in s.whole_text()]

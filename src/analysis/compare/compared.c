@@ -137,6 +137,13 @@ static const char *number_text(lm_comparison *c, const lm_fact *x)
     }
 }
 
+static const char *bytes_text(char out[LM_FIG], uint64_t n, bool binary)
+{
+    if (n < 10000000)
+        return lm_fig_exact_bytes(out, n);
+    return binary ? lm_fig_both(out, n) : lm_fig_bytes(out, n);
+}
+
 const char *lm_compared_text(lm_comparison *c, const lm_compared *x)
 {
     const lm_fact *f = x->fact;
@@ -155,8 +162,7 @@ const char *lm_compared_text(lm_comparison *c, const lm_compared *x)
         return number_text(c, f);
     case LM_FACT_COUNT:
         if (f->unit == LM_UNIT_BYTES)
-            return lm_compare_keep(c, "%s",
-                                   f->count < 10000000 ? lm_fig_exact_bytes(figure, f->count) : lm_fig_bytes(figure, f->count));
+            return lm_compare_keep(c, "%s", bytes_text(figure, f->count, x->binary));
         if (f->unit == LM_UNIT_FLOPS)
             return lm_compare_keep(c, "%s", lm_fig_flops(figure, (double)f->count));
         return lm_compare_keep(c, "%s", lm_fig_count(figure, f->count));

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/facts/figure.h"
@@ -183,7 +184,10 @@ static const row_def cache[] = {
     { N_("layers"), "architecture.layers", NULL, NULL }, { N_("key/value heads"), "attention.kv_heads", write_kv_heads, NULL },
     { N_("head width"), "attention.head_dim", write_head_dim, NULL },
     { N_("values cached per token"), "kv.elements_per_token", NULL, NULL }, { N_("in the first layer"), "kv.elements_per_layer[0]", NULL, NULL },
+    { N_("in a layer, as MHA"), "kv.by_method.mha", NULL, NULL }, { N_("in a layer, as GQA"), "kv.by_method.gqa", NULL, NULL },
+    { N_("in a layer, as MQA"), "kv.by_method.mqa", NULL, NULL }, { N_("in a layer, as MLA"), "kv.by_method.mla", NULL, NULL },
     { N_("bytes per token"), "kv.bytes_per_token", NULL, NULL }, { N_("cache at 4,096 tokens"), "kv.at[4096].bytes", NULL, NULL },
+    { N_("cache at 32,768 tokens"), "kv.at[32768].bytes", NULL, NULL },
     { N_("cache, whole context"), "kv.bytes_at_context", NULL, NULL }, { N_("saved against MHA"), "kv.mha.saved", write_saved, NULL },
     { NULL, NULL, NULL, NULL },
 };
@@ -228,7 +232,7 @@ static const section_def defs[] = {
     { "mlp", N_("MLP"), "O-25", N_("type, activation, width, experts"), mlp },
     { "norm", N_("Norms and blocks"), "O-26, O-27", N_("norm type and position, block form"), norm },
     { "parameters", N_("Parameters"), "O-12", N_("by part"), parameters },
-    { "kv", N_("Cache"), "O-17", N_("cached values and bytes, per token and per context"), cache },
+    { "kv", N_("Cache"), "O-16, O-17", N_("cached values and bytes, per token and per context"), cache },
     { "flops", N_("Compute"), "O-18", N_("operations per token and per prompt"), compute },
     { "memory", N_("Memory"), "O-21", N_("weights by precision, cache"), memory },
     { "stored", N_("As stored"), "O-21", N_("types and bytes of the weights in their files"), stored },
@@ -279,9 +283,12 @@ static bool equal(const lm_compared *a, const lm_compared *b)
     }
 }
 
-/* Return whether the model cannot have that many positions. */
-static bool ends_before(const lm_comparison *c, size_t i, uint64_t context)
+/* Return whether the path is of a context, "kv.at[4096].bytes", and the model cannot have that many positions. */
+static bool ends_before(const lm_comparison *c, size_t i, const char *path)
 {
+    const char *at      = strstr(path, ".at[");
+    uint64_t    context = at ? strtoull(at + strlen(".at["), NULL, 10) : 0;
+
     return lm_compare_truth(c, i, "architecture.context_is_hard") && lm_compare_count(c, i, "architecture.context") < context;
 }
 
@@ -296,8 +303,9 @@ static void add_row(lm_comparison *c, const row_def *d)
         const char *word = d->word ? d->word(c, i) : NULL;
         if (word && *word)
             r->value[i].word = word;
-        else if (!word && d->path && !(strstr(d->path, "[4096]") && ends_before(c, i, 4096)))
+        else if (!word && d->path && !ends_before(c, i, d->path))
             r->value[i].fact = lm_compare_fact(c, i, d->path);
+        r->value[i].binary = d->path && strncmp(d->path, "kv.", 3) == 0;
         any |= r->value[i].word || r->value[i].fact;
         r->same &= equal(&r->value[0], &r->value[i]);
     }

@@ -10,7 +10,11 @@
 enum { LM_COMPARED = 16 };
 
 /* A value of one model: a fact, or a word that a rule derives from facts. Both NULL: no value. */
-typedef struct lm_compared { const lm_fact *fact; const char *word; } lm_compared;
+typedef struct lm_compared {
+    const lm_fact *fact;
+    const char    *word;
+    bool           binary;                       /* bytes are also written in binary units, as caches usually are */
+} lm_compared;
 
 typedef struct lm_comparison_row {
     const char *label;

@@ -167,7 +167,7 @@ static void write_methods(lm_document *d)
         return;
     bool     latent = lm_facts_has(f, "attention.latent");
     uint64_t heads  = lm_facts_count(f, latent ? "attention.latent.heads" : "attention.heads");
-    uint64_t k      = lm_facts_count(f, latent ? "attention.latent.nope_dim" : "attention.head_dim");
+    uint64_t k      = lm_facts_count(f, latent ? "attention.latent.qk_dim" : "attention.head_dim");
     uint64_t v      = lm_facts_count(f, latent ? "attention.latent.v_dim" : "attention.value_dim");
     lm_doc_open(d, "cache-by-method", "O-16", _("By method"));
     lm_doc_table *t = lm_doc_table_of(d, "methods", _("Elements for each token and layer"), "llr", _("method"), _("formula"),
