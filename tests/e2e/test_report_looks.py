@@ -305,3 +305,33 @@ def test_markdown_charts_name_their_curves(build, source):
     for chart in several:
         title, curves = re.search(r'title "([^"]*)"', chart)[1], len(re.findall(r"^\s*line ", chart, re.M))
         assert re.findall(r"(\w+) = ", title) == ["blue", "orange", "green"][:curves], title
+
+
+# ---- formulas ----
+
+FUNCTIONS = set("softmax sigmoid by RoPE Norm Attn MLP SiLU GELU QuickGELU ReLU tanh min clamp mean top shared down up gate logits best of groups for each "
+                "layers in else every head from the same latent experts norm squared".split())
+
+
+@pytest.mark.parametrize("model", ["llama-3.2-3b", "gpt2", "deepseek-v2", "deepseek-v3", "gemma-2-9b", "gpt-oss-20b", "bloom-176b", "phi-2", "mixtral-8x7b",
+                                   "falcon-40b", "olmo-2-7b", "opt-125m", "qwen3-30b-a3b", "xglm-564m", "command-r-35b", "gpt-j-6b"])
+def test_every_letter_of_the_formulas_is_explained_once(build, source, model):
+    """No key of a configuration file is left as a name, each letter is in the table once, and the table has no other."""
+    done = run(build / "src/cli/lamina", "report", model, "--format", "txt", "--columns", "200", cwd=source)
+    assert done.returncode == 0, done.stderr
+    chapter = re.search(r"\n14  The forward pass as formulas.*?\n15  ", done.stdout, re.S)[0]
+    box, table, formulas = re.match(r"(.*?)\n\n  W_E is [^\n]*\n\n(.*?)\n\n  ▾ Every formula\n\n(.*)", chapter.split("═\n", 1)[1], re.S).groups()
+    letters = [line.split()[0] for line in table.splitlines()]
+    assert len(letters) == len(set(letters)), letters
+    text = box + "\n" + "\n".join(re.split(r"\s{2,}", line.strip())[-1] for line in formulas.splitlines()[:-2])
+    used = set()
+    for word in re.findall(r"[A-Za-zθγβεμσ]\w*[ᵢ²]?", text):
+        word = re.sub(r"[₀-₉ᵀ]+$", "", word)
+        if word in FUNCTIONS:
+            continue
+        assert not re.search(r"_(heads|dim|rank)$|^(layers|tokens|bytes)$", word), word
+        base = word if word in letters else "g" if word == "g_i" else re.sub(r"(_\w+|\d)$", "", word)
+        base = base.rstrip("²") if base not in letters else base
+        assert base in letters, (word, letters)
+        used.add(base)
+    assert used == set(letters), (set(letters) - used, used - set(letters))

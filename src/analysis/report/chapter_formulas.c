@@ -1,4 +1,5 @@
 /* chapter_formulas.c - the forward pass as formulas (O-40), and the meaning of their letters. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,14 +18,14 @@ static const char *const small[]  = { "₀", "₁", "₂", "₃", "₄", "₅", 
 static const char *const plain[]  = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
 
 static const lm_form_words text_words = {
-    .token = "E[t]", .position = "P[pos]", .sine = "P[pos]", .norm = "N", .first_norm = "N₀", .nth_norm = "N%s", .digits = small,
-    .attention = "Attn", .mlp = "MLP", .tied = "E", .head = "W_head", .final = "N_f(h_L)", .bias = " + b", .times = " · ",
+    .token = "W_E[t]", .position = "W_P[pos]", .sine = "P[pos]", .norm = "N", .first_norm = "N₀", .nth_norm = "N%s", .digits = small,
+    .attention = "Attn", .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "N_f(h_L)", .bias = " + b", .times = " · ",
     .tanh = "tanh",
 };
 
 static const lm_form_words latex_words = {
-    .token = "E_{t}", .position = "P_{pos}", .sine = "P_{pos}", .norm = "N_\\ell", .first_norm = "N_0", .nth_norm = "N_{\\ell,%s}",
-    .digits = plain, .attention = "\\mathrm{Attn}", .mlp = "\\mathrm{MLP}", .tied = "E", .head = "W_{head}", .final = "N_f(h_L)",
+    .token = "W_E[t]", .position = "W_P[pos]", .sine = "P[pos]", .norm = "N_\\ell", .first_norm = "N_0", .nth_norm = "N_{\\ell,%s}",
+    .digits = plain, .attention = "\\mathrm{Attn}", .mlp = "\\mathrm{MLP}", .tied = "W_E", .head = "W_{head}", .final = "N_f(h_L)",
     .bias = " + b", .times = " \\, ", .tanh = "\\tanh", .within = "\\_",
 };
 
@@ -41,13 +42,13 @@ static void put_layers(lm_facts *f, lm_text *text, lm_text *latex)
     lm_value    at[LM_MOST_STREAMS];
 
     uint32_t n = lm_streams_of(f->ledger, 0, at);
-    lm_text_printf(text, "\n%s  %s", each, n == 3 ? "a = " : "h' = ");
-    lm_text_add_str(latex, n == 3 ? " \\\\\na_\\ell &= " : " \\\\\nh_\\ell &= ");
+    lm_text_printf(text, "\n%s  %s", each, n == 3 ? "u = " : "h' = ");
+    lm_text_add_str(latex, n == 3 ? " \\\\\nu_\\ell &= " : " \\\\\nh_\\ell &= ");
     put_line(f, at[1], at[0], "h", "h_{\\ell-1}", text, latex);
     if (n == 3) {
         lm_text_printf(text, "\n%*s  h' = ", (int)lm_text_columns(each), "");
         lm_text_add_str(latex, " \\\\\nh_\\ell &= ");
-        put_line(f, at[2], at[1], "a", "a_\\ell", text, latex);
+        put_line(f, at[2], at[1], "u", "u_\\ell", text, latex);
     }
     lm_text_add_str(latex, " \\quad \\ell = 1 \\ldots L");
 }
@@ -91,7 +92,8 @@ static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
     }
 }
 
-static void write_forward(lm_document *d)
+/* Write the box of the forward pass and append its text to `out`. */
+static void write_forward(lm_document *d, lm_text *out)
 {
     lm_facts *f = d->facts;
     lm_traits t;
@@ -115,24 +117,101 @@ static void write_forward(lm_document *d)
     lm_text_add_str(&latex, "\n\\end{aligned}}");
     d->failed |= text.failed || latex.failed;
     lm_doc_formula_of(d, NULL, text.data ? text.data : "", latex.data ? latex.data : "");
+    lm_text_add_str(out, text.data ? text.data : "");
     lm_text_free(&text);
     lm_text_free(&latex);
-    lm_doc_text(d, t.tied ? _("E is the embedding table, also used as the head.") : _("E is the embedding "
-        "table."));
+    lm_doc_text(d, t.tied ? _("W_E is the embedding table, also used as the head.") : _("W_E is the embedding table."));
 }
 
 /* ---- all formulas and their letters ---- */
 
-struct letter { const char *letter, *path, *meaning; };
+/* A letter as text, and as LaTeX if that differs. */
+struct letter { const char *letter, *latex, *path, *meaning; };
 
-/* Add a letter, unless its quantity does not exist in the model (a latent of queries, a dense MLP): then no formula contains it. */
-static void write_letter(lm_document *d, lm_doc_table *t, const struct letter *x)
+static const struct letter letters[] = {
+    { "L", NULL, "architecture.layers", N_("decoder layers") },
+    { "D", NULL, "architecture.hidden", N_("width of the residual stream") },
+    { "F", NULL, "mlp.intermediate", N_("width of the MLP") },
+    { "F_E", NULL, "mlp.expert_width", N_("width of an expert") },
+    { "H", NULL, "attention.heads", N_("query heads") },
+    { "G", NULL, "attention.kv_heads", N_("heads of keys and values") },
+    { "d_k", NULL, "attention.head_dim", N_("dimensions of a query or key head") },
+    { "d_v", NULL, "attention.value_dim", N_("dimensions of a value head") },
+    { "d_r", NULL, "rope.dim", N_("rotated dimensions of a head") },
+};
+
+/* Latent attention: the heads before the latent is absorbed. */
+static const struct letter latent_letters[] = {
+    { "H", NULL, "attention.latent.heads", N_("query heads") },
+    { "d_k", NULL, "attention.latent.qk_dim", N_("dimensions of a query or key head, d_h + d_r") },
+    { "d_h", NULL, "attention.latent.nope_dim", N_("dimensions of a query or key head that are not rotated") },
+    { "d_v", NULL, "attention.latent.v_dim", N_("dimensions of a value head") },
+    { "d_r", NULL, "attention.latent.rope_dim", N_("rotated dimensions of a head, one key for all heads") },
+    { "R", NULL, "attention.latent.kv_rank", N_("width of the latent of keys and values") },
+    { "R_q", NULL, "attention.latent.q_rank", N_("width of the latent of queries") },
+};
+
+/* What has no size of its own. */
+static const struct letter other_letters[] = {
+    { "S", NULL, NULL, N_("positions in the cache") },
+    { "B", NULL, NULL, N_("bytes of a cached value") },
+    { "t", NULL, NULL, N_("id of a token") },
+    { "pos", "\\mathrm{pos}", NULL, N_("position of a token") },
+    { "h", NULL, NULL, N_("residual stream: h_0 before the layers, h_L after them") },
+    { "u", NULL, NULL, N_("residual stream after the attention of a layer") },
+    { "x", NULL, NULL, N_("input of an operation") },
+    { "N", NULL, NULL, N_("norm, by its place; N_f is the last one") },
+    { "Q", NULL, NULL, N_("queries") },
+    { "K", NULL, NULL, N_("keys") },
+    { "V", NULL, NULL, N_("values") },
+    { "a", NULL, NULL, N_("what the heads give, before the output matrix") },
+    { "c_KV", "c_{KV}", NULL, N_("latent of keys and values") },
+    { "c_Q", NULL, NULL, N_("latent of queries") },
+    { "m_h", NULL, NULL, N_("slope of head h") },
+    { "s_h", NULL, NULL, N_("sink of head h") },
+    { "g", NULL, NULL, N_("weights of the experts, by the router") },
+    { "E_i", NULL, NULL, N_("expert i") },
+    { "E_s", NULL, NULL, N_("shared expert") },
+    { "c", NULL, NULL, N_("correction of the experts' weights, for the choice only") },
+    { "W", NULL, NULL, N_("weight matrix; the index names it") },
+    { "P", NULL, NULL, N_("table of positions, computed") },
+    { "b", NULL, NULL, N_("bias; the index names it") },
+    { "i", NULL, NULL, N_("index: position, head, pair or expert, by the title of the formula") },
+    { "j", NULL, NULL, N_("position of a key") },
+    { "base", "\\mathrm{base}", NULL, N_("base of the frequencies of RoPE") },
+    { "θᵢ", "\\theta_i", NULL, N_("frequency of pair i") },
+    { "γ", "\\gamma", NULL, N_("scale of a norm, trained") },
+    { "β", "\\beta", NULL, N_("shift of a norm, trained") },
+    { "μ", "\\mu", NULL, N_("mean of x") },
+    { "σ²", "\\sigma^2", NULL, N_("variance of x") },
+    { "ε", "\\varepsilon", NULL, N_("small number that keeps the divisor above 0") },
+};
+
+/* Return whether a letter is in the formulas; W, b, N and h also with an index. */
+static bool occurs(const char *formulas, const char *letter)
 {
-    if (!lm_facts_has(d->facts, "%s", x->path) || !lm_facts_count(d->facts, "%s", x->path))
+    bool   indexed = strchr("WbNh", *letter) && !letter[1];
+    size_t n       = strlen(letter);
+
+    for (const char *at = formulas; (at = strstr(at, letter)); at += n) {
+        bool begins = at == formulas || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
+        if (begins && ((!isalnum((unsigned char)at[n]) && at[n] != '_') || (indexed && (at[n] == '_' || isdigit((unsigned char)at[n])))))
+            return true;
+    }
+    return false;
+}
+
+/* Add a letter of the formulas, unless its quantity does not exist in the model (a latent of queries, a dense MLP). */
+static void write_letter(lm_document *d, lm_doc_table *t, const char *formulas, const struct letter *x)
+{
+    if (!occurs(formulas, x->letter) || (x->path && (!lm_facts_has(d->facts, "%s", x->path) || !lm_facts_count(d->facts, "%s", x->path))))
         return;
     lm_next_row(t);
-    lm_cell_code(t, x->letter);
-    lm_cell_fact(t, LM_EXACT, "%s", x->path);
+    lm_cell_math(t, x->letter, x->latex ? x->latex : x->letter);
+    if (x->path)
+        lm_cell_fact(t, LM_EXACT, "%s", x->path);
+    else
+        lm_cell_empty(t);
     lm_cell(t, _(x->meaning));
 }
 
@@ -177,38 +256,42 @@ static void write_formula(lm_document *d, lm_doc_table *t, const char *form)
     lm_text_free(&latex);
 }
 
-static void write_letters(lm_document *d)
+/* Return a formula as it is shown: width and rotated dimensions are both "d" in the facts, and the title names what is computed. */
+static const char *shown(const lm_fact *x)
 {
-    static const struct letter letters[] = {
-        { "layers", "architecture.layers", N_("decoder layers") },
-        { "D", "architecture.hidden", N_("width of the residual stream") },
-        { "V", "architecture.vocabulary", N_("tokens of the vocabulary") },
-        { "F", "mlp.intermediate", N_("width of the MLP") },
-        { "F_E", "mlp.expert_width", N_("width of an expert") },
-        { "n_heads", "attention.heads", N_("query heads") },
-        { "kv_heads", "attention.kv_heads", N_("heads of keys and values") },
-        { "head_dim", "attention.head_dim", N_("dimensions of a query or key head") },
-        { "value_dim", "attention.value_dim", N_("dimensions of a value head") },
+    static const struct { const char *name, *text, *shown; } others[] = {
+        { "norm_parameters", "d", "D" }, { "norm_parameters", "2d", "2 x D" }, { "rope_frequency", "theta_i = base^(-2i/d)", "theta_i = base^(-2i/rope_dim)" },
     };
-    /* Latent attention: the heads before the latent is absorbed. */
-    static const struct letter latent[] = {
-        { "n_heads", "attention.latent.heads", N_("query heads") },
-        { "qk_dim", "attention.latent.qk_dim", N_("dimensions of a query or key head, nope_dim + rope_dim") },
-        { "nope_dim", "attention.latent.nope_dim", N_("dimensions of a query or key head that are not rotated") },
-        { "rope_dim", "attention.latent.rope_dim", N_("rotated dimensions of a head, one key for all heads") },
-        { "v_dim", "attention.latent.v_dim", N_("dimensions of a value head") },
-        { "kv_rank", "attention.latent.kv_rank", N_("width of the latent of keys and values") },
-        { "q_rank", "attention.latent.q_rank", N_("width of the latent of queries") },
-    };
+
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(others[i].name, x->name) == 0 && strcmp(others[i].text, x->text) == 0)
+            return others[i].shown;
+    const char *form = x->text, *equals = strcmp(x->name, "head_map") == 0 ? strstr(form, " = ") : NULL;
+    return equals ? equals + 3 : form;
+}
+
+static void write_letters(lm_document *d, const lm_fact *g, const char *forward)
+{
     lm_traits traits;
+    lm_text   formulas = { 0 }, latex = { 0 };
 
     lm_find_traits(d->facts->ledger, &traits);
+    lm_text_printf(&formulas, "%s\n", forward);
+    for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {
+        lm_spell_formula(shown(x), &formulas, &latex);
+        lm_text_add_char(&formulas, '\n');
+    }
+    d->failed |= formulas.failed || latex.failed;
     lm_doc_table *t = lm_doc_table_of(d, "letters", NULL, "lrl", "", "", "");
-    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++)
-        if (!traits.latent || strncmp(letters[i].path, "attention.", 10) != 0)
-            write_letter(d, t, &letters[i]);
-    for (size_t i = 0; traits.latent && i < sizeof latent / sizeof *latent; i++)
-        write_letter(d, t, &latent[i]);
+    for (size_t i = 0; i < sizeof letters / sizeof *letters && formulas.data; i++)
+        if (!traits.latent || (strncmp(letters[i].path, "attention.", 10) != 0 && strcmp(letters[i].letter, "d_r") != 0))
+            write_letter(d, t, formulas.data, &letters[i]);
+    for (size_t i = 0; traits.latent && i < sizeof latent_letters / sizeof *latent_letters && formulas.data; i++)
+        write_letter(d, t, formulas.data, &latent_letters[i]);
+    for (size_t i = 0; i < sizeof other_letters / sizeof *other_letters && formulas.data; i++)
+        write_letter(d, t, formulas.data, &other_letters[i]);
+    lm_text_free(&formulas);
+    lm_text_free(&latex);
 }
 
 static void write_table(lm_document *d, const lm_fact *g)
@@ -221,7 +304,7 @@ static void write_table(lm_document *d, const lm_fact *g)
     for (const lm_fact *x = lm_fact_first(g); x; x = lm_fact_next(x)) {
         lm_next_row(t);
         lm_cell(t, title_of(x->name));
-        write_formula(d, t, strcmp(x->name, "mask") == 0 ? lm_mask_text(&traits, mask, sizeof mask) : x->text);
+        write_formula(d, t, strcmp(x->name, "mask") == 0 ? lm_mask_text(&traits, mask, sizeof mask) : shown(x));
     }
 }
 
@@ -239,7 +322,7 @@ void lm_part_formulas(lm_document *d)
     if (!g)
         return;
     write_table(d, g);
-    write_letters(d);
+    write_letters(d, g, "");
 }
 
 /* Add the model as numbers and as source code, each in a closed fold. */
@@ -264,16 +347,19 @@ static void write_folds(lm_document *d)
 
 void lm_chapter_formulas(lm_document *d)
 {
-    const lm_fact *g = formulas_of(d);
+    const lm_fact *g   = formulas_of(d);
+    lm_text        box = { 0 };
 
     lm_doc_open(d, "formulas", "O-40", _("The forward pass as formulas"));
-    write_forward(d);
+    write_forward(d, &box);
+    d->failed |= box.failed;
     if (g) {
-        write_letters(d);
+        write_letters(d, g, box.data ? box.data : "");
         lm_doc_fold(d, "formula-list", _("Every formula"));
         write_table(d, g);
         lm_doc_close(d);
     }
     write_folds(d);
     lm_doc_close(d);
+    lm_text_free(&box);
 }
