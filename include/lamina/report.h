@@ -17,6 +17,7 @@ typedef struct lm_report_options {
     lm_language        language;
     uint32_t           columns;      /* of LM_FORM_TEXT; 0: 80 */
     bool               lines;        /* LM_FORM_TEXT: rules and bars in box-drawing characters */
+    bool               brief;        /* only the overview of each model: about a page */
     const char *const *pieces;       /* tokens of a prompt for the diagram of the cache; NULL: a general diagram */
     size_t             n_pieces;
     const char        *forward;      /* of one model, LM_FORM_HTML: a forward pass as text (lm_explain_toy), in a closed fold; NULL: none */

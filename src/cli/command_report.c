@@ -14,7 +14,7 @@ typedef struct report_options {
     const char    *output, *precision, *device, *prompt;
     int            format;               /* index into format_words; -1: from the file extension */
     uint32_t       batch, tokens, rank, columns;
-    bool           force;                /* replace an existing file (checked by lm_flags_read) */
+    bool           brief, force;                /* replace an existing file (checked by lm_flags_read) */
 } report_options;
 
 #define O(field) offsetof(report_options, field)
@@ -41,6 +41,7 @@ static const lm_flag report_flag_table[] = {
     { "--name", NULL, LM_FLAG_LIST, O(names), "NAME", "title of the model; repeat for each MODEL, in their order", 0, 0, NULL },
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
       "show the cache for the tokens of this text; the first model must have a tokenizer", 0, 0, NULL },
+    { "--short", NULL, LM_FLAG_SWITCH, O(brief), NULL, "only the overview of each model: about a page", 0, 0, NULL },
     { "--columns", NULL, LM_FLAG_COUNT, O(columns), "N", "line width of txt (100)", 40, 1000, NULL },
     { 0 },
 };
@@ -142,7 +143,7 @@ static lm_status deliver(lm_cli *cli, const report_options *o, lm_form form, con
 /* Write the forward pass of a preset's toy for a page about one model. A preset whose toy cannot be made has none. */
 static lm_status write_forward(const opened *x, lm_report_options *r, lm_text *out, lm_error *e)
 {
-    if (r->form != LM_FORM_HTML || x->n != 1 || !lm_explain_needs_toy(x->model[0]))
+    if (r->form != LM_FORM_HTML || r->brief || x->n != 1 || !lm_explain_needs_toy(x->model[0]))
         return LM_OK;
     lm_status status = lm_explain_toy(x->model[0], NULL, LM_FORM_TEXT, out, e);
     r->forward       = out->data;
@@ -152,7 +153,7 @@ static lm_status write_forward(const opened *x, lm_report_options *r, lm_text *o
 static lm_status report(lm_cli *cli, void *options, lm_error *e)
 {
     report_options   *o = options;
-    lm_report_options r = { .language = cli->language, .columns = o->columns };
+    lm_report_options r = { .language = cli->language, .columns = o->columns, .brief = o->brief };
     opened            x = { 0 };
     lm_text           text = { 0 }, forward = { 0 };
 

@@ -307,6 +307,21 @@ def test_markdown_charts_name_their_curves(build, source):
         assert re.findall(r"(\w+) = ", title) == ["blue", "orange", "green"][:curves], title
 
 
+# ---- short form ----
+
+@pytest.mark.parametrize("model", ["llama-3.2-3b", "deepseek-v3", "gpt2", "phi-2"])
+def test_the_short_form_is_a_page(pages, build, source, model):
+    """At most 60 lines, all of which the report has as well; no contents, no sliders, no second chapter."""
+    def text(*flags):
+        return run(build / "src/cli/lamina", "report", model, "--format", "txt", "--device", "rtx-4090", *flags, cwd=source).stdout
+    short, whole = text("--short").splitlines(), set(text().splitlines())
+    assert 30 < len(short) <= 60 and not [x for x in short if x not in whole and not re.match(r"1\.3  In one line|─+$", x)]
+    assert "Key takeaways" in " ".join(short) and not any(x.startswith("2  ") for x in short)
+    _, root, main = pages(model, "--short")
+    assert not root.all("nav") and not root.of_class("slider") and len(root.all("h2")) == 1
+    assert main.all("section", id="takeaways") and not main.all("details", id="pytorch")
+
+
 # ---- formulas ----
 
 FUNCTIONS = set("softmax sigmoid by RoPE Norm Attn MLP SiLU GELU QuickGELU ReLU tanh min clamp mean top shared down up gate logits best of groups for each "

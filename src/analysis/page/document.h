@@ -139,6 +139,7 @@ typedef struct lm_document {
     uint32_t         depth;      /* depth of trees in views; 0: unlimited */
     int32_t          layer;      /* the layer that a view is about; -1: all */
     bool             lines;      /* use box-drawing characters in text diagrams */
+    bool             brief;      /* a page: writers leave out the contents and the sliders */
     const char *const *pieces;   /* tokens of a prompt, for the diagram of the cache; NULL: a general one */
     size_t           n_pieces;
     void            *shared;     /* data shared between chapters, which own it */

@@ -190,7 +190,7 @@ static void put_block(lm_html *h, const lm_block *b, bool panel)
         lm_html_element(h, "summary", NULL, b->title);
     put_inner(h, b, inner);
     lm_text_printf(h->out, "</%s>\n", tag);
-    if (panel && !inner && b->facts && b->kind == LM_BLOCK_SECTION)
+    if (panel && !inner && !h->d->brief && b->facts && b->kind == LM_BLOCK_SECTION)
         lm_html_sliders(h, b->facts);
 }
 
@@ -219,8 +219,9 @@ lm_status lm_document_html(lm_document *d, lm_text *out, lm_error *e)
     put_head(&h);
     lm_text_add_str(out, "<body>\n");
     put_header(&h);
-    lm_text_add_str(out, "<div class=\"page\">\n");
-    put_contents(&h);
+    lm_text_add_str(out, d->brief ? "<div class=\"page brief\">\n" : "<div class=\"page\">\n");
+    if (!d->brief)
+        put_contents(&h);
     put_main(&h);
     lm_text_add_str(out, "</div>\n<footer>");
     lm_markup_text(out, _("Every figure is counted from the program that runs, or derived from such counts by a formula "

@@ -367,6 +367,7 @@ void lm_document_markdown(lm_document *d, bool pandoc, lm_text *out)
         put_line(d->subtitle, out);
         lm_text_add_char(out, '\n');
     }
-    put_contents(d, out);
+    if (!d->brief)
+        put_contents(d, out);
     put_blocks(&d->root, pandoc, out);
 }

@@ -89,6 +89,8 @@ static void put_preamble(const lm_document *d, const lm_text *body, lm_text *out
         lm_tex_text(out, d->subtitle);
         lm_text_add_str(out, "\\end{center}\n");
     }
+    if (d->brief)
+        return;
     lm_text_add_str(out, "\\renewcommand{\\contentsname}{");
     lm_tex_text(out, _("Contents"));
     lm_text_add_str(out, "}\n\\tableofcontents\n\\clearpage\n");

@@ -292,7 +292,8 @@ void lm_document_text(lm_document *d, const lm_document_manner *m, lm_text *out)
         lm_text_add_char(out, '\n');
         if (d->subtitle)
             lm_put_prose(out, d->subtitle, 0, 0, w.m.columns);
-        put_contents(&w);
+        if (!d->brief)
+            put_contents(&w);
     }
     put_blocks(&w, &d->root);
 }

@@ -124,9 +124,11 @@ void lm_chapter_overview(lm_document *d)
     lm_doc_open(d, "in-figures", NULL, _("In figures"));
     write_figures(d);
     lm_doc_close(d);
-    lm_doc_open(d, "info", "O-1", _("Model information"));
-    lm_part_info(d);
-    lm_doc_close(d);
+    if (!d->brief) {
+        lm_doc_open(d, "info", "O-1", _("Model information"));
+        lm_part_info(d);
+        lm_doc_close(d);
+    }
     lm_doc_open(d, "one-line", "O-4", _("In one line"));
     lm_put_flow(d->facts, &flow);
     lm_doc_text(d, flow.data ? flow.data : "");

@@ -51,6 +51,10 @@ static lm_chapter *const chapters[] = {
 
 static void write_model(lm_document *d)
 {
+    if (d->brief) {
+        lm_chapter_overview(d);
+        return;
+    }
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
         if (chapters[i] != lm_chapter_history || d->n_models == 1)       /* for several models it is in the comparison */
             chapters[i](d);
@@ -85,7 +89,8 @@ static void write_all(lm_document *d)
         write_model(d);
         return;
     }
-    lm_chapter_comparison(d);
+    if (!d->brief)
+        lm_chapter_comparison(d);
     for (size_t i = 0; i < d->n_models; i++) {
         const char *name = lm_facts_text(d->models[i], "model.name");
         d->facts         = d->models[i];
@@ -146,6 +151,7 @@ lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_opt
         return lm_fail(e, LM_USAGE, "report", LM_NO_OFFSET, "%zu models given; a report takes 1 to 16", n);
     lm_language before = lm_language_set(o->form == LM_FORM_JSON ? LM_ENGLISH : o->language);
     lm_document_init(&d, models, n);
+    d.brief        = o->brief;
     shared.listing = n == 1 && o->form == LM_FORM_HTML;
     shared.forward = shared.listing ? o->forward : NULL;
     d.shared   = &shared;
