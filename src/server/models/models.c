@@ -11,7 +11,6 @@
 #include "base/clock.h"
 #include "base/condition.h"
 #include "base/thread.h"
-#include "server/models/traced.h"
 
 typedef struct waiter { struct waiter *next; lm_exchange *x; } waiter;
 
@@ -343,7 +342,7 @@ bool lm_models_drain(lm_models *m, double seconds)
         if (!lm_models_peek(x->service))
             continue;
         all &= lm_schedule_drain(x->service->schedule, left);
-        all &= lm_traced_drain(x->service, seconds < 0 ? -1 : until > lm_clock_seconds() ? until - lm_clock_seconds() : 0);
+        all &= lm_traced_list_drain(&x->service->traced, seconds < 0 ? -1 : until > lm_clock_seconds() ? until - lm_clock_seconds() : 0);
         lm_models_unpeek(x->service);
     }
     return all;

@@ -9,7 +9,6 @@
 #include "lamina/logits.h"
 #include "server/models/exact.h"
 #include "server/models/loras.h"
-#include "server/models/traced.h"
 
 /* ---- loading ---- */
 
@@ -33,8 +32,7 @@ lm_status lm_service_new(const lm_service_options *o, lm_service **out, lm_error
         return lm_fail_memory(e, "the server", sizeof *s);
     s->o = *o;
     pthread_mutex_init(&s->lora_lock, NULL);
-    pthread_mutex_init(&s->traced_lock, NULL);
-    pthread_cond_init(&s->traced_change, NULL);
+    lm_traced_list_init(&s->traced);
     s->began = (int64_t)time(NULL);
     s->name = o->name ? strdup(o->name) : name_of(o->path);
     status = s->name ? lm_loras_take(s, e) : lm_fail_memory(e, "the name of the model", 0);
@@ -219,7 +217,7 @@ lm_status lm_service_start(lm_service *s, lm_error *e)
 
 void lm_service_unload(lm_service *s)
 {
-    lm_traced_wait(s);
+    lm_traced_list_wait(&s->traced);
     if (s->schedule)
         lm_schedule_free(s->schedule);
     lm_engine_free(s->engine);
@@ -251,8 +249,7 @@ void lm_service_free(lm_service *s)
     if (!s)
         return;
     lm_service_unload(s);
-    pthread_cond_destroy(&s->traced_change);
-    pthread_mutex_destroy(&s->traced_lock);
+    lm_traced_list_destroy(&s->traced);
     pthread_mutex_destroy(&s->lora_lock);
     free(s->lora_scales);
     free(s->name);

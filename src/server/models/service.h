@@ -10,6 +10,7 @@
 #include "lamina/grammar.h"
 #include "lamina/lamina.h"
 #include "lamina/schedule.h"
+#include "server/models/traced_list.h"
 
 /* The message of requests that are rejected while the server ends; src/schedule has the same words for those that reach it. */
 #define LM_SHUTTING_DOWN "the server is shutting down"
@@ -60,7 +61,6 @@ typedef struct lm_service_options {
     bool        any_host;            /* any Host is allowed */
 } lm_service_options;
 
-typedef struct lm_traced lm_traced;
 
 typedef struct lm_service {
     lm_service_options o;
@@ -92,11 +92,7 @@ typedef struct lm_service {
     size_t       n_loras;
     float       *lora_scales;        /* [n_loras] of requests without scales; under the lock; valid as long as the service */
     pthread_mutex_t lora_lock;
-    /* traced requests, server/models/traced.h; under the lock: */
-    pthread_mutex_t traced_lock;
-    pthread_cond_t  traced_change;   /* n_traced has become smaller */
-    uint32_t     n_traced;           /* requests whose memory is not freed yet */
-    lm_traced   *traced;             /* of which can be drained */
+    lm_traced_list traced;           /* server/models/traced.h */
 } lm_service;
 
 /* Create a service; nothing is loaded. What `o` points to must outlive it. */

@@ -13,12 +13,11 @@ typedef struct piece { struct piece *next; char *text; } piece;
 struct lm_traced {
     lm_service  *service;
     lm_tracer   *tracer;
-    lm_schedule *schedule;
+    lm_traced_entry listed;              /* in the service's list; its schedule is of this request only */
     uint32_t     position;               /* of the next token; used by the schedule's thread */
     bool         keeps;
     pthread_mutex_t lock;
     piece       *first, **end;           /* under `lock` */
-    lm_traced   *next;                   /* in the service's list */
 };
 
 static void add_error(const lm_error *e, lm_text *out)
@@ -65,7 +64,7 @@ char *lm_traced_next(lm_traced *t)
 
 lm_schedule *lm_traced_schedule(lm_traced *t)
 {
-    return t->schedule;
+    return t->listed.schedule;
 }
 
 void lm_traced_into(lm_traced *t, lm_request *r)
@@ -74,78 +73,14 @@ void lm_traced_into(lm_traced *t, lm_request *r)
     r->token_arg = t;
 }
 
-/* ---- the service's list ---- */
-
-/* Count the request, unless there are as many as the service has sequences. */
-static lm_status enter(lm_traced *t, lm_error *e)
-{
-    lm_service *s = t->service;
-    uint32_t    most = lm_engine_sequences(s->engine);
-    lm_status   status = LM_OK;
-
-    pthread_mutex_lock(&s->traced_lock);
-    if (s->n_traced >= most)
-        status = lm_fail(e, LM_NO_FIT, "trace", LM_NO_OFFSET, "%u requests are traced, which is as many as may", s->n_traced);
-    else
-        s->n_traced++;
-    pthread_mutex_unlock(&s->traced_lock);
-    return status;
-}
-
-static void leave(lm_service *s)
-{
-    pthread_mutex_lock(&s->traced_lock);
-    s->n_traced--;
-    pthread_cond_broadcast(&s->traced_change);
-    pthread_mutex_unlock(&s->traced_lock);
-}
-
-/* A request that is listed is drained with the service. One that comes after that is rejected. */
+/* A request that is listed is drained with the service. Draining changes the state first, then reads the list. */
 static lm_status list(lm_traced *t, lm_error *e)
 {
-    lm_service *s = t->service;
-    bool        late;
-
-    pthread_mutex_lock(&s->traced_lock);
-    late = lm_models_state(s->models, NULL) == LM_SERVICE_DRAINING;
-    if (!late) {
-        t->next = s->traced;
-        s->traced = t;
-    }
-    pthread_mutex_unlock(&s->traced_lock);
-    return late ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN) : LM_OK;
-}
-
-static void unlist(lm_traced *t)
-{
-    lm_service *s = t->service;
-
-    pthread_mutex_lock(&s->traced_lock);
-    for (lm_traced **at = &s->traced; *at; at = &(*at)->next)
-        if (*at == t) {
-            *at = t->next;
-            break;
-        }
-    pthread_mutex_unlock(&s->traced_lock);
-}
-
-bool lm_traced_drain(lm_service *s, double seconds)
-{
-    bool all = true;
-
-    pthread_mutex_lock(&s->traced_lock);
-    for (lm_traced *t = s->traced; t; t = t->next)
-        all &= lm_schedule_drain(t->schedule, seconds);
-    pthread_mutex_unlock(&s->traced_lock);
-    return all;
-}
-
-void lm_traced_wait(lm_service *s)
-{
-    pthread_mutex_lock(&s->traced_lock);
-    while (s->n_traced)
-        pthread_cond_wait(&s->traced_change, &s->traced_lock);
-    pthread_mutex_unlock(&s->traced_lock);
+    lm_traced_list_add(&t->service->traced, &t->listed);
+    if (lm_models_state(t->service->models, NULL) != LM_SERVICE_DRAINING)
+        return LM_OK;
+    lm_traced_list_remove(&t->service->traced, &t->listed);
+    return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN);
 }
 
 /* ---- begin and end ---- */
@@ -157,9 +92,9 @@ static void *finish(void *arg)
     lm_service *s = t->service;
     char       *text;
 
-    unlist(t);
-    if (t->schedule)
-        lm_schedule_free(t->schedule);
+    lm_traced_list_remove(&s->traced, &t->listed);
+    if (t->listed.schedule)
+        lm_schedule_free(t->listed.schedule);
     lm_tracer_free(t->tracer);
     while (t->first) {
         text = lm_traced_next(t);
@@ -168,7 +103,7 @@ static void *finish(void *arg)
     pthread_mutex_destroy(&t->lock);
     free(t);
     lm_models_release(s);
-    leave(s);
+    lm_traced_list_leave(&s->traced);
     return NULL;
 }
 
@@ -194,7 +129,9 @@ lm_status lm_traced_new(lm_service *s, lm_tracer *tracer, size_t n_prompt, bool 
     if (status == LM_OK) {
         *t = (lm_traced){ .service = s, .tracer = tracer, .position = (uint32_t)n_prompt, .keeps = keeps };
         t->end = &t->first;
-        status = enter(t, e);
+        if (!lm_traced_list_enter(&s->traced, lm_engine_sequences(s->engine)))
+            status = lm_fail(e, LM_NO_FIT, "trace", LM_NO_OFFSET, "%u requests are traced, which is as many as may",
+                             lm_engine_sequences(s->engine));
     }
     if (status != LM_OK) {
         lm_tracer_free(tracer);
@@ -207,7 +144,7 @@ lm_status lm_traced_new(lm_service *s, lm_tracer *tracer, size_t n_prompt, bool 
     o.ring_bytes = s->o.schedule.ring_bytes;
     o.stall_seconds = s->o.schedule.stall_seconds;
     o.no_prefixes = o.no_forecast = true;
-    status = lm_schedule_new(lm_tracer_engine(tracer), &o, &t->schedule, e);
+    status = lm_schedule_new(lm_tracer_engine(tracer), &o, &t->listed.schedule, e);
     if (status == LM_OK)
         status = list(t, e);
     if (status == LM_OK)

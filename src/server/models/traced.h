@@ -9,6 +9,8 @@
 #include "lamina/trace.h"
 #include "server/models/service.h"
 
+typedef struct lm_traced lm_traced;
+
 /* Create it for a prompt of n_prompt tokens. It owns the tracer, also on failure, and uses the service until its memory is freed.
  * LM_NO_FIT: as many requests are traced as the service has sequences. LM_CANCELLED: the server is shutting down. */
 lm_status lm_traced_new(lm_service *s, lm_tracer *tracer, size_t n_prompt, bool keeps, lm_traced **out, lm_error *e);
@@ -24,11 +26,5 @@ char        *lm_traced_next(lm_traced *t);
 /* End the request, whose reply is not read any more; NULL: no effect. Returns at once: a thread waits for the end of the current step and
  * frees the memory. */
 void         lm_traced_free(lm_traced *t);
-
-/* For lm_models_drain: as lm_schedule_drain, for all traced requests of the service. */
-bool         lm_traced_drain(lm_service *s, double seconds);
-
-/* For lm_service_unload: wait for the threads of lm_traced_free. */
-void         lm_traced_wait(lm_service *s);
 
 #endif
