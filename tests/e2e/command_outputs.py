@@ -93,8 +93,8 @@ OUTPUTS = {
     "report llama-3.2-3b --format md -o -": "# Llama 3.2 3B preset,",
     "report llama-3.2-3b --format html -o -": "<title>Llama 3.2 3B</title>",
     "report llama-3.2-1b --format txt": "weights that make keys and values 8,388,608 2,097,152",
-    "report llama-3.2-3b deepseek-v2 --format md": "| MLA (this model) | 512 + 64 | 576 |",
-    "report llama-3.2-1b --format md": r"a_\ell &= h_{\ell-1} + \mathrm{Attn}(N_{\ell,1}(h_{\ell-1}))",
+    "compare llama-3.2-3b deepseek-v2 --view kv": "in a layer, as MLA – 576",
+    "report llama-3.2-1b --format md": r"u_\ell &= h_{\ell-1} + \mathrm{Attn}(N_{\ell,1}(h_{\ell-1}))",
     "report mistral-7b-v0.1 --format md": "Weights as Q4_K_M and a cache of 4,096 tokens need 4.90 GB: fits a machine with 8 GB.",
     # running
     'tokenize MODEL -p "I love AI"': "57 I 2606 Ġlove 5646 ĠAI",

@@ -118,12 +118,12 @@ def test_the_address_space_bounds_what_fits(lamina, model):
 
 
 def test_a_file_at_its_limit_is_an_error_of_one_line(lamina, model, tmp_path):
-    out = tmp_path / "report.html"
+    out = tmp_path / "report.md"
     done = run("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh", lamina, "report", "llama-3.2-1b", "-o", out, env={**os.environ, **BARE})
     assert done.returncode == 1 and done.stderr == f"error: {out}: cannot be written: File too large\n"
     assert list(tmp_path.iterdir()) == []
     with open(tmp_path / "out", "wb") as file:
-        command = ["sh", "-c", 'ulimit -f 8 && exec "$@"', "sh", lamina, "report", "llama-3.2-1b", "--format", "html", "-o", "/dev/stdout"]
+        command = ["sh", "-c", 'ulimit -f 8 && exec "$@"', "sh", lamina, "report", "llama-3.2-1b", "--format", "md", "-o", "/dev/stdout"]
         done = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, text=True, env={**os.environ, **BARE}, check=False)
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "File too large" in done.stderr
 

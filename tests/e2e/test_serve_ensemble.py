@@ -98,7 +98,7 @@ def test_contributions_need_an_ensemble(server):
 
 
 @pytest.mark.parametrize("flags,status,why", [
-    (["--ensemble", f"{TINY},{TINY}"], 2, "expected NAME="), (["--ensemble", f"x={TINY}"], 2, "one model"), (["--ensemble-rule", "logmean", TINY], 2, "--ensemble"),
+    (["--ensemble", f"{TINY},{TINY}"], 2, "needs a name for requests: NAME="), (["--ensemble", f"x={TINY}"], 2, "two or more models"), (["--ensemble-rule", "logmean", TINY], 2, "--ensemble"),
     (["--ensemble", f"x={TINY},{MODEL}"], 2, "smollm2"), (["--ensemble", f"x={TINY},/nowhere"], 1, "/nowhere"),
     (["--ensemble", f"x={TINY},{TINY}", "--ensemble", f"X={TINY},{TINY}"], 2, "two models are called"),
 ])

@@ -30,6 +30,7 @@ KINDS = {
     "messages": ("/v1/messages", {"messages": TALK, "tools": [{"name": "look", "input_schema": SCHEMA}], "tool_choice": {"type": "any"}} | LONG),
     "responses": ("/v1/responses", {"input": "Tell me of the sea.", "max_output_tokens": 300}),
     "ollama": ("/api/chat", {"messages": TALK, "format": SCHEMA, "options": {"num_predict": 300}}),
+    "traced": ("/v1/completions", {"prompt": "On and on", "ignore_eos": True, "trace": {"surprise": True}} | LONG),
     "several": ("/v1/completions", {"prompt": ["On and on", "Again", "Once more"], "n": 2, "guided_regex": "[a-z ]{1,3000}"} | LONG),
     "one of several is refused": ("/v1/completions", {"prompt": ["a", "b ", "c " * 4000], "guided_regex": "[a-z ]{1,3000}"} | LONG),
     "scores": ("/v1/completions", {"prompt": ["the sea and " * 60] * 6, "echo": True, "logprobs": 3, "max_tokens": 0}),
