@@ -354,8 +354,8 @@ void lm_chapter_formulas(lm_document *d)
     write_forward(d, &box);
     d->failed |= box.failed;
     if (g) {
-        write_letters(d, g, box.data ? box.data : "");
         lm_doc_fold(d, "formula-list", _("Every formula"));
+        write_letters(d, g, box.data ? box.data : "");
         write_table(d, g);
         lm_doc_close(d);
     }
