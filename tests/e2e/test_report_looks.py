@@ -335,7 +335,7 @@ def test_every_letter_of_the_formulas_is_explained_once(build, source, model):
     done = run(build / "src/cli/lamina", "report", model, "--format", "txt", "--columns", "200", cwd=source)
     assert done.returncode == 0, done.stderr
     chapter = re.search(r"\n14  The forward pass as formulas.*?\n15  ", done.stdout, re.S)[0]
-    box, table, formulas = re.match(r"(.*?)\n\n  W_E is [^\n]*\n\n(.*?)\n\n  ▾ Every formula\n\n(.*)", chapter.split("═\n", 1)[1], re.S).groups()
+    box, table, formulas = re.match(r"(.*?)\n\n  W_E is [^\n]*\n\n  ▾ Every formula\n\n(.*?)\n\n(.*)", chapter.split("═\n", 1)[1], re.S).groups()
     letters = [line.split()[0] for line in table.splitlines()]
     assert len(letters) == len(set(letters)), letters
     text = box + "\n" + "\n".join(re.split(r"\s{2,}", line.strip())[-1] for line in formulas.splitlines()[:-2])
