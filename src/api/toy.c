@@ -126,7 +126,9 @@ static lm_status make_folder(lm_toy *t, lm_error *e)
     if (snprintf(beside, sizeof beside, "%s/lamina-toy", parent && *parent ? parent : "/tmp") >= (int)sizeof beside)
         return lm_fail(e, LM_USAGE, "TMPDIR", LM_NO_OFFSET, "is too long a path");
     t->held = lm_temporary_folder(beside, t->folder);
-    return t->held < 0 ? lm_fail(e, LM_IO, beside, LM_NO_OFFSET, "%s", strerror(errno)) : LM_OK;
+    return t->held < 0 ? lm_fail(e, LM_IO, parent && *parent ? parent : "/tmp", LM_NO_OFFSET,
+                                 "cannot create a temporary folder for a small copy of the model: %s; TMPDIR names another place",
+                                 strerror(errno)) : LM_OK;
 }
 
 static lm_status write_config(const lm_model *m, const char *path, lm_error *e)

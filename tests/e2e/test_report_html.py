@@ -1,5 +1,6 @@
 """Reports as HTML without a browser: well-formed, self-contained, escaped. tools/browser/ opens them in one (make browser)."""
 import json
+import os
 import re
 from html.parser import HTMLParser
 
@@ -86,6 +87,14 @@ def test_an_impossible_plan_is_reported(lamina):
     page = check(text)
     assert "a q8_0 cache needs heads whose width is a multiple of 32, not 80" in text
     assert not [s for s in page.scripts if s.startswith("{")]
+
+
+def test_the_purpose_of_a_temporary_folder_is_told(build, tmp_path):
+    """The page shows a forward pass of a small copy of the model, which needs a folder for a moment."""
+    missing = tmp_path / "missing"
+    done = run(build / "src/cli/lamina", "report", "gpt2", "-o", tmp_path / "page.html", env=os.environ | {"TMPDIR": str(missing)})
+    assert done.returncode == 1 and not (tmp_path / "page.html").exists()
+    assert f"{missing}: cannot create a temporary folder for a small copy of the model" in done.stderr and "TMPDIR" in done.stderr
 
 
 def test_several_models(lamina):

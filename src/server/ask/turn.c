@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "lamina/logits.h"
-#include "server/ask/trace_request.h"
+#include "server/ask/turn_trace.h"
 #include "server/models/loras.h"
 
 /* ---- events ---- */
@@ -395,104 +395,6 @@ static lm_status constrain(const lm_service *s, const lm_grammar *g, const lm_to
     return LM_OK;
 }
 
-/* Limit the output so that it fits the context with the prompt. The engine would choose one token more, which need not be processed. */
-static lm_status fit_context(const lm_service *s, size_t n_prompt, lm_sequence_options *o, lm_error *e)
-{
-    uint32_t context = lm_engine_context(s->engine);
-
-    if (o->prompt_only || n_prompt > context)            /* the schedule rejects the latter */
-        return LM_OK;
-    if (n_prompt == context)
-        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u, including the answer", n_prompt, context);
-    if (o->max_tokens <= 0 || (uint64_t)o->max_tokens > context - n_prompt)
-        o->max_tokens = (int64_t)(context - n_prompt);
-    return LM_OK;
-}
-
-static const lm_field surprise_field[] = {
-    { "surprise", LM_FIELD_BOOL, offsetof(lm_turn, shows_surprise), 0, 0, NULL, false, NULL },
-    { 0 },
-};
-
-static bool has_field(const lm_field *fields, const char *name)
-{
-    for (; fields->name; fields++)
-        if (strcmp(fields->name, name) == 0)
-            return true;
-    return false;
-}
-
-/* Read `trace`. Unknown members are errors: an answer without what was requested would be useless. */
-static lm_status read_trace(lm_turn *t, json_t *trace, lm_trace_values *out, lm_error *e)
-{
-    const lm_field_group wanted[] = { { lm_trace_fields, 0 }, { 0 } }, own[] = { { surprise_field, 0 }, { 0 } };
-    json_t     *rest = json_copy(trace), *surprise = json_object(), *ignored = json_array(), *value;
-    const char *name;
-    lm_status   status = rest && surprise && ignored ? LM_OK : lm_fail_memory(e, "a trace", 0);
-
-    json_object_foreach(trace, name, value) {
-        if (has_field(surprise_field, name)) {
-            json_object_set(surprise, name, value);
-            json_object_del(rest, name);
-        } else if (status == LM_OK && !has_field(lm_trace_fields, name)) {
-            status = lm_fail(e, LM_USAGE, "trace", LM_NO_OFFSET, "'trace' has the unknown member \"%.40s\"", name);
-        }
-    }
-    if (status == LM_OK)
-        status = lm_fields_read(own, surprise, t, ignored, e);
-    if (status == LM_OK)
-        status = lm_fields_read(wanted, rest, out, ignored, e);
-    json_decref(rest);
-    json_decref(surprise);
-    json_decref(ignored);
-    return status;
-}
-
-/* Check what cannot be combined with a traced output. */
-static lm_status check_traced(const lm_turn *t, const lm_params *a, const char *field, lm_error *e)
-{
-    if (t->n != 1)
-        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' requires one prompt and one output; there are %zu", field, t->n);
-    if (a->slot >= 0)
-        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' cannot be combined with id_slot", field);
-    if (!t->writer->trace)
-        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' is not supported here", field);
-    return LM_OK;
-}
-
-/* Create the tracer of a request with `trace` or `intervene`. */
-static lm_status start_trace(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
-{
-    const lm_params *a = o->params;
-    bool             changes = json_array_size(a->intervene) > 0;
-    lm_trace_values  v = { .top = LM_TRACE_TOP };
-    lm_trace_request r = { 0 };
-    lm_sequence_options q = o->parts->sequence;
-    lm_tracer *tracer;
-    size_t     n = o->prompts->items->n;
-
-    if (!a->trace && !changes)
-        return LM_OK;
-    LM_TRY(check_traced(t, a, changes ? "intervene" : "trace", e));
-    LM_TRY(lm_service_alone(call->service, changes ? "\"intervene\"" : "\"trace\"", e));
-    t->shows_trace = a->trace != NULL;
-    t->shows_surprise = true;
-    if (a->trace)
-        LM_TRY(read_trace(t, a->trace, &v, e));
-    if (a->trace && !t->stream && !(t->choices->trace = json_array()))
-        return lm_fail_memory(e, "a trace", 0);
-    LM_TRY(fit_context(call->service, n, &q, e));
-    lm_status status = lm_trace_request_read(call, &v, a->intervene, &r, e);
-    if (status == LM_OK)
-        status = lm_trace_request_start(call, &r, n + (o->prompt_only ? 1 : (uint64_t)q.max_tokens), &tracer, e);
-    if (status == LM_OK && lm_trace_request_looks(&r))
-        lm_tracer_look(tracer, UINT32_MAX, NULL);
-    if (status == LM_OK)
-        status = lm_traced_new(call->service, tracer, n, t->shows_trace, &t->traced, e);
-    lm_trace_request_free(&r);
-    return status;
-}
-
 static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
 {
     const lm_params *a = o->params;
@@ -506,7 +408,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
     lm_schedule *schedule = call->service->schedule;
 
     LM_TRY(lm_sampler_literal(&parts->sampling, &sampling, e));
-    LM_TRY(start_trace(call, t, o, e));
+    LM_TRY(lm_turn_trace(call, t, o, e));
     if (t->traced) {
         schedule = lm_traced_schedule(t->traced);
         lm_traced_into(t->traced, &r);
@@ -522,7 +424,7 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
         r.sequence = parts->sequence;
         r.sequence.logprobs = o->logprobs;
         r.sequence.prompt_only = o->prompt_only;
-        LM_TRY(fit_context(call->service, prompt->n, &r.sequence, e));
+        LM_TRY(lm_service_fit(call->service, prompt->n, &r.sequence, e));
         r.sequence.draw = i % a->n;
         c->index = (uint32_t)i;
         LM_TRY(listen_to(call->service, t, c, o, &r.sequence, e));

@@ -256,6 +256,20 @@ void lm_service_free(lm_service *s)
     free(s);
 }
 
+/* The engine would choose one token more, which need not be processed. */
+lm_status lm_service_fit(const lm_service *s, size_t n_prompt, lm_sequence_options *o, lm_error *e)
+{
+    uint32_t context = lm_engine_context(s->engine);
+
+    if (o->prompt_only || n_prompt > context)            /* the schedule rejects the latter */
+        return LM_OK;
+    if (n_prompt == context)
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u, including the answer", n_prompt, context);
+    if (o->max_tokens <= 0 || (uint64_t)o->max_tokens > context - n_prompt)
+        o->max_tokens = (int64_t)(context - n_prompt);
+    return LM_OK;
+}
+
 /* ---- ensembles ---- */
 
 lm_status lm_service_alone(const lm_service *s, const char *what, lm_error *e)

@@ -108,6 +108,9 @@ lm_status lm_service_start(lm_service *s, lm_error *e);
 void      lm_service_unload(lm_service *s);
 void      lm_service_free(lm_service *s);
 
+/* Limit the output of a sequence so that it fits the context with its prompt. LM_LIMIT: the prompt fills the context. */
+lm_status lm_service_fit(const lm_service *s, size_t n_prompt, lm_sequence_options *o, lm_error *e);
+
 /* Check that the service is a single model. LM_UNSUPPORTED: it is an ensemble; the error names `what`, which needs a single model. */
 lm_status lm_service_alone(const lm_service *s, const char *what, lm_error *e);
 

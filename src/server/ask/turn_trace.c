@@ -1,0 +1,77 @@
+#include "server/ask/turn_trace.h"
+
+#include "server/ask/trace_request.h"
+
+typedef struct wanted { lm_trace_values values; bool surprise; } wanted;
+
+static const lm_field surprise_field[] = {
+    { "surprise", LM_FIELD_BOOL, 0, 0, 0, NULL, false, NULL },
+    { 0 },
+};
+
+static const lm_field_group groups[] = {
+    { lm_trace_fields, offsetof(wanted, values) },
+    { surprise_field, offsetof(wanted, surprise) },
+    { 0 },
+};
+
+/* Read `trace`. Unknown members are errors: an answer without what was requested would be useless. */
+static lm_status read_trace(json_t *trace, wanted *out, lm_error *e)
+{
+    json_t     *known = json_copy(trace), *warnings = json_array(), *value;
+    const char *name;
+    lm_status   status = known && warnings ? LM_OK : lm_fail_memory(e, "a trace", 0);
+
+    if (status == LM_OK)
+        status = lm_fields_read(groups, known, out, warnings, e);
+    json_object_foreach(trace, name, value)
+        if (status == LM_OK && !json_object_get(known, name))
+            status = lm_fail(e, LM_USAGE, "trace", LM_NO_OFFSET, "'trace' has the unknown member \"%.40s\"", name);
+    json_decref(known);
+    json_decref(warnings);
+    return status;
+}
+
+/* Check what cannot be combined with a traced output. */
+static lm_status check(const lm_turn *t, const lm_params *a, const char *field, lm_error *e)
+{
+    if (t->n != 1)
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' requires one prompt and one output; there are %zu", field, t->n);
+    if (a->slot >= 0)
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' cannot be combined with id_slot", field);
+    if (!t->writer->trace)
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' is not supported here", field);
+    return LM_OK;
+}
+
+lm_status lm_turn_trace(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
+{
+    const lm_params *a = o->params;
+    bool             changes = json_array_size(a->intervene) > 0;
+    wanted           w = { .values.top = LM_TRACE_TOP, .surprise = true };
+    lm_trace_request r = { 0 };
+    lm_sequence_options q = o->parts->sequence;
+    lm_tracer *tracer;
+    size_t     n = o->prompts->items->n;
+
+    if (!a->trace && !changes)
+        return LM_OK;
+    LM_TRY(check(t, a, changes ? "intervene" : "trace", e));
+    LM_TRY(lm_service_alone(call->service, changes ? "\"intervene\"" : "\"trace\"", e));
+    if (a->trace)
+        LM_TRY(read_trace(a->trace, &w, e));
+    t->shows_trace = a->trace != NULL;
+    t->shows_surprise = w.surprise;
+    if (a->trace && !t->stream && !(t->choices->trace = json_array()))
+        return lm_fail_memory(e, "a trace", 0);
+    LM_TRY(lm_service_fit(call->service, n, &q, e));
+    lm_status status = lm_trace_request_read(call, &w.values, a->intervene, &r, e);
+    if (status == LM_OK)
+        status = lm_trace_request_start(call, &r, n + (o->prompt_only ? 1 : (uint64_t)q.max_tokens), &tracer, e);
+    if (status == LM_OK && lm_trace_request_looks(&r))
+        lm_tracer_look(tracer, UINT32_MAX, NULL);
+    if (status == LM_OK)
+        status = lm_traced_new(call->service, tracer, n, t->shows_trace, &t->traced, e);
+    lm_trace_request_free(&r);
+    return status;
+}
