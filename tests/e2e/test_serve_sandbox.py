@@ -1,4 +1,5 @@
 """lamina serve drops the rights that it does not need, serves everything without them, and reports what the kernel does not support."""
+import contextlib
 import ctypes
 import errno
 import os
@@ -33,8 +34,12 @@ def has_landlock():
 
 
 def status_of(server):
-    folder = pathlib.Path(f"/proc/{server.process.pid}")
-    return [(t / "status").read_text() for t in (folder / "task").iterdir()]
+    """Return the states of the threads; one may end while this reads."""
+    states = []
+    for thread in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            states.append((thread / "status").read_text())
+    return states
 
 
 @pytest.fixture(scope="module")

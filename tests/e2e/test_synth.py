@@ -1,4 +1,5 @@
 """lamina presets and lamina synth: published shapes, and models of these shapes with random weights."""
+import contextlib
 import hashlib
 import json
 import resource
@@ -218,12 +219,21 @@ def test_a_disk_that_is_full(lamina, tmp_path, name):
     assert list(tmp_path.iterdir()) == []
 
 
+def largest(folder):
+    """Return the size of the largest file; a temporary one may get its name while this looks."""
+    sizes = [0]
+    for f in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            sizes.append(f.stat().st_size if f.is_file() else 0)
+    return max(sizes)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("name", ["m.gguf", "made"])
 def test_interrupted(build, tmp_path, name, number):
     with subprocess.Popen([build / "src/cli/lamina", "synth", "llama-3.1-8b", tmp_path / name], stderr=subprocess.PIPE) as p:
         end = time.time() + PATIENCE
-        while not any(f.stat().st_size > 1 << 20 for f in tmp_path.rglob("*") if f.is_file()) and time.time() < end:
+        while largest(tmp_path) <= 1 << 20 and time.time() < end:
             time.sleep(0.02)
         p.send_signal(number)
         assert p.wait(PATIENCE) == 128 + number and p.stderr.read().decode().splitlines()[-1] == "error: interrupted"
