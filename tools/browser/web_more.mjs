@@ -36,16 +36,24 @@ async function tools(of) {
         await results.nth(0).fill("31");
         await results.nth(1).fill("12:00");
         await results.nth(1).press("Enter");
-        await page.waitForFunction(() => document.querySelectorAll(".message.assistant .stats").length === 2);
+        await until(async () => await page.locator(".message.assistant .stats").count() === 2, async () => `${of.where}: the second answer: ${await page.locator(".messages").innerText()}`);
         const sent = asked[1].messages;
         check(sent.map((m) => m.role).join() === "user,assistant,tool,tool", `${of.where}: ${sent.map((m) => m.role)}`);
         check(sent[1].tool_calls.map((c) => `${c.id} ${c.function.name} ${c.function.arguments}`).join("; ") === 'call_a weather {"city":"<b>Yangon</b>"}; call_b time {}', `${of.where}: the calls go back as ${JSON.stringify(sent[1])}`);
         check(sent[2].tool_call_id === "call_a" && sent[2].content === "31" && sent[3].tool_call_id === "call_b" && sent[3].content === "12:00", `${of.where}: results: ${JSON.stringify(sent.slice(2))}`);
         await until(async () => (await page.locator(".message.assistant .markdown").last().innerText()).includes("31 degrees") && await page.locator("form.results").count() === 0, `${of.where}: the model does not go on`);
+        await until(async () => await stored(page) === 5, async () => `${of.where}: ${await stored(page)} of 5 messages are stored`);
         await page.reload();
-        await page.waitForFunction(() => document.querySelectorAll(".message").length === 5);
+        await until(async () => await page.locator(".message").count() === 5, async () => `${of.where}: after loading again: ${await page.locator(".messages").innerText()}`);
     });
 }
+
+// Return the number of messages in the page's database.
+const stored = (page) => page.evaluate(() => new Promise((done) => {
+    indexedDB.open("lamina").onsuccess = ({ target: { result: db } }) => {
+        db.transaction("turns").objectStore("turns").count().onsuccess = (e) => { db.close(); done(e.target.result); };
+    };
+}));
 
 // Reasoning is folded, grows before the answer, and is not sent to the model again.
 async function reasoning(of) {

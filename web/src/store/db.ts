@@ -22,6 +22,7 @@ function open(): Promise<IDBDatabase | null> {
 function run<T>(store: string, mode: IDBTransactionMode, work: (s: IDBObjectStore) => IDBRequest<T> | void): Promise<T | undefined> {
     return open().then((db) => db ? new Promise<T | undefined>((done, fail) => {
         const t = db.transaction(store, mode), request = work(t.objectStore(store));
+        t.commit();                      // without it, what is not written yet is lost when the page is left
         t.oncomplete = () => done(request ? request.result : undefined);
         t.onerror = () => fail(t.error);
         t.onabort = () => fail(t.error);
