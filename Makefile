@@ -40,7 +40,7 @@ web-dev: build/release/build.ninja             ## the page as it is edited, in f
 	@scripts/setup browser
 	@cd web && PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node node_modules/vite/bin/vite.js
 
-browser: build/test/build.ninja                ## the page of `lamina serve` and reports in Chromium, and every Mermaid source in Mermaid's parser
+browser: build/test/build.ninja                ## the page of `lamina serve` and reports in Chromium, Mermaid sources in Mermaid's parser, OpenAI's client for Node
 	@scripts/setup browser
 	@ninja -C build/test --quiet src/cli/lamina
 	@rm -rf build/browser/shots
@@ -49,6 +49,7 @@ browser: build/test/build.ninja                ## the page of `lamina serve` and
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/report.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/trace.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/mermaid.mjs
+	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/clients.mjs
 
 tex: build/test/build.ninja                    ## reports as LaTeX, compiled by pdflatex and xelatex; PDFs in build/tex
 	@scripts/setup tex
