@@ -100,12 +100,12 @@ static lm_status add_property(parser *x, lm_charset *s, bool negated)
     lm_charset one = { 0 };
 
     if (peek(x) != '{')
-        return refused(x, "a property without braces");
+        return refused(x, "a Unicode property without braces");
     for (x->at++; peek(x) != '}' && n + 1 < sizeof name && x->at < x->size; x->at++)
         name[n++] = peek(x);
     name[n] = '\0';
     if (peek(x) != '}' || n == 0)
-        return refused(x, "this property of characters");
+        return refused(x, "this Unicode property");
     x->at++;
     for (uint32_t c = 0; c <= LM_LAST_CHARACTER; c++)
         if (in_category(name, utf8proc_category((utf8proc_int32_t)c))) {
@@ -118,7 +118,7 @@ static lm_status add_property(parser *x, lm_charset *s, bool negated)
     lm_charset_settle(&one, negated);
     lm_charset_add_set(s, &one);
     lm_charset_free(&one);
-    return none ? refused(x, "this property of characters") : LM_OK;
+    return none ? refused(x, "this Unicode property") : LM_OK;
 }
 
 /* ---- escapes ---- */
@@ -168,12 +168,12 @@ static bool is_letter(char c)
 static lm_status read_meaning(parser *x, char c)
 {
     if (is_digit(c) || c == 'k')
-        return refused(x, "a reference to a group");
+        return refused(x, "a backreference");
     if (c == 'b' || c == 'B')
-        return refused(x, "the edge of a word");
+        return refused(x, "a word boundary");
     if (c && strchr("AZzG", c))
         return refused(x, "this anchor");
-    return is_letter(c) ? refused(x, "this escape") : LM_OK;
+    return is_letter(c) ? refused(x, "this escape sequence") : LM_OK;
 }
 
 /* Read the character after a backslash: a literal character, or one by its name or number. */
@@ -240,7 +240,7 @@ static lm_status read_member(parser *x, lm_charset *s, uint32_t *cp, bool *singl
     if (x->at >= x->size)
         return wrong(x, "a class is not closed");
     if (peek(x) == '[' && (peek_at(x, 1) == ':' || peek_at(x, 1) == '.' || peek_at(x, 1) == '='))
-        return refused(x, "a class of POSIX");
+        return refused(x, "a POSIX character class");
     if (peek(x) != '\\')
         return read_plain(x, cp);
     x->at++;
@@ -266,7 +266,7 @@ static lm_status read_members(parser *x, lm_charset *s)
         LM_TRY(read_member(x, s, &first, &single));
         if (!single) {
             if (peek(x) == '-' && peek_at(x, 1) != ']')
-                return refused(x, "a range that begins with a class");
+                return refused(x, "a range that begins with a character class");
             continue;
         }
         last = first;
@@ -274,7 +274,7 @@ static lm_status read_members(parser *x, lm_charset *s)
             x->at++;
             LM_TRY(read_member(x, s, &last, &end_single));
             if (!end_single)
-                return refused(x, "a range that ends with a class");
+                return refused(x, "a range that ends with a character class");
             if (last < first)
                 return wrong(x, "a range that ends before it begins");
         }
@@ -293,7 +293,7 @@ static lm_status read_class(parser *x, lm_node *out)
     negated = peek(x) == '^';
     x->at += negated;
     if (peek(x) == ']')
-        return refused(x, "a class that begins with its closing bracket");
+        return refused(x, "a character class that begins with ]");
     lm_status status = read_members(x, &s);
     if (status == LM_OK) {
         lm_charset_settle(&s, negated);
@@ -321,7 +321,7 @@ static lm_status read_group(parser *x, lm_node *out)
         return lm_fail(x->e, LM_LIMIT, NULL, (int64_t)x->at, "more than %d groups inside each other", LM_GRAMMAR_DEPTH);
     x->at++;
     if (peek(x) == '*')
-        return refused(x, "a verb of a group");
+        return refused(x, "a backtracking control verb");
     if (peek(x) == '?') {
         char c = peek_at(x, 1), d = peek_at(x, 2);
         if (c == ':') {
@@ -332,7 +332,7 @@ static lm_status read_group(parser *x, lm_node *out)
                 return wrong(x, "the name of a group is not closed");
             x->at = (size_t)(end - x->text) + 1;
         } else if (c == '=' || c == '!' || c == '<') {
-            return refused(x, "looking around");
+            return refused(x, "a lookaround assertion");
         } else {
             return refused(x, "this kind of group");
         }
@@ -430,7 +430,7 @@ static lm_status read_repeats(parser *x, lm_node *item)
     char     c = peek(x);
 
     if (c == '{' && peek_at(x, 1) == ',' && is_digit(peek_at(x, 2)))
-        return refused(x, "{,n}, a repetition to some and text to others,");
+        return refused(x, "{,n}, a repetition in some dialects and literal text in others,");
     if (c == '*' || c == '+' || c == '?') {
         least = c == '+';
         most  = c == '?' ? 1 : most;
@@ -443,7 +443,7 @@ static lm_status read_repeats(parser *x, lm_node *item)
     if (least > most)
         return wrong(x, "more repetitions at least than at most");
     if (peek(x) == '+')
-        return refused(x, "a possessive repetition");
+        return refused(x, "a possessive quantifier");
     x->at += peek(x) == '?';                             /* lazy: matches the same texts */
     c = peek(x);
     if (c == '*' || c == '+' || c == '?')

@@ -51,7 +51,7 @@ def test_regex_choice_and_grammar(lamina, tmp_path):
     (["--json-schema", '{"type": "object", "frobnicate": 1}'], r"--json-schema: #/frobnicate: frobnicate"),
     (["--json-schema", "{"], r"--json-schema: no JSON"),
     (["--json-schema", "false"], r"--json-schema: #: no value fits"),
-    (["--regex", r"(a)\1"], r"--regex: a reference to a group"),
+    (["--regex", r"(a)\1"], r"--regex: a backreference"),
     (["--grammar", 'root ::= root "a"'], r"--grammar: the rule 'root' begins with itself"),
     (["--grammar", 'root ::= "a', "--regex", "b"], r"--regex: cannot be combined with --grammar"),
 ])

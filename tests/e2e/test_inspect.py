@@ -109,6 +109,7 @@ def test_queries_by_the_names_of_config_json(lamina, model):
     for wrong, meant in (("hiden_size", "hidden_size, which is config.hidden_size"), ("num_hidden_layer", "num_hidden_layers, which is config.num_hidden_layers"),
                          ("parameter", "parameters"), ("HiddenSize", "hidden_size, which is config.hidden_size"),
                          ("numHiddenLayers", "num_hidden_layers, which is config.num_hidden_layers"), ("vocab", "vocab_size"),
+                         ("norm", "rms_norm_eps"), ("eps", "rms_norm_eps"), ("numLayers", "num_hidden_layers"), ("theta", "rope_theta"),
                          ("heads", "num_attention_heads or num_key_value_heads"), ("Parametrs.total", "parameters.total")):
         done = lamina("inspect", "llama-3.2-1b", "--query", wrong)
         assert done.returncode == 1 and done.stderr.splitlines()[-2:] == [f"hint: did you mean {meant}?", f"error: {wrong}: no such fact"]

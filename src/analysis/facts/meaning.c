@@ -143,16 +143,42 @@ const char *lm_nearest_meaning(lm_facts *f, const char *name)
 
 /* ---- lookup with error messages ---- */
 
-/* Return whether `longer` begins or ends with the word `name`: vocab_size for vocab, num_attention_heads for heads. */
-static bool has_word(const char *longer, const char *name)
+/* Copy the next word of a name in lower case: words are divided by separators and by capitals, as in num_layers and numLayers. Return what
+ * follows it, or NULL after the last. A longer word is cut. */
+static const char *next_word(const char *name, char word[static 65])
 {
-    size_t n = strlen(name), m = strlen(longer);
+    size_t n     = 0;
+    bool   upper = true;                             /* the previous character cannot end a word */
 
-    return n > 3 && m > n + 1 && ((strncmp(longer, name, n) == 0 && is_gap(longer[n])) ||
-                                  (strcmp(longer + m - n, name) == 0 && is_gap(longer[m - n - 1])));
+    while (is_gap(*name))
+        name++;
+    for (; *name && !is_gap(*name) && (upper || !isupper((unsigned char)*name)); name++) {
+        upper = isupper((unsigned char)*name);
+        if (n < 64)
+            word[n++] = (char)tolower((unsigned char)*name);
+    }
+    word[n] = '\0';
+    return n ? name : NULL;
 }
 
-/* Offer the names of config.json that contain `name`, unless there are many. */
+/* Return whether each word of `name` is a word of `longer`: vocab_size for vocab, num_hidden_layers for numLayers. */
+static bool has_words(const char *longer, const char *name)
+{
+    char   word[65], other[65];
+    size_t letters = 0;
+
+    while ((name = next_word(name, word))) {
+        const char *rest = longer;
+        while ((rest = next_word(rest, other)) && strcmp(other, word) != 0)
+            ;
+        if (!rest)
+            return false;
+        letters += strlen(word);
+    }
+    return letters > 2;
+}
+
+/* Offer the names of config.json that contain the words of `name`, unless there are many. */
 static void offer_longer(lm_facts *f, const char *name, lm_error *e)
 {
     enum { MANY = 4 };
@@ -160,7 +186,7 @@ static void offer_longer(lm_facts *f, const char *name, lm_error *e)
     size_t  n = 0;
 
     for (const lm_fact *x = first_of_config(f); x; x = lm_fact_next(x))
-        if (x->name && has_word(x->name, name) && n++ < MANY)
+        if (x->name && has_words(x->name, name) && n++ < MANY)
             lm_text_printf(&names, "%s%s", n > 1 ? " or " : "", x->name);
     if (n && n < MANY && !names.failed)
         lm_fail_hint(e, "did you mean %s?", names.data);

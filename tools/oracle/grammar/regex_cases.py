@@ -16,9 +16,9 @@ WRITTEN = [
     r"(((((a)))))", r"[a-c]{1,200}", r"(a|ab)(c|bcd)(d*)", r"^^a$$", r"[\s\S]{3}", r"日本(語|人)?", r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?",
 ]
 REFUSED = {
-    r"(?=a)b": "looking around", r"(?!a)b": "looking around", r"(?<=a)b": "looking around", r"(a)\1": "reference", r"\bword\b": "edge of a word",
+    r"(?=a)b": "lookaround", r"(?!a)b": "lookaround", r"(?<=a)b": "lookaround", r"(a)\1": "backreference", r"\bword\b": "word boundary",
     r"a*+": "possessive", r"(?>a)": "this kind of group", r"(?i)a": "this kind of group", r"(?P=n)": "this kind of group", r"[[:alpha:]]": "POSIX",
-    r"\A": "anchor", r"\k<n>": "reference", r"\q": "this escape", r"a{,2}": "{,n}",
+    r"\A": "anchor", r"\k<n>": "backreference", r"\q": "this escape", r"a{,2}": "{,n}",
 }
 WRONG = {r"(a": "not closed", r"a)": "not opened", r"*a": "needs an item before", r"a**": "repetition of a repetition", r"[b-a]": "ends before",
          r"a{3,2}": "more repetitions", "[a": "not closed", "\\": "at the end"}
