@@ -38,6 +38,8 @@ typedef struct tuning {
 
 /* Masks, shifts and conversions have separate ports (Zen 4, Zen 5). */
 static const tuning many_ports = { .rows = 6, .few = 24, .panel_rows = 192, .group_bytes = 256 << 10 };
+/* The same with prefetches for one row: Zen 5, which then reads types with heads 20 to 60 % faster. Zen 4 became up to 30 % slower. */
+static const tuning many_ports_ahead = { .ahead = 3072, .rows = 6, .few = 24, .panel_rows = 192, .group_bytes = 256 << 10 };
 /* They share two ports with products (Intel): so codes are unpacked once for as many rows as possible, and four more accumulators hide the
  * latency of products. Without prefetches, one row reads at 70 % of the probe's speed; near ones make up to 47 rows 1 to 5 % faster. */
 static const tuning two_ports = {
@@ -205,12 +207,17 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
     {                                                                                                               \
         run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports);                             \
     }                                                                                                               \
+    static void run_ahead_##word(const lm_matmul_args *a)                                                           \
+    {                                                                                                               \
+        run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &many_ports_ahead);                       \
+    }                                                                                                               \
     static void run_two_ports_##word(const lm_matmul_args *a)                                                       \
     {                                                                                                               \
         run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &two_ports);                              \
     }                                                                                                               \
     LM_STRIP_FUNCTIONS(id, word)                                                                                    \
     LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run)               \
+    LM_STRIP_RECORD(ahead, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run_ahead)          \
     LM_STRIP_RECORD(two_ports, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, scratch_two_ports, run_two_ports)
 STRIPS(X)
 #undef X
@@ -228,7 +235,8 @@ const lm_matmul *lm_strips_two_ports(lm_dtype type)
 
 void lm_strips_init_avx512vnni(lm_kernels *k)
 {
-#define X(id, word, ...) k->fast[id] = k->cpu & LM_CPU_INTEL ? &two_ports_##word : &strips_##word;
+    const bool ahead = k->cpu & LM_CPU_AVXVNNI_VEX;                /* of AMD's processors, Zen 5 and later */
+#define X(id, word, ...) k->fast[id] = k->cpu & LM_CPU_INTEL ? &two_ports_##word : ahead ? &ahead_##word : &strips_##word;
     STRIPS(X)
 #undef X
 }
