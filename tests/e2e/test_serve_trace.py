@@ -29,6 +29,12 @@ def plain(build, model):
         yield s
 
 
+@pytest.fixture(scope="module")
+def short(build, model):
+    with contextlib.closing(Server(build, "-c", 64).ready()) as s:
+        yield s
+
+
 def answer(server, body, path="/v1/completions"):
     """Ask until fewer requests are traced than may be."""
     until = time.time() + PATIENCE
@@ -166,6 +172,22 @@ def test_its_memory_counts_as_that_of_requests(plain):
     assert plain.post("/v1/completions", GREEDY | {"max_tokens": 4000, "stop": ["."]})[0] == 200
     got = plain.post("/v1/trace", {"prompt": PARIS, "max_tokens": 4000})
     assert got[0] == 413 and "--max-request-memory" in got[1]["error"]["message"], got
+
+
+@pytest.mark.parametrize("n, more, traced", [(64, {"max_tokens": 0, "echo": True}, 0), (63, {"max_tokens": 0, "echo": True}, 0), (60, {"max_tokens": 9}, 4)])
+def test_a_prompt_may_fill_the_context(short, n, more, traced):
+    body = {"prompt": [504 + i for i in range(n)], "temperature": 0, "ignore_eos": True} | more
+    received = answer(short, body | {"trace": {"lens": 1}})
+    assert received["choices"] == answer(short, body)["choices"] and len(received["trace"]) == traced
+    assert received["usage"]["prompt_tokens"] == n
+
+
+@pytest.mark.parametrize("n, more", [(65, {"max_tokens": 0, "echo": True}), (65, {"max_tokens": 9}), (64, {"max_tokens": 9}), (64, {})])
+def test_a_prompt_that_does_not_fit_is_rejected_as_without_a_trace(short, n, more):
+    body = {"prompt": [504 + i for i in range(n)]} | more
+    status, got, _ = short.post("/v1/completions", body | {"trace": {}})
+    assert status == 400 and got["error"]["code"] == "context_length_exceeded"
+    assert got == short.post("/v1/completions", body)[1]
 
 
 def test_interventions_need_the_flag(plain):

@@ -53,8 +53,9 @@ lm_status lm_turn_trace(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
     lm_sequence_options q = o->parts->sequence;
     lm_tracer *tracer;
     size_t     n = o->prompts->items->n;
+    uint32_t   context = lm_engine_context(call->service->engine);
 
-    if (!a->trace && !changes)
+    if ((!a->trace && !changes) || !n)                   /* an empty prompt is rejected later */
         return LM_OK;
     LM_TRY(check(t, a, changes ? "intervene" : "trace", e));
     LM_TRY(lm_service_alone(call->service, changes ? "\"intervene\"" : "\"trace\"", e));
@@ -64,10 +65,13 @@ lm_status lm_turn_trace(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
     t->shows_surprise = w.surprise;
     if (a->trace && !t->stream && !(t->choices->trace = json_array()))
         return lm_fail_memory(e, "a trace", 0);
+    if (n > context)
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u", n, context);
+    q.prompt_only = o->prompt_only;
     LM_TRY(lm_service_fit(call->service, n, &q, e));
     lm_status status = lm_trace_request_read(call, &w.values, a->intervene, &r, e);
     if (status == LM_OK)
-        status = lm_trace_request_start(call, &r, n + (o->prompt_only ? 1 : (uint64_t)q.max_tokens), &tracer, e);
+        status = lm_trace_request_start(call, &r, n + (o->prompt_only ? 0 : (uint64_t)q.max_tokens), &tracer, e);
     if (status == LM_OK && lm_trace_request_looks(&r))
         lm_tracer_look(tracer, UINT32_MAX, NULL);
     if (status == LM_OK)
