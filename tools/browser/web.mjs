@@ -12,6 +12,7 @@ import { serve, model } from "./serving.mjs";
 import { flows as ordinary } from "./web_flows.mjs";
 import { flows as more } from "./web_more.mjs";
 import { flows as rough } from "./web_rough.mjs";
+import { flows as traces } from "./web_traces.mjs";
 import { openPage, shots } from "./web_page.mjs";
 
 const heights = { 1280: 860, 390: 844 };
@@ -25,7 +26,7 @@ async function flowsAt(width, names) {
     mkdirSync(shots, { recursive: true });
     const browser = await chromium(), server = await serve(model, "--port", "0", "--parallel", "4", "-c", "4096", "--temp", "0", "--allow-interventions");
     try {
-        for (const [name, flow] of Object.entries({ ...ordinary, ...more, ...rough })) {
+        for (const [name, flow] of Object.entries({ ...ordinary, ...more, ...rough, ...traces })) {
             if (names.length && !names.includes(name)) continue;
             const from = Date.now(), before = failures(), where = `${name} ${width}`;
             const { page, close } = await openPage(browser, server.url, { width, height: heights[width], where });

@@ -66,6 +66,8 @@ async function failures(of) {
         gone: [() => null, /does not answer/], loading: [() => fault(503, { message: "Loading model" }), /loading the model/], draining: [() => fault(503, { message: "the server is shutting down" }), /shutting down/],
         busy: [() => fault(429, { message: "too many requests wait already" }), /Too many requests/], context: [() => fault(400, { message: "900 tokens", code: "context_length_exceeded" }), /no longer fits/],
         model: [() => fault(404, { message: "no model", param: "model" }), /does not have this model/], memory: [() => fault(507, { message: "needs 9 GB of 1" }), /does not fit the memory/],
+        traces: [() => fault(429, { message: "2 requests are traced, which is as many as may", param: "trace" }), /As many answers are being traced/],
+        forbidden: [() => fault(403, { message: "this server allows no interventions", param: "intervene" }), /allows no interventions/],
         refused: [() => fault(400, { message: "above 2", param: "temperature" }), /does not accept/], server: [() => fault(500, { message: "broken" }), /went wrong/],
         broken: [() => ({ events: [chunk("half an ans"), shown, null] }), /broke before the answer/], error: [() => ({ events: [chunk("half"), { error: { message: "engine failed", type: "server_error" } }] }), /went wrong/],
         key: [() => fault(401, { message: "an API key is required" }), /requires an API key/],

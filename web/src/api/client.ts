@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { EventParser } from "./stream";
 
-export type FailureKind = "gone" | "loading" | "draining" | "busy" | "key" | "context" | "model" | "memory" | "refused" | "broken" | "server" | "off";
+export type FailureKind = "gone" | "loading" | "draining" | "busy" | "key" | "context" | "model" | "memory" | "refused" | "broken" | "server" | "off" | "traces" | "forbidden";
 
 export class Failure extends Error {
     constructor(readonly kind: FailureKind, message: string, readonly status = 0, readonly wait = 0, readonly where = "") {
@@ -36,7 +36,8 @@ export function failureOf(status: number, body: ErrorBody, wait: number): Failur
     const message = e.message ?? `HTTP ${status}`, code = e.code ?? "", where = e.param ?? "";
     const kind: FailureKind =
         status === 401 ? "key"
-        : status === 429 ? "busy"
+        : status === 403 && where === "intervene" ? "forbidden"
+        : status === 429 ? (where === "trace" ? "traces" : "busy")
         : status === 503 ? (message.includes("shutting") ? "draining" : "loading")
         : status === 507 ? "memory"
         : code === "context_length_exceeded" ? "context"

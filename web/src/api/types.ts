@@ -17,10 +17,10 @@ export interface ChatChunk {
     usage?: Usage | null;
     timings?: Timings;
     warnings?: string[];
-    trace?: { token: TraceToken };
+    trace?: TokenTrace;
 }
 
-export interface NativeChunk { content: string; stop: boolean; stop_type?: string; completion_probabilities?: TokenChoice[]; timings?: Timings; tokens_evaluated?: number; tokens_predicted?: number }
+export interface NativeChunk { content: string; stop: boolean; stop_type?: string; completion_probabilities?: TokenChoice[]; timings?: Timings; tokens_evaluated?: number; tokens_predicted?: number; trace?: TokenTrace }
 
 export interface Memory { weights: number; mapped: number; kv: number; scratch: number; total: number }
 export interface MachineModel {
@@ -59,4 +59,6 @@ export interface Trace {
     times?: { path: string; layer: number; operation: string; seconds: number }[];
     experts_load?: { path: string; layer: number; load: number[] }[];
 }
+// Of a generated token, before its text; `error`: it could not be traced.
+export interface TokenTrace { index: number; token?: Pick<TraceToken, "id" | "text" | "position">; row?: TraceRow; error?: string }
 export interface TracePaths { layers: { layer: number; path: string; attention: string; mlp: string; n_heads: number; n_kv_heads: number; n_experts: number; neurons: number }[] }

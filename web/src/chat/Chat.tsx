@@ -2,7 +2,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import { Inspector } from "../inspect/Inspector";
 import { saveTurn, type Conversation } from "../store/chats";
-import { lastChat, sidebar, surprise } from "../store/prefs";
+import { lastChat, sidebar, surprise, tracing } from "../store/prefs";
 import { contextOf, models, onlyModel } from "../store/server";
 import { IconButton, Switch } from "../ui/parts";
 import { go, rest } from "../ui/route";
@@ -91,7 +91,7 @@ export function Chat({ c }: { c: Conversation }) {
                 <Switch label={t("surprise")} on={surprise.value} title={t("hSurprise")} onChange={(on) => { surprise.value = on; if (!on) picked.value = null; }} />
                 <IconButton icon="settings" label={t("settings")} onClick={() => go(`chat/${id}/settings`)} />
             </div>
-            {surprise.value && <Legend />}
+            {surprise.value && <div class="legend-row"><Legend /><Switch label={t("tracing")} on={tracing.value} title={t("hTracing")} onChange={(on) => { tracing.value = on; }} /></div>}
             <div class="messages" ref={list} onScroll={onScroll} tabIndex={0} role="log" aria-label={t("conversation")} aria-live="off">
                 {path.length ? path.map((turn) => <Message key={turn.peek().id} c={c} turn={turn} last={turn === last} />) : <Empty c={c} />}
             </div>

@@ -15,7 +15,7 @@ export function Measure({ c, turn }: { c: Conversation; turn: Turn }) {
         setFailure(null);
         try {
             const prompt = await promptIds(c, turn), own = (await post<{ tokens: number[] }>("/tokenize", { model: turn.model, content: turn.text, parse_special: false })).tokens;
-            const x = await post<Trace>("/v1/trace", { model: turn.model, ids: [...prompt, ...own], top: ALTERNATIVES, positions: [-1] });
+            const x = await post<Trace>("/v1/trace", { model: turn.model, ids: [...prompt, ...own], top: ALTERNATIVES, positions: [-1], ...(turn.changed ? { intervene: turn.changed } : {}) });
             const tokens = x.tokens.slice(prompt.length).map((k) => ({ id: k.id, text: k.text, lp: Math.log(k.p ?? 1e-30), top: k.top.map((a) => ({ id: a.id, text: a.text, lp: Math.log(a.p ?? 1e-30) })) }));
             const s = c.turns.get(turn.id)!;
             s.value = { ...s.value, tokens };

@@ -3,8 +3,9 @@ import { useState } from "preact/hooks";
 import { t } from "../i18n";
 import { writing, answerCalls, regenerate, retry, send, stop } from "./generate";
 import { newChat, type Conversation } from "../store/chats";
-import { surprise } from "../store/prefs";
+import { surprise, tracing } from "../store/prefs";
 import { contexts } from "../store/server";
+import { SideBySide } from "../inspect/SideBySide";
 import type { Call, Turn } from "../store/types";
 import { about, figure, seconds } from "../text/format";
 import { Markdown } from "../text/Markdown";
@@ -38,6 +39,7 @@ function Stats({ turn }: { turn: Turn }) {
         {s.first > 0 && <span>{t("firstAfter", { time: seconds(s.first / 1000) })}</span>}
         {s.cached > 0 && <span>{t("fromCache", { n: figure(s.cached), of: figure(s.prompt) })}</span>}
         {context > 0 && <span>{t("contextLeft", { n: figure(Math.max(0, left)) })}</span>}
+        {turn.traced && <span>{t("traced")}</span>}
         {why && <span>{why}</span>}
     </p>;
 }
@@ -76,7 +78,8 @@ const asJson = (text: string): string => {
     try { return `\`\`\`json\n${JSON.stringify(JSON.parse(text), null, 2)}\n\`\`\``; } catch { return text; }
 };
 
-function Body({ c, turn, busy }: { c: Conversation; turn: Turn; busy: boolean }) {
+function Body({ c, turn, busy, first }: { c: Conversation; turn: Turn; busy: boolean; first: Turn | undefined }) {
+    if (surprise.value && first?.tokens?.length && (busy || turn.tokens?.length)) return <SideBySide turn={turn} first={first} />;
     if (surprise.value && turn.role === "assistant" && turn.tokens?.length) {
         const here = picked.value?.turn === turn.id ? picked.value.at : null;
         return <ColouredText text={turn.text} tokens={turn.tokens} chosen={here} label={t("tokensOf", { n: turn.tokens.length })}
@@ -89,7 +92,7 @@ function Body({ c, turn, busy }: { c: Conversation; turn: Turn; busy: boolean })
 }
 
 export function Message({ c, turn: s, last }: { c: Conversation; turn: Signal<Turn>; last: boolean }) {
-    const turn = s.value, busy = writing.value.has(turn.id), [editing, setEditing] = useState(false), [copied, setCopied] = useState(false);
+    const turn = s.value, busy = writing.value.has(turn.id), first = turn.from ? c.turns.get(turn.from)?.value : undefined, [editing, setEditing] = useState(false), [copied, setCopied] = useState(false);
     const name = turn.role === "user" ? t("you") : turn.role === "tool" ? t("toolResult") : turn.model || t("model");
     const copy = (): void => {
         void navigator.clipboard?.writeText(turn.text).then(() => { setCopied(true); setTimeout(() => setCopied(false), 1500); }).catch(() => undefined);
@@ -109,9 +112,10 @@ export function Message({ c, turn: s, last }: { c: Conversation; turn: Signal<Tu
         </header>
         {editing ? <Edit c={c} turn={turn} done={() => setEditing(false)} /> : <>
             {turn.reasoning && <details class="fold"><summary>{t("reasoning")}{busy && !turn.text ? " …" : ""}</summary><Markdown text={turn.reasoning} growing={busy} /></details>}
-            {turn.role === "user" || turn.role === "tool" ? <div class="said" dir="auto">{visible(turn.text)}</div> : <Body c={c} turn={turn} busy={busy} />}
+            {turn.role === "user" || turn.role === "tool" ? <div class="said" dir="auto">{visible(turn.text)}</div> : <Body c={c} turn={turn} busy={busy} first={first} />}
             {turn.calls && !busy && <Calls c={c} turn={turn} calls={turn.calls} last={last} />}
             {turn.error && <FailureNotice kind={turn.error.kind} message={turn.error.message} remedies={{ retry: () => retry(c, s), shorten: again, settings: () => { location.hash = `#/chat/${c.meta.peek().id}/settings`; },
+                ...(turn.traced ? { untraced: () => { tracing.value = false; retry(c, s); } } : {}), ...(first ? { first: () => c.choose(first) } : {}),
                 choose: () => { document.querySelector<HTMLSelectElement>("select.model, .model select")?.focus(); } }} />}
             {turn.warnings?.map((w) => <p class="warning" key={w}>{visible(w)}</p>)}
             <Stats turn={turn} />

@@ -1,5 +1,5 @@
 // A text split into its tokens, each coloured by its surprise.
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useId, useMemo, useRef } from "preact/hooks";
 import { t } from "../i18n";
 import type { Token } from "../store/types";
 import { align } from "../text/align";
@@ -13,7 +13,7 @@ const GROUP = 200;                       // tokens that are laid out together, a
 interface Props { text: string; tokens: Token[]; chosen: number | null; choose: (i: number | null) => void; mark?: number; label: string }
 
 export function ColouredText({ text, tokens, chosen, choose, mark, label }: Props) {
-    const root = useRef<HTMLDivElement>(null), pieces = useMemo(() => align(text, tokens), [text, tokens]);
+    const root = useRef<HTMLDivElement>(null), pieces = useMemo(() => align(text, tokens), [text, tokens]), own = useId();
     useEffect(() => {
         if (chosen !== null) root.current?.querySelector(`[data-i="${chosen}"]`)?.scrollIntoView({ block: "nearest" });
     }, [chosen]);
@@ -27,7 +27,7 @@ export function ColouredText({ text, tokens, chosen, choose, mark, label }: Prop
     };
     const groups: number[] = [];
     for (let i = 0; i < tokens.length; i += GROUP) groups.push(i);
-    const id = (i: number): string => `tk-${label.length}-${i}`;
+    const id = (i: number): string => `${own}-${i}`;
     return <div class="coloured" dir="auto" role="listbox" tabIndex={0} aria-label={label} ref={root} onKeyDown={onKey} {...(chosen === null ? {} : { "aria-activedescendant": id(chosen) })}
         onClick={(e) => {
             const i = (e.target as HTMLElement).closest<HTMLElement>("[data-i]")?.dataset["i"];

@@ -2,14 +2,17 @@
 import { signal, type Signal } from "@preact/signals";
 import { Failure, post, stream } from "../api/client";
 import type { ChatChunk, NativeChunk, TokenChoice } from "../api/types";
+import { keeper } from "../inspect/traced";
 import { saveTurn, type Conversation } from "../store/chats";
-import { surprise } from "../store/prefs";
-import { contextOf, noteFailure, onlyModel } from "../store/server";
+import { surprise, tracing } from "../store/prefs";
+import { contextOf, drawsSeeds, noteFailure, onlyModel } from "../store/server";
 import type { Settings, Token, Turn } from "../store/types";
 
 // The turns that are being generated, by id, with the controllers that stop them.
 export const writing = signal<ReadonlyMap<string, AbortController>>(new Map());
 export const ALTERNATIVES = 8;
+// What the inspector shows of a token, without attention, which is too large to come with each token of an answer.
+export const INSIDE = { lens: 3, attribution: true, norms: true, experts: true };
 
 const begin = (id: string): AbortController => {
     const c = new AbortController();
@@ -70,14 +73,14 @@ class Flusher {
     now(): void { this.due = 0; this.work(); }
 }
 
-export interface Ask { path: string; body: Record<string, unknown> }
+interface Ask { path: string; body: Record<string, unknown> }
 
 // Fill `turn` with the response to `ask`. Never throws: a failure becomes part of the turn.
 async function write(turn: Signal<Turn>, ask: () => Promise<Ask>): Promise<void> {
     const id = turn.value.id, began = performance.now(), abort = begin(id);
     let text = turn.value.text, reasoning = turn.value.reasoning ?? "", first = 0, saved = began;
     const tokens = [...(turn.value.tokens ?? [])], calls = [...(turn.value.calls ?? [])];
-    let rest: Partial<Turn> = {}, many = 0;
+    let rest: Partial<Turn> = {}, many = 0, traced = false;
     const put = (): void => {
         turn.value = { ...turn.value, text, ...(reasoning ? { reasoning } : {}), ...(tokens.length ? { tokens: tokens.slice() } : {}), ...(calls.length ? { calls: calls.slice() } : {}), ...rest };
     };
@@ -90,9 +93,12 @@ async function write(turn: Signal<Turn>, ask: () => Promise<Ask>): Promise<void>
         rest = { ...rest, stats: { prompt, cached, tokens: count, reasoning: thought, rate, first } };
     };
     try {
-        const { path, body } = await ask();
+        const { path, body } = await ask(), keep = keeper(id, tokens.length);
+        traced = "trace" in body;
+        if (traced) rest = { traced };
         for await (const c of stream<ChatChunk & NativeChunk>(path, body, abort.signal)) {
             if (c.warnings) rest = { ...rest, warnings: c.warnings };
+            if (c.trace) { keep(c.trace); continue; }
             if (c.choices) {
                 const choice = c.choices[0], d = choice?.delta;
                 if (d && (d.content || d.reasoning_content || d.tool_calls) && !first) first = performance.now() - began;
@@ -132,16 +138,32 @@ async function write(turn: Signal<Turn>, ask: () => Promise<Ask>): Promise<void>
 
 const modelOf = (c: Conversation): string => c.meta.value.model || onlyModel.value;
 
-export function chatBody(c: Conversation, turns: Turn[], more: Record<string, unknown> = {}): Record<string, unknown> {
-    const m = c.meta.value;
-    return { model: modelOf(c), messages: messagesOf(turns, m.system), stream: true, stream_options: { include_usage: true }, ...samplingOf(m.settings), ...formatOf(m.settings),
-        ...(surprise.value ? { logprobs: true, top_logprobs: ALTERNATIVES } : {}), ...more };
+// Return the settings with a seed, so that the answer can be given again with a change in the model as the only difference. A default seed of
+// the server has the same effect and is left to it.
+function seeded(numbers: Record<string, number>, model: string): Record<string, number> {
+    return (numbers["seed"] ?? -1) === -1 && drawsSeeds(model) ? { ...numbers, seed: Math.floor(Math.random() * 2 ** 31) } : numbers;
 }
 
-function answer(c: Conversation, parent: string, more: Record<string, unknown> = {}, changed?: string[]): Signal<Turn> {
-    const t = c.add({ parent, role: "assistant", text: "", model: modelOf(c), ...(changed ? { changed } : {}) });
-    void write(t, async () => ({ path: "/v1/chat/completions", body: chatBody(c, c.upTo(parent), { ...more, ...(changed ? { intervene: changed } : {}) }) }));
-    void contextOf(modelOf(c)).catch(() => undefined);
+// The fields for what is returned in addition to the text, and for changes in the model.
+const extras = (changed: string[] | undefined): Record<string, unknown> =>
+    ({ ...(surprise.value && tracing.value ? { trace: { ...INSIDE, surprise: false } } : {}), ...(changed ? { intervene: changed } : {}) });
+
+// Return the request for the answer `t`, by what it has: its model, sampling settings, interventions, and tokens to continue from.
+async function askOf(c: Conversation, t: Turn): Promise<Ask> {
+    const m = c.meta.value, settings = { ...m.settings, numbers: t.numbers ?? m.settings.numbers };
+    if (t.prefix) {
+        const ids = await promptIds(c, t), { max_tokens, max_completion_tokens, ...numbers } = samplingOf(settings);
+        return { path: "/completion", body: { model: t.model, prompt: [...ids, ...t.tokens!.slice(0, t.prefix).map((x) => x.id)], stream: true, n_probs: ALTERNATIVES,
+            ...numbers, n_predict: max_completion_tokens ?? max_tokens ?? -1, ...extras(t.changed) } };
+    }
+    return { path: "/v1/chat/completions", body: { model: t.model, messages: messagesOf(c.upTo(t.parent!), m.system), stream: true, stream_options: { include_usage: true }, ...samplingOf(settings),
+        ...formatOf(settings), ...(surprise.value ? { logprobs: true, top_logprobs: ALTERNATIVES } : {}), ...extras(t.changed) } };
+}
+
+function answer(c: Conversation, parent: string | null, like: Partial<Turn> = {}): Signal<Turn> {
+    const model = like.model ?? modelOf(c), t = c.add({ text: "", ...like, parent, role: "assistant", model, numbers: like.numbers ?? seeded(c.meta.value.settings.numbers, model) });
+    void write(t, () => askOf(c, t.value));
+    void contextOf(model).catch(() => undefined);
     return t;
 }
 
@@ -159,34 +181,38 @@ export function answerCalls(c: Conversation, parent: string, results: { call: st
 }
 
 // Generate another answer as a sibling of this one.
-export function regenerate(c: Conversation, turn: Turn, changed?: string[]): Signal<Turn> | null {
-    return turn.parent ? answer(c, turn.parent, {}, changed) : null;
+export function regenerate(c: Conversation, turn: Turn): Signal<Turn> | null {
+    return turn.parent ? answer(c, turn.parent) : null;
 }
 
-// Generate an answer again in place of one that failed.
+// What remains of an answer that is generated anew.
+function beginning(turn: Turn): Partial<Turn> {
+    const tokens = turn.tokens?.slice(0, turn.prefix ?? 0);
+    return tokens?.length ? { text: tokens.map((x) => x.text).join(""), tokens, prefix: tokens.length } : { text: "" };
+}
+
+// Generate the answer again, with a change in the model as the only difference.
+export function changedAnswer(c: Conversation, turn: Turn, change: string): Signal<Turn> | null {
+    const { model, numbers } = turn;
+    return turn.parent ? answer(c, turn.parent, { ...beginning(turn), ...(model ? { model } : {}), ...(numbers ? { numbers } : {}), changed: [...turn.changed ?? [], change], from: turn.id }) : null;
+}
+
+// Generate an answer again in place of one that failed, with the settings as they are now.
 export function retry(c: Conversation, turn: Signal<Turn>): void {
-    const { error: _error, stop: _stop, stats: _stats, reasoning: _reasoning, calls: _calls, tokens: _tokens, ...rest } = turn.value;
-    turn.value = { ...rest, text: "" };
-    void write(turn, async () => ({ path: "/v1/chat/completions", body: chatBody(c, c.upTo(rest.parent!), rest.changed ? { intervene: rest.changed } : {}) }));
+    const { error: _error, stop: _stop, stats: _stats, reasoning: _reasoning, calls: _calls, tokens: _tokens, prefix: _prefix, traced: _traced, warnings: _warnings, ...rest } = turn.value;
+    turn.value = { ...rest, ...beginning(turn.value), numbers: (rest.from ? rest.numbers : undefined) ?? seeded(c.meta.value.settings.numbers, rest.model ?? modelOf(c)) };
+    void write(turn, () => askOf(c, turn.value));
 }
 
 // Return the ids of the prompt before the turn's first token.
 export async function promptIds(c: Conversation, turn: Turn): Promise<number[]> {
-    const model = turn.model ?? modelOf(c);
-    const { prompt } = await post<{ prompt: string }>("/apply-template", { model, messages: messagesOf(c.upTo(turn.parent!), c.meta.value.system) });
+    const model = turn.model ?? modelOf(c), { settings, system } = c.meta.value, { tools } = settings.format === "text" ? formatOf(settings) : {};
+    const { prompt } = await post<{ prompt: string }>("/apply-template", { model, messages: messagesOf(c.upTo(turn.parent!), system), ...(tools ? { tools } : {}) });
     return (await post<{ tokens: number[] }>("/tokenize", { model, content: prompt })).tokens;
 }
 
 // Start a branch with the first `at` tokens of the turn, then the token `with_`, and continue from there.
 export function branchAt(c: Conversation, turn: Turn, at: number, with_: { id: number; text: string; lp: number }): Signal<Turn> {
-    const kept = turn.tokens!.slice(0, at), chosen = { ...turn.tokens![at]!, ...with_ };
-    const prefix = [...kept, chosen];
-    const t = c.add({ parent: turn.parent, role: "assistant", text: prefix.map((x) => x.text).join(""), tokens: prefix, prefix: prefix.length, ...(turn.model ? { model: turn.model } : {}) });
-    void write(t, async () => {
-        const ids = await promptIds(c, turn);
-        const { max_tokens, max_completion_tokens, ...numbers } = samplingOf(c.meta.value.settings);
-        return { path: "/completion", body: { model: turn.model ?? modelOf(c), prompt: [...ids, ...prefix.map((x) => x.id)], stream: true, n_probs: ALTERNATIVES,
-            ...numbers, n_predict: max_completion_tokens ?? max_tokens ?? -1 } };
-    });
-    return t;
+    const tokens = [...turn.tokens!.slice(0, at), { ...turn.tokens![at]!, ...with_ }], { model, changed } = turn;
+    return answer(c, turn.parent, { ...beginning({ ...turn, tokens, prefix: tokens.length }), ...(model ? { model } : {}), ...(changed ? { changed } : {}) });
 }

@@ -10,6 +10,7 @@ export const en = {
     failBusy: "Too many requests are waiting.", failKey: "The server requires an API key.", failContext: "The conversation no longer fits the model's context.", failModel: "The server does not have this model.",
     failMemory: "The model does not fit the memory that the server may use.", failRefused: "The server does not accept the request.", failBroken: "The connection broke before the answer was complete. The part that arrived is kept.",
     failServer: "Something went wrong in the server.", failOff: "This server does not offer this.", tryAgain: "Try again", newChatSame: "Continue in a new chat", chooseModel: "Choose a model", openSettings: "Open the settings",
+    failTraces: "As many answers are being traced as the server allows at a time (--parallel).", failForbidden: "This server allows no interventions in the model. It allows them if it is started like this:", copyCommand: "Copy the command", untraced: "Answer without a trace", showFirst: "Show the first answer",
     // chats
     chats: "Chats", newChat: "New chat", today: "Today", yesterday: "Yesterday", deleteChat: "Delete “{title}”", deleteTitle: "Delete this chat?", export: "Export", import: "Import", importBad: "This file holds no chats of lamina.",
     conversation: "Conversation", message: "Message", messageHint: "Message", you: "You", emptyChat: "Ask something. Every answer shows its tokens, its speed and, with surprise switched on, how sure the model was of each word.",
@@ -18,6 +19,7 @@ export const en = {
     stopLength: "stopped at the limit", stopStopped: "stopped by you", stopCalls: "waits for a tool", stateLoading: "loading", stateFailed: "failed", stateUnloaded: "not loaded", changedBy: "written with this intervention",
     // surprise
     surprise: "Surprise", hSurprise: "Colour each token by how unexpected it was", legend: "Surprise in bits, from 0 to 12", expected: "expected", unexpected: "unexpected, bits", tokensOf: "{n} tokens of the answer",
+    tracing: "Trace while writing", hTracing: "Compute the lens of each token while it is generated, so that a click shows it at once. Answers take several times as long.", traced: "with a trace",
     measure: "Measure the surprise of this answer", measuring: "Measuring", inspector: "Token", token: "Token", surpriseBits: "Surprise, bits", rank: "Rank", alternatives: "Alternatives", chosenToken: "chosen", branch: "Branch",
     branchWith: "Continue with “{token}” as a new version",
     // settings
@@ -47,6 +49,7 @@ export const en = {
     lens: "Lens", lensHelp: "what the model would predict after each layer", layer: "Layer", wouldSay: "Prediction", attnGives: "Attn", mlpGives: "MLP", norm: "Norm", partsSum: "The parts add up to the score of the token, {n}. Attn and MLP: their contributions in each layer.",
     attention: "Attention", wholeRow: "All positions that head {head} attends to, by weight", attentionLines: "What each head attends to at position {n}", heads: "Heads", head: "Head", entropy: "Entropy, bits", onFirst: "On the first token", distance: "Mean distance", withoutHead: "Without this head?",
     answerWithout: "Answer again without it", sideBySide: "Side by side", asItIs: "As it is", without: "Without", experts: "Experts", noTrace: "This server cannot look inside the model.", looking: "looking inside",
+    attentionNow: "Show it now", attentionLater: "It is shown when the answer is complete. Until then it slows the answer down.", sameBoth: "Both answers have the same tokens.", seedUnknown: "The seed of the first answer is not known: the answers may also differ by chance.",
     // model
     drawing: "Drawing", layers: "Layers", layerAlone: "layer {n} is unlike the others", layersAlike: "layers {a} to {b}: {n} alike", atOthers: "With other settings", setContext: "Context", setBatch: "Concurrent sequences", setKv: "Type of the cache", setWeights: "Weights as", together: "Together", perPosition: "One more token of context", opsOfToken: "Operations per token", readsAt: "Processing a prompt, at most", writesAt: "Generating, all sequences together, at most",
     parametersN: "{n} parameters", contextN: "context {n}", colouredBy: "Coloured by", colBytes: "bytes", colTime: "time", colLimit: "share of the limit", colNorm: "norm", colExperts: "expert load", measureLast: "Measure on the last answer",

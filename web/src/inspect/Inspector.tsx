@@ -3,7 +3,7 @@ import type { Signal } from "@preact/signals";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Failure, post } from "../api/client";
 import type { HeadRow, Likely, Trace, TracePaths, TraceRow, TraceToken } from "../api/types";
-import { branchAt, promptIds, regenerate } from "../chat/generate";
+import { branchAt, changedAnswer, INSIDE, promptIds, writing } from "../chat/generate";
 import { picked } from "../chat/picked";
 import { t } from "../i18n";
 import type { Conversation } from "../store/chats";
@@ -15,6 +15,7 @@ import { FailureNotice } from "../ui/failure";
 import { IconButton, Meter, Select } from "../ui/parts";
 import { seed } from "../views/compare-seed";
 import { Lines } from "./Lines";
+import { Latest, nameOf, rowOf, traces } from "./traced";
 
 function Alternatives({ c, turn, at, token }: { c: Conversation; turn: Turn; at: number; token: Token }) {
     const all = token.top.some((a) => a.id === token.id) ? token.top : [...token.top, { id: token.id, text: token.text, lp: token.lp }];
@@ -65,31 +66,38 @@ export function Lens({ row }: { row: TraceRow }) {
     </section>;
 }
 
-function Before({ now, then }: { now: Likely[]; then: Likely[] }) {
+// What is most probable without a change in the model and with it. `chosen`: the tokens of either column that the answers have there.
+export function Before({ now, then, chosen = [] }: { now: Likely[]; then: Likely[]; chosen?: (number | undefined)[] }) {
+    const cells = (x: Likely | undefined, id: number | undefined) => { const is = x && x.id === id ? "is" : ""; return <><td class={is}>{x && <span class="piece" dir="auto">{spelled(x.text)}</span>}</td><td class={is}>{x && probability(x.p)}</td></>; };
     return <table class="plain before"><thead><tr><th scope="col">{t("asItIs")}</th><th scope="col">p</th><th scope="col">{t("without")}</th><th scope="col">p</th></tr></thead>
-        <tbody>{now.slice(0, 5).map((a, i) => <tr key={i}><td><span class="piece">{spelled(a.text)}</span></td><td>{probability(a.p)}</td><td>{then[i] && <span class="piece">{spelled(then[i].text)}</span>}</td><td>{then[i] && probability(then[i].p)}</td></tr>)}</tbody></table>;
+        <tbody>{Array.from({ length: Math.max(now.length, then.length) }, (_, i) => <tr key={i}>{cells(now[i], chosen[0])}{cells(then[i], chosen[1])}</tr>)}</tbody></table>;
 }
 
-// The conversation and the server of a token; a saved trace has neither.
-interface Live { c: Conversation; turn: Turn; model: string; ids: number[]; paths: TracePaths | null }
+// The conversation and the server of a token; a saved trace has neither. `busy`: its answer is being written.
+interface Live { c: Conversation; turn: Turn; model: string; ids: number[]; paths: TracePaths | null; busy: boolean }
 
-// The whole attention rows of a layer's heads; the trace contains only a few positions. They are requested when the layer is shown.
-const rowsKept = new Map<string, Map<number, { first: number; weights: number[] }>>();
+const intervened = (turn: Turn | undefined, more: string[] = []): { intervene?: string[] } => {
+    const all = [...turn?.changed ?? [], ...more];
+    return all.length ? { intervene: all } : {};
+};
 
-function useRows(live: Live | undefined, layer: number, heads: HeadRow[], position: number): Map<number, { first: number; weights: number[] }> | null {
-    const name = live ? `${live.model} ${layer} ${position} ${live.ids.join()}` : "", [rows, setRows] = useState(rowsKept.get(name) ?? null);
+// The whole attention rows of a layer's heads; the trace contains only a few positions. They are requested when the layer is shown; while
+// the answer is being written, which a request slows down, when a head is chosen.
+const rowsKept = new Latest<Map<number, { first: number; weights: number[] }>>(50);
+
+function useRows(live: Live | undefined, layer: number, heads: HeadRow[], position: number, ask: boolean): Map<number, { first: number; weights: number[] }> | null {
+    const name = live ? `${live.model} ${layer} ${position} ${live.ids.join()} ${live.turn.changed?.join() ?? ""}` : "", [rows, setRows] = useState(rowsKept.get(name) ?? null);
     useEffect(() => {
         const known = rowsKept.get(name), abort = new AbortController();
         setRows(known ?? null);
-        if (known || !heads.length || !live) return;
-        post<Trace>("/v1/trace", { model: live.model, ids: live.ids, top: 0, positions: [position], weights: heads.map((h) => [layer, h.head]) }, abort.signal).then((x) => {
+        if (known || !heads.length || !live || !ask) return;
+        post<Trace>("/v1/trace", { model: live.model, ids: live.ids, top: 0, positions: [position], weights: heads.map((h) => [layer, h.head]), ...intervened(live.turn) }, abort.signal).then((x) => {
             const found = new Map((x.rows[0]?.weights ?? []).map((w) => [w.head, { first: w.first_position, weights: w.weights }]));
-            if (rowsKept.size > 50) rowsKept.clear();
             rowsKept.set(name, found);
             setRows(found);
         }).catch(() => undefined);       // the few positions of the trace remain
         return () => abort.abort();
-    }, [name]);
+    }, [name, ask]);
     return rows;
 }
 
@@ -115,7 +123,7 @@ function WithoutHead({ live, layer, head, position }: { live: Live; layer: numbe
         setFailure(null);
         try {
             const body = { model: live.model, ids: live.ids.slice(0, position + 1), top: 5, positions: [-1] };
-            const [now, x] = await Promise.all([post<Trace>("/v1/trace", body), post<Trace>("/v1/trace", { ...body, intervene: [change] })]);
+            const [now, x] = await Promise.all([[], [change]].map((more) => post<Trace>("/v1/trace", { ...body, ...intervened(live.turn, more) }))) as [Trace, Trace];
             setThen({ now: now.next.top, then: x.next.top });
         } catch (e) { setFailure(e instanceof Failure ? e : new Failure("server", String(e))); }
         setBusy(false);
@@ -123,10 +131,10 @@ function WithoutHead({ live, layer, head, position }: { live: Live; layer: numbe
     return <>
         <div class="row">
             <button type="button" disabled={busy} onClick={() => { void without(); }}>{t("withoutHead")}</button>
-            <button type="button" onClick={() => { regenerate(live.c, live.turn, [change]); picked.value = null; }}>{t("answerWithout")}</button>
+            <button type="button" onClick={() => { changedAnswer(live.c, live.turn, change); picked.value = null; }}>{t("answerWithout")}</button>
             <button type="button" onClick={() => {
                 const before = live.c.upTo(live.turn.id).filter((x) => x.role === "user").pop();
-                seed.value = { prompt: before?.text ?? "", columns: [{ model: live.model, intervene: "" }, { model: live.model, intervene: change }] };
+                seed.value = { prompt: before?.text ?? "", columns: [[], [change]].map((more) => ({ model: live.model, intervene: intervened(live.turn, more).intervene?.join("; ") ?? "" })) };
                 location.hash = "#/compare";
             }}>{t("sideBySide")}</button>
         </div>
@@ -144,7 +152,7 @@ export function Attention({ row, tokens, position, live }: { row: TraceRow; toke
     }, layers[0] ?? 0), [row]);
     const [layer, setLayer] = useState(first), [head, setHead] = useState<number | null>(null);
     useEffect(() => { setLayer(first); setHead(null); }, [first]);
-    const own = heads.filter((h) => h.layer === layer), chosen = own.find((h) => h.head === head), whole = useRows(live, layer, own, position), wholeRow = chosen && whole?.get(chosen.head);
+    const own = heads.filter((h) => h.layer === layer), chosen = own.find((h) => h.head === head), whole = useRows(live, layer, own, position, !live?.busy || head !== null), wholeRow = chosen && whole?.get(chosen.head);
     const lines = own.map((h) => { const w = whole?.get(h.head); return w ? { ...h, top: w.weights.map((x, i) => ({ position: w.first + i, text: tokens[w.first + i]?.text ?? "", weight: x })).filter((x) => x.weight >= 0.01) } : h; });
     if (!own.length) return null;
     return <section>
@@ -170,39 +178,41 @@ export function Experts({ row }: { row: TraceRow }) {
     </section>;
 }
 
-const kept = new Map<string, Trace>();
-
+// The lens at once if it came with the answer; the rest by a request. While such an answer is being written, the request waits until it is
+// wanted, as it slows the answer down.
 function Inside({ c, turn, at }: { c: Conversation; turn: Turn; at: number }) {
-    const model = turn.model ?? onlyModel.value, name = `${turn.id} ${at}`;
-    const [trace, setTrace] = useState<Trace | null>(kept.get(name) ?? null), [failure, setFailure] = useState<Failure | null>(null), [paths, setPaths] = useState<TracePaths | null>(null), [tries, setTries] = useState(0);
+    const model = turn.model ?? onlyModel.value, came = rowOf(turn.id, at), busy = writing.value.has(turn.id), name = `${nameOf(turn.id, at)}${came ? " attention" : ""}`;
+    const trace = traces.get(name), [, setArrived] = useState(""), [failure, setFailure] = useState<Failure | null>(null), [paths, setPaths] = useState<TracePaths | null>(null);
+    const [tries, setTries] = useState(0), [wanted, setWanted] = useState(""), ask = !came || !busy || wanted === name;
     useEffect(() => {
-        const abort = new AbortController(), known = kept.get(name);
-        setTrace(known ?? null);
+        const abort = new AbortController();
         setFailure(null);
+        if (!ask) return;
         void tracePaths(model).then(setPaths);
-        if (known) return;
+        if (traces.get(name)) return;
         // Wait, so that moving through tokens with the keys requests only the token where the user stops.
         const timer = setTimeout(() => {
             void (async () => {
                 try {
                     const ids = [...await promptIds(c, turn), ...turn.tokens!.slice(0, at + 1).map((x) => x.id)];
-                    const x = await post<Trace>("/v1/trace", { model, ids, top: 0, positions: [ids.length - 2], lens: 3, attribution: true, norms: true, experts: true, attention: true }, abort.signal);
-                    kept.set(name, x);
-                    setTrace(x);
+                    const x = await post<Trace>("/v1/trace", { model, ids, top: 0, positions: [ids.length - 2], ...(came ? {} : INSIDE), attention: true, ...intervened(turn) }, abort.signal);
+                    traces.set(name, x);
+                    setArrived(name);
                 } catch (e) {
                     if (e instanceof Failure) setFailure(e);
                 }
             })();
         }, 200);
         return () => { clearTimeout(timer); abort.abort(); };
-    }, [name, tries]);
-    const row = trace?.rows[0];
-    if (failure) return failure.kind === "off" ? <p class="help">{t("noTrace")}</p> : <FailureNotice kind={failure.kind} message={failure.message} remedies={{ retry: () => setTries(tries + 1) }} />;
-    if (!trace || !row) return <p class="waiting"><span class="dots" aria-hidden="true" />{t("looking")}</p>;
+    }, [name, tries, ask]);
+    const looked = trace?.rows[0], row = useMemo(() => came && looked?.attention ? { ...came, attention: looked.attention } : came ?? looked, [came, looked]);
     return <>
-        <Lens row={row} />
-        <Attention row={row} tokens={trace.tokens} position={row.position} live={{ c, turn, model, ids: trace.ids, paths }} />
-        <Experts row={row} />
+        {row?.lens && <Lens row={row} />}
+        {failure ? failure.kind === "off" ? <p class="help">{t("noTrace")}</p> : <FailureNotice kind={failure.kind} message={failure.message} remedies={{ retry: () => setTries(tries + 1) }} />
+            : trace && row?.attribution ? <Attention row={row} tokens={trace.tokens} position={row.position} live={{ c, turn, model, ids: trace.ids, paths, busy }} />
+            : ask ? <p class="waiting"><span class="dots" aria-hidden="true" />{t("looking")}</p>
+            : <section><h3>{t("attention")}</h3><div class="row"><button type="button" onClick={() => setWanted(name)}>{t("attentionNow")}</button></div><p class="help">{t("attentionLater")}</p></section>}
+        {row && <Experts row={row} />}
     </>;
 }
 

@@ -140,7 +140,8 @@ export function importChats(text: string): number {
             draft: isText(m.draft) ? m.draft : "" });
         for (const t of one.turns) {
             if (!isObject(t) || !isText(t.id) || !isText(t.text) || !["user", "assistant", "tool"].includes(String(t.role))) continue;
-            const id = ids.get(t.id)!, turn = { ...t, id, chat: c.meta.value.id, parent: isText(t.parent) ? ids.get(t.parent) ?? null : null } as Turn;
+            const { from, ...plain } = t, id = ids.get(t.id)!, first = isText(from) ? ids.get(from) : undefined;
+            const turn = { ...plain, id, chat: c.meta.value.id, parent: isText(t.parent) ? ids.get(t.parent) ?? null : null, ...(first === undefined ? {} : { from: first }) } as Turn;
             c.turns.set(id, signal(turn));
             saveTurn(turn);
         }

@@ -15,6 +15,7 @@ function kept<T>(name: string, otherwise: T): Signal<T> {
 export type Theme = "auto" | "light" | "dark";
 export const theme = kept<Theme>("lamina-theme", "auto");
 export const surprise = kept<boolean>("lamina-surprise", false);
+export const tracing = kept<boolean>("lamina-trace", false);          // while surprise is shown
 export const sidebar = kept<boolean>("lamina-sidebar", innerWidth >= 800);
 export const lastModel = kept<string>("lamina-model", "");
 export const lastChat = kept<string>("lamina-chat", "");

@@ -20,9 +20,12 @@ export interface Turn {
     prefix?: number;                     // number of leading tokens taken from another branch or chosen by the reader
     stop?: string;                       // "stop" "length" "tool_calls"; "stopped": by the reader
     error?: { kind: FailureKind; message: string };
+    numbers?: Record<string, number>;    // sampling settings that it was requested with
+    traced?: boolean;                    // it was requested with a trace
     stats?: { prompt: number; cached: number; tokens: number; reasoning: number; rate: number; first: number };
     warnings?: string[];
     changed?: string[];                  // interventions that it was generated with
+    from?: string;                       // the answer to the same message that these change
 }
 
 export type Format = "text" | "json" | "schema" | "grammar" | "regex";

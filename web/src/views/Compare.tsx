@@ -11,6 +11,7 @@ import { t } from "../i18n";
 import { machine, onlyModel } from "../store/server";
 import { plainSettings, type Settings, type Token } from "../store/types";
 import { about, bits, bytes, figure, probability } from "../text/format";
+import { parted as differ } from "../text/parted";
 import { spelled } from "../text/visible";
 import { FailureNotice } from "../ui/failure";
 import { Dialog, IconButton } from "../ui/parts";
@@ -76,17 +77,10 @@ async function start(): Promise<void> {
     }));
 }
 
-// Return the index of the first token in which two answers differ; null if they are equal.
-function parts(a: Token[], b: Token[]): number | null {
-    const n = Math.min(a.length, b.length);
-    for (let i = 0; i < n; i++) if (a[i]!.text !== b[i]!.text) return i;
-    return a.length === b.length ? null : n;
-}
-
 function Shown({ c, index, remove }: { c: Column; index: number; remove: (() => void) | null }) {
     const [at, setAt] = useState<number | null>(null), [settings, setSettings] = useState(false), own = answers.value[c.key]?.value ?? none, firstColumn = columns.value[0]!, other = columns.value[index === 0 ? 1 : 0];
     const first = answers.value[firstColumn.key]?.value ?? none, rival = other ? answers.value[other.key]?.value ?? none : none;
-    const parted = index === 0 ? (rival.tokens.length ? parts(own.tokens, rival.tokens) : null) : parts(first.tokens, own.tokens);
+    const parted = index === 0 ? differ(own.tokens, rival.tokens, own.done && rival.done, "text") : differ(first.tokens, own.tokens, first.done && own.done, "text");
     const change = (part: Partial<Column>): void => { columns.value = columns.value.map((x) => x.key === c.key ? { ...x, ...part } : x); };
     const x = parted === null ? undefined : own.tokens[parted], y = parted === null ? undefined : rival.tokens[parted], size = machine.value?.models.find((m) => m.id === (c.model || onlyModel.value));
     const picked = at === null ? undefined : own.tokens[at], mine = (token: Token): string => { const alt = x?.top.find((k) => k.id === token.id); return alt ? probability(Math.exp(alt.lp)) : `< ${probability(Math.exp(Math.min(...(x?.top ?? []).map((k) => k.lp))))}`; };
@@ -100,7 +94,7 @@ function Shown({ c, index, remove }: { c: Column; index: number; remove: (() => 
         {own.tokens.length > 0 ? <ColouredText text={own.text} tokens={own.tokens} chosen={at} choose={setAt} label={`${t("answer")} ${index + 1}`} {...(parted === null ? {} : { mark: parted })} /> : own.text && <p class="said">{own.text}</p>}
         {picked && <p class="help"><span class="piece">{spelled(picked.text)}</span> p {probability(Math.exp(picked.lp))} · {about(bits(picked.lp))} bit · {picked.top.slice(0, 4).map((k) => <span key={k.id}><span class="piece">{spelled(k.text)}</span> {probability(Math.exp(k.lp))} </span>)}</p>}
         {x && <p>{t("partsAt", { n: parted! + 1 })} <span class="piece">{spelled(x.text)}</span> <b>{probability(Math.exp(x.lp))}</b>{y && <>, {t("rivalHere")} <span class="piece">{spelled(y.text)}</span> <b>{mine(y)}</b></>}</p>}
-        {own.done && index > 0 && parted === null && own.tokens.length > 0 && <p>{t("sameTokens")}</p>}
+        {own.done && first.done && index > 0 && parted === null && own.tokens.length > 0 && <p>{t("sameTokens")}</p>}
         {own.done && own.tokens.length > 0 && <dl class="figures">
             <div><dt>{t("tokens")}</dt><dd>{figure(own.tokens.length)}</dd></div>
             <div><dt>tok/s</dt><dd>{own.rate ? about(own.rate) : "–"}</dd></div>
