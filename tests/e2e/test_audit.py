@@ -347,7 +347,7 @@ def test_five_documents(measured):
         print(f"{name:32}{counts[0]:>8} / {counts[1]:<3}{counts[2]:>11} / {counts[3]:<4}{counts[4]:>8} / {counts[5]:<4}{counts[6]:>9}")
     print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
     assert sums[1] == 88 and sums[3] == 578
-    assert sums[0] >= 39 and sums[2] >= 235 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+    assert sums[0] >= 39 and sums[2] >= 257 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
 
 
 def test_the_kind_of_error_is_named(measured):
@@ -507,3 +507,21 @@ def test_chinese_terms_are_read(lamina, tmp_path):
     page.write_text("# GPT-2\n\n- 层数: 13\n- 词表大小: 50257\n", encoding="utf-8")
     found = [(s["quantity"], s["verdict"]) for s in json.loads(lamina("audit", page, "--json").stdout)["statements"]]
     assert found == [("architecture.layers", "wrong"), ("architecture.vocabulary", "confirmed")]
+
+
+def test_words_of_scripts_without_spaces_end_at_other_scripts_and_signs(lamina, tmp_path):
+    page = tmp_path / "zh.md"
+    page.write_text("# 示例：Mistral 7B 参数\n\n* 层数：32\n\nMistral 7B的隐藏层大小为4096，词表大小是32000。模型Qwen2.5-3B：注意力头数=16，共有2个KV头。\n\n## Qwen2.5-3B\n\nQwen2.5-3B有40层。\n")
+    found = json.loads(lamina("audit", page, "--json").stdout)["statements"]
+    assert [(s["model"], s["said"], s["verdict"]) for s in found] == [
+        ("mistral-7b-v0.1", "32", "confirmed"), ("mistral-7b-v0.1", "4096", "confirmed"), ("mistral-7b-v0.1", "32000", "confirmed"),
+        ("qwen2.5-3b", "16", "confirmed"), ("qwen2.5-3b", "2", "confirmed"), ("qwen2.5-3b", "40", "wrong")]
+
+
+@pytest.mark.parametrize("text", ["Mistral 7B 的第5层的输出", "Mistral 7B 的前2层使用全注意力", "Mistral 7B 每4层共享缓存", "Mistral 7B 最后3层被剪枝。", "Mistral 7B 如果有16个注意力头",
+                                  "Mistral 7B 在第 5 层和第 6 层", "把 Mistral 7B 的 4 层去掉", "Mistral 7B 分为 8 组，每组 4 个头"])
+def test_ordinals_and_conditions_in_chinese_are_not_counts(lamina, tmp_path, text):
+    page = tmp_path / "zh.md"
+    page.write_text(text + "\n")
+    done = lamina("audit", page)
+    assert "wrong   " not in done.stdout and "confirmed   " not in done.stdout, done.stdout

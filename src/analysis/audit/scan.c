@@ -20,6 +20,14 @@ static bool is_word(char c)
     return isalnum((unsigned char)c) || (c & 0x80);
 }
 
+/* Return whether a character of a script without spaces between words begins at s: Burmese, Chinese and what comes after it in Unicode. */
+static bool is_unspaced(const char *s)
+{
+    unsigned char c = (unsigned char)*s;
+
+    return c >= 0xe3 || (c == 0xe1 && (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] <= 0x82);
+}
+
 enum { FARTHEST_FORMULA = 1024 };        /* maximum bytes of a line that are searched for the matching $ */
 
 /* Return whether the $ at s begins or ends a formula, by pandoc's rule: a matching $ on the same line, no space inside either $, no
@@ -214,7 +222,7 @@ static size_t range_at(const char *s, const char *end, bool between, lm_item *ou
     if (!more || s + more >= end || !isdigit((unsigned char)s[more]))
         return 0;
     m = lm_read_numeral(s + more, false, &w, NULL);
-    if (!m || s + more + m > end || (s + more + m < end && is_word(s[more + m])))
+    if (!m || s + more + m > end || (s + more + m < end && is_word(s[more + m]) && !is_unspaced(s + more + m)))
         return SIZE_MAX;
     out->last = (lm_extent){ s + more, m };
     if (out->number.unit == LM_NUMERAL_PLAIN && !out->number.power)      /* in "40-43 GB" the unit after the last number applies to both */
@@ -239,7 +247,8 @@ static size_t number_at(const char *start, const char *s, const char *end, bool 
         out->number.unit = LM_NUMERAL_TIMES;
         n += 2;
     }
-    if (s + n < end && (is_word(s[n]) || s[n] == '^' || s[n] == '_') && strncmp(s + n, "–", 3) != 0 && strncmp(s + n, "×", 2) != 0)
+    bool goes_on = s + n < end && (is_word(s[n]) || s[n] == '^' || s[n] == '_') && !is_unspaced(s + n);
+    if (goes_on && strncmp(s + n, "–", 3) != 0 && strncmp(s + n, "×", 2) != 0)
         return 0;
     if ((more = range_at(s + n, end, between, out)) == SIZE_MAX)
         return 0;
@@ -273,14 +282,27 @@ static lm_role sign_at(const char *s, const char *end, size_t *n)
     return LM_UNKNOWN;
 }
 
+/* Return whether a word ends before s, although no space precedes it: the script changes ("模型GPT"), or a sign follows ("例：GPT"). */
+static bool word_ends(const char *s, const char *end, bool unspaced)
+{
+    size_t n;
+
+    if ((*s & 0xc0) == 0x80)
+        return false;
+    return is_unspaced(s) != unspaced || (unspaced && sign_at(s, end, &n) != LM_UNKNOWN);
+}
+
 /* Read an unknown word. A word with digits among its letters, or with capitals inside, may name a model. */
 static void take_unknown(const char *s, const char *end, lm_item *out)
 {
     const char *p = s;
     size_t      digits = 0, capitals = 0;
+    bool        unspaced = is_unspaced(s);
 
     for (; p < end; p++) {
         char next = p + 1 < end ? p[1] : ' ';
+        if (p > s && word_ends(p, end, unspaced))
+            break;
         if (!is_word(*p) && *p != '_' && !(*p == '-' && is_word(next)) && !(*p == '.' && isdigit((unsigned char)next)))
             break;
         digits   += isdigit((unsigned char)*p) != 0;

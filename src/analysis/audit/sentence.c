@@ -6,7 +6,7 @@
 
 static bool is_question(const lm_item *x)
 {
-    return x->role == LM_DOUBT && !isalpha((unsigned char)*x->at.s);
+    return x->role == LM_DOUBT && (*x->at.s == '?' || (x->at.n == 3 && memcmp(x->at.s, "？", 3) == 0));
 }
 
 /* Return whether a sentence ends at the item: a point followed by a space or nothing. */
