@@ -332,7 +332,7 @@ enum { LM_NUMBERS_bytes = LM_BYTE_NUMBERS, LM_UNIT_bytes = LM_BYTE_UNIT, LM_HEAD
         .high = high_##word,                                                                                                       \
         .unpack = (cost) >= PANELS_FROM ? unpack_##word : NULL,                                                                    \
         .panel_unit = PANEL_UNIT(sign, top, halves),                                                                               \
-        .heads = LM_HEAD_##word != 0,                                                                                              \
+        .ahead = LM_HEAD_##word != 0 || (cost) == MUCH,                                                                            \
         .panel = (cost) >= PANELS_FROM ? &panel_##word : NULL,                                                                     \
     };
 

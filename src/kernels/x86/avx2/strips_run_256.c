@@ -57,11 +57,11 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, const operands *o,
 
 /* One row: every strip is read once, usually from memory. Strips of the first half are paired with those of the second, so that there are
  * two sequential streams, and twice as many independent sums. Without prefetches, Intel cores read at 55 to 80 % of the probe's speed. AMD
- * cores read at 94 to 97 % if all units are alike, and prefetches only cost time; at 31 to 68 % if heads lie between them. */
+ * cores read at 94 to 97 % if all units are alike and take little work, and prefetches only cost time; otherwise at 31 to 68 %. */
 static void run_one(const lm_matmul_args *a, const tiles *t, uint64_t strip, bool prefetch)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2;
-    operands o = { .other = half * strip, .cols = a->cols, .ahead = prefetch || t->heads ? AHEAD : 0, .near = prefetch ? NEAR : 0 };
+    operands o = { .other = half * strip, .cols = a->cols, .ahead = prefetch || t->ahead ? AHEAD : 0, .near = prefetch ? NEAR : 0 };
 
     take_rows(a, 0, 1, &o);
     for (uint64_t i = 0; i < half; i++) {

@@ -33,7 +33,7 @@ typedef struct tiles {
     high_fn *high;
     void   (*unpack)(const uint8_t *strip, uint64_t cols, uint8_t *panel);   /* NULL: panels do not pay off */
     uint64_t panel_unit;             /* bytes */
-    bool     heads;                  /* its strips have heads (strips.h) */
+    bool     ahead;                  /* one row prefetches on AMD too: heads (strips.h), or much work between the loads of a unit */
     const struct tiles *panel;       /* tiles of one panel strip and `together` rows, or one fewer */
 } tiles;
 
