@@ -269,6 +269,18 @@ def test_impossible_lists(lamina, folder, args, why):
     assert done.returncode == 2 and why in done.stderr, done.stderr
 
 
+def test_a_model_whose_file_has_vanished_is_named(build, tmp_path):
+    for name in ("one", "two"):
+        shutil.copy(TINY, tmp_path / f"{name}.gguf")
+    s = Server(build, "--models-dir", tmp_path, "-c", 128, model=None).ready()
+    (tmp_path / "two.gguf").unlink()
+    for _ in range(2):
+        got, answer, _ = s.post("/v1/completions", ASK | {"model": "two"})
+        assert got >= 400 and answer["error"]["message"] == "the model two cannot be loaded: no such file or folder", answer
+    assert states(s)["two"] == "failed" and s.post("/v1/completions", ASK | {"model": "one"})[0] == 200
+    assert s.close() == 0, s.log
+
+
 def test_damaged_models_are_rejected_by_name(lamina, folder, tmp_path):
     assert run(lamina, "serve", folder / "one.gguf", folder / "damaged.gguf", "--port", 0).returncode == 3
     assert run(lamina, "serve", "--models-dir", tmp_path, "--port", 0).returncode == 1

@@ -453,7 +453,8 @@ lm_use lm_models_use(lm_service *s, lm_exchange *x, lm_error *e)
         at->users++;
         use = LM_USE_READY;
     } else if (again && state_of(at) == LM_SERVICE_FAILED) {
-        *e = s->error;
+        lm_fail(e, s->error.code, NULL, LM_NO_OFFSET, "the model %s cannot be loaded: %s%s%.200s",
+                s->name, s->error.where, *s->error.where ? ": " : "", s->error.message);
     } else {
         use = wait_for(m, at, x, e);
     }
