@@ -30,9 +30,9 @@ typedef struct lm_explain_options {
     const char        *example;      /* why this example model was chosen; NULL: the user chose the model */
     const char *const *pieces;       /* spelled tokens of a prompt for diagrams of the cache; NULL: a general diagram */
     size_t             n_pieces;
-    uint32_t           layer;        /* layer shown by diagrams of one layer */
+    uint32_t           layer;        /* layer shown by diagrams of one layer and in full by a forward pass */
     lm_language        language;     /* of everything except names in JSON */
-    const char        *text;         /* text for the topic "tokenizer"; NULL: a word that shows merges */
+    const char        *text;         /* for "tokenizer" (NULL: a word that shows merges) and lm_explain_toy (NULL: "The cat sat") */
     uint64_t           reserved[3];  /* zero */
 } lm_explain_options;
 
@@ -63,16 +63,16 @@ lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o,
 /* ---- a forward pass with its numbers ---- */
 
 /* Run n tokens (1 to 512) in float32 and show the result of each operation: formula, shape and the first values of the last token. All
- * operations are shown outside the layers and in one layer (`layer`, from 0), for other layers only their outputs; then the five most
- * probable next tokens. Values equal those of lm_engine_probe with the same paths. LM_USAGE: no weights, a token or layer that does not
- * exist, or a form other than text, Markdown and JSON. English in every language. */
-lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, uint32_t layer, lm_form form, lm_text *out, lm_error *e);
+ * operations are shown outside the layers and in one layer (`layer` of the options), for other layers only their outputs; then the five
+ * most probable next tokens. Values equal those of lm_engine_probe with the same paths. LM_USAGE: no weights, a token or layer that does
+ * not exist, or a form other than text, Markdown and JSON. Options may be NULL. */
+lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, const lm_explain_options *o, lm_text *out, lm_error *e);
 
 /* The same for a preset, which has no weights: a tiny model of its architecture, small enough to show every matrix and value completely,
- * with fixed random weights. The words of `text` are its tokens, at most 8; NULL: "The cat sat". LM_USAGE: the model is not a preset.
- * LM_UNSUPPORTED: the architecture cannot be made so small. Uses a temporary folder, which it removes. English in every language. */
+ * with fixed random weights. The words of the options' text are its tokens, at most 8. LM_USAGE: the model is not a preset.
+ * LM_UNSUPPORTED: the architecture cannot be made so small. Uses a temporary folder, which it removes. Options may be NULL. */
 bool lm_explain_needs_toy(const lm_model *m);                      /* whether the model is a preset */
-lm_status lm_explain_toy(const lm_model *preset, const char *text, lm_form form, lm_text *out, lm_error *e);
+lm_status lm_explain_toy(const lm_model *preset, const lm_explain_options *o, lm_text *out, lm_error *e);
 
 /* ---- the model as source code ---- */
 

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/jsontext.h"
+#include "base/language.h"
 #include "base/str.h"
 #include "lamina/explain.h"
 #include "api/forward.h"
@@ -20,20 +21,20 @@ static const char *const formulas[LM_OP_COUNT] = {
     [LM_OP_LINEAR]      = "x Wᵀ + b",
     [LM_OP_RMS_NORM]    = "x / √(mean(x²) + ε) ⊙ w",
     [LM_OP_LAYER_NORM]  = "(x − μ) / √(σ² + ε) ⊙ w + b",
-    [LM_OP_ROPE]        = "R(position) x, in pairs of dimensions",
+    [LM_OP_ROPE]        = N_("R(position) x, in pairs of dimensions"),
     [LM_OP_ATTENTION]   = "softmax(scale · Q Kᵀ + mask) V",
     [LM_OP_ADD]         = "x + y",
     [LM_OP_SCALE]       = "c x",
     [LM_OP_GLU]         = "act(gate) ⊙ up",
     [LM_OP_ACT]         = "act(x)",
-    [LM_OP_COLUMNS]     = "x[from : to]",
+    [LM_OP_COLUMNS]     = "x[i : j]",
     [LM_OP_SOFTCAP]     = "c tanh(x / c)",
     [LM_OP_CLAMP]       = "min(max(x, −c), c)",
-    [LM_OP_ROUTE]       = "the k largest shares, then their experts",
+    [LM_OP_ROUTE]       = N_("the k largest shares, then their experts"),
     [LM_OP_EXPERTS]     = "Σ share · down(act(gate) ⊙ up)",
-    [LM_OP_HEAD_LINEAR] = "x_h W_hᵀ of each head",
+    [LM_OP_HEAD_LINEAR] = N_("x_h W_hᵀ of each head"),
     [LM_OP_JOIN]        = "[x ; y]",
-    [LM_OP_EDIT]        = "x, changed",
+    [LM_OP_EDIT]        = N_("x, changed"),
     [LM_OP_GIVEN]       = "x",
 };
 
@@ -192,32 +193,45 @@ static void put_text(const pass *x, const lm_token *ids, size_t n, uint32_t laye
 {
     const char *bar = markdown ? "| " : "", *next = markdown ? " | " : "  ", *end = markdown ? " |\n" : "\n";
 
-    lm_text_printf(out, markdown ? "# %s: a forward pass\n\n" : "%s: a forward pass\n\n", x->m->name);
-    lm_text_printf(out, "%zu tokens:", n);
+    lm_text_add_str(out, markdown ? "# " : "");
+    lm_text_printf(out, _("%s: a forward pass"), x->m->name);
+    lm_text_add_str(out, "\n\n");
+    lm_text_printf(out, P_(n, "%zu token:", "%zu tokens:"), n);
     for (size_t i = 0; i < n; i++) {
         lm_text_printf(out, " %d ", ids[i]);
         put_token(x, ids[i], out);
     }
-    lm_text_printf(out, "\nLayer %u in full, of the others what they hand on. Values: the first %u of the last token, in float32.\n\n",
-                   layer, SHOWN);
+    lm_text_add_char(out, '\n');
+    lm_text_printf(out, _("Layer %u is shown completely, every other layer by its output. "
+                          "Values are the first %u of the last token, in float32."), layer, SHOWN);
+    lm_text_add_str(out, "\n\n");
     if (markdown)
-        lm_text_add_str(out, "| operation | formula | shape | values |\n| --- | --- | --- | --- |\n");
+        lm_text_printf(out, "| %s | %s | %s | %s |\n| --- | --- | --- | --- |\n", _("operation"), _("formula"), _("shape"), _("values"));
     for (uint32_t k = 0; k < x->n_shown; k++) {
         const lm_node *node = &x->p->nodes[x->shown[k]];
         lm_text_add_str(out, bar);
         lm_text_add_cell(out, x->probes[k], markdown ? (unsigned)strlen(x->probes[k]) : 44);
         lm_text_add_str(out, next);
-        lm_text_add_cell(out, lm_forward_formula(node), 38);
+        lm_text_add_cell(out, _(lm_forward_formula(node)), 38);
         lm_text_printf(out, "%s[%zu, %u]%s", next, n, x->p->values[node->out].width, next);
         put_values(x, x->probes[k], " ", out);
         lm_text_printf(out, " …%s", end);
     }
-    lm_text_printf(out, "\nlogits [%u] → softmax → the likeliest next tokens:\n\n", x->p->n_vocab);
+    lm_text_add_char(out, '\n');
+    lm_text_printf(out, _("logits [%u] → softmax → the most probable next tokens:"), x->p->n_vocab);
+    lm_text_add_str(out, "\n\n");
     for (uint32_t k = 0; k < LIKELIEST && best[k].id >= 0; k++) {
         lm_text_printf(out, "%s%7.3f %%  %8d  ", markdown ? "- " : "  ", 100 * best[k].p, best[k].id);
         put_token(x, best[k].id, out);
-        lm_text_add_str(out, k ? "\n" : "   chosen by greedy sampling\n");
+        lm_text_printf(out, k ? "\n" : "   %s\n", _("chosen by greedy sampling"));
     }
+}
+
+lm_status lm_forward_form(lm_form form, lm_error *e)
+{
+    if (form != LM_FORM_TEXT && form != LM_FORM_MARKDOWN && form != LM_FORM_JSON)
+        return lm_fail(e, LM_USAGE, "a forward pass", LM_NO_OFFSET, "has no such form; text, Markdown and JSON are there");
+    return LM_OK;
 }
 
 static lm_status check(const lm_model *m, const lm_token *ids, size_t n, uint32_t layer, lm_form form, lm_error *e)
@@ -229,16 +243,19 @@ static lm_status check(const lm_model *m, const lm_token *ids, size_t n, uint32_
     if (layer >= m->program->n_layers)
         return lm_fail(e, LM_USAGE, m->name, LM_NO_OFFSET, "has %u layers, counted from 0; there is no layer %u", m->program->n_layers,
                        layer);
-    if (form != LM_FORM_TEXT && form != LM_FORM_MARKDOWN && form != LM_FORM_JSON)
-        return lm_fail(e, LM_USAGE, "a forward pass", LM_NO_OFFSET, "has no such form; text, Markdown and JSON are there");
+    LM_TRY(lm_forward_form(form, e));
     for (size_t i = 0; i < n; i++)
         if (ids[i] < 0 || (uint32_t)ids[i] >= m->program->n_vocab)
             return lm_fail(e, LM_USAGE, m->name, LM_NO_OFFSET, "has no token %d", ids[i]);
     return LM_OK;
 }
 
-lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, uint32_t layer, lm_form form, lm_text *out, lm_error *e)
+lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, const lm_explain_options *o, lm_text *out, lm_error *e)
 {
+    lm_explain_options given = o ? *o : lm_explain_defaults();
+    lm_form            form  = given.form;
+    uint32_t           layer = given.layer;
+
     LM_GIVEN(e, m && ids && out);
     LM_TRY(check(m, ids, n, layer, form, e));
     pass      x    = { .m = m, .p = m->program };
@@ -249,11 +266,13 @@ lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, u
     if (status == LM_OK)
         status = run(&x, ids, n, e);
     if (status == LM_OK) {
+        lm_language before = lm_language_set(given.language);
         lm_find_likeliest(lm_engine_logits(x.g, x.last), m->program->n_vocab, best);
         if (form == LM_FORM_JSON)
             put_json(&x, ids, n, layer, best, &text);
         else
             put_text(&x, ids, n, layer, best, form == LM_FORM_MARKDOWN, &text);
+        lm_language_set(before);
     }
     lm_engine_free(x.g);
     lm_free(x.probes);

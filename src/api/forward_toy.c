@@ -6,6 +6,7 @@
 #include "api/toy.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/language.h"
 #include "lamina/explain.h"
 
 enum { MOST_WORDS = 8, FIRST_ID = 3 };      /* 0 to 2 are its special tokens */
@@ -96,7 +97,9 @@ static void put_weight(showing *x, uint32_t w)
     const float     *v;
 
     if (x->shown[w]) {
-        lm_text_printf(x->out, "    %s: as above\n", weight->path);
+        lm_text_add_str(x->out, "    ");
+        lm_text_printf(x->out, _("%s: as above"), weight->path);
+        lm_text_add_char(x->out, '\n');
         return;
     }
     x->shown[w] = true;
@@ -104,7 +107,7 @@ static void put_weight(showing *x, uint32_t w)
         return;
     uint64_t columns = weight->dims[weight->n_dims - 1], all = x->m->tensors[w]->elements, rows = all / columns;
     lm_text_printf(x->out, "    %s  [%llu, %llu]%s\n", weight->path, (unsigned long long)rows, (unsigned long long)columns,
-                   x->m->each[w] ? ", of the first expert" : "");
+                   x->m->each[w] ? _(", of the first expert") : "");
     for (uint64_t r = 0; r < rows; r++) {
         lm_text_add_str(x->out, "     ");
         put_numbers(v + r * columns, columns, x->out);
@@ -134,10 +137,13 @@ static void put_operations(showing *x)
     for (uint32_t i = 0; i < x->p->n_nodes; i++) {
         const lm_node *node = &x->p->nodes[i];
         const char    *path = node->out == x->p->logits ? NULL : lm_forward_path(x->p, i);
-        if (node->layer != layer && node->layer >= 0)
-            lm_text_printf(x->out, "\n---- layer %d ----\n", node->layer);
+        if (node->layer != layer && node->layer >= 0) {
+            lm_text_add_str(x->out, "\n---- ");
+            lm_text_printf(x->out, _("layer %d"), node->layer);
+            lm_text_add_str(x->out, " ----\n");
+        }
         layer = node->layer;
-        lm_text_printf(x->out, "\n%s  =  %s   [%zu, %u]\n", path ? path : node->path, lm_forward_formula(node), x->n,
+        lm_text_printf(x->out, "\n%s  =  %s   [%zu, %u]\n", path ? path : node->path, _(lm_forward_formula(node)), x->n,
                        x->p->values[node->out].width);
         for (uint32_t w = 0; w < LM_MAX_WEIGHTS; w++)
             if (node->weights[w] != LM_NONE && node->weights[w] < x->p->n_weights)
@@ -152,10 +158,12 @@ static void put_end(const showing *x)
     lm_likely    best[LM_LIKELIEST];
     const float *logits = lm_engine_logits(x->g, x->n - 1);
 
-    lm_text_add_str(x->out, "\nlogits of the last token\n         ");
+    lm_text_printf(x->out, "\n%s\n         ", _("logits of the last token"));
     put_numbers(logits, x->p->n_vocab, x->out);
     lm_find_likeliest(logits, x->p->n_vocab, best);
-    lm_text_add_str(x->out, "\nsoftmax: the likeliest tokens of its 16\n");
+    lm_text_add_char(x->out, '\n');
+    lm_text_printf(x->out, _("softmax: the most probable of its %u tokens"), x->p->n_vocab);
+    lm_text_add_char(x->out, '\n');
     for (uint32_t k = 0; k < LM_LIKELIEST && best[k].id >= 0; k++) {
         size_t word = 0;
         while (word < x->n && x->ids[word] != best[k].id)
@@ -163,20 +171,23 @@ static void put_end(const showing *x)
         lm_text_printf(x->out, "    %7.3f %%  id %d", 100 * best[k].p, best[k].id);
         if (word < x->n)
             lm_text_printf(x->out, "  \"%.*s\"", (int)x->sizes[word], x->words[word]);
-        lm_text_add_str(x->out, k ? "\n" : "   chosen by greedy sampling\n");
+        lm_text_printf(x->out, k ? "\n" : "   %s\n", _("chosen by greedy sampling"));
     }
 }
 
 static void put_page(showing *x, bool markdown)
 {
-    lm_text_printf(x->out, markdown ? "# A toy of the form of %s\n\n" : "A toy of the form of %s\n\n", x->name);
-    lm_text_printf(x->out,
-                   "The same operations with sizes that can be shown whole: %u layers, %u wide, %u tokens. Its weights are "
-                   "random, so what it says\n"
-                   "means nothing; how it is computed is exact.\n\n",
+    lm_text_add_str(x->out, markdown ? "# " : "");
+    lm_text_printf(x->out, _("A toy of the form of %s"), x->name);
+    lm_text_add_str(x->out, "\n\n");
+    lm_text_printf(x->out, _("The same operations with sizes that can be shown completely: %u layers, width %u, vocabulary %u."),
                    x->p->n_layers, x->p->values[x->p->nodes[0].out].width, x->p->n_vocab);
-    for (size_t i = 0; i < x->n; i++)
-        lm_text_printf(x->out, "%s%.*s = id %d at position %zu", i ? ", " : "", (int)x->sizes[i], x->words[i], x->ids[i], i);
+    lm_text_printf(x->out, "\n%s\n\n", _("Its weights are random, so its output has no meaning; "
+                                          "every value is computed exactly as in the model."));
+    for (size_t i = 0; i < x->n; i++) {
+        lm_text_add_str(x->out, i ? ", " : "");
+        lm_text_printf(x->out, _("%.*s = id %d at position %zu"), (int)x->sizes[i], x->words[i], x->ids[i], i);
+    }
     lm_text_add_str(x->out, markdown ? "\n\n```text\n" : "\n");
     put_operations(x);
     put_end(x);
@@ -233,16 +244,16 @@ bool lm_explain_needs_toy(const lm_model *m)
     return m && m->preset && !m->container;
 }
 
-lm_status lm_explain_toy(const lm_model *preset, const char *text, lm_form form, lm_text *out, lm_error *e)
+lm_status lm_explain_toy(const lm_model *preset, const lm_explain_options *o, lm_text *out, lm_error *e)
 {
-    lm_toy toy;
-    lm_text page = { 0 };
-    showing x = { .out = &page };
+    lm_explain_options given = o ? *o : lm_explain_defaults();
+    lm_toy             toy;
+    lm_text            page = { 0 };
+    showing            x    = { .out = &page };
 
     LM_GIVEN(e, preset && out);
-    if (form != LM_FORM_TEXT && form != LM_FORM_MARKDOWN && form != LM_FORM_JSON)
-        return lm_fail(e, LM_USAGE, "a forward pass", LM_NO_OFFSET, "has no such form; text, Markdown and JSON are there");
-    LM_TRY(read_words(&x, text ? text : "The cat sat", e));
+    LM_TRY(lm_forward_form(given.form, e));
+    LM_TRY(read_words(&x, given.text ? given.text : "The cat sat", e));
     lm_status status = lm_toy_new(preset, &toy, e);
     if (status == LM_OK) {
         x.name = preset->name;
@@ -250,10 +261,12 @@ lm_status lm_explain_toy(const lm_model *preset, const char *text, lm_form form,
         x.p = toy.model->program;
         status = run(&x, e);
     }
-    if (status == LM_OK && form == LM_FORM_JSON)
+    lm_language before = lm_language_set(given.language);
+    if (status == LM_OK && given.form == LM_FORM_JSON)
         put_json(&x);
     else if (status == LM_OK)
-        put_page(&x, form == LM_FORM_MARKDOWN);
+        put_page(&x, given.form == LM_FORM_MARKDOWN);
+    lm_language_set(before);
     lm_engine_free(x.g);
     lm_free(x.probes);
     lm_free(x.shown);

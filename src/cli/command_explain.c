@@ -247,11 +247,15 @@ static lm_status forward_tokens(const explain_options *o, const lm_model *m, lm_
 
 static lm_status forward(lm_cli *cli, explain_options *o, lm_error *e)
 {
-    lm_form   form = cli->json ? LM_FORM_JSON : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT;
-    lm_tokens ids  = { 0 };
-    lm_text   text = { 0 };
-    lm_model *m    = NULL;
+    lm_explain_options given = lm_explain_defaults();
+    lm_tokens          ids   = { 0 };
+    lm_text            text  = { 0 };
+    lm_model          *m     = NULL;
 
+    given.form     = cli->json ? LM_FORM_JSON : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT;
+    given.language = cli->language;
+    given.layer    = o->layer < 0 ? 0 : (uint32_t)o->layer;
+    given.text     = o->prompt;
     o->model.o.tokenizer_optional = true;
     o->model.o.weights_optional   = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[1], &m, e));
@@ -263,9 +267,9 @@ static lm_status forward(lm_cli *cli, explain_options *o, lm_error *e)
                                                  "does not apply to the toy of a preset, which is shown whole")
                                        : LM_OK;
     if (status == LM_OK && toy)
-        status = lm_explain_toy(m, o->prompt, form, &text, e);
+        status = lm_explain_toy(m, &given, &text, e);
     else if (status == LM_OK)
-        status = lm_explain_forward(m, ids.ids, ids.n, o->layer < 0 ? 0 : (uint32_t)o->layer, form, &text, e);
+        status = lm_explain_forward(m, ids.ids, ids.n, &given, &text, e);
     if (status == LM_OK && cli->json) {
         json_t *j = json_loadb(text.data, text.size, 0, NULL);
         status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "a forward pass", 0);

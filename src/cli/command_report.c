@@ -145,7 +145,9 @@ static lm_status write_forward(const opened *x, lm_report_options *r, lm_text *o
 {
     if (r->form != LM_FORM_HTML || r->brief || x->n != 1 || !lm_explain_needs_toy(x->model[0]))
         return LM_OK;
-    lm_status status = lm_explain_toy(x->model[0], NULL, LM_FORM_TEXT, out, e);
+    lm_explain_options o = lm_explain_defaults();
+    o.language       = r->language;
+    lm_status status = lm_explain_toy(x->model[0], &o, out, e);
     r->forward       = out->data;
     return status == LM_UNSUPPORTED ? LM_OK : status;
 }

@@ -244,6 +244,16 @@ def test_first_with_a_feature(lamina):
     assert page.count("- **+** QLoRA on 2,048 tokens with checkpoints takes about 4.26 GB: a card of 8 GiB holds it.") == 2
 
 
+def test_two_sizes_of_one_cache_are_explained(lamina):
+    """Windows of 4,096 positions, 8 heads of 128, 32 layers, keys and values of two bytes are seen; pages hold more, and the view says why."""
+    for more in ([], ["--md"]):
+        text = " ".join(lamina("compare", "mistral-7b-v0.1", "gpt2", "--view", "memory", *more).stdout.split())
+        seen = 4096 * 8 * 128 * 32 * 2 * 2
+        assert text.count("is rounded up to whole pages") == 1 and "Mistral 7B v0.1: The cache of a layer with a window" in text
+        assert f"the positions that are seen take {seen / 1e6:.0f} MB." in text
+    assert "pages;" not in lamina("compare", "llama-3.2-1b", "gpt2", "--view", "memory").stdout
+
+
 def test_a_name_without_a_version_lists_candidates(lamina):
     for name, choice in ("Granite 3", "granite-3.0-2b, granite-3.0-8b, granite-3.1-2b"), ("mistral 7b v0", "mistral-7b-v0.1, mistral-7b-v0.2"):
         done = lamina("inspect", name)

@@ -20,6 +20,7 @@ PAGES = [
     "compare llama-3.2-3b llama-3.1-8b", "compare gpt2 mixtral-8x7b deepseek-v2-lite", "compare --history",
     "compare gpt2 bloom-560m --md --view all",
     "fit llama-3.2-3b --device rtx-4090", "fit llama-3.2-3b --ram 64G", "fit --fleet llama-3.2-3b gpt2 --ram 64G",
+    "explain forward gpt2", "explain forward deepseek-v2-lite", "explain forward mixtral-8x7b --md",
     "fit llama-3.2-3b --device all", "devices", "devices h100", "presets llama", "estimate mistral-7b-v0.1",
 ]
 # Function words of English sentences; none is in a name, a formula, a field or the name of a family.

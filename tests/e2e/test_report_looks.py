@@ -1,6 +1,7 @@
 """HTML reports as readers see them: what comes first, what is folded, drawings and comparisons. tools/browser/report.mjs checks the sizes
 that a browser lays out."""
 import json
+import math
 import re
 from html.parser import HTMLParser
 
@@ -132,20 +133,41 @@ def test_equal_rows_are_distinguished(pages):
 
 def test_bars_are_as_long_as_their_numbers(pages):
     [bars] = pages(*THREE)[2].all("table", id="compare-bars")
-    groups, label = {}, None
+    groups, axes, label = {}, {}, None
     for row in bars.all("tr"):
         if row.attrs.get("class") == "gap":
             continue
         cells = row.inner
         label = cells[0].whole_text() or label
         [bar] = cells[3].of_class("bar")
+        if cells[3].whole_text():
+            axes[label] = numbers(cells[3].whole_text().removeprefix("logarithmic from "))
         groups.setdefault(label, []).append((numbers(cells[2].whole_text()), float(re.search(r"width:([\d.]+)%", bar.attrs["style"])[1]), cells[2].whole_text(), bar.attrs["class"]))
     assert {"parameters", "share of attention", "share of the MLP", "weights as Q4_K_M", "operations per token", "cache at 4,096 tokens",
             "cache at 32,768 tokens"} <= set(groups)
+    logarithmic = set()
     for label, rows in groups.items():
         whole = 100 if rows[0][2].endswith("%") else max(n for n, *_ in rows)
-        assert len(rows) == 3 and all(abs(width - 100 * n / whole) < 0.6 for n, width, *_ in rows), label
+        least = min(n for n, *_ in rows)
+        assert len(rows) == 3
+        if not rows[0][2].endswith("%") and whole > 20 * least:
+            logarithmic.add(label)
+            start = 10 ** math.floor(math.log10(least / 2))
+            assert axes[label] == start and all(abs(width - 100 * math.log(n / start) / math.log(whole / start)) < 0.6 for n, width, *_ in rows), label
+        else:
+            assert label not in axes and all(abs(width - 100 * n / whole) < 0.6 for n, width, *_ in rows), label
+    assert logarithmic == {"parameters", "weights as Q4_K_M"}, "values that differ by more than 20"
+    for label, rows in groups.items():
         assert len({name for *_, name in rows}) == 3, "a colour for each model"
+
+
+def test_caches_that_differ_much_have_two_logarithmic_axes(build, source):
+    """GPT-3 caches 128 times as much as GPT-2: the chart says so on both axes, and linear growth is a line there as well."""
+    page = Tree(run(build / "src/cli/lamina", "report", "gpt2", "gpt-3-175b", "--format", "html", cwd=source).stdout)
+    [figure] = page.root.all("figure", id="figure-kv-curves")
+    words = [t.whole_text() for t in figure.all("text")]
+    assert "bytes of the cache, logarithmic" in words and "positions of the context, logarithmic" in words
+    assert all(is_straight(curve_of(figure, k)) for k in (1, 2))
 
 
 def test_no_cache_is_longer_than_a_model(pages):
@@ -320,6 +342,50 @@ def test_the_short_form_is_a_page(pages, build, source, model):
     _, root, main = pages(model, "--short")
     assert not root.all("nav") and not root.of_class("slider") and len(root.all("h2")) == 1
     assert main.all("section", id="takeaways") and not main.all("details", id="pytorch")
+
+
+def takeaways(build, source, model):
+    """Return the items of the key takeaways, each in one line."""
+    text = run(build / "src/cli/lamina", "report", model, "--short", "--format", "txt", cwd=source).stdout
+    lines = re.search(r"Key takeaways.*?\n\n(.*?)\n\n", text, re.S)[1]
+    return [" ".join(item.split()) for item in re.split(r"\n    (?=[+−·] )", "\n" + lines) if item.strip()]
+
+
+GIB = 2 ** 30
+
+
+def test_takeaways_of_a_small_model(build, source, facts):
+    """Llama 3.2 3B: 8 of 24 heads of 128 values in 28 layers are cached, keys and values, two bytes each. 512 MiB of a card and half of a
+    phone stay free; the phone reads 51.2 GB/s, and a token reads all weights and the cache."""
+    items = takeaways(build, source, "llama-3.2-3b")
+    token, weights = 28 * 2 * 8 * 128 * 2, facts("llama-3.2-3b")["weights"]["as"]["Q4_K_M"]["bytes"]
+    need, room = weights + token * 8192, 24 * GIB - GIB // 2
+    assert "+ Advantage: 3 query heads share each key/value head; the cache is 66.7 % smaller than with MHA." in items
+    assert f"+ Advantage: the output head is the embedding table, which saves 394 M parameters ({100 * 128256 * 3072 / 3606752256:.1f} %)." in items
+    assert f"+ A card of 24 GiB holds {room // need} copies, each with its cache." in items
+    assert (f"+ Suits many sequences at once: a card of 24 GiB holds the weights as Q4_K_M and {(room - weights) // (token * 8192)} sequences "
+            "of 8,192 tokens.") in items
+    assert (f"· Suits long texts, 131,072 positions, with enough memory: their cache takes {token * 131072 / 1e9:.1f} GB, the weights as "
+            f"Q4_K_M {weights / 1e9:.2f} GB.") in items
+    [rate] = [re.search(r"Suits phones: iPhone 14 Pro \(A16\) generates up to ([\d.]+) tokens", x)[1] for x in items if "phones" in x]
+    assert abs(float(rate) / (51.2e9 / need) - 1) < 0.01
+
+
+def test_takeaways_of_a_latent_mixture(build, source):
+    """DeepSeek-V3: 61 layers, 128 heads, a latent of 512 and 64 rotated values; a head of its own would have 192 and 128."""
+    items = " ".join(takeaways(build, source, "deepseek-v3"))
+    assert f"for 128 heads, {100 * (1 - 576 / (128 * (192 + 128))):.1f} % less than with MHA" in items
+    assert f"reading latents takes {2 * 61 * 128 * (576 + 512) / 1e6:.1f} MFLOP" in items
+    assert f"of all heads would take {2 * 61 * 128 * (192 + 128) / 1e6:.2f} MFLOP" in items
+    assert f"Galaxy S23 Ultra (Snapdragon 8 Gen 2) has {6 * GIB / 1e9:.2f} GB for it" in items
+
+
+def test_takeaways_of_a_short_context(build, source, facts):
+    items = takeaways(build, source, "gpt2")
+    weights, cache = facts("gpt2")["weights"]["as"]["Q4_K_M"]["bytes"], 1024 * 12 * 2 * 768 * 2
+    assert "− Does not suit long texts: its context has 1,024 positions." in items
+    assert f"holds the weights as Q4_K_M and {(24 * GIB - GIB // 2 - weights) // cache} sequences of 1,024 tokens." in " ".join(items)
+    assert [x for x in items if x.startswith("− Limit: the position table has 1,024 entries")]
 
 
 # ---- formulas ----

@@ -29,8 +29,9 @@ static void put_rule(const char *text, size_t n, lm_text *out)
 
 static void put_section(lm_comparison *c, const lm_comparison_section *s, lm_text *out)
 {
-    double ratio;
-    bool   qualitative = false;
+    double      ratio;
+    bool        qualitative = false;
+    const char *note;
 
     lm_text_printf(out, "\n## %s\n\n| |", _(s->title));
     for (size_t i = 0; i < c->n; i++)
@@ -54,6 +55,8 @@ static void put_section(lm_comparison *c, const lm_comparison_section *s, lm_tex
     }
     if (qualitative)
         lm_text_printf(out, "\n† %s\n", _("qualitative, by rule"));
+    for (size_t i = 0; (note = lm_compare_note(c, s, i)); i++)
+        lm_text_printf(out, "\n%s\n", note);
 }
 
 /* Write the forms of blocks and the models that use them. */

@@ -82,7 +82,8 @@ static void put_row(lm_comparison *c, const columns *w, const lm_comparison_row 
 
 static void put_section(lm_comparison *c, const columns *w, const lm_comparison_section *s, const bool *shown, lm_text *out)
 {
-    bool any = false, qualitative = false;
+    bool        any = false, qualitative = false;
+    const char *note;
 
     for (uint32_t r = s->first; r < s->end; r++)
         if (shown[r]) {
@@ -94,6 +95,10 @@ static void put_section(lm_comparison *c, const columns *w, const lm_comparison_
         }
     if (qualitative)
         lm_text_printf(out, "  %s\n", _("* qualitative, derived by a rule"));
+    for (size_t i = 0; any && (note = lm_compare_note(c, s, i)); i++) {
+        lm_text_add_str(out, "  ");
+        lm_put_prose(out, note, 2, 2, 96);
+    }
 }
 
 /* ---- equal values ---- */

@@ -211,3 +211,13 @@ const char *lm_norm_form(lm_norm_position p)
     };
     return forms[p];
 }
+
+const char *lm_compare_note(lm_comparison *c, const lm_comparison_section *s, size_t i)
+{
+    char text[LM_PAGES_TEXT];
+
+    for (size_t at = 0; at < c->n && strcmp(s->name, "memory") == 0; at++)
+        if (*lm_pages_text(text, c->models[at]) && i-- == 0)
+            return lm_compare_keep(c, _("%s: %s"), c->name[at], text);
+    return NULL;
+}

@@ -34,6 +34,8 @@ typedef struct lm_reading {
     const char *rule, *text;
     const char *body;                            /* of sentences about single models: the text without the leading names; otherwise NULL */
     uint32_t    models;                          /* bit mask of the models that it is about */
+    char        sign;                            /* of sentences about single models with a number: '+' an advantage, '!' a limit, '-' both;
+                                                  * 0: none of these */
 } lm_reading;
 
 /* A model in the timeline. */
@@ -96,6 +98,9 @@ bool lm_compared_change(const lm_comparison_row *r, double *ratio);
 /* Return the models whose text at `path` equals that of model i, in order: "GPT-2, Pythia". NULL: a model before i has it too, so they
  * have been listed there. */
 const char *lm_compare_sharing(lm_comparison *c, size_t i, const char *path);
+
+/* Return the notes on a section: model by model, why the pages of the cache take more than what is seen. NULL: none, or past the last. */
+const char *lm_compare_note(lm_comparison *c, const lm_comparison_section *s, size_t i);
 
 /* Return the form of a block with norms at this place: "x + f(N(x))". */
 const char *lm_norm_form(lm_norm_position p);

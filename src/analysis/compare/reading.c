@@ -16,8 +16,8 @@ static void add(lm_comparison *c, const char *rule, const char *text)
         c->readings[c->n_readings++] = (lm_reading){ .rule = rule, .text = text };
 }
 
-/* Add a sentence about model i; models with the same sentence share it. */
-static void add_of(lm_comparison *c, size_t i, const char *rule, const char *body)
+/* Add a sentence about model i (`sign`: as in lm_reading); models with the same sentence share it. */
+static void add_of(lm_comparison *c, size_t i, char sign, const char *rule, const char *body)
 {
     for (uint32_t k = 0; k < c->n_readings; k++)
         if (c->readings[k].body && strcmp(c->readings[k].rule, rule) == 0 && strcmp(c->readings[k].body, body) == 0) {
@@ -25,7 +25,7 @@ static void add_of(lm_comparison *c, size_t i, const char *rule, const char *bod
             return;
         }
     if (c->n_readings < LM_MOST_READINGS)
-        c->readings[c->n_readings++] = (lm_reading){ .rule = rule, .body = body, .models = 1u << i };
+        c->readings[c->n_readings++] = (lm_reading){ .rule = rule, .body = body, .models = 1u << i, .sign = sign };
 }
 
 /* Prefix sentences with the names of their models: "THIS, THAT: …". */
@@ -72,17 +72,22 @@ static void read_attention(lm_comparison *c, size_t i)
     uint64_t q = count(c, i, "attention.heads"), kv = count(c, i, "attention.kv_heads");
     double   saved = number(c, i, "kv.mha.saved");
 
+    char     a[LM_FIG], b[LM_FIG];
+
     if (has_latent(c, i))
-        add_of(c, i, N_("latent attention"),
+        add_of(c, i, '-', N_("latent attention"),
                lm_compare_keep(c, _("one latent of %" PRIu64 " values per token and layer is cached for %" PRIu64
-                                    " heads; projections up from the latent are the price."),
-                               count(c, i, "attention.latent.cached"), count(c, i, "attention.latent.heads")));
+                                    " heads, %.1f %% less than with MHA; reading latents takes %s per token of context, keys and values "
+                                    "of all heads would take %s."),
+                               count(c, i, "attention.latent.cached"), count(c, i, "attention.latent.heads"), saved,
+                               lm_fig_flops(a, (double)count(c, i, "flops.per_context_token")),
+                               lm_fig_flops(b, (double)count(c, i, "flops.per_context_token_naive"))));
     else if (q && kv && kv < q)
-        add_of(c, i, kv == 1 ? N_("multi-query attention") : N_("grouped-query attention"),
+        add_of(c, i, '+', kv == 1 ? N_("multi-query attention") : N_("grouped-query attention"),
                lm_compare_keep(c, _("%" PRIu64 " query heads share each key/value head; the cache is %.1f %% smaller than with MHA."),
                                q / kv, saved));
     else if (q)
-        add_of(c, i, N_("multi-head attention"),
+        add_of(c, i, '!', N_("multi-head attention"),
                lm_compare_keep(c, _("each of the %" PRIu64 " query heads has its own keys and values, the largest cache for this "
                                     "width."), q));
 }
@@ -94,14 +99,14 @@ static void read_window(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (some && !full && window)
-        add_of(c, i, N_("sliding window"),
+        add_of(c, i, '-', N_("sliding window"),
                reach >= count(c, i, "architecture.context")
                    ? lm_compare_keep(c, _("each layer sees the last %s keys, which bounds the cache; earlier tokens have an effect only "
                                           "through the layers, which together reach the whole context."), lm_fig_count(a, window))
                    : lm_compare_keep(c, _("each layer sees the last %s keys, which bounds the cache; earlier tokens have an effect only "
                                           "through the layers, up to %s tokens back."), lm_fig_count(a, window), lm_fig_count(b, reach)));
     else if (some)
-        add_of(c, i, N_("mixed windows"),
+        add_of(c, i, '+', N_("mixed windows"),
                lm_compare_keep(c, _("%" PRIu64 " of %" PRIu64 " layers have a sliding window and a short cache; the others see all "
                                     "tokens."),
                                some, some + full));
@@ -113,7 +118,7 @@ static void read_experts(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (active && active < total)
-        add_of(c, i, N_("mixture of experts"),
+        add_of(c, i, '-', N_("mixture of experts"),
                lm_compare_keep(c, _("%s of %s parameters are active per token (%.1f %%); all of them must be in memory."),
                                lm_fig_short(a, (double)active), lm_fig_short(b, (double)total), 100.0 * (double)active / (double)total));
 }
@@ -124,11 +129,11 @@ static void read_positions(lm_comparison *c, size_t i)
     char     a[LM_FIG], b[LM_FIG];
 
     if (lm_compare_truth(c, i, "architecture.context_is_hard"))
-        add_of(c, i, N_("table of positions"),
+        add_of(c, i, '!', N_("table of positions"),
                lm_compare_keep(c, _("the position table has %s entries; without training the context cannot be extended."),
                                lm_fig_count(a, context)));
     else if (trained && context > trained)
-        add_of(c, i, N_("scaled rotation"),
+        add_of(c, i, '+', N_("scaled rotation"),
                lm_compare_keep(c, _("RoPE scaling extends the context from %s to %s positions."), lm_fig_count(b, trained),
                                lm_fig_count(a, context)));
 }
@@ -139,7 +144,7 @@ static void read_head(lm_comparison *c, size_t i)
     char     a[LM_FIG];
 
     if (lm_compare_truth(c, i, "architecture.tied"))
-        add_of(c, i, N_("tied head"),
+        add_of(c, i, '+', N_("tied head"),
                lm_compare_keep(c, _("the output head is the embedding table, which saves %s parameters (%.1f %%)."),
                                lm_fig_short(a, (double)(untied - total)), 100.0 * (double)(untied - total) / (double)untied));
 }
@@ -155,11 +160,11 @@ static bool one_norm(const lm_comparison *c, size_t i)
 static void read_blocks(lm_comparison *c, size_t i)
 {
     if (lm_compare_truth(c, i, "architecture.parallel_blocks"))
-        add_of(c, i, N_("parallel blocks"),
+        add_of(c, i, 0, N_("parallel blocks"),
                one_norm(c, i) ? _("attention and MLP read the same norm of the same input, so a layer needs one norm less.")
                               : _("attention and MLP read the same input, each by a norm of its own."));
     if (c->traits[i].norm_position == LM_NORM_POST)
-        add_of(c, i, N_("post-norm"), _("the norm follows the residual sum, so the residual stream is rescaled in each layer."));
+        add_of(c, i, 0, N_("post-norm"), _("the norm follows the residual sum, so the residual stream is rescaled in each layer."));
 }
 
 /* ---- sentences about two models ---- */

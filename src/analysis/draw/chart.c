@@ -169,7 +169,7 @@ void lm_chart_text(lm_facts *f, const lm_chart *c, bool lines, lm_text *out)
         double share = c->log_y ? (log(y) - log(least)) / span : y / fmax(most, 1e-300);
         if (headed && lines)
             lm_text_add_bar(&bar, share, BAR);
-        row[c->n_curves + 1] = bar.data ? bar.data : "";
+        row[c->n_curves + 1] = bar.data ? bar.data : !headed && lines && c->log_y ? _("logarithmic") : "";
         lm_table_row(&t, row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7]);
         lm_text_free(&bar);
     }

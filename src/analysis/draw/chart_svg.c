@@ -4,6 +4,7 @@
 
 #include "analysis/draw/chart.h"
 #include "analysis/draw/svg.h"
+#include "base/language.h"
 
 enum { WIDTH = 640, PLOT = 250, TICKS = 24, LEGEND = 20 };
 
@@ -111,6 +112,16 @@ static void find_range(frame *f)
     find_x_ticks(f);
 }
 
+static void put_title(frame *f, double x, double y, lm_anchor anchor, const char *title, bool logs)
+{
+    lm_text text = { 0 };
+
+    lm_text_printf(&text, logs ? _("%s, logarithmic") : "%s", title);
+    lm_svg_text(f->out, x, y, anchor, "s", text.data ? text.data : "");
+    f->out->failed |= text.failed;
+    lm_text_free(&text);
+}
+
 static void put_axes(frame *f)
 {
     lm_text text = { 0 };
@@ -135,8 +146,8 @@ static void put_axes(frame *f)
         free_from = x + half + 8;
     }
     lm_svg_line(f->out, (lm_point){ f->plot.x, f->plot.y + f->plot.h }, (lm_point){ f->plot.x + f->plot.w, f->plot.y + f->plot.h }, "axis");
-    lm_svg_text(f->out, f->plot.x + f->plot.w, f->plot.y + f->plot.h + 35, LM_ANCHOR_END, "s", f->c->x_title);
-    lm_svg_text(f->out, 2, 14, LM_ANCHOR_START, "s", f->c->y_title);
+    put_title(f, f->plot.x + f->plot.w, f->plot.y + f->plot.h + 35, LM_ANCHOR_END, f->c->x_title, f->c->log_x);
+    put_title(f, 2, 14, LM_ANCHOR_START, f->c->y_title, f->c->log_y);
     lm_text_add_char(f->out, '\n');
     lm_text_free(&text);
 }

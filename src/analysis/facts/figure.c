@@ -112,3 +112,18 @@ const char *lm_truth_text(const char *name, bool truth)
         return truth ? C_("there is one", "yes") : C_("there is one", "no");
     return truth ? _("yes") : _("no");
 }
+
+char *lm_pages_text(char out[LM_PAGES_TEXT], lm_facts *f)
+{
+    char   a[LM_FIG];
+    double seen = lm_facts_number(f, "kv.bytes_at_context");
+
+    *out = '\0';
+    if (lm_facts_count(f, "attention.windowed_layers") && lm_facts_number(f, "memory.kv") > seen)
+        snprintf(out, LM_PAGES_TEXT,
+                 _("The cache of a layer with a window also holds the rows of one step and is rounded up to whole pages; "
+                   "the positions "
+                   "that are seen take %s."),
+                 lm_fig_size(a, seen));
+    return out;
+}

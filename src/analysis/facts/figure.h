@@ -17,6 +17,10 @@ char *lm_fig_rate(char out[LM_FIG], double n);               /* "9.73", "111", "
 /* Format a fact that is a count, like lm_fig_count; from 2^63 on, where it is a double, as "1.92e+19". */
 char *lm_fig_fact(char out[LM_FIG], lm_facts *f, const char *path, ...) __attribute__((format(printf, 3, 4)));
 
+/* Say why the pages of the cache take more bytes than the positions that are seen, in the reader's language; "": they do not. */
+enum { LM_PAGES_TEXT = 512 };
+char *lm_pages_text(char out[LM_PAGES_TEXT], lm_facts *f);
+
 /* "yes" or "no" in the reader's language; for biases, the words for present and absent. */
 const char *lm_truth_text(const char *name, bool truth);
 

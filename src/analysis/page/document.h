@@ -35,7 +35,7 @@ typedef enum lm_cell_kind {
     LM_CELL_CODE,                /* a module path, a key, a type, a command */
     LM_CELL_COUNT,               /* `count` is exact and used for sorting; `text` may be rounded */
     LM_CELL_NUMBER,              /* `number` is used for sorting */
-    LM_CELL_BAR,                 /* `number`, 0 … 1, as a bar; writers without bars omit the column */
+    LM_CELL_BAR,                 /* `number`, 0 … 1, as a bar, and `text` about its axis; writers without bars omit the column */
     LM_CELL_MATH,                /* `text` in Unicode, `latex` */
 } lm_cell_kind;
 

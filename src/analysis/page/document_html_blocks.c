@@ -153,6 +153,11 @@ static void put_lead(lm_html *h, const lm_doc_cell *c)
         lm_html_formula(h, c->text, c->latex, false);
     } else if (c->kind == LM_CELL_BAR) {
         put_bar(h, c->number, c->series);
+        if (*c->text) {
+            lm_text_add_str(h->out, "<small>");
+            lm_markup_text(h->out, c->text);
+            lm_text_add_str(h->out, "</small>");
+        }
     } else {
         lm_markup_text(h->out, c->text);
     }

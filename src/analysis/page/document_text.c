@@ -50,7 +50,7 @@ static unsigned cell_width(const lm_doc_table *t, const lm_doc_row *r, uint32_t 
     const lm_doc_cell *c = &r->cells[i];
 
     if (c->kind == LM_CELL_BAR)
-        return lines ? BAR : 0;
+        return lines ? BAR + (*c->text ? 2 + lm_text_columns(c->text) : 0) : 0;
     return lm_text_columns(c->text) + (i ? 0 : (t->tree ? 3 : 2) * r->depth);
 }
 
@@ -72,9 +72,17 @@ static void put_cell(const lm_doc_table *t, const lm_doc_row *r, uint32_t i, uns
 
     if (i == 0)
         put_stem(t, r, lines, &text);
-    if (c->kind == LM_CELL_BAR && lines)
+    if (c->kind == LM_CELL_BAR && lines) {
         lm_text_add_bar(&text, c->number, BAR);
-    else
+        if (*c->text) {
+            lm_text bar = { 0 };
+            lm_put(&bar, text.data ? text.data : "", BAR + 2);
+            lm_text_clear(&text);
+            lm_text_add_str(&text, bar.data ? bar.data : "");
+            put_line(c->text, &text);
+            lm_text_free(&bar);
+        }
+    } else if (c->kind != LM_CELL_BAR)
         put_line(c->text, &text);
     (t->columns[i].right ? lm_put_right : lm_put)(out, text.data ? text.data : "", width);
     out->failed |= text.failed;
@@ -120,8 +128,8 @@ static void put_table(const lm_doc_table *t, unsigned indent, unsigned columns, 
         at += width[i] + 2;
     for (const lm_doc_row *r = t->first; r; r = r->next) {
         uint32_t last = cells_of(t, r);
-        bool breaks = columns && last == t->n_columns && last > 1 && !t->columns[last - 1].right && at + 24 < columns &&
-                      at + cell_width(t, r, last - 1, lines) > columns;
+        bool breaks = columns && last == t->n_columns && last > 1 && !t->columns[last - 1].right &&
+                      r->cells[last - 1].kind != LM_CELL_BAR && at + 24 < columns && at + cell_width(t, r, last - 1, lines) > columns;
         if (!r->gap)
             lm_text_printf(out, "%*s", (int)indent, "");
         for (uint32_t i = 0; i < last - breaks; i++) {

@@ -107,14 +107,39 @@ static uint64_t shortest_context(const lm_comparison *c)
     return most == UINT64_MAX ? 0 : most;
 }
 
-/* Add one quantity of every model, relative to the largest or, for shares, to the whole. */
+/* Values that differ by more than this have a logarithmic axis: on a linear one the smallest would not be visible. */
+enum { LINEAR_SPAN = 20 };
+
+/* An axis of bars. `from` 0: linear. */
+typedef struct scale { double from, to; } scale;
+
+/* Return the axis for one quantity of every model: of shares the whole, else the largest value, and from a power of ten that is at most
+ * half of the smallest if the values differ much. */
+static scale scale_of(const lm_comparison *c, const char *path, double whole)
+{
+    double least = INFINITY, most = whole;
+
+    for (size_t i = 0; i < c->n && whole == 0; i++) {
+        double v = lm_facts_number(c->models[i], "%s", path);
+        most     = fmax(most, v);
+        least    = fmin(least, v);
+    }
+    bool even = whole > 0 || least <= 0 || most <= LINEAR_SPAN * least;
+    return (scale){ even ? 0 : pow(10, floor(log10(least / 2))), most };
+}
+
+static double length_of(const scale *s, double v)
+{
+    return s->to <= 0 ? 0 : s->from > 0 ? log(v / s->from) / log(s->to / s->from) : v / s->to;
+}
+
+/* Add one quantity of every model; the last bar says if the axis is logarithmic. */
 static void write_bar(lm_document *d, lm_doc_table *t, const char *label, const char *path, double whole)
 {
-    lm_comparison *c    = lm_shared(d)->comparison;
-    double         most = whole;
+    lm_comparison *c = lm_shared(d)->comparison;
+    scale          s = scale_of(c, path, whole);
+    char           from[LM_DOC_FIGURE];
 
-    for (size_t i = 0; i < c->n && whole == 0; i++)
-        most = fmax(most, lm_facts_number(c->models[i], "%s", path));
     if (t->first)
         lm_gap_row(t);
     for (size_t i = 0; i < c->n; i++) {
@@ -123,7 +148,12 @@ static void write_bar(lm_document *d, lm_doc_table *t, const char *label, const 
         lm_cell(t, c->name[i]);
         lm_cell_fact_of(t, LM_PLAIN, c->models[i], path);
         t->last->cells[2].path = NULL;           /* its column is not that of a model */
-        lm_cell_bar(t, most > 0 ? lm_facts_number(c->models[i], "%s", path) / most : 0, (uint32_t)i + 1);
+        lm_cell_bar(t, length_of(&s, lm_facts_number(c->models[i], "%s", path)), (uint32_t)i + 1);
+    }
+    if (s.from > 0) {
+        const lm_doc_cell *last = &t->last->cells[2];
+        lm_doc_number_text(from, last->unit == LM_UNIT_PARAMETERS ? LM_SHORT : LM_PLAIN, last->unit, s.from);
+        t->last->cells[3].text = lm_doc_keepf(d, _("logarithmic from %s"), from);
     }
 }
 
@@ -158,30 +188,51 @@ static bool draw_chart(const void *chart, const char *name, lm_text *out)
     return true;
 }
 
-enum { EVEN_STEPS = 16 };
+enum { EVEN_STEPS = 16, MOST_STEPS = EVEN_STEPS + 2, FIRST = 16 };
+
+/* Choose ascending positions up to `most`: even steps or, for two logarithmic axes, which show linear growth as a line as well, doublings.
+ * Returns their number. */
+static uint32_t choose_positions(uint64_t most, bool doubling, double *out)
+{
+    uint64_t step = 1, at[MOST_STEPS];
+    uint32_t n = 0, k = 0;
+
+    for (uint64_t p = most; doubling && n + 1 < MOST_STEPS && p >= FIRST; p /= 2)
+        at[n++] = p;
+    while (k < n) {
+        out[k] = (double)at[n - 1 - k];
+        k++;
+    }
+    if (n > 1)
+        return n;
+    while (step * EVEN_STEPS < most)
+        step *= 2;
+    n        = 0;
+    out[n++] = 1;
+    for (uint64_t p = step > 1 ? step : 2; p < most; p += step)
+        out[n++] = (double)p;
+    out[n++] = (double)most;
+    return n;
+}
 
 /* Add curves up to the shortest context: beyond it, not all models have a cache. */
 static void write_curves(lm_document *d)
 {
     lm_comparison *c    = lm_shared(d)->comparison;
-    uint64_t       most = shortest_context(c), step = 1;
+    uint64_t       most = shortest_context(c);
     lm_chart      *x    = lm_arena_new(&d->arena, 1, lm_chart);
-    double        *v    = lm_arena_new(&d->arena, (LM_CURVES + 1) * (EVEN_STEPS + 2), double);
+    double        *v    = lm_arena_new(&d->arena, (LM_CURVES + 1) * MOST_STEPS, double);
     lm_text        text = { 0 }, mermaid = { 0 };
 
     d->failed |= !x || !v;
     if (!x || !v || c->n > LM_CURVES || most < 2)
         return;
-    while (step * EVEN_STEPS < most)
-        step *= 2;
-    v[0]  = 1;
+    bool logs = scale_of(c, lm_doc_keepf(d, "kv.at[%" PRIu64 "].bytes", most), 0).from > 0;
     *x    = (lm_chart){ .title = _("the cache by context"), .x_title = _("positions of the context"), .y_title = _("bytes of the cache"),
-                        .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = 1, .x = v };
-    for (uint64_t at = step > 1 ? step : 2; at < most; at += step)
-        v[x->n++] = (double)at;
-    v[x->n++] = (double)most;
+                        .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = choose_positions(most, logs, v), .x = v, .log_x = logs,
+                        .log_y = logs };
     for (size_t i = 0; i < c->n; i++) {
-        double *y = v + (i + 1) * (EVEN_STEPS + 2);
+        double *y = v + (i + 1) * MOST_STEPS;
         for (uint32_t k = 0; k < x->n; k++)
             y[k] = lm_facts_number(c->models[i], "kv.at[%" PRIu64 "].bytes", (uint64_t)v[k]);
         x->curves[x->n_curves++] = (lm_curve){ c->name[i], y, false };
@@ -399,7 +450,7 @@ static void write_summary(lm_document *d)
 static void write_values(lm_document *d)
 {
     const lm_comparison *c = lm_shared(d)->comparison;
-    const char          *outputs = NULL;
+    const char          *outputs = NULL, *note;
     bool                 qualitative = false;
 
     for (uint32_t i = 0; i + 1 < c->n_sections; i++)
@@ -417,6 +468,9 @@ static void write_values(lm_document *d)
     if (qualitative)
         lm_doc_note(d, _("† qualitative, derived by a rule"));
     lm_doc_note(d, _("A window caches only the visible keys; a latent is cached instead of keys and values."));
+    for (uint32_t i = 0; i + 1 < c->n_sections; i++)
+        for (size_t k = 0; (note = lm_compare_note(lm_shared(d)->comparison, &c->sections[i], k)); k++)
+            lm_doc_note(d, note);
     write_blocks(d);
     lm_doc_close(d);
 }

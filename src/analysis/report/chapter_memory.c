@@ -65,7 +65,7 @@ static void plan_row(lm_doc_table *t, uint32_t depth, const char *label, const c
 void lm_part_plan(lm_document *d)
 {
     lm_facts *f = d->facts;
-    char      a[LM_FIG];
+    char      a[LM_FIG], pages[LM_PAGES_TEXT];
 
     lm_doc_textf(d, _("The engine, weights %s, cache %s, %" PRIu64 " × %s positions:"), lm_facts_text(f, "weights.precision"),
                  lm_facts_text(f, "kv.type"), lm_facts_count(f, "kv.batch"), lm_fig_count(a, lm_facts_count(f, "kv.context")));
@@ -85,12 +85,8 @@ void lm_part_plan(lm_document *d)
     plan_row(t, 1, _("bookkeeping"), "memory.scratch_parts.bookkeeping");
     plan_row(t, 0, _("allocated"), "memory.total");
     t->last->strong = true;
-    if (lm_facts_count(f, "attention.windowed_layers") && lm_facts_number(f, "memory.kv") > lm_facts_number(f, "kv.bytes_at_context"))
-        lm_doc_textf(d,
-                     _("The cache of a layer with a window also holds the rows of one step and is rounded up to whole pages; "
-                       "the positions "
-                       "that are seen take %s."),
-                     lm_fig_size(a, lm_facts_number(f, "kv.bytes_at_context")));
+    if (*lm_pages_text(pages, f))
+        lm_doc_text(d, pages);
 }
 
 void lm_part_memory(lm_document *d)
