@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo demo-cluster serve test avx2 anywhere browser web web-dev tex debug asan tsan coverage neon edge bench bench-serve changes compat soak facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo demo-cluster serve test avx2 anywhere browser web web-dev tex debug asan tsan coverage neon sse41 edge bench bench-serve changes compat soak facts golden golden-report messages fmt lint install uninstall static clean help
 
 PORT   ?= 8080
 RANKS  ?= 4
@@ -71,6 +71,14 @@ coverage: build/coverage/build.ninja           ## lines that the suites reach, b
 
 neon: build/neon/build.ninja                   ## the kernels and golden models of 64-bit ARM, under qemu
 	@scripts/test build/neon --timeout-multiplier 10 kernels kernels/batches goldens
+
+sse41: build/test/build.ninja                  ## the kernels and golden models as on processors without AVX2, and on the first with it, under qemu (minutes)
+	@scripts/setup qemu
+	@for cpu in Nehalem SandyBridge Haswell; do \
+	   echo "$$cpu:"; \
+	   LAMINA_CACHE=build/test/qemu qemu-x86_64 -cpu $$cpu build/test/src/cli/lamina doctor --fresh -t 1 | grep ' using ' || exit 1; \
+	   scripts/test build/test --timeout-multiplier 10 --wrapper "qemu-x86_64 -cpu $$cpu" kernels kernels/batches goldens || exit 1; \
+	 done
 
 edge: build/edge/build.ninja                   ## run and chat without explain, reports and their texts: built, and its suites
 	@scripts/test build/edge

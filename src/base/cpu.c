@@ -27,7 +27,8 @@ static const struct {
     { "i8mm", LM_CPU_I8MM },
 #else
     { "ref", 0 },
-    { "avx2", LM_CPU_AVX2 | LM_CPU_INTEL },
+    { "sse41", LM_CPU_SSE41 | LM_CPU_INTEL },
+    { "avx2", LM_CPU_AVX2 },
     { "avxvnni", LM_CPU_AVXVNNI | LM_CPU_AVXVNNI_VEX },
     { "avx512", LM_CPU_AVX512 },
     { "avx512vnni", LM_CPU_AVX512_VNNI },
@@ -83,19 +84,22 @@ static lm_cpu detect(void)
 {
 #define BIT(n) (UINT32_C(1) << (n))
     enum { XMM_YMM = 0x6, XMM_YMM_ZMM = 0xe6, TILES = 3 << 17 };                           /* in XCR0 */
-    const uint32_t avx_fma_f16c = BIT(12) | BIT(27) | BIT(28) | BIT(29), avx2_bmi2 = BIT(5) | BIT(8);
+    const uint32_t ssse3_sse41 = BIT(9) | BIT(19), avx_fma_f16c = BIT(12) | BIT(27) | BIT(28) | BIT(29), avx2_bmi2 = BIT(5) | BIT(8);
     const uint32_t f_dq_cd_bw_vl = BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31), amx_bf16_tile_int8 = BIT(22) | BIT(24) | BIT(25);
 #undef BIT
     uint32_t a, b, c, d, a1, b7, c7, d7;
-    lm_cpu   set = LM_CPU_AVX2;
+    lm_cpu   set = LM_CPU_SSE41;
 
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_all(c, avx_fma_f16c))
-        return 0;
-    uint64_t os = saved_state();
-    if ((os & XMM_YMM) != XMM_YMM || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) || !has_all(b7, avx2_bmi2))
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has_all(c, ssse3_sse41))
         return 0;
     if (from_intel())
         set |= LM_CPU_INTEL;
+    if (!has_all(c, avx_fma_f16c))
+        return set;
+    uint64_t os = saved_state();
+    if ((os & XMM_YMM) != XMM_YMM || !__get_cpuid_count(7, 0, &a, &b7, &c7, &d7) || !has_all(b7, avx2_bmi2))
+        return set;
+    set |= LM_CPU_AVX2;
     if (!__get_cpuid_count(7, 1, &a1, &b, &c, &d))
         a1 = 0;
     if (has(a1, 4))

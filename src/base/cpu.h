@@ -13,6 +13,7 @@
 typedef uint32_t lm_cpu;             /* a set of the flags below; 0 is plain C */
 
 enum {
+    LM_CPU_SSE41       = 1u << 11,   /* SSSE3, SSE4.1 */
     LM_CPU_AVX2        = 1u << 0,    /* AVX2, FMA, F16C, BMI2 */
     LM_CPU_AVXVNNI     = 1u << 1,    /* 256-bit vpdpbusd, in either encoding */
     LM_CPU_AVX512      = 1u << 2,    /* F BW DQ VL CD */

@@ -5,6 +5,8 @@ void lm_kernels_init(lm_kernels *k, lm_cpu cpu)
     *k = (lm_kernels){ .cpu = cpu };
     lm_kernels_init_ref(k);
 #if defined(__x86_64__)
+    if (cpu & LM_CPU_SSE41)
+        lm_kernels_init_sse41(k);
     if (cpu & LM_CPU_AVX2)
         lm_kernels_init_avx2(k);
     if ((cpu & LM_CPU_AVX512) && (cpu & LM_CPU_AVX2))

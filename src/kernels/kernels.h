@@ -199,6 +199,7 @@ void lm_kernels_init(lm_kernels *k, lm_cpu cpu);
 
 /* The parts of lm_kernels_init, one function per level; each overrides the kernels that it improves. */
 void lm_kernels_init_ref(lm_kernels *k);
+void lm_kernels_init_sse41(lm_kernels *k);
 void lm_kernels_init_avx2(lm_kernels *k);
 void lm_kernels_init_avx512(lm_kernels *k);
 void lm_kernels_init_amx(lm_kernels *k);

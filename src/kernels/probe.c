@@ -56,6 +56,8 @@ void lm_probes_init(lm_probes *p, lm_cpu cpu)
     };
     (void)cpu;
 #if defined(__x86_64__)
+    if (cpu & LM_CPU_SSE41)
+        lm_probes_init_sse41(p);
     if (cpu & LM_CPU_AVX2)
         lm_probes_init_avx2(p);
     if ((cpu & LM_CPU_AVX512) && (cpu & LM_CPU_AVX2)) {

@@ -33,6 +33,7 @@ void lm_probes_init(lm_probes *p, lm_cpu cpu);
 enum lm_probe_kind { LM_PROBE_INT8, LM_PROBE_BF16, LM_PROBE_F32 };
 void lm_probe_fill(void *data, enum lm_probe_kind kind, uint64_t seed);
 
+void lm_probes_init_sse41(lm_probes *p);
 void lm_probes_init_avx2(lm_probes *p);
 void lm_probes_init_avx512(lm_probes *p);
 void lm_probes_init_avx512vnni(lm_probes *p);

@@ -13,7 +13,7 @@ from ggufs import floats
 GOLDEN = SOURCE / "tests/golden/trace"
 CASES = sorted(p.stem for p in GOLDEN.glob("*.safetensors"))
 EXACT = ["--compute", "f32", "-ctk", "f32", "-ctv", "f32"]
-LEVELS = ["ref", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"]
+LEVELS = ["ref", "sse41", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"]
 PARIS = "The capital of France is"
 
 

@@ -37,6 +37,7 @@ typedef struct setting {
 static const setting settings[] = {
     { "ref", LM_COMPUTE_F32, LM_KV_F32, LM_KV_F32 },
     { "ref", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
+    { "sse41", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
     { "avx2", LM_COMPUTE_F32, LM_KV_BF16, LM_KV_BF16 },
     { "avx2", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },
     { "avxvnni", LM_COMPUTE_AUTO, LM_KV_F16, LM_KV_F16 },

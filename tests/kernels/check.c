@@ -177,6 +177,7 @@ enum { LEVELS = 16 };
 static size_t find_levels(level out[LEVELS])
 {
     static const char *const tuned[][3] = {
+        { "sse41", "sse41, AMD", "sse41, Intel" },
         { "avx2", "avx2, AMD", "avx2, Intel" },
         { "avxvnni", "avxvnni, AMD", "avxvnni, Intel" },
         { "avx512vnni", "avx512vnni, AMD", "avx512vnni, Intel" },

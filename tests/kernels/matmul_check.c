@@ -366,7 +366,7 @@ static bool is_known(const void *m)
 }
 
 #ifdef __x86_64__
-static void check_strip(lm_dtype type, uint64_t cols, uint32_t n)
+static void check_strip(const level *l, lm_byte_unpack *unpack, lm_dtype type, uint64_t cols, uint32_t n)
 {
     const uint64_t bytes = cols / 32 * LM_BYTE_UNIT;
     lm_matmul_args a = { .cols = cols, .rows = n, .last = n };
@@ -376,11 +376,11 @@ static void check_strip(lm_dtype type, uint64_t cols, uint32_t n)
     a.w = stored;
     memset(want, 0, bytes);
     lm_byte_unpack_ref(type)(want, &a, 0, n);
-    lm_byte_unpack_avx2(type)(got, &a, 0, n);
+    unpack(got, &a, 0, n);
     for (uint64_t i = 0; i < bytes; i++) {
         uint64_t in = i % LM_BYTE_UNIT;
-        check(got[i] == want[i] || in % 64 / 4 >= n, "avx2 unpack %s %dx%d: byte %d of unit %d", lm_dtype_of(type)->name, (int)n, (int)cols,
-              (int)in, (int)(i / LM_BYTE_UNIT));
+        check(got[i] == want[i] || in % 64 / 4 >= n, "%s unpack %s %dx%d: byte %d of unit %d", l->name, lm_dtype_of(type)->name, (int)n,
+              (int)cols, (int)in, (int)(i / LM_BYTE_UNIT));
     }
     guarded_free(stored);
     guarded_free(want);
@@ -388,12 +388,12 @@ static void check_strip(lm_dtype type, uint64_t cols, uint32_t n)
 }
 
 /* The vector code that unpacks small types writes the bytes of the plain code. */
-static void check_unpack(void)
+static void check_unpack(const level *l, lm_byte_unpack *(*unpack_of)(lm_dtype))
 {
-#define X(id, word)                                       \
-    for (uint32_t n = 1; n <= LM_BYTE_ROWS; n += 5) {     \
-        check_strip(id, lm_dtype_of(id)->block, n);       \
-        check_strip(id, 3 * lm_dtype_of(id)->block, n);   \
+#define X(id, word)                                                              \
+    for (uint32_t n = 1; n <= LM_BYTE_ROWS; n += 5) {                            \
+        check_strip(l, unpack_of(id), id, lm_dtype_of(id)->block, n);            \
+        check_strip(l, unpack_of(id), id, 3 * lm_dtype_of(id)->block, n);        \
     }
     LM_BYTE_TYPES(X)
 #undef X
@@ -403,8 +403,10 @@ static void check_unpack(void)
 void check_matmul(const level *l)
 {
 #ifdef __x86_64__
+    if (strncmp(l->name, "sse41", 5) == 0)
+        check_unpack(l, lm_byte_unpack_sse41);
     if (strncmp(l->name, "avx2", 4) == 0)
-        check_unpack();
+        check_unpack(l, lm_byte_unpack_avx2);
 #endif
 
     const lm_activation *packed = l->k.fast[LM_Q8_0]->x;

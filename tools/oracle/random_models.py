@@ -40,7 +40,7 @@ import store
 from random_configs import FAMILIES
 
 LENGTHS = (1, 2, 7, 33, 65, 150)
-LEVELS = ("ref", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16")
+LEVELS = ("ref", "sse41", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16")
 MIXTURES = "Q4_0 Q4_1 Q5_0 Q5_1 Q8_0 Q2_K Q3_K_M Q4_K_M Q5_K_M Q6_K IQ4_NL IQ4_XS TQ1_0 TQ2_0 F16 BF16".split()
 EAGER = {"attn_implementation": "eager", "experts_implementation": "eager"}
 

@@ -3,9 +3,8 @@
 #ifndef LM_KERNELS_X86_ATTENTION_PAGES_H
 #define LM_KERNELS_X86_ATTENTION_PAGES_H
 
-#include <immintrin.h>
-
 #include "kernels/attention_parts.h"
+#include "kernels/x86/vec_256.h"
 
 /* The keys [from, to) of a page that are visible to a query. The page begins at position `start`; the query is `distance` positions after
  * it. */

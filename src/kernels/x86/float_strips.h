@@ -15,7 +15,6 @@
 #ifndef LM_KERNELS_FLOAT_STRIPS_H
 #define LM_KERNELS_FLOAT_STRIPS_H
 
-#include <immintrin.h>
 #include <string.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"

@@ -35,6 +35,7 @@ static void agrees_with_the_kernel(void **state)
                   kernel_says("avx512vl") && kernel_says("avx512cd");
 
     (void)state;
+    assert_int_equal(!!(d & LM_CPU_SSE41), kernel_says("ssse3") && kernel_says("sse4_1"));
     assert_int_equal(!!(d & LM_CPU_AVX2), avx2);
     assert_int_equal(!!(d & LM_CPU_AVXVNNI), avx2 && (kernel_says("avx_vnni") || (avx512 && kernel_says("avx512_vnni"))));
     assert_int_equal(!!(d & LM_CPU_AVXVNNI_VEX), avx2 && kernel_says("avx_vnni"));

@@ -2,20 +2,20 @@
  *
  * A page is transposed into float32 once for all queries of a tile. Per query: 64 scores, their maximum, e^(score - maximum),
  * their sum as a tree, then the values in ascending order. The result of a query depends on nothing else. */
-#include <immintrin.h>
 #include <string.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/vec_avx2.h"
 
-enum { TILE = 32, VECTORS = LM_PAGE / 8, HEADS = 1 };        /* query rows that share a converted page; heads at once */
+/* Query rows that share a converted page; vectors of keys; heads at once; sums that fit in registers. */
+enum { TILE = 32, VECTORS = LM_PAGE / 8, HEADS = 1, SUMS = REGISTERS_256 / 2 };
 
 #include "kernels/x86/attention_float.h"
 
 /* ---- one query against one page ---------------------------------------------------------------------------------- */
 
 static inline __attribute__((always_inline)) void dots(const float *q, const float *keys, uint32_t dim,
-                                                       const int vectors, __m256 s[VECTORS])
+                                                       const int vectors, __m256 *s)
 {
     __m256 acc[VECTORS];
 
@@ -52,10 +52,12 @@ static void scores(const lm_attention_args *a, const workspace *w, const float *
 
     for (int v = 0; v < VECTORS; v++)
         s[v] = _mm256_setzero_ps();
-    if (see.to <= LM_PAGE / 2)
+    if (SUMS < VECTORS || see.to <= LM_PAGE / 2)
         dots(q, w->keys, a->kv->k_dim, VECTORS / 2, s);
     else
         dots(q, w->keys, a->kv->k_dim, VECTORS, s);
+    if (SUMS < VECTORS && see.to > LM_PAGE / 2)
+        dots(q, w->keys + LM_PAGE / 2, a->kv->k_dim, VECTORS / 2, s + VECTORS / 2);
     for (int v = 0; v < VECTORS; v++) {
         __m256i j = _mm256_add_epi32(lane, _mm256_set1_epi32(8 * v));
         if (a->slopes && a->slopes_half) {
@@ -119,8 +121,8 @@ static void weighted_values(float *out, const float *p, const float *values, uin
 {
     uint32_t i = 0;
 
-    for (; i + 64 <= width; i += 64)
-        add_values(out + i, p, values + i, width, see, 8);
+    for (; i + 8 * SUMS <= width; i += 8 * SUMS)
+        add_values(out + i, p, values + i, width, see, SUMS);
     for (; i + 8 <= width; i += 8)
         add_values(out + i, p, values + i, width, see, 1);
     if (i < width) {

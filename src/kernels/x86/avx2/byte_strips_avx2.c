@@ -1,10 +1,10 @@
 /* byte_strips_avx2.c - unpack small types to strips of bytes, 32 columns of eight rows at a time: the bytes of byte_strips.c. */
-#include <immintrin.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "kernels/byte_strips.h"
 #include "kernels/x86/avx2/levels_avx2.h"
+#include "kernels/x86/vec_256.h"
 #include "tensor/blocks.h"
 #include "tensor/codebooks.h"
 

@@ -3,10 +3,9 @@
 #ifndef LM_KERNELS_CODES_256_H
 #define LM_KERNELS_CODES_256_H
 
-#include <immintrin.h>
-
 #include "kernels/byte_strips.h"
 #include "kernels/strips.h"
+#include "kernels/x86/vec_256.h"
 #include "tensor/blocks.h"
 
 enum { R = LM_STRIP_ROWS };

@@ -3,12 +3,11 @@
  *
  * One product has one accumulator of eight lanes over k in ascending order, with the tail padded with zeros; the lanes are added as a
  * tree. The result does not depend on the tile. */
-#include <immintrin.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx2/vec_avx2.h"
 
-enum { ROWS = 4, TOKENS = 3, GROUP = 16 };      /* a tile; rows of the matrix unpacked at a time */
+enum { ROWS = REGISTERS_256 / 4, TOKENS = 3, GROUP = 16 };      /* a tile; rows of the matrix unpacked at a time */
 
 /* One step of k: 8 columns of every row and token. */
 #define STEP(LOAD)                                                  \
@@ -63,7 +62,7 @@ static inline __attribute__((always_inline)) void tile_rows(const float *const *
     }
 }
 
-#define LEVEL "avx2"
+#define LEVEL NAME_256
 #define UNPACK(id) lm_unpack_avx2(id)
 #include "kernels/exact_rows.h"
 

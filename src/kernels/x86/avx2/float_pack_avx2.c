@@ -1,8 +1,8 @@
 /* float_pack_avx2.c - pack matrices of floats into the strips of float_strips.h: transpose sixteen rows at a time, as fast as reading. */
-#include <immintrin.h>
 #include <string.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
+#include "kernels/x86/vec_256.h"
 
 enum { R = LM_FLOAT_ROWS, LINES = 128 };        /* bytes of a row read at a time: few rows that are 2^n bytes apart stay in the cache */
 

@@ -1,11 +1,16 @@
 /* floats_avx2.c - float_strips.h with vectors of 256 bits. */
-#include <immintrin.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"
+#include "kernels/x86/vec_256.h"
 
-#define LEVEL "avx2"
+#define LEVEL NAME_256
 #define V     __m256
-enum { LANES = 8, FEW = 3, STRIPS = 1, TOKENS = 6, STEP_f32 = 1, STEP_f16 = 1, STEP_bf16 = 1 };
+enum { LANES = 8, STRIPS = 1, STEP_f32 = 1, STEP_f16 = 1, STEP_bf16 = 1 };
+#ifdef SSE41
+enum { FEW = 1, TOKENS = 2 };
+#else
+enum { FEW = 3, TOKENS = 6 };
+#endif
 
 static inline V load_f32(const uint8_t *p, const int odd)
 {
@@ -64,6 +69,11 @@ static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
 
 #include "kernels/x86/float_strips.h"
 
+#ifdef SSE41
+#define TILES(word, size)                                                                                       \
+    TILE(word, size, 1, 1) TILE(word, size, 1, 2) TILE(word, size, 2, 1)                                        \
+    static tile_fn *const tiles_##word[2][TOKENS] = { { tile_##word##_1_1, tile_##word##_1_2 }, { tile_##word##_2_1 } };
+#else
 #define TILES(word, size)                                                                                       \
     TILE(word, size, 1, 1) TILE(word, size, 1, 2) TILE(word, size, 1, 3)                                        \
     TILE(word, size, 1, 4) TILE(word, size, 1, 5) TILE(word, size, 1, 6)                                        \
@@ -72,19 +82,24 @@ static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
         { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3, tile_##word##_1_4, tile_##word##_1_5, tile_##word##_1_6 }, \
         { tile_##word##_2_1, tile_##word##_2_2, tile_##word##_2_3 },                                            \
     };
+#endif
 
 #define KERNEL(id, word, size)                                          \
     COLUMNS_LAYOUT(id, word, size) TILES(word, size)                    \
     RECORD(strips, word, false) RECORD(ahead, word, true)
 KERNEL(LM_F32, f32, 4)
-KERNEL(LM_F16, f16, 2)
 KERNEL(LM_BF16, bf16, 2)
+#ifndef SSE41                        /* where conversions take long, exact_avx2.c unpacks float16 once for all rows of x */
+KERNEL(LM_F16, f16, 2)
+#endif
 
 void lm_floats_init_avx2(lm_kernels *k)
 {
     const bool ahead = k->cpu & LM_CPU_INTEL;
 
     k->exact[LM_F32]  = k->fast[LM_F32]  = ahead ? &ahead_f32 : &strips_f32;
-    k->exact[LM_F16]  = k->fast[LM_F16]  = ahead ? &ahead_f16 : &strips_f16;
     k->exact[LM_BF16] = k->fast[LM_BF16] = ahead ? &ahead_bf16 : &strips_bf16;
+#ifndef SSE41
+    k->exact[LM_F16]  = k->fast[LM_F16]  = ahead ? &ahead_f16 : &strips_f16;
+#endif
 }

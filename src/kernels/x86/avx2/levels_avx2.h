@@ -4,6 +4,9 @@
 
 #include "kernels/byte_strips.h"
 #include "kernels/levels.h"
+#ifdef SSE41
+#include "kernels/x86/sse41/names_sse41.h"
+#endif
 
 void lm_row_kernels_init_avx2(lm_row_kernels *k);
 void lm_attention_kernels_init_avx2(lm_attention_kernels *k);
@@ -21,6 +24,9 @@ void     lm_float_strips_row(lm_dtype type, float *dst, const void *w, uint64_t 
 
 /* Return the function of a type of byte_strips.h: the bytes are those of lm_byte_unpack_ref. */
 lm_byte_unpack *lm_byte_unpack_avx2(lm_dtype type);
+#ifndef SSE41
+lm_byte_unpack *lm_byte_unpack_sse41(lm_dtype type);         /* for tests */
+#endif
 
 /* y = act(x), times `up` if not NULL; may alias. */
 void lm_act_rows_avx2(float *y, const float *x, const float *up, lm_act act, uint64_t n);

@@ -5,11 +5,11 @@
  *           Blocks of 32 lanes: [k_dim/32], for each the f16 scales [1 or 2][64], then its other bytes [..][64], in the order of
  *           blocks.h
  *   values  [64][v_dim] as rows of their type */
-#include <immintrin.h>
 #include <string.h>
 
 #include "kernels/attention_parts.h"
 #include "kernels/x86/avx2/levels_avx2.h"
+#include "kernels/x86/vec_256.h"
 
 static uint64_t row_bytes(lm_dtype type, uint32_t dim)
 {

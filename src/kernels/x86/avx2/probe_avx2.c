@@ -1,11 +1,21 @@
 #include "kernels/x86/probe_chains.h"
 
+#ifdef SSE41
+#define CHAINS SIX
+#define INT8   "pmaddubsw, 128 bits"
+#define F32    "mulps and addps, 128 bits"
+#else
+#define CHAINS TWELVE
+#define INT8   "vpmaddubsw, 256 bits"
+#define F32    "vfmadd, 256 bits"
+#endif
+
 static void int8_avx2(void *data, uint64_t rounds)
 {
     __m256i *p = data, w = p[TWELVE];
 
 #define STEP(v) _mm256_maddubs_epi16(v, w)
-    RUN_CHAINS(TWELVE)
+    RUN_CHAINS(CHAINS)
 #undef STEP
 }
 
@@ -14,7 +24,7 @@ static void f32_avx2(void *data, uint64_t rounds)
     __m256 *p = data, a = p[TWELVE], b = p[TWELVE + 1];
 
 #define STEP(v) _mm256_fmadd_ps(v, a, b)
-    RUN_CHAINS(TWELVE)
+    RUN_CHAINS(CHAINS)
 #undef STEP
 }
 
@@ -43,7 +53,7 @@ static uint64_t read_avx2(const uint8_t *p, size_t stride, size_t n)
 
 void lm_probes_init_avx2(lm_probes *p)
 {
-    p->int8 = (lm_probe_loop){ "vpmaddubsw, 256 bits", int8_avx2, 64 * TWELVE };
-    p->f32  = (lm_probe_loop){ "vfmadd, 256 bits", f32_avx2, 16 * TWELVE };
+    p->int8 = (lm_probe_loop){ INT8, int8_avx2, 64 * CHAINS };
+    p->f32  = (lm_probe_loop){ F32, f32_avx2, 16 * CHAINS };
     p->read = read_avx2;
 }

@@ -1,8 +1,8 @@
 /* q8_rows_avx2.c - pack activations, 32 columns at a time; bit-identical to lm_q8_pack. */
-#include <immintrin.h>
 
 #include "kernels/q8_rows.h"
 #include "kernels/x86/avx2/levels_avx2.h"
+#include "kernels/x86/vec_256.h"
 
 /* Return the largest magnitude of 32 numbers; they are compared as integers, so NaN is above infinity. */
 static inline float largest(const float *x)

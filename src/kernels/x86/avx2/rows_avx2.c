@@ -3,7 +3,6 @@
  * Sums: four accumulators of eight lanes over blocks of 32 in ascending order, then blocks of 8, then the tail padded with
  * zeros; the accumulators are added pairwise. */
 #include <float.h>
-#include <immintrin.h>
 #include <math.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"

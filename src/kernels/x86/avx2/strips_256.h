@@ -19,8 +19,6 @@
 #ifndef LM_KERNELS_STRIPS_256_H
 #define LM_KERNELS_STRIPS_256_H
 
-#include <immintrin.h>
-
 #include "kernels/x86/avx2/codes_256.h"
 #include "kernels/x86/avx2/strips_run_256.h"
 

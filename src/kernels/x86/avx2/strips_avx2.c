@@ -1,15 +1,25 @@
 /* strips_avx2.c - the products of strips_256.h without a byte dot product: vpmaddubsw adds pairs in sixteen bits, which are
  * widened as rarely as the type's largest code allows. Bytes above 127 could overflow even one pair, so they are split into two planes. */
-#define LEVEL avx2
 #define APART(t) ((t).top == 31)
 #define PLANES true
 #define PANELS_FROM LITTLE
+#ifdef SSE41
+#define LEVEL sse41
+enum { TOGETHER = 2 };
+
+#define TILES(word, ...)      TILE(word, 1, 1, __VA_ARGS__) TILE(word, 1, 2, __VA_ARGS__)
+#define TILES_OF(word)        { tile_##word##_1_1, tile_##word##_1_2 }
+#define LAST_TILES            TILES
+#define LAST_OF               TILES_OF
+#else
+#define LEVEL avx2
 enum { TOGETHER = 3 };
 
 #define TILES(word, ...)      TILE(word, 1, 1, __VA_ARGS__) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)
 #define TILES_OF(word)        { tile_##word##_1_1, tile_##word##_1_2, tile_##word##_1_3 }
 #define LAST_TILES(word, ...) TILE(word, 1, 2, __VA_ARGS__) TILE(word, 1, 3, __VA_ARGS__)
 #define LAST_OF(word)         { [1] = tile_##word##_1_2, tile_##word##_1_3 }
+#endif
 
 #include "kernels/x86/avx2/strips_256.h"
 
@@ -22,7 +32,12 @@ INLINE int vectors_until_wide(const traits t)
 /* In assembly because the compiler would add the sums as a tree and spill its leaves. */
 INLINE __m256i add16(__m256i a, __m256i b)
 {
+#ifdef SSE41
+    __asm__("paddw %1, %0" : "+x"(a.lo) : "x"(b.lo));
+    __asm__("paddw %1, %0" : "+x"(a.hi) : "x"(b.hi));
+#else
     __asm__("vpaddw %1, %0, %0" : "+x"(a) : "x"(b));
+#endif
     return a;
 }
 

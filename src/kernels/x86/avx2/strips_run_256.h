@@ -4,11 +4,10 @@
 #ifndef LM_KERNELS_STRIPS_RUN_256_H
 #define LM_KERNELS_STRIPS_RUN_256_H
 
-#include <immintrin.h>
-
 #include "kernels/byte_strips.h"
 #include "kernels/q8_rows.h"
 #include "kernels/strips.h"
+#include "kernels/x86/vec_256.h"
 
 enum { LM_256_ROWS = 6 };                            /* maximum rows of x in a tile */
 

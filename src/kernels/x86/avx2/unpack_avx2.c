@@ -1,6 +1,5 @@
 /* unpack_avx2.c - unpack blocks to float32, 16 elements at a time, bit-identical to the plain C functions: multiply and add remain two
  * operations. */
-#include <immintrin.h>
 #include <string.h>
 
 #include "kernels/x86/avx2/levels_avx2.h"

@@ -4,8 +4,9 @@
 #ifndef LM_KERNELS_VEC_AVX2_H
 #define LM_KERNELS_VEC_AVX2_H
 
-#include <immintrin.h>
 #include <stdint.h>
+
+#include "kernels/x86/vec_256.h"
 
 /* Return a mask of the first n (0..8) lanes. */
 static inline __m256i vec_mask(uint64_t n)
