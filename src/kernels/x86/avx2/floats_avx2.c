@@ -88,18 +88,18 @@ static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
     COLUMNS_LAYOUT(id, word, size) TILES(word, size)                    \
     RECORD(strips, word, false) RECORD(ahead, word, true)
 KERNEL(LM_F32, f32, 4)
-KERNEL(LM_BF16, bf16, 2)
 #ifndef SSE41                        /* where conversions take long, exact_avx2.c unpacks float16 once for all rows of x */
 KERNEL(LM_F16, f16, 2)
 #endif
+KERNEL(LM_BF16, bf16, 2)
 
 void lm_floats_init_avx2(lm_kernels *k)
 {
     const bool ahead = k->cpu & LM_CPU_INTEL;
 
     k->exact[LM_F32]  = k->fast[LM_F32]  = ahead ? &ahead_f32 : &strips_f32;
-    k->exact[LM_BF16] = k->fast[LM_BF16] = ahead ? &ahead_bf16 : &strips_bf16;
 #ifndef SSE41
     k->exact[LM_F16]  = k->fast[LM_F16]  = ahead ? &ahead_f16 : &strips_f16;
 #endif
+    k->exact[LM_BF16] = k->fast[LM_BF16] = ahead ? &ahead_bf16 : &strips_bf16;
 }
