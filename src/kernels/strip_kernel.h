@@ -1,26 +1,26 @@
 /* strip_kernel.h - the part of a kernel on strips that is the same on every level: everything except the product.
  *
  * A level defines `run_WORD` and gives its name, the layout of its activations, the row group of a worker and the scratch that it
- * needs; `strips_WORD` is the resulting kernel. */
+ * needs, and its lm_strip_pack; `strips_WORD` is the resulting kernel. */
 #ifndef LM_KERNELS_STRIP_KERNEL_H
 #define LM_KERNELS_STRIP_KERNEL_H
 
 #include "kernels/byte_strips.h"
 #include "kernels/strips.h"
 
-#define LM_STRIP_KERNEL(id, word, level, input, group, scratch)                                                             \
-    LM_STRIP_FUNCTIONS(id, word)                                                                                            \
+#define LM_STRIP_KERNEL(id, word, level, input, group, scratch, packer)                                                     \
+    LM_STRIP_FUNCTIONS(id, word, packer)                                                                                    \
     LM_STRIP_RECORD(strips, word, level, input, group, scratch, run)
 
 /* The same in two parts, for a level that has several `run` functions, each with its own kernel `record`_WORD. */
-#define LM_STRIP_FUNCTIONS(id, word)                                                                                        \
+#define LM_STRIP_FUNCTIONS(id, word, packer)                                                                                \
     static uint64_t bytes_##word(uint64_t rows, uint64_t cols)                                                              \
     {                                                                                                                       \
         return lm_strip_packed_bytes(lm_strip_of(id), rows, cols);                                                          \
     }                                                                                                                       \
     static void pack_##word(void *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t from, uint64_t to)             \
     {                                                                                                                       \
-        lm_strip_pack(lm_strip_of(id), dst, w, rows, cols, from, to);                                                       \
+        packer(lm_strip_of(id), dst, w, rows, cols, from, to);                                                              \
     }                                                                                                                       \
     static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                           \
     {                                                                                                                       \

@@ -397,7 +397,7 @@ static uint64_t scratch_bytes(uint64_t cols)
     {                                                                   \
         run(a, tiles_##word, lm_strip_bytes(lm_strip_of(id), a->cols)); \
     }                                                                   \
-    LM_STRIP_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, R, scratch_bytes)
+    LM_STRIP_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, R, scratch_bytes, lm_strip_pack)
 STRIPS(X)
 #undef X
 

@@ -13,6 +13,7 @@
 #include "kernels/strip_kernel.h"
 #include "kernels/x86/amx/levels_amx.h"
 #include "kernels/x86/amx/tiles_amx.h"
+#include "kernels/x86/avx2/levels_avx2.h"
 #include "kernels/x86/avx512/epilogue_avx512.h"
 #include "kernels/x86/avx512/levels_avx512.h"
 #include "kernels/x86/avx512/strip_types_avx512.h"
@@ -293,7 +294,7 @@ static rows_fn *const rows_of[2][2] = { { rows_plain, rows_plain_halves }, { row
         else                                                                                  \
             run(a, &f, lm_strip_bytes(lm_strip_of(id), a->cols));                             \
     }                                                                                         \
-    LM_STRIP_KERNEL(id, word, "amx", &lm_activation_q8_avx512, 2 * R, scratch_bytes)
+    LM_STRIP_KERNEL(id, word, "amx", &lm_activation_q8_avx512, 2 * R, scratch_bytes, lm_strip_pack_avx2)
 STRIPS(X)
 #undef X
 

@@ -4,6 +4,7 @@
 
 #include "kernels/byte_strips.h"
 #include "kernels/levels.h"
+#include "kernels/strips.h"
 #ifdef SSE41
 #include "kernels/x86/sse41/names_sse41.h"
 #endif
@@ -21,6 +22,10 @@ enum { LM_FLOAT_ROWS = 16 };
 uint64_t lm_float_strips_bytes(uint32_t size, uint64_t rows, uint64_t cols);
 void     lm_float_strips_pack(uint32_t size, void *dst, const void *stored, uint64_t cols, uint64_t first, uint64_t last);
 void     lm_float_strips_row(lm_dtype type, float *dst, const void *w, uint64_t cols, uint64_t row);
+
+/* lm_strip_pack, vectorised: the same bytes. */
+void lm_strip_pack_avx2(const lm_strip_layout *l, void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first,
+                        uint64_t last);
 
 /* Return the function of a type of byte_strips.h: the bytes are those of lm_byte_unpack_ref. */
 lm_byte_unpack *lm_byte_unpack_avx2(lm_dtype type);

@@ -23,7 +23,7 @@
     {                                                                                                          \
         lm_strips_run_256(a, &TILES(word), lm_strip_bytes(lm_strip_of(id), a->cols), true);                    \
     }                                                                                                          \
-    LM_STRIP_FUNCTIONS(id, word)                                                                               \
+    LM_STRIP_FUNCTIONS(id, word, lm_strip_pack_avx2)                                                           \
     LM_STRIP_RECORD(strips, word, LEVEL_NAME, &lm_activation_q8_avx2, 2 * LM_STRIP_ROWS, scratch_##word, run)  \
     LM_STRIP_RECORD(ahead, word, LEVEL_NAME, &lm_activation_q8_avx2, 2 * LM_STRIP_ROWS, scratch_##word, run_ahead)
 LM_STRIP_LAYOUTS(X)

@@ -20,6 +20,7 @@
 #define lm_kernels_init_avx2           lm_kernels_init_sse41
 #define lm_probes_init_avx2            lm_probes_init_sse41
 #define lm_row_kernels_init_avx2       lm_row_kernels_init_sse41
+#define lm_strip_pack_avx2             lm_strip_pack                      /* plain C */
 #define lm_strips_init_avx2            lm_strips_init_sse41
 #define lm_strips_run_256              lm_strips_run_sse41
 #define lm_strips_scratch_256          lm_strips_scratch_sse41
