@@ -1,9 +1,10 @@
 /* kernels.c - measure every matrix kernel of this machine in GOP/s and GB/s, next to the peaks measured at the same time.
  *
- *   bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--fine] [--exact]
+ *   bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--stored] [--fine] [--exact]
  *
  * One thread, timed by its own processor time, the minimum of several rounds: other work on the machine hardly counts. Copies of
- * the matrix are used in rotation so that they come from memory; --hot keeps one strip pair in cache. --exact: the float32 kernels. */
+ * the matrix are used in rotation so that they come from memory; --hot keeps one strip pair in cache, --stored packs
+ * the rows of a file as they are multiplied. --exact: the float32 kernels. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ typedef struct options {
     const char *level, *type;
     uint64_t    rows, cols, tokens[16];
     size_t      n_tokens;
-    bool        hot, fine, exact;
+    bool        hot, stored, fine, exact;
 } options;
 
 static double cpu_seconds(void)
@@ -91,7 +92,16 @@ typedef struct job {
     const lm_matmul *m;
     uint8_t *w;
     uint64_t bytes, copies;
+    uint64_t row_bytes;              /* of a row as stored; 0: w is packed */
 } job;
+
+static void run(job *j)
+{
+    if (j->row_bytes)
+        lm_stored_run(j->m, &j->a, j->row_bytes);
+    else
+        j->m->run(&j->a);
+}
 
 static void fill_stored(lm_dtype type, uint8_t *p, uint64_t bytes, uint64_t cols, uint64_t rows)
 {
@@ -125,14 +135,14 @@ static double measure(job *j, const options *o)
 
     for (uint64_t i = 0; i < j->copies; i++) {       /* the copy read next is the one read longest ago */
         j->a.w = j->w + i * j->bytes;
-        j->m->run(&j->a);
+        run(j);
     }
     double start = cpu_seconds();
     for (int i = 0; i < 200 && (i < 5 || cpu_seconds() - start < 0.25); i++) {
         j->a.w = j->w + turn++ % j->copies * j->bytes;
         double from = cpu_seconds();
         for (int r = 0; r < repeats; r++)
-            j->m->run(&j->a);
+            run(j);
         double took = (cpu_seconds() - from) / repeats;
         best = took < best ? took : best;
     }
@@ -156,14 +166,14 @@ static void bench(const lm_matmul *m, lm_dtype type, const options *o, const lm_
     if (!lm_dtype_row_bytes(type, cols, &row))
         return;
     stored = row * rows;
-    job j = { .m = m };
-    j.bytes  = m->packed_bytes ? m->packed_bytes(rows, cols) : (stored + 63) & ~UINT64_C(63);
+    job j = { .m = m, .row_bytes = o->stored ? row : 0 };
+    j.bytes  = m->packed_bytes && !o->stored ? m->packed_bytes(rows, cols) : (stored + 63) & ~UINT64_C(63);
     j.copies = o->hot ? 1 : 1 + memory_bytes() / j.bytes;
     j.w      = memory(j.bytes * j.copies);
     uint8_t *plain = memory(stored);
     fill_stored(type, plain, stored, cols, rows);
     for (uint64_t c = 0; c < j.copies; c++) {
-        if (m->packed_bytes && c == 0)
+        if (m->packed_bytes && !o->stored && c == 0)
             m->pack(j.w, plain, rows, cols, 0, rows);
         else
             memcpy(j.w + c * j.bytes, c ? j.w : plain, c ? j.bytes : stored);
@@ -174,8 +184,9 @@ static void bench(const lm_matmul *m, lm_dtype type, const options *o, const lm_
     printf("%-26s", m->name);
     for (size_t i = 0; i < o->n_tokens; i++) {
         uint64_t n = o->tokens[i], stride = m->x->pack ? m->x->bytes(cols) : (cols * 4 + 63) & ~UINT64_C(63);
+        uint64_t scratch_bytes = o->stored ? lm_stored_scratch(m, cols) + 64 : m->scratch_bytes ? m->scratch_bytes(cols) : 64;
         float *x = memory(n * cols * 4), *y = memory(n * rows * 4);
-        uint8_t *packed = memory(n * stride), *scratch = memory(m->scratch_bytes ? m->scratch_bytes(cols) : 64);
+        uint8_t *packed = memory(n * stride), *scratch = memory(scratch_bytes);
         for (uint64_t k = 0; k < n * cols; k++) {        /* approximately normal */
             int sum = 0;
             for (int u = 0; u < 4; u++)
@@ -198,7 +209,7 @@ static void bench(const lm_matmul *m, lm_dtype type, const options *o, const lm_
         lm_free_aligned(x, (n * cols * 4 + 63) & ~UINT64_C(63));
         lm_free_aligned(y, (n * rows * 4 + 63) & ~UINT64_C(63));
         lm_free_aligned(packed, (n * stride + 63) & ~UINT64_C(63));
-        lm_free_aligned(scratch, ((m->scratch_bytes ? m->scratch_bytes(cols) : 64) + 63) & ~UINT64_C(63));
+        lm_free_aligned(scratch, (scratch_bytes + 63) & ~UINT64_C(63));
     }
     printf("   of %.0f GOP/s, %.1f GB/s\n", top * 1e-9, memory_rate * 1e-9);
     fflush(stdout);
@@ -208,7 +219,9 @@ static void bench(const lm_matmul *m, lm_dtype type, const options *o, const lm_
 
 static void usage(void)
 {
-    fputs("usage: bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--fine] [--exact]\n", stderr);
+    fputs("usage: bench_kernels [--level NAME] [--type WORD] [--rows N] [--cols N] [--tokens N,…] [--hot] [--stored] [--fine] "
+          "[--exact]\n",
+          stderr);
     exit(2);
 }
 
@@ -229,17 +242,36 @@ int main(int argc, char **argv)
     read_tokens(&o, "1,4,6,64");
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (!strcmp(argv[i], "--hot")) { o.hot = true; continue; }
-        if (!strcmp(argv[i], "--fine")) { o.fine = true; continue; }
-        if (!strcmp(argv[i], "--exact")) { o.exact = true; continue; }
+        if (!strcmp(argv[i], "--hot")) {
+            o.hot = true;
+            continue;
+        }
+        if (!strcmp(argv[i], "--stored")) {
+            o.stored = true;
+            continue;
+        }
+        if (!strcmp(argv[i], "--fine")) {
+            o.fine = true;
+            continue;
+        }
+        if (!strcmp(argv[i], "--exact")) {
+            o.exact = true;
+            continue;
+        }
         if (!value)
             usage();
-        if (!strcmp(argv[i], "--level")) o.level = value;
-        else if (!strcmp(argv[i], "--type")) o.type = value;
-        else if (!strcmp(argv[i], "--rows")) o.rows = strtoull(value, NULL, 10);
-        else if (!strcmp(argv[i], "--cols")) o.cols = strtoull(value, NULL, 10);
-        else if (!strcmp(argv[i], "--tokens")) read_tokens(&o, value);
-        else usage();
+        if (!strcmp(argv[i], "--level"))
+            o.level = value;
+        else if (!strcmp(argv[i], "--type"))
+            o.type = value;
+        else if (!strcmp(argv[i], "--rows"))
+            o.rows = strtoull(value, NULL, 10);
+        else if (!strcmp(argv[i], "--cols"))
+            o.cols = strtoull(value, NULL, 10);
+        else if (!strcmp(argv[i], "--tokens"))
+            read_tokens(&o, value);
+        else
+            usage();
         i++;
     }
     if (o.level) {

@@ -58,6 +58,9 @@ typedef struct lm_matmul {
     uint64_t  (*packed_bytes)(uint64_t rows, uint64_t cols);
     void      (*pack)(void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first, uint64_t last);
     void      (*run)(const lm_matmul_args *a);
+    /* Compute outputs [first, to) of one row of x, from rows as stored of row_bytes bytes each, with the results of `run`; `to` - first is
+     * a multiple of 8. NULL: `pack`, then `run`. */
+    void      (*run_stored)(const lm_matmul_args *a, uint64_t row_bytes, uint64_t to);
     /* Unpack one row of the matrix to float32, for look-ups: dst [cols]. */
     void      (*row)(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row);
 } lm_matmul;

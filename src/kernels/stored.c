@@ -1,6 +1,6 @@
 /* stored.c - multiply with a matrix in the layout of the file, using a kernel that has its own layout: a group of outputs that fits in
  * the cache is packed, then multiplied as if it were the whole matrix. No sum runs over outputs, so the results are bit-identical to
- * those of the packed matrix. */
+ * those of the packed matrix. For a single row of x, packing takes longer than multiplying, so some kernels also read the file's layout. */
 #include "kernels/kernels.h"
 
 #define GROUP_BYTES (256u << 10)
@@ -29,9 +29,13 @@ void lm_stored_run(const lm_matmul *m, const lm_matmul_args *a, uint64_t row_byt
         m->run(a);
         return;
     }
-    uint64_t group  = group_of(m, a->cols);
+    uint64_t group  = group_of(m, a->cols), from = a->first;
     uint8_t *packed = (uint8_t *)a->scratch + own_scratch(m, a->cols);
-    for (uint64_t at = a->first; at < a->last; at += group) {
+    if (m->run_stored && a->n == 1) {
+        from += (a->last - from) / 8 * 8;
+        m->run_stored(a, row_bytes, from);
+    }
+    for (uint64_t at = from; at < a->last; at += group) {
         uint64_t       n    = a->last - at < group ? a->last - at : group;
         lm_matmul_args part = *a;
         m->pack(packed, (const uint8_t *)a->w + at * row_bytes, n, a->cols, 0, n);

@@ -10,7 +10,7 @@
 
 #define LM_STRIP_KERNEL(id, word, level, input, group, scratch, packer)                                                     \
     LM_STRIP_FUNCTIONS(id, word, packer)                                                                                    \
-    LM_STRIP_RECORD(strips, word, level, input, group, scratch, run)
+    LM_STRIP_RECORD(strips, word, level, input, group, scratch, run, NULL)
 
 /* The same in two parts, for a level that has several `run` functions, each with its own kernel `record`_WORD. */
 #define LM_STRIP_FUNCTIONS(id, word, packer)                                                                                \
@@ -27,7 +27,7 @@
         (void)rows;                                                                                                         \
         lm_strip_row(lm_strip_of(id), dst, w, cols, row);                                                                   \
     }
-#define LM_STRIP_RECORD(record, word, level, input, group, scratch, runs)                                                   \
+#define LM_STRIP_RECORD(record, word, level, input, group, scratch, runs, stored)                                           \
     static const lm_matmul record##_##word = {                                                                              \
         .name = #word " strips " level,                                                                                     \
         .x = input,                                                                                                         \
@@ -37,6 +37,7 @@
         .packed_bytes = bytes_##word,                                                                                       \
         .pack = pack_##word,                                                                                                \
         .run = runs##_##word,                                                                                               \
+        .run_stored = stored,                                                                                               \
         .row = row_##word,                                                                                                  \
     };
 

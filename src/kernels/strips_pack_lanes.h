@@ -2,30 +2,14 @@
  * a few strips at a time whenever they are used (stored.c), so packing must be as fast as reading: a unit's parts are handled as vectors
  * of words throughout, and there is one function per type.
  *
- * Define before including it: INLINE; LANES (a divisor of 16); `words`, LANES words of 32 bits, one per row; and
- *
- *   four_words(rows, at, out)    out[0 … 3]: the sixteen bytes at offset `at` of each row
- *   put_words(to, w)             store the words of all rows, one after another
- *   put_bytes(to, step, w)       store byte j of each word, row after row, at to + j * step
- *   ahead(p)                     prefetch the cache line of p; p may be no valid address */
+ * rows_lanes.h says what to define before including it. */
 #include <stddef.h>
 #include <string.h>
 
-#include "kernels/strips.h"
-#include "tensor/blocks.h"
+#include "kernels/rows_lanes.h"
 
-enum { R = LM_STRIP_ROWS };
-
-/* Rows of a file, `stride` bytes apart. */
-typedef struct stored_rows {
-    const uint8_t *p;
-    uint64_t stride;
-} stored_rows;
-
-INLINE void four_words(const stored_rows r, uint64_t at, words out[4]);
-INLINE void put_words(uint8_t *to, words w);
-INLINE void put_bytes(uint8_t *to, uint64_t step, words w);
-INLINE void ahead(const uint8_t *p);
+/* A byte of each row of a strip. In vectors because the compiler does not make them of a loop over bytes at this level of optimisation. */
+typedef uint8_t strip_bytes __attribute__((vector_size(LM_STRIP_ROWS)));
 
 /* ---- codes ------------------------------------------------------------------------------------------------------- */
 
@@ -136,58 +120,21 @@ INLINE void put_numbers(uint8_t *to, const stored_rows r, uint64_t at, const uin
             memcpy(to + bytes * (i * R + row), r.p + row * r.stride + at + bytes * i, bytes);
 }
 
-/* Store the scales of eight units as bytes, which write_scales then packs: to [8 or 16][R], from the first of these rows on. */
-INLINE void put_scales(const lm_dtype type, const stored_rows r, uint8_t *to)
+/* Write the scales of eight units, from bytes j[scale][row], for all rows of a strip. */
+INLINE void write_scales(const lm_strip_layout *l, uint8_t *restrict to, const strip_bytes *restrict j)
 {
-    words w[4];
-
-    switch ((int)type) {
-    case LM_IQ4_XS:
-        four_words(r, 0, w);
-#pragma GCC unroll 2
-        for (int half = 0; half < 2; half++) {
-            words four = w[0] & 0;
-#pragma GCC unroll 4
-            for (int i = 0, s = 4 * half; i < 4; i++, s++)
-                four |= ((w[1] >> 4 * s & 15) | (w[0] >> (16 + 2 * s) & 3) << 4) << 8 * i;
-            put_bytes(to + 4 * R * half, R, four);
-        }
-        break;
-    case LM_Q4_K: case LM_Q5_K:                      /* as lm_k4_scale_min */
-        four_words(r, 0, w);
-        put_bytes(to, 2 * R, w[1] & 0x3f3f3f3f);
-        put_bytes(to + R, 2 * R, w[2] & 0x3f3f3f3f);
-        put_bytes(to + 8 * R, 2 * R, (w[3] & 0x0f0f0f0f) | (w[1] >> 2 & 0x30303030));
-        put_bytes(to + 9 * R, 2 * R, (w[3] >> 4 & 0x0f0f0f0f) | (w[2] >> 2 & 0x30303030));
-        break;
-    case LM_Q3_K:                                    /* as lm_k3_scale, plus 32 */
-        four_words(r, offsetof(lm_q3_k, scales) - 4, w);
-#pragma GCC unroll 4
-        for (int g = 0; g < 4; g++)
-            put_bytes(to + 4 * R * g, R, (w[1 + g % 2] >> g / 2 * 4 & 0x0f0f0f0f) | (w[3] >> 2 * g & 0x03030303) << 4);
-        break;
-    default:
-        four_words(r, type == LM_Q6_K ? offsetof(lm_q6_k, scales) : offsetof(lm_q2_k, scales), w);
-#pragma GCC unroll 4
-        for (int g = 0; g < 4; g++)
-            put_bytes(to + 4 * R * g, R, w[g]);
-    }
-}
-
-/* Write the scales of eight units, from bytes [j][R], for all rows of a strip. */
-INLINE void write_scales(const lm_strip_layout *l, uint8_t *restrict to, const uint8_t *restrict j)
-{
-    const uint32_t quarter = l->scales / 3 * R;
+    const uint32_t quarter = l->scales / 3;
+    strip_bytes out[16];
 
     if (l->scales == 16) {
         memcpy(to, j, 16 * R);
         return;
     }
     for (uint32_t i = 0; i < 2 * quarter; i++)
-        to[i] = (uint8_t)((j[i] & 15) | j[2 * quarter + i] << 4);
+        out[i] = (j[i] & 15) | j[2 * quarter + i] << 4;
     for (uint32_t i = 0; i < quarter; i++)
-        to[2 * quarter + i] = (uint8_t)(j[i] >> 4 | j[quarter + i] >> 4 << 2 | j[2 * quarter + i] >> 4 << 4 |
-                                        j[3 * quarter + i] >> 4 << 6);
+        out[2 * quarter + i] = j[i] >> 4 | j[quarter + i] >> 4 << 2 | j[2 * quarter + i] >> 4 << 4 | j[3 * quarter + i] >> 4 << 6;
+    memcpy(to, out, (size_t)l->scales * R);
 }
 
 /* ---- strips ------------------------------------------------------------------------------------------------------ */
@@ -266,7 +213,7 @@ INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *
     const uint32_t head = lm_strip_head(l), unit = lm_strip_unit(l);
     const uint64_t block = lm_dtype_of(l->type)->bytes;
     const uint8_t *next = stored + R * row_bytes;
-    uint8_t        scales[16 * R] = { 0 };
+    strip_bytes    scales[16] = { 0 };
 
     for (uint64_t b = 0; b < units; b += 8, strip += head + 8 * (uint64_t)unit) {
         uint32_t many = l->head_f16 ? 1 : units - b < 8 ? (uint32_t)(units - b) : 8;
@@ -277,7 +224,7 @@ INLINE void pack_strip(const lm_strip_layout *l, uint8_t *strip, const uint8_t *
                     ahead(next + i);
                 next += LANES * block;
                 if (l->head_f16)
-                    pack_eight(l, strip, row, r, scales);
+                    pack_eight(l, strip, row, r, (uint8_t *)scales);
                 else
                     pack_unit(l, strip + s * unit, row, r);
             }
@@ -291,17 +238,17 @@ INLINE void pack_rows(const lm_strip_layout *l, uint8_t *dst, const uint8_t *sto
                       uint64_t last)
 {
     const lm_dtype_info *t = lm_dtype_of(l->type);
-    uint64_t             row_bytes = cols / t->block * t->bytes, strip_bytes = lm_strip_bytes(l, cols);
+    uint64_t             row_bytes = cols / t->block * t->bytes, bytes = lm_strip_bytes(l, cols);
 
     for (uint64_t at = first; at < last; at += R) {
-        uint8_t *strip = dst + at / R * strip_bytes;
+        uint8_t *strip = dst + at / R * bytes;
         uint32_t n     = last - at < R ? (uint32_t)(last - at) : R;
         if (n < R && LANES > 1) {
             lm_strip_pack(l, dst, stored, last, cols, at, last);
             return;
         }
         if (n < R)
-            memset(strip, 0, strip_bytes);
+            memset(strip, 0, bytes);
         pack_strip(l, strip, stored + at * row_bytes, row_bytes, n, cols / 32);
     }
 }
@@ -312,7 +259,7 @@ INLINE void pack_rows(const lm_strip_layout *l, uint8_t *dst, const uint8_t *sto
 #define PACKER(id, word, ...)                                                                                  \
     static void pack_##word(uint8_t *dst, const uint8_t *stored, uint64_t cols, uint64_t first, uint64_t last) \
     {                                                                                                          \
-        const lm_strip_layout l = { id, __VA_ARGS__ };                                                         \
+        static const lm_strip_layout l = { id, __VA_ARGS__ };                                                       \
         pack_rows(&l, dst, stored, cols, first, last);                                                         \
     }
 LM_STRIP_LAYOUTS(PACKER)

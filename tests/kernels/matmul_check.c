@@ -202,6 +202,36 @@ static void same_in_any_cut(const product *p)
     guarded_free(one);
 }
 
+/* The rows of the file, multiplied without packing the matrix first, give the same bits: all rows of x together, and the last one alone. */
+static void same_as_stored(const product *p)
+{
+    lm_matmul_args a = args_of(p);
+    uint64_t bytes = lm_stored_scratch(p->m, p->cols);
+    float *got = guarded(p->n * p->rows * 4, 0);
+
+    if (!p->m->pack) {
+        guarded_free(got);
+        return;
+    }
+    p->m->run(&a);
+    a.w = p->stored;
+    a.y = got;
+    a.scratch = guarded((bytes + 63) & ~UINT64_C(63), 0);
+    memset(got, 0xff, p->n * p->rows * 4);
+    for (uint64_t alone = 0; alone < 2; alone++) {
+        lm_stored_run(p->m, &a, row_bytes(p->type, p->cols));
+        for (uint64_t i = 0; i < p->n * p->rows; i++)
+            check(same_bits(got[i], p->y[i]), "%s (%s) %dx%d n=%d: row %d output %d, rows as stored%s", p->m->name, p->l->name,
+                  (int)p->rows, (int)p->cols, (int)p->n, (int)(i / p->rows), (int)(i % p->rows), alone ? ", alone" : "");
+        a.n = 1;
+        a.x = p->x + (p->n - 1) * p->x_stride;
+        a.y = got + (p->n - 1) * p->rows;
+        memset(a.y, 0xff, p->rows * 4);
+    }
+    guarded_free(a.scratch);
+    guarded_free(got);
+}
+
 /* row() gives the bits of the type's unpack. */
 static void looked_up_rows(const product *p)
 {
@@ -226,6 +256,7 @@ static void one_case(const level *l, const lm_matmul *m, lm_dtype type, uint64_t
     against_double(&p, false);
     against_double(&p, true);
     same_in_any_cut(&p);
+    same_as_stored(&p);
     looked_up_rows(&p);
     release(&p);
 }
@@ -243,6 +274,7 @@ static void hostile_weights(const level *l, const lm_matmul *m, lm_dtype type, u
     m->run(&a);
     looked_up_rows(&p);
     same_in_any_cut(&p);
+    same_as_stored(&p);
     release(&p);
 }
 

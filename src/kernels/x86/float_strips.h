@@ -19,7 +19,7 @@
 
 #include "kernels/x86/avx2/levels_avx2.h"
 
-enum { R = LM_FLOAT_ROWS, PARTS = R / LANES, COLUMNS = 256, GROUP_BYTES = 256 << 10, AHEAD = 8192, NEAR = 1024 };
+enum { R = LM_FLOAT_ROWS, PARTS = R / LANES, COLUMNS = LM_FLOAT_COLUMNS, GROUP_BYTES = 256 << 10, AHEAD = 8192, NEAR = 1024 };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -187,7 +187,7 @@ static void run(const lm_matmul_args *a, tile_fn *const (*tiles)[TOKENS > FEW ? 
     }
 
 /* Define the kernel `record`_WORD, after its layout and tiles. */
-#define RECORD(record, word, ahead)                                                                             \
+#define RECORD(record, word, ahead, stored)                                                                     \
     static void record##_run_##word(const lm_matmul_args *a)                                                    \
     {                                                                                                           \
         run(a, tiles_##word, strip_##word(a->cols), ahead);                                                     \
@@ -199,6 +199,7 @@ static void run(const lm_matmul_args *a, tile_fn *const (*tiles)[TOKENS > FEW ? 
         .packed_bytes = bytes_##word,                                                                           \
         .pack = pack_##word,                                                                                    \
         .run = record##_run_##word,                                                                             \
+        .run_stored = stored,                                                                                   \
         .row = row_##word,                                                                                      \
     };
 

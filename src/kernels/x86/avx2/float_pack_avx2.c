@@ -11,18 +11,22 @@ static inline void turn_8(uint8_t *dst, const uint8_t *src)
 {
     __m256i a[8], b[8];
 
+#pragma GCC unroll 8
     for (int i = 0; i < 8; i++) {
         __m128i low = _mm_loadu_si128((const void *)(src + LINES * i)), high = _mm_loadu_si128((const void *)(src + LINES * (i + 8)));
         a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
     }
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         b[2 * i] = _mm256_unpacklo_epi16(a[i], a[i + 4]);
         b[2 * i + 1] = _mm256_unpackhi_epi16(a[i], a[i + 4]);
     }
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         a[2 * i] = _mm256_unpacklo_epi16(b[i], b[i + 4]);
         a[2 * i + 1] = _mm256_unpackhi_epi16(b[i], b[i + 4]);
     }
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         _mm256_storeu_si256((void *)(dst + 64 * i), _mm256_unpacklo_epi16(a[i], a[i + 4]));
         _mm256_storeu_si256((void *)(dst + 64 * i + 32), _mm256_unpackhi_epi16(a[i], a[i + 4]));
@@ -34,14 +38,17 @@ static inline void turn_4(uint8_t *dst, const uint8_t *src)
 {
     __m256i a[4], b[4];
 
+#pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
         __m128i low = _mm_loadu_si128((const void *)(src + LINES * i)), high = _mm_loadu_si128((const void *)(src + LINES * (i + 4)));
         a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(low), high, 1);
     }
+#pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
         b[2 * i] = _mm256_unpacklo_epi32(a[i], a[i + 2]);
         b[2 * i + 1] = _mm256_unpackhi_epi32(a[i], a[i + 2]);
     }
+#pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
         _mm256_storeu_si256((void *)(dst + 128 * i), _mm256_unpacklo_epi32(b[i], b[i + 2]));
         _mm256_storeu_si256((void *)(dst + 128 * i + 64), _mm256_unpackhi_epi32(b[i], b[i + 2]));

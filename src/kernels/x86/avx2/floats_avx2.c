@@ -8,8 +8,10 @@
 enum { LANES = 8, STRIPS = 1, STEP_f32 = 1, STEP_f16 = 1, STEP_bf16 = 1 };
 #ifdef SSE41
 enum { FEW = 1, TOKENS = 2 };
+#define STORED(word) NULL
 #else
 enum { FEW = 3, TOKENS = 6 };
+#define STORED(word) lm_stored_##word##_avx2
 #endif
 
 static inline V load_f32(const uint8_t *p, const int odd)
@@ -86,7 +88,7 @@ static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
 
 #define KERNEL(id, word, size)                                          \
     COLUMNS_LAYOUT(id, word, size) TILES(word, size)                    \
-    RECORD(strips, word, false) RECORD(ahead, word, true)
+    RECORD(strips, word, false, STORED(word)) RECORD(ahead, word, true, STORED(word))
 KERNEL(LM_F32, f32, 4)
 #ifndef SSE41                        /* where conversions take long, exact_avx2.c unpacks float16 once for all rows of x */
 KERNEL(LM_F16, f16, 2)

@@ -18,7 +18,7 @@ void lm_strips_init_avxvnni(lm_kernels *k);
 void lm_strips_init_avxvnni_evex(lm_kernels *k);
 
 /* The strips of float_strips.h: elements of `size` bytes. */
-enum { LM_FLOAT_ROWS = 16 };
+enum { LM_FLOAT_ROWS = 16, LM_FLOAT_COLUMNS = 256 };
 uint64_t lm_float_strips_bytes(uint32_t size, uint64_t rows, uint64_t cols);
 void     lm_float_strips_pack(uint32_t size, void *dst, const void *stored, uint64_t cols, uint64_t first, uint64_t last);
 void     lm_float_strips_row(lm_dtype type, float *dst, const void *w, uint64_t cols, uint64_t row);
@@ -26,6 +26,13 @@ void     lm_float_strips_row(lm_dtype type, float *dst, const void *w, uint64_t 
 /* lm_strip_pack, vectorised: the same bytes. */
 void lm_strip_pack_avx2(const lm_strip_layout *l, void *dst, const void *stored, uint64_t rows, uint64_t cols, uint64_t first,
                         uint64_t last);
+
+/* run_stored of the types of strips.h, and of floats. */
+#define LM_STORED(id, word, ...) void lm_stored_##word##_avx2(const lm_matmul_args *a, uint64_t row_bytes, uint64_t to);
+LM_STRIP_LAYOUTS(LM_STORED)
+LM_STORED(LM_F32, f32)
+LM_STORED(LM_F16, f16)
+LM_STORED(LM_BF16, bf16)
 
 /* Return the function of a type of byte_strips.h: the bytes are those of lm_byte_unpack_ref. */
 lm_byte_unpack *lm_byte_unpack_avx2(lm_dtype type);

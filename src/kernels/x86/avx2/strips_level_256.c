@@ -9,6 +9,12 @@
 #define JOIN(a, b)  JOIN_(a, b)
 #define TILES(word) JOIN(JOIN(lm_tiles_, LEVEL), _##word)
 
+#ifdef SSE41
+#define STORED(word) NULL
+#else
+#define STORED(word) lm_stored_##word##_avx2
+#endif
+
 #define X(id, word, ...)                                                                                       \
     extern const tiles TILES(word);                                                                            \
     static uint64_t scratch_##word(uint64_t cols)                                                              \
@@ -24,8 +30,8 @@
         lm_strips_run_256(a, &TILES(word), lm_strip_bytes(lm_strip_of(id), a->cols), true);                    \
     }                                                                                                          \
     LM_STRIP_FUNCTIONS(id, word, lm_strip_pack_avx2)                                                           \
-    LM_STRIP_RECORD(strips, word, LEVEL_NAME, &lm_activation_q8_avx2, 2 * LM_STRIP_ROWS, scratch_##word, run)  \
-    LM_STRIP_RECORD(ahead, word, LEVEL_NAME, &lm_activation_q8_avx2, 2 * LM_STRIP_ROWS, scratch_##word, run_ahead)
+    LM_STRIP_RECORD(strips, word, LEVEL_NAME, &lm_activation_q8_avx2, 2 * LM_STRIP_ROWS, scratch_##word, run, STORED(word)) \
+    LM_STRIP_RECORD(ahead, word, LEVEL_NAME, &lm_activation_q8_avx2, 2 * LM_STRIP_ROWS, scratch_##word, run_ahead, STORED(word))
 LM_STRIP_LAYOUTS(X)
 #undef X
 

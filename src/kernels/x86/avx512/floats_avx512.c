@@ -81,7 +81,7 @@ static inline void store(const lm_matmul_args *a, uint64_t t, uint64_t o, V v)
 
 COLUMNS_LAYOUT(LM_F32, f32, 4)
 COLUMNS_LAYOUT(LM_F16, f16, 2)
-#define KERNEL(word, size) TILES(word, size) RECORD(strips, word, false) RECORD(ahead, word, true)
+#define KERNEL(word, size) TILES(word, size) RECORD(strips, word, false, NULL) RECORD(ahead, word, true, NULL)
 KERNEL(f32, 4)
 KERNEL(f16, 2)
 KERNEL(bf16, 2)

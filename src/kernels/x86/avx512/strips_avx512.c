@@ -216,9 +216,9 @@ static void run(const lm_matmul_args *a, const form *f, uint64_t strip, const tu
         run(a, &lm_form_##word, lm_strip_bytes(lm_strip_of(id), a->cols), &two_ports);                              \
     }                                                                                                               \
     LM_STRIP_FUNCTIONS(id, word, lm_strip_pack_avx2)                                                                \
-    LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run)               \
-    LM_STRIP_RECORD(ahead, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run_ahead)          \
-    LM_STRIP_RECORD(two_ports, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, scratch_two_ports, run_two_ports)
+    LM_STRIP_RECORD(strips, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run, NULL)         \
+    LM_STRIP_RECORD(ahead, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, kind##_SCRATCH, run_ahead, NULL)    \
+    LM_STRIP_RECORD(two_ports, word, "avx512vnni", &lm_activation_q8_avx512, 2 * R, scratch_two_ports, run_two_ports, NULL)
 STRIPS(X)
 #undef X
 
