@@ -297,27 +297,46 @@ INLINE __m256 add_columns(const lm_dtype type, const stored_rows r, uint64_t at,
     return sum;
 }
 
+/* Compute the sums of one part of the columns of eight rows, from `from` on, or of two parts at once: a sum waits for the addition before
+ * it, so two take little longer than one. */
+INLINE void sums_of(const lm_dtype type, const uint32_t size, const int parts, const stored_rows r, const float *x, uint64_t from,
+                    uint64_t n, __m256 sum[2])
+{
+    const uint64_t many = 16 / size;
+    const uint8_t *next = r.p + ROWS * (r.stride + from * size);
+    uint64_t k = 0;
+
+    sum[0] = sum[1] = _mm256_setzero_ps();
+    for (; k + many <= n; k += many) {
+        next = rows_ahead(next, 16 * ROWS * (unsigned)parts);
+#pragma GCC unroll 2
+        for (int i = 0; i < parts; i++) {
+            uint64_t at = from + LM_FLOAT_COLUMNS * (unsigned)i + k;
+            sum[i] = add_columns(type, r, at * size, x + at, many, sum[i]);
+        }
+    }
+    if (k < n) {
+        uint8_t rest[ROWS][16] = { 0 };
+        for (uint64_t i = 0; i < ROWS; i++)
+            memcpy(rest[i], r.p + i * r.stride + (from + k) * size, (n - k) * size);
+        sum[0] = add_columns(type, (stored_rows){ rest[0], 16 }, 0, x + from + k, n - k, sum[0]);
+    }
+}
+
 /* Return the products of eight rows with x, in the order of float_strips.h. */
 INLINE __m256 eight_float_rows(const lm_dtype type, const uint32_t size, const stored_rows r, const float *x, uint64_t cols)
 {
-    const uint64_t many = 16 / size;
-    const uint8_t *next = r.p + ROWS * r.stride;
-    __m256 total = _mm256_setzero_ps();
-    uint8_t rest[ROWS][16] = { 0 };
+    enum { PART = LM_FLOAT_COLUMNS };
+    __m256 total = _mm256_setzero_ps(), sum[2];
+    uint64_t from = 0;
 
-    for (uint64_t from = 0, k = 0; from < cols; from += LM_FLOAT_COLUMNS) {
-        uint64_t to = cols - from < LM_FLOAT_COLUMNS ? cols : from + LM_FLOAT_COLUMNS;
-        __m256 sum = _mm256_setzero_ps();
-        for (; k + many <= to; k += many) {
-            next = rows_ahead(next, ROWS * 16);
-            sum = add_columns(type, r, k * size, x + k, many, sum);
-        }
-        if (k < to) {
-            for (uint64_t i = 0; i < ROWS; i++)
-                memcpy(rest[i], r.p + i * r.stride + k * size, (to - k) * size);
-            sum = add_columns(type, (stored_rows){ rest[0], 16 }, 0, x + k, to - k, sum);
-        }
-        total = from ? _mm256_add_ps(total, sum) : sum;
+    for (; cols - from >= 2 * PART; from += 2 * PART) {
+        sums_of(type, size, 2, r, x, from, PART, sum);
+        total = _mm256_add_ps(from ? _mm256_add_ps(total, sum[0]) : sum[0], sum[1]);
+    }
+    for (; from < cols; from += PART) {
+        sums_of(type, size, 1, r, x, from, cols - from < PART ? cols - from : PART, sum);
+        total = from ? _mm256_add_ps(total, sum[0]) : sum[0];
     }
     return total;
 }
@@ -401,7 +420,7 @@ INLINE void all_rows(const traits t, const lm_matmul_args *a, uint64_t row_bytes
 STORED(X)
 #undef X
 
-#define X(id, word, size)                                                                                                       \
+#define X(id, word, size)                                                                                                      \
     void lm_stored_##word##_avx2(const lm_matmul_args *a, uint64_t row_bytes, uint64_t to)                                     \
     {                                                                                                                          \
         for (uint64_t o = a->first; o < to; o += ROWS)                                                                         \
