@@ -57,10 +57,12 @@ typedef struct lm_quantize_result {
 } lm_quantize_result;
 
 /* Quantise the GGUF file or Hugging Face folder `in` to the GGUF file `out`. `type`: one of lm_synth_type, or "f32" "f16" "bf16". Types per
- * tensor and bytes are those of llama-quantize, except for MXFP4, whose error is smaller here. Metadata is copied. A split file becomes one
- * file; a folder is converted as by lm_convert. The file is replaced atomically. `result` (may be NULL) is freed with lm_quantize_free.
+ * tensor and bytes are those of llama-quantize, except for MXFP4, IQ1, IQ2 and IQ3, whose error is smaller here. Metadata is copied. A
+ * split file becomes one file; a folder is converted as by lm_convert. The file is replaced atomically. `result` (may be NULL) is freed
+ * with lm_quantize_free.
  * Memory: a few megabytes per thread, the importance matrix, and one matrix of a folder if it must be transposed.
- * LM_USAGE: `out` exists or is `in`, a tensor is already quantised, a pattern or type is unknown. LM_UNSUPPORTED: a folder that GGUF cannot
+ * LM_USAGE: `out` exists or is `in`, a tensor is already quantised or lacks the importance that its type requires, a pattern or type is
+ * unknown. LM_UNSUPPORTED: a folder that GGUF cannot
  * represent, or a type that cannot be written or read. LM_BAD_MODEL: weights that are not finite, or an importance matrix of another shape.
  * LM_IO: not enough disk space, or the file changed during the call. */
 lm_status lm_quantize(const char *in, const char *out, const char *type, const lm_quantize_options *o, lm_quantize_result *result,

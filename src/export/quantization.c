@@ -227,6 +227,21 @@ static lm_status find_importance(quantizing *q, plan *p, lm_quantized_tensor *r,
     return LM_OK;
 }
 
+/* Refuse a type of so few bits that it requires importance, if there is none for this tensor. */
+static lm_status check_importance(const quantizing *q, const plan *p, lm_error *e)
+{
+    const char *type = lm_dtype_of(p->to)->name, *name = p->from->name;
+
+    if (p->importance || p->to == p->from->type || q->o->dry_run || !lm_requires_importance(q->chooser.type, name, p->to))
+        return LM_OK;
+    if (q->imatrix) {
+        lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "%s requires importance, and the importance matrix does not contain this tensor", type);
+        return lm_fail_hint(e, "measure the importance on a longer text, or give the tensor another type with `keep`");
+    }
+    lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "%s requires an importance matrix", type);
+    return lm_fail_hint(e, "measure the importance of the model's inputs on a text and give it as `imatrix`");
+}
+
 static lm_status make_plan(quantizing *q, lm_error *e)
 {
     q->n       = lm_container_n_tensors(q->in.seen);
@@ -245,6 +260,7 @@ static lm_status make_plan(quantizing *q, lm_error *e)
         q->tensors[i] = (lm_quantized_tensor){ 0 };
         LM_TRY(choose(q, &q->plan[i], &q->tensors[i], e));
         LM_TRY(find_importance(q, &q->plan[i], &q->tensors[i], e));
+        LM_TRY(check_importance(q, &q->plan[i], e));
         q->bytes += q->tensors[i].bytes;
         q->was += q->plan[i].from->bytes;
         q->elements += q->plan[i].from->elements;

@@ -11,8 +11,8 @@
 /* The ids of llama.cpp's enum llama_ftype. */
 enum {
     F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q8_0 = 7, Q5_0 = 8, Q5_1 = 9, Q2_K = 10, Q3_K_S = 11, Q3_K_M = 12, Q3_K_L = 13,
-    Q4_K_S = 14, Q4_K_M = 15, Q5_K_S = 16, Q5_K_M = 17, Q6_K = 18, IQ4_NL = 25, IQ4_XS = 30, BF16 = 32,
-    MXFP4_MOE = 38,
+    Q4_K_S = 14, Q4_K_M = 15, Q5_K_S = 16, Q5_K_M = 17, Q6_K = 18, IQ2_XXS = 19, IQ2_XS = 20, Q2_K_S = 21, IQ3_XS = 22, IQ3_XXS = 23,
+    IQ1_S = 24, IQ4_NL = 25, IQ3_S = 26, IQ3_M = 27, IQ2_S = 28, IQ2_M = 29, IQ4_XS = 30, IQ1_M = 31, BF16 = 32, MXFP4_MOE = 38,
 };
 
 static const lm_file_type types[] = {
@@ -21,6 +21,9 @@ static const lm_file_type types[] = {
     { "q5_0", Q5_0, LM_Q5_0 },       { "q4_k_m", Q4_K_M, LM_Q4_K },   { "q4_k_s", Q4_K_S, LM_Q4_K },   { "q4_1", Q4_1, LM_Q4_1 },
     { "q4_0", Q4_0, LM_Q4_0 },       { "iq4_nl", IQ4_NL, LM_IQ4_NL }, { "iq4_xs", IQ4_XS, LM_IQ4_XS }, { "mxfp4_moe", MXFP4_MOE, LM_MXFP4 },
     { "q3_k_l", Q3_K_L, LM_Q3_K },   { "q3_k_m", Q3_K_M, LM_Q3_K },   { "q3_k_s", Q3_K_S, LM_Q3_K },   { "q2_k", Q2_K, LM_Q2_K },
+    { "q2_k_s", Q2_K_S, LM_Q2_K },   { "iq3_m", IQ3_M, LM_IQ3_S },    { "iq3_s", IQ3_S, LM_IQ3_S },    { "iq3_xs", IQ3_XS, LM_IQ3_S },
+    { "iq3_xxs", IQ3_XXS, LM_IQ3_XXS }, { "iq2_m", IQ2_M, LM_IQ2_S }, { "iq2_s", IQ2_S, LM_IQ2_XS },   { "iq2_xs", IQ2_XS, LM_IQ2_XS },
+    { "iq2_xxs", IQ2_XXS, LM_IQ2_XXS }, { "iq1_m", IQ1_M, LM_IQ1_M }, { "iq1_s", IQ1_S, LM_IQ1_S },
 };
 
 const lm_file_type *lm_file_type_at(size_t i)
@@ -45,7 +48,7 @@ lm_status lm_file_type_named(const char *name, const lm_file_type **out, lm_erro
     for (size_t i = 0; lm_file_type_at(i); i++) {
         size_t      n    = strlen(name);
         const char *rest = strncasecmp(types[i].name, name, n) == 0 ? types[i].name + n : NULL;
-        if (n && rest && (!*rest || strcmp(rest, "_m") == 0 || strcmp(rest, "_moe") == 0)) {
+        if (n && rest && (!*rest || (strcmp(rest, "_m") == 0 && *types[i].name == 'q') || strcmp(rest, "_moe") == 0)) {
             *out = &types[i];
             return LM_OK;
         }
@@ -90,28 +93,67 @@ static bool more_bits(uint32_t layer, uint32_t n)
     return layer < n / 8 || layer >= 7 * n / 8 || (layer - n / 8) % 3 == 2;
 }
 
+/* The files of one and two bits have a mixture of their own. */
+static bool is_low(uint32_t id)
+{
+    return id == IQ1_S || id == IQ1_M || id == IQ2_XXS || id == IQ2_XS || id == IQ2_S || id == IQ2_M;
+}
+
+static bool grouped(const lm_type_chooser *c)
+{
+    return c->n_kv_heads && c->n_heads / c->n_kv_heads >= 4;
+}
+
 static lm_dtype head_type(const lm_type_chooser *c, uint64_t cols)
 {
     if (c->type->id == MXFP4_MOE || c->coarse || cols % lm_dtype_of(c->type->base)->block)
         return LM_Q8_0;
+    if (is_low(c->type->id) || c->type->id == IQ3_XXS)
+        return LM_Q5_K;
     return c->type->base == LM_Q8_0 ? LM_Q8_0 : LM_Q6_K;
+}
+
+static lm_dtype embedding_type(const lm_type_chooser *c, lm_dtype t)
+{
+    uint32_t id = c->type->id;
+
+    if (id == IQ2_S || id == IQ2_M || id == IQ3_XXS)
+        return LM_IQ3_S;
+    return is_low(id) ? LM_Q2_K : t;
+}
+
+static lm_dtype value_iq3(const lm_type_chooser *c, lm_dtype t)
+{
+    uint32_t id = c->type->id;
+
+    if (id == IQ3_M || grouped(c))
+        return LM_Q4_K;
+    return id == IQ3_XXS && !c->importance ? LM_IQ3_S : t;
+}
+
+static lm_dtype value_of_mixture(const lm_type_chooser *c, uint32_t i, lm_dtype t)
+{
+    switch (c->type->id) {
+    case Q2_K:   return grouped(c) ? LM_Q4_K : LM_Q3_K;
+    case Q2_K_S: return grouped(c) ? LM_Q4_K : t;
+    case IQ3_XXS:
+    case IQ3_XS:
+    case IQ3_S:
+    case IQ3_M:  return value_iq3(c, t);
+    case Q3_K_M: return i < 2 ? LM_Q5_K : LM_Q4_K;
+    case Q3_K_L: return LM_Q5_K;
+    case IQ4_NL:
+    case IQ4_XS: return grouped(c) ? LM_Q5_K : t;
+    case Q4_K_M:
+    case Q5_K_M: return more_bits(i, c->n_values) ? LM_Q6_K : t;
+    case Q4_K_S: return i < 4 ? LM_Q5_K : t;
+    default:     return t;
+    }
 }
 
 static lm_dtype value_type(lm_type_chooser *c, lm_dtype t)
 {
-    uint32_t id = c->type->id, i = c->i_value++;
-    bool     grouped = c->n_kv_heads && c->n_heads / c->n_kv_heads >= 4;
-
-    if (id == Q2_K)
-        t = grouped ? LM_Q4_K : LM_Q3_K;
-    else if (id == Q3_K_M)
-        t = i < 2 ? LM_Q5_K : LM_Q4_K;
-    else if (id == Q3_K_L || ((id == IQ4_NL || id == IQ4_XS) && grouped))
-        t = LM_Q5_K;
-    else if ((id == Q4_K_M || id == Q5_K_M) && more_bits(i, c->n_values))
-        t = LM_Q6_K;
-    else if (id == Q4_K_S && i < 4)
-        t = LM_Q5_K;
+    t = value_of_mixture(c, c->i_value++, t);
     if (c->big && (t == LM_Q3_K || t == LM_Q4_K))
         t = LM_Q5_K;                 /* few values for many queries */
     return c->n_experts == 8 ? LM_Q8_0 : t;
@@ -127,25 +169,43 @@ static lm_dtype down_q4_k_m(const lm_type_chooser *c, uint32_t layer, lm_dtype u
     return more ? LM_Q6_K : usual;
 }
 
+/* Return the layer of a tensor: the one in its name if there are experts, else the next of its kind. */
+static uint32_t layer_of(const lm_type_chooser *c, const char *name, uint32_t *count)
+{
+    uint32_t layer = (*count)++;
+
+    return c->n_experts > 1 && strncmp(name, "blk.", 4) == 0 ? (uint32_t)strtoul(name + 4, NULL, 10) : layer;
+}
+
+/* Choose the type of a down projection in the first eighth of the layers, in types of four and five bits. */
+static lm_dtype first_down(const lm_type_chooser *c, lm_dtype t)
+{
+    switch (c->type->id) {
+    case IQ4_NL:
+    case IQ4_XS: return c->importance ? t : LM_Q5_K;
+    case Q4_0:   return c->importance ? LM_Q4_1 : t;
+    case Q5_0:   return c->importance ? LM_Q5_1 : t;
+    default:     return t;
+    }
+}
+
 static lm_dtype down_type(lm_type_chooser *c, const char *name, lm_dtype t)
 {
-    uint32_t n = c->n_layers, layer = c->i_down++;
+    uint32_t n = c->n_layers, layer = layer_of(c, name, &c->i_down);
+    bool     early = layer < n / 16, first = layer < n / 8, more = more_bits(layer, n);
+    lm_dtype finer = first ? LM_Q4_K : LM_Q3_K;
 
-    if (c->n_experts > 1 && strncmp(name, "blk.", 4) == 0)
-        layer = (uint32_t)strtoul(name + 4, NULL, 10);
-    bool early = layer < n / 16, first = layer < n / 8, more = more_bits(layer, n);
     switch (c->type->id) {
-    case Q2_K:   return LM_Q3_K;
-    case Q3_K_M: return early ? LM_Q5_K : !c->coarse || more ? LM_Q4_K : LM_Q3_K;
-    case Q3_K_L: return c->coarse ? LM_Q4_K : LM_Q5_K;
-    case Q4_K_M: return down_q4_k_m(c, layer, t);
-    case Q5_K_M: return more ? LM_Q6_K : t;
-    case Q4_K_S: return first && !c->coarse ? LM_Q5_K : t;
-    case IQ4_NL:
-    case IQ4_XS: return first && !c->importance ? LM_Q5_K : t;
-    case Q4_0:   return first && c->importance ? LM_Q4_1 : t;
-    case Q5_0:   return first && c->importance ? LM_Q5_1 : t;
-    default:     return t;
+    case Q2_K:    return LM_Q3_K;
+    case Q2_K_S:  return first ? LM_Q4_K : t;
+    case IQ3_XXS: return c->importance ? t : finer;
+    case IQ3_M:   return first || (c->n_experts == 8 && more) ? LM_Q4_K : t;
+    case Q3_K_M:  return early ? LM_Q5_K : !c->coarse || more ? LM_Q4_K : LM_Q3_K;
+    case Q3_K_L:  return c->coarse ? LM_Q4_K : LM_Q5_K;
+    case Q4_K_M:  return down_q4_k_m(c, layer, t);
+    case Q5_K_M:  return more ? LM_Q6_K : t;
+    case Q4_K_S:  return first && !c->coarse ? LM_Q5_K : t;
+    default:      return first ? first_down(c, t) : t;
     }
 }
 
@@ -155,32 +215,86 @@ static lm_dtype output_type(const lm_type_chooser *c, lm_dtype t)
 
     if (c->coarse)
         return id == Q3_K_L ? LM_Q4_K : t;
+    if (c->n_experts == 8) {
+        bool raised = id == Q2_K || id == Q3_K_S || id == Q3_K_M || id == Q4_K_S || id == Q4_K_M || id == IQ4_NL || id == IQ4_XS;
+        return raised || id == IQ3_XXS || id == IQ3_XS || id == IQ3_S || id == IQ3_M ? LM_Q5_K : t;
+    }
+    switch (id) {
+    case Q2_K:    return LM_Q3_K;
+    case IQ3_XXS: return LM_IQ3_S;
+    case Q3_K_M:
+    case IQ3_M:   return LM_Q4_K;
+    case Q3_K_L:  return LM_Q5_K;
+    default:      return t;
+    }
+}
+
+/* The two thirds of the layers in the middle of an IQ3_XS file have coarser gates. */
+static lm_dtype gate_type(lm_type_chooser *c, const char *name, uint32_t *count, lm_dtype t)
+{
+    uint32_t layer = layer_of(c, name, count);
+
+    return c->type->id == IQ3_XS && layer >= c->n_layers / 8 && layer < 7 * c->n_layers / 8 ? LM_IQ3_XXS : t;
+}
+
+/* Choose the type of a tensor in a file of one or two bits. */
+static lm_dtype low_type(lm_type_chooser *c, const char *name, lm_dtype t)
+{
+    uint32_t id = c->type->id;
+    lm_dtype finer = id == IQ2_S || id == IQ2_M ? LM_IQ3_S : LM_Q2_K;
+
+    if (lm_holds_values(name))
+        return grouped(c) || c->n_experts >= 4 ? LM_Q4_K : finer;
+    if (has(name, "attn_k.weight"))
+        return c->n_experts == 8 ? LM_Q4_K : t;
+    if (has(name, "ffn_down"))
+        return c->i_down++ < c->n_layers / 8 ? finer : t;
+    if (!has(name, "attn_output.weight"))
+        return t;
     if (c->n_experts == 8)
-        return id == Q2_K || id == Q3_K_S || id == Q3_K_M || id == Q4_K_S || id == Q4_K_M || id == IQ4_NL || id == IQ4_XS ? LM_Q5_K : t;
-    return id == Q2_K ? LM_Q3_K : id == Q3_K_M ? LM_Q4_K : id == Q3_K_L ? LM_Q5_K : t;
+        return LM_Q5_K;
+    return id == IQ1_S || id == IQ1_M ? LM_IQ2_XXS : finer == LM_IQ3_S ? finer : t;
+}
+
+static bool is_embedding(const char *name)
+{
+    return strcmp(name, "token_embd.weight") == 0 || strcmp(name, "per_layer_token_embd.weight") == 0;
+}
+
+bool lm_requires_importance(const lm_file_type *type, const char *gguf, lm_dtype t)
+{
+    if (is_embedding(gguf) || strcmp(gguf, "output.weight") == 0)
+        return false;
+    return t == LM_IQ1_S || t == LM_IQ1_M || t == LM_IQ2_XXS || t == LM_IQ2_XS || t == LM_IQ2_S || t == LM_IQ3_XXS ||
+           (t == LM_Q2_K && type->id == Q2_K_S);
 }
 
 /* Choose the type that the mixture gives a tensor. */
 static lm_dtype mixed(lm_type_chooser *c, const char *name, uint32_t n_dims, const uint64_t *dims)
 {
-    lm_dtype t = c->type->base;
+    lm_dtype t = c->type->base, queries = c->type->id == IQ3_XS ? LM_IQ3_XXS : c->type->id == IQ3_XXS ? LM_IQ2_S : t;
 
-    if (strcmp(name, "output.weight") == 0 ||
-        (c->tied && (strcmp(name, "token_embd.weight") == 0 || strcmp(name, "per_layer_token_embd.weight") == 0)))
+    if (strcmp(name, "output.weight") == 0 || (c->tied && is_embedding(name)))
         return head_type(c, dims[n_dims - 1]);
     if (c->type->id == MXFP4_MOE)
         return n_dims == 3 && dims[0] > 1 ? LM_MXFP4 : LM_Q8_0;
-    if (strcmp(name, "token_embd.weight") == 0)
-        return t;
+    if (is_embedding(name))
+        return embedding_type(c, t);
+    if (is_low(c->type->id))
+        return low_type(c, name, t);
     if (lm_holds_values(name))
         return value_type(c, t);
     if (has(name, "attn_k.weight"))
-        return c->n_experts == 8 ? LM_Q8_0 : t;
-    if (has(name, "ffn_down"))
-        return down_type(c, name, t);
+        return c->n_experts == 8 ? LM_Q8_0 : queries;
+    if (has(name, "attn_q.weight"))
+        return queries;
     if (has(name, "attn_output.weight"))
         return output_type(c, t);
-    return t;
+    if (has(name, "ffn_up"))
+        return gate_type(c, name, &c->i_up, t);
+    if (has(name, "ffn_gate"))
+        return gate_type(c, name, &c->i_gate, t);
+    return has(name, "ffn_down") ? down_type(c, name, t) : t;
 }
 
 /* Rows that are not a whole number of blocks take a type with smaller blocks. */
@@ -188,7 +302,8 @@ lm_dtype lm_fitting_type(lm_dtype t, uint64_t cols)
 {
     if (cols % lm_dtype_of(t)->block == 0)
         return t;
-    if (t == LM_IQ4_XS)
+    if (t == LM_IQ4_XS || t == LM_IQ3_S || t == LM_IQ3_XXS || t == LM_IQ2_S || t == LM_IQ2_XS || t == LM_IQ2_XXS || t == LM_IQ1_M ||
+        t == LM_IQ1_S)
         t = LM_IQ4_NL;
     else if (t == LM_Q2_K || t == LM_Q3_K)
         t = LM_Q4_0;

@@ -29,7 +29,7 @@ typedef struct lm_type_chooser {
     bool     big;                    /* lm_mixture_is_big */
     uint32_t n_layers, n_heads, n_kv_heads, n_experts;
     uint32_t n_values;               /* tensors that hold values: attn_v, attn_qkv, attn_kv_b */
-    uint32_t i_value, i_down;
+    uint32_t i_value, i_down, i_gate, i_up;
     bool     replaced;               /* the tensor chosen last took another type, because its rows do not fit that of the mixture */
 } lm_type_chooser;
 
@@ -40,6 +40,9 @@ bool lm_is_packed(const char *gguf, uint32_t n_dims);
 
 /* Choose the type of the tensor with the GGUF name `gguf`, `dims` outermost first; LM_F32 if it is not packed. */
 lm_dtype lm_choose_type(lm_type_chooser *c, const char *gguf, uint32_t n_dims, const uint64_t *dims);
+
+/* Return whether a tensor of type `t` in a file of this type may be packed only with its importance: what is left without is noise. */
+bool lm_requires_importance(const lm_file_type *type, const char *gguf, lm_dtype t);
 
 /* Return `t`, or the type with smaller blocks that replaces it if rows of `cols` are not a whole number of its blocks. */
 lm_dtype lm_fitting_type(lm_dtype t, uint64_t cols);

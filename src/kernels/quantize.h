@@ -1,7 +1,8 @@
 /* quantize.h - quantise rows of weights with the searches of llama.cpp's quantiser, to the same bytes.
  *
  * A search tries scales for a block and keeps the one with the smallest weighted error. Every sum runs left to right in float32, as in
- * llama.cpp, so each block has its own lane and no sum is split. Contraction is off in the whole project. */
+ * llama.cpp, so each block has its own lane and no sum is split. Contraction is off in the whole project. IQ1 to IQ3 and MXFP4 have other
+ * bytes and a smaller error. */
 #ifndef LM_KERNELS_QUANTIZE_H
 #define LM_KERNELS_QUANTIZE_H
 
@@ -12,8 +13,8 @@
  * NULL. Input must be finite. The bytes do not depend on the level. */
 typedef void lm_quantize_fn(lm_dtype type, void *dst, const float *x, uint64_t cols, const float *importance);
 
-/* Return whether the type has a quantiser. That of MXFP4 is the codec itself, with a smaller error than llama.cpp's; the IQ1, IQ2, IQ3 and
- * ternary types have none. */
+/* Return whether the type has a quantiser. Those of MXFP4 and of IQ1, IQ2 and IQ3 are the codecs themselves, with a smaller error than
+ * llama.cpp's; the ternary types have none. */
 bool lm_can_quantize(lm_dtype type);
 
 /* Return the fastest quantiser for these features. */

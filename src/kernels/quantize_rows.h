@@ -2,6 +2,7 @@
 #include "kernels/quantize.h"
 #include "kernels/quantize_lanes.h"
 #include "tensor/codes.h"
+#include "tensor/iquants_pack.h"
 
 /* Number of blocks searched at once: those of one or two super-blocks. */
 enum { GROUP = 16, PARTS = GROUP / LANES };
@@ -452,6 +453,6 @@ void QUANTIZE_ROW(lm_dtype type, void *dst, const float *x, uint64_t cols, const
         iq4_xs_row(dst, x, cols, importance);
     else if (importance && (type == LM_Q4_0 || type == LM_Q4_1 || type == LM_Q5_0 || type == LM_Q5_1))
         legacy_row(type, dst, x, cols, importance);
-    else
+    else if (!lm_pack_codebook(type, dst, x, cols, importance))
         lm_dtype_of(type)->pack(dst, x, cols);
 }

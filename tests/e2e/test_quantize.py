@@ -1,5 +1,6 @@
 """lamina quantize: the bytes of llama.cpp's quantiser; importance matrices, requested types, rejected input."""
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -62,6 +63,63 @@ def test_threads_and_levels_change_no_byte(lamina, made, tmp_path):
         assert done.returncode == 0, done.stderr
         seen.add(digest((tmp_path / str(i)).read_bytes()))
     assert len(seen) == 1
+
+
+# ---- types that require importance ----
+
+CHOSEN = [line.split("\t") for line in (GOLDEN / "weighted.tsv").read_text().splitlines()]
+
+
+def write_importance(path, names):
+    """Write importance of ones in the older format: {name: number of inputs}."""
+    data = struct.pack("<i", len(names))
+    for name, n in names.items():
+        data += struct.pack("<i", len(name)) + name.encode() + struct.pack("<ii", 1, n) + struct.pack("<f", 1.0) * n
+    path.write_bytes(data + struct.pack("<ii", 1, 4) + b"ones")
+
+
+@pytest.fixture(scope="module", params=sorted({model for model, *_ in CHOSEN}))
+def weighted(lamina, tmp_path_factory, request):
+    """A model, and importance of ones for all of its matrices."""
+    folder = tmp_path_factory.mktemp(request.param)
+    source, importance = folder / "f16.gguf", folder / "ones.dat"
+    assert lamina("synth", GOLDEN / f"{request.param}.json", source, "--type", "f16", "-q").returncode == 0
+    _, tensors, _ = keys_and_tensors(source.read_bytes())
+    write_importance(importance, {name: dims[0] * (dims[2] if len(dims) > 2 else 1) for name, (dims, *_) in tensors.items()
+                                  if len(dims) > 1 and name not in ("token_embd.weight", "position_embd.weight")})
+    return request.param, source, importance
+
+
+def test_types_with_importance_are_llama_cpps(lamina, weighted):
+    model, source, importance = weighted
+    for name, type_, golden in CHOSEN:
+        if name == model:
+            done = lamina("quantize", source, type_, "--imatrix", importance, "--dry-run", "--json")
+            assert done.returncode == 0, done.stderr
+            tensors = sorted(json.loads(done.stdout)["tensors"], key=lambda t: t["name"])
+            runs = [(kind, len(list(group))) for kind, group in itertools.groupby(t["to"] for t in tensors)]
+            assert " ".join(f"{n}*{kind}" if n > 1 else kind for kind, n in runs) == golden, type_
+
+
+@pytest.mark.parametrize("type_", ["iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq2_m", "iq3_xxs", "iq3_xs", "q2_k_s"])
+def test_low_types_require_importance(lamina, made, tmp_path, type_):
+    source, out = made["grouped-tied"], tmp_path / "out.gguf"
+    done = lamina("quantize", source, out, type_)
+    one_line(done, 2, "requires an importance matrix")
+    assert "hint: measure the importance" in done.stderr and "--imatrix" in done.stderr and not out.exists()
+    assert lamina("quantize", source, type_, "--dry-run").returncode == 0
+    assert lamina("quantize", source, out, type_, "--imatrix", GOLDEN / "grouped-tied.imatrix.dat").returncode == 0
+    done = lamina("run", out, "--ids", "1 2 3", "-n", "2", "--temp", "0", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["ids"], done.stderr
+
+
+def test_a_low_type_rejects_a_tensor_without_importance(lamina, made, tmp_path):
+    one, out = tmp_path / "one.dat", tmp_path / "out.gguf"
+    _, tensors, _ = keys_and_tensors(made["grouped-tied"].read_bytes())
+    write_importance(one, {"blk.0.ffn_up.weight": tensors["blk.0.ffn_up.weight"][0][0]})
+    one_line(lamina("quantize", made["grouped-tied"], out, "iq2_xs", "--imatrix", one), 2, "does not contain this tensor")
+    for type_ in ("iq3_s", "iq3_m"):                     # these do without
+        assert lamina("quantize", made["grouped-tied"], out, type_, "--force").returncode == 0
 
 
 # ---- requested types ----

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "lamina/facts.h"
 
-enum { LM_MOST_PRECISIONS = 32 };
+enum { LM_MOST_PRECISIONS = 48 };
 
 #define LM_MOST_POSITIONS UINT32_MAX     /* largest index of a table: the engine supports no longer contexts */
 

@@ -37,6 +37,17 @@ static const lm_precision table[] = {
     FILE_TYPE("Q3_K_M", LM_Q3_K, "llama.cpp's mixture of q3_k, q4_k and q5_k, vectors f32"),
     FILE_TYPE("Q3_K_S", LM_Q3_K, "matrices q3_k, head q6_k, vectors f32"),
     FILE_TYPE("Q2_K", LM_Q2_K, "llama.cpp's mixture of q2_k, q3_k and q4_k, vectors f32"),
+    FILE_TYPE("Q2_K_S", LM_Q2_K, "llama.cpp's mixture of q2_k and q4_k, vectors f32"),
+    FILE_TYPE("IQ3_M", LM_IQ3_S, "llama.cpp's mixture of iq3_s and q4_k, vectors f32"),
+    FILE_TYPE("IQ3_S", LM_IQ3_S, "matrices iq3_s, head q6_k, vectors f32"),
+    FILE_TYPE("IQ3_XS", LM_IQ3_S, "llama.cpp's mixture of iq3_xxs and iq3_s, vectors f32"),
+    FILE_TYPE("IQ3_XXS", LM_IQ3_XXS, "llama.cpp's mixture of iq3_xxs, iq2_s and iq3_s, vectors f32"),
+    FILE_TYPE("IQ2_M", LM_IQ2_S, "llama.cpp's mixture of iq2_s and iq3_s, vectors f32"),
+    FILE_TYPE("IQ2_S", LM_IQ2_XS, "llama.cpp's mixture of iq2_xs and iq3_s, vectors f32"),
+    FILE_TYPE("IQ2_XS", LM_IQ2_XS, "llama.cpp's mixture of iq2_xs and q2_k, vectors f32"),
+    FILE_TYPE("IQ2_XXS", LM_IQ2_XXS, "llama.cpp's mixture of iq2_xxs and q2_k, vectors f32"),
+    FILE_TYPE("IQ1_M", LM_IQ1_M, "llama.cpp's mixture of iq1_m, iq2_xxs and q2_k, vectors f32"),
+    FILE_TYPE("IQ1_S", LM_IQ1_S, "llama.cpp's mixture of iq1_s, iq2_xxs and q2_k, vectors f32"),
 };
 
 _Static_assert(sizeof table / sizeof *table < LM_MOST_PRECISIONS, "types_as has a place for each");

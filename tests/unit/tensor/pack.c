@@ -94,7 +94,7 @@ static void error_is_within_one_percent(void **state)
     }
     fclose(f);
     assert_int_equal(bad, 0);
-    assert_int_equal(lines, 75);
+    assert_int_equal(lines, 95);
     print_message("%d packs, worst error / llama.cpp's = %.4f\n", lines, worst);
 }
 
@@ -150,7 +150,8 @@ static void zeros_and_single_values(void **state)
         t->unpack(y, bytes, 512);
         for (int i = 0; i < 256; i++)
             assert_true(y[i] == 0.0f);
-        if (!(y[256 + 77] < -0.7f && y[256 + 77] > -0.8f))
+        float slack = strspn(t->name + 2, "123") && t->name[0] == 'i' ? 0.15f : 0.05f;      /* codebooks have no zero */
+        if (!(fabsf(y[256 + 77] + 0.75f) < slack))
             fail_msg("%s: -0.75 among zeros became %g", t->name, (double)y[256 + 77]);
     }
 }

@@ -1,11 +1,11 @@
-/* searches.c - rows packed as llama.cpp's quantisers pack them, to the byte, by every instruction set. */
+/* searches.c - rows packed as llama.cpp's quantisers pack them, to the byte, or with less error, by every instruction set. */
 #include "golden.h"
 
 #include <math.h>
 
 #include "kernels/quantize.h"
 
-enum { MOST_COLS = 2304, MOST_ROWS = 5, MOST = 2 * MOST_COLS };
+enum { MOST_COLS = 2304, MOST_ROWS = 5, MOST = 2 * MOST_COLS, CODED = 16 * 1024 };
 
 /* The inputs of tools/oracle/searches.py: exact arithmetic only, so the floats are the same on every machine. */
 static uint64_t lcg;
@@ -114,9 +114,70 @@ static void bytes_equal_llama_cpp(void **state)
     print_message("%d rows of %zu instruction sets\n", lines, n);
 }
 
+/* The importance-weighted error of the codebook types, relative to the weighted square of the numbers. */
+static double weighted_error(const lm_dtype_info *t, const float *x, const float *w, int rows, int cols, lm_quantize_fn *run,
+                             uint8_t *packed)
+{
+    static float y[CODED];
+    double       error = 0, all = 0;
+    size_t       stride = (size_t)cols / t->block * t->bytes;
+
+    for (int r = 0; r < rows; r++)
+        run(t->type, packed + (size_t)r * stride, x + r * cols, (uint64_t)cols, w);
+    t->unpack(y, packed, (size_t)(rows * cols));
+    for (int i = 0; i < rows * cols; i++) {
+        double weight = w ? (double)w[i % cols] : 1;
+        error += weight * ((double)x[i] - y[i]) * ((double)x[i] - y[i]);
+        all += weight * (double)x[i] * x[i];
+    }
+    return error / all;
+}
+
+/* The codebook types lose no more than with llama.cpp's quantisers, and their bytes do not depend on the instruction set. */
+static void codebooks_lose_no_more_than_llama_cpp(void **state)
+{
+    (void)state;
+    enum { ROWS = 16, COLS = 1024 };
+    static float   x[CODED + COLS];
+    static uint8_t packed[CODED], again[CODED];
+    FILE              *f = golden_open("codebooks.txt");
+    char               line[256], name[16], label[16];
+    unsigned long long input;
+    double             theirs, worst = 0;
+    way                run[3];
+    size_t             n = ways(run);
+    int                given, lines = 0, bad = 0;
+
+    while (fgets(line, sizeof line, f)) {
+        if (line[0] == '#')
+            continue;
+        assert_int_equal(sscanf(line, "%15s %15s %d %llx %lf", name, label, &given, &input, &theirs), 5);
+        const lm_dtype_info *t = lm_dtype_named(name);
+        assert_non_null(t);
+        make_input(label, ROWS, COLS, x);
+        make_importance(COLS, x + CODED);
+        assert_true(fnv1a(x, sizeof *x * (size_t)(CODED + (given ? COLS : 0))) == input);
+        const float *w    = given ? x + CODED : NULL;
+        double       ours = weighted_error(t, x, w, ROWS, COLS, run[0].run, packed);
+        worst             = ours > worst * theirs ? ours / theirs : worst;
+        if (!(ours <= theirs)) {
+            print_error("%s %s, importance %d: error %.6g, llama.cpp %.6g (%+.2f %%)\n", name, label, given, ours, theirs,
+                        100 * (ours / theirs - 1));
+            bad++;
+        }
+        weighted_error(t, x, w, ROWS, COLS, run[n - 1].run, again);
+        assert_memory_equal(packed, again, CODED / t->block * t->bytes);
+        lines++;
+    }
+    fclose(f);
+    assert_int_equal(bad, 0);
+    assert_int_equal(lines, 98);
+    print_message("%d packs, worst error / llama.cpp's = %.4f\n", lines, worst);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(bytes_equal_llama_cpp) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(bytes_equal_llama_cpp), cmocka_unit_test(codebooks_lose_no_more_than_llama_cpp) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
