@@ -75,11 +75,11 @@ static lm_status print_json(lm_cli *cli, const char *out, const lm_quantize_resu
                                       notes, "tensors", tensors_of(r)), e);
 }
 
-/* Warn about tensors that have another type because their rows do not fit the chosen one, and about tensors that the importance matrix does
- * not contain. */
+/* Warn about tensors that have another type because their rows do not fit the chosen one, about tensors that keep the type in which they
+ * are stored, and about tensors that the importance matrix does not contain. */
 static void warn(const lm_quantize_result *r)
 {
-    size_t   replaced = 0, unweighted = 0, packed = 0;
+    size_t   replaced = 0, unweighted = 0, packed = 0, left = 0;
     uint64_t bytes = 0;
 
     for (size_t i = 0; i < r->n_tensors; i++) {
@@ -88,10 +88,14 @@ static void warn(const lm_quantize_result *r)
         bool outside = strcmp(r->tensors[i].name, "token_embd.weight") == 0 || strcmp(r->tensors[i].name, "output.weight") == 0;
         unweighted += r->tensors[i].unweighted && !outside;   /* llama-imatrix does not collect those two by default */
         packed += strcmp(r->tensors[i].from, r->tensors[i].to) != 0;
+        left += strcmp(r->tensors[i].from, "mxfp4") == 0 && strcmp(r->tensors[i].to, "mxfp4") == 0;
     }
     if (replaced)
         lm_warn("%zu of %zu tensors have rows that do not fit the blocks of %s and take a type of smaller blocks (%.1f %% of the "
                 "bytes)", replaced, r->n_tensors, r->type, 100.0 * (double)bytes / (double)r->bytes);
+    if (left && strcmp(r->type, "mxfp4_moe") != 0)
+        lm_warn("%zu tensor%s mxfp4, the type in which the model was trained; --requantize gives them the types of %s", left,
+                left == 1 ? " keeps" : "s keep", r->type);
     if (unweighted)
         lm_warn("%zu of %zu quantised tensors %s not in the importance matrix", unweighted, packed, unweighted == 1 ? "is" : "are");
 }

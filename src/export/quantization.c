@@ -184,8 +184,10 @@ static lm_status choose(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error
         if (wanted == LM_F64) {
             wanted      = lm_choose_type(&q->chooser, t->name, t->n_dims, t->dims);
             r->replaced = q->chooser.replaced;
-            if (t->type == LM_MXFP4 && !q->o->requantize)
-                wanted = LM_MXFP4;               /* the type that experts were trained in: published files of every type keep it */
+            if (t->type == LM_MXFP4 && !q->o->requantize) {
+                wanted      = LM_MXFP4;          /* the type that experts were trained in: published files of every type keep it */
+                r->replaced = false;
+            }
         } else if (cols % lm_dtype_of(wanted)->block) {
             return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "rows of %" PRIu64 " elements are not a whole number of %s blocks", cols,
                            lm_dtype_of(wanted)->name);

@@ -164,10 +164,17 @@ def test_rows_that_do_not_fit_are_reported(lamina, made, tmp_path):
 def test_experts_published_in_mxfp4_keep_it(lamina, tmp_path, source):
     model = SOURCE / "tests/golden/gpt_oss/mxfp4" / source
     for flags, expected in ([], "mxfp4"), (["--requantize"], "q8_0"):
-        assert lamina("quantize", model, tmp_path / "q.gguf", "q8_0", "--force", *flags).returncode == 0
+        done = lamina("quantize", model, tmp_path / "q.gguf", "q8_0", "--force", *flags)
+        assert done.returncode == 0 and ("warning: 6 tensors keep mxfp4" in done.stderr) == (not flags), done.stderr
         tensors = json.loads(lamina("inspect", tmp_path / "q.gguf", "--tensors", "--json").stdout)
         assert {t["type"] for t in tensors if t["name"].endswith("_exps.weight")} == {expected}
         assert "q8_0" in {t["type"] for t in tensors if "attn_q" in t["name"]}
+
+
+def test_kept_experts_do_not_count_as_replaced(lamina, tmp_path):
+    """The rows of 32 of this model fit no block of 256: nine matrices are replaced, six experts keep their type."""
+    done = lamina("quantize", SOURCE / "tests/golden/gpt_oss/mxfp4/model.gguf", tmp_path / "q.gguf", "q4_k_m")
+    assert "warning: 9 of 41 tensors have rows that do not fit" in done.stderr and "mxfp4" in done.stderr, done.stderr
 
 
 def test_the_file_runs(lamina, tmp_path):
