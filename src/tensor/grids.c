@@ -11,13 +11,15 @@
 static uint16_t near_of_eight[4][LM_GRID_CELLS][LM_GRID_NEAR], near_of_four[2][4096][LM_GRID_NEAR];
 static uint16_t index_of_eight[4][LM_GRID_CELLS], index_of_four[2][4096];
 
+static bool     exact_cells[6][LM_GRID_CELLS];
+
 static lm_grid grids[6] = {
-    [LM_GRID_IQ2_XXS] = { lm_grid_iq2_xxs, 256, 8, 7, 12, near_of_eight[0], index_of_eight[0], { 0 } },
-    [LM_GRID_IQ2_XS]  = { lm_grid_iq2_xs, 512, 8, 7, 12, near_of_eight[1], index_of_eight[1], { 0 } },
-    [LM_GRID_IQ2_S]   = { lm_grid_iq2_s, 1024, 8, 7, 12, near_of_eight[2], index_of_eight[2], { 0 } },
-    [LM_GRID_IQ1]     = { lm_grid_iq1, 2048, 8, 7, 6, near_of_eight[3], index_of_eight[3], { 0 } },
-    [LM_GRID_IQ3_XXS] = { lm_grid_iq3_xxs, 256, 4, 6, LM_GRID_NEAR, near_of_four[0], index_of_four[0], { 0 } },
-    [LM_GRID_IQ3_S]   = { lm_grid_iq3_s, 512, 4, 6, 12, near_of_four[1], index_of_four[1], { 0 } },
+    [LM_GRID_IQ2_XXS] = { lm_grid_iq2_xxs, 256, 8, 7, 12, near_of_eight[0], index_of_eight[0], exact_cells[0] },
+    [LM_GRID_IQ2_XS]  = { lm_grid_iq2_xs, 512, 8, 7, 12, near_of_eight[1], index_of_eight[1], exact_cells[1] },
+    [LM_GRID_IQ2_S]   = { lm_grid_iq2_s, 1024, 8, 7, 12, near_of_eight[2], index_of_eight[2], exact_cells[2] },
+    [LM_GRID_IQ1]     = { lm_grid_iq1, 2048, 8, 7, 6, near_of_eight[3], index_of_eight[3], exact_cells[3] },
+    [LM_GRID_IQ3_XXS] = { lm_grid_iq3_xxs, 256, 4, 6, LM_GRID_NEAR, near_of_four[0], index_of_four[0], exact_cells[4] },
+    [LM_GRID_IQ3_S]   = { lm_grid_iq3_s, 512, 4, 6, 12, near_of_four[1], index_of_four[1], exact_cells[5] },
 };
 
 static pthread_once_t made[6] = { PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT,
@@ -131,7 +133,7 @@ enum { PAIR = 12 };                  /* numbers of a pair of three digits, 9, fi
 typedef struct sums { float a[PAIR], b[PAIR], least[PAIR]; } sums;
 
 /* Tabulate two elements of three values each. */
-static void tabulate_pair(const float *x, const float *w, const float *values, sums *out)
+static void tabulate_pair(const float *x, const float *w, const float *values, bool turns, sums *out)
 {
     float a[2][3], b[2][3];
 
@@ -142,12 +144,14 @@ static void tabulate_pair(const float *x, const float *w, const float *values, s
             b[i][d] = wg * values[d];
         }
     }
-    *out = (sums){ 0 };
+    for (int i = 9; i < PAIR; i++)
+        out->a[i] = out->b[i] = out->least[i] = 0.0f;
     for (int e = 0; e < 3; e++) {
         for (int d = 0; d < 3; d++) {
-            out->a[3 * e + d]     = a[0][d] + a[1][e];
-            out->b[3 * e + d]     = b[0][d] + b[1][e];
-            out->least[3 * e + d] = a[0][d] < a[1][e] ? a[0][d] : a[1][e];
+            out->a[3 * e + d] = a[0][d] + a[1][e];
+            out->b[3 * e + d] = b[0][d] + b[1][e];
+            if (turns)
+                out->least[3 * e + d] = a[0][d] < a[1][e] ? a[0][d] : a[1][e];
         }
     }
 }
@@ -157,10 +161,10 @@ static void tabulate_four(lm_piece *p, int h, const float *w, bool turns)
 {
     sums low, high;
 
-    tabulate_pair(p->x + 4 * h, w + 4 * h, p->values, &low);
-    tabulate_pair(p->x + 4 * h + 2, w + 4 * h + 2, p->values, &high);
+    tabulate_pair(p->x + 4 * h, w + 4 * h, p->values, turns, &low);
+    tabulate_pair(p->x + 4 * h + 2, w + 4 * h + 2, p->values, turns, &high);
     for (int k = 0; k < 9; k++) {
-        float a = high.a[k], b = high.b[k], least = high.least[k];
+        float a = high.a[k], b = high.b[k], least = turns ? high.least[k] : 0.0f;
         float *to_a = p->a[h] + PAIR * k, *to_b = p->b[h] + PAIR * k, *to_least = p->least[h] + PAIR * k;
         for (int i = 0; i < PAIR; i++)
             to_a[i] = low.a[i] + a;

@@ -22,12 +22,12 @@ typedef struct lm_grid {
     int             n_near;          /* entries compared, at most LM_GRID_NEAR */
     uint16_t      (*near)[LM_GRID_NEAR];     /* by cell: the nearest entries, as cells, in rising distance */
     uint16_t       *index;           /* by cell of an entry: the entry */
-    bool            exact[LM_GRID_CELLS];    /* the cell is an entry */
+    bool           *exact;           /* by cell: it is an entry */
 } lm_grid;
 
 typedef enum lm_grid_name { LM_GRID_IQ2_XXS, LM_GRID_IQ2_XS, LM_GRID_IQ2_S, LM_GRID_IQ1, LM_GRID_IQ3_XXS, LM_GRID_IQ3_S } lm_grid_name;
 
-/* Return a grid with its lists. The first call makes them, about a megabyte in all; thread-safe. */
+/* Return a grid with its lists. The first call makes them, two megabytes for all grids; thread-safe. */
 const lm_grid *lm_grid_of(lm_grid_name name);
 
 /* The sums of a piece over every half: a, b, and the least w x g of its elements. */

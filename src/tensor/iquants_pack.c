@@ -267,12 +267,14 @@ static void settle(search *f, int block, float s, float odd, codes *out, float *
     float       gain[2] = { 0 };
     int         first = block * k->per_scale, v = 0;
 
-    tabulate(f, block);
+    if (!k->per_shift)
+        tabulate(f, block);
     for (int u = 0; u < n_shifts(k); u++) {
         for (int g = 0; g < k->per_scale; g++) {
-            const choice *old = best_found(f, u, first + g, s);
-            choice        new = choose(f, u, g, is_odd(f, first + g), s);
-            best[u][g] = gain_of(new.a, new.b, s) >= gain_of(old->a, old->b, s) ? new : *old;
+            best[u][g] = *best_found(f, u, first + g, s);
+            choice new = k->per_shift ? best[u][g] : choose(f, u, g, is_odd(f, first + g), s);
+            if (gain_of(new.a, new.b, s) > gain_of(best[u][g].a, best[u][g].b, s))
+                best[u][g] = new;
             gain[u] += gain_of(best[u][g].a, best[u][g].b, s);
         }
     }
