@@ -138,14 +138,29 @@ async function restart(of) {
     } finally { await close(); await server.close(); }
 }
 
-// 500 tokens per second into a conversation that already has 20,000; frame times are measured and logged.
+// 500 tokens per second into a conversation that already has 20,000, and into an answer that does, as Markdown and as tokens coloured by
+// surprise. Logged: times between frames, which a busy machine lengthens, and the longest task of the page by processor time.
 async function long(of) {
-    const words = "the quick brown fox jumps over a lazy dog and then goes home to rest".split(" "), text = (n) => Array.from({ length: n }, (_, i) => `${words[(i * 7) % words.length]}${i % 40 === 39 ? ".\n\n" : i % 97 === 96 ? " `code`" : ""} `);
-    let n = 0;
-    const answers = [
-        () => [chunk(text(20000).join("")), chunk(null, "stop"), usage(20000), "[DONE]"],
-        () => [...Array.from({ length: 100 }, (_, i) => [...text(1500).slice(i * 15, i * 15 + 15).map((w) => chunk(w)), 30]).flat(), chunk(null, "stop"), usage(1500), "[DONE]"],
-    ];
+    for (const coloured of [false, true]) await longChat(of, coloured);
+}
+
+const tasks = (trace) => {
+    const { traceEvents: all } = JSON.parse(trace), main = new Set(all.filter((e) => e.name === "thread_name" && e.args.name === "CrRendererMain").map((e) => `${e.pid} ${e.tid}`));
+    return all.filter((e) => e.ph === "X" && e.name.endsWith("RunTask") && main.has(`${e.pid} ${e.tid}`)).map((e) => (e.tdur ?? 0) / 1000);
+};
+
+async function longChat(of, coloured) {
+    const words = "the quick brown fox jumps over a lazy dog and then goes home to rest".split(" "), text = (n) => Array.from({ length: n }, (_, i) => i % 40 === 39 ? ".\n\n" : i % 97 === 96 ? " `code`" : `${i % 40 ? " " : ""}${words[(i * 7) % words.length]}`);
+    const choice = (token, i) => ({ id: i % words.length, token, logprob: -((i * 7) % 90) / 10 });
+    const piece = (all, from) => ({ ...chunk(all.join("")), ...(coloured ? { choices: [{ ...chunk(all.join("")).choices[0],
+        logprobs: { content: all.map((x, i) => ({ ...choice(x, from + i), top_logprobs: words.slice(0, 8).map((w, k) => choice(w, k)) })) } }] } : {}) });
+    const once = (n) => Array.from({ length: n / 1000 }, (_, k) => piece(text(n).slice(k * 1000, k * 1000 + 1000), k * 1000));
+    const written = (n) => Array.from({ length: n / 15 }, (_, k) => [...text(n).slice(k * 15, k * 15 + 15).map((w, i) => piece([w], k * 15 + i)), 30]).flat();
+    const end = (n) => [chunk(null, "stop"), usage(n), "[DONE]"];
+    let n = 0, go;
+    const started = new Promise((done) => { go = done; });
+    const answers = [() => [...once(20000), ...end(20000)], () => [...written(1500), ...end(1500)], () => [...once(20000), started, ...written(1500), ...end(21500)]];
+    const where = `${of.where}${coloured ? ", coloured" : ""}`;
     await played(of, (path) => path === "/v1/chat/completions" ? { events: answers[n++]() } : usual(path), async (page) => {
         await page.evaluate(() => {
             window.frames_ = [];
@@ -153,17 +168,39 @@ async function long(of) {
             const tick = (t) => { window.frames_.push(t - last); last = t; requestAnimationFrame(tick); };
             requestAnimationFrame(tick);
         });
+        const body = coloured ? ".coloured" : ".markdown", list = page.locator(".messages");
+        const trace = () => of.browser.startTracing(page, { categories: ["toplevel", "__metadata"] });
+        const frames = async () => {
+            const all = await page.evaluate(() => window.frames_.splice(0).sort((a, b) => b - a)), task = Math.max(...tasks(String(await of.browser.stopTracing())));
+            await trace();
+            return `${all.length} frames, longest ${all[0].toFixed(0)} ms, above 50 ms: ${all.filter((x) => x > 50).length}, longest task ${task.toFixed(0)} ms`;
+        };
+        await trace();
+        const length = () => page.evaluate((body) => [...document.querySelectorAll(`.message.assistant ${body}`)].pop()?.textContent.length ?? 0, body);
+        const scroll = async () => {
+            await list.evaluate(async (e) => { for (let y = e.scrollHeight; y > 0; y -= 600) { e.scrollTop = y; await new Promise((r) => requestAnimationFrame(r)); } });
+            return frames();
+        };
+        const whole = text(20000).join("").length * 0.9;
+        if (coloured) await page.getByRole("switch", { name: "Surprise" }).click();
         await ask(page, "long");
-        await page.waitForFunction((n) => document.querySelector(".message.assistant .markdown").textContent.length > n, text(20000).join("").length * 0.9);
-        const opening = await page.evaluate(() => window.frames_.splice(0).sort((a, b) => b - a));
-        await until(async () => await page.evaluate(() => { const l = document.querySelector(".messages"); return l.scrollHeight - l.scrollTop - l.clientHeight < 60; }), `${of.where}: the end is out of sight`);
+        await until(async () => await length() > whole, `${where}: the text is not there`);
+        const opening = await frames();
+        await until(async () => await page.evaluate(() => { const l = document.querySelector(".messages"); return l.scrollHeight - l.scrollTop - l.clientHeight < 60; }), `${where}: the end is out of sight`);
         await ask(page, "more");
-        const list = page.locator(".messages"), writing = await page.evaluate(() => window.frames_.splice(0).sort((a, b) => b - a));
-        await list.evaluate(async (e) => { for (let y = e.scrollHeight; y > 0; y -= 600) { e.scrollTop = y; await new Promise((r) => requestAnimationFrame(r)); } });
-        const scrolling = await page.evaluate(() => window.frames_.splice(0).sort((a, b) => b - a));
-        await until(async () => (await page.locator(".message.assistant .markdown").last().textContent()).length > 6000, `${of.where}: the text is not whole`);
-        const say = (f) => `${f.length} frames, longest ${f[0].toFixed(0)} ms, above 50 ms: ${f.filter((x) => x > 50).length}`;
-        console.log(`  ${of.where}: 20,000 tokens at once: ${say(opening)}; while written: ${say(writing)}; while scrolled: ${say(scrolling)}`);
+        const writing = await frames(), scrolled = await scroll();
+        await until(async () => await length() > 6000, `${where}: the text is not whole`);
+        await page.fill(".composer textarea", "one long answer");
+        await page.press(".composer textarea", "Enter");
+        await until(async () => await length() > whole, `${where}: the long answer is not there`);
+        await page.waitForTimeout(1000);
+        await frames();
+        go();
+        await page.waitForFunction(() => document.querySelectorAll(".message .stats").length === 3);
+        const growing = await frames(), across = await scroll();
+        await of.browser.stopTracing();
+        for (const [what, of] of Object.entries({ "20,000 tokens at once": opening, "another answer written": writing, scrolled, "an answer of 20,000 written on": growing, "scrolled across it": across }))
+            console.log(`  ${where}: ${what}: ${of}`);
     });
 }
 

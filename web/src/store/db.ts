@@ -1,4 +1,5 @@
 // Conversations in the browser's database. Without one (private windows of some browsers), they last as long as the page.
+import { pack, unpack, type Packed } from "./packed";
 import type { ChatMeta, Turn } from "./types";
 
 let opened: Promise<IDBDatabase | null> | undefined;
@@ -30,9 +31,15 @@ function run<T>(store: string, mode: IDBTransactionMode, work: (s: IDBObjectStor
 }
 
 export const allChats = async (): Promise<ChatMeta[]> => await run<ChatMeta[]>("chats", "readonly", (s) => s.getAll()) ?? [];
-export const turnsOf = async (chat: string): Promise<Turn[]> => await run<Turn[]>("turns", "readonly", (s) => s.index("chat").getAll(chat)) ?? [];
+
+// Earlier versions of the page stored tokens as they are.
+type Stored = Turn & { packed?: Packed };
+const stored = ({ tokens, ...rest }: Turn): Stored => tokens ? { ...rest, packed: pack(tokens) } : rest;
+const read = ({ packed, ...rest }: Stored): Turn => packed ? { ...rest, tokens: unpack(packed) } : rest;
+
+export const turnsOf = async (chat: string): Promise<Turn[]> => (await run<Stored[]>("turns", "readonly", (s) => s.index("chat").getAll(chat)) ?? []).map(read);
 export const putChat = (c: ChatMeta): Promise<unknown> => run("chats", "readwrite", (s) => s.put(c));
-export const putTurn = (t: Turn): Promise<unknown> => run("turns", "readwrite", (s) => s.put(t));
+export const putTurn = (t: Turn): Promise<unknown> => run("turns", "readwrite", (s) => s.put(stored(t)));
 
 export async function removeChat(id: string): Promise<void> {
     const turns = await turnsOf(id);
