@@ -19,8 +19,8 @@ static const char *const formulas[LM_OP_COUNT] = {
     [LM_OP_POSITION]    = "P[position]",
     [LM_OP_SINUSOID]    = "sin, cos(position / 10000^(2i/D))",
     [LM_OP_LINEAR]      = "x Wᵀ + b",
-    [LM_OP_RMS_NORM]    = "x / √(mean(x²) + ε) ⊙ w",
-    [LM_OP_LAYER_NORM]  = "(x − μ) / √(σ² + ε) ⊙ w + b",
+    [LM_OP_RMS_NORM]    = "x / √(mean(x²) + ε) ⊙ γ",
+    [LM_OP_LAYER_NORM]  = "(x − μ) / √(var + ε) ⊙ γ + β",
     [LM_OP_ROPE]        = N_("R(position) x, in pairs of dimensions"),
     [LM_OP_ATTENTION]   = "softmax(scale · Q Kᵀ + mask) V",
     [LM_OP_ADD]         = "x + y",
@@ -42,7 +42,9 @@ const char *lm_forward_formula(const lm_node *n)
 {
     bool plain = n->weights[1] == LM_NONE;
 
-    return n->code == LM_OP_LINEAR && plain ? "x Wᵀ" : n->code == LM_OP_LAYER_NORM && plain ? "(x − μ) / √(σ² + ε) ⊙ w" : formulas[n->code];
+    return n->code == LM_OP_LINEAR && plain       ? "x Wᵀ"
+           : n->code == LM_OP_LAYER_NORM && plain ? "(x − μ) / √(var + ε) ⊙ γ"
+                                                  : formulas[n->code];
 }
 
 typedef struct pass {

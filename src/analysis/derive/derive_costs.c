@@ -157,7 +157,7 @@ void lm_derive_memory(lm_derivation *d)
     lm_let_fact(d, "kv", "C", _("bytes of the cache's pages"), "memory.kv");
     lm_let_fact(d, "scratch", "A", _("bytes of activations, page tables, threads"), "memory.scratch");
     lm_derive(d, "allocated", _("what the engine allocates"), LM_UNIT_BYTES, "memory.total", "weights + kv + scratch");
-    lm_let_fact(d, "mapped", "M", _("bytes read from the file in place"), "memory.mapped");
+    lm_let_fact(d, "mapped", "B_M", _("bytes read from the file in place"), "memory.mapped");
     lm_derive(d, "touched", _("together with what is read from the file in place"), LM_UNIT_BYTES, NULL, "allocated + mapped");
 }
 

@@ -67,7 +67,7 @@ static void derive_stretched_scale(lm_derivation *d)
 
     if (!r || r->mscale_all_dim <= 0 || !lm_facts_has(d->f, "rope.factor") || !lm_has_symbol(d, "nope_dim"))
         return;
-    lm_let_fact(d, "factor", "s", _("factor by which YaRN stretches the context"), "rope.factor");
+    lm_let_fact(d, "factor", NULL, _("factor by which YaRN stretches the context"), "rope.factor");
     lm_let_number(d, "mscale", "m_s", _("mscale_all_dim of the configuration"), r->mscale_all_dim);
     lm_derive(d, "magnitude", _("YaRN's magnitude"), LM_UNIT_NONE, NULL, "0.1 * mscale * ln(factor) + 1");
     lm_derive(d, "scale", _("scores are multiplied by"), LM_UNIT_NONE, "attention.scale", "magnitude^2 / sqrt(nope_dim + rope_dim)");
@@ -283,7 +283,7 @@ void lm_derive_residual(lm_derivation *d)
         adds += p->nodes[i].layer == 0 && lm_is_residual(d->f->ledger, i);
     if (!adds)
         return;
-    lm_let_count(d, "adds", "a", _("additions to the stream in a layer"), adds);
+    lm_let_count(d, "adds", NULL, _("additions to the stream in a layer"), adds);
     lm_derive(d, "updates", _("additions to the stream in all layers"), LM_UNIT_NONE, NULL, "adds * layers");
     lm_derive(d, "stream", _("values passed from layer to layer per token"), LM_UNIT_ELEMENTS, NULL, "hidden");
     lm_derive(d, "flops", _("additions for one token"), LM_UNIT_FLOPS, NULL, "updates * hidden");

@@ -13,7 +13,7 @@ static const lm_rope_spec *main_rope(const lm_derivation *d)
 
 static void let_llama3(lm_derivation *d, const lm_rope_spec *s)
 {
-    lm_let_fact(d, "factor", "s", _("times that the context is longer"), "rope.factor");
+    lm_let_fact(d, "factor", NULL, _("times that the context is longer"), "rope.factor");
     lm_let_count(d, "trained", "N_0", _("positions trained before scaling"), s->original_context);
     lm_let_number(d, "low_freq", "l_f", _("low_freq_factor of the configuration"), s->low_freq_factor);
     lm_let_number(d, "high_freq", "h_f", _("high_freq_factor of the configuration"), s->high_freq_factor);
@@ -25,7 +25,7 @@ static void let_yarn(lm_derivation *d, const lm_rope_spec *s)
 {
     const char *lane = "rotated * ln(trained / (%s * 2 * pi)) / (2 * ln(base))";
 
-    lm_let_fact(d, "factor", "s", _("times that the context is longer"), "rope.factor");
+    lm_let_fact(d, "factor", NULL, _("times that the context is longer"), "rope.factor");
     lm_let_count(d, "trained", "N_0", _("positions trained before scaling"), s->original_context);
     lm_let_number(d, "beta_fast", "\\beta_f", _("beta_fast of the configuration: turns"), s->beta_fast);
     lm_let_number(d, "beta_slow", "\\beta_s", _("beta_slow of the configuration: turns"), s->beta_slow);
@@ -38,7 +38,7 @@ static void let_yarn(lm_derivation *d, const lm_rope_spec *s)
 
 static void let_dynamic(lm_derivation *d, const lm_rope_spec *s)
 {
-    lm_let_fact(d, "factor", "s", _("times that the context is longer"), "rope.factor");
+    lm_let_fact(d, "factor", NULL, _("times that the context is longer"), "rope.factor");
     lm_let_fact(d, "tokens", "S", _("tokens of context"), "kv.context");
     lm_let_count(d, "trained", "N_0", _("positions trained before scaling"), s->max_context);
     if (d->f->s.context > s->max_context)
@@ -52,7 +52,7 @@ static void let_longrope(lm_derivation *d, const lm_rope_spec *s)
 {
     lm_let_count(d, "trained", "N_0", _("positions trained before scaling"), s->original_context);
     if (s->factor > 1)
-        lm_let_fact(d, "factor", "s", _("times that the context is longer"), "rope.factor");
+        lm_let_fact(d, "factor", NULL, _("times that the context is longer"), "rope.factor");
 }
 
 static void let_rule(lm_derivation *d, const lm_rope_spec *s)
@@ -71,7 +71,7 @@ static void let_rule(lm_derivation *d, const lm_rope_spec *s)
         let_longrope(d, s);
         break;
     case LM_ROPE_LINEAR:
-        lm_let_fact(d, "factor", "s", _("times that the context is longer"), "rope.factor");
+        lm_let_fact(d, "factor", NULL, _("times that the context is longer"), "rope.factor");
         break;
     case LM_ROPE_DEFAULT:
         break;
@@ -218,8 +218,8 @@ void lm_derive_rope(lm_derivation *d)
 
     if (!lm_facts_has(d->f, "rope.base"))
         return;
-    lm_let_fact(d, "base", "b", _("base of the frequencies (rope_theta)"), "rope.base");
-    lm_let_fact(d, "rotated", "d", _("dimensions of a head that are rotated"), "rope.dim");
+    lm_let_fact(d, "base", NULL, _("base of the frequencies (rope_theta)"), "rope.base");
+    lm_let_fact(d, "rotated", "K_R", _("dimensions of a head that are rotated"), "rope.dim");
     lm_let_number(d, "pi", "\\pi", _("half a turn"), acos(-1));
     lm_derive(d, "pairs", _("pairs of dimensions, each with an angle of its own"), LM_UNIT_NONE, "rope.pairs", "rotated / 2");
     pairs = lm_facts_count(d->f, "rope.pairs");

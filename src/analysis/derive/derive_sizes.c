@@ -43,7 +43,7 @@ void lm_let_sizes(lm_derivation *d)
     if (!lm_facts_has(f, "mlp.experts"))
         return;
     lm_let_fact(d, "experts", "E", _("routed experts of a layer"), "mlp.experts");
-    lm_let_fact(d, "top_k", "k", _("active experts per token (top-k)"), "mlp.experts_per_token");
+    lm_let_fact(d, "top_k", "E_a", _("active experts per token (top-k)"), "mlp.experts_per_token");
     lm_let_fact(d, "expert_width", "F_E", _("width of an expert"), "mlp.expert_width");
     if (lm_facts_has(f, "mlp.shared_width") && lm_facts_count(f, "mlp.shared_width") != lm_facts_count(f, "mlp.intermediate"))
         lm_let_fact(d, "shared_width", "F_S", _("width of the shared experts"), "mlp.shared_width");

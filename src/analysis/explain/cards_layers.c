@@ -36,6 +36,18 @@ static bool routes(const lm_program *p, const lm_traits *t)
     return t->route != NULL;
 }
 
+/* Write the router of a model that scores each expert apart. */
+static void read_router(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    lm_traits t;
+
+    lm_find_traits(l, &t);
+    if (!t.route || !t.route->route.spec.sigmoid)
+        return;
+    lm_text_add_str(unicode, "s = W_r · x,   p = σ(s)");
+    lm_text_add_str(latex, "s = W_r\\,x,\\quad p = \\sigma(s)");
+}
+
 static const lm_card cards[] = {
     {
         .topic = "mlp",
@@ -81,7 +93,7 @@ static const lm_card cards[] = {
                    "error function; the tanh form is an approximation that GPT-2 introduced and many models were trained with. They "
                    "differ by less than 0.0005, and a model must be run with the one it was trained with."),
         .formulas = { { N_("exact:  GELU(x) = x · Φ(x) = x/2 · (1 + erf(x / √2))"),
-                        "\\text{GELU}(x) = x\\,P(X < x) = \\frac{x}{2}\\left(1 + \\mathrm{erf}(\\frac{x}{\\sqrt{2}})\\right)" },
+                        "\\text{GELU}(x) = x\\,\\mathrm{CDF}(x) = \\frac{x}{2}\\left(1 + \\mathrm{erf}(\\frac{x}{\\sqrt{2}})\\right)" },
                       { N_("tanh:   GELU(x) ≈ x/2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))"),
                         "\\text{GELU}(x) \\approx \\frac{x}{2}\\left(1 + \\tanh(\\sqrt{\\frac{2}{\\pi}}\\,(x + 0.044715\\,x^3))\\right)" },
                       { N_("quick:  GELU(x) ≈ x · σ(1.702 · x)"), "\\text{GELU}(x) \\approx x\\,\\sigma(1.702\\,x)" } },
@@ -119,8 +131,9 @@ static const lm_card cards[] = {
                    "kept, and in some models divided by their sum. Which experts a batch needs depends on all of its tokens."),
         .formulas = { { "s = W_r · x,   p = softmax(s)", "s = W_r\\,x,\\quad p = \\text{softmax}(s)" },
                       { N_("chosen: the k largest pᵢ;   gᵢ = pᵢ, or pᵢ / Σ chosen pⱼ"),
-                        "g_i = p_i \\quad\\text{or}\\quad g_i = \\frac{p_i}{\\sum_{j \\in \\text{top-}k} p_j}" },
-                      { N_("visited by n tokens: E · (1 − (1 − k/E)ⁿ) experts"), "E\\left(1 - \\left(1 - \\frac{k}{E}\\right)^n\\right)" } },
+                        "g_i = p_i \\quad\\text{or}\\quad g_i = \\frac{p_i}{\\sum_{j \\in \\text{top-k}} p_j}" },
+                      { N_("visited by n tokens: E · (1 − (1 − E_a/E)ⁿ) experts"), "E\\left(1 - \\left(1 - \\frac{E_a}{E}\\right)^n\\right)" } },
+        .read_off = read_router,
         .derive = lm_derive_router,
         .sheet = lm_sheet_router,
         .diagram = "moe",

@@ -26,7 +26,7 @@ static const lm_card cards[] = {
         .summary = N_("a second table: one trained row for each position"),
         .what = N_("Each position has a trained vector of D dimensions, which is added to the vector of the token before the first layer. "
                    "Attention itself then knows nothing of order; it reads positions out of the vectors."),
-        .formulas = { { "h₀ = W_E[token] + W_P[position]", "h_0 = W_E[t] + W_P[p]" },
+        .formulas = { { "h₀ = W_E[t] + W_P[pos]", "h_0 = W_E[t] + W_P[\\mathrm{pos}]" },
                       { "W_E: V × D,   W_P: P × D", "W_E \\in \\mathbb{R}^{V \\times D},\\quad W_P \\in \\mathbb{R}^{P \\times D}" } },
         .derive = lm_derive_learned,
         .why = { N_("Without any position, attention treats a text as a set of tokens: permuted tokens give permuted results.") },
@@ -45,12 +45,13 @@ static const lm_card cards[] = {
         .summary = N_("sines and cosines of the position are added"),
         .what = N_("A vector of sines and cosines, computed from the position, is added to the vector of the token. Each pair of "
                    "dimensions has its own frequency, from fast to slow, as the hands of a clock have. Nothing is trained."),
-        .formulas = { { "PE(p, 2i) = sin(p · ωᵢ),   PE(p, 2i+1) = cos(p · ωᵢ),   ωᵢ = 10000^(−2i/D)",
-                        "PE(p, 2i) = \\sin(p\\,\\omega_i),\\quad PE(p, 2i+1) = \\cos(p\\,\\omega_i),\\quad \\omega_i = 10000^{-2i/D}" },
-                      { N_("a shift by k is a rotation: PE(p + k) = R(k · ωᵢ) · PE(p) in each pair"),
-                        "\\begin{pmatrix} \\sin (p+k)\\omega \\\\ \\cos (p+k)\\omega \\end{pmatrix} = \\begin{pmatrix} \\cos k\\omega & \\sin k\\omega \\\\ "
-                        "-\\sin k\\omega & \\cos k\\omega \\end{pmatrix} "
-                        "\\begin{pmatrix} \\sin p\\omega \\\\ \\cos p\\omega \\end{pmatrix}" } },
+        .formulas = { { "PE(pos, 2i) = sin(pos · ωᵢ),   PE(pos, 2i+1) = cos(pos · ωᵢ),   ωᵢ = 10000^(−2i/D)",
+                        "\\mathrm{PE}(\\mathrm{pos}, 2i) = \\sin(\\mathrm{pos}\\,\\omega_i),\\quad \\mathrm{PE}(\\mathrm{pos}, 2i+1) = "
+                        "\\cos(\\mathrm{pos}\\,\\omega_i),\\quad \\omega_i = 10000^{-2i/D}" },
+                      { N_("a shift by j is a rotation: PE(pos + j) = Rot(j · ωᵢ) · PE(pos) in each pair"),
+                        "\\begin{pmatrix} \\sin (\\mathrm{pos}+j)\\omega \\\\ \\cos (\\mathrm{pos}+j)\\omega \\end{pmatrix} = "
+                        "\\begin{pmatrix} \\cos j\\omega & \\sin j\\omega \\\\ -\\sin j\\omega & \\cos j\\omega \\end{pmatrix} "
+                        "\\begin{pmatrix} \\sin \\mathrm{pos}\\,\\omega \\\\ \\cos \\mathrm{pos}\\,\\omega \\end{pmatrix}" } },
         .derive = lm_derive_sinusoidal,
         .why = { N_("A matrix can turn the vector of one position into that of another at a given distance, "
                     "so heads can learn distances.") },
@@ -68,9 +69,9 @@ static const lm_card cards[] = {
         .what = N_("Before the softmax, scores of keys that a token must not see are set to −∞, so that their weights are zero. Causal: a "
                    "token sees itself and earlier ones, a triangle. A window keeps a band of the last W keys. A sink is a learned score "
                    "that every token sees and that has no value: it takes weight away from all keys."),
-        .formulas = { { "mask(i, j) = 0   if j ≤ i,   else −∞", "M_{ij} = 0 \\;\\text{if}\\; j \\le i,\\quad \\text{else}\\; -\\infty" },
-                      { N_("with a window: 0 if 0 ≤ i − j < W, else −∞"), "M_{ij} = 0 \\;\\text{if}\\; 0 \\le i - j < W,\\quad \\text{else}\\; -\\infty" },
-                      { N_("with a sink z: wᵢⱼ = e^sᵢⱼ / (e^z + Σₖ e^sᵢₖ)"), "w_{ij} = \\frac{e^{s_{ij}}}{e^{z} + \\sum_k e^{s_{ik}}}" } },
+        .formulas = { { "Mᵢⱼ = 0   if j ≤ i,   else −∞", "\\mathbf{M}_{ij} = 0 \\;\\text{if}\\; j \\le i,\\quad \\text{else}\\; -\\infty" },
+                      { N_("with a window: 0 if 0 ≤ i − j < W, else −∞"), "\\mathbf{M}_{ij} = 0 \\;\\text{if}\\; 0 \\le i - j < W,\\quad \\text{else}\\; -\\infty" },
+                      { N_("with a sink s_r: pᵢⱼ = e^sᵢⱼ / (e^s_r + Σ e^sᵢⱼ over all keys j)"), "p_{ij} = \\frac{e^{s_{ij}}}{e^{s_r} + \\sum_{j} e^{s_{ij}}}" } },
         .derive = lm_derive_mask,
         .diagram = "mask",
         .why = { N_("The model is trained to predict each token from the ones before it; seeing later ones would give the answer away.") },
@@ -90,7 +91,8 @@ static const lm_card cards[] = {
                    "trained list of merges becomes one token, again and again, until no neighbours are in the list. Each result is a row "
                    "of the vocabulary, and its number is the token id."),
         .formulas = { { N_("repeat: of all neighbouring pairs (a, b) with a rank, merge the one of the lowest rank into ab"),
-                        "(a, b)^* = \\arg\\min_{(a,b)} \\text{rank}(a, b),\\quad a\\,b \\rightarrow ab" } },
+                        "\\arg\\min_{\\text{pair}} \\text{rank}(\\text{pair}),\\quad \\text{left} + \\text{right} "
+                        "\\rightarrow \\text{leftright}" } },
         .derive = lm_derive_tokenizer,
         .sheet = lm_sheet_merges,
         .why = { N_("Words alone would need an endless vocabulary, and bytes alone very long sequences; "

@@ -63,12 +63,13 @@ static bool normalises(const lm_program *p, const lm_traits *t)
 /* ---- formulas that differ between models ---- */
 
 static const lm_form_words residual_words = {
-    .token = "E[token]", .position = "P[position]", .sine = "P[position]", .norm = "Norm", .first_norm = "Norm",
+    .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm",
     .attention = "Attention", .mlp = "MLP", .times = " · ",
 };
 
 static const lm_form_words residual_latex = {
-    .token = "E[t]", .position = "P[p]", .sine = "P[p]", .norm = "\\text{Norm}", .first_norm = "\\text{Norm}",
+    .token = "W_E[t]", .position = "W_P[\\mathrm{pos}]", .sine = "\\mathrm{PE}(\\mathrm{pos})",
+    .norm = "\\text{Norm}", .first_norm = "\\text{Norm}",
     .attention = "\\text{Attn}", .mlp = "\\text{MLP}", .times = "\\,", .within = "\\_",
 };
 
@@ -81,11 +82,61 @@ static void read_cache(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     if (!t.latent)
         return;
     lm_text_add_str(unicode, N_("bytes = L · (R + K_R) · bytes per value · tokens"));
-    lm_text_add_str(latex, "\\text{bytes} = L \\cdot (R + K_R) \\cdot b \\cdot S");
+    lm_text_add_str(latex, "\\text{bytes} = L \\cdot (R + K_R) \\cdot b_v \\cdot S");
+}
+
+/* Write the operations of scores on a latent. */
+static void read_flops(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    lm_traits t;
+
+    lm_find_traits(l, &t);
+    if (!t.latent)
+        return;
+    lm_text_add_str(unicode, N_("FLOPs = 2 · Σ matrices (in · out) + 2 · H · ((R + K_R) + R) · L · tokens"));
+    lm_text_add_str(latex, "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 \\cdot H \\cdot ((R + K_R) + R) "
+                           "\\cdot L \\cdot S");
+}
+
+/* Write attention whose scores are multiplied by another number than 1 / √ of a head's dimensions, in one pass and with a cache. */
+static void read_scaled(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    lm_traits t;
+
+    lm_find_traits(l, &t);
+    if (!t.latent)
+        return;
+    lm_text_add_str(unicode, "Attention(Q, K, V) = softmax(scale · Q · Kᵀ + M) · V");
+    lm_text_add_str(latex, "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = \\text{softmax}\\left(\\mathrm{scale} \\cdot "
+                           "\\mathbf{Q} \\mathbf{K}^{\\top} + \\mathbf{M}\\right) \\mathbf{V}");
+}
+
+static void read_appended(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    lm_traits t;
+
+    lm_find_traits(l, &t);
+    if (!t.latent)
+        return;
+    lm_text_add_str(unicode, N_("step i: append c_KV and the rotated key;  oᵢ = softmax(scale · qᵢ · K₁…ᵢᵀ) · V₁…ᵢ"));
+    lm_text_add_str(latex, "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow [\\mathbf{V}; v_i],\\quad o_i = "
+                           "\\text{softmax}\\left(\\mathrm{scale} \\cdot q_i \\mathbf{K}^{\\top}\\right) \\mathbf{V}");
+}
+
+/* Write the mixture and its router with the function of this model. */
+static void read_mixture(const lm_ledger *l, lm_text *unicode, lm_text *latex)
+{
+    lm_traits t;
+
+    lm_find_traits(l, &t);
+    if (!t.route || !t.route->route.spec.sigmoid)
+        return;
+    lm_text_add_str(unicode, "y = Σ top-k gᵢ · expertᵢ(x)  (+ shared(x)),   g = σ(router · x)");
+    lm_text_add_str(latex, "y = \\sum_{i \\in \\text{top-k}} g_i\\,E_i(x) \\;(+\\,E_s(x)),\\quad g = \\sigma(W_r\\,x)");
 }
 
 /* Write the score of a model whose bias depends on the key's position alone and is scaled with the product: the softmax is the same, since
- * m_h · i is alike for all keys of a query. */
+ * m_r · i is alike for all keys of a query. */
 static void read_biased(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 {
     lm_traits t;
@@ -93,20 +144,20 @@ static void read_biased(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     lm_find_traits(l, &t);
     if (!t.alibi || !t.attention->attention.spec.alibi_half)
         return;
-    lm_text_add_str(unicode, "score(i, j) = (qᵢ · kⱼ + m_h · j) / √d_k");
-    lm_text_add_str(latex, "s_{ij} = \\frac{q_i k_j^{\\top} + m_h\\,j}{\\sqrt{d_k}}");
+    lm_text_add_str(unicode, "sᵢⱼ = (qᵢ · kⱼ + m_r · j) / √d_k");
+    lm_text_add_str(latex, "s_{ij} = \\frac{q_i k_j^{\\top} + m_r\\,j}{\\sqrt{d_k}}");
 }
 
 /* Write the gated MLP with the activation of this model, and the clamped form of some mixtures. */
 static void read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 {
     static const struct { lm_act act; const char *name, *unicode, *latex; } forms[] = {
-        { LM_ACT_SILU, "SiLU", "z · σ(z)", "z\\,\\sigma(z)" },
-        { LM_ACT_GELU, "GELU", "z · Φ(z)", "z\\,\\Phi(z)" },
-        { LM_ACT_GELU_TANH, "GELU", "z/2 · (1 + tanh(√(2/π) · (z + 0.044715 · z³)))",
-          "\\frac{z}{2}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,(z + 0.044715\\,z^3)\\right)\\right)" },
-        { LM_ACT_GELU_QUICK, "quick", "z · σ(1.702 · z)", "z\\,\\sigma(1.702\\,z)" },
-        { LM_ACT_RELU, "ReLU", "max(0, z)", "\\max(0, z)" },
+        { LM_ACT_SILU, "SiLU", "x · σ(x)", "x\\,\\sigma(x)" },
+        { LM_ACT_GELU, "GELU", "x · Φ(x)", "x\\,\\mathrm{CDF}(x)" },
+        { LM_ACT_GELU_TANH, "GELU", "x/2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))",
+          "\\frac{x}{2}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,(x + 0.044715\\,x^3)\\right)\\right)" },
+        { LM_ACT_GELU_QUICK, "quick", "x · σ(1.702 · x)", "x\\,\\sigma(1.702\\,x)" },
+        { LM_ACT_RELU, "ReLU", "max(0, x)", "\\max(0, x)" },
     };
     lm_traits t;
 
@@ -115,9 +166,9 @@ static void read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     for (size_t i = 0; t.glu && i < sizeof forms / sizeof *forms; i++) {
         if (forms[i].act != t.act)
             continue;
-        lm_text_printf(unicode, "down(%s(gate · x) ⊙ (up · x%s)),   %s(z) = %s", forms[i].name, limit > 0 ? " + 1" : "", forms[i].name,
+        lm_text_printf(unicode, "down(%s(gate · x) ⊙ (up · x%s)),   %s(x) = %s", forms[i].name, limit > 0 ? " + 1" : "", forms[i].name,
                        forms[i].unicode);
-        lm_text_printf(latex, "W_{down}\\left(\\text{%s}(W_{gate}\\,x) \\odot %sW_{up}\\,x%s\\right),\\quad \\text{%s}(z) = %s",
+        lm_text_printf(latex, "W_{down}\\left(\\text{%s}(W_{gate}\\,x) \\odot %sW_{up}\\,x%s\\right),\\quad \\text{%s}(x) = %s",
                        forms[i].name, limit > 0 ? "(" : "", limit > 0 ? " + 1)" : "", forms[i].name,
                        forms[i].latex);
         if (limit > 0) {
@@ -135,15 +186,15 @@ static void read_residual(const lm_ledger *l, lm_text *unicode, lm_text *latex)
     if (!l->program->n_layers)
         return;
     uint32_t n = lm_streams_of(l, 0, at);
-    lm_text_add_str(unicode, "x₀ = ");
-    lm_text_add_str(latex, "x_0 = ");
+    lm_text_add_str(unicode, "h₀ = ");
+    lm_text_add_str(latex, "h_0 = ");
     lm_put_form(l, &residual_words, at[0], LM_NONE, "", unicode);
     lm_put_form(l, &residual_latex, at[0], LM_NONE, "", latex);
     for (uint32_t i = 1; i < n; i++) {
-        lm_text_add_str(unicode, ";   x ← ");
-        lm_text_add_str(latex, ",\\quad x \\leftarrow ");
-        lm_put_form(l, &residual_words, at[i], at[i - 1], "x", unicode);
-        lm_put_form(l, &residual_latex, at[i], at[i - 1], "x", latex);
+        lm_text_add_str(unicode, ";   h ← ");
+        lm_text_add_str(latex, ",\\quad h \\leftarrow ");
+        lm_put_form(l, &residual_words, at[i], at[i - 1], "h", unicode);
+        lm_put_form(l, &residual_latex, at[i], at[i - 1], "h", latex);
     }
 }
 
@@ -173,7 +224,7 @@ static const lm_card cards[] = {
         .what = N_("Each layer stores the keys and values of all earlier tokens, so a new token needs one row of "
                    "computation instead of a full pass."),
         .formulas = { { N_("bytes = 2 · L · G · K · bytes per value · tokens"),
-                        "\\text{bytes} = 2 \\cdot L \\cdot G \\cdot K \\cdot b \\cdot S" } },
+                        "\\text{bytes} = 2 \\cdot L \\cdot G \\cdot K \\cdot b_v \\cdot S" } },
         .read_off = read_cache,
         .derive = lm_derive_kv,
         .diagram = "cache",
@@ -195,7 +246,9 @@ static const lm_card cards[] = {
         .what = N_("Multiplying a row by an in × out matrix takes in · out multiply-adds of 2 FLOPs each. Attention "
                    "scores cost more with each token of context. An embedding look-up costs none."),
         .formulas = { { N_("FLOPs = 2 · Σ matrices (in · out) + 2 · H · (K + K) · L · tokens"),
-                        "\\text{FLOPs} = 2 \\sum_{W} d_{in} d_{out} + 2 \\cdot H \\cdot 2K \\cdot L \\cdot S" } },
+                        "\\text{FLOPs} = 2 \\sum_{\\text{matrices}} (\\text{in} \\cdot \\text{out}) + 2 \\cdot H \\cdot (K + K) "
+                        "\\cdot L \\cdot S" } },
+        .read_off = read_flops,
         .derive = lm_derive_flops,
         .why = { N_("These operations limit prompt processing; generation is usually limited by the bytes read.") },
         .costs = { N_("The rule of thumb 2 · N counts look-ups as products and omits the attention scores.") },
@@ -208,11 +261,11 @@ static const lm_card cards[] = {
         .summary = N_("several query heads share a key/value head"),
         .what = N_("H query heads share G key/value heads: query head i uses key/value head ⌊i / (H/G)⌋. G = H is "
                    "multi-head attention (MHA), G = 1 is multi-query attention (MQA)."),
-        .formulas = { { N_("head i: softmax(qᵢ · k_gᵀ / √K) · v_g,  g = ⌊i · G / H⌋"),
-                        "\\text{head}_i = \\text{softmax}\\left(\\frac{q_i k_{g(i)}^{\\top}}{\\sqrt{K}}\\right) "
-                        "v_{g(i)},\\quad g(i) = \\left\\lfloor \\frac{i\\,G}{H} \\right\\rfloor" },
-                      { N_("attention weights = D · (H·K) · (2 + 2 / group)"),
-                        "N_{attn} = D \\cdot (H K) \\cdot \\left(2 + \\frac{2}{H/G}\\right)" } },
+        .formulas = { { N_("head i: softmax(qᵢ · kⱼᵀ / √d_k) · vⱼ,  j = ⌊i · G / H⌋"),
+                        "\\text{head}_i = \\text{softmax}\\left(\\frac{q_i k_j^{\\top}}{\\sqrt{d_k}}\\right) v_j,\\quad "
+                        "j = \\left\\lfloor \\frac{i\\,G}{H} \\right\\rfloor" },
+                      { N_("attention weights = D · (H·K) · (2 + 2·G/H)"),
+                        "N_{attn} = D \\cdot (H K) \\cdot \\left(2 + \\frac{2\\,G}{H}\\right)" } },
         .derive = lm_derive_gqa,
         .sheet = lm_sheet_heads,
         .diagram = "heads",
@@ -234,11 +287,11 @@ static const lm_card cards[] = {
         .what = N_("Keys and values of all heads are projected from one latent vector of R dimensions. Only the latent "
                    "and one rotated key shared by all heads are cached. During decoding the up-projections are absorbed "
                    "into the query and output projections, so scores are computed on the latent itself."),
-        .formulas = { { "c = Norm(W_down · x);   kᵢ = [W_k,i · c ; RoPE(W_r · x)];   vᵢ = W_v,i · c",
-                        "c = \\text{Norm}(W^{DKV} x),\\quad k_i = \\left[W^{UK}_i c \\,;\\, \\text{RoPE}(W^{KR} x)\\right],\\quad v_i = "
-                        "W^{UV}_i c" },
-                      { "qᵢ · (W_k,i · c) = (W_k,iᵀ · qᵢ) · c",
-                        "q_i^{\\top} (W^{UK}_i c) = \\left((W^{UK}_i)^{\\top} q_i\\right)^{\\top} c" } },
+        .formulas = { { "c_KV = Norm(W_DKV · x);   kᵢ = [W_UK,i · c_KV ; RoPE(W_KR · x)];   vᵢ = W_UV,i · c_KV",
+                        "c_{KV} = \\text{Norm}(W_{DKV}\\,x),\\quad k_i = \\left[W_{UK,i}\\,c_{KV} \\,;\\, "
+                        "\\text{RoPE}(W_{KR}\\,x)\\right],\\quad v_i = W_{UV,i}\\,c_{KV}" },
+                      { "qᵢ · (W_UK,i · c_KV) = (W_UK,iᵀ · qᵢ) · c_KV",
+                        "q_i^{\\top} (W_{UK,i}\\,c_{KV}) = \\left(W_{UK,i}^{\\top} q_i\\right)^{\\top} c_{KV}" } },
         .derive = lm_derive_mla,
         .sheet = lm_sheet_latent,
         .diagram = "mla",
@@ -257,19 +310,21 @@ static const lm_card cards[] = {
         .what = N_("Each pair of dimensions of a query or key is rotated by the position times the frequency of the "
                    "pair. The score of two tokens then depends on their content and their distance. Values are not "
                    "rotated; there are no learned parameters."),
-        .formulas = { { "θᵢ = base^(−2i/d)", "\\theta_i = b^{-2i/d}" },
-                      { "(x, y) → (x·cos pθᵢ − y·sin pθᵢ,  x·sin pθᵢ + y·cos pθᵢ)",
-                        "\\begin{pmatrix} x' \\\\ y' \\end{pmatrix} = \\begin{pmatrix} \\cos p\\theta_i & -\\sin p\\theta_i "
-                        "\\\\ \\sin p\\theta_i & \\cos p\\theta_i \\end{pmatrix} \\begin{pmatrix} x \\\\ y \\end{pmatrix}" },
-                      { "R(m)ᵀ·R(n) = [cos mθ, sin mθ; −sin mθ, cos mθ] · [cos nθ, −sin nθ; sin nθ, cos nθ]",
-                        "R_m^{\\top} R_n = \\begin{pmatrix} \\cos m\\theta & \\sin m\\theta \\\\ -\\sin m\\theta & \\cos m\\theta "
-                        "\\end{pmatrix} \\begin{pmatrix} \\cos n\\theta & -\\sin n\\theta \\\\ \\sin n\\theta & \\cos n\\theta "
-                        "\\end{pmatrix}" },
-                      { "cos mθ·cos nθ + sin mθ·sin nθ = cos (n−m)θ,   cos mθ·sin nθ − sin mθ·cos nθ = sin (n−m)θ",
-                        "\\cos m\\theta \\cos n\\theta + \\sin m\\theta \\sin n\\theta = \\cos (n-m)\\theta,\\quad "
-                        "\\cos m\\theta \\sin n\\theta - \\sin m\\theta \\cos n\\theta = \\sin (n-m)\\theta" },
-                      { N_("so R(m)ᵀ·R(n) = R(n−m), and q(m) · k(n) depends only on n − m"),
-                        "R_m^{\\top} R_n = R_{n-m} \\;\\rightarrow\\; \\langle R_m q, R_n k \\rangle = \\langle q, R_{n-m} k \\rangle" } },
+        .formulas = { { "θᵢ = base^(−2i/K_R)", "\\theta_i = \\mathrm{base}^{-2i/K_R}" },
+                      { "(x₀, x₁) → (x₀·cos φ − x₁·sin φ,  x₀·sin φ + x₁·cos φ),   φ = pos · θᵢ",
+                        "\\begin{pmatrix} x_0 \\\\ x_1 \\end{pmatrix} \\rightarrow \\begin{pmatrix} \\cos \\varphi & -\\sin \\varphi "
+                        "\\\\ \\sin \\varphi & \\cos \\varphi \\end{pmatrix} \\begin{pmatrix} x_0 \\\\ x_1 \\end{pmatrix},\\quad "
+                        "\\varphi = \\mathrm{pos} \\cdot \\theta_i" },
+                      { "Rot(i)ᵀ·Rot(j) = [cos iθ, sin iθ; −sin iθ, cos iθ] · [cos jθ, −sin jθ; sin jθ, cos jθ]",
+                        "\\mathrm{Rot}(i)^{\\top} \\mathrm{Rot}(j) = \\begin{pmatrix} \\cos i\\theta & \\sin i\\theta \\\\ -\\sin i\\theta & "
+                        "\\cos i\\theta \\end{pmatrix} \\begin{pmatrix} \\cos j\\theta & -\\sin j\\theta \\\\ \\sin j\\theta & "
+                        "\\cos j\\theta \\end{pmatrix}" },
+                      { "cos iθ·cos jθ + sin iθ·sin jθ = cos (j−i)θ,   cos iθ·sin jθ − sin iθ·cos jθ = sin (j−i)θ",
+                        "\\cos i\\theta \\cos j\\theta + \\sin i\\theta \\sin j\\theta = \\cos (j-i)\\theta,\\quad "
+                        "\\cos i\\theta \\sin j\\theta - \\sin i\\theta \\cos j\\theta = \\sin (j-i)\\theta" },
+                      { N_("so Rot(i)ᵀ·Rot(j) = Rot(j−i), and qᵢ · kⱼ depends only on j − i"),
+                        "\\mathrm{Rot}(i)^{\\top} \\mathrm{Rot}(j) = \\mathrm{Rot}(j-i) \\;\\rightarrow\\; "
+                        "\\langle \\mathrm{Rot}(i)\\,q, \\mathrm{Rot}(j)\\,k \\rangle = \\langle q, \\mathrm{Rot}(j-i)\\,k \\rangle" } },
         .derive = lm_derive_rope,
         .sheet = lm_sheet_scalings,
         .diagram = "rope",
@@ -310,10 +365,10 @@ static const lm_card cards[] = {
         .summary = N_("a penalty on scores, linear in the distance"),
         .what = N_("No position embedding is added: each head subtracts its slope times the distance from the score of a "
                    "key."),
-        .formulas = { { "score(i, j) = qᵢ · kⱼ / √d_k − m_h · (i − j)",
-                        "s_{ij} = \\frac{q_i k_j^{\\top}}{\\sqrt{d_k}} - m_h (i - j)" },
-                      { "m_h = 2^(−a_m·h/H₂),  h = 1 … H₂", "m_h = 2^{-a_m h/H_2},\\quad 1 \\le h \\le H_2" },
-                      { "m_h = 2^(−a_m·(2(h−H₂)−1)/(2H₂)),  h > H₂", "m_h = 2^{-a_m (2(h-H_2)-1)/(2 H_2)},\\quad h > H_2" } },
+        .formulas = { { "sᵢⱼ = qᵢ · kⱼ / √d_k − m_r · (i − j)",
+                        "s_{ij} = \\frac{q_i k_j^{\\top}}{\\sqrt{d_k}} - m_r (i - j)" },
+                      { "m_r = 2^(−a_m·r/H₂),  r = 1 … H₂", "m_r = 2^{-a_m r/H_2},\\quad 1 \\le r \\le H_2" },
+                      { "m_r = 2^(−a_m·(2(r−H₂)−1)/(2H₂)),  r > H₂", "m_r = 2^{-a_m (2(r-H_2)-1)/(2 H_2)},\\quad r > H_2" } },
         .read_off = read_biased,
         .derive = lm_derive_alibi,
         .why = { N_("Nearby tokens count more; heads with steep slopes are local, heads with small slopes reach far.") },
@@ -330,9 +385,9 @@ static const lm_card cards[] = {
         .what = N_("Two projections of the same input: one passes through an activation and becomes the gate, the other "
                    "is multiplied by it element by element; a third projection returns to the model width. With SiLU "
                    "this is SwiGLU, with GELU GeGLU."),
-        .formulas = { { "down(SiLU(gate · x) ⊙ (up · x)),   SiLU(z) = z · σ(z)",
-                        "W_{down}\\left(\\text{SiLU}(W_{gate}\\,x) \\odot W_{up}\\,x\\right),\\quad \\text{SiLU}(z) = "
-                        "z\\,\\sigma(z)" } },
+        .formulas = { { "down(SiLU(gate · x) ⊙ (up · x)),   SiLU(x) = x · σ(x)",
+                        "W_{down}\\left(\\text{SiLU}(W_{gate}\\,x) \\odot W_{up}\\,x\\right),\\quad \\text{SiLU}(x) = "
+                        "x\\,\\sigma(x)" } },
         .read_off = read_gated,
         .derive = lm_derive_swiglu,
         .diagram = "mlp",
@@ -351,8 +406,8 @@ static const lm_card cards[] = {
         .what = N_("A router scores E experts for each token; the best k run and their outputs are summed, weighted by "
                    "the router. Some models add shared experts that run for every token."),
         .formulas = { { "y = Σ top-k gᵢ · expertᵢ(x)  (+ shared(x)),   g = softmax(router · x)",
-                        "y = \\sum_{i \\in \\text{top-}k} g_i\\,E_i(x) \\;(+\\,E_{shared}(x)),\\quad g = \\text{softmax}(W_r "
-                        "x)" } },
+                        "y = \\sum_{i \\in \\text{top-k}} g_i\\,E_i(x) \\;(+\\,E_s(x)),\\quad g = \\text{softmax}(W_r\\,x)" } },
+        .read_off = read_mixture,
         .derive = lm_derive_moe,
         .diagram = "moe",
         .why = { N_("Capacity grows with the number of experts, compute per token only with the number of active ones.") },
@@ -372,11 +427,11 @@ static const lm_card cards[] = {
         .what = N_("RMSNorm divides a row by its root mean square and multiplies by a learned weight per dimension. "
                    "LayerNorm also subtracts the mean and may add a bias. Pre-norm models normalise the input of a "
                    "branch, post-norm models the sum after it."),
-        .formulas = { { "RMSNorm(x) = x / √(mean(x²) + ε) ⊙ w",
-                        "\\text{RMSNorm}(x) = \\frac{x}{\\sqrt{\\frac{1}{D}\\sum_i x_i^2 + \\varepsilon}} \\odot w" },
-                      { "LayerNorm(x) = (x − μ) / √(σ² + ε) ⊙ w + b,   μ = Σ xᵢ / D,   σ² = Σ (xᵢ − μ)² / D",
-                        "\\text{LayerNorm}(x) = \\frac{x - \\mu}{\\sqrt{\\sigma^2 + \\varepsilon}} \\odot w + b,\\quad \\mu = "
-                        "\\frac{1}{D}\\sum_i x_i,\\quad \\sigma^2 = \\frac{1}{D}\\sum_i (x_i - \\mu)^2" } },
+        .formulas = { { "RMSNorm(x) = x / √(mean(x²) + ε) ⊙ γ",
+                        "\\text{RMSNorm}(x) = \\frac{x}{\\sqrt{\\frac{1}{D}\\sum_i x_i^2 + \\varepsilon}} \\odot \\gamma" },
+                      { "LayerNorm(x) = (x − μ) / √(var + ε) ⊙ γ + β,   μ = Σ xᵢ / D,   var = Σ (xᵢ − μ)² / D",
+                        "\\text{LayerNorm}(x) = \\frac{x - \\mu}{\\sqrt{\\mathrm{var} + \\varepsilon}} \\odot \\gamma + \\beta,\\quad \\mu = "
+                        "\\frac{1}{D}\\sum_i x_i,\\quad \\mathrm{var} = \\frac{1}{D}\\sum_i (x_i - \\mu)^2" } },
         .derive = lm_derive_norm,
         .sheet = lm_sheet_norms,
         .diagram = "norm",
@@ -396,9 +451,9 @@ static const lm_card cards[] = {
         .summary = N_("the running sum that each block adds to"),
         .what = N_("The hidden state of a token is a running sum. Each attention and MLP block reads it and adds its "
                    "output; nothing is overwritten."),
-        .formulas = { { "x₀ = E[token];   x ← x + Attention(Norm(x));   x ← x + MLP(Norm(x))",
-                        "x_0 = E[t],\\quad x \\leftarrow x + \\text{Attn}(\\text{Norm}(x)),\\quad x \\leftarrow x + "
-                        "\\text{MLP}(\\text{Norm}(x))" } },
+        .formulas = { { "h₀ = W_E[t];   h ← h + Attention(Norm(h));   h ← h + MLP(Norm(h))",
+                        "h_0 = W_E[t],\\quad h \\leftarrow h + \\text{Attn}(\\text{Norm}(h)),\\quad h \\leftarrow h + "
+                        "\\text{MLP}(\\text{Norm}(h))" } },
         .read_off = read_residual,
         .derive = lm_derive_residual,
         .diagram = "residual",
@@ -416,8 +471,10 @@ static const lm_card cards[] = {
         .summary = N_("information flow from earlier tokens"),
         .what = N_("The query of a token is compared with the keys of all visible tokens; the softmax of the scores "
                    "weights their values. Causal: only earlier positions and the token itself are visible."),
-        .formulas = { { "Attention(Q, K, V) = softmax(Q · Kᵀ / √d_k + mask) · V",
-                        "\\text{Attention}(Q, K, V) = \\text{softmax}\\left(\\frac{Q K^{\\top}}{\\sqrt{d_k}} + M\\right) V" } },
+        .formulas = { { "Attention(Q, K, V) = softmax(Q · Kᵀ / √d_k + M) · V",
+                        "\\text{Attention}(\\mathbf{Q}, \\mathbf{K}, \\mathbf{V}) = \\text{softmax}\\left(\\frac{\\mathbf{Q} "
+                        "\\mathbf{K}^{\\top}}{\\sqrt{d_k}} + \\mathbf{M}\\right) \\mathbf{V}" } },
+        .read_off = read_scaled,
         .derive = lm_derive_attention,
         .sheet = lm_sheet_heads,
         .diagram = "attention",
@@ -435,7 +492,7 @@ static const lm_card cards[] = {
         .summary = N_("one table row per token"),
         .what = N_("The token id selects a row of a V × D table, the initial residual stream. It is a look-up without "
                    "any multiplication."),
-        .formulas = { { "x₀ = E[token],   E: V × D", "x_0 = E_{t},\\quad E \\in \\mathbb{R}^{V \\times D}" } },
+        .formulas = { { "h₀ = W_E[t],   W_E: V × D", "h_0 = W_E[t],\\quad W_E \\in \\mathbb{R}^{V \\times D}" } },
         .derive = lm_derive_embedding,
         .why = { N_("Token ids are only labels; the model computes with vectors.") },
         .costs = { N_("Large vocabularies shorten token sequences but take a large share of a small model.") },
@@ -448,8 +505,8 @@ static const lm_card cards[] = {
         .summary = N_("one matrix for embedding and head"),
         .what = N_("The same V × D matrix is used for the token look-up and for the logits. It is stored and counted "
                    "once."),
-        .formulas = { { N_("logits = E · Norm(x),   E the embedding table"),
-                        "\\text{logits} = E \\cdot \\text{Norm}(x),\\quad E \\in \\mathbb{R}^{V \\times D}" } },
+        .formulas = { { "logits = W_E · Norm(h),   W_E: V × D",
+                        "\\text{logits} = W_E \\cdot \\text{Norm}(h),\\quad W_E \\in \\mathbb{R}^{V \\times D}" } },
         .derive = lm_derive_tying,
         .why = { N_("In small models the table is a large share of the parameters; a separate head would double it.") },
         .gains = { N_("V · D fewer parameters to store and read.") },
@@ -464,7 +521,7 @@ static const lm_card cards[] = {
         .summary = N_("planned memory: weights, cache and scratch"),
         .what = N_("The plan assigns every byte before anything is allocated: weights in the layout the kernels require, "
                    "cache pages, and one slab shared by all activations."),
-        .formulas = { { N_("memory = weights + cache + scratch"), "\\text{memory} = W + C + A" } },
+        .formulas = { { N_("memory = weights + cache + scratch"), "\\text{memory} = B_W + C + A" } },
         .derive = lm_derive_memory,
         .why = { N_("Whether a model fits is known before it is loaded.") },
         .gains = { N_("Decoding allocates no memory.") },
@@ -476,8 +533,9 @@ static const lm_card cards[] = {
         .summary = N_("the same weights in fewer bits"),
         .what = N_("Weights are stored in blocks of 32 or 256 small integers with a scale per block. Products use them "
                    "directly or after conversion."),
-        .formulas = { { N_("w ≈ scale · q,   bytes = N · bits / 8"),
-                        "w \\approx s \\cdot q,\\quad \\text{bytes} = \\frac{N \\cdot \\text{bits}}{8}" } },
+        .formulas = { { N_("weight ≈ scale · integer,   bytes = N · bits / 8"),
+                        "\\text{weight} \\approx \\text{scale} \\cdot \\text{integer},\\quad \\text{bytes} = "
+                        "\\frac{N \\cdot \\text{bits}}{8}" } },
         .derive = lm_derive_quantization,
         .why = { N_("Generation reads every weight once per token, so fewer bytes mean more tokens per second.") },
         .gains = { N_("Models fit into less memory.") },
@@ -493,12 +551,12 @@ static const lm_card cards[] = {
         .summary = N_("quick, standard and grouped formulas, the exact count, the gap term by term"),
         .what = N_("Three formulas for the number of parameters, from coarse to fine, with this model's sizes, beside the exact count. "
                 "The gap is listed term by term and adds up to the exact count."),
-        .formulas = { { N_("quick:    2·V·D + L·D²·(4 + 3·M),   M = F / D"),
-                        "N_{quick} = 2 V D + L D^2 (4 + 3 M),\\quad M = \\frac{F}{D}" },
+        .formulas = { { N_("quick:    2·V·D + L·D²·(4 + 3·F/D)"),
+                        "N_{quick} = 2 V D + L D^2 \\left(4 + \\frac{3 F}{D}\\right)" },
                       { N_("standard: V·D + L·(4·D² + matrices·D·F) + head (0 if tied)"),
                         "N_{standard} = V D + L \\left(4 D^2 + m D F\\right) + N_{head}" },
                       { N_("grouped:  attention D²·(2 + 2 / group) in place of 4·D²"),
-                        "N_{attn} = D^2 \\left(2 + \\frac{2}{group}\\right)" } },
+                        "N_{attn} = D^2 \\left(2 + \\frac{2}{\\mathrm{group}}\\right)" } },
         .derive = lm_derive_estimate,
         .table = { { N_("quick"), "quick", "quick_off" }, { N_("standard"), "standard", "standard_off" },
                    { N_("grouped"), "group_aware", "group_aware_off" }, { N_("exact"), "exact", NULL } },
@@ -517,8 +575,8 @@ static const lm_card cards[] = {
         .what = N_("The head gives one logit per token of the vocabulary. Divided by the temperature and passed through "
                    "a softmax, the logits become probabilities. Greedy decoding takes the most probable token; sampling "
                    "draws one, usually from a truncated set (top-k, top-p, min-p)."),
-        .formulas = { { "pᵢ = exp(zᵢ / T) / Σⱼ exp(zⱼ / T)", "p_i = \\frac{e^{z_i / T}}{\\sum_j e^{z_j / T}}" },
-                      { N_("greedy: argmaxᵢ zᵢ"), "\\hat{t} = \\arg\\max_i z_i" } },
+        .formulas = { { "pᵢ = exp(zᵢ / τ) / Σⱼ exp(zⱼ / τ)", "p_i = \\frac{e^{z_i / \\tau}}{\\sum_j e^{z_j / \\tau}}" },
+                      { N_("greedy: argmaxᵢ zᵢ"), "t = \\arg\\max_i z_i" } },
         .derive = lm_derive_sampling,
         .diagram = "end-to-end",
         .why = { N_("The most probable token at each step does not give the most probable text, and often gives a "
@@ -534,9 +592,10 @@ static const lm_card cards[] = {
         .summary = N_("decoding with a key/value cache"),
         .what = N_("The prompt is processed in one pass that fills the cache. Each new token is then one row: its key "
                    "and value are appended, and its query attends to the whole cache."),
-        .formulas = { { N_("step t: append kₜ, vₜ;  oₜ = softmax(qₜ · K₁…ₜᵀ / √d_k) · V₁…ₜ"),
-                        "K \\leftarrow [K; k_t],\\; V \\leftarrow [V; v_t],\\quad o_t = \\text{softmax}\\left(\\frac{q_t "
-                        "K^{\\top}}{\\sqrt{d_k}}\\right) V" } },
+        .formulas = { { N_("step i: append kᵢ, vᵢ;  oᵢ = softmax(qᵢ · K₁…ᵢᵀ / √d_k) · V₁…ᵢ"),
+                        "\\mathbf{K} \\leftarrow [\\mathbf{K}; k_i],\\; \\mathbf{V} \\leftarrow [\\mathbf{V}; v_i],\\quad o_i = "
+                        "\\text{softmax}\\left(\\frac{q_i \\mathbf{K}^{\\top}}{\\sqrt{d_k}}\\right) \\mathbf{V}" } },
+        .read_off = read_appended,
         .derive = lm_derive_kv_cache,
         .diagram = "cache",
         .why = { N_("Without a cache, each new token would require recomputing all earlier ones.") },

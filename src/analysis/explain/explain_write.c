@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "analysis/explain/explain.h"
+#include "analysis/explain/letters.h"
 #include "analysis/facts/figure.h"
 #include "analysis/page/prose.h"
 #include "base/columns.h"
@@ -178,6 +179,17 @@ void lm_explain_text(const lm_explanation *x, lm_text *out)
 
 /* ---- Markdown ---- */
 
+static void letters_markdown(const lm_explanation *x, lm_text *out)
+{
+    const lm_letter *letters[LM_MOST_LETTERS];
+    size_t           n = lm_find_letters(x->formulas, x->d, letters);
+
+    if (n)
+        lm_text_printf(out, "\n| %s | %s |\n|---|---|\n", _("symbol"), _("is"));
+    for (size_t i = 0; i < n; i++)
+        lm_text_printf(out, "| $%s$ | %s |\n", letters[i]->latex, _(letters[i]->meaning));
+}
+
 static void list(const char *const *lines, const char *word, lm_text *out)
 {
     for (int i = 0; i < LM_CARD_LINES && lines[i]; i++)
@@ -197,6 +209,7 @@ void lm_explain_markdown(const lm_explanation *x, lm_text *out)
     lm_text_printf(out, "%s\n", _(c->what));
     for (int i = 0; i < LM_CARD_LINES && x->formulas[i].latex; i++)
         lm_text_printf(out, "\n```math\n%s\n```\n", x->formulas[i].latex);
+    letters_markdown(x, out);
     if (!x->used) {
         lm_put_instead(x, &instead);
         lm_text_printf(out, _("\n**%s has no such component**: %s.\n"), x->f->s.name, instead.data ? instead.data : "");

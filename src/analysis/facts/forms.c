@@ -7,8 +7,8 @@
 #include "analysis/facts/fact.h"
 
 const lm_form_words lm_plain_words = {
-    .token = "W_E[t]", .position = "W_P[pos]", .sine = "P[pos]", .norm = "Norm", .first_norm = "Norm", .attention = "Attn",
-    .mlp = "MLP", .tied = "W_E", .head = "W", .final = "h", .bias = " + b", .times = " ", .tanh = "tanh",
+    .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm", .attention = "Attn",
+    .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "h", .bias = " + b", .times = " ", .tanh = "tanh",
 };
 
 typedef struct form {

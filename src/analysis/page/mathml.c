@@ -23,7 +23,8 @@ static const struct { const char *name, *element, *text; } signs[] = {
     { "langle", "mo", "⟨" },    { "rangle", "mo", "⟩" },     { "lfloor", "mo", "⌊" },   { "rfloor", "mo", "⌋" },    { "lceil", "mo", "⌈" },
     { "rceil", "mo", "⌉" },     { "ldots", "mo", "…" },      { "top", "mo", "⊤" },       { "infty", "mi", "∞" },
     { "ell", "mi", "ℓ" },       { "theta", "mi", "θ" },      { "sigma", "mi", "σ" },    { "varepsilon", "mi", "ε" },
-    { "mu", "mi", "μ" },        { "pi", "mi", "π" },         { "alpha", "mi", "α" },    { "beta", "mi", "β" },      { "gamma", "mi", "γ" },
+    { "mu", "mi", "μ" },        { "pi", "mi", "π" },         { "varphi", "mi", "φ" },      { "tau", "mi", "τ" },
+            { "alpha", "mi", "α" },    { "beta", "mi", "β" },      { "gamma", "mi", "γ" },
     { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },    { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
     { "min", "mi", "min" },     { "max", "mi", "max" },      { "ln", "mi", "ln" },      { "exp", "mi", "exp" },
     { "arg", "mi", "arg" },     { "tanh", "mi", "tanh" },    { "mid", "mo", "∣" },
@@ -218,11 +219,26 @@ static lm_status read_decorated(reader *r, const char *open, const char *close, 
     return LM_OK;
 }
 
+/* Read \mathbb{R} or \mathbf{Q}, as a character: MathML Core has no styles of letters. */
+static lm_status read_styled(reader *r, bool blackboard, lm_text *out)
+{
+    lm_view letter;
+
+    LM_TRY(read_plain(r, &letter));
+    bool known = blackboard ? lm_view_is(letter, "R") || lm_view_is(letter, "N") : letter.size == 1 && isupper((unsigned char)*letter.data);
+    if (!known)
+        return unknown(r, letter.data, letter.size);
+    if (blackboard)
+        lm_text_printf(out, "<mi>%s</mi>", *letter.data == 'R' ? "ℝ" : "ℕ");
+    else
+        lm_text_printf(out, "<mi>&#x%x;</mi>", 0x1d400 + (unsigned)(*letter.data - 'A'));
+    return LM_OK;
+}
+
 static lm_status read_command(reader *r, lm_text *out)
 {
     const char *name = r->at + 1;
     size_t      n    = command_length(name);
-    lm_view     letter;
 
     r->at = name + n;
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
@@ -257,13 +273,8 @@ static lm_status read_command(reader *r, lm_text *out)
         lm_text_add_str(out, "</mo>");
         return LM_OK;
     }
-    if (named(name, n, "mathbb")) {
-        LM_TRY(read_plain(r, &letter));
-        if (!lm_view_is(letter, "R") && !lm_view_is(letter, "N"))
-            return unknown(r, letter.data, letter.size);
-        lm_text_printf(out, "<mi>%s</mi>", *letter.data == 'R' ? "ℝ" : "ℕ");
-        return LM_OK;
-    }
+    if (named(name, n, "mathbf") || named(name, n, "mathbb"))
+        return read_styled(r, name[n - 1] == 'b', out);
     r->at = name;
     return unknown(r, name - 1, n + 1);
 }

@@ -18,15 +18,16 @@ static const char *const small[]  = { "₀", "₁", "₂", "₃", "₄", "₅", 
 static const char *const plain[]  = { "0", "1", "2", "3", "4", "5", "6", "7", "8", "9" };
 
 static const lm_form_words text_words = {
-    .token = "W_E[t]", .position = "W_P[pos]", .sine = "P[pos]", .norm = "N", .first_norm = "N₀", .nth_norm = "N%s", .digits = small,
-    .attention = "Attn", .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "N_f(h_L)", .bias = " + b", .times = " · ",
-    .tanh = "tanh",
+    .token = "W_E[t]", .position = "W_P[pos]", .sine = "PE(pos)", .norm = "Norm", .first_norm = "Norm₀", .nth_norm = "Norm%s",
+    .digits = small, .attention = "Attn", .mlp = "MLP", .tied = "W_E", .head = "W_head", .final = "Norm_f(h_L)",
+    .bias = " + b", .times = " · ", .tanh = "tanh",
 };
 
 static const lm_form_words latex_words = {
-    .token = "W_E[t]", .position = "W_P[pos]", .sine = "P[pos]", .norm = "N_\\ell", .first_norm = "N_0", .nth_norm = "N_{\\ell,%s}",
-    .digits = plain, .attention = "\\mathrm{Attn}", .mlp = "\\mathrm{MLP}", .tied = "W_E", .head = "W_{head}", .final = "N_f(h_L)",
-    .bias = " + b", .times = " \\, ", .tanh = "\\tanh", .within = "\\_",
+    .token = "W_E[t]", .position = "W_P[\\mathrm{pos}]", .sine = "\\mathrm{PE}(\\mathrm{pos})", .norm = "\\mathrm{Norm}_\\ell",
+    .first_norm = "\\mathrm{Norm}_0", .nth_norm = "\\mathrm{Norm}_{\\ell,%s}",
+    .digits = plain, .attention = "\\mathrm{Attn}", .mlp = "\\mathrm{MLP}", .tied = "W_E", .head = "W_{head}",
+    .final = "\\mathrm{Norm}_f(h_L)", .bias = " + b", .times = " \\, ", .tanh = "\\tanh", .within = "\\_",
 };
 
 static void put_line(lm_facts *f, lm_value at, lm_value stream, const char *text_name, const char *latex_name, lm_text *text,
@@ -57,8 +58,8 @@ static void put_layers(lm_facts *f, lm_text *text, lm_text *latex)
 static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
 {
     static const struct { const char *fact, *name, *latex; } parts[] = {
-        { "latent", NULL, NULL },  { "query", "Q", "Q" },          { "key", "K", "K" },          { "latent_keys", NULL, NULL },
-        { "value", "V", "V" },     { "latent_values", NULL, NULL }, { "attention", "a", "a" },    { "attention_output", "Attn(x)", "\\mathrm{Attn}(x)" },
+        { "latent", NULL, NULL },  { "query", "𝐐", "\\mathbf{Q}" },          { "key", "𝐊", "\\mathbf{K}" },          { "latent_keys", NULL, NULL },
+        { "value", "𝐕", "\\mathbf{V}" },     { "latent_values", NULL, NULL }, { "attention", "a", "a" },    { "attention_output", "Attn(x)", "\\mathrm{Attn}(x)" },
         { "router", "g", "g" },    { "mixture", "MLP(x)", "\\mathrm{MLP}(x)" }, { "mlp", NULL, "\\mathrm{MLP}(x)" },
     };
     bool mixes = lm_facts_has(f, "formulas.mixture");
@@ -73,7 +74,7 @@ static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
             name = mixes ? "E_i(x)" : "MLP(x)";      /* each expert of a mixture is such an MLP */
             set  = mixes ? "E_i(x)" : set;
         }
-        if (equals && (!name || (equals == form + 1 && *name == *form))) {
+        if (equals && (!name || equals == form + 1)) {
             snprintf(own, sizeof own, "%.*s", (int)(equals - form), form);
             name  = own;
             form = equals + 3;
@@ -126,76 +127,84 @@ static void write_forward(lm_document *d, lm_text *out)
 /* ---- all formulas and their letters ---- */
 
 /* A letter as text, and as LaTeX if that differs. */
-struct letter { const char *letter, *latex, *path, *meaning; };
+struct letter {
+    const char *letter, *latex, *path, *meaning;
+    const char *in_text;         /* what text has in its place; NULL: the letter */
+    bool        indexed;         /* also with an index */
+};
 
 static const struct letter letters[] = {
-    { "L", NULL, "architecture.layers", N_("decoder layers") },
-    { "D", NULL, "architecture.hidden", N_("width of the residual stream") },
-    { "F", NULL, "mlp.intermediate", N_("width of the MLP") },
-    { "F_E", NULL, "mlp.expert_width", N_("width of an expert") },
-    { "H", NULL, "attention.heads", N_("query heads") },
-    { "G", NULL, "attention.kv_heads", N_("heads of keys and values") },
-    { "d_k", NULL, "attention.head_dim", N_("dimensions of a query or key head") },
-    { "d_v", NULL, "attention.value_dim", N_("dimensions of a value head") },
-    { "d_r", NULL, "rope.dim", N_("rotated dimensions of a head") },
+    { "L", NULL, "architecture.layers", N_("decoder layers"), NULL, false },
+    { "D", NULL, "architecture.hidden", N_("width of the residual stream"), NULL, false },
+    { "F", NULL, "mlp.intermediate", N_("width of the MLP"), NULL, false },
+    { "F_E", NULL, "mlp.expert_width", N_("width of an expert"), NULL, false },
+    { "H", NULL, "attention.heads", N_("query heads"), NULL, false },
+    { "G", NULL, "attention.kv_heads", N_("heads of keys and values"), NULL, false },
+    { "K", NULL, "attention.head_dim", N_("dimensions of a query or key head"), NULL, false },
+    { "K_V", NULL, "attention.value_dim", N_("dimensions of a value head"), NULL, false },
+    { "K_R", NULL, "rope.dim", N_("rotated dimensions of a head"), NULL, false },
 };
 
 /* Latent attention: the heads before the latent is absorbed. */
 static const struct letter latent_letters[] = {
-    { "H", NULL, "attention.latent.heads", N_("query heads") },
-    { "d_k", NULL, "attention.latent.qk_dim", N_("dimensions of a query or key head, d_h + d_r") },
-    { "d_h", NULL, "attention.latent.nope_dim", N_("dimensions of a query or key head that are not rotated") },
-    { "d_v", NULL, "attention.latent.v_dim", N_("dimensions of a value head") },
-    { "d_r", NULL, "attention.latent.rope_dim", N_("rotated dimensions of a head, one key for all heads") },
-    { "R", NULL, "attention.latent.kv_rank", N_("width of the latent of keys and values") },
-    { "R_q", NULL, "attention.latent.q_rank", N_("width of the latent of queries") },
+    { "H", NULL, "attention.latent.heads", N_("query heads"), NULL, false },
+    { "K", NULL, "attention.latent.qk_dim", N_("dimensions of a query or key head, K_N + K_R"), NULL, false },
+    { "K_N", NULL, "attention.latent.nope_dim", N_("dimensions of a query or key head that are not rotated"), NULL, false },
+    { "K_V", NULL, "attention.latent.v_dim", N_("dimensions of a value head"), NULL, false },
+    { "K_R", NULL, "attention.latent.rope_dim", N_("rotated dimensions of a head, one key for all heads"), NULL, false },
+    { "R", NULL, "attention.latent.kv_rank", N_("width of the latent of keys and values"), NULL, false },
+    { "R_q", NULL, "attention.latent.q_rank", N_("width of the latent of queries"), NULL, false },
 };
 
 /* What has no size of its own. */
 static const struct letter other_letters[] = {
-    { "S", NULL, NULL, N_("positions in the cache") },
-    { "B", NULL, NULL, N_("bytes of a cached value") },
-    { "t", NULL, NULL, N_("id of a token") },
-    { "pos", "\\mathrm{pos}", NULL, N_("position of a token") },
-    { "h", NULL, NULL, N_("residual stream: h_0 before the layers, h_L after them") },
-    { "u", NULL, NULL, N_("residual stream after the attention of a layer") },
-    { "x", NULL, NULL, N_("input of an operation") },
-    { "N", NULL, NULL, N_("norm, by its place; N_f is the last one") },
-    { "Q", NULL, NULL, N_("queries") },
-    { "K", NULL, NULL, N_("keys") },
-    { "V", NULL, NULL, N_("values") },
-    { "a", NULL, NULL, N_("what the heads give, before the output matrix") },
-    { "c_KV", "c_{KV}", NULL, N_("latent of keys and values") },
-    { "c_Q", NULL, NULL, N_("latent of queries") },
-    { "m_h", NULL, NULL, N_("slope of head h") },
-    { "s_h", NULL, NULL, N_("sink of head h") },
-    { "g", NULL, NULL, N_("weights of the experts, by the router") },
-    { "E_i", NULL, NULL, N_("expert i") },
-    { "E_s", NULL, NULL, N_("shared expert") },
-    { "c", NULL, NULL, N_("correction of the experts' weights, for the choice only") },
-    { "W", NULL, NULL, N_("weight matrix; the index names it") },
-    { "P", NULL, NULL, N_("table of positions, computed") },
-    { "b", NULL, NULL, N_("bias; the index names it") },
-    { "i", NULL, NULL, N_("index: position, head, pair or expert, by the title of the formula") },
-    { "j", NULL, NULL, N_("position of a key") },
-    { "base", "\\mathrm{base}", NULL, N_("base of the frequencies of RoPE") },
-    { "θᵢ", "\\theta_i", NULL, N_("frequency of pair i") },
-    { "γ", "\\gamma", NULL, N_("scale of a norm, trained") },
-    { "β", "\\beta", NULL, N_("shift of a norm, trained") },
-    { "μ", "\\mu", NULL, N_("mean of x") },
-    { "σ²", "\\sigma^2", NULL, N_("variance of x") },
-    { "ε", "\\varepsilon", NULL, N_("small number that keeps the divisor above 0") },
+    { "S", NULL, NULL, N_("positions in the cache"), NULL, false },
+    { "b_v", NULL, NULL, N_("bytes of a cached value"), NULL, false },
+    { "t", NULL, NULL, N_("id of a token"), NULL, false },
+    { "pos", "\\mathrm{pos}", NULL, N_("position of a token"), NULL, false },
+    { "h", NULL, NULL, N_("residual stream: h_0 before the layers, h_L after them"), NULL, true },
+    { "ℓ", "\\ell", NULL, N_("number of a layer"), "h'", false },
+    { "u", NULL, NULL, N_("residual stream after the attention of a layer"), NULL, false },
+    { "x", NULL, NULL, N_("input of an operation"), NULL, false },
+    { "Norm", "\\mathrm{Norm}", NULL, N_("norm, by its place; Norm_f is the last one"), NULL, true },
+    { "𝐐", "\\mathbf{Q}", NULL, N_("queries"), NULL, false },
+    { "𝐊", "\\mathbf{K}", NULL, N_("keys"), NULL, false },
+    { "𝐕", "\\mathbf{V}", NULL, N_("values"), NULL, false },
+    { "a", NULL, NULL, N_("what the heads give, before the output matrix"), NULL, false },
+    { "c_KV", "c_{KV}", NULL, N_("latent of keys and values"), NULL, false },
+    { "c_Q", NULL, NULL, N_("latent of queries"), NULL, false },
+    { "m_r", NULL, NULL, N_("slope of head r"), NULL, false },
+    { "s_r", NULL, NULL, N_("sink of head r"), NULL, false },
+    { "g", NULL, NULL, N_("weights of the experts, by the router"), NULL, false },
+    { "E_i", NULL, NULL, N_("expert i"), NULL, false },
+    { "E_s", NULL, NULL, N_("shared expert"), NULL, false },
+    { "c", NULL, NULL, N_("correction of the experts' weights, for the choice only"), NULL, false },
+    { "W_…", "W_{\\ldots}", NULL, N_("weight matrix; the index names it"), NULL, false },
+    { "PE", "\\mathrm{PE}", NULL, N_("sines and cosines of a position"), NULL, false },
+    { "b_…", "b_{\\ldots}", NULL, N_("bias; the index names it"), NULL, false },
+    { "i", NULL, NULL, N_("index: position, head, pair or expert, by the title of the formula"), NULL, false },
+    { "j", NULL, NULL, N_("another index of the same kind"), NULL, false },
+    { "base", "\\mathrm{base}", NULL, N_("base of the frequencies of RoPE"), NULL, false },
+    { "θ", "\\theta", NULL, N_("frequency of a pair"), NULL, false },
+    { "γ", "\\gamma", NULL, N_("scale of a norm, trained"), NULL, false },
+    { "β", "\\beta", NULL, N_("shift of a norm, trained"), NULL, false },
+    { "μ", "\\mu", NULL, N_("mean of x"), NULL, false },
+    { "var", "\\mathrm{var}", NULL, N_("variance of x"), NULL, false },
+    { "ε", "\\varepsilon", NULL, N_("small number that keeps the divisor above 0"), NULL, false },
 };
 
-/* Return whether a letter is in the formulas; W, b, N and h also with an index. */
-static bool occurs(const char *formulas, const char *letter)
+/* Return whether a letter is in the formulas; W_… and b_… with any index. */
+static bool occurs(const char *formulas, const struct letter *x)
 {
-    bool   indexed = strchr("WbNh", *letter) && !letter[1];
-    size_t n       = strlen(letter);
+    const char *letter = x->in_text ? x->in_text : x->letter, *index = strstr(letter, "_…");
+    bool        may    = index || x->indexed;
+    size_t      n      = index ? (size_t)(index - letter) : strlen(letter);
 
-    for (const char *at = formulas; (at = strstr(at, letter)); at += n) {
-        bool begins = at == formulas || !(isalnum((unsigned char)at[-1]) || at[-1] == '_');
-        if (begins && ((!isalnum((unsigned char)at[n]) && at[n] != '_') || (indexed && (at[n] == '_' || isdigit((unsigned char)at[n])))))
+    for (const char *at = formulas; *at; at++) {
+        if (strncmp(at, letter, n) != 0 || (at > formulas && (isalnum((unsigned char)at[-1]) || at[-1] == '_')))
+            continue;
+        bool indexed = at[n] == '_' || isdigit((unsigned char)at[n]);
+        if (indexed ? may : !index && !isalnum((unsigned char)at[n]))
             return true;
     }
     return false;
@@ -204,7 +213,7 @@ static bool occurs(const char *formulas, const char *letter)
 /* Add a letter of the formulas, unless its quantity does not exist in the model (a latent of queries, a dense MLP). */
 static void write_letter(lm_document *d, lm_doc_table *t, const char *formulas, const struct letter *x)
 {
-    if (!occurs(formulas, x->letter) || (x->path && (!lm_facts_has(d->facts, "%s", x->path) || !lm_facts_count(d->facts, "%s", x->path))))
+    if (!occurs(formulas, x) || (x->path && (!lm_facts_has(d->facts, "%s", x->path) || !lm_facts_count(d->facts, "%s", x->path))))
         return;
     lm_next_row(t);
     lm_cell_math(t, x->letter, x->latex ? x->latex : x->letter);
@@ -284,7 +293,7 @@ static void write_letters(lm_document *d, const lm_fact *g, const char *forward)
     d->failed |= formulas.failed || latex.failed;
     lm_doc_table *t = lm_doc_table_of(d, "letters", NULL, "lrl", "", "", "");
     for (size_t i = 0; i < sizeof letters / sizeof *letters && formulas.data; i++)
-        if (!traits.latent || (strncmp(letters[i].path, "attention.", 10) != 0 && strcmp(letters[i].letter, "d_r") != 0))
+        if (!traits.latent || (strncmp(letters[i].path, "attention.", 10) != 0 && strcmp(letters[i].path, "rope.dim") != 0))
             write_letter(d, t, formulas.data, &letters[i]);
     for (size_t i = 0; traits.latent && i < sizeof latent_letters / sizeof *latent_letters && formulas.data; i++)
         write_letter(d, t, formulas.data, &latent_letters[i]);

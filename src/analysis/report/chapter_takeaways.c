@@ -258,7 +258,7 @@ void lm_part_takeaways(lm_document *d)
     lm_doc_open(d, "takeaways", "O-41", _("Key takeaways"));
     write_design(d);
     write_uses(d);
-    lm_doc_note(d, _("Sizes by the figures of this report, without scratch; what training and task ask for is not considered "
+    lm_doc_note(d, _("Sizes are those of this report, without scratch memory; training data and tasks are not considered "
                      "(qualitative)."));
     lm_doc_close(d);
 }

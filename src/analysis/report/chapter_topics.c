@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "analysis/explain/explain.h"
+#include "analysis/explain/letters.h"
 #include "analysis/report/chapters.h"
 #include "base/alloc.h"
 #include "base/error.h"
@@ -102,6 +103,24 @@ static void write_formulas(lm_document *d, const lm_explanation *x)
         lm_doc_formula_of(d, NULL, _(x->formulas[i].unicode), x->formulas[i].latex);
 }
 
+/* Add what the letters of the formulas are, without those that the arithmetic lists. */
+static void write_letters(lm_document *d, const lm_explanation *x)
+{
+    const lm_letter *letters[LM_MOST_LETTERS];
+    size_t           n = lm_find_letters(x->formulas, x->d, letters);
+
+    if (!n)
+        return;
+    lm_doc_fold(d, lm_doc_keepf(d, "letters-%s", x->card->topic), _("Letters"));
+    lm_doc_table *t = lm_doc_table_of(d, lm_doc_keepf(d, "letters-of-%s", x->card->topic), NULL, "ll", _("symbol"), _("is"));
+    for (size_t i = 0; i < n; i++) {
+        lm_next_row(t);
+        lm_cell_math(t, letters[i]->unicode, letters[i]->latex);
+        lm_cell(t, _(letters[i]->meaning));
+    }
+    lm_doc_close(d);
+}
+
 /* Add the table of a topic, with the rows of this model highlighted. */
 static void write_sheet(lm_document *d, const char *topic, const lm_sheet *s)
 {
@@ -137,6 +156,7 @@ void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char 
     if (parts & LM_TOPIC_WHAT) {
         lm_doc_text(d, _(x.card->what));
         write_formulas(d, &x);
+        write_letters(d, &x);
     }
     if (x.sheet.n_rows && (parts & LM_TOPIC_WHAT))
         write_sheet(d, topic, &x.sheet);

@@ -21,12 +21,14 @@ static void both(setting *s, const char *unicode, const char *latex)
 static const struct { const char *word, *unicode, *latex; } words[] = {
     { "theta_i", "θᵢ", "\\theta_i" }, { "gamma", "γ", "\\gamma" }, { "beta", "β", "\\beta" }, { "eps", "ε", "\\varepsilon" },
     { "sum", "Σ", "\\sum" },          { "tanh", "tanh", "\\tanh" }, { "min", "min", "\\min" },  { "mean", "μ", "\\mu" },
-    { "var", "σ²", "\\sigma^2" },
-    /* Sizes, by the letters of docs/study/glossary.md; widths of heads as in the papers, where K is the matrix of keys. */
-    { "layers", "L", "L" },           { "n_heads", "H", "H" },       { "kv_heads", "G", "G" },    { "head_dim", "d_k", "d_k" },
-    { "qk_dim", "d_k", "d_k" },       { "value_dim", "d_v", "d_v" }, { "v_dim", "d_v", "d_v" },   { "nope_dim", "d_h", "d_h" },
-    { "rope_dim", "d_r", "d_r" },     { "kv_rank", "R", "R" },       { "q_rank", "R_q", "R_q" },  { "tokens", "S", "S" },
-    { "bytes", "B", "B" },
+    { "var", "var", "\\mathrm{var}" },
+    /* Sizes, by the letters of docs/study/glossary.md; matrices of all tokens are bold. */
+    { "layers", "L", "L" },           { "n_heads", "H", "H" },       { "kv_heads", "G", "G" },    { "head_dim", "K", "K" },
+    { "qk_dim", "K", "K" },       { "value_dim", "K_V", "K_V" }, { "v_dim", "K_V", "K_V" },   { "nope_dim", "K_N", "K_N" },
+    { "rope_dim", "K_R", "K_R" },     { "kv_rank", "R", "R" },       { "q_rank", "R_q", "R_q" },  { "tokens", "S", "S" },
+    { "bytes", "b_v", "b_v" },
+    { "Q", "𝐐", "\\mathbf{Q}" },      { "K", "𝐊", "\\mathbf{K}" },      { "V", "𝐕", "\\mathbf{V}" },
+    { "m_h", "m_r", "m_r" },         { "s_h", "s_r", "s_r" },
 };
 
 static void put_word(setting *s, const char *word, size_t n)
