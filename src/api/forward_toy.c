@@ -185,7 +185,7 @@ static void put_page(showing *x, bool markdown)
     lm_text_printf(x->out, "\n%s\n\n", _("Its weights are random, so its output has no meaning; "
                                           "every value is computed exactly as in the model."));
     for (size_t i = 0; i < x->n; i++) {
-        lm_text_add_str(x->out, i ? ", " : "");
+        lm_text_add_str(x->out, i ? "; " : "");
         lm_text_printf(x->out, _("%.*s = id %d at position %zu"), (int)x->sizes[i], x->words[i], x->ids[i], i);
     }
     lm_text_add_str(x->out, markdown ? "\n\n```text\n" : "\n");

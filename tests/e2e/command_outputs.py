@@ -49,7 +49,7 @@ OUTPUTS = {
     'explain kv --prompt "I love AI" --md': 'T->>M: step 2, " love" at position 1',
     'explain kv MODEL --prompt "I love AI"': "[k1 v1] [k2 v2] [k3 v3] 69.1 kB",
     "explain gqa llama-3.2-3b": "Grouped-query attention · Llama 3.2 3B H query heads share G key/value heads",
-    "explain attention llama-3.2-3b --md": r"\text{Attention}(Q, K, V) = \text{softmax}",
+    "explain attention llama-3.2-3b --md": r"\text{Attention}(\mathbf{Q}, \mathbf{K}, \mathbf{V}) = \text{softmax}",
     "explain flops llama-3.2-3b": "tokens = 131,072 tokens of context that it sees",
     "explain flops llama-3.2-3b --context 4096": "tokens = 4,096 tokens of context that it sees",
     "explain swiglu llama-3.2-1b": "parity = 2 · 4 · hidden / 3 = 2 · 4 · 2,048 / 3",
@@ -94,7 +94,7 @@ OUTPUTS = {
     "report llama-3.2-3b --format html -o -": "<title>Llama 3.2 3B</title>",
     "report llama-3.2-1b --format txt": "weights that make keys and values 8,388,608 2,097,152",
     "compare llama-3.2-3b deepseek-v2 --view kv": "in a layer, as MLA – 576",
-    "report llama-3.2-1b --format md": r"u_\ell &= h_{\ell-1} + \mathrm{Attn}(N_{\ell,1}(h_{\ell-1}))",
+    "report llama-3.2-1b --format md": r"u_\ell &= h_{\ell-1} + \mathrm{Attn}(\mathrm{Norm}_{\ell,1}(h_{\ell-1}))",
     "report mistral-7b-v0.1 --format md": "Weights as Q4_K_M and a cache of 4,096 tokens need 4.90 GB: fits a machine with 8 GB.",
     # running
     'tokenize MODEL -p "I love AI"': "57 I 2606 Ġlove 5646 ĠAI",

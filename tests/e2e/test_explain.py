@@ -236,13 +236,13 @@ def test_sums_recorded_inside_a_module_are_sums_of_the_stream(lamina):
 
 
 def test_the_stream_follows_the_program(lamina):
-    for preset, reply in (("llama-3.2-1b", "x ← x + Attention(Norm(x));   x ← x + MLP(Norm(x))"),
-                         ("openai-gpt", "x ← Norm(x + Attention(x));   x ← Norm(x + MLP(x))"),
-                         ("opt-350m", "x₀ = project_in(E[token]) + P[position];   x ← Norm(x + Attention(x))"),
-                         ("olmo-2-1b", "x ← x + Norm(Attention(x));   x ← x + Norm(MLP(x))"),
-                         ("gemma-2-2b", "x₀ = 48 · E[token];   x ← x + Norm(Attention(Norm(x)))"),
-                         ("phi-2", "x ← x + Attention(Norm(x)) + MLP(Norm(x))"),
-                         ("granite-3.0-2b", "x ← x + 0.22 · Attention(Norm(x))")):
+    for preset, reply in (("llama-3.2-1b", "h ← h + Attention(Norm(h));   h ← h + MLP(Norm(h))"),
+                         ("openai-gpt", "h ← Norm(h + Attention(h));   h ← Norm(h + MLP(h))"),
+                         ("opt-350m", "h₀ = project_in(W_E[t]) + W_P[pos];   h ← Norm(h + Attention(h))"),
+                         ("olmo-2-1b", "h ← h + Norm(Attention(h));   h ← h + Norm(MLP(h))"),
+                         ("gemma-2-2b", "h₀ = 48 · W_E[t];   h ← h + Norm(Attention(Norm(h)))"),
+                         ("phi-2", "h ← h + Attention(Norm(h)) + MLP(Norm(h))"),
+                         ("granite-3.0-2b", "h ← h + 0.22 · Attention(Norm(h))")):
         page = explain(lamina, "residual", preset)["formulas"]
         assert len(page) == 1 and reply in page[0]["unicode"], (preset, page)
         assert reply in lamina("explain", "residual", preset).stdout
@@ -267,8 +267,8 @@ def test_components_of_every_preset(lamina, names):
 
 
 @pytest.mark.parametrize("model, formula", [
-    ("llama-3.2-1b", "SiLU(z) = z · σ(z)"), ("gemma-2-9b", "GELU(z) = z/2 · (1 + tanh("),
-    ("gpt-oss-120b", "⊙ (up · x + 1)),   quick(z) = z · σ(1.702 · z);   gate · x at most 7")])
+    ("llama-3.2-1b", "SiLU(x) = x · σ(x)"), ("gemma-2-9b", "GELU(x) = x/2 · (1 + tanh("),
+    ("gpt-oss-120b", "⊙ (up · x + 1)),   quick(x) = x · σ(1.702 · x);   gate · x at most 7")])
 def test_a_gated_mlp_has_the_formula_of_its_model(lamina, model, formula):
     assert formula in lamina("explain", "swiglu", model).stdout
 
@@ -278,4 +278,4 @@ def test_linear_biases_as_the_model_computes_them(lamina):
     steps = {s.get("name"): s for s in explain(lamina, "alibi", "bloom-176b")["derivation"]["steps"]}
     assert math.isclose(steps["slope_last"]["value"], 2 ** (-4 * (2 * 47 + 1) / 64))
     page = lamina("explain", "alibi", "falcon-rw-1b").stdout
-    assert "score(i, j) = (qᵢ · kⱼ + m_h · j) / √d_k" in page and "0.839844   ✓" in page and "✗" not in page
+    assert "sᵢⱼ = (qᵢ · kⱼ + m_r · j) / √d_k" in page and "0.839844   ✓" in page and "✗" not in page

@@ -134,7 +134,7 @@ def test_formulas_of_latent_attention(lamina, tmp_path):
     assert ask(path, "formulas.attention") == "softmax(Q K^T / sqrt(qk_dim)) V" and float(ask(path, "attention.scale_sqrt_of")) == 96
     page = lamina("inspect", path, "--view", "formulas").stdout.split("\n\n")[1]
     letters = [line.split() for line in page.splitlines()]
-    assert len({x[0] for x in letters}) == len(letters) and ["d_k", "96"] in [x[:2] for x in letters] and "d_h" not in [x[0] for x in letters]
+    assert len({x[0] for x in letters}) == len(letters) and ["K", "96"] in [x[:2] for x in letters] and "K_N" not in [x[0] for x in letters]
     assert "sqrt(qk_dim)" in lamina("inspect", path, "--view", "cards").stdout
     assert "bytes = L · (R + K_R) · bytes per value · tokens" in lamina("explain", "kv", path).stdout and "2 · L · G" not in lamina("explain", "kv", path).stdout
     assert "c = Norm(W_down · x)" in lamina("explain", "mla", path).stdout

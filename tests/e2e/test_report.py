@@ -223,7 +223,9 @@ def test_every_layer_opens(report):
             table = next(b for b in fold["blocks"] if b.get("kind") == "table")
             assert len(table["rows"]) > 12
             whole = int(re.search(r"([\d,]+) parameters", fold["title"])[1].replace(",", ""))
-            assert sum(row[3]["value"] for row in table["rows"] if row[3]) == whole       # nothing is left out
+            assert sum(row[4]["value"] for row in table["rows"] if row[4]) == whole       # nothing is left out
+            shapes = [row[3]["text"] if isinstance(row[3], dict) else row[3] for row in table["rows"]]
+            assert all(re.fullmatch(r"\[T, \d+\]", s) for s in shapes) and f"→ {shapes[-1]}" in fold["title"]
 
 
 def test_report_of_every_family(lamina, source):

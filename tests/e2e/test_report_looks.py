@@ -390,7 +390,7 @@ def test_takeaways_of_a_short_context(build, source, facts):
 
 # ---- formulas ----
 
-FUNCTIONS = set("softmax sigmoid by RoPE Norm Attn MLP SiLU GELU QuickGELU ReLU tanh min clamp mean top shared down up gate logits best of groups for each "
+FUNCTIONS = set("softmax sigmoid by RoPE Attn MLP SiLU GELU QuickGELU ReLU tanh min clamp mean top shared down up gate logits best of groups for each "
                 "layers in else every head from the same latent experts norm squared".split())
 
 
@@ -406,13 +406,15 @@ def test_every_letter_of_the_formulas_is_explained_once(build, source, model):
     assert len(letters) == len(set(letters)), letters
     text = box + "\n" + "\n".join(re.split(r"\s{2,}", line.strip())[-1] for line in formulas.splitlines()[:-2])
     used = set()
-    for word in re.findall(r"[A-Za-zθγβεμσ]\w*[ᵢ²]?", text):
+    for word in re.findall(r"[A-Za-zθγβεμ𝐐𝐊𝐕]\w*ᵢ?", text):
         word = re.sub(r"[₀-₉ᵀ]+$", "", word)
         if word in FUNCTIONS:
             continue
         assert not re.search(r"_(heads|dim|rank)$|^(layers|tokens|bytes)$", word), word
         base = word if word in letters else "g" if word == "g_i" else re.sub(r"(_\w+|\d)$", "", word)
-        base = base.rstrip("²") if base not in letters else base
+        base = base.rstrip("ᵢ²") if base not in letters else base
+        base = f"{base}_…" if base not in letters and f"{base}_…" in letters else base
         assert base in letters, (word, letters)
         used.add(base)
+    used |= {"ℓ"} & set(letters)            # other forms number the layers, text does not
     assert used == set(letters), (set(letters) - used, used - set(letters))

@@ -16,7 +16,7 @@ subsection subsubsection paragraph subparagraph hypertarget hyperlink textbf tex
 toprule midrule bottomrule endhead endlastfoot addlinespace raggedright arraybackslash texttt allowbreak hspace item itemsep scalebox useasboundingbox
 path node ttfamily sffamily fontsize selectfont mbox ensuremath rule phantomsection
 text mathrm mathbf mathbb operatorname frac tfrac sqrt left right sum top min max cdot times odot oplus otimes quad qquad leftarrow rightarrow uparrow downarrow
-in le ge ne leq geq neq approx equiv pm iff infty ell theta sigma varepsilon epsilon mu pi alpha beta gamma lambda omega varphi phi sin cos tanh ln log exp arg hat
+in le ge ne leq geq neq approx equiv pm iff infty ell theta sigma varepsilon epsilon mu pi alpha beta gamma lambda omega tau varphi phi sin cos tanh ln log exp arg hat
 langle rangle lfloor rfloor lceil rceil ldots cdots mid cap cup boxed checkmark dag ddag bullet circ surd Sigma Delta varPhi Theta textstyle Leftrightarrow Rightarrow
 triangleright triangleleft triangledown vartriangle cfrac prod lVert rVert vert Vert not
 textbackslash textasciicircum textasciitilde textless textgreater textbar textquotedbl textasciigrave""".split())

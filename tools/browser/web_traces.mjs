@@ -46,12 +46,12 @@ async function tracing({ page, where }) {
     await look(page, where, "tracing");
     check(sent.length === 1 && sent[0].body.trace.lens === 3 && sent[0].body.trace.surprise === false, `${where}: the lens took requests: ${sent.map((x) => x.path)}`);
     await page.getByRole("button", { name: "Show it now" }).click();
-    await page.waitForSelector(".attends path");
+    await page.waitForSelector(".attends path", { state: "attached" });
     check(sent.filter((x) => x.path === "/v1/trace").length === 1, `${where}: attention while writing took ${sent.map((x) => x.path)}`);
     await token(page, 8);
     await lastAnswer(page).getByRole("button", { name: "Stop" }).click();
     await page.waitForSelector(".message.assistant[aria-busy=false]");
-    await page.waitForSelector(".attends path");                       // requested by itself, once the answer is complete
+    await page.waitForSelector(".attends path", { state: "attached" });                       // requested by itself, once the answer is complete
     const last = sent.filter((x) => x.path === "/v1/trace" && x.body.attention).pop();
     check(last && !("lens" in last.body) && last.body.attention === true, `${where}: ${JSON.stringify(last?.body).slice(0, 200)}`);
     await until(async () => (await lensOf(page)).join() === early.join(), `${where}: the lens has changed`);
@@ -66,7 +66,7 @@ async function tracing({ page, where }) {
 }
 
 async function withoutHead(page) {
-    await page.waitForSelector(".attends path");
+    await page.waitForSelector(".attends path", { state: "attached" });
     await page.locator(".inspector select").selectOption(String(LAYER));
     await page.locator(".heads button").nth(HEAD).click();
     await page.getByRole("button", { name: "Answer again without it" }).click();
@@ -153,7 +153,7 @@ async function refusals(of) {
         await page.getByRole("switch", { name: "Surprise" }).click();
         await ask(page, FRANCE);
         await token(page, 5);
-        await page.waitForSelector(".attends path");
+        await page.waitForSelector(".attends path", { state: "attached" });          // a straight line has no height, which counts as hidden
         await page.locator(".heads button").nth(HEAD).click();
         await page.getByRole("button", { name: "Without this head?" }).click();
         await until(async () => /no interventions.*--allow-interventions/s.test(await page.locator(".inspector .notice").innerText()), `${of.where}: the inspector does not say how to start the server`);

@@ -146,11 +146,11 @@ void lm_draw_rope(lm_drawing *d)
     }
     uint64_t lanes = lm_facts_count(d->f, "rope.head_dim"), dim = lm_facts_count(d->f, "rope.dim"),
              pairs = lm_facts_count(d->f, "rope.pairs");
-    uint32_t x     = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE, _("a head of q or k at position p\n%" PRIu64 " dimensions"),
+    uint32_t x     = lm_graph_add(g, LM_SHAPE_SLANTED, LM_MARK_NONE, _("a head of q or k at position pos\n%" PRIu64 " dimensions"),
                                   lanes);
     uint32_t split = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_NONE, _("%" PRIu64 " pairs of dimensions\n%s"), pairs,
                                   _(lm_facts_text(d->f, "rope.pairing")));
-    uint32_t angle = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE, _("angles p · θᵢ\nθᵢ = %s^(−2i/%" PRIu64 "), scaling: %s"),
+    uint32_t angle = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE, _("angles pos · θᵢ\nθᵢ = %s^(−2i/%" PRIu64 "), scaling: %s"),
                                   lm_grouped(d->f, (uint64_t)lm_facts_number(d->f, "rope.base")), dim,
                                   _(lm_facts_text(d->f, "rope.scaling")));
     uint32_t turn  = lm_graph_add(g, LM_SHAPE_BOX, LM_MARK_ROPE, _("rotate each pair\n(x cos − y sin, x sin + y cos)"));

@@ -288,10 +288,10 @@ static const lm_card cards[] = {
                    "and one rotated key shared by all heads are cached. During decoding the up-projections are absorbed "
                    "into the query and output projections, so scores are computed on the latent itself."),
         .formulas = { { "c_KV = Norm(W_DKV · x);   kᵢ = [W_UK,i · c_KV ; RoPE(W_KR · x)];   vᵢ = W_UV,i · c_KV",
-                        "c_{KV} = \\text{Norm}(W_{DKV}\\,x),\\quad k_i = \\left[W_{UK,i}\\,c_{KV} \\,;\\, "
-                        "\\text{RoPE}(W_{KR}\\,x)\\right],\\quad v_i = W_{UV,i}\\,c_{KV}" },
+                        "c_{KV} = \\text{Norm}(W_{DKV}\\,x),\\quad k_i = \\left[W_{UK}^{(i)}\\,c_{KV} \\,;\\, "
+                        "\\text{RoPE}(W_{KR}\\,x)\\right],\\quad v_i = W_{UV}^{(i)}\\,c_{KV}" },
                       { "qᵢ · (W_UK,i · c_KV) = (W_UK,iᵀ · qᵢ) · c_KV",
-                        "q_i^{\\top} (W_{UK,i}\\,c_{KV}) = \\left(W_{UK,i}^{\\top} q_i\\right)^{\\top} c_{KV}" } },
+                        "q_i^{\\top} (W_{UK}^{(i)}\\,c_{KV}) = \\left((W_{UK}^{(i)})^{\\top} q_i\\right)^{\\top} c_{KV}" } },
         .derive = lm_derive_mla,
         .sheet = lm_sheet_latent,
         .diagram = "mla",

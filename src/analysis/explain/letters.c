@@ -72,7 +72,7 @@ static const lm_letter letters[] = {
     { "μ", "\\mu", N_("mean of x") },
     { "var", "\\mathrm{var}", N_("variance of x") },
     { "ε", "\\varepsilon", N_("small number that keeps the divisor above 0") },
-    { "σ", "\\sigma", N_("sigmoid: 1 / (1 + e⁻ˣ)") },
+    { "σ", "\\sigma", N_("sigmoid: 1 / (1 + exp(−x))") },
     { "Φ", "\\mathrm{CDF}", N_("chance that a standard normal variable is below x") },
     { "erf", "\\mathrm{erf}", N_("error function") },
     { "π", "\\pi", N_("half a turn") },

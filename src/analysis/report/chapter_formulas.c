@@ -203,6 +203,8 @@ static bool occurs(const char *formulas, const struct letter *x)
     for (const char *at = formulas; *at; at++) {
         if (strncmp(at, letter, n) != 0 || (at > formulas && (isalnum((unsigned char)at[-1]) || at[-1] == '_')))
             continue;
+        if (index && strncmp(at, "b_v", 3) == 0 && !isalnum((unsigned char)at[3]))       /* a letter of its own */
+            continue;
         bool indexed = at[n] == '_' || isdigit((unsigned char)at[n]);
         if (indexed ? may : !index && !isalnum((unsigned char)at[n]))
             return true;

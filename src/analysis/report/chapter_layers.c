@@ -128,14 +128,19 @@ typedef struct branch {
     lm_doc_table *t;
     unsigned      depth;         /* levels that may still be expanded */
     unsigned      level;
+    bool          shapes;        /* with a column of what each row gives */
 } branch;
 
-static void put_branch(branch *b, const char *name, const char *kind, const char *what)
+static void put_branch(branch *b, const char *name, const char *kind, const char *what, lm_value gives)
 {
     lm_inner_row(b->t, b->level);
     lm_cell(b->t, name);
     lm_cell(b->t, kind);
     lm_cell(b->t, what);
+    if (b->shapes && gives != LM_NONE)
+        lm_cellf(b->t, "[T, %u]", b->f->s.program->values[gives].width);
+    else if (b->shapes)
+        lm_cell_empty(b->t);
 }
 
 /* Return the parameters of weights that are first read here. */
@@ -164,7 +169,7 @@ static void put_operation(branch *b, uint32_t m, uint32_t i)
     lm_text            what = { 0 };
 
     describe_op(b->f, i, &what);
-    put_branch(b, word, "", what.data ? what.data : "");
+    put_branch(b, word, "", what.data ? what.data : "", n->out);
     if (parameters_of(b->f, i))
         lm_cell_count(b->t, LM_EXACT, LM_UNIT_PARAMETERS, parameters_of(b->f, i));
     b->f->failed |= what.failed;
@@ -183,7 +188,7 @@ static void put_child(branch *b, uint32_t m)
         describe_op(b->f, x->first_op, &what);
     else
         describe_container(b->f, m, &what);
-    put_branch(b, x->name, x->class_name, what.data ? what.data : "");
+    put_branch(b, x->name, x->class_name, what.data ? what.data : "", x->out);
     b->f->failed |= what.failed;
     lm_text_free(&what);
     if ((leaf || b->depth <= 1) && lm_facts_count(b->f, "modules[%u].parameters", m))
@@ -213,10 +218,12 @@ static void put_inner(branch *b, uint32_t m)
 
 lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, bool titles)
 {
-    branch b = { .f = d->facts, .depth = depth, .level = 1 };
+    branch b = { .f = d->facts, .depth = depth, .level = 1, .shapes = titles };
 
-    b.t = lm_doc_table_of(d, NULL, NULL, "lllr", titles ? _("module or operation") : "", titles ? _("class") : "",
-                          titles ? _("what it does") : "", titles ? _("parameters") : "");
+    if (titles)
+        b.t = lm_doc_table_of(d, NULL, NULL, "llllr", _("module or operation"), _("class"), _("what it does"), _("gives"), _("parameters"));
+    else
+        b.t = lm_doc_table_of(d, NULL, NULL, "lllr", "", "", "", "");
     b.t->tree = true;
     put_inner(&b, d->facts->ledger->layer[layer]);
     return b.t;
