@@ -137,7 +137,7 @@ def test_formulas_of_latent_attention(lamina, tmp_path):
     assert len({x[0] for x in letters}) == len(letters) and ["K", "96"] in [x[:2] for x in letters] and "K_N" not in [x[0] for x in letters]
     assert "sqrt(qk_dim)" in lamina("inspect", path, "--view", "cards").stdout
     assert "bytes = L · (R + K_R) · bytes per value · tokens" in lamina("explain", "kv", path).stdout and "2 · L · G" not in lamina("explain", "kv", path).stdout
-    assert "c = Norm(W_down · x)" in lamina("explain", "mla", path).stdout
+    assert "c_KV = Norm(W_DKV · x)" in lamina("explain", "mla", path).stdout
     for preset, width in (("mixtral-8x7b", "14,336"), ("deepseek-v2-lite", "1,408")):
         page = lamina("inspect", preset, "--view", "formulas").stdout
         assert "3 × D × F_E" in page and ["F_E", width] in [line.split()[:2] for line in page.splitlines()]
