@@ -156,20 +156,20 @@ static size_t with_index(const char *at, size_t n, size_t *length)
     return listed(at, n);
 }
 
+/* Return whether the table of a derivation has a letter; a quantity without a letter of its own is \mathrm{name} there. */
 static bool in_table(const lm_derivation *d, const char *latex)
 {
-    lm_text written = { 0 };
-    bool    found = false;
+    const char *name = strncmp(latex, "\\mathrm{", 8) == 0 ? latex + 8 : "";
 
-    for (size_t i = 0; d && i < d->n_symbols && !found; i++) {
-        if (!d->symbols[i].used || !d->symbols[i].meaning)
+    for (size_t i = 0; d && i < d->n_symbols; i++) {
+        const lm_symbol *s = &d->symbols[i];
+        if (!s->used || !s->meaning)
             continue;
-        lm_text_clear(&written);
-        lm_symbol_write(&d->symbols[i], LM_LATEX, &written);
-        found = written.data && strcmp(written.data, latex) == 0;
+        size_t n = s->name && !s->latex ? strlen(s->name) : 0;
+        if (s->latex ? strcmp(s->latex, latex) == 0 : n && strncmp(name, s->name, n) == 0 && strcmp(name + n, "}") == 0)
+            return true;
     }
-    lm_text_free(&written);
-    return found;
+    return false;
 }
 
 size_t lm_find_letters(const lm_card_formula formulas[LM_CARD_LINES], const lm_derivation *d, const lm_letter *out[LM_MOST_LETTERS])

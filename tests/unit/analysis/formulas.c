@@ -188,7 +188,7 @@ static void see(const char *preset, lm_facts *f, uint32_t i, bool behind)
         break;
     case LM_OP_POSITION:
     case LM_OP_SINUSOID:
-        must_say(preset, f, "positions", "P[pos]");
+        must_say(preset, f, "positions", n->code == LM_OP_POSITION ? "W_P[pos]" : "PE(pos)");
         break;
     default:
         break;
