@@ -47,6 +47,20 @@ void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const ch
                                                     .unsure = unsure || (d->aside && *quantity) };
 }
 
+void lm_add_judged(lm_audit_document *d, lm_extent passage, const char *truth, const char *why)
+{
+    size_t before = d->n_statements;
+
+    lm_add_statement(d, passage, 0, "", lm_arena_strndup(&d->arena, passage.s, passage.n), false);
+    if (d->n_statements == before)
+        return;
+    lm_audit_statement *s = &d->statements[before];
+    s->model = "";
+    s->judged.verdict = LM_CLAIM_WRONG;
+    snprintf(s->judged.truth, sizeof s->judged.truth, "%s", truth);
+    snprintf(s->judged.why, sizeof s->judged.why, "%s", why);
+}
+
 void lm_add_unread(lm_audit_document *d, lm_extent line)
 {
     lm_audit_unread *list = grow(d, d->unread, d->n_unread, &d->room_unread, sizeof *list);

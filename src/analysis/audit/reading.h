@@ -67,6 +67,20 @@ typedef struct lm_about {
     bool              unsure;
 } lm_about;
 
+enum { LM_PRINTED_DEPTH = 10, LM_PRINTED_COLUMNS = 8 };
+
+/* A table of modules that is being read (printed_table.c). */
+typedef struct lm_printed {
+    char      columns[LM_PRINTED_COLUMNS];
+    size_t    n_columns;             /* 0: no table */
+    lm_extent names[LM_PRINTED_DEPTH];
+    size_t    tokens;                /* of the pass; 0: not stated */
+    double    parameters;            /* the total */
+    bool      halves;                /* parameters take two bytes each */
+    int       model;
+    bool      unsure;
+} lm_printed;
+
 struct lm_audit_document {
     lm_arena   arena;
     char      *text;
@@ -81,6 +95,7 @@ struct lm_audit_document {
     lm_about   heading;              /* what the current heading and caption are about */
     bool       aside, uncertain;     /* the heading, or the paragraph so far, may be about something else: nothing is certain */
     lm_item    items[LM_MOST_ITEMS];
+    lm_printed printed;
     bool       failed;               /* out of memory */
 };
 
@@ -127,6 +142,10 @@ bool lm_audit_sums(lm_audit_document *d, const lm_item *items, size_t n);
 bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsure);
 bool lm_audit_summary(lm_audit_document *d, lm_extent line, lm_extent next, int model, bool unsure);
 
+/* ---- printed_table.c ---- */
+/* Read a line of a table of modules as torchinfo prints it; false: it may be another line. */
+bool lm_audit_printed_table(lm_audit_document *d, lm_extent line, int model, bool unsure);
+
 /* ---- tables.c ---- */
 enum { LM_MOST_CELLS = 32 };
 typedef struct lm_cells { lm_extent cell[LM_MOST_CELLS]; size_t n; } lm_cells;
@@ -135,6 +154,9 @@ void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row
 
 /* ---- found.c ---- */
 void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure);
+
+/* Add a passage that is wrong in itself, what is right, and why. */
+void lm_add_judged(lm_audit_document *d, lm_extent passage, const char *truth, const char *why);
 void lm_add_unread(lm_audit_document *d, lm_extent line);
 
 #endif

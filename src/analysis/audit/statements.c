@@ -248,7 +248,9 @@ static void read_code(lm_audit_document *d, walk *w, lm_extent *raw)
 
     if (n < LM_MOST_ITEMS)
         lm_audit_sums(d, d->items, n);
-    if (lm_audit_module(d, line, d->scope, w->doubt) || lm_audit_summary(d, line, next, d->scope, w->doubt) || !setting)
+    bool printed = lm_audit_printed_table(d, line, d->scope, w->doubt) || lm_audit_module(d, line, d->scope, w->doubt) ||
+                   lm_audit_summary(d, line, next, d->scope, w->doubt);
+    if (printed || !setting)
         return;
     d->uncertain = w->doubt || *d->items[1].at.s == '=';
     lm_audit_text(d, line, &carry);
