@@ -258,6 +258,17 @@ static bool add_several(lm_audit_document *d, const clause *c, size_t i, size_t 
     return add_shape(d, c, i, used) || add_part_of_all(d, c, i, used);
 }
 
+/* "GPT-2 uses LayerNorm" is certain; a short label that only names kinds may be. */
+static bool add_kinds(lm_audit_document *d, const clause *c)
+{
+    size_t use = 0;
+
+    for (size_t i = 0; i < c->n; i++)
+        use = lm_is_use(&c->items[i]) ? i + 1 : use;
+    bool certain = c->own && use && !c->about.unsure && !c->numbers;
+    return (certain || c->n < 9) && lm_audit_kinds(d, c->items + use, c->n - use, c->about.model, !certain);
+}
+
 static size_t label_end(const lm_item *items, size_t n)
 {
     for (size_t i = 1; i + 1 < n; i++)
@@ -301,5 +312,7 @@ bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int mo
     }
     if (!c.numbers && (colon = label_end(items, n)))
         found |= add_labelled(d, items, n, colon, c.about, doubt);
+    else
+        found |= add_kinds(d, &c);
     return found;
 }

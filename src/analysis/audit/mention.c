@@ -85,6 +85,8 @@ static bool name_continues(const char *p, const char *end)
     const char *q = p;
     size_t      n = next_word(&q, end);
 
+    if (p < end && *p == '/' && q == p + 1 && isdigit((unsigned char)*q) && !is_size(q, n))
+        return false;                /* "GPT-3/4": what is said of both holds of the first */
     if (!n || q - p > 2 || strspn(p, " -_(.") < (size_t)(q - p) || (q - p == 2 && *p == '.'))
         return false;
     if (isdigit((unsigned char)*q))
@@ -92,6 +94,15 @@ static bool name_continues(const char *p, const char *end)
     if (in_list(q, n, other))
         return true;
     return q == p + 1 && (*p == '-' || *p == '_') && !in_list(q, n, same);
+}
+
+/* "Granite 3": a version after a family makes it another model than the one of that family that the document names. */
+static bool has_version(const char *p, const char *end)
+{
+    const char *q = p;
+    size_t      n = next_word(&q, end);
+
+    return n && q == p + 1 && *p == ' ' && strspn(q, "0123456789.") == n;
 }
 
 /* Return the model of the document whose name matches the largest number of words at s; names may differ in their endings.
@@ -113,7 +124,7 @@ static int by_beginning(const lm_audit_document *d, const char *s, const char *e
     }
     if (best == LM_NO_MODEL)
         return best;
-    return name_continues(s + *n, end) ? LM_OTHER_MODEL : best;
+    return name_continues(s + *n, end) || (most == 1 && has_version(s + *n, end)) ? LM_OTHER_MODEL : best;
 }
 
 /* "the 8B model", "8B:" : return the only model of the document with this size. `*n`: bytes of the size. */

@@ -31,7 +31,13 @@ static lm_extent next_cell(lm_extent *rest)
     return cell;
 }
 
-/* Keep what the columns of a head are: 'o' output shapes, 'p' parameters, 'm' multiplications, '-' others. */
+/* Return what a column contains: 'o' output shapes, 'p' parameters, 'm' multiplications, '-' others. */
+static char kind_of_column(lm_extent head)
+{
+    return starts(head, "Output Shape") ? 'o' : starts(head, "Param #") ? 'p' : starts(head, "Mult-Adds") ? 'm' : '-';
+}
+
+/* Keep what the columns of a head contain. */
 static bool read_head(lm_printed *t, lm_extent line)
 {
     lm_extent cell = next_cell(&line);
@@ -40,10 +46,7 @@ static bool read_head(lm_printed *t, lm_extent line)
         return false;
     *t = (lm_printed){ .tokens = 0 };
     while (t->n_columns < LM_PRINTED_COLUMNS && (cell = next_cell(&line)).n)
-        t->columns[t->n_columns++] = starts(cell, "Output Shape") ? 'o'
-                                     : starts(cell, "Param #")    ? 'p'
-                                     : starts(cell, "Mult-Adds")  ? 'm'
-                                                                  : '-';
+        t->columns[t->n_columns++] = kind_of_column(cell);
     return true;
 }
 

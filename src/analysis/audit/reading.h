@@ -67,7 +67,7 @@ typedef struct lm_about {
     bool              unsure;
 } lm_about;
 
-enum { LM_PRINTED_DEPTH = 10, LM_PRINTED_COLUMNS = 8 };
+enum { LM_PRINTED_DEPTH = 10, LM_PRINTED_COLUMNS = 8, LM_MOST_SUBGRAPHS = 8 };
 
 /* A table of modules that is being read (printed_table.c). */
 typedef struct lm_printed {
@@ -96,6 +96,9 @@ struct lm_audit_document {
     bool       aside, uncertain;     /* the heading, or the paragraph so far, may be about something else: nothing is certain */
     lm_item    items[LM_MOST_ITEMS];
     lm_printed printed;
+    bool       graph;                /* the code being read is a Mermaid graph */
+    int        subgraphs[LM_MOST_SUBGRAPHS];                             /* the models of the subgraphs that are open */
+    size_t     n_subgraphs;
     bool       failed;               /* out of memory */
 };
 
@@ -145,6 +148,18 @@ bool lm_audit_summary(lm_audit_document *d, lm_extent line, lm_extent next, int 
 /* ---- printed_table.c ---- */
 /* Read a line of a table of modules as torchinfo prints it; false: it may be another line. */
 bool lm_audit_printed_table(lm_audit_document *d, lm_extent line, int model, bool unsure);
+
+/* ---- drawn.c ---- */
+/* Read a line of a drawing; false: it is none, or about no known model. */
+bool lm_audit_drawing(lm_audit_document *d, lm_extent line, bool unsure);
+int  lm_model_of_drawing(const lm_audit_document *d);
+
+/* ---- kinds.c ---- */
+/* Add a statement for each kind of attention, MLP, norm or positions that the items name ("GQA", "pre-norm"), unless they name two of
+ * one thing. False: none. */
+bool lm_audit_kinds(lm_audit_document *d, const lm_item *items, size_t n, int model, bool unsure);
+bool lm_only_kinds(const lm_item *items, size_t n);      /* there is no other unknown word */
+bool lm_is_use(const lm_item *x);                        /* "uses", "has", "with" */
 
 /* ---- tables.c ---- */
 enum { LM_MOST_CELLS = 32 };

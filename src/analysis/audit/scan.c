@@ -135,11 +135,61 @@ static size_t phrase_at(const char *s, const char *end, const char *phrase)
     return p < end && is_word(p[0]) ? 0 : (size_t)(p - s);
 }
 
+/* ---- damaged text ---- */
+
+static const char lost[] = "\xef\xbf\xbd";              /* what stands for a character that could not be decoded */
+
+static size_t character_at(const char *s)
+{
+    return (*s & 0x80) == 0 ? 1 : (*s & 0xe0) == 0xc0 ? 2 : (*s & 0xf0) == 0xe0 ? 3 : 4;
+}
+
+/* Return whether the phrase has as many characters as the text, all of them the same or lost, and at least two left. */
+static bool may_have_been(lm_extent text, const char *phrase)
+{
+    const char *p = text.s, *end = text.s + text.n;
+    size_t      left = 0;
+
+    while (*phrase && p < end) {
+        size_t n = character_at(phrase), m = character_at(p);
+        bool   same = n == m && memcmp(p, phrase, n) == 0;
+        if (!same && (m != 3 || memcmp(p, lost, 3) != 0))
+            return false;
+        left += same;
+        phrase += n;
+        p += m;
+    }
+    return !*phrase && p == end && left > 1;
+}
+
+/* Return the only vocable that a word with lost characters can have been. */
+static const lm_vocable *damaged_at(const char *s, const char *end, size_t *n)
+{
+    const lm_vocable *only = NULL;
+    const char       *p = s;
+
+    while (p + 2 < end && (*p & 0xf0) == 0xe0 && (memcmp(p, "\xef\xbc", 2) != 0))
+        p += 3;
+    if (p == s || !memmem(s, (size_t)(p - s), lost, 3))
+        return NULL;
+    for (const lm_vocable *v = lm_vocabulary; v->phrase; v++) {
+        if (!(*v->phrase & 0x80) || !may_have_been((lm_extent){ s, (size_t)(p - s) }, v->phrase))
+            continue;
+        if (only && (only->role != v->role || strcmp(only->value, v->value) != 0))
+            return NULL;
+        only = v;
+    }
+    *n = only ? (size_t)(p - s) : 0;
+    return only;
+}
+
 static const lm_vocable *vocable_at(const char *s, const char *end, size_t *n)
 {
-    const lm_vocable *best = NULL;
+    const lm_vocable *best = (*s & 0x80) ? damaged_at(s, end, n) : NULL;
     char              first = (char)tolower((unsigned char)*s);
 
+    if (best)
+        return best;
     *n = 0;
     for (const lm_vocable *v = lm_vocabulary; v->phrase; v++) {
         size_t m = *v->phrase == first ? phrase_at(s, end, v->phrase) : 0;

@@ -74,7 +74,7 @@ static void read_heading(lm_audit_document *d, walk *w, lm_extent line)
     lm_read_label(d, (lm_extent){ line.s + level, line.n - level }, &d->heading);
     d->aside = false;
     for (size_t i = 0, n = lm_scan(d, line, d->items, LM_MOST_ITEMS); i < n; i++)
-        d->aside |= d->items[i].role == LM_DOUBT;
+        d->aside |= d->items[i].role == LM_DOUBT && !lm_vocable_is(d->items[i].word, "ordinal");
 }
 
 static bool ends_in_colon(lm_extent line)
@@ -187,7 +187,7 @@ static bool has_doubt(const lm_audit_document *d, lm_extent line, int model)
     bool    unknown = false, own = false;
 
     for (size_t i = 0; i < n; i++) {
-        if (items[i].role == LM_DOUBT)
+        if (items[i].role == LM_DOUBT && !lm_vocable_is(items[i].word, "ordinal"))
             return true;
         unknown |= items[i].role == LM_UNKNOWN;
         own |= items[i].role == LM_MODEL;
@@ -250,7 +250,7 @@ static void read_code(lm_audit_document *d, walk *w, lm_extent *raw)
         lm_audit_sums(d, d->items, n);
     bool printed = lm_audit_printed_table(d, line, d->scope, w->doubt) || lm_audit_module(d, line, d->scope, w->doubt) ||
                    lm_audit_summary(d, line, next, d->scope, w->doubt);
-    if (printed || !setting)
+    if (printed || (!setting && lm_audit_drawing(d, line, w->doubt)) || !setting)
         return;
     d->uncertain = w->doubt || *d->items[1].at.s == '=';
     lm_audit_text(d, line, &carry);
@@ -265,6 +265,8 @@ static void read_line(lm_audit_document *d, walk *w, lm_extent *raw)
 
     if (fence || !line.n) {
         w->code ^= fence;
+        d->graph = fence && w->code && line.n >= 10 && memcmp(line.s + 3, "mermaid", 7) == 0;
+        d->n_subgraphs = 0;
         w->table = w->open = false;
     } else if (w->code) {
         read_code(d, w, raw);

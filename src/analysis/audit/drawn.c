@@ -1,0 +1,223 @@
+/* drawn.c - read drawings: the labels of Mermaid graphs and of boxes drawn with lines. A label may name a module with its shape and
+ * heads ("k_proj: 3072 → 1024 (8 heads)"), the shape of a tensor, or anything else, which is confirmed but never called wrong. */
+#include <ctype.h>
+#include <string.h>
+
+#include "analysis/audit/reading.h"
+
+/* A module of a layer, or one of the model, by the paths of its word in the vocabulary. */
+typedef struct module { const char *name, *path; } module;
+
+/* Return the module that the item names; its name is NULL: none. "k_proj" is "layers[0].self_attn.k_proj". */
+static module module_of(lm_audit_document *d, const lm_item *x)
+{
+    const char *path = x->role == LM_PART ? x->word->value : "", *end = strstr(path, "_proj.parameters"), *dot = end;
+    module      m = { NULL, NULL };
+
+    while (dot && dot > path && dot[-1] != '.')
+        dot--;
+    if (end && *path == 'l') {
+        m.name = lm_arena_strndup(&d->arena, dot, (size_t)(end + 5 - dot));
+        m.path = lm_arena_strndup(&d->arena, path, (size_t)(end + 5 - path));
+    } else if (strncmp(path, ";model.embed_tokens", 19) == 0) {
+        m = (module){ "embed_tokens", "model.embed_tokens" };
+    } else if (strncmp(path, ";lm_head", 8) == 0) {
+        m = (module){ "lm_head", "lm_head" };
+    }
+    return m;
+}
+
+static bool is_whole(const lm_item *items, size_t n, size_t i)
+{
+    return i < n && items[i].role == LM_NUMBER && items[i].number.whole && !items[i].last.n;
+}
+
+/* "3072 → 1024" */
+static bool is_pair(const lm_item *items, size_t n, size_t i)
+{
+    return is_whole(items, n, i) && i + 2 < n && items[i + 1].role == LM_TIMES && is_whole(items, n, i + 2);
+}
+
+static void add(lm_audit_document *d, const lm_item *x, int model, const char *quantity, bool unsure)
+{
+    lm_add_statement(d, x->at, model, quantity, lm_arena_strndup(&d->arena, x->at.s, x->at.n), unsure);
+}
+
+static void add_shape(lm_audit_document *d, const lm_item *x, int model, const module *m, bool unsure)
+{
+    bool        product = strncmp(m->name, "embed", 5) == 0 || (strncmp(x[1].at.s, "→", 3) != 0 && *x[1].at.s != '-');
+    lm_extent   at = { x->at.s, (size_t)(x[2].at.s + x[2].at.n - x->at.s) };
+    const char *claim = lm_arena_printf(&d->arena, "%.*s%s%.*s", (int)x->at.n, x->at.s, product ? " × " : "->", (int)x[2].at.n, x[2].at.s);
+
+    lm_add_statement(d, at, model, lm_arena_printf(&d->arena, "%s.shape", *m->path == 'l' ? m->name : m->path), claim, unsure || product);
+}
+
+/* Read the label of a module: its shape, then its heads. */
+static bool read_module(lm_audit_document *d, const lm_item *items, size_t n, int model, bool unsure)
+{
+    module m = { NULL, NULL };
+    size_t i = 0;
+    bool   found = false;
+
+    while (i < n && i < 3 && !m.name)
+        m = module_of(d, &items[i++]);
+    while (m.name && i < n && !is_pair(items, n, i))
+        i++;
+    if (!m.name || i >= n)
+        return false;
+    add_shape(d, &items[i], model, &m, unsure);
+    for (i += 3; i + 1 < n; i++) {
+        bool heads = items[i + 1].role == LM_QUANTITY && lm_vocable_is(items[i + 1].word, "attention.heads");
+        found = is_whole(items, n, i);
+        if (found && heads && strncmp(m.path, "layers", 6) == 0)
+            add(d, &items[i], model, lm_arena_printf(&d->arena, "%s.heads", m.path), unsure);
+    }
+    return true;
+}
+
+/* "2048 → 8192 → 2048" in a label that names the MLP. */
+static bool read_mlp(lm_audit_document *d, const lm_item *items, size_t n, int model, bool unsure)
+{
+    for (size_t i = 1; i + 4 < n; i++) {
+        if (items[0].role == LM_NUMBER || !is_pair(items, n, i) || !is_pair(items, n, i + 2))
+            continue;
+        add(d, &items[i], model, "architecture.hidden", unsure);
+        add(d, &items[i + 2], model, "mlp.intermediate", unsure);
+        return true;
+    }
+    return false;
+}
+
+/* "batch, seq_len, 3072": the last number of a tensor's shape is the width of something. */
+static bool read_tensor(lm_audit_document *d, lm_extent label, int model)
+{
+    static const char *const sizes[] = { "batch", "b,", "B,", "1,", "bsz", "seq", "T,", "n ", "(batch" };
+    const char *comma = memrchr(label.s, ',', label.n);
+    bool        tensor = false;
+
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        tensor |= label.n > strlen(sizes[i]) && memcmp(label.s, sizes[i], strlen(sizes[i])) == 0;
+    if (!tensor || !comma)
+        return false;
+    lm_extent last = lm_trim((lm_extent){ comma + 1, (size_t)(label.s + label.n - comma - 1) });
+    size_t    n = 0;
+    while (n < last.n && (isdigit((unsigned char)last.s[n]) || last.s[n] == ','))
+        n++;
+    if (!n)
+        return false;
+    lm_add_statement(d, label, model, "architecture.hidden|architecture.vocabulary|mlp.intermediate|attention.head_dim",
+                     lm_arena_strndup(&d->arena, last.s, n), true);
+    return true;
+}
+
+/* Return whether a number of the label has a name: "theta=500000", "32 heads". */
+static bool has_named_number(const lm_item *items, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (items[i].role == LM_NUMBER && ((i && items[i - 1].role == LM_LINK) || (i + 1 < n && items[i + 1].role == LM_QUANTITY)))
+            return true;
+    return false;
+}
+
+static void read_label(lm_audit_document *d, lm_extent label, int model, bool unsure)
+{
+    size_t n = lm_scan(d, label, d->items, LM_MOST_ITEMS);
+    int    carry = model;
+    bool   dim = d->uncertain;
+
+    if (n == LM_MOST_ITEMS || read_tensor(d, label, model))
+        return;
+    lm_audit_kinds(d, d->items, n, model, true);
+    if (read_module(d, d->items, n, model, unsure) || read_mlp(d, d->items, n, model, unsure) || !has_named_number(d->items, n))
+        return;
+    d->uncertain = true;
+    lm_audit_text(d, label, &carry);
+    d->uncertain = dim;
+}
+
+/* Return the bytes at s that separate labels: brackets, quotes, arrows, lines of boxes. */
+static size_t border_at(const char *s, const char *end)
+{
+    static const char *const borders[] = { "-->", "-.->", "---", "│", "├", "└", "┌", "┐", "┘", "─", "↓", "═", "║" };
+
+    if (*s && strchr("[]{}\"|", *s))
+        return 1;
+    for (size_t i = 0; i < sizeof borders / sizeof *borders; i++)
+        if ((size_t)(end - s) >= strlen(borders[i]) && memcmp(s, borders[i], strlen(borders[i])) == 0)
+            return strlen(borders[i]);
+    return 0;
+}
+
+static bool is_drawing(const lm_audit_document *d, lm_extent line)
+{
+    static const char *const signs[] = { "│", "├", "└", "→", "↓", "]  " };
+
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
+        if (memmem(line.s, line.n, signs[i], strlen(signs[i])))
+            return true;
+    return d->graph || (line.n && line.s[line.n - 1] == ']');
+}
+
+/* "2019 : GPT-2", and below it ": LayerNorm (Post)": a timeline lists what each model uses. */
+static bool read_timeline(lm_audit_document *d, lm_extent line)
+{
+    const char *colon = memchr(line.s, ':', line.n);
+    bool        year = line.n > 5 && isdigit((unsigned char)*line.s) && colon && colon - line.s < 8;
+
+    if (!d->graph || !(year || colon == line.s))
+        return false;
+    lm_extent text = lm_trim((lm_extent){ colon + 1, (size_t)(line.s + line.n - colon - 1) });
+    size_t    n = lm_scan(d, text, d->items, LM_MOST_ITEMS);
+    if (year) {
+        d->n_subgraphs  = 1;
+        d->subgraphs[0] = n && d->items[0].role == LM_MODEL ? d->items[0].model : LM_OTHER_MODEL;
+    } else if (d->n_subgraphs && n < LM_MOST_ITEMS) {
+        lm_audit_kinds(d, d->items, n, d->subgraphs[0], !lm_only_kinds(d->items, n));
+    }
+    return true;
+}
+
+/* "subgraph GQA_Flow ["GQA (Llama)"]" up to "end": what it contains is about the model that it names. */
+static void read_subgraph(lm_audit_document *d, lm_extent line)
+{
+    bool begins = line.n > 9 && memcmp(line.s, "subgraph ", 9) == 0;
+
+    if (begins && d->n_subgraphs < LM_MOST_SUBGRAPHS) {
+        lm_about a = { .model = LM_NO_MODEL };
+        lm_read_label(d, (lm_extent){ line.s + 9, line.n - 9 }, &a);
+        d->subgraphs[d->n_subgraphs] = a.model != LM_NO_MODEL ? a.model : lm_model_of_drawing(d);
+        d->n_subgraphs++;
+    } else if (line.n == 3 && memcmp(line.s, "end", 3) == 0 && d->n_subgraphs) {
+        d->n_subgraphs--;
+    }
+}
+
+int lm_model_of_drawing(const lm_audit_document *d)
+{
+    return d->n_subgraphs ? d->subgraphs[d->n_subgraphs - 1] : d->scope;
+}
+
+bool lm_audit_drawing(lm_audit_document *d, lm_extent line, bool unsure)
+{
+    int         model;
+    const char *from = line.s, *end = line.s + line.n;
+
+    if (read_timeline(d, line))
+        return true;
+    if (d->graph)
+        read_subgraph(d, line);
+    model = lm_model_of_drawing(d);
+    if (model < 0 || !is_drawing(d, line) || (line.n > 6 && memcmp(line.s, "style ", 6) == 0))
+        return false;
+    for (const char *p = line.s; p <= end; p++) {
+        size_t n = p < end ? border_at(p, end) : 1;
+        if (!n)
+            continue;
+        lm_extent label = lm_trim((lm_extent){ from, (size_t)(p - from) });
+        if (label.n > 2)
+            read_label(d, label, model, unsure || model != d->scope);
+        from = p + n;
+        p   += n - 1;
+    }
+    return true;
+}
