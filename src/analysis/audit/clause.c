@@ -3,6 +3,8 @@
 
 #include "analysis/audit/reading.h"
 
+enum { MOST_RESULT = 24 };
+
 /* Return whether the number at i, in a clause about the cache, is the number of cached tokens. */
 static bool counts_tokens(const lm_item *items, size_t n, size_t i, const lm_about *a)
 {
@@ -277,12 +279,52 @@ static size_t label_end(const lm_item *items, size_t n)
     return 0;
 }
 
+static bool is_equals(const lm_item *x)
+{
+    return (x->role == LM_LINK && *x->at.s == '=') || (x->role == LM_LEAD && strncmp(x->at.s, "≈", 3) == 0);
+}
+
+/* "head_dim = 4096 / 32 = 128": return the index of the last "=" behind a calculation with signs, or 0. */
+static size_t result_at(const lm_item *items, size_t n)
+{
+    size_t first = 0, last = 0, signs = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        bool equals = is_equals(&items[i]) || (!first && items[i].role == LM_LINK && *items[i].at.s == ':');
+        if (equals && first && signs)
+            last = i;
+        else if (first && items[i].role != LM_NUMBER && items[i].role != LM_TIMES && items[i].role != LM_SLASH && !last)
+            return 0;
+        first = equals && !first ? i : first;
+        signs += first && i > first && (items[i].role == LM_TIMES || items[i].role == LM_SLASH);
+    }
+    return last && last + 1 < n && items[last + 1].role == LM_NUMBER ? last : 0;
+}
+
+/* Read "head_dim = 4096 / 32 = 128" as "head_dim = 128". */
+static bool read_result(lm_audit_document *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached)
+{
+    lm_item short_form[MOST_RESULT];
+    size_t  last = result_at(items, n), first = 0;
+
+    while (first < last && items[first].role != LM_LINK)
+        first++;
+    if (!last || first + n - last > MOST_RESULT)
+        return false;
+    memcpy(short_form, items, first * sizeof *items);
+    memcpy(short_form + first, items + last, (n - last) * sizeof *items);
+    lm_read_clause(d, short_form, first + n - last, model, doubt, cached);
+    return true;
+}
+
 bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached)
 {
     clause c = { items, n, .cached = *cached, .about = survey(items, n, model, doubt) };
     bool   found = false;
     size_t colon;
 
+    if (read_result(d, items, n, model, doubt, cached))
+        return true;
     for (size_t i = 0; i < n; i++) {
         c.cache = lm_vocable_is(items[i].word, "@cache") ? items[i].word : c.cache;
         c.numbers += items[i].role == LM_NUMBER;

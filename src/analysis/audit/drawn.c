@@ -177,7 +177,7 @@ static bool read_timeline(lm_audit_document *d, lm_extent line)
     return true;
 }
 
-/* "subgraph GQA_Flow ["GQA (Llama)"]" up to "end": what it contains is about the model that it names. */
+/* "subgraph Flow ["GQA (GPT-2)"]" up to "end": what it contains is about the model that it names. */
 static void read_subgraph(lm_audit_document *d, lm_extent line)
 {
     bool begins = line.n > 9 && memcmp(line.s, "subgraph ", 9) == 0;

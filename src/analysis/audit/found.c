@@ -206,7 +206,8 @@ lm_status lm_audit_judge(const lm_audit_statement *s, lm_facts *f, lm_judgement 
         first = false;
         p += n + (p[n] == '|');
     }
-    if ((out->verdict == LM_CLAIM_WRONG && doubtful(f, s, out)) || (out->verdict < LM_CLAIM_WRONG && s->unsure && !strstr(s->quantity, "_proj.heads") && says_little(s->claim))) {
+    bool chance = s->unsure && says_little(s->claim) && !strstr(s->quantity, "_proj.heads");
+    if ((out->verdict == LM_CLAIM_WRONG && doubtful(f, s, out)) || (out->verdict < LM_CLAIM_WRONG && chance)) {
         out->verdict = LM_CLAIM_NOT_CHECKABLE;
         snprintf(out->why, sizeof out->why, "%s", "different wording, not comparable");
     }

@@ -61,7 +61,8 @@ static bool has_rival(const lm_item *items, size_t n, size_t i, const char *path
 {
     for (size_t k = 0; k < n; k++) {
         const char *other = k == i ? NULL : paths_of(items, n, k);
-        if (other && strcmp(other, paths) == 0 && (items[k].at.n != items[i].at.n || strncasecmp(items[k].at.s, items[i].at.s, items[i].at.n)))
+        bool        same = items[k].at.n == items[i].at.n && strncasecmp(items[k].at.s, items[i].at.s, items[i].at.n) == 0;
+        if (other && strcmp(other, paths) == 0 && !same)
             return true;
     }
     return false;

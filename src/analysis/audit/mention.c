@@ -73,6 +73,12 @@ static size_t matched(const lm_known *k, const char *s, const char *end, const c
     return found;
 }
 
+/* "GPT-3/4": what is said of both holds of the first. */
+static bool is_pair(const char *p, const char *q, size_t n, const char *end)
+{
+    return p < end && *p == '/' && q == p + 1 && isdigit((unsigned char)*q) && !is_size(q, n);
+}
+
 /* Return whether the text after a name makes it the name of another model: "-Coder", " 1.5B", "-v0.2". Fine-tuned variants ("-Instruct")
  * have the same structure. */
 static bool name_continues(const char *p, const char *end)
@@ -85,18 +91,16 @@ static bool name_continues(const char *p, const char *end)
     const char *q = p;
     size_t      n = next_word(&q, end);
 
-    if (p < end && *p == '/' && q == p + 1 && isdigit((unsigned char)*q) && !is_size(q, n))
-        return false;                /* "GPT-3/4": what is said of both holds of the first */
-    if (!n || q - p > 2 || strspn(p, " -_(.") < (size_t)(q - p) || (q - p == 2 && *p == '.'))
+    if (!n || is_pair(p, q, n, end) || q - p > 2 || strspn(p, " -_(.") < (size_t)(q - p) || (q - p == 2 && *p == '.'))
         return false;
     if (isdigit((unsigned char)*q))
-        return (q == p || *p == '-' || *p == '.' || is_size(q, n)) && !(q - p == 1 && *p == ' ' && !is_size(q, n));
+        return is_size(q, n) || q == p || *p == '-' || *p == '.';
     if (in_list(q, n, other))
         return true;
     return q == p + 1 && (*p == '-' || *p == '_') && !in_list(q, n, same);
 }
 
-/* "Granite 3": a version after a family makes it another model than the one of that family that the document names. */
+/* "GPT 5": a version after a family makes it another model than the one of that family that the document names. */
 static bool has_version(const char *p, const char *end)
 {
     const char *q = p;

@@ -67,6 +67,10 @@ typedef struct lm_about {
     bool              unsure;
 } lm_about;
 
+/* A figure that the document calculates wrongly, and what it should be. */
+typedef struct lm_mended { lm_extent at; double truth; } lm_mended;
+enum { LM_MOST_MENDED = 32 };
+
 enum { LM_PRINTED_DEPTH = 10, LM_PRINTED_COLUMNS = 8, LM_MOST_SUBGRAPHS = 8 };
 
 /* A table of modules that is being read (printed_table.c). */
@@ -95,6 +99,9 @@ struct lm_audit_document {
     lm_about   heading;              /* what the current heading and caption are about */
     bool       aside, uncertain;     /* the heading, or the paragraph so far, may be about something else: nothing is certain */
     lm_item    items[LM_MOST_ITEMS];
+    const lm_vocable *symbols[26];   /* what a capital letter stands for, or NULL */
+    lm_mended  mended[LM_MOST_MENDED];
+    size_t     n_mended;
     lm_printed printed;
     bool       graph;                /* the code being read is a Mermaid graph */
     int        subgraphs[LM_MOST_SUBGRAPHS];                             /* the models of the subgraphs that are open */
@@ -160,6 +167,14 @@ int  lm_model_of_drawing(const lm_audit_document *d);
 bool lm_audit_kinds(lm_audit_document *d, const lm_item *items, size_t n, int model, bool unsure);
 bool lm_only_kinds(const lm_item *items, size_t n);      /* there is no other unknown word */
 bool lm_is_use(const lm_item *x);                        /* "uses", "has", "with" */
+
+/* ---- symbols.c ---- */
+/* Learn what letters stand for, and read "H = 4096" as a statement about what H stands for. */
+void lm_read_symbols(lm_audit_document *d, lm_item *items, size_t n);
+const lm_vocable *lm_symbol(const lm_audit_document *d, const lm_item *x);           /* the quantity that the item stands for, or NULL */
+
+/* "L × H² = 36 × 2048²": add a statement for each symbol that is replaced by a number. False: none. */
+bool lm_audit_substitution(lm_audit_document *d, const lm_item *items, size_t n);
 
 /* ---- tables.c ---- */
 enum { LM_MOST_CELLS = 32 };

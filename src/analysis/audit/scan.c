@@ -56,11 +56,15 @@ static bool is_math(const char *start, const char *s, const char *end)
     return false;
 }
 
-/* Return whether s is " * " between words, not at the beginning of a line. */
+/* Return whether s is " * " between words, not at the beginning of a line, or "*" between a number and a digit. */
 static bool is_product(const char *start, const char *s, const char *end)
 {
     const char *p = s;
+    bool        tight = *s == '*' && s - start > 1 && s + 1 < end && isdigit((unsigned char)s[1]) &&
+                        (isdigit((unsigned char)s[-1]) || s[-1] == ')' || (strchr("KMBG", s[-1]) && isdigit((unsigned char)s[-2])));
 
+    if (tight)
+        return true;
     while (p > start && (p[-1] == ' ' || p[-1] == '\t'))
         p--;
     return *s == '*' && s > start && s + 1 < end && s[1] == ' ' && s[-1] == ' ' && p > start && p[-1] != '\n';

@@ -147,7 +147,9 @@ bool lm_audit_text(lm_audit_document *d, lm_extent text, int *carry)
 
     if (n == LM_MOST_ITEMS)
         return false;
+    lm_read_symbols(d, d->items, n);
     found = lm_audit_sums(d, d->items, n);
+    found |= lm_audit_substitution(d, d->items, n);
     for (size_t i = 0; i <= n; i++) {
         if (i < n && !ends_sentence(d, &d->items[i]))
             continue;

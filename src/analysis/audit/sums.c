@@ -11,15 +11,27 @@
 
 #define N_(text) text                /* mark for translation; the program translates it when it is shown */
 
+enum { LM_MOST_TERMS = 8 };
+
 typedef struct side {
     double         value, binary;    /* binary: with byte prefixes as powers of 1,024 */
     double         slack;            /* uncertainty from rounded terms, relative to the value */
     bool           calculated, divided;
     double         begin;            /* the value of the first factor */
     const lm_item *first, *number;   /* the first item and the last number */
+    double         mended;           /* the value with the right figures in place of wrong ones */
+    size_t         n_terms;          /* of the outermost sum */
+    double         terms[LM_MOST_TERMS];
+    const lm_item *plain[LM_MOST_TERMS];                 /* the number that is the whole term, or NULL */
 } side;
 
-typedef struct reader { const lm_item *items; size_t n, at; int depth; bool failed; } reader;
+typedef struct reader {
+    const lm_audit_document *d;
+    const lm_item           *items;
+    size_t                   n, at;
+    int                      depth;
+    bool                     failed;
+} reader;
 
 enum { DEEPEST = 8 };
 
@@ -76,6 +88,23 @@ static size_t skip_words(const lm_item *items, size_t n, size_t i)
     return i;
 }
 
+/* Return what a figure should have been that the document calculated wrongly before; else its value. */
+static double mended(const lm_audit_document *d, const lm_item *x, double value)
+{
+    for (size_t i = d->n_mended; i-- > 0;)
+        if (d->mended[i].at.n == x->at.n && memcmp(d->mended[i].at.s, x->at.s, x->at.n) == 0)
+            return d->mended[i].truth;
+    return value;
+}
+
+static void mend(lm_audit_document *d, const lm_item *x, double truth)
+{
+    bool large = x->number.power > 1 || x->at.n > 5;
+
+    if (large && x->number.unit == LM_NUMERAL_PLAIN && d->n_mended < LM_MOST_MENDED)
+        d->mended[d->n_mended++] = (lm_mended){ x->at, truth };
+}
+
 static side read_sum(reader *r);
 
 /* Read a number with its exponent, or a sum in parentheses, and the words after it. */
@@ -95,6 +124,7 @@ static side read_factor(reader *r)
         double power = x->exponent ? x->exponent : 1;
         double v = x->number.unit == LM_NUMERAL_PERCENT ? x->number.value / 100 : x->number.value;
         s.value  = pow(v, power);
+        s.mended = pow(mended(r->d, x, v), power);
         s.binary = pow(x->number.unit == LM_NUMERAL_BYTES ? x->number.binary : v, power);
         s.slack  = v != 0 ? power * fabs(x->number.half / x->number.value) : 0;
         s.number = x;
@@ -124,6 +154,7 @@ static side read_product(reader *r)
         if (r->failed)
             break;
         s.value  = op == '/' ? s.value / f.value : s.value * f.value;
+        s.mended = op == '/' ? s.mended / f.mended : s.mended * f.mended;
         s.binary = op == '/' ? s.binary / f.binary : s.binary * f.binary;
         s.slack += f.slack;
         s.number = f.number;
@@ -133,14 +164,27 @@ static side read_product(reader *r)
     return s;
 }
 
+static void add_term(side *s, const side *term)
+{
+    if (s->n_terms < LM_MOST_TERMS) {
+        s->terms[s->n_terms] = term->mended;
+        s->plain[s->n_terms] = term->calculated ? NULL : term->number;
+    }
+    s->n_terms++;
+}
+
 static side read_sum(reader *r)
 {
-    side s = read_product(r);
+    side s = read_product(r), first = s;
 
+    s.n_terms = 0;
+    add_term(&s, &first);
     while (!r->failed && next_operator(r) == '+') {
         r->at++;
         side f = read_product(r);
+        add_term(&s, &f);
         s.value += f.value;
+        s.mended += f.mended;
         s.binary += f.binary;
         s.slack  = s.slack > f.slack ? s.slack : f.slack;
         s.number = f.number;
@@ -150,9 +194,9 @@ static side read_sum(reader *r)
 }
 
 /* Read terms from *i on; false: they are not all numbers. */
-static bool read_side(const lm_item *items, size_t n, size_t *i, side *out)
+static bool read_side(const lm_audit_document *d, const lm_item *items, size_t n, size_t *i, side *out)
 {
-    reader r = { .items = items, .n = n, .at = *i };
+    reader r = { .d = d, .items = items, .n = n, .at = *i };
 
     *out = read_sum(&r);
     *i   = r.at;
@@ -166,8 +210,9 @@ static bool may_be(const lm_item *x, double written, double slack, double truth,
     double            value = written;
     double            half = w->whole ? (truth != nearbyint(truth) ? 0.5 : 0) : w->half;
     double            binary = w->value != 0 ? value * w->binary / w->value : 0, units = w->power == 3 ? value / 1e9 : value;
+    bool              megas  = w->power > 1 && w->unit == LM_NUMERAL_PLAIN && fabs(binary - truth) <= fabs(truth) * 1e-9;
 
-    half = w->power && w->zeros ? 0.5 * pow(10, w->zeros) * pow(1000, w->power) : half;
+    half = w->power && w->zeros && !megas ? 0.5 * pow(10, w->zeros) * pow(1000, w->power) : half;
     half = w->unit == LM_NUMERAL_PERCENT ? 0.01 * (w->whole ? 0.5 : w->half) : half;
     half = (about && half < 0.05 * value ? 0.05 * value : half) * (1 + 1e-9) + slack + fabs(truth) * 1e-12;
     return fabs(value - truth) <= half || fabs(units - truth) <= half / 1e9 * (w->power == 3) ||
@@ -185,7 +230,7 @@ static const char *reason(const lm_item *x, double truth)
     return N_("the arithmetic of the line");
 }
 
-static void add_statement(lm_audit_document *d, const side *written, double truth, bool right)
+static void add_statement(lm_audit_document *d, const side *written, double truth, bool right, const char *why)
 {
     const lm_item      *x = written->number, *first = written->calculated ? written->first : x;
     lm_extent           at = { first->at.s, (size_t)(x->at.s + x->at.n - first->at.s) };
@@ -202,7 +247,9 @@ static void add_statement(lm_audit_document *d, const side *written, double trut
     s->judged.verdict = !right ? LM_CLAIM_WRONG : same ? LM_CLAIM_CONFIRMED : LM_CLAIM_ROUNDED;
     lm_number_text(number, truth);
     snprintf(s->judged.truth, sizeof s->judged.truth, "%s", number);
-    snprintf(s->judged.why, sizeof s->judged.why, "%s", right ? "" : reason(x, truth));
+    snprintf(s->judged.why, sizeof s->judged.why, "%s", right ? "" : why ? why : reason(x, truth));
+    if (!right)
+        mend(d, x, truth);
 }
 
 /* Return whether `right` may be the result of `left`. "100 / 6 = 16": a whole number may be rounded down. */
@@ -215,6 +262,38 @@ static bool comes_to(const side *left, const side *right, bool about)
            (left->divided && !right->calculated && right->number->number.whole && floor(left->value) == right->value);
 }
 
+/* Return whether the result follows from wrong figures only: with the right ones it would be another. */
+static bool rests_on_wrong(const side *left, const side *right, bool about)
+{
+    side whole = *left;
+
+    whole.value = whole.binary = left->mended;
+    return left->mended != left->value && !comes_to(&whole, right, about);
+}
+
+/* "2 × 131M + 32 × 243M = 250M + 7.25B": judge each term of the result by its own term, if there are as many. False: not possible. */
+static bool judge_terms(lm_audit_document *d, const side *left, const side *right, bool about)
+{
+    bool possible = left->n_terms > 1 && left->n_terms == right->n_terms && left->n_terms <= LM_MOST_TERMS;
+
+    for (size_t i = 0; possible && i < left->n_terms; i++)
+        possible = right->plain[i] != NULL;
+    for (size_t i = 0; possible && i < left->n_terms; i++) {
+        side one = { .value = right->plain[i]->number.value, .first = right->plain[i], .number = right->plain[i] };
+        add_statement(d, &one, left->terms[i], may_be(one.number, one.value, 0, left->terms[i], about), NULL);
+    }
+    return possible;
+}
+
+/* Judge a result that does not contradict the terms as they are written, or does. */
+static void judge_result(lm_audit_document *d, const side *left, const side *right, bool about, bool right_one)
+{
+    if (right_one && rests_on_wrong(left, right, about))
+        add_statement(d, right, left->mended, false, N_("calculated from a wrong figure"));
+    else if (right_one || !judge_terms(d, left, right, about))
+        add_statement(d, right, left->mended, right_one, NULL);
+}
+
 /* Judge the result after each "=" that follows a calculation. "2 × 8 = 16 × 4 = 64" continues from an intermediate result. Returns the
  * index where it ends. */
 static size_t judge_results(lm_audit_document *d, const lm_item *items, size_t n, size_t k, side left, bool *found)
@@ -225,14 +304,14 @@ static size_t judge_results(lm_audit_document *d, const lm_item *items, size_t n
         bool about = sign_is(&items[k], "≈");
         for (k++; k < n && items[k].role == LM_LEAD; k++)
             about = true;
-        if (!read_side(items, n, &k, &right))
+        if (!read_side(d, items, n, &k, &right))
             break;
         bool right_one = comes_to(&left, &right, about);
         if (!right_one && right.calculated && fabs(right.begin - left.value) <= fabs(left.value) * (left.slack + 0.01)) {
             left = right;
             continue;
         }
-        add_statement(d, &right, left.value, right_one);
+        judge_result(d, &left, &right, about, right_one);
         *found = true;
     }
     return k;
@@ -255,7 +334,7 @@ bool lm_audit_sums(lm_audit_document *d, const lm_item *items, size_t n)
     for (size_t i = 0; i < n; i++) {
         side   left;
         size_t k = i;
-        if (!begins(items, i) || !read_side(items, n, &k, &left) || !left.calculated)
+        if (!begins(items, i) || !read_side(d, items, n, &k, &left) || !left.calculated)
             continue;
         k = judge_results(d, items, n, k, left, &found);
         i = k > i ? k - 1 : i;
