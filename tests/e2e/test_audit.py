@@ -278,7 +278,7 @@ def table(path):
 def as_number(text):
     """Normalise a number: "~3.6B" equals "3.6B parameters", and "128,256" equals "128256"."""
     text = {"✅": "yes", "❌": "no"}.get(text, text)
-    text = re.sub(r"[,~*$]", "", text.lower()).replace(" billion", "b").replace(" million", "m").strip()
+    text = re.sub(r"[,~*$]|^about ", "", text.lower()).replace(" billion", "b").replace(" million", "m").strip()
     m = re.match(r"(\d+(?:\.\d+)?(?:e-?\d+)?)\s*([kmgt]?i?b?)(?![\w.])", text)
     return f"{float(m[1]):g}{m[2]}" if m else text
 

@@ -110,6 +110,26 @@ static bool read_tensor(lm_audit_document *d, lm_extent label, int model)
     return true;
 }
 
+/* "θ₁₅ ≈ 0.002": the frequency of a pair of dimensions. */
+static bool read_frequency(lm_audit_document *d, lm_extent label, int model, bool unsure)
+{
+    const char *p = label.s + 2, *end = label.s + label.n;
+    unsigned    pair = 0, digits = 0;
+    lm_item     items[4];
+
+    if (label.n < 8 || memcmp(label.s, "θ", 2) != 0)
+        return false;
+    for (; end - p > 3 && memcmp(p, "\xe2\x82", 2) == 0 && (unsigned char)p[2] >= 0x80 && (unsigned char)p[2] <= 0x89; p += 3, digits++)
+        pair = 10 * pair + ((unsigned char)p[2] - 0x80);
+    size_t n = lm_scan(d, (lm_extent){ p, (size_t)(end - p) }, items, 4);
+    if (!digits || digits > 3 || n < 2 || (items[0].role != LM_LINK && items[0].role != LM_LEAD) || items[1].role != LM_NUMBER)
+        return false;
+    const char *about = items[0].role == LM_LEAD ? "about " : "";
+    lm_add_statement(d, items[1].at, model, lm_arena_printf(&d->arena, "rope.theta[%u]", pair),
+                     lm_arena_printf(&d->arena, "%s%.*s", about, (int)items[1].at.n, items[1].at.s), unsure);
+    return true;
+}
+
 /* Return whether a number of the label has a name: "theta=500000", "32 heads". */
 static bool has_named_number(const lm_item *items, size_t n)
 {
@@ -125,7 +145,7 @@ static void read_label(lm_audit_document *d, lm_extent label, int model, bool un
     int    carry = model;
     bool   dim = d->uncertain;
 
-    if (n == LM_MOST_ITEMS || read_tensor(d, label, model))
+    if (n == LM_MOST_ITEMS || read_tensor(d, label, model) || read_frequency(d, label, model, unsure))
         return;
     lm_audit_kinds(d, d->items, n, model, true);
     if (read_module(d, d->items, n, model, unsure) || read_mlp(d, d->items, n, model, unsure) || !has_named_number(d->items, n))

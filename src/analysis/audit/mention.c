@@ -73,10 +73,13 @@ static size_t matched(const lm_known *k, const char *s, const char *end, const c
     return found;
 }
 
-/* "GPT-3/4": what is said of both holds of the first. */
-static bool is_pair(const char *p, const char *q, size_t n, const char *end)
+/* Return the bytes of "/4" in "GPT-3/4": what is said of both holds of the first. */
+static size_t pair_at(const char *p, const char *end)
 {
-    return p < end && *p == '/' && q == p + 1 && isdigit((unsigned char)*q) && !is_size(q, n);
+    const char *q = p;
+    size_t      n = next_word(&q, end);
+
+    return n && *p == '/' && q == p + 1 && isdigit((unsigned char)*q) && !is_size(q, n) ? n + 1 : 0;
 }
 
 /* Return whether the text after a name makes it the name of another model: "-Coder", " 1.5B", "-v0.2". Fine-tuned variants ("-Instruct")
@@ -91,7 +94,7 @@ static bool name_continues(const char *p, const char *end)
     const char *q = p;
     size_t      n = next_word(&q, end);
 
-    if (!n || is_pair(p, q, n, end) || q - p > 2 || strspn(p, " -_(.") < (size_t)(q - p) || (q - p == 2 && *p == '.'))
+    if (!n || pair_at(p, end) || q - p > 2 || strspn(p, " -_(.") < (size_t)(q - p) || (q - p == 2 && *p == '.'))
         return false;
     if (isdigit((unsigned char)*q))
         return is_size(q, n) || q == p || *p == '-' || *p == '.';
@@ -128,7 +131,9 @@ static int by_beginning(const lm_audit_document *d, const char *s, const char *e
     }
     if (best == LM_NO_MODEL)
         return best;
-    return name_continues(s + *n, end) || (most == 1 && has_version(s + *n, end)) ? LM_OTHER_MODEL : best;
+    bool other = name_continues(s + *n, end) || (most == 1 && has_version(s + *n, end));
+    *n += pair_at(s + *n, end);
+    return other ? LM_OTHER_MODEL : best;
 }
 
 /* "the 8B model", "8B:" : return the only model of the document with this size. `*n`: bytes of the size. */

@@ -67,6 +67,16 @@ typedef struct lm_about {
     bool              unsure;
 } lm_about;
 
+enum { LM_MOST_PARTS = 16, LM_MOST_CELLS = 32 };
+
+/* What the cells of a column add up to. */
+typedef struct lm_column {
+    double      sum, slack, head;    /* slack: of rounding; head: the output matrix's */
+    size_t      n, of_head;          /* of_head: the number of the head's statement; 0: none */
+    bool        nested;              /* a row may be part of another one */
+    const char *shares[LM_MOST_PARTS];
+} lm_column;
+
 /* A figure that the document calculates wrongly, and what it should be. */
 typedef struct lm_mended { lm_extent at; double truth; } lm_mended;
 enum { LM_MOST_MENDED = 32 };
@@ -97,11 +107,13 @@ struct lm_audit_document {
     size_t     n_statements, room_statements, n_unread, room_unread;
     int        title, scope;         /* model of the document and of the text being read */
     lm_about   heading;              /* what the current heading and caption are about */
+    bool       versus;               /* the heading is an aside only because it compares */
     bool       aside, uncertain;     /* the heading, or the paragraph so far, may be about something else: nothing is certain */
     lm_item    items[LM_MOST_ITEMS];
     const lm_vocable *symbols[26];   /* what a capital letter stands for, or NULL */
     lm_mended  mended[LM_MOST_MENDED];
     size_t     n_mended;
+    lm_column  columns[LM_MOST_CELLS];       /* of the table being read */
     lm_printed printed;
     bool       graph;                /* the code being read is a Mermaid graph */
     int        subgraphs[LM_MOST_SUBGRAPHS];                             /* the models of the subgraphs that are open */
@@ -177,7 +189,6 @@ const lm_vocable *lm_symbol(const lm_audit_document *d, const lm_item *x);      
 bool lm_audit_substitution(lm_audit_document *d, const lm_item *items, size_t n);
 
 /* ---- tables.c ---- */
-enum { LM_MOST_CELLS = 32 };
 typedef struct lm_cells { lm_extent cell[LM_MOST_CELLS]; size_t n; } lm_cells;
 void lm_split_row(lm_extent row, lm_cells *out);
 void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row, lm_extent line);

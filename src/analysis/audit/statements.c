@@ -13,6 +13,7 @@ typedef struct walk {
     lm_cells    head;
     bool        table, code, open, full; /* open: a paragraph continues; full: its lines form one text */
     bool        doubt;                   /* the preceding text may be about another model or an unknown one */
+    bool        other;                   /* it is about another model, or names something that may be one */
     int         scopes[LEVELS], carry;
 } walk;
 
@@ -72,9 +73,13 @@ static void read_heading(lm_audit_document *d, walk *w, lm_extent line)
     d->scope   = w->scopes[level];
     d->heading = (lm_about){ .model = LM_NO_MODEL };
     lm_read_label(d, (lm_extent){ line.s + level, line.n - level }, &d->heading);
-    d->aside = false;
-    for (size_t i = 0, n = lm_scan(d, line, d->items, LM_MOST_ITEMS); i < n; i++)
-        d->aside |= d->items[i].role == LM_DOUBT && !lm_vocable_is(d->items[i].word, "ordinal");
+    d->aside  = false;
+    d->versus = true;
+    for (size_t i = 0, n = lm_scan(d, line, d->items, LM_MOST_ITEMS); i < n; i++) {
+        bool doubt = d->items[i].role == LM_DOUBT && !lm_vocable_is(d->items[i].word, "ordinal");
+        d->aside |= doubt;
+        d->versus &= !doubt || lm_vocable_is(d->items[i].word, "versus");
+    }
 }
 
 static bool ends_in_colon(lm_extent line)
@@ -195,6 +200,18 @@ static bool has_doubt(const lm_audit_document *d, lm_extent line, int model)
     return d->uncertain || model == LM_OTHER_MODEL || n == LM_MOST_ITEMS || (unknown && !own && ends_in_colon(line));
 }
 
+/* Return whether the line is about another model, or a case that is none. */
+static bool names_other(const lm_audit_document *d, lm_extent line, int model)
+{
+    lm_item items[LM_MOST_ITEMS];
+    size_t  n = lm_scan(d, line, items, LM_MOST_ITEMS);
+    bool    other = model == LM_OTHER_MODEL || n == LM_MOST_ITEMS;
+
+    for (size_t i = 0; i < n; i++)
+        other |= items[i].foreign || (items[i].role == LM_DOUBT && !lm_vocable_is(items[i].word, "ordinal"));
+    return other;
+}
+
 static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
 {
     lm_extent text = with_results(d, w, whole_text(w, raw)), line = lm_trim(text);
@@ -210,6 +227,7 @@ static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
     w->open = !n;
     found = lm_audit_text(d, line, &w->carry);
     w->doubt = has_doubt(d, line, w->carry);
+    w->other = w->doubt && names_other(d, line, w->carry);
     if (!found && has_figure(line))
         lm_add_unread(d, line);
     return text;
@@ -250,7 +268,7 @@ static void read_code(lm_audit_document *d, walk *w, lm_extent *raw)
         lm_audit_sums(d, d->items, n);
     bool printed = lm_audit_printed_table(d, line, d->scope, w->doubt) || lm_audit_module(d, line, d->scope, w->doubt) ||
                    lm_audit_summary(d, line, next, d->scope, w->doubt);
-    if (printed || (!setting && lm_audit_drawing(d, line, w->doubt)) || !setting)
+    if (printed || (!setting && lm_audit_drawing(d, line, w->other)) || !setting)
         return;
     d->uncertain = w->doubt || *d->items[1].at.s == '=';
     lm_audit_text(d, line, &carry);
@@ -271,10 +289,11 @@ static void read_line(lm_audit_document *d, walk *w, lm_extent *raw)
     } else if (w->code) {
         read_code(d, w, raw);
     } else if (level && level < line.n && line.s[level] == ' ') {
-        w->open = w->table = w->doubt = false;
+        w->open = w->table = w->doubt = w->other = false;
         read_heading(d, w, line);
     } else if (memchr(line.s, '|', line.n) && is_rule(next) && memchr(next.s, '|', next.n)) {
         lm_split_row(line, &w->head);
+        memset(d->columns, 0, sizeof d->columns);
         w->table = true;
         w->open  = false;
     } else if (memchr(line.s, '|', line.n) && (w->table || *line.s == '|')) {

@@ -1,9 +1,12 @@
 /* tables.c - a cell is described by its row and its column together: a model per row or column, parts and their counts, types and sizes. */
 #include <ctype.h>
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
 #include "analysis/audit/reading.h"
+
+#define N_(text) text                /* mark for translation; the program translates it when it is shown */
 
 void lm_split_row(lm_extent row, lm_cells *out)
 {
@@ -84,6 +87,8 @@ static void add_rest(const lm_audit_document *d, const lm_item *x, size_t n, lm_
 {
     lm_about own = { .model = LM_NO_MODEL };
 
+    if (rest.n && *rest.s == '(' && n > 3 && x[n - 3].role == LM_LINK && x[n - 2].role == LM_NUMBER)
+        return;                      /* "64 MB (window=4096)" */
     lm_read_label(d, rest, &own);
     own.unsure &= !rest.n || *rest.s != '(' || has_doubt(d, x, n);       /* "8 (shared by 3 each)" is 8 */
     bool other = own.quantity && a->quantity && own.quantity->role == LM_QUANTITY && !lm_vocable_is(a->quantity, own.quantity->value);
@@ -91,6 +96,90 @@ static void add_rest(const lm_audit_document *d, const lm_item *x, size_t n, lm_
     a->unsure |= own.unsure || own.model != LM_NO_MODEL || own.tokens > 0 || (own.forms & ~a->forms) || other;
     a->quantity = a->quantity || a->part ? a->quantity : own.quantity;
     a->type     = a->type ? a->type : own.type;
+}
+
+/* ---- columns that are added up ---- */
+
+/* Return the share that a part has of all parameters; NULL: it may be part of another part. */
+static const char *share_of(const lm_about *a)
+{
+    const char *share = a->part ? strstr(a->part->value, ";parameters.shares.") : NULL;
+
+    return share ? share + 1 : NULL;
+}
+
+/* Add a cell to the sum of its column. */
+static void add_to_column(lm_audit_document *d, size_t i, const lm_item *x, const lm_about *a)
+{
+    lm_column  *c = &d->columns[i];
+    const char *share = share_of(a);
+
+    if (x->role != LM_NUMBER || !a->part)
+        return;
+    for (size_t k = 0; k < c->n; k++)
+        c->nested |= k < LM_MOST_PARTS && share && c->shares[k] && strcmp(c->shares[k], share) == 0;
+    c->nested |= !share || c->n >= LM_MOST_PARTS;
+    if (c->n < LM_MOST_PARTS)
+        c->shares[c->n] = share;
+    c->n++;
+    c->sum += x->number.value;
+    c->slack += x->number.half;
+    if (strncmp(a->part->value, ";lm_head", 8) == 0) {
+        c->head = x->number.value;
+        c->of_head = d->n_statements;
+    }
+}
+
+/* Compare a total with the sum of the cells above it. A total that counts the head separately says that its matrix is one of its own;
+ * shares of different parts are not more than all. */
+static void judge_total(lm_audit_document *d, size_t i, const lm_item *x)
+{
+    lm_column *c = &d->columns[i];
+    double     slack = c->slack + x->number.half, total = x->number.value;
+    bool       percent = x->number.unit == LM_NUMERAL_PERCENT;
+
+    if (percent && c->n > 2 && !c->nested && c->sum > total + slack + 1)
+        lm_add_judged(d, x->at, lm_arena_printf(&d->arena, "%.4g%%", c->sum), N_("the parts add up to more"));
+    if (!percent && c->of_head && fabs(total - c->sum) <= slack && fabs(total - (c->sum - c->head)) > slack)
+        d->statements[c->of_head - 1].quantity = "lm_head.parameters";
+}
+
+static void add_up(lm_audit_document *d, size_t i, lm_extent label, lm_extent cell, const lm_about *a)
+{
+    lm_item first;
+    bool    total = lm_scan(d, label, &first, 1) && lm_vocable_is(first.word, "@total");
+    lm_item items[4];
+    size_t  n = lm_scan(d, cell, items, 4), k = 0;
+
+    while (k < n && items[k].role == LM_LEAD)
+        k++;
+    if (k < n && items[k].role == LM_NUMBER && total)
+        judge_total(d, i, &items[k]);
+    else if (k < n && (k == 0 || *items[0].at.s != '<'))
+        add_to_column(d, i, &items[k], a);
+}
+
+/* ---- rows of kinds ---- */
+
+/* "| Post-Norm | … | GPT-2 |" below "Used by": what the row is about is said of each model of the cell. */
+static bool read_users(lm_audit_document *d, lm_extent label, lm_extent head, lm_extent cell)
+{
+    lm_item models[24], items[16];
+    size_t  n = lm_scan(d, cell, models, 24), m = lm_scan(d, label, items, 16);
+    bool    found = false, aside = d->aside;
+
+    if (n == 24 || m == 16 || !lm_vocable_is(label_of(d, head).quantity, "@model"))
+        return false;
+    d->aside = d->aside && !d->versus;
+    for (size_t i = 0; i < n; i++) {
+        size_t before = d->n_statements;
+        if (models[i].role != LM_MODEL || models[i].model < 0 || !lm_audit_kinds(d, items, m, models[i].model, !lm_only_kinds(items, m)))
+            continue;
+        for (found = true; before < d->n_statements; before++)           /* shown at the model, where they differ */
+            d->statements[before].at = (size_t)(models[i].at.s - d->text);
+    }
+    d->aside = aside;
+    return found;
 }
 
 /* Read a cell: its first number, its first two separated by a slash, or its words. */
@@ -158,12 +247,17 @@ void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row
         if (i < head->n)
             lm_read_label(d, head->cell[i], &a);
         own = a.model != LM_NO_MODEL;
+        if (i < head->n && read_users(d, row->cell[first], head->cell[i], row->cell[i])) {
+            found = true;
+            continue;
+        }
         if ((columns && !own) || (models && label.model == LM_NO_MODEL) || !row->cell[i].n || lm_vocable_is(a.quantity, "@model"))
             continue;
         a.model = own ? a.model : d->scope;
         a.table = true;
         inherit(d, &a);
         left[i] = !read_cell(d, row->cell[i], &a);
+        add_up(d, i, row->cell[first], row->cell[i], &a);
         found |= !left[i];
         left[i] &= has_digit(row->cell[i]);
     }
