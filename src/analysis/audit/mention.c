@@ -136,7 +136,7 @@ static int by_beginning(const lm_audit_document *d, const char *s, const char *e
     return other ? LM_OTHER_MODEL : best;
 }
 
-/* "the 8B model", "8B:" : return the only model of the document with this size. `*n`: bytes of the size. */
+/* "the 8B model": return the only model of the document with this size. `*n`: bytes of the size and the noun. */
 static int by_size(const lm_audit_document *d, const char *s, const char *end, size_t *n)
 {
     static const char *const nouns[] = { "model", "variant", "version", NULL };
@@ -147,7 +147,7 @@ static int by_size(const lm_audit_document *d, const char *s, const char *end, s
     q = p + m;
     if (p != s || !is_size(p, m) || !(k = next_word(&q, end)) || q - (p + m) != 1 || !in_list(q, k, nouns))
         return LM_NO_MODEL;
-    *n = m;
+    *n = (size_t)(q + k - s);
     for (size_t i = 0; i < d->n_known; i++)
         for (size_t w = 0; w < d->known[i].n && d->known[i].here; w++)
             if (word_is(p, m, d->known[i].words[w]) && (best == LM_NO_MODEL || strcmp(d->known[best].name, d->known[i].name) != 0))
@@ -173,8 +173,11 @@ int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size
         most = m;
         *n   = (size_t)(after - s);
     }
-    if (best >= 0)
-        return name_continues(s + *n, end) || (d->n_given && !d->known[best].here) ? LM_OTHER_MODEL : best;
+    if (best >= 0) {
+        bool other = name_continues(s + *n, end) || (d->n_given && !d->known[best].here);
+        *n += pair_at(s + *n, end);
+        return other ? LM_OTHER_MODEL : best;
+    }
     int part = by_beginning(d, s, end, n);
     if (part != LM_NO_MODEL)
         return part;
