@@ -293,7 +293,7 @@ def matches(row, statement):
     if row["unit"] in ("text", "formula") and not statement["quantity"] and statement["verdict"] == "wrong":
         return not re.fullmatch(r"[\d.,]+\w?", statement["said"])
     hand, found = as_number(row["said"]), as_number(statement["said"])
-    if hand == found or found in row["said"].lower().split("/"):
+    if hand in re.split(" *(?:->|×) *", found) or found in row["said"].lower().split("/"):
         return True
     if re.fullmatch(r"\d+\.\d+", hand):              # its unit is elsewhere
         return re.sub("[a-z]+$", "", found) == hand

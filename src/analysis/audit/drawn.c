@@ -52,12 +52,16 @@ static void add_shape(lm_audit_document *d, const lm_item *x, int model, const m
     lm_add_statement(d, at, model, lm_arena_printf(&d->arena, "%s.shape", *m->path == 'l' ? m->name : m->path), claim, unsure || product);
 }
 
+static bool is_text(const lm_item *x, const char *text)
+{
+    return x->at.n == strlen(text) && memcmp(x->at.s, text, x->at.n) == 0;
+}
+
 /* Read the label of a module: its shape, then its heads. */
 static bool read_module(lm_audit_document *d, const lm_item *items, size_t n, int model, bool unsure)
 {
     module m = { NULL, NULL };
     size_t i = 0;
-    bool   found = false;
 
     while (i < n && i < 3 && !m.name)
         m = module_of(d, &items[i++]);
@@ -68,9 +72,12 @@ static bool read_module(lm_audit_document *d, const lm_item *items, size_t n, in
     add_shape(d, &items[i], model, &m, unsure);
     for (i += 3; i + 1 < n; i++) {
         bool heads = items[i + 1].role == LM_QUANTITY && lm_vocable_is(items[i + 1].word, "attention.heads");
-        found = is_whole(items, n, i);
-        if (found && heads && strncmp(m.path, "layers", 6) == 0)
+        if (!is_whole(items, n, i) || strncmp(m.path, "layers", 6) != 0)
+            continue;
+        if (heads)
             add(d, &items[i], model, lm_arena_printf(&d->arena, "%s.heads", m.path), unsure);
+        else if (is_text(&items[i + 1], "dim"))          /* "8 heads × 128 dim" */
+            add(d, &items[i], model, "attention.head_dim", true);
     }
     return true;
 }
@@ -110,6 +117,11 @@ static bool read_tensor(lm_audit_document *d, lm_extent label, int model)
     return true;
 }
 
+static bool is_layer(const lm_item *x)
+{
+    return x->role == LM_PART && strncmp(x->word->value, "layers[0].parameters", 20) == 0;
+}
+
 /* "θ₁₅ ≈ 0.002": the frequency of a pair of dimensions. */
 static bool read_frequency(lm_audit_document *d, lm_extent label, int model, bool unsure)
 {
@@ -130,6 +142,32 @@ static bool read_frequency(lm_audit_document *d, lm_extent label, int model, boo
     return true;
 }
 
+/* "Q K^T / √128": what the scores are divided by. */
+static void read_scale(lm_audit_document *d, lm_extent label, int model)
+{
+    const char *root = memmem(label.s, label.n, "√", 3);
+    size_t      n = 0;
+
+    while (root && root + 3 + n < label.s + label.n && isdigit((unsigned char)root[3 + n]))
+        n++;
+    if (n && (memmem(label.s, label.n, "K^T", 3) || memmem(label.s, label.n, "softmax", 7)))
+        lm_add_statement(d, (lm_extent){ root + 3, n }, model, "attention.scale_sqrt_of", lm_arena_strndup(&d->arena, root + 3, n), true);
+}
+
+/* "Decoder Layer × 16", "16 × decoder block": the number of layers. */
+static bool read_stack(lm_audit_document *d, const lm_item *items, size_t n, int model)
+{
+    for (size_t i = 0; i + 2 < n; i++) {
+        const lm_item *x = &items[i];
+        bool           behind = is_layer(x) && x[1].role == LM_TIMES && is_whole(items, n, i + 2);
+        if (!behind && !(is_whole(items, n, i) && x[1].role == LM_TIMES && is_layer(x + 2)))
+            continue;
+        add(d, behind ? x + 2 : x, model, "architecture.layers", true);
+        return true;
+    }
+    return false;
+}
+
 /* Return whether a number of the label has a name: "theta=500000", "32 heads". */
 static bool has_named_number(const lm_item *items, size_t n)
 {
@@ -148,7 +186,8 @@ static void read_label(lm_audit_document *d, lm_extent label, int model, bool un
     if (n == LM_MOST_ITEMS || read_tensor(d, label, model) || read_frequency(d, label, model, unsure))
         return;
     lm_audit_kinds(d, d->items, n, model, true);
-    if (read_module(d, d->items, n, model, unsure) || read_mlp(d, d->items, n, model, unsure) || !has_named_number(d->items, n))
+    read_scale(d, label, model);
+    if (read_stack(d, d->items, n, model) || read_module(d, d->items, n, model, unsure) || read_mlp(d, d->items, n, model, unsure) || !has_named_number(d->items, n))
         return;
     d->uncertain = true;
     lm_audit_text(d, label, &carry);

@@ -61,6 +61,15 @@ void lm_add_judged(lm_audit_document *d, lm_extent passage, const char *truth, c
     snprintf(s->judged.why, sizeof s->judged.why, "%s", why);
 }
 
+void lm_add_checked(lm_audit_document *d, lm_extent passage, lm_claim verdict, double percent, const char *why)
+{
+    size_t before = d->n_statements;
+
+    lm_add_judged(d, passage, lm_arena_printf(&d->arena, "%.4g%%", percent), verdict == LM_CLAIM_WRONG ? why : "");
+    if (d->n_statements > before)
+        d->statements[before].judged.verdict = verdict;
+}
+
 void lm_add_unread(lm_audit_document *d, lm_extent line)
 {
     lm_audit_unread *list = grow(d, d->unread, d->n_unread, &d->room_unread, sizeof *list);

@@ -79,10 +79,14 @@ static const char *path_of_flops(const lm_item *x, const lm_about *a, bool *unsu
 {
     bool macs = x->at.n && memchr(x->at.s, 'M', x->at.n) && memchr(x->at.s, 'C', x->at.n);
 
-    if ((a->forms & (LM_FORM_LAYER | LM_FORM_SHARE)) || x->number.unit != LM_NUMERAL_OPERATIONS || macs)
+    if (a->forms & LM_FORM_LAYER) {
+        *unsure = true;
+        return x->number.unit == LM_NUMERAL_OPERATIONS && !macs && a->forms == LM_FORM_LAYER ? "flops.layer[0].matmul" : NULL;
+    }
+    if ((a->forms & LM_FORM_SHARE) || x->number.unit != LM_NUMERAL_OPERATIONS || macs)
         return NULL;
     *unsure |= !(a->forms & (LM_FORM_MATMUL | LM_FORM_TOKEN)) || a->tokens > 0;
-    return a->forms & LM_FORM_MATMUL ? "flops.per_token_matmul" : "flops.per_token_matmul|flops.at_context";
+    return a->forms & LM_FORM_MATMUL ? "flops.per_token_matmul" : "flops.per_token_matmul|flops.at_context|flops.layers";
 }
 
 /* Return whether the number is too small to be a model's parameter count. */

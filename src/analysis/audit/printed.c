@@ -16,6 +16,20 @@ static bool ends_in(lm_extent s, const char *text)
     return s.n >= n && memcmp(s.s + s.n - n, text, n) == 0;
 }
 
+/* "(0-27): 28 x DecoderLayer(": add the number of layers and the last one. False: another line. */
+static bool add_layers(lm_audit_document *d, int model, lm_extent name, lm_extent kind, bool unsure)
+{
+    const char *dash = memchr(name.s, '-', name.n), *times = memmem(kind.s, kind.n, " x ", 3);
+
+    if (!dash || !times || *name.s != '0' || dash != name.s + 1 || !isdigit((unsigned char)*kind.s) ||
+        !(ends_in(kind, "Layer") || ends_in(kind, "Block")))
+        return false;
+    lm_extent last = { dash + 1, (size_t)(name.s + name.n - dash - 1) }, count = { kind.s, (size_t)(times - kind.s) };
+    lm_add_statement(d, last, model, "architecture.last_layer", lm_arena_strndup(&d->arena, last.s, last.n), unsure);
+    lm_add_statement(d, count, model, "architecture.layers", lm_arena_strndup(&d->arena, count.s, count.n), unsure);
+    return true;
+}
+
 /* Return the text between the parenthesis at s and the last one of the line; n is 0: nothing. */
 static lm_extent arguments(lm_extent line, const char *s)
 {
@@ -65,6 +79,8 @@ bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsur
         return false;
     lm_extent name = { line.s + 1, (size_t)(close - line.s - 1) }, kind = lm_trim((lm_extent){ close + 2, (size_t)(open - close - 2) });
     lm_extent args = arguments(line, open), eps;
+    if (add_layers(d, model, name, kind, unsure))
+        return true;
     if (is_text(kind, "Linear"))
         return add_linear(d, model, name, args, unsure);
     if (is_text(kind, "Embedding") && is_text(name, "embed_tokens") && args.n) {

@@ -198,6 +198,9 @@ void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const ch
 
 /* Add a passage that is wrong in itself, what is right, and why. */
 void lm_add_judged(lm_audit_document *d, lm_extent passage, const char *truth, const char *why);
+
+/* Add a percentage that other numbers of the document make `percent`. */
+void lm_add_checked(lm_audit_document *d, lm_extent passage, lm_claim verdict, double percent, const char *why);
 void lm_add_unread(lm_audit_document *d, lm_extent line);
 
 #endif

@@ -70,15 +70,28 @@ static bool is_term(const lm_item *x)
     return (x->role == LM_NUMBER && !x->last.n) || x->exponent;
 }
 
+/* Return the end of a remark in parentheses, such as "(~263M)" or "(FP16)", which is no factor: it begins with a word and has no signs.
+ * 0: it may be a factor. */
+static size_t behind_remark(const lm_item *items, size_t n, size_t i)
+{
+    size_t k = i + 1;
+
+    if (k >= n || items[k].role == LM_NUMBER || is_term(&items[k]))
+        return 0;
+    while (k < n && !sign_is(&items[k], ")") && !operator_at(&items[k]))
+        k++;
+    return k < n && sign_is(&items[k], ")") ? k + 1 : 0;
+}
+
 /* Skip words that say what a number counts: "28 layers", "2 (keys and values)". */
 static size_t skip_words(const lm_item *items, size_t n, size_t i)
 {
     for (size_t k = i; k < n; k++) {
         if (sign_is(&items[k], "(")) {
-            while (k < n && !is_term(&items[k]) && items[k].role != LM_NUMBER && !sign_is(&items[k], ")"))
-                k++;
-            if (k >= n || !sign_is(&items[k], ")"))
+            size_t behind = behind_remark(items, n, k);
+            if (!behind)
                 return i;
+            k = behind - 1;
         } else if (is_term(&items[k]) || items[k].role == LM_NUMBER || items[k].role == LM_BREAK || items[k].role == LM_LEAD ||
                    items[k].role == LM_LINK || operator_at(&items[k])) {
             return k;

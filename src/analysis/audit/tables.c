@@ -159,6 +159,52 @@ static void add_up(lm_audit_document *d, size_t i, lm_extent label, lm_extent ce
         add_to_column(d, i, &items[k], a);
 }
 
+/* ---- columns of differences ---- */
+
+/* Read a cell that is a number or a product of numbers, with what its rounding leaves open, in percent. */
+static bool amount_of(const lm_audit_document *d, lm_extent cell, double *value, double *open)
+{
+    lm_item x[12];
+    size_t  n = lm_scan(d, cell, x, 12);
+
+    *value = 1;
+    *open  = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool number = i % 2 == 0 && x[i].role == LM_NUMBER && !x[i].last.n && x[i].number.unit != LM_NUMERAL_PERCENT && x[i].number.value > 0;
+        if (!number && !(i % 2 && x[i].role == LM_TIMES))
+            return false;
+        *value *= number ? x[i].number.value : 1;
+        *open += number ? 100 * x[i].number.half / x[i].number.value : 0;
+    }
+    return n % 2 == 1;
+}
+
+/* Return whether the columns before i, of which there are two, are models or kinds, not quantities. */
+static bool compares(const lm_audit_document *d, const lm_cells *head, size_t i)
+{
+    lm_about a = label_of(d, head->cell[i - 2]), b = label_of(d, head->cell[i - 1]);
+
+    return i == 3 && head->n > 3 && a.model >= 0 && b.model >= 0 && !a.quantity && !b.quantity;
+}
+
+/* "| 32 | 28 | 12.5% |" below "Reduction": judge the share by which the two amounts before it differ. */
+static bool read_saved(lm_audit_document *d, const lm_cells *head, const lm_cells *row, size_t i)
+{
+    lm_item said;
+    double  a, b, open_a, open_b;
+
+    if (i < 3 || lm_scan(d, row->cell[i], &said, 1) != 1 || said.role != LM_NUMBER || said.number.unit != LM_NUMERAL_PERCENT || said.last.n ||
+        !amount_of(d, row->cell[i - 2], &a, &open_a) || !amount_of(d, row->cell[i - 1], &b, &open_b))
+        return false;
+    double more = fmax(a, b), less = fmin(a, b), saved = 100 * (1 - less / more);
+    double half = (said.number.whole ? 0.5 : said.number.half) + open_a + open_b + 1e-9;
+    bool   right = fabs(said.number.value - saved) <= half || fabs(said.number.value - 100 * (more / less - 1)) <= half;
+    lm_claim verdict = !right ? LM_CLAIM_WRONG : fabs(said.number.value - saved) < 1e-9 ? LM_CLAIM_CONFIRMED : LM_CLAIM_ROUNDED;
+    if (right || compares(d, head, i))
+        lm_add_checked(d, said.at, verdict, saved, N_("the arithmetic of the line"));
+    return right || compares(d, head, i);
+}
+
 /* ---- rows of kinds ---- */
 
 /* "| Post-Norm | … | GPT-2 |" below "Used by": what the row is about is said of each model of the cell. */
@@ -248,6 +294,10 @@ void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row
             lm_read_label(d, head->cell[i], &a);
         own = a.model != LM_NO_MODEL;
         if (i < head->n && read_users(d, row->cell[first], head->cell[i], row->cell[i])) {
+            found = true;
+            continue;
+        }
+        if (lm_vocable_is(a.quantity, "@saved") && read_saved(d, head, row, i)) {
             found = true;
             continue;
         }
