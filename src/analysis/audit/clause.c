@@ -151,6 +151,7 @@ typedef struct clause {
     const lm_vocable *cache;         /* the word that names the cache, or NULL */
     bool              cached;        /* the previous clause was about the cache */
     bool              own;           /* it names its model, and nothing makes it doubtful */
+    bool              clear;         /* all of its words are known */
     lm_about          about;
 } clause;
 
@@ -267,7 +268,7 @@ static bool add_kinds(lm_audit_document *d, const clause *c)
 
     for (size_t i = 0; i < c->n; i++)
         use = lm_is_use(&c->items[i]) ? i + 1 : use;
-    bool certain = c->own && use && !c->about.unsure && !c->numbers;
+    bool certain = c->own && use && c->clear && !c->numbers;
     return (certain || c->n < 9) && lm_audit_kinds(d, c->items + use, c->n - use, c->about.model, !certain);
 }
 
@@ -279,9 +280,22 @@ static size_t label_end(const lm_item *items, size_t n)
     return 0;
 }
 
+/* Read what is said without a number: "Activation: SiLU", "uses RMSNorm". */
+static bool read_kinds(lm_audit_document *d, const clause *c, bool doubt)
+{
+    size_t colon = c->numbers ? 0 : label_end(c->items, c->n);
+
+    return colon ? add_labelled(d, c->items, c->n, colon, c->about, doubt) : add_kinds(d, c);
+}
+
 static bool is_equals(const lm_item *x)
 {
     return (x->role == LM_LINK && *x->at.s == '=') || (x->role == LM_LEAD && strncmp(x->at.s, "≈", 3) == 0);
+}
+
+static bool is_sign(const lm_item *x)
+{
+    return x->role == LM_TIMES || x->role == LM_SLASH;
 }
 
 /* "head_dim = 4096 / 32 = 128": return the index of the last "=" behind a calculation with signs, or 0. */
@@ -289,14 +303,14 @@ static size_t result_at(const lm_item *items, size_t n)
 {
     size_t first = 0, last = 0, signs = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        bool equals = is_equals(&items[i]) || (!first && items[i].role == LM_LINK && *items[i].at.s == ':');
-        if (equals && first && signs)
+    while (first < n && !is_equals(&items[first]) && !(items[first].role == LM_LINK && *items[first].at.s == ':'))
+        first++;
+    for (size_t i = first + 1; first && i < n; i++) {
+        signs += is_sign(&items[i]);
+        if (is_equals(&items[i]) && signs)
             last = i;
-        else if (first && items[i].role != LM_NUMBER && items[i].role != LM_TIMES && items[i].role != LM_SLASH && !last)
+        else if (items[i].role != LM_NUMBER && !is_sign(&items[i]) && !last)
             return 0;
-        first = equals && !first ? i : first;
-        signs += first && i > first && (items[i].role == LM_TIMES || items[i].role == LM_SLASH);
     }
     return last && last + 1 < n && items[last + 1].role == LM_NUMBER ? last : 0;
 }
@@ -321,7 +335,6 @@ bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int mo
 {
     clause c = { items, n, .cached = *cached, .about = survey(items, n, model, doubt) };
     bool   found = false;
-    size_t colon;
 
     if (read_result(d, items, n, model, doubt, cached))
         return true;
@@ -335,6 +348,7 @@ bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int mo
     }
     if (!c.named && *cached)
         take_up_cache(&c);
+    c.clear = !c.about.unsure;
     c.about.unsure |= groups_of(items, n, c.cache != NULL) > c.numbers - (c.about.tokens > 0);
     *cached = c.cache || (*cached && !c.named);
     lm_about cache = { .quantity = c.cache };
@@ -352,9 +366,5 @@ bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int mo
         i += second ? 2 : 0;
         from = i + 1;
     }
-    if (!c.numbers && (colon = label_end(items, n)))
-        found |= add_labelled(d, items, n, colon, c.about, doubt);
-    else
-        found |= add_kinds(d, &c);
-    return found;
+    return read_kinds(d, &c, doubt) || found;
 }

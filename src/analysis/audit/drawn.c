@@ -82,14 +82,19 @@ static bool read_module(lm_audit_document *d, const lm_item *items, size_t n, in
     return true;
 }
 
-/* "2048 → 8192 → 2048" in a label that names the MLP. */
-static bool read_mlp(lm_audit_document *d, const lm_item *items, size_t n, int model, bool unsure)
+static bool is_same(const lm_item *a, const lm_item *b)
+{
+    return a->at.n == b->at.n && memcmp(a->at.s, b->at.s, a->at.n) == 0;
+}
+
+/* "2048 → 8192 → 2048": the widths of an MLP, or of one expert of several kinds. */
+static bool read_mlp(lm_audit_document *d, const lm_item *items, size_t n, int model)
 {
     for (size_t i = 1; i + 4 < n; i++) {
-        if (items[0].role == LM_NUMBER || !is_pair(items, n, i) || !is_pair(items, n, i + 2))
+        if (items[0].role == LM_NUMBER || !is_pair(items, n, i) || !is_pair(items, n, i + 2) || !is_same(&items[i], &items[i + 4]))
             continue;
-        add(d, &items[i], model, "architecture.hidden", unsure);
-        add(d, &items[i + 2], model, "mlp.intermediate", unsure);
+        add(d, &items[i], model, "architecture.hidden", true);
+        add(d, &items[i + 2], model, "mlp.intermediate", true);
         return true;
     }
     return false;
@@ -187,7 +192,9 @@ static void read_label(lm_audit_document *d, lm_extent label, int model, bool un
         return;
     lm_audit_kinds(d, d->items, n, model, true);
     read_scale(d, label, model);
-    if (read_stack(d, d->items, n, model) || read_module(d, d->items, n, model, unsure) || read_mlp(d, d->items, n, model, unsure) || !has_named_number(d->items, n))
+    if (read_stack(d, d->items, n, model) || read_module(d, d->items, n, model, unsure) || read_mlp(d, d->items, n, model))
+        return;
+    if (!has_named_number(d->items, n))
         return;
     d->uncertain = true;
     lm_audit_text(d, label, &carry);
@@ -230,10 +237,18 @@ static bool read_timeline(lm_audit_document *d, lm_extent line)
     if (year) {
         d->n_subgraphs  = 1;
         d->subgraphs[0] = n && d->items[0].role == LM_MODEL ? d->items[0].model : LM_OTHER_MODEL;
-    } else if (d->n_subgraphs && n < LM_MOST_ITEMS) {
-        lm_audit_kinds(d, d->items, n, d->subgraphs[0], !lm_only_kinds(d->items, n));
+    } else if (d->n_subgraphs && n < LM_MOST_ITEMS && lm_only_kinds(d->items, n)) {
+        lm_audit_kinds(d, d->items, n, d->subgraphs[0], false);
     }
     return true;
+}
+
+static bool has_digit(lm_extent s)
+{
+    for (size_t i = 0; i < s.n; i++)
+        if (isdigit((unsigned char)s.s[i]))
+            return true;
+    return false;
 }
 
 /* "subgraph Flow ["GQA (GPT-2)"]" up to "end": what it contains is about the model that it names. */
@@ -244,6 +259,9 @@ static void read_subgraph(lm_audit_document *d, lm_extent line)
     if (begins && d->n_subgraphs < LM_MOST_SUBGRAPHS) {
         lm_about a = { .model = LM_NO_MODEL };
         lm_read_label(d, (lm_extent){ line.s + 9, line.n - 9 }, &a);
+        for (size_t i = 0, n = lm_scan(d, line, d->items, LM_MOST_ITEMS); i < n; i++)
+            if (d->items[i].role == LM_UNKNOWN && d->items[i].foreign && has_digit(d->items[i].at))
+                a.model = LM_OTHER_MODEL;                /* "GPT-9" */
         d->subgraphs[d->n_subgraphs] = a.model != LM_NO_MODEL ? a.model : lm_model_of_drawing(d);
         d->n_subgraphs++;
     } else if (line.n == 3 && memcmp(line.s, "end", 3) == 0 && d->n_subgraphs) {

@@ -148,6 +148,11 @@ static bool may_be_coarse(const lm_claimed *c, double truth)
     return c->is.power && c->is.zeros && fabs(c->is.value - truth) <= fmin(coarse, 0.1 * fabs(truth));
 }
 
+static bool is_of_mlp(const char *quantity, const char *path)
+{
+    return strstr(path, ".mlp.") || strstr(quantity, "gate_proj") || strstr(quantity, "up_proj") || strstr(quantity, "down_proj");
+}
+
 /* Return whether a claim that differs from the fact may have been meant differently from how it was read. */
 static bool doubtful(lm_facts *f, const lm_audit_statement *s, const lm_judgement *j)
 {
@@ -156,7 +161,7 @@ static bool doubtful(lm_facts *f, const lm_audit_statement *s, const lm_judgemen
     bool       bytes = strstr(j->path, "bytes") != NULL || starts(j->path, "kv.") || starts(j->path, "weights.");
     lm_claimed c;
 
-    if (s->unsure || (strstr(j->path, ".mlp.") && lm_facts_has_at(f, "mlp.experts")))        /* of one expert, or of all experts */
+    if (s->unsure || (is_of_mlp(s->quantity, j->path) && lm_facts_has_at(f, "mlp.experts")))        /* of one expert, or of all experts */
         return true;
     if (*end || !lm_read_claim(s->claim, bytes, &c) || truth == 0)
         return false;

@@ -71,7 +71,8 @@ static bool has_rival(const lm_item *items, size_t n, size_t i, const char *path
 bool lm_only_kinds(const lm_item *items, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (items[i].role == LM_UNKNOWN && !paths_of(items, n, i) && isalnum((unsigned char)*items[i].at.s))
+        if (items[i].role == LM_MODEL || items[i].role == LM_DOUBT ||
+            (items[i].role == LM_UNKNOWN && !paths_of(items, n, i) && isalnum((unsigned char)*items[i].at.s)))
             return false;
     return n > 0;
 }

@@ -76,6 +76,8 @@ bool lm_about_add(const lm_item *x, lm_about *about)
     case LM_QUANTITY:
     case LM_TEXT_QUANTITY:
         add_quantity(x->word, about);
+        if (about->quantity == x->word)
+            about->key = memchr(x->at.s, '_', x->at.n) ? x->at : (lm_extent){ NULL, 0 };
         return true;
     case LM_PART:
         add_part(x->word, about);

@@ -1,4 +1,5 @@
 /* paths.c - choose the facts that a number or a word is compared with, by what its labels and clause are about. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -102,6 +103,17 @@ static const char *path_of_total(const lm_item *x, const lm_about *a)
     return lm_vocable_is(a->quantity, "@total") || (a->forms & LM_FORM_ALL) ? "parameters.total" : "parameters.total|parameters.active";
 }
 
+/* Return whether the number has a fraction where only whole ones exist, as "8.1" has for a context. */
+static bool is_broken(const char *path, const lm_item *x)
+{
+    static const char *const ratios[] = { "rope.base", "architecture.norm_eps", "mlp.expansion", "attention.group", "parameters." };
+
+    for (size_t i = 0; i < sizeof ratios / sizeof *ratios; i++)
+        if (strncmp(path, ratios[i], strlen(ratios[i])) == 0)
+            return false;
+    return x->number.value != floor(x->number.value);
+}
+
 /* Return the path of a quantity that is a single fact, not a family of facts. */
 static const char *path_of_fact(lm_audit_document *d, const lm_item *x, const lm_about *a, bool *unsure)
 {
@@ -110,7 +122,7 @@ static const char *path_of_fact(lm_audit_document *d, const lm_item *x, const lm
     *unsure |= (a->forms & ~(unsigned)LM_FORM_ALL) != 0 || a->tokens > 0;
     if (*path == '@' || x->number.unit == LM_NUMERAL_BYTES || x->number.unit == LM_NUMERAL_OPERATIONS)
         return NULL;
-    if (strncmp(path, "parameters.", 11) == 0 && is_few(x))
+    if ((strncmp(path, "parameters.", 11) == 0 && is_few(x)) || is_broken(path, x))
         return NULL;
     return a->second ? lm_arena_printf(&d->arena, "%s / %s", path, a->second->value) : path;
 }
@@ -170,6 +182,12 @@ static const char *with_unit(lm_item *x, const lm_about *a)
     return unit;
 }
 
+/* A configuration may describe a quantity otherwise than the program counts it: its key is another name for the quantity. */
+static const char *with_key(lm_audit_document *d, const char *paths, const lm_about *a)
+{
+    return a->key.n && a->key.n < 40 ? lm_arena_printf(&d->arena, "%s|%.*s", paths, (int)a->key.n, a->key.s) : paths;
+}
+
 /* Return the number as written, with "about" before it and the unit of its column after it. */
 static const char *claim_of(lm_audit_document *d, const lm_item *x, const char *unit)
 {
@@ -201,7 +219,7 @@ bool lm_audit_number(lm_audit_document *d, const lm_item *x, const lm_item *seco
         lm_add_statement(d, x->at, a.model, one, lm_arena_strndup(&d->arena, x->at.s, x->at.n), unsure);
         lm_add_statement(d, second->at, a.model, pair + 3, lm_arena_strndup(&d->arena, second->at.s, second->at.n), unsure);
     } else {
-        lm_add_statement(d, x->at, a.model, paths, claim_of(d, x, unit), unsure);
+        lm_add_statement(d, x->at, a.model, with_key(d, paths, &a), claim_of(d, x, unit), unsure);
     }
     return true;
 }
@@ -237,6 +255,6 @@ bool lm_audit_words(lm_audit_document *d, lm_extent cell, const lm_about *about)
     bool empty = !cell.n || cell.n > (about->part ? 16 : 40) || strncmp(cell.s, "-", cell.n) == 0;
     if (empty || other || about->model < 0 || !path || !*path || !(claim = lm_arena_strndup(&d->arena, cell.s, cell.n)))
         return false;
-    lm_add_statement(d, cell, about->model, path, claim, about->unsure);
+    lm_add_statement(d, cell, about->model, with_key(d, path, about), claim, about->unsure);
     return true;
 }

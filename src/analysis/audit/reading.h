@@ -60,6 +60,7 @@ enum { LM_FORM_LAYER = 1, LM_FORM_TOKEN = 2, LM_FORM_ALL = 4, LM_FORM_SHARE = 8,
 typedef struct lm_about {
     int               model;
     const lm_vocable *quantity, *second, *part, *type, *unit;            /* second: the second one of "layers / hidden size" */
+    lm_extent         key;           /* the key of a configuration that names the quantity: "num_key_value_heads" */
     unsigned          forms;
     double            tokens;        /* 0: not stated */
     bool              thousands;     /* the tokens were written as 8K */

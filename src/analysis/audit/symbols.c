@@ -11,7 +11,8 @@ static bool is_letter(const lm_item *x)
 
 static bool is_single_fact(const lm_item *x)
 {
-    return x->role == LM_QUANTITY && *x->word->value != '@' && !strchr(x->word->value, '/') && strncmp(x->word->value, "parameters.", 11) != 0;
+    return x->role == LM_QUANTITY && *x->word->value != '@' && !strchr(x->word->value, '/') &&
+           strncmp(x->word->value, "parameters.", 11) != 0;
 }
 
 const lm_vocable *lm_symbol(const lm_audit_document *d, const lm_item *x)
@@ -39,7 +40,8 @@ static void define(lm_audit_document *d, char letter, const lm_vocable *word)
 void lm_read_symbols(lm_audit_document *d, lm_item *items, size_t n)
 {
     for (size_t i = 0; i + 2 < n; i++) {
-        if (!is_letter(&items[i]) || items[i + 1].role != LM_LINK || (i && items[i - 1].role != LM_BREAK && items[i - 1].role != LM_NEUTRAL))
+        bool inside = i && items[i - 1].role != LM_BREAK && items[i - 1].role != LM_NEUTRAL;
+        if (!is_letter(&items[i]) || items[i + 1].role != LM_LINK || inside)
             continue;
         if (is_single_fact(&items[i + 2]) && !(i + 3 < n && is_sign(&items[i + 3]))) {
             define(d, *items[i].at.s, items[i + 2].word);

@@ -170,7 +170,8 @@ static bool amount_of(const lm_audit_document *d, lm_extent cell, double *value,
     *value = 1;
     *open  = 0;
     for (size_t i = 0; i < n; i++) {
-        bool number = i % 2 == 0 && x[i].role == LM_NUMBER && !x[i].last.n && x[i].number.unit != LM_NUMERAL_PERCENT && x[i].number.value > 0;
+        bool number = i % 2 == 0 && x[i].role == LM_NUMBER && !x[i].last.n && x[i].number.unit != LM_NUMERAL_PERCENT;
+        number &= x[i].number.value > 0;
         if (!number && !(i % 2 && x[i].role == LM_TIMES))
             return false;
         *value *= number ? x[i].number.value : 1;
@@ -193,8 +194,9 @@ static bool read_saved(lm_audit_document *d, const lm_cells *head, const lm_cell
     lm_item said;
     double  a, b, open_a, open_b;
 
-    if (i < 3 || lm_scan(d, row->cell[i], &said, 1) != 1 || said.role != LM_NUMBER || said.number.unit != LM_NUMERAL_PERCENT || said.last.n ||
-        !amount_of(d, row->cell[i - 2], &a, &open_a) || !amount_of(d, row->cell[i - 1], &b, &open_b))
+    bool percent = i > 2 && lm_scan(d, row->cell[i], &said, 1) == 1 && said.role == LM_NUMBER && !said.last.n &&
+                   said.number.unit == LM_NUMERAL_PERCENT;
+    if (!percent || !amount_of(d, row->cell[i - 2], &a, &open_a) || !amount_of(d, row->cell[i - 1], &b, &open_b))
         return false;
     double more = fmax(a, b), less = fmin(a, b), saved = 100 * (1 - less / more);
     double half = (said.number.whole ? 0.5 : said.number.half) + open_a + open_b + 1e-9;
@@ -267,12 +269,47 @@ static bool has_letters(lm_extent head)
     return false;
 }
 
+static bool says_nothing(const lm_about *a)
+{
+    return a->model == LM_NO_MODEL && !a->quantity && !a->part && !a->type && !a->forms && a->tokens == 0;
+}
+
+/* What the rows are about, if the first head names it ("FLOPs for each token"), holds of the cells. A row that names nothing known may
+ * be about anything. */
+static void add_corner(const lm_audit_document *d, const lm_cells *head, size_t first, lm_extent label, lm_about *a)
+{
+    const lm_vocable *v = head->n > first ? label_of(d, head->cell[first]).quantity : NULL;
+    lm_about          own = label_of(d, label);
+
+    if (!a->quantity && v && (lm_vocable_is(v, "@flops") || lm_vocable_is(v, "@cache") || lm_vocable_is(v, "@size")))
+        a->quantity = v;
+    a->unsure |= label.n && says_nothing(&own) && (lm_vocable_is(a->quantity, "@params") || lm_vocable_is(a->quantity, "@total"));
+}
+
 /* Report cells that were not understood in a row of which others were, by the heads of their columns. */
 static void add_unread_cells(lm_audit_document *d, const lm_cells *head, const bool *left)
 {
     for (size_t i = 0; i < head->n; i++)
         if (left[i])
             lm_add_unread(d, head->cell[i]);
+}
+
+/* Read a cell that is described by its row and its column. */
+static bool read_described(lm_audit_document *d, const lm_cells *head, const lm_cells *row, size_t first, size_t i, lm_about *a)
+{
+    a->table = true;
+    add_corner(d, head, first, row->cell[first], a);
+    inherit(d, a);
+    bool found = read_cell(d, row->cell[i], a);
+    add_up(d, i, row->cell[first], row->cell[i], a);
+    return found;
+}
+
+/* Read a cell that is not only described by its row and column: models that use something, a difference between two cells. */
+static bool read_related(lm_audit_document *d, const lm_cells *head, const lm_cells *row, size_t first, size_t i, const lm_about *a)
+{
+    return (i < head->n && read_users(d, row->cell[first], head->cell[i], row->cell[i])) ||
+           (lm_vocable_is(a->quantity, "@saved") && read_saved(d, head, row, i));
 }
 
 void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row, lm_extent line)
@@ -293,21 +330,14 @@ void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row
         if (i < head->n)
             lm_read_label(d, head->cell[i], &a);
         own = a.model != LM_NO_MODEL;
-        if (i < head->n && read_users(d, row->cell[first], head->cell[i], row->cell[i])) {
-            found = true;
-            continue;
-        }
-        if (lm_vocable_is(a.quantity, "@saved") && read_saved(d, head, row, i)) {
+        if (read_related(d, head, row, first, i, &a)) {
             found = true;
             continue;
         }
         if ((columns && !own) || (models && label.model == LM_NO_MODEL) || !row->cell[i].n || lm_vocable_is(a.quantity, "@model"))
             continue;
         a.model = own ? a.model : d->scope;
-        a.table = true;
-        inherit(d, &a);
-        left[i] = !read_cell(d, row->cell[i], &a);
-        add_up(d, i, row->cell[first], row->cell[i], &a);
+        left[i] = !read_described(d, head, row, first, i, &a);
         found |= !left[i];
         left[i] &= has_digit(row->cell[i]);
     }
