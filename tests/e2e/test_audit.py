@@ -356,7 +356,7 @@ def test_the_kind_of_error_is_named(measured):
     assert "the arithmetic of the line" in kinds and any(k.startswith("a binary prefix") for k in kinds)
 
 
-@pytest.mark.parametrize(("name", "least"), [("unseen", 39), ("fresh", 33)])
+@pytest.mark.parametrize(("name", "least"), [("unseen", 39), ("fresh", 33), ("drawn", 32)])
 def test_cards_and_blogs_with_planted_errors(lamina, source, name, least):
     """Errors planted by hand in two model cards and a blog post, about the models that they name. Most errors that are not found are in
     formulas and in the output of frameworks; no right statement is called wrong."""
@@ -371,7 +371,7 @@ def test_cards_and_blogs_with_planted_errors(lamina, source, name, least):
     hit = {p for p in planted if any(f[:2] == p[:2] and (p[2] in f[2] or f[2] in p[2]) for f in found)}
     alarms = [f for f in found if not any(f[:2] == p[:2] and (p[2] in f[2] or f[2] in p[2]) for p in planted)]
     print(f"\n{len(hit)} of {len(planted)} planted errors found, {len(alarms)} called wrong that are right")
-    assert len(planted) >= 40 and len(hit) >= least and not alarms, (planted - hit, alarms)
+    assert len(planted) >= 37 and len(hit) >= least and not alarms, (planted - hit, alarms)
 
 
 def about_the_same(row, statement):

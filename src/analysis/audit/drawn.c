@@ -69,7 +69,8 @@ static bool read_module(lm_audit_document *d, const lm_item *items, size_t n, in
         i++;
     if (!m.name || i >= n)
         return false;
-    add_shape(d, &items[i], model, &m, unsure);
+    bool goes_on = i + 3 < n && items[i + 3].role == LM_TIMES;           /* "2048 → 16 × 128" */
+    add_shape(d, &items[i], model, &m, unsure || goes_on);
     for (i += 3; i + 1 < n; i++) {
         bool heads = items[i + 1].role == LM_QUANTITY && lm_vocable_is(items[i + 1].word, "attention.heads");
         if (!is_whole(items, n, i) || strncmp(m.path, "layers", 6) != 0)

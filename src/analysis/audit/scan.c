@@ -136,7 +136,7 @@ static size_t phrase_at(const char *s, const char *end, const char *phrase)
     for (; braces; braces--, p++)
         if (p >= end || *p != '}')
             return 0;
-    return p < end && is_word(p[0]) ? 0 : (size_t)(p - s);
+    return p < end && is_word(p[0]) && !is_unspaced(p) ? 0 : (size_t)(p - s);
 }
 
 /* ---- damaged text ---- */
