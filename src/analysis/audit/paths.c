@@ -55,6 +55,8 @@ static const char *path_of_cache(lm_audit_document *d, const lm_item *x, const l
     unsigned long long n = (unsigned long long)a->tokens, m = n / 1024 * 1000;
     if (!n)
         return NULL;
+    if (a->unshared && !(a->forms & ~(unsigned)(LM_FORM_ALL | LM_FORM_LAYER)))           /* if the model shared nothing */
+        return lm_arena_printf(&d->arena, a->forms == LM_FORM_LAYER ? "kv.at[%llu].mha_first_layer" : "kv.at[%llu].mha", n);
     if (a->forms == LM_FORM_LAYER)
         return lm_arena_printf(&d->arena, "kv.at[%llu].first_layer", n);
     if (a->forms & ~(unsigned)LM_FORM_ALL)

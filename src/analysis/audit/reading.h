@@ -64,6 +64,7 @@ typedef struct lm_about {
     unsigned          forms;
     double            tokens;        /* 0: not stated */
     bool              thousands;     /* the tokens were written as 8K */
+    bool              unshared;      /* with a key and a value for every query head: "MHA" */
     bool              table;         /* a cell of a table, which lists all parts */
     bool              unsure;
 } lm_about;

@@ -283,8 +283,10 @@ static void read_line(lm_audit_document *d, walk *w, lm_extent *raw)
 
     if (fence || !line.n) {
         w->code ^= fence;
-        d->graph = fence && w->code && line.n >= 10 && memcmp(line.s + 3, "mermaid", 7) == 0;
-        d->n_subgraphs = 0;
+        if (fence) {
+            d->graph = w->code && line.n >= 10 && memcmp(line.s + 3, "mermaid", 7) == 0;
+            d->n_subgraphs = 0;
+        }
         w->table = w->open = false;
     } else if (w->code) {
         read_code(d, w, raw);

@@ -59,8 +59,9 @@ static bool read_tokens(const lm_audit_document *d, lm_extent head, lm_extent la
 static void inherit(const lm_audit_document *d, lm_about *a)
 {
     bool cache = lm_vocable_is(d->heading.quantity, "@cache");
+    bool all   = lm_vocable_is(a->quantity, "@total") && (a->forms & LM_FORM_ALL);       /* "Total (16 layers)" */
 
-    if (cache && (lm_vocable_is(a->quantity, "@size") || lm_vocable_is(a->quantity, "@memory") || !a->quantity) && !a->part) {
+    if (cache && (lm_vocable_is(a->quantity, "@size") || lm_vocable_is(a->quantity, "@memory") || !a->quantity || all) && !a->part) {
         a->unsure |= a->tokens == 0 && !(a->forms & LM_FORM_TOKEN);
         a->quantity = d->heading.quantity;
     }
