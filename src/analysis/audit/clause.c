@@ -327,7 +327,7 @@ static bool read_result(lm_audit_document *d, const lm_item *items, size_t n, in
         return false;
     memcpy(short_form, items, first * sizeof *items);
     memcpy(short_form + first, items + last, (n - last) * sizeof *items);
-    lm_read_clause(d, short_form, first + n - last, model, doubt, cached);
+    lm_read_clause(d, short_form, first + n - last, model, doubt || items[last].role == LM_LEAD, cached);
     return true;
 }
 

@@ -187,7 +187,9 @@ static const char *with_unit(lm_item *x, const lm_about *a)
 /* A configuration may describe a quantity otherwise than the program counts it: its key is another name for the quantity. */
 static const char *with_key(lm_audit_document *d, const char *paths, const lm_about *a)
 {
-    return a->key.n && a->key.n < 40 ? lm_arena_printf(&d->arena, "%s|%.*s", paths, (int)a->key.n, a->key.s) : paths;
+    bool differs = strncmp(paths, "attention.", 10) == 0 || strncmp(paths, "mlp.", 4) == 0;
+
+    return differs && a->key.n && a->key.n < 40 ? lm_arena_printf(&d->arena, "%s|%.*s", paths, (int)a->key.n, a->key.s) : paths;
 }
 
 /* Return the number as written, with "about" before it and the unit of its column after it. */

@@ -125,9 +125,10 @@ static void add_to_column(lm_audit_document *d, size_t i, const lm_item *x, cons
     c->n++;
     c->sum += x->number.value;
     c->slack += x->number.half;
-    if (strncmp(a->part->value, ";lm_head", 8) == 0) {
+    size_t n = d->n_statements, at = (size_t)(x->at.s - d->text);
+    if (strncmp(a->part->value, ";lm_head", 8) == 0 && n && d->statements[n - 1].at == at) {
         c->head = x->number.value;
-        c->of_head = d->n_statements;
+        c->of_head = n;
     }
 }
 
@@ -224,11 +225,22 @@ static bool read_users(lm_audit_document *d, lm_extent label, lm_extent head, lm
         size_t before = d->n_statements;
         if (models[i].role != LM_MODEL || models[i].model < 0 || !lm_audit_kinds(d, items, m, models[i].model, !lm_only_kinds(items, m)))
             continue;
-        for (found = true; before < d->n_statements; before++)           /* shown at the model, where they differ */
-            d->statements[before].at = (size_t)(models[i].at.s - d->text);
+        for (found = true; before < d->n_statements; before++) {         /* shown at the model, where they differ */
+            d->statements[before].at   = (size_t)(models[i].at.s - d->text);
+            d->statements[before].size = models[i].at.n;
+        }
     }
     d->aside = aside;
     return found;
+}
+
+/* Read what follows a number in parentheses: "8 (GQA)", "236B (21B active)". */
+static bool read_remark(lm_audit_document *d, const lm_item *x, size_t n, int model)
+{
+    bool cached = false, remark = n > 3 && *x[1].at.s == '(' && x[2].role == LM_NUMBER && *x[n - 1].at.s == ')' && model >= 0;
+    bool kinds  = lm_audit_kinds(d, x, n, model, true);
+
+    return (remark && lm_read_clause(d, x + 2, n - 3, model, true, &cached)) || kinds;
 }
 
 /* Read a cell: its first number, its first two separated by a slash, or its words. */
@@ -248,7 +260,8 @@ static bool read_cell(lm_audit_document *d, lm_extent cell, lm_about *a)
     while (rest < end && strchr(" *`$", *rest))
         rest++;
     add_rest(d, x, n - i, (lm_extent){ rest, rest < end ? (size_t)(end - rest) : 0 }, a);
-    return lm_audit_number(d, x, second, a);
+    bool found = lm_audit_number(d, x, second, a);
+    return read_remark(d, x, n - i, a->model) || found;
 }
 
 static bool any_model(const lm_audit_document *d, const lm_cells *head)
