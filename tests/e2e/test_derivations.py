@@ -178,6 +178,8 @@ RULES = [(re.compile(pattern), rule) for pattern, rule in (
         "value": f["attention.kv_heads"] * f["attention.value_dim"], "output": f["attention.heads"] * f["attention.value_dim"]}[m[1]]),
     (r"what_if\.kv_projections", lambda f, m: kv_weights(f, f["attention.kv_heads"]) if alike(f) else None),
     (r"what_if\.kv_projections_mha", lambda f, m: kv_weights(f, f["attention.heads"]) if alike(f) else None),
+    (r"what_if\.kv_projections_mqa", lambda f, m: kv_weights(f, 1) if alike(f) else None),
+    (r"what_if\.kv_projections_saved_mqa", lambda f, m: 100 * (1 - 1 / f["attention.heads"]) if alike(f) else None),
     (r"what_if\.kv_projections_saved", lambda f, m: 100 * (1 - f["attention.kv_heads"] / f["attention.heads"]) if alike(f) else None),
     (r"what_if\.attention", lambda f, m: attention_weights(f, f["attention.kv_heads"]) if alike(f) else None),
     (r"what_if\.attention_mha", lambda f, m: attention_weights(f, f["attention.heads"]) if alike(f) else None),

@@ -10,8 +10,8 @@ from conftest import BARE, run, some
 BLOCK = re.compile(r'<details id="derive-[\w-]+">.*?</details>', re.S)
 ROW = re.compile(r"^\| \$(.+?)\$ \| (.+?) \| .+? \|$", re.M)
 MATH = re.compile(r"```math\n(.*?)```", re.S)
-LETTERS = re.compile(r'<details id="letters-[\w-]+">.*?</details>', re.S)
-LETTER = re.compile(r"^\| \$(.+?)\$ \| (.+?) \|$", re.M)
+LETTERS = re.compile(r'<details id="(?:letters|derive)-[\w-]+">.*?</details>', re.S)      # the letters of formulas are in either
+LETTER = re.compile(r"^\| \$([^|]+)\$ \| ([^|]+) \|$", re.M)
 LISTED = re.compile(r"^\| \$(.+?)\$ \| *([\d,.]*) *\| (.+?) \|$", re.M)
 WORDS = {"begin", "end", "frac", "cdot", "left", "right", "sqrt", "ln", "min", "quad", "infty", "exp", "sin", "cos", "tanh", "erf", "max",
          "lfloor", "rfloor", "lceil", "rceil", "top", "odot", "times", "in", "le", "ge", "iff", "approx", "leftarrow", "rightarrow", "langle", "rangle",
@@ -53,7 +53,7 @@ FUNCTIONS = {f"\\mathrm{{{x}}}" for x in "softmax GELU QuickGELU SiLU ReLU Attn 
 
 
 # Of a derivation, names of its quantities in other words than the list of letters has.
-SAME = {"F", "N", "S", "V", "W", "B_W", "C", "A", "b_v", "x", "d_k", "K_R", "\\mathrm{base}", "\\mathrm{group}", "\\pi", "K", "E", "\\mathrm{scale}", "p"}
+SAME = {"F", "N", "V", "W", "B_W", "C", "A", "b_v", "x", "d_k", "K_R", "\\mathrm{base}", "\\mathrm{group}", "K", "E", "\\mathrm{scale}", "p"}
 
 
 def check_topics(page, name):

@@ -26,7 +26,7 @@ const reports = [
     ["long", ["deepseek-v2"], "en", "none"],
 ];
 // Maximum heights with everything closed, in pixels at a width of 1280. A height of 55,533 was reported as too long.
-const longest = { long: 28400, "llama-3.2-3b": 30000 };
+const longest = { long: 27766, "llama-3.2-3b": 30000 };
 const sizes = [[1280, 900], [390, 844]], wanted = process.argv.slice(2);
 
 async function chapters(page, name, width) {

@@ -54,7 +54,7 @@ void lm_derive_relu(lm_derivation *d)
 void lm_derive_gelu(lm_derivation *d)
 {
     let_x(d);
-    lm_let_number(d, "pi", "\\pi", _("half a turn"), acos(-1));
+    lm_let_number(d, "pi", "\\pi", _("ratio of a circle's circumference to its diameter"), acos(-1));
     lm_derive(d, "exact", _("GELU(1), exact"), LM_UNIT_NONE, NULL, "x / 2 * (1 + erf(x / sqrt(2)))");
     lm_derive(d, "with_tanh", _("GELU(1), with tanh"), LM_UNIT_NONE, NULL, "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))");
     lm_derive(d, "difference", _("difference"), LM_UNIT_NONE, NULL, "with_tanh - exact");
@@ -133,7 +133,7 @@ void lm_derive_sinusoidal(lm_derivation *d)
     uint64_t    pairs  = p->values[n->out].width / 2;
     bool        spread = n->position.layout == LM_SINUSOID_SPREAD;
     uint64_t    at[]   = { 0, pairs / 2, pairs - 1 };
-    lm_let_number(d, "pi", "\\pi", _("half a turn"), acos(-1));
+    lm_let_number(d, "pi", "\\pi", _("ratio of a circle's circumference to its diameter"), acos(-1));
     lm_derive(d, "pairs", _("pairs of a sine and a cosine"), LM_UNIT_NONE, NULL, "hidden / 2");
     for (size_t i = 0; i < 3; i++) {
         const char *name = lm_derive_text(d, "omega_%" PRIu64, at[i]);

@@ -220,7 +220,7 @@ void lm_derive_rope(lm_derivation *d)
         return;
     lm_let_fact(d, "base", NULL, _("base of the frequencies (rope_theta)"), "rope.base");
     lm_let_fact(d, "rotated", "K_R", _("dimensions of a head that are rotated"), "rope.dim");
-    lm_let_number(d, "pi", "\\pi", _("half a turn"), acos(-1));
+    lm_let_number(d, "pi", "\\pi", _("ratio of a circle's circumference to its diameter"), acos(-1));
     lm_derive(d, "pairs", _("pairs of dimensions, each with an angle of its own"), LM_UNIT_NONE, "rope.pairs", "rotated / 2");
     pairs = lm_facts_count(d->f, "rope.pairs");
     if (lm_is_stored(main_rope(d)) && !lm_facts_has(d->f, "rope.theta[0]"))

@@ -1,4 +1,5 @@
 /* derive_write.c - write derivations for readers. */
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -223,6 +224,18 @@ void lm_formula_pandoc(lm_derivation *d, const lm_formula *s, lm_text *out)
 
 /* ---- glossary ---- */
 
+/* Return the letter that formulas have in place of the name, if it is spelled alike in LaTeX and in text (D, K_R); NULL: none. */
+static const char *letter_of(const lm_symbol *s)
+{
+    const char *at = s->latex;
+
+    if (!at || strcmp(at, s->name) == 0)
+        return NULL;
+    while (isalpha((unsigned char)*at) || *at == '_')
+        at++;
+    return *at ? NULL : s->latex;
+}
+
 void lm_glossary_text(const lm_derivation *d, unsigned indent, lm_text *out)
 {
     unsigned widest = 0, digits = 0;
@@ -245,7 +258,10 @@ void lm_glossary_text(const lm_derivation *d, unsigned indent, lm_text *out)
         lm_quantity_write(s->value, LM_UNICODE, &value);
         lm_text_printf(out, "%*s%-*s = ", (int)indent, "", (int)widest, s->name);
         lm_put_right(out, value.data ? value.data : "", digits);
-        lm_text_printf(out, "   %s\n", s->meaning);
+        if (letter_of(s))
+            lm_text_printf(out, "   %s: %s\n", letter_of(s), s->meaning);
+        else
+            lm_text_printf(out, "   %s\n", s->meaning);
     }
     lm_text_free(&value);
 }

@@ -88,12 +88,12 @@ static const lm_card cards[] = {
     {
         .topic = "gelu",
         .title = "GELU",
-        .summary = N_("a value times the chance that a normal variable is smaller: exact, and with tanh"),
+        .summary = N_("a value times the probability that a normal variable is smaller: exact, and with tanh"),
         .what = N_("The input is multiplied by Φ(x), the probability that a standard normal variable is below x. The exact form uses the "
                    "error function; the tanh form is an approximation that GPT-2 introduced and many models were trained with. They "
                    "differ by less than 0.0005, and a model must be run with the one it was trained with."),
         .formulas = { { N_("exact:  GELU(x) = x · Φ(x) = x/2 · (1 + erf(x / √2))"),
-                        "\\text{GELU}(x) = x\\,\\mathrm{CDF}(x) = \\frac{x}{2}\\left(1 + \\mathrm{erf}(\\frac{x}{\\sqrt{2}})\\right)" },
+                        "\\text{GELU}(x) = x\\,\\varPhi(x) = \\frac{x}{2}\\left(1 + \\mathrm{erf}(\\frac{x}{\\sqrt{2}})\\right)" },
                       { N_("tanh:   GELU(x) ≈ x/2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))"),
                         "\\text{GELU}(x) \\approx \\frac{x}{2}\\left(1 + \\tanh(\\sqrt{\\frac{2}{\\pi}}\\,(x + 0.044715\\,x^3))\\right)" },
                       { N_("quick:  GELU(x) ≈ x · σ(1.702 · x)"), "\\text{GELU}(x) \\approx x\\,\\sigma(1.702\\,x)" } },

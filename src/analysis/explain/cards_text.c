@@ -153,7 +153,7 @@ static void read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 {
     static const struct { lm_act act; const char *name, *unicode, *latex; } forms[] = {
         { LM_ACT_SILU, "SiLU", "x · σ(x)", "x\\,\\sigma(x)" },
-        { LM_ACT_GELU, "GELU", "x · Φ(x)", "x\\,\\mathrm{CDF}(x)" },
+        { LM_ACT_GELU, "GELU", "x · Φ(x)", "x\\,\\varPhi(x)" },
         { LM_ACT_GELU_TANH, "GELU", "x/2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))",
           "\\frac{x}{2}\\left(1 + \\tanh\\left(\\sqrt{2/\\pi}\\,(x + 0.044715\\,x^3)\\right)\\right)" },
         { LM_ACT_GELU_QUICK, "quick", "x · σ(1.702 · x)", "x\\,\\sigma(1.702\\,x)" },

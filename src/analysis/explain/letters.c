@@ -73,9 +73,9 @@ static const lm_letter letters[] = {
     { "var", "\\mathrm{var}", N_("variance of x") },
     { "ε", "\\varepsilon", N_("small number that keeps the divisor above 0") },
     { "σ", "\\sigma", N_("sigmoid: 1 / (1 + exp(−x))") },
-    { "Φ", "\\mathrm{CDF}", N_("chance that a standard normal variable is below x") },
+    { "Φ", "\\varPhi", N_("probability that a standard normal variable is below x") },
     { "erf", "\\mathrm{erf}", N_("error function") },
-    { "π", "\\pi", N_("half a turn") },
+    { "π", "\\pi", N_("3.14159…, the ratio of a circle's circumference to its diameter") },
     { "e", "e", N_("2.71828…, base of the natural logarithm") },
     { "z", "z", N_("logits") },
     { "τ", "\\tau", N_("temperature") },
@@ -96,6 +96,13 @@ static size_t listed(const char *name, size_t n)
     while (i < N_LETTERS && !is(name, n, letters[i].latex))
         i++;
     return i;
+}
+
+const lm_letter *lm_letter_of(const char *latex)
+{
+    size_t i = listed(latex, strlen(latex));
+
+    return i < N_LETTERS ? &letters[i] : NULL;
 }
 
 static size_t letters_at(const char *at)

@@ -12,4 +12,7 @@ enum { LM_MOST_LETTERS = 32 };
  * their number. */
 size_t lm_find_letters(const lm_card_formula formulas[LM_CARD_LINES], const lm_derivation *d, const lm_letter *out[LM_MOST_LETTERS]);
 
+/* Return the letter with this LaTeX; NULL: it is not in the list. */
+const lm_letter *lm_letter_of(const char *latex);
+
 #endif

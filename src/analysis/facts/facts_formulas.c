@@ -347,7 +347,8 @@ void lm_fill_what_if(lm_facts *f, lm_fact *g)
     const char              *of = "matrices of the first layer's attention, key/value heads changed";
     uint64_t now = with_heads(f, &t, ALL_ROLES, s->n_kv_heads), mha = with_heads(f, &t, ALL_ROLES, s->n_heads);
     uint64_t kv = with_heads(f, &t, LM_ROLE_KEY | LM_ROLE_VALUE, s->n_kv_heads),
-             kv_mha = with_heads(f, &t, LM_ROLE_KEY | LM_ROLE_VALUE, s->n_heads);
+             kv_mha = with_heads(f, &t, LM_ROLE_KEY | LM_ROLE_VALUE, s->n_heads),
+             kv_mqa = with_heads(f, &t, LM_ROLE_KEY | LM_ROLE_VALUE, 1);
     lm_add_group(g, "widths", fill_widths, 0);
     lm_add_count(g, "attention", now, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "matrices of the first layer's attention");
     lm_add_count(g, "attention_mha", mha, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, of);
@@ -355,9 +356,13 @@ void lm_fill_what_if(lm_facts *f, lm_fact *g)
     lm_add_count(g, "kv_projections", kv, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM,
                  "matrices that make keys and values, first layer");
     lm_add_count(g, "kv_projections_mha", kv_mha, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, of);
-    if (kv_mha)
+    lm_add_count(g, "kv_projections_mqa", kv_mqa, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, of);
+    if (kv_mha) {
         lm_add_number(g, "kv_projections_saved", 100 * (1 - (double)kv / (double)kv_mha), LM_UNIT_PERCENT, LM_FROM_WHAT_IF,
                       "by grouping");
+        lm_add_number(g, "kv_projections_saved_mqa", 100 * (1 - (double)kv_mqa / (double)kv_mha), LM_UNIT_PERCENT, LM_FROM_WHAT_IF,
+                      "by one key/value head");
+    }
     lm_add_count(g, "saved_by_grouping", (mha - now) * f->s.program->n_layers, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF,
                  "over all layers, were they all alike");
     if (t.intermediate) {

@@ -161,6 +161,17 @@ static void put_prose(const writer *w, const char *lead, const char *text, unsig
     lm_put_prose(w->out, text, at, at, w->m.columns);
 }
 
+static void put_formula(const writer *w, const lm_doc_formula *f)
+{
+    lm_text whole = { 0 };
+
+    lm_text_printf(&whole, "%s%s%s\n", f->name ? f->name : "", f->name ? ":  " : "", f->unicode);
+    if (!whole.failed)
+        lm_put_lines(w->out, whole.data, 6);
+    w->out->failed |= whole.failed;
+    lm_text_free(&whole);
+}
+
 static void put_derivation(const writer *w, lm_derivation *x)
 {
     lm_glossary_text(x, 4, w->out);
@@ -203,7 +214,7 @@ static void put_leaf(const writer *w, const lm_block *b)
         put_table(b->table, b->title ? 4 : 2, w->m.columns, w->m.lines, w->out);
         break;
     case LM_BLOCK_FORMULA:
-        lm_text_printf(w->out, "      %s%s%s\n", b->formula.name ? b->formula.name : "", b->formula.name ? ":  " : "", b->formula.unicode);
+        put_formula(w, &b->formula);
         break;
     case LM_BLOCK_DERIVATION:
         put_derivation(w, b->derivation);

@@ -25,7 +25,7 @@ static const struct { const char *name, *element, *text; } signs[] = {
     { "ell", "mi", "ℓ" },       { "theta", "mi", "θ" },      { "sigma", "mi", "σ" },    { "varepsilon", "mi", "ε" },
     { "mu", "mi", "μ" },        { "pi", "mi", "π" },         { "varphi", "mi", "φ" },      { "tau", "mi", "τ" },
             { "alpha", "mi", "α" },    { "beta", "mi", "β" },      { "gamma", "mi", "γ" },
-    { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },    { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
+    { "varPhi", "mi", "Φ" },        { "lambda", "mi", "λ" },    { "omega", "mi", "ω" },    { "sin", "mi", "sin" },     { "cos", "mi", "cos" },
     { "min", "mi", "min" },     { "max", "mi", "max" },      { "ln", "mi", "ln" },      { "exp", "mi", "exp" },
     { "arg", "mi", "arg" },     { "tanh", "mi", "tanh" },    { "mid", "mo", "∣" },
 };

@@ -22,9 +22,11 @@ void lm_part_cache(lm_document *d)
     if (lm_facts_has(f, "kv.mha.saved") && lm_facts_number(f, "kv.mha.saved") > 0)
         lm_doc_textf(d, _("With one key/value head per query head the cache would take %s bytes; this is %.1f\u00a0%% less."),
                      lm_fig_count(a, lm_facts_count(f, "kv.mha.bytes_per_token")), lm_facts_number(f, "kv.mha.saved"));
-    if (lm_facts_count(f, "attention.windowed_layers"))
-        lm_doc_textf(d, _("%" PRIu64 " of %" PRIu64 " layers keep a window."), lm_facts_count(f, "attention.windowed_layers"),
-                     lm_facts_count(f, "attention.windowed_layers") + lm_facts_count(f, "attention.full_layers"));
+    if (lm_facts_count(f, "attention.windowed_layers") && lm_facts_has(f, "kv.window"))
+        lm_doc_textf(d, _("%" PRIu64 " of %" PRIu64 " layers keep a window: beyond %s tokens their cache no longer grows."),
+                     lm_facts_count(f, "attention.windowed_layers"),
+                     lm_facts_count(f, "attention.windowed_layers") + lm_facts_count(f, "attention.full_layers"),
+                     lm_fig_count(a, lm_facts_count(f, "kv.window")));
     t = lm_doc_table_of(d, "cache-by-context", NULL, "rrrr", _("context"), _("bytes"), "", _("as MHA"));
     for (size_t i = 0; lm_context_at(f, i); i++) {
         uint64_t n = lm_context_at(f, i);
@@ -118,7 +120,7 @@ static void write_savings(lm_document *d)
     lm_cell(t, _("weights that make keys and values"));
     lm_cell_fact(t, LM_EXACT, "what_if.kv_projections_mha");
     lm_cell_fact(t, LM_EXACT, "what_if.kv_projections");
-    lm_cell_empty(t);
+    lm_cell_fact(t, LM_EXACT, "what_if.kv_projections_mqa");
     lm_next_row(t);
     lm_cell(t, _("weights of attention"));
     lm_cell_fact(t, LM_EXACT, "what_if.attention_mha");
@@ -129,6 +131,7 @@ static void write_savings(lm_document *d)
         lm_cell(t, _("saved of keys and values"));
         lm_cell_empty(t);
         lm_cell_fact(t, LM_PLAIN, "what_if.kv_projections_saved");
+        lm_cell_fact(t, LM_PLAIN, "what_if.kv_projections_saved_mqa");
     }
     t = lm_doc_table_of(d, "cache-savings", _("Cache at 1,024 tokens, one sequence"), "lrr", "", "MHA", _("this model"));
     if (lm_facts_count(f, "architecture.layers") && lm_facts_count(f, "architecture.kinds_of_layer") == 1) {
@@ -195,7 +198,7 @@ void lm_chapter_cache(lm_document *d)
     lm_doc_diagram(d, "kv-growth", NULL, _("Bytes of the cache by context"), NULL);
     lm_doc_close(d);
     lm_doc_open(d, "cache-derivation", "O-13", _("The cache, derived"));
-    lm_doc_topic(d, "kv", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
+    lm_doc_topic(d, "kv", LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);
     write_why(d);
     write_savings(d);

@@ -115,7 +115,7 @@ void lm_chapter_compute(lm_document *d)
     lm_doc_diagram(d, "flops-growth", NULL, _("Operations of a token by context"), NULL);
     lm_doc_close(d);
     lm_doc_open(d, "flops-derivation", "O-18", _("The operations, derived"));
-    lm_doc_topic(d, "flops", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
+    lm_doc_topic(d, "flops", LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);
     lm_doc_open(d, "mult-adds", NULL, _("By module"));
     lm_doc_fold(d, "mult-adds-list", _("Every module"));

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "analysis/explain/letters.h"
 #include "analysis/facts/forms.h"
 #include "analysis/facts/ledger.h"
 #include "analysis/facts/traits.h"
@@ -126,77 +127,91 @@ static void write_forward(lm_document *d, lm_text *out)
 
 /* ---- all formulas and their letters ---- */
 
-/* A letter as text, and as LaTeX if that differs. */
+/* A letter of the list of letters, found by its LaTeX; what differs here, or is missing there, stands here. */
 struct letter {
-    const char *letter, *latex, *path, *meaning;
-    const char *in_text;         /* what text has in its place; NULL: the letter */
+    const char *latex, *path, *meaning;
+    const char *text;            /* the letter as text; NULL: as the list has it */
+    const char *in_text;         /* what formulas have in its place; NULL: the letter */
     bool        indexed;         /* also with an index */
 };
 
 static const struct letter letters[] = {
-    { "L", NULL, "architecture.layers", N_("decoder layers"), NULL, false },
-    { "D", NULL, "architecture.hidden", N_("width of the residual stream"), NULL, false },
-    { "F", NULL, "mlp.intermediate", N_("width of the MLP"), NULL, false },
-    { "F_E", NULL, "mlp.expert_width", N_("width of an expert"), NULL, false },
-    { "H", NULL, "attention.heads", N_("query heads"), NULL, false },
-    { "G", NULL, "attention.kv_heads", N_("heads of keys and values"), NULL, false },
-    { "K", NULL, "attention.head_dim", N_("dimensions of a query or key head"), NULL, false },
-    { "K_V", NULL, "attention.value_dim", N_("dimensions of a value head"), NULL, false },
-    { "K_R", NULL, "rope.dim", N_("rotated dimensions of a head"), NULL, false },
+    { .latex = "L", .path = "architecture.layers" },
+    { .latex = "D", .path = "architecture.hidden" },
+    { .latex = "F", .path = "mlp.intermediate" },
+    { .latex = "F_E", .path = "mlp.expert_width", .meaning = N_("width of an expert") },
+    { .latex = "H", .path = "attention.heads" },
+    { .latex = "G", .path = "attention.kv_heads" },
+    { .latex = "K", .path = "attention.head_dim", .meaning = N_("dimensions of a query or key head") },
+    { .latex = "K_V", .path = "attention.value_dim", .meaning = N_("dimensions of a value head") },
+    { .latex = "K_R", .path = "rope.dim" },
 };
 
 /* Latent attention: the heads before the latent is absorbed. */
 static const struct letter latent_letters[] = {
-    { "H", NULL, "attention.latent.heads", N_("query heads"), NULL, false },
-    { "K", NULL, "attention.latent.qk_dim", N_("dimensions of a query or key head, K_N + K_R"), NULL, false },
-    { "K_N", NULL, "attention.latent.nope_dim", N_("dimensions of a query or key head that are not rotated"), NULL, false },
-    { "K_V", NULL, "attention.latent.v_dim", N_("dimensions of a value head"), NULL, false },
-    { "K_R", NULL, "attention.latent.rope_dim", N_("rotated dimensions of a head, one key for all heads"), NULL, false },
-    { "R", NULL, "attention.latent.kv_rank", N_("width of the latent of keys and values"), NULL, false },
-    { "R_q", NULL, "attention.latent.q_rank", N_("width of the latent of queries"), NULL, false },
+    { .latex = "H", .path = "attention.latent.heads" },
+    { .latex = "K", .path = "attention.latent.qk_dim", .meaning = N_("dimensions of a query or key head, K_N + K_R") },
+    { .latex = "K_N", .path = "attention.latent.nope_dim", .meaning = N_("dimensions of a query or key head that are not rotated") },
+    { .latex = "K_V", .path = "attention.latent.v_dim", .meaning = N_("dimensions of a value head") },
+    { .latex = "K_R", .path = "attention.latent.rope_dim", .meaning = N_("rotated dimensions of a head, one key for all heads") },
+    { .latex = "R", .path = "attention.latent.kv_rank" },
+    { .latex = "R_q", .path = "attention.latent.q_rank", .meaning = N_("width of the latent of queries") },
 };
 
 /* What has no size of its own. */
 static const struct letter other_letters[] = {
-    { "S", NULL, NULL, N_("positions in the cache"), NULL, false },
-    { "b_v", NULL, NULL, N_("bytes of a cached value"), NULL, false },
-    { "t", NULL, NULL, N_("id of a token"), NULL, false },
-    { "pos", "\\mathrm{pos}", NULL, N_("position of a token"), NULL, false },
-    { "h", NULL, NULL, N_("residual stream: h_0 before the layers, h_L after them"), NULL, true },
-    { "ℓ", "\\ell", NULL, N_("number of a layer"), "h'", false },
-    { "u", NULL, NULL, N_("residual stream after the attention of a layer"), NULL, false },
-    { "x", NULL, NULL, N_("input of an operation"), NULL, false },
-    { "Norm", "\\mathrm{Norm}", NULL, N_("norm, by its place; Norm_f is the last one"), NULL, true },
-    { "𝐐", "\\mathbf{Q}", NULL, N_("queries"), NULL, false },
-    { "𝐊", "\\mathbf{K}", NULL, N_("keys"), NULL, false },
-    { "𝐕", "\\mathbf{V}", NULL, N_("values"), NULL, false },
-    { "a", NULL, NULL, N_("what the heads give, before the output matrix"), NULL, false },
-    { "c_KV", "c_{KV}", NULL, N_("latent of keys and values"), NULL, false },
-    { "c_Q", NULL, NULL, N_("latent of queries"), NULL, false },
-    { "m_r", NULL, NULL, N_("slope of head r"), NULL, false },
-    { "s_r", NULL, NULL, N_("sink of head r"), NULL, false },
-    { "g", NULL, NULL, N_("weights of the experts, by the router"), NULL, false },
-    { "E_i", NULL, NULL, N_("expert i"), NULL, false },
-    { "E_s", NULL, NULL, N_("shared expert"), NULL, false },
-    { "c", NULL, NULL, N_("correction of the experts' weights, for the choice only"), NULL, false },
-    { "W_…", "W_{\\ldots}", NULL, N_("weight matrix; the index names it"), NULL, false },
-    { "PE", "\\mathrm{PE}", NULL, N_("sines and cosines of a position"), NULL, false },
-    { "b_…", "b_{\\ldots}", NULL, N_("bias; the index names it"), NULL, false },
-    { "i", NULL, NULL, N_("index: position, head, pair or expert, by the title of the formula"), NULL, false },
-    { "j", NULL, NULL, N_("another index of the same kind"), NULL, false },
-    { "base", "\\mathrm{base}", NULL, N_("base of the frequencies of RoPE"), NULL, false },
-    { "θ", "\\theta", NULL, N_("frequency of a pair"), NULL, false },
-    { "γ", "\\gamma", NULL, N_("scale of a norm, trained"), NULL, false },
-    { "β", "\\beta", NULL, N_("shift of a norm, trained"), NULL, false },
-    { "μ", "\\mu", NULL, N_("mean of x"), NULL, false },
-    { "var", "\\mathrm{var}", NULL, N_("variance of x"), NULL, false },
-    { "ε", "\\varepsilon", NULL, N_("small number that keeps the divisor above 0"), NULL, false },
+    { .latex = "S" },
+    { .latex = "b_v" },
+    { .latex = "t" },
+    { .latex = "\\mathrm{pos}" },
+    { .latex = "h", .indexed = true },
+    { .latex = "\\ell", .in_text = "h'" },
+    { .latex = "u", .meaning = N_("residual stream after the attention of a layer") },
+    { .latex = "x" },
+    { .latex = "\\mathrm{Norm}", .meaning = N_("norm, by its place; Norm_f is the last one"), .text = "Norm", .indexed = true },
+    { .latex = "\\mathbf{Q}", .text = "𝐐" },
+    { .latex = "\\mathbf{K}", .text = "𝐊" },
+    { .latex = "\\mathbf{V}", .text = "𝐕" },
+    { .latex = "a", .meaning = N_("what the heads give, before the output matrix") },
+    { .latex = "c_{KV}" },
+    { .latex = "c_Q", .meaning = N_("latent of queries") },
+    { .latex = "m_r" },
+    { .latex = "s_r" },
+    { .latex = "g" },
+    { .latex = "E_i" },
+    { .latex = "E_s" },
+    { .latex = "c", .meaning = N_("correction of the experts' weights, for the choice only") },
+    { .latex = "W_{\\ldots}" },
+    { .latex = "\\mathrm{PE}" },
+    { .latex = "b_{\\ldots}" },
+    { .latex = "i" },
+    { .latex = "j" },
+    { .latex = "\\mathrm{base}" },
+    { .latex = "\\theta" },
+    { .latex = "\\gamma" },
+    { .latex = "\\beta" },
+    { .latex = "\\mu" },
+    { .latex = "\\mathrm{var}" },
+    { .latex = "\\varepsilon" },
 };
+
+/* Return a letter with what the list of letters has of it. */
+static struct letter complete(const struct letter *x)
+{
+    const lm_letter *listed = lm_letter_of(x->latex);
+    struct letter    whole  = *x;
+
+    if (!whole.text)
+        whole.text = listed ? listed->unicode : x->latex;
+    if (!whole.meaning)
+        whole.meaning = listed ? listed->meaning : "";
+    return whole;
+}
 
 /* Return whether a letter is in the formulas; W_… and b_… with any index. */
 static bool occurs(const char *formulas, const struct letter *x)
 {
-    const char *letter = x->in_text ? x->in_text : x->letter, *index = strstr(letter, "_…");
+    const char *letter = x->in_text ? x->in_text : x->text, *index = strstr(letter, "_…");
     bool        may    = index || x->indexed;
     size_t      n      = index ? (size_t)(index - letter) : strlen(letter);
 
@@ -213,17 +228,19 @@ static bool occurs(const char *formulas, const struct letter *x)
 }
 
 /* Add a letter of the formulas, unless its quantity does not exist in the model (a latent of queries, a dense MLP). */
-static void write_letter(lm_document *d, lm_doc_table *t, const char *formulas, const struct letter *x)
+static void write_letter(lm_document *d, lm_doc_table *t, const char *formulas, const struct letter *letter)
 {
-    if (!occurs(formulas, x) || (x->path && (!lm_facts_has(d->facts, "%s", x->path) || !lm_facts_count(d->facts, "%s", x->path))))
+    const struct letter x = complete(letter);
+
+    if (!occurs(formulas, &x) || (x.path && (!lm_facts_has(d->facts, "%s", x.path) || !lm_facts_count(d->facts, "%s", x.path))))
         return;
     lm_next_row(t);
-    lm_cell_math(t, x->letter, x->latex ? x->latex : x->letter);
-    if (x->path)
-        lm_cell_fact(t, LM_EXACT, "%s", x->path);
+    lm_cell_math(t, x.text, x.latex);
+    if (x.path)
+        lm_cell_fact(t, LM_EXACT, "%s", x.path);
     else
         lm_cell_empty(t);
-    lm_cell(t, _(x->meaning));
+    lm_cell(t, _(x.meaning));
 }
 
 static const char *title_of(const char *name)
@@ -336,6 +353,44 @@ void lm_part_formulas(lm_document *d)
     write_letters(d, g, "");
 }
 
+/* Return whether a paragraph of a forward pass is prose: below the name of an operation its values are indented. */
+static bool is_prose(const char *from, const char *end)
+{
+    const char *line = memchr(from, '\n', (size_t)(end - from));
+
+    return *from != ' ' && !(line && line + 1 < end && line[1] == ' ');
+}
+
+static void write_values(lm_document *d, const char *from, const char *end)
+{
+    while (end > from && end[-1] == '\n')
+        end--;
+    if (end > from)
+        lm_doc_verbatim(d, from, (size_t)(end - from));
+}
+
+/* Add the text of a forward pass: prose as paragraphs, which are wrapped on narrow pages, and values as they are aligned. */
+static void write_pass(lm_document *d, const char *text)
+{
+    const char *values = text;           /* start of the values not yet written */
+
+    for (const char *at = text, *end; *at; at = end + strspn(end, "\n")) {
+        end = strstr(at, "\n\n");
+        end = end ? end : at + strlen(at);
+        if (!is_prose(at, end))
+            continue;
+        write_values(d, values, at);
+        values = end + strspn(end, "\n");
+        while (*at == '-' || *at == ' ')
+            at++;
+        size_t n = (size_t)(end - at);
+        while (n && (at[n - 1] == '-' || at[n - 1] == ' ' || at[n - 1] == '\n'))
+            n--;
+        lm_doc_textf(d, "%.*s", (int)n, at);
+    }
+    write_values(d, values, values + strlen(values));
+}
+
 /* Add the model as numbers and as source code, each in a closed fold. */
 static void write_folds(lm_document *d)
 {
@@ -344,7 +399,7 @@ static void write_folds(lm_document *d)
 
     if (forward) {
         lm_doc_fold(d, "forward-pass", _("A forward pass with its numbers"));
-        lm_doc_verbatim(d, forward, strlen(forward));
+        write_pass(d, forward);
         lm_doc_close(d);
     }
     /* A program with an operation that has no form in PyTorch has no listing. */

@@ -221,7 +221,8 @@ lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, boo
     branch b = { .f = d->facts, .depth = depth, .level = 1, .shapes = titles };
 
     if (titles)
-        b.t = lm_doc_table_of(d, NULL, NULL, "llllr", _("module or operation"), _("class"), _("what it does"), _("gives"), _("parameters"));
+        b.t = lm_doc_table_of(d, NULL, NULL, "llllr", _("module or operation"), _("class"), _("what it does"), _("output"),
+                              _("parameters"));
     else
         b.t = lm_doc_table_of(d, NULL, NULL, "lllr", "", "", "", "");
     b.t->tree = true;
@@ -235,7 +236,8 @@ static void put_outside(lm_document *d, const char *id, const char *caption, uin
 {
     lm_facts         *f = d->facts;
     const lm_program *p = f->s.program;
-    lm_doc_table     *t = lm_doc_table_of(d, id, caption, "lllr", _("module or operation"), _("what it does"), _("gives"), _("parameters"));
+    lm_doc_table     *t = lm_doc_table_of(d, id, caption, "lllr", _("module or operation"), _("what it does"), _("output"),
+                                          _("parameters"));
 
     for (uint32_t i = from; i < to; i++) {
         const lm_node *n    = &p->nodes[i];
@@ -245,10 +247,13 @@ static void put_outside(lm_document *d, const char *id, const char *caption, uin
         describe_op(f, i, &what);
         lm_next_row(t);
         lm_cell_code(t, n->path);
-        lm_cell(t, n->code == LM_OP_EMBED ? _("one table row per token id") : what.data ? what.data : "");
+        lm_cell(t, n->code == LM_OP_EMBED ? _("one table row per token id")
+                   : n->code == LM_OP_ADD ? _("the two rows above, added")
+                   : what.data            ? what.data
+                                          : "");
         lm_cellf(t, "[T, %u]", p->values[n->out].width);
         lm_module_sum(f->ledger, n->module, &sums);
-        if (whole && sums.parameters)
+        if ((whole || n->code == LM_OP_EMBED) && sums.parameters)
             lm_cell_fact(t, LM_EXACT, "modules[%u].parameters", n->module);
         f->failed |= what.failed;
         lm_text_free(&what);

@@ -159,7 +159,7 @@ void lm_chapter_memory(lm_document *d)
     write_devices(d);
     lm_doc_close(d);
     lm_doc_open(d, "memory-derivation", NULL, _("The memory, derived"));
-    lm_doc_topic(d, "memory", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
+    lm_doc_topic(d, "memory", LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);
     lm_doc_close(d);
 }

@@ -93,7 +93,9 @@ static void write_figures(lm_document *d)
            lm_doc_keepf(d, "weights.as.%s.bytes", published));
     figure(t, _("weights as Q4_K_M"), LM_BOTH, "weights.as.Q4_K_M.bytes");
     figure(t, _("context, positions"), LM_EXACT, "architecture.context");
-    figure(t, _("cache for each token, bytes"), LM_EXACT, "kv.bytes_per_token");
+    figure(t, lm_facts_has(f, "kv.window")
+                  ? lm_doc_keepf(d, _("cache for each of the first %s tokens, bytes"), lm_fig_count(window, lm_facts_count(f, "kv.window")))
+                  : _("cache for each token, bytes"), LM_EXACT, "kv.bytes_per_token");
     figure(t, _("cache of a whole context"), LM_BOTH, "kv.bytes_at_context");
     figure(t, _("matrix products for each token"), LM_PLAIN, "flops.per_token_matmul");
     figure(t, _("attention scores, for each token of context"), LM_PLAIN, "flops.per_context_token");

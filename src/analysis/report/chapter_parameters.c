@@ -323,6 +323,20 @@ static void write_mlps(lm_document *d)
     lm_doc_close(d);
 }
 
+/* Return whether a module of a layer, such as its attention, has norms of its own. */
+static bool has_inner_norms(const lm_facts *f)
+{
+    const lm_program *p = f->s.program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        if (n->layer >= 0 && (n->code == LM_OP_RMS_NORM || n->code == LM_OP_LAYER_NORM) && n->weights[0] != LM_NONE &&
+            p->modules[n->module].parent != f->ledger->layer[n->layer])
+            return true;
+    }
+    return false;
+}
+
 void lm_chapter_parameters(lm_document *d)
 {
     lm_doc_open(d, "parameters", NULL, _("Parameters"));
@@ -331,6 +345,8 @@ void lm_chapter_parameters(lm_document *d)
     lm_doc_close(d);
     lm_doc_open(d, "parameter-table", "O-7", _("By module"));
     lm_part_parameters(d);
+    if (has_inner_norms(d->facts))
+        lm_doc_note(d, _("A module includes the norms inside it; “Shares” counts them as norms."));
     write_layers(d);
     lm_doc_close(d);
     lm_doc_open(d, "module-arguments", "O-9", _("Every module, its arguments and what they mean"));
@@ -348,6 +364,6 @@ void lm_chapter_parameters(lm_document *d)
 void lm_chapter_estimates(lm_document *d)
 {
     lm_doc_open(d, "estimates", "O-19", _("Estimates and the exact count"));
-    lm_doc_topic(d, "estimate", LM_TOPIC_WHAT | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
+    lm_doc_topic(d, "estimate", LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT, NULL);
     lm_doc_close(d);
 }

@@ -78,7 +78,7 @@ void lm_chapter_positions(lm_document *d)
         lm_doc_open(d, "rope", "O-33", _("Rotary position embedding"));
         lm_doc_topic(d, "rope", LM_TOPIC_WHAT | LM_TOPIC_DIAGRAM, "O-33");
         lm_doc_diagram(d, "spectrum", "O-33", _("Frequencies of the pairs"), NULL);
-        lm_doc_topic(d, "rope", LM_TOPIC_ARITHMETIC, NULL);
+        lm_doc_topic(d, "rope", LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC, NULL);
         lm_doc_fold(d, "rope-frequencies", _("Every frequency"));
         lm_part_frequencies(d);
         lm_doc_close(d);

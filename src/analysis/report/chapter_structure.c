@@ -48,7 +48,13 @@ static void write_table(lm_document *d, bool compatible)
     lm_text text = { 0 };
 
     lm_put_torchinfo(d->facts, 0, compatible, &text);
-    verbatim(d, &text);
+    d->failed |= text.failed;
+    const char *rule  = text.data ? strrchr(text.data, '=') : NULL;
+    size_t      table = rule ? (size_t)(rule + 2 - text.data) : text.size;       /* the note below the last rule is prose, which wraps */
+    lm_doc_verbatim(d, text.data ? text.data : "", table);
+    if (table + 1 < text.size)
+        lm_doc_notef(d, "%.*s", (int)(text.size - table - 1), text.data + table);
+    lm_text_free(&text);
 }
 
 static void write_tree(lm_document *d)

@@ -111,14 +111,26 @@ static void write_letters(lm_document *d, const lm_explanation *x)
 
     if (!n)
         return;
-    lm_doc_fold(d, lm_doc_keepf(d, "letters-%s", x->card->topic), _("Letters"));
     lm_doc_table *t = lm_doc_table_of(d, lm_doc_keepf(d, "letters-of-%s", x->card->topic), NULL, "ll", _("symbol"), _("is"));
     for (size_t i = 0; i < n; i++) {
         lm_next_row(t);
         lm_cell_math(t, letters[i]->unicode, letters[i]->latex);
         lm_cell(t, _(letters[i]->meaning));
     }
-    lm_doc_close(d);
+}
+
+/* Add the letters and the arithmetic in one fold, so that a reader who opens it has both; "Letters" if there is no arithmetic. */
+static void write_arithmetic(lm_document *d, const lm_explanation *x, unsigned parts)
+{
+    bool derived = x->d && (parts & LM_TOPIC_ARITHMETIC);
+
+    lm_doc_fold(d, lm_doc_keepf(d, derived ? "derive-%s" : "letters-%s", x->card->topic),
+                derived ? _("Symbols and arithmetic, step by step") : _("Letters"));
+    if (parts & LM_TOPIC_LETTERS)
+        write_letters(d, x);
+    if (derived)
+        lm_doc_derive(d, x->d);
+    lm_doc_drop_empty(d);
 }
 
 /* Add the table of a topic, with the rows of this model highlighted. */
@@ -156,17 +168,13 @@ void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char 
     if (parts & LM_TOPIC_WHAT) {
         lm_doc_text(d, _(x.card->what));
         write_formulas(d, &x);
-        write_letters(d, &x);
     }
     if (x.sheet.n_rows && (parts & LM_TOPIC_WHAT))
         write_sheet(d, topic, &x.sheet);
     if (x.card->diagram && (parts & LM_TOPIC_DIAGRAM))
         write_drawing(d, x.card->diagram, output, parts & LM_TOPIC_CLOSED);
-    if (x.d && (parts & LM_TOPIC_ARITHMETIC)) {
-        lm_doc_fold(d, lm_doc_keepf(d, "derive-%s", topic), _("The arithmetic, step by step"));
-        lm_doc_derive(d, x.d);
-        lm_doc_close(d);
-    }
+    if (parts & (LM_TOPIC_LETTERS | LM_TOPIC_ARITHMETIC))
+        write_arithmetic(d, &x, parts);
     if (parts & LM_TOPIC_JUDGEMENT)
         write_judgement(d, x.card);
 }
@@ -194,8 +202,8 @@ static void write_component(lm_document *d, const lm_card *c, const char *output
 {
     lm_doc_open(d, lm_doc_keepf(d, "explain-%s", c->topic), output, _(c->title));
     bool heads = c->diagram && strcmp(c->diagram, "heads") == 0;         /* small, and the diagram that most readers want */
-    lm_doc_topic(d, c->topic, LM_TOPIC_WHAT | LM_TOPIC_DIAGRAM | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT | (heads ? 0 : LM_TOPIC_CLOSED),
-                 NULL);
+    lm_doc_topic(d, c->topic, LM_TOPIC_WHAT | LM_TOPIC_LETTERS | LM_TOPIC_DIAGRAM | LM_TOPIC_ARITHMETIC | LM_TOPIC_JUDGEMENT |
+                                 (heads ? 0 : LM_TOPIC_CLOSED), NULL);
     lm_doc_close(d);
 }
 

@@ -39,11 +39,12 @@ void lm_compare_one(lm_document *d);
 /* Add a decoder layer as a table, operation by operation, `depth` levels deep. */
 lm_doc_table *lm_layer_table(lm_document *d, uint32_t layer, uint32_t depth, bool titles);
 
-/* Add what `lamina explain TOPIC` shows: the formula, the diagram, the arithmetic in a fold. A diagram of this model that the report
- * already contains is not drawn again. */
+/* Add what `lamina explain TOPIC` shows: the formula, the diagram, the letters and the arithmetic in a fold. A diagram of this model that
+ * the report already contains is not drawn again. */
 typedef enum lm_topic_parts {
     LM_TOPIC_WHAT = 1, LM_TOPIC_ARITHMETIC = 2, LM_TOPIC_DIAGRAM = 4, LM_TOPIC_JUDGEMENT = 8,
-    LM_TOPIC_CLOSED = 16         /* the diagram in a fold */
+    LM_TOPIC_CLOSED = 16,        /* the diagram in a fold */
+    LM_TOPIC_LETTERS = 32        /* of the formulas of LM_TOPIC_WHAT */
 } lm_topic_parts;
 void lm_doc_topic(lm_document *d, const char *topic, unsigned parts, const char *output);
 
