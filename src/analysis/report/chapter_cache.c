@@ -75,7 +75,9 @@ static void write_why(lm_document *d)
     lm_print(saved, sizeof saved, "−%.1f %%", lm_facts_number(f, "kv.mha.saved"));
     why_row(t, _("change"), "", saved);
     why_row(t, _("speed of generating (qualitative)"), _("reads the most"), _("reads less of the cache in each step"));
-    why_row(t, _("quality (qualitative)"), _("each head separate"), _("close to MHA in the papers' own tests"));
+    why_row(t, _("quality (qualitative)"), _("each head separate"),
+            lm_facts_count(f, "attention.kv_heads") == 1 && !lm_facts_has(f, "attention.latent")
+                ? _("a little below MHA in the paper on GQA") : _("close to MHA in the papers' own tests"));
     lm_doc_note(d, _("The effect of sharing on quality depends on training; no general figure is known."));
     lm_doc_close(d);
 }

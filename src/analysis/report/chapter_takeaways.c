@@ -101,7 +101,7 @@ static void write_devices(lm_document *d)
     lm_facts   *f    = d->facts;
     double      need = need_of(f);
     const char *list = NULL;
-    char        context[LM_FIG], bytes[LM_FIG];
+    char        context[LM_FIG], bytes[LM_FIG], copies[LM_FIG];
 
     lm_fig_count(context, usual_context(f));
     lm_fig_size(bytes, need);
@@ -117,7 +117,8 @@ static void write_devices(lm_document *d)
         lm_doc_itemf(d, '!', _("Weights as Q4_K_M and a cache of %s tokens take %s; no device of the catalogue holds them alone."),
                      context, bytes);
     if (need > 0 && room_of_card(CARD) / need >= 2)
-        lm_doc_itemf(d, '+', _("A card of %d GiB holds %.0f copies, each with its cache."), CARD, floor(room_of_card(CARD) / need));
+        lm_doc_itemf(d, '+', _("A card of %d GiB holds %s copies, each with its cache."), CARD,
+                     lm_fig_count(copies, (uint64_t)(room_of_card(CARD) / need)));
 }
 
 static void write_tuning(lm_document *d)
@@ -228,7 +229,7 @@ static void write_sequences(lm_document *d)
     lm_facts        *f       = d->facts;
     double           weights = lm_facts_number(f, "weights.as.Q4_K_M.bytes"), need = need_of(f), room = room_of_card(CARD);
     const lm_device *x       = need > room ? smallest("gpu", need) : NULL;
-    char             tokens[LM_FIG];
+    char             tokens[LM_FIG], many[LM_FIG];
 
     if (x)
         room = (double)lm_device_room(x);
@@ -237,9 +238,9 @@ static void write_sequences(lm_document *d)
         return;
     const char *card = x ? x->title : lm_doc_keepf(d, _("a card of %d GiB"), CARD);
     lm_doc_itemf(d, n >= MANY ? '+' : '!',
-                 n >= MANY ? _("Suits many sequences at once: %s holds the weights as Q4_K_M and %.0f sequences of %s tokens.")
-                           : _("Does not suit many sequences at once: %s holds the weights as Q4_K_M and %.0f sequences of %s tokens."),
-                 card, n, lm_fig_count(tokens, usual_context(f)));
+                 n >= MANY ? _("Suits many sequences at once: %s holds the weights as Q4_K_M and %s sequences of %s tokens.")
+                           : _("Does not suit many sequences at once: %s holds the weights as Q4_K_M and %s sequences of %s tokens."),
+                 card, lm_fig_count(many, (uint64_t)n), lm_fig_count(tokens, usual_context(f)));
 }
 
 static void write_uses(lm_document *d)
