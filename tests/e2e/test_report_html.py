@@ -122,3 +122,20 @@ def test_a_hostile_name_is_text(lamina, tmp_path):
     text = report(lamina, str(path))
     page = check(text)
     assert "img" not in page.tags and page.tags["script"] == 3           # colours, sliders, the page's own
+
+
+def test_wraps_prose(lamina):
+    """Sentences are paragraphs, never parts of a block that keeps its lines and scrolls sideways; the listing's comments are code."""
+    page = report(lamina, "gpt2", "--device", "rtx-4090")
+    kept = [line for block in re.findall(r"<pre>(.*?)</pre>", page.split('id="pytorch"')[0], re.S) for line in block.split("\n")]
+    sentences = [line for line in kept if re.match(r"[A-Z][a-z]+( [a-z]+){3}", line)]
+    assert len(kept) > 200 and sentences == [], sentences[:3]
+    assert "<p>The same operations with sizes that can be shown completely" in page
+
+
+def test_letters_are_beside_the_arithmetic(lamina):
+    """A topic has one fold for its letters and its arithmetic: "Letters" only where nothing is derived."""
+    page = report(lamina, "deepseek-v2", "--device", "rtx-4090")
+    topics = {kind: set(re.findall(rf'<details id="{kind}-([\w-]+)"', page)) for kind in ("letters", "derive")}
+    assert len(topics["derive"]) > 10 and not topics["letters"] & topics["derive"], topics
+    assert set(re.findall(r'<table id="letters-of-([\w-]+)"', page)) <= topics["derive"] | topics["letters"]
