@@ -115,10 +115,9 @@ lm_status lm_sheet_scalings(lm_facts *f, const lm_explain_options *o, lm_sheet *
     scaling_row(out, f, "llama3", "λ < N/h: θ′ = θ;   λ > N/l: θ′ = θ/s;   m = (N/λ − l) / (h − l): θ′ = (1 − m) · θ/s + m · θ",
                 s->type == LM_ROPE_LLAMA3 || (plain && s->stored_divisors));
     scaling_row(out, f, "LongRoPE", "θ′ᵢ = θᵢ / fᵢ", s->type == LM_ROPE_LONGROPE);
-    out->note = _("s: how many times longer; N: positions trained; n: positions now; λ = 2π/θ: positions for a turn; h, l: "
-                  "high_freq_factor and "
-                  "low_freq_factor; low, high: the pairs that make beta_fast and beta_slow turns in N positions; f: a list of "
-                  "the configuration.");
+    out->note = _("b: base of the frequencies; d: rotated dimensions of a head; s: how many times longer; N: positions trained; "
+                  "n: positions now; λ = 2π/θ: positions for a turn; h, l: high_freq_factor and low_freq_factor; low, high: the pairs "
+                  "that make beta_fast and beta_slow turns in N positions; f: a list of the configuration.");
     return LM_OK;
 }
 

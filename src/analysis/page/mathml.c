@@ -388,6 +388,39 @@ static bool at_end(const reader *r, const char *end)
     return *end && strncmp(r->at, end, strlen(end)) == 0;
 }
 
+static bool is_function(const char *at)
+{
+    static const char *const words[] = { "sin", "cos", "tanh", "ln", "exp", "max", "min", "arg" };
+    size_t                   n = *at == '\\' ? command_length(at + 1) : 0;
+
+    for (size_t i = 0; n && i < sizeof words / sizeof *words; i++)
+        if (named(at + 1, n, words[i]))
+            return true;
+    return false;
+}
+
+/* Add a thin space between the name of a function and a letter beside it, as TeX does. */
+static void put_thin(bool between, lm_text *out)
+{
+    if (between)
+        lm_text_printf(out, "<mspace width=\"%s\"/>", spaces[0].width);
+}
+
+static bool ends_with_letter(const lm_text *out)
+{
+    return out->size > 5 && !out->failed && memcmp(out->data + out->size - 5, "</mi>", 5) == 0;
+}
+
+static bool letter_follows(const reader *r)
+{
+    size_t n = *r->at == '\\' ? command_length(r->at + 1) : 0;
+
+    for (size_t i = 0; n && i < sizeof signs / sizeof *signs; i++)
+        if (named(r->at + 1, n, signs[i].name))
+            return strcmp(signs[i].element, "mi") == 0 && !is_function(r->at);
+    return isalnum((unsigned char)*r->at);
+}
+
 static lm_status read_row(reader *r, const char *end, lm_text *out)
 {
     for (;;) {
@@ -397,14 +430,16 @@ static lm_status read_row(reader *r, const char *end, lm_text *out)
             return LM_OK;
         if (!*r->at)
             return *end ? lm_fail(r->e, LM_FAILED, "a formula", LM_NO_OFFSET, "%s is missing", *end == '&' ? "\\end" : end) : LM_OK;
-        bool      sum    = reads_sum(r);
+        bool      word   = is_function(r->at), sum = reads_sum(r);
         lm_status status = LM_OK;
+        put_thin(word && ends_with_letter(out), out);
         if (sum)
             lm_text_add_str(&base, "<mo largeop=\"true\">∑</mo>");
         else
             status = read_item(r, &base);
         if (status == LM_OK)
             status = read_scripts(r, &base, sum, out);
+        put_thin(status == LM_OK && word && letter_follows(r), out);
         lm_text_free(&base);
         if (status != LM_OK)
             return status;

@@ -68,7 +68,7 @@ static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const char *form = lm_facts_has(f, "formulas.%s", parts[i].fact) ? lm_facts_text(f, "formulas.%s", parts[i].fact) : NULL;
         const char *name = parts[i].name, *set = parts[i].latex, *equals = form ? strstr(form, " = ") : NULL;
-        char        own[32];
+        char        own[32], normed[64];
         if (!form)
             continue;
         if (strcmp(parts[i].fact, "mlp") == 0) {
@@ -79,6 +79,10 @@ static void put_parts(lm_facts *f, lm_text *text, lm_text *latex)
             snprintf(own, sizeof own, "%.*s", (int)(equals - form), form);
             name  = own;
             form = equals + 3;
+        }
+        if (strcmp(parts[i].fact, "latent") == 0 && lm_facts_has(f, "formulas.latent_norm")) {      /* two lines of the list */
+            snprintf(normed, sizeof normed, "Norm(%s)", form);
+            form = normed;
         }
         lm_text_add_str(text, "\n");
         lm_text_add_str(latex, " \\\\\n");

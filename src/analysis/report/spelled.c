@@ -88,6 +88,9 @@ static void put_name(setting *s)
         lm_text_printf(s->unicode, "Σ top-%.*s", (int)digits, s->at + 5);
         lm_text_printf(s->latex, "\\sum_{\\text{top-}%.*s} ", (int)digits, s->at + 5);
         s->at += 5 + digits;
+    } else if (n == 3 && memcmp(from, "sum", 3) == 0 && strncmp(s->at, " shared ", 8) == 0) {
+        both(s, "Σ shared", "\\sum_{\\text{shared}} ");
+        s->at += 7;
     } else if (n == 4 && memcmp(from, "sqrt", 4) == 0 && *s->at == '(')
         put_inner(s, "√(", "\\sqrt{", ")", "}");
     else if (n == 5 && memcmp(from, "floor", 5) == 0 && *s->at == '(')

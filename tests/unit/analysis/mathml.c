@@ -87,6 +87,16 @@ static void signs_and_scripts(void **state)
             "<mtd><mi>d</mi></mtd></mtr></mtable><mo stretchy=\"true\">)</mo></mrow>");
 }
 
+/* "cos iθ", not "cosiθ": a thin space on both sides of a function's name, none before a parenthesis. */
+static void functions_are_set_apart(void **state)
+{
+    (void)state;
+    becomes("\\cos i\\theta", "<mi>cos</mi><mspace width=\"0.17em\"/><mi>i</mi><mi>θ</mi>");
+    becomes("x\\sin\\varphi", "<mi>x</mi><mspace width=\"0.17em\"/><mi>sin</mi><mspace width=\"0.17em\"/><mi>φ</mi>");
+    becomes("\\ln(2)", "<mi>ln</mi><mo stretchy=\"false\">(</mo><mn>2</mn><mo stretchy=\"false\">)</mo>");
+    becomes("\\max_i z", "<msub><mi>max</mi><mi>i</mi></msub><mspace width=\"0.17em\"/><mi>z</mi>");
+}
+
 static void unknown_names_are_named(void **state)
 {
     static const struct {
@@ -124,6 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_card_converts),
         cmocka_unit_test(signs_and_scripts),
+        cmocka_unit_test(functions_are_set_apart),
         cmocka_unit_test(unknown_names_are_named),
     };
 
