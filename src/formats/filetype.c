@@ -12,7 +12,8 @@
 enum {
     F32 = 0, F16 = 1, Q4_0 = 2, Q4_1 = 3, Q8_0 = 7, Q5_0 = 8, Q5_1 = 9, Q2_K = 10, Q3_K_S = 11, Q3_K_M = 12, Q3_K_L = 13,
     Q4_K_S = 14, Q4_K_M = 15, Q5_K_S = 16, Q5_K_M = 17, Q6_K = 18, IQ2_XXS = 19, IQ2_XS = 20, Q2_K_S = 21, IQ3_XS = 22, IQ3_XXS = 23,
-    IQ1_S = 24, IQ4_NL = 25, IQ3_S = 26, IQ3_M = 27, IQ2_S = 28, IQ2_M = 29, IQ4_XS = 30, IQ1_M = 31, BF16 = 32, MXFP4_MOE = 38,
+    IQ1_S = 24, IQ4_NL = 25, IQ3_S = 26, IQ3_M = 27, IQ2_S = 28, IQ2_M = 29, IQ4_XS = 30, IQ1_M = 31, BF16 = 32, TQ1_0 = 36, TQ2_0 = 37,
+    MXFP4_MOE = 38,
 };
 
 static const lm_file_type types[] = {
@@ -24,6 +25,7 @@ static const lm_file_type types[] = {
     { "q2_k_s", Q2_K_S, LM_Q2_K },   { "iq3_m", IQ3_M, LM_IQ3_S },    { "iq3_s", IQ3_S, LM_IQ3_S },    { "iq3_xs", IQ3_XS, LM_IQ3_S },
     { "iq3_xxs", IQ3_XXS, LM_IQ3_XXS }, { "iq2_m", IQ2_M, LM_IQ2_S }, { "iq2_s", IQ2_S, LM_IQ2_XS },   { "iq2_xs", IQ2_XS, LM_IQ2_XS },
     { "iq2_xxs", IQ2_XXS, LM_IQ2_XXS }, { "iq1_m", IQ1_M, LM_IQ1_M }, { "iq1_s", IQ1_S, LM_IQ1_S },
+    { "tq2_0", TQ2_0, LM_TQ2_0 },    { "tq1_0", TQ1_0, LM_TQ1_0 },
 };
 
 const lm_file_type *lm_file_type_at(size_t i)
@@ -117,6 +119,8 @@ static lm_dtype embedding_type(const lm_type_chooser *c, lm_dtype t)
 {
     uint32_t id = c->type->id;
 
+    if (id == TQ1_0 || id == TQ2_0)
+        return LM_Q4_K;
     if (id == IQ2_S || id == IQ2_M || id == IQ3_XXS)
         return LM_IQ3_S;
     return is_low(id) ? LM_Q2_K : t;
@@ -305,7 +309,7 @@ lm_dtype lm_fitting_type(lm_dtype t, uint64_t cols)
     if (t == LM_IQ4_XS || t == LM_IQ3_S || t == LM_IQ3_XXS || t == LM_IQ2_S || t == LM_IQ2_XS || t == LM_IQ2_XXS || t == LM_IQ1_M ||
         t == LM_IQ1_S)
         t = LM_IQ4_NL;
-    else if (t == LM_Q2_K || t == LM_Q3_K)
+    else if (t == LM_Q2_K || t == LM_Q3_K || t == LM_TQ1_0 || t == LM_TQ2_0)
         t = LM_Q4_0;
     else if (t == LM_Q4_K)
         t = LM_Q5_0;

@@ -14,7 +14,7 @@
 typedef void lm_quantize_fn(lm_dtype type, void *dst, const float *x, uint64_t cols, const float *importance);
 
 /* Return whether the type has a quantiser. Those of MXFP4 and of IQ1, IQ2 and IQ3 are the codecs themselves, with a smaller error than
- * llama.cpp's; the ternary types have none. */
+ * llama.cpp's; NVFP4, Q1_0 and Q2_0 have none. */
 bool lm_can_quantize(lm_dtype type);
 
 /* Return the fastest quantiser for these features. */

@@ -75,7 +75,7 @@ lm_pack_fn lm_pack_f32, lm_pack_f16, lm_pack_bf16, lm_pack_f64;
 lm_pack_fn lm_pack_q4_0, lm_pack_q4_1, lm_pack_q5_0, lm_pack_q5_1, lm_pack_q8_0, lm_pack_q8_1;
 lm_pack_fn lm_pack_q2_k, lm_pack_q3_k, lm_pack_q4_k, lm_pack_q5_k, lm_pack_q6_k, lm_pack_q8_k;
 lm_pack_fn lm_quick_q2_k, lm_quick_q3_k, lm_quick_q4_k, lm_quick_q5_k, lm_quick_q6_k, lm_quick_iq4_nl, lm_quick_iq4_xs;
-lm_pack_fn lm_pack_iq4_nl, lm_pack_iq4_xs, lm_pack_mxfp4;
+lm_pack_fn lm_pack_iq4_nl, lm_pack_iq4_xs, lm_pack_mxfp4, lm_pack_tq1_0, lm_pack_tq2_0;
 lm_pack_fn lm_pack_iq1_s, lm_pack_iq1_m, lm_pack_iq2_xxs, lm_pack_iq2_xs, lm_pack_iq2_s, lm_pack_iq3_xxs, lm_pack_iq3_s;
 lm_pack_fn lm_quick_iq1_s, lm_quick_iq1_m, lm_quick_iq2_xxs, lm_quick_iq2_xs, lm_quick_iq2_s, lm_quick_iq3_xxs, lm_quick_iq3_s;
 

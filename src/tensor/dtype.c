@@ -38,8 +38,8 @@
     X(LM_F64, "f64", 1, 8, double, false, true, lm_unpack_f64, lm_pack_f64)                                            \
     X(LM_IQ1_M, "iq1_m", 256, 56, lm_iq1_m, true, true, lm_unpack_iq1_m, lm_pack_iq1_m)     \
     X(LM_BF16, "bf16", 1, 2, uint16_t, false, true, lm_unpack_bf16, lm_pack_bf16)                                      \
-    X(LM_TQ1_0, "tq1_0", 256, 54, lm_tq1_0, true, true, lm_unpack_tq1_0, NULL)                                         \
-    X(LM_TQ2_0, "tq2_0", 256, 66, lm_tq2_0, true, true, lm_unpack_tq2_0, NULL)                                         \
+    X(LM_TQ1_0, "tq1_0", 256, 54, lm_tq1_0, true, true, lm_unpack_tq1_0, lm_pack_tq1_0)                                \
+    X(LM_TQ2_0, "tq2_0", 256, 66, lm_tq2_0, true, true, lm_unpack_tq2_0, lm_pack_tq2_0)                                \
     X(LM_MXFP4, "mxfp4", 32, 17, lm_mxfp4, true, true, lm_unpack_mxfp4, lm_pack_mxfp4)                                          \
     X(LM_NVFP4, "nvfp4", 64, 36, lm_nvfp4, true, true, lm_unpack_nvfp4, NULL)                                          \
     X(LM_Q1_0, "q1_0", 128, 18, lm_q1_0, true, true, lm_unpack_q1_0, NULL)                                             \

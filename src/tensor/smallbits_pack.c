@@ -1,4 +1,4 @@
-/* smallbits_pack.c - pack IQ4_NL, IQ4_XS and MXFP4. */
+/* smallbits_pack.c - pack IQ4_NL, IQ4_XS, MXFP4, TQ1_0 and TQ2_0. */
 #include <math.h>
 #include <string.h>
 
@@ -122,6 +122,64 @@ static void pack_mxfp4(lm_mxfp4 *b, const float *x)
         b->qs[i] = (uint8_t)(e2m1(x[i] * id) | e2m1(x[i + 16] * id) << 4);
 }
 
+/* ---- ternary: the scale is the largest magnitude, so numbers below half of it become zero ---- */
+
+static float ternary_scale(const float *x, uint16_t *bits)
+{
+    float most = 0.0f;
+
+    for (int i = 0; i < LM_K_BLOCK; i++)
+        most = fmaxf(most, fabsf(x[i]));
+    finite_f16(most, bits);
+    return lm_inverse(most);
+}
+
+/* Return 0, 1 or 2 for -1, 0 or 1. Halves are rounded away from zero, as in llama.cpp. */
+static unsigned trit(float x)
+{
+    return x <= -0.5f ? 0 : x >= 0.5f ? 2 : 1;
+}
+
+/* Pack n digits `stride` elements apart, the first one the most significant of five, as the fraction byte/256 rounded up. */
+static uint8_t trits(const float *x, unsigned n, unsigned stride, float id)
+{
+    unsigned sum = 0;
+
+    for (unsigned i = 0; i < 5; i++)
+        sum = 3 * sum + (i < n ? trit(x[i * stride] * id) : 0);
+    return (uint8_t)((sum * 256 + 242) / 243);
+}
+
+static void pack_tq1_0(lm_tq1_0 *b, const float *x)
+{
+    uint16_t bits;
+    float    id = ternary_scale(x, &bits);
+
+    b->d = bits;
+    for (unsigned i = 0; i < 32; i++)
+        b->qs[i] = trits(x + i, 5, 32, id);
+    for (unsigned i = 0; i < 16; i++)
+        b->qs[32 + i] = trits(x + 160 + i, 5, 16, id);
+    for (unsigned i = 0; i < 4; i++)
+        b->qh[i] = trits(x + 240 + i, 4, 4, id);
+}
+
+static void pack_tq2_0(lm_tq2_0 *b, const float *x)
+{
+    uint16_t bits;
+    float    id = ternary_scale(x, &bits);
+
+    b->d = bits;
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned byte = 0;
+        for (unsigned k = 0; k < 4; k++)
+            byte |= trit(x[128 * (i / 32) + 32 * k + i % 32] * id) << 2 * k;
+        b->qs[i] = (uint8_t)byte;
+    }
+}
+
 LM_WRITE_ROWS(iq4_nl, 32)
 LM_WRITE_ROWS(iq4_xs, LM_K_BLOCK)
 LM_PACK_ROWS(mxfp4, 32)
+LM_PACK_ROWS(tq1_0, LM_K_BLOCK)
+LM_PACK_ROWS(tq2_0, LM_K_BLOCK)

@@ -175,7 +175,7 @@ def test_a_tokenizer_that_is_copied(lamina, model, tmp_path):
 
 def test_rejections(lamina, config, tmp_path):
     assert "q4_k_m" in lamina("synth", config, tmp_path / "m.gguf", "--type", "q9").stderr
-    assert lamina("synth", config, tmp_path / "m.gguf", "--type", "tq1_0").returncode == 2
+    assert lamina("synth", config, tmp_path / "m.gguf", "--type", "q1_0").returncode == 2
     assert "ending in .gguf" in lamina("synth", config, tmp_path / "m", "--type", "q4_0").stderr
     assert lamina("synth", "nobodys-model", tmp_path / "m.gguf").returncode == 1
     no_form = lamina("synth", "gpt-neo-125m", tmp_path / "m.gguf", "--layers", "2")

@@ -147,8 +147,8 @@ def write_unpack():
 # ---- packing ---------------------------------------------------------------------------------------------------------
 
 PACKED = ["f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl",
-          "iq4_xs", "mxfp4", "iq1_m", "iq2_s", "iq3_xxs", "iq3_s"]
-EXACT = {"f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}         # the format leaves no choice
+          "iq4_xs", "mxfp4", "iq1_m", "iq2_s", "iq3_xxs", "iq3_s", "tq2_0", "tq1_0"]
+EXACT = {"f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "tq2_0", "tq1_0"}      # the format leaves no choice
 N = 64 * 256
 
 

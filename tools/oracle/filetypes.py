@@ -22,7 +22,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAMES = ["Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_1", "Q4_0", "IQ4_NL", "IQ4_XS", "MXFP4_MOE", "Q3_K_L",
-         "Q3_K_M", "Q3_K_S", "Q2_K", "IQ3_M", "IQ3_S"]
+         "Q3_K_M", "Q3_K_S", "Q2_K", "IQ3_M", "IQ3_S", "TQ2_0", "TQ1_0"]
 WEIGHTED = ["Q2_K_S", "IQ3_XS", "IQ3_XXS", "IQ2_M", "IQ2_S", "IQ2_XS", "IQ2_XXS", "IQ1_M", "IQ1_S", "Q4_0", "Q5_0", "IQ4_XS"]
 LOG = []
 

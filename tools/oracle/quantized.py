@@ -23,7 +23,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests/golden/filetypes"
 NAMES = ["F16", "BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q5_1", "Q5_0", "Q4_K_M", "Q4_K_S", "Q4_1", "Q4_0", "IQ4_NL", "IQ4_XS", "Q3_K_L",
-         "Q3_K_M", "Q3_K_S", "Q2_K"]
+         "Q3_K_M", "Q3_K_S", "Q2_K", "TQ2_0", "TQ1_0"]
 SOURCES = {"grouped-tied": "bf16", "odd-widths": "f32", "four-experts": "f16", "fused": "f32", "parallel": "bf16"}
 WEIGHTED = {"grouped-tied": "grouped-tied.imatrix.dat", "four-experts": "four-experts.imatrix.gguf"}
 CHUNKS = 7

@@ -48,6 +48,8 @@ static const lm_precision table[] = {
     FILE_TYPE("IQ2_XXS", LM_IQ2_XXS, "llama.cpp's mixture of iq2_xxs and q2_k, vectors f32"),
     FILE_TYPE("IQ1_M", LM_IQ1_M, "llama.cpp's mixture of iq1_m, iq2_xxs and q2_k, vectors f32"),
     FILE_TYPE("IQ1_S", LM_IQ1_S, "llama.cpp's mixture of iq1_s, iq2_xxs and q2_k, vectors f32"),
+    FILE_TYPE("TQ2_0", LM_TQ2_0, "matrices tq2_0, head q6_k, embedding q4_k, vectors f32"),
+    FILE_TYPE("TQ1_0", LM_TQ1_0, "matrices tq1_0, head q6_k, embedding q4_k, vectors f32"),
 };
 
 _Static_assert(sizeof table / sizeof *table < LM_MOST_PRECISIONS, "types_as has a place for each");

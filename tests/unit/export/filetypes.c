@@ -216,7 +216,7 @@ static void names_of_types(void **state)
     assert_int_equal(lm_file_type_named("MXFP4", &t, &e), LM_OK);
     assert_string_equal(t->name, "mxfp4_moe");
     assert_int_equal(lm_file_type_named("iq3", &t, &e), LM_USAGE);           /* which one? */
-    assert_int_equal(lm_file_type_named("tq1_0", &t, &e), LM_USAGE);         /* lamina cannot pack it */
+    assert_int_equal(lm_file_type_named("q1_0", &t, &e), LM_USAGE);          /* lamina cannot pack it */
     assert_int_equal(lm_file_type_named("", &t, &e), LM_USAGE);
     for (size_t i = 0; lm_file_type_at(i); i++)
         assert_non_null(lm_dtype_of(lm_file_type_at(i)->base)->pack);
