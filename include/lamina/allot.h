@@ -16,7 +16,8 @@ typedef struct lm_allot_options {    /* all zero: the defaults; a text and a siz
                                         to evaluate */
     double          bits_per_weight; /* average over all tensors, or … */
     uint64_t        bytes;           /* … total bytes; one of the two is 0 */
-    const char *const *types;        /* NULL-ended: candidate types; NULL: those of quantize from q2_k to q8_0 */
+    const char *const *types;        /* NULL-ended: candidate types; NULL: those of quantize from q2_k to q8_0, for less than 4.25 bits
+                                        per weight also iq3 and iq2, for less than 3 iq1 */
     const char     *imatrix;         /* as of lm_quantize_options */
     double          seconds;         /* time limit for measuring; tensors not measured get the mean of their kind. 0: no limit */
     const char     *state;           /* file of earlier results, which are not measured again; NULL: none */
@@ -51,9 +52,11 @@ typedef struct lm_allotment {
     uint64_t    reserved[4];         /* zero */
 } lm_allotment;
 
-/* Measure the divergence of each tensor in its smallest type, with all others unchanged; for other types it is scaled by the square of
- * their errors. Then spend bytes where they reduce the divergence most. Memory: 4 bytes per weight. LM_USAGE: no text, no size, or a size
- * that is too small; LM_UNSUPPORTED: latent attention, whose matrices are stored in several forms; LM_NO_FIT. */
+/* Measure the divergence of each tensor in one type, with all others unchanged: its smallest type, or with less than 4.25 bits per weight
+ * the largest one within the budget's average. For other types it is scaled by the square of their errors. Then spend bytes where they
+ * reduce the divergence most. Types that quantize makes only with importance are used for the tensors that `imatrix` contains. The joint
+ * matrix of latent attention in older GGUF files (attn_kv_b) gets q8_0. Memory: 4 bytes per weight. LM_USAGE: no text, no size, or a size
+ * that is too small; LM_UNSUPPORTED: a tensor that GGUF has no name for; LM_NO_FIT. */
 lm_status lm_allot(const lm_model *m, const lm_allot_options *o, lm_allotment *out, lm_error *e);
 void      lm_allot_free(lm_allotment *a);
 
