@@ -25,10 +25,12 @@ typedef struct lm_quantize_options { /* all zero: the defaults */
     bool        dry_run;             /* choose types and compute sizes without writing; `out` may be NULL */
     bool        measure;             /* compute each tensor's error */
     uint32_t    threads;             /* 0: physical cores */
+    uint32_t    part_tensors;        /* maximum number of tensors in one file; 0: no limit */
     /* Called periodically with 0…1. Return false to cancel: LM_CANCELLED, no file remains. */
     bool      (*progress)(void *arg, double fraction);
     void       *progress_arg;
-    uint64_t    reserved[4];         /* zero */
+    uint64_t    part_bytes;          /* maximum size of the tensors in one file: "o.gguf" becomes "o-00001-of-0000N.gguf" …; 0: no limit */
+    uint64_t    reserved[3];         /* zero */
 } lm_quantize_options;
 
 lm_quantize_options lm_quantize_defaults(void);
@@ -41,6 +43,7 @@ typedef struct lm_quantized_tensor {
     double      rmse;                /* root mean square error; 0 unless measured */
     bool        replaced;            /* row length not a multiple of the chosen type's block: `to` is another type */
     bool        unweighted;          /* an importance matrix was given, but has no entry for this tensor */
+    uint32_t    part;                /* the file that contains it, from 0 */
     uint64_t    reserved[2];         /* zero */
 } lm_quantized_tensor;
 
@@ -53,13 +56,14 @@ typedef struct lm_quantize_result {
     void    *impl;                   /* private */
     const char *const *notes;        /* parts of a folder that the file does not contain, and warnings: one sentence each */
     size_t   n_notes;
-    uint64_t reserved[2];            /* zero */
+    const char *path;                /* the file, or the first of several; NULL: `out` is NULL */
+    uint64_t reserved[1];            /* zero */
 } lm_quantize_result;
 
 /* Quantise the GGUF file or Hugging Face folder `in` to the GGUF file `out`. `type`: one of lm_synth_type, or "f32" "f16" "bf16". Types per
  * tensor and bytes are those of llama-quantize, except for MXFP4, IQ1, IQ2 and IQ3, whose error is smaller here. Metadata is copied. A
- * split file becomes one file; a folder is converted as by lm_convert. The file is replaced atomically. `result` (may be NULL) is freed
- * with lm_quantize_free.
+ * split file becomes one file unless `part_bytes` or `part_tensors` is set; a folder is converted as by lm_convert. Every file is replaced
+ * atomically, the first one last. `result` (may be NULL) is freed with lm_quantize_free.
  * Memory: a few megabytes per thread, the importance matrix, and one matrix of a folder if it must be transposed.
  * LM_USAGE: `out` exists or is `in`, a tensor is already quantised or lacks the importance that its type requires, a pattern or type is
  * unknown. LM_UNSUPPORTED: a folder that GGUF cannot

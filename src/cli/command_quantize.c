@@ -24,6 +24,8 @@ static const lm_flag quantize_flag_table[] = {
     { "--embedding-type", "--token-embedding-type", LM_FLAG_TEXT, O(o.embedding_type), "TYPE", "type of token_embd.weight", 0, 0, NULL },
     { "--pure", NULL, LM_FLAG_SWITCH, O(o.pure), NULL, "store every matrix in TYPE, without the mixture", 0, 0, NULL },
     { "--requantize", "--allow-requantize", LM_FLAG_SWITCH, O(o.requantize), NULL, "accept tensors that are already quantised", 0, 0, NULL },
+    { "--split-max-size", NULL, LM_FLAG_SIZE, O(o.part_bytes), "SIZE", "maximum size of the tensors in one part of OUT: 2G", 0, 0, NULL },
+    { "--split-max-tensors", NULL, LM_FLAG_COUNT, O(o.part_tensors), "N", "maximum number of tensors in one part of OUT", 0, 65535, NULL },
     { "--dry-run", NULL, LM_FLAG_SWITCH, O(o.dry_run), NULL, "print types and sizes; write nothing", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(o.threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
     { "--force", "-f", LM_FLAG_SWITCH, O(o.overwrite), NULL, "replace OUT if it exists", 0, 0, NULL },
@@ -56,21 +58,26 @@ static json_t *tensors_of(const lm_quantize_result *r)
 
     for (size_t i = 0; i < r->n_tensors; i++) {
         const lm_quantized_tensor *t = &r->tensors[i];
-        json_t *one = json_pack("{s:o, s:s, s:s, s:I, s:f}", "name", lm_json_of(t->name, strlen(t->name)), "from", t->from, "to", t->to,
-                                "bytes", (json_int_t)t->bytes, "rmse", t->rmse);
+        json_t *one = json_pack("{s:o, s:s, s:s, s:I, s:f, s:i}", "name", lm_json_of(t->name, strlen(t->name)), "from", t->from, "to",
+                                t->to, "bytes", (json_int_t)t->bytes, "rmse", t->rmse, "part", (int)t->part);
         json_array_append_new(list, one);
     }
     return list;
 }
 
-static lm_status print_json(lm_cli *cli, const char *out, const lm_quantize_result *r, bool dry, lm_error *e)
+static uint32_t files_of(const lm_quantize_result *r)
 {
-    json_t *notes = json_array(), *path = dry ? json_null() : lm_json_of(out, strlen(out));
+    return r->n_tensors ? r->tensors[r->n_tensors - 1].part + 1 : 1;
+}
+
+static lm_status print_json(lm_cli *cli, const lm_quantize_result *r, bool dry, lm_error *e)
+{
+    json_t *notes = json_array(), *path = dry ? json_null() : lm_json_of(r->path, strlen(r->path));
 
     for (size_t i = 0; i < r->n_notes; i++)
         json_array_append_new(notes, lm_json_of(r->notes[i], strlen(r->notes[i])));
-    return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:I, s:f, s:f, s:o, s:o}", "path", path, "type", r->type, "bytes",
-                                      (json_int_t)r->bytes,
+    return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:i, s:I, s:f, s:f, s:o, s:o}", "path", path, "type", r->type, "bytes",
+                                      (json_int_t)r->bytes, "files", (int)files_of(r),
                                       "bytes_before", (json_int_t)r->was, "bpw", r->bits_per_weight, "seconds", r->seconds, "warnings",
                                       notes, "tensors", tensors_of(r)), e);
 }
@@ -123,19 +130,23 @@ static lm_status print_table(const lm_quantize_result *r, lm_error *e)
     return lm_out_take(&out, e);
 }
 
-static lm_status report(lm_cli *cli, const char *out, const lm_quantize_result *r, bool dry, lm_error *e)
+static lm_status report(lm_cli *cli, const lm_quantize_result *r, bool dry, lm_error *e)
 {
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
+    char     a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], files[40] = "";
+    uint32_t n = files_of(r);
 
     for (size_t i = 0; i < r->n_notes; i++)
         lm_warn("%s", r->notes[i]);
     warn(r);
     if (cli->json)
-        return print_json(cli, out, r, dry, e);
+        return print_json(cli, r, dry, e);
     if (dry || cli->verbose)
         LM_TRY(print_table(r, e));
-    lm_note("%s: %s, %s from %s, %.2f bits per weight, %zu tensor%s; %s", dry ? "dry run" : out, r->type, lm_figure_bytes(a, r->bytes),
-            lm_figure_bytes(b, r->was), r->bits_per_weight, r->n_tensors, r->n_tensors == 1 ? "" : "s", lm_figure_time(c, r->seconds));
+    if (n > 1)
+        snprintf(files, sizeof files, " in %u files", n);
+    lm_note("%s: %s, %s%s from %s, %.2f bits per weight, %zu tensor%s; %s", dry ? "dry run" : r->path, r->type,
+            lm_figure_bytes(a, r->bytes), files, lm_figure_bytes(b, r->was), r->bits_per_weight, r->n_tensors,
+            r->n_tensors == 1 ? "" : "s", lm_figure_time(c, r->seconds));
     return LM_OK;
 }
 
@@ -167,7 +178,7 @@ static lm_status make(lm_cli *cli, quantize_options *o, const char *path, const 
     lm_status status = lm_quantize(path, out, type, &o->o, &result, e);
     lm_progress_end(&bar);
     LM_TRY(status);
-    status = report(cli, out, &result, o->o.dry_run, e);
+    status = report(cli, &result, o->o.dry_run, e);
     lm_quantize_free(&result);
     return status;
 }

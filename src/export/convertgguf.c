@@ -30,16 +30,37 @@ static lm_status check_target(lm_conversion *c, const lm_parts_plan *p, const lm
     return lm_check_space(c->out, all_bytes(c), e);
 }
 
+typedef struct copying { lm_conversion *c; const lm_container *in; } copying;
+
+static lm_status sink(void *file, const void *data, size_t n, lm_error *e)
+{
+    return lm_gguf_write(file, data, n, e);
+}
+
+static lm_status copy_tensor(void *arg, size_t i, lm_gguf_writer *w, lm_error *e)
+{
+    lm_conversion *c = ((copying *)arg)->c;
+
+    return lm_move_tensor(&c->moving, &c->tensors[i], i, sink, w, e);
+}
+
+static lm_status check_inputs(void *arg, lm_error *e)
+{
+    return lm_check_inputs(((copying *)arg)->in, e);
+}
+
 static lm_status write_file(lm_conversion *c, lm_parts_plan *p, const lm_container *in, lm_error *e)
 {
+    copying         copy   = { c, in };
+    lm_parts_source source = { &copy, copy_tensor, check_inputs };
+
     lm_plan_parts(p, c->tensors, c->n);
     c->files = p->n;
     LM_TRY(check_target(c, p, in, e));
     if (c->o->dry_run)
         return LM_OK;
     LM_TRY(lm_moving_begin(&c->moving, c->tensors, c->n, c->o->threads, e));
-    LM_TRY(lm_write_parts(p, &c->moving, c->tensors, c->n, &c->arena, e));
-    return lm_check_inputs(in, e);
+    return lm_write_parts(p, &source, c->tensors, c->n, &c->arena, e);
 }
 
 /* ---- conversion of a folder ---- */

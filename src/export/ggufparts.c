@@ -37,12 +37,14 @@ char *lm_part_path(const lm_parts_plan *p, uint32_t k, lm_arena *arena)
     return lm_arena_printf(arena, "%.*s-%05u-of-%05u.gguf", (int)stem, p->path, k + 1, p->n);
 }
 
-static lm_status begin(const lm_parts_plan *p, uint32_t k, const lm_moved *tensors, size_t n, lm_gguf_writer *w, lm_error *e)
+static lm_status begin(const lm_parts_plan *p, void *arg, uint32_t k, const lm_moved *tensors, size_t n, lm_gguf_writer *w, lm_error *e)
 {
     if (k == 0) {
         lm_gguf_add_some(w, p->keys, "", p->except);
         if (p->file_type >= 0)
             lm_gguf_add_u32(w, "general.file_type", (uint32_t)p->file_type);
+        if (p->more_keys)
+            p->more_keys(arg, w);
     }
     if (p->n > 1) {
         lm_gguf_add_u16(w, "split.no", (uint16_t)k);
@@ -55,12 +57,7 @@ static lm_status begin(const lm_parts_plan *p, uint32_t k, const lm_moved *tenso
     return lm_gguf_begin(w, e);
 }
 
-static lm_status sink(void *file, const void *data, size_t n, lm_error *e)
-{
-    return lm_gguf_write(file, data, n, e);
-}
-
-static lm_status fill(const lm_parts_plan *p, lm_gguf_writer **files, lm_moving *m, const lm_moved *tensors, size_t n,
+static lm_status fill(const lm_parts_plan *p, lm_gguf_writer **files, const lm_parts_source *source, const lm_moved *tensors, size_t n,
                       lm_arena *arena, lm_error *e)
 {
     for (uint32_t k = 0; k < p->n; k++) {
@@ -68,22 +65,23 @@ static lm_status fill(const lm_parts_plan *p, lm_gguf_writer **files, lm_moving 
         if (!path)
             return lm_fail_memory(e, "a path", strlen(p->path));
         LM_TRY(lm_gguf_create(path, &files[k], e));
-        LM_TRY(begin(p, k, tensors, n, files[k], e));
+        LM_TRY(begin(p, source->arg, k, tensors, n, files[k], e));
         for (size_t i = 0; i < n; i++)
             if (tensors[i].part == k)
-                LM_TRY(lm_move_tensor(m, &tensors[i], i, sink, files[k], e));
+                LM_TRY(source->tensor(source->arg, i, files[k], e));
     }
-    return LM_OK;
+    return source->check(source->arg, e);
 }
 
-lm_status lm_write_parts(const lm_parts_plan *p, lm_moving *m, const lm_moved *tensors, size_t n, lm_arena *arena, lm_error *e)
+lm_status lm_write_parts(const lm_parts_plan *p, const lm_parts_source *source, const lm_moved *tensors, size_t n, lm_arena *arena,
+                         lm_error *e)
 {
     if (p->n > UINT16_MAX)
         return lm_fail(e, LM_USAGE, "parts", LM_NO_OFFSET, "%u files are too many: allow larger ones", p->n);
     lm_gguf_writer **files = lm_alloc_zero(p->n, sizeof *files);
     if (!files)
         return lm_fail_memory(e, "files", p->n * sizeof *files);
-    lm_status status = fill(p, files, m, tensors, n, arena, e);
+    lm_status status = fill(p, files, source, tensors, n, arena, e);
     for (uint32_t k = p->n; k-- > 0 && status == LM_OK;) {
         lm_gguf_writer *w = files[k];
         files[k]          = NULL;

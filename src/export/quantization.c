@@ -15,6 +15,7 @@
 #include "base/cpu.h"
 #include "base/pool.h"
 #include "export/feed.h"
+#include "export/ggufparts.h"
 #include "export/imatrix.h"
 #include "export/synthesis.h"
 #include "kernels/quantize.h"
@@ -33,7 +34,8 @@ typedef struct quantizing {
     lm_arena      arena;
     lm_feed       in;
     lm_imatrix   *imatrix;
-    lm_gguf_writer *out;
+    lm_parts_plan parts;
+    lm_moved     *moved;             /* [n]: the tensors as they are split into parts */
     lm_pool      *pool;
     lm_quantize_fn *quantize;
     lm_regex_work work;
@@ -344,7 +346,7 @@ static lm_status report_progress(quantizing *q, uint64_t elements, lm_error *e)
     return LM_OK;
 }
 
-static lm_status copy_tensor(quantizing *q, const plan *p, lm_error *e)
+static lm_status copy_tensor(quantizing *q, const plan *p, lm_gguf_writer *w, lm_error *e)
 {
     const lm_tensor_info *t    = p->from;
     uint64_t              cols = t->n_dims ? t->dims[t->n_dims - 1] : 1, rows = t->elements / cols, row = t->bytes / rows;
@@ -353,13 +355,13 @@ static lm_status copy_tensor(quantizing *q, const plan *p, lm_error *e)
     for (uint64_t at = 0, n; at < rows; at += n) {
         n = rows - at < most ? rows - at : most;
         LM_TRY(lm_feed_bytes(&q->in, p->index, at, n, q->packed, e));
-        LM_TRY(lm_gguf_write(q->out, q->packed, n * row, e));
+        LM_TRY(lm_gguf_write(w, q->packed, n * row, e));
     }
     lm_feed_drop(&q->in, p->index);
     return report_progress(q, t->elements, e);
 }
 
-static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tensor *r, lm_error *e)
+static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tensor *r, lm_gguf_writer *w, lm_error *e)
 {
     const lm_tensor_info *t = p->from;
     const unsigned        threads = lm_pool_threads(q->pool);
@@ -386,7 +388,7 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
             return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "row %" PRIu64 " has a number that is not finite", q->bad_row);
         if (!lm_dtype_row_bytes(p->to, q->rows * q->cols, &bytes))
             return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(p->to)->name);
-        LM_TRY(lm_gguf_write(q->out, q->packed, bytes, e));
+        LM_TRY(lm_gguf_write(w, q->packed, bytes, e));
         LM_TRY(report_progress(q, q->rows * q->cols, e));
     }
     for (unsigned i = 0; i < threads; i++)
@@ -398,57 +400,80 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
 
 /* ---- output file ---- */
 
-static void add_imatrix_keys(quantizing *q)
+static void add_keys(void *arg, lm_gguf_writer *w)
 {
+    const quantizing *q = arg;
+
+    lm_gguf_add_u32(w, "general.quantization_version", 2);
+    lm_gguf_add_u32(w, "general.file_type", q->chooser.type->id);
+    if (!q->imatrix)
+        return;
     const char *set = lm_imatrix_dataset(q->imatrix, 0);
     lm_view     file = lm_view_of(q->o->imatrix);
-
-    lm_gguf_add_string(q->out, "quantize.imatrix.file", (lm_view){ file.data, file.size < 127 ? file.size : 127 });
+    lm_gguf_add_string(w, "quantize.imatrix.file", (lm_view){ file.data, file.size < 127 ? file.size : 127 });
     if (set)
-        lm_gguf_add_string(q->out, "quantize.imatrix.dataset", (lm_view){ set, strnlen(set, 127) });
-    lm_gguf_add_u32(q->out, "quantize.imatrix.entries_count", (uint32_t)lm_imatrix_entries(q->imatrix));
-    lm_gguf_add_u32(q->out, "quantize.imatrix.chunks_count", lm_imatrix_chunks(q->imatrix));
+        lm_gguf_add_string(w, "quantize.imatrix.dataset", (lm_view){ set, strnlen(set, 127) });
+    lm_gguf_add_u32(w, "quantize.imatrix.entries_count", (uint32_t)lm_imatrix_entries(q->imatrix));
+    lm_gguf_add_u32(w, "quantize.imatrix.chunks_count", lm_imatrix_chunks(q->imatrix));
 }
 
-static lm_status write_tensors(quantizing *q, lm_error *e)
+/* Split the tensors into parts, in the order of the file. */
+static lm_status plan_parts(quantizing *q, const char *out, lm_error *e)
 {
+    static const char *const replaced[] = { "general.file_type", "general.quantization_version", "quantize.imatrix.", NULL };
+
+    q->parts = (lm_parts_plan){ .path = out ? out : "", .keys = lm_container_meta(q->in.seen), .except = replaced, .file_type = -1,
+                                .more_keys = add_keys, .most_bytes = q->o->part_bytes, .most_tensors = q->o->part_tensors };
+    q->moved = lm_arena_new(&q->arena, q->n + 1, lm_moved);
+    if (!q->moved)
+        return lm_fail_memory(e, "tensors", q->n * sizeof *q->moved);
+    for (size_t i = 0; i < q->n; i++) {
+        const lm_tensor_info *t = q->plan[i].from;
+        q->moved[i] = (lm_moved){ .name = t->name, .from = t->type, .to = q->plan[i].to, .n_dims = t->n_dims, .elements = t->elements,
+                                  .bytes = q->tensors[i].bytes };
+        memcpy(q->moved[i].dims, t->dims, t->n_dims * sizeof *t->dims);
+    }
+    lm_plan_parts(&q->parts, q->moved, q->n);
     for (size_t i = 0; i < q->n; i++)
-        LM_TRY(q->plan[i].to == q->plan[i].from->type ? copy_tensor(q, &q->plan[i], e)
-                                                      : quantize_tensor(q, &q->plan[i], &q->tensors[i], e));
+        q->tensors[i].part = q->moved[i].part;
     return LM_OK;
 }
 
-typedef struct guarded { quantizing *q; lm_error *e; } guarded;
+typedef struct one_tensor { quantizing *q; size_t i; lm_gguf_writer *w; lm_error *e; } one_tensor;
 
 static lm_status write_guarded(void *arg)
 {
-    guarded *g = arg;
+    one_tensor *t = arg;
+    quantizing *q = t->q;
+    const plan *p = &q->plan[t->i];
 
-    return write_tensors(g->q, g->e);
+    return p->to == p->from->type ? copy_tensor(q, p, t->w, t->e) : quantize_tensor(q, p, &q->tensors[t->i], t->w, t->e);
 }
 
-static lm_status write_file(quantizing *q, const char *out, lm_error *e)
+static lm_status write_tensor(void *arg, size_t i, lm_gguf_writer *w, lm_error *e)
 {
-    static const char *const replaced[] = { "general.file_type", "general.quantization_version", "quantize.imatrix.", NULL };
-    const lm_meta           *m = lm_container_meta(q->in.seen);
-    uint64_t                 longest = 0;
-    unsigned                 threads = q->o->threads ? q->o->threads : lm_cpu_cores();
+    quantizing *q = arg;
+
+    return lm_filemap_guard(write_guarded, &(one_tensor){ q, i, w, e }, lm_feed_path(&q->in), e);
+}
+
+static lm_status check_inputs(void *arg, lm_error *e)
+{
+    return lm_feed_check(&((quantizing *)arg)->in, e);
+}
+
+static lm_status write_files(quantizing *q, lm_error *e)
+{
+    const lm_parts_source source = { q, write_tensor, check_inputs };
+    uint64_t              longest = 0;
+    unsigned              threads = q->o->threads ? q->o->threads : lm_cpu_cores();
 
     for (size_t i = 0; i < q->n; i++) {
         const lm_tensor_info *t = q->plan[i].from;
         uint64_t              cols = t->dims[t->n_dims ? t->n_dims - 1 : 0];
         longest = cols > longest ? cols : longest;
     }
-    LM_TRY(lm_check_space(out, q->bytes, e));
-    LM_TRY(lm_gguf_create(out, &q->out, e));
-    lm_gguf_add_some(q->out, m, "", replaced);
-    lm_gguf_add_u32(q->out, "general.quantization_version", 2);
-    lm_gguf_add_u32(q->out, "general.file_type", q->chooser.type->id);
-    if (q->imatrix)
-        add_imatrix_keys(q);
-    for (size_t i = 0; i < q->n; i++)
-        lm_gguf_add_tensor(q->out, q->plan[i].from->name, q->plan[i].to, q->plan[i].from->n_dims, q->plan[i].from->dims);
-    LM_TRY(lm_gguf_begin(q->out, e));
+    LM_TRY(lm_check_space(q->parts.path, q->bytes, e));
     LM_TRY(lm_pool_new(threads, &q->pool, e));
     q->packed  = lm_alloc(PIECE * sizeof(float) > longest * sizeof(double) ? PIECE * sizeof(float) : longest * sizeof(double));
     q->room    = longest > CHUNK ? longest : CHUNK;
@@ -457,16 +482,40 @@ static lm_status write_file(quantizing *q, const char *out, lm_error *e)
     if (!q->packed || !q->scratch || !q->errors)
         return lm_fail_memory(e, "rows", longest * sizeof(float));
     q->quantize = lm_quantizer(lm_cpu_usable());
-    LM_TRY(lm_filemap_guard(write_guarded, &(guarded){ q, e }, lm_feed_path(&q->in), e));
-    LM_TRY(lm_feed_check(&q->in, e));
-    lm_gguf_writer *w = q->out;
-    q->out            = NULL;
-    return lm_gguf_commit(w, e);
+    return lm_write_parts(&q->parts, &source, q->moved, q->n, &q->arena, e);
 }
 
 /* ---- entry point ---- */
 
-static lm_status check_target(const char *in, const char *out, const lm_quantize_options *o, lm_error *e)
+/* Refuse a file that exists, unless it may be replaced. */
+static lm_status check_free(const char *out, const lm_quantize_options *o, lm_error *e)
+{
+    struct stat b;
+
+    if (o->overwrite || stat(out, &b) != 0 || !S_ISREG(b.st_mode) || !b.st_size)
+        return LM_OK;
+    lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "already exists");
+    lm_fail_in(e, out);
+    return lm_fail_hint(e, "use `overwrite` to replace it");
+}
+
+/* Check that no part is one of the input files, and that the first part, or the only one, may be written. Later parts without a first one
+ * are left over from an interrupted run and may be replaced. */
+static lm_status check_targets(quantizing *q, lm_error *e)
+{
+    for (uint32_t k = 0; k < q->parts.n; k++) {
+        const char *path = lm_part_path(&q->parts, k, &q->arena);
+        if (!path)
+            return lm_fail_memory(e, "a path", strlen(q->parts.path));
+        LM_TRY(lm_feed_refuse(&q->in, path, e));
+        if (k == 0)
+            LM_TRY(check_free(path, q->o, e));
+    }
+    return LM_OK;
+}
+
+/* Make the checks that need only the name, before the input is read: OUT is taken, if it is not split. */
+static lm_status check_name(const char *in, const char *out, const lm_quantize_options *o, lm_error *e)
 {
     struct stat a, b;
 
@@ -474,15 +523,9 @@ static lm_status check_target(const char *in, const char *out, const lm_quantize
         return LM_OK;
     if (!out || !*out)
         return lm_fail(e, LM_USAGE, "OUT", LM_NO_OFFSET, "the file name is empty");
-    if (stat(out, &b) != 0 || !S_ISREG(b.st_mode))
-        return LM_OK;
-    if (stat(in, &a) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+    if (stat(in, &a) == 0 && stat(out, &b) == 0 && S_ISREG(b.st_mode) && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
         return lm_fail(e, LM_USAGE, out, LM_NO_OFFSET, "input and output are the same file");
-    if (o->overwrite || !b.st_size)
-        return LM_OK;
-    lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "already exists");
-    lm_fail_in(e, out);
-    return lm_fail_hint(e, "use `overwrite` to replace it");
+    return o->part_bytes || o->part_tensors ? LM_OK : check_free(out, o, e);
 }
 
 static lm_status run(quantizing *q, const char *in, const char *out, const char *type, lm_error *e)
@@ -490,16 +533,18 @@ static lm_status run(quantizing *q, const char *in, const char *out, const char 
     const lm_file_type *t;
 
     LM_TRY(lm_file_type_named(type, &t, e));
-    LM_TRY(check_target(in, out, q->o, e));
+    LM_TRY(check_name(in, out, q->o, e));
     LM_TRY(read_keep(q, e));
     LM_TRY(lm_feed_open(in, &q->in, e));
-    if (out && !q->o->dry_run)
-        LM_TRY(lm_feed_refuse(&q->in, out, e));
     if (q->o->imatrix)
         LM_TRY(lm_imatrix_open(q->o->imatrix, &q->imatrix, e));
     LM_TRY(study(q, t, e));
     LM_TRY(make_plan(q, e));
-    return q->o->dry_run ? LM_OK : write_file(q, out, e);
+    LM_TRY(plan_parts(q, out, e));
+    if (q->o->dry_run)
+        return LM_OK;
+    LM_TRY(check_targets(q, e));
+    return write_files(q, e);
 }
 
 static lm_status give_result(quantizing *q, double seconds, lm_quantize_result *r, lm_error *e)
@@ -519,6 +564,7 @@ static lm_status give_result(quantizing *q, double seconds, lm_quantize_result *
         .was             = q->was,
         .bits_per_weight = q->elements ? 8.0 * (double)q->bytes / (double)q->elements : 0,
         .seconds         = seconds,
+        .path            = *q->parts.path ? lm_part_path(&q->parts, 0, &q->arena) : NULL,
     };
     snprintf(r->type, sizeof r->type, "%s", q->chooser.type->name);
     r->impl = q;
@@ -527,7 +573,6 @@ static lm_status give_result(quantizing *q, double seconds, lm_quantize_result *
 
 static void end(quantizing *q)
 {
-    lm_gguf_abort(q->out);
     lm_pool_free(q->pool);
     lm_free(q->packed);
     lm_free(q->scratch);

@@ -186,6 +186,40 @@ def test_the_file_runs(lamina, tmp_path):
     assert done.returncode == 0 and len(json.loads(done.stdout)["ids"]) <= 4, done.stderr
 
 
+# ---- parts ----
+
+def test_parts(lamina, made, tmp_path):
+    """Parts have convert's names and keys; joined again they are the file that is not split."""
+    source, importance = made["grouped-tied"], GOLDEN / "grouped-tied.imatrix.dat"
+    args = [source, tmp_path / "p.gguf", "q4_k_m", "--imatrix", importance, "--split-max-size", "1M"]
+    assert lamina("quantize", source, tmp_path / "whole.gguf", "q4_k_m", "--imatrix", importance).returncode == 0
+    dry = lamina("quantize", *args, "--dry-run")
+    assert dry.returncode == 0 and re.search(r" MB in \d+ files from ", dry.stderr) and not list(tmp_path.glob("p*")), dry.stderr
+    done = lamina("quantize", *args, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    n = document["files"]
+    parts = [tmp_path / f"p-{i + 1:05}-of-{n:05}.gguf" for i in range(n)]
+    assert n > 2 and document["path"] == str(parts[0]) and sorted(tmp_path.glob("p*")) == parts
+    for i, path in enumerate(parts):
+        keys, tensors, _ = keys_and_tensors(path.read_bytes())
+        assert (keys["split.no"], keys["split.count"], keys["split.tensors.count"]) == (i, n, len(document["tensors"]))
+        assert ("general.file_type" in keys) == ("quantize.imatrix.file" in keys) == (i == 0)
+        assert sum(t["bytes"] for t in document["tensors"] if t["part"] == i) <= 1000000
+        assert {t["name"] for t in document["tensors"] if t["part"] == i} == set(tensors)
+    assert lamina("convert", parts[1], tmp_path / "joined.gguf").returncode == 0
+    assert (tmp_path / "joined.gguf").read_bytes() == (tmp_path / "whole.gguf").read_bytes()
+    one_line(lamina("quantize", *args), 2, "p-00001-of-", "already exists")
+    parts[0].unlink()                                    # later parts alone are left over from an interrupted run
+    assert lamina("quantize", *args).returncode == 0 and parts[0].exists()
+    assert lamina("quantize", parts[2], tmp_path / "again.gguf", "q2_k", "--requantize", "--split-max-tensors", "40").returncode == 0
+    assert len(list(tmp_path.glob("again-0000?-of-00004.gguf"))) == 4
+    one_line(lamina("quantize", parts[0], tmp_path / "p.gguf", "q4_k_m", "--requantize", "--split-max-size", "1M", "--force"),
+             2, "input and output are the same file")
+    assert lamina("quantize", source, tmp_path / "one.gguf", "q8_0", "--split-max-size", "1G", "--json").returncode == 0
+    assert (tmp_path / "one.gguf").exists()              # one part needs no number
+
+
 # ---- rejected input ----
 
 def one_line(done, status, *words):
