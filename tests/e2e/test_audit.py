@@ -293,7 +293,7 @@ def matches(row, statement):
     if row["unit"] in ("text", "formula") and not statement["quantity"] and statement["verdict"] == "wrong":
         return not re.fullmatch(r"[\d.,]+\w?", statement["said"])
     hand, found = as_number(row["said"]), as_number(statement["said"])
-    if hand in re.split(" *(?:->|×) *", found) or found in row["said"].lower().split("/"):
+    if hand in map(as_number, re.split(" *(?:->|×) *", statement["said"])) or found in row["said"].lower().split("/"):
         return True
     if re.fullmatch(r"\d+\.\d+", hand):              # its unit is elsewhere
         return re.sub("[a-z]+$", "", found) == hand
@@ -348,7 +348,7 @@ def test_five_documents(measured):
         print(f"{name:32}{counts[0]:>8} / {counts[1]:<3}{counts[2]:>11} / {counts[3]:<4}{counts[4]:>8} / {counts[5]:<4}{counts[6]:>9}")
     print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
     assert sums[1] == 88 and sums[3] == 578
-    assert sums[0] >= 66 and sums[2] >= 373 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+    assert sums[0] >= 66 and sums[2] >= 392 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
 
 
 def test_the_kind_of_error_is_named(measured):
