@@ -39,6 +39,7 @@ typedef struct lm_audit_statement {
     const char *claim;               /* the value, without markup */
     lm_judgement judged;             /* if quantity is "": the result of the arithmetic */
     bool        unsure;              /* ambiguous: may be confirmed, is never called wrong */
+    bool        likely;              /* if unsure: a match is hardly chance, even of a number of one digit */
     uint64_t    reserved[3];         /* zero */
 } lm_audit_statement;
 

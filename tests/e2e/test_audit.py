@@ -278,7 +278,7 @@ def table(path):
 def as_number(text):
     """Normalise a number: "~3.6B" equals "3.6B parameters", and "128,256" equals "128256"."""
     text = {"✅": "yes", "❌": "no"}.get(text, text)
-    text = re.sub(r"[,~*$]|^about ", "", text.lower()).replace(" billion", "b").replace(" million", "m").strip()
+    text = re.sub(r"[,~*$]|^about |(?<=^<) ", "", text.lower()).replace(" billion", "b").replace(" million", "m").strip()
     m = re.match(r"(\d+(?:\.\d+)?(?:e-?\d+)?)\s*([kmgt]?i?b?)(?![\w.])", text)
     return f"{float(m[1]):g}{m[2]}" if m else text
 
@@ -348,7 +348,7 @@ def test_five_documents(measured):
         print(f"{name:32}{counts[0]:>8} / {counts[1]:<3}{counts[2]:>11} / {counts[3]:<4}{counts[4]:>8} / {counts[5]:<4}{counts[6]:>9}")
     print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
     assert sums[1] == 88 and sums[3] == 578
-    assert sums[0] >= 66 and sums[2] >= 392 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+    assert sums[0] >= 67 and sums[2] >= 455 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
 
 
 def test_the_kind_of_error_is_named(measured):
@@ -585,7 +585,48 @@ def test_tables_of_torchinfo(lamina, tmp_path):
     ("* H: hidden size\n* Attention: H^2 (2 + 2/group_size)\n    * = 2048^2 * (2 + 2/2)\n", ["2"]),
     ("- 2 * 2048 * 4096 + 16 * 1048576 = 17M + 17M\n", []),
     ("- 16 × 4096² = 256M\n- 256M + 100M = 356M\n", ["256M", "356M"]),
+    ("- kv_dim = num_kv_heads × head_dim\n- hidden_size = kv_dim × num_kv_heads\n", ["kv_dim × num_kv_heads"]),
+    ("- Layers: 16\n- hidden_size = kv_dim × num_kv_heads\n- intermediate_size = 4 × hidden_size\n- hidden_size = num_kv_heads × head_dim\n", []),
     ("| | \ufffd層參數\ufffd | 總\ufffd數\ufffd |\n|---|---|---|\n| q_proj | 4.2M | 67M |\n| k_proj | 1.0M | 18M |\n", ["18M"]),
 ])
 def test_forms_of_statements(lamina, tmp_path, text, wrong):
     assert [said for _, said in wrong_of(lamina, tmp_path / "page.md", "# Llama 3.2 1B\n\n" + text)] == wrong
+
+
+HOLDS = [
+    ("- kv_dim: the width\n  - = num_kv_heads × head_dim\n", "width of the keys", 1),
+    ("```\nMLP = H × intermediate_size\n    + intermediate_size × H\n    = 2 × H × intermediate_size\n```\n", "parameters of a plain MLP, or of gate and up", 2),
+    ("```\n= 2*H^2 + 2*H*head_dim*num_kv_heads\n= H²(2 + 2/group_size)\n```\n", "parameters of grouped attention", 1),
+    ("```\n= 2*H^2 + 2*H*head_dim*num_kv_heads\n= H²(2 + 3/group_size)\n```\n", "parameters of grouped attention", 0),
+    ("| `W_q_i` | queries | `[H, head_dim]` |\n", "a head's matrix of queries", 1),
+    ("| `W_q_i` | queries | `[head_dim, H]` |\n", "a head's matrix of queries", 0),
+    ("```\nlogits [batch, seq, vocab]\n```\n", "a logit of each token of the vocabulary", 1),
+]
+
+
+@pytest.mark.parametrize(("text", "rule", "times"), HOLDS)
+def test_equations_and_shapes_that_hold_of_every_model(lamina, tmp_path, text, rule, times):
+    page = tmp_path / "page.md"
+    page.write_text("# Counting\n\n- H: hidden_size\n\n" + text, encoding="utf-8")
+    found = json.loads(lamina("audit", page, "-m", "gpt2", "-m", "llama-3.2-1b", "--json").stdout)
+    assert found["wrong"] == 0 and [s["fact"] for s in found["statements"] if s["verdict"] == "confirmed"].count(rule) == times
+
+
+@pytest.mark.parametrize(("text", "fact", "right"), [
+    ("```\nAttention(Q, K, V) = softmax(QK^T / √d_k) V\n```\n", "formulas.attention", True),
+    ("```\nAttention(Q, K, V) = softmax(QK^T × √d_k) V\n```\n", "formulas.attention", False),
+    ("```\nMLP(x) = down_proj(SiLU(gate_proj(x)) * up_proj(x))\n```\n", "formulas.mlp", True),
+    ("```\nMLP(x) = down_proj(gate_proj(x) * SiLU(up_proj(x)))\n```\n", "formulas.mlp", False),
+    ("RoPE is applied to the queries and keys.\n", "rope.applied_to", True),
+    ("RoPE is applied to Q, K and V.\n", "rope.applied_to", False),
+    ("Each 4 query heads share 1 KV head.\n", "attention.group", True),
+    ("The decoder layer is repeated 16 times (layer 0 to 15).\n", "architecture.last_layer", True),
+    ("Layer 0 to layer 14 are on the first device.\n", "architecture.last_layer", False),
+    ("### Decoder stack (16 layers)\n", "architecture.layers", True),
+    ("### Decoder stack (17 layers)\n", "architecture.layers", False),
+])
+def test_statements_without_a_quantity(lamina, tmp_path, text, fact, right):
+    page = tmp_path / "page.md"
+    page.write_text("# Llama 3.2 1B\n\n" + text, encoding="utf-8")
+    found = json.loads(lamina("audit", page, "--json").stdout)
+    assert found["wrong"] == 0 and (fact in [s["fact"] for s in found["statements"] if s["verdict"] == "confirmed"]) == right, found

@@ -1,5 +1,6 @@
 /* clause.c - find the statements of a clause: a quantity of a model, and a number or word. */
 #include <string.h>
+#include <strings.h>
 
 #include "analysis/audit/reading.h"
 
@@ -33,10 +34,10 @@ static size_t quantity_behind(const lm_item *items, size_t n, size_t i)
     return k < n && names_quantity(&items[k]) ? k : 0;
 }
 
-/* Return whether the phrase includes everything up to its number: "every key/value head serves", "numbered from 0 to". */
+/* Return whether the phrase includes everything up to its number: "every key/value head serves", "is shared by", "numbered from 0 to". */
 static bool leads_to_number(const lm_item *x)
 {
-    return names_quantity(x) && x->at.n > 12 && strchr("sto", x->at.s[x->at.n - 1]);
+    return names_quantity(x) && x->at.n > 12 && (strchr("sto", x->at.s[x->at.n - 1]) || memcmp(x->at.s + x->at.n - 3, " by", 3) == 0);
 }
 
 static bool names_before(const lm_item *items, size_t from, size_t i)
@@ -45,6 +46,16 @@ static bool names_before(const lm_item *items, size_t from, size_t i)
         if (names_quantity(&items[k]) || items[k].role == LM_TYPE)
             return true;
     return false;
+}
+
+/* Add the quantities before the number at i. Layers are not counted in operations: "all 28 layers: 5.6 GFLOPs". */
+static void add_quantities(const lm_item *items, size_t from, size_t i, lm_about *a)
+{
+    bool operations = items[i].number.unit == LM_NUMERAL_OPERATIONS;
+
+    for (size_t k = from; k < i; k++)
+        if (names_quantity(&items[k]) && !(operations && lm_vocable_is(items[k].word, "architecture.layers")))
+            lm_about_add(&items[k], a);
 }
 
 /* Find the quantity of the number at i: directly after it ("8 KV heads"), or before it with only linking words between ("hidden size of
@@ -66,9 +77,7 @@ static bool quantity_of(const lm_item *items, size_t n, size_t i, size_t from, l
         a->unsure |= direct;
         return true;
     }
-    for (size_t k = from; k < i; k++)
-        if (names_quantity(&items[k]))
-            lm_about_add(&items[k], a);
+    add_quantities(items, from, i, a);
     return before || items[i].number.unit == LM_NUMERAL_OPERATIONS || items[i].number.unit == LM_NUMERAL_BYTES;
 }
 
@@ -100,15 +109,14 @@ static lm_about survey(const lm_item *items, size_t n, int model, bool doubt)
     return a;
 }
 
-/* "ties its embeddings": a "yes" expressed in words. */
-static bool add_fact(lm_audit_document *d, const lm_item *x, const lm_about *a)
+bool lm_audit_phrase(lm_audit_document *d, const lm_item *x, int model, bool unsure)
 {
     const char *value = strchr(x->word->value, '=');
 
-    if (a->model < 0)
+    if (model < 0)
         return false;
     const char *quantity = lm_arena_strndup(&d->arena, x->word->value, (size_t)(value - x->word->value));
-    lm_add_statement(d, x->at, a->model, quantity, value + 1, a->unsure);
+    lm_add_statement(d, x->at, model, quantity, value + 1, unsure);
     return true;
 }
 
@@ -165,6 +173,44 @@ static void take_up_cache(clause *c)
         }
 }
 
+/* Return whether the number at i is what the clause calls a model: "MODEL is 7.2B". */
+static bool is_size_of_model(const clause *c, size_t i)
+{
+    const lm_item *x = &c->items[i];
+
+    return i > 1 && i + 1 == c->n && x[-1].role == LM_LINK && x[-2].role == LM_MODEL && x->number.power == 3 &&
+           x->number.unit == LM_NUMERAL_PLAIN;
+}
+
+/* "67% smaller than MHA": return whether the percentage is what sharing keys and values saves of the cache. */
+static bool is_saved_by_sharing(const clause *c, size_t i)
+{
+    bool unshared = false;
+
+    for (size_t k = i; k < c->n; k++)
+        unshared |= lm_vocable_is(c->items[k].word, "kind") && c->items[k].at.n == 3 && strncasecmp(c->items[k].at.s, "mha", 3) == 0;
+    return c->items[i].number.unit == LM_NUMERAL_PERCENT && (c->cache || c->cached) && unshared;
+}
+
+/* Name what a number is about if its clause does not name it: the size of a model, what sharing saves, the total of a caption. */
+static bool name_quantity(const lm_audit_document *d, const clause *c, size_t i, lm_about *a)
+{
+    static const lm_vocable total = { "", LM_QUANTITY, "parameters.total" };
+    static const lm_vocable saved = { "", LM_QUANTITY, "what_if.kv_projections_saved" };
+    bool listed = lm_vocable_is(d->heading.quantity, "@params") && d->heading.part && !a->part && lm_vocable_is(c->items[0].word, "@total");
+
+    if (is_size_of_model(c, i))
+        a->quantity = &total;
+    else if (is_saved_by_sharing(c, i))
+        a->quantity = &saved;
+    else if (listed)
+        a->part = d->heading.part;
+    else
+        return false;
+    a->unsure |= listed || a->quantity == &saved;
+    return true;
+}
+
 /* Add the statement of the number at i; `second`: the second number of "32 / 8". */
 static bool add_number(lm_audit_document *d, const clause *c, size_t i, size_t from, const lm_item *second)
 {
@@ -180,6 +226,7 @@ static bool add_number(lm_audit_document *d, const clause *c, size_t i, size_t f
         one.quantity = &cached_tokens;       /* of the cache, not of the weights */
         one.unsure |= !c->cache;
     }
+    found |= name_quantity(d, c, i, &one);
     return found && lm_audit_number(d, x, second, &one);
 }
 
@@ -255,10 +302,50 @@ static bool add_part_of_all(lm_audit_document *d, const clause *c, size_t i, siz
     return lm_audit_number(d, &c->items[k], NULL, &whole) || found;
 }
 
-/* Read what takes several numbers: a shape, a part of all parameters. `*used`: number of items after i that belong to it. */
+/* Return whether the whole number at i counts what the next quantity is. */
+static bool counts(const clause *c, size_t i, const char *quantity, size_t *behind)
+{
+    *behind = i < c->n && c->items[i].role == LM_NUMBER && c->items[i].number.whole ? quantity_behind(c->items, c->n, i) : 0;
+    return *behind && lm_vocable_is(c->items[*behind].word, quantity);
+}
+
+/* Return whether the number at i counts key/value heads: "8 KV heads", "1 KV head". */
+static bool counts_kv_heads(const clause *c, size_t i, size_t *behind)
+{
+    if (counts(c, i, "attention.kv_heads", behind))
+        return true;
+    for (*behind = i + 1; *behind < c->n && *behind < i + 3; ++*behind)
+        if (lm_vocable_is(c->items[*behind].word, "kv_head"))
+            return c->items[i].role == LM_NUMBER && c->items[i].number.value == 1;
+    return false;
+}
+
+/* "3 query heads share 1 KV head": add the size of a group; "24 query heads share 8 KV heads": add both. `*used`: number of items after
+ * i that belong to it. */
+static bool add_sharing(lm_audit_document *d, const clause *c, size_t i, size_t *used)
+{
+    static const lm_vocable group = { "", LM_QUANTITY, "attention.group" };
+    size_t   heads, kv_heads, k = 0;
+    lm_about one = c->about, two = c->about;
+
+    if (counts(c, i, "attention.heads", &heads))
+        for (k = heads + 1; k < c->n && k < heads + 4 && c->items[k].role != LM_NUMBER;)
+            k++;
+    if (!k || k >= c->n || !counts_kv_heads(c, k, &kv_heads))
+        return false;
+    one.likely   = two.likely = true;
+    one.quantity = c->items[k].number.value == 1 ? &group : c->items[heads].word;
+    two.quantity = c->items[kv_heads].word;
+    *used = kv_heads - i;
+    bool found = lm_audit_number(d, &c->items[i], NULL, &one);
+    return (c->items[k].number.value > 1 && lm_audit_number(d, &c->items[k], NULL, &two)) || found;
+}
+
+/* Read what takes several numbers: a shape, a part of all parameters, heads that share heads. `*used`: number of items after i that
+ * belong to it. */
 static bool add_several(lm_audit_document *d, const clause *c, size_t i, size_t *used)
 {
-    return add_shape(d, c, i, used) || add_part_of_all(d, c, i, used);
+    return add_shape(d, c, i, used) || add_part_of_all(d, c, i, used) || add_sharing(d, c, i, used);
 }
 
 /* "GPT-2 uses LayerNorm" is certain; a short label that only names kinds may be. */
@@ -344,7 +431,7 @@ bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int mo
         c.own |= items[i].role == LM_MODEL && items[i].model >= 0 && !doubt;
         c.named += names_quantity(&items[i]);
         if (items[i].role == LM_SAYS)
-            found |= add_fact(d, &items[i], &c.about);
+            found |= lm_audit_phrase(d, &items[i], c.about.model, c.about.unsure);
     }
     if (!c.named && *cached)
         take_up_cache(&c);

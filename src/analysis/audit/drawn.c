@@ -192,13 +192,20 @@ static void read_label(lm_audit_document *d, lm_extent label, int model, bool un
     if (n == LM_MOST_ITEMS || read_tensor(d, label, model) || read_frequency(d, label, model, unsure))
         return;
     lm_audit_kinds(d, d->items, n, model, true);
+    for (size_t i = 0; i < n; i++)
+        if (d->items[i].role == LM_SAYS)
+            lm_audit_phrase(d, &d->items[i], model, true);
     read_scale(d, label, model);
     if (read_stack(d, d->items, n, model) || read_module(d, d->items, n, model, unsure) || read_mlp(d, d->items, n, model))
         return;
     if (!has_named_number(d->items, n))
         return;
-    d->uncertain = true;
-    lm_audit_text(d, label, &carry);
+    for (const char *from = label.s, *end = label.s + label.n, *at; from < end; from = at) {
+        const char *stop = memmem(from, (size_t)(end - from), "<br", 3);         /* each line of the label */
+        at = stop ? stop + 3 : end;
+        d->uncertain = true;
+        lm_audit_text(d, (lm_extent){ from, (size_t)((stop ? stop : end) - from) }, &carry);
+    }
     d->uncertain = dim;
 }
 
@@ -285,6 +292,8 @@ bool lm_audit_drawing(lm_audit_document *d, lm_extent line, bool unsure)
     if (d->graph)
         read_subgraph(d, line);
     model = lm_model_of_drawing(d);
+    lm_audit_layers(d, line, model);
+    lm_audit_rotary(d, line, model);
     if (model < 0 || !is_drawing(d, line) || (line.n > 6 && memcmp(line.s, "style ", 6) == 0))
         return false;
     for (const char *p = line.s; p <= end; p++) {

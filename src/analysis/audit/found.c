@@ -61,6 +61,17 @@ void lm_add_judged(lm_audit_document *d, lm_extent passage, const char *truth, c
     snprintf(s->judged.why, sizeof s->judged.why, "%s", why);
 }
 
+void lm_add_rule(lm_audit_document *d, lm_extent passage, const char *rule)
+{
+    size_t before = d->n_statements;
+
+    lm_add_judged(d, passage, "", "");
+    if (d->n_statements == before)
+        return;
+    d->statements[before].judged.verdict = LM_CLAIM_CONFIRMED;
+    snprintf(d->statements[before].judged.path, sizeof d->statements[before].judged.path, "%s", rule);
+}
+
 void lm_add_checked(lm_audit_document *d, lm_extent passage, lm_claim verdict, double percent, const char *why)
 {
     size_t before = d->n_statements;
@@ -191,6 +202,16 @@ static void judge_range(const lm_audit_statement *s, lm_judgement *out)
     snprintf(out->why, sizeof out->why, "%s", "a range");
 }
 
+/* Compare formulas by their signs, too. */
+static void judge_formula(const lm_audit_statement *s, lm_judgement *out)
+{
+    if (!starts(out->path, "formulas."))
+        return;
+    bool same = lm_same_formula(s->claim, out->truth);
+    out->verdict = same ? LM_CLAIM_CONFIRMED : LM_CLAIM_NOT_CHECKABLE;
+    snprintf(out->why, sizeof out->why, "%s", same ? "" : "different wording, not comparable");
+}
+
 /* Return whether the claim has only one digit: a match may be chance. */
 static bool says_little(const char *claim)
 {
@@ -215,12 +236,14 @@ lm_status lm_audit_judge(const lm_audit_statement *s, lm_facts *f, lm_judgement 
         snprintf(name, sizeof name, "%.*s", (int)n, p);
         LM_TRY(lm_facts_judge(f, name, s->claim, &one, e));
         judge_range(s, &one);
+        judge_formula(s, &one);
         if (first || one.verdict < out->verdict)
             *out = one;
         first = false;
         p += n + (p[n] == '|');
     }
-    bool chance = s->unsure && says_little(s->claim) && !strstr(s->quantity, "_proj.heads");
+    bool large  = starts(out->path, "parameters.total");         /* "3B": its size is information too */
+    bool chance = s->unsure && !s->likely && !large && says_little(s->claim) && !strstr(s->quantity, "_proj.heads");
     if ((out->verdict == LM_CLAIM_WRONG && doubtful(f, s, out)) || (out->verdict < LM_CLAIM_WRONG && chance)) {
         out->verdict = LM_CLAIM_NOT_CHECKABLE;
         snprintf(out->why, sizeof out->why, "%s", "different wording, not comparable");

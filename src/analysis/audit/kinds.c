@@ -33,9 +33,10 @@ static const struct { const char *word, *paths; } kinds[] = {
 
 static bool begins_with(const lm_item *x, const char *word)
 {
-    size_t n = strlen(word);
+    static const char last[] = "final ";
+    size_t n = strlen(word), skip = strncasecmp(x->at.s, last, strlen(last)) == 0 ? strlen(last) : 0;      /* "final RMSNorm" */
 
-    return x->at.n >= n && strncasecmp(x->at.s, word, n) == 0;
+    return x->at.n >= skip + n && strncasecmp(x->at.s + skip, word, n) == 0;
 }
 
 /* Return the paths of the kind that the item names, or NULL. "Pre" and "Post" alone count beside the name of a norm only. */

@@ -112,8 +112,8 @@ static bool repeats(const lm_item *items, size_t n, size_t i)
 
 static bool joins(const lm_item *x)
 {
-    return x->role == LM_NEUTRAL || x->role == LM_LINK || x->role == LM_BREAK || x->role == LM_AT || x->role == LM_TOKENS ||
-           x->role == LM_TIMES || (x->at.n == 1 && *x->at.s == '+');
+    return x->role == LM_NEUTRAL || x->role == LM_SAYS || x->role == LM_LINK || x->role == LM_BREAK || x->role == LM_AT ||
+           x->role == LM_TOKENS || x->role == LM_TIMES || (x->at.n == 1 && *x->at.s == '+');
 }
 
 static bool is_single_fact(const lm_item *x)

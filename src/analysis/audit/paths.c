@@ -141,7 +141,7 @@ static const char *path_of(lm_audit_document *d, const lm_item *x, const lm_abou
         return path_of_cache(d, x, a);
     if (lm_vocable_is(q, "@size") || lm_vocable_is(q, "@memory") || (bytes && (!q || total)))
         return path_of_weights(d, x, a, unsure);
-    if (lm_vocable_is(q, "@flops") || (!q && x->number.unit == LM_NUMERAL_OPERATIONS))
+    if (lm_vocable_is(q, "@flops") || ((!q || total) && x->number.unit == LM_NUMERAL_OPERATIONS))
         return path_of_flops(x, a, unsure);
     if (!q || a->type)
         return NULL;
@@ -218,6 +218,7 @@ bool lm_audit_number(lm_audit_document *d, const lm_item *x, const lm_item *seco
     const char *pair = paths ? strstr(paths, " / ") : NULL;
     if (!paths || (pair != NULL) != (second != NULL) || !(paths = fitting(d, paths, &number)))
         return false;
+    size_t before = d->n_statements;
     if (pair) {
         const char *one = lm_arena_strndup(&d->arena, paths, (size_t)(pair - paths));
         lm_add_statement(d, x->at, a.model, one, lm_arena_strndup(&d->arena, x->at.s, x->at.n), unsure);
@@ -225,6 +226,8 @@ bool lm_audit_number(lm_audit_document *d, const lm_item *x, const lm_item *seco
     } else {
         lm_add_statement(d, x->at, a.model, with_key(d, paths, &a), claim_of(d, x, unit), unsure);
     }
+    for (; before < d->n_statements; before++)
+        d->statements[before].likely = a.likely;
     return true;
 }
 

@@ -69,6 +69,31 @@ static bool add_linear(lm_audit_document *d, int model, lm_extent name, lm_exten
     return true;
 }
 
+/* "(act_fn): SiLU()": add the activation; "(norm): LlamaRMSNorm((2048,), eps=1e-06)": the kind of norm, its width and its epsilon. */
+static bool add_function(lm_audit_document *d, int model, lm_extent name, lm_extent kind, lm_extent args, bool unsure)
+{
+    static const char word[] = "Activation", rms[] = "RMSNorm", plain[] = "LayerNorm";
+    bool      norm = ends_in(kind, rms), layer = ends_in(kind, plain);
+    lm_extent eps = argument(args, "eps=");
+
+    if (is_text(name, "act_fn") || is_text(name, "act")) {
+        kind.n -= ends_in(kind, word) ? strlen(word) : 0;
+        add_value(d, model, kind, "mlp.activation", unsure);
+        return true;
+    }
+    if (!norm && !layer)
+        return false;
+    size_t    n     = strlen(norm ? rms : plain);
+    lm_extent named = { kind.s + kind.n - n, n };
+    bool      whole = is_text(name, "norm") || ends_in(name, "_layernorm");
+    add_value(d, model, named, "architecture.norm", true);
+    if (args.n > 2 && *args.s == '(' && isdigit((unsigned char)args.s[1]) && whole)
+        add_value(d, model, (lm_extent){ args.s + 1, strspn(args.s + 1, "0123456789") }, "architecture.hidden", true);
+    if (eps.n)
+        add_value(d, model, eps, "architecture.norm_eps", unsure);
+    return true;
+}
+
 /* "(k_proj): Linear(in_features=2048, out_features=512, bias=False)". */
 bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsure)
 {
@@ -78,7 +103,7 @@ bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsur
     if (!open || close[1] != ':' || close[2] != ' ' || model < 0)
         return false;
     lm_extent name = { line.s + 1, (size_t)(close - line.s - 1) }, kind = lm_trim((lm_extent){ close + 2, (size_t)(open - close - 2) });
-    lm_extent args = arguments(line, open), eps;
+    lm_extent args = arguments(line, open);
     if (add_layers(d, model, name, kind, unsure))
         return true;
     if (is_text(kind, "Linear"))
@@ -87,11 +112,7 @@ bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsur
         add_value(d, model, args, "model.embed_tokens.shape", true);
         return true;
     }
-    if ((ends_in(kind, "RMSNorm") || is_text(kind, "LayerNorm")) && (eps = argument(args, "eps=")).n) {
-        add_value(d, model, eps, "architecture.norm_eps", unsure);
-        return true;
-    }
-    return false;
+    return add_function(d, model, name, kind, args, unsure);
 }
 
 /* Return the number after "label: " if the line contains nothing else; n is 0: another line. */

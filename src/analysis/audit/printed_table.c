@@ -88,6 +88,14 @@ static void add(lm_audit_document *d, const lm_printed *t, lm_extent value, cons
     lm_add_statement(d, value, t->model, quantity, claim, t->unsure);
 }
 
+/* Return whether the row is the module that rotates queries and keys: its output is as wide as what is rotated. */
+static bool is_rotary(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot && strcmp(dot, ".rotary_emb") == 0;
+}
+
 /* "[1, 4, 3072]": keep the number of tokens, and state the width. */
 static void read_shape(lm_audit_document *d, lm_printed *t, lm_extent cell, const char *path)
 {
@@ -97,7 +105,8 @@ static void read_shape(lm_audit_document *d, lm_printed *t, lm_extent cell, cons
         return;
     t->tokens = strtoul(cell.s + 1, NULL, 10) * strtoul(first + 1, NULL, 10);
     lm_extent width = lm_trim((lm_extent){ comma + 1, (size_t)(cell.s + cell.n - 2 - comma) });
-    add(d, t, width, lm_arena_strndup(&d->arena, width.s, width.n), lm_arena_printf(&d->arena, "%s.out", path));
+    const char *quantity = is_rotary(path) ? "rope.dim" : lm_arena_printf(&d->arena, "%s.out", path);
+    add(d, t, width, lm_arena_strndup(&d->arena, width.s, width.n), quantity);
 }
 
 static void read_count(lm_audit_document *d, const lm_printed *t, char column, lm_extent cell, const char *path)
@@ -105,12 +114,31 @@ static void read_count(lm_audit_document *d, const lm_printed *t, char column, l
     const char *claim = lm_arena_strndup(&d->arena, cell.s, strcspn(cell.s, " (") < cell.n ? strcspn(cell.s, " (") : cell.n);
     bool        norm  = memmem(path, strlen(path), "norm", 4) || memmem(path, strlen(path), ".ln_", 4);
 
+    if (column == 'p' && is_rotary(path) && cell.n == 2 && memcmp(cell.s, "--", 2) == 0)
+        add(d, t, cell, "zero", "rope.parameters");
     if (!isdigit((unsigned char)*cell.s))
         return;
     if (column == 'p')
         add(d, t, cell, claim, lm_arena_printf(&d->arena, "%s.parameters|%s.weight.parameters", path, path));
     else if (t->tokens == FORWARD_TOKENS && !norm)
         add(d, t, cell, claim, lm_arena_printf(&d->arena, "%s.pass_mult_adds", path));
+}
+
+/* Keep the number of the layer that the row is, and state that of the last one at the first row behind it. */
+static void count_layers(lm_audit_document *d, lm_printed *t, size_t depth)
+{
+    lm_extent name = t->names[depth];
+
+    if (t->n_layers > 1 && depth < t->layer_depth) {
+        lm_add_statement(d, t->layer, t->model, "architecture.last_layer", lm_arena_strndup(&d->arena, t->layer.s, t->layer.n), true);
+        t->n_layers = 0;
+    }
+    if (!name.n || !isdigit((unsigned char)*name.s))
+        return;
+    size_t number  = strtoul(name.s, NULL, 10);
+    t->n_layers    = number == t->n_layers ? number + 1 : 0;
+    t->layer       = name;
+    t->layer_depth = depth;
 }
 
 static bool read_module(lm_audit_document *d, lm_printed *t, lm_extent line)
@@ -123,6 +151,7 @@ static bool read_module(lm_audit_document *d, lm_printed *t, lm_extent line)
     const char *open = memrchr(cell.s, '(', cell.n), *close = open ? memchr(open, ')', (size_t)(cell.s + cell.n - open)) : NULL;
     t->names[depth] = close ? (lm_extent){ open + 1, (size_t)(close - open - 1) } : (lm_extent){ cell.s, 0 };
     const char *path = path_of(d, t, depth);
+    count_layers(d, t, depth);
     for (size_t i = 0; path && i < t->n_columns && (cell = next_cell(&line)).n; i++)
         if (t->columns[i] == 'o')
             read_shape(d, t, cell, path);
@@ -152,16 +181,20 @@ static double number_of(lm_extent s)
     return lm_read_numeral(s.s, false, &x, NULL) ? x.value : 0;
 }
 
+/* A line below the table. `pass`: it depends on the tokens of the pass; `halves`: the fact is that of parameters of two bytes. */
+typedef struct total { const char *label, *unit, *quantity; bool pass, halves; } total;
+
+static const total totals[] = {
+    { "Input size", "MB", "pass.input_bytes", true, false },
+    { "Forward/backward pass size", "MB", "pass.torchinfo.forward_backward_bytes|pass.output_bytes", true, false },
+    { "Params size", "MB", "pass.parameter_bytes|weights.as.f16.bytes|weights.as.f32.bytes", false, false },
+    { "Estimated Total Size", "MB", "pass.torchinfo.total_bytes_tied_once", true, true },
+    { "Non-trainable params", "", "parameters.non_trainable", false, false },
+};
+
 /* "Params size (MB): 7213.50", "Non-trainable params: 0" */
 static bool read_total(lm_audit_document *d, lm_printed *t, lm_extent line)
 {
-    static const struct { const char *label, *unit, *quantity; } totals[] = {
-        { "Input size", "MB", "pass.input_bytes" },
-        { "Forward/backward pass size", "MB", "pass.torchinfo.forward_backward_bytes|pass.output_bytes" },
-        { "Params size", "MB", "pass.parameter_bytes|weights.as.f16.bytes|weights.as.f32.bytes" },
-        { "Estimated Total Size", "MB", "pass.torchinfo.total_bytes_tied_once" },
-        { "Non-trainable params", "", "parameters.non_trainable" },
-    };
     const char *colon = memchr(line.s, ':', line.n);
 
     if (!colon || !t->n_columns)
@@ -170,17 +203,16 @@ static bool read_total(lm_audit_document *d, lm_printed *t, lm_extent line)
     const char *open = memchr(line.s, '(', (size_t)(colon - line.s)), *close = open ? memchr(open, ')', (size_t)(colon - open)) : NULL;
     if (starts(line, "Total params"))
         t->parameters = number_of(value);
+    if (starts(line, "Params size"))
+        t->halves = fabs(number_of(value) * 1e6 - 2 * t->parameters) < 0.01 * t->parameters;
     if (!isdigit((unsigned char)*value.s))
         return false;
     if (starts(line, "Total mult-adds") && close)
         read_mult_adds(d, t, (lm_extent){ open + 1, (size_t)(close - open - 1) }, value);
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
-        if (!starts(line, totals[i].label))
-            continue;
-        if (i == 2)
-            t->halves = fabs(number_of(value) * 1e6 - 2 * t->parameters) < 0.01 * t->parameters;
-        if (i < 2 || i == 3 ? t->tokens == FORWARD_TOKENS && (i != 3 || t->halves) : true)
-            add(d, t, value, lm_arena_printf(&d->arena, "%.*s %s", (int)value.n, value.s, totals[i].unit), totals[i].quantity);
+        const total *x = &totals[i];
+        if (starts(line, x->label) && (!x->pass || t->tokens == FORWARD_TOKENS) && (!x->halves || t->halves))
+            add(d, t, value, lm_arena_printf(&d->arena, "%.*s %s", (int)value.n, value.s, x->unit), x->quantity);
     }
     return false;                    /* the line may be read otherwise, too */
 }

@@ -15,7 +15,8 @@ enum { LM_NO_MODEL = -1, LM_OTHER_MODEL = -2 };          /* no model is named; a
 
 /* The function of a word or phrase in a text. */
 typedef enum lm_role {
-    LM_UNKNOWN, LM_NUMBER, LM_MODEL,
+    LM_UNKNOWN,                      /* the vocabulary has such words too ("open"), for rotated.c and others */
+    LM_NUMBER, LM_MODEL,
     LM_QUANTITY,                     /* a path, or a family of paths (paths.c): @params, @size, @cache, @flops */
     LM_TEXT_QUANTITY,                /* a quantity whose value is a word: yes, SiLU */
     LM_PART,                         /* paths, separated by ";": of one layer; of all layers; of the share; of the kind */
@@ -63,6 +64,7 @@ typedef struct lm_about {
     lm_extent         key;           /* the key of a configuration that names the quantity: "num_key_value_heads" */
     unsigned          forms;
     double            tokens;        /* 0: not stated */
+    bool              likely;        /* unsure, but a match is hardly chance */
     bool              thousands;     /* the tokens were written as 8K */
     bool              unshared;      /* with a key and a value for every query head: "MHA" */
     bool              table;         /* a cell of a table, which lists all parts */
@@ -92,6 +94,8 @@ typedef struct lm_printed {
     lm_extent names[LM_PRINTED_DEPTH];
     size_t    tokens;                /* of the pass; 0: not stated */
     double    parameters;            /* the total */
+    lm_extent layer;                 /* the last row that is a layer's */
+    size_t    layer_depth, n_layers; /* n_layers: rows that are numbered from 0 without a gap; 0: there is a gap */
     bool      halves;                /* parameters take two bytes each */
     int       model;
     bool      unsure;
@@ -117,6 +121,8 @@ struct lm_audit_document {
     size_t     n_mended;
     lm_column  columns[LM_MOST_CELLS];       /* of the table being read */
     lm_printed printed;
+    bool       rotary;               /* the heading is about rotary positions */
+    bool       key_width;            /* an equation has defined the width of the keys */
     bool       graph;                /* the code being read is a Mermaid graph */
     int        subgraphs[LM_MOST_SUBGRAPHS];                             /* the models of the subgraphs that are open */
     size_t     n_subgraphs;
@@ -150,6 +156,9 @@ bool lm_audit_number(lm_audit_document *d, const lm_item *number, const lm_item 
 bool lm_audit_words(lm_audit_document *d, lm_extent cell, const lm_about *about);
 
 /* ---- clause.c ---- */
+/* Add what a phrase says in words, such as "ties its embeddings". False: the model is unknown. */
+bool lm_audit_phrase(lm_audit_document *d, const lm_item *x, int model, bool unsure);
+
 /* Read a clause, or a label and the text after its colon. `cached`: whether the previous clause was about the cache; updated. */
 bool lm_read_clause(lm_audit_document *d, const lm_item *items, size_t n, int model, bool doubt, bool *cached);
 
@@ -190,6 +199,33 @@ const lm_vocable *lm_symbol(const lm_audit_document *d, const lm_item *x);      
 /* "L × H² = 36 × 2048²": add a statement for each symbol that is replaced by a number. False: none. */
 bool lm_audit_substitution(lm_audit_document *d, const lm_item *items, size_t n);
 
+/* ---- equations.c ---- */
+/* Judge the equations between letters of a text: whether both sides are equal in every model. False: none. */
+bool lm_audit_equations(lm_audit_document *d, lm_extent text);
+
+/* ---- layers.c ---- */
+/* Read layers that are numbered ("Layer 0 ~ Layer 27") or repeated ("repeated 28 times"). False: none. */
+bool lm_audit_layers(lm_audit_document *d, lm_extent line, int model);
+
+/* ---- rotated.c ---- */
+/* Read what a text about rotary positions says that they are applied to. False: nothing. */
+bool lm_audit_rotary(lm_audit_document *d, lm_extent line, int model);
+bool lm_names_rotary(const lm_item *items, size_t n);
+
+/* ---- lettered.c ---- */
+/* Confirm the shape that a name has in every model: "W_q_i" and "H, head_dim". False: none is known, or it is another one. */
+bool lm_audit_shape(lm_audit_document *d, lm_extent name, lm_extent list);
+
+/* Confirm the shapes of a line: "logits [batch, seq, vocab]". False: none. */
+bool lm_audit_shapes(lm_audit_document *d, lm_extent line);
+
+/* ---- formula.c ---- */
+/* Read "MLP(x) = …": the formula of a part, which is compared with the model's. False: another line. */
+bool lm_audit_formula(lm_audit_document *d, lm_extent line, int model);
+
+/* Return whether both texts are one formula, with other signs for the same operations. */
+bool lm_same_formula(const char *a, const char *b);
+
 /* ---- tables.c ---- */
 typedef struct lm_cells { lm_extent cell[LM_MOST_CELLS]; size_t n; } lm_cells;
 void lm_split_row(lm_extent row, lm_cells *out);
@@ -200,6 +236,9 @@ void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const ch
 
 /* Add a passage that is wrong in itself, what is right, and why. */
 void lm_add_judged(lm_audit_document *d, lm_extent passage, const char *truth, const char *why);
+
+/* Add a passage that is right because a rule holds of every model. */
+void lm_add_rule(lm_audit_document *d, lm_extent passage, const char *rule);
 
 /* Add a percentage that other numbers of the document make `percent`. */
 void lm_add_checked(lm_audit_document *d, lm_extent passage, lm_claim verdict, double percent, const char *why);

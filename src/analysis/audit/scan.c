@@ -187,13 +187,12 @@ static const lm_vocable *damaged_at(const char *s, const char *end, size_t *n)
     return only;
 }
 
-static const lm_vocable *vocable_at(const char *s, const char *end, size_t *n)
+/* Return the longest vocable at s. */
+static const lm_vocable *whole_at(const char *s, const char *end, size_t *n)
 {
-    const lm_vocable *best = (*s & 0x80) ? damaged_at(s, end, n) : NULL;
+    const lm_vocable *best = NULL;
     char              first = (char)tolower((unsigned char)*s);
 
-    if (best)
-        return best;
     *n = 0;
     for (const lm_vocable *v = lm_vocabulary; v->phrase; v++) {
         size_t m = *v->phrase == first ? phrase_at(s, end, v->phrase) : 0;
@@ -202,6 +201,24 @@ static const lm_vocable *vocable_at(const char *s, const char *end, size_t *n)
             *n   = m;
         }
     }
+    return best;
+}
+
+enum { LONG_WORD = 9 };              /* bytes of three characters: such a word is itself, whatever was lost before it */
+
+static const lm_vocable *vocable_at(const char *s, const char *end, size_t *n)
+{
+    const lm_vocable *best = (*s & 0x80) ? damaged_at(s, end, n) : NULL;
+    const char       *p = s;
+
+    while (end - p > 3 && memcmp(p, lost, 3) == 0)
+        p += 3;
+    if (best)
+        return best;
+    best = whole_at(p, end, n);
+    if (p > s && *n < LONG_WORD)
+        return NULL;
+    *n += (size_t)(p - s);
     return best;
 }
 
@@ -346,6 +363,14 @@ static bool word_ends(const char *s, const char *end, bool unspaced)
     return is_unspaced(s) != unspaced || (unspaced && sign_at(s, end, &n) != LM_UNKNOWN);
 }
 
+/* Return whether a known word of three or more characters begins at s, in the middle of a text without spaces. */
+static bool begins_long_word(const char *s, const char *end)
+{
+    size_t n;
+
+    return (*s & 0xc0) == 0xc0 && whole_at(s, end, &n) && n >= LONG_WORD;
+}
+
 /* Read an unknown word. A word with digits among its letters, or with capitals inside, may name a model. */
 static void take_unknown(const char *s, const char *end, lm_item *out)
 {
@@ -355,7 +380,7 @@ static void take_unknown(const char *s, const char *end, lm_item *out)
 
     for (; p < end; p++) {
         char next = p + 1 < end ? p[1] : ' ';
-        if (p > s && word_ends(p, end, unspaced))
+        if (p > s && (word_ends(p, end, unspaced) || (unspaced && begins_long_word(p, end))))
             break;
         if (!is_word(*p) && *p != '_' && !(*p == '-' && is_word(next)) && !(*p == '.' && isdigit((unsigned char)next)))
             break;

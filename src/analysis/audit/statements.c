@@ -61,6 +61,18 @@ static int model_in(const lm_audit_document *d, lm_extent s)
     return a.model;
 }
 
+/* Read what a heading states, which is never certain: "Decoder stack (28 layers)". */
+static void read_title(lm_audit_document *d, lm_extent text)
+{
+    bool aside = d->aside;
+    int  carry = d->scope;
+
+    d->aside = true;
+    lm_audit_text(d, text, &carry);
+    lm_audit_layers(d, text, d->scope);
+    d->aside = aside;
+}
+
 static void read_heading(lm_audit_document *d, walk *w, lm_extent line)
 {
     size_t level = strspn(line.s, "#");
@@ -80,6 +92,8 @@ static void read_heading(lm_audit_document *d, walk *w, lm_extent line)
         d->aside |= doubt;
         d->versus &= !doubt || lm_vocable_is(d->items[i].word, "versus");
     }
+    d->rotary = lm_names_rotary(d->items, lm_scan(d, line, d->items, LM_MOST_ITEMS));
+    read_title(d, (lm_extent){ line.s + level, line.n - level });
 }
 
 static bool ends_in_colon(lm_extent line)
@@ -175,8 +189,9 @@ static lm_extent with_results(lm_audit_document *d, const walk *w, lm_extent raw
 {
     for (;;) {
         lm_extent next = line_at(raw.s + raw.n + (raw.s + raw.n < w->end), w->end), line = lm_trim(next);
-        size_t    n = marker(line);
-        bool      equals = line.n > n + 1 && (line.s[n] == '=' || memcmp(line.s + n, "≈", 2) == 0) && line.s[n + 1] != '=';
+        bool      sum = w->code && line.n > 2 && memcmp(line.s, "+ ", 2) == 0;       /* "+ H × I": the calculation's next term */
+        size_t    n = sum ? 0 : marker(line);
+        bool      equals = sum || (line.n > n + 1 && (line.s[n] == '=' || memcmp(line.s + n, "≈", 2) == 0) && line.s[n + 1] != '=');
         if (!equals || next.s == raw.s)
             return raw;
         memset(d->text + (line.s - d->text), ' ', n);    /* not a minus sign */
@@ -225,7 +240,11 @@ static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
         d->uncertain   = false;
     }
     w->open = !n;
-    found = lm_audit_text(d, line, &w->carry);
+    found = lm_audit_equations(d, line);
+    found |= lm_audit_text(d, line, &w->carry);
+    found |= lm_audit_formula(d, line, w->carry);
+    found |= lm_audit_layers(d, line, w->carry);
+    found |= lm_audit_rotary(d, line, w->carry);
     w->doubt = has_doubt(d, line, w->carry);
     w->other = w->doubt && names_other(d, line, w->carry);
     if (!found && has_figure(line))
@@ -266,6 +285,10 @@ static void read_code(lm_audit_document *d, walk *w, lm_extent *raw)
 
     if (n < LM_MOST_ITEMS)
         lm_audit_sums(d, d->items, n);
+    lm_audit_equations(d, line);
+    lm_audit_shapes(d, line);
+    if (lm_audit_formula(d, line, d->scope))
+        return;
     bool printed = lm_audit_printed_table(d, line, d->scope, w->doubt) || lm_audit_module(d, line, d->scope, w->doubt) ||
                    lm_audit_summary(d, line, next, d->scope, w->doubt);
     if (printed || (!setting && lm_audit_drawing(d, line, w->other)) || !setting)

@@ -70,17 +70,20 @@ static bool is_term(const lm_item *x)
     return (x->role == LM_NUMBER && !x->last.n) || x->exponent;
 }
 
-/* Return the end of a remark in parentheses, such as "(~263M)" or "(FP16)", which is no factor: it begins with a word and has no signs.
- * 0: it may be a factor. */
+/* Return the end of a remark in parentheses, such as "(~263M)", "(FP16)" or "(K+V)", which is no factor: it begins with a word and has no
+ * signs, or only letters of keys and values. 0: it may be a factor. */
 static size_t behind_remark(const lm_item *items, size_t n, size_t i)
 {
     size_t k = i + 1;
+    bool   letters = true, signs = false;
 
     if (k >= n || items[k].role == LM_NUMBER || is_term(&items[k]))
         return 0;
-    while (k < n && !sign_is(&items[k], ")") && !operator_at(&items[k]))
-        k++;
-    return k < n && sign_is(&items[k], ")") ? k + 1 : 0;
+    for (; k < n && !sign_is(&items[k], ")"); k++) {
+        letters &= items[k].at.n == 1 && strchr("KQV+&/", *items[k].at.s);
+        signs |= operator_at(&items[k]) != 0;
+    }
+    return k < n && (letters || !signs) ? k + 1 : 0;
 }
 
 /* Skip words that say what a number counts: "28 layers", "2 (keys and values)". */

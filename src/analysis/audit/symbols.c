@@ -6,7 +6,7 @@
 
 static bool is_letter(const lm_item *x)
 {
-    return x->role == LM_UNKNOWN && x->at.n == 1 && isupper((unsigned char)*x->at.s);
+    return (x->role == LM_UNKNOWN || x->role == LM_UNIT) && x->at.n == 1 && isupper((unsigned char)*x->at.s);
 }
 
 static bool is_single_fact(const lm_item *x)

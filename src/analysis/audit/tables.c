@@ -319,10 +319,20 @@ static bool read_described(lm_audit_document *d, const lm_cells *head, const lm_
     return found;
 }
 
-/* Read a cell that is not only described by its row and column: models that use something, a difference between two cells. */
+/* "[H, head_dim]": read the shape of what the first cell names. */
+static bool read_shape(lm_audit_document *d, lm_extent name, lm_extent cell)
+{
+    while (cell.n && (*cell.s == '`' || *cell.s == '$'))
+        cell.s++, cell.n--;
+    const char *close = cell.n && *cell.s == '[' ? memchr(cell.s, ']', cell.n) : NULL;
+
+    return close && lm_audit_shape(d, name, (lm_extent){ cell.s + 1, (size_t)(close - cell.s - 1) });
+}
+
+/* Read a cell that is not only described by its row and column: models that use something, a difference between two cells, a shape. */
 static bool read_related(lm_audit_document *d, const lm_cells *head, const lm_cells *row, size_t first, size_t i, const lm_about *a)
 {
-    return (i < head->n && read_users(d, row->cell[first], head->cell[i], row->cell[i])) ||
+    return (i < head->n && read_users(d, row->cell[first], head->cell[i], row->cell[i])) || read_shape(d, row->cell[0], row->cell[i]) ||
            (lm_vocable_is(a->quantity, "@saved") && read_saved(d, head, row, i));
 }
 

@@ -1,0 +1,85 @@
+/* layers.c - layers that a text counts or numbers without a quantity: "Layer 0 ~ Layer 27", "i = 0, 1, ..., 27", "repeated 28 times". */
+#include <string.h>
+
+#include "analysis/audit/reading.h"
+
+/* Return whether the item names a layer: "Layer", "decoder layer", "layers". */
+static bool is_layer(const lm_item *x)
+{
+    return (x->role == LM_FORM && lm_vocable_is(x->word, "layer")) || lm_vocable_is(x->word, "architecture.layers") ||
+           (x->role == LM_PART && strncmp(x->word->value, "layers[0].parameters", 20) == 0);
+}
+
+static bool is_text(const lm_item *x, const char *text)
+{
+    return x->at.n == strlen(text) && memcmp(x->at.s, text, x->at.n) == 0;
+}
+
+static bool is_whole(const lm_item *x)
+{
+    return x->role == LM_NUMBER && x->number.whole && x->number.unit == LM_NUMERAL_PLAIN && !x->number.power;
+}
+
+/* Return whether the item may stand between the numbers of a sequence: signs, and the word "layer" again. */
+static bool joins(const lm_item *x)
+{
+    return x->role == LM_BREAK || x->role == LM_TIMES || x->role == LM_LEAD || is_text(x, "to") || is_text(x, "-") || is_text(x, "…") ||
+           (x->role == LM_FORM && is_layer(x));
+}
+
+static void add(lm_audit_document *d, lm_extent value, int model, const char *quantity)
+{
+    lm_add_statement(d, value, model, quantity, lm_arena_strndup(&d->arena, value.s, value.n), true);
+}
+
+/* "0, 1, ..., 27", "0-27": return the last number of a sequence that begins with 0 at i; n is 0: none. */
+static lm_extent last_of(const lm_item *items, size_t n, size_t i)
+{
+    lm_extent last = items[i].last;
+    double    value = 0;
+
+    for (size_t k = i + 1; !items[i].last.n && k < n; k++) {
+        if (is_whole(&items[k]) && items[k].number.value > value && !items[k].last.n) {
+            value = items[k].number.value;
+            last  = items[k].at;
+        } else if (!joins(&items[k])) {
+            break;
+        }
+    }
+    return last;
+}
+
+/* "Layer 27, the last one": return whether the text after the number at i says so. */
+static bool is_last(const lm_item *items, size_t n, size_t i)
+{
+    static const char *const words[] = { "last", "final", "最后", "最後" };
+
+    for (size_t k = i + 1; k < n && k < i + 5; k++)
+        for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+            if (is_text(&items[k], words[w]))
+                return true;
+    return false;
+}
+
+bool lm_audit_layers(lm_audit_document *d, lm_extent line, int model)
+{
+    size_t n = lm_scan(d, line, d->items, LM_MOST_ITEMS);
+    bool   layer = false, found = false;
+
+    for (size_t i = 0; i < n && n < LM_MOST_ITEMS && model >= 0; i++) {
+        const lm_item *x = &d->items[i];
+        layer |= is_layer(x);
+        if (!layer || !is_whole(x))
+            continue;
+        lm_extent last = x->number.value == 0 ? last_of(d->items, n, i) : (lm_extent){ x->at.s, 0 };
+        if (!last.n && i && is_layer(x - 1) && is_last(d->items, n, i))
+            last = x->at;
+        bool times = i + 1 < n && (is_text(x + 1, "次") || is_text(x + 1, "遍") || is_text(x + 1, "times"));
+        if (last.n)
+            add(d, last, model, "architecture.last_layer");
+        if (times)
+            add(d, x->at, model, "architecture.layers");
+        found |= last.n || times;
+    }
+    return found;
+}
