@@ -40,6 +40,8 @@ typedef struct lm_audit_statement {
     lm_judgement judged;             /* if quantity is "": the result of the arithmetic */
     bool        unsure;              /* ambiguous: may be confirmed, is never called wrong */
     bool        likely;              /* if unsure: a match is hardly chance, even of a number of one digit */
+    bool        candidate;           /* about one of several models that the text may mean: omit it unless it is confirmed */
+    bool        precise;             /* zeros at its end are digits, not rounding */
     uint64_t    reserved[3];         /* zero */
 } lm_audit_statement;
 

@@ -276,6 +276,10 @@ static lm_status judge_statement(audit *a, const char *text, const lm_audit_stat
         }
         LM_TRY(lm_audit_judge(statement, s->facts, j, e));
     }
+    if (statement->candidate && j->verdict != LM_CLAIM_CONFIRMED) {
+        j->verdict = LM_CLAIM_NOT_CHECKABLE;
+        return LM_OK;
+    }
     return show(a, statement->model, statement->quantity, statement->claim, j, j->why, e);
 }
 

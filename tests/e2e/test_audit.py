@@ -348,7 +348,7 @@ def test_five_documents(measured):
         print(f"{name:32}{counts[0]:>8} / {counts[1]:<3}{counts[2]:>11} / {counts[3]:<4}{counts[4]:>8} / {counts[5]:<4}{counts[6]:>9}")
     print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
     assert sums[1] == 88 and sums[3] == 578
-    assert sums[0] >= 67 and sums[2] >= 455 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+    assert sums[0] >= 69 and sums[2] >= 463 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
 
 
 def test_the_kind_of_error_is_named(measured):
@@ -587,6 +587,9 @@ def test_tables_of_torchinfo(lamina, tmp_path):
     ("- 16 × 4096² = 256M\n- 256M + 100M = 356M\n", ["256M", "356M"]),
     ("- kv_dim = num_kv_heads × head_dim\n- hidden_size = kv_dim × num_kv_heads\n", ["kv_dim × num_kv_heads"]),
     ("- Layers: 16\n- hidden_size = kv_dim × num_kv_heads\n- intermediate_size = 4 × hidden_size\n- hidden_size = num_kv_heads × head_dim\n", []),
+    ("- 22 × 67 = 1.5K\n- 1.5 × 1000 = 1500\n- 1.5 × 1.024 = 1.536\n- 1.5 × 2 = 3\n", ["1.536"]),
+    ("| Part | Params |\n|---|---|\n| Embedding | 263M |\n| 16 × Attention | 168M |\n| 16 × MLP | 800M |\n", ["800M"]),
+    ("| Part | Params |\n|---|---|\n| Embedding | 260M |\n| Attention | 170M |\n| MLP | 800M |\n", []),
     ("| | \ufffd層參數\ufffd | 總\ufffd數\ufffd |\n|---|---|---|\n| q_proj | 4.2M | 67M |\n| k_proj | 1.0M | 18M |\n", ["18M"]),
 ])
 def test_forms_of_statements(lamina, tmp_path, text, wrong):
@@ -630,3 +633,14 @@ def test_statements_without_a_quantity(lamina, tmp_path, text, fact, right):
     page.write_text("# Llama 3.2 1B\n\n" + text, encoding="utf-8")
     found = json.loads(lamina("audit", page, "--json").stdout)
     assert found["wrong"] == 0 and (fact in [s["fact"] for s in found["statements"] if s["verdict"] == "confirmed"]) == right, found
+
+
+def test_a_text_about_no_model_in_particular(lamina, tmp_path):
+    """What is right of one of the document's models is confirmed; nothing else is shown, and nothing is called wrong."""
+    page = tmp_path / "page.md"
+    page.write_text("# Counting\n\n- H: hidden_size\n- H = 2048\n- H = 2049\n- 12 layers\n\n| Kind | Heads | Matrices |\n|---|---|---|\n"
+                    "| MHA | 32 | Q: 2048×2048, K/V: 2048×2048 |\n| GQA | 32 | Q: 2048×2048, K/V: 2048×512 |\n| GQA | 31 | K/V: 2048×513 |\n", encoding="utf-8")
+    found = json.loads(lamina("audit", page, "-m", "gpt2", "-m", "llama-3.2-1b", "--json").stdout)["statements"]
+    assert [(s["line"], s["model"], s["said"]) for s in found] == [
+        (4, "llama-3.2-1b", "2048"), (6, "gpt2", "12"), (10, "llama-3.2-1b", "32"), (10, "llama-3.2-1b", "2048"), (10, "llama-3.2-1b", "2048"),
+        (11, "llama-3.2-1b", "32"), (11, "llama-3.2-1b", "2048"), (11, "llama-3.2-1b", "512")]

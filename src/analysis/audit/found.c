@@ -33,7 +33,8 @@ void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const ch
         return;
     }
     for (size_t i = d->n_statements; i-- > 0;)                 /* a number states the same quantity only once */
-        if (d->statements[i].at == (size_t)(value.s - d->text) && strcmp(d->statements[i].quantity, quantity) == 0)
+        if (d->statements[i].at == (size_t)(value.s - d->text) && strcmp(d->statements[i].quantity, quantity) == 0 &&
+            (!d->candidates || !*quantity || strcmp(d->statements[i].model, d->known[model].name) == 0))
             return;
         else if (d->statements[i].line < d->line)
             break;
@@ -44,7 +45,8 @@ void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const ch
     d->statements = list;
     list[d->n_statements++] = (lm_audit_statement){ .line = line, .at = (size_t)(value.s - d->text), .size = value.n,
                                                     .model = d->known[model].name, .quantity = quantity, .claim = claim,
-                                                    .unsure = unsure || (d->aside && *quantity) };
+                                                    .unsure = unsure || ((d->aside || d->candidates) && *quantity),
+                                                    .candidate = d->candidates && *quantity };
 }
 
 void lm_add_judged(lm_audit_document *d, lm_extent passage, const char *truth, const char *why)
@@ -83,7 +85,7 @@ void lm_add_checked(lm_audit_document *d, lm_extent passage, lm_claim verdict, d
 
 void lm_add_unread(lm_audit_document *d, lm_extent line)
 {
-    lm_audit_unread *list = grow(d, d->unread, d->n_unread, &d->room_unread, sizeof *list);
+    lm_audit_unread *list = d->candidates ? NULL : grow(d, d->unread, d->n_unread, &d->room_unread, sizeof *list);
 
     if (!list)
         return;
@@ -177,7 +179,7 @@ static bool doubtful(lm_facts *f, const lm_audit_statement *s, const lm_judgemen
     if (*end || !lm_read_claim(s->claim, bytes, &c) || truth == 0)
         return false;
     double ratio = c.is.value / truth;
-    if (may_be_coarse(&c, truth) || may_be_packed_so(j->path, truth, ratio, c.is.binary / truth))
+    if ((!s->precise && may_be_coarse(&c, truth)) || may_be_packed_so(j->path, truth, ratio, c.is.binary / truth))
         return true;
     if (starts(j->path, "flops.") && strchr(s->quantity, '|'))           /* the operations that are counted are not stated */
         return ratio > 0.05 && ratio < 20;

@@ -77,6 +77,8 @@ enum { LM_MOST_PARTS = 16, LM_MOST_CELLS = 32 };
 typedef struct lm_column {
     double      sum, slack, head;    /* slack: of rounding; head: the output matrix's */
     size_t      n, of_head;          /* of_head: the number of the head's statement; 0: none */
+    size_t      precise;             /* cells of the unit `power` that do not end in a zero */
+    int         power;
     bool        nested;              /* a row may be part of another one */
     const char *shares[LM_MOST_PARTS];
 } lm_column;
@@ -84,6 +86,9 @@ typedef struct lm_column {
 /* A figure that the document calculates wrongly, and what it should be. */
 typedef struct lm_mended { lm_extent at; double truth; } lm_mended;
 enum { LM_MOST_MENDED = 32 };
+
+/* A figure that the document calculates and rounds: its digits, what they are exactly, in the unit that it has. */
+typedef struct lm_rounded { lm_extent digits; double exact; size_t n_digits; } lm_rounded;
 
 enum { LM_PRINTED_DEPTH = 10, LM_PRINTED_COLUMNS = 8, LM_MOST_SUBGRAPHS = 8 };
 
@@ -119,10 +124,13 @@ struct lm_audit_document {
     const lm_vocable *symbols[26];   /* what a capital letter stands for, or NULL */
     lm_mended  mended[LM_MOST_MENDED];
     size_t     n_mended;
+    lm_rounded rounded[LM_MOST_MENDED];
+    size_t     n_rounded;
     lm_column  columns[LM_MOST_CELLS];       /* of the table being read */
     lm_printed printed;
     bool       rotary;               /* the heading is about rotary positions */
     bool       key_width;            /* an equation has defined the width of the keys */
+    bool       candidates;           /* the text is read for each model that it may be about */
     bool       graph;                /* the code being read is a Mermaid graph */
     int        subgraphs[LM_MOST_SUBGRAPHS];                             /* the models of the subgraphs that are open */
     size_t     n_subgraphs;
@@ -225,6 +233,10 @@ bool lm_audit_formula(lm_audit_document *d, lm_extent line, int model);
 
 /* Return whether both texts are one formula, with other signs for the same operations. */
 bool lm_same_formula(const char *a, const char *b);
+
+/* ---- widths.c ---- */
+/* Read "Q: 4096×4096, K/V: 4096×1024" in the row of a kind of attention. False: another cell. */
+bool lm_audit_widths(lm_audit_document *d, lm_extent label, lm_extent cell, int model);
 
 /* ---- tables.c ---- */
 typedef struct lm_cells { lm_extent cell[LM_MOST_CELLS]; size_t n; } lm_cells;

@@ -227,6 +227,46 @@ static bool names_other(const lm_audit_document *d, lm_extent line, int model)
     return other;
 }
 
+static bool has_model(const lm_audit_document *d, lm_extent line)
+{
+    lm_item items[LM_MOST_ITEMS];
+
+    for (size_t i = 0, n = lm_scan(d, line, items, LM_MOST_ITEMS); i < n; i++)
+        if (items[i].role == LM_MODEL)
+            return true;
+    return false;
+}
+
+enum { MOST_CANDIDATES = 4 };
+
+/* Read a text that names no model for each one that the document is about: what is right of one of them is confirmed. */
+static bool read_for_each(lm_audit_document *d, const walk *w, lm_extent line)
+{
+    size_t    before = d->n_statements, n = 0;
+    int       scope = d->scope, models[MOST_CANDIDATES];
+    lm_column columns[LM_MOST_CELLS];
+
+    for (size_t i = 0; i < d->n_known && n < MOST_CANDIDATES; i++)
+        if (d->n_given ? i < d->n_given : d->known[i].here)
+            models[n++] = (int)i;
+    d->candidates = true;
+    memcpy(columns, d->columns, sizeof columns);
+    for (size_t i = 0; i < n && n < MOST_CANDIDATES; i++) {
+        int carry = d->scope = models[i];
+        if (w->table) {
+            lm_cells row;
+            lm_split_row(line, &row);
+            lm_read_row(d, &w->head, &row, line);
+        } else {
+            lm_audit_text(d, line, &carry);
+        }
+    }
+    d->candidates = false;
+    d->scope = scope;
+    memcpy(d->columns, columns, sizeof columns);
+    return d->n_statements > before;
+}
+
 static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
 {
     lm_extent text = with_results(d, w, whole_text(w, raw)), line = lm_trim(text);
@@ -235,6 +275,7 @@ static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
 
     line = (lm_extent){ line.s + n, line.n - n };
     read_caption(d, line);
+    int scope = d->scope;
     if (n || !w->open) {
         w->carry = d->scope;
         d->uncertain   = false;
@@ -245,6 +286,8 @@ static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
     found |= lm_audit_formula(d, line, w->carry);
     found |= lm_audit_layers(d, line, w->carry);
     found |= lm_audit_rotary(d, line, w->carry);
+    if (scope == LM_NO_MODEL && (w->carry == LM_NO_MODEL || !has_model(d, line)) && has_figure(line))
+        found |= read_for_each(d, w, line);
     w->doubt = has_doubt(d, line, w->carry);
     w->other = w->doubt && names_other(d, line, w->carry);
     if (!found && has_figure(line))
@@ -298,6 +341,17 @@ static void read_code(lm_audit_document *d, walk *w, lm_extent *raw)
     d->uncertain = dim;
 }
 
+static void read_row(lm_audit_document *d, walk *w, lm_extent line)
+{
+    lm_cells row;
+
+    lm_split_row(line, &row);
+    if (!w->table)
+        w->head.n = 0;
+    if (!is_rule(line) && !(d->scope == LM_NO_MODEL && w->table && read_for_each(d, w, line)))
+        lm_read_row(d, &w->head, &row, line);
+}
+
 static void read_line(lm_audit_document *d, walk *w, lm_extent *raw)
 {
     lm_extent line = lm_trim(*raw), next = lm_trim(line_at(raw->s + raw->n + (raw->s + raw->n < w->end), w->end));
@@ -322,12 +376,7 @@ static void read_line(lm_audit_document *d, walk *w, lm_extent *raw)
         w->table = true;
         w->open  = false;
     } else if (memchr(line.s, '|', line.n) && (w->table || *line.s == '|')) {
-        lm_cells row;
-        lm_split_row(line, &row);
-        if (!w->table)
-            w->head.n = 0;
-        if (!is_rule(line))
-            lm_read_row(d, &w->head, &row, line);
+        read_row(d, w, line);
     } else {
         w->table = false;
         *raw     = read_paragraph(d, w, *raw);

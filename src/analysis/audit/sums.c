@@ -20,6 +20,8 @@ typedef struct side {
     double         begin;            /* the value of the first factor */
     const lm_item *first, *number;   /* the first item and the last number */
     double         mended;           /* the value with the right figures in place of wrong ones */
+    double         exact;            /* the value with the exact figures in place of rounded ones */
+    size_t         digits;           /* the fewest digits of a rounded figure; 0: there is none */
     size_t         n_terms;          /* of the outermost sum */
     double         terms[LM_MOST_TERMS];
     const lm_item *plain[LM_MOST_TERMS];                 /* the number that is the whole term, or NULL */
@@ -121,6 +123,47 @@ static void mend(lm_audit_document *d, const lm_item *x, double truth)
         d->mended[d->n_mended++] = (lm_mended){ x->at, truth };
 }
 
+/* ---- rounded figures ---- */
+
+static lm_extent digits_of(const lm_item *x, size_t *n)
+{
+    lm_extent s = { x->at.s, 0 };
+
+    *n = 0;
+    for (; s.n < x->at.n && (isdigit((unsigned char)s.s[s.n]) || (strchr(".,", s.s[s.n]) && s.n + 1 < x->at.n)); s.n++)
+        *n += isdigit((unsigned char)s.s[s.n]) != 0;
+    return s;
+}
+
+/* Keep what the digits of a calculated figure are exactly: 7.4942 for "7.5B", if it is 7.4942 × 2^30. */
+static void keep_rounded(lm_audit_document *d, const lm_item *x, double truth)
+{
+    size_t    n;
+    lm_extent digits = digits_of(x, &n);
+    double    unit = pow(1000, x->number.power), value = x->number.value / unit, half = x->number.half / unit * (1 + 1e-9);
+
+    unit = fabs(truth / unit - value) <= half ? unit : pow(1024, x->number.power);
+    if (fabs(truth / unit - value) <= half && memchr(digits.s, '.', digits.n) && d->n_rounded < LM_MOST_MENDED)
+        d->rounded[d->n_rounded++] = (lm_rounded){ digits, truth / unit, n };
+}
+
+/* Take the exact value of a number without a unit that repeats the digits of a rounded figure. */
+static void take_exact(const lm_audit_document *d, const lm_item *x, side *s)
+{
+    s->exact = x->number.value;
+    for (size_t i = d->n_rounded; i-- > 0 && !x->number.power && x->number.unit == LM_NUMERAL_PLAIN;)
+        if (d->rounded[i].digits.n == x->at.n && memcmp(d->rounded[i].digits.s, x->at.s, x->at.n) == 0) {
+            s->exact  = d->rounded[i].exact;
+            s->digits = d->rounded[i].n_digits;
+            return;
+        }
+}
+
+static size_t fewest(size_t a, size_t b)
+{
+    return a && b ? (a < b ? a : b) : a + b;
+}
+
 static side read_sum(reader *r);
 
 /* Read a number with its exponent, or a sum in parentheses, and the words after it. */
@@ -141,6 +184,8 @@ static side read_factor(reader *r)
         double v = x->number.unit == LM_NUMERAL_PERCENT ? x->number.value / 100 : x->number.value;
         s.value  = pow(v, power);
         s.mended = pow(mended(r->d, x, v), power);
+        take_exact(r->d, x, &s);
+        s.exact  = pow(x->number.unit == LM_NUMERAL_PERCENT ? v : s.exact, power);
         s.binary = pow(x->number.unit == LM_NUMERAL_BYTES ? x->number.binary : v, power);
         s.slack  = v != 0 ? power * fabs(x->number.half / x->number.value) : 0;
         s.number = x;
@@ -171,6 +216,8 @@ static side read_product(reader *r)
             break;
         s.value  = op == '/' ? s.value / f.value : s.value * f.value;
         s.mended = op == '/' ? s.mended / f.mended : s.mended * f.mended;
+        s.exact  = op == '/' ? s.exact / f.exact : s.exact * f.exact;
+        s.digits = fewest(s.digits, f.digits);
         s.binary = op == '/' ? s.binary / f.binary : s.binary * f.binary;
         s.slack += f.slack;
         s.number = f.number;
@@ -201,6 +248,8 @@ static side read_sum(reader *r)
         add_term(&s, &f);
         s.value += f.value;
         s.mended += f.mended;
+        s.exact += f.exact;
+        s.digits = fewest(s.digits, f.digits);
         s.binary += f.binary;
         s.slack  = s.slack > f.slack ? s.slack : f.slack;
         s.number = f.number;
@@ -266,6 +315,8 @@ static void add_statement(lm_audit_document *d, const side *written, double trut
     snprintf(s->judged.why, sizeof s->judged.why, "%s", right ? "" : why ? why : reason(x, truth));
     if (!right)
         mend(d, x, truth);
+    if (!same)
+        keep_rounded(d, x, truth);
 }
 
 /* Return whether `right` may be the result of `left`. "100 / 6 = 16": a whole number may be rounded down. */
@@ -287,6 +338,19 @@ static bool rests_on_wrong(const side *left, const side *right, bool about)
     return left->mended != left->value && !comes_to(&whole, right, about);
 }
 
+/* Return whether the result is written with more digits than the rounded figure that it is calculated from, and they are other ones. */
+static bool rests_on_rounded(const side *left, const side *right)
+{
+    side   whole = *left;
+    size_t n;
+
+    whole.value = whole.binary = left->exact;
+    whole.slack = 0;
+    digits_of(right->number, &n);
+    n -= n > (size_t)right->number->number.zeros ? (size_t)right->number->number.zeros : 0;          /* they may be rounding */
+    return left->digits && !right->calculated && n > left->digits + 1 && !comes_to(&whole, right, false);
+}
+
 /* "2 × 131M + 32 × 243M = 250M + 7.25B": judge each term of the result by its own term, if there are as many. False: not possible. */
 static bool judge_terms(lm_audit_document *d, const side *left, const side *right, bool about)
 {
@@ -306,6 +370,9 @@ static void judge_result(lm_audit_document *d, const side *left, const side *rig
 {
     if (right_one && rests_on_wrong(left, right, about))
         add_statement(d, right, left->mended, false, N_("calculated from a wrong figure"));
+    else if (right_one && rests_on_rounded(left, right))
+        add_statement(d, right, left->exact * (left->exact < 1e6 ? pow(1000, right->number->number.power) : 1), false,
+                      N_("calculated from a rounded figure"));
     else if (right_one || !judge_terms(d, left, right, about))
         add_statement(d, right, left->mended, right_one, NULL);
 }

@@ -123,6 +123,9 @@ static void add_to_column(lm_audit_document *d, size_t i, const lm_item *x, cons
     if (c->n < LM_MOST_PARTS)
         c->shares[c->n] = share;
     c->n++;
+    c->precise = x->number.power == c->power ? c->precise : 0;
+    c->power   = x->number.power;
+    c->precise += x->number.power && !x->number.zeros && !memchr(x->at.s, '.', x->at.n);
     c->sum += x->number.value;
     c->slack += x->number.half;
     size_t n = d->n_statements, at = (size_t)(x->at.s - d->text);
@@ -314,7 +317,10 @@ static bool read_described(lm_audit_document *d, const lm_cells *head, const lm_
     a->table = true;
     add_corner(d, head, first, row->cell[first], a);
     inherit(d, a);
-    bool found = read_cell(d, row->cell[i], a);
+    size_t before = d->n_statements;
+    bool   found  = read_cell(d, row->cell[i], a);
+    if (d->n_statements > before && d->columns[i].precise > 1)
+        d->statements[before].precise = isdigit((unsigned char)*d->statements[before].claim) != 0;
     add_up(d, i, row->cell[first], row->cell[i], a);
     return found;
 }
@@ -333,6 +339,7 @@ static bool read_shape(lm_audit_document *d, lm_extent name, lm_extent cell)
 static bool read_related(lm_audit_document *d, const lm_cells *head, const lm_cells *row, size_t first, size_t i, const lm_about *a)
 {
     return (i < head->n && read_users(d, row->cell[first], head->cell[i], row->cell[i])) || read_shape(d, row->cell[0], row->cell[i]) ||
+           lm_audit_widths(d, row->cell[first], row->cell[i], a->model == LM_NO_MODEL ? d->scope : a->model) ||
            (lm_vocable_is(a->quantity, "@saved") && read_saved(d, head, row, i));
 }
 
