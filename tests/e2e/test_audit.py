@@ -348,7 +348,7 @@ def test_five_documents(measured):
         print(f"{name:32}{counts[0]:>8} / {counts[1]:<3}{counts[2]:>11} / {counts[3]:<4}{counts[4]:>8} / {counts[5]:<4}{counts[6]:>9}")
     print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
     assert sums[1] == 88 and sums[3] == 578
-    assert sums[0] >= 69 and sums[2] >= 463 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+    assert sums[0] >= 69 and sums[2] >= 470 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
 
 
 def test_the_kind_of_error_is_named(measured):
@@ -356,7 +356,7 @@ def test_the_kind_of_error_is_named(measured):
     assert "the arithmetic of the line" in kinds and any(k.startswith("a binary prefix") for k in kinds)
 
 
-@pytest.mark.parametrize(("name", "least"), [("unseen", 39), ("fresh", 33), ("drawn", 32)])
+@pytest.mark.parametrize(("name", "least"), [("unseen", 39), ("fresh", 35), ("drawn", 34)])
 def test_cards_and_blogs_with_planted_errors(lamina, source, name, least):
     """Errors planted by hand in two model cards and a blog post, about the models that they name. Most errors that are not found are in
     formulas and in the output of frameworks; no right statement is called wrong."""
@@ -622,6 +622,12 @@ def test_equations_and_shapes_that_hold_of_every_model(lamina, tmp_path, text, r
     ("```\nMLP(x) = down_proj(gate_proj(x) * SiLU(up_proj(x)))\n```\n", "formulas.mlp", False),
     ("RoPE is applied to the queries and keys.\n", "rope.applied_to", True),
     ("RoPE is applied to Q, K and V.\n", "rope.applied_to", False),
+    ("RoPE is applied after the Q and K projections, before the attention scores.\n", "rope.placement", True),
+    ("RoPE is applied before the Q and K projections, after the attention scores.\n", "rope.placement", False),
+    ("RoPE encodes relative positions.\n", "relative positions of RoPE", True),
+    ("RoPE does not encode relative positions.\n", "relative positions of RoPE", False),
+    ("Embedding → Layer 0 → … → Layer 15 → final norm → lm_head\n", "the order of the parts", True),
+    ("Embedding → final norm → Layer 0 → … → Layer 15 → lm_head\n", "the order of the parts", False),
     ("Each 4 query heads share 1 KV head.\n", "attention.group", True),
     ("The decoder layer is repeated 16 times (layer 0 to 15).\n", "architecture.last_layer", True),
     ("Layer 0 to layer 14 are on the first device.\n", "architecture.last_layer", False),

@@ -16,6 +16,11 @@ static bool counts_tokens(const lm_item *items, size_t n, size_t i, const lm_abo
            ((i + 1 < n && items[i + 1].role == LM_TOKENS) || (i && items[i - 1].role == LM_AT) || context);
 }
 
+static bool is_text(const lm_item *x, const char *word)
+{
+    return x->at.n == strlen(word) && memcmp(x->at.s, word, x->at.n) == 0;
+}
+
 static bool names_quantity(const lm_item *x)
 {
     return x->role == LM_QUANTITY || x->role == LM_TEXT_QUANTITY || x->role == LM_PART;
@@ -197,6 +202,8 @@ static bool name_quantity(const lm_audit_document *d, const clause *c, size_t i,
 {
     static const lm_vocable total = { "", LM_QUANTITY, "parameters.total" };
     static const lm_vocable saved = { "", LM_QUANTITY, "what_if.kv_projections_saved" };
+    static const lm_vocable width = { "", LM_QUANTITY, "architecture.hidden|attention.head_dim" };
+    const lm_item *next = i + 1 < c->n ? &c->items[i + 1] : NULL;
     bool listed = lm_vocable_is(d->heading.quantity, "@params") && d->heading.part && !a->part && lm_vocable_is(c->items[0].word, "@total");
 
     if (is_size_of_model(c, i))
@@ -205,9 +212,11 @@ static bool name_quantity(const lm_audit_document *d, const clause *c, size_t i,
         a->quantity = &saved;
     else if (listed)
         a->part = d->heading.part;
+    else if (next && (is_text(next, "dimensions") || is_text(next, "dims")) && !a->quantity)
+        a->quantity = &width;
     else
         return false;
-    a->unsure |= listed || a->quantity == &saved;
+    a->unsure |= listed || a->quantity == &saved || a->quantity == &width;
     return true;
 }
 
@@ -270,11 +279,6 @@ static bool add_shape(lm_audit_document *d, const clause *c, size_t i, size_t *u
     lm_add_statement(d, (lm_extent){ first.s, (size_t)(last.s + last.n - first.s) }, c->about.model,
                      lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s), claim, c->about.unsure || product);
     return true;
-}
-
-static bool is_text(const lm_item *x, const char *word)
-{
-    return x->at.n == strlen(word) && memcmp(x->at.s, word, x->at.n) == 0;
 }
 
 /* "12.9B of its 46.7B parameters per token": add the active and the total parameters. `*used`: number of items after i that belong to

@@ -61,10 +61,46 @@ static bool is_last(const lm_item *items, size_t n, size_t i)
     return false;
 }
 
+/* Return the place of a part in the order of a model: embedding, layers, last norm, head; 0: another item. */
+static int place_of(const lm_item *x)
+{
+    const char *path = x->role == LM_PART ? x->word->value : "";
+
+    return strncmp(path, ";model.embed", 12) == 0  ? 1
+           : is_layer(x)                           ? 2
+           : strncmp(path, ";model.norm", 11) == 0 ? 3
+           : strncmp(path, ";lm_head", 8) == 0     ? 4
+                                                   : 0;
+}
+
+/* "Embedding → Layer 0 → … → final norm → lm_head": confirm the order of the parts. */
+static bool add_order(lm_audit_document *d, const lm_item *items, size_t n)
+{
+    size_t first = 0, last = 0, arrows = 0;
+    int    place = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        int next = place_of(&items[i]);
+        arrows += items[i].role == LM_TIMES && (is_text(&items[i], "→") || is_text(&items[i], "->"));
+        if (!next)
+            continue;
+        if (next != place && next != place + 1)
+            return false;
+        first = place ? first : i;
+        last  = i;
+        place = next;
+    }
+    if (place < 4 || arrows < 3)
+        return false;
+    lm_extent at = { items[first].at.s, (size_t)(items[last].at.s + items[last].at.n - items[first].at.s) };
+    lm_add_rule(d, at, "the order of the parts");
+    return true;
+}
+
 bool lm_audit_layers(lm_audit_document *d, lm_extent line, int model)
 {
     size_t n = lm_scan(d, line, d->items, LM_MOST_ITEMS);
-    bool   layer = false, found = false;
+    bool   layer = false, found = n < LM_MOST_ITEMS && add_order(d, d->items, n);
 
     for (size_t i = 0; i < n && n < LM_MOST_ITEMS && model >= 0; i++) {
         const lm_item *x = &d->items[i];

@@ -26,7 +26,7 @@ static char letter_of(const lm_item *x)
         { "quer", 'Q' }, { "key", 'K' }, { "value", 'V' }, { "查询", 'Q' }, { "键", 'K' }, { "值", 'V' },
     };
 
-    if (x->at.n == 1 && strchr("QKVqkv", *x->at.s))
+    if (strchr("QKVqkv", *x->at.s) && (x->at.n == 1 || (x->role == LM_PART && strchr(" -_", x->at.s[1]))))        /* "K", "k_proj" */
         return (char)(*x->at.s & ~0x20);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (begins_with(x, words[i].word))
@@ -58,6 +58,54 @@ static bool add_application(lm_audit_document *d, const lm_item *items, size_t n
     return true;
 }
 
+/* What a sentence about a place consists of, in the order in which it is said. */
+static char place_of(const lm_item *x)
+{
+    static const struct { const char *word; char letter; } words[] = {
+        { "after", '>' }, { "before", '<' }, { "attention score", 's' }, { "score", 's' },
+    };
+    char letter = letter_of(x);
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (begins_with(x, words[i].word))
+            return words[i].letter;
+    if (memmem(x->at.s, x->at.n, "後", 3) || memmem(x->at.s, x->at.n, "后", 3))
+        return '>';
+    return letter && letter != ',' ? letter : 0;
+}
+
+/* "after the Q and K projections, before the scores", "在 Q, K 计算后、Attention Score 计算前". */
+static bool add_place(lm_audit_document *d, const lm_item *items, size_t n, int model)
+{
+    char   said[8];
+    size_t m = 0, first = 0, last = 0;
+
+    for (size_t i = 0; i < n && m + 1 < sizeof said; i++) {
+        char letter = place_of(&items[i]);
+        first = letter && !m ? i : first;
+        last  = letter ? i : last;
+        if (letter)
+            said[m++] = letter;
+    }
+    said[m] = '\0';
+    if (strcmp(said, ">QK<s") != 0 && strcmp(said, "QK>s") != 0)
+        return false;
+    lm_extent at = { items[first].at.s, (size_t)(items[last].at.s + items[last].at.n - items[first].at.s) };
+    lm_add_statement(d, at, model, "rope.placement", "after the projections of Q and K, before the scores", true);
+    return true;
+}
+
+static bool denies(const lm_item *items, size_t n)
+{
+    static const char *const words[] = { "not", "no", "without", "never", "cannot", "不", "没", "無", "无" };
+
+    for (size_t i = 0; i < n; i++)
+        for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+            if (begins_with(&items[i], words[w]) && ((*words[w] & 0x80) || items[i].at.n == strlen(words[w])))
+                return true;
+    return false;
+}
+
 bool lm_audit_rotary(lm_audit_document *d, lm_extent line, int model)
 {
     size_t n = lm_scan(d, line, d->items, LM_MOST_ITEMS);
@@ -65,7 +113,12 @@ bool lm_audit_rotary(lm_audit_document *d, lm_extent line, int model)
 
     if (n == LM_MOST_ITEMS || model < 0 || !(d->rotary || lm_names_rotary(d->items, n)))
         return false;
+    found = add_place(d, d->items, n, model);
     for (size_t i = 0; i < n; i++) {
+        if (lm_vocable_is(d->items[i].word, "relative") && !denies(d->items, n)) {
+            lm_add_rule(d, d->items[i].at, "relative positions of RoPE");
+            found = true;
+        }
         if (lm_vocable_is(d->items[i].word, "applied"))
             found |= add_application(d, d->items, n, i, model);
         if (!lm_vocable_is(d->items[i].word, "unlearned"))
