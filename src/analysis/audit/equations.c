@@ -152,7 +152,7 @@ static void read_factor(reader *r, double values[MODELS])
         read_sum(r, own);
         r->depth--;
         r->failed |= r->p >= r->end || *r->p != ')';
-        r->p++;
+        r->p += !r->failed;
     } else if (r->p < r->end && isdigit((unsigned char)*r->p)) {
         read_number(r, own);
     } else if (r->p < r->end && isalpha((unsigned char)*r->p)) {
@@ -342,16 +342,20 @@ static bool judge_side(lm_audit_document *d, const side *before, const side *now
     return true;
 }
 
+enum { MOST_SIDES = 64 };
+
 bool lm_audit_equations(lm_audit_document *d, lm_extent text)
 {
     const char *from = text.s, *end = text.s + text.n, *part = NULL;
     side        before = { 0 }, now;
     bool        found = false, readable = false;
+    size_t      sides = 0;
 
-    for (const char *p = text.s; p <= end; p++) {
+    for (const char *p = text.s; p <= end && sides < MOST_SIDES; p++) {
         size_t n = p < end ? separator_at(text.s, p, end) : 1;
         if (!n)
             continue;
+        sides++;
         lm_extent piece = { from, (size_t)(p - from) };
         bool      side_of_equation = read_side(d, piece, &now);
         if (side_of_equation)

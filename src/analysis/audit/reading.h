@@ -32,6 +32,7 @@ typedef enum lm_role {
 /* A row of vocabulary.tsv. */
 typedef struct lm_vocable { const char *phrase; lm_role role; const char *value; } lm_vocable;
 extern const lm_vocable lm_vocabulary[];
+extern const unsigned short lm_vocabulary_at[257];       /* where the rows begin whose phrases begin with a byte */
 
 typedef struct lm_item {
     lm_role           role;

@@ -191,13 +191,13 @@ static const lm_vocable *damaged_at(const char *s, const char *end, size_t *n)
 static const lm_vocable *whole_at(const char *s, const char *end, size_t *n)
 {
     const lm_vocable *best = NULL;
-    char              first = (char)tolower((unsigned char)*s);
+    int               first = tolower((unsigned char)*s);
 
     *n = 0;
-    for (const lm_vocable *v = lm_vocabulary; v->phrase; v++) {
-        size_t m = *v->phrase == first ? phrase_at(s, end, v->phrase) : 0;
+    for (size_t i = lm_vocabulary_at[first]; s < end && i < lm_vocabulary_at[first + 1]; i++) {
+        size_t m = phrase_at(s, end, lm_vocabulary[i].phrase);
         if (m > *n) {
-            best = v;
+            best = &lm_vocabulary[i];
             *n   = m;
         }
     }

@@ -244,6 +244,7 @@ static bool read_for_each(lm_audit_document *d, const walk *w, lm_extent line)
 {
     size_t    before = d->n_statements, n = 0;
     int       scope = d->scope, models[MOST_CANDIDATES];
+    bool      uncertain = d->uncertain;
     lm_column columns[LM_MOST_CELLS];
 
     for (size_t i = 0; i < d->n_known && n < MOST_CANDIDATES; i++)
@@ -262,7 +263,8 @@ static bool read_for_each(lm_audit_document *d, const walk *w, lm_extent line)
         }
     }
     d->candidates = false;
-    d->scope = scope;
+    d->uncertain  = uncertain;
+    d->scope      = scope;
     memcpy(d->columns, columns, sizeof columns);
     return d->n_statements > before;
 }
