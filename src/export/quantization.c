@@ -4,278 +4,17 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "arch/typemix.h"
 #include "base/alloc.h"
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/cpu.h"
-#include "base/pool.h"
-#include "export/feed.h"
-#include "export/ggufparts.h"
-#include "export/imatrix.h"
+#include "export/quantizing.h"
 #include "export/synthesis.h"
-#include "kernels/quantize.h"
-#include "text/regex.h"
 
 #define PIECE (UINT64_C(1) << 22)    /* elements packed per write */
 #define CHUNK (UINT64_C(1) << 14)    /* elements per task of a thread */
-
-typedef struct kept { lm_regex *pattern; const lm_dtype_info *type; } kept;
-
-/* A tensor of the new file and its source. */
-typedef struct plan { const lm_tensor_info *from; size_t index; lm_dtype to; int64_t layer; const float *importance; } plan;
-
-typedef struct quantizing {
-    const lm_quantize_options *o;
-    lm_arena      arena;
-    lm_feed       in;
-    lm_imatrix   *imatrix;
-    lm_parts_plan parts;
-    lm_moved     *moved;             /* [n]: the tensors as they are split into parts */
-    lm_pool      *pool;
-    lm_quantize_fn *quantize;
-    lm_regex_work work;
-    kept         *keep;
-    plan         *plan;              /* in the order of the new file */
-    size_t        n, weighted;       /* tensors; those packed with importance weights */
-    lm_type_chooser chooser;
-    lm_quantized_tensor *tensors;
-    uint64_t      elements, packed_elements, bytes, was, done;
-    uint8_t      *packed;
-    /* state of the current tensor */
-    size_t        tensor;            /* index in the input */
-    lm_dtype      to;
-    const float  *importance;        /* [matrices × cols]; NULL: none */
-    uint64_t      first_row, rows, cols, rows_of_one, grain;
-    float        *scratch;           /* per thread: a chunk and a row */
-    uint64_t      room;              /* elements of one thread's scratch */
-    uint64_t      bad_row;           /* the first row with non-finite values; UINT64_MAX: none */
-    int           failed;            /* a thread could not read; it has set `why` */
-    lm_error      why;
-    double       *errors;            /* per thread: sum of squared errors */
-} quantizing;
-
-/* ---- options ---- */
-
-static lm_status type_named(const char *name, const char *flag, lm_dtype *out, lm_error *e)
-{
-    const lm_dtype_info *t = lm_dtype_named(name);
-
-    if (!t || !lm_can_quantize(t->type))
-        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "cannot make \"%s\": unknown type, or one without a quantizer", name);
-    *out = t->type;
-    return LM_OK;
-}
-
-static lm_status read_keep(quantizing *q, lm_error *e)
-{
-    q->keep = lm_arena_new(&q->arena, q->o->n_keep + 1, kept);
-    if (!q->keep)
-        return lm_fail_memory(e, "keep", q->o->n_keep * sizeof *q->keep);
-    memset(q->keep, 0, (q->o->n_keep + 1) * sizeof *q->keep);
-    for (size_t i = 0; i < q->o->n_keep; i++) {
-        const char *equals = strrchr(q->o->keep[i], '=');
-        lm_dtype    type;
-        if (!equals || equals == q->o->keep[i])
-            return lm_fail(e, LM_USAGE, "keep", LM_NO_OFFSET, "\"%s\" is not REGEX=TYPE", q->o->keep[i]);
-        LM_TRY(type_named(equals + 1, "keep", &type, e));
-        q->keep[i].type = lm_dtype_of(type);
-        if (lm_regex_new((lm_view){ q->o->keep[i], (size_t)(equals - q->o->keep[i]) }, "keep", &q->keep[i].pattern, e) != LM_OK)
-            return LM_USAGE;
-    }
-    return LM_OK;
-}
-
-/* Return a number of the model, or the first of a list with one per layer; 0: not present. */
-static uint32_t model_number(const lm_meta *m, const char *arch, const char *key)
-{
-    char          name[256];
-    lm_meta_value v;
-
-    snprintf(name, sizeof name, "%s.%s", arch, key);
-    if (!lm_meta_get(m, name, &v) || (v.kind == LM_META_ARRAY && !lm_meta_at(&v, 0, &v)) || v.kind != LM_META_UINT || v.u > UINT32_MAX)
-        return 0;
-    return (uint32_t)v.u;
-}
-
-static lm_status study(quantizing *q, const lm_file_type *type, lm_error *e)
-{
-    const lm_meta *m = lm_container_meta(q->in.seen);
-    lm_view        view;
-    char           arch[64];
-
-    LM_TRY(lm_meta_string(m, "general.architecture", &view, e));
-    snprintf(arch, sizeof arch, "%.*s", (int)(view.size < 63 ? view.size : 63), view.data);
-    lm_type_chooser *c = &q->chooser;
-    *c = (lm_type_chooser){
-        .type       = type,
-        .pure       = q->o->pure,
-        .importance = q->imatrix != NULL,
-        .tied       = !lm_container_find(q->in.seen, "output.weight"),
-        .coarse     = lm_mixture_is_coarse(arch),
-        .n_layers   = model_number(m, arch, "block_count"),
-        .n_heads    = model_number(m, arch, "attention.head_count"),
-        .n_kv_heads = model_number(m, arch, "attention.head_count_kv"),
-        .n_experts  = model_number(m, arch, "expert_count"),
-    };
-    char key[96];
-    snprintf(key, sizeof key, "%s.attention.head_count_kv", arch);
-    if (!lm_meta_has(m, key))
-        c->n_kv_heads = c->n_heads;
-    c->big = lm_mixture_is_big(arch, c->n_layers, c->n_heads, c->n_kv_heads);
-    for (size_t i = 0; i < lm_container_n_tensors(q->in.seen); i++)
-        c->n_values += lm_holds_values(lm_container_tensor(q->in.seen, i)->name);
-    return LM_OK;
-}
-
-/* ---- tensor types ---- */
-
-/* Sort by layer, tensors without a layer first, and by name within a layer. The counters of the mixed types depend on this order. */
-static int by_layer(const void *a, const void *b)
-{
-    const plan *x = a, *y = b;
-
-    if (x->layer != y->layer)
-        return x->layer < y->layer ? -1 : 1;
-    return strcmp(x->from->name, y->from->name);
-}
-
-static lm_status find_kept(quantizing *q, const char *name, const lm_dtype_info **out, lm_error *e)
-{
-    lm_match match = { 0 };
-
-    *out = NULL;
-    for (size_t i = 0; i < q->o->n_keep && !*out; i++) {
-        LM_TRY(lm_regex_begin(&q->work, strlen(name), e));
-        LM_TRY(lm_regex_find(q->keep[i].pattern, &q->work, lm_view_of(name), 0, &match, e));
-        *out = match.found ? q->keep[i].type : NULL;
-    }
-    return LM_OK;
-}
-
-/* Return the type that the options set for this tensor; LM_F64: none. */
-static lm_status named_type(quantizing *q, const lm_tensor_info *t, lm_dtype *out, lm_error *e)
-{
-    const lm_dtype_info *keep;
-
-    *out = LM_F64;
-    if (q->o->embedding_type && strcmp(t->name, "token_embd.weight") == 0)
-        return type_named(q->o->embedding_type, "embedding_type", out, e);
-    if (q->o->output_type && strcmp(t->name, "output.weight") == 0)
-        return type_named(q->o->output_type, "output_type", out, e);
-    LM_TRY(find_kept(q, t->name, &keep, e));
-    if (keep)
-        *out = keep->type;
-    return LM_OK;
-}
-
-static lm_status choose(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error *e)
-{
-    const lm_tensor_info *t = p->from;
-    const lm_dtype_info  *from = lm_dtype_of(t->type);
-    uint64_t              cols = t->dims[t->n_dims ? t->n_dims - 1 : 0], bytes;
-    lm_dtype              wanted;
-
-    p->to = t->type;
-    if (lm_is_packed(t->name, t->n_dims)) {
-        LM_TRY(named_type(q, t, &wanted, e));
-        if (wanted == LM_F64) {
-            wanted      = lm_choose_type(&q->chooser, t->name, t->n_dims, t->dims);
-            r->replaced = q->chooser.replaced;
-            if (t->type == LM_MXFP4 && !q->o->requantize) {
-                wanted      = LM_MXFP4;          /* the type that experts were trained in: published files of every type keep it */
-                r->replaced = false;
-            }
-        } else if (cols % lm_dtype_of(wanted)->block) {
-            return lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "rows of %" PRIu64 " elements are not a whole number of %s blocks", cols,
-                           lm_dtype_of(wanted)->name);
-        }
-        p->to = wanted;
-    }
-    if (p->to != t->type) {
-        if (from->quantized && !q->o->requantize) {
-            lm_fail(e, LM_USAGE, t->name, LM_NO_OFFSET, "the tensor is quantised already (%s)", from->name);
-            return lm_fail_hint(e, "start from a file of f32, f16 or bf16; `requantize` quantises what is left of the weights again");
-        }
-        if (!from->unpack || !lm_can_quantize(p->to))
-            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "cannot make %s from %s", lm_dtype_of(p->to)->name, from->name);
-    }
-    if (!lm_dtype_row_bytes(p->to, t->elements, &bytes))
-        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(p->to)->name);
-    r->name     = t->name;
-    r->from     = from->name;
-    r->to       = lm_dtype_of(p->to)->name;
-    r->elements = t->elements;
-    r->bytes    = bytes;
-    return LM_OK;
-}
-
-/* Find the importance of a tensor that is packed: [matrices × cols]. */
-static lm_status find_importance(quantizing *q, plan *p, lm_quantized_tensor *r, lm_error *e)
-{
-    const lm_tensor_info *t = p->from;
-    uint64_t              n = 0, rows = t->n_dims > 1 ? t->dims[t->n_dims - 2] : 1, want = t->elements / rows;
-
-    if (!q->imatrix || p->to == t->type || !lm_dtype_of(p->to)->quantized)
-        return LM_OK;
-    p->importance = lm_imatrix_of(q->imatrix, t->name, &n);
-    if (p->importance && n != want && strcmp(t->name, "token_embd.weight") != 0)
-        return lm_fail(e, LM_BAD_MODEL, t->name, LM_NO_OFFSET, "importance of %" PRIu64 " inputs; the tensor has %" PRIu64, n, want);
-    p->importance = n == want ? p->importance : NULL;        /* an embedding used as the output head: llama.cpp also omits it */
-    r->unweighted = !p->importance;
-    q->weighted += p->importance != NULL;
-    return LM_OK;
-}
-
-/* Refuse a type of so few bits that it requires importance, if there is none for this tensor. */
-static lm_status check_importance(const quantizing *q, const plan *p, lm_error *e)
-{
-    const char *type = lm_dtype_of(p->to)->name, *name = p->from->name;
-
-    if (p->importance || p->to == p->from->type || q->o->dry_run || !lm_requires_importance(q->chooser.type, name, p->to))
-        return LM_OK;
-    if (q->imatrix) {
-        lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "%s requires importance, and the importance matrix does not contain this tensor", type);
-        return lm_fail_hint(e, "measure the importance on a longer text, or give the tensor another type with `keep`");
-    }
-    lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "%s requires an importance matrix", type);
-    return lm_fail_hint(e, "measure the importance of the model's inputs on a text and give it as `imatrix`");
-}
-
-static lm_status make_plan(quantizing *q, lm_error *e)
-{
-    q->n       = lm_container_n_tensors(q->in.seen);
-    q->plan    = lm_arena_new(&q->arena, q->n + 1, plan);
-    q->tensors = lm_arena_new(&q->arena, q->n + 1, lm_quantized_tensor);
-    if (!q->plan || !q->tensors)
-        return lm_fail_memory(e, "tensors", q->n * sizeof *q->plan);
-    for (size_t i = 0; i < q->n; i++) {
-        const lm_tensor_info *t = lm_container_tensor(q->in.seen, i);
-        char                 *end;
-        long                  layer = strncmp(t->name, "blk.", 4) == 0 ? strtol(t->name + 4, &end, 10) : -1;
-        q->plan[i] = (plan){ .from = t, .index = i, .layer = layer };
-    }
-    qsort(q->plan, q->n, sizeof *q->plan, by_layer);
-    for (size_t i = 0; i < q->n; i++) {
-        q->tensors[i] = (lm_quantized_tensor){ 0 };
-        LM_TRY(choose(q, &q->plan[i], &q->tensors[i], e));
-        LM_TRY(find_importance(q, &q->plan[i], &q->tensors[i], e));
-        LM_TRY(check_importance(q, &q->plan[i], e));
-        q->bytes += q->tensors[i].bytes;
-        q->was += q->plan[i].from->bytes;
-        q->elements += q->plan[i].from->elements;
-    }
-    if (q->imatrix && !q->weighted) {
-        lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "none of its %zu entries is a tensor that is quantised",
-                lm_imatrix_entries(q->imatrix));
-        return lm_fail_in(e, q->o->imatrix);
-    }
-    return LM_OK;
-}
 
 /* ---- packing ---- */
 
@@ -291,7 +30,7 @@ static bool all_finite(const float *x, uint64_t n)
     return !worst;
 }
 
-static void note_bad_row(quantizing *q, uint64_t row)
+static void note_bad_row(lm_quantizing *q, uint64_t row)
 {
     uint64_t seen = __atomic_load_n(&q->bad_row, __ATOMIC_RELAXED);
 
@@ -311,7 +50,7 @@ static double squares_of(const lm_dtype_info *to, const uint8_t *packed, const f
 
 static void quantize_rows(void *arg, unsigned worker, unsigned chunk)
 {
-    quantizing          *q = arg;
+    lm_quantizing       *q = arg;
     const lm_dtype_info *to = lm_dtype_of(q->to);
     float               *x = q->scratch + worker * (q->room + q->cols), *y = x + q->room;
     uint64_t             begin = chunk * q->grain, end = begin + q->grain < q->rows ? begin + q->grain : q->rows;
@@ -338,7 +77,7 @@ static void quantize_rows(void *arg, unsigned worker, unsigned chunk)
     }
 }
 
-static lm_status report_progress(quantizing *q, uint64_t elements, lm_error *e)
+static lm_status report_progress(lm_quantizing *q, uint64_t elements, lm_error *e)
 {
     q->done += elements;
     if (q->o->progress && !q->o->progress(q->o->progress_arg, q->elements ? (double)q->done / (double)q->elements : 1))
@@ -346,7 +85,7 @@ static lm_status report_progress(quantizing *q, uint64_t elements, lm_error *e)
     return LM_OK;
 }
 
-static lm_status copy_tensor(quantizing *q, const plan *p, lm_gguf_writer *w, lm_error *e)
+static lm_status copy_tensor(lm_quantizing *q, const lm_quantizing_tensor *p, lm_gguf_writer *w, lm_error *e)
 {
     const lm_tensor_info *t    = p->from;
     uint64_t              cols = t->n_dims ? t->dims[t->n_dims - 1] : 1, rows = t->elements / cols, row = t->bytes / rows;
@@ -361,7 +100,7 @@ static lm_status copy_tensor(quantizing *q, const plan *p, lm_gguf_writer *w, lm
     return report_progress(q, t->elements, e);
 }
 
-static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tensor *r, lm_gguf_writer *w, lm_error *e)
+static lm_status quantize_tensor(lm_quantizing *q, const lm_quantizing_tensor *p, lm_quantized_tensor *r, lm_gguf_writer *w, lm_error *e)
 {
     const lm_tensor_info *t = p->from;
     const unsigned        threads = lm_pool_threads(q->pool);
@@ -402,7 +141,7 @@ static lm_status quantize_tensor(quantizing *q, const plan *p, lm_quantized_tens
 
 static void add_keys(void *arg, lm_gguf_writer *w)
 {
-    const quantizing *q = arg;
+    const lm_quantizing *q = arg;
 
     lm_gguf_add_u32(w, "general.quantization_version", 2);
     lm_gguf_add_u32(w, "general.file_type", q->chooser.type->id);
@@ -418,7 +157,7 @@ static void add_keys(void *arg, lm_gguf_writer *w)
 }
 
 /* Split the tensors into parts, in the order of the file. */
-static lm_status plan_parts(quantizing *q, const char *out, lm_error *e)
+static lm_status plan_parts(lm_quantizing *q, const char *out, lm_error *e)
 {
     static const char *const replaced[] = { "general.file_type", "general.quantization_version", "quantize.imatrix.", NULL };
 
@@ -439,30 +178,30 @@ static lm_status plan_parts(quantizing *q, const char *out, lm_error *e)
     return LM_OK;
 }
 
-typedef struct one_tensor { quantizing *q; size_t i; lm_gguf_writer *w; lm_error *e; } one_tensor;
+typedef struct one_tensor { lm_quantizing *q; size_t i; lm_gguf_writer *w; lm_error *e; } one_tensor;
 
 static lm_status write_guarded(void *arg)
 {
-    one_tensor *t = arg;
-    quantizing *q = t->q;
-    const plan *p = &q->plan[t->i];
+    one_tensor                 *t = arg;
+    lm_quantizing              *q = t->q;
+    const lm_quantizing_tensor *p = &q->plan[t->i];
 
     return p->to == p->from->type ? copy_tensor(q, p, t->w, t->e) : quantize_tensor(q, p, &q->tensors[t->i], t->w, t->e);
 }
 
 static lm_status write_tensor(void *arg, size_t i, lm_gguf_writer *w, lm_error *e)
 {
-    quantizing *q = arg;
+    lm_quantizing *q = arg;
 
     return lm_filemap_guard(write_guarded, &(one_tensor){ q, i, w, e }, lm_feed_path(&q->in), e);
 }
 
 static lm_status check_inputs(void *arg, lm_error *e)
 {
-    return lm_feed_check(&((quantizing *)arg)->in, e);
+    return lm_feed_check(&((lm_quantizing *)arg)->in, e);
 }
 
-static lm_status write_files(quantizing *q, lm_error *e)
+static lm_status write_files(lm_quantizing *q, lm_error *e)
 {
     const lm_parts_source source = { q, write_tensor, check_inputs };
     uint64_t              longest = 0;
@@ -501,7 +240,7 @@ static lm_status check_free(const char *out, const lm_quantize_options *o, lm_er
 
 /* Check that no part is one of the input files, and that the first part, or the only one, may be written. Later parts without a first one
  * are left over from an interrupted run and may be replaced. */
-static lm_status check_targets(quantizing *q, lm_error *e)
+static lm_status check_targets(lm_quantizing *q, lm_error *e)
 {
     for (uint32_t k = 0; k < q->parts.n; k++) {
         const char *path = lm_part_path(&q->parts, k, &q->arena);
@@ -528,18 +267,18 @@ static lm_status check_name(const char *in, const char *out, const lm_quantize_o
     return o->part_bytes || o->part_tensors ? LM_OK : check_free(out, o, e);
 }
 
-static lm_status run(quantizing *q, const char *in, const char *out, const char *type, lm_error *e)
+static lm_status run(lm_quantizing *q, const char *in, const char *out, const char *type, lm_error *e)
 {
     const lm_file_type *t;
 
     LM_TRY(lm_file_type_named(type, &t, e));
     LM_TRY(check_name(in, out, q->o, e));
-    LM_TRY(read_keep(q, e));
+    LM_TRY(lm_quantizing_read_keep(q, e));
     LM_TRY(lm_feed_open(in, &q->in, e));
     if (q->o->imatrix)
         LM_TRY(lm_imatrix_open(q->o->imatrix, &q->imatrix, e));
-    LM_TRY(study(q, t, e));
-    LM_TRY(make_plan(q, e));
+    LM_TRY(lm_quantizing_study(q, t, e));
+    LM_TRY(lm_quantizing_choose(q, e));
     LM_TRY(plan_parts(q, out, e));
     if (q->o->dry_run)
         return LM_OK;
@@ -547,7 +286,7 @@ static lm_status run(quantizing *q, const char *in, const char *out, const char 
     return write_files(q, e);
 }
 
-static lm_status give_result(quantizing *q, double seconds, lm_quantize_result *r, lm_error *e)
+static lm_status give_result(lm_quantizing *q, double seconds, lm_quantize_result *r, lm_error *e)
 {
     size_t             n;
     lm_view            lines = lm_feed_notes(&q->in);
@@ -571,7 +310,7 @@ static lm_status give_result(quantizing *q, double seconds, lm_quantize_result *
     return LM_OK;
 }
 
-static void end(quantizing *q)
+static void end(lm_quantizing *q)
 {
     lm_pool_free(q->pool);
     lm_free(q->packed);
@@ -592,8 +331,8 @@ lm_status lm_quantize(const char *in, const char *out, const char *type, const l
     LM_GIVEN(e, in && type);
     LM_PLAIN(e, o);
     static const lm_quantize_options defaults;
-    quantizing *q     = lm_alloc_zero(1, sizeof *q);
-    double      start = lm_clock_seconds();
+    lm_quantizing *q     = lm_alloc_zero(1, sizeof *q);
+    double         start = lm_clock_seconds();
 
     if (!q)
         return lm_fail_memory(e, in, sizeof *q);
