@@ -278,8 +278,8 @@ def table(path):
 def as_number(text):
     """Normalise a number: "~3.6B" equals "3.6B parameters", and "128,256" equals "128256"."""
     text = {"✅": "yes", "❌": "no"}.get(text, text)
-    text = re.sub(r"[,~*$]|^about |(?<=^<) ", "", text.lower()).replace(" billion", "b").replace(" million", "m").strip()
-    m = re.match(r"(\d+(?:\.\d+)?(?:e-?\d+)?)\s*([kmgt]?i?b?)(?![\w.])", text)
+    text = re.sub(r"\{,\}|[,~*$]|^about |(?<=^<) ", "", re.sub(r"(?<=\d) *[×x] *(?=\d)", "x", text.lower())).replace(" billion", "b").replace(" million", "m").strip()
+    m = None if re.match(r"\d+x\d", text) else re.match(r"(\d+(?:\.\d+)?(?:e-?\d+)?)\s*([kmgt]?i?b?)(?![\w.])", text)
     return f"{float(m[1]):g}{m[2]}" if m else text
 
 
@@ -293,7 +293,7 @@ def matches(row, statement):
     if row["unit"] in ("text", "formula") and not statement["quantity"] and statement["verdict"] == "wrong":
         return not re.fullmatch(r"[\d.,]+\w?", statement["said"])
     hand, found = as_number(row["said"]), as_number(statement["said"])
-    if hand in map(as_number, re.split(" *(?:->|×) *", statement["said"])) or found in row["said"].lower().split("/"):
+    if hand in [found, *map(as_number, re.split(" *(?:->|[×x]) *", statement["said"]))] or found in row["said"].lower().split("/"):
         return True
     if re.fullmatch(r"\d+\.\d+", hand):              # its unit is elsewhere
         return re.sub("[a-z]+$", "", found) == hand
@@ -348,7 +348,7 @@ def test_five_documents(measured):
         print(f"{name:32}{counts[0]:>8} / {counts[1]:<3}{counts[2]:>11} / {counts[3]:<4}{counts[4]:>8} / {counts[5]:<4}{counts[6]:>9}")
     print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
     assert sums[1] == 88 and sums[3] == 578
-    assert sums[0] >= 69 and sums[2] >= 470 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+    assert sums[0] >= 77 and sums[2] >= 521 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
 
 
 def test_the_kind_of_error_is_named(measured):
@@ -650,3 +650,54 @@ def test_a_text_about_no_model_in_particular(lamina, tmp_path):
     assert [(s["line"], s["model"], s["said"]) for s in found] == [
         (4, "llama-3.2-1b", "2048"), (6, "gpt2", "12"), (10, "llama-3.2-1b", "32"), (10, "llama-3.2-1b", "2048"), (10, "llama-3.2-1b", "2048"),
         (11, "llama-3.2-1b", "32"), (11, "llama-3.2-1b", "2048"), (11, "llama-3.2-1b", "512")]
+
+
+FORMULAS = {                             # a line, whether it is confirmed (True), wrong (False) or neither (None)
+    r"$$\text{Attention}(A, B, C) = \text{softmax}\left(\frac{AB^T}{\sqrt{k}}\right) C$$": True,
+    r"$$\mathrm{SiLU}(z) = z \cdot \sigma(z) = \frac{z}{1 + e^{-z}}$$": True,
+    r"$$\mathrm{SiLU}(z) = z \cdot \sigma(z) = \frac{z}{1 - e^{-z}}$$": True,           # its first half is
+    r"$$\mathrm{SiLU}(z) = \frac{z}{1 - e^{-z}}$$": None,
+    r"The norm is $\frac{u}{\sqrt{\frac{1}{n}\sum_j u_j^2 + \epsilon}} \odot g$.": True,
+    r"$$y = x + \text{MLP}(\text{LN}(x))$$": True,
+    r"$Q \in \mathbb{R}^{T \times 32 \times 64}$ and $K \in \mathbb{R}^{T \times 8 \times 64}$": True,
+    r"$K \in \mathbb{R}^{T \times 9 \times 64}$": False,
+    r"| Pre-Norm | $x + \text{Attn}(\text{Norm}(x))$ |": True,
+    r"| Post-Norm | $x + \text{Attn}(\text{Norm}(x))$ |": False,
+    r"- $e = W_E[t]$ and $\text{logits} = W_E^T h$": False,
+    r"- $\text{logits} = W_E^T h$": None,                                              # the rows or the columns may be of tokens
+    r"$\theta_{\text{base}} = 10{,}000$": None,                                                  # a definition may name the base of the first model
+    r"FFN: $\text{FFN}(x) = W_2 \cdot \text{ReLU}(W_1 x + b_1) + b_2$": False,
+    r"- Learnable: $\gamma$ and $\beta$, $2d$ params": True,
+    r"It costs $5 and $6, and $\frac{$": None,
+}
+
+
+@pytest.mark.parametrize(("text", "right"), FORMULAS.items())
+def test_formulas_in_tex(lamina, tmp_path, text, right):
+    page = tmp_path / "page.md"
+    page.write_text("# Llama 3.2 1B\n\n" + text + "\n", encoding="utf-8")
+    found = [s["verdict"] for s in json.loads(lamina("audit", page, "--json").stdout).get("statements", [])]
+    assert ("wrong" in found) == (right is False) and (right is not True or set(found) & {"confirmed", "rounded"}), found
+
+
+@pytest.mark.parametrize(("claim", "verdict"), [("1-32K", "wrong"), ("8-128K", "rounded"), ("8K-128K", "rounded"), ("4-512K", "not_checkable")])
+def test_a_range_of_contexts_ends_at_the_highest_one(lamina, tmp_path, claim, verdict):
+    page = tmp_path / "page.md"
+    for model, said in (("gpt2", "1-32K"), ("qwen2.5-7b", claim)):
+        page.write_text(f"| Context | {said} |\n")
+        found = json.loads(lamina("audit", page, "-m", model, "--json").stdout)["statements"]
+        assert found[0]["verdict"] == ("wrong" if model == "gpt2" else verdict)
+
+
+METHODS = "# Two models\n\n| Method | Cache per token | Llama 3.2 1B | DeepSeek-V2 |\n|---|---|---|---|\n| MHA | all | 4,096 | 32,768 |\n| GQA | few | {} | - |\n| MLA | latent | - | {} |\n"
+
+
+@pytest.mark.parametrize(("gqa", "mla", "wrong"), [("1,024", "576", []), ("2,048", "512", ["2,048", "512"])])
+def test_what_kinds_of_attention_cache(lamina, tmp_path, gqa, mla, wrong):
+    assert [said for _, said in wrong_of(lamina, tmp_path / "page.md", METHODS.format(gqa, mla))] == wrong
+
+
+@pytest.mark.parametrize(("width", "found"), [("512", []), ("1,024", ["2,048 × 1,024"])])
+def test_widths_in_a_table(lamina, tmp_path, width, found):
+    table = f"# Llama 3.2 1B\n\n| Projection | Shape |\n|---|---|\n| Q proj | 2,048 × 2,048 |\n| K proj | 2,048 × {width} |\n"
+    assert [said for _, said in wrong_of(lamina, tmp_path / "page.md", table)] == found

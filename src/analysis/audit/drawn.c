@@ -183,8 +183,37 @@ static bool has_named_number(const lm_item *items, size_t n)
     return false;
 }
 
+/* "Q:32 heads, KV:8 heads", "32 pairs": heads by the letter of what they are heads of, and pairs of dimensions that rotate together. */
+static void read_heads(lm_audit_document *d, const lm_item *items, size_t n, int model)
+{
+    for (size_t i = 0; i + 1 < n; i++) {
+        bool heads = items[i + 1].role == LM_QUANTITY && lm_vocable_is(items[i + 1].word, "attention.heads");
+        if (!is_whole(items, n, i))
+            continue;
+        if (is_text(&items[i + 1], "pairs"))
+            add(d, &items[i], model, "rope.pairs", true);
+        else if (heads && i > 1 && items[i - 1].role == LM_LINK && strchr("QKV", *items[i - 2].at.s))
+            add(d, &items[i], model, *items[i - 2].at.s == 'Q' ? "attention.heads" : "attention.kv_heads", true);
+    }
+}
+
+/* Read the formulas of each line, such as "softmax(W_r x)" and "d=2048". */
+static void read_formulas(lm_audit_document *d, lm_extent label, int model)
+{
+    int scope = d->scope;
+
+    d->scope = model;
+    for (const char *from = label.s, *end = label.s + label.n, *at; from < end; from = at) {
+        const char *stop = memmem(from, (size_t)(end - from), "<br", 3), *close = stop ? memchr(stop, '>', (size_t)(end - stop)) : NULL;
+        at = close ? close + 1 : end;
+        lm_audit_tex(d, (lm_extent){ from, (size_t)((close ? stop : end) - from) }, false, (lm_extent){ "", 0 });
+    }
+    d->scope = scope;
+}
+
 static void read_label(lm_audit_document *d, lm_extent label, int model, bool unsure)
 {
+    read_formulas(d, label, model);
     size_t n = lm_scan(d, label, d->items, LM_MOST_ITEMS);
     int    carry = model;
     bool   dim = d->uncertain;
@@ -195,6 +224,7 @@ static void read_label(lm_audit_document *d, lm_extent label, int model, bool un
     for (size_t i = 0; i < n; i++)
         if (d->items[i].role == LM_SAYS)
             lm_audit_phrase(d, &d->items[i], model, true);
+    read_heads(d, d->items, n, model);
     read_scale(d, label, model);
     if (read_stack(d, d->items, n, model) || read_module(d, d->items, n, model, unsure) || read_mlp(d, d->items, n, model))
         return;
@@ -294,6 +324,10 @@ bool lm_audit_drawing(lm_audit_document *d, lm_extent line, bool unsure)
     model = lm_model_of_drawing(d);
     lm_audit_layers(d, line, model);
     lm_audit_rotary(d, line, model);
+    if (model == LM_OTHER_MODEL && !d->n_subgraphs && d->title >= 0) {       /* of several models, among them that of the document */
+        model  = d->title;
+        unsure = true;
+    }
     if (model < 0 || !is_drawing(d, line) || (line.n > 6 && memcmp(line.s, "style ", 6) == 0))
         return false;
     for (const char *p = line.s; p <= end; p++) {

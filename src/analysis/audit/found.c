@@ -23,6 +23,20 @@ static void *grow(lm_audit_document *d, void *list, size_t n, size_t *room, size
     return grown;
 }
 
+/* Return the statement of the same quantity by the same number, of which there is only one; NULL: none. */
+static lm_audit_statement *stated(const lm_audit_document *d, lm_extent value, int model, const char *quantity)
+{
+    for (size_t i = d->n_statements; i-- > 0;) {
+        lm_audit_statement *x = &d->statements[i];
+        bool same = !d->candidates || !*quantity || strcmp(x->model, d->known[model].name) == 0;
+        if (x->at == (size_t)(value.s - d->text) && strcmp(x->quantity, quantity) == 0 && same)
+            return x;
+        if (x->line < d->line)
+            break;
+    }
+    return NULL;
+}
+
 void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure)
 {
     size_t              line = d->line;
@@ -32,12 +46,11 @@ void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const ch
         d->failed |= !quantity || !claim;
         return;
     }
-    for (size_t i = d->n_statements; i-- > 0;)                 /* a number states the same quantity only once */
-        if (d->statements[i].at == (size_t)(value.s - d->text) && strcmp(d->statements[i].quantity, quantity) == 0 &&
-            (!d->candidates || !*quantity || strcmp(d->statements[i].model, d->known[model].name) == 0))
-            return;
-        else if (d->statements[i].line < d->line)
-            break;
+    lm_audit_statement *before = stated(d, value, model, quantity);
+    if (before) {
+        before->unsure &= unsure || (d->aside && *quantity);             /* one reading is certain */
+        return;
+    }
     for (const char *p = d->from; p < value.s; p++)
         line += *p == '\n';
     if (!(list = grow(d, d->statements, d->n_statements, &d->room_statements, sizeof *list)))
@@ -166,6 +179,15 @@ static bool is_of_mlp(const char *quantity, const char *path)
     return strstr(path, ".mlp.") || strstr(quantity, "gate_proj") || strstr(quantity, "up_proj") || strstr(quantity, "down_proj");
 }
 
+/* Return whether a count may be of one expert or of all, or of heads with or without the part that is rotated. */
+static bool is_of_parts(lm_facts *f, const lm_audit_statement *s, const lm_judgement *j)
+{
+    bool method = starts(j->path, "kv.by_method.m") && !starts(j->path, "kv.by_method.mla");
+
+    return (is_of_mlp(s->quantity, j->path) && lm_facts_has_at(f, "mlp.experts")) ||
+           (method && lm_facts_has_at(f, "attention.latent.kv_rank"));
+}
+
 /* Return whether a claim that differs from the fact may have been meant differently from how it was read. */
 static bool doubtful(lm_facts *f, const lm_audit_statement *s, const lm_judgement *j)
 {
@@ -174,7 +196,7 @@ static bool doubtful(lm_facts *f, const lm_audit_statement *s, const lm_judgemen
     bool       bytes = strstr(j->path, "bytes") != NULL || starts(j->path, "kv.") || starts(j->path, "weights.");
     lm_claimed c;
 
-    if (s->unsure || (is_of_mlp(s->quantity, j->path) && lm_facts_has_at(f, "mlp.experts")))        /* of one expert, or of all experts */
+    if (s->unsure || is_of_parts(f, s, j))
         return true;
     if (*end || !lm_read_claim(s->claim, bytes, &c) || truth == 0)
         return false;
@@ -190,13 +212,33 @@ static bool doubtful(lm_facts *f, const lm_audit_statement *s, const lm_judgemen
     return starts(j->path, "attention.head_dim") && lm_facts_has_at(f, "attention.latent.kv_rank");
 }
 
-static void judge_range(const lm_audit_statement *s, lm_judgement *out)
+/* Judge the highest context of a range such as "4-32K". A context that RoPE is scaled to may be the highest one. */
+static void judge_contexts(lm_facts *f, const lm_audit_statement *s, lm_judgement *out)
+{
+    lm_numeral  a, b;
+    const char *p = s->claim + strcspn(s->claim, "0123456789");
+    size_t      n = lm_read_numeral(p, false, &a, NULL), gap = n ? strcspn(p + n, "0123456789") : 0;
+    double      truth = lm_facts_number(f, "architecture.context");
+
+    if (!n || gap < 1 || gap > 5 || !lm_read_numeral(p + n + gap, false, &b, NULL) || b.power != 1 || a.value >= b.value || !(truth > 0))
+        return;
+    bool same   = fabs(b.value - truth) <= 0.05 * truth, scaled = lm_facts_has_at(f, "rope.original_context") || b.binary == 4 * truth;
+    out->verdict = same ? LM_CLAIM_ROUNDED : scaled ? LM_CLAIM_NOT_CHECKABLE : LM_CLAIM_WRONG;
+    snprintf(out->why, sizeof out->why, "%s", "a range");
+}
+
+static void judge_range(lm_facts *f, const lm_audit_statement *s, lm_judgement *out)
 {
     double low, high, truth;
-    char  *end;
+    char *end;
 
-    if (out->verdict != LM_CLAIM_NOT_CHECKABLE || !*out->truth || !read_range(s->claim, strstr(out->path, "bytes") != NULL, &low, &high))
+    if (out->verdict != LM_CLAIM_NOT_CHECKABLE || !*out->truth)
         return;
+    if (!read_range(s->claim, strstr(out->path, "bytes") != NULL, &low, &high)) {
+        if (strcmp(out->path, "architecture.context") == 0)
+            judge_contexts(f, s, out);
+        return;
+    }
     truth = lm_read_double(out->truth, &end);
     if (*end)
         return;
@@ -212,6 +254,17 @@ static void judge_formula(const lm_audit_statement *s, lm_judgement *out)
     bool same = lm_same_formula(s->claim, out->truth);
     out->verdict = same ? LM_CLAIM_CONFIRMED : LM_CLAIM_NOT_CHECKABLE;
     snprintf(out->why, sizeof out->why, "%s", same ? "" : "different wording, not comparable");
+}
+
+/* A formula that is one of several of the model's is right; keys without all of their parts are not. */
+static void judge_part(const lm_audit_statement *s, lm_judgement *out)
+{
+    const char *part = starts(s->quantity, "formulas.") ? strstr(out->truth, s->claim) : NULL;
+
+    if (strcmp(s->quantity, "formulas.latent_keys") == 0 && out->verdict != LM_CLAIM_CONFIRMED && *out->truth)
+        out->verdict = LM_CLAIM_WRONG;
+    else if (part && out->verdict == LM_CLAIM_NOT_CHECKABLE && part > out->truth + 1 && part[-2] == ',')
+        out->verdict = LM_CLAIM_ROUNDED;
 }
 
 /* Return whether the claim has only one digit: a match may be chance. */
@@ -237,15 +290,17 @@ lm_status lm_audit_judge(const lm_audit_statement *s, lm_facts *f, lm_judgement 
         size_t       n = strcspn(p, "|");
         snprintf(name, sizeof name, "%.*s", (int)n, p);
         LM_TRY(lm_facts_judge(f, name, s->claim, &one, e));
-        judge_range(s, &one);
+        judge_range(f, s, &one);
         judge_formula(s, &one);
+        judge_part(s, &one);
         if (first || one.verdict < out->verdict)
             *out = one;
         first = false;
         p += n + (p[n] == '|');
     }
     bool large  = starts(out->path, "parameters.total");         /* "3B": its size is information too */
-    bool chance = s->unsure && !s->likely && !large && says_little(s->claim) && !strstr(s->quantity, "_proj.heads");
+    bool chance = s->unsure && !s->likely && !large && says_little(s->claim) && !strstr(s->quantity, "_proj.heads") &&
+                  !starts(s->quantity, "formulas.");
     if ((out->verdict == LM_CLAIM_WRONG && doubtful(f, s, out)) || (out->verdict < LM_CLAIM_WRONG && chance)) {
         out->verdict = LM_CLAIM_NOT_CHECKABLE;
         snprintf(out->why, sizeof out->why, "%s", "different wording, not comparable");

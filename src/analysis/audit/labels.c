@@ -148,6 +148,13 @@ static void add_number(const lm_item *items, size_t n, size_t i, lm_about *about
     }
 }
 
+/* "MHA (32 KV heads)": a remark that tells the kind, not the quantity. */
+static bool is_remark(const lm_item *x, size_t n)
+{
+    return n > 3 && *x[0].at.s == '(' && x[1].role == LM_NUMBER && x[2].role == LM_QUANTITY && *x[3].at.s == ')' &&
+           strncmp(x[2].word->value, "attention.", 10) == 0;
+}
+
 void lm_read_label(const lm_audit_document *d, lm_extent label, lm_about *about)
 {
     lm_item items[48];
@@ -156,6 +163,11 @@ void lm_read_label(const lm_audit_document *d, lm_extent label, lm_about *about)
     about->unsure |= n == 48;
     for (size_t i = 0; i < n; i++) {
         const lm_item *x = &items[i];
+        if (i && is_remark(x, n - i)) {
+            about->unsure = true;
+            i += 3;
+            continue;
+        }
         about->unshared |= lm_vocable_is(x->word, "kind") && x->at.n == 3 && strncasecmp(x->at.s, "mha", 3) == 0;
         bool           layers = i && items[i - 1].role == LM_NUMBER && lm_vocable_is(x->word, "architecture.layers");
         if (names_two(items, n, i) && !about->quantity && !about->second) {

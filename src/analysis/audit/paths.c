@@ -46,8 +46,12 @@ static const char *path_of_part(lm_audit_document *d, const lm_item *x, const lm
     return one.n ? lm_arena_strndup(&d->arena, one.s, one.n) : NULL;
 }
 
-static const char *path_of_cache(lm_audit_document *d, const lm_item *x, const lm_about *a)
+static const char *path_of_cache(lm_audit_document *d, const lm_item *x, const lm_about *a, bool *unsure)
 {
+    if (x->number.unit == LM_NUMERAL_PERCENT) {          /* what sharing saves */
+        *unsure = true;
+        return "kv.mha.saved";
+    }
     if (x->number.unit != LM_NUMERAL_BYTES || (a->type && strcmp(a->type->value, "f16") != 0))
         return NULL;
     if (a->forms == LM_FORM_TOKEN && a->tokens == 0)
@@ -126,6 +130,8 @@ static const char *path_of_fact(lm_audit_document *d, const lm_item *x, const lm
         return NULL;
     if ((strncmp(path, "parameters.", 11) == 0 && is_few(x)) || is_broken(path, x))
         return NULL;
+    if (a->unshared && strcmp(path, "what_if.kv_projections") == 0)
+        return "what_if.kv_projections_mha";
     return a->second ? lm_arena_printf(&d->arena, "%s / %s", path, a->second->value) : path;
 }
 
@@ -138,7 +144,7 @@ static const char *path_of(lm_audit_document *d, const lm_item *x, const lm_abou
     if (a->part)
         return path_of_part(d, x, a, unsure);
     if (lm_vocable_is(q, "@cache"))
-        return path_of_cache(d, x, a);
+        return path_of_cache(d, x, a, unsure);
     if (lm_vocable_is(q, "@size") || lm_vocable_is(q, "@memory") || (bytes && (!q || total)))
         return path_of_weights(d, x, a, unsure);
     if (lm_vocable_is(q, "@flops") || ((!q || total) && x->number.unit == LM_NUMERAL_OPERATIONS))

@@ -132,6 +132,8 @@ struct lm_audit_document {
     bool       rotary;               /* the heading is about rotary positions */
     bool       key_width;            /* an equation has defined the width of the keys */
     bool       candidates;           /* the text is read for each model that it may be about */
+    struct lm_known_formula *formulas;                    /* the known formulas that were read (tex_formula.c) */
+    bool       rows;                 /* tokens are looked up in the rows of W_E */
     bool       graph;                /* the code being read is a Mermaid graph */
     int        subgraphs[LM_MOST_SUBGRAPHS];                             /* the models of the subgraphs that are open */
     size_t     n_subgraphs;
@@ -238,11 +240,20 @@ bool lm_same_formula(const char *a, const char *b);
 /* ---- widths.c ---- */
 /* Read "Q: 4096×4096, K/V: 4096×1024" in the row of a kind of attention. False: another cell. */
 bool lm_audit_widths(lm_audit_document *d, lm_extent label, lm_extent cell, int model);
+/* ---- tex_formula.c ---- */
+/* Judge the formulas between dollar signs, or the formula that the text is. `label`: what the row of a table is about. False: none. */
+bool lm_audit_tex_line(lm_audit_document *d, lm_extent line, lm_extent label);
+bool lm_audit_tex(lm_audit_document *d, lm_extent text, bool tex, lm_extent label);
 
 /* ---- tables.c ---- */
 typedef struct lm_cells { lm_extent cell[LM_MOST_CELLS]; size_t n; } lm_cells;
 void lm_split_row(lm_extent row, lm_cells *out);
 void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row, lm_extent line);
+
+/* ---- methods.c ---- */
+/* Read the widths of a projection, or what a kind of attention caches for each token of a model. False: another cell. */
+bool lm_audit_shape_cell(lm_audit_document *d, lm_extent cell, const lm_about *a);
+bool lm_audit_method(lm_audit_document *d, const lm_cells *head, lm_extent method, lm_extent cell, int model);
 
 /* ---- found.c ---- */
 void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure);

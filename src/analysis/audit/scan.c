@@ -340,7 +340,7 @@ static lm_role sign_at(const char *s, const char *end, size_t *n)
         { "<", LM_LEAD }, { ">", LM_LEAD }, { "：", LM_LINK }, { ":", LM_LINK }, { "=", LM_LINK }, { "–", LM_BREAK }, { "—", LM_BREAK },
         { "，", LM_BREAK }, { "。", LM_BREAK }, { ",", LM_BREAK }, { ";", LM_BREAK }, { "(", LM_BREAK }, { ")", LM_BREAK }, { "|", LM_BREAK },
         { "[", LM_BREAK }, { "]", LM_BREAK }, { "!", LM_BREAK }, { ".", LM_BREAK }, { "（", LM_BREAK }, { "）", LM_BREAK }, { "?", LM_DOUBT },
-        { "？", LM_DOUBT }, { "/", LM_SLASH }, { "-", LM_NEUTRAL }, { "#", LM_NEUTRAL }, { "“", LM_NEUTRAL }, { "”", LM_NEUTRAL },
+        { "？", LM_DOUBT }, { "/", LM_SLASH }, { "÷", LM_SLASH }, { "-", LM_NEUTRAL }, { "#", LM_NEUTRAL }, { "“", LM_NEUTRAL }, { "”", LM_NEUTRAL },
         { "’", LM_NEUTRAL }, { "✅", LM_NEUTRAL }, { "@", LM_AT },
     };
 

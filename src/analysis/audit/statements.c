@@ -1,6 +1,7 @@
 /* statements.c - read a text line by line: headings, tables, lists and paragraphs, and find the model that each is about. */
 #include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "analysis/audit/reading.h"
 #include "base/alloc.h"
@@ -11,6 +12,7 @@ enum { LEVELS = 7 };
 typedef struct walk {
     const char *at, *end, *until;        /* until: the end of the current paragraph */
     lm_cells    head;
+    bool        math;                    /* between "$$" lines */
     bool        table, code, open, full; /* open: a paragraph continues; full: its lines form one text */
     bool        doubt;                   /* the preceding text may be about another model or an unknown one */
     bool        other;                   /* it is about another model, or names something that may be one */
@@ -73,6 +75,12 @@ static void read_title(lm_audit_document *d, lm_extent text)
     d->aside = aside;
 }
 
+/* "Original FFN": of the model that the heading names. */
+static bool is_original_part(const lm_item *x, size_t n)
+{
+    return n > 1 && x[1].role == LM_PART && x->at.n == 8 && strncasecmp(x->at.s, "original", 8) == 0;
+}
+
 static void read_heading(lm_audit_document *d, walk *w, lm_extent line)
 {
     size_t level = strspn(line.s, "#");
@@ -83,12 +91,13 @@ static void read_heading(lm_audit_document *d, walk *w, lm_extent line)
     for (size_t i = level; i < LEVELS; i++)
         w->scopes[i] = m != LM_NO_MODEL ? m : w->scopes[level - 1];
     d->scope   = w->scopes[level];
+    d->title   = level == 1 ? d->scope : d->title;
     d->heading = (lm_about){ .model = LM_NO_MODEL };
     lm_read_label(d, (lm_extent){ line.s + level, line.n - level }, &d->heading);
     d->aside  = false;
     d->versus = true;
     for (size_t i = 0, n = lm_scan(d, line, d->items, LM_MOST_ITEMS); i < n; i++) {
-        bool doubt = d->items[i].role == LM_DOUBT && !lm_vocable_is(d->items[i].word, "ordinal");
+        bool doubt = d->items[i].role == LM_DOUBT && !lm_vocable_is(d->items[i].word, "ordinal") && !is_original_part(d->items + i, n - i);
         d->aside |= doubt;
         d->versus &= !doubt || lm_vocable_is(d->items[i].word, "versus");
     }
@@ -269,6 +278,24 @@ static bool read_for_each(lm_audit_document *d, const walk *w, lm_extent line)
     return d->n_statements > before;
 }
 
+/* Read a line between "$$" lines, or one that begins or ends them, as a formula. False: another line. */
+static bool read_block(lm_audit_document *d, walk *w, lm_extent line)
+{
+    size_t signs = 0;
+    bool   math = w->math;
+
+    for (size_t i = 0; i + 1 < line.n; i++)
+        if (line.s[i] == '$' && line.s[i + 1] == '$') {
+            signs++;
+            i++;
+        }
+    w->math ^= signs % 2;
+    if (!math && signs % 2 == 0)
+        return false;
+    lm_audit_tex(d, line, true, (lm_extent){ "", 0 });
+    return true;
+}
+
 static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
 {
     lm_extent text = with_results(d, w, whole_text(w, raw)), line = lm_trim(text);
@@ -288,6 +315,7 @@ static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
     found |= lm_audit_formula(d, line, w->carry);
     found |= lm_audit_layers(d, line, w->carry);
     found |= lm_audit_rotary(d, line, w->carry);
+    found |= lm_audit_tex_line(d, line, (lm_extent){ "", 0 });
     if (scope == LM_NO_MODEL && (w->carry == LM_NO_MODEL || !has_model(d, line)) && has_figure(line))
         found |= read_for_each(d, w, line);
     w->doubt = has_doubt(d, line, w->carry);
@@ -369,6 +397,8 @@ static void read_line(lm_audit_document *d, walk *w, lm_extent *raw)
         w->table = w->open = false;
     } else if (w->code) {
         read_code(d, w, raw);
+    } else if (read_block(d, w, line)) {
+        w->table = w->open = false;
     } else if (level && level < line.n && line.s[level] == ' ') {
         w->open = w->table = w->doubt = w->other = false;
         read_heading(d, w, line);
@@ -413,7 +443,7 @@ static void read_lines(lm_audit_document *d)
 {
     walk w = { .end = d->text + d->size, .until = d->text };
 
-    d->scope = only_model(d);
+    d->scope = d->title = only_model(d);
     for (size_t i = 0; i < LEVELS; i++)
         w.scopes[i] = d->scope;
     d->heading = (lm_about){ .model = LM_NO_MODEL };

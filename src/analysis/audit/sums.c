@@ -410,9 +410,26 @@ static bool begins(const lm_item *items, size_t i)
     return is_term(&items[i]) && !(before && (operator_at(before) || sign_is(before, ")")));
 }
 
-bool lm_audit_sums(lm_audit_document *d, const lm_item *items, size_t n)
+/* "262,668,288 (~263M)": a number and how it is rounded. */
+static bool add_rounded(lm_audit_document *d, const lm_item *items, size_t n)
 {
     bool found = false;
+
+    for (size_t i = 0; i + 4 < n; i++) {
+        const lm_item *x = &items[i], *y = x + 3;
+        bool form = is_term(x) && sign_is(x + 1, "(") && x[2].role == LM_LEAD && is_term(y) && sign_is(x + 4, ")");
+        if (!form || !x->number.whole || x->number.power || y->number.power < 2 || !may_be(y, y->number.value, 0, x->number.value, false))
+            continue;
+        side written = { .value = y->number.value, .first = y, .number = y };
+        add_statement(d, &written, x->number.value, true, NULL);
+        found = true;
+    }
+    return found;
+}
+
+bool lm_audit_sums(lm_audit_document *d, const lm_item *items, size_t n)
+{
+    bool found = add_rounded(d, items, n);
 
     for (size_t i = 0; i < n; i++) {
         side   left;

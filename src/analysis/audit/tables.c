@@ -246,6 +246,19 @@ static bool read_remark(lm_audit_document *d, const lm_item *x, size_t n, int mo
     return (remark && lm_read_clause(d, x + 2, n - 3, model, true, &cached)) || kinds;
 }
 
+/* "128 / —" below "Heads / KV heads": there is no second number. Let the cell be about the first quantity alone. */
+static void take_first(lm_audit_document *d, const lm_item *x, size_t n, lm_about *a, lm_vocable *one)
+{
+    bool        dash = n > 2 && x[1].role == LM_SLASH && (*x[2].at.s == '-' || strncmp(x[2].at.s, "—", 3) == 0);
+    const char *path = a->quantity ? a->quantity->value : "", *two = strstr(path, " / ");
+
+    if (!dash || !two)
+        return;
+    *one = (lm_vocable){ "", LM_QUANTITY, lm_arena_strndup(&d->arena, path, (size_t)(two - path)) };
+    if (one->value)
+        a->quantity = one;
+}
+
 /* Read a cell: its first number, its first two separated by a slash, or its words. */
 static bool read_cell(lm_audit_document *d, lm_extent cell, lm_about *a)
 {
@@ -259,6 +272,8 @@ static bool read_cell(lm_audit_document *d, lm_extent cell, lm_about *a)
         return lm_audit_words(d, cell, a);
     const lm_item *x = &d->items[i];
     const lm_item *second = i + 2 < n && x[1].role == LM_SLASH && x[2].role == LM_NUMBER ? &x[2] : NULL;
+    lm_vocable     one;
+    take_first(d, x, n - i, a, &one);
     const char    *rest = second ? second->at.s + second->at.n : x->at.s + x->at.n, *end = cell.s + cell.n;
     while (rest < end && strchr(" *`$", *rest))
         rest++;
@@ -318,7 +333,8 @@ static bool read_described(lm_audit_document *d, const lm_cells *head, const lm_
     add_corner(d, head, first, row->cell[first], a);
     inherit(d, a);
     size_t before = d->n_statements;
-    bool   found  = read_cell(d, row->cell[i], a);
+    bool   found  = lm_audit_shape_cell(d, row->cell[i], a) ||
+                    lm_audit_method(d, head, row->cell[first], row->cell[i], a->model) || read_cell(d, row->cell[i], a);
     if (d->n_statements > before && d->columns[i].precise > 1)
         d->statements[before].precise = isdigit((unsigned char)*d->statements[before].claim) != 0;
     add_up(d, i, row->cell[first], row->cell[i], a);
@@ -352,6 +368,7 @@ void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row
 
     if (row->n <= first)
         return;
+    found = lm_audit_tex_line(d, line, row->cell[first]);
     if (!read_tokens(d, head->n ? head->cell[first] : (lm_extent){ "", 0 }, row->cell[first], &label))
         lm_read_label(d, row->cell[first], &label);
     for (size_t i = first + 1; i < row->n; i++) {
