@@ -379,7 +379,7 @@ static void read_command(reader *r)
 static void read_number(reader *r)
 {
     const char *from = r->p;
-    char        digits[LM_LONGEST_TERM];
+    char        digits[LM_LONGEST_TERM] = "";
     size_t      n = 0;
 
     while (r->p < r->end && n + 1 < sizeof digits) {
