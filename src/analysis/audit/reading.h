@@ -234,6 +234,7 @@ bool lm_audit_shapes(lm_audit_document *d, lm_extent line);
 /* Read "MLP(x) = …": the formula of a part, which is compared with the model's. False: another line. */
 bool lm_audit_formula(lm_audit_document *d, lm_extent line, int model);
 
+/* ---- same_formula.c ---- */
 /* Return whether both texts are one formula, with other signs for the same operations. */
 bool lm_same_formula(const char *a, const char *b);
 
