@@ -23,13 +23,19 @@ export function chromium() {
     return packages("playwright-core").chromium.launch({ executablePath: path, args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"] });
 }
 
-let complaints = 0;
+const complaints = [];
 export function check(truth, what) {
     if (truth) return;
-    complaints++;
-    if (complaints <= 60) console.log(`  ✗ ${what}`);
+    complaints.push(what);
+    if (complaints.length <= 60) console.log(`  ✗ ${what}`);
 }
-export const failures = () => complaints;
+export const failures = () => complaints.length;
+
+// Forget the complaints after the first `n`: a flow is repeated.
+export const forget = (n) => { complaints.splice(n); };
+
+// Print every complaint that counts once more, so that the end of a long log has them.
+export const summary = () => complaints.forEach((what) => console.log(`  ✗ ${what}`));
 
 // A page reacts to an action with a delay: wait until a condition holds, else complain with the state after PATIENCE milliseconds.
 const PATIENCE = 60000;

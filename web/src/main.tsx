@@ -15,8 +15,7 @@ if (saved) {
     render(<SavedTrace saved={JSON.parse(saved.textContent) as Saved} />, root);
 } else {
     render(<App />, root);
-    void loadChats();
+    void loadChats().then(prepare);
     void watchServer();
     startHistory();
-    prepare();
 }

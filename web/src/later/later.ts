@@ -20,7 +20,7 @@ export function later<K extends keyof Libraries>(name: K): Libraries[K] {
     return known[name]!;
 }
 
-// Load the libraries of messages before the first answer arrives, when the browser is idle.
+// Load the libraries of messages before the first answer arrives, when the browser is idle. Call it when the page is usable.
 export function prepare(): void {
     const idle = window.requestIdleCallback ?? ((f: () => void) => setTimeout(f, 200));
     setTimeout(() => idle(() => { later("text"); }), 1000);
