@@ -10,6 +10,7 @@
 #include "tensor/codebooks.h"
 
 #define EACH UINT64_C(0x0101010101010101)
+#define LOWEST UINT64_C(15)                      /* -1 of the small types that have no signs */
 
 /* The destination of a row's codes and scales. */
 typedef struct place {
@@ -57,15 +58,15 @@ static uint64_t spread1(uint64_t bits)
     return ((x | ((x & 127 * EACH) + 127 * EACH)) >> 7) & EACH;
 }
 
-/* Return 64 + v, or 64 - v where the byte of `signs` is 1. */
-static uint64_t signed_bytes(uint64_t v, uint64_t signs)
+/* Return offset + v, or offset - v where the byte of `signs` is 1. */
+static uint64_t signed_bytes(uint64_t v, uint64_t signs, unsigned offset)
 {
-    return (v ^ signs * 127) + 64 * EACH - signs * 127;
+    return (v ^ signs * 127) + (64 * EACH - signs * 127) - (64 - offset) * EACH;
 }
 
-static uint64_t with_signs(uint64_t v, unsigned signs)
+static uint64_t with_signs(uint64_t v, unsigned signs, unsigned offset)
 {
-    return signed_bytes(v, spread1(signs));
+    return signed_bytes(v, spread1(signs), offset);
 }
 
 /* Return eight signs from the seven stored ones; the eighth makes their number even. */
@@ -79,13 +80,13 @@ static uint64_t codes2(uint16_t entry, unsigned signs)
 {
     uint64_t x = spread2(entry);
 
-    return with_signs(8 * EACH + 17 * (x & EACH) + 35 * (x >> 1 & EACH), signs);
+    return with_signs(8 * EACH + 17 * (x & EACH) + 35 * (x >> 1 & EACH), signs, LM_OFFSET_wide);
 }
 
 /* Eight times {-1, 0, 1}, plus one, or minus one if `less`. */
 static uint64_t codes1(uint16_t entry, bool less)
 {
-    return 8 * spread2(entry) + (less ? 55 : 57) * EACH;
+    return 8 * spread2(entry) + (uint64_t)(LM_OFFSET_small - (less ? 9 : 7)) * EACH;
 }
 
 /* ---- blocks of 256 ----------------------------------------------------------------------------------------------- */
@@ -139,7 +140,9 @@ static void put_iq3_xxs(place p, uint64_t k, const lm_iq3_xxs *b)
         uint64_t x = spread4(lm_grid_iq3_xxs[b->qs[2 * i]], lm_grid_iq3_xxs[b->qs[2 * i + 1]]) & 7 * EACH;
         if (i % 2 == 0)
             put_d(p, 16 * k + i / 2, d * (0.5f + (float)(word >> 28)) * 0.5f);
-        put8(p, 32 * k + i, with_signs(4 * EACH + 8 * x + 2 * (x & x >> 1 & x >> 2 & EACH), signs_of(word >> 7 * (i % 4) & 127)));
+        put8(p, 32 * k + i,
+             with_signs(4 * EACH + 8 * x + 2 * (x & x >> 1 & x >> 2 & EACH), signs_of(word >> 7 * (i % 4) & 127),
+                        LM_OFFSET_wide));
     }
 }
 
@@ -154,7 +157,7 @@ static void put_iq3_s(place p, uint64_t k, const lm_iq3_s *b)
         uint64_t x = spread4(lm_grid_iq3_s[low], lm_grid_iq3_s[high]) & 7 * EACH;
         if (i % 2 == 0)
             put_d(p, 16 * k + i / 2, d * (float)(1 + 2 * (b->scales[s / 2] >> 4 * (s % 2) & 15)));
-        put8(p, 32 * k + i, with_signs(EACH + 2 * x, b->signs[i]));
+        put8(p, 32 * k + i, with_signs(EACH + 2 * x, b->signs[i], LM_OFFSET_small));
     }
 }
 
@@ -201,15 +204,15 @@ static uint64_t load8(const void *p)
     return x;
 }
 
-/* Return digit k of eight bytes that hold five ternary digits each, plus 63 (-1 is stored as 63): the digit is the high byte of the 16-bit
- * product (byte * 3^k mod 256) * 3. */
+/* Return digit k of eight bytes that hold five ternary digits each, with the offset (-1 is stored as LOWEST): the digit is the high byte of
+ * the 16-bit product (byte * 3^k mod 256) * 3. */
 static uint64_t trits(uint64_t bytes, unsigned k)
 {
     static const uint8_t power[5] = { 1, 3, 9, 27, 81 };
     const uint64_t every = UINT64_C(0x00ff00ff00ff00ff);
     uint64_t even = (bytes & every) * power[k] & every, odd = (bytes >> 8 & every) * power[k] & every;
 
-    return (even * 3 >> 8 & every) + ((odd * 3 >> 8 & every) << 8) + 63 * EACH;
+    return (even * 3 >> 8 & every) + ((odd * 3 >> 8 & every) << 8) + LOWEST * EACH;
 }
 
 static void put_tq1_0(place p, uint64_t k, const lm_tq1_0 *b)
@@ -229,21 +232,21 @@ static void put_tq2_0(place p, uint64_t k, const lm_tq2_0 *b)
 {
     put_scales(p, 16 * k, 16, lm_f16_to_f32(b->d));
     for (unsigned i = 0; i < 32; i++)
-        put8(p, 32 * k + i, (load8(b->qs + 32 * (i / 16) + 8 * (i % 4)) >> 2 * (i % 16 / 4) & 3 * EACH) + 63 * EACH);
+        put8(p, 32 * k + i, (load8(b->qs + 32 * (i / 16) + 8 * (i % 4)) >> 2 * (i % 16 / 4) & 3 * EACH) + LOWEST * EACH);
 }
 
 static void put_q2_0(place p, uint64_t k, const lm_q2_0 *b)
 {
     put_scales(p, 4 * k, 4, lm_f16_to_f32(b->d));
     for (unsigned i = 0; i < 8; i++)
-        put8(p, 8 * k + i, spread2(b->qs[2 * i] | (uint64_t)b->qs[2 * i + 1] << 8) + 63 * EACH);
+        put8(p, 8 * k + i, spread2(b->qs[2 * i] | (uint64_t)b->qs[2 * i + 1] << 8) + LOWEST * EACH);
 }
 
 static void put_q1_0(place p, uint64_t k, const lm_q1_0 *b)
 {
     put_scales(p, 8 * k, 8, lm_f16_to_f32(b->d));
     for (unsigned i = 0; i < 16; i++)
-        put8(p, 16 * k + i, 2 * spread1(b->qs[i]) + 63 * EACH);
+        put8(p, 16 * k + i, 2 * spread1(b->qs[i]) + LOWEST * EACH);
 }
 
 /* Return an unsigned E4M3 scale, halved because the value table is doubled. 0x7f means 0, not NaN. */
@@ -261,7 +264,7 @@ static uint64_t codes_e2m1(uint64_t n)
 {
     uint64_t b0 = n & EACH, b1 = n >> 1 & EACH, b2 = n >> 2 & EACH;
 
-    return signed_bytes((n & 7 * EACH) + (b2 & b0) + 2 * (b2 & b1) + 2 * (b2 & b1 & b0), n >> 3 & EACH);
+    return signed_bytes((n & 7 * EACH) + (b2 & b0) + 2 * (b2 & b1) + 2 * (b2 & b1 & b0), n >> 3 & EACH, LM_OFFSET_small);
 }
 
 static void put_nvfp4(place p, uint64_t k, const lm_nvfp4 *b)
@@ -277,7 +280,7 @@ static void put_nvfp4(place p, uint64_t k, const lm_nvfp4 *b)
 /* ---- strips ------------------------------------------------------------------------------------------------------ */
 
 /* Unpack rows [from, from + n) of the matrix, block by block, so that the output stays in the first-level cache. */
-#define X(id, word)                                                                                                   \
+#define X(id, word, ...)                                                                                                 \
     static void strip_##word(uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n)                      \
     {                                                                                                                 \
         const lm_dtype_info *t = lm_dtype_of(id);                                                                     \
@@ -291,7 +294,7 @@ LM_BYTE_TYPES(X)
 lm_byte_unpack *lm_byte_unpack_ref(lm_dtype type)
 {
     switch ((int)type) {
-#define X(id, word) \
+#define X(id, word, ...) \
     case id: return strip_##word;
         LM_BYTE_TYPES(X)
 #undef X
@@ -309,12 +312,18 @@ uint64_t lm_byte_strips_scratch(uint64_t cols, uint64_t own)
     return own + LM_BYTE_STRIPS * strip_bytes(cols);
 }
 
-void lm_byte_strips_run(const lm_matmul_args *a, lm_byte_unpack *unpack, void (*run)(const lm_matmul_args *a), uint64_t own)
+void lm_byte_strips_run(const lm_matmul_args *a, lm_byte_unpack *unpack, lm_byte_rows *rows_of_file, void (*run)(const lm_matmul_args *a),
+                        uint64_t own)
 {
     uint8_t *strips = (uint8_t *)a->scratch + own;
     const uint64_t most = LM_BYTE_STRIPS * LM_BYTE_ROWS;
+    uint64_t from = a->first;
 
-    for (uint64_t from = a->first; from < a->last; from += most) {
+    if (rows_of_file && a->n == 1) {
+        from += (a->last - from) / 8 * 8;
+        rows_of_file(a, from);
+    }
+    for (; from < a->last; from += most) {
         uint64_t rows = a->last - from < most ? a->last - from : most;
         if (rows % LM_BYTE_ROWS) /* lanes without a row: their results are not stored */
             memset(strips, 0, LM_BYTE_STRIPS * strip_bytes(a->cols));

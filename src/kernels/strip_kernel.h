@@ -41,12 +41,13 @@
         .row = row_##word,                                                                                                  \
     };
 
-/* The same for the types of byte_strips.h, which keep the layout of the file. unpack_of(id) returns its lm_byte_unpack; `product`
- * multiplies strips of bytes. own(cols) is the scratch that it needs in bytes; scratch(cols), the total. */
-#define LM_BYTE_KERNEL(id, word, level, input, unpack_of, product, own, scratch)                                            \
+/* The same for the types of byte_strips.h, which keep the layout of the file. unpack_of(id) returns its lm_byte_unpack,
+ * rows_of(id) its lm_byte_rows or NULL; `product` multiplies strips of bytes. own(cols) is the scratch that it needs in
+ * bytes; scratch(cols), the total. */
+#define LM_BYTE_KERNEL(id, word, level, input, unpack_of, rows_of, product, own, scratch)                                   \
     static void run_##word(const lm_matmul_args *a)                                                                         \
     {                                                                                                                       \
-        lm_byte_strips_run(a, unpack_of(id), product, own(a->cols));                                                        \
+        lm_byte_strips_run(a, unpack_of(id), rows_of(id), product, own(a->cols));                                           \
     }                                                                                                                       \
     static void row_##word(float *dst, const void *w, uint64_t rows, uint64_t cols, uint64_t row)                           \
     {                                                                                                                       \

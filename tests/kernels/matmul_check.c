@@ -422,7 +422,7 @@ static void check_strip(const level *l, lm_byte_unpack *unpack, lm_dtype type, u
 /* The vector code that unpacks small types writes the bytes of the plain code. */
 static void check_unpack(const level *l, lm_byte_unpack *(*unpack_of)(lm_dtype))
 {
-#define X(id, word)                                                              \
+#define X(id, word, ...)                                                         \
     for (uint32_t n = 1; n <= LM_BYTE_ROWS; n += 5) {                            \
         check_strip(l, unpack_of(id), id, lm_dtype_of(id)->block, n);            \
         check_strip(l, unpack_of(id), id, 3 * lm_dtype_of(id)->block, n);        \

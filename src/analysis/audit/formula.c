@@ -4,8 +4,6 @@
 
 #include "analysis/audit/reading.h"
 
-enum { LONGEST_FORMULA = 184 };
-
 /* Return the facts that a formula with this name may be, or NULL: "MLP(x)", "Attention(Q, K, V)". */
 static const char *paths_of(lm_extent name)
 {
@@ -30,7 +28,7 @@ bool lm_audit_formula(lm_audit_document *d, lm_extent line, int model)
         name.s++, name.n--;
     const char *paths = model >= 0 && open && open < equals && name.n && name.s[name.n - 1] == ')' ? paths_of(name) : NULL;
     lm_extent   right = lm_trim((lm_extent){ equals ? equals + 1 : end, equals ? (size_t)(end - equals - 1) : 0 });
-    if (!paths || !right.n || right.n > LONGEST_FORMULA)
+    if (!paths || !right.n || right.n > LM_LONGEST_FORMULA)
         return false;
     lm_add_statement(d, right, model, paths, lm_arena_strndup(&d->arena, right.s, right.n), true);
     return true;

@@ -231,6 +231,8 @@ bool lm_audit_shape(lm_audit_document *d, lm_extent name, lm_extent list);
 bool lm_audit_shapes(lm_audit_document *d, lm_extent line);
 
 /* ---- formula.c ---- */
+enum { LM_LONGEST_FORMULA = 184 };                       /* in bytes, of a formula that is compared */
+
 /* Read "MLP(x) = …": the formula of a part, which is compared with the model's. False: another line. */
 bool lm_audit_formula(lm_audit_document *d, lm_extent line, int model);
 

@@ -13,7 +13,8 @@ static const char *const spellings[][2] = {
     { "²", "^2" }, { "ᵀ", "^t" }, { ".t", "^t" }, { "epsilon", "eps" }, { "[", "(" }, { "]", ")" }, { "\\", "" }, { "`", "" }, { "$", "" },
 };
 
-enum { MOST_FORM = 200 };
+/* The most bytes that one replacement writes, and a formula in one form. */
+enum { MOST_WRITTEN = 16, MOST_FORM = LM_LONGEST_FORMULA + MOST_WRITTEN };
 
 /* "1e-05": a number that is added below a root. Returns its bytes; 0: none. */
 static size_t small_number_at(const char *s)
@@ -52,13 +53,13 @@ static void form_of(const char *s, char out[MOST_FORM])
 {
     size_t n = 0;
 
-    while (*s && n + 16 < MOST_FORM) {
+    while (*s && n + MOST_WRITTEN < MOST_FORM) {
         bool root = strncmp(s, "√", 3) == 0 && s[3] != '(';
         s += put(s, out, &n);
         if (!root)
             continue;
         out[n++] = '(';
-        while ((isalnum((unsigned char)*s) || *s == '_') && n + 16 < MOST_FORM)
+        while ((isalnum((unsigned char)*s) || *s == '_') && n + MOST_WRITTEN < MOST_FORM)
             s += put(s, out, &n);
         out[n++] = ')';
     }

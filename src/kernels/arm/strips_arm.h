@@ -171,7 +171,8 @@ CODES(c_nibbles_pair_32, 32, vorrq_u8(nibbles(p, v, part), pairs(p + 16 * R, v, 
 CODES(c_pairs, 0, pairs(p, v, part, 0))
 CODES(c_pairs_bit_4, 4, vorrq_u8(pairs(p, v, part, 0), bits(p + 8 * R, v, part, 2)))
 CODES(c_bytes, 0, plane(p, v, part))
-CODES(c_bytes_64, LM_BYTE_OFFSET, plane(p, v, part))
+CODES(c_wide, LM_OFFSET_wide, plane(p, v, part))
+CODES(c_small, LM_OFFSET_small, plane(p, v, part))
 #undef CODES
 
 INLINE int8x16_t c_iq4(const uint8_t *p, const int v, const int part)
@@ -402,19 +403,24 @@ STRIPS(X)
 #undef X
 
 /* The strips of byte_strips.h. */
-RUN(bytes, (traits){ c_bytes_64, d_f32, m_none, NO_MINIMUM, 2, LM_BYTE_NUMBERS, LM_BYTE_UNIT, 0, 0, 0 })
-
-static void run_bytes(const lm_matmul_args *a)
-{
-    run(a, tiles_bytes, a->cols / 32 * LM_BYTE_UNIT);
-}
+#define X(form)                                                                                                 \
+    RUN(form, (traits){ c_##form, d_f32, m_none, NO_MINIMUM, 2, LM_BYTE_NUMBERS, LM_BYTE_UNIT, 0, 0, 0 })       \
+    static void run_##form(const lm_matmul_args *a)                                                             \
+    {                                                                                                           \
+        run(a, tiles_##form, a->cols / 32 * LM_BYTE_UNIT);                                                      \
+    }
+X(wide)
+X(small)
+#undef X
 
 static uint64_t scratch_of_bytes(uint64_t cols)
 {
     return lm_byte_strips_scratch(cols, scratch_bytes(cols));
 }
 
-#define X(id, word) LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, lm_byte_unpack_ref, run_bytes, scratch_bytes, scratch_of_bytes)
+#define NO_ROWS(id) NULL
+#define X(id, word, form, units) \
+    LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, lm_byte_unpack_ref, NO_ROWS, run_##form, scratch_bytes, scratch_of_bytes)
 LM_BYTE_TYPES(X)
 #undef X
 

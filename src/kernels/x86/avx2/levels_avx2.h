@@ -36,6 +36,7 @@ LM_STORED(LM_BF16, bf16)
 
 /* Return the function of a type of byte_strips.h: the bytes are those of lm_byte_unpack_ref. */
 lm_byte_unpack *lm_byte_unpack_avx2(lm_dtype type);
+lm_byte_rows *lm_byte_rows_avx2(lm_dtype type);
 #ifndef SSE41
 lm_byte_unpack *lm_byte_unpack_sse41(lm_dtype type);         /* for tests */
 #endif

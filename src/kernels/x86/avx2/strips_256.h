@@ -66,7 +66,7 @@ INLINE __m256i start_of(const traits t, const uint8_t *block, const int half)
         return _mm256_setzero_si256();
     __m256i start = _mm256_set1_epi32(t.halves == 2 ? x->half_start[half] : x->start);
     if (t.halves == 2)
-        return t.offset == 64 ? _mm256_slli_epi32(start, 1) : t.offset == 4 ? _mm256_srai_epi32(start, 3) : start;
+        return t.offset == 64 ? _mm256_slli_epi32(start, 1) : t.offset == 32 ? start : _mm256_srai_epi32(start, t.offset == 16 ? 1 : 3);
     if (t.offset == 12)
         return _mm256_set1_epi32(x->start / 16 + x->start / 32);
     if (t.offset == 128)
@@ -285,9 +285,11 @@ INLINE void unpack(const traits t, const traits to, const uint8_t *p, uint64_t c
 #define STRIPS_HALVES(X)                                                                 \
     X(q2_k, MUCH, c_pairs, d_low, m_high, MINUS, 0, 3, 2)                                \
     X(q6_k, MUCH, c_nibbles_pair, d_signed_half, m_none, NO_MINIMUM, 32, 63, 2)          \
-    X(bytes, NEVER, c_plain, d_f32, m_none, NO_MINIMUM, LM_BYTE_OFFSET, 127, 2)
+    X(wide, NEVER, c_plain, d_f32, m_none, NO_MINIMUM, LM_OFFSET_wide, 127, 2)           \
+    X(small, NEVER, c_plain, d_f32, m_none, NO_MINIMUM, LM_OFFSET_small, 31, 2)
 
-enum { LM_NUMBERS_bytes = LM_BYTE_NUMBERS, LM_UNIT_bytes = LM_BYTE_UNIT, LM_HEAD_bytes = 0, LM_F16S_bytes = 0, LM_SCALES_bytes = 0 };
+enum { LM_NUMBERS_wide = LM_BYTE_NUMBERS, LM_UNIT_wide = LM_BYTE_UNIT, LM_HEAD_wide = 0, LM_F16S_wide = 0, LM_SCALES_wide = 0 };
+enum { LM_NUMBERS_small = LM_BYTE_NUMBERS, LM_UNIT_small = LM_BYTE_UNIT, LM_HEAD_small = 0, LM_F16S_small = 0, LM_SCALES_small = 0 };
 
 #define NAMED_(level, word) lm_tiles_##level##_##word
 #define NAMED(word)         NAMED_LATER(LEVEL, word)

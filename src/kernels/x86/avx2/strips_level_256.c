@@ -11,8 +11,10 @@
 
 #ifdef SSE41
 #define STORED(word) NULL
+#define ROWS_OF(id)  NULL
 #else
 #define STORED(word) lm_stored_##word##_avx2
+#define ROWS_OF(id)  lm_byte_rows_avx2(id)
 #endif
 
 #define X(id, word, ...)                                                                                       \
@@ -35,12 +37,15 @@
 LM_STRIP_LAYOUTS(X)
 #undef X
 
-extern const tiles TILES(bytes);
-
-static void run_bytes(const lm_matmul_args *a)
-{
-    lm_strips_run_256(a, &TILES(bytes), a->cols / 32 * LM_BYTE_UNIT, false);
-}
+#define X(form)                                                                    \
+    extern const tiles TILES(form);                                                \
+    static void run_##form(const lm_matmul_args *a)                                \
+    {                                                                              \
+        lm_strips_run_256(a, &TILES(form), a->cols / 32 * LM_BYTE_UNIT, false);    \
+    }
+X(wide)
+X(small)
+#undef X
 
 static uint64_t no_bytes(uint64_t cols)
 {
@@ -53,8 +58,9 @@ static uint64_t scratch_of_bytes(uint64_t cols)
     return lm_byte_strips_scratch(cols, 0);
 }
 
-#define X(id, word) \
-    LM_BYTE_KERNEL(id, word, LEVEL_NAME, &lm_activation_q8_avx2, lm_byte_unpack_avx2, run_bytes, no_bytes, scratch_of_bytes)
+#define X(id, word, form, units)                                                                                       \
+    LM_BYTE_KERNEL(id, word, LEVEL_NAME, &lm_activation_q8_avx2, lm_byte_unpack_avx2, ROWS_OF, run_##form, no_bytes, \
+                   scratch_of_bytes)
 LM_BYTE_TYPES(X)
 #undef X
 
@@ -63,7 +69,7 @@ void JOIN(lm_strips_init_, LEVEL)(lm_kernels *k)
 #define X(id, word, ...) k->fast[id] = k->cpu & LM_CPU_INTEL ? &ahead_##word : &strips_##word;
     LM_STRIP_LAYOUTS(X)
 #undef X
-#define X(id, word) k->fast[id] = &strips_##word;
+#define X(id, word, ...) k->fast[id] = &strips_##word;
     LM_BYTE_TYPES(X)
 #undef X
 }

@@ -11,6 +11,8 @@
 #define lm_attention_pages_init_avx2   lm_attention_pages_init_sse41
 #define lm_attention_turn_avx2         lm_attention_turn_sse41
 #define lm_attention_values_avx2       lm_attention_values_sse41
+#define lm_byte_books_avx2             lm_byte_books_sse41
+#define lm_byte_books_fill_avx2        lm_byte_books_fill_sse41
 #define lm_byte_unpack_avx2            lm_byte_unpack_sse41
 #define lm_exact_init_avx2             lm_exact_init_sse41
 #define lm_float_strips_bytes          lm_float_strips_bytes_sse41
