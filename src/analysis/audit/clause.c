@@ -16,11 +16,6 @@ static bool counts_tokens(const lm_item *items, size_t n, size_t i, const lm_abo
            ((i + 1 < n && items[i + 1].role == LM_TOKENS) || (i && items[i - 1].role == LM_AT) || context);
 }
 
-static bool is_text(const lm_item *x, const char *word)
-{
-    return x->at.n == strlen(word) && memcmp(x->at.s, word, x->at.n) == 0;
-}
-
 static bool names_quantity(const lm_item *x)
 {
     return x->role == LM_QUANTITY || x->role == LM_TEXT_QUANTITY || x->role == LM_PART;
@@ -212,7 +207,7 @@ static bool name_quantity(const lm_audit_document *d, const clause *c, size_t i,
         a->quantity = &saved;
     else if (listed)
         a->part = d->heading.part;
-    else if (next && (is_text(next, "dimensions") || is_text(next, "dims")) && !a->quantity)
+    else if (next && (lm_text_is(next->at, "dimensions") || lm_text_is(next->at, "dims")) && !a->quantity)
         a->quantity = &width;
     else
         return false;
@@ -288,9 +283,9 @@ static bool add_part_of_all(lm_audit_document *d, const clause *c, size_t i, siz
     static const lm_vocable all = { "", LM_QUANTITY, "parameters.total" }, active = { "", LM_QUANTITY, "parameters.active" };
     size_t                  k = i + 2;
 
-    if (k >= c->n || !is_text(&c->items[i + 1], "of"))
+    if (k >= c->n || !lm_text_is(c->items[i + 1].at, "of"))
         return false;
-    k += is_text(&c->items[k], "its") || is_text(&c->items[k], "the") || is_text(&c->items[k], "their");
+    k += lm_text_is(c->items[k].at, "its") || lm_text_is(c->items[k].at, "the") || lm_text_is(c->items[k].at, "their");
     if (k + 1 >= c->n || c->items[k].role != LM_NUMBER || !strchr("pP", *c->items[k + 1].at.s) ||
         !(lm_vocable_is(c->items[k + 1].word, "@params") || lm_vocable_is(c->items[k + 1].word, "parameters.active")))
         return false;

@@ -52,11 +52,6 @@ static void add_shape(lm_audit_document *d, const lm_item *x, int model, const m
     lm_add_statement(d, at, model, lm_arena_printf(&d->arena, "%s.shape", *m->path == 'l' ? m->name : m->path), claim, unsure || product);
 }
 
-static bool is_text(const lm_item *x, const char *text)
-{
-    return x->at.n == strlen(text) && memcmp(x->at.s, text, x->at.n) == 0;
-}
-
 /* Read the label of a module: its shape, then its heads. */
 static bool read_module(lm_audit_document *d, const lm_item *items, size_t n, int model, bool unsure)
 {
@@ -77,7 +72,7 @@ static bool read_module(lm_audit_document *d, const lm_item *items, size_t n, in
             continue;
         if (heads)
             add(d, &items[i], model, lm_arena_printf(&d->arena, "%s.heads", m.path), unsure);
-        else if (is_text(&items[i + 1], "dim"))          /* "8 heads × 128 dim" */
+        else if (lm_text_is(items[i + 1].at, "dim"))          /* "8 heads × 128 dim" */
             add(d, &items[i], model, "attention.head_dim", true);
     }
     return true;
@@ -190,7 +185,7 @@ static void read_heads(lm_audit_document *d, const lm_item *items, size_t n, int
         bool heads = items[i + 1].role == LM_QUANTITY && lm_vocable_is(items[i + 1].word, "attention.heads");
         if (!is_whole(items, n, i))
             continue;
-        if (is_text(&items[i + 1], "pairs"))
+        if (lm_text_is(items[i + 1].at, "pairs"))
             add(d, &items[i], model, "rope.pairs", true);
         else if (heads && i > 1 && items[i - 1].role == LM_LINK && strchr("QKV", *items[i - 2].at.s))
             add(d, &items[i], model, *items[i - 2].at.s == 'Q' ? "attention.heads" : "attention.kv_heads", true);

@@ -10,11 +10,6 @@ static bool is_layer(const lm_item *x)
            (x->role == LM_PART && strncmp(x->word->value, "layers[0].parameters", 20) == 0);
 }
 
-static bool is_text(const lm_item *x, const char *text)
-{
-    return x->at.n == strlen(text) && memcmp(x->at.s, text, x->at.n) == 0;
-}
-
 static bool is_whole(const lm_item *x)
 {
     return x->role == LM_NUMBER && x->number.whole && x->number.unit == LM_NUMERAL_PLAIN && !x->number.power;
@@ -23,8 +18,8 @@ static bool is_whole(const lm_item *x)
 /* Return whether the item may stand between the numbers of a sequence: signs, and the word "layer" again. */
 static bool joins(const lm_item *x)
 {
-    return x->role == LM_BREAK || x->role == LM_TIMES || x->role == LM_LEAD || is_text(x, "to") || is_text(x, "-") || is_text(x, "…") ||
-           (x->role == LM_FORM && is_layer(x));
+    return x->role == LM_BREAK || x->role == LM_TIMES || x->role == LM_LEAD || (x->role == LM_FORM && is_layer(x)) ||
+           lm_text_is(x->at, "to") || lm_text_is(x->at, "-") || lm_text_is(x->at, "…");
 }
 
 static void add(lm_audit_document *d, lm_extent value, int model, const char *quantity)
@@ -56,7 +51,7 @@ static bool is_last(const lm_item *items, size_t n, size_t i)
 
     for (size_t k = i + 1; k < n && k < i + 5; k++)
         for (size_t w = 0; w < sizeof words / sizeof *words; w++)
-            if (is_text(&items[k], words[w]))
+            if (lm_text_is(items[k].at, words[w]))
                 return true;
     return false;
 }
@@ -81,7 +76,7 @@ static bool add_order(lm_audit_document *d, const lm_item *items, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         int next = place_of(&items[i]);
-        arrows += items[i].role == LM_TIMES && (is_text(&items[i], "→") || is_text(&items[i], "->"));
+        arrows += items[i].role == LM_TIMES && (lm_text_is(items[i].at, "→") || lm_text_is(items[i].at, "->"));
         if (!next)
             continue;
         if (next != place && next != place + 1)
@@ -110,7 +105,7 @@ bool lm_audit_layers(lm_audit_document *d, lm_extent line, int model)
         lm_extent last = x->number.value == 0 ? last_of(d->items, n, i) : (lm_extent){ x->at.s, 0 };
         if (!last.n && i && is_layer(x - 1) && is_last(d->items, n, i))
             last = x->at;
-        bool times = i + 1 < n && (is_text(x + 1, "次") || is_text(x + 1, "遍") || is_text(x + 1, "times"));
+        bool times = i + 1 < n && (lm_text_is(x[1].at, "次") || lm_text_is(x[1].at, "遍") || lm_text_is(x[1].at, "times"));
         if (last.n)
             add(d, last, model, "architecture.last_layer");
         if (times)

@@ -4,11 +4,6 @@
 
 #include "analysis/audit/reading.h"
 
-static bool is_text(lm_extent s, const char *text)
-{
-    return s.n == strlen(text) && memcmp(s.s, text, s.n) == 0;
-}
-
 static bool ends_in(lm_extent s, const char *text)
 {
     size_t n = strlen(text);
@@ -59,8 +54,8 @@ static bool add_linear(lm_audit_document *d, int model, lm_extent name, lm_exten
 {
     lm_extent in = argument(args, "in_features="), out = argument(args, "out_features="), bias = argument(args, "bias=");
 
-    unsure |= is_text(name, "lm_head");          /* has more rows if tokens were added */
-    if (!in.n || !out.n || !(ends_in(name, "_proj") || is_text(name, "lm_head")))
+    unsure |= lm_text_is(name, "lm_head");          /* has more rows if tokens were added */
+    if (!in.n || !out.n || !(ends_in(name, "_proj") || lm_text_is(name, "lm_head")))
         return false;
     lm_add_statement(d, out, model, lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s),
                      lm_arena_printf(&d->arena, "%.*s->%.*s", (int)in.n, in.s, (int)out.n, out.s), unsure);
@@ -76,7 +71,7 @@ static bool add_function(lm_audit_document *d, int model, lm_extent name, lm_ext
     bool      norm = ends_in(kind, rms), layer = ends_in(kind, plain);
     lm_extent eps = argument(args, "eps=");
 
-    if (is_text(name, "act_fn") || is_text(name, "act")) {
+    if (lm_text_is(name, "act_fn") || lm_text_is(name, "act")) {
         kind.n -= ends_in(kind, word) ? strlen(word) : 0;
         add_value(d, model, kind, "mlp.activation", unsure);
         return true;
@@ -85,7 +80,7 @@ static bool add_function(lm_audit_document *d, int model, lm_extent name, lm_ext
         return false;
     size_t    n     = strlen(norm ? rms : plain);
     lm_extent named = { kind.s + kind.n - n, n };
-    bool      whole = is_text(name, "norm") || ends_in(name, "_layernorm");
+    bool      whole = lm_text_is(name, "norm") || ends_in(name, "_layernorm");
     add_value(d, model, named, "architecture.norm", true);
     if (args.n > 2 && *args.s == '(' && isdigit((unsigned char)args.s[1]) && whole)
         add_value(d, model, (lm_extent){ args.s + 1, strspn(args.s + 1, "0123456789") }, "architecture.hidden", true);
@@ -106,9 +101,9 @@ bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsur
     lm_extent args = arguments(line, open);
     if (add_layers(d, model, name, kind, unsure))
         return true;
-    if (is_text(kind, "Linear"))
+    if (lm_text_is(kind, "Linear"))
         return add_linear(d, model, name, args, unsure);
-    if (is_text(kind, "Embedding") && is_text(name, "embed_tokens") && args.n) {
+    if (lm_text_is(kind, "Embedding") && lm_text_is(name, "embed_tokens") && args.n) {
         add_value(d, model, args, "model.embed_tokens.shape", true);
         return true;
     }

@@ -150,6 +150,7 @@ int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size
 /* Split `s` into at most `most` items and return their number. */
 size_t lm_scan(const lm_audit_document *d, lm_extent s, lm_item *items, size_t most);
 lm_extent lm_trim(lm_extent s);
+bool lm_text_is(lm_extent s, const char *text);
 
 /* ---- labels.c ---- */
 /* Add what a label names to `about`. A number in it is a number of tokens, or makes `about` unsure. */

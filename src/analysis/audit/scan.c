@@ -15,6 +15,11 @@ lm_extent lm_trim(lm_extent s)
     return s;
 }
 
+bool lm_text_is(lm_extent s, const char *text)
+{
+    return s.n == strlen(text) && memcmp(s.s, text, s.n) == 0;
+}
+
 static bool is_word(char c)
 {
     return isalnum((unsigned char)c) || (c & 0x80);
