@@ -308,9 +308,9 @@ def tells(row, statement, topics):
 
 
 def pair(rows, statements, topics):
-    """Return {row id: statement}; a sentence that is wrong as a whole counts for one row only."""
+    """Return {row id: statement}; a sentence that is wrong as a whole counts for one row only, a formula rather for a row of one."""
     taken, pairs = set(), {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: row["unit"] != "formula"):
         for i, s in enumerate(statements):
             if (matches(row, s) or tells(row, s, topics)) and not (not s["quantity"] and row["unit"] in ("text", "formula") and i in taken and not tells(row, s, topics)):
                 taken.add(i)
@@ -665,6 +665,10 @@ FORMULAS = {                             # a line, whether it is confirmed (True
     r"| Post-Norm | $x + \text{Attn}(\text{Norm}(x))$ |": False,
     r"- $e = W_E[t]$ and $\text{logits} = W_E^T h$": False,
     r"- $\text{logits} = W_E^T h$": None,                                              # the rows or the columns may be of tokens
+    r"- $x = E[t]$ and $\text{logits} = E^T \text{LN}(x)$": False,
+    r"- $e = W_E[t]$ and $\text{logits} = h W_E$": False,
+    r"- $e = W_E[t]$ and $\text{logits} = h W_E^T$": None,
+    r"- $e = W_E[t]$ and $\text{logits} = W_E \, \text{RMSNorm}(h)$": None,
     r"$\theta_{\text{base}} = 10{,}000$": None,                                                  # a definition may name the base of the first model
     r"FFN: $\text{FFN}(x) = W_2 \cdot \text{ReLU}(W_1 x + b_1) + b_2$": False,
     r"- Learnable: $\gamma$ and $\beta$, $2d$ params": True,

@@ -133,7 +133,8 @@ struct lm_audit_document {
     bool       key_width;            /* an equation has defined the width of the keys */
     bool       candidates;           /* the text is read for each model that it may be about */
     struct lm_known_formula *formulas;                    /* the known formulas that were read (tex_formula.c) */
-    bool       rows;                 /* tokens are looked up in the rows of W_E */
+    char       rows[4][24];          /* matrices of which rows are looked up, as terms (terms.h) */
+    size_t     n_rows;
     bool       graph;                /* the code being read is a Mermaid graph */
     int        subgraphs[LM_MOST_SUBGRAPHS];                             /* the models of the subgraphs that are open */
     size_t     n_subgraphs;

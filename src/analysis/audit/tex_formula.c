@@ -297,15 +297,52 @@ static void add_layers(lm_audit_document *d, const lm_term *x, size_t n)
 
 /* ---- contradictions ---- */
 
-/* A table whose row for a token is looked up, "W[t]", makes logits as "W h"; "W^T h" would need a column for each token. */
+/* Return whether the term is a matrix of which rows are looked up: "W_E[t]". */
+static bool has_rows(const lm_audit_document *d, const lm_term *x)
+{
+    for (size_t i = 0; i < d->n_rows; i++)
+        if (lm_term_is(x, d->rows[i]))
+            return true;
+    return false;
+}
+
+static void add_rows(lm_audit_document *d, const lm_term *terms, size_t n)
+{
+    for (size_t i = 0; i + 1 < n && d->n_rows < sizeof d->rows / sizeof *d->rows; i++)
+        if (terms[i].word && isupper((unsigned char)*terms[i].at.s) && lm_term_is(&terms[i + 1], "[") && !has_rows(d, &terms[i]))
+            memcpy(d->rows[d->n_rows++], terms[i].name, sizeof terms[i].name);
+}
+
+/* Return whether the terms are a vector: "h", "Norm(h)". */
+static bool is_vector(const lm_term *x, size_t n)
+{
+    bool name = n && x[0].word && islower((unsigned char)x[0].letter);
+
+    return n == 1 ? name : n == 4 && is_of_kind("norm", x[0].name) && lm_term_is(&x[1], "(") && x[2].word && lm_term_is(&x[3], ")");
+}
+
+/* A matrix whose rows are looked up, "W[t]", makes logits as "W h" or "h W^T"; "W^T h" would need a column for each token. */
 static bool judge_head(lm_audit_document *d, const lm_term *terms, size_t n, lm_extent at, const sides *x)
 {
-    for (size_t i = 0; i + 1 < n; i++)
-        d->rows |= lm_term_is(&terms[i], "w_e") && lm_term_is(&terms[i + 1], "[");
-    bool turned = is_formula(d, "logits = w_e^T h", x) || is_formula(d, "logits = w_e^T norm(h)", x);
-    if (turned && d->rows)
-        lm_add_judged(d, at, "W_E h", N_("rows are looked up in the matrix, so it is not transposed"));
-    return turned && d->rows;
+    add_rows(d, terms, n);
+    if (x->n < 2 || !lm_term_is(x->at[0], "logits") || x->size[0] != 1 || x->size[1] < 2)
+        return false;
+    const lm_term *y = x->at[1];
+    size_t         m = x->size[1];
+    bool           turned = lm_term_is(&y[1], "^t"), last_turned = lm_term_is(&y[m - 1], "^t");
+    const lm_term *last = &y[m - 1 - (last_turned && m > 2)];
+    bool           left = has_rows(d, &y[0]) && is_vector(y + 1 + turned, m - 1 - turned);
+    bool           right = has_rows(d, last) && is_vector(y, (size_t)(last - y));
+    bool           wrong = left ? turned : right && !last_turned;
+    if (!wrong)
+        return false;
+    lm_extent   name = left ? y[0].at : last->at;
+    const char *truth = lm_arena_printf(&d->arena, left ? "%.*s h" : "h %.*s^T", (int)name.n, name.s);
+    d->failed |= !truth;
+    if (truth)
+        lm_add_judged(d, at, truth, left ? N_("rows are looked up in the matrix, so it is not transposed")
+                                         : N_("a row vector is multiplied by the transposed matrix"));
+    return true;
 }
 
 /* "Post-Norm" beside the formula of a pre-norm, and the reverse. */
