@@ -348,7 +348,7 @@ def test_five_documents(measured):
         print(f"{name:32}{counts[0]:>8} / {counts[1]:<3}{counts[2]:>11} / {counts[3]:<4}{counts[4]:>8} / {counts[5]:<4}{counts[6]:>9}")
     print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
     assert sums[1] == 88 and sums[3] == 578
-    assert sums[0] >= 77 and sums[2] >= 521 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+    assert sums[0] >= 78 and sums[2] >= 521 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
 
 
 def test_the_kind_of_error_is_named(measured):
@@ -705,3 +705,23 @@ def test_what_kinds_of_attention_cache(lamina, tmp_path, gqa, mla, wrong):
 def test_widths_in_a_table(lamina, tmp_path, width, found):
     table = f"# Llama 3.2 1B\n\n| Projection | Shape |\n|---|---|\n| Q proj | 2,048 × 2,048 |\n| K proj | 2,048 × {width} |\n"
     assert [said for _, said in wrong_of(lamina, tmp_path / "page.md", table)] == found
+
+
+PROPERTIES = {                           # a text, whether it is right (True), wrong (False) or neither (None)
+    "| Kind | KV cache per token |\n|---|---|\n| MLA | $d_c$ |": False,
+    "| Kind | KV cache per token |\n|---|---|\n| MLA | $d_c L$ |": False,
+    "| Kind | KV cache per token |\n|---|---|\n| **MLA** | $(d_c + d_h^R) L$ |": True,
+    "| Kind | KV cache per token |\n|---|---|\n| MLA | `kv_lora_rank + qk_rope_head_dim` |": True,
+    "| Kind | KV cache per token | Rotated key |\n|---|---|---|\n| MLA | $d_c$ | $d_h^R$ |": None,
+    "| Kind | KV cache per token |\n|---|---|\n| MLA | $d_c$* |": None,
+    "| Kind | KV cache per token |\n|---|---|\n| MLA | $d_c$ |\n\nThe width $d_c$ includes the rotated key.": None,
+    "| Kind | Latent width |\n|---|---|\n| MLA | $d_c$ |": None,
+}
+
+
+@pytest.mark.parametrize(("text", "right"), PROPERTIES.items())
+def test_properties_in_words(lamina, tmp_path, text, right):
+    page = tmp_path / "page.md"
+    page.write_text("# Llama 3.2 1B\n\n" + text + "\n", encoding="utf-8")
+    found = [s["verdict"] for s in json.loads(lamina("audit", page, "--json").stdout).get("statements", []) if not s["quantity"]]
+    assert ("wrong" in found) == (right is False) and (right is None or found) and ("confirmed" not in found or right is not None), found

@@ -4,6 +4,8 @@
 
 #include "analysis/audit/reading.h"
 
+#define N_(text) text                /* mark for translation; the program translates it when it is shown */
+
 /* "2,048 × 512" in a row about a projection. If nothing is shared, keys and values are as wide as queries. */
 bool lm_audit_shape_cell(lm_audit_document *d, lm_extent cell, const lm_about *a)
 {
@@ -55,4 +57,102 @@ bool lm_audit_method(lm_audit_document *d, const lm_cells *head, lm_extent metho
             return true;
         }
     return false;
+}
+
+/* ---- letters ---- */
+
+/* Copy a formula without spaces, fonts, braces and signs of multiplication: "$d_c + d_h^{R}$" is "d_c+d_h^R". Returns the length; 0: too
+ * long. */
+static size_t normalise(lm_extent s, char out[48])
+{
+    static const char *const left_out[] = { "\\text", "\\mathrm", "\\cdot", "\\times", "\\left", "\\right", "×", "·" };
+    size_t n = 0;
+
+    for (size_t i = 0; i < s.n;) {
+        size_t skipped = strchr(" ${}`*()", s.s[i]) != NULL;
+        for (size_t k = 0; k < sizeof left_out / sizeof *left_out; k++) {
+            size_t m = strlen(left_out[k]);
+            skipped = s.n - i >= m && memcmp(s.s + i, left_out[k], m) == 0 ? m : skipped;
+        }
+        if (!skipped && n + 1 == 48)
+            return 0;
+        if (!skipped)
+            out[n++] = s.s[i];
+        i += skipped ? skipped : 1;
+    }
+    out[n] = '\0';
+    return n;
+}
+
+static bool is_one_of(const char *name, const char *const *names)
+{
+    while (*names && strcmp(name, *names) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* Return whether a text names the key that RoPE rotates. */
+static bool names_rotated_key(lm_extent s)
+{
+    static const char *const names[] = { "rope", "RoPE", "rotary", "Rotary", "rotat", "^R", "^{R}", "k_R", "position", "Position",
+                                         "decoupled" };
+
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        if (memmem(s.s, s.n, names[k], strlen(names[k])))
+            return true;
+    return false;
+}
+
+/* Return whether a line of the document about d_c names the rotated key; searched once. */
+static bool is_width_of_both(lm_audit_document *d)
+{
+    if (d->width_of_both)
+        return d->width_of_both > 0;
+    d->width_of_both = -1;
+    for (const char *p = d->text; (p = strstr(p, "d_c"));) {
+        const char *from = p, *end = p + strcspn(p, "\n");
+        while (from > d->text && from[-1] != '\n')
+            from--;
+        if (names_rotated_key((lm_extent){ from, (size_t)(end - from) }))
+            d->width_of_both = 1;
+        p = end;
+    }
+    return d->width_of_both > 0;
+}
+
+static bool has_rotated_key(const lm_cells *head, const lm_cells *row, size_t cell)
+{
+    for (size_t i = 0; i < head->n || i < row->n; i++)
+        if ((i < head->n && names_rotated_key(head->cell[i])) || (i < row->n && i != cell && names_rotated_key(row->cell[i])))
+            return true;
+    return false;
+}
+
+/* "| MLA | $d_c$ |" below "Cache per token": the latent vector alone; the rotated key is cached, too. False: another cell. */
+bool lm_audit_cached(lm_audit_document *d, const lm_cells *head, const lm_cells *row, size_t first, size_t i)
+{
+    static const char *const latents[] = { "d_c", "d_cL", "d_cl", "c_KV", "c^KV", "c_t^KV", "d_latent", "r_kv", "kv_lora_rank", NULL };
+    static const char *const keys[] = { "d_h^R", "d_h^RL", "d_h^Rl", "d_R", "d_r", "d_rope", "k_R", "k^R", "k_t^R", "qk_rope_head_dim",
+                                        NULL };
+    lm_about a = { .model = LM_NO_MODEL };
+    lm_item  name[2];
+    char     text[48];
+
+    if (i >= head->n || lm_scan(d, row->cell[first], name, 2) != 1 || !lm_vocable_is(name[0].word, "kind") ||
+        name[0].at.n != 3 || strncasecmp(name[0].at.s, "mla", 3) != 0)
+        return false;
+    lm_read_label(d, head->cell[i], &a);
+    if (!lm_vocable_is(a.quantity, "@cache") || !(a.forms & LM_FORM_TOKEN) || lm_has_note(row->cell[i]) || !normalise(row->cell[i], text))
+        return false;
+    char *plus = strchr(text, '+');
+    if (plus)
+        *plus = '\0';
+    bool latent = is_one_of(text[0] == 'L' ? text + 1 : text, latents), key = plus && is_one_of(plus + 1, keys);
+    if (latent && key)
+        lm_add_rule(d, row->cell[i], "MLA caches a latent vector and a rotated key");
+    else if (latent && !plus && !d->aside && !has_rotated_key(head, row, i) && !is_width_of_both(d))
+        lm_add_judged(d, row->cell[i], "d_c + d_h^R", N_("the key that RoPE rotates is cached, too"));
+    else
+        return false;
+    return true;
 }

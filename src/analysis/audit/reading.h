@@ -133,6 +133,7 @@ struct lm_audit_document {
     bool       key_width;            /* an equation has defined the width of the keys */
     bool       candidates;           /* the text is read for each model that it may be about */
     struct lm_known_formula *formulas;                    /* the known formulas that were read (tex_formula.c) */
+    int        width_of_both;        /* d_c includes the rotated key: 1; -1: it does not; 0: not yet searched */
     char       rows[4][24];          /* matrices of which rows are looked up, as terms (terms.h) */
     size_t     n_rows;
     bool       graph;                /* the code being read is a Mermaid graph */
@@ -253,12 +254,16 @@ bool lm_audit_tex(lm_audit_document *d, lm_extent text, bool tex, lm_extent labe
 /* ---- tables.c ---- */
 typedef struct lm_cells { lm_extent cell[LM_MOST_CELLS]; size_t n; } lm_cells;
 void lm_split_row(lm_extent row, lm_cells *out);
+bool lm_has_note(lm_extent cell);                        /* a footnote's "*", not Markdown's */
 void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row, lm_extent line);
 
 /* ---- methods.c ---- */
 /* Read the widths of a projection, or what a kind of attention caches for each token of a model. False: another cell. */
 bool lm_audit_shape_cell(lm_audit_document *d, lm_extent cell, const lm_about *a);
 bool lm_audit_method(lm_audit_document *d, const lm_cells *head, lm_extent method, lm_extent cell, int model);
+
+/* Judge the letters of what MLA caches for each token. False: another cell. */
+bool lm_audit_cached(lm_audit_document *d, const lm_cells *head, const lm_cells *row, size_t first, size_t i);
 
 /* ---- found.c ---- */
 void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure);
