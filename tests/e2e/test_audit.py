@@ -348,7 +348,7 @@ def test_five_documents(measured):
         print(f"{name:32}{counts[0]:>8} / {counts[1]:<3}{counts[2]:>11} / {counts[3]:<4}{counts[4]:>8} / {counts[5]:<4}{counts[6]:>9}")
     print(f"{'all':32}{sums[0]:>8} / {sums[1]:<3}{sums[2]:>11} / {sums[3]:<4}{sums[4]:>8} / {sums[5]:<4}{sums[6]:>9}")
     assert sums[1] == 88 and sums[3] == 578
-    assert sums[0] >= 78 and sums[2] >= 521 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
+    assert sums[0] >= 81 and sums[2] >= 521 and sums[6] == 0, [a for *_, alarms, _ in measured.values() for a in alarms]
 
 
 def test_the_kind_of_error_is_named(measured):
@@ -356,7 +356,7 @@ def test_the_kind_of_error_is_named(measured):
     assert "the arithmetic of the line" in kinds and any(k.startswith("a binary prefix") for k in kinds)
 
 
-@pytest.mark.parametrize(("name", "least"), [("unseen", 39), ("fresh", 35), ("drawn", 34)])
+@pytest.mark.parametrize(("name", "least"), [("unseen", 39), ("fresh", 36), ("drawn", 34)])
 def test_cards_and_blogs_with_planted_errors(lamina, source, name, least):
     """Errors planted by hand in two model cards and a blog post, about the models that they name. Most errors that are not found are in
     formulas and in the output of frameworks; no right statement is called wrong."""
@@ -708,6 +708,78 @@ def test_widths_in_a_table(lamina, tmp_path, width, found):
 
 
 PROPERTIES = {                           # a text, whether it is right (True), wrong (False) or neither (None)
+    "Self-attention is permutation invariant, so positions have to be added.": False,
+    "Without positional encodings, attention is **permutation-invariant**.": False,
+    "Because self-attention is invariant to permutations, Transformers need positions.": False,
+    "Self-attention (without positions) is permutation invariant.": False,
+    "| Operation | Property |\n|---|---|\n| Self-attention | permutation invariant |": False,
+    "自注意力是置换不变的。": False,
+    "Self-attention is permutation equivariant.": True,
+    "Without positions, self-attention is equivariant under permutations, not invariant to permutations.": True,
+    "Self-attention isn't permutation invariant.": True,
+    "For a fixed query, attention is permutation invariant in the keys and values.": None,
+    "Attention pooling is permutation invariant.": None,
+    "Self-attention is often called permutation invariant.": None,
+    "Is self-attention permutation invariant?": None,
+    "Self-attention is permutation invariant in the context tokens.": None,
+    "Self-attention is far from permutation invariant.": None,
+    "Self-attention is permutation invariant. That is a misconception.": None,
+    "RoPE extrapolates well to longer sequences.": False,
+    "Rotary position encoding has excellent length extrapolation.": False,
+    "RoPE encodes relative positions and extrapolates to longer contexts.": False,
+    "Without scaling, RoPE generalizes to longer sequences.": False,
+    "### Rotary embeddings\n\n**Advantages**:\n- No parameters\n- Length extrapolation": False,
+    "> **Strengths of RoPE:**\n> 1. Good extrapolation (especially with scaling)": False,
+    "| | Learned | RoPE | ALiBi |\n|---|---|---|---|\n| Extrapolation | Poor | Excellent | Good |": False,
+    "| Method | Extrapolates? |\n|---|---|\n| Learned positions | ✅ |": False,
+    "| Method | Pros | Cons |\n|---|---|---|\n| RoPE | relative, length extrapolation | cost |": False,
+    "RoPE extrapolates to sequences longer than those seen in training.": False,
+    "RoPE 具有良好的外推能力。": False,
+    "RoPE does not extrapolate beyond its trained length.": True,
+    "RoPE extrapolates poorly.": True,
+    "RoPE doesn't extrapolate unless its frequencies are scaled.": True,
+    "RoPE does not extrapolate by itself; it needs scaling.": True,
+    "RoPE fails to extrapolate without scaling.": True,
+    "### Rotary embeddings\n\n**Limitations**:\n- Length extrapolation": True,
+    "| Method | Extrapolation |\n|---|---|\n| RoPE | ❌ Poor |": True,
+    "ALiBi extrapolates to longer sequences.": True,
+    "RoPE extrapolates well with scaling.": None,
+    "RoPE with YaRN extrapolates to longer sequences.": None,
+    "With position interpolation, RoPE extrapolates to longer sequences.": None,
+    "We scale the frequencies by 8.\n\nRoPE extrapolates to longer sequences.": None,
+    "RoPE extrapolates better than learned positions.": None,
+    "RoPE extrapolates slightly.": None,
+    "RoPE extrapolates to longer sequences, but its quality drops quickly.": None,
+    "Long-context RoPE extrapolates to longer sequences.": None,
+    "RoPE trained on long sequences extrapolates.": None,
+    "- ❌ RoPE extrapolates well": None,
+    "This RoPE extrapolates well.": None,
+    "RoPE* extrapolates well.": None,
+    "Given enough data, RoPE extrapolates to longer sequences.": None,
+    '"RoPE extrapolates well", a page has it.': None,
+    "According to a paper, RoPE extrapolates well.": None,
+    "RoPE has none of this:\n\n- RoPE extrapolates well": None,
+    "## RoPE\n\nWhat RoPE does not have:\n\n- good extrapolation": None,
+    "| Method | Base 10k | Extrapolation |\n|---|---|---|\n| RoPE | no | Good |": None,
+    "通过位置插值，RoPE 具有良好的外推能力。": None,
+    "自注意力对于单个查询是置换不变的。": None,
+    "Self-attention is permutation invariant, or rather equivariant.": None,
+    "| Layer | Pooled | Symmetry |\n|---|---|---|\n| Self-attention | yes | permutation invariant |": None,
+    "## RoPE\n\n- [ ] good extrapolation": None,
+    "## RoPE\n\n1. ALiBi\n   - good extrapolation\n2. Another\n   - good extrapolation": None,
+    "## RoPE\n\nALiBi is an alternative.\n\n**Advantages**:\n- Length extrapolation": None,
+    "Which of these is true?\n\n- RoPE extrapolates well\n- Nothing does": None,
+    "RoPE with a larger base extrapolates well.": None,
+    "If RoPE extrapolates, nothing has to be trained.": None,
+    "For RoPE to extrapolate, its base is raised.": None,
+    "Many pages say so:\n\n> RoPE extrapolates well.": None,
+    "### Common misconceptions\n\n- RoPE extrapolates well.": None,
+    "| Method | Extrapolation |\n|---|---|\n| RoPE (scaled) | Good |\n| RoPE + YaRN | Excellent |\n| RoPE | Moderate |": None,
+    "| Method | Scaling | Extrapolation |\n|---|---|---|\n| RoPE | NTK | Good |": None,
+    "| Method | Good extrapolation |\n|---|---|\n| RoPE | ❌ |": None,
+    "| Method | Extrapolation |\n|---|---|\n| RoPE | Good* |\n\n*after changes": None,
+    "- ✅ Extrapolation to longer sequences": None,
+    "## RoPE\n\n- Extrapolation to longer sequences": None,
     "| Kind | KV cache per token |\n|---|---|\n| MLA | $d_c$ |": False,
     "| Kind | KV cache per token |\n|---|---|\n| MLA | $d_c L$ |": False,
     "| Kind | KV cache per token |\n|---|---|\n| **MLA** | $(d_c + d_h^R) L$ |": True,

@@ -107,6 +107,10 @@ typedef struct lm_printed {
     bool      unsure;
 } lm_printed;
 
+/* What a section or list is about (properties.c). praise: it is of advantages (1) or drawbacks (-1). doubtful: others say so. item: the
+ * line above the list is an item of another one. */
+typedef struct lm_listed { char subject; int praise; bool doubtful, item; } lm_listed;
+
 struct lm_audit_document {
     lm_arena   arena;
     char      *text;
@@ -130,6 +134,8 @@ struct lm_audit_document {
     lm_column  columns[LM_MOST_CELLS];       /* of the table being read */
     lm_printed printed;
     bool       rotary;               /* the heading is about rotary positions */
+    lm_listed  section, listed;      /* by the heading; by the line above the list */
+    bool       scaled;               /* the section is about positions that are scaled */
     bool       key_width;            /* an equation has defined the width of the keys */
     bool       candidates;           /* the text is read for each model that it may be about */
     struct lm_known_formula *formulas;                    /* the known formulas that were read (tex_formula.c) */
@@ -152,6 +158,7 @@ int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size
 /* Split `s` into at most `most` items and return their number. */
 size_t lm_scan(const lm_audit_document *d, lm_extent s, lm_item *items, size_t most);
 lm_extent lm_trim(lm_extent s);
+bool lm_has_note(lm_extent cell);                        /* a footnote's "*", not Markdown's */
 bool lm_text_is(lm_extent s, const char *text);
 
 /* ---- labels.c ---- */
@@ -226,6 +233,11 @@ bool lm_audit_layers(lm_audit_document *d, lm_extent line, int model);
 bool lm_audit_rotary(lm_audit_document *d, lm_extent line, int model);
 bool lm_names_rotary(const lm_item *items, size_t n);
 
+/* ---- properties.c ---- */
+/* Judge properties that a text states in words: "RoPE extrapolates". `item`: it is of a list; `caption`: a list follows. False: none. */
+bool lm_audit_properties(lm_audit_document *d, lm_extent line, bool item, bool caption);
+void lm_audit_properties_of(lm_audit_document *d, lm_extent heading);              /* the text below the heading */
+
 /* ---- lettered.c ---- */
 /* Confirm the shape that a name has in every model: "W_q_i" and "H, head_dim". False: none is known, or it is another one. */
 bool lm_audit_shape(lm_audit_document *d, lm_extent name, lm_extent list);
@@ -254,8 +266,10 @@ bool lm_audit_tex(lm_audit_document *d, lm_extent text, bool tex, lm_extent labe
 /* ---- tables.c ---- */
 typedef struct lm_cells { lm_extent cell[LM_MOST_CELLS]; size_t n; } lm_cells;
 void lm_split_row(lm_extent row, lm_cells *out);
-bool lm_has_note(lm_extent cell);                        /* a footnote's "*", not Markdown's */
 void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row, lm_extent line);
+
+/* Judge the property that a cell states of its row and column (properties.c). False: none. */
+bool lm_audit_property_cell(lm_audit_document *d, const lm_cells *head, const lm_cells *row, size_t first, size_t i);
 
 /* ---- methods.c ---- */
 /* Read the widths of a projection, or what a kind of attention caches for each token of a model. False: another cell. */

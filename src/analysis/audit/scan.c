@@ -20,6 +20,15 @@ bool lm_text_is(lm_extent s, const char *text)
     return s.n == strlen(text) && memcmp(s.s, text, s.n) == 0;
 }
 
+bool lm_has_note(lm_extent cell)
+{
+    size_t stars = 0;
+
+    for (size_t i = 0; i < cell.n; i++)
+        stars += cell.s[i] == '*';
+    return stars % 2;
+}
+
 static bool is_word(char c)
 {
     return isalnum((unsigned char)c) || (c & 0x80);

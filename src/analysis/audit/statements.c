@@ -102,6 +102,7 @@ static void read_heading(lm_audit_document *d, walk *w, lm_extent line)
         d->versus &= !doubt || lm_vocable_is(d->items[i].word, "versus");
     }
     d->rotary = lm_names_rotary(d->items, lm_scan(d, line, d->items, LM_MOST_ITEMS));
+    lm_audit_properties_of(d, line);
     read_title(d, (lm_extent){ line.s + level, line.n - level });
 }
 
@@ -315,6 +316,7 @@ static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
     found |= lm_audit_formula(d, line, w->carry);
     found |= lm_audit_layers(d, line, w->carry);
     found |= lm_audit_rotary(d, line, w->carry);
+    found |= lm_audit_properties(d, line, n > 0, ends_in_colon(line));
     found |= lm_audit_tex_line(d, line, (lm_extent){ "", 0 });
     if (scope == LM_NO_MODEL && (w->carry == LM_NO_MODEL || !has_model(d, line)) && has_figure(line))
         found |= read_for_each(d, w, line);

@@ -24,15 +24,6 @@ void lm_split_row(lm_extent row, lm_cells *out)
     }
 }
 
-bool lm_has_note(lm_extent cell)
-{
-    size_t stars = 0;
-
-    for (size_t i = 0; i < cell.n; i++)
-        stars += cell.s[i] == '*';
-    return stars % 2;
-}
-
 static bool has_digit(lm_extent s)
 {
     for (size_t i = 0; i < s.n; i++)
@@ -364,7 +355,7 @@ static bool read_shape(lm_audit_document *d, lm_extent name, lm_extent cell)
 static bool read_related(lm_audit_document *d, const lm_cells *head, const lm_cells *row, size_t first, size_t i, const lm_about *a)
 {
     return (i < head->n && read_users(d, row->cell[first], head->cell[i], row->cell[i])) || read_shape(d, row->cell[0], row->cell[i]) ||
-           lm_audit_cached(d, head, row, first, i) ||
+           lm_audit_property_cell(d, head, row, first, i) || lm_audit_cached(d, head, row, first, i) ||
            lm_audit_widths(d, row->cell[first], row->cell[i], a->model == LM_NO_MODEL ? d->scope : a->model) ||
            (lm_vocable_is(a->quantity, "@saved") && read_saved(d, head, row, i));
 }
