@@ -419,7 +419,7 @@ static uint64_t scratch_of_bytes(uint64_t cols)
 }
 
 #define NO_ROWS(id) NULL
-#define X(id, word, form, units) \
+#define X(id, word, form, ...)   \
     LM_BYTE_KERNEL(id, word, LEVEL, &lm_activation_q8_arm, lm_byte_unpack_ref, NO_ROWS, run_##form, scratch_bytes, scratch_of_bytes)
 LM_BYTE_TYPES(X)
 #undef X

@@ -9,43 +9,57 @@
 
 enum { ROWS = 8 };
 
-typedef __m256i codes_fn(const uint8_t *at, unsigned s);
+typedef void    open_fn(const uint8_t *at, opened *o);
+typedef __m256i digits_fn(const uint8_t *at, const opened *o, unsigned s);
 typedef void    numbers_fn(eight_rows row, uint64_t at, __m256 d[16]);
 
 /* A type, as compile-time constants for every inlined loop. */
 typedef struct traits {
-    codes_fn   *codes;
+    open_fn    *open;
+    digits_fn  *digits;
     numbers_fn *numbers;
-    int         offset;              /* of the codes */
+    bool        has_signs;           /* its digits are magnitudes; signs, 1 or -1, are applied to the activations */
+    bool        small;               /* digits are below 32: sixteen bits hold the sum of eight products, else that of four */
     uint64_t    units, bytes;        /* of a block */
 } traits;
 
+/* 32 columns of eight rows. */
+typedef struct unit {
+    __m256i digits[ROWS], signs[ROWS];
+} unit;
+
 /* Return the sums of four rows: lanes 0 to 3 of the first half of the unit, lanes 4 to 7 of the second. */
-INLINE __m256i four_sums(const __m256i codes[4], __m256i x)
+INLINE __m256i four_sums(const __m256i v[4], bool small)
 {
     const __m256i ones = _mm256_set1_epi16(1);
-    __m256i v[4];
+    __m256i a = _mm256_add_epi16(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1]));
+    __m256i b = _mm256_add_epi16(_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3]));
 
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; i++)
-        v[i] = _mm256_madd_epi16(_mm256_maddubs_epi16(codes[i], x), ones);
-    __m256i a = _mm256_add_epi32(_mm256_unpacklo_epi32(v[0], v[1]), _mm256_unpackhi_epi32(v[0], v[1]));
-    __m256i b = _mm256_add_epi32(_mm256_unpacklo_epi32(v[2], v[3]), _mm256_unpackhi_epi32(v[2], v[3]));
+    if (small)
+        return _mm256_madd_epi16(_mm256_add_epi16(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b)), ones);
+    a = _mm256_madd_epi16(a, ones);
+    b = _mm256_madd_epi16(b, ones);
     return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
 }
 
 /* Compute the sums of eight rows with a block of activations, of each half. */
-INLINE void dot(const traits t, const __m256i codes[ROWS], const lm_q8_block *x, __m256 sum[2])
+INLINE void dot(const traits t, const unit *u, const lm_q8_block *x, __m256 sum[2])
 {
     const __m256i q = _mm256_load_si256((const __m256i *)(const void *)x->q);
-    __m256i a = four_sums(codes, q), b = four_sums(codes + 4, q);
-    __m256i half[2] = { _mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31) };
+    __m256i v[ROWS], a, b, half[2];
 
+#pragma GCC unroll 8
+    for (int i = 0; i < ROWS; i++)
+        v[i] = _mm256_maddubs_epi16(u->digits[i], t.has_signs ? _mm256_sign_epi8(q, u->signs[i]) : q);
+    a = four_sums(v, t.small);
+    b = four_sums(v + 4, t.small);
+    half[0] = _mm256_permute2x128_si256(a, b, 0x20);
+    half[1] = _mm256_permute2x128_si256(a, b, 0x31);
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++) {
-        __m256i start = _mm256_set1_epi32(x->half_start[h]);             /* -32 times the sum of the activations */
-        start = t.offset == LM_OFFSET_wide ? _mm256_slli_epi32(start, 1) : _mm256_srai_epi32(start, 1);
-        sum[h] = _mm256_cvtepi32_ps(_mm256_add_epi32(half[h], start));
+        if (!t.has_signs)                                                /* digits have the offset 16, half_start has 32 */
+            half[h] = _mm256_add_epi32(half[h], _mm256_srai_epi32(_mm256_set1_epi32(x->half_start[h]), 1));
+        sum[h] = _mm256_cvtepi32_ps(half[h]);
     }
 }
 
@@ -70,13 +84,6 @@ INLINE __m256 add_high_bytes(const high *h, const lm_q8_row *x, __m256 acc)
     return acc;
 }
 
-/* Prefetch what follows a row's last of eight, `bytes` of it at `at`. */
-INLINE void prefetch(const uint8_t *p, uint64_t bytes)
-{
-    for (uint64_t i = 0; i < bytes; i += 64)
-        _mm_prefetch((const char *)p + i, _MM_HINT_T1);
-}
-
 /* Return the products of eight rows with x. Units whose block has high bytes are unpacked once for both: `kept` has room for the high
  * products of all blocks. */
 INLINE __m256 products(const traits t, eight_rows row, const lm_q8_row *x, uint64_t cols, high *kept)
@@ -84,22 +91,29 @@ INLINE __m256 products(const traits t, eight_rows row, const lm_q8_row *x, uint6
     const uint64_t blocks = cols / 32 / t.units;
     high *next = kept;
     __m256 acc = _mm256_setzero_ps(), d[16], sum[2];
+    opened o[ROWS];
 
     for (uint64_t k = 0, u = 0; k < blocks; k++) {
         prefetch(row[0] + (blocks + k) * ROWS * t.bytes, ROWS * t.bytes);
         t.numbers(row, k * t.bytes, d);
-        for (unsigned s = 0; s < t.units; s++, u++) {
-            __m256i codes[ROWS];
 #pragma GCC unroll 8
-            for (int i = 0; i < ROWS; i++)
-                codes[i] = t.codes(row[i] + k * t.bytes, s);
+        for (int i = 0; i < ROWS; i++)
+            t.open(row[i] + k * t.bytes, &o[i]);
+        for (unsigned s = 0; s < t.units; s++, u++) {
+            unit now;
+#pragma GCC unroll 8
+            for (int i = 0; i < ROWS; i++) {
+                now.digits[i] = t.digits(row[i] + k * t.bytes, &o[i], s);
+                if (t.has_signs)
+                    now.signs[i] = _mm256_or_si256(spread1(o[i].signs[s]), every(1));
+            }
             if (u % LM_Q8_GROUP == 0)
                 acc = rescaled(acc, &x->low[u].ratio);
-            dot(t, codes, &x->low[u], sum);
+            dot(t, &now, &x->low[u], sum);
             acc = _mm256_fmadd_ps(sum[0], d[2 * s], acc);
             acc = _mm256_fmadd_ps(sum[1], d[2 * s + 1], acc);
             if (lm_q8_is_wide(x, u)) {
-                dot(t, codes, &x->high[u], next->sum);
+                dot(t, &now, &x->high[u], next->sum);
                 next->d[0] = d[2 * s];
                 next++->d[1] = d[2 * s + 1];
             }
@@ -124,18 +138,20 @@ INLINE void all_rows(const traits t, const lm_matmul_args *a, uint64_t to)
     }
 }
 
-#define X(id, word, ...)                                                                            \
-    INLINE __m256i codes_at_##word(const uint8_t *at, unsigned s)                             \
-    {                                                                                               \
-        return codes_##word((const lm_##word *)(const void *)at, s);                             \
-    }
-LM_BYTE_TYPES(X)
-#undef X
-
-#define X(id, word, form, units)                                                                    \
-    static void rows_##word(const lm_matmul_args *a, uint64_t to)                                   \
-    {                                                                                               \
-        all_rows((traits){ codes_at_##word, numbers_##word, LM_OFFSET_##form, units, sizeof(lm_##word) }, a, to); \
+#define X(id, word, form, units, has_signs)                                                                            \
+    INLINE void open_at_##word(const uint8_t *at, opened *o)                                                           \
+    {                                                                                                                  \
+        open_##word((const lm_##word *)(const void *)at, o);                                                           \
+    }                                                                                                                  \
+    INLINE __m256i digits_at_##word(const uint8_t *at, const opened *o, unsigned s)                                    \
+    {                                                                                                                  \
+        return digits_##word((const lm_##word *)(const void *)at, o, s);                                               \
+    }                                                                                                                  \
+    static void rows_##word(const lm_matmul_args *a, uint64_t to)                                                      \
+    {                                                                                                                  \
+        const traits t = { open_at_##word, digits_at_##word, numbers_##word, has_signs,               \
+                           LM_OFFSET_##form == LM_OFFSET_small, units, sizeof(lm_##word) };          \
+        all_rows(t, a, to);                                                                                            \
     }
 LM_BYTE_TYPES(X)
 #undef X

@@ -33,9 +33,6 @@ static void fill_books(void)
             lm_byte_books_avx2.iq2_xxs[i] = spelled(lm_grid_iq2_xxs[i], 8, 2, two);
             lm_byte_books_avx2.iq3_xxs[i] = (uint32_t)spelled(lm_grid_iq3_xxs[i], 4, 4, xxs);
         }
-        if (i < 128)
-            for (unsigned k = 0; k < 8; k++)
-                lm_byte_books_avx2.sevens[i] |= (uint64_t)((k < 7 ? i >> k & 1 : (unsigned)__builtin_parity(i)) ? 0xff : 1) << 8 * k;
     }
 }
 
@@ -70,13 +67,6 @@ INLINE void store_rows(uint8_t *to, const __m256i r[8])
     }
 }
 
-/* The rows of the next strip follow in memory; a block of each row is too short for the processor to fetch it in time. */
-INLINE void prefetch(const uint8_t *p, uint64_t bytes)
-{
-    for (uint64_t i = 0; i < bytes; i += 64)
-        _mm_prefetch((const char *)p + i, _MM_HINT_T1);
-}
-
 /* Rows beyond the last are copies of it; their results are not stored. */
 #define X(id, word, ...)                                                                                                        \
     static void strip_##word(uint8_t *strip, const lm_matmul_args *a, uint64_t from, uint32_t n)                                \
@@ -90,12 +80,15 @@ INLINE void prefetch(const uint8_t *p, uint64_t bytes)
             for (unsigned part = 0; part < 2; part++) {                                                                         \
                 uint8_t *to = strip + 32 * part;                                                                                \
                 __m256 d[16];                                                                                                   \
+                opened o[8];                                                                                                    \
+                for (unsigned i = 0; i < 8; i++)                                                                                \
+                    open_##word((const lm_##word *)row[8 * part + i] + k, &o[i]);                                               \
                 numbers_##word(row + 8 * part, k * sizeof(lm_##word), d);                                                       \
                 for (unsigned s = 0; s < t->block / 32; s++, to += LM_BYTE_UNIT) {                                              \
                     __m256i codes[8];                                                                                           \
                     _Pragma("GCC unroll 8")                                                                                     \
                     for (unsigned i = 0; i < 8; i++)                                                                            \
-                        codes[i] = codes_##word((const lm_##word *)row[8 * part + i] + k, s);                                   \
+                        codes[i] = codes_##word((const lm_##word *)row[8 * part + i] + k, &o[i], s);                            \
                     _mm256_storeu_ps((float *)(void *)to, d[2 * s]);                                                            \
                     _mm256_storeu_ps((float *)(void *)(to + 64), d[2 * s + 1]);                                                 \
                     store_rows(to + LM_BYTE_NUMBERS, codes);                                                                    \

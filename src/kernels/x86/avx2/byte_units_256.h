@@ -12,9 +12,9 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* The entries of the codebooks with a byte per digit, eight or four in a word: 34 KB, filled when they are first needed. */
+/* The entries of the codebooks with a byte per digit, eight or four in a word: 33 KB, filled when they are first needed. */
 typedef struct lm_byte_books {
-    uint64_t iq2_xxs[256], iq2_xs[512], iq2_s[1024], iq1[2048], sevens[128];      /* sevens: 1 or -1 by the signs in seven bits */
+    uint64_t iq2_xxs[256], iq2_xs[512], iq2_s[1024], iq1[2048];
     uint32_t iq3_xxs[256], iq3_s[512];
 } lm_byte_books;
 
@@ -42,6 +42,23 @@ INLINE uint64_t load8(const void *p)
 
     memcpy(&x, p, 8);
     return x;
+}
+
+INLINE __m128i load128(const void *p)
+{
+    return _mm_loadu_si128((const __m128i *)p);
+}
+
+INLINE __m256i load256(const void *p)
+{
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+/* Prefetch `bytes` of the rows that follow those at hand: a block of each is too short for the processor to fetch it in time. */
+INLINE void prefetch(const uint8_t *p, uint64_t bytes)
+{
+    for (uint64_t i = 0; i < bytes; i += 64)
+        _mm_prefetch((const char *)p + i, _MM_HINT_T1);
 }
 
 /* Return bytes of all ones where the bits of `bits` are set in v, zeros elsewhere. */
@@ -78,101 +95,183 @@ INLINE __m256i with_signs(__m256i v, uint32_t signs, int offset)
     return _mm256_sub_epi8(_mm256_add_epi8(_mm256_xor_si256(v, minus), every(offset)), minus);
 }
 
-INLINE __m256i four_of(const uint64_t *book, unsigned a, unsigned b, unsigned c, unsigned d)
+/* Return an entry of eight or four digits, as often as a vector has room for it. Such loads and blends need no shuffles, of which
+ * processors do one or two per cycle. */
+INLINE __m256i entry(uint64_t digits)
 {
-    __m128i low = _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd((const double *)(book + a)), (const double *)(book + b)));
-    __m128i high = _mm_castpd_si128(_mm_loadh_pd(_mm_load_sd((const double *)(book + c)), (const double *)(book + d)));
-
-    return _mm256_set_m128i(high, low);
+    return _mm256_set1_epi64x((long long)digits);
 }
 
-INLINE __m256i eight_of(const uint32_t *book, const unsigned i[8])
+INLINE __m256i entry4(uint32_t digits)
 {
-    return _mm256_setr_epi32((int)book[i[0]], (int)book[i[1]], (int)book[i[2]], (int)book[i[3]], (int)book[i[4]], (int)book[i[5]],
-                             (int)book[i[6]], (int)book[i[7]]);
+    return _mm256_set1_epi32((int)digits);
 }
 
-/* LM_OFFSET_wide + v, with the signs of four fields of seven bits. */
-INLINE __m256i with_sevens(__m256i v, unsigned a, unsigned b, unsigned c, unsigned d)
+/* Return the entries at i[0] … i[3]. */
+#define FOUR_OF(book, i)                                                                                    \
+    _mm256_blend_epi32(_mm256_blend_epi32(entry((book)[(i)[0]]), entry((book)[(i)[1]]), 0x0c),              \
+                       _mm256_blend_epi32(entry((book)[(i)[2]]), entry((book)[(i)[3]]), 0xc0), 0xf0)
+
+#define TWO_OF(book, i, second) _mm256_blend_epi32(entry4((book)[(i)[0]]), entry4((book)[(i)[1]]), second)
+
+/* Return the entries at i[0] … i[7]. */
+#define EIGHT_OF(book, i)                                                                                   \
+    _mm256_blend_epi32(_mm256_blend_epi32(TWO_OF(book, i, 0x02), TWO_OF(book, (i) + 2, 0x08), 0x0c),        \
+                       _mm256_blend_epi32(TWO_OF(book, (i) + 4, 0x20), TWO_OF(book, (i) + 6, 0x80), 0xc0), 0xf0)
+
+/* ---- what is computed once for all units of a block of a row ------------------------------------------------------------------------ */
+
+/* The signs of each unit's columns, a bit each; the indices of its entries in the codebook, four or eight of them. */
+typedef struct opened {
+    uint32_t signs[8];
+    uint16_t index[64];
+} opened;
+
+INLINE void put(void *to, __m256i v)
 {
-    return _mm256_add_epi8(_mm256_sign_epi8(v, four_of(BOOK(sevens), a, b, c, d)), every(LM_OFFSET_wide));
+    _mm256_storeu_si256((__m256i *)to, v);
 }
 
-INLINE __m256i with_words_sevens(__m256i v, uint32_t word)
+/* Set bit 7 of bytes whose other bits have odd parity. */
+INLINE __m256i even_parity(__m256i v)
 {
-    return with_sevens(v, word & 127, word >> 7 & 127, word >> 14 & 127, word >> 21 & 127);
+    const long long low = (long long)0x8000008000808000ULL, high = 0x0080800080000080;
+    const __m256i odd = _mm256_set_epi64x(high, low, high, low);
+    __m256i nibble = _mm256_and_si256(_mm256_xor_si256(v, _mm256_srli_epi16(v, 4)), every(15));
+
+    return _mm256_or_si256(v, _mm256_shuffle_epi8(odd, nibble));
 }
 
-/* ---- codes of columns 32 s ... 32 s + 31 of a block of a row, with the offset of the type ------------------------------------------ */
-
-INLINE __m256i codes_iq2_xxs(const lm_iq2_xxs *b, unsigned s)
+/* The signs of four fields of seven bits in each word. */
+INLINE __m256i four_sevens(__m256i w)
 {
-    const uint8_t *i = b->sub[s].index;
+    __m256i a = _mm256_and_si256(w, _mm256_set1_epi32(127)), b = _mm256_and_si256(_mm256_slli_epi32(w, 1), _mm256_set1_epi32(127 << 8));
+    __m256i c = _mm256_and_si256(_mm256_slli_epi32(w, 2), _mm256_set1_epi32(127 << 16));
+    __m256i d = _mm256_and_si256(_mm256_slli_epi32(w, 3), _mm256_set1_epi32(127 << 24));
 
-    return with_words_sevens(four_of(BOOK(iq2_xxs), i[0], i[1], i[2], i[3]), b->sub[s].word);
+    return even_parity(_mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)));
 }
 
-INLINE __m256i codes_iq2_xs(const lm_iq2_xs *b, unsigned s)
+/* Return sixteen bytes and the bits of `more` that are in `mask`. */
+INLINE __m256i wider(const uint8_t *low, __m256i more, int mask)
 {
-    uint64_t q = load8((const uint8_t *)b + offsetof(lm_iq2_xs, qs) + 8 * s);
-
-    return with_sevens(four_of(BOOK(iq2_xs), q & 511, q >> 16 & 511, q >> 32 & 511, q >> 48 & 511), q >> 9 & 127, q >> 25 & 127,
-                       q >> 41 & 127, (unsigned)(q >> 57));
+    return _mm256_or_si256(_mm256_cvtepu8_epi16(load128(low)), _mm256_and_si256(more, _mm256_set1_epi16((short)mask)));
 }
 
-INLINE __m256i codes_iq2_s(const lm_iq2_s *b, unsigned s)
+INLINE void open_iq2_xxs(const lm_iq2_xxs *b, opened *o)
 {
-    const uint8_t *q = b->qs + 4 * s;
-    unsigned h = b->qh[s];
+    __m256 even = _mm256_castsi256_ps(_mm256_set_m128i(load128(b->sub + 4), load128(b->sub)));
+    __m256 odd = _mm256_castsi256_ps(_mm256_set_m128i(load128(b->sub + 6), load128(b->sub + 2)));
 
-    return with_signs(four_of(BOOK(iq2_s), q[0] | (h << 8 & 0x300), q[1] | (h << 6 & 0x300), q[2] | (h << 4 & 0x300),
-                              q[3] | (h << 2 & 0x300)), load4(b->signs + 4 * s), LM_OFFSET_wide);
+    put(o->signs, four_sevens(_mm256_castps_si256(_mm256_shuffle_ps(even, odd, 0xdd))));
 }
 
-INLINE __m256i codes_iq3_xxs(const lm_iq3_xxs *b, unsigned s)
+INLINE void open_iq3_xxs(const lm_iq3_xxs *b, opened *o)
 {
-    const uint8_t *q = b->qs + 8 * s;
-    const unsigned i[8] = { q[0], q[1], q[2], q[3], q[4], q[5], q[6], q[7] };
-
-    return with_words_sevens(eight_of(BOOK(iq3_xxs), i), b->words[s]);
+    put(o->signs, four_sevens(load256((const uint8_t *)b + offsetof(lm_iq3_xxs, words))));
 }
 
-INLINE __m256i codes_iq3_s(const lm_iq3_s *b, unsigned s)
+INLINE void open_iq2_xs(const lm_iq2_xs *b, opened *o)
 {
-    const uint8_t *q = b->qs + 8 * s;
-    unsigned h = b->qh[s];
-    const unsigned i[8] = { q[0] | (h << 8 & 256), q[1] | (h << 7 & 256), q[2] | (h << 6 & 256), q[3] | (h << 5 & 256),
-                            q[4] | (h << 4 & 256), q[5] | (h << 3 & 256), q[6] | (h << 2 & 256), q[7] | (h << 1 & 256) };
+    const uint8_t *q = (const uint8_t *)b + offsetof(lm_iq2_xs, qs);
+    __m256i even = _mm256_set_m128i(load128(q + 32), load128(q)), odd = _mm256_set_m128i(load128(q + 48), load128(q + 16));
 
-    return with_signs(eight_of(BOOK(iq3_s), i), load4(b->signs + 4 * s), LM_OFFSET_small);
+    for (int i = 0; i < 2; i++)
+        put(o->index + 16 * i, _mm256_and_si256(load256(q + 32 * i), _mm256_set1_epi16(511)));
+    put(o->signs, even_parity(_mm256_packus_epi16(_mm256_srli_epi16(even, 9), _mm256_srli_epi16(odd, 9))));
 }
 
-INLINE __m256i codes_iq1_s(const lm_iq1_s *b, unsigned s)
+INLINE void open_iq2_s(const lm_iq2_s *b, opened *o)
 {
-    const uint8_t *q = b->qs + 4 * s;
-    unsigned h = b->qh[s];
+    const __m256i up = _mm256_set1_epi64x(0x0004001000400100);           /* moves each field of two bits to bit 8 */
+    const __m256i order = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
 
-    return _mm256_add_epi8(four_of(BOOK(iq1), q[0] | (h << 8 & 0x700), q[1] | (h << 5 & 0x700), q[2] | (h << 2 & 0x700),
-                                   q[3] | (h >> 1 & 0x700)), every(LM_OFFSET_small - 7 - (h >> 14 & 2)));
+    for (int i = 0; i < 2; i++) {
+        __m256i h = _mm256_shuffle_epi8(_mm256_set1_epi32((int)load4(b->qh + 4 * i)), order);
+        h = _mm256_and_si256(h, _mm256_set1_epi16(255));
+        put(o->index + 16 * i, wider(b->qs + 16 * i, _mm256_mullo_epi16(h, up), 0x300));
+    }
+    put(o->signs, load256(b->signs));
 }
 
-INLINE __m256i codes_iq1_m(const lm_iq1_m *b, unsigned s)
+INLINE void open_iq3_s(const lm_iq3_s *b, opened *o)
 {
-    const uint8_t *q = b->qs + 4 * s;
-    unsigned h = b->qh[2 * s] | (unsigned)b->qh[2 * s + 1] << 8;
+    const __m256i up = _mm256_broadcastsi128_si256(_mm_setr_epi16(256, 128, 64, 32, 16, 8, 4, 2));
+
+    for (int i = 0; i < 4; i++) {
+        __m256i h = _mm256_set_m128i(_mm_set1_epi16(b->qh[2 * i + 1]), _mm_set1_epi16(b->qh[2 * i]));
+        put(o->index + 16 * i, wider(b->qs + 16 * i, _mm256_mullo_epi16(h, up), 256));
+    }
+    put(o->signs, load256(b->signs));
+}
+
+/* The upper three bits of four indices are fields of a word of qh: `up` and `down` move them to bit 8. */
+INLINE void open_iq1(const uint8_t *q, const uint8_t *qh, long long up, int down, opened *o)
+{
+    const __m256i order = _mm256_setr_epi64x(0x0100010001000100, 0x0302030203020302, 0x0504050405040504, 0x0706070607060706);
+
+    for (int i = 0; i < 2; i++) {
+        __m256i h = _mm256_shuffle_epi8(_mm256_set1_epi64x((long long)load8(qh + 8 * i)), order);
+        h = _mm256_srli_epi16(_mm256_mullo_epi16(h, _mm256_set1_epi64x(up)), down);
+        put(o->index + 16 * i, wider(q + 16 * i, h, 0x700));
+    }
+}
+
+INLINE void open_iq1_s(const lm_iq1_s *b, opened *o)
+{
+    open_iq1(b->qs, (const uint8_t *)b + offsetof(lm_iq1_s, qh), 0x0001000800400200, 1, o);
+}
+
+INLINE void open_iq1_m(const lm_iq1_m *b, opened *o)
+{
+    open_iq1(b->qs, b->qh, 0x0001001001001000, 4, o);
+}
+
+#define X(word)                                                 \
+    INLINE void open_##word(const lm_##word *b, opened *o)      \
+    {                                                           \
+        (void)b, (void)o;                                       \
+    }
+X(tq1_0) X(tq2_0) X(nvfp4) X(q1_0) X(q2_0)
+#undef X
+
+/* ---- digits of columns 32 s … 32 s + 31 of a block of a row: magnitudes of types whose signs are apart, else with the offset --------- */
+
+#define X(word, entries, index)                                                                 \
+    INLINE __m256i digits_##word(const lm_##word *b, const opened *o, unsigned s)               \
+    {                                                                                           \
+        (void)b, (void)o;                                                                       \
+        return entries(BOOK(word), index);                                                      \
+    }
+X(iq2_xxs, FOUR_OF, b->sub[s].index)
+X(iq2_xs,  FOUR_OF, o->index + 4 * s)
+X(iq2_s,   FOUR_OF, o->index + 4 * s)
+X(iq3_xxs, EIGHT_OF, b->qs + 8 * s)
+X(iq3_s,   EIGHT_OF, o->index + 8 * s)
+#undef X
+
+/* Less one eighth, or more: twice the bit. */
+INLINE __m256i digits_iq1_s(const lm_iq1_s *b, const opened *o, unsigned s)
+{
+    return _mm256_add_epi8(FOUR_OF(BOOK(iq1), o->index + 4 * s), every(LM_OFFSET_small - 7 - (b->qh[s] >> 14 & 2)));
+}
+
+INLINE __m256i digits_iq1_m(const lm_iq1_m *b, const opened *o, unsigned s)
+{
     const long long first = 0x0808080808080808, second = (long long)0x8080808080808080ULL;
     const __m256i less = _mm256_setr_epi64x(first, second, first, second);
     const __m256i order = _mm256_setr_epi64x(0, 0, 0x0101010101010101, 0x0101010101010101);
+    unsigned h = b->qh[2 * s] | (unsigned)b->qh[2 * s + 1] << 8;
     __m256i minus = set_where(_mm256_shuffle_epi8(_mm256_set1_epi32((int)h), order), less);
 
     minus = _mm256_sub_epi8(every(LM_OFFSET_small - 7), _mm256_and_si256(minus, every(2)));
-    return _mm256_add_epi8(four_of(BOOK(iq1), q[0] | (h << 8 & 0x700), q[1] | (h << 4 & 0x700), q[2] | (h & 0x700),
-                                   q[3] | (h >> 4 & 0x700)), minus);
+    return _mm256_add_epi8(FOUR_OF(BOOK(iq1), o->index + 4 * s), minus);
 }
 
 /* Five ternary digits in a byte, as byte_strips.c says. */
-INLINE __m256i codes_tq1_0(const lm_tq1_0 *b, unsigned s)
+INLINE __m256i digits_tq1_0(const lm_tq1_0 *b, const opened *o, unsigned s)
 {
+    (void)o;
     static const uint16_t power[8][16] = {
         { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 },
         { 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3 },
@@ -198,27 +297,31 @@ INLINE __m256i codes_tq1_0(const lm_tq1_0 *b, unsigned s)
     return _mm256_add_epi8(_mm256_or_si256(even, odd), every(LM_OFFSET_small - 1));
 }
 
-INLINE __m256i codes_tq2_0(const lm_tq2_0 *b, unsigned s)
+INLINE __m256i digits_tq2_0(const lm_tq2_0 *b, const opened *o, unsigned s)
 {
+    (void)o;
     __m256i q = _mm256_loadu_si256((const __m256i *)(b->qs + 32 * (s / 4)));
 
     q = _mm256_srl_epi16(q, _mm_cvtsi32_si128((int)(2 * (s % 4))));
     return _mm256_add_epi8(_mm256_and_si256(q, every(3)), every(LM_OFFSET_small - 1));
 }
 
-INLINE __m256i codes_q2_0(const lm_q2_0 *b, unsigned s)
+INLINE __m256i digits_q2_0(const lm_q2_0 *b, const opened *o, unsigned s)
 {
+    (void)o;
     return spread2(load8(b->qs + 8 * s), every(LM_OFFSET_small - 1), 1, 2);
 }
 
-INLINE __m256i codes_q1_0(const lm_q1_0 *b, unsigned s)
+INLINE __m256i digits_q1_0(const lm_q1_0 *b, const opened *o, unsigned s)
 {
+    (void)o;
     return _mm256_add_epi8(_mm256_and_si256(spread1(load4(b->qs + 4 * s)), every(2)), every(LM_OFFSET_small - 1));
 }
 
 /* Twice the values of E2M1; eight bytes hold the first eight columns in their low nibbles, the others in their high nibbles. */
-INLINE __m256i codes_nvfp4(const lm_nvfp4 *b, unsigned s)
+INLINE __m256i digits_nvfp4(const lm_nvfp4 *b, const opened *o, unsigned s)
 {
+    (void)o;
     const long long plus = 0x0c08060403020100, minus = (long long)0xf4f8fafcfdfeff00ULL;
     const __m256i table = _mm256_add_epi8(_mm256_set_epi64x(minus, plus, minus, plus), every(LM_OFFSET_small));
     __m128i q = _mm_loadu_si128((const __m128i *)(b->qs + 16 * s)), nibble = _mm_set1_epi8(15);
@@ -226,6 +329,16 @@ INLINE __m256i codes_nvfp4(const lm_nvfp4 *b, unsigned s)
 
     return _mm256_shuffle_epi8(table, _mm256_set_m128i(_mm_unpackhi_epi64(low, high), _mm_unpacklo_epi64(low, high)));
 }
+
+/* The digits with their signs and the offset. */
+#define X(id, word, form, units, has_signs)                                                                              \
+    INLINE __m256i codes_##word(const lm_##word *b, const opened *o, unsigned s)                               \
+    {                                                                                                          \
+        __m256i v = digits_##word(b, o, s);                                                                    \
+        return has_signs ? with_signs(v, o->signs[s], LM_OFFSET_##form) : v;                   \
+    }
+LM_BYTE_TYPES(X)
+#undef X
 
 /* ---- scales of a block ------------------------------------------------------------------------------------------------------------ */
 

@@ -58,7 +58,7 @@ static uint64_t scratch_of_bytes(uint64_t cols)
     return lm_byte_strips_scratch(cols, 0);
 }
 
-#define X(id, word, form, units)                                                                                       \
+#define X(id, word, form, ...)                                                                                       \
     LM_BYTE_KERNEL(id, word, LEVEL_NAME, &lm_activation_q8_avx2, lm_byte_unpack_avx2, ROWS_OF, run_##form, no_bytes, \
                    scratch_of_bytes)
 LM_BYTE_TYPES(X)

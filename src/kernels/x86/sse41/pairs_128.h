@@ -52,7 +52,7 @@ TWO(__m256i, and_si256, and_si128)           TWO(__m256i, andnot_si256, andnot_s
 TWO(__m256i, xor_si256, xor_si128)           TWO(__m256i, max_epi32, max_epi32)           TWO(__m256i, cmpeq_epi8, cmpeq_epi8)
 TWO(__m256i, cmpeq_epi32, cmpeq_epi32)       TWO(__m256i, cmpgt_epi32, cmpgt_epi32)       TWO(__m256i, shuffle_epi8, shuffle_epi8)
 TWO(__m256i, sign_epi8, sign_epi8)           TWO(__m256i, maddubs_epi16, maddubs_epi16)   TWO(__m256i, madd_epi16, madd_epi16)
-TWO(__m256i, packs_epi16, packs_epi16)       TWO(__m256i, packs_epi32, packs_epi32)
+TWO(__m256i, packs_epi16, packs_epi16)       TWO(__m256i, packs_epi32, packs_epi32)       TWO(__m256i, packus_epi16, packus_epi16)
 TWO(__m256i, unpacklo_epi16, unpacklo_epi16) TWO(__m256i, unpacklo_epi32, unpacklo_epi32) TWO(__m256i, unpacklo_epi64, unpacklo_epi64)
 TWO(__m256i, unpackhi_epi16, unpackhi_epi16) TWO(__m256i, unpackhi_epi32, unpackhi_epi32) TWO(__m256i, unpackhi_epi64, unpackhi_epi64)
 TWO(__m256, add_ps, add_ps)                  TWO(__m256, sub_ps, sub_ps)                  TWO(__m256, mul_ps, mul_ps)
@@ -82,6 +82,9 @@ CHOOSE(__m256, blendv_ps)
 #define _mm256_cmp_ps(a, b, how)       _mm256_cmp##how(a, b)
 #define _mm256_round_ps(a, how)        ((__m256){ _mm_round_ps((a).lo, how), _mm_round_ps((a).hi, how) })
 #define _mm256_shuffle_epi32(a, how)   ((__m256i){ _mm_shuffle_epi32((a).lo, how), _mm_shuffle_epi32((a).hi, how) })
+#define _mm_blend_epi32(a, b, how)     _mm_castps_si128(_mm_blend_ps(_mm_castsi128_ps(a), _mm_castsi128_ps(b), how))
+#define _mm256_blend_epi32(a, b, how)  \
+    ((__m256i){ _mm_blend_epi32((a).lo, (b).lo, (how) & 15), _mm_blend_epi32((a).hi, (b).hi, (how) >> 4) })
 #define _mm256_shuffle_ps(a, b, how)   ((__m256){ _mm_shuffle_ps((a).lo, (b).lo, how), _mm_shuffle_ps((a).hi, (b).hi, how) })
 #define _mm256_permute_ps(a, how)      _mm256_shuffle_ps(a, a, how)
 
@@ -231,6 +234,11 @@ PAIR __m256i _mm256_permutevar8x32_epi32(__m256i a, __m256i order)
 PAIR __m256 _mm256_permutevar8x32_ps(__m256 a, __m256i order)
 {
     return _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(_mm256_castps_si256(a), order));
+}
+
+PAIR __m256i _mm256_cvtepu8_epi16(__m128i a)
+{
+    return (__m256i){ _mm_cvtepu8_epi16(a), _mm_cvtepu8_epi16(_mm_srli_si128(a, 8)) };
 }
 
 PAIR __m256i _mm256_cvtepi8_epi32(__m128i a)
