@@ -108,13 +108,18 @@ static void sift_down(lm_candidate *heap, size_t n, size_t i)
     }
 }
 
+static void make_heap(lm_candidate *heap, size_t k)
+{
+    for (size_t i = k / 2; i-- > 0;)
+        sift_down(heap, k, i);
+}
+
 void lm_candidates_best(lm_candidates *c, size_t k)
 {
-    if (k < c->n && !c->sorted && k <= 1024) {
+    if (k < c->n && !c->sorted && k <= LM_HEAP_MOST) {
         lm_candidate *heap = c->items;
 
-        for (size_t i = k / 2; i-- > 0;)
-            sift_down(heap, k, i);
+        make_heap(heap, k);
         for (size_t i = k; i < c->n; i++) {
             if (rank(&c->items[i]) <= rank(&heap[0]))
                 continue;
@@ -126,6 +131,32 @@ void lm_candidates_best(lm_candidates *c, size_t k)
     lm_candidates_sort(c);
     if (k < c->n)
         c->n = k;
+}
+
+size_t lm_candidates_list_best(lm_candidates *c, const float *logits, size_t n, size_t k)
+{
+    lm_candidate *heap = c->items;
+    float least = -INFINITY;
+
+    c->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (logits[i] <= least)
+            continue;                                    /* the usual case; not true of NaN */
+        if (isnan(logits[i]) || logits[i] == INFINITY)
+            return i;
+        lm_candidate x = { .id = (lm_token)i, .logit = logits[i] };
+        if (c->n < k) {
+            heap[c->n++] = x;
+            if (c->n < k)
+                continue;
+            make_heap(heap, k);
+        } else {
+            heap[0] = x;
+            sift_down(heap, k, 0);
+        }
+        least = heap[0].logit;
+    }
+    return n;
 }
 
 void lm_candidates_softmax(lm_candidates *c)

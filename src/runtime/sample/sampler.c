@@ -25,6 +25,7 @@ struct lm_sampler {
     stage_fn       chain[MAX_STAGES];
     size_t         n_stages;
     bool           greedy_only;      /* only the largest logit can be chosen */
+    uint32_t       only_best;        /* the first stage that does anything keeps this many; 0: another stage does something first */
     double         xtc_draw;
 
     /* mirostat */
@@ -157,6 +158,19 @@ static bool only_greedy(const lm_sampler_options *o)
            !lm_history_penalises(o) && !lm_history_has_dry(o);
 }
 
+/* Return k if the first stage of the chain that does anything keeps the k best, else 0: other tokens need not be listed. */
+static uint32_t kept_first(const lm_sampler *s, const lm_sampler_options *o)
+{
+    for (size_t i = 0; i < s->n_stages && o->n_bias == 0; i++) {
+        stage_fn stage = s->chain[i];
+        bool idle = (stage == penalties && !lm_history_penalises(o)) || (stage == dry && !lm_history_has_dry(o)) ||
+                    (stage == top_n_sigma && o->top_n_sigma <= 0) || (stage == top_k && o->top_k <= 0);
+        if (!idle)
+            return stage == top_k && o->top_k <= LM_HEAP_MOST ? (uint32_t)o->top_k : 0;
+    }
+    return 0;
+}
+
 static lm_status find_breakers(lm_sampler *s, const lm_sampler_options *o, const lm_tokenizer *t, lm_breaker_cache *cache, lm_error *e)
 {
     if (!t || !lm_history_has_dry(o))
@@ -193,6 +207,7 @@ lm_status lm_sampler_prepare(const lm_sampler_options *o, uint32_t n_vocab, cons
     LM_TRY_GOTO(read_order(s, o->order, e));
     LM_TRY_GOTO(find_breakers(s, o, t, cache, e));
     s->greedy_only = only_greedy(o);
+    s->only_best = kept_first(s, o);
     s->o.bias = NULL;
     s->o.order = NULL;
     s->o.dry_breakers = NULL;
@@ -279,25 +294,37 @@ void lm_sampler_accept(lm_sampler *s, lm_token id)
 
 /* ---- picking ---- */
 
-/* List all possible tokens. -inf marks an impossible token; NaN and +inf are errors of the model. */
-static lm_status list_candidates(lm_sampler *s, const float *logits, lm_error *e)
+static lm_status no_number(const float *logits, size_t i, lm_error *e)
 {
-    lm_candidates *c = &s->c;
+    return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the logit of token %zu is %s", i, isnan(logits[i]) ? "NaN" : "infinite");
+}
 
-    *c = (lm_candidates){ .items = s->memory, .spare = s->memory + s->n_vocab };
-    for (uint32_t i = 0; i < s->n_vocab; i++) {
+/* List all possible tokens: -inf marks an impossible one. Return n_vocab, or the index of a NaN or +inf, which are errors of the model. */
+static size_t list_all(const lm_sampler *s, lm_candidates *c, const float *logits)
+{
+    for (size_t i = 0; i < s->n_vocab; i++) {
         if (isnan(logits[i]) || logits[i] == INFINITY)
-            return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the logit of token %u is %s", i, isnan(logits[i]) ? "NaN" : "infinite");
+            return i;
         c->items[i] = (lm_candidate){ .id = (lm_token)i, .logit = logits[i] };
     }
     for (size_t i = 0; i < s->o.n_bias; i++)
         c->items[s->bias[i].id].logit += s->bias[i].bias;
-    for (uint32_t i = 0; i < s->n_vocab; i++)
+    for (size_t i = 0; i < s->n_vocab; i++)
         if (isfinite(c->items[i].logit))
             c->items[c->n++] = c->items[i];
-    if (c->n == 0)
-        return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "no token has a finite logit");
-    return LM_OK;
+    return s->n_vocab;
+}
+
+static lm_status list_candidates(lm_sampler *s, const float *logits, lm_error *e)
+{
+    lm_candidates *c = &s->c;
+    size_t read;
+
+    *c = (lm_candidates){ .items = s->memory, .spare = s->memory + s->n_vocab };
+    read = s->only_best ? lm_candidates_list_best(c, logits, s->n_vocab, s->only_best) : list_all(s, c, logits);
+    if (read < s->n_vocab)
+        return no_number(logits, read, e);
+    return c->n ? LM_OK : lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "no token has a finite logit");
 }
 
 lm_status lm_sampler_shape(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position,
@@ -327,7 +354,7 @@ static lm_status pick_best(const float *logits, uint32_t n, lm_token *out, lm_er
         if (logits[i] <= largest)
             continue;                                    /* the usual case; not true of NaN */
         if (isnan(logits[i]) || logits[i] == INFINITY)
-            return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the logit of token %u is %s", i, isnan(logits[i]) ? "NaN" : "infinite");
+            return no_number(logits, i, e);
         largest = logits[i];
         best = i;
     }
