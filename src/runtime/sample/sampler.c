@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "base/str.h"
 
-enum { MAX_STAGES = 16 };
+enum { MAX_STAGES = 16, FEW_BIASES = 32 };
 
 typedef void (*stage_fn)(lm_sampler *s);
 
@@ -25,7 +25,7 @@ struct lm_sampler {
     stage_fn       chain[MAX_STAGES];
     size_t         n_stages;
     bool           greedy_only;      /* only the largest logit can be chosen */
-    uint32_t       only_best;        /* the first stage that does anything keeps this many; 0: another stage does something first */
+    uint32_t       only_best;        /* the first stage that does anything keeps this many; 0: every token must be listed */
     double         xtc_draw;
 
     /* mirostat */
@@ -158,15 +158,15 @@ static bool only_greedy(const lm_sampler_options *o)
            !lm_history_penalises(o) && !lm_history_has_dry(o);
 }
 
-/* Return k if the first stage of the chain that does anything keeps the k best, else 0: other tokens need not be listed. */
+/* Return k if the first stage of the chain that does anything keeps the k best, so that few others need be listed; else 0. */
 static uint32_t kept_first(const lm_sampler *s, const lm_sampler_options *o)
 {
-    for (size_t i = 0; i < s->n_stages && o->n_bias == 0; i++) {
+    for (size_t i = 0; i < s->n_stages && o->n_bias <= FEW_BIASES; i++) {
         stage_fn stage = s->chain[i];
         bool idle = (stage == penalties && !lm_history_penalises(o)) || (stage == dry && !lm_history_has_dry(o)) ||
                     (stage == top_n_sigma && o->top_n_sigma <= 0) || (stage == top_k && o->top_k <= 0);
         if (!idle)
-            return stage == top_k && o->top_k <= LM_HEAP_MOST ? (uint32_t)o->top_k : 0;
+            return stage == top_k && (size_t)o->top_k + o->n_bias <= LM_HEAP_MOST ? (uint32_t)o->top_k : 0;
     }
     return 0;
 }
@@ -299,7 +299,18 @@ static lm_status no_number(const float *logits, size_t i, lm_error *e)
     return lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "the logit of token %zu is %s", i, isnan(logits[i]) ? "NaN" : "infinite");
 }
 
-/* List all possible tokens: -inf marks an impossible one. Return n_vocab, or the index of a NaN or +inf, which are errors of the model. */
+/* Drop impossible tokens, whose logit is -inf. */
+static void drop_impossible(lm_candidates *c)
+{
+    size_t n = c->n;
+
+    c->n = 0;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(c->items[i].logit))
+            c->items[c->n++] = c->items[i];
+}
+
+/* List all tokens. Return n_vocab, or the index of a NaN or +inf, which are errors of the model. */
 static size_t list_all(const lm_sampler *s, lm_candidates *c, const float *logits)
 {
     for (size_t i = 0; i < s->n_vocab; i++) {
@@ -307,12 +318,27 @@ static size_t list_all(const lm_sampler *s, lm_candidates *c, const float *logit
             return i;
         c->items[i] = (lm_candidate){ .id = (lm_token)i, .logit = logits[i] };
     }
+    c->n = s->n_vocab;
     for (size_t i = 0; i < s->o.n_bias; i++)
         c->items[s->bias[i].id].logit += s->bias[i].bias;
-    for (size_t i = 0; i < s->n_vocab; i++)
-        if (isfinite(c->items[i].logit))
-            c->items[c->n++] = c->items[i];
     return s->n_vocab;
+}
+
+/* As list_all, with the tokens only that can be among the k best: the k + n_bias best before biases are added, and those with a bias. */
+static size_t list_best(const lm_sampler *s, lm_candidates *c, const float *logits)
+{
+    size_t read = lm_candidates_list_best(c, logits, s->n_vocab, s->only_best + s->o.n_bias);
+
+    for (size_t i = 0; i < s->o.n_bias && read == s->n_vocab; i++) {
+        lm_token id = s->bias[i].id;
+        size_t at = 0;
+        while (at < c->n && c->items[at].id != id)
+            at++;
+        if (at == c->n)
+            c->items[c->n++] = (lm_candidate){ .id = id, .logit = logits[id] };
+        c->items[at].logit += s->bias[i].bias;
+    }
+    return read;
 }
 
 static lm_status list_candidates(lm_sampler *s, const float *logits, lm_error *e)
@@ -321,9 +347,10 @@ static lm_status list_candidates(lm_sampler *s, const float *logits, lm_error *e
     size_t read;
 
     *c = (lm_candidates){ .items = s->memory, .spare = s->memory + s->n_vocab };
-    read = s->only_best ? lm_candidates_list_best(c, logits, s->n_vocab, s->only_best) : list_all(s, c, logits);
+    read = s->only_best ? list_best(s, c, logits) : list_all(s, c, logits);
     if (read < s->n_vocab)
         return no_number(logits, read, e);
+    drop_impossible(c);
     return c->n ? LM_OK : lm_fail(e, LM_FAILED, NULL, LM_NO_OFFSET, "no token has a finite logit");
 }
 

@@ -342,32 +342,38 @@ static void broken_logits_are_errors(void **state)
     }
 }
 
-/* A bias of zero makes the sampler list every token, which top_k alone does not need: the same candidates. Few values, so many ties. */
-static void top_k_alone_keeps_what_all_tokens_give(void **state)
+/* Biases of zero, more than a few, make the sampler list every token, which top_k alone or with few biases does not need: the same
+ * candidates. There are few values, so there are many ties. */
+static void top_k_keeps_what_all_tokens_give(void **state)
 {
-    enum { V = 500 };
+    enum { V = 500, MANY = 40 };
     static const int32_t ks[] = { 1, 2, 7, 40, V, 2000 };
-    const lm_logit_bias nothing = { 3, 0.0f };
+    static const float biases[] = { 0.0f, 3.0f, -2.0f, -INFINITY };
+    lm_logit_bias bias[MANY];
     float logits[V];
     uint32_t seed = 1, compared = 0;
     (void)state;
 
-    for (size_t round = 0; round < 60; round++) {
+    for (size_t round = 0; round < 120; round++) {
+        size_t given = round % 5;
         lm_sampler *few, *all;
         const lm_candidates *a, *b;
         lm_sampler_options o = lm_sampler_defaults();
-        o.temperature = 0.7f;
-        o.top_k = ks[round % (sizeof ks / sizeof *ks)];
-        assert_int_equal(lm_sampler_new(&o, V, NULL, &few, NULL), LM_OK);
-        o.bias = &nothing;
-        o.n_bias = 1;
-        assert_int_equal(lm_sampler_new(&o, V, NULL, &all, NULL), LM_OK);
         for (size_t i = 0; i < V; i++) {
             seed = seed * 1664525u + 1013904223u;
             unsigned draw = seed >> 24;
-            logits[i] = draw < 40 + 4 * round ? -INFINITY : draw % 16 == 0 ? -0.0f : (float)(draw % 16) - 8.0f;
+            logits[i] = draw < 40 + 2 * round - given ? -INFINITY : draw % 16 == 0 ? -0.0f : (float)(draw % 16) - 8.0f;
         }
         logits[499] = 0.0f;
+        for (size_t i = 0; i < MANY; i++)
+            bias[i] = (lm_logit_bias){ (lm_token)((round * 7 + i * 11) % 499), i < given ? biases[(round + i) % 4] : 0.0f };
+        o.temperature = 0.7f;
+        o.top_k = ks[round % (sizeof ks / sizeof *ks)];
+        o.bias = bias;
+        o.n_bias = MANY;
+        assert_int_equal(lm_sampler_new(&o, V, NULL, &all, NULL), LM_OK);
+        o.n_bias = given;
+        assert_int_equal(lm_sampler_new(&o, V, NULL, &few, NULL), LM_OK);
         assert_int_equal(lm_sampler_shape(few, logits, 0, round, &a, NULL), LM_OK);
         assert_int_equal(lm_sampler_shape(all, logits, 0, round, &b, NULL), LM_OK);
         assert_int_equal(a->n, b->n);
@@ -646,7 +652,7 @@ int main(void)
         cmocka_unit_test(mirostat_learns_from_accepted_tokens),
         cmocka_unit_test(draws_depend_on_seed_sequence_and_position_only),
         cmocka_unit_test(broken_logits_are_errors),
-        cmocka_unit_test(top_k_alone_keeps_what_all_tokens_give),
+        cmocka_unit_test(top_k_keeps_what_all_tokens_give),
         cmocka_unit_test(impossible_options_are_named),
         cmocka_unit_test(zero_is_the_default),
         cmocka_unit_test(nothing_is_rejected_unread),
