@@ -12,12 +12,13 @@
 
 #include "kernels/kernels.h"
 
-/* id, suffix of function names, form of the bytes, units of 32 columns in a block, whether signs are stored apart from digits */
+/* id, suffix of function names, form of the bytes, units of 32 columns in a block, what unpacking adds to integers before the form's
+ * offset (0: their signs are apart from their magnitudes) */
 #define LM_BYTE_TYPES(X)                                                                                             \
-    X(LM_IQ1_S, iq1_s, small, 8, 0)     X(LM_IQ1_M, iq1_m, small, 8, 0)     X(LM_IQ2_XXS, iq2_xxs, wide, 8, 1)       \
-    X(LM_IQ2_XS, iq2_xs, wide, 8, 1)    X(LM_IQ2_S, iq2_s, wide, 8, 1)      X(LM_IQ3_XXS, iq3_xxs, wide, 8, 1)       \
-    X(LM_IQ3_S, iq3_s, small, 8, 1)     X(LM_TQ1_0, tq1_0, small, 8, 0)     X(LM_TQ2_0, tq2_0, small, 8, 0)          \
-    X(LM_NVFP4, nvfp4, small, 2, 0)     X(LM_Q1_0, q1_0, small, 4, 0)       X(LM_Q2_0, q2_0, small, 2, 0)
+    X(LM_IQ1_S, iq1_s, small, 8, 16)    X(LM_IQ1_M, iq1_m, small, 8, 16)    X(LM_IQ2_XXS, iq2_xxs, wide, 8, 0)       \
+    X(LM_IQ2_XS, iq2_xs, wide, 8, 0)    X(LM_IQ2_S, iq2_s, wide, 8, 0)      X(LM_IQ3_XXS, iq3_xxs, wide, 8, 0)       \
+    X(LM_IQ3_S, iq3_s, small, 8, 0)     X(LM_TQ1_0, tq1_0, small, 8, 1)     X(LM_TQ2_0, tq2_0, small, 8, 1)          \
+    X(LM_NVFP4, nvfp4, small, 2, 16)    X(LM_Q1_0, q1_0, small, 4, 1)       X(LM_Q2_0, q2_0, small, 2, 1)
 
 /* The offsets of both forms, and what strips of bytes consist of. */
 enum { LM_OFFSET_wide = 64, LM_OFFSET_small = 16 };

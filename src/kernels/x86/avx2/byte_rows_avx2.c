@@ -18,7 +18,7 @@ typedef struct traits {
     open_fn    *open;
     digits_fn  *digits;
     numbers_fn *numbers;
-    bool        has_signs;           /* its digits are magnitudes; signs, 1 or -1, are applied to the activations */
+    int         added;               /* to its integers, 1 or 16; 0: digits are magnitudes, and signs are applied to the activations */
     bool        small;               /* digits are below 32: sixteen bits hold the sum of eight products, else that of four */
     uint64_t    units, bytes;        /* of a block */
 } traits;
@@ -50,15 +50,16 @@ INLINE void dot(const traits t, const unit *u, const lm_q8_block *x, __m256 sum[
 
 #pragma GCC unroll 8
     for (int i = 0; i < ROWS; i++)
-        v[i] = _mm256_maddubs_epi16(u->digits[i], t.has_signs ? _mm256_sign_epi8(q, u->signs[i]) : q);
+        v[i] = _mm256_maddubs_epi16(u->digits[i], t.added ? q : _mm256_sign_epi8(q, u->signs[i]));
     a = four_sums(v, t.small);
     b = four_sums(v + 4, t.small);
     half[0] = _mm256_permute2x128_si256(a, b, 0x20);
     half[1] = _mm256_permute2x128_si256(a, b, 0x31);
 #pragma GCC unroll 2
     for (int h = 0; h < 2; h++) {
-        if (!t.has_signs)                                                /* digits have the offset 16, half_start has 32 */
-            half[h] = _mm256_add_epi32(half[h], _mm256_srai_epi32(_mm256_set1_epi32(x->half_start[h]), 1));
+        __m256i start = _mm256_set1_epi32(x->half_start[h]);             /* -32 times the sum of the activations */
+        if (t.added)
+            half[h] = _mm256_add_epi32(half[h], t.added == 1 ? _mm256_srai_epi32(start, 5) : _mm256_srai_epi32(start, 1));
         sum[h] = _mm256_cvtepi32_ps(half[h]);
     }
 }
@@ -104,7 +105,7 @@ INLINE __m256 products(const traits t, eight_rows row, const lm_q8_row *x, uint6
 #pragma GCC unroll 8
             for (int i = 0; i < ROWS; i++) {
                 now.digits[i] = t.digits(row[i] + k * t.bytes, &o[i], s);
-                if (t.has_signs)
+                if (!t.added)
                     now.signs[i] = _mm256_or_si256(spread1(o[i].signs[s]), every(1));
             }
             if (u % LM_Q8_GROUP == 0)
@@ -138,20 +139,20 @@ INLINE void all_rows(const traits t, const lm_matmul_args *a, uint64_t to)
     }
 }
 
-#define X(id, word, form, units, has_signs)                                                                            \
-    INLINE void open_at_##word(const uint8_t *at, opened *o)                                                           \
-    {                                                                                                                  \
-        open_##word((const lm_##word *)(const void *)at, o);                                                           \
-    }                                                                                                                  \
-    INLINE __m256i digits_at_##word(const uint8_t *at, const opened *o, unsigned s)                                    \
-    {                                                                                                                  \
-        return digits_##word((const lm_##word *)(const void *)at, o, s);                                               \
-    }                                                                                                                  \
-    static void rows_##word(const lm_matmul_args *a, uint64_t to)                                                      \
-    {                                                                                                                  \
-        const traits t = { open_at_##word, digits_at_##word, numbers_##word, has_signs,               \
-                           LM_OFFSET_##form == LM_OFFSET_small, units, sizeof(lm_##word) };          \
-        all_rows(t, a, to);                                                                                            \
+#define X(id, word, form, units, added)                                                                            \
+    INLINE void open_at_##word(const uint8_t *at, opened *o)                                                       \
+    {                                                                                                              \
+        open_##word((const lm_##word *)(const void *)at, o);                                                       \
+    }                                                                                                              \
+    INLINE __m256i digits_at_##word(const uint8_t *at, const opened *o, unsigned s)                                \
+    {                                                                                                              \
+        return digits_##word((const lm_##word *)(const void *)at, o, s);                                           \
+    }                                                                                                              \
+    static void rows_##word(const lm_matmul_args *a, uint64_t to)                                                  \
+    {                                                                                                              \
+        const traits t = { open_at_##word, digits_at_##word, numbers_##word, added,                                \
+                           LM_OFFSET_##form == LM_OFFSET_small, units, sizeof(lm_##word) };                        \
+        all_rows(t, a, to);                                                                                        \
     }
 LM_BYTE_TYPES(X)
 #undef X

@@ -76,15 +76,14 @@ INLINE __m256i spread1(uint32_t bits)
     return set_where(_mm256_shuffle_epi8(_mm256_set1_epi32((int)bits), order), bit);
 }
 
-/* Spread 32 fields of two bits to bytes: base + low where their first bit is set + high where their second bit is. */
-INLINE __m256i spread2(uint64_t fields, __m256i base, int low, int high)
+/* Spread 32 fields of two bits to bytes. */
+INLINE __m256i spread2(uint64_t fields)
 {
     const __m256i order = _mm256_setr_epi64x(0x0101010100000000, 0x0303030302020202, 0x0505050504040404, 0x0707070706060606);
     __m256i v = _mm256_shuffle_epi8(_mm256_set1_epi64x((long long)fields), order);
     __m256i one = set_where(v, _mm256_set1_epi32(0x40100401)), two = set_where(v, _mm256_set1_epi32((int)0x80200802));
 
-    base = _mm256_add_epi8(base, _mm256_and_si256(one, every(low)));
-    return _mm256_add_epi8(base, _mm256_and_si256(two, every(high)));
+    return _mm256_or_si256(_mm256_and_si256(one, every(1)), _mm256_and_si256(two, every(2)));
 }
 
 /* Return offset + v, or offset - v where the bit of `signs` is set. */
@@ -235,7 +234,7 @@ INLINE void open_iq1_m(const lm_iq1_m *b, opened *o)
 X(tq1_0) X(tq2_0) X(nvfp4) X(q1_0) X(q2_0)
 #undef X
 
-/* ---- digits of columns 32 s … 32 s + 31 of a block of a row: magnitudes of types whose signs are apart, else with the offset --------- */
+/* ---- digits of columns 32 s … 32 s + 31 of a block of a row: magnitudes, or integers with what LM_BYTE_TYPES adds to them ------------- */
 
 #define X(word, entries, index)                                                                 \
     INLINE __m256i digits_##word(const lm_##word *b, const opened *o, unsigned s)               \
@@ -294,7 +293,7 @@ INLINE __m256i digits_tq1_0(const lm_tq1_0 *b, const opened *o, unsigned s)
     odd = _mm256_and_si256(_mm256_mullo_epi16(_mm256_srli_epi16(q, 8), by), low);
     even = _mm256_srli_epi16(_mm256_mullo_epi16(even, three), 8);
     odd = _mm256_andnot_si256(low, _mm256_mullo_epi16(odd, three));
-    return _mm256_add_epi8(_mm256_or_si256(even, odd), every(LM_OFFSET_small - 1));
+    return _mm256_or_si256(even, odd);
 }
 
 INLINE __m256i digits_tq2_0(const lm_tq2_0 *b, const opened *o, unsigned s)
@@ -303,19 +302,19 @@ INLINE __m256i digits_tq2_0(const lm_tq2_0 *b, const opened *o, unsigned s)
     __m256i q = _mm256_loadu_si256((const __m256i *)(b->qs + 32 * (s / 4)));
 
     q = _mm256_srl_epi16(q, _mm_cvtsi32_si128((int)(2 * (s % 4))));
-    return _mm256_add_epi8(_mm256_and_si256(q, every(3)), every(LM_OFFSET_small - 1));
+    return _mm256_and_si256(q, every(3));
 }
 
 INLINE __m256i digits_q2_0(const lm_q2_0 *b, const opened *o, unsigned s)
 {
     (void)o;
-    return spread2(load8(b->qs + 8 * s), every(LM_OFFSET_small - 1), 1, 2);
+    return spread2(load8(b->qs + 8 * s));
 }
 
 INLINE __m256i digits_q1_0(const lm_q1_0 *b, const opened *o, unsigned s)
 {
     (void)o;
-    return _mm256_add_epi8(_mm256_and_si256(spread1(load4(b->qs + 4 * s)), every(2)), every(LM_OFFSET_small - 1));
+    return _mm256_and_si256(spread1(load4(b->qs + 4 * s)), every(2));
 }
 
 /* Twice the values of E2M1; eight bytes hold the first eight columns in their low nibbles, the others in their high nibbles. */
@@ -330,12 +329,13 @@ INLINE __m256i digits_nvfp4(const lm_nvfp4 *b, const opened *o, unsigned s)
     return _mm256_shuffle_epi8(table, _mm256_set_m128i(_mm_unpackhi_epi64(low, high), _mm_unpacklo_epi64(low, high)));
 }
 
-/* The digits with their signs and the offset. */
-#define X(id, word, form, units, has_signs)                                                                              \
-    INLINE __m256i codes_##word(const lm_##word *b, const opened *o, unsigned s)                               \
-    {                                                                                                          \
-        __m256i v = digits_##word(b, o, s);                                                                    \
-        return has_signs ? with_signs(v, o->signs[s], LM_OFFSET_##form) : v;                   \
+/* The digits with their signs and the offset of strips. */
+#define X(id, word, form, units, added)                                                             \
+    INLINE __m256i codes_##word(const lm_##word *b, const opened *o, unsigned s)                    \
+    {                                                                                               \
+        __m256i v = digits_##word(b, o, s);                                                         \
+        return added ? _mm256_add_epi8(v, every(LM_OFFSET_##form - added))                          \
+                     : with_signs(v, o->signs[s], LM_OFFSET_##form);                                \
     }
 LM_BYTE_TYPES(X)
 #undef X
