@@ -61,29 +61,6 @@ bool lm_audit_method(lm_audit_document *d, const lm_cells *head, lm_extent metho
 
 /* ---- letters ---- */
 
-/* Copy a formula without spaces, fonts, braces and signs of multiplication: "$d_c + d_h^{R}$" is "d_c+d_h^R". Returns the length; 0: too
- * long. */
-static size_t normalise(lm_extent s, char out[48])
-{
-    static const char *const left_out[] = { "\\text", "\\mathrm", "\\cdot", "\\times", "\\left", "\\right", "×", "·" };
-    size_t n = 0;
-
-    for (size_t i = 0; i < s.n;) {
-        size_t skipped = strchr(" ${}`*()", s.s[i]) != NULL;
-        for (size_t k = 0; k < sizeof left_out / sizeof *left_out; k++) {
-            size_t m = strlen(left_out[k]);
-            skipped = s.n - i >= m && memcmp(s.s + i, left_out[k], m) == 0 ? m : skipped;
-        }
-        if (!skipped && n + 1 == 48)
-            return 0;
-        if (!skipped)
-            out[n++] = s.s[i];
-        i += skipped ? skipped : 1;
-    }
-    out[n] = '\0';
-    return n;
-}
-
 static bool is_one_of(const char *name, const char *const *names)
 {
     while (*names && strcmp(name, *names) != 0)
@@ -134,16 +111,21 @@ bool lm_audit_cached(lm_audit_document *d, const lm_cells *head, const lm_cells 
     static const char *const latents[] = { "d_c", "d_cL", "d_cl", "c_KV", "c^KV", "c_t^KV", "d_latent", "r_kv", "kv_lora_rank", NULL };
     static const char *const keys[] = { "d_h^R", "d_h^RL", "d_h^Rl", "d_R", "d_r", "d_rope", "k_R", "k^R", "k_t^R", "qk_rope_head_dim",
                                         NULL };
+    static const lm_spelling left_out[] = {
+        { "\\text", "" }, { "\\mathrm", "" }, { "\\cdot", "" }, { "\\times", "" }, { "\\left", "" }, { "\\right", "" },
+        { "×", "" }, { "·", "" }, { "*", "" }, { "{", "" }, { "}", "" }, { "(", "" }, { ")", "" }, { "$", "" }, { "`", "" }, { NULL, NULL },
+    };
     lm_about a = { .model = LM_NO_MODEL };
     lm_item  name[2];
-    char     text[48];
+    char     text[LM_LONGEST_FORM];          /* "$d_c + d_h^{R}$" is "d_c+d_h^R" */
 
     if (i >= head->n || lm_scan(d, row->cell[first], name, 2) != 1 || !lm_vocable_is(name[0].word, "kind") ||
         name[0].at.n != 3 || strncasecmp(name[0].at.s, "mla", 3) != 0)
         return false;
     lm_read_label(d, head->cell[i], &a);
-    if (!lm_vocable_is(a.quantity, "@cache") || !(a.forms & LM_FORM_TOKEN) || lm_has_note(row->cell[i]) || !normalise(row->cell[i], text))
+    if (!lm_vocable_is(a.quantity, "@cache") || !(a.forms & LM_FORM_TOKEN) || lm_has_note(row->cell[i]))
         return false;
+    lm_write_form(row->cell[i], left_out, text);
     char *plus = strchr(text, '+');
     if (plus)
         *plus = '\0';

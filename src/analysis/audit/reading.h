@@ -246,7 +246,7 @@ bool lm_audit_shape(lm_audit_document *d, lm_extent name, lm_extent list);
 bool lm_audit_shapes(lm_audit_document *d, lm_extent line);
 
 /* ---- formula.c ---- */
-enum { LM_LONGEST_FORMULA = 184 };                       /* in bytes, of a formula that is compared */
+enum { LM_LONGEST_FORMULA = 184, LM_LONGEST_FORM = 200 };            /* in bytes; the form has room for one more spelling */
 
 /* Read "MLP(x) = …": the formula of a part, which is compared with the model's. False: another line. */
 bool lm_audit_formula(lm_audit_document *d, lm_extent line, int model);
@@ -254,6 +254,12 @@ bool lm_audit_formula(lm_audit_document *d, lm_extent line, int model);
 /* ---- same_formula.c ---- */
 /* Return whether both texts are one formula, with other signs for the same operations. */
 bool lm_same_formula(const char *a, const char *b);
+
+/* What is written in place of a text; the longer ones first, up to NULL. Case does not matter. */
+typedef struct lm_spelling { const char *text, *written; } lm_spelling;
+
+/* Write a formula in one form: without spaces, with other spellings; "√d" is "√(d)". It ends in a NUL, and is cut where it is too long. */
+void lm_write_form(lm_extent s, const lm_spelling *spellings, char out[LM_LONGEST_FORM]);
 
 /* ---- widths.c ---- */
 /* Read "Q: 4096×4096, K/V: 4096×1024" in the row of a kind of attention. False: another cell. */

@@ -5,17 +5,6 @@
 
 #include "analysis/audit/reading.h"
 
-/* What is written in its place; the longer ones first. */
-static const char *const spellings[][2] = {
-    { "\\times", "" },  { "\\cdot", "" }, { "\\odot", "" }, { "\\left", "" }, { "\\right", "" }, { "\\text", "" }, { "\\mathrm", "" },
-    { "\\gamma", "gamma" }, { "\\beta", "beta" }, { "\\epsilon", "eps" }, { "_proj", "" }, { "d_k", "head_dim" }, { "{d_k}", "head_dim" },
-    { "×", "" }, { "·", "" }, { "⊙", "" }, { "*", "" }, { "@", "" }, { "√", "sqrt" }, { "γ", "gamma" }, { "β", "beta" }, { "ε", "eps" },
-    { "²", "^2" }, { "ᵀ", "^t" }, { ".t", "^t" }, { "epsilon", "eps" }, { "[", "(" }, { "]", ")" }, { "\\", "" }, { "`", "" }, { "$", "" },
-};
-
-/* The most bytes that one replacement writes, and a formula in one form. */
-enum { MOST_WRITTEN = 16, MOST_FORM = LM_LONGEST_FORMULA + MOST_WRITTEN };
-
 /* "1e-05": a number that is added below a root. Returns its bytes; 0: none. */
 static size_t small_number_at(const char *s)
 {
@@ -26,41 +15,41 @@ static size_t small_number_at(const char *s)
 }
 
 /* Write what stands for the text at s. Returns the bytes of it that were read. */
-static size_t put(const char *s, char *out, size_t *n)
+static size_t put(lm_extent s, const lm_spelling *spellings, char *out, size_t *n)
 {
-    size_t small = *n && out[*n - 1] == '+' ? small_number_at(s) : 0;
+    size_t small = *n && out[*n - 1] == '+' ? small_number_at(s.s) : 0;
 
-    if (small) {
+    if (small && small <= s.n) {
         memcpy(out + *n, "eps", 3);
         *n += 3;
         return small;
     }
-    for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
-        size_t m = strlen(spellings[i][0]), k = strlen(spellings[i][1]);
-        if (strncasecmp(s, spellings[i][0], m) == 0) {
-            memcpy(out + *n, spellings[i][1], k);
+    for (; spellings->text; spellings++) {
+        size_t m = strlen(spellings->text), k = strlen(spellings->written);
+        if (s.n >= m && strncasecmp(s.s, spellings->text, m) == 0) {
+            memcpy(out + *n, spellings->written, k);
             *n += k;
             return m;
         }
     }
-    if (!isspace((unsigned char)*s))
-        out[(*n)++] = (char)tolower((unsigned char)*s);
+    if (!isspace((unsigned char)*s.s))
+        out[(*n)++] = *s.s;
     return 1;
 }
 
-/* Write the formula in one form, without signs of multiplication; "√d" is "sqrt(d)". */
-static void form_of(const char *s, char out[MOST_FORM])
+void lm_write_form(lm_extent s, const lm_spelling *spellings, char out[LM_LONGEST_FORM])
 {
-    size_t n = 0;
+    const char *p = s.s, *end = s.s + s.n;
+    size_t      n = 0;
 
-    while (*s && n + MOST_WRITTEN < MOST_FORM) {
-        bool root = strncmp(s, "√", 3) == 0 && s[3] != '(';
-        s += put(s, out, &n);
+    while (p < end && n < LM_LONGEST_FORMULA) {
+        bool root = strncmp(p, "√", 3) == 0 && p[3] != '(';
+        p += put((lm_extent){ p, (size_t)(end - p) }, spellings, out, &n);
         if (!root)
             continue;
         out[n++] = '(';
-        while ((isalnum((unsigned char)*s) || *s == '_') && n + MOST_WRITTEN < MOST_FORM)
-            s += put(s, out, &n);
+        while (p < end && (isalnum((unsigned char)*p) || *p == '_') && n < LM_LONGEST_FORMULA)
+            p += put((lm_extent){ p, (size_t)(end - p) }, spellings, out, &n);
         out[n++] = ')';
     }
     out[n] = '\0';
@@ -68,9 +57,16 @@ static void form_of(const char *s, char out[MOST_FORM])
 
 bool lm_same_formula(const char *a, const char *b)
 {
-    char x[MOST_FORM], y[MOST_FORM];
+    static const lm_spelling spellings[] = {
+        { "\\times", "" },  { "\\cdot", "" }, { "\\odot", "" }, { "\\left", "" }, { "\\right", "" }, { "\\text", "" }, { "\\mathrm", "" },
+        { "\\gamma", "gamma" }, { "\\beta", "beta" }, { "\\epsilon", "eps" }, { "_proj", "" }, { "d_k", "head_dim" }, { "{d_k}", "head_dim" },
+        { "×", "" }, { "·", "" }, { "⊙", "" }, { "*", "" }, { "@", "" }, { "√", "sqrt" }, { "γ", "gamma" }, { "β", "beta" }, { "ε", "eps" },
+        { "²", "^2" }, { "ᵀ", "^t" }, { ".t", "^t" }, { "epsilon", "eps" }, { "[", "(" }, { "]", ")" }, { "\\", "" }, { "`", "" }, { "$", "" },
+        { NULL, NULL },
+    };
+    char x[LM_LONGEST_FORM], y[LM_LONGEST_FORM];
 
-    form_of(a, x);
-    form_of(b, y);
-    return *x && strcmp(x, y) == 0;
+    lm_write_form((lm_extent){ a, strlen(a) }, spellings, x);
+    lm_write_form((lm_extent){ b, strlen(b) }, spellings, y);
+    return *x && strcasecmp(x, y) == 0;
 }
