@@ -38,11 +38,6 @@ static bool is_pair(const lm_item *items, size_t n, size_t i)
     return is_whole(items, n, i) && i + 2 < n && items[i + 1].role == LM_TIMES && is_whole(items, n, i + 2);
 }
 
-static void add(lm_audit_document *d, const lm_item *x, int model, const char *quantity, bool unsure)
-{
-    lm_add_statement(d, x->at, model, quantity, lm_arena_strndup(&d->arena, x->at.s, x->at.n), unsure);
-}
-
 static void add_shape(lm_audit_document *d, const lm_item *x, int model, const module *m, bool unsure)
 {
     bool        product = strncmp(m->name, "embed", 5) == 0 || (strncmp(x[1].at.s, "→", 3) != 0 && *x[1].at.s != '-');
@@ -71,9 +66,9 @@ static bool read_module(lm_audit_document *d, const lm_item *items, size_t n, in
         if (!is_whole(items, n, i) || strncmp(m.path, "layers", 6) != 0)
             continue;
         if (heads)
-            add(d, &items[i], model, lm_arena_printf(&d->arena, "%s.heads", m.path), unsure);
+            lm_add_value(d, items[i].at, model, lm_arena_printf(&d->arena, "%s.heads", m.path), unsure);
         else if (lm_text_is(items[i + 1].at, "dim"))          /* "8 heads × 128 dim" */
-            add(d, &items[i], model, "attention.head_dim", true);
+            lm_add_value(d, items[i].at, model, "attention.head_dim", true);
     }
     return true;
 }
@@ -89,8 +84,8 @@ static bool read_mlp(lm_audit_document *d, const lm_item *items, size_t n, int m
     for (size_t i = 1; i + 4 < n; i++) {
         if (items[0].role == LM_NUMBER || !is_pair(items, n, i) || !is_pair(items, n, i + 2) || !is_same(&items[i], &items[i + 4]))
             continue;
-        add(d, &items[i], model, "architecture.hidden", true);
-        add(d, &items[i + 2], model, "mlp.intermediate", true);
+        lm_add_value(d, items[i].at, model, "architecture.hidden", true);
+        lm_add_value(d, items[i + 2].at, model, "mlp.intermediate", true);
         return true;
     }
     return false;
@@ -152,7 +147,7 @@ static void read_scale(lm_audit_document *d, lm_extent label, int model)
     while (root && root + 3 + n < label.s + label.n && isdigit((unsigned char)root[3 + n]))
         n++;
     if (n && (memmem(label.s, label.n, "K^T", 3) || memmem(label.s, label.n, "softmax", 7)))
-        lm_add_statement(d, (lm_extent){ root + 3, n }, model, "attention.scale_sqrt_of", lm_arena_strndup(&d->arena, root + 3, n), true);
+        lm_add_value(d, (lm_extent){ root + 3, n }, model, "attention.scale_sqrt_of", true);
 }
 
 /* "Decoder Layer × 16", "16 × decoder block": the number of layers. */
@@ -163,7 +158,7 @@ static bool read_stack(lm_audit_document *d, const lm_item *items, size_t n, int
         bool           behind = is_layer(x) && x[1].role == LM_TIMES && is_whole(items, n, i + 2);
         if (!behind && !(is_whole(items, n, i) && x[1].role == LM_TIMES && is_layer(x + 2)))
             continue;
-        add(d, behind ? x + 2 : x, model, "architecture.layers", true);
+        lm_add_value(d, behind ? x[2].at : x->at, model, "architecture.layers", true);
         return true;
     }
     return false;
@@ -186,9 +181,9 @@ static void read_heads(lm_audit_document *d, const lm_item *items, size_t n, int
         if (!is_whole(items, n, i))
             continue;
         if (lm_text_is(items[i + 1].at, "pairs"))
-            add(d, &items[i], model, "rope.pairs", true);
+            lm_add_value(d, items[i].at, model, "rope.pairs", true);
         else if (heads && i > 1 && items[i - 1].role == LM_LINK && strchr("QKV", *items[i - 2].at.s))
-            add(d, &items[i], model, *items[i - 2].at.s == 'Q' ? "attention.heads" : "attention.kv_heads", true);
+            lm_add_value(d, items[i].at, model, *items[i - 2].at.s == 'Q' ? "attention.heads" : "attention.kv_heads", true);
     }
 }
 

@@ -30,6 +30,6 @@ bool lm_audit_formula(lm_audit_document *d, lm_extent line, int model)
     lm_extent   right = lm_trim((lm_extent){ equals ? equals + 1 : end, equals ? (size_t)(end - equals - 1) : 0 });
     if (!paths || !right.n || right.n > LM_LONGEST_FORMULA)
         return false;
-    lm_add_statement(d, right, model, paths, lm_arena_strndup(&d->arena, right.s, right.n), true);
+    lm_add_value(d, right, model, paths, true);
     return true;
 }

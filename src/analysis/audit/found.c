@@ -62,11 +62,16 @@ void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const ch
                                                     .candidate = d->candidates && *quantity };
 }
 
+void lm_add_value(lm_audit_document *d, lm_extent value, int model, const char *quantity, bool unsure)
+{
+    lm_add_statement(d, value, model, quantity, lm_arena_strndup(&d->arena, value.s, value.n), unsure);
+}
+
 void lm_add_judged(lm_audit_document *d, lm_extent passage, const char *truth, const char *why)
 {
     size_t before = d->n_statements;
 
-    lm_add_statement(d, passage, 0, "", lm_arena_strndup(&d->arena, passage.s, passage.n), false);
+    lm_add_value(d, passage, 0, "", false);
     if (d->n_statements == before)
         return;
     lm_audit_statement *s = &d->statements[before];

@@ -94,7 +94,7 @@ bool lm_audit_kinds(lm_audit_document *d, const lm_item *items, size_t n, int mo
         lm_extent at = items[i].at;
         if (i + 2 < n && is_plus(&items[i + 1]) && lm_vocable_is(items[i + 2].word, "kind"))        /* "RoPE + YaRN" */
             at.n = (size_t)(items[i + 2].at.s + items[i + 2].at.n - at.s);
-        lm_add_statement(d, at, model, paths, lm_arena_strndup(&d->arena, at.s, at.n), unsure);
+        lm_add_value(d, at, model, paths, unsure);
         found = true;
     }
     return found;

@@ -22,11 +22,6 @@ static bool joins(const lm_item *x)
            lm_text_is(x->at, "to") || lm_text_is(x->at, "-") || lm_text_is(x->at, "…");
 }
 
-static void add(lm_audit_document *d, lm_extent value, int model, const char *quantity)
-{
-    lm_add_statement(d, value, model, quantity, lm_arena_strndup(&d->arena, value.s, value.n), true);
-}
-
 /* "0, 1, ..., 27", "0-27": return the last number of a sequence that begins with 0 at i; n is 0: none. */
 static lm_extent last_of(const lm_item *items, size_t n, size_t i)
 {
@@ -107,9 +102,9 @@ bool lm_audit_layers(lm_audit_document *d, lm_extent line, int model)
             last = x->at;
         bool times = i + 1 < n && (lm_text_is(x[1].at, "次") || lm_text_is(x[1].at, "遍") || lm_text_is(x[1].at, "times"));
         if (last.n)
-            add(d, last, model, "architecture.last_layer");
+            lm_add_value(d, last, model, "architecture.last_layer", true);
         if (times)
-            add(d, x->at, model, "architecture.layers");
+            lm_add_value(d, x->at, model, "architecture.layers", true);
         found |= last.n || times;
     }
     return found;

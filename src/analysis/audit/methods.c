@@ -20,7 +20,7 @@ bool lm_audit_shape_cell(lm_audit_document *d, lm_extent cell, const lm_about *a
     bool        query = a->unshared && (*name == 'k' || *name == 'v');
     lm_extent   at = { x[0].at.s, (size_t)(x[2].at.s + x[2].at.n - x[0].at.s) };
     const char *quantity = query ? "q_proj.shape" : lm_arena_printf(&d->arena, "%.*s.shape", (int)(end + 5 - name), name);
-    lm_add_statement(d, at, a->model, quantity, lm_arena_strndup(&d->arena, at.s, at.n), a->unsure || a->unshared);
+    lm_add_value(d, at, a->model, quantity, a->unsure || a->unshared);
     return true;
 }
 
@@ -53,7 +53,7 @@ bool lm_audit_method(lm_audit_document *d, const lm_cells *head, lm_extent metho
         return false;
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
         if (name[0].at.n == 3 && strncasecmp(name[0].at.s, methods[i].name, 3) == 0) {
-            lm_add_statement(d, x[0].at, model, methods[i].paths, lm_arena_strndup(&d->arena, x[0].at.s, x[0].at.n), false);
+            lm_add_value(d, x[0].at, model, methods[i].paths, false);
             return true;
         }
     return false;

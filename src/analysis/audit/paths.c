@@ -227,8 +227,8 @@ bool lm_audit_number(lm_audit_document *d, const lm_item *x, const lm_item *seco
     size_t before = d->n_statements;
     if (pair) {
         const char *one = lm_arena_strndup(&d->arena, paths, (size_t)(pair - paths));
-        lm_add_statement(d, x->at, a.model, one, lm_arena_strndup(&d->arena, x->at.s, x->at.n), unsure);
-        lm_add_statement(d, second->at, a.model, pair + 3, lm_arena_strndup(&d->arena, second->at.s, second->at.n), unsure);
+        lm_add_value(d, x->at, a.model, one, unsure);
+        lm_add_value(d, second->at, a.model, pair + 3, unsure);
     } else {
         lm_add_statement(d, x->at, a.model, with_key(d, paths, &a), claim_of(d, x, unit), unsure);
     }

@@ -20,8 +20,8 @@ static bool add_layers(lm_audit_document *d, int model, lm_extent name, lm_exten
         !(ends_in(kind, "Layer") || ends_in(kind, "Block")))
         return false;
     lm_extent last = { dash + 1, (size_t)(name.s + name.n - dash - 1) }, count = { kind.s, (size_t)(times - kind.s) };
-    lm_add_statement(d, last, model, "architecture.last_layer", lm_arena_strndup(&d->arena, last.s, last.n), unsure);
-    lm_add_statement(d, count, model, "architecture.layers", lm_arena_strndup(&d->arena, count.s, count.n), unsure);
+    lm_add_value(d, last, model, "architecture.last_layer", unsure);
+    lm_add_value(d, count, model, "architecture.layers", unsure);
     return true;
 }
 
@@ -45,11 +45,6 @@ static lm_extent argument(lm_extent args, const char *name)
     return (lm_extent){ at, (size_t)(p - at) };
 }
 
-static void add_value(lm_audit_document *d, int model, lm_extent value, const char *quantity, bool unsure)
-{
-    lm_add_statement(d, value, model, quantity, lm_arena_strndup(&d->arena, value.s, value.n), unsure);
-}
-
 static bool add_linear(lm_audit_document *d, int model, lm_extent name, lm_extent args, bool unsure)
 {
     lm_extent in = argument(args, "in_features="), out = argument(args, "out_features="), bias = argument(args, "bias=");
@@ -60,7 +55,7 @@ static bool add_linear(lm_audit_document *d, int model, lm_extent name, lm_exten
     lm_add_statement(d, out, model, lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s),
                      lm_arena_printf(&d->arena, "%.*s->%.*s", (int)in.n, in.s, (int)out.n, out.s), unsure);
     if (bias.n)
-        add_value(d, model, bias, lm_arena_printf(&d->arena, "%.*s.bias", (int)name.n, name.s), unsure);
+        lm_add_value(d, bias, model, lm_arena_printf(&d->arena, "%.*s.bias", (int)name.n, name.s), unsure);
     return true;
 }
 
@@ -73,7 +68,7 @@ static bool add_function(lm_audit_document *d, int model, lm_extent name, lm_ext
 
     if (lm_text_is(name, "act_fn") || lm_text_is(name, "act")) {
         kind.n -= ends_in(kind, word) ? strlen(word) : 0;
-        add_value(d, model, kind, "mlp.activation", unsure);
+        lm_add_value(d, kind, model, "mlp.activation", unsure);
         return true;
     }
     if (!norm && !layer)
@@ -81,11 +76,11 @@ static bool add_function(lm_audit_document *d, int model, lm_extent name, lm_ext
     size_t    n     = strlen(norm ? rms : plain);
     lm_extent named = { kind.s + kind.n - n, n };
     bool      whole = lm_text_is(name, "norm") || ends_in(name, "_layernorm");
-    add_value(d, model, named, "architecture.norm", true);
+    lm_add_value(d, named, model, "architecture.norm", true);
     if (args.n > 2 && *args.s == '(' && isdigit((unsigned char)args.s[1]) && whole)
-        add_value(d, model, (lm_extent){ args.s + 1, strspn(args.s + 1, "0123456789") }, "architecture.hidden", true);
+        lm_add_value(d, (lm_extent){ args.s + 1, strspn(args.s + 1, "0123456789") }, model, "architecture.hidden", true);
     if (eps.n)
-        add_value(d, model, eps, "architecture.norm_eps", unsure);
+        lm_add_value(d, eps, model, "architecture.norm_eps", unsure);
     return true;
 }
 
@@ -104,7 +99,7 @@ bool lm_audit_module(lm_audit_document *d, lm_extent line, int model, bool unsur
     if (lm_text_is(kind, "Linear"))
         return add_linear(d, model, name, args, unsure);
     if (lm_text_is(kind, "Embedding") && lm_text_is(name, "embed_tokens") && args.n) {
-        add_value(d, model, args, "model.embed_tokens.shape", true);
+        lm_add_value(d, args, model, "model.embed_tokens.shape", true);
         return true;
     }
     return add_function(d, model, name, kind, args, unsure);
@@ -131,7 +126,7 @@ bool lm_audit_summary(lm_audit_document *d, lm_extent line, lm_extent next, int 
 
     if (model < 0 || total.n < 7 || trainable.n != total.n || memcmp(total.s, trainable.s, total.n) != 0)
         return false;
-    add_value(d, model, total, "parameters.total", unsure);
-    add_value(d, model, trainable, "parameters.trainable", unsure);
+    lm_add_value(d, total, model, "parameters.total", unsure);
+    lm_add_value(d, trainable, model, "parameters.trainable", unsure);
     return true;
 }

@@ -130,7 +130,7 @@ static void count_layers(lm_audit_document *d, lm_printed *t, size_t depth)
     lm_extent name = t->names[depth];
 
     if (t->n_layers > 1 && depth < t->layer_depth) {
-        lm_add_statement(d, t->layer, t->model, "architecture.last_layer", lm_arena_strndup(&d->arena, t->layer.s, t->layer.n), true);
+        lm_add_value(d, t->layer, t->model, "architecture.last_layer", true);
         t->n_layers = 0;
     }
     if (!name.n || !isdigit((unsigned char)*name.s))

@@ -287,6 +287,7 @@ bool lm_audit_cached(lm_audit_document *d, const lm_cells *head, const lm_cells 
 
 /* ---- found.c ---- */
 void lm_add_statement(lm_audit_document *d, lm_extent value, int model, const char *quantity, const char *claim, bool unsure);
+void lm_add_value(lm_audit_document *d, lm_extent value, int model, const char *quantity, bool unsure);              /* it is the claim */
 
 /* Add a passage that is wrong in itself, what is right, and why. */
 void lm_add_judged(lm_audit_document *d, lm_extent passage, const char *truth, const char *why);

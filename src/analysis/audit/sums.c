@@ -2,7 +2,6 @@
  * only words come between. The model that it is about does not matter. */
 #include <ctype.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "analysis/audit/reading.h"
@@ -297,22 +296,17 @@ static const char *reason(const lm_item *x, double truth)
 
 static void add_statement(lm_audit_document *d, const side *written, double truth, bool right, const char *why)
 {
-    const lm_item      *x = written->number, *first = written->calculated ? written->first : x;
-    lm_extent           at = { first->at.s, (size_t)(x->at.s + x->at.n - first->at.s) };
-    char                number[32];
-    size_t              before = d->n_statements;
-    lm_audit_statement *s;
+    const lm_item *x = written->number, *first = written->calculated ? written->first : x;
+    lm_extent      at = { first->at.s, (size_t)(x->at.s + x->at.n - first->at.s) };
+    bool           same = fabs(written->value - truth) <= fabs(truth) * 1e-12;
+    size_t         before = d->n_statements;
+    char           number[32];
 
-    lm_add_statement(d, at, 0, "", lm_arena_strndup(&d->arena, at.s, at.n), false);
+    lm_number_text(number, truth);
+    lm_add_judged(d, at, number, right ? "" : why ? why : reason(x, truth));
     if (d->n_statements == before)
         return;
-    s = &d->statements[before];
-    s->model = "";
-    bool same = fabs(written->value - truth) <= fabs(truth) * 1e-12;
-    s->judged.verdict = !right ? LM_CLAIM_WRONG : same ? LM_CLAIM_CONFIRMED : LM_CLAIM_ROUNDED;
-    lm_number_text(number, truth);
-    snprintf(s->judged.truth, sizeof s->judged.truth, "%s", number);
-    snprintf(s->judged.why, sizeof s->judged.why, "%s", right ? "" : why ? why : reason(x, truth));
+    d->statements[before].judged.verdict = !right ? LM_CLAIM_WRONG : same ? LM_CLAIM_CONFIRMED : LM_CLAIM_ROUNDED;
     if (!right)
         mend(d, x, truth);
     if (!same)

@@ -220,7 +220,7 @@ static bool add_activation(lm_audit_document *d, const sides *x)
             lm_extent   at = x->at[1][i].at;
             const char *open = memchr(at.s, '{', at.n), *close = memrchr(at.s, '}', at.n);
             lm_extent   name = open && close ? (lm_extent){ open + 1, (size_t)(close - open - 1) } : at;
-            lm_add_statement(d, name, d->scope, "mlp.activation|architecture.mlp", lm_arena_strndup(&d->arena, name.s, name.n), false);
+            lm_add_value(d, name, d->scope, "mlp.activation|architecture.mlp", false);
         }
     return found;
 }
@@ -252,7 +252,7 @@ static void add_map(lm_audit_document *d, const lm_term *x)
     while (slash && slash + 1 + n < end && isdigit((unsigned char)slash[1 + n]))
         n++;
     if (n && d->scope >= 0)
-        lm_add_statement(d, (lm_extent){ slash + 1, n }, d->scope, "attention.group", lm_arena_strndup(&d->arena, slash + 1, n), false);
+        lm_add_value(d, (lm_extent){ slash + 1, n }, d->scope, "attention.group", false);
 }
 
 /* Return whether the term is the name: with its labels, or with its indices as written, so that "d_c" is not "d". */

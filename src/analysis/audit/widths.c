@@ -41,7 +41,7 @@ bool lm_audit_widths(lm_audit_document *d, lm_extent label, lm_extent cell, int 
         const char *path = width_of(&kind[0], keys);
         if (!path)
             return false;
-        lm_add_statement(d, x[4].at, model, path, lm_arena_strndup(&d->arena, x[4].at.s, x[4].at.n), true);
+        lm_add_value(d, x[4].at, model, path, true);
         found = true;
     }
     return found;
