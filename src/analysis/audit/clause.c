@@ -237,13 +237,9 @@ static bool add_number(lm_audit_document *d, const clause *c, size_t i, size_t f
 /* Return the name of the projection that the clause mentions before i; n is 0: none. */
 static lm_extent projection_before(const lm_item *items, size_t i)
 {
-    while (i-- > 0) {
-        const char *path = items[i].role == LM_PART ? items[i].word->value : "", *end = strstr(path, "_proj.parameters"), *name = end;
-        while (name && name > path && name[-1] != '.')
-            name--;
-        if (*path)
-            return (lm_extent){ name ? name : path, name ? (size_t)(end - name) + 5 : 0 };
-    }
+    while (i-- > 0)
+        if (items[i].role == LM_PART && *items[i].word->value)
+            return lm_projection_in(items[i].word->value);
     return (lm_extent){ "", 0 };
 }
 

@@ -11,14 +11,13 @@ typedef struct module { const char *name, *path; } module;
 /* Return the module that the item names; its name is NULL: none. "k_proj" is "layers[0].self_attn.k_proj". */
 static module module_of(lm_audit_document *d, const lm_item *x)
 {
-    const char *path = x->role == LM_PART ? x->word->value : "", *end = strstr(path, "_proj.parameters"), *dot = end;
+    const char *path = x->role == LM_PART ? x->word->value : "";
+    lm_extent   name = lm_projection_in(path);
     module      m = { NULL, NULL };
 
-    while (dot && dot > path && dot[-1] != '.')
-        dot--;
-    if (end && *path == 'l') {
-        m.name = lm_arena_strndup(&d->arena, dot, (size_t)(end + 5 - dot));
-        m.path = lm_arena_strndup(&d->arena, path, (size_t)(end + 5 - path));
+    if (name.n && *path == 'l') {
+        m.name = lm_arena_strndup(&d->arena, name.s, name.n);
+        m.path = lm_arena_strndup(&d->arena, path, (size_t)(name.s + name.n - path));
     } else if (strncmp(path, ";model.embed_tokens", 19) == 0) {
         m = (module){ "embed_tokens", "model.embed_tokens" };
     } else if (strncmp(path, ";lm_head", 8) == 0) {
@@ -285,8 +284,7 @@ static void read_subgraph(lm_audit_document *d, lm_extent line)
     bool begins = line.n > 9 && memcmp(line.s, "subgraph ", 9) == 0;
 
     if (begins && d->n_subgraphs < LM_MOST_SUBGRAPHS) {
-        lm_about a = { .model = LM_NO_MODEL };
-        lm_read_label(d, (lm_extent){ line.s + 9, line.n - 9 }, &a);
+        lm_about a = lm_label_of(d, (lm_extent){ line.s + 9, line.n - 9 });
         for (size_t i = 0, n = lm_scan(d, line, d->items, LM_MOST_ITEMS); i < n; i++)
             if (d->items[i].role == LM_UNKNOWN && d->items[i].foreign && has_digit(d->items[i].at))
                 a.model = LM_OTHER_MODEL;                /* "GPT-9" */

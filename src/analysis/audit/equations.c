@@ -6,8 +6,6 @@
 
 #include "analysis/audit/reading.h"
 
-#define N_(text) text                /* mark for translation; the program translates it when it is shown */
-
 /* Two models with grouped heads, one that shares nothing, and one whose heads do not fill the hidden width. */
 enum { GROUPED, ALSO_GROUPED, UNSHARED, NARROW, MODELS };
 
@@ -317,9 +315,8 @@ static bool judge(lm_audit_document *d, const side *a, const side *b)
 /* Return the part that a label before a formula names: "FFN parameters". */
 static const char *part_in(const lm_audit_document *d, lm_extent label)
 {
-    lm_about a = { .model = LM_NO_MODEL };
+    lm_about a = lm_label_of(d, label);
 
-    lm_read_label(d, label, &a);
     return a.part ? a.part->value : NULL;
 }
 

@@ -116,7 +116,7 @@ static bool joins(const lm_item *x)
            x->role == LM_TOKENS || x->role == LM_TIMES || (x->at.n == 1 && *x->at.s == '+');
 }
 
-static bool is_single_fact(const lm_item *x)
+bool lm_is_single_fact(const lm_item *x)
 {
     const char *path = x->role == LM_QUANTITY ? x->word->value : "@";
 
@@ -126,7 +126,7 @@ static bool is_single_fact(const lm_item *x)
 /* "Layers / hidden size": two quantities, for a cell with two numbers. */
 static bool names_two(const lm_item *items, size_t n, size_t i)
 {
-    return i + 2 < n && is_single_fact(&items[i]) && items[i + 1].role == LM_SLASH && is_single_fact(&items[i + 2]) &&
+    return i + 2 < n && lm_is_single_fact(&items[i]) && items[i + 1].role == LM_SLASH && lm_is_single_fact(&items[i + 2]) &&
            items[i].word != items[i + 2].word;
 }
 
@@ -178,4 +178,21 @@ void lm_read_label(const lm_audit_document *d, lm_extent label, lm_about *about)
             add_number(items, n, i, about);
         }
     }
+}
+
+lm_about lm_label_of(const lm_audit_document *d, lm_extent label)
+{
+    lm_about a = { .model = LM_NO_MODEL };
+
+    lm_read_label(d, label, &a);
+    return a;
+}
+
+lm_extent lm_projection_in(const char *path)
+{
+    const char *end = strstr(path, "_proj.parameters"), *name = end;
+
+    while (name && name > path && name[-1] != '.')
+        name--;
+    return name ? (lm_extent){ name, (size_t)(end + 5 - name) } : (lm_extent){ path, 0 };
 }

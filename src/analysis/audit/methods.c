@@ -4,35 +4,35 @@
 
 #include "analysis/audit/reading.h"
 
-#define N_(text) text                /* mark for translation; the program translates it when it is shown */
-
 /* "2,048 × 512" in a row about a projection. If nothing is shared, keys and values are as wide as queries. */
 bool lm_audit_shape_cell(lm_audit_document *d, lm_extent cell, const lm_about *a)
 {
-    const char *path = a->part ? a->part->value : "", *end = strstr(path, "_proj.parameters"), *name = end;
-    lm_item     x[4];
-    bool        two = end && lm_scan(d, cell, x, 4) == 3 && x[0].role == LM_NUMBER && x[1].role == LM_TIMES && x[2].role == LM_NUMBER;
+    lm_extent name = lm_projection_in(a->part ? a->part->value : "");
+    lm_item   x[4];
+    bool      two = name.n && lm_scan(d, cell, x, 4) == 3 && x[0].role == LM_NUMBER && x[1].role == LM_TIMES && x[2].role == LM_NUMBER;
 
     if (!two || !x[0].number.whole || !x[2].number.whole || a->model < 0)
         return false;
-    while (name > path && name[-1] != '.')
-        name--;
-    bool        query = a->unshared && (*name == 'k' || *name == 'v');
+    bool        query = a->unshared && (*name.s == 'k' || *name.s == 'v');
     lm_extent   at = { x[0].at.s, (size_t)(x[2].at.s + x[2].at.n - x[0].at.s) };
-    const char *quantity = query ? "q_proj.shape" : lm_arena_printf(&d->arena, "%.*s.shape", (int)(end + 5 - name), name);
+    const char *quantity = query ? "q_proj.shape" : lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s);
     lm_add_value(d, at, a->model, quantity, a->unsure || a->unshared);
     return true;
 }
 
-/* Return whether a column contains what is cached for each token. */
+/* Return whether the label of a column is what is cached for each token. */
+static bool names_cache(const lm_audit_document *d, lm_extent label)
+{
+    lm_about a = lm_label_of(d, label);
+
+    return lm_vocable_is(a.quantity, "@cache") && (a.forms & LM_FORM_TOKEN);
+}
+
 static bool has_cache(const lm_audit_document *d, const lm_cells *head)
 {
-    for (size_t i = 0; i < head->n; i++) {
-        lm_about a = { .model = LM_NO_MODEL };
-        lm_read_label(d, head->cell[i], &a);
-        if (lm_vocable_is(a.quantity, "@cache") && (a.forms & LM_FORM_TOKEN))
+    for (size_t i = 0; i < head->n; i++)
+        if (names_cache(d, head->cell[i]))
             return true;
-    }
     return false;
 }
 
@@ -115,15 +115,13 @@ bool lm_audit_cached(lm_audit_document *d, const lm_cells *head, const lm_cells 
         { "\\text", "" }, { "\\mathrm", "" }, { "\\cdot", "" }, { "\\times", "" }, { "\\left", "" }, { "\\right", "" },
         { "×", "" }, { "·", "" }, { "*", "" }, { "{", "" }, { "}", "" }, { "(", "" }, { ")", "" }, { "$", "" }, { "`", "" }, { NULL, NULL },
     };
-    lm_about a = { .model = LM_NO_MODEL };
-    lm_item  name[2];
-    char     text[LM_LONGEST_FORM];          /* "$d_c + d_h^{R}$" is "d_c+d_h^R" */
+    lm_item name[2];
+    char    text[LM_LONGEST_FORM];          /* "$d_c + d_h^{R}$" is "d_c+d_h^R" */
 
     if (i >= head->n || lm_scan(d, row->cell[first], name, 2) != 1 || !lm_vocable_is(name[0].word, "kind") ||
         name[0].at.n != 3 || strncasecmp(name[0].at.s, "mla", 3) != 0)
         return false;
-    lm_read_label(d, head->cell[i], &a);
-    if (!lm_vocable_is(a.quantity, "@cache") || !(a.forms & LM_FORM_TOKEN) || lm_has_note(row->cell[i]))
+    if (!names_cache(d, head->cell[i]) || lm_has_note(row->cell[i]))
         return false;
     lm_write_form(row->cell[i], left_out, text);
     char *plus = strchr(text, '+');

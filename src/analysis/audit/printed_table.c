@@ -7,8 +7,6 @@
 #include "analysis/audit/reading.h"
 #include "base/numeral.h"
 
-#define N_(text) text                /* mark for translation; the program translates it when it is shown */
-
 enum { FORWARD_TOKENS = 4 };         /* of the pass whose multiplications are facts */
 
 static bool starts(lm_extent s, const char *text)

@@ -7,8 +7,6 @@
 
 #include "analysis/audit/property_words.h"
 
-#define N_(text) text                /* mark for translation; the program translates it when it is shown */
-
 static const char subjects[] = { ATTENTION, ROTARY, LEARNED, SINUSOIDAL, LINEAR, '\0' };
 static const char properties[] = { INVARIANT, EQUIVARIANT, EXTRAPOLATES, EXTRAPOLATION, '\0' };
 static const char plain[] = { HARMLESS, CONTEXT, BREAK, GOOD, POOR, ENABLES, DENIAL, TICK, CROSS, '\0' };

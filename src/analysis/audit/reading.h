@@ -6,6 +6,7 @@
 #define LM_ANALYSIS_AUDIT_READING_H
 
 #include "base/arena.h"
+#include "base/language.h"
 #include "base/numeral.h"
 #include "lamina/audit.h"
 
@@ -164,12 +165,17 @@ bool lm_text_is(lm_extent s, const char *text);
 /* ---- labels.c ---- */
 /* Add what a label names to `about`. A number in it is a number of tokens, or makes `about` unsure. */
 void lm_read_label(const lm_audit_document *d, lm_extent label, lm_about *about);
+lm_about lm_label_of(const lm_audit_document *d, lm_extent label);
+
+/* Return the name of the projection in a path: "k_proj"; n is 0: none. */
+lm_extent lm_projection_in(const char *path);
 
 /* Add what a word contributes to `about`; false: nothing. */
 bool lm_about_add(const lm_item *x, lm_about *about);
 void lm_about_set_tokens(const lm_item *x, lm_about *about);
 bool lm_vocable_is(const lm_vocable *v, const char *value);
 bool lm_counts_context(const lm_vocable *v);             /* its value is a number of tokens */
+bool lm_is_single_fact(const lm_item *x);                /* not a family of facts */
 
 /* ---- paths.c ---- */
 /* Add the statement that a number makes about `about`; false: none. */

@@ -54,15 +54,6 @@ static bool has_figure(lm_extent s)
 
 /* ---- headings ---- */
 
-/* Return the model that a label names. */
-static int model_in(const lm_audit_document *d, lm_extent s)
-{
-    lm_about a = { .model = LM_NO_MODEL };
-
-    lm_read_label(d, s, &a);
-    return a.model;
-}
-
 /* Read what a heading states, which is never certain: "Decoder stack (28 layers)". */
 static void read_title(lm_audit_document *d, lm_extent text)
 {
@@ -87,13 +78,12 @@ static void read_heading(lm_audit_document *d, walk *w, lm_extent line)
     int    m;
 
     level = level < LEVELS ? level : LEVELS - 1;
-    m     = model_in(d, (lm_extent){ line.s + level, line.n - level });
+    d->heading = lm_label_of(d, (lm_extent){ line.s + level, line.n - level });
+    m = d->heading.model;
     for (size_t i = level; i < LEVELS; i++)
         w->scopes[i] = m != LM_NO_MODEL ? m : w->scopes[level - 1];
     d->scope   = w->scopes[level];
     d->title   = level == 1 ? d->scope : d->title;
-    d->heading = (lm_about){ .model = LM_NO_MODEL };
-    lm_read_label(d, (lm_extent){ line.s + level, line.n - level }, &d->heading);
     d->aside  = false;
     d->versus = true;
     for (size_t i = 0, n = lm_scan(d, line, d->items, LM_MOST_ITEMS); i < n; i++) {
@@ -132,8 +122,7 @@ static void read_caption(lm_audit_document *d, lm_extent line)
     if (m != LM_NO_MODEL && (colon || !others))
         d->scope = m;
     if (colon) {
-        lm_about a = { .model = LM_NO_MODEL };
-        lm_read_label(d, line, &a);
+        lm_about a = lm_label_of(d, line);
         if (a.quantity || a.tokens > 0)
             d->heading = a;
     }

@@ -8,8 +8,6 @@
 #include "base/error.h"
 #include "base/number.h"
 
-#define N_(text) text                /* mark for translation; the program translates it when it is shown */
-
 enum { LM_MOST_TERMS = 8 };
 
 typedef struct side {

@@ -9,15 +9,9 @@ static bool is_letter(const lm_item *x)
     return (x->role == LM_UNKNOWN || x->role == LM_UNIT) && x->at.n == 1 && isupper((unsigned char)*x->at.s);
 }
 
-static bool is_single_fact(const lm_item *x)
-{
-    return x->role == LM_QUANTITY && *x->word->value != '@' && !strchr(x->word->value, '/') &&
-           strncmp(x->word->value, "parameters.", 11) != 0;
-}
-
 const lm_vocable *lm_symbol(const lm_audit_document *d, const lm_item *x)
 {
-    if (is_single_fact(x))
+    if (lm_is_single_fact(x))
         return x->word;
     const lm_vocable *v = is_letter(x) ? d->symbols[*x->at.s - 'A'] : NULL;
     return v && *v->value ? v : NULL;
@@ -43,7 +37,7 @@ void lm_read_symbols(lm_audit_document *d, lm_item *items, size_t n)
         bool inside = i && items[i - 1].role != LM_BREAK && items[i - 1].role != LM_NEUTRAL;
         if (!is_letter(&items[i]) || items[i + 1].role != LM_LINK || inside)
             continue;
-        if (is_single_fact(&items[i + 2]) && !(i + 3 < n && is_sign(&items[i + 3]))) {
+        if (lm_is_single_fact(&items[i + 2]) && !(i + 3 < n && is_sign(&items[i + 3]))) {
             define(d, *items[i].at.s, items[i + 2].word);
         } else if (items[i + 2].role == LM_NUMBER && lm_symbol(d, &items[i])) {
             items[i].word    = lm_symbol(d, &items[i]);

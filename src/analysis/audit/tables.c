@@ -6,8 +6,6 @@
 
 #include "analysis/audit/reading.h"
 
-#define N_(text) text                /* mark for translation; the program translates it when it is shown */
-
 void lm_split_row(lm_extent row, lm_cells *out)
 {
     row = lm_trim(row);
@@ -32,19 +30,11 @@ static bool has_digit(lm_extent s)
     return false;
 }
 
-static lm_about label_of(const lm_audit_document *d, lm_extent cell)
-{
-    lm_about a = { .model = LM_NO_MODEL };
-
-    lm_read_label(d, cell, &a);
-    return a;
-}
-
 /* Read a label that is a number ("8,192") under a column head that names what it counts ("Context", "Sequence length"). */
 static bool read_tokens(const lm_audit_document *d, lm_extent head, lm_extent label, lm_about *a)
 {
     lm_item  items[2];
-    lm_about h = label_of(d, head);
+    lm_about h = lm_label_of(d, head);
     size_t   n = lm_scan(d, label, items, 2);
 
     if (n != 1 || items[0].role != LM_NUMBER || items[0].last.n || items[0].number.unit != LM_NUMERAL_PLAIN ||
@@ -188,7 +178,7 @@ static bool amount_of(const lm_audit_document *d, lm_extent cell, double *value,
 /* Return whether the columns before i, of which there are two, are models or kinds, not quantities. */
 static bool compares(const lm_audit_document *d, const lm_cells *head, size_t i)
 {
-    lm_about a = label_of(d, head->cell[i - 2]), b = label_of(d, head->cell[i - 1]);
+    lm_about a = lm_label_of(d, head->cell[i - 2]), b = lm_label_of(d, head->cell[i - 1]);
 
     return i == 3 && head->n > 3 && a.model >= 0 && b.model >= 0 && !a.quantity && !b.quantity;
 }
@@ -221,7 +211,7 @@ static bool read_users(lm_audit_document *d, lm_extent label, lm_extent head, lm
     size_t  n = lm_scan(d, cell, models, 24), m = lm_scan(d, label, items, 16);
     bool    found = false, aside = d->aside;
 
-    if (n == 24 || m == 16 || !lm_vocable_is(label_of(d, head).quantity, "@model"))
+    if (n == 24 || m == 16 || !lm_vocable_is(lm_label_of(d, head).quantity, "@model"))
         return false;
     d->aside = d->aside && !d->versus;
     for (size_t i = 0; i < n; i++) {
@@ -285,7 +275,7 @@ static bool read_cell(lm_audit_document *d, lm_extent cell, lm_about *a)
 static bool any_model(const lm_audit_document *d, const lm_cells *head)
 {
     for (size_t i = 1; i < head->n; i++)
-        if (label_of(d, head->cell[i]).model != LM_NO_MODEL)
+        if (lm_label_of(d, head->cell[i]).model != LM_NO_MODEL)
             return true;
     return false;
 }
@@ -310,8 +300,8 @@ static bool says_nothing(const lm_about *a)
  * be about anything. */
 static void add_corner(const lm_audit_document *d, const lm_cells *head, size_t first, lm_extent label, lm_about *a)
 {
-    const lm_vocable *v = head->n > first ? label_of(d, head->cell[first]).quantity : NULL;
-    lm_about          own = label_of(d, label);
+    const lm_vocable *v = head->n > first ? lm_label_of(d, head->cell[first]).quantity : NULL;
+    lm_about          own = lm_label_of(d, label);
 
     if (!a->quantity && v && (lm_vocable_is(v, "@flops") || lm_vocable_is(v, "@cache") || lm_vocable_is(v, "@size")))
         a->quantity = v;
@@ -365,7 +355,7 @@ void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row
     bool     found = false, columns = any_model(d, head), digits = false, left[LM_MOST_CELLS] = { false };
     lm_about label = { .model = LM_NO_MODEL };
     size_t   first  = head->n > 2 && has_letters(head->cell[0]);
-    bool     models = head->n && head->cell[first].n && lm_vocable_is(label_of(d, head->cell[first]).quantity, "@model");
+    bool     models = head->n && head->cell[first].n && lm_vocable_is(lm_label_of(d, head->cell[first]).quantity, "@model");
 
     if (row->n <= first)
         return;

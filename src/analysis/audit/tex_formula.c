@@ -6,8 +6,6 @@
 
 #include "analysis/audit/terms.h"
 
-#define N_(text) text                /* mark for translation; the program translates it when it is shown */
-
 enum { MOST_SIDES = 6, MOST_BOUND = 52 };
 
 /* A known formula in plain notation. A letter stands for any name, "#" for any number; norm, attn, mlp, act, kv and cache for names of that
