@@ -1,6 +1,5 @@
 /* clause.c - find the statements of a clause: a quantity of a model, and a number or word. */
 #include <string.h>
-#include <strings.h>
 
 #include "analysis/audit/reading.h"
 
@@ -188,7 +187,7 @@ static bool is_saved_by_sharing(const clause *c, size_t i)
     bool unshared = false;
 
     for (size_t k = i; k < c->n; k++)
-        unshared |= lm_vocable_is(c->items[k].word, "kind") && c->items[k].at.n == 3 && strncasecmp(c->items[k].at.s, "mha", 3) == 0;
+        unshared |= lm_vocable_is(c->items[k].word, "kind") && lm_word_is(c->items[k].at, "mha");
     return c->items[i].number.unit == LM_NUMERAL_PERCENT && (c->cache || c->cached) && unshared;
 }
 

@@ -72,16 +72,11 @@ static bool read_module(lm_audit_document *d, const lm_item *items, size_t n, in
     return true;
 }
 
-static bool is_same(const lm_item *a, const lm_item *b)
-{
-    return a->at.n == b->at.n && memcmp(a->at.s, b->at.s, a->at.n) == 0;
-}
-
 /* "2048 → 8192 → 2048": the widths of an MLP, or of one expert of several kinds. */
 static bool read_mlp(lm_audit_document *d, const lm_item *items, size_t n, int model)
 {
     for (size_t i = 1; i + 4 < n; i++) {
-        if (items[0].role == LM_NUMBER || !is_pair(items, n, i) || !is_pair(items, n, i + 2) || !is_same(&items[i], &items[i + 4]))
+        if (items[0].role == LM_NUMBER || !is_pair(items, n, i) || !is_pair(items, n, i + 2) || !lm_same_text(items[i].at, items[i + 4].at))
             continue;
         lm_add_value(d, items[i].at, model, "architecture.hidden", true);
         lm_add_value(d, items[i + 2].at, model, "mlp.intermediate", true);
@@ -236,7 +231,7 @@ static size_t border_at(const char *s, const char *end)
     if (*s && strchr("[]{}\"|", *s))
         return 1;
     for (size_t i = 0; i < sizeof borders / sizeof *borders; i++)
-        if ((size_t)(end - s) >= strlen(borders[i]) && memcmp(s, borders[i], strlen(borders[i])) == 0)
+        if (lm_text_begins((lm_extent){ s, (size_t)(end - s) }, borders[i]))
             return strlen(borders[i]);
     return 0;
 }
@@ -270,14 +265,6 @@ static bool read_timeline(lm_audit_document *d, lm_extent line)
     return true;
 }
 
-static bool has_digit(lm_extent s)
-{
-    for (size_t i = 0; i < s.n; i++)
-        if (isdigit((unsigned char)s.s[i]))
-            return true;
-    return false;
-}
-
 /* "subgraph Flow ["GQA (GPT-2)"]" up to "end": what it contains is about the model that it names. */
 static void read_subgraph(lm_audit_document *d, lm_extent line)
 {
@@ -286,7 +273,7 @@ static void read_subgraph(lm_audit_document *d, lm_extent line)
     if (begins && d->n_subgraphs < LM_MOST_SUBGRAPHS) {
         lm_about a = lm_label_of(d, (lm_extent){ line.s + 9, line.n - 9 });
         for (size_t i = 0, n = lm_scan(d, line, d->items, LM_MOST_ITEMS); i < n; i++)
-            if (d->items[i].role == LM_UNKNOWN && d->items[i].foreign && has_digit(d->items[i].at))
+            if (d->items[i].role == LM_UNKNOWN && d->items[i].foreign && lm_has_digit(d->items[i].at))
                 a.model = LM_OTHER_MODEL;                /* "GPT-9" */
         d->subgraphs[d->n_subgraphs] = a.model != LM_NO_MODEL ? a.model : lm_model_of_drawing(d);
         d->n_subgraphs++;

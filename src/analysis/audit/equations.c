@@ -27,10 +27,10 @@ static double value_of(const char *path, const made_up *m)
         { "attention.group", m->heads / m->kv_heads }, { "attention.kv_dim", m->kv_heads * m->head_dim },
         { "mlp.intermediate", m->inner }, { "mlp.expansion", m->inner / m->hidden },
     };
-    size_t n = strcspn(path, "|");
+    lm_extent first = { path, strcspn(path, "|") };
 
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
-        if (strlen(values[i].path) == n && memcmp(values[i].path, path, n) == 0)
+        if (lm_text_is(first, values[i].path))
             return values[i].value;
     return 0;
 }

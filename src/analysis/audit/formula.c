@@ -1,6 +1,5 @@
 /* formula.c - read formulas of what a part computes, such as "MLP(x) = down_proj(SiLU(gate_proj(x)) * up_proj(x))". */
 #include <string.h>
-#include <strings.h>
 
 #include "analysis/audit/reading.h"
 
@@ -14,7 +13,7 @@ static const char *paths_of(lm_extent name)
     };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (name.n > strlen(names[i].name) && strncasecmp(name.s, names[i].name, strlen(names[i].name)) == 0)
+        if (lm_word_begins(name, names[i].name))
             return names[i].paths;
     return NULL;
 }

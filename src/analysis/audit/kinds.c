@@ -34,9 +34,9 @@ static const struct { const char *word, *paths; } kinds[] = {
 static bool begins_with(const lm_item *x, const char *word)
 {
     static const char last[] = "final ";
-    size_t n = strlen(word), skip = strncasecmp(x->at.s, last, strlen(last)) == 0 ? strlen(last) : 0;      /* "final RMSNorm" */
+    size_t skip = lm_word_begins(x->at, last) ? strlen(last) : 0;        /* "final RMSNorm" */
 
-    return x->at.n >= skip + n && strncasecmp(x->at.s + skip, word, n) == 0;
+    return lm_word_begins((lm_extent){ x->at.s + skip, x->at.n - skip }, word);
 }
 
 /* Return the paths of the kind that the item names, or NULL. "Pre" and "Post" alone count beside the name of a norm only. */
@@ -102,10 +102,8 @@ bool lm_audit_kinds(lm_audit_document *d, const lm_item *items, size_t n, int mo
 
 bool lm_is_use(const lm_item *x)
 {
-    static const char *const verbs[] = { "uses", "use", "using", "employs", "adopts", "has", "features", "with", "使用", "采用", "採用" };
+    static const char *const verbs[] = { "uses", "use", "using", "employs", "adopts", "has", "features", "with", "使用", "采用", "採用",
+                                         NULL };
 
-    for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
-        if (x->at.n == strlen(verbs[i]) && begins_with(x, verbs[i]))
-            return true;
-    return false;
+    return lm_word_among(x->at, verbs);
 }

@@ -1,6 +1,5 @@
 /* labels.c - what a label names: a quantity or a part of a model, a type, a form ("per layer"), a number of tokens. */
 #include <string.h>
-#include <strings.h>
 
 #include "analysis/audit/reading.h"
 
@@ -168,7 +167,7 @@ void lm_read_label(const lm_audit_document *d, lm_extent label, lm_about *about)
             i += 3;
             continue;
         }
-        about->unshared |= lm_vocable_is(x->word, "kind") && x->at.n == 3 && strncasecmp(x->at.s, "mha", 3) == 0;
+        about->unshared |= lm_vocable_is(x->word, "kind") && lm_word_is(x->at, "mha");
         bool           layers = i && items[i - 1].role == LM_NUMBER && lm_vocable_is(x->word, "architecture.layers");
         if (names_two(items, n, i) && !about->quantity && !about->second) {
             about->quantity = x->word;

@@ -42,12 +42,11 @@ static lm_extent last_of(const lm_item *items, size_t n, size_t i)
 /* "Layer 27, the last one": return whether the text after the number at i says so. */
 static bool is_last(const lm_item *items, size_t n, size_t i)
 {
-    static const char *const words[] = { "last", "final", "最后", "最後" };
+    static const char *const words[] = { "last", "final", "最后", "最後", NULL };
 
     for (size_t k = i + 1; k < n && k < i + 5; k++)
-        for (size_t w = 0; w < sizeof words / sizeof *words; w++)
-            if (lm_text_is(items[k].at, words[w]))
-                return true;
+        if (lm_text_among(items[k].at, words))
+            return true;
     return false;
 }
 

@@ -30,14 +30,6 @@ static void name_of(lm_extent s, char out[MOST_NAME])
     out[n] = '\0';
 }
 
-static bool is_one_of(lm_extent s, const char *const *words)
-{
-    for (; *words; words++)
-        if (s.n == strlen(*words) && strncasecmp(s.s, *words, s.n) == 0)
-            return true;
-    return false;
-}
-
 /* Return the letter of a dimension; 'b': a batch, '?': unknown. */
 static char dimension_of(const lm_audit_document *d, lm_extent s)
 {
@@ -48,9 +40,9 @@ static char dimension_of(const lm_audit_document *d, lm_extent s)
     static const char *const tokens[] = { "seq", "seq_len", "t", "s", "n", "tokens", "sequence", "seq_length", "sequence_length", NULL };
     lm_item                  items[2];
 
-    if (is_one_of(s, batch))
+    if (lm_word_among(s, batch))
         return 'b';
-    if (is_one_of(s, tokens))
+    if (lm_word_among(s, tokens))
         return 't';
     const lm_vocable *word = lm_scan(d, s, items, 2) == 1 ? lm_symbol(d, &items[0]) : NULL;
     for (size_t i = 0; word && i < sizeof quantities / sizeof *quantities; i++)

@@ -2,7 +2,6 @@
  * name of another model; a part of a name counts if only one model of the document begins with it. */
 #include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 #include "analysis/audit/reading.h"
 #include "lamina/preset.h"
@@ -38,19 +37,6 @@ static void know(lm_audit_document *d, const char *name, const char *words, bool
     }
 }
 
-static bool word_is(const char *text, size_t n, const char *word)
-{
-    return strlen(word) == n && strncasecmp(text, word, n) == 0;
-}
-
-static bool in_list(const char *text, size_t n, const char *const *list)
-{
-    for (; *list; list++)
-        if (word_is(text, n, *list))
-            return true;
-    return false;
-}
-
 /* "3b", "124m": a model size. */
 static bool is_size(const char *text, size_t n)
 {
@@ -65,7 +51,8 @@ static size_t matched(const lm_known *k, const char *s, const char *end, const c
 
     *after = s;
     for (size_t n; found < k->n && (n = next_word(&p, end)); p += n) {
-        if ((found && (p - *after > 2 || strspn(*after, " -_(:") < (size_t)(p - *after))) || !word_is(p, n, k->words[found]))
+        if ((found && (p - *after > 2 || strspn(*after, " -_(:") < (size_t)(p - *after))) ||
+            !lm_word_is((lm_extent){ p, n }, k->words[found]))
             break;
         *after = p + n;
         found++;
@@ -98,9 +85,9 @@ static bool name_continues(const char *p, const char *end)
         return false;
     if (isdigit((unsigned char)*q))
         return is_size(q, n) || q == p || *p == '-' || *p == '.';
-    if (in_list(q, n, other))
+    if (lm_word_among((lm_extent){ q, n }, other))
         return true;
-    return q == p + 1 && (*p == '-' || *p == '_') && !in_list(q, n, same);
+    return q == p + 1 && (*p == '-' || *p == '_') && !lm_word_among((lm_extent){ q, n }, same);
 }
 
 /* "GPT 5": a version after a family makes it another model than the one of that family that the document names. */
@@ -145,12 +132,13 @@ static int by_size(const lm_audit_document *d, const char *s, const char *end, s
     size_t      m = next_word(&p, end), k;
 
     q = p + m;
-    if (p != s || !is_size(p, m) || !(k = next_word(&q, end)) || q - (p + m) != 1 || !in_list(q, k, nouns))
+    if (p != s || !is_size(p, m) || !(k = next_word(&q, end)) || q - (p + m) != 1 || !lm_word_among((lm_extent){ q, k }, nouns))
         return LM_NO_MODEL;
     *n = (size_t)(q + k - s);
     for (size_t i = 0; i < d->n_known; i++)
         for (size_t w = 0; w < d->known[i].n && d->known[i].here; w++)
-            if (word_is(p, m, d->known[i].words[w]) && (best == LM_NO_MODEL || strcmp(d->known[best].name, d->known[i].name) != 0))
+            if (lm_word_is((lm_extent){ p, m }, d->known[i].words[w]) &&
+                (best == LM_NO_MODEL || strcmp(d->known[best].name, d->known[i].name) != 0))
                 best = best == LM_NO_MODEL ? (int)i : LM_OTHER_MODEL;
     return best == LM_NO_MODEL ? LM_OTHER_MODEL : best;
 }

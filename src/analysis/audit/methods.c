@@ -1,6 +1,5 @@
 /* methods.c - cells of tables that compare kinds of attention: widths of projections, and what each kind caches. */
 #include <string.h>
-#include <strings.h>
 
 #include "analysis/audit/reading.h"
 
@@ -52,7 +51,7 @@ bool lm_audit_method(lm_audit_document *d, const lm_cells *head, lm_extent metho
         x[0].number.unit != LM_NUMERAL_PLAIN)
         return false;
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (name[0].at.n == 3 && strncasecmp(name[0].at.s, methods[i].name, 3) == 0) {
+        if (lm_word_is(name[0].at, methods[i].name)) {
             lm_add_value(d, x[0].at, model, methods[i].paths, false);
             return true;
         }
@@ -60,13 +59,6 @@ bool lm_audit_method(lm_audit_document *d, const lm_cells *head, lm_extent metho
 }
 
 /* ---- letters ---- */
-
-static bool is_one_of(const char *name, const char *const *names)
-{
-    while (*names && strcmp(name, *names) != 0)
-        names++;
-    return *names != NULL;
-}
 
 /* Return whether a text names the key that RoPE rotates. */
 static bool names_rotated_key(lm_extent s)
@@ -87,9 +79,7 @@ static bool is_width_of_both(lm_audit_document *d)
         return d->width_of_both > 0;
     d->width_of_both = -1;
     for (const char *p = d->text; (p = strstr(p, "d_c"));) {
-        const char *from = p, *end = p + strcspn(p, "\n");
-        while (from > d->text && from[-1] != '\n')
-            from--;
+        const char *from = lm_line_start(d, p), *end = p + strcspn(p, "\n");
         if (names_rotated_key((lm_extent){ from, (size_t)(end - from) }))
             d->width_of_both = 1;
         p = end;
@@ -119,7 +109,7 @@ bool lm_audit_cached(lm_audit_document *d, const lm_cells *head, const lm_cells 
     char    text[LM_LONGEST_FORM];          /* "$d_c + d_h^{R}$" is "d_c+d_h^R" */
 
     if (i >= head->n || lm_scan(d, row->cell[first], name, 2) != 1 || !lm_vocable_is(name[0].word, "kind") ||
-        name[0].at.n != 3 || strncasecmp(name[0].at.s, "mla", 3) != 0)
+        !lm_word_is(name[0].at, "mla"))
         return false;
     if (!names_cache(d, head->cell[i]) || lm_has_note(row->cell[i]))
         return false;
@@ -127,7 +117,8 @@ bool lm_audit_cached(lm_audit_document *d, const lm_cells *head, const lm_cells 
     char *plus = strchr(text, '+');
     if (plus)
         *plus = '\0';
-    bool latent = is_one_of(text[0] == 'L' ? text + 1 : text, latents), key = plus && is_one_of(plus + 1, keys);
+    const char *one = text + (*text == 'L'), *two = plus ? plus + 1 : "";
+    bool latent = lm_text_among((lm_extent){ one, strlen(one) }, latents), key = lm_text_among((lm_extent){ two, strlen(two) }, keys);
     if (latent && key)
         lm_add_rule(d, row->cell[i], "MLA caches a latent vector and a rotated key");
     else if (latent && !plus && !d->aside && !has_rotated_key(head, row, i) && !is_width_of_both(d))

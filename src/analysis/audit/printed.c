@@ -4,20 +4,13 @@
 
 #include "analysis/audit/reading.h"
 
-static bool ends_in(lm_extent s, const char *text)
-{
-    size_t n = strlen(text);
-
-    return s.n >= n && memcmp(s.s + s.n - n, text, n) == 0;
-}
-
 /* "(0-27): 28 x DecoderLayer(": add the number of layers and the last one. False: another line. */
 static bool add_layers(lm_audit_document *d, int model, lm_extent name, lm_extent kind, bool unsure)
 {
     const char *dash = memchr(name.s, '-', name.n), *times = memmem(kind.s, kind.n, " x ", 3);
 
     if (!dash || !times || *name.s != '0' || dash != name.s + 1 || !isdigit((unsigned char)*kind.s) ||
-        !(ends_in(kind, "Layer") || ends_in(kind, "Block")))
+        !(lm_text_ends(kind, "Layer") || lm_text_ends(kind, "Block")))
         return false;
     lm_extent last = { dash + 1, (size_t)(name.s + name.n - dash - 1) }, count = { kind.s, (size_t)(times - kind.s) };
     lm_add_value(d, last, model, "architecture.last_layer", unsure);
@@ -50,7 +43,7 @@ static bool add_linear(lm_audit_document *d, int model, lm_extent name, lm_exten
     lm_extent in = argument(args, "in_features="), out = argument(args, "out_features="), bias = argument(args, "bias=");
 
     unsure |= lm_text_is(name, "lm_head");          /* has more rows if tokens were added */
-    if (!in.n || !out.n || !(ends_in(name, "_proj") || lm_text_is(name, "lm_head")))
+    if (!in.n || !out.n || !(lm_text_ends(name, "_proj") || lm_text_is(name, "lm_head")))
         return false;
     lm_add_statement(d, out, model, lm_arena_printf(&d->arena, "%.*s.shape", (int)name.n, name.s),
                      lm_arena_printf(&d->arena, "%.*s->%.*s", (int)in.n, in.s, (int)out.n, out.s), unsure);
@@ -63,11 +56,11 @@ static bool add_linear(lm_audit_document *d, int model, lm_extent name, lm_exten
 static bool add_function(lm_audit_document *d, int model, lm_extent name, lm_extent kind, lm_extent args, bool unsure)
 {
     static const char word[] = "Activation", rms[] = "RMSNorm", plain[] = "LayerNorm";
-    bool      norm = ends_in(kind, rms), layer = ends_in(kind, plain);
+    bool      norm = lm_text_ends(kind, rms), layer = lm_text_ends(kind, plain);
     lm_extent eps = argument(args, "eps=");
 
     if (lm_text_is(name, "act_fn") || lm_text_is(name, "act")) {
-        kind.n -= ends_in(kind, word) ? strlen(word) : 0;
+        kind.n -= lm_text_ends(kind, word) ? strlen(word) : 0;
         lm_add_value(d, kind, model, "mlp.activation", unsure);
         return true;
     }
@@ -75,7 +68,7 @@ static bool add_function(lm_audit_document *d, int model, lm_extent name, lm_ext
         return false;
     size_t    n     = strlen(norm ? rms : plain);
     lm_extent named = { kind.s + kind.n - n, n };
-    bool      whole = lm_text_is(name, "norm") || ends_in(name, "_layernorm");
+    bool      whole = lm_text_is(name, "norm") || lm_text_ends(name, "_layernorm");
     lm_add_value(d, named, model, "architecture.norm", true);
     if (args.n > 2 && *args.s == '(' && isdigit((unsigned char)args.s[1]) && whole)
         lm_add_value(d, (lm_extent){ args.s + 1, strspn(args.s + 1, "0123456789") }, model, "architecture.hidden", true);
@@ -110,7 +103,7 @@ static lm_extent count_behind(lm_extent line, const char *label)
 {
     size_t n = strlen(label);
 
-    if (line.n <= n || memcmp(line.s, label, n) != 0)
+    if (!lm_text_begins(line, label))
         return (lm_extent){ line.s, 0 };
     lm_extent value = lm_trim((lm_extent){ line.s + n, line.n - n });
     for (size_t i = 0; i < value.n; i++)
@@ -124,7 +117,7 @@ bool lm_audit_summary(lm_audit_document *d, lm_extent line, lm_extent next, int 
 {
     lm_extent total = count_behind(line, "Total params:"), trainable = count_behind(next, "Trainable params:");
 
-    if (model < 0 || total.n < 7 || trainable.n != total.n || memcmp(total.s, trainable.s, total.n) != 0)
+    if (model < 0 || total.n < 7 || !lm_same_text(total, trainable))
         return false;
     lm_add_value(d, total, model, "parameters.total", unsure);
     lm_add_value(d, trainable, model, "parameters.trainable", unsure);

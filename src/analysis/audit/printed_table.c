@@ -9,13 +9,6 @@
 
 enum { FORWARD_TOKENS = 4 };         /* of the pass whose multiplications are facts */
 
-static bool starts(lm_extent s, const char *text)
-{
-    size_t n = strlen(text);
-
-    return s.n >= n && memcmp(s.s, text, n) == 0;
-}
-
 /* Take the next cell of a row: columns are separated by two spaces or more. */
 static lm_extent next_cell(lm_extent *rest)
 {
@@ -32,7 +25,8 @@ static lm_extent next_cell(lm_extent *rest)
 /* Return what a column contains: 'o' output shapes, 'p' parameters, 'm' multiplications, '-' others. */
 static char kind_of_column(lm_extent head)
 {
-    return starts(head, "Output Shape") ? 'o' : starts(head, "Param #") ? 'p' : starts(head, "Mult-Adds") ? 'm' : '-';
+    return lm_text_begins(head, "Output Shape") ? 'o' : lm_text_begins(head, "Param #") ? 'p'
+           : lm_text_begins(head, "Mult-Adds") ? 'm' : '-';
 }
 
 /* Keep what the columns of a head contain. */
@@ -40,7 +34,7 @@ static bool read_head(lm_printed *t, lm_extent line)
 {
     lm_extent cell = next_cell(&line);
 
-    if (!starts(cell, "Layer (type"))
+    if (!lm_text_begins(cell, "Layer (type"))
         return false;
     *t = (lm_printed){ .tokens = 0 };
     while (t->n_columns < LM_PRINTED_COLUMNS && (cell = next_cell(&line)).n)
@@ -54,7 +48,7 @@ static size_t depth_of(lm_extent *line)
     size_t columns = 0;
 
     while (line->n > 3) {
-        bool branch = starts(*line, "├─") || starts(*line, "└─"), bar = starts(*line, "│");
+        bool branch = lm_text_begins(*line, "├─") || lm_text_begins(*line, "└─"), bar = lm_text_begins(*line, "│");
         if (!branch && !bar && *line->s != ' ')
             return 0;
         size_t n = branch ? 6 : bar ? 3 : 1;
@@ -199,17 +193,17 @@ static bool read_total(lm_audit_document *d, lm_printed *t, lm_extent line)
         return false;
     lm_extent   value = lm_trim((lm_extent){ colon + 1, (size_t)(line.s + line.n - colon - 1) });
     const char *open = memchr(line.s, '(', (size_t)(colon - line.s)), *close = open ? memchr(open, ')', (size_t)(colon - open)) : NULL;
-    if (starts(line, "Total params"))
+    if (lm_text_begins(line, "Total params"))
         t->parameters = number_of(value);
-    if (starts(line, "Params size"))
+    if (lm_text_begins(line, "Params size"))
         t->halves = fabs(number_of(value) * 1e6 - 2 * t->parameters) < 0.01 * t->parameters;
     if (!isdigit((unsigned char)*value.s))
         return false;
-    if (starts(line, "Total mult-adds") && close)
+    if (lm_text_begins(line, "Total mult-adds") && close)
         read_mult_adds(d, t, (lm_extent){ open + 1, (size_t)(close - open - 1) }, value);
     for (size_t i = 0; i < sizeof totals / sizeof *totals; i++) {
         const total *x = &totals[i];
-        if (starts(line, x->label) && (!x->pass || t->tokens == FORWARD_TOKENS) && (!x->halves || t->halves))
+        if (lm_text_begins(line, x->label) && (!x->pass || t->tokens == FORWARD_TOKENS) && (!x->halves || t->halves))
             add(d, t, value, lm_arena_printf(&d->arena, "%.*s %s", (int)value.n, value.s, x->unit), x->quantity);
     }
     return false;                    /* the line may be read otherwise, too */

@@ -174,12 +174,9 @@ static bool has_condition_before(const char *letters, size_t from)
 /* Return whether p is within quotation marks that open on its line. */
 static bool is_quoted(const lm_audit_document *d, const char *p)
 {
-    const char *from = p;
-    bool        open = false;
+    bool open = false;
 
-    while (from > d->text && from[-1] != '\n')
-        from--;
-    for (; from < p; from++)
+    for (const char *from = lm_line_start(d, p); from < p; from++)
         open = *from == '"' ? !open : strncmp(from, "“", 3) == 0 || (open && strncmp(from, "”", 3) != 0);
     return open;
 }
@@ -281,10 +278,8 @@ static void name_list(lm_audit_document *d, const char *letters, size_t n, bool 
 /* Return whether the line of a list is indented below another one. */
 static bool is_nested(const lm_audit_document *d, lm_extent line)
 {
-    const char *from = line.s;
+    const char *from = lm_line_start(d, line.s);
 
-    while (from > d->text && from[-1] != '\n')
-        from--;
     return *from == ' ' || *from == '\t';
 }
 

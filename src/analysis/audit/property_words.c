@@ -47,11 +47,6 @@ static const lexicon beginnings[] = {
     { POOR, " drawbacks disadvantages limitations weaknesses 较差 較差 有限 缺点 缺點 အားနည်းချက် " },
 };
 
-static bool begins(const lm_item *x, const char *word, size_t n)
-{
-    return x->at.n >= n && strncasecmp(x->at.s, word, n) == 0;
-}
-
 /* Return whether the item is one of the words of the list or, if `beginning`, begins with one. */
 static bool matches(const lm_item *x, const char *list, bool beginning)
 {
@@ -61,7 +56,7 @@ static bool matches(const lm_item *x, const char *list, bool beginning)
         const char *word = p + 1;
         p = strchr(word, ' ');
         size_t n = (size_t)(p - word);
-        if ((unsigned char)*word == first && begins(x, word, n) && (beginning || x->at.n == n))
+        if ((unsigned char)*word == first && (beginning ? x->at.n >= n : x->at.n == n) && strncasecmp(x->at.s, word, n) == 0)
             return true;
     }
     return false;
@@ -115,10 +110,10 @@ static char positions_of(const lm_item *items, size_t n, size_t i, bool cell)
     const lm_item *next = i + 1 < n ? &items[i + 1] : NULL;
 
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
-        if (begins(&items[i], kinds[k].word, strlen(kinds[k].word)))
+        if (lm_word_begins(items[i].at, kinds[k].word))
             return kinds[k].letter;
     bool named = next ? begins_among(next, " absolute position ") : cell;
-    return begins(&items[i], "learned", 7) && named ? LEARNED : UNKNOWN;
+    return lm_word_begins(items[i].at, "learned") && named ? LEARNED : UNKNOWN;
 }
 
 /* Return the letter of a property or subject of the vocabulary; 0: none. "To extrapolate, …" says nothing, "able to extrapolate" does. */
@@ -179,7 +174,8 @@ static bool is_harmless_there(const lm_item *x)
 
 static bool names_attention(const lm_item *x)
 {
-    return begins_among(x, " self-attention attention ") || begins(x, "self attention", 14) || begins(x, "multi-head attention", 20);
+    return begins_among(x, " self-attention attention ") || lm_word_begins(x->at, "self attention") ||
+           lm_word_begins(x->at, "multi-head attention");
 }
 
 static char letter_of(const lm_item *items, size_t n, size_t i, bool cell)

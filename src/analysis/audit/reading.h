@@ -158,9 +158,24 @@ int lm_model_at(const lm_audit_document *d, const char *s, const char *end, size
 /* ---- scan.c ---- */
 /* Split `s` into at most `most` items and return their number. */
 size_t lm_scan(const lm_audit_document *d, lm_extent s, lm_item *items, size_t most);
+
+/* ---- extents.c ---- */
 lm_extent lm_trim(lm_extent s);
 bool lm_has_note(lm_extent cell);                        /* a footnote's "*", not Markdown's */
+bool lm_has_digit(lm_extent s);
+bool lm_same_text(lm_extent a, lm_extent b);
 bool lm_text_is(lm_extent s, const char *text);
+bool lm_text_begins(lm_extent s, const char *text);
+bool lm_text_ends(lm_extent s, const char *text);
+bool lm_text_among(lm_extent s, const char *const *texts);           /* texts: up to NULL */
+
+/* Without regard to case. */
+bool lm_word_is(lm_extent s, const char *word);
+bool lm_word_begins(lm_extent s, const char *word);
+bool lm_word_among(lm_extent s, const char *const *words);           /* words: up to NULL */
+
+/* Return where the line of p begins. */
+const char *lm_line_start(const lm_audit_document *d, const char *p);
 
 /* ---- labels.c ---- */
 /* Add what a label names to `about`. A number in it is a number of tokens, or makes `about` unsure. */

@@ -1,20 +1,12 @@
 /* rotated.c - what a text about rotary positions says of them: "applied to Q and K", "no learned parameters". */
 #include <string.h>
-#include <strings.h>
 
 #include "analysis/audit/reading.h"
-
-static bool begins_with(const lm_item *x, const char *word)
-{
-    size_t n = strlen(word);
-
-    return x->at.n >= n && strncasecmp(x->at.s, word, n) == 0;
-}
 
 bool lm_names_rotary(const lm_item *items, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (lm_vocable_is(items[i].word, "kind") && (begins_with(&items[i], "rope") || begins_with(&items[i], "rotary")))
+        if (lm_vocable_is(items[i].word, "kind") && (lm_word_begins(items[i].at, "rope") || lm_word_begins(items[i].at, "rotary")))
             return true;
     return false;
 }
@@ -29,9 +21,9 @@ static char letter_of(const lm_item *x)
     if (strchr("QKVqkv", *x->at.s) && (x->at.n == 1 || (x->role == LM_PART && strchr(" -_", x->at.s[1]))))        /* "K", "k_proj" */
         return (char)(*x->at.s & ~0x20);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (begins_with(x, words[i].word))
+        if (lm_word_begins(x->at, words[i].word))
             return words[i].letter;
-    bool joins = strchr(",&:", *x->at.s) || x->role == LM_NEUTRAL || begins_with(x, "and") || begins_with(x, "和");
+    bool joins = strchr(",&:", *x->at.s) || x->role == LM_NEUTRAL || lm_word_begins(x->at, "and") || lm_word_begins(x->at, "和");
     return joins ? ',' : 0;
 }
 
@@ -67,7 +59,7 @@ static char place_of(const lm_item *x)
     char letter = letter_of(x);
 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (begins_with(x, words[i].word))
+        if (lm_word_begins(x->at, words[i].word))
             return words[i].letter;
     if (memmem(x->at.s, x->at.n, "後", 3) || memmem(x->at.s, x->at.n, "后", 3))
         return '>';
@@ -101,7 +93,7 @@ static bool denies(const lm_item *items, size_t n)
 
     for (size_t i = 0; i < n; i++)
         for (size_t w = 0; w < sizeof words / sizeof *words; w++)
-            if (begins_with(&items[i], words[w]) && ((*words[w] & 0x80) || items[i].at.n == strlen(words[w])))
+            if (lm_word_begins(items[i].at, words[w]) && ((*words[w] & 0x80) || items[i].at.n == strlen(words[w])))
                 return true;
     return false;
 }

@@ -6,29 +6,6 @@
 
 #include "analysis/audit/reading.h"
 
-lm_extent lm_trim(lm_extent s)
-{
-    while (s.n && isspace((unsigned char)*s.s))
-        s.s++, s.n--;
-    while (s.n && isspace((unsigned char)s.s[s.n - 1]))
-        s.n--;
-    return s;
-}
-
-bool lm_text_is(lm_extent s, const char *text)
-{
-    return s.n == strlen(text) && memcmp(s.s, text, s.n) == 0;
-}
-
-bool lm_has_note(lm_extent cell)
-{
-    size_t stars = 0;
-
-    for (size_t i = 0; i < cell.n; i++)
-        stars += cell.s[i] == '*';
-    return stars % 2;
-}
-
 static bool is_word(char c)
 {
     return isalnum((unsigned char)c) || (c & 0x80);
@@ -406,13 +383,6 @@ static void take_unknown(const char *s, const char *end, lm_item *out)
     out->foreign = capitals > 1 || (capitals && digits);
 }
 
-static bool ends_in(lm_extent s, const char *word)
-{
-    size_t n = strlen(word);
-
-    return s.n >= n && memcmp(s.s + s.n - n, word, n) == 0;
-}
-
 /* Read a sign or an unknown word. "2 x 4" is a product. */
 static void take_sign(const char *p, const char *end, const lm_item *before, lm_item *x)
 {
@@ -430,7 +400,7 @@ static lm_item item_at(const lm_audit_document *d, const char *start, const char
 {
     lm_item x = { .at = { p, 1 }, .model = LM_NO_MODEL };
     bool    begins = p == start || !is_word(p[-1]) || (*p & 0x80) || (p[-1] & 0x80);
-    bool    between = before && before->role == LM_LEAD && ends_in(before->at, "between");
+    bool    between = before && before->role == LM_LEAD && lm_text_ends(before->at, "between");
     size_t  n;
 
     if (begins && isalnum((unsigned char)*p) && (x.model = lm_model_at(d, p, end, &n)) != LM_NO_MODEL) {

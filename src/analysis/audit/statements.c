@@ -1,7 +1,6 @@
 /* statements.c - read a text line by line: headings, tables, lists and paragraphs, and find the model that each is about. */
 #include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 #include "analysis/audit/reading.h"
 #include "base/alloc.h"
@@ -41,15 +40,7 @@ static bool is_rule(lm_extent s)
 
 static bool is_fence(lm_extent s)
 {
-    return s.n >= 3 && (memcmp(s.s, "```", 3) == 0 || memcmp(s.s, "~~~", 3) == 0);
-}
-
-static bool has_figure(lm_extent s)
-{
-    for (size_t i = 0; i < s.n; i++)
-        if (isdigit((unsigned char)s.s[i]))
-            return true;
-    return false;
+    return lm_text_begins(s, "```") || lm_text_begins(s, "~~~");
 }
 
 /* ---- headings ---- */
@@ -69,7 +60,7 @@ static void read_title(lm_audit_document *d, lm_extent text)
 /* "Original FFN": of the model that the heading names. */
 static bool is_original_part(const lm_item *x, size_t n)
 {
-    return n > 1 && x[1].role == LM_PART && x->at.n == 8 && strncasecmp(x->at.s, "original", 8) == 0;
+    return n > 1 && x[1].role == LM_PART && lm_word_is(x->at, "original");
 }
 
 static void read_heading(lm_audit_document *d, walk *w, lm_extent line)
@@ -307,11 +298,11 @@ static lm_extent read_paragraph(lm_audit_document *d, walk *w, lm_extent raw)
     found |= lm_audit_rotary(d, line, w->carry);
     found |= lm_audit_properties(d, line, n > 0, ends_in_colon(line));
     found |= lm_audit_tex_line(d, line, (lm_extent){ "", 0 });
-    if (scope == LM_NO_MODEL && (w->carry == LM_NO_MODEL || !has_model(d, line)) && has_figure(line))
+    if (scope == LM_NO_MODEL && (w->carry == LM_NO_MODEL || !has_model(d, line)) && lm_has_digit(line))
         found |= read_for_each(d, w, line);
     w->doubt = has_doubt(d, line, w->carry);
     w->other = w->doubt && names_other(d, line, w->carry);
-    if (!found && has_figure(line))
+    if (!found && lm_has_digit(line))
         lm_add_unread(d, line);
     return text;
 }

@@ -34,11 +34,6 @@ typedef struct reader {
 
 enum { DEEPEST = 8 };
 
-static bool sign_is(const lm_item *x, const char *sign)
-{
-    return x->at.n == strlen(sign) && memcmp(x->at.s, sign, x->at.n) == 0;
-}
-
 /* "H²", "√2": a symbol, which cannot be evaluated. */
 static bool is_symbol(const lm_item *x)
 {
@@ -54,14 +49,14 @@ static bool is_symbol(const lm_item *x)
 static char operator_at(const lm_item *x)
 {
     if (x->role == LM_TIMES)
-        return sign_is(x, "→") || sign_is(x, "->") ? '?' : '*';
+        return lm_text_is(x->at, "→") || lm_text_is(x->at, "->") ? '?' : '*';
     if (x->role == LM_SLASH)
         return '/';
     if (is_symbol(x))
         return '?';
     if (x->role == LM_UNKNOWN && x->at.n == 1 && !isalnum((unsigned char)*x->at.s))
         return *x->at.s == '+' ? '+' : '?';
-    return sign_is(x, "-") || sign_is(x, "–") || sign_is(x, "(") ? '?' : 0;
+    return lm_text_is(x->at, "-") || lm_text_is(x->at, "–") || lm_text_is(x->at, "(") ? '?' : 0;
 }
 
 static bool is_term(const lm_item *x)
@@ -78,7 +73,7 @@ static size_t behind_remark(const lm_item *items, size_t n, size_t i)
 
     if (k >= n || items[k].role == LM_NUMBER || is_term(&items[k]))
         return 0;
-    for (; k < n && !sign_is(&items[k], ")"); k++) {
+    for (; k < n && !lm_text_is(items[k].at, ")"); k++) {
         letters &= items[k].at.n == 1 && strchr("KQV+&/", *items[k].at.s);
         signs |= operator_at(&items[k]) != 0;
     }
@@ -89,7 +84,7 @@ static size_t behind_remark(const lm_item *items, size_t n, size_t i)
 static size_t skip_words(const lm_item *items, size_t n, size_t i)
 {
     for (size_t k = i; k < n; k++) {
-        if (sign_is(&items[k], "(")) {
+        if (lm_text_is(items[k].at, "(")) {
             size_t behind = behind_remark(items, n, k);
             if (!behind)
                 return i;
@@ -107,7 +102,7 @@ static size_t skip_words(const lm_item *items, size_t n, size_t i)
 static double mended(const lm_audit_document *d, const lm_item *x, double value)
 {
     for (size_t i = d->n_mended; i-- > 0;)
-        if (d->mended[i].at.n == x->at.n && memcmp(d->mended[i].at.s, x->at.s, x->at.n) == 0)
+        if (lm_same_text(d->mended[i].at, x->at))
             return d->mended[i].truth;
     return value;
 }
@@ -149,7 +144,7 @@ static void take_exact(const lm_audit_document *d, const lm_item *x, side *s)
 {
     s->exact = x->number.value;
     for (size_t i = d->n_rounded; i-- > 0 && !x->number.power && x->number.unit == LM_NUMERAL_PLAIN;)
-        if (d->rounded[i].digits.n == x->at.n && memcmp(d->rounded[i].digits.s, x->at.s, x->at.n) == 0) {
+        if (lm_same_text(d->rounded[i].digits, x->at)) {
             s->exact  = d->rounded[i].exact;
             s->digits = d->rounded[i].n_digits;
             return;
@@ -169,12 +164,12 @@ static side read_factor(reader *r)
     const lm_item *x = r->at < r->n ? &r->items[r->at] : NULL;
     side           s = { .first = x };
 
-    if (x && sign_is(x, "(") && r->depth < DEEPEST) {
+    if (x && lm_text_is(x->at, "(") && r->depth < DEEPEST) {
         r->at++;
         r->depth++;
         s = read_sum(r);
         r->depth--;
-        r->failed |= r->at >= r->n || !sign_is(&r->items[r->at], ")");
+        r->failed |= r->at >= r->n || !lm_text_is(r->items[r->at].at, ")");
         s.first = x;
     } else if (x && is_term(x)) {
         double power = x->exponent ? x->exponent : 1;
@@ -375,8 +370,8 @@ static size_t judge_results(lm_audit_document *d, const lm_item *items, size_t n
 {
     side right;
 
-    while (k + 1 < n && (sign_is(&items[k], "=") || sign_is(&items[k], "≈"))) {
-        bool about = sign_is(&items[k], "≈");
+    while (k + 1 < n && (lm_text_is(items[k].at, "=") || lm_text_is(items[k].at, "≈"))) {
+        bool about = lm_text_is(items[k].at, "≈");
         for (k++; k < n && items[k].role == LM_LEAD; k++)
             about = true;
         if (!read_side(d, items, n, &k, &right))
@@ -397,9 +392,9 @@ static bool begins(const lm_item *items, size_t i)
 {
     const lm_item *before = i ? &items[i - 1] : NULL;
 
-    if (sign_is(&items[i], "("))     /* "f(2 + 3)" is not a calculation */
+    if (lm_text_is(items[i].at, "("))     /* "f(2 + 3)" is not a calculation */
         return !before || before->role == LM_LINK || before->role == LM_LEAD;
-    return is_term(&items[i]) && !(before && (operator_at(before) || sign_is(before, ")")));
+    return is_term(&items[i]) && !(before && (operator_at(before) || lm_text_is(before->at, ")")));
 }
 
 /* "262,668,288 (~263M)": a number and how it is rounded. */
@@ -409,7 +404,7 @@ static bool add_rounded(lm_audit_document *d, const lm_item *items, size_t n)
 
     for (size_t i = 0; i + 4 < n; i++) {
         const lm_item *x = &items[i], *y = x + 3;
-        bool form = is_term(x) && sign_is(x + 1, "(") && x[2].role == LM_LEAD && is_term(y) && sign_is(x + 4, ")");
+        bool form = is_term(x) && lm_text_is(x[1].at, "(") && x[2].role == LM_LEAD && is_term(y) && lm_text_is(x[4].at, ")");
         if (!form || !x->number.whole || x->number.power || y->number.power < 2 || !may_be(y, y->number.value, 0, x->number.value, false))
             continue;
         side written = { .value = y->number.value, .first = y, .number = y };

@@ -64,11 +64,6 @@ static size_t terms_at(const lm_item *items, size_t n, size_t *i, const lm_item 
     return m;
 }
 
-static bool is_same(const lm_item *a, const lm_item *b)
-{
-    return a->at.n == b->at.n && memcmp(a->at.s, b->at.s, a->at.n) == 0;
-}
-
 /* Return whether the items are a symbol and a number that may stand for it: "H" and 4096. */
 static bool stands_for(const lm_audit_document *d, const lm_item *symbol, const lm_item *number)
 {
@@ -80,7 +75,7 @@ static bool corresponds(const lm_audit_document *d, const lm_item *a, const lm_i
 {
     bool square = b->exponent && (lm_symbol(d, a) || (a->role == LM_UNKNOWN && isalpha((unsigned char)*a->at.s)));
 
-    return is_same(a, b) || stands_for(d, a, b) || square || (is_letter(a) && b->role == LM_NUMBER);
+    return lm_same_text(a->at, b->at) || stands_for(d, a, b) || square || (is_letter(a) && b->role == LM_NUMBER);
 }
 
 bool lm_audit_substitution(lm_audit_document *d, const lm_item *items, size_t n)
@@ -95,12 +90,12 @@ bool lm_audit_substitution(lm_audit_document *d, const lm_item *items, size_t n)
     if (i++ >= n || m < 3 || m == MOST_TERMS || terms_at(items, n, &i, b) != m || d->scope < 0)
         return false;
     for (k = 0; k < m && corresponds(d, a[k], b[k]); k++) {
-        same += is_same(a[k], b[k]);
+        same += lm_same_text(a[k]->at, b[k]->at);
         replaced += stands_for(d, a[k], b[k]);
     }
     for (size_t t = 0; k == m && same && t < m; t++) {
         lm_about about = { .model = d->scope, .quantity = lm_symbol(d, a[t]), .unsure = d->uncertain };
-        if (stands_for(d, a[t], b[t]) && !is_same(a[t], b[t]))
+        if (stands_for(d, a[t], b[t]) && !lm_same_text(a[t]->at, b[t]->at))
             lm_audit_number(d, b[t], NULL, &about);
     }
     return k == m && replaced;

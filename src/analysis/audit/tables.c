@@ -2,7 +2,6 @@
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 #include "analysis/audit/reading.h"
 
@@ -20,14 +19,6 @@ void lm_split_row(lm_extent row, lm_cells *out)
         out->cell[out->n++] = lm_trim((lm_extent){ p, (size_t)(stop - p) });
         p = stop + 1;
     }
-}
-
-static bool has_digit(lm_extent s)
-{
-    for (size_t i = 0; i < s.n; i++)
-        if (isdigit((unsigned char)s.s[i]))
-            return true;
-    return false;
 }
 
 /* Read a label that is a number ("8,192") under a column head that names what it counts ("Context", "Sequence length"). */
@@ -283,12 +274,9 @@ static bool any_model(const lm_audit_document *d, const lm_cells *head)
 /* Return whether a column contains letters for the quantities of the next one: "$L$ | layers | 16". */
 static bool has_letters(lm_extent head)
 {
-    static const char *const names[] = { "symbol", "letter", "notation" };
+    static const char *const names[] = { "symbol", "letter", "notation", NULL };
 
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (head.n == strlen(names[i]) && strncasecmp(head.s, names[i], head.n) == 0)
-            return true;
-    return false;
+    return lm_word_among(head, names);
 }
 
 static bool says_nothing(const lm_about *a)
@@ -365,7 +353,7 @@ void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row
     for (size_t i = first + 1; i < row->n; i++) {
         lm_about a = label;
         bool     own;
-        digits |= has_digit(row->cell[i]);
+        digits |= lm_has_digit(row->cell[i]);
         if (i < head->n)
             lm_read_label(d, head->cell[i], &a);
         own = a.model != LM_NO_MODEL;
@@ -378,7 +366,7 @@ void lm_read_row(lm_audit_document *d, const lm_cells *head, const lm_cells *row
         a.model = own ? a.model : d->scope;
         left[i] = !read_described(d, head, row, first, i, &a);
         found |= !left[i];
-        left[i] &= has_digit(row->cell[i]);
+        left[i] &= lm_has_digit(row->cell[i]);
     }
     if (found)
         add_unread_cells(d, head, left);

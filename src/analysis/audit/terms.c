@@ -1,6 +1,5 @@
 /* terms.c - read formulas as terms. */
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "analysis/audit/terms.h"
@@ -298,21 +297,13 @@ static void read_text(reader *r, const char *from)
         add_name(r, from, name, n);
 }
 
-static bool in_list(lm_extent s, const char *const *list)
-{
-    for (; *list; list++)
-        if (strlen(*list) == s.n && memcmp(s.s, *list, s.n) == 0)
-            return true;
-    return false;
-}
-
 /* "\begin{pmatrix} a & b \\ c & d \end{pmatrix}" becomes "matrix(a, b; c, d)". */
 static void read_environment(reader *r, bool begin)
 {
     lm_extent name = take_group(r);
     bool      matrix = name.n > 6 && memcmp(name.s + name.n - 6, "matrix", 6) == 0;
 
-    r->failed |= name.n == 5 && memcmp(name.s, "cases", 5) == 0;
+    r->failed |= lm_text_is(name, "cases");
     if (matrix && begin)
         add_name(r, name.s, "matrix", 6);
     if (matrix)
@@ -328,17 +319,17 @@ static bool read_operands(reader *r, const char *from, lm_extent name)
     static const char *const one[] = { "frac", "dfrac", "tfrac", NULL }, *const root[] = { "sqrt", NULL };
     static const char *const begin[] = { "begin", NULL }, *const end[] = { "end", NULL };
 
-    if (in_list(name, fonts)) {
+    if (lm_text_among(name, fonts)) {
         read_text(r, from);
-    } else if (in_list(name, one)) {
+    } else if (lm_text_among(name, one)) {
         read_fraction(r);
-    } else if (in_list(name, root)) {
+    } else if (lm_text_among(name, root)) {
         add_name(r, from, "sqrt", 4);
         size_t at = r->out->n;
         read_inside(r, take_group(r));
         enclose(r, at);
-    } else if (in_list(name, begin) || in_list(name, end)) {
-        read_environment(r, in_list(name, begin));
+    } else if (lm_text_among(name, begin) || lm_text_among(name, end)) {
+        read_environment(r, lm_text_among(name, begin));
     } else {
         return false;
     }
@@ -363,13 +354,13 @@ static void read_command(reader *r)
         r->p++;
     lm_extent name = { from + 1, (size_t)(r->p - from - 1) };
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (strlen(signs[i].name) == name.n && memcmp(signs[i].name, name.s, name.n) == 0) {
+        if (lm_text_is(name, signs[i].name)) {
             add_sign(r, signs[i].sign);
             return;
         }
-    if (in_list(name, left_out) || read_operands(r, from, name))
+    if (lm_text_among(name, left_out) || read_operands(r, from, name))
         return;
-    bool floor = name.n == 6 && memcmp(name.s, "lfloor", 6) == 0;
+    bool floor = lm_text_is(name, "lfloor");
     add_name(r, from, floor ? "floor" : name.s, floor ? 5 : name.n);
     if (floor)
         add_sign(r, "(");

@@ -2,7 +2,6 @@
  * letters. What holds of every model is confirmed; what differs between models is a statement about the model of the text. */
 #include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 #include "analysis/audit/terms.h"
 
@@ -67,30 +66,24 @@ typedef struct binding { char letter[MOST_BOUND]; lm_extent at[MOST_BOUND]; size
 /* The sides of a formula: terms between signs of equality or membership. */
 typedef struct sides { const lm_term *at[MOST_SIDES]; size_t size[MOST_SIDES], n; } sides;
 
-static bool has(const char *name, const char *const *words, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(name, words[i]) == 0)
-            return true;
-    return false;
-}
-
 /* Return whether the name is of a kind that a known formula asks for. */
 static bool is_of_kind(const char *kind, const char *name)
 {
-    static const char *const norms[] = { "norm", "rmsnorm", "layernorm", "ln" };
-    static const char *const attentions[] = { "attn", "attention", "gqa", "mha", "mqa", "mla", "sa", "selfattention", "self-attention" };
-    static const char *const mlps[] = { "mlp", "ffn", "moe", "moe-ffn" };
-    static const char *const acts[] = { "relu", "gelu", "silu", "swish" };
+    static const char *const norms[] = { "norm", "rmsnorm", "layernorm", "ln", NULL };
+    static const char *const attentions[] = { "attn", "attention", "gqa", "mha", "mqa", "mla", "sa", "selfattention",
+                                              "self-attention", NULL };
+    static const char *const mlps[] = { "mlp", "ffn", "moe", "moe-ffn", NULL };
+    static const char *const acts[] = { "relu", "gelu", "silu", "swish", NULL };
+    lm_extent                text = { name, strlen(name) };
 
     if (strcmp(kind, "norm") == 0)
-        return has(name, norms, sizeof norms / sizeof *norms);
+        return lm_text_among(text, norms);
     if (strcmp(kind, "attn") == 0)
-        return has(name, attentions, sizeof attentions / sizeof *attentions);
+        return lm_text_among(text, attentions);
     if (strcmp(kind, "mlp") == 0)
-        return has(name, mlps, sizeof mlps / sizeof *mlps);
+        return lm_text_among(text, mlps);
     if (strcmp(kind, "act") == 0)
-        return has(name, acts, sizeof acts / sizeof *acts);
+        return lm_text_among(text, acts);
     if (strcmp(kind, "kv") == 0 || strcmp(kind, "cache") == 0)
         return strstr(name, kind) != NULL;
     return strcmp(kind, name) == 0 || (*kind == '(' && *name == '[') || (*kind == ')' && *name == ']');
@@ -100,7 +93,7 @@ static bool is_of_kind(const char *kind, const char *name)
 static bool bind(binding *b, char letter, lm_extent at)
 {
     for (size_t i = 0; i < b->n; i++) {
-        bool same = b->at[i].n == at.n && memcmp(b->at[i].s, at.s, at.n) == 0;
+        bool same = lm_same_text(b->at[i], at);
         if (b->letter[i] == letter || same)
             return b->letter[i] == letter && same;
     }
@@ -256,7 +249,7 @@ static void add_map(lm_audit_document *d, const lm_term *x)
 /* Return whether the term is the name: with its labels, or with its indices as written, so that "d_c" is not "d". */
 static bool is_called(const lm_term *x, const char *name)
 {
-    bool written = x->at.n == strlen(name) && memcmp(x->at.s, name, x->at.n) == 0;
+    bool written = lm_text_is(x->at, name);
 
     return written || (strlen(name) > 1 && lm_term_is(x, name));
 }
@@ -351,8 +344,8 @@ static bool judge_order(lm_audit_document *d, lm_extent at, lm_extent label, con
 
     while (label.n && *label.s == '*')
         label.s++, label.n--;
-    bool says_pre  = label.n >= 8 && strncasecmp(label.s, "pre-norm", 8) == 0;
-    bool says_post = label.n >= 9 && strncasecmp(label.s, "post-norm", 9) == 0;
+    bool says_pre  = lm_word_begins(label, "pre-norm");
+    bool says_post = lm_word_begins(label, "post-norm");
 
     if (pre && says_post)
         lm_add_judged(d, at, "Norm(x + Attn(x))", N_("the formula of a pre-norm"));

@@ -1,13 +1,5 @@
 /* widths.c - matrices in a table of kinds of attention: "K/V: 4096×1024" in a row "GQA". */
-#include <string.h>
-#include <strings.h>
-
 #include "analysis/audit/reading.h"
-
-static bool is_text(const lm_item *x, const char *text)
-{
-    return x->at.n == strlen(text) && strncasecmp(x->at.s, text, x->at.n) == 0;
-}
 
 /* Return the facts of the width of queries, or of keys and values, in a kind of attention; NULL: another word. */
 static const char *width_of(const lm_item *kind, bool keys)
@@ -19,13 +11,14 @@ static const char *width_of(const lm_item *kind, bool keys)
     };
 
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (is_text(kind, kinds[i].kind))
+        if (lm_word_is(kind->at, kinds[i].kind))
             return keys ? kinds[i].keys : kinds[i].queries;
     return NULL;
 }
 
 bool lm_audit_widths(lm_audit_document *d, lm_extent label, lm_extent cell, int model)
 {
+    static const char *const names[] = { "Q", "K", "V", "KV", "K/V", NULL };
     lm_item kind[2], items[24];
     size_t  n = lm_scan(d, cell, items, 24);
     bool    found = false, keys = false;
@@ -34,8 +27,8 @@ bool lm_audit_widths(lm_audit_document *d, lm_extent label, lm_extent cell, int 
         return false;
     for (size_t i = 0; i + 3 < n; i++) {
         const lm_item *x = &items[i];
-        bool           named = is_text(x, "Q") || is_text(x, "K") || is_text(x, "V") || is_text(x, "KV") || is_text(x, "K/V");
-        keys = named ? !is_text(x, "Q") : keys;
+        bool           named = lm_word_among(x->at, names);
+        keys = named ? !lm_word_is(x->at, "Q") : keys;
         if (!named || *x[1].at.s != ':' || x[2].role != LM_NUMBER || x[3].role != LM_TIMES || i + 4 >= n || x[4].role != LM_NUMBER)
             continue;
         const char *path = width_of(&kind[0], keys);
