@@ -234,7 +234,7 @@ INLINE void open_iq1_m(const lm_iq1_m *b, opened *o)
 X(tq1_0) X(tq2_0) X(nvfp4) X(q1_0) X(q2_0)
 #undef X
 
-/* ---- digits of columns 32 s … 32 s + 31 of a block of a row: magnitudes, or integers with what LM_BYTE_TYPES adds to them ------------- */
+/* ---- digits of columns 32 s … 32 s + 31 of a block of a row: magnitudes, or integers with what LM_BYTE_TYPES adds to them ------------ */
 
 #define X(word, entries, index)                                                                 \
     INLINE __m256i digits_##word(const lm_##word *b, const opened *o, unsigned s)               \
