@@ -126,16 +126,21 @@ def test_a_client_that_leaves_ends_its_trace(server):
         while time.time() < until:
             s = server.stream({"prompt": PARIS, "max_tokens": 4000, "ignore_eos": True, "trace": {"lens": 2}})
             got = s.recv(4096)
-            while b"trace" not in got and b"429" not in got:
+            while b"trace" not in got and not refused(got):
                 got += s.recv(4096)
             s.close()
-            if b"429" not in got:
+            if not refused(got):
                 break
     assert len(answer(server, GREEDY | {"trace": {}})["trace"]) == 6
     until = time.time() + PATIENCE
     while time.time() < until and (held := gauge(server, "lamina_request_memory_bytes")) > 65536:
         time.sleep(0.02)
     assert held <= 65536                                 # the request for the metrics
+
+
+def refused(got):
+    """Whether the status is 429: the digits are in figures of traces too, which differ between processors."""
+    return got.startswith(b"HTTP/1.1 429")
 
 
 def gauge(server, name):
