@@ -45,7 +45,7 @@ browser: build/test/build.ninja                ## the page of `lamina serve` and
 	@ninja -C build/test --quiet src/cli/lamina
 	@rm -rf build/browser/shots
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" scripts/web --check
-	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/web.mjs
+	@LAMINA_CPU=avx2 PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/web.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/report.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/trace.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/mermaid.mjs
