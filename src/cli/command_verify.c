@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cli/adapting.h"
-#include "cli/certificate.h"
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -15,7 +14,6 @@ typedef struct verify_options {
     lm_lora_flags  lora;
     int            compute;
     const char    *cpu, *dump;
-    const char    *certificate, *public_key;
     uint32_t       threads;
     double         tol, kl_max;          /* negative: not given */
     lm_verify_texts texts;               /* for the comparison of two models */
@@ -37,10 +35,6 @@ static const lm_flag verify_flag_table[] = {
     { "--no-add-special", NULL, LM_FLAG_SWITCH, O(texts.bare), NULL, "do not add the tokenizer's special tokens (BOS ...) to the text", 0, 0, NULL },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
-    { "--certificate", NULL, LM_FLAG_TEXT, O(certificate), "FILE",
-      "check the files of MODEL against a certificate of lamina certify, and compare it with its REFERENCEs again", 0, 0, NULL },
-    { "--public-key", NULL, LM_FLAG_TEXT, O(public_key), "FILE",
-      "also check the signature of the certificate, FILE.sig, with this key (Ed25519, PEM)", 0, 0, NULL },
     { "--dump", NULL, LM_FLAG_OUTPUT, O(dump), "FILE", "write the computed logits, in the format of GOLDEN", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace the FILE of --dump if it exists", 0, 0, NULL },
     { 0 },
@@ -234,8 +228,6 @@ static lm_status check(const lm_cli *cli, const verify_options *o, lm_error *e)
     if (texts && (o->dump || o->tol >= 0))
         return lm_fail(e, LM_USAGE, o->dump ? "--dump" : "--tol", LM_NO_OFFSET,
                        "cannot be combined with a text; two models have no golden");
-    if (cli->n_args > 2)
-        return lm_fail(e, LM_USAGE, cli->args[2], LM_NO_OFFSET, "several references require --certificate");
     if (named > 2)
         return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "already given by --model: %s", o->model.model);
     if (named == 2)
@@ -256,30 +248,10 @@ static lm_status verify_models(lm_cli *cli, verify_options *o, lm_error *e)
     return lm_verify_models(cli, &o->model, models, &o->texts, &engine, o->kl_max, e);
 }
 
-/* A certificate states the files and the arithmetic: flags that change either would check something else. */
-static lm_status verify_certificate(lm_cli *cli, verify_options *o, lm_error *e)
-{
-    static const char *const allowed[] = { "--certificate", "--public-key", "--cpu", "--threads", "--json", "--verbose", "--quiet",
-                                           "--no-color", "--lang", NULL };
-    lm_engine_options engine = { .cpu = o->cpu, .threads = o->threads, .kv = LM_KV_F32 };
-
-    for (size_t i = 0, k; i < cli->n_given; i++) {
-        for (k = 0; allowed[k] && strcmp(allowed[k], cli->given[i]->name) != 0; k++)
-            ;
-        if (!allowed[k])
-            return lm_fail(e, LM_USAGE, cli->given[i]->name, LM_NO_OFFSET, "cannot be combined with --certificate");
-    }
-    return lm_certificate_verify(cli, &o->model, o->certificate, o->public_key, &engine, e);
-}
-
 static lm_status verify(lm_cli *cli, void *options, lm_error *e)
 {
     verify_options *o = options;
 
-    if (o->certificate)
-        return verify_certificate(cli, o, e);
-    if (o->public_key)
-        return lm_fail(e, LM_USAGE, "--public-key", LM_NO_OFFSET, "requires --certificate");
     LM_TRY(check(cli, o, e));
     if (o->texts.file || o->texts.prompt || o->texts.ids)
         return verify_models(cli, o, e);
@@ -288,7 +260,7 @@ static lm_status verify(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_verify = {
     .name = "verify",
-    .usage = "MODEL GOLDEN.safetensors | MODEL REFERENCE -f TEXT | MODEL [REFERENCE...] --certificate FILE",
+    .usage = "MODEL GOLDEN.safetensors | MODEL REFERENCE -f TEXT",
     .summary = "compare the engine with reference logits, or two models on a text",
     .about = "  GOLDEN contains input_ids I64 [B,T] and logits F32 [B,T,V] (or [B,P,V] with logit_positions I64 [P]), optionally\n"
              "  greedy_ids I64 [B,N] and tap.MODULE F32 [B,T,width]. The prompt is computed at once, in uneven chunks and token by\n"
@@ -297,7 +269,7 @@ const lm_command lm_command_verify = {
              "  of REFERENCE, share of equal top tokens, and change of the probability of the text's own tokens (Δp).\n",
     .groups = verify_groups,
     .min_args = 1,
-    .max_args = 64,
+    .max_args = 2,
     .options_size = sizeof(verify_options),
     .defaults = verify_defaults,
     .run = verify,

@@ -21,7 +21,6 @@
     E(cluster)     \
     A(audit)       \
     X(verify)      \
-    X(certify)     \
     X(score)       \
     X(eval)        \
     X(diff)        \

@@ -156,7 +156,7 @@ static const struct { const char *command; size_t first, last; lister *list; } p
     { "help", 0, 0, commands },   { "presets", 0, 99, presets }, { "quantize", 0, 0, cached }, { "quantize", 2, 2, types }, { "synth", 0, 0, presets },   { "run", 0, 0, cached },
     { "chat", 0, 0, cached },     { "serve", 0, 99, cached },    { "bench", 0, 0, cached },    { "score", 0, 0, cached },
     { "embed", 0, 0, cached },    { "tokenize", 0, 0, cached },  { "detokenize", 0, 0, cached }, { "template", 0, 0, cached },
-    { "verify", 0, 1, cached },   { "certify", 0, 0, cached },  { "inspect", 0, 0, models },    { "eval", 0, 0, cached },    { "eval", 1, 1, measures },
+    { "verify", 0, 1, cached },   { "inspect", 0, 0, models },    { "eval", 0, 0, cached },    { "eval", 1, 1, measures },
     { "diff", 0, 1, cached },     { "trace", 0, 0, cached },     { "train", 0, 0, cached },    { "imatrix", 0, 0, cached },
     { "merge", 0, 0, cached },    { "convert", 0, 0, cached },   { "pull", 0, 0, pulls },      { "pull", 1, 1, cached },
 #ifndef LM_WITHOUT_EXPLAIN

@@ -33,7 +33,6 @@ DOCUMENTS = {
     "score": ["-m {model} -p hello", "-m {model} -f tests/golden/imatrix/text.txt --logprobs 2", "-m {model} --jsonl -"],
     "verify": ["tests/golden/llama/gqa tests/golden/llama/gqa/golden.safetensors", "tests/golden/llama/gqa tests/golden/llama/gqa/golden.safetensors --tol 1e-12",
                "{model} {model} -f tests/golden/imatrix/text.txt"],
-    "certify": ["tests/golden/llama/gqa tests/golden/llama/gqa/golden.safetensors"],
     "trace": ["{model} -p hello", "tests/golden/mixtral/bare --ids 1,2,3 --attention 1.2 --times --all --lens-parts",
               "{model} -p hello -n 2 --set layers.3.mlp=0", "tests/golden/llama/gqa --ids 1,2 --compare tests/golden/llama/gqa"],
     "tokenize": ["-m {model} -p hi", "-m {model} -p hi --count"],
