@@ -17,17 +17,6 @@
 extern "C" {
 #endif
 
-#ifdef LM_OLD_NAMES                  /* names of version 0.2; removed in the next one */
-#define lm_reading lm_audit_document
-#define lm_said lm_audit_statement
-#define lm_unread lm_audit_unread
-#define lm_reading_read lm_audit_read
-#define lm_reading_free lm_audit_free
-#define lm_reading_said lm_audit_statement_at
-#define lm_reading_unread lm_audit_unread_at
-#define lm_said_judge lm_audit_judge
-#endif
-
 typedef struct lm_audit_document lm_audit_document;
 
 /* A statement. Its pointers are valid as long as the document. */

@@ -41,12 +41,6 @@
 #include "lamina/mixture.h"
 #include "lamina/sequence.h"
 
-#ifdef LM_OLD_NAMES                  /* fields as version 0.2 named them; removed in the next one */
-#define guess_texts draft_sequences
-#define guessed_rows draft_rows
-#define guesses_right draft_accepted
-#endif
-
 #ifdef __cplusplus
 extern "C" {
 #endif

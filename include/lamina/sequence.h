@@ -27,10 +27,6 @@
 #include "lamina/engine.h"
 #include "lamina/sampler.h"
 
-#ifdef LM_OLD_NAMES                  /* fields as version 0.2 named them; removed in the next one */
-#define no_guesses no_draft
-#endif
-
 #ifdef __cplusplus
 extern "C" {
 #endif

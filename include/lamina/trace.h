@@ -20,11 +20,6 @@
 
 #include "lamina/engine.h"
 
-#ifdef LM_OLD_NAMES                  /* names of version 0.2; removed in the next one */
-#define lm_trace_share lm_trace_contribution
-#define lm_trace_visits lm_trace_experts
-#endif
-
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -21,18 +21,6 @@ def test_headers_compile(compiler, standard):
         assert done.returncode == 0, text + done.stderr
 
 
-def test_old_names_compile():
-    """Renamed fields, types and functions compile under their old names: LM_OLD_NAMES keeps these for one version."""
-    text = ("#define LM_OLD_NAMES\n#include \"lamina/lamina.h\"\nint main(void) { lm_batch b = { 0 }; lm_schedule_options o = { 0 };"
-            " lm_schedule_statistics s = { 0 }; lm_trace_share c = { 0 };"
-            " lm_trace_visits v = { 0 }; lm_said t = { 0 }; lm_unread u = { 0 }; lm_reading *d = 0; lm_reading_free(d);"
-            " return b.no_guesses || o.guess_texts || s.guessed_rows || s.guesses_right || c.layer || v.n || t.line || u.line || !lm_reading_read"
-            " || !lm_reading_said || !lm_reading_unread || !lm_said_judge; }\n")
-    done = subprocess.run(["cc", "-std=c99", "-pedantic-errors", "-Werror", "-fsyntax-only", "-I", ROOT / "include", "-x", "c", "-"], input=text,
-                          capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def table(headers, tmp_path):
     """Return the sizes and offsets of structures as compiled, values of enumerations, and names of functions: one per line."""
     lines = ['#include <stdio.h>\n#include "lamina/lamina.h"\n#define S(t) printf(#t " %zu\\n", sizeof(t));\n'
