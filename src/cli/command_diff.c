@@ -8,7 +8,7 @@
 
 typedef struct diff_options {
     lm_run_flags run;
-    const char  *file, *html, *markdown, *raise;
+    const char  *file, *markdown, *raise;
     uint32_t     chunks, candidates;
     bool         all, bare, parse_special;
 } diff_options;
@@ -21,8 +21,7 @@ static const lm_flag diff_flag_table[] = {
     { "--raise", NULL, LM_FLAG_TEXT, O(raise), "TYPE|none", "larger type to try on tensors of B (q6_k)", 0, 0, NULL },
     { "--candidates", NULL, LM_FLAG_COUNT, O(candidates), "N", "number of tensors to try it on (24)", 1, 65536, NULL },
     { "--all", "-a", LM_FLAG_SWITCH, O(all), NULL, "list every tensor, not only the worst", 0, 0, NULL },
-    { "--html", NULL, LM_FLAG_OUTPUT, O(html), "FILE", "write the page as HTML, in one file", 0, 0, NULL },
-    { "--markdown", "--md", LM_FLAG_OUTPUT, O(markdown), "FILE", "write it as Markdown", 0, 0, NULL },
+    { "--markdown", "--md", LM_FLAG_OUTPUT, O(markdown), "FILE", "write the page as Markdown", 0, 0, NULL },
     { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL, "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
     { "--parse-special", NULL, LM_FLAG_SWITCH, O(parse_special), NULL, "treat special tokens in the text as special", 0, 0, NULL },
     { 0 },
@@ -68,13 +67,13 @@ static lm_status read_ids(diff_run *c, lm_error *e)
     return status;
 }
 
-static lm_status save(const lm_diffing *d, void (*make)(const lm_diffing *d, lm_text *out), const char *path, lm_error *e)
+static lm_status save(const lm_diffing *d, const char *path, lm_error *e)
 {
     lm_text out = { 0 };
 
     if (!path)
         return LM_OK;
-    make(d, &out);
+    lm_diff_markdown(d, &out);
     lm_status status = out.failed ? lm_fail_memory(e, "a page", out.size) : lm_text_save(&out, path, e);
     lm_text_free(&out);
     return status;
@@ -87,8 +86,7 @@ static lm_status show(diff_run *c, lm_error *e)
 
     lm_model_describe(c->a, &d.a);
     lm_model_describe(c->b, &d.b);
-    LM_TRY(save(&d, lm_diff_html, c->o->html, e));
-    LM_TRY(save(&d, lm_diff_markdown, c->o->markdown, e));
+    LM_TRY(save(&d, c->o->markdown, e));
     if (c->cli->json)
         return lm_out_json(c->cli, lm_diff_json(&d), e);
     lm_diff_page(&d, &out);
@@ -133,7 +131,7 @@ static lm_status diff(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_diff = {
     .name = "diff",
-    .usage = "A B [-f TEXT] [--html FILE] [flags]",
+    .usage = "A B [-f TEXT] [--markdown FILE] [flags]",
     .summary = "compare two models tensor by tensor, and on a text",
     .about = "  A is the reference for B: the model before it was quantised or trained. Their formats may differ: a folder and a\n"
              "  GGUF file, BF16 and Q4. With a text, also shows the error of the residual stream after each layer, the first layer\n"

@@ -14,7 +14,6 @@ static const lm_flag eval_flag_table[] = {
     { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "text, or questions as JSON lines; -: standard input", 0, 0, NULL },
     { "--state", NULL, LM_FLAG_TEXT, O(state), "FILE", "file for intermediate results; an interrupted run continues from it", 0, 0, NULL },
     { "--csv", NULL, LM_FLAG_OUTPUT, O(csv), "FILE", "write individual results as CSV", 0, 0, NULL },
-    { "--svg", NULL, LM_FLAG_OUTPUT, O(svg), "FILE", "write a plot as SVG", 0, 0, NULL },
     { "--markdown", NULL, LM_FLAG_OUTPUT, O(markdown), "FILE", "write a table for a model card as Markdown", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace files that exist", 0, 0, NULL },
     { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL, "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
@@ -75,27 +74,21 @@ static void eval_defaults(void *options)
 
 /* ---- the command ---- */
 
-static lm_status write_text(const char *path, const lm_text *t, const char *what, lm_error *e)
+static lm_status save_table(const char *path, const lm_text *t, lm_error *e)
 {
     if (!path)
         return LM_OK;
     if (t->failed)
-        return lm_fail_memory(e, what, t->size);
+        return lm_fail_memory(e, "a table", t->size);
     return lm_text_save(t, path, e);
 }
 
 static lm_status deliver(lm_evaluation *v, lm_error *e)
 {
-    lm_text   svg    = { 0 };
-    lm_status status = write_text(v->o->csv, &v->csv, "a table", e);
+    lm_status status = save_table(v->o->csv, &v->csv, e);
 
     if (status == LM_OK)
-        status = write_text(v->o->markdown, &v->markdown, "a table", e);
-    if (status == LM_OK && v->o->svg) {
-        lm_plot_svg(&v->chart, &svg);
-        status = write_text(v->o->svg, &svg, "a plot", e);
-        lm_text_free(&svg);
-    }
+        status = save_table(v->o->markdown, &v->markdown, e);
     LM_TRY(status);
     if (!v->cli->json)
         return lm_out_buf(&v->page, e);
@@ -176,7 +169,6 @@ static lm_status eval(lm_cli *cli, void *options, lm_error *e)
     lm_text_free(&v.page);
     lm_text_free(&v.csv);
     lm_text_free(&v.markdown);
-    lm_plot_free(&v.chart);
     return status;
 }
 

@@ -42,7 +42,6 @@ static const lm_flag budget_flag_table[] = {
       "time limit for measuring tensors, in minutes (no limit); the rest get the mean of their kind", 0.001, 1e6, NULL },
     { "--state", NULL, LM_FLAG_TEXT, O(budget.state), "FILE", "file for intermediate results; an interrupted run continues from it", 0, 0, NULL },
     { "--curve", NULL, LM_FLAG_TEXT, O(budget.curve), "FILE", "write the gain of each step as JSON", 0, 0, NULL },
-    { "--svg", NULL, LM_FLAG_TEXT, O(budget.svg), "FILE", "write the gain of each step as a plot", 0, 0, NULL },
     { 0 },
 };
 
@@ -193,8 +192,8 @@ static lm_status quantize(lm_cli *cli, void *options, lm_error *e)
 
     if (two && !o->o.dry_run)
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires IN, OUT and TYPE; OUT may be left out with --dry-run");
-    if (!measured && (o->budget.text || o->budget.curve || o->budget.svg || o->budget.state))
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--text, --state, --curve and --svg require --budget or --size");
+    if (!measured && (o->budget.text || o->budget.curve || o->budget.state))
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--text, --state and --curve require --budget or --size");
     LM_TRY(lm_find_weights(cli, &model, NULL, &path, e));
     if (measured)
         LM_TRY(lm_budget_search(cli, &o->budget, &o->o, path, &found, e));

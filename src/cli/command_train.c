@@ -6,7 +6,6 @@
 #include "cli/interrupt.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/trainplot.h"
 #include "lamina/train.h"
 
 typedef struct train_options {
@@ -206,14 +205,6 @@ static lm_status train(lm_cli *cli, void *options, lm_error *e)
     o->o.arg       = &w;
     lm_interrupt_watch(NULL);
     status = lm_train(m, cli->n_args > 1 ? cli->args[1] : NULL, o->folder, &o->o, &result, e);
-    if (o->folder && !o->o.dry_run && !o->o.gradients && (status == LM_OK || status == LM_CANCELLED)) {
-        lm_error  own     = { 0 };
-        lm_status plotted = lm_train_plot(o->folder, &own);
-        if (status == LM_OK && plotted != LM_OK) {
-            *e     = own;
-            status = plotted;
-        }
-    }
     if (status == LM_OK && cli->json)
         status = print_json(cli, o, &result, e);
     else if (status == LM_OK)

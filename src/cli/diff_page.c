@@ -1,4 +1,7 @@
-/* diff_page.c - the comparison of two models as text, Markdown and JSON, and functions shared with the HTML page. */
+/* diff_page.c - the comparison of two models as text, Markdown and JSON.
+ *
+ * Read from the bottom: lm_diff_page, lm_diff_markdown and lm_diff_json begin with the models, then the tensors, then the text. Tensors of
+ * one kind and type are one line of the text. Nothing is owned here: names point into the lm_diff_result. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,9 +10,20 @@
 
 #include "cli/diffing.h"
 
+enum { MAX_KINDS = 64 };
+
+/* Tensors of one kind and the same types, over all layers: "attn_v", bf16 to q4_k. */
+typedef struct tensor_kind {
+    const char *name, *a, *b;
+    size_t      n;
+    double      snr_db, worst_db;    /* of all tensors together, and of the worst one; infinity: equal */
+    uint64_t    b_bytes;
+} tensor_kind;
+
 /* ---- functions shared by all forms ---- */
 
-const char *lm_diff_db(char out[LM_FIGURE], double db)
+/* Format an SNR; "∞": the tensors are equal. */
+static const char *format_db(char out[LM_FIGURE], double db)
 {
     if (isinf(db))
         snprintf(out, LM_FIGURE, "∞");
@@ -20,7 +34,8 @@ const char *lm_diff_db(char out[LM_FIGURE], double db)
     return out;
 }
 
-void lm_diff_bins(const lm_diff_tensor *t, size_t *first, size_t *last)
+/* Find the range [first, last) of columns of a tensor's histogram outside of which all are empty. */
+static void bin_range(const lm_diff_tensor *t, size_t *first, size_t *last)
 {
     *first = 0;
     *last  = LM_DIFF_BINS;
@@ -53,24 +68,22 @@ static void kind_of(const char *name, char *out, size_t size)
 }
 
 /* Add a tensor to its kind and update the SNR of all tensors together. */
-static void add_to_kind(lm_diff_kind *k, const lm_diff_tensor *t, double *signal, double *noise)
+static void add_to_kind(tensor_kind *k, const lm_diff_tensor *t, double *signal, double *noise)
 {
     /* sum a² is not known, only the ratio: weight each tensor by its number of elements */
     *signal += (double)t->elements;
     *noise += (double)t->elements * t->relative * t->relative;
-    if (!k->n || t->snr_db < k->worst_db) {
+    if (!k->n || t->snr_db < k->worst_db)
         k->worst_db = t->snr_db;
-        k->worst    = t->name;
-    }
     k->n++;
-    k->a_bytes += t->a_bytes;
     k->b_bytes += t->b_bytes;
     k->snr_db = *noise > 0 ? 10 * log10(*signal / *noise) : INFINITY;
 }
 
-size_t lm_diff_kinds(const lm_diff_result *r, lm_diff_kind *out, char (*names)[96])
+/* Group the tensors by kind and type, at most MAX_KINDS of them. Return their number. */
+static size_t find_kinds(const lm_diff_result *r, tensor_kind *out, char (*names)[96])
 {
-    double signal[LM_DIFF_KINDS] = { 0 }, noise[LM_DIFF_KINDS] = { 0 };
+    double signal[MAX_KINDS] = { 0 }, noise[MAX_KINDS] = { 0 };
     size_t n = 0;
 
     for (size_t i = 0; i < r->n_tensors; i++) {
@@ -80,11 +93,11 @@ size_t lm_diff_kinds(const lm_diff_result *r, lm_diff_kind *out, char (*names)[9
         kind_of(t->name, kind, sizeof kind);
         while (k < n && (strcmp(names[k], kind) != 0 || strcmp(out[k].a, t->a) != 0 || strcmp(out[k].b, t->b) != 0))
             k++;
-        if (k == LM_DIFF_KINDS)
+        if (k == MAX_KINDS)
             continue;
         if (k == n) {
             snprintf(names[n], sizeof names[n], "%s", kind);
-            out[n] = (lm_diff_kind){ .name = names[n], .a = t->a, .b = t->b };
+            out[n] = (tensor_kind){ .name = names[n], .a = t->a, .b = t->b };
             n++;
         }
         add_to_kind(&out[k], t, &signal[k], &noise[k]);
@@ -92,7 +105,8 @@ size_t lm_diff_kinds(const lm_diff_result *r, lm_diff_kind *out, char (*names)[9
     return n;
 }
 
-size_t lm_diff_worst(const lm_diff_result *r, uint32_t *out, size_t most)
+/* Find the indices of the tensors with the largest relative errors, worst first, at most `most`. Return their number. */
+static size_t find_worst(const lm_diff_result *r, uint32_t *out, size_t most)
 {
     size_t n = 0;
 
@@ -112,7 +126,8 @@ size_t lm_diff_worst(const lm_diff_result *r, uint32_t *out, size_t most)
     return n;
 }
 
-void lm_diff_advice_text(const lm_diff_advice *a, lm_text *out)
+/* "raise these 3 tensors to Q6_K: +40.1 MB, −60.2 % KL (0.0123 → 0.0049)" */
+static void add_advice(const lm_diff_advice *a, lm_text *out)
 {
     char bytes[LM_FIGURE];
 
@@ -132,7 +147,8 @@ static void add_layer(lm_text *out, int32_t layer)
         lm_text_printf(out, "layer %d", layer);
 }
 
-void lm_diff_flip_text(const lm_diff_result *r, lm_text *out)
+/* "first other token after token 5 of chunk 1: …"; nothing without a text. */
+static void add_flip(const lm_diff_result *r, lm_text *out)
 {
     if (!r->tokens)
         return;
@@ -165,9 +181,9 @@ static void add_models(const lm_diffing *d, lm_text *out)
 
 static void add_kinds(const lm_diffing *d, lm_text *out)
 {
-    lm_diff_kind kinds[LM_DIFF_KINDS];
-    char         names[LM_DIFF_KINDS][96], snr[LM_FIGURE], worst[LM_FIGURE], bytes[LM_FIGURE];
-    size_t       n = lm_diff_kinds(d->r, kinds, names);
+    tensor_kind kinds[MAX_KINDS];
+    char         names[MAX_KINDS][96], snr[LM_FIGURE], worst[LM_FIGURE], bytes[LM_FIGURE];
+    size_t       n = find_kinds(d->r, kinds, names);
 
     lm_text_printf(out, "\n%-28s %4s %-14s %10s %8s %8s\n", "tensors", "", "types", "bytes of B", "SNR dB", "worst");
     for (size_t i = 0; i < n; i++) {
@@ -176,8 +192,8 @@ static void add_kinds(const lm_diffing *d, lm_text *out)
         lm_text_printf(out, "%-28s %4zu ", names[i], kinds[i].n);
         lm_text_add_cell(out, types, 14);
         lm_text_printf(out, " %10s ", lm_figure_bytes(bytes, kinds[i].b_bytes));
-        lm_diff_db(snr, kinds[i].snr_db);
-        lm_diff_db(worst, kinds[i].worst_db);
+        format_db(snr, kinds[i].snr_db);
+        format_db(worst, kinds[i].worst_db);
         lm_text_printf(out, "%*s%s %*s%s\n", (int)(8 - lm_text_columns(snr)), "", snr, (int)(8 - lm_text_columns(worst)), "", worst);
     }
 }
@@ -202,7 +218,7 @@ static void add_tensor(const lm_diff_tensor *t, lm_text *out)
 {
     char snr[LM_FIGURE], types[40];
 
-    lm_diff_db(snr, t->snr_db);
+    format_db(snr, t->snr_db);
     snprintf(types, sizeof types, "%s → %s", t->a, t->b);
     lm_text_printf(out, "%-28s ", t->name);
     lm_text_add_cell(out, types, 14);
@@ -219,7 +235,7 @@ static void add_tensor(const lm_diff_tensor *t, lm_text *out)
 static void add_tensors(const lm_diffing *d, lm_text *out)
 {
     uint32_t worst[8];
-    size_t   n = d->all ? d->r->n_tensors : lm_diff_worst(d->r, worst, sizeof worst / sizeof *worst);
+    size_t   n = d->all ? d->r->n_tensors : find_worst(d->r, worst, sizeof worst / sizeof *worst);
 
     if (!n) {
         lm_text_add_str(out, "\nevery tensor is the same\n");
@@ -256,11 +272,11 @@ static void add_text_part(const lm_diffing *d, lm_text *out)
     add_layers(d, out);
     lm_text_printf(out, "\non %" PRIu64 " tokens of %s: mean KL %.6f nats, largest %.4f; same top token %.2f %%\n", r->tokens, d->text,
                    r->mean_kl, r->max_kl, 100 * r->same_top);
-    lm_diff_flip_text(r, out);
+    add_flip(r, out);
     lm_text_add_char(out, '\n');
     for (size_t i = 0; i < r->n_advice; i++) {
         lm_text_add_char(out, '\n');
-        lm_diff_advice_text(&r->advice[i], out);
+        add_advice(&r->advice[i], out);
         for (size_t k = 0; r->advice[i].n > 1 && k < r->advice[i].n; k++)
             lm_text_printf(out, "\n    %s", r->advice[i].tensors[k]);
         lm_text_add_char(out, '\n');
@@ -291,7 +307,7 @@ void lm_diff_markdown(const lm_diffing *d, lm_text *out)
     lm_text_add_str(out, "\n| tensor | A | B | SNR, dB | 1 − cosine | largest error | at |\n|---|---|---|---:|---:|---:|---|\n");
     for (size_t i = 0; i < r->n_tensors; i++) {
         const lm_diff_tensor *t = &r->tensors[i];
-        lm_text_printf(out, "| `%s` | %s | %s | %s | %.3e | %.3e | ", t->name, t->a, t->b, lm_diff_db(snr, t->snr_db), 1 - t->cosine,
+        lm_text_printf(out, "| `%s` | %s | %s | %s | %.3e | %.3e | ", t->name, t->a, t->b, format_db(snr, t->snr_db), 1 - t->cosine,
                        t->max_abs);
         if (t->max_abs > 0)
             lm_text_printf(out, "%" PRIu64 ", %" PRIu64 ", %" PRIu64, t->matrix, t->row, t->column);
@@ -301,13 +317,13 @@ void lm_diff_markdown(const lm_diffing *d, lm_text *out)
         return;
     lm_text_printf(out, "\nOn %" PRIu64 " tokens of %s: mean KL %.6f nats, largest %.4f; same top token %.2f %%; ", r->tokens, d->text,
                    r->mean_kl, r->max_kl, 100 * r->same_top);
-    lm_diff_flip_text(r, out);
+    add_flip(r, out);
     lm_text_add_str(out, ".\n\n| residual stream after | error | its own |\n|---|---:|---:|\n");
     for (size_t i = 0; i < r->n_layers; i++)
         lm_text_printf(out, "| `%s` | %.3f %% | %.3f %% |\n", r->layers[i].path, 100 * r->layers[i].relative, 100 * r->layers[i].added);
     for (size_t i = 0; i < r->n_advice; i++) {
         lm_text_add_str(out, i ? "- " : "\n- ");
-        lm_diff_advice_text(&r->advice[i], out);
+        add_advice(&r->advice[i], out);
         for (size_t k = 0; r->advice[i].n > 1 && k < r->advice[i].n; k++)
             lm_text_printf(out, "%s`%s`", k ? ", " : ": ", r->advice[i].tensors[k]);
         lm_text_add_char(out, '\n');
@@ -331,7 +347,7 @@ static json_t *histogram(const lm_diff_tensor *t)
     json_t *counts = json_array();
     size_t  first, last;
 
-    lm_diff_bins(t, &first, &last);
+    bin_range(t, &first, &last);
     for (size_t i = first; i < last; i++)
         json_array_append_new(counts, json_integer((json_int_t)t->bins[i]));
     json_t *from = first < last ? json_integer((json_int_t)first - 48) : json_null();

@@ -5,7 +5,6 @@
 #include <jansson.h>
 
 #include "cli/adapting.h"
-#include "cli/plot.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "lamina/eval.h"
@@ -14,7 +13,7 @@ typedef struct lm_eval_flags {
     lm_model_flags model;
     lm_run_flags   run;
     lm_lora_flags  lora;
-    const char    *file, *base, *state, *save_logits, *csv, *svg, *markdown, *shots_file;
+    const char    *file, *base, *state, *save_logits, *csv, *markdown, *shots_file;
     uint32_t       chunks, stride, shots, limit, samples, predict;
     int            rule, form;
     bool           bare, details, parse_special, force;
@@ -34,7 +33,6 @@ typedef struct lm_evaluation {
     lm_progress    bar;
     json_t        *document;         /* for --json */
     lm_text        page, csv, markdown;
-    lm_plot       chart;
 } lm_evaluation;
 
 lm_status lm_evaluate_text(lm_evaluation *v, lm_error *e);           /* perplexity, kl */

@@ -1,6 +1,5 @@
 /* eval_needles.c - find a number hidden in a long text, per length and place. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +15,6 @@ typedef struct grid {
     size_t   n_lengths, n_depths;
     uint32_t found[MOST * MOST];
     double   shares[MOST * MOST];
-    const char *rows[MOST], *columns[MOST];
 } grid;
 
 /* "512,1024,8k" */
@@ -82,10 +80,6 @@ static void show(lm_evaluation *v, grid *g, uint32_t samples)
     json_t  *cells = json_array();
     uint64_t all = 0, n = g->n_lengths * g->n_depths * samples;
 
-    for (size_t k = 0; k < g->n_depths; k++)
-        g->rows[k] = lm_store_printf(&v->cli->store, "%.0f %%", 100 * g->depths[k]);
-    for (size_t i = 0; i < g->n_lengths; i++)
-        g->columns[i] = lm_store_printf(&v->cli->store, "%u", g->lengths[i]);
     show_grid(v, g);
     for (size_t i = 0; i < g->n_lengths; i++)
         for (size_t k = 0; k < g->n_depths; k++) {
@@ -99,8 +93,6 @@ static void show(lm_evaluation *v, grid *g, uint32_t samples)
     json_object_set_new(v->document, "samples", json_integer(samples));
     json_object_set_new(v->document, "cells", cells);
     lm_eval_figure(v, "found", "found", (double)all / (double)n, "%llu of %llu", (unsigned long long)all, (unsigned long long)n);
-    v->chart = (lm_plot){ .title = "Numbers found, percent", .x = "tokens", .y = "place in the text", .cells = g->shares,
-                           .n_rows = (uint32_t)g->n_depths, .n_columns = (uint32_t)g->n_lengths, .rows = g->rows, .columns = g->columns };
 }
 
 static lm_status search(lm_evaluation *v, grid *g, const char *filler, lm_error *e)

@@ -207,7 +207,7 @@ static void on_item(void *arg, size_t index, const lm_eval_item *item, const lm_
                                                     "best_norm", (json_int_t)r->best_normalized, "choices", list));
 }
 
-static void show_share(lm_evaluation *v, const char *label, const char *key, const lm_eval_share *s, lm_plot_series *bars, double at)
+static void show_share(lm_evaluation *v, const char *label, const char *key, const lm_eval_share *s)
 {
     char name[64];
 
@@ -217,26 +217,20 @@ static void show_share(lm_evaluation *v, const char *label, const char *key, con
     json_object_set_new(v->document, name, lm_json_finite(s->error));
     snprintf(name, sizeof name, "%s_interval", key);
     json_object_set_new(v->document, name, json_pack("[f, f]", s->low, s->high));
-    lm_plot_point_add(&v->chart, bars, (lm_plot_point){ at, s->share, s->low, s->high, label });
 }
 
 static void show(questions *q, const lm_choices_figures *f)
 {
-    lm_evaluation   *v    = q->v;
-    lm_plot_series *bars = lm_plot_add(&v->chart, NULL);
+    lm_evaluation *v = q->v;
 
-    bars->dots     = true;
-    v->chart.title = "Right answers, with the 95 % interval";
-    v->chart.x     = "rule";
-    v->chart.y     = "share";
     json_object_set_new(v->document, "task", json_string(lm_eval_form_word(q->form)));
     json_object_set_new(v->document, "shots", json_integer(v->o->shots));
     json_object_set_new(v->document, "n", json_integer((json_int_t)f->n));
     lm_eval_figure(v, "questions", NULL, 0, "%llu, form %s, %u shots", (unsigned long long)f->n, lm_eval_form_word(q->form), v->o->shots);
-    show_share(v, "accuracy", "accuracy", &f->accuracy, bars, 1);
-    show_share(v, "acc. by length", "accuracy_norm", &f->normalized, bars, 2);
-    show_share(v, "acc. by bytes", "accuracy_bytes", &f->by_bytes, bars, 3);
-    show_share(v, "acc. by tokens", "accuracy_tokens", &f->by_tokens, bars, 4);
+    show_share(v, "accuracy", "accuracy", &f->accuracy);
+    show_share(v, "acc. by length", "accuracy_norm", &f->normalized);
+    show_share(v, "acc. by bytes", "accuracy_bytes", &f->by_bytes);
+    show_share(v, "acc. by tokens", "accuracy_tokens", &f->by_tokens);
     json_object_set_new(v->document, "stderr", lm_json_finite(f->accuracy.error));
     if (q->details)
         json_object_set(v->document, "items", q->details);

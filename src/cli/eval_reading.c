@@ -8,7 +8,7 @@
 
 enum { SEQUENCES = 4, LOGIT_ROWS = 256, CONTEXT = 512 };
 
-typedef struct curve { lm_evaluation *v; lm_plot_series *series; double sum, squares; uint64_t n; uint32_t chunk; bool kl; } curve;
+typedef struct token_table { lm_evaluation *v; bool kl; } token_table;     /* --csv: the argument of on_token */
 
 static bool on_chunk(void *arg, uint32_t done, uint32_t of, double perplexity)
 {
@@ -18,24 +18,10 @@ static bool on_chunk(void *arg, uint32_t done, uint32_t of, double perplexity)
     return lm_interrupt_progress(&v->bar, (double)done / (double)of);
 }
 
-/* Add a point to the plot: the perplexity after a chunk, with its standard error. */
-static void end_chunk(curve *c)
-{
-    double n = (double)c->n, mean = c->sum / n, error = c->n > 1 ? sqrt(fmax(0, c->squares / n - mean * mean) / (n - 1)) : 0;
-
-    lm_plot_point_add(&c->v->chart, c->series, (lm_plot_point){ c->chunk + 1, exp(mean), exp(mean - error), exp(mean + error), NULL });
-}
-
 static void on_token(void *arg, const lm_eval_token *t)
 {
-    curve *c = arg;
+    token_table *c = arg;
 
-    if (c->n && t->chunk != c->chunk && c->series)
-        end_chunk(c);
-    c->chunk = t->chunk;
-    c->sum -= t->logprob;
-    c->squares += t->logprob * t->logprob;
-    c->n++;
     if (!c->v->o->csv)
         return;
     lm_text_printf(&c->v->csv, "%u,%llu,%d,%.9g", t->chunk, (unsigned long long)t->position, t->id, t->logprob);
@@ -59,7 +45,7 @@ static lm_status find_first(const lm_model *m, lm_eval_text_options *o, lm_error
     return status;
 }
 
-static lm_status options_of(lm_evaluation *v, curve *c, lm_eval_text_options *o, lm_error *e)
+static lm_status options_of(lm_evaluation *v, token_table *c, lm_eval_text_options *o, lm_error *e)
 {
     *o = (lm_eval_text_options){
         .rule = (lm_eval_rule)v->o->rule, .stride = v->o->stride, .chunks = v->o->chunks, .state = v->o->state,
@@ -101,9 +87,6 @@ static void show_perplexity(lm_evaluation *v, const lm_perplexity *p)
     lm_eval_figure(v, "perplexity", "perplexity", p->perplexity, "%.4f ± %.4f", p->perplexity, p->error);
     lm_eval_figure(v, "mean -log p", "nll", p->nll, "%.5f nats, %.5f bits a token", p->nll, p->nll / log(2));
     json_object_set_new(v->document, "stderr", lm_json_finite(p->error));
-    v->chart.title = "Perplexity so far, with its standard error";
-    v->chart.x     = "chunks";
-    v->chart.y     = "perplexity";
 }
 
 static void add_members(lm_evaluation *v, const lm_kl_figures *f)
@@ -139,7 +122,7 @@ static void show_kl(lm_evaluation *v, const lm_kl_figures *f)
 
 /* ---- perplexity and divergence ---- */
 
-static lm_status perplexity(lm_evaluation *v, curve *c, lm_error *e)
+static lm_status perplexity(lm_evaluation *v, token_table *c, lm_error *e)
 {
     lm_eval_text_options o;
     lm_perplexity        p;
@@ -152,7 +135,6 @@ static lm_status perplexity(lm_evaluation *v, curve *c, lm_error *e)
     lm_status status = lm_eval_perplexity(v->engine, v->ids.ids, v->ids.n, &o, &p, e);
     lm_progress_end(&v->bar);
     LM_TRY(status);
-    end_chunk(c);
     show_perplexity(v, &p);
     if (v->o->save_logits)
         lm_note("%s: logits of %u chunk%s", v->o->save_logits, p.chunks, p.chunks == 1 ? "" : "s");
@@ -182,7 +164,7 @@ static lm_status open_base(lm_evaluation *v, lm_eval_text_options *o, const char
     return start(v, v->base, o->context, &v->base_engine, e);
 }
 
-static lm_status divergence(lm_evaluation *v, curve *c, lm_error *e)
+static lm_status divergence(lm_evaluation *v, token_table *c, lm_error *e)
 {
     lm_eval_text_options o;
     lm_kl_figures        f;
@@ -208,26 +190,15 @@ static lm_status divergence(lm_evaluation *v, curve *c, lm_error *e)
     json_object_set_new(v->document, "base", lm_json_of(base, strlen(base)));
     lm_eval_figure(v, "base", NULL, 0, "%.150s", base);
     show_kl(v, &f);
-    const double shares[] = { 0.1, 1, 5, 10, 50, 90, 95, 99, 99.9, 100 };
-    const double values[] = { f.kl_001, f.kl_01, f.kl_05, f.kl_10, f.median_kl, f.kl_90, f.kl_95, f.kl_99, f.kl_999, f.max_kl };
-    lm_plot_series *s = lm_plot_add(&v->chart, NULL);
-    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++)
-        lm_plot_point_add(&v->chart, s, (lm_plot_point){ .x = shares[i], .y = values[i] });
-    v->chart.title = "KL divergence from the base: share of tokens below";
-    v->chart.x     = "percent of tokens";
-    v->chart.y     = "KL divergence, nats";
-    v->chart.log_y = true;
     return LM_OK;
 }
 
 lm_status lm_evaluate_text(lm_evaluation *v, lm_error *e)
 {
-    bool  kl = strcmp(v->kind, "kl") == 0;
-    curve c  = { .v = v, .kl = kl };
+    bool        kl = strcmp(v->kind, "kl") == 0;
+    token_table c  = { .v = v, .kl = kl };
 
     if (!kl && v->o->base)
         return lm_fail(e, LM_USAGE, "--base", LM_NO_OFFSET, "applies only to kl");
-    if (!kl)
-        c.series = lm_plot_add(&v->chart, NULL);
     return kl ? divergence(v, &c, e) : perplexity(v, &c, e);
 }

@@ -1,5 +1,4 @@
 /* eval_speed.c - speed of prompt processing and of generation. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,18 +47,9 @@ static lm_status time_chunk(lm_evaluation *v, const lm_token *ids, uint32_t n, u
 
 static void show(lm_evaluation *v, timing *t, uint32_t context, uint32_t predict)
 {
-    lm_plot_series *a = lm_plot_add(&v->chart, "read"), *b = lm_plot_add(&v->chart, "generated");
-
     lm_text_add_str(&v->csv, "chunk,read_per_second,generated_per_second\n");
-    for (uint32_t i = 0; i < t->n; i++) {
+    for (uint32_t i = 0; i < t->n; i++)
         lm_text_printf(&v->csv, "%u,%.4f,%.4f\n", i, t->reading[i], t->writing[i]);
-        lm_plot_point_add(&v->chart, a, (lm_plot_point){ .x = i + 1, .y = t->reading[i] });
-        lm_plot_point_add(&v->chart, b, (lm_plot_point){ .x = i + 1, .y = t->writing[i] });
-    }
-    v->chart.title = "Tokens per second";
-    v->chart.x     = "chunk";
-    v->chart.y     = "tokens per second";
-    v->chart.log_y = true;
     json_object_set_new(v->document, "context", json_integer(context));
     json_object_set_new(v->document, "chunks", json_integer(t->n));
     json_object_set_new(v->document, "generated", json_integer(predict));

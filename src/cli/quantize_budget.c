@@ -1,12 +1,10 @@
-/* quantize_budget.c - `lamina quantize --budget`: choose the types of tensors by their measured error on a text, and plot its curve. */
-#include <math.h>
+/* quantize_budget.c - `lamina quantize --budget`: choose the types of tensors by their measured error on a text. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cli/interrupt.h"
 #include "cli/options.h"
-#include "cli/plot.h"
 #include "cli/prompt.h"
 #include "cli/quantize_budget.h"
 
@@ -79,28 +77,6 @@ static lm_status save_curve(const lm_budget_flags *o, const lm_allotment *a, lm_
     return status;
 }
 
-static lm_status save_plot(const lm_budget_flags *o, const lm_allotment *a, lm_error *e)
-{
-    lm_plot plot = { .title = "Divergence by size", .x = "bits per weight", .y = "KL divergence, nats", .log_y = true };
-    lm_text out  = { 0 };
-
-    if (!o->svg)
-        return LM_OK;
-    lm_plot_series *sum = lm_plot_add(&plot, "sum of single tensors"), *all = lm_plot_add(&plot, "measured together");
-    all->dots           = true;
-    for (size_t i = 0; i < a->n_steps; i++) {
-        double x = 8 * (double)a->steps[i].bytes / (double)a->elements, y = a->steps[i].kl;
-        lm_plot_point_add(&plot, sum, (lm_plot_point){ x, a->steps[i].estimate, a->steps[i].estimate, a->steps[i].estimate, NULL });
-        if (isfinite(y))
-            lm_plot_point_add(&plot, all, (lm_plot_point){ x, y, y, y, NULL });
-    }
-    lm_plot_svg(&plot, &out);
-    lm_plot_free(&plot);
-    lm_status status = lm_text_save(&out, o->svg, e);
-    lm_text_free(&out);
-    return status;
-}
-
 /* ---- search ---- */
 
 static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q, lm_model *m, lm_tokens *ids, const char *path,
@@ -126,8 +102,7 @@ static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize
     lm_note("types for %s, %.3f bits per weight: KL %.5f nats on the part of the text that judges; "
             "%zu tensor%s tried%s, %s", lm_figure_bytes(bytes, out->bytes), out->bits_per_weight, out->kl, out->tried,
             out->tried == 1 ? "" : "s", out->untried ? ", others by their kind" : "", lm_figure_time(time, out->seconds));
-    LM_TRY(save_curve(o, out, e));
-    return save_plot(o, out, e);
+    return save_curve(o, out, e);
 }
 
 lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q, const char *path, lm_allotment *out,

@@ -60,8 +60,6 @@ def test_it_learns_and_writes_what_peft_reads(lamina, data, tmp_path):
     assert "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" in found and len(found) == 2 * reply["modules"]
     assert head["base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight"]["shape"][0] == 4
     assert any(any(x) for k, x in found.items() if "lora_B" in k)
-    plot = (out / "loss.svg").read_text()
-    assert plot.startswith("<svg") and plot.count("<circle") >= 30 and "running mean" in plot
 
 
 def reply(lamina, model, *more):
