@@ -22,7 +22,7 @@ int main(int argc, char **argv)
     lm_generation result = { 0 };
     lm_model_info info;
     lm_engine_options size = { .context = 256 };
-    lm_sampler_options greedy = { .temperature = -1 };
+    lm_sampler_options greedy = { .greedy = true };
     lm_generate_options how = { .sequence = { .max_tokens = 16 }, .text = print };
 
     if (argc != 3) {

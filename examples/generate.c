@@ -39,7 +39,7 @@ int main(int argc, char **argv)
     lm_model_info info;
     lm_engine_options options = { .context = 2048 };
     lm_generate_options how = { .sequence = { .max_tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 64 }, .text = print };
-    lm_sampler_options choice = { .temperature = -1 };       /* greedy: the same text on every run */
+    lm_sampler_options choice = { .greedy = true };       /* greedy: the same text on every run */
 
     lm_status status = lm_model_open(argv[1], NULL, &model, &e);
     if (status == LM_OK) {

@@ -28,7 +28,7 @@ typedef struct lm_cluster_plan_options {
     uint64_t          memory;            /* bytes of a node for the model; 0: the device's less its reserve, or what is available */
     const char       *precision;         /* NULL: as stored where there are weights, else the most exact one in which some split fits */
     const lm_link    *link;              /* between any two nodes; NULL: the first of the catalogue */
-    uint32_t          nodes;             /* 1 … 256, a rank on each */
+    uint32_t          nodes;             /* up to 256, a rank on each; 0: 1 */
     uint32_t          streams;           /* "many": sequences of each copy at once; 0: 8 */
     uint32_t          prompt;            /* prompt length for the time to the first token; 0: 512, or the context */
     bool              exact;             /* only splits whose logits are bit-identical to those of one rank */

@@ -11,7 +11,8 @@
  *   Errors    See error.h. Results are written only on success.
  *   NULL      Passing NULL where it is not allowed returns LM_USAGE; getters return NULL, 0 or false, and free functions do nothing.
  *             `lm_error *` may always be NULL. Options may be NULL: the defaults.
- *   Options   All zero means the defaults ({0}, calloc, or lm_…_defaults()).
+ *   Options   All zero means the defaults ({0}, calloc, or lm_…_defaults()). Where 0 is useful but not the default, the struct has a field
+ *             `literal`, which lm_…_defaults() sets: numbers set to 0 after it mean 0.
  *   Growth    Structs end in `reserved` words for later versions. The caller zeroes them; options with other values return LM_USAGE.
  *             Structs without reserved words never change, or are only seen through pointers.
  *   Outputs   Functions append to an lm_text or lm_tokens (buffer.h).

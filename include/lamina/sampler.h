@@ -10,26 +10,26 @@ extern "C" {
 
 typedef struct lm_logit_bias { lm_token id; float bias; } lm_logit_bias;
 
-/* All zero: the defaults, which the comments give first. If 0 is not the default, a negative value means 0. */
+/* All zero: the defaults, which the comments give first. A number that is 0 means its default, unless `literal` is set. */
 typedef struct lm_sampler_options {
     uint64_t seed;                   /* 0 */
-    float    temperature;            /* 0.8; negative: greedy */
+    float    temperature;            /* 0.8; negative, or with `literal` 0: greedy */
     float    dynatemp_range;         /* 0: off */
     float    dynatemp_exponent;      /* 1 */
-    int32_t  top_k;                  /* 40; negative: off */
+    int32_t  top_k;                  /* 40; negative, or with `literal` 0: off */
     float    top_p;                  /* 0.95; 1: off */
-    float    min_p;                  /* 0.05; negative: off */
+    float    min_p;                  /* 0.05; with `literal`, 0: off */
     float    typical_p;              /* 1: off */
     float    top_n_sigma;            /* 0: off, as negative */
     float    xtc_probability;        /* 0: off */
     float    xtc_threshold;          /* 0.1 */
     float    repeat_penalty;         /* 1: off */
     float    presence_penalty, frequency_penalty;      /* 0: off; negative ones reward */
-    int32_t  repeat_last_n;          /* 64; -1: all, -2: none */
+    int32_t  repeat_last_n;          /* 64; -1: all; with `literal`, 0: none */
     float    dry_multiplier;         /* 0: off */
     float    dry_base;               /* 1.75 */
     int32_t  dry_allowed_length;     /* 2 */
-    int32_t  dry_penalty_last_n;     /* -1: all; -2: none */
+    int32_t  dry_penalty_last_n;     /* -1: all; with `literal`, 0: none */
     const char *const *dry_breakers; /* NULL-ended strings; NULL: "\n" ":" "\"" "*" */
     int32_t  mirostat;               /* 0: off, 2: mirostat and temperature replace all samplers except penalties and dry */
     float    mirostat_tau;           /* 5 */
@@ -38,15 +38,16 @@ typedef struct lm_sampler_options {
     const lm_logit_bias *bias;
     size_t   n_bias;
     const char *order;               /* NULL: "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature" */
-    uint64_t reserved[8];            /* zero */
+    bool     greedy;                 /* choose the most probable token: the same text on every run */
+    bool     literal;                /* numbers that are 0 mean 0. lm_sampler_defaults sets it */
+    uint64_t reserved[7];            /* zero */
 } lm_sampler_options;
 
-/* The defaults as explicit values. */
+/* Return the defaults as numbers, with `literal` set: a number that is set to 0 afterwards means 0. */
 lm_sampler_options lm_sampler_defaults(void);
 
-/* Convert options in which 0 means 0 (greedy, off), as in flags and requests, to options for lm_sampler_new. `in` must be initialised with
- * lm_sampler_defaults. LM_USAGE names an invalid value. */
-lm_status lm_sampler_literal(const lm_sampler_options *in, lm_sampler_options *out, lm_error *e);
+/* Check the numbers as lm_sampler_new does, without a vocabulary. LM_USAGE names an invalid value. */
+lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e);
 
 typedef struct lm_sampler lm_sampler;
 

@@ -33,23 +33,26 @@ typedef struct lm_train_step {
     uint64_t reserved[4];                /* zero */
 } lm_train_step;
 
-typedef struct lm_train_options {        /* lm_train_defaults() */
+/* All zero: the defaults. A number that is 0 means its default, unless `literal` is set. */
+typedef struct lm_train_options {
     bool        full;                    /* train every weight instead of an adapter */
-    uint32_t    rank;
+    uint32_t    rank;                    /* of the adapter, up to 1024; 0: 16 */
     double      alpha;                   /* the adapter's scale is alpha / rank, with `rslora` alpha / sqrt(rank). 0: twice the rank */
     double      dropout;                 /* of the adapter's input, during training */
     bool        rslora;
     const char *const *targets;          /* modules: patterns (PCRE2) that match a path whole or its end after a dot, as "q_proj" or
                                             "layers\\.[0-3]\\..*"; "all", "attention" and "mlp" for groups */
     size_t      n_targets;               /* 0: all linear layers except the head */
-    double      rate, rate_end;          /* maximum and final learning rate; 0: 2e-4 (full: 2e-5), and a tenth of it */
+    double      rate, rate_end;          /* maximum and final learning rate. rate 0: 2e-4, full 2e-5. rate_end 0: a tenth of
+                                            rate; with `literal`, 0 is 0 and a negative number a tenth of rate */
     lm_train_schedule schedule;
-    double      warmup;                  /* steps; below 1: a share of all */
-    double      weight_decay, clip;      /* clip: maximum norm of all gradients; 0: no clipping */
-    double      beta1, beta2, epsilon;   /* of AdamW (arXiv 1711.05101), as PyTorch computes it */
-    uint32_t    epochs, steps;           /* steps: number of steps, instead of epochs; 0: use epochs */
-    uint32_t    batch, accumulate;       /* rows of `context` tokens per batch; batches per step. batch 0: one row, or all rows of
-                                            `ids_file` */
+    double      warmup;                  /* steps; below 1: a share of all; 0: 0.03 */
+    double      weight_decay, clip;      /* weight_decay 0: none. clip: maximum norm of all gradients; 0: 1; with `literal`, 0: no
+                                            clipping */
+    double      beta1, beta2, epsilon;   /* of AdamW (arXiv 1711.05101), as PyTorch computes it; 0: 0.9, 0.999, 1e-8 */
+    uint32_t    epochs, steps;           /* epochs 0: 1. steps: number of steps, instead of epochs; 0: use epochs */
+    uint32_t    batch, accumulate;       /* rows of `context` tokens per batch; batches per step, 0: 1. batch 0: one row, or all
+                                            rows of `ids_file` */
     uint32_t    context;                 /* tokens per row: several texts are packed into a row, and attend only to themselves; 0: 2048,
                                             or the model's context if smaller */
     bool        no_packing;              /* one text per row */
@@ -57,7 +60,7 @@ typedef struct lm_train_options {        /* lm_train_defaults() */
     lm_train_on train_on;
     bool        skip_bad;                /* skip and count invalid lines; else they are errors */
     const char *valid;                   /* file of validation texts; NULL: `valid_share` of the data */
-    double      valid_share;
+    double      valid_share;             /* 0: 0.05; with `literal`, 0: none */
     uint32_t    valid_every, save_every; /* steps; 0: at the end */
     uint64_t    seed;
     bool        resume;                  /* continue from the folder's last save, bit-identical to an uninterrupted run */
@@ -69,15 +72,17 @@ typedef struct lm_train_options {        /* lm_train_defaults() */
     uint32_t    threads;                 /* 0: physical cores */
     lm_compute  compute;                 /* arithmetic of the frozen weights */
     const char *cpu;                     /* instruction set level; NULL: the best available */
-    /* Called after each step. Return false to save and stop: LM_CANCELLED. */
+    /* Called after each step, in the thread of lm_train. Return false to save and stop: LM_CANCELLED. */
     bool      (*step)(void *arg, const lm_train_step *s);
-    /* Progress messages: the data's format, what is trained, memory. May be NULL. */
+    /* Called with progress messages, in the thread of lm_train: the data's format, what is trained, memory. May be NULL. */
     void      (*note)(void *arg, const char *line);
     void       *arg;
     const char *init_from;               /* initial adapter, with the same modules, ranks and scales; NULL: A random, B zero */
-    uint64_t    reserved[7];             /* zero */
+    bool        literal;                 /* numbers that are 0 mean 0. lm_train_defaults sets it */
+    uint64_t    reserved[6];             /* zero */
 } lm_train_options;
 
+/* Return the defaults as numbers, with `literal` set: a number that is set to 0 afterwards means 0. */
 lm_train_options lm_train_defaults(void);
 
 typedef struct lm_train_result {

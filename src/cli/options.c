@@ -475,7 +475,8 @@ lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model 
             return lm_fail(e, LM_IO, "getrandom", LM_NO_OFFSET, "%s", strerror(errno));
         f->o.seed = seed;                                /* 32 bits, which every JSON reader represents exactly */
     }
-    LM_TRY(lm_sampler_literal(&f->o, out, e));
+    LM_TRY(lm_sampler_check(&f->o, e));
+    *out = f->o;
     if (f->breakers.n)
         out->dry_breakers = strcmp(f->breakers.items[0], "none") == 0 ? none : f->breakers.items;
     return read_biases(cli, f, m, out, e);

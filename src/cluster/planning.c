@@ -228,8 +228,8 @@ static lm_status check(const lm_model *m, const lm_cluster_plan_options *o, lm_e
 {
     if (m->undivided)
         return lm_fail(e, LM_USAGE, "split", LM_NO_OFFSET, "the model is split already");
-    if (o->nodes < 1 || o->nodes > LM_MAX_RANKS)
-        return lm_fail(e, LM_USAGE, "nodes", LM_NO_OFFSET, "%u nodes; 1 to %d are possible", o->nodes, LM_MAX_RANKS);
+    if (o->nodes > LM_MAX_RANKS)
+        return lm_fail(e, LM_USAGE, "nodes", LM_NO_OFFSET, "%u nodes; at most %d are possible", o->nodes, LM_MAX_RANKS);
     if (o->link && (!(o->link->latency >= 0) || !(o->link->bytes_per_second > 0)))
         return lm_fail(e, LM_USAGE, "link", LM_NO_OFFSET, "a link needs a latency of at least 0 s and a bandwidth above 0");
     return LM_OK;
@@ -242,7 +242,7 @@ lm_status lm_cluster_plan_model(const lm_model *m, const lm_cluster_plan_options
     LM_PLAIN(e, o->link);
     lm_cluster_plan plan = {
         .context = lm_program_context(m->program, o->engine.context),
-        .nodes   = o->nodes,
+        .nodes   = o->nodes ? o->nodes : 1,
         .streams = o->streams ? o->streams : STREAMS,
         .prompt  = o->prompt ? o->prompt : PROMPT,
         .link    = o->link ? *o->link : *lm_link_at(0),

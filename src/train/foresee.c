@@ -41,13 +41,12 @@ lm_status lm_train_program_text(const lm_model *m, const lm_train_options *optio
 {
     LM_GIVEN(e, m && out);
     LM_PLAIN(e, options);
-    lm_train_options o      = options ? *options : lm_train_defaults();
+    lm_train_options o      = lm_train_resolve(options);
     lm_train_result  result = { 0 };
     lm_train_run     r      = { .model = m, .o = &o, .result = &result };
     lm_backward     *b      = NULL;
     lm_text          text   = { 0 };
 
-    o.alpha          = o.alpha == 0 ? 2.0 * o.rank : o.alpha;
     o.gradients      = "";                   /* allows models that cannot be written */
     lm_status status = o.full || o.rank ? prepare(&r, e) : lm_fail(e, LM_USAGE, "rank", LM_NO_OFFSET, "must be in 1 ... 1024");
     if (status == LM_OK)

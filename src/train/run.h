@@ -32,6 +32,13 @@ typedef struct lm_train_run {
     lm_arena                arena;
 } lm_train_run;
 
+/* ---- train_options.c ---- */
+
+/* Return literal options: defaults (NULL: all of them) are filled in, also those that depend on others. */
+lm_train_options lm_train_resolve(const lm_train_options *o);
+/* Check literal options. LM_USAGE: the error names the first impossible one. */
+lm_status lm_train_check(const lm_train_options *o, const char *data, const char *folder, lm_error *e);
+
 /* Choose the modules that get an adapter, according to the options. LM_USAGE: a target that matches nothing. */
 lm_status lm_train_choose(lm_train_run *r, lm_error *e);
 /* Create the program and select the weights that are trained. */

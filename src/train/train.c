@@ -14,14 +14,6 @@
 
 enum { USUAL_CONTEXT = 2048, EXAMPLES = 3, MOST_BAD_STEPS = 3, NOTE = 512 };
 
-lm_train_options lm_train_defaults(void)
-{
-    return (lm_train_options){
-        .rank = 16, .warmup = 0.03, .clip = 1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .epochs = 1, .accumulate = 1,
-        .valid_share = 0.05, .rate_end = -1,
-    };
-}
-
 __attribute__((format(printf, 2, 3))) static void note(const lm_train_run *r, const char *format, ...)
 {
     char    line[NOTE];
@@ -33,42 +25,6 @@ __attribute__((format(printf, 2, 3))) static void note(const lm_train_run *r, co
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     r->o->note(r->o->arg, line);
-}
-
-/* ---- options ---- */
-
-static lm_status check_rates(const lm_train_options *o, lm_error *e)
-{
-    const struct { const char *name; double x; } at_least_0[] = {
-        { "rate_end", o->rate_end }, { "warmup", o->warmup }, { "clip", o->clip }, { "weight_decay", o->weight_decay },
-    };
-
-    if (!(o->rate > 0) || !isfinite(o->rate))
-        return lm_fail(e, LM_USAGE, "rate", LM_NO_OFFSET, "must be above 0");
-    for (size_t i = 0; i < sizeof at_least_0 / sizeof *at_least_0; i++)
-        if (!(at_least_0[i].x >= 0))
-            return lm_fail(e, LM_USAGE, at_least_0[i].name, LM_NO_OFFSET, "must be at least 0");
-    return LM_OK;
-}
-
-static lm_status check(const lm_train_options *o, const char *data, const char *folder, lm_error *e)
-{
-    if (!o->full && (o->rank < 1 || o->rank > 1024))
-        return lm_fail(e, LM_USAGE, "rank", LM_NO_OFFSET, "must be in 1 ... 1024");
-    if (!(o->alpha > 0) || !isfinite(o->alpha))
-        return lm_fail(e, LM_USAGE, "alpha", LM_NO_OFFSET, "must be above 0");
-    if (!(o->dropout >= 0 && o->dropout < 1))
-        return lm_fail(e, LM_USAGE, "dropout", LM_NO_OFFSET, "must be at least 0 and below 1");
-    LM_TRY(check_rates(o, e));
-    if (!data == !o->ids_file)
-        return lm_fail(e, LM_USAGE, "training data", LM_NO_OFFSET, data ? "data and ids cannot be combined" : "is missing");
-    if (!folder && !o->dry_run && !o->gradients)
-        return lm_fail(e, LM_USAGE, "folder", LM_NO_OFFSET, "is missing: where to write to");
-    if (o->full && o->dropout > 0)
-        return lm_fail(e, LM_USAGE, "dropout", LM_NO_OFFSET, "is of adapters");
-    if (o->full && o->init_from)
-        return lm_fail(e, LM_USAGE, "init_from", LM_NO_OFFSET, "is of adapters");
-    return LM_OK;
 }
 
 /* ---- data ---- */
@@ -488,18 +444,14 @@ lm_status lm_train(const lm_model *m, const char *data, const char *folder, cons
 {
     LM_GIVEN(e, m && result);
     LM_PLAIN(e, o);
-    lm_train_options own = o ? *o : lm_train_defaults();
+    lm_train_options own = lm_train_resolve(o);
     lm_train_result  here = { .loss_first = NAN, .loss_last = NAN, .valid_first = NAN, .valid_last = NAN, .valid_best = NAN };
     lm_train_run     r = { .model = m, .o = &own, .folder = folder, .result = &here, .epoch = UINT32_MAX, .best = NAN };
     double           begun = lm_clock_seconds();
 
-    own.rate     = own.rate > 0 ? own.rate : own.rate == 0 ? (own.full ? 2e-5 : 2e-4) : own.rate;
-    own.rate_end = own.rate_end < 0 ? own.rate / 10 : own.rate_end;
-    own.alpha      = own.alpha == 0 ? 2.0 * own.rank : own.alpha;
-    own.accumulate = own.accumulate ? own.accumulate : 1;
     if (!m->tensors)
         return lm_fail(e, LM_USAGE, "training", LM_NO_OFFSET, "this model has no weights");
-    LM_TRY(check(&own, data, folder, e));
+    LM_TRY(lm_train_check(&own, data, folder, e));
     lm_status status = run(&r, data, e);
     here.done        = r.done;
     here.best_step   = r.best_step;

@@ -150,12 +150,41 @@ def test_catalogues_and_machine(lm):
 
 
 def test_options_are_all_zero_by_default(lm):
+    """Defaults are all zero, or numbers that say so (`literal`): what these mean is compared with zeros where they are used."""
+    literal = set()
     for name in lm.headers.functions:
         if name.endswith("_defaults"):
             o = getattr(lm, name)()
-            if name not in ("lm_sampler_defaults", "lm_sequence_defaults", "lm_generate_defaults", "lm_train_defaults"):      # not all zero
+            if getattr(o, "literal", False):
+                literal.add(name)
+            else:
                 assert bytes(o) == bytes(ctypes.sizeof(o)), name
-    assert lm.lm_sampler_defaults().top_k == 40 and lm.lm_generate_defaults().sequence.max_tokens < 0
+    assert literal == {"lm_sampler_defaults", "lm_train_defaults"}
+    assert lm.lm_sampler_defaults().top_k == 40 and lm.lm_train_defaults().rank == 16
+
+
+def test_a_sampler_of_zeros_is_the_default(lm):
+    """Zeros, the defaults as numbers and NULL draw the same tokens; a number that is set to 0 in the defaults is 0."""
+    logits = (ctypes.c_float * 60)(*[math.sin(i * 1.7) * 3 for i in range(60)])
+
+    def draw(options):
+        sampler = lm.new("lm_sampler_new", options and ref(options), 60, None)
+        ids = [lm.new("lm_sampler_pick", sampler, logits, 0, i).value for i in range(200)]
+        lm.lm_sampler_free(sampler)
+        return ids
+
+    usual = draw(None)
+    assert draw(lm.lm_sampler_options()) == draw(lm.lm_sampler_defaults()) == usual and len(set(usual)) > 2
+    best = max(range(60), key=lambda i: logits[i])
+    for change in ({"temperature": 0}, {"greedy": True}, {"top_k": 1}):
+        o = lm.lm_sampler_defaults()
+        for name, value in change.items():
+            setattr(o, name, value)
+        lm.lm_sampler_check(ref(o))
+        assert draw(o) == [best] * 200
+    assert draw(lm.lm_sampler_options(greedy=True)) == [best] * 200
+    with pytest.raises(LaminaError, match="top_p"):
+        lm.lm_sampler_check(ref(lm.lm_sampler_options(top_p=2)))
 
 
 def test_fields_of_a_later_version_are_rejected(lm, model):
@@ -368,7 +397,8 @@ def test_training(lm, gguf, tmp_path):
     header = json.dumps({name: {"dtype": "I64", "shape": [2, 16], "data_offsets": [i * 256, (i + 1) * 256]} for i, name in enumerate(("input_ids", "labels"))}).encode()
     (tmp_path / "rows").write_bytes(struct.pack("<Q", len(header)) + header + data)
     o, seen = lm.lm_train_defaults(), []
-    o.ids_file, o.steps, o.rate, o.rank, o.threads = str(tmp_path / "rows").encode(), 3, 1e-2, 4, 1
+    rows = str(tmp_path / "rows").encode()
+    o.ids_file, o.steps, o.rate, o.rank, o.threads = rows, 3, 1e-2, 4, 1
     o.step = dict(lm.lm_train_options._fields_)["step"](lambda arg, s: bool(seen.append(s.contents.loss) or True))
     watch, lm.watch = lm.watch, None                     # the watch's call with a NULL error would train first
     done = lm.new("lm_train", opened, None, str(tmp_path / "run").encode(), ref(o))
@@ -378,6 +408,20 @@ def test_training(lm, gguf, tmp_path):
     with pytest.raises(LaminaError):                     # the folder contains a run
         lm.new("lm_train", opened, None, str(tmp_path / "run").encode(), ref(o))
     assert b"cross_entropy" in lm.text("lm_train_program_text", opened, ref(o))
+
+    rates = []                                           # zeros train as the defaults do, and a final rate of 0 has to be literal
+    step = dict(lm.lm_train_options._fields_)["step"](lambda arg, s: bool(rates.append(s.contents.rate) or True))
+    few = dict(ids_file=rows, steps=4, threads=1, step=step, schedule=lm.LM_TRAIN_LINEAR)
+    runs = {"zeros": lm.lm_train_options(**few), "defaults": lm.lm_train_defaults(), "to_zero": lm.lm_train_defaults()}
+    runs["to_zero"].rate_end = 0
+    for name, options in runs.items():
+        for field, value in few.items():
+            setattr(options, field, value)
+        lm.watch = None
+        lm.new("lm_train", opened, None, str(tmp_path / name).encode(), ref(options))
+        lm.watch = watch
+    zeros, defaults, to_zero = ((tmp_path / name / "adapter_model.safetensors").read_bytes() for name in runs)
+    assert zeros == defaults != to_zero and rates[0:4] == rates[4:8] and rates[0] == 2e-4 and rates[11] < rates[7] < rates[0]
     lm.lm_model_close(opened)
 
 
@@ -499,11 +543,7 @@ def test_sequences_are_generated(lm, engine, tmp_path):
     info = lm.lm_model_info()
     lm.lm_model_describe(lm.lm_engine_model(engine), ref(info))
     n = info.n_vocab
-    literal = lm.lm_sampler_defaults()
-    literal.temperature = 0
-    greedy = lm.new("lm_sampler_literal", ref(literal))
-    assert greedy.temperature < 0
-    sampler = lm.new("lm_sampler_new", ref(greedy), n, None)
+    sampler = lm.new("lm_sampler_new", ref(lm.lm_sampler_options(greedy=True)), n, None)
     assert lm.lm_sampler_vocabulary(sampler) == n
     prompt = (lm.lm_token * 4)(5, 6, 7, 8)
     o = lm.lm_generate_defaults()
@@ -836,7 +876,7 @@ def test_plan_of_a_cluster(lm, small):
     assert [(r.tp, r.pp, r.copies) for r in plan.rows[:plan.n]] == [(1, 1, 2), (2, 1, 1), (1, 2, 1)] and plan.rows[1].sent > 0 == plan.rows[0].sent
     assert plan.best_one == -1 and plan.rows[1].one.rate == 0          # the speed of a node is unknown
     with pytest.raises(LaminaError, match="nodes"):
-        lm.new("lm_cluster_plan_model", small, ref(lm.lm_cluster_plan_options()))
+        lm.new("lm_cluster_plan_model", small, ref(lm.lm_cluster_plan_options(nodes=100000)))
     with pytest.raises(LaminaError, match="none of 25gbe"):
         lm.new("lm_link_find", b"string")
 

@@ -57,7 +57,7 @@ static void *fault(void *arg)
 static lm_status generate(lm_engine *engine, const lm_model *model, lm_error *e)
 {
     lm_generate_options how = { .sequence = { .max_tokens = 24 } };
-    lm_sampler_options choice = { .temperature = -1 };
+    lm_sampler_options choice = { .greedy = true };
     lm_generation done = { 0 };
     lm_sampler *sampler = NULL;
     lm_tokens prompt = { 0 };

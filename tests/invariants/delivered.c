@@ -47,7 +47,7 @@ static lm_tokens tokens_of(const char *text)
 
 static lm_sampler *greedy(uint32_t n_vocab)
 {
-    lm_sampler_options o = { .temperature = -1 };
+    lm_sampler_options o = { .greedy = true };
     lm_sampler        *s = NULL;
 
     assert_int_equal(lm_sampler_new(&o, n_vocab, NULL, &s, NULL), LM_OK);

@@ -226,7 +226,7 @@ static void sequences_continue_wherever_they_are_cut(void **state)
     cut_everywhere(&t, "sampled, a model drafts", drafted, &(lm_sampler_options){ .seed = 5, .temperature = 1.3f });
     cut_everywhere(&t, "mirostat", looked, &(lm_sampler_options){ .seed = 6, .temperature = 0.9f, .mirostat = 2 });
     cut_everywhere(&t, "penalties", plain, &(lm_sampler_options){ .seed = 7, .repeat_penalty = 1.2f, .dry_multiplier = 0.8f });
-    cut_everywhere(&t, "greedy", looked, &(lm_sampler_options){ .temperature = -1 });
+    cut_everywhere(&t, "greedy", looked, &(lm_sampler_options){ .greedy = true });
     close_stage(&t);
 }
 

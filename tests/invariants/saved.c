@@ -409,11 +409,10 @@ static void choose(lm_engine *g, lm_sequence *s, lm_token *ids, size_t n)
 
 static lm_sequence *open_text(lm_engine *g, lm_sampler **sampler)
 {
-    lm_sampler_options  o = lm_sampler_defaults();
+    lm_sampler_options  o = { .greedy = true };
     lm_sequence_options options = { .no_text = true, .ignore_eos = true };
     lm_sequence        *s = NULL;
 
-    o.temperature = 0;
     assert_int_equal(lm_sampler_new(&o, vocabulary(lm_engine_model(g)), NULL, sampler, NULL), LM_OK);
     assert_int_equal(lm_sequence_new(g, *sampler, &options, &s, NULL), LM_OK);
     return s;

@@ -158,13 +158,12 @@ static void positions_outside_a_window_are_recomputed(void **state)
     lm_model           *m = open_model("mistral/window", 100);
     lm_token            text[LONG];
     lm_generate_options o = { .sequence = { .max_tokens = NEW, .ignore_eos = true } };
-    lm_sampler_options  greedy = lm_sampler_defaults();
+    lm_sampler_options  greedy = { .greedy = true };
     lm_sampler         *s = NULL;
     lm_generation       x[2];
     lm_error            e = { 0 };
 
     (void)state;
-    greedy.temperature = -1;
     assert_int_equal(lm_sampler_new(&greedy, m->program->n_vocab, NULL, &s, &e), LM_OK);
     for (int fresh = 0; fresh < 2; fresh++) {
         lm_engine *g = start(m, 600, 64, 2);

@@ -17,7 +17,7 @@ typedef struct run {
 
 lm_generate_options lm_generate_defaults(void)
 {
-    return (lm_generate_options){ .sequence = lm_sequence_defaults() };
+    return (lm_generate_options){ 0 };
 }
 
 /* ---- callbacks ---- */

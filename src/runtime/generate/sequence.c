@@ -16,7 +16,7 @@ const char *lm_stop_word(lm_stop s)
 
 lm_sequence_options lm_sequence_defaults(void)
 {
-    return (lm_sequence_options){ .max_tokens = -1, .draft_max = 16 };
+    return (lm_sequence_options){ 0 };
 }
 
 /* ---- creation ---- */

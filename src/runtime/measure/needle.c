@@ -311,7 +311,7 @@ static lm_status check(const searching *s, lm_error *e)
 
 static lm_status prepare(searching *s, lm_error *e)
 {
-    const lm_sampler_options greedy = { .temperature = -1 };
+    const lm_sampler_options greedy = { .greedy = true };
 
     s->n_texts = (uint64_t)s->o.n_lengths * s->o.n_depths * s->o.samples;
     s->known   = lm_alloc_zero(s->n_texts + 1, sizeof *s->known);

@@ -183,14 +183,14 @@ lm_status lm_sampler_prepare(const lm_sampler_options *o, uint32_t n_vocab, cons
                              lm_sampler **out, lm_error *e)
 {
     lm_sampler_options given = o ? *o : lm_sampler_defaults();
-    lm_status status;
-    lm_sampler *s;
+    lm_status          status;
+    lm_sampler        *s;
 
     if (n_vocab == 0 || !out)
         return lm_fail(e, LM_USAGE, out ? "n_vocab" : "out", LM_NO_OFFSET, out ? "a sampler needs a vocabulary" : "NULL");
+    LM_TRY(lm_sampler_check(&given, e));
     given = lm_sampler_resolve(&given);
     o     = &given;
-    LM_TRY(lm_sampler_check(o, e));
     LM_TRY(check_bias(o, n_vocab, e));
     s = lm_alloc_zero(1, sizeof *s);
     if (!s)

@@ -69,13 +69,10 @@ void      lm_history_add(lm_history *h, lm_token id);
 void      lm_history_penalise(const lm_history *h, const lm_sampler_options *o, lm_candidates *c);
 void      lm_history_dry(lm_history *h, const lm_sampler_options *o, lm_candidates *c);
 
-/* ---- sampler_options.c: in resolved options 0 means 0, and -1 as a length means all ---- */
+/* ---- sampler_options.c ---- */
 
-/* Return the options with defaults filled in. */
+/* Return literal options: defaults are filled in, greedy is temperature 0, and -1 as a length means all. */
 lm_sampler_options lm_sampler_resolve(const lm_sampler_options *o);
-
-/* Check resolved options. LM_USAGE: the error names the first impossible value. */
-lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e);
 
 /* ---- sampler.c ---- */
 

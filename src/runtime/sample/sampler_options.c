@@ -1,4 +1,4 @@
-/* sampler_options.c - resolve the numbers of lm_sampler_options: 0 is the default, a negative number 0 (-2 if -1 means all). */
+/* sampler_options.c - resolve the numbers of lm_sampler_options (0 is the default, unless they are literal) and check their ranges. */
 #include <stddef.h>
 
 #include "base/error.h"
@@ -13,8 +13,8 @@ static const struct { size_t at; float value; } numbers[] = {
     { O(xtc_threshold), 0.1f }, { O(repeat_penalty), 1 }, { O(dry_base), 1.75f }, { O(mirostat_tau), 5 }, { O(mirostat_eta), 0.1f },
 };
 
-static const struct { size_t at; int32_t value, zero; } counts[] = {
-    { O(top_k), 40, -1 }, { O(dry_allowed_length), 2, -1 }, { O(repeat_last_n), 64, -2 }, { O(dry_penalty_last_n), -1, -2 },
+static const struct { size_t at; int32_t value; } counts[] = {
+    { O(top_k), 40 }, { O(dry_allowed_length), 2 }, { O(repeat_last_n), 64 }, { O(dry_penalty_last_n), -1 },
 };
 
 enum { NUMBERS = sizeof numbers / sizeof *numbers, COUNTS = sizeof counts / sizeof *counts };
@@ -29,49 +29,33 @@ static int32_t *count(lm_sampler_options *o, size_t i)
     return (int32_t *)(void *)((char *)o + counts[i].at);
 }
 
+/* Make the numbers literal. */
+static lm_sampler_options fill(lm_sampler_options o)
+{
+    if (o.literal)
+        return o;
+    for (size_t i = 0; i < NUMBERS; i++)
+        if (*number(&o, i) == 0)
+            *number(&o, i) = numbers[i].value;
+    for (size_t i = 0; i < COUNTS; i++)
+        if (*count(&o, i) == 0)
+            *count(&o, i) = counts[i].value;
+    o.literal = true;
+    return o;
+}
+
 lm_sampler_options lm_sampler_defaults(void)
 {
-    lm_sampler_options o = { .top_n_sigma = -1 };
-
-    for (size_t i = 0; i < NUMBERS; i++)
-        *number(&o, i) = numbers[i].value;
-    for (size_t i = 0; i < COUNTS; i++)
-        *count(&o, i) = counts[i].value;
-    return o;
+    return fill((lm_sampler_options){ .top_n_sigma = -1 });
 }
 
 lm_sampler_options lm_sampler_resolve(const lm_sampler_options *given)
 {
-    lm_sampler_options o = *given;
+    lm_sampler_options o = fill(*given);
 
-    for (size_t i = 0; i < NUMBERS; i++) {
-        float *x = number(&o, i);
-        *x = *x == 0 ? numbers[i].value : *x < 0 ? 0 : *x;
-    }
-    for (size_t i = 0; i < COUNTS; i++) {
-        int32_t *x = count(&o, i);
-        *x = *x == 0 ? counts[i].value : *x == counts[i].zero ? 0 : *x;
-    }
+    if (o.greedy || o.temperature < 0)
+        o.temperature = 0;
     return o;
-}
-
-lm_status lm_sampler_literal(const lm_sampler_options *in, lm_sampler_options *out, lm_error *e)
-{
-    LM_GIVEN(e, in && out);
-    lm_sampler_options o;
-
-    if (!in || !out)
-        return lm_fail(e, LM_USAGE, in ? "out" : "options", LM_NO_OFFSET, "NULL");
-    LM_TRY(lm_sampler_check(in, e));
-    o = *in;
-    for (size_t i = 0; i < NUMBERS; i++)
-        if (*number(&o, i) <= 0)
-            *number(&o, i) = -1;
-    for (size_t i = 0; i < COUNTS; i++)
-        if (*count(&o, i) == 0)
-            *count(&o, i) = counts[i].zero;
-    *out = o;
-    return LM_OK;
 }
 
 /* ---- valid ranges ---- */
@@ -83,7 +67,7 @@ static lm_status within(const char *name, double value, double min, double max, 
     return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "%g is outside %g ... %g", value, min, max);
 }
 
-lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e)
+static lm_status check_ranges(const lm_sampler_options *o, lm_error *e)
 {
     const double big = 1e6;
     const struct { const char *name; double value, min, max; } ranges[] = {
@@ -113,4 +97,13 @@ lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e)
     if (o->mirostat != 0 && o->mirostat != 2)
         return lm_fail(e, LM_USAGE, "mirostat", LM_NO_OFFSET, "%d is neither 0 (off) nor 2", o->mirostat);
     return LM_OK;
+}
+
+lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e)
+{
+    LM_GIVEN(e, o);
+    LM_PLAIN(e, o);
+    lm_sampler_options literal = fill(*o);
+
+    return check_ranges(&literal, e);
 }

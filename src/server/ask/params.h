@@ -34,7 +34,7 @@ typedef struct lm_prompts { lm_tokens *items; size_t n; } lm_prompts;
 /* Parameters in the form that the schedule takes, and what they point to. */
 typedef struct lm_prepared {
     lm_sequence_options sequence;
-    lm_sampler_options  sampling;    /* as clients write them, before lm_sampler_literal */
+    lm_sampler_options  sampling;    /* as clients write them: 0 means 0 */
     lm_whitespace whitespace;        /* between the parts of tool call arguments */
     uint32_t    wanted_slot;
     int32_t     priority;            /* as the schedule defines it: higher ones first */

@@ -399,15 +399,14 @@ static lm_status submit(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_
 {
     const lm_params *a = o->params;
     const lm_prepared *parts = o->parts;
-    lm_sampler_options sampling;
-    lm_request r = { .sampler = &sampling, .key = call->key, .salt = lm_call_key(call), .priority = parts->priority,
+    lm_request r = { .sampler = &parts->sampling, .key = call->key, .salt = lm_call_key(call), .priority = parts->priority,
                      .connection = lm_exchange_connection(t->x), .wanted_slot = parts->wanted_slot, .adapters = parts->loras,
                      .explain_cache = a->explain_cache, .contributions = a->contributions, .progress = a->progress && a->stream,
                      .deadline = parts->deadline, .wake = wake, .wake_arg = t->x };
 
     lm_schedule *schedule = call->service->schedule;
 
-    LM_TRY(lm_sampler_literal(&parts->sampling, &sampling, e));
+    LM_TRY(lm_sampler_check(&parts->sampling, e));
     LM_TRY(lm_turn_trace(call, t, o, e));
     if (t->traced) {
         schedule = lm_traced_schedule(t->traced);

@@ -222,7 +222,7 @@ static lm_generation run(lm_engine *g, const lm_token *prompt, size_t n, size_t 
     lm_sampler *sampler;
     lm_error e;
 
-    greedy.temperature = -1;
+    greedy.greedy = true;
     o.text = on_text;
     o.prefill = on_prefill;
     o.arg = s;

@@ -180,7 +180,7 @@ static void equals_the_reference(void **state)
             compare(&g, &own);
             continue;
         }
-        if (lm_sampler_literal(&g.o, &g.o, &e) != LM_OK || lm_sampler_new(&g.o, g.n_vocab, NULL, &s, &e) != LM_OK)
+        if (lm_sampler_new(&g.o, g.n_vocab, NULL, &s, &e) != LM_OK)
             fail_msg("%s: %s %s", g.name, e.where, e.message);
         for (size_t i = 0; i < g.n_history; i++)
             lm_sampler_accept(s, g.history[i]);
@@ -207,7 +207,7 @@ static void frequencies_follow_probabilities(void **state)
     (void)state;
     o.seed = 77;
     o.top_k = 8;
-    o.min_p = -1;
+    o.min_p = 0;
     assert_int_equal(lm_sampler_new(&o, V, NULL, &s, NULL), LM_OK);
     assert_int_equal(lm_sampler_shape(s, logits, 0, 0, &c, NULL), LM_OK);
     for (size_t i = 0; i < c->n; i++)
@@ -331,7 +331,7 @@ static void broken_logits_are_errors(void **state)
         lm_sampler *s;
         lm_token id = -7;
         lm_error e;
-        o.temperature = greedy ? -1 : 0.8f;
+        o.greedy = greedy;
         assert_int_equal(lm_sampler_new(&o, 4, NULL, &s, NULL), LM_OK);
         assert_int_equal(lm_sampler_pick(s, nan, 0, 0, &id, &e), LM_FAILED);
         assert_string_equal(e.message, "the logit of token 1 is NaN");
@@ -423,11 +423,11 @@ static void impossible_options_are_named(void **state)
     assert_string_equal(e.where, "logit_bias");
 }
 
-/* All zeros, explicit defaults and NULL mean the same; a negative value means 0; lm_sampler_literal takes 0 as 0. */
+/* All zeros and lm_sampler_defaults mean the same; with `literal`, 0 means 0. */
 static void zero_is_the_default(void **state)
 {
     const lm_sampler_options zero = { .seed = 3 };
-    lm_sampler_options given = lm_sampler_defaults(), literal, resolved, same = lm_sampler_resolve(&zero);
+    lm_sampler_options given = lm_sampler_defaults(), resolved, same = lm_sampler_resolve(&zero);
     lm_error e;
 
     (void)state;
@@ -439,15 +439,34 @@ static void zero_is_the_default(void **state)
 
     given.temperature = given.top_p = given.min_p = given.dynatemp_exponent = given.mirostat_tau = 0;
     given.top_k = given.repeat_last_n = given.dry_penalty_last_n = given.dry_allowed_length = 0;
-    assert_int_equal(lm_sampler_literal(&given, &literal, &e), LM_OK);
-    resolved = lm_sampler_resolve(&literal);
+    assert_int_equal(lm_sampler_check(&given, &e), LM_OK);
+    resolved = lm_sampler_resolve(&given);
     assert_memory_equal(&resolved, &given, sizeof given);
     given.min_p = -0.5f;
-    assert_int_equal(lm_sampler_literal(&given, &literal, &e), LM_USAGE);
+    assert_int_equal(lm_sampler_check(&given, &e), LM_USAGE);
     assert_string_equal(e.where, "min_p");
-    given = lm_sampler_defaults();
-    given.repeat_last_n = -2;                                        /* not a valid value of the flag */
-    assert_int_equal(lm_sampler_literal(&given, &literal, &e), LM_USAGE);
+    assert_int_equal(lm_sampler_check(&(lm_sampler_options){ .repeat_last_n = -2 }, &e), LM_USAGE);
+    assert_int_equal(lm_sampler_check(&(lm_sampler_options){ .reserved = { 1 } }, &e), LM_USAGE);
+}
+
+/* `greedy`, a negative temperature and a literal temperature of 0 choose the best token, whatever else is set. */
+static void greedy_is_the_best_token(void **state)
+{
+    const float logits[3] = { 1, 1.01f, 0 };
+    const lm_sampler_options ways[] = { { .greedy = true }, { .greedy = true, .temperature = 2 }, { .temperature = -1 },
+                                        { .literal = true, .top_p = 1, .typical_p = 1, .repeat_penalty = 1 } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        lm_sampler *s;
+        lm_token id = 0;
+        assert_int_equal(lm_sampler_new(&ways[i], 3, NULL, &s, NULL), LM_OK);
+        for (uint64_t k = 0; k < 50; k++) {
+            assert_int_equal(lm_sampler_pick(s, logits, 0, k, &id, NULL), LM_OK);
+            assert_int_equal(id, 1);
+        }
+        lm_sampler_free(s);
+    }
 }
 
 static void nothing_is_rejected_unread(void **state)
@@ -465,7 +484,7 @@ static void nothing_is_rejected_unread(void **state)
     assert_int_equal(lm_sampler_pick(NULL, logits, 0, 0, &id, NULL), LM_USAGE);
     assert_int_equal(lm_sampler_pick(s, NULL, 0, 0, &id, NULL), LM_USAGE);
     assert_int_equal(lm_sampler_pick(s, logits, 0, 0, NULL, NULL), LM_USAGE);
-    assert_int_equal(lm_sampler_literal(NULL, NULL, NULL), LM_USAGE);
+    assert_int_equal(lm_sampler_check(NULL, NULL), LM_USAGE);
     assert_true(lm_logprobs(NULL, 2, 0, &top, 1) == -INFINITY && top.id == -1);
     lm_sampler_reset(NULL);
     lm_sampler_accept(NULL, 1);
@@ -655,6 +674,7 @@ int main(void)
         cmocka_unit_test(top_k_keeps_what_all_tokens_give),
         cmocka_unit_test(impossible_options_are_named),
         cmocka_unit_test(zero_is_the_default),
+        cmocka_unit_test(greedy_is_the_best_token),
         cmocka_unit_test(nothing_is_rejected_unread),
         cmocka_unit_test(picking_allocates_nothing),
         cmocka_unit_test(penalties_forget),
