@@ -107,12 +107,7 @@ static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m,
     lm_facts_free(f);
     if (status != LM_OK)
         return status;
-    if (cli->json) {
-        json_t *j = json_loadb(text.data, text.size, 0, NULL);
-        status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, "an estimate", 0);
-    } else {
-        status = deliver(o, &text, e);
-    }
+    status = cli->json ? lm_out_json_text(cli, &text, e) : deliver(o, &text, e);
     lm_text_free(&text);
     return status;
 }

@@ -172,8 +172,7 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     } else if (cli->json && o->diagram) {
         status = lm_out_json(cli, json_pack("{s:s, s:o}", "diagram", o->diagram, "mermaid", lm_json_of(text.data, text.size)), e);
     } else if (cli->json) {
-        json_t *j = json_loadb(text.data, text.size, 0, NULL);
-        status    = j ? lm_out_json(cli, j, e) : lm_fail_memory(e, topic, 0);
+        status = lm_out_json_text(cli, &text, e);
     } else if (o->output) {
         status = lm_text_save(&text, o->output, e);
     } else {

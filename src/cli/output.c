@@ -191,6 +191,16 @@ lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e)
     return lm_out_foreign_json(cli, lm_json_document(cli, document), e);
 }
 
+lm_status lm_out_json_text(lm_cli *cli, const lm_text *object, lm_error *e)
+{
+    lm_text out = { 0 };
+
+    cli->answered = true;
+    lm_text_printf(&out, "{\n  \"schema\": \"lamina.%s/1\",", cli->command->name);
+    lm_text_add(&out, object->data + 1, object->size - 1);
+    return lm_out_take(&out, e);
+}
+
 lm_status lm_out_json_line(json_t *document, lm_error *e)
 {
     return print_json(document, JSON_COMPACT, e);

@@ -37,6 +37,9 @@ json_t *lm_json_document(const lm_cli *cli, json_t *document);
 /* Print the command's only JSON document, with the schema of lm_json_document. Takes the reference. A NULL document is LM_NO_MEMORY. */
 lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e);
 
+/* The same for an object that the library has written, in the layout of this program: indented by two. */
+lm_status lm_out_json_text(lm_cli *cli, const lm_text *object, lm_error *e);
+
 /* Print a document that is not in a format of lamina (a config.json) without a schema. */
 lm_status lm_out_foreign_json(lm_cli *cli, json_t *document, lm_error *e);
 
