@@ -9,7 +9,7 @@
 
 #define L(field) offsetof(lm_lora_flags, field)
 
-enum { MOST = 64 };
+enum { MAX_ADAPTERS = 64 };
 
 const lm_flag lm_lora_flag_table[] = {
     { "--lora", "--lora-scaled", LM_FLAG_LIST, L(files), "FILE[:SCALE]",
@@ -56,8 +56,8 @@ lm_status lm_loras_open(lm_cli *cli, const lm_lora_flags *f, const lm_model *m, 
     lm_status status = LM_OK;
 
     *out = (lm_loras){ 0 };
-    if (f->files.n > MOST)
-        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "given %zu times; %d are possible", f->files.n, MOST);
+    if (f->files.n > MAX_ADAPTERS)
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "given %zu times; %d are possible", f->files.n, MAX_ADAPTERS);
     out->adapters = lm_store_new(&cli->store, f->files.n + 1, lm_adapter *);
     out->scales = lm_store_new(&cli->store, f->files.n + 1, float);
     out->paths = lm_store_new(&cli->store, f->files.n + 1, const char *);

@@ -7,7 +7,7 @@
 
 static bool on_text(void *arg, const char *piece, size_t n)
 {
-    lm_answer *a = arg;
+    lm_display *a = arg;
 
     a->ended_line = piece[n - 1] == '\n';
     if (a->stream && a->write.code == LM_OK && lm_out_text(piece, n, &a->write) != LM_OK)
@@ -17,7 +17,7 @@ static bool on_text(void *arg, const char *piece, size_t n)
 
 static bool on_token(void *arg, lm_token id, float logprob, const lm_logprob *top, uint32_t k)
 {
-    lm_answer *a = arg;
+    lm_display *a = arg;
     const lm_tokenizer *t = lm_model_tokenizer(a->model);
     json_t *j = lm_token_json(t, id, logprob);
 
@@ -28,7 +28,7 @@ static bool on_token(void *arg, lm_token id, float logprob, const lm_logprob *to
 
 static bool on_prefill(void *arg, size_t done, size_t total)
 {
-    lm_answer *a = arg;
+    lm_display *a = arg;
 
     if (done < total)
         lm_progress_show(&a->bar, (double)done / (double)total);
@@ -37,7 +37,7 @@ static bool on_prefill(void *arg, size_t done, size_t total)
     return !lm_interrupted();
 }
 
-lm_status lm_answer_run(lm_answer *a, lm_engine *g, lm_sampler *s, const lm_tokens *prompt, size_t reuse,
+lm_status lm_display_run(lm_display *a, lm_engine *g, lm_sampler *s, const lm_tokens *prompt, size_t reuse,
                         lm_generate_options *o, lm_generation *out, lm_error *e)
 {
     lm_status status;
@@ -75,7 +75,7 @@ static const char *stop_phrase(lm_stop s)
     return phrases[s];
 }
 
-size_t lm_answer_continued(const lm_generation *x)
+size_t lm_display_continued(const lm_generation *x)
 {
     return x->ids.n ? x->ids.n - 1 : 0;
 }
@@ -91,7 +91,7 @@ static bool warning(const lm_generation *x, lm_text *out)
     return true;
 }
 
-void lm_answer_warn(const lm_generation *x)
+void lm_display_warn(const lm_generation *x)
 {
     lm_text line = { 0 };
 
@@ -100,7 +100,7 @@ void lm_answer_warn(const lm_generation *x)
     lm_text_free(&line);
 }
 
-json_t *lm_answer_warning(const lm_generation *x)
+json_t *lm_display_warning(const lm_generation *x)
 {
     lm_text line = { 0 };
     json_t *out = warning(x, &line) ? lm_json_of(line.data, line.size) : NULL;
@@ -109,7 +109,7 @@ json_t *lm_answer_warning(const lm_generation *x)
     return out;
 }
 
-void lm_answer_summary(const lm_generation *x, lm_text *out)
+void lm_display_summary(const lm_generation *x, lm_text *out)
 {
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE];
     size_t read = x->n_prompt - x->n_reused;
@@ -119,7 +119,7 @@ void lm_answer_summary(const lm_generation *x, lm_text *out)
         lm_text_printf(out, ", %s of them new,", lm_figure_count(a, read));
     lm_text_printf(out, " in %s (%s)", lm_figure_time(b, x->prompt_seconds), lm_figure_rate(c, read, x->prompt_seconds));
     lm_text_printf(out, "  ·  generated %s token%s in %s (%s)", lm_figure_count(a, x->ids.n), x->ids.n == 1 ? "" : "s",
-                   lm_figure_time(b, x->generate_seconds), lm_figure_rate(c, lm_answer_continued(x), x->generate_seconds));
+                   lm_figure_time(b, x->generate_seconds), lm_figure_rate(c, lm_display_continued(x), x->generate_seconds));
     if (x->n_drafted)
         lm_text_printf(out, "  ·  %s of %s draft tokens accepted", lm_figure_count(a, x->n_accepted), lm_figure_count(b, x->n_drafted));
     lm_text_printf(out, "  ·  stopped: %s", stop_phrase(x->stop));
@@ -130,14 +130,14 @@ static json_t *rate(size_t n, double seconds)
     return n && seconds > 0 ? json_real((double)n / seconds) : json_null();
 }
 
-json_t *lm_answer_stop_string(const lm_generation *x, const char *const *stops)
+json_t *lm_display_stop_string(const lm_generation *x, const char *const *stops)
 {
     const char *stop = x->stop == LM_STOP_STRING && x->stopped_by >= 0 ? stops[x->stopped_by] : NULL;
 
     return stop ? lm_json_of(stop, strlen(stop)) : json_null();
 }
 
-json_t *lm_answer_timings(const lm_generation *x)
+json_t *lm_display_timings(const lm_generation *x)
 {
     size_t read = x->n_prompt - x->n_reused;
 
@@ -145,5 +145,5 @@ json_t *lm_answer_timings(const lm_generation *x)
                      (json_int_t)x->n_reused, "generated_tokens", (json_int_t)x->ids.n, "drafted_tokens", (json_int_t)x->n_drafted,
                      "accepted_tokens", (json_int_t)x->n_accepted, "prompt_seconds", x->prompt_seconds, "generate_seconds",
                      x->generate_seconds, "prompt_per_second", rate(read, x->prompt_seconds), "generated_per_second",
-                     rate(lm_answer_continued(x), x->generate_seconds));
+                     rate(lm_display_continued(x), x->generate_seconds));
 }

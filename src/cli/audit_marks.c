@@ -21,7 +21,7 @@ static void add_passage(lm_text *out, const char *s, size_t n, bool html)
     }
 }
 
-static void add_verdict(lm_text *out, const lm_mark *m, bool html)
+static void add_verdict(lm_text *out, const lm_claim_mark *m, bool html)
 {
     static const char *const signs[] = { " ✓", " ≈", " ✗", "" };
 
@@ -34,7 +34,7 @@ static void add_verdict(lm_text *out, const lm_mark *m, bool html)
     lm_text_add_str(out, html ? "</ins>" : "");
 }
 
-static void add_marked(lm_text *out, const char *text, const lm_mark *m, bool html)
+static void add_marked(lm_text *out, const char *text, const lm_claim_mark *m, bool html)
 {
     static const char *const classes[] = { "confirmed", "rounded", "wrong", "" };
 
@@ -48,21 +48,21 @@ static void add_marked(lm_text *out, const char *text, const lm_mark *m, bool ht
 
 static int by_place(const void *x, const void *y)
 {
-    const lm_mark *a = x, *b = y;
+    const lm_claim_mark *a = x, *b = y;
 
     return a->at != b->at ? (a->at > b->at) - (a->at < b->at) : (a->verdict < b->verdict) - (a->verdict > b->verdict);
 }
 
 /* Replace a mark that encloses others by an empty mark at the end of its value. */
-static void unnest(lm_mark *marks, size_t n)
+static void unnest(lm_claim_mark *marks, size_t n)
 {
     for (size_t i = 0; i + 1 < n; i++)
         if (marks[i + 1].at < marks[i].at + marks[i].size && marks[i + 1].size < marks[i].size)
-            marks[i] = (lm_mark){ .at = marks[i].at + marks[i].size, .verdict = marks[i].verdict, .truth = marks[i].truth };
+            marks[i] = (lm_claim_mark){ .at = marks[i].at + marks[i].size, .verdict = marks[i].verdict, .truth = marks[i].truth };
     qsort(marks, n, sizeof *marks, by_place);
 }
 
-void lm_mark_document(lm_text *out, const char *text, size_t size, lm_mark *marks, size_t n, bool html)
+void lm_mark_document(lm_text *out, const char *text, size_t size, lm_claim_mark *marks, size_t n, bool html)
 {
     size_t at = 0;
 

@@ -11,11 +11,11 @@ typedef struct part {
     const lm_profile_kind *product;
 } part;
 
-enum { MOST_PARTS = LM_PROFILE_KINDS + 2, BAR = 24 };
+enum { MAX_PARTS = LM_PROFILE_KINDS + 2, BAR = 24 };
 
 /* List the kinds of work, waiting, and the time between steps, longest first. Their sum, `*total`, is the test's time times the number
  * of workers. Return their number. */
-static unsigned parts_of(const lm_bench_result *r, part out[MOST_PARTS], double *total)
+static unsigned parts_of(const lm_bench_result *r, part out[MAX_PARTS], double *total)
 {
     const lm_profile *p = &r->profile;
     unsigned n = 0;
@@ -38,7 +38,7 @@ static unsigned parts_of(const lm_bench_result *r, part out[MOST_PARTS], double 
     return n;
 }
 
-static void add_part(lm_grid *g, const part *p, double total, double tokens, double seconds, double workers)
+static void add_part(lm_cell_table *g, const part *p, double total, double tokens, double seconds, double workers)
 {
     char time[32], share[32], ops[32] = "", bytes[32] = "";
     lm_text bar = { 0 };
@@ -52,7 +52,7 @@ static void add_part(lm_grid *g, const part *p, double total, double tokens, dou
         snprintf(ops, sizeof ops, "%.0f GOP/s", 1e-9 * (double)p->product->ops / alone);
     if (p->product && p->product->bytes)
         snprintf(bytes, sizeof bytes, "%.1f GB/s", 1e-9 * (double)p->product->bytes / alone);
-    lm_grid_row(g, p->name, time, share, ops, bytes, bar.data ? bar.data : "");
+    lm_cell_table_row(g, p->name, time, share, ops, bytes, bar.data ? bar.data : "");
     lm_text_free(&bar);
 }
 
@@ -60,23 +60,23 @@ void lm_bench_profile_text(const lm_bench_result *r, const char *test, lm_store 
 {
     const lm_profile *p = &r->profile;
     double  total, workers = p->seconds > 0 ? p->worker_seconds / p->seconds : 1;
-    part    parts[MOST_PARTS];
+    part    parts[MAX_PARTS];
     unsigned n = parts_of(r, parts, &total);
-    lm_grid g = { .store = store, .align = "lrrrrl", .indent = 2 };
+    lm_cell_table g = { .store = store, .align = "lrrrrl", .indent = 2 };
 
     lm_text_printf(out, "\n%s: %.1f µs a token, %.4g threads, %.4g joins a step\n\n", test,
                    1e6 * r->profile_seconds / r->tokens, workers, p->steps ? (double)p->joins / (double)p->steps : 0);
-    lm_grid_row(&g, "", "µs", "share", "", "", "");
+    lm_cell_table_row(&g, "", "µs", "share", "", "", "");
     for (unsigned i = 0; i < n; i++)
         add_part(&g, &parts[i], total, r->tokens, r->profile_seconds, workers);
-    lm_grid_print(&g, out);
+    lm_cell_table_print(&g, out);
 }
 
 json_t *lm_bench_profile_json(const lm_bench_result *r)
 {
     const lm_profile *p = &r->profile;
     json_t  *list = json_array();
-    part     parts[MOST_PARTS];
+    part     parts[MAX_PARTS];
     double   total;
     unsigned n = parts_of(r, parts, &total);
 

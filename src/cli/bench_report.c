@@ -78,9 +78,9 @@ typedef struct field {
     double      real;
 } field;
 
-enum { MOST_FIELDS = 48 };
+enum { MAX_FIELDS = 48 };
 
-typedef struct fields { field at[MOST_FIELDS]; size_t n; char time[32]; } fields;
+typedef struct fields { field at[MAX_FIELDS]; size_t n; char time[32]; } fields;
 
 static void text(fields *f, const char *name, const char *x) { f->at[f->n++] = (field){ name, TEXT, x ? x : "", 0, 0 }; }
 static void whole(fields *f, const char *name, uint64_t x) { f->at[f->n++] = (field){ name, WHOLE, NULL, x, 0 }; }

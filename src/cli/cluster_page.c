@@ -89,18 +89,19 @@ static const char *time_or_dash(char out[LM_FIGURE], double s, bool known)
     return out;
 }
 
-static void add_row(lm_grid *g, const lm_cluster_row *r, bool simulated)
+static void add_row(lm_cell_table *g, const lm_cluster_row *r, bool simulated)
 {
     char name[SPLIT], copies[LM_FIGURE], total[LM_FIGURE], sent[LM_FIGURE], one[LM_FIGURE], a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE],
         many[LM_FIGURE], first[LM_FIGURE], simulation[LM_FIGURE];
     bool known = r->one.rate > 0;
 
     snprintf(copies, sizeof copies, "%u", r->copies);
-    lm_grid_row(g, split_name(name, r), copies, lm_figure_bytes(total, r->total), lm_fit_verdict(r->fits, r->tight),
-                r->sent ? lm_figure_bytes(sent, r->sent) : "-", lm_fit_rate(one, r->one.rate), time_or_dash(a, r->one.computing, known),
-                time_or_dash(b, r->one.latency, known), time_or_dash(c, r->one.transfer, known), lm_fit_rate(many, r->many.rate),
-                time_or_dash(first, seconds(&r->first), known),
-                simulated ? time_or_dash(simulation, r->one.simulated, known) : "");
+    lm_cell_table_row(g, split_name(name, r), copies, lm_figure_bytes(total, r->total), lm_fit_verdict(r->fits, r->tight),
+                      r->sent ? lm_figure_bytes(sent, r->sent) : "-", lm_fit_rate(one, r->one.rate),
+                      time_or_dash(a, r->one.computing, known), time_or_dash(b, r->one.latency, known),
+                      time_or_dash(c, r->one.transfer, known), lm_fit_rate(many, r->many.rate),
+                      time_or_dash(first, seconds(&r->first), known),
+                      simulated ? time_or_dash(simulation, r->one.simulated, known) : "");
 }
 
 /* "2.40 ms less computing", "1.81 ms more network" */
@@ -163,7 +164,7 @@ static void why(const lm_cluster_plan *p, lm_text *out)
 void lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p, bool simulated, lm_store *store,
                           lm_text *out)
 {
-    lm_grid g = { .store = store, .align = simulated ? "lrrlrrrrrrrr" : "lrrlrrrrrrr", .indent = 2 };
+    lm_cell_table g = { .store = store, .align = simulated ? "lrrlrrrrrrrr" : "lrrlrrrrrrr", .indent = 2 };
     char left[2 * LM_FIT_NAME], place[LM_FIT_NAME], model[LM_FIT_NAME], context[LM_FIGURE], latency[LM_FIGURE], rate[LM_FIGURE];
     const char *source;
 
@@ -173,11 +174,11 @@ void lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_c
     lm_text_printf(out, "%s: %s a message, %s a second; %s positions, cache %s; times at best\n\n", p->link.title,
                    lm_figure_time(latency, p->link.latency), lm_figure_bytes(rate, (uint64_t)p->link.bytes_per_second),
                    lm_figure_count(context, p->context), at->kv);
-    lm_grid_row(&g, "", "copies", "a node holds", "", "sends", "one stream", "computing", "latency", "bytes",
-                "many", "first token", "simulated");
+    lm_cell_table_row(&g, "", "copies", "a node holds", "", "sends", "one stream", "computing", "latency", "bytes", "many",
+                      "first token", "simulated");
     for (size_t i = 0; i < p->n; i++)
         add_row(&g, &p->rows[i], simulated);
-    lm_grid_print(&g, out);
+    lm_cell_table_print(&g, out);
     if (p->best_one >= 0)
         why(p, out);
     lm_text_add_str(out, "\n  computing    of the slowest rank; latency: messages that wait for each other; bytes: what comes to each\n");

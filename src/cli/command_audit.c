@@ -9,9 +9,9 @@
 #include "cli/prompt.h"
 #include "lamina/audit.h"
 
-enum { MOST_CELLS = 32 };
+enum { MAX_CELLS = 32 };
 
-#define MOST_BYTES (UINT64_C(16) << 20)
+#define MAX_BYTES (UINT64_C(16) << 20)
 
 enum { AS_TEXT, AS_MARKDOWN, AS_HTML };
 static const char *const format_words[] = { "text", "md", "html", NULL };
@@ -178,11 +178,11 @@ static lm_status judge(audit *a, const char *model, const char *quantity, const 
 
 /* ---- lists of statements ---- */
 
-static size_t split(char *line, char separator, char *cells[MOST_CELLS])
+static size_t split(char *line, char separator, char *cells[MAX_CELLS])
 {
     size_t n = 0;
 
-    for (char *p = line; p && n < MOST_CELLS;) {
+    for (char *p = line; p && n < MAX_CELLS;) {
         char *end  = strchr(p, separator);
         cells[n++] = p;
         if (end)
@@ -227,7 +227,7 @@ static lm_status fail_at_line(const audit *a, int64_t offset, const char *what, 
 /* Check a table whose first line names its columns: model (or asked), quantity, and claim (or seed_value or value). */
 static lm_status audit_table(audit *a, char *text, lm_error *e)
 {
-    char *names[MOST_CELLS], *cells[MOST_CELLS], *next = NULL;
+    char *names[MAX_CELLS], *cells[MAX_CELLS], *next = NULL;
     int   model = -1, quantity = -1, claim = -1;
 
     for (char *line = text; line && *line; line = next) {
@@ -303,14 +303,14 @@ static lm_status judge_document(audit *a, const lm_audit_document *d, const char
 
     while (lm_audit_statement_at(d, n))
         n++;
-    lm_mark *marks = lm_store_new(&a->cli->store, n + 1, lm_mark);
+    lm_claim_mark *marks = lm_store_new(&a->cli->store, n + 1, lm_claim_mark);
     if (!marks)
         return lm_fail_memory(e, "the statements", n);
     for (size_t i = 0; (s = lm_audit_statement_at(d, i)); i++) {
         lm_judgement j;
         LM_TRY(judge_statement(a, text, s, &j, e));
         if (j.verdict != LM_CLAIM_NOT_CHECKABLE)
-            marks[n_marks++] = (lm_mark){ s->at, s->size, j.verdict, lm_store_strdup(&a->cli->store, j.truth) };
+            marks[n_marks++] = (lm_claim_mark){ s->at, s->size, j.verdict, lm_store_strdup(&a->cli->store, j.truth) };
     }
     for (size_t i = 0; (u = lm_audit_unread_at(d, i)); i++)
         LM_TRY(show_unread(a, u, e));
@@ -368,7 +368,7 @@ static lm_status load(audit *a, lm_text *text, lm_error *e)
     }
     a->name  = path;
     a->table = n > 4 && strcmp(path + n - 4, ".tsv") == 0;
-    return lm_text_load(text, path, MOST_BYTES, e);
+    return lm_text_load(text, path, MAX_BYTES, e);
 }
 
 /* Reject a NUL byte, which would silently end the document. */

@@ -13,7 +13,7 @@
 #include "cli/output.h"
 #include "cli/splitting.h"
 
-enum { MOST_VALUES = 32, MOST_REPS = 1000 };
+enum { MAX_VALUES = 32, MAX_REPS = 1000 };
 
 typedef struct bench_options {
     lm_model_flags model;
@@ -45,7 +45,7 @@ static const lm_flag bench_flag_table[] = {
     { "--batch-size", "-b", LM_FLAG_TEXT, O(batches), "N,…", "logical batch size in tokens; the smaller of -b and -ub applies (2048)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_TEXT, O(threads), "N,…", "threads (default: physical cores)", 0, 0, NULL },
     { "--threads-batch", "-tb", LM_FLAG_COUNT, O(threads_batch), "N", "threads used to process prompts (default: same as --threads)", 0, 1024, NULL },
-    { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "repetitions of each test (5)", 1, MOST_REPS, NULL },
+    { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "repetitions of each test (5)", 1, MAX_REPS, NULL },
     { "--delay", NULL, LM_FLAG_COUNT, O(delay), "S", "pause before each test, in seconds (0)", 0, 3600, NULL },
     { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32", "arithmetic (auto)", 0, 0, lm_compute_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
@@ -77,7 +77,7 @@ static void bench_defaults(void *options)
 
 /* ---- lists of numbers ---- */
 
-typedef struct numbers { uint32_t at[MOST_VALUES]; uint32_t n; } numbers;
+typedef struct numbers { uint32_t at[MAX_VALUES]; uint32_t n; } numbers;
 
 /* Read a number; 4k is 4096. It is less than 2^42, so its sum or product with a value of a list does not overflow. */
 static bool read_one(const char **at, uint64_t *out)
@@ -117,7 +117,7 @@ static bool read_range(const char **at, uint64_t least, uint64_t most, numbers *
     if (first < least || last > most || last < first || step < (how == '*' ? 2u : 1u) || (how == '*' && first == 0))
         return false;
     for (uint64_t v = first; v <= last; v = how == '*' ? v * step : v + step) {
-        if (out->n == MOST_VALUES)
+        if (out->n == MAX_VALUES)
             return false;
         out->at[out->n++] = (uint32_t)v;
     }
@@ -129,7 +129,7 @@ static lm_status read_numbers(const char *flag, const char *text, uint32_t least
     out->n = 0;
     for (const char *at = text;; at++) {
         if (!read_range(&at, least, most, out) || (*at && *at != ','))
-            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is not a list of at most %d numbers from %u to %u", text, MOST_VALUES,
+            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is not a list of at most %d numbers from %u to %u", text, MAX_VALUES,
                            least, most);
         if (!*at)
             return LM_OK;
@@ -146,7 +146,7 @@ static lm_status read_pair(const char *text, numbers *out, lm_error *e)
 }
 
 typedef struct lists {
-    numbers  prompts, gens, depths, sequences, threads, batches, micro_batches, both[MOST_VALUES];
+    numbers  prompts, gens, depths, sequences, threads, batches, micro_batches, both[MAX_VALUES];
     uint32_t n_both;
 } lists;
 
@@ -154,8 +154,8 @@ static lm_status read_lists(const bench_options *o, lists *l, lm_error *e)
 {
     l->n_both = 0;
     for (size_t i = 0; i < o->both.n; i++) {
-        if (l->n_both == MOST_VALUES)
-            return lm_fail(e, LM_USAGE, "--prompt-gen", LM_NO_OFFSET, "more than %d times", MOST_VALUES);
+        if (l->n_both == MAX_VALUES)
+            return lm_fail(e, LM_USAGE, "--prompt-gen", LM_NO_OFFSET, "more than %d times", MAX_VALUES);
         LM_TRY(read_pair(o->both.items[i], &l->both[l->n_both++], e));
     }
     LM_TRY(read_numbers("--n-prompt", o->prompts, 0, 1u << 24, &l->prompts, e));
@@ -188,7 +188,7 @@ typedef struct bench {
     lm_bench_texts       texts;
     lm_limits            limits;
     lm_bench_result      r;
-    double               seconds[MOST_REPS];
+    double               seconds[MAX_REPS];
     lm_bench_form        form;
     bool                 printed;
     lm_text               profiles;               /* of the tests so far, printed after the table */

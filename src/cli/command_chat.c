@@ -90,7 +90,7 @@ static void meter(const talk *t)
     if (!lm_err_is_terminal())
         return;
     lm_faint_note("%zu token%s, %s  ·  context %s of %s (%.0f %%)%s", x->ids.n, x->ids.n == 1 ? "" : "s",
-                  lm_figure_rate(rate, lm_answer_continued(x), x->generate_seconds), lm_figure_count(used, length),
+                  lm_figure_rate(rate, lm_display_continued(x), x->generate_seconds), lm_figure_count(used, length),
                   lm_figure_count(all, context), 100.0 * length / context,
                   x->stop == LM_STOP_CANCELLED ? "  ·  interrupted" : x->stop == LM_STOP_LENGTH ? "  ·  stopped: length" : "");
     if (x->stop == LM_STOP_CONTEXT)
@@ -101,8 +101,8 @@ static json_t *answer_json(const lm_session *s)
 {
     return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "role", "assistant", "content", lm_json_of(s->last.text.data, s->last.text.size),
                      "ids", lm_ids_json(s->last.ids.ids, s->last.ids.n), "stop_reason", lm_stop_word(s->last.stop), "stop_string",
-                     lm_answer_stop_string(&s->last, s->stops.items), "timings",
-                     lm_answer_timings(&s->last));
+                     lm_display_stop_string(&s->last, s->stops.items), "timings",
+                     lm_display_timings(&s->last));
 }
 
 /* Show the session's last answer if `status` is LM_OK. */
@@ -110,7 +110,7 @@ static lm_status show(talk *t, lm_status status, lm_error *e)
 {
     if (status != LM_OK)
         return status;
-    lm_answer_warn(&t->s.last);
+    lm_display_warn(&t->s.last);
     status = t->s.cli->json ? lm_out_json_line(lm_json_document(t->s.cli, answer_json(&t->s)), e) : lm_out_text("\n", 1, e);
     meter(t);
     return status;

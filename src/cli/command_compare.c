@@ -4,7 +4,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-enum { MOST_MODELS = 16 };
+enum { MAX_MODELS = 16 };
 
 typedef struct compare_options {
     lm_model_flags model;
@@ -45,8 +45,8 @@ static void compare_defaults(void *options)
 
 /* The open models and their facts, which point into them. */
 typedef struct opened {
-    lm_model *model[MOST_MODELS];
-    lm_facts *facts[MOST_MODELS];
+    lm_model *model[MAX_MODELS];
+    lm_facts *facts[MAX_MODELS];
     size_t    n;
 } opened;
 
@@ -54,8 +54,8 @@ static lm_status open_one(lm_cli *cli, compare_options *o, const char *name, ope
 {
     lm_facts_options options = { .name = x->n < o->names.n ? o->names.items[x->n] : NULL };
 
-    if (x->n == MOST_MODELS)
-        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "more than %d models", MOST_MODELS);
+    if (x->n == MAX_MODELS)
+        return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "more than %d models", MAX_MODELS);
     o->model.o.weights_optional = o->model.o.tokenizer_optional = true;
     LM_TRY(lm_open_model(cli, &o->model, name, &x->model[x->n], e));
     lm_status status = lm_engine_flags(&o->run, x->model[x->n], 0, &options.engine, e);
@@ -120,7 +120,7 @@ const lm_command lm_command_compare = {
     .about = "  MODEL may be a preset, a config.json, a folder without weights, or a GGUF file.\n"
              "  Changes are relative to the first model. The sentences under \"reading\" are qualitative, derived by rules.\n",
     .groups = compare_groups,
-    .max_args = MOST_MODELS,
+    .max_args = MAX_MODELS,
     .options_size = sizeof(compare_options),
     .defaults = compare_defaults,
     .run = compare,

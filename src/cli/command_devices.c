@@ -54,14 +54,14 @@ static const char *tera(char out[LM_FIGURE], double x)
     return out;
 }
 
-static void add_row(const lm_device *d, lm_grid *g)
+static void add_row(const lm_device *d, lm_cell_table *g)
 {
     char memory[LM_FIGURE], rate[LM_FIGURE], f32[LM_FIGURE], f16[LM_FIGURE], bf16[LM_FIGURE], int8[LM_FIGURE];
 
     snprintf(memory, sizeof memory, "%.0f GiB", (double)d->memory / (1 << 30));
     snprintf(rate, sizeof rate, d->memory_rate < 99.95e9 ? "%.1f GB/s" : "%.0f GB/s", d->memory_rate / 1e9);
-    lm_grid_row(g, d->name, d->title, memory, rate, tera(f32, d->peak.f32), tera(f16, d->peak.f16), tera(bf16, d->peak.bf16),
-                tera(int8, d->peak.int8));
+    lm_cell_table_row(g, d->name, d->title, memory, rate, tera(f32, d->peak.f32), tera(f16, d->peak.f16),
+                      tera(bf16, d->peak.bf16), tera(int8, d->peak.int8));
 }
 
 static bool mentions(const lm_device *d, const char *word)
@@ -82,26 +82,26 @@ static bool wanted(const lm_cli *cli, int only, const lm_device *d)
 
 static void table(lm_cli *cli, int only, lm_text *out)
 {
-    lm_grid g = { .store = &cli->store, .align = "llrrrrrr", .indent = 2 };
+    lm_cell_table g = { .store = &cli->store, .align = "llrrrrrr", .indent = 2 };
     size_t  n = 0;
 
-    lm_grid_row(&g, "", "", _("memory"), _("reads"), "f32", "f16", "bf16", "int8");
+    lm_cell_table_row(&g, "", "", _("memory"), _("reads"), "f32", "f16", "bf16", "int8");
     for (int k = 0; kind_words[k]; k++) {
         bool titled = false;
         for (size_t i = 0; lm_device_at(i); i++) {
             if (strcmp(lm_device_at(i)->kind, kind_words[k]) != 0 || !wanted(cli, only, lm_device_at(i)))
                 continue;
             if (!titled && n)
-                lm_grid_line(&g, "");
+                lm_cell_table_line(&g, "");
             if (!titled)
-                lm_grid_line(&g, _(kind_titles[k]));
+                lm_cell_table_line(&g, _(kind_titles[k]));
             titled = true;
             add_row(lm_device_at(i), &g);
             n++;
         }
     }
     lm_text_printf(out, _("%zu devices: memory, bytes read and 10¹² operations a second, dense\n\n"), n);
-    lm_grid_print(&g, out);
+    lm_cell_table_print(&g, out);
     lm_text_printf(out, "\n  -  %s\n  %s\n", _("is not published; the next wider type is taken for it"),
                    _("more  lamina devices NAME (with its source)   lamina fit MODEL --device NAME"));
 }

@@ -7,7 +7,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 
-enum { MOST_MODELS = 16 };
+enum { MAX_MODELS = 16 };
 
 typedef struct fit_options {
     lm_model_flags model;
@@ -294,7 +294,7 @@ const lm_command lm_command_fit = {
              "  bandwidth and arithmetic throughput. Exit status 4 if the model does not fit. MODEL may be a preset, a\n"
              "  config.json, or a folder without weights.\n",
     .groups = fit_groups,
-    .max_args = MOST_MODELS,
+    .max_args = MAX_MODELS,
     .options_size = sizeof(fit_options),
     .defaults = fit_defaults,
     .run = fit_command,

@@ -5,7 +5,7 @@
 #include "cli/output.h"
 #include "cli/pieces.h"
 
-enum { MOST_MODELS = 16 };
+enum { MAX_MODELS = 16 };
 
 typedef struct report_options {
     lm_model_flags model;
@@ -80,8 +80,8 @@ static void report_defaults(void *options)
 
 /* The open models and their facts, which point into them. */
 typedef struct opened {
-    lm_model *model[MOST_MODELS];
-    lm_facts *facts[MOST_MODELS];
+    lm_model *model[MAX_MODELS];
+    lm_facts *facts[MAX_MODELS];
     size_t    n;
 } opened;
 
@@ -190,7 +190,7 @@ const lm_command lm_command_report = {
     .about = "  MODEL may be a preset (lamina presets), a config.json, a folder or a .gguf file. Without MODEL, uses the demo model.\n"
              "  A report about several models compares them first and then describes each.\n",
     .groups = report_groups,
-    .max_args = MOST_MODELS,
+    .max_args = MAX_MODELS,
     .options_size = sizeof(report_options),
     .defaults = report_defaults,
     .run = report,

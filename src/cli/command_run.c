@@ -48,7 +48,7 @@ typedef struct run_state {
     lm_text            text;              /* the prompt as given, then as rendered */
     lm_tokens         ids;
     lm_generation     out;
-    lm_answer         answer;
+    lm_display         answer;
     lm_scored         scored;            /* the prompt's scores, with -n 0 --logprobs */
     lm_score          score;
     double            load_seconds;
@@ -317,7 +317,7 @@ static json_t *warnings_json(const lm_model *m, const lm_engine *g, const lm_gen
     }
     if (lm_context_warning(m, lm_engine_context(g), context))
         json_array_append_new(out, json_string(context));
-    if ((given_up = lm_answer_warning(x)))
+    if ((given_up = lm_display_warning(x)))
         json_array_append_new(out, given_up);
     return out;
 }
@@ -325,14 +325,14 @@ static json_t *warnings_json(const lm_model *m, const lm_engine *g, const lm_gen
 static json_t *run_json(const run_options *o, const run_state *s)
 {
     lm_model_info info;
-    json_t *timings = lm_answer_timings(&s->out), *j;
+    json_t *timings = lm_display_timings(&s->out), *j;
 
     lm_model_describe(s->model, &info);
     json_object_set_new(timings, "load_seconds", json_real(s->load_seconds));
     j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:o}", "model", info.name, "prompt_ids",
                   lm_ids_json(s->ids.ids, s->ids.n), "ids", lm_ids_json(s->out.ids.ids, s->out.ids.n), "text",
                   lm_json_of(s->out.text.data, s->out.text.size), "stop_reason", lm_stop_word(s->out.stop), "stop_string",
-                  lm_answer_stop_string(&s->out, o->stops.items), "timings", timings, "warnings",
+                  lm_display_stop_string(&s->out, o->stops.items), "timings", timings, "warnings",
                   warnings_json(s->model, s->engine, &s->out), "seed", (json_int_t)o->sampling.o.seed, "prompt",
                   s->text.data ? lm_json_of(s->text.data, s->text.size) : json_null());
     if (s->answer.positions)
@@ -394,8 +394,8 @@ static lm_status report(lm_cli *cli, const run_options *o, const run_state *s, l
         show_logprobs(s->answer.positions);
     if (s->scored.lines.size)
         show_scored(s);
-    lm_answer_warn(&s->out);
-    lm_answer_summary(&s->out, &line);
+    lm_display_warn(&s->out);
+    lm_display_summary(&s->out, &line);
     lm_note("%s", line.data ? line.data : "");
     lm_text_free(&line);
     return status;
@@ -431,8 +431,8 @@ static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_er
     LM_TRY(lm_constraining_sequence(&s->constraining, &s->ids, &g.sequence, e));
     if (s->ensembling)
         lm_ensembling_sequence(s->ensembling, &g.sequence);
-    s->answer = (lm_answer){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
-    lm_status status = lm_answer_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e);
+    s->answer = (lm_display){ .model = s->model, .stream = !cli->json, .logprobs = o->logprobs };
+    lm_status status = lm_display_run(&s->answer, s->engine, s->sampler, &s->ids, 0, &g, &s->out, e);
     if (status == LM_LIMIT && s->ids.n > lm_engine_context(s->engine))
         lm_fail_hint(e, "-c %zu or more holds it", s->ids.n + 1);
     LM_TRY(status);

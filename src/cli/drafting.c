@@ -4,7 +4,7 @@
 
 #define D(field) offsetof(lm_draft_flags, field)
 
-enum { MOST = 16 };
+enum { DEFAULT_DRAFT = 16 };
 
 const lm_flag lm_draft_flag_table[] = {
     { "--draft-ngram", "--spec-ngram-size-n", LM_FLAG_COUNT, D(ngram), "N",
@@ -17,7 +17,7 @@ const lm_flag lm_draft_flag_table[] = {
 
 lm_status lm_drafting_engine(const lm_draft_flags *f, lm_engine_options *o, lm_error *e)
 {
-    uint32_t rows = (f->most ? f->most : MOST) + 1;
+    uint32_t rows = (f->most ? f->most : DEFAULT_DRAFT) + 1;
 
     if (f->most && !f->ngram && !f->model)
         return lm_fail(e, LM_USAGE, "--draft-max", LM_NO_OFFSET, "requires --draft-ngram N or --model-draft MODEL");
@@ -40,7 +40,7 @@ lm_status lm_drafting_open(lm_cli *cli, const lm_draft_flags *f, const lm_model 
         return lm_fail_in(e, f->model), status;
     engine.adapters   = NULL;
     engine.logit_rows = 1;
-    engine.rollback   = f->most ? f->most : MOST;
+    engine.rollback   = f->most ? f->most : DEFAULT_DRAFT;
     return lm_start_engine(out->model, &engine, &out->engine, e);
 }
 
@@ -54,6 +54,6 @@ void lm_drafting_close(lm_drafting *d)
 void lm_drafting_sequence(const lm_draft_flags *f, const lm_drafting *d, lm_sequence_options *o)
 {
     o->draft_ngram  = f->ngram;
-    o->draft_max    = f->most ? f->most : MOST;
+    o->draft_max    = f->most ? f->most : DEFAULT_DRAFT;
     o->draft_engine = d->engine;
 }

@@ -6,14 +6,14 @@
 
 #include "cli/flags.h"
 
-enum { MOST_NAME = 96 };
+enum { MAX_NAME = 96 };
 
-static const char *variable(const char *spelling, size_t n, char name[MOST_NAME])
+static const char *variable(const char *spelling, size_t n, char name[MAX_NAME])
 {
     static const char prefix[] = "LAMINA_ARG_";
     size_t at = sizeof prefix - 1;
 
-    if (n < 3 || strncmp(spelling, "--", 2) || n + at >= MOST_NAME)
+    if (n < 3 || strncmp(spelling, "--", 2) || n + at >= MAX_NAME)
         return NULL;
     memcpy(name, prefix, at);
     for (size_t i = 2; i < n; i++)
@@ -23,7 +23,7 @@ static const char *variable(const char *spelling, size_t n, char name[MOST_NAME]
 }
 
 /* Return the value of the first long spelling that is set, or NULL. `name` receives the name of its variable. */
-static const char *value_of(const lm_flag *f, char name[MOST_NAME])
+static const char *value_of(const lm_flag *f, char name[MAX_NAME])
 {
     const char *value = variable(f->name, strlen(f->name), name);
 
@@ -74,7 +74,7 @@ static lm_status set(lm_cli *cli, const lm_flag *f, void *at, const char *value,
 
 lm_status lm_environment_read(lm_cli *cli, void *options, lm_error *e)
 {
-    char name[MOST_NAME];
+    char name[MAX_NAME];
 
     for (const lm_flag_group *g = cli->command->environment ? cli->command->groups : NULL; g && g->title; g++)
         for (const lm_flag *f = g->flags; f->name; f++) {

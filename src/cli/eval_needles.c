@@ -7,14 +7,14 @@
 #include "cli/interrupt.h"
 #include "cli/prompt.h"
 
-enum { MOST = 64, SEQUENCES = 4 };
+enum { MAX_STEPS = 64, SEQUENCES = 4 };
 
 typedef struct grid {
-    uint32_t lengths[MOST];
-    double   depths[MOST];
+    uint32_t lengths[MAX_STEPS];
+    double   depths[MAX_STEPS];
     size_t   n_lengths, n_depths;
-    uint32_t found[MOST * MOST];
-    double   shares[MOST * MOST];
+    uint32_t found[MAX_STEPS * MAX_STEPS];
+    double   shares[MAX_STEPS * MAX_STEPS];
 } grid;
 
 /* "512,1024,8k" */
@@ -28,8 +28,9 @@ static lm_status read_list(const char *text, const char *flag, double most, doub
             x *= 1024;
             end++;
         }
-        if (end == at || (*end && *end != ',') || !(x >= 0 && x <= most) || *n == MOST)
-            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is not a list of at most %d numbers from 0 to %g", text, MOST, most);
+        if (end == at || (*end && *end != ',') || !(x >= 0 && x <= most) || *n == MAX_STEPS)
+            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is not a list of at most %d numbers from 0 to %g",
+                           text, MAX_STEPS, most);
         out[(*n)++] = x;
         at = *end ? end + 1 : end;
     }
@@ -38,7 +39,7 @@ static lm_status read_list(const char *text, const char *flag, double most, doub
 
 static lm_status read_lists(const lm_eval_flags *o, grid *g, uint32_t *longest, lm_error *e)
 {
-    double lengths[MOST];
+    double lengths[MAX_STEPS];
 
     LM_TRY(read_list(o->lengths ? o->lengths : "512,1024,2048", "--lengths", 1e8, lengths, &g->n_lengths, e));
     LM_TRY(read_list(o->depths ? o->depths : "0,25,50,75,100", "--depths", 100, g->depths, &g->n_depths, e));

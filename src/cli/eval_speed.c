@@ -6,9 +6,9 @@
 #include "cli/eval.h"
 #include "cli/interrupt.h"
 
-enum { CONTEXT = 512, PREDICT = 64, MOST_CHUNKS = 8 };
+enum { CONTEXT = 512, PREDICT = 64, MAX_CHUNKS = 8 };
 
-typedef struct timing { double reading[MOST_CHUNKS], writing[MOST_CHUNKS]; uint32_t n; } timing;
+typedef struct timing { double reading[MAX_CHUNKS], writing[MAX_CHUNKS]; uint32_t n; } timing;
 
 static int rising(const void *a, const void *b)
 {
@@ -73,7 +73,7 @@ static lm_status time_text(lm_evaluation *v, uint32_t context, uint32_t predict,
         return lm_fail_memory(e, "rows", lm_engine_max_rows(v->engine) * sizeof *rows);
     v->bar = lm_progress_start("timing");
     lm_status status = LM_OK;
-    for (uint32_t i = 0; i < chunks && t.n < MOST_CHUNKS && (uint64_t)(i + 1) * context <= v->ids.n && status == LM_OK; i++) {
+    for (uint32_t i = 0; i < chunks && t.n < MAX_CHUNKS && (uint64_t)(i + 1) * context <= v->ids.n && status == LM_OK; i++) {
         status = time_chunk(v, v->ids.ids + (size_t)i * context, context, predict, rows, &t, e);
         if (status == LM_OK && !lm_interrupt_progress(&v->bar, (double)(i + 1) / chunks))
             status = lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");

@@ -183,7 +183,7 @@ static const char *longest(char out[LM_FIGURE], uint64_t n)
     return lm_figure_count(out, n);
 }
 
-static void add_row(lm_grid *g, const lm_fit *f, const lm_fit_row *r)
+static void add_row(lm_cell_table *g, const lm_fit *f, const lm_fit_row *r)
 {
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], left[LM_FIGURE], context[LM_FIGURE], most[LM_FIGURE], token[LM_FIGURE],
         prompt[LM_FIGURE];
@@ -191,11 +191,11 @@ static void add_row(lm_grid *g, const lm_fit *f, const lm_fit_row *r)
     snprintf(left, sizeof left, "%s%s", r->fits ? "+" : "−",
              lm_figure_bytes(a, r->fits ? f->memory - r->total : r->total - f->memory));
     lm_figure_count(most, r->most);
-    lm_grid_row(g, _(r->precision), lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch),
-                lm_figure_bytes(d, r->total), lm_fit_verdict(r->fits, r->tight), left, longest(context, r->longest),
-                r->most ? most : "-", r->fits ? lm_fit_rate(token,
-                                                            r->token.rate) : "-", r->fits ? limit(r->token.limited_by) : "",
-                r->fits ? lm_fit_rate(prompt, r->prompt.rate) : "-", r->fits ? limit(r->prompt.limited_by) : "");
+    lm_cell_table_row(g, _(r->precision), lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
+                      lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), lm_fit_verdict(r->fits, r->tight), left,
+                      longest(context, r->longest), r->most ? most : "-", r->fits ? lm_fit_rate(token, r->token.rate) : "-",
+                      r->fits ? limit(r->token.limited_by) : "", r->fits ? lm_fit_rate(prompt, r->prompt.rate) : "-",
+                      r->fits ? limit(r->prompt.limited_by) : "");
 }
 
 static void explain_tight(const lm_fit *f, lm_text *out)
@@ -252,16 +252,15 @@ static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
 void lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_store *store, lm_text *out)
 {
     /* Without speeds, their columns are omitted. */
-    lm_grid g = { .store = store, .align = at->device || at->here ? "lrrrrlrrrrlrl" : "lrrrrlrrr", .indent = 2 };
+    lm_cell_table g = { .store = store, .align = at->device || at->here ? "lrrrrlrrrrlrl" : "lrrrrlrrr", .indent = 2 };
 
     verdict(x, at, out);
     settings(&x->fit, at, out);
-    lm_grid_row(&g, "", _("weights"), _("cache"), _("scratch"), _("total"), "", _("left"), _("context"), _("batch"),
-                _("generates"), "",
-                _("reads"), "");
+    lm_cell_table_row(&g, "", _("weights"), _("cache"), _("scratch"), _("total"), "", _("left"), _("context"), _("batch"),
+                      _("generates"), "", _("reads"), "");
     for (size_t i = 0; i < x->fit.n; i++)
         add_row(&g, &x->fit, &x->fit.rows[i]);
-    lm_grid_print(&g, out);
+    lm_cell_table_print(&g, out);
     legend(x, at, out);
 }
 
@@ -308,27 +307,28 @@ json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at)
                      (json_int_t)(total ? memory / total : 0), "models", models);
 }
 
-static void fleet_rows(lm_grid *g, const lm_fitted *x, size_t n, uint64_t left)
+static void fleet_rows(lm_cell_table *g, const lm_fitted *x, size_t n, uint64_t left)
 {
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], e[LM_FIGURE], context[LM_FIGURE], more[LM_FIGURE], sharing[LM_FIGURE];
 
-    lm_grid_row(g, "", _("stored as"), _("context"), _("weights"), _("cache"), _("scratch"), _("total"), _("one more"),
-                _("sharing weights"), _("generates"), "");
+    lm_cell_table_row(g, "", _("stored as"), _("context"), _("weights"), _("cache"), _("scratch"), _("total"), _("one more"),
+                      _("sharing weights"), _("generates"), "");
     for (size_t i = 0; i < n; i++) {
         const lm_fit_row *r = &x[i].fit.rows[x[i].row];
         snprintf(more, sizeof more, "%llu", (unsigned long long)more_of(&x[i], left, false));
         snprintf(sharing, sizeof sharing, "%llu", (unsigned long long)more_of(&x[i], left, true));
-        lm_grid_row(g, x[i].info.name, _(r->precision), lm_figure_count(context, x[i].fit.context), lm_figure_bytes(a, r->weights),
-                    lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), more, sharing,
-                    lm_fit_rate(e, r->token.rate), limit(r->token.limited_by));
+        lm_cell_table_row(g, x[i].info.name, _(r->precision), lm_figure_count(context, x[i].fit.context),
+                          lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch),
+                          lm_figure_bytes(d, r->total), more, sharing, lm_fit_rate(e, r->token.rate),
+                          limit(r->token.limited_by));
     }
-    lm_grid_row(g, _("together"), "", "", "", "", "", lm_figure_bytes(a, lm_fleet_total(x, n)), "", "", "", "");
+    lm_cell_table_row(g, _("together"), "", "", "", "", "", lm_figure_bytes(a, lm_fleet_total(x, n)), "", "", "", "");
 }
 
 void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_store *store, lm_text *out)
 {
     uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n), left = memory > total ? memory - total : 0, copies = memory / total;
-    lm_grid  g = { .store = store, .align = "llrrrrrrrrl", .indent = 2 };
+    lm_cell_table  g = { .store = store, .align = "llrrrrrrrrl", .indent = 2 };
     char     a[LM_FIGURE], place[NAME], line[2 * NAME];
 
     snprintf(line, sizeof line, _("%zu models at once on %s"), n, lm_fit_place_name(at, memory + x[0].fit.reserve, place));
@@ -338,7 +338,7 @@ void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_stor
                       "%llu sequences of each, cache %s; plan for %s\n\n"),
                    (unsigned long long)x[0].fit.sequences, at->kv, planned_for(&x[0].fit));
     fleet_rows(&g, x, n, left);
-    lm_grid_print(&g, out);
+    lm_cell_table_print(&g, out);
     lm_text_add_str(out, "\n  ");
     if (copies)
         lm_text_printf(out, P_(copies, "%s are left; all of them fit %llu time\n", "%s are left; all of them fit %llu times\n"),

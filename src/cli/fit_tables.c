@@ -7,7 +7,7 @@ static void start(lm_fit_table *t, const char *align)
 {
     if (t->rows)
         return;
-    t->grid = (lm_grid){ .store = &t->cli->store, .align = align, .indent = 2 };
+    t->grid = (lm_cell_table){ .store = &t->cli->store, .align = align, .indent = 2 };
     t->rows = json_array();
 }
 
@@ -29,19 +29,19 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
                                              r ? lm_fit_speed_json(&r->token) : json_null(), "reading",
                                              r ? lm_fit_speed_json(&r->prompt) : json_null()));
     if (!t->kind)
-        lm_grid_row(&t->grid, "", _("memory"), C_("column", "fits in"), "", _("takes"), _("left"), _("generates"), "", _("reads"),
-                    "");
+        lm_cell_table_row(&t->grid, "", _("memory"), C_("column", "fits in"), "", _("takes"), _("left"), _("generates"), "",
+                          _("reads"), "");
     else if (strcmp(t->kind, d->kind) != 0)
-        lm_grid_line(&t->grid, "");
+        lm_cell_table_line(&t->grid, "");
     t->kind = d->kind;
     snprintf(memory, sizeof memory, "%.0f GiB", (double)d->memory / (1 << 30));
     if (!r) {
-        lm_grid_row(&t->grid, d->name, memory, "✗", "", "", "", "", "", "", "");
+        lm_cell_table_row(&t->grid, d->name, memory, "✗", "", "", "", "", "", "", "");
         return;
     }
-    lm_grid_row(&t->grid, d->name, memory, _(r->precision), r->tight ? _("tight") : "", lm_figure_bytes(total, r->total),
-                lm_figure_bytes(left, f->memory - r->total), lm_fit_rate(token, r->token.rate), _(r->token.limited_by),
-                lm_fit_rate(prompt, r->prompt.rate), _(r->prompt.limited_by));
+    lm_cell_table_row(&t->grid, d->name, memory, _(r->precision), r->tight ? _("tight") : "", lm_figure_bytes(total, r->total),
+                      lm_figure_bytes(left, f->memory - r->total), lm_fit_rate(token, r->token.rate), _(r->token.limited_by),
+                      lm_fit_rate(prompt, r->prompt.rate), _(r->prompt.limited_by));
 }
 
 void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out)
@@ -56,7 +56,7 @@ void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out)
                    P_(f->sequences, "%s positions, %llu sequence, cache %s; the most exact precision that fits, at best\n\n",
                       "%s positions, %llu sequences, cache %s; the most exact precision that fits, at best\n\n"),
                    lm_figure_count(context, f->context), (unsigned long long)f->sequences, kv);
-    lm_grid_print(&t->grid, out);
+    lm_cell_table_print(&t->grid, out);
     lm_text_add_str(out, "\n  ");
     lm_text_printf(out, _("generates  tokens a second with %s positions in the cache; reads: of a prompt of %s\n"), context,
                    lm_figure_count(prompt, f->prompt));
@@ -87,7 +87,7 @@ void lm_fit_table_batch(lm_fit_table *t, const lm_fit_row *r)
 
     if (!t->rows) {
         start(t, t->price > 0 ? "rrrrrlr" : "rrrrrl");
-        lm_grid_row(&t->grid, _("sequences"), _("cache"), _("takes"), _("together"), _("each"), "", _("a million tokens"));
+        lm_cell_table_row(&t->grid, _("sequences"), _("cache"), _("takes"), _("together"), _("each"), "", _("a million tokens"));
     }
     json_array_append_new(t->rows, json_pack("{s:I, s:I, s:I, s:o, s:o, s:o}", "batch", (json_int_t)f->sequences, "kv",
                                              (json_int_t)r->kv,
@@ -95,9 +95,9 @@ void lm_fit_table_batch(lm_fit_table *t, const lm_fit_row *r)
                                              r->token.rate > 0 ? json_real(r->token.rate / (double)f->sequences) : json_null(),
                                              "price_per_million", cost_json(t->price, r->token.rate)));
     snprintf(money, sizeof money, r->token.rate > 0 ? "%.4f" : "-", cost(t->price, r->token.rate));
-    lm_grid_row(&t->grid, lm_figure_count(n, f->sequences), lm_figure_bytes(cache, r->kv), lm_figure_bytes(total, r->total),
-                lm_fit_rate(all, r->token.rate), lm_fit_rate(each, r->token.rate / (double)f->sequences),
-                _(r->token.limited_by), money);
+    lm_cell_table_row(&t->grid, lm_figure_count(n, f->sequences), lm_figure_bytes(cache, r->kv),
+                      lm_figure_bytes(total, r->total), lm_fit_rate(all, r->token.rate),
+                      lm_fit_rate(each, r->token.rate / (double)f->sequences), _(r->token.limited_by), money);
 }
 
 void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *out)
@@ -112,7 +112,7 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *
     lm_fit_title(left, right, out);
     lm_text_printf(out, _("%s positions in each cache, %s; tokens a second at best\n\n"), lm_figure_count(context, f->context),
                    at->kv);
-    lm_grid_print(&t->grid, out);
+    lm_cell_table_print(&t->grid, out);
     lm_text_add_str(out, "\n  ");
     lm_text_printf(out, _("a prompt of %s is read at %s, limited by %s"), lm_figure_count(prompt, f->prompt),
                    lm_fit_rate(rate, r->prompt.rate),

@@ -11,7 +11,7 @@ typedef struct lm_fit_table {
     lm_cli          *cli;
     const lm_fitted *x;
     double           price;              /* per hour; 0: not given */
-    lm_grid          grid;
+    lm_cell_table          grid;
     json_t          *json;               /* the document, set by the _end functions */
     json_t          *rows;
     size_t           n, fitting;

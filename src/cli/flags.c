@@ -89,15 +89,15 @@ static const lm_command *owner_of(const lm_cli *cli, const char *name)
 
 static lm_status unknown(lm_cli *cli, const char *name, lm_error *e)
 {
-    enum { MOST = 255 };
+    enum { MAX_NAMES = 255 };
     const lm_command *c = cli->command;
     const lm_command *owner = owner_of(cli, name);
-    const char *names[MOST + 1] = { NULL }, *near;
+    const char *names[MAX_NAMES + 1] = { NULL }, *near;
     size_t n = 0;
 
-    add_names(cli, lm_general_flags, names, &n, MOST);
+    add_names(cli, lm_general_flags, names, &n, MAX_NAMES);
     for (const lm_flag_group *g = c->groups; g && g->title; g++)
-        add_names(cli, g->flags, names, &n, MOST);
+        add_names(cli, g->flags, names, &n, MAX_NAMES);
     near = lm_nearest_word(name, names);
     lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "unknown flag of lamina %s", c->name);
     if (owner)

@@ -4,12 +4,12 @@
 #include <assert.h>
 #include <string.h>
 
-static unsigned columns_of(const lm_grid *g)
+static unsigned columns_of(const lm_cell_table *g)
 {
     return (unsigned)strlen(g->align);
 }
 
-static const char **new_row(lm_grid *g)
+static const char **new_row(lm_cell_table *g)
 {
     unsigned n = columns_of(g);
 
@@ -28,7 +28,7 @@ static const char **new_row(lm_grid *g)
     return &g->cells[g->rows++ * n];
 }
 
-void lm_grid_texts(lm_grid *g, const char *const *texts, size_t n)
+void lm_cell_table_texts(lm_cell_table *g, const char *const *texts, size_t n)
 {
     assert(n >= columns_of(g));
     const char **row = new_row(g);
@@ -39,7 +39,7 @@ void lm_grid_texts(lm_grid *g, const char *const *texts, size_t n)
     }
 }
 
-void lm_grid_line(lm_grid *g, const char *text)
+void lm_cell_table_line(lm_cell_table *g, const char *text)
 {
     const char **row = new_row(g);
 
@@ -50,7 +50,7 @@ void lm_grid_line(lm_grid *g, const char *text)
     }
 }
 
-static void print_row(const lm_grid *g, const char *const *row, const size_t *width, lm_text *out)
+static void print_row(const lm_cell_table *g, const char *const *row, const size_t *width, lm_text *out)
 {
     unsigned last = columns_of(g);
 
@@ -67,9 +67,9 @@ static void print_row(const lm_grid *g, const char *const *row, const size_t *wi
     lm_text_add_char(out, '\n');
 }
 
-void lm_grid_print(const lm_grid *g, lm_text *out)
+void lm_cell_table_print(const lm_cell_table *g, lm_text *out)
 {
-    size_t   width[LM_GRID_COLUMNS] = { 0 };
+    size_t   width[LM_CELL_TABLE_COLUMNS] = { 0 };
     unsigned n = columns_of(g);
 
     out->failed |= g->failed;

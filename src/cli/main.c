@@ -119,7 +119,7 @@ static lm_status read_flags(lm_cli *cli, void **options, char **argv, size_t n, 
 
 static lm_status run(lm_cli *cli, void *options, lm_error *e)
 {
-    lm_out_manner(cli->verbose, cli->quiet, cli->plain);
+    lm_out_configure(cli->verbose, cli->quiet, cli->plain);
     for (const lm_foreign_given *g = cli->foreign; !cli->help && g->flag; g++)
         lm_note("%s: flag of %s without effect here: %s", g->name, g->program, g->flag->reason);
     LM_TRY(choose_language(cli, e));
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
     lm_name_flags_of(commands);
     bool quiet_end = signal(SIGPIPE, SIG_IGN) != SIG_IGN;        /* a write to a closed pipe returns an error, */
     signal(SIGXFSZ, SIG_IGN);                            /* and so does a write beyond the file size limit (ulimit -f) */
-    lm_out_manner(false, false, mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
+    lm_out_configure(false, false, mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
     if (n > 1 && strcmp(argv[1], "__complete") == 0)
         return lm_status_exit(lm_complete(commands, argv + 2, n - 1, &e));
     status = find_command(&cli, argv + 1, n, &used, &e);

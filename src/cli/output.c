@@ -35,7 +35,7 @@ bool lm_out_meets_err(void)
 
 static struct { bool verbose, quiet, plain; } manner;
 
-void lm_out_manner(bool verbose, bool quiet, bool plain)
+void lm_out_configure(bool verbose, bool quiet, bool plain)
 {
     manner.verbose = verbose;
     manner.quiet = quiet;

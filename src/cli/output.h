@@ -50,7 +50,7 @@ json_t *lm_json_error(const lm_error *e);
 lm_status lm_out_json_line(json_t *document, lm_error *e);
 
 /* Set the verbosity and colour of stderr: -v, -q, --no-color. */
-void lm_out_manner(bool verbose, bool quiet, bool plain);
+void lm_out_configure(bool verbose, bool quiet, bool plain);
 
 /* Print a line on stderr, escaped like errors. Warnings start with "warning: ". -q omits warnings and notes; details are printed only
  * with -v. lm_print_line, for output that the user requested, always prints. */

@@ -40,19 +40,19 @@ static json_t *snapshots_json(const hub_cache_info *s)
 
 static lm_status print_table(lm_cli *cli, const hub_cache_info *s, lm_error *e)
 {
-    lm_grid grid = { .store = &cli->store, .align = "lllrr" };
+    lm_cell_table grid = { .store = &cli->store, .align = "lllrr" };
     lm_text out  = { 0 };
     char    files[LM_FIGURE], bytes[LM_FIGURE], commit[13];
 
-    lm_grid_row(&grid, "model", "revision", "commit", "files", "size");
+    lm_cell_table_row(&grid, "model", "revision", "commit", "files", "size");
     for (size_t i = 0; i < s->n; i++) {
         const hub_cached_revision *k = &s->kept[i];
         memcpy(commit, k->commit, 12);
         commit[12] = '\0';
-        lm_grid_row(&grid, k->id, *k->revisions ? k->revisions : "-", commit, lm_figure_count(files, k->n),
-                    lm_figure_bytes(bytes, k->bytes));
+        lm_cell_table_row(&grid, k->id, *k->revisions ? k->revisions : "-", commit, lm_figure_count(files, k->n),
+                          lm_figure_bytes(bytes, k->bytes));
     }
-    lm_grid_print(&grid, &out);
+    lm_cell_table_print(&grid, &out);
     return lm_out_take(&out, e);
 }
 

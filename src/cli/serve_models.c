@@ -8,7 +8,7 @@
 
 #include "cli/output.h"
 
-enum { MOST = 256 };
+enum { MAX_MODELS = 256 };
 
 static bool ends_in(const char *text, const char *end)
 {
@@ -56,8 +56,8 @@ static entry_kind kind_of(const char *path, const char *name)
 
 static lm_status add(lm_cli *cli, lm_served_model *list, size_t *n, const char *path, bool found, lm_error *e)
 {
-    if (*n == MOST)
-        return lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "more than %d models", MOST);
+    if (*n == MAX_MODELS)
+        return lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "more than %d models", MAX_MODELS);
     if (!(list[*n].path = lm_store_strdup(&cli->store, path)))
         return lm_fail_memory(e, "the models", strlen(path));
     list[(*n)++].found = found;
@@ -122,10 +122,10 @@ static lm_status add_folder(lm_cli *cli, const char *folder, lm_served_model *li
 lm_status lm_served_models(lm_cli *cli, const lm_model_flags *f, const char *folder, bool others, const lm_flag_list *aliases,
                            lm_served_model **out, size_t *n, lm_error *e)
 {
-    lm_served_model *list = lm_store_new(&cli->store, MOST, lm_served_model);
+    lm_served_model *list = lm_store_new(&cli->store, MAX_MODELS, lm_served_model);
 
     if (!list)
-        return lm_fail_memory(e, "the models", MOST * sizeof *list);
+        return lm_fail_memory(e, "the models", MAX_MODELS * sizeof *list);
     *n = 0;
     for (size_t i = 0; i < cli->n_args || (!i && (f->model || !(folder || others))); i++) {
         const char *path = NULL;

@@ -111,11 +111,11 @@ lm_status lm_session_sampler(lm_session *s, lm_error *e)
 static lm_status generate(lm_session *s, const lm_tokens *ids, lm_generation *out, lm_error *e)
 {
     lm_generate_options o = { .sequence = { .max_tokens = s->predict, .prompt_only = s->predict == 0, .stops = s->stops.items } };
-    lm_answer answer = { .model = s->model, .stream = !s->cli->json };
+    lm_display answer = { .model = s->model, .stream = !s->cli->json };
 
     lm_drafting_sequence(s->draft, &s->drafting, &o.sequence);
     LM_TRY(lm_constraining_sequence(&s->constraining, ids, &o.sequence, e));
-    return lm_answer_run(&answer, s->engine, s->sampler, ids, common_prefix(s, ids), &o, out, e);
+    return lm_display_run(&answer, s->engine, s->sampler, ids, common_prefix(s, ids), &o, out, e);
 }
 
 static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
@@ -137,7 +137,7 @@ static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
     s->read += out.n_prompt - out.n_reused;
     s->reused += out.n_reused;
     s->generated += out.ids.n;
-    s->continued += lm_answer_continued(&out);
+    s->continued += lm_display_continued(&out);
     s->drafted += out.n_drafted;
     s->accepted += out.n_accepted;
     s->read_seconds += out.prompt_seconds;

@@ -52,7 +52,7 @@ static lm_status follow(lm_cli *cli, lm_model_flags *f, lm_error *e)
     lm_model *m = NULL;
     lm_status status;
 
-    lm_out_manner(false, true, cli->plain);              /* only rank 0 prints */
+    lm_out_configure(false, true, cli->plain);              /* only rank 0 prints */
     status = lm_open_model(cli, f, f->model ? NULL : cli->n_args ? cli->args[0] : NULL, &m, e);
     cli->error_printed |= status == LM_USAGE;
     if (status == LM_OK)
