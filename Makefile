@@ -106,13 +106,13 @@ changes:                                       ## the changes that docs/dev/addi
 soak: build/test/build.ninja                   ## the server under load and under attack, every writer under failures, at length: the figures of docs/dev/reliability.md (some 40 minutes)
 	@ninja -C build/test --quiet src/cli/lamina
 	@rm -f build/soak.jsonl
-	@LAMINA_SOAK=$(CURDIR)/build/soak.jsonl LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -s -p no:cacheprovider tests/e2e/test_serve_proofs.py
-	@LAMINA_SOAK=$(CURDIR)/build/soak.jsonl LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -p no:cacheprovider tests/e2e/test_failures.py tests/e2e/test_pull.py
+	@LAMINA_SOAK=$(CURDIR)/build/soak.jsonl LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -s -p no:cacheprovider tests/e2e/serve/test_serve_proofs.py
+	@LAMINA_SOAK=$(CURDIR)/build/soak.jsonl LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -p no:cacheprovider tests/e2e/weights/test_failures.py tests/e2e/weights/test_pull.py
 	@cat build/soak.jsonl
 
 facts: build/test/build.ninja                  ## what documents say about models, each statement against the program
 	@ninja -C build/test --quiet src/cli/lamina
-	@LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -s -p no:cacheprovider tests/e2e/test_facts.py
+	@LAMINA_BUILD=$(CURDIR)/build/test LAMINA_SOURCE=$(CURDIR) build/venv/bin/python -m pytest -q -s -p no:cacheprovider tests/e2e/study/test_facts.py
 
 golden:                                        ## remake the golden data with PyTorch (slow; review the diff)
 	@scripts/setup test oracle peers
@@ -177,7 +177,7 @@ options_bench    = -Doptimization=2 -Ddebug=false -Dtests=enabled
 options_static   = -Doptimization=2 -Ddebug=false -Dtests=disabled -Dserver=disabled -Dmpi=disabled -Dprefer_static=true -Dc_link_args=-static
 options_test     = --werror -Dtests=enabled -Doptimization=2 $(lines)
 options_debug    = --buildtype=debug
-options_edge     = --werror -Dtests=enabled -Dexplain=disabled -Dserver=disabled -Dmpi=disabled
+options_edge     = --werror -Dtests=enabled -Dstudy=disabled -Dserver=disabled -Dmpi=disabled
 options_asan     = -Db_sanitize=address,undefined -Doptimization=1 $(lines)
 options_tsan     = -Dmpi=disabled -Db_sanitize=thread -Doptimization=1 $(lines)
 options_coverage = -Db_coverage=true -Doptimization=0

@@ -7,7 +7,7 @@
 
 #include "api/allotting.h"
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 

@@ -6,8 +6,8 @@
 
 #include "api/effect.h"
 #include "api/paired.h"
-#include "base/journal.h"
-#include "export/imatrix.h"
+#include "base/os/journal.h"
+#include "export/quantize/imatrix.h"
 #include "lamina/allot.h"
 
 enum { LM_MOST_FORMS = 24 };

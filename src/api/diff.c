@@ -3,7 +3,7 @@
 
 #include "api/differing.h"
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "lamina/score.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "export/imatrix.h"
+#include "export/quantize/imatrix.h"
 #include "lamina/sampler.h"
 #include "runtime/engine/observe.h"
 #include "runtime/engine/state.h"

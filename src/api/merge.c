@@ -6,11 +6,11 @@
 
 #include "api/merging.h"
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/cpu.h"
+#include "base/os/clock.h"
+#include "base/os/cpu.h"
 #include "base/error.h"
-#include "export/newfolder.h"
-#include "export/synthesis.h"
+#include "export/files/newfolder.h"
+#include "export/synth/synthesis.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
 

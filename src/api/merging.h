@@ -3,12 +3,12 @@
 #define LM_API_MERGING_H
 
 #include "base/arena.h"
-#include "base/pool.h"
+#include "base/os/pool.h"
 #include "kernels/quantize.h"
 #include "lamina/merge.h"
 #include "program/adapt.h"
 #include "runtime/engine/adapter.h"
-#include "runtime/engine/model.h"
+#include "runtime/model/model.h"
 
 /* What an adapter adds to a stored tensor: row i gets `scale` Σ_k p[i][k] q[k]. */
 typedef struct lm_addend {

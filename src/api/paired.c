@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 #include "kernels/quantize.h"
 
 static bool is_gguf(const lm_model *m) { return lm_container_kind_of(m->container) == LM_GGUF; }

@@ -3,9 +3,9 @@
 #ifndef LM_API_PAIRED_H
 #define LM_API_PAIRED_H
 
-#include "base/pool.h"
-#include "export/stored_matrices.h"
-#include "runtime/engine/model.h"
+#include "base/os/pool.h"
+#include "export/tensors/stored_matrices.h"
+#include "runtime/model/model.h"
 
 typedef struct lm_pair {
     const lm_model *a, *b;           /* b: NULL for a single model */

@@ -1,4 +1,4 @@
-/* report.c - reports that combine what the runtime knows about a file with what the analysis computes. */
+/* report.c - reports that combine what the runtime knows about a file with what the study computes. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static const lm_meta *meta_of(const lm_model *m)
     return m->container ? lm_container_meta(m->container) : m->config_json;
 }
 
-#ifdef LM_WITHOUT_EXPLAIN
+#ifdef LM_WITHOUT_STUDY
 static lm_status inspect(const lm_model *m, const lm_engine_options *o, lm_text *out, lm_error *e)
 {
     (void)o, (void)out;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "arch/families.h"
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 
 static const lm_family *const families[] = {
     &lm_family_mixtral,              /* before llama, because its GGUF files have that architecture */

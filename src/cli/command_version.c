@@ -1,5 +1,5 @@
 /* lamina version - print the version, the build and the libraries. */
-#include "cli/output.h"
+#include "cli/base/output.h"
 
 #if defined(__clang__)
 #define COMPILER "clang " __clang_version__

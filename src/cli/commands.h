@@ -2,7 +2,7 @@
 #ifndef LM_CLI_COMMANDS_H
 #define LM_CLI_COMMANDS_H
 
-#include "cli/command.h"
+#include "cli/base/command.h"
 
 /* E, A, S: commands that a build may omit (meson.build: explain, audit, server). */
 #define LM_COMMAND_LIST(X, E, A, S) \
@@ -41,7 +41,7 @@
     X(help)        \
     X(version)
 
-#ifdef LM_WITHOUT_EXPLAIN
+#ifdef LM_WITHOUT_STUDY
 #define LM_EXPLAINS(name)
 #define LM_LEFT_OUT(name) #name,
 #else

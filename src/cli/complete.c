@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "cli/flags.h"
-#include "cli/output.h"
+#include "cli/base/flags.h"
+#include "cli/base/output.h"
 
 typedef struct completion {
     const lm_command *const *commands;
@@ -103,7 +103,7 @@ static void forms(completion *c)
     offer_all(c, words);
 }
 
-#ifndef LM_WITHOUT_EXPLAIN
+#ifndef LM_WITHOUT_STUDY
 static void offer_numbered(completion *c, const char *(*at)(size_t i, const char **summary))
 {
     const char *name;
@@ -159,7 +159,7 @@ static const struct { const char *command; size_t first, last; lister *list; } p
     { "verify", 0, 1, cached },   { "inspect", 0, 0, models },    { "eval", 0, 0, cached },    { "eval", 1, 1, measures },
     { "diff", 0, 1, cached },     { "trace", 0, 0, cached },     { "train", 0, 0, cached },    { "imatrix", 0, 0, cached },
     { "merge", 0, 0, cached },    { "convert", 0, 0, cached },   { "pull", 0, 0, pulls },      { "pull", 1, 1, cached },
-#ifndef LM_WITHOUT_EXPLAIN
+#ifndef LM_WITHOUT_STUDY
     { "explain", 0, 0, topics },  { "explain", 1, 1, models },   { "estimate", 0, 0, models }, { "compare", 0, 99, models },
     { "report", 0, 99, models },  { "fit", 0, 99, models },      { "devices", 0, 99, devices },
     { "cluster", 0, 0, actions },  { "cluster", 1, 1, models },
@@ -180,7 +180,7 @@ static void given(completion *c)
 static const struct { const char *flag; lister *list; } values[] = {
     { "--model", given },         { "--model-draft", cached }, { "--cpu", levels },    { "--type", types },
     { "--precision", precisions }, { "--rope-scaling", scalings }, { "--mla", forms },
-#ifndef LM_WITHOUT_EXPLAIN
+#ifndef LM_WITHOUT_STUDY
     { "--view", views },          { "--diagram", diagrams },   { "--device", devices }, { "--link", links },
 #endif
     { NULL, NULL },

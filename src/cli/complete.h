@@ -2,7 +2,7 @@
 #ifndef LM_CLI_COMPLETE_H
 #define LM_CLI_COMPLETE_H
 
-#include "cli/command.h"
+#include "cli/base/command.h"
 
 /* Print the candidates for the last of `words`, given those before it, one per line: values of flags, models of both caches, presets,
  * topics, devices, commands. The shells complete flags and file names themselves. Prints nothing if there is no candidate. */

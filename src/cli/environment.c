@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/flags.h"
+#include "cli/base/flags.h"
 
 enum { MAX_NAME = 96 };
 

@@ -2,7 +2,7 @@
 #ifndef LM_CLI_ENVIRONMENT_H
 #define LM_CLI_ENVIRONMENT_H
 
-#include "cli/command.h"
+#include "cli/base/command.h"
 
 /* Set flags that the command line does not contain from variables named after one of their long spellings, for commands with
  * `environment`. A switch is on for 1, true, on, yes, enabled, and unchanged for 0, false, off, no, disabled or an empty value. The values

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/flags.h"
-#include "cli/foreign.h"
-#include "cli/output.h"
+#include "cli/base/flags.h"
+#include "cli/base/foreign.h"
+#include "cli/base/output.h"
 
 static json_t *flag_json(const lm_flag *f)
 {

@@ -9,14 +9,14 @@
 
 #include "cli/commands.h"
 #include "cli/complete.h"
-#include "cli/flag_names.h"
+#include "cli/base/flag_names.h"
 #include "cli/environment.h"
-#include "cli/flags.h"
-#include "cli/from_hub.h"
+#include "cli/base/flags.h"
+#include "cli/base/from_hub.h"
 #include "cli/help.h"
-#include "cli/interrupt.h"
-#include "cli/output.h"
-#include "cli/splitting.h"
+#include "cli/base/interrupt.h"
+#include "cli/base/output.h"
+#include "cli/run/splitting.h"
 
 static const lm_command *const commands[] = {
 #define X(name) &lm_command_##name,

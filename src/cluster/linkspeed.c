@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "cluster/ranks.h"
 #include "program/split.h"
-#include "runtime/engine/exchange.h"
+#include "runtime/model/exchange.h"
 
 enum { ROUNDS = 200, LARGE_ROUNDS = 12, LARGE = 4 << 20 };
 

@@ -2,7 +2,7 @@
 #ifndef LM_CLUSTER_RANKS_H
 #define LM_CLUSTER_RANKS_H
 
-#include "runtime/engine/exchange.h"
+#include "runtime/model/exchange.h"
 
 /* Join MPI and fill x; `timeout` in seconds per exchange. The process leaves MPI in lm_ranks_close or at exit. */
 lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e);

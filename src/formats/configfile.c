@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "base/str.h"
 #include "formats/nested.h"
 

@@ -7,7 +7,7 @@
 #define LM_FORMATS_CONTAINER_H
 
 #include "base/error.h"
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "formats/meta.h"
 #include "tensor/dtype.h"
 

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/arena.h"
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 
 enum { MAX_WORD = 96, MAX_FILES = 4096 };
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 #include "tensor/act.h"
 #include "tensor/dtype.h"
 

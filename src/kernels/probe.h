@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 
 #define LM_PROBE_BYTES 4096          /* bytes of a loop's operands, 64-byte aligned, separate for each thread */
 

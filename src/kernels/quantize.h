@@ -6,7 +6,7 @@
 #ifndef LM_KERNELS_QUANTIZE_H
 #define LM_KERNELS_QUANTIZE_H
 
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 #include "tensor/dtype.h"
 
 /* Quantise one row of `cols` elements, a multiple of the type's block, to `dst`. `importance`: the mean square of each input [cols], or

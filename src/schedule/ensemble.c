@@ -5,8 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/pool.h"
-#include "runtime/engine/model.h"
+#include "base/os/pool.h"
+#include "runtime/model/model.h"
 #include "runtime/engine/state.h"
 
 /* ---- opening ---- */

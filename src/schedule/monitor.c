@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/condition.h"
+#include "base/os/condition.h"
 
 lm_monitor *lm_monitor_new(void)
 {

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/logline.h"
+#include "base/os/logline.h"
 #include "runtime/engine/save.h"
 #include "schedule/schedule.h"
 

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/condition.h"
+#include "base/os/clock.h"
+#include "base/os/condition.h"
 #include "base/error.h"
 #include "schedule/schedule.h"
 

@@ -4,11 +4,11 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "base/condition.h"
+#include "base/os/clock.h"
+#include "base/os/condition.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "runtime/engine/save.h"
 
 #define IDLE_SECONDS 1.0             /* without work, before prefixes are written to the store */

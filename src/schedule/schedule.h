@@ -41,7 +41,7 @@ struct lm_reply {
     float          *adapters;            /* scales; NULL: the engine has none */
     uint64_t        connection;
     int32_t         priority;
-    double          deadline;            /* by base/clock.h; 0: none */
+    double          deadline;            /* by base/os/clock.h; 0: none */
     uint32_t        wanted;              /* 1 + slot; 0: any */
     bool            no_prefix, progress, explains;
     double         *contributions;       /* [most_contributions][1 + models], per token; NULL: not admitted yet */

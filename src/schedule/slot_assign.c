@@ -1,7 +1,7 @@
 /* slot_assign.c - assigning slots to requests, and releasing them. */
 #include <string.h>
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "schedule/schedule.h"
 
 /* ---- the queue ---- */

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/condition.h"
+#include "base/os/condition.h"
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "schedule/schedule.h"
 
 /* ---- posting ---- */

@@ -1,5 +1,5 @@
 /* stepping.c - the rows of a step, and their results. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "schedule/schedule.h"
 
 /* ---- requests that can have rows ---- */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 
 enum {
     MAX_PATTERN   = 1 << 16,

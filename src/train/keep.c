@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 
 #include "base/alloc.h"
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "base/jsontext.h"
 #include "base/number.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
 #include "runtime/adapters/adapters.h"
-#include "runtime/engine/model.h"
+#include "runtime/model/model.h"
 #include "train/run.h"
 
 enum { PATH = 4096, LOG_BYTES = 1 << 30 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/available.h"
+#include "base/os/available.h"
 #include "base/checked.h"
 #include "runtime/engine/engine_plan.h"
 #include "train/passes.h"

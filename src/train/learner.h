@@ -5,7 +5,7 @@
 #ifndef LM_TRAIN_LEARNER_H
 #define LM_TRAIN_LEARNER_H
 
-#include "base/pool.h"
+#include "base/os/pool.h"
 #include "kernels/gradients.h"
 #include "plan/turnaround.h"
 #include "runtime/engine/state.h"

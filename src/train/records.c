@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "base/hash.h"
 #include "base/jsontext.h"
 #include "formats/safetensors.h"

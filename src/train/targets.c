@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "runtime/engine/adapter.h"
-#include "runtime/engine/model.h"
+#include "runtime/model/model.h"
 #include "text/regex.h"
 #include "train/run.h"
 

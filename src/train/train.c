@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/available.h"
-#include "base/clock.h"
+#include "base/os/available.h"
+#include "base/os/clock.h"
 #include "train/run.h"
 
 enum { USUAL_CONTEXT = 2048, EXAMPLES = 3, MOST_BAD_STEPS = 3, NOTE = 512 };

@@ -888,7 +888,7 @@ def test_verify(lm, small, golden):
 
 
 def test_ranks(lm, gguf):
-    """Open a part of a model as one rank does; tests/e2e/test_cluster.py starts the processes."""
+    """Open a part of a model as one rank does; tests/e2e/run/test_cluster.py starts the processes."""
     rank = lm.new("lm_cluster_imagine", ref(lm.lm_cluster_options(split=b"tp=2")), 1)
     assert (lm.lm_cluster_rank(rank), lm.lm_cluster_ranks(rank)) == (1, 2)
     part = lm.new("lm_model_open", gguf, ref(lm.lm_model_options(cluster=rank)))

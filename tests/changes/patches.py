@@ -1,4 +1,4 @@
-"""The patches of tests/changes, in the order in which they apply: scripts/changes and tests/e2e/test_changes.py make a copy of the tree with them."""
+"""The patches of tests/changes, in the order in which they apply: scripts/changes and tests/e2e/project/test_changes.py make a copy of the tree with them."""
 import os
 import pathlib
 import subprocess

@@ -5,9 +5,13 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 
 import pytest
+
+# What tests of one room use of another, as if all were in one folder: file names are unique.
+sys.path += sorted(str(room) for room in pathlib.Path(__file__).parent.iterdir() if room.is_dir())
 
 BUILD = pathlib.Path(os.environ["LAMINA_BUILD"])
 SOURCE = pathlib.Path(os.environ["LAMINA_SOURCE"])
@@ -31,7 +35,7 @@ PATIENCE = 600
 
 SANITIZED = os.environ.get("LAMINA_SANITIZE", "none") != "none"
 
-explains = pytest.mark.skipif(not os.environ.get("LAMINA_EXPLAINS", "yes"), reason="a build without explanations")
+explains = pytest.mark.skipif(not os.environ.get("LAMINA_STUDY", "yes"), reason="a build without explanations")
 
 
 def some(things, first=0, step=4):

@@ -8,7 +8,7 @@ SAY = [{"role": "user", "content": "Say hello."}]
 
 @pytest.fixture(scope="module")
 def server(build, model):
-    s = Server(build, "-c", 1024, "-np", 4, "--temp", 0, "--embeddings", "--alias", "demo", "--chat-template-file", SOURCE / "tests/e2e/tools.jinja").ready()
+    s = Server(build, "-c", 1024, "-np", 4, "--temp", 0, "--embeddings", "--alias", "demo", "--chat-template-file", SOURCE / "tests/e2e/serve/tools.jinja").ready()
     yield s
     assert s.close() == 0, s.log
     assert not [line for line in s.log if "Sanitizer" in line or "runtime error" in line]

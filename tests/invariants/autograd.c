@@ -13,7 +13,7 @@
 
 #include "formats/safetensors.h"
 #include "program/adapt.h"
-#include "runtime/engine/model.h"
+#include "runtime/model/model.h"
 #include "train/learner.h"
 
 enum { MOST_TARGETS = 512, MOST_ROWS = 256, MOST_TEXTS = 16 };

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "analysis/facts/counts.h"
-#include "analysis/facts/predict.h"
+#include "study/facts/counts.h"
+#include "study/facts/predict.h"
 #include "models.h"
 #include "plan/cost.h"
 #include "runtime/engine/state.h"

@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "models.h"
 #include "program/adapt.h"
-#include "runtime/engine/model.h"
+#include "runtime/model/model.h"
 #include "train/learner.h"
 
 enum { MOST = 1024, TEXTS = 3, ROWS = 30 };

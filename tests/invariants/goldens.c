@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 #include "kernels/kernels.h"
 #include "lamina/lamina.h"
 #include "models.h"

@@ -13,11 +13,11 @@
 
 #include <cmocka.h>
 
-#ifndef LM_WITHOUT_EXPLAIN
-#include "analysis/facts/counts.h"
+#ifndef LM_WITHOUT_STUDY
+#include "study/facts/counts.h"
 #endif
 #include "base/alloc.h"
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 #include "models.h"
 #include "runtime/engine/state.h"
 
@@ -234,7 +234,7 @@ static void check_probes(const golden_model *name, const lm_model *m, const sett
 
 static void check_work(const golden_model *name, const lm_model *m, const lm_engine *g)
 {
-#ifdef LM_WITHOUT_EXPLAIN
+#ifdef LM_WITHOUT_STUDY
     (void)name, (void)m, (void)g;
 #else
     lm_work        work;

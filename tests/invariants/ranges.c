@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 #include "models.h"
 #include "runtime/engine/state.h"
 

@@ -14,7 +14,7 @@
 
 #include "lamina/lamina.h"
 #include "models.h"
-#include "runtime/engine/divide.h"
+#include "runtime/model/divide.h"
 
 enum { MOST = 1024, RANKS = 8, PROMPT = 21, STEPS = 3, ROWS = PROMPT + STEPS };
 

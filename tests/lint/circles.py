@@ -81,7 +81,7 @@ def check_examples():
 
 
 def library(build, root):
-    """Yield each object of the library and the program with the name of its source: "analysis/facts/fact"."""
+    """Yield each object of the library and the program with the name of its source: "study/facts/fact"."""
     sources = [str(path.relative_to(root).with_suffix("")) for path in root.rglob("*.c")]
     flat = {name.replace("/", "_"): name for name in sources}
     for path in sorted(build.glob("src/**/*.c.o")):

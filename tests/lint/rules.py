@@ -4,6 +4,7 @@
 Each rule has examples that it must report and examples that it must accept; they are checked before the tree is
 read, so a rule that no longer works fails too. `rules.py RULE…` runs only those rules.
 """
+import collections
 import pathlib
 import re
 import subprocess
@@ -14,13 +15,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The modules (rooms): a folder includes only folders of a lower level, and itself.
 LEVELS = {
     "base": 0, "tensor": 1, "kernels": 2, "formats": 2, "text": 2, "grammar": 3, "program": 3, "arch": 4, "plan": 4,
-    "runtime": 5, "analysis": 5, "export": 5, "schedule": 6, "cluster": 6, "trace": 6, "train": 6, "api": 7, "server": 7, "hub": 7, "cli": 8,
+    "runtime": 5, "export": 5, "schedule": 6, "cluster": 6, "trace": 6, "train": 6, "api": 7, "study": 7, "server": 7, "hub": 7, "cli": 8,
 }
-# Submodules of a module, with separate levels: the same rule.
+# Submodules of a module, with separate levels: the same rule. "": the files of the module itself.
 ROOMS = {
-    "runtime": {"engine": 0, "sample": 0, "adapters": 1, "generate": 1, "measure": 2},
+    "base": {"": 0, "os": 1},
+    "grammar": {"": 0, "schema": 1},
+    "runtime": {"model": 0, "sample": 0, "engine": 1, "adapters": 2, "generate": 2, "measure": 3},
+    "export": {"tensors": 0, "keys": 1, "vocabulary": 2, "files": 3, "synth": 4, "convert": 5, "quantize": 5},
     "server": {"front": 0, "store": 1, "models": 1, "ask": 2, "dialects": 3, "start": 4},
-    "analysis": {"facts": 0, "audit": 1, "derive": 1, "listing": 1, "draw": 2, "page": 3, "explain": 4, "compare": 4, "report": 5, "views": 6},
+    "study": {"facts": 0, "audit": 1, "derive": 1, "listing": 1, "draw": 2, "page": 3, "explain": 4, "compare": 4, "report": 5, "views": 6, "models": 6, "cluster": 6},
+    "cli": {"base": 0, "run": 1, "weights": 2, "study": 2, "measure": 2, "serve": 2, "": 3},
 }
 # A public header has the level of the module that implements it.
 PUBLIC = {"adapter": 5, "answer": 2, "audit": 5, "cluster": 5, "clusterplan": 6, "error": 0, "log": 0, "buffer": 0, "heap": 0, "version": 0, "language": 0, "text": 2, "grammar": 3, "preset": 4, "convert": 5, "quantize": 5, "merge": 6, "imatrix": 5, "mixture": 5, "model": 5, "engine": 5, "embed": 5, "sampler": 5, "sequence": 5, "generate": 5, "schedule": 6, "verify": 5, "eval": 5, "score": 5, "logits": 5, "machine": 5, "facts": 5, "synth": 5, "explain": 5, "describe": 4, "device": 5, "compare": 5, "report": 5, "allot": 6, "diff": 6, "trace": 6, "train": 6, "fit": 6, "lamina": 6}
@@ -30,10 +35,10 @@ FORBIDDEN = {
     "program": {"formats", "kernels", "text"},
     "arch": {"kernels", "text"},
     "plan": {"formats", "text"},
-    "analysis": {"kernels"},
+    "study": {"kernels"},
 }
 APPS = {"server", "hub", "cli"}          # these use the public headers only
-APPS_MAY = {"base/clock.h", "base/condition.h", "base/thread.h"}  # and these, which are inline: time, and threads without signals of the host
+APPS_MAY = {"base/os/clock.h", "base/os/condition.h", "base/os/thread.h"}  # and these, which are inline: time, and threads without signals of the host
 
 
 # A comment, a string or a character of C.
@@ -67,12 +72,17 @@ def room(path):
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 
 
+def inner_room(path):
+    """Return the submodule of a file, "os" of "base/os/cpu.h"; "" if it lies in the module itself."""
+    return path.split("/")[1] if path.count("/") > 1 else ""
+
+
 def inner_level(path, target):
     """Return what is wrong with an include within a module that has submodules; None if it is allowed."""
     here, levels = room(path), ROOMS[room(path)]
-    mine, theirs = path.split("/")[2], target.split("/")[1]
+    mine, theirs = inner_room(path.removeprefix("src/")), inner_room(target)
     if mine not in levels or theirs not in levels:
-        return f"{here} consists of rooms: {', '.join(levels)}"
+        return f"{here} consists of rooms: {', '.join(filter(None, levels))}"
     if mine != theirs and levels[theirs] >= levels[mine]:
         return f"{here}/{mine} (level {levels[mine]}) includes {target} (level {levels[theirs]})"
     return None
@@ -198,13 +208,13 @@ def names_in_strings(path, text):
             yield text.count("\n", 0, m.start()) + 1, f"a string names {named.group(0)}"
 
 
-COMMANDS = "|".join(sorted(p.stem[len("command_"):] for p in (ROOT / "src/cli").glob("command_*.c")))
+COMMANDS = "|".join(sorted(p.stem[len("command_"):] for p in (ROOT / "src/cli").rglob("command_*.c")))
 FLAG_OR_COMMAND = re.compile(rf"(?<![\w-])--[a-z]|\blamina (?:{COMMANDS})\b|\bscripts/")
 MADE_BY = ("lamina synth", "lamina convert", "lamina merge")      # marks in generated files: existing files contain them
 
 
 def library_names_no_flags(path, text):
-    """Strings of the library name its options in back quotes; the program replaces them with flags and commands (cli/flag_names.h)."""
+    """Strings of the library name its options in back quotes; the program replaces them with flags and commands (cli/base/flag_names.h)."""
     if path.startswith(("src/cli/", "src/server/")):
         return
     for m in LITERAL.finditer(text):
@@ -239,7 +249,7 @@ CLASS_NAME = re.compile(r"class_name")
 
 def words_not_compared(path, text):
     """Forbid decisions that depend on displayed words, or rewording a page would change results: facts carry ids, programs enums."""
-    if not path.startswith("src/analysis/"):
+    if not path.startswith("src/study/"):
         return
     code = strip(text)
     for m in COMPARES.finditer(code):
@@ -310,18 +320,18 @@ RULES = {
         [("src/base/x.c", '#include "tensor/dtype.h"\n'), ("src/cli/x.c", '#include "base/str.h"\n'), ("src/text/x.c", '#include "formats/meta.h"\n'),
          ("src/cli/x.c", '#include "runtime/engine/state.h"\n'), ("src/kernels/x.c", '#include "lamina/model.h"\n'),
          ("include/lamina/x.h", '#include "base/error.h"\n'), ("src/arch/x.c", '#include "kernels/kernels.h"\n'),
-         ("src/base/x.c", '#include "y.h"\n'), ("src/analysis/x.c", '#include "analysis/facts/x.h"\n'),
-         ("src/analysis/facts/x.c", '#include "analysis/page/x.h"\n'), ("src/analysis/compare/x.c", '#include "analysis/explain/x.h"\n')],
-        [("src/analysis/views/x.c", '#include "analysis/page/x.h"\n#include "analysis/views/y.h"\n'),
+         ("src/base/x.c", '#include "y.h"\n'), ("src/study/x.c", '#include "study/facts/x.h"\n'),
+         ("src/study/facts/x.c", '#include "study/page/x.h"\n'), ("src/study/compare/x.c", '#include "study/explain/x.h"\n')],
+        [("src/study/views/x.c", '#include "study/page/x.h"\n#include "study/views/y.h"\n'),
          ("src/runtime/engine/x.c", '#include "plan/plan.h"\n#include "lamina/engine.h"\n#include <stdio.h>\n'),
-         ("src/cli/x.c", '#include "lamina/lamina.h"\n#include "cli/command.h"\n')]),
+         ("src/cli/x.c", '#include "lamina/lamina.h"\n#include "cli/base/command.h"\n')]),
     "library_does_not_print": (
         C_FILES, in_library(find(PRINT, "the library prints nothing: {}")),
         [("src/base/x.c", 'printf("x");\n'), ("src/base/x.c", 'fputs("x", stderr);\n')],
         [("src/base/x.c", 'snprintf(b, 3, "printf(");  /* printf( */\n'), ("src/cli/x.c", 'printf("x");\n')]),
     "library_does_not_end_the_process": (
         C_FILES,                           # sigbus.c passes on signals that it does not handle
-        in_library(not_in(("src/base/sigbus.c",), find(END, "the library ends no process: {}"))),
+        in_library(not_in(("src/base/os/sigbus.c",), find(END, "the library ends no process: {}"))),
         [("src/base/x.c", "    abort();\n"), ("src/text/x.c", "if (x) exit(1);\n")],
         [("src/base/x.c", "on_exit_(1); lm_abort(w); p->abort(w);\n"), ("src/cli/x.c", "exit(1);\n")]),
     "intrinsics_only_in_kernels": (
@@ -346,19 +356,19 @@ RULES = {
         [("src/base/alloc.c", "p = malloc(3);\n"), ("src/text/x.c", "lm_free(p); x->free(p);\n")]),
     "families_in_arch_only": (
         C_FILES,                           # cards cite papers by title and name presets as examples: prose; flags of llama.cpp name models
-        not_in(("src/analysis/explain/cards.c", "src/analysis/explain/cards_layers.c", "src/analysis/explain/cards_positions.c",
-                "src/analysis/explain/cards_text.c", "src/cli/foreign.c"), no_family),
+        not_in(("src/study/explain/cards.c", "src/study/explain/cards_layers.c", "src/study/explain/cards_positions.c",
+                "src/study/explain/cards_text.c", "src/cli/base/foreign.c"), no_family),
         [("src/runtime/engine/x.c", 'if (strcmp(family, "llama") == 0)\n'), ("src/plan/x.c", "if (p->is_deepseek_v2)\n"),
          ("src/program/x.c", "lm_value lm_gpt2_block(void);\n"), ("src/kernels/x.c", "LM_MIXTRAL,\n"),
-         ("src/analysis/x.c", 'return "Qwen2";\n'), ("src/plan/x.c", "/* Mistral's window */\n"), ("src/plan/x.c", "lm_llama_step(p);\n")],
+         ("src/study/x.c", 'return "Qwen2";\n'), ("src/plan/x.c", "/* Mistral's window */\n"), ("src/plan/x.c", "lm_llama_step(p);\n")],
         [("src/arch/llama.c", 'strcmp(s, "llama")\n'), ("src/program/x.c", "LM_ROPE_LLAMA3: /* as llama.cpp does */ llama3(s, options);\n"),
          ("src/runtime/engine/x.c", "adopt(x); mptr++;\n")]),
     "words_not_compared": (
         C_FILES,                           # these parse what others have written about a model
-        not_in(("src/analysis/facts/judge.c", "src/analysis/facts/claim.c", "src/analysis/audit/"), words_not_compared),
-        [("src/analysis/views/x.c", 'if (strcmp(lm_facts_text(f, "rope.scaling"), "none") == 0)\n'),
-         ("src/analysis/x.c", 'strstr(name,\n    "MLA")\n'), ("src/analysis/x.c", 'strcmp(value, "–")\n'), ("src/analysis/x.c", 'strcmp(x->text, "yes")\n')],
-        [("src/analysis/x.c", 'strcmp(x->id, "none"); strcmp(m->class_name, "Conv1D"); strcmp(a->text, b->text); strstr(path, "[4096]"); strstr(p, " → ");\n'),
+        not_in(("src/study/facts/judge.c", "src/study/facts/claim.c", "src/study/audit/"), words_not_compared),
+        [("src/study/views/x.c", 'if (strcmp(lm_facts_text(f, "rope.scaling"), "none") == 0)\n'),
+         ("src/study/x.c", 'strstr(name,\n    "MLA")\n'), ("src/study/x.c", 'strcmp(value, "–")\n'), ("src/study/x.c", 'strcmp(x->text, "yes")\n')],
+        [("src/study/x.c", 'strcmp(x->id, "none"); strcmp(m->class_name, "Conv1D"); strcmp(a->text, b->text); strstr(path, "[4096]"); strstr(p, " → ");\n'),
          ("src/text/x.c", 'strcmp(s, "YAML")\n')]),
     "no_names_in_strings": (
         C_FILES, in_src(names_in_strings),
@@ -418,7 +428,7 @@ def rooms_documented(folders, page):
 def inner_rooms_documented(folders, page):
     """docs/dev/architecture.md lists each submodule with the level of ROOMS. `folders`: names such as "runtime/engine"."""
     rows = {name: int(level) for level, name in re.findall(r"^\| (\d) \| `src/(\w+/\w+)/` \|", page, re.M)}
-    rooms = {f"{outer}/{name}": level for outer, levels in ROOMS.items() for name, level in levels.items()}
+    rooms = {f"{outer}/{name}": level for outer, levels in ROOMS.items() for name, level in levels.items() if name}
     there = {f for f in folders if f.split("/")[0] in ROOMS}
     for name in sorted(there ^ set(rows) | there ^ set(rooms) | {n for n in rows if rooms.get(n) != rows[n]}):
         yield "docs/dev/architecture.md", 1, f"src/{name}: folder, table and level do not agree"
@@ -441,8 +451,20 @@ def tests_listed(files, builds):
     """Each tests/…/test_NAME.py is named in the meson.build of its folder, so that it runs."""
     for path in files:
         m = re.fullmatch(r"(tests/.+)/test_(\w+)\.py", path)
-        if m and f"'{m[2]}'" not in builds.get(m[1] + "/meson.build", ""):
-            yield path, 1, f"{m[1]}/meson.build does not name it: it never runs"
+        if m and not any(f"'{m[2]}'" in builds.get(folder + "/meson.build", "") for folder in (m[1], m[1].rpartition("/")[0])):
+            yield path, 1, f"no meson.build of {m[1]} names it: it never runs"
+
+
+MOST_FILES = 40                          # of a folder of src/ or tests/: more files are rooms of their own
+CROWDED = re.compile(r"src/arch|tests/golden/|tests/bad|tests/fuzz/corpus/|src/study/facts/")     # a file a family; data
+
+
+def folder_sizes(files):
+    """No folder of src/ or tests/ has more than MOST_FILES files."""
+    count = collections.Counter(f.rpartition("/")[0] for f in files if f.startswith(("src/", "tests/")))
+    for folder, n in sorted(count.items()):
+        if n > MOST_FILES and not CROWDED.match(folder + "/"):
+            yield folder, 1, f"{n} files; {MOST_FILES} are the limit: make rooms in it"
 
 
 SUBJECTS_SINCE = "9a8eed57"              # later commits have a subject as CONTRIBUTING describes it
@@ -472,7 +494,7 @@ def complexity(table):
             yield path, int(start), f"{name} has {decisions} decisions; {MOST_DECISIONS} are the limit: split it"
 
 
-TREE = ["subjects", "complexity", "tests_listed", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
+TREE = ["subjects", "complexity", "tests_listed", "folder_sizes", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
         "comments_name_code"]               # rules that read more than one file
 
 
@@ -495,6 +517,9 @@ def check_examples():
     builds = {"tests/e/meson.build": "'a'"}
     if list(tests_listed(["tests/e/test_a.py", "tests/e/b.py"], builds)) or not list(tests_listed(["tests/e/test_b.py"], builds)):
         yield "tests/lint/rules.py: tests_listed does not tell tests apart"
+    many = [f"src/a/{n}.c" for n in range(MOST_FILES + 1)]
+    if list(folder_sizes(many[1:])) or not list(folder_sizes(many)) or list(folder_sizes([f"src/arch/{n}.c" for n in range(99)])):
+        yield "tests/lint/rules.py: folder_sizes does not tell folders apart"
     if list(paths_exist(["src/a/x.c"], [("p", "see `src/a/`, src/NAME/x.c.")])) or not list(
             paths_exist(["src/a/x.c"], [("p", "see `src/b/`")])):
         yield "tests/lint/rules.py: paths_exist does not tell paths apart"
@@ -504,7 +529,7 @@ def check_examples():
     table = "".join(f"| {level} | `src/{name}/` | x |\n" for name, level in LEVELS.items())
     if list(rooms_documented(LEVELS, table)) or len(list(rooms_documented(["base", "no"], table))) != len(LEVELS):
         yield "tests/lint/rules.py: rooms_documented does not tell tables apart"
-    inner = {f"{outer}/{name}": level for outer, levels in ROOMS.items() for name, level in levels.items()}
+    inner = {f"{outer}/{name}": level for outer, levels in ROOMS.items() for name, level in levels.items() if name}
     table = "".join(f"| {level} | `src/{name}/` | x |\n" for name, level in inner.items())
     if list(inner_rooms_documented(inner, table)) or not list(inner_rooms_documented(inner, table.replace("| 1 |", "| 2 |"))) or not list(
             inner_rooms_documented([*inner, "runtime/no"], table)):
@@ -547,6 +572,9 @@ def main():
     if "tests_listed" in wanted:
         builds = {p: (ROOT / p).read_text(encoding="utf-8") for p in files if p.endswith("meson.build")}
         findings += [f"{path}:{line}: {message} [tests_listed]" for path, line, message in tests_listed(files, builds)]
+    if "folder_sizes" in wanted:
+        there = [p for p in files if (ROOT / p).exists()]
+        findings += [f"{path}:{line}: {message} [folder_sizes]" for path, line, message in folder_sizes(there)]
     if "statuses_documented" in wanted:
         header, page_ = ((ROOT / p).read_text(encoding="utf-8") for p in ("include/lamina/error.h", "docs/library/errors.md"))
         findings += [f"{path}:{line}: {message} [statuses_documented]" for path, line, message in statuses_documented(header, page_)]

@@ -79,7 +79,7 @@ async function failed(client, url) {
     await until(async () => (await (await fetch(`${url}/slots`, { headers: { Authorization: `Bearer ${KEY}` } })).json()).every((s) => !s.is_processing), "a client that left still has its slot");
 }
 
-const server = await serve("--port", "0", "-m", model, "-a", "demo", "-c", "512", "-np", "4", "--embeddings", "--api-key", KEY, "--chat-template-file", "tests/e2e/tools.jinja");
+const server = await serve("--port", "0", "-m", model, "-a", "demo", "-c", "512", "-np", "4", "--embeddings", "--api-key", KEY, "--chat-template-file", "tests/e2e/serve/tools.jinja");
 const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 });
 for (const flow of [answers, calls, others]) await flow(client).catch((e) => check(false, `${flow.name}: ${e}`));
 await failed(client, server.url).catch((e) => check(false, `failed: ${e}`));

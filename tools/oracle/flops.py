@@ -5,7 +5,7 @@
 
 `torch.utils.flop_counter.FlopCounterMode` counts the matrix products that run, by their shapes, without knowledge of the model.
 Attention is eager: scores are counted for every query and key, masked or not. One line per module that runs a product, inner modules
-included: case, tokens, path ("." is the whole), FLOPs. tests/unit/analysis/flop_counter.c compares them and explains every difference.
+included: case, tokens, path ("." is the whole), FLOPs. tests/unit/study/flop_counter.c compares them and explains every difference.
 """
 import dataclasses
 import sys

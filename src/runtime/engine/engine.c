@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/logline.h"
-#include "base/available.h"
+#include "base/os/logline.h"
+#include "base/os/available.h"
 #include "base/number.h"
 #include "runtime/engine/adapter.h"
 #include "runtime/engine/ahead.h"

@@ -1,5 +1,5 @@
 /* exchange.c - exchange rows with all other ranks; send rows from one rank to another. */
-#include "runtime/engine/exchange.h"
+#include "runtime/model/exchange.h"
 
 #include "program/split.h"
 #include "runtime/engine/steps.h"

@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "runtime/engine/adapter.h"
 #include "runtime/engine/ahead.h"
-#include "runtime/engine/exchange.h"
+#include "runtime/model/exchange.h"
 #include "runtime/engine/observe.h"
 #include "runtime/engine/profile.h"
 #include "runtime/engine/steps.h"

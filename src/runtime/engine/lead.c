@@ -6,7 +6,7 @@
 
 #include "lamina/version.h"
 #include "program/split.h"
-#include "runtime/engine/exchange.h"
+#include "runtime/model/exchange.h"
 
 static bool leads(const lm_engine *g)
 {

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "runtime/engine/adapter.h"
-#include "runtime/engine/cut.h"
-#include "runtime/engine/gather.h"
+#include "runtime/model/cut.h"
+#include "runtime/model/gather.h"
 
 typedef struct load_job {
     lm_engine             *g;

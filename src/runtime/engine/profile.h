@@ -5,7 +5,7 @@
 #ifndef LM_RUNTIME_PROFILE_H
 #define LM_RUNTIME_PROFILE_H
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "runtime/engine/state.h"
 
 typedef struct lm_profiler {

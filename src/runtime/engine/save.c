@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "base/hash.h"
 #include "lamina/version.h"
 #include "runtime/engine/adapter.h"

@@ -4,10 +4,10 @@
 
 #include <stdatomic.h>
 
-#include "base/pool.h"
+#include "base/os/pool.h"
 #include "lamina/engine.h"
 #include "plan/plan.h"
-#include "runtime/engine/model.h"
+#include "runtime/model/model.h"
 
 /* One page pool: a group of layers that see the same keys. All arrays are in the slab. */
 typedef struct lm_pages {

@@ -2,7 +2,7 @@
 #include "lamina/generate.h"
 
 #include "base/alloc.h"
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "runtime/generate/sequence.h"
 

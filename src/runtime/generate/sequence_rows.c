@@ -1,5 +1,5 @@
 /* sequence_rows.c - the rows that a sequence adds to a step, and steps with rows of several sequences. */
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "base/error.h"
 #include "runtime/generate/sequence.h"
 

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/journal.h"
+#include "base/os/journal.h"
 #include "lamina/eval.h"
 #include "runtime/engine/state.h"
 #include "runtime/measure/compare.h"

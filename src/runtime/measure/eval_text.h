@@ -2,7 +2,7 @@
 #ifndef LM_RUNTIME_EVAL_TEXT_H
 #define LM_RUNTIME_EVAL_TEXT_H
 
-#include "base/journal.h"
+#include "base/os/journal.h"
 #include "lamina/eval.h"
 #include "runtime/measure/logits_file.h"
 #include "runtime/measure/stretches.h"

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
-#include "base/filemap.h"
+#include "base/os/cpu.h"
+#include "base/os/filemap.h"
 #include "base/hash.h"
 #include "lamina/model.h"
 #include "lamina/version.h"

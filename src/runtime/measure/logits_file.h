@@ -7,7 +7,7 @@
 #ifndef LM_RUNTIME_LOGITS_FILE_H
 #define LM_RUNTIME_LOGITS_FILE_H
 
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "lamina/text.h"
 
 typedef struct lm_logits_file {

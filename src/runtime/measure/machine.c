@@ -14,9 +14,9 @@
 #include <pcre2.h>
 #include <sodium.h>
 
-#include "base/available.h"
-#include "base/cgroup.h"
-#include "base/cpu.h"
+#include "base/os/available.h"
+#include "base/os/cgroup.h"
+#include "base/os/cpu.h"
 
 /* Levels all of whose instructions are available, from the lowest to the highest. */
 static const char *levels_found[16];

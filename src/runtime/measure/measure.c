@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "base/available.h"
+#include "base/os/available.h"
 #include "base/arena.h"
-#include "base/clock.h"
-#include "base/cpu.h"
-#include "base/pool.h"
+#include "base/os/clock.h"
+#include "base/os/cpu.h"
+#include "base/os/pool.h"
 #include "base/rng.h"
 #include "kernels/probe.h"
 #include "runtime/measure/limits.h"

@@ -8,7 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/hash.h"
-#include "base/journal.h"
+#include "base/os/journal.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "lamina/eval.h"

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/available.h"
-#include "base/cpu.h"
+#include "base/os/available.h"
+#include "base/os/cpu.h"
 
 enum {
     MOST_ROWS = 256,                 /* maximum rows of x that are timed: each further row takes as long */

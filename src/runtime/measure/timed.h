@@ -2,7 +2,7 @@
 #ifndef LM_RUNTIME_TIMED_H
 #define LM_RUNTIME_TIMED_H
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "plan/cost.h"
 #include "runtime/engine/steps.h"
 

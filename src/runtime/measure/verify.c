@@ -14,7 +14,7 @@
 #include "program/program.h"
 #include "runtime/measure/compare.h"
 #include "runtime/measure/golden.h"
-#include "runtime/engine/model.h"
+#include "runtime/model/model.h"
 #include "lamina/version.h"
 
 /* A tap that the program has; sorted in the order in which the program computes them. */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "lamina/logits.h"
 #include "server/ask/turn_trace.h"
 #include "server/models/loras.h"

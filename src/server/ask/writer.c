@@ -1,6 +1,6 @@
 #include "server/ask/writer.h"
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "lamina/heap.h"
 #include "server/ask/json_body.h"
 

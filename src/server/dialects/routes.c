@@ -6,7 +6,7 @@
 
 static const lm_route *const table[] = {
 #define X(name) &lm_route_##name,
-#ifdef LM_WITHOUT_EXPLAIN
+#ifdef LM_WITHOUT_STUDY
 #define E(name)
 #else
 #define E(name) &lm_route_##name,

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/thread.h"
+#include "base/os/thread.h"
 
 struct lm_workers {
     pthread_mutex_t lock;

@@ -8,9 +8,9 @@
 #include <strings.h>
 #include <time.h>
 
-#include "base/clock.h"
-#include "base/condition.h"
-#include "base/thread.h"
+#include "base/os/clock.h"
+#include "base/os/condition.h"
+#include "base/os/thread.h"
 
 typedef struct waiter { struct waiter *next; lm_exchange *x; } waiter;
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/thread.h"
+#include "base/os/thread.h"
 #include "server/models/models.h"
 
 /* The trace of a token. In memory of malloc: the thread that frees it is not the one that allocates it, and lamina/heap.h

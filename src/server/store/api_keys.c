@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/clock.h"
+#include "base/os/clock.h"
 #include "server/store/archive.h"
 
 enum { MOST_KEYS = 100000, MOST_LINE = 4096, DAY = 86400 };

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/facts/ledger.h"
+#include "study/facts/ledger.h"
 #include "arch/config.h"
 
 #define LLAMA(rest) "{\"model_type\": \"llama\", \"vocab_size\": 128256, \"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 131072, " \

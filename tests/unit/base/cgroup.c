@@ -4,8 +4,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "base/available.h"
-#include "base/cgroup.h"
+#include "base/os/available.h"
+#include "base/os/cgroup.h"
 
 #define MOUNT_V1                                                                                                  \
     "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"                                         \

@@ -4,7 +4,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "base/cpu.h"
+#include "base/os/cpu.h"
 
 #if defined(__x86_64__)
 /* Whether /proc/cpuinfo lists the flag for the first processor. */

@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 
 #include "base/alloc.h"
-#include "base/filemap.h"
-#include "base/sigbus.h"
-#include "base/temporary.h"
+#include "base/os/filemap.h"
+#include "base/os/sigbus.h"
+#include "base/os/temporary.h"
 
 enum { PAGE = 4096 };
 

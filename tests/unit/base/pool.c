@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 
 #include "base/alloc.h"
-#include "base/cpu.h"
-#include "base/pool.h"
+#include "base/os/cpu.h"
+#include "base/os/pool.h"
 
 enum { MOST = 8 };
 

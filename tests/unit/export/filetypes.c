@@ -13,13 +13,13 @@
 
 #include "arch/typemix.h"
 #include "base/str.h"
-#include "export/ggufkeys.h"
+#include "export/keys/ggufkeys.h"
 #include "formats/filetype.h"
 #include "formats/container.h"
 #include "lamina/facts.h"
 #include "lamina/preset.h"
 #include "lamina/synth.h"
-#include "runtime/engine/model.h"
+#include "runtime/model/model.h"
 #include "../temporary.h"
 
 static int by_name(const void *a, const void *b)

@@ -83,7 +83,7 @@ static void written_and_read(void **state)
 /* Check that a fit uses the limits that it is given, and no others. */
 static void fit_looks_at(const lm_limits *known)
 {
-#ifdef LM_WITHOUT_EXPLAIN
+#ifdef LM_WITHOUT_STUDY
     (void)known;
 #else
     lm_model     *m = NULL;

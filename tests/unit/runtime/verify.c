@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "formats/container.h"
 #include "formats/safetensors.h"
 #include "lamina/lamina.h"

@@ -178,7 +178,7 @@ static void existing_threads_are_restricted(void **state)
 static int make_folders(void **state)
 {
     (void)state;
-    /* tests/e2e/test_serve_sandbox.py tests the messages on a kernel without Landlock. */
+    /* tests/e2e/serve/test_serve_sandbox.py tests the messages on a kernel without Landlock. */
     if (syscall(SYS_landlock_create_ruleset, NULL, (size_t)0, LANDLOCK_CREATE_RULESET_VERSION) < 1) {
         printf("no Landlock here\n");
         exit(77);

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "lamina/text.h"
 #include "../status.h"
 

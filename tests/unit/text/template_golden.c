@@ -12,7 +12,7 @@
 #include <jansson.h>
 
 #include "base/alloc.h"
-#include "base/filemap.h"
+#include "base/os/filemap.h"
 #include "formats/container.h"
 #include "lamina/text.h"
 

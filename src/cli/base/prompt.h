@@ -1,0 +1,66 @@
+/* prompt.h - input of the model: plain text, token ids, or a conversation rendered by the model's chat template. */
+#ifndef LM_CLI_PROMPT_H
+#define LM_CLI_PROMPT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "cli/base/command.h"
+
+/* The maximum bytes of a text or of a line of JSON: far more than any prompt, so that endless input is detected. */
+#define LM_MAX_INPUT ((size_t)256 << 20)
+
+/* Return the name of the file in errors: `path`, or "standard input" for "-". */
+const char *lm_input_name(const char *path);
+
+/* Append the bytes of a file, without a byte order mark, or of standard input for "-". LM_LIMIT: more than LM_MAX_INPUT. */
+lm_status lm_read_file(const char *path, lm_text *out, lm_error *e);
+
+/* The same without one newline at the end. */
+lm_status lm_read_text(const char *path, lm_text *out, lm_error *e);
+
+/* Read the next line into `out` (cleared first) with its newline, which the last one may lack. *end: there are no more lines.
+ * Errors do not name the file. LM_LIMIT: more than LM_MAX_INPUT. */
+lm_status lm_read_line(FILE *f, lm_text *out, bool *end, lm_error *e);
+
+/* Append `text` with the escapes \n \t \r \0 \\ \" \' \xHH replaced by their characters; other backslashes are kept. */
+void lm_unescape(const char *text, lm_text *out);
+
+/* Append a text of the command line, with its escapes processed if `escapes`. */
+void lm_add_given(const char *text, bool escapes, lm_text *out);
+
+/* The same for each item of a list, whose new items are valid as long as the command runs. */
+lm_status lm_unescape_all(lm_cli *cli, lm_flag_list *list, bool escapes, lm_error *e);
+
+/* Append the token ids in "1,2,3", "1 2 3" or a JSON array. `where` is the location in errors. */
+lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_error *e);
+
+typedef struct lm_chat_options {
+    const char *template_name;           /* one of the model's; NULL: the default */
+    const char *template_file;           /* instead of the model's */
+    const char *kwargs;                  /* a JSON object of further variables */
+    bool        parse_content;           /* parse special tokens in messages */
+} lm_chat_options;
+
+/* A compiled chat template with its variables. */
+typedef struct lm_chat {
+    const lm_tokenizer *tokenizer;
+    lm_template        *template;
+    json_t             *variables;       /* bos_token, eos_token … and those of `kwargs` */
+    lm_text             wide;            /* the numbers beyond 64 bits in variables and messages: lm_text_add_wide_numbers */
+    bool                parse_content;
+} lm_chat;
+
+/* Return a new object with the variables that transformers passes to templates: bos_token and eos_token, if the tokenizer has them. */
+json_t *lm_special_variables(const lm_tokenizer *t);
+
+/* Compile the template. LM_USAGE: the model has no tokenizer or no such template, or a variable is not allowed. */
+lm_status lm_chat_open(const lm_model *m, const lm_chat_options *o, lm_chat *out, lm_error *e);
+void      lm_chat_close(lm_chat *c);
+
+/* Append the ids of a conversation (a JSON array of messages) with the beginning of a new answer. Special tokens are parsed in the
+ * template's own text, in messages only with `parse_content`. `rendered` (may be NULL) receives the rendered text. */
+lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e);
+
+#endif

@@ -1,0 +1,28 @@
+/* translate.c - texts of the program in the chosen language. */
+#include "cli/base/translate.h"
+
+static lm_language spoken;
+
+void lm_use_language(lm_language l)
+{
+    spoken = l;
+}
+
+const char *lm_spoken(const char *text)
+{
+    return lm_language_text(spoken, text);
+}
+
+const char *lm_spoken_in(const char *key, const char *text)
+{
+    const char *found = lm_language_text(spoken, key);
+
+    return found == key ? text : found;
+}
+
+const char *lm_spoken_number(bool single, const char *one, const char *many)
+{
+    const char *found = lm_language_text(spoken, one);
+
+    return found == one && !single ? many : found;
+}

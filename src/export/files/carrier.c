@@ -1,0 +1,338 @@
+/* carrier.c - present a folder as a GGUF file. */
+#include "export/files/carrier.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/map.h"
+#include "export/keys/generalkeys.h"
+#include "export/keys/ggufkeys.h"
+#include "export/vocabulary/ggufvocab.h"
+#include "export/keys/program_difference.h"
+#include "export/tensors/pieces_of.h"
+#include "export/tensors/rotary.h"
+
+/* ---- tensors ---- */
+
+static lm_status add(lm_carrier *c, lm_carried t, lm_error *e)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (strcmp(c->tensors[i].name, t.name) == 0)
+            return lm_fail(e, LM_UNSUPPORTED, t.name, LM_NO_OFFSET, "two weights of this model have one name in GGUF");
+    c->tensors[c->n++] = t;
+    return LM_OK;
+}
+
+static lm_status add_made(lm_carrier *c, const char *name, const float *values, uint64_t n, lm_error *e)
+{
+    return add(c, (lm_carried){ .name = name, .stored = LM_F32, .type = LM_F32, .n_dims = 1, .dims = { n }, .elements = n, .rows = 1,
+                               .cols = n,
+                                .weight = LM_NONE, .values = values }, e);
+}
+
+static lm_status add_weight(lm_carrier *c, uint32_t i, lm_error *e)
+{
+    const lm_weight *w = &c->program->weights[i];
+    lm_piece_of      pieces[LM_MAX_PIECES];
+
+    if (!w->gguf) {
+        uint32_t n = lm_pieces_of(c->program, c->family, i, &c->arena, pieces);
+        for (uint32_t k = 0; k < n; k++)
+            LM_TRY(add(c, (lm_carried){ .name = pieces[k].gguf, .stored = lm_matrices_type(c->matrices, i), .n_dims = 2,
+                                        .dims = { pieces[k].rows, w->dims[1] }, .elements = pieces[k].rows * w->dims[1],
+                                            .rows = pieces[k].rows,
+                                        .cols = w->dims[1], .weight = i, .first = pieces[k].first }, e));
+        return n ? LM_OK : lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "GGUF has no name for this tensor");
+    }
+    lm_carried t = { .name = w->gguf, .stored = lm_matrices_type(c->matrices, i), .n_dims = w->n_dims, .elements = w->elements,
+                    .weight = i };
+    memcpy(t.dims, w->dims, w->n_dims * sizeof *t.dims);
+    t.cols = w->dims[w->n_dims - 1];
+    t.rows = w->elements / t.cols;
+    return add(c, t, e);
+}
+
+static lm_status list_tensors(lm_carrier *c, lm_error *e)
+{
+    lm_rotary_tensors made;
+
+    c->tensors = lm_arena_new(&c->arena, c->program->n_weights + 3, lm_carried);
+    if (!c->tensors)
+        return lm_fail_memory(e, "tensors", c->program->n_weights * sizeof *c->tensors);
+    LM_TRY(lm_rotary_tensors_of(c->config, c->program, &c->arena, &made, e));
+    for (uint32_t i = 0; i < made.n; i++)
+        LM_TRY(add_made(c, made.names[i], made.values[i], made.size, e));
+    for (uint32_t i = 0; i < c->program->n_weights; i++)
+        LM_TRY(add_weight(c, i, e));
+    return LM_OK;
+}
+
+/* ---- tensor types, as in llama.cpp's converter ---- */
+
+static bool contains(const char *name, const char *const *words)
+{
+    for (; *words; words++)
+        if (strstr(name, *words))
+            return true;
+    return false;
+}
+
+/* Return whether a tensor is F32 in every file: vectors, biases, norms, routers, position and token-type embeddings. */
+static bool stays_f32(const lm_carried *t)
+{
+    static const char *const words[] = { "ffn_gate_inp", "position_embd", "token_types", NULL };
+    lm_view                  name = lm_view_of(t->name);
+
+    return t->n_dims <= 1 || !lm_view_ends(name, LM_VIEW(".weight")) || lm_view_ends(name, LM_VIEW("_norm.weight")) ||
+        contains(t->name, words);
+}
+
+uint32_t lm_carrier_choose(lm_carrier *c, const lm_dtype *matrices)
+{
+    static const struct { lm_dtype type; uint32_t id; } ids[] = {
+        { LM_F32, 0 }, { LM_F16, 1 }, { LM_Q8_0, 7 }, { LM_BF16, 32 }, { LM_MXFP4, 38 },
+    };
+    lm_dtype main = LM_F32;
+
+    for (size_t i = 0; i < c->n; i++) {
+        lm_carried *t    = &c->tensors[i];
+        bool        wide = t->stored == LM_F16 || t->stored == LM_BF16 || t->stored == LM_F32;
+        t->type          = t->values || stays_f32(t) ? LM_F32 : t->stored == LM_MXFP4 ? LM_MXFP4 : matrices ? *matrices : wide
+            ? t->stored : LM_F32;
+        if (t->cols % lm_dtype_of(t->type)->block)
+            t->type = LM_F16;
+        if (t->type == LM_MXFP4 || (main == LM_F32 && !stays_f32(t) && !t->values))
+            main = main == LM_MXFP4 ? main : t->type;
+    }
+    if (matrices && main != LM_MXFP4)
+        main = *matrices;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (ids[i].type == main)
+            return ids[i].id;
+    return 0;
+}
+
+/* ---- opening ---- */
+
+static void note_unused(lm_carrier *c)
+{
+    size_t                n     = 0;
+    const lm_tensor_info *first = lm_matrices_unused(c->matrices, &n);
+
+    if (n)
+        lm_text_printf(&c->notes, "%zu tensor%s that this model does not use, the first is %s: not carried\n", n, n > 1 ? "s" : "",
+                       first->name);
+}
+
+static lm_status open_folder(lm_carrier *c, lm_error *e)
+{
+    lm_source source = { .kind = LM_SAFETENSORS, .meta = lm_container_meta(c->folder), .tensors = c->folder };
+
+    LM_TRY(lm_describe(&source, &c->family, c->config, &c->program, &c->notes, e));
+    if (!lm_gguf_arch_of(c->family)) {
+        lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET, "this family cannot be stored in GGUF");
+        return lm_fail_in(e, lm_container_path(c->folder));
+    }
+    LM_TRY(lm_matrices_new(c->folder, c->family, c->config, c->program, &c->matrices, e));
+    note_unused(c);
+    LM_TRY(list_tensors(c, e));
+    lm_carrier_choose(c, NULL);
+    return LM_OK;
+}
+
+lm_status lm_carrier_open(lm_container *folder, lm_carrier **out, lm_error *e)
+{
+    lm_carrier *c = lm_alloc_zero(1, sizeof *c);
+
+    if (c)
+        c->folder = folder;
+    if (!c || !(c->config = lm_alloc_zero(1, sizeof *c->config))) {
+        if (!c)
+            lm_container_close(folder);
+        lm_carrier_close(c);
+        return lm_fail_memory(e, "a configuration", sizeof *c->config);
+    }
+    lm_status status = open_folder(c, e);
+    if (status != LM_OK) {
+        lm_carrier_close(c);
+        return status;
+    }
+    *out = c;
+    return LM_OK;
+}
+
+void lm_carrier_close(lm_carrier *c)
+{
+    if (!c)
+        return;
+    lm_container_close(c->seen);
+    lm_matrices_free(c->matrices);
+    lm_program_free(c->program);
+    lm_container_close(c->folder);
+    lm_free(c->config);
+    lm_text_free(&c->notes);
+    lm_arena_free(&c->arena);
+    lm_free(c);
+}
+
+/* ---- preview ---- */
+
+/* Check that every tensor matches a weight of the model that the keys describe, and every weight a tensor. */
+static lm_status check_names(const lm_carrier *c, const lm_program *read, lm_error *e)
+{
+    lm_map   *made   = lm_map_new(c->n + 1);
+    lm_status status = made ? LM_OK : lm_fail_memory(e, "tensors", c->n);
+    size_t    found  = 0;
+    uint64_t  hit;
+
+    for (size_t i = 0; status == LM_OK && i < c->n; i++)
+        if (!lm_map_add(made, lm_view_of(c->tensors[i].name), i))
+            status = lm_fail_memory(e, "tensors", c->n);
+    for (uint32_t i = 0; status == LM_OK && i < read->n_weights; i++) {
+        const char *name = read->weights[i].gguf;
+        if (name && lm_map_get(made, lm_view_of(name), &hit))
+            found++;
+        else
+            status = lm_fail(e, LM_UNSUPPORTED, name ? name : read->weights[i].path, LM_NO_OFFSET, "GGUF has no form for this model");
+    }
+    if (status == LM_OK && found < c->n)
+        status = lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET, "GGUF has no form for %zu of this model's tensors",
+                         c->n - found);
+    lm_map_free(made);
+    return status;
+}
+
+static lm_status read_back(lm_carrier *c, lm_error *e)
+{
+    const lm_family *family;
+    lm_config       *stored = lm_alloc_zero(1, sizeof *stored);
+    lm_program      *read   = NULL;
+    lm_error         why    = { 0 };
+    lm_source        source = { .kind = LM_GGUF, .meta = lm_container_meta(c->seen), .tensors = c->seen };
+
+    if (!stored)
+        return lm_fail_memory(e, "a configuration", sizeof *stored);
+    lm_status status = lm_describe(&source, &family, stored, &read, NULL, &why);
+    if (status != LM_OK) {
+        status = lm_fail(e, LM_UNSUPPORTED, why.where, LM_NO_OFFSET, "GGUF has no form for this model: %s", why.message);
+    } else {
+        const char *what = lm_program_difference(c->program, c->config, read, stored);
+        status           = what ? lm_fail(e, LM_UNSUPPORTED, c->family->name, LM_NO_OFFSET, "GGUF has no form for its %s", what)
+                                : check_names(c, read, e);
+    }
+    for (size_t i = 0; status == LM_OK && i < c->n; i++)
+        if (c->tensors[i].weight != LM_NONE)
+            c->tensors[i].order = lm_row_order_of(c->program, c->tensors[i].weight, c->config, stored);
+    lm_program_free(read);
+    lm_free(stored);
+    return status == LM_OK ? status : (lm_fail_in(e, lm_container_path(c->folder)), status);
+}
+
+static lm_status add_keys(lm_carrier *c, lm_gguf_writer *w, const char *name, lm_error *e)
+{
+    uint64_t parameters = 0;
+
+    for (size_t i = 0; i < c->n; i++)
+        parameters += c->tensors[i].values ? 0 : c->tensors[i].elements;
+    lm_gguf_add_string(w, "general.architecture", lm_view_of(lm_gguf_arch_of(c->family)));
+    lm_gguf_add_u32(w, "general.quantization_version", 2);
+    LM_TRY(lm_add_general_keys(w, c->folder, name, parameters, c->config->route.n_experts, c->program, &c->notes, e));
+    LM_TRY(lm_add_gguf_keys(w, c->family, c->config, c->program, e));
+    return lm_add_folder_vocabulary(w, c->folder, c->program->n_vocab, &c->notes, e);
+}
+
+lm_status lm_carrier_preview(lm_carrier *c, const char *name, lm_error *e)
+{
+    lm_gguf_writer *w;
+
+    lm_container_close(c->seen);
+    c->seen = NULL;
+    LM_TRY(lm_gguf_create("/dev/null", &w, e));
+    lm_status status = add_keys(c, w, name, e);
+    for (size_t i = 0; i < c->n; i++)
+        lm_gguf_add_tensor(w, c->tensors[i].name, c->tensors[i].type, c->tensors[i].n_dims, c->tensors[i].dims);
+    if (status == LM_OK)
+        status = lm_gguf_preview(w, &c->seen, e);
+    lm_gguf_abort(w);
+    return status == LM_OK ? read_back(c, e) : status;
+}
+
+/* ---- reading rows ---- */
+
+bool lm_carrier_is_raw(const lm_carrier *c, size_t i)
+{
+    const lm_carried *t = &c->tensors[i];
+
+    return t->type == t->stored && (t->values || !lm_matrices_lifted(c->matrices, t->weight));
+}
+
+/* Read consecutive rows of one matrix at a time, or reordered rows one by one. If the elements of a vector are reordered, its elements
+ * count as rows. */
+static lm_status read_rows(const lm_carrier *c, const lm_carried *t, uint64_t from, uint64_t n, uint8_t *out, lm_error *e)
+{
+    uint64_t rows = lm_matrices_rows(c->matrices, t->weight), bytes = 0;
+    bool     vector = t->n_dims == 1, moved = lm_row_order_changes(&t->order);
+
+    if (vector && moved) {
+        size_t   size = lm_dtype_of(t->stored)->bytes;
+        uint8_t *whole = lm_alloc(t->cols * size);
+        if (!whole)
+            return lm_fail_memory(e, t->name, t->cols * size);
+        lm_status status = lm_matrices_read(c->matrices, t->weight, 0, 0, 1, whole, e);
+        for (uint64_t i = 0; i < t->cols; i++)
+            memcpy(out + i * size, whole + lm_row_of_checkpoint(&t->order, i) * size, size);
+        lm_free(whole);
+        return status;
+    }
+    if (!lm_dtype_row_bytes(t->stored, t->cols, &bytes))
+        return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", lm_dtype_of(t->stored)->name);
+    for (uint64_t done = 0, take; done < n; done += take) {
+        uint64_t row = (t->first + from + done) % rows, k = (t->first + from + done) / rows;
+        take = moved ? 1 : rows - row < n - done ? rows - row : n - done;
+        LM_TRY(lm_matrices_read(c->matrices, t->weight, k, moved ? lm_row_of_checkpoint(&t->order, row) : row, take,
+                                out + done * bytes, e));
+    }
+    return LM_OK;
+}
+
+lm_status lm_carrier_bytes(const lm_carrier *c, size_t i, uint64_t from, uint64_t n, void *out, lm_error *e)
+{
+    const lm_carried *t = &c->tensors[i];
+
+    if (!t->values)
+        return read_rows(c, t, from, n, out, e);
+    memcpy(out, t->values + from * t->cols, n * t->cols * sizeof *t->values);
+    return LM_OK;
+}
+
+lm_status lm_carrier_floats(const lm_carrier *c, size_t i, uint64_t from, uint64_t n, float *out, lm_error *e)
+{
+    const lm_carried    *t    = &c->tensors[i];
+    const lm_dtype_info *type = lm_dtype_of(t->stored);
+    uint64_t             bytes = 0;
+
+    if (t->values || t->stored == LM_F32) {
+        LM_TRY(lm_carrier_bytes(c, i, from, n, out, e));
+    } else {
+        if (!lm_dtype_row_bytes(t->stored, n * t->cols, &bytes))
+            return lm_fail(e, LM_UNSUPPORTED, t->name, LM_NO_OFFSET, "a row is not a whole number of %s blocks", type->name);
+        uint8_t *stored = lm_alloc(bytes + 1);
+        if (!stored)
+            return lm_fail_memory(e, t->name, bytes);
+        lm_status status = read_rows(c, t, from, n, stored, e);
+        if (status == LM_OK)
+            type->unpack(out, stored, n * t->cols);
+        lm_free(stored);
+        LM_TRY(status);
+    }
+    if (!t->values && lm_matrices_lifted(c->matrices, t->weight))
+        for (uint64_t k = 0; k < n * t->cols; k++)
+            out[k] += 1;
+    return LM_OK;
+}
+
+void lm_carrier_drop(const lm_carrier *c, size_t i)
+{
+    if (!c->tensors[i].values)
+        lm_matrices_drop(c->matrices, c->tensors[i].weight);
+}

@@ -1,0 +1,328 @@
+/* configwords.c - express a configuration as members of config.json. */
+#include "export/keys/configwords.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/number.h"
+
+const lm_config_word lm_config_words[] = {
+    { "attention_bias", { "true", "false" } },
+    { "mlp_bias", { "true", "false" } },
+    { "use_bias", { "true", "false" } },
+    { "bias", { "true", "false" } },
+    { "use_qkv_bias", { "true", "false" } },
+    { "qkv_bias", { "true", "false" } },
+    { "use_parallel_residual", { "true", "false" } },
+    { "qk_layernorm", { "true", "false" } },
+    { "use_qk_norm", { "true", "false" } },
+    { "norm_topk_prob", { "true", "false" } },
+    { "new_decoder_architecture", { "true", "false" } },
+    { "num_ln_in_parallel_attn", { "1", "2" } },
+    { "parallel_attn", { "true", "false" } },
+    { "multi_query", { "true", "false" } },
+    { "alibi", { "true", "false" } },
+    { "no_bias", { "true", "false" } },
+    { "sliding_window", { "null" } },
+    { "use_sliding_window", { "true", "false" } },
+    { "scoring_func", { "\"softmax\"", "\"sigmoid\"" } },
+    { "topk_method", { "\"greedy\"", "\"group_limited_greedy\"", "\"noaux_tc\"" } },
+    { "rope_interleave", { "true", "false" } },
+    { "hidden_act", { "\"silu\"", "\"gelu\"", "\"gelu_pytorch_tanh\"", "\"relu\"", "\"relu2\"" } },
+    { "hidden_activation", { "\"gelu_pytorch_tanh\"", "\"gelu\"", "\"silu\"" } },
+    { "activation_function", { "\"gelu_new\"", "\"gelu\"", "\"relu\"", "\"silu\"" } },
+    { "final_logit_softcapping", { "null" } },
+    { "attn_logit_softcapping", { "null" } },
+    { NULL, { NULL } },
+};
+
+json_t *lm_json_float(double v)
+{
+    return json_real(lm_decimal((float)v));
+}
+
+typedef struct words {
+    json_t             *json;
+    const lm_container *stored;
+    const lm_family    *f;
+    const lm_config    *c;
+    const lm_program   *p;
+} words;
+
+static bool knows(const words *w, const char *member)
+{
+    for (const char *const *k = w->f->keys; k && *k; k++)
+        if (strcmp(*k, member) == 0)
+            return true;
+    return false;
+}
+
+/* Set a member if the family reads it and it is not set yet. Takes the reference. */
+static void set(words *w, const char *member, json_t *v)
+{
+    if (knows(w, member) && !json_object_get(w->json, member))
+        json_object_set_new(w->json, member, v);
+    else
+        json_decref(v);
+}
+
+static void whole(words *w, const char *member, uint64_t v)
+{
+    set(w, member, json_integer((json_int_t)v));
+}
+
+static void add_windows(words *w)
+{
+    const lm_config *c    = w->c;
+    json_t          *list = json_array();
+    bool             some = false;
+
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        bool full = c->full[i] || !c->attention.window;
+        some |= !full;
+        json_array_append_new(list, json_string(full ? "full_attention" : "sliding_attention"));
+    }
+    if (c->attention.window)
+        whole(w, "sliding_window", c->attention.window);
+    if (some)
+        set(w, "use_sliding_window", json_true());
+    if (c->attention.window && knows(w, "layer_types"))
+        set(w, "layer_types", json_incref(list));
+    json_decref(list);
+    if (c->attention.scale != 1 / sqrtf((float)c->attention.k_dim) || knows(w, "query_pre_attn_scalar"))
+        set(w, "query_pre_attn_scalar", lm_json_float(1 / ((double)c->attention.scale * (double)c->attention.scale)));
+    if (c->attention.softcap > 0)
+        set(w, "attn_logit_softcapping", lm_json_float((double)c->attention.softcap));
+}
+
+static void add_experts(words *w)
+{
+    const lm_config *c = w->c;
+
+    if (c->latent.kv_rank) {
+        set(w, "q_lora_rank", c->latent.q_rank ? json_integer(c->latent.q_rank) : json_null());
+        whole(w, "kv_lora_rank", c->latent.kv_rank);
+        whole(w, "qk_nope_head_dim", c->latent.nope_dim);
+        whole(w, "qk_rope_head_dim", c->latent.rope_dim);
+        whole(w, "v_head_dim", c->latent.v_dim);
+        json_object_del(w->json, "head_dim");
+        if (knows(w, "num_key_value_heads") || json_object_get(w->json, "num_key_value_heads"))
+            json_object_set_new(w->json, "num_key_value_heads", json_integer(c->n_kv_heads));
+    }
+    if (!c->route.n_experts)
+        return;
+    whole(w, "num_local_experts", c->route.n_experts);
+    whole(w, "num_experts", c->route.n_experts);
+    whole(w, "n_routed_experts", c->route.n_experts);
+    whole(w, "num_experts_per_tok", c->route.top_k);
+    whole(w, "moe_intermediate_size", c->expert_width);
+    whole(w, "shared_expert_intermediate_size", c->shared_width);
+    whole(w, "shared_intermediate_size", c->shared_width);
+    if (c->expert_width)
+        set(w, "n_shared_experts", c->shared_width ? json_integer(c->shared_width / c->expert_width) : json_null());
+    if (c->route.n_groups) {
+        whole(w, "n_group", c->route.n_groups);
+        whole(w, "topk_group", c->route.top_groups);
+    }
+    set(w, "norm_topk_prob", json_boolean(c->route.renormalise));
+    set(w, "routed_scaling_factor", lm_json_float((double)c->route.scale));
+    set(w, "scoring_func", json_string(c->route.sigmoid ? "sigmoid" : "softmax"));
+    set(w, "topk_method", json_string(c->route.sigmoid ? "noaux_tc" : c->route.n_groups ? "group_limited_greedy" : "greedy"));
+}
+
+static void add_act(words *w)
+{
+    static const struct { lm_act act; const char *word; } acts[] = {
+        { LM_ACT_SILU, "silu" }, { LM_ACT_GELU, "gelu" }, { LM_ACT_GELU_TANH, "gelu_pytorch_tanh" }, { LM_ACT_GELU_QUICK, "quick_gelu" },
+        { LM_ACT_RELU, "relu" }, { LM_ACT_RELU2, "relu2" },
+    };
+    static const char *const members[] = { "hidden_act", "hidden_activation", "activation_function" };
+
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
+        for (size_t k = 0; acts[i].act == w->c->act && k < 3; k++)
+            set(w, members[k], json_string(acts[i].word));
+}
+
+/* ---- rotary scaling ---- */
+
+static lm_status read_factors(words *w, const char *name, float *out, uint32_t n, lm_error *e)
+{
+    const lm_tensor_info *t = lm_container_find(w->stored, name);
+
+    if (!t || t->elements != n)
+        return lm_fail(e, LM_BAD_MODEL, name, LM_NO_OFFSET, "missing, or not one per pair of lanes");
+    lm_container_unpack(w->stored, t, 0, n, out);
+    return LM_OK;
+}
+
+static json_t *list_of(const float *x, uint32_t n)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < n; i++)
+        json_array_append_new(list, lm_json_float((double)x[i]));
+    return list;
+}
+
+/* Return whether a scaling with these parameters has these divisors. */
+static bool has_divisors(const lm_rope_spec *s, const float *divisors)
+{
+    lm_rope_spec plain = *s;
+    float        was[512], is[512];
+
+    plain.type = LM_ROPE_DEFAULT;
+    lm_rope_frequencies(&plain, 1, NULL, NULL, was);
+    lm_rope_frequencies(s, 1, NULL, NULL, is);
+    for (uint32_t k = 0; k < s->dim / 2; k++)
+        if (!(fabsf(was[k] / divisors[k] - is[k]) <= 4e-7f * is[k]))
+            return false;
+    return true;
+}
+
+/* Solve for parameters when only one frequency is in between: many scalings have these divisors, and any of them is valid. */
+static bool solve_one(lm_rope_spec *s, const float *divisors, uint32_t k)
+{
+    double wavelength = 2 * 3.14159265358979323846 * pow(s->base, 2.0 * k / s->dim);
+    double smooth     = (1 / (double)divisors[k] - 1 / s->factor) / (1 - 1 / s->factor);
+
+    for (uint32_t original = 4; original && original <= 1u << 20 && smooth > 0; original *= 2) {
+        s->low_freq_factor  = 1;
+        s->original_context = original;
+        s->high_freq_factor = 1 + (original / wavelength - 1) / smooth;
+        if (s->high_freq_factor > 1 && has_divisors(s, divisors))
+            return true;
+    }
+    return false;
+}
+
+/* Between the unscaled and the fully scaled frequencies, 1/divisor is linear in 1/wavelength, so two points determine its ends. Only ratios
+ * are known, so low_freq_factor is set to 1. */
+static bool solve_llama3(lm_rope_spec *s, const float *divisors)
+{
+    uint32_t half = s->dim / 2, first = half, last = half;
+    double   x[2], y[2], factor = s->factor;
+
+    for (uint32_t k = 0; k < half; k++)
+        if (divisors[k] > 1.0001f && (double)divisors[k] < factor * 0.9999) {
+            first = first == half ? k : first;
+            last  = k;
+        }
+    if (first == last)
+        return first < half && solve_one(s, divisors, first);
+    for (int i = 0; i < 2; i++) {
+        uint32_t k = i ? last : first;
+        x[i] = pow(s->base, -2.0 * k / s->dim) / (2 * 3.14159265358979323846);
+        y[i] = (1 / (double)divisors[k] - 1 / factor) / (1 - 1 / factor);
+    }
+    double slope = (y[0] - y[1]) / (x[0] - x[1]), offset = slope * x[0] - y[0];
+    if (!(slope > 0) || !(offset > 0))
+        return false;
+    s->low_freq_factor  = 1;
+    s->high_freq_factor = round((1 + 1 / offset) * 1000) / 1000;
+    s->original_context = (uint32_t)round(slope / offset);
+    return has_divisors(s, divisors);
+}
+
+static bool known_llama3(lm_rope_spec *s, const float *divisors)
+{
+    static const struct { double low, high; uint32_t original; } known[] = {
+        { 1, 4, 8192 }, { 1, 4, 4096 }, { 1, 4, 2048 }, { 1, 4, 16384 }, { 1, 4, 32768 }, { 1, 4, 65536 }, { 1, 4, 131072 },
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        s->low_freq_factor  = known[i].low;
+        s->high_freq_factor = known[i].high;
+        s->original_context = known[i].original;
+        if (has_divisors(s, divisors))
+            return true;
+    }
+    return false;
+}
+
+static lm_status find_llama3(words *w, json_t **out, lm_error *e)
+{
+    lm_rope_spec s    = w->c->rope;
+    uint32_t     half = s.dim / 2;
+    float        divisors[512];
+
+    LM_TRY(read_factors(w, "rope_freqs.weight", divisors, half, e));
+    s.type   = LM_ROPE_LLAMA3;
+    s.factor = 1;
+    for (uint32_t k = 0; k < half; k++)
+        s.factor = (double)divisors[k] > s.factor ? (double)divisors[k] : s.factor;
+    if (!known_llama3(&s, divisors) && !solve_llama3(&s, divisors))
+        return lm_fail(e, LM_UNSUPPORTED, "rope_freqs.weight", LM_NO_OFFSET,
+                       "its divisors are of no scaling that config.json has a form for");
+    *out = json_pack("{s:s, s:o, s:f, s:f, s:i}", "rope_type", "llama3", "factor", lm_json_float(s.factor), "low_freq_factor",
+                     s.low_freq_factor, "high_freq_factor", s.high_freq_factor, "original_max_position_embeddings",
+                     (int)s.original_context);
+    return LM_OK;
+}
+
+static lm_status find_longrope(words *w, json_t **out, lm_error *e)
+{
+    const lm_rope_spec *r    = &w->c->rope;
+    uint32_t            half = r->dim / 2;
+    float               lists[2][512];
+
+    LM_TRY(read_factors(w, "rope_factors_short.weight", lists[0], half, e));
+    LM_TRY(read_factors(w, "rope_factors_long.weight", lists[1], half, e));
+    *out = json_pack("{s:s, s:o, s:o, s:o}", "rope_type", "longrope", "short_factor", list_of(lists[0], half), "long_factor",
+                     list_of(lists[1], half), "factor", lm_json_float(r->factor));
+    if (r->attention_factor > 0)
+        json_object_set_new(*out, "attention_factor", lm_json_float(r->attention_factor));
+    json_object_set_new(w->json, "original_max_position_embeddings", json_integer(r->original_context));
+    return LM_OK;
+}
+
+static json_t *yarn(const lm_rope_spec *r)
+{
+    json_t *s = json_pack("{s:s, s:o, s:i}", "rope_type", "yarn", "factor", lm_json_float(r->factor), "original_max_position_embeddings",
+                          (int)r->original_context);
+
+    if (r->beta_fast != 32)
+        json_object_set_new(s, "beta_fast", lm_json_float(r->beta_fast));
+    if (r->beta_slow != 1)
+        json_object_set_new(s, "beta_slow", lm_json_float(r->beta_slow));
+    if (r->mscale_all_dim != 0) {
+        json_object_set_new(s, "mscale", lm_json_float(r->mscale));
+        json_object_set_new(s, "mscale_all_dim", lm_json_float(r->mscale_all_dim));
+    }
+    if (r->attention_factor > 0)
+        json_object_set_new(s, "attention_factor", lm_json_float(r->attention_factor));
+    if (!r->truncate)
+        json_object_set_new(s, "truncate", json_false());
+    return s;
+}
+
+static lm_status add_rope(words *w, lm_error *e)
+{
+    const lm_rope_spec *r       = &w->c->rope;
+    json_t             *scaling = NULL;
+
+    if (!w->p->n_ropes)
+        return LM_OK;
+    json_object_set_new(w->json, "rope_theta", lm_json_float(r->base));
+    if (r->stored_divisors && r->type == LM_ROPE_DEFAULT)
+        LM_TRY(find_llama3(w, &scaling, e));
+    else if (r->type == LM_ROPE_LINEAR)
+        scaling = json_pack("{s:s, s:o}", "rope_type", "linear", "factor", lm_json_float(r->factor));
+    else if (r->type == LM_ROPE_YARN)
+        scaling = yarn(r);
+    else if (r->type == LM_ROPE_LONGROPE)
+        LM_TRY(find_longrope(w, &scaling, e));
+    if (scaling)
+        json_object_set_new(w->json, "rope_scaling", scaling);
+    return LM_OK;
+}
+
+lm_status lm_add_config_words(json_t *json, const lm_container *stored, const lm_family *f, const lm_config *c, const lm_program *p,
+                              lm_error *e)
+{
+    words w = { json, stored, f, c, p };
+
+    add_windows(&w);
+    add_experts(&w);
+    add_act(&w);
+    return add_rope(&w, e);
+}

@@ -1,0 +1,204 @@
+/* ggufkeys.c - write a configuration as GGUF keys. */
+#include "export/keys/ggufkeys.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct keys {
+    lm_gguf_writer *w;
+    const char     *arch;
+    char            name[128];
+} keys;
+
+static const char *key(keys *k, const char *name)
+{
+    snprintf(k->name, sizeof k->name, "%s.%s", k->arch, name);
+    return k->name;
+}
+
+static void whole(keys *k, const char *name, uint32_t v)
+{
+    lm_gguf_add_u32(k->w, key(k, name), v);
+}
+
+static void real(keys *k, const char *name, double v)
+{
+    lm_gguf_add_f32(k->w, key(k, name), (float)v);
+}
+
+/* Write the numbers that only this family has. */
+static void add_own(keys *k, const lm_family *f, const lm_config *c)
+{
+    for (const lm_own_number *n = f->own; n && (n->hf || n->gguf); n++) {
+        double v = lm_own_value(c, n);
+        if (!n->gguf || (v == n->absent && !n->always))
+            continue;
+        if (n->kind == LM_OWN_U32)
+            whole(k, n->gguf, (uint32_t)v);
+        else
+            real(k, n->gguf, v);
+    }
+}
+
+const char *lm_gguf_arch_of(const lm_family *f)
+{
+    return f->gguf_as ? f->gguf_as : f->gguf_archs ? f->gguf_archs[0] : NULL;
+}
+
+/* Return whether the family reads this member of config.json. */
+static bool knows(const lm_family *f, const char *member)
+{
+    for (const char *const *k = f->keys; k && *k; k++)
+        if (strcmp(*k, member) == 0)
+            return true;
+    return false;
+}
+
+static const lm_node *first_node(const lm_program *p, lm_op_code code)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == code)
+            return &p->nodes[i];
+    return NULL;
+}
+
+/* Return the factor of the rotation's cosines and sines. */
+static double magnitude(const lm_rope_spec *r)
+{
+    float frequencies[512];           /* lm_read_rope: at most 1024 lanes */
+
+    return (double)lm_rope_frequencies(r, 1, NULL, NULL, frequencies);
+}
+
+/* Write the window, and which layers use it if not all do. */
+static void add_window(keys *k, const lm_config *c)
+{
+    bool list[LM_MAX_LAYERS], mixed = false;
+
+    whole(k, "attention.sliding_window", c->attention.window);
+    for (uint32_t i = 0; i < c->n_layers; i++) {
+        list[i] = !c->full[i];
+        mixed |= c->full[i];
+    }
+    if (mixed)
+        lm_gguf_add_bools(k->w, key(k, "attention.sliding_window_pattern"), list, c->n_layers);
+}
+
+static lm_status add_rope(keys *k, const lm_config *c, const lm_program *p, lm_error *e)
+{
+    const lm_rope_spec *r = &c->rope;
+
+    if (!p->n_ropes)
+        return LM_OK;
+    whole(k, "rope.dimension_count", r->dim);
+    real(k, "rope.freq_base", r->base);
+    switch (r->type) {
+    case LM_ROPE_DEFAULT:
+    case LM_ROPE_LLAMA3:             /* the scaling is stored as the tensor rope_freqs.weight */
+        break;
+    case LM_ROPE_LINEAR:
+        lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("linear"));
+        real(k, "rope.scaling.factor", r->factor);
+        break;
+    case LM_ROPE_YARN:
+        lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("yarn"));
+        real(k, "rope.scaling.factor", r->factor);
+        whole(k, "rope.scaling.original_context_length", r->original_context);
+        if (c->latent.kv_rank && r->mscale_all_dim != 0)
+            real(k, "rope.scaling.yarn_log_multiplier", 0.1 * r->mscale_all_dim);
+        else if (r->attention_factor > 0 || r->mscale_all_dim != 0)
+            real(k, "rope.scaling.yarn_attn_factor", magnitude(r));
+        if (r->beta_fast != 32 || r->beta_slow != 1) {
+            real(k, "rope.scaling.yarn_beta_fast", r->beta_fast);
+            real(k, "rope.scaling.yarn_beta_slow", r->beta_slow);
+        }
+        break;
+    case LM_ROPE_LONGROPE:           /* the factors are tensors; llama.cpp rejects them in most families by default */
+        lm_gguf_add_string(k->w, key(k, "rope.scaling.type"), LM_VIEW("longrope"));
+        whole(k, "rope.scaling.original_context_length", r->original_context);
+        real(k, "rope.scaling.attn_factor",
+             r->attention_factor > 0 ? r->attention_factor
+             : r->factor > 1         ? sqrt(1 + log(r->factor) / log(r->original_context))
+                                     : 1);
+        break;
+    case LM_ROPE_DYNAMIC:
+        return lm_fail(e, LM_UNSUPPORTED, "rope_scaling", LM_NO_OFFSET, "dynamic scaling cannot be stored in GGUF");
+    }
+    return LM_OK;
+}
+
+static void add_experts(keys *k, const lm_family *f, const lm_config *c)
+{
+    if (!c->route.n_experts)
+        return;
+    whole(k, "expert_count", c->route.n_experts);
+    whole(k, "expert_used_count", c->route.top_k);
+    whole(k, "expert_feed_forward_length", c->expert_width);
+    if (c->route.renormalise && knows(f, "norm_topk_prob"))
+        lm_gguf_add_bool(k->w, key(k, "expert_weights_norm"), true);
+    if (c->route.scale > 0 && c->route.scale != 1)
+        real(k, "expert_weights_scale", (double)c->route.scale);
+    if (c->route.sigmoid || c->latent.kv_rank)
+        whole(k, "expert_gating_func", c->route.sigmoid ? 2 : 1);
+    if (c->shared_width && (knows(f, "shared_expert_intermediate_size") || knows(f, "shared_intermediate_size")))
+        whole(k, "expert_shared_feed_forward_length", c->shared_width);
+    else if (c->shared_width && c->shared_width % c->expert_width == 0)
+        whole(k, "expert_shared_count", c->shared_width / c->expert_width);
+    if (c->route.n_groups) {
+        whole(k, "expert_group_count", c->route.n_groups);
+        whole(k, "expert_group_used_count", c->route.top_groups);
+    }
+}
+
+static void add_attention(keys *k, const lm_config *c, const lm_program *p)
+{
+    const lm_attention_spec *a = &c->attention;
+    const lm_node *rms = first_node(p, LM_OP_RMS_NORM), *layer = first_node(p, LM_OP_LAYER_NORM);
+
+    whole(k, "attention.head_count", c->n_heads);
+    if (c->latent.kv_rank) {         /* described as one key/value head: the latent */
+        if (c->latent.q_rank)
+            whole(k, "attention.q_lora_rank", c->latent.q_rank);
+        whole(k, "attention.kv_lora_rank", c->latent.kv_rank);
+        whole(k, "attention.key_length_mla", a->k_dim);
+        whole(k, "attention.value_length_mla", a->v_dim);
+    }
+    whole(k, "attention.head_count_kv", c->latent.kv_rank ? 1 : c->n_kv_heads);
+    whole(k, "attention.key_length", c->latent.kv_rank ? c->latent.kv_rank + c->latent.rope_dim : a->k_dim);
+    whole(k, "attention.value_length", c->latent.kv_rank ? c->latent.kv_rank : a->v_dim);
+    if (rms)
+        real(k, "attention.layer_norm_rms_epsilon", (double)rms->norm.eps);
+    if (layer)
+        real(k, "attention.layer_norm_epsilon", (double)layer->norm.eps);
+    if (a->window)
+        add_window(k, c);
+    if (a->scale != 1 / sqrtf((float)a->k_dim) && !c->latent.kv_rank)    /* with latents it follows from the rotation */
+        real(k, "attention.scale", (double)a->scale);
+    if (a->softcap > 0)
+        real(k, "attn_logit_softcapping", (double)a->softcap);
+    if (a->alibi > 0)
+        real(k, "attention.max_alibi_bias", (double)a->alibi);
+}
+
+lm_status lm_add_gguf_keys(lm_gguf_writer *w, const lm_family *f, const lm_config *c, const lm_program *p, lm_error *e)
+{
+    keys           k    = { .w = w, .arch = lm_gguf_arch_of(f) };
+    const lm_node *caps = first_node(p, LM_OP_SOFTCAP);
+
+    if (!k.arch)
+        return lm_fail(e, LM_UNSUPPORTED, f->name, LM_NO_OFFSET, "this family cannot be stored in GGUF");
+    whole(&k, "vocab_size", c->vocab_size);
+    whole(&k, "context_length", c->context_length);
+    whole(&k, "embedding_length", c->hidden);
+    whole(&k, "block_count", c->n_layers);
+    whole(&k, "feed_forward_length", c->intermediate);
+    add_attention(&k, c, p);
+    add_experts(&k, f, c);
+    add_own(&k, f, c);
+    if (knows(f, "use_parallel_residual"))
+        lm_gguf_add_bool(w, key(&k, "use_parallel_residual"), c->parallel);
+    if (caps)
+        real(&k, "final_logit_softcapping", (double)caps->scale.factor);
+    return add_rope(&k, c, p, e);
+}

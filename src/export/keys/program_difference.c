@@ -1,0 +1,132 @@
+/* program_difference.c - compare two programs operation by operation. */
+#include "export/keys/program_difference.h"
+
+#include <math.h>
+
+static bool near(float a, float b)
+{
+    return fabsf(a - b) <= 1e-6f * fabsf(a);
+}
+
+/* Return whether an operation depends on whether projections are stored fused or separately. */
+static bool is_storage(const lm_node *n)
+{
+    return n->code == LM_OP_LINEAR || n->code == LM_OP_COLUMNS;
+}
+
+/* Return the next operation that does not depend on how weights are stored; n_nodes: none. */
+static uint32_t next(const lm_program *p, uint32_t at)
+{
+    while (at < p->n_nodes && is_storage(&p->nodes[at]))
+        at++;
+    return at;
+}
+
+static const char *scores(const lm_attention_spec *a, const lm_attention_spec *b)
+{
+    if (a->window != b->window)
+        return "windows";
+    if (!near(a->scale, b->scale) || !near(a->softcap, b->softcap) || !near(a->alibi, b->alibi) || a->alibi_half != b->alibi_half ||
+        a->sinks != b->sinks)
+        return "scale of scores";
+    return NULL;
+}
+
+/* `b` is from a GGUF file, which stores some scalings as tensors. */
+static bool same_scaling(const lm_rope_spec *a, const lm_rope_spec *b)
+{
+    float lanes[512];
+
+    switch (a->type) {
+    case LM_ROPE_DEFAULT:
+        return b->type == LM_ROPE_DEFAULT && !b->stored_divisors;
+    case LM_ROPE_LLAMA3:
+        return b->stored_divisors;
+    case LM_ROPE_LINEAR:
+        return b->type == LM_ROPE_LINEAR && near((float)a->factor, (float)b->factor);
+    case LM_ROPE_YARN:
+        return b->type == LM_ROPE_YARN && near((float)a->factor, (float)b->factor) && a->original_context == b->original_context &&
+               near((float)a->beta_fast, (float)b->beta_fast) && near((float)a->beta_slow, (float)b->beta_slow) &&
+                   a->truncate == b->truncate &&
+               near(lm_rope_frequencies(a, 1, NULL, NULL, lanes), lm_rope_frequencies(b, 1, NULL, NULL, lanes));
+    default:
+        return a->type == b->type;
+    }
+}
+
+static const char *rotation(const lm_rope_spec *a, const lm_rope_spec *b)
+{
+    if (a->dim != b->dim || !near((float)a->base, (float)b->base) || !same_scaling(a, b))
+        return "rotary embedding";
+    return a->pairing != b->pairing && !b->permuted ? "pairs of rotary lanes" : NULL;
+}
+
+static const char *routing(const lm_route_spec *a, const lm_route_spec *b)
+{
+    bool same = a->n_experts == b->n_experts && a->top_k == b->top_k && a->sigmoid == b->sigmoid && a->renormalise == b->renormalise &&
+                near(a->scale, b->scale) &&
+                (a->n_groups <= 1 || (a->n_groups == b->n_groups && a->top_groups == b->top_groups));
+
+    return same ? NULL : "mixture of experts";
+}
+
+static const char *operation(const lm_program *p, const lm_node *a, const lm_program *q, const lm_node *b)
+{
+    if (p->values[a->out].width != q->values[b->out].width)
+        return "sizes";
+    switch (a->code) {
+    case LM_OP_RMS_NORM:
+    case LM_OP_LAYER_NORM:
+        return near(a->norm.eps, b->norm.eps) ? NULL : "epsilon of norms";
+    case LM_OP_ROPE:
+        return rotation(&p->ropes[a->rope.table].spec, &q->ropes[b->rope.table].spec);
+    case LM_OP_ATTENTION:
+        return scores(&a->attention.spec, &b->attention.spec);
+    case LM_OP_SCALE:
+    case LM_OP_SOFTCAP:
+    case LM_OP_CLAMP:
+        return near(a->scale.factor, b->scale.factor) ? NULL : "multipliers";
+    case LM_OP_GLU:
+    case LM_OP_ACT:
+        return a->glu.act == b->glu.act ? NULL : "activation";
+    case LM_OP_ROUTE:
+        return routing(&a->route.spec, &b->route.spec);
+    case LM_OP_EXPERTS:
+        if (a->experts.act != b->experts.act || !near(a->experts.limit, b->experts.limit))
+            return "activation";
+        return a->experts.width == b->experts.width ? NULL : "mixture of experts";
+    case LM_OP_ADD:              /* compare what is added: the output of a norm or the sum before it */
+        for (uint32_t i = 0; i < 2; i++)
+            if (p->nodes[p->values[a->in[i]].producer].code != q->nodes[q->values[b->in[i]].producer].code)
+                return "block";
+        return NULL;
+    default:
+        return NULL;
+    }
+}
+
+static bool same_sizes(const lm_config *m, const lm_config *r)
+{
+    return m->vocab_size == r->vocab_size && m->hidden == r->hidden && m->intermediate == r->intermediate && m->n_layers == r->n_layers &&
+           m->n_heads == r->n_heads && m->n_kv_heads == r->n_kv_heads && m->head_dim == r->head_dim;
+}
+
+const char *lm_program_difference(const lm_program *meant, const lm_config *m, const lm_program *read, const lm_config *r)
+{
+    const char *what;
+
+    if (!same_sizes(m, r))
+        return "sizes";
+    if (m->context_length != r->context_length)
+        return "context length";
+    if (m->tied != r->tied)
+        return "head";
+    for (uint32_t i = next(meant, 0), k = next(read, 0); i < meant->n_nodes || k < read->n_nodes;
+         i = next(meant, i + 1), k = next(read, k + 1)) {
+        if (i >= meant->n_nodes || k >= read->n_nodes || meant->nodes[i].code != read->nodes[k].code)
+            return "block";
+        if ((what = operation(meant, &meant->nodes[i], read, &read->nodes[k])))
+            return what;
+    }
+    return NULL;
+}

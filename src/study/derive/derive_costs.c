@@ -1,0 +1,202 @@
+/* derive_costs.c - derivations of cache, memory and precisions. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "study/derive/topics.h"
+
+/* ---- cache ---- */
+
+static bool one_type(const lm_derivation *d)
+{
+    return d->f->s.cache.k == d->f->s.cache.v;
+}
+
+static void let_type(lm_derivation *d, const char *name, const char *letter, const char *what, lm_dtype type)
+{
+    const lm_dtype_info *t = lm_dtype_of(type);
+
+    lm_let_number(d, name, letter, lm_derive_text(d, what, t->name), (double)t->bytes / (double)t->block);
+}
+
+static void let_cache(lm_derivation *d)
+{
+    const lm_cache_types types = d->f->s.cache;
+
+    lm_let_sizes(d);
+    if (one_type(d)) {
+        let_type(d, "value_bytes", "b_v", _("bytes of a cached value (%s)"), types.v);
+    } else {
+        let_type(d, "key_bytes", "b_k", _("bytes of a number of a cached key (%s)"), types.k);
+        let_type(d, "value_bytes", "b_v", _("bytes of a number of a cached value (%s)"), types.v);
+    }
+    lm_let_fact(d, "tokens", "S", _("positions that are cached"), "kv.context");
+    if (d->f->s.batch > 1)
+        lm_let_fact(d, "batch", "B", _("sequences at once"), "kv.batch");
+}
+
+static void derive_elements(lm_derivation *d)
+{
+    const lm_program *p = d->f->s.program;
+    lm_cache_class    classes[LM_MOST_CLASSES];
+    size_t            n   = lm_cache_classes(p, false, classes);
+    lm_text            sum = { 0 };
+
+    for (size_t i = 0; i < n; i++)
+        lm_text_printf(&sum, "%s%s * %s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
+                       lm_cache_formula(d, &p->caches[classes[i].first]));
+    if (n)
+        lm_derive(d, "elements", _("values cached for each token"), LM_UNIT_ELEMENTS, "kv.elements_per_token", sum.data);
+    lm_text_free(&sum);
+}
+
+/* Return the bytes that a layer stores per position, as a formula. */
+static const char *bytes_formula(lm_derivation *d, const lm_cache *c)
+{
+    if (one_type(d))
+        return lm_derive_text(d, "%s * value_bytes", lm_cache_formula(d, c));
+    if (c->k_dim == c->v_dim)
+        return lm_derive_text(d, "%u * %u * (key_bytes + value_bytes)", c->n_kv_heads, c->k_dim);
+    return lm_derive_text(d, "%u * (%u * key_bytes + %u * value_bytes)", c->n_kv_heads, c->k_dim, c->v_dim);
+}
+
+static void derive_per_token(lm_derivation *d, const char *what)
+{
+    const lm_program *p = d->f->s.program;
+    lm_cache_class    classes[LM_MOST_CLASSES];
+    size_t            n   = lm_cache_classes(p, false, classes);
+    lm_text           sum = { 0 };
+
+    for (size_t i = 0; !one_type(d) && i < n; i++)
+        lm_text_printf(&sum, "%s%s * %s", i ? " + " : "", lm_layers_formula(d, classes[i].n),
+                       bytes_formula(d, &p->caches[classes[i].first]));
+    lm_derive(d, "bytes_per_token", what, LM_UNIT_BYTES, "kv.bytes_per_token", sum.size ? sum.data : "elements * value_bytes");
+    lm_text_free(&sum);
+}
+
+static void derive_at_context(lm_derivation *d)
+{
+    const lm_program *p = d->f->s.program;
+    lm_cache_class    classes[LM_MOST_CLASSES];
+    size_t            n     = lm_cache_classes(p, true, classes);
+    const char       *batch = d->f->s.batch > 1 ? " * batch" : "";
+    lm_text            sum   = { 0 };
+
+    if (n == 1 && !lm_acting_window(p, p->caches[0].window)) {
+        lm_derivef(d, "at_context", _("at the context asked for"), LM_UNIT_BYTES, "kv.bytes_at_context",
+                   "bytes_per_token * tokens%s", batch);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const lm_cache *c = &p->caches[classes[i].first];
+        char            window[24] = "";
+        if (c->window)
+            snprintf(window, sizeof window, "%u", c->window);
+        lm_text_printf(&sum, "%s(%s * %s) * %s%s%s%s", i ? " + " : "", lm_layers_formula(d, classes[i].n), bytes_formula(d, c),
+                       c->window ? "min(tokens, " : "tokens", window, c->window ? ")" : "", batch);
+    }
+    if (n)
+        lm_derive(d, "at_context", _("at the context asked for; a window keeps what it sees"), LM_UNIT_BYTES,
+                  "kv.bytes_at_context", sum.data);
+    lm_text_free(&sum);
+}
+
+/* Derive the cost if every query head had its own keys and values. */
+static void derive_mha(lm_derivation *d)
+{
+    lm_quantity q;
+
+    if (lm_has_symbol(d, "kv_rank")) {
+        lm_derive(d, "mha", _("with the keys and values of every head"), LM_UNIT_ELEMENTS,
+                  "kv.mha.elements_per_token", "layers * heads * (nope_dim + rope_dim + v_dim)");
+    } else {
+        if (!lm_try_formula(d, "heads - kv_heads", &q) || q.n == 0)
+            return;
+        lm_derivef(d, "mha", _("with as many key/value heads as query heads (MHA)"), LM_UNIT_ELEMENTS,
+                   "kv.mha.elements_per_token",
+                   lm_has_symbol(d, "value_dim") ? "layers * heads * (head_dim + value_dim)" : "2 * layers * heads * head_dim");
+    }
+    lm_derive(d, "saved", _("saved by sharing, in percent"), LM_UNIT_PERCENT, "kv.mha.saved",
+              "100 * (1 - elements / mha)");
+}
+
+void lm_derive_kv(lm_derivation *d)
+{
+    let_cache(d);
+    derive_elements(d);
+    derive_per_token(d, _("bytes for each token"));
+    derive_at_context(d);
+    if (!lm_facts_has(d->f, "kv.window") || lm_facts_count(d->f, "attention.full_layers"))
+        derive_mha(d);
+}
+
+/* Derive the number of rows processed by the model with and without a cache. */
+void lm_derive_kv_cache(lm_derivation *d)
+{
+    let_cache(d);
+    lm_derive(d, "rows_without", _("rows computed for this many tokens without a cache: all earlier ones again for each"),
+              LM_UNIT_NONE, NULL,
+              "tokens * (tokens + 1) / 2");
+    lm_derive(d, "rows_with", _("rows computed with a cache: each token once"), LM_UNIT_NONE, NULL, "tokens");
+    lm_derive(d, "fewer", _("times fewer"), LM_UNIT_RATIO, NULL, "rows_without / rows_with");
+    derive_elements(d);
+    derive_per_token(d, _("cost: bytes per token"));
+    derive_at_context(d);
+}
+
+/* ---- memory, as planned ---- */
+
+void lm_derive_memory(lm_derivation *d)
+{
+    if (!lm_facts_has(d->f, "memory.total")) {
+        lm_derive_heading(d, "%s", _(lm_facts_text(d->f, "memory.not_planned")));
+        return;
+    }
+    lm_let_fact(d, "weights", "B_W", _("bytes of weights in own memory, in the layout the kernels require"),
+                "memory.weights");
+    lm_let_fact(d, "kv", "C", _("bytes of the cache's pages"), "memory.kv");
+    lm_let_fact(d, "scratch", "A", _("bytes of activations, page tables, threads"), "memory.scratch");
+    lm_derive(d, "allocated", _("what the engine allocates"), LM_UNIT_BYTES, "memory.total", "weights + kv + scratch");
+    lm_let_fact(d, "mapped", "B_M", _("bytes read from the file in place"), "memory.mapped");
+    lm_derive(d, "touched", _("together with what is read from the file in place"), LM_UNIT_BYTES, NULL, "allocated + mapped");
+}
+
+/* Return whether every weight has an even number of elements. At 4 bits, half bytes are rounded per weight, which no formula for the
+ * whole model expresses. */
+static bool halves_are_whole(const lm_program *p)
+{
+    for (uint32_t w = 0; w < p->n_weights; w++)
+        if (p->weights[w].elements % 2)
+            return false;
+    return true;
+}
+
+void lm_derive_quantization(lm_derivation *d)
+{
+    static const struct {
+        const char *name, *symbol, *title;
+        double      bits;
+    } whole[] = {
+        { "f32", "bytes_f32", N_("every weight in 32 bits"), 32 },
+        { "f16", "bytes_f16", N_("every weight in 16 bits"), 16 },
+        { "int8", "bytes_int8", N_("every weight in 8 bits, scales left out"), 8 },
+        { "int4", "bytes_int4", N_("every weight in 4 bits, scales left out"), 4 },
+    };
+    static const char *const blocks[][2] = { { "Q8_0", "bits_q8_0" }, { "Q6_K", "bits_q6_k" }, { "Q4_K_M", "bits_q4_k_m" } };
+
+    lm_let_fact(d, "parameters", "N", _("weights stored"), "parameters.total");
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        lm_derivef(d, whole[i].symbol, _(whole[i].title), LM_UNIT_BYTES,
+                   whole[i].bits >= 8 || halves_are_whole(d->f->s.program)
+                       ? lm_derive_text(d, "weights.as.%s.bytes", whole[i].name)
+                       : NULL,
+                   "parameters * %g / 8", whole[i].bits);
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        const char *bytes = lm_derive_text(d, "bytes_%s", blocks[i][1] + 5);
+        lm_let_fact(d, bytes, NULL, lm_derive_text(d, _("bytes as %s: whole blocks with their scales, vectors in f32"),
+                                                   blocks[i][0]),
+                    lm_derive_text(d, "weights.as.%s.bytes", blocks[i][0]));
+        lm_derivef(d, blocks[i][1], lm_derive_text(d, _("bits per weight as %s, scales included"), blocks[i][0]), LM_UNIT_NONE,
+                   lm_derive_text(d, "weights.as.%s.bits_per_weight", blocks[i][0]), "8 * %s / parameters", bytes);
+    }
+}

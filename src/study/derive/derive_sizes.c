@@ -1,0 +1,170 @@
+/* derive_sizes.c - the names of widths. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "study/derive/topics.h"
+
+static void let_latent(lm_derivation *d)
+{
+    lm_let_fact(d, "kv_rank", "R", _("width of the latent of keys and values"), "attention.latent.kv_rank");
+    lm_let_fact(d, "rope_dim", "K_R", _("rotated dimensions of a head, one key for all heads"), "attention.latent.rope_dim");
+    lm_let_fact(d, "nope_dim", "K_N", _("dimensions of a query or key head that are not rotated"), "attention.latent.nope_dim");
+    lm_let_fact(d, "v_dim", "K_V", _("dimensions of a value head"), "attention.latent.v_dim");
+    if (lm_facts_count(d->f, "attention.latent.q_rank"))
+        lm_let_fact(d, "q_rank", "R_Q", _("width of the latent of queries"), "attention.latent.q_rank");
+}
+
+static void let_attention(lm_derivation *d)
+{
+    if (!lm_facts_has(d->f, "attention.heads"))
+        return;
+    lm_let_fact(d, "heads", "H", _("query heads"), "attention.heads");
+    if (lm_facts_has(d->f, "attention.latent")) {
+        let_latent(d);
+        return;
+    }
+    lm_let_fact(d, "kv_heads", "G", _("heads of keys and values"), "attention.kv_heads");
+    lm_let_fact(d, "head_dim", "K", _("dimensions of a head"), "attention.head_dim");
+    if (lm_facts_count(d->f, "attention.value_dim") != lm_facts_count(d->f, "attention.head_dim"))
+        lm_let_fact(d, "value_dim", "K_V", _("dimensions of a value head"), "attention.value_dim");
+}
+
+void lm_let_sizes(lm_derivation *d)
+{
+    lm_facts *f = d->f;
+
+    lm_let_fact(d, "layers", "L", _("decoder layers"), "architecture.layers");
+    lm_let_fact(d, "hidden", "D", _("width of the residual stream"), "architecture.hidden");
+    lm_let_fact(d, "vocab", "V", _("tokens of the vocabulary"), "architecture.vocabulary");
+    let_attention(d);
+    if (lm_facts_has(f, "mlp.intermediate"))
+        lm_let_fact(d, "ffn", "F", _("width of the MLP"), "mlp.intermediate");
+    if (!lm_facts_has(f, "mlp.experts"))
+        return;
+    lm_let_fact(d, "experts", "E", _("routed experts of a layer"), "mlp.experts");
+    lm_let_fact(d, "top_k", "E_a", _("active experts per token (top-k)"), "mlp.experts_per_token");
+    lm_let_fact(d, "expert_width", "F_E", _("width of an expert"), "mlp.expert_width");
+    if (lm_facts_has(f, "mlp.shared_width") && lm_facts_count(f, "mlp.shared_width") != lm_facts_count(f, "mlp.intermediate"))
+        lm_let_fact(d, "shared_width", "F_S", _("width of the shared experts"), "mlp.shared_width");
+}
+
+/* ---- widths in symbols ---- */
+
+static bool is_width(lm_derivation *d, const char *formula, uint64_t width)
+{
+    lm_quantity q;
+
+    return lm_try_formula(d, formula, &q) && q.whole && (uint64_t)q.n == width;
+}
+
+const char *lm_width_formula(lm_derivation *d, uint16_t role, bool inner, uint64_t width)
+{
+    static const struct {
+        uint16_t    role;
+        bool        inner;
+        const char *formulas[5];
+    } table[] = {
+        { LM_ROLE_QUERY | LM_ROLE_KEY | LM_ROLE_VALUE, false, { "(heads + 2 * kv_heads) * head_dim", "3 * hidden" } },
+        { LM_ROLE_KEY | LM_ROLE_VALUE, false, { "kv_rank + rope_dim", "2 * kv_heads * head_dim" } },
+        { LM_ROLE_QUERY, false, { "heads * head_dim", "heads * (nope_dim + rope_dim)", "q_rank" } },
+        { LM_ROLE_KEY, false, { "kv_heads * head_dim", "kv_rank + rope_dim" } },
+        { LM_ROLE_VALUE, false, { "kv_heads * value_dim", "kv_heads * head_dim" } },
+        { LM_ROLE_QUERY, true, { "hidden", "q_rank" } },
+        { LM_ROLE_OUTPUT, true, { "heads * value_dim", "heads * v_dim", "heads * head_dim" } },
+        { LM_ROLE_GATE | LM_ROLE_UP, false, { "2 * ffn" } },
+        { LM_ROLE_GATE, false, { "ffn", "shared_width" } },
+        { LM_ROLE_UP, false, { "ffn", "shared_width" } },
+        { LM_ROLE_DOWN, true, { "ffn", "shared_width" } },
+        { LM_ROLE_ROUTER, false, { "experts" } },
+        { LM_ROLE_HEAD, false, { "vocab" } },
+    };
+    static const char *const any[] = { "hidden", "ffn", "vocab", "head_dim", "kv_rank", "q_rank" };
+
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (const char *const *f = table[i].formulas; (table[i].role & role) == table[i].role && table[i].inner == inner && *f; f++)
+            if (is_width(d, *f, width))
+                return *f;
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++)
+        if (is_width(d, any[i], width))
+            return any[i];
+    return lm_derive_text(d, "%" PRIu64, width);
+}
+
+const char *lm_head_formula(lm_derivation *d)
+{
+    const lm_program *p    = d->f->s.program;
+    const lm_node    *head = &p->nodes[d->f->ledger->head];
+
+    return lm_derive_text(d, "vocab * %s", lm_width_formula(d, 0, true, head->n_in ? p->values[head->in[0]].width : 0));
+}
+
+/* ---- caches ---- */
+
+static bool alike(const lm_cache *a, const lm_cache *b, bool windows_matter)
+{
+    return a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim && a->v_in_k == b->v_in_k &&
+           (!windows_matter || a->window == b->window);
+}
+
+size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MOST_CLASSES])
+{
+    size_t n = 0, k;
+
+    for (uint32_t i = 0; i < p->n_caches; i++) {
+        for (k = 0; k < n && !alike(&p->caches[out[k].first], &p->caches[i], windows_matter); k++)
+            ;
+        if (k == LM_MOST_CLASSES)
+            return 0;
+        if (k == n)
+            out[n++] = (lm_cache_class){ i, 0 };
+        out[k].n++;
+    }
+    return n;
+}
+
+const char *lm_cache_formula(lm_derivation *d, const lm_cache *c)
+{
+    const char *forms[] = { "2 * kv_heads * head_dim", "kv_heads * (head_dim + value_dim)" };
+
+    if (c->v_in_k)
+        return is_width(d, "kv_rank + rope_dim", c->k_dim) ? "(kv_rank + rope_dim)" : lm_derive_text(d, "%u", c->k_dim);
+    for (size_t i = 0; i < 2; i++)
+        if (is_width(d, forms[i], (uint64_t)c->n_kv_heads * (c->k_dim + c->v_dim)))
+            return forms[i];
+    return lm_derive_text(d, "%u * (%u + %u)", c->n_kv_heads, c->k_dim, c->v_dim);
+}
+
+const lm_node *lm_attention_of(const lm_program *p, uint32_t cache)
+{
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_ATTENTION && p->nodes[i].attention.cache == cache)
+            return &p->nodes[i];
+    return NULL;
+}
+
+const char *lm_expert_formula(lm_derivation *d)
+{
+    const lm_program *p = d->f->s.program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if (p->nodes[i].code == LM_OP_EXPERTS)
+            return p->nodes[i].weights[3] == LM_NONE ? "3 * hidden * expert_width"
+                                                     : "3 * hidden * expert_width + 2 * expert_width + hidden";
+    return "0";
+}
+
+const char *lm_router_formula(lm_derivation *d)
+{
+    const lm_program *p = d->f->s.program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++)
+        if ((d->f->ledger->roles[i] & LM_ROLE_ROUTER) && p->nodes[i].weights[1] != LM_NONE)
+            return "hidden * experts + experts";
+    return "hidden * experts";
+}
+
+const char *lm_layers_formula(lm_derivation *d, uint64_t n)
+{
+    return is_width(d, "layers", n) ? "layers" : lm_derive_text(d, "%" PRIu64, n);
+}

@@ -1,0 +1,103 @@
+/* counts.c - sums over a program. */
+#include "study/facts/ledger.h"
+
+#include <string.h>
+
+static const char *const part_names[LM_PARTS] = { "embedding", "attention", "mlp", "norm", "head", "other" };
+
+const char *lm_part_name(lm_part p)
+{
+    return part_names[p];
+}
+
+void lm_count_parameters(const lm_ledger *l, lm_parameter_counts *out)
+{
+    const lm_program *p      = l->program;
+    const lm_node    *head   = &p->nodes[l->head];
+    uint64_t          shared = 0;
+
+    *out = (lm_parameter_counts){ .total = lm_program_parameters(p) };
+    for (uint32_t w = 0; w < p->n_weights; w++)
+        if (!p->weights[w].constant && l->reader[w] != LM_NONE)
+            out->part[l->part[l->reader[w]]] += p->weights[w].elements;
+    if (head->weights[0] != LM_NONE && p->weights[head->weights[0]].uses > 1)
+        shared = p->weights[head->weights[0]].elements;
+    out->untied_total = out->total + shared;
+    out->active       = lm_program_active(p);
+}
+
+uint32_t lm_acting_window(const lm_program *p, uint32_t window)
+{
+    return p->context_length && window >= p->context_length ? 0 : window;
+}
+
+void lm_count_flops(const lm_program *p, lm_flop_counts *out)
+{
+    uint32_t head = lm_program_head(p);
+    lm_cost  c;
+
+    *out = (lm_flop_counts){ 0 };
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        lm_node_cost(p, &p->nodes[i], &c);
+        out->per_token_matmul += 2 * c.mult_adds;
+        out->per_token_other += c.flops - 2 * c.mult_adds;
+        out->per_context_token += 2 * c.key_mult_adds;
+        if (!(p->nodes[i].code == LM_OP_ATTENTION && lm_acting_window(p, p->nodes[i].attention.spec.window)))
+            out->past_windows += 2 * c.key_mult_adds;
+        if (i == head)
+            out->head = 2 * c.mult_adds;
+    }
+}
+
+lm_wide lm_flops_at(const lm_program *p, uint64_t context)
+{
+    lm_wide sum = 0;
+    lm_cost c;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n    = &p->nodes[i];
+        uint64_t       keys = context;
+        lm_node_cost(p, n, &c);
+        if (n->code == LM_OP_ATTENTION && n->attention.spec.window && keys > n->attention.spec.window)
+            keys = n->attention.spec.window;
+        sum += 2 * ((lm_wide)c.mult_adds + (lm_wide)c.key_mult_adds * keys);
+    }
+    return sum;
+}
+
+lm_wide lm_flops_prefill(const lm_program *p, uint64_t tokens)
+{
+    uint32_t head = lm_program_head(p);
+    lm_wide  sum  = 0;
+    lm_cost  c;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        lm_node_cost(p, n, &c);
+        sum += 2 * (lm_wide)c.mult_adds * (i == head ? 1 : tokens);
+        if (n->code == LM_OP_ATTENTION)
+            sum += 2 * (lm_wide)c.key_mult_adds * lm_keys_seen(tokens, n->attention.spec.window);
+    }
+    return sum;
+}
+
+void lm_count_kv(const lm_program *p, lm_cache_types types, uint64_t context, uint64_t batch, lm_kv_counts *out)
+{
+    *out = (lm_kv_counts){ 0 };
+    for (uint32_t i = 0; i < p->n_caches; i++) {
+        const lm_cache *c        = &p->caches[i];
+        uint64_t        elements = lm_cache_elements(c), bytes = lm_cache_bytes(c, types);
+        uint64_t        keys     = c->window && context > c->window ? c->window : context;
+        out->elements_per_token += elements;
+        out->bytes_per_token += bytes;
+        out->bytes_at_context += (lm_wide)bytes * keys * batch;
+        out->bytes_without_window += (lm_wide)bytes * context * batch;
+        if (i == 0) {
+            out->first_layer                = (lm_wide)bytes * keys * batch;
+            out->first_layer_without_window = (lm_wide)bytes * context * batch;
+        }
+        uint32_t window = lm_acting_window(p, c->window);
+        out->window     = window > out->window ? window : out->window;
+        out->n_windows += window != 0;
+    }
+}

@@ -1,0 +1,165 @@
+/* find.c - look up facts by path. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "study/facts/fact.h"
+#include "study/facts/ledger.h"
+
+/* One element of a path: "name", "[12]", or a bare number as in module paths. The caller skips the dots between. */
+typedef struct step { const char *at; size_t n; bool number; uint64_t index; } step;
+
+static bool next_step(const char **path, step *out)
+{
+    const char *p = *path;
+    char       *end;
+
+    *out = (step){ .at = p };
+    if (*p == '[') {
+        if (p[1] < '0' || p[1] > '9')
+            return false;
+        errno       = 0;
+        out->number = true;
+        out->index  = strtoull(p + 1, &end, 10);
+        if (errno || *end != ']')
+            return false;
+        p = end + 1;
+    } else {
+        p += strcspn(p, ".[");
+    }
+    out->n = (size_t)(p - out->at);
+    if (!out->n)
+        return false;
+    if (*p == '.')
+        p++;
+    *path = p;
+    return p[-1] != '.' || *p;
+}
+
+/* ---- error messages ---- */
+
+enum { NEAREST = 5 };
+
+static void nearest_names(const lm_fact *group, const step *s, lm_text *out)
+{
+    const char *names[NEAREST] = { 0 };
+    size_t      far[NEAREST]   = { 0 }, n = 0;
+    char        wanted[64];
+
+    snprintf(wanted, sizeof wanted, "%.*s", (int)(s->n < 63 ? s->n : 63), s->at);
+    for (const lm_fact *x = lm_fact_first(group); x; x = lm_fact_next(x)) {
+        if (!x->name || strlen(x->name) > 63)
+            continue;
+        size_t d = strstr(x->name, wanted) || strstr(wanted, x->name) ? 0 : lm_edit_distance(x->name, wanted), i = n;
+        for (; i > 0 && far[i - 1] > d; i--)
+            if (i < NEAREST) {
+                far[i]   = far[i - 1];
+                names[i] = names[i - 1];
+            }
+        if (i < NEAREST) {
+            far[i]   = d;
+            names[i] = x->name;
+            n += n < NEAREST;
+        }
+    }
+    for (size_t i = 0; i < n; i++)
+        lm_text_printf(out, "%s%s", i ? ", " : "", names[i]);
+}
+
+static lm_status not_found(const char *path, const lm_fact *group, const step *s, lm_error *e)
+{
+    lm_text    near = { 0 }, where = { 0 };
+    lm_status status = LM_NOT_FOUND;
+
+    lm_text t = { 0 };
+    lm_fact_path(group, &t);
+    lm_text_printf(&where, "%s", t.size ? t.data : "the facts of a model");
+    lm_text_free(&t);
+    if (group->kind < LM_FACT_GROUP)
+        lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s has no parts", where.data ? where.data : "it");
+    else if (group->kind == LM_FACT_LIST && (lm_fact_first(group), true))
+        lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s has items [0] to [%" PRIu64 "]", where.data ? where.data : "it",
+                group->size ? group->size - 1 : 0);
+    else if (group->kind == LM_FACT_TABLE && s->number)
+        status = lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "%s goes up to [%" PRIu32 "]", where.data ? where.data : "it",
+                         LM_MOST_POSITIONS);
+    else if (group->kind == LM_FACT_TABLE)
+        lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s wants a number: [4096]", where.data ? where.data : "it");
+    else {
+        nearest_names(group, s, &near);
+        lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "there is no \"%.*s\" in %s; the nearest: %s",
+                (int)(s->n < 60 ? s->n : 60), s->at,
+                where.data ? where.data : "it", near.data ? near.data : "none");
+    }
+    lm_text_free(&near);
+    lm_text_free(&where);
+    return status;
+}
+
+/* ---- path traversal ---- */
+
+static const lm_fact *step_into(const lm_fact *group, const step *s)
+{
+    if (s->number)
+        return lm_fact_item(group, s->index);
+    return lm_fact_member(group, s->at, s->n);
+}
+
+static const lm_fact *walk(const lm_fact *from, const char *path, const lm_fact **deepest, step *failed)
+{
+    const lm_fact *x = from;
+
+    *deepest = from;
+    while (*path) {
+        step s;
+        bool good = next_step(&path, &s);
+        const lm_fact *to = good ? step_into(x, &s) : NULL;
+        if (!to) {
+            *failed = s;
+            return NULL;
+        }
+        *deepest = x = to;
+    }
+    return x;
+}
+
+/* "model.layers.3.self_attn.q_proj.shape": take the longest prefix that is a module's path, then a fact of that module. */
+static const lm_fact *walk_module(lm_facts *f, const char *path, const lm_fact **deepest, step *failed)
+{
+    uint32_t best = LM_NONE;
+    size_t   most = 0;
+
+    for (uint32_t m = 0; m < f->s.program->n_modules; m++) {
+        size_t n = strlen(f->s.program->modules[m].path);
+        if (n > most && strncmp(path, f->s.program->modules[m].path,
+                                n) == 0 && (path[n] == '\0' || path[n] == '.' || path[n] == '[')) {
+            best = m;
+            most = n;
+        }
+    }
+    if (best == LM_NONE)
+        return NULL;
+    const lm_fact *module = lm_fact_item(lm_fact_member(&f->root, "modules", 7), best);
+    return module ? walk(module, path + most + (path[most] == '.'), deepest, failed) : NULL;
+}
+
+lm_status lm_facts_find(lm_facts *f, const char *path, const lm_fact **out, lm_error *e)
+{
+    LM_GIVEN(e, f && path && out);
+    const lm_fact *deepest, *other = NULL;
+    step           failed = { 0 }, failed_there = { 0 };
+    const lm_fact *x = *path ? walk(&f->root, path, &deepest, &failed) : NULL;
+
+    if (!*path)
+        return lm_fail(e, LM_NOT_FOUND, "query", LM_NO_OFFSET, "an empty path names nothing");
+    if (!x)
+        x = walk_module(f, path, &other, &failed_there);
+    if (f->failed)
+        return lm_fail_memory(e, "facts", 0);
+    if (!x)
+        return other ? not_found(path, other, &failed_there, e) : not_found(path, deepest, &failed, e);
+    *out = x;
+    return LM_OK;
+}

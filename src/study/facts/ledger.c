@@ -1,0 +1,357 @@
+/* ledger.c - follow values and weights through a program, once. */
+#include "study/facts/ledger.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* ---- the module tree ---- */
+
+static void find_tree(lm_ledger *l)
+{
+    const lm_program *p = l->program;
+
+    l->stack = LM_NONE;
+    for (uint32_t m = p->n_modules; m-- > 0;) {              /* backward, so that siblings are linked in order */
+        uint32_t parent = p->modules[m].parent;
+        if (parent == LM_NONE)
+            continue;
+        l->sibling[m]    = l->child[parent];
+        l->child[parent] = m;
+        if (p->modules[m].layer >= 0 && p->modules[parent].layer < 0) {
+            l->layer[p->modules[m].layer] = m;
+            l->stack                      = parent;
+        }
+    }
+}
+
+static void find_blocks(lm_ledger *l)
+{
+    const lm_program *p = l->program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        uint32_t m = p->nodes[i].module, block = LM_NONE;
+        if (p->nodes[i].layer >= 0)
+            for (uint32_t up = m; up != l->layer[p->nodes[i].layer]; up = p->modules[up].parent)
+                block = up;
+        l->block[i] = block;
+        for (; p->nodes[i].code == LM_OP_ATTENTION && m != LM_NONE; m = p->modules[m].parent)
+            l->attends[m] = true;
+    }
+}
+
+/* ---- roles of products ---- */
+
+/* Mark the products that make `v`, within `block`; LM_NONE: only the nearest product. */
+static void mark_makers(lm_ledger *l, lm_value v, uint32_t block, uint16_t role, unsigned depth)
+{
+    const lm_program *p = l->program;
+
+    if (v == LM_NONE || depth == 0)
+        return;
+    uint32_t       i = p->values[v].producer;
+    const lm_node *n = &p->nodes[i];
+    if (l->block[i] == LM_NONE || (block != LM_NONE && l->block[i] != block) || n->code == LM_OP_ATTENTION || n->code == LM_OP_ADD)
+        return;
+    if (n->code == LM_OP_LINEAR)
+        l->roles[i] |= role;
+    if (n->code == LM_OP_LINEAR && block == LM_NONE)
+        return;
+    for (uint32_t k = 0; k < n->n_in; k++)
+        mark_makers(l, n->in[k], block, role, depth - 1);
+}
+
+/* Mark the first product after operation `from` that reads its result, directly or through operations other than products. */
+static void mark_readers(lm_ledger *l, uint32_t from, uint16_t role)
+{
+    const lm_program *p = l->program;
+    lm_value          v = p->nodes[from].out;
+
+    for (uint32_t i = from + 1; i < p->n_nodes && p->nodes[i].layer == p->nodes[from].layer; i++)
+        for (uint32_t k = 0; k < p->nodes[i].n_in; k++)
+            if (p->nodes[i].in[k] == v) {
+                if (p->nodes[i].code == LM_OP_LINEAR) {
+                    l->roles[i] |= role;
+                    return;
+                }
+                if (p->nodes[i].code == LM_OP_ADD)
+                    return;
+                v = p->nodes[i].out;
+                break;
+            }
+}
+
+static void find_roles(lm_ledger *l)
+{
+    static const uint16_t of_attention[3] = { LM_ROLE_QUERY, LM_ROLE_KEY, LM_ROLE_VALUE };
+    const lm_program     *p               = l->program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n = &p->nodes[i];
+        if (n->layer < 0)
+            continue;
+        switch (n->code) {
+        case LM_OP_ATTENTION:
+            for (uint32_t k = 0; k < n->n_in && k < 3; k++)
+                mark_makers(l, n->in[k], l->block[i], of_attention[k], 24);
+            mark_readers(l, i, LM_ROLE_OUTPUT);
+            break;
+        case LM_OP_GLU:
+            mark_makers(l, n->in[0], LM_NONE, LM_ROLE_GATE, 6);
+            mark_makers(l, n->in[1], LM_NONE, LM_ROLE_UP, 6);
+            mark_readers(l, i, LM_ROLE_DOWN);
+            break;
+        case LM_OP_ACT:
+            mark_makers(l, n->in[0], LM_NONE, LM_ROLE_UP, 6);
+            mark_readers(l, i, LM_ROLE_DOWN);
+            break;
+        case LM_OP_ROUTE:
+            mark_makers(l, n->in[0], LM_NONE, LM_ROLE_ROUTER, 6);
+            break;
+        default:
+            break;
+        }
+    }
+    l->roles[l->head] |= LM_ROLE_HEAD;
+}
+
+/* ---- parts and readers ---- */
+
+static lm_part part_of(const lm_ledger *l, uint32_t i)
+{
+    const lm_node *n = &l->program->nodes[i];
+
+    if (n->code == LM_OP_EMBED || n->code == LM_OP_POSITION)
+        return LM_PART_EMBEDDING;
+    if (lm_is_norm(n))
+        return LM_PART_NORM;
+    if (i == l->head)
+        return LM_PART_HEAD;
+    if (l->block[i] == LM_NONE)
+        return LM_PART_OTHER;
+    return l->attends[l->block[i]] ? LM_PART_ATTENTION : LM_PART_MLP;
+}
+
+static void find_parts(lm_ledger *l)
+{
+    const lm_program *p = l->program;
+
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        l->part[i] = part_of(l, i);
+        for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
+            uint32_t w = p->nodes[i].weights[k];
+            if (w != LM_NONE && l->reader[w] == LM_NONE)
+                l->reader[w] = i;
+        }
+    }
+}
+
+/* ---- identical layers ---- */
+
+/* Compare field by field: structures have uninitialised padding bytes. */
+static bool same_scores(const lm_attention_spec *a, const lm_attention_spec *b)
+{
+    return a->n_heads == b->n_heads && a->n_kv_heads == b->n_kv_heads && a->k_dim == b->k_dim && a->v_dim == b->v_dim &&
+           a->scale == b->scale && a->window == b->window && a->softcap == b->softcap && a->alibi == b->alibi &&
+           a->alibi_half == b->alibi_half && a->sinks == b->sinks && a->v_in_k == b->v_in_k;
+}
+
+static bool same_node(const lm_program *p, const lm_node *a, const lm_node *b)
+{
+    if (a->code != b->code || a->n_in != b->n_in || p->values[a->out].width != p->values[b->out].width)
+        return false;
+    for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
+        uint32_t x = a->weights[k], y = b->weights[k];
+        if ((x == LM_NONE) != (y == LM_NONE) || (x != LM_NONE && p->weights[x].elements != p->weights[y].elements))
+            return false;
+    }
+    for (uint32_t k = 0; k < a->n_in; k++)
+        if (a->out - a->in[k] != b->out - b->in[k])          /* the same operation, counting backward */
+            return false;
+    switch (a->code) {
+    case LM_OP_ATTENTION:
+        return same_scores(&a->attention.spec, &b->attention.spec);
+    case LM_OP_ROPE:
+        return a->rope.table == b->rope.table && a->rope.n_heads == b->rope.n_heads && a->rope.head_dim == b->rope.head_dim;
+    case LM_OP_ROUTE:
+        return a->route.spec.top_k == b->route.spec.top_k && a->route.spec.n_experts == b->route.spec.n_experts;
+    case LM_OP_EXPERTS:
+        return a->experts.top_k == b->experts.top_k && a->experts.width == b->experts.width;
+    case LM_OP_RMS_NORM:
+    case LM_OP_LAYER_NORM:
+        return a->norm.eps == b->norm.eps && a->norm.groups == b->norm.groups && a->norm.own == b->norm.own;
+    case LM_OP_SCALE:
+    case LM_OP_SOFTCAP:
+    case LM_OP_CLAMP:
+        return a->scale.factor == b->scale.factor;
+    case LM_OP_GLU:
+    case LM_OP_ACT:
+        return a->glu.act == b->glu.act;
+    case LM_OP_COLUMNS:
+        return a->columns.groups == b->columns.groups && a->columns.offset == b->columns.offset;
+    default:
+        return true;
+    }
+}
+
+static bool same_layer(const lm_program *p, const lm_module *a, const lm_module *b)
+{
+    if (a->end_op - a->first_op != b->end_op - b->first_op)
+        return false;
+    for (uint32_t i = 0; i < a->end_op - a->first_op; i++)
+        if (!same_node(p, &p->nodes[a->first_op + i], &p->nodes[b->first_op + i]))
+            return false;
+    return true;
+}
+
+/* Compare each layer with the first of each known kind: layers have few kinds. */
+static void find_twins(lm_ledger *l)
+{
+    const lm_program *p = l->program;
+
+    for (uint32_t i = 0; i < p->n_layers; i++) {
+        l->twin[i] = i;
+        for (uint32_t k = 0; k < i && l->twin[i] == i; k++)
+            if (l->twin[k] == k && same_layer(p, &p->modules[l->layer[k]], &p->modules[l->layer[i]]))
+                l->twin[i] = k;
+    }
+}
+
+/* ---- creation ---- */
+
+static uint32_t *numbers(uint32_t n)
+{
+    uint32_t *x = lm_alloc(((size_t)n + 1) * sizeof *x);
+
+    if (x)
+        memset(x, 0xFF, ((size_t)n + 1) * sizeof *x);        /* LM_NONE everywhere */
+    return x;
+}
+
+lm_status lm_ledger_new(const lm_program *p, lm_ledger **out, lm_error *e)
+{
+    lm_ledger *l = lm_alloc_zero(1, sizeof *l);
+
+    if (!l)
+        return lm_fail_memory(e, "facts", sizeof *l);
+    l->program = p;
+    l->reader  = numbers(p->n_weights);
+    l->block   = numbers(p->n_nodes);
+    l->layer   = numbers(p->n_layers);
+    l->twin    = numbers(p->n_layers);
+    l->child   = numbers(p->n_modules);
+    l->sibling = numbers(p->n_modules);
+    l->part    = lm_alloc_zero((size_t)p->n_nodes + 1, sizeof *l->part);
+    l->roles   = lm_alloc_zero((size_t)p->n_nodes + 1, sizeof *l->roles);
+    l->attends = lm_alloc_zero((size_t)p->n_modules + 1, sizeof *l->attends);
+    if (!l->reader || !l->block || !l->layer || !l->twin || !l->child || !l->sibling || !l->part || !l->roles || !l->attends) {
+        lm_ledger_free(l);
+        return lm_fail_memory(e, "facts", 0);
+    }
+    l->head = lm_program_head(p);
+    find_tree(l);
+    find_blocks(l);
+    find_roles(l);
+    find_parts(l);
+    find_twins(l);
+    *out = l;
+    return LM_OK;
+}
+
+void lm_ledger_free(lm_ledger *l)
+{
+    if (!l)
+        return;
+    lm_free(l->reader);
+    lm_free(l->block);
+    lm_free(l->layer);
+    lm_free(l->twin);
+    lm_free(l->child);
+    lm_free(l->sibling);
+    lm_free(l->part);
+    lm_free(l->roles);
+    lm_free(l->attends);
+    lm_free(l);
+}
+
+/* ---- residual stream ---- */
+
+bool lm_is_residual(const lm_ledger *l, uint32_t i)
+{
+    const lm_program *p = l->program;
+    const lm_node    *n = &p->nodes[i];
+
+    if (n->code != LM_OP_ADD || n->layer < 0)
+        return false;
+    for (uint32_t k = 0; k < n->n_in; k++)
+        if (l->block[i] == LM_NONE || l->block[p->values[n->in[k]].producer] != l->block[i])
+            return true;
+    return false;
+}
+
+uint32_t lm_added_by(const lm_ledger *l, uint32_t i, uint32_t k)
+{
+    const lm_program *p    = l->program;
+    uint32_t          from = p->values[p->nodes[i].in[k]].producer;
+
+    while (p->nodes[from].layer == p->nodes[i].layer &&
+           (lm_is_norm(&p->nodes[from]) || p->nodes[from].code == LM_OP_SCALE))
+        from = p->values[p->nodes[from].in[0]].producer;
+    return p->nodes[from].layer != p->nodes[i].layer || lm_is_residual(l, from) ? LM_NONE : from;
+}
+
+/* ---- sums ---- */
+
+void lm_module_sum(const lm_ledger *l, uint32_t module, lm_module_sums *out)
+{
+    const lm_program *p = l->program;
+    lm_cost           c;
+
+    *out = (lm_module_sums){ 0 };
+    for (uint32_t i = lm_module_op(p, module, 0); i != LM_NONE; i = lm_module_op(p, module, i + 1)) {
+        const lm_node *n = &p->nodes[i];
+        for (uint32_t k = 0; k < LM_MAX_WEIGHTS; k++) {
+            uint32_t w = n->weights[k];
+            if (w == LM_NONE || l->reader[w] != i || p->weights[w].constant)
+                continue;
+            out->parameters += p->weights[w].elements;
+            if (p->weights[w].kind == LM_VECTOR && (n->code == LM_OP_LINEAR || n->code == LM_OP_EXPERTS))
+                out->biases += p->weights[w].elements;
+        }
+        lm_node_cost(p, n, &c);
+        out->mult_adds += c.mult_adds;
+        out->flops += c.flops;
+        out->key_mult_adds += c.key_mult_adds;
+        out->key_flops += c.key_flops;
+        out->weight_elements += c.weight_elements;
+        out->activations += c.writes;
+    }
+}
+
+bool lm_module_linear(const lm_program *p, uint32_t module, lm_linear_form *out)
+{
+    uint32_t i = lm_module_op(p, module, 0);
+
+    if (i == LM_NONE || p->nodes[i].module != module)
+        return false;
+    const lm_node *n = &p->nodes[i];
+    if (n->code == LM_OP_LINEAR && lm_module_op(p, module, i + 1) == LM_NONE) {
+        *out = (lm_linear_form){ p->values[n->in[0]].width, p->values[n->out].width, n->weights[1] != LM_NONE };
+        return true;
+    }
+    if (n->code != LM_OP_HEAD_LINEAR)
+        return false;
+    const lm_weight *w = &p->weights[n->weights[0]];
+    *out = (lm_linear_form){ w->joint.transposed ? w->dims[1] : w->dims[2], w->dims[0] * w->joint.of, false };
+    return true;
+}
+
+uint64_t lm_node_mult_adds(const lm_program *p, const lm_node *n, uint64_t keys)
+{
+    lm_cost c;
+
+    lm_node_cost(p, n, &c);
+    if (n->code == LM_OP_ATTENTION && n->attention.spec.window && keys > n->attention.spec.window)
+        keys = n->attention.spec.window;
+    return c.mult_adds + c.key_mult_adds * keys;
+}

@@ -1,0 +1,420 @@
+/* listing_line.c - write one operation as one assignment. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "study/listing/listing_c.h"
+
+enum { COMMENT_COLUMN = 84 };
+
+/* ---- names ---- */
+
+static bool is_taken(const lm_listing *l, const char *name)
+{
+    static const char *const words[] = { "W", "w", "T", "i", "e", "ids", "math", "torch", "np", "rms_norm", "layer_norm", "rope",
+"rope_pairs",
+                                         "attention", "experts", "choose", "join", "per_head", "sinusoid", "silu", "gelu", "gelu_tanh",
+                                         "quick", "relu", "relu2", "sigmoid", "tanh", "forward", "layer", "slopes", "bfloat16", "load",
+"softmax", "rotary",
+                                         "weights_of", "in", "is", "as", "or", "lambda", "from", "pass", NULL };
+
+    static const char *const in_c[] = { "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
+                                        "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "return", "short", "signed", "sizeof",
+                                        "static", "struct", "switch", "union", "unsigned", "void", "volatile", "while", "add", "embed", "linear",
+                                        "gated", "make", "rest", "scaled", "columns", "capped", "clamped", "activated", "view", "route", "we", "y",
+                                        NULL };
+
+    for (size_t i = 0; words[i]; i++)
+        if (strcmp(words[i], name) == 0)
+            return true;
+    for (size_t i = 0; l->in == LM_LISTING_C && in_c[i]; i++)
+        if (strcmp(in_c[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Return whether a variable with this name is read after `node`. */
+static bool is_alive(const lm_listing *l, const char *name, uint32_t node)
+{
+    if (l->given != LM_NONE && l->last[l->given] > node && strcmp(l->names[l->given], name) == 0)
+        return true;
+    for (uint32_t i = l->first; i < node; i++) {
+        lm_value v = l->p->nodes[i].out;
+        if (l->last[v] > node && strcmp(l->names[v], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *of_role(uint32_t roles)
+{
+    uint32_t attention = roles & (LM_ROLE_QUERY | LM_ROLE_KEY | LM_ROLE_VALUE);
+
+    if (attention)
+        return attention == LM_ROLE_QUERY ? "q" : attention == LM_ROLE_KEY ? "k" : attention == LM_ROLE_VALUE ? "v"
+             : attention == (LM_ROLE_KEY | LM_ROLE_VALUE) ? "kv" : "qkv";
+    if (roles & LM_ROLE_HEAD)
+        return "logits";
+    if (roles & LM_ROLE_ROUTER)
+        return "scores";
+    if (roles & LM_ROLE_OUTPUT)
+        return "a";
+    if (roles & LM_ROLE_DOWN)
+        return "m";
+    return (roles & LM_ROLE_GATE) && (roles & LM_ROLE_UP) ? "gate_up" : roles & LM_ROLE_GATE ? "gate" : roles & LM_ROLE_UP ? "up" : NULL;
+}
+
+static const char *last_word(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot ? dot + 1 : path;
+}
+
+static const char *candidate(const lm_listing *l, uint32_t i)
+{
+    const lm_node *n    = &l->p->nodes[i];
+    const char    *role = of_role(l->f->ledger->roles[i]), *same = n->n_in && l->last[n->in[0]] == i ? l->names[n->in[0]] : NULL;
+
+    switch (n->code) {
+    case LM_OP_EMBED:
+        return "x";
+    case LM_OP_POSITION:
+    case LM_OP_SINUSOID:
+        return "positions";
+    case LM_OP_LINEAR:
+        return role ? role : last_word(n->path);
+    case LM_OP_ADD:
+        return lm_is_residual(l->f->ledger, i) || n->layer < 0 ? "x" : "m";
+    case LM_OP_ATTENTION:
+        return "a";
+    case LM_OP_GLU:
+    case LM_OP_EXPERTS:
+        return "m";
+    case LM_OP_ROUTE:
+        return "chosen";
+    case LM_OP_COLUMNS:
+    case LM_OP_JOIN:
+        return last_word(n->path);
+    case LM_OP_HEAD_LINEAR:
+        return !n->heads.shared && same ? same : last_word(n->path);
+    default:
+        return same ? same : "h";
+    }
+}
+
+static void give_name(lm_listing *l, uint32_t i)
+{
+    char       *name = l->names[l->p->nodes[i].out], base[LM_LISTING_NAME - 8];
+    const char *want = candidate(l, i);
+    size_t      n    = 0;
+
+    for (; want[n] && n + 1 < sizeof base; n++)
+        base[n] = strchr("abcdefghijklmnopqrstuvwxyz_0123456789", want[n]) ? want[n] : '_';
+    base[n] = '\0';
+    snprintf(name, LM_LISTING_NAME, "%s%s", base[0] >= '0' && base[0] <= '9' ? "v" : "", base);
+    if (is_taken(l, name))
+        snprintf(name, LM_LISTING_NAME, "%s_", base);
+    for (unsigned k = 2; is_alive(l, name, i); k++)
+        snprintf(name, LM_LISTING_NAME, "%s%u", base, k);
+}
+
+/* ---- weights ---- */
+
+/* Append `path` as an expression: from the layer's own dictionary if the weight belongs to it; "*" becomes the variable `star`. */
+static void put_path(const lm_listing *l, const char *path, const char *star, lm_text *out)
+{
+    const char *at = strchr(path, '*'), *of = lm_listing_own(l, &path) ? "w" : "W";
+
+    if (at)
+        lm_text_printf(out, "%s[f\"%.*s{%s}%s\"]", of, (int)(at - path), path, star, at + 1);
+    else
+        lm_text_printf(out, "%s[\"%s\"]", of, path);
+}
+
+static void put_weight(const lm_listing *l, uint32_t index, lm_text *out)
+{
+    const lm_weight *w = &l->p->weights[index];
+
+    if (w->plus_one)
+        lm_text_add_str(out, "1 + ");
+    if (strchr(w->path, '*')) {          /* one vector per head, stored separately */
+        lm_listing_add(l, out, "$.stack([");
+        put_path(l, w->path, "n", out);
+        lm_text_printf(out, " for n in range(%" PRIu64 ")])", w->dims[0]);
+    } else {
+        put_path(l, w->path, "", out);
+    }
+}
+
+/* Append a vector or None. */
+static void put_vector(const lm_listing *l, uint32_t index, lm_text *out)
+{
+    if (index == LM_NONE)
+        lm_text_add_str(out, "None");
+    else
+        put_weight(l, index, out);
+}
+
+/* Append [heads, out, in] of a matrix that is stored together with others. */
+static void put_heads(const lm_listing *l, const lm_weight *w, lm_text *out)
+{
+    const lm_joint *j = &w->joint;
+
+    put_path(l, j->path, "", out);
+    lm_text_printf(out, ".reshape(%" PRIu64 ", %u, -1)[:, %u:%u]%s", w->dims[0], j->of, j->first, j->first + j->n,
+                   j->transposed ? ".swapaxes(1, 2)" : "");
+}
+
+/* Append the matrix of expert e, [out, in], or its bias. */
+static void put_expert(const lm_listing *l, uint32_t index, lm_text *out)
+{
+    const lm_weight      *w = &l->p->weights[index];
+    const lm_interleaved *x = &w->interleaved;
+    bool                  bias = w->n_dims == 2;
+
+    if (!x->path) {
+        put_path(l, w->path, "e", out);
+        return;
+    }
+    put_path(l, x->path, "", out);
+    lm_text_add_str(out, "[e]");
+    if (x->transposed && !bias)
+        lm_text_add_str(out, ".T");
+    if (x->of == w->dims[1])
+        return;
+    if (x->step != 1)
+        lm_text_printf(out, "[%u::%u]", x->first, x->step);
+    else
+        lm_text_printf(out, "[%" PRIu64 ":%" PRIu64 "]", (uint64_t)x->first, x->first + w->dims[1]);
+}
+
+/* ---- results of operations ---- */
+
+static const char *in_name(const lm_listing *l, const lm_node *n, uint32_t k)
+{
+    return l->names[n->in[k]];
+}
+
+static void put_linear(const lm_listing *l, const lm_node *n, lm_text *out)
+{
+    lm_text_printf(out, "%s @ ", in_name(l, n, 0));
+    put_weight(l, n->weights[0], out);
+    if (!l->p->weights[n->weights[0]].transposed)
+        lm_text_add_str(out, ".T");
+    if (n->weights[1] != LM_NONE) {
+        lm_text_add_str(out, " + ");
+        put_weight(l, n->weights[1], out);
+    }
+}
+
+static void put_norm(const lm_listing *l, const lm_node *n, lm_text *out)
+{
+    const char *x = in_name(l, n, 0);
+
+    lm_text_add_str(out, n->code == LM_OP_RMS_NORM ? "rms_norm(" : "layer_norm(");
+    if (n->norm.groups > 1)
+        lm_text_printf(out, "%s.reshape(T, %u, -1), ", x, n->norm.groups);
+    else
+        lm_text_printf(out, "%s, ", x);
+    put_vector(l, n->weights[0], out);
+    if (n->code == LM_OP_LAYER_NORM) {
+        lm_text_add_str(out, ", ");
+        put_vector(l, n->weights[1], out);
+    }
+    lm_text_printf(out, ", %g)%s", (double)n->norm.eps, n->norm.groups > 1 ? ".reshape(T, -1)" : "");
+}
+
+static void put_rope(const lm_listing *l, const lm_node *n, lm_text *out)
+{
+    const lm_rope_spec *s = &l->p->ropes[n->rope.table].spec;
+    char                rotary[LM_LISTING_NAME];
+
+    lm_listing_rotary(l, n->rope.table, rotary);
+    lm_text_printf(out, "%s(%s, %u, *%s(T))", (s->pairing == LM_ROPE_PAIR) != s->permuted ? "rope_pairs" : "rope", in_name(l, n, 0),
+                   n->rope.n_heads, rotary);
+}
+
+static void put_attention(const lm_listing *l, const lm_node *n, lm_text *out)
+{
+    const lm_attention_spec *s = &n->attention.spec;
+    double                   scale = (double)s->scale;
+
+    lm_text_printf(out, "attention(%s, %s, %s, heads=%u, kv_heads=%u, scale=", in_name(l, n, 0), in_name(l, n, 1),
+                   s->v_in_k ? "None" : in_name(l, n, 2), s->n_heads, s->n_kv_heads);
+    if (l->scores_by_layer)
+        scale *= n->layer + 1;
+    if (fabs(scale * sqrt(s->k_dim) - 1) < 1e-6)
+        lm_text_printf(out, "%u ** -0.5", s->k_dim);
+    else
+        lm_text_printf(out, "%.9g", scale);
+    if (l->scores_by_layer)
+        lm_text_add_str(out, " / (i + 1)");
+    if (s->v_in_k)
+        lm_text_printf(out, ", v_dim=%u", s->v_dim);
+    if (s->window)
+        lm_text_printf(out, ", window=%u", s->window);
+    if (s->softcap > 0)
+        lm_text_printf(out, ", softcap=%g", (double)s->softcap);
+    if (s->sinks) {
+        lm_text_add_str(out, ", sinks=");
+        put_weight(l, n->weights[0], out);
+    }
+    lm_text_add_char(out, ')');
+}
+
+static void put_experts(const lm_listing *l, const lm_node *n, lm_text *out)
+{
+    static const char *const words[6] = { "gate", "up", "down", "gate_bias", "up_bias", "down_bias" };
+
+    lm_text_printf(out, "experts(%s, *%s", in_name(l, n, 0), in_name(l, n, 1));
+    for (unsigned k = 0; k < 6; k++) {
+        if (n->weights[k] == LM_NONE)
+            continue;
+        lm_text_printf(out, ",\n                %s=lambda e: ", words[k]);
+        put_expert(l, n->weights[k], out);
+    }
+    lm_text_add_char(out, ')');
+}
+
+static void put_columns(const lm_listing *l, const lm_node *n, lm_text *out)
+{
+    uint32_t groups = n->columns.groups, width = l->p->values[n->out].width / groups, from = n->columns.offset;
+
+    if (groups == 1)
+        lm_text_printf(out, "%s[:, %u:%u]", in_name(l, n, 0), from, from + width);
+    else
+        lm_text_printf(out, "%s.reshape(T, %u, -1)[:, :, %u:%u].reshape(T, -1)", in_name(l, n, 0), groups, from, from + width);
+}
+
+static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
+{
+    switch (n->code) {
+    case LM_OP_EMBED:
+        put_weight(l, n->weights[0], out);
+        lm_text_add_str(out, "[ids]");
+        return;
+    case LM_OP_POSITION:
+        put_weight(l, n->weights[0], out);
+        lm_text_printf(out, n->position.offset ? "[%u:T + %u]" : "[:T]", n->position.offset, n->position.offset);
+        return;
+    case LM_OP_SINUSOID:
+        lm_text_printf(out, "sinusoid(T, %u, %u)", l->p->values[n->out].width, n->position.offset);
+        return;
+    case LM_OP_LINEAR:
+        put_linear(l, n, out);
+        return;
+    case LM_OP_RMS_NORM:
+    case LM_OP_LAYER_NORM:
+        put_norm(l, n, out);
+        return;
+    case LM_OP_ROPE:
+        put_rope(l, n, out);
+        return;
+    case LM_OP_ATTENTION:
+        put_attention(l, n, out);
+        return;
+    case LM_OP_ADD:
+        lm_text_printf(out, "%s + %s", in_name(l, n, 0), in_name(l, n, 1));
+        return;
+    case LM_OP_SCALE:
+        lm_text_printf(out, "%s * %.9g", in_name(l, n, 0), (double)n->scale.factor);
+        return;
+    case LM_OP_GLU:
+        lm_text_printf(out, "%s(%s) * %s", lm_act_id(n->glu.act), in_name(l, n, 0), in_name(l, n, 1));
+        return;
+    case LM_OP_ACT:
+        lm_text_printf(out, "%s(%s)", lm_act_id(n->glu.act), in_name(l, n, 0));
+        return;
+    case LM_OP_COLUMNS:
+        put_columns(l, n, out);
+        return;
+    case LM_OP_SOFTCAP:
+        lm_text_printf(out, "%g * ", (double)n->scale.factor);
+        lm_listing_add(l, out, "$.tanh");
+        lm_text_printf(out, "(%s / %g)", in_name(l, n, 0), (double)n->scale.factor);
+        return;
+    case LM_OP_CLAMP:
+        lm_text_printf(out, "%s.clip(-%g, %g)", in_name(l, n, 0), (double)n->scale.factor, (double)n->scale.factor);
+        return;
+    case LM_OP_ROUTE:
+        lm_text_printf(out, "choose(%s, top_k=%u", in_name(l, n, 0), n->route.spec.top_k);
+        if (n->weights[0] != LM_NONE) {
+            lm_text_add_str(out, ", correction=");
+            put_weight(l, n->weights[0], out);
+        }
+        lm_text_add_char(out, ')');
+        return;
+    case LM_OP_EXPERTS:
+        put_experts(l, n, out);
+        return;
+    case LM_OP_HEAD_LINEAR:
+        lm_text_printf(out, n->heads.shared ? "per_head(%s[:, None]," : "per_head(%s.reshape(T, %u, -1),", in_name(l, n, 0),
+                       n->heads.n_heads);
+        lm_text_add_str(out, "\n                 ");
+        put_heads(l, &l->p->weights[n->weights[0]], out);
+        lm_text_add_char(out, ')');
+        return;
+    case LM_OP_JOIN:
+        lm_text_printf(out, "join(%s.reshape(T, %u, -1), %s.reshape(T, %u, -1))", in_name(l, n, 0), n->join.groups, in_name(l, n, 1),
+                       n->join.shared ? 1 : n->join.groups);
+        return;
+    case LM_OP_ALL_REDUCE:               /* of split programs, which have no listings */
+    case LM_OP_ALL_GATHER:
+    case LM_OP_SEND:
+    case LM_OP_RECEIVE:
+    case LM_OP_EDIT:
+    case LM_OP_GIVEN:            /* not in an unmodified model */
+    case LM_OP_COUNT:
+        return;
+    }
+}
+
+/* Append the variable, declared as in "float *h = " if the function has no variable with this name yet. */
+static void put_variable(lm_listing *l, const lm_node *n, lm_text *out)
+{
+    char word[LM_LISTING_NAME + 2];
+
+    snprintf(word, sizeof word, " %s ", l->names[n->out]);
+    bool new = l->in == LM_LISTING_C && !(l->declared.data && strstr(l->declared.data, word));
+    if (new)
+        lm_text_add_str(&l->declared, word);
+    lm_text_printf(out, "    %s%s = ", !new ? "" : n->code == LM_OP_ROUTE ? "route " : "float *", l->names[n->out]);
+}
+
+void lm_listing_line(lm_listing *l, uint32_t node, lm_text *out)
+{
+    const lm_node *n = &l->p->nodes[node];
+    lm_text        line = { 0 }, more = { 0 };
+    bool           c = l->in == LM_LISTING_C;
+
+    (c ? lm_listing_c_value : put_value)(l, n, &line);           /* reads the names of the inputs before the result may reuse one */
+    if (c && n->code == LM_OP_EXPERTS)
+        lm_listing_c_experts(l, n, "\1", &more);
+    give_name(l, node);
+    size_t start = out->size;
+    put_variable(l, n, out);
+    lm_text_add(out, line.data, line.size);
+    if (c)
+        lm_text_add_char(out, ';');
+    for (size_t i = start; i < out->size; i++)
+        start = out->data && out->data[i] == '\n' ? i + 1 : start;
+    do
+        lm_text_add_char(out, ' ');
+    while (!out->failed && out->size - start < COMMENT_COLUMN);
+    lm_text_add_str(out, c ? "/* " : "# ");
+    if (n->code == LM_OP_ROUTE)
+        lm_text_printf(out, "weights and numbers of the chosen: [T, %u] each", n->route.spec.top_k);
+    else
+        lm_text_printf(out, "[T, %u]", l->p->values[n->out].width);
+    lm_text_add_str(out, c ? " */\n" : "\n");
+    for (size_t i = 0; i < more.size; i++)
+        if (more.data[i] == '\1')
+            lm_text_add_str(out, l->names[n->out]);
+        else
+            lm_text_add_char(out, more.data[i]);
+    out->failed = out->failed || line.failed || more.failed || l->declared.failed;
+    lm_text_free(&line);
+    lm_text_free(&more);
+}

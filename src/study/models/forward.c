@@ -1,0 +1,283 @@
+/* forward.c - explain a forward pass with its values: what each operation of a layer computes for a text, up to the next token. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/jsontext.h"
+#include "base/language.h"
+#include "base/str.h"
+#include "lamina/explain.h"
+#include "study/models/forward.h"
+
+enum { SHOWN = 6, LIKELIEST = LM_LIKELIEST };
+
+/* The formula of each operation, in the symbols of docs/study/glossary.md. */
+static const char *const formulas[LM_OP_COUNT] = {
+    [LM_OP_EMBED]       = "E[token]",
+    [LM_OP_POSITION]    = "P[position]",
+    [LM_OP_SINUSOID]    = "sin, cos(position / 10000^(2i/D))",
+    [LM_OP_LINEAR]      = "x Wᵀ + b",
+    [LM_OP_RMS_NORM]    = "x / √(mean(x²) + ε) ⊙ γ",
+    [LM_OP_LAYER_NORM]  = "(x − μ) / √(var + ε) ⊙ γ + β",
+    [LM_OP_ROPE]        = N_("R(position) x, in pairs of dimensions"),
+    [LM_OP_ATTENTION]   = "softmax(scale · Q Kᵀ + mask) V",
+    [LM_OP_ADD]         = "x + y",
+    [LM_OP_SCALE]       = "c x",
+    [LM_OP_GLU]         = "act(gate) ⊙ up",
+    [LM_OP_ACT]         = "act(x)",
+    [LM_OP_COLUMNS]     = "x[i : j]",
+    [LM_OP_SOFTCAP]     = "c tanh(x / c)",
+    [LM_OP_CLAMP]       = "min(max(x, −c), c)",
+    [LM_OP_ROUTE]       = N_("the k largest shares, then their experts"),
+    [LM_OP_EXPERTS]     = "Σ share · down(act(gate) ⊙ up)",
+    [LM_OP_HEAD_LINEAR] = N_("x_h W_hᵀ of each head"),
+    [LM_OP_JOIN]        = "[x ; y]",
+    [LM_OP_EDIT]        = N_("x, changed"),
+    [LM_OP_GIVEN]       = "x",
+};
+
+const char *lm_forward_formula(const lm_node *n)
+{
+    bool plain = n->weights[1] == LM_NONE;
+
+    return n->code == LM_OP_LINEAR && plain       ? "x Wᵀ"
+           : n->code == LM_OP_LAYER_NORM && plain ? "(x − μ) / √(var + ε) ⊙ γ"
+                                                  : formulas[n->code];
+}
+
+typedef struct pass {
+    const lm_model   *m;
+    const lm_program *p;
+    lm_engine        *g;
+    const char      **probes;        /* [n_shown + 1] */
+    uint32_t         *shown;         /* [n_shown]: indices of operations */
+    uint32_t          n_shown;
+    size_t            last;          /* the last token's row */
+} pass;
+
+/* Return the path that refers to this operation's value only; NULL: there is none. */
+const char *lm_forward_path(const lm_program *p, uint32_t i)
+{
+    const lm_node *n = &p->nodes[i];
+
+    if (lm_program_value(p, n->path) == n->out)
+        return n->path;
+    for (uint32_t m = 0; m < p->n_modules; m++)
+        if (p->modules[m].out == n->out && lm_program_value(p, p->modules[m].path) == n->out)
+            return p->modules[m].path;
+    return NULL;
+}
+
+/* Select all values before the layers, in one layer, and after the layers. For the other layers, select their output only. */
+static lm_status choose(pass *x, uint32_t layer, lm_error *e)
+{
+    const lm_program *p = x->p;
+
+    x->probes = lm_alloc_zero(p->n_nodes + 1, sizeof *x->probes);
+    x->shown  = lm_alloc_zero(p->n_nodes + 1, sizeof *x->shown);
+    if (!x->probes || !x->shown)
+        return lm_fail_memory(e, "a forward pass", p->n_nodes);
+    for (uint32_t i = 0; i < p->n_nodes; i++) {
+        const lm_node *n   = &p->nodes[i];
+        bool           end = n->layer >= 0 && (i + 1 == p->n_nodes || p->nodes[i + 1].layer != n->layer);
+        const char    *path = n->layer < 0 || n->layer == (int32_t)layer || end ? lm_forward_path(p, i) : NULL;
+        if (!path || n->out == p->logits)
+            continue;
+        x->probes[x->n_shown]  = path;
+        x->shown[x->n_shown++] = i;
+    }
+    return LM_OK;
+}
+
+static lm_status run(pass *x, const lm_token *ids, size_t n, lm_error *e)
+{
+    lm_engine_options o = lm_engine_defaults();
+    lm_row           *rows = lm_alloc_zero(n, sizeof *rows);
+
+    if (!rows)
+        return lm_fail_memory(e, "a forward pass", n);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = (lm_row){ .token = ids[i], .position = (uint32_t)i, .logits = i + 1 == n };
+    o.context        = (uint32_t)n;
+    o.rows           = (uint32_t)n;
+    o.kv             = LM_KV_F32;
+    o.compute        = LM_COMPUTE_F32;
+    o.probes         = x->probes;
+    x->last          = n - 1;
+    lm_status status = lm_engine_new(x->m, &o, &x->g, e);
+    if (status == LM_OK)
+        status = lm_engine_step(x->g, rows, n, e);
+    lm_free(rows);
+    return status;
+}
+
+/* ---- output ---- */
+
+void lm_find_likeliest(const float *logits, uint32_t n, lm_likely best[LIKELIEST])
+{
+    double max = -INFINITY, sum = 0;
+
+    for (uint32_t k = 0; k < LIKELIEST; k++)
+        best[k] = (lm_likely){ -1, -INFINITY };
+    for (uint32_t i = 0; i < n; i++) {
+        lm_likely now = { (lm_token)i, (double)logits[i] };
+        max        = fmax(max, now.p);
+        for (uint32_t k = 0; k < LIKELIEST; k++) {
+            if (now.p > best[k].p) {
+                lm_likely before = best[k];
+                best[k]       = now;
+                now           = before;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sum += exp((double)logits[i] - max);
+    for (uint32_t k = 0; k < LIKELIEST; k++)
+        best[k].p = exp(best[k].p - max) / sum;
+}
+
+/* Write a token as a JSON string, which shows spaces and line breaks; "" without a tokenizer. */
+static void put_token(const pass *x, lm_token id, lm_text *out)
+{
+    const lm_tokenizer *t = lm_model_tokenizer(x->m);
+    lm_text             piece = { 0 };
+    lm_error            e;
+
+    if (t && id >= 0 && (uint32_t)id < lm_tokenizer_size(t) && lm_detokenize(t, &id, 1, 0, &piece, &e) == LM_OK)
+        lm_text_add_json(out, piece.data ? piece.data : "", piece.size);
+    else
+        lm_text_add_str(out, "\"\"");
+    lm_text_free(&piece);
+}
+
+static void put_values(const pass *x, const char *path, const char *between, lm_text *out)
+{
+    uint32_t     width = 0;
+    const float *v = lm_engine_probe(x->g, path, x->last, &width);
+
+    for (uint32_t i = 0; v && i < width && i < SHOWN; i++)
+        lm_text_printf(out, isfinite((double)v[i]) ? "%s%.6g" : "%snull", i ? between : "", (double)v[i]);
+}
+
+static void put_json(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const lm_likely *best, lm_text *out)
+{
+    lm_text_printf(out, "{\"model\": ");
+    lm_text_add_json(out, x->m->name, strlen(x->m->name));
+    lm_text_printf(out, ", \"layer\": %u, \"tokens\": [", layer);
+    for (size_t i = 0; i < n; i++) {
+        lm_text_printf(out, "%s{\"id\": %d, \"text\": ", i ? ", " : "", ids[i]);
+        put_token(x, ids[i], out);
+        lm_text_add_char(out, '}');
+    }
+    lm_text_add_str(out, "], \"operations\": [");
+    for (uint32_t k = 0; k < x->n_shown; k++) {
+        const lm_node *node = &x->p->nodes[x->shown[k]];
+        lm_text_printf(out, "%s{\"path\": \"%s\", \"operation\": \"%s\", \"layer\": ", k ? ", " : "", x->probes[k],
+                       lm_op_of(node->code)->name);
+        lm_text_printf(out, node->layer < 0 ? "null" : "%d", node->layer);
+        lm_text_printf(out, ", \"formula\": \"%s\", \"shape\": [%zu, %u], \"values\": [", lm_forward_formula(node), n,
+                       x->p->values[node->out].width);
+        put_values(x, x->probes[k], ", ", out);
+        lm_text_add_str(out, "]}");
+    }
+    lm_text_add_str(out, "], \"likeliest\": [");
+    for (uint32_t k = 0; k < LIKELIEST && best[k].id >= 0; k++) {
+        lm_text_printf(out, "%s{\"id\": %d, \"text\": ", k ? ", " : "", best[k].id);
+        put_token(x, best[k].id, out);
+        lm_text_printf(out, ", \"probability\": %.9g}", best[k].p);
+    }
+    lm_text_add_str(out, "]}");
+}
+
+static void put_text(const pass *x, const lm_token *ids, size_t n, uint32_t layer, const lm_likely *best, bool markdown, lm_text *out)
+{
+    const char *bar = markdown ? "| " : "", *next = markdown ? " | " : "  ", *end = markdown ? " |\n" : "\n";
+
+    lm_text_add_str(out, markdown ? "# " : "");
+    lm_text_printf(out, _("%s: a forward pass"), x->m->name);
+    lm_text_add_str(out, "\n\n");
+    lm_text_printf(out, P_(n, "%zu token:", "%zu tokens:"), n);
+    for (size_t i = 0; i < n; i++) {
+        lm_text_printf(out, " %d ", ids[i]);
+        put_token(x, ids[i], out);
+    }
+    lm_text_add_char(out, '\n');
+    lm_text_printf(out, _("Layer %u is shown completely, every other layer by its output. "
+                          "Values are the first %u of the last token, in float32."), layer, SHOWN);
+    lm_text_add_str(out, "\n\n");
+    if (markdown)
+        lm_text_printf(out, "| %s | %s | %s | %s |\n| --- | --- | --- | --- |\n", _("operation"), _("formula"), _("shape"), _("values"));
+    for (uint32_t k = 0; k < x->n_shown; k++) {
+        const lm_node *node = &x->p->nodes[x->shown[k]];
+        lm_text_add_str(out, bar);
+        lm_text_add_cell(out, x->probes[k], markdown ? (unsigned)strlen(x->probes[k]) : 44);
+        lm_text_add_str(out, next);
+        lm_text_add_cell(out, _(lm_forward_formula(node)), 38);
+        lm_text_printf(out, "%s[%zu, %u]%s", next, n, x->p->values[node->out].width, next);
+        put_values(x, x->probes[k], " ", out);
+        lm_text_printf(out, " …%s", end);
+    }
+    lm_text_add_char(out, '\n');
+    lm_text_printf(out, _("logits [%u] → softmax → the most probable next tokens:"), x->p->n_vocab);
+    lm_text_add_str(out, "\n\n");
+    for (uint32_t k = 0; k < LIKELIEST && best[k].id >= 0; k++) {
+        lm_text_printf(out, "%s%7.3f %%  %8d  ", markdown ? "- " : "  ", 100 * best[k].p, best[k].id);
+        put_token(x, best[k].id, out);
+        lm_text_printf(out, k ? "\n" : "   %s\n", _("chosen by greedy sampling"));
+    }
+}
+
+lm_status lm_forward_form(lm_form form, lm_error *e)
+{
+    if (form != LM_FORM_TEXT && form != LM_FORM_MARKDOWN && form != LM_FORM_JSON)
+        return lm_fail(e, LM_USAGE, "a forward pass", LM_NO_OFFSET, "has no such form; text, Markdown and JSON are there");
+    return LM_OK;
+}
+
+static lm_status check(const lm_model *m, const lm_token *ids, size_t n, uint32_t layer, lm_form form, lm_error *e)
+{
+    if (!m->container)
+        return lm_fail(e, LM_USAGE, m->name, LM_NO_OFFSET, "has no weights: a forward pass with numbers requires a model file or folder");
+    if (!n || n > 512)
+        return lm_fail(e, LM_USAGE, "the text", LM_NO_OFFSET, "has %zu tokens; from 1 to 512 can be shown", n);
+    if (layer >= m->program->n_layers)
+        return lm_fail(e, LM_USAGE, m->name, LM_NO_OFFSET, "has %u layers, counted from 0; there is no layer %u", m->program->n_layers,
+                       layer);
+    LM_TRY(lm_forward_form(form, e));
+    for (size_t i = 0; i < n; i++)
+        if (ids[i] < 0 || (uint32_t)ids[i] >= m->program->n_vocab)
+            return lm_fail(e, LM_USAGE, m->name, LM_NO_OFFSET, "has no token %d", ids[i]);
+    return LM_OK;
+}
+
+lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, const lm_explain_options *o, lm_text *out, lm_error *e)
+{
+    lm_explain_options given = o ? *o : lm_explain_defaults();
+    lm_form            form  = given.form;
+    uint32_t           layer = given.layer;
+
+    LM_GIVEN(e, m && ids && out);
+    LM_TRY(check(m, ids, n, layer, form, e));
+    pass      x    = { .m = m, .p = m->program };
+    lm_text   text = { 0 };
+    lm_likely best[LIKELIEST];
+    lm_status status = choose(&x, layer, e);
+
+    if (status == LM_OK)
+        status = run(&x, ids, n, e);
+    if (status == LM_OK) {
+        lm_language before = lm_language_set(given.language);
+        lm_find_likeliest(lm_engine_logits(x.g, x.last), m->program->n_vocab, best);
+        if (form == LM_FORM_JSON)
+            put_json(&x, ids, n, layer, best, &text);
+        else
+            put_text(&x, ids, n, layer, best, form == LM_FORM_MARKDOWN, &text);
+        lm_language_set(before);
+    }
+    lm_engine_free(x.g);
+    lm_free(x.probes);
+    lm_free(x.shown);
+    return lm_text_deliver(&text, status, "a forward pass", out, e);
+}
