@@ -1,3 +1,8 @@
+/* complete.c - candidates for the word at the cursor.
+ *
+ * Two tables say what follows: `places` for arguments, `values` for flags. Each names a function that offers
+ * its words to `offer`, which keeps those that begin like the word. Read `complete` first: it finds out which
+ * of the two applies. */
 #include "cli/complete.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* environment.c - read LAMINA_ARG_... variables as flags that the command line does not contain. */
 #include "cli/environment.h"
 
 #include <ctype.h>

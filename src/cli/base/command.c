@@ -1,3 +1,4 @@
+/* command.c - find a command by its name. */
 #include "cli/base/command.h"
 
 #include <string.h>

@@ -1,3 +1,6 @@
+/* flag_names.c - replace `option` in a message by --option if a command has such a flag.
+ *
+ * The table of commands is set once, before any thread starts; afterwards every function only reads it. */
 #include "cli/base/flag_names.h"
 
 #include <stdio.h>

@@ -1,3 +1,9 @@
+/* flags.c - read a command line by the tables of flags of its command.
+ *
+ * Read lm_flags_read first, then read_flag: a word is looked up in the general flags, in the groups of the
+ * command, as a short flag joined with its number, and last in the flags of other programs (foreign.h).
+ * lm_flags_set converts the value and stores it at its offset. Values point into argv; names and lists are in
+ * the store of the command. */
 #include "cli/base/flags.h"
 
 #include <errno.h>

@@ -1,3 +1,6 @@
+/* foreign.c - the flags of llama.cpp and ollama, each with the reason why lamina lacks it.
+ *
+ * The names are those of their --help. docs/guide/coming-from.md is generated from these tables. */
 #include "cli/base/foreign.h"
 
 #include <string.h>

@@ -1,3 +1,7 @@
+/* interrupt.c - signal handlers that set a flag and cancel the engine that is watched.
+ *
+ * The handler may run on any thread at any time: it only writes `interrupts`, `ended` and the atomic cancel
+ * of the engine. `watched` must be cleared (lm_interrupt_watch(NULL)) before its engine is freed. */
 #include "cli/base/interrupt.h"
 
 #include <poll.h>

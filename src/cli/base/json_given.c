@@ -1,3 +1,4 @@
+/* json_given.c - parse and print JSON of users without losing digits of large integers. */
 #include "cli/base/json_given.h"
 
 #include <stdlib.h>

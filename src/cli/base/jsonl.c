@@ -1,3 +1,4 @@
+/* jsonl.c - read a file line by line and parse each line. */
 #include "cli/base/jsonl.h"
 
 #include <errno.h>

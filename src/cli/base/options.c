@@ -1,3 +1,9 @@
+/* options.c - the flags that commands share, and what they do: find and open a model, start an engine, set a
+ * sampler.
+ *
+ * The tables come first. lm_open_model and lm_start_engine are the two functions that every command which
+ * runs a model calls, in this order; the caller owns what they return. Long work runs between
+ * lm_interrupt_hold and lm_interrupt_release. */
 #include "cli/base/options.h"
 
 #include <errno.h>

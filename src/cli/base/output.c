@@ -1,3 +1,8 @@
+/* output.c - standard output for results, standard error for everything else.
+ *
+ * lm_out_configure is called before a command runs; after that any thread may print lines on standard error,
+ * and one thread at a time results. The sections: terminals, standard output and JSON, standard error,
+ * formatting of numbers, progress bars. */
 #include "cli/base/output.h"
 
 #include <errno.h>

@@ -1,3 +1,8 @@
+/* prompt.c - texts, token ids and conversations as a command receives them.
+ *
+ * Everything that is read is bounded by LM_MAX_INPUT. A chat is rendered from a copy of its variables with
+ * the messages added (lm_chat_tokens); an lm_chat owns template and variables, and may be used by one thread
+ * at a time. */
 #include "cli/base/prompt.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* size.c - parse a number of bytes with a decimal or binary unit. */
 #include "cli/base/size.h"
 
 #include <stdbool.h>

@@ -1,3 +1,4 @@
+/* tokenjson.c - tokens to JSON and back. */
 #include "cli/base/tokenjson.h"
 
 json_t *lm_ids_json(const lm_token *ids, size_t n)

@@ -1,8 +1,8 @@
 /* bench_profile.c - the profile of a test, as a table and as JSON. */
 #include <string.h>
 
+#include "cli/base/cell_table.h"
 #include "cli/measure/bench.h"
-#include "cli/base/grid.h"
 
 /* A line of the profile; `seconds` is the sum over all workers. */
 typedef struct part {

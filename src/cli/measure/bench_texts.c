@@ -1,3 +1,7 @@
+/* bench_texts.c - sequences of random tokens that are driven step by step, as `lamina serve` drives those of
+ * requests.
+ *
+ * A linear congruential generator (Knuth, MMIX) draws the tokens, so that every run processes the same. */
 #include "cli/measure/bench_texts.h"
 
 #include "lamina/error.h"

@@ -58,7 +58,6 @@ static void verify_defaults(void *options)
     o->kl_max = -1;
 }
 
-/* Return a JSON number, or null for values that could not be compared, since JSON has no infinity. */
 /* The argument of print_row, which is called per compared row. `rows`: for --json, else NULL. */
 typedef struct row_printer { lm_progress bar; uint64_t n; json_t *rows; } row_printer;
 

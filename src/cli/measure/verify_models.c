@@ -1,3 +1,7 @@
+/* verify_models.c - open two models, run both over a text, and print how far their predictions are apart.
+ *
+ * Both engines read the same window of tokens (lm_diverge_text). A `pair` owns both models, both engines and
+ * the ids. */
 #include "cli/measure/verify_models.h"
 
 #include <string.h>

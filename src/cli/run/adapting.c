@@ -1,3 +1,7 @@
+/* adapting.c - open the adapters of --lora and hand them to engines.
+ *
+ * Adapters and scales are in the order of the command line. The store of the command owns the arrays;
+ * lm_loras owns the adapters, which read from their files as long as they are open. */
 #include "cli/run/adapting.h"
 
 #include <math.h>

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/run/answer.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/jsonl.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
 #include "cli/base/prompt.h"
 #include "cli/base/tokenjson.h"
+#include "cli/run/display.h"
 
 typedef struct embed_options {
     lm_model_flags model;

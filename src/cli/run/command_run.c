@@ -7,17 +7,17 @@
 #include <unistd.h>
 
 #include "base/os/clock.h"
-#include "cli/run/adapting.h"
-#include "cli/run/answer.h"
-#include "cli/run/constraining.h"
-#include "cli/run/drafting.h"
-#include "cli/run/ensembling.h"
 #include "cli/base/flag_names.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/options.h"
 #include "cli/base/prompt.h"
-#include "cli/run/scored.h"
 #include "cli/base/tokenjson.h"
+#include "cli/run/adapting.h"
+#include "cli/run/constraining.h"
+#include "cli/run/display.h"
+#include "cli/run/drafting.h"
+#include "cli/run/ensembling.h"
+#include "cli/run/scored.h"
 #include "cli/run/splitting.h"
 
 typedef struct run_options {

@@ -1,3 +1,8 @@
+/* constraining.c - compile the constraint of --json-schema, --grammar, --grammar-file, --regex or --choice.
+ *
+ * At most one of the flags may be given. The text of each is read first, then checked and compiled; all later
+ * steps know the flag by its index. The grammar, the vocabulary and the first state belong to the
+ * lm_constraining; each sequence gets a copy of the state. */
 #include "cli/run/constraining.h"
 
 #include <stdlib.h>

@@ -1,3 +1,6 @@
+/* drafting.c - open a draft model, and set what a sequence needs to propose tokens with it or by lookup.
+ *
+ * The draft model and its engine belong to the lm_drafting. They must outlive the sequences that use them. */
 #include "cli/run/drafting.h"
 
 #include "cli/base/output.h"
@@ -37,7 +40,7 @@ lm_status lm_drafting_open(lm_cli *cli, const lm_draft_flags *f, const lm_model 
     LM_TRY(lm_open_model(cli, &flags, NULL, &out->model, e));
     lm_status status = lm_draft_fits(out->model, m, e);
     if (status != LM_OK)
-        return lm_fail_in(e, f->model), status;
+        return lm_fail_in(e, f->model);
     engine.adapters   = NULL;
     engine.logit_rows = 1;
     engine.rollback   = f->most ? f->most : DEFAULT_DRAFT;

@@ -1,3 +1,9 @@
+/* ensembling.c - mix the distributions of several models on the thread that generates.
+ *
+ * The command owns the first model and its engine, an lm_ensembling the others. `mix_logits` is the logits
+ * hook of the sequence: it lets the other engines catch up with the tokens of the text, mixes all
+ * distributions (lm_mixture), and calls the hook that it replaced. A choice is known only when the next token
+ * is computed, so `report_token` is one step behind. */
 #include "cli/run/ensembling.h"
 
 #include <stdlib.h>
@@ -122,7 +128,7 @@ static lm_status open_member(lm_ensembling *x, size_t i, lm_cli *cli, const lm_r
     LM_TRY(lm_open_model(cli, &flags, NULL, &m->model, e));
     lm_status status = lm_draft_fits(m->model, first, e);
     if (status != LM_OK)
-        return lm_fail_in(e, m->path), status;
+        return lm_fail_in(e, m->path);
     lm_model_describe(m->model, &info);
     x->sizes[i] = info.n_vocab < x->n_vocab ? info.n_vocab : x->n_vocab;
     LM_TRY(lm_engine_flags(run, m->model, least, &o, e));
@@ -161,7 +167,7 @@ static lm_status catch_up(member *m, const lm_token *ids, size_t n, const float 
     }
     free(rows);
     if (status != LM_OK)
-        return lm_fail_in(e, m->path), status;
+        return lm_fail_in(e, m->path);
     *logits = lm_engine_logits(m->engine, some - 1);
     return LM_OK;
 }

@@ -1,3 +1,4 @@
+/* inspect_page.c - the lists of tensors and metadata that --tensors and --metadata print. */
 #include "cli/run/inspect_page.h"
 
 #include <inttypes.h>

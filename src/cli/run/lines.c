@@ -1,3 +1,8 @@
+/* lines.c - a line editor (libedit) with history and pastes of several lines, or plain reading.
+ *
+ * The editor holds one line. A paste is read ahead up to its end mark (bracketed paste, xterm), with newlines
+ * as a symbol that is turned back when the line is complete. Read lm_lines_next first; below it are
+ * continuation lines, then the two readers. One thread at a time. */
 #include "cli/run/lines.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* scored.c - score a text and append a line or a JSON object for each token. */
 #include "cli/run/scored.h"
 
 #include <math.h>

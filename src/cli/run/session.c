@@ -1,3 +1,8 @@
+/* session.c - a conversation that is continued from the keys and values of its earlier turns.
+ *
+ * `held` are the ids in the cache of the engine. An answer renders the whole conversation, reuses the prefix
+ * that `held` has in common with it, and stores the new ids; after a failure the cache is emptied. An
+ * lm_session owns everything that lm_session_close frees, and is used by one thread. */
 #include "cli/run/session.h"
 
 #include <stdio.h>

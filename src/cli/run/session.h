@@ -2,12 +2,12 @@
 #ifndef LM_CLI_SESSION_H
 #define LM_CLI_SESSION_H
 
-#include "cli/run/adapting.h"
-#include "cli/run/answer.h"
-#include "cli/run/constraining.h"
-#include "cli/run/drafting.h"
 #include "cli/base/options.h"
 #include "cli/base/prompt.h"
+#include "cli/run/adapting.h"
+#include "cli/run/constraining.h"
+#include "cli/run/display.h"
+#include "cli/run/drafting.h"
 
 typedef struct lm_session {
     lm_cli            *cli;

@@ -1,3 +1,7 @@
+/* serve_models.c - list the models that `lamina serve` is given by name, then those in a folder.
+ *
+ * A folder is searched two levels deep. What is not a model is named in one message. Names and paths are in
+ * the store of the command. */
 #include "cli/serve/serve_models.h"
 
 #include <dirent.h>

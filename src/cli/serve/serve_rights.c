@@ -1,3 +1,7 @@
+/* serve_rights.c - list the folders that the server opens files in after startup.
+ *
+ * Each file stands for its folder, since files are replaced by renaming. The lists are in the store of the
+ * command. */
 #include "cli/serve/serve_rights.h"
 
 #include <limits.h>

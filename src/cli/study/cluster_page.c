@@ -1,9 +1,10 @@
+/* cluster_page.c - the splits of a model over nodes as JSON and as a table, and why the best are best. */
 #include "cli/study/cluster_page.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/base/grid.h"
+#include "cli/base/cell_table.h"
 
 enum { SPLIT = 32 };
 

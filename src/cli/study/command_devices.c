@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/base/grid.h"
+#include "cli/base/cell_table.h"
 #include "cli/base/output.h"
 #include "lamina/device.h"
 

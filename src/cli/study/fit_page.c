@@ -1,9 +1,12 @@
+/* fit_page.c - how a model, or several together, fit a machine: as JSON and as a page.
+ *
+ * Text is in the language of the page, JSON in English. Nothing is owned: all names belong to the models. */
 #include "cli/study/fit_page.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/base/grid.h"
+#include "cli/base/cell_table.h"
 #include "cli/base/output.h"
 
 enum { NAME = LM_FIT_NAME };

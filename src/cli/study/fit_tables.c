@@ -1,3 +1,7 @@
+/* fit_tables.c - tables that grow by a row for each device or number of sequences.
+ *
+ * The first row starts the table and its JSON array; the functions that end in _end write the title, the
+ * table and the lines below it, and move the array into the document. */
 #include "cli/study/fit_tables.h"
 
 #include <stdio.h>

@@ -2,16 +2,16 @@
 #ifndef LM_CLI_FIT_TABLES_H
 #define LM_CLI_FIT_TABLES_H
 
-#include "cli/study/fit_page.h"
-#include "cli/base/grid.h"
+#include "cli/base/cell_table.h"
 #include "cli/base/output.h"
+#include "cli/study/fit_page.h"
 
 /* A table under construction. Initialise all members after the first three to zero. */
 typedef struct lm_fit_table {
     lm_cli          *cli;
     const lm_fitted *x;
     double           price;              /* per hour; 0: not given */
-    lm_cell_table          grid;
+    lm_cell_table    grid;
     json_t          *json;               /* the document, set by the _end functions */
     json_t          *rows;
     size_t           n, fitting;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/base/grid.h"
+#include "cli/base/cell_table.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"

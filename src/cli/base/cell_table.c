@@ -1,5 +1,5 @@
-/* grid.c - rows are stored first and printed when the widths are known: a column is as wide as its widest text. */
-#include "cli/base/grid.h"
+/* cell_table.c - rows are stored first and printed when the widths are known: a column is as wide as its widest text. */
+#include "cli/base/cell_table.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,6 @@
-/* answer.h - run one generation and show it: streamed text, a progress bar for the prompt, a summary, JSON. */
-#ifndef LM_CLI_ANSWER_H
-#define LM_CLI_ANSWER_H
+/* display.h - run one generation and show it: streamed text, a progress bar for the prompt, a summary, JSON. */
+#ifndef LM_CLI_DISPLAY_H
+#define LM_CLI_DISPLAY_H
 
 #include "cli/base/output.h"
 

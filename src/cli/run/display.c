@@ -1,4 +1,8 @@
-#include "cli/run/answer.h"
+/* display.c - run a generation with callbacks that show it, then say how it went.
+ *
+ * The callbacks run on the thread that calls lm_display_run, and write to standard output while the engine
+ * computes. The first error of standard output is kept in the lm_display and ends the generation. */
+#include "cli/run/display.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
-/* grid.h - a table of texts with aligned columns. */
-#ifndef LM_CLI_GRID_H
-#define LM_CLI_GRID_H
+/* cell_table.h - a table of texts with aligned columns. */
+#ifndef LM_CLI_CELL_TABLE_H
+#define LM_CLI_CELL_TABLE_H
 
 #include "cli/base/store.h"
 #include "lamina/buffer.h"
