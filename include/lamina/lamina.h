@@ -46,6 +46,7 @@
 #include "lamina/sampler.h"
 #include "lamina/sequence.h"
 #include "lamina/generate.h"
+#include "lamina/chat.h"
 #include "lamina/mixture.h"
 #include "lamina/schedule.h"
 #include "lamina/trace.h"

@@ -539,6 +539,40 @@ def test_traces(lm, engine, folder, tmp_path):
     assert os.path.getsize(path) > 100 and lm.lm_trace_defaults().top == 0
 
 
+def test_conversations(lm, engine, gguf):
+    """A chat renders its messages, streams replies and takes them back; the same conversation gives the same reply."""
+    form = b"{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+    o = lm.lm_chat_options(chat_template=form, sampler=lm.lm_sampler_options(seed=3), sequence=1)
+    assert bytes(lm.lm_chat_defaults()) == bytes(ctypes.sizeof(o))
+    chat = lm.new("lm_chat_new", engine, ref(o))
+    assert ctypes.cast(lm.lm_chat_engine(chat), ctypes.c_void_p).value == ctypes.cast(engine, ctypes.c_void_p).value
+    lm.lm_chat_add(chat, lm.LM_ROLE_SYSTEM, b"Be brief.")
+    lm.lm_chat_add(chat, lm.LM_ROLE_USER, "Ünï".encode())
+    ids = lm.new("lm_chat_tokens", chat)
+    expected, text = lm.lm_tokens(), "system: Be brief.\nuser: Ünï\nassistant:".encode()
+    lm.lm_tokenize(lm.lm_model_tokenizer(lm.lm_engine_model(engine)), text, len(text), lm.LM_ADD_SPECIAL, ref(expected))
+    assert ids.ids[:ids.n] == expected.ids[expected.n - ids.n:expected.n] and ids.n >= expected.n - 1
+    pieces = []
+    how = lm.lm_generate_options(sequence=lm.lm_sequence_options(max_tokens=5, ignore_eos=True))
+    how.text = dict(how._fields_)["text"](lambda arg, piece, size: bool(pieces.append(ctypes.string_at(piece, size)) or True))
+    reply = lm.new("lm_chat_reply", chat, ref(how))
+    role, size = lm.lm_role(), ctypes.c_size_t()
+    said = lm.lm_chat_message(chat, 2, ref(role), ref(size))
+    assert lm.lm_chat_length(chat) == 3 and role.value == lm.LM_ROLE_ASSISTANT and said == b"".join(pieces)[:size.value] and reply.ids.n == 5
+    lm.lm_chat_truncate(chat, 2)
+    again = lm.new("lm_chat_reply", chat, ref(how))
+    assert again.ids.ids[:5] == reply.ids.ids[:5] and again.n_reused > 0
+    for made in (reply, again):
+        lm.lm_generation_free(ref(made))
+    lm.lm_chat_free(chat)
+    with pytest.raises(LaminaError, match="nowhere"):
+        lm.new("lm_chat_open", b"/nowhere.gguf", None)
+    opened = lm.lm_chat_options(chat_template=form, engine=lm.lm_engine_options(context=64, threads=1))
+    chat = lm.new("lm_chat_open", gguf, ref(opened))
+    assert lm.lm_engine_context(lm.lm_chat_engine(chat)) == 64
+    lm.lm_chat_free(chat)
+
+
 def test_sequences_are_generated(lm, engine, tmp_path):
     info = lm.lm_model_info()
     lm.lm_model_describe(lm.lm_engine_model(engine), ref(info))

@@ -28,7 +28,7 @@ ROOMS = {
     "cli": {"base": 0, "run": 1, "weights": 2, "study": 2, "measure": 2, "serve": 2, "": 3},
 }
 # A public header has the level of the module that implements it.
-PUBLIC = {"adapter": 5, "answer": 2, "audit": 5, "cluster": 5, "clusterplan": 6, "error": 0, "log": 0, "buffer": 0, "heap": 0, "version": 0, "language": 0, "text": 2, "grammar": 3, "preset": 4, "convert": 5, "quantize": 5, "merge": 6, "imatrix": 5, "mixture": 5, "model": 5, "engine": 5, "embed": 5, "sampler": 5, "sequence": 5, "generate": 5, "schedule": 6, "verify": 5, "eval": 5, "score": 5, "logits": 5, "machine": 5, "facts": 5, "synth": 5, "explain": 5, "describe": 4, "device": 5, "compare": 5, "report": 5, "allot": 6, "diff": 6, "trace": 6, "train": 6, "fit": 6, "lamina": 6}
+PUBLIC = {"adapter": 5, "answer": 2, "audit": 5, "cluster": 5, "clusterplan": 6, "error": 0, "log": 0, "buffer": 0, "heap": 0, "version": 0, "language": 0, "text": 2, "grammar": 3, "preset": 4, "convert": 5, "quantize": 5, "merge": 6, "imatrix": 5, "mixture": 5, "model": 5, "engine": 5, "embed": 5, "sampler": 5, "sequence": 5, "generate": 5, "chat": 5, "schedule": 6, "verify": 5, "eval": 5, "score": 5, "logits": 5, "machine": 5, "facts": 5, "synth": 5, "explain": 5, "describe": 4, "device": 5, "compare": 5, "report": 5, "allot": 6, "diff": 6, "trace": 6, "train": 6, "fit": 6, "lamina": 6}
 # Modules that a module must not include although their level is lower.
 FORBIDDEN = {
     "grammar": {"formats", "kernels"},

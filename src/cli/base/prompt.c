@@ -212,7 +212,7 @@ json_t *lm_special_variables(const lm_tokenizer *t)
 }
 
 /* Reject variables that the program sets and warn about those that the template does not use: none is silently ignored. */
-static lm_status check_variables(const lm_chat *c, const json_t *given, lm_error *e)
+static lm_status check_variables(const lm_prompt_template *c, const json_t *given, lm_error *e)
 {
     const char *name;
     json_t *value;
@@ -226,7 +226,7 @@ static lm_status check_variables(const lm_chat *c, const json_t *given, lm_error
     return LM_OK;
 }
 
-static lm_status read_variables(const lm_chat_options *o, lm_chat *c, lm_error *e)
+static lm_status read_variables(const lm_template_flags *o, lm_prompt_template *c, lm_error *e)
 {
     json_error_t why;
     json_t *more;
@@ -248,7 +248,7 @@ static lm_status read_variables(const lm_chat_options *o, lm_chat *c, lm_error *
     return status;
 }
 
-static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_chat *c, lm_error *e)
+static lm_status read_template(const lm_model *m, const lm_template_flags *o, lm_prompt_template *c, lm_error *e)
 {
     const char *source;
     lm_model_info info;
@@ -276,9 +276,9 @@ static lm_status read_template(const lm_model *m, const lm_chat_options *o, lm_c
     return LM_USAGE;
 }
 
-lm_status lm_chat_open(const lm_model *m, const lm_chat_options *o, lm_chat *out, lm_error *e)
+lm_status lm_prompt_template_open(const lm_model *m, const lm_template_flags *o, lm_prompt_template *out, lm_error *e)
 {
-    lm_chat c = { .tokenizer = lm_model_tokenizer(m), .parse_content = o->parse_content };
+    lm_prompt_template c = { .tokenizer = lm_model_tokenizer(m), .parse_content = o->parse_content };
     lm_status status;
 
     if (!c.tokenizer)
@@ -289,16 +289,16 @@ lm_status lm_chat_open(const lm_model *m, const lm_chat_options *o, lm_chat *out
     if (status == LM_OK)
         *out = c;
     else
-        lm_chat_close(&c);
+        lm_prompt_template_close(&c);
     return status;
 }
 
-void lm_chat_close(lm_chat *c)
+void lm_prompt_template_close(lm_prompt_template *c)
 {
     lm_template_free(c->template);
     json_decref(c->variables);
     lm_text_free(&c->wide);
-    *c = (lm_chat){ 0 };
+    *c = (lm_prompt_template){ 0 };
 }
 
 /* Fail if the template has omitted a part of the messages, since the model would answer something else. */
@@ -311,7 +311,7 @@ static lm_status check_rendered(json_t *messages, const lm_text *rendered, lm_er
     return status;
 }
 
-lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e)
+lm_status lm_prompt_template_tokens(const lm_prompt_template *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e)
 {
     json_t *context = json_copy(c->variables);
     lm_rendering r = { 0 };

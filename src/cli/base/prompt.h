@@ -36,31 +36,31 @@ lm_status lm_unescape_all(lm_cli *cli, lm_flag_list *list, bool escapes, lm_erro
 /* Append the token ids in "1,2,3", "1 2 3" or a JSON array. `where` is the location in errors. */
 lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_error *e);
 
-typedef struct lm_chat_options {
+typedef struct lm_template_flags {
     const char *template_name;           /* one of the model's; NULL: the default */
     const char *template_file;           /* instead of the model's */
     const char *kwargs;                  /* a JSON object of further variables */
     bool        parse_content;           /* parse special tokens in messages */
-} lm_chat_options;
+} lm_template_flags;
 
 /* A compiled chat template with its variables. */
-typedef struct lm_chat {
+typedef struct lm_prompt_template {
     const lm_tokenizer *tokenizer;
     lm_template        *template;
     json_t             *variables;       /* bos_token, eos_token … and those of `kwargs` */
     lm_text             wide;            /* the numbers beyond 64 bits in variables and messages: lm_text_add_wide_numbers */
     bool                parse_content;
-} lm_chat;
+} lm_prompt_template;
 
 /* Return a new object with the variables that transformers passes to templates: bos_token and eos_token, if the tokenizer has them. */
 json_t *lm_special_variables(const lm_tokenizer *t);
 
 /* Compile the template. LM_USAGE: the model has no tokenizer or no such template, or a variable is not allowed. */
-lm_status lm_chat_open(const lm_model *m, const lm_chat_options *o, lm_chat *out, lm_error *e);
-void      lm_chat_close(lm_chat *c);
+lm_status lm_prompt_template_open(const lm_model *m, const lm_template_flags *o, lm_prompt_template *out, lm_error *e);
+void      lm_prompt_template_close(lm_prompt_template *c);
 
 /* Append the ids of a conversation (a JSON array of messages) with the beginning of a new answer. Special tokens are parsed in the
  * template's own text, in messages only with `parse_content`. `rendered` (may be NULL) receives the rendered text. */
-lm_status lm_chat_tokens(const lm_chat *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e);
+lm_status lm_prompt_template_tokens(const lm_prompt_template *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e);
 
 #endif

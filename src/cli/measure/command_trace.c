@@ -82,17 +82,17 @@ static void trace_defaults(void *options)
 
 static lm_status chat_tokens(lm_tracing *t, const char *text, size_t n, lm_tokens *out, lm_error *e)
 {
-    lm_chat         chat;
-    lm_chat_options options = { 0 };
+    lm_prompt_template         chat;
+    lm_template_flags options = { 0 };
     json_t         *messages = json_array();
 
-    LM_TRY(lm_chat_open(t->model, &options, &chat, e));
+    LM_TRY(lm_prompt_template_open(t->model, &options, &chat, e));
     if (t->o->system)
         json_array_append_new(messages, json_pack("{s:s, s:s}", "role", "system", "content", t->o->system));
     json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "user", "content", lm_json_of(text, n)));
-    lm_status status = lm_chat_tokens(&chat, messages, out, NULL, e);
+    lm_status status = lm_prompt_template_tokens(&chat, messages, out, NULL, e);
     json_decref(messages);
-    lm_chat_close(&chat);
+    lm_prompt_template_close(&chat);
     return status;
 }
 

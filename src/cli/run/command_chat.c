@@ -20,7 +20,7 @@ typedef struct chat_options {
     lm_sampling_flags sampling;
     lm_draft_flags    draft;
     lm_constraint_flags constraint;
-    lm_chat_options   chat;
+    lm_template_flags chat;
     const char       *system, *load;
     bool              escape, no_escape, single, lock;
     int64_t           predict;
@@ -488,7 +488,7 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
     LM_TRY(lm_unescape_all(cli, &o->stops, !o->no_escape, e));
     t->s.stops = o->stops;
     LM_TRY(lm_open_model(cli, &o->model, cli->n_args ? cli->args[0] : NULL, &t->s.model, e));
-    LM_TRY(lm_chat_open(t->s.model, &o->chat, &t->s.chat, e));
+    LM_TRY(lm_prompt_template_open(t->s.model, &o->chat, &t->s.chat, e));
     LM_TRY(lm_session_sampler(&t->s, e));
     LM_TRY(lm_constraining_open(&o->constraint, t->s.model, &t->s.constraining, e));
     if (o->load)

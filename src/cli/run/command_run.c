@@ -28,7 +28,7 @@ typedef struct run_options {
     lm_draft_flags    draft;
     lm_constraint_flags constraint;
     lm_ensemble_flags ensemble;
-    lm_chat_options   chat;
+    lm_template_flags chat;
     const char       *prompt, *file, *ids, *system;
     bool              as_chat, as_text, no_special, escape, no_escape, special, verbose_prompt, lock;
     int64_t           predict;
@@ -189,15 +189,15 @@ static lm_status chat_prompt(const run_options *o, run_state *s, lm_error *e)
 {
     json_t *messages = json_array();
     lm_text rendered = { 0 };
-    lm_chat chat;
-    lm_status status = lm_chat_open(s->model, &o->chat, &chat, e);
+    lm_prompt_template chat;
+    lm_status status = lm_prompt_template_open(s->model, &o->chat, &chat, e);
 
     if (status == LM_OK) {
         if (o->system)
             json_array_append_new(messages, message("system", o->system, strlen(o->system)));
         json_array_append_new(messages, message("user", s->text.data, s->text.size));
-        status = lm_chat_tokens(&chat, messages, &s->ids, &rendered, e);
-        lm_chat_close(&chat);
+        status = lm_prompt_template_tokens(&chat, messages, &s->ids, &rendered, e);
+        lm_prompt_template_close(&chat);
     }
     json_decref(messages);
     lm_text_free(&s->text);

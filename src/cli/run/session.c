@@ -129,7 +129,7 @@ static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
     lm_status status;
 
     LM_TRY(lm_session_sampler(s, e));
-    LM_TRY(lm_chat_tokens(&s->chat, s->messages, ids, NULL, e));
+    LM_TRY(lm_prompt_template_tokens(&s->chat, s->messages, ids, NULL, e));
     status = generate(s, ids, &out, e);
     if (status != LM_OK) {                               /* it may have failed at any step: the content of the cache is unknown */
         lm_engine_truncate(s->engine, 0, 0, NULL);
@@ -255,7 +255,7 @@ lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
 
 void lm_session_close(lm_session *s)
 {
-    lm_chat_close(&s->chat);
+    lm_prompt_template_close(&s->chat);
     lm_generation_free(&s->last);
     lm_tokens_free(&s->held);
     json_decref(s->messages);

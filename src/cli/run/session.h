@@ -17,7 +17,7 @@ typedef struct lm_session {
     const lm_draft_flags *draft;
     lm_drafting        drafting;
     lm_constraining    constraining;         /* applied to each answer */
-    lm_chat            chat;
+    lm_prompt_template            chat;
     lm_sampling_flags *sampling;
     lm_sampler        *sampler;          /* NULL: created for the next answer */
     uint64_t           regenerations;    /* each uses another seed */

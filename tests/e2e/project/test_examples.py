@@ -59,6 +59,13 @@ def test_serve_many_writes_the_same_however_many_are_written_at_once(example, mo
     assert outputs[0] == outputs[1] == outputs[2] and len(outputs[0]) == 8
 
 
+def test_a_conversation_is_that_of_the_chat_command(example, build, model):
+    """The library and the command render, sample and stop alike: two turns with the same seed give the same text."""
+    lines = 'What is the capital of France?\nSay "hello".\n'
+    command = run(build / "src/cli/lamina", "chat", model, "-n", 24, "--seed", 0, input=lines)
+    assert command.returncode == 0 and example("chat", model, "24", input=lines).stdout == command.stdout != ""
+
+
 def test_chat_answers_through_the_template_and_reads_nothing_twice(example, model):
     done = example("chat", model, "12", input='What is the capital of France?\nSay "hello".\n')
     assert done.returncode == 0 and done.stdout.count("\n") >= 2
@@ -87,8 +94,8 @@ def test_usage(example):
         assert example(name).returncode == 2
 
 
-def test_first_continues_the_prompt(example, model):
-    done = example("first", model, "The capital of France is")
+def test_first_replies_to_the_message(example, model):
+    done = example("first", model, "What is the capital of France?")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Paris" in done.stdout and done.stdout.endswith("\n")
     missing = example("first", "no.gguf", "x")
