@@ -3,6 +3,7 @@
  * Input: a byte that selects the route, then the body. */
 #include "fuzz.h"
 #include "json_mutator.h"
+#include "server/ask/dialogue.h"
 #include "server/dialects/anthropic.h"
 #include "server/dialects/ollama.h"
 #include "server/dialects/responses.h"
@@ -73,19 +74,21 @@ static void check_range(const lm_field *f, const char *at)
 static void try_prompt(lm_service *s, json_t *body, json_t *messages, json_t *warnings)
 {
     json_t *kwargs = json_object_get(body, "chat_template_kwargs"), *tools = json_object_get(body, "tools");
-    lm_dialogue d = { .messages = messages, .kwargs = json_is_object(kwargs) ? kwargs : NULL, .tools = json_is_array(tools) ? tools : NULL,
-                      .choice = json_object_get(body, "tool_choice"), .begin = true, .budget = -1, .field = "reasoning_effort",
-                      .effort = json_string_value(json_object_get(body, "reasoning_effort")) };
+    lm_turn t = { .body = { .messages = messages, .kwargs = json_is_object(kwargs) ? kwargs : NULL,
+                            .tools = json_is_array(tools) ? tools : NULL, .tool_choice = json_object_get(body, "tool_choice"),
+                            .effort = json_string_value(json_object_get(body, "reasoning_effort")) },
+                  .generation_prompt = true, .parallel_calls = true, .reasoning_budget = -1, .reasoning_field = "reasoning_effort" };
     lm_call c = { .service = s, .body = body, .warnings = warnings };
     lm_tokens ids = { 0 };
     lm_text text = { 0 };
     lm_error e;
-    lm_status status = lm_dialogue_prompt(&c, &d, &ids, &text, NULL, &e);
+    lm_status status = lm_dialogue_prompt(&c, &t, &ids, &text, &e);
 
     PROMISE(status == LM_OK || ((status == LM_USAGE || status == LM_LIMIT) && *e.message) || status == LM_NO_MEMORY);
     PROMISE(status != LM_OK || ids.n);
     lm_tokens_free(&ids);
     lm_text_free(&text);
+    lm_turn_release(&t);
 }
 
 /* Try the same messages in every dialect. */
@@ -108,11 +111,10 @@ static void try_messages(lm_service *s, json_t *body, json_t *warnings)
 /* Try the items of OpenAI's responses as well. */
 static void try_items(lm_service *s, json_t *body, json_t *warnings)
 {
-    lm_response_values v = { .input = json_object_get(body, "input") };
     json_t *messages = NULL;
     lm_error e;
 
-    if (lm_response_messages(&v, warnings, &messages, &e) == LM_OK) {
+    if (lm_response_messages(NULL, json_object_get(body, "input"), warnings, &messages, &e) == LM_OK) {
         try_prompt(s, body, messages, warnings);
         json_decref(messages);
     }

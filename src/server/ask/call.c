@@ -331,6 +331,8 @@ bool lm_call_handle(void *models, lm_exchange *x)
     json_decref(c.body);
     json_decref(c.warnings);
     lm_text_free(&c.wide);
+    if (c.values && c.release)
+        c.release(c.values);
     free(c.values);
     if (!c.later) {                      /* otherwise another worker has it by now */
         lm_heap_end(&w);

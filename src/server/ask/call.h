@@ -41,7 +41,8 @@ typedef struct lm_call {
     struct lm_keys *keys;            /* the server's */
     double          retry;           /* seconds after which a retry can succeed, for the header of an error; 0: the default */
     json_t         *body;            /* valid as long as the call */
-    void           *values;
+    void           *values;          /* of the route's fields; NULL: none, or an object that outlives the call has taken them */
+    void          (*release)(void *values);          /* free what the values own, not the values; NULL: they own nothing */
     json_t         *warnings;        /* array of strings */
     lm_text         wide;            /* numbers of the body from 2^63 on, as the client wrote them: lm_text_add_wide_numbers */
     char            id[64];          /* the part of the path that "{id}" matched */

@@ -1,3 +1,5 @@
+/* dialogue.c - dialogue.h: messages become the form that templates expect, the request's settings become variables of the template, and the
+ * template renders the prompt. Read from lm_dialogue_prompt upwards. */
 #include "server/ask/dialogue.h"
 
 #include <string.h>
@@ -122,76 +124,81 @@ static const char *effort_of(const lm_service *s, const char *effort, lm_thinkin
     return effort && (strcmp(effort, "xhigh") == 0 || strcmp(effort, "max") == 0) ? "high" : effort;
 }
 
-static lm_status check_effort(const lm_dialogue *d, lm_error *e)
+static lm_status check_effort(const lm_turn *t, lm_error *e)
 {
     static const char *const efforts[] = { "none", "minimal", "low", "medium", "high", "xhigh", "max" };
 
-    if (!d->effort)
+    if (!t->body.effort)
         return LM_OK;
     for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++)
-        if (strcmp(efforts[i], d->effort) == 0)
+        if (strcmp(efforts[i], t->body.effort) == 0)
             return LM_OK;
-    return lm_fail(e, LM_USAGE, d->field, LM_NO_OFFSET,
+    return lm_fail(e, LM_USAGE, t->reasoning_field, LM_NO_OFFSET,
                    "the value \"%.40s\" is unknown: expected none, minimal, low, medium, high, xhigh or max",
-                   d->effort);
+                   t->body.effort);
 }
 
 /* Whether the model reasons: a budget of 0 and the effort "none" turn it off, another effort turns it on; else the server's default. */
-static lm_thinking thinking_of(const lm_service *s, const lm_dialogue *d)
+static lm_thinking thinking_of(const lm_service *s, const lm_turn *t)
 {
-    if (d->budget == 0 || (d->effort && strcmp(d->effort, "none") == 0))
+    if (t->reasoning_budget == 0 || (t->body.effort && strcmp(t->body.effort, "none") == 0))
         return LM_THINKING_OFF;
-    if (d->thinking != LM_THINKING_DEFAULT)
-        return d->thinking;
-    return d->effort ? LM_THINKING_ON : s->o.thinking;
+    if (t->thinking != LM_THINKING_DEFAULT)
+        return t->thinking;
+    return t->body.effort ? LM_THINKING_ON : s->o.thinking;
 }
 
-static lm_status set_thinking(lm_call *c, const lm_dialogue *d, json_t *context, lm_error *e)
+static lm_status set_thinking(lm_call *c, const lm_turn *t, json_t *context, lm_error *e)
 {
-    LM_TRY(check_effort(d, e));
-    lm_thinking thinking = thinking_of(c->service, d);
-    const char *effort   = effort_of(c->service, d->effort, thinking);
-    bool        explicit = d->thinking != LM_THINKING_DEFAULT || d->effort || !d->budget;      /* no warning for the server's own default */
+    LM_TRY(check_effort(t, e));
+    lm_thinking thinking = thinking_of(c->service, t);
+    const char *effort   = effort_of(c->service, t->body.effort, thinking);
+    bool explicit = t->thinking != LM_THINKING_DEFAULT || t->body.effort || !t->reasoning_budget;
     if (effort)
         json_object_set_new(context, "reasoning_effort", json_string(effort));
     if (thinking == LM_THINKING_DEFAULT)
         return LM_OK;
     if (explicit && !has_switch(c->service))
-        lm_field_warn(c->warnings, "%s: the chat template of this model has no switch for reasoning", d->field);
+        lm_field_warn(c->warnings, "%s: the chat template of this model has no switch for reasoning", t->reasoning_field);
     lm_reasoning_switch(context, thinking == LM_THINKING_ON);
-    if (thinking == LM_THINKING_ON && d->budget > 0)
-        json_object_set_new(context, "thinking_budget", json_integer((json_int_t)d->budget));
+    if (thinking == LM_THINKING_ON && t->reasoning_budget > 0)
+        json_object_set_new(context, "thinking_budget", json_integer((json_int_t)t->reasoning_budget));
     return LM_OK;
 }
 
 /* ---- tools that the template leaves out ---- */
 
-/* Check that the prompt describes the tools: each one's name must be in it. That is not sufficient, because a name may be in the prompt
- * anyway, so the template must be known to describe tools. */
-static lm_status check_described(const lm_service *s, const json_t *tools, const lm_text *rendered, lm_error *e)
+/* Check that the prompt describes the tools: each one's name must be in it. That is not sufficient, because a name may be in the
+ * prompt anyway, so the template must be known to describe tools. A prompt that is only shown gets a warning instead. */
+static lm_status check_described(lm_call *c, const lm_turn *t, const lm_text *rendered, lm_error *e)
 {
-    bool described = s->describes_tools;
+    static const char why[] = "the chat template of this model does not describe tools";
+    bool described = c->service->describes_tools;
 
-    for (size_t i = 0; described && i < json_array_size(tools); i++) {
-        const json_t *name = json_object_get(json_object_get(json_array_get(tools, i), "function"), "name");
+    for (size_t i = 0; described && i < json_array_size(t->tools.list); i++) {
+        const json_t *name = json_object_get(json_object_get(json_array_get(t->tools.list, i), "function"), "name");
         described = rendered->data && strstr(rendered->data, json_string_value(name));
     }
-    return described ? LM_OK : lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the chat template of this model does not describe tools");
+    if (!described && !t->only_shown)
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%s", why);
+    if (!described)
+        lm_field_warn(c->warnings, "tools: %s", why);
+    return LM_OK;
 }
 
 /* ---- rendering ---- */
 
 /* Take the last message out of `list` if the answer continues it. *out NULL: it does not. Empty lines separate its parts, as in
  * llama-server. */
-static lm_status take_prefill(const lm_dialogue *d, json_t *list, json_t **out, lm_error *e)
+static lm_status take_prefill(const lm_turn *t, json_t *list, json_t **out, lm_error *e)
 {
     size_t n = json_array_size(list);
-    json_t *last = json_array_get(list, n - 1), *parts = json_object_get(json_array_get(d->messages, n - 1), "content");
+    json_t *last = json_array_get(list, n - 1), *parts = json_object_get(json_array_get(t->body.messages, n - 1), "content");
     const char *role = json_string_value(json_object_get(last, "role"));
     const char *before = n > 1 ? json_string_value(json_object_get(json_array_get(list, n - 2), "role")) : NULL;
     lm_text text = { 0 };
 
-    if (!d->goes_on || !role || strcmp(role, "assistant") || json_object_get(last, "tool_calls"))
+    if (!t->continue_final || !role || strcmp(role, "assistant") || json_object_get(last, "tool_calls"))
         return LM_OK;
     if (before && strcmp(before, "assistant") == 0)
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
@@ -211,34 +218,32 @@ static lm_status take_prefill(const lm_dialogue *d, json_t *list, json_t **out, 
     return LM_OK;
 }
 
-static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools, lm_tokens *prompt, lm_text *rendered, lm_error *e)
+static lm_status render(lm_call *c, const lm_turn *t, lm_tokens *prompt, lm_text *rendered, lm_error *e)
 {
     json_t *list = NULL, *context = json_object(), *last = NULL;
     lm_text text = { 0 };
-    lm_status status = read_messages(c, d->messages, &list, &text, e);
+    lm_status status = read_messages(c, t->body.messages, &list, &text, e);
     lm_prefill prefill = { 0 };
 
     if (status == LM_OK)
-        status = take_prefill(d, list, &last, e);
+        status = take_prefill(t, list, &last, e);
     if (last)
         prefill = (lm_prefill){ json_string_value(json_object_get(last, "reasoning_content")),
                                 json_string_value(json_object_get(last, "content")) };
     if (status == LM_OK)
-        status = set_thinking(c, d, context, e);
-    if (status == LM_OK && d->kwargs)
-        status = read_kwargs(c, d->kwargs, context, e);
-    if (tools->list)
-        json_object_set(context, "tools", tools->list);
+        status = set_thinking(c, t, context, e);
+    if (status == LM_OK && t->body.kwargs)
+        status = read_kwargs(c, t->body.kwargs, context, e);
+    if (t->tools.list)
+        json_object_set(context, "tools", t->tools.list);
     json_object_set(context, "messages", list);
-    json_object_set_new(context, "add_generation_prompt", json_boolean(d->begin || last));
+    json_object_set_new(context, "add_generation_prompt", json_boolean(t->generation_prompt || last));
     if (status == LM_OK)
         status = lm_service_render(c->service, context, &c->wide, last ? &prefill : NULL, prompt, rendered, e);
     if (status == LM_OK)
         status = lm_messages_rendered(text.data, text.size, rendered, e);
-    if (status == LM_OK && tools->list && (status = check_described(c->service, tools->list, rendered, e)) == LM_USAGE && d->shown) {
-        lm_field_warn(c->warnings, "tools: %s", e->message);
-        status = LM_OK;
-    }
+    if (status == LM_OK && t->tools.list)
+        status = check_described(c, t, rendered, e);
     json_decref(list);
     json_decref(context);
     json_decref(last);
@@ -246,28 +251,8 @@ static lm_status render(lm_call *c, const lm_dialogue *d, const lm_tools *tools,
     return status;
 }
 
-lm_status lm_dialogue_prompt(lm_call *c, const lm_dialogue *d, lm_tokens *prompt, lm_text *rendered, lm_tools **out, lm_error *e)
+lm_status lm_dialogue_prompt(lm_call *c, lm_turn *t, lm_tokens *prompt, lm_text *rendered, lm_error *e)
 {
-    lm_tools *tools = NULL;
-    lm_status status = lm_tools_read(d->tools, d->choice, d->single, &tools, e);
-
-    if (status == LM_OK) {
-        tools->keep_reasoning = d->merged;
-        tools->unread = d->unread;
-        tools->budget = d->budget;
-        status = render(c, d, tools, prompt, rendered, e);
-    }
-    if (out)
-        *out = tools;
-    else
-        lm_tools_free(tools);
-    return status;
-}
-
-void lm_dialogue_free(lm_dialogue *d)
-{
-    json_decref(d->messages);
-    json_decref(d->tools);
-    json_decref(d->choice);
-    *d = (lm_dialogue){ 0 };
+    LM_TRY(lm_tools_read(t->body.tools, t->body.tool_choice, !t->parallel_calls, &t->tools, e));
+    return render(c, t, prompt, rendered, e);
 }

@@ -3,7 +3,9 @@
 #ifndef LM_SERVER_READ_JOB_H
 #define LM_SERVER_READ_JOB_H
 
-#include "server/ask/params.h"
+#include "server/ask/call.h"
+#include "server/ask/prompts.h"
+#include "server/store/api_keys.h"
 
 typedef struct lm_read_job lm_read_job;
 

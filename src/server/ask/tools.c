@@ -197,18 +197,14 @@ static lm_status read_list(lm_tools *t, const json_t *tools, const json_t *only,
     return callable(t, json_array_size(only) ? only : NULL, e);
 }
 
-lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools **out, lm_error *e)
+lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools *t, lm_error *e)
 {
     json_t *only = json_array();
     lm_status status;
-    lm_tools *t = calloc(1, sizeof *t);
 
-    if (!(*out = t) || !only) {
-        json_decref(only);
-        return lm_fail_memory(e, "tools", sizeof *t);
-    }
-    t->single = single;
-    t->budget = -1;
+    *t = (lm_tools){ .single = single };
+    if (!only)
+        return lm_fail_memory(e, "tools", 0);
     status = read_choice(t, choice, only, e);
     if (status == LM_OK)
         status = read_list(t, tools, only, e);
@@ -218,14 +214,12 @@ lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_too
 
 void lm_tools_free(lm_tools *t)
 {
-    if (!t)
-        return;
     json_decref(t->list);
     json_decref(t->texts);
     json_decref(t->wants_strict);
     free(t->strict);
     free(t->items);
-    free(t);
+    *t = (lm_tools){ 0 };
 }
 
 /* ---- errors of grammars ---- */
@@ -402,8 +396,8 @@ lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prom
 
 lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids)
 {
-    return (lm_answer_options){ .tools = t->items, .n_tools = t->use == LM_TOOLS_NONE || t->unread ? 0 : t->n, .ends = ends, .ids = ids,
-                                .in_reasoning = t->in_reasoning, .keep_reasoning = t->keep_reasoning, .eager = t->eager };
+    return (lm_answer_options){ .tools = t->items, .n_tools = t->use == LM_TOOLS_NONE ? 0 : t->n, .ends = ends, .ids = ids,
+                                .in_reasoning = t->in_reasoning, .eager = t->eager };
 }
 
 void lm_reasoning_switch(json_t *kwargs, bool on)

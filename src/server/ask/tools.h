@@ -9,7 +9,6 @@
 
 typedef enum lm_tool_use { LM_TOOLS_AUTO, LM_TOOLS_NONE, LM_TOOLS_REQUIRED } lm_tool_use;
 
-/* lm_turn_start takes ownership, also on failure. */
 typedef struct lm_tools {
     json_t         *list;            /* in the form for templates: {type, function: {name, description, parameters}}; NULL: none */
     lm_answer_tool *items;           /* those that may be called */
@@ -19,17 +18,15 @@ typedef struct lm_tools {
     bool           *strict;          /* [n] for `items` */
     lm_tool_use     use;
     bool            single;
-    bool            in_reasoning, keep_reasoning;
+    bool            in_reasoning;    /* the prompt ends inside reasoning */
     bool            eager;           /* a grammar enforces the form of calls */
     bool            reads;           /* the output is parsed at all */
-    bool            unread;          /* return tool calls as content */
-    int64_t         budget;          /* maximum tokens of reasoning; -1: no limit */
 } lm_tools;
 
 /* Read `tools` in the form of OpenAI (also its older `functions`), Anthropic (input_schema) or ollama, and `choice` in that of OpenAI (also
- * allowed_tools) or Anthropic. Either may be NULL. LM_USAGE names the field. lm_tools_free frees *out, also on failure; NULL: out of
- * memory. */
-lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools **out, lm_error *e);
+ * allowed_tools) or Anthropic. Either may be NULL. LM_USAGE names the field. lm_tools_free frees what `out` points to, also on
+ * failure. */
+lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools *out, lm_error *e);
 void      lm_tools_free(lm_tools *t);
 
 /* Determine whether the rendered prompt ends inside reasoning, and constrain the output: if *grammar is NULL, make one for tool calls;

@@ -1,13 +1,45 @@
-/* turn.h - the sequences of a request, from their prompts to the last byte of the response. A turn reads the replies of the schedule when
- * they have new events; a writer, one per dialect, formats the response. */
+/* turn.h - a request for output, from the fields of its body to the last byte of its answer: one object that is filled in stages.
+ *
+ *   stage    what is filled                                                            by (thread)
+ *   parse    the fields: `body`, `constraints`, and the scalars below them             field tables, the route's handler (worker)
+ *   prepare  `made` to `loras`: prompts, grammar, options as the schedule takes them   lm_turn_answer (worker)
+ *   submit   `choices`, each with its reply, and what the answer contains in any case  lm_turn_submit (worker)
+ *   stream   the content of the choices, by events of their replies                    turn_stream.c (front)
+ *   end      everything is freed                                                       turn_stream.c (front)
+ *
+ * Ownership. The struct of a dialect begins with an lm_turn; further members are fields of this dialect, and what its writer needs. This
+ * struct is the `values` of the call, which frees it if the request ends before the schedule has taken it (lm_turn_begin). After a
+ * successful submission it is the job of the exchange, and is freed with the exchange.
+ *
+ * Threads. One thread at a time: the worker until lm_turn_answer has returned, then a thread of the front, which holds the connection. The
+ * schedule's threads never see the turn: they have the hooks of its sequences and wake the exchange.
+ *
+ * A new field: a member here if several dialects share it, or in the dialect's struct, and one row in the dialect's table of fields. */
 #ifndef LM_SERVER_TURN_H
 #define LM_SERVER_TURN_H
 
-#include "server/ask/params.h"
+#include "server/ask/call.h"
+#include "server/ask/constraints.h"
+#include "server/ask/prompts.h"
 #include "server/ask/tools.h"
 #include "server/models/traced.h"
+#include "server/store/api_keys.h"
 
 typedef struct lm_turn lm_turn;
+
+/* Values of fields that point into the body of the request. They are NULL once the turn is submitted, because the body is freed then. */
+typedef struct lm_turn_body {
+    const char *model;               /* read before, by lm_call_find */
+    json_t     *prompt, *messages;   /* messages: for lm_dialogue_prompt in the form of OpenAI's chat */
+    json_t     *kwargs;              /* further variables of the chat template */
+    json_t     *tools, *tool_choice; /* as lm_tools_read takes them */
+    const char *effort;              /* of reasoning: none, minimal, low, medium, high, xhigh, max */
+    json_t     *stop, *stop_ids, *logit_bias, *samplers, *breakers, *preserved, *lora;
+    json_t     *trace, *intervene, *stream_options;
+} lm_turn_body;
+
+/* The dialect calls `field` by the name `sent`, which errors use. */
+typedef struct lm_field_alias { const char *field, *sent; } lm_field_alias;
 
 /* One of the sequences. */
 typedef struct lm_choice {
@@ -24,16 +56,20 @@ typedef struct lm_choice {
     double    first;                 /* time of the first token in seconds; 0: none yet */
     uint64_t  n_tokens, n_reasoning; /* so far; of which up to the end of reasoning */
     bool      ended, new_line;       /* new_line: the output contains a line feed */
-    bool      late;                  /* most_seconds have passed: the sequence is being cancelled */
+    bool      late;                  /* most_ms have passed: the sequence is being cancelled */
     lm_stop   stop;
     const char *stop_word;           /* with LM_STOP_STRING, the string; else NULL */
     lm_usage  usage;                 /* valid once it has ended */
 } lm_choice;
 
+/* How a dialect answers. A worker calls `prepare` and `sequence`; the others are called by the thread that streams. */
 typedef struct lm_writer {
     lm_dialect  dialect;
     const char *type;                /* Content-Type of a stream */
+    const char *id_prefix;           /* "chatcmpl-" */
     bool        always;              /* text, part and end are also called without a stream */
+    lm_status (*prepare)(lm_call *c, lm_turn *t, lm_error *e);               /* set what the writer needs of the request; may be NULL */
+    void (*sequence)(lm_turn *t, size_t i, lm_sequence_options *o);          /* set further options of sequence i; may be NULL */
     void (*begin)(lm_turn *t);                                               /* at the start of a stream; may be NULL */
     void (*text)(lm_turn *t, lm_choice *c, const char *text, size_t n);      /* new text of a stream */
     void (*part)(lm_turn *t, lm_choice *c, const lm_answer_event *event);    /* new reasoning or tool calls of a stream; NULL: left out */
@@ -43,57 +79,105 @@ typedef struct lm_writer {
     void (*progress)(lm_turn *t, lm_choice *c, json_t *progress);            /* of a prompt, in a stream; takes `progress`; may be NULL */
     void (*trace)(lm_turn *t, lm_choice *c, json_t *trace);                  /* of a token, in a stream; takes `trace`; NULL: refused */
     void (*alive)(lm_turn *t);                                               /* no events for a while in a stream; may be NULL */
-    size_t own_size;                                                         /* bytes of lm_turn.own, which is all zeros at first */
-    void (*drop)(void *own);                                                 /* frees what `own` points to; NULL: nothing */
-    void (*each)(void *own, size_t i, lm_sequence_options *o);               /* sets further options of sequence i; may be NULL */
+    void (*release)(lm_turn *t);                                             /* free what the dialect's struct owns; NULL: nothing */
 } lm_writer;
 
 struct lm_turn {
-    lm_service  *service;
-    lm_exchange *x;
-    lm_text     *out;                /* of the exchange */
+    /* ---- parse ---- */
+    lm_turn_body body;
+    lm_constraints constraints;      /* points into the body likewise */
+    lm_sampler_options sampling;     /* 0 means 0; `prepare` adds the seed, biases, breakers and the order */
+    int64_t     seed;                /* -1: random; `prepare` replaces it */
+    int64_t     max_tokens;          /* default: the server's `predict`; <= 0: until the context is full */
+    uint32_t    n;                   /* outputs per prompt */
+    bool        prompt_only;         /* process the prompt, generate nothing */
+    bool        logprobs;
+    uint32_t    top_logprobs;
+    bool        stream, ignore_eos, cache_prompt, timings, explain_cache, contributions, progress, verbose;
+    bool        sampled;             /* log-probabilities are those after sampling */
+    int32_t     slot;                /* id_slot; -1: any */
+    int32_t     priority;            /* lower ones first; LM_PRIORITY_NONE: that of the key */
+    int32_t     ping;                /* seconds; < 0: never; 0: 1 second */
+    int64_t     most_ms;             /* maximum of each output from its first token on, once it has a line feed; <= 0: no limit */
+    double      timeout;             /* seconds; 0: the server's */
+    /* Of a conversation. */
+    bool        generation_prompt;   /* the prompt ends with the header of the answer */
+    bool        continue_final;      /* continue the last message if it is the assistant's and has no tool calls */
+    bool        parallel_calls;      /* several tool calls in one answer */
+    bool        parse_tool_calls;    /* false: they are returned as content */
+    bool        merge_reasoning;     /* return reasoning as content */
+    bool        only_shown;          /* the prompt is not answered: tools that the template leaves out cause a warning, not an error */
+    lm_thinking thinking;
+    int64_t     reasoning_budget;    /* maximum tokens of reasoning; -1: no limit */
+    const char *reasoning_field;     /* the field for reasoning, for errors and warnings */
+    /* Set by the handler. */
     const lm_writer *writer;
-    lm_choice   *choices;
-    size_t       n;
-    uint32_t     each;               /* outputs per prompt */
-    bool         stream, headed;
-    bool         is_past;            /* a sequence ended at its deadline; `warnings` contains that */
-    char         id[40];             /* "chatcmpl-…" */
-    char         fingerprint[24];    /* lm_loras_fingerprint */
-    lm_account   account;
-    lm_traced   *traced;             /* NULL: neither a trace nor interventions are requested */
-    bool         shows_trace, shows_surprise;
-    bool         counted;            /* its tokens were charged to `account` */
-    int64_t      created;
-    json_t      *warnings;           /* NULL: none */
-    json_t      *prompt;             /* the first one, as the model sees it; NULL: not requested */
-    const char **stops;              /* NULL-ended; NULL: none */
-    const char  *constraint;         /* the field that the grammar came from; NULL: there is no grammar */
-    bool         explain_cache, contributions, timings;
-    double       began, last_event;       /* seconds */
-    double       ping;               /* seconds; < 0: never */
-    double       most_seconds;       /* maximum of each output from its first token on; 0: no limit */
-    double       deadline;           /* seconds from the start of the request for each output; 0: no limit */
-    lm_tools    *tools;              /* NULL: all is text */
-    void        *own;                /* the writer's */
+    lm_status (*read)(lm_call *c, lm_turn *t, lm_error *e);      /* set body.messages or fill `prompts`, once the options are valid */
+    lm_field_alias aliases[4];       /* up to the first whose field is NULL */
+
+    /* ---- prepare ---- */
+    json_t     *made;                /* array of the values that a dialect has made of the body's (lm_turn_keep); NULL: none */
+    lm_prompts  prompts;
+    lm_tools    tools;               /* of a conversation; otherwise all zero: the output is not parsed */
+    lm_grammar *grammar;             /* that each output must match; NULL: none */
+    json_t     *stop_texts;          /* array: owns the strings of `stops` */
+    const char **stops, **breakers;  /* NULL-ended; NULL: none */
+    lm_tokens   stop_ids, shown;
+    lm_logit_bias *bias;
+    lm_text     order;               /* of samplers */
+    lm_whitespace whitespace;        /* between the parts of tool call arguments */
+    int32_t     schedule_priority;   /* as the schedule defines it: higher ones first */
+    double      deadline;            /* seconds from the submission until each sequence ends with its output so far; 0: none */
+    float      *loras;               /* scales of the server's adapters; NULL: it has none */
+
+    /* ---- submit ---- */
+    lm_service *service;             /* held until the end; NULL: not submitted */
+    lm_exchange *x;
+    lm_text    *out;                 /* of the exchange */
+    lm_choice  *choices;
+    size_t      n_choices;           /* prompts.n * n */
+    char        id[40];              /* "chatcmpl-…" */
+    char        fingerprint[24];     /* lm_loras_fingerprint */
+    lm_account  account;
+    lm_traced  *traced;              /* NULL: neither a trace nor interventions are requested */
+    bool        shows_trace, shows_surprise;
+    const char *constraint;          /* the field that the grammar came from, a literal; NULL: there is no grammar */
+    json_t     *warnings;            /* NULL: none */
+    json_t     *prompt_text;         /* the first prompt as the model sees it; NULL: not requested */
+    int64_t     created;
+    double      began;               /* seconds */
+
+    /* ---- stream ---- */
+    bool        headers_sent;
+    bool        past_deadline;       /* a sequence ended at its deadline; `warnings` contains that */
+    bool        charged;             /* its tokens were charged to `account` */
+    double      last_event;          /* seconds */
 };
 
-/* What to generate; lm_turn_start copies what it needs later. */
-typedef struct lm_turn_options {
-    const lm_params       *params;
-    const lm_prepared *parts;     /* made from `params` */
-    const lm_prompts     *prompts;
-    const char *id_prefix;           /* "chatcmpl-" */
-    int32_t     logprobs;            /* as in lm_sequence_options */
-    bool        prompt_only;
-    lm_tools   *tools;               /* how the output is parsed; NULL: all is text. Becomes the turn's, also on failure */
-    void       *own;                 /* the writer's, from malloc: becomes the turn's, also on failure */
-} lm_turn_options;
+/* Shared fields: of all dialects; further ones of dialects that can carry a trace, and of those that cannot. Offsets in lm_turn. */
+extern const lm_field lm_turn_fields[], lm_turn_trace_fields[], lm_turn_no_trace_fields[];
 
-/* Free a writer's `own` that no turn has taken. */
-void lm_writer_drop(const lm_writer *w, void *own);
+/* Set the server's defaults. `t` is the first member of a struct of zeros. */
+void      lm_turn_defaults(const lm_service *s, lm_turn *t);
 
-/* Submit all sequences to the schedule, and hand the exchange to the turn. On failure nothing runs. */
-lm_status lm_turn_start(lm_call *c, const lm_turn_options *o, const lm_writer *w, lm_error *e);
+/* Let the call free the turn, which is its `values`: the handler calls it before it creates anything. */
+void      lm_turn_begin(lm_call *c, lm_turn *t, const lm_writer *w);
+
+/* Let the turn free `made`, a value that the handler has made of the body's, with the body. Returns `made`, also if that is NULL. */
+json_t   *lm_turn_keep(lm_turn *t, json_t *made);
+
+/* Prepare and submit the turn. Checks and their order are the same in all dialects: options, the conversation or the prompts (t->read),
+ * whether they fit the context and the queue, and last the grammar, because compiling it can take long. LM_OK: the turn is not the call's
+ * any more. LM_USAGE names the field. */
+lm_status lm_turn_answer(lm_call *c, lm_turn *t, lm_error *e);
+
+/* Only count the tokens of the conversation that `read` reads. */
+lm_status lm_turn_count(lm_call *c, lm_turn *t, json_int_t *n, lm_error *e);
+
+/* Check logprobs and top_logprobs of OpenAI's chat. LM_USAGE: the latter without the former. */
+lm_status lm_turn_check_logprobs(const lm_turn *t, lm_error *e);
+
+/* Free everything except the struct itself. A turn that was not submitted; lm_call_handle and the end of the exchange call it. */
+void      lm_turn_release(lm_turn *t);
 
 #endif

@@ -1,6 +1,7 @@
-#include "server/ask/turn_trace.h"
-
+/* turn_trace.c - `trace` and `intervene` of a turn: a tracer with a schedule of its own, in which the only sequence of the turn runs
+ * (models/traced.h). Read from lm_turn_trace upwards. */
 #include "server/ask/trace_request.h"
+#include "server/ask/turn_stages.h"
 
 typedef struct wanted { lm_trace_values values; bool surprise; } wanted;
 
@@ -33,45 +34,45 @@ static lm_status read_trace(json_t *trace, wanted *out, lm_error *e)
 }
 
 /* Check what cannot be combined with a traced output. */
-static lm_status check(const lm_turn *t, const lm_params *a, const char *field, lm_error *e)
+static lm_status check(const lm_turn *t, const char *field, lm_error *e)
 {
-    if (t->n != 1)
-        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' requires one prompt and one output; there are %zu", field, t->n);
-    if (a->slot >= 0)
+    if (t->n_choices != 1)
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' requires one prompt and one output; there are %zu", field,
+                       t->n_choices);
+    if (t->slot >= 0)
         return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' cannot be combined with id_slot", field);
     if (!t->writer->trace)
         return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' is not supported here", field);
     return LM_OK;
 }
 
-lm_status lm_turn_trace(lm_call *call, lm_turn *t, const lm_turn_options *o, lm_error *e)
+lm_status lm_turn_trace(lm_call *call, lm_turn *t, lm_error *e)
 {
-    const lm_params *a = o->params;
-    bool             changes = json_array_size(a->intervene) > 0;
+    json_t          *trace = t->body.trace, *intervene = t->body.intervene;
+    bool             changes = json_array_size(intervene) > 0;
     wanted           w = { .values.top = LM_TRACE_TOP, .surprise = true };
     lm_trace_request r = { 0 };
-    lm_sequence_options q = o->parts->sequence;
+    lm_sequence_options q = { .max_tokens = t->max_tokens, .prompt_only = t->prompt_only };
     lm_tracer *tracer;
-    size_t     n = o->prompts->items->n;
+    size_t     n = t->prompts.items->n;
     uint32_t   context = lm_engine_context(call->service->engine);
 
-    if ((!a->trace && !changes) || !n)                   /* an empty prompt is rejected later */
+    if ((!trace && !changes) || !n)                      /* an empty prompt is rejected later */
         return LM_OK;
-    LM_TRY(check(t, a, changes ? "intervene" : "trace", e));
+    LM_TRY(check(t, changes ? "intervene" : "trace", e));
     LM_TRY(lm_service_alone(call->service, changes ? "\"intervene\"" : "\"trace\"", e));
-    if (a->trace)
-        LM_TRY(read_trace(a->trace, &w, e));
-    t->shows_trace = a->trace != NULL;
+    if (trace)
+        LM_TRY(read_trace(trace, &w, e));
+    t->shows_trace = trace != NULL;
     t->shows_surprise = w.surprise;
-    if (a->trace && !t->stream && !(t->choices->trace = json_array()))
+    if (trace && !t->stream && !(t->choices->trace = json_array()))
         return lm_fail_memory(e, "a trace", 0);
     if (n > context)
         return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u", n, context);
-    q.prompt_only = o->prompt_only;
     LM_TRY(lm_service_fit(call->service, n, &q, e));
-    lm_status status = lm_trace_request_read(call, &w.values, a->intervene, &r, e);
+    lm_status status = lm_trace_request_read(call, &w.values, intervene, &r, e);
     if (status == LM_OK)
-        status = lm_trace_request_start(call, &r, n + (o->prompt_only ? 0 : (uint64_t)q.max_tokens), &tracer, e);
+        status = lm_trace_request_start(call, &r, n + (t->prompt_only ? 0 : (uint64_t)q.max_tokens), &tracer, e);
     if (status == LM_OK && lm_trace_request_looks(&r))
         lm_tracer_look(tracer, UINT32_MAX, NULL);
     if (status == LM_OK)

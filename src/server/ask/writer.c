@@ -56,11 +56,11 @@ lm_turn_usage lm_turn_used(const lm_turn *t)
 {
     lm_turn_usage all = { 0 };
 
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = 0; i < t->n_choices; i++) {
         const lm_choice *c = t->choices + i;
 
-        all.prompt += i % t->each ? 0 : c->usage.n_prompt;
-        all.cached += i % t->each ? 0 : c->usage.n_cached;
+        all.prompt += i % t->n ? 0 : c->usage.n_prompt;
+        all.cached += i % t->n ? 0 : c->usage.n_cached;
         all.written += c->usage.n_tokens;
         all.reasoning += c->n_reasoning;
     }
@@ -118,7 +118,7 @@ static json_t *ensemble_json(const lm_turn *t)
 {
     json_t *o = lm_service_ensemble(t->service), *all = json_array();
 
-    for (size_t i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n_choices; i++)
         json_array_append_new(all, json_pack("{s:i, s:O}", "index", (int)t->choices[i].index, "tokens", t->choices[i].contributions));
     json_object_set_new(o, "choices", all);
     return o;
@@ -134,8 +134,8 @@ void lm_turn_extras(const lm_turn *t, json_t *o)
         json_object_set_new(o, "ensemble", ensemble_json(t));
     if (t->choices->trace)
         json_object_set(o, "trace", t->choices->trace);
-    if (t->prompt)
-        json_object_set_new(o, "__verbose", json_pack("{s:O}", "prompt", t->prompt));
+    if (t->prompt_text)
+        json_object_set_new(o, "__verbose", json_pack("{s:O}", "prompt", t->prompt_text));
 }
 
 void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o)

@@ -2,13 +2,23 @@
 #ifndef LM_SERVER_ANTHROPIC_H
 #define LM_SERVER_ANTHROPIC_H
 
-#include "server/ask/ask.h"
+#include "server/ask/turn.h"
 
-/* Convert a system text (NULL: none) and messages with blocks to messages for lm_dialogue. System messages, wherever they are, become one
- * message at the beginning; tool results become separate messages. `warnings` lists what is skipped. LM_USAGE names the block that cannot
- * be read. *out is the caller's. */
+typedef enum lm_block_kind { LM_BLOCK_NONE, LM_BLOCK_THINKING, LM_BLOCK_TEXT, LM_BLOCK_CALL } lm_block_kind;
+
+typedef struct lm_message_turn {
+    lm_turn       turn;
+    json_t       *system, *stops, *thinking, *output_config, *output_format;
+    /* Of the writer. */
+    lm_block_kind block;             /* the open one */
+    int           block_index, n_blocks;     /* of the open block; number of blocks opened so far */
+} lm_message_turn;
+
+/* Convert a system text (NULL: none) and messages with blocks to messages for lm_dialogue_prompt. System messages, wherever they are,
+ * become one message at the beginning; tool results become separate messages. `warnings` lists what is skipped. LM_USAGE names the
+ * block that cannot be read. *out is the caller's. */
 lm_status lm_anthropic_messages(const json_t *system, const json_t *messages, json_t *warnings, json_t **out, lm_error *e);
 
-extern const lm_writer lm_anthropic_writer;
+extern const lm_writer lm_anthropic_writer;          /* of an lm_message_turn */
 
 #endif

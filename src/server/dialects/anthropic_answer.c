@@ -1,16 +1,10 @@
-/* The response to POST /v1/messages: blocks of thinking, text and tool calls. */
+/* anthropic_answer.c - the response to POST /v1/messages: blocks of thinking, text and tool calls. Read from
+ * lm_anthropic_writer upwards. */
 #include <stdio.h>
 #include <string.h>
 
 #include "server/ask/writer.h"
 #include "server/dialects/anthropic.h"
-
-typedef enum block_kind { NO_BLOCK, THINKING_BLOCK, TEXT_BLOCK, CALL_BLOCK } block_kind;
-
-typedef struct message_own {
-    block_kind kind;                 /* of the open block */
-    int        index, n;             /* of the open block; number of blocks opened so far */
-} message_own;
 
 /* ---- documents ---- */
 
@@ -88,8 +82,8 @@ static json_t *content_json(const lm_choice *c)
 
 static void send_block(lm_turn *t, const char *type, const char *member, json_t *value)
 {
-    const message_own *own = t->own;
-    json_t *o = json_pack("{s:s, s:i}", "type", type, "index", own->index);
+    const lm_message_turn *m = (const lm_message_turn *)t;
+    json_t *o = json_pack("{s:s, s:i}", "type", type, "index", m->block_index);
 
     if (value)
         json_object_set_new(o, member, value);
@@ -98,24 +92,24 @@ static void send_block(lm_turn *t, const char *type, const char *member, json_t 
 
 static void close_block(lm_turn *t)
 {
-    message_own *own = t->own;
+    lm_message_turn *m = (lm_message_turn *)t;
 
-    if (own->kind == NO_BLOCK)
+    if (m->block == LM_BLOCK_NONE)
         return;
-    if (own->kind == THINKING_BLOCK)
+    if (m->block == LM_BLOCK_THINKING)
         send_block(t, "content_block_delta", "delta", json_pack("{s:s, s:s}", "type", "signature_delta", "signature", ""));
     send_block(t, "content_block_stop", NULL, NULL);
-    own->kind = NO_BLOCK;
+    m->block = LM_BLOCK_NONE;
 }
 
 /* Open a block of this kind. Takes ownership of `block`. */
-static void open_block(lm_turn *t, block_kind kind, json_t *block)
+static void open_block(lm_turn *t, lm_block_kind kind, json_t *block)
 {
-    message_own *own = t->own;
+    lm_message_turn *m = (lm_message_turn *)t;
 
     close_block(t);
-    own->kind = kind;
-    own->index = own->n++;
+    m->block = kind;
+    m->block_index = m->n_blocks++;
     send_block(t, "content_block_start", "content_block", block);
 }
 
@@ -129,28 +123,28 @@ static void message_begin(lm_turn *t)
 
 static void message_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
 {
-    const message_own *own = t->own;
+    const lm_message_turn *m = (const lm_message_turn *)t;
 
     (void)c;
-    if (own->kind != TEXT_BLOCK)
-        open_block(t, TEXT_BLOCK, text_json("", 0));
+    if (m->block != LM_BLOCK_TEXT)
+        open_block(t, LM_BLOCK_TEXT, text_json("", 0));
     send_block(t, "content_block_delta", "delta", json_pack("{s:s, s:s%}", "type", "text_delta", "text", text, n));
 }
 
 static void message_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
 {
-    const message_own *own = t->own;
+    const lm_message_turn *m = (const lm_message_turn *)t;
 
     (void)c;
     switch (event->kind) {
     case LM_ANSWER_REASONING:
-        if (own->kind != THINKING_BLOCK)
-            open_block(t, THINKING_BLOCK, thinking_json("", 0));
+        if (m->block != LM_BLOCK_THINKING)
+            open_block(t, LM_BLOCK_THINKING, thinking_json("", 0));
         send_block(t, "content_block_delta", "delta",
                    json_pack("{s:s, s:s%}", "type", "thinking_delta", "thinking", event->text, event->size));
         break;
     case LM_ANSWER_CALL:
-        open_block(t, CALL_BLOCK, call_json(event->id, event->text, event->size, json_object()));
+        open_block(t, LM_BLOCK_CALL, call_json(event->id, event->text, event->size, json_object()));
         break;
     case LM_ANSWER_ARGUMENTS:
         send_block(t, "content_block_delta", "delta",
@@ -166,11 +160,11 @@ static void message_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
 
 static void message_end(lm_turn *t, lm_choice *c)
 {
-    const message_own *own = t->own;
+    const lm_message_turn *m = (const lm_message_turn *)t;
     const lm_turn_usage u = lm_turn_used(t);
 
-    if (!own->n)
-        open_block(t, TEXT_BLOCK, text_json("", 0));
+    if (!m->n_blocks)
+        open_block(t, LM_BLOCK_TEXT, text_json("", 0));
     close_block(t);
     lm_turn_send(t, "message_delta",
                  json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason", reason(c),
@@ -197,6 +191,7 @@ static void message_alive(lm_turn *t)
     lm_turn_send(t, "ping", json_pack("{s:s}", "type", "ping"));
 }
 
-const lm_writer lm_anthropic_writer = { .dialect = LM_DIALECT_ANTHROPIC, .type = "text/event-stream", .begin = message_begin,
+const lm_writer lm_anthropic_writer = { .dialect = LM_DIALECT_ANTHROPIC, .type = "text/event-stream", .id_prefix = "msg_",
+                                        .begin = message_begin,
                                         .text = message_text, .part = message_part, .end = message_end, .finish = message_finish,
-                                        .fault = message_fault, .alive = message_alive, .own_size = sizeof(message_own) };
+                                        .fault = message_fault, .alive = message_alive };

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "server/ask/dialogue.h"
 #include "server/dialects/anthropic.h"
 
 typedef struct reading {

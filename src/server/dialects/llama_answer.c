@@ -1,4 +1,4 @@
-/* The response to POST /completion and /infill. */
+/* The response to POST /completion and /infill. Read from lm_native_writer upwards. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,15 +7,6 @@
 #include "server/ask/writer.h"
 #include "server/models/loras.h"
 #include "server/dialects/native.h"
-
-static void native_drop(void *own)
-{
-    const lm_native_own *o = own;
-
-    json_decref(o->settings);
-    json_decref(o->prompts);
-    json_decref(o->fields);
-}
 
 /* ---- settings ---- */
 
@@ -51,9 +42,9 @@ static json_t *order(const lm_sampler_options *p)
     return list;
 }
 
-json_t *lm_native_settings(const lm_service *s, const lm_params *a, const lm_prepared *o, int32_t n_probs)
+json_t *lm_native_settings(const lm_service *s, const lm_turn *t, uint32_t n_probs)
 {
-    const lm_sampler_options *p = o ? &o->sampling : &a->sampling;
+    const lm_sampler_options *p = &t->sampling;
     const struct { const char *name; float value; } numbers[] = {
         { "temperature", p->temperature }, { "dynatemp_range", p->dynatemp_range }, { "dynatemp_exponent", p->dynatemp_exponent },
         { "top_p", p->top_p }, { "min_p", p->min_p }, { "top_n_sigma", p->top_n_sigma }, { "xtc_probability", p->xtc_probability },
@@ -63,27 +54,27 @@ json_t *lm_native_settings(const lm_service *s, const lm_params *a, const lm_pre
         { "mirostat_eta", p->mirostat_eta },
     };
     json_t *all = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:b, s:b, s:s}", "seed",
-                            o ? (json_int_t)o->sampling.seed : (json_int_t)a->seed, "top_k", p->top_k, "repeat_last_n", p->repeat_last_n,
+                            (json_int_t)t->seed, "top_k", p->top_k, "repeat_last_n", p->repeat_last_n,
                             "dry_allowed_length", p->dry_allowed_length, "dry_penalty_last_n", p->dry_penalty_last_n, "mirostat",
-                            p->mirostat, "min_keep", (int)p->min_keep, "max_tokens", (json_int_t)a->max_tokens, "n_predict",
-                            (json_int_t)a->max_tokens, "ignore_eos", a->ignore_eos, "stream", a->stream, "grammar",
-                            a->constraints.grammar ? a->constraints.grammar : "");
+                            p->mirostat, "min_keep", (int)p->min_keep, "max_tokens", (json_int_t)t->max_tokens, "n_predict",
+                            (json_int_t)t->max_tokens, "ignore_eos", t->ignore_eos, "stream", t->stream, "grammar",
+                            t->constraints.grammar ? t->constraints.grammar : "");
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         json_object_set_new(all, numbers[i].name, json_real((double)numbers[i].value));
-    json_object_set_new(all, "stop", strings(o ? o->sequence.stops : NULL));
+    json_object_set_new(all, "stop", strings(t->stops));
     json_object_set_new(all, "logit_bias", biases(p));
     json_object_set_new(all, "samplers", order(p));
     json_object_set_new(all, "dry_sequence_breakers",
                         p->dry_breakers ? strings(p->dry_breakers) : json_pack("[ssss]", "\n", ":", "\"", "*"));
-    json_object_set_new(all, "n_probs", json_integer(n_probs));
-    json_object_set_new(all, "timings_per_token", json_boolean(a->timings));
-    json_object_set_new(all, "post_sampling_probs", json_boolean(a->sampled));
-    json_object_set_new(all, "t_max_predict_ms", json_integer(a->most_ms));
-    json_object_set_new(all, "grammar_lazy", json_boolean(a->constraints.lazy));
-    json_object_set_new(all, "grammar_triggers", a->constraints.triggers ? json_incref(a->constraints.triggers) : json_array());
-    json_object_set_new(all, "preserved_tokens", a->preserved ? json_incref(a->preserved) : json_array());
-    json_object_set_new(all, "lora", lm_loras_json(s, o ? o->loras : NULL));
+    json_object_set_new(all, "n_probs", json_integer((json_int_t)n_probs));
+    json_object_set_new(all, "timings_per_token", json_boolean(t->timings));
+    json_object_set_new(all, "post_sampling_probs", json_boolean(t->sampled));
+    json_object_set_new(all, "t_max_predict_ms", json_integer(t->most_ms));
+    json_object_set_new(all, "grammar_lazy", json_boolean(t->constraints.lazy));
+    json_object_set_new(all, "grammar_triggers", t->constraints.triggers ? json_incref(t->constraints.triggers) : json_array());
+    json_object_set_new(all, "preserved_tokens", t->body.preserved ? json_incref(t->body.preserved) : json_array());
+    json_object_set_new(all, "lora", lm_loras_json(s, t->loras));
     return all;
 }
 
@@ -128,7 +119,6 @@ static void as_probability(json_t *o)
 
 static json_t *probabilities(const lm_turn *t, const lm_choice *c)
 {
-    const lm_native_own *own = t->own;
     json_t *list = json_array(), *token, *one;
     size_t i, j;
 
@@ -138,15 +128,15 @@ static json_t *probabilities(const lm_turn *t, const lm_choice *c)
         json_array_foreach(json_object_get(token, "top"), j, one) {
             json_t *with = json_copy(one);
             spell(t, with);
-            if (own->sampled)
+            if (t->sampled)
                 as_probability(with);
             json_array_append_new(top, with);
         }
         json_object_del(o, "top");
         spell(t, o);
-        if (own->sampled)
+        if (t->sampled)
             as_probability(o);
-        json_object_set_new(o, own->sampled ? "top_probs" : "top_logprobs", top);
+        json_object_set_new(o, t->sampled ? "top_probs" : "top_logprobs", top);
         json_array_append_new(list, o);
     }
     return list;
@@ -178,10 +168,10 @@ static json_t *only(json_t *o, const json_t *fields)
 
 static json_t *last_json(lm_turn *t, lm_choice *c, const char *text, size_t n)
 {
-    const lm_native_own *own = t->own;
+    const lm_native_turn *own = (const lm_native_turn *)t;
     json_t *o = json_pack("{s:i, s:s%, s:o, s:I, s:b, s:s, s:I, s:I}", "index", (int)c->index, "content", text, n, "tokens",
-                          own->tokens && c->tokens ? ids_json(c) : json_array(), "id_slot", (json_int_t)c->usage.slot, "stop", 1, "model",
-                          t->service->name, "tokens_predicted", (json_int_t)c->usage.n_tokens, "tokens_evaluated",
+                          own->return_tokens && c->tokens ? ids_json(c) : json_array(), "id_slot", (json_int_t)c->usage.slot,
+                          "stop", 1, "model", t->service->name, "tokens_predicted", (json_int_t)c->usage.n_tokens, "tokens_evaluated",
                           (json_int_t)c->usage.n_prompt);
     json_t *end = json_pack("{s:b, s:s, s:s, s:b, s:I, s:o}", "truncated", c->stop == LM_STOP_CONTEXT, "stop_type", stop_type(c),
                             "stopping_word", c->stop_word ? c->stop_word : "", "has_new_line", c->new_line, "tokens_cached",
@@ -198,12 +188,12 @@ static json_t *last_json(lm_turn *t, lm_choice *c, const char *text, size_t n)
 
 static void native_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
 {
-    const lm_native_own *own = t->own;
+    const lm_native_turn *own = (const lm_native_turn *)t;
     json_t *o = json_pack("{s:i, s:s%, s:o, s:b, s:I, s:I}", "index", (int)c->index, "content", text, n, "tokens",
                           c->tokens ? ids_json(c) : json_array(), "stop", 0, "tokens_predicted", (json_int_t)c->n_tokens,
                           "tokens_evaluated", (json_int_t)c->n_prompt);
 
-    if (own->probs)
+    if (own->n_probs)
         json_object_set_new(o, "completion_probabilities", probabilities(t, c));
     lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
@@ -213,28 +203,28 @@ static void native_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
 
 static void native_end(lm_turn *t, lm_choice *c)
 {
-    const lm_native_own *own = t->own;
+    const lm_native_turn *own = (const lm_native_turn *)t;
     json_t *o = last_json(t, c, "", 0);
 
-    if (own->probs)                      /* of the token that ended the output, and of those whose text was held back */
+    if (own->n_probs)                      /* of the token that ended the output, and of those whose text was held back */
         json_object_set_new(o, "completion_probabilities", probabilities(t, c));
-    lm_turn_send(t, NULL, only(o, own->fields));
+    lm_turn_send(t, NULL, only(o, own->kept_fields));
 }
 
 static void native_finish(lm_turn *t)
 {
-    const lm_native_own *own = t->own;
+    const lm_native_turn *own = (const lm_native_turn *)t;
     json_t *list = json_array();
 
-    for (size_t i = 0; !t->stream && i < t->n; i++) {
+    for (size_t i = 0; !t->stream && i < t->n_choices; i++) {
         lm_choice *c = t->choices + i;
         json_t *o = last_json(t, c, c->text.data ? c->text.data : "", c->text.size);
-        if (own->probs)
+        if (own->n_probs)
             json_object_set_new(o, "completion_probabilities", probabilities(t, c));
-        json_array_append_new(list, only(o, own->fields));
+        json_array_append_new(list, only(o, own->kept_fields));
     }
     if (!t->stream)
-        lm_turn_line(t, json_incref(own->list ? list : json_array_get(list, 0)));
+        lm_turn_line(t, json_incref(t->n_choices > 1 ? list : json_array_get(list, 0)));
     json_decref(list);
 }
 
@@ -257,6 +247,37 @@ static void native_trace(lm_turn *t, lm_choice *c, json_t *trace)
     send_other(t, c, "trace", trace);
 }
 
-const lm_writer lm_native_writer = { .dialect = LM_DIALECT_NATIVE, .type = "text/event-stream", .text = native_text, .end = native_end,
-                                     .finish = native_finish, .fault = lm_turn_fault, .progress = native_progress, .trace = native_trace,
-                                     .alive = lm_turn_waiting, .own_size = sizeof(lm_native_own), .drop = native_drop };
+/* ---- the writer ---- */
+
+static lm_status native_prepare(lm_call *c, lm_turn *t, lm_error *e)
+{
+    lm_native_turn *v = (lm_native_turn *)t;
+
+    if (!(v->prompts = json_array()))
+        return lm_fail_memory(e, "the answer", 0);
+    v->settings = lm_native_settings(c->service, t, v->n_probs);
+    v->kept_fields = json_incref(v->fields);
+    for (size_t i = 0; i < t->prompts.n; i++) {
+        const lm_tokens *prompt = t->prompts.items + i;
+        lm_text text = { 0 };
+        LM_TRY(lm_detokenize(c->service->tokenizer, prompt->ids, prompt->n, 0, &text, e));
+        for (uint32_t k = 0; k < t->n; k++)
+            json_array_append_new(v->prompts, json_stringn(text.data ? text.data : "", text.size));
+        lm_text_free(&text);
+    }
+    return LM_OK;
+}
+
+static void native_release(lm_turn *t)
+{
+    lm_native_turn *v = (lm_native_turn *)t;
+
+    json_decref(v->settings);
+    json_decref(v->prompts);
+    json_decref(v->kept_fields);
+}
+
+const lm_writer lm_native_writer = { .dialect = LM_DIALECT_NATIVE, .type = "text/event-stream", .id_prefix = "cmpl-",
+                                     .prepare = native_prepare, .text = native_text, .end = native_end, .finish = native_finish,
+                                     .fault = lm_turn_fault, .progress = native_progress, .trace = native_trace,
+                                     .alive = lm_turn_waiting, .release = native_release };

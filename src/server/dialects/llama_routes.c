@@ -147,42 +147,39 @@ const lm_route lm_route_tokenizer_info = { "GET", "/tokenizer_info", NULL, LM_RO
 
 /* ---- /apply-template ---- */
 
-typedef struct template_values {
-    const char *model, *effort;
-    json_t     *messages, *kwargs, *tools, *continue_final;
-    bool        generation_prompt;
-} template_values;
+typedef struct template_turn { lm_turn turn; json_t *continue_final; } template_turn;
 
 static const lm_field template_fields[] = {
-    { "model", LM_FIELD_STRING, offsetof(template_values, model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
-    { "messages", LM_FIELD_ARRAY, offsetof(template_values, messages), 0, 0, NULL, true, "the conversation" },
-    { "chat_template_kwargs", LM_FIELD_OBJECT, offsetof(template_values, kwargs), 0, 0, NULL, false,
+    { "model", LM_FIELD_STRING, offsetof(lm_turn, body.model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "messages", LM_FIELD_ARRAY, offsetof(lm_turn, body.messages), 0, 0, NULL, true, "the conversation" },
+    { "chat_template_kwargs", LM_FIELD_OBJECT, offsetof(lm_turn, body.kwargs), 0, 0, NULL, false,
       "further variables of the chat template" },
-    { "add_generation_prompt", LM_FIELD_BOOL, offsetof(template_values, generation_prompt), 0, 0, NULL, false, "add the start of the answer to the prompt (true)" },
-    { "continue_final_message", LM_FIELD_ANY, offsetof(template_values, continue_final), 0, 0, NULL, false, "as in /v1/chat/completions" },
-    { "tools", LM_FIELD_ARRAY, offsetof(template_values, tools), 0, 0, NULL, false, "functions, as in /v1/chat/completions" },
-    { "reasoning_effort", LM_FIELD_STRING, offsetof(template_values, effort), 0, 0, NULL, false, "as in /v1/chat/completions" },
+    { "add_generation_prompt", LM_FIELD_BOOL, offsetof(lm_turn, generation_prompt), 0, 0, NULL, false, "add the start of the answer to the prompt (true)" },
+    { "continue_final_message", LM_FIELD_ANY, offsetof(template_turn, continue_final), 0, 0, NULL, false, "as in /v1/chat/completions" },
+    { "tools", LM_FIELD_ARRAY, offsetof(lm_turn, body.tools), 0, 0, NULL, false, "functions, as in /v1/chat/completions" },
+    { "reasoning_effort", LM_FIELD_STRING, offsetof(lm_turn, body.effort), 0, 0, NULL, false, "as in /v1/chat/completions" },
     { 0 },
 };
 static const lm_field_group template_groups[] = { { template_fields, 0 }, { 0 } };
 
 static void template_defaults(const lm_service *s, void *values)
 {
-    (void)s;
-    ((template_values *)values)->generation_prompt = true;
+    lm_turn_defaults(s, values);
 }
 
 static lm_status answer_template(lm_call *c, lm_error *e)
 {
-    const template_values *v = c->values;
+    const template_turn *v = c->values;
+    lm_turn *t = c->values;
     lm_tokens ids = { 0 };
     lm_text text = { 0 };
     const json_t *on = v->continue_final;
-    lm_dialogue d = { .messages = v->messages, .kwargs = v->kwargs, .tools = v->tools, .begin = v->generation_prompt, .budget = -1,
-                      .goes_on = on ? !json_is_false(on) : !json_is_true(json_object_get(c->body, "add_generation_prompt")),
-                      .shown = true, .effort = v->effort, .field = "reasoning_effort" };
-    lm_status status = lm_dialogue_prompt(c, &d, &ids, &text, NULL, e);
 
+    lm_turn_begin(c, t, NULL);
+    t->continue_final = on ? !json_is_false(on) : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
+    t->only_shown = true;
+    t->reasoning_field = "reasoning_effort";
+    lm_status status = lm_dialogue_prompt(c, t, &ids, &text, e);
     lm_tokens_free(&ids);
     if (status == LM_OK)
         status = lm_answer_json(c, json_pack("{s:s%}", "prompt", text.data ? text.data : "", text.size), e);
@@ -191,8 +188,7 @@ static lm_status answer_template(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_apply_template = { "POST", "/apply-template", NULL, 0, LM_DIALECT_NATIVE, "render a conversation as the prompt",
-        template_groups,
-                                           sizeof(template_values), template_defaults, answer_template, NULL };
+                                           template_groups, sizeof(template_turn), template_defaults, answer_template, NULL };
 
 /* ---- /props, /slots ---- */
 
@@ -215,10 +211,11 @@ static json_t *sleeping_json(const lm_service *s)
 
 static json_t *props_json(const lm_service *s)
 {
-    lm_params params;
+    lm_turn defaults = { 0 };
     json_t *settings;
-    lm_params_defaults(s, &params);
-    settings = lm_native_settings(s, &params, NULL, 0);
+
+    lm_turn_defaults(s, &defaults);
+    settings = lm_native_settings(s, &defaults, 0);
     json_t *all = json_pack("{s:{s:I, s:o}, s:i, s:s, s:s, s:{s:b, s:b}}", "default_generation_settings", "n_ctx",
                             (json_int_t)lm_engine_context(s->engine), "params", settings, "total_slots",
                             (int)lm_schedule_slots(s->schedule), "model_alias", s->name, "model_path", s->info.source,

@@ -1,22 +1,25 @@
-/* native.h - responses of llama.cpp's own routes. */
+/* native.h - requests and responses of llama.cpp's own routes. */
 #ifndef LM_SERVER_NATIVE_H
 #define LM_SERVER_NATIVE_H
 
-#include "server/ask/ask.h"
+#include "server/ask/turn.h"
 
-/* The `own` of a turn of lm_native_writer. */
-typedef struct lm_native_own {
-    bool    probs, tokens;           /* whether they are returned */
-    bool    sampled;                 /* `probs` are probabilities after sampling, not logarithms */
-    bool    list;                    /* several outputs: the response is an array */
-    json_t *settings;                /* "generation_settings" */
-    json_t *prompts;                 /* texts of the prompts */
-    json_t *fields;                  /* paths of the members to return; NULL: all */
-} lm_native_own;
+typedef struct lm_native_turn {
+    lm_turn     turn;
+    const char *prefix, *suffix, *middle;        /* of /infill */
+    json_t     *extra;
+    json_t     *fields;              /* paths of the members to return; NULL: all */
+    uint32_t    n_probs;
+    bool        return_tokens;
+    /* Of the writer. */
+    json_t     *settings;            /* "generation_settings" */
+    json_t     *prompts;             /* texts of the prompts */
+    json_t     *kept_fields;         /* `fields`, which outlives the body */
+} lm_native_turn;
 
-extern const lm_writer lm_native_writer;
+extern const lm_writer lm_native_writer;             /* of an lm_native_turn */
 
-/* Return llama.cpp's "generation_settings" of a request; `parts` NULL: of one without prepared parts, for the defaults. */
-json_t *lm_native_settings(const lm_service *s, const lm_params *a, const lm_prepared *parts, int32_t n_probs);
+/* Return llama.cpp's "generation_settings" of a prepared turn, or of the defaults. */
+json_t *lm_native_settings(const lm_service *s, const lm_turn *t, uint32_t n_probs);
 
 #endif

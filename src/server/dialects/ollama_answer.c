@@ -1,4 +1,4 @@
-/* The response to /api/chat and /api/generate. Times are in nanoseconds. */
+/* ollama_answer.c - the response to /api/chat and /api/generate. Times are in nanoseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,16 +21,9 @@ json_t *lm_ollama_moment(double seconds)
     return json_sprintf("%s.%09ldZ", text, t.tv_nsec);
 }
 
-typedef struct ollama_own { bool chat; } ollama_own;
-
-void lm_ollama_prepare(void *own)
-{
-    ((ollama_own *)own)->chat = true;
-}
-
 static json_t *piece(const lm_turn *t, const char *text, size_t n, bool done)
 {
-    const ollama_own *own = t->own;
+    const lm_ollama_turn *own = (const lm_ollama_turn *)t;
     json_t *o = json_pack("{s:s, s:o, s:b}", "model", t->service->name, "created_at", lm_ollama_moment(0), "done", done);
 
     if (own->chat)
@@ -43,7 +36,7 @@ static json_t *piece(const lm_turn *t, const char *text, size_t n, bool done)
 /* Set a member next to the text: of the message (/api/chat) or of the document (/api/generate). */
 static void set_beside(const lm_turn *t, json_t *o, const char *name, json_t *value)
 {
-    const ollama_own *own = t->own;
+    const lm_ollama_turn *own = (const lm_ollama_turn *)t;
 
     json_object_set_new(own->chat ? json_object_get(o, "message") : o, name, value);
 }
@@ -153,6 +146,6 @@ static void ollama_fault(lm_turn *t, const lm_error *e)
     lm_turn_line(t, lm_fault_json(LM_DIALECT_OLLAMA, 0, e));
 }
 
-const lm_writer lm_ollama_writer = { .dialect = LM_DIALECT_OLLAMA, .type = "application/x-ndjson", .text = ollama_text,
-                                     .part = ollama_part, .end = ollama_end, .finish = ollama_finish, .fault = ollama_fault,
-                                     .own_size = sizeof(ollama_own) };
+const lm_writer lm_ollama_writer = { .dialect = LM_DIALECT_OLLAMA, .type = "application/x-ndjson", .id_prefix = "ollama-",
+                                     .text = ollama_text, .part = ollama_part, .end = ollama_end, .finish = ollama_finish,
+                                     .fault = ollama_fault };

@@ -1,5 +1,7 @@
+/* ollama_input.c - the messages and `think` of ollama's API, as lm_dialogue_prompt takes them. */
 #include <string.h>
 
+#include "server/ask/dialogue.h"
 #include "server/dialects/ollama.h"
 
 bool lm_ollama_thinks(const lm_service *s)
@@ -9,13 +11,13 @@ bool lm_ollama_thinks(const lm_service *s)
     return s->style.reasoning || (name && strcmp(name, "harmony") == 0);
 }
 
-lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_dialogue *d, lm_error *e)
+lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_turn *t, lm_error *e)
 {
     static const char *const efforts[] = { "low", "medium", "high", NULL };
     const char *word = json_string_value(think);
     size_t i = 0;
 
-    d->field = "think";
+    t->reasoning_field = "think";
     if (!think || (word && !*word))
         return LM_OK;
     while (word && efforts[i] && strcmp(efforts[i], word))
@@ -24,8 +26,8 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_dialogue 
         return lm_fail(e, LM_USAGE, "think", LM_NO_OFFSET, "'think' must be true, false, \"low\", \"medium\" or \"high\"");
     if (!json_is_false(think) && !lm_ollama_thinks(s))
         return lm_fail(e, LM_USAGE, "think", LM_NO_OFFSET, "\"%.60s\" does not support thinking", s->name);
-    d->effort = word;
-    d->thinking = json_is_false(think) ? LM_THINKING_OFF : LM_THINKING_ON;
+    t->body.effort = word;
+    t->thinking = json_is_false(think) ? LM_THINKING_OFF : LM_THINKING_ON;
     return LM_OK;
 }
 

@@ -1,4 +1,5 @@
-/* ollama-compatible routes: /api/chat, generate, embed, embeddings, tags, show, ps, pull, version. Times are in nanoseconds. */
+/* ollama_routes.c - ollama-compatible routes: /api/chat, generate, embed, embeddings, tags, show, ps, pull, version. Times are in
+ * nanoseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,44 +11,37 @@
 #include "server/dialects/ollama.h"
 #include "server/dialects/routes.h"
 
-typedef struct ollama_values {
-    const char *model, *prompt, *system, *suffix;
-    json_t     *messages, *options, *format, *input, *think, *tools, *context, *keep_alive;
-    bool        stream, raw, logprobs;
-    uint32_t    top_logprobs, dimensions;
-    lm_constraints  constraints;
-} ollama_values;
+#define T(field) offsetof(lm_turn, field)
+#define B(field) offsetof(lm_turn, body.field)
+#define V(field) offsetof(lm_ollama_turn, field)
 
-typedef struct ollama_options { lm_params params; int64_t num_predict; } ollama_options;
-
-#define V(field) offsetof(ollama_values, field)
-
+/* Of the object `options`: they are read into the same turn. */
 static const lm_field option_fields[] = {
-    { "num_predict", LM_FIELD_I64, offsetof(ollama_options, num_predict), -2, 1e9, NULL, false, "maximum number of tokens to generate; -1: no limit" },
+    { "num_predict", LM_FIELD_I64, T(max_tokens), -2, 1e9, NULL, false, "maximum number of tokens to generate; -1: no limit" },
     LM_HARMLESS("num_ctx"), LM_HARMLESS("num_keep"), LM_HARMLESS("num_thread"), LM_HARMLESS("num_batch"), LM_HARMLESS("num_gpu"),
     LM_HARMLESS("use_mmap"), LM_HARMLESS("use_mlock"), LM_HARMLESS("numa"), LM_HARMLESS("main_gpu"), LM_HARMLESS("low_vram"),
     { 0 },
 };
-static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_params_fields, offsetof(ollama_options, params) },
-        { lm_params_untraced, 0 }, { lm_constraints_fields, offsetof(ollama_options, params.constraints) }, { 0 } };
+static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_no_trace_fields, 0 },
+                                                { lm_constraints_fields, T(constraints) }, { 0 } };
 
 #define COMMON                                                                                                                    \
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; any name if the server has one model" },       \
+    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /api/tags; any name if the server has one model" },       \
     { "options", LM_FIELD_OBJECT, V(options), 0, 0, NULL, false, "num_predict, temperature, seed, stop ... as in /completion" },  \
     { "keep_alive", LM_FIELD_ANY, V(keep_alive), 0, 0, NULL, false,                                                               \
       "time until the idle model is unloaded: seconds, \"5m\", -1: never, 0: after this request" }
 
 #define WRITING                                                                                                                   \
-    { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "send one line per piece of text (true)" },                          \
-    { "format", LM_FIELD_ANY, V(format), 0, 0, NULL, false, "\"json\", or a JSON schema that the output matches" },               \
-    { "logprobs", LM_FIELD_BOOL, V(logprobs), 0, 0, NULL, false, "log-probability of each token" },                               \
-    { "top_logprobs", LM_FIELD_U32, V(top_logprobs), 0, 20, NULL, false, "most probable tokens returned per position; needs logprobs" },\
+    { "stream", LM_FIELD_BOOL, T(stream), 0, 0, NULL, false, "send one line per piece of text (true)" },                          \
+    { "format", LM_FIELD_ANY, V(constraints.format), 0, 0, NULL, false, "\"json\", or a JSON schema that the output matches" },   \
+    { "logprobs", LM_FIELD_BOOL, T(logprobs), 0, 0, NULL, false, "log-probability of each token" },                               \
+    { "top_logprobs", LM_FIELD_U32, T(top_logprobs), 0, 20, NULL, false, "most probable tokens returned per position; needs logprobs" },\
     { "think", LM_FIELD_ANY, V(think), 0, 0, NULL, false, "reasoning: true, false, \"low\", \"medium\" or \"high\"" }
 
 static const lm_field chat_fields[] = {
     COMMON, WRITING,
-    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation" },
-    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
+    { "messages", LM_FIELD_ARRAY, B(messages), 0, 0, NULL, true, "the conversation" },
+    { "tools", LM_FIELD_ARRAY, B(tools), 0, 0, NULL, false,
       "functions that may be called: type function, function with name, description, parameters" },
     LM_HARMLESS("truncate"), LM_HARMLESS("shift"),
     { 0 },
@@ -75,30 +69,32 @@ static const lm_field old_embed_fields[] = {
     { 0 },
 };
 static const lm_field pull_fields[] = {
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /api/tags; nothing is downloaded" },
-    { "name", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "older name of model" },
-    { "stream", LM_FIELD_BOOL, V(stream), 0, 0, NULL, false, "send the result as a line (true)" },
+    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /api/tags; nothing is downloaded" },
+    { "name", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "older name of model" },
+    { "stream", LM_FIELD_BOOL, T(stream), 0, 0, NULL, false, "send the result as a line (true)" },
     LM_HARMLESS("insecure"),
     { 0 },
 };
 static const lm_field show_fields[] = {
     COMMON,
-    { "name", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "older name of model" },
+    { "name", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "older name of model" },
     LM_HARMLESS("verbose"),
     { 0 },
 };
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_params_untraced, 0 }, { lm_constraints_fields, V(constraints) },
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_turn_no_trace_fields, 0 }, { lm_constraints_fields, V(constraints) },
                                                 { 0 } },
-                            generate_groups[] = { { generate_fields, 0 }, { lm_params_untraced, 0 },
+                            generate_groups[] = { { generate_fields, 0 }, { lm_turn_no_trace_fields, 0 },
                                                   { lm_constraints_fields, V(constraints) }, { 0 } },
                             embed_groups[] = { { embed_fields, 0 }, { 0 } }, old_embed_groups[] = { { old_embed_fields, 0 }, { 0 } },
                             pull_groups[] = { { pull_fields, 0 }, { 0 } }, show_groups[] = { { show_fields, 0 }, { 0 } };
 
 static void ollama_defaults(const lm_service *s, void *values)
 {
-    (void)s;
-    ((ollama_values *)values)->stream = true;
-    ((ollama_values *)values)->constraints.compact = true;
+    lm_ollama_turn *v = values;
+
+    lm_turn_defaults(s, &v->turn);
+    v->turn.stream = true;
+    v->constraints.compact = true;
 }
 
 /* ---- keep_alive ---- */
@@ -106,7 +102,7 @@ static void ollama_defaults(const lm_service *s, void *values)
 /* Read keep_alive. *given: the request has one that is in effect. */
 static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_error *e)
 {
-    const json_t *value = ((const ollama_values *)c->values)->keep_alive;
+    const json_t *value = ((const lm_ollama_turn *)c->values)->keep_alive;
 
     if (json_is_string(value) && !json_string_length(value))
         value = NULL;
@@ -169,55 +165,73 @@ static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
     return lm_answer_json(c, empty_answer(c, chat, "load"), e);
 }
 
-/* Take the constraints from the request or from its options, not from both. */
-static lm_status join_constraints(const ollama_values *v, lm_constraints *constraints, lm_error *e)
+/* Take the constraints from the request or from its options, not from both. `format` is one of the request. */
+static lm_status join_constraints(lm_ollama_turn *v, lm_error *e)
 {
     static const lm_constraints none = { .compact = true };
-    bool inner = memcmp(constraints, &none, sizeof none) != 0, outer = memcmp(&v->constraints, &none, sizeof none) != 0;
+    lm_constraints *given = &v->turn.constraints;
+    json_t *format = v->constraints.format;
 
+    v->constraints.format = NULL;
+    bool inner = memcmp(given, &none, sizeof none) != 0, outer = memcmp(&v->constraints, &none, sizeof none) != 0;
     if (inner && outer)
         return lm_fail(e, LM_USAGE, "options", LM_NO_OFFSET,
                        "'options' has a constraint, and the request has another; only one may be given");
     if (inner)
-        constraints->body = v->options;
+        given->body = v->options;
     else
-        *constraints = v->constraints;
-    constraints->format = v->format;
+        *given = v->constraints;
+    given->format = format;
     return LM_OK;
 }
 
-static lm_status read_dialogue(lm_call *c, const json_t *messages, lm_dialogue *d, lm_error *e)
+/* Read the object `options`. The request's own `stream` counts, not one in it. */
+static lm_status read_options(lm_call *c, lm_ollama_turn *v, lm_error *e)
 {
-    const ollama_values *v = c->values;
+    bool stream = v->turn.stream;
 
-    *d = (lm_dialogue){ .tools = json_incref(v->tools), .begin = true, .goes_on = true, .budget = -1 };
-    LM_TRY(lm_ollama_think(c->service, v->think, d, e));
-    return lm_ollama_messages(messages, &d->messages, e);
+    if (v->options)
+        LM_TRY(lm_fields_read(option_groups, v->options, v, c->warnings, e));
+    v->turn.stream = stream;
+    v->turn.prompt_only = !v->turn.max_tokens && json_is_number(json_object_get(v->options, "num_predict"));
+    return join_constraints(v, e);
 }
 
-static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
+/* Let the turn answer `messages`, which become those of lm_dialogue_prompt. */
+static lm_status read_dialogue(lm_call *c, lm_turn *t, const json_t *messages, lm_error *e)
 {
-    return read_dialogue(c, ((const ollama_values *)c->values)->messages, &a->dialogue, e);
+    json_t *converted;
+
+    t->continue_final = true;
+    LM_TRY(lm_ollama_think(c->service, ((const lm_ollama_turn *)t)->think, t, e));
+    LM_TRY(lm_ollama_messages(messages, &converted, e));
+    t->body.messages = lm_turn_keep(t, converted);
+    return LM_OK;
+}
+
+static lm_status read_chat(lm_call *c, lm_turn *t, lm_error *e)
+{
+    return read_dialogue(c, t, t->body.messages, e);
 }
 
 /* Read a prompt without the chat template, to be continued; with `suffix`, to generate the text between both. */
-static lm_status read_raw(lm_call *c, lm_ask *a, lm_error *e)
+static lm_status read_raw(lm_call *c, lm_turn *t, lm_error *e)
 {
-    const ollama_values *v = c->values;
+    const lm_ollama_turn *v = (const lm_ollama_turn *)t;
     const lm_middle middle = { .prefix = v->prompt, .suffix = v->suffix };
     lm_tokens *prompt;
 
     if (v->system)
         return lm_fail(e, LM_USAGE, "system", LM_NO_OFFSET, "'system' requires the chat template, which this request does not use");
-    LM_TRY(lm_ollama_think(c->service, v->think, &a->dialogue, e));
-    LM_TRY(lm_prompts_one(&a->prompts, &prompt, e));
+    LM_TRY(lm_ollama_think(c->service, v->think, t, e));
+    LM_TRY(lm_prompts_one(&t->prompts, &prompt, e));
     return v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, prompt, e)
                                    : lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, prompt, e);
 }
 
-static lm_status read_generate(lm_call *c, lm_ask *a, lm_error *e)
+static lm_status read_generate(lm_call *c, lm_turn *t, lm_error *e)
 {
-    const ollama_values *v = c->values;
+    const lm_ollama_turn *v = (const lm_ollama_turn *)t;
     bool middle = v->suffix && *v->suffix;
     json_t *messages;
     lm_status status;
@@ -225,44 +239,32 @@ static lm_status read_generate(lm_call *c, lm_ask *a, lm_error *e)
     if (middle && !lm_middle_supported(c->service))
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "%s does not support insert", c->service->name);
     if (v->raw || !c->service->template || middle)
-        return read_raw(c, a, e);
+        return read_raw(c, t, e);
     messages = json_pack("[o*, {s:s, s:s}]", v->system ? json_pack("{s:s, s:s}", "role", "system", "content", v->system) : NULL, "role",
                          "user", "content", v->prompt);
-    status = read_dialogue(c, messages, &a->dialogue, e);
+    status = read_dialogue(c, t, messages, e);
     json_decref(messages);
     return status;
-}
-
-static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *own, lm_error *e)
-{
-    (void)c, (void)a, (void)parts, (void)e;
-    lm_ollama_prepare(own);
-    return LM_OK;
 }
 
 /* Begin the response. The model must be in memory. */
 static lm_status write(lm_call *c, bool chat, lm_error *e)
 {
-    const ollama_values *v = c->values;
-    ollama_options options = { 0 };
-    lm_ask a = { .params = &options.params, .id_prefix = "ollama-", .read = chat ? read_chat : read_generate,
-                 .aliases = { { "prompt", chat ? "messages" : "prompt" } }, .prepare = chat ? prepare_chat : NULL };
+    lm_ollama_turn *v = c->values;
+    lm_turn *t = &v->turn;
 
-    lm_params_defaults(c->service, &options.params);
-    options.num_predict = options.params.max_tokens;
-    if (v->options)
-        LM_TRY(lm_fields_read(option_groups, v->options, &options, c->warnings, e));
-    options.params.max_tokens = options.num_predict;
-    options.params.stream = v->stream;
-    a.prompt_only = !options.num_predict && json_is_number(json_object_get(v->options, "num_predict"));
-    LM_TRY(join_constraints(v, &options.params.constraints, e));
-    LM_TRY(lm_ask_logprobs(&a, v->logprobs, v->top_logprobs, e));
-    return lm_ask_answer(c, &a, &lm_ollama_writer, e);
+    lm_turn_begin(c, t, &lm_ollama_writer);
+    v->chat = chat;
+    t->read = chat ? read_chat : read_generate;
+    t->aliases[0] = (lm_field_alias){ "prompt", chat ? "messages" : "prompt" };
+    LM_TRY(read_options(c, v, e));
+    LM_TRY(lm_turn_check_logprobs(t, e));
+    return lm_turn_answer(c, t, e);
 }
 
 static lm_status answer_chat(lm_call *c, lm_error *e)
 {
-    if (!json_array_size(((const ollama_values *)c->values)->messages))
+    if (!json_array_size(((const lm_turn *)c->values)->body.messages))
         return answer_loaded(c, true, e);
     LM_TRY(take_model(c, e));
     return write(c, true, e);
@@ -270,7 +272,7 @@ static lm_status answer_chat(lm_call *c, lm_error *e)
 
 static lm_status answer_generate(lm_call *c, lm_error *e)
 {
-    const ollama_values *v = c->values;
+    const lm_ollama_turn *v = c->values;
 
     if (!v->prompt || !*v->prompt)
         return answer_loaded(c, false, e);
@@ -279,10 +281,10 @@ static lm_status answer_generate(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_ollama_chat = { "POST", "/api/chat", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                        "answer a conversation, ollama-compatible", chat_groups, sizeof(ollama_values),
+                                        "answer a conversation, ollama-compatible", chat_groups, sizeof(lm_ollama_turn),
                                         ollama_defaults, answer_chat, NULL };
 const lm_route lm_route_ollama_generate = { "POST", "/api/generate", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                            "answer a message, ollama-compatible", generate_groups, sizeof(ollama_values),
+                                            "answer a message, ollama-compatible", generate_groups, sizeof(lm_ollama_turn),
                                             ollama_defaults, answer_generate, NULL };
 
 /* ---- embeddings ---- */
@@ -299,14 +301,14 @@ static json_t *embed_document(const lm_read_job *r)
 
 static lm_status answer_embed(lm_call *c, lm_error *e)
 {
-    const ollama_values *v = c->values;
+    const lm_ollama_turn *v = c->values;
 
     LM_TRY(take_model(c, e));
     return lm_embeddings(c, v->input, v->dimensions, false, embed_document, e);
 }
 
 const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                         "compute embedding vectors, ollama-compatible", embed_groups, sizeof(ollama_values), NULL,
+                                         "compute embedding vectors, ollama-compatible", embed_groups, sizeof(lm_ollama_turn), NULL,
                                          answer_embed, NULL };
 
 /* The older format: one text, and its vector, not normalized. */
@@ -317,7 +319,7 @@ static json_t *old_embed_document(const lm_read_job *r)
 
 static lm_status answer_old_embed(lm_call *c, lm_error *e)
 {
-    const ollama_values *v = c->values;
+    const lm_ollama_turn *v = c->values;
 
     LM_TRY(take_model(c, e));
     if (!v->prompt || !*v->prompt)
@@ -326,8 +328,8 @@ static lm_status answer_old_embed(lm_call *c, lm_error *e)
 }
 
 const lm_route lm_route_ollama_embeddings = { "POST", "/api/embeddings", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                              "compute an embedding vector, ollama's older format", old_embed_groups, sizeof(ollama_values),
-                                              NULL, answer_old_embed, NULL };
+                                              "compute an embedding vector, ollama's older format", old_embed_groups,
+                                              sizeof(lm_ollama_turn), NULL, answer_old_embed, NULL };
 
 /* ---- models ---- */
 
@@ -425,15 +427,15 @@ static lm_status answer_show(lm_call *c, lm_error *e)
 /* Clients pull a model before they use it. An available model is reported as pulled; no model is downloaded. */
 static lm_status answer_pull(lm_call *c, lm_error *e)
 {
-    const ollama_values *v = c->values;
+    const lm_ollama_turn *v = c->values;
 
-    if (!v->model || !*v->model)
+    if (!v->turn.body.model || !*v->turn.body.model)
         return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "'model' is required");
-    if (!lm_models_find(c->models, v->model))
+    if (!lm_models_find(c->models, v->turn.body.model))
         return lm_fault(c, e, 404, "model",
                         "the model \"%.60s\" does not exist, and this server downloads none: fetch it with lamina pull, and serve it",
-                        v->model);
-    if (!v->stream)
+                        v->turn.body.model);
+    if (!v->turn.stream)
         return lm_answer_json(c, json_pack("{s:s}", "status", "success"), e);
     lm_answer_text(c->x, 200, "application/x-ndjson", "{\"status\":\"success\"}\n");
     return LM_OK;
@@ -447,11 +449,11 @@ static lm_status answer_version(lm_call *c, lm_error *e)
 const lm_route lm_route_ollama_tags = { "GET", "/api/tags", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "list available models", NULL, 0, NULL,
         answer_tags, NULL };
 const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA, "describe a model", show_groups,
-                                        sizeof(ollama_values), NULL, answer_show, NULL };
+                                        sizeof(lm_ollama_turn), NULL, answer_show, NULL };
 const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "list loaded models", NULL, 0, NULL,
                                       answer_ps, NULL };
 const lm_route lm_route_ollama_pull = { "POST", "/api/pull", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA,
-                                        "report whether a model is available, as after a download", pull_groups, sizeof(ollama_values),
+                                        "report whether a model is available, as after a download", pull_groups, sizeof(lm_ollama_turn),
                                         ollama_defaults, answer_pull, NULL };
 const lm_route lm_route_ollama_version = { "GET", "/api/version", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
         LM_DIALECT_OLLAMA,

@@ -1,70 +1,66 @@
-/* POST /v1/chat/completions. */
+/* openai_chat.c - POST /v1/chat/completions: its fields, its writer, and how a conversation is read. Read from answer_chat upwards. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ask/ask.h"
 #include "server/ask/token_json.h"
 #include "server/dialects/openai.h"
 #include "server/dialects/routes.h"
 
-typedef struct chat_values {
-    lm_params    params;
-    const char *model;
-    const char *effort, *format;
-    json_t     *messages, *stream_options, *kwargs, *tools, *tool_choice;
-    int64_t     max_tokens;
-    bool        logprobs, generation_prompt;
+typedef struct chat_turn {
+    lm_turn     turn;
+    const char *reasoning_format;
     json_t     *continue_final;
-    uint32_t    top_logprobs, n;
-    int64_t     budget;
-    bool        cache_prompt, parallel, parse_calls;
-} chat_values;
+    bool        sends_usage;             /* in the last chunk of a stream */
+    bool        both;                    /* reasoning under both of its names */
+} chat_turn;
 
-#define V(field) offsetof(chat_values, field)
+#define T(field) offsetof(lm_turn, field)
+#define B(field) offsetof(lm_turn, body.field)
+#define V(field) offsetof(chat_turn, field)
 
 static const char *const automatic[] = { "auto", "default", NULL };
 static const char *const none_only[] = { "none", NULL }, *const text_only[] = { "text", NULL };
 
 static const lm_field chat_fields[] = {
-    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, true, "the conversation: objects with role and content" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
-    { "max_completion_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false,
+    { "messages", LM_FIELD_ARRAY, B(messages), 0, 0, NULL, true, "the conversation: objects with role and content" },
+    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "max_completion_tokens", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false,
       "maximum number of tokens to generate; -1: until the context is full" },
-    { "max_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "older name of max_completion_tokens" },
-    { "n_predict", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_completion_tokens" },
-    { "n", LM_FIELD_U32, V(n), 1, 8, NULL, false, "number of answers to generate" },
-    { "logprobs", LM_FIELD_BOOL, V(logprobs), 0, 0, NULL, false, "log-probability of each token" },
-    { "top_logprobs", LM_FIELD_U32, V(top_logprobs), 0, 20, NULL, false, "number of most probable tokens returned per position; requires logprobs" },
-    { "stream_options", LM_FIELD_OBJECT, V(stream_options), 0, 0, NULL, false, "include_usage: send usage in the last event" },
-    { "chat_template_kwargs", LM_FIELD_OBJECT, V(kwargs), 0, 0, NULL, false,
+    { "max_tokens", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false, "older name of max_completion_tokens" },
+    { "n_predict", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_completion_tokens" },
+    { "n", LM_FIELD_U32, T(n), 1, 8, NULL, false, "number of answers to generate" },
+    { "logprobs", LM_FIELD_BOOL, T(logprobs), 0, 0, NULL, false, "log-probability of each token" },
+    { "top_logprobs", LM_FIELD_U32, T(top_logprobs), 0, 20, NULL, false, "number of most probable tokens returned per position; requires logprobs" },
+    { "stream_options", LM_FIELD_OBJECT, B(stream_options), 0, 0, NULL, false, "include_usage: send usage in the last event" },
+    { "chat_template_kwargs", LM_FIELD_OBJECT, B(kwargs), 0, 0, NULL, false,
       "variables of the chat template; warnings names those that it does not use" },
-    { "add_generation_prompt", LM_FIELD_BOOL, V(generation_prompt), 0, 0, NULL, false, "add the start of the answer to the prompt (true)" },
+    { "add_generation_prompt", LM_FIELD_BOOL, T(generation_prompt), 0, 0, NULL, false, "add the start of the answer to the prompt (true)" },
     { "continue_final_message", LM_FIELD_ANY, V(continue_final), 0, 0, NULL, false,
       "continue the last message, if it is the assistant's (true)" },
-    { "cache_prompt", LM_FIELD_BOOL, V(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
-    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
+    { "cache_prompt", LM_FIELD_BOOL, T(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
+    { "tools", LM_FIELD_ARRAY, B(tools), 0, 0, NULL, false,
       "functions that may be called: type function, function with name, description, parameters" },
-    { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false,
+    { "tool_choice", LM_FIELD_ANY, B(tool_choice), 0, 0, NULL, false,
       "none, auto, required, the function to call, or allowed_tools; a required call matches the schema of the function" },
-    { "parallel_tool_calls", LM_FIELD_BOOL, V(parallel), 0, 0, NULL, false, "allow several tool calls in one answer (true)" },
-    { "reasoning_effort", LM_FIELD_STRING, V(effort), 0, 0, NULL, false,
+    { "parallel_tool_calls", LM_FIELD_BOOL, T(parallel_calls), 0, 0, NULL, false, "allow several tool calls in one answer (true)" },
+    { "reasoning_effort", LM_FIELD_STRING, B(effort), 0, 0, NULL, false,
       "none, minimal, low, medium, high, xhigh or max, if the chat template supports it" },
-    { "reasoning_budget", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false,
+    { "reasoning_budget", LM_FIELD_I64, T(reasoning_budget), -1, 1e9, NULL, false,
       "maximum number of reasoning tokens, after which reasoning ends; -1: no limit" },
-    { "thinking_budget_tokens", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "llama.cpp's name of reasoning_budget" },
-    { "thinking_token_budget", LM_FIELD_I64, V(budget), -1, 1e9, NULL, false, "vLLM's name of reasoning_budget" },
+    { "thinking_budget_tokens", LM_FIELD_I64, T(reasoning_budget), -1, 1e9, NULL, false, "llama.cpp's name of reasoning_budget" },
+    { "thinking_token_budget", LM_FIELD_I64, T(reasoning_budget), -1, 1e9, NULL, false, "vLLM's name of reasoning_budget" },
     LM_REFUSED("echo", "use /v1/completions"), LM_REFUSED("stop_sequences", "use stop"),
     { "best_of", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "use /v1/completions" },
     LM_REFUSED("add_special_tokens", "the chat template adds them"), LM_REFUSED("documents", "use chat_template_kwargs"),
     LM_REFUSED("chat_template", "the server sets the template: --chat-template-file"),
     LM_REFUSED("web_search_options", "the server does not search"), LM_REFUSED("tool_prompt", "use tools and the chat template"),
     LM_REFUSED("guideline", "use chat_template_kwargs"),
-    { "parse_tool_calls", LM_FIELD_BOOL, V(parse_calls), 0, 0, NULL, false, "calls stand apart from the content (true)" },
+    { "parse_tool_calls", LM_FIELD_BOOL, T(parse_tool_calls), 0, 0, NULL, false, "calls stand apart from the content (true)" },
     LM_REFUSED("functions", "use tools"),
     { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "use tool_choice" },
     { "modalities", LM_FIELD_REFUSED, 0, 0, 0, text_only, false, "only text is generated" },
     LM_REFUSED("audio", "only text is generated"), LM_HARMLESS("prediction"),
-    { "reasoning_format", LM_FIELD_STRING, V(format), 0, 0, NULL, false,
+    { "reasoning_format", LM_FIELD_STRING, V(reasoning_format), 0, 0, NULL, false,
       "none: reasoning is part of the content; auto, deepseek: it is returned in reasoning_content; both: also in reasoning" },
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
     LM_HARMLESS("user"), LM_HARMLESS("metadata"), LM_HARMLESS("store"), LM_HARMLESS("safety_identifier"),
@@ -72,18 +68,12 @@ static const lm_field chat_fields[] = {
     { 0 },
 };
 
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_params_fields, V(params) },
-        { lm_params_traced, V(params) }, { lm_constraints_fields, V(params.constraints) }, { 0 } };
+static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_trace_fields, 0 },
+                                              { lm_constraints_fields, T(constraints) }, { 0 } };
 
 static void chat_defaults(const lm_service *s, void *values)
 {
-    chat_values *v = values;
-
-    lm_params_defaults(s, &v->params);
-    v->max_tokens = v->params.max_tokens;
-    v->n = 1;
-    v->generation_prompt = v->cache_prompt = v->parallel = v->parse_calls = true;
-    v->budget = -1;
+    lm_turn_defaults(s, values);
 }
 
 /* ---- log-probabilities ---- */
@@ -102,8 +92,6 @@ static json_t *take_logprobs(const lm_service *s, lm_choice *c)
 
 /* ---- the response ---- */
 
-typedef struct chat_own { bool usage, both; } chat_own;     /* both: reasoning under both of its names */
-
 static json_t *usage_json(const lm_turn *t)
 {
     const lm_turn_usage u = lm_turn_used(t);
@@ -117,7 +105,7 @@ static json_t *chunk(const lm_turn *t, json_t *choices)
 {
     json_t *o = lm_openai_document(t, "chat.completion.chunk", choices);
 
-    if (((const chat_own *)t->own)->usage)
+    if (((const chat_turn *)t)->sends_usage)
         json_object_set_new(o, "usage", json_null());    /* the last chunk has it */
     return o;
 }
@@ -133,7 +121,7 @@ static void send_chunk(lm_turn *t, const lm_choice *c, json_t *delta, json_t *lo
 
 static void chat_begin(lm_turn *t)
 {
-    for (size_t i = 0; i < t->n; i++)
+    for (size_t i = 0; i < t->n_choices; i++)
         send_chunk(t, t->choices + i, json_pack("{s:s, s:n}", "role", "assistant", "content"), json_null(), NULL);
 }
 
@@ -149,7 +137,7 @@ static void chat_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
     switch (event->kind) {
     case LM_ANSWER_REASONING:
         delta = json_pack("{s:s%}", "reasoning_content", event->text, event->size);
-        if (((const chat_own *)t->own)->both)
+        if (((const chat_turn *)t)->both)
             json_object_set(delta, "reasoning", json_object_get(delta, "reasoning_content"));
         break;
     case LM_ANSWER_CALL:
@@ -186,7 +174,7 @@ static json_t *message_json(const lm_turn *t, const lm_choice *c)
 
     if (c->reasoning.size)
         json_object_set_new(o, "reasoning_content", json_stringn(c->reasoning.data, c->reasoning.size));
-    if (c->reasoning.size && ((const chat_own *)t->own)->both)
+    if (c->reasoning.size && ((const chat_turn *)t)->both)
         json_object_set(o, "reasoning", json_object_get(o, "reasoning_content"));
     if (!c->calls)
         return o;
@@ -205,12 +193,13 @@ static void chat_finish(lm_turn *t)
 {
     json_t *choices = json_array();
 
-    for (size_t i = 0; !t->stream && i < t->n; i++) {
+    for (size_t i = 0; !t->stream && i < t->n_choices; i++) {
         lm_choice *c = t->choices + i;
         json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)c->index, "message", message_json(t, c), "logprobs",
                                                  take_logprobs(t->service, c), "finish_reason", lm_turn_reason(c)));
     }
-    lm_openai_finish(t, t->stream ? "chat.completion.chunk" : "chat.completion", choices, ((const chat_own *)t->own)->usage, usage_json(t));
+    lm_openai_finish(t, t->stream ? "chat.completion.chunk" : "chat.completion", choices, ((const chat_turn *)t)->sends_usage,
+                     usage_json(t));
 }
 
 static void chat_progress(lm_turn *t, lm_choice *c, json_t *progress)
@@ -224,19 +213,14 @@ static void chat_progress(lm_turn *t, lm_choice *c, json_t *progress)
     lm_turn_send(t, NULL, o);
 }
 
-static const lm_writer chat_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .begin = chat_begin, .text = chat_text,
-                                       .part = chat_part, .end = chat_end, .finish = chat_finish, .fault = lm_turn_fault,
-                                       .progress = chat_progress, .trace = chat_trace, .alive = lm_turn_waiting,
-                                       .own_size = sizeof(chat_own) };
-
 /* ---- the request ---- */
 
 /* Check continue_final_message. *on: continue the last message if it is the assistant's; without the field, true unless
  * add_generation_prompt is given as true. */
-static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
+static lm_status check_continuation(const lm_call *c, const chat_turn *v, bool *on, lm_error *e)
 {
-    const chat_values *v = c->values;
-    json_t *last = json_array_get(v->messages, json_array_size(v->messages) - 1), *wanted = v->continue_final;
+    const json_t *messages = v->turn.body.messages, *last = json_array_get(messages, json_array_size(messages) - 1);
+    const json_t *wanted = v->continue_final;
     const char *role = json_string_value(json_object_get(last, "role")), *word = json_string_value(wanted);
     bool wanted_on = json_is_true(wanted) || (word && (strcmp(word, "content") == 0 || strcmp(word, "reasoning_content") == 0));
 
@@ -252,32 +236,32 @@ static lm_status check_continuation(const lm_call *c, bool *on, lm_error *e)
     return LM_OK;
 }
 
-static lm_status read_chat(lm_call *c, lm_ask *a, lm_error *e)
+static lm_status read_chat(lm_call *c, lm_turn *t, lm_error *e)
 {
-    const chat_values *v = c->values;
-    lm_dialogue *d = &a->dialogue;
+    const chat_turn *v = (const chat_turn *)t;
+    const char *format = v->reasoning_format;
 
-    *d = (lm_dialogue){ .messages = json_incref(v->messages), .kwargs = v->kwargs, .tools = json_incref(v->tools),
-                        .choice = json_incref(v->tool_choice), .single = !v->parallel, .begin = v->generation_prompt, .effort = v->effort,
-                        .field = "reasoning_effort", .unread = !v->parse_calls, .budget = v->budget };
-    LM_TRY(check_continuation(c, &d->goes_on, e));
-    if (v->format && strcmp(v->format, "none") && strcmp(v->format, "auto") && strcmp(v->format, "deepseek") && strcmp(v->format, "both"))
+    t->reasoning_field = "reasoning_effort";
+    LM_TRY(check_continuation(c, v, &t->continue_final, e));
+    if (format && strcmp(format, "none") && strcmp(format, "auto") && strcmp(format, "deepseek") && strcmp(format, "both"))
         return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET,
-                       "'reasoning_format' has the unknown value \"%.40s\": expected none, auto, deepseek or both",
-                       v->format);
-    d->merged = v->format && strcmp(v->format, "none") == 0;
+                       "'reasoning_format' has the unknown value \"%.40s\": expected none, auto, deepseek or both", format);
+    t->merge_reasoning = format && strcmp(format, "none") == 0;
     return LM_OK;
 }
 
-static lm_status prepare_chat(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *out, lm_error *e)
+static lm_status prepare_chat(lm_call *c, lm_turn *t, lm_error *e)
 {
-    const chat_values *v = c->values;
-    chat_own *own = out;
+    chat_turn *v = (chat_turn *)t;
 
-    (void)a, (void)parts;
-    own->both = v->format && strcmp(v->format, "both") == 0;
-    return lm_openai_wants_usage(c, v->stream_options, &own->usage, e);
+    v->both = v->reasoning_format && strcmp(v->reasoning_format, "both") == 0;
+    return lm_openai_wants_usage(c, t->body.stream_options, &v->sends_usage, e);
 }
+
+static const lm_writer chat_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .id_prefix = "chatcmpl-",
+                                       .prepare = prepare_chat, .begin = chat_begin, .text = chat_text, .part = chat_part,
+                                       .end = chat_end, .finish = chat_finish, .fault = lm_turn_fault, .progress = chat_progress,
+                                       .trace = chat_trace, .alive = lm_turn_waiting };
 
 /* Whether 0 tokens are requested: the prompt is processed, and nothing is generated. */
 static bool is_none(const json_t *body)
@@ -290,32 +274,38 @@ static bool is_none(const json_t *body)
     return false;
 }
 
+/* Return the turn of the call, which reads a conversation. */
+static lm_turn *begin(lm_call *c)
+{
+    lm_turn *t = c->values;
+
+    lm_turn_begin(c, t, &chat_writer);
+    t->read = read_chat;
+    t->aliases[0] = (lm_field_alias){ "prompt", "messages" };
+    return t;
+}
+
 static lm_status answer_chat(lm_call *c, lm_error *e)
 {
-    chat_values *v = c->values;
-    lm_ask a = { .params = &v->params, .id_prefix = "chatcmpl-", .prompt_only = is_none(c->body), .read = read_chat,
-                 .aliases = { { "prompt", "messages" } }, .prepare = prepare_chat };
+    lm_turn *t = begin(c);
 
-    v->params.n = v->n;
-    v->params.no_cache = !v->cache_prompt;
-    v->params.max_tokens = v->max_tokens;
-    LM_TRY(lm_ask_logprobs(&a, v->logprobs, v->top_logprobs, e));
-    return lm_ask_answer(c, &a, &chat_writer, e);
+    t->prompt_only = is_none(c->body);
+    LM_TRY(lm_turn_check_logprobs(t, e));
+    return lm_turn_answer(c, t, e);
 }
 
 /* Count the tokens of the prompt, without generating. */
 static lm_status answer_chat_tokens(lm_call *c, lm_error *e)
 {
-    lm_ask a = { .aliases = { { "prompt", "messages" } }, .read = read_chat };
     json_int_t n;
 
-    LM_TRY(lm_ask_count(c, &a, &n, e));
+    LM_TRY(lm_turn_count(c, begin(c), &n, e));
     return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e);
 }
 
 const lm_route lm_route_chat_tokens = { "POST", "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens", 0,
-                                        LM_DIALECT_OPENAI, "count conversation tokens", chat_groups, sizeof(chat_values),
+                                        LM_DIALECT_OPENAI, "count conversation tokens", chat_groups, sizeof(chat_turn),
                                         chat_defaults, answer_chat_tokens, NULL };
 const lm_route lm_route_chat_completions = { "POST", "/v1/chat/completions", "/chat/completions", 0, LM_DIALECT_OPENAI,
-        "answer a conversation",
-                                             chat_groups, sizeof(chat_values), chat_defaults, answer_chat, NULL };
+                                             "answer a conversation", chat_groups, sizeof(chat_turn), chat_defaults, answer_chat,
+                                             NULL };

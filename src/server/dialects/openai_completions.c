@@ -1,62 +1,16 @@
-/* POST /v1/completions: continue texts, or score them (echo). */
+/* openai_completions.c - POST /v1/completions: continue texts, or score them (echo). Read from answer_completion upwards. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ask/ask.h"
 #include "server/ask/middle.h"
 #include "server/ask/token_json.h"
 #include "server/dialects/openai.h"
 #include "server/dialects/routes.h"
 
 enum { MAX_LOGPROBS = 20 };
-
-typedef struct completion_values {
-    lm_params    params;
-    const char *model, *suffix;
-    json_t     *prompt, *stream_options;
-    int64_t     max_tokens;
-    int32_t     logprobs;                /* -1: none */
-    uint32_t    n, best_of;
-    bool        echo;
-} completion_values;
-
-#define V(field) offsetof(completion_values, field)
-
-static const char *const as_usual[] = { "true", NULL };
-
-static const lm_field completion_fields[] = {
-    { "prompt", LM_FIELD_ANY, V(prompt), 0, 0, NULL, true, "string, array of token ids, or array of those: one answer per element" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
-    { "max_tokens", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "maximum number of tokens to generate (16); with echo, 0 scores the prompt" },
-    { "n_predict", LM_FIELD_I64, V(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_tokens" },
-    { "logprobs", LM_FIELD_I32, V(logprobs), 0, MAX_LOGPROBS, NULL, false, "number of most probable tokens returned per position" },
-    { "n", LM_FIELD_U32, V(n), 1, 8, NULL, false, "number of outputs per prompt" },
-    { "best_of", LM_FIELD_U32, V(best_of), 1, 8, NULL, false,
-      "number of outputs generated per prompt, of which the n with the highest mean log-probability are returned; not in a stream (n)" },
-    { "echo", LM_FIELD_BOOL, V(echo), 0, 0, NULL, false, "return the prompt as part of the text, with its log-probabilities" },
-    { "stream_options", LM_FIELD_OBJECT, V(stream_options), 0, 0, NULL, false, "include_usage: send usage in the last event" },
-    { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false,
-      "text after the output, if the model has tokens for it; the prompt is one string" },
-    { "add_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "send token ids" },
-    LM_HARMLESS("user"),
-    { 0 },
-};
-
-static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_params_fields, V(params) },
-        { lm_params_traced, V(params) }, { lm_constraints_fields, V(params.constraints) }, { 0 } };
-
-static void completion_defaults(const lm_service *s, void *values)
-{
-    completion_values *v = values;
-
-    lm_params_defaults(s, &v->params);
-    v->max_tokens = 16;
-    v->logprobs = -1;
-    v->n = 1;
-}
 
 /* ---- log-probabilities of prompts ---- */
 
@@ -78,17 +32,61 @@ typedef struct token_place {
     size_t     characters;
 } token_place;
 
-typedef struct completion_own {
-    bool     usage, echo, logprobs, write;         /* write: tokens after the prompt are requested */
-    size_t   n_prompts;
-    uint32_t n, returned;                    /* outputs per prompt; of which are returned */
-    lm_text *echoed;                     /* [n_prompts] */
+typedef struct completion_turn {
+    lm_turn     turn;
+    const char *suffix;
+    int32_t     logprobs;                /* -1: none */
+    uint32_t    best_of;
+    bool        echo;
+    /* Of the writer. */
+    bool        sends_usage;
+    bool        write;                   /* tokens after the prompt are requested */
+    uint32_t    returned;                /* outputs per prompt that are returned; with best_of fewer than turn.n */
+    size_t      n_prompts, n_outputs;    /* n_outputs: as turn.n_choices */
+    lm_text    *echoed;                  /* [n_prompts] */
     prompt_scores **scores;              /* [n_scores]: per prompt, in a stream per choice; NULL: not requested */
-    size_t   n_scores;
-    bool    *begun;                      /* [n_choices], in a stream: the prompt has been sent; NULL: not a stream */
-    token_place *at;                 /* [n_choices]: the end of the tokens sent so far */
-    size_t   n_choices;
-} completion_own;
+    size_t      n_scores;
+    bool       *begun;                   /* [n_outputs], in a stream: the prompt has been sent; NULL: not a stream */
+    token_place *at;                     /* [n_outputs]: the end of the tokens sent so far */
+} completion_turn;
+
+#define T(field) offsetof(lm_turn, field)
+#define B(field) offsetof(lm_turn, body.field)
+#define V(field) offsetof(completion_turn, field)
+
+static const char *const as_usual[] = { "true", NULL };
+
+static const lm_field completion_fields[] = {
+    { "prompt", LM_FIELD_ANY, B(prompt), 0, 0, NULL, true, "string, array of token ids, or array of those: one answer per element" },
+    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "max_tokens", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false, "maximum number of tokens to generate (16); with echo, 0 scores the prompt" },
+    { "n_predict", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_tokens" },
+    { "logprobs", LM_FIELD_I32, V(logprobs), 0, MAX_LOGPROBS, NULL, false, "number of most probable tokens returned per position" },
+    { "n", LM_FIELD_U32, T(n), 1, 8, NULL, false, "number of outputs per prompt" },
+    { "best_of", LM_FIELD_U32, V(best_of), 1, 8, NULL, false,
+      "number of outputs generated per prompt, of which the n with the highest mean log-probability are returned; not in a stream (n)" },
+    { "echo", LM_FIELD_BOOL, V(echo), 0, 0, NULL, false, "return the prompt as part of the text, with its log-probabilities" },
+    { "stream_options", LM_FIELD_OBJECT, B(stream_options), 0, 0, NULL, false, "include_usage: send usage in the last event" },
+    { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false,
+      "text after the output, if the model has tokens for it; the prompt is one string" },
+    { "add_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "send token ids" },
+    LM_HARMLESS("user"),
+    { 0 },
+};
+
+static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_trace_fields, 0 },
+                                                    { lm_constraints_fields, T(constraints) }, { 0 } };
+
+static void completion_defaults(const lm_service *s, void *values)
+{
+    completion_turn *v = values;
+
+    lm_turn_defaults(s, &v->turn);
+    v->turn.max_tokens = 16;
+    v->logprobs = -1;
+}
+
+/* ---- scores ---- */
 
 static void scores_free(void *scores)
 {
@@ -101,15 +99,15 @@ static void scores_free(void *scores)
     free(s);
 }
 
-static void completion_drop(void *arg)
+static void completion_release(lm_turn *t)
 {
-    completion_own *o = arg;
+    completion_turn *o = (completion_turn *)t;
 
     for (size_t i = 0; o->echoed && i < o->n_prompts; i++)
         lm_text_free(o->echoed + i);
     for (size_t i = 0; o->scores && i < o->n_scores; i++)
         scores_free(o->scores[i]);
-    for (size_t i = 0; o->at && i < o->n_choices; i++)
+    for (size_t i = 0; o->at && i < o->n_outputs; i++)
         lm_stream_free(o->at[i].stream);
     free(o->echoed);
     free(o->scores);
@@ -151,17 +149,18 @@ static lm_status keep_score(void *scores, size_t position, const float *logits, 
     return LM_OK;
 }
 
-static lm_status score_prompts(lm_call *c, const lm_prompts *prompts, uint32_t top, completion_own *own, lm_error *e)
+static lm_status score_prompts(lm_call *c, completion_turn *own, lm_error *e)
 {
+    const lm_prompts *prompts = &own->turn.prompts;
     bool stream = own->begun != NULL;
 
     LM_TRY(lm_service_alone(c->service, "\"echo\" with \"logprobs\"", e));
-    own->n_scores = prompts->n * (stream ? own->n : 1);
+    own->n_scores = prompts->n * (stream ? own->turn.n : 1);
     if (!(own->scores = calloc(own->n_scores, sizeof *own->scores)))
         return lm_fail_memory(e, "log-probabilities", 0);
     for (size_t i = 0; i < own->n_scores; i++) {
-        const lm_tokens *prompt = prompts->items + (stream ? i / own->n : i);
-        if (!(own->scores[i] = scores_new(prompt, c->service->info.n_vocab, top)))
+        const lm_tokens *prompt = prompts->items + (stream ? i / own->turn.n : i);
+        if (!(own->scores[i] = scores_new(prompt, c->service->info.n_vocab, (uint32_t)own->logprobs)))
             return lm_fail_memory(e, "log-probabilities", prompt->n * sizeof(scored));
     }
     return LM_OK;
@@ -169,17 +168,17 @@ static lm_status score_prompts(lm_call *c, const lm_prompts *prompts, uint32_t t
 
 /* Return the scores of choice `i`. In a stream each choice has its own, which are sent before its text, when those of other choices may
  * not be complete. */
-static prompt_scores *scores_of(const completion_own *own, size_t i)
+static prompt_scores *scores_of(const completion_turn *own, size_t i)
 {
-    return own->begun ? own->scores[i] : own->scores[i / own->n];
+    return own->begun ? own->scores[i] : own->scores[i / own->turn.n];
 }
 
 /* Let a sequence score its prompt while it processes it; without a stream only the first sequence of each prompt. */
-static void with_scores(void *own_, size_t i, lm_sequence_options *o)
+static void with_scores(lm_turn *t, size_t i, lm_sequence_options *o)
 {
-    completion_own *own = own_;
+    const completion_turn *own = (const completion_turn *)t;
 
-    if (!own->scores || (!own->begun && i % own->n))
+    if (!own->scores || (!own->begun && i % t->n))
         return;
     atomic_fetch_add(&scores_of(own, i)->owners, 1);
     o->row = keep_score;
@@ -280,7 +279,7 @@ static void add_tokens(const lm_service *s, lists *l, json_t *tokens)
 /* Return the log-probabilities not sent yet, and clear them: `prompt`: of the prompt; `written`: of the output. */
 static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written)
 {
-    completion_own *own = t->own;
+    completion_turn *own = (completion_turn *)t;
     lists l = { json_array(), json_array(), json_array(), json_array(), own->at + c->index, false };
 
     if (prompt && own->scores)
@@ -295,7 +294,7 @@ static json_t *usage_json(const lm_turn *t)
 {
     lm_turn_usage u = lm_turn_used(t);
 
-    if (!((const completion_own *)t->own)->write)
+    if (!((const completion_turn *)t)->write)
         u.written = 0;
     return lm_openai_usage(&u);
 }
@@ -304,7 +303,7 @@ static json_t *event_document(const lm_turn *t, json_t *choices)
 {
     json_t *o = lm_openai_document(t, "text_completion", choices);
 
-    if (((const completion_own *)t->own)->usage)
+    if (((const completion_turn *)t)->sends_usage)
         json_object_set_new(o, "usage", json_null());    /* the last event has it */
     return o;
 }
@@ -312,8 +311,8 @@ static json_t *event_document(const lm_turn *t, json_t *choices)
 /* In a stream with echo, send the prompt before the first piece of the output. */
 static void echo(lm_turn *t, lm_choice *c)
 {
-    completion_own *own = t->own;
-    const lm_text *text = own->echoed + c->index / own->n;
+    completion_turn *own = (completion_turn *)t;
+    const lm_text *text = own->echoed + c->index / t->n;
 
     if (!own->echo || own->begun[c->index])
         return;
@@ -342,7 +341,7 @@ static void completion_end(lm_turn *t, lm_choice *c)
     o = event_document(t, json_pack("[{s:i, s:s, s:n, s:s}]", "index", (int)c->index, "text", "", "logprobs", "finish_reason",
                                     lm_turn_reason(c)));
 
-    if (t->n == 1)
+    if (t->n_choices == 1)
         json_object_set_new(o, "timings", lm_turn_timings(c));
     lm_turn_send(t, NULL, o);
 }
@@ -355,16 +354,16 @@ static void completion_trace(lm_turn *t, lm_choice *c, json_t *trace)
 
 static json_t *choice_json(lm_turn *t, lm_choice *c, size_t index)
 {
-    completion_own *own = t->own;
+    completion_turn *own = (completion_turn *)t;
     lm_text text = { 0 };
     json_t *o;
 
     if (own->echo)
-        lm_text_add(&text, own->echoed[c->index / own->n].data, own->echoed[c->index / own->n].size);
+        lm_text_add(&text, own->echoed[c->index / t->n].data, own->echoed[c->index / t->n].size);
     if (own->write)
         lm_text_add(&text, c->text.data, c->text.size);
     o = json_pack("{s:i, s:s%, s:o, s:s}", "index", (int)index, "text", text.data ? text.data : "", text.size, "logprobs",
-                  c->tokens && own->logprobs ? logprobs_json(t, c, own->echo, true) : json_null(), "finish_reason", lm_turn_reason(c));
+                  c->tokens && own->logprobs >= 0 ? logprobs_json(t, c, own->echo, true) : json_null(), "finish_reason", lm_turn_reason(c));
     lm_text_free(&text);
     return o;
 }
@@ -382,11 +381,10 @@ static double mean(const lm_choice *c)
 /* Return the best choice of a prompt that was not returned yet; among equal ones the first. */
 static lm_choice *best(lm_turn *t, size_t prompt, bool *returned)
 {
-    const completion_own *own = t->own;
-    size_t from = prompt * own->n, at = from + own->n;
+    size_t from = prompt * t->n, at = from + t->n;
 
-    for (size_t i = from; i < from + own->n; i++)
-        if (!returned[i] && (at == from + own->n || mean(t->choices + i) > mean(t->choices + at)))
+    for (size_t i = from; i < from + t->n; i++)
+        if (!returned[i] && (at == from + t->n || mean(t->choices + i) > mean(t->choices + at)))
             at = i;
     returned[at] = true;
     return t->choices + at;
@@ -395,14 +393,14 @@ static lm_choice *best(lm_turn *t, size_t prompt, bool *returned)
 /* Return all choices or, with best_of, the best ones of each prompt, best first. */
 static json_t *choices_json(lm_turn *t)
 {
-    const completion_own *own = t->own;
+    const completion_turn *own = (const completion_turn *)t;
     json_t *list = json_array();
-    bool *returned = calloc(t->n, sizeof *returned);
+    bool *returned = calloc(t->n_choices, sizeof *returned);
 
-    for (size_t i = 0; returned && i < t->n; i++) {
-        size_t prompt = i / own->n, which = i % own->n;
+    for (size_t i = 0; returned && i < t->n_choices; i++) {
+        size_t prompt = i / t->n, which = i % t->n;
         if (which < own->returned)
-            json_array_append_new(list, choice_json(t, own->returned < own->n ? best(t, prompt, returned) : t->choices + i,
+            json_array_append_new(list, choice_json(t, own->returned < t->n ? best(t, prompt, returned) : t->choices + i,
                                                     prompt * own->returned + which));
     }
     free(returned);
@@ -411,62 +409,58 @@ static json_t *choices_json(lm_turn *t)
 
 static void completion_finish(lm_turn *t)
 {
-    lm_openai_finish(t, "text_completion", t->stream ? json_array() : choices_json(t), ((const completion_own *)t->own)->usage,
+    lm_openai_finish(t, "text_completion", t->stream ? json_array() : choices_json(t), ((const completion_turn *)t)->sends_usage,
                      usage_json(t));
 }
 
-static const lm_writer completion_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .text = completion_text,
-                                             .end = completion_end, .finish = completion_finish, .fault = lm_turn_fault,
-                                             .trace = completion_trace, .alive = lm_turn_waiting, .own_size = sizeof(completion_own),
-                                             .drop = completion_drop, .each = with_scores };
-
 /* ---- the request ---- */
 
-static lm_status check(const completion_values *v, lm_error *e)
+static lm_status check(const completion_turn *v, lm_error *e)
 {
-    if (v->best_of && v->best_of < v->n)
-        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "'best_of' is %u; it must be at least n, %u", v->best_of, v->n);
-    if (v->best_of > v->n && v->params.stream)
+    const lm_turn *t = &v->turn;
+
+    if (v->best_of && v->best_of < t->n)
+        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "'best_of' is %u; it must be at least n, %u", v->best_of, t->n);
+    if (v->best_of > t->n && t->stream)
         return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "'best_of' cannot be combined with \"stream\": true");
     if (v->suffix && *v->suffix && v->echo)
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "'suffix' cannot be combined with echo");
-    if (v->echo && v->logprobs >= 0 && (v->params.trace || json_array_size(v->params.intervene)))
+    if (v->echo && v->logprobs >= 0 && (t->body.trace || json_array_size(t->body.intervene)))
         return lm_fail(e, LM_USAGE, "logprobs", LM_NO_OFFSET,
                        "'logprobs' with echo cannot be combined with trace or intervene: use /v1/trace");
-    if (!v->max_tokens && !v->echo)
+    if (!t->max_tokens && !v->echo)
         return lm_fail(e, LM_USAGE, "max_tokens", LM_NO_OFFSET, "'max_tokens' is 0, which requires \"echo\": true");
     return LM_OK;
 }
 
-static lm_status prepare_completion(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *out, lm_error *e)
+static lm_status prepare_completion(lm_call *c, lm_turn *t, lm_error *e)
 {
-    const completion_values *v = c->values;
-    const lm_prompts *prompts = &a->prompts;
-    completion_own *own = out;
+    completion_turn *v = (completion_turn *)t;
+    const lm_prompts *prompts = &t->prompts;
 
-    (void)parts;
-    LM_TRY(lm_openai_wants_usage(c, v->stream_options, &own->usage, e));
-    own->echo = v->echo;
-    own->write = v->max_tokens != 0;
-    own->returned = v->n;
-    own->n = v->params.n;
-    own->logprobs = v->logprobs >= 0;
-    own->n_prompts = prompts->n;
-    own->echoed = calloc(prompts->n, sizeof *own->echoed);
-    own->n_choices = prompts->n * own->n;
-    own->at = calloc(own->n_choices, sizeof *own->at);
-    own->begun = v->params.stream ? calloc(prompts->n * own->n, sizeof *own->begun) : NULL;
-    if (!own->echoed || !own->at || (v->params.stream && !own->begun))
+    LM_TRY(lm_openai_wants_usage(c, t->body.stream_options, &v->sends_usage, e));
+    v->write = t->max_tokens != 0;
+    v->n_prompts = prompts->n;
+    v->n_outputs = prompts->n * t->n;
+    v->echoed = calloc(v->n_prompts, sizeof *v->echoed);
+    v->at = calloc(v->n_outputs, sizeof *v->at);
+    v->begun = t->stream ? calloc(v->n_outputs, sizeof *v->begun) : NULL;
+    if (!v->echoed || !v->at || (t->stream && !v->begun))
         return lm_fail_memory(e, "the answer", 0);
     for (size_t i = 0; v->echo && i < prompts->n; i++)
-        LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n, LM_SKIP_SPECIAL, own->echoed + i, e));
-    return v->echo && v->logprobs >= 0 ? score_prompts(c, prompts, (uint32_t)v->logprobs, own, e) : LM_OK;
+        LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n, LM_SKIP_SPECIAL, v->echoed + i, e));
+    return v->echo && v->logprobs >= 0 ? score_prompts(c, v, e) : LM_OK;
 }
 
+static const lm_writer completion_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .id_prefix = "cmpl-",
+                                             .prepare = prepare_completion, .sequence = with_scores, .text = completion_text,
+                                             .end = completion_end, .finish = completion_finish, .fault = lm_turn_fault,
+                                             .trace = completion_trace, .alive = lm_turn_waiting, .release = completion_release };
+
 /* Make the prompt for the text between the given prompt and its suffix. */
-static lm_status read_middle(const lm_service *s, const completion_values *v, lm_prompts *out, lm_error *e)
+static lm_status read_middle(const lm_service *s, const completion_turn *v, lm_prompts *out, lm_error *e)
 {
-    lm_middle m = { .prefix = json_string_value(v->prompt), .suffix = v->suffix };
+    lm_middle m = { .prefix = json_string_value(v->turn.body.prompt), .suffix = v->suffix };
     lm_tokens *prompt;
 
     if (!m.prefix)
@@ -478,27 +472,30 @@ static lm_status read_middle(const lm_service *s, const completion_values *v, lm
     return lm_middle_prompt(s, &m, prompt, e);
 }
 
-static lm_status read_completion(lm_call *c, lm_ask *a, lm_error *e)
+static lm_status read_completion(lm_call *c, lm_turn *t, lm_error *e)
 {
-    const completion_values *v = c->values;
+    const completion_turn *v = (const completion_turn *)t;
 
-    return v->suffix && *v->suffix ? read_middle(c->service, v, &a->prompts, e)
-                                   : lm_prompts_read(c->service, v->prompt, LM_MOST_PROMPTS, &a->prompts, e);
+    return v->suffix && *v->suffix ? read_middle(c->service, v, &t->prompts, e)
+                                   : lm_prompts_read(c->service, t->body.prompt, LM_MOST_PROMPTS, &t->prompts, e);
 }
 
 static lm_status answer_completion(lm_call *c, lm_error *e)
 {
-    completion_values *v = c->values;
-    lm_ask a = { .params = &v->params, .id_prefix = "cmpl-", .prompt_only = !v->max_tokens, .read = read_completion,
-                 .prepare = prepare_completion };
+    completion_turn *v = c->values;
+    lm_turn *t = &v->turn;
 
+    lm_turn_begin(c, t, &completion_writer);
     LM_TRY(check(v, e));
-    v->params.n = v->best_of ? v->best_of : v->n;
-    v->params.max_tokens = v->max_tokens;
-    a.logprobs = v->logprobs > 0 ? v->logprobs : v->logprobs == 0 || v->n < v->params.n ? -1 : 0;
-    return lm_ask_answer(c, &a, &completion_writer, e);
+    t->read = read_completion;
+    t->prompt_only = !t->max_tokens;
+    v->returned = t->n;
+    if (v->best_of)
+        t->n = v->best_of;
+    t->logprobs = v->logprobs >= 0 || v->returned < t->n;          /* best_of compares them */
+    t->top_logprobs = v->logprobs > 0 ? (uint32_t)v->logprobs : 0;
+    return lm_turn_answer(c, t, e);
 }
 
 const lm_route lm_route_completions = { "POST", "/v1/completions", NULL, 0, LM_DIALECT_OPENAI, "continue texts, or score them",
-        completion_groups,
-                                        sizeof(completion_values), completion_defaults, answer_completion, NULL };
+                                        completion_groups, sizeof(completion_turn), completion_defaults, answer_completion, NULL };

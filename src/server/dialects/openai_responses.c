@@ -1,22 +1,25 @@
-/* POST /v1/responses and /v1/responses/input_tokens. */
+/* openai_responses.c - POST /v1/responses and /v1/responses/input_tokens: their fields, and how a list of items is read. Read from
+ * answer_responses upwards. */
 #include <string.h>
 
 #include "server/dialects/responses.h"
 #include "server/dialects/routes.h"
 
-#define V(field) offsetof(lm_response_values, field)
+#define T(field) offsetof(lm_turn, field)
+#define B(field) offsetof(lm_turn, body.field)
+#define V(field) offsetof(lm_response_turn, field)
 
 static const char *const automatic[] = { "auto", "default", NULL }, *const disabled[] = { "disabled", NULL };
 
 static const lm_field response_fields[] = {
     { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "a string, or an array of items: messages, also those of earlier answers" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
     { "instructions", LM_FIELD_STRING, V(instructions), 0, 0, NULL, false, "system message; system messages among the items are added to it" },
     { "max_output_tokens", LM_FIELD_I64, V(max_output_tokens), 1, 1e9, NULL, false, "maximum number of tokens to generate" },
     { "text", LM_FIELD_OBJECT, V(text), 0, 0, NULL, false, "format: type text, json_object or json_schema (with schema)" },
     { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: type function, name, description, parameters; other types are ignored with a warning" },
     { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false, "none, auto, required, the function to call, or allowed_tools" },
-    { "parallel_tool_calls", LM_FIELD_BOOL, V(parallel_tool_calls), 0, 0, NULL, false,
+    { "parallel_tool_calls", LM_FIELD_BOOL, T(parallel_calls), 0, 0, NULL, false,
       "allow several tool calls in one answer (true)" },
     { "include", LM_FIELD_ARRAY, V(include), 0, 0, NULL, false, "reasoning.encrypted_content is accepted and has no effect" },
     { "metadata", LM_FIELD_OBJECT, V(metadata), 0, 0, NULL, false, "returned unchanged" },
@@ -36,15 +39,14 @@ static const lm_field response_fields[] = {
     { 0 },
 };
 
-static const lm_field_group response_groups[] = { { response_fields, 0 }, { lm_params_fields, V(params) },
-        { lm_params_untraced, V(params) }, { lm_constraints_fields, V(params.constraints) }, { 0 } };
+static const lm_field_group response_groups[] = { { response_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_no_trace_fields, 0 },
+                                                  { lm_constraints_fields, T(constraints) }, { 0 } };
 
 static void response_defaults(const lm_service *s, void *values)
 {
-    lm_response_values *v = values;
+    lm_response_turn *v = values;
 
-    lm_params_defaults(s, &v->params);
-    v->parallel_tool_calls = true;
+    lm_turn_defaults(s, &v->turn);
     v->store = true;
 }
 
@@ -68,26 +70,23 @@ static lm_status functions_of(const json_t *list, const char *field, json_t *war
 }
 
 /* Convert tools and tool_choice to what lm_tools_read takes. */
-static lm_status read_tools(const lm_response_values *v, json_t *warnings, lm_dialogue *d, lm_error *e)
+static lm_status read_tools(lm_call *c, lm_response_turn *v, lm_error *e)
 {
     const char *type = json_string_value(json_object_get(v->tool_choice, "type"));
-    json_t *list = json_object_get(v->tool_choice, "tools"), *allowed = NULL;
-    lm_status status = functions_of(v->tools, "tools", warnings, &d->tools, e);
+    json_t *functions, *allowed;
+    lm_status status = functions_of(v->tools, "tools", c->warnings, &functions, e);
 
-    d->choice = v->tool_choice ? json_copy(v->tool_choice) : NULL;
-    if (status == LM_OK && type && strcmp(type, "allowed_tools") == 0) {
-        status = functions_of(list, "tool_choice", warnings, &allowed, e);
-        json_object_set_new(d->choice, "tools", allowed);
-    }
+    v->turn.body.tools = lm_turn_keep(&v->turn, functions);
+    v->turn.body.tool_choice = v->tool_choice;
+    if (status != LM_OK || !type || strcmp(type, "allowed_tools"))
+        return status;
+    status = functions_of(json_object_get(v->tool_choice, "tools"), "tool_choice", c->warnings, &allowed, e);
+    v->turn.body.tool_choice = lm_turn_keep(&v->turn, json_copy(v->tool_choice));
+    json_object_set_new(v->turn.body.tool_choice, "tools", allowed);
     return status;
 }
 
-static const char *effort_of(const lm_response_values *v)
-{
-    return json_string_value(json_object_get(v->reasoning, "effort"));
-}
-
-static lm_status check_reasoning(const lm_response_values *v, json_t *warnings, lm_error *e)
+static lm_status check_reasoning(const lm_response_turn *v, json_t *warnings, lm_error *e)
 {
     const json_t *effort = json_object_get(v->reasoning, "effort"), *summary = json_object_get(v->reasoning, "summary");
 
@@ -98,7 +97,7 @@ static lm_status check_reasoning(const lm_response_values *v, json_t *warnings, 
     return LM_OK;
 }
 
-static lm_status check_include(const lm_response_values *v, json_t *warnings, lm_error *e)
+static lm_status check_include(const lm_response_turn *v, json_t *warnings, lm_error *e)
 {
     for (size_t i = 0; i < json_array_size(v->include); i++) {
         const char *name = json_string_value(json_array_get(v->include, i));
@@ -111,48 +110,33 @@ static lm_status check_include(const lm_response_values *v, json_t *warnings, lm
     return LM_OK;
 }
 
-/* Convert text.format, {type, name, schema, strict}, to the form of /v1/chat/completions. *out NULL: any text. */
-static lm_status read_format(const lm_response_values *v, json_t **out, lm_error *e)
+/* Convert text.format, {type, name, schema, strict}, to the form of /v1/chat/completions. */
+static lm_status read_format(lm_response_turn *v, lm_error *e)
 {
     json_t *format = json_object_get(v->text, "format");
     const char *type = json_string_value(json_object_get(format, "type"));
 
-    *out = NULL;
     if (!format || json_is_null(format) || (json_is_object(format) && !json_object_size(format)))
         return LM_OK;
     if (!type || (strcmp(type, "text") && strcmp(type, "json_object") && strcmp(type, "json_schema")))
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET,
                        "'text.format' has the unknown type \"%.40s\": expected text, json_object or json_schema",
                        type ? type : "");
-    if (v->params.constraints.response_format)
+    if (v->turn.constraints.response_format)
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "'text.format' cannot be combined with response_format");
     if (strcmp(type, "json_schema") == 0 && !json_object_get(format, "schema"))
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "'text.format' requires a schema");
-    if (!(*out = json_pack("{s:s, s:O}", "type", type, "json_schema", format)))
+    v->turn.constraints.response_format = lm_turn_keep(&v->turn, json_pack("{s:s, s:O}", "type", type, "json_schema", format));
+    if (!v->turn.constraints.response_format)
         return lm_fail_memory(e, "the format", 0);
+    v->turn.aliases[2] = (lm_field_alias){ "response_format", "text.format" };
     return LM_OK;
-}
-
-/* Return the members of the response that repeat the request. */
-static json_t *settings_json(const lm_response_values *v)
-{
-    json_t *text = v->text ? json_copy(v->text) : json_object();
-
-    if (!json_object_get(text, "format"))
-        json_object_set_new(text, "format", json_pack("{s:s}", "type", "text"));
-    return json_pack("{s:s?, s:o, s:o, s:b, s:o, s:o, s:f, s:f, s:s?, s:{s:s?, s:n}, s:b, s:o, s:s, s:b}", "instructions", v->instructions,
-                     "max_output_tokens", v->max_output_tokens ? json_integer((json_int_t)v->max_output_tokens) : json_null(), "metadata",
-                     v->metadata ? json_incref(v->metadata) : json_object(), "parallel_tool_calls", v->parallel_tool_calls, "tool_choice",
-                     v->tool_choice ? json_incref(v->tool_choice) : json_string("auto"), "tools",
-                     v->tools ? json_incref(v->tools) : json_array(), "temperature", (double)v->params.sampling.temperature, "top_p",
-                     (double)v->params.sampling.top_p, "previous_response_id", v->previous, "reasoning", "effort", effort_of(v), "summary",
-                     "store", v->store, "text", text, "truncation", "disabled", "background", false);
 }
 
 /* Return the input after the items of the previous responses. *out NULL: there is no previous response, or the input is malformed. */
 static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
 {
-    const lm_response_values *v = c->values;
+    const lm_response_turn *v = c->values;
     lm_status status;
 
     if (!v->previous)
@@ -171,68 +155,61 @@ static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
     return status;
 }
 
-static lm_status read_response(lm_call *c, lm_ask *a, lm_error *e)
+static lm_status read_response(lm_call *c, lm_turn *t, lm_error *e)
 {
-    const lm_response_values *v = c->values;
-    lm_response_values with_before = *v;
-    json_t *whole = NULL;
+    lm_response_turn *v = (lm_response_turn *)t;
+    json_t *whole = NULL, *messages = NULL;
     lm_status status;
 
-    a->dialogue = (lm_dialogue){ .begin = true, .goes_on = true, .budget = -1, .effort = effort_of(v), .field = "reasoning",
-                                 .single = !v->parallel_tool_calls };
+    t->continue_final = true;
+    t->body.effort = json_string_value(json_object_get(v->reasoning, "effort"));
+    t->reasoning_field = "reasoning";
     LM_TRY(check_reasoning(v, c->warnings, e));
     LM_TRY(check_include(v, c->warnings, e));
     lm_field_warn_members(c->warnings, "text", v->text, "format");
     lm_field_warn_members(c->warnings, "reasoning", v->reasoning, "effort summary");
     LM_TRY(whole_input(c, &whole, e));
-    with_before.input = whole ? whole : v->input;
-    status = lm_response_messages(&with_before, c->warnings, &a->dialogue.messages, e);
+    status = lm_response_messages(v->instructions, whole ? whole : v->input, c->warnings, &messages, e);
     json_decref(whole);
-    return status == LM_OK ? read_tools(v, c->warnings, &a->dialogue, e) : status;
-}
-
-static lm_status prepare_response(lm_call *c, const lm_ask *a, const lm_prepared *parts, void *own, lm_error *e)
-{
-    const lm_response_values *v = c->values;
-
-    (void)a, (void)parts;
-    return lm_response_prepare(own, settings_json(v), v->store ? v->input : NULL, v->previous, e);
+    LM_TRY(status);
+    t->body.messages = lm_turn_keep(t, messages);
+    return read_tools(c, v, e);
 }
 
 /* ---- routes ---- */
 
+static lm_turn *begin(lm_call *c)
+{
+    lm_turn *t = c->values;
+
+    lm_turn_begin(c, t, &lm_response_writer);
+    t->read = read_response;
+    t->aliases[0] = (lm_field_alias){ "messages", "input" };
+    t->aliases[1] = (lm_field_alias){ "prompt", "input" };
+    return t;
+}
+
 static lm_status answer_responses(lm_call *c, lm_error *e)
 {
-    lm_response_values *v = c->values;
-    lm_ask a = { .params = &v->params, .id_prefix = "resp_", .aliases = { { "messages", "input" }, { "prompt", "input" } },
-                 .read = read_response, .prepare = prepare_response };
-    json_t *format;
-    lm_status status;
+    lm_turn *t = begin(c);
+    lm_response_turn *v = c->values;
 
-    LM_TRY(read_format(v, &format, e));
+    LM_TRY(read_format(v, e));
     if (v->max_output_tokens)
-        v->params.max_tokens = v->max_output_tokens;
-    if (format) {
-        v->params.constraints.response_format = format;
-        a.aliases[2] = (lm_field_alias){ "response_format", "text.format" };
-    }
-    status = lm_ask_answer(c, &a, &lm_response_writer, e);
-    json_decref(format);
-    return status;
+        t->max_tokens = v->max_output_tokens;
+    return lm_turn_answer(c, t, e);
 }
 
 static lm_status answer_input_tokens(lm_call *c, lm_error *e)
 {
-    lm_ask a = { .aliases = { { "messages", "input" }, { "prompt", "input" } }, .read = read_response };
     json_int_t n;
 
-    LM_TRY(lm_ask_count(c, &a, &n, e));
+    LM_TRY(lm_turn_count(c, begin(c), &n, e));
     return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e);
 }
 
 const lm_route lm_route_responses = { "POST", "/v1/responses", "/responses", 0, LM_DIALECT_OPENAI, "answer a list of items",
-                                      response_groups,
-                                      sizeof(lm_response_values), response_defaults, answer_responses, NULL };
+                                      response_groups, sizeof(lm_response_turn), response_defaults, answer_responses, NULL };
 const lm_route lm_route_response_tokens = { "POST", "/v1/responses/input_tokens", "/responses/input_tokens", 0, LM_DIALECT_OPENAI,
-                                            "count the tokens of items", response_groups, sizeof(lm_response_values), response_defaults,
-                                            answer_input_tokens, NULL };
+                                            "count the tokens of items", response_groups, sizeof(lm_response_turn),
+                                            response_defaults, answer_input_tokens, NULL };

@@ -1,4 +1,5 @@
-/* The response to POST /v1/responses, as a document or as events. Its items: response_items.h. */
+/* response_events.c - the response to POST /v1/responses, as a document or as events, and how it is stored. Its items: response_items.h.
+ * Read from lm_response_writer upwards. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,33 +7,43 @@
 
 #include "server/ask/writer.h"
 #include "server/store/archive.h"
-#include "server/dialects/response_items.h"
 #include "server/dialects/responses.h"
 
-typedef struct response_own {
-    json_t  *settings, *input;       /* `input` NULL: not to be stored */
-    char     previous[64];
-    lm_response_items items;
-} response_own;
-
-lm_status lm_response_prepare(void *out, json_t *settings, json_t *input, const char *previous, lm_error *e)
+/* Return the members of the response that repeat the request. */
+static json_t *settings_json(const lm_response_turn *v)
 {
-    response_own *own = out;
+    json_t *text = v->text ? json_copy(v->text) : json_object();
 
-    if (!(own->settings = settings))
+    if (!json_object_get(text, "format"))
+        json_object_set_new(text, "format", json_pack("{s:s}", "type", "text"));
+    return json_pack("{s:s?, s:o, s:o, s:b, s:o, s:o, s:f, s:f, s:s?, s:{s:s?, s:n}, s:b, s:o, s:s, s:b}", "instructions", v->instructions,
+                     "max_output_tokens", v->max_output_tokens ? json_integer((json_int_t)v->max_output_tokens) : json_null(), "metadata",
+                     v->metadata ? json_incref(v->metadata) : json_object(), "parallel_tool_calls", v->turn.parallel_calls, "tool_choice",
+                     v->tool_choice ? json_incref(v->tool_choice) : json_string("auto"), "tools",
+                     v->tools ? json_incref(v->tools) : json_array(), "temperature", (double)v->turn.sampling.temperature, "top_p",
+                     (double)v->turn.sampling.top_p, "previous_response_id", v->previous, "reasoning", "effort", v->turn.body.effort,
+                     "summary", "store", v->store, "text", text, "truncation", "disabled", "background", false);
+}
+
+static lm_status response_prepare(lm_call *c, lm_turn *t, lm_error *e)
+{
+    lm_response_turn *v = (lm_response_turn *)t;
+
+    (void)c;
+    if (!(v->settings = settings_json(v)))
         return lm_fail_memory(e, "the answer", 0);
-    own->input = json_incref(input);
-    snprintf(own->previous, sizeof own->previous, "%s", previous ? previous : "");
+    v->stored_input = v->store ? json_incref(v->input) : NULL;
+    snprintf(v->stored_previous, sizeof v->stored_previous, "%s", v->previous ? v->previous : "");
     return LM_OK;
 }
 
-static void drop(void *arg)
+static void response_release(lm_turn *t)
 {
-    response_own *own = arg;
+    lm_response_turn *v = (lm_response_turn *)t;
 
-    json_decref(own->settings);
-    json_decref(own->input);
-    lm_response_items_free(&own->items);
+    json_decref(v->settings);
+    json_decref(v->stored_input);
+    lm_response_items_free(&v->items);
 }
 
 /* ---- the document ---- */
@@ -49,7 +60,7 @@ static json_t *usage_json(const lm_turn *t)
 /* Return the response. `ended`: with usage. Takes ownership of `output` and `error` (NULL: none). */
 static json_t *response_json(const lm_turn *t, const char *status, json_t *output, bool ended, json_t *error)
 {
-    const response_own *own = t->own;
+    const lm_response_turn *own = (const lm_response_turn *)t;
     json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o*, s:n}", "id", t->id, "object", "response", "created_at",
                           (json_int_t)t->created, "model", t->service->name, "status", status, "output", output, "error", error,
                           "incomplete_details");
@@ -76,7 +87,7 @@ static const char *status_of(const lm_choice *c)
 
 static lm_response_items *items_of(lm_turn *t)
 {
-    return &((response_own *)t->own)->items;
+    return &((lm_response_turn *)t)->items;
 }
 
 static void response_begin(lm_turn *t)
@@ -159,15 +170,15 @@ static json_t *stored_input(const lm_turn *t, const json_t *input)
 
 static void store(const lm_turn *t, const json_t *response)
 {
-    const response_own *own = t->own;
+    const lm_response_turn *own = (const lm_response_turn *)t;
     lm_record r = { 0 };
     json_t *input;
 
-    if (!own->input)
+    if (!own->stored_input)
         return;
-    input = stored_input(t, own->input);
+    input = stored_input(t, own->stored_input);
     snprintf(r.id, sizeof r.id, "%s", t->id);
-    memcpy(r.previous, own->previous, sizeof r.previous);
+    memcpy(r.previous, own->stored_previous, sizeof r.previous);
     r.response = json_dumps(response, JSON_COMPACT);
     r.input = json_dumps(input, JSON_COMPACT);
     json_decref(input);
@@ -195,6 +206,7 @@ static void response_fault(lm_turn *t, const lm_error *e)
                       json_pack("{s:o}", "response", response_json(t, "failed", json_array(), false, error)));
 }
 
-const lm_writer lm_response_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .always = true, .begin = response_begin,
-                                       .text = response_text, .part = response_part, .end = response_end, .finish = response_finish,
-                                       .fault = response_fault, .alive = lm_turn_waiting, .own_size = sizeof(response_own), .drop = drop };
+const lm_writer lm_response_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .id_prefix = "resp_", .always = true,
+                                       .prepare = response_prepare, .begin = response_begin, .text = response_text,
+                                       .part = response_part, .end = response_end, .finish = response_finish, .fault = response_fault,
+                                       .alive = lm_turn_waiting, .release = response_release };

@@ -1,3 +1,4 @@
+#include "server/ask/dialogue.h"
 #include "server/dialects/responses.h"
 
 #include <string.h>
@@ -146,20 +147,20 @@ static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t 
     return LM_OK;
 }
 
-lm_status lm_response_messages(const lm_response_values *v, json_t *warnings, json_t **out, lm_error *e)
+lm_status lm_response_messages(const char *instructions, json_t *input, json_t *warnings, json_t **out, lm_error *e)
 {
     json_t *messages = json_array(), *names = json_object();
     lm_text system = { 0 };
     lm_status status = LM_OK;
 
-    if (v->instructions)
-        lm_text_add_str(&system, v->instructions);
-    if (json_is_string(v->input))
-        json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", v->input));
-    else if (!json_is_array(v->input) || !json_array_size(v->input))
+    if (instructions)
+        lm_text_add_str(&system, instructions);
+    if (json_is_string(input))
+        json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", input));
+    else if (!json_is_array(input) || !json_array_size(input))
         status = lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "'input' must be a string or a non-empty array of items");
-    for (size_t i = 0; status == LM_OK && i < json_array_size(v->input); i++)
-        status = add_item(json_array_get(v->input, i), i, &system, messages, names, warnings, e);
+    for (size_t i = 0; status == LM_OK && i < json_array_size(input); i++)
+        status = add_item(json_array_get(input, i), i, &system, messages, names, warnings, e);
     if (status == LM_OK && system.size)
         json_array_insert_new(messages, 0, json_pack("{s:s, s:s%}", "role", "system", "content", system.data, system.size));
     if (status == LM_OK && system.failed)

@@ -52,11 +52,12 @@ static lm_status read_text(lm_call *c, const trace_values *v, lm_tokens *out, lm
     if ((v->prompt != NULL) + (v->messages != NULL) + (v->ids != NULL) != 1)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "one of prompt, messages and ids is required");
     if (v->messages) {
-        const lm_dialogue d = { .messages = v->messages, .begin = true, .budget = -1, .shown = true };
+        lm_turn t = { .body.messages = v->messages, .generation_prompt = true, .reasoning_budget = -1, .only_shown = true };
         lm_text text = { 0 };
-        lm_status status = lm_dialogue_prompt(c, &d, out, &text, NULL, e);
+        lm_status status = lm_dialogue_prompt(c, &t, out, &text, e);
 
         lm_text_free(&text);
+        lm_turn_release(&t);
         return status;
     }
     if (v->prompt)
