@@ -42,7 +42,7 @@ static lm_status give(void *arg, uint32_t weight, uint64_t k, float *out, lm_err
 }
 
 /* Put form `at` of a tensor into the engine; n: the original values. */
-static lm_status put(lm_allotting *a, lm_unit *u, uint32_t at, lm_error *e)
+static lm_status put(lm_allotting *a, lm_allot_unit *u, uint32_t at, lm_error *e)
 {
     if (u->put == at)
         return LM_OK;
@@ -98,7 +98,7 @@ static lm_status open_state(lm_allotting *a, lm_error *e)
     lm_blake2b_add(&h, numbers, sizeof numbers);
     lm_blake2b_add(&h, a->o->ids, (size_t)a->f.chunk * a->f.chunks * sizeof *a->o->ids);
     for (size_t i = 0; i < a->n; i++) {
-        const lm_form *f = &a->units[i].forms[a->units[i].trial];
+        const lm_allot_form *f = &a->units[i].forms[a->units[i].trial];
         lm_blake2b_add(&h, &f->type, sizeof f->type);
         lm_blake2b_add(&h, &f->error, sizeof f->error);
     }
@@ -117,7 +117,7 @@ static lm_status try_units(lm_allotting *a, lm_error *e)
             stride = 1;                                  /* shares a divisor: measure in order */
     for (size_t i = 0; i < a->n; i++) {
         size_t at = i * stride % a->n;
-        lm_unit *u = &a->units[at];
+        lm_allot_unit *u = &a->units[at];
         LM_TRY(report_progress(a, 0.05 + 0.8 * (double)i / (double)a->n, "trying", e));
         if (!isnan(u->kl) || (a->o->seconds > 0 && lm_clock_seconds() - start > a->o->seconds))
             continue;
@@ -141,7 +141,7 @@ static void learn(lm_allotting *a)
     double all = 0, n = 0;
 
     for (size_t i = 0; i < a->n; i++) {
-        lm_unit *u = &a->units[i];
+        lm_allot_unit *u = &a->units[i];
         if (isnan(u->kl))
             continue;
         u->sensitivity = u->forms[u->trial].error > 0 ? u->kl / u->forms[u->trial].error : 0;
@@ -175,16 +175,16 @@ static double estimate(const lm_allotting *a)
 }
 
 /* Return the tensor whose upgrade gains most per byte within the budget; NULL: none. */
-static lm_unit *best_upgrade(lm_allotting *a, uint64_t bytes)
+static lm_allot_unit *best_upgrade(lm_allotting *a, uint64_t bytes)
 {
-    lm_unit *best = NULL;
+    lm_allot_unit *best = NULL;
     double   most = 0;
 
     for (size_t i = 0; i < a->n; i++) {
-        lm_unit *u = &a->units[i];
+        lm_allot_unit *u = &a->units[i];
         if (u->at + 1 >= u->n)
             continue;
-        const lm_form *f = &u->forms[u->at], *to = f + 1;
+        const lm_allot_form *f = &u->forms[u->at], *to = f + 1;
         double         worth = u->sensitivity * (f->error - to->error) / (double)(to->bytes - f->bytes);
         if (bytes + to->bytes - f->bytes <= a->budget && worth > most) {
             best = u;
@@ -219,8 +219,8 @@ static lm_status spend(lm_allotting *a, lm_error *e)
     LM_TRY(judge(a, &a->steps[a->n_steps++].kl, e));
     first = bytes;
     next  = first + (a->budget - first) / POINTS;
-    for (lm_unit *u; (u = best_upgrade(a, bytes));) {
-        const lm_form *from = &u->forms[u->at], *to = &u->forms[++u->at];
+    for (lm_allot_unit *u; (u = best_upgrade(a, bytes));) {
+        const lm_allot_form *from = &u->forms[u->at], *to = &u->forms[++u->at];
         bytes += to->bytes - from->bytes;
         lm_allot_step *s = &a->steps[a->n_steps++];
         *s = (lm_allot_step){ .tensor = lm_arena_strdup(&a->arena, lm_allot_name(a, u)), .from = lm_dtype_of(from->type)->name,
@@ -319,8 +319,8 @@ static void end(lm_allotting *a)
 
 lm_status lm_allot(const lm_model *m, const lm_allot_options *o, lm_allotment *out, lm_error *e)
 {
-    LM_GIVEN(e, m && o && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && o && out);
+    LM_CHECK_RESERVED(e, o);
     lm_allotting *a     = lm_alloc_zero(1, sizeof *a);
     double     start = lm_clock_seconds();
 

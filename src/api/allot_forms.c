@@ -14,9 +14,9 @@ enum { SAMPLE = 48 };
 
 #define LOW 4.25                     /* bits per weight of a budget that calls for codebooks */
 
-const char *lm_allot_name(const lm_allotting *a, const lm_unit *u) { return a->m->program->weights[u->weight].gguf; }
+const char *lm_allot_name(const lm_allotting *a, const lm_allot_unit *u) { return a->m->program->weights[u->weight].gguf; }
 
-const float *lm_allot_importance(lm_allotting *a, const lm_unit *u, uint64_t k)
+const float *lm_allot_importance(lm_allotting *a, const lm_allot_unit *u, uint64_t k)
 {
     const lm_weight *w = &a->m->program->weights[u->weight];
     uint64_t         n = 0, cols = w->dims[w->n_dims - 1];
@@ -60,7 +60,7 @@ lm_status lm_allot_types(lm_allotting *a, lm_error *e)
 }
 
 /* Return whether a tensor can have a type: its rows are whole blocks, and it has the importance without which the type is noise. */
-static bool is_possible(lm_allotting *a, const lm_unit *u, lm_dtype type)
+static bool is_possible(lm_allotting *a, const lm_allot_unit *u, lm_dtype type)
 {
     static const lm_file_type any = { .name = "any", .id = 0, .base = LM_F32 };
     const lm_weight          *w   = &a->m->program->weights[u->weight];
@@ -72,23 +72,23 @@ static bool is_possible(lm_allotting *a, const lm_unit *u, lm_dtype type)
 
 static int smaller(const void *a, const void *b)
 {
-    const lm_form *x = a, *y = b;
+    const lm_allot_form *x = a, *y = b;
 
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? -1 : 1) : x->error < y->error ? -1 : x->error > y->error;
 }
 
 /* Keep the forms on the lower convex hull of error over bytes; the others are never worth their bytes. */
-static void keep_edge(lm_unit *u)
+static void keep_edge(lm_allot_unit *u)
 {
     uint32_t n = 0;
 
     qsort(u->forms, u->n, sizeof *u->forms, smaller);
     for (uint32_t i = 0; i < u->n; i++) {
-        lm_form f = u->forms[i];
+        lm_allot_form f = u->forms[i];
         if (n && f.error >= u->forms[n - 1].error)
             continue;
         while (n >= 2) {
-            const lm_form *p = &u->forms[n - 2], *q = &u->forms[n - 1];
+            const lm_allot_form *p = &u->forms[n - 2], *q = &u->forms[n - 1];
             double         to_q = (p->error - q->error) / (double)(q->bytes - p->bytes);
             double         to_f = (p->error - f.error) / (double)(f.bytes - p->bytes);
             if (to_q >= to_f)
@@ -103,7 +103,7 @@ static void keep_edge(lm_unit *u)
 
 /* Choose the form to try: the smallest one, or under a low budget the largest one within its bits per weight. The divergence that a tensor
  * causes in one or two bits tells little about sizes near to the budget. */
-static uint32_t form_to_try(const lm_allotting *a, const lm_unit *u)
+static uint32_t form_to_try(const lm_allotting *a, const lm_allot_unit *u)
 {
     uint64_t elements = a->m->program->weights[u->weight].elements;
     uint32_t i = 0;
@@ -114,7 +114,7 @@ static uint32_t form_to_try(const lm_allotting *a, const lm_unit *u)
 }
 
 /* Measure the squared relative error of each form on a sample of rows. */
-static lm_status measure_forms(lm_allotting *a, lm_unit *u, lm_error *e)
+static lm_status measure_forms(lm_allotting *a, lm_allot_unit *u, lm_error *e)
 {
     uint64_t        cols = lm_pair_cols(a->pair, u->weight), rows = lm_pair_rows(a->pair, u->weight), bytes = cols * 5 + 512;
     uint64_t        some = rows < SAMPLE ? rows : SAMPLE, k = lm_pair_matrices(a->pair, u->weight) / 2;
@@ -190,7 +190,7 @@ const char *lm_allot_joint(const lm_allotting *a, uint32_t weight, lm_dtype *typ
 static lm_status add_unit(lm_allotting *a, uint32_t weight, lm_error *e)
 {
     const lm_weight *w      = &a->m->program->weights[weight];
-    lm_unit         *u      = &a->units[a->n];
+    lm_allot_unit   *u      = &a->units[a->n];
     lm_dtype         stored = lm_matrices_type(a->pair->of_a, weight);
     bool             gguf   = lm_container_kind_of(a->m->container) == LM_GGUF;
 
@@ -204,10 +204,10 @@ static lm_status add_unit(lm_allotting *a, uint32_t weight, lm_error *e)
         a->fixed += gguf ? lm_elements_bytes(w->elements, stored) : w->elements * 4;
         return LM_OK;
     }
-    *u = (lm_unit){ .weight = weight, .kl = NAN };
+    *u = (lm_allot_unit){ .weight = weight, .kl = NAN };
     for (size_t t = 0; t < a->n_types; t++)              /* computes the importance, here by a single thread */
         if (is_possible(a, u, a->types[t]))
-            u->forms[u->n++] = (lm_form){ .type = a->types[t], .bytes = lm_elements_bytes(w->elements, a->types[t]) };
+            u->forms[u->n++] = (lm_allot_form){ .type = a->types[t], .bytes = lm_elements_bytes(w->elements, a->types[t]) };
     if (u->n)
         a->n++;
     else

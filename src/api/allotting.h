@@ -13,17 +13,17 @@
 enum { LM_MOST_FORMS = 24 };
 
 /* A tensor in one type. */
-typedef struct lm_form { lm_dtype type; uint64_t bytes; double error; } lm_form;
+typedef struct lm_allot_form { lm_dtype type; uint64_t bytes; double error; } lm_allot_form;
 
-typedef struct lm_unit {
+typedef struct lm_allot_unit {
     uint32_t weight;
-    lm_form  forms[LM_MOST_FORMS];   /* smallest first; each next one gains less per byte */
+    lm_allot_form forms[LM_MOST_FORMS]; /* smallest first; each next one gains less per byte */
     uint32_t n, at;                  /* at: the chosen form */
     uint32_t trial;                  /* the form that is tried */
     double   kl;                     /* divergence with that form; NaN: not measured */
     double   sensitivity;            /* divergence per squared relative error */
     uint32_t put;                    /* the form in the engine; n: unchanged */
-} lm_unit;
+} lm_allot_unit;
 
 typedef struct lm_allotting {
     const lm_model         *m;
@@ -31,7 +31,7 @@ typedef struct lm_allotting {
     lm_pair      *pair;
     lm_imatrix   *imatrix;
     lm_effect     f;
-    lm_unit      *units;
+    lm_allot_unit *units;
     size_t        n;
     lm_dtype      types[LM_MOST_FORMS];
     size_t        n_types;
@@ -58,8 +58,8 @@ lm_status lm_allot_units(lm_allotting *a, lm_error *e);
  * NULL. */
 const char *lm_allot_joint(const lm_allotting *a, uint32_t weight, lm_dtype *type);
 
-const char  *lm_allot_name(const lm_allotting *a, const lm_unit *u);
+const char  *lm_allot_name(const lm_allotting *a, const lm_allot_unit *u);
 /* Return the importance of the inputs of matrix k; NULL: none. The first call for a tensor must not run beside others. */
-const float *lm_allot_importance(lm_allotting *a, const lm_unit *u, uint64_t k);
+const float *lm_allot_importance(lm_allotting *a, const lm_allot_unit *u, uint64_t k);
 
 #endif

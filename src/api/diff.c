@@ -56,8 +56,8 @@ static void end(lm_differing *d)
 
 lm_status lm_diff(const lm_model *a, const lm_model *b, const lm_diff_options *o, lm_diff_result *out, lm_error *e)
 {
-    LM_GIVEN(e, a && b && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, a && b && out);
+    LM_CHECK_RESERVED(e, o);
     static const lm_diff_options defaults;
     lm_differing *d     = lm_alloc_zero(1, sizeof *d);
     double        start = lm_clock_seconds();

@@ -158,8 +158,8 @@ static lm_status check(collecting *c, size_t n, lm_error *e)
 lm_status lm_imatrix_collect(lm_imatrix *m, lm_engine *g, const lm_token *ids, size_t n, const lm_imatrix_options *o,
                              lm_imatrix_result *result, lm_error *e)
 {
-    LM_GIVEN(e, m && g && (ids || !n));
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && g && (ids || !n));
+    LM_CHECK_RESERVED(e, o);
     static const lm_imatrix_options defaults;
     collecting c      = { .m = m, .g = g, .ids = ids, .o = o ? o : &defaults };
     uint32_t   before = m->chunks;

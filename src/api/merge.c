@@ -322,8 +322,8 @@ static void end(lm_merging *g)
 lm_status lm_merge(const lm_model *m, const lm_adapter *const *adapters, const char *out, const lm_merge_options *o,
                    lm_merge_result *result, lm_error *e)
 {
-    LM_GIVEN(e, m && adapters);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && adapters);
+    LM_CHECK_RESERVED(e, o);
     static const lm_merge_options defaults;
     double      start = lm_clock_seconds();
     lm_merging *g     = lm_alloc_zero(1, sizeof *g);

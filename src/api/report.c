@@ -124,7 +124,7 @@ static json_t *metadata(const lm_model *m)
 
 lm_status lm_model_report(const lm_model *m, lm_report what, const lm_engine_options *o, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, m && out);
+    LM_REQUIRE(e, m && out);
     json_t *document = NULL;
 
     switch (what) {

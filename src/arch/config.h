@@ -66,7 +66,7 @@ typedef struct lm_config {
 /* A family declares its struct in its file, checks its size with LM_OWN_FITS, and accesses it with these functions. */
 #define LM_OWN_FITS(type) _Static_assert(sizeof(type) <= LM_OWN_BYTES, "more than a family may keep")
 static inline const void *lm_own(const lm_config *c) { return c->own; }
-static inline void       *lm_own_to_set(lm_config *c) { return c->own; }
+static inline void       *lm_family_config_mut(lm_config *c) { return c->own; }
 
 typedef enum lm_own_kind { LM_OWN_F32, LM_OWN_F64, LM_OWN_U32, LM_OWN_BOOL } lm_own_kind;
 

@@ -29,8 +29,8 @@ static lm_status check(const lm_sizes *s, lm_error *e)
 
 lm_status lm_describe_sizes(const lm_sizes *s, lm_text *config, lm_error *e)
 {
-    LM_GIVEN(e, s && config);
-    LM_PLAIN(e, s);
+    LM_REQUIRE(e, s && config);
+    LM_CHECK_RESERVED(e, s);
     lm_text      b    = { 0 };
     const char *type = s->plain ? "starcoder2" : s->qkv_bias && !s->bias ? "qwen2" : "llama";
 

@@ -408,8 +408,8 @@ static lm_status write_config(const tree *t, const lm_family *f, const lm_sizes 
 lm_status lm_describe_tree(const char *text, size_t n, const lm_sizes *known, lm_text *config, lm_text *notes,
                            uint64_t *parameters, lm_error *e)
 {
-    LM_GIVEN(e, text && config && notes && parameters);
-    LM_PLAIN(e, known);
+    LM_REQUIRE(e, text && config && notes && parameters);
+    LM_CHECK_RESERVED(e, known);
     static const lm_sizes nothing;
     tree t = { .e = e };
     lm_text c = { 0 }, remarks = { 0 };

@@ -73,7 +73,7 @@ static lm_value falcon_build(lm_builder *b, const lm_config *c)
 /* The older forms ignore num_kv_heads: one head in total with multi_query, otherwise one per query head. */
 static lm_status read_forms(const lm_source *s, lm_config *c, lm_error *e)
 {
-    falcon  *own = lm_own_to_set(c);
+    falcon  *own = lm_family_config_mut(c);
     uint32_t norms, kv_heads;
     bool     grouped, multi_query, alibi, normed;
 

@@ -48,7 +48,7 @@ lm_status lm_gemma2_scores(const lm_source *s, uint32_t largest, lm_config *c, l
 
 static lm_status gemma2_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    gemma2 *own = lm_own_to_set(c);
+    gemma2 *own = lm_family_config_mut(c);
 
     LM_TRY(lm_gemma_configure(s, "hidden_activation", c, e));
     LM_TRY(lm_gemma2_scores(s, 46, c, e));

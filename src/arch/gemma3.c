@@ -53,7 +53,7 @@ static const lm_own_number gemma3_own[] = {
 
 static lm_status gemma3_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    gemma3     *own   = lm_own_to_set(c);
+    gemma3     *own   = lm_family_config_mut(c);
     const char *every = lm_meta_has(s->meta, "_sliding_window_pattern") ? "_sliding_window_pattern" : "sliding_window_pattern";
 
     LM_TRY(lm_gemma_shape(s, "hidden_activation", c, e));

@@ -47,7 +47,7 @@ static lm_status glm_configure(const lm_source *s, lm_config *c, lm_error *e)
 
 static lm_status glm4_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    glm *own = lm_own_to_set(c);
+    glm *own = lm_family_config_mut(c);
 
     own->post_norms = true;
     return glm_configure(s, c, e);

@@ -57,7 +57,7 @@ static lm_value neox_build(lm_builder *b, const lm_config *c)
 
 static lm_status neox_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    neox    *own = lm_own_to_set(c);
+    neox    *own = lm_family_config_mut(c);
     float    base;
     uint32_t lanes;
 

@@ -62,7 +62,7 @@ static lm_value granite_moe_build(lm_builder *b, const lm_config *c)
 
 static lm_status granite_moe_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    granite_moe *own = lm_own_to_set(c);
+    granite_moe *own = lm_family_config_mut(c);
 
     LM_TRY(lm_granite_configure(s, c, e));
     c->route = (lm_route_spec){ .renormalise = true, .scale = 1 };

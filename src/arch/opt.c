@@ -69,7 +69,7 @@ static lm_value opt_build(lm_builder *b, const lm_config *c)
 
 static lm_status opt_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    opt *own = lm_own_to_set(c);
+    opt *own = lm_family_config_mut(c);
     bool before, removed, bias, affine;
 
     LM_TRY(lm_read_vocabulary(s, c, e));

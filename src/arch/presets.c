@@ -156,7 +156,7 @@ static lm_status several(const char *name, const words *given, int quality, size
 
 lm_status lm_preset_find(const char *name, const lm_preset **out, lm_error *e)
 {
-    LM_GIVEN(e, name && out);
+    LM_REQUIRE(e, name && out);
     const lm_preset *found[EXACTLY + 1] = { NULL };
     size_t           n[EXACTLY + 1]     = { 0 };
     words            given;

@@ -67,7 +67,7 @@ static lm_value qwen3_moe_build(lm_builder *b, const lm_config *c)
 /* Read which layers are dense: mlp_only_layers, and layers whose number + 1 is not a multiple of decoder_sparse_step. */
 static lm_status read_dense(const lm_source *s, lm_config *c, lm_error *e)
 {
-    qwen_moe     *own = lm_own_to_set(c);
+    qwen_moe     *own = lm_family_config_mut(c);
     lm_meta_value list, item;
     uint32_t      step;
 

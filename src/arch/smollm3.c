@@ -33,7 +33,7 @@ static lm_value smollm3_build(lm_builder *b, const lm_config *c)
 /* no_rope_layers has 1 for layers that *do* rotate. */
 static lm_status read_rotating(const lm_source *s, lm_config *c, lm_error *e)
 {
-    smollm3      *own = lm_own_to_set(c);
+    smollm3      *own = lm_family_config_mut(c);
     lm_meta_value list, item;
     uint32_t      every;
 

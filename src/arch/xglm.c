@@ -47,7 +47,7 @@ static lm_value xglm_build(lm_builder *b, const lm_config *c)
 
 static lm_status xglm_configure(const lm_source *s, lm_config *c, lm_error *e)
 {
-    xglm    *own = lm_own_to_set(c);
+    xglm    *own = lm_family_config_mut(c);
     uint32_t padding;
     bool     scaled;
 

@@ -14,14 +14,14 @@
             goto done;                    \
     } while (0)
 
-/* For the beginning of a public function. LM_GIVEN: LM_USAGE if a required argument is NULL. LM_PLAIN: LM_USAGE if options (NULL: the
- * defaults) have reserved words that are not zero, as those of a later version may. */
-#define LM_GIVEN(e, given)                \
+/* For the beginning of a public function. LM_REQUIRE: LM_USAGE if a required argument is NULL. LM_CHECK_RESERVED:
+ * LM_USAGE if options (NULL: the defaults) have reserved words that are not zero, as those of a later version may. */
+#define LM_REQUIRE(e, given)                \
     do {                                  \
         if (!(given))                     \
             return lm_fail_null((e), __func__); \
     } while (0)
-#define LM_PLAIN(e, o)                    \
+#define LM_CHECK_RESERVED(e, o)                    \
     do {                                  \
         if ((o) && lm_any_reserved((o)->reserved, sizeof (o)->reserved)) \
             return lm_fail_reserved((e), __func__); \

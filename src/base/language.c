@@ -81,7 +81,7 @@ static bool has_texts(lm_language l)
 
 lm_status lm_language_find(const char *name, lm_language *out, lm_error *e)
 {
-    LM_GIVEN(e, name && out);
+    LM_REQUIRE(e, name && out);
     lm_language l = named(name);
 
     if (l == LM_LANGUAGES)

@@ -161,7 +161,7 @@ void lm_text_add_wide_numbers(lm_text *t, const char *json, size_t n)
 
 lm_status lm_text_add_exact_json(lm_text *t, const char *json, size_t n, const lm_text *wide, lm_error *e)
 {
-    LM_GIVEN(e, t && json);
+    LM_REQUIRE(e, t && json);
     lm_wide w;
     lm_wide_number one;
     size_t done = 0;

@@ -10,7 +10,7 @@
 #include "lamina/engine.h"
 #include "program/split.h"
 #include "runtime/engine/page_owners.h"
-#include "runtime/engine/lead.h"
+#include "runtime/engine/broadcast.h"
 
 typedef struct joined {
     lm_cluster c;                        /* must be first: the public part */
@@ -65,8 +65,8 @@ static const lm_cluster_options defaults;
 
 lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_error *e)
 {
-    LM_GIVEN(e, out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, out);
+    LM_CHECK_RESERVED(e, o);
     ways requested = { 0 };
 
     o = o ? o : &defaults;
@@ -96,8 +96,8 @@ lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_erro
 
 lm_status lm_cluster_imagine(const lm_cluster_options *o, uint32_t rank, lm_cluster **out, lm_error *e)
 {
-    LM_GIVEN(e, out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, out);
+    LM_CHECK_RESERVED(e, o);
     ways requested;
 
     LM_TRY(read_split(o ? o->split : NULL, 1, &requested, e));
@@ -139,7 +139,7 @@ typedef struct follower {
 
 static lm_status make_engine(follower *f, lm_error *e)
 {
-    lm_lead_options sent;
+    lm_broadcast_options sent;
 
     LM_TRY(f->j->c.x.lead(f->j->c.x.arg, &sent, sizeof sent, e));
     sent.cpu[sizeof sent.cpu - 1] = '\0';
@@ -165,55 +165,55 @@ static void drop_engine(follower *f)
     f->rows = NULL;
 }
 
-static lm_status take_step(follower *f, const lm_lead_message *m, lm_error *e)
+static lm_status take_step(follower *f, const lm_broadcast_message *m, lm_error *e)
 {
     uint64_t bytes = m->n * sizeof *f->rows;
 
     if (m->n > f->most)
         return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 steps %u rows of %u", m->n, f->most);
     LM_TRY(f->j->c.x.lead(f->j->c.x.arg, f->rows, bytes, e));
-    if (lm_lead_hash(f->rows, bytes) != m->hash)
+    if (lm_broadcast_hash(f->rows, bytes) != m->hash)
         return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "the rows of message %llu are not those that rank 0 sent",
                        (unsigned long long)m->number);
     return lm_engine_step(f->g, f->rows, m->n, e);
 }
 
-static lm_status obey(follower *f, const lm_lead_message *m, lm_error *e)
+static lm_status obey(follower *f, const lm_broadcast_message *m, lm_error *e)
 {
     const uint32_t *a = m->a;
 
-    if (!f->g && m->code != LM_LEAD_NEW && m->code != LM_LEAD_FREE)
+    if (!f->g && m->code != LM_BROADCAST_NEW && m->code != LM_BROADCAST_FREE)
         return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 uses an engine that does not exist");
-    switch ((lm_lead_code)m->code) {
-    case LM_LEAD_NEW:
-        if (make_engine(f, e) != LM_OK)      /* lm_lead_agree tells rank 0, which reports it */
+    switch ((lm_broadcast_code)m->code) {
+    case LM_BROADCAST_NEW:
+        if (make_engine(f, e) != LM_OK) /* lm_broadcast_agree tells rank 0, which reports it */
             drop_engine(f);
         return LM_OK;
-    case LM_LEAD_FREE:
+    case LM_BROADCAST_FREE:
         drop_engine(f);
         return LM_OK;
-    case LM_LEAD_STEP:
+    case LM_BROADCAST_STEP:
         return take_step(f, m, e);
-    case LM_LEAD_TRUNCATE:
+    case LM_BROADCAST_TRUNCATE:
         return lm_engine_truncate(f->g, a[0], a[1], e);
-    case LM_LEAD_SHARE:
+    case LM_BROADCAST_SHARE:
         return lm_engine_share(f->g, a[0], a[1], a[2], e);
-    case LM_LEAD_TAKE:
-        lm_pages_take(f->g, a[0], a[1], a[2]);
+    case LM_BROADCAST_PAGE_REF:
+        lm_page_ref(f->g, a[0], a[1], a[2]);
         return LM_OK;
-    case LM_LEAD_DROP:
-        lm_pages_drop(f->g, a[0], a[1]);
+    case LM_BROADCAST_PAGE_UNREF:
+        lm_page_unref(f->g, a[0], a[1]);
         return LM_OK;
-    case LM_LEAD_GIVE:
-        lm_pages_assign(f->g, a[0], a[1], a[2], a[3]);
+    case LM_BROADCAST_PAGE_ASSIGN:
+        lm_page_assign(f->g, a[0], a[1], a[2], a[3]);
         return LM_OK;
-    case LM_LEAD_SWAP:
-        lm_pages_replace(f->g, a[0], a[1], a[2], a[3]);
+    case LM_BROADCAST_PAGE_REPLACE:
+        lm_page_replace(f->g, a[0], a[1], a[2], a[3]);
         return LM_OK;
-    case LM_LEAD_LENGTH:
+    case LM_BROADCAST_LENGTH:
         lm_pages_set_length(f->g, a[0], a[1]);
         return LM_OK;
-    case LM_LEAD_END:
+    case LM_BROADCAST_END:
         return LM_OK;
     }
     return lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 sent an unknown command");
@@ -221,19 +221,19 @@ static lm_status obey(follower *f, const lm_lead_message *m, lm_error *e)
 
 lm_status lm_cluster_follow(lm_cluster *c, const lm_model *m, lm_error *e)
 {
-    LM_GIVEN(e, c && m);
+    LM_REQUIRE(e, c && m);
     follower        f = { .j = inside(c), .m = m };
-    lm_lead_message message = { 0 };
+    lm_broadcast_message message = { 0 };
     lm_status       status  = LM_OK;
 
     if (!f.j->real || c->x.rank == 0)
         return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "rank 0 leads");
-    while (status == LM_OK && message.code != LM_LEAD_END) {
+    while (status == LM_OK && message.code != LM_BROADCAST_END) {
         status = c->x.lead(c->x.arg, &message, sizeof message, e);
-        if (status == LM_OK && (message.magic != LM_LEAD_MAGIC || message.number != ++f.j->n_messages))
+        if (status == LM_OK && (message.magic != LM_BROADCAST_MAGIC || message.number != ++f.j->n_messages))
             status = lm_fail(e, LM_FAILED, "ranks", LM_NO_OFFSET, "rank 0 sent message %llu where %llu was expected",
                              (unsigned long long)message.number, (unsigned long long)f.j->n_messages);
-        if (status == LM_OK && message.code != LM_LEAD_END)
+        if (status == LM_OK && message.code != LM_BROADCAST_END)
             status = obey(&f, &message, e);
     }
     f.j->lost = status != LM_OK;
@@ -246,7 +246,10 @@ void lm_cluster_leave(lm_cluster *c)
     if (!c)
         return;
     joined         *j = inside(c);
-    lm_lead_message m = { .magic = LM_LEAD_MAGIC, .code = LM_LEAD_END, .number = j->n_messages + 1, .hash = lm_lead_hash(NULL, 0) };
+    lm_broadcast_message m = { .magic = LM_BROADCAST_MAGIC,
+                               .code = LM_BROADCAST_END,
+                               .number = j->n_messages + 1,
+                               .hash = lm_broadcast_hash(NULL, 0) };
 
     if (j->real && c->x.rank == 0 && c->x.ranks > 1 && !lm_ranks_broken())
         j->lost |= c->x.lead(c->x.arg, &m, sizeof m, NULL) != LM_OK;

@@ -18,7 +18,7 @@ static double now(void)
 }
 
 /* Measure the seconds of one message of `bytes` between rank 0 and rank `other`: half of the fastest round trip. Other ranks are idle. */
-static lm_status one_way(const lm_exchange *x, uint32_t other, void *buffer, uint64_t bytes, uint32_t rounds, double *out, lm_error *e)
+static lm_status one_way(const lm_rank_exchange *x, uint32_t other, void *buffer, uint64_t bytes, uint32_t rounds, double *out, lm_error *e)
 {
     double best = 1e9;
 
@@ -38,7 +38,7 @@ static lm_status one_way(const lm_exchange *x, uint32_t other, void *buffer, uin
     return LM_OK;
 }
 
-lm_status lm_link_measure(const lm_exchange *x, uint32_t other, double *latency, double *rate, lm_error *e)
+lm_status lm_link_measure(const lm_rank_exchange *x, uint32_t other, double *latency, double *rate, lm_error *e)
 {
     double   small = 0, large = 0;
     uint8_t *buffer = lm_alloc_zero(LARGE, 1);
@@ -56,7 +56,7 @@ lm_status lm_link_measure(const lm_exchange *x, uint32_t other, double *latency,
 
 lm_status lm_cluster_measure(lm_cluster *c, lm_link *out, lm_error *e)
 {
-    LM_GIVEN(e, c && out);
+    LM_REQUIRE(e, c && out);
     lm_link slowest = { .name = "measured", .title = "measured between the ranks", .bytes_per_second = 1e18,
                         .source = "lamina: messages there and back, the fastest of many" };
 

@@ -49,7 +49,7 @@ static lm_status await(MPI_Request *r, double limit, lm_error *e)
 
 static lm_status gather(void *arg, bool everybody, const void *mine, const uint64_t *bytes, void *all, lm_error *e)
 {
-    const lm_exchange *x = arg;
+    const lm_rank_exchange *x = arg;
     int                counts[LM_MAX_RANKS], places[LM_MAX_RANKS];
     bool               all_ranks = everybody || x->parts == x->ranks;
     uint32_t           n = all_ranks ? x->ranks : x->parts;
@@ -71,7 +71,7 @@ static lm_status gather(void *arg, bool everybody, const void *mine, const uint6
 /* Broadcast rank 0's message. The other ranks wait for it without a time-out. */
 static lm_status lead(void *arg, void *message, uint64_t bytes, lm_error *e)
 {
-    const lm_exchange *x = arg;
+    const lm_rank_exchange *x = arg;
     MPI_Request        r;
 
     if (MPI_Ibcast(message, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD, &r) != MPI_SUCCESS)
@@ -91,7 +91,7 @@ static lm_status receive(void *arg, uint32_t from, void *message, uint64_t bytes
     return lm_ranks_receive(from, message, bytes, e);
 }
 
-lm_status lm_ranks_group(lm_exchange *x, uint32_t parts, lm_error *e)
+lm_status lm_ranks_group(lm_rank_exchange *x, uint32_t parts, lm_error *e)
 {
     x->parts = parts;
     if (parts == x->ranks || parts == 1)
@@ -125,7 +125,7 @@ static void leave_at_exit(void)
     lm_ranks_close(NULL, false);
 }
 
-lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e)
+lm_status lm_ranks_join(double timeout, lm_rank_exchange *x, lm_error *e)
 {
     int given, rank, ranks, already = 0;
 
@@ -140,11 +140,11 @@ lm_status lm_ranks_join(double timeout, lm_exchange *x, lm_error *e)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks > LM_MAX_RANKS)
         return lm_fail(e, LM_USAGE, "ranks", LM_NO_OFFSET, "%d ranks; 1 to %d are possible", ranks, LM_MAX_RANKS);
-    *x = (lm_exchange){ x, (uint32_t)rank, (uint32_t)ranks, (uint32_t)ranks, gather, send, receive, lead, NULL };
+    *x = (lm_rank_exchange){ x, (uint32_t)rank, (uint32_t)ranks, (uint32_t)ranks, gather, send, receive, lead, NULL };
     return LM_OK;
 }
 
-void lm_ranks_close(lm_exchange *x, bool lost)
+void lm_ranks_close(lm_rank_exchange *x, bool lost)
 {
     int over = 0;
 

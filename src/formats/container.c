@@ -45,7 +45,7 @@ void lm_container_close(lm_container *c)
 {
     if (!c)
         return;
-    for (lm_document *d = c->documents; d; d = d->next) {
+    for (lm_json_file *d = c->documents; d; d = d->next) {
         lm_free(d->text);
         lm_meta_free(d->meta);
     }
@@ -363,16 +363,16 @@ void lm_container_unpack(const lm_container *c, const lm_tensor_info *t, uint64_
 
 /* ---- other files of a folder ---- */
 
-lm_status lm_container_document(lm_container *c, const char *name, lm_document **out, lm_error *e)
+lm_status lm_container_document(lm_container *c, const char *name, lm_json_file **out, lm_error *e)
 {
-    lm_document *d;
+    lm_json_file *d;
 
     if (!*name || strchr(name, '/') || !strcmp(name, ".") || !strcmp(name, ".."))
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "not the name of a file in the model's folder");
     for (d = c->documents; d && strcmp(d->name, name); d = d->next)
         ;
     if (!d) {
-        if (!(d = lm_arena_new(&c->arena, 1, lm_document)) || !(d->name = lm_arena_strdup(&c->arena, name)))
+        if (!(d = lm_arena_new(&c->arena, 1, lm_json_file)) || !(d->name = lm_arena_strdup(&c->arena, name)))
             return lm_fail_memory(e, name, sizeof *d);
         d->next      = c->documents;
         c->documents = d;
@@ -405,7 +405,7 @@ static lm_status read_document(const lm_container *c, const char *name, char **p
 
 lm_status lm_container_text(lm_container *c, const char *name, lm_view *out, lm_error *e)
 {
-    lm_document *d = NULL;
+    lm_json_file *d = NULL;
     char        *path;
 
     LM_TRY(lm_container_document(c, name, &d, e));
@@ -419,7 +419,7 @@ lm_status lm_container_text(lm_container *c, const char *name, lm_view *out, lm_
 
 lm_status lm_container_json(lm_container *c, const char *name, const lm_meta **out, lm_error *e)
 {
-    lm_document *d = NULL;
+    lm_json_file *d = NULL;
     char        *path, *text;
     size_t       size;
 

@@ -12,15 +12,15 @@
 #define LM_MAX_DIM       (UINT64_C(1) << 40)
 #define LM_MAX_ELEMENTS  (UINT64_C(1) << 48)
 
-typedef struct lm_document {
-    struct lm_document *next;
+typedef struct lm_json_file {
+    struct lm_json_file *next;
     char               *name;
     char               *text;                /* NULL: only parsed, or absent */
     size_t              size;
     lm_meta            *meta;
     bool                read;                /* `text` has been looked up */
     bool                parsed;              /* `meta` has been looked up */
-} lm_document;
+} lm_json_file;
 
 struct lm_container {
     lm_container_kind kind;
@@ -36,7 +36,7 @@ struct lm_container {
     lm_map           *by_name;
     lm_meta          *meta;
     bool              meta_borrowed;         /* owned by a document */
-    lm_document      *documents;
+    lm_json_file     *documents;
     const char       *warning;               /* NULL: nothing is unusual */
 };
 
@@ -59,7 +59,7 @@ lm_status lm_container_seal(lm_container *c, lm_error *e);
 lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e);
 
 /* Find or add the document of a file in the folder, by its plain name, without reading the file. */
-lm_status lm_container_document(lm_container *c, const char *name, lm_document **out, lm_error *e);
+lm_status lm_container_document(lm_container *c, const char *name, lm_json_file **out, lm_error *e);
 
 /* Compute elements and bytes from type and dims, with checked products and whole blocks in the innermost dimension. `dims`
  * past n_dims become 1. `at`: the offset of the tensor's entry in the file, for messages. */

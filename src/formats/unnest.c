@@ -69,7 +69,7 @@ static int has_head(const lm_container *c)
 lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e)
 {
     lm_text      note = { 0 };
-    lm_document *d = NULL;
+    lm_json_file *d = NULL;
     lm_view      text;
     bool         prefixed = false;
     lm_status    status;

@@ -66,7 +66,7 @@ static lm_status begin_states(lm_automaton *m, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_automaton_new(const lm_terms *p, lm_node root, const lm_vocabulary *v, lm_automaton **out, lm_error *e)
+lm_status lm_automaton_new(const lm_terms *p, lm_expr_id root, const lm_vocabulary *v, lm_automaton **out, lm_error *e)
 {
     lm_automaton *m = lm_alloc_zero(1, sizeof *m);
     lm_status   status;
@@ -102,7 +102,7 @@ lm_status lm_automaton_new(const lm_terms *p, lm_node root, const lm_vocabulary 
     return LM_OK;
 }
 
-static bool by_node(lm_automaton *m, uint32_t **array, uint32_t *capacity, lm_node n)
+static bool by_node(lm_automaton *m, uint32_t **array, uint32_t *capacity, lm_expr_id n)
 {
     uint32_t had = *capacity;
 
@@ -114,7 +114,7 @@ static bool by_node(lm_automaton *m, uint32_t **array, uint32_t *capacity, lm_no
     return true;
 }
 
-uint32_t lm_state_of(lm_automaton *m, lm_node n)
+uint32_t lm_state_of(lm_automaton *m, lm_expr_id n)
 {
     if (n == LM_NOTHING || m->pool.status != LM_OK || !by_node(m, &m->state_of, &m->state_of_capacity, n))
         return LM_DEAD;
@@ -163,7 +163,7 @@ static void drop_heads(lm_automaton *m)
 {
     uint32_t n = 0;
 
-    for (lm_node i = 0; i < m->head_of_capacity; i++) {
+    for (lm_expr_id i = 0; i < m->head_of_capacity; i++) {
         if (i >= m->fixed && m->head_of[i]) {
             lm_head *h = &m->heads[m->head_of[i] - 1];
             lm_free(h->bits);
@@ -175,13 +175,13 @@ static void drop_heads(lm_automaton *m)
     for (uint32_t h = 0; h < m->n_heads; h++) {
         if (!m->heads[h].bits)
             continue;
-        for (lm_node i = 0; i < m->fixed && i < m->head_of_capacity; i++)
+        for (lm_expr_id i = 0; i < m->fixed && i < m->head_of_capacity; i++)
             if (place[i] == h + 1)
                 place[i] = n + 1;
         m->heads[n++] = m->heads[h];
     }
     m->n_heads = n;
-    for (lm_node i = m->fixed; i < m->head_of_capacity; i++)
+    for (lm_expr_id i = m->fixed; i < m->head_of_capacity; i++)
         place[i] = 0;
     drop_counts(m);
     m->head_bytes = 0;

@@ -18,7 +18,7 @@ enum { LM_DEAD = 0, LM_HISTORY = 256, LM_CACHED_MASKS = 256 };
 #define LM_UNKNOWN UINT32_MAX
 
 typedef struct lm_state {
-    lm_node  node;
+    lm_expr_id node;
     uint32_t mask;                   /* index of its cached mask + 1; valid if that mask still belongs to this state */
 } lm_state;
 
@@ -32,21 +32,21 @@ typedef struct lm_head {
 /* ---- counts (counted.c) ---- */
 
 /* A token or a trie node, and the number of repetitions that have begun by then. */
-typedef struct lm_use { uint32_t what, times; } lm_use;
+typedef struct lm_token_use { uint32_t what, times; } lm_token_use;
 
-typedef struct lm_uses {
-    lm_use  *list;
+typedef struct lm_token_uses {
+    lm_token_use *list;
     uint32_t n, capacity;
-} lm_uses;
+} lm_token_uses;
 
 enum { LM_COUNTED_MASKS = 32 };
 
 typedef struct lm_counted {
-    lm_node   key;                   /* the expression with its counter set out of reach */
+    lm_expr_id key;                  /* the expression with its counter set out of reach */
     bool      unknown;               /* counting failed: the text is ambiguous, or there are too many tokens to list */
-    lm_uses   inside;                /* tokens after which the repetition may continue */
-    lm_uses   past;                  /* tokens that end after the repetition */
-    lm_uses   exits;                 /* trie nodes at which the frame may end and tokens continue */
+    lm_token_uses inside;            /* tokens after which the repetition may continue */
+    lm_token_uses past;              /* tokens that end after the repetition */
+    lm_token_uses exits;             /* trie nodes at which the frame may end and tokens continue */
     uint64_t *up_to;                 /* [LM_COUNTED_MASKS][n_words] tokens of `inside` that take at most that many repetitions; `inside`
                                       * lists the others. NULL: all are listed */
 } lm_counted;
@@ -56,7 +56,7 @@ typedef struct lm_automaton {
     const lm_vocabulary *v;          /* NULL: match text only, without tokens */
     lm_terms              pool;
     uint32_t             fixed;      /* number of nodes of the grammar itself */
-    lm_node              root;
+    lm_expr_id           root;
     uint32_t             fixed_lists, fixed_bytes;
     uint8_t              class_of[256];
     uint32_t             n_classes;
@@ -93,13 +93,13 @@ struct lm_constraint {
     uint64_t      *bits;                     /* mask buffer of lm_constraint_logits for large vocabularies */
 };
 
-lm_status lm_automaton_new(const lm_terms *p, lm_node root, const lm_vocabulary *v, lm_automaton **out, lm_error *e);
+lm_status lm_automaton_new(const lm_terms *p, lm_expr_id root, const lm_vocabulary *v, lm_automaton **out, lm_error *e);
 void      lm_automaton_free(lm_automaton *m);
 
 /* ---- functions that require the lock ---- */
 
 /* Return the state of an expression, or LM_DEAD if no text can continue from it or memory is exhausted (m->pool.status). */
-uint32_t lm_state_of(lm_automaton *m, lm_node n);
+uint32_t lm_state_of(lm_automaton *m, lm_expr_id n);
 uint32_t lm_state_make(lm_automaton *m, uint32_t state, uint8_t byte);       /* compute an unknown transition */
 
 static inline uint32_t lm_state_next(lm_automaton *m, uint32_t state, uint8_t byte)

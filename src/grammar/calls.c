@@ -487,7 +487,7 @@ static lm_status compile(writer *w, const lm_grammar_calls_options *o, lm_gramma
 lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *tools, size_t n, const lm_grammar_calls_options *o,
                            lm_grammar **out, lm_error *e)
 {
-    LM_GIVEN(e, style && tools && n && o && out);
+    LM_REQUIRE(e, style && tools && n && o && out);
     lm_error mine;
     writer w = { .style = style, .f = style->family, .tokenizer = o->tokenizer, .e = e ? e : &mine };
     lm_status status;

@@ -100,7 +100,7 @@ void lm_charset_free(lm_charset *s)
 
 /* Return the UTF-8 language of a range whose ends have `n` bytes each. The range is split where continuation bytes do not cover all values
  * (as Thompson's and RE2's compilers do). */
-static lm_node range_utf8(lm_terms *p, const uint8_t *lo, const uint8_t *hi, unsigned n)
+static lm_expr_id range_utf8(lm_terms *p, const uint8_t *lo, const uint8_t *hi, unsigned n)
 {
     static const uint8_t least[3] = { 0x80, 0x80, 0x80 }, most[3] = { 0xBF, 0xBF, 0xBF };
 
@@ -108,7 +108,7 @@ static lm_node range_utf8(lm_terms *p, const uint8_t *lo, const uint8_t *hi, uns
         return lm_byte_range(p, lo[0], hi[0]);
     if (lo[0] == hi[0])
         return lm_cat(p, lm_byte_range(p, lo[0], lo[0]), range_utf8(p, lo + 1, hi + 1, n - 1));
-    lm_node  out = LM_NOTHING;
+    lm_expr_id out = LM_NOTHING;
     unsigned from = lo[0], to = hi[0];
     if (memcmp(lo + 1, least, n - 1) != 0) {
         out = lm_cat(p, lm_byte_range(p, from, from), range_utf8(p, lo + 1, most, n - 1));
@@ -123,10 +123,10 @@ static lm_node range_utf8(lm_terms *p, const uint8_t *lo, const uint8_t *hi, uns
     return out;
 }
 
-static lm_node characters(lm_terms *p, uint32_t first, uint32_t last)
+static lm_expr_id characters(lm_terms *p, uint32_t first, uint32_t last)
 {
     static const uint32_t ends[] = { 0x7F, 0x7FF, 0xFFFF, LM_LAST_CHARACTER };
-    lm_node out = LM_NOTHING;
+    lm_expr_id out = LM_NOTHING;
 
     for (unsigned i = 0; i < 4 && first <= last; i++) {
         if (first > ends[i])
@@ -141,10 +141,10 @@ static lm_node characters(lm_terms *p, uint32_t first, uint32_t last)
     return out;
 }
 
-lm_node lm_charset_utf8(lm_terms *p, const lm_charset *s)
+lm_expr_id lm_charset_utf8(lm_terms *p, const lm_charset *s)
 {
     lm_byte_set ascii = { { 0 } };
-    lm_node     out = LM_NOTHING;
+    lm_expr_id  out = LM_NOTHING;
 
     if (s->failed)
         lm_terms_fail(p, LM_NO_MEMORY, NULL);
@@ -158,12 +158,12 @@ lm_node lm_charset_utf8(lm_terms *p, const lm_charset *s)
     return lm_alt(p, lm_bytes(p, &ascii), out);
 }
 
-lm_node lm_any_character(lm_terms *p)
+lm_expr_id lm_any_character(lm_terms *p)
 {
     lm_charset all = { 0 };
 
     lm_charset_settle(&all, true);
-    lm_node n = lm_charset_utf8(p, &all);
+    lm_expr_id n = lm_charset_utf8(p, &all);
     lm_charset_free(&all);
     return n;
 }

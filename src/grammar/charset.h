@@ -20,9 +20,9 @@ void lm_charset_settle(lm_charset *s, bool negated);
 void lm_charset_free(lm_charset *s);
 
 /* Return the language of the UTF-8 encodings of one character of a settled set. */
-lm_node lm_charset_utf8(lm_terms *p, const lm_charset *s);
+lm_expr_id lm_charset_utf8(lm_terms *p, const lm_charset *s);
 
 /* Return the language of the UTF-8 encodings of any character except surrogates. */
-lm_node lm_any_character(lm_terms *p);
+lm_expr_id lm_any_character(lm_terms *p);
 
 #endif

@@ -21,7 +21,7 @@ static void link_in(lm_constraint *c)
 
 lm_status lm_constraint_new(const lm_grammar *g, const lm_vocabulary *v, lm_constraint **out, lm_error *e)
 {
-    LM_GIVEN(e, g && v && out);
+    LM_REQUIRE(e, g && v && out);
     lm_automaton    *m;
 
     LM_TRY(lm_grammar_automaton(g, v, &m, e));
@@ -46,7 +46,7 @@ lm_status lm_constraint_new(const lm_grammar *g, const lm_vocabulary *v, lm_cons
 
 lm_status lm_constraint_clone(const lm_constraint *c, lm_constraint **out, lm_error *e)
 {
-    LM_GIVEN(e, c && out);
+    LM_REQUIRE(e, c && out);
     lm_constraint *mine = lm_alloc(sizeof *mine);
 
     if (!mine)
@@ -103,7 +103,7 @@ bool lm_constraint_ended(const lm_constraint *c) { return c && c->ended; }
 
 lm_status lm_constraint_mask(lm_constraint *c, uint64_t *bits, lm_error *e)
 {
-    LM_GIVEN(e, c && bits);
+    LM_REQUIRE(e, c && bits);
     lm_automaton *m = c->m;
     bool        any = false;
 
@@ -126,7 +126,7 @@ static uint32_t after(lm_automaton *m, uint32_t state, lm_token id, bool *end)
 {
     const lm_vocabulary *v = m->v;
     const uint8_t        special = v->special[id];
-    const lm_node        n = m->states[state].node;
+    const lm_expr_id     n = m->states[state].node;
     uint32_t             s = state;
 
     *end = (special & LM_TOKEN_ENDS) && lm_state_final(m, state);
@@ -135,7 +135,7 @@ static uint32_t after(lm_automaton *m, uint32_t state, lm_token id, bool *end)
     if (v->text_at[id] == v->text_at[id + 1])
         s = LM_DEAD;
     if (lm_is(&m->pool, n, LM_TOKENS)) {
-        lm_node by_name = lm_derivative_by_token(&m->pool, n, id, special & LM_TOKEN_CONTROL);
+        lm_expr_id by_name = lm_derivative_by_token(&m->pool, n, id, special & LM_TOKEN_CONTROL);
         if (by_name != LM_NOTHING)
             s = lm_state_of(m, lm_alt(&m->pool, by_name, m->states[s].node));
     }
@@ -157,7 +157,7 @@ static lm_status refused(const lm_constraint *c, lm_token id, lm_error *e)
 
 lm_status lm_constraint_accept(lm_constraint *c, lm_token id, lm_error *e)
 {
-    LM_GIVEN(e, c);
+    LM_REQUIRE(e, c);
     lm_automaton *m = c->m;
     bool        end = false;
 
@@ -183,7 +183,7 @@ lm_status lm_constraint_accept(lm_constraint *c, lm_token id, lm_error *e)
 
 lm_status lm_constraint_rollback(lm_constraint *c, size_t n, lm_error *e)
 {
-    LM_GIVEN(e, c);
+    LM_REQUIRE(e, c);
     if (n > c->kept)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "%zu tokens cannot be taken back, only %u", n, c->kept);
     pthread_mutex_lock(&c->m->lock);
@@ -197,7 +197,7 @@ lm_status lm_constraint_rollback(lm_constraint *c, size_t n, lm_error *e)
 
 lm_status lm_constraint_logits(void *constraint, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
 {
-    LM_GIVEN(e, constraint && logits && (ids || !n));
+    LM_REQUIRE(e, constraint && logits && (ids || !n));
     lm_constraint *c = constraint;
     uint64_t       few[512], *bits = few;
     lm_status      status;

@@ -16,16 +16,16 @@ enum {
 
 /* ---- counters ---- */
 
-typedef struct counter { lm_node body; uint32_t least, most; } counter;
+typedef struct counter { lm_expr_id body; uint32_t least, most; } counter;
 
-static bool is_counter(const lm_terms *p, lm_node n)
+static bool is_counter(const lm_terms *p, lm_expr_id n)
 {
     const lm_node_data *d = &p->nodes[n];
 
     return d->kind == LM_NODE_REPEAT && (d->c != LM_UNBOUNDED || d->b > 1) && !lm_is(p, d->a, LM_NULLABLE);
 }
 
-static lm_node without_end(lm_terms *p, lm_node n, counter *c)
+static lm_expr_id without_end(lm_terms *p, lm_expr_id n, counter *c)
 {
     const lm_node_data d = p->nodes[n];
 
@@ -34,7 +34,7 @@ static lm_node without_end(lm_terms *p, lm_node n, counter *c)
 }
 
 /* Return `n` with its counter set out of reach; LM_NOTHING: no counter was found. */
-static lm_node key_of(lm_terms *p, lm_node n, counter *c, unsigned deep)
+static lm_expr_id key_of(lm_terms *p, lm_expr_id n, counter *c, unsigned deep)
 {
     const lm_node_data d = p->nodes[n];
 
@@ -43,17 +43,17 @@ static lm_node key_of(lm_terms *p, lm_node n, counter *c, unsigned deep)
     if (d.kind != LM_NODE_CAT)
         return LM_NOTHING;
     if (is_counter(p, d.a)) {
-        lm_node a = without_end(p, d.a, c);
+        lm_expr_id a = without_end(p, d.a, c);
         return lm_cat(p, a, d.b);
     }
     if (deep == DEEP || (p->nodes[d.a].kind != LM_NODE_BYTES && p->nodes[d.a].kind != LM_NODE_ALT))
         return LM_NOTHING;
-    lm_node rest = key_of(p, d.b, c, deep + 1);
+    lm_expr_id rest = key_of(p, d.b, c, deep + 1);
     return rest == LM_NOTHING ? rest : lm_cat(p, d.a, rest);
 }
 
 /* If `n` still contains the repetition of `body`, store how many repetitions have begun since. Return false if the repetition has ended. */
-static bool times_begun(const lm_terms *p, lm_node n, lm_node body, uint32_t *times)
+static bool times_begun(const lm_terms *p, lm_expr_id n, lm_expr_id body, uint32_t *times)
 {
     for (;;) {
         const lm_node_data *d = &p->nodes[n];
@@ -74,15 +74,15 @@ static bool times_begun(const lm_terms *p, lm_node n, lm_node body, uint32_t *ti
 typedef struct count_walk {
     lm_automaton *m;
     lm_counted   *x;
-    lm_node       body;
+    lm_expr_id    body;
 } count_walk;
 
-static void note(count_walk *w, lm_uses *u, uint32_t most, uint32_t what, uint32_t times)
+static void note(count_walk *w, lm_token_uses *u, uint32_t most, uint32_t what, uint32_t times)
 {
     if (u->n >= most)
         w->x->unknown = true;
     else if (lm_terms_room(&w->m->pool, &u->list, u->n, &u->capacity, sizeof *u->list, 1))
-        u->list[u->n++] = (lm_use){ what, times };
+        u->list[u->n++] = (lm_token_use){ what, times };
 }
 
 /* Return whether a state is inside the repetition, and how many repetitions it has begun. A choice in which that is one of several
@@ -90,9 +90,9 @@ static void note(count_walk *w, lm_uses *u, uint32_t most, uint32_t what, uint32
 static bool stands_inside(count_walk *w, uint32_t state, uint32_t *times)
 {
     const lm_terms *p = &w->m->pool;
-    lm_node         n = w->m->states[state].node;
+    lm_expr_id      n = w->m->states[state].node;
     uint32_t        count, of_one;
-    const lm_node  *way = lm_choices(p, &n, &count);
+    const lm_expr_id *way = lm_choices(p, &n, &count);
 
     if (count == 1)
         return times_begun(p, n, w->body, times);
@@ -142,7 +142,7 @@ static void make_masks(lm_automaton *m, lm_counted *x)
         return;
     }
     for (uint32_t i = 0; i < x->inside.n; i++) {
-        lm_use u = x->inside.list[i];
+        lm_token_use u = x->inside.list[i];
         if (u.times < LM_COUNTED_MASKS)
             set(x->up_to + (size_t)u.times * words, u.what);
         else
@@ -160,7 +160,7 @@ static bool counters_are_small(lm_automaton *m)
 {
     if (!m->counters_seen) {
         m->counters_seen = true;
-        for (lm_node n = 0; n < m->fixed; n++) {
+        for (lm_expr_id n = 0; n < m->fixed; n++) {
             const lm_node_data *d = &m->pool.nodes[n];
             m->counters_large |= d->kind == LM_NODE_REPEAT && d->c != LM_UNBOUNDED && d->c >= OUT_OF_REACH - LM_TRIE_DEPTH;
         }
@@ -172,10 +172,10 @@ static uint64_t bytes_of(const lm_automaton *m, const lm_counted *x)
 {
     uint64_t masks = x->up_to ? (uint64_t)LM_COUNTED_MASKS * m->v->n_words * sizeof *x->up_to : 0;
 
-    return masks + ((uint64_t)x->inside.capacity + x->past.capacity + x->exits.capacity) * sizeof(lm_use);
+    return masks + ((uint64_t)x->inside.capacity + x->past.capacity + x->exits.capacity) * sizeof(lm_token_use);
 }
 
-static lm_counted *count(lm_automaton *m, lm_node key, lm_node body)
+static lm_counted *count(lm_automaton *m, lm_expr_id key, lm_expr_id body)
 {
     if (!lm_terms_room(&m->pool, &m->counted, m->n_counted, &m->counted_capacity, sizeof *m->counted, 1))
         return NULL;
@@ -191,14 +191,14 @@ static lm_counted *count(lm_automaton *m, lm_node key, lm_node body)
     return x;
 }
 
-const lm_counted *lm_counted_of(lm_automaton *m, lm_node n, uint32_t *least, uint32_t *most)
+const lm_counted *lm_counted_of(lm_automaton *m, lm_expr_id n, uint32_t *least, uint32_t *most)
 {
     counter     c;
     lm_counted *x = NULL;
 
     if (!counters_are_small(m))
         return NULL;
-    lm_node key = key_of(&m->pool, n, &c, 0);
+    lm_expr_id key = key_of(&m->pool, n, &c, 0);
     if (key == LM_NOTHING)
         return NULL;
     for (uint32_t i = 0; i < m->n_counted && !x; i++)

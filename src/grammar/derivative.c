@@ -10,7 +10,7 @@ enum { MOST_DEPTH = 4000 };          /* of nested expressions: limited by the st
 
 /* ---- cache of derivatives ---- */
 
-static lm_node *known_at(lm_terms *p, uint64_t key)
+static lm_expr_id *known_at(lm_terms *p, uint64_t key)
 {
     uint64_t h = key * UINT64_C(0x9E3779B97F4A7C15);
     uint32_t at = (uint32_t)(h >> 32) & p->known_mask;
@@ -20,7 +20,7 @@ static lm_node *known_at(lm_terms *p, uint64_t key)
     return p->known[at].key ? &p->known[at].value : NULL;
 }
 
-static void put(struct lm_known *table, uint32_t mask, uint64_t key, lm_node value)
+static void put(struct lm_known *table, uint32_t mask, uint64_t key, lm_expr_id value)
 {
     uint32_t at = (uint32_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> 32) & mask;
 
@@ -30,7 +30,7 @@ static void put(struct lm_known *table, uint32_t mask, uint64_t key, lm_node val
     table[at].value = value;
 }
 
-static void know(lm_terms *p, uint64_t key, lm_node value)
+static void know(lm_terms *p, uint64_t key, lm_expr_id value)
 {
     if (p->n_known * 2 > p->known_mask) {
         uint32_t         size = (p->known_mask + 1) * 2;
@@ -54,7 +54,7 @@ static void know(lm_terms *p, uint64_t key, lm_node value)
 
 typedef struct symbol { bool token, special; lm_token id; uint8_t byte; } symbol;
 
-static lm_node derive(lm_terms *p, lm_node n, symbol s);
+static lm_expr_id derive(lm_terms *p, lm_expr_id n, symbol s);
 
 bool lm_token_in(const lm_terms *p, const lm_token_set *s, lm_token id, bool special)
 {
@@ -70,16 +70,16 @@ bool lm_token_in(const lm_terms *p, const lm_token_set *s, lm_token id, bool spe
     return false;
 }
 
-static lm_node derive_literal(lm_terms *p, lm_node_data d, symbol s)
+static lm_expr_id derive_literal(lm_terms *p, lm_node_data d, symbol s)
 {
     if (s.token || p->bytes[d.a] != s.byte)
         return LM_NOTHING;
     return d.b == 1 ? LM_EMPTY_TEXT : lm_literal_rest(p, d.a + 1, d.b - 1);
 }
 
-static lm_node derive_alt(lm_terms *p, lm_node_data d, symbol s)
+static lm_expr_id derive_alt(lm_terms *p, lm_node_data d, symbol s)
 {
-    lm_node  few[32], *out = d.b <= 32 ? few : lm_alloc(d.b * sizeof *out);
+    lm_expr_id few[32], *out = d.b <= 32 ? few : lm_alloc(d.b * sizeof *out);
 
     if (!out) {
         lm_terms_fail(p, LM_NO_MEMORY, NULL);
@@ -87,23 +87,23 @@ static lm_node derive_alt(lm_terms *p, lm_node_data d, symbol s)
     }
     for (uint32_t i = 0; i < d.b; i++)
         out[i] = derive(p, p->lists[d.a + i], s);
-    lm_node all = lm_alt_of(p, out, d.b);
+    lm_expr_id all = lm_alt_of(p, out, d.b);
     if (out != few)
         lm_free(out);
     return all;
 }
 
 /* a, then b: go along the sequence as long as its parts may be empty. */
-static lm_node derive_cat(lm_terms *p, lm_node n, symbol s)
+static lm_expr_id derive_cat(lm_terms *p, lm_expr_id n, symbol s)
 {
-    lm_node all = LM_NOTHING;
+    lm_expr_id all = LM_NOTHING;
 
     for (;;) {
         const lm_node_data d = p->nodes[n];
         if (d.kind != LM_NODE_CAT && d.kind != LM_NODE_FRAME)
             return lm_alt(p, all, derive(p, n, s));
         const uint8_t kind = p->nodes[d.a].kind;
-        lm_node first = derive(p, d.a, s);
+        lm_expr_id first = derive(p, d.a, s);
         if (d.kind == LM_NODE_FRAME || kind == LM_NODE_RULE || kind == LM_NODE_MEMBERS)
             first = lm_frame(p, first, d.b);
         else
@@ -115,20 +115,20 @@ static lm_node derive_cat(lm_terms *p, lm_node n, symbol s)
     }
 }
 
-static lm_node derive_repeat(lm_terms *p, lm_node_data d, symbol s)
+static lm_expr_id derive_repeat(lm_terms *p, lm_node_data d, symbol s)
 {
     uint32_t least = d.b, most = d.c == LM_UNBOUNDED ? d.c : d.c - 1;
-    lm_node  once = derive(p, d.a, s);
+    lm_expr_id once = derive(p, d.a, s);
 
     least = lm_is(p, d.a, LM_NULLABLE) || least == 0 ? 0 : least - 1;
     if (once == LM_NOTHING)
         return once;
-    lm_node rest = lm_repeat(p, d.a, least, most);
+    lm_expr_id rest = lm_repeat(p, d.a, least, most);
     const uint8_t kind = p->nodes[d.a].kind;
     return kind == LM_NODE_RULE || kind == LM_NODE_MEMBERS ? lm_frame(p, once, rest) : lm_cat(p, once, rest);
 }
 
-static lm_node derive_kind(lm_terms *p, lm_node n, symbol s)
+static lm_expr_id derive_kind(lm_terms *p, lm_expr_id n, symbol s)
 {
     const lm_node_data d = p->nodes[n];
 
@@ -145,7 +145,7 @@ static lm_node derive_kind(lm_terms *p, lm_node n, symbol s)
     case LM_NODE_MEMBERS: return derive(p, lm_members_unfold(p, n), s);
     case LM_NODE_TOKEN:   return s.token && lm_token_in(p, &p->token_sets[d.a], s.id, s.special) ? LM_EMPTY_TEXT : LM_NOTHING;
     case LM_NODE_AND: {
-        lm_node a = derive(p, d.a, s);
+        lm_expr_id a = derive(p, d.a, s);
         return a == LM_NOTHING ? a : lm_and(p, a, derive(p, d.b, s));
     }
     case LM_NODE_NOT:     return lm_not(p, derive(p, d.a, s));
@@ -155,7 +155,7 @@ static lm_node derive_kind(lm_terms *p, lm_node n, symbol s)
 
 static bool is_quick(uint8_t kind) { return kind <= LM_NODE_LITERAL || kind == LM_NODE_TOKEN; }
 
-static lm_node derive(lm_terms *p, lm_node n, symbol s)
+static lm_expr_id derive(lm_terms *p, lm_expr_id n, symbol s)
 {
     if (p->status != LM_OK)
         return LM_NOTHING;
@@ -164,7 +164,7 @@ static lm_node derive(lm_terms *p, lm_node n, symbol s)
     if (s.token && !lm_is(p, n, LM_TOKENS))
         return LM_NOTHING;
     uint64_t key = (uint64_t)n << 8 | s.byte;
-    lm_node *known = s.token ? NULL : known_at(p, key);
+    lm_expr_id *known = s.token ? NULL : known_at(p, key);
     if (known)
         return *known;
     if (p->depth >= MOST_DEPTH) {
@@ -172,7 +172,7 @@ static lm_node derive(lm_terms *p, lm_node n, symbol s)
         return LM_NOTHING;
     }
     p->depth++;
-    lm_node out = derive_kind(p, n, s);
+    lm_expr_id out = derive_kind(p, n, s);
     p->depth--;
     if (out != LM_NOTHING && !lm_is(p, out, LM_LIVE))
         out = LM_NOTHING;
@@ -181,16 +181,16 @@ static lm_node derive(lm_terms *p, lm_node n, symbol s)
     return out;
 }
 
-lm_node lm_derivative(lm_terms *p, lm_node n, uint8_t byte) { return derive(p, n, (symbol){ .byte = byte }); }
+lm_expr_id lm_derivative(lm_terms *p, lm_expr_id n, uint8_t byte) { return derive(p, n, (symbol){ .byte = byte }); }
 
-lm_node lm_derivative_by_token(lm_terms *p, lm_node n, lm_token id, bool special)
+lm_expr_id lm_derivative_by_token(lm_terms *p, lm_expr_id n, lm_token id, bool special)
 {
     return derive(p, n, (symbol){ .token = true, .id = id, .special = special });
 }
 
 /* ---- first tokens ---- */
 
-static void first_tokens(lm_terms *p, lm_node n, unsigned depth, void (*found)(void *arg, const lm_token_set *set), void *arg)
+static void first_tokens(lm_terms *p, lm_expr_id n, unsigned depth, void (*found)(void *arg, const lm_token_set *set), void *arg)
 {
     if (depth > MOST_DEPTH || p->status != LM_OK)
         return;
@@ -223,7 +223,7 @@ static void first_tokens(lm_terms *p, lm_node n, unsigned depth, void (*found)(v
     }
 }
 
-void lm_first_tokens(lm_terms *p, lm_node n, void (*found)(void *arg, const lm_token_set *set), void *arg)
+void lm_first_tokens(lm_terms *p, lm_expr_id n, void (*found)(void *arg, const lm_token_set *set), void *arg)
 {
     first_tokens(p, n, 0, found, arg);
 }

@@ -10,7 +10,7 @@ enum { MOST_MARKS = 16 };
 
 typedef struct exploration {
     lm_terms  *p;
-    lm_node  *states;                /* by number */
+    lm_expr_id *states;              /* by number */
     uint32_t *next;                  /* [n][n_classes]: state + 1; 0: none */
     uint8_t  *final, *live;
     uint32_t *rules;
@@ -22,28 +22,28 @@ typedef struct exploration {
 } exploration;
 
 /* Allow as many begin marks before the text as the expression can read. */
-static lm_node past_marks(lm_terms *p, lm_node n)
+static lm_expr_id past_marks(lm_terms *p, lm_expr_id n)
 {
-    lm_node all = n;
+    lm_expr_id all = n;
 
     for (unsigned i = 0; i < MOST_MARKS && n != LM_NOTHING; i++) {
-        n   = lm_derivative(p, n, LM_MARK_BEGIN);
+        n   = lm_derivative(p, n, LM_TEXT_BEGIN);
         all = lm_alt(p, all, n);
     }
     return all;
 }
 
-static bool is_final(lm_terms *p, lm_node n)
+static bool is_final(lm_terms *p, lm_expr_id n)
 {
     for (unsigned i = 0; i < MOST_MARKS && n != LM_NOTHING; i++) {
         if (lm_is(p, n, LM_NULLABLE))
             return true;
-        n = lm_derivative(p, n, LM_MARK_END);
+        n = lm_derivative(p, n, LM_TEXT_END);
     }
     return false;
 }
 
-static uint32_t number_of(exploration *x, lm_node n)
+static uint32_t number_of(exploration *x, lm_expr_id n)
 {
     lm_terms *p = x->p;
     uint32_t had = x->number_capacity;
@@ -68,7 +68,7 @@ static uint32_t number_of(exploration *x, lm_node n)
     return x->number[n] = x->n;
 }
 
-static void explore(exploration *x, lm_node start)
+static void explore(exploration *x, lm_expr_id start)
 {
     lm_terms *p = x->p;
 
@@ -107,10 +107,10 @@ static void find_live(exploration *x)
     }
 }
 
-static lm_node body_of(exploration *x, uint32_t s)
+static lm_expr_id body_of(exploration *x, uint32_t s)
 {
     lm_terms  *p = x->p;
-    lm_node   body = x->final[s] ? LM_EMPTY_TEXT : LM_NOTHING;
+    lm_expr_id body = x->final[s] ? LM_EMPTY_TEXT : LM_NOTHING;
     uint32_t *row = x->next + (size_t)s * x->n_classes;
 
     for (uint32_t c = 0; c < x->n_classes; c++) {
@@ -129,7 +129,7 @@ static lm_node body_of(exploration *x, uint32_t s)
     return body;
 }
 
-static lm_node to_rules(exploration *x)
+static lm_expr_id to_rules(exploration *x)
 {
     for (uint32_t s = 0; s < x->n; s++)
         if (x->live[s]) {
@@ -143,10 +143,10 @@ static lm_node to_rules(exploration *x)
     return x->live[0] ? lm_rule_node(x->p, x->rules[0]) : LM_NOTHING;
 }
 
-static lm_node run(lm_terms *p, lm_node n, bool rules, bool *empty)
+static lm_expr_id run(lm_terms *p, lm_expr_id n, bool rules, bool *empty)
 {
     exploration x = { .p = p };
-    lm_node     out = LM_NOTHING;
+    lm_expr_id  out = LM_NOTHING;
 
     *empty = true;
     explore(&x, n);
@@ -166,14 +166,14 @@ static lm_node run(lm_terms *p, lm_node n, bool rules, bool *empty)
     return out;
 }
 
-lm_node lm_explore(lm_terms *p, lm_node n)
+lm_expr_id lm_explore(lm_terms *p, lm_expr_id n)
 {
     bool empty;
 
     return run(p, n, true, &empty);
 }
 
-bool lm_explore_empty(lm_terms *p, lm_node n)
+bool lm_explore_empty(lm_terms *p, lm_expr_id n)
 {
     bool empty;
 

@@ -8,12 +8,12 @@
 #include "grammar/expression.h"
 
 /* Marks for the beginning and the end of the text in expressions of patterns. They never occur in UTF-8. */
-enum { LM_MARK_BEGIN = 0xFE, LM_MARK_END = 0xFF };
+enum { LM_TEXT_BEGIN = 0xFE, LM_TEXT_END = 0xFF };
 
 /* Return the same language as a rule, with one rule per state, or LM_NOTHING if it is empty. The result contains no marks. */
-lm_node lm_explore(lm_terms *p, lm_node n);
+lm_expr_id lm_explore(lm_terms *p, lm_expr_id n);
 
 /* Return whether the language is empty. If it is too large to decide, the pool has failed. */
-bool lm_explore_empty(lm_terms *p, lm_node n);
+bool lm_explore_empty(lm_terms *p, lm_expr_id n);
 
 #endif

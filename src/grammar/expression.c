@@ -137,7 +137,7 @@ void lm_terms_rehash(lm_terms *p)
 static uint8_t flags_of(const lm_terms *p, const lm_node_data *d);
 
 /* Return the node with this content. *made: it is new. */
-static lm_node intern(lm_terms *p, lm_node_data d, bool *made)
+static lm_expr_id intern(lm_terms *p, lm_node_data d, bool *made)
 {
     *made = false;
     if (!lm_terms_work(p, 1 + (d.kind == LM_NODE_LITERAL || d.kind == LM_NODE_ALT ? d.b / 8 : 0)))
@@ -156,13 +156,13 @@ static lm_node intern(lm_terms *p, lm_node_data d, bool *made)
     p->nodes[p->n] = d;
     p->table[at]   = p->n++;
     *made          = true;
-    lm_node out    = p->n - 1;
+    lm_expr_id out    = p->n - 1;
     if (p->n * 2 > p->table_mask)
         grow_table(p);
     return p->status == LM_OK ? out : LM_NOTHING;
 }
 
-static lm_node make(lm_terms *p, lm_node_kind kind, uint32_t a, uint32_t b, uint32_t c)
+static lm_expr_id make(lm_terms *p, lm_node_kind kind, uint32_t a, uint32_t b, uint32_t c)
 {
     bool made;
 
@@ -212,7 +212,7 @@ static uint8_t flags_of(const lm_terms *p, const lm_node_data *d)
 
 /* ---- constructors ---- */
 
-lm_node lm_bytes(lm_terms *p, const lm_byte_set *s)
+lm_expr_id lm_bytes(lm_terms *p, const lm_byte_set *s)
 {
     unsigned count = 0;
     uint8_t  only = 0;
@@ -237,7 +237,7 @@ lm_node lm_bytes(lm_terms *p, const lm_byte_set *s)
     return make(p, LM_NODE_BYTES, i, 0, 0);
 }
 
-lm_node lm_byte_range(lm_terms *p, unsigned first, unsigned last)
+lm_expr_id lm_byte_range(lm_terms *p, unsigned first, unsigned last)
 {
     lm_byte_set s = { { 0 } };
 
@@ -245,7 +245,7 @@ lm_node lm_byte_range(lm_terms *p, unsigned first, unsigned last)
     return lm_bytes(p, &s);
 }
 
-lm_node lm_literal(lm_terms *p, const void *data, size_t n)
+lm_expr_id lm_literal(lm_terms *p, const void *data, size_t n)
 {
     bool made;
 
@@ -254,17 +254,17 @@ lm_node lm_literal(lm_terms *p, const void *data, size_t n)
     if (n > UINT32_MAX / 4 || !lm_terms_room(p, &p->bytes, p->n_bytes, &p->bytes_capacity, 1, (uint32_t)n))
         return LM_NOTHING;
     memcpy(p->bytes + p->n_bytes, data, n);
-    lm_node out = intern(p, (lm_node_data){ .kind = LM_NODE_LITERAL, .a = p->n_bytes, .b = (uint32_t)n }, &made);
+    lm_expr_id out = intern(p, (lm_node_data){ .kind = LM_NODE_LITERAL, .a = p->n_bytes, .b = (uint32_t)n }, &made);
     if (made)
         p->n_bytes += (uint32_t)n;
     return out;
 }
 
-lm_node lm_word(lm_terms *p, const char *s) { return lm_literal(p, s, strlen(s)); }
+lm_expr_id lm_word(lm_terms *p, const char *s) { return lm_literal(p, s, strlen(s)); }
 
-lm_node lm_literal_rest(lm_terms *p, uint32_t at, uint32_t n) { return make(p, LM_NODE_LITERAL, at, n, 0); }
+lm_expr_id lm_literal_rest(lm_terms *p, uint32_t at, uint32_t n) { return make(p, LM_NODE_LITERAL, at, n, 0); }
 
-static lm_node cat_of(lm_terms *p, lm_node a, lm_node b, lm_node_kind kind)
+static lm_expr_id cat_of(lm_terms *p, lm_expr_id a, lm_expr_id b, lm_node_kind kind)
 {
     if (a == LM_NOTHING || b == LM_NOTHING)
         return LM_NOTHING;
@@ -276,10 +276,10 @@ static lm_node cat_of(lm_terms *p, lm_node a, lm_node b, lm_node_kind kind)
 }
 
 /* Join each alternative of a choice that contains frames with `after`, so that the innermost frame comes first. */
-static lm_node spread(lm_terms *p, lm_node a, lm_node after, lm_node (*join)(lm_terms *, lm_node, lm_node))
+static lm_expr_id spread(lm_terms *p, lm_expr_id a, lm_expr_id after, lm_expr_id (*join)(lm_terms *, lm_expr_id, lm_expr_id))
 {
     uint32_t n = p->nodes[a].b;
-    lm_node *out = lm_alloc(n * sizeof *out);
+    lm_expr_id *out = lm_alloc(n * sizeof *out);
 
     if (!out) {
         lm_terms_fail(p, LM_NO_MEMORY, NULL);
@@ -287,16 +287,16 @@ static lm_node spread(lm_terms *p, lm_node a, lm_node after, lm_node (*join)(lm_
     }
     for (uint32_t i = 0; i < n; i++)
         out[i] = join(p, p->lists[p->nodes[a].a + i], after);
-    lm_node all = lm_alt_of(p, out, n);
+    lm_expr_id all = lm_alt_of(p, out, n);
     lm_free(out);
     return all;
 }
 
 /* Take the chain apart down to its last part, then rebuild it around the joined end. This is not recursive, so chains may be long. */
-lm_node lm_cat(lm_terms *p, lm_node a, lm_node b)
+lm_expr_id lm_cat(lm_terms *p, lm_expr_id a, lm_expr_id b)
 {
     lm_node_list chain = { 0 };
-    lm_node      out;
+    lm_expr_id   out;
 
     if (a <= LM_EMPTY_TEXT || b <= LM_EMPTY_TEXT)
         return cat_of(p, a, b, LM_NODE_CAT);
@@ -318,22 +318,22 @@ lm_node lm_cat(lm_terms *p, lm_node a, lm_node b)
 
 /* ---- lists ---- */
 
-void lm_list_add(lm_terms *p, lm_node_list *l, lm_node n)
+void lm_list_add(lm_terms *p, lm_node_list *l, lm_expr_id n)
 {
     if (lm_terms_room(p, &l->items, l->n, &l->capacity, sizeof *l->items, 1))
         l->items[l->n++] = n;
 }
 
-lm_node lm_list_cat(lm_terms *p, lm_node_list *l, uint32_t from)
+lm_expr_id lm_list_cat(lm_terms *p, lm_node_list *l, uint32_t from)
 {
-    lm_node out = LM_EMPTY_TEXT;
+    lm_expr_id out = LM_EMPTY_TEXT;
 
     while (l->n > from)
         out = lm_cat(p, l->items[--l->n], out);
     return out;
 }
 
-lm_node lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from)
+lm_expr_id lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from)
 {
     uint32_t n = l->n - from;
 
@@ -343,7 +343,7 @@ lm_node lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from)
     return lm_alt_of(p, l->items + from, n);
 }
 
-lm_node lm_frame(lm_terms *p, lm_node inner, lm_node after)
+lm_expr_id lm_frame(lm_terms *p, lm_expr_id inner, lm_expr_id after)
 {
     const lm_node_data d = p->nodes[inner];
 
@@ -358,13 +358,13 @@ lm_node lm_frame(lm_terms *p, lm_node inner, lm_node after)
 
 static int rising(const void *a, const void *b)
 {
-    lm_node x = *(const lm_node *)a, y = *(const lm_node *)b;
+    lm_expr_id x = *(const lm_expr_id *)a, y = *(const lm_expr_id *)b;
 
     return (x > y) - (x < y);
 }
 
 /* Create one choice from nodes in any order, which may be choices themselves. */
-lm_node lm_alt_of(lm_terms *p, lm_node *nodes, size_t n)
+lm_expr_id lm_alt_of(lm_terms *p, lm_expr_id *nodes, size_t n)
 {
     size_t   total = 0, kept = 0;
     bool     made;
@@ -397,22 +397,22 @@ lm_node lm_alt_of(lm_terms *p, lm_node *nodes, size_t n)
     if (total < 2)
         return total ? out[0] : LM_NOTHING;
     uint32_t at = p->n_lists;
-    lm_node  all = intern(p, (lm_node_data){ .kind = LM_NODE_ALT, .a = at, .b = (uint32_t)total }, &made);
+    lm_expr_id all = intern(p, (lm_node_data){ .kind = LM_NODE_ALT, .a = at, .b = (uint32_t)total }, &made);
     if (made)
         p->n_lists += (uint32_t)total;
     return all;
 }
 
-lm_node lm_alt(lm_terms *p, lm_node a, lm_node b)
+lm_expr_id lm_alt(lm_terms *p, lm_expr_id a, lm_expr_id b)
 {
-    lm_node both[2] = { a, b };
+    lm_expr_id both[2] = { a, b };
 
     if (a == b || b == LM_NOTHING)
         return a;
     return a == LM_NOTHING ? b : lm_alt_of(p, both, 2);
 }
 
-lm_node lm_repeat(lm_terms *p, lm_node x, uint32_t least, uint32_t most)
+lm_expr_id lm_repeat(lm_terms *p, lm_expr_id x, uint32_t least, uint32_t most)
 {
     if (least > most)
         return LM_NOTHING;
@@ -423,16 +423,16 @@ lm_node lm_repeat(lm_terms *p, lm_node x, uint32_t least, uint32_t most)
     return make(p, LM_NODE_REPEAT, x, least, most);
 }
 
-lm_node lm_optional(lm_terms *p, lm_node x) { return lm_alt(p, x, LM_EMPTY_TEXT); }
+lm_expr_id lm_optional(lm_terms *p, lm_expr_id x) { return lm_alt(p, x, LM_EMPTY_TEXT); }
 
-lm_node lm_members_node(lm_terms *p, uint32_t object, uint32_t seen)
+lm_expr_id lm_members_node(lm_terms *p, uint32_t object, uint32_t seen)
 {
-    lm_node n = make(p, LM_NODE_MEMBERS, object, seen, 0);
+    lm_expr_id n = make(p, LM_NODE_MEMBERS, object, seen, 0);
 
     return p->settled && !lm_is(p, n, LM_LIVE) ? LM_NOTHING : n;
 }
 
-lm_node lm_token_item(lm_terms *p, lm_token_mode mode, const lm_token *ids, uint32_t n)
+lm_expr_id lm_token_item(lm_terms *p, lm_token_mode mode, const lm_token *ids, uint32_t n)
 {
     if (!lm_terms_room(p, &p->token_sets, p->n_token_sets, &p->token_sets_capacity, sizeof *p->token_sets, 1) ||
         !lm_terms_room(p, &p->token_ids, p->n_token_ids, &p->token_ids_capacity, sizeof *p->token_ids, n))
@@ -444,7 +444,7 @@ lm_node lm_token_item(lm_terms *p, lm_token_mode mode, const lm_token *ids, uint
     return make(p, LM_NODE_TOKEN, p->n_token_sets - 1, 0, 0);
 }
 
-lm_node lm_and(lm_terms *p, lm_node a, lm_node b)
+lm_expr_id lm_and(lm_terms *p, lm_expr_id a, lm_expr_id b)
 {
     if (a == b || b == LM_NOTHING)
         return b;
@@ -453,7 +453,7 @@ lm_node lm_and(lm_terms *p, lm_node a, lm_node b)
     return make(p, LM_NODE_AND, a < b ? a : b, a < b ? b : a, 0);
 }
 
-lm_node lm_not(lm_terms *p, lm_node a)
+lm_expr_id lm_not(lm_terms *p, lm_expr_id a)
 {
     return p->nodes[a].kind == LM_NODE_NOT ? p->nodes[a].a : make(p, LM_NODE_NOT, a, 0, 0);
 }
@@ -468,20 +468,20 @@ uint32_t lm_rule_new(lm_terms *p)
     return p->n_rules++;
 }
 
-void lm_rule_define(lm_terms *p, uint32_t rule, lm_node body)
+void lm_rule_define(lm_terms *p, uint32_t rule, lm_expr_id body)
 {
     if (rule < p->n_rules)
         p->rules[rule].body = body;
 }
 
-lm_node lm_rule_node(lm_terms *p, uint32_t rule)
+lm_expr_id lm_rule_node(lm_terms *p, uint32_t rule)
 {
     if (rule >= p->n_rules)
         return LM_NOTHING;
     return make(p, LM_NODE_RULE, rule, 0, 0);
 }
 
-const lm_node *lm_choices(const lm_terms *p, const lm_node *n, uint32_t *count)
+const lm_expr_id *lm_choices(const lm_terms *p, const lm_expr_id *n, uint32_t *count)
 {
     const lm_node_data *d = &p->nodes[*n];
 

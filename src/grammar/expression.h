@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "lamina/text.h"
 
-typedef uint32_t lm_node;
+typedef uint32_t lm_expr_id;
 
 enum {
     LM_NOTHING = 0,                  /* the empty language */
@@ -69,7 +69,7 @@ typedef struct lm_token_set {
 } lm_token_set;
 
 typedef struct lm_rule {
-    lm_node body;                    /* LM_NOTHING until it is defined */
+    lm_expr_id body;                 /* LM_NOTHING until it is defined */
     uint8_t flags;
 } lm_rule;
 
@@ -94,7 +94,7 @@ typedef struct lm_terms {
     lm_members   *members;                         /* objects; owned by the pool that compiled them, shared by copies */
 
     /* cache of derivatives */
-    struct lm_known { uint64_t key; lm_node value; } *known;
+    struct lm_known { uint64_t key; lm_expr_id value; } *known;
     uint32_t      n_known, known_mask;
 
     bool          settled;                         /* the flags of rules are known: lm_terms_settle */
@@ -116,36 +116,36 @@ lm_status lm_terms_check(const lm_terms *p, lm_error *e);        /* the first fa
 bool      lm_terms_work(lm_terms *p, uint64_t units);            /* count units of work; false: the pool has failed, now or earlier */
 
 /* A list of nodes that are joined at its end: joining them one by one would take quadratic time. */
-typedef struct lm_node_list { lm_node *items; uint32_t n, capacity; } lm_node_list;
-void    lm_list_add(lm_terms *p, lm_node_list *l, lm_node n);
-lm_node lm_list_cat(lm_terms *p, lm_node_list *l, uint32_t from);        /* the nodes from `from` on in sequence; removes them */
-lm_node lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from);        /* one of the nodes from `from` on; removes them */
+typedef struct lm_node_list { lm_expr_id *items; uint32_t n, capacity; } lm_node_list;
+void    lm_list_add(lm_terms *p, lm_node_list *l, lm_expr_id n);
+lm_expr_id lm_list_cat(lm_terms *p, lm_node_list *l, uint32_t from);     /* the nodes from `from` on in sequence; removes them */
+lm_expr_id lm_list_alt(lm_terms *p, lm_node_list *l, uint32_t from);     /* one of the nodes from `from` on; removes them */
 
 /* ---- building ---- */
-lm_node lm_bytes(lm_terms *p, const lm_byte_set *s);
-lm_node lm_byte_range(lm_terms *p, unsigned first, unsigned last);
-lm_node lm_literal(lm_terms *p, const void *data, size_t n);
-lm_node lm_word(lm_terms *p, const char *s);
-lm_node lm_literal_rest(lm_terms *p, uint32_t at, uint32_t n);       /* of an existing literal, whose bytes are shared */
-lm_node lm_cat(lm_terms *p, lm_node a, lm_node b);
-lm_node lm_frame(lm_terms *p, lm_node inner, lm_node after);
-lm_node lm_alt(lm_terms *p, lm_node a, lm_node b);
-lm_node lm_alt_of(lm_terms *p, lm_node *nodes, size_t n);       /* sorts `nodes` */
-lm_node lm_repeat(lm_terms *p, lm_node x, uint32_t least, uint32_t most);
-lm_node lm_optional(lm_terms *p, lm_node x);
-lm_node lm_members_node(lm_terms *p, uint32_t object, uint32_t seen);
-lm_node lm_token_item(lm_terms *p, lm_token_mode mode, const lm_token *ids, uint32_t n);
-lm_node lm_and(lm_terms *p, lm_node a, lm_node b);
-lm_node lm_not(lm_terms *p, lm_node a);
+lm_expr_id lm_bytes(lm_terms *p, const lm_byte_set *s);
+lm_expr_id lm_byte_range(lm_terms *p, unsigned first, unsigned last);
+lm_expr_id lm_literal(lm_terms *p, const void *data, size_t n);
+lm_expr_id lm_word(lm_terms *p, const char *s);
+lm_expr_id lm_literal_rest(lm_terms *p, uint32_t at, uint32_t n);    /* of an existing literal, whose bytes are shared */
+lm_expr_id lm_cat(lm_terms *p, lm_expr_id a, lm_expr_id b);
+lm_expr_id lm_frame(lm_terms *p, lm_expr_id inner, lm_expr_id after);
+lm_expr_id lm_alt(lm_terms *p, lm_expr_id a, lm_expr_id b);
+lm_expr_id lm_alt_of(lm_terms *p, lm_expr_id *nodes, size_t n); /* sorts `nodes` */
+lm_expr_id lm_repeat(lm_terms *p, lm_expr_id x, uint32_t least, uint32_t most);
+lm_expr_id lm_optional(lm_terms *p, lm_expr_id x);
+lm_expr_id lm_members_node(lm_terms *p, uint32_t object, uint32_t seen);
+lm_expr_id lm_token_item(lm_terms *p, lm_token_mode mode, const lm_token *ids, uint32_t n);
+lm_expr_id lm_and(lm_terms *p, lm_expr_id a, lm_expr_id b);
+lm_expr_id lm_not(lm_terms *p, lm_expr_id a);
 
 uint32_t lm_rule_new(lm_terms *p);                              /* define it later */
-void     lm_rule_define(lm_terms *p, uint32_t rule, lm_node body);
-lm_node  lm_rule_node(lm_terms *p, uint32_t rule);
+void     lm_rule_define(lm_terms *p, uint32_t rule, lm_expr_id body);
+lm_expr_id lm_rule_node(lm_terms *p, uint32_t rule);
 
-static inline bool lm_is(const lm_terms *p, lm_node n, unsigned flag) { return p->nodes[n].flags & flag; }
+static inline bool lm_is(const lm_terms *p, lm_expr_id n, unsigned flag) { return p->nodes[n].flags & flag; }
 
 /* Return the alternatives of a choice; of any other node, the node itself. Valid until the pool grows. */
-const lm_node *lm_choices(const lm_terms *p, const lm_node *n, uint32_t *count);
+const lm_expr_id *lm_choices(const lm_terms *p, const lm_expr_id *n, uint32_t *count);
 
 /* Call this when all rules are defined: find which nodes may be empty and which are dead, and reject left recursion (LM_USAGE, *rule is
  * part of it). */

@@ -125,7 +125,7 @@ static lm_status read_character(parser *g, uint32_t *out)
     }
 }
 
-static lm_status read_literal(parser *g, lm_node *out)
+static lm_status read_literal(parser *g, lm_expr_id *out)
 {
     lm_text   text = { 0 };
     lm_status status = LM_OK;
@@ -164,7 +164,7 @@ static lm_status read_ranges(parser *g, lm_charset *set)
     return LM_OK;
 }
 
-static lm_status read_class(parser *g, lm_node *out)
+static lm_status read_class(parser *g, lm_expr_id *out)
 {
     lm_charset set = { 0 };
     bool       negated;
@@ -199,7 +199,7 @@ static lm_status token_by_name(parser *g, size_t from, lm_token *out)
     return n == 1 ? LM_OK : wrong(g, "not one token of the vocabulary");
 }
 
-static lm_status read_token(parser *g, lm_node *out)
+static lm_status read_token(parser *g, lm_expr_id *out)
 {
     bool     negated = peek(g) == '!';
     uint64_t number = 0;
@@ -263,7 +263,7 @@ static lm_status read_braces(parser *g, bool nested, uint32_t *least, uint32_t *
     return *least <= *most ? LM_OK : wrong(g, "more repetitions at least than at most");
 }
 
-static lm_status read_repeats(parser *g, bool nested, lm_node *last)
+static lm_status read_repeats(parser *g, bool nested, lm_expr_id *last)
 {
     uint32_t least = 0, most = LM_UNBOUNDED;
 
@@ -277,9 +277,9 @@ static lm_status read_repeats(parser *g, bool nested, lm_node *last)
     return LM_OK;
 }
 
-static lm_status read_alternatives(parser *g, bool nested, lm_node *out);
+static lm_status read_alternatives(parser *g, bool nested, lm_expr_id *out);
 
-static lm_status read_group(parser *g, lm_node *out)
+static lm_status read_group(parser *g, lm_expr_id *out)
 {
     if (++g->depth > LM_GRAMMAR_DEPTH)
         return lm_fail(g->e, LM_LIMIT, NULL, (int64_t)g->at, "more than %d parentheses inside each other", LM_GRAMMAR_DEPTH);
@@ -293,7 +293,7 @@ static lm_status read_group(parser *g, lm_node *out)
     return LM_OK;
 }
 
-static lm_status read_item(parser *g, lm_node *out)
+static lm_status read_item(parser *g, lm_expr_id *out)
 {
     lm_view  name;
     uint32_t rule;
@@ -319,9 +319,9 @@ static lm_status read_item(parser *g, lm_node *out)
 static bool begins_item(char c) { return is_name(c) || (c && strchr("\"[<!(.", c)); }
 static bool is_repeat(char c) { return c && strchr("*+?{", c); }
 
-static lm_status read_sequence(parser *g, bool nested, lm_node *out)
+static lm_status read_sequence(parser *g, bool nested, lm_expr_id *out)
 {
-    lm_node  last = LM_EMPTY_TEXT;
+    lm_expr_id last = LM_EMPTY_TEXT;
     uint32_t from = g->sequence.n;
     bool     any = false;
 
@@ -343,10 +343,10 @@ static lm_status read_sequence(parser *g, bool nested, lm_node *out)
     return LM_OK;
 }
 
-static lm_status read_alternatives(parser *g, bool nested, lm_node *out)
+static lm_status read_alternatives(parser *g, bool nested, lm_expr_id *out)
 {
     uint32_t from = g->alternatives.n;
-    lm_node  one;
+    lm_expr_id one;
 
     LM_TRY(read_sequence(g, nested, &one));
     lm_list_add(g->p, &g->alternatives, one);
@@ -364,7 +364,7 @@ static lm_status read_rule(parser *g)
 {
     lm_view  name;
     uint32_t rule;
-    lm_node  body;
+    lm_expr_id body;
 
     LM_TRY(read_name(g, &name));
     LM_TRY(rule_of(g, name, true, &rule));
@@ -388,7 +388,7 @@ static lm_status add_schemas(parser *g)
         const lm_grammar_schema *s = g->o->schemas + i;
         lm_view  name = lm_view_of(s->name);
         uint64_t rule;
-        lm_node  body;
+        lm_expr_id body;
 
         if (!lm_map_get(g->rules, name, &rule))
             continue;
@@ -404,7 +404,7 @@ static lm_status add_schemas(parser *g)
     return LM_OK;
 }
 
-static lm_status parse(parser *g, lm_node *root)
+static lm_status parse(parser *g, lm_expr_id *root)
 {
     lm_view  start = lm_view_of(g->o && g->o->start ? g->o->start : "root");
     uint64_t rule;
@@ -424,11 +424,11 @@ static lm_status parse(parser *g, lm_node *root)
 
 lm_status lm_grammar_gbnf(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
 {
-    LM_GIVEN(e, (text || !size) && out);
+    LM_REQUIRE(e, (text || !size) && out);
     lm_terms  pool;
     lm_error mine;
     parser   g = { .text = text, .size = size, .p = &pool, .o = o, .e = e ? e : &mine };
-    lm_node  root = LM_NOTHING;
+    lm_expr_id root = LM_NOTHING;
     uint32_t rule = UINT32_MAX;
 
     LM_TRY(lm_grammar_begin(&pool, o, size, g.e));

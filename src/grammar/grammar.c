@@ -12,7 +12,7 @@ lm_grammar_options lm_grammar_defaults(void) { return (lm_grammar_options){ 0 };
 
 lm_status lm_grammar_begin(lm_terms *p, const lm_grammar_options *o, size_t size, lm_error *e)
 {
-    LM_PLAIN(e, o);
+    LM_CHECK_RESERVED(e, o);
     if (size > LM_GRAMMAR_BYTES)
         return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "the grammar has %zu bytes; at most %d are allowed", size, LM_GRAMMAR_BYTES);
     LM_TRY(lm_terms_init(p, e));
@@ -44,7 +44,7 @@ void lm_grammar_free(lm_grammar *g)
     lm_free(g);
 }
 
-lm_status lm_grammar_finish(lm_terms *p, lm_node root, lm_grammar **out, uint32_t *rule, lm_error *e)
+lm_status lm_grammar_finish(lm_terms *p, lm_expr_id root, lm_grammar **out, uint32_t *rule, lm_error *e)
 {
     lm_grammar *g = NULL;
     lm_status   status;
@@ -105,7 +105,7 @@ lm_status lm_grammar_matches(const lm_grammar *g, const char *text, size_t size,
     lm_status   status = LM_OK;
     size_t      i = 0;
 
-    LM_GIVEN(e, g && (text || !size) && whole && fits);
+    LM_REQUIRE(e, g && (text || !size) && whole && fits);
     LM_TRY(lm_grammar_automaton(g, NULL, &m, e));
     pthread_mutex_lock(&m->lock);
     uint32_t s = lm_state_of(m, m->root);
@@ -129,14 +129,14 @@ lm_status lm_grammar_matches(const lm_grammar *g, const char *text, size_t size,
 
 lm_status lm_grammar_choice(const char *const *texts, size_t n, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
 {
-    LM_GIVEN(e, texts && n && out);
+    LM_REQUIRE(e, texts && n && out);
     lm_terms  pool;
-    lm_node  any = LM_NOTHING;
+    lm_expr_id any = LM_NOTHING;
     size_t   size = 0;
     uint32_t rule;
 
     for (size_t i = 0; i < n; i++) {
-        LM_GIVEN(e, texts[i]);
+        LM_REQUIRE(e, texts[i]);
         size += strlen(texts[i]);
     }
     LM_TRY(lm_grammar_begin(&pool, o, size, e));

@@ -10,11 +10,11 @@ enum { MOST_WORD = 256, MOST_TRIGGERS = 256 };
 
 typedef struct lazy {
     lm_terms   pool;
-    lm_node   root;
+    lm_expr_id root;
     uint32_t  n, rule;               /* n: number of states; rule: rule of the first state */
     uint32_t *child;                 /* [n][256]; 0: none */
     uint32_t *fail;
-    lm_node  *hit;                   /* what follows a word that ends in this state */
+    lm_expr_id *hit;                 /* what follows a word that ends in this state */
     uint32_t *queue;
 } lazy;
 
@@ -31,7 +31,7 @@ static lm_status begin(lazy *z, size_t states, lm_error *e)
 static lm_status add_word(lazy *z, const lm_trigger *t, lm_error *e)
 {
     uint32_t at = 0;
-    lm_node  then = z->root;
+    lm_expr_id then = z->root;
 
     for (const char *c = t->word; *c; c++) {
         uint32_t *next = &z->child[at * 256 + (uint8_t)*c];
@@ -68,9 +68,9 @@ static void link_states(lazy *z)
 }
 
 /* Return what remains of the grammar after the trigger's token: the grammar contains the token, or the text of the token. */
-static lm_node behind_token(lazy *z, const lm_trigger *t)
+static lm_expr_id behind_token(lazy *z, const lm_trigger *t)
 {
-    lm_node then = z->root;
+    lm_expr_id then = z->root;
 
     if (t->before)
         return then;
@@ -86,7 +86,7 @@ static bool is_word(const lm_trigger *t)
     return t->word && !t->control;
 }
 
-static lm_status token_triggers(lazy *z, const lm_trigger *triggers, size_t n, lm_node *out, lm_error *e)
+static lm_status token_triggers(lazy *z, const lm_trigger *triggers, size_t n, lm_expr_id *out, lm_error *e)
 {
     lm_token ids[MOST_TRIGGERS];
     uint32_t count = 0;
@@ -96,23 +96,23 @@ static lm_status token_triggers(lazy *z, const lm_trigger *triggers, size_t n, l
     for (size_t i = 0; i < n; i++) {
         if (is_word(&triggers[i]))
             continue;
-        lm_node then = behind_token(z, &triggers[i]);
+        lm_expr_id then = behind_token(z, &triggers[i]);
         if (then == LM_NOTHING)
             return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the trigger token %d does not fit the beginning of the grammar",
                            triggers[i].token);
         ids[count++] = triggers[i].token;
         *out = lm_alt(p, *out, lm_cat(p, lm_token_item(p, LM_TOKENS_OF, &triggers[i].token, 1), then));
     }
-    lm_node others = lm_token_item(p, LM_TOKENS_SPECIAL_BUT, ids, count);
+    lm_expr_id others = lm_token_item(p, LM_TOKENS_SPECIAL_BUT, ids, count);
     *out = lm_alt(p, *out, lm_cat(p, others, lm_rule_node(p, z->rule)));
     return LM_OK;
 }
 
-static lm_node body_of(lazy *z, uint32_t s, lm_node tokens, bool required)
+static lm_expr_id body_of(lazy *z, uint32_t s, lm_expr_id tokens, bool required)
 {
     lm_terms  *p = &z->pool;
     uint32_t *row = z->child + (size_t)s * 256;
-    lm_node   body = required ? tokens : lm_optional(p, tokens);
+    lm_expr_id body = required ? tokens : lm_optional(p, tokens);
     bool      done[256] = { false };
 
     for (unsigned b = 0; b < 256; b++) {
@@ -124,7 +124,7 @@ static lm_node body_of(lazy *z, uint32_t s, lm_node tokens, bool required)
                 done[k] = true;
                 lm_byte_set_add(&set, k, k);
             }
-        lm_node next = z->hit[row[b]] != LM_NOTHING ? z->hit[row[b]] : lm_rule_node(p, z->rule + row[b]);
+        lm_expr_id next = z->hit[row[b]] != LM_NOTHING ? z->hit[row[b]] : lm_rule_node(p, z->rule + row[b]);
         body = lm_alt(p, body, lm_cat(p, lm_bytes(p, &set), next));
     }
     return body;
@@ -133,7 +133,7 @@ static lm_node body_of(lazy *z, uint32_t s, lm_node tokens, bool required)
 static lm_status make(lazy *z, const lm_trigger *triggers, size_t n, bool required, lm_error *e)
 {
     size_t  states = 1;
-    lm_node tokens;
+    lm_expr_id tokens;
 
     for (size_t i = 0; i < n; i++) {
         size_t size = triggers[i].word ? strlen(triggers[i].word) : 1;
@@ -157,7 +157,7 @@ static lm_status make(lazy *z, const lm_trigger *triggers, size_t n, bool requir
 
 lm_status lm_grammar_after(const lm_grammar *g, const lm_trigger *triggers, size_t n, bool required, lm_grammar **out, lm_error *e)
 {
-    LM_GIVEN(e, g && triggers && n && out);
+    LM_REQUIRE(e, g && triggers && n && out);
     lazy     z = { .root = g->root };
     uint32_t rule;
 

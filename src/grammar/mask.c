@@ -67,7 +67,7 @@ static void lower(clamping *c, uint32_t to)
 }
 
 /* Return `n` with large counters unified: fewer expressions remain, and only long tokens tell them apart. What fits `n` fits the result. */
-static lm_node clamp(lm_automaton *m, lm_node n, clamping *c)
+static lm_expr_id clamp(lm_automaton *m, lm_expr_id n, clamping *c)
 {
     lm_terms          *p = &m->pool;
     const lm_node_data d = p->nodes[n];
@@ -84,11 +84,11 @@ static lm_node clamp(lm_automaton *m, lm_node n, clamping *c)
         return lm_repeat(p, clamp(m, d.a, c), least, most);
     }
     if (d.kind == LM_NODE_CAT) {
-        lm_node a = clamp(m, d.a, c);
+        lm_expr_id a = clamp(m, d.a, c);
         return a == LM_NOTHING ? n : lm_cat(p, a, clamp(m, d.b, c));
     }
     if (d.kind == LM_NODE_ALT && d.b <= 8) {
-        lm_node list[8];
+        lm_expr_id list[8];
         for (uint32_t i = 0; i < d.b; i++)
             list[i] = clamp(m, p->lists[d.a + i], c);
         return lm_alt_of(p, list, d.b);
@@ -98,7 +98,7 @@ static lm_node clamp(lm_automaton *m, lm_node n, clamping *c)
 
 /* ---- frames ---- */
 
-static lm_head *new_head(lm_automaton *m, lm_node n)
+static lm_head *new_head(lm_automaton *m, lm_expr_id n)
 {
     lm_terms *p = &m->pool;
     uint32_t had = m->head_of_capacity;
@@ -119,7 +119,7 @@ static lm_head *new_head(lm_automaton *m, lm_node n)
     return h;
 }
 
-static const lm_head *head_of(lm_automaton *m, lm_node n)
+static const lm_head *head_of(lm_automaton *m, lm_expr_id n)
 {
     if (n < m->head_of_capacity && m->head_of[n])
         return &m->heads[m->head_of[n] - 1];
@@ -156,10 +156,10 @@ static void or_bits(uint64_t *to, const uint64_t *from, uint32_t n)
         to[i] |= from[i];
 }
 
-static void add_node(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth);
+static void add_node(lm_automaton *m, lm_expr_id n, uint64_t *bits, unsigned depth);
 
 /* Add the tokens that continue past the end of a frame, from these trie nodes. */
-static void add_exits(lm_automaton *m, const uint32_t *exits, uint32_t n, lm_node after, uint64_t *bits, unsigned depth)
+static void add_exits(lm_automaton *m, const uint32_t *exits, uint32_t n, lm_expr_id after, uint64_t *bits, unsigned depth)
 {
     walk     w = { .m = m, .bits = bits };
     uint32_t state = lm_state_of(m, after);
@@ -188,7 +188,7 @@ static void keep_short(const lm_vocabulary *v, const uint64_t *bits, uint32_t li
 
 /* Add the tokens of a frame `n` whose counters were clamped: short tokens come from its head, long tokens are walked. `after` is LM_NOTHING
  * if `n` is not a frame. Return false if there are too many exits. */
-static bool add_clamped(lm_automaton *m, lm_node n, const lm_head *h, uint32_t limit, lm_node after, uint64_t *bits, unsigned depth)
+static bool add_clamped(lm_automaton *m, lm_expr_id n, const lm_head *h, uint32_t limit, lm_expr_id after, uint64_t *bits, unsigned depth)
 {
     const lm_vocabulary *v = m->v;
     uint64_t            *own = m->scratch;
@@ -219,7 +219,7 @@ static bool add_clamped(lm_automaton *m, lm_node n, const lm_head *h, uint32_t l
     return true;
 }
 
-static void add_whole(lm_automaton *m, lm_node n, uint64_t *bits)
+static void add_whole(lm_automaton *m, lm_expr_id n, uint64_t *bits)
 {
     uint32_t          least, most;
     const lm_counted *x = lm_counted_of(m, n, &least, &most);
@@ -240,24 +240,24 @@ static void add_whole(lm_automaton *m, lm_node n, uint64_t *bits)
 }
 
 /* Add the tokens that continue past the end of a counted frame. */
-static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_node n, uint32_t least, uint32_t most, lm_node after, uint64_t *bits,
-                              unsigned depth)
+static void add_counted_exits(lm_automaton *m, const lm_counted *x, lm_expr_id n, uint32_t least, uint32_t most,
+                              lm_expr_id after, uint64_t *bits, unsigned depth)
 {
-    const lm_uses exits = x->exits;                      /* a copy: nested counting may move the counts, but not their lists */
+    const lm_token_uses exits = x->exits;                /* a copy: nested counting may move the counts, but not their lists */
     walk          w = { .m = m, .bits = bits };
     uint32_t      state = lm_state_of(m, after);
 
     if (lm_is(&m->pool, n, LM_NULLABLE))
         add_node(m, after, bits, depth + 1);
     for (uint32_t k = 0; k < exits.n && m->pool.status == LM_OK; k++) {
-        const lm_use u = exits.list[k];
+        const lm_token_use u = exits.list[k];
         if (u.times >= least && u.times <= most)
             walk_tree(&w, state, u.what + 1, m->v->skip[u.what], m->v->depth[u.what] + 1u);
     }
 }
 
 /* Add the tokens of a frame, and those that continue past its end. */
-static void add_frame(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth)
+static void add_frame(lm_automaton *m, lm_expr_id n, uint64_t *bits, unsigned depth)
 {
     const lm_node_data d = m->pool.nodes[n];
     uint32_t           least, most;
@@ -288,13 +288,13 @@ static void add_frame(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth
     add_exits(m, exits, n_exits, d.b, bits, depth);
 }
 
-static void add_node(lm_automaton *m, lm_node n, uint64_t *bits, unsigned depth)
+static void add_node(lm_automaton *m, lm_expr_id n, uint64_t *bits, unsigned depth)
 {
     uint32_t count;
 
     lm_choices(&m->pool, &n, &count);
     for (uint32_t i = 0; i < count && m->pool.status == LM_OK; i++) {
-        lm_node x = lm_choices(&m->pool, &n, &count)[i];
+        lm_expr_id x = lm_choices(&m->pool, &n, &count)[i];
         if (m->pool.nodes[x].kind == LM_NODE_FRAME)
             add_frame(m, x, bits, depth);
         else if (x != LM_EMPTY_TEXT)
@@ -329,7 +329,7 @@ void lm_automaton_mask(lm_automaton *m, uint32_t state, uint64_t *bits)
 {
     const size_t bytes = m->v->n_words * sizeof *bits;
     uint32_t     place = m->states[state].mask;
-    const lm_node n = m->states[state].node;
+    const lm_expr_id n = m->states[state].node;
 
     if (place && m->mask_state[place - 1] == state) {
         memcpy(bits, m->masks + (size_t)(place - 1) * m->v->n_words, bytes);

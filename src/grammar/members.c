@@ -101,15 +101,15 @@ uint32_t lm_members_add(lm_terms *p, const lm_object *o)
     return p->members->n++;
 }
 
-const lm_object *lm_members_of(const lm_terms *p, lm_node n) { return &p->members->objects[p->nodes[n].a]; }
+const lm_object *lm_members_of(const lm_terms *p, lm_expr_id n) { return &p->members->objects[p->nodes[n].a]; }
 
-lm_node lm_members_begin(lm_terms *p, uint32_t object)
+lm_expr_id lm_members_begin(lm_terms *p, uint32_t object)
 {
     if (object == UINT32_MAX || p->status != LM_OK)
         return LM_NOTHING;
     uint32_t  n = words_of(&p->members->objects[object]);
     uint64_t *none = lm_alloc_zero(n, sizeof *none);
-    lm_node   out = LM_NOTHING;
+    lm_expr_id out = LM_NOTHING;
 
     if (!none)
         lm_terms_fail(p, LM_NO_MEMORY, NULL);
@@ -213,7 +213,7 @@ static bool can_close(const lm_terms *p, const lm_object *o, const uint64_t *s)
 }
 
 /* Return the state after one more member: declared name `i`, or another one (i == n_named). */
-static lm_node after(lm_terms *p, uint32_t object, uint32_t seen, uint32_t i)
+static lm_expr_id after(lm_terms *p, uint32_t object, uint32_t seen, uint32_t i)
 {
     const lm_object *o = &p->members->objects[object];
     uint64_t         few[16], *s = few;
@@ -228,18 +228,18 @@ static lm_node after(lm_terms *p, uint32_t object, uint32_t seen, uint32_t i)
         s[i >> 6] |= UINT64_C(1) << (i & 63);
     else if (s[n - 1] == 0 || o->most != LM_UNBOUNDED)
         s[n - 1]++;
-    lm_node out = lm_members_node(p, object, intern(p, object, s));
+    lm_expr_id out = lm_members_node(p, object, intern(p, object, s));
     if (s != few)
         lm_free(s);
     return out;
 }
 
-static lm_node member(lm_terms *p, const lm_member *m, lm_node rest)
+static lm_expr_id member(lm_terms *p, const lm_member *m, lm_expr_id rest)
 {
     return rest == LM_NOTHING ? rest : lm_cat(p, m->key, lm_cat(p, m->value, rest));
 }
 
-lm_node lm_members_unfold(lm_terms *p, lm_node n)
+lm_expr_id lm_members_unfold(lm_terms *p, lm_expr_id n)
 {
     const lm_node_data d = p->nodes[n];
     const lm_object   *o = &p->members->objects[d.a];
@@ -247,7 +247,7 @@ lm_node lm_members_unfold(lm_terms *p, lm_node n)
 
     if (d.c)
         return d.c;
-    lm_node *may = lm_alloc((all + 1) * sizeof *may);
+    lm_expr_id *may = lm_alloc((all + 1) * sizeof *may);
     if (!may) {
         lm_terms_fail(p, LM_NO_MEMORY, NULL);
         return LM_NOTHING;
@@ -260,11 +260,11 @@ lm_node lm_members_unfold(lm_terms *p, lm_node n)
     for (uint32_t i = from; i < o->n_named && !full; i++)
         if (!is_seen(state_at(p, d.b), i) && can_appear(p, &o->named[i]))
             may[count++] = member(p, &o->named[i], after(p, d.a, d.b, i));
-    lm_node another = o->n_others && !full ? after(p, d.a, d.b, o->n_named) : LM_NOTHING;
+    lm_expr_id another = o->n_others && !full ? after(p, d.a, d.b, o->n_named) : LM_NOTHING;
     for (uint32_t i = 0; i < o->n_others && another != LM_NOTHING; i++)
         if (can_appear(p, &o->others[i]))
             may[count++] = member(p, &o->others[i], another);
-    lm_node next = lm_alt_of(p, may, count);
+    lm_expr_id next = lm_alt_of(p, may, count);
     lm_free(may);
     next = lm_cat(p, first ? o->first : o->comma, next);
     if (close)

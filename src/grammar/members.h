@@ -10,7 +10,7 @@
 #include "grammar/expression.h"
 
 typedef struct lm_member {
-    lm_node key, value;              /* the quoted name with its colon; the value */
+    lm_expr_id key, value;           /* the quoted name with its colon; the value */
     bool    required;
 } lm_member;
 
@@ -21,7 +21,7 @@ typedef struct lm_object {
     lm_member *others;               /* names that match patterns, and all others; owned */
     lm_need   *needs;                /* owned */
     uint32_t   n_named, n_others, n_needs;
-    lm_node    first, comma, close;  /* what precedes the first member, what precedes further members, the end */
+    lm_expr_id first, comma, close;  /* what precedes the first member, what precedes further members, the end */
     bool       any_order;
     uint32_t   least, most;          /* limits on the number of members; undeclared names may repeat, so they all count once for `least` */
 } lm_object;
@@ -30,16 +30,16 @@ typedef struct lm_object {
 uint32_t lm_members_add(lm_terms *p, const lm_object *o);
 
 /* Return the state in which no name has been seen. */
-lm_node lm_members_begin(lm_terms *p, uint32_t object);
+lm_expr_id lm_members_begin(lm_terms *p, uint32_t object);
 
 /* Return whether this state can be completed, as far as that is known of its parts. */
 bool lm_members_live(const lm_terms *p, uint32_t object, uint32_t seen);
 
 /* Return the expression of a state. */
-lm_node lm_members_unfold(lm_terms *p, lm_node n);
+lm_expr_id lm_members_unfold(lm_terms *p, lm_expr_id n);
 
 /* Return the object of a state. */
-const lm_object *lm_members_of(const lm_terms *p, lm_node n);
+const lm_object *lm_members_of(const lm_terms *p, lm_expr_id n);
 
 bool lm_members_copy(const lm_members *from, lm_members **to);      /* objects are shared with `from`, which must live longer */
 void lm_members_free(lm_members *m);

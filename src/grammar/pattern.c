@@ -284,7 +284,7 @@ static lm_status read_members(parser *x, lm_charset *s)
     return LM_OK;
 }
 
-static lm_status read_class(parser *x, lm_node *out)
+static lm_status read_class(parser *x, lm_expr_id *out)
 {
     lm_charset s = { 0 };
     bool       negated;
@@ -303,7 +303,7 @@ static lm_status read_class(parser *x, lm_node *out)
     return status;
 }
 
-static lm_status from_set(parser *x, lm_charset *s, bool negated, lm_node *out)
+static lm_status from_set(parser *x, lm_charset *s, bool negated, lm_expr_id *out)
 {
     lm_charset_settle(s, negated);
     *out = lm_charset_utf8(x->p, s);
@@ -313,9 +313,9 @@ static lm_status from_set(parser *x, lm_charset *s, bool negated, lm_node *out)
 
 /* ---- items ---- */
 
-static lm_status read_alternatives(parser *x, lm_node *out);
+static lm_status read_alternatives(parser *x, lm_expr_id *out);
 
-static lm_status read_group(parser *x, lm_node *out)
+static lm_status read_group(parser *x, lm_expr_id *out)
 {
     if (++x->depth > LM_GRAMMAR_DEPTH)
         return lm_fail(x->e, LM_LIMIT, NULL, (int64_t)x->at, "more than %d groups inside each other", LM_GRAMMAR_DEPTH);
@@ -345,7 +345,7 @@ static lm_status read_group(parser *x, lm_node *out)
     return LM_OK;
 }
 
-static lm_status read_backslash(parser *x, lm_node *out)
+static lm_status read_backslash(parser *x, lm_expr_id *out)
 {
     lm_charset s = { 0 };
     uint32_t   cp;
@@ -371,7 +371,7 @@ static lm_status read_backslash(parser *x, lm_node *out)
     return LM_OK;
 }
 
-static lm_status read_item(parser *x, lm_node *out)
+static lm_status read_item(parser *x, lm_expr_id *out)
 {
     lm_charset s = { 0 };
     uint32_t   cp;
@@ -388,7 +388,7 @@ static lm_status read_item(parser *x, lm_node *out)
     case '^':
     case '$':
         x->marks = true;
-        *out = lm_byte_range(x->p, peek(x) == '^' ? LM_MARK_BEGIN : LM_MARK_END, peek(x) == '^' ? LM_MARK_BEGIN : LM_MARK_END);
+        *out = lm_byte_range(x->p, peek(x) == '^' ? LM_TEXT_BEGIN : LM_TEXT_END, peek(x) == '^' ? LM_TEXT_BEGIN : LM_TEXT_END);
         x->at++;
         return LM_OK;
     case '*': case '+': case '?':
@@ -424,7 +424,7 @@ static bool read_braces(parser *x, uint64_t *least, uint64_t *most)
     return true;
 }
 
-static lm_status read_repeats(parser *x, lm_node *item)
+static lm_status read_repeats(parser *x, lm_expr_id *item)
 {
     uint64_t least = 0, most = LM_UNBOUNDED;
     char     c = peek(x);
@@ -452,10 +452,10 @@ static lm_status read_repeats(parser *x, lm_node *item)
     return LM_OK;
 }
 
-static lm_status read_alternatives(parser *x, lm_node *out)
+static lm_status read_alternatives(parser *x, lm_expr_id *out)
 {
     uint32_t all = x->alternatives.n, one = x->sequence.n;
-    lm_node  item;
+    lm_expr_id item;
 
     for (;;) {
         char c = peek(x);
@@ -509,13 +509,13 @@ static bool plain_ends(lm_view *text, bool *from_start, bool *to_end)
     return true;
 }
 
-lm_status lm_pattern(lm_terms *p, lm_view text, bool search, lm_node *out, lm_error *e)
+lm_status lm_pattern(lm_terms *p, lm_view text, bool search, lm_expr_id *out, lm_error *e)
 {
     lm_error mine;
     lm_view  inner = text;
     bool     from_start, to_end, plain = plain_ends(&inner, &from_start, &to_end);
     parser   x = { .p = p, .text = plain ? inner.data : text.data, .size = plain ? inner.size : text.size, .e = e ? e : &mine };
-    lm_node  n, any = lm_repeat(p, lm_any_character(p), 0, LM_UNBOUNDED);
+    lm_expr_id n, any = lm_repeat(p, lm_any_character(p), 0, LM_UNBOUNDED);
     lm_status status = read_alternatives(&x, &n);
 
     lm_free(x.sequence.items);
@@ -529,9 +529,9 @@ lm_status lm_pattern(lm_terms *p, lm_view text, bool search, lm_node *out, lm_er
         *out = !search ? n : lm_cat(p, from_start && plain ? LM_EMPTY_TEXT : any, lm_cat(p, n, to_end && plain ? LM_EMPTY_TEXT : any));
         return lm_terms_check(p, x.e);
     }
-    lm_node begin = lm_repeat(p, lm_byte_range(p, LM_MARK_BEGIN, LM_MARK_BEGIN), 0, LM_UNBOUNDED);
-    lm_node end   = lm_repeat(p, lm_byte_range(p, LM_MARK_END, LM_MARK_END), 0, LM_UNBOUNDED);
-    lm_node before = search ? lm_cat(p, begin, any) : begin, after = search ? lm_cat(p, any, end) : end;
+    lm_expr_id begin = lm_repeat(p, lm_byte_range(p, LM_TEXT_BEGIN, LM_TEXT_BEGIN), 0, LM_UNBOUNDED);
+    lm_expr_id end   = lm_repeat(p, lm_byte_range(p, LM_TEXT_END, LM_TEXT_END), 0, LM_UNBOUNDED);
+    lm_expr_id before = search ? lm_cat(p, begin, any) : begin, after = search ? lm_cat(p, any, end) : end;
     n    = lm_cat(p, before, lm_cat(p, n, after));
     *out = lm_explore(p, n);
     return lm_terms_check(p, x.e);
@@ -539,9 +539,9 @@ lm_status lm_pattern(lm_terms *p, lm_view text, bool search, lm_node *out, lm_er
 
 lm_status lm_grammar_regex(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
 {
-    LM_GIVEN(e, (text || !size) && out);
+    LM_REQUIRE(e, (text || !size) && out);
     lm_terms  pool;
-    lm_node  root;
+    lm_expr_id root;
     uint32_t rule;
 
     LM_TRY(lm_grammar_begin(&pool, o, size, e));

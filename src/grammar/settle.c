@@ -21,7 +21,7 @@ static uint8_t list_flags(const lm_terms *p, const lm_node_data *d)
     return f;
 }
 
-static uint8_t settled_flags(const lm_terms *p, lm_node n)
+static uint8_t settled_flags(const lm_terms *p, lm_expr_id n)
 {
     const lm_node_data *d = &p->nodes[n], *a;
     uint8_t             f;
@@ -52,7 +52,7 @@ static void find_flags(lm_terms *p)
 {
     for (bool more = true; more && p->status == LM_OK;) {
         more = false;
-        for (lm_node n = 2; n < p->n; n++) {
+        for (lm_expr_id n = 2; n < p->n; n++) {
             uint8_t f = p->nodes[n].flags | settled_flags(p, n);
             more |= f != p->nodes[n].flags;
             p->nodes[n].flags = f;
@@ -66,7 +66,7 @@ static void find_flags(lm_terms *p)
 /* ---- left recursion ---- */
 
 /* Return the i-th expression that a text of `n` can begin with; LM_NOTHING after the last. */
-static lm_node beginning(const lm_terms *p, lm_node n, uint32_t i)
+static lm_expr_id beginning(const lm_terms *p, lm_expr_id n, uint32_t i)
 {
     const lm_node_data *d = &p->nodes[n];
 
@@ -83,7 +83,7 @@ static lm_node beginning(const lm_terms *p, lm_node n, uint32_t i)
     }
 }
 
-typedef struct visit { lm_node n; uint32_t next; } visit;
+typedef struct visit { lm_expr_id n; uint32_t next; } visit;
 enum { UNSEEN, OPEN, DONE };
 
 typedef struct walk { visit *stack; uint32_t depth; uint8_t *seen; uint16_t *height; } walk;
@@ -92,7 +92,7 @@ static lm_status left_recursion(lm_terms *p, walk *w, uint32_t *rule, lm_error *
 {
     while (w->depth) {
         visit  *v = &w->stack[w->depth - 1];
-        lm_node next = beginning(p, v->n, v->next++);
+        lm_expr_id next = beginning(p, v->n, v->next++);
         if (next == LM_NOTHING) {
             w->seen[v->n] = DONE;
             w->depth--;
@@ -130,7 +130,7 @@ static lm_status refuse_left_recursion(lm_terms *p, uint32_t *rule, lm_error *e)
                     .height = lm_alloc_zero(p->n + 1, sizeof *w.height) };
     lm_status status = w.stack && w.seen && w.height ? LM_OK : lm_fail_memory(e, "a grammar", p->n);
 
-    for (lm_node n = 2; n < p->n && status == LM_OK; n++)
+    for (lm_expr_id n = 2; n < p->n && status == LM_OK; n++)
         if (w.seen[n] == UNSEEN && p->nodes[n].kind == LM_NODE_RULE) {
             w.seen[n] = OPEN;
             w.stack[0] = (visit){ n, 0 };
@@ -158,7 +158,7 @@ lm_status lm_terms_settle(lm_terms *p, uint32_t *rule, lm_error *e)
 
 /* ---- compaction ---- */
 
-static void keep_parts(const lm_terms *p, lm_node n, uint8_t *keep)
+static void keep_parts(const lm_terms *p, lm_expr_id n, uint8_t *keep)
 {
     const lm_node_data *d = &p->nodes[n];
 
@@ -209,7 +209,7 @@ static void compact_lists(lm_terms *p, uint32_t fixed)
 {
     uint32_t end = 0;
 
-    for (lm_node i = 0; i < p->n; i++) {
+    for (lm_expr_id i = 0; i < p->n; i++) {
         lm_node_data *d = &p->nodes[i];
         if (d->kind != LM_NODE_ALT)
             continue;
@@ -228,15 +228,15 @@ void lm_terms_compact(lm_terms *p, uint32_t fixed, uint8_t *keep, uint32_t *move
 {
     uint32_t n = fixed;
 
-    for (lm_node i = p->n; i-- > fixed;)
+    for (lm_expr_id i = p->n; i-- > fixed;)
         if (keep[i])
             keep_parts(p, i, keep);
-    for (lm_node i = 0; i < fixed; i++) {
+    for (lm_expr_id i = 0; i < fixed; i++) {
         moved[i] = i;
         if (p->nodes[i].kind == LM_NODE_MEMBERS)
             p->nodes[i].c = 0;
     }
-    for (lm_node i = fixed; i < p->n; i++) {
+    for (lm_expr_id i = fixed; i < p->n; i++) {
         if (!keep[i])
             continue;
         p->nodes[n] = moved_parts(p, p->nodes[i], moved);

@@ -203,7 +203,7 @@ static lm_status make_tree(lm_vocabulary *v, lm_error *e)
 
 lm_status lm_vocabulary_new(const lm_tokenizer *t, uint32_t n_vocab, const lm_token *ends, size_t n_ends, lm_vocabulary **out, lm_error *e)
 {
-    LM_GIVEN(e, t && (ends || !n_ends) && out);
+    LM_REQUIRE(e, t && (ends || !n_ends) && out);
     lm_vocabulary *v = lm_alloc_zero(1, sizeof *v);
     lm_status      status = LM_OK;
 

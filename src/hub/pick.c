@@ -102,13 +102,13 @@ static lm_status take(hub_pull *p, const json_t *entry, lm_error *e)
         return lm_fail(e, LM_IO, path, LM_NO_OFFSET, "the hub does not say its size and hash");
     if (p->n == MAX_FILES)
         return lm_fail(e, LM_LIMIT, p->id, LM_NO_OFFSET, "more than %d files", MAX_FILES);
-    if (p->n == p->room) {
-        size_t    room  = p->room ? 2 * p->room : 64;
-        hub_file *grown = realloc(p->files, room * sizeof *grown);
+    if (p->n == p->capacity) {
+        size_t    capacity  = p->capacity ? 2 * p->capacity : 64;
+        hub_file *grown = realloc(p->files, capacity * sizeof *grown);
         if (!grown)
             return lm_fail(e, LM_NO_MEMORY, p->id, LM_NO_OFFSET, "a list of files");
         p->files = grown;
-        p->room  = room;
+        p->capacity  = capacity;
     }
     hub_file *f = &p->files[p->n++];
     memset(f, 0, sizeof *f);

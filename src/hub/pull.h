@@ -33,7 +33,7 @@ typedef struct hub_pull {
     char      heads[2400];                            /* folder in which hub_heads_run stores files */
     char     *index;                                  /* of safetensors, as text; NULL: none */
     hub_file *files;
-    size_t    n, room;
+    size_t    n, capacity;
     uint64_t  bytes, missing;                         /* size of the wanted files; of those not in the cache */
     _Atomic uint64_t done;                            /* downloaded bytes */
 } hub_pull;

@@ -12,20 +12,20 @@ enum { LINE = 64 };
 
 /* The state of planning with a given number of checkpointed layers. */
 typedef struct planner {
-    lm_turn          *t;
+    lm_train_plan    *t;
     const lm_program *p;
     bool             *redo;              /* [n_nodes]: recomputed */
     uint32_t          now;               /* the current step */
 } planner;
 
-static bool checkpointed(const lm_turn *t, int32_t layer)
+static bool checkpointed(const lm_train_plan *t, int32_t layer)
 {
     return layer >= 0 && (uint32_t)layer < t->checkpointed;
 }
 
 /* ---- steps ---- */
 
-static void step(lm_turn *t, lm_turn_kind kind, uint32_t index)
+static void step(lm_train_plan *t, lm_turn_kind kind, uint32_t index)
 {
     t->steps[t->n_steps++] = (lm_turn_step){ kind, index };
 }
@@ -58,7 +58,7 @@ static void find_redone(planner *n)
 
 static void list_steps(planner *n)
 {
-    lm_turn           *t = n->t;
+    lm_train_plan     *t = n->t;
     const lm_backward *b = t->backward;
     int32_t            layer = INT32_MAX;
 
@@ -83,7 +83,7 @@ static void list_steps(planner *n)
 
 static uint32_t buffer(planner *n, const char *name, uint64_t lanes, uint64_t rows)
 {
-    lm_turn *t = n->t;
+    lm_train_plan *t = n->t;
 
     t->buffers[t->n_buffers] = (lm_buffer){
         .name = name, .stride = (lanes * sizeof(float) + LINE - 1) / LINE * LINE, .rows = rows, .first = n->now, .last = n->now,
@@ -105,7 +105,7 @@ static void make(planner *n, uint32_t *which, const char *name, uint64_t lanes, 
         touch(n, *which);
 }
 
-uint32_t lm_turn_value(const lm_turn *t, lm_turn_kind kind, const lm_node *n, lm_value v)
+uint32_t lm_turn_value(const lm_train_plan *t, lm_turn_kind kind, const lm_node *n, lm_value v)
 {
     const lm_program *p = t->backward->program;
     bool              again = kind != LM_TURN_FORWARD && t->values[1][v] != LM_NONE && p->nodes[p->values[v].producer].layer == n->layer;
@@ -113,7 +113,7 @@ uint32_t lm_turn_value(const lm_turn *t, lm_turn_kind kind, const lm_node *n, lm
     return t->values[again][v];
 }
 
-uint32_t lm_turn_kept(const lm_turn *t, lm_turn_kind kind, uint32_t node)
+uint32_t lm_turn_kept(const lm_train_plan *t, lm_turn_kind kind, uint32_t node)
 {
     return t->kept[kind != LM_TURN_FORWARD && t->kept[1][node] != LM_NONE][node];
 }
@@ -136,7 +136,7 @@ static void forward_lives(planner *n, lm_turn_kind kind, uint32_t index)
 /* The values and gradients of the tail exist only during the loss step. */
 static void tail_lives(planner *n)
 {
-    lm_turn           *t = n->t;
+    lm_train_plan     *t = n->t;
     const lm_backward *b = t->backward;
     lm_value           hidden = n->p->nodes[b->tail].in[0];
 
@@ -154,7 +154,7 @@ static void tail_lives(planner *n)
 
 static void reverse_lives(planner *n, const lm_reverse *r)
 {
-    lm_turn       *t = n->t;
+    lm_train_plan *t = n->t;
     const lm_node *node;
     lm_value       reads[LM_MAX_READS];
 
@@ -176,7 +176,7 @@ static void reverse_lives(planner *n, const lm_reverse *r)
 
 static void find_lives(planner *n)
 {
-    lm_turn *t = n->t;
+    lm_train_plan *t = n->t;
 
     t->n_buffers = 0;
     for (uint32_t v = 0; v < n->p->n_values; v++)
@@ -199,7 +199,7 @@ static void find_lives(planner *n)
 
 static lm_status plan_with(planner *n, uint32_t layers, uint64_t *scratch, lm_error *e)
 {
-    lm_turn *t = n->t;
+    lm_train_plan *t = n->t;
     uint64_t workers;
 
     t->checkpointed = layers;
@@ -239,7 +239,7 @@ static lm_status choose(planner *n, uint64_t *scratch, lm_error *e)
     return plan_with(n, high, scratch, e);
 }
 
-static lm_status plan(lm_turn *t, lm_error *e)
+static lm_status plan(lm_train_plan *t, lm_error *e)
 {
     const lm_program *p       = t->backward->program;
     uint32_t          buffers = 3 * p->n_values + 2 * p->n_nodes + p->n_ropes + 2;
@@ -264,9 +264,9 @@ static lm_status plan(lm_turn *t, lm_error *e)
     return plan_with(&n, t->options.checkpoint < p->n_layers ? t->options.checkpoint : p->n_layers, scratch, e);
 }
 
-lm_status lm_turn_new(const lm_backward *b, const lm_turn_options *o, lm_turn **out, lm_error *e)
+lm_status lm_turn_new(const lm_backward *b, const lm_train_plan_options *o, lm_train_plan **out, lm_error *e)
 {
-    lm_turn *t = lm_alloc_zero(1, sizeof *t);
+    lm_train_plan *t = lm_alloc_zero(1, sizeof *t);
 
     if (!t)
         return lm_fail_memory(e, "plan of a training step", sizeof *t);
@@ -281,7 +281,7 @@ lm_status lm_turn_new(const lm_backward *b, const lm_turn_options *o, lm_turn **
     return LM_OK;
 }
 
-void lm_turn_free(lm_turn *t)
+void lm_turn_free(lm_train_plan *t)
 {
     if (!t)
         return;
@@ -289,7 +289,7 @@ void lm_turn_free(lm_turn *t)
     lm_free(t);
 }
 
-void lm_turn_print(const lm_turn *t, lm_text *out)
+void lm_turn_print(const lm_train_plan *t, lm_text *out)
 {
     lm_text_printf(out, "a training step of %u rows: %u steps, %u buffers, %u layers checkpointed\n", t->options.rows, t->n_steps,
                    t->n_buffers, t->checkpointed);

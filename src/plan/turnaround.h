@@ -26,18 +26,18 @@ typedef struct lm_turn_step {
 /* The limit determines the number of checkpointed layers. */
 #define LM_TURN_AUTO UINT32_MAX
 
-typedef struct lm_turn_options {
+typedef struct lm_train_plan_options {
     uint32_t rows;               /* maximum rows of a step */
     uint32_t piece;              /* rows of the tail at a time */
     uint32_t checkpoint;         /* layers, or LM_TURN_AUTO */
     uint64_t limit;              /* bytes of the slab; 0: none */
     uint64_t shared, worker;     /* bytes of scratch: for all workers together, per worker */
     uint32_t workers;
-} lm_turn_options;
+} lm_train_plan_options;
 
-typedef struct lm_turn {
+typedef struct lm_train_plan {
     const lm_backward *backward;
-    lm_turn_options    options;
+    lm_train_plan_options options;
     lm_turn_step      *steps;    uint32_t n_steps;
     lm_buffer         *buffers;  uint32_t n_buffers;
     uint32_t          *values[2];        /* [n_values]: buffers of the first computation and of the recomputation; LM_NONE: none */
@@ -50,19 +50,19 @@ typedef struct lm_turn {
     uint64_t           shared, workers;  /* offsets of the shared scratch and of the workers' scratch */
     uint64_t           bytes;            /* of the slab */
     lm_arena           arena;
-} lm_turn;
+} lm_train_plan;
 
 /* Make a plan. LM_NO_FIT, with the size of the smallest plan, if no plan is within the limit. `b` must outlive it. Free it with
  * lm_turn_free. */
-lm_status lm_turn_new(const lm_backward *b, const lm_turn_options *o, lm_turn **out, lm_error *e);
-void      lm_turn_free(lm_turn *t);
+lm_status lm_turn_new(const lm_backward *b, const lm_train_plan_options *o, lm_train_plan **out, lm_error *e);
+void      lm_turn_free(lm_train_plan *t);
 
 /* Return the buffer of a value, or of the lanes kept for the reverse, for a step of this kind: that of the first computation or of the
  * recomputation. */
-uint32_t lm_turn_value(const lm_turn *t, lm_turn_kind kind, const lm_node *n, lm_value v);
-uint32_t lm_turn_kept(const lm_turn *t, lm_turn_kind kind, uint32_t node);
+uint32_t lm_turn_value(const lm_train_plan *t, lm_turn_kind kind, const lm_node *n, lm_value v);
+uint32_t lm_turn_kept(const lm_train_plan *t, lm_turn_kind kind, uint32_t node);
 
 /* Append the steps, buffers and bytes in readable form. */
-void lm_turn_print(const lm_turn *t, lm_text *out);
+void lm_turn_print(const lm_train_plan *t, lm_text *out);
 
 #endif

@@ -239,7 +239,7 @@ void lm_module_arguments(lm_builder *b, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    b->p->modules[b->p->n_modules - 1].says = *text ? keep(b, text) : NULL;
+    b->p->modules[b->p->n_modules - 1].extra_repr = *text ? keep(b, text) : NULL;
 }
 
 void lm_class_is(lm_builder *b, const char *class_name)

@@ -39,7 +39,7 @@ void lm_leaf(lm_builder *b, const char *name, const char *class_name);       /* 
 /* Record a module that returns its input unchanged (dropout, during inference). */
 void lm_leaf_passing(lm_builder *b, const char *name, const char *class_name, lm_value x);
 void lm_dropout(lm_builder *b, const char *name, float p, lm_value x);      /* x LM_NONE: its input is not a value of the program */
-/* Set lm_module.says of the module that was opened last. */
+/* Set lm_module.extra_repr of the module that was opened last. */
 void lm_module_arguments(lm_builder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Set the class of the module that was opened last, if the family has its own class for it. */
 void lm_class_is(lm_builder *b, const char *class_name);

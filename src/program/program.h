@@ -54,18 +54,18 @@ typedef struct lm_interleaved {
 } lm_interleaved;
 
 /* A range of rows, lanes or matrices. */
-typedef struct lm_piece {
+typedef struct lm_row_range {
     uint64_t first, n;
-} lm_piece;
+} lm_row_range;
 
 /* The part of a stored weight that one rank of a split program holds (program/split.h). Vectors of one dimension are rows of one column.
  * For a weight of several matrices, rows and columns apply to each matrix. */
 typedef struct lm_cut {
     uint64_t        whole[3];    /* dimensions as stored */
-    const lm_piece *rows;        /* in the order in which the rank stores them; a row may occur twice */
+    const lm_row_range *rows;    /* in the order in which the rank stores them; a row may occur twice */
     uint32_t        n_rows;
-    lm_piece        cols;
-    lm_piece        matrices;
+    lm_row_range    cols;
+    lm_row_range    matrices;
 } lm_cut;
 
 typedef struct lm_weight {
@@ -97,7 +97,7 @@ typedef struct lm_module {
     const char *name;            /* "q_proj" */
     const char *path;            /* "model.layers.0.self_attn.q_proj" */
     const char *class_name;      /* "Linear" */
-    const char *says;            /* what its printed form shows besides its sizes: "padding_idx=0"; NULL: nothing */
+    const char *extra_repr;      /* what its printed form shows besides its sizes: "padding_idx=0"; NULL: nothing */
     const char *order;           /* names of its children in order of creation, for printing; "*": all others, in the order they run */
     uint32_t    parent;          /* LM_NONE for the root */
     uint32_t    depth;

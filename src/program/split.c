@@ -150,7 +150,7 @@ static lm_value part_of(lm_splitter *s, const lm_node *reader, lm_value v, lm_pi
 /* ---- weights ---- */
 
 /* Cut weight w to these rows, columns and matrices; n 0: all. */
-static uint32_t cut_weight(lm_splitter *s, uint32_t w, lm_pieces rows, lm_piece cols, lm_piece matrices)
+static uint32_t cut_weight(lm_splitter *s, uint32_t w, lm_pieces rows, lm_row_range cols, lm_row_range matrices)
 {
     lm_weight *x   = w == LM_NONE ? NULL : &s->out->weights[w];
     lm_cut    *cut = x ? lm_arena_new(&s->out->arena, 1, lm_cut) : NULL;
@@ -166,8 +166,8 @@ static uint32_t cut_weight(lm_splitter *s, uint32_t w, lm_pieces rows, lm_piece 
     rows          = rows.n ? rows : lm_split_one(s, 0, all);
     cut->rows     = rows.at;
     cut->n_rows   = rows.n;
-    cut->cols     = cols.n ? cols : (lm_piece){ 0, across };
-    cut->matrices = matrices.n ? matrices : (lm_piece){ 0, x->n_dims == 3 ? x->dims[0] : 1 };
+    cut->cols     = cols.n ? cols : (lm_row_range){ 0, across };
+    cut->matrices = matrices.n ? matrices : (lm_row_range){ 0, x->n_dims == 3 ? x->dims[0] : 1 };
     x->dims[flat ? 0 : x->n_dims - 2] = lm_pieces_lanes(rows);
     if (!flat)
         x->dims[x->n_dims - 1] = cut->cols.n;
@@ -178,7 +178,7 @@ static uint32_t cut_weight(lm_splitter *s, uint32_t w, lm_pieces rows, lm_piece 
     return w;
 }
 
-static const lm_piece  all;
+static const lm_row_range all;
 static const lm_pieces every;
 
 /* Return a weight that can be cut: a second entry if another operation needs it whole (a tied head). */
@@ -294,7 +294,7 @@ static void make_experts(lm_splitter *s, const lm_node *n)
         return;
     }
     lm_split_edges(s->spec, n->experts.width, unit, edges);
-    lm_piece  lanes = { edges[s->spec->rank], edges[s->spec->rank + 1] - edges[s->spec->rank] };
+    lm_row_range lanes = { edges[s->spec->rank], edges[s->spec->rank + 1] - edges[s->spec->rank] };
     lm_pieces rows  = lm_split_one(s, lanes.first, lanes.n);
     made->experts.width = (uint32_t)lanes.n;
     cut_weight(s, n->weights[0], rows, all, all);
@@ -381,7 +381,7 @@ static void make_other(lm_splitter *s, const lm_node *n)
         uint32_t first, count;
         lm_split_units(v->part, width(s, n->out) / n->heads.n_heads, &first, &count);
         made->heads.n_heads = count;
-        cut_weight(s, n->weights[0], every, all, (lm_piece){ first, count });
+        cut_weight(s, n->weights[0], every, all, (lm_row_range){ first, count });
     }
     *(v->cut ? &v->here : &v->whole) = made->out;
 }

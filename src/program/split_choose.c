@@ -5,9 +5,9 @@
 
 /* ---- pieces ---- */
 
-lm_piece *lm_split_pieces(lm_splitter *s, uint32_t n)
+lm_row_range *lm_split_pieces(lm_splitter *s, uint32_t n)
 {
-    lm_piece *p = lm_arena_new(&s->out->arena, n ? n : 1, lm_piece);
+    lm_row_range *p = lm_arena_new(&s->out->arena, n ? n : 1, lm_row_range);
 
     s->failed |= !p;
     return p;
@@ -15,11 +15,11 @@ lm_piece *lm_split_pieces(lm_splitter *s, uint32_t n)
 
 lm_pieces lm_split_one(lm_splitter *s, uint64_t first, uint64_t n)
 {
-    lm_piece *p = lm_split_pieces(s, 1);
+    lm_row_range *p = lm_split_pieces(s, 1);
 
     if (!p)
         return (lm_pieces){ 0 };
-    *p = (lm_piece){ first, n };
+    *p = (lm_row_range){ first, n };
     return (lm_pieces){ p, 1, false };
 }
 
@@ -57,13 +57,13 @@ static bool rising(lm_pieces p)
 /* Return the union of both, in ascending order with adjacent pieces merged. */
 static lm_pieces united(lm_splitter *s, lm_pieces a, lm_pieces b)
 {
-    lm_piece *out = lm_split_pieces(s, a.n + b.n);
+    lm_row_range *out = lm_split_pieces(s, a.n + b.n);
     uint32_t  i = 0, k = 0, n = 0;
 
     if (!out || !rising(a) || !rising(b))
         return (lm_pieces){ .mixed = true };
     while (i < a.n || k < b.n) {
-        lm_piece next = k == b.n || (i < a.n && a.at[i].first <= b.at[k].first) ? a.at[i++] : b.at[k++];
+        lm_row_range next = k == b.n || (i < a.n && a.at[i].first <= b.at[k].first) ? a.at[i++] : b.at[k++];
         uint64_t end  = n ? out[n - 1].first + out[n - 1].n : 0;
         if (!n || next.first > end)
             out[n++] = next;
@@ -164,9 +164,9 @@ static bool columns_wants(lm_splitter *s, const lm_node *n, lm_pieces part, lm_p
         *out = lm_split_one(s, (uint64_t)first * each, (uint64_t)count * each);
         return !s->failed;
     }
-    lm_piece *p = lm_split_pieces(s, part.n);
+    lm_row_range *p = lm_split_pieces(s, part.n);
     for (uint32_t i = 0; p && i < part.n; i++)
-        p[i] = (lm_piece){ part.at[i].first + n->columns.offset, part.at[i].n };
+        p[i] = (lm_row_range){ part.at[i].first + n->columns.offset, part.at[i].n };
     *out = (lm_pieces){ p, part.n, false };
     return p != NULL;
 }
@@ -272,7 +272,7 @@ static void choose_attention(lm_splitter *s, const lm_node *n)
     ask(s, n, 0, lm_split_one(s, (uint64_t)first * a->k_dim, (uint64_t)(end - first) * a->k_dim));
     for (uint32_t k = 1; k < n->n_in; k++) {
         uint32_t  lanes = k == 1 ? a->k_dim : a->v_dim, pieces = 0;
-        lm_piece *p     = lm_split_pieces(s, n_kv);
+        lm_row_range *p     = lm_split_pieces(s, n_kv);
         if (!p)
             return;
         for (uint32_t i = 0; i < n_kv; i++) {
@@ -280,7 +280,7 @@ static void choose_attention(lm_splitter *s, const lm_node *n)
             if (pieces && p[pieces - 1].first + p[pieces - 1].n == at)
                 p[pieces - 1].n += lanes;
             else
-                p[pieces++] = (lm_piece){ at, lanes };
+                p[pieces++] = (lm_row_range){ at, lanes };
         }
         ask(s, n, k, (lm_pieces){ p, pieces, false });
     }

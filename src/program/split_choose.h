@@ -8,7 +8,7 @@
 #include "program/split.h"
 
 typedef struct lm_pieces {
-    const lm_piece *at;
+    const lm_row_range *at;
     uint32_t        n;
     bool            mixed;           /* readers need different parts that cannot be combined */
 } lm_pieces;
@@ -46,7 +46,7 @@ bool lm_split_edges(const lm_split_spec *spec, uint32_t lanes, uint32_t unit, ui
 uint32_t lm_split_unit(const lm_splitter *s, uint32_t w, uint32_t lanes);
 
 /* Allocate pieces in the arena of the new program; compare pieces; count their lanes. */
-lm_piece *lm_split_pieces(lm_splitter *s, uint32_t n);
+lm_row_range *lm_split_pieces(lm_splitter *s, uint32_t n);
 lm_pieces lm_split_one(lm_splitter *s, uint64_t first, uint64_t n);
 bool      lm_pieces_same(lm_pieces a, lm_pieces b);
 uint64_t  lm_pieces_lanes(lm_pieces p);

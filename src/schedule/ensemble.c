@@ -31,7 +31,7 @@ static lm_status add(lm_engine_ensemble *x, lm_engine *other, lm_error *e)
 {
     lm_model_info info;
 
-    LM_GIVEN(e, other);
+    LM_REQUIRE(e, other);
     lm_model_describe(lm_engine_model(other), &info);
     if (other == x->g)
         return lm_fail(e, LM_USAGE, info.source, LM_NO_OFFSET, "each model needs a separate engine");
@@ -53,8 +53,8 @@ lm_status lm_ensemble_open(lm_engine_ensemble *x, lm_engine *g, const lm_schedul
 
     if (!o)
         return LM_OK;
-    LM_PLAIN(e, o);
-    LM_GIVEN(e, o->engines);
+    LM_CHECK_RESERVED(e, o);
+    LM_REQUIRE(e, o->engines);
     lm_mixture checked = x->mixture = o->mixture;
     LM_TRY(lm_mixture_prepare(&checked, e));
     lm_model_describe(lm_engine_model(g), &info);

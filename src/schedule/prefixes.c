@@ -44,7 +44,7 @@ static void give_back_pages(lm_prefixes *p, lm_prefix_list *list)
 {
     for (lm_prefix *x = list->oldest; x; x = x->newer)
         for (uint32_t i = 0; i < lm_pages_groups(p->g); i++)
-            lm_pages_drop(p->g, i, x->pages[i]);
+            lm_page_unref(p->g, i, x->pages[i]);
 }
 
 void lm_prefixes_close(lm_prefixes *p)
@@ -173,7 +173,7 @@ void lm_prefixes_share(lm_prefixes *p, const lm_prefix *node, uint32_t sequence,
 {
     for (const lm_prefix *x = node; x; x = x->parent)
         for (uint32_t i = 0; i < lm_pages_groups(p->g); i++)
-            lm_pages_assign(p->g, i, sequence, x->depth, x->depth >= lm_kv_first_seen(p->g, i, positions) ? x->pages[i] : LM_NONE);
+            lm_page_assign(p->g, i, sequence, x->depth, x->depth >= lm_kv_first_seen(p->g, i, positions) ? x->pages[i] : LM_NONE);
     lm_pages_set_length(p->g, sequence, node ? positions : 0);
     if (node)
         lm_engine_set_adapters(p->g, sequence, scales_of(p, node), NULL);
@@ -219,7 +219,7 @@ static void remove_node(lm_prefixes *p, lm_prefix *x)
     unlink_use(p, x);
     for (uint32_t i = 0; i < lm_pages_groups(p->g); i++) {
         p->evicted += x->pages[i] != LM_NONE;
-        lm_pages_drop(p->g, i, x->pages[i]);
+        lm_page_unref(p->g, i, x->pages[i]);
     }
     x->child  = p->unused;
     p->unused = x;
@@ -255,7 +255,7 @@ static bool evict_passed(lm_prefixes *p, uint32_t group)
     for (int l = 0; l < 2 && p->g->plan->groups[group].window; l++)
         for (lm_prefix *x = lists[l]->oldest; x; x = x->newer)
             if (x->child && x->pages[group] != LM_NONE && lm_pages_owners(p->g, group, x->pages[group]) == 1) {
-                lm_pages_drop(p->g, group, x->pages[group]);
+                lm_page_unref(p->g, group, x->pages[group]);
                 x->pages[group] = LM_NONE;
                 p->evicted++;
                 return true;
@@ -344,9 +344,9 @@ lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const
     if (x) {                                             /* another sequence added it before; this one may have pages that it lacks */
         for (uint32_t k = 0; k < lm_pages_groups(p->g); k++)
             if (x->pages[k] == LM_NONE)
-                x->pages[k] = lm_pages_take(p->g, k, sequence, i);
+                x->pages[k] = lm_page_ref(p->g, k, sequence, i);
             else
-                lm_pages_replace(p->g, k, sequence, i, x->pages[k]);
+                lm_page_replace(p->g, k, sequence, i, x->pages[k]);
         use(p, x, false);
         return x;
     }
@@ -361,7 +361,7 @@ lm_prefix *lm_prefixes_add(lm_prefixes *p, lm_prefix *node, uint64_t salt, const
     x->salt   = salt;
     x->depth  = i;
     for (uint32_t k = 0; k < lm_pages_groups(p->g); k++)
-        x->pages[k] = lm_pages_take(p->g, k, sequence, i);
+        x->pages[k] = lm_page_ref(p->g, k, sequence, i);
     if (lm_engine_n_adapters(p->g))
         memcpy(scales_of(p, x), lm_engine_adapters_of(p->g, sequence), lm_engine_n_adapters(p->g) * sizeof(float));
     insert(p, x);

@@ -504,7 +504,7 @@ lm_reply_state lm_reply_status(const lm_reply *r, size_t *read)
 
 lm_status lm_reply_contribution(const lm_reply *r, size_t i, double *logprobs, lm_error *e)
 {
-    LM_GIVEN(e, r && logprobs);
+    LM_REQUIRE(e, r && logprobs);
     size_t n = atomic_load_explicit(&r->n_contributions, memory_order_acquire);
 
     if (!r->most_contributions)
@@ -518,7 +518,7 @@ lm_status lm_reply_contribution(const lm_reply *r, size_t i, double *logprobs, l
 lm_status lm_reply_explain(const lm_reply *r, const lm_model *m, lm_cache_difference *out, lm_text *before, lm_text *prompt,
                            lm_text *cached, lm_error *e)
 {
-    LM_GIVEN(e, r && m && out);
+    LM_REQUIRE(e, r && m && out);
     lm_text *active[] = { before, prompt, cached };
 
     if (!atomic_load(&r->explained))

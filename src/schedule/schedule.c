@@ -289,8 +289,8 @@ static lm_status open_schedule(lm_schedule *s, const lm_schedule_options *o, lm_
 
 lm_status lm_schedule_new(lm_engine *g, const lm_schedule_options *o, lm_schedule **out, lm_error *e)
 {
-    LM_GIVEN(e, g && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, g && out);
+    LM_CHECK_RESERVED(e, o);
     lm_schedule *s = lm_alloc_zero(1, sizeof *s);
 
     if (!s)
@@ -354,7 +354,7 @@ static lm_status check_queue(const lm_schedule *s, lm_error *e)
 
 lm_status lm_schedule_check(lm_schedule *s, size_t n_prompt, lm_error *e)
 {
-    LM_GIVEN(e, s);
+    LM_REQUIRE(e, s);
     LM_TRY(lm_monitor_check_process(s->monitor, e));
     LM_TRY(lm_admission_check(s, n_prompt, e));
     pthread_mutex_lock(&s->monitor->lock);
@@ -380,7 +380,7 @@ static lm_status hand_over(lm_schedule *s, lm_reply *r, lm_error *e)
 
 lm_status lm_schedule_submit(lm_schedule *s, const lm_request *q, lm_reply **out, lm_error *e)
 {
-    LM_GIVEN(e, s && q && out);
+    LM_REQUIRE(e, s && q && out);
     lm_reply *r      = NULL;
     lm_status status = lm_schedule_check(s, q->n_prompt, e);
 

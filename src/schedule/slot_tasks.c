@@ -320,7 +320,7 @@ static lm_status check_task(const lm_schedule *s, const lm_slot_task *t, lm_erro
 
 lm_status lm_schedule_slot_start(lm_schedule *s, const lm_slot_task *t, lm_error *e)
 {
-    LM_GIVEN(e, s && t);
+    LM_REQUIRE(e, s && t);
     lm_status  status = check_task(s, t, e);
     lm_task *x        = status == LM_OK ? task_new(e) : NULL;
 
@@ -401,7 +401,7 @@ static lm_status call_waiters(void *arg, lm_engine *g, uint32_t slot, lm_error *
 
 lm_status lm_schedule_call(lm_schedule *s, lm_status (*f)(void *arg, lm_engine *g, uint32_t slot, lm_error *e), void *arg, lm_error *e)
 {
-    LM_GIVEN(e, s && f);
+    LM_REQUIRE(e, s && f);
     lm_task *x = task_new(e);
     waiter     w = { .function = f, .arg = arg };
 
@@ -432,19 +432,19 @@ static lm_status wait_for_slot(lm_schedule *s, lm_slot_task *t, size_t *n, lm_er
 
 lm_status lm_schedule_slot_save(lm_schedule *s, uint32_t slot, const char *path, size_t *n, lm_error *e)
 {
-    LM_GIVEN(e, s && path && n);
+    LM_REQUIRE(e, s && path && n);
     return wait_for_slot(s, &(lm_slot_task){ .action = LM_SLOT_SAVE, .slot = slot, .path = path }, n, e);
 }
 
 lm_status lm_schedule_slot_restore(lm_schedule *s, uint32_t slot, const char *path, const char *salt, size_t *n, lm_error *e)
 {
-    LM_GIVEN(e, s && path && n);
+    LM_REQUIRE(e, s && path && n);
     return wait_for_slot(s, &(lm_slot_task){ .action = LM_SLOT_RESTORE, .slot = slot, .path = path, .salt = salt }, n, e);
 }
 
 lm_status lm_schedule_slot_erase(lm_schedule *s, uint32_t slot, size_t *n, lm_error *e)
 {
-    LM_GIVEN(e, s && n);
+    LM_REQUIRE(e, s && n);
     return wait_for_slot(s, &(lm_slot_task){ .action = LM_SLOT_ERASE, .slot = slot }, n, e);
 }
 
@@ -455,7 +455,7 @@ uint32_t lm_schedule_slots(const lm_schedule *s)
 
 lm_status lm_schedule_slot(const lm_schedule *s, uint32_t slot, lm_slot_info *out, lm_error *e)
 {
-    LM_GIVEN(e, s && out);
+    LM_REQUIRE(e, s && out);
     if (slot >= s->n_slots)
         return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", slot, s->n_slots);
     const lm_slot *t = &s->slots[slot];

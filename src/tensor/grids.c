@@ -13,7 +13,7 @@ static uint16_t index_of_eight[4][LM_GRID_CELLS], index_of_four[2][4096];
 
 static bool     exact_cells[6][LM_GRID_CELLS];
 
-static lm_grid grids[6] = {
+static lm_code_grid grids[6] = {
     [LM_GRID_IQ2_XXS] = { lm_grid_iq2_xxs, 256, 8, 7, 12, near_of_eight[0], index_of_eight[0], exact_cells[0] },
     [LM_GRID_IQ2_XS]  = { lm_grid_iq2_xs, 512, 8, 7, 12, near_of_eight[1], index_of_eight[1], exact_cells[1] },
     [LM_GRID_IQ2_S]   = { lm_grid_iq2_s, 1024, 8, 7, 12, near_of_eight[2], index_of_eight[2], exact_cells[2] },
@@ -29,7 +29,7 @@ static pthread_once_t made[6] = { PTHREAD_ONCE_INIT, PTHREAD_ONCE_INIT, PTHREAD_
 static const uint8_t places_of_eight[4] = { 1, 3, 12, 36 }, places_of_four[2] = { 1, 8 };
 
 /* Return the cell with these digits. */
-static uint16_t cell_of(const lm_grid *g, const uint8_t *digits)
+static uint16_t cell_of(const lm_code_grid *g, const uint8_t *digits)
 {
     const uint8_t *place = g->width == 8 ? places_of_eight : places_of_four;
     int            half = g->width / 2, low = 0, high = 0;
@@ -41,7 +41,7 @@ static uint16_t cell_of(const lm_grid *g, const uint8_t *digits)
     return (uint16_t)(low | high << g->shift);
 }
 
-static void digits_of_entry(const lm_grid *g, int entry, uint8_t *digits)
+static void digits_of_entry(const lm_code_grid *g, int entry, uint8_t *digits)
 {
     int bits = g->width == 8 ? 2 : 4;
 
@@ -49,7 +49,7 @@ static void digits_of_entry(const lm_grid *g, int entry, uint8_t *digits)
         digits[i] = (uint8_t)(g->entries[entry] >> bits * i & ((1 << bits) - 1));
 }
 
-static void digits_of_cell(const lm_grid *g, unsigned cell, uint8_t *digits)
+static void digits_of_cell(const lm_code_grid *g, unsigned cell, uint8_t *digits)
 {
     unsigned half[2] = { cell & ((1u << g->shift) - 1), cell >> g->shift };
 
@@ -68,7 +68,7 @@ static void digits_of_cell(const lm_grid *g, unsigned cell, uint8_t *digits)
 }
 
 /* List the entries nearest to a cell, by the squared distance of the digits; of equally near ones, the lower entry first. */
-static void list(lm_grid *g, unsigned cell, const uint8_t (*digits)[8], const uint16_t *cells)
+static void list(lm_code_grid *g, unsigned cell, const uint8_t (*digits)[8], const uint16_t *cells)
 {
     uint8_t at[8];
     int     distance[LM_GRID_NEAR], n = 0;
@@ -91,7 +91,7 @@ static void list(lm_grid *g, unsigned cell, const uint8_t (*digits)[8], const ui
     g->exact[cell] = distance[0] == 0;
 }
 
-static void make(lm_grid *g)
+static void make(lm_code_grid *g)
 {
     uint8_t  digits[2048][8];
     uint16_t cells[2048];
@@ -115,7 +115,7 @@ static void make_iq1(void) { make(&grids[LM_GRID_IQ1]); }
 static void make_iq3_xxs(void) { make(&grids[LM_GRID_IQ3_XXS]); }
 static void make_iq3_s(void) { make(&grids[LM_GRID_IQ3_S]); }
 
-const lm_grid *lm_grid_of(lm_grid_name name)
+const lm_code_grid *lm_grid_of(lm_grid_name name)
 {
     static void (*const makers[6])(void) = {
         [LM_GRID_IQ2_XXS] = make_iq2_xxs, [LM_GRID_IQ2_XS] = make_iq2_xs, [LM_GRID_IQ2_S] = make_iq2_s,
@@ -157,7 +157,7 @@ static void tabulate_pair(const float *x, const float *w, const float *values, b
 }
 
 /* Tabulate half a piece of 8: four elements. */
-static void tabulate_four(lm_piece *p, int h, const float *w, bool turns)
+static void tabulate_four(lm_grid_table *p, int h, const float *w, bool turns)
 {
     sums low, high;
 
@@ -176,7 +176,7 @@ static void tabulate_four(lm_piece *p, int h, const float *w, bool turns)
 }
 
 /* Tabulate half a piece of 4: two elements of eight values. */
-static void tabulate_two(lm_piece *p, int h, const float *w, bool turns)
+static void tabulate_two(lm_grid_table *p, int h, const float *w, bool turns)
 {
     float a[2][8], b[2][8];
 
@@ -198,7 +198,7 @@ static void tabulate_two(lm_piece *p, int h, const float *w, bool turns)
     }
 }
 
-void lm_piece_tabulate(lm_piece *p, const lm_grid *g, const float *x, const float *w, const float *values, bool turns)
+void lm_grid_table_fill(lm_grid_table *p, const lm_code_grid *g, const float *x, const float *w, const float *values, bool turns)
 {
     p->x      = x;
     p->values = values;
@@ -210,7 +210,7 @@ typedef float   vf __attribute__((vector_size(16)));
 typedef int32_t vi __attribute__((vector_size(16)));
 
 /* Round x / s to the alphabet. */
-static unsigned cell_at(const lm_piece *p, const lm_grid *g, float s)
+static unsigned cell_at(const lm_grid_table *p, const lm_code_grid *g, float s)
 {
     unsigned cell = 0;
 
@@ -232,10 +232,10 @@ static unsigned cell_at(const lm_piece *p, const lm_grid *g, float s)
 }
 
 /* Compare `n` entries at scale s. */
-static lm_choice best_of(const lm_piece *p, const uint16_t *near, unsigned shift, float s, int n)
+static lm_grid_choice best_of(const lm_grid_table *p, const uint16_t *near, unsigned shift, float s, int n)
 {
     const unsigned mask = (1u << shift) - 1;
-    lm_choice      best = { 0 };
+    lm_grid_choice best = { 0 };
     float          most = -INFINITY;
 
     best.cell = near[0];
@@ -252,10 +252,10 @@ static lm_choice best_of(const lm_piece *p, const uint16_t *near, unsigned shift
 }
 
 /* The same with one sign turned. */
-static lm_choice best_turned(const lm_piece *p, const uint16_t *near, unsigned shift, float s, int n)
+static lm_grid_choice best_turned(const lm_grid_table *p, const uint16_t *near, unsigned shift, float s, int n)
 {
     const unsigned mask = (1u << shift) - 1;
-    lm_choice      best = { 0 };
+    lm_grid_choice best = { 0 };
     float          most = -INFINITY;
 
     best.cell = near[0];
@@ -272,7 +272,7 @@ static lm_choice best_turned(const lm_piece *p, const uint16_t *near, unsigned s
     return best;
 }
 
-lm_choice lm_piece_choose(const lm_piece *p, const lm_grid *g, float s, lm_choice *turned)
+lm_grid_choice lm_grid_table_choose(const lm_grid_table *p, const lm_code_grid *g, float s, lm_grid_choice *turned)
 {
     const unsigned cell = cell_at(p, g, s);
 
@@ -281,7 +281,7 @@ lm_choice lm_piece_choose(const lm_piece *p, const lm_grid *g, float s, lm_choic
     return best_of(p, g->near[cell], (unsigned)g->shift, s, g->exact[cell] ? 1 : g->n_near);
 }
 
-int lm_piece_turn(const lm_piece *p, const lm_grid *g, const float *w, uint16_t cell)
+int lm_grid_table_turn(const lm_grid_table *p, const lm_code_grid *g, const float *w, uint16_t cell)
 {
     uint8_t digits[8];
     float   least = INFINITY;

@@ -44,13 +44,13 @@ typedef struct choice { float a, b; uint16_t cell[2]; uint8_t turned; } choice;
 
 typedef struct search {
     const kind    *k;
-    const lm_grid *grid;
+    const lm_code_grid *grid;
     int            fan, again;       /* scales tried for a sub-block; the last of them are the best so far */
     int            tries;            /* scales tried for the block */
     int            pieces;           /* of a group */
     float          x[LM_K_BLOCK], w[LM_K_BLOCK];         /* magnitudes if signs are stored */
     uint8_t        signs[GROUPS];
-    lm_piece       piece[2][8];      /* of the current sub-block, by shift */
+    lm_grid_table  piece[2][8];      /* of the current sub-block, by shift */
     choice         found[2][GROUPS][FAN];
     float          fit[16];          /* least-squares scales */
 } search;
@@ -79,7 +79,7 @@ static void tabulate(search *f, int block)
     for (int v = 0; v < n_shifts(k); v++) {
         for (int i = 0; i < k->per_scale * f->pieces; i++) {
             int at = block * k->per_scale * 8 + i * f->grid->width;
-            lm_piece_tabulate(&f->piece[v][i], f->grid, f->x + at, f->w + at, k->values + 3 * v, k->even);
+            lm_grid_table_fill(&f->piece[v][i], f->grid, f->x + at, f->w + at, k->values + 3 * v, k->even);
         }
     }
 }
@@ -87,15 +87,15 @@ static void tabulate(search *f, int block)
 /* Choose the entry of a group of the current sub-block at scale s. */
 static choice choose(const search *f, int v, int in_block, bool odd, float s)
 {
-    const lm_piece *p = &f->piece[v][in_block * f->pieces];
-    lm_choice       turned[2], one = lm_piece_choose(&p[0], f->grid, s, odd ? &turned[0] : NULL), two;
+    const lm_grid_table *p = &f->piece[v][in_block * f->pieces];
+    lm_grid_choice  turned[2], one = lm_grid_table_choose(&p[0], f->grid, s, odd ? &turned[0] : NULL), two;
     uint8_t         which = 0;
 
     if (f->pieces == 1) {
         one = odd ? turned[0] : one;
         return (choice){ one.a, one.b, { one.cell, 0 }, odd };
     }
-    two = lm_piece_choose(&p[1], f->grid, s, odd ? &turned[1] : NULL);
+    two = lm_grid_table_choose(&p[1], f->grid, s, odd ? &turned[1] : NULL);
     if (odd) {
         float loss = gain_of(one.a, one.b, s) - gain_of(turned[0].a, turned[0].b, s);
         which = loss <= gain_of(two.a, two.b, s) - gain_of(turned[1].a, turned[1].b, s) ? 1 : 2;
@@ -247,14 +247,14 @@ static float search_d(search *f, uint8_t *scale)
 
 static void put(const search *f, int v, int group, int in_block, const choice *c, codes *out)
 {
-    const lm_piece *p = &f->piece[v][in_block * f->pieces];
+    const lm_grid_table *p = &f->piece[v][in_block * f->pieces];
     int             at = 8 * group;
 
     for (int i = 0; i < f->pieces; i++)
         out->index[group * f->pieces + i] = f->grid->index[c->cell[i]];
     out->signs[group] = f->k->per_shift ? (uint8_t)v : f->signs[group];
     if (c->turned) {
-        int i = c->turned - 1, element = lm_piece_turn(&p[i], f->grid, f->w + at + i * f->grid->width, c->cell[i]);
+        int i = c->turned - 1, element = lm_grid_table_turn(&p[i], f->grid, f->w + at + i * f->grid->width, c->cell[i]);
         out->signs[group] ^= (uint8_t)(1u << (i * f->grid->width + element));
     }
 }

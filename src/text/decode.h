@@ -22,7 +22,7 @@ typedef struct lm_decode_step {
     bool           drop_first;      /* METASPACE: marks of the first piece are dropped */
 } lm_decode_step;
 
-typedef struct lm_decoder {
+typedef struct lm_detokenizer_rule {
     lm_decode_step steps[LM_MAX_DECODE];
     unsigned       n;
     bool           bytelevel, fallback;
@@ -30,8 +30,8 @@ typedef struct lm_decoder {
     bool           spaced;          /* no decoder at all: pieces are joined with spaces */
     lm_view        strip;           /* one character */
     uint32_t       start, stop;
-} lm_decoder;
+} lm_detokenizer_rule;
 
-void lm_decoder_free(lm_decoder *d);
+void lm_decoder_free(lm_detokenizer_rule *d);
 
 #endif

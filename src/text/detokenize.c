@@ -19,11 +19,11 @@ struct lm_stream {
     lm_text              piece, other;   /* memory for the current piece */
 };
 
-void lm_decoder_free(lm_decoder *d)
+void lm_decoder_free(lm_detokenizer_rule *d)
 {
     for (unsigned i = 0; i < d->n; i++)
         lm_regex_free(d->steps[i].pattern);
-    *d = (lm_decoder){ 0 };
+    *d = (lm_detokenizer_rule){ 0 };
 }
 
 /* ---- writing ---- */
@@ -43,7 +43,7 @@ static lm_status whole(lm_text *out, size_t before, lm_status status)
 /* Write valid text: drop the characters to strip at the start, and hold back those that may have to be stripped at the end. */
 static lm_status emit(lm_stream *s, const char *text, size_t n, lm_text *out, lm_error *e)
 {
-    const lm_decoder *d     = &s->t->decoder;
+    const lm_detokenizer_rule *d     = &s->t->decoder;
     lm_view           strip = d->strip;
 
     if (n == 0)
@@ -165,9 +165,9 @@ static lm_status take_step(lm_stream *s, const lm_decode_step *step, lm_view in,
 }
 
 /* Apply all steps to a piece; *out is a view of the piece itself, of s->piece or of s->other. */
-static lm_status take_steps(lm_stream *s, const lm_piece *p, lm_view *out, lm_error *e)
+static lm_status take_steps(lm_stream *s, const lm_vocab_piece *p, lm_view *out, lm_error *e)
 {
-    const lm_decoder *d   = &s->t->decoder;
+    const lm_detokenizer_rule *d   = &s->t->decoder;
     lm_text          *now = &s->piece, *next = &s->other;
 
     *out = (lm_view){ p->text, p->size };
@@ -185,14 +185,14 @@ static lm_status take_steps(lm_stream *s, const lm_piece *p, lm_view *out, lm_er
 }
 
 /* Return whether a piece is spelled as plain text although the others are spelled in the byte alphabet. */
-static bool is_raw(const lm_decoder *d, const lm_piece *p)
+static bool is_raw(const lm_detokenizer_rule *d, const lm_vocab_piece *p)
 {
     return d->raw_added && (p->type == LM_PIECE_CONTROL || p->type == LM_PIECE_USER || p->type == LM_PIECE_UNKNOWN);
 }
 
-static lm_status decode_piece(lm_stream *s, const lm_piece *p, lm_text *out, lm_error *e)
+static lm_status decode_piece(lm_stream *s, const lm_vocab_piece *p, lm_text *out, lm_error *e)
 {
-    const lm_decoder *d = &s->t->decoder;
+    const lm_detokenizer_rule *d = &s->t->decoder;
     lm_view           text;
 
     LM_TRY(take_steps(s, p, &text, e));
@@ -220,7 +220,7 @@ static lm_status decode_piece(lm_stream *s, const lm_piece *p, lm_text *out, lm_
 /* ---- the public functions ---- */
 lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, lm_stream **out, lm_error *e)
 {
-    LM_GIVEN(e, t && out);
+    LM_REQUIRE(e, t && out);
     lm_stream *s = lm_alloc_zero(1, sizeof *s);
 
     if (!s)
@@ -239,12 +239,12 @@ lm_status lm_stream_new(const lm_tokenizer *t, unsigned flags, bool continues, l
 
 lm_status lm_stream_push(lm_stream *s, lm_token id, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, s && out);
+    LM_REQUIRE(e, s && out);
     const lm_vocab *v = &s->t->vocab;
 
     if (id < 0 || (uint32_t)id >= v->n)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "token id %d is outside the vocabulary of %u", id, v->n);
-    const lm_piece *p = &v->pieces[id];
+    const lm_vocab_piece *p = &v->pieces[id];
     if (!p->text || ((s->flags & LM_SKIP_SPECIAL) && p->special))
         return LM_OK;
     const size_t before = out->size;
@@ -253,7 +253,7 @@ lm_status lm_stream_push(lm_stream *s, lm_token id, lm_text *out, lm_error *e)
 
 lm_status lm_stream_end(lm_stream *s, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, s && out);
+    LM_REQUIRE(e, s && out);
     const size_t before = out->size;
     lm_status    status = s->t->decoder.bytelevel ? drain(s, false, true, out, e) : end_run(s, out, e);
 
@@ -273,7 +273,7 @@ void lm_stream_free(lm_stream *s)
 
 lm_status lm_detokenize(const lm_tokenizer *t, const lm_token *ids, size_t n, unsigned flags, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, t && (ids || !n) && out);
+    LM_REQUIRE(e, t && (ids || !n) && out);
     const size_t before = out->size;
     lm_stream   *s;
 
@@ -297,8 +297,8 @@ lm_status lm_token_spelled(const lm_tokenizer *t, lm_token id, bool *text, lm_te
             t->vocab.pieces[id].type != LM_PIECE_UNKNOWN && t->vocab.pieces[id].type != LM_PIECE_UNUSED;
     if (!*text)
         return LM_OK;
-    const lm_piece   *p = &t->vocab.pieces[id];
-    const lm_decoder *d = &t->decoder;
+    const lm_vocab_piece *p = &t->vocab.pieces[id];
+    const lm_detokenizer_rule *d = &t->decoder;
     lm_status         status = take_steps(&s, p, &piece, e);
     if (status == LM_OK) {
         int byte = d->fallback && !d->bytelevel ? byte_of(piece) : -1;
@@ -320,7 +320,7 @@ lm_status lm_token_spelled(const lm_tokenizer *t, lm_token id, bool *text, lm_te
 
 lm_status lm_token_bytes(const lm_tokenizer *t, lm_token id, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, t && out);
+    LM_REQUIRE(e, t && out);
     const size_t before = out->size;
     bool         text;
 

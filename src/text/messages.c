@@ -183,7 +183,7 @@ static lm_status read_list(const char *json, size_t size, json_t **out, lm_error
 
 lm_status lm_messages_read(const char *json, size_t size, lm_text *warnings, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, (json || !size) && out);
+    LM_REQUIRE(e, (json || !size) && out);
     json_t *list, *m;
     reader r = { .warnings = warnings };
     lm_text printed = { 0 };
@@ -237,7 +237,7 @@ static bool find_in_order(const char *rendered, const char *part, size_t *from, 
 
 lm_status lm_messages_rendered(const char *json, size_t size, const lm_text *rendered, lm_error *e)
 {
-    LM_GIVEN(e, (json || !size) && rendered);
+    LM_REQUIRE(e, (json || !size) && rendered);
     unsigned backwards = 0;
     size_t from = 0, i, n;
     json_t *list, *m;

@@ -100,7 +100,7 @@ static lm_status make(const struct pre *pre, lm_pretokenizer *p, const char *whe
         LM_TRY(lm_pretokenizer_add_split(p, pre->patterns[i], LM_ISOLATED, where, e));
     if (pre->traits & DIGITS_LAST)
         LM_TRY(lm_pretokenizer_add_class(p, lm_is_numeric, LM_ISOLATED, where, e));
-    return lm_pretokenizer_add(p, &(lm_stage){ .kind = LM_STAGE_SPELL }, where, e);
+    return lm_pretokenizer_add(p, &(lm_pre_stage){ .kind = LM_STAGE_SPELL }, where, e);
 }
 
 static const struct pre *find(const char *name)

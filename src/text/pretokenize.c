@@ -9,7 +9,7 @@
 #include "text/unicode_class.h"
 
 /* ---- construction ---- */
-lm_status lm_pretokenizer_add(lm_pretokenizer *p, const lm_stage *stage, const char *where, lm_error *e)
+lm_status lm_pretokenizer_add(lm_pretokenizer *p, const lm_pre_stage *stage, const char *where, lm_error *e)
 {
     if (p->n == LM_MAX_STAGES) {
         lm_regex_free(stage->regex);
@@ -21,7 +21,7 @@ lm_status lm_pretokenizer_add(lm_pretokenizer *p, const lm_stage *stage, const c
 
 lm_status lm_pretokenizer_add_split(lm_pretokenizer *p, const char *pattern, lm_behavior b, const char *where, lm_error *e)
 {
-    lm_stage s = { .kind = LM_STAGE_SPLIT, .behavior = b };
+    lm_pre_stage s = { .kind = LM_STAGE_SPLIT, .behavior = b };
 
     LM_TRY(lm_regex_new(lm_view_of(pattern), where, &s.regex, e));
     return lm_pretokenizer_add(p, &s, where, e);
@@ -30,7 +30,7 @@ lm_status lm_pretokenizer_add_split(lm_pretokenizer *p, const char *pattern, lm_
 lm_status lm_pretokenizer_add_class(lm_pretokenizer *p, bool (*in_class)(uint32_t), lm_behavior b, const char *where,
                                     lm_error *e)
 {
-    return lm_pretokenizer_add(p, &(lm_stage){ .kind = LM_STAGE_CLASS, .behavior = b, .in_class = in_class }, where, e);
+    return lm_pretokenizer_add(p, &(lm_pre_stage){ .kind = LM_STAGE_CLASS, .behavior = b, .in_class = in_class }, where, e);
 }
 
 void lm_pretokenizer_finish(lm_pretokenizer *p)
@@ -119,7 +119,7 @@ static lm_status segment(joiner *j, size_t from, size_t to, bool match)
 
 static lm_status split(const run *r, unsigned stage, piece in)
 {
-    const lm_stage *s       = &r->p->stages[stage];
+    const lm_pre_stage *s       = &r->p->stages[stage];
     joiner          j       = { .r = r, .next = stage + 1, .in = in, .behavior = s->behavior, .invert = s->invert };
     const char     *seen    = lm_regex_is_literal(s->regex) ? in.text.data : in.shadow;
     lm_matches      matches = { .regex = s->regex, .work = r->regex, .subject = { seen, in.text.size } };
@@ -142,7 +142,7 @@ static lm_status split(const run *r, unsigned stage, piece in)
 
 static lm_status split_class(const run *r, unsigned stage, piece in)
 {
-    const lm_stage *s   = &r->p->stages[stage];
+    const lm_pre_stage *s   = &r->p->stages[stage];
     joiner          j   = { .r = r, .next = stage + 1, .in = in, .behavior = s->behavior, .invert = s->invert };
     size_t          gap = 0, size;
 
@@ -174,7 +174,7 @@ static lm_status rewritten(const run *r, unsigned stage, size_t head)
 
 static lm_status metaspace(const run *r, unsigned stage, piece in)
 {
-    const lm_stage *s   = &r->p->stages[stage];
+    const lm_pre_stage *s   = &r->p->stages[stage];
     lm_text         *out = &r->w->text[stage];
     lm_view         mark = lm_view_of(s->text);
     bool            has  = in.text.data[0] == ' ' || lm_view_starts(in.text, mark);

@@ -22,7 +22,7 @@ typedef enum lm_behavior { LM_REMOVED, LM_ISOLATED, LM_MERGED_WITH_PREVIOUS, LM_
 
 typedef enum lm_prepend { LM_PREPEND_ALWAYS, LM_PREPEND_FIRST, LM_PREPEND_NEVER } lm_prepend;
 
-typedef struct lm_stage {
+typedef struct lm_pre_stage {
     lm_stage_kind kind;
     lm_behavior   behavior;             /* SPLIT, CLASS */
     bool          invert;               /* SPLIT: matches are gaps and gaps matches */
@@ -30,10 +30,10 @@ typedef struct lm_stage {
     bool        (*in_class)(uint32_t);  /* CLASS */
     lm_prepend    prepend;              /* METASPACE */
     char          text[8];              /* METASPACE: one character */
-} lm_stage;
+} lm_pre_stage;
 
 typedef struct lm_pretokenizer {
-    lm_stage stages[LM_MAX_STAGES];
+    lm_pre_stage stages[LM_MAX_STAGES];
     unsigned n;
     bool     bytes;         /* words are raw bytes: the last stage was the byte alphabet, which the BPE model applies instead */
 } lm_pretokenizer;
@@ -41,7 +41,7 @@ typedef struct lm_pretokenizer {
 #define LM_PATTERN_GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 /* LM_UNSUPPORTED: more than LM_MAX_STAGES. Takes ownership of stage->regex in every case. */
-lm_status lm_pretokenizer_add(lm_pretokenizer *p, const lm_stage *stage, const char *where, lm_error *e);
+lm_status lm_pretokenizer_add(lm_pretokenizer *p, const lm_pre_stage *stage, const char *where, lm_error *e);
 /* Split at the matches of a pattern. */
 lm_status lm_pretokenizer_add_split(lm_pretokenizer *p, const char *pattern, lm_behavior b, const char *where, lm_error *e);
 lm_status lm_pretokenizer_add_class(lm_pretokenizer *p, bool (*in_class)(uint32_t), lm_behavior b, const char *where,

@@ -30,7 +30,7 @@ static size_t normalise(const char *in, size_t n, char *out)
 
 lm_status lm_template_new(const char *source, size_t size, const char *name, lm_template **out, lm_error *e)
 {
-    LM_GIVEN(e, (source || !size) && out);
+    LM_REQUIRE(e, (source || !size) && out);
     size_t good = size <= MAX_SOURCE ? lm_utf8_valid_prefix(source, size) : size;
     lm_template *t;
 
@@ -234,7 +234,7 @@ static lm_status run(jinja *m, const json_t *context, lm_rendering *out)
 
 lm_status lm_template_render(const lm_template *t, const char *context_json, size_t size, lm_rendering *out, lm_error *e)
 {
-    LM_GIVEN(e, t && (context_json || !size) && out);
+    LM_REQUIRE(e, t && (context_json || !size) && out);
     lm_error ignored;
     json_error_t je;
     json_t *context;

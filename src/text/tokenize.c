@@ -364,7 +364,7 @@ static lm_status run(encoding *x)
 
 lm_status lm_tokenize(const lm_tokenizer *t, const char *text, size_t size, unsigned flags, lm_tokens *out, lm_error *e)
 {
-    LM_GIVEN(e, t && (text || !size) && out);
+    LM_REQUIRE(e, t && (text || !size) && out);
     encoding x = { .t = t, .flags = flags, .text = { size ? text : "", size }, .out = out, .e = e };
 
     return run(&x);
@@ -379,7 +379,7 @@ lm_status lm_tokenize_watched(const lm_tokenizer *t, lm_view text, lm_merge_watc
 
 lm_status lm_tokenize_rendering(const lm_tokenizer *t, const lm_rendering *r, bool parse_content, lm_tokens *out, lm_error *e)
 {
-    LM_GIVEN(e, t && r && out);
+    LM_REQUIRE(e, t && r && out);
     encoding x = { .t = t, .text = { r->text.size ? r->text.data : "", r->text.size }, .out = out, .e = e };
 
     if (!parse_content) {

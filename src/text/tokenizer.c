@@ -52,7 +52,7 @@ void lm_tokenizer_free(lm_tokenizer *t)
 /* Normalise an added token of the second pass: it is found and decoded in that spelling. */
 static lm_status normalized_text(lm_tokenizer *t, lm_added *a, lm_error *e)
 {
-    lm_piece         *p      = &t->vocab.pieces[a->id];
+    lm_vocab_piece   *p      = &t->vocab.pieces[a->id];
     lm_normalize_work w      = { 0 };
     lm_regex_work     r      = { 0 };
     lm_view           text;
@@ -109,7 +109,7 @@ done:
 }
 
 /* Return whether a piece contains U+2581 after another character. */
-static bool mark_inside(const lm_piece *p)
+static bool mark_inside(const lm_vocab_piece *p)
 {
     size_t at = 0;
 
@@ -241,7 +241,7 @@ const char *lm_tokenizer_summary(const lm_tokenizer *t)
     return t ? t->summary : NULL;
 }
 
-static const lm_piece *piece_at(const lm_tokenizer *t, lm_token id)
+static const lm_vocab_piece *piece_at(const lm_tokenizer *t, lm_token id)
 {
     return id >= 0 && (uint32_t)id < t->vocab.n ? &t->vocab.pieces[id] : NULL;
 }
@@ -250,7 +250,7 @@ const char *lm_tokenizer_piece(const lm_tokenizer *t, lm_token id, size_t *size)
 {
     if (!t)
         return NULL;
-    const lm_piece *p = piece_at(t, id);
+    const lm_vocab_piece *p = piece_at(t, id);
 
     if (size)
         *size = p ? p->size : 0;
@@ -268,7 +268,7 @@ bool lm_tokenizer_is_special(const lm_tokenizer *t, lm_token id)
 {
     if (!t)
         return false;
-    const lm_piece *p = piece_at(t, id);
+    const lm_vocab_piece *p = piece_at(t, id);
 
     return p && p->special;
 }
@@ -277,7 +277,7 @@ bool lm_tokenizer_is_end(const lm_tokenizer *t, lm_token id)
 {
     if (!t)
         return false;
-    const lm_piece *p = piece_at(t, id);
+    const lm_vocab_piece *p = piece_at(t, id);
 
     return p && p->end;
 }

@@ -31,7 +31,7 @@ struct lm_tokenizer {
     lm_matcher      matchers[2];
     lm_regex       *word_character;     /* for single_word; NULL if no token needs it */
     bool            cut_at_marks;       /* no token crosses from another character to U+2581: words are split there */
-    lm_decoder      decoder;
+    lm_detokenizer_rule decoder;
     lm_token       *before, *after;     /* in the vocabulary's arena */
     size_t          n_before, n_after;
     lm_token        bos, eos;

@@ -157,7 +157,7 @@ static lm_status add_token(lm_tokenizer *t, added_list *a, uint32_t id, lm_view 
         known                            = (lm_token)id;
         t->vocab.pieces[known].outside = true;
     }
-    lm_piece *p = &t->vocab.pieces[known];
+    lm_vocab_piece *p = &t->vocab.pieces[known];
     p->type     = special ? LM_PIECE_CONTROL : LM_PIECE_USER;
     p->special |= special;
     *one        = (lm_added){ .text = { p->text, p->size }, .id = known, .special = special };

@@ -141,7 +141,7 @@ static lm_status behavior(const json_t *o, const char *where, lm_behavior *out, 
 
 static lm_status split(lm_tokenizer *t, const json_t *o, const char *where, lm_error *e)
 {
-    lm_stage s = { .kind = LM_STAGE_SPLIT };
+    lm_pre_stage s = { .kind = LM_STAGE_SPLIT };
 
     LM_TRY(behavior(o, where, &s.behavior, e));
     LM_TRY(lm_member_bool(o, where, "invert", false, &s.invert, e));
@@ -156,10 +156,10 @@ static lm_status byte_level(lm_tokenizer *t, const json_t *o, const char *where,
     LM_TRY(lm_member_bool(o, where, "add_prefix_space", true, &space, e));
     LM_TRY(lm_member_bool(o, where, "use_regex", true, &regex, e));
     if (space)
-        LM_TRY(lm_pretokenizer_add(&t->pre, &(lm_stage){ .kind = LM_STAGE_PREFIX }, where, e));
+        LM_TRY(lm_pretokenizer_add(&t->pre, &(lm_pre_stage){ .kind = LM_STAGE_PREFIX }, where, e));
     if (regex)
         LM_TRY(lm_pretokenizer_add_split(&t->pre, LM_PATTERN_GPT2, LM_ISOLATED, where, e));
-    return lm_pretokenizer_add(&t->pre, &(lm_stage){ .kind = LM_STAGE_SPELL }, where, e);
+    return lm_pretokenizer_add(&t->pre, &(lm_pre_stage){ .kind = LM_STAGE_SPELL }, where, e);
 }
 
 /* "prepend_scheme", or in older files "add_prefix_space". */
@@ -181,7 +181,7 @@ static lm_status prepend_scheme(const json_t *o, const char *where, lm_prepend *
 
 static lm_status metaspace(lm_tokenizer *t, const json_t *o, const char *where, lm_error *e)
 {
-    lm_stage s = { .kind = LM_STAGE_METASPACE }, cut = { .kind = LM_STAGE_SPLIT, .behavior = LM_MERGED_WITH_NEXT };
+    lm_pre_stage s = { .kind = LM_STAGE_METASPACE }, cut = { .kind = LM_STAGE_SPLIT, .behavior = LM_MERGED_WITH_NEXT };
     lm_view  mark;
     bool     cuts;
 
@@ -201,7 +201,7 @@ static lm_status metaspace(lm_tokenizer *t, const json_t *o, const char *where, 
 
 static lm_status whitespace(lm_tokenizer *t, const char *where, lm_error *e)
 {
-    lm_stage s = { .kind = LM_STAGE_SPLIT, .behavior = LM_REMOVED, .invert = true };
+    lm_pre_stage s = { .kind = LM_STAGE_SPLIT, .behavior = LM_REMOVED, .invert = true };
 
     LM_TRY(lm_regex_new(LM_VIEW("[" WORDS "]+|[^" WORDS "\\s]+"), where, &s.regex, e));
     return lm_pretokenizer_add(&t->pre, &s, where, e);
@@ -254,7 +254,7 @@ static lm_status out_of_order(const decoding *d, const json_t *o)
 
 static lm_status add_step(decoding *d, const json_t *o, const lm_decode_step *step)
 {
-    lm_decoder *decoder = &d->t->decoder;
+    lm_detokenizer_rule *decoder = &d->t->decoder;
 
     if (d->phase != PIECES || decoder->n == LM_MAX_DECODE) {
         lm_regex_free(step->pattern);
@@ -267,7 +267,7 @@ static lm_status add_step(decoding *d, const json_t *o, const lm_decode_step *st
 static lm_status decode_strip(decoding *d, const json_t *o)
 {
     lm_decode_step step = { .kind = LM_DECODE_STRIP };
-    lm_decoder    *all  = &d->t->decoder;
+    lm_detokenizer_rule *all  = &d->t->decoder;
 
     LM_TRY(character(d->t, o, d->where, "content", NULL, &step.text, d->e));
     LM_TRY(lm_member_count(o, d->where, "start", 0, &step.start, d->e));

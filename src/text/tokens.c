@@ -8,7 +8,7 @@
 
 lm_status lm_tokens_append(lm_tokens *t, const lm_token *ids, size_t n, lm_error *e)
 {
-    LM_GIVEN(e, t && (ids || !n));
+    LM_REQUIRE(e, t && (ids || !n));
     if (n > t->capacity - t->n) {
         size_t capacity = t->capacity ? 2 * t->capacity : 64;
 
@@ -28,7 +28,7 @@ lm_status lm_tokens_append(lm_tokens *t, const lm_token *ids, size_t n, lm_error
 
 lm_status lm_tokens_add(lm_tokens *t, lm_token id, lm_error *e)
 {
-    LM_GIVEN(e, t);
+    LM_REQUIRE(e, t);
     return lm_tokens_append(t, &id, 1, e);
 }
 

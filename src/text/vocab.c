@@ -31,14 +31,14 @@ lm_status lm_vocab_grow(lm_vocab *v, uint32_t n, lm_error *e)
 
         while (capacity < n)
             capacity *= 2;
-        lm_piece *p = lm_realloc(v->pieces, capacity * sizeof *p);
+        lm_vocab_piece *p = lm_realloc(v->pieces, capacity * sizeof *p);
         if (!p)
             return lm_fail_memory(e, "the vocabulary", capacity * sizeof *p);
         v->pieces   = p;
         v->capacity = capacity;
     }
     for (; v->n < n; v->n++)
-        v->pieces[v->n] = (lm_piece){ .type = LM_PIECE_UNUSED };
+        v->pieces[v->n] = (lm_vocab_piece){ .type = LM_PIECE_UNUSED };
     return LM_OK;
 }
 
@@ -57,7 +57,7 @@ lm_status lm_vocab_add(lm_vocab *v, uint32_t id, lm_view text, lm_piece_type typ
         return lm_fail(e, LM_BAD_MODEL, where, LM_NO_OFFSET, "id %u is given to '%s' and to '%.*s'", id, v->pieces[id].text,
                        (int)text.size, text.data);
 
-    lm_piece p = { .size = (uint32_t)text.size, .type = (uint8_t)type };
+    lm_vocab_piece p = { .size = (uint32_t)text.size, .type = (uint8_t)type };
     p.text     = lm_arena_strndup(&v->arena, text.data, text.size);
     if (!p.text)
         return lm_fail_memory(e, "a token", text.size);

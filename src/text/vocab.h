@@ -18,18 +18,18 @@ typedef enum lm_piece_type {
     LM_PIECE_NORMAL = 1, LM_PIECE_UNKNOWN, LM_PIECE_CONTROL, LM_PIECE_USER, LM_PIECE_UNUSED, LM_PIECE_BYTE,
 } lm_piece_type;
 
-typedef struct lm_piece {
+typedef struct lm_vocab_piece {
     const char *text;           /* NUL-terminated; NULL: no such token (padding, a hole in the numbering) */
     uint32_t    size;
     uint8_t     type;           /* lm_piece_type */
     bool        special;        /* left out by LM_SKIP_SPECIAL */
     bool        end;            /* ends a generation */
     bool        outside;        /* an added token, not part of the model: merging never produces it */
-} lm_piece;
+} lm_vocab_piece;
 
 typedef struct lm_vocab {
     lm_arena  arena;
-    lm_piece *pieces;
+    lm_vocab_piece *pieces;
     uint32_t  n, capacity;      /* ids are below n */
     uint32_t  longest;          /* bytes of the longest piece */
     lm_map   *ids;

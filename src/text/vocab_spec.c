@@ -66,7 +66,7 @@ static lm_status read_added(maker *m)
     if (!list)
         return lm_fail_memory(m->e, "the added tokens", v->n * sizeof *list);
     for (uint32_t i = 0; i < v->n; i++) {
-        const lm_piece *p = &v->pieces[i];
+        const lm_vocab_piece *p = &v->pieces[i];
 
         if (p->special || p->type == LM_PIECE_USER)
             list[n++] = (lm_added){ .text = { p->text, p->size }, .id = (lm_token)i, .special = p->special };
@@ -87,7 +87,7 @@ static lm_status id_of(maker *m, const char *name, int64_t given, int64_t otherw
 }
 
 /* ---- merges ---- */
-static bool has_several_characters(const lm_piece *p)
+static bool has_several_characters(const lm_vocab_piece *p)
 {
     size_t n = 0;
 
@@ -102,7 +102,7 @@ static lm_status check_needed(maker *m)
     const lm_vocab *v = &m->t->vocab;
 
     for (uint32_t i = 0; m->s->n_merges == 0 && i < v->n; i++) {
-        const lm_piece *p = &v->pieces[i];
+        const lm_vocab_piece *p = &v->pieces[i];
         if (p->text && p->type == LM_PIECE_NORMAL && has_several_characters(p))
             return lm_fail(m->e, LM_BAD_MODEL, key(m, "merges"), LM_NO_OFFSET,
                            "there are none, but token %u, '%.*s', comes about by merging", i, (int)(p->size < 64 ? p->size : 64), p->text);

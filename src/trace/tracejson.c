@@ -285,7 +285,7 @@ static void put_rows(const lm_tracer *t, lm_text *out)
 
 lm_status lm_tracer_json(lm_tracer *t, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, t && out);
+    LM_REQUIRE(e, t && out);
     lm_text        text = { 0 };
     lm_trace_token x;
     lm_status      status;
@@ -320,7 +320,7 @@ lm_status lm_tracer_json(lm_tracer *t, lm_text *out, lm_error *e)
 
 lm_status lm_tracer_event(lm_tracer *t, uint32_t position, lm_token id, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, t && out && position && id >= 0);
+    LM_REQUIRE(e, t && out && position && id >= 0);
     lm_text          text = { 0 };
     lm_trace_record *r    = NULL;
 
@@ -388,7 +388,7 @@ static void put_layer(const lm_program *p, int32_t layer, lm_text *out)
 
 lm_status lm_trace_paths(const lm_model *m, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, m && out);
+    LM_REQUIRE(e, m && out);
     const lm_program *p     = m->program;
     lm_text           text  = { 0 };
     bool              first = true;

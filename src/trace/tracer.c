@@ -40,7 +40,7 @@ void lm_tracer_allocated(const lm_tracer *t, lm_memory *out)
 
 lm_status lm_tracer_look(lm_tracer *t, uint32_t position, lm_error *e)
 {
-    LM_GIVEN(e, t);
+    LM_REQUIRE(e, t);
     if (position == UINT32_MAX) {
         t->look_all = true;
         return LM_OK;
@@ -284,7 +284,7 @@ static lm_status read_some(lm_tracer *t, const lm_token *ids, size_t n, lm_row *
 
 lm_status lm_tracer_read(lm_tracer *t, const lm_token *ids, size_t n, lm_error *e)
 {
-    LM_GIVEN(e, t && (ids || !n));
+    LM_REQUIRE(e, t && (ids || !n));
     size_t    most   = lm_engine_max_rows(t->g) < lm_engine_max_logits(t->g) ? lm_engine_max_rows(t->g) : lm_engine_max_logits(t->g);
     lm_row   *rows   = lm_alloc_zero(most, sizeof *rows);
     lm_status status = rows ? LM_OK : lm_fail_memory(e, "a trace", most);
@@ -299,7 +299,7 @@ lm_status lm_tracer_read(lm_tracer *t, const lm_token *ids, size_t n, lm_error *
 
 lm_status lm_tracer_write(lm_tracer *t, size_t n, lm_error *e)
 {
-    LM_GIVEN(e, t);
+    LM_REQUIRE(e, t);
     for (size_t i = 0; i < n && t->n; i++) {
         lm_trace_record *r = record_at(t, (uint32_t)t->n - 1);
         lm_row           row;
@@ -314,7 +314,7 @@ lm_status lm_tracer_write(lm_tracer *t, size_t n, lm_error *e)
 
 lm_status lm_tracer_restart(lm_tracer *t, lm_error *e)
 {
-    LM_GIVEN(e, t);
+    LM_REQUIRE(e, t);
     LM_TRY(lm_engine_truncate(t->g, t->o.sequence, 0, e));
     while (t->n_records)
         lm_trace_free_record(t->records[--t->n_records]);
@@ -343,7 +343,7 @@ bool lm_tracer_token(const lm_tracer *t, uint32_t position, lm_trace_token *out)
 
 lm_status lm_tracer_row(lm_tracer *t, uint32_t position, lm_trace_row *out, lm_error *e)
 {
-    LM_GIVEN(e, t && out);
+    LM_REQUIRE(e, t && out);
     pthread_mutex_lock(&t->lock);
     lm_trace_record *r      = record_at(t, position);
     lm_status        status = r && r->inside ? LM_OK : lm_fail(e, LM_USAGE, "position", LM_NO_OFFSET, "%u was not looked into", position);

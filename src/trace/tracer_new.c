@@ -206,8 +206,8 @@ static lm_status make(lm_tracer *t, const lm_trace_options *o, lm_error *e)
 
 lm_status lm_tracer_new(const lm_model *m, const lm_trace_options *o, lm_tracer **out, lm_error *e)
 {
-    LM_GIVEN(e, m && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && out);
+    LM_CHECK_RESERVED(e, o);
     static const lm_trace_options defaults;
     lm_tracer *t = lm_alloc_zero(1, sizeof *t);
 

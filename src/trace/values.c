@@ -149,7 +149,7 @@ lm_status lm_tracer_save(lm_tracer *t, const char *path, uint32_t length, lm_err
 {
     size_t n = path ? strlen(path) : 0;
 
-    LM_GIVEN(e, t && path);
+    LM_REQUIRE(e, t && path);
     if (!t->n_saved)
         return lm_fail(e, LM_USAGE, "values", LM_NO_OFFSET, "none are requested");
     if (!length)
@@ -211,7 +211,7 @@ lm_status lm_trace_save_row(lm_tracer *t, size_t i, uint32_t position, lm_error 
 
 lm_status lm_tracer_saved(lm_tracer *t, lm_error *e)
 {
-    LM_GIVEN(e, t);
+    LM_REQUIRE(e, t);
     lm_trace_file *f = t->file;
     lm_status      status;
 

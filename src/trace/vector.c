@@ -112,8 +112,8 @@ static lm_status make(builder *x, const lm_engine_options *o, const lm_tokens *t
 lm_status lm_trace_vector(const lm_model *m, const lm_engine_options *o, const lm_tokens *texts, size_t n_pairs, const char *path,
                           lm_error *e)
 {
-    LM_GIVEN(e, m && path && (texts || !n_pairs));
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && path && (texts || !n_pairs));
+    LM_CHECK_RESERVED(e, o);
     builder x = { .m = m };
 
     if (!n_pairs)

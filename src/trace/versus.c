@@ -112,7 +112,7 @@ static size_t rows_at_once(const lm_tracer *t)
 
 lm_status lm_trace_compare(lm_tracer *a, lm_tracer *b, const lm_token *ids, size_t n, lm_trace_comparison **out, lm_error *e)
 {
-    LM_GIVEN(e, a && b && out && (ids || !n));
+    LM_REQUIRE(e, a && b && out && (ids || !n));
     lm_trace_comparison *c    = lm_alloc_zero(1, sizeof *c);
     size_t               most = rows_at_once(a) < rows_at_once(b) ? rows_at_once(a) : rows_at_once(b);
     lm_status            status = LM_OK;

@@ -39,8 +39,8 @@ lm_status lm_train_foresee(const lm_model *m, const lm_foresight *f, lm_learner_
 
 lm_status lm_train_program_text(const lm_model *m, const lm_train_options *options, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, m && out);
-    LM_PLAIN(e, options);
+    LM_REQUIRE(e, m && out);
+    LM_CHECK_RESERVED(e, options);
     lm_train_options o      = lm_train_resolve(options);
     lm_train_result  result = { 0 };
     lm_train_run     r      = { .model = m, .o = &o, .result = &result };

@@ -133,7 +133,7 @@ static lm_status describe(lm_learner *l, const bool *wanted, lm_error *e)
 /* Plan within what remains of the memory limit. */
 static lm_status plan(lm_learner *l, const lm_plan *base, const lm_kernels *k, uint64_t base_bytes, lm_error *e)
 {
-    lm_turn_options t = { .rows = l->options.rows, .piece = piece_of(l), .checkpoint = l->options.checkpoint,
+    lm_train_plan_options t = { .rows = l->options.rows, .piece = piece_of(l), .checkpoint = l->options.checkpoint,
                           .workers = base->options.workers };
     uint64_t fixed = base_bytes + l->state_bytes + rows_bytes(l);
 

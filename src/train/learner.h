@@ -43,7 +43,7 @@ typedef struct lm_learner {
     const lm_model     *model;
     const lm_program   *program;         /* the model's program, or one with adapters */
     lm_backward        *backward;
-    lm_turn            *turn;
+    lm_train_plan      *turn;
     lm_engine          *engine;
     lm_pool            *pool;
     lm_gradient_kernels kernels;

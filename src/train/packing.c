@@ -28,13 +28,13 @@ static lm_status make_room(lm_train_data *d, uint64_t more, lm_error *e)
             return lm_fail_memory(e, "training data", capacity);
         d->capacity = capacity;
     }
-    if (d->texts + 2 > d->room) {
-        uint64_t  room  = d->room * 2 + 256;
-        uint64_t *first = lm_realloc(d->first, room * sizeof *first);
+    if (d->texts + 2 > d->capacity) {
+        uint64_t  capacity  = d->capacity * 2 + 256;
+        uint64_t *first = lm_realloc(d->first, capacity * sizeof *first);
         if (!first)
-            return lm_fail_memory(e, "training data", room);
+            return lm_fail_memory(e, "training data", capacity);
         d->first = first;
-        d->room  = room;
+        d->capacity  = capacity;
     }
     return LM_OK;
 }
@@ -99,7 +99,7 @@ static int longer_first(const void *x, const void *y, void *arg)
 }
 
 /* Pack with best fit, longest first. Return the number of rows. */
-static uint64_t fill(const lm_train_data *d, uint64_t *window, uint64_t n, uint32_t room, bin *bins, uint64_t *next)
+static uint64_t fill(const lm_train_data *d, uint64_t *window, uint64_t n, uint32_t capacity, bin *bins, uint64_t *next)
 {
     uint64_t rows = 0;
 
@@ -107,7 +107,7 @@ static uint64_t fill(const lm_train_data *d, uint64_t *window, uint64_t n, uint3
     for (uint64_t i = 0; i < n; i++) {
         uint64_t length = d->first[window[i] + 1] - d->first[window[i]], best = UINT64_MAX;
         for (uint64_t k = 0; k < rows; k++)
-            if (bins[k].used + length <= room && (best == UINT64_MAX || bins[k].used > bins[best].used))
+            if (bins[k].used + length <= capacity && (best == UINT64_MAX || bins[k].used > bins[best].used))
                 best = k;
         if (best == UINT64_MAX)
             bins[best = rows++] = (bin){ 0 };
@@ -152,7 +152,7 @@ static lm_status shuffle_rows(lm_train_rows *x, uint64_t n_texts, uint64_t seed,
 }
 
 /* Take one window of texts after another and pack it into rows, or put one text in each row. */
-static void take_rows(const lm_train_data *d, uint64_t *order, uint32_t room, bool pack, uint64_t *next, lm_train_rows *out)
+static void take_rows(const lm_train_data *d, uint64_t *order, uint32_t capacity, bool pack, uint64_t *next, lm_train_rows *out)
 {
     bin      bins[WINDOW];
     uint64_t at = 0;
@@ -160,7 +160,7 @@ static void take_rows(const lm_train_data *d, uint64_t *order, uint32_t room, bo
     for (uint64_t from = 0; from < d->texts; from += WINDOW) {
         uint64_t n = d->texts - from < WINDOW ? d->texts - from : WINDOW, rows = n;
         if (pack)
-            rows = fill(d, order + from, n, room, bins, next);
+            rows = fill(d, order + from, n, capacity, bins, next);
         for (uint64_t r = 0; r < rows; r++) {
             out->first[out->n++] = at;
             for (uint64_t t = pack ? bins[r].first_text : order[from + r]; t != UINT64_MAX; t = pack ? next[t] : UINT64_MAX)
@@ -170,7 +170,7 @@ static void take_rows(const lm_train_data *d, uint64_t *order, uint32_t room, bo
     out->first[out->n] = at;
 }
 
-lm_status lm_train_rows_of(const lm_train_data *d, uint32_t room, bool pack, bool shuffle, uint64_t seed, uint32_t epoch,
+lm_status lm_train_rows_of(const lm_train_data *d, uint32_t capacity, bool pack, bool shuffle, uint64_t seed, uint32_t epoch,
                            lm_train_rows *out, lm_error *e)
 {
     uint64_t *order = lm_alloc_zero(d->texts + 1, sizeof *order), *next = lm_alloc_zero(d->texts + 1, sizeof *next);
@@ -182,7 +182,7 @@ lm_status lm_train_rows_of(const lm_train_data *d, uint32_t room, bool pack, boo
     if (status == LM_OK) {
         if (shuffle)
             shuffle_texts(order, d->texts, seed, epoch);
-        take_rows(d, order, room, pack, next, out);
+        take_rows(d, order, capacity, pack, next, out);
     }
     lm_free(order);
     lm_free(next);

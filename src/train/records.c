@@ -118,7 +118,7 @@ static lm_status mark_answer(reader *r, json_t *messages, size_t i, json_t *tool
     return status;
 }
 
-static lm_status conversation(reader *r, json_t *messages, size_t from, json_t *tools, lm_record *out)
+static lm_status conversation(reader *r, json_t *messages, size_t from, json_t *tools, lm_text_record *out)
 {
     lm_rendering all = { 0 };
     size_t       n   = json_array_size(messages);
@@ -160,14 +160,14 @@ static lm_status end_text(reader *r, lm_tokens *ids)
     return LM_OK;
 }
 
-static lm_status plain(reader *r, const char *text, size_t size, lm_record *out)
+static lm_status plain(reader *r, const char *text, size_t size, lm_text_record *out)
 {
     LM_TRY(lm_tokenize(r->tokenizer, text, size, LM_ADD_SPECIAL | LM_NO_PARSE_SPECIAL, &out->ids, r->e));
     return end_text(r, &out->ids);
 }
 
 /* A merge across the boundary moves it: the first token that differs belongs to the completion. */
-static lm_status pair(reader *r, const char *prompt, const char *completion, lm_record *out)
+static lm_status pair(reader *r, const char *prompt, const char *completion, lm_text_record *out)
 {
     lm_text   both   = { 0 };
     lm_tokens before = { 0 };
@@ -194,7 +194,7 @@ static lm_status pair(reader *r, const char *prompt, const char *completion, lm_
 
 /* ---- forms ---- */
 
-static lm_status messages_of(reader *r, json_t *record, lm_record *out)
+static lm_status messages_of(reader *r, json_t *record, lm_text_record *out)
 {
     json_t *messages = json_object_get(record, "messages"), *tools = json_object_get(record, "tools");
 
@@ -203,7 +203,7 @@ static lm_status messages_of(reader *r, json_t *record, lm_record *out)
     return conversation(r, messages, 0, json_is_null(tools) ? NULL : tools, out);
 }
 
-static lm_status pair_of(reader *r, json_t *record, lm_record *out)
+static lm_status pair_of(reader *r, json_t *record, lm_text_record *out)
 {
     json_t *prompt = json_object_get(record, "prompt"), *completion = json_object_get(record, "completion");
 
@@ -219,7 +219,7 @@ static lm_status pair_of(reader *r, json_t *record, lm_record *out)
     return status;
 }
 
-static lm_status alpaca_of(reader *r, json_t *record, lm_record *out)
+static lm_status alpaca_of(reader *r, json_t *record, lm_text_record *out)
 {
     json_t     *output = json_object_get(record, "output");
     const char *instruction = json_string_value(json_object_get(record, "instruction")), *input;
@@ -247,7 +247,7 @@ static lm_status alpaca_of(reader *r, json_t *record, lm_record *out)
     return status;
 }
 
-static lm_status sharegpt_of(reader *r, json_t *record, lm_record *out)
+static lm_status sharegpt_of(reader *r, json_t *record, lm_text_record *out)
 {
     static const char *const roles[][2] = { { "human", "user" },          { "user", "user" },         { "gpt", "assistant" },
                                             { "assistant", "assistant" }, { "chatgpt", "assistant" }, { "system", "system" },
@@ -272,7 +272,7 @@ static lm_status sharegpt_of(reader *r, json_t *record, lm_record *out)
     return status;
 }
 
-static lm_status text_of(reader *r, json_t *record, lm_record *out)
+static lm_status text_of(reader *r, json_t *record, lm_text_record *out)
 {
     json_t *text = json_object_get(record, "text");
 
@@ -281,7 +281,7 @@ static lm_status text_of(reader *r, json_t *record, lm_record *out)
     return plain(r, json_string_value(text), json_string_length(text), out);
 }
 
-static lm_status ids_of(reader *r, json_t *record, lm_record *out)
+static lm_status ids_of(reader *r, json_t *record, lm_text_record *out)
 {
     json_t *ids = json_object_get(record, "input_ids"), *labels = json_object_get(record, "labels");
     size_t  n = json_array_size(ids);
@@ -304,7 +304,7 @@ static lm_status ids_of(reader *r, json_t *record, lm_record *out)
     return LM_OK;
 }
 
-typedef lm_status (*form_reader)(reader *r, json_t *record, lm_record *out);
+typedef lm_status (*form_reader)(reader *r, json_t *record, lm_text_record *out);
 
 static const form_reader form_readers[FORMS] = { messages_of, pair_of, alpaca_of, sharegpt_of, text_of, ids_of };
 
@@ -324,7 +324,7 @@ static lm_status form_of(reader *r, json_t *record, form *out)
     return refuse(r, "has none of the keys messages, prompt, instruction, conversations, text, input_ids");
 }
 
-static lm_status read_record(reader *r, const char *line, size_t n, lm_record *out)
+static lm_status read_record(reader *r, const char *line, size_t n, lm_text_record *out)
 {
     json_error_t why;
     json_t      *record = json_loadb(line, n, JSON_REJECT_DUPLICATES, &why);
@@ -350,7 +350,7 @@ static lm_status read_record(reader *r, const char *line, size_t n, lm_record *o
 /* ---- files ---- */
 
 /* Decide by content whether a text is held out, so that adding data moves no text between the sets. */
-static bool held_out(const lm_record *record, double share)
+static bool held_out(const lm_text_record *record, double share)
 {
     lm_blake2b h;
     uint8_t    digest[LM_BLAKE2B_BYTES];
@@ -363,7 +363,7 @@ static bool held_out(const lm_record *record, double share)
     return (double)draw < share * 4294967296.0;
 }
 
-static void free_record(lm_record *r)
+static void free_record(lm_text_record *r)
 {
     lm_tokens_free(&r->ids);
     lm_free(r->mask);
@@ -373,7 +373,7 @@ static void free_record(lm_record *r)
 static lm_status take(reader *r, const char *text, size_t n, uint64_t line, bool json, double share, lm_train_data *out,
                       lm_train_data *rest)
 {
-    lm_record record = { 0 };
+    lm_text_record record = { 0 };
     lm_status status = json ? read_record(r, text, n, &record) : plain(r, text, n, &record);
     char      where[32];
 

@@ -37,11 +37,11 @@ lm_status lm_train_read_ids(const char *path, uint32_t n_vocab, lm_train_data *o
 lm_status lm_train_add(lm_train_data *d, const lm_token *ids, const bool *mask, size_t n, const lm_read_options *o, lm_error *e);
 
 /* A record (a JSON object) as ids and mask; each form is defined in records.c. `mask` has one element per id and grows with them. */
-typedef struct lm_record {
+typedef struct lm_text_record {
     lm_tokens ids;
     bool     *mask;
     size_t    masked;
-} lm_record;
+} lm_text_record;
 
 /* Rows of an epoch, in order: the texts that share each row. */
 typedef struct lm_train_rows {

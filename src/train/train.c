@@ -442,8 +442,8 @@ static lm_status run(lm_train_run *r, const char *data, lm_error *e)
 
 lm_status lm_train(const lm_model *m, const char *data, const char *folder, const lm_train_options *o, lm_train_result *result, lm_error *e)
 {
-    LM_GIVEN(e, m && result);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && result);
+    LM_CHECK_RESERVED(e, o);
     lm_train_options own = lm_train_resolve(o);
     lm_train_result  here = { .loss_first = NAN, .loss_last = NAN, .valid_first = NAN, .valid_last = NAN, .valid_best = NAN };
     lm_train_run     r = { .model = m, .o = &own, .folder = folder, .result = &here, .epoch = UINT32_MAX, .best = NAN };

@@ -128,7 +128,7 @@ static void *one_rank(void *arg)
     run          *r = arg;
     seat          s = { r->m, r->rank };
     uint64_t      changes = 0;
-    lm_exchange   x = { &s, r->rank, r->ranks, r->parts, gather, send, receive, lead, &changes };
+    lm_rank_exchange   x = { &s, r->rank, r->ranks, r->parts, gather, send, receive, lead, &changes };
     lm_model     *m = NULL;
     lm_engine    *g = NULL;
     lm_model_info info;

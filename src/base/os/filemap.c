@@ -190,7 +190,7 @@ static lm_status check_text(lm_text *t, size_t from, const char *path, lm_error 
 
 lm_status lm_text_load(lm_text *t, const char *path, uint64_t max, lm_error *e)
 {
-    LM_GIVEN(e, t && path);
+    LM_REQUIRE(e, t && path);
     struct stat st;
     int         fd = -1;
 
@@ -219,7 +219,7 @@ lm_status lm_text_load(lm_text *t, const char *path, uint64_t max, lm_error *e)
 
 lm_status lm_text_save(const lm_text *t, const char *path, lm_error *e)
 {
-    LM_GIVEN(e, t && path);
+    LM_REQUIRE(e, t && path);
     return t->failed ? lm_fail_memory(e, path, 0) : lm_file_write(path, t->data, t->size, e);
 }
 

@@ -13,9 +13,9 @@ static const char **new_row(lm_cell_table *g)
 {
     unsigned n = columns_of(g);
 
-    if (g->rows == g->room) {
-        size_t       room  = g->room ? 2 * g->room : 32;
-        const char **cells = lm_store_new(g->store, room * n, const char *);
+    if (g->rows == g->capacity) {
+        size_t       capacity  = g->capacity ? 2 * g->capacity : 32;
+        const char **cells = lm_store_new(g->store, capacity * n, const char *);
         if (!cells) {
             g->failed = true;
             return NULL;
@@ -23,7 +23,7 @@ static const char **new_row(lm_cell_table *g)
         if (g->rows)
             memcpy(cells, g->cells, g->rows * n * sizeof *cells);
         g->cells = cells;
-        g->room  = room;
+        g->capacity  = capacity;
     }
     return &g->cells[g->rows++ * n];
 }

@@ -13,7 +13,7 @@ typedef struct lm_cell_table {
     unsigned    indent;
     /* private; initially zero */
     const char **cells;
-    size_t       rows, room;
+    size_t       rows, capacity;
     bool         failed;
 } lm_cell_table;
 

@@ -50,7 +50,7 @@ typedef struct audit {
     lm_cli        *cli;
     audit_options *o;
     subject      **subjects;             /* each in the store; the array is allocated with realloc */
-    size_t         n_subjects, room, line, counts[4], statements, unknown;        /* unknown: rows and lines not understood */
+    size_t         n_subjects, capacity, line, counts[4], statements, unknown;        /* unknown: rows and lines not understood */
     size_t         misspelt_line;                /* of the first unknown quantity that is near a known one; 0: none */
     const char    *misspelt, *meant;             /* in the store */
     json_t        *list, *unread;
@@ -63,13 +63,13 @@ typedef struct audit {
 /* Append a new subject. NULL: out of memory. */
 static subject *add_subject(audit *a, const char *name)
 {
-    if (a->n_subjects == a->room) {
-        size_t    room  = a->room ? 2 * a->room : 64;
-        subject **grown = realloc(a->subjects, room * sizeof *grown);
+    if (a->n_subjects == a->capacity) {
+        size_t    capacity  = a->capacity ? 2 * a->capacity : 64;
+        subject **grown = realloc(a->subjects, capacity * sizeof *grown);
         if (!grown)
             return NULL;
         a->subjects = grown;
-        a->room     = room;
+        a->capacity     = capacity;
     }
     subject *s = lm_store_new(&a->cli->store, 1, subject);
     if (!s || !(s->name = lm_store_strdup(&a->cli->store, name)))

@@ -78,8 +78,8 @@ static void end(lm_conversion *c)
 
 lm_status lm_convert(const char *in, const char *out, const lm_convert_options *o, lm_convert_result *result, lm_error *e)
 {
-    LM_GIVEN(e, in && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, in && out);
+    LM_CHECK_RESERVED(e, o);
     static const lm_convert_options defaults;
     lm_conversion *c     = lm_alloc_zero(1, sizeof *c);
     double         start = lm_clock_seconds();

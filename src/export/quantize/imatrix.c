@@ -10,7 +10,7 @@
 
 lm_status lm_imatrix_new(lm_imatrix **out, lm_error *e)
 {
-    LM_GIVEN(e, out);
+    LM_REQUIRE(e, out);
     lm_imatrix *m = lm_alloc_zero(1, sizeof *m);
 
     if (!m || !(m->names = lm_map_new(256))) {
@@ -88,7 +88,7 @@ lm_status lm_imatrix_add_dataset(lm_imatrix *m, lm_view name, lm_error *e)
 
 lm_status lm_imatrix_merge(lm_imatrix *m, const lm_imatrix *from, lm_error *e)
 {
-    LM_GIVEN(e, m && from);
+    LM_REQUIRE(e, m && from);
     for (size_t i = 0; i < from->n_entries; i++) {
         const lm_imatrix_sums *f = &from->entries[i];
         lm_imatrix_sums       *s;

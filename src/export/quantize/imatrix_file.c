@@ -230,7 +230,7 @@ static lm_status put_older(const lm_imatrix *m, lm_outfile *f, lm_error *e)
 
 lm_status lm_imatrix_open(const char *path, lm_imatrix **out, lm_error *e)
 {
-    LM_GIVEN(e, path && out);
+    LM_REQUIRE(e, path && out);
     lm_imatrix *m;
     lm_filemap  file;
 
@@ -256,7 +256,7 @@ lm_status lm_imatrix_open(const char *path, lm_imatrix **out, lm_error *e)
 
 lm_status lm_imatrix_save(const lm_imatrix *m, const char *path, bool older, lm_error *e)
 {
-    LM_GIVEN(e, m && path);
+    LM_REQUIRE(e, m && path);
     lm_outfile *f;
 
     if (!older)

@@ -328,8 +328,8 @@ static void end(lm_quantizing *q)
 lm_status lm_quantize(const char *in, const char *out, const char *type, const lm_quantize_options *o, lm_quantize_result *result,
                       lm_error *e)
 {
-    LM_GIVEN(e, in && type);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, in && type);
+    LM_CHECK_RESERVED(e, o);
     static const lm_quantize_options defaults;
     lm_quantizing *q     = lm_alloc_zero(1, sizeof *q);
     double         start = lm_clock_seconds();

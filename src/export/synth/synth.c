@@ -152,8 +152,8 @@ static lm_status synthesize(lm_synthesis *s, const char *model, const char *out,
 
 lm_status lm_synth(const char *model, const char *out, const lm_synth_options *o, lm_synth_result *result, lm_error *e)
 {
-    LM_GIVEN(e, model && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, model && out);
+    LM_CHECK_RESERVED(e, o);
     static const lm_synth_options defaults;
     lm_synthesis                 *s     = lm_alloc_zero(1, sizeof *s);
     double                        start = lm_clock_seconds();

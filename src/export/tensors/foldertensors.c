@@ -12,24 +12,24 @@
 
 enum { MAX_SOURCES = 4 };
 
-typedef enum kind {
+typedef enum recipe_kind {
     ROWS,                            /* consecutive matrices, or one of them; possibly joined from pieces */
-    TURNED,                          /* [in][out] */
+    TRANSPOSED,                          /* [in][out] */
     HEADS,                           /* lm_joint */
-    BETWEEN,                         /* lm_interleaved */
+    INTERLEAVED,                         /* lm_interleaved */
     CODES, EXPONENTS,                /* MXFP4: four-bit codes, and their exponents */
-} kind;
+} recipe_kind;
 
-typedef struct made {
-    kind     how;
+typedef struct tensor_recipe {
+    recipe_kind kind;
     uint32_t weight;                 /* in the folder's program */
     uint64_t k;                      /* with `one`: the matrix of ROWS */
     bool     one;
     uint32_t n;                      /* number of weights of the file's program that it consists of */
     uint32_t sources[MAX_SOURCES], weights[MAX_SOURCES];  /* numbers in the file's and in the folder's program */
     uint64_t firsts[MAX_SOURCES], rows[MAX_SOURCES];      /* row ranges of the pieces of ROWS */
-    bool     lifted;                 /* checkpoints store the values less one */
-} made;
+    bool     plus_one;                 /* checkpoints store the values less one */
+} tensor_recipe;
 
 struct lm_folder_tensors {
     const lm_program  *stored, *folder;
@@ -40,29 +40,30 @@ struct lm_folder_tensors {
     lm_arena          *arena;
     lm_map            *known;        /* GGUF name to weight of the file's program */
     lm_moved          *list;
-    made              *how;
-    size_t             n, room;
+    tensor_recipe     *recipes;
+    size_t             n, capacity;
     lm_dtype           main;
     bool               codes;
 };
 
 /* ---- list of tensors ---- */
 
-static lm_status add(lm_folder_tensors *t, const char *name, made how, uint32_t n_dims, const uint64_t *dims, uint64_t cols, lm_error *e)
+static lm_status add(lm_folder_tensors *t, const char *name, tensor_recipe recipe, uint32_t n_dims,
+                     const uint64_t *dims, uint64_t cols, lm_error *e)
 {
-    if (t->n == t->room) {
-        size_t    room = t->room ? 2 * t->room : 512;
-        lm_moved *list = lm_arena_new(t->arena, room, lm_moved);
-        made     *more = lm_arena_new(t->arena, room, made);
+    if (t->n == t->capacity) {
+        size_t    capacity = t->capacity ? 2 * t->capacity : 512;
+        lm_moved *list = lm_arena_new(t->arena, capacity, lm_moved);
+        tensor_recipe     *more = lm_arena_new(t->arena, capacity, tensor_recipe);
         if (!list || !more)
-            return lm_fail_memory(e, "tensors", room * sizeof *list);
+            return lm_fail_memory(e, "tensors", capacity * sizeof *list);
         if (t->n) {
             memcpy(list, t->list, t->n * sizeof *list);
-            memcpy(more, t->how, t->n * sizeof *more);
+            memcpy(more, t->recipes, t->n * sizeof *more);
         }
         t->list = list;
-        t->how  = more;
-        t->room = room;
+        t->recipes  = more;
+        t->capacity = capacity;
     }
     lm_moved m = { .name = lm_arena_strdup(t->arena, name), .n_dims = n_dims, .elements = 1, .cols = cols };
     if (!m.name)
@@ -72,14 +73,14 @@ static lm_status add(lm_folder_tensors *t, const char *name, made how, uint32_t 
         m.elements *= dims[i];
     }
     m.rows = m.elements / cols;
-    m.from = how.how == CODES || how.how == EXPONENTS ? LM_U8 : lm_matrices_type(t->matrices, how.sources[0]);
+    m.from = recipe.kind == CODES || recipe.kind == EXPONENTS ? LM_U8 : lm_matrices_type(t->matrices, recipe.sources[0]);
     t->list[t->n] = m;
-    t->how[t->n++] = how;
+    t->recipes[t->n++] = recipe;
     return LM_OK;
 }
 
 /* Find the weights of the file that make up a weight of the folder. */
-static lm_status find_sources(lm_folder_tensors *t, uint32_t weight, made *how, lm_error *e)
+static lm_status find_sources(lm_folder_tensors *t, uint32_t weight, tensor_recipe *recipe, lm_error *e)
 {
     const lm_weight *w = &t->folder->weights[weight];
     lm_piece_of      pieces[LM_MAX_PIECES];
@@ -87,69 +88,69 @@ static lm_status find_sources(lm_folder_tensors *t, uint32_t weight, made *how, 
 
     if (w->gguf && lm_map_get(t->known, lm_view_of(w->gguf), &hit)) {
         lm_matrices_set_order(t->matrices, (uint32_t)hit, lm_row_order_of(t->folder, weight, t->configs[1], t->configs[0]));
-        how->sources[how->n] = (uint32_t)hit;
-        how->weights[how->n] = weight;
-        how->rows[how->n++]  = lm_matrices_rows(t->matrices, (uint32_t)hit);
+        recipe->sources[recipe->n] = (uint32_t)hit;
+        recipe->weights[recipe->n] = weight;
+        recipe->rows[recipe->n++]  = lm_matrices_rows(t->matrices, (uint32_t)hit);
         return LM_OK;
     }
     uint32_t n = w->gguf ? 0 : lm_pieces_of(t->folder, t->family, weight, t->arena, pieces);
     for (uint32_t i = 0; i < n && i < MAX_SOURCES; i++) {
         if (!lm_map_get(t->known, lm_view_of(pieces[i].gguf), &hit))
             return lm_fail(e, LM_BAD_MODEL, pieces[i].gguf, LM_NO_OFFSET, "missing from the file");
-        how->sources[how->n] = (uint32_t)hit;
-        how->weights[how->n] = weight;
-        how->firsts[how->n]  = pieces[i].first;
-        how->rows[how->n++]  = pieces[i].rows;
+        recipe->sources[recipe->n] = (uint32_t)hit;
+        recipe->weights[recipe->n] = weight;
+        recipe->firsts[recipe->n]  = pieces[i].first;
+        recipe->rows[recipe->n++]  = pieces[i].rows;
     }
     return n ? LM_OK : lm_fail(e, LM_UNSUPPORTED, w->path, LM_NO_OFFSET, "no tensor of the file has this weight");
 }
 
 /* Find the sources of all weights of the folder's program that share a tensor with this one. */
-static lm_status find_partners(lm_folder_tensors *t, const lm_weight *w, made *how, lm_error *e)
+static lm_status find_partners(lm_folder_tensors *t, const lm_weight *w, tensor_recipe *recipe, lm_error *e)
 {
-    for (uint32_t i = 0; i < t->folder->n_weights && how->n < MAX_SOURCES; i++) {
+    for (uint32_t i = 0; i < t->folder->n_weights && recipe->n < MAX_SOURCES; i++) {
         const lm_weight *x = &t->folder->weights[i];
         bool             joint = w->kind == LM_HEADS && x->kind == LM_HEADS && strcmp(x->joint.path, w->joint.path) == 0;
-        bool             between = w->interleaved.path && x->interleaved.path && strcmp(x->interleaved.path, w->interleaved.path) == 0;
-        if (joint || between)
-            LM_TRY(find_sources(t, i, how, e));
+        bool             interleaved = w->interleaved.path && x->interleaved.path && strcmp(x->interleaved.path, w->interleaved.path) == 0;
+        if (joint || interleaved)
+            LM_TRY(find_sources(t, i, recipe, e));
     }
     return LM_OK;
 }
 
-static lm_status add_between(lm_folder_tensors *t, uint32_t i, lm_error *e)
+static lm_status add_interleaved(lm_folder_tensors *t, uint32_t i, lm_error *e)
 {
     const lm_weight *w    = &t->folder->weights[i];
     uint64_t         of   = w->interleaved.of, in = w->n_dims == 3 ? w->dims[2] : 1;
-    made             how  = { .how = BETWEEN, .weight = i };
+    tensor_recipe             recipe  = { .kind = INTERLEAVED, .weight = i };
 
     if (w->interleaved.first)
         return LM_OK;
-    LM_TRY(find_partners(t, w, &how, e));
-    bool codes = w->interleaved.codes && lm_matrices_type(t->matrices, how.sources[0]) == LM_MXFP4 && !t->type;
+    LM_TRY(find_partners(t, w, &recipe, e));
+    bool codes = w->interleaved.codes && lm_matrices_type(t->matrices, recipe.sources[0]) == LM_MXFP4 && !t->type;
     if (codes) {
         t->codes = true;
-        how.how  = CODES;
-        LM_TRY(add(t, w->interleaved.codes, how, 4, (uint64_t[]){ w->dims[0], of, in / 32, 16 }, in / 2, e));
-        how.how = EXPONENTS;
-        return add(t, w->interleaved.exponents, how, 3, (uint64_t[]){ w->dims[0], of, in / 32 }, in / 32, e);
+        recipe.kind  = CODES;
+        LM_TRY(add(t, w->interleaved.codes, recipe, 4, (uint64_t[]){ w->dims[0], of, in / 32, 16 }, in / 2, e));
+        recipe.kind = EXPONENTS;
+        return add(t, w->interleaved.exponents, recipe, 3, (uint64_t[]){ w->dims[0], of, in / 32 }, in / 32, e);
     }
     if (w->n_dims == 2)
-        return add(t, w->interleaved.path, how, 2, (uint64_t[]){ w->dims[0], of }, of, e);
+        return add(t, w->interleaved.path, recipe, 2, (uint64_t[]){ w->dims[0], of }, of, e);
     uint64_t rows = w->interleaved.transposed ? in : of, cols = w->interleaved.transposed ? of : in;
-    return add(t, w->interleaved.path, how, 3, (uint64_t[]){ w->dims[0], rows, cols }, cols, e);
+    return add(t, w->interleaved.path, recipe, 3, (uint64_t[]){ w->dims[0], rows, cols }, cols, e);
 }
 
 static lm_status add_heads(lm_folder_tensors *t, uint32_t i, lm_error *e)
 {
     const lm_weight *w    = &t->folder->weights[i];
     uint64_t         cols = w->dims[w->joint.transposed ? 1 : 2];
-    made             how  = { .how = HEADS, .weight = i };
+    tensor_recipe             recipe  = { .kind = HEADS, .weight = i };
 
     if (w->joint.first)
         return LM_OK;
-    LM_TRY(find_partners(t, w, &how, e));
-    return add(t, w->joint.path, how, 2, (uint64_t[]){ w->dims[0] * w->joint.of, cols }, cols, e);
+    LM_TRY(find_partners(t, w, &recipe, e));
+    return add(t, w->joint.path, recipe, 2, (uint64_t[]){ w->dims[0] * w->joint.of, cols }, cols, e);
 }
 
 static lm_status add_weight(lm_folder_tensors *t, uint32_t i, lm_error *e)
@@ -157,26 +158,26 @@ static lm_status add_weight(lm_folder_tensors *t, uint32_t i, lm_error *e)
     const lm_weight *w    = &t->folder->weights[i];
     const char      *star = strchr(w->path, '*');
     char             name[256];
-    made             how = { .how = ROWS, .weight = i, .lifted = w->plus_one };
+    tensor_recipe             recipe = { .kind = ROWS, .weight = i, .plus_one = w->plus_one };
 
     if (w->gguf_only)
         return LM_OK;
     if (w->kind == LM_HEADS)
         return add_heads(t, i, e);
     if (w->interleaved.path)
-        return add_between(t, i, e);
-    LM_TRY(find_sources(t, i, &how, e));
-    uint64_t cols = w->n_dims == 1 ? lm_matrices_cols(t->matrices, how.sources[0]) : w->dims[w->n_dims - 1];
+        return add_interleaved(t, i, e);
+    LM_TRY(find_sources(t, i, &recipe, e));
+    uint64_t cols = w->n_dims == 1 ? lm_matrices_cols(t->matrices, recipe.sources[0]) : w->dims[w->n_dims - 1];
     if (w->transposed && w->n_dims == 2) {
-        how.how = TURNED;
-        return add(t, w->path, how, 2, (uint64_t[]){ w->dims[1], w->dims[0] }, w->dims[0], e);
+        recipe.kind = TRANSPOSED;
+        return add(t, w->path, recipe, 2, (uint64_t[]){ w->dims[1], w->dims[0] }, w->dims[0], e);
     }
     if (!star)
-        return add(t, w->path, how, w->n_dims, w->dims, cols, e);
-    how.one = true;
-    for (how.k = 0; how.k < w->dims[0]; how.k++) {
-        snprintf(name, sizeof name, "%.*s%" PRIu64 "%s", (int)(star - w->path), w->path, how.k, star + 1);
-        LM_TRY(add(t, name, how, w->n_dims - 1, w->dims + 1, cols, e));
+        return add(t, w->path, recipe, w->n_dims, w->dims, cols, e);
+    recipe.one = true;
+    for (recipe.k = 0; recipe.k < w->dims[0]; recipe.k++) {
+        snprintf(name, sizeof name, "%.*s%" PRIu64 "%s", (int)(star - w->path), w->path, recipe.k, star + 1);
+        LM_TRY(add(t, name, recipe, w->n_dims - 1, w->dims + 1, cols, e));
     }
     return LM_OK;
 }
@@ -184,15 +185,17 @@ static lm_status add_weight(lm_folder_tensors *t, uint32_t i, lm_error *e)
 /* ---- reading rows ---- */
 
 /* Read `n` rows of a weight of the file, or of its transpose, in the stored type or as float32. */
-static lm_status take(const lm_folder_tensors *t, uint32_t source, bool turned, uint64_t k, uint64_t from, uint64_t n, bool floats,
+static lm_status take(const lm_folder_tensors *t, uint32_t source, bool transposed, uint64_t k, uint64_t from, uint64_t n, bool floats,
                       void *out, lm_error *e)
 {
-    const lm_dtype_info *type = lm_dtype_of(lm_matrices_type(t->matrices, source));
-    uint64_t             rows = lm_matrices_rows(t->matrices, source), cols = lm_matrices_cols(t->matrices, source), width = turned
-        ? rows : cols, bytes = 0;
+    const lm_dtype_info *type  = lm_dtype_of(lm_matrices_type(t->matrices, source));
+    const uint64_t       rows  = lm_matrices_rows(t->matrices, source), cols = lm_matrices_cols(t->matrices, source);
+    const uint64_t       width = transposed ? rows : cols;
+    uint64_t             bytes = 0;
 
-    if (turned && !lm_matrices_can_turn(t->matrices, source)) {          /* block types: unpack each row and keep a few of its columns */
-        float *row = lm_alloc(cols * sizeof *row);
+    /* Block types: unpack each row and keep a few of its columns. */
+    if (transposed && !lm_matrices_can_turn(t->matrices, source)) {
+        float    *row    = lm_alloc(cols * sizeof *row);
         lm_status status = row && floats ? LM_OK : lm_fail_memory(e, "a row", cols);
         for (uint64_t i = 0; status == LM_OK && i < rows; i++) {
             status = take(t, source, false, k, i, 1, true, row, e);
@@ -203,14 +206,14 @@ static lm_status take(const lm_folder_tensors *t, uint32_t source, bool turned, 
         return status;
     }
     if (!floats || type->type == LM_F32)
-        return turned ? lm_matrices_read_turned(t->matrices, source, k, from, n, out, e)
+        return transposed ? lm_matrices_read_turned(t->matrices, source, k, from, n, out, e)
             : lm_matrices_read(t->matrices, source, k, from, n, out, e);
     if (!lm_dtype_row_bytes(type->type, n * width, &bytes))
         return lm_fail(e, LM_UNSUPPORTED, "rows", LM_NO_OFFSET, "are not a whole number of %s blocks", type->name);
     void     *stored = lm_alloc(bytes + 1);
     lm_status status = stored ? LM_OK : lm_fail_memory(e, "rows", bytes);
     if (status == LM_OK)
-        status = turned ? lm_matrices_read_turned(t->matrices, source, k, from, n, stored, e)
+        status = transposed ? lm_matrices_read_turned(t->matrices, source, k, from, n, stored, e)
                         : lm_matrices_read(t->matrices, source, k, from, n, stored, e);
     if (status == LM_OK)
         type->unpack(out, stored, n * width);
@@ -219,7 +222,7 @@ static lm_status take(const lm_folder_tensors *t, uint32_t source, bool turned, 
 }
 
 /* Read rows of consecutive whole matrices, or of matrices that are joined from pieces. */
-static lm_status take_rows(const lm_folder_tensors *t, const made *h, uint64_t from, uint64_t n, bool floats, uint8_t *out,
+static lm_status take_rows(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t from, uint64_t n, bool floats, uint8_t *out,
                            size_t row_bytes, lm_error *e)
 {
     uint64_t each = 0;
@@ -237,7 +240,7 @@ static lm_status take_rows(const lm_folder_tensors *t, const made *h, uint64_t f
     return LM_OK;
 }
 
-static lm_status take_head_row(const lm_folder_tensors *t, const made *h, uint64_t row, bool floats, uint8_t *out, lm_error *e)
+static lm_status take_head_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t row, bool floats, uint8_t *out, lm_error *e)
 {
     for (uint32_t s = 0; s < h->n; s++) {
         const lm_joint *j  = &t->folder->weights[h->weights[s]].joint;
@@ -250,7 +253,7 @@ static lm_status take_head_row(const lm_folder_tensors *t, const made *h, uint64
 }
 
 /* Return which partner contains row `in` of an expert, and store the row's number there in *row. */
-static uint32_t between(const lm_folder_tensors *t, const made *h, uint64_t in, uint64_t *row)
+static uint32_t interleaved_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t in, uint64_t *row)
 {
     for (uint32_t s = 0; s < h->n; s++) {
         const lm_weight *w = &t->folder->weights[h->weights[s]];
@@ -265,13 +268,13 @@ static uint32_t between(const lm_folder_tensors *t, const made *h, uint64_t in, 
 }
 
 /* Place the elements of all partners where they belong in a row of `of` elements. */
-static lm_status scatter(const lm_folder_tensors *t, const made *h, bool turned, uint64_t k, uint64_t row, bool floats, uint8_t *out,
-                         size_t size, lm_error *e)
+static lm_status scatter(const lm_folder_tensors *t, const tensor_recipe *h, bool transposed, uint64_t k,
+                         uint64_t row, bool floats, uint8_t *out, size_t size, lm_error *e)
 {
     for (uint32_t s = 0; s < h->n; s++) {
         const lm_weight *w    = &t->folder->weights[h->weights[s]];
         uint8_t         *part = lm_alloc(w->dims[1] * size);
-        lm_status        status = part ? take(t, h->sources[s], turned, k, row, 1, floats, part, e)
+        lm_status        status = part ? take(t, h->sources[s], transposed, k, row, 1, floats, part, e)
             : lm_fail_memory(e, "a row", w->dims[1]);
         for (uint64_t i = 0; status == LM_OK && i < w->dims[1]; i++)
             memcpy(out + (w->interleaved.first + i * w->interleaved.step) * size, part + i * size, size);
@@ -281,8 +284,8 @@ static lm_status scatter(const lm_folder_tensors *t, const made *h, bool turned,
     return LM_OK;
 }
 
-static lm_status take_between_row(const lm_folder_tensors *t, const made *h, uint64_t row, bool floats, uint8_t *out, size_t size,
-                                  lm_error *e)
+static lm_status take_interleaved_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t row, bool floats,
+                                      uint8_t *out, size_t size, lm_error *e)
 {
     const lm_weight *w = &t->folder->weights[h->weight];
     uint64_t         of = w->interleaved.of, mine;
@@ -291,24 +294,24 @@ static lm_status take_between_row(const lm_folder_tensors *t, const made *h, uin
         return scatter(t, h, false, 0, row, floats, out, size, e);
     if (w->interleaved.transposed)
         return scatter(t, h, true, row / w->dims[2], row % w->dims[2], floats, out, size, e);
-    uint32_t s = between(t, h, row % of, &mine);
+    uint32_t s = interleaved_row(t, h, row % of, &mine);
     return take(t, h->sources[s], false, row / of, mine, 1, floats, out, e);
 }
 
 /* A GGUF block has codes i and i + 16 in byte i; a checkpoint has codes 2i and 2i + 1. */
-static lm_status take_codes_row(const lm_folder_tensors *t, const made *h, uint64_t row, uint8_t *out, lm_error *e)
+static lm_status take_codes_row(const lm_folder_tensors *t, const tensor_recipe *h, uint64_t row, uint8_t *out, lm_error *e)
 {
     const lm_weight *w      = &t->folder->weights[h->weight];
     uint64_t         blocks = w->dims[2] / 32, mine;
-    uint32_t         s      = between(t, h, row % w->interleaved.of, &mine);
+    uint32_t         s      = interleaved_row(t, h, row % w->interleaved.of, &mine);
     lm_mxfp4        *list   = lm_alloc(blocks * sizeof *list);
 
     lm_status status = list ? take(t, h->sources[s], false, row / w->interleaved.of, mine, 1, false, list, e)
         : lm_fail_memory(e, "a row", blocks);
     for (uint64_t b = 0; status == LM_OK && b < blocks; b++) {
-        if (h->how == EXPONENTS)
+        if (h->kind == EXPONENTS)
             out[b] = list[b].e;
-        for (unsigned i = 0; h->how == CODES && i < 8; i++) {
+        for (unsigned i = 0; h->kind == CODES && i < 8; i++) {
             out[b * 16 + i]     = (uint8_t)((list[b].qs[2 * i] & 15) | (list[b].qs[2 * i + 1] & 15) << 4);
             out[b * 16 + i + 8] = (uint8_t)(list[b].qs[2 * i] >> 4 | (list[b].qs[2 * i + 1] >> 4) << 4);
         }
@@ -319,21 +322,21 @@ static lm_status take_codes_row(const lm_folder_tensors *t, const made *h, uint6
 
 static lm_status rows(const lm_folder_tensors *t, size_t i, uint64_t from, uint64_t n, bool floats, uint8_t *out, lm_error *e)
 {
-    const made *h    = &t->how[i];
+    const tensor_recipe *h    = &t->recipes[i];
     size_t      size = floats ? sizeof(float) : lm_dtype_of(t->list[i].from)->bytes;
     uint64_t    stored = 0;
 
     lm_dtype_row_bytes(t->list[i].from, t->list[i].cols, &stored);
     size_t row_bytes = floats ? t->list[i].cols * size : (size_t)stored;
-    if (h->how == TURNED)
+    if (h->kind == TRANSPOSED)
         return take(t, h->sources[0], true, 0, from, n, floats, out, e);
-    if (h->how == ROWS)
+    if (h->kind == ROWS)
         return take_rows(t, h, from, n, floats, out, row_bytes, e);
     for (uint64_t r = 0; r < n; r++, out += row_bytes) {
-        if (h->how == HEADS)
+        if (h->kind == HEADS)
             LM_TRY(take_head_row(t, h, from + r, floats, out, e));
-        else if (h->how == BETWEEN)
-            LM_TRY(take_between_row(t, h, from + r, floats, out, size, e));
+        else if (h->kind == INTERLEAVED)
+            LM_TRY(take_interleaved_row(t, h, from + r, floats, out, size, e));
         else
             LM_TRY(take_codes_row(t, h, from + r, out, e));
     }
@@ -350,7 +353,7 @@ static lm_status floats_of(void *arg, size_t i, uint64_t from, uint64_t n, float
     const lm_folder_tensors *t = arg;
 
     LM_TRY(rows(t, i, from, n, true, (uint8_t *)out, e));
-    for (uint64_t k = 0; t->how[i].lifted && k < n * t->list[i].cols; k++)
+    for (uint64_t k = 0; t->recipes[i].plus_one && k < n * t->list[i].cols; k++)
         out[k] -= 1;
     return LM_OK;
 }
@@ -359,9 +362,9 @@ static void drop(void *arg, size_t i)
 {
     const lm_folder_tensors *t = arg;
 
-    if (!t->how[i].one)
-        for (uint32_t s = 0; s < t->how[i].n; s++)
-            lm_matrices_drop(t->matrices, t->how[i].sources[s]);
+    if (!t->recipes[i].one)
+        for (uint32_t s = 0; s < t->recipes[i].n; s++)
+            lm_matrices_drop(t->matrices, t->recipes[i].sources[s]);
 }
 
 /* ---- types ---- */
@@ -409,7 +412,7 @@ static lm_dtype most(const lm_folder_tensors *t)
     return types[best];
 }
 
-static bool same_types(const lm_folder_tensors *t, const made *h)
+static bool same_types(const lm_folder_tensors *t, const tensor_recipe *h)
 {
     for (uint32_t s = 1; s < h->n; s++)
         if (lm_matrices_type(t->matrices, h->sources[s]) != lm_matrices_type(t->matrices, h->sources[0]))
@@ -420,10 +423,10 @@ static bool same_types(const lm_folder_tensors *t, const made *h)
 static lm_status choose(lm_folder_tensors *t, size_t i, lm_error *e)
 {
     lm_moved   *m = &t->list[i];
-    const made *h = &t->how[i];
+    const tensor_recipe *h = &t->recipes[i];
     bool        narrower = false;
 
-    if (h->how == CODES || h->how == EXPONENTS) {
+    if (h->kind == CODES || h->kind == EXPONENTS) {
         m->to  = LM_U8;
         m->raw = true;
         return lm_moved_measure(m, e);
@@ -433,7 +436,7 @@ static lm_status choose(lm_folder_tensors *t, size_t i, lm_error *e)
         LM_TRY(survives(t, i, t->main, &narrower, e));
         m->to = narrower ? t->main : LM_F32;
     }
-    m->raw = m->to == m->from && !h->lifted && same_types(t, h);
+    m->raw = m->to == m->from && !h->plus_one && same_types(t, h);
     return lm_moved_measure(m, e);
 }
 

@@ -111,7 +111,7 @@ static bool is_byte(lm_view t)
 
 static lm_status take_piece(vocabulary *v, uint32_t id, lm_error *e)
 {
-    const lm_piece *p    = &v->t->vocab.pieces[id];
+    const lm_vocab_piece *p    = &v->t->vocab.pieces[id];
     lm_view         text = { p->text, p->size };
 
     v->types[id] = p->type == LM_PIECE_CONTROL || (p->outside && looks_special(text)) ? LM_PIECE_CONTROL : p->type;
@@ -173,7 +173,7 @@ static lm_status list_merges(vocabulary *v, lm_merge ***out, uint32_t *n, lm_err
 }
 
 /* Spaces inside a half are written in byte-level BPE spelling, because a space separates the halves. */
-static void add_half(lm_text *t, const lm_piece *p)
+static void add_half(lm_text *t, const lm_vocab_piece *p)
 {
     for (uint32_t i = 0; i < p->size; i++)
         lm_text_add(t, p->text[i] == ' ' ? "\xC4\xA0" : p->text + i, p->text[i] == ' ' ? 2 : 1);

@@ -88,7 +88,7 @@ static lm_status number_without(lm_schema *s, const lm_shape *x, const lm_shape 
 static lm_status string_without(lm_schema *s, const lm_shape *x, const lm_shape *y, lm_shapes *out)
 {
     lm_shape *copy;
-    lm_node   other = lm_not(s->p, lm_json_language(s, y));
+    lm_expr_id other = lm_not(s->p, lm_json_language(s, y));
 
     LM_TRY(keep(s, x, out, &copy));
     copy->language     = copy->has_language ? lm_and(s->p, copy->language, other) : other;

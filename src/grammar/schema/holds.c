@@ -10,7 +10,7 @@ static lm_status number_holds(lm_schema *s, const lm_shape *x, const json_t *v, 
 {
     double   n = json_number_value(v);
     lm_shape rest = { .type = LM_NUMBER, .multiples = x->multiples };
-    lm_node  language;
+    lm_expr_id language;
 
     bool below = x->lo.there && (n < x->lo.x || (n == x->lo.x && x->lo.open));
     bool above = x->hi.there && (n > x->hi.x || (n == x->hi.x && x->hi.open));
@@ -85,7 +85,7 @@ static lm_status object_holds(lm_schema *s, const lm_shape *x, const json_t *v, 
     const lm_places *of;
     const char      *name;
     json_t          *value;
-    lm_node          names;
+    lm_expr_id       names;
     bool             any;
 
     *out = json_object_size(v) >= x->least && json_object_size(v) <= x->most;

@@ -54,7 +54,7 @@ typedef struct range {
     bool           integer;
 } range;
 
-static lm_node digits(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most); }
+static lm_expr_id digits(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most); }
 
 /* Return whether the number may end after `j` digits behind the point. `lo`, `hi`: its digits are equal to those of this bound so far. */
 static bool may_end(const range *r, uint32_t j, bool lo, bool hi)
@@ -64,13 +64,13 @@ static bool may_end(const range *r, uint32_t j, bool lo, bool hi)
     return !hi || j < r->hi->n_part || !r->hi->open;
 }
 
-typedef lm_node digits_after(const range *r, uint32_t n, bool lo, bool hi);
+typedef lm_expr_id digits_after(const range *r, uint32_t n, bool lo, bool hi);
 static digits_after part_digits;
 
 /* Return the language of what follows `j` digits behind the point. */
-static lm_node after_part(const range *r, uint32_t j, bool lo, bool hi)
+static lm_expr_id after_part(const range *r, uint32_t j, bool lo, bool hi)
 {
-    lm_node end = may_end(r, j, lo, hi) ? LM_EMPTY_TEXT : LM_NOTHING;
+    lm_expr_id end = may_end(r, j, lo, hi) ? LM_EMPTY_TEXT : LM_NOTHING;
 
     if (!lo && !hi)
         return digits(r->p, 0, r->most_part > j ? r->most_part - j : 0);
@@ -78,10 +78,10 @@ static lm_node after_part(const range *r, uint32_t j, bool lo, bool hi)
 }
 
 /* Return the language of a digit between two digits and of what follows it. `next` receives whether the number still equals each bound. */
-static lm_node one_digit(const range *r, uint32_t i, char from, char to, bool lo, bool hi, digits_after *next)
+static lm_expr_id one_digit(const range *r, uint32_t i, char from, char to, bool lo, bool hi, digits_after *next)
 {
     lm_terms *p = r->p;
-    lm_node  out = LM_NOTHING;
+    lm_expr_id out = LM_NOTHING;
 
     if (from > to)
         return out;
@@ -98,34 +98,34 @@ static lm_node one_digit(const range *r, uint32_t i, char from, char to, bool lo
     return out;
 }
 
-static lm_node part_digits(const range *r, uint32_t j, bool lo, bool hi)
+static lm_expr_id part_digits(const range *r, uint32_t j, bool lo, bool hi)
 {
     char from = lo && j < r->lo->n_part ? r->lo->part[j] : '0', to = hi ? (j < r->hi->n_part ? r->hi->part[j] : '0') : '9';
 
     return one_digit(r, j, from, to, lo, hi, after_part);
 }
 
-static lm_node whole_digits(const range *r, uint32_t i, bool lo, bool hi)
+static lm_expr_id whole_digits(const range *r, uint32_t i, bool lo, bool hi)
 {
     lm_terms *p = r->p;
 
     if (i == r->n) {
-        lm_node end = may_end(r, 0, lo, hi) ? LM_EMPTY_TEXT : LM_NOTHING;
+        lm_expr_id end = may_end(r, 0, lo, hi) ? LM_EMPTY_TEXT : LM_NOTHING;
         return r->integer ? end : lm_alt(p, end, lm_cat(p, lm_word(p, "."), part_digits(r, 0, lo, hi)));
     }
     char from = lo ? r->lo->whole[i] : i == 0 && r->n > 1 ? '1' : '0', to = hi ? r->hi->whole[i] : '9';
     if (!lo && !hi && i > 0) {                           /* the bounds no longer matter */
-        lm_node rest = whole_digits(r, r->n, false, false);
+        lm_expr_id rest = whole_digits(r, r->n, false, false);
         return lm_cat(p, digits(p, r->n - i, r->n - i), rest);
     }
     return one_digit(r, i, from, to, lo, hi, whole_digits);
 }
 
 /* Return the language of numbers without a sign between two non-negative bounds. */
-static lm_node between(lm_terms *p, const decimal *lo, const decimal *hi, bool integer)
+static lm_expr_id between(lm_terms *p, const decimal *lo, const decimal *hi, bool integer)
 {
     range   r = { .p = p, .lo = lo, .hi = hi, .integer = integer, .most_part = USUAL_DIGITS };
-    lm_node out = LM_NOTHING;
+    lm_expr_id out = LM_NOTHING;
 
     if (lo->n_part + 2 > r.most_part)
         r.most_part = lo->n_part + 2;
@@ -146,10 +146,10 @@ static bool is_empty(const lm_shape *s)
     return both && (s->lo.x > s->hi.x || (s->lo.x == s->hi.x && (s->lo.open || s->hi.open)));
 }
 
-static lm_node within(lm_terms *p, const lm_shape *s)
+static lm_expr_id within(lm_terms *p, const lm_shape *s)
 {
     decimal lo, hi;
-    lm_node out = LM_NOTHING;
+    lm_expr_id out = LM_NOTHING;
     bool    below = !s->lo.there || s->lo.x < 0, above = !s->hi.there || s->hi.x > 0 || (s->hi.x == 0 && !s->hi.open);
 
     if (is_empty(s))
@@ -184,10 +184,10 @@ static uint32_t whole_rule(const divisor *d, uint64_t rest) { return d->first_wh
 static uint32_t part_rule(const divisor *d, uint32_t j, uint64_t rest) { return d->first_part + j * (uint32_t)d->m + (uint32_t)rest; }
 
 /* Return the language of one digit and the rule that follows it. */
-static lm_node by_digit(const divisor *d, uint64_t rest, bool whole, uint32_t j)
+static lm_expr_id by_digit(const divisor *d, uint64_t rest, bool whole, uint32_t j)
 {
     lm_terms *p = d->p;
-    lm_node  out = LM_NOTHING;
+    lm_expr_id out = LM_NOTHING;
 
     for (unsigned x = 0; x < 10; x++) {
         uint64_t next = (rest * 10 + x) % d->m;
@@ -199,7 +199,7 @@ static lm_node by_digit(const divisor *d, uint64_t rest, bool whole, uint32_t j)
 
 /* Return the language of multiples. The rules track the remainder of the digits so far. Behind the point, only as many digits as the
  * divisor has decimal places can be non-zero. */
-static lm_node multiples(lm_terms *p, uint64_t m, uint32_t places)
+static lm_expr_id multiples(lm_terms *p, uint64_t m, uint32_t places)
 {
     divisor  d = { .p = p, .m = m, .places = places, .first_whole = p->n_rules };
     uint32_t all = (uint32_t)m * (places + 2);
@@ -212,13 +212,13 @@ static lm_node multiples(lm_terms *p, uint64_t m, uint32_t places)
         for (uint32_t j = 0; j <= places; j++)
             p->rules[part_rule(&d, j, r)].flags = LM_LIVE | (divides(&d, r, places - j) ? LM_NULLABLE : 0);
     }
-    lm_node zeros = lm_repeat(p, lm_word(p, "0"), 0, LM_UNBOUNDED);
+    lm_expr_id zeros = lm_repeat(p, lm_word(p, "0"), 0, LM_UNBOUNDED);
     for (uint64_t r = 0; r < m && p->status == LM_OK; r++) {
-        lm_node point = lm_cat(p, lm_word(p, "."), lm_rule_node(p, part_rule(&d, 0, r)));
-        lm_node whole = lm_alt(p, by_digit(&d, r, true, 0), point);
+        lm_expr_id point = lm_cat(p, lm_word(p, "."), lm_rule_node(p, part_rule(&d, 0, r)));
+        lm_expr_id whole = lm_alt(p, by_digit(&d, r, true, 0), point);
         lm_rule_define(p, whole_rule(&d, r), divides(&d, r, places) ? lm_optional(p, whole) : whole);
         for (uint32_t j = 0; j < places; j++) {
-            lm_node part = by_digit(&d, r, false, j);
+            lm_expr_id part = by_digit(&d, r, false, j);
             lm_rule_define(p, part_rule(&d, j, r), divides(&d, r, places - j) ? lm_optional(p, part) : part);
         }
         lm_rule_define(p, part_rule(&d, places, r), r == 0 ? zeros : LM_NOTHING);
@@ -228,7 +228,7 @@ static lm_node multiples(lm_terms *p, uint64_t m, uint32_t places)
     return lm_cat(p, lm_optional(p, lm_word(p, "-")), by_digit(&d, 0, true, 0));
 }
 
-static lm_status of_multiple(lm_schema *s, double x, lm_node *out)
+static lm_status of_multiple(lm_schema *s, double x, lm_expr_id *out)
 {
     decimal  d;
     uint64_t m = 0;
@@ -246,13 +246,13 @@ static lm_status of_multiple(lm_schema *s, double x, lm_node *out)
     return lm_terms_check(s->p, s->e);
 }
 
-lm_status lm_json_number(lm_schema *s, const lm_shape *shape, lm_node *out)
+lm_status lm_json_number(lm_schema *s, const lm_shape *shape, lm_expr_id *out)
 {
     if (!shape->integer && !shape->lo.there && !shape->hi.there && !shape->multiples) {
         *out = s->number;
         return LM_OK;
     }
-    lm_node n = within(s->p, shape), m;
+    lm_expr_id n = within(s->p, shape), m;
     for (const lm_amounts *a = shape->multiples; a; a = a->next) {
         LM_TRY(of_multiple(s, a->x, &m));
         n = lm_and(s->p, n, m);

@@ -10,13 +10,13 @@
 
 /* ---- encoding between quotes ---- */
 
-typedef struct encoding { lm_terms *p; lm_node *done; uint32_t done_capacity; uint32_t *rules; uint32_t n_old; } encoding;
+typedef struct encoding { lm_terms *p; lm_expr_id *done; uint32_t done_capacity; uint32_t *rules; uint32_t n_old; } encoding;
 
-static lm_node control(lm_terms *p, unsigned b)
+static lm_expr_id control(lm_terms *p, unsigned b)
 {
     static const char short_of[] = "\bb\ff\nn\rr\tt", hex[] = "0123456789abcdef", upper[] = "0123456789ABCDEF";
     char    text[8] = "\\u00", name[3] = "\\?";
-    lm_node n;
+    lm_expr_id n;
 
     text[4] = hex[b >> 4];
     text[5] = hex[b & 15];
@@ -31,9 +31,9 @@ static lm_node control(lm_terms *p, unsigned b)
     return n;
 }
 
-static lm_node encoded_set(lm_terms *p, lm_byte_set s)
+static lm_expr_id encoded_set(lm_terms *p, lm_byte_set s)
 {
-    lm_node out = LM_NOTHING;
+    lm_expr_id out = LM_NOTHING;
 
     for (unsigned b = 0; b < 0x60; b++) {
         if (!lm_byte_set_has(&s, b) || (b >= 0x20 && b != '"' && b != '\\'))
@@ -44,9 +44,9 @@ static lm_node encoded_set(lm_terms *p, lm_byte_set s)
     return lm_alt(p, lm_bytes(p, &s), out);
 }
 
-static lm_node encoded_literal(lm_terms *p, const lm_node_data d)
+static lm_expr_id encoded_literal(lm_terms *p, const lm_node_data d)
 {
-    lm_node out = LM_EMPTY_TEXT;
+    lm_expr_id out = LM_EMPTY_TEXT;
 
     for (uint32_t i = d.b; i-- > 0;) {
         lm_byte_set one = { { 0 } };
@@ -56,13 +56,13 @@ static lm_node encoded_literal(lm_terms *p, const lm_node_data d)
     return out;
 }
 
-static lm_node encode(encoding *x, lm_node n);
+static lm_expr_id encode(encoding *x, lm_expr_id n);
 
-static lm_node encode_kind(encoding *x, lm_node n)
+static lm_expr_id encode_kind(encoding *x, lm_expr_id n)
 {
     lm_terms           *p = x->p;
     const lm_node_data d = p->nodes[n];
-    lm_node            a, out;
+    lm_expr_id         a, out;
 
     switch ((lm_node_kind)d.kind) {
     case LM_NODE_BYTES:   return encoded_set(p, p->sets[d.a]);
@@ -93,7 +93,7 @@ static lm_node encode_kind(encoding *x, lm_node n)
     }
 }
 
-static lm_node encode(encoding *x, lm_node n)
+static lm_expr_id encode(encoding *x, lm_expr_id n)
 {
     uint32_t had = x->done_capacity;
 
@@ -105,17 +105,17 @@ static lm_node encode(encoding *x, lm_node n)
         memset(x->done + had, 0, (x->done_capacity - had) * sizeof *x->done);
     }
     if (!x->done[n]) {
-        lm_node out = encode_kind(x, n);
+        lm_expr_id out = encode_kind(x, n);
         x->done[n] = out;
         return out;
     }
     return x->done[n];
 }
 
-lm_node lm_json_encoded(lm_terms *p, lm_node language)
+lm_expr_id lm_json_encoded(lm_terms *p, lm_expr_id language)
 {
     encoding x = { .p = p, .n_old = p->n_rules, .rules = lm_alloc_zero(p->n_rules + 1, sizeof *x.rules) };
-    lm_node  out = LM_NOTHING;
+    lm_expr_id out = LM_NOTHING;
 
     if (!x.rules)
         lm_terms_fail(p, LM_NO_MEMORY, NULL);
@@ -125,7 +125,7 @@ lm_node lm_json_encoded(lm_terms *p, lm_node language)
         more = false;
         for (uint32_t r = 0; r < x.n_old; r++)
             if (x.rules[r] && p->rules[x.rules[r] - 1].body == LM_NOTHING && p->rules[r].body != LM_NOTHING) {
-                lm_node body = encode(&x, p->rules[r].body);
+                lm_expr_id body = encode(&x, p->rules[r].body);
                 lm_rule_define(p, x.rules[r] - 1, body);
                 more = true;
             }
@@ -135,20 +135,20 @@ lm_node lm_json_encoded(lm_terms *p, lm_node language)
     return out;
 }
 
-lm_node lm_json_quoted(lm_terms *p, const char *text, size_t n)
+lm_expr_id lm_json_quoted(lm_terms *p, const char *text, size_t n)
 {
-    lm_node quote = lm_word(p, "\"");
+    lm_expr_id quote = lm_word(p, "\"");
 
     return lm_cat(p, quote, lm_cat(p, lm_json_encoded(p, lm_literal(p, text, n)), quote));
 }
 
 /* ---- languages of texts ---- */
 
-static lm_node of_length(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_any_character(p), least, most); }
+static lm_expr_id of_length(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_any_character(p), least, most); }
 
-static lm_node one_of(lm_schema *s, const json_t *list)
+static lm_expr_id one_of(lm_schema *s, const json_t *list)
 {
-    lm_node all = LM_NOTHING;
+    lm_expr_id all = LM_NOTHING;
 
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *v = json_array_get(list, i);
@@ -158,14 +158,14 @@ static lm_node one_of(lm_schema *s, const json_t *list)
     return all;
 }
 
-lm_node lm_json_language(lm_schema *s, const lm_shape *shape)
+lm_expr_id lm_json_language(lm_schema *s, const lm_shape *shape)
 {
     lm_terms *p = s->p;
     uint32_t least = shape->least > shape->shortest ? shape->least : 0, most = shape->most;
 
     if (shape->longest && most >= shape->longest)
         most = LM_UNBOUNDED;                             /* the format is not longer anyway */
-    lm_node  all = of_length(p, shape->least, shape->most);
+    lm_expr_id all = of_length(p, shape->least, shape->most);
 
     if (shape->has_language)
         all = least == 0 && most == LM_UNBOUNDED ? shape->language : lm_and(p, of_length(p, least, most), shape->language);
@@ -177,7 +177,7 @@ lm_node lm_json_language(lm_schema *s, const lm_shape *shape)
 }
 
 /* Return whether the expression contains intersection or complement, which require constructing its states. */
-static bool has_logic(const lm_terms *p, lm_node n, unsigned depth)
+static bool has_logic(const lm_terms *p, lm_expr_id n, unsigned depth)
 {
     const lm_node_data *d = &p->nodes[n];
 
@@ -199,15 +199,15 @@ static bool has_logic(const lm_terms *p, lm_node n, unsigned depth)
     }
 }
 
-lm_node lm_schema_string(lm_schema *s, const lm_shape *shape)
+lm_expr_id lm_schema_string(lm_schema *s, const lm_shape *shape)
 {
     lm_terms *p = s->p;
-    lm_node  quote = lm_word(p, "\""), inner;
+    lm_expr_id quote = lm_word(p, "\""), inner;
 
     if (!shape->has_language && !shape->values)
         inner = lm_repeat(p, s->string_character, shape->least, shape->most);
     else {
-        lm_node language = lm_json_language(s, shape);
+        lm_expr_id language = lm_json_language(s, shape);
         if (has_logic(p, language, 0))
             language = lm_explore(p, lm_and(p, language, of_length(p, 0, LM_UNBOUNDED)));
         inner = lm_json_encoded(p, language);
@@ -299,7 +299,7 @@ static uint32_t length_of(const json_t *given, uint32_t other)
     return !json_is_number(given) ? other : x > USUAL_LENGTH ? USUAL_LENGTH : x > 0 ? (uint32_t)x : 0;
 }
 
-lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_shape *shape, lm_node *out)
+lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_shape *shape, lm_expr_id *out)
 {
     const json_t *longest_given = json_object_get(at->schema, "maxLength");
     uint32_t      most = length_of(longest_given, USUAL_LENGTH), least = length_of(json_object_get(at->schema, "minLength"), 0);

@@ -9,21 +9,21 @@
 
 /* ---- white space ---- */
 
-static lm_node bounded_space(lm_terms *p)
+static lm_expr_id bounded_space(lm_terms *p)
 {
     lm_byte_set blanks = { { 0 } };
 
     lm_byte_set_add(&blanks, ' ', ' ');
     lm_byte_set_add(&blanks, '\t', '\t');
-    lm_node lines = lm_cat(p, lm_repeat(p, lm_word(p, "\n"), 1, 2), lm_repeat(p, lm_bytes(p, &blanks), 0, 20));
+    lm_expr_id lines = lm_cat(p, lm_repeat(p, lm_word(p, "\n"), 1, 2), lm_repeat(p, lm_bytes(p, &blanks), 0, 20));
     return lm_optional(p, lm_alt(p, lm_word(p, " "), lines));
 }
 
 /* ---- any value ---- */
 
-static lm_node digits(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most); }
+static lm_expr_id digits(lm_terms *p, uint32_t least, uint32_t most) { return lm_repeat(p, lm_byte_range(p, '0', '9'), least, most); }
 
-static lm_node hex_range(lm_terms *p, char first, char last)
+static lm_expr_id hex_range(lm_terms *p, char first, char last)
 {
     static const char lower[] = "abcdef", upper[] = "ABCDEF";
     lm_byte_set       s = { { 0 } };
@@ -40,7 +40,7 @@ static lm_node hex_range(lm_terms *p, char first, char last)
     return lm_bytes(p, &s);
 }
 
-static lm_node hex_but(lm_terms *p, const char *without)
+static lm_expr_id hex_but(lm_terms *p, const char *without)
 {
     lm_byte_set s = { { 0 } };
 
@@ -51,28 +51,28 @@ static lm_node hex_but(lm_terms *p, const char *without)
 }
 
 /* \uXXXX: a character of the basic plane, or a surrogate pair. */
-static lm_node unicode_escape(lm_terms *p)
+static lm_expr_id unicode_escape(lm_terms *p)
 {
     lm_byte_set d = { { 0 } };
-    lm_node     hex = hex_but(p, ""), u = lm_word(p, "\\u");
+    lm_expr_id  hex = hex_but(p, ""), u = lm_word(p, "\\u");
 
     lm_byte_set_add(&d, 'd', 'd');
     lm_byte_set_add(&d, 'D', 'D');
-    lm_node plain = lm_alt(p, lm_cat(p, hex_but(p, "dD"), lm_repeat(p, hex, 3, 3)),
-                           lm_cat(p, lm_bytes(p, &d), lm_cat(p, hex_range(p, '0', '7'), lm_repeat(p, hex, 2, 2))));
+    lm_expr_id plain = lm_alt(p, lm_cat(p, hex_but(p, "dD"), lm_repeat(p, hex, 3, 3)),
+                              lm_cat(p, lm_bytes(p, &d), lm_cat(p, hex_range(p, '0', '7'), lm_repeat(p, hex, 2, 2))));
     lm_byte_set low = { { 0 } }, high = { { 0 } };
     lm_byte_set_add(&high, '8', '9');
     lm_byte_set_add(&high, 'a', 'b');
     lm_byte_set_add(&high, 'A', 'B');
     lm_byte_set_add(&low, 'c', 'f');
     lm_byte_set_add(&low, 'C', 'F');
-    lm_node pair = lm_cat(p, lm_bytes(p, &d), lm_cat(p, lm_bytes(p, &high), lm_repeat(p, hex, 2, 2)));
+    lm_expr_id pair = lm_cat(p, lm_bytes(p, &d), lm_cat(p, lm_bytes(p, &high), lm_repeat(p, hex, 2, 2)));
     pair = lm_cat(p, pair, lm_cat(p, u, lm_cat(p, lm_bytes(p, &d), lm_cat(p, lm_bytes(p, &low), lm_repeat(p, hex, 2, 2)))));
     return lm_cat(p, u, lm_alt(p, plain, pair));
 }
 
 /* One character of a string in any spelling. */
-static lm_node string_character(lm_terms *p)
+static lm_expr_id string_character(lm_terms *p)
 {
     lm_charset  raw = { 0 };
     lm_byte_set named = { { 0 } };
@@ -83,13 +83,13 @@ static lm_node string_character(lm_terms *p)
     lm_charset_settle(&raw, true);
     for (const char *c = "\"\\/bfnrt"; *c; c++)
         lm_byte_set_add(&named, (unsigned char)*c, (unsigned char)*c);
-    lm_node escaped = lm_alt(p, lm_cat(p, lm_word(p, "\\"), lm_bytes(p, &named)), unicode_escape(p));
-    lm_node one = lm_alt(p, lm_charset_utf8(p, &raw), escaped);
+    lm_expr_id escaped = lm_alt(p, lm_cat(p, lm_word(p, "\\"), lm_bytes(p, &named)), unicode_escape(p));
+    lm_expr_id one = lm_alt(p, lm_charset_utf8(p, &raw), escaped);
     lm_charset_free(&raw);
     return one;
 }
 
-static lm_node as_rule(lm_terms *p, lm_node body)
+static lm_expr_id as_rule(lm_terms *p, lm_expr_id body)
 {
     uint32_t rule = lm_rule_new(p);
 
@@ -97,7 +97,7 @@ static lm_node as_rule(lm_terms *p, lm_node body)
     return lm_rule_node(p, rule);
 }
 
-static lm_node any_number(lm_terms *p)
+static lm_expr_id any_number(lm_terms *p)
 {
     lm_byte_set e = { { 0 } }, sign = { { 0 } };
 
@@ -105,17 +105,17 @@ static lm_node any_number(lm_terms *p)
     lm_byte_set_add(&e, 'E', 'E');
     lm_byte_set_add(&sign, '+', '+');
     lm_byte_set_add(&sign, '-', '-');
-    lm_node whole = lm_alt(p, lm_word(p, "0"), lm_cat(p, lm_byte_range(p, '1', '9'), digits(p, 0, 15)));
-    lm_node part  = lm_optional(p, lm_cat(p, lm_word(p, "."), digits(p, 1, 16)));
-    lm_node power = lm_optional(p, lm_cat(p, lm_bytes(p, &e), lm_cat(p, lm_optional(p, lm_bytes(p, &sign)), digits(p, 1, 3))));
+    lm_expr_id whole = lm_alt(p, lm_word(p, "0"), lm_cat(p, lm_byte_range(p, '1', '9'), digits(p, 0, 15)));
+    lm_expr_id part  = lm_optional(p, lm_cat(p, lm_word(p, "."), digits(p, 1, 16)));
+    lm_expr_id power = lm_optional(p, lm_cat(p, lm_bytes(p, &e), lm_cat(p, lm_optional(p, lm_bytes(p, &sign)), digits(p, 1, 3))));
     return lm_cat(p, lm_optional(p, lm_word(p, "-")), lm_cat(p, whole, lm_cat(p, part, power)));
 }
 
 /* open (item (comma item)*)? close */
-static lm_node listed(lm_terms *p, const lm_schema *s, const char *open, lm_node item, const char *close)
+static lm_expr_id listed(lm_terms *p, const lm_schema *s, const char *open, lm_expr_id item, const char *close)
 {
-    lm_node comma = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ","), s->after));
-    lm_node items = lm_cat(p, item, lm_repeat(p, lm_cat(p, comma, item), 0, LM_UNBOUNDED));
+    lm_expr_id comma = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ","), s->after));
+    lm_expr_id items = lm_cat(p, item, lm_repeat(p, lm_cat(p, comma, item), 0, LM_UNBOUNDED));
 
     return lm_cat(p, lm_word(p, open),
                   lm_cat(p, s->inside, lm_alt(p, lm_word(p, close), lm_cat(p, items, lm_cat(p, s->inside, lm_word(p, close))))));
@@ -124,7 +124,7 @@ static lm_node listed(lm_terms *p, const lm_schema *s, const char *open, lm_node
 void lm_json_prelude(lm_terms *p, lm_whitespace w, lm_schema *s)
 {
     uint32_t value = lm_rule_new(p);
-    lm_node  quote = lm_word(p, "\""), any = lm_rule_node(p, value);
+    lm_expr_id quote = lm_word(p, "\""), any = lm_rule_node(p, value);
 
     s->inside = w == LM_WHITESPACE_BOUNDED ? bounded_space(p) : LM_EMPTY_TEXT;
     s->after  = w == LM_WHITESPACE_SPACED ? lm_optional(p, lm_word(p, " ")) : s->inside;
@@ -132,17 +132,17 @@ void lm_json_prelude(lm_terms *p, lm_whitespace w, lm_schema *s)
     s->string = as_rule(p, lm_cat(p, quote, lm_cat(p, lm_repeat(p, s->string_character, 0, LM_UNBOUNDED), quote)));
     s->number = as_rule(p, any_number(p));
     s->colon  = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ":"), s->after));
-    lm_node member = lm_cat(p, s->string, lm_cat(p, s->colon, any));
+    lm_expr_id member = lm_cat(p, s->string, lm_cat(p, s->colon, any));
     s->object = as_rule(p, listed(p, s, "{", member, "}"));
     s->array  = as_rule(p, listed(p, s, "[", any, "]"));
-    lm_node words = lm_alt(p, lm_word(p, "true"), lm_alt(p, lm_word(p, "false"), lm_word(p, "null")));
+    lm_expr_id words = lm_alt(p, lm_word(p, "true"), lm_alt(p, lm_word(p, "false"), lm_word(p, "null")));
     lm_rule_define(p, value, lm_alt(p, words, lm_alt(p, lm_alt(p, s->string, s->number), lm_alt(p, s->object, s->array))));
     s->value = any;
 }
 
 lm_status lm_grammar_json(const lm_grammar_options *o, lm_grammar **out, lm_error *e)
 {
-    LM_GIVEN(e, out);
+    LM_REQUIRE(e, out);
     lm_terms   pool;
     lm_schema s = { 0 };
     uint32_t  rule;
@@ -154,7 +154,7 @@ lm_status lm_grammar_json(const lm_grammar_options *o, lm_grammar **out, lm_erro
 
 /* ---- constants ---- */
 
-static lm_node number_constant(lm_terms *p, const json_t *v)
+static lm_expr_id number_constant(lm_terms *p, const json_t *v)
 {
     char text[40];
 
@@ -163,20 +163,20 @@ static lm_node number_constant(lm_terms *p, const json_t *v)
         return lm_word(p, text);
     }
     lm_number_text(text, json_real_value(v));
-    lm_node n = lm_word(p, text);
+    lm_expr_id n = lm_word(p, text);
     size_t  size = strlen(text);
     if (size > 2 && strcmp(text + size - 2, ".0") == 0)
         n = lm_alt(p, n, lm_literal(p, text, size - 2));
     return n;
 }
 
-static lm_node object_constant(lm_schema *s, const json_t *v)
+static lm_expr_id object_constant(lm_schema *s, const json_t *v)
 {
     lm_terms    *p = s->p;
     const char *name;
     json_t     *x;
     lm_node_list all = { 0 };
-    lm_node     comma = LM_EMPTY_TEXT;
+    lm_expr_id  comma = LM_EMPTY_TEXT;
     void       *at;
 
     for (at = json_object_iter((json_t *)(uintptr_t)v); at; at = json_object_iter_next((json_t *)(uintptr_t)v, at)) {
@@ -186,14 +186,14 @@ static lm_node object_constant(lm_schema *s, const json_t *v)
         lm_list_add(p, &all, lm_cat(p, s->colon, lm_json_constant(s, x)));
         comma = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ","), s->after));
     }
-    lm_node end = comma == LM_EMPTY_TEXT ? LM_EMPTY_TEXT : s->inside;
+    lm_expr_id end = comma == LM_EMPTY_TEXT ? LM_EMPTY_TEXT : s->inside;
     lm_list_add(p, &all, lm_cat(p, end, lm_word(p, "}")));
-    lm_node out = lm_list_cat(p, &all, 0);
+    lm_expr_id out = lm_list_cat(p, &all, 0);
     lm_free(all.items);
     return lm_cat(p, lm_word(p, "{"), lm_cat(p, s->inside, out));
 }
 
-static lm_node array_constant(lm_schema *s, const json_t *v, lm_node comma)
+static lm_expr_id array_constant(lm_schema *s, const json_t *v, lm_expr_id comma)
 {
     lm_terms    *p = s->p;
     lm_node_list all = { 0 };
@@ -201,15 +201,15 @@ static lm_node array_constant(lm_schema *s, const json_t *v, lm_node comma)
     for (size_t i = 0; i < json_array_size(v); i++)
         lm_list_add(p, &all, lm_cat(p, i ? comma : LM_EMPTY_TEXT, lm_json_constant(s, json_array_get(v, i))));
     lm_list_add(p, &all, lm_cat(p, json_array_size(v) ? s->inside : LM_EMPTY_TEXT, lm_word(p, "]")));
-    lm_node out = lm_list_cat(p, &all, 0);
+    lm_expr_id out = lm_list_cat(p, &all, 0);
     lm_free(all.items);
     return lm_cat(p, lm_word(p, "["), lm_cat(p, s->inside, out));
 }
 
-lm_node lm_json_constant(lm_schema *s, const json_t *v)
+lm_expr_id lm_json_constant(lm_schema *s, const json_t *v)
 {
     lm_terms *p = s->p;
-    lm_node  comma = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ","), s->after));
+    lm_expr_id comma = lm_cat(p, s->inside, lm_cat(p, lm_word(p, ","), s->after));
 
     switch (json_typeof(v)) {
     case JSON_NULL:    return lm_word(p, "null");

@@ -85,7 +85,7 @@ static lm_status count(const use *u, lm_shape *shape)
 
 /* ---- strings ---- */
 
-static void add_language(lm_schema *s, lm_shape *shape, lm_node n)
+static void add_language(lm_schema *s, lm_shape *shape, lm_expr_id n)
 {
     shape->language     = shape->has_language ? lm_and(s->p, shape->language, n) : n;
     shape->has_language = true;
@@ -93,7 +93,7 @@ static void add_language(lm_schema *s, lm_shape *shape, lm_node n)
 
 static lm_status pattern(const use *u, lm_shape *shape)
 {
-    lm_node n = LM_NOTHING;
+    lm_expr_id n = LM_NOTHING;
 
     if (!json_is_string(u->value))
         return lm_schema_wrong(u->s, u->at, u->keyword, "is not a string");
@@ -111,7 +111,7 @@ static lm_status pattern(const use *u, lm_shape *shape)
 
 static lm_status format(const use *u, lm_shape *shape)
 {
-    lm_node n = LM_NOTHING;
+    lm_expr_id n = LM_NOTHING;
 
     if (!json_is_string(u->value))
         return lm_schema_wrong(u->s, u->at, u->keyword, "is not a string");

@@ -29,7 +29,7 @@ lm_status lm_parts_item(lm_schema *s, const lm_shape *shape, size_t i, const lm_
     return LM_OK;
 }
 
-lm_status lm_string_holds(lm_schema *s, lm_node language, const char *text, size_t n, bool *out)
+lm_status lm_string_holds(lm_schema *s, lm_expr_id language, const char *text, size_t n, bool *out)
 {
     *out = !lm_explore_empty(s->p, lm_and(s->p, lm_literal(s->p, text, n), language));
     return lm_terms_check(s->p, s->e);
@@ -43,7 +43,7 @@ lm_status lm_parts_member(lm_schema *s, const lm_shape *shape, const char *name,
         bool          known = value != NULL, matches;
         const char   *pattern;
         json_t       *x;
-        lm_node       language;
+        lm_expr_id    language;
         if (known)
             LM_TRY(add(s, out, lm_place_of(s, &p->at, p->listed_name, name, value)));
         json_object_foreach((json_t *)(uintptr_t)p->patterns, pattern, x) {
@@ -59,15 +59,15 @@ lm_status lm_parts_member(lm_schema *s, const lm_shape *shape, const char *name,
     return LM_OK;
 }
 
-lm_status lm_parts_names(lm_schema *s, const lm_shape *shape, bool *any, lm_node *out)
+lm_status lm_parts_names(lm_schema *s, const lm_shape *shape, bool *any, lm_expr_id *out)
 {
-    lm_node all = lm_repeat(s->p, lm_any_character(s->p), 0, LM_UNBOUNDED);
+    lm_expr_id all = lm_repeat(s->p, lm_any_character(s->p), 0, LM_UNBOUNDED);
 
     *any = !shape->names;
     for (const lm_places *n = shape->names; n; n = n->next) {
         const lm_places only = { NULL, n->place };
         lm_shapes        shapes;
-        lm_node          one = LM_NOTHING;
+        lm_expr_id       one = LM_NOTHING;
         bool             plain;
         LM_TRY(s->spread(s, &only, &shapes, &plain));
         for (uint32_t i = 0; i < shapes.n; i++)

@@ -13,10 +13,10 @@ enum { MOST_NAMES = 5000, MOST_PATTERNS = 4, MOST_LISTED = 1000 };
 
 /* ---- arrays ---- */
 
-static lm_node comma(lm_schema *s) { return lm_cat(s->p, s->inside, lm_cat(s->p, lm_word(s->p, ","), s->after)); }
+static lm_expr_id comma(lm_schema *s) { return lm_cat(s->p, s->inside, lm_cat(s->p, lm_word(s->p, ","), s->after)); }
 
 /* Return what follows `n` items with their own schemas: more items of one kind. */
-static lm_node more_items(lm_schema *s, lm_node item, const lm_shape *x, uint32_t n)
+static lm_expr_id more_items(lm_schema *s, lm_expr_id item, const lm_shape *x, uint32_t n)
 {
     lm_terms *p = s->p;
     uint32_t least = x->least > n ? x->least - n : 0, most = x->most == LM_UNBOUNDED ? x->most : x->most - n;
@@ -25,16 +25,18 @@ static lm_node more_items(lm_schema *s, lm_node item, const lm_shape *x, uint32_
         return lm_repeat(p, lm_cat(p, comma(s), item), least, most);
     if (most == 0)
         return LM_EMPTY_TEXT;
-    lm_node all = lm_cat(p, item, lm_repeat(p, lm_cat(p, comma(s), item), least ? least - 1 : 0, most == LM_UNBOUNDED ? most : most - 1));
+    lm_expr_id all = lm_cat(p, item,
+                            lm_repeat(p, lm_cat(p, comma(s), item), least ? least - 1 : 0,
+                                      most == LM_UNBOUNDED ? most : most - 1));
     return least == 0 ? lm_optional(p, all) : all;
 }
 
-lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_node *out)
+lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_expr_id *out)
 {
     lm_terms         *p = s->p;
     const lm_places *of;
     uint32_t         n = 0;
-    lm_node          rest, item, any = LM_NOTHING;
+    lm_expr_id       rest, item, any = LM_NOTHING;
 
     *out = LM_NOTHING;
     if (x->least > x->most)
@@ -57,7 +59,7 @@ lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_node *out)
             rest = lm_optional(p, rest);
     }
     /* nothing between the brackets: one run of white space, not two */
-    lm_node close = lm_word(p, "]");
+    lm_expr_id close = lm_word(p, "]");
     if (x->least == 0)
         any = close;
     *out = lm_cat(p, lm_word(p, "["), lm_cat(p, s->inside, lm_alt(p, any, lm_cat(p, rest, lm_cat(p, s->inside, close)))));
@@ -72,10 +74,10 @@ typedef struct naming {
     const char     **names;
     uint32_t         n;
     lm_map          *index;
-    lm_node          declared;       /* the language of the declared names */
-    lm_node          allowed;        /* propertyNames */
+    lm_expr_id       declared;       /* the language of the declared names */
+    lm_expr_id       allowed;        /* propertyNames */
     bool             any_name;
-    struct { const lm_parts *of; const char *text; lm_node language; } patterns[MOST_PATTERNS];
+    struct { const lm_parts *of; const char *text; lm_expr_id language; } patterns[MOST_PATTERNS];
     unsigned         n_patterns;
 } naming;
 
@@ -146,10 +148,10 @@ static lm_status declared_member(naming *d, uint32_t i, lm_member *out)
 }
 
 /* Return the language of names that match exactly these patterns and no declared name. */
-static lm_status other_key(naming *d, unsigned matched, lm_node *out)
+static lm_status other_key(naming *d, unsigned matched, lm_expr_id *out)
 {
     lm_terms *p = d->s->p;
-    lm_node  language = d->allowed, quote = lm_word(p, "\"");
+    lm_expr_id language = d->allowed, quote = lm_word(p, "\"");
 
     if (d->n_patterns == 0 && d->any_name && d->n == 0) {
         *out = d->s->string;
@@ -193,7 +195,7 @@ static lm_status other_members(naming *d, lm_object *o)
 {
     lm_schema       *s = d->s;
     const lm_places *of;
-    lm_node          key;
+    lm_expr_id       key;
 
     o->others = lm_alloc_zero(1u << MOST_PATTERNS, sizeof *o->others);
     if (!o->others)
@@ -254,7 +256,7 @@ static lm_status make_object(naming *d, lm_object *o)
     return LM_OK;
 }
 
-lm_status lm_parts_object(lm_schema *s, const lm_shape *x, lm_node *out)
+lm_status lm_parts_object(lm_schema *s, const lm_shape *x, lm_expr_id *out)
 {
     naming    d = { .s = s, .x = x, .names = lm_alloc(MOST_NAMES * sizeof *d.names), .index = lm_map_new(64) };
     lm_object o = { .first = s->inside, .comma = comma(s), .close = lm_cat(s->p, s->inside, lm_word(s->p, "}")),

@@ -20,7 +20,7 @@ static lm_status read_document(lm_schema *s, const char *text, size_t size)
     return LM_OK;
 }
 
-static lm_status compile(lm_schema *s, const lm_grammar_options *o, const char *text, size_t size, lm_node *root)
+static lm_status compile(lm_schema *s, const lm_grammar_options *o, const char *text, size_t size, lm_expr_id *root)
 {
     LM_TRY(read_document(s, text, size));
     s->rules = lm_map_new(64);
@@ -34,7 +34,7 @@ static lm_status compile(lm_schema *s, const lm_grammar_options *o, const char *
     return lm_schema_value(s, &whole, root);
 }
 
-lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, const lm_grammar_options *o, lm_node *root, lm_error *e)
+lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, const lm_grammar_options *o, lm_expr_id *root, lm_error *e)
 {
     lm_schema s = { .p = p, .o = o, .compile = lm_schema_value, .apply = lm_shapes_apply, .spread = lm_schema_spread };
 
@@ -51,10 +51,10 @@ lm_status lm_grammar_add_schema(lm_terms *p, const char *text, size_t size, cons
 
 lm_status lm_grammar_json_schema(const char *text, size_t size, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
 {
-    LM_GIVEN(e, (text || !size) && out);
+    LM_REQUIRE(e, (text || !size) && out);
     lm_terms   pool;
     lm_error  mine, *why = e ? e : &mine;
-    lm_node   root = LM_NOTHING;
+    lm_expr_id root = LM_NOTHING;
     uint32_t  rule;
 
     LM_TRY(lm_grammar_begin(&pool, o, size, why));

@@ -48,7 +48,7 @@ typedef struct lm_shape {
     lm_bound          lo, hi;
     const lm_amounts *multiples;
     bool              has_language;          /* strings: their language as UTF-8, */
-    lm_node           language;
+    lm_expr_id        language;
     uint32_t          least, most;           /* characters, items or members */
     const lm_parts   *parts;
     const lm_names   *required, *needs;
@@ -61,7 +61,7 @@ typedef struct lm_shape {
 typedef struct lm_shapes { lm_shape **at; uint32_t n; } lm_shapes;
 
 typedef struct lm_schema lm_schema;
-typedef lm_status lm_schema_compile(lm_schema *s, const lm_places *all, lm_node *out);
+typedef lm_status lm_schema_compile(lm_schema *s, const lm_places *all, lm_expr_id *out);
 typedef lm_status lm_shapes_apply_to(lm_schema *s, const lm_place *at, const lm_shapes *in, lm_shapes *out, const lm_places *chain);
 typedef lm_status lm_schema_spread_to(lm_schema *s, const lm_places *all, lm_shapes *out, bool *any);
 
@@ -77,9 +77,9 @@ struct lm_schema {
     unsigned                  depth, nested; /* schemas applied in one place; nesting of values */
     lm_error                 *e;
     lm_error                  mine;
-    lm_node                   inside, after; /* white space next to a bracket or before a comma or colon; after one */
-    lm_node                   value, string, number, object, array;  /* any value, any string, … */
-    lm_node                   string_character, colon;
+    lm_expr_id                inside, after; /* white space next to a bracket or before a comma or colon; after one */
+    lm_expr_id                value, string, number, object, array;  /* any value, any string, … */
+    lm_expr_id                string_character, colon;
     lm_schema_compile        *compile;       /* calls its callers: values contain values */
     lm_shapes_apply_to       *apply;
     lm_schema_spread_to      *spread;
@@ -118,32 +118,32 @@ bool      lm_schema_one_type(const json_t *schema, lm_type *out);           /* i
 lm_status lm_schema_keyword(lm_schema *s, const lm_place *at, const char *keyword, const json_t *value, lm_shapes *shapes, bool *known);
 
 /* json_string.c */
-lm_node   lm_json_language(lm_schema *s, const lm_shape *shape);           /* of a shape of strings, as UTF-8 */
-lm_node   lm_schema_string(lm_schema *s, const lm_shape *shape);
-lm_node   lm_json_encoded(lm_terms *p, lm_node language);                   /* as written between quotes */
-lm_node   lm_json_quoted(lm_terms *p, const char *text, size_t n);
+lm_expr_id lm_json_language(lm_schema *s, const lm_shape *shape);          /* of a shape of strings, as UTF-8 */
+lm_expr_id lm_schema_string(lm_schema *s, const lm_shape *shape);
+lm_expr_id lm_json_encoded(lm_terms *p, lm_expr_id language);               /* as written between quotes */
+lm_expr_id lm_json_quoted(lm_terms *p, const char *text, size_t n);
 /* Also sets the lengths of its texts in `shape`. LM_NOTHING: unknown format. */
-lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_shape *shape, lm_node *out);
+lm_status lm_json_format(lm_schema *s, const lm_place *at, const char *name, lm_shape *shape, lm_expr_id *out);
 
 /* json_number.c */
-lm_status lm_json_number(lm_schema *s, const lm_shape *shape, lm_node *out);
+lm_status lm_json_number(lm_schema *s, const lm_shape *shape, lm_expr_id *out);
 
 /* json_value.c */
 void    lm_json_prelude(lm_terms *p, lm_whitespace w, lm_schema *s);
-lm_node lm_json_constant(lm_schema *s, const json_t *v);
+lm_expr_id lm_json_constant(lm_schema *s, const json_t *v);
 
 /* part.c: find the schemas whose conjunction describes an element or a member. */
 lm_status lm_parts_item(lm_schema *s, const lm_shape *shape, size_t i, const lm_places **out);
 lm_status lm_parts_member(lm_schema *s, const lm_shape *shape, const char *name, const lm_places **out);
-lm_status lm_parts_names(lm_schema *s, const lm_shape *shape, bool *any, lm_node *out);      /* the language of propertyNames */
-lm_status lm_string_holds(lm_schema *s, lm_node language, const char *text, size_t n, bool *out);
+lm_status lm_parts_names(lm_schema *s, const lm_shape *shape, bool *any, lm_expr_id *out);   /* the language of propertyNames */
+lm_status lm_string_holds(lm_schema *s, lm_expr_id language, const char *text, size_t n, bool *out);
 
 /* holds.c: test whether a value fits the shape, ignoring the shape's list of values. */
 lm_status lm_shape_holds(lm_schema *s, const lm_shape *shape, const json_t *v, bool *out);
 
 /* parts.c: arrays and objects. */
-lm_status lm_parts_array(lm_schema *s, const lm_shape *shape, lm_node *out);
-lm_status lm_parts_object(lm_schema *s, const lm_shape *shape, lm_node *out);
+lm_status lm_parts_array(lm_schema *s, const lm_shape *shape, lm_expr_id *out);
+lm_status lm_parts_object(lm_schema *s, const lm_shape *shape, lm_expr_id *out);
 
 /* schema_value.c: return the rule of a conjunction. */
 lm_schema_compile lm_schema_value;

@@ -8,7 +8,7 @@
 
 /* ---- lists of values ---- */
 
-static lm_status listed_values(lm_schema *s, const lm_shape *x, lm_node *out)
+static lm_status listed_values(lm_schema *s, const lm_shape *x, lm_expr_id *out)
 {
     lm_shape    *others = lm_shape_copy(s, x);           /* the other conditions that a listed value must satisfy */
     lm_node_list list = { 0 };
@@ -36,7 +36,7 @@ static lm_status listed_values(lm_schema *s, const lm_shape *x, lm_node *out)
     return lm_terms_check(s->p, s->e);
 }
 
-static lm_status shape_value(lm_schema *s, const lm_shape *x, lm_node *out)
+static lm_status shape_value(lm_schema *s, const lm_shape *x, lm_expr_id *out)
 {
     if (x->values && x->type != LM_STRING)
         return listed_values(s, x, out);
@@ -53,7 +53,7 @@ static lm_status shape_value(lm_schema *s, const lm_shape *x, lm_node *out)
 }
 
 /* Put the expression of a string or number into its own rule, hence its own frame, so that its masks are computed once. */
-static lm_node framed(lm_schema *s, const lm_shape *x, lm_node n)
+static lm_expr_id framed(lm_schema *s, const lm_shape *x, lm_expr_id n)
 {
     if ((x->type != LM_STRING && x->type != LM_NUMBER) || n == LM_NOTHING)
         return n;
@@ -94,13 +94,13 @@ static lm_status key_of(lm_schema *s, const lm_places *all, lm_view *out)
     return LM_OK;
 }
 
-lm_status lm_schema_value(lm_schema *s, const lm_places *all, lm_node *out)
+lm_status lm_schema_value(lm_schema *s, const lm_places *all, lm_expr_id *out)
 {
     lm_shapes shapes;
     lm_view   key;
     uint64_t  known;
     bool      any;
-    lm_node   value = LM_NOTHING, one;
+    lm_expr_id value = LM_NOTHING, one;
 
     LM_TRY(key_of(s, all, &key));
     if (lm_map_get(s->rules, key, &known)) {

@@ -372,7 +372,7 @@ static lm_status fit(fitting *t, lm_error *e)
 
 lm_status lm_adapter_open(const lm_model *m, const char *path, lm_adapter **out, lm_error *e)
 {
-    LM_GIVEN(e, m && path && out);
+    LM_REQUIRE(e, m && path && out);
     lm_adapter_file *f = NULL;
     fitting          t = { .m = m, .p = m->program, .a = lm_alloc_zero(1, sizeof *t.a) };
 

@@ -197,7 +197,7 @@ const float *lm_engine_adapters_of(const lm_engine *g, uint32_t sequence)
 
 lm_status lm_engine_set_adapters(lm_engine *g, uint32_t sequence, const float *scales, lm_error *e)
 {
-    LM_GIVEN(e, g && (scales || !g->n_adapters));
+    LM_REQUIRE(e, g && (scales || !g->n_adapters));
     if (sequence >= g->plan->options.sequences)
         return lm_fail(e, LM_USAGE, "adapters", LM_NO_OFFSET, "sequence %u of %u", sequence, g->plan->options.sequences);
     for (uint32_t k = 0; k < g->n_adapters; k++)

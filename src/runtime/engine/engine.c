@@ -13,7 +13,7 @@
 #include "runtime/engine/engine_plan.h"
 #include "runtime/engine/execute.h"
 #include "runtime/engine/kv.h"
-#include "runtime/engine/lead.h"
+#include "runtime/engine/broadcast.h"
 #include "runtime/engine/load.h"
 #include "runtime/engine/observe.h"
 #include "runtime/engine/profile.h"
@@ -202,8 +202,8 @@ static void log_engine(const lm_engine *g, const lm_log *log)
 
 lm_status lm_engine_new(const lm_model *m, const lm_engine_options *o, lm_engine **out, lm_error *e)
 {
-    LM_GIVEN(e, m && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && out);
+    LM_CHECK_RESERVED(e, o);
     return lm_engine_new_variant(m, o, &(lm_engine_variant){ 0 }, out, e);
 }
 
@@ -215,9 +215,9 @@ lm_status lm_engine_new_variant(const lm_model *m, const lm_engine_options *o, c
         return lm_fail_memory(e, "engine", sizeof *g);
     g->model   = m;
     g->program = v->program ? v->program : m->program;
-    lm_status status = lm_lead_new(g, o, e);
+    lm_status status = lm_broadcast_new(g, o, e);
     if (status == LM_OK)
-        status = lm_lead_agree(g, open_engine(g, o, v, e), e);
+        status = lm_broadcast_agree(g, open_engine(g, o, v, e), e);
     if (status != LM_OK) {
         lm_engine_free(g);
         return status;
@@ -232,7 +232,7 @@ void lm_engine_free(lm_engine *g)
 {
     if (!g)
         return;
-    lm_lead(g, LM_LEAD_FREE, 0, 0, 0, 0);
+    lm_broadcast(g, LM_BROADCAST_FREE, 0, 0, 0, 0);
     lm_pool_free(g->pool);
     lm_profiler_free(g->profiler);
     lm_engine_observe_end(g);
@@ -294,19 +294,19 @@ static lm_status take_rows(lm_engine *g, const lm_row *rows, size_t n, lm_error 
 
 lm_status lm_engine_check(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
 {
-    LM_GIVEN(e, g && (rows || !n));
+    LM_REQUIRE(e, g && (rows || !n));
     LM_TRY(take_rows(g, rows, n, e));
     return lm_kv_fits(g, e);
 }
 
 lm_status lm_engine_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
 {
-    LM_GIVEN(e, g && (rows || !n));
+    LM_REQUIRE(e, g && (rows || !n));
     LM_TRY(take_rows(g, rows, n, e));
     LM_TRY(lm_kv_reserve(g, e));
     g->n_rows = (uint32_t)n;
     lm_engine_adapt_rows(g);
-    lm_status status = lm_lead_step(g, rows, n, e);
+    lm_status status = lm_broadcast_step(g, rows, n, e);
     if (status == LM_OK)
         status = lm_engine_execute(g, e);
     if (status != LM_OK) {

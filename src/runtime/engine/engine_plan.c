@@ -127,8 +127,8 @@ static void look_at_memory(const lm_plan *plan, void *arg)
 
 lm_status lm_engine_predict(const lm_model *m, const lm_engine_options *o, lm_memory *out, lm_error *e)
 {
-    LM_GIVEN(e, m && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && out);
+    LM_CHECK_RESERVED(e, o);
     return with_plan(m, o, look_at_memory, out, e);
 }
 
@@ -139,8 +139,8 @@ static void print(const lm_plan *plan, void *arg)
 
 lm_status lm_engine_plan_text(const lm_model *m, const lm_engine_options *o, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, m && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && out);
+    LM_CHECK_RESERVED(e, o);
     lm_text   b      = { 0 };
     lm_status status = with_plan(m, o, print, &b, e);
 

@@ -11,7 +11,7 @@ static uint64_t bytes_of(const lm_engine *g, uint32_t buffer, uint32_t n)
 
 lm_status lm_engine_exchange(lm_engine *g, const lm_step *s, uint32_t n, lm_error *e)
 {
-    const lm_exchange *x    = g->model->exchange;
+    const lm_rank_exchange *x    = g->model->exchange;
     const lm_node     *node = &g->program->nodes[s->node];
     uint64_t           bytes[LM_MAX_RANKS];
 

@@ -1,6 +1,6 @@
 /* kv.c - pages of the cache: a page table per sequence, reference counts, copies when a shared page is written. */
 #include "runtime/engine/kv.h"
-#include "runtime/engine/lead.h"
+#include "runtime/engine/broadcast.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -214,14 +214,14 @@ static lm_status check_sequence(const lm_engine *g, uint32_t sequence, lm_error 
 
 lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_error *e)
 {
-    LM_GIVEN(e, g);
+    LM_REQUIRE(e, g);
     LM_TRY(check_sequence(g, sequence, e));
     if (keep >= g->seq_length[sequence])
         return LM_OK;
     for (uint32_t i = 0; keep && i < g->plan->n_groups; i++)
         if (!window_is_whole(g, i, sequence, keep))
             return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET, "keys before position %u are outside the window", keep);
-    lm_lead(g, LM_LEAD_TRUNCATE, sequence, keep, 0, 0);
+    lm_broadcast(g, LM_BROADCAST_TRUNCATE, sequence, keep, 0, 0);
     if (keep == 0)
         for (uint32_t i = 0; i < g->plan->n_groups; i++)
             for (uint32_t t = 0; t < g->plan->groups[i].pages_per_sequence; t++)
@@ -233,7 +233,7 @@ lm_status lm_engine_truncate(lm_engine *g, uint32_t sequence, uint32_t keep, lm_
 
 lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_t *kept, lm_error *e)
 {
-    LM_GIVEN(e, g && kept);
+    LM_REQUIRE(e, g && kept);
     lm_status status = lm_engine_truncate(g, sequence, keep, e);
 
     if (status == LM_LIMIT)
@@ -244,7 +244,7 @@ lm_status lm_engine_keep(lm_engine *g, uint32_t sequence, uint32_t keep, uint32_
 
 lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t positions, lm_error *e)
 {
-    LM_GIVEN(e, g);
+    LM_REQUIRE(e, g);
     LM_TRY(check_sequence(g, from, e));
     LM_TRY(check_sequence(g, to, e));
     if (from == to || g->seq_length[to] != 0 || positions > g->seq_length[from])
@@ -252,7 +252,7 @@ lm_status lm_engine_share(lm_engine *g, uint32_t from, uint32_t to, uint32_t pos
     for (uint32_t i = 0; i < g->plan->n_groups; i++)
         if (!window_is_whole(g, i, from, positions))
             return lm_fail(e, LM_LIMIT, "sequence", LM_NO_OFFSET, "keys before position %u are outside the window", positions);
-    lm_lead(g, LM_LEAD_SHARE, from, to, positions, 0);
+    lm_broadcast(g, LM_BROADCAST_SHARE, from, to, positions, 0);
     for (uint32_t i = 0; i < g->plan->n_groups; i++) {
         uint32_t *source = table_of(g, i, from), *target = table_of(g, i, to);
         for (uint32_t t = 0; t * LM_PAGE < positions; t++) {

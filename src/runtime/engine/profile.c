@@ -97,7 +97,7 @@ void lm_profile_step(lm_engine *g, uint64_t ns, unsigned workers, uint32_t joins
 
 lm_status lm_engine_profile_start(lm_engine *g, lm_error *e)
 {
-    LM_GIVEN(e, g);
+    LM_REQUIRE(e, g);
     size_t       kinds = (g->plan->n_steps + 63) & ~(size_t)63, head = (sizeof(lm_profiler) + 63) & ~(size_t)63;
     size_t       ns    = lm_pool_threads(g->pool) * LM_PROFILE_KINDS * sizeof(uint64_t), bytes = head + ns + kinds;
     uint32_t     last  = lm_program_head(g->program);

@@ -350,7 +350,7 @@ static lm_status restore_tokens(lm_engine *g, uint32_t sequence, const char *pat
 
 lm_status lm_engine_restore(lm_engine *g, uint32_t sequence, const char *path, lm_tokens *tokens, lm_error *e)
 {
-    LM_GIVEN(e, g && path && tokens);
+    LM_REQUIRE(e, g && path && tokens);
     return restore_tokens(g, sequence, path, false, tokens, e);
 }
 

@@ -198,7 +198,7 @@ done:
 
 lm_status lm_engine_save(lm_engine *g, uint32_t sequence, const lm_token *tokens, size_t n, const char *path, lm_error *e)
 {
-    LM_GIVEN(e, g && (tokens || !n) && path);
+    LM_REQUIRE(e, g && (tokens || !n) && path);
     LM_TRY(lm_save_check_slot(g, sequence, e));
     if (n != g->seq_length[sequence])
         return lm_fail(e, LM_USAGE, "tokens", LM_NO_OFFSET, "%zu; the sequence holds %u", n, (uint32_t)g->seq_length[sequence]);

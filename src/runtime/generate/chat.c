@@ -71,8 +71,8 @@ static lm_status prepare(lm_chat *c, lm_engine *g, const lm_chat_options *o, lm_
 
 lm_status lm_chat_new(lm_engine *g, const lm_chat_options *o, lm_chat **out, lm_error *e)
 {
-    LM_GIVEN(e, g && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, g && out);
+    LM_CHECK_RESERVED(e, o);
     lm_chat_options defaults = lm_chat_defaults();
     lm_chat        *c        = lm_alloc_zero(1, sizeof *c);
     lm_status       status   = c ? prepare(c, g, o ? o : &defaults, e) : lm_fail_memory(e, "the chat", sizeof *c);
@@ -103,8 +103,8 @@ static lm_status open_engine(const char *name, const lm_chat_options *o, lm_mode
 
 lm_status lm_chat_open(const char *model, const lm_chat_options *o, lm_chat **out, lm_error *e)
 {
-    LM_GIVEN(e, out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, out);
+    LM_CHECK_RESERVED(e, o);
     lm_chat_options defaults = lm_chat_defaults();
     lm_model       *m        = NULL;
     lm_engine      *g        = NULL;
@@ -171,7 +171,7 @@ static lm_status add(lm_chat *c, lm_role role, const char *text, size_t size, lm
 
 lm_status lm_chat_add(lm_chat *c, lm_role role, const char *text, lm_error *e)
 {
-    LM_GIVEN(e, c && text);
+    LM_REQUIRE(e, c && text);
     if (role != LM_ROLE_USER && role != LM_ROLE_ASSISTANT && role != LM_ROLE_SYSTEM)
         return lm_fail(e, LM_USAGE, "role", LM_NO_OFFSET, "%d is not a role", (int)role);
     return add(c, role, text, strlen(text), e);
@@ -260,7 +260,7 @@ lm_status lm_chat_tokens(const lm_chat *c, lm_tokens *out, lm_error *e)
     lm_rendering r = { 0 };
     lm_status    status;
 
-    LM_GIVEN(e, c && out);
+    LM_REQUIRE(e, c && out);
     if (!c->n)
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the conversation is empty");
     status = render(c, &r, e);

@@ -9,7 +9,7 @@ enum { PADDING = 128 };              /* maximum difference in tokens: vocabulari
 
 lm_status lm_draft_fits(const lm_model *draft, const lm_model *m, lm_error *e)
 {
-    LM_GIVEN(e, draft && m);
+    LM_REQUIRE(e, draft && m);
     const lm_tokenizer *a = lm_model_tokenizer(draft), *b = lm_model_tokenizer(m);
     lm_model_info       of_draft, of_m;
     uint32_t            n;

@@ -39,8 +39,8 @@ static void normalise(float *x, uint32_t width)
 
 lm_status lm_pooler_new(uint32_t width, size_t n, const lm_embed_options *o, lm_pooler **out, lm_error *e)
 {
-    LM_GIVEN(e, out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, out);
+    LM_CHECK_RESERVED(e, o);
     lm_embed_options given = o ? *o : (lm_embed_options){ 0 };
 
     if (!width)
@@ -65,7 +65,7 @@ lm_status lm_pooler_row(void *pooler, size_t position, const float *logits, cons
     lm_pooler *p = pooler;
 
     (void)logits;
-    LM_GIVEN(e, p && hidden);
+    LM_REQUIRE(e, p && hidden);
     if (p->pooling == LM_POOLING_LAST && position + 1 != p->n)
         return LM_OK;
     for (uint32_t k = 0; k < p->width; k++)
@@ -135,8 +135,8 @@ static lm_status check(const embedding *x, size_t n, lm_error *e)
 
 lm_status lm_embed(lm_engine *g, const lm_token *ids, size_t n, const lm_embed_options *o, float *out, lm_error *e)
 {
-    LM_GIVEN(e, g && (ids || !n) && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, g && (ids || !n) && out);
+    LM_CHECK_RESERVED(e, o);
     embedding x = { .g = g, .o = o ? *o : (lm_embed_options){ 0 }, .width = lm_engine_hidden_width(g), .out = out };
 
     if (x.o.pooling != LM_POOLING_NONE)

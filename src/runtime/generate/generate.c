@@ -133,8 +133,8 @@ static void finish(run *r, lm_generation *out)
 static lm_status generate_with(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse, const lm_generate_options *o,
                                lm_generation *out, lm_error *e)
 {
-    LM_GIVEN(e, g && s && (prompt || !n) && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, g && s && (prompt || !n) && out);
+    LM_CHECK_RESERVED(e, o);
     lm_generate_options defaults = lm_generate_defaults();
     run       r = { .g = g, .o = o ? o : &defaults, .started = lm_clock_seconds() };
     lm_status status;

@@ -63,7 +63,7 @@ lm_status lm_logits_new(const lm_logits_options *o, lm_logits_processor **out, l
 {
     lm_status status = LM_OK;
 
-    LM_GIVEN(e, o && out);
+    LM_REQUIRE(e, o && out);
     *out = NULL;
     if (lm_any_reserved(o->reserved, sizeof o->reserved))
         status = lm_fail_reserved(e, __func__);
@@ -183,7 +183,7 @@ lm_status lm_logits_process(void *processor, float *logits, uint32_t n_vocab, co
 {
     lm_logits_processor *p = processor;
 
-    LM_GIVEN(e, p && logits && ids);
+    LM_REQUIRE(e, p && logits && ids);
     if (p->constraint)
         LM_TRY(lm_constraint_logits(p->constraint, logits, n_vocab, ids, n, e));
     if (!p->t)
@@ -209,7 +209,7 @@ lm_status lm_model_vocabulary(const lm_model *m, lm_vocabulary **out, lm_error *
     lm_token     *ends;
     size_t        n = 0;
 
-    LM_GIVEN(e, m && out);
+    LM_REQUIRE(e, m && out);
     if (!lm_model_tokenizer(m))
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the model has no tokenizer");
     lm_model_describe(m, &info);

@@ -99,8 +99,8 @@ static lm_status make_sequence(lm_engine *g, lm_sampler *sampler, const lm_seque
     lm_model_info info;
     lm_sequence  *s;
 
-    LM_GIVEN(e, g && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, g && out);
+    LM_CHECK_RESERVED(e, o);
     lm_model_describe(lm_engine_model(g), &info);
     LM_TRY(check_options(g, sampler, o, info.n_vocab, e));
     s = lm_alloc_zero(1, sizeof *s);
@@ -255,7 +255,7 @@ static void take_prompt(lm_sequence *s, const lm_token *ids, size_t n, size_t at
 
 lm_status lm_sequence_prompt(lm_sequence *s, const lm_token *ids, size_t n, size_t reuse, lm_error *e)
 {
-    LM_GIVEN(e, s && (ids || !n));
+    LM_REQUIRE(e, s && (ids || !n));
     uint32_t length, kept;
 
     if (!s)
@@ -306,7 +306,7 @@ lm_status lm_sequence_open(lm_sequence *s, lm_error *e)
 
 lm_status lm_sequence_append(lm_sequence *s, const lm_token *ids, size_t n, lm_error *e)
 {
-    LM_GIVEN(e, s && (ids || !n));
+    LM_REQUIRE(e, s && (ids || !n));
     if (!s)
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "NULL");
     if (s->n == 0)

@@ -115,7 +115,7 @@ static lm_status choose(lm_sequence *s, lm_error *e)
 
 lm_status lm_sequence_choose(lm_sequence *s, lm_token id, lm_error *e)
 {
-    LM_GIVEN(e, s);
+    LM_REQUIRE(e, s);
     if (!s || s->sampler || !lm_sequence_chooses(s))
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "no token to choose");
     if (id < 0 || (uint32_t)id >= s->n_vocab)

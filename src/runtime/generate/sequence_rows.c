@@ -224,7 +224,7 @@ static lm_status step(many *m)
 
 lm_status lm_sequences_step(lm_engine *g, lm_sequence *const *sequences, size_t n, lm_batch *b, lm_error *e)
 {
-    LM_GIVEN(e, g && (sequences || !n) && b && b->rows);
+    LM_REQUIRE(e, g && (sequences || !n) && b && b->rows);
     many      m = { .g = g, .all = sequences, .n = n, .b = b };
     bool      no_draft;
     lm_status status;

@@ -21,7 +21,7 @@ static lm_status refuse(lm_error *e, const char *why)
 
 lm_status lm_sequence_save(lm_sequence *s, const char *path, lm_error *e)
 {
-    LM_GIVEN(e, s && path);
+    LM_REQUIRE(e, s && path);
     if (s->n == 0)
         return refuse(e, "it has no text");
     if (!all_delivered(s))
@@ -95,7 +95,7 @@ static lm_status take_over(lm_sequence *s, const lm_saved *t, lm_error *e)
 
 lm_status lm_sequence_restore(lm_sequence *s, const char *path, lm_error *e)
 {
-    LM_GIVEN(e, s && path);
+    LM_REQUIRE(e, s && path);
     lm_saved t;
 
     if (s->n && (s->stop == LM_STOP_NONE || !all_delivered(s)))

@@ -379,8 +379,8 @@ static lm_status run(scoring *a, lm_choices_figures *out, lm_error *e)
 lm_status lm_eval_choices(lm_engine *g, const lm_eval_item *items, size_t n, const lm_eval_choices_options *o, lm_choices_figures *out,
                           lm_error *e)
 {
-    LM_GIVEN(e, g && items && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, g && items && out);
+    LM_CHECK_RESERVED(e, o);
     const lm_eval_choices_options defaults = { 0 };
     scoring a = { .g = g, .items = items, .n = n, .o = o ? o : &defaults, .n_vocab = g->program->n_vocab };
 

@@ -37,7 +37,7 @@ static lm_status other_piece(lm_token id, const char *a, size_t n, const char *b
 
 lm_status lm_same_vocabulary(const lm_model *model, const lm_model *reference, lm_error *e)
 {
-    LM_GIVEN(e, model && reference);
+    LM_REQUIRE(e, model && reference);
     const lm_tokenizer *a = lm_model_tokenizer(model), *b = lm_model_tokenizer(reference);
     uint32_t            rows[] = { model->program->n_vocab, reference->program->n_vocab };
 
@@ -197,8 +197,8 @@ static lm_status diverge(diverging *d, lm_error *e)
 lm_status lm_diverge_text(lm_engine *model, lm_engine *reference, const lm_token *ids, size_t n, const lm_diverge_options *o,
                           lm_divergence *out, lm_error *e)
 {
-    LM_GIVEN(e, model && reference && (ids || !n) && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, model && reference && (ids || !n) && out);
+    LM_CHECK_RESERVED(e, o);
     const lm_diverge_options defaults = lm_diverge_defaults();
 
     if (model == reference)

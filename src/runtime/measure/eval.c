@@ -12,8 +12,8 @@
 
 lm_status lm_eval_perplexity(lm_engine *g, const lm_token *ids, size_t n, const lm_eval_text_options *o, lm_perplexity *out, lm_error *e)
 {
-    LM_GIVEN(e, g && (ids || !n) && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, g && (ids || !n) && out);
+    LM_CHECK_RESERVED(e, o);
     const lm_eval_text_options defaults = { 0 };
     lm_eval_text t      = { .engines = { g }, .n_engines = 1, .ids = ids, .n = n, .o = o ? o : &defaults };
     lm_status    status = lm_eval_text_run(&t, e);
@@ -179,8 +179,8 @@ static lm_status against_file(lm_engine *g, const char *path, const lm_eval_text
 lm_status lm_eval_kl(lm_engine *g, lm_engine *base, const char *logits, const lm_token *ids, size_t n, const lm_eval_text_options *o,
                      lm_kl_figures *out, lm_error *e)
 {
-    LM_GIVEN(e, g && out && (ids || !n || logits));
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, g && out && (ids || !n || logits));
+    LM_CHECK_RESERVED(e, o);
     const lm_eval_text_options defaults = { 0 };
 
     o = o ? o : &defaults;
@@ -199,7 +199,7 @@ lm_status lm_eval_kl(lm_engine *g, lm_engine *base, const char *logits, const lm
 
 lm_status lm_eval_logits_describe(const char *path, uint32_t *context, uint32_t *chunks, uint32_t *n_vocab, lm_error *e)
 {
-    LM_GIVEN(e, path && context && chunks && n_vocab);
+    LM_REQUIRE(e, path && context && chunks && n_vocab);
     lm_logits_file f;
 
     LM_TRY(lm_logits_file_open(path, &f, e));

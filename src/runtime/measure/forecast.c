@@ -219,7 +219,7 @@ static void time_caches(lm_engine *g, uint32_t rows, uint64_t depth, double *per
 
 lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, uint32_t depth, lm_forecast *out, lm_error *e)
 {
-    LM_GIVEN(e, g && out);
+    LM_REQUIRE(e, g && out);
     rates     r       = { 0 };
     uint64_t  rows    = prompt < g->plan->options.rows ? prompt : g->plan->options.rows;
     double   *per_key = lm_alloc_zero((size_t)g->program->n_caches + 256, sizeof *per_key);

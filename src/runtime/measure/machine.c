@@ -57,7 +57,7 @@ lm_status lm_machine_describe(lm_machine *out, lm_error *e)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    LM_GIVEN(e, out);
+    LM_REQUIRE(e, out);
     lm_cpu    all = lm_cpu_detected(), usable = lm_cpu_usable(), best = all;
     long      pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE), threads = sysconf(_SC_NPROCESSORS_ONLN);
     lm_cgroup group;

@@ -260,8 +260,8 @@ static lm_status measure_again(const lm_limits *best, lm_cpu cpu, uint32_t threa
 
 lm_status lm_machine_measure(const lm_measure_options *o, lm_limits *out, lm_error *e)
 {
-    LM_GIVEN(e, out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, out);
+    LM_CHECK_RESERVED(e, o);
     uint32_t    threads = o && o->threads ? o->threads : lm_cpu_cores();
     lm_cpu      cpu;
     lm_limits   limits = { 0 }, best;

@@ -337,8 +337,8 @@ static lm_status run(searching *s, const char *filler, lm_error *e)
 
 lm_status lm_eval_needle(lm_engine *g, const lm_needle_options *o, uint32_t *found, lm_error *e)
 {
-    LM_GIVEN(e, g && found);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, g && found);
+    LM_CHECK_RESERVED(e, o);
     static const uint32_t lengths[] = { 512, 1024, 2048 };
     static const double   depths[]  = { 0, 0.25, 0.5, 0.75, 1 };
     searching s = { .g = g, .o = o ? *o : (lm_needle_options){ 0 } };

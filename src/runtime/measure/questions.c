@@ -357,7 +357,7 @@ lm_status lm_eval_question_read(const char *json, size_t size, lm_eval_form form
         [LM_EVAL_FORM_PLAIN] = read_plain, [LM_EVAL_FORM_HELLASWAG] = read_hellaswag, [LM_EVAL_FORM_WINOGRANDE] = read_winogrande,
         [LM_EVAL_FORM_ARC] = read_arc, [LM_EVAL_FORM_MMLU] = read_mmlu,
     };
-    LM_GIVEN(e, (json || !size) && out);
+    LM_REQUIRE(e, (json || !size) && out);
     json_error_t why;
     json_t      *doc = json_loadb(json ? json : "", size, 0, &why);
 
@@ -431,7 +431,7 @@ static lm_status pair(const lm_tokenizer *t, lm_view context, lm_view moved, lm_
 lm_status lm_eval_pair(const lm_model *m, const char *context, const char *continuation, bool special, lm_tokens *out, size_t *n_context,
                        lm_error *e)
 {
-    LM_GIVEN(e, m && context && continuation && out && n_context);
+    LM_REQUIRE(e, m && context && continuation && out && n_context);
     const lm_tokenizer *t    = lm_model_tokenizer(m);
     lm_view             all  = lm_view_of(context), head = stripped_end(all);
     lm_tokens           made = { 0 };

@@ -99,8 +99,8 @@ static lm_status score(scoring *s, lm_error *e)
 
 lm_status lm_score_text(lm_engine *g, const lm_token *ids, size_t n, const lm_score_options *o, lm_score *out, lm_error *e)
 {
-    LM_GIVEN(e, g && (ids || !n) && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, g && (ids || !n) && out);
+    LM_CHECK_RESERVED(e, o);
     const lm_score_options defaults = lm_score_defaults();
     scoring s = { .g = g, .ids = ids, .n = n, .o = o ? o : &defaults };
     lm_status status;

@@ -437,8 +437,8 @@ static lm_status verify(check *c, const char *path, lm_error *e)
 
 lm_status lm_verify(const lm_model *m, const char *golden, const lm_verify_options *o, lm_verdict *out, lm_error *e)
 {
-    LM_GIVEN(e, m && golden && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && golden && out);
+    LM_CHECK_RESERVED(e, o);
     check c = { .m = m, .o = { .engine = { .kv = LM_KV_F32, .compute = LM_COMPUTE_F32 } } };
     lm_status status;
 

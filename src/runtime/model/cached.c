@@ -111,7 +111,7 @@ static bool list_hub_model(void *arg, const char *id, const char *path)
 
 lm_status lm_model_cached(bool (*each)(void *arg, const lm_cached_model *model), void *arg, lm_error *e)
 {
-    LM_GIVEN(e, each);
+    LM_REQUIRE(e, each);
     lm_arena  a      = { 0 };
     listing   l      = { each, arg, true };
     lm_status status = list_own(&l, &a, e);

@@ -55,7 +55,7 @@ static lm_status divide_layers(lm_model *m, const lm_division *d, const uint32_t
     return take(m, p, source, e);
 }
 
-lm_status lm_model_divide(lm_model *m, const lm_division *d, const lm_exchange *x, lm_error *e)
+lm_status lm_model_divide(lm_model *m, const lm_division *d, const lm_rank_exchange *x, lm_error *e)
 {
     lm_split_spec   spec = { d->parts, d->rank % d->parts, d->exact, m->types, m->interleaved };
     uint32_t        edges[LM_MAX_RANKS + 1] = { 0 };

@@ -14,7 +14,7 @@ typedef struct lm_division {
 
 /* Replace the program of `m` by that of one rank (program/split.h). Call it once, before the first engine of `m` is made.
  *   x    how to reach the other ranks, valid as long as m; NULL: only to inspect the plan */
-lm_status lm_model_divide(lm_model *m, const lm_division *d, const lm_exchange *x, lm_error *e);
+lm_status lm_model_divide(lm_model *m, const lm_division *d, const lm_rank_exchange *x, lm_error *e);
 
 /* Restore the undivided program of a model that is being closed: called by lm_model_close. */
 void lm_model_undivide(lm_model *m);

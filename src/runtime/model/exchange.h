@@ -1,7 +1,8 @@
 /* exchange.h - how the ranks of a model that several processes run together communicate.
  *
- * Rank 0 leads: it takes requests, and sends the others each change of its engine before it makes it (lead.c). Within a step all ranks meet
- * in every exchange of the plan, in the plan's order. An exchange fails on every rank or on none; otherwise the engine is unusable. */
+ * Rank 0 leads: it takes requests, and sends the others each change of its engine before it makes it (broadcast.c).
+ * Within a step all ranks meet in every exchange of the plan, in the plan's order. An exchange fails on every rank or
+ * on none; otherwise the engine is unusable. */
 #ifndef LM_RUNTIME_EXCHANGE_H
 #define LM_RUNTIME_EXCHANGE_H
 
@@ -11,7 +12,7 @@
 struct lm_engine;
 
 /* Called by the thread that uses the engine. `arg` is the caller's. */
-typedef struct lm_exchange {
+typedef struct lm_rank_exchange {
     void    *arg;
     uint32_t rank, ranks;
     uint32_t parts;              /* number of parts of each layer: ranks r with the same r / parts have the same layers; divides `ranks` */
@@ -24,11 +25,11 @@ typedef struct lm_exchange {
     /* Broadcast a message of rank 0 to all other ranks, which wait for it. */
     lm_status (*lead)(void *arg, void *message, uint64_t bytes, lm_error *e);
     uint64_t *n_messages;        /* messages of rank 0 so far */
-} lm_exchange;
+} lm_rank_exchange;
 
 /* The object that lamina/cluster.h returns. */
 struct lm_cluster {
-    lm_exchange x;               /* gather NULL: the ranks are only simulated */
+    lm_rank_exchange x;          /* gather NULL: the ranks are only simulated */
     bool        exact;           /* no sum is split between ranks */
 };
 

@@ -65,7 +65,7 @@ static lm_status add_files(void *arg)
 
 lm_status lm_model_fingerprint(const lm_model *m, char out[65], lm_error *e)
 {
-    LM_GIVEN(e, m && out);
+    LM_REQUIRE(e, m && out);
     job j = { .m = m };
 
     if (!m->tensors)

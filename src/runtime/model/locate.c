@@ -43,7 +43,7 @@ static void models_folder(lm_text *out)
 
 lm_status lm_cache_folder(lm_text *path, lm_error *e)
 {
-    LM_GIVEN(e, path);
+    LM_REQUIRE(e, path);
     lm_text folder = { 0 };
     lm_status status = LM_OK;
 
@@ -223,7 +223,7 @@ static lm_status locate(const char *name, lm_text *folder, lm_text *path, lm_err
 
 lm_status lm_model_locate(const char *name, lm_text *path, lm_error *e)
 {
-    LM_GIVEN(e, path);
+    LM_REQUIRE(e, path);
     lm_text folder = { 0 };
     lm_status status;
 

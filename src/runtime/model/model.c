@@ -364,7 +364,7 @@ static lm_status open_model(lm_model *m, const char *path, const lm_model_option
 
 lm_status lm_model_open_config(const char *json, size_t n, const char *name, lm_model **out, lm_error *e)
 {
-    LM_GIVEN(e, json && out);
+    LM_REQUIRE(e, json && out);
     static const lm_model_options options = { .structure_only = true };
     lm_model                     *m = lm_alloc_zero(1, sizeof *m);
 
@@ -386,8 +386,8 @@ static const lm_model_options defaults;
 
 lm_status lm_model_open(const char *path, const lm_model_options *o, lm_model **out, lm_error *e)
 {
-    LM_GIVEN(e, path && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, path && out);
+    LM_CHECK_RESERVED(e, o);
     lm_model *m = lm_alloc_zero(1, sizeof *m);
 
     if (!m)
@@ -424,8 +424,8 @@ static lm_status open_file(lm_filemap *file, const lm_model_options *o, lm_model
 
 lm_status lm_model_open_fd(int fd, const char *name, const lm_model_options *o, lm_model **out, lm_error *e)
 {
-    LM_GIVEN(e, out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, out);
+    LM_CHECK_RESERVED(e, o);
     lm_filemap file;
     char       number[32];
 
@@ -438,8 +438,8 @@ lm_status lm_model_open_fd(int fd, const char *name, const lm_model_options *o, 
 
 lm_status lm_model_open_memory(const void *data, size_t size, const char *name, const lm_model_options *o, lm_model **out, lm_error *e)
 {
-    LM_GIVEN(e, out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, out);
+    LM_CHECK_RESERVED(e, o);
     lm_filemap file;
 
     name = name ? name : "memory";
@@ -534,7 +534,7 @@ bool lm_model_length_dependent(const lm_model *m, const char **why)
 
 lm_status lm_model_program_text(const lm_model *m, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, m && out);
+    LM_REQUIRE(e, m && out);
     lm_text b = { 0 };
 
     lm_program_print(m->program, &b);

@@ -33,7 +33,7 @@ struct lm_model {
     uint64_t         weight_bytes;       /* of the tensors used */
     lm_program      *undivided;          /* the whole program, if this is the part of one rank (divide.h); else NULL */
     lm_program      *between;            /* the program of a part of all layers, whose strings `program` uses; or NULL */
-    const struct lm_exchange *exchange;  /* to the other ranks; NULL: an undivided model, or one that is only inspected */
+    const struct lm_rank_exchange *exchange; /* to the other ranks; NULL: an undivided model, or one that is only inspected */
     struct {
         const char *name, *source;       /* source NULL: no such template */
     } templates[LM_TEMPLATES];           /* the default, whose name is NULL, and the known named ones */

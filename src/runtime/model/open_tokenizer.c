@@ -418,8 +418,8 @@ static lm_status open_json(const char *path, const lm_tokenizer_options *o, lm_t
 
 lm_status lm_tokenizer_open(const char *path, const lm_tokenizer_options *o, lm_tokenizer **out, lm_error *e)
 {
-    LM_GIVEN(e, path && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, path && out);
+    LM_CHECK_RESERVED(e, o);
     lm_view       name = lm_view_of(path);
     lm_tokenizer *t    = NULL;
 

@@ -14,8 +14,8 @@ const char *lm_mixture_word(lm_mixture_rule r)
 
 lm_status lm_mixture_prepare(lm_mixture *x, lm_error *e)
 {
-    LM_GIVEN(e, x);
-    LM_PLAIN(e, x);
+    LM_REQUIRE(e, x);
+    LM_CHECK_RESERVED(e, x);
     double sum = 0;
 
     if (x->rule > LM_MIXTURE_CONTRAST)

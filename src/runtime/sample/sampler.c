@@ -235,8 +235,8 @@ lm_status lm_sampler_new(const lm_sampler_options *o, uint32_t n_vocab, const lm
 {
     lm_sampler *s;
 
-    LM_GIVEN(e, out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, out);
+    LM_CHECK_RESERVED(e, o);
     LM_TRY(lm_sampler_prepare(o, n_vocab, t, NULL, out ? &s : NULL, e));
     lm_status status = lm_sampler_open(s, e);
     if (status == LM_OK)
@@ -393,7 +393,7 @@ static lm_status pick_best(const float *logits, uint32_t n, lm_token *out, lm_er
 
 lm_status lm_sampler_pick(lm_sampler *s, const float *logits, uint64_t sequence, uint64_t position, lm_token *out, lm_error *e)
 {
-    LM_GIVEN(e, s && logits && out);
+    LM_REQUIRE(e, s && logits && out);
     const lm_candidates *c;
     double at, sum = 0;
     size_t i = 0;

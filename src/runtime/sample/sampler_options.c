@@ -101,8 +101,8 @@ static lm_status check_ranges(const lm_sampler_options *o, lm_error *e)
 
 lm_status lm_sampler_check(const lm_sampler_options *o, lm_error *e)
 {
-    LM_GIVEN(e, o);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, o);
+    LM_CHECK_RESERVED(e, o);
     lm_sampler_options literal = fill(*o);
 
     return check_ranges(&literal, e);

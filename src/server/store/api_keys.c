@@ -30,7 +30,7 @@ typedef struct entry {
 } entry;
 
 /* In the order of their hashes once all are read; no key occurs twice. */
-typedef struct list { entry *items; size_t n, room; } list;
+typedef struct list { entry *items; size_t n, capacity; } list;
 
 struct lm_keys {
     lm_keys_options o;
@@ -53,13 +53,13 @@ static lm_status add(list *l, const char *key, const lm_quota *limits, int32_t p
 
     if (l->n == MOST_KEYS)
         return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "more than %d keys", MOST_KEYS);
-    if (l->n == l->room) {
-        size_t room = l->room ? 2 * l->room : 16;
-        entry *items = realloc(l->items, room * sizeof *items);
+    if (l->n == l->capacity) {
+        size_t capacity = l->capacity ? 2 * l->capacity : 16;
+        entry *items = realloc(l->items, capacity * sizeof *items);
         if (!items)
-            return lm_fail_memory(e, "API keys", room * sizeof *items);
+            return lm_fail_memory(e, "API keys", capacity * sizeof *items);
         l->items = items;
-        l->room = room;
+        l->capacity = capacity;
     }
     x = l->items + l->n;
     *x = (entry){ .limits = *limits, .priority = priority, .place = l->n, .day = -1 };

@@ -284,7 +284,7 @@ static bool says_little(const char *claim)
 
 lm_status lm_audit_judge(const lm_audit_statement *s, lm_facts *f, lm_judgement *out, lm_error *e)
 {
-    LM_GIVEN(e, s && out);
+    LM_REQUIRE(e, s && out);
     *out = s->judged;
     if (!f || !*s->quantity)
         return LM_OK;

@@ -446,12 +446,12 @@ static void read_lines(lm_audit_document *d)
 
 lm_status lm_audit_read(const char *text, size_t size, const char *const *models, size_t n, lm_audit_document **out, lm_error *e)
 {
-    LM_GIVEN(e, text && out && (models || !n));
+    LM_REQUIRE(e, text && out && (models || !n));
     const char *nul = memchr(text, '\0', size);
     if (nul)
         return lm_fail(e, LM_USAGE, "text", nul - text, "contains a NUL byte; not a text file");
     for (size_t i = 0; i < n; i++)
-        LM_GIVEN(e, models[i]);
+        LM_REQUIRE(e, models[i]);
     lm_audit_document *d = lm_alloc_zero(1, sizeof *d);
     if (!d || !(d->text = lm_alloc(size + 1))) {
         lm_free(d);

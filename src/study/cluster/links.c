@@ -23,7 +23,7 @@ const lm_link *lm_link_at(size_t i)
 
 lm_status lm_link_find(const char *name, const lm_link **out, lm_error *e)
 {
-    LM_GIVEN(e, name && out);
+    LM_REQUIRE(e, name && out);
     char   list[128] = "";
     size_t n         = 0;
 

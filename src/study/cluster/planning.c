@@ -237,9 +237,9 @@ static lm_status check(const lm_model *m, const lm_cluster_plan_options *o, lm_e
 
 lm_status lm_cluster_plan_model(const lm_model *m, const lm_cluster_plan_options *o, lm_cluster_plan *out, lm_error *e)
 {
-    LM_GIVEN(e, m && o && out);
-    LM_PLAIN(e, o);
-    LM_PLAIN(e, o->link);
+    LM_REQUIRE(e, m && o && out);
+    LM_CHECK_RESERVED(e, o);
+    LM_CHECK_RESERVED(e, o->link);
     lm_cluster_plan plan = {
         .context = lm_program_context(m->program, o->engine.context),
         .nodes   = o->nodes ? o->nodes : 1,

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "program/split.h"
-#include "runtime/engine/lead.h"
+#include "runtime/engine/broadcast.h"
 
 static uint32_t depth(uint32_t n)
 {
@@ -32,7 +32,7 @@ static uint64_t part_of(const lm_plan *p, const lm_step *s, uint32_t r, uint64_t
 /* Return the size of the header and the rows of a step. */
 static uint64_t lead_message_bytes(const lm_forward *f)
 {
-    return sizeof(lm_lead_message) + f->rows * f->sequences * sizeof(lm_row);
+    return sizeof(lm_broadcast_message) + f->rows * f->sequences * sizeof(lm_row);
 }
 
 /* Return the bytes of one message to another rank: all rows of a value. */

@@ -99,7 +99,7 @@ static void put_events(const lm_comparison *c, lm_text *out)
 {
     lm_text_add_str(out, ",\n  \"timeline\": [\n");
     for (uint32_t i = 0; i < c->n_events; i++) {
-        const lm_event *e = &c->events[i];
+        const lm_publication *e = &c->events[i];
         lm_text_add_str(out, "    {");
         put_member("date", e->date, out);
         lm_text_add_str(out, ", ");

@@ -91,7 +91,7 @@ void lm_compare_timeline_mermaid(const lm_comparison *c, lm_text *out)
 {
     lm_text_printf(out, "timeline\n    title %s\n", _("Models by the month of their first publication"));
     for (uint32_t i = 0; i < c->n_events; i++) {
-        const lm_event *e = &c->events[i];
+        const lm_publication *e = &c->events[i];
         bool first = i == 0 || strncmp(c->events[i - 1].date, e->date, 4) != 0;
         if (first)
             lm_text_printf(out, "    %.4s ", e->date);
@@ -114,7 +114,7 @@ static void put_timeline(const lm_comparison *c, lm_text *out)
     lm_text_printf(out, "```\n\n%s\n|---|---|---|---|---|---|---|\n",
                    _("| month | model | attention | MLP | norm | position | source |"));
     for (uint32_t i = 0; i < c->n_events; i++) {
-        const lm_event *e = &c->events[i];
+        const lm_publication *e = &c->events[i];
         lm_text_printf(out, "| %s | %s%s%s | %s | %s | %s | %s | %s |\n", e->date,
                        lm_event_stands_out(c, e) ? "▶ " : "", e->title, e->published ? " ‡" : "",
                        _(e->attention), _(e->mlp), _(e->norm), _(e->position), e->source);

@@ -153,7 +153,7 @@ void lm_compare_timeline_text(const lm_comparison *c, unsigned indent, lm_text *
             widen(&word[s], _(lm_strand_word(&c->events[i], s)));
     }
     for (uint32_t i = 0; i < c->n_events; i++) {
-        const lm_event *e = &c->events[i];
+        const lm_publication *e = &c->events[i];
         lm_text_printf(out, "%*s%s  %s  ", (int)indent, "", e->date, lm_event_stands_out(c, e) ? "▶" : e->published ? "○" : "●");
         lm_put(out, e->title, title);
         for (uint32_t s = 0; s < LM_STRANDS; s++) {

@@ -59,8 +59,8 @@ lm_status lm_compare(lm_facts *const *models, size_t n, const lm_compare_options
 {
     static const lm_compare_options defaults;
 
-    LM_GIVEN(e, models && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, models && out);
+    LM_CHECK_RESERVED(e, o);
     o = o ? o : &defaults;
     lm_language before = lm_language_set(o->form != LM_COMPARE_JSON ? o->language : LM_ENGLISH);
     lm_status   status = compare(models, n, o, out, e);

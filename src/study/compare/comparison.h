@@ -30,20 +30,20 @@ typedef struct lm_comparison_section {
 } lm_comparison_section;
 
 /* A sentence about the design: qualitative, with the numbers on which it is based. */
-typedef struct lm_reading {
+typedef struct lm_design_reading {
     const char *rule, *text;
     const char *body;                            /* of sentences about single models: the text without the leading names; otherwise NULL */
     uint32_t    models;                          /* bit mask of the models that it is about */
     char        sign;                            /* of sentences about single models with a number: '+' an advantage, '!' a limit, '-' both;
                                                   * 0: none of these */
-} lm_reading;
+} lm_design_reading;
 
 /* A model in the timeline. */
-typedef struct lm_event {
+typedef struct lm_publication {
     const char *date, *title, *attention, *mlp, *norm, *position, *source;
     bool        published;                       /* the words are from a publication, not derived from a program */
     bool        own;                             /* of a model in the comparison */
-} lm_event;
+} lm_publication;
 
 enum { LM_MOST_SECTIONS = 16, LM_MOST_ROWS = 128, LM_MOST_READINGS = 64 };
 
@@ -56,9 +56,9 @@ typedef struct lm_comparison {
     uint32_t              n_rows;
     lm_comparison_section sections[LM_MOST_SECTIONS];
     uint32_t              n_sections;
-    lm_reading            readings[LM_MOST_READINGS];
+    lm_design_reading     readings[LM_MOST_READINGS];
     uint32_t              n_readings;
-    lm_event              events[LM_COMPARED + 48];
+    lm_publication        events[LM_COMPARED + 48];
     uint32_t              n_events;
     lm_arena              arena;
     bool                  failed;
@@ -106,12 +106,12 @@ const char *lm_compare_note(lm_comparison *c, const lm_comparison_section *s, si
 const char *lm_norm_form(lm_norm_position p);
 
 /* Return whether an event is a compared model among milestones; false if there are no milestones. */
-bool lm_event_stands_out(const lm_comparison *c, const lm_event *e);
+bool lm_event_stands_out(const lm_comparison *c, const lm_publication *e);
 
 /* The strands of development: the name of a strand, and the word of an event in it. */
 enum { LM_STRANDS = 4 };
 const char *lm_strand_name(uint32_t strand);
-const char *lm_strand_word(const lm_event *e, uint32_t strand);
+const char *lm_strand_word(const lm_publication *e, uint32_t strand);
 
 /* Return whether an event is the first with its word in a strand. */
 bool lm_strand_new(const lm_comparison *c, uint32_t strand, uint32_t event);

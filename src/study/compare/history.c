@@ -42,7 +42,7 @@ static const lm_release *release_of(const lm_comparison *c, size_t i)
 
 static int by_date(const void *a, const void *b)
 {
-    const lm_event *x = a, *y = b;
+    const lm_publication *x = a, *y = b;
     int             d = strcmp(x->date, y->date);
 
     return d ? d : strcmp(x->title, y->title);
@@ -54,13 +54,14 @@ void lm_compare_events(lm_comparison *c)
     for (size_t k = 0; k < lm_n_releases && c->n_events < 8; k++) {
         const lm_release *r = &lm_release_table[k];
         if (!r->preset)
-            c->events[c->n_events++] = (lm_event){ r->date, r->title, r->attention, r->mlp, r->norm, r->position, r->source, true, false };
+            c->events[c->n_events++] = (lm_publication){ r->date,     r->title,  r->attention, r->mlp, r->norm,
+                                                         r->position, r->source, true,         false };
     }
     for (size_t i = 0; i < c->n; i++) {
         const lm_release *r = release_of(c, i);
         if (!r)
             continue;
-        c->events[c->n_events++] = (lm_event){
+        c->events[c->n_events++] = (lm_publication){
             r->date, c->name[i], lm_compare_text(c, i, "architecture.attention"), lm_compare_text(c, i, "architecture.mlp"),
             lm_compare_keep(c, "%s, %s", lm_compare_text(c, i, "architecture.norm"),
                             _(lm_compare_text(c, i, "architecture.norm_position"))),
@@ -90,7 +91,7 @@ static lm_status read_event(lm_comparison *c, const lm_release *r, const char *t
     lm_find_traits(l, &t);
     lm_attention_name(&t, attention, sizeof attention);
     lm_mlp_name(&t, mlp, sizeof mlp);
-    c->events[c->n_events++] = (lm_event){
+    c->events[c->n_events++] = (lm_publication){
         r->date, title, lm_compare_keep(c, "%s", attention), lm_compare_keep(c, "%s", mlp),
         lm_compare_keep(c, "%s, %s", lm_norm_word(t.norm_kind).text, _(lm_norm_position_word(t.norm_position).text)),
         lm_position_word(&t).text, r->source, false, false,
@@ -130,7 +131,7 @@ lm_status lm_compare_milestones(lm_comparison *c, lm_error *e)
     return status;
 }
 
-bool lm_event_stands_out(const lm_comparison *c, const lm_event *e)
+bool lm_event_stands_out(const lm_comparison *c, const lm_publication *e)
 {
     uint32_t others = 0;
 
@@ -148,7 +149,7 @@ const char *lm_strand_name(uint32_t strand)
     return names[strand];
 }
 
-const char *lm_strand_word(const lm_event *e, uint32_t strand)
+const char *lm_strand_word(const lm_publication *e, uint32_t strand)
 {
     const char *const words[LM_STRANDS] = { e->attention, e->mlp, e->norm, e->position };
 

@@ -13,10 +13,10 @@
 static void add(lm_comparison *c, const char *rule, const char *text)
 {
     if (c->n_readings < LM_MOST_READINGS)
-        c->readings[c->n_readings++] = (lm_reading){ .rule = rule, .text = text };
+        c->readings[c->n_readings++] = (lm_design_reading){ .rule = rule, .text = text };
 }
 
-/* Add a sentence about model i (`sign`: as in lm_reading); models with the same sentence share it. */
+/* Add a sentence about model i (`sign`: as in lm_design_reading); models with the same sentence share it. */
 static void add_of(lm_comparison *c, size_t i, char sign, const char *rule, const char *body)
 {
     for (uint32_t k = 0; k < c->n_readings; k++)
@@ -25,14 +25,14 @@ static void add_of(lm_comparison *c, size_t i, char sign, const char *rule, cons
             return;
         }
     if (c->n_readings < LM_MOST_READINGS)
-        c->readings[c->n_readings++] = (lm_reading){ .rule = rule, .body = body, .models = 1u << i, .sign = sign };
+        c->readings[c->n_readings++] = (lm_design_reading){ .rule = rule, .body = body, .models = 1u << i, .sign = sign };
 }
 
 /* Prefix sentences with the names of their models: "THIS, THAT: …". */
 static void put_names(lm_comparison *c)
 {
     for (uint32_t k = 0; k < c->n_readings; k++) {
-        lm_reading *r     = &c->readings[k];
+        lm_design_reading *r     = &c->readings[k];
         const char *names = NULL;
         for (size_t i = 0; r->body && i < c->n; i++)
             if (r->models >> i & 1)

@@ -19,7 +19,7 @@ static int month_of(const char *date)
     return 12 * (1000 * digits[0] + 100 * digits[1] + 10 * digits[2] + digits[3]) + 10 * digits[5] + digits[6];
 }
 
-static double widest_line(const lm_event *e, lm_arena *a, const char **text)
+static double widest_line(const lm_publication *e, lm_arena *a, const char **text)
 {
     *text = lm_arena_printf(a, "%s · %s · %s · %s", e->attention, e->mlp, e->norm, e->position);
     return fmax(lm_svg_width(e->title, LM_SVG_NAME, true), *text ? lm_svg_width(*text, LM_SVG_SMALL, false) : 0);
@@ -43,7 +43,7 @@ bool lm_svg_timeline(const lm_comparison *c, const char *name, lm_text *out)
     lm_svg_open(out, STEM + 24 + wide + 8, y[c->n_events - 1] + 28, name, false);
     lm_svg_line(out, (lm_point){ STEM, y[0] }, (lm_point){ STEM, y[c->n_events - 1] }, "axis");
     for (uint32_t i = 0; i < c->n_events; i++) {
-        const lm_event *e = &c->events[i];
+        const lm_publication *e = &c->events[i];
         widest_line(e, &a, &text);
         if (lm_event_stands_out(c, e))
             lm_svg_rect(out, (lm_box){ STEM + 10, y[i] - 13, wide + 14, 39 }, 5, "n end");

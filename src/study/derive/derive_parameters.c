@@ -83,7 +83,7 @@ static const char *other_formula(counting *c, uint32_t i)
         lm_text_add_str(&b, b.size ? " + " : "");
         for (uint32_t dim = 0; dim < c->p->weights[w].n_dims; dim++) {
             uint64_t    size = c->p->weights[w].dims[dim];
-            uint16_t    role = n->code == LM_OP_EMBED && dim == 0 ? LM_ROLE_HEAD : n->code == LM_OP_ROUTE ? LM_ROLE_ROUTER : 0;
+            uint16_t    role = n->code == LM_OP_EMBED && dim == 0 ? LM_PRODUCT_HEAD : n->code == LM_OP_ROUTE ? LM_PRODUCT_ROUTER : 0;
             lm_text_printf(&b, "%s%s", dim ? " * " : "", lm_width_formula(c->d, role, false, size));
         }
     }

@@ -65,19 +65,19 @@ const char *lm_width_formula(lm_derivation *d, uint16_t role, bool inner, uint64
         bool        inner;
         const char *formulas[5];
     } table[] = {
-        { LM_ROLE_QUERY | LM_ROLE_KEY | LM_ROLE_VALUE, false, { "(heads + 2 * kv_heads) * head_dim", "3 * hidden" } },
-        { LM_ROLE_KEY | LM_ROLE_VALUE, false, { "kv_rank + rope_dim", "2 * kv_heads * head_dim" } },
-        { LM_ROLE_QUERY, false, { "heads * head_dim", "heads * (nope_dim + rope_dim)", "q_rank" } },
-        { LM_ROLE_KEY, false, { "kv_heads * head_dim", "kv_rank + rope_dim" } },
-        { LM_ROLE_VALUE, false, { "kv_heads * value_dim", "kv_heads * head_dim" } },
-        { LM_ROLE_QUERY, true, { "hidden", "q_rank" } },
-        { LM_ROLE_OUTPUT, true, { "heads * value_dim", "heads * v_dim", "heads * head_dim" } },
-        { LM_ROLE_GATE | LM_ROLE_UP, false, { "2 * ffn" } },
-        { LM_ROLE_GATE, false, { "ffn", "shared_width" } },
-        { LM_ROLE_UP, false, { "ffn", "shared_width" } },
-        { LM_ROLE_DOWN, true, { "ffn", "shared_width" } },
-        { LM_ROLE_ROUTER, false, { "experts" } },
-        { LM_ROLE_HEAD, false, { "vocab" } },
+        { LM_PRODUCT_QUERY | LM_PRODUCT_KEY | LM_PRODUCT_VALUE, false, { "(heads + 2 * kv_heads) * head_dim", "3 * hidden" } },
+        { LM_PRODUCT_KEY | LM_PRODUCT_VALUE, false, { "kv_rank + rope_dim", "2 * kv_heads * head_dim" } },
+        { LM_PRODUCT_QUERY, false, { "heads * head_dim", "heads * (nope_dim + rope_dim)", "q_rank" } },
+        { LM_PRODUCT_KEY, false, { "kv_heads * head_dim", "kv_rank + rope_dim" } },
+        { LM_PRODUCT_VALUE, false, { "kv_heads * value_dim", "kv_heads * head_dim" } },
+        { LM_PRODUCT_QUERY, true, { "hidden", "q_rank" } },
+        { LM_PRODUCT_OUTPUT, true, { "heads * value_dim", "heads * v_dim", "heads * head_dim" } },
+        { LM_PRODUCT_GATE | LM_PRODUCT_UP, false, { "2 * ffn" } },
+        { LM_PRODUCT_GATE, false, { "ffn", "shared_width" } },
+        { LM_PRODUCT_UP, false, { "ffn", "shared_width" } },
+        { LM_PRODUCT_DOWN, true, { "ffn", "shared_width" } },
+        { LM_PRODUCT_ROUTER, false, { "experts" } },
+        { LM_PRODUCT_HEAD, false, { "vocab" } },
     };
     static const char *const any[] = { "hidden", "ffn", "vocab", "head_dim", "kv_rank", "q_rank" };
 
@@ -159,7 +159,7 @@ const char *lm_router_formula(lm_derivation *d)
     const lm_program *p = d->f->s.program;
 
     for (uint32_t i = 0; i < p->n_nodes; i++)
-        if ((d->f->ledger->roles[i] & LM_ROLE_ROUTER) && p->nodes[i].weights[1] != LM_NONE)
+        if ((d->f->ledger->roles[i] & LM_PRODUCT_ROUTER) && p->nodes[i].weights[1] != LM_NONE)
             return "hidden * experts + experts";
     return "hidden * experts";
 }

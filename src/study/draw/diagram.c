@@ -81,8 +81,8 @@ static lm_status draw(lm_facts *f, const char *name, const lm_explain_options *o
 
 lm_status lm_diagram(lm_facts *f, const char *name, const lm_explain_options *o, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, f && name && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, f && name && out);
+    LM_CHECK_RESERVED(e, o);
     static const lm_explain_options defaults;
     const lm_graph                 *graph;
     lm_language                     before = lm_language_set(o ? o->language : LM_ENGLISH);

@@ -47,9 +47,9 @@ static const char *heads_text(const lm_walk *w, uint32_t i, uint32_t width)
         if (p->nodes[k].code != LM_OP_ATTENTION)
             continue;
         const lm_attention_spec *s     = &p->nodes[k].attention.spec;
-        uint32_t                 heads = role & LM_ROLE_QUERY ? s->n_heads : s->n_kv_heads;
-        uint32_t                 lanes = role & LM_ROLE_VALUE ? s->v_dim : s->k_dim;
-        if (!(role & (LM_ROLE_QUERY | LM_ROLE_KEY | LM_ROLE_VALUE)) || heads * lanes != width)
+        uint32_t                 heads = role & LM_PRODUCT_QUERY ? s->n_heads : s->n_kv_heads;
+        uint32_t                 lanes = role & LM_PRODUCT_VALUE ? s->v_dim : s->k_dim;
+        if (!(role & (LM_PRODUCT_QUERY | LM_PRODUCT_KEY | LM_PRODUCT_VALUE)) || heads * lanes != width)
             return "";
         const char *text = lm_arena_printf(&w->d->f->arena, " = %u × %u", heads, lanes);
         return text ? text : "";

@@ -47,7 +47,7 @@ void lm_graph_close(lm_graph *g)
     g->group = g->group == LM_OUTSIDE ? LM_OUTSIDE : g->groups[g->group].parent;
 }
 
-uint32_t lm_graph_add(lm_graph *g, lm_shape shape, lm_mark mark, const char *format, ...)
+uint32_t lm_graph_add(lm_graph *g, lm_graph_shape shape, lm_graph_mark mark, const char *format, ...)
 {
     va_list args;
 

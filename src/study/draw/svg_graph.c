@@ -183,7 +183,7 @@ static void put_arrow(lm_text *out, lm_point tip, double dx, double dy)
 }
 
 /* Return where a link ends among the arrows at the top of a node, so that they are side by side. */
-static double spread(const lm_level *v, const lm_link *k)
+static double spread(const lm_level *v, const lm_svg_edge *k)
 {
     const lm_spot *to = &v->spots[k->to];
     double         mine = v->spots[k->from].x + k->from_x, before = 0, n = 0;
@@ -191,7 +191,7 @@ static double spread(const lm_level *v, const lm_link *k)
     if (to->kind != LM_SPOT_NODE)
         return k->to_x;
     for (uint32_t i = 0; i < v->n_links; i++) {
-        const lm_link *o = &v->links[i];
+        const lm_svg_edge *o = &v->links[i];
         if (o->kind != LM_LINK_DOWN || o->to != k->to)
             continue;
         double x = v->spots[o->from].x + o->from_x;
@@ -207,7 +207,7 @@ static bool in_circle(const lm_layout *l, const lm_spot *c)
     return c->kind == LM_SPOT_NODE && l->g->nodes[c->ref].shape == LM_SHAPE_CIRCLE;
 }
 
-static void put_down(const lm_layout *l, const lm_level *v, const lm_link *k, lm_text *out)
+static void put_down(const lm_layout *l, const lm_level *v, const lm_svg_edge *k, lm_text *out)
 {
     const lm_spot *a = &v->spots[k->from], *b = &v->spots[k->to];
     double         shift = in_circle(l, b) ? fmax(-7, fmin(7, spread(v, k))) : spread(v, k);
@@ -247,7 +247,7 @@ static void put_down(const lm_layout *l, const lm_level *v, const lm_link *k, lm
 }
 
 /* Draw an edge to the rail, along it, and back from it, with rounded corners. */
-static void put_rail(const lm_layout *l, const lm_level *v, const lm_link *k, lm_text *out)
+static void put_rail(const lm_layout *l, const lm_level *v, const lm_svg_edge *k, lm_text *out)
 {
     const lm_spot *a = &v->spots[k->from], *b = &v->spots[k->to];
     double         side = k->kind == LM_LINK_SKIP ? 1 : -1, x = v->x + k->rail;

@@ -34,10 +34,10 @@ static uint32_t add_spot(lm_layout *l, lm_level *v, lm_spot spot)
     return v->n_spots++;
 }
 
-static void add_link(lm_layout *l, lm_level *v, lm_link link)
+static void add_link(lm_layout *l, lm_level *v, lm_svg_edge link)
 {
     if (v->n_links == v->room_links) {
-        lm_link *more = grown(l, v->links, v->n_links, &v->room_links, sizeof *more);
+        lm_svg_edge *more = grown(l, v->links, v->n_links, &v->room_links, sizeof *more);
         if (!more)
             return;
         v->links = more;
@@ -100,7 +100,7 @@ static void collect_spots(lm_layout *l, lm_level *v)
             add_spot(l, v, (lm_spot){ .kind = LM_SPOT_GROUP, .ref = i, .w = l->levels[i].w, .h = l->levels[i].h });
 }
 
-static bool same_link(const lm_link *a, const lm_link *b)
+static bool same_link(const lm_svg_edge *a, const lm_svg_edge *b)
 {
     return a->from == b->from && a->to == b->to && a->source == b->source && a->kind == b->kind;
 }
@@ -121,7 +121,7 @@ static void collect_links(lm_layout *l, lm_level *v)
             to = port(l, v, LM_SPOT_EXIT, e->from);
         if (l->failed)
             return;
-        lm_link link = { .kind = back ? LM_LINK_BACK : LM_LINK_DOWN, .from = from, .to = to, .source = e->from,
+        lm_svg_edge link = { .kind = back ? LM_LINK_BACK : LM_LINK_DOWN, .from = from, .to = to, .source = e->from,
                          .arrow = v->spots[to].kind == LM_SPOT_NODE || back, .dashed = e->dashed };
         link.label  = link.arrow ? e->label : NULL;
         link.from_x = meets(l, &v->spots[from], LM_SPOT_EXIT, e->from);
@@ -160,7 +160,7 @@ static void find_skips(lm_layout *l, lm_level *v)
 
     l->failed |= !seen;
     for (uint32_t i = 0; i < v->n_links && seen; i++) {
-        lm_link *k = &v->links[i];
+        lm_svg_edge *k = &v->links[i];
         if (k->kind != LM_LINK_DOWN || k->label || !is_sum(l, &v->spots[k->to]) || v->spots[k->from].kind != LM_SPOT_NODE)
             continue;
         memset(seen, 0, v->n_spots * sizeof *seen);
@@ -169,13 +169,13 @@ static void find_skips(lm_layout *l, lm_level *v)
     }
 }
 
-static bool long_label(const lm_link *k)
+static bool long_label(const lm_svg_edge *k)
 {
     return k->label && strlen(k->label) > 3;
 }
 
 /* A label takes up a layer; all links from the same node then get the same length, so that their targets stay side by side. */
-static uint32_t length_of(const lm_level *v, const lm_link *k)
+static uint32_t length_of(const lm_level *v, const lm_svg_edge *k)
 {
     for (uint32_t i = 0; i < v->n_links; i++)
         if (v->links[i].from == k->from && v->links[i].kind == LM_LINK_DOWN && long_label(&v->links[i]))
@@ -195,7 +195,7 @@ static void find_ranks(lm_level *v)
     for (uint32_t round = 0; moved && round <= 2 * v->n_spots; round++) {
         moved = false;
         for (uint32_t i = 0; i < v->n_links; i++) {
-            const lm_link *k = &v->links[i];
+            const lm_svg_edge *k = &v->links[i];
             uint32_t       at = v->spots[k->from].rank + length_of(v, k);
             if (k->kind != LM_LINK_BACK && v->spots[k->to].rank < at) {
                 v->spots[k->to].rank = at;
@@ -243,7 +243,7 @@ static void sink_exits(lm_level *v)
 static void demote_skips(lm_level *v)
 {
     for (uint32_t i = 0; i < v->n_links; i++) {
-        lm_link *k = &v->links[i];
+        lm_svg_edge *k = &v->links[i];
         if (k->kind != LM_LINK_SKIP)
             continue;
         for (uint32_t c = 0; c < v->n_spots; c++)
@@ -258,7 +258,7 @@ static void bend_links(lm_layout *l, lm_level *v)
     uint32_t n = v->n_links;
 
     for (uint32_t i = 0; i < n && !l->failed; i++) {
-        lm_link  k = v->links[i];
+        lm_svg_edge k = v->links[i];
         uint32_t first = v->spots[k.from].rank, last = v->spots[k.to].rank;
         if (k.kind != LM_LINK_DOWN || last <= first + 1)
             continue;
@@ -272,7 +272,12 @@ static void bend_links(lm_layout *l, lm_level *v)
                 bend.h     = LABEL_HEIGHT;
             }
             uint32_t spot = add_spot(l, v, bend);
-            lm_link  part = { .kind = LM_LINK_DOWN, .from = before, .to = spot, .source = k.source, .from_x = from_x, .dashed = k.dashed };
+            lm_svg_edge part = { .kind = LM_LINK_DOWN,
+                                 .from = before,
+                                 .to = spot,
+                                 .source = k.source,
+                                 .from_x = from_x,
+                                 .dashed = k.dashed };
             if (rank == first + 1)
                 v->links[i] = part;
             else

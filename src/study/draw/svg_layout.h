@@ -22,7 +22,7 @@ typedef struct lm_spot {
 typedef enum lm_link_kind { LM_LINK_DOWN, LM_LINK_SKIP, LM_LINK_BACK } lm_link_kind;
 
 /* A link between spots of adjacent layers, or on a rail. Offsets are relative to the middle of a spot. */
-typedef struct lm_link {
+typedef struct lm_svg_edge {
     lm_link_kind kind;
     uint32_t     from, to;               /* spots */
     uint32_t     source;                 /* the node that the link comes from */
@@ -30,13 +30,13 @@ typedef struct lm_link {
     double       rail;                   /* x of a rail */
     bool         arrow, dashed;
     const char  *label;                  /* a short label next to the arrow; for BACK, along the rail */
-} lm_link;
+} lm_svg_edge;
 
 /* The inside of a group, or the whole graph. */
 typedef struct lm_level {
     uint32_t group;                      /* LM_OUTSIDE: the whole graph */
     lm_spot *spots;
-    lm_link *links;
+    lm_svg_edge *links;
     uint32_t n_spots, n_links, n_ranks, room_spots, room_links;
     double  *top, *height;               /* [n_ranks] */
     double   w, h, x, y;                 /* x, y: upper left corner in the drawing */

@@ -8,7 +8,7 @@ enum { SWEEPS = 16, GAP_X = 22, GAP_Y = 34, RAIL = 16, MOST_RAILS = 32 };
 
 /* ---- order: each spot at the mean position of its neighbours ---- */
 
-static bool down(const lm_link *k)
+static bool down(const lm_svg_edge *k)
 {
     return k->kind == LM_LINK_DOWN;
 }
@@ -19,7 +19,7 @@ static double middle_of_links(const lm_level *v, uint32_t spot, bool above)
     uint32_t n   = 0;
 
     for (uint32_t i = 0; i < v->n_links; i++) {
-        const lm_link *k = &v->links[i];
+        const lm_svg_edge *k = &v->links[i];
         if (!down(k) || (above ? k->to : k->from) != spot)
             continue;
         const lm_spot *other = &v->spots[above ? k->from : k->to];
@@ -36,7 +36,7 @@ static uint64_t crossings(const lm_level *v)
 
     for (uint32_t i = 0; i < v->n_links; i++)
         for (uint32_t k = i + 1; k < v->n_links; k++) {
-            const lm_link *a = &v->links[i], *b = &v->links[k];
+            const lm_svg_edge *a = &v->links[i], *b = &v->links[k];
             if (!down(a) || !down(b) || v->spots[a->from].rank != v->spots[b->from].rank)
                 continue;
             double from = v->spots[a->from].order + a->from_x / 4000 - v->spots[b->from].order - b->from_x / 4000;
@@ -124,7 +124,7 @@ static void fill_row(const lm_level *v, uint32_t rank, row *r)
         }
 }
 
-static double weight_of(const lm_level *v, const lm_link *k)
+static double weight_of(const lm_level *v, const lm_svg_edge *k)
 {
     bool     a = v->spots[k->from].kind == LM_SPOT_BEND, b = v->spots[k->to].kind == LM_SPOT_BEND;
     uint32_t out = 0, in = 0;
@@ -164,7 +164,7 @@ static void want_places(const lm_level *v, row *r, int sides)
     for (uint32_t i = 0; i < r->n; i++) {
         double sum = 0, weight = 0;
         for (uint32_t k = 0; k < v->n_links; k++) {
-            const lm_link *link = &v->links[k];
+            const lm_svg_edge *link = &v->links[k];
             if (!down(link))
                 continue;
             if ((sides & FROM_ABOVE) && link->to == r->spots[i]) {
@@ -244,7 +244,7 @@ static void room_of(const lm_level *v, uint32_t spot, double *least, double *mos
     }
 }
 
-static const lm_link *way_on(const lm_level *v, uint32_t spot, bool back)
+static const lm_svg_edge *way_on(const lm_level *v, uint32_t spot, bool back)
 {
     for (uint32_t i = 0; i < v->n_links; i++)
         if (down(&v->links[i]) && (back ? v->links[i].to : v->links[i].from) == spot)
@@ -253,9 +253,9 @@ static const lm_link *way_on(const lm_level *v, uint32_t spot, bool back)
 }
 
 /* Return the only link from a spot, if it is also the only link to its target; otherwise NULL. */
-static const lm_link *only_way(const lm_level *v, uint32_t spot)
+static const lm_svg_edge *only_way(const lm_level *v, uint32_t spot)
 {
-    const lm_link *on = NULL;
+    const lm_svg_edge *on = NULL;
     uint32_t       in = 0;
 
     for (uint32_t i = 0; i < v->n_links; i++) {
@@ -273,7 +273,7 @@ static const lm_link *only_way(const lm_level *v, uint32_t spot)
 static bool led_to(const lm_level *v, uint32_t spot)
 {
     for (uint32_t i = 0; i < v->n_spots; i++) {
-        const lm_link *on = only_way(v, i);
+        const lm_svg_edge *on = only_way(v, i);
         if (on && on->to == spot)
             return true;
     }
@@ -284,7 +284,7 @@ static bool led_to(const lm_level *v, uint32_t spot)
 static void align_chains(lm_level *v)
 {
     for (uint32_t i = 0; i < v->n_spots; i++) {
-        const lm_link *on = only_way(v, i);
+        const lm_svg_edge *on = only_way(v, i);
         double         least = -INFINITY, most = INFINITY, sum = 0, offset = 0;
         uint32_t       n = 0;
         if (!on || led_to(v, i))
@@ -318,7 +318,7 @@ static void align_chains(lm_level *v)
 static void straighten(lm_level *v)
 {
     for (uint32_t i = 0; i < v->n_spots; i++) {
-        const lm_link *in = v->spots[i].kind == LM_SPOT_BEND ? way_on(v, i, true) : NULL;
+        const lm_svg_edge *in = v->spots[i].kind == LM_SPOT_BEND ? way_on(v, i, true) : NULL;
         double         least = -INFINITY, most = INFINITY, want;
         uint32_t       last = i;
         if (!in || v->spots[in->from].kind == LM_SPOT_BEND)
@@ -331,7 +331,7 @@ static void straighten(lm_level *v)
         if (least > most)
             continue;
         if (want < least || want > most) {   /* in line with the end of the chain if it cannot be in line with the beginning */
-            const lm_link *out = way_on(v, last, false);
+            const lm_svg_edge *out = way_on(v, last, false);
             want               = fmin(fmax(v->spots[out->to].x + out->to_x, least), most);
         }
         for (uint32_t at = i; v->spots[at].kind == LM_SPOT_BEND; at = way_on(v, at, false)->to)
@@ -371,7 +371,7 @@ static void place_rails(lm_level *v, lm_link_kind kind)
     int      lanes[MOST_RAILS], n = 0;
 
     for (uint32_t i = 0; i < v->n_links; i++) {
-        lm_link *k = &v->links[i];
+        lm_svg_edge *k = &v->links[i];
         if (k->kind != kind)
             continue;
         uint32_t a = v->spots[k->from].rank, b = v->spots[k->to].rank, first = a < b ? a : b, last = a < b ? b : a;
@@ -432,7 +432,7 @@ static void extent(const lm_level *v, double *left, double *right)
         *right = fmax(*right, v->spots[i].x + v->spots[i].w / 2);
     }
     for (uint32_t i = 0; i < v->n_links; i++) {
-        const lm_link *k = &v->links[i];
+        const lm_svg_edge *k = &v->links[i];
         if (k->kind == LM_LINK_SKIP)
             *right = fmax(*right, k->rail + 4);
         if (k->kind == LM_LINK_BACK)

@@ -108,11 +108,11 @@ static lm_status explain(lm_facts *f, const char *topic, const lm_explain_option
 
 lm_status lm_explain(lm_facts *f, const char *topic, const lm_explain_options *o, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, topic);
+    LM_REQUIRE(e, topic);
     if (!lm_card_named(topic, NULL, NULL))
         return unknown(topic, e);
-    LM_GIVEN(e, f && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, f && out);
+    LM_CHECK_RESERVED(e, o);
     lm_language before = lm_language_set(o && o->form != LM_FORM_JSON ? o->language : LM_ENGLISH);
     lm_status   status = explain(f, topic, o, out, e);
 
@@ -125,10 +125,10 @@ lm_status lm_listing_topic(lm_facts *f, const char *topic, lm_listing_language i
     lm_traits      traits;
     const lm_card *card;
 
-    LM_GIVEN(e, topic);
+    LM_REQUIRE(e, topic);
     if (!lm_card_named(topic, NULL, NULL))
         return unknown(topic, e);
-    LM_GIVEN(e, f && out);
+    LM_REQUIRE(e, f && out);
     lm_find_traits(f->ledger, &traits);
     card = lm_card_named(topic, f->s.program, &traits);
     if (card->used && !card->used(f->s.program, &traits))

@@ -139,7 +139,7 @@ static lm_status unknown(const char *name, const char *wanted, lm_error *e)
 
 lm_status lm_device_find(const char *name, const lm_device **out, lm_error *e)
 {
-    LM_GIVEN(e, name && out);
+    LM_REQUIRE(e, name && out);
     const lm_device *found[3] = { NULL };
     size_t           n[3]     = { 0 };
     char             wanted[NAME];

@@ -126,7 +126,7 @@ void lm_fact_describe(const lm_fact *x, lm_fact_info *out)
 
 lm_status lm_facts_check(const lm_facts *f, lm_error *e)
 {
-    LM_GIVEN(e, f);
+    LM_REQUIRE(e, f);
     if (f->failed)
         return lm_fail_memory(e, "facts", 0);
     if (f->missing[0])

@@ -88,7 +88,7 @@ void lm_fact_json(const lm_fact *x, unsigned indent, lm_text *out)
 
 lm_status lm_facts_json(lm_facts *f, const char *path, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, f && out);
+    LM_REQUIRE(e, f && out);
     const lm_fact *x = &f->root;
     lm_text         b = { 0 };
 

@@ -75,7 +75,7 @@ static uint32_t query_rank(lm_facts *f)
     const lm_program *p = f->s.program;
 
     for (uint32_t i = 0; i < p->n_nodes; i++)
-        if (p->nodes[i].code == LM_OP_LINEAR && (f->ledger->roles[i] & LM_ROLE_QUERY)) {
+        if (p->nodes[i].code == LM_OP_LINEAR && (f->ledger->roles[i] & LM_PRODUCT_QUERY)) {
             const lm_node *m = &p->nodes[p->values[p->nodes[i].in[0]].producer];
             if (m->code == LM_OP_RMS_NORM && f->ledger->block[p->values[m->out].producer] == f->ledger->block[i])
                 return p->values[m->out].width;

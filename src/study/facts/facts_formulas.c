@@ -100,9 +100,9 @@ static void add_gated(lm_facts *f, lm_fact *g, const lm_traits *t, const char *a
 {
     bool   experts = t->glu->code == LM_OP_EXPERTS;
     double limit   = experts ? lm_decimal(t->glu->experts.limit) : 0;
-    bool   b_g = experts ? t->glu->weights[3] != LM_NONE : has_bias(f, LM_ROLE_GATE);
-    bool   b_u = experts ? t->glu->weights[4] != LM_NONE : has_bias(f, LM_ROLE_UP);
-    bool   b_d = experts ? t->glu->weights[5] != LM_NONE : has_bias(f, LM_ROLE_DOWN);
+    bool   b_g = experts ? t->glu->weights[3] != LM_NONE : has_bias(f, LM_PRODUCT_GATE);
+    bool   b_u = experts ? t->glu->weights[4] != LM_NONE : has_bias(f, LM_PRODUCT_UP);
+    bool   b_d = experts ? t->glu->weights[5] != LM_NONE : has_bias(f, LM_PRODUCT_DOWN);
     char   gate[64], up[96];
 
     lm_print(gate, sizeof gate, limit > 0 ? "min(gate(x)%s, %g)" : "gate(x)%s", b_g ? " + b_g" : "", limit);
@@ -123,8 +123,8 @@ static void add_mlp(lm_facts *f, lm_fact *g, const lm_traits *t)
         add_gated(f, g, t, act);
         return;
     }
-    lm_add_textf(g, "mlp", LM_FROM_PROGRAM, "W2 %s(W1 x%s)%s", act, has_bias(f, LM_ROLE_UP) ? " + b1" : "",
-                 has_bias(f, LM_ROLE_DOWN) ? " + b2" : "");
+    lm_add_textf(g, "mlp", LM_FROM_PROGRAM, "W2 %s(W1 x%s)%s", act, has_bias(f, LM_PRODUCT_UP) ? " + b1" : "",
+                 has_bias(f, LM_PRODUCT_DOWN) ? " + b2" : "");
     lm_add_textf(g, "mlp_inner", LM_FROM_PROGRAM, "%s(up)", act);
     lm_add_text(g, "mlp_parameters", "2 x D x F", LM_FROM_PROGRAM, "up and down");
 }
@@ -197,7 +197,7 @@ static const char *shared_form(const lm_facts *f, const lm_traits *t)
             continue;
         if (p->nodes[i].code == LM_OP_GLU && p->values[p->nodes[i].in[0]].width == 1)
             return "sigmoid(W_s x) E_s(x) + ";
-        if (f->ledger->roles[i] & LM_ROLE_DOWN)
+        if (f->ledger->roles[i] & LM_PRODUCT_DOWN)
             form = "sum shared E_s(x) + ";
     }
     return form;
@@ -291,8 +291,8 @@ void lm_fill_flow(lm_facts *f, lm_fact *g)
  * other. */
 static uint64_t projection_rows(const lm_attention_spec *s, uint16_t role, uint64_t heads)
 {
-    return (role & LM_ROLE_QUERY ? (uint64_t)s->n_heads * s->k_dim : 0) + (role & LM_ROLE_KEY ? heads * s->k_dim : 0) +
-           (role & LM_ROLE_VALUE ? heads * s->v_dim : 0);
+    return (role & LM_PRODUCT_QUERY ? (uint64_t)s->n_heads * s->k_dim : 0) + (role & LM_PRODUCT_KEY ? heads * s->k_dim : 0) +
+           (role & LM_PRODUCT_VALUE ? heads * s->v_dim : 0);
 }
 
 /* Return the parameters of the first attention layer's products with this `role`, as if there were `heads` key/value heads. In a fused
@@ -309,7 +309,7 @@ static uint64_t with_heads(lm_facts *f, const lm_traits *t, uint16_t role, uint6
         if (x->layer != t->attention->layer || x->code != LM_OP_LINEAR || !(made & role) || f->ledger->part[i] != LM_PART_ATTENTION)
             continue;
         uint64_t elements = p->weights[x->weights[0]].elements;
-        if (made & (LM_ROLE_KEY | LM_ROLE_VALUE))
+        if (made & (LM_PRODUCT_KEY | LM_PRODUCT_VALUE))
             n += elements / projection_rows(s, made, s->n_kv_heads) * projection_rows(s, made & role, heads);
         else
             n += elements;
@@ -317,7 +317,7 @@ static uint64_t with_heads(lm_facts *f, const lm_traits *t, uint16_t role, uint6
     return n;
 }
 
-enum { ALL_ROLES = LM_ROLE_QUERY | LM_ROLE_KEY | LM_ROLE_VALUE | LM_ROLE_OUTPUT };
+enum { ALL_ROLES = LM_PRODUCT_QUERY | LM_PRODUCT_KEY | LM_PRODUCT_VALUE | LM_PRODUCT_OUTPUT };
 
 /* Add the output widths of the first layer's attention projections (input width for the output projection). */
 static void fill_widths(lm_facts *f, lm_fact *g)
@@ -346,9 +346,9 @@ void lm_fill_what_if(lm_facts *f, lm_fact *g)
     const lm_attention_spec *s  = &t.attention->attention.spec;
     const char              *of = "matrices of the first layer's attention, key/value heads changed";
     uint64_t now = with_heads(f, &t, ALL_ROLES, s->n_kv_heads), mha = with_heads(f, &t, ALL_ROLES, s->n_heads);
-    uint64_t kv = with_heads(f, &t, LM_ROLE_KEY | LM_ROLE_VALUE, s->n_kv_heads),
-             kv_mha = with_heads(f, &t, LM_ROLE_KEY | LM_ROLE_VALUE, s->n_heads),
-             kv_mqa = with_heads(f, &t, LM_ROLE_KEY | LM_ROLE_VALUE, 1);
+    uint64_t kv = with_heads(f, &t, LM_PRODUCT_KEY | LM_PRODUCT_VALUE, s->n_kv_heads),
+             kv_mha = with_heads(f, &t, LM_PRODUCT_KEY | LM_PRODUCT_VALUE, s->n_heads),
+             kv_mqa = with_heads(f, &t, LM_PRODUCT_KEY | LM_PRODUCT_VALUE, 1);
     lm_add_group(g, "widths", fill_widths, 0);
     lm_add_count(g, "attention", now, LM_UNIT_PARAMETERS, LM_FROM_PROGRAM, "matrices of the first layer's attention");
     lm_add_count(g, "attention_mha", mha, LM_UNIT_PARAMETERS, LM_FROM_WHAT_IF, of);

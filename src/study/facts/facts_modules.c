@@ -55,18 +55,18 @@ static void add_projection(lm_facts *f, lm_fact *g, uint32_t i)
     const lm_program *p    = f->s.program;
     uint16_t          role = f->ledger->roles[i];
 
-    if (!(role & (LM_ROLE_QUERY | LM_ROLE_KEY | LM_ROLE_VALUE)))
+    if (!(role & (LM_PRODUCT_QUERY | LM_PRODUCT_KEY | LM_PRODUCT_VALUE)))
         return;
     for (uint32_t k = i; k < p->n_nodes && p->nodes[k].layer == p->nodes[i].layer; k++) {
         if (p->nodes[k].code != LM_OP_ATTENTION)
             continue;
         const lm_attention_spec *s = &p->nodes[k].attention.spec;
         uint64_t width = p->values[p->nodes[i].out].width;
-        if (role == LM_ROLE_QUERY && width == (uint64_t)s->n_heads * s->k_dim)
+        if (role == LM_PRODUCT_QUERY && width == (uint64_t)s->n_heads * s->k_dim)
             lm_add_count(g, "heads", s->n_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM, "of the scores that read it");
-        else if (role == LM_ROLE_KEY && width == (uint64_t)s->n_kv_heads * s->k_dim)
+        else if (role == LM_PRODUCT_KEY && width == (uint64_t)s->n_kv_heads * s->k_dim)
             lm_add_count(g, "heads", s->n_kv_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM, "of the scores that read it");
-        else if (role == LM_ROLE_VALUE && width == (uint64_t)s->n_kv_heads * s->v_dim)
+        else if (role == LM_PRODUCT_VALUE && width == (uint64_t)s->n_kv_heads * s->v_dim)
             lm_add_count(g, "heads", s->n_kv_heads, LM_UNIT_HEADS, LM_FROM_PROGRAM, "of the scores that read it");
         return;
     }

@@ -63,17 +63,17 @@ static void add_sum(lm_fact *g, lm_facts *f, uint64_t weights, uint64_t trained,
  * matrix, of which two operations read a part each: the first counts the whole. */
 static uint64_t adapters_of(const lm_facts *f, uint32_t i, uint64_t rank, uint16_t role)
 {
-    static const uint16_t of_experts[3] = { LM_ROLE_GATE, LM_ROLE_UP, LM_ROLE_DOWN };
+    static const uint16_t of_experts[3] = { LM_PRODUCT_GATE, LM_PRODUCT_UP, LM_PRODUCT_DOWN };
     const lm_program     *p = f->s.program;
     const lm_node        *x = &p->nodes[i];
     lm_linear_form        whole;
     uint64_t              n = 0;
 
     if (x->code == LM_OP_HEAD_LINEAR) {
-        bool counts = (!role || (role & (LM_ROLE_KEY | LM_ROLE_VALUE))) && lm_module_op(p, x->module, 0) == i;
+        bool counts = (!role || (role & (LM_PRODUCT_KEY | LM_PRODUCT_VALUE))) && lm_module_op(p, x->module, 0) == i;
         return counts && lm_module_linear(p, x->module, &whole) ? rank * (whole.in + whole.out) : 0;
     }
-    if ((x->code != LM_OP_LINEAR && x->code != LM_OP_EXPERTS) || (f->ledger->roles[i] & LM_ROLE_ROUTER))
+    if ((x->code != LM_OP_LINEAR && x->code != LM_OP_EXPERTS) || (f->ledger->roles[i] & LM_PRODUCT_ROUTER))
         return 0;
     for (uint32_t k = 0; k < (x->code == LM_OP_EXPERTS ? 3u : 1u); k++) {
         const lm_weight *w   = &p->weights[x->weights[k]];
@@ -96,8 +96,8 @@ static uint64_t adapter_parameters(const lm_facts *f, uint64_t rank, uint16_t ro
 static void fill_targets(lm_facts *f, lm_fact *g)
 {
     static const struct { const char *name; uint16_t role; } targets[] = {
-        { "query", LM_ROLE_QUERY }, { "key", LM_ROLE_KEY }, { "value", LM_ROLE_VALUE }, { "output", LM_ROLE_OUTPUT },
-        { "gate", LM_ROLE_GATE },   { "up", LM_ROLE_UP },   { "down", LM_ROLE_DOWN },
+        { "query", LM_PRODUCT_QUERY }, { "key", LM_PRODUCT_KEY }, { "value", LM_PRODUCT_VALUE }, { "output", LM_PRODUCT_OUTPUT },
+        { "gate", LM_PRODUCT_GATE },   { "up", LM_PRODUCT_UP },   { "down", LM_PRODUCT_DOWN },
     };
 
     for (size_t i = 0; i < sizeof targets / sizeof *targets; i++)

@@ -147,7 +147,7 @@ static const lm_fact *walk_module(lm_facts *f, const char *path, const lm_fact *
 
 lm_status lm_facts_find(lm_facts *f, const char *path, const lm_fact **out, lm_error *e)
 {
-    LM_GIVEN(e, f && path && out);
+    LM_REQUIRE(e, f && path && out);
     const lm_fact *deepest, *other = NULL;
     step           failed = { 0 }, failed_there = { 0 };
     const lm_fact *x = *path ? walk(&f->root, path, &deepest, &failed) : NULL;

@@ -121,7 +121,7 @@ void lm_put_layer_flow(lm_facts *f, uint32_t layer, lm_text *out)
             put_act(&c, n);
         } else if (alone && n->code == LM_OP_SCALE) {
             put_scale(&c, n);
-        } else if (alone && (f->ledger->roles[i] & (LM_ROLE_UP | LM_ROLE_DOWN))) {
+        } else if (alone && (f->ledger->roles[i] & (LM_PRODUCT_UP | LM_PRODUCT_DOWN))) {
             put(&c, p->modules[b == LM_NONE ? n->module : b].name, false, n->out);   /* products directly in the layer */
         }
         block = b;

@@ -294,7 +294,7 @@ bool lm_put_projection(const lm_ledger *l, const lm_node *attention, uint32_t wh
     if (which < 3)
         v = which < attention->n_in ? attention->in[which] : LM_NONE;
     for (uint32_t i = (uint32_t)(attention - p->nodes); which == 3 && v == LM_NONE && p->nodes[i].layer == attention->layer; i++)
-        v = l->roles[i] & LM_ROLE_OUTPUT ? p->nodes[i].out : LM_NONE;
+        v = l->roles[i] & LM_PRODUCT_OUTPUT ? p->nodes[i].out : LM_NONE;
     if (v != LM_NONE && put_made(l, v, attention->layer, "QKVO"[which], out))
         return true;
     out->size = from;

@@ -357,7 +357,7 @@ static void judge_by(lm_facts *f, const lm_fact *x, const char *text, lm_judgeme
  * are absorbed, and has its own names for activations. */
 lm_status lm_facts_judge(lm_facts *f, const char *quantity, const char *text, lm_judgement *out, lm_error *e)
 {
-    LM_GIVEN(e, f && quantity && text && out);
+    LM_REQUIRE(e, f && quantity && text && out);
     lm_meanings  m = lm_meanings_of(f, quantity);
     lm_judgement described;
 

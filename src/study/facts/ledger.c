@@ -83,7 +83,7 @@ static void mark_readers(lm_ledger *l, uint32_t from, uint16_t role)
 
 static void find_roles(lm_ledger *l)
 {
-    static const uint16_t of_attention[3] = { LM_ROLE_QUERY, LM_ROLE_KEY, LM_ROLE_VALUE };
+    static const uint16_t of_attention[3] = { LM_PRODUCT_QUERY, LM_PRODUCT_KEY, LM_PRODUCT_VALUE };
     const lm_program     *p               = l->program;
 
     for (uint32_t i = 0; i < p->n_nodes; i++) {
@@ -94,25 +94,25 @@ static void find_roles(lm_ledger *l)
         case LM_OP_ATTENTION:
             for (uint32_t k = 0; k < n->n_in && k < 3; k++)
                 mark_makers(l, n->in[k], l->block[i], of_attention[k], 24);
-            mark_readers(l, i, LM_ROLE_OUTPUT);
+            mark_readers(l, i, LM_PRODUCT_OUTPUT);
             break;
         case LM_OP_GLU:
-            mark_makers(l, n->in[0], LM_NONE, LM_ROLE_GATE, 6);
-            mark_makers(l, n->in[1], LM_NONE, LM_ROLE_UP, 6);
-            mark_readers(l, i, LM_ROLE_DOWN);
+            mark_makers(l, n->in[0], LM_NONE, LM_PRODUCT_GATE, 6);
+            mark_makers(l, n->in[1], LM_NONE, LM_PRODUCT_UP, 6);
+            mark_readers(l, i, LM_PRODUCT_DOWN);
             break;
         case LM_OP_ACT:
-            mark_makers(l, n->in[0], LM_NONE, LM_ROLE_UP, 6);
-            mark_readers(l, i, LM_ROLE_DOWN);
+            mark_makers(l, n->in[0], LM_NONE, LM_PRODUCT_UP, 6);
+            mark_readers(l, i, LM_PRODUCT_DOWN);
             break;
         case LM_OP_ROUTE:
-            mark_makers(l, n->in[0], LM_NONE, LM_ROLE_ROUTER, 6);
+            mark_makers(l, n->in[0], LM_NONE, LM_PRODUCT_ROUTER, 6);
             break;
         default:
             break;
         }
     }
-    l->roles[l->head] |= LM_ROLE_HEAD;
+    l->roles[l->head] |= LM_PRODUCT_HEAD;
 }
 
 /* ---- parts and readers ---- */

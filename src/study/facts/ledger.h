@@ -7,11 +7,11 @@
 #include "program/program.h"
 
 /* The role of a product, derived from how its result is used. Several bits: a fused projection. */
-typedef enum lm_role {
-    LM_ROLE_QUERY = 1, LM_ROLE_KEY = 2, LM_ROLE_VALUE = 4, LM_ROLE_OUTPUT = 8,      /* of attention */
-    LM_ROLE_GATE = 16, LM_ROLE_UP = 32, LM_ROLE_DOWN = 64,                          /* of an MLP */
-    LM_ROLE_ROUTER = 128, LM_ROLE_HEAD = 256,
-} lm_role;
+typedef enum lm_product_role {
+    LM_PRODUCT_QUERY = 1, LM_PRODUCT_KEY = 2, LM_PRODUCT_VALUE = 4, LM_PRODUCT_OUTPUT = 8, /* of attention */
+    LM_PRODUCT_GATE = 16, LM_PRODUCT_UP = 32, LM_PRODUCT_DOWN = 64,                 /* of an MLP */
+    LM_PRODUCT_ROUTER = 128, LM_PRODUCT_HEAD = 256,
+} lm_product_role;
 
 struct lm_ledger {
     const lm_program *program;

@@ -233,7 +233,7 @@ static bool has_branch(lm_facts *f, const char *path)
 
 lm_status lm_facts_named(lm_facts *f, const char *name, const lm_fact **out, lm_error *e)
 {
-    LM_GIVEN(e, f && name && out);
+    LM_REQUIRE(e, f && name && out);
     const lm_fact *x = NULL;
     lm_error       ours;
 

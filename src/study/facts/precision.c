@@ -113,7 +113,7 @@ static const char *gguf_name(const lm_ledger *l, uint32_t weight, char out[64])
     uint32_t         i    = l->reader[weight];
     const lm_node   *n    = &l->program->nodes[i];
     uint16_t         role = l->roles[i];
-    bool             down = (role & LM_ROLE_DOWN) || (n->code == LM_OP_EXPERTS && n->weights[2] == weight);
+    bool             down = (role & LM_PRODUCT_DOWN) || (n->code == LM_OP_EXPERTS && n->weights[2] == weight);
     const char      *kind = "other";
 
     if (w->gguf)
@@ -122,17 +122,17 @@ static const char *gguf_name(const lm_ledger *l, uint32_t weight, char out[64])
         return "position_embd.weight";
     if (n->code == LM_OP_EMBED)
         return "token_embd.weight";
-    if (role & LM_ROLE_HEAD)
+    if (role & LM_PRODUCT_HEAD)
         return "output.weight";
-    if ((role & LM_ROLE_QUERY) && (role & LM_ROLE_VALUE))
+    if ((role & LM_PRODUCT_QUERY) && (role & LM_PRODUCT_VALUE))
         kind = "attn_qkv";
-    else if (role & LM_ROLE_VALUE)
+    else if (role & LM_PRODUCT_VALUE)
         kind = "attn_v";
-    else if (role & LM_ROLE_KEY)
+    else if (role & LM_PRODUCT_KEY)
         kind = "attn_k";
-    else if (role & LM_ROLE_OUTPUT)
+    else if (role & LM_PRODUCT_OUTPUT)
         kind = "attn_output";
-    else if (role & LM_ROLE_ROUTER)
+    else if (role & LM_PRODUCT_ROUTER)
         kind = "ffn_gate_inp";
     else if (down)
         kind = "ffn_down";

@@ -11,9 +11,9 @@ lm_table lm_table_new(lm_facts *f, const char *align, unsigned indent)
 
 static const char **new_row(lm_table *t)
 {
-    if (t->rows == t->room) {
-        unsigned     room  = t->room ? 2 * t->room : 32;
-        const char **cells = lm_arena_new(&t->f->arena, (size_t)room * t->n, const char *);
+    if (t->rows == t->capacity) {
+        unsigned     capacity  = t->capacity ? 2 * t->capacity : 32;
+        const char **cells = lm_arena_new(&t->f->arena, (size_t)capacity * t->n, const char *);
         if (!cells) {
             t->f->failed = true;
             return NULL;
@@ -21,7 +21,7 @@ static const char **new_row(lm_table *t)
         if (t->rows)
             memcpy(cells, t->cells, (size_t)t->rows * t->n * sizeof *cells);
         t->cells = cells;
-        t->room  = room;
+        t->capacity  = capacity;
     }
     return &t->cells[(size_t)t->rows++ * t->n];
 }

@@ -10,7 +10,7 @@ typedef struct lm_table {
     lm_facts   *f;               /* its arena holds the cells */
     const char *align;           /* one letter per column: 'l' or 'r' */
     const char *gap;             /* between columns */
-    unsigned    indent, n, rows, room;
+    unsigned    indent, n, rows, capacity;
     const char **cells;          /* [rows][n]; a row whose first cell is NULL is blank */
 } lm_table;
 

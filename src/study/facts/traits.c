@@ -32,7 +32,7 @@ static lm_norm_position find_norm_position(const lm_ledger *l)
     }
     for (uint32_t i = 0; i < p->n_nodes; i++) {
         const lm_node *n = &p->nodes[i];
-        if (n->layer < 0 || n->code != LM_OP_LINEAR || !(l->roles[i] & (LM_ROLE_QUERY | LM_ROLE_UP | LM_ROLE_GATE)))
+        if (n->layer < 0 || n->code != LM_OP_LINEAR || !(l->roles[i] & (LM_PRODUCT_QUERY | LM_PRODUCT_UP | LM_PRODUCT_GATE)))
             continue;
         const lm_node *m = maker(p, n->in[0]);
         if (lm_is_norm(m) && m->layer == n->layer)
@@ -87,11 +87,11 @@ static void see_linear(const lm_ledger *l, lm_traits *t, uint32_t i)
     bool              bias = n->weights[1] != LM_NONE;
     uint16_t          r = l->roles[i];
 
-    t->bias_qkv |= bias && (r & (LM_ROLE_QUERY | LM_ROLE_KEY | LM_ROLE_VALUE));
-    t->bias_o |= bias && (r & LM_ROLE_OUTPUT);
-    t->bias_mlp |= bias && (r & (LM_ROLE_GATE | LM_ROLE_UP | LM_ROLE_DOWN)) && l->part[i] == LM_PART_MLP;
-    t->bias_head |= bias && (r & LM_ROLE_HEAD);
-    if ((r & LM_ROLE_DOWN) && l->part[i] == LM_PART_MLP) {
+    t->bias_qkv |= bias && (r & (LM_PRODUCT_QUERY | LM_PRODUCT_KEY | LM_PRODUCT_VALUE));
+    t->bias_o |= bias && (r & LM_PRODUCT_OUTPUT);
+    t->bias_mlp |= bias && (r & (LM_PRODUCT_GATE | LM_PRODUCT_UP | LM_PRODUCT_DOWN)) && l->part[i] == LM_PART_MLP;
+    t->bias_head |= bias && (r & LM_PRODUCT_HEAD);
+    if ((r & LM_PRODUCT_DOWN) && l->part[i] == LM_PART_MLP) {
         t->dense = true;
         if (!t->intermediate)
             t->intermediate = p->values[n->in[0]].width;
@@ -117,7 +117,8 @@ static bool is_qk_norm(const lm_ledger *l, uint32_t i)
 
     if (l->block[i] == LM_NONE || !l->attends[l->block[i]])
         return false;
-    bool projection = made < i && p->nodes[made].code == LM_OP_LINEAR && (l->roles[made] == LM_ROLE_QUERY || l->roles[made] == LM_ROLE_KEY);
+    bool projection = made < i && p->nodes[made].code == LM_OP_LINEAR &&
+                      (l->roles[made] == LM_PRODUCT_QUERY || l->roles[made] == LM_PRODUCT_KEY);
     return n->norm.groups > 1 || (projection && !reaches_linear(p, i));
 }
 
@@ -182,7 +183,7 @@ static uint32_t shared_width(const lm_ledger *l, const lm_node *experts)
     const lm_module  *m = experts ? &p->modules[l->layer[experts->layer]] : NULL;
 
     for (uint32_t i = m ? m->first_op : 0; m && i < m->end_op; i++)
-        if ((l->roles[i] & LM_ROLE_DOWN) && l->part[i] == LM_PART_MLP && p->nodes[i].code == LM_OP_LINEAR)
+        if ((l->roles[i] & LM_PRODUCT_DOWN) && l->part[i] == LM_PART_MLP && p->nodes[i].code == LM_OP_LINEAR)
             return p->values[p->nodes[i].in[0]].width;
     return 0;
 }
@@ -197,7 +198,7 @@ static bool is_parallel(const lm_ledger *l)
         if (p->nodes[i].layer < 0)
             continue;
         seen |= p->nodes[i].code == LM_OP_ATTENTION;
-        if (!seen || !(l->roles[i] & LM_ROLE_UP) || l->part[i] != LM_PART_MLP)
+        if (!seen || !(l->roles[i] & LM_PRODUCT_UP) || l->part[i] != LM_PART_MLP)
             continue;
         lm_value v = p->nodes[i].in[0];
         for (const lm_node *n; v != p->modules[l->layer[0]].in; v = n->in[0]) {

@@ -455,7 +455,7 @@ static lm_status write(lm_listing *l, stack *s, lm_text *out, lm_error *e)
 
 lm_status lm_listing_write(lm_facts *f, lm_listing_language in, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, f && out);
+    LM_REQUIRE(e, f && out);
     const lm_program *p = f->s.program;
     lm_listing l;
     stack s = { 0 };

@@ -49,20 +49,21 @@ static bool is_alive(const lm_listing *l, const char *name, uint32_t node)
 
 static const char *of_role(uint32_t roles)
 {
-    uint32_t attention = roles & (LM_ROLE_QUERY | LM_ROLE_KEY | LM_ROLE_VALUE);
+    uint32_t attention = roles & (LM_PRODUCT_QUERY | LM_PRODUCT_KEY | LM_PRODUCT_VALUE);
 
     if (attention)
-        return attention == LM_ROLE_QUERY ? "q" : attention == LM_ROLE_KEY ? "k" : attention == LM_ROLE_VALUE ? "v"
-             : attention == (LM_ROLE_KEY | LM_ROLE_VALUE) ? "kv" : "qkv";
-    if (roles & LM_ROLE_HEAD)
+        return attention == LM_PRODUCT_QUERY ? "q" : attention == LM_PRODUCT_KEY ? "k" : attention == LM_PRODUCT_VALUE ? "v"
+             : attention == (LM_PRODUCT_KEY | LM_PRODUCT_VALUE) ? "kv" : "qkv";
+    if (roles & LM_PRODUCT_HEAD)
         return "logits";
-    if (roles & LM_ROLE_ROUTER)
+    if (roles & LM_PRODUCT_ROUTER)
         return "scores";
-    if (roles & LM_ROLE_OUTPUT)
+    if (roles & LM_PRODUCT_OUTPUT)
         return "a";
-    if (roles & LM_ROLE_DOWN)
+    if (roles & LM_PRODUCT_DOWN)
         return "m";
-    return (roles & LM_ROLE_GATE) && (roles & LM_ROLE_UP) ? "gate_up" : roles & LM_ROLE_GATE ? "gate" : roles & LM_ROLE_UP ? "up" : NULL;
+    const bool gate = roles & LM_PRODUCT_GATE, up = roles & LM_PRODUCT_UP;
+    return gate && up ? "gate_up" : gate ? "gate" : up ? "up" : NULL;
 }
 
 static const char *last_word(const char *path)

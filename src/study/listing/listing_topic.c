@@ -53,7 +53,8 @@ static bool is_wanted(const lm_listing *l, const char *topic, lm_op_code code, u
 
 static uint16_t roles_of(region r)
 {
-    return r == ATTENTION ? LM_ROLE_QUERY | LM_ROLE_KEY | LM_ROLE_VALUE : LM_ROLE_GATE | LM_ROLE_UP | LM_ROLE_DOWN | LM_ROLE_ROUTER;
+    return r == ATTENTION ? LM_PRODUCT_QUERY | LM_PRODUCT_KEY | LM_PRODUCT_VALUE
+                          : LM_PRODUCT_GATE | LM_PRODUCT_UP | LM_PRODUCT_DOWN | LM_PRODUCT_ROUTER;
 }
 
 static bool belongs(const lm_listing *l, region r, uint32_t i)
@@ -77,7 +78,7 @@ static piece block_of(const lm_listing *l, region r, int32_t layer)
         x.to   = i + 1;
         any    = true;
     }
-    while (x.to < l->p->n_nodes && (l->f->ledger->roles[x.to] & LM_ROLE_OUTPUT) && r == ATTENTION)
+    while (x.to < l->p->n_nodes && (l->f->ledger->roles[x.to] & LM_PRODUCT_OUTPUT) && r == ATTENTION)
         x.to++;
     uint32_t block = l->f->ledger->block[x.from];
     if (block != LM_NONE) {
@@ -125,7 +126,7 @@ static unsigned find_pieces(const lm_listing *l, size_t t, piece out[2])
     case MLP: out[0] = block_of(l, topics[t].region, p->nodes[at].layer); return 1;
     case ROUTER:
         out[0] = block_of(l, MLP, p->nodes[at].layer);
-        while (!(l->f->ledger->roles[out[0].from] & LM_ROLE_ROUTER))
+        while (!(l->f->ledger->roles[out[0].from] & LM_PRODUCT_ROUTER))
             out[0].from++;
         out[0].to   = at + 1;
         out[0].name = "routed";

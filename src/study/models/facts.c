@@ -209,8 +209,8 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
 
 lm_status lm_facts_new(const lm_model *m, const lm_facts_options *o, lm_facts **out, lm_error *e)
 {
-    LM_GIVEN(e, m && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && out);
+    LM_CHECK_RESERVED(e, o);
     static const lm_facts_options defaults;
     holding                      *h = lm_alloc_zero(1, sizeof *h);
 

@@ -192,8 +192,8 @@ lm_status lm_fit_model(const lm_model *m, const lm_fit_options *o, lm_fit *out, 
 {
     static const lm_fit_options defaults;
 
-    LM_GIVEN(e, m && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, m && out);
+    LM_CHECK_RESERVED(e, o);
     o = o ? o : &defaults;
     lm_fit fit = {
         .context_length = m->program->context_length,

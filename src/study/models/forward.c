@@ -258,7 +258,7 @@ lm_status lm_explain_forward(const lm_model *m, const lm_token *ids, size_t n, c
     lm_form            form  = given.form;
     uint32_t           layer = given.layer;
 
-    LM_GIVEN(e, m && ids && out);
+    LM_REQUIRE(e, m && ids && out);
     LM_TRY(check(m, ids, n, layer, form, e));
     pass      x    = { .m = m, .p = m->program };
     lm_text   text = { 0 };

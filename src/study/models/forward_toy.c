@@ -251,7 +251,7 @@ lm_status lm_explain_toy(const lm_model *preset, const lm_explain_options *o, lm
     lm_text            page = { 0 };
     showing            x    = { .out = &page };
 
-    LM_GIVEN(e, preset && out);
+    LM_REQUIRE(e, preset && out);
     LM_TRY(lm_forward_form(given.form, e));
     LM_TRY(read_words(&x, given.text ? given.text : "The cat sat", e));
     lm_status status = lm_toy_new(preset, &toy, e);

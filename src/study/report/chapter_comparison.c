@@ -304,7 +304,7 @@ static void write_events(lm_document *d)
                                              _("position"), _("source"));
 
     for (uint32_t i = 0; i < c->n_events; i++) {
-        const lm_event *e = &c->events[i];
+        const lm_publication *e = &c->events[i];
         lm_next_row(t);
         lm_cell(t, e->date);
         lm_cellf(t, e->published ? "%s ‡" : lm_event_stands_out(c, e) ? "▶ %s" : "%s", e->title);

@@ -68,11 +68,11 @@ static void describe_linear(const lm_facts *f, uint32_t i, lm_text *out)
             continue;
         const lm_attention_spec *s = &p->nodes[k].attention.spec;
         uint16_t role = f->ledger->roles[i];
-        if (role == LM_ROLE_QUERY && to == s->n_heads * s->k_dim)
+        if (role == LM_PRODUCT_QUERY && to == s->n_heads * s->k_dim)
             lm_text_printf(out, "  = %u × %u", s->n_heads, s->k_dim);
-        else if (role == LM_ROLE_KEY && to == s->n_kv_heads * s->k_dim)
+        else if (role == LM_PRODUCT_KEY && to == s->n_kv_heads * s->k_dim)
             lm_text_printf(out, "  = %u × %u", s->n_kv_heads, s->k_dim);
-        else if (role == LM_ROLE_VALUE && to == s->n_kv_heads * s->v_dim)
+        else if (role == LM_PRODUCT_VALUE && to == s->n_kv_heads * s->v_dim)
             lm_text_printf(out, "  = %u × %u", s->n_kv_heads, s->v_dim);
         break;
     }

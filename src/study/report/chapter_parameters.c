@@ -170,25 +170,25 @@ static const char *meaning_of(lm_document *d, uint32_t i)
         const lm_attention_spec *s = &p->nodes[k].attention.spec;
         if (p->nodes[k].code != LM_OP_ATTENTION || s->v_in_k)
             continue;
-        if (role == LM_ROLE_QUERY)
+        if (role == LM_PRODUCT_QUERY)
             return lm_doc_keepf(d, _("%u query heads of %u dimensions"), s->n_heads, s->k_dim);
-        if (role == LM_ROLE_KEY)
+        if (role == LM_PRODUCT_KEY)
             return lm_doc_keepf(d, _("%u key heads of %u dimensions"), s->n_kv_heads, s->k_dim);
-        if (role == LM_ROLE_VALUE)
+        if (role == LM_PRODUCT_VALUE)
             return lm_doc_keepf(d, _("%u value heads of %u dimensions"), s->n_kv_heads, s->v_dim);
         break;
     }
     switch (role) {
-    case LM_ROLE_OUTPUT:
-    case LM_ROLE_DOWN:
+    case LM_PRODUCT_OUTPUT:
+    case LM_PRODUCT_DOWN:
         return _("output width: that of the residual stream");
-    case LM_ROLE_GATE:
+    case LM_PRODUCT_GATE:
         return _("one gate for each dimension of the MLP");
-    case LM_ROLE_UP:
+    case LM_PRODUCT_UP:
         return _("dimensions of the MLP");
-    case LM_ROLE_ROUTER:
+    case LM_PRODUCT_ROUTER:
         return _("one score for each expert");
-    case LM_ROLE_HEAD:
+    case LM_PRODUCT_HEAD:
         return _("one logit for each token of the vocabulary");
     default:
         return _("output dimensions");

@@ -140,8 +140,8 @@ lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_opt
 {
     static const lm_report_options defaults;
 
-    LM_GIVEN(e, models && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, models && out);
+    LM_CHECK_RESERVED(e, o);
     o = o ? o : &defaults;
     lm_document        d;
     lm_chapters_shared shared = { 0 };
@@ -175,7 +175,7 @@ lm_status lm_report_settings(lm_facts *model, lm_language language, lm_text *out
 {
     lm_text b = { 0 };
 
-    LM_GIVEN(e, model && out);
+    LM_REQUIRE(e, model && out);
     lm_language before = lm_language_set(language);
     lm_sliders *s      = lm_sliders_of(model);
     lm_status   status = lm_facts_check(model, e);

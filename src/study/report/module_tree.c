@@ -116,8 +116,8 @@ static void put_repr(const lm_facts *f, uint32_t m, unsigned indent, unsigned de
     from = out->size;
     if (leaf || depth == 0) {
         put_sizes(f, m, out);
-        if (x->says)
-            lm_text_printf(out, "%s%s", out->size > from ? ", " : "", x->says);
+        if (x->extra_repr)
+            lm_text_printf(out, "%s%s", out->size > from ? ", " : "", x->extra_repr);
         lm_text_printf(out, "%s)\n", leaf ? "" : "…");
         return;
     }

@@ -163,8 +163,8 @@ static lm_status view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_er
 
 lm_status lm_facts_view(lm_facts *f, const lm_view_options *o, lm_text *out, lm_error *e)
 {
-    LM_GIVEN(e, f && out);
-    LM_PLAIN(e, o);
+    LM_REQUIRE(e, f && out);
+    LM_CHECK_RESERVED(e, o);
     lm_view_options given = o ? *o : (lm_view_options){ 0 };
     lm_language     before = lm_language_set(given.language);
 

@@ -105,10 +105,10 @@ static bool separates(const lm_answer *a, char c)
 }
 
 /* Begin a call that is streamed, or read a complete one. */
-static lm_reading begin_call(lm_answer *a, lm_reader *r, bool *whole)
+static lm_answer_reading begin_call(lm_answer *a, lm_reader *r, bool *whole)
 {
     lm_reader from = *r;
-    lm_reading was = LM_READ_NONE;
+    lm_answer_reading was = LM_READ_NONE;
 
     *whole = false;
     if (a->o.eager) {
@@ -132,10 +132,10 @@ static void end_calls(lm_answer *a)
 }
 
 /* Read the mark that closes a section of calls. LM_READ_DONE: it was read after a call, and the calls are over. */
-static lm_reading close_section(lm_answer *a, lm_reader *r)
+static lm_answer_reading close_section(lm_answer *a, lm_reader *r)
 {
     lm_reader from = *r;
-    lm_reading was = LM_READ_NONE;
+    lm_answer_reading was = LM_READ_NONE;
 
     if ((a->section || a->in_section) && a->f->section.close)
         was = lm_reader_mark(r, a->f->section.close);
@@ -167,7 +167,7 @@ static bool step_calls(lm_answer *a, bool final)
 {
     lm_reader r = { a->buffer.data, a->buffer.size, 0, final };
     bool whole = true;
-    lm_reading was;
+    lm_answer_reading was;
 
     while (r.at < r.n && separates(a, r.s[r.at]))
         r.at++;
@@ -222,7 +222,7 @@ bool lm_answer_step_arguments(lm_answer *a, bool final)
 static bool step_tail(lm_answer *a, bool final)
 {
     lm_reader r = { a->buffer.data ? a->buffer.data : "", a->buffer.size, 0, final };
-    lm_reading was = lm_call_tail(a->f, &r);
+    lm_answer_reading was = lm_call_tail(a->f, &r);
 
     if (was == LM_READ_MORE)
         return false;
@@ -305,7 +305,7 @@ static void work(lm_answer *a, bool final)
 
 lm_status lm_answer_new(const lm_answer_style *s, const lm_answer_options *o, lm_answer **out, lm_error *e)
 {
-    LM_GIVEN(e, s && out);
+    LM_REQUIRE(e, s && out);
     lm_answer *a = lm_alloc_zero(1, sizeof *a);
 
     if (!a)
@@ -332,7 +332,7 @@ static lm_status memory_of(lm_answer *a, lm_error *e)
 lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*on_event)(void *arg, const lm_answer_event *event), void *arg,
                          lm_error *e)
 {
-    LM_GIVEN(e, a && (text || !size) && on_event);
+    LM_REQUIRE(e, a && (text || !size) && on_event);
     bool bracket = false;
 
     for (size_t i = 0; i < size && !bracket; i++)
@@ -349,7 +349,7 @@ lm_status lm_answer_feed(lm_answer *a, const char *text, size_t size, void (*on_
 
 lm_status lm_answer_end(lm_answer *a, void (*on_event)(void *arg, const lm_answer_event *event), void *arg, lm_error *e)
 {
-    LM_GIVEN(e, a && on_event);
+    LM_REQUIRE(e, a && on_event);
     a->on_event = on_event;
     a->arg      = arg;
     a->ending   = true;

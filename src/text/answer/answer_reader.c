@@ -31,7 +31,7 @@ void lm_reader_space(lm_reader *r)
         r->at++;
 }
 
-lm_reading lm_reader_mark(lm_reader *r, const char *mark)
+lm_answer_reading lm_reader_mark(lm_reader *r, const char *mark)
 {
     size_t size = strlen(mark), here = r->n - r->at, n = here < size ? here : size;
 
@@ -43,7 +43,7 @@ lm_reading lm_reader_mark(lm_reader *r, const char *mark)
     return LM_READ_DONE;
 }
 
-lm_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out)
+lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out)
 {
     size_t size = strlen(mark);
 
@@ -56,7 +56,7 @@ lm_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text 
     return r->final || r->n - r->at > most + size ? LM_READ_NONE : LM_READ_MORE;
 }
 
-lm_reading lm_reader_json(lm_reader *r, size_t *from)
+lm_answer_reading lm_reader_json(lm_reader *r, size_t *from)
 {
     lm_balance b = { 0 };
     size_t i = r->at;

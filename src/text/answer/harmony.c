@@ -32,7 +32,7 @@ static bool look(const lm_answer *a, bool final, bool *begins)
     lm_reader_space(&r);
     for (size_t i = 0; i < 4; i++) {
         lm_reader here = r;
-        lm_reading was = lm_reader_mark(&here, header_begins[i]);
+        lm_answer_reading was = lm_reader_mark(&here, header_begins[i]);
         *begins |= was == LM_READ_DONE;
         more |= was == LM_READ_MORE;
         here = (lm_reader){ a->buffer.data, a->buffer.size, 0, final };
@@ -105,7 +105,7 @@ static bool step_call(lm_answer *a, bool final)
 {
     lm_reader r = { a->buffer.data, a->buffer.size, 0, final };
     size_t from;
-    lm_reading was;
+    lm_answer_reading was;
 
     lm_reader_space(&r);
     was = lm_reader_json(&r, &from);

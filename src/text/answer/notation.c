@@ -7,7 +7,7 @@
 
 enum { MOST_DEPTH = 64, MOST_NAME = 256 };
 
-static lm_reading wait_or_none(const lm_reader *r) { return r->final || r->at < r->n ? LM_READ_NONE : LM_READ_MORE; }
+static lm_answer_reading wait_or_none(const lm_reader *r) { return r->final || r->at < r->n ? LM_READ_NONE : LM_READ_MORE; }
 
 static bool is_name(char c)
 {
@@ -15,7 +15,7 @@ static bool is_name(char c)
 }
 
 /* Read the name [*from, at). Something must follow it, so that it is known to be complete. */
-static lm_reading read_name(lm_reader *r, size_t *from)
+static lm_answer_reading read_name(lm_reader *r, size_t *from)
 {
     lm_reader_space(r);
     *from = r->at;
@@ -35,7 +35,7 @@ static char next(lm_reader *r)
 
 /* ---- plain values: numbers and words of JSON and Python ---- */
 
-static lm_reading read_plain(lm_reader *r, lm_text *out)
+static lm_answer_reading read_plain(lm_reader *r, lm_text *out)
 {
     static const char *const words[][2] = { { "True", "true" }, { "False", "false" }, { "None", "null" } };
     size_t from = r->at;
@@ -96,7 +96,7 @@ static void add_code(lm_text *out, uint32_t c)
 }
 
 /* Read what follows a backslash. */
-static lm_reading read_escape(lm_reader *r, lm_text *text)
+static lm_answer_reading read_escape(lm_reader *r, lm_text *text)
 {
     static const char from[] = "ntrbf0'\"\\/a", to[] = "\n\t\r\b\f\0'\"\\/\a";
     unsigned digits;
@@ -126,11 +126,11 @@ static lm_reading read_escape(lm_reader *r, lm_text *text)
     return LM_READ_DONE;
 }
 
-static lm_reading python_string(lm_reader *r, lm_text *out)
+static lm_answer_reading python_string(lm_reader *r, lm_text *out)
 {
     char quote = r->s[r->at++];
     lm_text text = { 0 };
-    lm_reading was = LM_READ_MORE;
+    lm_answer_reading was = LM_READ_MORE;
 
     while (r->at < r->n) {
         char c = r->s[r->at++];
@@ -148,14 +148,14 @@ static lm_reading python_string(lm_reader *r, lm_text *out)
     return r->at < r->n ? was : wait_or_none(r);
 }
 
-static lm_reading python_value(lm_reader *r, unsigned depth, lm_text *out);
+static lm_answer_reading python_value(lm_reader *r, unsigned depth, lm_text *out);
 
 /* Read values, or pairs of them in a dict, up to the closing bracket. */
-static lm_reading python_list(lm_reader *r, unsigned depth, lm_text *out)
+static lm_answer_reading python_list(lm_reader *r, unsigned depth, lm_text *out)
 {
     bool dict = r->s[r->at] == '{';
     char close = dict ? '}' : r->s[r->at] == '(' ? ')' : ']', c;
-    lm_reading was;
+    lm_answer_reading was;
 
     r->at++;
     lm_text_add_char(out, dict ? '{' : '[');
@@ -192,7 +192,7 @@ static lm_reading python_list(lm_reader *r, unsigned depth, lm_text *out)
     return LM_READ_DONE;
 }
 
-static lm_reading python_value(lm_reader *r, unsigned depth, lm_text *out)
+static lm_answer_reading python_value(lm_reader *r, unsigned depth, lm_text *out)
 {
     char c = next(r);
 
@@ -203,11 +203,11 @@ static lm_reading python_value(lm_reader *r, unsigned depth, lm_text *out)
     return strchr("[{(", c) ? python_list(r, depth + 1, out) : read_plain(r, out);
 }
 
-lm_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out)
+lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     size_t from;
     char c;
-    lm_reading was = read_name(r, &from);
+    lm_answer_reading was = read_name(r, &from);
 
     if (was != LM_READ_DONE)
         return was;
@@ -245,14 +245,14 @@ lm_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *
 
 /* ---- Gemma 4 ---- */
 
-static lm_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out);
+static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out);
 
-static lm_reading gemma_object(lm_reader *r, unsigned depth, lm_text *out)
+static lm_answer_reading gemma_object(lm_reader *r, unsigned depth, lm_text *out)
 {
     bool object = r->s[r->at] == '{';
     size_t from;
     char close = object ? '}' : ']', c;
-    lm_reading was;
+    lm_answer_reading was;
 
     r->at++;
     lm_text_add_char(out, object ? '{' : '[');
@@ -284,11 +284,11 @@ static lm_reading gemma_object(lm_reader *r, unsigned depth, lm_text *out)
     return LM_READ_DONE;
 }
 
-static lm_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
+static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
 {
     lm_text text = { 0 };
     char c = next(r);
-    lm_reading was;
+    lm_answer_reading was;
 
     if (!c || depth > MOST_DEPTH)
         return depth > MOST_DEPTH ? LM_READ_NONE : wait_or_none(r);
@@ -304,10 +304,10 @@ static lm_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
     return was;
 }
 
-lm_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     size_t from;
-    lm_reading was = lm_reader_mark(r, "call:");
+    lm_answer_reading was = lm_reader_mark(r, "call:");
 
     if (was == LM_READ_DONE)
         was = read_name(r, &from);

@@ -97,11 +97,11 @@ static void add_value(const json_t *schema, const char *text, size_t n, int how,
 /* ---- one argument ---- */
 
 /* Read a mark in which white space is optional. */
-static lm_reading loose_mark(lm_reader *r, const char *mark)
+static lm_answer_reading loose_mark(lm_reader *r, const char *mark)
 {
     const char *gap = strchr(mark, '\n');
     char first[64];
-    lm_reading was;
+    lm_answer_reading was;
 
     if (!gap || (size_t)(gap - mark) >= sizeof first)
         return lm_reader_mark(r, mark);
@@ -116,13 +116,13 @@ static lm_reading loose_mark(lm_reader *r, const char *mark)
 }
 
 /* Read the key, up to key_end. */
-static lm_reading read_key(const lm_answer_family *f, lm_reader *r, lm_text *key)
+static lm_answer_reading read_key(const lm_answer_family *f, lm_reader *r, lm_text *key)
 {
     size_t from = r->at, most = from + MOST_KEY;
 
     for (; r->at < r->n && r->at < most; r->at++) {
         lm_reader here = *r;
-        lm_reading was = loose_mark(&here, f->key_end);
+        lm_answer_reading was = loose_mark(&here, f->key_end);
         if (was == LM_READ_NONE)
             continue;
         if (was == LM_READ_DONE) {
@@ -135,27 +135,27 @@ static lm_reading read_key(const lm_answer_family *f, lm_reader *r, lm_text *key
 }
 
 /* Return whether another argument or the end of the call follows, ignoring white space. */
-static lm_reading follows(const lm_answer_family *f, lm_reader r)
+static lm_answer_reading follows(const lm_answer_family *f, lm_reader r)
 {
     lm_reader_space(&r);
     if (r.at == r.n)
         return r.final ? LM_READ_DONE : LM_READ_MORE;
     lm_reader other = r;
-    lm_reading a = lm_reader_mark(&r, f->argument.open), b = lm_reader_mark(&other, f->call.close);
+    lm_answer_reading a = lm_reader_mark(&r, f->argument.open), b = lm_reader_mark(&other, f->call.close);
     if (a == LM_READ_DONE || b == LM_READ_DONE)
         return LM_READ_DONE;
     return a == LM_READ_MORE || b == LM_READ_MORE ? LM_READ_MORE : LM_READ_NONE;
 }
 
 /* Read up to a closing mark that something legal follows, because a text may contain the mark itself. */
-static lm_reading read_value(const lm_answer_family *f, lm_reader *r, size_t *from, size_t *to)
+static lm_answer_reading read_value(const lm_answer_family *f, lm_reader *r, size_t *from, size_t *to)
 {
     size_t size = strlen(f->argument.close);
 
     *from = r->at;
     for (size_t i = r->at; i + size <= r->n && i - r->at <= MOST_VALUE; i++) {
         lm_reader here = { r->s, r->n, i + size, r->final };
-        lm_reading was;
+        lm_answer_reading was;
         if (memcmp(r->s + i, f->argument.close, size) != 0 || (was = follows(f, here)) == LM_READ_NONE)
             continue;
         *to = i;
@@ -165,9 +165,9 @@ static lm_reading read_value(const lm_answer_family *f, lm_reader *r, size_t *fr
     return r->final || r->n - r->at > MOST_VALUE ? LM_READ_NONE : LM_READ_MORE;
 }
 
-static lm_reading read_type(const lm_answer_family *f, lm_reader *r, int *how)
+static lm_answer_reading read_type(const lm_answer_family *f, lm_reader *r, int *how)
 {
-    lm_reading was;
+    lm_answer_reading was;
 
     *how = -1;
     if (!f->typed)
@@ -183,12 +183,12 @@ static lm_reading read_type(const lm_answer_family *f, lm_reader *r, int *how)
 }
 
 /* Read one argument into `values`, an object of JSON texts. The last of several values of one key counts. */
-static lm_reading read_argument(const lm_answer_family *f, const json_t *properties, lm_reader *r, json_t *values)
+static lm_answer_reading read_argument(const lm_answer_family *f, const json_t *properties, lm_reader *r, json_t *values)
 {
     lm_text key = { 0 }, value = { 0 };
     size_t from = 0, to = 0;
     int how;
-    lm_reading was = read_key(f, r, &key);
+    lm_answer_reading was = read_key(f, r, &key);
 
     if (was == LM_READ_DONE)
         was = read_type(f, r, &how);
@@ -210,11 +210,11 @@ static lm_reading read_argument(const lm_answer_family *f, const json_t *propert
 
 /* ---- the call ---- */
 
-static lm_reading read_name(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+static lm_answer_reading read_name(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     lm_text name = { 0 };
     size_t from, most;
-    lm_reading was = LM_READ_DONE;
+    lm_answer_reading was = LM_READ_DONE;
 
     lm_reader_space(r);
     if (f->name_end) {
@@ -259,9 +259,9 @@ static const json_t *schema_of(lm_written *out)
     return out->schema;
 }
 
-lm_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
-    lm_reading was = read_name(f, o, r, out);
+    lm_answer_reading was = read_name(f, o, r, out);
     const json_t *schema;
     json_t *values;
 
@@ -276,7 +276,7 @@ lm_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o,
             *r = other;
             break;
         }
-        lm_reading next = lm_reader_mark(r, f->argument.open);
+        lm_answer_reading next = lm_reader_mark(r, f->argument.open);
         if (next == LM_READ_DONE && (next = read_argument(f, json_object_get(schema, "properties"), r, values)) == LM_READ_DONE)
             continue;
         was = was == LM_READ_MORE || next == LM_READ_MORE ? LM_READ_MORE : LM_READ_NONE;

@@ -9,7 +9,7 @@ enum { MOST_NAME = 256 };
 /* ---- members of objects ---- */
 
 /* Read a string, whose contents are [*from, *to). */
-static lm_reading read_string(lm_reader *r, size_t *from, size_t *to)
+static lm_answer_reading read_string(lm_reader *r, size_t *from, size_t *to)
 {
     if (r->at == r->n)
         return r->final ? LM_READ_NONE : LM_READ_MORE;
@@ -29,7 +29,7 @@ static lm_reading read_string(lm_reader *r, size_t *from, size_t *to)
 }
 
 /* Read a number or a word. */
-static lm_reading read_plain(lm_reader *r)
+static lm_answer_reading read_plain(lm_reader *r)
 {
     size_t from = r->at;
 
@@ -40,10 +40,10 @@ static lm_reading read_plain(lm_reader *r)
     return r->at > from ? LM_READ_DONE : LM_READ_NONE;
 }
 
-static lm_reading read_any(lm_reader *r, size_t *from, size_t *to)
+static lm_answer_reading read_any(lm_reader *r, size_t *from, size_t *to)
 {
     size_t inside;
-    lm_reading was;
+    lm_answer_reading was;
 
     *from = r->at;
     if (r->at == r->n)
@@ -86,9 +86,9 @@ static bool is_key_of(const lm_reader *r, size_t from, size_t to, const char *co
 }
 
 /* Read a key and its colon. LM_READ_NONE also at the end of the object, which sets *end. */
-static lm_reading read_member_key(lm_reader *r, size_t *key, size_t *key_end, bool *end)
+static lm_answer_reading read_member_key(lm_reader *r, size_t *key, size_t *key_end, bool *end)
 {
-    lm_reading was;
+    lm_answer_reading was;
 
     lm_reader_space(r);
     was = lm_reader_mark(r, "}");
@@ -107,14 +107,14 @@ static lm_reading read_member_key(lm_reader *r, size_t *key, size_t *key_end, bo
 }
 
 /* Read members up to the end of the object. `to_arguments`: stop before the arguments. */
-static lm_reading read_members(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out, members *m,
+static lm_answer_reading read_members(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out, members *m,
                                bool to_arguments)
 {
     const char *const argument_keys[3] = { f->arguments_key, "arguments", "parameters" }, *const name_keys[3] = { f->name_key, "name" };
     const char *const id_keys[3] = { "id", "tool_call_id" };
     size_t from, to, key, key_end;
     lm_text name = { 0 };
-    lm_reading was;
+    lm_answer_reading was;
     bool end;
 
     for (;;) {
@@ -160,9 +160,9 @@ static bool sound_arguments(lm_text *arguments)
     return sound;
 }
 
-static lm_reading close_call(const lm_answer_family *f, lm_reader *r)
+static lm_answer_reading close_call(const lm_answer_family *f, lm_reader *r)
 {
-    lm_reading was;
+    lm_answer_reading was;
 
     if (!f->call.close)
         return LM_READ_DONE;
@@ -173,10 +173,10 @@ static lm_reading close_call(const lm_answer_family *f, lm_reader *r)
     return was == LM_READ_NONE ? LM_READ_DONE : was;
 }
 
-static lm_reading read_object(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+static lm_answer_reading read_object(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     members m = { 0 };
-    lm_reading was = lm_reader_mark(r, "{");
+    lm_answer_reading was = lm_reader_mark(r, "{");
 
     if (was == LM_READ_DONE)
         was = read_members(f, o, r, out, &m, false);
@@ -185,10 +185,10 @@ static lm_reading read_object(const lm_answer_family *f, const lm_answer_options
     return was;
 }
 
-static lm_reading read_keyed(const lm_answer_options *o, lm_reader *r, lm_written *out)
+static lm_answer_reading read_keyed(const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     size_t from, to;
-    lm_reading was = lm_reader_mark(r, "{");
+    lm_answer_reading was = lm_reader_mark(r, "{");
 
     if (was == LM_READ_DONE) {
         lm_reader_space(r);
@@ -233,10 +233,10 @@ static void trim(lm_text *t)
     t->size -= from;
 }
 
-static lm_reading named_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+static lm_answer_reading named_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     lm_text name = { 0 };
-    lm_reading was = LM_READ_NONE;
+    lm_answer_reading was = LM_READ_NONE;
 
     if (f->id_mark) {
         lm_reader before = *r;
@@ -268,10 +268,10 @@ static lm_reading named_head(const lm_answer_family *f, const lm_answer_options 
     return was;
 }
 
-static lm_reading read_named(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+static lm_answer_reading read_named(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     size_t from;
-    lm_reading was = named_head(f, o, r, out);
+    lm_answer_reading was = named_head(f, o, r, out);
 
     if (was == LM_READ_DONE)
         was = lm_reader_json(r, &from);
@@ -283,7 +283,7 @@ static lm_reading read_named(const lm_answer_family *f, const lm_answer_options 
 
 /* ---- calls of any form ---- */
 
-lm_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     lm_text_clear(&out->id);
     lm_text_clear(&out->arguments);
@@ -299,10 +299,10 @@ lm_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, l
     return LM_READ_NONE;
 }
 
-lm_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
+lm_answer_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out)
 {
     members m = { 0 };
-    lm_reading was;
+    lm_answer_reading was;
 
     if (f->form == LM_FORM_NAMED) {
         if ((was = named_head(f, o, r, out)) != LM_READ_DONE)
@@ -317,12 +317,12 @@ lm_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, l
     return was == LM_READ_DONE ? read_members(f, o, r, out, &m, true) : was;
 }
 
-lm_reading lm_call_tail(const lm_answer_family *f, lm_reader *r)
+lm_answer_reading lm_call_tail(const lm_answer_family *f, lm_reader *r)
 {
     static const lm_answer_options none;
     lm_written unused = { 0 };
     members m = { 0 };
-    lm_reading was = LM_READ_DONE;
+    lm_answer_reading was = LM_READ_DONE;
 
     if (f->form == LM_FORM_OBJECT)
         was = read_members(f, &none, r, &unused, &m, false);

@@ -7,7 +7,7 @@
 #include "text/answer/family.h"
 
 /* MORE: a decision needs more text; never with `final`. */
-typedef enum lm_reading { LM_READ_MORE, LM_READ_NONE, LM_READ_DONE } lm_reading;
+typedef enum lm_answer_reading { LM_READ_MORE, LM_READ_NONE, LM_READ_DONE } lm_answer_reading;
 
 typedef struct lm_reader {
     const char *s;                   /* [n] */
@@ -28,23 +28,23 @@ typedef struct lm_written {
 
 bool       lm_balance_add(lm_balance *b, char c);                  /* true: the value, an object or array, ends with c */
 void       lm_reader_space(lm_reader *r);
-lm_reading lm_reader_mark(lm_reader *r, const char *mark);         /* match a mark here; skipped when DONE */
-lm_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out);     /* text before the mark; both are skipped */
-lm_reading lm_reader_json(lm_reader *r, size_t *from);             /* a valid JSON object or array: [*from, at) */
+lm_answer_reading lm_reader_mark(lm_reader *r, const char *mark);  /* match a mark here; skipped when DONE */
+lm_answer_reading lm_reader_until(lm_reader *r, const char *mark, size_t most, lm_text *out); /* text before the mark; both are skipped */
+lm_answer_reading lm_reader_json(lm_reader *r, size_t *from);      /* a valid JSON object or array: [*from, at) */
 
 const lm_answer_tool *lm_tool_of(const lm_answer_options *o, const char *name, size_t size);
 
 /* Read a complete call. On DONE `r` is after it, including its closing mark. */
-lm_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
+lm_answer_reading lm_call_read(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
 
 /* Read up to the "{" of the arguments, which are a JSON object in the text; NONE also if they are known only at the end of the call. */
-lm_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
+lm_answer_reading lm_call_head(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
 /* Read the rest of a call after its arguments (OBJECT: its further members too). */
-lm_reading lm_call_tail(const lm_answer_family *f, lm_reader *r);
+lm_answer_reading lm_call_tail(const lm_answer_family *f, lm_reader *r);
 
-lm_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
-lm_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out);        /* f(a='x'): one of a list */
-lm_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
+lm_answer_reading lm_call_tagged(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
+lm_answer_reading lm_call_python(const lm_answer_options *o, lm_reader *r, lm_written *out); /* f(a='x'): one of a list */
+lm_answer_reading lm_call_gemma(const lm_answer_family *f, const lm_answer_options *o, lm_reader *r, lm_written *out);
 
 void lm_written_free(lm_written *w);
 

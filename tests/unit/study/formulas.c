@@ -98,9 +98,9 @@ static void must_say(const char *preset, lm_facts *f, const char *name, const ch
 static void see_linear(const char *preset, lm_facts *f, uint32_t i)
 {
     static const struct { uint16_t role; const char *name, *bias; } biases[] = {
-        { LM_ROLE_QUERY, "query", "b_Q" }, { LM_ROLE_KEY, "key", "b_K" }, { LM_ROLE_VALUE, "value", "b_V" },
-        { LM_ROLE_OUTPUT, "attention_output", "b_O" }, { LM_ROLE_ROUTER, "router", "b_r" }, { LM_ROLE_HEAD, "head", " + b" },
-        { LM_ROLE_GATE, "mlp", "b_g" },
+        { LM_PRODUCT_QUERY, "query", "b_Q" }, { LM_PRODUCT_KEY, "key", "b_K" }, { LM_PRODUCT_VALUE, "value", "b_V" },
+        { LM_PRODUCT_OUTPUT, "attention_output", "b_O" }, { LM_PRODUCT_ROUTER, "router", "b_r" }, { LM_PRODUCT_HEAD, "head", " + b" },
+        { LM_PRODUCT_GATE, "mlp", "b_g" },
     };
     bool gated = strstr(formula(f, "mlp"), "gate") != NULL;
 
@@ -109,8 +109,8 @@ static void see_linear(const char *preset, lm_facts *f, uint32_t i)
     for (size_t k = 0; k < sizeof biases / sizeof *biases; k++)
         if (f->ledger->roles[i] & biases[k].role)
             must_say(preset, f, biases[k].name, biases[k].bias);
-    if (f->ledger->part[i] == LM_PART_MLP && (f->ledger->roles[i] & (LM_ROLE_UP | LM_ROLE_DOWN)))
-        must_say(preset, f, "mlp", f->ledger->roles[i] & LM_ROLE_UP ? gated ? "b_u" : "b1" : gated ? "b_d" : "b2");
+    if (f->ledger->part[i] == LM_PART_MLP && (f->ledger->roles[i] & (LM_PRODUCT_UP | LM_PRODUCT_DOWN)))
+        must_say(preset, f, "mlp", f->ledger->roles[i] & LM_PRODUCT_UP ? gated ? "b_u" : "b1" : gated ? "b_d" : "b2");
     assert_true(f->ledger->roles[i] != 0);                   /* a bias that has no formula */
 }
 

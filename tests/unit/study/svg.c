@@ -32,7 +32,7 @@ static lm_graph *random_graph(uint32_t seed)
             lm_graph_open(g, "group %u with a title of some length", i);
             depth++;
         }
-        lm_graph_add(g, (lm_shape)roll(&seed, 5), (lm_mark)roll(&seed, LM_MARKS), "node %u\n%s", i,
+        lm_graph_add(g, (lm_graph_shape)roll(&seed, 5), (lm_graph_mark)roll(&seed, LM_MARKS), "node %u\n%s", i,
                      roll(&seed, 3) ? "3,072 → 8,192" : "a description, long enough that it has to be broken, twice, or even oftener");
         if (depth && roll(&seed, 5) == 0) {
             lm_graph_close(g);
@@ -105,7 +105,7 @@ static void nothing_overlaps(void **state)
 static void links_are_clear(const lm_level *v)
 {
     for (uint32_t i = 0; i < v->n_links; i++) {
-        const lm_link *link = &v->links[i];
+        const lm_svg_edge *link = &v->links[i];
         const lm_spot *from = &v->spots[link->from], *to = &v->spots[link->to];
         if (link->kind == LM_LINK_DOWN) {
             assert_int_equal(from->rank + 1, to->rank);

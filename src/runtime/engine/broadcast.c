@@ -1,5 +1,5 @@
-/* lead.c - send the messages of rank 0, and make sure that all ranks are about to run the same. */
-#include "runtime/engine/lead.h"
+/* broadcast.c - send the messages of rank 0, and make sure that all ranks are about to run the same. */
+#include "runtime/engine/broadcast.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static bool leads(const lm_engine *g)
 }
 
 /* FNV-1a */
-uint64_t lm_lead_hash(const void *data, size_t n)
+uint64_t lm_broadcast_hash(const void *data, size_t n)
 {
     const uint8_t *p = data;
     uint64_t       h = UINT64_C(0xcbf29ce484222325);
@@ -24,20 +24,20 @@ uint64_t lm_lead_hash(const void *data, size_t n)
     return h;
 }
 
-static lm_status send(lm_engine *g, lm_lead_message *m, void *more, uint64_t bytes, lm_error *e)
+static lm_status send(lm_engine *g, lm_broadcast_message *m, void *more, uint64_t bytes, lm_error *e)
 {
-    const lm_exchange *x = g->model->exchange;
+    const lm_rank_exchange *x = g->model->exchange;
 
-    m->magic  = LM_LEAD_MAGIC;
+    m->magic  = LM_BROADCAST_MAGIC;
     m->number = ++*x->n_messages;
-    m->hash   = lm_lead_hash(more, bytes);
+    m->hash   = lm_broadcast_hash(more, bytes);
     LM_TRY(x->lead(x->arg, m, sizeof *m, e));
     return bytes ? x->lead(x->arg, more, bytes, e) : LM_OK;
 }
 
-void lm_lead(lm_engine *g, lm_lead_code code, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
+void lm_broadcast(lm_engine *g, lm_broadcast_code code, uint32_t a, uint32_t b, uint32_t c, uint32_t d)
 {
-    lm_lead_message m = { .code = code, .a = { a, b, c, d } };
+    lm_broadcast_message m = { .code = code, .a = { a, b, c, d } };
     lm_error        e = { 0 };
 
     if (!g->model || !leads(g) || !g->led || atomic_load(&g->lost))
@@ -46,9 +46,9 @@ void lm_lead(lm_engine *g, lm_lead_code code, uint32_t a, uint32_t b, uint32_t c
         atomic_store(&g->lost, true);
 }
 
-lm_status lm_lead_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
+lm_status lm_broadcast_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
 {
-    lm_lead_message m = { .code = LM_LEAD_STEP, .n = (uint32_t)n };
+    lm_broadcast_message m = { .code = LM_BROADCAST_STEP, .n = (uint32_t)n };
 
     if (!leads(g))
         return LM_OK;
@@ -60,10 +60,10 @@ lm_status lm_lead_step(lm_engine *g, const lm_row *rows, size_t n, lm_error *e)
     return status;
 }
 
-lm_status lm_lead_new(lm_engine *g, const lm_engine_options *o, lm_error *e)
+lm_status lm_broadcast_new(lm_engine *g, const lm_engine_options *o, lm_error *e)
 {
     static const lm_engine_options defaults;
-    lm_lead_message                m = { .code = LM_LEAD_NEW };
+    lm_broadcast_message           m = { .code = LM_BROADCAST_NEW };
 
     o = o ? o : &defaults;
     if (!g->model->exchange)
@@ -74,7 +74,7 @@ lm_status lm_lead_new(lm_engine *g, const lm_engine_options *o, lm_error *e)
         return lm_fail(e, LM_UNSUPPORTED, "hidden", LM_NO_OFFSET, "the last hidden state of a model in runs of layers cannot be read");
     if (!leads(g))
         return LM_OK;
-    lm_lead_options sent = {
+    lm_broadcast_options sent = {
         o->context, o->sequences, o->rows, o->logit_rows, o->rollback, o->threads, o->threads_batch, (uint32_t)o->kv,
         (uint32_t)o->kv_values, (uint32_t)o->compute, o->kv_positions, o->no_repack, o->hidden, o->kv_apart, { 0 },
     };
@@ -125,9 +125,9 @@ static uint64_t arithmetic_of(const lm_plan *p)
     return p ? (uint64_t)p->options.rows * 4 + (uint64_t)p->options.exact * 2 + p->options.fine : 0;
 }
 
-lm_status lm_lead_agree(lm_engine *g, lm_status made, lm_error *e)
+lm_status lm_broadcast_agree(lm_engine *g, lm_status made, lm_error *e)
 {
-    const lm_exchange *x = g->model->exchange;
+    const lm_rank_exchange *x = g->model->exchange;
     vote               mine = { .status = (int32_t)made, .arithmetic = arithmetic_of(g->plan), .exchanges = exchanges_of(g->plan) };
     vote               all[LM_MAX_RANKS];
     uint64_t           bytes[LM_MAX_RANKS];
