@@ -74,7 +74,8 @@ static void types(completion *c)
 
 static void precisions(completion *c)
 {
-    static const char *const words[] = { "f32", "f16", "bf16", "Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", NULL };
+    static const char *const words[] = { "f32",    "f16",    "bf16", "Q8_0",   "Q6_K",
+                                         "Q5_K_M", "Q4_K_M", "Q4_0", "IQ4_XS", NULL };
 
     offer_all(c, words);
 }
@@ -158,16 +159,19 @@ typedef void lister(completion *c);
 
 /* The candidates for the arguments `first` to `last` of a command, counted from 0. */
 static const struct { const char *command; size_t first, last; lister *list; } places[] = {
-    { "help", 0, 0, commands },   { "presets", 0, 99, presets }, { "quantize", 0, 0, cached }, { "quantize", 2, 2, types }, { "synth", 0, 0, presets },   { "run", 0, 0, cached },
-    { "chat", 0, 0, cached },     { "serve", 0, 99, cached },    { "bench", 0, 0, cached },    { "score", 0, 0, cached },
-    { "embed", 0, 0, cached },    { "tokenize", 0, 0, cached },  { "detokenize", 0, 0, cached }, { "template", 0, 0, cached },
-    { "verify", 0, 1, cached },   { "inspect", 0, 0, models },    { "eval", 0, 0, cached },    { "eval", 1, 1, measures },
-    { "diff", 0, 1, cached },     { "trace", 0, 0, cached },     { "train", 0, 0, cached },    { "imatrix", 0, 0, cached },
-    { "merge", 0, 0, cached },    { "convert", 0, 0, cached },   { "pull", 0, 0, pulls },      { "pull", 1, 1, cached },
+    { "help", 0, 0, commands },       { "presets", 0, 99, presets },    { "quantize", 0, 0, cached },
+    { "quantize", 2, 2, types },      { "synth", 0, 0, presets },       { "run", 0, 0, cached },
+    { "chat", 0, 0, cached },         { "serve", 0, 99, cached },       { "bench", 0, 0, cached },
+    { "score", 0, 0, cached },        { "embed", 0, 0, cached },        { "tokenize", 0, 0, cached },
+    { "detokenize", 0, 0, cached },   { "template", 0, 0, cached },     { "verify", 0, 1, cached },
+    { "inspect", 0, 0, models },      { "eval", 0, 0, cached },         { "eval", 1, 1, measures },
+    { "diff", 0, 1, cached },         { "trace", 0, 0, cached },        { "train", 0, 0, cached },
+    { "imatrix", 0, 0, cached },      { "merge", 0, 0, cached },        { "convert", 0, 0, cached },
+    { "pull", 0, 0, pulls },          { "pull", 1, 1, cached },
 #ifndef LM_WITHOUT_STUDY
-    { "explain", 0, 0, topics },  { "explain", 1, 1, models },   { "estimate", 0, 0, models }, { "compare", 0, 99, models },
-    { "report", 0, 99, models },  { "fit", 0, 99, models },      { "devices", 0, 99, devices },
-    { "cluster", 0, 0, actions },  { "cluster", 1, 1, models },
+    { "explain", 0, 0, topics },      { "explain", 1, 1, models },      { "estimate", 0, 0, models },
+    { "compare", 0, 99, models },     { "report", 0, 99, models },      { "fit", 0, 99, models },
+    { "devices", 0, 99, devices },    { "cluster", 0, 0, actions },     { "cluster", 1, 1, models },
 #endif
     { NULL, 0, 0, NULL },
 };
@@ -235,7 +239,8 @@ static void complete_value(completion *c, const lm_flag *f)
 static void complete_place(completion *c, size_t place)
 {
     for (size_t i = 0; places[i].command; i++)
-        if (strcmp(places[i].command, c->command->name) == 0 && place >= places[i].first && place <= places[i].last)
+        if (strcmp(places[i].command, c->command->name) == 0 && place >= places[i].first &&
+            place <= places[i].last)
             places[i].list(c);
 }
 
@@ -252,7 +257,8 @@ static void complete(completion *c, char **words, size_t n)
         }
         const lm_flag *f = words[i][0] == '-' ? flag_of(c->command, words[i], strlen(words[i])) : NULL;
         open = f && f->kind != LM_FLAG_SWITCH ? f : NULL;
-        place += words[i][0] != '-' || (f && strcmp(f->name, "--diagram") == 0);         /* a diagram takes the place of a topic */
+        /* A diagram takes the place of a topic. */
+        place += words[i][0] != '-' || (f && strcmp(f->name, "--diagram") == 0);
     }
     if (!open && is) {
         open     = flag_of(c->command, last, (size_t)(is - last));

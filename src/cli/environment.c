@@ -23,7 +23,8 @@ static const char *variable(const char *spelling, size_t n, char name[MAX_NAME])
     return getenv(name);
 }
 
-/* Return the value of the first long spelling that is set, or NULL. `name` receives the name of its variable. */
+/* Return the value of the first long spelling that is set, or NULL. `name` receives the name of its
+ * variable. */
 static const char *value_of(const lm_flag *f, char name[MAX_NAME])
 {
     const char *value = variable(f->name, strlen(f->name), name);

@@ -12,17 +12,18 @@
 static json_t *flag_json(const lm_flag *f)
 {
     static const char *const kinds[] = {
-        [LM_FLAG_SWITCH] = "switch", [LM_FLAG_INT] = "int", [LM_FLAG_COUNT] = "count", [LM_FLAG_U64] = "u64",
-        [LM_FLAG_I64] = "i64", [LM_FLAG_FLOAT] = "float", [LM_FLAG_DOUBLE] = "double", [LM_FLAG_TEXT] = "text",
-        [LM_FLAG_OUTPUT] = "output", [LM_FLAG_SIZE] = "size", [LM_FLAG_LIST] = "list", [LM_FLAG_WORD] = "word",
+        [LM_FLAG_SWITCH] = "switch", [LM_FLAG_INT] = "int",   [LM_FLAG_COUNT] = "count",
+        [LM_FLAG_U64] = "u64",       [LM_FLAG_I64] = "i64",   [LM_FLAG_FLOAT] = "float",
+        [LM_FLAG_DOUBLE] = "double", [LM_FLAG_TEXT] = "text", [LM_FLAG_OUTPUT] = "output",
+        [LM_FLAG_SIZE] = "size",     [LM_FLAG_LIST] = "list", [LM_FLAG_WORD] = "word",
     };
     _Static_assert(sizeof kinds / sizeof *kinds == LM_FLAG_WORD + 1, "every kind of flag has a name");
     json_t *words = json_array(), *j;
 
     for (size_t i = 0; f->words && f->words[i]; i++)
         json_array_append_new(words, json_string(f->words[i]));
-    j = json_pack("{s:s, s:s?, s:s, s:s?, s:s, s:o}", "name", f->name, "also", f->also, "kind", kinds[f->kind], "value", f->value,
-                  "help", f->help, "words", words);
+    j = json_pack("{s:s, s:s?, s:s, s:s?, s:s, s:o}", "name", f->name, "also", f->also, "kind",
+                  kinds[f->kind], "value", f->value, "help", f->help, "words", words);
     return j;
 }
 
@@ -36,8 +37,8 @@ static json_t *command_json(const lm_command *c)
             json_object_set_new(j, "group", json_string(g->title));
             json_array_append_new(flags, j);
         }
-    return json_pack("{s:s, s:s, s:s, s:s?, s:o}", "name", c->name, "usage", c->usage, "summary", c->summary, "about", c->about, "flags",
-                     flags);
+    return json_pack("{s:s, s:s, s:s, s:s?, s:o}", "name", c->name, "usage", c->usage, "summary", c->summary,
+                     "about", c->about, "flags", flags);
 }
 
 /* List the flags of other programs that lamina does not have, whether they are accepted, and why. */
@@ -47,8 +48,8 @@ static json_t *foreign_json(void)
 
     for (const lm_foreign_program *p = lm_foreign_programs; p->name; p++)
         for (const lm_foreign_flag *f = p->flags; f->names; f++)
-            json_array_append_new(rows, json_pack("{s:s, s:s, s:b, s:s}", "program", p->name, "names", f->names, "accepted", f->accepted,
-                                                  "reason", f->reason));
+            json_array_append_new(rows, json_pack("{s:s, s:s, s:b, s:s}", "program", p->name, "names",
+                                                  f->names, "accepted", f->accepted, "reason", f->reason));
     return rows;
 }
 
@@ -61,7 +62,8 @@ static json_t *commands_json(const lm_cli *cli)
         json_array_append_new(general, flag_json(f));
     for (size_t i = 0; cli->commands[i]; i++)
         json_array_append_new(all, command_json(cli->commands[i]));
-    return json_pack("{s:s, s:o, s:o, s:o}", "version", LAMINA_VERSION, "general", general, "commands", all, "foreign", foreign_json());
+    return json_pack("{s:s, s:o, s:o, s:o}", "version", LAMINA_VERSION, "general", general, "commands", all,
+                     "foreign", foreign_json());
 }
 
 static void overview(const lm_cli *cli, lm_text *out)
@@ -69,10 +71,12 @@ static void overview(const lm_cli *cli, lm_text *out)
     lm_text_add_str(out, "lamina runs language models and explains them.\n\n");
     for (size_t i = 0; cli->commands[i]; i++)
         lm_text_printf(out, "  lamina %-12s %s\n", cli->commands[i]->name, cli->commands[i]->summary);
-    lm_text_add_str(out, "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"
-                        "needed, a config.json or a preset (lamina presets) too.\n"
-                        "lamina MODEL opens a chat, lamina MODEL TEXT answers or continues TEXT.\n"
-                        "lamina COMMAND --help lists the flags of a command.\n");
+    lm_text_add_str(
+        out,
+        "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"
+        "needed, a config.json or a preset (lamina presets) too.\n"
+        "lamina MODEL opens a chat, lamina MODEL TEXT answers or continues TEXT.\n"
+        "lamina COMMAND --help lists the flags of a command.\n");
     lm_environment_help(out);
 }
 

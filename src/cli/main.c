@@ -84,7 +84,9 @@ static lm_status no_command(const char *given, lm_error *e)
     else if (lm_hub_may_have(lm_hub_bare(given)))
         lm_fail_hint(e, "lamina pull %s downloads a model of this name", lm_hub_bare(given));
     else if (lm_preset_find(given, &preset, NULL) == LM_OK)
-        lm_fail_hint(e, "%s is a preset, without weights: lamina inspect %s describes it, lamina synth %s OUT.gguf makes random ones",
+        lm_fail_hint(e,
+                     "%s is a preset, without weights: lamina inspect %s describes it, lamina synth %s "
+                     "OUT.gguf makes random ones",
                      preset->name, preset->name, preset->name);
     else
         lm_fail_hint(e, "lamina help lists them");
@@ -97,7 +99,8 @@ static lm_status choose_language(lm_cli *cli, lm_error *e)
     if (cli->lang)
         LM_TRY(lm_language_find(cli->lang, &cli->language, e));
     else
-        cli->language = lm_language_negotiate(getenv("LAMINA_LANG"), getenv("LC_ALL"), getenv("LC_MESSAGES"), getenv("LANG"));
+        cli->language = lm_language_negotiate(getenv("LAMINA_LANG"), getenv("LC_ALL"), getenv("LC_MESSAGES"),
+                                              getenv("LANG"));
     if (cli->json)
         cli->language = LM_ENGLISH;
     lm_use_language(cli->language);
@@ -131,7 +134,8 @@ static bool is_model(const char *name)
 {
     lm_text path = { 0 };
     struct stat st;
-    bool found = strchr("-", *name) == NULL && lm_model_locate(lm_hub_bare(name), &path, NULL) == LM_OK && stat(path.data, &st) == 0;
+    bool found = strchr("-", *name) == NULL && lm_model_locate(lm_hub_bare(name), &path, NULL) == LM_OK &&
+                 stat(path.data, &st) == 0;
     const char *dot = found && S_ISREG(st.st_mode) ? strrchr(path.data, '.') : NULL;
 
     found = found && (S_ISDIR(st.st_mode) || (dot && strcmp(dot, ".gguf") == 0));
@@ -139,22 +143,25 @@ static bool is_model(const char *name)
     return found;
 }
 
-/* Return the command for `n` arguments that start with a model: chat for `lamina MODEL` at a terminal, else run. */
+/* Return the command for `n` arguments that start with a model: chat for `lamina MODEL` at a terminal, else
+ * run. */
 static const char *command_for_model(size_t n)
 {
     return n == 1 && isatty(STDIN_FILENO) ? "chat" : "run";
 }
 
-/* Find the command. *used: the number of arguments before its own. `lamina`, `lamina --help` and `lamina --version` are commands too. */
+/* Find the command. *used: the number of arguments before its own. `lamina`, `lamina --help` and `lamina
+ * --version` are commands too. */
 static lm_status find_command(lm_cli *cli, char **argv, size_t n, size_t *used, lm_error *e)
 {
     const char *name;
 
     LM_TRY(lm_flags_read_general(cli, argv, n, used, e));
     name = *used == n ? "help" : strcmp(argv[*used], "--version") == 0 ? "version" : argv[*used];
-    cli->help &= *used < n;                              /* `lamina -h` shows all commands */
+    /* `lamina -h` shows all commands */
+    cli->help &= *used < n;
     cli->command = lm_command_find(commands, name);
-    if (!cli->command && is_model(name)) {               /* the model stays the first argument */
+    if (!cli->command && is_model(name)) { /* the model stays the first argument */
         cli->command = lm_command_find(commands, command_for_model(n - *used));
         return LM_OK;
     }
@@ -162,12 +169,14 @@ static lm_status find_command(lm_cli *cli, char **argv, size_t n, size_t *used, 
     return cli->command ? LM_OK : no_command(name, e);
 }
 
-/* Open /dev/null for closed standard streams. Otherwise the next opened file would become that stream, and a model could be read as the
- * prompt. It is opened in the opposite direction, so that using the stream fails. */
+/* Open /dev/null for closed standard streams. Otherwise the next opened file would become that stream, and
+ * a model could be read as the prompt. It is opened in the opposite direction, so that using the stream
+ * fails. */
 static void keep_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+        if (fcntl(fd, F_GETFD) == -1 && errno == EBADF &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
             _exit(1);
 }
 
@@ -180,7 +189,8 @@ static bool mentioned(char **argv, size_t n, const char *word)
     return false;
 }
 
-/* Make an error of the library about an option name the flag that set it. Errors about an argument stay as they are. */
+/* Make an error of the library about an option name the flag that set it. Errors about an argument stay as
+ * they are. */
 static void name_flag(const lm_cli *cli, lm_error *e)
 {
     for (size_t i = 0; i < cli->n_args; i++)
@@ -207,9 +217,11 @@ int main(int argc, char **argv)
 
     keep_standard_streams();
     lm_name_flags_of(commands);
-    bool quiet_end = signal(SIGPIPE, SIG_IGN) != SIG_IGN;        /* a write to a closed pipe returns an error, */
-    signal(SIGXFSZ, SIG_IGN);                            /* and so does a write beyond the file size limit (ulimit -f) */
-    lm_out_configure(false, false, mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
+    /* A write to a closed pipe returns an error, and so does one beyond the file size limit (ulimit -f). */
+    bool quiet_end = signal(SIGPIPE, SIG_IGN) != SIG_IGN;
+    signal(SIGXFSZ, SIG_IGN);
+    lm_out_configure(false, false,
+                     mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
     if (n > 1 && strcmp(argv[1], "__complete") == 0)
         return lm_status_exit(lm_complete(commands, argv + 2, n - 1, &e));
     status = find_command(&cli, argv + 1, n, &used, &e);
@@ -222,9 +234,10 @@ int main(int argc, char **argv)
             status = run(&cli, options, &e);
         name_flag(&cli, &e);
     } else {
-        cli.json |= mentioned(argv + 1, n, "--json");    /* also applies to errors in flags before it */
+        /* also applies to errors in flags before it */
+        cli.json |= mentioned(argv + 1, n, "--json");
     }
-    if (status != LM_OK && lm_interrupted())             /* the failure is due to the interrupt */
+    if (status != LM_OK && lm_interrupted()) /* the failure is due to the interrupt */
         status = LM_CANCELLED;
     if (status == LM_CANCELLED)
         lm_fail(&e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");

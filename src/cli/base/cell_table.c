@@ -1,4 +1,5 @@
-/* cell_table.c - rows are stored first and printed when the widths are known: a column is as wide as its widest text. */
+/* cell_table.c - rows are stored first and printed when the widths are known: a column is as wide as its
+ * widest text. */
 #include "cli/base/cell_table.h"
 
 #include <assert.h>

@@ -17,16 +17,17 @@ typedef struct lm_cell_table {
     bool         failed;
 } lm_cell_table;
 
-/* Append a row of texts, which are copied. There must be at least as many texts as columns. Further ones are ignored, so that the same
- * calls fill a table with fewer columns. */
+/* Append a row of texts, which are copied. There must be at least as many texts as columns. Further ones are
+ * ignored, so that the same calls fill a table with fewer columns. */
 #define lm_cell_table_row(g, ...) \
-    lm_cell_table_texts((g), (const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
+    lm_cell_table_texts((g), (const char *const[]){ __VA_ARGS__ }, \
+                        sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
 void lm_cell_table_texts(lm_cell_table *g, const char *const *texts, size_t n);
 
 /* Append a line that spans all columns; "": an empty line. */
 void lm_cell_table_line(lm_cell_table *g, const char *text);
 
-/* Append the table to `out`, which is marked as failed if the grid has failed. */
+/* Append the table to `out`, which is marked as failed if the table has failed. */
 void lm_cell_table_print(const lm_cell_table *g, lm_text *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* command.h - the descriptor of a command. Each command is one file that ends in its descriptor; main.c lists them in one table. */
+/* command.h - the descriptor of a command. Each command is one file that ends in its descriptor; main.c lists
+ * them in one table. */
 #ifndef LM_CLI_COMMAND_H
 #define LM_CLI_COMMAND_H
 
@@ -23,7 +24,8 @@ typedef enum lm_flag_kind {
     LM_FLAG_WORD,                /* int: index into `words` */
 } lm_flag_kind;
 
-typedef struct lm_flag_list { const char **items; size_t n; } lm_flag_list;       /* NULL-ended when not empty */
+/* NULL-ended when not empty */
+typedef struct lm_flag_list { const char **items; size_t n; } lm_flag_list;
 
 typedef struct lm_flag {
     const char        *name;     /* "--temp"; NULL ends a table */
@@ -32,7 +34,8 @@ typedef struct lm_flag {
     size_t             offset;   /* of the value, in the options of its group */
     const char        *value;    /* its name in the help: "N" */
     const char        *help;
-    double             min, max; /* of numbers; both 0: any. For a list or a file, min -1 allows an empty value, which means none */
+    /* of numbers; both 0: any. For a list or a file, min -1 allows an empty value, which means none */
+    double             min, max;
     const char *const *words;    /* NULL-ended */
 } lm_flag;
 
@@ -48,7 +51,8 @@ typedef struct lm_foreign_flag {
 /* One that was given, with its spelling on the command line, and the program it is known from. */
 typedef struct lm_foreign_given { const lm_foreign_flag *flag; const char *name, *program; } lm_foreign_given;
 
-/* Flags that several commands share. Their options are a struct at offset `base` of each command's options. */
+/* Flags that several commands share. Their options are a struct at offset `base` of each command's
+ * options. */
 typedef struct lm_flag_group {
     const char    *title;        /* NULL ends a command's groups */
     const lm_flag *flags;
@@ -56,7 +60,8 @@ typedef struct lm_flag_group {
 } lm_flag_group;
 
 typedef struct lm_cli {
-    const struct lm_command *const *commands;            /* all of them, NULL-ended, in the order of the help */
+    /* all of them, NULL-ended, in the order of the help */
+    const struct lm_command *const *commands;
     const struct lm_command *command;
     const char *const *args;     /* arguments that are not flags; NULL-ended */
     size_t   n_args;

@@ -21,15 +21,20 @@
 #define G(field) offsetof(lm_cli, field)
 
 const lm_flag lm_general_flags[] = {
-    { "--json", NULL, LM_FLAG_SWITCH, G(json), NULL, "print one JSON document on standard output", 0, 0, NULL },
-    { "--verbose", "-v", LM_FLAG_SWITCH, G(verbose), NULL, "print more details on standard error", 0, 0, NULL },
+    { "--json", NULL, LM_FLAG_SWITCH, G(json), NULL,
+      "print one JSON document on standard output", 0, 0, NULL },
+    { "--verbose", "-v", LM_FLAG_SWITCH, G(verbose), NULL,
+      "print more details on standard error", 0, 0, NULL },
     { "--quiet", "-q", LM_FLAG_SWITCH, G(quiet), NULL, "print only errors on standard error", 0, 0, NULL },
-    { "--no-color", "--no-colour", LM_FLAG_SWITCH, G(plain), NULL, "do not use colour, as with NO_COLOR", 0, 0, NULL },
+    { "--no-color", "--no-colour", LM_FLAG_SWITCH, G(plain), NULL,
+      "do not use colour, as with NO_COLOR", 0, 0, NULL },
 #ifdef LM_WITHOUT_STUDY
-    { "--lang", NULL, LM_FLAG_TEXT, G(lang), "en", "language of pages; this build has no translations", 0, 0, NULL },
+    { "--lang", NULL, LM_FLAG_TEXT, G(lang), "en",
+      "language of pages; this build has no translations", 0, 0, NULL },
 #else
     { "--lang", NULL, LM_FLAG_TEXT, G(lang), "en|zh-Hant|zh-Hans|my",
-      "language of reports and pages (default: LAMINA_LANG, then the locale); errors, help and JSON are English", 0, 0, NULL },
+      "language of reports and pages (default: LAMINA_LANG, then the locale); errors, help and JSON are "
+      "English", 0, 0, NULL },
 #endif
     { "--help", "-h", LM_FLAG_SWITCH, G(help), NULL, "print this help", 0, 0, NULL },
     { 0 },
@@ -69,7 +74,8 @@ static const lm_flag *find_flag(lm_cli *cli, void *options, const char *name, vo
     return f;
 }
 
-/* Append the long spellings of a table's flags, as candidates for a suggestion. Spellings are omitted if memory runs out. */
+/* Append the long spellings of a table's flags, as candidates for a suggestion. Spellings are omitted if
+ * memory runs out. */
 static void add_names(lm_cli *cli, const lm_flag *table, const char **names, size_t *n, size_t most)
 {
     for (const lm_flag *f = table; f->name && *n < most; f++) {
@@ -136,13 +142,15 @@ static lm_status read_number(const lm_flag *f, const char *value, bool whole, do
     if (whole && x != floor(x))
         return wrong(f, value, "a whole number", e);
     if ((f->min != 0 || f->max != 0) && (x < f->min || x > f->max))
-        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, whole ? "%s is outside %.0f ... %.0f" : "%s is outside %.10g ... %.10g", value,
-                       f->min, f->max);
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET,
+                       whole ? "%s is outside %.0f ... %.0f" : "%s is outside %.10g ... %.10g", value, f->min,
+                       f->max);
     *out = x;
     return LM_OK;
 }
 
-static lm_status read_integer(const lm_flag *f, const char *value, double least, double most, double *out, lm_error *e)
+static lm_status read_integer(const lm_flag *f, const char *value, double least, double most, double *out,
+                              lm_error *e)
 {
     LM_TRY(read_number(f, value, true, out, e));
     if (*out < least || *out > most)
@@ -269,7 +277,8 @@ lm_status lm_flags_set(lm_cli *cli, const lm_flag *f, void *at, const char *valu
 
 /* ---- arguments ---- */
 
-/* Split an argument into its name, with '-' for '_', and the value after '='. *value is NULL if there is none. */
+/* Split an argument into its name, with '-' for '_', and the value after '='. *value is NULL if there is
+ * none. */
 static lm_status split(lm_cli *cli, const char *arg, const char **name, const char **value, lm_error *e)
 {
     const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
@@ -293,7 +302,8 @@ static bool is_one_of(const char *const *words, const char *word)
 }
 
 /* Read argv[*i] as a flag of another program. *i advances to its value. */
-static lm_status read_foreign(lm_cli *cli, char **argv, size_t n, size_t *i, const char *name, const char *value, lm_error *e)
+static lm_status read_foreign(lm_cli *cli, char **argv, size_t n, size_t *i, const char *name,
+                              const char *value, lm_error *e)
 {
     lm_foreign_given *given = cli->foreign;
     const char *program = NULL;
@@ -313,9 +323,10 @@ static lm_status read_foreign(lm_cli *cli, char **argv, size_t n, size_t *i, con
     return LM_OK;
 }
 
-/* Split "-n4" into "-n" and "4", for short flags that take a number and for those of other programs. Return the flag, or NULL if it is not
- * one of this command. */
-static const lm_flag *find_joined(lm_cli *cli, void *options, const char **name, const char **value, void **at, lm_error *e)
+/* Split "-n4" into "-n" and "4", for short flags that take a number and for those of other programs. Return
+ * the flag, or NULL if it is not one of this command. */
+static const lm_flag *find_joined(lm_cli *cli, void *options, const char **name, const char **value,
+                                  void **at, lm_error *e)
 {
     const char *number = *name + 1 + strcspn(*name + 1, "-0123456789.");
     const lm_flag *f;
@@ -331,7 +342,8 @@ static const lm_flag *find_joined(lm_cli *cli, void *options, const char **name,
         return NULL;
     }
     f = find_flag(cli, options, letters, at);
-    if (f ? f->kind < LM_FLAG_INT || f->kind > LM_FLAG_DOUBLE : !cli->command->foreign || !lm_foreign_find(letters, NULL))
+    if (f ? f->kind < LM_FLAG_INT || f->kind > LM_FLAG_DOUBLE
+          : !cli->command->foreign || !lm_foreign_find(letters, NULL))
         return NULL;
     *name = letters;
     *value = number;
@@ -390,8 +402,8 @@ lm_status lm_flags_read_general(lm_cli *cli, char **argv, size_t n, size_t *used
     return LM_OK;
 }
 
-/* Reject an existing file. Every command replaces one only with --force, or continues it with --resume. Empty files (mktemp) have no
- * content to lose, and pipes and devices such as /dev/stdout are written to. */
+/* Reject an existing file. Every command replaces one only with --force, or continues it with --resume. Empty
+ * files (mktemp) have no content to lose, and pipes and devices such as /dev/stdout are written to. */
 static lm_status check_output(const lm_flag *f, const char *path, lm_error *e)
 {
     struct stat st;
@@ -458,7 +470,8 @@ lm_status lm_flags_read(lm_cli *cli, char **argv, size_t n, void *options, lm_er
     if (cli->help)
         return LM_OK;
     if (cli->n_args < c->min_args || cli->n_args > c->max_args) {
-        lm_fail(e, LM_USAGE, c->name, LM_NO_OFFSET, cli->n_args < c->min_args ? "too few arguments" : "too many arguments");
+        lm_fail(e, LM_USAGE, c->name, LM_NO_OFFSET,
+                cli->n_args < c->min_args ? "too few arguments" : "too many arguments");
         lm_fail_hint(e, "lamina %s%s%s", c->name, *c->usage ? " " : "", c->usage);
         return LM_USAGE;
     }
@@ -538,11 +551,15 @@ static void help_of(const lm_flag *f, lm_text *out)
 void lm_environment_help(lm_text *out)
 {
     static const lm_flag variables[] = {
-        { "LAMINA_CACHE", NULL, LM_FLAG_TEXT, 0, NULL, "folder of models, history and measurements (~/.cache/lamina)", 0, 0, NULL },
+        { "LAMINA_CACHE", NULL, LM_FLAG_TEXT, 0, NULL,
+          "folder of models, history and measurements (~/.cache/lamina)", 0, 0, NULL },
         { "LAMINA_CPU", NULL, LM_FLAG_TEXT, 0, NULL, "highest instruction set to use, as --cpu", 0, 0, NULL },
-        { "LAMINA_LANG", NULL, LM_FLAG_TEXT, 0, NULL, "language of reports and pages, as --lang", 0, 0, NULL },
-        { "HF_HUB_CACHE", NULL, LM_FLAG_TEXT, 0, NULL, "cache of Hugging Face in which org/name is found (HF_HOME/hub)", 0, 0, NULL },
-        { "HF_HOME", NULL, LM_FLAG_TEXT, 0, NULL, "folder of Hugging Face (~/.cache/huggingface)", 0, 0, NULL },
+        { "LAMINA_LANG", NULL, LM_FLAG_TEXT, 0, NULL, "language of reports and pages, as --lang",
+          0, 0, NULL },
+        { "HF_HUB_CACHE", NULL, LM_FLAG_TEXT, 0, NULL,
+          "cache of Hugging Face in which org/name is found (HF_HOME/hub)", 0, 0, NULL },
+        { "HF_HOME", NULL, LM_FLAG_TEXT, 0, NULL, "folder of Hugging Face (~/.cache/huggingface)",
+          0, 0, NULL },
         { "NO_COLOR", NULL, LM_FLAG_TEXT, 0, NULL, "do not use colour, as --no-color", 0, 0, NULL },
         { 0 },
     };

@@ -1,4 +1,5 @@
-/* foreign.h - flags of other programs that lamina does not have: those that are accepted without effect, and those that are rejected. */
+/* foreign.h - flags of other programs that lamina does not have: those that are accepted without effect, and
+ * those that are rejected. */
 #ifndef LM_CLI_FOREIGN_H
 #define LM_CLI_FOREIGN_H
 

@@ -30,7 +30,8 @@ bool lm_is_hub_name(const lm_cli *cli)
 
 const char *lm_hub_bare(const char *name)
 {
-    static const char *const hosts[] = { "https://huggingface.co/", "https://hf.co/", "huggingface.co/", "hf.co/" };
+    static const char *const hosts[] = { "https://huggingface.co/", "https://hf.co/", "huggingface.co/",
+                                         "hf.co/" };
 
     for (size_t i = 0; name && i < sizeof hosts / sizeof *hosts; i++)
         if (strncmp(name, hosts[i], strlen(hosts[i])) == 0 && access(name, F_OK) != 0)
@@ -53,7 +54,8 @@ static lm_status keep(lm_cli *cli, const char *path, const char **out, lm_error 
 static bool is_cached(lm_cli *cli, const char *name, const char **path)
 {
     lm_text found = { 0 };
-    bool    here  = !strchr(name, '@') && lm_model_locate(name, &found, NULL) == LM_OK && strstr(found.data, "/snapshots/");
+    bool here = !strchr(name, '@') && lm_model_locate(name, &found, NULL) == LM_OK &&
+                strstr(found.data, "/snapshots/");
 
     here = here && keep(cli, found.data, path, NULL) == LM_OK;
     lm_text_free(&found);
@@ -65,7 +67,9 @@ lm_status lm_hub_fetch(lm_cli *cli, const char *name, const char **path, lm_erro
     if (is_cached(cli, name, path))
         return LM_OK;
     lm_pulling bar  = lm_pulling_start();
-    hub_pull   p    = { .net = { .notice = notice, .stop = lm_interrupted }, .progress = lm_pulling_show, .progress_arg = &bar };
+    hub_pull p = { .net = { .notice = notice, .stop = lm_interrupted },
+                   .progress = lm_pulling_show,
+                   .progress_arg = &bar };
     bool       held = lm_interrupt_hold();
     lm_status  status = hub_pull_run(&p, name, NULL, e);
     lm_progress_end(&bar.bar);
@@ -104,7 +108,9 @@ static void sweep(const char *place)
     char path[1024 + 300];
 
     for (struct dirent *d; dir && (d = readdir(dir));) {
-        long pid = strncmp(d->d_name, PREFIX, strlen(PREFIX)) == 0 ? strtol(d->d_name + strlen(PREFIX), NULL, 10) : 0;
+        long pid = strncmp(d->d_name, PREFIX, strlen(PREFIX)) == 0
+                       ? strtol(d->d_name + strlen(PREFIX), NULL, 10)
+                       : 0;
         if (pid < 1 || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
             continue;
         snprintf(path, sizeof path, "%s/%s", place, d->d_name);
@@ -122,7 +128,9 @@ static lm_status make_folder(lm_error *e)
         return LM_OK;
     place = place && *place ? place : "/tmp";
     sweep(place);
-    if ((size_t)snprintf(folder, sizeof folder, "%s/" PREFIX "%ld-XXXXXX", place, (long)getpid()) >= sizeof folder || !mkdtemp(folder)) {
+    if ((size_t)snprintf(folder, sizeof folder, "%s/" PREFIX "%ld-XXXXXX", place, (long)getpid()) >=
+            sizeof folder ||
+        !mkdtemp(folder)) {
         *folder = '\0';
         return lm_fail_errno(e, place, "a folder for headers cannot be created");
     }
@@ -149,8 +157,8 @@ lm_status lm_hub_heads(lm_cli *cli, const char *name, const char **path, lm_erro
         n += p.files[i].wanted;
     }
     if (status == LM_OK)
-        lm_note("%s at %.12s: %s of %zu file%s with %s were fetched, not their weights", p.id, p.commit, lm_figure_bytes(bytes, p.done), n,
-                n == 1 ? "" : "s", lm_figure_bytes(whole, all));
+        lm_note("%s at %.12s: %s of %zu file%s with %s were fetched, not their weights", p.id, p.commit,
+                lm_figure_bytes(bytes, p.done), n, n == 1 ? "" : "s", lm_figure_bytes(whole, all));
     hub_pull_free(&p);
     return status;
 }

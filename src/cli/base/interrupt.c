@@ -23,7 +23,8 @@ static void on_interrupt(int number)
     if (number != SIGINT)
         ended = number;
     if (again) {
-        signal(number, SIG_DFL);                         /* the first was not handled: this one ends the process */
+        /* the first was not handled: this one ends the process */
+        signal(number, SIG_DFL);
         raise(number);
         return;
     }
@@ -36,13 +37,15 @@ static const int endings[] = { SIGTERM, SIGHUP };
 
 static void install(void)
 {
-    struct sigaction action = { .sa_handler = on_interrupt };      /* no SA_RESTART: also interrupts a blocked read */
+    /* No SA_RESTART: also interrupts a blocked read. */
+    struct sigaction action = { .sa_handler = on_interrupt };
 
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         struct sigaction before;
-        if (sigaction(endings[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)       /* keep signals ignored by nohup */
+        /* Keep signals ignored by nohup. */
+        if (sigaction(endings[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             sigaction(endings[i], &action, NULL);
     }
 }
@@ -98,8 +101,8 @@ void lm_interrupt_clear(void)
 {
     lm_engine *g = atomic_load(&watched);
 
-    if (g)
-        lm_engine_cancelled(g);                          /* clear a cancel that arrived when nothing was running */
+    if (g)           /* clear a cancel that arrived when nothing was running */
+        lm_engine_cancelled(g);
     interrupts = 0;
     install();
 }
@@ -109,7 +112,8 @@ bool lm_interrupt_wait(int fd)
     struct pollfd ready = { .fd = fd, .events = POLLIN };
     sigset_t mine, before;
 
-    /* Block the signals except during ppoll: one that arrives between the check and the wait would otherwise not end the wait. */
+    /* Block the signals except during ppoll: one that arrives between the check and the wait would otherwise
+     * not end the wait. */
     sigemptyset(&mine);
     sigaddset(&mine, SIGINT);
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)

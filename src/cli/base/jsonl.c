@@ -17,7 +17,8 @@ static json_t *read_value(const char *text, size_t n, json_error_t *why)
     json_t *value = json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, why);
     lm_text mended = { 0 };
 
-    if (!value && lm_text_add_mended_json(&mended, text, n) == 0 && mended.data)         /* bytes that are not UTF-8 stay an error */
+    if (!value && lm_text_add_mended_json(&mended, text, n) == 0 &&
+        mended.data)         /* bytes that are not UTF-8 stay an error */
         value = json_loadb(mended.data, mended.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, why);
     lm_text_free(&mended);
     return value;
@@ -61,10 +62,11 @@ lm_status lm_jsonl_read(const char *path, lm_jsonl_line each, void *arg, lm_erro
         fclose(f);
     if (status == LM_OK)
         return LM_OK;
-    if (!e->where[0] || status != LM_IO) {               /* output that cannot be written is no fault of a line */
+    if (!e->where[0] || status != LM_IO) { /* output that cannot be written is no fault of a line */
         char where[sizeof e->where];
         snprintf(where, sizeof where, "%s", e->where);
-        snprintf(e->where, sizeof e->where, "line %" PRIu64 "%s%.*s", number, *where ? ": " : "", (int)sizeof where - 32, where);
+        snprintf(e->where, sizeof e->where, "line %" PRIu64 "%s%.*s", number, *where ? ": " : "",
+                 (int)sizeof where - 32, where);
     }
     return lm_fail_in(e, lm_input_name(path));
 }

@@ -30,20 +30,30 @@ enum { CONTEXT_AUTO = -2, LEAST_CONTEXT = 256 };         /* -2: the first word o
 #define S(field) offsetof(lm_sampling_flags, field)
 
 const lm_flag lm_model_flag_table[] = {
-    { "--model", "-m", LM_FLAG_TEXT, M(model), "MODEL", "a .gguf file, a Hugging Face folder, or a name from the cache", 0, 0, NULL },
+    { "--model", "-m", LM_FLAG_TEXT, M(model), "MODEL",
+      "a .gguf file, a Hugging Face folder, or a name from the cache", 0, 0, NULL },
     { "--hf-repo", "-hf -hfr", LM_FLAG_TEXT, M(model), "ORG/NAME[:TYPE]",
       "model by its name on the hub; downloaded first if the cache lacks it", 0, 0, NULL },
-    { "--no-mmap", NULL, LM_FLAG_SWITCH, M(o.no_mmap), NULL, "read the files into memory instead of mapping them", 0, 0, NULL },
+    { "--no-mmap", NULL, LM_FLAG_SWITCH, M(o.no_mmap), NULL,
+      "read the files into memory instead of mapping them", 0, 0, NULL },
     { "--allow-unused", NULL, LM_FLAG_SWITCH, M(o.allow_unused), NULL,
       "report unused tensors as a warning instead of an error", 0, 0, NULL },
-    { "--pre", NULL, LM_FLAG_TEXT, M(o.pre), "NAME", "pre-tokenizer to use when a GGUF file names an unknown one", 0, 0, NULL },
-    { "--rope-scaling", NULL, LM_FLAG_TEXT, M(o.rope_scaling), "TYPE", "RoPE scaling method: none, linear or yarn (default: the model's)", 0, 0, NULL },
-    { "--rope-scale", NULL, LM_FLAG_DOUBLE, M(rope_scale), "N", "RoPE context scaling factor", 1e-6, 1e6, NULL },
-    { "--rope-freq-base", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_base), "X", "RoPE base frequency (default: the model's)", 1e-3, 1e12, NULL },
-    { "--rope-freq-scale", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_scale), "X", "RoPE frequency scale: 1 / context scaling factor", 1e-6, 1e6, NULL },
-    { "--sliding-window", NULL, LM_FLAG_INT, M(window), "N", "sliding-window size in tokens; -1: no window (default: the model's)", -1, INT32_MAX, NULL },
-    { "--mla", NULL, LM_FLAG_TEXT, M(o.mla), "FORM", "form of latent attention (MLA): absorbed (default) or naive", 0, 0, NULL },
-    { "--yarn-orig-ctx", NULL, LM_FLAG_COUNT, M(o.yarn_orig_ctx), "N", "YaRN: context length before scaling (default: the model's)", 0, 0, NULL },
+    { "--pre", NULL, LM_FLAG_TEXT, M(o.pre), "NAME",
+      "pre-tokenizer to use when a GGUF file names an unknown one", 0, 0, NULL },
+    { "--rope-scaling", NULL, LM_FLAG_TEXT, M(o.rope_scaling), "TYPE",
+      "RoPE scaling method: none, linear or yarn (default: the model's)", 0, 0, NULL },
+    { "--rope-scale", NULL, LM_FLAG_DOUBLE, M(rope_scale), "N",
+      "RoPE context scaling factor", 1e-6, 1e6, NULL },
+    { "--rope-freq-base", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_base), "X",
+      "RoPE base frequency (default: the model's)", 1e-3, 1e12, NULL },
+    { "--rope-freq-scale", NULL, LM_FLAG_DOUBLE, M(o.rope_freq_scale), "X",
+      "RoPE frequency scale: 1 / context scaling factor", 1e-6, 1e6, NULL },
+    { "--sliding-window", NULL, LM_FLAG_INT, M(window), "N",
+      "sliding-window size in tokens; -1: no window (default: the model's)", -1, INT32_MAX, NULL },
+    { "--mla", NULL, LM_FLAG_TEXT, M(o.mla), "FORM",
+      "form of latent attention (MLA): absorbed (default) or naive", 0, 0, NULL },
+    { "--yarn-orig-ctx", NULL, LM_FLAG_COUNT, M(o.yarn_orig_ctx), "N",
+      "YaRN: context length before scaling (default: the model's)", 0, 0, NULL },
     { 0 },
 };
 
@@ -51,15 +61,20 @@ const char *const lm_kv_words[] = {
     [LM_KV_F16] = "f16",   [LM_KV_F32] = "f32",   [LM_KV_BF16] = "bf16", [LM_KV_Q8_0] = "q8_0",
     [LM_KV_Q4_0] = "q4_0", [LM_KV_Q4_1] = "q4_1", [LM_KV_Q5_0] = "q5_0", [LM_KV_Q5_1] = "q5_1", NULL,
 };
-const char *const lm_compute_words[] = { [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", [LM_COMPUTE_FINE] = "fine", NULL };
+const char *const lm_compute_words[] = {
+    [LM_COMPUTE_AUTO] = "auto", [LM_COMPUTE_F32] = "f32", [LM_COMPUTE_FINE] = "fine", NULL,
+};
 
 #define K(field) offsetof(lm_cache_flags, field)
 #define KV_WORDS "f16|f32|bf16|q8_0|q4_0|q4_1|q5_0|q5_1"
 
 const lm_flag lm_cache_flag_table[] = {
-    { "--cache-type-k", "-ctk", LM_FLAG_WORD, K(keys), KV_WORDS, "data type of the cached keys (f16; verify and embed: f32)", 0, 0, lm_kv_words },
-    { "--cache-type-v", "-ctv", LM_FLAG_WORD, K(values), KV_WORDS, "data type of the cached values (f16; verify and embed: f32)", 0, 0, lm_kv_words },
-    { "--kv-type", NULL, LM_FLAG_WORD, K(both), KV_WORDS, "data type of the KV cache, keys and values", 0, 0, lm_kv_words },
+    { "--cache-type-k", "-ctk", LM_FLAG_WORD, K(keys), KV_WORDS,
+      "data type of the cached keys (f16; verify and embed: f32)", 0, 0, lm_kv_words },
+    { "--cache-type-v", "-ctv", LM_FLAG_WORD, K(values), KV_WORDS,
+      "data type of the cached values (f16; verify and embed: f32)", 0, 0, lm_kv_words },
+    { "--kv-type", NULL, LM_FLAG_WORD, K(both), KV_WORDS,
+      "data type of the KV cache, keys and values", 0, 0, lm_kv_words },
     { 0 },
 };
 
@@ -67,54 +82,85 @@ static const char *const context_words[] = { "auto", NULL };
 
 const lm_flag lm_run_flag_table[] = {
     { "--ctx-size", "-c --context", LM_FLAG_INT, R(context), "N|auto",
-      "context size in tokens; 0: the model's full context; auto: the largest that fits in memory (default: as large as needed, at "
+      "context size in tokens; 0: the model's full context; auto: the largest that fits in memory (default: "
+      "as large as needed, at "
       "least 8192 if the model supports it)",
       0, INT32_MAX, context_words },
-    { "--batch-size", "-b", LM_FLAG_COUNT, R(batch), "N", "logical batch size in tokens (2048)", 1, 1 << 20, NULL },
-    { "--ubatch-size", "-ub", LM_FLAG_COUNT, R(ubatch), "N", "physical batch size in tokens; the smaller of -b and -ub applies (512)", 1, 1 << 20, NULL },
-    { "--threads", "-t", LM_FLAG_COUNT, R(threads), "N", "threads used to generate (default: physical cores)", 0, 1024, NULL },
-    { "--threads-batch", "-tb", LM_FLAG_COUNT, R(threads_batch), "N", "threads used to process prompts (default: same as --threads)", 0, 1024, NULL },
+    { "--batch-size", "-b", LM_FLAG_COUNT, R(batch), "N",
+      "logical batch size in tokens (2048)", 1, 1 << 20, NULL },
+    { "--ubatch-size", "-ub", LM_FLAG_COUNT, R(ubatch), "N",
+      "physical batch size in tokens; the smaller of -b and -ub applies (512)", 1, 1 << 20, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, R(threads), "N",
+      "threads used to generate (default: physical cores)", 0, 1024, NULL },
+    { "--threads-batch", "-tb", LM_FLAG_COUNT, R(threads_batch), "N",
+      "threads used to process prompts (default: same as --threads)", 0, 1024, NULL },
     { "--no-repack", "-nr", LM_FLAG_SWITCH, R(no_repack), NULL,
-      "run from the mapped file without repacking, for models larger than memory; slower, same output", 0, 0, NULL },
+      "run from the mapped file without repacking, for models larger than memory; slower, same output",
+      0, 0, NULL },
     { "--compute", NULL, LM_FLAG_WORD, R(compute), "auto|fine|f32",
-      "auto: fastest path for the weight type; fine: fast paths with 15-bit activations; f32: float32 arithmetic, like the reference",
+      "auto: fastest path for the weight type; fine: fast paths with 15-bit activations; "
+      "f32: float32 arithmetic, like the reference",
       0, 0, lm_compute_words },
-    { "--cpu", NULL, LM_FLAG_TEXT, R(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
+    { "--cpu", NULL, LM_FLAG_TEXT, R(cpu), "LEVEL",
+      "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
     { 0 },
 };
 
 const lm_flag lm_sampling_flag_table[] = {
-    { "--seed", "-s", LM_FLAG_U64, S(o.seed), "N", "random seed; the same seed gives the same text; -1: pick one (-1)", 0, 0, NULL },
-    { "--temp", "--temperature", LM_FLAG_FLOAT, S(o.temperature), "X", "sampling temperature; 0: greedy (0.8)", 0, 0, NULL },
-    { "--top-k", NULL, LM_FLAG_INT, S(o.top_k), "N", "sample from the N most probable tokens; 0: all (40)", 0, 0, NULL },
-    { "--top-p", NULL, LM_FLAG_FLOAT, S(o.top_p), "X", "nucleus sampling: smallest set of tokens with total probability X; 1: off (0.95)", 0, 0, NULL },
-    { "--min-p", NULL, LM_FLAG_FLOAT, S(o.min_p), "X", "minimum probability relative to the most probable token; 0: off (0.05)", 0, 0, NULL },
-    { "--typical", "--typical-p", LM_FLAG_FLOAT, S(o.typical_p), "X", "locally typical sampling, parameter p; 1: off (1)", 0, 0, NULL },
+    { "--seed", "-s", LM_FLAG_U64, S(o.seed), "N",
+      "random seed; the same seed gives the same text; -1: pick one (-1)", 0, 0, NULL },
+    { "--temp", "--temperature", LM_FLAG_FLOAT, S(o.temperature), "X",
+      "sampling temperature; 0: greedy (0.8)", 0, 0, NULL },
+    { "--top-k", NULL, LM_FLAG_INT, S(o.top_k), "N",
+      "sample from the N most probable tokens; 0: all (40)", 0, 0, NULL },
+    { "--top-p", NULL, LM_FLAG_FLOAT, S(o.top_p), "X",
+      "nucleus sampling: smallest set of tokens with total probability X; 1: off (0.95)", 0, 0, NULL },
+    { "--min-p", NULL, LM_FLAG_FLOAT, S(o.min_p), "X",
+      "minimum probability relative to the most probable token; 0: off (0.05)", 0, 0, NULL },
+    { "--typical", "--typical-p", LM_FLAG_FLOAT, S(o.typical_p), "X",
+      "locally typical sampling, parameter p; 1: off (1)", 0, 0, NULL },
     { "--top-nsigma", "--top-n-sigma", LM_FLAG_FLOAT, S(o.top_n_sigma), "X",
       "keep logits within X standard deviations of the maximum; -1: off (-1)", 0, 0, NULL },
     { "--xtc-probability", NULL, LM_FLAG_FLOAT, S(o.xtc_probability), "X",
       "XTC: probability of excluding the top choices; 0: off (0)", 0, 0, NULL },
-    { "--xtc-threshold", NULL, LM_FLAG_FLOAT, S(o.xtc_threshold), "X", "XTC: minimum probability of a top choice (0.1)", 0, 0, NULL },
-    { "--dynatemp-range", NULL, LM_FLAG_FLOAT, S(o.dynatemp_range), "X", "dynamic temperature: range around --temp; 0: off (0)", 0, 0, NULL },
-    { "--dynatemp-exp", "--dynatemp-exponent", LM_FLAG_FLOAT, S(o.dynatemp_exponent), "X", "dynamic temperature: exponent (1)", 0, 0, NULL },
-    { "--repeat-penalty", NULL, LM_FLAG_FLOAT, S(o.repeat_penalty), "X", "penalty for tokens already in the text; 1: off (1)", 0, 0, NULL },
-    { "--presence-penalty", NULL, LM_FLAG_FLOAT, S(o.presence_penalty), "X", "penalty added once per token already in the text; 0: off (0)", 0, 0, NULL },
-    { "--frequency-penalty", NULL, LM_FLAG_FLOAT, S(o.frequency_penalty), "X", "penalty added per occurrence of a token; 0: off (0)", 0, 0, NULL },
-    { "--repeat-last-n", NULL, LM_FLAG_INT, S(o.repeat_last_n), "N", "last N tokens to penalise; -1: all (64)", 0, 0, NULL },
-    { "--dry-multiplier", NULL, LM_FLAG_FLOAT, S(o.dry_multiplier), "X", "DRY: penalty for repeated sequences; 0: off (0)", 0, 0, NULL },
-    { "--dry-base", NULL, LM_FLAG_FLOAT, S(o.dry_base), "X", "DRY: base of the exponential growth (1.75)", 0, 0, NULL },
-    { "--dry-allowed-length", NULL, LM_FLAG_INT, S(o.dry_allowed_length), "N", "DRY: longest repetition without penalty (2)", 0, 0, NULL },
-    { "--dry-penalty-last-n", NULL, LM_FLAG_INT, S(o.dry_penalty_last_n), "N", "DRY: last N tokens to search; -1: all (-1)", 0, 0, NULL },
+    { "--xtc-threshold", NULL, LM_FLAG_FLOAT, S(o.xtc_threshold), "X",
+      "XTC: minimum probability of a top choice (0.1)", 0, 0, NULL },
+    { "--dynatemp-range", NULL, LM_FLAG_FLOAT, S(o.dynatemp_range), "X",
+      "dynamic temperature: range around --temp; 0: off (0)", 0, 0, NULL },
+    { "--dynatemp-exp", "--dynatemp-exponent", LM_FLAG_FLOAT, S(o.dynatemp_exponent), "X",
+      "dynamic temperature: exponent (1)", 0, 0, NULL },
+    { "--repeat-penalty", NULL, LM_FLAG_FLOAT, S(o.repeat_penalty), "X",
+      "penalty for tokens already in the text; 1: off (1)", 0, 0, NULL },
+    { "--presence-penalty", NULL, LM_FLAG_FLOAT, S(o.presence_penalty), "X",
+      "penalty added once per token already in the text; 0: off (0)", 0, 0, NULL },
+    { "--frequency-penalty", NULL, LM_FLAG_FLOAT, S(o.frequency_penalty), "X",
+      "penalty added per occurrence of a token; 0: off (0)", 0, 0, NULL },
+    { "--repeat-last-n", NULL, LM_FLAG_INT, S(o.repeat_last_n), "N",
+      "last N tokens to penalise; -1: all (64)", 0, 0, NULL },
+    { "--dry-multiplier", NULL, LM_FLAG_FLOAT, S(o.dry_multiplier), "X",
+      "DRY: penalty for repeated sequences; 0: off (0)", 0, 0, NULL },
+    { "--dry-base", NULL, LM_FLAG_FLOAT, S(o.dry_base), "X",
+      "DRY: base of the exponential growth (1.75)", 0, 0, NULL },
+    { "--dry-allowed-length", NULL, LM_FLAG_INT, S(o.dry_allowed_length), "N",
+      "DRY: longest repetition without penalty (2)", 0, 0, NULL },
+    { "--dry-penalty-last-n", NULL, LM_FLAG_INT, S(o.dry_penalty_last_n), "N",
+      "DRY: last N tokens to search; -1: all (-1)", 0, 0, NULL },
     { "--dry-sequence-breaker", NULL, LM_FLAG_LIST, S(breakers), "TEXT",
       "DRY: sequence breaker, replaces the defaults; \"none\": no breakers", 0, 0, NULL },
-    { "--mirostat", NULL, LM_FLAG_INT, S(o.mirostat), "0|2", "Mirostat: 0: off, 2: Mirostat 2.0 in place of top-k, top-p and the like (0)", 0, 0, NULL },
-    { "--mirostat-ent", "--mirostat-tau", LM_FLAG_FLOAT, S(o.mirostat_tau), "X", "Mirostat: target entropy, tau (5)", 0, 0, NULL },
-    { "--mirostat-lr", "--mirostat-eta", LM_FLAG_FLOAT, S(o.mirostat_eta), "X", "Mirostat: learning rate, eta (0.1)", 0, 0, NULL },
-    { "--min-keep", NULL, LM_FLAG_COUNT, S(o.min_keep), "N", "minimum number of tokens that samplers keep (0)", 0, 0, NULL },
+    { "--mirostat", NULL, LM_FLAG_INT, S(o.mirostat), "0|2",
+      "Mirostat: 0: off, 2: Mirostat 2.0 in place of top-k, top-p and the like (0)", 0, 0, NULL },
+    { "--mirostat-ent", "--mirostat-tau", LM_FLAG_FLOAT, S(o.mirostat_tau), "X",
+      "Mirostat: target entropy, tau (5)", 0, 0, NULL },
+    { "--mirostat-lr", "--mirostat-eta", LM_FLAG_FLOAT, S(o.mirostat_eta), "X",
+      "Mirostat: learning rate, eta (0.1)", 0, 0, NULL },
+    { "--min-keep", NULL, LM_FLAG_COUNT, S(o.min_keep), "N",
+      "minimum number of tokens that samplers keep (0)", 0, 0, NULL },
     { "--samplers", NULL, LM_FLAG_TEXT, S(o.order), "LIST",
       "samplers in order (penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature)", 0, 0, NULL },
-    { "--logit-bias", "-l", LM_FLAG_LIST, S(bias), "ID+BIAS", "bias added to a token's logit: 15043+1, 15043-1, 15043-inf", -1, 0, NULL },
-    { "--ignore-eos", NULL, LM_FLAG_SWITCH, S(ignore_eos), NULL, "never choose an end-of-text token", 0, 0, NULL },
+    { "--logit-bias", "-l", LM_FLAG_LIST, S(bias), "ID+BIAS",
+      "bias added to a token's logit: 15043+1, 15043-1, 15043-inf", -1, 0, NULL },
+    { "--ignore-eos", NULL, LM_FLAG_SWITCH, S(ignore_eos), NULL,
+      "never choose an end-of-text token", 0, 0, NULL },
     { 0 },
 };
 
@@ -136,11 +182,12 @@ lm_status lm_check_names(const lm_flag_list *names, size_t models, lm_error *e)
 {
     if (names->n <= models)
         return LM_OK;
-    return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "given %zu times for %zu model%s", names->n, models, models == 1 ? "" : "s");
+    return lm_fail(e, LM_USAGE, "--name", LM_NO_OFFSET, "given %zu times for %zu model%s", names->n, models,
+                   models == 1 ? "" : "s");
 }
 
-/* Fetch the headers of a model that is not on this machine from the hub. If that fails too, *e keeps the first error, unless it was
- * cancelled or the model is damaged. */
+/* Fetch the headers of a model that is not on this machine from the hub. If that fails too, *e keeps the
+ * first error, unless it was cancelled or the model is damaged. */
 static lm_status look_at_hub(lm_cli *cli, const char *name, const char **path, lm_error *e)
 {
     lm_error why = { .offset = LM_NO_OFFSET };
@@ -157,7 +204,8 @@ static lm_status look_at_hub(lm_cli *cli, const char *name, const char **path, l
     return LM_NOT_FOUND;
 }
 
-lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e)
+lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path,
+                        lm_error *e)
 {
     const char *name = lm_hub_bare(f->model ? f->model : argument);
     lm_text found = { 0 };
@@ -203,10 +251,12 @@ static void hint_at_models(const lm_cli *cli, const char *name, lm_status status
     if (status == LM_NOT_FOUND && lm_hub_may_have(name) && !lm_is_hub_name(cli))
         lm_fail_hint(e, "lamina pull %s downloads it, and so does -hf in place of -m", name);
     else if (status == LM_NOT_FOUND || status == LM_USAGE)
-        lm_fail_hint(e, "name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache");
+        lm_fail_hint(e,
+                     "name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache");
 }
 
-lm_status lm_find_weights(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e)
+lm_status lm_find_weights(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path,
+                          lm_error *e)
 {
     const char *name = lm_hub_bare(f->model ? f->model : argument);
     const size_t n = strlen(LM_PRESET_PREFIX);
@@ -233,7 +283,8 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
         hint_at_models(cli, name, status, e);
     LM_TRY(status);
     if (f->rope_scale > 0 && f->o.rope_freq_scale > 0)
-        return lm_fail(e, LM_USAGE, "--rope-scale", LM_NO_OFFSET, "cannot be combined with --rope-freq-scale");
+        return lm_fail(e, LM_USAGE, "--rope-scale", LM_NO_OFFSET,
+                       "cannot be combined with --rope-freq-scale");
     if (f->rope_scale > 0)
         f->o.rope_freq_scale = 1 / f->rope_scale;
     f->o.sliding_window = f->window;
@@ -257,8 +308,9 @@ lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm
     for (size_t i = 0; (warning = lm_model_warning(*out, i)); i++)
         lm_warn("%s", warning);
     lm_model_describe(*out, &info);
-    lm_detail("model      %s, %s, %s parameters, mostly %s, %s (%s)", info.name, info.family, lm_figure_count(count, info.parameters),
-              info.storage ? info.storage : "no weights", info.container, info.source);
+    lm_detail("model      %s, %s, %s parameters, mostly %s, %s (%s)", info.name, info.family,
+              lm_figure_count(count, info.parameters), info.storage ? info.storage : "no weights",
+              info.container, info.source);
     return LM_OK;
 }
 
@@ -269,11 +321,12 @@ void lm_run_defaults(lm_run_flags *f)
     *f = (lm_run_flags){ .context = -1, .batch = 2048, .ubatch = 512, .cache = LM_CACHE_NOT_GIVEN };
 }
 
-static lm_status one_type(const lm_cache_flags *f, const char *flag, int given, lm_kv_type usual, lm_kv_type *out, lm_error *e)
+static lm_status one_type(const lm_cache_flags *f, const char *flag, int given, lm_kv_type usual,
+                          lm_kv_type *out, lm_error *e)
 {
     if (f->both >= 0 && given >= 0 && f->both != given)
-        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "%s cannot be combined with --kv-type %s", lm_kv_words[given],
-                       lm_kv_words[f->both]);
+        return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "%s cannot be combined with --kv-type %s",
+                       lm_kv_words[given], lm_kv_words[f->both]);
     *out = given >= 0 ? (lm_kv_type)given : f->both >= 0 ? (lm_kv_type)f->both : usual;
     return LM_OK;
 }
@@ -294,13 +347,15 @@ const char *lm_cache_words(const lm_engine_options *o, char out[LM_CACHE_WORDS])
     return out;
 }
 
-/* Return the largest context, at most `most`, whose plan and thread stacks leave a sixteenth of the available memory free. 0: none. */
+/* Return the largest context, at most `most`, whose plan and thread stacks leave a sixteenth of the available
+ * memory free. 0: none. */
 static uint32_t largest_context(const lm_model *m, const lm_engine_options *o, uint64_t most)
 {
     lm_engine_options tried = *o;
     lm_machine machine;
     lm_memory plan;
-    uint64_t threads, stacks, usable, fits = 0, over = (most < UINT32_MAX ? most : UINT32_MAX) / LEAST_CONTEXT + 1;
+    uint64_t threads, stacks, usable;
+    uint64_t fits = 0, over = (most < UINT32_MAX ? most : UINT32_MAX) / LEAST_CONTEXT + 1;
 
     if (lm_machine_describe(&machine, NULL) != LM_OK)
         return 0;
@@ -336,7 +391,8 @@ static void hint_context(const lm_model *m, const lm_engine_options *o, lm_error
     lm_fail_hint(e, "-c %u would fit%s%s", fits, *before ? "; or " : "", before);
 }
 
-lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out, lm_error *e)
+lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out,
+                          lm_error *e)
 {
     lm_model_info info;
     uint64_t context = least > 8192 ? least : 8192;
@@ -345,7 +401,9 @@ lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t lea
     if (info.context_length && context > info.context_length)
         context = info.context_length;
     *out = (lm_engine_options){
-        .context = f->context >= 0 ? (uint32_t)f->context : context < UINT32_MAX ? (uint32_t)context : UINT32_MAX,
+        .context = f->context >= 0        ? (uint32_t)f->context
+                   : context < UINT32_MAX ? (uint32_t)context
+                                          : UINT32_MAX,
         .sequences = 1,
         .rows = f->batch < f->ubatch ? f->batch : f->ubatch,
         .compute = (lm_compute)f->compute,
@@ -371,8 +429,9 @@ const char *lm_context_warning(const lm_model *m, uint32_t context, char out[LM_
     lm_model_describe(m, &info);
     if (!info.context_length || context <= info.context_length)
         return NULL;
-    snprintf(out, LM_CONTEXT_WARNING, "the context of %u positions is longer than the %" PRIu64 " that the model was made for", context,
-             (uint64_t)info.context_length);
+    snprintf(out, LM_CONTEXT_WARNING,
+             "the context of %u positions is longer than the %" PRIu64 " that the model was made for",
+             context, (uint64_t)info.context_length);
     return out;
 }
 
@@ -400,9 +459,10 @@ lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **o
     if (lm_context_warning(m, lm_engine_context(*out), warning))
         lm_warn("%s", warning);
     lm_engine_allocated(*out, &memory);
-    lm_detail("engine     %s, %u thread%s (prompts %u), context %s; weights %s, cache %s, scratch %s", lm_engine_cpu(*out),
-              lm_engine_threads(*out), lm_engine_threads(*out) == 1 ? "" : "s", lm_engine_threads_batch(*out),
-              lm_figure_count(count, lm_engine_context(*out)), lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
+    lm_detail("engine     %s, %u thread%s (prompts %u), context %s; weights %s, cache %s, scratch %s",
+              lm_engine_cpu(*out), lm_engine_threads(*out), lm_engine_threads(*out) == 1 ? "" : "s",
+              lm_engine_threads_batch(*out), lm_figure_count(count, lm_engine_context(*out)),
+              lm_figure_bytes(a, memory.weights), lm_figure_bytes(b, memory.kv),
               lm_figure_bytes(c, memory.scratch));
     return LM_OK;
 }
@@ -415,7 +475,8 @@ void lm_lock_memory(void)
     if (mlockall(MCL_CURRENT | MCL_ONFAULT) == 0)
         return;
     if (errno == ENOMEM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        lm_warn("--mlock: memory cannot be locked: ulimit -l allows %s", lm_figure_bytes(figure, limit.rlim_cur));
+        lm_warn("--mlock: memory cannot be locked: ulimit -l allows %s",
+                lm_figure_bytes(figure, limit.rlim_cur));
     else
         lm_warn("--mlock: memory cannot be locked: %s", strerror(errno));
 }
@@ -445,7 +506,8 @@ static lm_status read_bias(const char *text, lm_logit_bias *out, lm_error *e)
     return LM_OK;
 }
 
-static lm_status read_biases(lm_cli *cli, const lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out, lm_error *e)
+static lm_status read_biases(lm_cli *cli, const lm_sampling_flags *f, const lm_model *m,
+                             lm_sampler_options *out, lm_error *e)
 {
     lm_model_info info;
     lm_logit_bias *list;
@@ -469,17 +531,20 @@ static lm_status read_biases(lm_cli *cli, const lm_sampling_flags *f, const lm_m
     return LM_OK;
 }
 
-lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out, lm_error *e)
+lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out,
+                              lm_error *e)
 {
     static const char *const none[] = { NULL };
 
     if (f->o.seed != UINT64_MAX && f->o.seed > INT64_MAX)
-        return lm_fail(e, LM_USAGE, "--seed", LM_NO_OFFSET, "%" PRIu64 "; at most %" PRId64, f->o.seed, INT64_MAX);
+        return lm_fail(e, LM_USAGE, "--seed", LM_NO_OFFSET, "%" PRIu64 "; at most %" PRId64, f->o.seed,
+                       INT64_MAX);
     if (f->o.seed == UINT64_MAX) {
         uint32_t seed = 0;
         if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
             return lm_fail(e, LM_IO, "getrandom", LM_NO_OFFSET, "%s", strerror(errno));
-        f->o.seed = seed;                                /* 32 bits, which every JSON reader represents exactly */
+        /* 32 bits, which every JSON reader represents exactly */
+        f->o.seed = seed;
     }
     LM_TRY(lm_sampler_check(&f->o, e));
     *out = f->o;

@@ -13,23 +13,27 @@ typedef struct lm_model_flags {
     bool             exact_split;
     double           step_timeout;
     uint32_t         rank;
-    bool             heads;              /* headers are enough if the model is not on this machine (from_hub.h) */
+    /* headers are enough if the model is not on this machine (from_hub.h) */
+    bool             heads;
     lm_model_options o;
 } lm_model_flags;
 
 extern const lm_flag lm_model_flag_table[];
 
-/* Find and open the model: -m or `argument`, not both (LM_USAGE), else the demo model, which a line on stderr names. Warnings go to
- * stderr. */
+/* Find and open the model: -m or `argument`, not both (LM_USAGE), else the demo model, which a line on stderr
+ * names. Warnings go to stderr. */
 lm_status lm_open_model(lm_cli *cli, lm_model_flags *f, const char *argument, lm_model **out, lm_error *e);
 
 /* Find the model without opening it. The path is valid as long as the command runs. */
-lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e);
+lm_status lm_find_model(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path,
+                        lm_error *e);
 
 /* The same for a command that needs weights or a tokenizer, which presets lack. */
-lm_status lm_find_weights(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path, lm_error *e);
+lm_status lm_find_weights(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path,
+                          lm_error *e);
 
-/* Check the titles given by --name, which belong to the models in their order. LM_USAGE: more titles than `models`. */
+/* Check the titles given by --name, which belong to the models in their order. LM_USAGE: more titles than
+ * `models`. */
 lm_status lm_check_names(const lm_flag_list *names, size_t models, lm_error *e);
 
 /* ---- KV cache ---- */
@@ -65,9 +69,10 @@ extern const char *const lm_compute_words[];         /* indexed by lm_compute */
 
 void lm_run_defaults(lm_run_flags *f);
 
-/* Set engine options from the flags. The default context is `least` positions, but at least 8192 and at most the model's context.
- * LM_USAGE: the types of the cache contradict each other. */
-lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out, lm_error *e);
+/* Set engine options from the flags. The default context is `least` positions, but at least 8192 and at most
+ * the model's context. LM_USAGE: the types of the cache contradict each other. */
+lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t least, lm_engine_options *out,
+                          lm_error *e);
 
 /* Return a warning about a context longer than the model's; NULL if it is not longer. */
 enum { LM_CONTEXT_WARNING = 112 };
@@ -76,7 +81,8 @@ const char *lm_context_warning(const lm_model *m, uint32_t context, char out[LM_
 /* Call lm_engine_new with a progress bar. Warns about a context longer than the model's. */
 lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **out, lm_error *e);
 
-/* Lock the program's memory in RAM: pages that are resident, and mapped pages once they are read. Warns if the system does not allow it. */
+/* Lock the program's memory in RAM: pages that are resident, and mapped pages once they are read. Warns if
+ * the system does not allow it. */
 void lm_lock_memory(void);
 
 /* ---- sampling ---- */
@@ -91,8 +97,9 @@ extern const lm_flag lm_sampling_flag_table[];
 
 void lm_sampling_defaults(lm_sampling_flags *f);
 
-/* Set sampler options from the flags; their pointers are valid as long as the command runs. A seed of UINT64_MAX is replaced by a random
- * one, which is also stored in `f`. */
-lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out, lm_error *e);
+/* Set sampler options from the flags; their pointers are valid as long as the command runs. A seed of
+ * UINT64_MAX is replaced by a random one, which is also stored in `f`. */
+lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out,
+                              lm_error *e);
 
 #endif

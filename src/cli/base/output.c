@@ -35,7 +35,8 @@ bool lm_out_meets_err(void)
 {
     struct stat out, err;
 
-    return !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+    return !fstat(STDOUT_FILENO, &out) && !fstat(STDERR_FILENO, &err) && out.st_dev == err.st_dev &&
+           out.st_ino == err.st_ino;
 }
 
 static struct { bool verbose, quiet, plain; } manner;
@@ -143,7 +144,8 @@ json_t *lm_json_finite(double x)
 
 static lm_status print_json(json_t *document, size_t layout, lm_error *e)
 {
-    char *text = document ? json_dumps(document, layout | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17)) : NULL;
+    char *text = document ? json_dumps(document, layout | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17))
+                          : NULL;
     lm_status status;
 
     json_decref(document);
@@ -175,12 +177,14 @@ json_t *lm_json_document(const lm_cli *cli, json_t *document)
     if (!json_is_array(document))
         return json_is_object(document) ? named(name, document) : document;
     out = json_array();
-    json_array_foreach(document, i, entry)
-        if (json_array_append_new(out, json_is_object(entry) ? named(name, json_incref(entry)) : json_incref(entry)) != 0) {
+    json_array_foreach(document, i, entry) {
+        json_incref(entry);
+        if (json_array_append_new(out, json_is_object(entry) ? named(name, entry) : entry) != 0) {
             json_decref(out);
             out = NULL;
             break;
         }
+    }
     json_decref(document);
     return out;
 }
@@ -283,8 +287,8 @@ void lm_print_line(const char *format, ...)
 
 json_t *lm_json_error(const lm_error *e)
 {
-    return json_pack("{s:s, s:s, s:s?, s:s?, s:o?}", "code", lm_status_word(e->code), "message", e->message, "file",
-                     e->file[0] ? e->file : NULL, "where", e->where[0] ? e->where : NULL, "offset",
+    return json_pack("{s:s, s:s, s:s?, s:s?, s:o?}", "code", lm_status_word(e->code), "message", e->message,
+                     "file", e->file[0] ? e->file : NULL, "where", e->where[0] ? e->where : NULL, "offset",
                      e->offset == LM_NO_OFFSET ? NULL : json_integer(e->offset));
 }
 
@@ -297,13 +301,15 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
     snprintf(message, sizeof message, "%s", e->hint);
     lm_name_flags(message, e->hint, sizeof e->hint);
     if (cli->json && !cli->answered)
-        lm_out_json_line(json_pack("{s:s, s:o, s:s*}", "schema", "lamina.error/1", "error", lm_json_error(e), "hint",
-                                   e->hint[0] ? e->hint : NULL), NULL);
+        lm_out_json_line(json_pack("{s:s, s:o, s:s*}", "schema", "lamina.error/1", "error", lm_json_error(e),
+                                   "hint", e->hint[0] ? e->hint : NULL),
+                         NULL);
     fflush(stdout);
     /* Scripts expect the error on the last line: print the hint before it unless stderr is a terminal. */
     if (e->hint[0] && !lm_err_is_terminal())
         fprintf(stderr, "hint: %s\n", e->hint);
-    fprintf(stderr, "%s %s\n", lm_err_colour() ? "\033[1;31merror:\033[0m" : "error:", lm_error_text(e, text, sizeof text));
+    fprintf(stderr, "%s %s\n",
+            lm_err_colour() ? "\033[1;31merror:\033[0m" : "error:", lm_error_text(e, text, sizeof text));
     if (e->hint[0] && lm_err_is_terminal())
         fprintf(stderr, "hint: %s\n", e->hint);
 }
@@ -332,7 +338,8 @@ char *lm_figure_bytes(char out[LM_FIGURE], uint64_t bytes)
 
     for (; x >= 999.5 && unit < 6; unit++)
         x /= 1000;
-    snprintf(out, LM_FIGURE, unit == 0 ? "%.0f %s" : x < 9.995 ? "%.2f %s" : x < 99.95 ? "%.1f %s" : "%.0f %s", x, units[unit]);
+    const char *format = unit == 0 ? "%.0f %s" : x < 9.995 ? "%.2f %s" : x < 99.95 ? "%.1f %s" : "%.0f %s";
+    snprintf(out, LM_FIGURE, format, x, units[unit]);
     return out;
 }
 
@@ -343,7 +350,8 @@ char *lm_figure_time(char out[LM_FIGURE], double seconds)
     else if (seconds < 99.95)
         snprintf(out, LM_FIGURE, seconds < 9.995 ? "%.2f s" : "%.1f s", seconds);
     else
-        snprintf(out, LM_FIGURE, "%.0f min %02.0f s", (seconds - (double)((long)seconds % 60)) / 60, (double)((long)seconds % 60));
+        snprintf(out, LM_FIGURE, "%.0f min %02.0f s", (seconds - (double)((long)seconds % 60)) / 60,
+                 (double)((long)seconds % 60));
     return out;
 }
 
@@ -351,7 +359,12 @@ char *lm_figure_rate(char out[LM_FIGURE], uint64_t tokens, double seconds)
 {
     double r = tokens && seconds > 0 ? (double)tokens / seconds : 0;
 
-    snprintf(out, LM_FIGURE, r <= 0 ? "– tok/s" : r < 9.95 ? "%.2f tok/s" : r < 99.5 ? "%.1f tok/s" : "%.0f tok/s", r);
+    snprintf(out, LM_FIGURE,
+             r <= 0     ? "– tok/s"
+             : r < 9.95 ? "%.2f tok/s"
+             : r < 99.5 ? "%.1f tok/s"
+                        : "%.0f tok/s",
+             r);
     return out;
 }
 
@@ -364,19 +377,21 @@ lm_progress lm_progress_start(const char *label)
 
 void lm_progress_show(void *progress, double fraction)
 {
-    static const char full[] = "########################################", empty[] = "                                        ";
+    static const char full[] = "########################################",
+                      empty[] = "                                        ";
     const int width = (int)sizeof full - 1;
     lm_progress *p = progress;
     double now = lm_clock_seconds();
     int done;
 
     /* Short work needs no bar. */
-    if (manner.quiet || !lm_err_is_terminal() || now - p->started < 0.3 || (p->visible && now - p->shown < 0.05))
+    if (manner.quiet || !lm_err_is_terminal() || now - p->started < 0.3 ||
+        (p->visible && now - p->shown < 0.05))
         return;
     fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
     done = (int)(fraction * width);
-    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f %%%s%s\033[K", p->label, done, full, width - done, empty, 100 * fraction, *p->note ? "  " : "",
-            p->note);
+    fprintf(stderr, "\r%s [%.*s%.*s] %3.0f %%%s%s\033[K", p->label, done, full, width - done, empty,
+            100 * fraction, *p->note ? "  " : "", p->note);
     fflush(stderr);
     p->shown = now;
     p->visible = true;

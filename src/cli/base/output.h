@@ -14,8 +14,8 @@ bool lm_out_meets_err(void);                         /* the same terminal, file 
 bool lm_err_colour(void);
 unsigned lm_out_width(void);                         /* columns; 80 if unknown */
 
-/* Write text to stdout, byte for byte; on a terminal, control characters other than tab and newline are shown as symbols. LM_IO: it
- * cannot be written. */
+/* Write text to stdout, byte for byte; on a terminal, control characters other than tab and newline are shown
+ * as symbols. LM_IO: it cannot be written. */
 lm_status lm_out_text(const char *text, size_t n, lm_error *e);
 lm_status lm_out_buf(const lm_text *b, lm_error *e);  /* LM_NO_MEMORY: the buffer has failed */
 lm_status lm_out_take(lm_text *b, lm_error *e);       /* the same; frees the buffer */
@@ -29,12 +29,13 @@ json_t *lm_json_of(const char *text, size_t n);
 /* Return a JSON number; null if `x` is not finite. */
 json_t *lm_json_finite(double x);
 
-/* Return `document` with "schema" as its first key, which names its format and version: "lamina.inspect/1" for
- * docs/schema/inspect.schema.json. In a list, every document has it. Takes the reference and returns a new one. NULL, also as argument:
- * out of memory. */
+/* Return `document` with "schema" as its first key, which names its format and version: "lamina.inspect/1"
+ * for docs/schema/inspect.schema.json. In a list, every document has it. Takes the reference and returns a
+ * new one. NULL, also as argument: out of memory. */
 json_t *lm_json_document(const lm_cli *cli, json_t *document);
 
-/* Print the command's only JSON document, with the schema of lm_json_document. Takes the reference. A NULL document is LM_NO_MEMORY. */
+/* Print the command's only JSON document, with the schema of lm_json_document. Takes the reference. A NULL
+ * document is LM_NO_MEMORY. */
 lm_status lm_out_json(lm_cli *cli, json_t *document, lm_error *e);
 
 /* The same for an object that the library has written, in the layout of this program: indented by two. */
@@ -52,15 +53,16 @@ lm_status lm_out_json_line(json_t *document, lm_error *e);
 /* Set the verbosity and colour of stderr: -v, -q, --no-color. */
 void lm_out_configure(bool verbose, bool quiet, bool plain);
 
-/* Print a line on stderr, escaped like errors. Warnings start with "warning: ". -q omits warnings and notes; details are printed only
- * with -v. lm_print_line, for output that the user requested, always prints. */
+/* Print a line on stderr, escaped like errors. Warnings start with "warning: ". -q omits warnings and notes;
+ * details are printed only with -v. lm_print_line, for output that the user requested, always prints. */
 void lm_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_faint_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void lm_print_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Print an error with its hint on stderr; with --json also as a document on one line of stdout, unless the command has printed one. */
+/* Print an error with its hint on stderr; with --json also as a document on one line of stdout, unless the
+ * command has printed one. */
 void lm_out_error(const lm_cli *cli, lm_error *e);
 
 /* ---- number formatting ---- */
@@ -68,7 +70,8 @@ enum { LM_FIGURE = 40 };
 char *lm_figure_count(char out[LM_FIGURE], uint64_t n);          /* "394,002,432" */
 char *lm_figure_bytes(char out[LM_FIGURE], uint64_t bytes);      /* "6.43 GB", "512 B" */
 char *lm_figure_time(char out[LM_FIGURE], double seconds);       /* "843 ms", "2.51 s" */
-char *lm_figure_rate(char out[LM_FIGURE], uint64_t tokens, double seconds);    /* "9.31 tok/s"; if unknown "– tok/s" */
+/* "9.31 tok/s"; if unknown "– tok/s" */
+char *lm_figure_rate(char out[LM_FIGURE], uint64_t tokens, double seconds);
 
 /* ---- progress bar on stderr, only on a terminal and for work that takes longer than 0.3 s ---- */
 typedef struct lm_progress {
@@ -78,7 +81,8 @@ typedef struct lm_progress {
     char        note[64];            /* shown after the bar: "12 MB/s, 3 min left, 4/9 files"; "": none */
 } lm_progress;
 lm_progress lm_progress_start(const char *label);
-void lm_progress_show(void *progress, double fraction);          /* `progress`: an lm_progress; the type of callbacks */
+/* `progress`: an lm_progress; the type of callbacks */
+void lm_progress_show(void *progress, double fraction);
 void lm_progress_end(lm_progress *p);                            /* erase the bar */
 
 /* List the libraries that the program uses: {name: version}, "name version, …". */

@@ -23,7 +23,8 @@ const char *lm_input_name(const char *path)
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
-/* Read standard input to its end, with one Ctrl-D on a terminal. Ctrl-C ends it at any time (LM_CANCELLED). */
+/* Read standard input to its end, with one Ctrl-D on a terminal. Ctrl-C ends it at any time
+ * (LM_CANCELLED). */
 static lm_status read_input(lm_text *out, lm_error *e)
 {
     char    chunk[4096];
@@ -77,11 +78,12 @@ lm_status lm_read_file(const char *path, lm_text *out, lm_error *e)
         lm_fail(e, LM_IO, NULL, LM_NO_OFFSET, "%s", strerror(failed));
         return lm_fail_in(e, path);
     }
-    if (out->size >= before + 3 && memcmp(out->data + before, "\xEF\xBB\xBF", 3) == 0) {        /* drop a byte order mark */
+    if (out->size >= before + 3 &&
+        memcmp(out->data + before, "\xEF\xBB\xBF", 3) == 0) { /* drop a byte order mark */
         out->size -= 3;
         memmove(out->data + before, out->data + before + 3, out->size - before + 1);
-    } else if (out->size >= before + 2 &&
-               (memcmp(out->data + before, "\xFF\xFE", 2) == 0 || memcmp(out->data + before, "\xFE\xFF", 2) == 0)) {
+    } else if (out->size >= before + 2 && (memcmp(out->data + before, "\xFF\xFE", 2) == 0 ||
+                                           memcmp(out->data + before, "\xFE\xFF", 2) == 0)) {
         lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the text is UTF-16: save it as UTF-8");
         return lm_fail_in(e, path);
     }
@@ -127,7 +129,8 @@ void lm_unescape(const char *text, lm_text *out)
         if (known) {
             lm_text_add_char(out, values[known - letters]);
             at++;
-        } else if (*at == '\\' && at[1] == 'x' && isxdigit((unsigned char)at[2]) && isxdigit((unsigned char)at[3])) {
+        } else if (*at == '\\' && at[1] == 'x' && isxdigit((unsigned char)at[2]) &&
+                   isxdigit((unsigned char)at[3])) {
             lm_text_add_char(out, (char)strtol((char[]){ at[2], at[3], 0 }, NULL, 16));
             at += 3;
         } else {
@@ -174,18 +177,21 @@ lm_status lm_read_ids(const char *text, const char *where, lm_tokens *out, lm_er
         char *end;
         long id = strtol(at, &end, 10);
         if (end == at || id < 0 || id > INT32_MAX || (*end && !strchr(" \t\r\n,]", *end)))
-            return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "\"%.*s\" is not a token id", 1 + (int)strcspn(at + 1, " \t\r\n,]"), at);
+            return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "\"%.*s\" is not a token id",
+                           1 + (int)strcspn(at + 1, " \t\r\n,]"), at);
         LM_TRY(lm_tokens_add(out, (lm_token)id, e));
         at = end + strspn(end, " \t\r\n");
         if (*at == ',')                                  /* skip one only: two commas are a missing id */
             at += 1 + strspn(at + 1, " \t\r\n");
     }
     if (list != (*at == ']'))
-        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, list ? "unclosed list: missing ']'" : "']' without its '['");
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET,
+                       list ? "unclosed list: missing ']'" : "']' without its '['");
     at += *at == ']';
     at += strspn(at, " \t\r\n");
     if (*at)
-        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "unexpected \"%.*s\" after the list", (int)strcspn(at, " ]\n"), at);
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "unexpected \"%.*s\" after the list",
+                       (int)strcspn(at, " ]\n"), at);
     return LM_OK;
 }
 
@@ -211,7 +217,8 @@ json_t *lm_special_variables(const lm_tokenizer *t)
     return variables;
 }
 
-/* Reject variables that the program sets and warn about those that the template does not use: none is silently ignored. */
+/* Reject variables that the program sets and warn about those that the template does not use: none is
+ * silently ignored. */
 static lm_status check_variables(const lm_prompt_template *c, const json_t *given, lm_error *e)
 {
     const char *name;
@@ -219,9 +226,11 @@ static lm_status check_variables(const lm_prompt_template *c, const json_t *give
 
     json_object_foreach((json_t *)given, name, value) {
         if (strcmp(name, "messages") == 0 || strcmp(name, "add_generation_prompt") == 0)
-            return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "%s is set by the program", name);
+            return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "%s is set by the program",
+                           name);
         if (strcmp(name, "now") && !lm_template_uses(c->template, name))
-            lm_warn("--chat-template-kwargs: the chat template of this model does not use '%.60s'; ignored", name);
+            lm_warn("--chat-template-kwargs: the chat template of this model does not use '%.60s'; ignored",
+                    name);
     }
     return LM_OK;
 }
@@ -248,7 +257,8 @@ static lm_status read_variables(const lm_template_flags *o, lm_prompt_template *
     return status;
 }
 
-static lm_status read_template(const lm_model *m, const lm_template_flags *o, lm_prompt_template *c, lm_error *e)
+static lm_status read_template(const lm_model *m, const lm_template_flags *o, lm_prompt_template *c,
+                               lm_error *e)
 {
     const char *source;
     lm_model_info info;
@@ -256,9 +266,11 @@ static lm_status read_template(const lm_model *m, const lm_template_flags *o, lm
     lm_status status;
 
     if (o->template_file) {
-        status = lm_read_file(o->template_file, &text, e);       /* keeps the last newline: the template engine handles it */
+        /* Keeps the last newline: the template engine handles it. */
+        status = lm_read_file(o->template_file, &text, e);
         if (status == LM_OK)
-            status = lm_template_new(text.data ? text.data : "", text.size, o->template_file, &c->template, e);
+            status = lm_template_new(text.data ? text.data : "", text.size, o->template_file, &c->template,
+                                     e);
         lm_text_free(&text);
         return status;
     }
@@ -276,7 +288,8 @@ static lm_status read_template(const lm_model *m, const lm_template_flags *o, lm
     return LM_USAGE;
 }
 
-lm_status lm_prompt_template_open(const lm_model *m, const lm_template_flags *o, lm_prompt_template *out, lm_error *e)
+lm_status lm_prompt_template_open(const lm_model *m, const lm_template_flags *o, lm_prompt_template *out,
+                                  lm_error *e)
 {
     lm_prompt_template c = { .tokenizer = lm_model_tokenizer(m), .parse_content = o->parse_content };
     lm_status status;
@@ -305,13 +318,15 @@ void lm_prompt_template_close(lm_prompt_template *c)
 static lm_status check_rendered(json_t *messages, const lm_text *rendered, lm_error *e)
 {
     char *json = json_dumps(messages, JSON_COMPACT);
-    lm_status status = json ? lm_messages_rendered(json, strlen(json), rendered, e) : lm_fail_memory(e, "the conversation", 0);
+    lm_status status = json ? lm_messages_rendered(json, strlen(json), rendered, e)
+                            : lm_fail_memory(e, "the conversation", 0);
 
     free(json);
     return status;
 }
 
-lm_status lm_prompt_template_tokens(const lm_prompt_template *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e)
+lm_status lm_prompt_template_tokens(const lm_prompt_template *c, json_t *messages, lm_tokens *out,
+                                    lm_text *rendered, lm_error *e)
 {
     json_t *context = json_copy(c->variables);
     lm_rendering r = { 0 };

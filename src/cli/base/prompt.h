@@ -1,4 +1,5 @@
-/* prompt.h - input of the model: plain text, token ids, or a conversation rendered by the model's chat template. */
+/* prompt.h - input of the model: plain text, token ids, or a conversation rendered by the model's chat
+ * template. */
 #ifndef LM_CLI_PROMPT_H
 #define LM_CLI_PROMPT_H
 
@@ -8,23 +9,26 @@
 
 #include "cli/base/command.h"
 
-/* The maximum bytes of a text or of a line of JSON: far more than any prompt, so that endless input is detected. */
+/* The maximum bytes of a text or of a line of JSON: far more than any prompt, so that endless input is
+ * detected. */
 #define LM_MAX_INPUT ((size_t)256 << 20)
 
 /* Return the name of the file in errors: `path`, or "standard input" for "-". */
 const char *lm_input_name(const char *path);
 
-/* Append the bytes of a file, without a byte order mark, or of standard input for "-". LM_LIMIT: more than LM_MAX_INPUT. */
+/* Append the bytes of a file, without a byte order mark, or of standard input for "-". LM_LIMIT: more than
+ * LM_MAX_INPUT. */
 lm_status lm_read_file(const char *path, lm_text *out, lm_error *e);
 
 /* The same without one newline at the end. */
 lm_status lm_read_text(const char *path, lm_text *out, lm_error *e);
 
-/* Read the next line into `out` (cleared first) with its newline, which the last one may lack. *end: there are no more lines.
- * Errors do not name the file. LM_LIMIT: more than LM_MAX_INPUT. */
+/* Read the next line into `out` (cleared first) with its newline, which the last one may lack. *end: there
+ * are no more lines. Errors do not name the file. LM_LIMIT: more than LM_MAX_INPUT. */
 lm_status lm_read_line(FILE *f, lm_text *out, bool *end, lm_error *e);
 
-/* Append `text` with the escapes \n \t \r \0 \\ \" \' \xHH replaced by their characters; other backslashes are kept. */
+/* Append `text` with the escapes \n \t \r \0 \\ \" \' \xHH replaced by their characters; other backslashes
+ * are kept. */
 void lm_unescape(const char *text, lm_text *out);
 
 /* Append a text of the command line, with its escapes processed if `escapes`. */
@@ -48,19 +52,25 @@ typedef struct lm_prompt_template {
     const lm_tokenizer *tokenizer;
     lm_template        *template;
     json_t             *variables;       /* bos_token, eos_token … and those of `kwargs` */
-    lm_text             wide;            /* the numbers beyond 64 bits in variables and messages: lm_text_add_wide_numbers */
+    /* the numbers beyond 64 bits in variables and messages: lm_text_add_wide_numbers */
+    lm_text             wide;
     bool                parse_content;
 } lm_prompt_template;
 
-/* Return a new object with the variables that transformers passes to templates: bos_token and eos_token, if the tokenizer has them. */
+/* Return a new object with the variables that transformers passes to templates: bos_token and eos_token, if
+ * the tokenizer has them. */
 json_t *lm_special_variables(const lm_tokenizer *t);
 
-/* Compile the template. LM_USAGE: the model has no tokenizer or no such template, or a variable is not allowed. */
-lm_status lm_prompt_template_open(const lm_model *m, const lm_template_flags *o, lm_prompt_template *out, lm_error *e);
+/* Compile the template. LM_USAGE: the model has no tokenizer or no such template, or a variable is not
+ * allowed. */
+lm_status lm_prompt_template_open(const lm_model *m, const lm_template_flags *o, lm_prompt_template *out,
+                                  lm_error *e);
 void      lm_prompt_template_close(lm_prompt_template *c);
 
-/* Append the ids of a conversation (a JSON array of messages) with the beginning of a new answer. Special tokens are parsed in the
- * template's own text, in messages only with `parse_content`. `rendered` (may be NULL) receives the rendered text. */
-lm_status lm_prompt_template_tokens(const lm_prompt_template *c, json_t *messages, lm_tokens *out, lm_text *rendered, lm_error *e);
+/* Append the ids of a conversation (a JSON array of messages) with the beginning of a new answer. Special
+ * tokens are parsed in the template's own text, in messages only with `parse_content`. `rendered` (may be
+ * NULL) receives the rendered text. */
+lm_status lm_prompt_template_tokens(const lm_prompt_template *c, json_t *messages, lm_tokens *out,
+                                    lm_text *rendered, lm_error *e);
 
 #endif

@@ -16,12 +16,16 @@ lm_pulling lm_pulling_start(void)
 static void words_of(const hub_progress *now, char *out, size_t size)
 {
     char   rate[LM_FIGURE], left[32] = "";
-    double seconds = now->rate > 0 ? (double)(now->of - (now->done < now->of ? now->done : now->of)) / now->rate : 0;
+    double seconds = now->rate > 0
+                         ? (double)(now->of - (now->done < now->of ? now->done : now->of)) / now->rate
+                         : 0;
 
     if (seconds >= 1)
-        snprintf(left, sizeof left, seconds < 120 ? " %.0f s left," : " %.0f min left,", seconds < 120 ? seconds : seconds / 60);
+        snprintf(left, sizeof left, seconds < 120 ? " %.0f s left," : " %.0f min left,",
+                 seconds < 120 ? seconds : seconds / 60);
     if (now->rate > 0)
-        snprintf(out, size, "%s/s,%s %u/%u files", lm_figure_bytes(rate, (uint64_t)now->rate), left, now->files, now->files_of);
+        snprintf(out, size, "%s/s,%s %u/%u files", lm_figure_bytes(rate, (uint64_t)now->rate), left,
+                 now->files, now->files_of);
     else
         snprintf(out, size, "%u/%u files", now->files, now->files_of);
 }
@@ -39,5 +43,6 @@ void lm_pulling_show(void *pulling, const hub_progress *now)
     if (p->bar.visible || clock - p->printed < BETWEEN_LINES)
         return;
     p->printed = clock;
-    lm_note("fetching: %s of %s, %s", lm_figure_bytes(done, now->done), lm_figure_bytes(of, now->of), p->bar.note);
+    lm_note("fetching: %s of %s, %s", lm_figure_bytes(done, now->done), lm_figure_bytes(of, now->of),
+            p->bar.note);
 }

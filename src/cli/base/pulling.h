@@ -1,4 +1,5 @@
-/* pulling.h - progress of a pull: a bar with the rate and the time left; without a terminal a line every 30 seconds. */
+/* pulling.h - progress of a pull: a bar with the rate and the time left; without a terminal a line every 30
+ * seconds. */
 #ifndef LM_CLI_PULLING_H
 #define LM_CLI_PULLING_H
 

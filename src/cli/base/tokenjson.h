@@ -9,8 +9,8 @@ json_t *lm_ids_json(const lm_token *ids, size_t n);
 /* Append a JSON array of ids to `out`. LM_USAGE names the element that is not an id. */
 lm_status lm_ids_of(const json_t *value, lm_tokens *out, lm_error *e);
 
-/* {id, piece, text, bytes, logprob}: the vocabulary piece, its text and its bytes. With `t` NULL, piece is null, text and bytes are
- * omitted. */
+/* {id, piece, text, bytes, logprob}: the vocabulary piece, its text and its bytes. With `t` NULL, piece is
+ * null, text and bytes are omitted. */
 json_t *lm_token_json(const lm_tokenizer *t, lm_token id, float logprob);
 
 /* The same for each of up to k most probable tokens. */

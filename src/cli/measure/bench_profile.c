@@ -13,18 +13,20 @@ typedef struct part {
 
 enum { MAX_PARTS = LM_PROFILE_KINDS + 2, BAR = 24 };
 
-/* List the kinds of work, waiting, and the time between steps, longest first. Their sum, `*total`, is the test's time times the number
- * of workers. Return their number. */
+/* List the kinds of work, waiting, and the time between steps, longest first. Their sum, `*total`, is the
+ * test's time times the number of workers. Return their number. */
 static unsigned parts_of(const lm_bench_result *r, part out[MAX_PARTS], double *total)
 {
     const lm_profile *p = &r->profile;
     unsigned n = 0;
-    double workers = p->seconds > 0 ? p->worker_seconds / p->seconds : 1, rest = r->profile_seconds - p->seconds;
+    double workers = p->seconds > 0 ? p->worker_seconds / p->seconds : 1,
+           rest = r->profile_seconds - p->seconds;
 
     *total = 0;
     for (uint32_t i = 0; i < p->n_kinds; i++)
         if (p->kinds[i].seconds > 0)
-            out[n++] = (part){ p->kinds[i].name, p->kinds[i].seconds, p->kinds[i].product ? &p->kinds[i] : NULL };
+            out[n++] = (part){ p->kinds[i].name, p->kinds[i].seconds,
+                               p->kinds[i].product ? &p->kinds[i] : NULL };
     out[n++] = (part){ "waiting for workers", p->waiting, NULL };
     out[n++] = (part){ "between steps", rest > 0 ? rest * workers : 0, NULL };
     for (unsigned i = 0; i < n; i++)
@@ -38,7 +40,8 @@ static unsigned parts_of(const lm_bench_result *r, part out[MAX_PARTS], double *
     return n;
 }
 
-static void add_part(lm_cell_table *g, const part *p, double total, double tokens, double seconds, double workers)
+static void add_part(lm_cell_table *g, const part *p, double total, double tokens, double seconds,
+                     double workers)
 {
     char time[32], share[32], ops[32] = "", bytes[32] = "";
     lm_text bar = { 0 };
@@ -65,7 +68,8 @@ void lm_bench_profile_text(const lm_bench_result *r, const char *test, lm_store 
     lm_cell_table g = { .store = store, .align = "lrrrrl", .indent = 2 };
 
     lm_text_printf(out, "\n%s: %.1f µs a token, %.4g threads, %.4g joins a step\n\n", test,
-                   1e6 * r->profile_seconds / r->tokens, workers, p->steps ? (double)p->joins / (double)p->steps : 0);
+                   1e6 * r->profile_seconds / r->tokens, workers,
+                   p->steps ? (double)p->joins / (double)p->steps : 0);
     lm_cell_table_row(&g, "", "µs", "share", "", "", "");
     for (unsigned i = 0; i < n; i++)
         add_part(&g, &parts[i], total, r->tokens, r->profile_seconds, workers);
@@ -81,13 +85,14 @@ json_t *lm_bench_profile_json(const lm_bench_result *r)
     unsigned n = parts_of(r, parts, &total);
 
     for (unsigned i = 0; i < n; i++) {
-        json_t *j = json_pack("{s:s, s:f, s:f}", "kind", parts[i].name, "seconds", parts[i].seconds, "share", parts[i].seconds / total);
+        json_t *j = json_pack("{s:s, s:f, s:f}", "kind", parts[i].name, "seconds", parts[i].seconds, "share",
+                              parts[i].seconds / total);
         if (parts[i].product) {
             json_object_set_new(j, "ops", json_integer((json_int_t)parts[i].product->ops));
             json_object_set_new(j, "bytes", json_integer((json_int_t)parts[i].product->bytes));
         }
         json_array_append_new(list, j);
     }
-    return json_pack("{s:f, s:f, s:I, s:I, s:o}", "seconds", r->profile_seconds, "worker_seconds", total, "steps", (json_int_t)p->steps,
-                     "joins", (json_int_t)p->joins, "parts", list);
+    return json_pack("{s:f, s:f, s:I, s:I, s:o}", "seconds", r->profile_seconds, "worker_seconds", total,
+                     "steps", (json_int_t)p->steps, "joins", (json_int_t)p->joins, "parts", list);
 }

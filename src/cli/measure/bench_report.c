@@ -1,4 +1,5 @@
-/* bench_report.c - measured speed as a table, CSV, JSON or SQL, with llama-bench's columns and some additional ones. */
+/* bench_report.c - measured speed as a table, CSV, JSON or SQL, with llama-bench's columns and some
+ * additional ones. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -15,8 +16,9 @@ static const char md_head[] =
 
 void lm_bench_test_name(const lm_bench_result *r, char *out, size_t size)
 {
-    int n = r->prompt && r->gen ? snprintf(out, size, "pp%u+tg%u", r->prompt, r->gen)
-                                : snprintf(out, size, r->prompt ? "pp%u" : "tg%u", r->prompt ? r->prompt : r->gen);
+    int n = r->prompt && r->gen
+                ? snprintf(out, size, "pp%u+tg%u", r->prompt, r->gen)
+                : snprintf(out, size, r->prompt ? "pp%u" : "tg%u", r->prompt ? r->prompt : r->gen);
 
     if (r->sequences > 1)
         n += snprintf(out + n, size - (size_t)n, " x %u", r->sequences);
@@ -56,14 +58,15 @@ static void md_line(const lm_bench_result *r, lm_text *out)
     lm_bench_test_name(r, test, sizeof test);
     snprintf(speed, sizeof speed, "%.2f ± %.2f", r->mean, r->deviation);
     if (r->predicted > 0)
-        snprintf(predicted, sizeof predicted, "%.1f (%+.0f %%)", r->predicted, 100 * (r->predicted / r->median - 1));
+        snprintf(predicted, sizeof predicted, "%.1f (%+.0f %%)", r->predicted,
+                 100 * (r->predicted / r->median - 1));
     else
         snprintf(predicted, sizeof predicted, "–");
     snprintf(limit, sizeof limit, "%.1f %s", r->limit, r->limited_by);
     put_name(r->info.name, out);
     lm_text_printf(out, " | %6.2f GiB | %8.2f M | %-10s | %7u | %13s | %21s | %15s | %11s | %6.1f %% |\n",
-                   (double)r->info.weight_bytes / (double)(1u << 30), (double)r->info.parameters * 1e-6, r->level, r->threads,
-                   test, speed, predicted, limit, 100 * r->median / r->limit);
+                   (double)r->info.weight_bytes / (double)(1u << 30), (double)r->info.parameters * 1e-6,
+                   r->level, r->threads, test, speed, predicted, limit, 100 * r->median / r->limit);
 }
 
 /* ---- fields of all forms except the table, in output order ---- */
@@ -82,8 +85,16 @@ enum { MAX_FIELDS = 48 };
 
 typedef struct fields { field at[MAX_FIELDS]; size_t n; char time[32]; } fields;
 
-static void text(fields *f, const char *name, const char *x) { f->at[f->n++] = (field){ name, TEXT, x ? x : "", 0, 0 }; }
-static void whole(fields *f, const char *name, uint64_t x) { f->at[f->n++] = (field){ name, WHOLE, NULL, x, 0 }; }
+static void text(fields *f, const char *name, const char *x)
+{
+    f->at[f->n++] = (field){ name, TEXT, x ? x : "", 0, 0 };
+}
+
+static void whole(fields *f, const char *name, uint64_t x)
+{
+    f->at[f->n++] = (field){ name, WHOLE, NULL, x, 0 };
+}
+
 static void real(fields *f, const char *name, double x) { f->at[f->n++] = (field){ name, REAL, NULL, 0, x }; }
 static void truth(fields *f, const char *name, bool x) { f->at[f->n++] = (field){ name, TRUTH, NULL, x, 0 }; }
 
@@ -190,7 +201,9 @@ static void csv_line(const lm_bench_result *r, lm_text *out)
 
 static void sql_head(lm_text *out)
 {
-    static const char *const types[] = { [TEXT] = "TEXT", [WHOLE] = "INTEGER", [REAL] = "REAL", [TRUTH] = "INTEGER" };
+    static const char *const types[] = {
+        [TEXT] = "TEXT", [WHOLE] = "INTEGER", [REAL] = "REAL", [TRUTH] = "INTEGER"
+    };
     static const lm_bench_result nothing = { .limit = 1 };
     fields f;
 
@@ -239,9 +252,10 @@ static json_t *result_json(const lm_bench_result *r)
         json_array_append_new(ns, json_integer((json_int_t)(1e9 * r->samples[i])));
         json_array_append_new(ts, json_real(r->tokens / r->samples[i]));
     }
-    json_object_set_new(j, "predicted", json_pack("{s:f, s:f, s:f, s:f, s:f}", "seconds", r->forecast.seconds, "products",
-                                                  r->forecast.products, "attention", r->forecast.attention, "rows", r->forecast.rows,
-                                                  "waiting", r->forecast.waiting));
+    json_object_set_new(j, "predicted",
+                        json_pack("{s:f, s:f, s:f, s:f, s:f}", "seconds", r->forecast.seconds, "products",
+                                  r->forecast.products, "attention", r->forecast.attention, "rows",
+                                  r->forecast.rows, "waiting", r->forecast.waiting));
     if (r->profiled)
         json_object_set_new(j, "profile", lm_bench_profile_json(r));
     json_object_set_new(j, "samples_ns", ns);

@@ -1,4 +1,5 @@
-/* lamina bench - measure how fast a model runs, in llama-bench's format, compared with the limits of the machine. */
+/* lamina bench - measure how fast a model runs, in llama-bench's format, compared with the limits of the
+ * machine. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,25 +37,42 @@ enum { LIMITS_MEASURED, LIMITS_STORED };
 static const char *const limit_words[] = { "measured", "stored", NULL };
 
 static const lm_flag bench_flag_table[] = {
-    { "--n-prompt", "-p", LM_FLAG_TEXT, O(prompts), "N,…", "prompt lengths in tokens; 0: no prompt test (512). Ranges: 1-4, 64-512*2, 128-512+64", 0, 0, NULL },
-    { "--n-gen", "-n", LM_FLAG_TEXT, O(gens), "N,…", "numbers of tokens to generate; 0: no generation test (64)", 0, 0, NULL },
-    { "--prompt-gen", "-pg", LM_FLAG_LIST, O(both), "P,N", "test a prompt of P tokens followed by N generated tokens; may be repeated", 0, 0, NULL },
-    { "--n-depth", "-d", LM_FLAG_TEXT, O(depths), "N,…", "tokens already in the context when a test starts (0)", 0, 0, NULL },
-    { "--parallel", "-npl", LM_FLAG_TEXT, O(sequences), "N,…", "sequences generated in parallel (1)", 0, 0, NULL },
-    { "--ubatch-size", "-ub", LM_FLAG_TEXT, O(micro_batches), "N,…", "physical batch size in tokens (512)", 0, 0, NULL },
-    { "--batch-size", "-b", LM_FLAG_TEXT, O(batches), "N,…", "logical batch size in tokens; the smaller of -b and -ub applies (2048)", 0, 0, NULL },
+    { "--n-prompt", "-p", LM_FLAG_TEXT, O(prompts), "N,…",
+      "prompt lengths in tokens; 0: no prompt test (512). Ranges: 1-4, 64-512*2, 128-512+64", 0, 0, NULL },
+    { "--n-gen", "-n", LM_FLAG_TEXT, O(gens), "N,…",
+      "numbers of tokens to generate; 0: no generation test (64)", 0, 0, NULL },
+    { "--prompt-gen", "-pg", LM_FLAG_LIST, O(both), "P,N",
+      "test a prompt of P tokens followed by N generated tokens; may be repeated", 0, 0, NULL },
+    { "--n-depth", "-d", LM_FLAG_TEXT, O(depths), "N,…",
+      "tokens already in the context when a test starts (0)", 0, 0, NULL },
+    { "--parallel", "-npl", LM_FLAG_TEXT, O(sequences), "N,…",
+      "sequences generated in parallel (1)", 0, 0, NULL },
+    { "--ubatch-size", "-ub", LM_FLAG_TEXT, O(micro_batches), "N,…",
+      "physical batch size in tokens (512)", 0, 0, NULL },
+    { "--batch-size", "-b", LM_FLAG_TEXT, O(batches), "N,…",
+      "logical batch size in tokens; the smaller of -b and -ub applies (2048)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_TEXT, O(threads), "N,…", "threads (default: physical cores)", 0, 0, NULL },
-    { "--threads-batch", "-tb", LM_FLAG_COUNT, O(threads_batch), "N", "threads used to process prompts (default: same as --threads)", 0, 1024, NULL },
+    { "--threads-batch", "-tb", LM_FLAG_COUNT, O(threads_batch), "N",
+      "threads used to process prompts (default: same as --threads)", 0, 1024, NULL },
     { "--repetitions", "-r", LM_FLAG_COUNT, O(reps), "N", "repetitions of each test (5)", 1, MAX_REPS, NULL },
-    { "--delay", NULL, LM_FLAG_COUNT, O(delay), "S", "pause before each test, in seconds (0)", 0, 3600, NULL },
-    { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32", "arithmetic (auto)", 0, 0, lm_compute_words },
-    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
-    { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL, "run from the mapped file without repacking", 0, 0, NULL },
-    { "--output", "-o", LM_FLAG_WORD, O(form), "md|csv|json|jsonl|sql", "output format (md)", 0, 0, form_words },
-    { "--profile", NULL, LM_FLAG_SWITCH, O(profile), NULL, "show time by kind of work: products, attention, packing, waiting ... (md, json and jsonl)", 0, 0, NULL },
+    { "--delay", NULL, LM_FLAG_COUNT, O(delay), "S",
+      "pause before each test, in seconds (0)", 0, 3600, NULL },
+    { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32",
+      "arithmetic (auto)", 0, 0, lm_compute_words },
+    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL",
+      "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
+    { "--no-repack", "-nr", LM_FLAG_SWITCH, O(no_repack), NULL,
+      "run from the mapped file without repacking", 0, 0, NULL },
+    { "--output", "-o", LM_FLAG_WORD, O(form),
+      "md|csv|json|jsonl|sql", "output format (md)", 0, 0, form_words },
+    { "--profile", NULL, LM_FLAG_SWITCH, O(profile), NULL,
+      "show time by kind of work: products, attention, packing, waiting ... (md, json and jsonl)",
+      0, 0, NULL },
     { "--limits", NULL, LM_FLAG_WORD, O(limits), "measured|stored",
-      "limits of the machine: measured before each test, or stored by an earlier measurement (measured)", 0, 0, limit_words },
-    { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL, "include the first run in the measurement", 0, 0, NULL },
+      "limits of the machine: measured before each test, or stored by an earlier measurement (measured)",
+      0, 0, limit_words },
+    { "--no-warmup", NULL, LM_FLAG_SWITCH, O(no_warmup), NULL,
+      "include the first run in the measurement", 0, 0, NULL },
     { 0 },
 };
 
@@ -79,7 +97,8 @@ static void bench_defaults(void *options)
 
 typedef struct numbers { uint32_t at[MAX_VALUES]; uint32_t n; } numbers;
 
-/* Read a number; 4k is 4096. It is less than 2^42, so its sum or product with a value of a list does not overflow. */
+/* Read a number; 4k is 4096. It is less than 2^42, so its sum or product with a value of a list does not
+ * overflow. */
 static bool read_one(const char **at, uint64_t *out)
 {
     char *end;
@@ -114,7 +133,8 @@ static bool read_range(const char **at, uint64_t least, uint64_t most, numbers *
                 return false;
         }
     }
-    if (first < least || last > most || last < first || step < (how == '*' ? 2u : 1u) || (how == '*' && first == 0))
+    if (first < least || last > most || last < first || step < (how == '*' ? 2u : 1u) ||
+        (how == '*' && first == 0))
         return false;
     for (uint64_t v = first; v <= last; v = how == '*' ? v * step : v + step) {
         if (out->n == MAX_VALUES)
@@ -124,12 +144,14 @@ static bool read_range(const char **at, uint64_t least, uint64_t most, numbers *
     return true;
 }
 
-static lm_status read_numbers(const char *flag, const char *text, uint32_t least, uint32_t most, numbers *out, lm_error *e)
+static lm_status read_numbers(const char *flag, const char *text, uint32_t least, uint32_t most, numbers *out,
+                              lm_error *e)
 {
     out->n = 0;
     for (const char *at = text;; at++) {
         if (!read_range(&at, least, most, out) || (*at && *at != ','))
-            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is not a list of at most %d numbers from %u to %u", text, MAX_VALUES,
+            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET,
+                           "\"%s\" is not a list of at most %d numbers from %u to %u", text, MAX_VALUES,
                            least, most);
         if (!*at)
             return LM_OK;
@@ -248,7 +270,8 @@ static void summarise(bench *b)
     r->deviation_seconds = r->reps > 1 ? sqrt(fmax(0, (squared - sums * sums / r->reps) / (r->reps - 1))) : 0;
     qsort(b->seconds, r->reps, sizeof *b->seconds, by_size);
     r->best = tokens / b->seconds[0];
-    r->median = tokens / (r->reps % 2 ? b->seconds[r->reps / 2] : (b->seconds[r->reps / 2 - 1] + b->seconds[r->reps / 2]) / 2);
+    r->median = tokens / (r->reps % 2 ? b->seconds[r->reps / 2]
+                                      : (b->seconds[r->reps / 2 - 1] + b->seconds[r->reps / 2]) / 2);
 }
 
 /* Run one more repetition with clocks, so that the measured ones have none. */
@@ -279,16 +302,21 @@ static double at_peak(uint64_t ops, const lm_rate *rate, const lm_rate *otherwis
 /* The minimum time at the peak rates, and the rate that determines it. */
 typedef struct floor_time { double seconds; const char *by; } floor_time;
 
-/* Return the longer of the time to compute `rows` rows and `logits` rows of logits, and `reading`, the seconds of memory reads. */
+/* Return the longer of the time to compute `rows` rows and `logits` rows of logits, and `reading`, the
+ * seconds of memory reads. */
 static floor_time slower(const lm_limits *l, const lm_work *w, double rows, double logits, double reading)
 {
-    double int8 = at_peak(w->row.int8, &l->int8, &l->f32) * rows + at_peak(w->logits.int8, &l->int8, &l->f32) * logits;
-    double bf16 = at_peak(w->row.bf16, &l->bf16, &l->f32) * rows + at_peak(w->logits.bf16, &l->bf16, &l->f32) * logits;
-    double f32  = at_peak(w->row.f32, &l->f32, &l->f32) * rows + at_peak(w->logits.f32, &l->f32, &l->f32) * logits;
+    double int8 = at_peak(w->row.int8, &l->int8, &l->f32) * rows +
+                  at_peak(w->logits.int8, &l->int8, &l->f32) * logits;
+    double bf16 = at_peak(w->row.bf16, &l->bf16, &l->f32) * rows +
+                  at_peak(w->logits.bf16, &l->bf16, &l->f32) * logits;
+    double f32 = at_peak(w->row.f32, &l->f32, &l->f32) * rows +
+                 at_peak(w->logits.f32, &l->f32, &l->f32) * logits;
 
     if (reading >= int8 + bf16 + f32)
         return (floor_time){ reading, "memory" };
-    return (floor_time){ int8 + bf16 + f32, int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32" };
+    const char *most = int8 >= bf16 && int8 >= f32 ? "int8" : bf16 >= f32 ? "bf16" : "f32";
+    return (floor_time){ int8 + bf16 + f32, most };
 }
 
 static void set_limit(bench *b)
@@ -298,7 +326,8 @@ static void set_limit(bench *b)
     lm_work w;
 
     lm_engine_work(b->g, &w);
-    double weights = (double)w.weight_bytes / l->memory.all, keys = (double)w.kv_bytes * r->sequences / l->memory.all;
+    double weights = (double)w.weight_bytes / l->memory.all,
+           keys = (double)w.kv_bytes * r->sequences / l->memory.all;
     double batches = ceil((double)r->prompt / r->batch) * r->sequences, at = (double)r->depth + r->prompt;
 
     double rows = (double)r->prompt * r->sequences, tokens = (double)r->gen * r->sequences;
@@ -312,7 +341,8 @@ static void set_limit(bench *b)
                                         : l->f32.all;
 }
 
-/* Predict the speed of the test. Generation is predicted at half its length, since the context grows during it. */
+/* Predict the speed of the test. Generation is predicted at half its length, since the context grows during
+ * it. */
 static lm_status predict(bench *b, lm_error *e)
 {
     lm_bench_result *r = &b->r;
@@ -384,9 +414,11 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
 
 /* ---- combinations of tests ---- */
 
-static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t sequences, lm_error *e)
+static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t sequences,
+                       lm_error *e)
 {
-    uint32_t prompt = largest(&l->prompts), gen = largest(&l->gens), most = batch > sequences ? batch : sequences;
+    uint32_t prompt = largest(&l->prompts), gen = largest(&l->gens),
+             most = batch > sequences ? batch : sequences;
     uint32_t longest = prompt > gen ? prompt : gen;
     lm_engine_options o = {
         .sequences = sequences,
@@ -401,8 +433,10 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
     double from = lm_clock_seconds();
 
     LM_TRY(lm_cache_options(&b->o->cache, LM_KV_F16, &o, e));
-    for (uint32_t i = 0; i < l->n_both; i++)
-        longest = l->both[i].at[0] + l->both[i].at[1] > longest ? l->both[i].at[0] + l->both[i].at[1] : longest;
+    for (uint32_t i = 0; i < l->n_both; i++) {
+        uint32_t both = l->both[i].at[0] + l->both[i].at[1];
+        longest = both > longest ? both : longest;
+    }
     o.context = largest(&l->depths) + longest;
     lm_bench_texts_close(&b->texts);
     lm_engine_free(b->g);
@@ -439,7 +473,8 @@ static lm_status run_tests(bench *b, const lists *l, lm_error *e)
 }
 
 /* Run the tests for every number of sequences, with one number of threads and one batch size. */
-static lm_status run_batch(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t micro_batch, lm_error *e)
+static lm_status run_batch(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t micro_batch,
+                           lm_error *e)
 {
     b->r.n_batch = batch;
     for (uint32_t s = 0; s < l->sequences.n; s++) {
@@ -475,8 +510,8 @@ static lm_status run_bench(lm_cli *cli, void *options, lm_error *e)
     if (!b)
         return lm_fail_memory(e, "bench", sizeof *b);
     if (o->profile && !cli->json && (o->form == LM_BENCH_CSV || o->form == LM_BENCH_SQL))
-        return lm_fail(e, LM_USAGE, "--profile", LM_NO_OFFSET, "cannot be combined with -o %s; use md, json or jsonl",
-                       form_words[o->form]);
+        return lm_fail(e, LM_USAGE, "--profile", LM_NO_OFFSET,
+                       "cannot be combined with -o %s; use md, json or jsonl", form_words[o->form]);
     LM_TRY(read_lists(o, &l, e));
     LM_TRY(lm_machine_describe(&machine, e));
     lm_engine_options types;

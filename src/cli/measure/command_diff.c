@@ -1,4 +1,5 @@
-/* lamina diff - compare two models: what quantisation or fine-tuning changed in the tensors, and its effect on a text. */
+/* lamina diff - compare two models: what quantisation or fine-tuning changed in the tensors, and its effect
+ * on a text. */
 #include <string.h>
 
 #include "cli/measure/diffing.h"
@@ -16,14 +17,20 @@ typedef struct diff_options {
 #define O(field) offsetof(diff_options, field)
 
 static const lm_flag diff_flag_table[] = {
-    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "text that both models read; -: standard input", 0, 0, NULL },
-    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "number of chunks to process (4); --context sets the tokens per chunk (256)", 1, 65536, NULL },
-    { "--raise", NULL, LM_FLAG_TEXT, O(raise), "TYPE|none", "larger type to try on tensors of B (q6_k)", 0, 0, NULL },
-    { "--candidates", NULL, LM_FLAG_COUNT, O(candidates), "N", "number of tensors to try it on (24)", 1, 65536, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
+      "text that both models read; -: standard input", 0, 0, NULL },
+    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N",
+      "number of chunks to process (4); --context sets the tokens per chunk (256)", 1, 65536, NULL },
+    { "--raise", NULL, LM_FLAG_TEXT, O(raise), "TYPE|none",
+      "larger type to try on tensors of B (q6_k)", 0, 0, NULL },
+    { "--candidates", NULL, LM_FLAG_COUNT, O(candidates), "N",
+      "number of tensors to try it on (24)", 1, 65536, NULL },
     { "--all", "-a", LM_FLAG_SWITCH, O(all), NULL, "list every tensor, not only the worst", 0, 0, NULL },
     { "--markdown", "--md", LM_FLAG_OUTPUT, O(markdown), "FILE", "write the page as Markdown", 0, 0, NULL },
-    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL, "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
-    { "--parse-special", NULL, LM_FLAG_SWITCH, O(parse_special), NULL, "treat special tokens in the text as special", 0, 0, NULL },
+    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL,
+      "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
+    { "--parse-special", NULL, LM_FLAG_SWITCH, O(parse_special), NULL,
+      "treat special tokens in the text as special", 0, 0, NULL },
     { 0 },
 };
 
@@ -39,10 +46,18 @@ static void diff_defaults(void *options)
     diff_options *o = options;
 
     lm_run_defaults(&o->run);
-    o->run.compute = LM_COMPUTE_F32;                     /* compare the stored weights, without errors of fast arithmetic */
+    /* compare the stored weights, without errors of fast arithmetic */
+    o->run.compute = LM_COMPUTE_F32;
 }
 
-typedef struct diff_run { lm_cli *cli; diff_options *o; lm_model *a, *b; lm_tokens ids; lm_diff_result r; lm_progress bar; } diff_run;
+typedef struct diff_run {
+    lm_cli        *cli;
+    diff_options  *o;
+    lm_model      *a, *b;
+    lm_tokens      ids;
+    lm_diff_result r;
+    lm_progress    bar;
+} diff_run;
 
 static bool on_progress(void *arg, double fraction, const char *what)
 {
@@ -54,8 +69,8 @@ static bool on_progress(void *arg, double fraction, const char *what)
 
 static lm_status read_ids(diff_run *c, lm_error *e)
 {
-    const lm_tokenizer *t     = lm_model_tokenizer(c->a) ? lm_model_tokenizer(c->a) : lm_model_tokenizer(c->b);
-    unsigned            flags = (c->o->bare ? 0u : LM_ADD_SPECIAL) | (c->o->parse_special ? 0u : LM_NO_PARSE_SPECIAL);
+    const lm_tokenizer *t = lm_model_tokenizer(c->a) ? lm_model_tokenizer(c->a) : lm_model_tokenizer(c->b);
+    unsigned flags = (c->o->bare ? 0u : LM_ADD_SPECIAL) | (c->o->parse_special ? 0u : LM_NO_PARSE_SPECIAL);
     lm_text             text  = { 0 };
 
     if (!t)
@@ -81,7 +96,9 @@ static lm_status save(const lm_diffing *d, const char *path, lm_error *e)
 
 static lm_status show(diff_run *c, lm_error *e)
 {
-    lm_diffing d   = { .cli = c->cli, .r = &c->r, .text = c->o->file ? lm_input_name(c->o->file) : NULL, .all = c->o->all };
+    lm_diffing d = {
+        .cli = c->cli, .r = &c->r, .text = c->o->file ? lm_input_name(c->o->file) : NULL, .all = c->o->all
+    };
     lm_text    out = { 0 };
 
     lm_model_describe(c->a, &d.a);
@@ -96,8 +113,11 @@ static lm_status show(diff_run *c, lm_error *e)
 static lm_status compare(diff_run *c, lm_error *e)
 {
     lm_model_flags  none = { 0 };
-    lm_diff_options o    = { .chunks = c->o->chunks, .candidates = c->o->candidates, .raise = c->o->raise, .progress = on_progress,
-                             .progress_arg = &c->bar };
+    lm_diff_options o = { .chunks = c->o->chunks,
+                          .candidates = c->o->candidates,
+                          .raise = c->o->raise,
+                          .progress = on_progress,
+                          .progress_arg = &c->bar };
 
     if (o.raise && strcmp(o.raise, "none") == 0)
         o.raise = "";

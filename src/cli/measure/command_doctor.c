@@ -20,9 +20,12 @@ typedef struct doctor_options { bool fresh; const char *cpu; uint32_t threads; }
 #define O(field) offsetof(doctor_options, field)
 
 static const lm_flag doctor_flag_table[] = {
-    { "--fresh", NULL, LM_FLAG_SWITCH, O(fresh), NULL, "measure again instead of using saved results", 0, 0, NULL },
-    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "instruction set to measure: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
-    { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads for the multi-threaded measurement (default: physical cores)", 0, 1024, NULL },
+    { "--fresh", NULL, LM_FLAG_SWITCH, O(fresh), NULL,
+      "measure again instead of using saved results", 0, 0, NULL },
+    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL",
+      "instruction set to measure: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N",
+      "threads for the multi-threaded measurement (default: physical cores)", 0, 1024, NULL },
     { 0 },
 };
 
@@ -35,7 +38,8 @@ typedef struct findings {
     char       locale[64], charset[32];
     lm_text    cache;                    /* path of the cache folder; NULL data: unknown */
     bool       exists, writable;
-    json_t    *models, *hub;             /* [{name, bytes}] of lamina's cache, [{name, bytes, path}] of the Hugging Face cache */
+    /* [{name, bytes}] of lamina's cache, [{name, bytes, path}] of the Hugging Face cache */
+    json_t    *models, *hub;
     uint64_t   mapped, locked, file_size, files;         /* ulimit -v, -l, -f, -n; UINT64_MAX: no limit */
     const char *temporary;
     uint64_t   cache_free, temporary_free;               /* free bytes of disk; UINT64_MAX: unknown */
@@ -69,7 +73,9 @@ static void find_locale(findings *f)
     if (!l)
         warn(f, "the locale %s is not installed; export LC_ALL=C.UTF-8 works everywhere", f->locale);
     else if (strcmp(f->charset, "UTF-8") != 0)
-        warn(f, "the locale %s is not UTF-8 (%s): text may be garbled on this terminal; export LC_ALL=C.UTF-8", f->locale, f->charset);
+        warn(f,
+             "the locale %s is not UTF-8 (%s): text may be garbled on this terminal; export LC_ALL=C.UTF-8",
+             f->locale, f->charset);
     if (l)
         freelocale(l);
 }
@@ -78,7 +84,8 @@ static bool add_model(void *arg, const lm_cached_model *m)
 {
     findings *f = arg;
     bool hub = strcmp(m->cache, "lamina") != 0;
-    json_t *one = json_pack("{s:o, s:I}", "name", lm_json_of(m->name, strlen(m->name)), "bytes", (json_int_t)m->bytes);
+    json_t *one = json_pack("{s:o, s:I}", "name", lm_json_of(m->name, strlen(m->name)), "bytes",
+                            (json_int_t)m->bytes);
 
     if (hub)
         json_object_set_new(one, "path", lm_json_of(m->path, strlen(m->path)));
@@ -104,11 +111,14 @@ static void find_limits(findings *f)
         warn(f, "files may not grow beyond %" PRIu64 " bytes (ulimit -f): larger models cannot be written; "
                 "raise it with ulimit -f unlimited", f->file_size);
     if (f->files < 64)
-        warn(f, "only %" PRIu64 " files may be open at a time (ulimit -n): split models may need more; raise it with ulimit -n 1024",
+        warn(f,
+             "only %" PRIu64 " files may be open at a time (ulimit -n): split models may need more; raise it "
+                             "with ulimit -n 1024",
              f->files);
 }
 
-/* Return the bytes free for this user at `path`, or at its nearest existing parent folder. UINT64_MAX: unknown. */
+/* Return the bytes free for this user at `path`, or at its nearest existing parent folder. UINT64_MAX:
+ * unknown. */
 static uint64_t free_at(lm_cli *cli, const char *path)
 {
     char *folder = lm_store_strdup(&cli->store, path);
@@ -134,7 +144,9 @@ static void find_disk(lm_cli *cli, findings *f)
     f->temporary_free = free_at(cli, f->temporary);
     f->cache_free = f->cache.data ? free_at(cli, f->cache.data) : UINT64_MAX;
     if (f->cache_free < UINT64_C(1) << 30)
-        warn(f, "only %s of disk is free for the cache folder %s: delete models, or set LAMINA_CACHE to another disk",
+        warn(f,
+             "only %s of disk is free for the cache folder %s: delete models, or set LAMINA_CACHE to another "
+             "disk",
              lm_figure_bytes(n, f->cache_free), f->cache.data);
 }
 
@@ -150,7 +162,10 @@ static void find_cache(findings *f)
     f->exists = stat(f->cache.data, &st) == 0 && S_ISDIR(st.st_mode);
     f->writable = f->exists && access(f->cache.data, W_OK | X_OK) == 0;
     if (!f->limits.kept || !f->writable)
-        warn(f, "the cache folder %s is not writable: measurements are not saved; set LAMINA_CACHE to a folder that is", f->cache.data);
+        warn(f,
+             "the cache folder %s is not writable: measurements are not saved; set LAMINA_CACHE to a folder "
+             "that is",
+             f->cache.data);
 }
 
 static void judge(findings *f)
@@ -164,7 +179,9 @@ static void judge(findings *f)
         warn(f, "other work took %.0f %% of the time while this was measured%s; --fresh measures again",
              100 * f->limits.busy, f->limits.below > 0 ? "" : ", so the limits are too low");
     if (f->limits.below > 0)
-        warn(f, "the machine was up to %.0f %% slower just now than the best measurement, which sets the limits", 100 * f->limits.below);
+        warn(f,
+             "the machine was up to %.0f %% slower just now than the best measurement, which sets the limits",
+             100 * f->limits.below);
     if (m->limited_by && strcmp(m->usable, m->detected) != 0)
         warn(f, "LAMINA_CPU=%s prevents the use of %s; unset LAMINA_CPU", m->limited_by, m->detected);
     if (m->available && m->available < UINT64_C(1) << 30)
@@ -183,7 +200,8 @@ static lm_status find_out(lm_cli *cli, const doctor_options *o, findings *f, lm_
     f->hub = json_array();
     f->warnings = json_array();
     LM_TRY(lm_machine_describe(&f->machine, e));
-    LM_TRY(lm_machine_measure(&m, &f->limits, e));       /* also creates the cache folder */
+    /* also creates the cache folder */
+    LM_TRY(lm_machine_measure(&m, &f->limits, e));
     find_locale(f);
     find_cache(f);
     LM_TRY(lm_model_cached(add_model, f, e));
@@ -199,7 +217,8 @@ static json_t *rate_json(const lm_rate *r)
 {
     if (r->all <= 0)
         return json_null();
-    return json_pack("{s:f, s:f, s:f, s:s}", "one_thread", r->one, "all_threads", r->all, "best", r->best, "by", r->by);
+    return json_pack("{s:f, s:f, s:f, s:s}", "one_thread", r->one, "all_threads", r->all, "best", r->best,
+                     "by", r->by);
 }
 
 static json_t *limits_json(const lm_limits *l)
@@ -210,11 +229,11 @@ static json_t *limits_json(const lm_limits *l)
 
     if (gmtime_r(&at, &utc))
         strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:f, s:f, s:f, s:s}",
-                     "level", l->level, "threads", (int)l->threads, "int8", rate_json(&l->int8), "bf16", rate_json(&l->bf16),
+    return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:f, s:f, s:f, s:s}", "level", l->level,
+                     "threads", (int)l->threads, "int8", rate_json(&l->int8), "bf16", rate_json(&l->bf16),
                      "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", text,
-                     "measured_now", l->seconds > 0, "seconds", l->seconds, "busy", l->busy, "below", l->below,
-                     "mark", lm_limits_mark(l));
+                     "measured_now", l->seconds > 0, "seconds", l->seconds, "busy", l->busy, "below",
+                     l->below, "mark", lm_limits_mark(l));
 }
 
 static json_t *cpu_json(const lm_machine *m)
@@ -223,9 +242,10 @@ static json_t *cpu_json(const lm_machine *m)
 
     for (size_t i = 0; m->levels[i]; i++)
         json_array_append_new(levels, json_string(m->levels[i]));
-    return json_pack("{s:s, s:i, s:i, s:o, s:s, s:s, s:o, s:s?}", "name", m->cpu, "cores", (int)m->cores, "threads", (int)m->threads,
-                     "quota", m->processor_quota > 0 ? json_real(m->processor_quota) : json_null(),
-                     "detected", m->detected, "usable", m->usable, "levels", levels, "limited_by", m->limited_by);
+    return json_pack("{s:s, s:i, s:i, s:o, s:s, s:s, s:o, s:s?}", "name", m->cpu, "cores", (int)m->cores,
+                     "threads", (int)m->threads, "quota",
+                     m->processor_quota > 0 ? json_real(m->processor_quota) : json_null(), "detected",
+                     m->detected, "usable", m->usable, "levels", levels, "limited_by", m->limited_by);
 }
 
 static json_t *limit_json(uint64_t bytes)
@@ -235,9 +255,9 @@ static json_t *limit_json(uint64_t bytes)
 
 static json_t *memory_json(const lm_machine *m)
 {
-    return json_pack("{s:I, s:I, s:o, s:o, s:s}", "total", (json_int_t)m->memory, "available", (json_int_t)m->available,
-                     "cgroup_limit", limit_json(m->memory_limit), "address_space_limit", limit_json(m->address_space_limit),
-                     "huge_pages", m->huge_pages);
+    return json_pack("{s:I, s:I, s:o, s:o, s:s}", "total", (json_int_t)m->memory, "available",
+                     (json_int_t)m->available, "cgroup_limit", limit_json(m->memory_limit),
+                     "address_space_limit", limit_json(m->address_space_limit), "huge_pages", m->huge_pages);
 }
 
 static json_t *known_json(uint64_t n)
@@ -247,24 +267,26 @@ static json_t *known_json(uint64_t n)
 
 static json_t *place_json(const char *path, uint64_t left)
 {
-    return json_pack("{s:o, s:o}", "path", path ? lm_json_of(path, strlen(path)) : json_null(), "free", known_json(left));
+    return json_pack("{s:o, s:o}", "path", path ? lm_json_of(path, strlen(path)) : json_null(), "free",
+                     known_json(left));
 }
 
 static json_t *findings_json(const findings *f)
 {
     const lm_machine *m = &f->machine;
 
-    return json_pack("{s:s, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o}, s:o, s:{s:o, s:o, s:b}, s:{s:o, s:b, s:b, s:O, s:O}, s:O}",
+    return json_pack("{s:s, s:o, s:o, s:o, s:{s:o, s:o, s:o, s:o}, s:{s:o, s:o}, s:o, s:{s:o, s:o, s:b}, "
+                     "s:{s:o, s:b, s:b, s:O, s:O}, s:O}",
                      "version", LAMINA_VERSION, "cpu", cpu_json(m), "limits", limits_json(&f->limits),
-                     "memory", memory_json(m),
-                     "ulimit", "address_space", known_json(f->mapped), "locked_memory", known_json(f->locked), "file_size",
-                     known_json(f->file_size), "open_files", known_json(f->files),
-                     "disk", "cache", place_json(f->cache.data, f->cache_free), "temporary", place_json(f->temporary, f->temporary_free),
-                     "libraries", lm_libraries_json(),
-                     "locale", "name", lm_json_of(f->locale, strlen(f->locale)), "charset", lm_json_of(f->charset, strlen(f->charset)),
-                     "utf8", strcmp(f->charset, "UTF-8") == 0,
-                     "cache", "path", f->cache.data ? lm_json_of(f->cache.data, f->cache.size) : json_null(), "exists", f->exists,
-                     "writable", f->writable, "models", f->models, "huggingface", f->hub,
+                     "memory", memory_json(m), "ulimit", "address_space", known_json(f->mapped),
+                     "locked_memory", known_json(f->locked), "file_size", known_json(f->file_size),
+                     "open_files", known_json(f->files), "disk", "cache",
+                     place_json(f->cache.data, f->cache_free), "temporary",
+                     place_json(f->temporary, f->temporary_free), "libraries", lm_libraries_json(), "locale",
+                     "name", lm_json_of(f->locale, strlen(f->locale)), "charset",
+                     lm_json_of(f->charset, strlen(f->charset)), "utf8", strcmp(f->charset, "UTF-8") == 0,
+                     "cache", "path", f->cache.data ? lm_json_of(f->cache.data, f->cache.size) : json_null(),
+                     "exists", f->exists, "writable", f->writable, "models", f->models, "huggingface", f->hub,
                      "warnings", f->warnings);
 }
 
@@ -284,8 +306,8 @@ static void cpu_text(const findings *f, lm_text *out)
     lm_text_add_char(out, '\n');
     if (m->processor_quota > 0) {
         label(out, "");
-        lm_text_printf(out, "limited to the time of %.3g processor%s by a control group\n", m->processor_quota,
-                       m->processor_quota == 1 ? "" : "s");
+        lm_text_printf(out, "limited to the time of %.3g processor%s by a control group\n",
+                       m->processor_quota, m->processor_quota == 1 ? "" : "s");
     }
     label(out, "");
     lm_text_printf(out, "using %s: %s\n", m->usable,
@@ -317,7 +339,8 @@ static void limits_text(const findings *f, lm_text *out)
     struct tm local;
 
     if (l->seconds > 0)
-        snprintf(when, sizeof when, "measured just now in %.1f s, %s", l->seconds, l->kept ? "saved in the cache folder" : "not saved");
+        snprintf(when, sizeof when, "measured just now in %.1f s, %s", l->seconds,
+                 l->kept ? "saved in the cache folder" : "not saved");
     else if (localtime_r(&at, &local))
         strftime(when, sizeof when, "measured %Y-%m-%d %H:%M; --fresh measures again", &local);
     label(out, "limits");
@@ -333,11 +356,13 @@ static void memory_text(const lm_machine *m, lm_text *out)
     const struct {
         uint64_t bytes;
         const char *by;
-    } limits[] = { { m->memory_limit, "a control group" }, { m->address_space_limit, "ulimit -v, mapped files included" } };
+    } limits[] = { { m->memory_limit, "a control group" },
+                   { m->address_space_limit, "ulimit -v, mapped files included" } };
     char a[LM_FIGURE], b[LM_FIGURE];
 
     label(out, "memory");
-    lm_text_printf(out, "%s, %s free; huge pages: %s\n", lm_figure_bytes(a, m->memory), lm_figure_bytes(b, m->available),
+    lm_text_printf(out, "%s, %s free; huge pages: %s\n", lm_figure_bytes(a, m->memory),
+                   lm_figure_bytes(b, m->available),
                    strcmp(m->huge_pages, "madvise") == 0 ? "by request"
                    : m->huge_pages[0]                    ? m->huge_pages
                                                          : "unknown");
@@ -351,9 +376,15 @@ static void memory_text(const lm_machine *m, lm_text *out)
 /* List the resources that are limited. */
 static void ulimit_text(const findings *f, lm_text *out)
 {
-    const struct { const char *flag, *what; uint64_t n; bool bytes; } limits[] = {
-        { "-v", "address space", f->mapped, true }, { "-l", "locked memory (--mlock)", f->locked, true },
-        { "-f", "size of a file", f->file_size, true }, { "-n", "open files", f->files, false },
+    const struct {
+        const char *flag, *what;
+        uint64_t n;
+        bool bytes;
+    } limits[] = {
+        { "-v", "address space", f->mapped, true },
+        { "-l", "locked memory (--mlock)", f->locked, true },
+        { "-f", "size of a file", f->file_size, true },
+        { "-n", "open files", f->files, false },
     };
     bool first = true;
     char n[LM_FIGURE];
@@ -380,7 +411,8 @@ static void disk_text(const findings *f, lm_text *out)
     if (f->cache_free != UINT64_MAX)
         lm_text_printf(out, "%s free for the cache folder, ", lm_figure_bytes(n, f->cache_free));
     lm_text_printf(out, "%s free for temporary files (%s)\n",
-                   f->temporary_free == UINT64_MAX ? "unknown" : lm_figure_bytes(n, f->temporary_free), f->temporary);
+                   f->temporary_free == UINT64_MAX ? "unknown" : lm_figure_bytes(n, f->temporary_free),
+                   f->temporary);
 }
 
 static void models_text(const json_t *models, const char *where, const char *folder, lm_text *out)
@@ -394,7 +426,8 @@ static void models_text(const json_t *models, const char *where, const char *fol
     json_array_foreach(models, i, model)
         bytes += json_integer_value(json_object_get(model, "bytes"));
     label(out, folder ? "models" : "");
-    lm_text_printf(out, "%zu %s%s%s", json_array_size(models), where, some ? ", " : "", some ? lm_figure_bytes(a, (uint64_t)bytes) : "");
+    lm_text_printf(out, "%zu %s%s%s", json_array_size(models), where, some ? ", " : "",
+                   some ? lm_figure_bytes(a, (uint64_t)bytes) : "");
     lm_text_printf(out, folder ? " (%s)\n" : "\n", folder);
     json_array_foreach(models, i, model) {
         label(out, "");
@@ -413,7 +446,8 @@ static void rest_text(const findings *f, lm_text *out)
     lm_text_add_char(out, '\n');
     label(out, "locale");
     lm_text_printf(out, "%s (%s)\n", f->locale, f->charset);
-    models_text(f->models, "in the cache folder", f->cache.data ? f->cache.data : "unknown: no environment variable names it", out);
+    models_text(f->models, "in the cache folder",
+                f->cache.data ? f->cache.data : "unknown: no environment variable names it", out);
     if (json_array_size(f->hub))
         models_text(f->hub, "in the Hugging Face cache", NULL, out);
 }

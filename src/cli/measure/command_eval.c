@@ -1,4 +1,5 @@
-/* lamina eval - measure a model: perplexity, divergence from another model, questions, a needle in a long text, speed. */
+/* lamina eval - measure a model: perplexity, divergence from another model, questions, a needle in a long
+ * text, speed. */
 #include <string.h>
 
 #include "cli/measure/eval.h"
@@ -11,43 +12,61 @@ static const char *const rule_words[] = { "halves", "sliding", NULL };
 static const char *const form_words[] = { "any", "plain", "hellaswag", "winogrande", "arc", "mmlu", NULL };
 
 static const lm_flag eval_flag_table[] = {
-    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "text, or questions as JSON lines; -: standard input", 0, 0, NULL },
-    { "--state", NULL, LM_FLAG_TEXT, O(state), "FILE", "file for intermediate results; an interrupted run continues from it", 0, 0, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
+      "text, or questions as JSON lines; -: standard input", 0, 0, NULL },
+    { "--state", NULL, LM_FLAG_TEXT, O(state), "FILE",
+      "file for intermediate results; an interrupted run continues from it", 0, 0, NULL },
     { "--csv", NULL, LM_FLAG_OUTPUT, O(csv), "FILE", "write individual results as CSV", 0, 0, NULL },
-    { "--markdown", NULL, LM_FLAG_OUTPUT, O(markdown), "FILE", "write a table for a model card as Markdown", 0, 0, NULL },
+    { "--markdown", NULL, LM_FLAG_OUTPUT, O(markdown), "FILE",
+      "write a table for a model card as Markdown", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace files that exist", 0, 0, NULL },
-    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL, "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
-    { "--parse-special", NULL, LM_FLAG_SWITCH, O(parse_special), NULL, "treat special tokens in the text as special", 0, 0, NULL },
+    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL,
+      "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
+    { "--parse-special", NULL, LM_FLAG_SWITCH, O(parse_special), NULL,
+      "treat special tokens in the text as special", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag text_flag_table[] = {
-    { "--base", "--kl-divergence-base", LM_FLAG_TEXT, O(base), "MODEL|FILE", "kl: model to compare with, or a file of its logits", 0, 0, NULL },
+    { "--base", "--kl-divergence-base", LM_FLAG_TEXT, O(base), "MODEL|FILE",
+      "kl: model to compare with, or a file of its logits", 0, 0, NULL },
     { "--save-logits", "--save-all-logits", LM_FLAG_OUTPUT, O(save_logits), "FILE",
       "perplexity: write the logits for --base, as llama-perplexity does", 0, 0, NULL },
     { "--rule", NULL, LM_FLAG_WORD, O(rule), "halves|sliding",
-      "tokens to score: the second half of each chunk, as llama-perplexity (default), or every token in a sliding window", 0, 0,
-      rule_words },
-    { "--stride", "--ppl-stride", LM_FLAG_COUNT, O(stride), "N", "sliding: step from one window to the next, in tokens (half the context)", 1, UINT32_MAX, NULL },
-    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "number of chunks to process (all); --context sets the tokens per chunk (512)", 1, UINT32_MAX, NULL },
+      "tokens to score: the second half of each chunk, as llama-perplexity (default), or every token in a "
+      "sliding window",
+      0, 0, rule_words },
+    { "--stride", "--ppl-stride", LM_FLAG_COUNT, O(stride), "N",
+      "sliding: step from one window to the next, in tokens (half the context)", 1, UINT32_MAX, NULL },
+    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N",
+      "number of chunks to process (all); --context sets the tokens per chunk (512)", 1, UINT32_MAX, NULL },
     { 0 },
 };
 
 static const lm_flag choices_flag_table[] = {
     { "--task", NULL, LM_FLAG_WORD, O(form), "FORM",
-      "form of the questions: plain, hellaswag, winogrande, arc, mmlu; any: detected from their fields (any)", 0, 0, form_words },
-    { "--shots", NULL, LM_FLAG_COUNT, O(shots), "N", "number of solved examples before each question (0)", 0, 100, NULL },
-    { "--shots-file", NULL, LM_FLAG_TEXT, O(shots_file), "FILE", "file with the solved examples; its first N are used, of the question's subject if it has one", 0, 0, NULL },
+      "form of the questions: plain, hellaswag, winogrande, arc, mmlu; any: detected from their fields (any)",
+      0, 0, form_words },
+    { "--shots", NULL, LM_FLAG_COUNT, O(shots), "N",
+      "number of solved examples before each question (0)", 0, 100, NULL },
+    { "--shots-file", NULL, LM_FLAG_TEXT, O(shots_file), "FILE",
+      "file with the solved examples; its first N are used, of the question's subject if it has one",
+      0, 0, NULL },
     { "--limit", NULL, LM_FLAG_COUNT, O(limit), "N", "number of questions (all)", 1, UINT32_MAX, NULL },
-    { "--details", NULL, LM_FLAG_SWITCH, O(details), NULL, "with --json, the log-probability of each choice", 0, 0, NULL },
+    { "--details", NULL, LM_FLAG_SWITCH, O(details), NULL,
+      "with --json, the log-probability of each choice", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag needle_flag_table[] = {
-    { "--lengths", NULL, LM_FLAG_TEXT, O(lengths), "N,N", "needle: lengths of the texts, in tokens (512,1024,2048)", 0, 0, NULL },
-    { "--depths", NULL, LM_FLAG_TEXT, O(depths), "P,P", "needle: positions of the number, in percent (0,25,50,75,100)", 0, 0, NULL },
-    { "--samples", NULL, LM_FLAG_COUNT, O(samples), "N", "needle: texts per length and position (4)", 1, 10000, NULL },
-    { "--predict", "-n --n-predict", LM_FLAG_COUNT, O(predict), "N", "tokens to generate: needle (32), speed (64)", 1, 65536, NULL },
+    { "--lengths", NULL, LM_FLAG_TEXT, O(lengths), "N,N",
+      "needle: lengths of the texts, in tokens (512,1024,2048)", 0, 0, NULL },
+    { "--depths", NULL, LM_FLAG_TEXT, O(depths), "P,P",
+      "needle: positions of the number, in percent (0,25,50,75,100)", 0, 0, NULL },
+    { "--samples", NULL, LM_FLAG_COUNT, O(samples), "N",
+      "needle: texts per length and position (4)", 1, 10000, NULL },
+    { "--predict", "-n --n-predict", LM_FLAG_COUNT, O(predict), "N",
+      "tokens to generate: needle (32), speed (64)", 1, 65536, NULL },
     { "--seed", "-s", LM_FLAG_U64, O(seed), "N", "needle: seed of the hidden numbers (1)", 0, 0, NULL },
     { 0 },
 };
@@ -108,7 +127,9 @@ static void introduce(lm_evaluation *v)
     lm_text_printf(&v->markdown, "| %s of %s | |\n|---|---|\n", v->kind, info.name);
     if (v->text_hash[0]) {
         const char *name = lm_input_name(v->o->file);
-        json_object_set_new(v->document, "text", json_pack("{s:o, s:s}", "name", lm_json_of(name, strlen(name)), "sha256", v->text_hash));
+        json_object_set_new(v->document, "text",
+                            json_pack("{s:o, s:s}", "name", lm_json_of(name, strlen(name)), "sha256",
+                                      v->text_hash));
         lm_text_printf(&v->page, "%-17s %s (SHA-256 %.16s…)\n", "text", name, v->text_hash);
         lm_text_printf(&v->markdown, "| text | %s, SHA-256 `%.16s…` |\n", name, v->text_hash);
     }
@@ -118,7 +139,8 @@ static void introduce(lm_evaluation *v)
 typedef lm_status kind_run(lm_evaluation *v, lm_error *e);
 
 static const struct kind { const char *name; kind_run *run; bool text; } kinds[] = {
-    { "perplexity", lm_evaluate_text, true }, { "kl", lm_evaluate_text, true }, { "choices", lm_evaluate_questions, false },
+    { "perplexity", lm_evaluate_text, true }, { "kl", lm_evaluate_text, true }, { "choices",
+      lm_evaluate_questions, false },
     { "needle", lm_evaluate_needles, false }, { "speed", lm_evaluate_speed, true }, { 0 },
 };
 
@@ -144,7 +166,8 @@ static lm_status find_kind(const lm_cli *cli, const struct kind **out, lm_error 
             *out = k;
             return LM_OK;
         }
-    lm_fail(e, LM_USAGE, "KIND", LM_NO_OFFSET, "unknown measurement \"%s\"; use perplexity, kl, choices, needle or speed", name);
+    lm_fail(e, LM_USAGE, "KIND", LM_NO_OFFSET,
+            "unknown measurement \"%s\"; use perplexity, kl, choices, needle or speed", name);
     near = lm_nearest_word(name, words);
     return near ? lm_fail_hint(e, "did you mean %s?", near) : LM_USAGE;
 }

@@ -24,14 +24,19 @@ typedef struct score_options {
 #define O(field) offsetof(score_options, field)
 
 static const lm_flag score_flag_table[] = {
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text to score (default: standard input)", 0, 0, NULL },
-    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "file to score, its last newline included; -: standard input", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
+      "text to score (default: standard input)", 0, 0, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
+      "file to score, its last newline included; -: standard input", 0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "text as token ids: 1,2,3", 0, 0, NULL },
     { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE",
       "read one JSON string or array of ids per line, print one line of JSON each", 0, 0, NULL },
-    { "--logprobs", NULL, LM_FLAG_COUNT, O(top), "K", "number of most probable tokens to show per position", 1, 1000, NULL },
-    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL, "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
-    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
+    { "--logprobs", NULL, LM_FLAG_COUNT, O(top), "K",
+      "number of most probable tokens to show per position", 1, 1000, NULL },
+    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL,
+      "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
+    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL,
+      "treat special tokens in the text as plain text", 0, 0, NULL },
     { 0 },
 };
 
@@ -66,9 +71,9 @@ typedef struct scoring {
 /* {ids, tokens, scored, logprob, perplexity}. The first token's entry is null, since no token precedes it. */
 static json_t *score_json(scoring *s, const lm_score *score)
 {
-    return json_pack("{s:o, s:O, s:I, s:o, s:o}", "ids", lm_ids_json(s->ids.ids, s->ids.n), "tokens", s->scored.tokens, "scored",
-                     (json_int_t)score->n_tokens - 1, "logprob", json_real(score->logprob),
-                     "perplexity", lm_json_finite(score->perplexity));
+    return json_pack("{s:o, s:O, s:I, s:o, s:o}", "ids", lm_ids_json(s->ids.ids, s->ids.n), "tokens",
+                     s->scored.tokens, "scored", (json_int_t)score->n_tokens - 1, "logprob",
+                     json_real(score->logprob), "perplexity", lm_json_finite(score->perplexity));
 }
 
 /* ---- input and scoring ---- */
@@ -94,7 +99,8 @@ static lm_status score_line(void *arg, json_t *value, const char *why, const lm_
     else if (json_is_array(value))
         LM_TRY(lm_ids_of(value, &s->ids, e));
     else
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON string or array of ids%s%s", why ? ": " : "", why ? why : "");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON string or array of ids%s%s",
+                       why ? ": " : "", why ? why : "");
     LM_TRY(lm_scored_run(&s->scored, s->engine, &s->ids, &score, e));
     return lm_jsonl_write(lm_json_document(s->cli, score_json(s, &score)), e);
 }
@@ -165,11 +171,14 @@ static lm_status score(lm_cli *cli, void *options, lm_error *e)
     lm_status status;
 
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) + (o->jsonl != NULL) > 1)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--prompt, --file, --ids and --jsonl cannot be combined");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET,
+                       "--prompt, --file, --ids and --jsonl cannot be combined");
     o->model.o.tokenizer_optional = o->ids != NULL;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &s.model, e));
     s.tokenizer = lm_model_tokenizer(s.model);
-    s.scored = (lm_scored){ .tokenizer = s.tokenizer, .top = o->top, .tokens = cli->json || o->jsonl ? json_array() : NULL };
+    s.scored = (lm_scored){ .tokenizer = s.tokenizer,
+                            .top = o->top,
+                            .tokens = cli->json || o->jsonl ? json_array() : NULL };
     status = score_all(&s, e);
     lm_interrupt_watch(NULL);
     lm_engine_free(s.engine);

@@ -1,5 +1,5 @@
-/* lamina trace - show what happens inside a model while it processes a text: surprise, logit lens, heads, experts, and the effect of
- * changing a part. */
+/* lamina trace - show what happens inside a model while it processes a text: surprise, logit lens, heads,
+ * experts, and the effect of changing a part. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -16,45 +16,61 @@
 #define O(field) offsetof(lm_trace_flags, field)
 
 static const lm_flag trace_flag_table[] = {
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text to trace (default: standard input)", 0, 0, NULL },
-    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "file to trace, without its last newline; -: standard input", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
+      "text to trace (default: standard input)", 0, 0, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
+      "file to trace, without its last newline; -: standard input", 0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "text as token ids: 1,2,3", 0, 0, NULL },
-    { "--chat", NULL, LM_FLAG_SWITCH, O(chat), NULL, "wrap the text as a user message with the model's chat template", 0, 0, NULL },
+    { "--chat", NULL, LM_FLAG_SWITCH, O(chat), NULL,
+      "wrap the text as a user message with the model's chat template", 0, 0, NULL },
     { "--system", "-sys", LM_FLAG_TEXT, O(system), "TEXT", "system message, with --chat", 0, 0, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_COUNT, O(predict), "N",
       "maximum number of tokens to generate after the text, greedily (0)", 0, 1 << 20, NULL },
-    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL, "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
-    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
+    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(bare), NULL,
+      "do not add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
+    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL,
+      "treat special tokens in the text as plain text", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag look_flag_table[] = {
     { "--at", NULL, LM_FLAG_INT, O(at), "N",
-      "position to examine, counted from 0; negative: from the end (default: the last that predicts a token)", 0, 0, NULL },
-    { "--all", NULL, LM_FLAG_SWITCH, O(all), NULL, "examine every position (--json, pages; default of a page: the last 32)", 0, 0, NULL },
+      "position to examine, counted from 0; negative: from the end (default: the last that predicts a token)",
+      0, 0, NULL },
+    { "--all", NULL, LM_FLAG_SWITCH, O(all), NULL,
+      "examine every position (--json, pages; default of a page: the last 32)", 0, 0, NULL },
     { "--top", NULL, LM_FLAG_COUNT, O(top), "K", "alternatives of each token (5)", 0, 1000, NULL },
-    { "--lens", NULL, LM_FLAG_COUNT, O(lens), "K", "tokens that the lens shows after each layer; 0: no lens (5)", 0, 1000, NULL },
-    { "--lens-parts", NULL, LM_FLAG_SWITCH, O(parts), NULL, "use the lens also after each attention", 0, 0, NULL },
-    { "--attention", NULL, LM_FLAG_TEXT, O(attention), "L.H", "picture of the attention of head H of layer L", 0, 0, NULL },
+    { "--lens", NULL, LM_FLAG_COUNT, O(lens), "K",
+      "tokens that the lens shows after each layer; 0: no lens (5)", 0, 1000, NULL },
+    { "--lens-parts", NULL, LM_FLAG_SWITCH, O(parts), NULL,
+      "use the lens also after each attention", 0, 0, NULL },
+    { "--attention", NULL, LM_FLAG_TEXT, O(attention), "L.H",
+      "picture of the attention of head H of layer L", 0, 0, NULL },
     { "--times", NULL, LM_FLAG_SWITCH, O(times), NULL, "measure the time of each operation", 0, 0, NULL },
     { "--values", NULL, LM_FLAG_LIST, O(values), "PATTERN",
-      "values to write to --output: model.layers.*.mlp, layers.3.self_attn#weights; may be repeated", 0, 0, NULL },
+      "values to write to --output: model.layers.*.mlp, layers.3.self_attn#weights; may be repeated",
+      0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE",
-      "file to write: .html, the whole trace as a page; with --values .safetensors, or .npy of a single value", 0, 0, NULL },
+      "file to write: .html, the whole trace as a page; with --values .safetensors, or .npy of a single "
+      "value", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag change_flag_table[] = {
     { "--set", NULL, LM_FLAG_LIST, O(set), "PATH=F",
-      "multiply a value by F: PATH=0 removes it; PATH#head3, PATH#neuron7, PATH#expert2 change a part; may be repeated", 0, 0, NULL },
+      "multiply a value by F: PATH=0 removes it; PATH#head3, PATH#neuron7, PATH#expert2 change a part; may "
+      "be repeated", 0, 0, NULL },
     { "--add", NULL, LM_FLAG_LIST, O(add), "[PATH=]FILE[:SCALE]",
       "add a control vector, to all its layers or to one value; may be repeated", 0, 0, NULL },
     { "--patch", NULL, LM_FLAG_LIST, O(patch), "PATH@POS=FILE[@ROW]",
       "replace a value by a row of a file of --values at a position; may be repeated", 0, 0, NULL },
-    { "--compare", NULL, LM_FLAG_TEXT, O(other), "MODEL", "second model with the same vocabulary, compared token by token", 0, 0, NULL },
+    { "--compare", NULL, LM_FLAG_TEXT, O(other), "MODEL",
+      "second model with the same vocabulary, compared token by token", 0, 0, NULL },
     { "--vector", NULL, LM_FLAG_OUTPUT, O(vector), "FILE", "make a control vector from --pairs", 0, 0, NULL },
-    { "--pairs", NULL, LM_FLAG_TEXT, O(pairs), "FILE", "JSON lines [\"text with the property\", \"text without\"] (or arrays of token ids), for --vector", 0, 0, NULL },
+    { "--pairs", NULL, LM_FLAG_TEXT, O(pairs), "FILE",
+      "JSON lines [\"text with the property\", \"text without\"] (or arrays of token ids), for --vector",
+      0, 0, NULL },
     { 0 },
 };
 
@@ -99,7 +115,7 @@ static lm_status chat_tokens(lm_tracing *t, const char *text, size_t n, lm_token
 static lm_status tokenize(lm_tracing *t, const char *text, size_t n, lm_tokens *out, lm_error *e)
 {
     const lm_tokenizer *k     = lm_model_tokenizer(t->model);
-    unsigned            flags = (t->o->bare ? 0u : LM_ADD_SPECIAL) | (t->o->no_special ? LM_NO_PARSE_SPECIAL : 0u);
+    unsigned flags = (t->o->bare ? 0u : LM_ADD_SPECIAL) | (t->o->no_special ? LM_NO_PARSE_SPECIAL : 0u);
 
     if (!k)
         return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "the model has no tokenizer; use --ids");
@@ -130,7 +146,8 @@ static lm_status read_text(lm_tracing *t, lm_error *e)
 
 /* ---- options ---- */
 
-/* List the interventions in the library's syntax. *out is NULL-ended and valid as long as the command runs; NULL: there are none. */
+/* List the interventions in the library's syntax. *out is NULL-ended and valid as long as the command runs;
+ * NULL: there are none. */
 static lm_status interventions_of(lm_tracing *t, const char *const **out, lm_error *e)
 {
     const lm_trace_flags *o = t->o;
@@ -230,7 +247,8 @@ static lm_status run(lm_tracing *t, lm_error *e)
     LM_TRY(lm_tracer_read(t->tracer, t->ids.ids, t->o->predict ? t->ids.n : 0, e));
     LM_TRY(lm_tracer_write(t->tracer, t->o->predict, e));
     ids = lm_tracer_ids(t->tracer, &n);
-    status = t->o->predict ? lm_tokens_append(&all, ids, n, e) : lm_tokens_append(&all, t->ids.ids, t->ids.n, e);
+    status = t->o->predict ? lm_tokens_append(&all, ids, n, e)
+                           : lm_tokens_append(&all, t->ids.ids, t->ids.n, e);
     if (status == LM_OK)
         status = lm_trace_row_selected(t, all.n, &t->row, e);
     if (status == LM_OK)
@@ -329,7 +347,8 @@ static lm_status add_pair(void *arg, json_t *value, const char *why, const lm_te
 {
     (void)line;
     if (!json_is_array(value) || json_array_size(value) != 2)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not [\"text with\", \"text without\"]%s%s", why ? ": " : "", why ? why : "");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not [\"text with\", \"text without\"]%s%s",
+                       why ? ": " : "", why ? why : "");
     LM_TRY(add_text(arg, json_array_get(value, 0), e));
     return add_text(arg, json_array_get(value, 1), e);
 }
@@ -351,7 +370,9 @@ static lm_status make_vector(lm_tracing *t, lm_error *e)
     free(g.texts);
     LM_TRY(status);
     if (t->cli->json)
-        return lm_out_json(t->cli, json_pack("{s:s, s:I}", "vector", t->o->vector, "pairs", (json_int_t)(g.n / 2)), e);
+        return lm_out_json(t->cli,
+                           json_pack("{s:s, s:I}", "vector", t->o->vector, "pairs", (json_int_t)(g.n / 2)),
+                           e);
     lm_note("%s: written from %zu pair%s", t->o->vector, g.n / 2, g.n == 2 ? "" : "s");
     return LM_OK;
 }
@@ -363,10 +384,14 @@ static lm_status check_output(const lm_trace_flags *o, lm_error *e)
     if (o->values.n && !o->output)
         return lm_fail(e, LM_USAGE, "--values", LM_NO_OFFSET, "requires --output");
     if (o->output && !o->values.n && !is_page(o->output))
-        return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET, "%s does not end in .html, and other files require --values", o->output);
+        return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET,
+                       "%s does not end in .html, and other files require --values", o->output);
     if (is_page(o->output) && (o->values.n || o->attention || o->other))
-        return lm_fail(e, LM_USAGE, o->values.n ? "--values" : o->attention ? "--attention" : "--compare", LM_NO_OFFSET,
-                       "cannot be combined with a page, %s", o->output);
+        return lm_fail(e, LM_USAGE,
+                       o->values.n    ? "--values"
+                       : o->attention ? "--attention"
+                                      : "--compare",
+                       LM_NO_OFFSET, "cannot be combined with a page, %s", o->output);
     return LM_OK;
 }
 
@@ -377,10 +402,12 @@ static lm_status check(const lm_cli *cli, const lm_trace_flags *o, lm_error *e)
     if ((o->prompt != NULL) + (o->file != NULL) + (o->ids != NULL) > 1)
         return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "--prompt, --file and --ids cannot be combined");
     if ((o->vector != NULL) != (o->pairs != NULL))
-        return lm_fail(e, LM_USAGE, o->vector ? "--vector" : "--pairs", LM_NO_OFFSET, "--vector and --pairs require each other");
+        return lm_fail(e, LM_USAGE, o->vector ? "--vector" : "--pairs", LM_NO_OFFSET,
+                       "--vector and --pairs require each other");
     LM_TRY(check_output(o, e));
     if (o->other && (o->values.n || o->attention || o->set.n || o->add.n || o->patch.n))
-        return lm_fail(e, LM_USAGE, "--compare", LM_NO_OFFSET, "cannot be combined with --values, --attention, --set, --add or --patch");
+        return lm_fail(e, LM_USAGE, "--compare", LM_NO_OFFSET,
+                       "cannot be combined with --values, --attention, --set, --add or --patch");
     if (o->system && !o->chat)
         return lm_fail(e, LM_USAGE, "--system", LM_NO_OFFSET, "requires --chat");
     if (o->ids && o->chat)

@@ -24,19 +24,29 @@ typedef struct verify_options {
 
 static const lm_flag verify_flag_table[] = {
     { "--compute", NULL, LM_FLAG_WORD, O(compute), "auto|fine|f32",
-      "f32: float32 arithmetic, like the reference (default); auto, fine: the fast paths", 0, 0, lm_compute_words },
-    { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X", "maximum relative error of a row of logits (1e-4)", 0, 1e3, NULL },
-    { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X", "maximum mean KL divergence in nats, instead of --tol", 0, 1e3, NULL },
-    { "--file", "-f", LM_FLAG_TEXT, O(texts.file), "FILE", "compare two models on the text of FILE; -: standard input", 0, 0, NULL },
+      "f32: float32 arithmetic, like the reference (default); auto, fine: the fast paths",
+      0, 0, lm_compute_words },
+    { "--tol", NULL, LM_FLAG_DOUBLE, O(tol), "X",
+      "maximum relative error of a row of logits (1e-4)", 0, 1e3, NULL },
+    { "--kl-max", NULL, LM_FLAG_DOUBLE, O(kl_max), "X",
+      "maximum mean KL divergence in nats, instead of --tol", 0, 1e3, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(texts.file), "FILE",
+      "compare two models on the text of FILE; -: standard input", 0, 0, NULL },
     { "--prompt", "-p", LM_FLAG_TEXT, O(texts.prompt), "TEXT", "compare two models on TEXT", 0, 0, NULL },
-    { "--ids", NULL, LM_FLAG_TEXT, O(texts.ids), "IDS", "compare two models on token ids: 1,2,3", 0, 0, NULL },
+    { "--ids", NULL, LM_FLAG_TEXT, O(texts.ids), "IDS",
+      "compare two models on token ids: 1,2,3", 0, 0, NULL },
     { "--ctx-size", "-c --context", LM_FLAG_COUNT, O(texts.window), "N",
-      "tokens of the text read at a time by two models (default: all, at most the models' context)", 2, INT32_MAX, NULL },
-    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(texts.bare), NULL, "do not add the tokenizer's special tokens (BOS ...) to the text", 0, 0, NULL },
-    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL", "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
+      "tokens of the text read at a time by two models (default: all, at most the models' context)",
+      2, INT32_MAX, NULL },
+    { "--no-add-special", NULL, LM_FLAG_SWITCH, O(texts.bare), NULL,
+      "do not add the tokenizer's special tokens (BOS ...) to the text", 0, 0, NULL },
+    { "--cpu", NULL, LM_FLAG_TEXT, O(cpu), "LEVEL",
+      "highest instruction set to use: ref, avx2, avx512 ... (default: the best available)", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
-    { "--dump", NULL, LM_FLAG_OUTPUT, O(dump), "FILE", "write the computed logits, in the format of GOLDEN", 0, 0, NULL },
-    { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace the FILE of --dump if it exists", 0, 0, NULL },
+    { "--dump", NULL, LM_FLAG_OUTPUT, O(dump), "FILE",
+      "write the computed logits, in the format of GOLDEN", 0, 0, NULL },
+    { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL,
+      "replace the FILE of --dump if it exists", 0, 0, NULL },
     { 0 },
 };
 
@@ -67,15 +77,16 @@ static void print_row(void *arg, const lm_verdict_row *r)
 
     lm_progress_end(&t->bar);
     if (!t->n)
-        lm_detail("%6s %9s %9s %15s %10s  %s", "row", "sequence", "position", "relative error", "KL (nats)", "argmax");
-    lm_detail("%6" PRIu64 " %9" PRIu64 " %9" PRIu64 " %15.3g %10.3g  %s", t->n++, r->sequence, r->position, r->rel_err, r->kl,
-              r->argmax_equal ? "equal" : "different");
+        lm_detail("%6s %9s %9s %15s %10s  %s", "row", "sequence", "position", "relative error", "KL (nats)",
+                  "argmax");
+    lm_detail("%6" PRIu64 " %9" PRIu64 " %9" PRIu64 " %15.3g %10.3g  %s", t->n++, r->sequence, r->position,
+              r->rel_err, r->kl, r->argmax_equal ? "equal" : "different");
     if (!t->rows)
         return;
-    json_array_append_new(t->rows, json_pack("{s:I, s:I, s:o, s:o, s:b}", "sequence", (json_int_t)r->sequence, "position",
-                                             (json_int_t)r->position, "rel_err", lm_json_finite(r->rel_err),
-                                             "kl", lm_json_finite(r->kl), "argmax_equal",
-                                             r->argmax_equal));
+    json_array_append_new(t->rows, json_pack("{s:I, s:I, s:o, s:o, s:b}", "sequence", (json_int_t)r->sequence,
+                                             "position", (json_int_t)r->position, "rel_err",
+                                             lm_json_finite(r->rel_err), "kl", lm_json_finite(r->kl),
+                                             "argmax_equal", r->argmax_equal));
 }
 
 static json_t *verdict_json(const lm_verdict *v, json_t *rows)
@@ -90,17 +101,24 @@ static json_t *verdict_json(const lm_verdict *v, json_t *rows)
     json_object_set_new(j, "mean_kl", lm_json_finite(v->mean_kl));
     json_object_set_new(j, "max_kl", lm_json_finite(v->max_kl));
     json_object_set_new(j, "argmax_agreement", json_real(v->argmax_agreement));
-    json_object_set_new(j, "greedy_common", v->has_greedy ? json_integer((json_int_t)v->greedy_common) : json_null());
-    json_object_set_new(j, "greedy_differs", v->has_greedy && !v->greedy_agrees
-                        ? json_pack("{s:I, s:I}", "sequence", (json_int_t)v->greedy_sequence, "step", (json_int_t)v->greedy_step)
-                        : json_null());
-    json_object_set_new(j, "greedy_total", v->has_greedy ? json_integer((json_int_t)v->greedy_total) : json_null());
+    json_object_set_new(j, "greedy_common",
+                        v->has_greedy ? json_integer((json_int_t)v->greedy_common) : json_null());
+    json_object_set_new(j, "greedy_differs",
+                        v->has_greedy && !v->greedy_agrees
+                            ? json_pack("{s:I, s:I}", "sequence", (json_int_t)v->greedy_sequence, "step",
+                                        (json_int_t)v->greedy_step)
+                            : json_null());
+    json_object_set_new(j, "greedy_total",
+                        v->has_greedy ? json_integer((json_int_t)v->greedy_total) : json_null());
     json_object_set_new(j, "bitwise",
-                        v->bitwise_known ? json_pack("{s:b, s:b}", "chunked", v->chunked, "stepwise", v->stepwise) : json_null());
+                        v->bitwise_known
+                            ? json_pack("{s:b, s:b}", "chunked", v->chunked, "stepwise", v->stepwise)
+                            : json_null());
     json_object_set_new(j, "taps", json_integer((json_int_t)v->taps));
     json_object_set_new(j, "first_divergence",
-                        v->diverges ? json_pack("{s:s, s:I, s:o}", "path", v->first_path, "position", (json_int_t)v->first_position,
-                                                "rel_err", lm_json_finite(v->first_rel_err))
+                        v->diverges ? json_pack("{s:s, s:I, s:o}", "path", v->first_path, "position",
+                                                (json_int_t)v->first_position, "rel_err",
+                                                lm_json_finite(v->first_rel_err))
                                     : json_null());
     json_object_set_new(j, "note", v->note[0] ? json_string(v->note) : json_null());
     json_object_set_new(j, "agrees", json_boolean(v->agrees));
@@ -121,16 +139,17 @@ static void verdict_text(const lm_verdict *v, bool by_kl, double kl_max, lm_text
     lm_text_printf(out, by_kl ? " (at most %.3g on average)\n" : "\n", kl_max);
     lm_text_printf(out, "argmax           %.2f %% equal\n", 100 * v->argmax_agreement);
     if (v->has_greedy)
-        lm_text_printf(out, "greedy           %" PRIu64 " of %" PRIu64 " ids in common%s\n", v->greedy_common, v->greedy_total,
+        lm_text_printf(out, "greedy           %" PRIu64 " of %" PRIu64 " ids in common%s\n", v->greedy_common,
+                       v->greedy_total,
                        v->greedy_common == v->greedy_total ? ""
                        : v->greedy_agrees                  ? "; the rest within the tolerance"
                                                            : "");
     if (v->bitwise_known)
-        lm_text_printf(out, "bitwise          in chunks %s, one at a time %s\n", v->chunked ? "equal" : "DIFFERENT",
-                       v->stepwise ? "equal" : "DIFFERENT");
+        lm_text_printf(out, "bitwise          in chunks %s, one at a time %s\n",
+                       v->chunked ? "equal" : "DIFFERENT", v->stepwise ? "equal" : "DIFFERENT");
     if (v->diverges)
-        lm_text_printf(out, "first divergence %s at position %" PRIu64 ", relative error %.3g\n", v->first_path,
-                       v->first_position, v->first_rel_err);
+        lm_text_printf(out, "first divergence %s at position %" PRIu64 ", relative error %.3g\n",
+                       v->first_path, v->first_position, v->first_rel_err);
     else if (v->has_taps)
         lm_text_printf(out, "taps             %" PRIu64 " compared, none diverges\n", v->taps);
     if (v->note[0])
@@ -146,17 +165,20 @@ static lm_status differs(const lm_verdict *v, bool by_kl, double kl_max, const c
                 "not bitwise equal to the result computed at once");
     else if (by_kl ? !(v->mean_kl <= kl_max) : !(v->max_rel_err <= v->tol))
         lm_fail(e, LM_DIFFERS, v->diverges ? v->first_path : "logits", LM_NO_OFFSET,
-                by_kl ? "mean KL divergence %.3g, at most %.3g is allowed" : "relative error %.3g, at most %.3g is allowed",
+                by_kl ? "mean KL divergence %.3g, at most %.3g is allowed"
+                      : "relative error %.3g, at most %.3g is allowed",
                 by_kl ? v->mean_kl : v->max_rel_err, by_kl ? kl_max : v->tol);
     else
         lm_fail(e, LM_DIFFERS, "greedy_ids", LM_NO_OFFSET,
-                "different token at step %" PRIu64 " of sequence %" PRIu64 " although the margin exceeds the tolerance", v->greedy_step,
-                v->greedy_sequence);
+                "different token at step %" PRIu64 " of sequence %" PRIu64
+                " although the margin exceeds the tolerance",
+                v->greedy_step, v->greedy_sequence);
     return lm_fail_in(e, golden);
 }
 
 /* Print the verdict. If it is negative, return LM_DIFFERS; the JSON document then contains the error too. */
-static lm_status print_verdict(lm_cli *cli, const lm_verdict *v, const verify_options *o, json_t *rows, const char *golden, lm_error *e)
+static lm_status print_verdict(lm_cli *cli, const lm_verdict *v, const verify_options *o, json_t *rows,
+                               const char *golden, lm_error *e)
 {
     bool by_kl = o->kl_max >= 0;
     lm_status verdict = v->agrees ? LM_OK : differs(v, by_kl, o->kl_max, golden, e), status;
@@ -228,11 +250,13 @@ static lm_status check(const lm_cli *cli, const verify_options *o, lm_error *e)
         return lm_fail(e, LM_USAGE, o->dump ? "--dump" : "--tol", LM_NO_OFFSET,
                        "cannot be combined with a text; two models have no golden");
     if (named > 2)
-        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "already given by --model: %s", o->model.model);
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "already given by --model: %s",
+                       o->model.model);
     if (named == 2)
         return LM_OK;
     lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, texts ? "requires two models" : "requires MODEL and GOLDEN");
-    return lm_fail_hint(e, texts ? "lamina verify MODEL REFERENCE -f TEXT" : "lamina verify MODEL REFERENCE -f TEXT compares two models");
+    return lm_fail_hint(e, texts ? "lamina verify MODEL REFERENCE -f TEXT"
+                                 : "lamina verify MODEL REFERENCE -f TEXT compares two models");
 }
 
 static lm_status verify_models(lm_cli *cli, verify_options *o, lm_error *e)
@@ -241,7 +265,8 @@ static lm_status verify_models(lm_cli *cli, verify_options *o, lm_error *e)
     lm_engine_options engine = { .compute = (lm_compute)o->compute, .cpu = o->cpu, .threads = o->threads };
 
     if (o->lora.files.n)
-        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "cannot be combined with a text: adapters are compared with a golden");
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET,
+                       "cannot be combined with a text: adapters are compared with a golden");
     LM_TRY(lm_cache_options(&o->cache, LM_KV_F32, &engine, e));
     o->model.model = NULL;
     return lm_verify_models(cli, &o->model, models, &o->texts, &engine, o->kl_max, e);

@@ -1,7 +1,8 @@
 /* diff_page.c - the comparison of two models as text, Markdown and JSON.
  *
- * Read from the bottom: lm_diff_page, lm_diff_markdown and lm_diff_json begin with the models, then the tensors, then the text. Tensors of
- * one kind and type are one line of the text. Nothing is owned here: names point into the lm_diff_result. */
+ * Read from the bottom: lm_diff_page, lm_diff_markdown and lm_diff_json begin with the models, then the
+ * tensors, then the text. Tensors of one kind and type are one line of the text. Nothing is owned here: names
+ * point into the lm_diff_result. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -54,7 +55,8 @@ static void kind_of(const char *name, char *out, size_t size)
         if (*at == '.' && at[1] >= '0' && at[1] <= '9') {
             const char *end = at + 1 + strspn(at + 1, "0123456789");
             if (*end == '.') {
-                n  = 0;                                  /* drop the prefix before a number: the list of layers */
+                /* drop the prefix before a number: the list of layers */
+                n = 0;
                 at = end;
                 continue;
             }
@@ -91,7 +93,8 @@ static size_t find_kinds(const lm_diff_result *r, tensor_kind *out, char (*names
         char                  kind[96];
         size_t                k = 0;
         kind_of(t->name, kind, sizeof kind);
-        while (k < n && (strcmp(names[k], kind) != 0 || strcmp(out[k].a, t->a) != 0 || strcmp(out[k].b, t->b) != 0))
+        while (k < n &&
+               (strcmp(names[k], kind) != 0 || strcmp(out[k].a, t->a) != 0 || strcmp(out[k].b, t->b) != 0))
             k++;
         if (k == MAX_KINDS)
             continue;
@@ -105,7 +108,8 @@ static size_t find_kinds(const lm_diff_result *r, tensor_kind *out, char (*names
     return n;
 }
 
-/* Find the indices of the tensors with the largest relative errors, worst first, at most `most`. Return their number. */
+/* Find the indices of the tensors with the largest relative errors, worst first, at most `most`. Return their
+ * number. */
 static size_t find_worst(const lm_diff_result *r, uint32_t *out, size_t most)
 {
     size_t n = 0;
@@ -135,8 +139,8 @@ static void add_advice(const lm_diff_advice *a, lm_text *out)
         lm_text_printf(out, "raise %s to %s", a->tensors[0], a->to);
     else
         lm_text_printf(out, "raise these %zu tensors to %s", a->n, a->to);
-    lm_text_printf(out, ": +%s, −%.0f %% KL (%.3g → %.3g nats)", lm_figure_bytes(bytes, a->bytes), 100 * (1 - a->kl / a->kl_before),
-                   a->kl_before, a->kl);
+    lm_text_printf(out, ": +%s, −%.0f %% KL (%.3g → %.3g nats)", lm_figure_bytes(bytes, a->bytes),
+                   100 * (1 - a->kl / a->kl_before), a->kl_before, a->kl);
 }
 
 static void add_layer(lm_text *out, int32_t layer)
@@ -156,8 +160,8 @@ static void add_flip(const lm_diff_result *r, lm_text *out)
         lm_text_add_str(out, "both expect the same token everywhere");
         return;
     }
-    lm_text_printf(out, "first other token after token %u of chunk %u: the streams name other tokens after ", r->flip_position + 1,
-                   r->flip_chunk + 1);
+    lm_text_printf(out, "first other token after token %u of chunk %u: the streams name other tokens after ",
+                   r->flip_position + 1, r->flip_chunk + 1);
     add_layer(out, r->flip_layer);
     if (r->flip_settled != r->flip_layer) {
         lm_text_add_str(out, ", for good after ");
@@ -171,8 +175,10 @@ static void add_models(const lm_diffing *d, lm_text *out)
 {
     char a[LM_FIGURE], b[LM_FIGURE];
 
-    lm_text_printf(out, "A  %s, %s, %s in tensors\n", d->a.name, d->a.storage, lm_figure_bytes(a, d->r->a_bytes));
-    lm_text_printf(out, "B  %s, %s, %s in tensors\n", d->b.name, d->b.storage, lm_figure_bytes(b, d->r->b_bytes));
+    lm_text_printf(out, "A  %s, %s, %s in tensors\n", d->a.name, d->a.storage,
+                   lm_figure_bytes(a, d->r->a_bytes));
+    lm_text_printf(out, "B  %s, %s, %s in tensors\n", d->b.name, d->b.storage,
+                   lm_figure_bytes(b, d->r->b_bytes));
     for (size_t i = 0; i < d->r->n_only_a; i++)
         lm_text_printf(out, "only in A: %s\n", d->r->only_a[i]);
     for (size_t i = 0; i < d->r->n_only_b; i++)
@@ -185,7 +191,8 @@ static void add_kinds(const lm_diffing *d, lm_text *out)
     char         names[MAX_KINDS][96], snr[LM_FIGURE], worst[LM_FIGURE], bytes[LM_FIGURE];
     size_t       n = find_kinds(d->r, kinds, names);
 
-    lm_text_printf(out, "\n%-28s %4s %-14s %10s %8s %8s\n", "tensors", "", "types", "bytes of B", "SNR dB", "worst");
+    lm_text_printf(out, "\n%-28s %4s %-14s %10s %8s %8s\n", "tensors", "", "types", "bytes of B", "SNR dB",
+                   "worst");
     for (size_t i = 0; i < n; i++) {
         char types[40];
         snprintf(types, sizeof types, "%s → %s", kinds[i].a, kinds[i].b);
@@ -194,11 +201,13 @@ static void add_kinds(const lm_diffing *d, lm_text *out)
         lm_text_printf(out, " %10s ", lm_figure_bytes(bytes, kinds[i].b_bytes));
         format_db(snr, kinds[i].snr_db);
         format_db(worst, kinds[i].worst_db);
-        lm_text_printf(out, "%*s%s %*s%s\n", (int)(8 - lm_text_columns(snr)), "", snr, (int)(8 - lm_text_columns(worst)), "", worst);
+        lm_text_printf(out, "%*s%s %*s%s\n", (int)(8 - lm_text_columns(snr)), "", snr,
+                       (int)(8 - lm_text_columns(worst)), "", worst);
     }
 }
 
-/* Append a histogram of the elements by error, one column per power of two: at most 12 columns up to the largest error. */
+/* Append a histogram of the elements by error, one column per power of two: at most 12 columns up to the
+ * largest error. */
 static void add_bins(const lm_diff_tensor *t, lm_text *out)
 {
     static const char *const blocks[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
@@ -222,7 +231,8 @@ static void add_tensor(const lm_diff_tensor *t, lm_text *out)
     snprintf(types, sizeof types, "%s → %s", t->a, t->b);
     lm_text_printf(out, "%-28s ", t->name);
     lm_text_add_cell(out, types, 14);
-    lm_text_printf(out, " %*s%s %9.2e %9.2e  ", (int)(6 - lm_text_columns(snr)), "", snr, 1 - t->cosine, t->max_abs);
+    lm_text_printf(out, " %*s%s %9.2e %9.2e  ", (int)(6 - lm_text_columns(snr)), "", snr, 1 - t->cosine,
+                   t->max_abs);
     if (t->matrix)
         lm_text_printf(out, "[%" PRIu64 "]", t->matrix);
     char at[48];
@@ -241,8 +251,8 @@ static void add_tensors(const lm_diffing *d, lm_text *out)
         lm_text_add_str(out, "\nevery tensor is the same\n");
         return;
     }
-    lm_text_printf(out, "\n%-28s %-14s %6s %9s %9s  %-14s %s\n", d->all ? "tensor" : "tensors that lost most", "types", "SNR", "1 − cos",
-                   "largest", "at", "errors, up to");
+    lm_text_printf(out, "\n%-28s %-14s %6s %9s %9s  %-14s %s\n", d->all ? "tensor" : "tensors that lost most",
+                   "types", "SNR", "1 − cos", "largest", "at", "errors, up to");
     for (size_t i = 0; i < n; i++)
         add_tensor(&d->r->tensors[d->all ? i : worst[i]], out);
 }
@@ -270,8 +280,9 @@ static void add_text_part(const lm_diffing *d, lm_text *out)
     if (!r->tokens)
         return;
     add_layers(d, out);
-    lm_text_printf(out, "\non %" PRIu64 " tokens of %s: mean KL %.6f nats, largest %.4f; same top token %.2f %%\n", r->tokens, d->text,
-                   r->mean_kl, r->max_kl, 100 * r->same_top);
+    lm_text_printf(out,
+                   "\non %" PRIu64 " tokens of %s: mean KL %.6f nats, largest %.4f; same top token %.2f %%\n",
+                   r->tokens, d->text, r->mean_kl, r->max_kl, 100 * r->same_top);
     add_flip(r, out);
     lm_text_add_char(out, '\n');
     for (size_t i = 0; i < r->n_advice; i++) {
@@ -300,27 +311,30 @@ void lm_diff_markdown(const lm_diffing *d, lm_text *out)
     const lm_diff_result *r = d->r;
     char                  snr[LM_FIGURE], a[LM_FIGURE], b[LM_FIGURE];
 
-    lm_text_printf(out, "# %s compared with %s\n\n| | A | B |\n|---|---|---|\n| model | %s | %s |\n", d->b.name, d->a.name, d->a.name,
-                   d->b.name);
-    lm_text_printf(out, "| type | %s | %s |\n| tensors | %s | %s |\n", d->a.storage, d->b.storage, lm_figure_bytes(a, r->a_bytes),
-                   lm_figure_bytes(b, r->b_bytes));
-    lm_text_add_str(out, "\n| tensor | A | B | SNR, dB | 1 − cosine | largest error | at |\n|---|---|---|---:|---:|---:|---|\n");
+    lm_text_printf(out, "# %s compared with %s\n\n| | A | B |\n|---|---|---|\n| model | %s | %s |\n",
+                   d->b.name, d->a.name, d->a.name, d->b.name);
+    lm_text_printf(out, "| type | %s | %s |\n| tensors | %s | %s |\n", d->a.storage, d->b.storage,
+                   lm_figure_bytes(a, r->a_bytes), lm_figure_bytes(b, r->b_bytes));
+    lm_text_add_str(out, "\n| tensor | A | B | SNR, dB | 1 − cosine | largest error | at "
+                         "|\n|---|---|---|---:|---:|---:|---|\n");
     for (size_t i = 0; i < r->n_tensors; i++) {
         const lm_diff_tensor *t = &r->tensors[i];
-        lm_text_printf(out, "| `%s` | %s | %s | %s | %.3e | %.3e | ", t->name, t->a, t->b, format_db(snr, t->snr_db), 1 - t->cosine,
-                       t->max_abs);
+        lm_text_printf(out, "| `%s` | %s | %s | %s | %.3e | %.3e | ", t->name, t->a, t->b,
+                       format_db(snr, t->snr_db), 1 - t->cosine, t->max_abs);
         if (t->max_abs > 0)
             lm_text_printf(out, "%" PRIu64 ", %" PRIu64 ", %" PRIu64, t->matrix, t->row, t->column);
         lm_text_add_str(out, " |\n");
     }
     if (!r->tokens)
         return;
-    lm_text_printf(out, "\nOn %" PRIu64 " tokens of %s: mean KL %.6f nats, largest %.4f; same top token %.2f %%; ", r->tokens, d->text,
-                   r->mean_kl, r->max_kl, 100 * r->same_top);
+    lm_text_printf(out,
+                   "\nOn %" PRIu64 " tokens of %s: mean KL %.6f nats, largest %.4f; same top token %.2f %%; ",
+                   r->tokens, d->text, r->mean_kl, r->max_kl, 100 * r->same_top);
     add_flip(r, out);
     lm_text_add_str(out, ".\n\n| residual stream after | error | its own |\n|---|---:|---:|\n");
     for (size_t i = 0; i < r->n_layers; i++)
-        lm_text_printf(out, "| `%s` | %.3f %% | %.3f %% |\n", r->layers[i].path, 100 * r->layers[i].relative, 100 * r->layers[i].added);
+        lm_text_printf(out, "| `%s` | %.3f %% | %.3f %% |\n", r->layers[i].path, 100 * r->layers[i].relative,
+                       100 * r->layers[i].added);
     for (size_t i = 0; i < r->n_advice; i++) {
         lm_text_add_str(out, i ? "- " : "\n- ");
         add_advice(&r->advice[i], out);
@@ -341,11 +355,12 @@ static json_t *names(const char *const *list, size_t n)
     return out;
 }
 
-/* {"equal", "from", "counts"}: the columns from the first to the last non-empty one; "from" is the log2 of the first one's lower end. */
+/* {"equal", "from", "counts"}: the columns from the first to the last non-empty one; "from" is the log2 of
+ * the first one's lower end. */
 static json_t *histogram(const lm_diff_tensor *t)
 {
     json_t *counts = json_array();
-    size_t  first, last;
+    size_t first, last;
 
     bin_range(t, &first, &last);
     for (size_t i = first; i < last; i++)
@@ -363,8 +378,8 @@ static json_t *tensors(const lm_diff_result *r)
         json_t *at = json_null();
         if (t->max_abs > 0)
             at = json_pack("[I, I, I]", (json_int_t)t->matrix, (json_int_t)t->row, (json_int_t)t->column);
-        json_t *one = json_pack("{s:o, s:s, s:s, s:I}", "name", lm_json_of(t->name, strlen(t->name)), "a", t->a, "b", t->b, "elements",
-                                (json_int_t)t->elements);
+        json_t *one = json_pack("{s:o, s:s, s:s, s:I}", "name", lm_json_of(t->name, strlen(t->name)), "a",
+                                t->a, "b", t->b, "elements", (json_int_t)t->elements);
         json_object_set_new(one, "a_bytes", json_integer((json_int_t)t->a_bytes));
         json_object_set_new(one, "b_bytes", json_integer((json_int_t)t->b_bytes));
         json_object_set_new(one, "cosine", lm_json_finite(t->cosine));
@@ -383,20 +398,23 @@ static json_t *tensors(const lm_diff_result *r)
 static void add_text_members(const lm_diffing *d, json_t *out)
 {
     const lm_diff_result *r = d->r;
-    json_t               *layers = json_array(), *advice = json_array(), *flip = json_null();
+    json_t *layers = json_array(), *advice = json_array(), *flip = json_null();
 
     for (size_t i = 0; i < r->n_layers; i++)
-        json_array_append_new(layers, json_pack("{s:s, s:i, s:o, s:o}", "path", r->layers[i].path, "layer", (int)r->layers[i].layer,
-                                                "rel_err", lm_json_finite(r->layers[i].relative),
-                                                "added", lm_json_finite(r->layers[i].added)));
+        json_array_append_new(layers, json_pack("{s:s, s:i, s:o, s:o}", "path", r->layers[i].path, "layer",
+                                                (int)r->layers[i].layer, "rel_err",
+                                                lm_json_finite(r->layers[i].relative), "added",
+                                                lm_json_finite(r->layers[i].added)));
     for (size_t i = 0; i < r->n_advice; i++)
-        json_array_append_new(advice, json_pack("{s:o, s:s, s:I, s:o, s:o}", "tensors", names(r->advice[i].tensors, r->advice[i].n), "to",
+        json_array_append_new(advice, json_pack("{s:o, s:s, s:I, s:o, s:o}", "tensors",
+                                                names(r->advice[i].tensors, r->advice[i].n), "to",
                                                 r->advice[i].to, "bytes", (json_int_t)r->advice[i].bytes,
-                                                "kl", lm_json_finite(r->advice[i].kl),
-                                                "kl_before", lm_json_finite(r->advice[i].kl_before)));
+                                                "kl", lm_json_finite(r->advice[i].kl), "kl_before",
+                                                lm_json_finite(r->advice[i].kl_before)));
     if (r->flips)
-        flip = json_pack("{s:I, s:I, s:I, s:I}", "chunk", (json_int_t)r->flip_chunk, "position", (json_int_t)r->flip_position, "layer",
-                         (json_int_t)r->flip_layer, "settled", (json_int_t)r->flip_settled);
+        flip = json_pack("{s:I, s:I, s:I, s:I}", "chunk", (json_int_t)r->flip_chunk, "position",
+                         (json_int_t)r->flip_position, "layer", (json_int_t)r->flip_layer, "settled",
+                         (json_int_t)r->flip_settled);
     json_object_set_new(out, "text", d->text ? lm_json_of(d->text, strlen(d->text)) : json_null());
     json_object_set_new(out, "tokens", json_integer((json_int_t)r->tokens));
     json_object_set_new(out, "layers", layers);
@@ -412,14 +430,16 @@ static json_t *model(const lm_model_info *m, uint64_t bytes)
 {
     json_t *name = lm_json_of(m->name, strlen(m->name)), *source = lm_json_of(m->source, strlen(m->source));
 
-    return json_pack("{s:o, s:o, s:s, s:s, s:I}", "name", name, "source", source, "container", m->container, "storage", m->storage, "bytes",
-                     (json_int_t)bytes);
+    return json_pack("{s:o, s:o, s:s, s:s, s:I}", "name", name, "source", source, "container", m->container,
+                     "storage", m->storage, "bytes", (json_int_t)bytes);
 }
 
 json_t *lm_diff_json(const lm_diffing *d)
 {
-    json_t *out = json_pack("{s:o, s:o, s:o, s:o, s:o}", "a", model(&d->a, d->r->a_bytes), "b", model(&d->b, d->r->b_bytes), "tensors",
-                            tensors(d->r), "only_a", names(d->r->only_a, d->r->n_only_a), "only_b", names(d->r->only_b, d->r->n_only_b));
+    json_t *out = json_pack("{s:o, s:o, s:o, s:o, s:o}", "a", model(&d->a, d->r->a_bytes), "b",
+                            model(&d->b, d->r->b_bytes), "tensors", tensors(d->r), "only_a",
+                            names(d->r->only_a, d->r->n_only_a), "only_b",
+                            names(d->r->only_b, d->r->n_only_b));
 
     if (out) {
         add_text_members(d, out);

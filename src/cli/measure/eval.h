@@ -43,13 +43,13 @@ lm_status lm_evaluate_speed(lm_evaluation *v, lm_error *e);          /* speed */
 /* Read and tokenize --file, with the tokenizer's special tokens unless --no-add-special is given. */
 lm_status lm_eval_read(lm_evaluation *v, lm_error *e);
 
-/* Set engine options for `sequences` parallel sequences of `context` tokens. At most `logits` rows per step have logits, fewer if these
- * would exceed 256 MiB. */
-lm_status lm_eval_engine(const lm_evaluation *v, const lm_model *m, uint32_t context, uint32_t sequences, uint32_t logits,
-                         lm_engine_options *out, lm_error *e);
+/* Set engine options for `sequences` parallel sequences of `context` tokens. At most `logits` rows per step
+ * have logits, fewer if these would exceed 256 MiB. */
+lm_status lm_eval_engine(const lm_evaluation *v, const lm_model *m, uint32_t context, uint32_t sequences,
+                         uint32_t logits, lm_engine_options *out, lm_error *e);
 
-/* Append a line to the page, a row to the table for a model card, and the member `key` (NULL: none) with the value `x` to the document.
- * `format`: the value as text for the page and the table. */
+/* Append a line to the page, a row to the table for a model card, and the member `key` (NULL: none) with the
+ * value `x` to the document. `format`: the value as text for the page and the table. */
 void lm_eval_figure(lm_evaluation *v, const char *label, const char *key, double x, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 

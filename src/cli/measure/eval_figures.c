@@ -1,4 +1,5 @@
-/* eval_figures.c - functions shared by the kinds of `lamina eval`: reading the text, the engine's options, output of a value. */
+/* eval_figures.c - functions shared by the kinds of `lamina eval`: reading the text, the engine's options,
+ * output of a value. */
 #include <sodium/crypto_hash_sha256.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@
 lm_status lm_eval_read(lm_evaluation *v, lm_error *e)
 {
     const lm_tokenizer *t     = lm_model_tokenizer(v->model);
-    unsigned            flags = (v->o->bare ? 0u : LM_ADD_SPECIAL) | (v->o->parse_special ? 0u : LM_NO_PARSE_SPECIAL);
+    unsigned flags = (v->o->bare ? 0u : LM_ADD_SPECIAL) | (v->o->parse_special ? 0u : LM_NO_PARSE_SPECIAL);
     lm_text             text  = { 0 };
     unsigned char       hash[crypto_hash_sha256_BYTES];
     lm_status           status;
@@ -29,8 +30,8 @@ lm_status lm_eval_read(lm_evaluation *v, lm_error *e)
     return status;
 }
 
-lm_status lm_eval_engine(const lm_evaluation *v, const lm_model *m, uint32_t context, uint32_t sequences, uint32_t logits,
-                         lm_engine_options *out, lm_error *e)
+lm_status lm_eval_engine(const lm_evaluation *v, const lm_model *m, uint32_t context, uint32_t sequences,
+                         uint32_t logits, lm_engine_options *out, lm_error *e)
 {
     const uint64_t most = UINT64_C(256) << 20;           /* bytes of logits */
     lm_model_info  info;

@@ -18,7 +18,8 @@ typedef struct grid {
 } grid;
 
 /* "512,1024,8k" */
-static lm_status read_list(const char *text, const char *flag, double most, double *out, size_t *n, lm_error *e)
+static lm_status read_list(const char *text, const char *flag, double most, double *out, size_t *n,
+                           lm_error *e)
 {
     *n = 0;
     for (const char *at = text; *at;) {
@@ -29,8 +30,8 @@ static lm_status read_list(const char *text, const char *flag, double most, doub
             end++;
         }
         if (end == at || (*end && *end != ',') || !(x >= 0 && x <= most) || *n == MAX_STEPS)
-            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET, "\"%s\" is not a list of at most %d numbers from 0 to %g",
-                           text, MAX_STEPS, most);
+            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET,
+                           "\"%s\" is not a list of at most %d numbers from 0 to %g", text, MAX_STEPS, most);
         out[(*n)++] = x;
         at = *end ? end + 1 : end;
     }
@@ -87,28 +88,35 @@ static void show(lm_evaluation *v, grid *g, uint32_t samples)
             uint32_t found = g->found[i * g->n_depths + k];
             all += found;
             lm_text_printf(&v->csv, "%u,%g,%u,%u\n", g->lengths[i], g->depths[k], samples, found);
-            json_array_append_new(cells, json_pack("{s:I, s:f, s:I}", "length", (json_int_t)g->lengths[i], "depth", g->depths[k], "found",
-                                                   (json_int_t)found));
+            json_array_append_new(cells, json_pack("{s:I, s:f, s:I}", "length", (json_int_t)g->lengths[i],
+                                                   "depth", g->depths[k], "found", (json_int_t)found));
         }
     lm_text_add_char(&v->page, '\n');
     json_object_set_new(v->document, "samples", json_integer(samples));
     json_object_set_new(v->document, "cells", cells);
-    lm_eval_figure(v, "found", "found", (double)all / (double)n, "%llu of %llu", (unsigned long long)all, (unsigned long long)n);
+    lm_eval_figure(v, "found", "found", (double)all / (double)n, "%llu of %llu", (unsigned long long)all,
+                   (unsigned long long)n);
 }
 
 static lm_status search(lm_evaluation *v, grid *g, const char *filler, lm_error *e)
 {
     uint32_t          longest;
     lm_engine_options engine;
-    lm_needle_options o = { .samples = v->o->samples ? v->o->samples : 4, .predict = v->o->predict, .filler = filler, .seed = v->o->seed,
-                            .state = v->o->state, .progress = on_progress, .progress_arg = v };
+    lm_needle_options o = { .samples = v->o->samples ? v->o->samples : 4,
+                            .predict = v->o->predict,
+                            .filler = filler,
+                            .seed = v->o->seed,
+                            .state = v->o->state,
+                            .progress = on_progress,
+                            .progress_arg = v };
 
     LM_TRY(read_lists(v->o, g, &longest, e));
     o.lengths   = g->lengths;
     o.n_lengths = g->n_lengths;
     o.depths    = g->depths;
     o.n_depths  = g->n_depths;
-    LM_TRY(lm_eval_engine(v, v->model, v->o->run.context > 0 ? (uint32_t)v->o->run.context : longest, SEQUENCES, SEQUENCES, &engine, e));
+    LM_TRY(lm_eval_engine(v, v->model, v->o->run.context > 0 ? (uint32_t)v->o->run.context : longest,
+                          SEQUENCES, SEQUENCES, &engine, e));
     LM_TRY(lm_start_engine(v->model, &engine, &v->engine, e));
     lm_interrupt_watch(v->engine);
     v->bar           = lm_progress_start("searching");

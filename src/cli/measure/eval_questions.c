@@ -32,7 +32,8 @@ static void *grown(lm_store *store, void *old, size_t n, size_t *room, size_t si
 
 /* ---- questions ---- */
 
-/* Write the text before a question: the introduction of its subject, and --shots questions of that subject with their answers. */
+/* Write the text before a question: the introduction of its subject, and --shots questions of that subject
+ * with their answers. */
 static lm_status write_before(const questions *q, const lm_eval_question *question, lm_text *out, lm_error *e)
 {
     uint32_t used = 0;
@@ -49,7 +50,8 @@ static lm_status write_before(const questions *q, const lm_eval_question *questi
         used++;
     }
     if (used < q->v->o->shots)
-        return lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "only %u of %u examples are available", used, q->v->o->shots);
+        return lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "only %u of %u examples are available", used,
+                       q->v->o->shots);
     return LM_OK;
 }
 
@@ -63,7 +65,8 @@ static size_t count_characters(const char *s)
     return n;
 }
 
-static lm_status encode(questions *q, const lm_text *before, const lm_eval_question *question, uint32_t k, lm_eval_choice *out, lm_error *e)
+static lm_status encode(questions *q, const lm_text *before, const lm_eval_question *question, uint32_t k,
+                        lm_eval_choice *out, lm_error *e)
 {
     lm_store *store = &q->v->cli->store;
     lm_text   context = { 0 };
@@ -73,14 +76,19 @@ static lm_status encode(questions *q, const lm_text *before, const lm_eval_quest
     lm_text_add(&context, before->data, before->size);
     lm_text_add_str(&context, question->contexts[k]);
     lm_status status = context.failed ? lm_fail_memory(e, "a question", context.size)
-                                      : lm_eval_pair(q->v->model, context.data, question->continuations[k], !q->v->o->bare, &ids, &n, e);
+                                      : lm_eval_pair(q->v->model, context.data, question->continuations[k],
+                                                     !q->v->o->bare, &ids, &n, e);
     lm_token *kept = status == LM_OK ? lm_store_new(store, ids.n, lm_token) : NULL;
     if (status == LM_OK && !kept)
         status = lm_fail_memory(e, "a question", ids.n * sizeof *kept);
     if (status == LM_OK) {
         memcpy(kept, ids.ids, ids.n * sizeof *kept);
-        *out = (lm_eval_choice){ .context = kept, .n_context = n, .continuation = kept + n, .n_continuation = ids.n - n,
-                                 .characters = count_characters(question->answers[k]), .bytes = strlen(question->answers[k]) };
+        *out = (lm_eval_choice){ .context = kept,
+                                 .n_context = n,
+                                 .continuation = kept + n,
+                                 .n_continuation = ids.n - n,
+                                 .characters = count_characters(question->answers[k]),
+                                 .bytes = strlen(question->answers[k]) };
         q->longest = ids.n > q->longest ? ids.n : q->longest;
     }
     lm_text_free(&context);
@@ -106,13 +114,16 @@ static lm_status add_item(questions *q, const lm_eval_question *question, lm_err
     LM_TRY(status);
     if (!q->n_items)
         q->form = question->form;
-    q->items[q->n_items++] = (lm_eval_item){ .choices = choices, .n = question->n, .answer = question->answer };
+    q->items[q->n_items++] = (lm_eval_item){ .choices = choices,
+                                             .n = question->n,
+                                             .answer = question->answer };
     return LM_OK;
 }
 
 /* ---- files ---- */
 
-static lm_status read_question(const questions *q, json_t *value, const char *why, lm_eval_question *out, lm_error *e)
+static lm_status read_question(const questions *q, json_t *value, const char *why, lm_eval_question *out,
+                               lm_error *e)
 {
     char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
 
@@ -125,7 +136,8 @@ static lm_status read_question(const questions *q, json_t *value, const char *wh
     free(text);
     if (status == LM_OK)
         return LM_OK;
-    return lm_fail(e, status, NULL, LM_NO_OFFSET, "%s%s%s", why_not.where, why_not.where[0] ? " " : "", why_not.message);
+    return lm_fail(e, status, NULL, LM_NO_OFFSET, "%s%s%s", why_not.where, why_not.where[0] ? " " : "",
+                   why_not.message);
 }
 
 static lm_status on_line(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
@@ -156,7 +168,8 @@ static lm_status on_shot(void *arg, json_t *value, const char *why, const lm_tex
     LM_TRY(read_question(q, value, why, &q->shots[q->n_shots], e));
     bool gap = q->shots[q->n_shots].form == LM_EVAL_FORM_WINOGRANDE;
     q->n_shots++;
-    return gap ? lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "questions of this form take no examples") : LM_OK;
+    return gap ? lm_fail(e, LM_USAGE, "--shots", LM_NO_OFFSET, "questions of this form take no examples")
+               : LM_OK;
 }
 
 static lm_status read_files(questions *q, lm_error *e)
@@ -195,24 +208,28 @@ static void on_item(void *arg, size_t index, const lm_eval_item *item, const lm_
 
     for (uint32_t k = 0; k < item->n; k++) {
         if (q->v->o->csv)
-            lm_text_printf(&q->v->csv, "%zu,%u,%d,%d,%.9g,%zu,%zu,%zu\n", index, k, k == item->answer, k == r->best, r->logprobs[k],
-                           item->choices[k].n_continuation, item->choices[k].characters, item->choices[k].bytes);
+            lm_text_printf(&q->v->csv, "%zu,%u,%d,%d,%.9g,%zu,%zu,%zu\n", index, k, k == item->answer,
+                           k == r->best, r->logprobs[k], item->choices[k].n_continuation,
+                           item->choices[k].characters, item->choices[k].bytes);
         if (list)
-            json_array_append_new(list, json_pack("{s:f, s:b, s:I, s:I}", "logprob", r->logprobs[k], "greedy", r->greedy[k], "tokens",
+            json_array_append_new(list, json_pack("{s:f, s:b, s:I, s:I}", "logprob", r->logprobs[k], "greedy",
+                                                  r->greedy[k], "tokens",
                                                   (json_int_t)item->choices[k].n_continuation, "characters",
                                                   (json_int_t)item->choices[k].characters));
     }
     if (list)
-        json_array_append_new(q->details, json_pack("{s:I, s:I, s:I, s:o}", "answer", (json_int_t)item->answer, "best", (json_int_t)r->best,
-                                                    "best_norm", (json_int_t)r->best_normalized, "choices", list));
+        json_array_append_new(q->details,
+                              json_pack("{s:I, s:I, s:I, s:o}", "answer", (json_int_t)item->answer, "best",
+                                        (json_int_t)r->best, "best_norm", (json_int_t)r->best_normalized,
+                                        "choices", list));
 }
 
 static void show_share(lm_evaluation *v, const char *label, const char *key, const lm_eval_share *s)
 {
     char name[64];
 
-    lm_eval_figure(v, label, key, s->share, "%.2f %% ± %.2f %% (95 %%: %.2f … %.2f %%)", 100 * s->share, 100 * s->error, 100 * s->low,
-                   100 * s->high);
+    lm_eval_figure(v, label, key, s->share, "%.2f %% ± %.2f %% (95 %%: %.2f … %.2f %%)", 100 * s->share,
+                   100 * s->error, 100 * s->low, 100 * s->high);
     snprintf(name, sizeof name, "%s_stderr", key);
     json_object_set_new(v->document, name, lm_json_finite(s->error));
     snprintf(name, sizeof name, "%s_interval", key);
@@ -226,7 +243,8 @@ static void show(questions *q, const lm_choices_figures *f)
     json_object_set_new(v->document, "task", json_string(lm_eval_form_word(q->form)));
     json_object_set_new(v->document, "shots", json_integer(v->o->shots));
     json_object_set_new(v->document, "n", json_integer((json_int_t)f->n));
-    lm_eval_figure(v, "questions", NULL, 0, "%llu, form %s, %u shots", (unsigned long long)f->n, lm_eval_form_word(q->form), v->o->shots);
+    lm_eval_figure(v, "questions", NULL, 0, "%llu, form %s, %u shots", (unsigned long long)f->n,
+                   lm_eval_form_word(q->form), v->o->shots);
     show_share(v, "accuracy", "accuracy", &f->accuracy);
     show_share(v, "acc. by length", "accuracy_norm", &f->normalized);
     show_share(v, "acc. by bytes", "accuracy_bytes", &f->by_bytes);
@@ -249,8 +267,9 @@ static lm_status start(questions *q, lm_error *e)
     if (v->o->run.context > 0)
         context = (size_t)v->o->run.context;
     LM_TRY(lm_eval_engine(v, v->model, (uint32_t)context, SEQUENCES, LOGIT_ROWS, &engine, e));
-    uint64_t least = 2 * context, room = 16384;          /* positions: several questions in parallel, but not SEQUENCES of the longest */
-    engine.kv_positions = (uint64_t)context * SEQUENCES < room ? (uint64_t)context * SEQUENCES : least > room ? least : room;
+    /* Several questions in parallel, but not SEQUENCES of the longest. */
+    uint64_t least = 2 * context, all = (uint64_t)context * SEQUENCES, limit = 16384;
+    engine.kv_positions = all < limit ? all : least > limit ? least : limit;
     LM_TRY(lm_start_engine(v->model, &engine, &v->engine, e));
     lm_interrupt_watch(v->engine);
     return LM_OK;
@@ -260,7 +279,9 @@ static lm_status ask(questions *q, lm_error *e)
 {
     lm_evaluation          *v = q->v;
     lm_choices_figures      f;
-    lm_eval_choices_options o = { .state = v->o->state, .progress = on_progress, .progress_arg = v, .item = on_item, .item_arg = q };
+    lm_eval_choices_options o = {
+        .state = v->o->state, .progress = on_progress, .progress_arg = v, .item = on_item, .item_arg = q
+    };
 
     LM_TRY(read_files(q, e));
     LM_TRY(start(q, e));

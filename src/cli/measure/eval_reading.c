@@ -8,7 +8,8 @@
 
 enum { SEQUENCES = 4, LOGIT_ROWS = 256, CONTEXT = 512 };
 
-typedef struct token_table { lm_evaluation *v; bool kl; } token_table;     /* --csv: the argument of on_token */
+/* --csv: the argument of on_token */
+typedef struct token_table { lm_evaluation *v; bool kl; } token_table;
 
 static bool on_chunk(void *arg, uint32_t done, uint32_t of, double perplexity)
 {
@@ -24,7 +25,8 @@ static void on_token(void *arg, const lm_eval_token *t)
 
     if (!c->v->o->csv)
         return;
-    lm_text_printf(&c->v->csv, "%u,%llu,%d,%.9g", t->chunk, (unsigned long long)t->position, t->id, t->logprob);
+    lm_text_printf(&c->v->csv, "%u,%llu,%d,%.9g", t->chunk, (unsigned long long)t->position, t->id,
+                   t->logprob);
     if (c->kl)
         lm_text_printf(&c->v->csv, ",%.9g,%.9g,%d", t->base_logprob, t->kl, t->same_top);
     lm_text_add_char(&c->v->csv, '\n');
@@ -48,14 +50,22 @@ static lm_status find_first(const lm_model *m, lm_eval_text_options *o, lm_error
 static lm_status options_of(lm_evaluation *v, token_table *c, lm_eval_text_options *o, lm_error *e)
 {
     *o = (lm_eval_text_options){
-        .rule = (lm_eval_rule)v->o->rule, .stride = v->o->stride, .chunks = v->o->chunks, .state = v->o->state,
-        .save_logits = v->o->save_logits, .progress = on_chunk, .progress_arg = v, .token = on_token, .token_arg = c,
+        .rule = (lm_eval_rule)v->o->rule,
+        .stride = v->o->stride,
+        .chunks = v->o->chunks,
+        .state = v->o->state,
+        .save_logits = v->o->save_logits,
+        .progress = on_chunk,
+        .progress_arg = v,
+        .token = on_token,
+        .token_arg = c,
     };
     o->context = v->o->run.context > 0 ? (uint32_t)v->o->run.context : CONTEXT;
     return v->o->bare ? LM_OK : find_first(v->model, o, e);
 }
 
-static lm_status start(const lm_evaluation *v, const lm_model *m, uint32_t context, lm_engine **out, lm_error *e)
+static lm_status start(const lm_evaluation *v, const lm_model *m, uint32_t context, lm_engine **out,
+                       lm_error *e)
 {
     lm_engine_options engine;
 
@@ -76,7 +86,8 @@ static void show_rule(lm_evaluation *v, const lm_perplexity *p)
         lm_eval_figure(v, "rule", NULL, 0, "sliding window of %u tokens, stride %u", p->context, p->stride);
     else
         lm_eval_figure(v, "rule", NULL, 0,
-                       p->chunks == 1 ? "second half of %u chunk of %u tokens" : "second halves of %u chunks of %u tokens",
+                       p->chunks == 1 ? "second half of %u chunk of %u tokens"
+                                      : "second halves of %u chunks of %u tokens",
                        p->chunks, p->context);
     lm_eval_figure(v, "tokens scored", NULL, 0, "%llu", (unsigned long long)p->tokens);
 }
@@ -92,13 +103,35 @@ static void show_perplexity(lm_evaluation *v, const lm_perplexity *p)
 static void add_members(lm_evaluation *v, const lm_kl_figures *f)
 {
     const struct { const char *key; double x; } figures[] = {
-        { "kl_stderr", f->kl_error }, { "p999_kl", f->kl_999 }, { "p95_kl", f->kl_95 }, { "p90_kl", f->kl_90 }, { "p10_kl", f->kl_10 },
-        { "p5_kl", f->kl_05 }, { "p1_kl", f->kl_01 }, { "min_kl", f->min_kl }, { "mean_dp", f->mean_dp }, { "dp_stderr", f->dp_error },
-        { "rms_dp_stderr", f->rms_dp_error }, { "max_dp", f->max_dp }, { "p99_dp", f->dp_99 }, { "p95_dp", f->dp_95 }, { "p75_dp", f->dp_75 },
-        { "median_dp", f->median_dp }, { "p25_dp", f->dp_25 }, { "p5_dp", f->dp_05 }, { "p1_dp", f->dp_01 }, { "min_dp", f->min_dp },
-        { "stderr", f->model.error }, { "base_stderr", f->base.error }, { "ln_ratio", f->ln_ratio }, { "ln_ratio_stderr", f->ln_ratio_error },
-        { "correlation", f->correlation }, { "same_top_stderr", f->same_top_error },
-        { "median_kl", f->median_kl }, { "p99_kl", f->kl_99 }, { "max_kl", f->max_kl },
+        { "kl_stderr", f->kl_error },
+        { "p999_kl", f->kl_999 },
+        { "p95_kl", f->kl_95 },
+        { "p90_kl", f->kl_90 },
+        { "p10_kl", f->kl_10 },
+        { "p5_kl", f->kl_05 },
+        { "p1_kl", f->kl_01 },
+        { "min_kl", f->min_kl },
+        { "mean_dp", f->mean_dp },
+        { "dp_stderr", f->dp_error },
+        { "rms_dp_stderr", f->rms_dp_error },
+        { "max_dp", f->max_dp },
+        { "p99_dp", f->dp_99 },
+        { "p95_dp", f->dp_95 },
+        { "p75_dp", f->dp_75 },
+        { "median_dp", f->median_dp },
+        { "p25_dp", f->dp_25 },
+        { "p5_dp", f->dp_05 },
+        { "p1_dp", f->dp_01 },
+        { "min_dp", f->min_dp },
+        { "stderr", f->model.error },
+        { "base_stderr", f->base.error },
+        { "ln_ratio", f->ln_ratio },
+        { "ln_ratio_stderr", f->ln_ratio_error },
+        { "correlation", f->correlation },
+        { "same_top_stderr", f->same_top_error },
+        { "median_kl", f->median_kl },
+        { "p99_kl", f->kl_99 },
+        { "max_kl", f->max_kl },
     };
 
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
@@ -109,14 +142,20 @@ static void show_kl(lm_evaluation *v, const lm_kl_figures *f)
 {
     show_rule(v, &f->model);
     lm_eval_figure(v, "mean KL", "mean_kl", f->mean_kl, "%.6f ± %.6f nats", f->mean_kl, f->kl_error);
-    lm_eval_figure(v, "KL percentiles", NULL, 0, "50 %%: %.5f, 90 %%: %.5f, 95 %%: %.5f, 99 %%: %.5f, 99.9 %%: %.5f, max %.5f",
+    lm_eval_figure(v, "KL percentiles", NULL, 0,
+                   "50 %%: %.5f, 90 %%: %.5f, 95 %%: %.5f, 99 %%: %.5f, 99.9 %%: %.5f, max %.5f",
                    f->median_kl, f->kl_90, f->kl_95, f->kl_99, f->kl_999, f->max_kl);
-    lm_eval_figure(v, "same top token", "same_top", f->same_top, "%.3f ± %.3f %%", 100 * f->same_top, 100 * f->same_top_error);
-    lm_eval_figure(v, "RMS Δp", "rms_dp", f->rms_dp, "%.3f ± %.3f %%", 100 * f->rms_dp, 100 * f->rms_dp_error);
+    lm_eval_figure(v, "same top token", "same_top", f->same_top, "%.3f ± %.3f %%", 100 * f->same_top,
+                   100 * f->same_top_error);
+    lm_eval_figure(v, "RMS Δp", "rms_dp", f->rms_dp, "%.3f ± %.3f %%", 100 * f->rms_dp,
+                   100 * f->rms_dp_error);
     lm_eval_figure(v, "mean Δp", NULL, 0, "%.3f ± %.3f %%", 100 * f->mean_dp, 100 * f->dp_error);
-    lm_eval_figure(v, "perplexity", "perplexity", f->model.perplexity, "%.4f ± %.4f", f->model.perplexity, f->model.error);
-    lm_eval_figure(v, "base perplexity", "base_perplexity", f->base.perplexity, "%.4f ± %.4f", f->base.perplexity, f->base.error);
-    lm_eval_figure(v, "ln ratio", NULL, 0, "%.6f ± %.6f; correlation %.2f %%", f->ln_ratio, f->ln_ratio_error, 100 * f->correlation);
+    lm_eval_figure(v, "perplexity", "perplexity", f->model.perplexity, "%.4f ± %.4f", f->model.perplexity,
+                   f->model.error);
+    lm_eval_figure(v, "base perplexity", "base_perplexity", f->base.perplexity, "%.4f ± %.4f",
+                   f->base.perplexity, f->base.error);
+    lm_eval_figure(v, "ln ratio", NULL, 0, "%.6f ± %.6f; correlation %.2f %%", f->ln_ratio, f->ln_ratio_error,
+                   100 * f->correlation);
     add_members(v, f);
 }
 
@@ -141,20 +180,22 @@ static lm_status perplexity(lm_evaluation *v, token_table *c, lm_error *e)
     return LM_OK;
 }
 
-/* Open --base. *logits is its path if it is a file of logits; NULL if it is a model, which is opened with an engine. */
+/* Open --base. *logits is its path if it is a file of logits; NULL if it is a model, which is opened with an
+ * engine. */
 static lm_status open_base(lm_evaluation *v, lm_eval_text_options *o, const char **logits, lm_error *e)
 {
     uint32_t       chunks, vocab;
     lm_model_flags flags = v->o->model;
     FILE          *f     = fopen(v->o->base, "rb");
     char           head[8] = { 0 };
-    bool           file  = f && fread(head, 1, sizeof head, f) == sizeof head && memcmp(head, "_logits_", 8) == 0;
+    bool file = f && fread(head, 1, sizeof head, f) == sizeof head && memcmp(head, "_logits_", 8) == 0;
 
     if (f)
         fclose(f);
     *logits = file ? v->o->base : NULL;
     if (file && v->o->file)
-        return lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET, "cannot be combined with a file of logits, which contains its text");
+        return lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET,
+                       "cannot be combined with a file of logits, which contains its text");
     if (file)
         return lm_eval_logits_describe(v->o->base, &o->context, &chunks, &vocab, e);
     if (!v->o->file)

@@ -23,9 +23,10 @@ static double median(double *x, uint32_t n)
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 
-/* Time a chunk, starting with an empty cache: first all but its last `predict` tokens as a prompt, then these one by one, as in
- * generation. */
-static lm_status time_chunk(lm_evaluation *v, const lm_token *ids, uint32_t n, uint32_t predict, lm_row *rows, timing *t, lm_error *e)
+/* Time a chunk, starting with an empty cache: first all but its last `predict` tokens as a prompt, then these
+ * one by one, as in generation. */
+static lm_status time_chunk(lm_evaluation *v, const lm_token *ids, uint32_t n, uint32_t predict, lm_row *rows,
+                            timing *t, lm_error *e)
 {
     uint32_t most = lm_engine_max_rows(v->engine), read = n - predict;
 
@@ -55,12 +56,13 @@ static void show(lm_evaluation *v, timing *t, uint32_t context, uint32_t predict
     json_object_set_new(v->document, "generated", json_integer(predict));
     json_object_set_new(v->document, "threads", json_integer(lm_engine_threads(v->engine)));
     json_object_set_new(v->document, "cpu", json_string(lm_engine_cpu(v->engine)));
-    lm_eval_figure(v, "engine", NULL, 0, "%s, %u thread%s", lm_engine_cpu(v->engine), lm_engine_threads(v->engine),
-                   lm_engine_threads(v->engine) == 1 ? "" : "s");
+    lm_eval_figure(v, "engine", NULL, 0, "%s, %u thread%s", lm_engine_cpu(v->engine),
+                   lm_engine_threads(v->engine), lm_engine_threads(v->engine) == 1 ? "" : "s");
     lm_eval_figure(v, "chunks", NULL, 0, "%u of %u tokens, the last %u one by one", t->n, context, predict);
     double read = median(t->reading, t->n), written = median(t->writing, t->n);
     lm_eval_figure(v, "read", "read_per_second", read, "%.1f tokens per second (median)", read);
-    lm_eval_figure(v, "generated", "generated_per_second", written, "%.1f tokens per second (median)", written);
+    lm_eval_figure(v, "generated", "generated_per_second", written, "%.1f tokens per second (median)",
+                   written);
 }
 
 static lm_status time_text(lm_evaluation *v, uint32_t context, uint32_t predict, lm_error *e)
@@ -73,7 +75,8 @@ static lm_status time_text(lm_evaluation *v, uint32_t context, uint32_t predict,
         return lm_fail_memory(e, "rows", lm_engine_max_rows(v->engine) * sizeof *rows);
     v->bar = lm_progress_start("timing");
     lm_status status = LM_OK;
-    for (uint32_t i = 0; i < chunks && t.n < MAX_CHUNKS && (uint64_t)(i + 1) * context <= v->ids.n && status == LM_OK; i++) {
+    for (uint32_t i = 0;
+         i < chunks && t.n < MAX_CHUNKS && (uint64_t)(i + 1) * context <= v->ids.n && status == LM_OK; i++) {
         status = time_chunk(v, v->ids.ids + (size_t)i * context, context, predict, rows, &t, e);
         if (status == LM_OK && !lm_interrupt_progress(&v->bar, (double)(i + 1) / chunks))
             status = lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "interrupted");
@@ -91,9 +94,11 @@ lm_status lm_evaluate_speed(lm_evaluation *v, lm_error *e)
     lm_engine_options engine;
 
     if (v->o->state || v->o->base || v->o->save_logits)
-        return lm_fail(e, LM_USAGE, v->kind, LM_NO_OFFSET, "cannot be combined with --state, --base or --save-logits");
+        return lm_fail(e, LM_USAGE, v->kind, LM_NO_OFFSET,
+                       "cannot be combined with --state, --base or --save-logits");
     if (predict >= context)
-        return lm_fail(e, LM_USAGE, "--predict", LM_NO_OFFSET, "%u of a context of %u tokens", predict, context);
+        return lm_fail(e, LM_USAGE, "--predict", LM_NO_OFFSET, "%u of a context of %u tokens", predict,
+                       context);
     if (v->ids.n < context)
         return lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET, "%zu tokens; %u at least", v->ids.n, context);
     LM_TRY(lm_eval_engine(v, v->model, context, 1, 1, &engine, e));

@@ -30,14 +30,17 @@ void lm_trace_add_token(const lm_tracing *t, lm_token id, unsigned most, bool qu
 /* Print the page of a text and one of its rows (trace_page.c). */
 lm_status lm_trace_page(lm_tracing *t, lm_error *e);
 
-/* Write the whole trace as one HTML document, which needs no server (trace_html.c). LM_UNSUPPORTED: a build without the server's page. */
+/* Write the whole trace as one HTML document, which needs no server (trace_html.c). LM_UNSUPPORTED: a build
+ * without the server's page. */
 lm_status lm_trace_html(const lm_tracing *t, const char *path, lm_error *e);
 
 /* Print the attention of one head over the whole text (trace_page.c). */
 lm_status lm_trace_picture(lm_tracing *t, lm_error *e);
 
-/* Compare two models, or one without and with interventions, on a text, and print the result (trace_versus.c). */
-lm_status lm_trace_versus(lm_tracing *t, const lm_trace_options *a, const lm_model *other, const lm_trace_options *b, lm_error *e);
+/* Compare two models, or one without and with interventions, on a text, and print the result
+ * (trace_versus.c). */
+lm_status lm_trace_versus(lm_tracing *t, const lm_trace_options *a, const lm_model *other,
+                          const lm_trace_options *b, lm_error *e);
 
 /* Find the position given by --at in a text of n tokens (trace_page.c). */
 lm_status lm_trace_row_selected(const lm_tracing *t, size_t n, uint32_t *out, lm_error *e);

@@ -1,4 +1,5 @@
-/* trace_html.c - a trace as one HTML document: the server's page, which shows the trace that it contains and needs no server. */
+/* trace_html.c - a trace as one HTML document: the server's page, which shows the trace that it contains and
+ * needs no server. */
 #include <string.h>
 
 #include "cli/measure/trace.h"
@@ -8,14 +9,16 @@
 lm_status lm_trace_html(const lm_tracing *t, const char *path, lm_error *e)
 {
     (void)t;
-    return lm_fail(e, LM_UNSUPPORTED, "--output", LM_NO_OFFSET, "%s: this build has no pages, because it has no server", path);
+    return lm_fail(e, LM_UNSUPPORTED, "--output", LM_NO_OFFSET,
+                   "%s: this build has no pages, because it has no server", path);
 }
 
 #else
 
 #include "server/start/serve.h"
 
-/* Append {"model", "trace"} as the contents of a script element: without "<", which could end it. In JSON, "<" occurs only in strings. */
+/* Append {"model", "trace"} as the contents of a script element: without "<", which could end it. In JSON,
+ * "<" occurs only in strings. */
 static lm_status add_document(const lm_tracing *t, lm_text *out, lm_error *e)
 {
     lm_model_info info;

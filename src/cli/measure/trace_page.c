@@ -48,12 +48,13 @@ lm_status lm_trace_row_selected(const lm_tracing *t, size_t n, uint32_t *out, lm
 {
     int64_t at = t->o->at, last = (int64_t)n - 1;
 
-    if (at == INT32_MIN)
-        at = n > t->ids.n ? last - 1 : last;             /* the position that predicted the last generated token */
+    if (at == INT32_MIN)                 /* the position that predicted the last generated token */
+        at = n > t->ids.n ? last - 1 : last;
     else if (at < 0)
         at += (int64_t)n;
     if (at < 0 || at > last)
-        return lm_fail(e, LM_USAGE, "--at", LM_NO_OFFSET, "%d; the text has %zu token%s", t->o->at, n, n == 1 ? "" : "s");
+        return lm_fail(e, LM_USAGE, "--at", LM_NO_OFFSET, "%d; the text has %zu token%s", t->o->at, n,
+                       n == 1 ? "" : "s");
     *out = (uint32_t)at;
     return LM_OK;
 }
@@ -106,7 +107,8 @@ static void put_text(const lm_tracing *t, lm_text *out)
             used = 0;
         }
         if (colour && scale[step].colour)
-            lm_text_printf(&above, "\033[30;48;5;%dm%s\033[0m", scale[step].colour, word.data ? word.data : "");
+            lm_text_printf(&above, "\033[30;48;5;%dm%s\033[0m", scale[step].colour,
+                           word.data ? word.data : "");
         else
             lm_text_add_str(&above, word.data ? word.data : "");
         for (unsigned k = columns; k < wide + 1; k++)
@@ -149,7 +151,8 @@ static const char *share(char out[16], double p)
     return out;
 }
 
-static double share_of(const lm_trace_contribution *list, size_t n, int32_t layer, lm_trace_part part, bool *some)
+static double share_of(const lm_trace_contribution *list, size_t n, int32_t layer, lm_trace_part part,
+                       bool *some)
 {
     double sum = 0;
 
@@ -175,8 +178,8 @@ static int32_t best_attention(const lm_trace_row *r)
     return best;
 }
 
-/* Return the head of a layer with the largest weight on a token other than the first and the row's own, or NULL. *which: the index of
- * that weight. */
+/* Return the head of a layer with the largest weight on a token other than the first and the row's own, or
+ * NULL. *which: the index of that weight. */
 static const lm_trace_head *best_head(const lm_trace_row *r, int32_t layer, unsigned *which)
 {
     const lm_trace_head *best = NULL;
@@ -204,8 +207,8 @@ static void put_head(const lm_tracing *t, const lm_trace_head *h, unsigned which
     lm_text_printf(out, " %s", share(p, (double)h->weight[which]));
 }
 
-/* Choose the layers to show, last first: the last, the first, and up to SHOWN_LAYERS whose best token differs from that of the previously
- * chosen layer; with -v all. Return their number. */
+/* Choose the layers to show, last first: the last, the first, and up to SHOWN_LAYERS whose best token differs
+ * from that of the previously chosen layer; with -v all. Return their number. */
 static size_t choose_layers(const lm_tracing *t, const lm_trace_row *r, size_t *out)
 {
     size_t n = 0;
@@ -230,7 +233,7 @@ static void put_lens(const lm_tracing *t, const lm_trace_row *r, lm_text *out)
     for (size_t i = 0; i < n; i++) {
         const lm_trace_lens *x = &r->lens[shown[i]];
         bool                 some = false, other = false, norm = false;
-        double               a = share_of(r->attribution, r->n_attribution, x->layer, LM_TRACE_ATTENTION, &some);
+        double a = share_of(r->attribution, r->n_attribution, x->layer, LM_TRACE_ATTENTION, &some);
         double               m = share_of(r->attribution, r->n_attribution, x->layer, LM_TRACE_MLP, &other);
         double               length = share_of(r->norms, r->n_norms, x->layer, x->part, &norm);
         lm_text_clear(&line);
@@ -259,7 +262,8 @@ static void put_lens(const lm_tracing *t, const lm_trace_row *r, lm_text *out)
     const lm_trace_head *head  = brings >= 0 ? best_head(r, brings, &which) : NULL;
     if (brings >= 0) {
         bool some = false;
-        lm_text_printf(out, "%s %d adds %+.2f to the logit", named ? "its attention: layer" : "the attention of layer", brings,
+        lm_text_printf(out, "%s %d adds %+.2f to the logit",
+                       named ? "its attention: layer" : "the attention of layer", brings,
                        share_of(r->attribution, r->n_attribution, brings, LM_TRACE_ATTENTION, &some));
         if (head) {
             lm_text_add_str(out, "; head ");
@@ -280,7 +284,8 @@ static int compare_heads(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-/* List the heads that look furthest back (weight times distance), except at the first token, where most heads look. */
+/* List the heads that look furthest back (weight times distance), except at the first token, where most heads
+ * look. */
 static void put_heads(const lm_tracing *t, const lm_trace_row *r, lm_text *out)
 {
     far_head *list = calloc(r->n_attention + 1, sizeof *list);
@@ -304,8 +309,8 @@ static void put_heads(const lm_tracing *t, const lm_trace_row *r, lm_text *out)
     for (size_t i = 0; i < n && i < SHOWN_HEADS; i++) {
         lm_text_add_str(out, "  ");
         put_head(t, list[i].h, list[i].which, out);
-        lm_text_printf(out, ", %u back · entropy %.1f bit · first token %.2f\n", r->position - list[i].h->at[list[i].which],
-                       list[i].h->entropy, list[i].h->first);
+        lm_text_printf(out, ", %u back · entropy %.1f bit · first token %.2f\n",
+                       r->position - list[i].h->at[list[i].which], list[i].h->entropy, list[i].h->first);
     }
     free(list);
 }
@@ -351,8 +356,8 @@ static void put_times(const lm_tracing *t, lm_text *out)
     if (n)
         lm_text_printf(out, "\noperations that took longest, of %.3g ms\n", 1e3 * sum);
     for (size_t i = 0; i < n && i < 10; i++)
-        lm_text_printf(out, "  %8.3g ms  %5.1f %%  %s  %s\n", 1e3 * list[i].seconds, sum > 0 ? 100 * list[i].seconds / sum : 0,
-                       list[i].path, list[i].operation);
+        lm_text_printf(out, "  %8.3g ms  %5.1f %%  %s  %s\n", 1e3 * list[i].seconds,
+                       sum > 0 ? 100 * list[i].seconds / sum : 0, list[i].path, list[i].operation);
     free(list);
 }
 
@@ -394,7 +399,8 @@ static void put_more(const lm_tracing *t, const lm_trace_row *r, lm_text *out)
     (void)t;
     lm_text_add_str(out, "\nmore:  --at N");
     if (h)
-        lm_text_printf(out, "   --attention %u.%u   --set '%s#head%u=0'", h->layer, h->head, h->path, h->head);
+        lm_text_printf(out, "   --attention %u.%u   --set '%s#head%u=0'", h->layer, h->head, h->path,
+                       h->head);
     lm_text_add_str(out, "   -v (every layer)\n");
 }
 
@@ -434,8 +440,8 @@ lm_status lm_trace_picture(lm_tracing *t, lm_error *e)
 
     ids = lm_tracer_ids(t->tracer, &n);
     size_t first = n > cells ? n - cells : 0;
-    lm_text_printf(&out, "layer %u, head %u: each line a token, across the tokens that it looks at%s\n", t->head[0], t->head[1],
-                   first ? ", the last ones" : "");
+    lm_text_printf(&out, "layer %u, head %u: each line a token, across the tokens that it looks at%s\n",
+                   t->head[0], t->head[1], first ? ", the last ones" : "");
     lm_text_add_str(&out, "weight: · below .05  ░ .05  ▒ .2  ▓ .4  █ .7\n\n");
     for (uint32_t i = 0; i < n; i++) {
         lm_text word = { 0 };

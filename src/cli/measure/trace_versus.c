@@ -50,7 +50,8 @@ static lm_status run(versus *v, lm_error *e)
 
 typedef struct summary {
     double   kl, max_kl;
-    uint32_t worst, first;               /* position of max_kl; first position where the most probable tokens differ, UINT32_MAX: none */
+    /* position of max_kl; first position where the most probable tokens differ, UINT32_MAX: none */
+    uint32_t worst, first;
     uint64_t differ;
     lm_trace_layer_difference layer;     /* the layer that adds most to the difference */
     bool     layered;
@@ -114,7 +115,8 @@ static json_t *side(const versus *v, unsigned which)
     const lm_tokenizer *k    = lm_model_tokenizer(v->t->model);
     json_t             *o    = json_pack("{s:o}", "top", top_of(v, which ? v->b : v->a));
 
-    if (v->t->o->predict && k && lm_detokenize(k, v->written[which].ids, v->written[which].n, 0, &text, NULL) == LM_OK) {
+    if (v->t->o->predict && k &&
+        lm_detokenize(k, v->written[which].ids, v->written[which].n, 0, &text, NULL) == LM_OK) {
         json_object_set_new(o, "ids", lm_ids_json(v->written[which].ids, v->written[which].n));
         json_object_set_new(o, "text", lm_json_of(text.data ? text.data : "", text.size));
     }
@@ -131,20 +133,22 @@ static lm_status print_json(const versus *v, lm_error *e)
 
     for (size_t i = 0; lm_trace_comparison_row(v->c, i, &d); i++) {
         bool known = i + 1 < v->text.n;
-        json_array_append_new(rows, json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "position", (json_int_t)d.position, "before",
-                                              choice(v, d.a, d.p_a), "after", choice(v, d.b, d.p_b), "kl", lm_json_finite(d.kl),
-                                              "surprise_before",
-                                              known ? lm_json_finite(d.surprise_a) : json_null(), "surprise_after",
-                                              known ? lm_json_finite(d.surprise_b) : json_null()));
+        json_array_append_new(rows,
+                              json_pack("{s:I, s:o, s:o, s:o, s:o, s:o}", "position", (json_int_t)d.position,
+                                        "before", choice(v, d.a, d.p_a), "after", choice(v, d.b, d.p_b), "kl",
+                                        lm_json_finite(d.kl), "surprise_before",
+                                        known ? lm_json_finite(d.surprise_a) : json_null(), "surprise_after",
+                                        known ? lm_json_finite(d.surprise_b) : json_null()));
     }
     for (size_t i = 0; lm_trace_comparison_layer(v->c, i, &l); i++)
         json_array_append_new(layers, json_pack("{s:s, s:i, s:o, s:o}", "path", l.path, "layer", l.layer,
                                                 "rel_err", lm_json_finite(l.relative),
                                                 "added", lm_json_finite(l.added)));
-    o = json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ids", lm_ids_json(v->text.ids, v->text.n), "position",
-                  (json_int_t)v->row, "before", side(v, 0), "after", side(v, 1), "mean_kl", lm_json_finite(s.kl),
-                  "max_kl", lm_json_finite(s.max_kl),
-                  "first_difference", s.first == UINT32_MAX ? json_null() : json_integer(s.first), "differences", rows, "layers", layers);
+    o = json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ids", lm_ids_json(v->text.ids, v->text.n),
+                  "position", (json_int_t)v->row, "before", side(v, 0), "after", side(v, 1), "mean_kl",
+                  lm_json_finite(s.kl), "max_kl", lm_json_finite(s.max_kl), "first_difference",
+                  s.first == UINT32_MAX ? json_null() : json_integer(s.first), "differences", rows, "layers",
+                  layers);
     if (o && s.layered)
         json_object_set_new(o, "moved_most", json_string(s.layer.path));
     return lm_out_json(v->t->cli, o, e);
@@ -155,7 +159,8 @@ static void put_top(const versus *v, lm_tracer *x, const char *name, lm_text *ou
     lm_trace_token next;
 
     lm_text_printf(out, "  %-8s", name);
-    for (uint32_t k = 0; lm_tracer_token(x, v->row + 1, &next) && k < next.n_top && next.top[k].id >= 0; k++) {
+    for (uint32_t k = 0; lm_tracer_token(x, v->row + 1, &next) && k < next.n_top && next.top[k].id >= 0;
+         k++) {
         lm_text_add_str(out, k ? ", " : " ");
         lm_trace_add_token(v->t, next.top[k].id, 16, true, out);
         lm_text_printf(out, " %.3f", (double)next.top[k].p);
@@ -168,7 +173,8 @@ static void put_written(const versus *v, unsigned which, const char *name, lm_te
     const lm_tokenizer *k    = lm_model_tokenizer(v->t->model);
     lm_text             text = { 0 };
 
-    if (k && lm_detokenize(k, v->written[which].ids, v->written[which].n, LM_SKIP_SPECIAL, &text, NULL) == LM_OK)
+    if (k &&
+        lm_detokenize(k, v->written[which].ids, v->written[which].n, LM_SKIP_SPECIAL, &text, NULL) == LM_OK)
         lm_text_printf(out, "%s:\n%s\n\n", name, text.data ? text.data : "");
     lm_text_free(&text);
 }
@@ -179,23 +185,26 @@ static void put_layers(const versus *v, const summary *s, lm_text *out)
 
     if (!s->layered)
         return;
-    lm_text_add_str(out, "\nthe residual stream: length of the difference, relative to the stream; what each layer adds to it\n");
+    lm_text_add_str(out, "\nthe residual stream: length of the difference, relative to the stream; what each "
+                         "layer adds to it\n");
     for (size_t i = 0; lm_trace_comparison_layer(v->c, i, &l); i++)
-        lm_text_printf(out, "  %-24s %10.4g %10.4g%s\n", l.path, l.relative, l.added, strcmp(l.path, s->layer.path) ? "" : "  ← most");
+        lm_text_printf(out, "  %-24s %10.4g %10.4g%s\n", l.path, l.relative, l.added,
+                       strcmp(l.path, s->layer.path) ? "" : "  ← most");
 }
 
 static lm_status print_page(const versus *v, lm_error *e)
 {
-    const char         *a = v->same ? "before" : "first", *b = v->same ? "after" : "second";
-    summary             s = sum_up(v);
+    const char *a = v->same ? "before" : "first", *b = v->same ? "after" : "second";
+    summary s = sum_up(v);
     lm_trace_difference d;
-    lm_text             out = { 0 };
+    lm_text out = { 0 };
 
     if (v->t->o->predict) {
         put_written(v, 0, a, &out);
         put_written(v, 1, b, &out);
     }
-    lm_text_printf(&out, "position  %-18s %-18s %-18s %10s %8s %8s\n", "token", a, b, "KL (nats)", "bits", "bits");
+    lm_text_printf(&out, "position  %-18s %-18s %-18s %10s %8s %8s\n", "token", a, b, "KL (nats)", "bits",
+                   "bits");
     for (size_t i = 0; lm_trace_comparison_row(v->c, i, &d); i++) {
         lm_text cell = { 0 };
         lm_text_printf(&out, "%8u  ", d.position);
@@ -218,21 +227,23 @@ static lm_status print_page(const versus *v, lm_error *e)
     if (s.first == UINT32_MAX)
         lm_text_add_str(&out, "the likeliest token is the same everywhere\n");
     else
-        lm_text_printf(&out, "the likeliest token differs at %llu of %zu positions, first at %u\n", (unsigned long long)s.differ,
-                       v->text.n, s.first);
+        lm_text_printf(&out, "the likeliest token differs at %llu of %zu positions, first at %u\n",
+                       (unsigned long long)s.differ, v->text.n, s.first);
     put_layers(v, &s, &out);
     lm_status status = lm_out_buf(&out, e);
     lm_text_free(&out);
     return status;
 }
 
-lm_status lm_trace_versus(lm_tracing *t, const lm_trace_options *a, const lm_model *other, const lm_trace_options *b, lm_error *e)
+lm_status lm_trace_versus(lm_tracing *t, const lm_trace_options *a, const lm_model *other,
+                          const lm_trace_options *b, lm_error *e)
 {
-    versus           v     = { .t = t, .same = other == t->model };
+    versus v = { .t = t, .same = other == t->model };
     lm_trace_options plain = *a, changed = *b;
 
     plain.lens = changed.lens = 0;
-    plain.attribution = changed.attribution = plain.attention = changed.attention = plain.experts = changed.experts = false;
+    plain.attribution = changed.attribution = plain.attention = changed.attention = plain.experts =
+        changed.experts = false;
     plain.times = changed.times = false;
     lm_status status = v.same ? LM_OK : lm_same_vocabulary(t->model, other, e);
     if (status == LM_OK)

@@ -32,7 +32,8 @@ static lm_status tokenize(pair *p, const char *text, size_t n, lm_error *e)
     const lm_tokenizer *a = lm_model_tokenizer(p->model[0]), *b = lm_model_tokenizer(p->model[1]);
 
     if (!a && !b)
-        return lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET, "neither model has a tokenizer; give token ids with --ids");
+        return lm_fail(e, LM_USAGE, "verify", LM_NO_OFFSET,
+                       "neither model has a tokenizer; give token ids with --ids");
     return lm_tokenize(a ? a : b, text, n, p->texts->bare ? 0 : LM_ADD_SPECIAL, &p->ids, e);
 }
 
@@ -53,7 +54,8 @@ static lm_status read_text(pair *p, lm_error *e)
 
 /* ---- engines ---- */
 
-/* Set the window to the whole text, at most --ctx-size or, if it is not given, at most the context of both models. */
+/* Set the window to the whole text, at most --ctx-size or, if it is not given, at most the context of both
+ * models. */
 static void choose_window(pair *p)
 {
     lm_model_info info;
@@ -105,10 +107,12 @@ static json_t *pair_json(const pair *p)
     json_object_set_new(j, "tokens", json_integer((json_int_t)d->n_tokens));
     json_object_set_new(j, "context", json_integer(p->window));
     const struct { const char *key; double x; } figures[] = {
-        { "mean_kl", d->mean_kl }, { "median_kl", d->median_kl }, { "p90_kl", d->p90_kl }, { "p95_kl", d->p95_kl },
-        { "p99_kl", d->p99_kl }, { "max_kl", d->max_kl }, { "same_top", d->same_top }, { "mean_dp", d->mean_dp },
-        { "rms_dp", d->rms_dp }, { "max_dp", d->max_dp }, { "perplexity", d->perplexity },
-        { "base_perplexity", d->reference_perplexity },
+        { "mean_kl", d->mean_kl },       { "median_kl", d->median_kl },
+        { "p90_kl", d->p90_kl },         { "p95_kl", d->p95_kl },
+        { "p99_kl", d->p99_kl },         { "max_kl", d->max_kl },
+        { "same_top", d->same_top },     { "mean_dp", d->mean_dp },
+        { "rms_dp", d->rms_dp },         { "max_dp", d->max_dp },
+        { "perplexity", d->perplexity }, { "base_perplexity", d->reference_perplexity },
     };
     for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
         json_object_set_new(j, figures[i].key, lm_json_finite(figures[i].x));
@@ -127,27 +131,30 @@ static void pair_text(const pair *p, lm_text *out)
     lm_model_describe(p->model[0], &info[0]);
     lm_model_describe(p->model[1], &info[1]);
     lm_text_printf(out, "model            %s\nreference        %s\n", info[0].name, info[1].name);
-    lm_text_printf(out, "tokens           %s, read %s at a time\n", lm_figure_count(n, d->n_tokens), lm_figure_count(w, p->window));
-    lm_text_printf(out, "KL divergence    mean %.4g, median %.4g, 90 %% %.4g, 95 %% %.4g, 99 %% %.4g nats\n", d->mean_kl, d->median_kl,
-                   d->p90_kl, d->p95_kl, d->p99_kl);
+    lm_text_printf(out, "tokens           %s, read %s at a time\n", lm_figure_count(n, d->n_tokens),
+                   lm_figure_count(w, p->window));
+    lm_text_printf(out, "KL divergence    mean %.4g, median %.4g, 90 %% %.4g, 95 %% %.4g, 99 %% %.4g nats\n",
+                   d->mean_kl, d->median_kl, d->p90_kl, d->p95_kl, d->p99_kl);
     lm_text_printf(out, "largest          %.4g nats at position %zu\n", d->max_kl, d->max_position);
     lm_text_printf(out, "same top token   %.2f %%\n", 100 * d->same_top);
-    lm_text_printf(out, "Δp               mean %+.3f %%, RMS %.3f %%, largest %.3f %%\n", 100 * d->mean_dp, 100 * d->rms_dp,
-                   100 * d->max_dp);
+    lm_text_printf(out, "Δp               mean %+.3f %%, RMS %.3f %%, largest %.3f %%\n", 100 * d->mean_dp,
+                   100 * d->rms_dp, 100 * d->max_dp);
     lm_text_printf(out, "perplexity       %.4f; reference %.4f\n", d->perplexity, d->reference_perplexity);
     if (p->kl_max >= 0)
-        lm_text_printf(out, "verdict          %s (mean KL divergence at most %.3g)\n", d->mean_kl <= p->kl_max ? "agrees" : "DIFFERS",
-                       p->kl_max);
+        lm_text_printf(out, "verdict          %s (mean KL divergence at most %.3g)\n",
+                       d->mean_kl <= p->kl_max ? "agrees" : "DIFFERS", p->kl_max);
 }
 
-/* Print the results. Return LM_DIFFERS if the mean divergence exceeds --kl-max; the JSON document then contains the error too. */
+/* Print the results. Return LM_DIFFERS if the mean divergence exceeds --kl-max; the JSON document then
+ * contains the error too. */
 static lm_status print_verdict(const pair *p, const char *reference, lm_error *e)
 {
     lm_status verdict = LM_OK, status;
     lm_text   text = { 0 };
 
     if (p->kl_max >= 0 && !(p->found.mean_kl <= p->kl_max)) {
-        lm_fail(e, LM_DIFFERS, "logits", LM_NO_OFFSET, "mean KL divergence %.3g, at most %.3g is allowed", p->found.mean_kl, p->kl_max);
+        lm_fail(e, LM_DIFFERS, "logits", LM_NO_OFFSET, "mean KL divergence %.3g, at most %.3g is allowed",
+                p->found.mean_kl, p->kl_max);
         verdict = lm_fail_in(e, reference);
     }
     if (p->cli->json) {
@@ -163,7 +170,8 @@ static lm_status print_verdict(const pair *p, const char *reference, lm_error *e
     return status == LM_OK ? verdict : status;
 }
 
-static lm_status compare(pair *p, lm_model_flags *flags, const char *const models[2], const lm_engine_options *engine, lm_error *e)
+static lm_status compare(pair *p, lm_model_flags *flags, const char *const models[2],
+                         const lm_engine_options *engine, lm_error *e)
 {
     lm_diverge_options o = { .token = on_token, .arg = p };
 
@@ -172,7 +180,8 @@ static lm_status compare(pair *p, lm_model_flags *flags, const char *const model
     LM_TRY(lm_same_vocabulary(p->model[0], p->model[1], e));
     LM_TRY(read_text(p, e));
     if (p->ids.n < 2)
-        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET, "%zu token%s; two at least are needed to compare models", p->ids.n,
+        return lm_fail(e, LM_USAGE, "text", LM_NO_OFFSET,
+                       "%zu token%s; two at least are needed to compare models", p->ids.n,
                        p->ids.n == 1 ? "" : "s");
     choose_window(p);
     o.window = p->window;
@@ -184,8 +193,9 @@ static lm_status compare(pair *p, lm_model_flags *flags, const char *const model
     return print_verdict(p, models[1], e);
 }
 
-lm_status lm_verify_models(lm_cli *cli, lm_model_flags *flags, const char *const models[2], const lm_verify_texts *texts,
-                           const lm_engine_options *engine, double kl_max, lm_error *e)
+lm_status lm_verify_models(lm_cli *cli, lm_model_flags *flags, const char *const models[2],
+                           const lm_verify_texts *texts, const lm_engine_options *engine, double kl_max,
+                           lm_error *e)
 {
     pair p = { .cli = cli, .texts = texts, .kl_max = kl_max };
 

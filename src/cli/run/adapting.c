@@ -17,11 +17,13 @@ enum { MAX_ADAPTERS = 64 };
 
 const lm_flag lm_lora_flag_table[] = {
     { "--lora", "--lora-scaled", LM_FLAG_LIST, L(files), "FILE[:SCALE]",
-      "low-rank adapter: a PEFT or MLX folder or a GGUF file, multiplied by SCALE (1); may be repeated", -1, 0, NULL },
+      "low-rank adapter: a PEFT or MLX folder or a GGUF file, multiplied by SCALE (1); may be repeated",
+      -1, 0, NULL },
     { 0 },
 };
 
-/* Split FILE[:SCALE] at the last colon, unless a file with the whole name exists. *scale is 1 if none is given. */
+/* Split FILE[:SCALE] at the last colon, unless a file with the whole name exists. *scale is 1 if none is
+ * given. */
 static lm_status read_one(lm_cli *cli, const char *text, const char **path, float *scale, lm_error *e)
 {
     const char *colon = strrchr(text, ':');
@@ -36,7 +38,8 @@ static lm_status read_one(lm_cli *cli, const char *text, const char **path, floa
         return LM_OK;
     double x = strtod(colon + 1, &end);
     if (end == colon + 1 || *end || !isfinite(x) || fabs(x) > 1e6)
-        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "\"%s\" is not a scale from -1000000 to 1000000", colon + 1);
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "\"%s\" is not a scale from -1000000 to 1000000",
+                       colon + 1);
     *scale = (float)x;
     *path = lm_store_strndup(&cli->store, text, (size_t)(colon - text));
     return *path ? LM_OK : lm_fail_memory(e, "--lora", strlen(text));
@@ -51,8 +54,8 @@ static void print_adapter(const lm_adapter *a, float scale)
     lm_adapter_describe(a, &info);
     for (size_t i = 0; (warning = lm_adapter_warning(a, i)); i++)
         lm_warn("%s: %s", info.name, warning);
-    lm_detail("adapter    %s, %s, %u modules, rank %u, %s parameters, scale %g", info.name, info.format, info.n_modules, info.rank,
-              lm_figure_count(n, info.parameters), (double)scale);
+    lm_detail("adapter    %s, %s, %u modules, rank %u, %s parameters, scale %g", info.name, info.format,
+              info.n_modules, info.rank, lm_figure_count(n, info.parameters), (double)scale);
 }
 
 lm_status lm_loras_open(lm_cli *cli, const lm_lora_flags *f, const lm_model *m, lm_loras *out, lm_error *e)
@@ -61,7 +64,8 @@ lm_status lm_loras_open(lm_cli *cli, const lm_lora_flags *f, const lm_model *m, 
 
     *out = (lm_loras){ 0 };
     if (f->files.n > MAX_ADAPTERS)
-        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "given %zu times; %d are possible", f->files.n, MAX_ADAPTERS);
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "given %zu times; %d are possible", f->files.n,
+                       MAX_ADAPTERS);
     out->adapters = lm_store_new(&cli->store, f->files.n + 1, lm_adapter *);
     out->scales = lm_store_new(&cli->store, f->files.n + 1, float);
     out->paths = lm_store_new(&cli->store, f->files.n + 1, const char *);

@@ -43,14 +43,19 @@ static const lm_flag chat_flag_table[] = {
       "maximum number of tokens of an answer; -1: no limit (-1)", -1, 1e15, NULL },
     { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT",
       "stop string: end the answer before TEXT; may be repeated", -1, 0, NULL },
-    { "--escape", "-e", LM_FLAG_SWITCH, O(escape), NULL, "process escapes in -r: \\n, \\t, \\\\ ... (default)", 0, 0, NULL },
-    { "--no-escape", NULL, LM_FLAG_SWITCH, O(no_escape), NULL, "leave backslashes in -r as they are", 0, 0, NULL },
+    { "--escape", "-e", LM_FLAG_SWITCH, O(escape), NULL,
+      "process escapes in -r: \\n, \\t, \\\\ ... (default)", 0, 0, NULL },
+    { "--no-escape", NULL, LM_FLAG_SWITCH, O(no_escape), NULL,
+      "leave backslashes in -r as they are", 0, 0, NULL },
     { "--single-turn", "-st", LM_FLAG_SWITCH, O(single), NULL, "end after the first answer", 0, 0, NULL },
-    { "--mlock", NULL, LM_FLAG_SWITCH, O(lock), NULL, "keep the weights in RAM: lock the memory of the program", 0, 0, NULL },
-    { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "name of one of the model's chat templates", 0, 0, NULL },
+    { "--mlock", NULL, LM_FLAG_SWITCH, O(lock), NULL,
+      "keep the weights in RAM: lock the memory of the program", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME",
+      "name of one of the model's chat templates", 0, 0, NULL },
     { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE",
       "Jinja chat template to use instead of the model's", 0, 0, NULL },
-    { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON", "additional template variables, as a JSON object", 0, 0, NULL },
+    { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON",
+      "additional template variables, as a JSON object", 0, 0, NULL },
     { "--parse-special", NULL, LM_FLAG_SWITCH, O(chat.parse_content), NULL,
       "parse special tokens in messages", 0, 0, NULL },
     { 0 },
@@ -90,18 +95,21 @@ static void meter(const talk *t)
     if (!lm_err_is_terminal())
         return;
     lm_faint_note("%zu token%s, %s  ·  context %s of %s (%.0f %%)%s", x->ids.n, x->ids.n == 1 ? "" : "s",
-                  lm_figure_rate(rate, lm_display_continued(x), x->generate_seconds), lm_figure_count(used, length),
-                  lm_figure_count(all, context), 100.0 * length / context,
-                  x->stop == LM_STOP_CANCELLED ? "  ·  interrupted" : x->stop == LM_STOP_LENGTH ? "  ·  stopped: length" : "");
+                  lm_figure_rate(rate, lm_display_continued(x), x->generate_seconds),
+                  lm_figure_count(used, length), lm_figure_count(all, context), 100.0 * length / context,
+                  x->stop == LM_STOP_CANCELLED ? "  ·  interrupted"
+                  : x->stop == LM_STOP_LENGTH  ? "  ·  stopped: length"
+                                               : "");
     if (x->stop == LM_STOP_CONTEXT)
         lm_note("the context is full: /reset starts over, -c makes it larger");
 }
 
 static json_t *answer_json(const lm_session *s)
 {
-    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "role", "assistant", "content", lm_json_of(s->last.text.data, s->last.text.size),
-                     "ids", lm_ids_json(s->last.ids.ids, s->last.ids.n), "stop_reason", lm_stop_word(s->last.stop), "stop_string",
-                     lm_display_stop_string(&s->last, s->stops.items), "timings",
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "role", "assistant", "content",
+                     lm_json_of(s->last.text.data, s->last.text.size), "ids",
+                     lm_ids_json(s->last.ids.ids, s->last.ids.n), "stop_reason", lm_stop_word(s->last.stop),
+                     "stop_string", lm_display_stop_string(&s->last, s->stops.items), "timings",
                      lm_display_timings(&s->last));
 }
 
@@ -111,7 +119,8 @@ static lm_status show(talk *t, lm_status status, lm_error *e)
     if (status != LM_OK)
         return status;
     lm_display_warn(&t->s.last);
-    status = t->s.cli->json ? lm_out_json_line(lm_json_document(t->s.cli, answer_json(&t->s)), e) : lm_out_text("\n", 1, e);
+    status = t->s.cli->json ? lm_out_json_line(lm_json_document(t->s.cli, answer_json(&t->s)), e)
+                            : lm_out_text("\n", 1, e);
     meter(t);
     return status;
 }
@@ -209,7 +218,8 @@ static lm_status do_load(talk *t, const char *argument, lm_error *e)
     if (!*argument)
         return lm_fail(e, LM_USAGE, "/load", LM_NO_OFFSET, "needs a file name");
     LM_TRY(lm_session_load(&t->s, argument, e));
-    lm_print_line("%zu message%s", json_array_size(t->s.messages), json_array_size(t->s.messages) == 1 ? "" : "s");
+    lm_print_line("%zu message%s", json_array_size(t->s.messages),
+                  json_array_size(t->s.messages) == 1 ? "" : "s");
     return LM_OK;
 }
 
@@ -229,14 +239,16 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
     lm_engine_allocated(s->engine, &memory);
     lm_print_line("answers    %" PRIu64 "  ·  %zu message%s", s->answers, json_array_size(s->messages),
                   json_array_size(s->messages) == 1 ? "" : "s");
-    lm_print_line("read       %s token%s in %s (%s), %s more from the cache", lm_figure_count(a, s->read), s->read == 1 ? "" : "s",
-                  lm_figure_time(b, s->read_seconds), lm_figure_rate(c, s->read, s->read_seconds),
-                  lm_figure_count(d, s->reused));
-    lm_print_line("generated  %s token%s in %s (%s)", lm_figure_count(a, s->generated), s->generated == 1 ? "" : "s",
-                  lm_figure_time(b, s->generate_seconds), lm_figure_rate(c, s->continued, s->generate_seconds));
+    lm_print_line("read       %s token%s in %s (%s), %s more from the cache", lm_figure_count(a, s->read),
+                  s->read == 1 ? "" : "s", lm_figure_time(b, s->read_seconds),
+                  lm_figure_rate(c, s->read, s->read_seconds), lm_figure_count(d, s->reused));
+    lm_print_line("generated  %s token%s in %s (%s)", lm_figure_count(a, s->generated),
+                  s->generated == 1 ? "" : "s", lm_figure_time(b, s->generate_seconds),
+                  lm_figure_rate(c, s->continued, s->generate_seconds));
     if (s->drafted)
-        lm_print_line("drafted    %s token%s, %s accepted (%.0f %%)", lm_figure_count(a, s->drafted), s->drafted == 1 ? "" : "s",
-                      lm_figure_count(b, s->accepted), 100.0 * (double)s->accepted / (double)s->drafted);
+        lm_print_line("drafted    %s token%s, %s accepted (%.0f %%)", lm_figure_count(a, s->drafted),
+                      s->drafted == 1 ? "" : "s", lm_figure_count(b, s->accepted),
+                      100.0 * (double)s->accepted / (double)s->drafted);
     lm_print_line("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)),
                   lm_figure_count(b, lm_engine_context(s->engine)));
     lm_print_line("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights),
@@ -246,7 +258,8 @@ static lm_status do_stats(talk *t, const char *argument, lm_error *e)
     return LM_OK;
 }
 
-/* Find the flag that /set names without dashes, with '_' for '-' as other programs do, or NULL. *at: the address of its value. */
+/* Find the flag that /set names without dashes, with '_' for '-' as other programs do, or NULL. *at: the
+ * address of its value. */
 static const lm_flag *settable(talk *t, const char *name, size_t n, void **at)
 {
     const struct { const lm_flag *table; void *options; } tables[] = {
@@ -292,7 +305,8 @@ static void show_setting(const lm_flag *f, const void *at)
         lm_print_line("%-20s %s", f->name + 2, *(const bool *)at ? "on" : "off");
         break;
     case LM_FLAG_TEXT:
-        lm_print_line("%-20s %s", f->name + 2, *(const char *const *)at ? *(const char *const *)at : "(default)");
+        lm_print_line("%-20s %s", f->name + 2,
+                      *(const char *const *)at ? *(const char *const *)at : "(default)");
         break;
     default:
         break;
@@ -315,7 +329,8 @@ static lm_status do_set(talk *t, const char *argument, lm_error *e)
 {
     if (!*argument)
         return show_settings(t);
-    if (strncmp(argument, PARAMETER, strlen(PARAMETER)) == 0)            /* ollama's form: /set parameter temperature 0.2 */
+    if (strncmp(argument, PARAMETER, strlen(PARAMETER)) ==
+        0) /* ollama's form: /set parameter temperature 0.2 */
         argument += strlen(PARAMETER);
 
     size_t n = strcspn(argument, " ");
@@ -329,17 +344,20 @@ static lm_status do_set(talk *t, const char *argument, lm_error *e)
 
     if (!f) {
         lm_fail(e, LM_USAGE, "/set", LM_NO_OFFSET, "unknown setting \"%.*s\"", (int)n, argument);
-        lm_fail_hint(e, "use /set NAME VALUE, where NAME is a sampling flag (temp, top-k, seed ...) or predict");
+        lm_fail_hint(e,
+                     "use /set NAME VALUE, where NAME is a sampling flag (temp, top-k, seed ...) or predict");
         return LM_USAGE;
     }
     if (!kept)
         return lm_fail_memory(e, "/set", strlen(value));
     if (f->kind != LM_FLAG_SWITCH && !*value)
-        return lm_fail(e, LM_USAGE, "/set", LM_NO_OFFSET, "%.*s needs a value: %s", (int)n, argument, f->value);
+        return lm_fail(e, LM_USAGE, "/set", LM_NO_OFFSET, "%.*s needs a value: %s", (int)n, argument,
+                       f->value);
     LM_TRY(lm_flags_set(t->s.cli, f, at, kept, e));
     t->s.predict = t->o->predict;
 
-    /* Create a sampler with the new value now. If the value is rejected, the old sampler and settings stay. */
+    /* Create a sampler with the new value now. If the value is rejected, the old sampler and settings
+     * stay. */
     made = t->s.sampler;
     t->s.sampler = NULL;
     status = lm_session_sampler(&t->s, e);
@@ -361,7 +379,10 @@ static lm_status do_quit(talk *t, const char *argument, lm_error *e)
 
 static lm_status do_help(talk *t, const char *argument, lm_error *e);
 
-static const struct slash { const char *name, *usage, *help; lm_status (*run)(talk *, const char *, lm_error *); } slashes[] = {
+static const struct slash {
+    const char *name, *usage, *help;
+    lm_status (*run)(talk *, const char *, lm_error *);
+} slashes[] = {
     { "/reset",  "",           "clear the conversation, keep the system message",  do_reset  },
     { "/clear",  "",           "as /reset",                                do_reset  },
     { "/system", "TEXT",       "set the system message; none: remove it; without TEXT: show it", do_system },
@@ -384,7 +405,8 @@ static lm_status do_help(talk *t, const char *argument, lm_error *e)
     (void)t, (void)argument, (void)e;
     for (size_t i = 0; i < SLASHES; i++)
         lm_print_line("%-8s %-11s %s", slashes[i].name, slashes[i].usage, slashes[i].help);
-    lm_print_line("End a line with \\ to continue it on the next, or put \"\"\" before and after several lines; a paste is one message.");
+    lm_print_line("End a line with \\ to continue it on the next, or put \"\"\" before and after several "
+                  "lines; a paste is one message.");
     lm_print_line("Ctrl-C stops an answer.");
     return LM_OK;
 }
@@ -412,8 +434,8 @@ static lm_status slash(talk *t, const char *line, lm_error *e)
 
 /* ---- the loop ---- */
 
-/* Read and answer messages until the end of input. An error in one message is printed in place of its answer and does not end the
- * conversation. Over a pipe the first error determines the exit status. */
+/* Read and answer messages until the end of input. An error in one message is printed in place of its answer
+ * and does not end the conversation. Over a pipe the first error determines the exit status. */
 static lm_status converse(talk *t, lm_error *e)
 {
     lm_text line = { 0 };
@@ -447,11 +469,12 @@ static lm_status converse(talk *t, lm_error *e)
             *e = error;
             first = status;
             t->s.cli->error_printed = false;
-            break;                                       /* no answer can be shown any more */
+            /* no answer can be shown any more */
+            break;
         }
         lm_out_error(t->s.cli, &error);
         if (first == LM_OK && !lm_lines_terminal(t->lines)) {
-            first           = status;
+            first = status;
             t->s.cli->error_printed = true;
         }
     }
@@ -481,8 +504,12 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
     char count[LM_FIGURE];
 
     t->o = o;
-    t->s = (lm_session){ .cli = cli, .sampling = &o->sampling, .draft = &o->draft, .predict = o->predict,
-                           .stops = o->stops, .messages = json_array() };
+    t->s = (lm_session){ .cli = cli,
+                         .sampling = &o->sampling,
+                         .draft = &o->draft,
+                         .predict = o->predict,
+                         .stops = o->stops,
+                         .messages = json_array() };
     if (o->escape && o->no_escape)
         return lm_fail(e, LM_USAGE, "--escape", LM_NO_OFFSET, "cannot be combined with --no-escape");
     LM_TRY(lm_unescape_all(cli, &o->stops, !o->no_escape, e));

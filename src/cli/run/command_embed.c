@@ -21,18 +21,24 @@ typedef struct embed_options {
 
 #define O(field) offsetof(embed_options, field)
 
-static const char *const pooling_words[] = { "last", "mean", "none", NULL };         /* indexed by lm_pooling */
+/* indexed by lm_pooling */
+static const char *const pooling_words[] = { "last", "mean", "none", NULL };
 
 static const lm_flag embed_flag_table[] = {
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text to embed (default: standard input)", 0, 0, NULL },
-    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "read the text from FILE; -: standard input", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
+      "text to embed (default: standard input)", 0, 0, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
+      "read the text from FILE; -: standard input", 0, 0, NULL },
     { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE",
       "read one JSON string or array of token ids per line, print one vector per line", 0, 0, NULL },
     { "--pooling", NULL, LM_FLAG_WORD, O(pooling), "last|mean|none",
       "vector of the last token, mean of all tokens, or one vector per token (last)", 0, 0, pooling_words },
-    { "--normalize", NULL, LM_FLAG_SWITCH, O(normalize), NULL, "scale vectors to length 1 (default for last and mean)", 0, 0, NULL },
-    { "--no-normalize", NULL, LM_FLAG_SWITCH, O(raw), NULL, "do not scale vectors (default for none)", 0, 0, NULL },
-    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
+    { "--normalize", NULL, LM_FLAG_SWITCH, O(normalize), NULL,
+      "scale vectors to length 1 (default for last and mean)", 0, 0, NULL },
+    { "--no-normalize", NULL, LM_FLAG_SWITCH, O(raw), NULL,
+      "do not scale vectors (default for none)", 0, 0, NULL },
+    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL,
+      "treat special tokens in the text as plain text", 0, 0, NULL },
     { 0 },
 };
 
@@ -70,7 +76,8 @@ static lm_status tokens_of(const work *w, const char *text, size_t n, lm_tokens 
     const lm_tokenizer *t = lm_model_tokenizer(w->model);
 
     if (!t)
-        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "the model has no tokenizer: give --jsonl with arrays of token ids");
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET,
+                       "the model has no tokenizer: give --jsonl with arrays of token ids");
     return lm_tokenize(t, text, n, w->flags, out, e);
 }
 
@@ -86,7 +93,8 @@ static lm_status vectors_of(work *w, const lm_tokens *ids, lm_error *e)
     LM_TRY(lm_embed(w->engine, ids->ids, ids->n, &w->o, w->vectors, e));
     for (size_t i = 0; i < n * w->width; i++)
         if (!isfinite(w->vectors[i]))
-            return lm_fail(e, LM_FAILED, "embedding", LM_NO_OFFSET, "dimension %zu is not a number", i % w->width);
+            return lm_fail(e, LM_FAILED, "embedding", LM_NO_OFFSET, "dimension %zu is not a number",
+                           i % w->width);
     return LM_OK;
 }
 
@@ -110,7 +118,8 @@ static lm_status print_vectors(const work *w, lm_error *e)
         add_vector(&line, w->vectors + i * w->width, w->width);
     }
     lm_text_add_str(&line, each ? "]\n" : "\n");
-    status = line.failed ? lm_fail_memory(e, "a line of output", line.size) : lm_out_text(line.data, line.size, e);
+    status = line.failed ? lm_fail_memory(e, "a line of output", line.size)
+                         : lm_out_text(line.data, line.size, e);
     lm_text_free(&line);
     return status;
 }
@@ -137,9 +146,12 @@ static lm_status print_document(lm_cli *cli, const work *w, const lm_tokens *ids
     } else {
         vectors = vector_json(w->vectors, w->width);
     }
-    return lm_out_json(cli, json_pack("{s:s, s:s, s:b, s:I, s:o, s:o}", "model", info.name, "pooling", pooling_words[w->o.pooling],
-                                      "normalized", !w->o.raw, "width", (json_int_t)w->width, "ids", lm_ids_json(ids->ids, ids->n),
-                                      "embedding", vectors), e);
+    return lm_out_json(cli,
+                       json_pack("{s:s, s:s, s:b, s:I, s:o, s:o}", "model", info.name, "pooling",
+                                 pooling_words[w->o.pooling], "normalized", !w->o.raw, "width",
+                                 (json_int_t)w->width, "ids", lm_ids_json(ids->ids, ids->n), "embedding",
+                                 vectors),
+                       e);
 }
 
 /* ---- input ---- */
@@ -156,7 +168,8 @@ static lm_status embed_line(void *arg, json_t *value, const char *why, const lm_
     else if (json_is_array(value))
         status = lm_ids_of(value, &ids, e);
     else
-        status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "neither a JSON string nor an array of token ids%s%s", why ? ": " : "",
+        status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
+                         "neither a JSON string nor an array of token ids%s%s", why ? ": " : "",
                          why ? why : "");
     if (status == LM_OK)
         status = vectors_of(w, &ids, e);
@@ -210,11 +223,13 @@ static lm_status embed_text(lm_cli *cli, const embed_options *o, work *w, lm_err
 static lm_status embed(lm_cli *cli, void *options, lm_error *e)
 {
     embed_options *o = options;
-    work w = { .o.pooling = (lm_pooling)o->pooling, .flags = LM_ADD_SPECIAL | (o->no_special ? LM_NO_PARSE_SPECIAL : 0u) };
+    work w = { .o.pooling = (lm_pooling)o->pooling,
+               .flags = LM_ADD_SPECIAL | (o->no_special ? LM_NO_PARSE_SPECIAL : 0u) };
     lm_status status;
 
     if ((o->prompt != NULL) + (o->file != NULL) + (o->jsonl != NULL) > 1)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--prompt, --file and --jsonl cannot be combined");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET,
+                       "--prompt, --file and --jsonl cannot be combined");
     if (o->normalize && o->raw)
         return lm_fail(e, LM_USAGE, "--normalize", LM_NO_OFFSET, "cannot be combined with --no-normalize");
     w.o.raw = o->raw || (o->pooling == LM_POOLING_NONE && !o->normalize);
@@ -234,7 +249,8 @@ static lm_status embed(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_embed = {
     .name = "embed",
-    .usage = "[MODEL] [-p TEXT | -f FILE | --jsonl FILE] [--pooling last|mean|none] [--normalize | --no-normalize]",
+    .usage = "[MODEL] [-p TEXT | -f FILE | --jsonl FILE] [--pooling last|mean|none]"
+             " [--normalize | --no-normalize]",
     .summary = "compute embedding vectors of texts",
     .about = "  Prints the last hidden state, after the final norm, as a JSON array of numbers on one line; with --pooling none\n"
              "  an array of arrays. Computes and caches in float32 by default; --compute auto -ctk f16 is faster.\n",

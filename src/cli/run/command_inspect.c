@@ -11,29 +11,42 @@
 #define O(field) offsetof(lm_inspect_options, field)
 
 static const lm_flag inspect_flag_table[] = {
-    { "--tensors", NULL, LM_FLAG_SWITCH, O(tensors), NULL, "list all tensors with type, shape and bytes", 0, 0, NULL },
-    { "--metadata", NULL, LM_FLAG_SWITCH, O(metadata), NULL, "list all metadata keys; long arrays are truncated", 0, 0, NULL },
-    { "--program", NULL, LM_FLAG_SWITCH, O(program), NULL, "show the program: the operations that the engine and all reports read", 0, 0, NULL },
-    { "--backward", NULL, LM_FLAG_SWITCH, O(backward), NULL, "with --program: show the backward pass, with an adapter on every linear layer", 0, 0, NULL },
-    { "--plan", NULL, LM_FLAG_SWITCH, O(plan), NULL, "show the plan for this machine: steps, kernels, buffers, bytes", 0, 0, NULL },
+    { "--tensors", NULL, LM_FLAG_SWITCH, O(tensors), NULL,
+      "list all tensors with type, shape and bytes", 0, 0, NULL },
+    { "--metadata", NULL, LM_FLAG_SWITCH, O(metadata), NULL,
+      "list all metadata keys; long arrays are truncated", 0, 0, NULL },
+    { "--program", NULL, LM_FLAG_SWITCH, O(program), NULL,
+      "show the program: the operations that the engine and all reports read", 0, 0, NULL },
+    { "--backward", NULL, LM_FLAG_SWITCH, O(backward), NULL,
+      "with --program: show the backward pass, with an adapter on every linear layer", 0, 0, NULL },
+    { "--plan", NULL, LM_FLAG_SWITCH, O(plan), NULL,
+      "show the plan for this machine: steps, kernels, buffers, bytes", 0, 0, NULL },
 #ifndef LM_WITHOUT_STUDY
     { "--query", NULL, LM_FLAG_LIST, O(query), "PATH",
-      "print one fact: parameters.total, kv.at[8192].bytes, layers[3].mlp.parameters ...; may be repeated", 0, 0, NULL },
+      "print one fact: parameters.total, kv.at[8192].bytes, layers[3].mlp.parameters ...; may be repeated",
+      0, 0, NULL },
     { "--view", NULL, LM_FLAG_TEXT, O(view), "NAME",
-      "overview, info, layers, tree, torchinfo, params, flops, kv, memory, rope, cards, diagram, formulas, tensors, program, plan, "
+      "overview, info, layers, tree, torchinfo, params, flops, kv, memory, rope, cards, diagram, formulas, "
+      "tensors, program, plan, "
       "facts, all", 0, 0, NULL },
-    { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "show only decoder layer N (layers, diagram, tensors)", 0, INT32_MAX, NULL },
-    { "--depth", NULL, LM_FLAG_COUNT, O(depth), "N", "maximum depth of trees (layers, tree, torchinfo, params)", 0, 64, NULL },
+    { "--layer", NULL, LM_FLAG_INT, O(layer), "N",
+      "show only decoder layer N (layers, diagram, tensors)", 0, INT32_MAX, NULL },
+    { "--depth", NULL, LM_FLAG_COUNT, O(depth), "N",
+      "maximum depth of trees (layers, tree, torchinfo, params)", 0, 64, NULL },
     { "--torchinfo-compat", NULL, LM_FLAG_SWITCH, O(compatible), NULL,
-      "print the torchinfo view exactly as torchinfo 1.8.0 does, including its known over-counts", 0, 0, NULL },
+      "print the torchinfo view exactly as torchinfo 1.8.0 does, including its known over-counts",
+      0, 0, NULL },
     { "--name", NULL, LM_FLAG_TEXT, O(name), "NAME", "title of the model", 0, 0, NULL },
-    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "assumed weight precision: f16, Q4_K_M, int4 ...", 0, 0, NULL },
-    { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N", "tokens in the forward pass whose cost is shown by module (4)", 1, 1 << 20, NULL },
+    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE",
+      "assumed weight precision: f16, Q4_K_M, int4 ...", 0, 0, NULL },
+    { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N",
+      "tokens in the forward pass whose cost is shown by module (4)", 1, 1 << 20, NULL },
 #endif
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "context length in tokens; 0: the model's (default)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
-    { "--compute", NULL, LM_FLAG_WORD, O(run.compute), "auto|fine|f32", "arithmetic assumed by the plan (auto)", 0, 0, lm_compute_words },
+    { "--compute", NULL, LM_FLAG_WORD, O(run.compute), "auto|fine|f32",
+      "arithmetic assumed by the plan (auto)", 0, 0, lm_compute_words },
     { "--cpu", NULL, LM_FLAG_TEXT, O(run.cpu), "LEVEL", "instruction set assumed by the plan", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(run.threads), "N", "threads assumed by the plan", 0, 1024, NULL },
     { 0 },
@@ -57,7 +70,8 @@ static void inspect_defaults(void *options)
     o->layer = -1;
 }
 
-static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, const lm_engine_options *o, lm_error *e)
+static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, const lm_engine_options *o,
+                             lm_error *e)
 {
     lm_text text = { 0 };
     lm_text page = { 0 };
@@ -144,7 +158,8 @@ static lm_status check(const lm_inspect_options *o, lm_error *e)
             continue;
         for (const char *const *v = flags[i].views; *v; v++)
             lm_text_printf(&list, "%s%s", list.size ? ", " : "", *v);
-        lm_fail(e, LM_USAGE, flags[i].flag, LM_NO_OFFSET, "applies only to --view %s", list.data ? list.data : "");
+        lm_fail(e, LM_USAGE, flags[i].flag, LM_NO_OFFSET, "applies only to --view %s",
+                list.data ? list.data : "");
         lm_text_free(&list);
         return LM_USAGE;
     }
@@ -169,7 +184,8 @@ static lm_status inspect(lm_cli *cli, void *options, lm_error *e)
 const lm_command lm_command_inspect = {
     .name = "inspect",
 #ifdef LM_WITHOUT_STUDY
-    .usage = "[MODEL] --tensors | --metadata | --program | --plan [--context N]",
+    .usage = "[MODEL] --tensors | --metadata | --program | --plan"
+             " [--context N]",
 #else
     .usage = "[MODEL] [--view NAME | --query PATH | --tensors | --metadata | --program | --plan] [--context N]",
 #endif

@@ -51,36 +51,41 @@ static json_t *row_json(const shape *s)
 
     for (const char *const *a = s->preset->aliases; *a; a++)
         json_array_append_new(aliases, json_string(*a));
-    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:b}", "name", s->preset->name, "title",
-                     s->preset->title, "family", s->family, "aliases", aliases, "source", s->preset->source, "parameters",
-                     (json_int_t)s->info.parameters, "active", (json_int_t)s->info.active, "layers", (int)s->info.n_layers, "hidden",
-                     (int)s->info.hidden, "heads", (int)s->info.n_heads, "kv_heads", (int)s->info.n_kv_heads, "head_dim",
-                     (int)s->info.head_dim, "intermediate", (int)s->info.intermediate, "vocabulary", (int)s->info.n_vocab, "context",
-                     (json_int_t)s->info.context_length, "tied", s->info.tied);
+    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:b}",
+                     "name", s->preset->name, "title", s->preset->title, "family", s->family, "aliases",
+                     aliases, "source", s->preset->source, "parameters", (json_int_t)s->info.parameters,
+                     "active", (json_int_t)s->info.active, "layers", (int)s->info.n_layers, "hidden",
+                     (int)s->info.hidden, "heads", (int)s->info.n_heads, "kv_heads", (int)s->info.n_kv_heads,
+                     "head_dim", (int)s->info.head_dim, "intermediate", (int)s->info.intermediate,
+                     "vocabulary", (int)s->info.n_vocab, "context", (json_int_t)s->info.context_length,
+                     "tied", s->info.tied);
 }
 
 static void row(const shape *s, lm_text *out)
 {
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], heads[32];
 
-    snprintf(heads, sizeof heads, s->info.n_heads == s->info.n_kv_heads ? "%u" : "%u:%u", s->info.n_heads, s->info.n_kv_heads);
+    snprintf(heads, sizeof heads, s->info.n_heads == s->info.n_kv_heads ? "%u" : "%u:%u", s->info.n_heads,
+             s->info.n_kv_heads);
     lm_text_printf(out, "%-22s %-12s %15s %15s %6u %6u %7s %9s\n", s->preset->name, s->family,
-                   lm_figure_count(a, s->info.parameters), s->info.active == s->info.parameters ? "" : lm_figure_count(b, s->info.active),
+                   lm_figure_count(a, s->info.parameters),
+                   s->info.active == s->info.parameters ? "" : lm_figure_count(b, s->info.active),
                    s->info.n_layers, s->info.hidden, heads, lm_figure_count(c, s->info.context_length));
 }
 
 static void head(lm_text *out)
 {
     const struct { const char *word; int width; } cells[] = {
-        { _("name"), -22 }, { _("family"), -12 }, { _("parameters"), 15 }, { _("active"), 15 }, { _("layers"), 6 }, { _("hidden"), 6 },
-        { _("heads"), 7 }, { _("context"), 9 },
+        { _("name"), -22 }, { _("family"), -12 }, { _("parameters"), 15 }, { _("active"), 15 },
+        { _("layers"), 6 }, { _("hidden"), 6 },   { _("heads"), 7 },       { _("context"), 9 },
     };
     const int n = sizeof cells / sizeof *cells;
 
     for (int i = 0; i < n; i++) {
         int width = cells[i].width, pad = abs(width) - (int)lm_text_columns(cells[i].word);
         pad       = pad > 0 ? pad : 0;
-        lm_text_printf(out, "%*s%s%*s%s", width > 0 ? pad : 0, "", cells[i].word, width < 0 ? pad : 0, "", i + 1 < n ? " " : "\n");
+        lm_text_printf(out, "%*s%s%*s%s", width > 0 ? pad : 0, "", cells[i].word, width < 0 ? pad : 0, "",
+                       i + 1 < n ? " " : "\n");
     }
 }
 

@@ -57,7 +57,8 @@ typedef struct run_state {
 #define O(field) offsetof(run_options, field)
 
 static const lm_flag run_flag_table[] = {
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "message to answer, or text to continue; piped input is placed before it", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
+      "message to answer, or text to continue; piped input is placed before it", 0, 0, NULL },
     { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
       "read the prompt from FILE; -: standard input (default when input is piped)", 0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "prompt as token ids: 1,2,3", 0, 0, NULL },
@@ -65,25 +66,34 @@ static const lm_flag run_flag_table[] = {
       "apply the model's chat template (default where input and output are a terminal)", 0, 0, NULL },
     { "--no-chat", "-no-cnv --no-conversation --raw", LM_FLAG_SWITCH, O(as_text), NULL,
       "do not apply the chat template: continue the text (default in a pipe, and with --json)", 0, 0, NULL },
-    { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "system message; implies --chat", 0, 0, NULL },
-    { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME", "name of one of the model's chat templates", 0, 0, NULL },
+    { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT",
+      "system message; implies --chat", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(chat.template_name), "NAME",
+      "name of one of the model's chat templates", 0, 0, NULL },
     { "--chat-template-file", NULL, LM_FLAG_TEXT, O(chat.template_file), "FILE",
       "Jinja chat template to use instead of the model's", 0, 0, NULL },
-    { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON", "additional template variables, as a JSON object", 0, 0, NULL },
+    { "--chat-template-kwargs", NULL, LM_FLAG_TEXT, O(chat.kwargs), "JSON",
+      "additional template variables, as a JSON object", 0, 0, NULL },
     { "--parse-special", NULL, LM_FLAG_SWITCH, O(chat.parse_content), NULL,
       "parse special tokens in the message", 0, 0, NULL },
-    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
+    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_special), NULL,
+      "treat special tokens in the text as plain text", 0, 0, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N",
       "maximum number of tokens to generate; -1: no limit (-1)", -1, 1e15, NULL },
-    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT", "stop string: stop before TEXT; may be repeated", -1, 0, NULL },
+    { "--reverse-prompt", "-r --stop", LM_FLAG_LIST, O(stops), "TEXT",
+      "stop string: stop before TEXT; may be repeated", -1, 0, NULL },
     { "--logprobs", NULL, LM_FLAG_COUNT, O(logprobs), "K",
       "report the K most probable tokens at each position, in the JSON or on standard error; with -n 0 at "
       "each position of the prompt, as lamina score does", 1, 1000, NULL },
-    { "--escape", "-e", LM_FLAG_SWITCH, O(escape), NULL, "process escapes in -p and -r: \\n, \\t, \\\\ ... (default)", 0, 0, NULL },
-    { "--no-escape", NULL, LM_FLAG_SWITCH, O(no_escape), NULL, "leave backslashes in -p and -r as they are", 0, 0, NULL },
-    { "--mlock", NULL, LM_FLAG_SWITCH, O(lock), NULL, "keep the weights in RAM: lock the memory of the program", 0, 0, NULL },
+    { "--escape", "-e", LM_FLAG_SWITCH, O(escape), NULL,
+      "process escapes in -p and -r: \\n, \\t, \\\\ ... (default)", 0, 0, NULL },
+    { "--no-escape", NULL, LM_FLAG_SWITCH, O(no_escape), NULL,
+      "leave backslashes in -p and -r as they are", 0, 0, NULL },
+    { "--mlock", NULL, LM_FLAG_SWITCH, O(lock), NULL,
+      "keep the weights in RAM: lock the memory of the program", 0, 0, NULL },
     { "--special", "-sp", LM_FLAG_SWITCH, O(special), NULL, "print special tokens too", 0, 0, NULL },
-    { "--verbose-prompt", NULL, LM_FLAG_SWITCH, O(verbose_prompt), NULL, "print the prompt's tokens on standard error", 0, 0, NULL },
+    { "--verbose-prompt", NULL, LM_FLAG_SWITCH, O(verbose_prompt), NULL,
+      "print the prompt's tokens on standard error", 0, 0, NULL },
     { 0 },
 };
 
@@ -118,8 +128,8 @@ static bool scores_prompt(const run_options *o)
 
 /* ---- prompt ---- */
 
-/* Read a pipe or a file on standard input, which is placed before -p. Sockets and devices are not read: many programs start others with
- * a socket that is never closed. */
+/* Read a pipe or a file on standard input, which is placed before -p. Sockets and devices are not read: many
+ * programs start others with a socket that is never closed. */
 static lm_status read_piped(lm_text *out, lm_error *e)
 {
     struct pollfd ready = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -151,8 +161,8 @@ static lm_status read_given(lm_cli *cli, const run_options *o, lm_text *out, lm_
     return out->failed ? lm_fail_memory(e, "the prompt", out->size) : LM_OK;
 }
 
-/* Choose whether to apply the chat template. At a terminal it is applied if the model has one. Elsewhere every prompt is continued as
- * plain text, so that scripts behave predictably. */
+/* Choose whether to apply the chat template. At a terminal it is applied if the model has one. Elsewhere
+ * every prompt is continued as plain text, so that scripts behave predictably. */
 static void choose_form(const lm_cli *cli, run_options *o, const run_state *s, bool typed)
 {
     bool terminal = isatty(STDIN_FILENO) && (typed || (isatty(STDOUT_FILENO) && !cli->json));
@@ -163,7 +173,8 @@ static void choose_form(const lm_cli *cli, run_options *o, const run_state *s, b
     if (terminal && !typed)
         lm_faint_note("answered through the model's chat template; --raw continues the text");
     else if (!terminal)
-        lm_note("continuing the prompt as plain text; --chat applies the chat template, --raw hides this note");
+        lm_note(
+            "continuing the prompt as plain text; --chat applies the chat template, --raw hides this note");
 }
 
 /* Read the prompt from -p, the words after MODEL, -f, a pipe, or the terminal. */
@@ -213,7 +224,8 @@ static lm_status read_ids(const run_options *o, run_state *s, lm_error *e)
     lm_model_describe(s->model, &info);
     for (size_t i = 0; i < s->ids.n; i++)
         if (s->ids.ids[i] < 0 || (uint32_t)s->ids.ids[i] >= info.n_vocab)
-            return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "token %d is outside the vocabulary of %u", s->ids.ids[i], info.n_vocab);
+            return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "token %d is outside the vocabulary of %u",
+                           s->ids.ids[i], info.n_vocab);
     return LM_OK;
 }
 
@@ -225,12 +237,14 @@ static lm_status make_prompt(lm_cli *cli, run_options *o, run_state *s, lm_error
     if (!!o->prompt + !!o->file + !!o->ids > 1)
         return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "-p, -f and --ids cannot be combined");
     if (cli->n_args > 1 && (o->prompt || o->file || o->ids))
-        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "text after MODEL is the prompt, which -p, -f or --ids already gives");
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET,
+                       "text after MODEL is the prompt, which -p, -f or --ids already gives");
     if (o->escape && o->no_escape)
         return lm_fail(e, LM_USAGE, "--escape", LM_NO_OFFSET, "cannot be combined with --no-escape");
     o->as_chat |= o->system || o->chat.template_name || o->chat.template_file || o->chat.kwargs;
     if (o->as_chat && (o->as_text || o->ids))
-        return lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "cannot be combined with %s", o->ids ? "--ids" : "--no-chat");
+        return lm_fail(e, LM_USAGE, "--chat", LM_NO_OFFSET, "cannot be combined with %s",
+                       o->ids ? "--ids" : "--no-chat");
     if (o->ids)
         return read_ids(o, s, e);
     LM_TRY(read_prompt_text(cli, o, s, &s->text, e));
@@ -258,9 +272,11 @@ static void show_tokens(const run_state *s)
 static lm_status read_ensemble(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
 {
     if (!o->ensemble.members)
-        return o->ensemble.rule ? lm_fail(e, LM_USAGE, "--ensemble-rule", LM_NO_OFFSET, "requires --ensemble") : LM_OK;
+        return o->ensemble.rule ? lm_fail(e, LM_USAGE, "--ensemble-rule", LM_NO_OFFSET, "requires --ensemble")
+                                : LM_OK;
     if (cli->n_args || o->model.model)
-        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "names the models, so MODEL must be left out; -p gives the prompt");
+        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET,
+                       "names the models, so MODEL must be left out; -p gives the prompt");
     if (o->lora.files.n)
         return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "cannot be combined with --ensemble");
     if (o->logprobs)
@@ -331,9 +347,10 @@ static json_t *run_json(const run_options *o, const run_state *s)
     json_object_set_new(timings, "load_seconds", json_real(s->load_seconds));
     j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:o}", "model", info.name, "prompt_ids",
                   lm_ids_json(s->ids.ids, s->ids.n), "ids", lm_ids_json(s->out.ids.ids, s->out.ids.n), "text",
-                  lm_json_of(s->out.text.data, s->out.text.size), "stop_reason", lm_stop_word(s->out.stop), "stop_string",
-                  lm_display_stop_string(&s->out, o->stops.items), "timings", timings, "warnings",
-                  warnings_json(s->model, s->engine, &s->out), "seed", (json_int_t)o->sampling.o.seed, "prompt",
+                  lm_json_of(s->out.text.data, s->out.text.size), "stop_reason", lm_stop_word(s->out.stop),
+                  "stop_string", lm_display_stop_string(&s->out, o->stops.items), "timings", timings,
+                  "warnings", warnings_json(s->model, s->engine, &s->out), "seed",
+                  (json_int_t)o->sampling.o.seed, "prompt",
                   s->text.data ? lm_json_of(s->text.data, s->text.size) : json_null());
     if (s->answer.positions)
         json_object_set(j, "logprobs", s->answer.positions);
@@ -362,7 +379,8 @@ static void show_logprobs(const json_t *positions)
         lm_text_clear(&line);
         json_array_foreach(json_object_get(p, "top"), k, t)
             lm_text_printf(&line, "  %s %.3f", piece_of(t), json_real_value(json_object_get(t, "logprob")));
-        lm_print_line("%4zu  %-16s %8.3f  ·%s", i, piece_of(p), json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
+        lm_print_line("%4zu  %-16s %8.3f  ·%s", i, piece_of(p),
+                      json_real_value(json_object_get(p, "logprob")), line.data ? line.data : "");
     }
     lm_text_free(&line);
 }
@@ -406,7 +424,9 @@ static lm_status score_prompt(lm_cli *cli, const run_options *o, run_state *s, l
 {
     double started = lm_clock_seconds();
 
-    s->scored = (lm_scored){ .tokenizer = lm_model_tokenizer(s->model), .top = o->logprobs, .tokens = cli->json ? json_array() : NULL };
+    s->scored = (lm_scored){ .tokenizer = lm_model_tokenizer(s->model),
+                             .top = o->logprobs,
+                             .tokens = cli->json ? json_array() : NULL };
     LM_TRY(lm_scored_run(&s->scored, s->engine, &s->ids, &s->score, e));
     s->out.n_prompt       = s->ids.n;
     s->out.prompt_seconds = lm_clock_seconds() - started;
@@ -416,8 +436,10 @@ static lm_status score_prompt(lm_cli *cli, const run_options *o, run_state *s, l
 
 static lm_status run_to_the_end(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
 {
-    lm_generate_options g = { .sequence = { .max_tokens = o->predict, .prompt_only = o->predict == 0, .special = o->special },
-                              .chunk = o->run.batch };
+    lm_generate_options g = {
+        .sequence = { .max_tokens = o->predict, .prompt_only = o->predict == 0, .special = o->special },
+        .chunk = o->run.batch
+    };
 
     lm_interrupt_watch(NULL);
     LM_TRY(prepare(cli, o, s, e));

@@ -19,20 +19,24 @@ typedef struct template_options {
 #define O(field) offsetof(template_options, field)
 
 static const lm_flag template_flag_table[] = {
-    { "--variables", "--context", LM_FLAG_TEXT, O(context), "FILE", "JSON object with the variables (messages, tools ...); -: standard input", 0, 0, NULL },
+    { "--variables", "--context", LM_FLAG_TEXT, O(context), "FILE",
+      "JSON object with the variables (messages, tools ...); -: standard input", 0, 0, NULL },
     { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE",
       "JSON lines {\"template\", \"context\"}; prints {\"text\"} or {\"error\"} per line", 0, 0, NULL },
-    { "--chat-template", NULL, LM_FLAG_TEXT, O(name), "NAME", "name of the chat template (default: the model's default)", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(name), "NAME",
+      "name of the chat template (default: the model's default)", 0, 0, NULL },
     { "--show", NULL, LM_FLAG_SWITCH, O(show), NULL, "print the template source", 0, 0, NULL },
-    { "--model", "-m", LM_FLAG_TEXT, O(model.model), "MODEL", "model; same as the first argument", 0, 0, NULL },
-    { "--pre", NULL, LM_FLAG_TEXT, O(model.o.pre), "NAME", "pre-tokenizer to use when a GGUF file names an unknown one", 0, 0, NULL },
+    { "--model", "-m", LM_FLAG_TEXT, O(model.model), "MODEL",
+      "model; same as the first argument", 0, 0, NULL },
+    { "--pre", NULL, LM_FLAG_TEXT, O(model.o.pre), "NAME",
+      "pre-tokenizer to use when a GGUF file names an unknown one", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag_group template_groups[] = { { "template", template_flag_table, 0 }, { 0 } };
 
-static lm_status render(const char *source, size_t n, const char *name, const char *context, size_t size, lm_rendering *out,
-                        lm_error *e)
+static lm_status render(const char *source, size_t n, const char *name, const char *context, size_t size,
+                        lm_rendering *out, lm_error *e)
 {
     lm_template *t = NULL;
     lm_status status = lm_template_new(source, n, name, &t, e);
@@ -50,7 +54,8 @@ static lm_status answer(const char *key, const char *text, size_t n, lm_error *e
     return lm_jsonl_write(json_pack("{s:o}", key, lm_json_of(text ? text : "", n)), e);
 }
 
-/* Render the template of a line and print the text, or the line's error. Only failures of output and memory end the run. */
+/* Render the template of a line and print the text, or the line's error. Only failures of output and memory
+ * end the run. */
 static lm_status template_line(void *arg, json_t *value, const char *why, const lm_text *line, lm_error *e)
 {
     json_t *source = json_object_get(value, "template"), *variables = json_object_get(value, "context");
@@ -71,7 +76,8 @@ static lm_status template_line(void *arg, json_t *value, const char *why, const 
     }
     status = lm_json_print_as_written(variables, line, &context, &wrong);
     if (status == LM_OK)
-        status = render(json_string_value(source), json_string_length(source), "template", context.data, context.size, &r, &wrong);
+        status = render(json_string_value(source), json_string_length(source), "template", context.data,
+                        context.size, &r, &wrong);
     lm_text_free(&context);
     if (status == LM_NO_MEMORY) {
         *e = wrong;
@@ -97,7 +103,8 @@ static bool is_template_file(const char *argument)
     const char *dot = argument ? strrchr(argument, '.') : NULL;
     struct stat st;
 
-    return argument && stat(argument, &st) == 0 && S_ISREG(st.st_mode) && !(dot && (!strcmp(dot, ".gguf") || !strcmp(dot, ".json")));
+    return argument && stat(argument, &st) == 0 && S_ISREG(st.st_mode) &&
+           !(dot && (!strcmp(dot, ".gguf") || !strcmp(dot, ".json")));
 }
 
 static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_error *e)
@@ -120,7 +127,8 @@ static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_
         lm_text_add_str(&out->source, source);
         out->given = lm_special_variables(lm_model_tokenizer(m));
     } else {
-        lm_fail(e, LM_USAGE, o->name, LM_NO_OFFSET, o->name ? "the model has no template of this name" : "the model has no chat template");
+        lm_fail(e, LM_USAGE, o->name, LM_NO_OFFSET,
+                o->name ? "the model has no template of this name" : "the model has no chat template");
         lm_fail_in(e, info.source);
         status = LM_USAGE;
     }
@@ -128,12 +136,14 @@ static lm_status from_model(lm_cli *cli, template_options *o, material *out, lm_
     return status;
 }
 
-/* Copy the context as it is written and insert at its beginning the model's variables that it does not contain. Parsing it and writing
- * it again could change numbers. */
+/* Copy the context as it is written and insert at its beginning the model's variables that it does not
+ * contain. Parsing it and writing it again could change numbers. */
 static lm_status complete(const material *m, const lm_text *context, lm_text *out, lm_error *e)
 {
     const char *at = context->data ? context->data + strspn(context->data, " \t\r\n") : "", *key;
-    json_t *written = json_loadb(context->data ? context->data : "", context->size, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL), *value;
+    json_t *written = json_loadb(context->data ? context->data : "", context->size,
+                                 JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL),
+           *value;
     bool first = true;
 
     if (!json_is_object(written) || !json_object_size(m->given)) {
@@ -158,7 +168,9 @@ static lm_status complete(const material *m, const lm_text *context, lm_text *ou
 static lm_status print_rendering(lm_cli *cli, const lm_text *text, lm_error *e)
 {
     if (cli->json)
-        return lm_out_json(cli, json_pack("{s:o}", "text", lm_json_of(text->data ? text->data : "", text->size)), e);
+        return lm_out_json(cli,
+                           json_pack("{s:o}", "text", lm_json_of(text->data ? text->data : "", text->size)),
+                           e);
     return lm_out_text(text->data, text->size, e);
 }
 
@@ -174,8 +186,8 @@ static lm_status render_one(lm_cli *cli, template_options *o, const material *m,
     if (status == LM_OK)
         status = complete(m, &given, &context, e);
     if (status == LM_OK)
-        status = render(m->source.data ? m->source.data : "", m->source.size, m->file, context.data ? context.data : "",
-                        context.size, &r, e);
+        status = render(m->source.data ? m->source.data : "", m->source.size, m->file,
+                        context.data ? context.data : "", context.size, &r, e);
     if (status != LM_OK)
         lm_fail_in(e, lm_input_name(o->context));        /* errors of the template already name its file */
     if (status == LM_OK)
@@ -193,7 +205,8 @@ static lm_status template(lm_cli *cli, void *options, lm_error *e)
     lm_status status;
 
     if ((o->context != NULL) + (o->jsonl != NULL) + o->show != 1)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires exactly one of --variables, --jsonl and --show");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET,
+                       "requires exactly one of --variables, --jsonl and --show");
     if (o->jsonl) {
         if (cli->n_args || o->model.model || o->name || o->model.o.pre)
             return lm_fail(e, LM_USAGE, "--jsonl", LM_NO_OFFSET, "cannot be combined with %s",

@@ -1,4 +1,5 @@
-/* lamina tokenize, lamina detokenize - convert text to token ids and back, exactly as the model's tokenizer does. */
+/* lamina tokenize, lamina detokenize - convert text to token ids and back, exactly as the model's tokenizer
+ * does. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,25 +19,34 @@ typedef struct token_options {
 } token_options;
 
 #define O(field) offsetof(token_options, field)
-#define MODEL_FLAGS                                                                                                      \
-    { "--model", "-m", LM_FLAG_TEXT, O(model.model), "MODEL", "model; same as the first argument", 0, 0, NULL },            \
-    { "--pre", NULL, LM_FLAG_TEXT, O(model.o.pre), "NAME", "pre-tokenizer to use when a GGUF file names an unknown one", 0, 0, NULL }
+#define MODEL_FLAGS \
+    { "--model", "-m", LM_FLAG_TEXT, O(model.model), "MODEL", \
+      "model; same as the first argument", 0, 0, NULL }, \
+    { "--pre", NULL, LM_FLAG_TEXT, O(model.o.pre), "NAME", \
+      "pre-tokenizer to use when a GGUF file names an unknown one", 0, 0, NULL }
 
 static const lm_flag tokenize_flag_table[] = {
-    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT", "text to tokenize (default: standard input)", 0, 0, NULL },
-    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "read the text from FILE, including its final newline; -: standard input", 0, 0, NULL },
-    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE", "read one JSON string per line, print its ids per line", 0, 0, NULL },
-    { "--add-special", NULL, LM_FLAG_SWITCH, O(add_special), NULL, "add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
-    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_parse_special), NULL, "treat special tokens in the text as plain text", 0, 0, NULL },
+    { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
+      "text to tokenize (default: standard input)", 0, 0, NULL },
+    { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE",
+      "read the text from FILE, including its final newline; -: standard input", 0, 0, NULL },
+    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE",
+      "read one JSON string per line, print its ids per line", 0, 0, NULL },
+    { "--add-special", NULL, LM_FLAG_SWITCH, O(add_special), NULL,
+      "add the tokenizer's special tokens (BOS ...)", 0, 0, NULL },
+    { "--no-parse-special", NULL, LM_FLAG_SWITCH, O(no_parse_special), NULL,
+      "treat special tokens in the text as plain text", 0, 0, NULL },
     { "--text", NULL, LM_FLAG_SWITCH, O(text), NULL,
       "show the text of each token next to its vocabulary entry (default: on a terminal)", 0, 0, NULL },
-    { "--count", NULL, LM_FLAG_SWITCH, O(count), NULL, "print only the number of tokens; with --jsonl one number per line", 0, 0, NULL },
+    { "--count", NULL, LM_FLAG_SWITCH, O(count), NULL,
+      "print only the number of tokens; with --jsonl one number per line", 0, 0, NULL },
     MODEL_FLAGS,
     { 0 },
 };
 
 static const lm_flag detokenize_flag_table[] = {
-    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE", "read one JSON array of ids per line, print a JSON string per line", 0, 0, NULL },
+    { "--jsonl", NULL, LM_FLAG_TEXT, O(jsonl), "FILE",
+      "read one JSON array of ids per line, print a JSON string per line", 0, 0, NULL },
     { "--skip-special", NULL, LM_FLAG_SWITCH, O(skip_special), NULL, "omit special tokens", 0, 0, NULL },
     MODEL_FLAGS,
     { 0 },
@@ -77,7 +87,8 @@ static lm_status tokenize_line(void *arg, json_t *value, const char *why, const 
 
     (void)line;
     if (!json_is_string(value))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON string%s%s", why ? ": " : "", why ? why : "");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "not a JSON string%s%s", why ? ": " : "",
+                       why ? why : "");
     status = lm_tokenize(w->tokenizer, json_string_value(value), json_string_length(value), w->flags, &t, e);
     if (status == LM_OK)
         status = lm_jsonl_write(w->count ? json_integer((json_int_t)t.n) : lm_ids_json(t.ids, t.n), e);
@@ -85,7 +96,8 @@ static lm_status tokenize_line(void *arg, json_t *value, const char *why, const 
     return status;
 }
 
-/* Append to `out` the text that each token completes, n strings. A character split over several tokens belongs to the last of them. */
+/* Append to `out` the text that each token completes, n strings. A character split over several tokens
+ * belongs to the last of them. */
 static lm_status read_texts(const work *w, const lm_tokens *t, json_t *out, lm_error *e)
 {
     lm_stream *stream = NULL;
@@ -97,7 +109,8 @@ static lm_status read_texts(const work *w, const lm_tokens *t, json_t *out, lm_e
         status = lm_stream_push(stream, t->ids[i], &text, e);
         if (status == LM_OK && i + 1 == t->n)
             status = lm_stream_end(stream, &text, e);
-        if (status == LM_OK && json_array_append_new(out, lm_json_of(text.data ? text.data : "", text.size)) != 0)
+        if (status == LM_OK &&
+            json_array_append_new(out, lm_json_of(text.data ? text.data : "", text.size)) != 0)
             status = lm_fail_memory(e, "the output", text.size);
     }
     lm_text_free(&text);
@@ -121,7 +134,8 @@ static lm_status print_lines(const work *w, const lm_tokens *t, const json_t *te
         if (texts && !out.failed) {
             size_t wide = lm_text_columns(out.data + start);
             char *quoted = json_dumps(json_array_get(texts, i), JSON_ENCODE_ANY);
-            lm_text_printf(&out, "%*s  %s", wide < COLUMN ? (int)(COLUMN - wide) : 0, "", quoted ? quoted : "");
+            lm_text_printf(&out, "%*s  %s", wide < COLUMN ? (int)(COLUMN - wide) : 0, "",
+                           quoted ? quoted : "");
             free(quoted);
         }
         lm_text_add_char(&out, '\n');
@@ -153,15 +167,18 @@ static lm_status print_count(lm_cli *cli, size_t n, lm_error *e)
     return lm_out_take(&out, e);
 }
 
-static lm_status print_tokens(lm_cli *cli, const token_options *o, const work *w, const lm_tokens *t, lm_error *e)
+static lm_status print_tokens(lm_cli *cli, const token_options *o, const work *w, const lm_tokens *t,
+                              lm_error *e)
 {
     bool shown = cli->json || o->text || lm_out_is_terminal();
     json_t *texts = shown ? json_array() : NULL;
     lm_status status = shown ? read_texts(w, t, texts, e) : LM_OK;
 
     if (status == LM_OK && cli->json)
-        status = lm_out_json(cli, json_pack("{s:o, s:o, s:O}", "ids", lm_ids_json(t->ids, t->n), "pieces", pieces_json(w, t), "texts",
-                                            texts), e);
+        status = lm_out_json(cli,
+                             json_pack("{s:o, s:o, s:O}", "ids", lm_ids_json(t->ids, t->n), "pieces",
+                                       pieces_json(w, t), "texts", texts),
+                             e);
     else if (status == LM_OK)
         status = print_lines(w, t, texts, e);
     json_decref(texts);
@@ -196,7 +213,8 @@ static lm_status tokenize(lm_cli *cli, void *options, lm_error *e)
     lm_status status;
 
     if ((o->prompt != NULL) + (o->file != NULL) + (o->jsonl != NULL) > 1)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--prompt, --file and --jsonl cannot be combined");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET,
+                       "--prompt, --file and --jsonl cannot be combined");
     if (o->count && o->text)
         return lm_fail(e, LM_USAGE, "--count", LM_NO_OFFSET, "cannot be combined with --text");
     status = start(cli, o, cli->args[0], &w, e);
@@ -231,7 +249,9 @@ static lm_status detokenize_line(void *arg, json_t *value, const char *why, cons
 static lm_status print_text(lm_cli *cli, const lm_text *text, lm_error *e)
 {
     if (cli->json)
-        return lm_out_json(cli, json_pack("{s:o}", "text", lm_json_of(text->data ? text->data : "", text->size)), e);
+        return lm_out_json(cli,
+                           json_pack("{s:o}", "text", lm_json_of(text->data ? text->data : "", text->size)),
+                           e);
     LM_TRY(lm_out_text(text->data, text->size, e));
     return lm_out_text("\n", 1, e);
 }
@@ -266,7 +286,8 @@ static lm_status detokenize_ids(lm_cli *cli, const char *const *args, const work
     return status;
 }
 
-/* Return whether the first argument is ids rather than MODEL: it consists of numbers, and no file has this name. */
+/* Return whether the first argument is ids rather than MODEL: it consists of numbers, and no file has this
+ * name. */
 static bool is_ids(const char *argument)
 {
     return argument && argument[strspn(argument, "0123456789,[] ")] == 0 && access(argument, F_OK) != 0;

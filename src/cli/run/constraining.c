@@ -16,11 +16,15 @@
 
 const lm_flag lm_constraint_flag_table[] = {
     { "--json-schema", "-j", LM_FLAG_TEXT, O(schema), "SCHEMA",
-      "constrain the text to JSON valid against this JSON Schema; @FILE: schema from a file; {}: any JSON", 0, 0, NULL },
-    { "--grammar", NULL, LM_FLAG_TEXT, O(grammar), "GBNF", "constrain the text to this grammar, in the notation of llama.cpp", 0, 0, NULL },
+      "constrain the text to JSON valid against this JSON Schema; @FILE: schema from a file; {}: any JSON",
+      0, 0, NULL },
+    { "--grammar", NULL, LM_FLAG_TEXT, O(grammar), "GBNF",
+      "constrain the text to this grammar, in the notation of llama.cpp", 0, 0, NULL },
     { "--grammar-file", NULL, LM_FLAG_TEXT, O(grammar_file), "FILE", "grammar from a file", -1, 0, NULL },
-    { "--regex", NULL, LM_FLAG_TEXT, O(regex), "RE", "constrain the whole text to this regular expression", 0, 0, NULL },
-    { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT", "constrain the text to TEXT; may be repeated: to one of them", -1, 0, NULL },
+    { "--regex", NULL, LM_FLAG_TEXT, O(regex), "RE",
+      "constrain the whole text to this regular expression", 0, 0, NULL },
+    { "--choice", NULL, LM_FLAG_LIST, O(choices), "TEXT",
+      "constrain the text to TEXT; may be repeated: to one of them", -1, 0, NULL },
     { "--reasoning-budget", NULL, LM_FLAG_I64, O(reasoning), "N",
       "maximum number of reasoning tokens; -1: no limit (-1)", -1, 1e9, NULL },
     { 0 },
@@ -35,12 +39,15 @@ void lm_constraint_defaults(lm_constraint_flags *f)
 
 enum { SCHEMA, GRAMMAR, GRAMMAR_FILE, REGEX, CHOICE, FLAGS };
 
-static const char *const flags[FLAGS] = { "--json-schema", "--grammar", "--grammar-file", "--regex", "--choice" };
+static const char *const flags[FLAGS] = {
+    "--json-schema", "--grammar", "--grammar-file", "--regex", "--choice",
+};
 
 /* The text of each flag, or of the file that it names; empty: not given. */
 typedef struct wishes { lm_text texts[FLAGS]; } wishes;
 
-/* Read the file of a flag. An empty file sets no constraint, as in llama.cpp and as with an empty text; a warning reports it. */
+/* Read the file of a flag. An empty file sets no constraint, as in llama.cpp and as with an empty text; a
+ * warning reports it. */
 static lm_status read_file(const char *flag, const char *path, lm_text *out, lm_error *e)
 {
     LM_TRY(lm_read_text(path, out, e));
@@ -63,7 +70,9 @@ static lm_status read_wishes(const lm_constraint_flags *f, wishes *w, lm_error *
         lm_text_add_str(w->texts + CHOICE, f->choices.items[0]);
     if (of_file)
         LM_TRY(read_file(flags[SCHEMA], f->schema + 1, w->texts + SCHEMA, e));
-    return f->grammar_file && *f->grammar_file ? read_file(flags[GRAMMAR_FILE], f->grammar_file, w->texts + GRAMMAR_FILE, e) : LM_OK;
+    return f->grammar_file && *f->grammar_file
+               ? read_file(flags[GRAMMAR_FILE], f->grammar_file, w->texts + GRAMMAR_FILE, e)
+               : LM_OK;
 }
 
 /* Find the flag that was given; *out is FLAGS if none was. LM_USAGE: several were. */
@@ -79,7 +88,8 @@ static lm_status the_flag(const wishes *w, size_t *out, lm_error *e)
     return LM_OK;
 }
 
-static lm_status compile(const lm_constraint_flags *f, const lm_text *text, size_t flag, const lm_model *m, lm_grammar **out, lm_error *e)
+static lm_status compile(const lm_constraint_flags *f, const lm_text *text, size_t flag, const lm_model *m,
+                         lm_grammar **out, lm_error *e)
 {
     lm_grammar_options o = { .tokenizer = lm_model_tokenizer(m) };
 
@@ -90,8 +100,8 @@ static lm_status compile(const lm_constraint_flags *f, const lm_text *text, size
     return (flag == SCHEMA ? lm_grammar_json_schema : lm_grammar_gbnf)(text->data, text->size, &o, out, e);
 }
 
-/* Name the flag in an error, before the location in a schema: "--json-schema: #/properties/a/not: ...". LM_UNSUPPORTED becomes
- * LM_USAGE. */
+/* Name the flag in an error, before the location in a schema: "--json-schema: #/properties/a/not: ...".
+ * LM_UNSUPPORTED becomes LM_USAGE. */
 static lm_status named(const char *flag, lm_status status, lm_error *e)
 {
     char where[sizeof e->where], message[sizeof e->message];
@@ -100,7 +110,8 @@ static lm_status named(const char *flag, lm_status status, lm_error *e)
         return status;
     memcpy(where, e->where, sizeof where);
     memcpy(message, e->message, sizeof message);
-    return lm_fail(e, status == LM_LIMIT ? LM_LIMIT : LM_USAGE, flag, e->offset, "%s%s%s", where, *where ? ": " : "", message);
+    return lm_fail(e, status == LM_LIMIT ? LM_LIMIT : LM_USAGE, flag, e->offset, "%s%s%s", where,
+                   *where ? ": " : "", message);
 }
 
 /* Set the reasoning budget. LM_USAGE: the chat template does not mark the end of reasoning. */
@@ -111,7 +122,8 @@ static lm_status open_reasoning(const lm_constraint_flags *f, lm_constraining *o
         return LM_OK;
     lm_answer_style_of(lm_model_chat_template(out->model, NULL), &out->style);
     if (!out->style.reasoning_end)
-        return lm_fail(e, LM_USAGE, "--reasoning-budget", LM_NO_OFFSET, "the model's chat template does not mark reasoning");
+        return lm_fail(e, LM_USAGE, "--reasoning-budget", LM_NO_OFFSET,
+                       "the model's chat template does not mark reasoning");
     return LM_OK;
 }
 
@@ -129,7 +141,8 @@ static lm_status constrain(const lm_constraint_flags *f, const wishes *w, lm_con
     return lm_constraint_new(out->grammar, out->vocabulary, &out->constraint, e);
 }
 
-lm_status lm_constraining_open(const lm_constraint_flags *f, const lm_model *m, lm_constraining *out, lm_error *e)
+lm_status lm_constraining_open(const lm_constraint_flags *f, const lm_model *m, lm_constraining *out,
+                               lm_error *e)
 {
     wishes w = { 0 };
     lm_status status;
@@ -155,7 +168,8 @@ static lm_status in_reasoning(const lm_constraining *c, const lm_tokens *prompt,
     return status;
 }
 
-lm_status lm_constraining_sequence(const lm_constraining *c, const lm_tokens *prompt, lm_sequence_options *o, lm_error *e)
+lm_status lm_constraining_sequence(const lm_constraining *c, const lm_tokens *prompt, lm_sequence_options *o,
+                                   lm_error *e)
 {
     lm_logits_options    l = { .budget = c->reasoning >= 0 && c->style.reasoning_end, .style = &c->style };
     lm_logits_processor *p;

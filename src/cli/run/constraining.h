@@ -25,12 +25,16 @@ typedef struct lm_constraining {
     int64_t         reasoning;
 } lm_constraining;
 
-/* Compile the constraint given by the flags for the model's tokens. Without such a flag there is none. LM_USAGE names the flag, and the
- * JSON pointer of a keyword that cannot be enforced, also if the library returns LM_UNSUPPORTED. */
-lm_status lm_constraining_open(const lm_constraint_flags *f, const lm_model *m, lm_constraining *out, lm_error *e);
+/* Compile the constraint given by the flags for the model's tokens. Without such a flag there is none.
+ * LM_USAGE names the flag, and the JSON pointer of a keyword that cannot be enforced, also if the library
+ * returns LM_UNSUPPORTED. */
+lm_status lm_constraining_open(const lm_constraint_flags *f, const lm_model *m, lm_constraining *out,
+                               lm_error *e);
 
-/* Add the constraint to the options of a sequence that starts after `prompt`. Use the options for one sequence only. */
-lm_status lm_constraining_sequence(const lm_constraining *c, const lm_tokens *prompt, lm_sequence_options *o, lm_error *e);
+/* Add the constraint to the options of a sequence that starts after `prompt`. Use the options for one
+ * sequence only. */
+lm_status lm_constraining_sequence(const lm_constraining *c, const lm_tokens *prompt, lm_sequence_options *o,
+                                   lm_error *e);
 
 void lm_constraining_close(lm_constraining *c);
 

@@ -71,8 +71,12 @@ lm_status lm_display_run(lm_display *a, lm_engine *g, lm_sampler *s, const lm_to
 static const char *stop_phrase(lm_stop s)
 {
     static const char *const phrases[] = {
-        [LM_STOP_NONE] = "nothing",         [LM_STOP_EOS] = "end of turn",          [LM_STOP_LENGTH] = "length",
-        [LM_STOP_STRING] = "stop string",   [LM_STOP_CONTEXT] = "the context is full", [LM_STOP_CANCELLED] = "interrupted",
+        [LM_STOP_NONE] = "nothing",
+        [LM_STOP_EOS] = "end of turn",
+        [LM_STOP_LENGTH] = "length",
+        [LM_STOP_STRING] = "stop string",
+        [LM_STOP_CONTEXT] = "the context is full",
+        [LM_STOP_CANCELLED] = "interrupted",
         [LM_STOP_FAILED] = "an error",
     };
 
@@ -121,11 +125,14 @@ void lm_display_summary(const lm_generation *x, lm_text *out)
     lm_text_printf(out, "prompt %s token%s", lm_figure_count(a, x->n_prompt), x->n_prompt == 1 ? "" : "s");
     if (x->n_reused)
         lm_text_printf(out, ", %s of them new,", lm_figure_count(a, read));
-    lm_text_printf(out, " in %s (%s)", lm_figure_time(b, x->prompt_seconds), lm_figure_rate(c, read, x->prompt_seconds));
-    lm_text_printf(out, "  ·  generated %s token%s in %s (%s)", lm_figure_count(a, x->ids.n), x->ids.n == 1 ? "" : "s",
-                   lm_figure_time(b, x->generate_seconds), lm_figure_rate(c, lm_display_continued(x), x->generate_seconds));
+    lm_text_printf(out, " in %s (%s)", lm_figure_time(b, x->prompt_seconds),
+                   lm_figure_rate(c, read, x->prompt_seconds));
+    lm_text_printf(out, "  ·  generated %s token%s in %s (%s)", lm_figure_count(a, x->ids.n),
+                   x->ids.n == 1 ? "" : "s", lm_figure_time(b, x->generate_seconds),
+                   lm_figure_rate(c, lm_display_continued(x), x->generate_seconds));
     if (x->n_drafted)
-        lm_text_printf(out, "  ·  %s of %s draft tokens accepted", lm_figure_count(a, x->n_accepted), lm_figure_count(b, x->n_drafted));
+        lm_text_printf(out, "  ·  %s of %s draft tokens accepted", lm_figure_count(a, x->n_accepted),
+                       lm_figure_count(b, x->n_drafted));
     lm_text_printf(out, "  ·  stopped: %s", stop_phrase(x->stop));
 }
 
@@ -145,9 +152,10 @@ json_t *lm_display_timings(const lm_generation *x)
 {
     size_t read = x->n_prompt - x->n_reused;
 
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "prompt_tokens", (json_int_t)x->n_prompt, "reused_tokens",
-                     (json_int_t)x->n_reused, "generated_tokens", (json_int_t)x->ids.n, "drafted_tokens", (json_int_t)x->n_drafted,
-                     "accepted_tokens", (json_int_t)x->n_accepted, "prompt_seconds", x->prompt_seconds, "generate_seconds",
-                     x->generate_seconds, "prompt_per_second", rate(read, x->prompt_seconds), "generated_per_second",
-                     rate(lm_display_continued(x), x->generate_seconds));
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "prompt_tokens",
+                     (json_int_t)x->n_prompt, "reused_tokens", (json_int_t)x->n_reused, "generated_tokens",
+                     (json_int_t)x->ids.n, "drafted_tokens", (json_int_t)x->n_drafted, "accepted_tokens",
+                     (json_int_t)x->n_accepted, "prompt_seconds", x->prompt_seconds, "generate_seconds",
+                     x->generate_seconds, "prompt_per_second", rate(read, x->prompt_seconds),
+                     "generated_per_second", rate(lm_display_continued(x), x->generate_seconds));
 }

@@ -1,4 +1,5 @@
-/* display.h - run one generation and show it: streamed text, a progress bar for the prompt, a summary, JSON. */
+/* display.h - run one generation and show it: streamed text, a progress bar for the prompt, a summary,
+ * JSON. */
 #ifndef LM_CLI_DISPLAY_H
 #define LM_CLI_DISPLAY_H
 
@@ -18,11 +19,12 @@ typedef struct lm_display {
 lm_status lm_display_run(lm_display *a, lm_engine *g, lm_sampler *s, const lm_tokens *prompt, size_t reuse,
                         lm_generate_options *o, lm_generation *out, lm_error *e);
 
-/* Return the number of tokens generated during generate_seconds: all but the first, whose logits come from the last row of the
- * prompt. */
+/* Return the number of tokens generated during generate_seconds: all but the first, whose logits come from
+ * the last row of the prompt. */
 size_t lm_display_continued(const lm_generation *x);
 
-/* Warn about a draft model that failed during the generation; the second returns the same line for JSON, or NULL. */
+/* Warn about a draft model that failed during the generation; the second returns the same line for JSON, or
+ * NULL. */
 void    lm_display_warn(const lm_generation *x);
 json_t *lm_display_warning(const lm_generation *x);
 
@@ -32,8 +34,8 @@ void lm_display_summary(const lm_generation *x, lm_text *out);
 /* Return the string of `stops` that ended the generation, or JSON null. */
 json_t *lm_display_stop_string(const lm_generation *x, const char *const *stops);
 
-/* {prompt_tokens, reused_tokens, generated_tokens, drafted_tokens, accepted_tokens, prompt_seconds, generate_seconds,
- * …_per_second}. A rate is null if nothing was timed. */
+/* {prompt_tokens, reused_tokens, generated_tokens, drafted_tokens, accepted_tokens, prompt_seconds,
+ * generate_seconds, …_per_second}. A rate is null if nothing was timed. */
 json_t *lm_display_timings(const lm_generation *x);
 
 #endif

@@ -11,10 +11,13 @@ enum { DEFAULT_DRAFT = 16 };
 
 const lm_flag lm_draft_flag_table[] = {
     { "--draft-ngram", "--spec-ngram-size-n", LM_FLAG_COUNT, D(ngram), "N",
-      "speculative decoding by lookup: propose what followed the last N tokens (or fewer) earlier in the text; same output", 1, 64, NULL },
+      "speculative decoding by lookup: propose what followed the last N tokens (or fewer) earlier in the "
+      "text; same output", 1, 64, NULL },
     { "--model-draft", "-md --spec-draft-model", LM_FLAG_TEXT, D(model), "MODEL",
-      "speculative decoding: smaller model with the same vocabulary that proposes tokens; same output", 0, 0, NULL },
-    { "--draft-max", "--draft --draft-n --spec-draft-n-max", LM_FLAG_COUNT, D(most), "N", "maximum number of tokens proposed at a time (16)", 1, 64, NULL },
+      "speculative decoding: smaller model with the same vocabulary that proposes tokens; same output",
+      0, 0, NULL },
+    { "--draft-max", "--draft --draft-n --spec-draft-n-max", LM_FLAG_COUNT, D(most), "N",
+      "maximum number of tokens proposed at a time (16)", 1, 64, NULL },
     { 0 },
 };
 
@@ -23,14 +26,15 @@ lm_status lm_drafting_engine(const lm_draft_flags *f, lm_engine_options *o, lm_e
     uint32_t rows = (f->most ? f->most : DEFAULT_DRAFT) + 1;
 
     if (f->most && !f->ngram && !f->model)
-        return lm_fail(e, LM_USAGE, "--draft-max", LM_NO_OFFSET, "requires --draft-ngram N or --model-draft MODEL");
+        return lm_fail(e, LM_USAGE, "--draft-max", LM_NO_OFFSET,
+                       "requires --draft-ngram N or --model-draft MODEL");
     if (f->ngram || f->model)
         o->logit_rows = rows < o->rows ? rows : o->rows;
     return LM_OK;
 }
 
-lm_status lm_drafting_open(lm_cli *cli, const lm_draft_flags *f, const lm_model *m, const lm_engine_options *o, lm_drafting *out,
-                           lm_error *e)
+lm_status lm_drafting_open(lm_cli *cli, const lm_draft_flags *f, const lm_model *m,
+                           const lm_engine_options *o, lm_drafting *out, lm_error *e)
 {
     lm_model_flags    flags  = { .model = f->model };
     lm_engine_options engine = *o;

@@ -21,8 +21,8 @@ typedef struct lm_drafting {
 lm_status lm_drafting_engine(const lm_draft_flags *f, lm_engine_options *o, lm_error *e);
 
 /* Open the source of drafts for `m`, whose engine has options `o`. */
-lm_status lm_drafting_open(lm_cli *cli, const lm_draft_flags *f, const lm_model *m, const lm_engine_options *o, lm_drafting *out,
-                           lm_error *e);
+lm_status lm_drafting_open(lm_cli *cli, const lm_draft_flags *f, const lm_model *m,
+                           const lm_engine_options *o, lm_drafting *out, lm_error *e);
 void      lm_drafting_close(lm_drafting *d);
 
 void lm_drafting_sequence(const lm_draft_flags *f, const lm_drafting *d, lm_sequence_options *o);

@@ -17,9 +17,11 @@ const char *const lm_ensemble_rules[] = { "mean", "logmean", "contrast", NULL };
 
 const lm_flag lm_ensemble_flag_table[] = {
     { "--ensemble", NULL, LM_FLAG_TEXT, F(members), "[NAME=]A:W,B:W",
-      "models with the same vocabulary that choose each token together, with their weights (1 each)", 0, 0, NULL },
+      "models with the same vocabulary that choose each token together, with their weights (1 each)",
+      0, 0, NULL },
     { "--ensemble-rule", NULL, LM_FLAG_WORD, F(rule), "RULE",
-      "how predictions are combined: mean of probabilities, logmean of log-probabilities, or contrast, the first model against the second (mean)",
+      "how predictions are combined: mean of probabilities, logmean of log-probabilities, "
+      "or contrast, the first model against the second (mean)",
       0, 0, lm_ensemble_rules },
     { 0 },
 };
@@ -50,7 +52,8 @@ struct lm_ensembling {
 /* ---- members ---- */
 
 /* Read "PATH:W". The text after the last colon is the weight if it is a number. */
-static lm_status read_member(lm_cli *cli, const char *from, size_t n, const char **path, double *weight, lm_error *e)
+static lm_status read_member(lm_cli *cli, const char *from, size_t n, const char **path, double *weight,
+                             lm_error *e)
 {
     char *text = lm_store_strndup(&cli->store, from, n), *colon, *end;
 
@@ -94,12 +97,16 @@ lm_status lm_ensemble_read(lm_cli *cli, const char *text, int rule, lm_ensemble 
             break;
     }
     if (x->n < 2)
-        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET, "expected two or more models, separated by commas");
+        return lm_fail(e, LM_USAGE, "--ensemble", LM_NO_OFFSET,
+                       "expected two or more models, separated by commas");
     lm_status status = lm_mixture_prepare(x, e);
-    return status == LM_OK ? LM_OK : lm_fail(e, LM_USAGE, "--ensemble-rule", LM_NO_OFFSET, "contrast compares two models, not %u", x->n);
+    return status == LM_OK ? LM_OK
+                           : lm_fail(e, LM_USAGE, "--ensemble-rule", LM_NO_OFFSET,
+                                     "contrast compares two models, not %u", x->n);
 }
 
-lm_status lm_ensembling_read(lm_cli *cli, const lm_ensemble_flags *f, lm_ensembling **out, const char **first, lm_error *e)
+lm_status lm_ensembling_read(lm_cli *cli, const lm_ensemble_flags *f, lm_ensembling **out, const char **first,
+                             lm_error *e)
 {
     lm_ensembling *x;
 
@@ -117,8 +124,8 @@ lm_status lm_ensembling_read(lm_cli *cli, const lm_ensemble_flags *f, lm_ensembl
     return LM_OK;
 }
 
-static lm_status open_member(lm_ensembling *x, size_t i, lm_cli *cli, const lm_run_flags *run, const lm_model *first, uint64_t least,
-                             lm_error *e)
+static lm_status open_member(lm_ensembling *x, size_t i, lm_cli *cli, const lm_run_flags *run,
+                             const lm_model *first, uint64_t least, lm_error *e)
 {
     member *m = x->members + i;
     lm_model_flags flags = { .model = m->path };
@@ -135,7 +142,8 @@ static lm_status open_member(lm_ensembling *x, size_t i, lm_cli *cli, const lm_r
     return lm_start_engine(m->model, &o, &m->engine, e);
 }
 
-lm_status lm_ensembling_open(lm_ensembling *x, lm_cli *cli, const lm_run_flags *run, const lm_model *m, uint64_t least, lm_error *e)
+lm_status lm_ensembling_open(lm_ensembling *x, lm_cli *cli, const lm_run_flags *run, const lm_model *m,
+                             uint64_t least, lm_error *e)
 {
     lm_model_info info;
 
@@ -162,7 +170,9 @@ static lm_status catch_up(member *m, const lm_token *ids, size_t n, const float 
     for (; status == LM_OK && at < n; at += some) {
         some = n - at < most ? n - at : most;
         for (size_t i = 0; i < some; i++)
-            rows[i] = (lm_row){ .token = ids[at + i], .position = (uint32_t)(at + i), .logits = at + i + 1 == n };
+            rows[i] = (lm_row){ .token = ids[at + i],
+                                .position = (uint32_t)(at + i),
+                                .logits = at + i + 1 == n };
         status = lm_engine_step(m->engine, rows, some, e);
     }
     free(rows);
@@ -185,10 +195,12 @@ static void report_token(lm_ensembling *x, lm_token id)
     json_t *each = json_array();
     for (size_t i = 0; i < x->n; i++)
         json_array_append_new(each, json_real(logprob_of(x, i, id)));
-    json_array_append_new(x->tokens, json_pack("{s:i, s:f, s:o}", "id", id, "logprob", (double)(float)x->mixed[id], "members", each));
+    json_array_append_new(x->tokens, json_pack("{s:i, s:f, s:o}", "id", id, "logprob",
+                                               (double)(float)x->mixed[id], "members", each));
 }
 
-static lm_status mix_logits(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+static lm_status mix_logits(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
+                            lm_error *e)
 {
     lm_ensembling *x = arg;
 
@@ -235,8 +247,8 @@ json_t *lm_ensembling_json(lm_ensembling *x, const lm_tokens *generated)
     for (size_t i = 0; i < x->n; i++)
         json_array_append_new(models, json_pack("{s:s, s:f}", "model", x->members[i].path, "weight",
                                                 x->what.mixture.weights[i]));
-    return json_pack("{s:s?, s:s, s:o, s:O}", "name", x->what.name, "rule", lm_mixture_word(x->what.mixture.rule),
-                     "models", models, "tokens", x->tokens);
+    return json_pack("{s:s?, s:s, s:o, s:O}", "name", x->what.name, "rule",
+                     lm_mixture_word(x->what.mixture.rule), "models", models, "tokens", x->tokens);
 }
 
 void lm_ensembling_close(lm_ensembling *x)

@@ -17,7 +17,8 @@ typedef struct lm_inspect_options {
 } lm_inspect_options;
 
 /* Show the queried values, a view, or all facts. LM_USAGE: the build has no facts. */
-lm_status lm_inspect_facts(lm_cli *cli, const lm_inspect_options *o, const lm_model *m, const lm_engine_options *engine, lm_error *e);
+lm_status lm_inspect_facts(lm_cli *cli, const lm_inspect_options *o, const lm_model *m,
+                           const lm_engine_options *engine, lm_error *e);
 
 /* Print a text of the library as it is, or with --json as {key: text}. Frees `text`. */
 lm_status lm_inspect_text(lm_cli *cli, lm_text *text, const char *key, lm_error *e);

@@ -41,9 +41,11 @@ void lm_inspect_tensors(const json_t *tensors, lm_text *out)
         size_t at = 0;
         shape[0] = 0;
         json_array_foreach(json_object_get(t, "shape"), k, d)
-            at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, k ? " × " : "", (uint64_t)json_integer_value(d));
-        lm_text_printf(out, "%-*s  %-8s %*s%-*s%16s\n", (int)name, string(t, "name"), string(t, "type"), 0, "",
-                       (int)(22 + strlen(shape) - lm_text_columns(shape)), shape, lm_figure_count(figure, count(t, "bytes")));
+            at += (size_t)snprintf(shape + at, sizeof shape - at, "%s%" PRIu64, k ? " × " : "",
+                                   (uint64_t)json_integer_value(d));
+        lm_text_printf(out, "%-*s  %-8s %*s%-*s%16s\n", (int)name, string(t, "name"), string(t, "type"), 0,
+                       "", (int)(22 + strlen(shape) - lm_text_columns(shape)), shape,
+                       lm_figure_count(figure, count(t, "bytes")));
         total += count(t, "bytes");
     }
     lm_text_printf(out,
@@ -62,10 +64,12 @@ void lm_inspect_metadata(const json_t *metadata, lm_text *out)
         width = n > width && n < 48 ? n : width;
     }
     json_object_foreach((json_t *)(uintptr_t)metadata, key, v) {
-        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(16)), name[256], value[201];
+        char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(16)), name[256],
+             value[201];
         lm_escape(name, sizeof name, key);
         lm_escape(value, sizeof value, text ? text : "");
-        lm_text_printf(out, "%-*s  %s%s\n", (int)width, name, value, text && strlen(text) > 200 ? " ..." : "");
+        lm_text_printf(out, "%-*s  %s%s\n", (int)width, name, value,
+                       text && strlen(text) > 200 ? " ..." : "");
         free(text);
     }
 }

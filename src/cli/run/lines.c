@@ -22,17 +22,20 @@
 
 struct lm_lines {
     bool      terminal;
-    EditLine *edit;                      /* NULL: not a terminal, or no UTF-8 locale: then the terminal's own line editing is used */
+    /* NULL: not a terminal, or no UTF-8 locale: then the terminal's own line editing is used */
+    EditLine *edit;
     History  *past;
     char     *file;                      /* file of the history; NULL: none */
     lm_text    line;                      /* the line read without the editor */
     bool      abandoned, more;           /* more: the line continues */
-    bool      brackets;                  /* bracketed paste is on: the terminal marks the beginning and end of a paste */
-    lm_text   ahead;                     /* bytes read ahead; those from `given` on are not passed to the editor yet */
+    /* bracketed paste is on: the terminal marks the beginning and end of a paste */
+    bool      brackets;
+    /* bytes read ahead; those from `given` on are not passed to the editor yet */
+    lm_text   ahead;
     size_t    given;
 };
 
-#define NEWLINE "\u2424"                 /* represents a newline in the editor, which supports a single line */
+#define NEWLINE "\u2424"     /* represents a newline in the editor, which supports a single line */
 #define PASTE "\033[200~"
 #define PASTED "\033[201~"
 
@@ -51,7 +54,8 @@ static char *prompt(EditLine *edit)
     return prompt_of(l);
 }
 
-/* Read the next byte of the terminal. Returns 0 at the end of input, after a signal, or without `wait` if no byte arrives within 50 ms. */
+/* Read the next byte of the terminal. Returns 0 at the end of input, after a signal, or without `wait` if no
+ * byte arrives within 50 ms. */
 static ssize_t read_byte(char *out, bool wait)
 {
     struct pollfd ready = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -65,8 +69,8 @@ static ssize_t read_byte(char *out, bool wait)
     return n;
 }
 
-/* Read a paste up to its end mark, in the form that the editor accepts: newlines as NEWLINE, tabs quoted by ^V, without other control
- * characters. */
+/* Read a paste up to its end mark, in the form that the editor accepts: newlines as NEWLINE, tabs quoted by
+ * ^V, without other control characters. */
 static void read_paste(lm_lines *l)
 {
     static const char end[] = PASTED;
@@ -78,7 +82,7 @@ static void read_paste(lm_lines *l)
             same++;
             continue;
         }
-        if (same > 1)                                    /* a partial end mark: omit its escape, keep the rest */
+        if (same > 1) /* a partial end mark: omit its escape, keep the rest */
             lm_text_add(&l->ahead, end + 1, same - 1);
         same = byte == end[0];
         if (byte == '\r' || (byte == '\n' && before != '\r'))
@@ -284,7 +288,8 @@ static void add_line(const lm_lines *l, const char *line, size_t size, lm_text *
     }
 }
 
-/* Return whether the text in `out` continues on the next line. Removes the backslash or quotes that mark this. */
+/* Return whether the text in `out` continues on the next line. Removes the backslash or quotes that mark
+ * this. */
 static bool block_continues(lm_text *out, bool *block)
 {
     static const char quotes[] = "\"\"\"";

@@ -69,14 +69,16 @@ lm_status lm_scored_run(lm_scored *s, lm_engine *g, const lm_tokens *ids, lm_sco
 
 void lm_scored_head(const lm_scored *s, lm_text *out)
 {
-    lm_text_printf(out, "%8s  %7s  %9s  %6s  token%s\n", "position", "id", "log p", "rank", s->top ? "   ·  most probable" : "");
+    lm_text_printf(out, "%8s  %7s  %9s  %6s  token%s\n", "position", "id", "log p", "rank",
+                   s->top ? "   ·  most probable" : "");
 }
 
 void lm_scored_sum(const lm_score *score, lm_text *out)
 {
     char tokens[LM_FIGURE];
 
-    lm_text_printf(out, "\ntokens scored    %s\nlog-probability  %.4f\n", lm_figure_count(tokens, score->n_tokens - 1), score->logprob);
+    lm_text_printf(out, "\ntokens scored    %s\nlog-probability  %.4f\n",
+                   lm_figure_count(tokens, score->n_tokens - 1), score->logprob);
     if (isfinite(score->perplexity))
         lm_text_printf(out, "perplexity       %.4f\n", score->perplexity);
 }

@@ -7,7 +7,8 @@
 typedef struct lm_scored {
     const lm_tokenizer *tokenizer;       /* NULL: the model has none */
     uint32_t            top;             /* number of most probable tokens to show per position */
-    json_t             *tokens;          /* null for the first, then {id, piece, text, bytes, logprob, rank, top}; NULL: use `lines` */
+    /* null for the first, then {id, piece, text, bytes, logprob, rank, top}; NULL: use `lines` */
+    json_t             *tokens;
     lm_text             lines;           /* position, id, log-probability, rank, piece; without a heading */
     size_t              n;
     lm_progress         bar;

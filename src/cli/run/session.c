@@ -79,7 +79,8 @@ static size_t common_prefix(const lm_session *s, const lm_tokens *ids)
     return i;
 }
 
-/* Store the ids that are in the cache: the first lm_engine_length of `ids` followed by `more`. Takes the memory of `ids`. */
+/* Store the ids that are in the cache: the first lm_engine_length of `ids` followed by `more`. Takes the
+ * memory of `ids`. */
 static lm_status remember(lm_session *s, lm_tokens *ids, const lm_tokens *more, lm_error *e)
 {
     size_t length = lm_engine_length(s->engine, 0), wanted = ids->n + (more ? more->n : 0);
@@ -115,7 +116,9 @@ lm_status lm_session_sampler(lm_session *s, lm_error *e)
 
 static lm_status generate(lm_session *s, const lm_tokens *ids, lm_generation *out, lm_error *e)
 {
-    lm_generate_options o = { .sequence = { .max_tokens = s->predict, .prompt_only = s->predict == 0, .stops = s->stops.items } };
+    lm_generate_options o = {
+        .sequence = { .max_tokens = s->predict, .prompt_only = s->predict == 0, .stops = s->stops.items }
+    };
     lm_display answer = { .model = s->model, .stream = !s->cli->json };
 
     lm_drafting_sequence(s->draft, &s->drafting, &o.sequence);
@@ -131,7 +134,7 @@ static lm_status answer(lm_session *s, lm_tokens *ids, lm_error *e)
     LM_TRY(lm_session_sampler(s, e));
     LM_TRY(lm_prompt_template_tokens(&s->chat, s->messages, ids, NULL, e));
     status = generate(s, ids, &out, e);
-    if (status != LM_OK) {                               /* it may have failed at any step: the content of the cache is unknown */
+    if (status != LM_OK) { /* it may have failed at any step: the content of the cache is unknown */
         lm_engine_truncate(s->engine, 0, 0, NULL);
         lm_tokens_free(&s->held);
         return status;
@@ -191,7 +194,8 @@ lm_status lm_session_save(const lm_session *s, const char *path, lm_error *e)
 
     lm_model_describe(s->model, &info);
     j = json_pack("{s:s, s:O}", "model", info.name, "messages", s->messages);
-    status = j ? lm_json_print_given(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER, &s->chat.wide, &text, e) : lm_fail_memory(e, path, 0);
+    status = j ? lm_json_print_given(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER, &s->chat.wide, &text, e)
+               : lm_fail_memory(e, path, 0);
     json_decref(j);
     if (status == LM_OK)
         status = lm_text_save(&text, path, e);
@@ -233,7 +237,9 @@ lm_status lm_session_load(lm_session *s, const char *path, lm_error *e)
     json_error_t why = { 0 };
     char where[32];
     lm_status status = lm_read_file(path, &text, e);
-    json_t *j = status == LM_OK ? lm_json_given(text.data ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &why) : NULL;
+    json_t *j = status == LM_OK
+                    ? lm_json_given(text.data ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &why)
+                    : NULL;
     const json_t *given;
 
     lm_text_add_wide_numbers(&s->chat.wide, text.data, text.size);

@@ -48,11 +48,12 @@ void lm_session_reset(lm_session *s);
 /* Create the sampler if there is none. Invalid options are rejected here. */
 lm_status lm_session_sampler(lm_session *s, lm_error *e);
 
-/* Answer the conversation, without processing again the prefix that is in the cache. On success the answer is in s->last and is also
- * added as a message; on failure the messages are unchanged. */
+/* Answer the conversation, without processing again the prefix that is in the cache. On success the answer is
+ * in s->last and is also added as a message; on failure the messages are unchanged. */
 lm_status lm_session_answer(lm_session *s, lm_error *e);
 
-/* Replace the last answer by a new one with another seed. On failure the previous answer is kept. LM_USAGE: there is no answer. */
+/* Replace the last answer by a new one with another seed. On failure the previous answer is kept. LM_USAGE:
+ * there is no answer. */
 lm_status lm_session_regenerate(lm_session *s, lm_error *e);
 
 /* Save the conversation to a JSON file, and load it. */

@@ -9,15 +9,17 @@
 
 #define M(member) offsetof(lm_model_flags, member)
 
-#define SPLIT                                                                                                                      \
-    { "--split", NULL, LM_FLAG_TEXT, M(split), "tp=N|pp=N|tp=N,pp=M|auto",                                                         \
-      "split into parts of each layer (tp), consecutive layers (pp), or both; one part per rank of mpirun -n N", 0, 0, NULL },         \
-        { "--exact-split", NULL, LM_FLAG_SWITCH, M(exact_split), NULL, "logits bit-identical to those of one rank; sends more", 0, 0, NULL }
+#define SPLIT \
+    { "--split", NULL, LM_FLAG_TEXT, M(split), "tp=N|pp=N|tp=N,pp=M|auto", \
+      "split into parts of each layer (tp), consecutive layers (pp), or both; " \
+      "one part per rank of mpirun -n N", 0, 0, NULL }, \
+    { "--exact-split", NULL, LM_FLAG_SWITCH, M(exact_split), NULL, \
+      "logits bit-identical to those of one rank; sends more", 0, 0, NULL }
 
 const lm_flag lm_split_flag_table[] = {
     SPLIT,
-    { "--step-timeout", NULL, LM_FLAG_DOUBLE, M(step_timeout), "SECONDS", "maximum time for a rank to answer in a step (60)", 0.001, 1e6,
-      NULL },
+    { "--step-timeout", NULL, LM_FLAG_DOUBLE, M(step_timeout), "SECONDS",
+      "maximum time for a rank to answer in a step (60)", 0.001, 1e6, NULL },
     { 0 },
 };
 
@@ -104,10 +106,13 @@ lm_status lm_split_imagine(lm_model_flags *f, lm_error *e)
     bool alone = !f->exact_split && !f->rank;
 
     if (!f->split)
-        return alone ? LM_OK : lm_fail(e, LM_USAGE, f->rank ? "--rank" : "--exact-split", LM_NO_OFFSET, "requires --split");
+        return alone ? LM_OK
+                     : lm_fail(e, LM_USAGE, f->rank ? "--rank" : "--exact-split", LM_NO_OFFSET,
+                               "requires --split");
     lm_cluster_leave(imagined);
     imagined = NULL;
-    LM_TRY(lm_cluster_imagine(&(lm_cluster_options){ .split = f->split, .exact = f->exact_split }, f->rank, &imagined, e));
+    LM_TRY(lm_cluster_imagine(&(lm_cluster_options){ .split = f->split, .exact = f->exact_split }, f->rank,
+                              &imagined, e));
     f->o.cluster = imagined;
     return LM_OK;
 }

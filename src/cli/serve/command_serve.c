@@ -27,14 +27,15 @@ typedef struct serve_options {
     lm_flag_list      hosts, keys, origins, allowed_hosts, aliases, ensembles;
     const char       *models_folder, *keep_alive;
     uint64_t          memory, request_memory;
-    const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name, *prefix_store, *store, *tags, *reasoning;
+    const char       *key_file, *tls_key, *tls_cert, *slot_folder, *template_file, *template_name;
+    const char       *prefix_store, *store, *tags, *reasoning;
     lm_quota         quota;
     int32_t           port, predict, rule, ping, pooling;
     uint32_t          parallel, cache_tokens, connections, per_address, workers, queue, body_limit;
     double            timeout, drain, itl_target;
     lm_limits         limits;        /* stored limits of the machine, if they have been measured */
-    bool              openapi, insecure, sandbox, no_sandbox, metrics, slots, no_slots, embeddings, interventions;
-    bool              no_prefixes, no_page, loras_off;
+    bool              openapi, insecure, sandbox, no_sandbox, metrics, slots, no_slots, embeddings;
+    bool              interventions, no_prefixes, no_page, loras_off;
 } serve_options;
 
 #define O(field) offsetof(serve_options, field)
@@ -42,55 +43,74 @@ typedef struct serve_options {
 static const char *const pooling_words[] = { "last", "mean", NULL };         /* indexed by lm_pooling */
 
 static const lm_flag serve_flag_table[] = {
-    { "--host", NULL, LM_FLAG_LIST, O(hosts), "ADDRESS", "address to listen at, or unix:PATH; may be repeated (127.0.0.1)", 0, 0, NULL },
+    { "--host", NULL, LM_FLAG_LIST, O(hosts), "ADDRESS",
+      "address to listen at, or unix:PATH; may be repeated (127.0.0.1)", 0, 0, NULL },
     { "--port", NULL, LM_FLAG_INT, O(port), "N", "port; 0: any free one (8080)", 0, 65535, NULL },
-    { "--api-key", NULL, LM_FLAG_LIST, O(keys), "KEY", "API key that clients must send; may be repeated", 0, 0, NULL },
-    { "--api-key-file", NULL, LM_FLAG_TEXT, O(key_file), "FILE", "file with one API key per line, optionally followed by limits; read again at SIGHUP", 0, 0, NULL },
+    { "--api-key", NULL, LM_FLAG_LIST, O(keys), "KEY",
+      "API key that clients must send; may be repeated", 0, 0, NULL },
+    { "--api-key-file", NULL, LM_FLAG_TEXT, O(key_file), "FILE",
+      "file with one API key per line, optionally followed by limits; read again at SIGHUP", 0, 0, NULL },
     { "--requests-per-minute", NULL, LM_FLAG_I64, O(quota.requests_minute), "N",
       "maximum requests per minute and key; without keys, of all clients; 0: no limit (0)", 0, 1e9, NULL },
-    { "--tokens-per-minute", NULL, LM_FLAG_I64, O(quota.tokens_minute), "N", "maximum tokens per minute and key, prompts included; 0: no limit (0)", 0, 1e12, NULL },
-    { "--tokens-per-day", NULL, LM_FLAG_I64, O(quota.tokens_day), "N", "maximum tokens per day (UTC) and key; 0: no limit (0)", 0, 1e15, NULL },
-    { "--insecure", NULL, LM_FLAG_SWITCH, O(insecure), NULL, "allow other machines to connect without an API key", 0, 0, NULL },
-    { "--sandbox", NULL, LM_FLAG_SWITCH, O(sandbox), NULL, "sandbox the server after startup (on by default)", 0, 0, NULL },
+    { "--tokens-per-minute", NULL, LM_FLAG_I64, O(quota.tokens_minute), "N",
+      "maximum tokens per minute and key, prompts included; 0: no limit (0)", 0, 1e12, NULL },
+    { "--tokens-per-day", NULL, LM_FLAG_I64, O(quota.tokens_day), "N",
+      "maximum tokens per day (UTC) and key; 0: no limit (0)", 0, 1e15, NULL },
+    { "--insecure", NULL, LM_FLAG_SWITCH, O(insecure), NULL,
+      "allow other machines to connect without an API key", 0, 0, NULL },
+    { "--sandbox", NULL, LM_FLAG_SWITCH, O(sandbox), NULL,
+      "sandbox the server after startup (on by default)", 0, 0, NULL },
     { "--no-sandbox", NULL, LM_FLAG_SWITCH, O(no_sandbox), NULL, "do not sandbox the server", 0, 0, NULL },
     { "--allowed-host", NULL, LM_FLAG_LIST, O(allowed_hosts), "NAME",
-      "name of this server in requests, as behind a proxy: NAME or NAME:PORT; may be repeated (any name where API keys are set)", 0, 0,
-      NULL },
-    { "--cors-origins", NULL, LM_FLAG_LIST, O(origins), "ORIGIN", "web origin allowed to use the server; *: any; may be repeated", 0, 0,
-      NULL },
+      "name of this server in requests, as behind a proxy: NAME or NAME:PORT; may be repeated (any name "
+      "where API keys are set)",
+      0, 0, NULL },
+    { "--cors-origins", NULL, LM_FLAG_LIST, O(origins), "ORIGIN",
+      "web origin allowed to use the server; *: any; may be repeated", 0, 0, NULL },
     { "--ssl-key-file", NULL, LM_FLAG_TEXT, O(tls_key), "FILE", "private key (PEM) for HTTPS", 0, 0, NULL },
     { "--ssl-cert-file", NULL, LM_FLAG_TEXT, O(tls_cert), "FILE", "certificate (PEM) for HTTPS", 0, 0, NULL },
     { "--alias", "-a", LM_FLAG_LIST, O(aliases), "NAME",
-      "model name shown to clients (default: the file's name); commas separate further names; may be repeated, once per model in their"
-      " order", 0, 0, NULL },
-    { "--tags", NULL, LM_FLAG_TEXT, O(tags), "WORDS", "tags that GET /v1/models returns, separated by commas", 0, 0, NULL },
-    { "--models-dir", NULL, LM_FLAG_TEXT, O(models_folder), "DIR", "also serve the .gguf files and model folders in DIR", 0, 0, NULL },
+      "model name shown to clients (default: the file's name); commas separate further names; "
+      "may be repeated, once per model in their order", 0, 0, NULL },
+    { "--tags", NULL, LM_FLAG_TEXT, O(tags), "WORDS",
+      "tags that GET /v1/models returns, separated by commas", 0, 0, NULL },
+    { "--models-dir", NULL, LM_FLAG_TEXT, O(models_folder), "DIR",
+      "also serve the .gguf files and model folders in DIR", 0, 0, NULL },
     { "--ensemble", NULL, LM_FLAG_LIST, O(ensembles), "NAME=A:W,B:W",
-      "also serve models with the same vocabulary that choose each token together, with their weights (1 each); may be repeated",
+      "also serve models with the same vocabulary that choose each token together, with their weights "
+      "(1 each); may be repeated",
       0, 0, NULL },
     { "--ensemble-rule", NULL, LM_FLAG_WORD, O(rule), "RULE",
-      "how predictions are combined: mean of probabilities, logmean of log-probabilities, or contrast, the first model against the second (mean)",
+      "how predictions are combined: mean of probabilities, logmean of log-probabilities, "
+      "or contrast, the first model against the second (mean)",
       0, 0, lm_ensemble_rules },
-    { "--mem-limit", NULL, LM_FLAG_SIZE, O(memory), "SIZE", "maximum memory of all loaded models: 16G (default: the available memory)",
-      0, 0, NULL },
+    { "--mem-limit", NULL, LM_FLAG_SIZE, O(memory), "SIZE",
+      "maximum memory of all loaded models: 16G (default: the available memory)", 0, 0, NULL },
     { "--keep-alive", NULL, LM_FLAG_TEXT, O(keep_alive), "TIME",
-      "time until an idle model is unloaded: 300, 5m, -1: never (one model: never; several: 5m)", 0, 0, NULL },
-    { "--parallel", "-np", LM_FLAG_COUNT, O(parallel), "N", "requests generated concurrently (16)", 1, 1024, NULL },
-    { "--cache-tokens", NULL, LM_FLAG_COUNT, O(cache_tokens), "N", "KV cache size in tokens,"
-      " shared by all requests (default: four contexts)", 1, UINT32_MAX, NULL },
-    { "--predict", "-n --n-predict", LM_FLAG_INT, O(predict), "N", "tokens to generate when a request sets no limit; -1: no limit (-1)",
-      -1, INT32_MAX, NULL },
+      "time until an idle model is unloaded: 300, 5m, -1: never (one model: never; several: 5m)",
+      0, 0, NULL },
+    { "--parallel", "-np", LM_FLAG_COUNT, O(parallel), "N",
+      "requests generated concurrently (16)", 1, 1024, NULL },
+    { "--cache-tokens", NULL, LM_FLAG_COUNT, O(cache_tokens), "N",
+      "KV cache size in tokens, shared by all requests (default: four contexts)", 1, UINT32_MAX, NULL },
+    { "--predict", "-n --n-predict", LM_FLAG_INT, O(predict), "N",
+      "tokens to generate when a request sets no limit; -1: no limit (-1)", -1, INT32_MAX, NULL },
     { "--itl-target", NULL, LM_FLAG_DOUBLE, O(itl_target), "SECONDS",
-      "target time between two tokens of a request while prompts are processed (default: twice the time of a step)", 1e-4, 100, NULL },
-    { "--no-cache-prompt", NULL, LM_FLAG_SWITCH, O(no_prefixes), NULL, "do not cache prefixes of prompts", 0, 0, NULL },
-    { "--prefix-store", NULL, LM_FLAG_TEXT, O(prefix_store), "DIR", "folder that stores cached prefixes across restarts", 0, 0, NULL },
+      "target time between two tokens of a request while prompts are processed (default: twice the time of a "
+      "step)", 1e-4, 100, NULL },
+    { "--no-cache-prompt", NULL, LM_FLAG_SWITCH, O(no_prefixes), NULL,
+      "do not cache prefixes of prompts", 0, 0, NULL },
+    { "--prefix-store", NULL, LM_FLAG_TEXT, O(prefix_store), "DIR",
+      "folder that stores cached prefixes across restarts", 0, 0, NULL },
     { "--store", NULL, LM_FLAG_TEXT, O(store), "FILE",
       "database that stores responses and token counts across restarts (default: in memory)", 0, 0, NULL },
-    { "--slot-save-path", NULL, LM_FLAG_TEXT, O(slot_folder), "DIR", "folder for POST /slots/N?action=save|restore", 0, 0, NULL },
+    { "--slot-save-path", NULL, LM_FLAG_TEXT, O(slot_folder), "DIR",
+      "folder for POST /slots/N?action=save|restore", 0, 0, NULL },
     { "--slots", NULL, LM_FLAG_SWITCH, O(slots), NULL, "enable GET /slots (default)", 0, 0, NULL },
     { "--no-slots", NULL, LM_FLAG_SWITCH, O(no_slots), NULL, "disable GET /slots", 0, 0, NULL },
     { "--metrics", NULL, LM_FLAG_SWITCH, O(metrics), NULL, "GET /metrics, for Prometheus", 0, 0, NULL },
-    { "--no-ui", "--no-webui", LM_FLAG_SWITCH, O(no_page), NULL, "do not serve the web page at /", 0, 0, NULL },
+    { "--no-ui", "--no-webui", LM_FLAG_SWITCH, O(no_page), NULL,
+      "do not serve the web page at /", 0, 0, NULL },
     { "--allow-interventions", NULL, LM_FLAG_SWITCH, O(interventions), NULL,
       "let requests change values inside the model while they run (\"intervene\" of requests)", 0, 0, NULL },
     { "--lora-init-without-apply", NULL, LM_FLAG_SWITCH, O(loras_off), NULL,
@@ -98,23 +118,33 @@ static const lm_flag serve_flag_table[] = {
     { "--embeddings", "--embedding", LM_FLAG_SWITCH, O(embeddings), NULL, "POST /v1/embeddings", 0, 0, NULL },
     { "--pooling", NULL, LM_FLAG_WORD, O(pooling), "KIND",
       "default pooling of embeddings: the last token, or the mean of all (last)", 0, 0, pooling_words },
-    { "--chat-template", NULL, LM_FLAG_TEXT, O(template_name), "NAME", "one of the model's chat templates (default: default)", 0, 0, NULL },
-    { "--chat-template-file", NULL, LM_FLAG_TEXT, O(template_file), "FILE", "chat template to use instead of the model's", 0, 0, NULL },
+    { "--chat-template", NULL, LM_FLAG_TEXT, O(template_name), "NAME",
+      "one of the model's chat templates (default: default)", 0, 0, NULL },
+    { "--chat-template-file", NULL, LM_FLAG_TEXT, O(template_file), "FILE",
+      "chat template to use instead of the model's", 0, 0, NULL },
     { "--reasoning", NULL, LM_FLAG_TEXT, O(reasoning), "on|off|auto",
-      "default reasoning of models whose chat template can switch it (auto: the template's default)", 0, 0, NULL },
-    { "--max-connections", NULL, LM_FLAG_COUNT, O(connections), "N", "maximum concurrent connections (1024)", 1, 65536, NULL },
-    { "--max-per-address", NULL, LM_FLAG_COUNT, O(per_address), "N", "maximum connections per address; 0: no limit (0)", 0, 65536, NULL },
+      "default reasoning of models whose chat template can switch it (auto: the template's default)",
+      0, 0, NULL },
+    { "--max-connections", NULL, LM_FLAG_COUNT, O(connections), "N",
+      "maximum concurrent connections (1024)", 1, 65536, NULL },
+    { "--max-per-address", NULL, LM_FLAG_COUNT, O(per_address), "N",
+      "maximum connections per address; 0: no limit (0)", 0, 65536, NULL },
     { "--max-queue", NULL, LM_FLAG_COUNT, O(queue), "N", "maximum queued requests (512)", 1, 65536, NULL },
-    { "--max-body", NULL, LM_FLAG_COUNT, O(body_limit), "BYTES", "maximum size of a request body (8388608)", 1024, 1e9, NULL },
+    { "--max-body", NULL, LM_FLAG_COUNT, O(body_limit), "BYTES",
+      "maximum size of a request body (8388608)", 1024, 1e9, NULL },
     { "--max-request-memory", NULL, LM_FLAG_SIZE, O(request_memory), "SIZE",
-      "maximum memory of all requests together: bodies, conversations, prompts, grammars, answers (1G)", 0, 0, NULL },
-    { "--threads-http", NULL, LM_FLAG_COUNT, O(workers), "N", "threads for HTTP connections (2)", 1, 64, NULL },
-    { "--openapi", NULL, LM_FLAG_SWITCH, O(openapi), NULL, "print the OpenAPI description of the server and exit", 0, 0, NULL },
+      "maximum memory of all requests together: bodies, conversations, prompts, grammars, answers (1G)",
+      0, 0, NULL },
+    { "--threads-http", NULL, LM_FLAG_COUNT, O(workers), "N",
+      "threads for HTTP connections (2)", 1, 64, NULL },
+    { "--openapi", NULL, LM_FLAG_SWITCH, O(openapi), NULL,
+      "print the OpenAPI description of the server and exit", 0, 0, NULL },
     { "--sse-ping-interval", NULL, LM_FLAG_INT, O(ping), "SECONDS",
       "interval of keep-alive comments in idle streams; -1: never (10)", -1, 86400, NULL },
     { "--timeout", "-to", LM_FLAG_DOUBLE, O(timeout), "SECONDS",
       "maximum time of a request; it then ends with the output so far; 0: no limit (0)", 0, 1e6, NULL },
-    { "--drain-timeout", NULL, LM_FLAG_DOUBLE, O(drain), "SECONDS", "time for running requests to end after SIGTERM (30)", 0, 86400, NULL },
+    { "--drain-timeout", NULL, LM_FLAG_DOUBLE, O(drain), "SECONDS",
+      "time for running requests to end after SIGTERM (30)", 0, 86400, NULL },
     { 0 },
 };
 
@@ -162,11 +192,17 @@ static lm_status front_options(lm_cli *cli, serve_options *o, lm_http_options *h
 {
     static const char *const here[] = { "127.0.0.1", NULL };
 
-    *h = (lm_http_options){ .hosts = o->hosts.n ? o->hosts.items : here, .port = (uint16_t)o->port, .connections = o->connections,
-                            .per_address = o->per_address, .workers = o->workers, .queue = o->queue, .body_limit = o->body_limit,
+    *h = (lm_http_options){ .hosts = o->hosts.n ? o->hosts.items : here,
+                            .port = (uint16_t)o->port,
+                            .connections = o->connections,
+                            .per_address = o->per_address,
+                            .workers = o->workers,
+                            .queue = o->queue,
+                            .body_limit = o->body_limit,
                             .memory_limit = o->request_memory };
     if (!o->tls_key != !o->tls_cert)
-        return lm_fail(e, LM_USAGE, "--ssl-key-file", LM_NO_OFFSET, "HTTPS needs both --ssl-key-file and --ssl-cert-file");
+        return lm_fail(e, LM_USAGE, "--ssl-key-file", LM_NO_OFFSET,
+                       "HTTPS needs both --ssl-key-file and --ssl-cert-file");
     if (o->tls_key) {
         LM_TRY(read_pem(cli, o->tls_key, &h->tls_key, e));
         LM_TRY(read_pem(cli, o->tls_cert, &h->tls_cert, e));
@@ -174,9 +210,10 @@ static lm_status front_options(lm_cli *cli, serve_options *o, lm_http_options *h
     return LM_OK;
 }
 
-/* Set the adapters of the service. They are opened and closed here to report errors before the server starts; the server opens them
- * again with the model. */
-static lm_status lora_options(lm_cli *cli, const serve_options *o, const lm_model *m, lm_service_options *s, lm_error *e)
+/* Set the adapters of the service. They are opened and closed here to report errors before the server starts;
+ * the server opens them again with the model. */
+static lm_status lora_options(lm_cli *cli, const serve_options *o, const lm_model *m, lm_service_options *s,
+                              lm_error *e)
 {
     lm_loras list;
 
@@ -206,14 +243,17 @@ static lm_status engine_options(lm_cli *cli, serve_options *o, lm_service_option
     uint64_t context = s->engine.context ? s->engine.context : s->card.context_length;
     s->engine.sequences = o->parallel;
     s->engine.logit_rows = o->parallel * 2;
-    s->engine.kv_positions = o->cache_tokens ? o->cache_tokens : context * (o->parallel < 4 ? o->parallel : 4);
+    s->engine.kv_positions = o->cache_tokens ? o->cache_tokens
+                                             : context * (o->parallel < 4 ? o->parallel : 4);
     s->engine.hidden = o->embeddings;
     return status;
 }
 
-/* Set the options of the further models of an ensemble. Their sizes are those of the first model; the context is the shortest of all.
- * Parameters and bytes of all models are added up in the card, which model lists show. */
-static lm_status other_options(lm_cli *cli, serve_options *o, const lm_ensemble *x, lm_service_options *s, lm_error *e)
+/* Set the options of the further models of an ensemble. Their sizes are those of the first model; the context
+ * is the shortest of all. Parameters and bytes of all models are added up in the card, which model lists
+ * show. */
+static lm_status other_options(lm_cli *cli, serve_options *o, const lm_ensemble *x, lm_service_options *s,
+                               lm_error *e)
 {
     lm_service_other *others = lm_store_new(&cli->store, x->mixture.n, lm_service_other);
     lm_model_options look = o->model.o;
@@ -258,7 +298,8 @@ static lm_status other_options(lm_cli *cli, serve_options *o, const lm_ensemble 
     return status;
 }
 
-static lm_status ensemble_options(lm_cli *cli, serve_options *o, const char *text, lm_service_options *s, lm_error *e)
+static lm_status ensemble_options(lm_cli *cli, serve_options *o, const char *text, lm_service_options *s,
+                                  lm_error *e)
 {
     lm_ensemble x;
 
@@ -273,12 +314,21 @@ static lm_status ensemble_options(lm_cli *cli, serve_options *o, const char *tex
 
 static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_options *s, lm_error *e)
 {
-    *s = (lm_service_options){ .model = o->model.o, .sampling = o->sampling.o, .predict = o->predict,
-                               .template_name = o->template_name, .metrics = o->metrics, .no_slots = o->no_slots,
-                               .embeddings = o->embeddings, .interventions = o->interventions, .no_page = o->no_page,
+    *s = (lm_service_options){ .model = o->model.o,
+                               .sampling = o->sampling.o,
+                               .predict = o->predict,
+                               .template_name = o->template_name,
+                               .metrics = o->metrics,
+                               .no_slots = o->no_slots,
+                               .embeddings = o->embeddings,
+                               .interventions = o->interventions,
+                               .no_page = o->no_page,
                                .slot_folder = o->slot_folder,
-                               .origins = o->origins.items, .allowed_hosts = o->allowed_hosts.items,
-                               .schedule = { .queue = o->queue, .itl_target = o->itl_target, .no_prefixes = o->no_prefixes,
+                               .origins = o->origins.items,
+                               .allowed_hosts = o->allowed_hosts.items,
+                               .schedule = { .queue = o->queue,
+                                             .itl_target = o->itl_target,
+                                             .no_prefixes = o->no_prefixes,
                                              .prefix_store = o->prefix_store } };
     s->tags = o->tags;
     s->ping = o->ping;
@@ -290,7 +340,8 @@ static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_optio
     else if (o->reasoning && strcmp(o->reasoning, "off") == 0)
         s->thinking = LM_THINKING_OFF;
     else if (o->reasoning && strcmp(o->reasoning, "auto"))
-        return lm_fail(e, LM_USAGE, "--reasoning", LM_NO_OFFSET, "\"%s\": expected on, off or auto", o->reasoning);
+        return lm_fail(e, LM_USAGE, "--reasoning", LM_NO_OFFSET, "\"%s\": expected on, off or auto",
+                       o->reasoning);
     if (o->slots && o->no_slots)
         return lm_fail(e, LM_USAGE, "--slots", LM_NO_OFFSET, "cannot be combined with --no-slots");
     if (o->sampling.bias.n || o->sampling.breakers.n || o->sampling.ignore_eos)
@@ -305,8 +356,10 @@ static lm_status service_options(lm_cli *cli, serve_options *o, lm_service_optio
     return LM_OK;
 }
 
-/* Set the options of every model and ensemble. A model that was found in a folder and cannot be opened is skipped with a warning. */
-static lm_status each_model(lm_cli *cli, serve_options *o, const lm_served_model *list, size_t n, lm_models_options *all, lm_error *e)
+/* Set the options of every model and ensemble. A model that was found in a folder and cannot be opened is
+ * skipped with a warning. */
+static lm_status each_model(lm_cli *cli, serve_options *o, const lm_served_model *list, size_t n,
+                            lm_models_options *all, lm_error *e)
 {
     lm_service_options common, *services = lm_store_new(&cli->store, n + o->ensembles.n, lm_service_options);
 
@@ -338,7 +391,9 @@ static lm_status each_model(lm_cli *cli, serve_options *o, const lm_served_model
         LM_TRY(ensemble_options(cli, o, o->ensembles.items[i], services + all->n, e));
         all->n++;
     }
-    return all->n ? LM_OK : lm_fail(e, LM_NOT_FOUND, "--models-dir", LM_NO_OFFSET, "no model in %s can be served", o->models_folder);
+    return all->n ? LM_OK
+                  : lm_fail(e, LM_NOT_FOUND, "--models-dir", LM_NO_OFFSET, "no model in %s can be served",
+                            o->models_folder);
 }
 
 static lm_status models_options(lm_cli *cli, serve_options *o, lm_models_options *all, lm_error *e)
@@ -354,9 +409,11 @@ static lm_status models_options(lm_cli *cli, serve_options *o, lm_models_options
         return lm_fail(e, LM_USAGE, "--split", LM_NO_OFFSET, "several ranks serve one model,"
                        " without --models-dir and --ensemble");
     if (o->model.o.cluster && o->prefix_store)
-        return lm_fail(e, LM_USAGE, "--prefix-store", LM_NO_OFFSET, "cannot be combined with --split: each rank has a part of a prefix");
+        return lm_fail(e, LM_USAGE, "--prefix-store", LM_NO_OFFSET,
+                       "cannot be combined with --split: each rank has a part of a prefix");
     if (n + o->ensembles.n > 1 && o->loras.files.n)
-        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "an adapter belongs to one model; %zu are served", n + o->ensembles.n);
+        return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "an adapter belongs to one model; %zu are served",
+                       n + o->ensembles.n);
     if (o->ensembles.n && o->loras.files.n)
         return lm_fail(e, LM_USAGE, "--lora", LM_NO_OFFSET, "cannot be combined with --ensemble");
     LM_TRY(each_model(cli, o, list, n, all, e));
@@ -364,7 +421,8 @@ static lm_status models_options(lm_cli *cli, serve_options *o, lm_models_options
     all->keep_alive = 300;
     all->memory = o->memory;
     if (o->keep_alive && !lm_duration_read(o->keep_alive, &all->keep_alive))
-        return lm_fail(e, LM_USAGE, "--keep-alive", LM_NO_OFFSET, "\"%s\" is not a time: expected seconds, or a time as 5m", o->keep_alive);
+        return lm_fail(e, LM_USAGE, "--keep-alive", LM_NO_OFFSET,
+                       "\"%s\" is not a time: expected seconds, or a time as 5m", o->keep_alive);
     if (!o->memory && all->n > 1 && lm_machine_describe(&machine, NULL) == LM_OK)
         all->memory = machine.available;
     return LM_OK;
@@ -373,15 +431,19 @@ static lm_status models_options(lm_cli *cli, serve_options *o, lm_models_options
 static lm_status sandbox_options(lm_cli *cli, const serve_options *o, lm_server_options *all, lm_error *e)
 {
     const char *slash = o->store ? strrchr(o->store, '/') : NULL;
-    const char *folder = slash ? lm_store_strndup(&cli->store, o->store, (size_t)(slash - o->store) + 1) : o->store ? "." : NULL;
+    const char *folder = slash      ? lm_store_strndup(&cli->store, o->store, (size_t)(slash - o->store) + 1)
+                         : o->store ? "."
+                                    : NULL;
     const char *const stores[] = { o->prefix_store, o->slot_folder, folder };
 
     if (o->sandbox && o->no_sandbox)
         return lm_fail(e, LM_USAGE, "--sandbox", LM_NO_OFFSET, "cannot be combined with --no-sandbox");
     if (o->sandbox && o->model.o.cluster)
-        return lm_fail(e, LM_USAGE, "--sandbox", LM_NO_OFFSET, "cannot be combined with --split: MPI needs rights that it takes away");
+        return lm_fail(e, LM_USAGE, "--sandbox", LM_NO_OFFSET,
+                       "cannot be combined with --split: MPI needs rights that it takes away");
     all->sandbox = !o->no_sandbox && !o->model.o.cluster;
-    return all->sandbox ? lm_serve_rights(cli, o->key_file, stores, sizeof stores / sizeof *stores, all, e) : LM_OK;
+    return all->sandbox ? lm_serve_rights(cli, o->key_file, stores, sizeof stores / sizeof *stores, all, e)
+                        : LM_OK;
 }
 
 /* ---- serving ---- */
@@ -397,8 +459,9 @@ static void reload(lm_server *s)
         lm_warn("API keys stay as they are: %s%s%s", e.where, *e.where ? ": " : "", e.message);
 }
 
-/* Wait for one of the signals `ends`, or until a rank of the cluster is lost. If `reloads`, SIGHUP does not end the wait but reloads the
- * API keys. The signals were blocked before threads were created, so no other thread receives them. */
+/* Wait for one of the signals `ends`, or until a rank of the cluster is lost. If `reloads`, SIGHUP does not
+ * end the wait but reloads the API keys. The signals were blocked before threads were created, so no other
+ * thread receives them. */
 static void wait_for_end(lm_server *s, const sigset_t *ends, bool reloads, const lm_cluster *cluster)
 {
     const struct timespec often = { .tv_sec = 0, .tv_nsec = 100000000 };
@@ -416,7 +479,8 @@ static void wait_for_end(lm_server *s, const sigset_t *ends, bool reloads, const
     }
 }
 
-/* End the server after another rank was lost. Running requests have failed already; waiting ones are answered with an error. */
+/* End the server after another rank was lost. Running requests have failed already; waiting ones are answered
+ * with an error. */
 static lm_status end_lost(lm_server *s, lm_error *e)
 {
     lm_server_drain(s, 1);
@@ -440,7 +504,8 @@ static lm_status serve_until_signal(lm_server *s, const serve_options *o, const 
     wait_for_end(s, ends, o->key_file != NULL, o->model.o.cluster);
     if (lm_cluster_lost(o->model.o.cluster))
         return end_lost(s, e);
-    lm_note("shutting down: waiting up to %g s for active requests; send the signal again to stop now", seconds);
+    lm_note("shutting down: waiting up to %g s for active requests; send the signal again to stop now",
+            seconds);
     if (pthread_create(&thread, NULL, drain, s))
         return lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "cannot start a thread");
     clock_gettime(CLOCK_MONOTONIC, &began);
@@ -508,7 +573,8 @@ static lm_status serve(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_serve = {
     .name = "serve",
-    .usage = "[MODEL ...] [--models-dir DIR] [--host ADDRESS] [--port N] [--api-key KEY] [--parallel N] [-c N]",
+    .usage = "[MODEL ...] [--models-dir DIR] [--host ADDRESS] [--port N] [--api-key KEY]"
+             " [--parallel N] [-c N]",
     .summary = "serve models over HTTP",
     .about = "  Speaks the APIs of OpenAI (/v1/chat/completions ...), Anthropic (/v1/messages), ollama (/api/chat ...) and\n"
              "  llama.cpp (/completion, /slots ...); /openapi.json describes them. -c sets the context size per request, --parallel\n"

@@ -30,9 +30,10 @@ static void add_row(const json_t *row, lm_text *out)
     const char *key = text_of(row, "key");
 
     lm_text_printf(out, "%-11s %-12.12s %10s %14s %14s %14s  %s\n", text_of(row, "day"), *key ? key : "-",
-                   lm_figure_count(requests, count_of(row, "requests")), lm_figure_count(input, count_of(row, "input_tokens")),
-                   lm_figure_count(cached, count_of(row, "cached_tokens")), lm_figure_count(output, count_of(row, "output_tokens")),
-                   text_of(row, "model"));
+                   lm_figure_count(requests, count_of(row, "requests")),
+                   lm_figure_count(input, count_of(row, "input_tokens")),
+                   lm_figure_count(cached, count_of(row, "cached_tokens")),
+                   lm_figure_count(output, count_of(row, "output_tokens")), text_of(row, "model"));
 }
 
 static lm_status print(const json_t *rows, lm_error *e)
@@ -40,8 +41,8 @@ static lm_status print(const json_t *rows, lm_error *e)
     lm_text out = { 0 };
     lm_status status;
 
-    lm_text_printf(&out, "%-11s %-12s %10s %14s %14s %14s  %s\n", "day (UTC)", "key", "requests", "input tokens", "of them cached",
-                   "output tokens", "model");
+    lm_text_printf(&out, "%-11s %-12s %10s %14s %14s %14s  %s\n", "day (UTC)", "key", "requests",
+                   "input tokens", "of them cached", "output tokens", "model");
     for (size_t i = 0; i < json_array_size(rows); i++)
         add_row(json_array_get(rows, i), &out);
     status = lm_out_buf(&out, e);
@@ -56,7 +57,10 @@ static lm_status usage(lm_cli *cli, void *options, lm_error *e)
 
     LM_TRY(lm_server_usage(cli->args[0], o->key, &rows, e));
     if (cli->json)
-        return lm_out_json(cli, json_pack("{s:s, s:s, s:o}", "schema", "lamina.usage/1", "file", cli->args[0], "rows", rows), e);
+        return lm_out_json(cli,
+                           json_pack("{s:s, s:s, s:o}", "schema", "lamina.usage/1", "file", cli->args[0],
+                                     "rows", rows),
+                           e);
     lm_status status = print(rows, e);
     json_decref(rows);
     return status;

@@ -21,7 +21,8 @@ static bool ends_in(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Return whether this is a further part ("…-00002-of-00003.gguf") of a split model whose first part is in the same folder. */
+/* Return whether this is a further part ("…-00002-of-00003.gguf") of a split model whose first part is in the
+ * same folder. */
 static bool is_further_part(const char *path)
 {
     size_t n = strlen(path);
@@ -29,8 +30,8 @@ static bool is_further_part(const char *path)
     char *first;
     bool is;
 
-    if (!at || at[0] != '-' || memcmp(at + 6, "-of-", 4) || strspn(at + 1, "0123456789") != 5 || memcmp(at + 1, "00001", 5) == 0 ||
-        !(first = strdup(path)))
+    if (!at || at[0] != '-' || memcmp(at + 6, "-of-", 4) || strspn(at + 1, "0123456789") != 5 ||
+        memcmp(at + 1, "00001", 5) == 0 || !(first = strdup(path)))
         return false;
     memcpy(first + n - 19, "00001", 5);
     is = access(first, F_OK) == 0;
@@ -80,7 +81,8 @@ static void pass_over(passed *p, const char *path)
 }
 
 /* Add the models in a folder. `deeper`: also those in its subfolders. */
-static lm_status add_entries(lm_cli *cli, const char *folder, bool deeper, lm_served_model *list, size_t *n, passed *p, lm_error *e)
+static lm_status add_entries(lm_cli *cli, const char *folder, bool deeper, lm_served_model *list, size_t *n,
+                             passed *p, lm_error *e)
 {
     struct dirent **entries = NULL;
     int count = scandir(folder, &entries, NULL, alphasort);
@@ -118,13 +120,14 @@ static lm_status add_folder(lm_cli *cli, const char *folder, lm_served_model *li
     if (status == LM_OK && *n == before)
         lm_warn("%s holds no .gguf file and no folder of a model", folder);
     else if (status == LM_OK && p.n)
-        lm_print_line("passed over, no model: %s%s", p.names.data ? p.names.data : "", p.n > MAX_NAMED ? ", ..." : "");
+        lm_print_line("passed over, no model: %s%s", p.names.data ? p.names.data : "",
+                      p.n > MAX_NAMED ? ", ..." : "");
     lm_text_free(&p.names);
     return status;
 }
 
-lm_status lm_served_models(lm_cli *cli, const lm_model_flags *f, const char *folder, bool others, const lm_flag_list *aliases,
-                           lm_served_model **out, size_t *n, lm_error *e)
+lm_status lm_served_models(lm_cli *cli, const lm_model_flags *f, const char *folder, bool others,
+                           const lm_flag_list *aliases, lm_served_model **out, size_t *n, lm_error *e)
 {
     lm_served_model *list = lm_store_new(&cli->store, MAX_MODELS, lm_served_model);
 
@@ -141,7 +144,8 @@ lm_status lm_served_models(lm_cli *cli, const lm_model_flags *f, const char *fol
     if (!*n && !others)
         return lm_fail(e, LM_NOT_FOUND, "--models-dir", LM_NO_OFFSET, "no models in %s", folder);
     if (aliases->n > *n)
-        return lm_fail(e, LM_USAGE, "--alias", LM_NO_OFFSET, "%zu names for %zu model%s", aliases->n, *n, *n == 1 ? "" : "s");
+        return lm_fail(e, LM_USAGE, "--alias", LM_NO_OFFSET, "%zu names for %zu model%s", aliases->n, *n,
+                       *n == 1 ? "" : "s");
     for (size_t i = 0; i < aliases->n; i++) {
         const char *all = aliases->items[i], *comma = strchr(all, ',');
         list[i].name = comma ? lm_store_strndup(&cli->store, all, (size_t)(comma - all)) : all;

@@ -27,8 +27,9 @@ static lm_status add_folder_of(lm_cli *cli, paths *p, const char *path, lm_error
     return slash ? add(cli, p, path, slash, e) : add(cli, p, ".", NULL, e);
 }
 
-/* Add the folder of a file, which contains the other parts of a split file, and the folder of its target if it is a link. For a snapshot of
- * the Hugging Face cache, add the folder that contains both the snapshots and the files to which they link. */
+/* Add the folder of a file, which contains the other parts of a split file, and the folder of its target if
+ * it is a link. For a snapshot of the Hugging Face cache, add the folder that contains both the snapshots and
+ * the files to which they link. */
 static lm_status add_model(lm_cli *cli, paths *p, const char *path, lm_error *e)
 {
     const char *snapshots = strstr(path, "/snapshots/");
@@ -56,7 +57,8 @@ static lm_status add_member_models(lm_cli *cli, paths *p, const lm_service_optio
     return LM_OK;
 }
 
-lm_status lm_serve_rights(lm_cli *cli, const char *keys, const char *const *stores, size_t n, lm_server_options *o, lm_error *e)
+lm_status lm_serve_rights(lm_cli *cli, const char *keys, const char *const *stores, size_t n,
+                          lm_server_options *o, lm_error *e)
 {
     const char *const *loras = o->models.services->loras;
     size_t hosts = 0, models = o->models.n, all = models, adapters = 0;

@@ -4,16 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char page_head[] = "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>lamina audit</title>\n<style>\n"
-                                "pre { white-space: pre-wrap; font-family: inherit; max-width: 60em; margin: 2em auto; line-height: 1.5 }\n"
-                                ".confirmed { color: #1a7f37 }\n.rounded { color: #9a6700 }\n"
-                                ".wrong { color: #cf222e; text-decoration: line-through }\n"
-                                "ins { color: #cf222e; text-decoration: none; font-weight: bold }\n</style>\n<pre>";
+static const char page_head[] =
+    "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>lamina audit</title>\n<style>\n"
+    "pre { white-space: pre-wrap; font-family: inherit; max-width: 60em; margin: 2em auto; "
+    "line-height: 1.5 }\n"
+    ".confirmed { color: #1a7f37 }\n.rounded { color: #9a6700 }\n"
+    ".wrong { color: #cf222e; text-decoration: line-through }\n"
+    "ins { color: #cf222e; text-decoration: none; font-weight: bold }\n</style>\n<pre>";
 
 static void add_passage(lm_text *out, const char *s, size_t n, bool html)
 {
     for (size_t i = 0; i < n; i++) {
-        const char *as = !html ? NULL : s[i] == '<' ? "&lt;" : s[i] == '>' ? "&gt;" : s[i] == '&' ? "&amp;" : NULL;
+        const char *as = !html         ? NULL
+                         : s[i] == '<' ? "&lt;"
+                         : s[i] == '>' ? "&gt;"
+                         : s[i] == '&' ? "&amp;"
+                                       : NULL;
         if (as)
             lm_text_add_str(out, as);
         else
@@ -50,7 +56,8 @@ static int by_place(const void *x, const void *y)
 {
     const lm_claim_mark *a = x, *b = y;
 
-    return a->at != b->at ? (a->at > b->at) - (a->at < b->at) : (a->verdict < b->verdict) - (a->verdict > b->verdict);
+    return a->at != b->at ? (a->at > b->at) - (a->at < b->at)
+                          : (a->verdict < b->verdict) - (a->verdict > b->verdict);
 }
 
 /* Replace a mark that encloses others by an empty mark at the end of its value. */
@@ -58,7 +65,9 @@ static void unnest(lm_claim_mark *marks, size_t n)
 {
     for (size_t i = 0; i + 1 < n; i++)
         if (marks[i + 1].at < marks[i].at + marks[i].size && marks[i + 1].size < marks[i].size)
-            marks[i] = (lm_claim_mark){ .at = marks[i].at + marks[i].size, .verdict = marks[i].verdict, .truth = marks[i].truth };
+            marks[i] = (lm_claim_mark){ .at = marks[i].at + marks[i].size,
+                                        .verdict = marks[i].verdict,
+                                        .truth = marks[i].truth };
     qsort(marks, n, sizeof *marks, by_place);
 }
 

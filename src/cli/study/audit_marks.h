@@ -7,12 +7,12 @@
 #include "lamina/audit.h"
 #include "cli/base/output.h"
 
-/* The verdict on the bytes [at, at + size) of a document. `truth`: the correct value, for LM_CLAIM_WRONG. The verdict is not
- * LM_CLAIM_NOT_CHECKABLE. */
+/* The verdict on the bytes [at, at + size) of a document. `truth`: the correct value, for LM_CLAIM_WRONG. The
+ * verdict is not LM_CLAIM_NOT_CHECKABLE. */
 typedef struct lm_claim_mark { size_t at, size; lm_claim verdict; const char *truth; } lm_claim_mark;
 
-/* Append the document to `out`, each marked value followed by its verdict. In HTML the value has the class of its verdict. Sorts
- * `marks`. */
+/* Append the document to `out`, each marked value followed by its verdict. In HTML the value has the class of
+ * its verdict. Sorts `marks`. */
 void lm_mark_document(lm_text *out, const char *text, size_t size, lm_claim_mark *marks, size_t n, bool html);
 
 #endif

@@ -14,7 +14,8 @@ typedef struct lm_cluster_flags {
     bool           exact;
 } lm_cluster_flags;
 
-/* Run the job given after --, and restart it until it succeeds, a signal stops it, or a restart would not help. */
+/* Run the job given after --, and restart it until it succeeds, a signal stops it, or a restart would not
+ * help. */
 lm_status lm_cluster_keep_running(lm_cli *cli, lm_error *e);
 
 lm_status lm_cluster_plan_run(lm_cli *cli, lm_cluster_flags *f, lm_error *e);

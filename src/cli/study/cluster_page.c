@@ -33,23 +33,24 @@ static json_t *time_json(const lm_cluster_time *t, bool simulated)
 {
     if (t->rate <= 0)
         return json_null();
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "computing", t->computing, "latency", t->latency, "transfer", t->transfer,
-                     "seconds", seconds(t), "tokens_per_second", t->rate, "simulated_seconds",
-                     simulated ? json_real(t->simulated) : json_null());
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:o}", "computing", t->computing, "latency", t->latency,
+                     "transfer", t->transfer, "seconds", seconds(t), "tokens_per_second", t->rate,
+                     "simulated_seconds", simulated ? json_real(t->simulated) : json_null());
 }
 
 static json_t *row_json(const lm_cluster_row *r, bool simulated)
 {
     char name[SPLIT];
 
-    return json_pack("{s:s, s:i, s:i, s:i, s:i, s:b, s:b, s:{s:i, s:I, s:I, s:I, s:I}, s:I, s:i, s:I, s:o, s:o, s:o}", "split",
-                     split_name(name, r), "tp", (int)r->tp, "pp", (int)r->pp, "ranks", (int)(r->tp * r->pp), "copies", (int)r->copies,
-                     "fits", r->fits, "tight", r->tight,
-                     "memory", "rank", (int)r->largest, "weights", (json_int_t)r->weights, "kv", (json_int_t)r->kv, "scratch",
-                     (json_int_t)r->scratch, "total", (json_int_t)r->total, "weights_of_all_ranks", (json_int_t)r->weights_of_all,
-                     "exchanges_per_token", (int)r->exchanges, "sent_per_token", (json_int_t)r->sent, "one_stream",
-                     time_json(&r->one, simulated), "many_streams", time_json(&r->many, simulated), "prompt",
-                     time_json(&r->first, simulated));
+    return json_pack(
+        "{s:s, s:i, s:i, s:i, s:i, s:b, s:b, s:{s:i, s:I, s:I, s:I, s:I}, s:I, s:i, s:I, s:o, s:o, s:o}",
+        "split", split_name(name, r), "tp", (int)r->tp, "pp", (int)r->pp, "ranks", (int)(r->tp * r->pp),
+        "copies", (int)r->copies, "fits", r->fits, "tight", r->tight, "memory", "rank", (int)r->largest,
+        "weights", (json_int_t)r->weights, "kv", (json_int_t)r->kv, "scratch", (json_int_t)r->scratch,
+        "total", (json_int_t)r->total, "weights_of_all_ranks", (json_int_t)r->weights_of_all,
+        "exchanges_per_token", (int)r->exchanges, "sent_per_token", (json_int_t)r->sent, "one_stream",
+        time_json(&r->one, simulated), "many_streams", time_json(&r->many, simulated), "prompt",
+        time_json(&r->first, simulated));
 }
 
 static json_t *best_json(const lm_cluster_plan *p, int i)
@@ -59,22 +60,24 @@ static json_t *best_json(const lm_cluster_plan *p, int i)
     return i < 0 ? json_null() : json_string(split_name(name, &p->rows[i]));
 }
 
-json_t *lm_cluster_plan_json(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p, bool simulated)
+json_t *lm_cluster_plan_json(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p,
+                             bool simulated)
 {
     json_t *rows = json_array();
 
     for (size_t i = 0; i < p->n; i++)
         json_array_append_new(rows, row_json(&p->rows[i], simulated));
-    json_t *node = json_pack("{s:s?, s:I, s:I, s:s, s:s}", "device", at->device ? at->device->name : NULL, "memory", (json_int_t)p->memory,
-                             "reserve", (json_int_t)p->reserve,
-                             "kernels", p->level, "mark", lm_limits_mark(&at->limits));
-    json_t *link = json_pack("{s:s, s:f, s:f, s:s}", "name", p->link.name, "latency", p->link.latency, "bytes_per_second",
-                             p->link.bytes_per_second, "source", p->link.source);
-    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:s, s:i, s:I, s:i, s:o, s:{s:o, s:o, s:o}}", "kind", "plan", "model",
-                     x->info.name, "precision", p->precision, "nodes", (int)p->nodes, "node", node, "link", link, "context",
-                     (json_int_t)p->context, "kv_type", at->kv, "streams", (int)p->streams, "prompt_tokens", (json_int_t)p->prompt,
-                     "most_tp", (int)p->most_tp, "splits", rows, "best", "one_stream", best_json(p, p->best_one), "many_streams",
-                     best_json(p, p->best_many), "first_token", best_json(p, p->best_first));
+    json_t *node = json_pack("{s:s?, s:I, s:I, s:s, s:s}", "device", at->device ? at->device->name : NULL,
+                             "memory", (json_int_t)p->memory, "reserve", (json_int_t)p->reserve, "kernels",
+                             p->level, "mark", lm_limits_mark(&at->limits));
+    json_t *link = json_pack("{s:s, s:f, s:f, s:s}", "name", p->link.name, "latency", p->link.latency,
+                             "bytes_per_second", p->link.bytes_per_second, "source", p->link.source);
+    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:s, s:i, s:I, s:i, s:o, s:{s:o, s:o, s:o}}",
+                     "kind", "plan", "model", x->info.name, "precision", p->precision, "nodes", (int)p->nodes,
+                     "node", node, "link", link, "context", (json_int_t)p->context, "kv_type", at->kv,
+                     "streams", (int)p->streams, "prompt_tokens", (json_int_t)p->prompt, "most_tp",
+                     (int)p->most_tp, "splits", rows, "best", "one_stream", best_json(p, p->best_one),
+                     "many_streams", best_json(p, p->best_many), "first_token", best_json(p, p->best_first));
 }
 
 /* ---- text ---- */
@@ -92,16 +95,16 @@ static const char *time_or_dash(char out[LM_FIGURE], double s, bool known)
 
 static void add_row(lm_cell_table *g, const lm_cluster_row *r, bool simulated)
 {
-    char name[SPLIT], copies[LM_FIGURE], total[LM_FIGURE], sent[LM_FIGURE], one[LM_FIGURE], a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE],
-        many[LM_FIGURE], first[LM_FIGURE], simulation[LM_FIGURE];
+    char name[SPLIT], copies[LM_FIGURE], total[LM_FIGURE], sent[LM_FIGURE], one[LM_FIGURE], a[LM_FIGURE],
+        b[LM_FIGURE], c[LM_FIGURE], many[LM_FIGURE], first[LM_FIGURE], simulation[LM_FIGURE];
     bool known = r->one.rate > 0;
 
     snprintf(copies, sizeof copies, "%u", r->copies);
-    lm_cell_table_row(g, split_name(name, r), copies, lm_figure_bytes(total, r->total), lm_fit_verdict(r->fits, r->tight),
-                      r->sent ? lm_figure_bytes(sent, r->sent) : "-", lm_fit_rate(one, r->one.rate),
-                      time_or_dash(a, r->one.computing, known), time_or_dash(b, r->one.latency, known),
-                      time_or_dash(c, r->one.transfer, known), lm_fit_rate(many, r->many.rate),
-                      time_or_dash(first, seconds(&r->first), known),
+    lm_cell_table_row(g, split_name(name, r), copies, lm_figure_bytes(total, r->total),
+                      lm_fit_verdict(r->fits, r->tight), r->sent ? lm_figure_bytes(sent, r->sent) : "-",
+                      lm_fit_rate(one, r->one.rate), time_or_dash(a, r->one.computing, known),
+                      time_or_dash(b, r->one.latency, known), time_or_dash(c, r->one.transfer, known),
+                      lm_fit_rate(many, r->many.rate), time_or_dash(first, seconds(&r->first), known),
                       simulated ? time_or_dash(simulation, r->one.simulated, known) : "");
 }
 
@@ -110,7 +113,8 @@ static void change(double from, double to, const char *what, lm_text *out)
 {
     char time[LM_FIGURE];
 
-    lm_text_printf(out, "%s %s %s", lm_figure_time(time, to > from ? to - from : from - to), to > from ? "more" : "less", what);
+    lm_text_printf(out, "%s %s %s", lm_figure_time(time, to > from ? to - from : from - to),
+                   to > from ? "more" : "less", what);
 }
 
 /* Compare the computing time and the network time of two splits. */
@@ -124,7 +128,8 @@ static void reason(const lm_cluster_row *from, const lm_cluster_row *to, lm_text
     change(network(&from->one), network(&to->one), "network", out);
 }
 
-/* Return the split other than `best` that fits and generates the most tokens per second for one stream, or NULL. */
+/* Return the split other than `best` that fits and generates the most tokens per second for one stream, or
+ * NULL. */
 static const lm_cluster_row *second(const lm_cluster_plan *p, const lm_cluster_row *best)
 {
     const lm_cluster_row *found = NULL;
@@ -154,7 +159,8 @@ static void why(const lm_cluster_plan *p, lm_text *out)
     if (other && other != least)
         reason(other, best, out);
     best = &p->rows[p->best_many];
-    lm_text_printf(out, "\n  many         %s, %s together", split_name(name, best), lm_fit_rate(rate, best->many.rate));
+    lm_text_printf(out, "\n  many         %s, %s together", split_name(name, best),
+                   lm_fit_rate(rate, best->many.rate));
     if (best->copies > 1)
         lm_text_printf(out, "; %u copies send nothing to each other", best->copies);
     best = &p->rows[p->best_first];
@@ -162,28 +168,33 @@ static void why(const lm_cluster_plan *p, lm_text *out)
                    lm_figure_time(time, seconds(&best->first)), (unsigned long long)p->prompt);
 }
 
-void lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p, bool simulated, lm_store *store,
-                          lm_text *out)
+void lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p,
+                          bool simulated, lm_store *store, lm_text *out)
 {
     lm_cell_table g = { .store = store, .align = simulated ? "lrrlrrrrrrrr" : "lrrlrrrrrrr", .indent = 2 };
-    char left[2 * LM_FIT_NAME], place[LM_FIT_NAME], model[LM_FIT_NAME], context[LM_FIGURE], latency[LM_FIGURE], rate[LM_FIGURE];
+    char left[2 * LM_FIT_NAME], place[LM_FIT_NAME], model[LM_FIT_NAME], context[LM_FIGURE],
+        latency[LM_FIGURE], rate[LM_FIGURE];
     const char *source;
 
     snprintf(left, sizeof left, "%s on %u × %s", lm_fit_model_name(x, model), p->nodes,
              lm_fit_place_name(at, p->memory + p->reserve, place));
     lm_fit_title(left, p->precision, out);
-    lm_text_printf(out, "%s: %s a message, %s a second; %s positions, cache %s; times at best\n\n", p->link.title,
-                   lm_figure_time(latency, p->link.latency), lm_figure_bytes(rate, (uint64_t)p->link.bytes_per_second),
+    lm_text_printf(out, "%s: %s a message, %s a second; %s positions, cache %s; times at best\n\n",
+                   p->link.title, lm_figure_time(latency, p->link.latency),
+                   lm_figure_bytes(rate, (uint64_t)p->link.bytes_per_second),
                    lm_figure_count(context, p->context), at->kv);
-    lm_cell_table_row(&g, "", "copies", "a node holds", "", "sends", "one stream", "computing", "latency", "bytes", "many",
-                      "first token", "simulated");
+    lm_cell_table_row(&g, "", "copies", "a node holds", "", "sends", "one stream", "computing", "latency",
+                      "bytes", "many", "first token", "simulated");
     for (size_t i = 0; i < p->n; i++)
         add_row(&g, &p->rows[i], simulated);
     lm_cell_table_print(&g, out);
     if (p->best_one >= 0)
         why(p, out);
-    lm_text_add_str(out, "\n  computing    of the slowest rank; latency: messages that wait for each other; bytes: what comes to each\n");
-    lm_text_printf(out, "  sends        each rank, for a token of one stream; many: %u streams in each copy, all copies together\n",
+    lm_text_add_str(out, "\n  computing    of the slowest rank; latency: messages that wait for each other; "
+                         "bytes: what comes to each\n");
+    lm_text_printf(out,
+                   "  sends        each rank, for a token of one stream; many: %u streams in each copy, all "
+                   "copies together\n",
                    p->streams);
     if (p->most_tp < p->nodes)
         lm_text_printf(out, "  tp           at most %u, the number of query heads\n", p->most_tp);

@@ -6,8 +6,9 @@
 
 #include "cli/study/fit_page.h"
 
-json_t *lm_cluster_plan_json(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p, bool simulated);
-void    lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p, bool simulated, lm_store *store,
-                             lm_text *out);
+json_t *lm_cluster_plan_json(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p,
+                             bool simulated);
+void    lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p,
+                             bool simulated, lm_store *store, lm_text *out);
 
 #endif

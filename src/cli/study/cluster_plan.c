@@ -4,7 +4,8 @@
 #include "cli/study/cluster.h"
 #include "cli/study/cluster_page.h"
 
-/* Find the link by name, or measure it between the ranks of this mpirun. *speaks: this rank prints the result. */
+/* Find the link by name, or measure it between the ranks of this mpirun. *speaks: this rank prints the
+ * result. */
 static lm_status find_link(const lm_cluster_flags *f, lm_link *out, bool *speaks, lm_error *e)
 {
     const lm_link *named;
@@ -32,12 +33,14 @@ static lm_status verdict(const lm_cluster_plan *p, lm_error *e)
     for (size_t i = 0; i < p->n; i++)
         if (p->rows[i].fits)
             return LM_OK;
-    return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "%s over %u nodes: %s are needed on one, there are %s", p->precision, p->nodes,
+    return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
+                   "%s over %u nodes: %s are needed on one, there are %s", p->precision, p->nodes,
                    lm_figure_bytes(a, last->total), lm_figure_bytes(b, p->memory));
 }
 
 /* Print the plan. If no split fits, the JSON document contains the error too. */
-static lm_status print(lm_cli *cli, const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p, bool simulated, lm_error *e)
+static lm_status print(lm_cli *cli, const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p,
+                       bool simulated, lm_error *e)
 {
     lm_status fits = verdict(p, e), status;
     lm_text   page = { 0 };
@@ -55,7 +58,8 @@ static lm_status print(lm_cli *cli, const lm_fitted *x, const lm_fit_place *at, 
     return status == LM_OK ? fits : status;
 }
 
-static lm_status plan(lm_cli *cli, lm_cluster_flags *f, const lm_model *m, lm_fit_place *at, lm_cluster_plan_options *o, lm_error *e)
+static lm_status plan(lm_cli *cli, lm_cluster_flags *f, const lm_model *m, lm_fit_place *at,
+                      lm_cluster_plan_options *o, lm_error *e)
 {
     lm_fitted       x = { 0 };
     lm_cluster_plan p = { 0 };
@@ -71,8 +75,14 @@ lm_status lm_cluster_plan_run(lm_cli *cli, lm_cluster_flags *f, lm_error *e)
 {
     lm_fit_place            at = { .here = true };
     lm_link                 link;
-    lm_cluster_plan_options o = { .link = &link, .memory = f->ram, .precision = f->precision, .streams = f->streams, .prompt = f->prompt,
-                                  .exact = f->exact, .simulate = f->simulate > 0, .nodes = f->simulate ? f->simulate : f->nodes };
+    lm_cluster_plan_options o = { .link = &link,
+                                  .memory = f->ram,
+                                  .precision = f->precision,
+                                  .streams = f->streams,
+                                  .prompt = f->prompt,
+                                  .exact = f->exact,
+                                  .simulate = f->simulate > 0,
+                                  .nodes = f->simulate ? f->simulate : f->nodes };
     lm_model *m = NULL;
     bool      speaks;
 
@@ -86,7 +96,8 @@ lm_status lm_cluster_plan_run(lm_cli *cli, lm_cluster_flags *f, lm_error *e)
     if (!speaks)
         return LM_OK;
     if (at.here) {
-        LM_TRY(lm_machine_measure(&(lm_measure_options){ .cpu = f->run.cpu, .threads = f->run.threads }, &at.limits, e));
+        LM_TRY(lm_machine_measure(&(lm_measure_options){ .cpu = f->run.cpu, .threads = f->run.threads },
+                                  &at.limits, e));
         o.limits = &at.limits;
     }
     o.device = at.device;

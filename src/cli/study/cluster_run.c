@@ -12,7 +12,8 @@
 #include "cli/study/cluster.h"
 #include "cli/run/splitting.h"
 
-enum { LONGEST_PAUSE = 30, STEADY = 60 };        /* seconds; after STEADY the next pause is the shortest again */
+/* seconds; after STEADY the next pause is the shortest again */
+enum { LONGEST_PAUSE = 30, STEADY = 60 };
 
 typedef struct watched {
     sigset_t signals, before;
@@ -33,8 +34,8 @@ static lm_status start(lm_cli *cli, const watched *w, pid_t *out, lm_error *e)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-/* Wait for the job and forward termination signals to it, then kill the remaining processes of its group. Return its exit status, or
- * 128 + the signal that ended it. */
+/* Wait for the job and forward termination signals to it, then kill the remaining processes of its group.
+ * Return its exit status, or 128 + the signal that ended it. */
 static int wait_for(watched *w, pid_t pid)
 {
     int status = 0, number;
@@ -50,8 +51,8 @@ static int wait_for(watched *w, pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Return whether another start may succeed. It cannot after a usage error or a failed comparison, with a damaged or unsupported model, with
- * a model that does not fit, or when the command cannot be executed. */
+/* Return whether another start may succeed. It cannot after a usage error or a failed comparison, with a
+ * damaged or unsupported model, with a model that does not fit, or when the command cannot be executed. */
 static bool gets_better(int code)
 {
     return code != 2 && code != 3 && code != 4 && code != 5 && code != 126 && code != 127;
@@ -83,8 +84,11 @@ static lm_status run_again_and_again(lm_cli *cli, watched *w, lm_error *e)
         if (code == 0 && !lost)
             return LM_OK;
         if (!lost && !gets_better(code))
-            return lm_fail(e, LM_FAILED, cli->args[1], LM_NO_OFFSET, code == 127 ? "not found" : "ended with status %d, which another start"
-                           " would not change", code);
+            return lm_fail(e, LM_FAILED, cli->args[1], LM_NO_OFFSET,
+                           code == 127 ? "not found"
+                                       : "ended with status %d, which another start"
+                                         " would not change",
+                           code);
         pause = lm_clock_seconds() - began > STEADY ? 1 : pause;
         if (lost)
             lm_print_line("%s: a rank was lost; started again in %u s", cli->args[1], pause);

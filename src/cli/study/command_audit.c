@@ -22,7 +22,8 @@ typedef struct audit_options { lm_flag_list models; bool quiet_ones, strict; int
 
 static const lm_flag audit_flag_table[] = {
     { "--wrong-only", NULL, LM_FLAG_SWITCH, O(quiet_ones), NULL, "show only wrong statements", 0, 0, NULL },
-    { "--strict", NULL, LM_FLAG_SWITCH, O(strict), NULL, "exit with status 5 also if something could not be checked", 0, 0, NULL },
+    { "--strict", NULL, LM_FLAG_SWITCH, O(strict), NULL,
+      "exit with status 5 also if something could not be checked", 0, 0, NULL },
     { "--format", NULL, LM_FLAG_WORD, O(format), "text|md|html",
       "text: the statements; md, html: the document with its marks", 0, 0,
       format_words },
@@ -50,8 +51,10 @@ typedef struct audit {
     lm_cli        *cli;
     audit_options *o;
     subject      **subjects;             /* each in the store; the array is allocated with realloc */
-    size_t         n_subjects, capacity, line, counts[4], statements, unknown;        /* unknown: rows and lines not understood */
-    size_t         misspelt_line;                /* of the first unknown quantity that is near a known one; 0: none */
+    /* unknown: rows and lines not understood */
+    size_t         n_subjects, capacity, line, counts[4], statements, unknown;
+    /* of the first unknown quantity that is near a known one; 0: none */
+    size_t         misspelt_line;
     const char    *misspelt, *meant;             /* in the store */
     json_t        *list, *unread;
     const char    *name;                 /* of the document, for messages */
@@ -132,26 +135,29 @@ static const char *json_word(lm_claim verdict)
     return verdict == LM_CLAIM_NOT_CHECKABLE ? "not_checkable" : lm_claim_word(verdict);
 }
 
-static lm_status show(audit *a, const char *model, const char *quantity, const char *claim, const lm_judgement *j, const char *why,
-                      lm_error *e)
+static lm_status show(audit *a, const char *model, const char *quantity, const char *claim,
+                      const lm_judgement *j, const char *why, lm_error *e)
 {
     a->counts[j->verdict]++;
     a->statements++;
     LM_TRY(note_misspelt(a, quantity, j, e));
     if (a->cli->json) {
-        json_t *one = json_pack("{s:I, s:o, s:s, s:o, s:s, s:s?, s:s, s:o, s:o, s:o}", "line", (json_int_t)a->line, "text",
-                                lm_json_of(a->text, strcspn(a->text, "\r\n")), "verdict", json_word(j->verdict), "true",
-                                lm_json_of(j->truth, strlen(j->truth)), "kind", why, "nearest", j->nearest, "fact", j->path, "model",
-                                lm_json_of(model, strlen(model)), "quantity", lm_json_of(quantity, strlen(quantity)), "said",
+        json_t *one = json_pack("{s:I, s:o, s:s, s:o, s:s, s:s?, s:s, s:o, s:o, s:o}", "line",
+                                (json_int_t)a->line, "text", lm_json_of(a->text, strcspn(a->text, "\r\n")),
+                                "verdict", json_word(j->verdict), "true",
+                                lm_json_of(j->truth, strlen(j->truth)), "kind", why, "nearest", j->nearest,
+                                "fact", j->path, "model", lm_json_of(model, strlen(model)), "quantity",
+                                lm_json_of(quantity, strlen(quantity)), "said",
                                 lm_json_of(claim, strlen(claim)));
-        return json_array_append_new(a->list, one) == 0 ? LM_OK : lm_fail_memory(e, "the statements", a->statements);
+        return json_array_append_new(a->list, one) == 0 ? LM_OK
+                                                        : lm_fail_memory(e, "the statements", a->statements);
     }
     if (a->o->quiet_ones && j->verdict != LM_CLAIM_WRONG && !j->nearest)
         return LM_OK;
     const char *word = _(lm_claim_word(j->verdict));
     unsigned    used = lm_text_columns(word);
-    lm_text_printf(&a->out, "%5zu  %s%*s  %s  %s: %s", a->line, word, used < 13 ? (int)(13 - used) : 0, "", escaped(a, model),
-                   escaped(a, quantity), escaped(a, claim));
+    lm_text_printf(&a->out, "%5zu  %s%*s  %s  %s: %s", a->line, word, used < 13 ? (int)(13 - used) : 0, "",
+                   escaped(a, model), escaped(a, quantity), escaped(a, claim));
     if (j->verdict == LM_CLAIM_WRONG || j->verdict == LM_CLAIM_ROUNDED)
         lm_text_printf(&a->out, _("; it is %s"), escaped(a, j->truth));
     lm_text_printf(&a->out, "%s%s", *why ? " (" : "", *why ? _(why) : "");
@@ -170,7 +176,8 @@ static lm_status judge(audit *a, const char *model, const char *quantity, const 
     LM_TRY(find_subject(a, model, &s, e));
     if (!s->facts) {
         lm_error_text(&s->error, why, sizeof why);
-        return show(a, model, quantity, claim, &j, s->error.code == LM_NOT_FOUND ? N_("no such model") : why, e);
+        return show(a, model, quantity, claim, &j, s->error.code == LM_NOT_FOUND ? N_("no such model") : why,
+                    e);
     }
     LM_TRY(lm_facts_judge(s->facts, quantity, claim, &j, e));
     return show(a, model, quantity, claim, &j, j.why, e);
@@ -224,7 +231,8 @@ static lm_status fail_at_line(const audit *a, int64_t offset, const char *what, 
     return lm_fail_in(e, a->name);
 }
 
-/* Check a table whose first line names its columns: model (or asked), quantity, and claim (or seed_value or value). */
+/* Check a table whose first line names its columns: model (or asked), quantity, and claim (or seed_value or
+ * value). */
 static lm_status audit_table(audit *a, char *text, lm_error *e)
 {
     char *names[MAX_CELLS], *cells[MAX_CELLS], *next = NULL;
@@ -237,8 +245,9 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
             size_t n = split(line, '\t', names);
             model    = column(names, n, "asked") >= 0 ? column(names, n, "asked") : column(names, n, "model");
             quantity = column(names, n, "quantity");
-            claim    = column(names, n, "claim") >= 0 ? column(names, n, "claim") : column(names, n, "seed_value") >= 0
-                           ? column(names, n, "seed_value") : column(names, n, "value");
+            claim = column(names, n, "claim") >= 0        ? column(names, n, "claim")
+                    : column(names, n, "seed_value") >= 0 ? column(names, n, "seed_value")
+                                                          : column(names, n, "value");
             if (quantity < 0 || claim < 0 || (model < 0 && a->o->models.n != 1))
                 return fail_at_line(a, LM_NO_OFFSET, "missing columns: model, quantity and claim", e);
             continue;
@@ -250,7 +259,8 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
         if ((size_t)last >= n && !(n == 1 && !*cells[0]))                /* skip empty lines */
             return fail_at_line(a, LM_NO_OFFSET, "fewer columns than the header line", e);
         if ((size_t)last < n)
-            LM_TRY(judge(a, model < 0 ? a->o->models.items[0] : cells[model], cells[quantity], cells[claim], e));
+            LM_TRY(
+                judge(a, model < 0 ? a->o->models.items[0] : cells[model], cells[quantity], cells[claim], e));
     }
     return LM_OK;
 }
@@ -258,7 +268,8 @@ static lm_status audit_table(audit *a, char *text, lm_error *e)
 /* ---- documents ---- */
 
 /* Check and print one statement of the document. *j receives the judgement, for the marks. */
-static lm_status judge_statement(audit *a, const char *text, const lm_audit_statement *statement, lm_judgement *j, lm_error *e)
+static lm_status judge_statement(audit *a, const char *text, const lm_audit_statement *statement,
+                                 lm_judgement *j, lm_error *e)
 {
     size_t   at = statement->at;
     subject *s  = NULL;
@@ -287,7 +298,8 @@ static lm_status show_unread(audit *a, const lm_audit_unread *u, lm_error *e)
 {
     a->unknown++;
     if (a->cli->json) {
-        json_t *one = json_pack("{s:I, s:o}", "line", (json_int_t)u->line, "text", lm_json_of(u->text, strlen(u->text)));
+        json_t *one = json_pack("{s:I, s:o}", "line", (json_int_t)u->line, "text",
+                                lm_json_of(u->text, strlen(u->text)));
         return json_array_append_new(a->unread, one) == 0 ? LM_OK : lm_fail_memory(e, "the rows", a->unknown);
     }
     if (!a->o->quiet_ones && a->o->format == AS_TEXT)
@@ -295,7 +307,8 @@ static lm_status show_unread(audit *a, const lm_audit_unread *u, lm_error *e)
     return LM_OK;
 }
 
-static lm_status judge_document(audit *a, const lm_audit_document *d, const char *text, size_t size, lm_error *e)
+static lm_status judge_document(audit *a, const lm_audit_document *d, const char *text, size_t size,
+                                lm_error *e)
 {
     size_t                    n = 0, n_marks = 0;
     const lm_audit_statement *s;
@@ -310,7 +323,8 @@ static lm_status judge_document(audit *a, const lm_audit_document *d, const char
         lm_judgement j;
         LM_TRY(judge_statement(a, text, s, &j, e));
         if (j.verdict != LM_CLAIM_NOT_CHECKABLE)
-            marks[n_marks++] = (lm_claim_mark){ s->at, s->size, j.verdict, lm_store_strdup(&a->cli->store, j.truth) };
+            marks[n_marks++] = (lm_claim_mark){ s->at, s->size, j.verdict,
+                                                lm_store_strdup(&a->cli->store, j.truth) };
     }
     for (size_t i = 0; (u = lm_audit_unread_at(d, i)); i++)
         LM_TRY(show_unread(a, u, e));
@@ -352,8 +366,8 @@ static bool is_table(const char *text)
     return memmem(text, n, "quantity", 8) && memchr(text, '\t', n);
 }
 
-/* Load the file, or standard input for "-". A file is a list of statements if its name ends in .tsv, standard input if its first line
- * is the header of one. */
+/* Load the file, or standard input for "-". A file is a list of statements if its name ends in .tsv, standard
+ * input if its first line is the header of one. */
 static lm_status load(audit *a, lm_text *text, lm_error *e)
 {
     const char *path = a->cli->args[0];
@@ -400,22 +414,28 @@ static lm_status write_text(audit *a, lm_error *e)
     if (a->o->format != AS_TEXT && !a->table)
         return lm_out_buf(&a->out, e);
     lm_text_printf(&a->out,
-                   P_(a->statements, "%zu statement: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n",
-                      "%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"), a->statements,
-                   a->counts[LM_CLAIM_CONFIRMED], a->counts[LM_CLAIM_ROUNDED], a->counts[LM_CLAIM_WRONG],
-                   a->counts[LM_CLAIM_NOT_CHECKABLE]);
+                   P_(a->statements,
+                      "%zu statement: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n",
+                      "%zu statements: %zu confirmed, %zu rounded, %zu wrong, %zu not checkable\n"),
+                   a->statements, a->counts[LM_CLAIM_CONFIRMED], a->counts[LM_CLAIM_ROUNDED],
+                   a->counts[LM_CLAIM_WRONG], a->counts[LM_CLAIM_NOT_CHECKABLE]);
     if (a->unknown)
         lm_text_printf(&a->out,
-                       P_(a->unknown, "%zu row or line not understood\n", "%zu rows and lines not understood\n"),
+                       P_(a->unknown, "%zu row or line not understood\n",
+                          "%zu rows and lines not understood\n"),
                        a->unknown);
     if (!a->table)
-        lm_text_printf(&a->out, P_(a->statements + a->unknown, "checked %zu of %zu statement\n", "checked %zu of %zu statements\n"),
-                       a->counts[LM_CLAIM_CONFIRMED] + a->counts[LM_CLAIM_ROUNDED] + a->counts[LM_CLAIM_WRONG], a->statements + a->unknown);
+        lm_text_printf(&a->out,
+                       P_(a->statements + a->unknown, "checked %zu of %zu statement\n",
+                          "checked %zu of %zu statements\n"),
+                       a->counts[LM_CLAIM_CONFIRMED] + a->counts[LM_CLAIM_ROUNDED] +
+                           a->counts[LM_CLAIM_WRONG],
+                       a->statements + a->unknown);
     return lm_out_buf(&a->out, e);
 }
 
-/* Return the result of the command: an error if a statement is wrong, a quantity is misspelt, or with --strict a statement was not
- * checked. */
+/* Return the result of the command: an error if a statement is wrong, a quantity is misspelt, or with
+ * --strict a statement was not checked. */
 static lm_status conclude(const audit *a, lm_error *e)
 {
     size_t wrong = a->counts[LM_CLAIM_WRONG], unchecked = a->counts[LM_CLAIM_NOT_CHECKABLE] + a->unknown;
@@ -429,8 +449,8 @@ static lm_status conclude(const audit *a, lm_error *e)
         lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "unknown quantity \"%s\"", a->misspelt);
         lm_fail_hint(e, "did you mean %s?", a->meant);
     } else if (a->o->strict && (unchecked || !a->statements)) {
-        lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statement%s could not be checked (--strict)", unchecked,
-                a->statements + a->unknown, a->statements + a->unknown == 1 ? "" : "s");
+        lm_fail(e, LM_DIFFERS, NULL, LM_NO_OFFSET, "%zu of %zu statement%s could not be checked (--strict)",
+                unchecked, a->statements + a->unknown, a->statements + a->unknown == 1 ? "" : "s");
     } else {
         return LM_OK;
     }

@@ -18,14 +18,16 @@ typedef struct compare_options {
 
 static const lm_flag compare_flag_table[] = {
     { "--view", NULL, LM_FLAG_TEXT, O(view), "VIEW",
-      "all, specification, summary, embedding, attention, position, mlp, norm, parameters, kv, flops, memory, stored, reading, timeline, "
+      "all, specification, summary, embedding, attention, position, mlp, norm, parameters, kv, flops, "
+      "memory, stored, reading, timeline, "
       "trends, history", 0, 0, NULL },
     { "--md", NULL, LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with Mermaid diagrams", 0, 0, NULL },
-    { "--history", NULL, LM_FLAG_SWITCH, O(history), NULL, "show milestone models with their timeline and trends; takes no MODEL", 0, 0,
-      NULL },
-    { "--name", NULL, LM_FLAG_LIST, O(names), "NAME", "title of the model; repeat for each MODEL, in their order", 0, 0, NULL },
-    { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N", "context length in tokens; 0: each model's (default)", 0,
-      INT32_MAX, NULL },
+    { "--history", NULL, LM_FLAG_SWITCH, O(history), NULL,
+      "show milestone models with their timeline and trends; takes no MODEL", 0, 0, NULL },
+    { "--name", NULL, LM_FLAG_LIST, O(names), "NAME",
+      "title of the model; repeat for each MODEL, in their order", 0, 0, NULL },
+    { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
+      "context length in tokens; 0: each model's (default)", 0, INT32_MAX, NULL },
     { 0 },
 };
 
@@ -84,10 +86,13 @@ static lm_status open_all(lm_cli *cli, compare_options *o, opened *x, lm_error *
 static lm_status show(lm_cli *cli, const compare_options *o, const opened *x, const char *view, lm_error *e)
 {
     lm_compare_options options = {
-        .form = cli->json ? LM_COMPARE_JSON : o->markdown ? LM_COMPARE_MARKDOWN : LM_COMPARE_PAGE,
+        .form = cli->json     ? LM_COMPARE_JSON
+                : o->markdown ? LM_COMPARE_MARKDOWN
+                              : LM_COMPARE_PAGE,
         .view = view,
         .language = cli->language,
-        .more = "--view all|specification|summary|attention|kv|timeline …   --md   --json   lamina compare --history",
+        .more = "--view all|specification|summary|attention|kv|timeline …   --md   --json   lamina compare "
+                "--history",
     };
     lm_text text = { 0 };
 

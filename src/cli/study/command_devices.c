@@ -11,7 +11,8 @@ typedef struct devices_options { int kind; } devices_options;
 
 static const char *const kind_words[] = { "gpu", "accelerator", "apple", "phone", "board", "cpu", NULL };
 static const char *const kind_titles[] = {
-    N_("graphics processors"), N_("accelerators"), "Apple", N_("phones"), N_("boards and small machines"), N_("processors"),
+    N_("graphics processors"), N_("accelerators"), "Apple", N_("phones"), N_("boards and small machines"),
+    N_("processors"),
 };
 
 static const lm_flag devices_flag_table[] = {
@@ -37,14 +38,14 @@ static json_t *device_json(const lm_device *d)
     const char *source;
     uint64_t    reserve = lm_device_reserve(d, &source);
 
-    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:f, s:{s:o, s:o, s:o, s:o}, s:o, s:s, s:o}", "name", d->name, "title", d->title,
-                     "kind",
-                     d->kind,
-                     "aliases", d->aliases, "memory", (json_int_t)d->memory, "reserve", (json_int_t)reserve,
-                     "reserve_source", source, "bytes_per_second", d->memory_rate, "operations_per_second",
-                     "f32", rate_json(d->peak.f32), "f16", rate_json(d->peak.f16), "bf16", rate_json(d->peak.bf16), "int8",
-                     rate_json(d->peak.int8), "cores", d->cores ? json_integer(d->cores) : json_null(), "source", d->source,
-                     "checked", json_string(d->checked));
+    return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:f, s:{s:o, s:o, s:o, s:o}, s:o, s:s, s:o}",
+                     "name", d->name, "title", d->title, "kind", d->kind, "aliases", d->aliases, "memory",
+                     (json_int_t)d->memory, "reserve", (json_int_t)reserve, "reserve_source", source,
+                     "bytes_per_second", d->memory_rate, "operations_per_second", "f32",
+                     rate_json(d->peak.f32), "f16", rate_json(d->peak.f16), "bf16", rate_json(d->peak.bf16),
+                     "int8", rate_json(d->peak.int8), "cores",
+                     d->cores ? json_integer(d->cores) : json_null(), "source", d->source, "checked",
+                     json_string(d->checked));
 }
 
 /* Format a rate in 10^12 operations per second with three digits; "-" if it is not published. */
@@ -155,8 +156,8 @@ static json_t *list_json(const lm_cli *cli, int only)
     return list;
 }
 
-/* Find the device with this name, as --device accepts it, or the only one whose names contain every argument. *out is NULL if several
- * match. LM_NOT_FOUND: none matches. */
+/* Find the device with this name, as --device accepts it, or the only one whose names contain every argument.
+ * *out is NULL if several match. LM_NOT_FOUND: none matches. */
 static lm_status find(const lm_cli *cli, int only, const lm_device **out, lm_error *e)
 {
     lm_status status = cli->n_args == 1 ? lm_device_find(cli->args[0], out, e) : LM_USAGE;

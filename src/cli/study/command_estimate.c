@@ -1,4 +1,5 @@
-/* lamina estimate - compute parameters by formula and compare with the count, for a model that need not exist. */
+/* lamina estimate - compute parameters by formula and compare with the count, for a model that need not
+ * exist. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,26 +19,38 @@ typedef struct estimate_options {
 #define O(field) offsetof(estimate_options, field)
 
 static const lm_flag estimate_flag_table[] = {
-    { "--hidden", NULL, LM_FLAG_COUNT, O(sizes.hidden), "N", "width of the residual stream", 1, 1 << 20, NULL },
+    { "--hidden", NULL, LM_FLAG_COUNT, O(sizes.hidden), "N",
+      "width of the residual stream", 1, 1 << 20, NULL },
     { "--layers", NULL, LM_FLAG_COUNT, O(sizes.layers), "N", "decoder layers", 1, 1024, NULL },
     { "--vocab", NULL, LM_FLAG_COUNT, O(sizes.vocab), "N", "vocabulary size", 1, INT32_MAX, NULL },
     { "--heads", NULL, LM_FLAG_COUNT, O(sizes.heads), "N", "query heads", 1, 1024, NULL },
-    { "--kv-heads", NULL, LM_FLAG_COUNT, O(sizes.kv_heads), "N", "key/value heads (default: --heads)", 1, 1024, NULL },
-    { "--head-dim", NULL, LM_FLAG_COUNT, O(sizes.head_dim), "N", "head dimension (default: hidden / heads)", 1, 65536, NULL },
-    { "--ffn", "--intermediate", LM_FLAG_COUNT, O(sizes.intermediate), "N", "width of the MLP", 1, 1 << 20, NULL },
-    { "--context", "-c --ctx-size", LM_FLAG_COUNT, O(sizes.context), "N", "context length in tokens (4096)", 1, INT32_MAX, NULL },
-    { "--tied", NULL, LM_FLAG_SWITCH, O(sizes.tied), NULL, "tie the output head to the embedding table", 0, 0, NULL },
-    { "--plain", NULL, LM_FLAG_SWITCH, O(sizes.plain), NULL, "use a two-matrix MLP and LayerNorm", 0, 0, NULL },
+    { "--kv-heads", NULL, LM_FLAG_COUNT, O(sizes.kv_heads), "N",
+      "key/value heads (default: --heads)", 1, 1024, NULL },
+    { "--head-dim", NULL, LM_FLAG_COUNT, O(sizes.head_dim), "N",
+      "head dimension (default: hidden / heads)", 1, 65536, NULL },
+    { "--ffn", "--intermediate", LM_FLAG_COUNT, O(sizes.intermediate), "N",
+      "width of the MLP", 1, 1 << 20, NULL },
+    { "--context", "-c --ctx-size", LM_FLAG_COUNT, O(sizes.context), "N",
+      "context length in tokens (4096)", 1, INT32_MAX, NULL },
+    { "--tied", NULL, LM_FLAG_SWITCH, O(sizes.tied), NULL,
+      "tie the output head to the embedding table", 0, 0, NULL },
+    { "--plain", NULL, LM_FLAG_SWITCH, O(sizes.plain), NULL,
+      "use a two-matrix MLP and LayerNorm", 0, 0, NULL },
     { "--bias", NULL, LM_FLAG_SWITCH, O(sizes.bias), NULL, "use biases in all linear layers", 0, 0, NULL },
-    { "--qkv-bias", NULL, LM_FLAG_SWITCH, O(sizes.qkv_bias), NULL, "use biases in the q, k and v projections only", 0, 0, NULL },
-    { "--from-tree", NULL, LM_FLAG_TEXT, O(tree), "FILE", "read the sizes from a module tree printed by transformers", 0, 0, NULL },
+    { "--qkv-bias", NULL, LM_FLAG_SWITCH, O(sizes.qkv_bias), NULL,
+      "use biases in the q, k and v projections only", 0, 0, NULL },
+    { "--from-tree", NULL, LM_FLAG_TEXT, O(tree), "FILE",
+      "read the sizes from a module tree printed by transformers", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag estimate_show_table[] = {
-    { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with LaTeX formulas", 0, 0, NULL },
-    { "--config", NULL, LM_FLAG_SWITCH, O(config), NULL, "write only the config.json: of the sizes, of the module tree, or of MODEL", 0, 0, NULL },
-    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file (default: standard output)", 0, 0, NULL },
+    { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL,
+      "write Markdown with LaTeX formulas", 0, 0, NULL },
+    { "--config", NULL, LM_FLAG_SWITCH, O(config), NULL,
+      "write only the config.json: of the sizes, of the module tree, or of MODEL", 0, 0, NULL },
+    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE",
+      "output file (default: standard output)", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
     { "--name", NULL, LM_FLAG_TEXT, O(name), "NAME", "title of the model", 0, 0, NULL },
     { 0 },
@@ -74,15 +87,18 @@ static lm_status describe_tree(const estimate_options *o, lm_text *config, uint6
     return LM_OK;
 }
 
-/* Fail if the number of parameters in the tree is not that of the program derived from it, counted with or without tied weights. */
+/* Fail if the number of parameters in the tree is not that of the program derived from it, counted with or
+ * without tied weights. */
 static lm_status check_tree(const estimate_options *o, lm_facts *f, uint64_t parameters, lm_error *e)
 {
-    uint64_t counted = lm_facts_count(f, "parameters.untied_total"), stored = lm_facts_count(f, "parameters.total");
+    uint64_t counted = lm_facts_count(f, "parameters.untied_total"),
+             stored = lm_facts_count(f, "parameters.total");
 
     if (!o->tree || parameters == counted || parameters == stored)
         return LM_OK;
     lm_fail(e, LM_UNSUPPORTED, "module tree", LM_NO_OFFSET,
-            "holds %" PRIu64 " parameters, the program derived from it %" PRIu64 ": something in it is not understood",
+            "holds %" PRIu64 " parameters, the program derived from it %" PRIu64
+            ": something in it is not understood",
             parameters, counted);
     return lm_fail_in(e, o->tree);
 }
@@ -92,11 +108,15 @@ static lm_status deliver(const estimate_options *o, const lm_text *text, lm_erro
     return o->output ? lm_text_save(text, o->output, e) : lm_out_text(text->data, text->size, e);
 }
 
-static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m, uint64_t parameters, lm_error *e)
+static lm_status show(lm_cli *cli, const estimate_options *o, const lm_model *m, uint64_t parameters,
+                      lm_error *e)
 {
-    lm_explain_options page = { .form = cli->json ? LM_FORM_JSON : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
+    lm_explain_options page = { .form = cli->json     ? LM_FORM_JSON
+                                        : o->markdown ? LM_FORM_MARKDOWN
+                                                      : LM_FORM_TEXT,
                                 .columns = lm_out_width(),
-                                .lines = lm_out_is_terminal(), .language = cli->language };
+                                .lines = lm_out_is_terminal(),
+                                .language = cli->language };
     lm_facts          *f = NULL;
     lm_text            text = { 0 };
 
@@ -124,7 +144,8 @@ static lm_status show_own_config(lm_cli *cli, const estimate_options *o, const l
     lm_status status = lm_facts_find(f, "model.container", &container, e);
     lm_fact_describe(container, &kind);
     if (status == LM_OK && strcmp(kind.id ? kind.id : "", "gguf") == 0)
-        status = lm_fail(e, LM_USAGE, "--config", LM_NO_OFFSET, "a GGUF file has no config.json; give a preset or a folder");
+        status = lm_fail(e, LM_USAGE, "--config", LM_NO_OFFSET,
+                         "a GGUF file has no config.json; give a preset or a folder");
     if (status == LM_OK)
         status = lm_facts_json(f, "config", &text, e);
     lm_facts_free(f);
@@ -168,7 +189,7 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
 
     status = o->tree ? describe_tree(o, &config, &parameters, e) : lm_describe_sizes(&o->sizes, &config, e);
     if (status != LM_OK) {
-        for (const lm_flag *f = estimate_flag_table; f->name; f++)     /* the error may be about a missing flag */
+        for (const lm_flag *f = estimate_flag_table; f->name; f++) /* the error may be about a missing flag */
             lm_flag_name_error(f, e);
         return status;
     }
@@ -177,7 +198,8 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
         lm_text_free(&config);
         return status;
     }
-    status = lm_model_open_config(config.data, config.size, o->tree ? o->tree : _("a model of these sizes"), &m, e);
+    status = lm_model_open_config(config.data, config.size, o->tree ? o->tree : _("a model of these sizes"),
+                                  &m, e);
     lm_text_free(&config);
     if (status == LM_OK)
         status = show(cli, o, m, parameters, e);
@@ -188,7 +210,10 @@ static lm_status estimate_described(lm_cli *cli, const estimate_options *o, lm_e
 /* Reject flags that would have no effect. */
 static lm_status check(const lm_cli *cli, const estimate_options *o, bool model, lm_error *e)
 {
-    static const char *const unneeded[] = { "--heads", "--head-dim", "--context", "--tied", "--from-tree", NULL };   /* valid with a tree */
+    /* valid with a tree */
+    static const char *const unneeded[] = {
+        "--heads", "--head-dim", "--context", "--tied", "--from-tree", NULL,
+    };
     const lm_flag *size  = lm_flags_given(cli, estimate_flag_table, model || !o->tree ? NULL : unneeded);
     const lm_flag *other = lm_flags_given(cli, lm_model_flag_table, NULL);
 
@@ -201,8 +226,9 @@ static lm_status check(const lm_cli *cli, const estimate_options *o, bool model,
     if (o->config && o->markdown)
         return lm_fail(e, LM_USAGE, "--md", LM_NO_OFFSET, "cannot be combined with --config");
     if (o->tree && size)
-        return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET,
-                       "already given by the module tree; only --heads, --head-dim, --context and --tied may be set");
+        return lm_fail(
+            e, LM_USAGE, size->name, LM_NO_OFFSET,
+            "already given by the module tree; only --heads, --head-dim, --context and --tied may be set");
     if (!model && other)
         return lm_fail(e, LM_USAGE, other->name, LM_NO_OFFSET, "requires MODEL");
     return LM_OK;
@@ -226,7 +252,8 @@ static lm_status estimate(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_estimate = {
     .name = "estimate",
-    .usage = "MODEL [--config] | --hidden N --layers N --heads N --ffn N --vocab N [--kv-heads N] … | --from-tree FILE",
+    .usage = "MODEL [--config] | --hidden N --layers N --heads N --ffn N --vocab N [--kv-heads N] …"
+             " | --from-tree FILE",
     .summary = "estimate parameters by formula and compare with the exact count",
     .about = "  The sizes become a config.json, which is read like any other. A module tree is the output of print(model) in\n"
              "  transformers; values it lacks are taken from a published model of the same widths, or must be given as flags.\n"

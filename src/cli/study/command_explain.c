@@ -22,19 +22,26 @@ typedef struct explain_options {
 static const char *const listing_words[] = { "pytorch", "numpy", "c", NULL };
 
 static const lm_flag explain_flag_table[] = {
-    { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL, "write Markdown with LaTeX formulas and Mermaid diagrams", 0, 0, NULL },
+    { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL,
+      "write Markdown with LaTeX formulas and Mermaid diagrams", 0, 0, NULL },
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
-      "text of forward; text whose cache is shown (kv, kv-cache, --diagram cache); text whose merges are shown (tokenizer)",
+      "text of forward; text whose cache is shown (kv, kv-cache, --diagram cache); "
+      "text whose merges are shown (tokenizer)",
       0, 0, NULL },
     { "--ids", NULL, LM_FLAG_TEXT, O(ids), "IDS", "text of forward as token ids: 1,2,3", 0, 0, NULL },
-    { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME", "show one diagram of MODEL; with --md as Mermaid source", 0, 0, NULL },
-    { "--code", NULL, LM_FLAG_SWITCH, O(code), NULL, "write MODEL, or the component of TOPIC, as a program that runs, with one line per operation", 0, 0, NULL },
-    { "--in", NULL, LM_FLAG_WORD, O(in), "pytorch|numpy|c", "language of --code (pytorch)", 0, 0, listing_words },
+    { "--diagram", NULL, LM_FLAG_TEXT, O(diagram), "NAME",
+      "show one diagram of MODEL; with --md as Mermaid source", 0, 0, NULL },
+    { "--code", NULL, LM_FLAG_SWITCH, O(code), NULL,
+      "write MODEL, or the component of TOPIC, as a program that runs, with one line per operation",
+      0, 0, NULL },
+    { "--in", NULL, LM_FLAG_WORD, O(in), "pytorch|numpy|c",
+      "language of --code (pytorch)", 0, 0, listing_words },
     { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "write the diagram as SVG", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
     { "--name", NULL, LM_FLAG_TEXT, O(name), "NAME", "title of the model", 0, 0, NULL },
-    { "--layer", NULL, LM_FLAG_INT, O(layer), "N", "layer shown by --diagram layer and forward (0)", 0, INT32_MAX, NULL },
+    { "--layer", NULL, LM_FLAG_INT, O(layer), "N",
+      "layer shown by --diagram layer and forward (0)", 0, INT32_MAX, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "context length in tokens; 0: the model's (default)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
@@ -100,7 +107,8 @@ static lm_status list_topics(lm_cli *cli, lm_error *e)
     }
     lm_status status = LM_OK;
     if (cli->json)
-        status = lm_out_json(cli, json_pack("{s:O, s:O, s:O}", "topics", all, "aliases", aliases, "diagrams", diagrams), e);
+        status = lm_out_json(
+            cli, json_pack("{s:O, s:O, s:O}", "topics", all, "aliases", aliases, "diagrams", diagrams), e);
     else
         status = lm_out_buf(&out, e);
     json_decref(all);
@@ -129,8 +137,8 @@ static bool is_topic(const char *name)
     return name && lm_topic_example(name) != NULL;
 }
 
-static lm_status write(const explain_options *o, lm_facts *f, const char *topic, lm_explain_options *page, lm_text *text,
-                       lm_error *e)
+static lm_status write(const explain_options *o, lm_facts *f, const char *topic, lm_explain_options *page,
+                       lm_text *text, lm_error *e)
 {
     lm_listing_language in = o->in < 0 ? LM_LISTING_PYTORCH : (lm_listing_language)o->in;
 
@@ -143,13 +151,19 @@ static lm_status write(const explain_options *o, lm_facts *f, const char *topic,
     return lm_diagram(f, o->diagram, page, text, e);
 }
 
-static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, const char *topic, const char *example, lm_error *e)
+static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, const char *topic,
+                      const char *example, lm_error *e)
 {
     lm_facts_options   options = { .name = o->name };
-    lm_explain_options page    = { .form = cli->json ? LM_FORM_JSON : o->svg ? LM_FORM_SVG : o->markdown ? LM_FORM_MARKDOWN : LM_FORM_TEXT,
-                                   .columns = lm_out_width(),
-                                   .lines = lm_out_is_terminal(), .example = example, .layer = o->layer < 0 ? 0 : (uint32_t)o->layer,
-                                   .language = cli->json ? LM_ENGLISH : cli->language };
+    lm_explain_options page = { .form = cli->json     ? LM_FORM_JSON
+                                        : o->svg      ? LM_FORM_SVG
+                                        : o->markdown ? LM_FORM_MARKDOWN
+                                                      : LM_FORM_TEXT,
+                                .columns = lm_out_width(),
+                                .lines = lm_out_is_terminal(),
+                                .example = example,
+                                .layer = o->layer < 0 ? 0 : (uint32_t)o->layer,
+                                .language = cli->json ? LM_ENGLISH : cli->language };
     lm_facts          *f = NULL;
     lm_text            text = { 0 };
     lm_status          status;
@@ -167,10 +181,15 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     if (status != LM_OK)
         return status;
     if (cli->json && o->code) {
-        status = lm_out_json(cli, json_pack("{s:s, s:o}", "language", listing_words[o->in < 0 ? 0 : o->in], "code",
-                                            lm_json_of(text.data, text.size)), e);
+        status = lm_out_json(cli,
+                             json_pack("{s:s, s:o}", "language", listing_words[o->in < 0 ? 0 : o->in], "code",
+                                       lm_json_of(text.data, text.size)),
+                             e);
     } else if (cli->json && o->diagram) {
-        status = lm_out_json(cli, json_pack("{s:s, s:o}", "diagram", o->diagram, "mermaid", lm_json_of(text.data, text.size)), e);
+        status = lm_out_json(cli,
+                             json_pack("{s:s, s:o}", "diagram", o->diagram, "mermaid",
+                                       lm_json_of(text.data, text.size)),
+                             e);
     } else if (cli->json) {
         status = lm_out_json_text(cli, &text, e);
     } else if (o->output) {
@@ -193,13 +212,16 @@ static lm_status unknown_topic(const char *topic, lm_error *e)
     return model ? lm_fail_hint(e, "a topic comes before MODEL: lamina explain attention %s", topic) : status;
 }
 
-/* Choose the model. *model NULL: the one given by -m, or the demo model. Without MODEL this is a preset that has the component, whose
- * *example is a note for the page; with a prompt it is the demo model, which has a tokenizer. */
-static lm_status choose(lm_cli *cli, const explain_options *o, const char **model, const char **example, lm_error *e)
+/* Choose the model. *model NULL: the one given by -m, or the demo model. Without MODEL this is a preset that
+ * has the component, whose *example is a note for the page; with a prompt it is the demo model, which has a
+ * tokenizer. */
+static lm_status choose(lm_cli *cli, const explain_options *o, const char **model, const char **example,
+                        lm_error *e)
 {
     const char      *topic = cli->args[0];
     const lm_preset *preset = NULL;
-    bool             whole = o->diagram || (o->code && !is_topic(topic));        /* the first argument is MODEL, not TOPIC */
+    /* the first argument is MODEL, not TOPIC */
+    bool whole = o->diagram || (o->code && !is_topic(topic));
 
     *model = whole ? topic : cli->args[1];
     if (*model || whole || o->model.model || o->prompt)
@@ -208,8 +230,9 @@ static lm_status choose(lm_cli *cli, const explain_options *o, const char **mode
         return unknown_topic(topic, e);
     LM_TRY(lm_preset_find(lm_topic_example(topic), &preset, e));
     *model   = lm_store_printf(&cli->store, LM_PRESET_PREFIX "%s", preset->name);
-    *example = lm_store_printf(&cli->store, _("example: %s (%s); use lamina explain %s MODEL for another model"), preset->title,
-                               preset->source, topic);
+    *example = lm_store_printf(&cli->store,
+                               _("example: %s (%s); use lamina explain %s MODEL for another model"),
+                               preset->title, preset->source, topic);
     return *model && *example ? LM_OK : lm_fail_memory(e, "a path", 0);
 }
 
@@ -225,9 +248,11 @@ static lm_status check_forward(const explain_options *o, lm_error *e)
     if (o->prompt && o->ids)
         return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET, "cannot be combined with --prompt");
     if (o->run.context || o->batch != 1)
-        return lm_fail(e, LM_USAGE, o->run.context ? "--context" : "--batch", LM_NO_OFFSET, "does not apply to forward");
+        return lm_fail(e, LM_USAGE, o->run.context ? "--context" : "--batch", LM_NO_OFFSET,
+                       "does not apply to forward");
     if (o->run.cache.both >= 0 || o->run.cache.keys >= 0 || o->run.cache.values >= 0)
-        return lm_fail(e, LM_USAGE, "--cache-type-k", LM_NO_OFFSET, "does not apply to forward, which keeps float32");
+        return lm_fail(e, LM_USAGE, "--cache-type-k", LM_NO_OFFSET,
+                       "does not apply to forward, which keeps float32");
     if (o->svg || o->name)
         return lm_fail(e, LM_USAGE, o->svg ? "--svg" : "--name", LM_NO_OFFSET, "does not apply to forward");
     return LM_OK;
@@ -240,8 +265,21 @@ static lm_status forward_tokens(const explain_options *o, const lm_model *m, lm_
     if (o->ids)
         return lm_read_ids(o->ids, "--ids", ids, e);
     if (!lm_model_tokenizer(m))
-        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "this model has no tokenizer; --ids takes token ids");
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET,
+                       "this model has no tokenizer; --ids takes token ids");
     return lm_tokenize(lm_model_tokenizer(m), text, strlen(text), LM_ADD_SPECIAL, ids, e);
+}
+
+/* Reject what the toy of a preset cannot show. */
+static lm_status check_toy(const explain_options *o, lm_error *e)
+{
+    if (o->ids)
+        return lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET,
+                       "does not apply to the toy of a preset, whose tokens are words; use --prompt");
+    if (o->layer >= 0)
+        return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET,
+                       "does not apply to the toy of a preset, which is shown whole");
+    return LM_OK;
 }
 
 static lm_status forward(lm_cli *cli, explain_options *o, lm_error *e)
@@ -259,12 +297,7 @@ static lm_status forward(lm_cli *cli, explain_options *o, lm_error *e)
     o->model.o.weights_optional   = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[1], &m, e));
     bool      toy    = lm_explain_needs_toy(m);
-    lm_status status = !toy ? forward_tokens(o, m, &ids, e)
-                       : o->ids ? lm_fail(e, LM_USAGE, "--ids", LM_NO_OFFSET,
-                                          "does not apply to the toy of a preset, whose tokens are words; use --prompt")
-                       : o->layer >= 0 ? lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET,
-                                                 "does not apply to the toy of a preset, which is shown whole")
-                                       : LM_OK;
+    lm_status status = toy ? check_toy(o, e) : forward_tokens(o, m, &ids, e);
     if (status == LM_OK && toy)
         status = lm_explain_toy(m, &given, &text, e);
     else if (status == LM_OK)
@@ -285,7 +318,8 @@ static lm_status forward(lm_cli *cli, explain_options *o, lm_error *e)
 static lm_status check_subject(const lm_cli *cli, const explain_options *o, lm_error *e)
 {
     if (o->code && (o->diagram || o->markdown || o->svg))
-        return lm_fail(e, LM_USAGE, "--code", LM_NO_OFFSET, "takes one MODEL or a TOPIC, and no diagram or other form");
+        return lm_fail(e, LM_USAGE, "--code", LM_NO_OFFSET,
+                       "takes one MODEL or a TOPIC, and no diagram or other form");
     if (o->code && cli->n_args > 1 && !is_topic(cli->args[0]))
         return lm_fail(e, LM_USAGE, cli->args[0], LM_NO_OFFSET, "unknown topic; lamina explain lists them");
     if (o->in >= 0 && !o->code)
@@ -300,8 +334,8 @@ static lm_status check_subject(const lm_cli *cli, const explain_options *o, lm_e
 /* Return whether a diagram or a topic shows the tokens of --prompt. */
 static bool shows_prompt(const char *diagram, const char *topic)
 {
-    return (diagram && strcmp(diagram, "cache") == 0) || strcmp(topic, "kv") == 0 || strcmp(topic, "kv-cache") == 0 ||
-           is_about(topic, "tokenizer");
+    return (diagram && strcmp(diagram, "cache") == 0) || strcmp(topic, "kv") == 0 ||
+           strcmp(topic, "kv-cache") == 0 || is_about(topic, "tokenizer");
 }
 
 /* Reject flags that would have no effect. */
@@ -317,11 +351,14 @@ static lm_status check(const lm_cli *cli, const explain_options *o, lm_error *e)
     if (o->layer >= 0 && !(o->diagram && strcmp(o->diagram, "layer") == 0))
         return lm_fail(e, LM_USAGE, "--layer", LM_NO_OFFSET, "applies only to forward and --diagram layer");
     if (o->prompt && !shows_prompt(o->diagram, topic))
-        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET, "applies only to forward, kv, kv-cache, tokenizer and --diagram cache");
+        return lm_fail(e, LM_USAGE, "--prompt", LM_NO_OFFSET,
+                       "applies only to forward, kv, kv-cache, tokenizer and --diagram cache");
     if (o->svg && (!o->diagram || cli->json || o->markdown))
-        return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET, "requires exactly one --diagram, without --md or --json");
+        return lm_fail(e, LM_USAGE, "--svg", LM_NO_OFFSET,
+                       "requires exactly one --diagram, without --md or --json");
     if (o->output && (cli->json || (!cli->n_args && !o->diagram && !o->code)))
-        return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET, "requires a topic or a diagram, and cannot be combined with --json");
+        return lm_fail(e, LM_USAGE, "--output", LM_NO_OFFSET,
+                       "requires a topic or a diagram, and cannot be combined with --json");
     return LM_OK;
 }
 
@@ -348,7 +385,8 @@ static lm_status explain(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_explain = {
     .name = "explain",
-    .usage = "[TOPIC [MODEL] | forward [MODEL] | --diagram NAME [MODEL] | --code [TOPIC] [MODEL]] [--md | --svg]",
+    .usage = "[TOPIC [MODEL] | forward [MODEL] | --diagram NAME [MODEL] | --code [TOPIC] [MODEL]]"
+             " [--md | --svg]",
     .summary = "explain a component of a model, with its arithmetic",
     .about = "  Without TOPIC, lists the topics. Without MODEL, uses a published model that has the component.\n"
              "  forward runs a text through a model and shows what each operation makes of it. For a preset, which has no weights, a\n"

@@ -1,4 +1,5 @@
-/* lamina fit - check whether a model fits a machine, with how much context and how many sequences, and how fast it would run. */
+/* lamina fit - check whether a model fits a machine, with how much context and how many sequences, and how
+ * fast it would run. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,21 +23,29 @@ typedef struct fit_options {
 #define O(field) offsetof(fit_options, field)
 
 static const lm_flag fit_flag_table[] = {
-    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "device from the catalogue (lamina devices), or all (default: this machine)", 0, 0,
-      NULL },
-    { "--ram", NULL, LM_FLAG_SIZE, O(ram), "SIZE", "available memory, instead of this machine's: 16G (decimal), 16GiB (binary)", 0, 0, NULL },
+    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME",
+      "device from the catalogue (lamina devices), or all (default: this machine)", 0, 0, NULL },
+    { "--ram", NULL, LM_FLAG_SIZE, O(ram), "SIZE",
+      "available memory, instead of this machine's: 16G (decimal), 16GiB (binary)", 0, 0, NULL },
     { "--vram", NULL, LM_FLAG_SIZE, O(vram), "SIZE",
-      "memory of a device that is not in the catalogue, less what its driver needs; a card sold with 24 GB has 24GiB", 0, 0, NULL },
-    { "--fleet", NULL, LM_FLAG_SWITCH, O(fleet), NULL, "check whether all MODELs fit together, and how many copies fit", 0, 0, NULL },
+      "memory of a device that is not in the catalogue, less what its driver needs; a card sold with 24 GB "
+      "has 24GiB", 0, 0, NULL },
+    { "--fleet", NULL, LM_FLAG_SWITCH, O(fleet), NULL,
+      "check whether all MODELs fit together, and how many copies fit", 0, 0, NULL },
     { "--throughput", NULL, LM_FLAG_SWITCH, O(throughput), NULL,
       "show tokens per second by number of sequences, in the best precision", 0, 0, NULL },
-    { "--price", NULL, LM_FLAG_DOUBLE, O(price), "X", "cost of one machine-hour; adds the lowest possible cost per million tokens", 0, 1e9, NULL },
+    { "--price", NULL, LM_FLAG_DOUBLE, O(price), "X",
+      "cost of one machine-hour; adds the lowest possible cost per million tokens", 0, 1e9, NULL },
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
-      "context length in tokens; 0: the model's full context (default: the same, at most 8192)", 0, INT32_MAX, NULL },
+      "context length in tokens; 0: the model's full context (default: the same, at most 8192)",
+      0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
-    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "weight precision: f16, Q8_0, Q4_K_M ... (default: the common ones)", 0, 0, NULL },
-    { "--prompt", NULL, LM_FLAG_COUNT, O(prompt), "N", "prompt length for the predicted speed, in tokens (512)", 1, 1 << 24, NULL },
-    { "--ubatch-size", "-ub", LM_FLAG_COUNT, O(run.ubatch), "N", "physical batch size in tokens (512)", 1, 1 << 16, NULL },
+    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE",
+      "weight precision: f16, Q8_0, Q4_K_M ... (default: the common ones)", 0, 0, NULL },
+    { "--prompt", NULL, LM_FLAG_COUNT, O(prompt), "N",
+      "prompt length for the predicted speed, in tokens (512)", 1, 1 << 24, NULL },
+    { "--ubatch-size", "-ub", LM_FLAG_COUNT, O(run.ubatch), "N",
+      "physical batch size in tokens (512)", 1, 1 << 16, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(run.threads), "N", "threads on this machine", 0, 1024, NULL },
     { "--cpu", NULL, LM_FLAG_TEXT, O(run.cpu), "LEVEL", "instruction set on this machine", 0, 0, NULL },
     { 0 },
@@ -63,8 +72,9 @@ static void note_card(uint64_t bytes)
     double decimal = (double)bytes / 1e9;
 
     if (bytes % 1000000000 == 0)
-        lm_note("--vram is decimal: %.0f GB are %.1f GiB; a card sold with %.0f GB has %.0f GiB: --vram %.0fGiB", decimal,
-                (double)bytes / (1 << 30), decimal, decimal, decimal);
+        lm_note(
+            "--vram is decimal: %.0f GB are %.1f GiB; a card sold with %.0f GB has %.0f GiB: --vram %.0fGiB",
+            decimal, (double)bytes / (1 << 30), decimal, decimal, decimal);
 }
 
 static lm_status find_place(const fit_options *o, lm_fit_place *at, lm_fit_options *fit, lm_error *e)
@@ -92,26 +102,30 @@ static lm_status measure_here(const fit_options *o, lm_fit_place *at, lm_fit_opt
 {
     if (!at->here)
         return LM_OK;
-    LM_TRY(lm_machine_measure(&(lm_measure_options){ .cpu = o->run.cpu, .threads = o->run.threads }, &at->limits, e));
+    LM_TRY(lm_machine_measure(&(lm_measure_options){ .cpu = o->run.cpu, .threads = o->run.threads },
+                              &at->limits, e));
     fit->limits = &at->limits;
     return LM_OK;
 }
 
-static lm_status open_model(lm_cli *cli, fit_options *o, const char *name, lm_fit_options *fit, lm_fitted *out, lm_model **m, lm_error *e)
+static lm_status open_model(lm_cli *cli, fit_options *o, const char *name, lm_fit_options *fit,
+                            lm_fitted *out, lm_model **m, lm_error *e)
 {
     o->model.o.weights_optional = o->model.o.tokenizer_optional = o->model.heads = true;
     LM_TRY(lm_open_model(cli, &o->model, name, m, e));
     lm_model_describe(*m, &out->info);
     out->info.name = lm_store_strdup(&cli->store, out->info.name);
     out->has_weights = out->info.weight_bytes > 0;
-    lm_status status = out->info.name ? lm_engine_flags(&o->run, *m, 0, &fit->engine, e) : lm_fail_memory(e, "fit", 0);
+    lm_status status = out->info.name ? lm_engine_flags(&o->run, *m, 0, &fit->engine, e)
+                                      : lm_fail_memory(e, "fit", 0);
     fit->engine.sequences = o->batch;
     if (status != LM_OK)
         lm_model_close(*m);
     return status;
 }
 
-static lm_status measure(lm_cli *cli, fit_options *o, const char *name, lm_fit_options *fit, lm_fitted *out, lm_error *e)
+static lm_status measure(lm_cli *cli, fit_options *o, const char *name, lm_fit_options *fit, lm_fitted *out,
+                         lm_error *e)
 {
     lm_model *m = NULL;
 
@@ -125,12 +139,12 @@ static lm_status no_fit(uint64_t least, const char *precision, uint64_t memory, 
 {
     char a[LM_FIGURE], b[LM_FIGURE];
 
-    return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "%s: %s are needed, there are %s", precision, lm_figure_bytes(a, least),
-                   lm_figure_bytes(b, memory));
+    return lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "%s: %s are needed, there are %s", precision,
+                   lm_figure_bytes(a, least), lm_figure_bytes(b, memory));
 }
 
-/* Print the JSON document or the page, and free both. The document also contains the error if the model does not fit. Return the
- * verdict, unless printing fails. */
+/* Print the JSON document or the page, and free both. The document also contains the error if the model does
+ * not fit. Return the verdict, unless printing fails. */
 static lm_status print(lm_cli *cli, json_t *json, lm_text *page, lm_status verdict, lm_error *e)
 {
     if (cli->json && verdict != LM_OK)
@@ -143,7 +157,8 @@ static lm_status print(lm_cli *cli, json_t *json, lm_text *page, lm_status verdi
     return status == LM_OK ? verdict : status;
 }
 
-static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
+static lm_status fit_one(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit,
+                         lm_error *e)
 {
     lm_fitted x = { 0 };
     lm_text page = { 0 };
@@ -174,13 +189,15 @@ static lm_status fit_devices(lm_cli *cli, const lm_model *m, lm_fitted *x, lm_fi
         fitting += x->fit.best >= 0;
     }
     lm_fit_table_devices_end(&t, lm_cache_words(&fit->engine, kv), &page);
-    lm_status verdict = fitting ? LM_OK : lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET, "no device in the catalogue has enough memory");
+    lm_status verdict = fitting ? LM_OK
+                                : lm_fail(e, LM_NO_FIT, "memory", LM_NO_OFFSET,
+                                          "no device in the catalogue has enough memory");
     return print(cli, t.json, &page, verdict, e);
 }
 
 /* Show the throughput in the best precision with 1, 2, 4 … sequences, up to the maximum that fits. */
-static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_model *m, lm_fitted *x, lm_fit_options *fit,
-                                const lm_fit_place *at, lm_error *e)
+static lm_status fit_throughput(lm_cli *cli, const fit_options *o, const lm_model *m, lm_fitted *x,
+                                lm_fit_options *fit, const lm_fit_place *at, lm_error *e)
 {
     lm_fit_table t = { .cli = cli, .x = x, .price = o->price };
     lm_text page = { 0 };
@@ -212,20 +229,23 @@ static bool is_throughput(const fit_options *o)
     return o->throughput || o->price > 0;
 }
 
-static lm_status fit_table(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
+static lm_status fit_table(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit,
+                           lm_error *e)
 {
     lm_fitted x = { 0 };
     lm_model *m = NULL;
 
     LM_TRY(open_model(cli, o, cli->n_args ? cli->args[0] : NULL, fit, &x, &m, e));
-    lm_status status = is_throughput(o) ? fit_throughput(cli, o, m, &x, fit, at, e) : fit_devices(cli, m, &x, fit, e);
+    lm_status status = is_throughput(o) ? fit_throughput(cli, o, m, &x, fit, at, e)
+                                        : fit_devices(cli, m, &x, fit, e);
     lm_model_close(m);
     return status;
 }
 
 /* ---- several models ---- */
 
-/* Choose the most exact precision in which all models fit together. Models with weights keep their stored types. */
+/* Choose the most exact precision in which all models fit together. Models with weights keep their stored
+ * types. */
 static void choose_rows(lm_fitted *x, size_t n)
 {
     for (size_t level = 0; level < LM_FIT_ROWS; level++) {
@@ -242,7 +262,8 @@ static void choose_rows(lm_fitted *x, size_t n)
     }
 }
 
-static lm_status fit_fleet(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit, lm_error *e)
+static lm_status fit_fleet(lm_cli *cli, fit_options *o, const lm_fit_place *at, lm_fit_options *fit,
+                           lm_error *e)
 {
     lm_fitted *x = lm_store_new(&cli->store, cli->n_args, lm_fitted);
     lm_status verdict = LM_OK;
@@ -252,7 +273,8 @@ static lm_status fit_fleet(lm_cli *cli, fit_options *o, const lm_fit_place *at, 
         return lm_fail_memory(e, "fit", 0);
     for (size_t i = 0; i < cli->n_args; i++) {
         LM_TRY(measure(cli, o, cli->args[i], fit, &x[i], e));
-        fit->memory = x[0].fit.memory;           /* free memory changes as models are opened: use the first value */
+        /* free memory changes as models are opened: use the first value */
+        fit->memory = x[0].fit.memory;
     }
     choose_rows(x, cli->n_args);
     uint64_t total = lm_fleet_total(x, cli->n_args);
@@ -270,12 +292,14 @@ static lm_status fit_command(lm_cli *cli, void *options, lm_error *e)
     lm_fit_options fit = { 0 };
 
     if (!o->fleet && cli->n_args > 1)
-        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET, "several models given; use --fleet to fit them together");
+        return lm_fail(e, LM_USAGE, cli->args[1], LM_NO_OFFSET,
+                       "several models given; use --fleet to fit them together");
     if (o->fleet && !cli->n_args)
         return lm_fail(e, LM_USAGE, "--fleet", LM_NO_OFFSET, "requires models");
     bool all = o->device && strcmp(o->device, "all") == 0;
     if (all && (o->fleet || o->ram || o->vram))
-        return lm_fail(e, LM_USAGE, "--device", LM_NO_OFFSET, "\"all\" cannot be combined with --fleet, --ram or --vram");
+        return lm_fail(e, LM_USAGE, "--device", LM_NO_OFFSET,
+                       "\"all\" cannot be combined with --fleet, --ram or --vram");
     if ((all || o->fleet || o->vram) && is_throughput(o))
         return lm_fail(e, LM_USAGE, "fit", LM_NO_OFFSET,
                        "--throughput and --price cannot be combined with --device all, --fleet or --vram");

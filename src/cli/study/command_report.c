@@ -33,15 +33,18 @@ static const char *word_of(lm_form form)
 }
 
 static const lm_flag report_flag_table[] = {
-    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file: .html, .md, .tex, .json or .txt; -: standard output (default)", 0, 0, NULL },
+    { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE",
+      "output file: .html, .md, .tex, .json or .txt; -: standard output (default)", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
     { "--format", NULL, LM_FLAG_WORD, O(format), "html|md|pandoc|tex|json|txt",
       "output format, overriding the file extension (default on standard output: txt); "
       "md is for GitHub", 0, 0, format_words },
-    { "--name", NULL, LM_FLAG_LIST, O(names), "NAME", "title of the model; repeat for each MODEL, in their order", 0, 0, NULL },
+    { "--name", NULL, LM_FLAG_LIST, O(names), "NAME",
+      "title of the model; repeat for each MODEL, in their order", 0, 0, NULL },
     { "--prompt", "-p", LM_FLAG_TEXT, O(prompt), "TEXT",
       "show the cache for the tokens of this text; the first model must have a tokenizer", 0, 0, NULL },
-    { "--short", NULL, LM_FLAG_SWITCH, O(brief), NULL, "only the overview of each model: about a page", 0, 0, NULL },
+    { "--short", NULL, LM_FLAG_SWITCH, O(brief), NULL,
+      "only the overview of each model: about a page", 0, 0, NULL },
     { "--columns", NULL, LM_FLAG_COUNT, O(columns), "N", "line width of txt (100)", 40, 1000, NULL },
     { 0 },
 };
@@ -50,9 +53,12 @@ static const lm_flag setting_flag_table[] = {
     { "--context", "-c --ctx-size", LM_FLAG_INT, O(run.context), "N",
       "context length in tokens; 0: each model's (default)", 0, INT32_MAX, NULL },
     { "--batch", NULL, LM_FLAG_COUNT, O(batch), "N", "number of sequences (1)", 1, 1 << 16, NULL },
-    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE", "assumed weight precision: f16, Q4_K_M, int4 ...", 0, 0, NULL },
-    { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N", "tokens in the forward pass whose cost is shown by module (4)", 1, 1 << 20, NULL },
-    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME", "device from the catalogue (lamina devices) instead of this machine", 0, 0, NULL },
+    { "--precision", NULL, LM_FLAG_TEXT, O(precision), "TYPE",
+      "assumed weight precision: f16, Q4_K_M, int4 ...", 0, 0, NULL },
+    { "--tokens", NULL, LM_FLAG_COUNT, O(tokens), "N",
+      "tokens in the forward pass whose cost is shown by module (4)", 1, 1 << 20, NULL },
+    { "--device", NULL, LM_FLAG_TEXT, O(device), "NAME",
+      "device from the catalogue (lamina devices) instead of this machine", 0, 0, NULL },
     { "--rank", NULL, LM_FLAG_COUNT, O(rank), "N", "rank of the LoRA adapters (16)", 1, 1 << 16, NULL },
     { 0 },
 };
@@ -120,7 +126,8 @@ static lm_status choose_form(const lm_cli *cli, const report_options *o, lm_form
     else if (!o->output || strcmp(o->output, "-") == 0)
         *out = cli->json ? LM_FORM_JSON : LM_FORM_TEXT;
     else if (!lm_report_form(o->output, out))
-        return lm_fail(e, LM_USAGE, o->output, LM_NO_OFFSET, "unknown file extension; use .html, .md, .tex, .json or .txt, or --format");
+        return lm_fail(e, LM_USAGE, o->output, LM_NO_OFFSET,
+                       "unknown file extension; use .html, .md, .tex, .json or .txt, or --format");
     return LM_OK;
 }
 
@@ -132,15 +139,18 @@ static lm_status deliver(lm_cli *cli, const report_options *o, lm_form form, con
         LM_TRY(lm_text_save(text, o->output, e));
         lm_note("%s: %s", o->output, lm_figure_bytes(figure, text->size));
         if (cli->json)
-            return lm_out_json(cli, json_pack("{s:o, s:s, s:I}", "file", lm_json_of(o->output, strlen(o->output)), "format",
-                                              word_of(form), "bytes", (json_int_t)text->size), e);
+            return lm_out_json(cli,
+                               json_pack("{s:o, s:s, s:I}", "file", lm_json_of(o->output, strlen(o->output)),
+                                         "format", word_of(form), "bytes", (json_int_t)text->size),
+                               e);
         return LM_OK;
     }
     cli->answered |= cli->json;
     return lm_out_text(text->data, text->size, e);
 }
 
-/* Write the forward pass of a preset's toy for a page about one model. A preset whose toy cannot be made has none. */
+/* Write the forward pass of a preset's toy for a page about one model. A preset whose toy cannot be made has
+ * none. */
 static lm_status write_forward(const opened *x, lm_report_options *r, lm_text *out, lm_error *e)
 {
     if (r->form != LM_FORM_HTML || r->brief || x->n != 1 || !lm_explain_needs_toy(x->model[0]))
@@ -161,7 +171,8 @@ static lm_status report(lm_cli *cli, void *options, lm_error *e)
 
     LM_TRY(choose_form(cli, o, &r.form, e));
     if (cli->json && r.form != LM_FORM_JSON && (!o->output || strcmp(o->output, "-") == 0))
-        return lm_fail(e, LM_USAGE, "--json", LM_NO_OFFSET, "requires --format json when writing to standard output");
+        return lm_fail(e, LM_USAGE, "--json", LM_NO_OFFSET,
+                       "requires --format json when writing to standard output");
     LM_TRY(lm_check_names(&o->names, cli->n_args ? cli->n_args : 1, e));
     r.lines          = true;
     lm_status status = LM_OK;

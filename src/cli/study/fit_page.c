@@ -71,19 +71,23 @@ json_t *lm_fit_speed_json(const lm_fit_speed *s)
 
 static json_t *row_json(const lm_fit_row *r, uint64_t memory)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I, s:o, s:o}", "precision", r->precision, "weights",
-                     (json_int_t)r->weights,
-                     "kv", (json_int_t)r->kv, "scratch", (json_int_t)r->scratch, "total", (json_int_t)r->total, "fits", r->fits,
-                     "tight", r->tight, "left",
-                     (json_int_t)memory - (json_int_t)r->total, "longest_context", (json_int_t)r->longest, "most_sequences",
-                     (json_int_t)r->most, "generating", lm_fit_speed_json(&r->token), "reading", lm_fit_speed_json(&r->prompt));
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I, s:o, s:o}", "precision",
+                     r->precision, "weights", (json_int_t)r->weights, "kv", (json_int_t)r->kv, "scratch",
+                     (json_int_t)r->scratch, "total", (json_int_t)r->total, "fits", r->fits, "tight",
+                     r->tight, "left", (json_int_t)memory - (json_int_t)r->total, "longest_context",
+                     (json_int_t)r->longest, "most_sequences", (json_int_t)r->most, "generating",
+                     lm_fit_speed_json(&r->token), "reading", lm_fit_speed_json(&r->prompt));
 }
 
 static json_t *place_json(const lm_fit_place *at, const lm_fit *f)
 {
-    return json_pack("{s:s, s:s?, s:I, s:I, s:s, s:s}", "kind", at->device ? "device" : at->here ? "this machine" : "memory", "device",
-                     at->device ? at->device->name : NULL, "memory", (json_int_t)f->memory, "reserve", (json_int_t)f->reserve,
-                     "kernels", f->level, "mark", lm_limits_mark(&at->limits));
+    return json_pack("{s:s, s:s?, s:I, s:I, s:s, s:s}", "kind",
+                     at->device ? "device"
+                     : at->here ? "this machine"
+                                : "memory",
+                     "device", at->device ? at->device->name : NULL, "memory", (json_int_t)f->memory,
+                     "reserve", (json_int_t)f->reserve, "kernels", f->level, "mark",
+                     lm_limits_mark(&at->limits));
 }
 
 /* Describe the measurement behind the speeds of this machine. */
@@ -109,10 +113,10 @@ json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at)
 
     for (size_t i = 0; i < f->n; i++)
         json_array_append_new(rows, row_json(&f->rows[i], f->memory));
-    return json_pack("{s:s, s:o, s:I, s:I, s:s, s:I, s:b, s:s?, s:o}", "model", x->info.name, "machine", place_json(at, f),
-                     "context",
-                     (json_int_t)f->context, "batch", (json_int_t)f->sequences, "kv_type", at->kv, "prompt", (json_int_t)f->prompt,
-                     "fits", f->best >= 0, "best", f->best >= 0 ? f->rows[f->best].precision : NULL, "precisions", rows);
+    return json_pack("{s:s, s:o, s:I, s:I, s:s, s:I, s:b, s:s?, s:o}", "model", x->info.name, "machine",
+                     place_json(at, f), "context", (json_int_t)f->context, "batch", (json_int_t)f->sequences,
+                     "kv_type", at->kv, "prompt", (json_int_t)f->prompt, "fits", f->best >= 0, "best",
+                     f->best >= 0 ? f->rows[f->best].precision : NULL, "precisions", rows);
 }
 
 /* Append a line with `left` at its beginning and `right` at its end, column 80. */
@@ -128,9 +132,11 @@ static void verdict(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
     const lm_fit *f = &x->fit;
     char          left[2 * NAME], right[NAME], place[NAME], model[NAME];
 
-    snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(x, model), lm_fit_place_name(at, f->memory + f->reserve, place));
+    snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(x, model),
+             lm_fit_place_name(at, f->memory + f->reserve, place));
     if (f->best < 0)
-        snprintf(right, sizeof right, "%s", x->has_weights && f->n > 1 ? _("does not fit as stored") : _("does not fit"));
+        snprintf(right, sizeof right, "%s",
+                 x->has_weights && f->n > 1 ? _("does not fit as stored") : _("does not fit"));
     else if (strcmp(f->rows[f->best].precision, "as stored") == 0)
         snprintf(right, sizeof right, "%s", _("fits as stored"));
     else
@@ -150,7 +156,8 @@ static void settings(const lm_fit *f, const lm_fit_place *at, lm_text *out)
     lm_text_printf(out,
                    P_(f->sequences, "%s positions, %llu sequence, cache %s; plan for %s\n\n",
                       "%s positions, %llu sequences, cache %s; plan for %s\n\n"),
-                   lm_figure_count(context, f->context), (unsigned long long)f->sequences, at->kv, planned_for(f));
+                   lm_figure_count(context, f->context), (unsigned long long)f->sequences, at->kv,
+                   planned_for(f));
 }
 
 /* Append the name of a column, padded; its explanation follows. */
@@ -188,16 +195,18 @@ static const char *longest(char out[LM_FIGURE], uint64_t n)
 
 static void add_row(lm_cell_table *g, const lm_fit *f, const lm_fit_row *r)
 {
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], left[LM_FIGURE], context[LM_FIGURE], most[LM_FIGURE], token[LM_FIGURE],
-        prompt[LM_FIGURE];
+    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], left[LM_FIGURE], context[LM_FIGURE],
+        most[LM_FIGURE], token[LM_FIGURE], prompt[LM_FIGURE];
 
     snprintf(left, sizeof left, "%s%s", r->fits ? "+" : "−",
              lm_figure_bytes(a, r->fits ? f->memory - r->total : r->total - f->memory));
     lm_figure_count(most, r->most);
     lm_cell_table_row(g, _(r->precision), lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
-                      lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), lm_fit_verdict(r->fits, r->tight), left,
-                      longest(context, r->longest), r->most ? most : "-", r->fits ? lm_fit_rate(token, r->token.rate) : "-",
-                      r->fits ? limit(r->token.limited_by) : "", r->fits ? lm_fit_rate(prompt, r->prompt.rate) : "-",
+                      lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total),
+                      lm_fit_verdict(r->fits, r->tight), left, longest(context, r->longest),
+                      r->most ? most : "-", r->fits ? lm_fit_rate(token, r->token.rate) : "-",
+                      r->fits ? limit(r->token.limited_by) : "",
+                      r->fits ? lm_fit_rate(prompt, r->prompt.rate) : "-",
                       r->fits ? limit(r->prompt.limited_by) : "");
 }
 
@@ -236,9 +245,13 @@ static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
     lm_text_printf(out, _("the most sequences of %s positions that a plan fits for\n"), context);
     if (at->device || at->here) {
         explain_column(_("generates"), out);
-        lm_text_printf(out, f->sequences > 1
-                               ? _("tokens a second of all sequences with %s positions in the cache, at best, and what limits it\n")
-                               : _("tokens a second with %s positions in the cache, at best, and what limits it\n"), context);
+        lm_text_printf(
+            out,
+            f->sequences > 1
+                ? _("tokens a second of all sequences with %s positions in the cache, at best, and what "
+                    "limits it\n")
+                : _("tokens a second with %s positions in the cache, at best, and what limits it\n"),
+            context);
         explain_column(_("reads"), out);
         lm_text_printf(out, _("tokens a second of a prompt of %s\n"), prompt);
         explain_column(_("peaks"), out);
@@ -255,12 +268,14 @@ static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
 void lm_fit_page(const lm_fitted *x, const lm_fit_place *at, lm_store *store, lm_text *out)
 {
     /* Without speeds, their columns are omitted. */
-    lm_cell_table g = { .store = store, .align = at->device || at->here ? "lrrrrlrrrrlrl" : "lrrrrlrrr", .indent = 2 };
+    lm_cell_table g = { .store = store,
+                        .align = at->device || at->here ? "lrrrrlrrrrlrl" : "lrrrrlrrr",
+                        .indent = 2 };
 
     verdict(x, at, out);
     settings(&x->fit, at, out);
-    lm_cell_table_row(&g, "", _("weights"), _("cache"), _("scratch"), _("total"), "", _("left"), _("context"), _("batch"),
-                      _("generates"), "", _("reads"), "");
+    lm_cell_table_row(&g, "", _("weights"), _("cache"), _("scratch"), _("total"), "", _("left"), _("context"),
+                      _("batch"), _("generates"), "", _("reads"), "");
     for (size_t i = 0; i < x->fit.n; i++)
         add_row(&g, &x->fit, &x->fit.rows[i]);
     lm_cell_table_print(&g, out);
@@ -278,19 +293,21 @@ uint64_t lm_fleet_total(const lm_fitted *x, size_t n)
     return sum;
 }
 
-/* Return how many further copies of a model fit in `left` bytes, with their own weights or sharing the loaded ones. */
+/* Return how many further copies of a model fit in `left` bytes, with their own weights or sharing the loaded
+ * ones. */
 static uint64_t more_of(const lm_fitted *x, uint64_t left, bool sharing)
 {
-    const lm_fit_row *r   = &x->fit.rows[x->row];
-    uint64_t          one = sharing ? r->kv + r->scratch : r->total;
+    const lm_fit_row *r = &x->fit.rows[x->row];
+    uint64_t one = sharing ? r->kv + r->scratch : r->total;
 
     return one ? left / one : 0;
 }
 
 json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at)
 {
-    uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n), left = memory > total ? memory - total : 0;
-    json_t  *models = json_array();
+    uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n),
+             left = memory > total ? memory - total : 0;
+    json_t *models = json_array();
 
     for (size_t i = 0; i < n; i++) {
         json_t *m = row_json(&x[i].fit.rows[x[i].row], memory);
@@ -305,36 +322,41 @@ json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at)
         json_object_set_new(m, "more_sharing_weights", json_integer((json_int_t)more_of(&x[i], left, true)));
         json_array_append_new(models, m);
     }
-    return json_pack("{s:o, s:b, s:I, s:I, s:I, s:o}", "machine", place_json(at, &x[0].fit), "fits", total <= memory, "total",
-                     (json_int_t)total, "left", (json_int_t)memory - (json_int_t)total, "copies_of_all",
+    return json_pack("{s:o, s:b, s:I, s:I, s:I, s:o}", "machine", place_json(at, &x[0].fit), "fits",
+                     total <= memory, "total", (json_int_t)total, "left",
+                     (json_int_t)memory - (json_int_t)total, "copies_of_all",
                      (json_int_t)(total ? memory / total : 0), "models", models);
 }
 
 static void fleet_rows(lm_cell_table *g, const lm_fitted *x, size_t n, uint64_t left)
 {
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], e[LM_FIGURE], context[LM_FIGURE], more[LM_FIGURE], sharing[LM_FIGURE];
+    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE], e[LM_FIGURE], context[LM_FIGURE],
+        more[LM_FIGURE], sharing[LM_FIGURE];
 
-    lm_cell_table_row(g, "", _("stored as"), _("context"), _("weights"), _("cache"), _("scratch"), _("total"), _("one more"),
-                      _("sharing weights"), _("generates"), "");
+    lm_cell_table_row(g, "", _("stored as"), _("context"), _("weights"), _("cache"), _("scratch"), _("total"),
+                      _("one more"), _("sharing weights"), _("generates"), "");
     for (size_t i = 0; i < n; i++) {
         const lm_fit_row *r = &x[i].fit.rows[x[i].row];
         snprintf(more, sizeof more, "%llu", (unsigned long long)more_of(&x[i], left, false));
         snprintf(sharing, sizeof sharing, "%llu", (unsigned long long)more_of(&x[i], left, true));
         lm_cell_table_row(g, x[i].info.name, _(r->precision), lm_figure_count(context, x[i].fit.context),
-                          lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv), lm_figure_bytes(c, r->scratch),
-                          lm_figure_bytes(d, r->total), more, sharing, lm_fit_rate(e, r->token.rate),
-                          limit(r->token.limited_by));
+                          lm_figure_bytes(a, r->weights), lm_figure_bytes(b, r->kv),
+                          lm_figure_bytes(c, r->scratch), lm_figure_bytes(d, r->total), more, sharing,
+                          lm_fit_rate(e, r->token.rate), limit(r->token.limited_by));
     }
-    lm_cell_table_row(g, _("together"), "", "", "", "", "", lm_figure_bytes(a, lm_fleet_total(x, n)), "", "", "", "");
+    lm_cell_table_row(g, _("together"), "", "", "", "", "", lm_figure_bytes(a, lm_fleet_total(x, n)), "", "",
+                      "", "");
 }
 
 void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_store *store, lm_text *out)
 {
-    uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n), left = memory > total ? memory - total : 0, copies = memory / total;
-    lm_cell_table  g = { .store = store, .align = "llrrrrrrrrl", .indent = 2 };
-    char     a[LM_FIGURE], place[NAME], line[2 * NAME];
+    uint64_t memory = x[0].fit.memory, total = lm_fleet_total(x, n),
+             left = memory > total ? memory - total : 0, copies = memory / total;
+    lm_cell_table g = { .store = store, .align = "llrrrrrrrrl", .indent = 2 };
+    char a[LM_FIGURE], place[NAME], line[2 * NAME];
 
-    snprintf(line, sizeof line, _("%zu models at once on %s"), n, lm_fit_place_name(at, memory + x[0].fit.reserve, place));
+    snprintf(line, sizeof line, _("%zu models at once on %s"), n,
+             lm_fit_place_name(at, memory + x[0].fit.reserve, place));
     lm_fit_title(line, copies == 0 ? _("do not fit") : copies == 1 ? _("fit") : _("fit more than once"), out);
     lm_text_printf(out,
                    P_(x[0].fit.sequences, "%llu sequence of each, cache %s; plan for %s\n\n",
@@ -344,14 +366,16 @@ void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_stor
     lm_cell_table_print(&g, out);
     lm_text_add_str(out, "\n  ");
     if (copies)
-        lm_text_printf(out, P_(copies, "%s are left; all of them fit %llu time\n", "%s are left; all of them fit %llu times\n"),
+        lm_text_printf(out,
+                       P_(copies, "%s are left; all of them fit %llu time\n",
+                          "%s are left; all of them fit %llu times\n"),
                        lm_figure_bytes(a, left), (unsigned long long)copies);
     else
         lm_text_printf(out, _("%s are missing\n"), lm_figure_bytes(a, total - memory));
     if (copies)
-        lm_text_printf(
-            out, "  %s\n",
-            _("one more: how many further copies of a model what is left holds, with weights of their own or shared"));
+        lm_text_printf(out, "  %s\n",
+                       _("one more: how many further copies of a model what is left holds, with weights of "
+                         "their own or shared"));
     lm_fit_reserved(at->device, x[0].fit.reserve, out);
     lm_fit_mark(at, out);
 }

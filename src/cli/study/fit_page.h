@@ -34,9 +34,11 @@ const char *lm_fit_place_name(const lm_fit_place *at, uint64_t memory, char out[
 const char *lm_fit_model_name(const lm_fitted *x, char out[LM_FIT_NAME]);
 /* Append a line about the measurement of the peaks if it is marked (lm_limits_mark). */
 const char *lm_fit_verdict(bool fits, bool tight);                              /* "✓", "tight", "✗" */
-void        lm_fit_reserved(const lm_device *d, uint64_t reserve, lm_text *out);   /* a line, if reserve > 0 */
+/* a line, if reserve > 0 */
+void        lm_fit_reserved(const lm_device *d, uint64_t reserve, lm_text *out);
 void        lm_fit_mark(const lm_fit_place *at, lm_text *out);
-void        lm_fit_title(const char *left, const char *right, lm_text *out);    /* `right` ends at column 80 */
+/* `right` ends at column 80 */
+void        lm_fit_title(const char *left, const char *right, lm_text *out);
 json_t     *lm_fit_speed_json(const lm_fit_speed *s);
 
 /* Several models loaded together, each in the precision of its `row`. */

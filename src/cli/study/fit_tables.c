@@ -26,15 +26,16 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
     start(t, "lrllrrrlrl");
     t->n++;
     t->fitting += r != NULL;
-    json_array_append_new(t->rows, json_pack("{s:s, s:I, s:I, s:b, s:b, s:s?, s:o, s:o, s:o}", "device", d->name, "memory",
-                                             (json_int_t)f->memory,
-                                             "reserve", (json_int_t)f->reserve, "fits", r != NULL, "tight", r && r->tight, "precision", r ? r->precision : NULL, "total",
-                                             r ? json_integer((json_int_t)r->total) : json_null(), "generating",
-                                             r ? lm_fit_speed_json(&r->token) : json_null(), "reading",
-                                             r ? lm_fit_speed_json(&r->prompt) : json_null()));
+    json_array_append_new(t->rows, json_pack("{s:s, s:I, s:I, s:b, s:b, s:s?, s:o, s:o, s:o}", "device",
+                                             d->name, "memory", (json_int_t)f->memory, "reserve",
+                                             (json_int_t)f->reserve, "fits", r != NULL, "tight",
+                                             r && r->tight, "precision", r ? r->precision : NULL, "total",
+                                             r ? json_integer((json_int_t)r->total) : json_null(),
+                                             "generating", r ? lm_fit_speed_json(&r->token) : json_null(),
+                                             "reading", r ? lm_fit_speed_json(&r->prompt) : json_null()));
     if (!t->kind)
-        lm_cell_table_row(&t->grid, "", _("memory"), C_("column", "fits in"), "", _("takes"), _("left"), _("generates"), "",
-                          _("reads"), "");
+        lm_cell_table_row(&t->grid, "", _("memory"), C_("column", "fits in"), "", _("takes"), _("left"),
+                          _("generates"), "", _("reads"), "");
     else if (strcmp(t->kind, d->kind) != 0)
         lm_cell_table_line(&t->grid, "");
     t->kind = d->kind;
@@ -43,8 +44,9 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
         lm_cell_table_row(&t->grid, d->name, memory, "✗", "", "", "", "", "", "", "");
         return;
     }
-    lm_cell_table_row(&t->grid, d->name, memory, _(r->precision), r->tight ? _("tight") : "", lm_figure_bytes(total, r->total),
-                      lm_figure_bytes(left, f->memory - r->total), lm_fit_rate(token, r->token.rate), _(r->token.limited_by),
+    lm_cell_table_row(&t->grid, d->name, memory, _(r->precision), r->tight ? _("tight") : "",
+                      lm_figure_bytes(total, r->total), lm_figure_bytes(left, f->memory - r->total),
+                      lm_fit_rate(token, r->token.rate), _(r->token.limited_by),
                       lm_fit_rate(prompt, r->prompt.rate), _(r->prompt.limited_by));
 }
 
@@ -56,19 +58,26 @@ void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out)
     snprintf(left, sizeof left, _("%s on %zu devices"), lm_fit_model_name(t->x, model), t->n);
     snprintf(right, sizeof right, _("fits %zu of them"), t->fitting);
     lm_fit_title(left, right, out);
-    lm_text_printf(out,
-                   P_(f->sequences, "%s positions, %llu sequence, cache %s; the most exact precision that fits, at best\n\n",
-                      "%s positions, %llu sequences, cache %s; the most exact precision that fits, at best\n\n"),
-                   lm_figure_count(context, f->context), (unsigned long long)f->sequences, kv);
+    lm_text_printf(
+        out,
+        P_(f->sequences,
+           "%s positions, %llu sequence, cache %s; the most exact precision that fits, at best\n\n",
+           "%s positions, %llu sequences, cache %s; the most exact precision that fits, at best\n\n"),
+        lm_figure_count(context, f->context), (unsigned long long)f->sequences, kv);
     lm_cell_table_print(&t->grid, out);
     lm_text_add_str(out, "\n  ");
-    lm_text_printf(out, _("generates  tokens a second with %s positions in the cache; reads: of a prompt of %s\n"), context,
-                   lm_figure_count(prompt, f->prompt));
-    lm_text_printf(out, "  %s\n", _("memory     less what the operating system, the driver and the runtime need: lamina devices NAME"));
+    lm_text_printf(out,
+                   _("generates  tokens a second with %s positions in the cache; reads: of a prompt of %s\n"),
+                   context, lm_figure_count(prompt, f->prompt));
+    lm_text_printf(
+        out, "  %s\n",
+        _("memory     less what the operating system, the driver and the runtime need: lamina devices NAME"));
     lm_text_printf(out, "  %s\n", _("tight      less than a twentieth of what is free is left"));
-    lm_text_printf(out, "\n  %s\n", _("more       lamina fit MODEL --device NAME   lamina devices NAME (with its source)"));
-    t->json = json_pack("{s:s, s:I, s:I, s:s, s:I, s:o}", "model", t->x->info.name, "context", (json_int_t)f->context, "batch",
-                        (json_int_t)f->sequences, "kv_type", kv, "prompt", (json_int_t)f->prompt, "devices", t->rows);
+    lm_text_printf(out, "\n  %s\n",
+                   _("more       lamina fit MODEL --device NAME   lamina devices NAME (with its source)"));
+    t->json = json_pack("{s:s, s:I, s:I, s:s, s:I, s:o}", "model", t->x->info.name, "context",
+                        (json_int_t)f->context, "batch", (json_int_t)f->sequences, "kv_type", kv, "prompt",
+                        (json_int_t)f->prompt, "devices", t->rows);
 }
 
 /* ---- numbers of sequences ---- */
@@ -91,13 +100,16 @@ void lm_fit_table_batch(lm_fit_table *t, const lm_fit_row *r)
 
     if (!t->rows) {
         start(t, t->price > 0 ? "rrrrrlr" : "rrrrrl");
-        lm_cell_table_row(&t->grid, _("sequences"), _("cache"), _("takes"), _("together"), _("each"), "", _("a million tokens"));
+        lm_cell_table_row(&t->grid, _("sequences"), _("cache"), _("takes"), _("together"), _("each"), "",
+                          _("a million tokens"));
     }
-    json_array_append_new(t->rows, json_pack("{s:I, s:I, s:I, s:o, s:o, s:o}", "batch", (json_int_t)f->sequences, "kv",
-                                             (json_int_t)r->kv,
-                                             "total", (json_int_t)r->total, "generating", lm_fit_speed_json(&r->token), "each",
-                                             r->token.rate > 0 ? json_real(r->token.rate / (double)f->sequences) : json_null(),
-                                             "price_per_million", cost_json(t->price, r->token.rate)));
+    json_array_append_new(t->rows,
+                          json_pack("{s:I, s:I, s:I, s:o, s:o, s:o}", "batch", (json_int_t)f->sequences, "kv",
+                                    (json_int_t)r->kv, "total", (json_int_t)r->total, "generating",
+                                    lm_fit_speed_json(&r->token), "each",
+                                    r->token.rate > 0 ? json_real(r->token.rate / (double)f->sequences)
+                                                      : json_null(),
+                                    "price_per_million", cost_json(t->price, r->token.rate)));
     snprintf(money, sizeof money, r->token.rate > 0 ? "%.4f" : "-", cost(t->price, r->token.rate));
     lm_cell_table_row(&t->grid, lm_figure_count(n, f->sequences), lm_figure_bytes(cache, r->kv),
                       lm_figure_bytes(total, r->total), lm_fit_rate(all, r->token.rate),
@@ -111,11 +123,12 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *
     char left[2 * LM_FIT_NAME], model[LM_FIT_NAME], place[LM_FIT_NAME], right[LM_FIT_NAME];
     char context[LM_FIGURE], prompt[LM_FIGURE], rate[LM_FIGURE];
 
-    snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(t->x, model), lm_fit_place_name(at, f->memory + f->reserve, place));
+    snprintf(left, sizeof left, _("%s on %s"), lm_fit_model_name(t->x, model),
+             lm_fit_place_name(at, f->memory + f->reserve, place));
     snprintf(right, sizeof right, "%s", _(r->precision));
     lm_fit_title(left, right, out);
-    lm_text_printf(out, _("%s positions in each cache, %s; tokens a second at best\n\n"), lm_figure_count(context, f->context),
-                   at->kv);
+    lm_text_printf(out, _("%s positions in each cache, %s; tokens a second at best\n\n"),
+                   lm_figure_count(context, f->context), at->kv);
     lm_cell_table_print(&t->grid, out);
     lm_text_add_str(out, "\n  ");
     lm_text_printf(out, _("a prompt of %s is read at %s, limited by %s"), lm_figure_count(prompt, f->prompt),
@@ -127,8 +140,9 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *
     lm_fit_mark(at, out);
     if (t->price > 0)
         lm_text_printf(out, _("  an hour of the machine at %.2f, always busy\n"), t->price);
-    t->json = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "model", t->x->info.name, "precision", r->precision,
-                        "context", (json_int_t)f->context, "kv_type", at->kv, "reading", lm_fit_speed_json(&r->prompt), "price",
+    t->json = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "model", t->x->info.name, "precision",
+                        r->precision, "context", (json_int_t)f->context, "kv_type", at->kv, "reading",
+                        lm_fit_speed_json(&r->prompt), "price",
                         t->price > 0 ? json_real(t->price) : json_null(), "reading_price_per_million",
                         cost_json(t->price, r->prompt.rate), "batches", t->rows);
 }

@@ -11,12 +11,13 @@ static json_t *fact_json(const lm_fact_info *x, const char *path, const lm_text 
 {
     json_t *v = json_loadb(value->data, value->size, JSON_DECODE_ANY, NULL);
 
-    return v ? json_pack("{s:s, s:o, s:s*, s:s, s:s, s:s?}", "query", path, "value", v, "id", x->id, "unit", lm_unit_name(x->unit),
-                         "origin", lm_origin_name(x->origin), "how", x->how)
+    return v ? json_pack("{s:s, s:o, s:s*, s:s, s:s, s:s?}", "query", path, "value", v, "id", x->id, "unit",
+                         lm_unit_name(x->unit), "origin", lm_origin_name(x->origin), "how", x->how)
              : NULL;
 }
 
-/* Print the queried values without names, one per line, groups as JSON. With --json print an object, or a list for several queries. */
+/* Print the queried values without names, one per line, groups as JSON. With --json print an object, or a
+ * list for several queries. */
 static lm_status show_queries(lm_cli *cli, const lm_inspect_options *o, lm_facts *f, lm_error *e)
 {
     json_t *list = json_array(), *one = NULL;
@@ -31,7 +32,8 @@ static lm_status show_queries(lm_cli *cli, const lm_inspect_options *o, lm_facts
         lm_fact_describe(found, &x);
         lm_fact_path(found, &path);
         if (status == LM_OK)
-            status = path.failed ? lm_fail_memory(e, "the report", path.size) : lm_facts_json(f, path.data, &value, e);
+            status = path.failed ? lm_fail_memory(e, "the report", path.size)
+                                 : lm_facts_json(f, path.data, &value, e);
         lm_text_free(&path);
         if (status == LM_OK && cli->json)
             status = json_array_append_new(list, fact_json(&x, o->query.items[i], &value)) == 0 ? LM_OK
@@ -96,7 +98,8 @@ static lm_status show_view(lm_cli *cli, const lm_inspect_options *o, lm_facts *f
     lm_text text = { 0 };
 
     if (o->compatible)
-        lm_note("as torchinfo 1.8.0 prints it: a tied head counts twice, products ignore the length of the sequence, look-ups "
+        lm_note("as torchinfo 1.8.0 prints it: a tied head counts twice, products ignore the length of the "
+                "sequence, look-ups "
                 "count as products, activations are doubled; without --torchinfo-compat the table is right");
     LM_TRY(lm_facts_view(f, &view, &text, e));
     return cli->json ? show_json(cli, &text, e) : lm_inspect_text(cli, &text, "text", e);
@@ -111,15 +114,20 @@ static lm_status show_document(lm_cli *cli, lm_facts *f, lm_error *e)
     return show_json(cli, &text, e);
 }
 
-lm_status lm_inspect_facts(lm_cli *cli, const lm_inspect_options *o, const lm_model *m, const lm_engine_options *engine, lm_error *e)
+lm_status lm_inspect_facts(lm_cli *cli, const lm_inspect_options *o, const lm_model *m,
+                           const lm_engine_options *engine, lm_error *e)
 {
-    lm_facts_options options = { .engine = *engine, .precision = o->precision, .tokens = o->tokens, .name = o->name };
+    lm_facts_options options = {
+        .engine = *engine, .precision = o->precision, .tokens = o->tokens, .name = o->name
+    };
     lm_facts *f = NULL;
     lm_status status;
 
     LM_TRY(lm_facts_new(m, &options, &f, e));
     bool whole = cli->json && !o->view && o->layer < 0;
-    status     = o->query.n ? show_queries(cli, o, f, e) : whole ? show_document(cli, f, e) : show_view(cli, o, f, e);
+    status = o->query.n ? show_queries(cli, o, f, e)
+             : whole    ? show_document(cli, f, e)
+                        : show_view(cli, o, f, e);
     lm_facts_free(f);
     return status;
 }

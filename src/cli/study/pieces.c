@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-lm_status lm_prompt_pieces(lm_cli *cli, const lm_model *m, const char *prompt, const char *const **out, size_t *n_out, lm_error *e)
+lm_status lm_prompt_pieces(lm_cli *cli, const lm_model *m, const char *prompt, const char *const **out,
+                           size_t *n_out, lm_error *e)
 {
     const lm_tokenizer *t   = lm_model_tokenizer(m);
     lm_tokens           ids = { 0 };
@@ -40,7 +41,8 @@ lm_status lm_prompt_pieces(lm_cli *cli, const lm_model *m, const char *prompt, c
     return LM_OK;
 }
 
-lm_status lm_prompt_words(lm_cli *cli, const char *prompt, const char *const **out, size_t *n_out, lm_error *e)
+lm_status lm_prompt_words(lm_cli *cli, const char *prompt, const char *const **out, size_t *n_out,
+                          lm_error *e)
 {
     const char **words = lm_store_new(&cli->store, strlen(prompt) / 2 + 2, const char *);
     size_t       n     = 0;

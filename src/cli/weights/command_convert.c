@@ -13,10 +13,14 @@ static const lm_flag convert_flag_table[] = {
     { "--type", "--outtype", LM_FLAG_TEXT, O(type), "TYPE",
      "type of the matrices: f32, f16, bf16, q8_0 (GGUF only) or auto, as they are stored "
       "(default auto)", 0, 0, NULL },
-    { "--split-max-size", NULL, LM_FLAG_SIZE, O(part_bytes), "SIZE", "maximum size of the tensors in one part (2G; of a folder: 5 GB)", 0, 0, NULL },
-    { "--split-max-tensors", NULL, LM_FLAG_COUNT, O(part_tensors), "N", "maximum number of tensors in one part of a GGUF file", 0, 65535, NULL },
-    { "--name", "--model-name", LM_FLAG_TEXT, O(name), "TEXT", "name of the model inside the file", 0, 0, NULL },
-    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL, "read, check and print sizes; write nothing", 0, 0, NULL },
+    { "--split-max-size", NULL, LM_FLAG_SIZE, O(part_bytes), "SIZE",
+      "maximum size of the tensors in one part (2G; of a folder: 5 GB)", 0, 0, NULL },
+    { "--split-max-tensors", NULL, LM_FLAG_COUNT, O(part_tensors), "N",
+      "maximum number of tensors in one part of a GGUF file", 0, 65535, NULL },
+    { "--name", "--model-name", LM_FLAG_TEXT, O(name), "TEXT",
+      "name of the model inside the file", 0, 0, NULL },
+    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL,
+      "read, check and print sizes; write nothing", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
     { "--force", "-f", LM_FLAG_SWITCH, O(overwrite), NULL, "replace OUT if it exists", 0, 0, NULL },
     { 0 },
@@ -33,9 +37,9 @@ static json_t *tensors_of(const lm_convert_result *r)
 
     for (size_t i = 0; i < r->n_tensors; i++) {
         const lm_converted_tensor *t = &r->tensors[i];
-        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:I, s:i}", "name", lm_json_of(t->name, strlen(t->name)), "from",
-                                              t->from, "to", t->to,
-                                              "bytes", (json_int_t)t->bytes, "part", (int)t->part));
+        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:I, s:i}", "name",
+                                              lm_json_of(t->name, strlen(t->name)), "from", t->from, "to",
+                                              t->to, "bytes", (json_int_t)t->bytes, "part", (int)t->part));
     }
     return list;
 }
@@ -46,9 +50,11 @@ static lm_status print_json(lm_cli *cli, const lm_convert_result *r, bool dry, l
 
     for (size_t i = 0; i < r->n_notes; i++)
         json_array_append_new(notes, lm_json_of(r->notes[i], strlen(r->notes[i])));
-    return lm_out_json(cli, json_pack("{s:o, s:s?, s:I, s:i, s:f, s:o, s:o}", "path", path, "family", r->family, "bytes",
-                                      (json_int_t)r->bytes,
-                                      "files", (int)r->files, "seconds", r->seconds, "warnings", notes, "tensors", tensors_of(r)), e);
+    return lm_out_json(cli,
+                       json_pack("{s:o, s:s?, s:I, s:i, s:f, s:o, s:o}", "path", path, "family", r->family,
+                                 "bytes", (json_int_t)r->bytes, "files", (int)r->files, "seconds", r->seconds,
+                                 "warnings", notes, "tensors", tensors_of(r)),
+                       e);
 }
 
 /* Format the number of tensors per type: "120 bf16, 41 f32". */
@@ -77,8 +83,9 @@ static lm_status report(lm_cli *cli, const lm_convert_result *r, bool dry, lm_er
     if (cli->json)
         return print_json(cli, r, dry, e);
     types_of(r, types, sizeof types);
-    lm_note("%s: %s in %u file%s, %zu tensor%s (%s); %s", dry ? "dry run" : r->path, lm_figure_bytes(bytes, r->bytes), r->files,
-            r->files == 1 ? "" : "s", r->n_tensors, r->n_tensors == 1 ? "" : "s", types, lm_figure_time(time, r->seconds));
+    lm_note("%s: %s in %u file%s, %zu tensor%s (%s); %s", dry ? "dry run" : r->path,
+            lm_figure_bytes(bytes, r->bytes), r->files, r->files == 1 ? "" : "s", r->n_tensors,
+            r->n_tensors == 1 ? "" : "s", types, lm_figure_time(time, r->seconds));
     return LM_OK;
 }
 

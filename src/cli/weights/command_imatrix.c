@@ -27,17 +27,26 @@ static const char *const form_words[] = { "gguf", "dat", NULL };
 
 static const lm_flag imatrix_flag_table[] = {
     { "--file", "-f", LM_FLAG_TEXT, O(file), "FILE", "text to read; -: standard input", 0, 0, NULL },
-    { "--output", "-o --output-file", LM_FLAG_OUTPUT, O(output), "FILE", "importance matrix to write", 0, 0, NULL },
+    { "--output", "-o --output-file", LM_FLAG_OUTPUT, O(output), "FILE",
+      "importance matrix to write", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
-    { "--resume", NULL, LM_FLAG_SWITCH, O(resume), NULL, "continue after the chunks already in the output file", 0, 0, NULL },
-    { "--output-format", NULL, LM_FLAG_WORD, O(form), "gguf|dat", "file format (gguf); dat: the format before GGUF", 0, 0, form_words },
-    { "--output-frequency", "-ofreq", LM_FLAG_COUNT, O(frequency), "N", "save every N chunks (10)", 1, UINT32_MAX, NULL },
-    { "--in-file", NULL, LM_FLAG_LIST, O(merged), "FILE", "importance matrix to add; may be repeated. Without MODEL only these are merged", 0, 0, NULL },
-    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N", "number of chunks to process (all); --context sets the tokens per chunk (512)", 1, UINT32_MAX, NULL },
-    { "--chunk", "--from-chunk", LM_FLAG_COUNT, O(first), "N", "first chunk to process (0)", 0, UINT32_MAX, NULL },
+    { "--resume", NULL, LM_FLAG_SWITCH, O(resume), NULL,
+      "continue after the chunks already in the output file", 0, 0, NULL },
+    { "--output-format", NULL, LM_FLAG_WORD, O(form), "gguf|dat",
+      "file format (gguf); dat: the format before GGUF", 0, 0, form_words },
+    { "--output-frequency", "-ofreq", LM_FLAG_COUNT, O(frequency), "N",
+      "save every N chunks (10)", 1, UINT32_MAX, NULL },
+    { "--in-file", NULL, LM_FLAG_LIST, O(merged), "FILE",
+      "importance matrix to add; may be repeated. Without MODEL only these are merged", 0, 0, NULL },
+    { "--chunks", NULL, LM_FLAG_COUNT, O(chunks), "N",
+      "number of chunks to process (all); --context sets the tokens per chunk (512)", 1, UINT32_MAX, NULL },
+    { "--chunk", "--from-chunk", LM_FLAG_COUNT, O(first), "N",
+      "first chunk to process (0)", 0, UINT32_MAX, NULL },
     { "--process-output", NULL, LM_FLAG_SWITCH, O(head), NULL, "collect for output.weight too", 0, 0, NULL },
-    { "--parse-special", NULL, LM_FLAG_SWITCH, O(parse_special), NULL, "treat special tokens in the text as special", 0, 0, NULL },
-    { "--show-statistics", "--statistics", LM_FLAG_SWITCH, O(statistics), NULL, "print a table of the tensors", 0, 0, NULL },
+    { "--parse-special", NULL, LM_FLAG_SWITCH, O(parse_special), NULL,
+      "treat special tokens in the text as special", 0, 0, NULL },
+    { "--show-statistics", "--statistics", LM_FLAG_SWITCH, O(statistics), NULL,
+      "print a table of the tensors", 0, 0, NULL },
     { 0 },
 };
 
@@ -109,7 +118,9 @@ static lm_status find_first(const lm_tokenizer *t, lm_imatrix_options *o, lm_err
 static lm_status run_engine(gathering *g, const lm_model *model, const lm_tokens *ids, lm_error *e)
 {
     lm_engine_options  engine;
-    lm_imatrix_options o   = { .chunks = g->o->chunks, .head = g->o->head, .progress = on_chunk, .progress_arg = g };
+    lm_imatrix_options o = {
+        .chunks = g->o->chunks, .head = g->o->head, .progress = on_chunk, .progress_arg = g
+    };
     lm_engine         *run = NULL;
 
     LM_TRY(lm_engine_flags(&g->o->run, model, 512, &engine, e));
@@ -140,7 +151,9 @@ static lm_status collect(gathering *g, lm_error *e)
     if (!o->file)
         return lm_fail(e, LM_USAGE, g->cli->command->name, LM_NO_OFFSET, "requires --file, the text to read");
     LM_TRY(lm_open_model(g->cli, &o->model, g->cli->args[0], &model, e));
-    lm_status status = lm_model_tokenizer(model) ? LM_OK : lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET, "the model has no tokenizer");
+    lm_status status = lm_model_tokenizer(model)
+                           ? LM_OK
+                           : lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET, "the model has no tokenizer");
     if (status == LM_OK)
         status = read_ids(o, lm_model_tokenizer(model), &ids, e);
     if (status == LM_OK)
@@ -162,10 +175,11 @@ static json_t *entries_json(const lm_imatrix *m)
         json_t *rows = json_array();
         for (uint32_t k = 0; k < t.matrices; k++)
             json_array_append_new(rows, json_integer((json_int_t)t.rows[k]));
-        json_t *one = json_pack("{s:o, s:I, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "name", lm_json_of(t.name, strlen(t.name)),
-                                "cols", (json_int_t)t.cols, "rows", rows, "sum", t.sum, "min", t.min, "max", t.max, "mean", t.mean,
-                                "deviation", t.deviation, "active", t.active, "entropy", t.entropy, "outliers", t.outliers, "cosine",
-                                lm_json_finite(t.cosine));
+        json_t *one = json_pack("{s:o, s:I, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "name",
+                                lm_json_of(t.name, strlen(t.name)), "cols", (json_int_t)t.cols, "rows", rows,
+                                "sum", t.sum, "min", t.min, "max", t.max, "mean", t.mean, "deviation",
+                                t.deviation, "active", t.active, "entropy", t.entropy, "outliers", t.outliers,
+                                "cosine", lm_json_finite(t.cosine));
         json_array_append_new(list, one);
     }
     return list;
@@ -180,11 +194,15 @@ static lm_status print_json(const gathering *g, lm_error *e)
         json_array_append_new(sets, lm_json_of(set, strlen(set)));
     json_t *path = g->o->output ? lm_json_of(g->o->output, strlen(g->o->output)) : json_null();
     bool    read = g->result.chunks;
-    return lm_out_json(g->cli, json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "path", path, "chunks", (json_int_t)lm_imatrix_chunks(g->m),
-                                         "chunk_size", (json_int_t)lm_imatrix_chunk_size(g->m), "datasets", sets, "perplexity",
-                                         read ? lm_json_finite(g->result.perplexity) : json_null(), "perplexity_error",
-                                         read ? lm_json_finite(g->result.perplexity_error) : json_null(), "tensors",
-                                         entries_json(g->m)), e);
+    return lm_out_json(g->cli,
+                       json_pack("{s:o, s:I, s:I, s:o, s:o, s:o, s:o}", "path", path, "chunks",
+                                 (json_int_t)lm_imatrix_chunks(g->m), "chunk_size",
+                                 (json_int_t)lm_imatrix_chunk_size(g->m), "datasets", sets, "perplexity",
+                                 read ? lm_json_finite(g->result.perplexity) : json_null(),
+                                 "perplexity_error",
+                                 read ? lm_json_finite(g->result.perplexity_error) : json_null(), "tensors",
+                                 entries_json(g->m)),
+                       e);
 }
 
 static lm_status print_table(const lm_imatrix *m, lm_error *e)
@@ -195,13 +213,13 @@ static lm_status print_table(const lm_imatrix *m, lm_error *e)
 
     for (size_t i = 0; lm_imatrix_at(m, i, &t); i++)
         wide = (int)strlen(t.name) > wide ? (int)strlen(t.name) : wide;
-    lm_text_printf(&out, "%-*s %9s %10s %10s %10s %10s %8s %8s %9s %7s\n", wide, "tensor", "inputs", "mean", "deviation", "min", "max",
-                   "active", "entropy", "outliers", "cosine");
+    lm_text_printf(&out, "%-*s %9s %10s %10s %10s %10s %8s %8s %9s %7s\n", wide, "tensor", "inputs", "mean",
+                   "deviation", "min", "max", "active", "entropy", "outliers", "cosine");
     for (size_t i = 0; lm_imatrix_at(m, i, &t); i++) {
         double bits = log2((double)t.matrices * (double)t.cols);
         lm_text_printf(&out, "%-*s %9llu %10.4g %10.4g %10.4g %10.4g %7.1f%% %7.1f%% %8.2f%%", wide, t.name,
-                       (unsigned long long)t.matrices * t.cols, t.mean, t.deviation, t.min, t.max, 100 * t.active,
-                       bits > 0 ? 100 * t.entropy / bits : 100.0, 100 * t.outliers);
+                       (unsigned long long)t.matrices * t.cols, t.mean, t.deviation, t.min, t.max,
+                       100 * t.active, bits > 0 ? 100 * t.entropy / bits : 100.0, 100 * t.outliers);
         if (isnan(t.cosine))
             lm_text_printf(&out, " %7s\n", "-");
         else
@@ -221,8 +239,8 @@ static void warn(const lm_imatrix *m)
         for (uint32_t k = 0; t.matrices > 1 && k < t.matrices; k++, all++)
             few += t.rows[k] < FEW_ROWS;
     if (few)
-        lm_warn("%llu of %llu experts' matrices were read by fewer than %d tokens; use a longer text", (unsigned long long)few,
-                (unsigned long long)all, FEW_ROWS);
+        lm_warn("%llu of %llu experts' matrices were read by fewer than %d tokens; use a longer text",
+                (unsigned long long)few, (unsigned long long)all, FEW_ROWS);
 }
 
 static lm_status report(const gathering *g, lm_error *e)
@@ -237,10 +255,12 @@ static lm_status report(const gathering *g, lm_error *e)
         LM_TRY(print_table(g->m, e));
     while (lm_imatrix_at(g->m, n, &t))
         n++;
-    lm_note("%s%s%zu tensor%s, %u chunk%s of %u tokens", g->o->output ? g->o->output : "", g->o->output ? ": " : "", n, n == 1 ? "" : "s",
-            lm_imatrix_chunks(g->m), lm_imatrix_chunks(g->m) == 1 ? "" : "s", lm_imatrix_chunk_size(g->m));
+    lm_note("%s%s%zu tensor%s, %u chunk%s of %u tokens", g->o->output ? g->o->output : "",
+            g->o->output ? ": " : "", n, n == 1 ? "" : "s", lm_imatrix_chunks(g->m),
+            lm_imatrix_chunks(g->m) == 1 ? "" : "s", lm_imatrix_chunk_size(g->m));
     if (g->result.chunks)
-        lm_note("perplexity of the second halves: %.4f ± %.4f", g->result.perplexity, g->result.perplexity_error);
+        lm_note("perplexity of the second halves: %.4f ± %.4f", g->result.perplexity,
+                g->result.perplexity_error);
     return LM_OK;
 }
 
@@ -277,13 +297,16 @@ static lm_status check(const lm_cli *cli, const imatrix_options *o, lm_error *e)
     bool model = cli->n_args || o->model.model;
 
     if (!model && !o->merged.n)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires a model and --file, or --in-file");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET,
+                       "requires a model and --file, or --in-file");
     if (!model && o->file)
         return lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET, "requires a model");
     if (!o->output && !o->statistics && !cli->json)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires --output or --show-statistics");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET,
+                       "requires --output or --show-statistics");
     if (o->resume && (!model || o->merged.n || o->first || o->force))
-        return lm_fail(e, LM_USAGE, "--resume", LM_NO_OFFSET, "requires a model, and excludes --in-file, --chunk and --force");
+        return lm_fail(e, LM_USAGE, "--resume", LM_NO_OFFSET,
+                       "requires a model, and excludes --in-file, --chunk and --force");
     return LM_OK;
 }
 

@@ -11,9 +11,12 @@
 #define O(field) offsetof(lm_merge_options, field)
 
 static const lm_flag merge_flag_table[] = {
-    { "--type", NULL, LM_FLAG_TEXT, O(type), "TYPE", "type of the tensors that change: f32, f16 or bf16 (default: as they are stored)", 0, 0, NULL },
-    { "--lossy", NULL, LM_FLAG_SWITCH, O(lossy), NULL, "allow rounding to a quantised type, even if it loses most of the adapter", 0, 0, NULL },
-    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL, "measure how much of the adapter would remain; write nothing", 0, 0, NULL },
+    { "--type", NULL, LM_FLAG_TEXT, O(type), "TYPE",
+      "type of the tensors that change: f32, f16 or bf16 (default: as they are stored)", 0, 0, NULL },
+    { "--lossy", NULL, LM_FLAG_SWITCH, O(lossy), NULL,
+      "allow rounding to a quantised type, even if it loses most of the adapter", 0, 0, NULL },
+    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL,
+      "measure how much of the adapter would remain; write nothing", 0, 0, NULL },
     { "--threads", "-t", LM_FLAG_COUNT, O(threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
     { "--force", "-f", LM_FLAG_SWITCH, O(overwrite), NULL, "replace OUT if it exists", 0, 0, NULL },
     { 0 },
@@ -30,9 +33,10 @@ static json_t *tensors_of(const lm_merge_result *r)
 
     for (size_t i = 0; i < r->n_tensors; i++) {
         const lm_merged_tensor *t = &r->tensors[i];
-        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:I, s:f, s:f, s:f}", "name", lm_json_of(t->name, strlen(t->name)), "from",
-                                              t->from, "to", t->to, "bytes", (json_int_t)t->bytes, "change", t->change, "kept", t->kept,
-                                              "noise", t->noise));
+        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:I, s:f, s:f, s:f}", "name",
+                                              lm_json_of(t->name, strlen(t->name)), "from", t->from, "to",
+                                              t->to, "bytes", (json_int_t)t->bytes, "change", t->change,
+                                              "kept", t->kept, "noise", t->noise));
     }
     return list;
 }
@@ -44,38 +48,47 @@ static json_t *adapters_of(const lm_loras *l)
     for (size_t i = 0; i < l->n; i++) {
         lm_adapter_info info;
         lm_adapter_describe(l->adapters[i], &info);
-        json_array_append_new(list, json_pack("{s:o, s:f}", "path", lm_json_of(info.source, strlen(info.source)), "scale",
-                                              (double)l->scales[i]));
+        json_array_append_new(list,
+                              json_pack("{s:o, s:f}", "path", lm_json_of(info.source, strlen(info.source)),
+                                        "scale", (double)l->scales[i]));
     }
     return list;
 }
 
-static lm_status report(lm_cli *cli, const char *out, const lm_loras *l, const lm_merge_result *r, bool dry, lm_error *e)
+static lm_status report(lm_cli *cli, const char *out, const lm_loras *l, const lm_merge_result *r, bool dry,
+                        lm_error *e)
 {
     char bytes[LM_FIGURE], time[LM_FIGURE];
 
     if (cli->json) {
         json_t *path = dry ? json_null() : lm_json_of(out, strlen(out));
-        return lm_out_json(cli, json_pack("{s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:o}", "path", path, "adapters", adapters_of(l), "bytes",
-                                          (json_int_t)r->bytes, "seconds", r->seconds, "change", r->change, "kept", r->kept, "noise",
-                                          r->noise, "tensors", tensors_of(r)), e);
+        return lm_out_json(cli,
+                           json_pack("{s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:o}", "path", path, "adapters",
+                                     adapters_of(l), "bytes", (json_int_t)r->bytes, "seconds", r->seconds,
+                                     "change", r->change, "kept", r->kept, "noise", r->noise, "tensors",
+                                     tensors_of(r)),
+                           e);
     }
     if (cli->verbose)
         for (size_t i = 0; i < r->n_tensors; i++)
-            lm_note("%-48s %s to %s, update %.3g %%, kept %.4g %%, noise %.3g %%", r->tensors[i].name, r->tensors[i].from,
-                    r->tensors[i].to, 100 * r->tensors[i].change, 100 * r->tensors[i].kept, 100 * r->tensors[i].noise);
-    lm_note("%s: %s, %zu tensor%s changed by %.3g %% of their size; %.4g %% of that is in the file, with %.3g %% of noise; %s",
-            dry ? "dry run" : out, lm_figure_bytes(bytes, r->bytes), r->n_tensors, r->n_tensors == 1 ? "" : "s", 100 * r->change,
-            100 * r->kept, 100 * r->noise, lm_figure_time(time, r->seconds));
+            lm_note("%-48s %s to %s, update %.3g %%, kept %.4g %%, noise %.3g %%", r->tensors[i].name,
+                    r->tensors[i].from, r->tensors[i].to, 100 * r->tensors[i].change,
+                    100 * r->tensors[i].kept, 100 * r->tensors[i].noise);
+    lm_note("%s: %s, %zu tensor%s changed by %.3g %% of their size; %.4g %% of that is in the file, with "
+            "%.3g %% of noise; %s",
+            dry ? "dry run" : out, lm_figure_bytes(bytes, r->bytes), r->n_tensors,
+            r->n_tensors == 1 ? "" : "s", 100 * r->change, 100 * r->kept, 100 * r->noise,
+            lm_figure_time(time, r->seconds));
     return LM_OK;
 }
 
 static lm_status merge_open(lm_cli *cli, lm_merge_options *o, const lm_model *m, const char *out, lm_error *e)
 {
-    bool             dry = o->dry_run;
-    lm_lora_flags    named = { .files = { .items = (const char **)(cli->args + 1), .n = cli->n_args - 1 - (out != NULL) } };
-    lm_loras         list;
-    lm_merge_result  result = { 0 };
+    bool dry = o->dry_run;
+    lm_lora_flags named = { .files = { .items = (const char **)(cli->args + 1),
+                                       .n = cli->n_args - 1 - (out != NULL) } };
+    lm_loras list;
+    lm_merge_result result = { 0 };
 
     LM_TRY(lm_loras_open(cli, &named, m, &list, e));
     lm_progress bar = lm_progress_start("merging");
@@ -95,14 +108,17 @@ static lm_status merge_open(lm_cli *cli, lm_merge_options *o, const lm_model *m,
 static lm_status merge(lm_cli *cli, void *options, lm_error *e)
 {
     lm_merge_options *o = options;
-    lm_model_flags    model = { .model = cli->args[0] };
-    lm_model_options  how = { .mla = "naive" };          /* only in this form can projections of latents have adapters */
-    bool              with_out = !o->dry_run;
-    const char       *path, *out = with_out ? cli->args[cli->n_args - 1] : NULL;
-    lm_model         *m;
+    lm_model_flags model = { .model = cli->args[0] };
+    lm_model_options how = {
+        .mla = "naive"
+    };          /* only in this form can projections of latents have adapters */
+    bool with_out = !o->dry_run;
+    const char *path, *out = with_out ? cli->args[cli->n_args - 1] : NULL;
+    lm_model *m;
 
     if (cli->n_args < 2 + (size_t)with_out)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires MODEL, ADAPTER and OUT; with --dry-run no OUT");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET,
+                       "requires MODEL, ADAPTER and OUT; with --dry-run no OUT");
     LM_TRY(lm_find_weights(cli, &model, NULL, &path, e));
     LM_TRY(lm_model_open(path, &how, &m, e));
     lm_status status = merge_open(cli, o, m, out, e);

@@ -18,10 +18,14 @@ typedef struct pull_options {
 #define O(field) offsetof(pull_options, field)
 
 static const lm_flag pull_flag_table[] = {
-    { "--revision", NULL, LM_FLAG_TEXT, O(revision), "NAME", "branch, tag or commit (default main)", 0, 0, NULL },
-    { "--connections", NULL, LM_FLAG_COUNT, O(connections), "N", "files to download at a time (4)", 1, 64, NULL },
-    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL, "list the files and their sizes; download or remove nothing", 0, 0, NULL },
-    { "--repair", NULL, LM_FLAG_SWITCH, O(repair), NULL, "verify-cache: remove damaged files; the next pull downloads them again", 0, 0, NULL },
+    { "--revision", NULL, LM_FLAG_TEXT, O(revision), "NAME",
+      "branch, tag or commit (default main)", 0, 0, NULL },
+    { "--connections", NULL, LM_FLAG_COUNT, O(connections), "N",
+      "files to download at a time (4)", 1, 64, NULL },
+    { "--dry-run", NULL, LM_FLAG_SWITCH, O(dry_run), NULL,
+      "list the files and their sizes; download or remove nothing", 0, 0, NULL },
+    { "--repair", NULL, LM_FLAG_SWITCH, O(repair), NULL,
+      "verify-cache: remove damaged files; the next pull downloads them again", 0, 0, NULL },
     { 0 },
 };
 
@@ -41,11 +45,15 @@ static lm_status print_json(lm_cli *cli, const hub_pull *p, lm_error *e)
 
     for (size_t i = 0; i < p->n; i++)
         if (p->files[i].wanted)
-            json_array_append_new(files, json_pack("{s:o, s:I, s:s, s:b}", "path", lm_json_of(p->files[i].path, strlen(p->files[i].path)),
-                                                   "bytes",
-                                                   (json_int_t)p->files[i].size, "hash", p->files[i].hash, "in_cache", p->files[i].here));
-    return lm_out_json(cli, json_pack("{s:o, s:s, s:s, s:I, s:I, s:o}", "path", path, "model", p->id, "commit", p->commit, "bytes",
-                                      (json_int_t)p->bytes, "fetched", (json_int_t)(p->dry_run ? 0 : p->done), "files", files), e);
+            json_array_append_new(files, json_pack("{s:o, s:I, s:s, s:b}", "path",
+                                                   lm_json_of(p->files[i].path, strlen(p->files[i].path)),
+                                                   "bytes", (json_int_t)p->files[i].size, "hash",
+                                                   p->files[i].hash, "in_cache", p->files[i].here));
+    return lm_out_json(cli,
+                       json_pack("{s:o, s:s, s:s, s:I, s:I, s:o}", "path", path, "model", p->id, "commit",
+                                 p->commit, "bytes", (json_int_t)p->bytes, "fetched",
+                                 (json_int_t)(p->dry_run ? 0 : p->done), "files", files),
+                       e);
 }
 
 static lm_status print(lm_cli *cli, const hub_pull *p, lm_error *e)
@@ -61,9 +69,10 @@ static lm_status print(lm_cli *cli, const hub_pull *p, lm_error *e)
     }
     for (size_t i = 0; i < p->n; i++)
         if (p->files[i].wanted)
-            lm_text_printf(&out, "%12s  %s%s\n", lm_figure_bytes(size, p->files[i].size), p->files[i].path, p->files[i].here
-                           ? "  (in the cache)" : "");
-    lm_note("dry run: %s of which %s would be fetched", lm_figure_bytes(size, p->bytes), lm_figure_bytes(missing, p->missing));
+            lm_text_printf(&out, "%12s  %s%s\n", lm_figure_bytes(size, p->files[i].size), p->files[i].path,
+                           p->files[i].here ? "  (in the cache)" : "");
+    lm_note("dry run: %s of which %s would be fetched", lm_figure_bytes(size, p->bytes),
+            lm_figure_bytes(missing, p->missing));
     return lm_out_take(&out, e);
 }
 
@@ -75,8 +84,12 @@ static lm_status look(lm_cli *cli, const pull_options *o, const lm_cache_word *w
     if (cli->n_args == 1 && w->needs_model)
         return lm_fail(e, LM_USAGE, w->name, LM_NO_OFFSET, "requires a model from the cache: org/name");
     if (o->revision || o->connections || (o->dry_run && !removes) || (o->repair && !checks))
-        return lm_fail(e, LM_USAGE, w->name, LM_NO_OFFSET, "takes no flag but %s", removes ? "--dry-run" : checks ? "--repair" : "--json");
-    return w->run(cli, cli->n_args > 1 ? lm_hub_bare(cli->args[1]) : NULL, checks ? o->repair : o->dry_run, e);
+        return lm_fail(e, LM_USAGE, w->name, LM_NO_OFFSET, "takes no flag but %s",
+                       removes  ? "--dry-run"
+                       : checks ? "--repair"
+                                : "--json");
+    return w->run(cli, cli->n_args > 1 ? lm_hub_bare(cli->args[1]) : NULL, checks ? o->repair : o->dry_run,
+                  e);
 }
 
 static lm_status pull(lm_cli *cli, void *options, lm_error *e)
@@ -91,8 +104,11 @@ static lm_status pull(lm_cli *cli, void *options, lm_error *e)
     if (o->repair)
         return lm_fail(e, LM_USAGE, "--repair", LM_NO_OFFSET, "applies only to verify-cache");
     lm_pulling bar = lm_pulling_start();
-    hub_pull   p   = { .net = { .notice = notice, .stop = lm_interrupted }, .progress = lm_pulling_show, .progress_arg = &bar,
-                      .dry_run = o->dry_run, .connections = o->connections };
+    hub_pull p = { .net = { .notice = notice, .stop = lm_interrupted },
+                   .progress = lm_pulling_show,
+                   .progress_arg = &bar,
+                   .dry_run = o->dry_run,
+                   .connections = o->connections };
     lm_interrupt_watch(NULL);
     lm_status status = hub_pull_run(&p, lm_hub_bare(cli->args[0]), o->revision, e);
     lm_progress_end(&bar.bar);

@@ -16,15 +16,22 @@ typedef struct synth_options {
 
 static const lm_flag synth_flag_table[] = {
     { "--type", NULL, LM_FLAG_TEXT, O(o.type), "TYPE",
-      "GGUF: f16 (default), bf16, f32, q8_0, q6_k, q5_k_m, q4_k_m, q4_0 ... (mixtures as in llama.cpp); folder: bf16 (default), f16, f32",
+      "GGUF: f16 (default), bf16, f32, q8_0, q6_k, q5_k_m, q4_k_m, q4_0 ... (mixtures as in llama.cpp); "
+      "folder: bf16 (default), f16, f32",
       0, 0, NULL },
-    { "--pure", NULL, LM_FLAG_SWITCH, O(o.pure), NULL, "store every matrix in this type, without mixtures", 0, 0, NULL },
-    { "--layers", NULL, LM_FLAG_COUNT, O(o.layers), "N", "number of decoder layers (default: the model's)", 1, 1024, NULL },
-    { "--seed", "-s", LM_FLAG_U64, O(o.seed), "N", "random seed; the same seed gives the same weights in every type and format (0)", 0, 0, NULL },
+    { "--pure", NULL, LM_FLAG_SWITCH, O(o.pure), NULL,
+      "store every matrix in this type, without mixtures", 0, 0, NULL },
+    { "--layers", NULL, LM_FLAG_COUNT, O(o.layers), "N",
+      "number of decoder layers (default: the model's)", 1, 1024, NULL },
+    { "--seed", "-s", LM_FLAG_U64, O(o.seed), "N",
+      "random seed; the same seed gives the same weights in every type and format (0)", 0, 0, NULL },
     { "--tokenizer", NULL, LM_FLAG_TEXT, O(o.tokenizer), "FILE",
-      "vocabulary to copy: .gguf to .gguf, folder or tokenizer.json to folder (default: a generated one)", 0, 0, NULL },
-    { "--shard-size", NULL, LM_FLAG_COUNT, O(shard_mb), "MB", "maximum size of one weight file of a folder, in megabytes (5000)", 1, 1e6, NULL },
-    { "--threads", "-t", LM_FLAG_COUNT, O(o.threads), "N", "threads (default: physical cores)", 0, 1024, NULL },
+      "vocabulary to copy: .gguf to .gguf, folder or tokenizer.json to folder (default: a generated one)",
+      0, 0, NULL },
+    { "--shard-size", NULL, LM_FLAG_COUNT, O(shard_mb), "MB",
+      "maximum size of one weight file of a folder, in megabytes (5000)", 1, 1e6, NULL },
+    { "--threads", "-t", LM_FLAG_COUNT, O(o.threads), "N",
+      "threads (default: physical cores)", 0, 1024, NULL },
     { "--force", "-f", LM_FLAG_SWITCH, O(o.overwrite), NULL, "replace OUT if it exists", 0, 0, NULL },
     { 0 },
 };
@@ -47,10 +54,13 @@ static lm_status report(lm_cli *cli, const char *out, const lm_synth_result *r, 
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE];
 
     if (cli->json)
-        return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:i, s:i, s:i, s:I, s:f, s:I}", "path",
-                                          lm_json_of(out, strlen(out)), "type", r->type, "parameters", (json_int_t)r->parameters,
-                                          "layers", (int)r->layers, "tensors", (int)r->tensors, "files", (int)r->files,
-                                          "bytes", (json_int_t)r->bytes, "seconds", r->seconds, "peak_memory", (json_int_t)peak()), e);
+        return lm_out_json(cli,
+                           json_pack("{s:o, s:s, s:I, s:i, s:i, s:i, s:I, s:f, s:I}", "path",
+                                     lm_json_of(out, strlen(out)), "type", r->type, "parameters",
+                                     (json_int_t)r->parameters, "layers", (int)r->layers, "tensors",
+                                     (int)r->tensors, "files", (int)r->files, "bytes", (json_int_t)r->bytes,
+                                     "seconds", r->seconds, "peak_memory", (json_int_t)peak()),
+                           e);
     lm_note("%s: %s, %s parameters in %u layer%s, %s in %u tensor%s; %s, %s of memory at most", out, r->type,
             lm_figure_count(a, r->parameters), r->layers, r->layers == 1 ? "" : "s",
             lm_figure_bytes(b, r->bytes), r->tensors, r->tensors == 1 ? "" : "s",
@@ -61,12 +71,14 @@ static lm_status report(lm_cli *cli, const char *out, const lm_synth_result *r, 
 /* Reject names that end like another kind of weight file, since they would become folders. */
 static lm_status check_name(const char *out, lm_error *e)
 {
-    static const char *const files[] = { "bin", "safetensors", "json", "pt", "pth", "ggml", "onnx", "zip", "tar", NULL };
+    static const char *const files[] = { "bin",  "safetensors", "json", "pt",  "pth",
+                                         "ggml", "onnx",        "zip",  "tar", NULL };
     const char *dot = strrchr(out, '.');
 
     for (size_t i = 0; dot && files[i]; i++)
         if (strcmp(dot + 1, files[i]) == 0)
-            return lm_fail(e, LM_USAGE, out, LM_NO_OFFSET, "OUT is a file that ends in .gguf, or a folder; no .%s is written", files[i]);
+            return lm_fail(e, LM_USAGE, out, LM_NO_OFFSET,
+                           "OUT is a file that ends in .gguf, or a folder; no .%s is written", files[i]);
     return LM_OK;
 }
 

@@ -24,61 +24,82 @@ static const char *const schedule_words[] = { "cosine", "linear", "constant", NU
 static const char *const train_on_words[] = { "assistant", "all", NULL };
 
 static const lm_flag what_flags[] = {
-    { "--output", "-o --output-dir", LM_FLAG_OUTPUT, O(folder), "DIR", "folder to write the adapter, the log and the state to", 0, 0,
-      NULL },
-    { "--lora", NULL, LM_FLAG_SWITCH, O(lora), NULL, "train an adapter (LoRA) on weights of any type (default)", 0, 0, NULL },
+    { "--output", "-o --output-dir", LM_FLAG_OUTPUT, O(folder), "DIR",
+      "folder to write the adapter, the log and the state to", 0, 0, NULL },
+    { "--lora", NULL, LM_FLAG_SWITCH, O(lora), NULL,
+      "train an adapter (LoRA) on weights of any type (default)", 0, 0, NULL },
     { "--full", NULL, LM_FLAG_SWITCH, O(o.full), NULL, "train every weight of a model folder", 0, 0, NULL },
     { "--rank", "-r --lora-rank", LM_FLAG_COUNT, O(o.rank), "N", "rank of the adapter (16)", 1, 1024, NULL },
-    { "--alpha", "--lora-alpha", LM_FLAG_DOUBLE, O(o.alpha), "X", "scale of the adapter's output, times the rank (twice the rank)", 0, 1e9,
-      NULL },
-    { "--rslora", NULL, LM_FLAG_SWITCH, O(o.rslora), NULL, "divide alpha by the root of the rank", 0, 0, NULL },
-    { "--dropout", "--lora-dropout", LM_FLAG_DOUBLE, O(o.dropout), "P", "share of an adapter's inputs to drop while training (0)", 0, 1,
-      NULL },
+    { "--alpha", "--lora-alpha", LM_FLAG_DOUBLE, O(o.alpha), "X",
+      "scale of the adapter's output, times the rank (twice the rank)", 0, 1e9, NULL },
+    { "--rslora", NULL, LM_FLAG_SWITCH, O(o.rslora), NULL,
+      "divide alpha by the root of the rank", 0, 0, NULL },
+    { "--dropout", "--lora-dropout", LM_FLAG_DOUBLE, O(o.dropout), "P",
+      "share of an adapter's inputs to drop while training (0)", 0, 1, NULL },
     { "--target", "--targets", LM_FLAG_LIST, O(targets), "REGEX",
-      "modules to adapt: q_proj, \"layers\\.[0-3]\\..*\", all, attention, mlp; may be repeated (all)", 0, 0, NULL },
-    { "--init-from", NULL, LM_FLAG_TEXT, O(o.init_from), "PATH", "adapter to start from, with the same modules, rank and scale", 0, 0, NULL },
+      "modules to adapt: q_proj, \"layers\\.[0-3]\\..*\", all, attention, mlp; may be repeated (all)",
+      0, 0, NULL },
+    { "--init-from", NULL, LM_FLAG_TEXT, O(o.init_from), "PATH",
+      "adapter to start from, with the same modules, rank and scale", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag how_flags[] = {
-    { "--lr", "--learning-rate", LM_FLAG_DOUBLE, O(o.rate), "X", "learning rate (2e-4; with --full 2e-5)", 0, 1e9, NULL },
-    { "--lr-min", NULL, LM_FLAG_DOUBLE, O(o.rate_end), "X", "learning rate at the end of the schedule (a tenth of --lr)", 0, 1e9, NULL },
-    { "--schedule", NULL, LM_FLAG_WORD, O(schedule), "NAME", "cosine, linear or constant rate after the warm-up (cosine)", 0, 0,
-      schedule_words },
-    { "--warmup", NULL, LM_FLAG_DOUBLE, O(o.warmup), "N", "warm-up steps; below 1: share of all steps (0.03)", 0, 1e9, NULL },
+    { "--lr", "--learning-rate", LM_FLAG_DOUBLE, O(o.rate), "X",
+      "learning rate (2e-4; with --full 2e-5)", 0, 1e9, NULL },
+    { "--lr-min", NULL, LM_FLAG_DOUBLE, O(o.rate_end), "X",
+      "learning rate at the end of the schedule (a tenth of --lr)", 0, 1e9, NULL },
+    { "--schedule", NULL, LM_FLAG_WORD, O(schedule), "NAME",
+      "cosine, linear or constant rate after the warm-up (cosine)", 0, 0, schedule_words },
+    { "--warmup", NULL, LM_FLAG_DOUBLE, O(o.warmup), "N",
+      "warm-up steps; below 1: share of all steps (0.03)", 0, 1e9, NULL },
     { "--epochs", NULL, LM_FLAG_COUNT, O(o.epochs), "N", "passes over the data (1)", 1, 1000000, NULL },
-    { "--steps", "--iters", LM_FLAG_COUNT, O(o.steps), "N", "number of steps, instead of --epochs", 1, UINT32_MAX, NULL },
-    { "--batch", NULL, LM_FLAG_COUNT, O(o.batch), "N", "rows of --context tokens per batch (1)", 1, 65536, NULL },
+    { "--steps", "--iters", LM_FLAG_COUNT, O(o.steps), "N",
+      "number of steps, instead of --epochs", 1, UINT32_MAX, NULL },
+    { "--batch", NULL, LM_FLAG_COUNT, O(o.batch), "N",
+      "rows of --context tokens per batch (1)", 1, 65536, NULL },
     { "--accumulate", NULL, LM_FLAG_COUNT, O(o.accumulate), "N", "batches per step (1)", 1, 1000000, NULL },
-    { "--clip", NULL, LM_FLAG_DOUBLE, O(o.clip), "X", "maximum gradient norm; 0: no clipping (1)", 0, 1e9, NULL },
-    { "--weight-decay", NULL, LM_FLAG_DOUBLE, O(o.weight_decay), "X", "weight decay of AdamW (0)", 0, 1e9, NULL },
-    { "--seed", "-s", LM_FLAG_U64, O(o.seed), "N", "seed of the order of texts, the initial values and dropout (0)", 0, 0, NULL },
+    { "--clip", NULL, LM_FLAG_DOUBLE, O(o.clip), "X",
+      "maximum gradient norm; 0: no clipping (1)", 0, 1e9, NULL },
+    { "--weight-decay", NULL, LM_FLAG_DOUBLE, O(o.weight_decay), "X",
+      "weight decay of AdamW (0)", 0, 1e9, NULL },
+    { "--seed", "-s", LM_FLAG_U64, O(o.seed), "N",
+      "seed of the order of texts, the initial values and dropout (0)", 0, 0, NULL },
     { "--mem-limit", "--ram", LM_FLAG_SIZE, O(o.memory), "SIZE",
       "memory limit, kept by computing layers again: 3G (default: the available memory)", 0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag data_flags[] = {
-    { "--valid", "--val", LM_FLAG_TEXT, O(o.valid), "FILE", "texts to validate on, instead of a share of DATA", 0, 0, NULL },
-    { "--valid-share", "--val-split", LM_FLAG_DOUBLE, O(o.valid_share), "P", "share of DATA to validate on (0.05)", 0, 0.9, NULL },
-    { "--valid-every", NULL, LM_FLAG_COUNT, O(o.valid_every), "N", "validate every N steps (at the end)", 1, UINT32_MAX, NULL },
-    { "--save-every", NULL, LM_FLAG_COUNT, O(o.save_every), "N", "save every N steps (at the end)", 1, UINT32_MAX, NULL },
-    { "--train-on", NULL, LM_FLAG_WORD, O(train_on), "WHAT", "assistant: answers and completions; all: every token (assistant)", 0, 0,
-      train_on_words },
-    { "--no-pack", NULL, LM_FLAG_SWITCH, O(o.no_packing), NULL, "put each text in a separate row", 0, 0, NULL },
-    { "--cut", NULL, LM_FLAG_SWITCH, O(o.cut), NULL, "truncate texts longer than --context instead of skipping them", 0, 0, NULL },
+    { "--valid", "--val", LM_FLAG_TEXT, O(o.valid), "FILE",
+      "texts to validate on, instead of a share of DATA", 0, 0, NULL },
+    { "--valid-share", "--val-split", LM_FLAG_DOUBLE, O(o.valid_share), "P",
+      "share of DATA to validate on (0.05)", 0, 0.9, NULL },
+    { "--valid-every", NULL, LM_FLAG_COUNT, O(o.valid_every), "N",
+      "validate every N steps (at the end)", 1, UINT32_MAX, NULL },
+    { "--save-every", NULL, LM_FLAG_COUNT, O(o.save_every), "N",
+      "save every N steps (at the end)", 1, UINT32_MAX, NULL },
+    { "--train-on", NULL, LM_FLAG_WORD, O(train_on), "WHAT",
+      "assistant: answers and completions; all: every token (assistant)", 0, 0, train_on_words },
+    { "--no-pack", NULL, LM_FLAG_SWITCH, O(o.no_packing), NULL,
+      "put each text in a separate row", 0, 0, NULL },
+    { "--cut", NULL, LM_FLAG_SWITCH, O(o.cut), NULL,
+      "truncate texts longer than --context instead of skipping them", 0, 0, NULL },
     { "--skip-bad", NULL, LM_FLAG_SWITCH, O(o.skip_bad), NULL, "skip lines that cannot be read", 0, 0, NULL },
-    { "--ids-file", NULL, LM_FLAG_TEXT, O(o.ids_file), "FILE", "safetensors file with input_ids and labels, instead of DATA", 0, 0, NULL },
-    { "--gradients", NULL, LM_FLAG_OUTPUT, O(o.gradients), "FILE", "write the gradients of the first step and train nothing", 0, 0, NULL },
+    { "--ids-file", NULL, LM_FLAG_TEXT, O(o.ids_file), "FILE",
+      "safetensors file with input_ids and labels, instead of DATA", 0, 0, NULL },
+    { "--gradients", NULL, LM_FLAG_OUTPUT, O(o.gradients), "FILE",
+      "write the gradients of the first step and train nothing", 0, 0, NULL },
     { "--resume", NULL, LM_FLAG_SWITCH, O(o.resume), NULL, "continue the run in DIR", 0, 0, NULL },
     { "--dry-run", NULL, LM_FLAG_SWITCH, O(o.dry_run), NULL,
-      "show the texts as used in training, the steps and the memory; train nothing", 0, 0,
-      NULL },
+      "show the texts as used in training, the steps and the memory; train nothing",
+      0, 0, NULL },
     { 0 },
 };
 
 static const lm_flag_group train_groups[] = {
-    { "adapter", what_flags, 0 },  { "optimisation", how_flags, 0 }, { "data", data_flags, 0 }, { "model", lm_model_flag_table, O(model) },
+    { "adapter", what_flags, 0 },  { "optimisation", how_flags, 0 }, { "data", data_flags, 0 }, { "model",
+      lm_model_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) }, { 0 },
 };
 
@@ -119,11 +140,11 @@ static bool on_step(void *arg, const lm_train_step *s)
     w->seen++;
     if (isfinite(s->valid))
         snprintf(valid, sizeof valid, ", validation %.4f", s->valid);
-    snprintf(line, sizeof line, "step %u of %u: loss %.4f (%.4f)%s, rate %.2e, norm %.3f, %s, %s left%s%s", s->step, s->steps, s->loss,
-             s->smoothed, valid, s->rate, s->grad_norm, lm_figure_rate(speed, s->tokens, s->seconds),
-             lm_figure_time(left,
-                            w->seconds / w->seen * (s->steps - s->step)), s->skipped ? ", not finite: skipped" : "",
-             s->saved ? ", saved" : "");
+    snprintf(line, sizeof line, "step %u of %u: loss %.4f (%.4f)%s, rate %.2e, norm %.3f, %s, %s left%s%s",
+             s->step, s->steps, s->loss, s->smoothed, valid, s->rate, s->grad_norm,
+             lm_figure_rate(speed, s->tokens, s->seconds),
+             lm_figure_time(left, w->seconds / w->seen * (s->steps - s->step)),
+             s->skipped ? ", not finite: skipped" : "", s->saved ? ", saved" : "");
     if (w->terminal && *valid == 0 && s->step < s->steps)
         fprintf(stderr, "\r\033[K%s", line);
     else if (w->terminal)
@@ -135,25 +156,30 @@ static bool on_step(void *arg, const lm_train_step *s)
 
 static lm_status print_json(lm_cli *cli, const train_options *o, const lm_train_result *r, lm_error *e)
 {
-    json_t *memory = json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "weights", (json_int_t)r->memory_base, "mapped",
-                               (json_int_t)r->memory_mapped,
-                               "trained", (json_int_t)r->memory_state, "activations", (json_int_t)r->memory_activations, "planned",
+    json_t *memory = json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "weights", (json_int_t)r->memory_base,
+                               "mapped", (json_int_t)r->memory_mapped, "trained", (json_int_t)r->memory_state,
+                               "activations", (json_int_t)r->memory_activations, "planned",
                                (json_int_t)r->memory_total, "allocated",
                                r->memory_used ? json_integer((json_int_t)r->memory_used) : json_null());
-    json_t *data = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "texts", (json_int_t)r->texts, "validation_texts",
-                             (json_int_t)r->valid_texts, "left_out", (json_int_t)r->left_out, "cut", (json_int_t)r->shortened, "bad",
-                             (json_int_t)r->bad, "tokens", (json_int_t)r->tokens, "trained_tokens", (json_int_t)r->trained);
-    json_t *loss = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "first", lm_json_finite(r->loss_first), "last", lm_json_finite(r->loss_last),
-                             "validation_first", lm_json_finite(r->valid_first), "validation_last", lm_json_finite(r->valid_last), "validation_best",
+    json_t *data = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "texts", (json_int_t)r->texts,
+                             "validation_texts", (json_int_t)r->valid_texts, "left_out",
+                             (json_int_t)r->left_out, "cut", (json_int_t)r->shortened, "bad",
+                             (json_int_t)r->bad, "tokens", (json_int_t)r->tokens, "trained_tokens",
+                             (json_int_t)r->trained);
+    json_t *loss = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "first", lm_json_finite(r->loss_first), "last",
+                             lm_json_finite(r->loss_last), "validation_first", lm_json_finite(r->valid_first),
+                             "validation_last", lm_json_finite(r->valid_last), "validation_best",
                              lm_json_finite(r->valid_best), "best_step", (json_int_t)r->best_step);
 
-    return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:f}", "path",
-                                      o->folder ? lm_json_of(o->folder, strlen(o->folder)) : json_null(), "kind",
-                                      o->o.full ? "full" : "lora", "modules", (json_int_t)r->modules, "trained_parameters",
-                                      (json_int_t)r->numbers, "rows", (json_int_t)r->rows, "steps", (json_int_t)r->steps, "steps_done",
-                                      (json_int_t)r->done, "checkpointed_layers", (json_int_t)r->checkpointed, "memory", memory,
-                                      "data", data,
-                                      "loss", loss, "seconds", r->seconds), e);
+    return lm_out_json(cli,
+                       json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:f}", "path",
+                                 o->folder ? lm_json_of(o->folder, strlen(o->folder)) : json_null(), "kind",
+                                 o->o.full ? "full" : "lora", "modules", (json_int_t)r->modules,
+                                 "trained_parameters", (json_int_t)r->numbers, "rows", (json_int_t)r->rows,
+                                 "steps", (json_int_t)r->steps, "steps_done", (json_int_t)r->done,
+                                 "checkpointed_layers", (json_int_t)r->checkpointed, "memory", memory, "data",
+                                 data, "loss", loss, "seconds", r->seconds),
+                       e);
 }
 
 static void summary(const train_options *o, const lm_train_result *r)
@@ -163,11 +189,12 @@ static void summary(const train_options *o, const lm_train_result *r)
     if (o->o.dry_run)
         return;
     if (o->o.gradients)
-        lm_note("%s: gradients of %llu numbers, loss %.6f", o->o.gradients, (unsigned long long)r->numbers, r->loss_first);
+        lm_note("%s: gradients of %llu numbers, loss %.6f", o->o.gradients, (unsigned long long)r->numbers,
+                r->loss_first);
     else
         lm_note("%s: %u steps, loss %.4f to %.4f%s; %s, %s", o->folder, r->done, r->loss_first, r->loss_last,
-                isfinite(r->valid_best) ? ", the best validation in best" : "", lm_figure_time(time, r->seconds),
-                lm_figure_bytes(memory, r->memory_total));
+                isfinite(r->valid_best) ? ", the best validation in best" : "",
+                lm_figure_time(time, r->seconds), lm_figure_bytes(memory, r->memory_total));
 }
 
 static lm_status check(const lm_cli *cli, train_options *o, lm_error *e)
@@ -175,9 +202,11 @@ static lm_status check(const lm_cli *cli, train_options *o, lm_error *e)
     if (o->lora && o->o.full)
         return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "--lora and --full cannot be combined");
     if (cli->n_args < 2 && !o->o.ids_file)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires MODEL and DATA, or MODEL and --ids-file");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET,
+                       "requires MODEL and DATA, or MODEL and --ids-file");
     if (!o->folder && !o->o.dry_run && !o->o.gradients)
-        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET, "requires -o, the folder to write to, or --dry-run");
+        return lm_fail(e, LM_USAGE, cli->command->name, LM_NO_OFFSET,
+                       "requires -o, the folder to write to, or --dry-run");
     return LM_OK;
 }
 
@@ -186,7 +215,9 @@ static lm_status train(lm_cli *cli, void *options, lm_error *e)
     train_options  *o = options;
     lm_model       *m;
     lm_train_result result = { 0 };
-    watching        w = { .cli = cli, .terminal = lm_err_is_terminal() && !cli->quiet && !cli->json, .dry = o->o.dry_run };
+    watching w = { .cli = cli,
+                   .terminal = lm_err_is_terminal() && !cli->quiet && !cli->json,
+                   .dry = o->o.dry_run };
     lm_status       status;
 
     LM_TRY(check(cli, o, e));

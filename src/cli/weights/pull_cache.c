@@ -31,9 +31,11 @@ static json_t *snapshots_json(const hub_cache_info *s)
         size_t          lacks        = 0;
         for (size_t j = 0; j < k->n; j++)
             lacks += !k->files[j].here;
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:o}", "model", k->id, "commit", k->commit, "revisions",
-                                              words_of(k->revisions), "files", (json_int_t)k->n, "missing", (json_int_t)lacks, "bytes",
-                                              (json_int_t)k->bytes, "path", lm_json_of(k->folder, strlen(k->folder))));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:o}", "model", k->id, "commit",
+                                              k->commit, "revisions", words_of(k->revisions), "files",
+                                              (json_int_t)k->n, "missing", (json_int_t)lacks, "bytes",
+                                              (json_int_t)k->bytes, "path",
+                                              lm_json_of(k->folder, strlen(k->folder))));
     }
     return list;
 }
@@ -49,8 +51,8 @@ static lm_status print_table(lm_cli *cli, const hub_cache_info *s, lm_error *e)
         const hub_cached_revision *k = &s->kept[i];
         memcpy(commit, k->commit, 12);
         commit[12] = '\0';
-        lm_cell_table_row(&grid, k->id, *k->revisions ? k->revisions : "-", commit, lm_figure_count(files, k->n),
-                          lm_figure_bytes(bytes, k->bytes));
+        lm_cell_table_row(&grid, k->id, *k->revisions ? k->revisions : "-", commit,
+                          lm_figure_count(files, k->n), lm_figure_bytes(bytes, k->bytes));
     }
     lm_cell_table_print(&grid, &out);
     return lm_out_take(&out, e);
@@ -59,8 +61,10 @@ static lm_status print_table(lm_cli *cli, const hub_cache_info *s, lm_error *e)
 static lm_status print_list(lm_cli *cli, const hub_cache_info *s, lm_error *e)
 {
     if (cli->json)
-        return lm_out_json(cli, json_pack("{s:o, s:o}", "cache", lm_json_of(s->cache, strlen(s->cache)), "snapshots",
-                                          snapshots_json(s)), e);
+        return lm_out_json(cli,
+                           json_pack("{s:o, s:o}", "cache", lm_json_of(s->cache, strlen(s->cache)),
+                                     "snapshots", snapshots_json(s)),
+                           e);
     if (s->n)
         return print_table(cli, s, e);
     lm_note("%s: no models", s->cache);
@@ -81,18 +85,23 @@ static lm_status list(lm_cli *cli, const char *model, bool alter, lm_error *e)
 
 /* ---- rm ---- */
 
-static lm_status print_removed(lm_cli *cli, const hub_cache_info *s, bool dry_run, uint64_t freed, lm_error *e)
+static lm_status print_removed(lm_cli *cli, const hub_cache_info *s, bool dry_run, uint64_t freed,
+                               lm_error *e)
 {
     char   bytes[LM_FIGURE];
     size_t files = 0;
 
     if (cli->json)
-        return lm_out_json(cli, json_pack("{s:o, s:o, s:b, s:I}", "cache", lm_json_of(s->cache, strlen(s->cache)), "snapshots",
-                                          snapshots_json(s), "removed", !dry_run, "freed", (json_int_t)freed), e);
+        return lm_out_json(cli,
+                           json_pack("{s:o, s:o, s:b, s:I}", "cache", lm_json_of(s->cache, strlen(s->cache)),
+                                     "snapshots", snapshots_json(s), "removed", !dry_run, "freed",
+                                     (json_int_t)freed),
+                           e);
     for (size_t i = 0; i < s->n; i++)
         files += s->kept[i].n;
-    lm_note("%s%s: %zu file%s in %zu snapshot%s, %s", dry_run ? "dry run: would remove " : "removed ", s->kept[0].id, files,
-            files == 1 ? "" : "s", s->n, s->n == 1 ? "" : "s", lm_figure_bytes(bytes, freed));
+    lm_note("%s%s: %zu file%s in %zu snapshot%s, %s", dry_run ? "dry run: would remove " : "removed ",
+            s->kept[0].id, files, files == 1 ? "" : "s", s->n, s->n == 1 ? "" : "s",
+            lm_figure_bytes(bytes, freed));
     return LM_OK;
 }
 
@@ -118,9 +127,10 @@ static json_t *flaws_json(const hub_checking *c)
 
     for (size_t i = 0; i < c->n_flaws; i++) {
         const hub_flaw *f = &c->flaws[i];
-        json_array_append_new(flaws, json_pack("{s:s, s:s, s:o, s:s, s:s, s:b}", "model", f->of->id, "commit", f->of->commit, "path",
-                                               lm_json_of(f->path, strlen(f->path)), "blob", f->blob, "problem", f->problem, "removed",
-                                               f->removed));
+        json_array_append_new(flaws,
+                              json_pack("{s:s, s:s, s:o, s:s, s:s, s:b}", "model", f->of->id, "commit",
+                                        f->of->commit, "path", lm_json_of(f->path, strlen(f->path)), "blob",
+                                        f->blob, "problem", f->problem, "removed", f->removed));
     }
     return flaws;
 }
@@ -133,10 +143,13 @@ static lm_status verdict(const hub_checking *c, lm_error *e)
         removed += c->flaws[i].removed;
     if (!c->n_flaws)
         return LM_OK;
-    lm_fail(e, LM_DIFFERS, "cache", LM_NO_OFFSET, "%zu file%s of %zu %s missing or not the bytes of the hash", c->n_flaws,
-            c->n_flaws == 1 ? "" : "s", c->checked + c->n_flaws - removed, c->n_flaws == 1 ? "is" : "are");
-    return lm_fail_hint(e, removed ? "what was damaged is removed: lamina pull fetches it again"
-                                   : "lamina pull verify-cache --repair removes what is damaged, lamina pull fetches it again");
+    lm_fail(e, LM_DIFFERS, "cache", LM_NO_OFFSET, "%zu file%s of %zu %s missing or not the bytes of the hash",
+            c->n_flaws, c->n_flaws == 1 ? "" : "s", c->checked + c->n_flaws - removed,
+            c->n_flaws == 1 ? "is" : "are");
+    return lm_fail_hint(
+        e, removed
+               ? "what was damaged is removed: lamina pull fetches it again"
+               : "lamina pull verify-cache --repair removes what is damaged, lamina pull fetches it again");
 }
 
 static lm_status print_check(lm_cli *cli, const hub_cache_info *s, const hub_checking *c, lm_error *e)
@@ -146,8 +159,9 @@ static lm_status print_check(lm_cli *cli, const hub_cache_info *s, const hub_che
 
     lm_status found = verdict(c, e);
     if (cli->json) {
-        json_t *j = json_pack("{s:o, s:o, s:I, s:I, s:I, s:o}", "cache", lm_json_of(s->cache, strlen(s->cache)), "snapshots",
-                              snapshots_json(s), "checked", (json_int_t)c->checked, "unknown", (json_int_t)c->unknown, "bytes",
+        json_t *j = json_pack("{s:o, s:o, s:I, s:I, s:I, s:o}", "cache",
+                              lm_json_of(s->cache, strlen(s->cache)), "snapshots", snapshots_json(s),
+                              "checked", (json_int_t)c->checked, "unknown", (json_int_t)c->unknown, "bytes",
                               (json_int_t)c->bytes, "flaws", flaws_json(c));
         if (found != LM_OK)
             json_object_set_new(j, "error", lm_json_error(e));
@@ -158,19 +172,24 @@ static lm_status print_check(lm_cli *cli, const hub_cache_info *s, const hub_che
         lm_text_printf(&out, "%-8s %s %s%s\n", c->flaws[i].problem, c->flaws[i].of->id, c->flaws[i].path,
                        c->flaws[i].removed ? " (removed)" : "");
     if (c->unknown)
-        lm_warn("%zu file%s stand%s in a snapshot without a hash: not checked", c->unknown, c->unknown == 1 ? "" : "s",
-                c->unknown == 1 ? "s" : "");
+        lm_warn("%zu file%s stand%s in a snapshot without a hash: not checked", c->unknown,
+                c->unknown == 1 ? "" : "s", c->unknown == 1 ? "s" : "");
     if (found == LM_OK)
-        lm_note("%zu file%s, %s: the bytes of their hashes", c->checked, c->checked == 1 ? "" : "s", lm_figure_bytes(bytes, c->bytes));
+        lm_note("%zu file%s, %s: the bytes of their hashes", c->checked, c->checked == 1 ? "" : "s",
+                lm_figure_bytes(bytes, c->bytes));
     lm_status printed = lm_out_take(&out, NULL);
-    return found != LM_OK ? found : printed == LM_OK ? LM_OK : lm_fail(e, printed, "stdout", LM_NO_OFFSET, "cannot be written");
+    return found != LM_OK     ? found
+           : printed == LM_OK ? LM_OK
+                              : lm_fail(e, printed, "stdout", LM_NO_OFFSET, "cannot be written");
 }
 
 static lm_status verify(lm_cli *cli, const char *model, bool repair, lm_error *e)
 {
     hub_cache_info s;
     lm_progress  bar = lm_progress_start("checking");
-    hub_checking c   = { .repair = repair, .stop = lm_interrupted, .progress = lm_progress_show, .progress_arg = &bar };
+    hub_checking c = {
+        .repair = repair, .stop = lm_interrupted, .progress = lm_progress_show, .progress_arg = &bar
+    };
     lm_status    status = hub_cache_scan(model, &s, e);
 
     lm_interrupt_watch(NULL);

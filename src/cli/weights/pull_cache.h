@@ -7,8 +7,8 @@
 typedef struct lm_cache_word {
     const char *name;
     bool        needs_model;         /* a model must be given */
-    /* `model` NULL: all models. `alter`: --dry-run for rm, which then removes nothing; --repair for verify-cache, which then removes
-     * damaged files. */
+    /* `model` NULL: all models. `alter`: --dry-run for rm, which then removes nothing; --repair for
+     * verify-cache, which then removes damaged files. */
     lm_status (*run)(lm_cli *cli, const char *model, bool alter, lm_error *e);
 } lm_cache_word;
 

@@ -1,4 +1,5 @@
-/* quantize_budget.c - `lamina quantize --budget`: choose the types of tensors by their measured error on a text. */
+/* quantize_budget.c - `lamina quantize --budget`: choose the types of tensors by their measured error on a
+ * text. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -25,12 +26,14 @@ static lm_status read_ids(const lm_budget_flags *o, const lm_model *m, lm_tokens
         return lm_fail(e, LM_USAGE, "--text", LM_NO_OFFSET, "the model has no tokenizer");
     lm_status status = lm_read_text(o->text, &text, e);
     if (status == LM_OK)
-        status = lm_tokenize(t, text.data ? text.data : "", text.size, LM_ADD_SPECIAL | LM_NO_PARSE_SPECIAL, ids, e);
+        status = lm_tokenize(t, text.data ? text.data : "", text.size, LM_ADD_SPECIAL | LM_NO_PARSE_SPECIAL,
+                             ids, e);
     lm_text_free(&text);
     return status;
 }
 
-/* Return the bytes of a GGUF file outside its tensors, which the new file contains too; 0 for other containers. */
+/* Return the bytes of a GGUF file outside its tensors, which the new file contains too; 0 for other
+ * containers. */
 static uint64_t beside_tensors(const char *path, const lm_model *m)
 {
     lm_model_info info;
@@ -50,13 +53,14 @@ json_t *lm_budget_json(const lm_allotment *a)
 
     for (size_t i = 0; i < a->n_steps; i++) {
         const lm_allot_step *s = &a->steps[i];
-        json_array_append_new(steps, json_pack("{s:s?, s:s?, s:s?, s:I, s:f, s:o, s:o}", "tensor", s->tensor, "from", s->from, "to", s->to,
-                                               "bytes", (json_int_t)s->bytes, "bpw", 8 * (double)s->bytes / (double)a->elements, "estimate",
+        json_array_append_new(steps, json_pack("{s:s?, s:s?, s:s?, s:I, s:f, s:o, s:o}", "tensor", s->tensor,
+                                               "from", s->from, "to", s->to, "bytes", (json_int_t)s->bytes,
+                                               "bpw", 8 * (double)s->bytes / (double)a->elements, "estimate",
                                                lm_json_finite(s->estimate), "kl", lm_json_finite(s->kl)));
     }
-    return json_pack("{s:I, s:f, s:o, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)a->bytes, "bpw", a->bits_per_weight,
-                     "kl", lm_json_finite(a->kl),
-                     "tried", (json_int_t)a->tried, "untried", (json_int_t)a->untried, "seconds", a->seconds, "steps", steps);
+    return json_pack("{s:I, s:f, s:o, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)a->bytes, "bpw",
+                     a->bits_per_weight, "kl", lm_json_finite(a->kl), "tried", (json_int_t)a->tried,
+                     "untried", (json_int_t)a->untried, "seconds", a->seconds, "steps", steps);
 }
 
 static lm_status save_curve(const lm_budget_flags *o, const lm_allotment *a, lm_error *e)
@@ -79,11 +83,17 @@ static lm_status save_curve(const lm_budget_flags *o, const lm_allotment *a, lm_
 
 /* ---- search ---- */
 
-static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q, lm_model *m, lm_tokens *ids, const char *path,
-                        lm_allotment *out, lm_error *e)
+static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q, lm_model *m,
+                        lm_tokens *ids, const char *path, lm_allotment *out, lm_error *e)
 {
-    lm_allot_options a = { .engine = { .threads = q->threads }, .bits_per_weight = o->budget, .imatrix = q->imatrix, .state = o->state,
-                           .seconds = 60 * o->minutes, .chunk = o->chunk, .chunks = o->chunks, .progress = on_progress };
+    lm_allot_options a = { .engine = { .threads = q->threads },
+                           .bits_per_weight = o->budget,
+                           .imatrix = q->imatrix,
+                           .state = o->state,
+                           .seconds = 60 * o->minutes,
+                           .chunk = o->chunk,
+                           .chunks = o->chunks,
+                           .progress = on_progress };
     char             bytes[LM_FIGURE], time[LM_FIGURE];
 
     (void)cli;
@@ -100,13 +110,15 @@ static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize
     lm_progress_end(&bar);
     LM_TRY(status);
     lm_note("types for %s, %.3f bits per weight: KL %.5f nats on the part of the text that judges; "
-            "%zu tensor%s tried%s, %s", lm_figure_bytes(bytes, out->bytes), out->bits_per_weight, out->kl, out->tried,
-            out->tried == 1 ? "" : "s", out->untried ? ", others by their kind" : "", lm_figure_time(time, out->seconds));
+            "%zu tensor%s tried%s, %s",
+            lm_figure_bytes(bytes, out->bytes), out->bits_per_weight, out->kl, out->tried,
+            out->tried == 1 ? "" : "s", out->untried ? ", others by their kind" : "",
+            lm_figure_time(time, out->seconds));
     return save_curve(o, out, e);
 }
 
-lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q, const char *path, lm_allotment *out,
-                           lm_error *e)
+lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q,
+                           const char *path, lm_allotment *out, lm_error *e)
 {
     lm_model_options m = { .tokenizer_optional = false, .allow_unused = true };
     lm_model        *model = NULL;
@@ -115,7 +127,8 @@ lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quant
     if (o->budget > 0 && o->size)
         return lm_fail(e, LM_USAGE, "--size", LM_NO_OFFSET, "cannot be combined with --budget");
     if (!o->text)
-        return lm_fail(e, LM_USAGE, "--text", LM_NO_OFFSET, "required by --budget and --size, which measure the error of tensors on it");
+        return lm_fail(e, LM_USAGE, "--text", LM_NO_OFFSET,
+                       "required by --budget and --size, which measure the error of tensors on it");
     LM_TRY(lm_model_open(path, &m, &model, e));
     lm_interrupt_watch(NULL);
     lm_status status = search(cli, o, q, model, &ids, path, out, e);

@@ -18,8 +18,8 @@ typedef struct lm_budget_flags {
 bool lm_budget_requested(const lm_budget_flags *o);
 
 /* Choose the types for the model at `path`, and write the file of --curve. Free *out with lm_allot_free. */
-lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q, const char *path, lm_allotment *out,
-                           lm_error *e);
+lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q,
+                           const char *path, lm_allotment *out, lm_error *e);
 
 json_t *lm_budget_json(const lm_allotment *a);
 
