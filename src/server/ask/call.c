@@ -168,24 +168,28 @@ static lm_status check_limits(lm_call *c, lm_error *e)
 
 /* ---- the body ---- */
 
-/* Count the nested levels of arrays and objects. jansson's own limit of 2048 is deeper than code that walks the document should recurse. */
-static size_t depth_of(const char *text, size_t n)
+/* Scan the text of a body, which need not be valid, once before it is parsed: return the number of nested levels of arrays and objects,
+ * and append to `wide` the numbers that the parser cannot represent. jansson's own limit of 2048 levels is deeper than code that walks
+ * the document should recurse. */
+static size_t scan_body(const char *text, size_t n, lm_text *wide)
 {
-    size_t depth = 0, most = 0;
-    bool string = false;
+    size_t depth = 0, most = 0, i = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        if (string) {
-            if (text[i] == '\\')
-                i++;
-            else
-                string = text[i] != '"';
-        } else if (text[i] == '"') {
-            string = true;
-        } else if (text[i] == '{' || text[i] == '[') {
+    while (i < n) {
+        size_t from = i++;
+
+        if (text[from] == '"') {
+            while (i < n && text[i] != '"')
+                i += text[i] == '\\' ? 2 : 1;
+            i++;
+        } else if (text[from] == '{' || text[from] == '[') {
             most = ++depth > most ? depth : most;
-        } else if ((text[i] == '}' || text[i] == ']') && depth) {
+        } else if ((text[from] == '}' || text[from] == ']') && depth) {
             depth--;
+        } else if (text[from] == '-' || (text[from] >= '0' && text[from] <= '9')) {
+            while (i < n && text[i] && strchr("0123456789.eE+-", text[i]))
+                i++;
+            lm_text_add_wide_numbers(wide, text + from, i - from);
         }
     }
     return most;
@@ -215,14 +219,13 @@ static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
         return lm_fault(c, e, 415, "Content-Encoding", "the content coding \"%.40s\" is not supported: send the body uncompressed", coding);
     if (!is_json(lm_exchange_header(c->x, "Content-Type"), s))
         return lm_fault(c, e, 415, "Content-Type", "the content type must be application/json");
-    if ((depth = depth_of(text, n)) > LM_LIMIT_DEPTH)
+    if ((depth = scan_body(text, n, &c->wide)) > LM_LIMIT_DEPTH)
         return lm_fault(c, e, 400, NULL, "the body has %zu nested levels of arrays and objects; at most %d are allowed", depth,
                         LM_LIMIT_DEPTH);
     mended = 0;
     c->body = n ? lm_json_body(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &mended, &why) : json_object();
     if (!c->body)
         return lm_fault(c, e, 400, NULL, "the request body is not valid JSON: %.150s (line %d, column %d)", why.text, why.line, why.column);
-    lm_text_add_wide_numbers(&c->wide, text, n);
     if (c->wide.failed || !(c->warnings = json_array()))
         return lm_fail_memory(e, "the request", n);
     if (mended)
