@@ -13,7 +13,8 @@
 
 /* ---- routes ---- */
 
-/* Whether `path` matches the n bytes of `pattern`; "{id}" matches one part of the path, which is copied to `id`. */
+/* Whether `path` matches the n bytes of `pattern`; "{id}" matches one part of the path, which is copied to
+ * `id`. */
 static bool matches(const char *pattern, size_t n, const char *path, char id[64])
 {
     const char *end = pattern + n;
@@ -49,7 +50,8 @@ static bool route_matches(const lm_route *r, const char *path, char id[64])
     return false;
 }
 
-/* Return the route of a path and method; NULL: none. Other methods of the path are appended to `allow`, which may be NULL. */
+/* Return the route of a path and method; NULL: none. Other methods of the path are appended to `allow`, which
+ * may be NULL. */
 static const lm_route *find_route(const char *method, const char *path, char id[64], lm_text *allow)
 {
     const lm_route *r;
@@ -92,10 +94,15 @@ static lm_sender sender_of(const lm_call *c)
     const lm_service_options *o = &c->service->o;
     lm_exchange *x = c->x;
 
-    return (lm_sender){ .host = lm_exchange_header(x, "Host"), .origin = lm_exchange_header(x, "Origin"),
-                        .site = lm_exchange_header(x, "Sec-Fetch-Site"), .mode = lm_exchange_header(x, "Sec-Fetch-Mode"),
-                        .method = lm_exchange_method(x), .tls = lm_exchange_is_encrypted(x), .hosts = o->allowed_hosts,
-                        .origins = o->origins, .any_host = o->any_host || lm_keys_required(c->keys) };
+    return (lm_sender){ .host = lm_exchange_header(x, "Host"),
+                        .origin = lm_exchange_header(x, "Origin"),
+                        .site = lm_exchange_header(x, "Sec-Fetch-Site"),
+                        .mode = lm_exchange_header(x, "Sec-Fetch-Mode"),
+                        .method = lm_exchange_method(x),
+                        .tls = lm_exchange_is_encrypted(x),
+                        .hosts = o->allowed_hosts,
+                        .origins = o->origins,
+                        .any_host = o->any_host || lm_keys_required(c->keys) };
 }
 
 /* Allow pages of the sender's origin to read the answer, if it is a listed one. */
@@ -110,7 +117,9 @@ static void allow_origin(const lm_sender *s, lm_exchange *x)
 static lm_status check_sender(lm_call *c, const lm_sender *s, lm_error *e)
 {
     if (!lm_sender_host_allowed(s))
-        return lm_fault(c, e, 403, "Host", "\"%.100s\" is not a name of this server: add it with --allowed-host, or set an API key",
+        return lm_fault(c, e, 403, "Host",
+                        "\"%.100s\" is not a name of this server: add it with --allowed-host, or set an API "
+                        "key",
                         s->host);
     if (strcmp(s->method, "OPTIONS") == 0)
         return LM_OK;
@@ -125,12 +134,15 @@ static lm_status check_sender(lm_call *c, const lm_sender *s, lm_error *e)
 /* Clients in pages send headers of their own, as x-stainless-lang: a listed origin may send any. */
 static void answer_options(const lm_sender *s, lm_exchange *x)
 {
-    const char *asked = lm_sender_origin_listed(s) ? lm_exchange_header(x, "Access-Control-Request-Headers") : NULL;
+    const char *asked = lm_sender_origin_listed(s) ? lm_exchange_header(x, "Access-Control-Request-Headers")
+                                                   : NULL;
 
     allow_origin(s, x);
     lm_exchange_add_header(x, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
     lm_exchange_add_header(x, "Access-Control-Allow-Headers",
-                           asked ? asked : "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Anthropic-Beta");
+                           asked
+                               ? asked
+                               : "Authorization, Content-Type, X-Api-Key, Anthropic-Version, Anthropic-Beta");
     lm_exchange_add_header(x, "Access-Control-Max-Age", "600");
     lm_exchange_head(x, 200, NULL);
     lm_exchange_end(x);
@@ -145,7 +157,8 @@ static lm_status check_state(lm_call *c, lm_error *e)
     switch (lm_models_state(c->models, &why)) {
     case LM_SERVICE_LOADING:  return lm_fault(c, e, 503, NULL, "Loading model");
     case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, LM_SHUTTING_DOWN);
-    case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded: %.200s", why.message);
+    case LM_SERVICE_FAILED:
+        return lm_fault(c, e, 500, NULL, "the model could not be loaded: %.200s", why.message);
     default:                  return LM_OK;
     }
 }
@@ -155,12 +168,14 @@ static uint64_t used_today(void *archive, const char *owner)
     return lm_archive_today(archive, owner);
 }
 
-/* Enforce the limits of the key for routes that cause work. A request that has waited for its model was counted before. */
+/* Enforce the limits of the key for routes that cause work. A request that has waited for its model was
+ * counted before. */
 static lm_status check_limits(lm_call *c, lm_error *e)
 {
     const char *why;
 
-    if (c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING | LM_ROUTE_QUICK | LM_ROUTE_OPEN) || lm_exchange_is_again(c->x) ||
+    if (c->route->flags & (LM_ROUTE_ALL | LM_ROUTE_LOADING | LM_ROUTE_QUICK | LM_ROUTE_OPEN) ||
+        lm_exchange_is_again(c->x) ||
         lm_keys_take(c->keys, c->key, used_today, lm_models_at(c->models, 0)->o.archive, &c->retry, &why))
         return LM_OK;
     return lm_fault(c, e, 429, NULL, "the limit of %s is reached: try again in %.0f s", why, ceil(c->retry));
@@ -168,9 +183,9 @@ static lm_status check_limits(lm_call *c, lm_error *e)
 
 /* ---- the body ---- */
 
-/* Scan the text of a body, which need not be valid, once before it is parsed: return the number of nested levels of arrays and objects,
- * and append to `wide` the numbers that the parser cannot represent. jansson's own limit of 2048 levels is deeper than code that walks
- * the document should recurse. */
+/* Scan the text of a body, which need not be valid, once before it is parsed: return the number of nested
+ * levels of arrays and objects, and append to `wide` the numbers that the parser cannot represent. jansson's
+ * own limit of 2048 levels is deeper than code that walks the document should recurse. */
 static size_t scan_body(const char *text, size_t n, lm_text *wide)
 {
     size_t depth = 0, most = 0, i = 0;
@@ -195,8 +210,9 @@ static size_t scan_body(const char *text, size_t n, lm_text *wide)
     return most;
 }
 
-/* Web pages can send some types, such as forms and plain text, without a CORS preflight, so only this one counts as JSON. Plain `curl -d`,
- * as in many examples for this API, declares a form: that and a missing type are accepted unless a page sent the request. */
+/* Web pages can send some types, such as forms and plain text, without a CORS preflight, so only this one
+ * counts as JSON. Plain `curl -d`, as in many examples for this API, declares a form: that and a missing type
+ * are accepted unless a page sent the request. */
 static bool is_json(const char *type, const lm_sender *s)
 {
     size_t n = type ? strcspn(type, "; \t") : 0;
@@ -204,7 +220,8 @@ static bool is_json(const char *type, const lm_sender *s)
     if (!type)
         return !lm_sender_is_page(s);
     return (n == 16 && strncasecmp(type, "application/json", n) == 0) ||
-           (n == 33 && strncasecmp(type, "application/x-www-form-urlencoded", n) == 0 && !lm_sender_is_page(s));
+           (n == 33 && strncasecmp(type, "application/x-www-form-urlencoded", n) == 0 &&
+            !lm_sender_is_page(s));
 }
 
 static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
@@ -216,20 +233,25 @@ static lm_status read_body(lm_call *c, const lm_sender *s, lm_error *e)
     if (!c->route->groups)
         return LM_OK;
     if (coding && *coding && strcasecmp(coding, "identity"))
-        return lm_fault(c, e, 415, "Content-Encoding", "the content coding \"%.40s\" is not supported: send the body uncompressed", coding);
+        return lm_fault(c, e, 415, "Content-Encoding",
+                        "the content coding \"%.40s\" is not supported: send the body uncompressed", coding);
     if (!is_json(lm_exchange_header(c->x, "Content-Type"), s))
         return lm_fault(c, e, 415, "Content-Type", "the content type must be application/json");
     if ((depth = scan_body(text, n, &c->wide)) > LM_LIMIT_DEPTH)
-        return lm_fault(c, e, 400, NULL, "the body has %zu nested levels of arrays and objects; at most %d are allowed", depth,
+        return lm_fault(c, e, 400, NULL,
+                        "the body has %zu nested levels of arrays and objects; at most %d are allowed", depth,
                         LM_LIMIT_DEPTH);
     mended = 0;
-    c->body = n ? lm_json_body(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &mended, &why) : json_object();
+    c->body = n ? lm_json_body(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &mended, &why)
+                : json_object();
     if (!c->body)
-        return lm_fault(c, e, 400, NULL, "the request body is not valid JSON: %.150s (line %d, column %d)", why.text, why.line, why.column);
+        return lm_fault(c, e, 400, NULL, "the request body is not valid JSON: %.150s (line %d, column %d)",
+                        why.text, why.line, why.column);
     if (c->wide.failed || !(c->warnings = json_array()))
         return lm_fail_memory(e, "the request", n);
     if (mended)
-        lm_field_warn(c->warnings, "the body contains %zu invalid characters; each was replaced with U+FFFD", mended);
+        lm_field_warn(c->warnings, "the body contains %zu invalid characters; each was replaced with U+FFFD",
+                      mended);
     if (c->route->flags & LM_ROUTE_LIST) {
         if (!json_is_array(c->body))
             return lm_fault(c, e, 400, NULL, "the request body must be a JSON array");
@@ -258,7 +280,8 @@ static lm_status check_query(lm_call *c, lm_error *e)
 
     if (!other)
         return LM_OK;
-    return lm_fail(e, LM_USAGE, other, LM_NO_OFFSET, "unknown query parameter '%.40s'; %s accepts %s", other, c->route->path, known);
+    return lm_fail(e, LM_USAGE, other, LM_NO_OFFSET, "unknown query parameter '%.40s'; %s accepts %s", other,
+                   c->route->path, known);
 }
 
 static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
@@ -279,7 +302,8 @@ static lm_status run(lm_call *c, lm_text *allow, lm_error *e)
     }
     c->key = key_of(c->x);
     if (!(c->route->flags & LM_ROUTE_OPEN) && !lm_keys_admit(c->keys, c->key))
-        return lm_fault(c, e, 401, NULL, c->key ? "Invalid API Key" : "an API key is required: Authorization: Bearer KEY");
+        return lm_fault(c, e, 401, NULL,
+                        c->key ? "Invalid API Key" : "an API key is required: Authorization: Bearer KEY");
     LM_TRY(check_query(c, e));
     LM_TRY(check_state(c, e));
     LM_TRY(read_body(c, &sender, e));
@@ -329,7 +353,8 @@ bool lm_call_handle(void *models, lm_exchange *x)
         answer_no_memory(&c, &w, &e);
     w.more = NULL;
     if (status != LM_OK && !c.later)
-        lm_answer_fault(x, c.route ? c.route->dialect : dialect_of(lm_exchange_path(x)), c.status, c.retry, &e);
+        lm_answer_fault(x, c.route ? c.route->dialect : dialect_of(lm_exchange_path(x)), c.status, c.retry,
+                        &e);
     lm_text_free(&allow);
     json_decref(c.body);
     json_decref(c.warnings);

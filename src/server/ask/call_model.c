@@ -26,13 +26,17 @@ lm_status lm_call_find(lm_call *c, lm_error *e)
         return LM_OK;
     c->service = lm_models_at(c->models, 0);
     add_names(c->models, &names);
-    status = name ? lm_fault(c, e, 404, "model", "the model \"%.60s\" does not exist; this server has %.300s", name, names.data)
-                  : lm_fault(c, e, 400, "model", "'model' is required, because this server has several models: %.300s", names.data);
+    status = name ? lm_fault(c, e, 404, "model", "the model \"%.60s\" does not exist; this server has %.300s",
+                             name, names.data)
+                  : lm_fault(c, e, 400, "model",
+                             "'model' is required, because this server has several models: %.300s",
+                             names.data);
     lm_text_free(&names);
     return status;
 }
 
-/* Stop counting the call's memory, and start again: around lm_models_use, which may pass the exchange to another worker. */
+/* Stop counting the call's memory, and start again: around lm_models_use, which may pass the exchange to
+ * another worker. */
 static void uncount(lm_call *c)
 {
     lm_heap_end(c->heap);
@@ -82,7 +86,9 @@ void lm_call_owner(const lm_call *c, char out[33])
 
 void lm_call_account(const lm_call *c, lm_account *out)
 {
-    *out = (lm_account){ .archive = lm_models_at(c->models, 0)->o.archive, .keys = c->keys, .service = c->service };
+    *out = (lm_account){ .archive = lm_models_at(c->models, 0)->o.archive,
+                         .keys = c->keys,
+                         .service = c->service };
     lm_call_owner(c, out->owner);
 }
 
@@ -97,6 +103,7 @@ int32_t lm_call_priority(const lm_call *c, int32_t wanted)
     int32_t priority = lm_keys_priority(c->keys, c->key, wanted);
 
     if (wanted != LM_PRIORITY_NONE && priority != wanted)
-        lm_field_warn(c->warnings, "priority: %d is below the priority of the API key; %d is used", (int)wanted, (int)priority);
+        lm_field_warn(c->warnings, "priority: %d is below the priority of the API key; %d is used",
+                      (int)wanted, (int)priority);
     return -priority;
 }

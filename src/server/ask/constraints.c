@@ -11,22 +11,28 @@
 const lm_field lm_constraints_fields[] = {
     { "response_format", LM_FIELD_OBJECT, V(response_format), 0, 0, NULL, false,
       "type text, json_object or json_schema (with json_schema.schema): the output is JSON that matches" },
-    { "json_schema", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "the output is JSON that matches this schema" },
+    { "json_schema", LM_FIELD_ANY, V(schema), 0, 0, NULL, false,
+      "the output is JSON that matches this schema" },
     { "grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "the output matches this grammar in GBNF" },
-    { "grammar_lazy", LM_FIELD_BOOL, V(lazy), 0, 0, NULL, false, "with grammar: the output is free until one of grammar_triggers" },
+    { "grammar_lazy", LM_FIELD_BOOL, V(lazy), 0, 0, NULL, false,
+      "with grammar: the output is free until one of grammar_triggers" },
     { "grammar_triggers", LM_FIELD_ARRAY, V(triggers), 0, 0, NULL, false,
-      "objects with type 1 and a word as value, or type 0 and a control token as token; the grammar starts there" },
+      "objects with type 1 and a word as value, or type 0 and a control token as token; the grammar "
+      "starts there" },
     { "structured_outputs", LM_FIELD_OBJECT, V(structured), 0, 0, NULL, false,
       "vLLM's: an object with one of json, regex, choice, grammar, json_object" },
     { "regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "SGLang's name of guided_regex" },
     { "ebnf", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "SGLang's name of grammar" },
-    LM_REFUSED("structural_tag", "tags within free text: use tools, or grammar_lazy"), LM_HARMLESS("guided_decoding_backend"),
+    LM_REFUSED("structural_tag", "tags within free text: use tools, or grammar_lazy"),
+    LM_HARMLESS("guided_decoding_backend"),
     { "guided_json", LM_FIELD_ANY, V(schema), 0, 0, NULL, false, "vLLM's name of json_schema" },
     { "guided_grammar", LM_FIELD_STRING, V(grammar), 0, 0, NULL, false, "vLLM's name of grammar" },
-    { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false, "the whole output matches this regular expression" },
+    { "guided_regex", LM_FIELD_STRING, V(regex), 0, 0, NULL, false,
+      "the whole output matches this regular expression" },
     { "guided_choice", LM_FIELD_ARRAY, V(choice), 0, 0, NULL, false, "the output is one of these strings" },
     { "disable_any_whitespace", LM_FIELD_BOOL, V(compact), 0, 0, NULL, false,
-      "constrained JSON, also arguments of tool calls, has no white space between its parts (true); false: a space, or line feeds and an "
+      "constrained JSON, also arguments of tool calls, has no white space between its parts (true); false: a "
+      "space, or line feeds and an "
       "indentation, is allowed" },
     LM_REFUSED("guided_whitespace_pattern", "use disable_any_whitespace"),
     LM_REFUSED("whitespace_pattern", "use disable_any_whitespace"),
@@ -40,12 +46,14 @@ lm_whitespace lm_constraints_whitespace(const lm_constraints *v)
     return v->compact ? LM_WHITESPACE_NONE : LM_WHITESPACE_BOUNDED;
 }
 
-static lm_status of_schema(const json_t *schema, bool strict, const lm_constraints *v, lm_grammar **out, lm_error *e)
+static lm_status of_schema(const json_t *schema, bool strict, const lm_constraints *v, lm_grammar **out,
+                           lm_error *e)
 {
     lm_grammar_options o = { .strict = strict, .whitespace = lm_constraints_whitespace(v) };
     char *made = json_is_string(schema) ? NULL : json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
     const char *text = made ? made : json_string_value(schema);
-    lm_status status = text ? lm_grammar_json_schema(text, strlen(text), &o, out, e) : lm_fail_memory(e, "a schema", 0);
+    lm_status status = text ? lm_grammar_json_schema(text, strlen(text), &o, out, e)
+                            : lm_fail_memory(e, "a schema", 0);
 
     lm_heap_give(made);
     return status;
@@ -61,13 +69,16 @@ static lm_status of_any_object(const lm_constraints *v, lm_grammar **out, lm_err
 /* An empty string or array requests nothing. An empty schema is a constraint: any JSON matches it. */
 static bool is_empty(const json_t *v)
 {
-    return !v || json_is_null(v) || (json_is_string(v) && !json_string_length(v)) || (json_is_array(v) && !json_array_size(v));
+    return !v || json_is_null(v) || (json_is_string(v) && !json_string_length(v)) ||
+           (json_is_array(v) && !json_array_size(v));
 }
 
-/* Return the schema of response_format, from where OpenAI, llama.cpp or Text Generation Inference puts it; NULL: none. */
+/* Return the schema of response_format, from where OpenAI, llama.cpp or Text Generation Inference puts it;
+ * NULL: none. */
 static const json_t *schema_of(const json_t *format)
 {
-    const json_t *schema = json_object_get(json_object_get(format, "json_schema"), "schema"), *value = json_object_get(format, "value");
+    const json_t *schema = json_object_get(json_object_get(format, "json_schema"), "schema"),
+                 *value = json_object_get(format, "value");
 
     if (!schema || json_is_null(schema))
         schema = json_object_get(format, "schema");
@@ -101,16 +112,20 @@ static bool format_is_nothing(const json_t *format)
     return !json_object_size(format) || strcmp(type, "text") == 0 || (text && is_empty(text));
 }
 
-static lm_status of_format_text(const json_t *format, const char *name, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+static lm_status of_format_text(const json_t *format, const char *name, const lm_grammar_options *o,
+                                lm_grammar **out, lm_error *e)
 {
     const json_t *text = text_of(format, name);
 
     if (!json_is_string(text))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the type %s requires a string in value or %s", type_of(format), name);
-    return (*name == 'p' ? lm_grammar_regex : lm_grammar_gbnf)(json_string_value(text), json_string_length(text), o, out, e);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the type %s requires a string in value or %s",
+                       type_of(format), name);
+    return *name == 'p' ? lm_grammar_regex(json_string_value(text), json_string_length(text), o, out, e)
+                        : lm_grammar_gbnf(json_string_value(text), json_string_length(text), o, out, e);
 }
 
-static lm_status of_format(const lm_constraints *v, const lm_grammar_options *o, lm_grammar **out, lm_error *e)
+static lm_status of_format(const lm_constraints *v, const lm_grammar_options *o, lm_grammar **out,
+                           lm_error *e)
 {
     const json_t *format = v->response_format, *schema = schema_of(format);
     const char *type = type_of(format);
@@ -123,10 +138,13 @@ static lm_status of_format(const lm_constraints *v, const lm_grammar_options *o,
         return of_format_text(format, "grammar", o, out, e);
     if (strcmp(type, "json_schema"))
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
-                       "the type \"%.40s\" is unknown: expected text, json_object, json_schema, regex or grammar", type);
+                       "the type \"%.40s\" is unknown: expected text, json_object, json_schema, regex or "
+                       "grammar",
+                       type);
     if (!schema)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "json_schema.schema is required");
-    return of_schema(schema, json_is_true(json_object_get(json_object_get(format, "json_schema"), "strict")), v, out, e);
+    return of_schema(schema, json_is_true(json_object_get(json_object_get(format, "json_schema"), "strict")),
+                     v, out, e);
 }
 
 static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
@@ -189,7 +207,8 @@ static lm_status in_field(const char *field, lm_status status, lm_error *e)
     if (status != LM_USAGE && status != LM_UNSUPPORTED && status != LM_LIMIT)
         return status;
     why = *e;
-    return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
+    return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "",
+                   why.message);
 }
 
 /* ---- triggers ---- */
@@ -199,14 +218,17 @@ enum { TRIGGER_TOKEN, TRIGGER_WORD };        /* llama.cpp's numbers; 2 and 3 are
 /* A word that is a single control token of the model never appears as text: the token is the trigger. */
 static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *out, lm_error *e)
 {
-    const json_t *type = json_object_get(o, "type"), *value = json_object_get(o, "value"), *token = json_object_get(o, "token");
+    const json_t *type = json_object_get(o, "type"), *value = json_object_get(o, "value"),
+                 *token = json_object_get(o, "token");
     lm_tokens ids = { 0 };
 
-    if (!json_is_integer(type) || json_integer_value(type) < TRIGGER_TOKEN || json_integer_value(type) > TRIGGER_WORD)
+    if (!json_is_integer(type) || json_integer_value(type) < TRIGGER_TOKEN ||
+        json_integer_value(type) > TRIGGER_WORD)
         return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
                        "the type of a trigger must be 0 (token) or 1 (word); patterns are not supported");
     if (!json_string_length(value) || strlen(json_string_value(value)) != json_string_length(value))
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the value of a trigger must be a non-empty string without NUL characters");
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
+                       "the value of a trigger must be a non-empty string without NUL characters");
     out->word = json_string_value(value);
     LM_TRY(lm_tokenize(s->tokenizer, out->word, strlen(out->word), 0, &ids, e));
     if (ids.n == 1 && lm_tokenizer_is_special(s->tokenizer, ids.ids[0])) {
@@ -217,7 +239,8 @@ static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *
     if (json_integer_value(type) == TRIGGER_WORD)
         return LM_OK;
     if (!out->control || !json_is_integer(token) || json_integer_value(token) != out->token)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the token of a trigger is not the control token \"%.40s\"", out->word);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET,
+                       "the token of a trigger is not the control token \"%.40s\"", out->word);
     return LM_OK;
 }
 
@@ -229,7 +252,8 @@ static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_gra
     lm_grammar *lazy;
 
     if (!n || n > LM_LIMIT_TRIGGERS)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "grammar_lazy requires 1 to %d triggers, got %zu", LM_LIMIT_TRIGGERS, n);
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "grammar_lazy requires 1 to %d triggers, got %zu",
+                       LM_LIMIT_TRIGGERS, n);
     for (size_t i = 0; i < n; i++)
         LM_TRY(read_trigger(s, json_array_get(triggers, i), all + i, e));
     LM_TRY(lm_grammar_after(*g, all, n, false, &lazy, e));
@@ -256,8 +280,9 @@ static lm_status of_gbnf(const lm_service *s, const lm_constraints *v, lm_gramma
 /* Whether a member only tells vLLM how to enforce its constraint, which has no effect here. */
 static bool is_harmless(const char *name)
 {
-    static const char *const names[] = { "disable_fallback", "disable_additional_properties", "_backend", "backend", "_backend_was_auto",
-                                         NULL };
+    static const char *const names[] = { "disable_fallback",  "disable_additional_properties",
+                                         "_backend",          "backend",
+                                         "_backend_was_auto", NULL };
 
     for (size_t i = 0; names[i]; i++)
         if (strcmp(names[i], name) == 0)
@@ -289,14 +314,18 @@ static lm_status read_structured(lm_constraints *v, lm_error *e)
 
     json_object_foreach(v->structured, name, value) {
         if (json_is_string(value) && strlen(json_string_value(value)) != json_string_length(value))
-            return lm_fail(e, LM_USAGE, "structured_outputs", LM_NO_OFFSET, "\"%.40s\" contains a NUL character", name);
+            return lm_fail(e, LM_USAGE, "structured_outputs", LM_NO_OFFSET,
+                           "\"%.40s\" contains a NUL character", name);
         if (strcmp(name, "disable_any_whitespace") == 0 && json_is_boolean(value)) {
             v->compact = json_is_true(value);
             continue;
         }
-        if (!is_empty(value) && !json_is_false(value) && !is_harmless(name) && !take_structured(v, name, value))
+        if (!is_empty(value) && !json_is_false(value) && !is_harmless(name) &&
+            !take_structured(v, name, value))
             return lm_fail(e, LM_USAGE, "structured_outputs", LM_NO_OFFSET,
-                           "\"%.40s\" is not supported here: expected one of json, regex, choice, grammar, json_object", name);
+                           "\"%.40s\" is not supported here: expected one of json, regex, choice, grammar, "
+                           "json_object",
+                           name);
     }
     return LM_OK;
 }
@@ -325,12 +354,15 @@ lm_status lm_constraints_check(const lm_constraints *given, lm_error *e)
     lm_constraints copy, *v = &copy;
 
     LM_TRY(settle(given, v, e));
-    if (!!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format + v->any_json > 1)
+    int n = !!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format;
+    if (n + v->any_json > 1)
         return lm_fail(e, LM_USAGE, field_of(v), LM_NO_OFFSET,
-                       "only one of response_format, json_schema, grammar, structured_outputs and guided_... may be given");
+                       "only one of response_format, json_schema, grammar, structured_outputs and guided_... "
+                       "may be given");
     if ((v->lazy || v->triggers) && !(v->grammar && v->lazy))
-        return lm_fail(e, LM_USAGE, v->lazy ? "grammar_lazy" : "grammar_triggers", LM_NO_OFFSET, v->lazy ? "'grammar_lazy' requires grammar"
-                       : "'grammar_triggers' requires grammar and \"grammar_lazy\": true");
+        return lm_fail(e, LM_USAGE, v->lazy ? "grammar_lazy" : "grammar_triggers", LM_NO_OFFSET,
+                       v->lazy ? "'grammar_lazy' requires grammar"
+                               : "'grammar_triggers' requires grammar and \"grammar_lazy\": true");
     return LM_OK;
 }
 
@@ -338,11 +370,12 @@ bool lm_constraints_any(const lm_constraints *given)
 {
     lm_constraints copy, *v = &copy;
 
-    return settle(given, v, NULL) != LM_OK || v->grammar || v->regex || v->choice || v->schema || v->format || v->any_json ||
-           v->response_format;
+    return settle(given, v, NULL) != LM_OK || v->grammar || v->regex || v->choice || v->schema || v->format ||
+           v->any_json || v->response_format;
 }
 
-lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *given, lm_grammar **out, lm_error *e)
+lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *given, lm_grammar **out,
+                                 lm_error *e)
 {
     lm_grammar_options o = { .tokenizer = s->tokenizer };
     lm_constraints copy, *v = &copy;

@@ -15,7 +15,8 @@ typedef struct lm_constraints {
     bool        compact;             /* JSON without white space between its parts */
     bool        any_json;            /* any JSON object */
     json_t     *structured;          /* vLLM's object with one of these */
-    const json_t *body;              /* the request: errors use the field's name in it; NULL: its first name */
+    const json_t *body;              /* the request: errors use the field's name in it; NULL: its first
+                                        name */
 } lm_constraints;
 
 extern const lm_field lm_constraints_fields[];         /* values: lm_constraints */
@@ -29,8 +30,8 @@ lm_status lm_constraints_check(const lm_constraints *v, lm_error *e);
 /* Whether there is any constraint. */
 bool      lm_constraints_any(const lm_constraints *v);
 
-/* Compile the constraint, after lm_constraints_check. *out NULL: there is none. LM_USAGE names the field and, in a schema, the location of
- * what cannot be enforced. */
+/* Compile the constraint, after lm_constraints_check. *out NULL: there is none. LM_USAGE names the field and,
+ * in a schema, the location of what cannot be enforced. */
 lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *v, lm_grammar **out, lm_error *e);
 
 /* Return the field of the constraint, by the name that the client sent. A string literal. */

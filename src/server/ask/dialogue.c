@@ -1,5 +1,5 @@
-/* dialogue.c - dialogue.h: messages become the form that templates expect, the request's settings become variables of the template, and the
- * template renders the prompt. Read from lm_dialogue_prompt upwards. */
+/* dialogue.c - dialogue.h: messages become the form that templates expect, the request's settings become
+ * variables of the template, and the template renders the prompt. Read from lm_dialogue_prompt upwards. */
 #include "server/ask/dialogue.h"
 
 #include <string.h>
@@ -31,7 +31,8 @@ static size_t numbers_in_text(const char *text, size_t n)
     return found;
 }
 
-/* Count the numbers of a document, including those in arguments of tool calls, which may be strings of JSON. */
+/* Count the numbers of a document, including those in arguments of tool calls, which may be strings of
+ * JSON. */
 static size_t numbers_in(json_t *o, const char *name)
 {
     const char *key;
@@ -47,15 +48,16 @@ static size_t numbers_in(json_t *o, const char *name)
     return n;
 }
 
-/* Convert messages to the form that templates expect: *list, and the same as JSON in `text`. The number of numbers is limited, because each
- * is printed and parsed several times. */
+/* Convert messages to the form that templates expect: *list, and the same as JSON in `text`. The number of
+ * numbers is limited, because each is printed and parsed several times. */
 static lm_status read_messages(lm_call *c, json_t *messages, json_t **list, lm_text *text, lm_error *e)
 {
     lm_text lines = { 0 }, given = { 0 };
     lm_status status;
 
     if (!json_array_size(messages))
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "'messages' is empty; at least one message is required");
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                       "'messages' is empty; at least one message is required");
     LM_TRY(lm_limit_check(LM_MOST_MESSAGES, json_array_size(messages), e));
     LM_TRY(lm_limit_check(LM_MOST_NUMBERS, numbers_in(messages, ""), e));
     status = lm_json_exact(messages, &c->wide, &given, e);
@@ -65,7 +67,8 @@ static lm_status read_messages(lm_call *c, json_t *messages, json_t **list, lm_t
     lm_text_free(&given);
     lm_text_free(&lines);
     if (status == LM_OK)
-        lm_text_add_wide_numbers(&c->wide, text->data, text->size);      /* in arguments, which were strings */
+        /* In arguments, which were strings. */
+        lm_text_add_wide_numbers(&c->wide, text->data, text->size);
     if (status == LM_OK && !(*list = lm_json_body(text->data, text->size, JSON_ALLOW_NUL, NULL, NULL)))
         status = lm_fail_memory(e, "the conversation", text->size);
     return status;
@@ -73,15 +76,19 @@ static lm_status read_messages(lm_call *c, json_t *messages, json_t **list, lm_t
 
 json_t *lm_dialogue_call(const char *id, const char *name, json_t *arguments)
 {
-    return json_pack("{s:s, s:s, s:{s:s, s:O*}}", "id", id, "type", "function", "function", "name", name, "arguments", arguments);
+    return json_pack("{s:s, s:s, s:{s:s, s:O*}}", "id", id, "type", "function", "function", "name", name,
+                     "arguments", arguments);
 }
 
 /* ---- variables of the template ---- */
 
-/* Add the request's variables to `context`, except the server's own: other fields set those, or no request can. */
+/* Add the request's variables to `context`, except the server's own: other fields set those, or no request
+ * can. */
 static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_error *e)
 {
-    static const char *const ours[] = { "messages", "tools", "add_generation_prompt", "bos_token", "eos_token", "now", NULL };
+    static const char *const ours[] = { "messages",  "tools",     "add_generation_prompt",
+                                        "bos_token", "eos_token", "now",
+                                        NULL };
     const char *name;
     json_t *value;
 
@@ -89,9 +96,13 @@ static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_erro
     json_object_foreach(given, name, value) {
         for (size_t i = 0; ours[i]; i++)
             if (strcmp(ours[i], name) == 0)
-                return lm_fail(e, LM_USAGE, "chat_template_kwargs", LM_NO_OFFSET, "the variable %s is set by the server", name);
+                return lm_fail(e, LM_USAGE, "chat_template_kwargs", LM_NO_OFFSET,
+                               "the variable %s is set by the server", name);
         if (!lm_template_uses(c->service->template, name))
-            lm_field_warn(c->warnings, "chat_template_kwargs: the chat template of this model does not use '%.60s'; ignored", name);
+            lm_field_warn(c->warnings,
+                          "chat_template_kwargs: the chat template of this model does not use '%.60s'; "
+                          "ignored",
+                          name);
         json_object_set(context, name, value);
     }
     return LM_OK;
@@ -106,7 +117,8 @@ static bool has_channels(const lm_service *s)
 
 static bool has_switch(const lm_service *s)
 {
-    static const char *const names[] = { "enable_thinking", "thinking", "thinking_budget", "reasoning_effort", NULL };
+    static const char *const names[] = { "enable_thinking", "thinking", "thinking_budget", "reasoning_effort",
+                                         NULL };
 
     for (size_t i = 0; names[i]; i++)
         if (lm_template_uses(s->template, names[i]))
@@ -138,7 +150,8 @@ static lm_status check_effort(const lm_turn *t, lm_error *e)
                    t->body.effort);
 }
 
-/* Whether the model reasons: a budget of 0 and the effort "none" turn it off, another effort turns it on; else the server's default. */
+/* Whether the model reasons: a budget of 0 and the effort "none" turn it off, another effort turns it on;
+ * else the server's default. */
 static lm_thinking thinking_of(const lm_service *s, const lm_turn *t)
 {
     if (t->reasoning_budget == 0 || (t->body.effort && strcmp(t->body.effort, "none") == 0))
@@ -159,7 +172,8 @@ static lm_status set_thinking(lm_call *c, const lm_turn *t, json_t *context, lm_
     if (thinking == LM_THINKING_DEFAULT)
         return LM_OK;
     if (explicit && !has_switch(c->service))
-        lm_field_warn(c->warnings, "%s: the chat template of this model has no switch for reasoning", t->reasoning_field);
+        lm_field_warn(c->warnings, "%s: the chat template of this model has no switch for reasoning",
+                      t->reasoning_field);
     lm_reasoning_switch(context, thinking == LM_THINKING_ON);
     if (thinking == LM_THINKING_ON && t->reasoning_budget > 0)
         json_object_set_new(context, "thinking_budget", json_integer((json_int_t)t->reasoning_budget));
@@ -168,15 +182,17 @@ static lm_status set_thinking(lm_call *c, const lm_turn *t, json_t *context, lm_
 
 /* ---- tools that the template leaves out ---- */
 
-/* Check that the prompt describes the tools: each one's name must be in it. That is not sufficient, because a name may be in the
- * prompt anyway, so the template must be known to describe tools. A prompt that is only shown gets a warning instead. */
+/* Check that the prompt describes the tools: each one's name must be in it. That is not sufficient, because a
+ * name may be in the prompt anyway, so the template must be known to describe tools. A prompt that is only
+ * shown gets a warning instead. */
 static lm_status check_described(lm_call *c, const lm_turn *t, const lm_text *rendered, lm_error *e)
 {
     static const char why[] = "the chat template of this model does not describe tools";
     bool described = c->service->describes_tools;
 
     for (size_t i = 0; described && i < json_array_size(t->tools.list); i++) {
-        const json_t *name = json_object_get(json_object_get(json_array_get(t->tools.list, i), "function"), "name");
+        const json_t *name = json_object_get(json_object_get(json_array_get(t->tools.list, i), "function"),
+                                             "name");
         described = rendered->data && strstr(rendered->data, json_string_value(name));
     }
     if (!described && !t->only_shown)
@@ -188,21 +204,24 @@ static lm_status check_described(lm_call *c, const lm_turn *t, const lm_text *re
 
 /* ---- rendering ---- */
 
-/* Take the last message out of `list` if the answer continues it. *out NULL: it does not. Empty lines separate its parts, as in
- * llama-server. */
+/* Take the last message out of `list` if the answer continues it. *out NULL: it does not. Empty lines
+ * separate its parts, as in llama-server. */
 static lm_status take_prefill(const lm_turn *t, json_t *list, json_t **out, lm_error *e)
 {
     size_t n = json_array_size(list);
-    json_t *last = json_array_get(list, n - 1), *parts = json_object_get(json_array_get(t->body.messages, n - 1), "content");
+    json_t *last = json_array_get(list, n - 1),
+           *parts = json_object_get(json_array_get(t->body.messages, n - 1), "content");
     const char *role = json_string_value(json_object_get(last, "role"));
-    const char *before = n > 1 ? json_string_value(json_object_get(json_array_get(list, n - 2), "role")) : NULL;
+    const char *before = n > 1 ? json_string_value(json_object_get(json_array_get(list, n - 2), "role"))
+                               : NULL;
     lm_text text = { 0 };
 
     if (!t->continue_final || !role || strcmp(role, "assistant") || json_object_get(last, "tool_calls"))
         return LM_OK;
     if (before && strcmp(before, "assistant") == 0)
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
-                       "message %zu is the second assistant message at the end; only one can be continued", n - 1);
+                       "message %zu is the second assistant message at the end; only one can be continued",
+                       n - 1);
     for (size_t i = 0; i < json_array_size(parts); i++) {
         const json_t *part = json_array_get(parts, i), *one = json_object_get(part, "text");
         if (!json_is_string(one))
@@ -239,7 +258,8 @@ static lm_status render(lm_call *c, const lm_turn *t, lm_tokens *prompt, lm_text
     json_object_set(context, "messages", list);
     json_object_set_new(context, "add_generation_prompt", json_boolean(t->generation_prompt || last));
     if (status == LM_OK)
-        status = lm_service_render(c->service, context, &c->wide, last ? &prefill : NULL, prompt, rendered, e);
+        status = lm_service_render(c->service, context, &c->wide, last ? &prefill : NULL, prompt, rendered,
+                                   e);
     if (status == LM_OK)
         status = lm_messages_rendered(text.data, text.size, rendered, e);
     if (status == LM_OK && t->tools.list)

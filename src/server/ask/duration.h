@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Read a duration in seconds; below 0: forever. A number without a unit is seconds. False: `text` is not a duration, and *seconds is
- * unchanged. */
+/* Read a duration in seconds; below 0: forever. A number without a unit is seconds. False: `text` is not a
+ * duration, and *seconds is unchanged. */
 bool lm_duration_read(const char *text, double *seconds);
 
 #endif

@@ -1,4 +1,5 @@
-/* Errors in the form of each dialect: OpenAI's error object, llama.cpp's with numbers as codes, Anthropic's, ollama's. */
+/* Errors in the form of each dialect: OpenAI's error object, llama.cpp's with numbers as codes, Anthropic's,
+ * ollama's. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -78,10 +79,12 @@ lm_status lm_fault_rename(lm_status status, const char *field, const char *sent,
         return status;
     if (!(at = named_in(why.message, field)))
         return lm_fail(e, status, sent, LM_NO_OFFSET, "%s", why.message);
-    return lm_fail(e, status, sent, LM_NO_OFFSET, "%.*s'%s'%s", (int)(at - why.message), why.message, sent, at + strlen(field) + 2);
+    return lm_fail(e, status, sent, LM_NO_OFFSET, "%.*s'%s'%s", (int)(at - why.message), why.message, sent,
+                   at + strlen(field) + 2);
 }
 
-/* Put the field before a message that does not name it: clients often show the message alone. Either may be cut within a character. */
+/* Put the field before a message that does not name it: clients often show the message alone. Either may be
+ * cut within a character. */
 static void name_field(lm_error *e)
 {
     char text[sizeof e->message];
@@ -92,7 +95,8 @@ static void name_field(lm_error *e)
     lm_escape(e->message, sizeof e->message, text);
 }
 
-/* Whether the message is like "900 tokens; the context size is 512"; if so, return both numbers, for clients that use them. */
+/* Whether the message is like "900 tokens; the context size is 512"; if so, return both numbers, for clients
+ * that use them. */
 static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned long long *context)
 {
     static const char between[] = " tokens; the context size is ";
@@ -111,10 +115,13 @@ static bool is_too_long(const lm_error *e, unsigned long long *prompt, unsigned 
 static void write_too_long(lm_dialect d, unsigned long long prompt, unsigned long long context, lm_error *out)
 {
     static const char *const words[] = {
-        [LM_DIALECT_OPENAI]    = "This model's maximum context length is %2$llu tokens. However, your prompt has %1$llu tokens.",
-        [LM_DIALECT_NATIVE]    = "the request (%1$llu tokens) exceeds the available context size (%2$llu tokens)",
+        [LM_DIALECT_OPENAI] =
+            "This model's maximum context length is %2$llu tokens. However, your prompt has %1$llu tokens.",
+        [LM_DIALECT_NATIVE] =
+            "the request (%1$llu tokens) exceeds the available context size (%2$llu tokens)",
         [LM_DIALECT_ANTHROPIC] = "prompt is too long: %1$llu tokens > %2$llu maximum",
-        [LM_DIALECT_OLLAMA]    = "the input length exceeds the context length: %1$llu tokens; the context size is %2$llu",
+        [LM_DIALECT_OLLAMA] =
+            "the input length exceeds the context length: %1$llu tokens; the context size is %2$llu",
     };
 
     snprintf(out->message, sizeof out->message, words[d], prompt, context);
@@ -124,7 +131,9 @@ static const char *code_of(const lm_error *e, const fault_kind *k)
 {
     if (strcmp(e->where, "the store") == 0)
         return "store_failed";
-    return k->status == 404 && strcmp(e->where, "previous_response_id") == 0 ? "previous_response_not_found" : k->code;
+    if (k->status == 404 && strcmp(e->where, "previous_response_id") == 0)
+        return "previous_response_not_found";
+    return k->code;
 }
 
 static json_t *openai(const lm_error *given, const fault_kind *k, bool numbered)
@@ -138,7 +147,8 @@ static json_t *openai(const lm_error *given, const fault_kind *k, bool numbered)
     else
         name_field(e);
     const char *code = k->status == 404 && strcmp(e->where, "model") == 0 ? "model_not_found" : code_of(e, k);
-    json_t *o = json_pack("{s:s, s:s, s:s?}", "message", e->message, "type", long_prompt ? "exceed_context_size_error" : k->type, "param",
+    json_t *o = json_pack("{s:s, s:s, s:s?}", "message", e->message, "type",
+                          long_prompt ? "exceed_context_size_error" : k->type, "param",
                           *e->where ? e->where : NULL);
 
     if (long_prompt)
@@ -167,7 +177,8 @@ json_t *lm_fault_json(lm_dialect d, unsigned status, const lm_error *e)
     else
         name_field(&out);
     if (d == LM_DIALECT_ANTHROPIC)
-        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", k->anthropic, "message", out.message);
+        return json_pack("{s:s, s:{s:s, s:s}}", "type", "error", "error", "type", k->anthropic, "message",
+                         out.message);
     if (d == LM_DIALECT_OLLAMA)
         return json_pack("{s:s}", "error", out.message);
     return openai(e, k, d == LM_DIALECT_NATIVE);
@@ -197,7 +208,8 @@ void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, double retry
     if (status == 401)
         lm_exchange_add_header(x, "WWW-Authenticate", "Bearer");
     lm_text_clear(lm_exchange_out(x));
-    lm_answer_text(x, status, "application/json; charset=utf-8", text ? text : "{\"error\":{\"message\":\"out of memory\"}}");
+    lm_answer_text(x, status, "application/json; charset=utf-8",
+                   text ? text : "{\"error\":{\"message\":\"out of memory\"}}");
     lm_heap_give(text);
     json_decref(o);
 }

@@ -31,11 +31,12 @@ const char *lm_field_type(const lm_field *f)
 
 static lm_status wrong_type(const lm_field *f, const json_t *value, lm_error *e)
 {
-    static const char *const names[] = { "an object", "an array", "a string", "an integer", "a number", "true", "false", "null" };
+    static const char *const names[] = { "an object", "an array", "a string", "an integer",
+                                         "a number",  "true",     "false",    "null" };
     const char *want = lm_field_type(f);
 
-    return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' must be %s %s, not %s", f->name, strchr("aio", *want) ? "an" : "a", want,
-                   names[json_typeof(value)]);
+    return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' must be %s %s, not %s", f->name,
+                   strchr("aio", *want) ? "an" : "a", want, names[json_typeof(value)]);
 }
 
 /* ---- numbers ---- */
@@ -66,13 +67,16 @@ static lm_status read_number(const lm_field *f, const json_t *value, void *at, l
     if (!json_is_number(value) || (!real && !whole(value, &x)))
         return wrong_type(f, value, e);
     x = json_number_value(value);
-    wide = !json_is_integer(value) && !(fabs(x) < 0x1p63);        /* no int64_t: JSON integers that fit are no reals */
+    /* No int64_t: JSON integers that fit are no reals. */
+    wide = !json_is_integer(value) && !(fabs(x) < 0x1p63);
     i = json_is_integer(value) ? (int64_t)json_integer_value(value) : wide ? 0 : (int64_t)x;
     double min = f->min, max = f->max;
     if (min == 0 && max == 0)
         range_of_type(f->kind, &min, &max);
-    if (!(x >= min && x <= max) || (wide && !real) || !isfinite(x) || (f->kind == LM_FIELD_FLOAT && fabs(x) > 3.4e38))
-        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' is %.10g; it must be from %.10g to %.10g", f->name, x, min, max);
+    if (!(x >= min && x <= max) || (wide && !real) || !isfinite(x) ||
+        (f->kind == LM_FIELD_FLOAT && fabs(x) > 3.4e38))
+        return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' is %.10g; it must be from %.10g to %.10g",
+                       f->name, x, min, max);
     switch (f->kind) {
     case LM_FIELD_I32:    *(int32_t *)at = (int32_t)i; break;
     case LM_FIELD_U32:    *(uint32_t *)at = (uint32_t)i; break;
@@ -102,9 +106,8 @@ static lm_status read_word(const lm_field *f, const json_t *value, int *at, lm_e
         }
         lm_text_printf(&list, "%s%s", i ? ", " : "", f->words[i]);
     }
-    lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' has the unknown value \"%.40s\": expected one of %s", f->name,
-            json_string_value(value),
-            list.data ? list.data : "none");
+    lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' has the unknown value \"%.40s\": expected one of %s",
+            f->name, json_string_value(value), list.data ? list.data : "none");
     lm_text_free(&list);
     return LM_USAGE;
 }
@@ -112,10 +115,12 @@ static lm_status read_word(const lm_field *f, const json_t *value, int *at, lm_e
 /* Whether the value is an empty string, which counts as missing. */
 static bool is_empty(const lm_field *f, const json_t *value)
 {
-    return (f->kind == LM_FIELD_STRING || f->kind == LM_FIELD_WORD) && json_is_string(value) && !json_string_length(value);
+    return (f->kind == LM_FIELD_STRING || f->kind == LM_FIELD_WORD) && json_is_string(value) &&
+           !json_string_length(value);
 }
 
-/* Whether the value requests the default behaviour: one of `words`, alone or as the only element of an array. */
+/* Whether the value requests the default behaviour: one of `words`, alone or as the only element of an
+ * array. */
 static bool is_usual(const lm_field *f, const json_t *value)
 {
     const char *word = json_string_value(json_array_size(value) == 1 ? json_array_get(value, 0) : value);
@@ -134,7 +139,8 @@ static bool says_nothing(const lm_field *f, const json_t *value)
         return true;
     if (f->words && json_is_boolean(value) && strcmp(f->words[0], "true") == 0)
         return false;
-    if (json_is_false(value) || (json_is_array(value) && !json_array_size(value)) || (json_is_object(value) && !json_object_size(value)))
+    if (json_is_false(value) || (json_is_array(value) && !json_array_size(value)) ||
+        (json_is_object(value) && !json_object_size(value)))
         return true;
     if (json_is_string(value))
         return !json_string_length(value);
@@ -161,7 +167,8 @@ void lm_field_warn_members(json_t *warnings, const char *field, json_t *o, const
 
     json_object_foreach(o, name, value) {
         size_t n = strlen(name);
-        for (at = n ? strstr(known, name) : NULL; at && ((at > known && at[-1] != ' ') || (at[n] && at[n] != ' '));)
+        for (at = n ? strstr(known, name) : NULL;
+             at && ((at > known && at[-1] != ' ') || (at[n] && at[n] != ' '));)
             at = strstr(at + 1, name);
         if (!at && !json_is_null(value) && json_array_size(warnings) < MOST_WARNINGS)
             lm_field_warn(warnings, "%s: %.300s: unknown field, ignored", field, name);
@@ -198,7 +205,9 @@ static lm_status read_field(const lm_field *f, json_t *value, char *at, json_t *
         lm_field_warn(warnings, "%s: accepted and has no effect", f->name);
         return LM_OK;
     case LM_FIELD_REFUSED:
-        return says_nothing(f, value) ? LM_OK : lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' is not supported: %s", f->name, f->help);
+        return says_nothing(f, value) ? LM_OK
+                                      : lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET,
+                                                "'%s' is not supported: %s", f->name, f->help);
     default:
         return read_number(f, value, at, e);
     }
@@ -216,28 +225,32 @@ static const lm_field *find(const lm_field_group *groups, const char *name, size
 }
 
 /* Reject two names of one value with different contents: neither is ignored. */
-static lm_status check_twin(const lm_field_group *groups, const lm_field *f, size_t base, const json_t *body, const json_t *value,
-                            lm_error *e)
+static lm_status check_twin(const lm_field_group *groups, const lm_field *f, size_t base, const json_t *body,
+                            const json_t *value, lm_error *e)
 {
     if (f->kind == LM_FIELD_HARMLESS || f->kind == LM_FIELD_REFUSED)
         return LM_OK;
     for (; groups->fields; groups++)
         for (const lm_field *g = groups->fields; g->name; g++) {
-            const json_t *other = g != f && groups->base + g->offset == base + f->offset && g->kind != LM_FIELD_HARMLESS &&
-                                          g->kind != LM_FIELD_REFUSED
-                                      ? json_object_get(body, g->name) : NULL;
+            const json_t *other = g != f && groups->base + g->offset == base + f->offset &&
+                                          g->kind != LM_FIELD_HARMLESS && g->kind != LM_FIELD_REFUSED
+                                      ? json_object_get(body, g->name)
+                                      : NULL;
             if (other && !json_is_null(other) && !is_empty(g, other) && !json_equal(other, value))
-                return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET, "'%s' and '%s' have the same meaning and different values", f->name,
-                               g->name);
+                return lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET,
+                               "'%s' and '%s' have the same meaning and different values", f->name, g->name);
         }
     return LM_OK;
 }
 
-/* Whether the name of an unknown field suggests that it constrains the output: such a field must not be ignored. */
+/* Whether the name of an unknown field suggests that it constrains the output: such a field must not be
+ * ignored. */
 static bool constrains(const char *name)
 {
-    static const char *const parts[] = { "guided", "structured", "structural", "constrain", "grammar", "regex", "ebnf", "schema",
-                                         "bad_words", "allowed_token", "response_format", "output_format", "json", NULL };
+    static const char *const parts[] = {
+        "guided", "structured", "structural",    "constrain",       "grammar",       "regex", "ebnf",
+        "schema", "bad_words",  "allowed_token", "response_format", "output_format", "json",  NULL
+    };
 
     for (size_t i = 0; parts[i]; i++)
         if (strstr(name, parts[i]))
@@ -245,7 +258,8 @@ static bool constrains(const char *name)
     return strcmp(name, "format") == 0 || strcmp(name, "output_config") == 0;
 }
 
-lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings, lm_error *e)
+lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings,
+                         lm_error *e)
 {
     const char *name;
     json_t *value;
@@ -257,7 +271,8 @@ lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *value
         if (json_is_null(value) || (f && is_empty(f, value)))
             continue;
         if (!f && constrains(name))
-            return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET, "'%s' is not supported, and fields that constrain the output are not ignored",
+            return lm_fail(e, LM_USAGE, name, LM_NO_OFFSET,
+                           "'%s' is not supported, and fields that constrain the output are not ignored",
                            name);
         if (f) {
             LM_TRY(check_twin(groups, f, base, body, value, e));

@@ -1,4 +1,5 @@
-/* fields.h - the fields of a request's JSON body: descriptors, from which validation, docs/server/api.md and /openapi.json are derived. */
+/* fields.h - the fields of a request's JSON body: descriptors, from which validation, docs/server/api.md and
+ * /openapi.json are derived. */
 #ifndef LM_SERVER_FIELDS_H
 #define LM_SERVER_FIELDS_H
 
@@ -20,8 +21,9 @@ typedef enum lm_field_kind {
     LM_FIELD_ARRAY, LM_FIELD_OBJECT, /* json_t *, valid as long as the body */
     LM_FIELD_ANY,                    /* json_t *: the handler checks it */
     LM_FIELD_HARMLESS,               /* accepted, has no effect: named in `warnings` */
-    LM_FIELD_REFUSED,                /* not supported: an error, unless the value is null, false, `min`, empty or one of `words`
-                                        (if the first is "true", false is an error) */
+    LM_FIELD_REFUSED,                /* not supported: an error, unless the value is null, false, `min`,
+                                        empty or one of `words` (if the first is "true", false is an
+                                        error) */
 } lm_field_kind;
 
 typedef struct lm_field {
@@ -34,7 +36,8 @@ typedef struct lm_field {
     const char   *help;
 } lm_field;
 
-/* A field that clients send and that has no effect here; a field that is rejected, unless it requests the default behaviour. */
+/* A field that clients send and that has no effect here; a field that is rejected, unless it requests the
+ * default behaviour. */
 #define LM_HARMLESS(name)     { name, LM_FIELD_HARMLESS, 0, 0, 0, NULL, false, NULL }
 #define LM_REFUSED(name, why) { name, LM_FIELD_REFUSED, 0, 0, 0, NULL, false, why }
 
@@ -44,16 +47,19 @@ typedef struct lm_field_group {
     size_t          base;
 } lm_field_group;
 
-/* Read `body` (an object) into `values`, which contain the defaults. Null members, and strings and words that are empty, count as missing.
- * LM_USAGE, with the field as `where`: a wrong type, a number out of range, an unknown word, a missing or rejected field, two names of one
- * value that differ. Unknown members are removed; they and harmless ones are named in `warnings` (an array of strings). An unknown member
- * whose name suggests a constraint is LM_USAGE. */
-lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings, lm_error *e);
+/* Read `body` (an object) into `values`, which contain the defaults. Null members, and strings and words that
+ * are empty, count as missing. LM_USAGE, with the field as `where`: a wrong type, a number out of range, an
+ * unknown word, a missing or rejected field, two names of one value that differ. Unknown members are removed;
+ * they and harmless ones are named in `warnings` (an array of strings). An unknown member whose name suggests
+ * a constraint is LM_USAGE. */
+lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *values, json_t *warnings,
+                         lm_error *e);
 
 /* Add a warning, of up to 500 bytes. */
 void lm_field_warn(json_t *warnings, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Warn about the members of `o`, the value of a field, that are not null and not among `known`, names separated by spaces. */
+/* Warn about the members of `o`, the value of a field, that are not null and not among `known`, names
+ * separated by spaces. */
 void lm_field_warn_members(json_t *warnings, const char *field, json_t *o, const char *known);
 
 /* Return the JSON Schema type of a field: "integer", "string" …; NULL: any. */

@@ -8,7 +8,8 @@ json_t *lm_json_body(const char *text, size_t n, size_t flags, size_t *mended, j
 {
     lm_text out = { 0 };
 
-    if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)       /* a byte order mark, as editors put before files */
+    /* A byte order mark, as editors put before files. */
+    if (n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
         text += 3, n -= 3;
     json_t *o = json_loadb(text, n, flags, why);
     size_t many = o ? 0 : lm_text_add_mended_json(&out, text, n);

@@ -18,7 +18,8 @@ lm_status lm_middle_check(const lm_middle *m, const char *field, lm_error *e)
         const json_t *file = json_array_get(m->extra, i), *name = json_object_get(file, "filename");
 
         if (!json_is_string(json_object_get(file, "text")) || (name && !json_is_string(name)))
-            return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "element %zu must be an object with the strings text and filename", i);
+            return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET,
+                           "element %zu must be an object with the strings text and filename", i);
     }
     return LM_OK;
 }
@@ -28,7 +29,8 @@ static lm_status add_text(const lm_service *s, const char *text, lm_tokens *out,
     return text && *text ? lm_tokenize(s->tokenizer, text, strlen(text), LM_NO_PARSE_SPECIAL, out, e) : LM_OK;
 }
 
-static lm_status add_file(const lm_service *s, const char *name, const char *text, lm_tokens *out, lm_error *e)
+static lm_status add_file(const lm_service *s, const char *name, const char *text, lm_tokens *out,
+                          lm_error *e)
 {
     lm_token separator = find(s, LM_MIDDLE_FILE);
 
@@ -54,7 +56,8 @@ lm_status lm_middle_prompt(const lm_service *s, const lm_middle *m, lm_tokens *o
     }
     for (size_t i = 0; i < n; i++) {
         const json_t *file = json_array_get(m->extra, i), *name = json_object_get(file, "filename");
-        LM_TRY(add_file(s, name ? json_string_value(name) : "tmp", json_string_value(json_object_get(file, "text")), out, e));
+        LM_TRY(add_file(s, name ? json_string_value(name) : "tmp",
+                        json_string_value(json_object_get(file, "text")), out, e));
     }
     if (n && find(s, LM_MIDDLE_FILE) >= 0)
         LM_TRY(add_file(s, "filename", "", out, e));

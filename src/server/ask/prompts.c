@@ -1,5 +1,5 @@
-/* prompts.c - prompts.h: strings, arrays of ids, llama.cpp's mixtures and objects, and arrays of all of these. Read from lm_prompts_read
- * upwards. */
+/* prompts.c - prompts.h: strings, arrays of ids, llama.cpp's mixtures and objects, and arrays of all of
+ * these. Read from lm_prompts_read upwards. */
 #include "server/ask/prompts.h"
 
 #include <stdlib.h>
@@ -11,11 +11,13 @@ static lm_status read_ids(const lm_service *s, const json_t *list, lm_tokens *ou
         const json_t *id = json_array_get(list, i);
 
         if (json_is_string(id)) {                        /* llama.cpp: ids and strings mixed */
-            LM_TRY(lm_tokenize(s->tokenizer, json_string_value(id), json_string_length(id), i ? 0 : LM_ADD_SPECIAL, out, e));
+            LM_TRY(lm_tokenize(s->tokenizer, json_string_value(id), json_string_length(id),
+                               i ? 0 : LM_ADD_SPECIAL, out, e));
             continue;
         }
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= s->info.n_vocab)
-            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "element %zu is not a token id below %u", i, s->info.n_vocab);
+            return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "element %zu is not a token id below %u", i,
+                           s->info.n_vocab);
         LM_TRY(lm_tokens_add(out, (lm_token)json_integer_value(id), e));
     }
     return LM_OK;
@@ -40,14 +42,18 @@ static bool content_text(const json_t *parts, lm_text *out)
 static lm_status read_prompt(const lm_service *s, const json_t *value, lm_tokens *out, lm_error *e)
 {
     lm_text all = { 0 };
-    const json_t *text = json_object_get(value, "prompt_string"), *media = json_object_get(value, "multimodal_data");
+    const json_t *text = json_object_get(value, "prompt_string"),
+                 *media = json_object_get(value, "multimodal_data");
 
     if (json_is_string(value))
-        return lm_tokenize(s->tokenizer, json_string_value(value), json_string_length(value), LM_ADD_SPECIAL, out, e);
+        return lm_tokenize(s->tokenizer, json_string_value(value), json_string_length(value), LM_ADD_SPECIAL,
+                           out, e);
     if (json_is_array(value))
         return read_ids(s, value, out, e);
-    if (json_is_string(text) && !json_string_length(media) && !json_array_size(media))        /* llama.cpp's */
-        return lm_tokenize(s->tokenizer, json_string_value(text), json_string_length(text), LM_ADD_SPECIAL, out, e);
+    /* Llama.cpp's. */
+    if (json_is_string(text) && !json_string_length(media) && !json_array_size(media))
+        return lm_tokenize(s->tokenizer, json_string_value(text), json_string_length(text), LM_ADD_SPECIAL,
+                           out, e);
     if (text || !content_text(json_object_get(value, "content"), &all))
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' may contain only text");
     if (all.size) {
@@ -55,13 +61,16 @@ static lm_status read_prompt(const lm_service *s, const json_t *value, lm_tokens
         lm_text_free(&all);
         return status;
     }
-    return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' must be a string, an array of token ids, or an array of those");
+    return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET,
+                   "'prompt' must be a string, an array of token ids, or an array of those");
 }
 
-lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id most, lm_prompts *out, lm_error *e)
+lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id most, lm_prompts *out,
+                          lm_error *e)
 {
     const json_t *first = json_array_get(value, 0), *last = json_array_get(value, json_array_size(value) - 1);
-    bool many = json_is_array(first) || json_is_object(first) || (json_is_string(first) && !json_is_integer(last));
+    bool many = json_is_array(first) || json_is_object(first) ||
+                (json_is_string(first) && !json_is_integer(last));
 
     *out = (lm_prompts){ 0 };
     if (!value)

@@ -92,7 +92,8 @@ static lm_status on_row(void *arg, size_t position, const float *logits, const f
 }
 
 /* Pass the logits on. The sequence ends after this token, whatever it is. */
-static lm_status on_last(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n, lm_error *e)
+static lm_status on_last(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
+                         lm_error *e)
 {
     shared *s = arg;
 
@@ -112,9 +113,18 @@ static void wake(void *exchange)
 static lm_status submit(lm_read_job *r, size_t i, lm_error *e)
 {
     reading_text *t = r->texts + i;
-    lm_request q = { .prompt = r->prompts.items[i].ids, .n_prompt = r->prompts.items[i].n, .key = r->key, .salt = r->salt,
-                     .connection = lm_exchange_connection(r->x), .adapters = r->loras, .no_prefix = r->hook.row, .priority = r->priority,
-                     .deadline = r->service->o.timeout, .wake = wake, .wake_arg = r->x, .sequence = { .no_text = true } };
+    lm_request q = { .prompt = r->prompts.items[i].ids,
+                     .n_prompt = r->prompts.items[i].n,
+                     .key = r->key,
+                     .salt = r->salt,
+                     .connection = lm_exchange_connection(r->x),
+                     .adapters = r->loras,
+                     .no_prefix = r->hook.row,
+                     .priority = r->priority,
+                     .deadline = r->service->o.timeout,
+                     .wake = wake,
+                     .wake_arg = r->x,
+                     .sequence = { .no_text = true } };
 
     if (r->hook.row) {
         q.sequence.prompt_only = true;
@@ -133,7 +143,8 @@ static lm_status submit(lm_read_job *r, size_t i, lm_error *e)
     return lm_schedule_submit(r->service->schedule, &q, &t->reply, e);
 }
 
-/* Submit prompts while fewer run than there are slots, so that a request with many prompts leaves the queue to others. */
+/* Submit prompts while fewer run than there are slots, so that a request with many prompts leaves the queue
+ * to others. */
 static lm_status submit_more(lm_read_job *r, lm_error *e)
 {
     while (r->next < r->prompts.n && r->running < lm_schedule_slots(r->service->schedule)) {
@@ -184,7 +195,8 @@ static void more(lm_exchange *x, void *job)
     size_t seen;
 
     (void)x;
-    do {                                                 /* a reply wakes only after it was read: read new ones, too */
+    /* A reply wakes only after it was read: read new ones, too. */
+    do {
         seen = r->next;
         for (size_t i = 0; i < seen && status == LM_OK; i++)
             status = look(r, r->texts + i, &e);
@@ -199,7 +211,8 @@ static void more(lm_exchange *x, void *job)
 
 /* ---- beginning and end ---- */
 
-/* Charge the prompt tokens that were processed for a request that ends early: its client has left, or a prompt failed. */
+/* Charge the prompt tokens that were processed for a request that ends early: its client has left, or a
+ * prompt failed. */
 static void count_unfinished(lm_read_job *r)
 {
     uint64_t n = 0;
@@ -244,7 +257,8 @@ static void options_free(lm_read_job_options *o)
     lm_prompts_free(&o->prompts);
 }
 
-/* Allocate the job's prompts with the arguments of their hooks. False: out of memory, and `o` is unchanged. */
+/* Allocate the job's prompts with the arguments of their hooks. False: out of memory, and `o` is
+ * unchanged. */
 static bool make_hooks(lm_read_job *r, const lm_read_job_options *o)
 {
     size_t n = o->prompts.n;

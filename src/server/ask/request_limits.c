@@ -10,11 +10,13 @@ static const row table[] = {
 #undef X
 };
 
+#define GRAMMARS "response_format, grammar, guided_*"
+
 /* Checked by the library when it compiles grammars. */
 static const row of_grammars[] = {
-    { "response_format, grammar, guided_*", "bytes of a grammar, a schema or an expression", LM_GRAMMAR_BYTES, 400 },
-    { "response_format, grammar, guided_*", "states of a compiled grammar", LM_GRAMMAR_STATES, 400 },
-    { "response_format, grammar, guided_*", "units of work to compile it", LM_GRAMMAR_WORK, 400 },
+    { GRAMMARS, "bytes of a grammar, a schema or an expression", LM_GRAMMAR_BYTES, 400 },
+    { GRAMMARS, "states of a compiled grammar", LM_GRAMMAR_STATES, 400 },
+    { GRAMMARS, "units of work to compile it", LM_GRAMMAR_WORK, 400 },
 };
 
 lm_status lm_limit_check(lm_limit_id id, uint64_t n, lm_error *e)
@@ -23,15 +25,14 @@ lm_status lm_limit_check(lm_limit_id id, uint64_t n, lm_error *e)
 
     if (n <= r->most)
         return LM_OK;
-    return lm_fail(e, LM_USAGE, r->field, LM_NO_OFFSET, "'%s' has %llu %s; at most %llu are allowed", r->field, (unsigned long long)n,
-                   r->what,
-                   (unsigned long long)r->most);
+    return lm_fail(e, LM_USAGE, r->field, LM_NO_OFFSET, "'%s' has %llu %s; at most %llu are allowed",
+                   r->field, (unsigned long long)n, r->what, (unsigned long long)r->most);
 }
 
 static void add(json_t *list, const row *r)
 {
-    json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:i}", "field", r->field, "counts", r->what, "most", (json_int_t)r->most,
-                                          "status", (int)r->status));
+    json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:i}", "field", r->field, "counts", r->what,
+                                          "most", (json_int_t)r->most, "status", (int)r->status));
 }
 
 json_t *lm_limits_json(void)

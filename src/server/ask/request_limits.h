@@ -1,5 +1,6 @@
-/* request_limits.h - the limits of a request: one table, from which the checks, the lists in /openapi.json and docs/server/api.md, and a
- * test that exceeds each limit by one are derived. All limits are counts, none is a time: the same request always has the same result. */
+/* request_limits.h - the limits of a request: one table, from which the checks, the lists in /openapi.json
+ * and docs/server/api.md, and a test that exceeds each limit by one are derived. All limits are counts, none
+ * is a time: the same request always has the same result. */
 #ifndef LM_SERVER_REQUEST_LIMITS_H
 #define LM_SERVER_REQUEST_LIMITS_H
 
@@ -52,7 +53,8 @@ enum {
 /* Check that `n` is at most the limit. LM_USAGE names the field and both numbers. */
 lm_status lm_limit_check(lm_limit_id id, uint64_t n, lm_error *e);
 
-/* Return [{field, counts, most, status}], including the limits of grammars, which the library checks. NULL: out of memory. */
+/* Return [{field, counts, most, status}], including the limits of grammars, which the library checks. NULL:
+ * out of memory. */
 json_t   *lm_limits_json(void);
 
 #endif

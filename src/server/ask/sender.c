@@ -50,13 +50,15 @@ static unsigned port_of(const address *a)
 {
     if (a->port)
         return a->port;
-    return equal(a->scheme, a->n_scheme, "https", 5) ? 443 : equal(a->scheme, a->n_scheme, "http", 4) ? 80 : 0;
+    return equal(a->scheme, a->n_scheme, "https", 5)  ? 443
+           : equal(a->scheme, a->n_scheme, "http", 4) ? 80
+                                                      : 0;
 }
 
 static bool same_origin(const address *a, const address *b)
 {
-    return equal(a->scheme, a->n_scheme, b->scheme, b->n_scheme) && equal(a->name, a->n_name, b->name, b->n_name) &&
-           port_of(a) == port_of(b);
+    return equal(a->scheme, a->n_scheme, b->scheme, b->n_scheme) &&
+           equal(a->name, a->n_name, b->name, b->n_name) && port_of(a) == port_of(b);
 }
 
 static bool is_here(const address *a)
@@ -119,10 +121,12 @@ static bool is_own(const lm_sender *s)
 
     if (s->site && strcmp(s->site, "same-origin") == 0)
         return true;
-    return s->origin && s->host && read_origin(s->origin, &origin) && read_name(s->host, &own) && same_origin(&origin, &own);
+    return s->origin && s->host && read_origin(s->origin, &origin) && read_name(s->host, &own) &&
+           same_origin(&origin, &own);
 }
 
-/* Whether the user followed a link: the browser shows the answer as a page of its own, and a GET has no effect. */
+/* Whether the user followed a link: the browser shows the answer as a page of its own, and a GET has no
+ * effect. */
 static bool is_navigation(const lm_sender *s)
 {
     return !s->origin && s->mode && strcmp(s->mode, "navigate") == 0 && strcmp(s->method, "GET") == 0;

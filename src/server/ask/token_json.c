@@ -28,7 +28,8 @@ static json_t *escaped(const lm_text *bytes)
     return o;
 }
 
-/* Return the token's text if `text` is set and its bytes are whole characters, otherwise what `other` makes of them. */
+/* Return the token's text if `text` is set and its bytes are whole characters, otherwise what `other` makes
+ * of them. */
 static json_t *spell(const lm_tokenizer *t, lm_token id, bool text, json_t *(*other)(const lm_text *bytes))
 {
     lm_text bytes = { 0 };
@@ -63,7 +64,8 @@ static json_t *one_logprob(const lm_tokenizer *t, const json_t *token)
     lm_token id = (lm_token)json_integer_value(json_object_get(token, "id"));
 
     return json_pack("{s:i, s:o, s:f, s:o}", "id", id, "token", lm_token_text(t, id), "logprob",
-                     json_number_value(json_object_get(token, "logprob")), "bytes", lm_token_byte_list(t, id));
+                     json_number_value(json_object_get(token, "logprob")), "bytes",
+                     lm_token_byte_list(t, id));
 }
 
 json_t *lm_token_logprobs(const lm_tokenizer *t, const json_t *tokens)

@@ -1,4 +1,5 @@
-/* token_json.h - tokens in responses. A token may contain incomplete characters; then its bytes are needed in addition to its text. */
+/* token_json.h - tokens in responses. A token may contain incomplete characters; then its bytes are needed in
+ * addition to its text. */
 #ifndef LM_SERVER_TOKEN_JSON_H
 #define LM_SERVER_TOKEN_JSON_H
 
@@ -15,7 +16,8 @@ json_t *lm_token_piece(const lm_tokenizer *t, lm_token id);
 /* Return the token's bytes as an array. */
 json_t *lm_token_byte_list(const lm_tokenizer *t, lm_token id);
 
-/* Convert `tokens` of a choice, [{id, logprob, top}], to OpenAI's form: [{id, token, logprob, bytes, top_logprobs}]. */
+/* Convert `tokens` of a choice, [{id, logprob, top}], to OpenAI's form: [{id, token, logprob, bytes,
+ * top_logprobs}]. */
 json_t *lm_token_logprobs(const lm_tokenizer *t, const json_t *tokens);
 
 #endif

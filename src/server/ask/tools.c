@@ -15,12 +15,14 @@ static bool is_name(const char *s)
     if (!n || n > LM_LIMIT_TOOL_NAME)
         return false;
     for (; *s; s++)
-        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' || *s == '-' || *s == '.'))
+        if (!((*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z') || (*s >= '0' && *s <= '9') || *s == '_' ||
+              *s == '-' || *s == '.'))
             return false;
     return true;
 }
 
-/* Check the type and the name of tool i. *out: the function; Anthropic's tools, and OpenAI's older functions, are one themselves. */
+/* Check the type and the name of tool i. *out: the function; Anthropic's tools, and OpenAI's older functions,
+ * are one themselves. */
 static lm_status read_function(json_t *tool, size_t i, json_t **out, lm_error *e)
 {
     const char *type = json_string_value(json_object_get(tool, "type")), *name;
@@ -28,15 +30,17 @@ static lm_status read_function(json_t *tool, size_t i, json_t **out, lm_error *e
     bool custom = type && strcmp(type, "custom") == 0 && !json_object_get(tool, "custom");
 
     if (type && strcmp(type, "function") && !custom && !json_object_get(tool, "input_schema"))
-        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tool %zu has the type \"%.40s\"; only functions are supported", i, type);
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
+                       "tool %zu has the type \"%.40s\"; only functions are supported", i, type);
     *out = f ? f : tool;
     name = json_string_value(json_object_get(*out, "name"));
     if (!name)
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tool %zu must be an object that has a name", i);
     return is_name(name) ? LM_OK
                          : lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
-                                   "the name of tool %zu must have 1 to %d letters, digits, underscores, hyphens or points", i,
-                                   LM_LIMIT_TOOL_NAME);
+                                   "the name of tool %zu must have 1 to %d letters, digits, underscores, "
+                                   "hyphens or points",
+                                   i, LM_LIMIT_TOOL_NAME);
 }
 
 static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
@@ -50,7 +54,8 @@ static lm_status add_tool(lm_tools *t, json_t *tool, size_t i, lm_error *e)
     if (!schema)
         schema = json_object_get(f, "input_schema");
     if (schema && !json_is_object(schema) && !json_is_null(schema))
-        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the parameters of %s must be a JSON Schema, an object", name);
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
+                       "the parameters of %s must be a JSON Schema, an object", name);
     if (about && !json_is_string(about) && !json_is_null(about))
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "the description of %s must be a string", name);
     o = json_pack("{s:s, s:s}", "name", name, "description", "");
@@ -93,7 +98,8 @@ static lm_status check_named(const lm_tools *t, const json_t *only, lm_error *e)
         while (k < json_array_size(t->list) && strcmp(name_of(json_array_get(t->list, k)), name))
             k++;
         if (k == json_array_size(t->list))
-            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "'tool_choice' names \"%.64s\", which is not one of the tools", name);
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
+                           "'tool_choice' names \"%.64s\", which is not one of the tools", name);
     }
     return LM_OK;
 }
@@ -104,7 +110,8 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
     json_t *tool;
     size_t i, room = json_array_size(t->list) + 1;
 
-    if (!(t->items = calloc(room, sizeof *t->items)) || !(t->texts = json_array()) || !(t->strict = calloc(room, sizeof *t->strict)))
+    if (!(t->items = calloc(room, sizeof *t->items)) || !(t->texts = json_array()) ||
+        !(t->strict = calloc(room, sizeof *t->strict)))
         return lm_fail_memory(e, "tools", 0);
     json_array_foreach(t->list, i, tool) {
         json_t *f = json_object_get(tool, "function");
@@ -121,8 +128,8 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
         json_array_append_new(t->texts, json_string(text));
         lm_heap_give(text);
         t->strict[t->n] = json_is_true(json_array_get(t->wants_strict, i));
-        t->items[t->n++] = (lm_answer_tool){ .name = name,
-                                             .parameters = json_string_value(json_array_get(t->texts, json_array_size(t->texts) - 1)) };
+        const json_t *kept = json_array_get(t->texts, json_array_size(t->texts) - 1);
+        t->items[t->n++] = (lm_answer_tool){ .name = name, .parameters = json_string_value(kept) };
     }
     return check_named(t, only, e);
 }
@@ -142,13 +149,16 @@ static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, l
     if (mode && strcmp(mode, "required") == 0)
         t->use = LM_TOOLS_REQUIRED;
     else if (mode && strcmp(mode, "auto"))
-        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "the mode \"%.40s\" is unknown: expected auto or required", mode);
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
+                       "the mode \"%.40s\" is unknown: expected auto or required", mode);
     if (!json_array_size(list))
-        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "allowed_tools requires a non-empty array of tools");
+        return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
+                       "allowed_tools requires a non-empty array of tools");
     LM_TRY(lm_limit_check(LM_MOST_CHOICES, json_array_size(list), e));
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!name_of(json_array_get(list, i)))
-            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "tool %zu of allowed_tools has no name", i);
+            return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "tool %zu of allowed_tools has no name",
+                           i);
     json_array_extend(only, (json_t *)(uintptr_t)list);
     return LM_OK;
 }
@@ -156,10 +166,12 @@ static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, l
 /* Read the choice. The tools that it names are appended to `only`, an empty array. */
 static lm_status read_choice(lm_tools *t, json_t *choice, json_t *only, lm_error *e)
 {
-    const char *word = json_is_string(choice) ? json_string_value(choice) : json_string_value(json_object_get(choice, "type"));
+    const char *word = json_is_string(choice) ? json_string_value(choice)
+                                              : json_string_value(json_object_get(choice, "type"));
 
     t->single |= json_is_true(json_object_get(choice, "disable_parallel_tool_use"));
-    if (!choice || json_is_null(choice) || (word && !*word) || (json_is_object(choice) && !json_object_size(choice)))
+    if (!choice || json_is_null(choice) || (word && !*word) ||
+        (json_is_object(choice) && !json_object_size(choice)))
         return LM_OK;
     if (!word && json_is_string(json_object_get(choice, "name")))
         word = "function";                               /* OpenAI's older function_call */
@@ -180,15 +192,19 @@ static lm_status read_choice(lm_tools *t, json_t *choice, json_t *only, lm_error
         json_array_append(only, choice);
     } else if (strcmp(word, "auto"))
         return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
-                       "'tool_choice' has the unknown value \"%.40s\": expected none, auto, required, allowed_tools or a tool", word);
+                       "'tool_choice' has the unknown value \"%.40s\": expected none, auto, required, "
+                       "allowed_tools or a tool",
+                       word);
     return LM_OK;
 }
 
 static lm_status read_list(lm_tools *t, const json_t *tools, const json_t *only, lm_error *e)
 {
     if (!json_array_size(tools))
-        return t->use != LM_TOOLS_REQUIRED ? LM_OK
-                   : lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "'tool_choice' requires a call, but the request has no tools");
+        return t->use != LM_TOOLS_REQUIRED
+                   ? LM_OK
+                   : lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
+                             "'tool_choice' requires a call, but the request has no tools");
     LM_TRY(lm_limit_check(LM_MOST_TOOLS, json_array_size(tools), e));
     if (!(t->list = json_array()))
         return lm_fail_memory(e, "tools", 0);
@@ -235,14 +251,17 @@ static lm_status in_field(lm_status status, lm_error *e)
 
     if (!is_about_schema(status))
         return status;
-    return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "", why.message);
+    return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%s%s%s", why.where, *why.where ? ": " : "",
+                   why.message);
 }
 
 /* ---- parameters that a grammar cannot enforce ---- */
 
 enum {
-    MOST_CHECKS = 96,                /* maximum checks of schemas per request; if more are needed, nothing is enforced */
-    CHECK_WORK  = 1000000,           /* units of work per check: a small part of a grammar's limit, as there are many checks */
+    MOST_CHECKS = 96,                /* maximum checks of schemas per request; if more are needed, nothing
+                                        is enforced */
+    CHECK_WORK  = 1000000,           /* units of work per check: a small part of a grammar's limit, as
+                                        there are many checks */
 };
 
 /* Read the next part of a JSON pointer, unescaped. False: there is none, or it is too long. */
@@ -291,7 +310,8 @@ static lm_status check_schema(const char *text, lm_error *why)
     return status;
 }
 
-/* Rewrite the parameters of tool i without the keyword at `pointer`; if there is none, require only an object. */
+/* Rewrite the parameters of tool i without the keyword at `pointer`; if there is none, require only an
+ * object. */
 static lm_status free_tool(lm_tools *t, size_t i, const char *pointer, lm_error *e)
 {
     json_t *schema = json_loads(t->items[i].parameters, JSON_ALLOW_NUL, NULL);
@@ -319,13 +339,16 @@ static lm_status hold_tool(lm_tools *t, size_t i, unsigned *checks, json_t *warn
     lm_error why = { 0 };
     lm_status status;
 
-    while (*checks < MOST_CHECKS && ++*checks && is_about_schema(status = check_schema(t->items[i].parameters, &why))) {
+    while (*checks < MOST_CHECKS && ++*checks &&
+           is_about_schema(status = check_schema(t->items[i].parameters, &why))) {
         const char *pointer = *why.where == '#' ? why.where : "#";
 
         if (must && status != LM_LIMIT)
-            return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%.128s: %.120s: %s", t->items[i].name, pointer, why.message);
+            return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "%.128s: %.120s: %s", t->items[i].name,
+                           pointer, why.message);
         if (must)
-            break;                                       /* all tools together may still be within the real limit */
+            /* All tools together may still be within the real limit. */
+            break;
         lm_field_warn(warnings, "tools: %s: %s: %s: not enforced", t->items[i].name, pointer, why.message);
         LM_TRY(free_tool(t, i, pointer, e));
     }
@@ -333,8 +356,8 @@ static lm_status hold_tool(lm_tools *t, size_t i, unsigned *checks, json_t *warn
 }
 
 /* Make a grammar for all tools. If that fails, reduce each of them, and try all of them again. */
-static lm_status hold_calls(const lm_service *s, lm_tools *t, const lm_grammar_calls_options *o, lm_grammar **grammar, json_t *warnings,
-                            lm_error *e)
+static lm_status hold_calls(const lm_service *s, lm_tools *t, const lm_grammar_calls_options *o,
+                            lm_grammar **grammar, json_t *warnings, lm_error *e)
 {
     lm_error why = { 0 };
     unsigned checks = 0;
@@ -375,17 +398,21 @@ static lm_status behind_reasoning(const lm_service *s, lm_grammar **grammar, lm_
     return status;
 }
 
-lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_whitespace w, lm_grammar **grammar, json_t *warnings,
-                           lm_error *e)
+lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_whitespace w,
+                           lm_grammar **grammar, json_t *warnings, lm_error *e)
 {
     bool calls = t->n && t->use != LM_TOOLS_NONE;
-    lm_grammar_calls_options o = { .tokenizer = s->tokenizer, .required = t->use == LM_TOOLS_REQUIRED, .single = t->single,
+    lm_grammar_calls_options o = { .tokenizer = s->tokenizer,
+                                   .required = t->use == LM_TOOLS_REQUIRED,
+                                   .single = t->single,
                                    .whitespace = w };
 
-    t->in_reasoning = o.in_reasoning = lm_answer_in_reasoning(&s->style, prompt->data ? prompt->data : "", prompt->size);
+    t->in_reasoning = lm_answer_in_reasoning(&s->style, prompt->data ? prompt->data : "", prompt->size);
+    o.in_reasoning = t->in_reasoning;
     t->reads = s->style.reasoning || lm_answer_style_name(&s->style);
     if (calls && *grammar)
-        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET, "tools that may be called cannot be combined with response_format or a grammar");
+        return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
+                       "tools that may be called cannot be combined with response_format or a grammar");
     if (calls && (t->use == LM_TOOLS_REQUIRED || lm_answer_style_name(&s->style))) {
         LM_TRY(hold_calls(s, t, &o, grammar, warnings, e));
         t->eager = *grammar != NULL;
@@ -396,8 +423,12 @@ lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prom
 
 lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids)
 {
-    return (lm_answer_options){ .tools = t->items, .n_tools = t->use == LM_TOOLS_NONE ? 0 : t->n, .ends = ends, .ids = ids,
-                                .in_reasoning = t->in_reasoning, .eager = t->eager };
+    return (lm_answer_options){ .tools = t->items,
+                                .n_tools = t->use == LM_TOOLS_NONE ? 0 : t->n,
+                                .ends = ends,
+                                .ids = ids,
+                                .in_reasoning = t->in_reasoning,
+                                .eager = t->eager };
 }
 
 void lm_reasoning_switch(json_t *kwargs, bool on)

@@ -10,7 +10,8 @@
 typedef enum lm_tool_use { LM_TOOLS_AUTO, LM_TOOLS_NONE, LM_TOOLS_REQUIRED } lm_tool_use;
 
 typedef struct lm_tools {
-    json_t         *list;            /* in the form for templates: {type, function: {name, description, parameters}}; NULL: none */
+    json_t         *list;            /* in the form for templates: {type, function: {name, description,
+                                        parameters}}; NULL: none */
     lm_answer_tool *items;           /* those that may be called */
     size_t          n;
     json_t         *texts;           /* the schemas of `items`, as strings */
@@ -23,17 +24,18 @@ typedef struct lm_tools {
     bool            reads;           /* the output is parsed at all */
 } lm_tools;
 
-/* Read `tools` in the form of OpenAI (also its older `functions`), Anthropic (input_schema) or ollama, and `choice` in that of OpenAI (also
- * allowed_tools) or Anthropic. Either may be NULL. LM_USAGE names the field. lm_tools_free frees what `out` points to, also on
- * failure. */
+/* Read `tools` in the form of OpenAI (also its older `functions`), Anthropic (input_schema) or ollama, and
+ * `choice` in that of OpenAI (also allowed_tools) or Anthropic. Either may be NULL. LM_USAGE names the field.
+ * lm_tools_free frees what `out` points to, also on failure. */
 lm_status lm_tools_read(const json_t *tools, json_t *choice, bool single, lm_tools *out, lm_error *e);
 void      lm_tools_free(lm_tools *t);
 
-/* Determine whether the rendered prompt ends inside reasoning, and constrain the output: if *grammar is NULL, make one for tool calls;
- * otherwise make it apply after that reasoning. `w`: white space between the parts of arguments. What a grammar cannot enforce of a tool's
- * parameters is left free, with a line in `warnings`; for a tool that must be called or is strict, it is LM_USAGE. */
-lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_whitespace w, lm_grammar **grammar, json_t *warnings,
-                           lm_error *e);
+/* Determine whether the rendered prompt ends inside reasoning, and constrain the output: if *grammar is NULL,
+ * make one for tool calls; otherwise make it apply after that reasoning. `w`: white space between the parts
+ * of arguments. What a grammar cannot enforce of a tool's parameters is left free, with a line in `warnings`;
+ * for a tool that must be called or is strict, it is LM_USAGE. */
+lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prompt, lm_whitespace w,
+                           lm_grammar **grammar, json_t *warnings, lm_error *e);
 
 /* Return the options for lm_answer_new; `t` and `ends`, NULL-ended, must outlive the lm_answer. */
 lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids);

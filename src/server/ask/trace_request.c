@@ -11,13 +11,19 @@ enum { MOST_LAYERS = 4096, MOST_LENS = 20 };
 
 const lm_field lm_trace_fields[] = {
     { "top", LM_FIELD_U32, V(top), 0, 20, NULL, false, "number of alternatives per token (5)" },
-    { "lens", LM_FIELD_ANY, V(lens), 0, 0, NULL, false, "number of best tokens after each layer, up to 20; true: 5" },
-    { "lens_parts", LM_FIELD_BOOL, V(lens_parts), 0, 0, NULL, false, "apply the lens also after each attention" },
-    { "attribution", LM_FIELD_BOOL, V(attribution), 0, 0, NULL, false, "return the contribution of each attention and MLP to the logit of the next token" },
-    { "norms", LM_FIELD_BOOL, V(norms), 0, 0, NULL, false, "return the norms of the residual stream and of what is added to it" },
+    { "lens", LM_FIELD_ANY, V(lens), 0, 0, NULL, false,
+      "number of best tokens after each layer, up to 20; true: 5" },
+    { "lens_parts", LM_FIELD_BOOL, V(lens_parts), 0, 0, NULL, false,
+      "apply the lens also after each attention" },
+    { "attribution", LM_FIELD_BOOL, V(attribution), 0, 0, NULL, false,
+      "return the contribution of each attention and MLP to the logit of the next token" },
+    { "norms", LM_FIELD_BOOL, V(norms), 0, 0, NULL, false,
+      "return the norms of the residual stream and of what is added to it" },
     { "experts", LM_FIELD_BOOL, V(experts), 0, 0, NULL, false, "return the experts of each row" },
-    { "attention", LM_FIELD_ANY, V(attention), 0, 0, NULL, false, "return the positions that the heads of these layers attend to; true: all layers" },
-    { "weights", LM_FIELD_ARRAY, V(weights), 0, 0, NULL, false, "[[layer, head], …] whose whole rows are returned" },
+    { "attention", LM_FIELD_ANY, V(attention), 0, 0, NULL, false,
+      "return the positions that the heads of these layers attend to; true: all layers" },
+    { "weights", LM_FIELD_ARRAY, V(weights), 0, 0, NULL, false,
+      "[[layer, head], …] whose whole rows are returned" },
     { 0 },
 };
 
@@ -40,7 +46,8 @@ static lm_status read_attention(const json_t *v, lm_trace_request *a, lm_error *
         return LM_OK;
     }
     if (!json_is_array(v) || n > MOST_LAYERS)
-        return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "'attention' must be true or a list of layers");
+        return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET,
+                       "'attention' must be true or a list of layers");
     if (!(a->layers = calloc(n + 1, sizeof *a->layers)))
         return lm_fail_memory(e, "the request", n);
     for (size_t i = 0; i < n; i++)
@@ -58,10 +65,12 @@ static lm_status read_weights(const json_t *v, lm_trace_request *a, lm_error *e)
     if (!n)
         return LM_OK;
     if (n > MOST_LAYERS || !(a->heads = calloc(2 * n, sizeof *a->heads)))
-        return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "'weights' has %zu heads; at most %d are allowed", n, MOST_LAYERS);
+        return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET,
+                       "'weights' has %zu heads; at most %d are allowed", n, MOST_LAYERS);
     for (size_t i = 0; i < n; i++) {
         const json_t *pair = json_array_get(v, i);
-        if (json_array_size(pair) != 2 || !number_in(json_array_get(pair, 0), 0, MOST_LAYERS, &a->heads[2 * i]) ||
+        if (json_array_size(pair) != 2 ||
+            !number_in(json_array_get(pair, 0), 0, MOST_LAYERS, &a->heads[2 * i]) ||
             !number_in(json_array_get(pair, 1), 0, MOST_LAYERS, &a->heads[2 * i + 1]))
             return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "element %zu is not [layer, head]", i);
     }
@@ -78,7 +87,8 @@ static lm_status read_changes(lm_call *c, const json_t *v, lm_trace_request *a, 
     if (!n)
         return LM_OK;
     if (!c->service->o.interventions)
-        return lm_fault(c, e, 403, "intervene", "this server allows no interventions: start it with --allow-interventions");
+        return lm_fault(c, e, 403, "intervene",
+                        "this server allows no interventions: start it with --allow-interventions");
     LM_TRY(lm_limit_check(LM_MOST_CHANGES, n, e));
     if (!(a->changes = calloc(n + 1, sizeof *a->changes)))
         return lm_fail_memory(e, "interventions", (n + 1) * sizeof *a->changes);
@@ -101,7 +111,8 @@ static lm_status read_lens(const json_t *v, lm_trace_request *a, lm_error *e)
     return LM_OK;
 }
 
-lm_status lm_trace_request_read(lm_call *c, const lm_trace_values *v, const json_t *intervene, lm_trace_request *out, lm_error *e)
+lm_status lm_trace_request_read(lm_call *c, const lm_trace_values *v, const json_t *intervene,
+                                lm_trace_request *out, lm_error *e)
 {
     *out = (lm_trace_request){ .o = lm_trace_defaults() };
     out->o.top         = v->top;
@@ -124,7 +135,8 @@ void lm_trace_request_free(lm_trace_request *a)
 
 bool lm_trace_request_looks(const lm_trace_request *a)
 {
-    return a->o.lens || a->o.attribution || a->o.norms || a->o.experts || a->o.attention || a->o.n_layers || a->o.n_heads;
+    return a->o.lens || a->o.attribution || a->o.norms || a->o.experts || a->o.attention || a->o.n_layers ||
+           a->o.n_heads;
 }
 
 /* Count `bytes` as held by the request. */
@@ -138,7 +150,8 @@ static lm_status hold(lm_call *c, uint64_t bytes, lm_error *e)
     return lm_fault(c, e, status, NULL, "%s", why);
 }
 
-lm_status lm_trace_request_start(lm_call *c, lm_trace_request *a, uint64_t positions, lm_tracer **out, lm_error *e)
+lm_status lm_trace_request_start(lm_call *c, lm_trace_request *a, uint64_t positions, lm_tracer **out,
+                                 lm_error *e)
 {
     lm_engine_options *o = &a->o.engine;
     lm_memory planned, has;
@@ -153,7 +166,8 @@ lm_status lm_trace_request_start(lm_call *c, lm_trace_request *a, uint64_t posit
     o->log          = (lm_log){ 0 };
     a->o.weights    = c->service->engine;
     LM_TRY(lm_engine_predict(c->service->model, o, &planned, e));
-    LM_TRY(hold(c, planned.kv, e));                      /* before it is allocated: it grows with the positions */
+    /* Before it is allocated: it grows with the positions. */
+    LM_TRY(hold(c, planned.kv, e));
     LM_TRY(lm_tracer_new(c->service->model, &a->o, out, e));
     lm_tracer_allocated(*out, &has);
     lm_status status = hold(c, has.scratch + (has.kv > planned.kv ? has.kv - planned.kv : 0), e);

@@ -1,20 +1,26 @@
-/* turn.h - a request for output, from the fields of its body to the last byte of its answer: one object that is filled in stages.
+/* turn.h - a request for output, from the fields of its body to the last byte of its answer: one object that
+ * is filled in stages.
  *
- *   stage    what is filled                                                            by (thread)
- *   parse    the fields: `body`, `constraints`, and the scalars below them             field tables, the route's handler (worker)
- *   prepare  `made` to `loras`: prompts, grammar, options as the schedule takes them   lm_turn_answer (worker)
- *   submit   `choices`, each with its reply, and what the answer contains in any case  lm_turn_submit (worker)
- *   stream   the content of the choices, by events of their replies                    turn_stream.c (front)
- *   end      everything is freed                                                       turn_stream.c (front)
+ *   parse    The field tables and the route's handler set the fields: `body`, `constraints`, and the scalars
+ *            below them. Thread: a worker.
+ *   prepare  lm_turn_answer makes what the schedule takes of them: `made` to `loras`, with the prompts and
+ *            the grammar. Thread: the worker.
+ *   submit   lm_turn_submit creates `choices`, each with its reply, and sets what the answer contains in any
+ *            case. Thread: the worker.
+ *   stream   turn_stream.c: events of the replies become the content of the choices. Thread: the front.
+ *   end      turn_stream.c frees everything. Thread: the front.
  *
- * Ownership. The struct of a dialect begins with an lm_turn; further members are fields of this dialect, and what its writer needs. This
- * struct is the `values` of the call, which frees it if the request ends before the schedule has taken it (lm_turn_begin). After a
- * successful submission it is the job of the exchange, and is freed with the exchange.
+ * Ownership. The struct of a dialect begins with an lm_turn; further members are fields of this dialect, and
+ * what its writer needs. This struct is the `values` of the call, which frees it if the request ends before
+ * the schedule has taken it (lm_turn_begin). After a successful submission it is the job of the exchange, and
+ * is freed with the exchange.
  *
- * Threads. One thread at a time: the worker until lm_turn_answer has returned, then a thread of the front, which holds the connection. The
- * schedule's threads never see the turn: they have the hooks of its sequences and wake the exchange.
+ * Threads. One thread at a time: the worker until lm_turn_answer has returned, then a thread of the front,
+ * which holds the connection. The schedule's threads never see the turn: they have the hooks of its sequences
+ * and wake the exchange.
  *
- * A new field: a member here if several dialects share it, or in the dialect's struct, and one row in the dialect's table of fields. */
+ * A new field: a member here if several dialects share it, or in the dialect's struct, and one row in the
+ * dialect's table of fields. */
 #ifndef LM_SERVER_TURN_H
 #define LM_SERVER_TURN_H
 
@@ -27,7 +33,8 @@
 
 typedef struct lm_turn lm_turn;
 
-/* Values of fields that point into the body of the request. They are NULL once the turn is submitted, because the body is freed then. */
+/* Values of fields that point into the body of the request. They are NULL once the turn is submitted, because
+ * the body is freed then. */
 typedef struct lm_turn_body {
     const char *model;               /* read before, by lm_call_find */
     json_t     *prompt, *messages;   /* messages: for lm_dialogue_prompt in the form of OpenAI's chat */
@@ -52,7 +59,8 @@ typedef struct lm_choice {
     json_t   *calls;                 /* [{id, name, arguments}]; NULL: none */
     json_t   *contributions;         /* [{id, logprob, members}]; NULL: not requested */
     json_t   *trace;                 /* [{token, row}] of a whole answer; NULL: not requested, or a stream */
-    json_t   *tokens;                /* [{id, logprob, top}]: all; in a stream, those whose text was not sent yet. NULL: not requested */
+    json_t   *tokens;                /* [{id, logprob, top}]: all; in a stream, those whose text was not
+                                        sent yet. NULL: not requested */
     double    first;                 /* time of the first token in seconds; 0: none yet */
     uint64_t  n_tokens, n_reasoning; /* so far; of which up to the end of reasoning */
     bool      ended, new_line;       /* new_line: the output contains a line feed */
@@ -62,24 +70,37 @@ typedef struct lm_choice {
     lm_usage  usage;                 /* valid once it has ended */
 } lm_choice;
 
-/* How a dialect answers. A worker calls `prepare` and `sequence`; the others are called by the thread that streams. */
+/* How a dialect answers. A worker calls `prepare` and `sequence`; the thread that streams calls the others.
+ * All but `text`, `end`, `finish` and `fault` may be NULL. */
 typedef struct lm_writer {
     lm_dialect  dialect;
     const char *type;                /* Content-Type of a stream */
     const char *id_prefix;           /* "chatcmpl-" */
     bool        always;              /* text, part and end are also called without a stream */
-    lm_status (*prepare)(lm_call *c, lm_turn *t, lm_error *e);               /* set what the writer needs of the request; may be NULL */
-    void (*sequence)(lm_turn *t, size_t i, lm_sequence_options *o);          /* set further options of sequence i; may be NULL */
-    void (*begin)(lm_turn *t);                                               /* at the start of a stream; may be NULL */
-    void (*text)(lm_turn *t, lm_choice *c, const char *text, size_t n);      /* new text of a stream */
-    void (*part)(lm_turn *t, lm_choice *c, const lm_answer_event *event);    /* new reasoning or tool calls of a stream; NULL: left out */
-    void (*end)(lm_turn *t, lm_choice *c);                                   /* at the end of one output of a stream */
-    void (*finish)(lm_turn *t);                                              /* at the end of all: the rest of a stream, or the document */
-    void (*fault)(lm_turn *t, const lm_error *e);                            /* an error in the middle of a stream */
-    void (*progress)(lm_turn *t, lm_choice *c, json_t *progress);            /* of a prompt, in a stream; takes `progress`; may be NULL */
-    void (*trace)(lm_turn *t, lm_choice *c, json_t *trace);                  /* of a token, in a stream; takes `trace`; NULL: refused */
-    void (*alive)(lm_turn *t);                                               /* no events for a while in a stream; may be NULL */
-    void (*release)(lm_turn *t);                                             /* free what the dialect's struct owns; NULL: nothing */
+    /* Set what the writer needs of the request. */
+    lm_status (*prepare)(lm_call *c, lm_turn *t, lm_error *e);
+    /* Set further options of sequence i. */
+    void (*sequence)(lm_turn *t, size_t i, lm_sequence_options *o);
+    /* At the start of a stream. */
+    void (*begin)(lm_turn *t);
+    /* New text of a stream. */
+    void (*text)(lm_turn *t, lm_choice *c, const char *text, size_t n);
+    /* New reasoning or tool calls of a stream; NULL: they are left out. */
+    void (*part)(lm_turn *t, lm_choice *c, const lm_answer_event *event);
+    /* At the end of one output of a stream. */
+    void (*end)(lm_turn *t, lm_choice *c);
+    /* At the end of all: the rest of a stream, or the document. */
+    void (*finish)(lm_turn *t);
+    /* An error in the middle of a stream. */
+    void (*fault)(lm_turn *t, const lm_error *e);
+    /* Progress of a prompt, in a stream; takes `progress`. */
+    void (*progress)(lm_turn *t, lm_choice *c, json_t *progress);
+    /* The trace of a token, in a stream; takes `trace`. NULL: traces are rejected. */
+    void (*trace)(lm_turn *t, lm_choice *c, json_t *trace);
+    /* No events for a while in a stream. */
+    void (*alive)(lm_turn *t);
+    /* Free what the dialect's struct owns. */
+    void (*release)(lm_turn *t);
 } lm_writer;
 
 struct lm_turn {
@@ -98,25 +119,30 @@ struct lm_turn {
     int32_t     slot;                /* id_slot; -1: any */
     int32_t     priority;            /* lower ones first; LM_PRIORITY_NONE: that of the key */
     int32_t     ping;                /* seconds; < 0: never; 0: 1 second */
-    int64_t     most_ms;             /* maximum of each output from its first token on, once it has a line feed; <= 0: no limit */
+    int64_t     most_ms;             /* maximum of each output from its first token on, once it has a line
+                                        feed; <= 0: no limit */
     double      timeout;             /* seconds; 0: the server's */
     /* Of a conversation. */
     bool        generation_prompt;   /* the prompt ends with the header of the answer */
-    bool        continue_final;      /* continue the last message if it is the assistant's and has no tool calls */
+    bool        continue_final;      /* continue the last message if it is the assistant's and has no tool
+                                        calls */
     bool        parallel_calls;      /* several tool calls in one answer */
     bool        parse_tool_calls;    /* false: they are returned as content */
     bool        merge_reasoning;     /* return reasoning as content */
-    bool        only_shown;          /* the prompt is not answered: tools that the template leaves out cause a warning, not an error */
+    bool        only_shown;          /* the prompt is not answered: tools that the template leaves out
+                                        cause a warning, not an error */
     lm_thinking thinking;
     int64_t     reasoning_budget;    /* maximum tokens of reasoning; -1: no limit */
     const char *reasoning_field;     /* the field for reasoning, for errors and warnings */
     /* Set by the handler. */
     const lm_writer *writer;
-    lm_status (*read)(lm_call *c, lm_turn *t, lm_error *e);      /* set body.messages or fill `prompts`, once the options are valid */
+    /* Set body.messages or fill `prompts`, once the options are valid. */
+    lm_status (*read)(lm_call *c, lm_turn *t, lm_error *e);
     lm_field_alias aliases[4];       /* up to the first whose field is NULL */
 
     /* ---- prepare ---- */
-    json_t     *made;                /* array of the values that a dialect has made of the body's (lm_turn_keep); NULL: none */
+    json_t     *made;                /* array of the values that a dialect has made of the body's
+                                        (lm_turn_keep); NULL: none */
     lm_prompts  prompts;
     lm_tools    tools;               /* of a conversation; otherwise all zero: the output is not parsed */
     lm_grammar *grammar;             /* that each output must match; NULL: none */
@@ -127,7 +153,8 @@ struct lm_turn {
     lm_text     order;               /* of samplers */
     lm_whitespace whitespace;        /* between the parts of tool call arguments */
     int32_t     schedule_priority;   /* as the schedule defines it: higher ones first */
-    double      deadline;            /* seconds from the submission until each sequence ends with its output so far; 0: none */
+    double      deadline;            /* seconds from the submission until each sequence ends with its
+                                        output so far; 0: none */
     float      *loras;               /* scales of the server's adapters; NULL: it has none */
 
     /* ---- submit ---- */
@@ -141,7 +168,8 @@ struct lm_turn {
     lm_account  account;
     lm_traced  *traced;              /* NULL: neither a trace nor interventions are requested */
     bool        shows_trace, shows_surprise;
-    const char *constraint;          /* the field that the grammar came from, a literal; NULL: there is no grammar */
+    const char *constraint;          /* the field that the grammar came from, a literal; NULL: there is no
+                                        grammar */
     json_t     *warnings;            /* NULL: none */
     json_t     *prompt_text;         /* the first prompt as the model sees it; NULL: not requested */
     int64_t     created;
@@ -154,7 +182,8 @@ struct lm_turn {
     double      last_event;          /* seconds */
 };
 
-/* Shared fields: of all dialects; further ones of dialects that can carry a trace, and of those that cannot. Offsets in lm_turn. */
+/* Shared fields: of all dialects; further ones of dialects that can carry a trace, and of those that cannot.
+ * Offsets in lm_turn. */
 extern const lm_field lm_turn_fields[], lm_turn_trace_fields[], lm_turn_no_trace_fields[];
 
 /* Set the server's defaults. `t` is the first member of a struct of zeros. */
@@ -163,12 +192,13 @@ void      lm_turn_defaults(const lm_service *s, lm_turn *t);
 /* Let the call free the turn, which is its `values`: the handler calls it before it creates anything. */
 void      lm_turn_begin(lm_call *c, lm_turn *t, const lm_writer *w);
 
-/* Let the turn free `made`, a value that the handler has made of the body's, with the body. Returns `made`, also if that is NULL. */
+/* Let the turn free `made`, a value that the handler has made of the body's, with the body. Returns `made`,
+ * also if that is NULL. */
 json_t   *lm_turn_keep(lm_turn *t, json_t *made);
 
-/* Prepare and submit the turn. Checks and their order are the same in all dialects: options, the conversation or the prompts (t->read),
- * whether they fit the context and the queue, and last the grammar, because compiling it can take long. LM_OK: the turn is not the call's
- * any more. LM_USAGE names the field. */
+/* Prepare and submit the turn. Checks and their order are the same in all dialects: options, the conversation
+ * or the prompts (t->read), whether they fit the context and the queue, and last the grammar, because
+ * compiling it can take long. LM_OK: the turn is not the call's any more. LM_USAGE names the field. */
 lm_status lm_turn_answer(lm_call *c, lm_turn *t, lm_error *e);
 
 /* Only count the tokens of the conversation that `read` reads. */
@@ -177,7 +207,8 @@ lm_status lm_turn_count(lm_call *c, lm_turn *t, json_int_t *n, lm_error *e);
 /* Check logprobs and top_logprobs of OpenAI's chat. LM_USAGE: the latter without the former. */
 lm_status lm_turn_check_logprobs(const lm_turn *t, lm_error *e);
 
-/* Free everything except the struct itself. A turn that was not submitted; lm_call_handle and the end of the exchange call it. */
+/* Free everything except the struct itself. A turn that was not submitted; lm_call_handle and the end of the
+ * exchange call it. */
 void      lm_turn_release(lm_turn *t);
 
 #endif

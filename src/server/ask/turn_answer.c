@@ -1,5 +1,5 @@
-/* turn_answer.c - the stages of a turn in their order, up to the stream: what lm_turn_answer calls is the whole way of a request, in every
- * dialect. A worker calls it. */
+/* turn_answer.c - the stages of a turn in their order, up to the stream: what lm_turn_answer calls is the
+ * whole way of a request, in every dialect. A worker calls it. */
 #include "server/ask/dialogue.h"
 #include "server/ask/turn_stages.h"
 
@@ -10,7 +10,8 @@ static lm_status named_as_sent(const lm_turn *t, lm_status status, lm_error *e)
     return status;
 }
 
-/* Set the prompts: those that `read` makes, or one from the conversation, whose text is appended to `rendered`. */
+/* Set the prompts: those that `read` makes, or one from the conversation, whose text is appended to
+ * `rendered`. */
 static lm_status read_prompts(lm_call *c, lm_turn *t, lm_text *rendered, lm_error *e)
 {
     lm_tokens *prompt;
@@ -22,14 +23,17 @@ static lm_status read_prompts(lm_call *c, lm_turn *t, lm_text *rendered, lm_erro
     return lm_dialogue_prompt(c, t, prompt, rendered, e);
 }
 
-/* Check that the context and the queue have room for all prompts, then compile the grammar, which can take long. */
+/* Check that the context and the queue have room for all prompts, then compile the grammar, which can take
+ * long. */
 static lm_status compile_grammar(lm_call *c, lm_turn *t, const lm_text *rendered, lm_error *e)
 {
     for (size_t i = 0; i < t->prompts.n; i++)
         if (t->prompts.items[i].n)                       /* an empty prompt is rejected later */
             LM_TRY(lm_schedule_check(c->service->schedule, t->prompts.items[i].n, e));
     LM_TRY(lm_constraints_compile(c->service, &t->constraints, &t->grammar, e));
-    return t->body.messages ? lm_tools_prepare(c->service, &t->tools, rendered, t->whitespace, &t->grammar, c->warnings, e) : LM_OK;
+    return t->body.messages
+               ? lm_tools_prepare(c->service, &t->tools, rendered, t->whitespace, &t->grammar, c->warnings, e)
+               : LM_OK;
 }
 
 static lm_status prepare(lm_call *c, lm_turn *t, lm_error *e)

@@ -1,5 +1,6 @@
-/* turn_options.c - the options of a turn, from the values of its fields to the form in which the sampler and the schedule take them: stop
- * strings, biases, the order of samplers, limits of time. Read from lm_turn_options_read upwards. */
+/* turn_options.c - the options of a turn, from the values of its fields to the form in which the sampler and
+ * the schedule take them: stop strings, biases, the order of samplers, limits of time. Read from
+ * lm_turn_options_read upwards. */
 #include "server/ask/turn_stages.h"
 
 #include <math.h>
@@ -25,7 +26,8 @@ static lm_status read_stops(lm_turn *t, lm_error *e)
         json_t *one = json_is_array(stop) ? json_array_get(stop, i) : stop;
 
         if (!json_is_string(one) || strlen(json_string_value(one)) != json_string_length(one))
-            return lm_fail(e, LM_USAGE, "stop", LM_NO_OFFSET, "'stop' must be a string or an array of strings without NUL characters");
+            return lm_fail(e, LM_USAGE, "stop", LM_NO_OFFSET,
+                           "'stop' must be a string or an array of strings without NUL characters");
         bytes += json_string_length(one);
         if (!json_string_length(one))
             continue;
@@ -44,7 +46,8 @@ static lm_status read_stop_ids(const lm_service *s, const json_t *list, lm_token
         const json_t *id = json_array_get(list, i);
 
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= s->info.n_vocab)
-            return lm_fail(e, LM_USAGE, "stop_token_ids", LM_NO_OFFSET, "element %zu is not a token id below %u", i, s->info.n_vocab);
+            return lm_fail(e, LM_USAGE, "stop_token_ids", LM_NO_OFFSET,
+                           "element %zu is not a token id below %u", i, s->info.n_vocab);
         LM_TRY(lm_tokens_add(out, (lm_token)json_integer_value(id), e));
     }
     return LM_OK;
@@ -64,7 +67,8 @@ static lm_status read_breakers(lm_turn *t, lm_error *e)
         const json_t *one = json_array_get(list, i);
 
         if (!json_string_length(one) || strlen(json_string_value(one)) != json_string_length(one))
-            return lm_fail(e, LM_USAGE, "dry_sequence_breakers", LM_NO_OFFSET, "element %zu must be a non-empty string", i);
+            return lm_fail(e, LM_USAGE, "dry_sequence_breakers", LM_NO_OFFSET,
+                           "element %zu must be a non-empty string", i);
         t->breakers[i] = json_string_value(one);
     }
     t->sampling.dry_breakers = t->breakers;
@@ -78,12 +82,14 @@ static lm_status add_bias(const lm_service *s, biases *out, double id, const jso
     double value = json_is_false(bias) || json_is_null(bias) ? -(double)INFINITY : json_number_value(bias);
 
     if (isfinite(value) && !json_is_number(bias))
-        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "a bias must be a number, or false to exclude the token");
+        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET,
+                       "a bias must be a number, or false to exclude the token");
     if (!(id >= 0 && id < s->info.n_vocab) || id != floor(id))
-        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the token %.0f is outside the vocabulary of %u tokens", id,
-                       s->info.n_vocab);
+        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET,
+                       "the token %.0f is outside the vocabulary of %u tokens", id, s->info.n_vocab);
     if (json_is_number(bias) && !(value >= -1e6 && value <= 1e6))
-        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the bias %g is outside -1000000 to 1000000", value);
+        return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the bias %g is outside -1000000 to 1000000",
+                       value);
     LM_TRY(lm_limit_check(LM_MOST_BIASES, out->n + 1, e));
     if (out->n == out->capacity) {
         size_t more = out->capacity ? 2 * out->capacity : 64;
@@ -98,7 +104,8 @@ static lm_status add_bias(const lm_service *s, biases *out, double id, const jso
 }
 
 /* Add a bias for each token of a text, as in llama-server. */
-static lm_status add_biases(const lm_service *s, biases *out, const char *text, const json_t *bias, lm_error *e)
+static lm_status add_biases(const lm_service *s, biases *out, const char *text, const json_t *bias,
+                            lm_error *e)
 {
     lm_tokens ids = { 0 };
     lm_status status = lm_tokenize(s->tokenizer, text, strlen(text), 0, &ids, e);
@@ -114,7 +121,8 @@ static lm_status add_pairs(const lm_service *s, json_t *bias, biases *out, lm_er
     for (size_t i = 0; i < json_array_size(bias); i++) {
         const json_t *pair = json_array_get(bias, i), *id = json_array_get(pair, 0);
         if (json_array_size(pair) != 2 || (!json_is_integer(id) && !json_is_string(id)))
-            return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "'logit_bias' must contain pairs [token id or string, bias]");
+            return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET,
+                           "'logit_bias' must contain pairs [token id or string, bias]");
         LM_TRY(json_is_integer(id) ? add_bias(s, out, json_number_value(id), json_array_get(pair, 1), e)
                                    : add_biases(s, out, json_string_value(id), json_array_get(pair, 1), e));
     }
@@ -158,12 +166,14 @@ static lm_status read_bias(const lm_service *s, lm_turn *t, lm_error *e)
 /* ---- order of samplers ---- */
 
 static const struct { char letter; const char *theirs, *ours; } steps[] = {
-    { 'e', "penalties", "penalties" }, { 'd', "dry", "dry" }, { 's', "top_n_sigma", "top_n_sigma" }, { 'k', "top_k", "top_k" },
-    { 'y', "typ_p", "typ_p" }, { 0, "typical_p", "typ_p" }, { 'p', "top_p", "top_p" }, { 'm', "min_p", "min_p" }, { 'x', "xtc", "xtc" },
+    { 'e', "penalties", "penalties" }, { 'd', "dry", "dry" }, { 's', "top_n_sigma", "top_n_sigma" },
+    { 'k', "top_k", "top_k" }, { 'y', "typ_p", "typ_p" }, { 0, "typical_p", "typ_p" },
+    { 'p', "top_p", "top_p" }, { 'm', "min_p", "min_p" }, { 'x', "xtc", "xtc" },
     { 't', "temperature", "temperature" },
 };
 
-/* Append the sampler named `text` (with `letters`: whose letter is the first character) to `out`. False: there is none. */
+/* Append the sampler named `text` (with `letters`: whose letter is the first character) to `out`. False:
+ * there is none. */
 static bool add_step(const char *text, bool letters, lm_text *out)
 {
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
@@ -181,11 +191,15 @@ static lm_status read_order(lm_turn *t, lm_error *e)
     if (!samplers)
         return LM_OK;
     if (!json_is_array(samplers) && !json_is_string(samplers))
-        return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "'samplers' must be an array of names or a string of letters");
-    LM_TRY(lm_limit_check(LM_MOST_SAMPLERS, json_is_string(samplers) ? json_string_length(samplers) : json_array_size(samplers), e));
+        return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET,
+                       "'samplers' must be an array of names or a string of letters");
+    LM_TRY(lm_limit_check(LM_MOST_SAMPLERS,
+                          json_is_string(samplers) ? json_string_length(samplers) : json_array_size(samplers),
+                          e));
     for (const char *at = json_string_value(samplers); at && *at; at++)
         if (!add_step(at, true, &t->order))
-            return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET, "no sampler has the letter %c: expected some of edskypmxt", *at);
+            return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET,
+                           "no sampler has the letter %c: expected some of edskypmxt", *at);
     for (size_t i = 0; i < json_array_size(samplers); i++) {
         const char *name = json_string_value(json_array_get(samplers, i));
         if (!name || !add_step(name, false, &t->order))
@@ -209,7 +223,8 @@ static lm_status read_preserved(const lm_service *s, const json_t *list, lm_toke
 
         if (!json_is_string(text))
             return lm_fail(e, LM_USAGE, "preserved_tokens", LM_NO_OFFSET, "element %zu must be a string", i);
-        lm_status status = lm_tokenize(s->tokenizer, json_string_value(text), json_string_length(text), 0, &ids, e);
+        lm_status status = lm_tokenize(s->tokenizer, json_string_value(text), json_string_length(text), 0,
+                                       &ids, e);
         if (status == LM_OK && ids.n == 1)
             status = lm_tokens_add(out, ids.ids[0], e);
         lm_tokens_free(&ids);
@@ -221,7 +236,8 @@ static lm_status read_preserved(const lm_service *s, const json_t *list, lm_toke
 static lm_status read_seed_and_slot(const lm_service *s, lm_turn *t, lm_error *e)
 {
     if (t->slot >= (int32_t)lm_schedule_slots(s->schedule))
-        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "'id_slot' is %d; the server has %u slots, from 0 on", t->slot,
+        return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET,
+                       "'id_slot' is %d; the server has %u slots, from 0 on", t->slot,
                        lm_schedule_slots(s->schedule));
     if (t->seed != -1)
         t->sampling.seed = (uint64_t)t->seed;
@@ -241,7 +257,8 @@ lm_status lm_turn_options_read(lm_call *c, lm_turn *t, lm_error *e)
     LM_TRY(lm_limit_check(LM_MOST_TEXTS, t->n, e));
     LM_TRY(read_stops(t, e));
     LM_TRY(read_stop_ids(s, t->body.stop_ids, &t->stop_ids, e));
-    if (json_is_number(json_object_get(c->body, "repetition_penalty")) && !json_is_number(json_object_get(c->body, "repeat_last_n")))
+    if (json_is_number(json_object_get(c->body, "repetition_penalty")) &&
+        !json_is_number(json_object_get(c->body, "repeat_last_n")))
         t->sampling.repeat_last_n = -1;
     LM_TRY(read_breakers(t, e));
     LM_TRY(read_order(t, e));

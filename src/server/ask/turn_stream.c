@@ -1,5 +1,6 @@
-/* turn_stream.c - the stream of a turn and its end: the events of its replies become content of its choices, which the dialect's writer
- * formats. Called by the thread of the front that holds the connection. Read from pump_replies upwards, then `done`. */
+/* turn_stream.c - the stream of a turn and its end: the events of its replies become content of its choices,
+ * which the dialect's writer formats. Called by the thread of the front that holds the connection. Read from
+ * pump_replies upwards, then `done`. */
 #include "server/ask/turn_stages.h"
 
 #include <math.h>
@@ -50,7 +51,8 @@ static void add_contribution(lm_choice *c, uint32_t models, lm_token id)
     if (lm_reply_contribution(c->reply, c->n_tokens, logprobs, NULL) == LM_OK) {
         for (uint32_t i = 0; i < models; i++)
             json_array_append_new(each, json_real(isinf(logprobs[1 + i]) ? -1e300 : logprobs[1 + i]));
-        json_array_append_new(c->contributions, json_pack("{s:i, s:f, s:O}", "id", id, "logprob", logprobs[0], "members", each));
+        json_array_append_new(c->contributions, json_pack("{s:i, s:f, s:O}", "id", id, "logprob", logprobs[0],
+                                                          "members", each));
     }
     json_decref(each);
 }
@@ -67,8 +69,10 @@ static void add_token(const lm_turn *t, lm_choice *c, const lm_event *event)
         return;
     top = json_array();
     for (uint32_t i = 0; i < event->n_top && event->top[i].id >= 0; i++)
-        json_array_append_new(top, json_pack("{s:i, s:f}", "id", event->top[i].id, "logprob", (double)event->top[i].logprob));
-    json_array_append_new(c->tokens, json_pack("{s:i, s:f, s:o}", "id", event->id, "logprob", (double)event->logprob, "top", top));
+        json_array_append_new(top, json_pack("{s:i, s:f}", "id", event->top[i].id, "logprob",
+                                             (double)event->top[i].logprob));
+    json_array_append_new(c->tokens, json_pack("{s:i, s:f, s:o}", "id", event->id, "logprob",
+                                               (double)event->logprob, "top", top));
 }
 
 /* Keep or send the trace of the token. Returns false if it is missing for lack of memory. */
@@ -123,7 +127,8 @@ static void on_answer(void *arg, const lm_answer_event *event)
     if (event->kind == LM_ANSWER_CALL) {
         if (!c->calls)
             c->calls = json_array();
-        json_array_append_new(c->calls, json_pack("{s:s, s:s%, s:s}", "id", event->id, "name", event->text, event->size, "arguments", ""));
+        json_array_append_new(c->calls, json_pack("{s:s, s:s%, s:s}", "id", event->id, "name", event->text,
+                                                  event->size, "arguments", ""));
         lm_text_clear(&c->arguments);
     }
     if (event->kind == LM_ANSWER_ARGUMENTS)
@@ -137,8 +142,9 @@ static void on_answer(void *arg, const lm_answer_event *event)
 
 static json_t *progress_json(const lm_turn *t, const lm_event *event)
 {
-    return json_pack("{s:I, s:I, s:I, s:f}", "total", (json_int_t)event->total, "cache", (json_int_t)t->choices->usage.n_cached,
-                     "processed", (json_int_t)event->done, "time_ms", 1e3 * (lm_clock_seconds() - t->began));
+    return json_pack("{s:I, s:I, s:I, s:f}", "total", (json_int_t)event->total, "cache",
+                     (json_int_t)t->choices->usage.n_cached, "processed", (json_int_t)event->done, "time_ms",
+                     1e3 * (lm_clock_seconds() - t->began));
 }
 
 /* Whether the sequence ended at its deadline and has tokens. */
@@ -150,7 +156,8 @@ static bool is_past(const lm_choice *c, const lm_event *event)
 /* Whether the sequence failed or was cancelled for another reason than a time limit. */
 static bool is_fault(const lm_choice *c, const lm_event *event)
 {
-    return (event->stop == LM_STOP_FAILED && !is_past(c, event)) || (event->stop == LM_STOP_CANCELLED && !c->late);
+    return (event->stop == LM_STOP_FAILED && !is_past(c, event)) ||
+           (event->stop == LM_STOP_CANCELLED && !c->late);
 }
 
 static void warn_of_time(lm_turn *t)
@@ -168,7 +175,8 @@ static void warn_of_time(lm_turn *t)
 
 static void look_at_time(const lm_turn *t, lm_choice *c)
 {
-    if (t->most_ms <= 0 || c->late || !c->new_line || lm_clock_seconds() - c->first < 1e-3 * (double)t->most_ms)
+    if (t->most_ms <= 0 || c->late || !c->new_line ||
+        lm_clock_seconds() - c->first < 1e-3 * (double)t->most_ms)
         return;
     c->late = true;
     lm_reply_cancel(c->reply);
@@ -220,7 +228,9 @@ static bool on_event(lm_turn *t, lm_choice *c, const lm_reply_event *r)
         if (c->answer)
             lm_answer_end(c->answer, on_answer, &(listener){ t, c }, NULL);
         c->ended = true;
-        c->stop = event->stop == LM_STOP_CANCELLED || event->stop == LM_STOP_FAILED ? LM_STOP_LENGTH : event->stop;
+        c->stop = event->stop;
+        if (c->stop == LM_STOP_CANCELLED || c->stop == LM_STOP_FAILED)           /* by a limit of time */
+            c->stop = LM_STOP_LENGTH;
         c->stop_word = t->stops && event->id >= 0 ? t->stops[event->id] : NULL;
         c->usage = *r->usage;
         if (t->stream)
@@ -248,7 +258,8 @@ static void charge(lm_turn *t)
     lm_account_charge(&t->account, prompt, cached, written);
 }
 
-/* Set the usage of a sequence that has not ended: the prompt tokens that were processed, and the generated tokens. */
+/* Set the usage of a sequence that has not ended: the prompt tokens that were processed, and the generated
+ * tokens. */
 static void set_usage(lm_choice *c)
 {
     lm_reply_event event;
@@ -260,7 +271,8 @@ static void set_usage(lm_choice *c)
     c->usage = (lm_usage){ .n_prompt = read, .n_tokens = c->n_tokens };
 }
 
-/* Charge what a request has used that ends early: its client has left, or it failed. A request that was never admitted has used nothing. */
+/* Charge what a request has used that ends early: its client has left, or it failed. A request that was never
+ * admitted has used nothing. */
 static void charge_unfinished(lm_turn *t)
 {
     bool used = false;
@@ -302,7 +314,8 @@ static void pump_replies(lm_exchange *x, void *job)
     }
     if (some)
         t->last_event = lm_clock_seconds();
-    if (t->stream && t->ping >= 0 && lm_clock_seconds() - t->last_event >= 0.95 * t->ping && t->writer->alive) {
+    if (t->stream && t->ping >= 0 && lm_clock_seconds() - t->last_event >= 0.95 * t->ping &&
+        t->writer->alive) {
         send_headers(t);
         t->writer->alive(t);
         t->last_event = lm_clock_seconds();

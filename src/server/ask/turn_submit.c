@@ -1,7 +1,8 @@
-/* turn_submit.c - a prepared turn becomes sequences of the schedule: one lm_request, filled from the turn, is submitted for each of them
- * with what differs. A worker calls it. Read from lm_turn_submit upwards.
+/* turn_submit.c - a prepared turn becomes sequences of the schedule: one lm_request, filled from the turn, is
+ * submitted for each of them with what differs. A worker calls it. Read from lm_turn_submit upwards.
  *
- * A submitted sequence owns its constraint and the hooks of the writer, and copies what else it is given; the choice owns its reply. */
+ * A submitted sequence owns its constraint and the hooks of the writer, and copies what else it is given; the
+ * choice owns its reply. */
 #include "server/ask/turn_stages.h"
 
 #include <inttypes.h>
@@ -57,12 +58,15 @@ static lm_status constrain(const lm_turn *t, lm_sequence_options *o, lm_error *e
     return LM_OK;
 }
 
+/* Return the options that all sequences of the turn have. */
 static lm_sequence_options sequence_options(const lm_turn *t)
 {
-    return (lm_sequence_options){ .shown = t->shown.ids, .n_shown = t->shown.n, .sampled = t->sampled, .max_tokens = t->max_tokens,
-                                  .stops = t->stops, .stop_ids = t->stop_ids.ids, .n_stop_ids = t->stop_ids.n,
-                                  .ignore_eos = t->ignore_eos, .prompt_only = t->prompt_only,
-                                  .logprobs = !t->logprobs ? 0 : t->top_logprobs ? (int32_t)t->top_logprobs : -1 };
+    int32_t logprobs = t->top_logprobs ? (int32_t)t->top_logprobs : -1;
+
+    return (lm_sequence_options){ .shown = t->shown.ids, .n_shown = t->shown.n, .sampled = t->sampled,
+                                  .max_tokens = t->max_tokens, .stops = t->stops, .stop_ids = t->stop_ids.ids,
+                                  .n_stop_ids = t->stop_ids.n, .ignore_eos = t->ignore_eos,
+                                  .prompt_only = t->prompt_only, .logprobs = t->logprobs ? logprobs : 0 };
 }
 
 /* Submit sequence i. `r` has what all sequences share. */
@@ -94,10 +98,19 @@ static lm_status submit_sequence(lm_turn *t, size_t i, lm_schedule *schedule, lm
 static lm_status submit_sequences(lm_call *call, lm_turn *t, lm_error *e)
 {
     lm_schedule *schedule = t->service->schedule;
-    lm_request r = { .sampler = &t->sampling, .key = call->key, .salt = lm_call_key(call), .priority = t->schedule_priority,
-                     .connection = lm_exchange_connection(t->x), .wanted_slot = (uint32_t)(t->slot + 1), .adapters = t->loras,
-                     .explain_cache = t->explain_cache, .contributions = t->contributions, .progress = t->progress && t->stream,
-                     .deadline = t->deadline, .wake = wake, .wake_arg = t->x };
+    lm_request r = { .sampler = &t->sampling,
+                     .key = call->key,
+                     .salt = lm_call_key(call),
+                     .priority = t->schedule_priority,
+                     .connection = lm_exchange_connection(t->x),
+                     .wanted_slot = (uint32_t)(t->slot + 1),
+                     .adapters = t->loras,
+                     .explain_cache = t->explain_cache,
+                     .contributions = t->contributions,
+                     .progress = t->progress && t->stream,
+                     .deadline = t->deadline,
+                     .wake = wake,
+                     .wake_arg = t->x };
 
     LM_TRY(lm_sampler_check(&t->sampling, e));
     LM_TRY(lm_turn_trace(call, t, e));

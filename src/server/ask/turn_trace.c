@@ -1,5 +1,5 @@
-/* turn_trace.c - `trace` and `intervene` of a turn: a tracer with a schedule of its own, in which the only sequence of the turn runs
- * (models/traced.h). Read from lm_turn_trace upwards. */
+/* turn_trace.c - `trace` and `intervene` of a turn: a tracer with a schedule of its own, in which the only
+ * sequence of the turn runs (models/traced.h). Read from lm_turn_trace upwards. */
 #include "server/ask/trace_request.h"
 #include "server/ask/turn_stages.h"
 
@@ -27,7 +27,8 @@ static lm_status read_trace(json_t *trace, wanted *out, lm_error *e)
         status = lm_fields_read(groups, known, out, warnings, e);
     json_object_foreach(trace, name, value)
         if (status == LM_OK && !json_object_get(known, name))
-            status = lm_fail(e, LM_USAGE, "trace", LM_NO_OFFSET, "'trace' has the unknown member \"%.40s\"", name);
+            status = lm_fail(e, LM_USAGE, "trace", LM_NO_OFFSET, "'trace' has the unknown member \"%.40s\"",
+                             name);
     json_decref(known);
     json_decref(warnings);
     return status;
@@ -37,8 +38,8 @@ static lm_status read_trace(json_t *trace, wanted *out, lm_error *e)
 static lm_status check(const lm_turn *t, const char *field, lm_error *e)
 {
     if (t->n_choices != 1)
-        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' requires one prompt and one output; there are %zu", field,
-                       t->n_choices);
+        return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET,
+                       "'%s' requires one prompt and one output; there are %zu", field, t->n_choices);
     if (t->slot >= 0)
         return lm_fail(e, LM_USAGE, field, LM_NO_OFFSET, "'%s' cannot be combined with id_slot", field);
     if (!t->writer->trace)
@@ -72,7 +73,8 @@ lm_status lm_turn_trace(lm_call *call, lm_turn *t, lm_error *e)
     LM_TRY(lm_service_fit(call->service, n, &q, e));
     lm_status status = lm_trace_request_read(call, &w.values, intervene, &r, e);
     if (status == LM_OK)
-        status = lm_trace_request_start(call, &r, n + (t->prompt_only ? 0 : (uint64_t)q.max_tokens), &tracer, e);
+        status = lm_trace_request_start(call, &r, n + (t->prompt_only ? 0 : (uint64_t)q.max_tokens), &tracer,
+                                        e);
     if (status == LM_OK && lm_trace_request_looks(&r))
         lm_tracer_look(tracer, UINT32_MAX, NULL);
     if (status == LM_OK)

@@ -67,15 +67,18 @@ lm_turn_usage lm_turn_used(const lm_turn *t)
     return all;
 }
 
-/* `prompt` and `rest`: seconds for the prompt and for the generated tokens. The first of these comes with the prompt. */
+/* `prompt` and `rest`: seconds for the prompt and for the generated tokens. The first of these comes with the
+ * prompt. */
 static json_t *timings_json(uint64_t n_prompt, double prompt, uint64_t n_tokens, double rest)
 {
     uint64_t steps = n_tokens ? n_tokens - 1 : 0;
 
-    return json_pack("{s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "prompt_n", (json_int_t)n_prompt, "prompt_ms", 1e3 * prompt,
-                     "prompt_per_token_ms", n_prompt ? 1e3 * prompt / (double)n_prompt : 0.0, "prompt_per_second",
-                     prompt > 0 ? (double)n_prompt / prompt : 0.0, "predicted_n", (json_int_t)n_tokens, "predicted_ms", 1e3 * rest,
-                     "predicted_per_token_ms", steps ? 1e3 * rest / (double)steps : 0.0, "predicted_per_second",
+    return json_pack("{s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:f}", "prompt_n", (json_int_t)n_prompt,
+                     "prompt_ms", 1e3 * prompt, "prompt_per_token_ms",
+                     n_prompt ? 1e3 * prompt / (double)n_prompt : 0.0, "prompt_per_second",
+                     prompt > 0 ? (double)n_prompt / prompt : 0.0, "predicted_n", (json_int_t)n_tokens,
+                     "predicted_ms", 1e3 * rest, "predicted_per_token_ms",
+                     steps ? 1e3 * rest / (double)steps : 0.0, "predicted_per_second",
                      steps && rest > 0 ? (double)steps / rest : 0.0);
 }
 
@@ -84,7 +87,8 @@ json_t *lm_turn_timings(const lm_choice *c)
     const lm_usage *u = &c->usage;
     double prompt = u->first_seconds > u->queue_seconds ? u->first_seconds - u->queue_seconds : 0;
     json_t *o = json_pack("{s:I}", "cache_n", (json_int_t)u->n_cached);
-    json_t *rest = timings_json(u->n_prompt - u->n_cached, prompt, u->n_tokens, u->first_seconds > 0 ? u->seconds - u->first_seconds : 0);
+    json_t *rest = timings_json(u->n_prompt - u->n_cached, prompt, u->n_tokens,
+                                u->first_seconds > 0 ? u->seconds - u->first_seconds : 0);
 
     json_object_update(o, rest);
     json_decref(rest);
@@ -103,8 +107,9 @@ static json_t *cache_json(const lm_turn *t)
     json_t *o = NULL;
 
     if (lm_reply_explain(t->choices->reply, t->service->model, &d, &before, &prompt, &cached, NULL) == LM_OK)
-        o = json_pack("{s:I, s:I, s:b, s:s%, s:s%, s:o}", "cached_tokens", (json_int_t)d.cached, "same_tokens", (json_int_t)d.same, "whole",
-                      d.whole, "before", before.data ? before.data : "", before.size, "prompt", prompt.data ? prompt.data : "",
+        o = json_pack("{s:I, s:I, s:b, s:s%, s:s%, s:o}", "cached_tokens", (json_int_t)d.cached,
+                      "same_tokens", (json_int_t)d.same, "whole", d.whole, "before",
+                      before.data ? before.data : "", before.size, "prompt", prompt.data ? prompt.data : "",
                       prompt.size, "cached",
                       d.known ? json_stringn(cached.data ? cached.data : "", cached.size) : json_null());
     lm_text_free(&before);
@@ -119,7 +124,8 @@ static json_t *ensemble_json(const lm_turn *t)
     json_t *o = lm_service_ensemble(t->service), *all = json_array();
 
     for (size_t i = 0; i < t->n_choices; i++)
-        json_array_append_new(all, json_pack("{s:i, s:O}", "index", (int)t->choices[i].index, "tokens", t->choices[i].contributions));
+        json_array_append_new(all, json_pack("{s:i, s:O}", "index", (int)t->choices[i].index, "tokens",
+                                             t->choices[i].contributions));
     json_object_set_new(o, "choices", all);
     return o;
 }
@@ -143,13 +149,16 @@ void lm_turn_piece(const lm_turn *t, const lm_choice *c, json_t *o)
     double now = lm_clock_seconds(), first = c->first > 0 ? c->first : now;
 
     if (t->timings)
-        json_object_set_new(o, "timings", timings_json(c->n_prompt, first - t->began, c->n_tokens, now - first));
+        json_object_set_new(o, "timings",
+                            timings_json(c->n_prompt, first - t->began, c->n_tokens, now - first));
 }
 
 json_t *lm_turn_arguments(const json_t *call)
 {
     const json_t *text = json_object_get(call, "arguments");
-    json_t *o = json_is_string(text) ? lm_json_body(json_string_value(text), json_string_length(text), 0, NULL, NULL) : NULL;
+    json_t *o = json_is_string(text)
+                    ? lm_json_body(json_string_value(text), json_string_length(text), 0, NULL, NULL)
+                    : NULL;
 
     if (json_is_object(o))
         return o;

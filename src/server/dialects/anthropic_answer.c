@@ -21,14 +21,17 @@ static const char *reason(const lm_choice *c)
 /* Anthropic counts cached prompt tokens separately from the rest of the prompt. */
 static json_t *usage_json(const lm_turn_usage *u)
 {
-    return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", (json_int_t)(u->prompt - u->cached), "output_tokens", (json_int_t)u->written,
-                     "cache_creation_input_tokens", (json_int_t)0, "cache_read_input_tokens", (json_int_t)u->cached);
+    return json_pack("{s:I, s:I, s:I, s:I}", "input_tokens", (json_int_t)(u->prompt - u->cached),
+                     "output_tokens", (json_int_t)u->written, "cache_creation_input_tokens", (json_int_t)0,
+                     "cache_read_input_tokens", (json_int_t)u->cached);
 }
 
-static json_t *message_json(const lm_turn *t, json_t *content, const char *why, const char *stop, json_t *usage)
+static json_t *message_json(const lm_turn *t, json_t *content, const char *why, const char *stop,
+                            json_t *usage)
 {
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s?, s:s?, s:o}", "id", t->id, "type", "message", "role", "assistant", "model",
-                          t->service->name, "content", content, "stop_reason", why, "stop_sequence", stop, "usage", usage);
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:o, s:s?, s:s?, s:o}", "id", t->id, "type", "message",
+                          "role", "assistant", "model", t->service->name, "content", content, "stop_reason",
+                          why, "stop_sequence", stop, "usage", usage);
 
     lm_turn_extras(t, o);
     return o;
@@ -42,7 +45,8 @@ static json_t *call_id(const char *id)
 
 static json_t *call_json(const char *id, const char *name, size_t n, json_t *input)
 {
-    return json_pack("{s:s, s:o, s:s%, s:o}", "type", "tool_use", "id", call_id(id), "name", name, n, "input", input);
+    return json_pack("{s:s, s:o, s:s%, s:o}", "type", "tool_use", "id", call_id(id), "name", name, n, "input",
+                     input);
 }
 
 static json_t *text_json(const char *text, size_t n)
@@ -52,7 +56,8 @@ static json_t *text_json(const char *text, size_t n)
 
 static json_t *thinking_json(const char *text, size_t n)
 {
-    return json_pack("{s:s, s:s%, s:s}", "type", "thinking", "thinking", text ? text : "", n, "signature", "");
+    return json_pack("{s:s, s:s%, s:s}", "type", "thinking", "thinking", text ? text : "", n, "signature",
+                     "");
 }
 
 /* The content blocks, without tool calls that were cut off. */
@@ -70,8 +75,9 @@ static json_t *content_json(const lm_choice *c)
         json_t *input = lm_turn_arguments(call);
 
         if (input)
-            json_array_append_new(content, call_json(json_string_value(json_object_get(call, "id")), json_string_value(name),
-                                                     json_string_length(name), input));
+            json_array_append_new(content,
+                                  call_json(json_string_value(json_object_get(call, "id")),
+                                            json_string_value(name), json_string_length(name), input));
     }
     if (!json_array_size(content))
         json_array_append_new(content, text_json("", 0));
@@ -97,7 +103,8 @@ static void close_block(lm_turn *t)
     if (m->block == LM_BLOCK_NONE)
         return;
     if (m->block == LM_BLOCK_THINKING)
-        send_block(t, "content_block_delta", "delta", json_pack("{s:s, s:s}", "type", "signature_delta", "signature", ""));
+        send_block(t, "content_block_delta", "delta",
+                   json_pack("{s:s, s:s}", "type", "signature_delta", "signature", ""));
     send_block(t, "content_block_stop", NULL, NULL);
     m->block = LM_BLOCK_NONE;
 }
@@ -128,7 +135,8 @@ static void message_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
     (void)c;
     if (m->block != LM_BLOCK_TEXT)
         open_block(t, LM_BLOCK_TEXT, text_json("", 0));
-    send_block(t, "content_block_delta", "delta", json_pack("{s:s, s:s%}", "type", "text_delta", "text", text, n));
+    send_block(t, "content_block_delta", "delta",
+               json_pack("{s:s, s:s%}", "type", "text_delta", "text", text, n));
 }
 
 static void message_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
@@ -148,7 +156,8 @@ static void message_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
         break;
     case LM_ANSWER_ARGUMENTS:
         send_block(t, "content_block_delta", "delta",
-                   json_pack("{s:s, s:s%}", "type", "input_json_delta", "partial_json", event->text, event->size));
+                   json_pack("{s:s, s:s%}", "type", "input_json_delta", "partial_json", event->text,
+                             event->size));
         break;
     case LM_ANSWER_CALL_END:
         close_block(t);
@@ -167,8 +176,8 @@ static void message_end(lm_turn *t, lm_choice *c)
         open_block(t, LM_BLOCK_TEXT, text_json("", 0));
     close_block(t);
     lm_turn_send(t, "message_delta",
-                 json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason", reason(c),
-                           "stop_sequence", c->stop_word, "usage", usage_json(&u)));
+                 json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason",
+                           reason(c), "stop_sequence", c->stop_word, "usage", usage_json(&u)));
     lm_turn_send(t, "message_stop", json_pack("{s:s}", "type", "message_stop"));
 }
 
@@ -191,7 +200,7 @@ static void message_alive(lm_turn *t)
     lm_turn_send(t, "ping", json_pack("{s:s}", "type", "ping"));
 }
 
-const lm_writer lm_anthropic_writer = { .dialect = LM_DIALECT_ANTHROPIC, .type = "text/event-stream", .id_prefix = "msg_",
-                                        .begin = message_begin,
-                                        .text = message_text, .part = message_part, .end = message_end, .finish = message_finish,
+const lm_writer lm_anthropic_writer = { .dialect = LM_DIALECT_ANTHROPIC, .type = "text/event-stream",
+                                        .id_prefix = "msg_", .begin = message_begin, .text = message_text,
+                                        .part = message_part, .end = message_end, .finish = message_finish,
                                         .fault = message_fault, .alive = message_alive };

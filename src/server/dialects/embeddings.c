@@ -24,12 +24,17 @@ static const char *const pooling_words[] = { "last", "mean", NULL };     /* by l
 
 static const lm_field embedding_fields[] = {
     { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string, array of token ids, or array of those" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
-    { "encoding_format", LM_FIELD_WORD, V(format), 0, 0, format_words, false, "float: numbers; base64: little-endian float32" },
-    { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false, "the first N dimensions, normalized again" },
-    { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false, "the last token's vector, or the mean of all" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false,
+      "a name of /v1/models; any name if the server has one model" },
+    { "encoding_format", LM_FIELD_WORD, V(format), 0, 0, format_words, false,
+      "float: numbers; base64: little-endian float32" },
+    { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false,
+      "the first N dimensions, normalized again" },
+    { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false,
+      "the last token's vector, or the mean of all" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
-    { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
+    { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false,
+      "as in /v1/chat/completions" },
     LM_HARMLESS("user"), LM_REFUSED("truncate_prompt_tokens", "inputs are never truncated"),
     { 0 },
 };
@@ -96,7 +101,8 @@ static void free_pooler(void *pooler)
 }
 
 /* Allocate a pooler per text. On failure those already made are in *out. */
-static lm_status open_poolers(const lm_prompts *texts, uint32_t width, const embedding_values *v, void ***out, lm_error *e)
+static lm_status open_poolers(const lm_prompts *texts, uint32_t width, const embedding_values *v, void ***out,
+                              lm_error *e)
 {
     const lm_embed_options o = { .pooling = (lm_pooling)v->pooling, .raw = v->raw };
     lm_pooler *one = NULL;
@@ -129,23 +135,31 @@ static lm_status read_inputs(lm_call *c, const embedding_values *v, lm_read_job_
     if (!width)
         return lm_fault(c, e, 501, NULL, "embeddings are off: start the server with --embeddings");
     if (v->dimensions > width)
-        return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "'dimensions' is %u; the model has %u", v->dimensions, width);
+        return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "'dimensions' is %u; the model has %u",
+                       v->dimensions, width);
     LM_TRY(lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &o->prompts, e));
     return open_poolers(&o->prompts, width, v, &o->of, e);
 }
 
-static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document)(const lm_read_job *r), lm_error *e)
+static lm_status embed(lm_call *c, const embedding_values *v, json_t *(*document)(const lm_read_job *r),
+                       lm_error *e)
 {
-    lm_read_job_options o = { .hook = { .row = lm_pooler_row, .free = free_pooler }, .document = document, .priority = v->priority,
+    lm_read_job_options o = { .hook = { .row = lm_pooler_row, .free = free_pooler },
+                              .document = document,
+                              .priority = v->priority,
                               .lora = v->lora };
     lm_status status = read_inputs(c, v, &o, e);
 
     return in_input(c, lm_read_job_start(c, &o, status, e), e);
 }
 
-lm_status lm_embeddings(lm_call *c, json_t *input, uint32_t dimensions, bool raw, json_t *(*document)(const lm_read_job *r), lm_error *e)
+lm_status lm_embeddings(lm_call *c, json_t *input, uint32_t dimensions, bool raw,
+                        json_t *(*document)(const lm_read_job *r), lm_error *e)
 {
-    embedding_values v = { .input = input, .dimensions = dimensions, .raw = raw, .pooling = c->service->o.pooling,
+    embedding_values v = { .input = input,
+                           .dimensions = dimensions,
+                           .raw = raw,
+                           .pooling = c->service->o.pooling,
                            .priority = LM_PRIORITY_NONE };
 
     return embed(c, &v, document, e);
@@ -157,10 +171,10 @@ static json_t *embeddings_document(const lm_read_job *r)
     json_int_t tokens = (json_int_t)lm_read_job_all_tokens(r);
 
     for (size_t i = 0; i < lm_read_job_count(r); i++)
-        json_array_append_new(data, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i, "embedding",
-                                              lm_embedding_json(r, i)));
-    return json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model", lm_read_job_service(r)->name, "usage",
-                     "prompt_tokens", tokens, "total_tokens", tokens);
+        json_array_append_new(data, json_pack("{s:s, s:i, s:o}", "object", "embedding", "index", (int)i,
+                                              "embedding", lm_embedding_json(r, i)));
+    return json_pack("{s:s, s:o, s:s, s:{s:I, s:I}}", "object", "list", "data", data, "model",
+                     lm_read_job_service(r)->name, "usage", "prompt_tokens", tokens, "total_tokens", tokens);
 }
 
 static lm_status answer_embeddings(lm_call *c, lm_error *e)
@@ -168,8 +182,12 @@ static lm_status answer_embeddings(lm_call *c, lm_error *e)
     return embed(c, c->values, embeddings_document, e);
 }
 
-const lm_route lm_route_embeddings = { "POST", "/v1/embeddings", NULL, 0, LM_DIALECT_OPENAI, "compute embedding vectors", embedding_groups,
-                                       sizeof(embedding_values), embedding_defaults, answer_embeddings, NULL };
+const lm_route lm_route_embeddings = {
+    .method = "POST", .path = "/v1/embeddings", .dialect = LM_DIALECT_OPENAI,
+    .summary = "compute embedding vectors",
+    .groups = embedding_groups, .values_size = sizeof(embedding_values), .defaults = embedding_defaults,
+    .handle = answer_embeddings,
+};
 
 /* ---- llama.cpp's /embedding ---- */
 
@@ -180,10 +198,13 @@ typedef struct native_values { const char *model; json_t *content; int32_t norm;
 enum { NORM_NONE = -1, NORM_EUCLIDEAN = 2 };             /* llama.cpp's values of embd_normalize */
 
 static const lm_field native_fields[] = {
-    { "content", LM_FIELD_ANY, N(content), 0, 0, NULL, false, "string, array of token ids, or array of those" },
+    { "content", LM_FIELD_ANY, N(content), 0, 0, NULL, false,
+      "string, array of token ids, or array of those" },
     { "input", LM_FIELD_ANY, N(content), 0, 0, NULL, false, "the same by OpenAI's name" },
-    { "embd_normalize", LM_FIELD_I32, N(norm), 0, 0, NULL, false, "2: vectors of length 1 (2); -1: unchanged" },
-    { "model", LM_FIELD_STRING, N(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "embd_normalize", LM_FIELD_I32, N(norm), 0, 0, NULL, false,
+      "2: vectors of length 1 (2); -1: unchanged" },
+    { "model", LM_FIELD_STRING, N(model), 0, 0, NULL, false,
+      "a name of /v1/models; any name if the server has one model" },
     { 0 },
 };
 static const lm_field_group native_groups[] = { { native_fields, 0 }, { 0 } };
@@ -200,7 +221,8 @@ static json_t *native_document(const lm_read_job *r)
     json_t *list = json_array();
 
     for (size_t i = 0; i < lm_read_job_count(r); i++)
-        json_array_append_new(list, json_pack("{s:i, s:[o]}", "index", (int)i, "embedding", lm_embedding_json(r, i)));
+        json_array_append_new(list, json_pack("{s:i, s:[o]}", "index", (int)i, "embedding",
+                                              lm_embedding_json(r, i)));
     return list;
 }
 
@@ -211,10 +233,14 @@ static lm_status answer_native(lm_call *c, lm_error *e)
     if (!v->content)
         return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "'content' is required");
     if (v->norm != NORM_NONE && v->norm != NORM_EUCLIDEAN)
-        return lm_fail(e, LM_USAGE, "embd_normalize", LM_NO_OFFSET, "'embd_normalize' is %d; it must be 2 or -1", v->norm);
+        return lm_fail(e, LM_USAGE, "embd_normalize", LM_NO_OFFSET,
+                       "'embd_normalize' is %d; it must be 2 or -1", v->norm);
     return lm_embeddings(c, v->content, 0, v->norm == NORM_NONE, native_document, e);
 }
 
-const lm_route lm_route_native_embedding = { "POST", "/embedding", "/embeddings", 0, LM_DIALECT_NATIVE,
-                                             "compute embedding vectors, llama.cpp-compatible", native_groups, sizeof(native_values),
-                                             native_defaults, answer_native, NULL };
+const lm_route lm_route_native_embedding = {
+    .method = "POST", .path = "/embedding", .also = "/embeddings", .dialect = LM_DIALECT_NATIVE,
+    .summary = "compute embedding vectors, llama.cpp-compatible",
+    .groups = native_groups, .values_size = sizeof(native_values), .defaults = native_defaults,
+    .handle = answer_native,
+};

@@ -1,5 +1,5 @@
-/* GET /v1/facts, /v1/drawing, /v1/report, /v1/settings: describe a model, as the commands inspect, explain and report do. A model that is
- * not in memory is described from its file and not loaded. */
+/* GET /v1/facts, /v1/drawing, /v1/report, /v1/settings: describe a model, as the commands inspect, explain
+ * and report do. A model that is not in memory is described from its file and not loaded. */
 #include <string.h>
 
 #include "lamina/report.h"
@@ -16,8 +16,8 @@ static void look_away(looked *l)
         lm_models_unpeek(l->s);
 }
 
-/* Open the facts of a call's model. `whole`: with the default kv_positions and logit_rows (the full context of every sequence), not the
- * server's. */
+/* Open the facts of a call's model. `whole`: with the default kv_positions and logit_rows (the full context
+ * of every sequence), not the server's. */
 static lm_status look_at(lm_call *c, bool whole, looked *out, lm_error *e)
 {
     lm_facts_options o = lm_facts_defaults();
@@ -51,8 +51,8 @@ static lm_status language_of(lm_call *c, lm_language *out, lm_error *e)
     *out = LM_ENGLISH;
     if (!name || lm_language_find(name, out, NULL) == LM_OK)
         return LM_OK;
-    return lm_fail(e, LM_USAGE, "language", LM_NO_OFFSET, "'language' has the unknown value \"%.40s\": expected en, zh-Hant, zh-Hans or my",
-                   name);
+    return lm_fail(e, LM_USAGE, "language", LM_NO_OFFSET,
+                   "'language' has the unknown value \"%.40s\": expected en, zh-Hant, zh-Hans or my", name);
 }
 
 static lm_status finish(lm_call *c, const char *type, const lm_text *text, lm_error *e)
@@ -170,15 +170,24 @@ static lm_status answer_settings(lm_call *c, lm_error *e)
     return status;
 }
 
-const lm_route lm_route_facts = { "GET", "/v1/facts", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
-                                  "return facts of a model, as lamina inspect --json does: ?model=, ?path= of one fact or group", NULL, 0,
-                                  NULL, answer_facts, "model, path" };
-const lm_route lm_route_drawing = { "GET", "/v1/drawing", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
-                                    "draw a diagram of lamina explain: SVG; ?model=, ?name= (flow), ?layer= (0), ?language= (en)", NULL, 0,
-                                    NULL, answer_drawing, "model, name, layer, language" };
-const lm_route lm_route_report = { "GET", "/v1/report", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
-                                   "return a report: ?model=, ?form=json, html, markdown or text (json), ?language= (en)", NULL, 0, NULL,
-                                   answer_report, "model, form, language" };
-const lm_route lm_route_settings = { "GET", "/v1/settings", NULL, LM_ROUTE_ASKS, LM_DIALECT_OPENAI,
-                                     "return the memory of a model at every context, number of sequences, cache type and weight precision: "
-                                     "?model=, ?language= (en)", NULL, 0, NULL, answer_settings, "model, language" };
+const lm_route lm_route_facts = {
+    .method = "GET", .path = "/v1/facts", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OPENAI,
+    .summary = "return facts of a model, as lamina inspect --json does: ?model=, ?path= of one fact or group",
+    .handle = answer_facts, .query = "model, path",
+};
+const lm_route lm_route_drawing = {
+    .method = "GET", .path = "/v1/drawing", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OPENAI,
+    .summary = "draw a diagram of lamina explain: SVG; ?model=, ?name= (flow), ?layer= (0), ?language= (en)",
+    .handle = answer_drawing, .query = "model, name, layer, language",
+};
+const lm_route lm_route_report = {
+    .method = "GET", .path = "/v1/report", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OPENAI,
+    .summary = "return a report: ?model=, ?form=json, html, markdown or text (json), ?language= (en)",
+    .handle = answer_report, .query = "model, form, language",
+};
+const lm_route lm_route_settings = {
+    .method = "GET", .path = "/v1/settings", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OPENAI,
+    .summary = "return the memory of a model at every context, number of sequences, cache type and weight "
+               "precision: ?model=, ?language= (en)",
+    .handle = answer_settings, .query = "model, language",
+};

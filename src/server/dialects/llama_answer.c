@@ -20,19 +20,25 @@ static json_t *strings(const char *const *list)
 }
 
 /* A banned token has the bias null: JSON has no minus infinity. */
+static json_t *bias_json(float bias)
+{
+    return isfinite(bias) ? json_real((double)bias) : json_null();
+}
+
 static json_t *biases(const lm_sampler_options *p)
 {
     json_t *list = json_array();
 
     for (size_t i = 0; i < p->n_bias; i++)
         json_array_append_new(list, json_pack("{s:i, s:o}", "token", p->bias[i].id, "bias",
-                                              isfinite(p->bias[i].bias) ? json_real((double)p->bias[i].bias) : json_null()));
+                                              bias_json(p->bias[i].bias)));
     return list;
 }
 
 static json_t *order(const lm_sampler_options *p)
 {
-    const char *all = p->order ? p->order : "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
+    const char *all = p->order ? p->order
+                               : "penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature";
     json_t *list = json_array();
 
     for (size_t n; *all; all += n + (all[n] == ';')) {
@@ -42,22 +48,35 @@ static json_t *order(const lm_sampler_options *p)
     return list;
 }
 
+typedef struct named_number { const char *name; float value; } named_number;
+
 json_t *lm_native_settings(const lm_service *s, const lm_turn *t, uint32_t n_probs)
 {
     const lm_sampler_options *p = &t->sampling;
-    const struct { const char *name; float value; } numbers[] = {
-        { "temperature", p->temperature }, { "dynatemp_range", p->dynatemp_range }, { "dynatemp_exponent", p->dynatemp_exponent },
-        { "top_p", p->top_p }, { "min_p", p->min_p }, { "top_n_sigma", p->top_n_sigma }, { "xtc_probability", p->xtc_probability },
-        { "xtc_threshold", p->xtc_threshold }, { "typical_p", p->typical_p }, { "repeat_penalty", p->repeat_penalty },
-        { "presence_penalty", p->presence_penalty }, { "frequency_penalty", p->frequency_penalty },
-        { "dry_multiplier", p->dry_multiplier }, { "dry_base", p->dry_base }, { "mirostat_tau", p->mirostat_tau },
+    const named_number numbers[] = {
+        { "temperature", p->temperature },
+        { "dynatemp_range", p->dynatemp_range },
+        { "dynatemp_exponent", p->dynatemp_exponent },
+        { "top_p", p->top_p },
+        { "min_p", p->min_p },
+        { "top_n_sigma", p->top_n_sigma },
+        { "xtc_probability", p->xtc_probability },
+        { "xtc_threshold", p->xtc_threshold },
+        { "typical_p", p->typical_p },
+        { "repeat_penalty", p->repeat_penalty },
+        { "presence_penalty", p->presence_penalty },
+        { "frequency_penalty", p->frequency_penalty },
+        { "dry_multiplier", p->dry_multiplier },
+        { "dry_base", p->dry_base },
+        { "mirostat_tau", p->mirostat_tau },
         { "mirostat_eta", p->mirostat_eta },
     };
     json_t *all = json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:b, s:b, s:s}", "seed",
                             (json_int_t)t->seed, "top_k", p->top_k, "repeat_last_n", p->repeat_last_n,
-                            "dry_allowed_length", p->dry_allowed_length, "dry_penalty_last_n", p->dry_penalty_last_n, "mirostat",
-                            p->mirostat, "min_keep", (int)p->min_keep, "max_tokens", (json_int_t)t->max_tokens, "n_predict",
-                            (json_int_t)t->max_tokens, "ignore_eos", t->ignore_eos, "stream", t->stream, "grammar",
+                            "dry_allowed_length", p->dry_allowed_length, "dry_penalty_last_n",
+                            p->dry_penalty_last_n, "mirostat", p->mirostat, "min_keep", (int)p->min_keep,
+                            "max_tokens", (json_int_t)t->max_tokens, "n_predict", (json_int_t)t->max_tokens,
+                            "ignore_eos", t->ignore_eos, "stream", t->stream, "grammar",
                             t->constraints.grammar ? t->constraints.grammar : "");
 
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
@@ -66,14 +85,17 @@ json_t *lm_native_settings(const lm_service *s, const lm_turn *t, uint32_t n_pro
     json_object_set_new(all, "logit_bias", biases(p));
     json_object_set_new(all, "samplers", order(p));
     json_object_set_new(all, "dry_sequence_breakers",
-                        p->dry_breakers ? strings(p->dry_breakers) : json_pack("[ssss]", "\n", ":", "\"", "*"));
+                        p->dry_breakers ? strings(p->dry_breakers)
+                                        : json_pack("[ssss]", "\n", ":", "\"", "*"));
     json_object_set_new(all, "n_probs", json_integer((json_int_t)n_probs));
     json_object_set_new(all, "timings_per_token", json_boolean(t->timings));
     json_object_set_new(all, "post_sampling_probs", json_boolean(t->sampled));
     json_object_set_new(all, "t_max_predict_ms", json_integer(t->most_ms));
     json_object_set_new(all, "grammar_lazy", json_boolean(t->constraints.lazy));
-    json_object_set_new(all, "grammar_triggers", t->constraints.triggers ? json_incref(t->constraints.triggers) : json_array());
-    json_object_set_new(all, "preserved_tokens", t->body.preserved ? json_incref(t->body.preserved) : json_array());
+    json_object_set_new(all, "grammar_triggers",
+                        t->constraints.triggers ? json_incref(t->constraints.triggers) : json_array());
+    json_object_set_new(all, "preserved_tokens",
+                        t->body.preserved ? json_incref(t->body.preserved) : json_array());
     json_object_set_new(all, "lora", lm_loras_json(s, t->loras));
     return all;
 }
@@ -144,8 +166,8 @@ static json_t *probabilities(const lm_turn *t, const lm_choice *c)
 
 /* ---- documents ---- */
 
-/* Return the members of `o` that the paths in `fields` name ("generation_settings/n_predict"); all if there are none. Takes ownership of
- * `o`. */
+/* Return the members of `o` that the paths in `fields` name ("generation_settings/n_predict"); all if there
+ * are none. Takes ownership of `o`. */
 static json_t *only(json_t *o, const json_t *fields)
 {
     json_t *out;
@@ -169,13 +191,16 @@ static json_t *only(json_t *o, const json_t *fields)
 static json_t *last_json(lm_turn *t, lm_choice *c, const char *text, size_t n)
 {
     const lm_native_turn *own = (const lm_native_turn *)t;
-    json_t *o = json_pack("{s:i, s:s%, s:o, s:I, s:b, s:s, s:I, s:I}", "index", (int)c->index, "content", text, n, "tokens",
-                          own->return_tokens && c->tokens ? ids_json(c) : json_array(), "id_slot", (json_int_t)c->usage.slot,
-                          "stop", 1, "model", t->service->name, "tokens_predicted", (json_int_t)c->usage.n_tokens, "tokens_evaluated",
+    json_t *o = json_pack("{s:i, s:s%, s:o, s:I, s:b, s:s, s:I, s:I}", "index", (int)c->index, "content",
+                          text, n, "tokens", own->return_tokens && c->tokens ? ids_json(c) : json_array(),
+                          "id_slot", (json_int_t)c->usage.slot, "stop", 1, "model", t->service->name,
+                          "tokens_predicted", (json_int_t)c->usage.n_tokens, "tokens_evaluated",
                           (json_int_t)c->usage.n_prompt);
-    json_t *end = json_pack("{s:b, s:s, s:s, s:b, s:I, s:o}", "truncated", c->stop == LM_STOP_CONTEXT, "stop_type", stop_type(c),
-                            "stopping_word", c->stop_word ? c->stop_word : "", "has_new_line", c->new_line, "tokens_cached",
-                            (json_int_t)(c->usage.n_prompt + c->usage.n_tokens), "timings", lm_turn_timings(c));
+    json_t *end = json_pack("{s:b, s:s, s:s, s:b, s:I, s:o}", "truncated", c->stop == LM_STOP_CONTEXT,
+                            "stop_type", stop_type(c), "stopping_word", c->stop_word ? c->stop_word : "",
+                            "has_new_line", c->new_line, "tokens_cached",
+                            (json_int_t)(c->usage.n_prompt + c->usage.n_tokens), "timings",
+                            lm_turn_timings(c));
 
     json_object_update(o, end);
     json_decref(end);
@@ -189,9 +214,9 @@ static json_t *last_json(lm_turn *t, lm_choice *c, const char *text, size_t n)
 static void native_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
 {
     const lm_native_turn *own = (const lm_native_turn *)t;
-    json_t *o = json_pack("{s:i, s:s%, s:o, s:b, s:I, s:I}", "index", (int)c->index, "content", text, n, "tokens",
-                          c->tokens ? ids_json(c) : json_array(), "stop", 0, "tokens_predicted", (json_int_t)c->n_tokens,
-                          "tokens_evaluated", (json_int_t)c->n_prompt);
+    json_t *o = json_pack("{s:i, s:s%, s:o, s:b, s:I, s:I}", "index", (int)c->index, "content", text, n,
+                          "tokens", c->tokens ? ids_json(c) : json_array(), "stop", 0, "tokens_predicted",
+                          (json_int_t)c->n_tokens, "tokens_evaluated", (json_int_t)c->n_prompt);
 
     if (own->n_probs)
         json_object_set_new(o, "completion_probabilities", probabilities(t, c));
@@ -206,7 +231,8 @@ static void native_end(lm_turn *t, lm_choice *c)
     const lm_native_turn *own = (const lm_native_turn *)t;
     json_t *o = last_json(t, c, "", 0);
 
-    if (own->n_probs)                      /* of the token that ended the output, and of those whose text was held back */
+    /* Of the token that ended the output, and of those whose text was held back. */
+    if (own->n_probs)
         json_object_set_new(o, "completion_probabilities", probabilities(t, c));
     lm_turn_send(t, NULL, only(o, own->kept_fields));
 }
@@ -231,7 +257,8 @@ static void native_finish(lm_turn *t)
 /* Send an event without text that has another member. */
 static void send_other(lm_turn *t, const lm_choice *c, const char *name, json_t *value)
 {
-    json_t *o = json_pack("{s:i, s:s, s:[], s:b, s:o}", "index", (int)c->index, "content", "", "tokens", "stop", 0, name, value);
+    json_t *o = json_pack("{s:i, s:s, s:[], s:b, s:o}", "index", (int)c->index, "content", "", "tokens",
+                          "stop", 0, name, value);
 
     lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
@@ -277,7 +304,8 @@ static void native_release(lm_turn *t)
     json_decref(v->kept_fields);
 }
 
-const lm_writer lm_native_writer = { .dialect = LM_DIALECT_NATIVE, .type = "text/event-stream", .id_prefix = "cmpl-",
-                                     .prepare = native_prepare, .text = native_text, .end = native_end, .finish = native_finish,
-                                     .fault = lm_turn_fault, .progress = native_progress, .trace = native_trace,
+const lm_writer lm_native_writer = { .dialect = LM_DIALECT_NATIVE, .type = "text/event-stream",
+                                     .id_prefix = "cmpl-", .prepare = native_prepare, .text = native_text,
+                                     .end = native_end, .finish = native_finish, .fault = lm_turn_fault,
+                                     .progress = native_progress, .trace = native_trace,
                                      .alive = lm_turn_waiting, .release = native_release };

@@ -25,9 +25,12 @@ static const lm_field tokenize_fields[] = {
     { "add_special", LM_FIELD_BOOL, V(add_special), 0, 0, NULL, false,
       "add the special tokens that the tokenizer puts around a text (false; with prompt: true)" },
     { "add_special_tokens", LM_FIELD_BOOL, V(add_special), 0, 0, NULL, false, "vLLM's name of add_special" },
-    { "parse_special", LM_FIELD_BOOL, V(parse_special), 0, 0, NULL, false, "recognise special tokens in the text (true)" },
-    { "with_pieces", LM_FIELD_BOOL, V(pieces), 0, 0, NULL, false, "return ids with their texts; for a token that is not valid UTF-8, an array of its bytes" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "parse_special", LM_FIELD_BOOL, V(parse_special), 0, 0, NULL, false,
+      "recognise special tokens in the text (true)" },
+    { "with_pieces", LM_FIELD_BOOL, V(pieces), 0, 0, NULL, false,
+      "return ids with their texts; for a token that is not valid UTF-8, an array of its bytes" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false,
+      "a name of /v1/models; any name if the server has one model" },
     { 0 },
 };
 static const lm_field_group tokenize_groups[] = { { tokenize_fields, 0 }, { 0 } };
@@ -56,17 +59,20 @@ static lm_status answer_tokenize(lm_call *c, lm_error *e)
 
     if (v->content && v->prompt)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' and 'content' cannot be combined");
-    if (!text && (json_is_string(json_object_get(c->body, "content")) || json_is_string(json_object_get(c->body, "prompt"))))
+    if (!text && (json_is_string(json_object_get(c->body, "content")) ||
+                  json_is_string(json_object_get(c->body, "prompt"))))
         text = "";
     if (!text)
         return lm_fail(e, LM_USAGE, "content", LM_NO_OFFSET, "'content' is required");
     status = lm_tokenize(c->service->tokenizer, text, strlen(text),
-                         (special ? LM_ADD_SPECIAL : 0u) | (v->parse_special ? 0u : LM_NO_PARSE_SPECIAL), &ids, e);
+                         (special ? LM_ADD_SPECIAL : 0u) | (v->parse_special ? 0u : LM_NO_PARSE_SPECIAL),
+                         &ids, e);
     if (status != LM_OK)
         return status;
     list = json_array();
     for (size_t i = 0; i < ids.n; i++)
-        json_array_append_new(list, v->pieces ? piece_json(c->service, ids.ids[i]) : json_integer(ids.ids[i]));
+        json_array_append_new(list,
+                              v->pieces ? piece_json(c->service, ids.ids[i]) : json_integer(ids.ids[i]));
     json_int_t n = (json_int_t)ids.n;
     lm_tokens_free(&ids);
     if (!vllm)
@@ -77,13 +83,17 @@ static lm_status answer_tokenize(lm_call *c, lm_error *e)
                           e);
 }
 
-const lm_route lm_route_tokenize = { "POST", "/tokenize", NULL, 0, LM_DIALECT_NATIVE, "tokenize a text", tokenize_groups,
-        sizeof(tokenize_values),
-                                     tokenize_defaults, answer_tokenize, NULL };
+const lm_route lm_route_tokenize = {
+    .method = "POST", .path = "/tokenize", .dialect = LM_DIALECT_NATIVE,
+    .summary = "tokenize a text",
+    .groups = tokenize_groups, .values_size = sizeof(tokenize_values), .defaults = tokenize_defaults,
+    .handle = answer_tokenize,
+};
 
 static const lm_field detokenize_fields[] = {
     { "tokens", LM_FIELD_ARRAY, V(tokens), 0, 0, NULL, true, "token ids" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false,
+      "a name of /v1/models; any name if the server has one model" },
     { 0 },
 };
 static const lm_field_group detokenize_groups[] = { { detokenize_fields, 0 }, { 0 } };
@@ -98,8 +108,10 @@ static lm_status answer_detokenize(lm_call *c, lm_error *e)
     for (size_t i = 0; status == LM_OK && i < json_array_size(v->tokens); i++) {
         const json_t *id = json_array_get(v->tokens, i);
 
-        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= c->service->info.n_vocab)
-            status = lm_fail(e, LM_USAGE, "tokens", LM_NO_OFFSET, "element %zu is not a token id below %u", i, c->service->info.n_vocab);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) >= c->service->info.n_vocab)
+            status = lm_fail(e, LM_USAGE, "tokens", LM_NO_OFFSET, "element %zu is not a token id below %u", i,
+                             c->service->info.n_vocab);
         else
             status = lm_tokens_add(&ids, (lm_token)json_integer_value(id), e);
     }
@@ -108,16 +120,18 @@ static lm_status answer_detokenize(lm_call *c, lm_error *e)
     lm_tokens_free(&ids);
     if (status == LM_OK)
         status = lm_answer_json(c,
-                                json_pack("{s:s%, s:s%}", "content", text.data ? text.data : "", text.size, "prompt",
-                                          text.data ? text.data : "", text.size),
+                                json_pack("{s:s%, s:s%}", "content", text.data ? text.data : "", text.size,
+                                          "prompt", text.data ? text.data : "", text.size),
                                 e);
     lm_text_free(&text);
     return status;
 }
 
-const lm_route lm_route_detokenize = { "POST", "/detokenize", NULL, 0, LM_DIALECT_NATIVE, "convert token ids to text", detokenize_groups,
-        sizeof(tokenize_values),
-                                       NULL, answer_detokenize, NULL };
+const lm_route lm_route_detokenize = {
+    .method = "POST", .path = "/detokenize", .dialect = LM_DIALECT_NATIVE,
+    .summary = "convert token ids to text",
+    .groups = detokenize_groups, .values_size = sizeof(tokenize_values), .handle = answer_detokenize,
+};
 
 /* ---- /tokenizer_info: used by lm-eval ---- */
 
@@ -134,30 +148,38 @@ static lm_status answer_tokenizer_info(lm_call *c, lm_error *e)
     const lm_service *s = c->service;
 
     return lm_answer_json(c,
-                          json_pack("{s:s, s:o, s:o, s:n, s:s?, s:I}", "tokenizer_class", "lamina", "bos_token",
-                                    special_json(s, lm_tokenizer_bos(s->tokenizer)), "eos_token",
-                                    special_json(s, lm_tokenizer_eos(s->tokenizer)), "pad_token", "chat_template",
-                                    s->template_source, "max_model_len", (json_int_t)lm_engine_context(s->engine)),
+                          json_pack("{s:s, s:o, s:o, s:n, s:s?, s:I}", "tokenizer_class", "lamina",
+                                    "bos_token", special_json(s, lm_tokenizer_bos(s->tokenizer)), "eos_token",
+                                    special_json(s, lm_tokenizer_eos(s->tokenizer)), "pad_token",
+                                    "chat_template", s->template_source, "max_model_len",
+                                    (json_int_t)lm_engine_context(s->engine)),
                           e);
 }
 
-const lm_route lm_route_tokenizer_info = { "GET", "/tokenizer_info", NULL, LM_ROUTE_QUICK, LM_DIALECT_OPENAI,
-        "return the special tokens and the chat template", NULL, 0,
-                                           NULL, answer_tokenizer_info, NULL };
+const lm_route lm_route_tokenizer_info = {
+    .method = "GET", .path = "/tokenizer_info", .flags = LM_ROUTE_QUICK, .dialect = LM_DIALECT_OPENAI,
+    .summary = "return the special tokens and the chat template",
+    .handle = answer_tokenizer_info,
+};
 
 /* ---- /apply-template ---- */
 
 typedef struct template_turn { lm_turn turn; json_t *continue_final; } template_turn;
 
 static const lm_field template_fields[] = {
-    { "model", LM_FIELD_STRING, offsetof(lm_turn, body.model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "model", LM_FIELD_STRING, offsetof(lm_turn, body.model), 0, 0, NULL, false,
+      "a name of /v1/models; any name if the server has one model" },
     { "messages", LM_FIELD_ARRAY, offsetof(lm_turn, body.messages), 0, 0, NULL, true, "the conversation" },
     { "chat_template_kwargs", LM_FIELD_OBJECT, offsetof(lm_turn, body.kwargs), 0, 0, NULL, false,
       "further variables of the chat template" },
-    { "add_generation_prompt", LM_FIELD_BOOL, offsetof(lm_turn, generation_prompt), 0, 0, NULL, false, "add the start of the answer to the prompt (true)" },
-    { "continue_final_message", LM_FIELD_ANY, offsetof(template_turn, continue_final), 0, 0, NULL, false, "as in /v1/chat/completions" },
-    { "tools", LM_FIELD_ARRAY, offsetof(lm_turn, body.tools), 0, 0, NULL, false, "functions, as in /v1/chat/completions" },
-    { "reasoning_effort", LM_FIELD_STRING, offsetof(lm_turn, body.effort), 0, 0, NULL, false, "as in /v1/chat/completions" },
+    { "add_generation_prompt", LM_FIELD_BOOL, offsetof(lm_turn, generation_prompt), 0, 0, NULL, false,
+      "add the start of the answer to the prompt (true)" },
+    { "continue_final_message", LM_FIELD_ANY, offsetof(template_turn, continue_final), 0, 0, NULL, false,
+      "as in /v1/chat/completions" },
+    { "tools", LM_FIELD_ARRAY, offsetof(lm_turn, body.tools), 0, 0, NULL, false,
+      "functions, as in /v1/chat/completions" },
+    { "reasoning_effort", LM_FIELD_STRING, offsetof(lm_turn, body.effort), 0, 0, NULL, false,
+      "as in /v1/chat/completions" },
     { 0 },
 };
 static const lm_field_group template_groups[] = { { template_fields, 0 }, { 0 } };
@@ -176,7 +198,8 @@ static lm_status answer_template(lm_call *c, lm_error *e)
     const json_t *on = v->continue_final;
 
     lm_turn_begin(c, t, NULL);
-    t->continue_final = on ? !json_is_false(on) : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
+    t->continue_final = on ? !json_is_false(on)
+                           : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
     t->only_shown = true;
     t->reasoning_field = "reasoning_effort";
     lm_status status = lm_dialogue_prompt(c, t, &ids, &text, e);
@@ -187,8 +210,12 @@ static lm_status answer_template(lm_call *c, lm_error *e)
     return status;
 }
 
-const lm_route lm_route_apply_template = { "POST", "/apply-template", NULL, 0, LM_DIALECT_NATIVE, "render a conversation as the prompt",
-                                           template_groups, sizeof(template_turn), template_defaults, answer_template, NULL };
+const lm_route lm_route_apply_template = {
+    .method = "POST", .path = "/apply-template", .dialect = LM_DIALECT_NATIVE,
+    .summary = "render a conversation as the prompt",
+    .groups = template_groups, .values_size = sizeof(template_turn), .defaults = template_defaults,
+    .handle = answer_template,
+};
 
 /* ---- /props, /slots ---- */
 
@@ -199,14 +226,15 @@ static json_t *router_json(const lm_call *c)
 
     for (size_t i = 0; lm_models_at(c->models, i); i++)
         json_array_append_new(list, json_string(lm_models_at(c->models, i)->name));
-    return json_pack("{s:s, s:o, s:s, s:b, s:b}", "role", "router", "models", list, "build_info", lm_version(), "models_autoload", 1,
-                     "endpoint_metrics", c->service->o.metrics);
+    return json_pack("{s:s, s:o, s:s, s:b, s:b}", "role", "router", "models", list, "build_info",
+                     lm_version(), "models_autoload", 1, "endpoint_metrics", c->service->o.metrics);
 }
 
 static json_t *sleeping_json(const lm_service *s)
 {
-    return json_pack("{s:s, s:s, s:s, s:b, s:b, s:b}", "model_alias", s->name, "model_path", s->o.path, "build_info", lm_version(),
-                     "is_sleeping", 1, "endpoint_slots", !s->o.no_slots, "endpoint_metrics", s->o.metrics);
+    return json_pack("{s:s, s:s, s:s, s:b, s:b, s:b}", "model_alias", s->name, "model_path", s->o.path,
+                     "build_info", lm_version(), "is_sleeping", 1, "endpoint_slots", !s->o.no_slots,
+                     "endpoint_metrics", s->o.metrics);
 }
 
 static json_t *props_json(const lm_service *s)
@@ -216,12 +244,13 @@ static json_t *props_json(const lm_service *s)
 
     lm_turn_defaults(s, &defaults);
     settings = lm_native_settings(s, &defaults, 0);
-    json_t *all = json_pack("{s:{s:I, s:o}, s:i, s:s, s:s, s:{s:b, s:b}}", "default_generation_settings", "n_ctx",
-                            (json_int_t)lm_engine_context(s->engine), "params", settings, "total_slots",
-                            (int)lm_schedule_slots(s->schedule), "model_alias", s->name, "model_path", s->info.source,
-                            "modalities", "vision", 0, "audio", 0);
+    json_t *all = json_pack("{s:{s:I, s:o}, s:i, s:s, s:s, s:{s:b, s:b}}", "default_generation_settings",
+                            "n_ctx", (json_int_t)lm_engine_context(s->engine), "params", settings,
+                            "total_slots", (int)lm_schedule_slots(s->schedule), "model_alias", s->name,
+                            "model_path", s->info.source, "modalities", "vision", 0, "audio", 0);
 
-    json_object_set_new(all, "chat_template", s->template_source ? json_string(s->template_source) : json_null());
+    json_object_set_new(all, "chat_template",
+                        s->template_source ? json_string(s->template_source) : json_null());
     json_object_set_new(all, "bos_token", special_json(s, lm_tokenizer_bos(s->tokenizer)));
     json_object_set_new(all, "eos_token", special_json(s, lm_tokenizer_eos(s->tokenizer)));
     json_object_set_new(all, "build_info", json_string(lm_version()));
@@ -249,12 +278,17 @@ static lm_status answer_props(lm_call *c, lm_error *e)
     }
     if (!o)
         return lm_fail_memory(e, "the answer", 0);
-    json_object_set_new(o, "sandbox", json_pack("{s:b, s:b, s:s}", "files", now->files, "calls", now->calls, "why", now->why));
+    json_object_set_new(o, "sandbox",
+                        json_pack("{s:b, s:b, s:s}", "files", now->files, "calls", now->calls, "why",
+                                  now->why));
     return lm_answer_json(c, o, e);
 }
 
-const lm_route lm_route_props = { "GET", "/props", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "return the server's properties",
-                                  NULL, 0, NULL, answer_props, "model, autoload" };
+const lm_route lm_route_props = {
+    .method = "GET", .path = "/props", .flags = LM_ROUTE_QUICK | LM_ROUTE_ALL, .dialect = LM_DIALECT_NATIVE,
+    .summary = "return the server's properties",
+    .handle = answer_props, .query = "model, autoload",
+};
 
 static lm_status answer_slots(lm_call *c, lm_error *e)
 {
@@ -270,19 +304,24 @@ static lm_status answer_slots(lm_call *c, lm_error *e)
         if (lm_schedule_slot(s->schedule, i, &slot, e) != LM_OK)
             continue;
         json_array_append_new(list, json_pack("{s:i, s:I, s:b, s:b, s:I, s:I, s:I}", "id", (int)i, "n_ctx",
-                                              (json_int_t)lm_engine_context(s->engine), "speculative", 0, "is_processing",
-                                              slot.busy, "n_prompt_tokens", (json_int_t)slot.n_prompt, "n_held",
-                                              (json_int_t)slot.n_held, "n_decoded", (json_int_t)slot.n_tokens));
+                                              (json_int_t)lm_engine_context(s->engine), "speculative", 0,
+                                              "is_processing", slot.busy, "n_prompt_tokens",
+                                              (json_int_t)slot.n_prompt, "n_held", (json_int_t)slot.n_held,
+                                              "n_decoded", (json_int_t)slot.n_tokens));
     }
     return lm_answer_json(c, list, e);
 }
 
-const lm_route lm_route_slots = { "GET", "/slots", NULL, LM_ROUTE_QUICK, LM_DIALECT_NATIVE, "return the state of each slot", NULL, 0, NULL,
-        answer_slots, NULL };
+const lm_route lm_route_slots = {
+    .method = "GET", .path = "/slots", .flags = LM_ROUTE_QUICK, .dialect = LM_DIALECT_NATIVE,
+    .summary = "return the state of each slot",
+    .handle = answer_slots,
+};
 
 typedef struct slot_values { const char *filename; } slot_values;
 static const lm_field slot_fields[] = {
-    { "filename", LM_FIELD_STRING, offsetof(slot_values, filename), 0, 0, NULL, false, "name of a file in --slot-save-path" },
+    { "filename", LM_FIELD_STRING, offsetof(slot_values, filename), 0, 0, NULL, false,
+      "name of a file in --slot-save-path" },
     { 0 },
 };
 static const lm_field_group slot_groups[] = { { slot_fields, 0 }, { 0 } };
@@ -290,13 +329,14 @@ static const lm_field_group slot_groups[] = { { slot_fields, 0 }, { 0 } };
 static lm_status slot_path(const lm_call *c, const char *name, lm_text *path, lm_error *e)
 {
     if (!name || !*name || *name == '.' || strchr(name, '/') || strlen(name) > 96)
-        return lm_fail(e, LM_USAGE, "filename", LM_NO_OFFSET, "'filename' must be a file name of 1 to 96 bytes without folders");
+        return lm_fail(e, LM_USAGE, "filename", LM_NO_OFFSET,
+                       "'filename' must be a file name of 1 to 96 bytes without folders");
     lm_text_printf(path, "%s/%s", c->service->o.slot_folder, name);
     return path->failed ? lm_fail_memory(e, "a path", strlen(name)) : LM_OK;
 }
 
-/* The result of a slot task, and the exchange that waits for it. Shared by the task and the exchange, freed by the last of both. `x` is
- * NULL when the exchange has ended. */
+/* The result of a slot task, and the exchange that waits for it. Shared by the task and the exchange, freed
+ * by the last of both. `x` is NULL when the exchange has ended. */
 typedef struct slot_wait {
     atomic_uint owners;
     pthread_mutex_t lock;            /* protects the rest */
@@ -308,7 +348,13 @@ typedef struct slot_wait {
 } slot_wait;
 
 /* The job of the exchange. */
-typedef struct slot_job { slot_wait *wait; lm_service *service; uint32_t slot; lm_slot_action action; char filename[128]; } slot_job;
+typedef struct slot_job {
+    slot_wait     *wait;
+    lm_service    *service;
+    uint32_t       slot;
+    lm_slot_action action;
+    char           filename[128];
+} slot_job;
 
 static void drop_wait(void *arg)
 {
@@ -350,7 +396,9 @@ static void slot_job_done(void *arg)
 
 static void answer_slot(lm_exchange *x, const slot_job *j, const slot_wait *w)
 {
-    static const char *const words[] = { [LM_SLOT_SAVE] = "n_saved", [LM_SLOT_RESTORE] = "n_restored", [LM_SLOT_ERASE] = "n_erased" };
+    static const char *const words[] = {
+        [LM_SLOT_SAVE] = "n_saved", [LM_SLOT_RESTORE] = "n_restored", [LM_SLOT_ERASE] = "n_erased"
+    };
     bool restores = j->action == LM_SLOT_RESTORE;
     lm_error e = w->error;
     json_t *o;
@@ -364,8 +412,8 @@ static void answer_slot(lm_exchange *x, const slot_job *j, const slot_wait *w)
         lm_answer_fault(x, LM_DIALECT_NATIVE, 0, 0, &e);
         return;
     }
-    o = json_pack("{s:I, s:s?, s:I}", "id_slot", (json_int_t)j->slot, "filename", j->action == LM_SLOT_ERASE ? NULL : j->filename,
-                  words[j->action], (json_int_t)w->n);
+    o = json_pack("{s:I, s:s?, s:I}", "id_slot", (json_int_t)j->slot, "filename",
+                  j->action == LM_SLOT_ERASE ? NULL : j->filename, words[j->action], (json_int_t)w->n);
     text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     lm_answer_text(x, text ? 200 : 500, "application/json; charset=utf-8", text ? text : "{}");
@@ -384,11 +432,17 @@ static void more_of_slot(lm_exchange *x, void *job)
         answer_slot(x, j, j->wait);
 }
 
-static lm_status start_slot(lm_call *c, uint32_t slot, lm_slot_action action, const char *filename, const char *path, lm_error *e)
+static lm_status start_slot(lm_call *c, uint32_t slot, lm_slot_action action, const char *filename,
+                            const char *path, lm_error *e)
 {
     slot_job *j = calloc(1, sizeof *j);
     slot_wait *w = calloc(1, sizeof *w);
-    lm_slot_task t = { .action = action, .slot = slot, .path = path, .salt = lm_call_key(c), .done = slot_done, .release = drop_wait,
+    lm_slot_task t = { .action = action,
+                       .slot = slot,
+                       .path = path,
+                       .salt = lm_call_key(c),
+                       .done = slot_done,
+                       .release = drop_wait,
                        .arg = w };
     lm_status status;
 
@@ -413,7 +467,9 @@ static lm_status start_slot(lm_call *c, uint32_t slot, lm_slot_action action, co
 
 static lm_status answer_slot_action(lm_call *c, lm_error *e)
 {
-    static const char *const words[] = { [LM_SLOT_SAVE] = "save", [LM_SLOT_RESTORE] = "restore", [LM_SLOT_ERASE] = "erase" };
+    static const char *const words[] = {
+        [LM_SLOT_SAVE] = "save", [LM_SLOT_RESTORE] = "restore", [LM_SLOT_ERASE] = "erase"
+    };
     const slot_values *v = c->values;
     const char *action = lm_exchange_query(c->x, "action");
     unsigned long slot = strtoul(c->id, NULL, 10);
@@ -421,7 +477,8 @@ static lm_status answer_slot_action(lm_call *c, lm_error *e)
     lm_status status = LM_OK;
     int which = 0;
 
-    if (!*c->id || strspn(c->id, "0123456789") != strlen(c->id) || slot >= lm_schedule_slots(c->service->schedule))
+    if (!*c->id || strspn(c->id, "0123456789") != strlen(c->id) ||
+        slot >= lm_schedule_slots(c->service->schedule))
         return lm_fail(e, LM_USAGE, "id_slot", LM_NO_OFFSET, "the slot %.20s does not exist", c->id);
     while (which < 3 && (!action || strcmp(words[which], action)))
         which++;
@@ -437,6 +494,9 @@ static lm_status answer_slot_action(lm_call *c, lm_error *e)
     return status;
 }
 
-const lm_route lm_route_slot_action = { "POST", "/slots/{id}", NULL, 0, LM_DIALECT_NATIVE,
-                                        "save, restore or erase the content of a slot (?action=)", slot_groups, sizeof(slot_values), NULL,
-                                        answer_slot_action, "action, model" };
+const lm_route lm_route_slot_action = {
+    .method = "POST", .path = "/slots/{id}", .dialect = LM_DIALECT_NATIVE,
+    .summary = "save, restore or erase the content of a slot (?action=)",
+    .groups = slot_groups, .values_size = sizeof(slot_values), .handle = answer_slot_action,
+    .query = "action, model",
+};

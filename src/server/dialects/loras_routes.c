@@ -5,11 +5,12 @@
 #include "server/models/loras.h"
 #include "server/dialects/routes.h"
 
-/* Describe adapter `i`. If the model is not in memory (`here` false), only the options of the server are known. */
+/* Describe adapter `i`. If the model is not in memory (`here` false), only the options of the server are
+ * known. */
 static json_t *one_json(const lm_service *s, size_t i, float scale, bool here)
 {
-    json_t *o = json_pack("{s:I, s:s, s:f, s:s, s:s}", "id", (json_int_t)i, "path", s->o.loras[i], "scale", (double)scale, "task_name", "",
-                          "prompt_prefix", "");
+    json_t *o = json_pack("{s:I, s:s, s:f, s:s, s:s}", "id", (json_int_t)i, "path", s->o.loras[i], "scale",
+                          (double)scale, "task_name", "", "prompt_prefix", "");
     lm_adapter_info info;
 
     if (!o || !here)
@@ -43,9 +44,12 @@ static lm_status answer_loras(lm_call *c, lm_error *e)
     return status;
 }
 
-const lm_route lm_route_loras = { "GET", "/lora-adapters", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE,
-                                  "list low-rank adapters (--lora) and their default scales", NULL, 0, NULL,
-                                  answer_loras, NULL };
+const lm_route lm_route_loras = {
+    .method = "GET", .path = "/lora-adapters", .flags = LM_ROUTE_QUICK | LM_ROUTE_ALL,
+    .dialect = LM_DIALECT_NATIVE,
+    .summary = "list low-rank adapters (--lora) and their default scales",
+    .handle = answer_loras,
+};
 
 typedef struct loras_values { json_t *list; } loras_values;
 
@@ -71,6 +75,9 @@ static lm_status set_loras(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:b}", "success", 1), e);
 }
 
-const lm_route lm_route_set_loras = { "POST", "/lora-adapters", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL | LM_ROUTE_LIST, LM_DIALECT_NATIVE,
-                                      "set the default scales of adapters", loras_groups,
-                                      sizeof(loras_values), NULL, set_loras, NULL };
+const lm_route lm_route_set_loras = {
+    .method = "POST", .path = "/lora-adapters", .flags = LM_ROUTE_QUICK | LM_ROUTE_ALL | LM_ROUTE_LIST,
+    .dialect = LM_DIALECT_NATIVE,
+    .summary = "set the default scales of adapters",
+    .groups = loras_groups, .values_size = sizeof(loras_values), .handle = set_loras,
+};

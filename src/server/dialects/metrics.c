@@ -1,4 +1,5 @@
-/* GET /metrics: Prometheus text with the metric names of lamina, llama.cpp and vLLM, so that existing dashboards work. */
+/* GET /metrics: Prometheus text with the metric names of lamina, llama.cpp and vLLM, so that existing
+ * dashboards work. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,8 @@
 
 typedef struct figure { const char *name, *kind, *help; double value; } figure;
 
-/* Write the metrics of one model under one program's names. Their number, which is returned, and order are the same for every model. */
+/* Write the metrics of one model under one program's names. Their number, which is returned, and order are
+ * the same for every model. */
 typedef size_t figures_of(figure *out, const lm_schedule_statistics *s);
 
 static figures_of native_figures;
@@ -15,7 +17,12 @@ static figures_of native_figures;
 enum { MOST_FIGURES = 20, MOST_NAME = 128 };
 
 /* A model, and its statistics if it is in memory (`here`). */
-typedef struct sample { char name[MOST_NAME]; lm_model_status status; bool here; lm_schedule_statistics s; } sample;
+typedef struct sample {
+    char name[MOST_NAME];
+    lm_model_status status;
+    bool here;
+    lm_schedule_statistics s;
+} sample;
 
 static size_t copy(figure *out, const figure *list, size_t n)
 {
@@ -54,18 +61,26 @@ static size_t own_figures(figure *out, const lm_schedule_statistics *s)
 {
     const figure list[] = {
         { "lamina_steps_total", "counter", "Forward passes.", (double)s->steps },
-        { "lamina_rows_prompt_total", "counter", "Rows of prompts in forward passes.", (double)s->prompt_rows },
-        { "lamina_rows_generated_total", "counter", "Rows of generated tokens in forward passes.", (double)s->written_rows },
-        { "lamina_rows_speculated_total", "counter", "Rows of speculated tokens in forward passes.", (double)s->draft_rows },
-        { "lamina_speculated_accepted_total", "counter", "Speculated tokens that were accepted.", (double)s->draft_accepted },
+        { "lamina_rows_prompt_total", "counter", "Rows of prompts in forward passes.",
+          (double)s->prompt_rows },
+        { "lamina_rows_generated_total", "counter", "Rows of generated tokens in forward passes.",
+          (double)s->written_rows },
+        { "lamina_rows_speculated_total", "counter", "Rows of speculated tokens in forward passes.",
+          (double)s->draft_rows },
+        { "lamina_speculated_accepted_total", "counter", "Speculated tokens that were accepted.",
+          (double)s->draft_accepted },
         { "lamina_requests_total", "counter", "Requests accepted.", (double)s->submitted },
-        { "lamina_requests_refused_total", "counter", "Requests rejected by the scheduler.", (double)s->refused },
-        { "lamina_preemptions_total", "counter", "Preemptions: sequences that were recomputed because the cache was full.", (double)s->preempted },
-        { "lamina_cached_tokens_total", "counter", "Prompt tokens found in the prefix cache.", (double)s->cached_tokens },
+        { "lamina_requests_refused_total", "counter", "Requests rejected by the scheduler.",
+          (double)s->refused },
+        { "lamina_preemptions_total", "counter",
+          "Preemptions: sequences that were recomputed because the cache was full.", (double)s->preempted },
+        { "lamina_cached_tokens_total", "counter", "Prompt tokens found in the prefix cache.",
+          (double)s->cached_tokens },
         { "lamina_step_seconds_total", "counter", "Seconds in forward passes.", s->step_seconds },
         { "lamina_pages", "gauge", "Pages of the cache.", (double)s->pages },
         { "lamina_pages_used", "gauge", "Pages of the cache in use.", (double)s->pages_used },
-        { "lamina_itl_target_seconds", "gauge", "Time between two tokens that the scheduler aims at.", s->itl_target },
+        { "lamina_itl_target_seconds", "gauge", "Time between two tokens that the scheduler aims at.",
+          s->itl_target },
     };
 
     return copy(out, list, sizeof list / sizeof *list);
@@ -73,27 +88,33 @@ static size_t own_figures(figure *out, const lm_schedule_statistics *s)
 
 static size_t native_figures(figure *out, const lm_schedule_statistics *s)
 {
-    double rows = (double)(s->prompt_rows + s->written_rows), written = s->step_seconds * (rows > 0 ? (double)s->written_rows / rows : 0);
+    double rows = (double)(s->prompt_rows + s->written_rows),
+           written = s->step_seconds * (rows > 0 ? (double)s->written_rows / rows : 0);
     double read = s->step_seconds - written;
     const figure list[] = {
-        { "llamacpp:prompt_tokens_total", "counter", "Number of prompt tokens processed.", (double)(s->prompt_tokens - s->cached_tokens) },
-        { "llamacpp:prompt_tokens_cached_total", "counter", "Number of prompt tokens reused from the cache.", (double)s->cached_tokens },
+        { "llamacpp:prompt_tokens_total", "counter", "Number of prompt tokens processed.",
+          (double)(s->prompt_tokens - s->cached_tokens) },
+        { "llamacpp:prompt_tokens_cached_total", "counter", "Number of prompt tokens reused from the cache.",
+          (double)s->cached_tokens },
         { "llamacpp:prompt_seconds_total", "counter", "Prompt process time.", read },
-        { "llamacpp:tokens_predicted_total", "counter", "Number of generation tokens processed.", (double)s->tokens },
+        { "llamacpp:tokens_predicted_total", "counter", "Number of generation tokens processed.",
+          (double)s->tokens },
         { "llamacpp:tokens_predicted_seconds_total", "counter", "Predict process time.", written },
         { "llamacpp:n_decode_total", "counter", "Total number of forward passes.", (double)s->steps },
         { "llamacpp:n_busy_slots_per_decode", "gauge", "Average number of busy slots per forward pass.",
           s->steps ? rows / (double)s->steps : 0 },
-        { "llamacpp:spec_decode_num_draft_tokens_total", "counter", "Number of drafted tokens.", (double)s->draft_rows },
-        { "llamacpp:spec_decode_num_accepted_tokens_total", "counter", "Number of drafted tokens that were accepted.",
-          (double)s->draft_accepted },
+        { "llamacpp:spec_decode_num_draft_tokens_total", "counter", "Number of drafted tokens.",
+          (double)s->draft_rows },
+        { "llamacpp:spec_decode_num_accepted_tokens_total", "counter",
+          "Number of drafted tokens that were accepted.", (double)s->draft_accepted },
         { "llamacpp:prompt_tokens_seconds", "gauge", "Average prompt throughput in tokens/s.",
           read > 0 ? (double)s->prompt_rows / read : 0 },
         { "llamacpp:predicted_tokens_seconds", "gauge", "Average generation throughput in tokens/s.",
           written > 0 ? (double)s->tokens / written : 0 },
         { "llamacpp:kv_cache_usage_ratio", "gauge", "KV-cache usage. 1 means 100 percent usage.",
           s->pages ? (double)s->pages_used / (double)s->pages : 0 },
-        { "llamacpp:requests_processing", "gauge", "Number of requests processing.", s->reading + s->writing },
+        { "llamacpp:requests_processing", "gauge", "Number of requests processing.",
+          s->reading + s->writing },
         { "llamacpp:requests_deferred", "gauge", "Number of requests deferred.", s->waiting },
     };
 
@@ -103,15 +124,21 @@ static size_t native_figures(figure *out, const lm_schedule_statistics *s)
 static size_t vllm_figures(figure *out, const lm_schedule_statistics *s)
 {
     const figure list[] = {
-        { "vllm:num_requests_running", "gauge", "Number of requests in model execution batches.", s->reading + s->writing },
+        { "vllm:num_requests_running", "gauge", "Number of requests in model execution batches.",
+          s->reading + s->writing },
         { "vllm:num_requests_waiting", "gauge", "Number of requests waiting to be processed.", s->waiting },
         { "vllm:kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.",
           s->pages ? (double)s->pages_used / (double)s->pages : 0 },
-        { "vllm:prefix_cache_queries", "counter", "Prefix cache queries, in terms of number of queried tokens.", (double)s->prompt_tokens },
-        { "vllm:prefix_cache_hits", "counter", "Prefix cache hits, in terms of number of cached tokens.", (double)s->cached_tokens },
-        { "vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.", (double)s->prompt_tokens },
-        { "vllm:generation_tokens_total", "counter", "Number of generation tokens processed.", (double)s->tokens },
-        { "vllm:num_preemptions_total", "counter", "Cumulative number of preemption from the engine.", (double)s->preempted },
+        { "vllm:prefix_cache_queries", "counter",
+          "Prefix cache queries, in terms of number of queried tokens.", (double)s->prompt_tokens },
+        { "vllm:prefix_cache_hits", "counter", "Prefix cache hits, in terms of number of cached tokens.",
+          (double)s->cached_tokens },
+        { "vllm:prompt_tokens_total", "counter", "Number of prefill tokens processed.",
+          (double)s->prompt_tokens },
+        { "vllm:generation_tokens_total", "counter", "Number of generation tokens processed.",
+          (double)s->tokens },
+        { "vllm:num_preemptions_total", "counter", "Cumulative number of preemption from the engine.",
+          (double)s->preempted },
     };
 
     return copy(out, list, sizeof list / sizeof *list);
@@ -123,28 +150,37 @@ static void add_histogram(lm_text *out, const char *name, const char *model, con
 
     for (size_t i = 0; i + 1 < LM_HISTOGRAM_COUNTS; i++) {
         n += h->counts[i];
-        lm_text_printf(out, "%s_bucket{model_name=\"%s\",le=\"%g\"} %llu\n", name, model, lm_histogram_bound(i), n);
+        lm_text_printf(out, "%s_bucket{model_name=\"%s\",le=\"%g\"} %llu\n", name, model,
+                       lm_histogram_bound(i), n);
     }
     n += h->counts[LM_HISTOGRAM_COUNTS - 1];
     lm_text_printf(out, "%s_bucket{model_name=\"%s\",le=\"+Inf\"} %llu\n", name, model, n);
-    lm_text_printf(out, "%s_sum{model_name=\"%s\"} %.17g\n%s_count{model_name=\"%s\"} %llu\n", name, model, h->seconds, name, model, n);
+    lm_text_printf(out, "%s_sum{model_name=\"%s\"} %.17g\n%s_count{model_name=\"%s\"} %llu\n", name, model,
+                   h->seconds, name, model, n);
 }
 
 /* Add the histograms, under lamina's and vLLM's names. */
 static void add_durations(lm_text *out, const sample *all, size_t n)
 {
-    static const struct { const char *names[2], *help; size_t at; } list[] = {
-        { { "lamina_queue_seconds", "vllm:request_queue_time_seconds" }, "Time of a sequence in the queue.",
+    static const struct { const char *names[2], *help; size_t at;
+    } list[] = {
+        { { "lamina_queue_seconds", "vllm:request_queue_time_seconds" },
+          "Time of a sequence in the queue.",
           offsetof(lm_schedule_statistics, queue) },
-        { { "lamina_prompt_seconds", "vllm:request_prefill_time_seconds" }, "Time from the queue to the first token.",
+        { { "lamina_prompt_seconds", "vllm:request_prefill_time_seconds" },
+          "Time from the queue to the first token.",
           offsetof(lm_schedule_statistics, prompt) },
-        { { "lamina_time_to_first_token_seconds", "vllm:time_to_first_token_seconds" }, "Time from the request to the first token.",
+        { { "lamina_time_to_first_token_seconds", "vllm:time_to_first_token_seconds" },
+          "Time from the request to the first token.",
           offsetof(lm_schedule_statistics, first) },
-        { { "lamina_inter_token_seconds", "vllm:inter_token_latency_seconds" }, "Time between two tokens of a sequence.",
+        { { "lamina_inter_token_seconds", "vllm:inter_token_latency_seconds" },
+          "Time between two tokens of a sequence.",
           offsetof(lm_schedule_statistics, between) },
-        { { "lamina_generation_seconds", "vllm:request_decode_time_seconds" }, "Time from the first token to the end.",
+        { { "lamina_generation_seconds", "vllm:request_decode_time_seconds" },
+          "Time from the first token to the end.",
           offsetof(lm_schedule_statistics, generation) },
-        { { "lamina_request_seconds", "vllm:e2e_request_latency_seconds" }, "Time from the request to the end.",
+        { { "lamina_request_seconds", "vllm:e2e_request_latency_seconds" },
+          "Time from the request to the end.",
           offsetof(lm_schedule_statistics, whole) },
     };
 
@@ -153,7 +189,8 @@ static void add_durations(lm_text *out, const sample *all, size_t n)
         add_head(out, name, "histogram", list[i / 2].help);
         for (const sample *x = all; x < all + n; x++)
             if (x->here)
-                add_histogram(out, name, x->name, (const lm_histogram *)(const void *)((const char *)&x->s + list[i / 2].at));
+                add_histogram(out, name, x->name,
+                              (const lm_histogram *)(const void *)((const char *)&x->s + list[i / 2].at));
     }
 }
 
@@ -162,8 +199,8 @@ static void add_ends(lm_text *out, const sample *all, size_t n)
     add_head(out, "vllm:request_success_total", "counter", "Count of successfully processed requests.");
     for (const sample *x = all; x < all + n; x++)
         for (int stop = LM_STOP_EOS; x->here && stop <= LM_STOP_CONTEXT; stop++)
-            lm_text_printf(out, "vllm:request_success_total{model_name=\"%s\",finished_reason=\"%s\"} %llu\n", x->name,
-                           lm_stop_word((lm_stop)stop), (unsigned long long)x->s.ended[stop]);
+            lm_text_printf(out, "vllm:request_success_total{model_name=\"%s\",finished_reason=\"%s\"} %llu\n",
+                           x->name, lm_stop_word((lm_stop)stop), (unsigned long long)x->s.ended[stop]);
 }
 
 /* Add the load state of all models, in memory or not. */
@@ -174,10 +211,13 @@ static void add_states(lm_text *out, const sample *all, size_t n)
         lm_text_printf(out, "lamina_model_loaded{model_name=\"%s\"} %d\n", x->name, x->here);
     add_head(out, "lamina_model_loads_total", "counter", "Times the model was loaded.");
     for (const sample *x = all; x < all + n; x++)
-        lm_text_printf(out, "lamina_model_loads_total{model_name=\"%s\"} %llu\n", x->name, (unsigned long long)x->status.loads);
-    add_head(out, "lamina_model_bytes", "gauge", "Bytes of memory that the model takes while it is loaded; 0: never loaded yet.");
+        lm_text_printf(out, "lamina_model_loads_total{model_name=\"%s\"} %llu\n", x->name,
+                       (unsigned long long)x->status.loads);
+    add_head(out, "lamina_model_bytes", "gauge",
+             "Bytes of memory that the model takes while it is loaded; 0: never loaded yet.");
     for (const sample *x = all; x < all + n; x++)
-        lm_text_printf(out, "lamina_model_bytes{model_name=\"%s\"} %llu\n", x->name, (unsigned long long)x->status.bytes);
+        lm_text_printf(out, "lamina_model_bytes{model_name=\"%s\"} %llu\n", x->name,
+                       (unsigned long long)x->status.bytes);
 }
 
 /* Add the memory held by the server's requests. */
@@ -186,13 +226,16 @@ static void add_memory(lm_text *out, const lm_exchange *x)
     lm_http_memory m;
 
     lm_exchange_memory(x, &m);
-    add_head(out, "lamina_request_memory_bytes", "gauge", "Bytes that requests hold: bodies, conversations, prompts, grammars, responses.");
+    add_head(out, "lamina_request_memory_bytes", "gauge",
+             "Bytes that requests hold: bodies, conversations, prompts, grammars, responses.");
     lm_text_printf(out, "lamina_request_memory_bytes %llu\n", (unsigned long long)m.used);
-    add_head(out, "lamina_request_memory_peak_bytes", "gauge", "Maximum of lamina_request_memory_bytes since the start.");
+    add_head(out, "lamina_request_memory_peak_bytes", "gauge",
+             "Maximum of lamina_request_memory_bytes since the start.");
     lm_text_printf(out, "lamina_request_memory_peak_bytes %llu\n", (unsigned long long)m.most);
     add_head(out, "lamina_request_memory_limit_bytes", "gauge", "Bytes that requests may hold; 0: no limit.");
     lm_text_printf(out, "lamina_request_memory_limit_bytes %llu\n", (unsigned long long)m.limit);
-    add_head(out, "lamina_requests_refused_for_memory_total", "counter", "Requests rejected because they would hold too much memory.");
+    add_head(out, "lamina_requests_refused_for_memory_total", "counter",
+             "Requests rejected because they would hold too much memory.");
     lm_text_printf(out, "lamina_requests_refused_for_memory_total %llu\n", (unsigned long long)m.refused);
 }
 
@@ -238,5 +281,8 @@ static lm_status answer_metrics(lm_call *c, lm_error *e)
     return LM_OK;
 }
 
-const lm_route lm_route_metrics = { "GET", "/metrics", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_NATIVE, "metrics for Prometheus",
-                                    NULL, 0, NULL, answer_metrics, NULL };
+const lm_route lm_route_metrics = {
+    .method = "GET", .path = "/metrics", .flags = LM_ROUTE_QUICK | LM_ROUTE_ALL, .dialect = LM_DIALECT_NATIVE,
+    .summary = "metrics for Prometheus",
+    .handle = answer_metrics,
+};

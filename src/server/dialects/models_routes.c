@@ -24,13 +24,15 @@ static json_t *model_json(lm_service *s)
     json_t *o, *status;
 
     lm_models_status(s, &now);
-    status = json_pack("{s:s, s:I, s:I}", "value", now.word, "bytes", (json_int_t)now.bytes, "requests", (json_int_t)now.users);
+    status = json_pack("{s:s, s:I, s:I}", "value", now.word, "bytes", (json_int_t)now.bytes, "requests",
+                       (json_int_t)now.users);
     if (*now.error)
         json_object_set_new(status, "error", json_string(now.error));
-    o = json_pack("{s:s, s:s, s:I, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I}}", "id", s->name, "object", "model", "created",
-                  (json_int_t)s->began, "owned_by", "lamina", "status", status, "meta", "n_vocab", (json_int_t)i->n_vocab,
-                  "n_ctx_train", (json_int_t)i->context_length, "n_embd", (json_int_t)i->hidden, "n_params",
-                  (json_int_t)i->parameters, "size", (json_int_t)i->weight_bytes);
+    o = json_pack("{s:s, s:s, s:I, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:I}}", "id", s->name, "object", "model",
+                  "created", (json_int_t)s->began, "owned_by", "lamina", "status", status, "meta", "n_vocab",
+                  (json_int_t)i->n_vocab, "n_ctx_train", (json_int_t)i->context_length, "n_embd",
+                  (json_int_t)i->hidden, "n_params", (json_int_t)i->parameters, "size",
+                  (json_int_t)i->weight_bytes);
     json_object_set_new(o, "aliases", words_of(s->name, s->o.aliases));
     json_object_set_new(o, "tags", words_of(NULL, s->o.tags));
     if (s->o.others)
@@ -52,14 +54,24 @@ static lm_status answer_model(lm_call *c, lm_error *e)
     lm_service *s = lm_models_find(c->models, c->id);
 
     if (!s)
-        return lm_fault(c, e, 404, "model", "the model \"%.60s\" does not exist: GET /v1/models lists the available models", c->id);
+        return lm_fault(c, e, 404, "model",
+                        "the model \"%.60s\" does not exist: GET /v1/models lists the available models",
+                        c->id);
     return lm_answer_json(c, model_json(s), e);
 }
 
-const lm_route lm_route_models = { "GET", "/v1/models", "/models", LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                   "list available models and their load status", NULL, 0, NULL, answer_models, NULL };
-const lm_route lm_route_model = { "GET", "/v1/models/{id}", NULL, LM_ROUTE_QUICK | LM_ROUTE_ALL, LM_DIALECT_OPENAI, "return one model",
-                                  NULL, 0, NULL, answer_model, NULL };
+const lm_route lm_route_models = {
+    .method = "GET", .path = "/v1/models", .also = "/models", .flags = LM_ROUTE_QUICK | LM_ROUTE_ALL,
+    .dialect = LM_DIALECT_OPENAI,
+    .summary = "list available models and their load status",
+    .handle = answer_models,
+};
+const lm_route lm_route_model = {
+    .method = "GET", .path = "/v1/models/{id}", .flags = LM_ROUTE_QUICK | LM_ROUTE_ALL,
+    .dialect = LM_DIALECT_OPENAI,
+    .summary = "return one model",
+    .handle = answer_model,
+};
 
 /* ---- health ---- */
 
@@ -76,6 +88,10 @@ static lm_status answer_health(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:s}", "status", "ok"), e);
 }
 
-const lm_route lm_route_health = { "GET", "/health", "/v1/health", LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_NATIVE,
-                                   "report whether the server is ready", NULL, 0, NULL, answer_health, NULL };
+const lm_route lm_route_health = {
+    .method = "GET", .path = "/health", .also = "/v1/health",
+    .flags = LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, .dialect = LM_DIALECT_NATIVE,
+    .summary = "report whether the server is ready",
+    .handle = answer_health,
+};
 

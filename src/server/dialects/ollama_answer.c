@@ -24,7 +24,8 @@ json_t *lm_ollama_moment(double seconds)
 static json_t *piece(const lm_turn *t, const char *text, size_t n, bool done)
 {
     const lm_ollama_turn *own = (const lm_ollama_turn *)t;
-    json_t *o = json_pack("{s:s, s:o, s:b}", "model", t->service->name, "created_at", lm_ollama_moment(0), "done", done);
+    json_t *o = json_pack("{s:s, s:o, s:b}", "model", t->service->name, "created_at", lm_ollama_moment(0),
+                          "done", done);
 
     if (own->chat)
         json_object_set_new(o, "message", json_pack("{s:s, s:s%}", "role", "assistant", "content", text, n));
@@ -46,8 +47,9 @@ static json_t *call_json(const json_t *call, size_t i)
 {
     json_t *arguments = lm_turn_arguments(call);
 
-    return arguments ? json_pack("{s:{s:I, s:O, s:o}}", "function", "index", (json_int_t)i, "name", json_object_get(call, "name"),
-                                 "arguments", arguments) : NULL;
+    return arguments ? json_pack("{s:{s:I, s:O, s:o}}", "function", "index", (json_int_t)i, "name",
+                                 json_object_get(call, "name"), "arguments", arguments)
+                     : NULL;
 }
 
 static void set_calls(const lm_turn *t, json_t *o, const json_t *calls, size_t from)
@@ -74,7 +76,8 @@ static json_t *last(const lm_turn *t, const lm_choice *c, const char *text, size
     double read = u->first_seconds > u->queue_seconds ? u->first_seconds - u->queue_seconds : 0;
     double wrote = u->first_seconds > 0 ? u->seconds - u->first_seconds : 0;
 
-    json_object_set_new(o, "done_reason", json_string(strcmp(lm_turn_reason(c), "length") ? "stop" : "length"));
+    json_object_set_new(o, "done_reason",
+                        json_string(strcmp(lm_turn_reason(c), "length") ? "stop" : "length"));
     json_object_set_new(o, "total_duration", json_integer(nanoseconds(u->seconds)));
     json_object_set_new(o, "load_duration", json_integer(0));
     json_object_set_new(o, "prompt_eval_count", json_integer((json_int_t)u->n_prompt));
@@ -146,6 +149,6 @@ static void ollama_fault(lm_turn *t, const lm_error *e)
     lm_turn_line(t, lm_fault_json(LM_DIALECT_OLLAMA, 0, e));
 }
 
-const lm_writer lm_ollama_writer = { .dialect = LM_DIALECT_OLLAMA, .type = "application/x-ndjson", .id_prefix = "ollama-",
-                                     .text = ollama_text, .part = ollama_part, .end = ollama_end, .finish = ollama_finish,
-                                     .fault = ollama_fault };
+const lm_writer lm_ollama_writer = { .dialect = LM_DIALECT_OLLAMA, .type = "application/x-ndjson",
+                                     .id_prefix = "ollama-", .text = ollama_text, .part = ollama_part,
+                                     .end = ollama_end, .finish = ollama_finish, .fault = ollama_fault };

@@ -23,7 +23,8 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_turn *t, 
     while (word && efforts[i] && strcmp(efforts[i], word))
         i++;
     if (word ? !efforts[i] : !json_is_boolean(think))
-        return lm_fail(e, LM_USAGE, "think", LM_NO_OFFSET, "'think' must be true, false, \"low\", \"medium\" or \"high\"");
+        return lm_fail(e, LM_USAGE, "think", LM_NO_OFFSET,
+                       "'think' must be true, false, \"low\", \"medium\" or \"high\"");
     if (!json_is_false(think) && !lm_ollama_thinks(s))
         return lm_fail(e, LM_USAGE, "think", LM_NO_OFFSET, "\"%.60s\" does not support thinking", s->name);
     t->body.effort = word;
@@ -33,7 +34,8 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_turn *t, 
 
 /* ---- tool calls of earlier messages ---- */
 
-/* Read the tool calls of a message. ollama's calls have no ids; ids of nine letters and digits work with every template. */
+/* Read the tool calls of a message. ollama's calls have no ids; ids of nine letters and digits work with
+ * every template. */
 static lm_status read_calls(const json_t *given, size_t i, size_t *n, json_t *calls, lm_error *e)
 {
     LM_TRY(lm_limit_check(LM_MOST_CALLS, json_array_size(given), e));
@@ -43,7 +45,8 @@ static lm_status read_calls(const json_t *given, size_t i, size_t *n, json_t *ca
         char id[32];
 
         if (!name)
-            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu: tool call %zu requires a name", i, k);
+            return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                           "message %zu: tool call %zu requires a name", i, k);
         snprintf(id, sizeof id, "call%05zu", (*n)++ % 100000);
         json_array_append_new(calls, lm_dialogue_call(id, name, json_object_get(f, "arguments")));
     }
@@ -64,8 +67,8 @@ typedef struct reading {
     size_t  n, place;                /* calls so far; messages since that one */
 } reading;
 
-/* Return the call that a tool message answers: the last calls' element at its place if the name fits or is NULL, otherwise the first one of
- * this name; NULL: none. */
+/* Return the call that a tool message answers: the last calls' element at its place if the name fits or is
+ * NULL, otherwise the first one of this name; NULL: none. */
 static const json_t *call_of(const reading *r, const char *name)
 {
     const json_t *call = json_array_get(r->calls, r->place);
@@ -80,15 +83,18 @@ static const json_t *call_of(const reading *r, const char *name)
 
 static lm_status read_message(reading *r, const json_t *m, size_t i, lm_error *e)
 {
-    const char *name = json_string_value(json_object_get(m, "tool_name")), *role = json_string_value(json_object_get(m, "role"));
+    const char *name = json_string_value(json_object_get(m, "tool_name")),
+               *role = json_string_value(json_object_get(m, "role"));
     const json_t *thinking = json_object_get(m, "thinking"), *images = json_object_get(m, "images"), *call;
     json_t *o, *calls;
     lm_status status = LM_OK;
 
     if (!json_is_object(m))
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu must be an object with role and content", i);
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                       "message %zu must be an object with role and content", i);
     if (json_array_size(images) || json_string_length(images))
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "message %zu has images; only text is supported", i);
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                       "message %zu has images; only text is supported", i);
     o = json_copy((json_t *)(uintptr_t)m);
     json_object_del(o, "images");
     json_object_del(o, "thinking");

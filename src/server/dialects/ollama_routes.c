@@ -1,5 +1,5 @@
-/* ollama_routes.c - ollama-compatible routes: /api/chat, generate, embed, embeddings, tags, show, ps, pull, version. Times are in
- * nanoseconds. */
+/* ollama_routes.c - ollama-compatible routes: /api/chat, generate, embed, embeddings, tags, show, ps, pull,
+ * version. Times are in nanoseconds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,26 +17,35 @@
 
 /* Of the object `options`: they are read into the same turn. */
 static const lm_field option_fields[] = {
-    { "num_predict", LM_FIELD_I64, T(max_tokens), -2, 1e9, NULL, false, "maximum number of tokens to generate; -1: no limit" },
-    LM_HARMLESS("num_ctx"), LM_HARMLESS("num_keep"), LM_HARMLESS("num_thread"), LM_HARMLESS("num_batch"), LM_HARMLESS("num_gpu"),
-    LM_HARMLESS("use_mmap"), LM_HARMLESS("use_mlock"), LM_HARMLESS("numa"), LM_HARMLESS("main_gpu"), LM_HARMLESS("low_vram"),
+    { "num_predict", LM_FIELD_I64, T(max_tokens), -2, 1e9, NULL, false,
+      "maximum number of tokens to generate; -1: no limit" },
+    LM_HARMLESS("num_ctx"), LM_HARMLESS("num_keep"), LM_HARMLESS("num_thread"), LM_HARMLESS("num_batch"),
+    LM_HARMLESS("num_gpu"), LM_HARMLESS("use_mmap"), LM_HARMLESS("use_mlock"), LM_HARMLESS("numa"),
+    LM_HARMLESS("main_gpu"), LM_HARMLESS("low_vram"),
     { 0 },
 };
-static const lm_field_group option_groups[] = { { option_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_no_trace_fields, 0 },
-                                                { lm_constraints_fields, T(constraints) }, { 0 } };
+static const lm_field_group option_groups[] = {
+    { option_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_no_trace_fields, 0 },
+    { lm_constraints_fields, T(constraints) }, { 0 },
+};
 
-#define COMMON                                                                                                                    \
-    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /api/tags; any name if the server has one model" },       \
-    { "options", LM_FIELD_OBJECT, V(options), 0, 0, NULL, false, "num_predict, temperature, seed, stop ... as in /completion" },  \
-    { "keep_alive", LM_FIELD_ANY, V(keep_alive), 0, 0, NULL, false,                                                               \
+#define COMMON                                                                                              \
+    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false,                                                \
+      "a name of /api/tags; any name if the server has one model" },                                        \
+    { "options", LM_FIELD_OBJECT, V(options), 0, 0, NULL, false,                                            \
+      "num_predict, temperature, seed, stop ... as in /completion" },                                       \
+    { "keep_alive", LM_FIELD_ANY, V(keep_alive), 0, 0, NULL, false,                                         \
       "time until the idle model is unloaded: seconds, \"5m\", -1: never, 0: after this request" }
 
-#define WRITING                                                                                                                   \
-    { "stream", LM_FIELD_BOOL, T(stream), 0, 0, NULL, false, "send one line per piece of text (true)" },                          \
-    { "format", LM_FIELD_ANY, V(constraints.format), 0, 0, NULL, false, "\"json\", or a JSON schema that the output matches" },   \
-    { "logprobs", LM_FIELD_BOOL, T(logprobs), 0, 0, NULL, false, "log-probability of each token" },                               \
-    { "top_logprobs", LM_FIELD_U32, T(top_logprobs), 0, 20, NULL, false, "most probable tokens returned per position; needs logprobs" },\
-    { "think", LM_FIELD_ANY, V(think), 0, 0, NULL, false, "reasoning: true, false, \"low\", \"medium\" or \"high\"" }
+#define WRITING                                                                                             \
+    { "stream", LM_FIELD_BOOL, T(stream), 0, 0, NULL, false, "send one line per piece of text (true)" },    \
+    { "format", LM_FIELD_ANY, V(constraints.format), 0, 0, NULL, false,                                     \
+      "\"json\", or a JSON schema that the output matches" },                                               \
+    { "logprobs", LM_FIELD_BOOL, T(logprobs), 0, 0, NULL, false, "log-probability of each token" },         \
+    { "top_logprobs", LM_FIELD_U32, T(top_logprobs), 0, 20, NULL, false,                                    \
+      "most probable tokens returned per position; needs logprobs" },                                       \
+    { "think", LM_FIELD_ANY, V(think), 0, 0, NULL, false,                                                   \
+      "reasoning: true, false, \"low\", \"medium\" or \"high\"" }
 
 static const lm_field chat_fields[] = {
     COMMON, WRITING,
@@ -48,18 +57,22 @@ static const lm_field chat_fields[] = {
 };
 static const lm_field generate_fields[] = {
     COMMON, WRITING,
-    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "the message; with raw, the text to continue" },
+    { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false,
+      "the message; with raw, the text to continue" },
     { "system", LM_FIELD_STRING, V(system), 0, 0, NULL, false, "system message" },
     { "raw", LM_FIELD_BOOL, V(raw), 0, 0, NULL, false, "continue the text without the chat template" },
-    { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text after the output, if the model has tokens for it" },
-    LM_REFUSED("template", "requests cannot supply a template"), LM_REFUSED("context", "use /api/chat to continue a conversation"),
+    { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false,
+      "text after the output, if the model has tokens for it" },
+    LM_REFUSED("template", "requests cannot supply a template"),
+    LM_REFUSED("context", "use /api/chat to continue a conversation"),
     LM_REFUSED("images", "only text is supported"), LM_HARMLESS("truncate"), LM_HARMLESS("shift"),
     { 0 },
 };
 static const lm_field embed_fields[] = {
     COMMON,
     { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "string or array of strings" },
-    { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false, "the first N dimensions, normalized again" },
+    { "dimensions", LM_FIELD_U32, V(dimensions), 1, 1e6, NULL, false,
+      "the first N dimensions, normalized again" },
     LM_HARMLESS("truncate"),
     { 0 },
 };
@@ -81,12 +94,16 @@ static const lm_field show_fields[] = {
     LM_HARMLESS("verbose"),
     { 0 },
 };
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_turn_no_trace_fields, 0 }, { lm_constraints_fields, V(constraints) },
-                                                { 0 } },
-                            generate_groups[] = { { generate_fields, 0 }, { lm_turn_no_trace_fields, 0 },
-                                                  { lm_constraints_fields, V(constraints) }, { 0 } },
-                            embed_groups[] = { { embed_fields, 0 }, { 0 } }, old_embed_groups[] = { { old_embed_fields, 0 }, { 0 } },
-                            pull_groups[] = { { pull_fields, 0 }, { 0 } }, show_groups[] = { { show_fields, 0 }, { 0 } };
+static const lm_field_group chat_groups[] = {
+    { chat_fields, 0 }, { lm_turn_no_trace_fields, 0 }, { lm_constraints_fields, V(constraints) }, { 0 },
+};
+static const lm_field_group generate_groups[] = {
+    { generate_fields, 0 }, { lm_turn_no_trace_fields, 0 }, { lm_constraints_fields, V(constraints) }, { 0 },
+};
+static const lm_field_group embed_groups[] = { { embed_fields, 0 }, { 0 } };
+static const lm_field_group old_embed_groups[] = { { old_embed_fields, 0 }, { 0 } };
+static const lm_field_group pull_groups[] = { { pull_fields, 0 }, { 0 } };
+static const lm_field_group show_groups[] = { { show_fields, 0 }, { 0 } };
 
 static void ollama_defaults(const lm_service *s, void *values)
 {
@@ -110,9 +127,11 @@ static lm_status read_keep_alive(lm_call *c, bool *given, double *seconds, lm_er
     if (json_is_number(value))
         *seconds = json_number_value(value);
     else if (value && !(json_is_string(value) && lm_duration_read(json_string_value(value), seconds)))
-        return lm_fail(e, LM_USAGE, "keep_alive", LM_NO_OFFSET, "'keep_alive' must be a number of seconds or a duration such as \"5m\"");
+        return lm_fail(e, LM_USAGE, "keep_alive", LM_NO_OFFSET,
+                       "'keep_alive' must be a number of seconds or a duration such as \"5m\"");
     if (*given && lm_models_stays(c->models)) {
-        json_array_append_new(c->warnings, json_string("keep_alive: has no effect: the server keeps its one model"));
+        json_array_append_new(c->warnings,
+                              json_string("keep_alive: has no effect: the server keeps its one model"));
         *given = false;
     }
     return LM_OK;
@@ -140,8 +159,8 @@ static lm_status take_model(lm_call *c, lm_error *e)
 
 static json_t *empty_answer(const lm_call *c, bool chat, const char *reason)
 {
-    json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", c->service->name, "created_at", lm_ollama_moment(0), "done", 1, "done_reason",
-                          reason);
+    json_t *o = json_pack("{s:s, s:o, s:b, s:s}", "model", c->service->name, "created_at",
+                          lm_ollama_moment(0), "done", 1, "done_reason", reason);
 
     if (chat)
         json_object_set_new(o, "message", json_pack("{s:s, s:s}", "role", "assistant", "content", ""));
@@ -165,7 +184,8 @@ static lm_status answer_loaded(lm_call *c, bool chat, lm_error *e)
     return lm_answer_json(c, empty_answer(c, chat, "load"), e);
 }
 
-/* Take the constraints from the request or from its options, not from both. `format` is one of the request. */
+/* Take the constraints from the request or from its options, not from both. `format` is one of the
+ * request. */
 static lm_status join_constraints(lm_ollama_turn *v, lm_error *e)
 {
     static const lm_constraints none = { .compact = true };
@@ -173,7 +193,8 @@ static lm_status join_constraints(lm_ollama_turn *v, lm_error *e)
     json_t *format = v->constraints.format;
 
     v->constraints.format = NULL;
-    bool inner = memcmp(given, &none, sizeof none) != 0, outer = memcmp(&v->constraints, &none, sizeof none) != 0;
+    bool inner = memcmp(given, &none, sizeof none) != 0,
+         outer = memcmp(&v->constraints, &none, sizeof none) != 0;
     if (inner && outer)
         return lm_fail(e, LM_USAGE, "options", LM_NO_OFFSET,
                        "'options' has a constraint, and the request has another; only one may be given");
@@ -214,7 +235,8 @@ static lm_status read_chat(lm_call *c, lm_turn *t, lm_error *e)
     return read_dialogue(c, t, t->body.messages, e);
 }
 
-/* Read a prompt without the chat template, to be continued; with `suffix`, to generate the text between both. */
+/* Read a prompt without the chat template, to be continued; with `suffix`, to generate the text between
+ * both. */
 static lm_status read_raw(lm_call *c, lm_turn *t, lm_error *e)
 {
     const lm_ollama_turn *v = (const lm_ollama_turn *)t;
@@ -222,11 +244,13 @@ static lm_status read_raw(lm_call *c, lm_turn *t, lm_error *e)
     lm_tokens *prompt;
 
     if (v->system)
-        return lm_fail(e, LM_USAGE, "system", LM_NO_OFFSET, "'system' requires the chat template, which this request does not use");
+        return lm_fail(e, LM_USAGE, "system", LM_NO_OFFSET,
+                       "'system' requires the chat template, which this request does not use");
     LM_TRY(lm_ollama_think(c->service, v->think, t, e));
     LM_TRY(lm_prompts_one(&t->prompts, &prompt, e));
-    return v->suffix && *v->suffix ? lm_middle_prompt(c->service, &middle, prompt, e)
-                                   : lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, prompt, e);
+    return v->suffix && *v->suffix
+               ? lm_middle_prompt(c->service, &middle, prompt, e)
+               : lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, prompt, e);
 }
 
 static lm_status read_generate(lm_call *c, lm_turn *t, lm_error *e)
@@ -240,8 +264,9 @@ static lm_status read_generate(lm_call *c, lm_turn *t, lm_error *e)
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "%s does not support insert", c->service->name);
     if (v->raw || !c->service->template || middle)
         return read_raw(c, t, e);
-    messages = json_pack("[o*, {s:s, s:s}]", v->system ? json_pack("{s:s, s:s}", "role", "system", "content", v->system) : NULL, "role",
-                         "user", "content", v->prompt);
+    messages = json_pack("[o*, {s:s, s:s}]",
+                         v->system ? json_pack("{s:s, s:s}", "role", "system", "content", v->system) : NULL,
+                         "role", "user", "content", v->prompt);
     status = read_dialogue(c, t, messages, e);
     json_decref(messages);
     return status;
@@ -280,12 +305,18 @@ static lm_status answer_generate(lm_call *c, lm_error *e)
     return write(c, false, e);
 }
 
-const lm_route lm_route_ollama_chat = { "POST", "/api/chat", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                        "answer a conversation, ollama-compatible", chat_groups, sizeof(lm_ollama_turn),
-                                        ollama_defaults, answer_chat, NULL };
-const lm_route lm_route_ollama_generate = { "POST", "/api/generate", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                            "answer a message, ollama-compatible", generate_groups, sizeof(lm_ollama_turn),
-                                            ollama_defaults, answer_generate, NULL };
+const lm_route lm_route_ollama_chat = {
+    .method = "POST", .path = "/api/chat", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OLLAMA,
+    .summary = "answer a conversation, ollama-compatible",
+    .groups = chat_groups, .values_size = sizeof(lm_ollama_turn), .defaults = ollama_defaults,
+    .handle = answer_chat,
+};
+const lm_route lm_route_ollama_generate = {
+    .method = "POST", .path = "/api/generate", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OLLAMA,
+    .summary = "answer a message, ollama-compatible",
+    .groups = generate_groups, .values_size = sizeof(lm_ollama_turn), .defaults = ollama_defaults,
+    .handle = answer_generate,
+};
 
 /* ---- embeddings ---- */
 
@@ -295,8 +326,9 @@ static json_t *embed_document(const lm_read_job *r)
 
     for (size_t i = 0; i < lm_read_job_count(r); i++)
         json_array_append_new(vectors, lm_embedding_json(r, i));
-    return json_pack("{s:s, s:o, s:i, s:i, s:I}", "model", lm_read_job_service(r)->name, "embeddings", vectors, "total_duration", 0,
-                     "load_duration", 0, "prompt_eval_count", (json_int_t)lm_read_job_all_tokens(r));
+    return json_pack("{s:s, s:o, s:i, s:i, s:I}", "model", lm_read_job_service(r)->name, "embeddings",
+                     vectors, "total_duration", 0, "load_duration", 0, "prompt_eval_count",
+                     (json_int_t)lm_read_job_all_tokens(r));
 }
 
 static lm_status answer_embed(lm_call *c, lm_error *e)
@@ -307,9 +339,11 @@ static lm_status answer_embed(lm_call *c, lm_error *e)
     return lm_embeddings(c, v->input, v->dimensions, false, embed_document, e);
 }
 
-const lm_route lm_route_ollama_embed = { "POST", "/api/embed", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                         "compute embedding vectors, ollama-compatible", embed_groups, sizeof(lm_ollama_turn), NULL,
-                                         answer_embed, NULL };
+const lm_route lm_route_ollama_embed = {
+    .method = "POST", .path = "/api/embed", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OLLAMA,
+    .summary = "compute embedding vectors, ollama-compatible",
+    .groups = embed_groups, .values_size = sizeof(lm_ollama_turn), .handle = answer_embed,
+};
 
 /* The older format: one text, and its vector, not normalized. */
 static json_t *old_embed_document(const lm_read_job *r)
@@ -327,9 +361,11 @@ static lm_status answer_old_embed(lm_call *c, lm_error *e)
     return lm_embeddings(c, json_object_get(c->body, "prompt"), 0, true, old_embed_document, e);
 }
 
-const lm_route lm_route_ollama_embeddings = { "POST", "/api/embeddings", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA,
-                                              "compute an embedding vector, ollama's older format", old_embed_groups,
-                                              sizeof(lm_ollama_turn), NULL, answer_old_embed, NULL };
+const lm_route lm_route_ollama_embeddings = {
+    .method = "POST", .path = "/api/embeddings", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OLLAMA,
+    .summary = "compute an embedding vector, ollama's older format",
+    .groups = old_embed_groups, .values_size = sizeof(lm_ollama_turn), .handle = answer_old_embed,
+};
 
 /* ---- models ---- */
 
@@ -340,14 +376,16 @@ static json_t *details(const lm_service *s)
 
     snprintf(size, sizeof size, "%llu.%lluM", (unsigned long long)(i->parameters / 1000000),
              (unsigned long long)(i->parameters / 100000 % 10));
-    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", i->container, "family", i->family, "families",
-                     i->family, "parameter_size", size, "quantization_level", i->storage ? i->storage : "");
+    return json_pack("{s:s, s:s, s:s, s:[s], s:s, s:s}", "parent_model", "", "format", i->container, "family",
+                     i->family, "families", i->family, "parameter_size", size, "quantization_level",
+                     i->storage ? i->storage : "");
 }
 
 static json_t *tag(const lm_service *s, const lm_model_status *now)
 {
-    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", s->name, "model", s->name, "modified_at", lm_ollama_moment(0), "size",
-                     (json_int_t)s->o.card.weight_bytes, "digest", now->digest, "details", details(s));
+    return json_pack("{s:s, s:s, s:o, s:I, s:s, s:o}", "name", s->name, "model", s->name, "modified_at",
+                     lm_ollama_moment(0), "size", (json_int_t)s->o.card.weight_bytes, "digest", now->digest,
+                     "details", details(s));
 }
 
 static lm_status answer_tags(lm_call *c, lm_error *e)
@@ -385,7 +423,9 @@ static lm_status answer_ps(lm_call *c, lm_error *e)
         json_object_set_new(o, "size", json_integer((json_int_t)now.bytes));
         json_object_set_new(o, "size_vram", json_integer(0));
         /* ollama's date for "never" */
-        json_object_set_new(o, "expires_at", now.leaves < 0 ? json_string("2318-01-01T00:00:00Z") : lm_ollama_moment(now.leaves));
+        json_object_set_new(o, "expires_at",
+                            now.leaves < 0 ? json_string("2318-01-01T00:00:00Z")
+                                           : lm_ollama_moment(now.leaves));
         json_object_set_new(o, "context_length", json_integer(context_of(s)));
         json_array_append_new(list, o);
     }
@@ -397,7 +437,8 @@ static lm_status answer_show(lm_call *c, lm_error *e)
 {
     lm_service *s = c->service;
     const lm_model_info *i = &s->o.card;
-    json_t *info = json_pack("{s:s, s:I}", "general.architecture", i->family, "general.parameter_count", (json_int_t)i->parameters);
+    json_t *info = json_pack("{s:s, s:I}", "general.architecture", i->family, "general.parameter_count",
+                             (json_int_t)i->parameters);
     json_t *capabilities = json_pack("[s]", "completion"), *template;
     bool here = lm_models_peek(s);
     char key[96];
@@ -418,13 +459,14 @@ static lm_status answer_show(lm_call *c, lm_error *e)
     if (here)
         lm_models_unpeek(s);
     return lm_answer_json(c,
-                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "modified_at", lm_ollama_moment(0), "template", template,
-                                    "modelfile", "",
-                                    "parameters", "", "details", details(s), "model_info", info, "capabilities", capabilities),
+                          json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:o}", "modified_at", lm_ollama_moment(0),
+                                    "template", template, "modelfile", "", "parameters", "", "details",
+                                    details(s), "model_info", info, "capabilities", capabilities),
                           e);
 }
 
-/* Clients pull a model before they use it. An available model is reported as pulled; no model is downloaded. */
+/* Clients pull a model before they use it. An available model is reported as pulled; no model is
+ * downloaded. */
 static lm_status answer_pull(lm_call *c, lm_error *e)
 {
     const lm_ollama_turn *v = c->values;
@@ -433,7 +475,8 @@ static lm_status answer_pull(lm_call *c, lm_error *e)
         return lm_fail(e, LM_USAGE, "model", LM_NO_OFFSET, "'model' is required");
     if (!lm_models_find(c->models, v->turn.body.model))
         return lm_fault(c, e, 404, "model",
-                        "the model \"%.60s\" does not exist, and this server downloads none: fetch it with lamina pull, and serve it",
+                        "the model \"%.60s\" does not exist, and this server downloads none: fetch it with "
+                        "lamina pull, and serve it",
                         v->turn.body.model);
     if (!v->turn.stream)
         return lm_answer_json(c, json_pack("{s:s}", "status", "success"), e);
@@ -446,15 +489,30 @@ static lm_status answer_version(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:s}", "version", lm_version()), e);
 }
 
-const lm_route lm_route_ollama_tags = { "GET", "/api/tags", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "list available models", NULL, 0, NULL,
-        answer_tags, NULL };
-const lm_route lm_route_ollama_show = { "POST", "/api/show", NULL, LM_ROUTE_ASKS, LM_DIALECT_OLLAMA, "describe a model", show_groups,
-                                        sizeof(lm_ollama_turn), NULL, answer_show, NULL };
-const lm_route lm_route_ollama_ps = { "GET", "/api/ps", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA, "list loaded models", NULL, 0, NULL,
-                                      answer_ps, NULL };
-const lm_route lm_route_ollama_pull = { "POST", "/api/pull", NULL, LM_ROUTE_ALL, LM_DIALECT_OLLAMA,
-                                        "report whether a model is available, as after a download", pull_groups, sizeof(lm_ollama_turn),
-                                        ollama_defaults, answer_pull, NULL };
-const lm_route lm_route_ollama_version = { "GET", "/api/version", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
-        LM_DIALECT_OLLAMA,
-                                           "return the version", NULL, 0, NULL, answer_version, NULL };
+const lm_route lm_route_ollama_tags = {
+    .method = "GET", .path = "/api/tags", .flags = LM_ROUTE_ALL, .dialect = LM_DIALECT_OLLAMA,
+    .summary = "list available models",
+    .handle = answer_tags,
+};
+const lm_route lm_route_ollama_show = {
+    .method = "POST", .path = "/api/show", .flags = LM_ROUTE_ASKS, .dialect = LM_DIALECT_OLLAMA,
+    .summary = "describe a model",
+    .groups = show_groups, .values_size = sizeof(lm_ollama_turn), .handle = answer_show,
+};
+const lm_route lm_route_ollama_ps = {
+    .method = "GET", .path = "/api/ps", .flags = LM_ROUTE_ALL, .dialect = LM_DIALECT_OLLAMA,
+    .summary = "list loaded models",
+    .handle = answer_ps,
+};
+const lm_route lm_route_ollama_pull = {
+    .method = "POST", .path = "/api/pull", .flags = LM_ROUTE_ALL, .dialect = LM_DIALECT_OLLAMA,
+    .summary = "report whether a model is available, as after a download",
+    .groups = pull_groups, .values_size = sizeof(lm_ollama_turn), .defaults = ollama_defaults,
+    .handle = answer_pull,
+};
+const lm_route lm_route_ollama_version = {
+    .method = "GET", .path = "/api/version", .flags = LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
+    .dialect = LM_DIALECT_OLLAMA,
+    .summary = "return the version",
+    .handle = answer_version,
+};

@@ -7,8 +7,8 @@
 /* Return a document, or a chunk of a stream. Takes ownership of `choices`. */
 json_t *lm_openai_document(const lm_turn *t, const char *object, json_t *choices);
 
-/* End a response. A document has `choices` and usage. In a stream `choices` is empty; a last chunk has usage if it is `wanted`, and [DONE]
- * follows. Takes ownership of `choices` and `usage`. */
+/* End a response. A document has `choices` and usage. In a stream `choices` is empty; a last chunk has usage
+ * if it is `wanted`, and [DONE] follows. Takes ownership of `choices` and `usage`. */
 void    lm_openai_finish(lm_turn *t, const char *object, json_t *choices, bool wanted, json_t *usage);
 
 /* Send a chunk without choices that has the trace of a token. Takes ownership of both. */

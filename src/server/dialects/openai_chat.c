@@ -1,4 +1,5 @@
-/* openai_chat.c - POST /v1/chat/completions: its fields, its writer, and how a conversation is read. Read from answer_chat upwards. */
+/* openai_chat.c - POST /v1/chat/completions: its fields, its writer, and how a conversation is read. Read
+ * from answer_chat upwards. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,54 +23,71 @@ static const char *const automatic[] = { "auto", "default", NULL };
 static const char *const none_only[] = { "none", NULL }, *const text_only[] = { "text", NULL };
 
 static const lm_field chat_fields[] = {
-    { "messages", LM_FIELD_ARRAY, B(messages), 0, 0, NULL, true, "the conversation: objects with role and content" },
-    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "messages", LM_FIELD_ARRAY, B(messages), 0, 0, NULL, true,
+      "the conversation: objects with role and content" },
+    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false,
+      "a name of /v1/models; any name if the server has one model" },
     { "max_completion_tokens", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false,
       "maximum number of tokens to generate; -1: until the context is full" },
-    { "max_tokens", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false, "older name of max_completion_tokens" },
-    { "n_predict", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_completion_tokens" },
+    { "max_tokens", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false,
+      "older name of max_completion_tokens" },
+    { "n_predict", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false,
+      "llama.cpp's name of max_completion_tokens" },
     { "n", LM_FIELD_U32, T(n), 1, 8, NULL, false, "number of answers to generate" },
     { "logprobs", LM_FIELD_BOOL, T(logprobs), 0, 0, NULL, false, "log-probability of each token" },
-    { "top_logprobs", LM_FIELD_U32, T(top_logprobs), 0, 20, NULL, false, "number of most probable tokens returned per position; requires logprobs" },
-    { "stream_options", LM_FIELD_OBJECT, B(stream_options), 0, 0, NULL, false, "include_usage: send usage in the last event" },
+    { "top_logprobs", LM_FIELD_U32, T(top_logprobs), 0, 20, NULL, false,
+      "number of most probable tokens returned per position; requires logprobs" },
+    { "stream_options", LM_FIELD_OBJECT, B(stream_options), 0, 0, NULL, false,
+      "include_usage: send usage in the last event" },
     { "chat_template_kwargs", LM_FIELD_OBJECT, B(kwargs), 0, 0, NULL, false,
       "variables of the chat template; warnings names those that it does not use" },
-    { "add_generation_prompt", LM_FIELD_BOOL, T(generation_prompt), 0, 0, NULL, false, "add the start of the answer to the prompt (true)" },
+    { "add_generation_prompt", LM_FIELD_BOOL, T(generation_prompt), 0, 0, NULL, false,
+      "add the start of the answer to the prompt (true)" },
     { "continue_final_message", LM_FIELD_ANY, V(continue_final), 0, 0, NULL, false,
       "continue the last message, if it is the assistant's (true)" },
     { "cache_prompt", LM_FIELD_BOOL, T(cache_prompt), 0, 0, NULL, false, "use the prefix cache (true)" },
     { "tools", LM_FIELD_ARRAY, B(tools), 0, 0, NULL, false,
       "functions that may be called: type function, function with name, description, parameters" },
     { "tool_choice", LM_FIELD_ANY, B(tool_choice), 0, 0, NULL, false,
-      "none, auto, required, the function to call, or allowed_tools; a required call matches the schema of the function" },
-    { "parallel_tool_calls", LM_FIELD_BOOL, T(parallel_calls), 0, 0, NULL, false, "allow several tool calls in one answer (true)" },
+      "none, auto, required, the function to call, or allowed_tools; a required call matches the schema "
+      "of the function" },
+    { "parallel_tool_calls", LM_FIELD_BOOL, T(parallel_calls), 0, 0, NULL, false,
+      "allow several tool calls in one answer (true)" },
     { "reasoning_effort", LM_FIELD_STRING, B(effort), 0, 0, NULL, false,
       "none, minimal, low, medium, high, xhigh or max, if the chat template supports it" },
     { "reasoning_budget", LM_FIELD_I64, T(reasoning_budget), -1, 1e9, NULL, false,
       "maximum number of reasoning tokens, after which reasoning ends; -1: no limit" },
-    { "thinking_budget_tokens", LM_FIELD_I64, T(reasoning_budget), -1, 1e9, NULL, false, "llama.cpp's name of reasoning_budget" },
-    { "thinking_token_budget", LM_FIELD_I64, T(reasoning_budget), -1, 1e9, NULL, false, "vLLM's name of reasoning_budget" },
+    { "thinking_budget_tokens", LM_FIELD_I64, T(reasoning_budget), -1, 1e9, NULL, false,
+      "llama.cpp's name of reasoning_budget" },
+    { "thinking_token_budget", LM_FIELD_I64, T(reasoning_budget), -1, 1e9, NULL, false,
+      "vLLM's name of reasoning_budget" },
     LM_REFUSED("echo", "use /v1/completions"), LM_REFUSED("stop_sequences", "use stop"),
     { "best_of", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "use /v1/completions" },
-    LM_REFUSED("add_special_tokens", "the chat template adds them"), LM_REFUSED("documents", "use chat_template_kwargs"),
+    LM_REFUSED("add_special_tokens", "the chat template adds them"),
+    LM_REFUSED("documents", "use chat_template_kwargs"),
     LM_REFUSED("chat_template", "the server sets the template: --chat-template-file"),
-    LM_REFUSED("web_search_options", "the server does not search"), LM_REFUSED("tool_prompt", "use tools and the chat template"),
+    LM_REFUSED("web_search_options", "the server does not search"),
+    LM_REFUSED("tool_prompt", "use tools and the chat template"),
     LM_REFUSED("guideline", "use chat_template_kwargs"),
-    { "parse_tool_calls", LM_FIELD_BOOL, T(parse_tool_calls), 0, 0, NULL, false, "calls stand apart from the content (true)" },
+    { "parse_tool_calls", LM_FIELD_BOOL, T(parse_tool_calls), 0, 0, NULL, false,
+      "calls stand apart from the content (true)" },
     LM_REFUSED("functions", "use tools"),
     { "function_call", LM_FIELD_REFUSED, 0, 0, 0, none_only, false, "use tool_choice" },
     { "modalities", LM_FIELD_REFUSED, 0, 0, 0, text_only, false, "only text is generated" },
     LM_REFUSED("audio", "only text is generated"), LM_HARMLESS("prediction"),
     { "reasoning_format", LM_FIELD_STRING, V(reasoning_format), 0, 0, NULL, false,
-      "none: reasoning is part of the content; auto, deepseek: it is returned in reasoning_content; both: also in reasoning" },
+      "none: reasoning is part of the content; auto, deepseek: it is returned in reasoning_content; both: "
+      "also in reasoning" },
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
     LM_HARMLESS("user"), LM_HARMLESS("metadata"), LM_HARMLESS("store"), LM_HARMLESS("safety_identifier"),
     LM_HARMLESS("prompt_cache_key"), LM_HARMLESS("verbosity"),
     { 0 },
 };
 
-static const lm_field_group chat_groups[] = { { chat_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_trace_fields, 0 },
-                                              { lm_constraints_fields, T(constraints) }, { 0 } };
+static const lm_field_group chat_groups[] = {
+    { chat_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_trace_fields, 0 },
+    { lm_constraints_fields, T(constraints) }, { 0 },
+};
 
 static void chat_defaults(const lm_service *s, void *values)
 {
@@ -97,7 +115,8 @@ static json_t *usage_json(const lm_turn *t)
     const lm_turn_usage u = lm_turn_used(t);
     json_t *o = lm_openai_usage(&u);
 
-    json_object_set_new(o, "completion_tokens_details", json_pack("{s:I}", "reasoning_tokens", (json_int_t)u.reasoning));
+    json_object_set_new(o, "completion_tokens_details",
+                        json_pack("{s:I}", "reasoning_tokens", (json_int_t)u.reasoning));
     return o;
 }
 
@@ -112,8 +131,8 @@ static json_t *chunk(const lm_turn *t, json_t *choices)
 
 static void send_chunk(lm_turn *t, const lm_choice *c, json_t *delta, json_t *logprobs, const char *reason)
 {
-    json_t *o = chunk(t, json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)c->index, "delta", delta, "logprobs", logprobs,
-                                   "finish_reason", reason));
+    json_t *o = chunk(t, json_pack("[{s:i, s:o, s:o, s:s?}]", "index", (int)c->index, "delta", delta,
+                                   "logprobs", logprobs, "finish_reason", reason));
 
     lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
@@ -122,7 +141,8 @@ static void send_chunk(lm_turn *t, const lm_choice *c, json_t *delta, json_t *lo
 static void chat_begin(lm_turn *t)
 {
     for (size_t i = 0; i < t->n_choices; i++)
-        send_chunk(t, t->choices + i, json_pack("{s:s, s:n}", "role", "assistant", "content"), json_null(), NULL);
+        send_chunk(t, t->choices + i, json_pack("{s:s, s:n}", "role", "assistant", "content"), json_null(),
+                   NULL);
 }
 
 static void chat_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
@@ -141,11 +161,12 @@ static void chat_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
             json_object_set(delta, "reasoning", json_object_get(delta, "reasoning_content"));
         break;
     case LM_ANSWER_CALL:
-        call = json_pack("{s:i, s:s, s:s, s:{s:s%, s:s}}", "index", (int)event->call, "id", event->id, "type", "function", "function",
-                         "name", event->text, event->size, "arguments", "");
+        call = json_pack("{s:i, s:s, s:s, s:{s:s%, s:s}}", "index", (int)event->call, "id", event->id, "type",
+                         "function", "function", "name", event->text, event->size, "arguments", "");
         break;
     case LM_ANSWER_ARGUMENTS:
-        call = json_pack("{s:i, s:{s:s%}}", "index", (int)event->call, "function", "arguments", event->text, event->size);
+        call = json_pack("{s:i, s:{s:s%}}", "index", (int)event->call, "function", "arguments", event->text,
+                         event->size);
         break;
     default:
         return;
@@ -168,7 +189,8 @@ static void chat_end(lm_turn *t, lm_choice *c)
 
 static json_t *message_json(const lm_turn *t, const lm_choice *c)
 {
-    json_t *o = json_pack("{s:s, s:s%, s:n}", "role", "assistant", "content", c->text.data ? c->text.data : "", c->text.size, "refusal");
+    json_t *o = json_pack("{s:s, s:s%, s:n}", "role", "assistant", "content",
+                          c->text.data ? c->text.data : "", c->text.size, "refusal");
     json_t *calls, *call;
     size_t i;
 
@@ -182,9 +204,10 @@ static json_t *message_json(const lm_turn *t, const lm_choice *c)
         json_object_set_new(o, "content", json_null());
     calls = json_array();
     json_array_foreach(c->calls, i, call)
-        json_array_append_new(calls, json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", json_object_get(call, "id"), "type", "function",
-                                               "function", "name", json_object_get(call, "name"), "arguments",
-                                               json_object_get(call, "arguments")));
+        json_array_append_new(calls,
+                              json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", json_object_get(call, "id"), "type",
+                                        "function", "function", "name", json_object_get(call, "name"),
+                                        "arguments", json_object_get(call, "arguments")));
     json_object_set_new(o, "tool_calls", calls);
     return o;
 }
@@ -195,18 +218,19 @@ static void chat_finish(lm_turn *t)
 
     for (size_t i = 0; !t->stream && i < t->n_choices; i++) {
         lm_choice *c = t->choices + i;
-        json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)c->index, "message", message_json(t, c), "logprobs",
-                                                 take_logprobs(t->service, c), "finish_reason", lm_turn_reason(c)));
+        json_array_append_new(choices, json_pack("{s:i, s:o, s:o, s:s}", "index", (int)c->index, "message",
+                                                 message_json(t, c), "logprobs", take_logprobs(t->service, c),
+                                                 "finish_reason", lm_turn_reason(c)));
     }
-    lm_openai_finish(t, t->stream ? "chat.completion.chunk" : "chat.completion", choices, ((const chat_turn *)t)->sends_usage,
-                     usage_json(t));
+    lm_openai_finish(t, t->stream ? "chat.completion.chunk" : "chat.completion", choices,
+                     ((const chat_turn *)t)->sends_usage, usage_json(t));
 }
 
 static void chat_progress(lm_turn *t, lm_choice *c, json_t *progress)
 {
     json_t *o = lm_openai_document(t, "chat.completion.chunk",
-                                   json_pack("[{s:i, s:{}, s:n, s:n}]", "index", (int)c->index, "delta", "logprobs",
-                                             "finish_reason"));
+                                   json_pack("[{s:i, s:{}, s:n, s:n}]", "index", (int)c->index, "delta",
+                                             "logprobs", "finish_reason"));
 
     json_object_set_new(o, "prompt_progress", progress);
     lm_turn_piece(t, c, o);
@@ -215,22 +239,26 @@ static void chat_progress(lm_turn *t, lm_choice *c, json_t *progress)
 
 /* ---- the request ---- */
 
-/* Check continue_final_message. *on: continue the last message if it is the assistant's; without the field, true unless
- * add_generation_prompt is given as true. */
+/* Check continue_final_message. *on: continue the last message if it is the assistant's; without the field,
+ * true unless add_generation_prompt is given as true. */
 static lm_status check_continuation(const lm_call *c, const chat_turn *v, bool *on, lm_error *e)
 {
-    const json_t *messages = v->turn.body.messages, *last = json_array_get(messages, json_array_size(messages) - 1);
+    const json_t *messages = v->turn.body.messages,
+                 *last = json_array_get(messages, json_array_size(messages) - 1);
     const json_t *wanted = v->continue_final;
     const char *role = json_string_value(json_object_get(last, "role")), *word = json_string_value(wanted);
-    bool wanted_on = json_is_true(wanted) || (word && (strcmp(word, "content") == 0 || strcmp(word, "reasoning_content") == 0));
+    bool wanted_on = json_is_true(wanted) ||
+                     (word && (strcmp(word, "content") == 0 || strcmp(word, "reasoning_content") == 0));
 
     *on = wanted ? wanted_on : !json_is_true(json_object_get(c->body, "add_generation_prompt"));
     if (wanted && !wanted_on && !json_is_false(wanted))
-        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET, "'continue_final_message' must be true or false");
+        return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET,
+                       "'continue_final_message' must be true or false");
     if (wanted_on && json_is_true(json_object_get(c->body, "add_generation_prompt")))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET,
                        "'continue_final_message' cannot be combined with \"add_generation_prompt\": true");
-    if (wanted_on && (!role || strcmp(role, "assistant") || json_array_size(json_object_get(last, "tool_calls"))))
+    if (wanted_on &&
+        (!role || strcmp(role, "assistant") || json_array_size(json_object_get(last, "tool_calls"))))
         return lm_fail(e, LM_USAGE, "continue_final_message", LM_NO_OFFSET,
                        "'continue_final_message' requires that the last message is text of the assistant");
     return LM_OK;
@@ -243,9 +271,12 @@ static lm_status read_chat(lm_call *c, lm_turn *t, lm_error *e)
 
     t->reasoning_field = "reasoning_effort";
     LM_TRY(check_continuation(c, v, &t->continue_final, e));
-    if (format && strcmp(format, "none") && strcmp(format, "auto") && strcmp(format, "deepseek") && strcmp(format, "both"))
+    if (format && strcmp(format, "none") && strcmp(format, "auto") && strcmp(format, "deepseek") &&
+        strcmp(format, "both"))
         return lm_fail(e, LM_USAGE, "reasoning_format", LM_NO_OFFSET,
-                       "'reasoning_format' has the unknown value \"%.40s\": expected none, auto, deepseek or both", format);
+                       "'reasoning_format' has the unknown value \"%.40s\": expected none, auto, deepseek or "
+                       "both",
+                       format);
     t->merge_reasoning = format && strcmp(format, "none") == 0;
     return LM_OK;
 }
@@ -258,10 +289,12 @@ static lm_status prepare_chat(lm_call *c, lm_turn *t, lm_error *e)
     return lm_openai_wants_usage(c, t->body.stream_options, &v->sends_usage, e);
 }
 
-static const lm_writer chat_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .id_prefix = "chatcmpl-",
-                                       .prepare = prepare_chat, .begin = chat_begin, .text = chat_text, .part = chat_part,
-                                       .end = chat_end, .finish = chat_finish, .fault = lm_turn_fault, .progress = chat_progress,
-                                       .trace = chat_trace, .alive = lm_turn_waiting };
+static const lm_writer chat_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream",
+                                       .id_prefix = "chatcmpl-", .prepare = prepare_chat, .begin = chat_begin,
+                                       .text = chat_text, .part = chat_part, .end = chat_end,
+                                       .finish = chat_finish, .fault = lm_turn_fault,
+                                       .progress = chat_progress, .trace = chat_trace,
+                                       .alive = lm_turn_waiting };
 
 /* Whether 0 tokens are requested: the prompt is processed, and nothing is generated. */
 static bool is_none(const json_t *body)
@@ -300,12 +333,20 @@ static lm_status answer_chat_tokens(lm_call *c, lm_error *e)
     json_int_t n;
 
     LM_TRY(lm_turn_count(c, begin(c), &n, e));
-    return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e);
+    return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n),
+                          e);
 }
 
-const lm_route lm_route_chat_tokens = { "POST", "/v1/chat/completions/input_tokens", "/chat/completions/input_tokens", 0,
-                                        LM_DIALECT_OPENAI, "count conversation tokens", chat_groups, sizeof(chat_turn),
-                                        chat_defaults, answer_chat_tokens, NULL };
-const lm_route lm_route_chat_completions = { "POST", "/v1/chat/completions", "/chat/completions", 0, LM_DIALECT_OPENAI,
-                                             "answer a conversation", chat_groups, sizeof(chat_turn), chat_defaults, answer_chat,
-                                             NULL };
+const lm_route lm_route_chat_tokens = {
+    .method = "POST", .path = "/v1/chat/completions/input_tokens", .also = "/chat/completions/input_tokens",
+    .dialect = LM_DIALECT_OPENAI,
+    .summary = "count conversation tokens",
+    .groups = chat_groups, .values_size = sizeof(chat_turn), .defaults = chat_defaults,
+    .handle = answer_chat_tokens,
+};
+const lm_route lm_route_chat_completions = {
+    .method = "POST", .path = "/v1/chat/completions", .also = "/chat/completions",
+    .dialect = LM_DIALECT_OPENAI,
+    .summary = "answer a conversation",
+    .groups = chat_groups, .values_size = sizeof(chat_turn), .defaults = chat_defaults, .handle = answer_chat,
+};

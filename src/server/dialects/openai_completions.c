@@ -1,4 +1,5 @@
-/* openai_completions.c - POST /v1/completions: continue texts, or score them (echo). Read from answer_completion upwards. */
+/* openai_completions.c - POST /v1/completions: continue texts, or score them (echo). Read from
+ * answer_completion upwards. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,7 +17,8 @@ enum { MAX_LOGPROBS = 20 };
 
 typedef struct scored { double logprob; lm_logprob top[MAX_LOGPROBS]; } scored;
 
-/* The scores of one prompt: written by the thread that steps, read by the response when the sequence has ended. Freed by the last owner. */
+/* The scores of one prompt: written by the thread that steps, read by the response when the sequence has
+ * ended. Freed by the last owner. */
 typedef struct prompt_scores {
     atomic_uint owners;
     lm_token   *ids;                     /* [n + 1] */
@@ -41,12 +43,15 @@ typedef struct completion_turn {
     /* Of the writer. */
     bool        sends_usage;
     bool        write;                   /* tokens after the prompt are requested */
-    uint32_t    returned;                /* outputs per prompt that are returned; with best_of fewer than turn.n */
+    uint32_t    returned;                /* outputs per prompt that are returned; with best_of fewer than
+                                            turn.n */
     size_t      n_prompts, n_outputs;    /* n_outputs: as turn.n_choices */
     lm_text    *echoed;                  /* [n_prompts] */
-    prompt_scores **scores;              /* [n_scores]: per prompt, in a stream per choice; NULL: not requested */
+    prompt_scores **scores;              /* [n_scores]: per prompt, in a stream per choice; NULL: not
+                                            requested */
     size_t      n_scores;
-    bool       *begun;                   /* [n_outputs], in a stream: the prompt has been sent; NULL: not a stream */
+    bool       *begun;                   /* [n_outputs], in a stream: the prompt has been sent; NULL: not a
+                                            stream */
     token_place *at;                     /* [n_outputs]: the end of the tokens sent so far */
 } completion_turn;
 
@@ -57,16 +62,23 @@ typedef struct completion_turn {
 static const char *const as_usual[] = { "true", NULL };
 
 static const lm_field completion_fields[] = {
-    { "prompt", LM_FIELD_ANY, B(prompt), 0, 0, NULL, true, "string, array of token ids, or array of those: one answer per element" },
-    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
-    { "max_tokens", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false, "maximum number of tokens to generate (16); with echo, 0 scores the prompt" },
+    { "prompt", LM_FIELD_ANY, B(prompt), 0, 0, NULL, true,
+      "string, array of token ids, or array of those: one answer per element" },
+    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false,
+      "a name of /v1/models; any name if the server has one model" },
+    { "max_tokens", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false,
+      "maximum number of tokens to generate (16); with echo, 0 scores the prompt" },
     { "n_predict", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_tokens" },
-    { "logprobs", LM_FIELD_I32, V(logprobs), 0, MAX_LOGPROBS, NULL, false, "number of most probable tokens returned per position" },
+    { "logprobs", LM_FIELD_I32, V(logprobs), 0, MAX_LOGPROBS, NULL, false,
+      "number of most probable tokens returned per position" },
     { "n", LM_FIELD_U32, T(n), 1, 8, NULL, false, "number of outputs per prompt" },
     { "best_of", LM_FIELD_U32, V(best_of), 1, 8, NULL, false,
-      "number of outputs generated per prompt, of which the n with the highest mean log-probability are returned; not in a stream (n)" },
-    { "echo", LM_FIELD_BOOL, V(echo), 0, 0, NULL, false, "return the prompt as part of the text, with its log-probabilities" },
-    { "stream_options", LM_FIELD_OBJECT, B(stream_options), 0, 0, NULL, false, "include_usage: send usage in the last event" },
+      "number of outputs generated per prompt, of which the n with the highest mean log-probability are "
+      "returned; not in a stream (n)" },
+    { "echo", LM_FIELD_BOOL, V(echo), 0, 0, NULL, false,
+      "return the prompt as part of the text, with its log-probabilities" },
+    { "stream_options", LM_FIELD_OBJECT, B(stream_options), 0, 0, NULL, false,
+      "include_usage: send usage in the last event" },
     { "suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false,
       "text after the output, if the model has tokens for it; the prompt is one string" },
     { "add_special_tokens", LM_FIELD_REFUSED, 0, 0, 0, as_usual, false, "send token ids" },
@@ -74,8 +86,10 @@ static const lm_field completion_fields[] = {
     { 0 },
 };
 
-static const lm_field_group completion_groups[] = { { completion_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_trace_fields, 0 },
-                                                    { lm_constraints_fields, T(constraints) }, { 0 } };
+static const lm_field_group completion_groups[] = {
+    { completion_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_trace_fields, 0 },
+    { lm_constraints_fields, T(constraints) }, { 0 },
+};
 
 static void completion_defaults(const lm_service *s, void *values)
 {
@@ -136,14 +150,16 @@ static prompt_scores *scores_new(const lm_tokens *prompt, uint32_t n_vocab, uint
 }
 
 /* Score the token after `position`: the row of a token has the logits of the next one. */
-static lm_status keep_score(void *scores, size_t position, const float *logits, const float *hidden, lm_error *e)
+static lm_status keep_score(void *scores, size_t position, const float *logits, const float *hidden,
+                            lm_error *e)
 {
     prompt_scores *s = scores;
 
     (void)hidden;
     if (position >= s->n)
         return LM_OK;
-    s->scores[position].logprob = (double)lm_logprobs(logits, s->n_vocab, s->ids[position + 1], s->scores[position].top, s->top);
+    s->scores[position].logprob = (double)lm_logprobs(logits, s->n_vocab, s->ids[position + 1],
+                                                      s->scores[position].top, s->top);
     if (isnan(s->scores[position].logprob))
         return lm_fail(e, LM_FAILED, "logits", LM_NO_OFFSET, "not a number at position %zu", position);
     return LM_OK;
@@ -166,14 +182,15 @@ static lm_status score_prompts(lm_call *c, completion_turn *own, lm_error *e)
     return LM_OK;
 }
 
-/* Return the scores of choice `i`. In a stream each choice has its own, which are sent before its text, when those of other choices may
- * not be complete. */
+/* Return the scores of choice `i`. In a stream each choice has its own, which are sent before its text, when
+ * those of other choices may not be complete. */
 static prompt_scores *scores_of(const completion_turn *own, size_t i)
 {
     return own->begun ? own->scores[i] : own->scores[i / own->turn.n];
 }
 
-/* Let a sequence score its prompt while it processes it; without a stream only the first sequence of each prompt. */
+/* Let a sequence score its prompt while it processes it; without a stream only the first sequence of each
+ * prompt. */
 static void with_scores(lm_turn *t, size_t i, lm_sequence_options *o)
 {
     const completion_turn *own = (const completion_turn *)t;
@@ -200,7 +217,8 @@ static size_t characters(const lm_text *t)
     return n;
 }
 
-/* Advance `at` by the text of a token. The stream of the prompt ends when the first token of the output comes. */
+/* Advance `at` by the text of a token. The stream of the prompt ends when the first token of the output
+ * comes. */
 static void go_on(const lm_service *s, token_place *at, lm_token id, bool written)
 {
     lm_text text = { 0 };
@@ -226,8 +244,8 @@ static void add_entry(const lm_service *s, lists *l, lm_token id, json_t *logpro
     go_on(s, l->at, id, l->written);
 }
 
-/* Add a log-probability to `top`, by the token's text. `own`, the chosen token, always has its text as the key; another token with the same
- * text gets its id as the key, in vLLM's format. */
+/* Add a log-probability to `top`, by the token's text. `own`, the chosen token, always has its text as the
+ * key; another token with the same text gets its id as the key, in vLLM's format. */
 static void add_top(const lm_service *s, json_t *top, lm_token own, lm_token id, double logprob)
 {
     json_t *text = lm_token_text(s->tokenizer, id), *mine = lm_token_text(s->tokenizer, own);
@@ -276,7 +294,8 @@ static void add_tokens(const lm_service *s, lists *l, json_t *tokens)
     json_array_clear(tokens);
 }
 
-/* Return the log-probabilities not sent yet, and clear them: `prompt`: of the prompt; `written`: of the output. */
+/* Return the log-probabilities not sent yet, and clear them: `prompt`: of the prompt; `written`: of the
+ * output. */
 static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written)
 {
     completion_turn *own = (completion_turn *)t;
@@ -286,8 +305,8 @@ static json_t *logprobs_json(lm_turn *t, lm_choice *c, bool prompt, bool written
         add_scores(t->service, &l, scores_of(own, c->index));
     if (c->tokens && own->write && written)
         add_tokens(t->service, &l, c->tokens);
-    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", l.tokens, "token_logprobs", l.logprobs, "top_logprobs", l.top,
-                     "text_offset", l.offsets);
+    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", l.tokens, "token_logprobs", l.logprobs, "top_logprobs",
+                     l.top, "text_offset", l.offsets);
 }
 
 static json_t *usage_json(const lm_turn *t)
@@ -317,9 +336,11 @@ static void echo(lm_turn *t, lm_choice *c)
     if (!own->echo || own->begun[c->index])
         return;
     own->begun[c->index] = true;
-    lm_turn_send(t, NULL, event_document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text",
-                                                      text->data ? text->data : "", text->size, "logprobs",
-                                                      own->scores ? logprobs_json(t, c, true, false) : json_null(), "finish_reason")));
+    lm_turn_send(t, NULL,
+                 event_document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text",
+                                             text->data ? text->data : "", text->size, "logprobs",
+                                             own->scores ? logprobs_json(t, c, true, false) : json_null(),
+                                             "finish_reason")));
 }
 
 static void completion_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
@@ -327,8 +348,9 @@ static void completion_text(lm_turn *t, lm_choice *c, const char *text, size_t n
     json_t *o;
 
     echo(t, c);
-    o = event_document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text", text, n, "logprobs",
-                                    c->tokens ? logprobs_json(t, c, false, true) : json_null(), "finish_reason"));
+    o = event_document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text", text, n,
+                                    "logprobs", c->tokens ? logprobs_json(t, c, false, true) : json_null(),
+                                    "finish_reason"));
     lm_turn_piece(t, c, o);
     lm_turn_send(t, NULL, o);
 }
@@ -338,8 +360,8 @@ static void completion_end(lm_turn *t, lm_choice *c)
     json_t *o;
 
     echo(t, c);
-    o = event_document(t, json_pack("[{s:i, s:s, s:n, s:s}]", "index", (int)c->index, "text", "", "logprobs", "finish_reason",
-                                    lm_turn_reason(c)));
+    o = event_document(t, json_pack("[{s:i, s:s, s:n, s:s}]", "index", (int)c->index, "text", "", "logprobs",
+                                    "finish_reason", lm_turn_reason(c)));
 
     if (t->n_choices == 1)
         json_object_set_new(o, "timings", lm_turn_timings(c));
@@ -362,8 +384,10 @@ static json_t *choice_json(lm_turn *t, lm_choice *c, size_t index)
         lm_text_add(&text, own->echoed[c->index / t->n].data, own->echoed[c->index / t->n].size);
     if (own->write)
         lm_text_add(&text, c->text.data, c->text.size);
-    o = json_pack("{s:i, s:s%, s:o, s:s}", "index", (int)index, "text", text.data ? text.data : "", text.size, "logprobs",
-                  c->tokens && own->logprobs >= 0 ? logprobs_json(t, c, own->echo, true) : json_null(), "finish_reason", lm_turn_reason(c));
+    o = json_pack("{s:i, s:s%, s:o, s:s}", "index", (int)index, "text", text.data ? text.data : "", text.size,
+                  "logprobs",
+                  c->tokens && own->logprobs >= 0 ? logprobs_json(t, c, own->echo, true) : json_null(),
+                  "finish_reason", lm_turn_reason(c));
     lm_text_free(&text);
     return o;
 }
@@ -399,9 +423,11 @@ static json_t *choices_json(lm_turn *t)
 
     for (size_t i = 0; returned && i < t->n_choices; i++) {
         size_t prompt = i / t->n, which = i % t->n;
-        if (which < own->returned)
-            json_array_append_new(list, choice_json(t, own->returned < t->n ? best(t, prompt, returned) : t->choices + i,
-                                                    prompt * own->returned + which));
+        lm_choice *c;
+        if (which >= own->returned)
+            continue;
+        c = own->returned < t->n ? best(t, prompt, returned) : t->choices + i;
+        json_array_append_new(list, choice_json(t, c, prompt * own->returned + which));
     }
     free(returned);
     return list;
@@ -409,8 +435,8 @@ static json_t *choices_json(lm_turn *t)
 
 static void completion_finish(lm_turn *t)
 {
-    lm_openai_finish(t, "text_completion", t->stream ? json_array() : choices_json(t), ((const completion_turn *)t)->sends_usage,
-                     usage_json(t));
+    lm_openai_finish(t, "text_completion", t->stream ? json_array() : choices_json(t),
+                     ((const completion_turn *)t)->sends_usage, usage_json(t));
 }
 
 /* ---- the request ---- */
@@ -420,16 +446,19 @@ static lm_status check(const completion_turn *v, lm_error *e)
     const lm_turn *t = &v->turn;
 
     if (v->best_of && v->best_of < t->n)
-        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "'best_of' is %u; it must be at least n, %u", v->best_of, t->n);
+        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "'best_of' is %u; it must be at least n, %u",
+                       v->best_of, t->n);
     if (v->best_of > t->n && t->stream)
-        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET, "'best_of' cannot be combined with \"stream\": true");
+        return lm_fail(e, LM_USAGE, "best_of", LM_NO_OFFSET,
+                       "'best_of' cannot be combined with \"stream\": true");
     if (v->suffix && *v->suffix && v->echo)
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "'suffix' cannot be combined with echo");
     if (v->echo && v->logprobs >= 0 && (t->body.trace || json_array_size(t->body.intervene)))
         return lm_fail(e, LM_USAGE, "logprobs", LM_NO_OFFSET,
                        "'logprobs' with echo cannot be combined with trace or intervene: use /v1/trace");
     if (!t->max_tokens && !v->echo)
-        return lm_fail(e, LM_USAGE, "max_tokens", LM_NO_OFFSET, "'max_tokens' is 0, which requires \"echo\": true");
+        return lm_fail(e, LM_USAGE, "max_tokens", LM_NO_OFFSET,
+                       "'max_tokens' is 0, which requires \"echo\": true");
     return LM_OK;
 }
 
@@ -448,14 +477,17 @@ static lm_status prepare_completion(lm_call *c, lm_turn *t, lm_error *e)
     if (!v->echoed || !v->at || (t->stream && !v->begun))
         return lm_fail_memory(e, "the answer", 0);
     for (size_t i = 0; v->echo && i < prompts->n; i++)
-        LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n, LM_SKIP_SPECIAL, v->echoed + i, e));
+        LM_TRY(lm_detokenize(c->service->tokenizer, prompts->items[i].ids, prompts->items[i].n,
+                             LM_SKIP_SPECIAL, v->echoed + i, e));
     return v->echo && v->logprobs >= 0 ? score_prompts(c, v, e) : LM_OK;
 }
 
-static const lm_writer completion_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .id_prefix = "cmpl-",
-                                             .prepare = prepare_completion, .sequence = with_scores, .text = completion_text,
-                                             .end = completion_end, .finish = completion_finish, .fault = lm_turn_fault,
-                                             .trace = completion_trace, .alive = lm_turn_waiting, .release = completion_release };
+static const lm_writer completion_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream",
+                                             .id_prefix = "cmpl-", .prepare = prepare_completion,
+                                             .sequence = with_scores, .text = completion_text,
+                                             .end = completion_end, .finish = completion_finish,
+                                             .fault = lm_turn_fault, .trace = completion_trace,
+                                             .alive = lm_turn_waiting, .release = completion_release };
 
 /* Make the prompt for the text between the given prompt and its suffix. */
 static lm_status read_middle(const lm_service *s, const completion_turn *v, lm_prompts *out, lm_error *e)
@@ -476,8 +508,9 @@ static lm_status read_completion(lm_call *c, lm_turn *t, lm_error *e)
 {
     const completion_turn *v = (const completion_turn *)t;
 
-    return v->suffix && *v->suffix ? read_middle(c->service, v, &t->prompts, e)
-                                   : lm_prompts_read(c->service, t->body.prompt, LM_MOST_PROMPTS, &t->prompts, e);
+    return v->suffix && *v->suffix
+               ? read_middle(c->service, v, &t->prompts, e)
+               : lm_prompts_read(c->service, t->body.prompt, LM_MOST_PROMPTS, &t->prompts, e);
 }
 
 static lm_status answer_completion(lm_call *c, lm_error *e)
@@ -497,5 +530,9 @@ static lm_status answer_completion(lm_call *c, lm_error *e)
     return lm_turn_answer(c, t, e);
 }
 
-const lm_route lm_route_completions = { "POST", "/v1/completions", NULL, 0, LM_DIALECT_OPENAI, "continue texts, or score them",
-                                        completion_groups, sizeof(completion_turn), completion_defaults, answer_completion, NULL };
+const lm_route lm_route_completions = {
+    .method = "POST", .path = "/v1/completions", .dialect = LM_DIALECT_OPENAI,
+    .summary = "continue texts, or score them",
+    .groups = completion_groups, .values_size = sizeof(completion_turn), .defaults = completion_defaults,
+    .handle = answer_completion,
+};

@@ -1,5 +1,5 @@
-/* openai_responses.c - POST /v1/responses and /v1/responses/input_tokens: their fields, and how a list of items is read. Read from
- * answer_responses upwards. */
+/* openai_responses.c - POST /v1/responses and /v1/responses/input_tokens: their fields, and how a list of
+ * items is read. Read from answer_responses upwards. */
 #include <string.h>
 
 #include "server/dialects/responses.h"
@@ -12,35 +12,51 @@
 static const char *const automatic[] = { "auto", "default", NULL }, *const disabled[] = { "disabled", NULL };
 
 static const lm_field response_fields[] = {
-    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true, "a string, or an array of items: messages, also those of earlier answers" },
-    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
-    { "instructions", LM_FIELD_STRING, V(instructions), 0, 0, NULL, false, "system message; system messages among the items are added to it" },
-    { "max_output_tokens", LM_FIELD_I64, V(max_output_tokens), 1, 1e9, NULL, false, "maximum number of tokens to generate" },
-    { "text", LM_FIELD_OBJECT, V(text), 0, 0, NULL, false, "format: type text, json_object or json_schema (with schema)" },
-    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false, "functions that may be called: type function, name, description, parameters; other types are ignored with a warning" },
-    { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false, "none, auto, required, the function to call, or allowed_tools" },
+    { "input", LM_FIELD_ANY, V(input), 0, 0, NULL, true,
+      "a string, or an array of items: messages, also those of earlier answers" },
+    { "model", LM_FIELD_STRING, B(model), 0, 0, NULL, false,
+      "a name of /v1/models; any name if the server has one model" },
+    { "instructions", LM_FIELD_STRING, V(instructions), 0, 0, NULL, false,
+      "system message; system messages among the items are added to it" },
+    { "max_output_tokens", LM_FIELD_I64, V(max_output_tokens), 1, 1e9, NULL, false,
+      "maximum number of tokens to generate" },
+    { "text", LM_FIELD_OBJECT, V(text), 0, 0, NULL, false,
+      "format: type text, json_object or json_schema (with schema)" },
+    { "tools", LM_FIELD_ARRAY, V(tools), 0, 0, NULL, false,
+      "functions that may be called: type function, name, description, parameters; other types are "
+      "ignored with a warning" },
+    { "tool_choice", LM_FIELD_ANY, V(tool_choice), 0, 0, NULL, false,
+      "none, auto, required, the function to call, or allowed_tools" },
     { "parallel_tool_calls", LM_FIELD_BOOL, T(parallel_calls), 0, 0, NULL, false,
       "allow several tool calls in one answer (true)" },
-    { "include", LM_FIELD_ARRAY, V(include), 0, 0, NULL, false, "reasoning.encrypted_content is accepted and has no effect" },
+    { "include", LM_FIELD_ARRAY, V(include), 0, 0, NULL, false,
+      "reasoning.encrypted_content is accepted and has no effect" },
     { "metadata", LM_FIELD_OBJECT, V(metadata), 0, 0, NULL, false, "returned unchanged" },
-    { "store", LM_FIELD_BOOL, V(store), 0, 0, NULL, false, "store the answer for GET /v1/responses/{id} and previous_response_id (true)" },
+    { "store", LM_FIELD_BOOL, V(store), 0, 0, NULL, false,
+      "store the answer for GET /v1/responses/{id} and previous_response_id (true)" },
     { "previous_response_id", LM_FIELD_STRING, V(previous), 0, 0, NULL, false,
-      "id of a stored response; its input and output, and those of all responses before it, precede the input" },
+      "id of a stored response; its input and output, and those of all responses before it, precede the "
+      "input" },
     LM_REFUSED("conversation", "conversations are not stored: send the items again"),
-    LM_REFUSED("background", "responses are not generated in the background"), LM_REFUSED("prompt", "prompts are not stored"),
+    LM_REFUSED("background", "responses are not generated in the background"),
+    LM_REFUSED("prompt", "prompts are not stored"),
     { "truncation", LM_FIELD_REFUSED, 0, 0, 0, disabled, false, "nothing is left out of a prompt" },
-    LM_REFUSED("top_logprobs", "use /v1/chat/completions"), LM_REFUSED("logprobs", "use /v1/chat/completions"),
+    LM_REFUSED("top_logprobs", "use /v1/chat/completions"),
+    LM_REFUSED("logprobs", "use /v1/chat/completions"),
     { "n", LM_FIELD_REFUSED, 0, 1, 0, NULL, false, "use /v1/chat/completions" },
     { "service_tier", LM_FIELD_REFUSED, 0, 0, 0, automatic, false, "there is one" },
     { "reasoning", LM_FIELD_OBJECT, V(reasoning), 0, 0, NULL, false,
       "effort: none, minimal, low, medium, high, xhigh or max, if the chat template supports it" },
-    LM_HARMLESS("max_tool_calls"), LM_HARMLESS("stream_options"), LM_HARMLESS("user"), LM_HARMLESS("safety_identifier"),
+    LM_HARMLESS("max_tool_calls"), LM_HARMLESS("stream_options"), LM_HARMLESS("user"),
+    LM_HARMLESS("safety_identifier"),
     LM_HARMLESS("prompt_cache_key"), LM_HARMLESS("prompt_cache_retention"),
     { 0 },
 };
 
-static const lm_field_group response_groups[] = { { response_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_no_trace_fields, 0 },
-                                                  { lm_constraints_fields, T(constraints) }, { 0 } };
+static const lm_field_group response_groups[] = {
+    { response_fields, 0 }, { lm_turn_fields, 0 }, { lm_turn_no_trace_fields, 0 },
+    { lm_constraints_fields, T(constraints) }, { 0 },
+};
 
 static void response_defaults(const lm_service *s, void *values)
 {
@@ -52,8 +68,10 @@ static void response_defaults(const lm_service *s, void *values)
 
 /* ---- reading the request ---- */
 
-/* Return the functions of `list`. Tools of other types are skipped with a warning: clients do not expect every server to call them. */
-static lm_status functions_of(const json_t *list, const char *field, json_t *warnings, json_t **out, lm_error *e)
+/* Return the functions of `list`. Tools of other types are skipped with a warning: clients do not expect
+ * every server to call them. */
+static lm_status functions_of(const json_t *list, const char *field, json_t *warnings, json_t **out,
+                              lm_error *e)
 {
     *out = json_array();
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -88,7 +106,8 @@ static lm_status read_tools(lm_call *c, lm_response_turn *v, lm_error *e)
 
 static lm_status check_reasoning(const lm_response_turn *v, json_t *warnings, lm_error *e)
 {
-    const json_t *effort = json_object_get(v->reasoning, "effort"), *summary = json_object_get(v->reasoning, "summary");
+    const json_t *effort = json_object_get(v->reasoning, "effort"),
+                 *summary = json_object_get(v->reasoning, "summary");
 
     if (effort && !json_is_null(effort) && !json_is_string(effort))
         return lm_fail(e, LM_USAGE, "reasoning", LM_NO_OFFSET, "effort must be a string");
@@ -120,20 +139,23 @@ static lm_status read_format(lm_response_turn *v, lm_error *e)
         return LM_OK;
     if (!type || (strcmp(type, "text") && strcmp(type, "json_object") && strcmp(type, "json_schema")))
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET,
-                       "'text.format' has the unknown type \"%.40s\": expected text, json_object or json_schema",
+                       "'text.format' has the unknown type \"%.40s\": expected text, json_object or "
+                       "json_schema",
                        type ? type : "");
     if (v->turn.constraints.response_format)
-        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "'text.format' cannot be combined with response_format");
+        return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET,
+                       "'text.format' cannot be combined with response_format");
     if (strcmp(type, "json_schema") == 0 && !json_object_get(format, "schema"))
         return lm_fail(e, LM_USAGE, "text.format", LM_NO_OFFSET, "'text.format' requires a schema");
-    v->turn.constraints.response_format = lm_turn_keep(&v->turn, json_pack("{s:s, s:O}", "type", type, "json_schema", format));
-    if (!v->turn.constraints.response_format)
+    json_t *made = json_pack("{s:s, s:O}", "type", type, "json_schema", format);
+    if (!(v->turn.constraints.response_format = lm_turn_keep(&v->turn, made)))
         return lm_fail_memory(e, "the format", 0);
     v->turn.aliases[2] = (lm_field_alias){ "response_format", "text.format" };
     return LM_OK;
 }
 
-/* Return the input after the items of the previous responses. *out NULL: there is no previous response, or the input is malformed. */
+/* Return the input after the items of the previous responses. *out NULL: there is no previous response, or
+ * the input is malformed. */
 static lm_status whole_input(lm_call *c, json_t **out, lm_error *e)
 {
     const lm_response_turn *v = c->values;
@@ -205,11 +227,20 @@ static lm_status answer_input_tokens(lm_call *c, lm_error *e)
     json_int_t n;
 
     LM_TRY(lm_turn_count(c, begin(c), &n, e));
-    return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n), e);
+    return lm_answer_json(c, json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens", n),
+                          e);
 }
 
-const lm_route lm_route_responses = { "POST", "/v1/responses", "/responses", 0, LM_DIALECT_OPENAI, "answer a list of items",
-                                      response_groups, sizeof(lm_response_turn), response_defaults, answer_responses, NULL };
-const lm_route lm_route_response_tokens = { "POST", "/v1/responses/input_tokens", "/responses/input_tokens", 0, LM_DIALECT_OPENAI,
-                                            "count the tokens of items", response_groups, sizeof(lm_response_turn),
-                                            response_defaults, answer_input_tokens, NULL };
+const lm_route lm_route_responses = {
+    .method = "POST", .path = "/v1/responses", .also = "/responses", .dialect = LM_DIALECT_OPENAI,
+    .summary = "answer a list of items",
+    .groups = response_groups, .values_size = sizeof(lm_response_turn), .defaults = response_defaults,
+    .handle = answer_responses,
+};
+const lm_route lm_route_response_tokens = {
+    .method = "POST", .path = "/v1/responses/input_tokens", .also = "/responses/input_tokens",
+    .dialect = LM_DIALECT_OPENAI,
+    .summary = "count the tokens of items",
+    .groups = response_groups, .values_size = sizeof(lm_response_turn), .defaults = response_defaults,
+    .handle = answer_input_tokens,
+};

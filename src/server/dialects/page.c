@@ -37,7 +37,8 @@ static void answer_page(lm_exchange *x)
     if (small)
         lm_exchange_add_header(x, "Content-Encoding", "gzip");
     lm_exchange_head(x, 200, "text/html; charset=utf-8");
-    lm_text_add(lm_exchange_out(x), (const char *)(small ? lm_page_gzip : lm_page_plain), small ? lm_page_gzip_size : lm_page_plain_size);
+    lm_text_add(lm_exchange_out(x), (const char *)(small ? lm_page_gzip : lm_page_plain),
+                small ? lm_page_gzip_size : lm_page_plain_size);
     lm_exchange_end(x);
 }
 
@@ -51,5 +52,9 @@ static lm_status answer_root(lm_call *c, lm_error *e)
     return LM_OK;
 }
 
-const lm_route lm_route_root = { "GET", "/", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_OLLAMA,
-                                 "return the browser page, or a line of text to other clients", NULL, 0, NULL, answer_root, NULL };
+const lm_route lm_route_root = {
+    .method = "GET", .path = "/", .flags = LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
+    .dialect = LM_DIALECT_OLLAMA,
+    .summary = "return the browser page, or a line of text to other clients",
+    .handle = answer_root,
+};

@@ -7,6 +7,7 @@
 extern const unsigned char lm_page_plain[], lm_page_gzip[];      /* one self-contained document */
 extern const size_t        lm_page_plain_size, lm_page_gzip_size;
 extern const char          lm_page_etag[];                       /* quoted */
-extern const char          lm_page_policy[];                     /* Content-Security-Policy: its own script and style, by their hashes */
+/* Content-Security-Policy: the page's own script and style, by their hashes. */
+extern const char          lm_page_policy[];
 
 #endif

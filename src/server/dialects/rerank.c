@@ -1,6 +1,7 @@
-/* POST /v1/rerank, compatible with Jina's API: rank documents by how well they answer a query, with models that were trained to answer
- * "yes" or "no". The prompt is that of arXiv 2506.05176, as in the models' cards; a document's score is the probability of "yes" versus
- * "no" after it. All prompts of a request have the same prefix, which is processed once. */
+/* POST /v1/rerank, compatible with Jina's API: rank documents by how well they answer a query, with models
+ * that were trained to answer "yes" or "no". The prompt is that of arXiv 2506.05176, as in the models' cards;
+ * a document's score is the probability of "yes" versus "no" after it. All prompts of a request have the same
+ * prefix, which is processed once. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,14 +22,19 @@ typedef struct rerank_values {
 static const lm_field rerank_fields[] = {
     { "query", LM_FIELD_STRING, V(query), 0, 0, NULL, true, "the query" },
     { "documents", LM_FIELD_ARRAY, V(documents), 0, 0, NULL, true, "strings, or objects with text" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false,
+      "a name of /v1/models; any name if the server has one model" },
     { "top_n", LM_FIELD_I64, V(top_n), 1, 1e9, NULL, false, "return the N best (all)" },
-    { "return_documents", LM_FIELD_BOOL, V(documents_too), 0, 0, NULL, false, "return the text of each document (false)" },
+    { "return_documents", LM_FIELD_BOOL, V(documents_too), 0, 0, NULL, false,
+      "return the text of each document (false)" },
     { "instruction", LM_FIELD_STRING, V(instruction), 0, 0, NULL, false,
-      "description of the task (Given a web search query, retrieve relevant passages that answer the query)" },
-    { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false, "as in /v1/chat/completions" },
+      "description of the task (Given a web search query, retrieve relevant passages that answer the "
+      "query)" },
+    { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false,
+      "as in /v1/chat/completions" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
-    LM_REFUSED("max_tokens_per_doc", "documents are never truncated"), LM_REFUSED("max_chunks_per_doc", "documents are never truncated"),
+    LM_REFUSED("max_tokens_per_doc", "documents are never truncated"),
+    LM_REFUSED("max_chunks_per_doc", "documents are never truncated"),
     LM_REFUSED("rank_fields", "a document is its text"), LM_HARMLESS("user"),
     { 0 },
 };
@@ -52,8 +58,8 @@ static bool names_rerank(const char *name)
     return name && strcasestr(name, "rerank");
 }
 
-/* Check that the model ranks documents. Its files do not state what it was trained for, so its name or the name that it is served by must
- * contain "rerank". LM_UNSUPPORTED: the meaning of its scores is not known. */
+/* Check that the model ranks documents. Its files do not state what it was trained for, so its name or the
+ * name that it is served by must contain "rerank". LM_UNSUPPORTED: the meaning of its scores is not known. */
 static lm_status check_model(const lm_service *s, words *out, lm_error *e)
 {
     static const char *const marks[] = { "<|im_start|>", "<|im_end|>", "<think>", "</think>" };
@@ -66,10 +72,12 @@ static lm_status check_model(const lm_service *s, words *out, lm_error *e)
         known = known && lm_tokenizer_find(s->tokenizer, marks[i]) >= 0;
     if (!known)
         return lm_fail(e, LM_UNSUPPORTED, "model", LM_NO_OFFSET,
-                       "%.60s does not rank documents: its vocabulary lacks the tokens of models that do", s->name);
+                       "%.60s does not rank documents: its vocabulary lacks the tokens of models that do",
+                       s->name);
     if (!names_rerank(s->name) && !names_rerank(s->info.name))
         return lm_fail(e, LM_UNSUPPORTED, "model", LM_NO_OFFSET,
-                       "%.60s does not rank documents: neither its name nor its --alias says rerank", s->name);
+                       "%.60s does not rank documents: neither its name nor its --alias says rerank",
+                       s->name);
     return LM_OK;
 }
 
@@ -79,7 +87,9 @@ static const char *document_text(const json_t *document)
 {
     const json_t *text = json_is_object(document) ? json_object_get(document, "text") : document;
 
-    return json_is_string(text) && strlen(json_string_value(text)) == json_string_length(text) ? json_string_value(text) : NULL;
+    return json_is_string(text) && strlen(json_string_value(text)) == json_string_length(text)
+               ? json_string_value(text)
+               : NULL;
 }
 
 static lm_status check_documents(const rerank_values *v, lm_error *e)
@@ -87,19 +97,24 @@ static lm_status check_documents(const rerank_values *v, lm_error *e)
     size_t n = json_array_size(v->documents);
 
     if (!n)
-        return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET, "'documents' is empty; at least one document is required");
+        return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET,
+                       "'documents' is empty; at least one document is required");
     LM_TRY(lm_limit_check(LM_MOST_DOCUMENTS, n, e));
     for (size_t i = 0; i < n; i++)
         if (!document_text(json_array_get(v->documents, i)))
-            return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET, "element %zu must be a string or an object with text", i);
+            return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET,
+                           "element %zu must be a string or an object with text", i);
     return LM_OK;
 }
 
 /* Append a prompt. Control tokens in the client's strings are treated as text. */
-static lm_status add_prompt(const lm_service *s, const rerank_values *v, const char *document, lm_tokens *out, lm_error *e)
+static lm_status add_prompt(const lm_service *s, const rerank_values *v, const char *document, lm_tokens *out,
+                            lm_error *e)
 {
-    static const char before[] = "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
-                                 "Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n";
+    static const char before[] =
+        "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
+        "Instruct provided. Note that the answer can only be \"yes\" or "
+        "\"no\".<|im_end|>\n<|im_start|>user\n";
     static const char behind[] = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
     lm_text text = { 0 };
     lm_status status = lm_tokenize(s->tokenizer, before, sizeof before - 1, 0, out, e);
@@ -128,7 +143,8 @@ static lm_status add_prompts(const lm_service *s, const rerank_values *v, lm_pro
 
 /* ---- scores ---- */
 
-typedef struct document_score { words words; double score; char *text; } document_score;       /* text: NULL if not returned */
+/* text: NULL if not returned. */
+typedef struct document_score { words words; double score; char *text; } document_score;
 
 static lm_status keep_score(void *of, const float *logits, lm_error *e)
 {
@@ -159,7 +175,10 @@ static lm_status new_scores(const rerank_values *v, words w, void ***out, lm_err
         document_score *j = malloc(sizeof *j);
         if (!j)
             return lm_fail_memory(e, "scores", sizeof *j);
-        *j = (document_score){ .words = w, .text = v->documents_too ? strdup(document_text(json_array_get(v->documents, i))) : NULL };
+        *j = (document_score){ .words = w,
+                               .text = v->documents_too
+                                           ? strdup(document_text(json_array_get(v->documents, i)))
+                                           : NULL };
         (*out)[i] = j;
         if (v->documents_too && !j->text)
             return lm_fail_memory(e, "documents", 0);
@@ -210,8 +229,9 @@ static json_t *rerank_document(const lm_read_job *r)
     for (size_t i = 0; i < n && i < own->top_n; i++)
         json_array_append_new(results, result_json(places + i));
     free(places);
-    return json_pack("{s:s, s:s, s:o, s:{s:I, s:I, s:{s:I}}}", "object", "list", "model", lm_read_job_service(r)->name, "results", results,
-                     "usage", "prompt_tokens", tokens, "total_tokens", tokens, "prompt_tokens_details", "cached_tokens",
+    return json_pack("{s:s, s:s, s:o, s:{s:I, s:I, s:{s:I}}}", "object", "list", "model",
+                     lm_read_job_service(r)->name, "results", results, "usage", "prompt_tokens", tokens,
+                     "total_tokens", tokens, "prompt_tokens_details", "cached_tokens",
                      (json_int_t)lm_read_job_cached_tokens(r));
 }
 
@@ -233,13 +253,19 @@ static lm_status read_documents(lm_call *c, lm_read_job_options *o, lm_error *e)
 static lm_status answer_rerank(lm_call *c, lm_error *e)
 {
     const rerank_values *v = c->values;
-    lm_read_job_options o = { .priority = v->priority, .lora = v->lora, .hook = { .last = keep_score, .free = free_score },
+    lm_read_job_options o = { .priority = v->priority,
+                              .lora = v->lora,
+                              .hook = { .last = keep_score, .free = free_score },
                               .document = rerank_document };
     lm_status status = read_documents(c, &o, e);
 
     return lm_read_job_start(c, &o, status, e);
 }
 
-const lm_route lm_route_rerank = { "POST", "/v1/rerank", "/rerank /v2/rerank /reranking /v1/reranking", 0, LM_DIALECT_OPENAI,
-                                   "sort documents by how well they answer a query", rerank_groups, sizeof(rerank_values),
-                                   rerank_defaults, answer_rerank, NULL };
+const lm_route lm_route_rerank = {
+    .method = "POST", .path = "/v1/rerank", .also = "/rerank /v2/rerank /reranking /v1/reranking",
+    .dialect = LM_DIALECT_OPENAI,
+    .summary = "sort documents by how well they answer a query",
+    .groups = rerank_groups, .values_size = sizeof(rerank_values), .defaults = rerank_defaults,
+    .handle = answer_rerank,
+};

@@ -1,5 +1,5 @@
-/* response_events.c - the response to POST /v1/responses, as a document or as events, and how it is stored. Its items: response_items.h.
- * Read from lm_response_writer upwards. */
+/* response_events.c - the response to POST /v1/responses, as a document or as events, and how it is stored.
+ * Its items: response_items.h. Read from lm_response_writer upwards. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +16,17 @@ static json_t *settings_json(const lm_response_turn *v)
 
     if (!json_object_get(text, "format"))
         json_object_set_new(text, "format", json_pack("{s:s}", "type", "text"));
-    return json_pack("{s:s?, s:o, s:o, s:b, s:o, s:o, s:f, s:f, s:s?, s:{s:s?, s:n}, s:b, s:o, s:s, s:b}", "instructions", v->instructions,
-                     "max_output_tokens", v->max_output_tokens ? json_integer((json_int_t)v->max_output_tokens) : json_null(), "metadata",
-                     v->metadata ? json_incref(v->metadata) : json_object(), "parallel_tool_calls", v->turn.parallel_calls, "tool_choice",
+    return json_pack("{s:s?, s:o, s:o, s:b, s:o, s:o, s:f, s:f, s:s?, s:{s:s?, s:n}, s:b, s:o, s:s, s:b}",
+                     "instructions", v->instructions, "max_output_tokens",
+                     v->max_output_tokens ? json_integer((json_int_t)v->max_output_tokens) : json_null(),
+                     "metadata", v->metadata ? json_incref(v->metadata) : json_object(),
+                     "parallel_tool_calls", v->turn.parallel_calls, "tool_choice",
                      v->tool_choice ? json_incref(v->tool_choice) : json_string("auto"), "tools",
-                     v->tools ? json_incref(v->tools) : json_array(), "temperature", (double)v->turn.sampling.temperature, "top_p",
-                     (double)v->turn.sampling.top_p, "previous_response_id", v->previous, "reasoning", "effort", v->turn.body.effort,
-                     "summary", "store", v->store, "text", text, "truncation", "disabled", "background", false);
+                     v->tools ? json_incref(v->tools) : json_array(), "temperature",
+                     (double)v->turn.sampling.temperature, "top_p", (double)v->turn.sampling.top_p,
+                     "previous_response_id", v->previous, "reasoning", "effort", v->turn.body.effort,
+                     "summary", "store", v->store, "text", text, "truncation", "disabled", "background",
+                     false);
 }
 
 static lm_status response_prepare(lm_call *c, lm_turn *t, lm_error *e)
@@ -52,8 +56,9 @@ static json_t *usage_json(const lm_turn *t)
 {
     const lm_turn_usage u = lm_turn_used(t);
 
-    return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)u.prompt, "input_tokens_details", "cached_tokens",
-                     (json_int_t)u.cached, "output_tokens", (json_int_t)u.written, "output_tokens_details", "reasoning_tokens",
+    return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)u.prompt,
+                     "input_tokens_details", "cached_tokens", (json_int_t)u.cached, "output_tokens",
+                     (json_int_t)u.written, "output_tokens_details", "reasoning_tokens",
                      (json_int_t)u.reasoning, "total_tokens", (json_int_t)(u.prompt + u.written));
 }
 
@@ -61,9 +66,9 @@ static json_t *usage_json(const lm_turn *t)
 static json_t *response_json(const lm_turn *t, const char *status, json_t *output, bool ended, json_t *error)
 {
     const lm_response_turn *own = (const lm_response_turn *)t;
-    json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o*, s:n}", "id", t->id, "object", "response", "created_at",
-                          (json_int_t)t->created, "model", t->service->name, "status", status, "output", output, "error", error,
-                          "incomplete_details");
+    json_t *o = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:o*, s:n}", "id", t->id, "object", "response",
+                          "created_at", (json_int_t)t->created, "model", t->service->name, "status", status,
+                          "output", output, "error", error, "incomplete_details");
 
     if (!o)
         return NULL;
@@ -71,7 +76,8 @@ static json_t *response_json(const lm_turn *t, const char *status, json_t *outpu
         json_object_set_new(o, "error", json_null());
     json_object_update(o, own->settings);
     json_object_set_new(o, "usage", ended ? usage_json(t) : json_null());
-    json_object_set_new(o, "completed_at", strcmp(status, "completed") ? json_null() : json_integer((json_int_t)time(NULL)));
+    json_object_set_new(o, "completed_at",
+                        strcmp(status, "completed") ? json_null() : json_integer((json_int_t)time(NULL)));
     if (strcmp(status, "incomplete") == 0)
         json_object_set_new(o, "incomplete_details", json_pack("{s:s}", "reason", "max_output_tokens"));
     lm_turn_extras(t, o);
@@ -96,7 +102,8 @@ static void response_begin(lm_turn *t)
 
     for (size_t i = 0; i < 2; i++)
         lm_response_event(t, items_of(t), events[i],
-                          json_pack("{s:o}", "response", response_json(t, "in_progress", json_array(), false, NULL)));
+                          json_pack("{s:o}", "response",
+                                    response_json(t, "in_progress", json_array(), false, NULL)));
 }
 
 static void response_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
@@ -109,7 +116,9 @@ static void response_part(lm_turn *t, lm_choice *c, const lm_answer_event *event
 {
     (void)c;
     switch (event->kind) {
-    case LM_ANSWER_REASONING: lm_response_item_text(t, items_of(t), LM_ITEM_REASONING, event->text, event->size); break;
+    case LM_ANSWER_REASONING:
+        lm_response_item_text(t, items_of(t), LM_ITEM_REASONING, event->text, event->size);
+        break;
     case LM_ANSWER_CALL:      lm_response_item_call(t, items_of(t), event); break;
     case LM_ANSWER_ARGUMENTS: lm_response_item_arguments(t, items_of(t), event->text, event->size); break;
     case LM_ANSWER_CALL_END:  lm_response_item_close(t, items_of(t), "completed"); break;
@@ -143,10 +152,14 @@ static json_t *stored_item(const lm_turn *t, json_t *item, size_t i)
     if (!json_object_get(o, "type"))
         json_object_set_new(o, "type", json_string("message"));
     if (!json_is_string(json_object_get(o, "id")))
-        json_object_set_new(o, "id", json_sprintf("%s_%s_%zu", prefix_of(json_string_value(json_object_get(o, "type"))),
-                                                  t->id + strlen("resp_"), i));
+        json_object_set_new(o, "id",
+                            json_sprintf("%s_%s_%zu",
+                                         prefix_of(json_string_value(json_object_get(o, "type"))),
+                                         t->id + strlen("resp_"), i));
     if (json_is_string(content) && own)
-        json_object_set_new(o, "content", json_pack("[{s:s, s:O, s:[]}]", "type", "output_text", "text", content, "annotations"));
+        json_object_set_new(o, "content",
+                            json_pack("[{s:s, s:O, s:[]}]", "type", "output_text", "text", content,
+                                      "annotations"));
     else if (json_is_string(content))
         json_object_set_new(o, "content", json_pack("[{s:s, s:O}]", "type", "input_text", "text", content));
     if (role && !json_object_get(o, "status"))
@@ -192,7 +205,8 @@ static void response_finish(lm_turn *t)
 
     store(t, o);
     if (t->stream)
-        lm_response_event(t, items_of(t), strcmp(status, "completed") ? "response.incomplete" : "response.completed",
+        lm_response_event(t, items_of(t),
+                          strcmp(status, "completed") ? "response.incomplete" : "response.completed",
                           json_pack("{s:o}", "response", o));
     else
         lm_turn_line(t, o);
@@ -206,7 +220,9 @@ static void response_fault(lm_turn *t, const lm_error *e)
                       json_pack("{s:o}", "response", response_json(t, "failed", json_array(), false, error)));
 }
 
-const lm_writer lm_response_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream", .id_prefix = "resp_", .always = true,
-                                       .prepare = response_prepare, .begin = response_begin, .text = response_text,
-                                       .part = response_part, .end = response_end, .finish = response_finish, .fault = response_fault,
-                                       .alive = lm_turn_waiting, .release = response_release };
+const lm_writer lm_response_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream",
+                                       .id_prefix = "resp_", .always = true, .prepare = response_prepare,
+                                       .begin = response_begin, .text = response_text, .part = response_part,
+                                       .end = response_end, .finish = response_finish,
+                                       .fault = response_fault, .alive = lm_turn_waiting,
+                                       .release = response_release };

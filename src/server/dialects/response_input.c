@@ -18,15 +18,16 @@ static lm_status content_text(const json_t *content, size_t item, lm_text *out, 
     if (json_is_string(content))
         lm_text_add(out, json_string_value(content), json_string_length(content));
     else if (!json_is_array(content))
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "the content of item %zu must be a string or an array of parts", item);
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET,
+                       "the content of item %zu must be a string or an array of parts", item);
     for (size_t i = 0; i < json_array_size(content); i++) {
         const json_t *part = json_array_get(content, i);
         const char *type = json_string_value(json_object_get(part, "type"));
         const json_t *text = json_object_get(part, type && strcmp(type, "refusal") == 0 ? "refusal" : "text");
 
         if (!type || !is_one_of(type, texts) || !json_is_string(text))
-            return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu has a content part of the type \"%.40s\"; only text is supported",
-                           item,
+            return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET,
+                           "item %zu has a content part of the type \"%.40s\"; only text is supported", item,
                            type ? type : "unknown");
         if (i)
             lm_text_add_char(out, '\n');
@@ -35,8 +36,9 @@ static lm_status content_text(const json_t *content, size_t item, lm_text *out, 
     return out->failed ? lm_fail_memory(e, "a message", out->size) : LM_OK;
 }
 
-/* Return the assistant message that an item belongs to: the last message, unless it has the member `closed_by` already, or a new one. So
- * successive items of an assistant's turn (reasoning, text, tool calls) become one message. */
+/* Return the assistant message that an item belongs to: the last message, unless it has the member
+ * `closed_by` already, or a new one. So successive items of an assistant's turn (reasoning, text, tool calls)
+ * become one message. */
 static json_t *assistant(json_t *messages, const char *closed_by)
 {
     json_t *last = json_array_get(messages, json_array_size(messages) - 1);
@@ -51,13 +53,15 @@ static json_t *assistant(json_t *messages, const char *closed_by)
 
 static lm_status add_message(const json_t *item, size_t i, lm_text *system, json_t *messages, lm_error *e)
 {
-    static const char *const leading[] = { "system", "developer", NULL }, *const others[] = { "user", "assistant", NULL };
+    static const char *const leading[] = { "system", "developer", NULL };
+    static const char *const others[] = { "user", "assistant", NULL };
     const char *role = json_string_value(json_object_get(item, "role"));
     lm_text text = { 0 };
     lm_status status;
 
     if (!role || (!is_one_of(role, leading) && !is_one_of(role, others)))
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu has the unknown role \"%.40s\"", i, role ? role : "");
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu has the unknown role \"%.40s\"", i,
+                       role ? role : "");
     status = content_text(json_object_get(item, "content"), i, &text, e);
     if (status == LM_OK && is_one_of(role, leading)) {
         if (system->size && text.size)
@@ -69,14 +73,15 @@ static lm_status add_message(const json_t *item, size_t i, lm_text *system, json
             json_array_append_new(messages, m = json_pack("{s:s}", "role", role));
         json_object_set_new(m, "content", json_stringn(text.data ? text.data : "", text.size));
     } else if (status == LM_OK) {
-        json_array_append_new(messages, json_pack("{s:s, s:s%}", "role", role, "content", text.data ? text.data : "", text.size));
+        json_array_append_new(messages, json_pack("{s:s, s:s%}", "role", role, "content",
+                                                  text.data ? text.data : "", text.size));
     }
     lm_text_free(&text);
     return status;
 }
 
-/* Add the reasoning of an earlier response, which templates may include in the prompt. Encrypted or summarized reasoning is skipped with a
- * warning. */
+/* Add the reasoning of an earlier response, which templates may include in the prompt. Encrypted or
+ * summarized reasoning is skipped with a warning. */
 static void add_reasoning(const json_t *item, size_t i, json_t *messages, json_t *warnings)
 {
     const json_t *content = json_object_get(item, "content");
@@ -87,7 +92,8 @@ static void add_reasoning(const json_t *item, size_t i, json_t *messages, json_t
         lm_text_add(&text, json_is_string(part) ? json_string_value(part) : "", json_string_length(part));
     }
     if (text.size)
-        json_object_set_new(assistant(messages, "content"), "reasoning_content", json_stringn(text.data, text.size));
+        json_object_set_new(assistant(messages, "content"), "reasoning_content",
+                            json_stringn(text.data, text.size));
     else
         lm_field_warn(warnings, "input: item %zu of type reasoning is left out", i);
     lm_text_free(&text);
@@ -95,17 +101,19 @@ static void add_reasoning(const json_t *item, size_t i, json_t *messages, json_t
 
 static lm_status add_call(const json_t *item, size_t i, json_t *messages, json_t *names, lm_error *e)
 {
-    const char *id = json_string_value(json_object_get(item, "call_id")), *name = json_string_value(json_object_get(item, "name"));
+    const char *id = json_string_value(json_object_get(item, "call_id")),
+               *name = json_string_value(json_object_get(item, "name"));
     const char *arguments = json_string_value(json_object_get(item, "arguments"));
     json_t *m, *calls;
 
     if (!id || !name || !arguments)
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu: a function_call requires the strings call_id, name and arguments", i);
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET,
+                       "item %zu: a function_call requires the strings call_id, name and arguments", i);
     m = assistant(messages, "");
     if (!(calls = json_object_get(m, "tool_calls")))
         json_object_set_new(m, "tool_calls", calls = json_array());
-    json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type", "function", "function", "name", name,
-                                           "arguments", arguments));
+    json_array_append_new(calls, json_pack("{s:s, s:s, s:{s:s, s:s}}", "id", id, "type", "function",
+                                           "function", "name", name, "arguments", arguments));
     json_object_set(names, id, json_object_get(item, "name"));
     return LM_OK;
 }
@@ -118,18 +126,21 @@ static lm_status add_output(const json_t *item, size_t i, json_t *messages, cons
     lm_status status;
 
     if (!name)
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu has the call_id \"%.60s\", which no function_call before it has", i,
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET,
+                       "item %zu has the call_id \"%.60s\", which no function_call before it has", i,
                        id ? id : "");
     status = content_text(json_object_get(item, "output"), i, &text, e);
     if (status == LM_OK)
-        json_array_append_new(messages, json_pack("{s:s, s:s, s:s, s:s%}", "role", "tool", "tool_call_id", id, "name", name, "content",
-                                                  text.data ? text.data : "", text.size));
+        json_array_append_new(messages,
+                              json_pack("{s:s, s:s, s:s, s:s%}", "role", "tool", "tool_call_id", id, "name",
+                                        name, "content", text.data ? text.data : "", text.size));
     lm_text_free(&text);
     return status;
 }
 
 /* Add an item. `names`: names of called tools, by call id. */
-static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t *messages, json_t *names, json_t *warnings, lm_error *e)
+static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t *messages, json_t *names,
+                          json_t *warnings, lm_error *e)
 {
     const char *type = json_string_value(json_object_get(item, "type"));
 
@@ -142,12 +153,14 @@ static lm_status add_item(const json_t *item, size_t i, lm_text *system, json_t 
     if (strcmp(type, "function_call_output") == 0)
         return add_output(item, i, messages, names, e);
     if (strcmp(type, "reasoning"))
-        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu of type \"%.40s\" is not supported", i, type);
+        return lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "item %zu of type \"%.40s\" is not supported", i,
+                       type);
     add_reasoning(item, i, messages, warnings);
     return LM_OK;
 }
 
-lm_status lm_response_messages(const char *instructions, json_t *input, json_t *warnings, json_t **out, lm_error *e)
+lm_status lm_response_messages(const char *instructions, json_t *input, json_t *warnings, json_t **out,
+                               lm_error *e)
 {
     json_t *messages = json_array(), *names = json_object();
     lm_text system = { 0 };
@@ -158,11 +171,14 @@ lm_status lm_response_messages(const char *instructions, json_t *input, json_t *
     if (json_is_string(input))
         json_array_append_new(messages, json_pack("{s:s, s:O}", "role", "user", "content", input));
     else if (!json_is_array(input) || !json_array_size(input))
-        status = lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET, "'input' must be a string or a non-empty array of items");
+        status = lm_fail(e, LM_USAGE, "input", LM_NO_OFFSET,
+                         "'input' must be a string or a non-empty array of items");
     for (size_t i = 0; status == LM_OK && i < json_array_size(input); i++)
         status = add_item(json_array_get(input, i), i, &system, messages, names, warnings, e);
     if (status == LM_OK && system.size)
-        json_array_insert_new(messages, 0, json_pack("{s:s, s:s%}", "role", "system", "content", system.data, system.size));
+        json_array_insert_new(messages, 0,
+                              json_pack("{s:s, s:s%}", "role", "system", "content", system.data,
+                                        system.size));
     if (status == LM_OK && system.failed)
         status = lm_fail_memory(e, "the instructions", system.size);
     lm_text_free(&system);

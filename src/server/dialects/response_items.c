@@ -29,7 +29,8 @@ static json_t *part_json(const lm_response_items *items, const char *text, size_
 {
     if (items->kind == LM_ITEM_REASONING)
         return json_pack("{s:s, s:s%}", "type", "reasoning_text", "text", text, n);
-    return json_pack("{s:s, s:s%, s:[], s:[]}", "type", "output_text", "text", text, n, "annotations", "logprobs");
+    return json_pack("{s:s, s:s%, s:[], s:[]}", "type", "output_text", "text", text, n, "annotations",
+                     "logprobs");
 }
 
 /* Return the open item. `whole`: with its content. */
@@ -39,21 +40,23 @@ static json_t *item_json(const lm_response_items *items, const char *status, boo
 
     if (items->kind == LM_ITEM_CALL) {
         json_decref(content);
-        return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s%}", "type", "function_call", "id", items->id, "status", status, "call_id",
-                         items->call_id, "name", items->name, "arguments", text_of(items), whole ? items->text.size : (size_t)0);
+        return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s%}", "type", "function_call", "id", items->id,
+                         "status", status, "call_id", items->call_id, "name", items->name, "arguments",
+                         text_of(items), whole ? items->text.size : (size_t)0);
     }
     if (whole)
         json_array_append_new(content, part_json(items, text_of(items), items->text.size));
     if (items->kind == LM_ITEM_REASONING)
-        return json_pack("{s:s, s:s, s:s, s:[], s:o}", "type", "reasoning", "id", items->id, "status", status, "summary", "content",
-                         content);
-    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "type", "message", "id", items->id, "role", "assistant", "status", status, "content",
-                     content);
+        return json_pack("{s:s, s:s, s:s, s:[], s:o}", "type", "reasoning", "id", items->id, "status", status,
+                         "summary", "content", content);
+    return json_pack("{s:s, s:s, s:s, s:s, s:o}", "type", "message", "id", items->id, "role", "assistant",
+                     "status", status, "content", content);
 }
 
 /* ---- events ---- */
 
-/* Send an event of the open item, with its item_id, output_index and, except for tool calls, content_index. */
+/* Send an event of the open item, with its item_id, output_index and, except for tool calls,
+ * content_index. */
 static void send_within(lm_turn *t, lm_response_items *items, const char *type, json_t *o)
 {
     if (o) {
@@ -68,10 +71,12 @@ static void send_within(lm_turn *t, lm_response_items *items, const char *type, 
 static void send_item(lm_turn *t, lm_response_items *items, const char *type, json_t *item)
 {
     lm_response_event(t, items, type,
-                      json_pack("{s:I, s:o}", "output_index", (json_int_t)json_array_size(items->done), "item", item));
+                      json_pack("{s:I, s:o}", "output_index", (json_int_t)json_array_size(items->done),
+                                "item", item));
 }
 
-/* Begin an item. Its id is that of its response with another prefix: "resp_1f…" has "msg_1f…", then "fc_1f…_1". */
+/* Begin an item. Its id is that of its response with another prefix: "resp_1f…" has "msg_1f…", then
+ * "fc_1f…_1". */
 static void begin(lm_turn *t, lm_response_items *items, lm_item_kind kind)
 {
     static const char *const prefixes[] = { "", "msg_", "rs_", "fc_" };
@@ -81,10 +86,12 @@ static void begin(lm_turn *t, lm_response_items *items, lm_item_kind kind)
         t->out->failed = true;
     items->kind = kind;
     lm_text_clear(&items->text);
-    snprintf(items->id, sizeof items->id, n ? "%s%s_%zu" : "%s%s", prefixes[kind], t->id + strlen("resp_"), n);
+    snprintf(items->id, sizeof items->id, n ? "%s%s_%zu" : "%s%s", prefixes[kind], t->id + strlen("resp_"),
+             n);
     send_item(t, items, "response.output_item.added", item_json(items, "in_progress", false));
     if (kind != LM_ITEM_CALL)
-        send_within(t, items, "response.content_part.added", json_pack("{s:o}", "part", part_json(items, "", 0)));
+        send_within(t, items, "response.content_part.added",
+                    json_pack("{s:o}", "part", part_json(items, "", 0)));
 }
 
 static void add(lm_turn *t, lm_response_items *items, const char *text, size_t n)
@@ -94,7 +101,8 @@ static void add(lm_turn *t, lm_response_items *items, const char *text, size_t n
         t->out->failed = true;
 }
 
-void lm_response_item_text(lm_turn *t, lm_response_items *items, lm_item_kind kind, const char *text, size_t n)
+void lm_response_item_text(lm_turn *t, lm_response_items *items, lm_item_kind kind, const char *text,
+                           size_t n)
 {
     if (items->kind != kind) {
         lm_response_item_close(t, items, "completed");
@@ -104,7 +112,8 @@ void lm_response_item_text(lm_turn *t, lm_response_items *items, lm_item_kind ki
     if (kind == LM_ITEM_REASONING)
         send_within(t, items, "response.reasoning_text.delta", json_pack("{s:s%}", "delta", text, n));
     else
-        send_within(t, items, "response.output_text.delta", json_pack("{s:s%, s:[]}", "delta", text, n, "logprobs"));
+        send_within(t, items, "response.output_text.delta",
+                    json_pack("{s:s%, s:[]}", "delta", text, n, "logprobs"));
 }
 
 void lm_response_item_call(lm_turn *t, lm_response_items *items, const lm_answer_event *event)
@@ -129,9 +138,11 @@ void lm_response_item_close(lm_turn *t, lm_response_items *items, const char *st
         return;
     if (items->kind == LM_ITEM_CALL) {
         send_within(t, items, "response.function_call_arguments.done",
-                    json_pack("{s:s%, s:s}", "arguments", text_of(items), items->text.size, "name", items->name));
+                    json_pack("{s:s%, s:s}", "arguments", text_of(items), items->text.size, "name",
+                              items->name));
     } else if (items->kind == LM_ITEM_REASONING) {
-        send_within(t, items, "response.reasoning_text.done", json_pack("{s:s%}", "text", text_of(items), items->text.size));
+        send_within(t, items, "response.reasoning_text.done",
+                    json_pack("{s:s%}", "text", text_of(items), items->text.size));
     } else {
         send_within(t, items, "response.output_text.done",
                     json_pack("{s:s%, s:[]}", "text", text_of(items), items->text.size, "logprobs"));

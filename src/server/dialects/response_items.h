@@ -1,5 +1,5 @@
-/* response_items.h - the items of a response to POST /v1/responses in the order in which the model generates them: reasoning, messages,
- * function calls. In a stream, their events are sent during generation. */
+/* response_items.h - the items of a response to POST /v1/responses in the order in which the model generates
+ * them: reasoning, messages, function calls. In a stream, their events are sent during generation. */
 #ifndef LM_SERVER_RESPONSE_ITEMS_H
 #define LM_SERVER_RESPONSE_ITEMS_H
 
@@ -19,13 +19,15 @@ typedef struct lm_response_items {
 void lm_response_event(lm_turn *t, lm_response_items *items, const char *type, json_t *o);
 
 /* Add text of a message or of reasoning to the open item or, if that is of another kind, to a new one. */
-void lm_response_item_text(lm_turn *t, lm_response_items *items, lm_item_kind kind, const char *text, size_t n);
+void lm_response_item_text(lm_turn *t, lm_response_items *items, lm_item_kind kind, const char *text,
+                           size_t n);
 
 /* Begin a function call; add to its arguments. */
 void lm_response_item_call(lm_turn *t, lm_response_items *items, const lm_answer_event *event);
 void lm_response_item_arguments(lm_turn *t, lm_response_items *items, const char *text, size_t n);
 
-/* Close the open item, with `status` "completed" or "incomplete". _end also adds an empty message to a response without items. */
+/* Close the open item, with `status` "completed" or "incomplete". _end also adds an empty message to a
+ * response without items. */
 void lm_response_item_close(lm_turn *t, lm_response_items *items, const char *status);
 void lm_response_items_end(lm_turn *t, lm_response_items *items, const char *status);
 

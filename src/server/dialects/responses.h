@@ -17,12 +17,14 @@ typedef struct lm_response_turn {
     lm_response_items items;
 } lm_response_turn;
 
-/* Convert input (a string or items) and instructions to messages for a chat template. Instructions and system and developer messages,
- * wherever they are, become one message at the beginning. `warnings` lists skipped items. LM_USAGE names the item that cannot be read. *out
- * is the caller's. */
-lm_status lm_response_messages(const char *instructions, json_t *input, json_t *warnings, json_t **out, lm_error *e);
+/* Convert input (a string or items) and instructions to messages for a chat template. Instructions and system
+ * and developer messages, wherever they are, become one message at the beginning. `warnings` lists skipped
+ * items. LM_USAGE names the item that cannot be read. *out is the caller's. */
+lm_status lm_response_messages(const char *instructions, json_t *input, json_t *warnings, json_t **out,
+                               lm_error *e);
 
-/* Insert the items of the stored response `id` and of all responses before it at the beginning of `all`. 404: one of them is not stored. */
+/* Insert the items of the stored response `id` and of all responses before it at the beginning of `all`. 404:
+ * one of them is not stored. */
 lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *e);
 
 extern const lm_writer lm_response_writer;           /* of an lm_response_turn */

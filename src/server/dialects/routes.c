@@ -1,4 +1,5 @@
-/* The table of all routes, and /openapi.json, which is generated from it; docs/server/api.md is generated from that. */
+/* The table of all routes, and /openapi.json, which is generated from it; docs/server/api.md is generated
+ * from that. */
 #include <string.h>
 
 #include "server/ask/request_limits.h"
@@ -25,7 +26,10 @@ const lm_route *lm_route_at(size_t i)
 static json_t *field_schema(const lm_field *f)
 {
     const char *type = lm_field_type(f);
-    json_t *o = json_pack("{s:s}", "description", f->help ? f->help : f->kind == LM_FIELD_HARMLESS ? "accepted and has no effect" : "");
+    json_t *o = json_pack("{s:s}", "description",
+                          f->help                        ? f->help
+                          : f->kind == LM_FIELD_HARMLESS ? "accepted and has no effect"
+                                                         : "");
 
     if (type)
         json_object_set_new(o, "type", json_string(type));
@@ -40,7 +44,9 @@ static json_t *field_schema(const lm_field *f)
     if ((f->min != 0 || f->max != 0) && type) {
         bool whole = strcmp(type, "integer") == 0;
         json_object_set_new(o, "minimum", whole ? json_integer((json_int_t)f->min) : json_real(f->min));
-        json_object_set_new(o, "maximum", whole ? json_integer(f->max < 0x1p63 ? (json_int_t)f->max : INT64_MAX) : json_real(f->max));
+        json_object_set_new(o, "maximum",
+                            whole ? json_integer(f->max < 0x1p63 ? (json_int_t)f->max : INT64_MAX)
+                                  : json_real(f->max));
     }
     return o;
 }
@@ -70,17 +76,21 @@ static json_t *query_parameters(const char *names)
 
     for (size_t n; *names; names += n + strspn(names + n, ", ")) {
         n = strcspn(names, ",");
-        json_array_append_new(list, json_pack("{s:s%, s:s, s:{s:s}}", "name", names, n, "in", "query", "schema", "type", "string"));
+        json_array_append_new(list, json_pack("{s:s%, s:s, s:{s:s}}", "name", names, n, "in", "query",
+                                              "schema", "type", "string"));
     }
     return list;
 }
 
 static json_t *operation(const lm_route *r)
 {
-    json_t *o = json_pack("{s:s, s:{s:{s:s}}}", "summary", r->summary, "responses", "200", "description", "success");
+    json_t *o = json_pack("{s:s, s:{s:{s:s}}}", "summary", r->summary, "responses", "200", "description",
+                          "success");
 
     if (r->groups)
-        json_object_set_new(o, "requestBody", json_pack("{s:{s:{s:o}}}", "content", "application/json", "schema", body_schema(r)));
+        json_object_set_new(o, "requestBody",
+                            json_pack("{s:{s:{s:o}}}", "content", "application/json", "schema",
+                                      body_schema(r)));
     if (r->query)
         json_object_set_new(o, "parameters", query_parameters(r->query));
     if (r->flags & LM_ROUTE_OPEN)
@@ -112,9 +122,10 @@ json_t *lm_routes_document(void)
         method_name(table[i]->method, method);
         json_object_set_new(at, method, operation(table[i]));
     }
-    return json_pack("{s:s, s:{s:s, s:s}, s:o, s:{s:{s:{s:s, s:s}}}, s:[{s:[]}], s:o}", "openapi", "3.1.0", "info", "title", "lamina",
-                     "version", lm_version(), "paths", paths, "components", "securitySchemes", "key", "type", "http", "scheme", "bearer",
-                     "security", "key", "x-limits", lm_limits_json());
+    return json_pack("{s:s, s:{s:s, s:s}, s:o, s:{s:{s:{s:s, s:s}}}, s:[{s:[]}], s:o}", "openapi", "3.1.0",
+                     "info", "title", "lamina", "version", lm_version(), "paths", paths, "components",
+                     "securitySchemes", "key", "type", "http", "scheme", "bearer", "security", "key",
+                     "x-limits", lm_limits_json());
 }
 
 static lm_status answer_openapi(lm_call *c, lm_error *e)
@@ -122,5 +133,9 @@ static lm_status answer_openapi(lm_call *c, lm_error *e)
     return lm_answer_json(c, lm_routes_document(), e);
 }
 
-const lm_route lm_route_openapi = { "GET", "/openapi.json", NULL, LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING, LM_DIALECT_OPENAI,
-                                    "return this description", NULL, 0, NULL, answer_openapi, NULL };
+const lm_route lm_route_openapi = {
+    .method = "GET", .path = "/openapi.json", .flags = LM_ROUTE_OPEN | LM_ROUTE_QUICK | LM_ROUTE_LOADING,
+    .dialect = LM_DIALECT_OPENAI,
+    .summary = "return this description",
+    .handle = answer_openapi,
+};

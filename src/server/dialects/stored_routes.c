@@ -56,7 +56,9 @@ lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *
         memcpy(at, r.previous, sizeof at);
         lm_record_free(&r);
     }
-    return status == LM_NOT_FOUND ? lm_fault(c, e, 404, "previous_response_id", "the response \"%.60s\" is not stored", at) : status;
+    return status == LM_NOT_FOUND
+               ? lm_fault(c, e, 404, "previous_response_id", "the response \"%.60s\" is not stored", at)
+               : status;
 }
 
 /* ---- routes ---- */
@@ -76,11 +78,13 @@ static lm_status answer_get(lm_call *c, lm_error *e)
     json_t *o;
 
     if (stream && strcmp(stream, "true") == 0)
-        return lm_fail(e, LM_USAGE, "stream", LM_NO_OFFSET, "'stream' is not supported: a stored response is returned whole");
+        return lm_fail(e, LM_USAGE, "stream", LM_NO_OFFSET,
+                       "'stream' is not supported: a stored response is returned whole");
     LM_TRY(find(c, &r, e));
     o = json_loads(r.response, 0, NULL);
     lm_record_free(&r);
-    return o ? lm_answer_json(c, o, e) : lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "a stored response is damaged: it is not JSON");
+    return o ? lm_answer_json(c, o, e)
+             : lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "a stored response is damaged: it is not JSON");
 }
 
 static lm_status answer_delete(lm_call *c, lm_error *e)
@@ -89,7 +93,8 @@ static lm_status answer_delete(lm_call *c, lm_error *e)
 
     owner_of(c, owner);
     LM_TRY(lm_archive_remove(archive_of(c), owner, c->id, e));
-    return lm_answer_json(c, json_pack("{s:s, s:s, s:b}", "id", c->id, "object", "response", "deleted", true), e);
+    return lm_answer_json(c, json_pack("{s:s, s:s, s:b}", "id", c->id, "object", "response", "deleted", true),
+                          e);
 }
 
 /* Return the list of the items selected by the query's limit, order and after. */
@@ -102,22 +107,27 @@ static lm_status list_items(lm_call *c, json_t *items, json_t **out, lm_error *e
     bool rising = order && strcmp(order, "asc") == 0;
 
     if (*end || most < 1 || most > MOST_LISTED)
-        return lm_fail(e, LM_USAGE, "limit", LM_NO_OFFSET, "'limit' is \"%.20s\"; it must be from 1 to %d", limit, MOST_LISTED);
+        return lm_fail(e, LM_USAGE, "limit", LM_NO_OFFSET, "'limit' is \"%.20s\"; it must be from 1 to %d",
+                       limit, MOST_LISTED);
     if (order && !rising && strcmp(order, "desc"))
-        return lm_fail(e, LM_USAGE, "order", LM_NO_OFFSET, "'order' has the unknown value \"%.40s\": expected asc or desc", order);
+        return lm_fail(e, LM_USAGE, "order", LM_NO_OFFSET,
+                       "'order' has the unknown value \"%.40s\": expected asc or desc", order);
     for (size_t j = 0; after && j < n && !i; j++) {
-        const char *id = json_string_value(json_object_get(json_array_get(items, rising ? j : n - 1 - j), "id"));
+        const json_t *item = json_array_get(items, rising ? j : n - 1 - j);
+        const char *id = json_string_value(json_object_get(item, "id"));
         if (id && strcmp(id, after) == 0)
             i = j + 1;
     }
     if (after && !i)
-        return lm_fail(e, LM_USAGE, "after", LM_NO_OFFSET, "'after' is \"%.40s\": the response has no input item with this id", after);
+        return lm_fail(e, LM_USAGE, "after", LM_NO_OFFSET,
+                       "'after' is \"%.40s\": the response has no input item with this id", after);
     json_t *data = json_array();
     for (; i < n && json_array_size(data) < most; i++)
         json_array_append(data, json_array_get(items, rising ? i : n - 1 - i));
     json_t *first = json_object_get(json_array_get(data, 0), "id");
     json_t *last = json_object_get(json_array_get(data, json_array_size(data) - 1), "id");
-    *out = json_pack("{s:s, s:b, s:O?, s:O?, s:o}", "object", "list", "has_more", i < n, "first_id", first, "last_id", last, "data", data);
+    *out = json_pack("{s:s, s:b, s:O?, s:O?, s:o}", "object", "list", "has_more", i < n, "first_id", first,
+                     "last_id", last, "data", data);
     return LM_OK;
 }
 
@@ -130,8 +140,9 @@ static lm_status answer_input_items(lm_call *c, lm_error *e)
     LM_TRY(find(c, &r, e));
     items = json_loads(r.input, 0, NULL);
     lm_record_free(&r);
-    status = items ? list_items(c, items, &o, e) : lm_fail(e, LM_IO, "the store", LM_NO_OFFSET,
-                                                           "a stored response is damaged: its items are not JSON");
+    status = items ? list_items(c, items, &o, e)
+                   : lm_fail(e, LM_IO, "the store", LM_NO_OFFSET,
+                             "a stored response is damaged: its items are not JSON");
     json_decref(items);
     return status == LM_OK ? lm_answer_json(c, o, e) : status;
 }
@@ -146,13 +157,26 @@ static lm_status answer_usage(lm_call *c, lm_error *e)
     return lm_answer_json(c, json_pack("{s:s, s:o}", "object", "list", "data", list), e);
 }
 
-const lm_route lm_route_response = { "GET", "/v1/responses/{id}", "/responses/{id}", LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                     "return a stored response", NULL, 0, NULL, answer_get, "stream" };
-const lm_route lm_route_response_delete = { "DELETE", "/v1/responses/{id}", "/responses/{id}", LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                            "delete a stored response", NULL, 0, NULL, answer_delete, NULL };
-const lm_route lm_route_response_items = { "GET", "/v1/responses/{id}/input_items", "/responses/{id}/input_items", LM_ROUTE_ALL,
-                                           LM_DIALECT_OPENAI, "return a stored response's input; limit, order and after as in OpenAI's API",
-                                           NULL, 0, NULL, answer_input_items, "limit, order, after" };
-const lm_route lm_route_usage = { "GET", "/v1/usage", NULL, LM_ROUTE_ALL, LM_DIALECT_OPENAI,
-                                  "return the requests of this key and their tokens, by day (UTC) and model", NULL, 0, NULL,
-                                  answer_usage, NULL };
+const lm_route lm_route_response = {
+    .method = "GET", .path = "/v1/responses/{id}", .also = "/responses/{id}", .flags = LM_ROUTE_ALL,
+    .dialect = LM_DIALECT_OPENAI,
+    .summary = "return a stored response",
+    .handle = answer_get, .query = "stream",
+};
+const lm_route lm_route_response_delete = {
+    .method = "DELETE", .path = "/v1/responses/{id}", .also = "/responses/{id}", .flags = LM_ROUTE_ALL,
+    .dialect = LM_DIALECT_OPENAI,
+    .summary = "delete a stored response",
+    .handle = answer_delete,
+};
+const lm_route lm_route_response_items = {
+    .method = "GET", .path = "/v1/responses/{id}/input_items", .also = "/responses/{id}/input_items",
+    .flags = LM_ROUTE_ALL, .dialect = LM_DIALECT_OPENAI,
+    .summary = "return a stored response's input; limit, order and after as in OpenAI's API",
+    .handle = answer_input_items, .query = "limit, order, after",
+};
+const lm_route lm_route_usage = {
+    .method = "GET", .path = "/v1/usage", .flags = LM_ROUTE_ALL, .dialect = LM_DIALECT_OPENAI,
+    .summary = "return the requests of this key and their tokens, by day (UTC) and model",
+    .handle = answer_usage,
+};

@@ -1,5 +1,6 @@
-/* POST /v1/trace, GET /v1/trace/paths: what happens inside the model while it processes a text. The trace runs on a separate engine with
- * the server's weights, so the results of other requests stay the same, bit for bit. */
+/* POST /v1/trace, GET /v1/trace/paths: what happens inside the model while it processes a text. The trace
+ * runs on a separate engine with the server's weights, so the results of other requests stay the same, bit
+ * for bit. */
 #include <string.h>
 
 #include "server/ask/dialogue.h"
@@ -21,15 +22,19 @@ typedef struct trace_values {
 
 static const lm_field text_fields[] = {
     { "prompt", LM_FIELD_STRING, V(prompt), 0, 0, NULL, false, "the text; or:" },
-    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, false, "a conversation, through the chat template; or:" },
+    { "messages", LM_FIELD_ARRAY, V(messages), 0, 0, NULL, false,
+      "a conversation, through the chat template; or:" },
     { "ids", LM_FIELD_ARRAY, V(ids), 0, 0, NULL, false, "token ids" },
-    { "max_tokens", LM_FIELD_U32, V(max_tokens), 0, 4096, NULL, false, "number of tokens to generate greedily before tracing (0)" },
+    { "max_tokens", LM_FIELD_U32, V(max_tokens), 0, 4096, NULL, false,
+      "number of tokens to generate greedily before tracing (0)" },
     { "positions", LM_FIELD_ANY, V(positions), 0, 0, NULL, false,
-      "rows to examine, from 0, negative from the end, or \"all\" (default: the last); a row predicts the token after it" },
+      "rows to examine, from 0, negative from the end, or \"all\" (default: the last); a row predicts the "
+      "token after it" },
     { "times", LM_FIELD_BOOL, V(times), 0, 0, NULL, false, "return the time of each operation" },
     { "intervene", LM_FIELD_ARRAY, V(intervene), 0, 0, NULL, false,
       "interventions: PATH=F, PATH#headN=F, PATH#neuronN=F, PATH#expertN=F; requires --allow-interventions" },
-    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false, "a name of /v1/models; any name if the server has one model" },
+    { "model", LM_FIELD_STRING, V(model), 0, 0, NULL, false,
+      "a name of /v1/models; any name if the server has one model" },
     { 0 },
 };
 static const lm_field_group trace_groups[] = { { text_fields, 0 }, { lm_trace_fields, V(wanted) }, { 0 } };
@@ -52,7 +57,10 @@ static lm_status read_text(lm_call *c, const trace_values *v, lm_tokens *out, lm
     if ((v->prompt != NULL) + (v->messages != NULL) + (v->ids != NULL) != 1)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "one of prompt, messages and ids is required");
     if (v->messages) {
-        lm_turn t = { .body.messages = v->messages, .generation_prompt = true, .reasoning_budget = -1, .only_shown = true };
+        lm_turn t = { .body.messages = v->messages,
+                      .generation_prompt = true,
+                      .reasoning_budget = -1,
+                      .only_shown = true };
         lm_text text = { 0 };
         lm_status status = lm_dialogue_prompt(c, &t, out, &text, e);
 
@@ -64,7 +72,8 @@ static lm_status read_text(lm_call *c, const trace_values *v, lm_tokens *out, lm
         return lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, out, e);
     for (size_t i = 0; i < json_array_size(v->ids); i++) {
         const json_t *id = json_array_get(v->ids, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= (json_int_t)c->service->info.n_vocab)
+        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) >= (json_int_t)c->service->info.n_vocab)
             return lm_fail(e, LM_USAGE, "ids", LM_NO_OFFSET, "element %zu is not a token id", i);
         LM_TRY(lm_tokens_add(out, (lm_token)json_integer_value(id), e));
     }
@@ -81,12 +90,14 @@ static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
     if (!v)
         return lm_tracer_look(t, (uint32_t)n - 1, e);
     if (!json_is_array(v))
-        return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET, "'positions' must be a list of numbers or \"all\"");
+        return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET,
+                       "'positions' must be a list of numbers or \"all\"");
     for (size_t i = 0; i < json_array_size(v); i++) {
         const json_t *x  = json_array_get(v, i);
         json_int_t    at = json_integer_value(x) + (json_integer_value(x) < 0 ? (json_int_t)n : 0);
         if (!json_is_integer(x) || at < 0 || at >= (json_int_t)n)
-            return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET, "element %zu is not a position of the %zu tokens", i, n);
+            return lm_fail(e, LM_USAGE, "positions", LM_NO_OFFSET,
+                           "element %zu is not a position of the %zu tokens", i, n);
         LM_TRY(lm_tracer_look(t, (uint32_t)at, e));
     }
     return LM_OK;
@@ -94,7 +105,9 @@ static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
 
 static lm_status check_client(const lm_call *c, lm_error *e)
 {
-    return lm_exchange_is_left(c->x) ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "the client has closed the connection") : LM_OK;
+    return lm_exchange_is_left(c->x)
+               ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, "the client has closed the connection")
+               : LM_OK;
 }
 
 /* Process tokens in steps: the trace of a client that leaves ends after one. */
@@ -136,7 +149,8 @@ static lm_status run(const lm_call *c, const trace_values *v, trace_job *a, lm_e
         LM_TRY(write_ids(c, a, v->max_tokens, e));
     }
     ids = lm_tracer_ids(a->tracer, &n);
-    lm_status status = v->max_tokens ? lm_tokens_append(&all, ids, n, e) : lm_tokens_append(&all, a->prompt.ids, a->prompt.n, e);
+    lm_status status = v->max_tokens ? lm_tokens_append(&all, ids, n, e)
+                                     : lm_tokens_append(&all, a->prompt.ids, a->prompt.n, e);
     if (status == LM_OK)
         status = look(v->positions, a->tracer, all.n, e);
     if (status == LM_OK)
@@ -156,8 +170,9 @@ static lm_status prepare(lm_call *c, const trace_values *v, trace_job *a, lm_err
     if (!a->prompt.n)
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' is empty");
     if (a->prompt.n + v->max_tokens > context)
-        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens and %u to generate; the context size is %u", a->prompt.n,
-                       v->max_tokens, context);
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET,
+                       "%zu tokens and %u to generate; the context size is %u", a->prompt.n, v->max_tokens,
+                       context);
     LM_TRY(lm_trace_request_read(c, &v->wanted, v->intervene, &a->request, e));
     a->request.o.times = v->times;
     return lm_trace_request_start(c, &a->request, a->prompt.n + v->max_tokens, &a->tracer, e);
@@ -179,8 +194,10 @@ static lm_status answer(lm_call *c, trace_job *a, lm_error *e)
     lm_tracer_ids(a->tracer, &n);
     json_object_set_new(o, "object", json_string("trace"));
     json_object_set_new(o, "model", json_string(c->service->name));
-    json_object_set_new(o, "usage", json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)a->prompt.n, "completion_tokens",
-                                              (json_int_t)(n - a->prompt.n), "total_tokens", (json_int_t)n));
+    json_object_set_new(o, "usage",
+                        json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)a->prompt.n,
+                                  "completion_tokens", (json_int_t)(n - a->prompt.n), "total_tokens",
+                                  (json_int_t)n));
     return lm_answer_json(c, o, e);
 }
 
@@ -200,9 +217,12 @@ static lm_status answer_trace(lm_call *c, lm_error *e)
     return status;
 }
 
-const lm_route lm_route_trace = { "POST", "/v1/trace", NULL, 0, LM_DIALECT_OPENAI,
-                                  "trace a text: surprise, the lens, attribution, heads, experts", trace_groups,
-                                  sizeof(trace_values), trace_defaults, answer_trace, NULL };
+const lm_route lm_route_trace = {
+    .method = "POST", .path = "/v1/trace", .dialect = LM_DIALECT_OPENAI,
+    .summary = "trace a text: surprise, the lens, attribution, heads, experts",
+    .groups = trace_groups, .values_size = sizeof(trace_values), .defaults = trace_defaults,
+    .handle = answer_trace,
+};
 
 static lm_status answer_paths(lm_call *c, lm_error *e)
 {
@@ -215,6 +235,8 @@ static lm_status answer_paths(lm_call *c, lm_error *e)
     return lm_answer_json(c, o, e);
 }
 
-const lm_route lm_route_trace_paths = { "GET", "/v1/trace/paths", NULL, 0, LM_DIALECT_OPENAI,
-                                        "list the traceable values, by path, and the layers of the model", NULL, 0, NULL, answer_paths,
-                                        NULL };
+const lm_route lm_route_trace_paths = {
+    .method = "GET", .path = "/v1/trace/paths", .dialect = LM_DIALECT_OPENAI,
+    .summary = "list the traceable values, by path, and the layers of the model",
+    .handle = answer_paths,
+};

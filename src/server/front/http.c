@@ -14,8 +14,8 @@ enum { MEMORY = 32 << 10, UNUSED_SECONDS = 7 * 86400 };
 
 /* ---- connections ---- */
 
-/* Called under the watch's lock, so the exchange cannot end meanwhile. The client may have closed only its sending side: a complete
- * response is still sent, but an unfinished one is not continued. */
+/* Called under the watch's lock, so the exchange cannot end meanwhile. The client may have closed only its
+ * sending side: a complete response is still sent, but an unfinished one is not continued. */
 static void client_left(void *of)
 {
     lm_connection *c = of;
@@ -28,7 +28,8 @@ static void client_left(void *of)
 
 static void client_due(void *of)
 {
-    static const char late[] = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
+    static const char late[] =
+        "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n";
     lm_connection *c = of;
     lm_exchange *x = atomic_load(&c->exchange);
 
@@ -43,7 +44,8 @@ static void client_due(void *of)
     client_left(of);
 }
 
-static void on_completed(void *arg, struct MHD_Connection *mhd, void **context, enum MHD_RequestTerminationCode why)
+static void on_completed(void *arg, struct MHD_Connection *mhd, void **context,
+                         enum MHD_RequestTerminationCode why)
 {
     (void)arg, (void)mhd, (void)why;
     if (*context)
@@ -51,7 +53,8 @@ static void on_completed(void *arg, struct MHD_Connection *mhd, void **context, 
     *context = NULL;
 }
 
-static void on_connection(void *arg, struct MHD_Connection *mhd, void **context, enum MHD_ConnectionNotificationCode what)
+static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
+                          enum MHD_ConnectionNotificationCode what)
 {
     lm_http *h = arg;
     lm_connection *c = *context;
@@ -74,13 +77,15 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
     c->watched = lm_watch_add(h->watch, c->fd, c);
     lm_watch_until(h->watch, c->watched, h->o.header_seconds);
     atomic_fetch_add(&h->connections, 1);
-    /* libmicrohttpd 0.9.75 does not notice that a connection ends while an older one is idle, unless it has its own timeout: then it is
-     * checked after every event. The watch decides how long connections may stay. */
+    /* libmicrohttpd 0.9.75 does not notice that a connection ends while an older one is idle, unless it has
+     * its own timeout: then it is checked after every event. The watch decides how long connections may
+     * stay. */
     MHD_set_connection_option(mhd, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)UNUSED_SECONDS);
     *context = c;
 }
 
-/* Decode a path or query, with %00 replaced by %01: a NUL would end the string early, and what follows it would be ignored. */
+/* Decode a path or query, with %00 replaced by %01: a NUL would end the string early, and what follows it
+ * would be ignored. */
 static size_t unescape(void *arg, struct MHD_Connection *mhd, char *text)
 {
     (void)arg, (void)mhd;
@@ -99,11 +104,12 @@ static void no_log(void *arg, const char *format, va_list list)
 static lm_status start_daemon(lm_http *h, const char *host, lm_error *e)
 {
 
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG |
-                     (h->o.tls_key ? MHD_USE_TLS : 0);
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC |
+                     MHD_USE_ERROR_LOG | (h->o.tls_key ? MHD_USE_TLS : 0);
     struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)h->o.tls_key },
                                     { MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)h->o.tls_cert },
-                                    { MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)"NORMAL:-VERS-TLS1.0:-VERS-TLS1.1" },
+                                    { MHD_OPTION_HTTPS_PRIORITIES, 0,
+                                      (void *)(uintptr_t)"NORMAL:-VERS-TLS1.0:-VERS-TLS1.1" },
                                     { MHD_OPTION_END, 0, NULL } };
     lm_text url = { 0 };
     struct MHD_Daemon *d;
@@ -125,7 +131,8 @@ static lm_status start_daemon(lm_http *h, const char *host, lm_error *e)
     if (!d) {
         close(fd);
         lm_text_free(&url);
-        return h->o.tls_key ? lm_fail(e, LM_USAGE, "--ssl-key-file", LM_NO_OFFSET, "key and certificate cannot be used together")
+        return h->o.tls_key ? lm_fail(e, LM_USAGE, "--ssl-key-file", LM_NO_OFFSET,
+                                      "key and certificate cannot be used together")
                             : lm_fail(e, LM_FAILED, "--host", LM_NO_OFFSET, "cannot serve at %s", host);
     }
     h->daemons[h->n] = d;
@@ -154,10 +161,12 @@ lm_status lm_http_start(const lm_http_options *o, lm_http **out, lm_error *e)
     h->o.idle_seconds = o->idle_seconds > 0 ? o->idle_seconds : 120;
     status = lm_watch_new(h->o.connections * MAX_ADDRESSES, client_left, client_due, &h->watch, e);
     if (status == LM_OK)
-        status = lm_workers_new(o->workers ? o->workers : 2, o->queue ? o->queue : 512, lm_exchange_handle, &h->workers, e);
+        status = lm_workers_new(o->workers ? o->workers : 2, o->queue ? o->queue : 512, lm_exchange_handle,
+                                &h->workers, e);
     for (size_t i = 0; status == LM_OK && o->hosts[i]; i++)
-        status = i < MAX_ADDRESSES ? start_daemon(h, o->hosts[i], e)
-                                   : lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET, "at most %d addresses", MAX_ADDRESSES);
+        status = i < MAX_ADDRESSES
+                     ? start_daemon(h, o->hosts[i], e)
+                     : lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET, "at most %d addresses", MAX_ADDRESSES);
     if (status == LM_OK)
         *out = h;
     else
@@ -184,7 +193,8 @@ void lm_http_stop(lm_http *h)
         return;
     atomic_store(&h->stops, true);
     lm_http_quiesce(h);
-    lm_workers_free(h->workers);         /* handles all waiting requests first, so that none remains that would not be woken */
+    /* Handles all waiting requests first, so that none remains that would not be woken. */
+    lm_workers_free(h->workers);
     if (h->watch)
         for (unsigned i = 0; i < 200 && atomic_load(&h->exchanges); i++) {
             lm_watch_all_due(h->watch);

@@ -1,10 +1,12 @@
 /* http.h - the HTTP/1.1 front: sockets, connections, limits and deadlines. It is independent of models.
  *
- * A complete request is passed to `handle`: by the front's own thread if `quick` returns true, otherwise by one of a few workers. The
- * handler fills in the exchange: a head and a body, or a function (lm_exchange_later) that continues the response after each
- * lm_exchange_wake. So no thread waits for a response, and a response is not generated faster than the client reads it.
+ * A complete request is passed to `handle`: by the front's own thread if `quick` returns true, otherwise by
+ * one of a few workers. The handler fills in the exchange: a head and a body, or a function
+ * (lm_exchange_later) that continues the response after each lm_exchange_wake. So no thread waits for a
+ * response, and a response is not generated faster than the client reads it.
  *
- * Threads: an exchange is used by the thread that handles it; lm_exchange_wake may be called by any thread. */
+ * Threads: an exchange is used by the thread that handles it; lm_exchange_wake may be called by any
+ * thread. */
 #ifndef LM_SERVER_HTTP_H
 #define LM_SERVER_HTTP_H
 
@@ -25,17 +27,19 @@ typedef struct lm_http_options {
     size_t      body_limit;          /* bytes */
     uint64_t    memory_limit;        /* bytes that all exchanges together may hold; 0: no limit */
     double      header_seconds, body_seconds, stall_seconds, idle_seconds;      /* 0: 10, 60, 30, 120 */
-    bool      (*quick)(void *arg, const char *method, const char *path);        /* handle it at once: it does not block */
-    /* Returns false if the request has to wait. What it waits for calls lm_exchange_again, possibly before this returns; then it is handled
-     * again. */
+    /* Whether to handle it at once, because it does not block. */
+    bool      (*quick)(void *arg, const char *method, const char *path);
+    /* Returns false if the request has to wait. What it waits for calls lm_exchange_again, possibly before
+     * this returns; then it is handled again. */
     bool      (*handle)(void *arg, lm_exchange *x);
-    /* Makes the response to a request that is rejected before `handle`: too large, malformed … `status`: its HTTP status. */
+    /* Makes the response to a request that is rejected before `handle`: too large, malformed … `status`: its
+     * HTTP status. */
     void      (*refuse)(void *arg, lm_exchange *x, unsigned status, const char *why);
     void       *arg;
 } lm_http_options;
 
-/* Start a server, which is listening when this returns. LM_IO: an address cannot be used; LM_USAGE: an address, key or certificate is not
- * valid; LM_FAILED: a thread cannot be started. */
+/* Start a server, which is listening when this returns. LM_IO: an address cannot be used; LM_USAGE: an
+ * address, key or certificate is not valid; LM_FAILED: a thread cannot be started. */
 lm_status lm_http_start(const lm_http_options *o, lm_http **out, lm_error *e);
 
 /* Accept no more connections; existing ones continue. Any thread, also two concurrently. */
@@ -48,7 +52,8 @@ void lm_http_stop(lm_http *h);
 const char *lm_http_url(const lm_http *h, size_t i);
 
 uint32_t lm_http_connections(const lm_http *h);          /* now; any thread */
-uint32_t lm_http_exchanges(const lm_http *h);            /* of which wait for a response, or are being answered */
+uint32_t lm_http_exchanges(const lm_http *h);            /* of which wait for a response, or are being
+                                                            answered */
 
 /* ---- memory of requests ---- */
 
@@ -58,14 +63,15 @@ typedef struct lm_http_memory {
     uint64_t refused;                /* requests rejected for lack of memory */
 } lm_http_memory;
 
-/* Count `bytes` more as held by the exchange, until it ends. Returns false, without counting them, if all exchanges would exceed the limit.
- * The front counts bodies itself. Called by the thread that handles the exchange. */
+/* Count `bytes` more as held by the exchange, until it ends. Returns false, without counting them, if all
+ * exchanges would exceed the limit. The front counts bodies itself. Called by the thread that handles the
+ * exchange. */
 bool lm_exchange_take(lm_exchange *x, uint64_t bytes);
 /* Change the count by so many bytes, regardless of the limit. */
 void lm_exchange_hold(lm_exchange *x, int64_t change);
 
-/* Count a rejection for lack of `bytes` more. Returns its HTTP status: 413 if the exchange alone would exceed the limit, otherwise 503.
- * Writes the message to `why`. */
+/* Count a rejection for lack of `bytes` more. Returns its HTTP status: 413 if the exchange alone would exceed
+ * the limit, otherwise 503. Writes the message to `why`. */
 unsigned lm_exchange_no_memory(lm_exchange *x, uint64_t bytes, char why[200]);
 
 void lm_exchange_memory(const lm_exchange *x, lm_http_memory *out);
@@ -85,7 +91,8 @@ bool        lm_exchange_is_encrypted(const lm_exchange *x);
 
 /* ---- its response ---- */
 
-/* Set the status, the Content-Type `type` (not copied) and headers (copied), in any order, before the first byte of the body is sent. */
+/* Set the status, the Content-Type `type` (not copied) and headers (copied), in any order, before the first
+ * byte of the body is sent. */
 void lm_exchange_head(lm_exchange *x, unsigned status, const char *type);
 void lm_exchange_add_header(lm_exchange *x, const char *name, const char *value);
 
@@ -98,19 +105,23 @@ void lm_exchange_stream(lm_exchange *x);
 /* Mark the body as complete. */
 void lm_exchange_end(lm_exchange *x);
 
-/* Continue the response with `more`, which the front's thread calls after each lm_exchange_wake: it must not block. The end of the exchange
- * calls `done`, which frees `job`; after it `more` is not called, and lm_exchange_wake must not be called once it has returned. */
-void lm_exchange_later(lm_exchange *x, void (*more)(lm_exchange *x, void *job), void (*done)(void *job), void *job);
+/* Continue the response with `more`, which the front's thread calls after each lm_exchange_wake: it must not
+ * block. The end of the exchange calls `done`, which frees `job`; after it `more` is not called, and
+ * lm_exchange_wake must not be called once it has returned. */
+void lm_exchange_later(lm_exchange *x, void (*more)(lm_exchange *x, void *job), void (*done)(void *job),
+                       void *job);
 
 /* Also call `more` after so many seconds without a wake (0: never), to send keep-alive events. */
 void lm_exchange_every(lm_exchange *x, double seconds);
 
 void lm_exchange_wake(lm_exchange *x);
 
-/* Whether the client has closed its end: work that has not ended is not continued. Any thread, until the exchange ends. */
+/* Whether the client has closed its end: work that has not ended is not continued. Any thread, until the
+ * exchange ends. */
 bool lm_exchange_is_left(const lm_exchange *x);
 
-/* Let a worker handle it again: once per time that `handle` returned false. The client may have left meanwhile. Any thread. */
+/* Let a worker handle it again: once per time that `handle` returned false. The client may have left
+ * meanwhile. Any thread. */
 void lm_exchange_again(lm_exchange *x);
 
 /* Whether lm_exchange_again was called for it. */

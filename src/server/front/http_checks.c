@@ -7,12 +7,14 @@
 
 typedef struct header_check { unsigned hosts, lengths, chunked; const char *wrong; } header_check;
 
-static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const char *name, size_t n_name, const char *value, size_t n_value)
+static enum MHD_Result check_header(void *arg, enum MHD_ValueKind kind, const char *name, size_t n_name,
+                                    const char *value, size_t n_value)
 {
     header_check *c = arg;
 
     (void)kind;
-    /* "Content-Length : 5" is a header of another name to one server, and a length to another: RFC 9112, 5.1 */
+    /* "Content-Length : 5" is a header of another name to one server, and a length to another: RFC 9112,
+     * 5.1 */
     if (!n_name || strcspn(name, " \t()<>@,;:\\\"/[]?={}") != n_name)
         c->wrong = "a header has a name that is empty or contains a blank or a separator";
     if (strlen(name) != n_name || (value && strlen(value) != n_value))
@@ -54,7 +56,8 @@ unsigned lm_exchange_check_room(lm_exchange *x, char why[200])
     uint64_t bytes = length ? strtoull(length, NULL, 10) : 0;
 
     if (length && (strlen(length) > 15 || bytes > x->http->o.body_limit)) {
-        snprintf(why, 200, "the body has %.40s bytes; at most %zu are allowed", length, x->http->o.body_limit);
+        snprintf(why, 200, "the body has %.40s bytes; at most %zu are allowed", length,
+                 x->http->o.body_limit);
         return 413;
     }
     if (!bytes || lm_exchange_take(x, bytes)) {

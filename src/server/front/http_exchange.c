@@ -25,7 +25,8 @@ typedef struct other { const char *names, *found; } other;
 static enum MHD_Result find_other(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     other *o = arg;
-    size_t n = strcspn(name, ", ") == strlen(name) ? strlen(name) : 0;       /* not a part of the list with several names */
+    /* Not a part of the list with several names. */
+    size_t n = strcspn(name, ", ") == strlen(name) ? strlen(name) : 0;
 
     (void)kind;
     (void)value;
@@ -156,12 +157,17 @@ unsigned lm_exchange_no_memory(lm_exchange *x, uint64_t bytes, char why[200])
 
     atomic_fetch_add(&x->http->refused, 1);
     if (alone > limit) {
-        snprintf(why, 200, "the request would hold %llu bytes of memory, and all requests together may hold %llu (--max-request-memory)",
+        snprintf(why, 200,
+                 "the request would hold %llu bytes of memory, and all requests together may hold %llu "
+                 "(--max-request-memory)",
                  (unsigned long long)alone, (unsigned long long)limit);
         return 413;
     }
-    snprintf(why, 200, "requests hold %llu bytes of memory, this one would take %llu more, and all together may hold %llu"
-             " (--max-request-memory)", (unsigned long long)atomic_load(&x->http->held), (unsigned long long)bytes,
+    snprintf(why, 200,
+             "requests hold %llu bytes of memory, this one would take %llu more, and all together may hold "
+             "%llu"
+             " (--max-request-memory)",
+             (unsigned long long)atomic_load(&x->http->held), (unsigned long long)bytes,
              (unsigned long long)limit);
     return 503;
 }
@@ -170,7 +176,9 @@ void lm_exchange_memory(const lm_exchange *x, lm_http_memory *out)
 {
     lm_http *h = x->http;
 
-    *out = (lm_http_memory){ .used = atomic_load(&h->held), .most = atomic_load(&h->most_held), .limit = h->o.memory_limit,
+    *out = (lm_http_memory){ .used = atomic_load(&h->held),
+                             .most = atomic_load(&h->most_held),
+                             .limit = h->o.memory_limit,
                              .refused = atomic_load(&h->refused) };
 }
 

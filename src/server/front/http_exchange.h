@@ -1,4 +1,5 @@
-/* http_exchange.h - shared declarations of the HTTP front: a server, its connections, their exchanges. Threads: http.h. */
+/* http_exchange.h - shared declarations of the HTTP front: a server, its connections, their exchanges.
+ * Threads: http.h. */
 #ifndef LM_SERVER_HTTP_EXCHANGE_H
 #define LM_SERVER_HTTP_EXCHANGE_H
 
@@ -45,22 +46,25 @@ struct lm_exchange {
     void       (*done)(void *job);
     void        *job;
     double       every;
-    atomic_uint  state;                  /* BUSY, SIGNAL, PARKED: http_parking.c. The thread that clears PARKED resumes the connection;
-                                            only the front frees, and only while neither BUSY nor PARKED is set */
+    /* BUSY, SIGNAL, PARKED: http_parking.c. The thread that clears PARKED resumes the connection; only the
+     * front frees, and only while neither BUSY nor PARKED is set. */
+    atomic_uint  state;
     atomic_bool  sending;                /* libmicrohttpd has bytes that the client has not received yet */
 };
 
 struct lm_http {
     lm_http_options   o;
     struct MHD_Daemon *daemons[MAX_ADDRESSES];
-    atomic_int        listeners[MAX_ADDRESSES];          /* -1: closed. The thread that sets -1 closes it: two threads may end the server */
+    atomic_int        listeners[MAX_ADDRESSES];          /* -1: closed. The thread that sets -1 closes it:
+                                                            two threads may end the server */
     char             *urls[MAX_ADDRESSES + 1];
     size_t            n;
     lm_watch         *watch;
     lm_workers       *workers;
     atomic_bool       stops;
     atomic_uint       connections, exchanges;
-    atomic_uint_fast64_t held, most_held, refused;       /* bytes of all exchanges; requests rejected for lack of memory */
+    atomic_uint_fast64_t held, most_held, refused;       /* bytes of all exchanges; requests rejected for
+                                                            lack of memory */
     atomic_ullong     ids, numbers;
 };
 
@@ -71,10 +75,10 @@ void lm_exchange_park(lm_exchange *x);
 void lm_exchange_signal(lm_exchange *x, unsigned done);
 bool lm_exchange_is_busy(lm_exchange *x);
 
-/* Called by libmicrohttpd with each part of a request, and whenever its connection is resumed. `http` is an lm_http; *exchange is NULL at
- * the beginning of a request. */
-enum MHD_Result lm_http_receive(void *http, struct MHD_Connection *mhd, const char *path, const char *method, const char *version,
-                                const char *data, size_t *size, void **exchange);
+/* Called by libmicrohttpd with each part of a request, and whenever its connection is resumed. `http` is an
+ * lm_http; *exchange is NULL at the beginning of a request. */
+enum MHD_Result lm_http_receive(void *http, struct MHD_Connection *mhd, const char *path, const char *method,
+                                const char *version, const char *data, size_t *size, void **exchange);
 void            lm_exchange_free(lm_exchange *x);
 
 /* Called by a worker. */
@@ -86,18 +90,20 @@ void lm_exchange_refuse(lm_exchange *x, unsigned status, const char *why);
 /* Check the head of a request. Returns 0, or the HTTP status to reject it with. */
 unsigned lm_exchange_check_head(lm_exchange *x, const char *version, const char **why);
 
-/* Check that a body of the announced length can be held, before it is sent. Returns 0, or the HTTP status to reject the request with. */
+/* Check that a body of the announced length can be held, before it is sent. Returns 0, or the HTTP status to
+ * reject the request with. */
 unsigned lm_exchange_check_room(lm_exchange *x, char why[200]);
 
 /* Append to the body. Returns 0, or the HTTP status to reject the request with. */
 unsigned lm_exchange_add_to_body(lm_exchange *x, const char *data, size_t n, char why[200]);
 
-/* Continue the response to a completely received request; called again whenever the connection is resumed, until a response is queued. */
+/* Continue the response to a completely received request; called again whenever the connection is resumed,
+ * until a response is queued. */
 enum MHD_Result lm_exchange_advance(lm_exchange *x);
 enum MHD_Result lm_exchange_respond(lm_exchange *x);
 
-/* Send bytes without libmicrohttpd, which sends nothing before a body is complete. Sends only what the socket accepts at once, and nothing
- * if the server uses TLS. */
+/* Send bytes without libmicrohttpd, which sends nothing before a body is complete. Sends only what the socket
+ * accepts at once, and nothing if the server uses TLS. */
 void lm_connection_send_raw(const lm_connection *c, const char *text, size_t n);
 
 #endif

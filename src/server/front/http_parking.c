@@ -4,7 +4,8 @@
  *   SIGNAL   something has happened since the connection was last checked
  *   PARKED   the connection is suspended: the thread that clears this bit resumes it, and no other may
  *
- * So each suspension ends once. A thread that has not cleared PARKED must not use the exchange afterwards: the front may be freeing it. */
+ * So each suspension ends once. A thread that has not cleared PARKED must not use the exchange afterwards:
+ * the front may be freeing it. */
 #include "server/front/http_exchange.h"
 
 void lm_exchange_park(lm_exchange *x)

@@ -29,7 +29,8 @@ static lm_exchange *exchange_new(lm_http *h, struct MHD_Connection *mhd, const c
 
 void lm_exchange_free(lm_exchange *x)
 {
-    /* The watch's callbacks run under its lock, which lm_watch_until takes: after it, no callback wakes the exchange. */
+    /* The watch's callbacks run under its lock, which lm_watch_until takes: after it, no callback wakes the
+     * exchange. */
     atomic_store(&x->conn->exchange, NULL);
     lm_watch_until(x->http->watch, x->conn->watched, x->http->o.idle_seconds);
     if (x->done)
@@ -118,8 +119,8 @@ static void refuse_raw(lm_exchange *x, unsigned status, const char *why)
     lm_text_free(&all);
 }
 
-enum MHD_Result lm_http_receive(void *arg, struct MHD_Connection *mhd, const char *path, const char *method, const char *version,
-                                const char *data, size_t *size, void **context)
+enum MHD_Result lm_http_receive(void *arg, struct MHD_Connection *mhd, const char *path, const char *method,
+                                const char *version, const char *data, size_t *size, void **context)
 {
     lm_exchange *x = *context;
     char text[200];
@@ -129,7 +130,8 @@ enum MHD_Result lm_http_receive(void *arg, struct MHD_Connection *mhd, const cha
     if (!x) {
         if (!(x = *context = exchange_new(arg, mhd, path, method)))
             return MHD_NO;
-        if (!(status = lm_exchange_check_head(x, version, &why)) && (status = lm_exchange_check_room(x, text)))
+        if (!(status = lm_exchange_check_head(x, version, &why)) &&
+            (status = lm_exchange_check_room(x, text)))
             why = text;
         if (status) {
             lm_exchange_refuse(x, status, why);

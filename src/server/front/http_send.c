@@ -20,7 +20,8 @@ static bool has_more(lm_exchange *x)
     return x->taken < x->out.size || x->ended;
 }
 
-/* Continue the response. Its memory is counted but not limited: the limits of the request bound its length. */
+/* Continue the response. Its memory is counted but not limited: the limits of the request bound its
+ * length. */
 static void go_on(lm_exchange *x)
 {
     lm_heap_watch w = { 0 };
@@ -88,7 +89,8 @@ enum MHD_Result lm_exchange_respond(lm_exchange *x)
     char id[32];
 
     if (x->ended)
-        r = MHD_create_response_from_buffer(x->out.size, x->out.size ? x->out.data : "", MHD_RESPMEM_MUST_COPY);
+        r = MHD_create_response_from_buffer(x->out.size, x->out.size ? x->out.data : "",
+                                            MHD_RESPMEM_MUST_COPY);
     else
         r = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, next_bytes, x, NULL);
     if (!r)

@@ -26,7 +26,8 @@ static bool is_left_behind(const struct sockaddr_un *at)
     int fd;
     bool left;
 
-    if (lstat(at->sun_path, &s) < 0 || !S_ISSOCK(s.st_mode) || (fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0)
+    if (lstat(at->sun_path, &s) < 0 || !S_ISSOCK(s.st_mode) ||
+        (fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) < 0)
         return false;
     left = connect(fd, (const struct sockaddr *)at, sizeof *at) < 0 && errno == ECONNREFUSED;
     close(fd);
@@ -39,7 +40,8 @@ static lm_status listen_unix(const char *path, int *out, lm_text *url, lm_error 
     int fd;
 
     if (!*path || strlen(path) >= sizeof at.sun_path)
-        return lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET, "a unix socket has a path of 1 to %zu bytes", sizeof at.sun_path - 1);
+        return lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET, "a unix socket has a path of 1 to %zu bytes",
+                       sizeof at.sun_path - 1);
     memcpy(at.sun_path, path, strlen(path) + 1);
     if (is_left_behind(&at))
         unlink(path);
@@ -81,14 +83,18 @@ static void add_address(lm_text *url, int fd)
     char host[NI_MAXHOST], port[NI_MAXSERV];
 
     if (getsockname(fd, (struct sockaddr *)&at, &size) < 0 ||
-        getnameinfo((struct sockaddr *)&at, size, host, sizeof host, port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV))
+        getnameinfo((struct sockaddr *)&at, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV))
         return;
     lm_text_printf(url, at.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 lm_status lm_listen(const char *host, uint16_t port, int *out, lm_text *url, lm_error *e)
 {
-    struct addrinfo want = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV }, *found = NULL;
+    struct addrinfo want = { .ai_family = AF_UNSPEC,
+                             .ai_socktype = SOCK_STREAM,
+                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV },
+                    *found = NULL;
     char number[8];
     int fd = -1, why;
 
@@ -102,7 +108,8 @@ lm_status lm_listen(const char *host, uint16_t port, int *out, lm_text *url, lm_
     why = errno;
     freeaddrinfo(found);
     if (fd < 0)
-        return lm_fail(e, LM_IO, "--host", LM_NO_OFFSET, "cannot listen at %s, port %u: %s", host, port, strerror(why));
+        return lm_fail(e, LM_IO, "--host", LM_NO_OFFSET, "cannot listen at %s, port %u: %s", host, port,
+                       strerror(why));
     add_address(url, fd);
     *out = fd;
     return LM_OK;

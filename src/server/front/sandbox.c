@@ -18,18 +18,19 @@
 #define FS_IOCTL_DEV (UINT64_C(1) << 15)     /* ABI 5 */
 
 #define FS_READ  (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
-#define FS_WRITE (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_REMOVE_FILE | FS_TRUNCATE | \
-                  LANDLOCK_ACCESS_FS_REFER)
+#define FS_WRITE (FS_READ | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | \
+                  LANDLOCK_ACCESS_FS_REMOVE_FILE | FS_TRUNCATE | LANDLOCK_ACCESS_FS_REFER)
 #define FS_SOCKET (LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_REMOVE_FILE)
-#define FS_OF_FILES (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
+#define FS_OF_FILES (LANDLOCK_ACCESS_FS_EXECUTE | LANDLOCK_ACCESS_FS_WRITE_FILE | \
+                     LANDLOCK_ACCESS_FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
 
 static lm_sandbox now;
 
 /* What an engine reads of the system when it is created, and chat templates for the time. */
-static const char *const of_the_system[] = {
-    "/proc/meminfo", "/proc/self", "/sys/fs/cgroup", "/sys/devices/system", "/sys/kernel/mm/transparent_hugepage", "/dev/urandom", "/dev/null",
-    "/etc/localtime", "/usr/share/zoneinfo", NULL,
-};
+static const char *const of_the_system[] = { "/proc/meminfo", "/proc/self", "/sys/fs/cgroup",
+                                             "/sys/devices/system", "/sys/kernel/mm/transparent_hugepage",
+                                             "/dev/urandom", "/dev/null", "/etc/localtime",
+                                             "/usr/share/zoneinfo", NULL };
 
 static void miss(const char *what, const char *why)
 {
@@ -59,7 +60,8 @@ static uint64_t rights(void)
 
 static bool allow(int ruleset, const char *path, uint64_t access)
 {
-    struct landlock_path_beneath_attr rule = { .allowed_access = access, .parent_fd = open(path, O_PATH | O_CLOEXEC) };
+    struct landlock_path_beneath_attr rule = { .allowed_access = access,
+                                               .parent_fd = open(path, O_PATH | O_CLOEXEC) };
     struct stat s;
     bool added;
 
@@ -67,7 +69,8 @@ static bool allow(int ruleset, const char *path, uint64_t access)
         return true;
     if (fstat(rule.parent_fd, &s) == 0 && !S_ISDIR(s.st_mode))
         rule.allowed_access &= FS_OF_FILES;
-    added = !rule.allowed_access || syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0u) == 0;
+    added = !rule.allowed_access ||
+            syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0u) == 0;
     close(rule.parent_fd);
     return added;
 }
@@ -97,7 +100,8 @@ void lm_sandbox_files(const char *const *read, const char *const *write, const c
     }
     now.files = allow_all(ruleset, of_the_system, all & FS_READ) && allow_all(ruleset, read, all & FS_READ) &&
                 allow_all(ruleset, write, all & FS_WRITE) && allow_all(ruleset, sockets, all & FS_SOCKET) &&
-                prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_landlock_restrict_self, ruleset, 0u) == 0;
+                prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                syscall(SYS_landlock_restrict_self, ruleset, 0u) == 0;
     if (!now.files)
         miss("files are not restricted", strerror(errno));
     close(ruleset);
@@ -106,16 +110,21 @@ void lm_sandbox_files(const char *const *read, const char *const *write, const c
 /* ---- system calls ---- */
 
 /* System calls that no request needs. Those that do not exist on this architecture are skipped. */
-static const char *const forbidden[] = {
-    "execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp",
-    "socket", "socketpair", "connect", "bind", "listen",
-    "mount", "umount2", "pivot_root", "chroot", "setns", "unshare", "open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "mount_setattr",
-    "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "bpf", "perf_event_open", "userfaultfd", "lookup_dcookie",
-    "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl", "add_key", "request_key", "open_by_handle_at", "name_to_handle_at",
-    "reboot", "swapon", "swapoff", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "acct", "quotactl",
-    "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid", "capset", "personality",
-    "mknod", "mknodat", "chown", "lchown", "fchownat", "iopl", "ioperm", "modify_ldt", "vhangup", "syslog", NULL,
-};
+static const char *const forbidden[] = { "execve", "execveat", "fork", "vfork", "ptrace", "process_vm_readv",
+                                         "process_vm_writev", "pidfd_getfd", "kcmp", "socket", "socketpair",
+                                         "connect", "bind", "listen", "mount", "umount2", "pivot_root",
+                                         "chroot", "setns", "unshare", "open_tree", "move_mount", "fsopen",
+                                         "fsconfig", "fsmount", "mount_setattr", "init_module",
+                                         "finit_module", "delete_module", "kexec_load", "kexec_file_load",
+                                         "bpf", "perf_event_open", "userfaultfd", "lookup_dcookie",
+                                         "io_uring_setup", "io_uring_enter", "io_uring_register", "keyctl",
+                                         "add_key", "request_key", "open_by_handle_at", "name_to_handle_at",
+                                         "reboot", "swapon", "swapoff", "settimeofday", "clock_settime",
+                                         "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "acct",
+                                         "quotactl", "setuid", "setgid", "setreuid", "setregid", "setresuid",
+                                         "setresgid", "setgroups", "setfsuid", "setfsgid", "capset",
+                                         "personality", "mknod", "mknodat", "chown", "lchown", "fchownat",
+                                         "iopl", "ioperm", "modify_ldt", "vhangup", "syslog", NULL };
 
 static int add_calls(scmp_filter_ctx filter)
 {
@@ -126,11 +135,12 @@ static int add_calls(scmp_filter_ctx filter)
         if (why)
             return why;
     }
-    /* clone may only create threads; without CLONE_THREAD it creates a process. The flags of clone3 are in memory, where a filter cannot
-     * check them: with ENOSYS the C library falls back to clone. */
+    /* clone may only create threads; without CLONE_THREAD it creates a process. The flags of clone3 are in
+     * memory, where a filter cannot check them: with ENOSYS the C library falls back to clone. */
     int why = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     if (!why)
-        why = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
+        why = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(clone), 1,
+                               SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, 0));
     return why;
 }
 

@@ -23,7 +23,8 @@ typedef struct entry {
 
 struct lm_watch {
     pthread_t       thread;
-    pthread_mutex_t lock;                /* protects the entries; held while `left` and `due` run, so that a drop waits for them */
+    pthread_mutex_t lock;                /* protects the entries; held while `left` and `due` run, so that
+                                            a drop waits for them */
     entry          *entries;
     uint32_t       *free;                /* stack of indices */
     uint32_t        n_free, most;
@@ -37,7 +38,8 @@ static entry *find(lm_watch *w, lm_watched c)
 {
     uint32_t index = (uint32_t)c - 1;
 
-    if (!c || index >= w->most || !w->entries[index].of || w->entries[index].generation != (uint32_t)(c >> 32))
+    if (!c || index >= w->most || !w->entries[index].of ||
+        w->entries[index].generation != (uint32_t)(c >> 32))
         return NULL;
     return w->entries + index;
 }
@@ -85,7 +87,8 @@ static lm_status start(lm_watch *w, lm_error *e)
 {
     int why = lm_thread_start(&w->thread, watch, w, "lamina-watch", 0);
 
-    return why ? lm_fail(e, LM_FAILED, "connections", LM_NO_OFFSET, "cannot start a thread: error %d", why) : LM_OK;
+    return why ? lm_fail(e, LM_FAILED, "connections", LM_NO_OFFSET, "cannot start a thread: error %d", why)
+               : LM_OK;
 }
 
 lm_status lm_watch_new(uint32_t most, void (*left)(void *), void (*due)(void *), lm_watch **out, lm_error *e)

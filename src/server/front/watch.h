@@ -1,5 +1,5 @@
-/* watch.h - a thread that monitors connections that are not being read: libmicrohttpd notices neither that the client of a suspended
- * connection has left, nor that a request arrives a byte at a time. */
+/* watch.h - a thread that monitors connections that are not being read: libmicrohttpd notices neither that
+ * the client of a suspended connection has left, nor that a request arrives a byte at a time. */
 #ifndef LM_SERVER_WATCH_H
 #define LM_SERVER_WATCH_H
 
@@ -7,13 +7,15 @@
 
 typedef struct lm_watch lm_watch;
 
-/* A watched connection: an index and a generation, so that a late event of the kernel is not taken for one of a newer connection.
- * 0: none. */
+/* A watched connection: an index and a generation, so that a late event of the kernel is not taken for one of
+ * a newer connection. 0: none. */
 typedef uint64_t lm_watched;
 
-/* Watch at most `most` connections. `left(of)`: the client has closed its end. `due(of)`: the time set by lm_watch_until is over. Both are
- * called under the watch's lock, by its thread or lm_watch_all_due, and never after lm_watch_drop of that connection has returned. */
-lm_status lm_watch_new(uint32_t most, void (*left)(void *of), void (*due)(void *of), lm_watch **out, lm_error *e);
+/* Watch at most `most` connections. `left(of)`: the client has closed its end. `due(of)`: the time set by
+ * lm_watch_until is over. Both are called under the watch's lock, by its thread or lm_watch_all_due, and
+ * never after lm_watch_drop of that connection has returned. */
+lm_status lm_watch_new(uint32_t most, void (*left)(void *of), void (*due)(void *of), lm_watch **out,
+                       lm_error *e);
 void      lm_watch_free(lm_watch *w);
 
 lm_watched lm_watch_add(lm_watch *w, int fd, void *of);

@@ -58,7 +58,8 @@ static void *run(void *arg)
     return NULL;
 }
 
-lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_item *), lm_workers **out, lm_error *e)
+lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_item *), lm_workers **out,
+                         lm_error *e)
 {
     lm_workers *w = calloc(1, sizeof *w + threads * sizeof w->threads[0]);
 

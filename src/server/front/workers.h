@@ -1,4 +1,5 @@
-/* workers.h - a few threads that process work from a queue, in order of arrival; small work does not wait for large work. */
+/* workers.h - a few threads that process work from a queue, in order of arrival; small work does not wait for
+ * large work. */
 #ifndef LM_SERVER_WORKERS_H
 #define LM_SERVER_WORKERS_H
 
@@ -8,11 +9,12 @@
 
 typedef struct lm_workers lm_workers;
 
-/* A piece of work, embedded in the object that it is about, which must live until it is done. Large ones never occupy all threads: one is
- * kept for the others, if there are two or more. */
+/* A piece of work, embedded in the object that it is about, which must live until it is done. Large ones
+ * never occupy all threads: one is kept for the others, if there are two or more. */
 typedef struct lm_work_item { struct lm_work_item *next; bool large; } lm_work_item;
 
-lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_item *), lm_workers **out, lm_error *e);
+lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_item *), lm_workers **out,
+                         lm_error *e);
 
 /* Process all waiting work, then end the threads and free them. */
 void lm_workers_free(lm_workers *w);

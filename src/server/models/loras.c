@@ -64,23 +64,27 @@ static void now(const lm_service *s, float *scales)
     pthread_mutex_unlock(lock_of(s));
 }
 
-static lm_status read_one(const lm_service *s, const json_t *x, size_t at, float *scales, bool *named, lm_error *e)
+static lm_status read_one(const lm_service *s, const json_t *x, size_t at, float *scales, bool *named,
+                          lm_error *e)
 {
     const json_t *id = json_object_get(x, "id"), *scale = json_object_get(x, "scale");
     double value = json_number_value(scale);
 
     if (!json_is_integer(id) || !json_is_number(scale))
-        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "element %zu must be {\"id\": N, \"scale\": NUMBER}", at);
+        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET,
+                       "element %zu must be {\"id\": N, \"scale\": NUMBER}", at);
     if (!s->n_loras)
         return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the server has no adapters: start it with --lora");
     if (json_integer_value(id) < 0 || (size_t)json_integer_value(id) >= s->n_loras)
-        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the adapter %lld does not exist; the server has adapters 0 to %zu",
-                       (long long)json_integer_value(id),
-                       s->n_loras - 1);
+        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET,
+                       "the adapter %lld does not exist; the server has adapters 0 to %zu",
+                       (long long)json_integer_value(id), s->n_loras - 1);
     if (!(fabs(value) <= MOST_SCALE))
-        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the scale %g is outside -1000000 to 1000000", value);
+        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the scale %g is outside -1000000 to 1000000",
+                       value);
     if (named[json_integer_value(id)])
-        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the adapter %lld is listed twice", (long long)json_integer_value(id));
+        return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the adapter %lld is listed twice",
+                       (long long)json_integer_value(id));
     named[json_integer_value(id)] = true;
     scales[json_integer_value(id)] = (float)value;
     return LM_OK;
@@ -128,7 +132,8 @@ void lm_loras_fingerprint(const lm_service *s, char out[24])
     if (s->n_loras && memcmp(s->lora_scales, s->o.lora_scales, s->n_loras * sizeof *s->lora_scales) != 0) {
         crypto_generichash_init(&h, NULL, 0, sizeof digest);
         crypto_generichash_update(&h, (const unsigned char *)out, strlen(out));
-        crypto_generichash_update(&h, (const unsigned char *)s->lora_scales, s->n_loras * sizeof *s->lora_scales);
+        crypto_generichash_update(&h, (const unsigned char *)s->lora_scales,
+                                  s->n_loras * sizeof *s->lora_scales);
         crypto_generichash_final(&h, digest, sizeof digest);
         sodium_bin2hex(out + 3, 2 * sizeof digest + 1, digest, sizeof digest);
     }

@@ -30,7 +30,8 @@ struct lm_models {
     entry          *items;
     size_t          n;
     pthread_mutex_t lock;
-    pthread_cond_t  change;              /* a request waits or has ended, a keep-alive changed, or the server ends */
+    pthread_cond_t  change;              /* a request waits or has ended, a keep-alive changed, or the
+                                            server ends */
     pthread_t       thread;
     bool            running, begun;
     atomic_bool     stops;
@@ -103,7 +104,8 @@ static entry *next_to_unload(lm_models *m, bool only_idle)
     for (entry *x = m->items; x < m->items + m->n; x++) {
         if (state_of(x) != LM_SERVICE_READY || (only_idle && !is_idle(x)))
             continue;
-        if (!best || x->closing > best->closing || (x->closing == best->closing && x->idle_since < best->idle_since))
+        if (!best || x->closing > best->closing ||
+            (x->closing == best->closing && x->idle_since < best->idle_since))
             best = x;
     }
     return best;
@@ -119,8 +121,8 @@ static uint64_t bytes_in_use(const lm_models *m)
     return sum;
 }
 
-/* Unload an idle model whose time is over. Return the seconds until the next one is due; < 0: none is due; 0 after unloading: the lock was
- * released, and signals of changes made meanwhile were missed. */
+/* Unload an idle model whose time is over. Return the seconds until the next one is due; < 0: none is due; 0
+ * after unloading: the lock was released, and signals of changes made meanwhile were missed. */
 static double unload_idle(lm_models *m)
 {
     double soonest = -1;
@@ -144,9 +146,10 @@ static double unload_idle(lm_models *m)
 
 static lm_status no_fit(const entry *x, uint64_t limit, lm_error *e)
 {
-    lm_fail(e, LM_NO_FIT, x->service->name, LM_NO_OFFSET, "the model needs %" PRIu64 " bytes of memory, the limit is %" PRIu64, x->bytes,
-            limit);
-    lm_fail_hint(e, "a smaller context (-c), fewer slots (--parallel), fewer --cache-tokens or more --mem-limit");
+    lm_fail(e, LM_NO_FIT, x->service->name, LM_NO_OFFSET,
+            "the model needs %" PRIu64 " bytes of memory, the limit is %" PRIu64, x->bytes, limit);
+    lm_fail_hint(e, "a smaller context (-c), fewer slots (--parallel), fewer --cache-tokens or more "
+                    "--mem-limit");
     return LM_NO_FIT;
 }
 
@@ -198,7 +201,8 @@ static lm_status load(lm_models *m, entry *x, lm_error *e)
     set_state(x, status == LM_OK ? LM_SERVICE_READY : LM_SERVICE_FAILED);
     call_back(x);
     for (entry *other = m->items; other < m->items + m->n; other++)
-        if (other->closing && state_of(other) == LM_SERVICE_READY) {     /* its memory was not needed after all */
+        /* Its memory was not needed after all. */
+        if (other->closing && state_of(other) == LM_SERVICE_READY) {
             other->closing = false;
             call_back(other);
         }
@@ -265,8 +269,8 @@ static lm_status add(lm_models *m, size_t i, lm_error *e)
     for (size_t k = 0; k < i; k++)
         if (is_called(m->items[k].service, x->service->name, strlen(x->service->name)) ||
             is_called(x->service, m->items[k].service->name, strlen(m->items[k].service->name))) {
-            lm_fail(e, LM_USAGE, o.path, LM_NO_OFFSET, "two models are called \"%s\": the other one is %s", x->service->name,
-                    m->o.services[k].path);
+            lm_fail(e, LM_USAGE, o.path, LM_NO_OFFSET, "two models are called \"%s\": the other one is %s",
+                    x->service->name, m->o.services[k].path);
             lm_fail_hint(e, "give them names with --alias, one for each in their order");
             return LM_USAGE;
         }
@@ -330,6 +334,14 @@ void lm_models_quiesce(lm_models *m)
     pthread_mutex_unlock(&m->lock);
 }
 
+/* Return the seconds that are left of `seconds`, which end at `until`; negative: no limit. */
+static double left(double seconds, double until)
+{
+    double rest = until - lm_clock_seconds();
+
+    return seconds < 0 ? -1 : rest > 0 ? rest : 0;
+}
+
 bool lm_models_drain(lm_models *m, double seconds)
 {
     double until = lm_clock_seconds() + seconds;
@@ -337,12 +349,10 @@ bool lm_models_drain(lm_models *m, double seconds)
 
     lm_models_quiesce(m);
     for (entry *x = m->items; x < m->items + m->n; x++) {
-        double left = seconds < 0 ? -1 : until > lm_clock_seconds() ? until - lm_clock_seconds() : 0;
-
         if (!lm_models_peek(x->service))
             continue;
-        all &= lm_schedule_drain(x->service->schedule, left);
-        all &= lm_traced_list_drain(&x->service->traced, seconds < 0 ? -1 : until > lm_clock_seconds() ? until - lm_clock_seconds() : 0);
+        all &= lm_schedule_drain(x->service->schedule, left(seconds, until));
+        all &= lm_traced_list_drain(&x->service->traced, left(seconds, until));
         lm_models_unpeek(x->service);
     }
     return all;
@@ -521,7 +531,9 @@ void lm_models_status(lm_service *s, lm_model_status *out)
     const entry *x = entry_of(s);
 
     pthread_mutex_lock(&m->lock);
-    *out = (lm_model_status){ .word = words[state_of(x)], .bytes = x->bytes, .loads = x->loads, .users = x->users, .leaves = -1 };
+    *out = (lm_model_status){
+        .word = words[state_of(x)], .bytes = x->bytes, .loads = x->loads, .users = x->users, .leaves = -1
+    };
     if (state_of(x) == LM_SERVICE_ABSENT && x->waiting)
         out->word = "loading";
     if (!m->o.stays && x->keep_alive >= 0) {

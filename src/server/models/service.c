@@ -56,10 +56,12 @@ static void set_token(json_t *variables, const char *name, const lm_tokenizer *t
 
 static lm_status read_template(lm_service *s, lm_error *e)
 {
-    const char *source = s->o.template_source ? s->o.template_source : lm_model_chat_template(s->model, s->o.template_name);
+    const char *source = s->o.template_source ? s->o.template_source
+                                              : lm_model_chat_template(s->model, s->o.template_name);
 
     if (!source && s->o.template_name)
-        return lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "the model has no template named %s", s->o.template_name);
+        return lm_fail(e, LM_USAGE, "--chat-template", LM_NO_OFFSET, "the model has no template named %s",
+                       s->o.template_name);
     if (!source)
         return LM_OK;
     s->variables = json_object();
@@ -71,7 +73,8 @@ static lm_status read_template(lm_service *s, lm_error *e)
     return lm_template_new(source, strlen(source), s->info.source, &s->template, e);
 }
 
-/* Determine the format of the output, whether a marker of it is a control token, and the texts of end tokens. */
+/* Determine the format of the output, whether a marker of it is a control token, and the texts of end
+ * tokens. */
 static void read_style(lm_service *s)
 {
     size_t n = 0, at[16];
@@ -89,7 +92,9 @@ static void read_style(lm_service *s)
     lm_text_clear(&s->end_texts);
     for (uint32_t i = 0; i < s->info.n_vocab && n < 16; i++) {
         size_t size = 0;
-        const char *piece = lm_model_is_end(s->model, (lm_token)i) ? lm_tokenizer_piece(s->tokenizer, (lm_token)i, &size) : NULL;
+        const char *piece = lm_model_is_end(s->model, (lm_token)i)
+                                ? lm_tokenizer_piece(s->tokenizer, (lm_token)i, &size)
+                                : NULL;
         if (!piece || !size)
             continue;
         at[n++] = s->end_texts.size;
@@ -100,19 +105,22 @@ static void read_style(lm_service *s)
         s->ends[i] = i < n && s->end_texts.data && !s->end_texts.failed ? s->end_texts.data + at[i] : NULL;
 }
 
-/* Whether a tool with a unique name appears in the prompt of a short conversation, for which the template may need a system message. False
- * also if the template rejects the conversation. */
+/* Whether a tool with a unique name appears in the prompt of a short conversation, for which the template may
+ * need a system message. False also if the template rejects the conversation. */
 static bool describes_tools(const lm_service *s, bool system)
 {
     static const char name[] = "lamina_tool_qz9x7";
-    json_t *tool = json_pack("{s:s, s:{s:s, s:s, s:{s:s, s:{}}}}", "type", "function", "function", "name", name, "description", "",
-                             "parameters", "type", "object", "properties");
-    json_t *list = json_pack("[o*, {s:s, s:s}]", system ? json_pack("{s:s, s:s}", "role", "system", "content", "a") : NULL, "role", "user",
-                             "content", "b");
-    json_t *context = json_pack("{s:o, s:[o], s:b}", "messages", list, "tools", tool, "add_generation_prompt", true);
+    json_t *tool = json_pack("{s:s, s:{s:s, s:s, s:{s:s, s:{}}}}", "type", "function", "function", "name",
+                             name, "description", "", "parameters", "type", "object", "properties");
+    json_t *list = json_pack("[o*, {s:s, s:s}]",
+                             system ? json_pack("{s:s, s:s}", "role", "system", "content", "a") : NULL,
+                             "role", "user", "content", "b");
+    json_t *context = json_pack("{s:o, s:[o], s:b}", "messages", list, "tools", tool, "add_generation_prompt",
+                                true);
     lm_text text = { 0 };
     lm_error why = { 0 };
-    bool found = context && lm_service_render(s, context, NULL, NULL, NULL, &text, &why) == LM_OK && text.data && strstr(text.data, name);
+    bool found = context && lm_service_render(s, context, NULL, NULL, NULL, &text, &why) == LM_OK &&
+                 text.data && strstr(text.data, name);
 
     json_decref(context);
     lm_text_free(&text);
@@ -150,14 +158,16 @@ static lm_status open_others(lm_service *s, uint64_t *bytes, char digest[65], lm
         LM_TRY(lm_model_open(s->o.others[i].path, &s->o.model, &s->other_models[i], e));
         lm_status status = lm_draft_fits(s->other_models[i], s->model, e);
         if (status != LM_OK)
-            return lm_fail(e, status, s->o.others[i].path, LM_NO_OFFSET, "not the vocabulary of %s", s->o.path);
+            return lm_fail(e, status, s->o.others[i].path, LM_NO_OFFSET, "not the vocabulary of %s",
+                           s->o.path);
         LM_TRY(lm_engine_predict(s->other_models[i], &s->o.others[i].engine, &needs, e));
         *bytes += needs.total + needs.mapped;
     }
     return n_others(s) ? mix_digest(s, digest, e) : LM_OK;
 }
 
-static lm_status needs_of(const char *path, const lm_model_options *o, const lm_engine_options *engine, uint64_t *bytes, lm_error *e)
+static lm_status needs_of(const char *path, const lm_model_options *o, const lm_engine_options *engine,
+                          uint64_t *bytes, lm_error *e)
 {
     lm_model *m;
     lm_memory needs;
@@ -264,7 +274,8 @@ lm_status lm_service_fit(const lm_service *s, size_t n_prompt, lm_sequence_optio
     if (o->prompt_only || n_prompt > context)            /* the schedule rejects the latter */
         return LM_OK;
     if (n_prompt == context)
-        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET, "%zu tokens; the context size is %u, including the answer", n_prompt, context);
+        return lm_fail(e, LM_LIMIT, "prompt", LM_NO_OFFSET,
+                       "%zu tokens; the context size is %u, including the answer", n_prompt, context);
     if (o->max_tokens <= 0 || (uint64_t)o->max_tokens > context - n_prompt)
         o->max_tokens = (int64_t)(context - n_prompt);
     return LM_OK;
@@ -276,7 +287,8 @@ lm_status lm_service_alone(const lm_service *s, const char *what, lm_error *e)
 {
     if (!s->o.others)
         return LM_OK;
-    return lm_fail(e, LM_UNSUPPORTED, what, LM_NO_OFFSET, "this requires a single model, and \"%s\" is an ensemble", s->name);
+    return lm_fail(e, LM_UNSUPPORTED, what, LM_NO_OFFSET,
+                   "this requires a single model, and \"%s\" is an ensemble", s->name);
 }
 
 json_t *lm_service_ensemble(const lm_service *s)
@@ -289,18 +301,22 @@ json_t *lm_service_ensemble(const lm_service *s)
     }
     for (uint32_t i = 0; i < s->o.mixture.n; i++) {
         char *name = name_of(i ? s->o.others[i - 1].path : s->o.path);
-        json_array_append_new(models, json_pack("{s:s, s:f}", "model", name ? name : "", "weight", s->o.mixture.weights[i]));
+        json_array_append_new(models, json_pack("{s:s, s:f}", "model", name ? name : "", "weight",
+                                                s->o.mixture.weights[i]));
         free(name);
     }
-    return json_pack("{s:s, s:s, s:o}", "name", s->name, "rule", lm_mixture_word(s->o.mixture.rule), "models", models);
+    return json_pack("{s:s, s:s, s:o}", "name", s->name, "rule", lm_mixture_word(s->o.mixture.rule), "models",
+                     models);
 }
 
 /* ---- conversations ---- */
 
 /* Tokenize a rendering and the prefill that follows it. */
-static lm_status tokens_of(const lm_service *s, const lm_rendering *r, const lm_prefill *p, lm_tokens *ids, lm_text *rendered, lm_error *e)
+static lm_status tokens_of(const lm_service *s, const lm_rendering *r, const lm_prefill *p, lm_tokens *ids,
+                           lm_text *rendered, lm_error *e)
 {
-    lm_rendering all = { .n_content = r->n_content, .content = calloc(r->n_content + 2, sizeof *all.content) };
+    lm_rendering all = { .n_content = r->n_content,
+                         .content = calloc(r->n_content + 2, sizeof *all.content) };
     bool thinks = lm_answer_in_reasoning(&s->style, r->text.data ? r->text.data : "", r->text.size);
     lm_status status = LM_OK;
 
@@ -330,8 +346,8 @@ static lm_status tokens_of(const lm_service *s, const lm_rendering *r, const lm_
     return status;
 }
 
-lm_status lm_service_render(const lm_service *s, json_t *context, const lm_text *wide, const lm_prefill *prefill, lm_tokens *ids,
-                            lm_text *rendered, lm_error *e)
+lm_status lm_service_render(const lm_service *s, json_t *context, const lm_text *wide,
+                            const lm_prefill *prefill, lm_tokens *ids, lm_text *rendered, lm_error *e)
 {
     lm_rendering r = { 0 };
     lm_status status;
@@ -339,16 +355,19 @@ lm_status lm_service_render(const lm_service *s, json_t *context, const lm_text 
     json_t *all;
 
     if (!s->template)
-        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the model has no chat template: use /v1/completions");
+        return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                       "the model has no chat template: use /v1/completions");
     all = json_copy(s->variables);
-    status = all && json_object_update(all, context) == 0 ? lm_json_exact(all, wide, &text, e) : lm_fail_memory(e, "the conversation", 0);
+    status = all && json_object_update(all, context) == 0 ? lm_json_exact(all, wide, &text, e)
+                                                          : lm_fail_memory(e, "the conversation", 0);
     json_decref(all);
     if (status == LM_OK)
         status = lm_template_render(s->template, text.data, text.size, &r, e);
     lm_text_free(&text);
     if (status == LM_FAILED || status == LM_LIMIT || status == LM_UNSUPPORTED) {
         lm_error why = *e;
-        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET, "the chat template refuses the conversation: %.300s", why.message);
+        status = lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
+                         "the chat template refuses the conversation: %.300s", why.message);
     }
     if (status == LM_OK)
         status = tokens_of(s, &r, prefill, ids, rendered, e);

@@ -1,4 +1,5 @@
-/* service.h - a model of a server: its engine and schedule while it is in memory, and what all its requests share. */
+/* service.h - a model of a server: its engine and schedule while it is in memory, and what all its requests
+ * share. */
 #ifndef LM_SERVER_SERVICE_H
 #define LM_SERVER_SERVICE_H
 
@@ -12,7 +13,8 @@
 #include "lamina/schedule.h"
 #include "server/models/traced_list.h"
 
-/* The message of requests that are rejected while the server ends; src/schedule has the same words for those that reach it. */
+/* The message of requests that are rejected while the server ends; src/schedule has the same words for those
+ * that reach it. */
 #define LM_SHUTTING_DOWN "the server is shutting down"
 
 typedef enum lm_service_state {
@@ -21,7 +23,8 @@ typedef enum lm_service_state {
     LM_SERVICE_UNLOADING,              /* its memory is being freed */
 } lm_service_state;
 
-typedef enum lm_thinking { LM_THINKING_DEFAULT /* the chat template's own default */, LM_THINKING_OFF, LM_THINKING_ON } lm_thinking;
+/* DEFAULT: that of the chat template. */
+typedef enum lm_thinking { LM_THINKING_DEFAULT, LM_THINKING_OFF, LM_THINKING_ON } lm_thinking;
 
 /* A further model of an ensemble. */
 typedef struct lm_service_other {
@@ -31,7 +34,8 @@ typedef struct lm_service_other {
 
 typedef struct lm_service_options {
     const char *path;                /* of the model, from lm_model_locate; of an ensemble, the first model */
-    const lm_service_other *others;  /* [mixture.n - 1] further models of an ensemble, which needs a name; NULL: a single model */
+    const lm_service_other *others;  /* [mixture.n - 1] further models of an ensemble, which needs a name;
+                                        NULL: a single model */
     lm_mixture  mixture;             /* prepared */
     const char *name;                /* for clients; NULL: the file's, without ".gguf" */
     lm_model_info       card;        /* shown in lists while it is not in memory */
@@ -39,14 +43,17 @@ typedef struct lm_service_options {
     lm_engine_options   engine;      /* `sequences`: number of concurrent sequences */
     lm_schedule_options schedule;
     lm_sampler_options  sampling;    /* defaults of requests, written out */
-    int64_t     predict;             /* default maximum of generated tokens; <= 0: until the context is full */
+    int64_t     predict;             /* default maximum of generated tokens; <= 0: until the context is
+                                        full */
     const char *template_source;     /* instead of the model's; NULL: the model's */
     const char *template_name;
     double      timeout;             /* maximum seconds of a request; 0: no limit */
-    int32_t     ping;                /* seconds without an event after which a stream sends a sign of life; < 0: never */
+    int32_t     ping;                /* seconds without an event after which a stream sends a sign of life;
+                                        < 0: never */
     bool        verbose;             /* every request is "verbose" */
     lm_thinking thinking;            /* default of requests */
-    const char *aliases, *tags;      /* further names, and tags shown in lists, separated by commas; NULL: none */
+    const char *aliases, *tags;      /* further names, and tags shown in lists, separated by commas; NULL:
+                                        none */
     const lm_limits *limits;         /* of the machine; NULL: not known */
     const char *const *loras;        /* paths of low-rank adapters, NULL-ended; NULL: none */
     const float *lora_scales;        /* of each, the default of requests */
@@ -57,7 +64,8 @@ typedef struct lm_service_options {
     const char *const *origins;      /* of pages that may read answers; NULL: only the server's own */
     struct lm_archive *archive;      /* archive and keys of the first service are the server's */
     struct lm_keys    *keys;
-    const char *const *allowed_hosts;        /* names allowed in Host in addition to this machine's; NULL: none */
+    const char *const *allowed_hosts;        /* names allowed in Host in addition to this machine's; NULL:
+                                                none */
     bool        any_host;            /* any Host is allowed */
 } lm_service_options;
 
@@ -85,12 +93,14 @@ typedef struct lm_service {
     bool         special;            /* a marker of that format is a control token */
     lm_text      end_texts;          /* of end tokens, each with a NUL */
     const char  *ends[17];           /* pointers into it, NULL-ended */
-    json_t      *variables;          /* bos_token, eos_token: variables of templates in addition to messages */
+    json_t      *variables;          /* bos_token, eos_token: variables of templates in addition to
+                                        messages */
     int64_t      began;              /* seconds since the epoch */
     /* low-rank adapters, server/models/loras.h: */
     lm_adapter **loras;              /* NULL-ended, while the model is in memory */
     size_t       n_loras;
-    float       *lora_scales;        /* [n_loras] of requests without scales; under the lock; valid as long as the service */
+    float       *lora_scales;        /* [n_loras] of requests without scales; under the lock; valid as long
+                                        as the service */
     pthread_mutex_t lora_lock;
     lm_traced_list traced;           /* server/models/traced.h */
 } lm_service;
@@ -101,17 +111,20 @@ lm_status lm_service_new(const lm_service_options *o, lm_service **out, lm_error
 /* Compute the memory that lm_service_start will take by the plan; nothing stays open. */
 lm_status lm_service_needs(const lm_service *s, uint64_t *bytes, lm_error *e);
 
-/* Open the model: *bytes is the memory that lm_service_start will take by the plan, including mapped files; `digest` is the fingerprint of
- * the model or ensemble. Then start it. lm_service_unload frees everything, also after a failure; then the model can be opened again. */
+/* Open the model: *bytes is the memory that lm_service_start will take by the plan, including mapped files;
+ * `digest` is the fingerprint of the model or ensemble. Then start it. lm_service_unload frees everything,
+ * also after a failure; then the model can be opened again. */
 lm_status lm_service_open(lm_service *s, uint64_t *bytes, char digest[65], lm_error *e);
 lm_status lm_service_start(lm_service *s, lm_error *e);
 void      lm_service_unload(lm_service *s);
 void      lm_service_free(lm_service *s);
 
-/* Limit the output of a sequence so that it fits the context with its prompt. LM_LIMIT: the prompt fills the context. */
+/* Limit the output of a sequence so that it fits the context with its prompt. LM_LIMIT: the prompt fills the
+ * context. */
 lm_status lm_service_fit(const lm_service *s, size_t n_prompt, lm_sequence_options *o, lm_error *e);
 
-/* Check that the service is a single model. LM_UNSUPPORTED: it is an ensemble; the error names `what`, which needs a single model. */
+/* Check that the service is a single model. LM_UNSUPPORTED: it is an ensemble; the error names `what`, which
+ * needs a single model. */
 lm_status lm_service_alone(const lm_service *s, const char *what, lm_error *e);
 
 /* Return the object "ensemble": its name, rule, models and weights. NULL: it is a single model. */
@@ -120,10 +133,10 @@ json_t   *lm_service_ensemble(const lm_service *s);
 /* The beginning of an answer, sent by the client to be continued; either may be NULL. */
 typedef struct lm_prefill { const char *reasoning, *content; } lm_prefill;
 
-/* Render messages and further variables with the template, followed by `prefill` (NULL: none), in which control tokens are not recognised.
- * Appends the tokens to `ids` and the text to `rendered`; either may be NULL. `wide`: as for lm_json_exact. LM_USAGE: there is no template,
- * or it rejects the conversation. */
-lm_status lm_service_render(const lm_service *s, json_t *context, const lm_text *wide, const lm_prefill *prefill, lm_tokens *ids,
-                            lm_text *rendered, lm_error *e);
+/* Render messages and further variables with the template, followed by `prefill` (NULL: none), in which
+ * control tokens are not recognised. Appends the tokens to `ids` and the text to `rendered`; either may be
+ * NULL. `wide`: as for lm_json_exact. LM_USAGE: there is no template, or it rejects the conversation. */
+lm_status lm_service_render(const lm_service *s, json_t *context, const lm_text *wide,
+                            const lm_prefill *prefill, lm_tokens *ids, lm_text *rendered, lm_error *e);
 
 #endif

@@ -6,8 +6,8 @@
 #include "base/os/thread.h"
 #include "server/models/models.h"
 
-/* The trace of a token. In memory of malloc: the thread that frees it is not the one that allocates it, and lamina/heap.h
- * counts by thread. */
+/* The trace of a token. In memory of malloc: the thread that frees it is not the one that allocates it, and
+ * lamina/heap.h counts by thread. */
 typedef struct piece { struct piece *next; char *text; } piece;
 
 struct lm_traced {
@@ -73,7 +73,8 @@ void lm_traced_into(lm_traced *t, lm_request *r)
     r->token_arg = t;
 }
 
-/* A request that is listed is drained with the service. Draining changes the state first, then reads the list. */
+/* A request that is listed is drained with the service. Draining changes the state first, then reads the
+ * list. */
 static lm_status list(lm_traced *t, lm_error *e)
 {
     lm_traced_list_add(&t->service->traced, &t->listed);
@@ -120,7 +121,8 @@ void lm_traced_free(lm_traced *t)
         finish(t);
 }
 
-lm_status lm_traced_new(lm_service *s, lm_tracer *tracer, size_t n_prompt, bool keeps, lm_traced **out, lm_error *e)
+lm_status lm_traced_new(lm_service *s, lm_tracer *tracer, size_t n_prompt, bool keeps, lm_traced **out,
+                        lm_error *e)
 {
     lm_schedule_options o = lm_schedule_defaults();
     lm_traced *t = calloc(1, sizeof *t);
@@ -130,7 +132,8 @@ lm_status lm_traced_new(lm_service *s, lm_tracer *tracer, size_t n_prompt, bool 
         *t = (lm_traced){ .service = s, .tracer = tracer, .position = (uint32_t)n_prompt, .keeps = keeps };
         t->end = &t->first;
         if (!lm_traced_list_enter(&s->traced, lm_engine_sequences(s->engine)))
-            status = lm_fail(e, LM_NO_FIT, "trace", LM_NO_OFFSET, "%u requests are traced, which is as many as may",
+            status = lm_fail(e, LM_NO_FIT, "trace", LM_NO_OFFSET,
+                             "%u requests are traced, which is as many as may",
                              lm_engine_sequences(s->engine));
     }
     if (status != LM_OK) {

@@ -1,4 +1,5 @@
-/* traced_list.h - the requests of a service whose output is traced (traced.h): how many there are, and which can be drained.
+/* traced_list.h - the requests of a service whose output is traced (traced.h): how many there are, and which
+ * can be drained.
  *
  * Threads: any. */
 #ifndef LM_SERVER_TRACED_LIST_H

@@ -15,7 +15,8 @@ enum { SENDING_MS = 5000 };
 
 struct lm_server { lm_http *http; lm_models *models; lm_archive *archive; lm_keys *keys; };
 
-static lm_status check_addresses(const lm_server_options *o, bool keys, bool insecure, bool *all_local, lm_error *e)
+static lm_status check_addresses(const lm_server_options *o, bool keys, bool insecure, bool *all_local,
+                                 lm_error *e)
 {
     *all_local = true;
     for (size_t i = 0; o->http.hosts[i]; i++) {
@@ -23,7 +24,8 @@ static lm_status check_addresses(const lm_server_options *o, bool keys, bool ins
             continue;
         *all_local = false;
         if (!insecure && !keys) {
-            lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET, "%s can be reached from other machines, and no API key is set", o->http.hosts[i]);
+            lm_fail(e, LM_USAGE, "--host", LM_NO_OFFSET,
+                    "%s can be reached from other machines, and no API key is set", o->http.hosts[i]);
             lm_fail_hint(e, "set one with --api-key or --api-key-file; --insecure serves without a key");
             return LM_USAGE;
         }
@@ -52,7 +54,8 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
     if (status == LM_OK) {
         lm_models_at(s->models, 0)->o.archive = s->archive;
         lm_models_at(s->models, 0)->o.keys = s->keys;
-        lm_models_at(s->models, 0)->o.any_host |= !all_local;        /* other machines use names that are not known here */
+        /* Other machines use names that are not known here. */
+        lm_models_at(s->models, 0)->o.any_host |= !all_local;
         http.quick = lm_call_quick;
         http.handle = lm_call_handle;
         http.refuse = lm_call_refuse;

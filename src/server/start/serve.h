@@ -18,8 +18,8 @@ typedef struct lm_server_options {
     const char *const *reads, *const *writes, *const *sockets;
 } lm_server_options;
 
-/* Start to listen; until lm_server_load, requests get the answer that the model is loading. LM_USAGE: an address can be reached from other
- * machines, and there is neither a key nor `insecure`. */
+/* Start to listen; until lm_server_load, requests get the answer that the model is loading. LM_USAGE: an
+ * address can be reached from other machines, and there is neither a key nor `insecure`. */
 lm_status   lm_server_start(const lm_server_options *o, bool insecure, lm_server **out, lm_error *e);
 /* Return what is missing of the sandbox; "": nothing, or it was not requested. */
 const char *lm_server_unrestricted(void);
@@ -32,13 +32,14 @@ lm_status   lm_server_reload(lm_server *s, size_t *n, lm_error *e);
 /* Load a single model; several are loaded on request. Requests are answered from then on. */
 lm_status   lm_server_load(lm_server *s, lm_error *e);
 
-/* Accept no more requests: new ones get 503 with Retry-After until the running ones have ended, for which they have `seconds`; then accept
- * no more connections. True: all have ended. */
+/* Accept no more requests: new ones get 503 with Retry-After until the running ones have ended, for which
+ * they have `seconds`; then accept no more connections. True: all have ended. */
 bool        lm_server_drain(lm_server *s, double seconds);
 void        lm_server_free(lm_server *s);
 
-/* Return what clients have used, from the file of a store, which a server may have open: [{day, key, model, requests, input_tokens,
- * cached_tokens, output_tokens}], the latest day first. `key` NULL: all. Keys are returned as hashes. The file is only read. */
+/* Return what clients have used, from the file of a store, which a server may have open: [{day, key, model,
+ * requests, input_tokens, cached_tokens, output_tokens}], the latest day first. `key` NULL: all. Keys are
+ * returned as hashes. The file is only read. */
 lm_status   lm_server_usage(const char *store, const char *key, json_t **out, lm_error *e);
 
 /* Return the page for browsers, one HTML document. Constant. */

@@ -15,7 +15,8 @@
 
 enum { MOST_KEYS = 100000, MOST_LINE = 4096, DAY = 86400 };
 
-/* What is left of a limit per minute; it refills evenly. Tokens are charged when they are known, so it may fall below zero. */
+/* What is left of a limit per minute; it refills evenly. Tokens are charged when they are known, so it may
+ * fall below zero. */
 typedef struct bucket { double left, since; bool filled; } bucket;
 
 typedef struct entry {
@@ -92,7 +93,8 @@ static int by_hash_and_place(const void *a, const void *b)
     return order ? order : (x->place > y->place) - (x->place < y->place);
 }
 
-/* Sort the keys. Of a key that occurs several times, the last is kept: with two entries, one would be checked and the other charged. */
+/* Sort the keys. Of a key that occurs several times, the last is kept: with two entries, one would be checked
+ * and the other charged. */
 static void sort(list *l)
 {
     size_t n = 0;
@@ -127,7 +129,9 @@ static bool read_priority(const char *word, int32_t *out)
 static lm_status read_limit(const char *word, const char *path, size_t line, lm_quota *out, lm_error *e)
 {
     const struct { const char *name; uint64_t *value; } known[] = {
-        { "requests=", &out->requests_minute }, { "tokens=", &out->tokens_minute }, { "tokens_day=", &out->tokens_day },
+        { "requests=", &out->requests_minute },
+        { "tokens=", &out->tokens_minute },
+        { "tokens_day=", &out->tokens_day },
     };
 
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -142,17 +146,21 @@ static lm_status read_limit(const char *word, const char *path, size_t line, lm_
         return LM_OK;
     }
     return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET,
-                   "%s, line %zu: \"%.40s\" behind the key: expected requests=N, tokens=N, tokens_day=N or priority=N", path, line, word);
+                   "%s, line %zu: \"%.40s\" behind the key: expected requests=N, tokens=N, tokens_day=N or "
+                   "priority=N",
+                   path, line, word);
 }
 
 static lm_status read_line(const lm_keys *k, char *text, size_t line, list *out, lm_error *e)
 {
     lm_quota limits = k->o.limits;
     int32_t priority = 0;
-    char *at = text + (line == 1 && strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0), *rest, *key = strtok_r(at, " \t\r\n", &rest);
+    char *at = text + (line == 1 && strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0), *rest,
+         *key = strtok_r(at, " \t\r\n", &rest);
 
     if (line == 1 && (strncmp(text, "\xFF\xFE", 2) == 0 || strncmp(text, "\xFE\xFF", 2) == 0))
-        return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s is UTF-16: save it as UTF-8", k->o.file);
+        return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s is UTF-16: save it as UTF-8",
+                       k->o.file);
     if (!key || *key == '#')
         return LM_OK;
     for (char *word; (word = strtok_r(NULL, " \t\r\n", &rest)) && *word != '#';)
@@ -172,8 +180,8 @@ static lm_status read_file(const lm_keys *k, list *out, lm_error *e)
         return lm_fail_errno(e, k->o.file, "cannot be opened");
     for (size_t line = 1; status == LM_OK && fgets(text, sizeof text, f); line++) {
         if (strlen(text) == sizeof text - 1)
-            status = lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s, line %zu: more than %d bytes", k->o.file, line,
-                             MOST_LINE - 2);
+            status = lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s, line %zu: more than %d bytes",
+                             k->o.file, line, MOST_LINE - 2);
         else
             status = read_line(k, text, line, out, e);
     }
@@ -239,7 +247,9 @@ lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
     }
     pthread_mutex_lock(&k->lock);
     for (size_t i = 0; i < fresh.n; i++) {
-        const entry *before = k->all.n ? bsearch(fresh.items + i, k->all.items, k->all.n, sizeof *k->all.items, by_hash) : NULL;
+        const entry *before = k->all.n ? bsearch(fresh.items + i, k->all.items, k->all.n,
+                                                 sizeof *k->all.items, by_hash)
+                                       : NULL;
         entry from_file = fresh.items[i];
         if (before) {
             fresh.items[i] = *before;
@@ -321,7 +331,8 @@ static double wait_for(bucket *b, uint64_t limit, double needed, double at)
     return b->left >= needed ? 0 : (needed - b->left) * 60 / (double)limit;
 }
 
-bool lm_keys_take(lm_keys *k, const char *key, uint64_t (*used)(void *arg, const char *owner), void *arg, double *seconds, const char **why)
+bool lm_keys_take(lm_keys *k, const char *key, uint64_t (*used)(void *arg, const char *owner), void *arg,
+                  double *seconds, const char **why)
 {
     int64_t clock = (int64_t)time(NULL), day = clock / DAY;
     double at = lm_clock_seconds();

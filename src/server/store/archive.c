@@ -13,11 +13,14 @@ enum { APPLICATION = 0x6c616d61, PAUSE_MS = 5 };
 
 static const char schema[] =
     "PRAGMA application_id = 1818324321;"
-    "CREATE TABLE IF NOT EXISTS responses (id TEXT NOT NULL, owner TEXT NOT NULL, previous TEXT NOT NULL, created INTEGER NOT NULL,"
+    "CREATE TABLE IF NOT EXISTS responses (id TEXT NOT NULL, owner TEXT NOT NULL, previous TEXT NOT NULL, "
+    "created INTEGER NOT NULL,"
     " size INTEGER NOT NULL, response TEXT NOT NULL, input TEXT NOT NULL, PRIMARY KEY (owner, id));"
     "CREATE INDEX IF NOT EXISTS responses_by_age ON responses (created);"
-    "CREATE TABLE IF NOT EXISTS tokens (day TEXT NOT NULL, owner TEXT NOT NULL, model TEXT NOT NULL, requests INTEGER NOT NULL,"
-    " prompt INTEGER NOT NULL, cached INTEGER NOT NULL, written INTEGER NOT NULL, PRIMARY KEY (owner, day, model));";
+    "CREATE TABLE IF NOT EXISTS tokens (day TEXT NOT NULL, owner TEXT NOT NULL, model TEXT NOT NULL, "
+    "requests INTEGER NOT NULL,"
+    " prompt INTEGER NOT NULL, cached INTEGER NOT NULL, written INTEGER NOT NULL,"
+    " PRIMARY KEY (owner, day, model));";
 
 /* ---- responses ---- */
 
@@ -92,7 +95,9 @@ static lm_status get_written(lm_archive *a, const char *owner, const char *id, l
     lm_status status = LM_OK;
 
     pthread_mutex_lock(&a->read_lock);
-    sqlite3_stmt *s = lm_sql_prepare(a->reads, "SELECT previous, response, input FROM responses WHERE owner = ? AND id = ?", "ss", values);
+    sqlite3_stmt *s =
+        lm_sql_prepare(a->reads, "SELECT previous, response, input FROM responses WHERE owner = ? AND id = ?",
+                       "ss", values);
     int rc = s ? sqlite3_step(s) : SQLITE_ERROR;
     if (rc == SQLITE_ROW) {
         snprintf(out->id, sizeof out->id, "%s", id);
@@ -166,13 +171,14 @@ lm_status lm_archive_check(sqlite3 *db, lm_error *e)
     if (!s || sqlite3_step(s) != SQLITE_ROW)
         status = lm_sql_fail(db, e);
     else if (strcmp((const char *)sqlite3_column_text(s, 0), "ok"))
-        status = lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "damaged: %.200s", (const char *)sqlite3_column_text(s, 0));
+        status = lm_fail(e, LM_IO, "the store", LM_NO_OFFSET, "damaged: %.200s",
+                         (const char *)sqlite3_column_text(s, 0));
     sqlite3_finalize(s);
     return status;
 }
 
-/* Called while another process has locked the file: the writer, which has nothing else to do, waits as long as that takes; once the archive
- * closes, at most LM_STORE_BUSY_MS. */
+/* Called while another process has locked the file: the writer, which has nothing else to do, waits as long
+ * as that takes; once the archive closes, at most LM_STORE_BUSY_MS. */
 static int wait_for_others(void *archive, int times)
 {
     const lm_archive *a = archive;
@@ -192,7 +198,8 @@ static lm_status open_file(lm_archive *a, const char *path, lm_error *e)
         return lm_sql_fail(a->db, e);
     sqlite3_busy_timeout(a->db, LM_STORE_BUSY_MS);
     LM_TRY(lm_archive_check(a->db, e));
-    if (sqlite3_exec(a->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", NULL, NULL, NULL) != SQLITE_OK ||
+    if (sqlite3_exec(a->db, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;", NULL, NULL, NULL) !=
+            SQLITE_OK ||
         sqlite3_exec(a->db, schema, NULL, NULL, NULL) != SQLITE_OK)
         return lm_sql_fail(a->db, e);
     LM_TRY(lm_archive_measure(a, e));

@@ -1,4 +1,5 @@
-/* archive_state.h - what the parts of the store share: its connections, and writes that wait for the disk. Threads: see archive.h. */
+/* archive_state.h - what the parts of the store share: its connections, and writes that wait for the disk.
+ * Threads: see archive.h. */
 #ifndef LM_SERVER_ARCHIVE_STATE_H
 #define LM_SERVER_ARCHIVE_STATE_H
 
@@ -9,17 +10,19 @@
 #include "server/store/archive.h"
 #include "server/store/sql.h"
 
-enum { LM_STORE_BUSY_MS = 2000, LM_STORE_WRITES = 1024 };        /* wait for a lock of the file; maximum of waiting writes */
+/* Wait for a lock of the file; maximum of waiting writes. */
+enum { LM_STORE_BUSY_MS = 2000, LM_STORE_WRITES = 1024 };
 
 /* The tokens of an owner on one day, the last for which they were read or counted. */
 typedef struct lm_owner_day { char owner[33], day[16]; uint64_t tokens; } lm_owner_day;
 
-/* There are two connections: the writer's thread has its own; readers share the other, and wait neither for the writer nor for what it
- * waits for (write-ahead log). In memory both are the same. */
+/* There are two connections: the writer's thread has its own; readers share the other, and wait neither for
+ * the writer nor for what it waits for (write-ahead log). In memory both are the same. */
 struct lm_archive {
     sqlite3        *db;              /* the writer's; under `read_lock` if it is also `reads` */
     uint64_t        bytes, limit;    /* of responses; used by the writer only */
-    int64_t         version;         /* SQLite's data_version when they were measured: it changes when another process writes */
+    int64_t         version;         /* SQLite's data_version when they were measured: it changes when
+                                        another process writes */
     lm_workers     *writer;
     sqlite3        *reads;
     pthread_mutex_t read_lock;       /* protects `reads` */
@@ -29,7 +32,8 @@ struct lm_archive {
     uint64_t        held;            /* bytes of those */
     bool            writing;         /* the first of them is being written */
     uint64_t        writes;          /* number of writes begun */
-    lm_error        lost;            /* the error of the last write, or of a later one that was not accepted; LM_OK: none */
+    lm_error        lost;            /* the error of the last write, or of a later one that was not
+                                        accepted; LM_OK: none */
     lm_owner_day      *days;            /* [n_days] */
     size_t          n_days, most_days;
 };
@@ -54,16 +58,19 @@ void lm_archive_hand_over(lm_archive *a, lm_write_item *w);
 /* Do a write and free it. Called by the writer's thread. */
 void lm_archive_write(lm_work_item *item);
 
-/* Measure the responses in the file: `bytes` and `version`. Called by the writer's thread, or before it exists. */
+/* Measure the responses in the file: `bytes` and `version`. Called by the writer's thread, or before it
+ * exists. */
 lm_status lm_archive_measure(lm_archive *a, lm_error *e);
 
-/* Delete the oldest responses until the others are within the limit. Called by the writer's thread, or before it exists. */
+/* Delete the oldest responses until the others are within the limit. Called by the writer's thread, or before
+ * it exists. */
 lm_status lm_archive_trim(lm_archive *a, lm_error *e);
 
 /* Check that the database is a store or empty, and not damaged. */
 lm_status lm_archive_check(sqlite3 *db, lm_error *e);
 
-/* Make an error about the store one about `path` (NULL: unchanged), for the user who starts the server: clients must not see the path. */
+/* Make an error about the store one about `path` (NULL: unchanged), for the user who starts the server:
+ * clients must not see the path. */
 lm_status lm_archive_name_file(lm_status status, const char *path, lm_error *e);
 
 #endif

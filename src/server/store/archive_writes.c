@@ -14,8 +14,10 @@ void lm_record_free(lm_record *r)
 
 /* ---- writing, by the writer's thread ---- */
 
-/* Delete responses by a statement that returns their sizes. *n: their number. If it fails, SQLite deletes none of them. */
-static lm_status evict(lm_archive *a, const char *sql, const char *kinds, const lm_sql_value *values, uint64_t *n, lm_error *e)
+/* Delete responses by a statement that returns their sizes. *n: their number. If it fails, SQLite deletes
+ * none of them. */
+static lm_status evict(lm_archive *a, const char *sql, const char *kinds, const lm_sql_value *values,
+                       uint64_t *n, lm_error *e)
 {
     sqlite3_stmt *s = lm_sql_prepare(a->db, sql, kinds, values);
     uint64_t freed = 0;
@@ -29,7 +31,8 @@ static lm_status evict(lm_archive *a, const char *sql, const char *kinds, const 
     }
     lm_status status = rc == SQLITE_DONE ? LM_OK : lm_sql_fail(a->db, e);
     if (status == LM_OK)
-        a->bytes -= freed < a->bytes ? freed : a->bytes;         /* other processes may have stored some of them */
+        /* Other processes may have stored some of them. */
+        a->bytes -= freed < a->bytes ? freed : a->bytes;
     sqlite3_finalize(s);
     return status;
 }
@@ -61,8 +64,10 @@ lm_status lm_archive_trim(lm_archive *a, lm_error *e)
     if (a->bytes > a->limit)
         LM_TRY(measure_changes(a, e));
     while (a->bytes > a->limit && n)
-        LM_TRY(evict(a, "DELETE FROM responses WHERE rowid IN"
-                          " (SELECT rowid FROM responses ORDER BY created, rowid LIMIT 16) RETURNING size", "", NULL, &n, e));
+        LM_TRY(evict(a,
+                     "DELETE FROM responses WHERE rowid IN"
+                     " (SELECT rowid FROM responses ORDER BY created, rowid LIMIT 16) RETURNING size",
+                     "", NULL, &n, e));
     return LM_OK;
 }
 
@@ -70,8 +75,8 @@ static lm_status write_record(lm_archive *a, const lm_write_item *w, lm_error *e
 {
     const lm_record *r = &w->record;
     int64_t now = (int64_t)time(NULL), size = (int64_t)(strlen(r->response) + strlen(r->input));
-    const lm_sql_value values[] = { { .s = r->id }, { .s = w->owner }, { .s = r->previous }, { .i = now }, { .i = size },
-                                    { .s = r->response }, { .s = r->input } };
+    const lm_sql_value values[] = { { .s = r->id }, { .s = w->owner },    { .s = r->previous }, { .i = now },
+                                    { .i = size },  { .s = r->response }, { .s = r->input } };
     const lm_sql_value oldest = { .i = now - LM_ARCHIVE_DAYS * INT64_C(86400) };
     uint64_t n;
 
@@ -91,11 +96,18 @@ static lm_status write_removal(lm_archive *a, const lm_write_item *w, lm_error *
 
 static lm_status write_count(lm_archive *a, const lm_write_item *w, lm_error *e)
 {
-    const lm_sql_value values[] = { { .s = w->day }, { .s = w->owner }, { .s = w->model }, { .i = (int64_t)w->prompt },
-                             { .i = (int64_t)w->cached }, { .i = (int64_t)w->tokens } };
+    const lm_sql_value values[] = { { .s = w->day },
+                                    { .s = w->owner },
+                                    { .s = w->model },
+                                    { .i = (int64_t)w->prompt },
+                                    { .i = (int64_t)w->cached },
+                                    { .i = (int64_t)w->tokens } };
 
-    return lm_sql_execute(a->db, "INSERT INTO tokens VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET requests = requests + 1,"
-                          " prompt = prompt + ?4, cached = cached + ?5, written = written + ?6", "sssiii", values, e);
+    return lm_sql_execute(a->db,
+                          "INSERT INTO tokens VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6) ON CONFLICT DO UPDATE SET "
+                          "requests = requests + 1,"
+                          " prompt = prompt + ?4, cached = cached + ?5, written = written + ?6",
+                          "sssiii", values, e);
 }
 
 static uint64_t size_of(const lm_write_item *w)
@@ -148,8 +160,8 @@ static void hand_over_locked(lm_archive *a, lm_write_item *w)
         a->last = &w->next;
         return;
     }
-    lm_fail(&a->lost, LM_IO, "the store", LM_NO_OFFSET, "more than %d writes or %d MiB wait for the disk", LM_STORE_WRITES,
-            (int)(LM_ARCHIVE_MEMORY >> 20));
+    lm_fail(&a->lost, LM_IO, "the store", LM_NO_OFFSET, "more than %d writes or %d MiB wait for the disk",
+            LM_STORE_WRITES, (int)(LM_ARCHIVE_MEMORY >> 20));
     lm_record_free(&w->record);
     free(w);
 }

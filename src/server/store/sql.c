@@ -12,7 +12,8 @@ sqlite3_stmt *lm_sql_prepare(sqlite3 *db, const char *sql, const char *kinds, co
     if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) != SQLITE_OK)
         return NULL;
     for (int i = 0; kinds[i]; i++) {
-        int rc = kinds[i] == 's' ? sqlite3_bind_text(s, i + 1, values[i].s, -1, SQLITE_STATIC) : sqlite3_bind_int64(s, i + 1, values[i].i);
+        int rc = kinds[i] == 's' ? sqlite3_bind_text(s, i + 1, values[i].s, -1, SQLITE_STATIC)
+                                 : sqlite3_bind_int64(s, i + 1, values[i].i);
         if (rc != SQLITE_OK) {
             sqlite3_finalize(s);
             return NULL;
@@ -21,7 +22,8 @@ sqlite3_stmt *lm_sql_prepare(sqlite3 *db, const char *sql, const char *kinds, co
     return s;
 }
 
-lm_status lm_sql_execute(sqlite3 *db, const char *sql, const char *kinds, const lm_sql_value *values, lm_error *e)
+lm_status lm_sql_execute(sqlite3 *db, const char *sql, const char *kinds, const lm_sql_value *values,
+                         lm_error *e)
 {
     sqlite3_stmt *s = lm_sql_prepare(db, sql, kinds, values);
     lm_status status = s && sqlite3_step(s) == SQLITE_DONE ? LM_OK : lm_sql_fail(db, e);

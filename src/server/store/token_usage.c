@@ -27,8 +27,10 @@ static uint64_t read_today(lm_archive *a, const char *owner, const char *day)
     uint64_t n = 0;
 
     pthread_mutex_lock(&a->read_lock);
-    sqlite3_stmt *s = lm_sql_prepare(a->reads, "SELECT COALESCE(SUM(prompt + written), 0) FROM tokens WHERE owner = ? AND day = ?", "ss",
-                                     values);
+    sqlite3_stmt *s =
+        lm_sql_prepare(a->reads,
+                       "SELECT COALESCE(SUM(prompt + written), 0) FROM tokens WHERE owner = ? AND day = ?",
+                       "ss", values);
     if (s && sqlite3_step(s) == SQLITE_ROW)
         n = (uint64_t)sqlite3_column_int64(s, 0);
     sqlite3_finalize(s);
@@ -61,7 +63,8 @@ static lm_owner_day *add_day(lm_archive *a, const char *owner)
     return d;
 }
 
-/* Add `more` to the owner's tokens of `day` and return the sum. The file is read once, before any tokens of the owner are handed over. */
+/* Add `more` to the owner's tokens of `day` and return the sum. The file is read once, before any tokens of
+ * the owner are handed over. */
 static uint64_t use_today(lm_archive *a, const char *owner, const char *day, uint64_t more)
 {
     uint64_t n = 0;
@@ -95,7 +98,8 @@ uint64_t lm_archive_today(lm_archive *a, const char *owner)
     return use_today(a, owner, day, 0);
 }
 
-void lm_archive_count(lm_archive *a, const char *owner, const char *model, uint64_t prompt, uint64_t cached, uint64_t written)
+void lm_archive_count(lm_archive *a, const char *owner, const char *model, uint64_t prompt, uint64_t cached,
+                      uint64_t written)
 {
     lm_write_item *w = calloc(1, sizeof *w);
 
@@ -127,10 +131,12 @@ static void add_row(json_t *list, json_t *row)
     size_t i;
 
     json_array_foreach(list, i, found) {
-        if (strcmp(text_of(found, "day"), text_of(row, "day")) || strcmp(text_of(found, "model"), text_of(row, "model")))
+        if (strcmp(text_of(found, "day"), text_of(row, "day")) ||
+            strcmp(text_of(found, "model"), text_of(row, "model")))
             continue;
         for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
-            json_int_t sum = json_integer_value(json_object_get(found, figures[k])) + json_integer_value(json_object_get(row, figures[k]));
+            json_int_t sum = json_integer_value(json_object_get(found, figures[k])) +
+                             json_integer_value(json_object_get(row, figures[k]));
             json_object_set_new(found, figures[k], json_integer(sum));
         }
         json_decref(row);
@@ -144,31 +150,35 @@ static lm_status usage_written(lm_archive *a, const char *owner, json_t *list, l
     int rc;
 
     pthread_mutex_lock(&a->read_lock);
-    sqlite3_stmt *s = lm_sql_prepare(a->reads, "SELECT day, model, requests, prompt, cached, written FROM tokens WHERE owner = ?"
-                                        " ORDER BY day DESC, model", "s", &(lm_sql_value){ .s = owner });
+    static const char rows[] = "SELECT day, model, requests, prompt, cached, written FROM tokens"
+                               " WHERE owner = ? ORDER BY day DESC, model";
+    sqlite3_stmt *s = lm_sql_prepare(a->reads, rows, "s", &(lm_sql_value){ .s = owner });
     while ((rc = s ? sqlite3_step(s) : SQLITE_ERROR) == SQLITE_ROW)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "day", sqlite3_column_text(s, 0), "model",
-                                              sqlite3_column_text(s, 1), "requests", (json_int_t)sqlite3_column_int64(s, 2),
-                                              "input_tokens", (json_int_t)sqlite3_column_int64(s, 3), "cached_tokens",
-                                              (json_int_t)sqlite3_column_int64(s, 4), "output_tokens",
-                                              (json_int_t)sqlite3_column_int64(s, 5)));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "day",
+                                              sqlite3_column_text(s, 0), "model", sqlite3_column_text(s, 1),
+                                              "requests", (json_int_t)sqlite3_column_int64(s, 2),
+                                              "input_tokens", (json_int_t)sqlite3_column_int64(s, 3),
+                                              "cached_tokens", (json_int_t)sqlite3_column_int64(s, 4),
+                                              "output_tokens", (json_int_t)sqlite3_column_int64(s, 5)));
     lm_status status = rc == SQLITE_DONE ? LM_OK : lm_sql_fail(a->reads, e);
     sqlite3_finalize(s);
     pthread_mutex_unlock(&a->read_lock);
     return status;
 }
 
-/* Append the counts that are not in the file. *writes: number of writes begun; *lost: as in lm_archive. False: a write is in progress,
- * which the file may already contain. */
+/* Append the counts that are not in the file. *writes: number of writes begun; *lost: as in lm_archive.
+ * False: a write is in progress, which the file may already contain. */
 static bool usage_unwritten(lm_archive *a, const char *owner, json_t *list, uint64_t *writes, lm_error *lost)
 {
     pthread_mutex_lock(&a->lock);
     bool still = !a->writing;
     for (const lm_write_item *w = a->first; w; w = w->next)
         if (w->kind == WRITE_COUNT && strcmp(w->owner, owner) == 0)
-            json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:I, s:I, s:I}", "day", w->day, "model", w->model, "requests", 1,
-                                                  "input_tokens", (json_int_t)w->prompt, "cached_tokens", (json_int_t)w->cached,
-                                                  "output_tokens", (json_int_t)w->tokens));
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:s, s:i, s:I, s:I, s:I}", "day", w->day, "model",
+                                            w->model, "requests", 1, "input_tokens", (json_int_t)w->prompt,
+                                            "cached_tokens", (json_int_t)w->cached, "output_tokens",
+                                            (json_int_t)w->tokens));
     *writes = a->writes;
     *lost = a->lost;
     pthread_mutex_unlock(&a->lock);
@@ -236,14 +246,13 @@ lm_status lm_archive_look(const char *path, const char *owner, json_t **out, lm_
         sqlite3_busy_timeout(db, LM_STORE_BUSY_MS);
         status = lm_archive_name_file(lm_archive_check(db, e), path, e);
     }
-    sqlite3_stmt *s = status == LM_OK ? lm_sql_prepare(db,
-                                                       "SELECT day, owner, model, requests, prompt, cached, written FROM tokens"
-                                                       " WHERE ?1 IS NULL OR owner = ?1 ORDER BY day DESC, owner, model",
-                                                       "s", &(lm_sql_value){ .s = owner })
-                                      : NULL;
+    static const char rows[] = "SELECT day, owner, model, requests, prompt, cached, written FROM tokens"
+                               " WHERE ?1 IS NULL OR owner = ?1 ORDER BY day DESC, owner, model";
+    sqlite3_stmt *s = status == LM_OK ? lm_sql_prepare(db, rows, "s", &(lm_sql_value){ .s = owner }) : NULL;
     while ((rc = s ? sqlite3_step(s) : SQLITE_ERROR) == SQLITE_ROW)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "day", sqlite3_column_text(s, 0), "key",
-                                              sqlite3_column_text(s, 1), "model", sqlite3_column_text(s, 2), "requests",
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I}", "day",
+                                              sqlite3_column_text(s, 0), "key", sqlite3_column_text(s, 1),
+                                              "model", sqlite3_column_text(s, 2), "requests",
                                               (json_int_t)sqlite3_column_int64(s, 3), "input_tokens",
                                               (json_int_t)sqlite3_column_int64(s, 4), "cached_tokens",
                                               (json_int_t)sqlite3_column_int64(s, 5), "output_tokens",
