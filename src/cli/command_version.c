@@ -38,11 +38,10 @@ static lm_status version(lm_cli *cli, void *options, lm_error *e)
 
     (void)options;
     if (cli->json)
-        return lm_out_json(cli,
-                           json_pack("{s:s, s:{s:s, s:s, s:s, s:s}, s:o}", "version", LAMINA_VERSION, "build",
-                                     "type", LM_BUILD_TYPE, "compiler", COMPILER, "machine", LM_BUILD_MACHINE,
-                                     "sanitizers", LM_BUILD_SANITIZERS, "libraries", lm_libraries_json()),
-                           e);
+        return lm_out_json(cli, json_pack("{s:s, s:{s:s, s:s, s:s, s:s}, s:o}", "version", LAMINA_VERSION,
+                                          "build", "type", LM_BUILD_TYPE, "compiler", COMPILER,
+                                          "machine", LM_BUILD_MACHINE, "sanitizers", LM_BUILD_SANITIZERS,
+                                          "libraries", lm_libraries_json()), e);
     lm_text_add_str(&out, "lamina " LAMINA_VERSION "\n" LM_BUILD_TYPE " build for " LM_BUILD_MACHINE
                           ", " COMPILER ", sanitizers: " LM_BUILD_SANITIZERS "\n");
     lm_libraries_text(&out);

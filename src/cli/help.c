@@ -22,8 +22,8 @@ static json_t *flag_json(const lm_flag *f)
 
     for (size_t i = 0; f->words && f->words[i]; i++)
         json_array_append_new(words, json_string(f->words[i]));
-    j = json_pack("{s:s, s:s?, s:s, s:s?, s:s, s:o}", "name", f->name, "also", f->also, "kind",
-                  kinds[f->kind], "value", f->value, "help", f->help, "words", words);
+    j = json_pack("{s:s, s:s?, s:s, s:s?, s:s, s:o}", "name", f->name, "also", f->also,
+                  "kind", kinds[f->kind], "value", f->value, "help", f->help, "words", words);
     return j;
 }
 
@@ -48,8 +48,9 @@ static json_t *foreign_json(void)
 
     for (const lm_foreign_program *p = lm_foreign_programs; p->name; p++)
         for (const lm_foreign_flag *f = p->flags; f->names; f++)
-            json_array_append_new(rows, json_pack("{s:s, s:s, s:b, s:s}", "program", p->name, "names",
-                                                  f->names, "accepted", f->accepted, "reason", f->reason));
+            json_array_append_new(rows, json_pack("{s:s, s:s, s:b, s:s}", "program", p->name,
+                                                  "names", f->names, "accepted", f->accepted,
+                                                  "reason", f->reason));
     return rows;
 }
 
@@ -71,12 +72,10 @@ static void overview(const lm_cli *cli, lm_text *out)
     lm_text_add_str(out, "lamina runs language models and explains them.\n\n");
     for (size_t i = 0; cli->commands[i]; i++)
         lm_text_printf(out, "  lamina %-12s %s\n", cli->commands[i]->name, cli->commands[i]->summary);
-    lm_text_add_str(
-        out,
-        "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"
-        "needed, a config.json or a preset (lamina presets) too.\n"
-        "lamina MODEL opens a chat, lamina MODEL TEXT answers or continues TEXT.\n"
-        "lamina COMMAND --help lists the flags of a command.\n");
+    lm_text_add_str(out, "\nMODEL is a .gguf file, a Hugging Face folder, or org/name from the cache; where no weights are\n"
+                         "needed, a config.json or a preset (lamina presets) too.\n"
+                         "lamina MODEL opens a chat, lamina MODEL TEXT answers or continues TEXT.\n"
+                         "lamina COMMAND --help lists the flags of a command.\n");
     lm_environment_help(out);
 }
 

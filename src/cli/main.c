@@ -84,9 +84,8 @@ static lm_status no_command(const char *given, lm_error *e)
     else if (lm_hub_may_have(lm_hub_bare(given)))
         lm_fail_hint(e, "lamina pull %s downloads a model of this name", lm_hub_bare(given));
     else if (lm_preset_find(given, &preset, NULL) == LM_OK)
-        lm_fail_hint(e,
-                     "%s is a preset, without weights: lamina inspect %s describes it, lamina synth %s "
-                     "OUT.gguf makes random ones",
+        lm_fail_hint(e, "%s is a preset, without weights: lamina inspect %s describes it, "
+                        "lamina synth %s OUT.gguf makes random ones",
                      preset->name, preset->name, preset->name);
     else
         lm_fail_hint(e, "lamina help lists them");

@@ -81,6 +81,12 @@ bool lm_interrupt_progress(void *bar, double fraction)
     return !lm_interrupted();
 }
 
+bool lm_interrupt_progress_of(void *bar, double fraction, const char *what)
+{
+    ((lm_progress *)bar)->label = what;
+    return lm_interrupt_progress(bar, fraction);
+}
+
 void lm_interrupt_watch(lm_engine *g)
 {
     atomic_store(&watched, g);

@@ -16,6 +16,8 @@ bool lm_interrupt_hold(void);
 lm_status lm_interrupt_release(bool held, lm_status status, lm_error *e);
 /* A progress callback: show the bar; return false after a signal. */
 bool lm_interrupt_progress(void *bar, double fraction);
+/* The same for work whose parts have names: `what` becomes the label of the bar. */
+bool lm_interrupt_progress_of(void *bar, double fraction, const char *what);
 /* Return whether a signal arrived since the last lm_interrupt_clear. SIGTERM and SIGHUP are never cleared. */
 bool lm_interrupted(void);
 /* Return the signal that ends the program, SIGTERM or SIGHUP, or 0. */

@@ -251,8 +251,8 @@ static void hint_at_models(const lm_cli *cli, const char *name, lm_status status
     if (status == LM_NOT_FOUND && lm_hub_may_have(name) && !lm_is_hub_name(cli))
         lm_fail_hint(e, "lamina pull %s downloads it, and so does -hf in place of -m", name);
     else if (status == LM_NOT_FOUND || status == LM_USAGE)
-        lm_fail_hint(e,
-                     "name a .gguf file, a folder, or org/name; lamina doctor lists the models of the cache");
+        lm_fail_hint(e, "name a .gguf file, a folder, or org/name; "
+                        "lamina doctor lists the models of the cache");
 }
 
 lm_status lm_find_weights(lm_cli *cli, const lm_model_flags *f, const char *argument, const char **path,

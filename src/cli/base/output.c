@@ -39,23 +39,23 @@ bool lm_out_meets_err(void)
            out.st_ino == err.st_ino;
 }
 
-static struct { bool verbose, quiet, plain; } manner;
+static struct { bool verbose, quiet, plain; } settings;         /* of lm_out_configure */
 
 void lm_out_configure(bool verbose, bool quiet, bool plain)
 {
-    manner.verbose = verbose;
-    manner.quiet = quiet;
-    manner.plain = plain;
+    settings.verbose = verbose;
+    settings.quiet = quiet;
+    settings.plain = plain;
 }
 
 static bool colour_wanted(void)
 {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
 
-    return !manner.plain && !(no && *no) && term && strcmp(term, "dumb") != 0;
+    return !settings.plain && !(no && *no) && term && strcmp(term, "dumb") != 0;
 }
 
-bool lm_err_colour(void)
+static bool err_has_colour(void)
 {
     return lm_err_is_terminal() && colour_wanted();
 }
@@ -233,10 +233,10 @@ void lm_warn(const char *format, ...)
 {
     va_list args;
 
-    if (manner.quiet)
+    if (settings.quiet)
         return;
     va_start(args, format);
-    fputs(lm_err_colour() ? "\033[33mwarning:\033[0m " : "warning: ", stderr);
+    fputs(err_has_colour() ? "\033[33mwarning:\033[0m " : "warning: ", stderr);
     line("", format, args);
     va_end(args);
 }
@@ -245,7 +245,7 @@ void lm_note(const char *format, ...)
 {
     va_list args;
 
-    if (manner.quiet)
+    if (settings.quiet)
         return;
     va_start(args, format);
     line("", format, args);
@@ -254,10 +254,10 @@ void lm_note(const char *format, ...)
 
 void lm_faint_note(const char *format, ...)
 {
-    bool colour = lm_err_colour();
+    bool colour = err_has_colour();
     va_list args;
 
-    if (manner.quiet)
+    if (settings.quiet)
         return;
     va_start(args, format);
     fputs(colour ? "\033[2m" : "", stderr);
@@ -269,7 +269,7 @@ void lm_detail(const char *format, ...)
 {
     va_list args;
 
-    if (!manner.verbose || manner.quiet)
+    if (!settings.verbose || settings.quiet)
         return;
     va_start(args, format);
     line("", format, args);
@@ -288,8 +288,8 @@ void lm_print_line(const char *format, ...)
 json_t *lm_json_error(const lm_error *e)
 {
     return json_pack("{s:s, s:s, s:s?, s:s?, s:o?}", "code", lm_status_word(e->code), "message", e->message,
-                     "file", e->file[0] ? e->file : NULL, "where", e->where[0] ? e->where : NULL, "offset",
-                     e->offset == LM_NO_OFFSET ? NULL : json_integer(e->offset));
+                     "file", e->file[0] ? e->file : NULL, "where", e->where[0] ? e->where : NULL,
+                     "offset", e->offset == LM_NO_OFFSET ? NULL : json_integer(e->offset));
 }
 
 void lm_out_error(const lm_cli *cli, lm_error *e)
@@ -309,7 +309,7 @@ void lm_out_error(const lm_cli *cli, lm_error *e)
     if (e->hint[0] && !lm_err_is_terminal())
         fprintf(stderr, "hint: %s\n", e->hint);
     fprintf(stderr, "%s %s\n",
-            lm_err_colour() ? "\033[1;31merror:\033[0m" : "error:", lm_error_text(e, text, sizeof text));
+            err_has_colour() ? "\033[1;31merror:\033[0m" : "error:", lm_error_text(e, text, sizeof text));
     if (e->hint[0] && lm_err_is_terminal())
         fprintf(stderr, "hint: %s\n", e->hint);
 }
@@ -385,7 +385,7 @@ void lm_progress_show(void *progress, double fraction)
     int done;
 
     /* Short work needs no bar. */
-    if (manner.quiet || !lm_err_is_terminal() || now - p->started < 0.3 ||
+    if (settings.quiet || !lm_err_is_terminal() || now - p->started < 0.3 ||
         (p->visible && now - p->shown < 0.05))
         return;
     fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;

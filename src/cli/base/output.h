@@ -11,7 +11,6 @@
 bool lm_out_is_terminal(void);
 bool lm_err_is_terminal(void);
 bool lm_out_meets_err(void);                         /* the same terminal, file or pipe */
-bool lm_err_colour(void);
 unsigned lm_out_width(void);                         /* columns; 80 if unknown */
 
 /* Write text to stdout, byte for byte; on a terminal, control characters other than tab and newline are shown

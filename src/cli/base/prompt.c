@@ -120,7 +120,7 @@ lm_status lm_read_text(const char *path, lm_text *out, lm_error *e)
     return LM_OK;
 }
 
-void lm_unescape(const char *text, lm_text *out)
+static void unescape(const char *text, lm_text *out)
 {
     static const char letters[] = "ntr0\\\"'", values[] = "\n\t\r\0\\\"'";
 
@@ -142,7 +142,7 @@ void lm_unescape(const char *text, lm_text *out)
 void lm_add_given(const char *text, bool escapes, lm_text *out)
 {
     if (escapes)
-        lm_unescape(text, out);
+        unescape(text, out);
     else
         lm_text_add_str(out, text);
 }
@@ -154,7 +154,7 @@ lm_status lm_unescape_all(lm_cli *cli, lm_flag_list *list, bool escapes, lm_erro
 
     for (size_t i = 0; made && escapes && i < list->n; i++) {
         lm_text_clear(&text);
-        lm_unescape(list->items[i], &text);
+        unescape(list->items[i], &text);
         made[i] = lm_store_strndup(&cli->store, text.data ? text.data : "", text.size);
         made = made[i] ? made : NULL;
     }

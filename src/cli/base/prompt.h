@@ -27,11 +27,8 @@ lm_status lm_read_text(const char *path, lm_text *out, lm_error *e);
  * are no more lines. Errors do not name the file. LM_LIMIT: more than LM_MAX_INPUT. */
 lm_status lm_read_line(FILE *f, lm_text *out, bool *end, lm_error *e);
 
-/* Append `text` with the escapes \n \t \r \0 \\ \" \' \xHH replaced by their characters; other backslashes
- * are kept. */
-void lm_unescape(const char *text, lm_text *out);
-
-/* Append a text of the command line, with its escapes processed if `escapes`. */
+/* Append a text of the command line. With `escapes`, \n \t \r \0 \\ \" \' \xHH are replaced by their
+ * characters; other backslashes are kept. */
 void lm_add_given(const char *text, bool escapes, lm_text *out);
 
 /* The same for each item of a list, whose new items are valid as long as the command runs. */

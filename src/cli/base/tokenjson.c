@@ -44,8 +44,8 @@ json_t *lm_token_json(const lm_tokenizer *t, lm_token id, float logprob)
     if (t && lm_detokenize(t, &id, 1, 0, &text, NULL) == LM_OK)
         json_object_set_new(j, "text", lm_json_of(text.data, text.size));
     lm_text_clear(&text);
-    if (t && lm_token_bytes(t, id, &text, NULL) ==
-                 LM_OK)        /* text cannot represent a token with parts of characters */
+    /* Text cannot represent a token with parts of characters. */
+    if (t && lm_token_bytes(t, id, &text, NULL) == LM_OK)
         json_object_set_new(j, "bytes", bytes_json(&text));
     lm_text_free(&text);
     json_object_set_new(j, "logprob", logprob > -1e30f ? json_real((double)logprob) : json_null());

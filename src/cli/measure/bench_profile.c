@@ -85,8 +85,8 @@ json_t *lm_bench_profile_json(const lm_bench_result *r)
     unsigned n = parts_of(r, parts, &total);
 
     for (unsigned i = 0; i < n; i++) {
-        json_t *j = json_pack("{s:s, s:f, s:f}", "kind", parts[i].name, "seconds", parts[i].seconds, "share",
-                              parts[i].seconds / total);
+        json_t *j = json_pack("{s:s, s:f, s:f}", "kind", parts[i].name, "seconds", parts[i].seconds,
+                              "share", parts[i].seconds / total);
         if (parts[i].product) {
             json_object_set_new(j, "ops", json_integer((json_int_t)parts[i].product->ops));
             json_object_set_new(j, "bytes", json_integer((json_int_t)parts[i].product->bytes));

@@ -253,9 +253,9 @@ static json_t *result_json(const lm_bench_result *r)
         json_array_append_new(ts, json_real(r->tokens / r->samples[i]));
     }
     json_object_set_new(j, "predicted",
-                        json_pack("{s:f, s:f, s:f, s:f, s:f}", "seconds", r->forecast.seconds, "products",
-                                  r->forecast.products, "attention", r->forecast.attention, "rows",
-                                  r->forecast.rows, "waiting", r->forecast.waiting));
+                        json_pack("{s:f, s:f, s:f, s:f, s:f}", "seconds", r->forecast.seconds,
+                                  "products", r->forecast.products, "attention", r->forecast.attention,
+                                  "rows", r->forecast.rows, "waiting", r->forecast.waiting));
     if (r->profiled)
         json_object_set_new(j, "profile", lm_bench_profile_json(r));
     json_object_set_new(j, "samples_ns", ns);

@@ -59,14 +59,6 @@ typedef struct diff_run {
     lm_progress    bar;
 } diff_run;
 
-static bool on_progress(void *arg, double fraction, const char *what)
-{
-    lm_progress *bar = arg;
-
-    bar->label = what;
-    return lm_interrupt_progress(bar, fraction);
-}
-
 static lm_status read_ids(diff_run *c, lm_error *e)
 {
     const lm_tokenizer *t = lm_model_tokenizer(c->a) ? lm_model_tokenizer(c->a) : lm_model_tokenizer(c->b);
@@ -116,7 +108,7 @@ static lm_status compare(diff_run *c, lm_error *e)
     lm_diff_options o = { .chunks = c->o->chunks,
                           .candidates = c->o->candidates,
                           .raise = c->o->raise,
-                          .progress = on_progress,
+                          .progress = lm_interrupt_progress_of,
                           .progress_arg = &c->bar };
 
     if (o.raise && strcmp(o.raise, "none") == 0)

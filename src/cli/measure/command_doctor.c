@@ -84,8 +84,8 @@ static bool add_model(void *arg, const lm_cached_model *m)
 {
     findings *f = arg;
     bool hub = strcmp(m->cache, "lamina") != 0;
-    json_t *one = json_pack("{s:o, s:I}", "name", lm_json_of(m->name, strlen(m->name)), "bytes",
-                            (json_int_t)m->bytes);
+    json_t *one = json_pack("{s:o, s:I}", "name", lm_json_of(m->name, strlen(m->name)),
+                            "bytes", (json_int_t)m->bytes);
 
     if (hub)
         json_object_set_new(one, "path", lm_json_of(m->path, strlen(m->path)));
@@ -232,8 +232,8 @@ static json_t *limits_json(const lm_limits *l)
     return json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:s, s:b, s:f, s:f, s:f, s:s}", "level", l->level,
                      "threads", (int)l->threads, "int8", rate_json(&l->int8), "bf16", rate_json(&l->bf16),
                      "f32", rate_json(&l->f32), "memory", rate_json(&l->memory), "measured_at", text,
-                     "measured_now", l->seconds > 0, "seconds", l->seconds, "busy", l->busy, "below",
-                     l->below, "mark", lm_limits_mark(l));
+                     "measured_now", l->seconds > 0, "seconds", l->seconds, "busy", l->busy,
+                     "below", l->below, "mark", lm_limits_mark(l));
 }
 
 static json_t *cpu_json(const lm_machine *m)
@@ -243,9 +243,10 @@ static json_t *cpu_json(const lm_machine *m)
     for (size_t i = 0; m->levels[i]; i++)
         json_array_append_new(levels, json_string(m->levels[i]));
     return json_pack("{s:s, s:i, s:i, s:o, s:s, s:s, s:o, s:s?}", "name", m->cpu, "cores", (int)m->cores,
-                     "threads", (int)m->threads, "quota",
-                     m->processor_quota > 0 ? json_real(m->processor_quota) : json_null(), "detected",
-                     m->detected, "usable", m->usable, "levels", levels, "limited_by", m->limited_by);
+                     "threads", (int)m->threads,
+                     "quota", m->processor_quota > 0 ? json_real(m->processor_quota) : json_null(),
+                     "detected", m->detected, "usable", m->usable, "levels", levels,
+                     "limited_by", m->limited_by);
 }
 
 static json_t *limit_json(uint64_t bytes)
@@ -255,8 +256,8 @@ static json_t *limit_json(uint64_t bytes)
 
 static json_t *memory_json(const lm_machine *m)
 {
-    return json_pack("{s:I, s:I, s:o, s:o, s:s}", "total", (json_int_t)m->memory, "available",
-                     (json_int_t)m->available, "cgroup_limit", limit_json(m->memory_limit),
+    return json_pack("{s:I, s:I, s:o, s:o, s:s}", "total", (json_int_t)m->memory,
+                     "available", (json_int_t)m->available, "cgroup_limit", limit_json(m->memory_limit),
                      "address_space_limit", limit_json(m->address_space_limit), "huge_pages", m->huge_pages);
 }
 
@@ -267,8 +268,8 @@ static json_t *known_json(uint64_t n)
 
 static json_t *place_json(const char *path, uint64_t left)
 {
-    return json_pack("{s:o, s:o}", "path", path ? lm_json_of(path, strlen(path)) : json_null(), "free",
-                     known_json(left));
+    return json_pack("{s:o, s:o}", "path", path ? lm_json_of(path, strlen(path)) : json_null(),
+                     "free", known_json(left));
 }
 
 static json_t *findings_json(const findings *f)

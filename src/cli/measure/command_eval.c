@@ -128,8 +128,8 @@ static void introduce(lm_evaluation *v)
     if (v->text_hash[0]) {
         const char *name = lm_input_name(v->o->file);
         json_object_set_new(v->document, "text",
-                            json_pack("{s:o, s:s}", "name", lm_json_of(name, strlen(name)), "sha256",
-                                      v->text_hash));
+                            json_pack("{s:o, s:s}", "name", lm_json_of(name, strlen(name)),
+                                      "sha256", v->text_hash));
         lm_text_printf(&v->page, "%-17s %s (SHA-256 %.16s…)\n", "text", name, v->text_hash);
         lm_text_printf(&v->markdown, "| text | %s, SHA-256 `%.16s…` |\n", name, v->text_hash);
     }

@@ -71,9 +71,9 @@ typedef struct scoring {
 /* {ids, tokens, scored, logprob, perplexity}. The first token's entry is null, since no token precedes it. */
 static json_t *score_json(scoring *s, const lm_score *score)
 {
-    return json_pack("{s:o, s:O, s:I, s:o, s:o}", "ids", lm_ids_json(s->ids.ids, s->ids.n), "tokens",
-                     s->scored.tokens, "scored", (json_int_t)score->n_tokens - 1, "logprob",
-                     json_real(score->logprob), "perplexity", lm_json_finite(score->perplexity));
+    return json_pack("{s:o, s:O, s:I, s:o, s:o}", "ids", lm_ids_json(s->ids.ids, s->ids.n),
+                     "tokens", s->scored.tokens, "scored", (json_int_t)score->n_tokens - 1,
+                     "logprob", json_real(score->logprob), "perplexity", lm_json_finite(score->perplexity));
 }
 
 /* ---- input and scoring ---- */

@@ -84,9 +84,9 @@ static void print_row(void *arg, const lm_verdict_row *r)
     if (!t->rows)
         return;
     json_array_append_new(t->rows, json_pack("{s:I, s:I, s:o, s:o, s:b}", "sequence", (json_int_t)r->sequence,
-                                             "position", (json_int_t)r->position, "rel_err",
-                                             lm_json_finite(r->rel_err), "kl", lm_json_finite(r->kl),
-                                             "argmax_equal", r->argmax_equal));
+                                             "position", (json_int_t)r->position,
+                                             "rel_err", lm_json_finite(r->rel_err),
+                                             "kl", lm_json_finite(r->kl), "argmax_equal", r->argmax_equal));
 }
 
 static json_t *verdict_json(const lm_verdict *v, json_t *rows)
@@ -105,8 +105,8 @@ static json_t *verdict_json(const lm_verdict *v, json_t *rows)
                         v->has_greedy ? json_integer((json_int_t)v->greedy_common) : json_null());
     json_object_set_new(j, "greedy_differs",
                         v->has_greedy && !v->greedy_agrees
-                            ? json_pack("{s:I, s:I}", "sequence", (json_int_t)v->greedy_sequence, "step",
-                                        (json_int_t)v->greedy_step)
+                            ? json_pack("{s:I, s:I}", "sequence", (json_int_t)v->greedy_sequence,
+                                        "step", (json_int_t)v->greedy_step)
                             : json_null());
     json_object_set_new(j, "greedy_total",
                         v->has_greedy ? json_integer((json_int_t)v->greedy_total) : json_null());
@@ -116,9 +116,9 @@ static json_t *verdict_json(const lm_verdict *v, json_t *rows)
                             : json_null());
     json_object_set_new(j, "taps", json_integer((json_int_t)v->taps));
     json_object_set_new(j, "first_divergence",
-                        v->diverges ? json_pack("{s:s, s:I, s:o}", "path", v->first_path, "position",
-                                                (json_int_t)v->first_position, "rel_err",
-                                                lm_json_finite(v->first_rel_err))
+                        v->diverges ? json_pack("{s:s, s:I, s:o}", "path", v->first_path,
+                                                "position", (json_int_t)v->first_position,
+                                                "rel_err", lm_json_finite(v->first_rel_err))
                                     : json_null());
     json_object_set_new(j, "note", v->note[0] ? json_string(v->note) : json_null());
     json_object_set_new(j, "agrees", json_boolean(v->agrees));

@@ -378,8 +378,8 @@ static json_t *tensors(const lm_diff_result *r)
         json_t *at = json_null();
         if (t->max_abs > 0)
             at = json_pack("[I, I, I]", (json_int_t)t->matrix, (json_int_t)t->row, (json_int_t)t->column);
-        json_t *one = json_pack("{s:o, s:s, s:s, s:I}", "name", lm_json_of(t->name, strlen(t->name)), "a",
-                                t->a, "b", t->b, "elements", (json_int_t)t->elements);
+        json_t *one = json_pack("{s:o, s:s, s:s, s:I}", "name", lm_json_of(t->name, strlen(t->name)),
+                                "a", t->a, "b", t->b, "elements", (json_int_t)t->elements);
         json_object_set_new(one, "a_bytes", json_integer((json_int_t)t->a_bytes));
         json_object_set_new(one, "b_bytes", json_integer((json_int_t)t->b_bytes));
         json_object_set_new(one, "cosine", lm_json_finite(t->cosine));
@@ -401,20 +401,21 @@ static void add_text_members(const lm_diffing *d, json_t *out)
     json_t *layers = json_array(), *advice = json_array(), *flip = json_null();
 
     for (size_t i = 0; i < r->n_layers; i++)
-        json_array_append_new(layers, json_pack("{s:s, s:i, s:o, s:o}", "path", r->layers[i].path, "layer",
-                                                (int)r->layers[i].layer, "rel_err",
-                                                lm_json_finite(r->layers[i].relative), "added",
-                                                lm_json_finite(r->layers[i].added)));
+        json_array_append_new(layers, json_pack("{s:s, s:i, s:o, s:o}", "path", r->layers[i].path,
+                                                "layer", (int)r->layers[i].layer,
+                                                "rel_err", lm_json_finite(r->layers[i].relative),
+                                                "added", lm_json_finite(r->layers[i].added)));
     for (size_t i = 0; i < r->n_advice; i++)
-        json_array_append_new(advice, json_pack("{s:o, s:s, s:I, s:o, s:o}", "tensors",
-                                                names(r->advice[i].tensors, r->advice[i].n), "to",
-                                                r->advice[i].to, "bytes", (json_int_t)r->advice[i].bytes,
-                                                "kl", lm_json_finite(r->advice[i].kl), "kl_before",
-                                                lm_json_finite(r->advice[i].kl_before)));
+        json_array_append_new(advice, json_pack("{s:o, s:s, s:I, s:o, s:o}",
+                                                "tensors", names(r->advice[i].tensors, r->advice[i].n),
+                                                "to", r->advice[i].to,
+                                                "bytes", (json_int_t)r->advice[i].bytes,
+                                                "kl", lm_json_finite(r->advice[i].kl),
+                                                "kl_before", lm_json_finite(r->advice[i].kl_before)));
     if (r->flips)
-        flip = json_pack("{s:I, s:I, s:I, s:I}", "chunk", (json_int_t)r->flip_chunk, "position",
-                         (json_int_t)r->flip_position, "layer", (json_int_t)r->flip_layer, "settled",
-                         (json_int_t)r->flip_settled);
+        flip = json_pack("{s:I, s:I, s:I, s:I}", "chunk", (json_int_t)r->flip_chunk,
+                         "position", (json_int_t)r->flip_position, "layer", (json_int_t)r->flip_layer,
+                         "settled", (json_int_t)r->flip_settled);
     json_object_set_new(out, "text", d->text ? lm_json_of(d->text, strlen(d->text)) : json_null());
     json_object_set_new(out, "tokens", json_integer((json_int_t)r->tokens));
     json_object_set_new(out, "layers", layers);
@@ -436,10 +437,10 @@ static json_t *model(const lm_model_info *m, uint64_t bytes)
 
 json_t *lm_diff_json(const lm_diffing *d)
 {
-    json_t *out = json_pack("{s:o, s:o, s:o, s:o, s:o}", "a", model(&d->a, d->r->a_bytes), "b",
-                            model(&d->b, d->r->b_bytes), "tensors", tensors(d->r), "only_a",
-                            names(d->r->only_a, d->r->n_only_a), "only_b",
-                            names(d->r->only_b, d->r->n_only_b));
+    json_t *out = json_pack("{s:o, s:o, s:o, s:o, s:o}", "a", model(&d->a, d->r->a_bytes),
+                            "b", model(&d->b, d->r->b_bytes), "tensors", tensors(d->r),
+                            "only_a", names(d->r->only_a, d->r->n_only_a),
+                            "only_b", names(d->r->only_b, d->r->n_only_b));
 
     if (out) {
         add_text_members(d, out);

@@ -48,6 +48,9 @@ lm_status lm_eval_read(lm_evaluation *v, lm_error *e);
 lm_status lm_eval_engine(const lm_evaluation *v, const lm_model *m, uint32_t context, uint32_t sequences,
                          uint32_t logits, lm_engine_options *out, lm_error *e);
 
+/* A progress callback whose argument is the lm_evaluation. */
+bool lm_eval_progress(void *evaluation, uint64_t done, uint64_t of);
+
 /* Append a line to the page, a row to the table for a model card, and the member `key` (NULL: none) with the
  * value `x` to the document. `format`: the value as text for the page and the table. */
 void lm_eval_figure(lm_evaluation *v, const char *label, const char *key, double x, const char *format, ...)

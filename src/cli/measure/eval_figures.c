@@ -4,8 +4,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "cli/measure/eval.h"
+#include "cli/base/interrupt.h"
 #include "cli/base/prompt.h"
+#include "cli/measure/eval.h"
 
 lm_status lm_eval_read(lm_evaluation *v, lm_error *e)
 {
@@ -61,4 +62,11 @@ void lm_eval_figure(lm_evaluation *v, const char *label, const char *key, double
     lm_text_printf(&v->markdown, "| %s | %s |\n", label, text);
     if (key)
         json_object_set_new(v->document, key, lm_json_finite(x));
+}
+
+bool lm_eval_progress(void *evaluation, uint64_t done, uint64_t of)
+{
+    lm_evaluation *v = evaluation;
+
+    return lm_interrupt_progress(&v->bar, (double)done / (double)of);
 }

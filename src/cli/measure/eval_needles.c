@@ -54,13 +54,6 @@ static lm_status read_lists(const lm_eval_flags *o, grid *g, uint32_t *longest, 
     return LM_OK;
 }
 
-static bool on_progress(void *arg, uint64_t done, uint64_t of)
-{
-    lm_evaluation *v = arg;
-
-    return lm_interrupt_progress(&v->bar, (double)done / (double)of);
-}
-
 /* ---- output: rows are places, columns lengths ---- */
 
 static void show_grid(lm_evaluation *v, const grid *g)
@@ -107,7 +100,7 @@ static lm_status search(lm_evaluation *v, grid *g, const char *filler, lm_error 
                             .filler = filler,
                             .seed = v->o->seed,
                             .state = v->o->state,
-                            .progress = on_progress,
+                            .progress = lm_eval_progress,
                             .progress_arg = v };
 
     LM_TRY(read_lists(v->o, g, &longest, e));

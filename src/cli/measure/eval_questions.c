@@ -194,13 +194,6 @@ static lm_status read_files(questions *q, lm_error *e)
 
 /* ---- results ---- */
 
-static bool on_progress(void *arg, uint64_t done, uint64_t of)
-{
-    lm_evaluation *v = arg;
-
-    return lm_interrupt_progress(&v->bar, (double)done / (double)of);
-}
-
 static void on_item(void *arg, size_t index, const lm_eval_item *item, const lm_eval_item_result *r)
 {
     questions *q    = arg;
@@ -212,16 +205,16 @@ static void on_item(void *arg, size_t index, const lm_eval_item *item, const lm_
                            k == r->best, r->logprobs[k], item->choices[k].n_continuation,
                            item->choices[k].characters, item->choices[k].bytes);
         if (list)
-            json_array_append_new(list, json_pack("{s:f, s:b, s:I, s:I}", "logprob", r->logprobs[k], "greedy",
-                                                  r->greedy[k], "tokens",
-                                                  (json_int_t)item->choices[k].n_continuation, "characters",
-                                                  (json_int_t)item->choices[k].characters));
+            json_array_append_new(list, json_pack("{s:f, s:b, s:I, s:I}", "logprob", r->logprobs[k],
+                                                  "greedy", r->greedy[k],
+                                                  "tokens", (json_int_t)item->choices[k].n_continuation,
+                                                  "characters", (json_int_t)item->choices[k].characters));
     }
     if (list)
         json_array_append_new(q->details,
-                              json_pack("{s:I, s:I, s:I, s:o}", "answer", (json_int_t)item->answer, "best",
-                                        (json_int_t)r->best, "best_norm", (json_int_t)r->best_normalized,
-                                        "choices", list));
+                              json_pack("{s:I, s:I, s:I, s:o}", "answer", (json_int_t)item->answer,
+                                        "best", (json_int_t)r->best,
+                                        "best_norm", (json_int_t)r->best_normalized, "choices", list));
 }
 
 static void show_share(lm_evaluation *v, const char *label, const char *key, const lm_eval_share *s)
@@ -280,7 +273,7 @@ static lm_status ask(questions *q, lm_error *e)
     lm_evaluation          *v = q->v;
     lm_choices_figures      f;
     lm_eval_choices_options o = {
-        .state = v->o->state, .progress = on_progress, .progress_arg = v, .item = on_item, .item_arg = q
+        .state = v->o->state, .progress = lm_eval_progress, .progress_arg = v, .item = on_item, .item_arg = q
     };
 
     LM_TRY(read_files(q, e));

@@ -145,10 +145,10 @@ static lm_status print_json(const versus *v, lm_error *e)
                                                 "rel_err", lm_json_finite(l.relative),
                                                 "added", lm_json_finite(l.added)));
     o = json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "ids", lm_ids_json(v->text.ids, v->text.n),
-                  "position", (json_int_t)v->row, "before", side(v, 0), "after", side(v, 1), "mean_kl",
-                  lm_json_finite(s.kl), "max_kl", lm_json_finite(s.max_kl), "first_difference",
-                  s.first == UINT32_MAX ? json_null() : json_integer(s.first), "differences", rows, "layers",
-                  layers);
+                  "position", (json_int_t)v->row, "before", side(v, 0), "after", side(v, 1),
+                  "mean_kl", lm_json_finite(s.kl), "max_kl", lm_json_finite(s.max_kl),
+                  "first_difference", s.first == UINT32_MAX ? json_null() : json_integer(s.first),
+                  "differences", rows, "layers", layers);
     if (o && s.layered)
         json_object_set_new(o, "moved_most", json_string(s.layer.path));
     return lm_out_json(v->t->cli, o, e);

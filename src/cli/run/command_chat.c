@@ -106,11 +106,12 @@ static void meter(const talk *t)
 
 static json_t *answer_json(const lm_session *s)
 {
-    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "role", "assistant", "content",
-                     lm_json_of(s->last.text.data, s->last.text.size), "ids",
-                     lm_ids_json(s->last.ids.ids, s->last.ids.n), "stop_reason", lm_stop_word(s->last.stop),
-                     "stop_string", lm_display_stop_string(&s->last, s->stops.items), "timings",
-                     lm_display_timings(&s->last));
+    return json_pack("{s:s, s:o, s:o, s:s, s:o, s:o}", "role", "assistant",
+                     "content", lm_json_of(s->last.text.data, s->last.text.size),
+                     "ids", lm_ids_json(s->last.ids.ids, s->last.ids.n),
+                     "stop_reason", lm_stop_word(s->last.stop),
+                     "stop_string", lm_display_stop_string(&s->last, s->stops.items),
+                     "timings", lm_display_timings(&s->last));
 }
 
 /* Show the session's last answer if `status` is LM_OK. */
@@ -329,8 +330,8 @@ static lm_status do_set(talk *t, const char *argument, lm_error *e)
 {
     if (!*argument)
         return show_settings(t);
-    if (strncmp(argument, PARAMETER, strlen(PARAMETER)) ==
-        0) /* ollama's form: /set parameter temperature 0.2 */
+    /* ollama's form: /set parameter temperature 0.2 */
+    if (strncmp(argument, PARAMETER, strlen(PARAMETER)) == 0)
         argument += strlen(PARAMETER);
 
     size_t n = strcspn(argument, " ");
@@ -344,9 +345,8 @@ static lm_status do_set(talk *t, const char *argument, lm_error *e)
 
     if (!f) {
         lm_fail(e, LM_USAGE, "/set", LM_NO_OFFSET, "unknown setting \"%.*s\"", (int)n, argument);
-        lm_fail_hint(e,
-                     "use /set NAME VALUE, where NAME is a sampling flag (temp, top-k, seed ...) or predict");
-        return LM_USAGE;
+        return lm_fail_hint(e, "use /set NAME VALUE, where NAME is a sampling flag "
+                               "(temp, top-k, seed ...) or predict");
     }
     if (!kept)
         return lm_fail_memory(e, "/set", strlen(value));

@@ -146,12 +146,10 @@ static lm_status print_document(lm_cli *cli, const work *w, const lm_tokens *ids
     } else {
         vectors = vector_json(w->vectors, w->width);
     }
-    return lm_out_json(cli,
-                       json_pack("{s:s, s:s, s:b, s:I, s:o, s:o}", "model", info.name, "pooling",
-                                 pooling_words[w->o.pooling], "normalized", !w->o.raw, "width",
-                                 (json_int_t)w->width, "ids", lm_ids_json(ids->ids, ids->n), "embedding",
-                                 vectors),
-                       e);
+    return lm_out_json(cli, json_pack("{s:s, s:s, s:b, s:I, s:o, s:o}", "model", info.name,
+                                      "pooling", pooling_words[w->o.pooling], "normalized", !w->o.raw,
+                                      "width", (json_int_t)w->width, "ids", lm_ids_json(ids->ids, ids->n),
+                                      "embedding", vectors), e);
 }
 
 /* ---- input ---- */

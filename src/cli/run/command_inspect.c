@@ -187,7 +187,8 @@ const lm_command lm_command_inspect = {
     .usage = "[MODEL] --tensors | --metadata | --program | --plan"
              " [--context N]",
 #else
-    .usage = "[MODEL] [--view NAME | --query PATH | --tensors | --metadata | --program | --plan] [--context N]",
+    .usage = "[MODEL] [--view NAME | --query PATH | --tensors | --metadata | --program | --plan]"
+             " [--context N]",
 #endif
     .summary = "show a model's structure, size and cost",
     .about = "  MODEL may also be a preset (lamina presets), a config.json, or a folder without weights.\n"

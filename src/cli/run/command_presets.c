@@ -52,10 +52,11 @@ static json_t *row_json(const shape *s)
     for (const char *const *a = s->preset->aliases; *a; a++)
         json_array_append_new(aliases, json_string(*a));
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:b}",
-                     "name", s->preset->name, "title", s->preset->title, "family", s->family, "aliases",
-                     aliases, "source", s->preset->source, "parameters", (json_int_t)s->info.parameters,
-                     "active", (json_int_t)s->info.active, "layers", (int)s->info.n_layers, "hidden",
-                     (int)s->info.hidden, "heads", (int)s->info.n_heads, "kv_heads", (int)s->info.n_kv_heads,
+                     "name", s->preset->name, "title", s->preset->title, "family", s->family,
+                     "aliases", aliases, "source", s->preset->source,
+                     "parameters", (json_int_t)s->info.parameters, "active", (json_int_t)s->info.active,
+                     "layers", (int)s->info.n_layers, "hidden", (int)s->info.hidden,
+                     "heads", (int)s->info.n_heads, "kv_heads", (int)s->info.n_kv_heads,
                      "head_dim", (int)s->info.head_dim, "intermediate", (int)s->info.intermediate,
                      "vocabulary", (int)s->info.n_vocab, "context", (json_int_t)s->info.context_length,
                      "tied", s->info.tied);

@@ -173,8 +173,8 @@ static void choose_form(const lm_cli *cli, run_options *o, const run_state *s, b
     if (terminal && !typed)
         lm_faint_note("answered through the model's chat template; --raw continues the text");
     else if (!terminal)
-        lm_note(
-            "continuing the prompt as plain text; --chat applies the chat template, --raw hides this note");
+        lm_note("continuing the prompt as plain text; --chat applies the chat template, "
+                "--raw hides this note");
 }
 
 /* Read the prompt from -p, the words after MODEL, -f, a pipe, or the terminal. */
@@ -345,13 +345,15 @@ static json_t *run_json(const run_options *o, const run_state *s)
 
     lm_model_describe(s->model, &info);
     json_object_set_new(timings, "load_seconds", json_real(s->load_seconds));
-    j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:o}", "model", info.name, "prompt_ids",
-                  lm_ids_json(s->ids.ids, s->ids.n), "ids", lm_ids_json(s->out.ids.ids, s->out.ids.n), "text",
-                  lm_json_of(s->out.text.data, s->out.text.size), "stop_reason", lm_stop_word(s->out.stop),
+    j = json_pack("{s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:I, s:o}", "model", info.name,
+                  "prompt_ids", lm_ids_json(s->ids.ids, s->ids.n),
+                  "ids", lm_ids_json(s->out.ids.ids, s->out.ids.n),
+                  "text", lm_json_of(s->out.text.data, s->out.text.size),
+                  "stop_reason", lm_stop_word(s->out.stop),
                   "stop_string", lm_display_stop_string(&s->out, o->stops.items), "timings", timings,
-                  "warnings", warnings_json(s->model, s->engine, &s->out), "seed",
-                  (json_int_t)o->sampling.o.seed, "prompt",
-                  s->text.data ? lm_json_of(s->text.data, s->text.size) : json_null());
+                  "warnings", warnings_json(s->model, s->engine, &s->out),
+                  "seed", (json_int_t)o->sampling.o.seed,
+                  "prompt", s->text.data ? lm_json_of(s->text.data, s->text.size) : json_null());
     if (s->answer.positions)
         json_object_set(j, "logprobs", s->answer.positions);
     if (s->ensembling)

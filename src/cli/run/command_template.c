@@ -168,9 +168,8 @@ static lm_status complete(const material *m, const lm_text *context, lm_text *ou
 static lm_status print_rendering(lm_cli *cli, const lm_text *text, lm_error *e)
 {
     if (cli->json)
-        return lm_out_json(cli,
-                           json_pack("{s:o}", "text", lm_json_of(text->data ? text->data : "", text->size)),
-                           e);
+        return lm_out_json(cli, json_pack("{s:o}",
+                                          "text", lm_json_of(text->data ? text->data : "", text->size)), e);
     return lm_out_text(text->data, text->size, e);
 }
 

@@ -175,10 +175,8 @@ static lm_status print_tokens(lm_cli *cli, const token_options *o, const work *w
     lm_status status = shown ? read_texts(w, t, texts, e) : LM_OK;
 
     if (status == LM_OK && cli->json)
-        status = lm_out_json(cli,
-                             json_pack("{s:o, s:o, s:O}", "ids", lm_ids_json(t->ids, t->n), "pieces",
-                                       pieces_json(w, t), "texts", texts),
-                             e);
+        status = lm_out_json(cli, json_pack("{s:o, s:o, s:O}", "ids", lm_ids_json(t->ids, t->n),
+                                            "pieces", pieces_json(w, t), "texts", texts), e);
     else if (status == LM_OK)
         status = print_lines(w, t, texts, e);
     json_decref(texts);
@@ -249,9 +247,8 @@ static lm_status detokenize_line(void *arg, json_t *value, const char *why, cons
 static lm_status print_text(lm_cli *cli, const lm_text *text, lm_error *e)
 {
     if (cli->json)
-        return lm_out_json(cli,
-                           json_pack("{s:o}", "text", lm_json_of(text->data ? text->data : "", text->size)),
-                           e);
+        return lm_out_json(cli, json_pack("{s:o}",
+                                          "text", lm_json_of(text->data ? text->data : "", text->size)), e);
     LM_TRY(lm_out_text(text->data, text->size, e));
     return lm_out_text("\n", 1, e);
 }

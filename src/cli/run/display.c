@@ -152,10 +152,11 @@ json_t *lm_display_timings(const lm_generation *x)
 {
     size_t read = x->n_prompt - x->n_reused;
 
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}", "prompt_tokens",
-                     (json_int_t)x->n_prompt, "reused_tokens", (json_int_t)x->n_reused, "generated_tokens",
-                     (json_int_t)x->ids.n, "drafted_tokens", (json_int_t)x->n_drafted, "accepted_tokens",
-                     (json_int_t)x->n_accepted, "prompt_seconds", x->prompt_seconds, "generate_seconds",
-                     x->generate_seconds, "prompt_per_second", rate(read, x->prompt_seconds),
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:o, s:o}",
+                     "prompt_tokens", (json_int_t)x->n_prompt, "reused_tokens", (json_int_t)x->n_reused,
+                     "generated_tokens", (json_int_t)x->ids.n, "drafted_tokens", (json_int_t)x->n_drafted,
+                     "accepted_tokens", (json_int_t)x->n_accepted, "prompt_seconds", x->prompt_seconds,
+                     "generate_seconds", x->generate_seconds,
+                     "prompt_per_second", rate(read, x->prompt_seconds),
                      "generated_per_second", rate(lm_display_continued(x), x->generate_seconds));
 }

@@ -195,8 +195,8 @@ static void report_token(lm_ensembling *x, lm_token id)
     json_t *each = json_array();
     for (size_t i = 0; i < x->n; i++)
         json_array_append_new(each, json_real(logprob_of(x, i, id)));
-    json_array_append_new(x->tokens, json_pack("{s:i, s:f, s:o}", "id", id, "logprob",
-                                               (double)(float)x->mixed[id], "members", each));
+    json_array_append_new(x->tokens, json_pack("{s:i, s:f, s:o}", "id", id,
+                                               "logprob", (double)(float)x->mixed[id], "members", each));
 }
 
 static lm_status mix_logits(void *arg, float *logits, uint32_t n_vocab, const lm_token *ids, size_t n,
@@ -245,10 +245,10 @@ json_t *lm_ensembling_json(lm_ensembling *x, const lm_tokens *generated)
     if (generated->n)
         report_token(x, generated->ids[generated->n - 1]);
     for (size_t i = 0; i < x->n; i++)
-        json_array_append_new(models, json_pack("{s:s, s:f}", "model", x->members[i].path, "weight",
-                                                x->what.mixture.weights[i]));
-    return json_pack("{s:s?, s:s, s:o, s:O}", "name", x->what.name, "rule",
-                     lm_mixture_word(x->what.mixture.rule), "models", models, "tokens", x->tokens);
+        json_array_append_new(models, json_pack("{s:s, s:f}", "model", x->members[i].path,
+                                                "weight", x->what.mixture.weights[i]));
+    return json_pack("{s:s?, s:s, s:o, s:O}", "name", x->what.name,
+                     "rule", lm_mixture_word(x->what.mixture.rule), "models", models, "tokens", x->tokens);
 }
 
 void lm_ensembling_close(lm_ensembling *x)

@@ -57,10 +57,8 @@ static lm_status usage(lm_cli *cli, void *options, lm_error *e)
 
     LM_TRY(lm_server_usage(cli->args[0], o->key, &rows, e));
     if (cli->json)
-        return lm_out_json(cli,
-                           json_pack("{s:s, s:s, s:o}", "schema", "lamina.usage/1", "file", cli->args[0],
-                                     "rows", rows),
-                           e);
+        return lm_out_json(cli, json_pack("{s:s, s:s, s:o}", "schema", "lamina.usage/1", "file", cli->args[0],
+                                          "rows", rows), e);
     lm_status status = print(rows, e);
     json_decref(rows);
     return status;

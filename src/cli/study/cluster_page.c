@@ -68,16 +68,17 @@ json_t *lm_cluster_plan_json(const lm_fitted *x, const lm_fit_place *at, const l
     for (size_t i = 0; i < p->n; i++)
         json_array_append_new(rows, row_json(&p->rows[i], simulated));
     json_t *node = json_pack("{s:s?, s:I, s:I, s:s, s:s}", "device", at->device ? at->device->name : NULL,
-                             "memory", (json_int_t)p->memory, "reserve", (json_int_t)p->reserve, "kernels",
-                             p->level, "mark", lm_limits_mark(&at->limits));
+                             "memory", (json_int_t)p->memory, "reserve", (json_int_t)p->reserve,
+                             "kernels", p->level, "mark", lm_limits_mark(&at->limits));
     json_t *link = json_pack("{s:s, s:f, s:f, s:s}", "name", p->link.name, "latency", p->link.latency,
                              "bytes_per_second", p->link.bytes_per_second, "source", p->link.source);
     return json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:I, s:s, s:i, s:I, s:i, s:o, s:{s:o, s:o, s:o}}",
                      "kind", "plan", "model", x->info.name, "precision", p->precision, "nodes", (int)p->nodes,
                      "node", node, "link", link, "context", (json_int_t)p->context, "kv_type", at->kv,
-                     "streams", (int)p->streams, "prompt_tokens", (json_int_t)p->prompt, "most_tp",
-                     (int)p->most_tp, "splits", rows, "best", "one_stream", best_json(p, p->best_one),
-                     "many_streams", best_json(p, p->best_many), "first_token", best_json(p, p->best_first));
+                     "streams", (int)p->streams, "prompt_tokens", (json_int_t)p->prompt,
+                     "most_tp", (int)p->most_tp, "splits", rows, "best",
+                     "one_stream", best_json(p, p->best_one), "many_streams", best_json(p, p->best_many),
+                     "first_token", best_json(p, p->best_first));
 }
 
 /* ---- text ---- */

@@ -39,13 +39,13 @@ static json_t *device_json(const lm_device *d)
     uint64_t    reserve = lm_device_reserve(d, &source);
 
     return json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:s, s:f, s:{s:o, s:o, s:o, s:o}, s:o, s:s, s:o}",
-                     "name", d->name, "title", d->title, "kind", d->kind, "aliases", d->aliases, "memory",
-                     (json_int_t)d->memory, "reserve", (json_int_t)reserve, "reserve_source", source,
-                     "bytes_per_second", d->memory_rate, "operations_per_second", "f32",
-                     rate_json(d->peak.f32), "f16", rate_json(d->peak.f16), "bf16", rate_json(d->peak.bf16),
-                     "int8", rate_json(d->peak.int8), "cores",
-                     d->cores ? json_integer(d->cores) : json_null(), "source", d->source, "checked",
-                     json_string(d->checked));
+                     "name", d->name, "title", d->title, "kind", d->kind, "aliases", d->aliases,
+                     "memory", (json_int_t)d->memory, "reserve", (json_int_t)reserve,
+                     "reserve_source", source, "bytes_per_second", d->memory_rate, "operations_per_second",
+                     "f32", rate_json(d->peak.f32), "f16", rate_json(d->peak.f16),
+                     "bf16", rate_json(d->peak.bf16), "int8", rate_json(d->peak.int8),
+                     "cores", d->cores ? json_integer(d->cores) : json_null(), "source", d->source,
+                     "checked", json_string(d->checked));
 }
 
 /* Format a rate in 10^12 operations per second with three digits; "-" if it is not published. */

@@ -226,9 +226,8 @@ static lm_status check(const lm_cli *cli, const estimate_options *o, bool model,
     if (o->config && o->markdown)
         return lm_fail(e, LM_USAGE, "--md", LM_NO_OFFSET, "cannot be combined with --config");
     if (o->tree && size)
-        return lm_fail(
-            e, LM_USAGE, size->name, LM_NO_OFFSET,
-            "already given by the module tree; only --heads, --head-dim, --context and --tied may be set");
+        return lm_fail(e, LM_USAGE, size->name, LM_NO_OFFSET, "already given by the module tree; "
+                       "only --heads, --head-dim, --context and --tied may be set");
     if (!model && other)
         return lm_fail(e, LM_USAGE, other->name, LM_NO_OFFSET, "requires MODEL");
     return LM_OK;

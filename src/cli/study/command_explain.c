@@ -96,8 +96,8 @@ static lm_status list_topics(lm_cli *cli, lm_error *e)
     lm_text_add_str(&out, "lamina explain TOPIC [MODEL]\n\n");
     for (size_t i = 0; (topic = lm_topic_at(i, &summary)); i++) {
         lm_text_printf(&out, "  %-14s %s\n", topic, _(summary));
-        json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "topic", topic, "summary", summary, "example",
-                                             lm_topic_example(topic)));
+        json_array_append_new(all, json_pack("{s:s, s:s, s:s}", "topic", topic, "summary", summary,
+                                             "example", lm_topic_example(topic)));
     }
     list_aliases(&out, aliases);
     lm_text_add_str(&out, "\nlamina explain --diagram NAME [MODEL]\n\n");
@@ -107,8 +107,8 @@ static lm_status list_topics(lm_cli *cli, lm_error *e)
     }
     lm_status status = LM_OK;
     if (cli->json)
-        status = lm_out_json(
-            cli, json_pack("{s:O, s:O, s:O}", "topics", all, "aliases", aliases, "diagrams", diagrams), e);
+        status = lm_out_json(cli, json_pack("{s:O, s:O, s:O}", "topics", all, "aliases", aliases,
+                                            "diagrams", diagrams), e);
     else
         status = lm_out_buf(&out, e);
     json_decref(all);
@@ -181,15 +181,11 @@ static lm_status show(lm_cli *cli, const explain_options *o, const lm_model *m, 
     if (status != LM_OK)
         return status;
     if (cli->json && o->code) {
-        status = lm_out_json(cli,
-                             json_pack("{s:s, s:o}", "language", listing_words[o->in < 0 ? 0 : o->in], "code",
-                                       lm_json_of(text.data, text.size)),
-                             e);
+        status = lm_out_json(cli, json_pack("{s:s, s:o}", "language", listing_words[o->in < 0 ? 0 : o->in],
+                                            "code", lm_json_of(text.data, text.size)), e);
     } else if (cli->json && o->diagram) {
-        status = lm_out_json(cli,
-                             json_pack("{s:s, s:o}", "diagram", o->diagram, "mermaid",
-                                       lm_json_of(text.data, text.size)),
-                             e);
+        status = lm_out_json(cli, json_pack("{s:s, s:o}", "diagram", o->diagram,
+                                            "mermaid", lm_json_of(text.data, text.size)), e);
     } else if (cli->json) {
         status = lm_out_json_text(cli, &text, e);
     } else if (o->output) {

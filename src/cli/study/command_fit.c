@@ -72,9 +72,8 @@ static void note_card(uint64_t bytes)
     double decimal = (double)bytes / 1e9;
 
     if (bytes % 1000000000 == 0)
-        lm_note(
-            "--vram is decimal: %.0f GB are %.1f GiB; a card sold with %.0f GB has %.0f GiB: --vram %.0fGiB",
-            decimal, (double)bytes / (1 << 30), decimal, decimal, decimal);
+        lm_note("--vram is decimal: %.0f GB are %.1f GiB; a card sold with %.0f GB has %.0f GiB: "
+                "--vram %.0fGiB", decimal, (double)bytes / (1 << 30), decimal, decimal, decimal);
 }
 
 static lm_status find_place(const fit_options *o, lm_fit_place *at, lm_fit_options *fit, lm_error *e)

@@ -139,10 +139,9 @@ static lm_status deliver(lm_cli *cli, const report_options *o, lm_form form, con
         LM_TRY(lm_text_save(text, o->output, e));
         lm_note("%s: %s", o->output, lm_figure_bytes(figure, text->size));
         if (cli->json)
-            return lm_out_json(cli,
-                               json_pack("{s:o, s:s, s:I}", "file", lm_json_of(o->output, strlen(o->output)),
-                                         "format", word_of(form), "bytes", (json_int_t)text->size),
-                               e);
+            return lm_out_json(cli, json_pack("{s:o, s:s, s:I}",
+                                              "file", lm_json_of(o->output, strlen(o->output)),
+                                              "format", word_of(form), "bytes", (json_int_t)text->size), e);
         return LM_OK;
     }
     cli->answered |= cli->json;

@@ -71,23 +71,21 @@ json_t *lm_fit_speed_json(const lm_fit_speed *s)
 
 static json_t *row_json(const lm_fit_row *r, uint64_t memory)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I, s:o, s:o}", "precision",
-                     r->precision, "weights", (json_int_t)r->weights, "kv", (json_int_t)r->kv, "scratch",
-                     (json_int_t)r->scratch, "total", (json_int_t)r->total, "fits", r->fits, "tight",
-                     r->tight, "left", (json_int_t)memory - (json_int_t)r->total, "longest_context",
-                     (json_int_t)r->longest, "most_sequences", (json_int_t)r->most, "generating",
-                     lm_fit_speed_json(&r->token), "reading", lm_fit_speed_json(&r->prompt));
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:b, s:b, s:I, s:I, s:I, s:o, s:o}",
+                     "precision", r->precision, "weights", (json_int_t)r->weights, "kv", (json_int_t)r->kv,
+                     "scratch", (json_int_t)r->scratch, "total", (json_int_t)r->total, "fits", r->fits,
+                     "tight", r->tight, "left", (json_int_t)memory - (json_int_t)r->total,
+                     "longest_context", (json_int_t)r->longest, "most_sequences", (json_int_t)r->most,
+                     "generating", lm_fit_speed_json(&r->token), "reading", lm_fit_speed_json(&r->prompt));
 }
 
 static json_t *place_json(const lm_fit_place *at, const lm_fit *f)
 {
-    return json_pack("{s:s, s:s?, s:I, s:I, s:s, s:s}", "kind",
-                     at->device ? "device"
-                     : at->here ? "this machine"
-                                : "memory",
+    return json_pack("{s:s, s:s?, s:I, s:I, s:s, s:s}",
+                     "kind", at->device ? "device" : at->here ? "this machine" : "memory",
                      "device", at->device ? at->device->name : NULL, "memory", (json_int_t)f->memory,
-                     "reserve", (json_int_t)f->reserve, "kernels", f->level, "mark",
-                     lm_limits_mark(&at->limits));
+                     "reserve", (json_int_t)f->reserve, "kernels", f->level,
+                     "mark", lm_limits_mark(&at->limits));
 }
 
 /* Describe the measurement behind the speeds of this machine. */
@@ -113,10 +111,11 @@ json_t *lm_fit_json(const lm_fitted *x, const lm_fit_place *at)
 
     for (size_t i = 0; i < f->n; i++)
         json_array_append_new(rows, row_json(&f->rows[i], f->memory));
-    return json_pack("{s:s, s:o, s:I, s:I, s:s, s:I, s:b, s:s?, s:o}", "model", x->info.name, "machine",
-                     place_json(at, f), "context", (json_int_t)f->context, "batch", (json_int_t)f->sequences,
-                     "kv_type", at->kv, "prompt", (json_int_t)f->prompt, "fits", f->best >= 0, "best",
-                     f->best >= 0 ? f->rows[f->best].precision : NULL, "precisions", rows);
+    return json_pack("{s:s, s:o, s:I, s:I, s:s, s:I, s:b, s:s?, s:o}", "model", x->info.name,
+                     "machine", place_json(at, f), "context", (json_int_t)f->context,
+                     "batch", (json_int_t)f->sequences, "kv_type", at->kv, "prompt", (json_int_t)f->prompt,
+                     "fits", f->best >= 0, "best", f->best >= 0 ? f->rows[f->best].precision : NULL,
+                     "precisions", rows);
 }
 
 /* Append a line with `left` at its beginning and `right` at its end, column 80. */
@@ -174,7 +173,7 @@ const char *lm_fit_verdict(bool fits, bool tight)
 }
 
 /* Say what is kept of a device's memory, and why. */
-void lm_fit_reserved(const lm_device *d, uint64_t reserve, lm_text *out)
+static void add_reserve(const lm_device *d, uint64_t reserve, lm_text *out)
 {
     const char *source;
     char        bytes[LM_FIGURE];
@@ -257,7 +256,7 @@ static void legend(const lm_fitted *x, const lm_fit_place *at, lm_text *out)
         explain_column(_("peaks"), out);
         lm_text_printf(out, "%s\n", at->device ? at->device->source : measured(at));
     }
-    lm_fit_reserved(at->device, f->reserve, out);
+    add_reserve(at->device, f->reserve, out);
     explain_tight(f, out);
     lm_text_add_char(out, '\n');
     explain_column(_("more"), out);
@@ -322,10 +321,10 @@ json_t *lm_fleet_json(const lm_fitted *x, size_t n, const lm_fit_place *at)
         json_object_set_new(m, "more_sharing_weights", json_integer((json_int_t)more_of(&x[i], left, true)));
         json_array_append_new(models, m);
     }
-    return json_pack("{s:o, s:b, s:I, s:I, s:I, s:o}", "machine", place_json(at, &x[0].fit), "fits",
-                     total <= memory, "total", (json_int_t)total, "left",
-                     (json_int_t)memory - (json_int_t)total, "copies_of_all",
-                     (json_int_t)(total ? memory / total : 0), "models", models);
+    return json_pack("{s:o, s:b, s:I, s:I, s:I, s:o}", "machine", place_json(at, &x[0].fit),
+                     "fits", total <= memory, "total", (json_int_t)total,
+                     "left", (json_int_t)memory - (json_int_t)total,
+                     "copies_of_all", (json_int_t)(total ? memory / total : 0), "models", models);
 }
 
 static void fleet_rows(lm_cell_table *g, const lm_fitted *x, size_t n, uint64_t left)
@@ -376,6 +375,6 @@ void lm_fleet_page(const lm_fitted *x, size_t n, const lm_fit_place *at, lm_stor
         lm_text_printf(out, "  %s\n",
                        _("one more: how many further copies of a model what is left holds, with weights of "
                          "their own or shared"));
-    lm_fit_reserved(at->device, x[0].fit.reserve, out);
+    add_reserve(at->device, x[0].fit.reserve, out);
     lm_fit_mark(at, out);
 }

@@ -35,7 +35,6 @@ const char *lm_fit_model_name(const lm_fitted *x, char out[LM_FIT_NAME]);
 /* Append a line about the measurement of the peaks if it is marked (lm_limits_mark). */
 const char *lm_fit_verdict(bool fits, bool tight);                              /* "✓", "tight", "✗" */
 /* a line, if reserve > 0 */
-void        lm_fit_reserved(const lm_device *d, uint64_t reserve, lm_text *out);
 void        lm_fit_mark(const lm_fit_place *at, lm_text *out);
 /* `right` ends at column 80 */
 void        lm_fit_title(const char *left, const char *right, lm_text *out);

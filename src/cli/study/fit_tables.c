@@ -26,11 +26,11 @@ void lm_fit_table_device(lm_fit_table *t, const lm_device *d)
     start(t, "lrllrrrlrl");
     t->n++;
     t->fitting += r != NULL;
-    json_array_append_new(t->rows, json_pack("{s:s, s:I, s:I, s:b, s:b, s:s?, s:o, s:o, s:o}", "device",
-                                             d->name, "memory", (json_int_t)f->memory, "reserve",
-                                             (json_int_t)f->reserve, "fits", r != NULL, "tight",
-                                             r && r->tight, "precision", r ? r->precision : NULL, "total",
-                                             r ? json_integer((json_int_t)r->total) : json_null(),
+    json_array_append_new(t->rows, json_pack("{s:s, s:I, s:I, s:b, s:b, s:s?, s:o, s:o, s:o}",
+                                             "device", d->name, "memory", (json_int_t)f->memory,
+                                             "reserve", (json_int_t)f->reserve, "fits", r != NULL,
+                                             "tight", r && r->tight, "precision", r ? r->precision : NULL,
+                                             "total", r ? json_integer((json_int_t)r->total) : json_null(),
                                              "generating", r ? lm_fit_speed_json(&r->token) : json_null(),
                                              "reading", r ? lm_fit_speed_json(&r->prompt) : json_null()));
     if (!t->kind)
@@ -75,9 +75,9 @@ void lm_fit_table_devices_end(lm_fit_table *t, const char *kv, lm_text *out)
     lm_text_printf(out, "  %s\n", _("tight      less than a twentieth of what is free is left"));
     lm_text_printf(out, "\n  %s\n",
                    _("more       lamina fit MODEL --device NAME   lamina devices NAME (with its source)"));
-    t->json = json_pack("{s:s, s:I, s:I, s:s, s:I, s:o}", "model", t->x->info.name, "context",
-                        (json_int_t)f->context, "batch", (json_int_t)f->sequences, "kv_type", kv, "prompt",
-                        (json_int_t)f->prompt, "devices", t->rows);
+    t->json = json_pack("{s:s, s:I, s:I, s:s, s:I, s:o}", "model", t->x->info.name,
+                        "context", (json_int_t)f->context, "batch", (json_int_t)f->sequences, "kv_type", kv,
+                        "prompt", (json_int_t)f->prompt, "devices", t->rows);
 }
 
 /* ---- numbers of sequences ---- */
@@ -140,9 +140,9 @@ void lm_fit_table_batches_end(lm_fit_table *t, const lm_fit_place *at, lm_text *
     lm_fit_mark(at, out);
     if (t->price > 0)
         lm_text_printf(out, _("  an hour of the machine at %.2f, always busy\n"), t->price);
-    t->json = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "model", t->x->info.name, "precision",
-                        r->precision, "context", (json_int_t)f->context, "kv_type", at->kv, "reading",
-                        lm_fit_speed_json(&r->prompt), "price",
-                        t->price > 0 ? json_real(t->price) : json_null(), "reading_price_per_million",
-                        cost_json(t->price, r->prompt.rate), "batches", t->rows);
+    t->json = json_pack("{s:s, s:s, s:I, s:s, s:o, s:o, s:o, s:o}", "model", t->x->info.name,
+                        "precision", r->precision, "context", (json_int_t)f->context, "kv_type", at->kv,
+                        "reading", lm_fit_speed_json(&r->prompt),
+                        "price", t->price > 0 ? json_real(t->price) : json_null(),
+                        "reading_price_per_million", cost_json(t->price, r->prompt.rate), "batches", t->rows);
 }

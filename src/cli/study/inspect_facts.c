@@ -11,8 +11,8 @@ static json_t *fact_json(const lm_fact_info *x, const char *path, const lm_text 
 {
     json_t *v = json_loadb(value->data, value->size, JSON_DECODE_ANY, NULL);
 
-    return v ? json_pack("{s:s, s:o, s:s*, s:s, s:s, s:s?}", "query", path, "value", v, "id", x->id, "unit",
-                         lm_unit_name(x->unit), "origin", lm_origin_name(x->origin), "how", x->how)
+    return v ? json_pack("{s:s, s:o, s:s*, s:s, s:s, s:s?}", "query", path, "value", v, "id", x->id,
+                         "unit", lm_unit_name(x->unit), "origin", lm_origin_name(x->origin), "how", x->how)
              : NULL;
 }
 

@@ -37,9 +37,10 @@ static json_t *tensors_of(const lm_convert_result *r)
 
     for (size_t i = 0; i < r->n_tensors; i++) {
         const lm_converted_tensor *t = &r->tensors[i];
-        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:I, s:i}", "name",
-                                              lm_json_of(t->name, strlen(t->name)), "from", t->from, "to",
-                                              t->to, "bytes", (json_int_t)t->bytes, "part", (int)t->part));
+        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:I, s:i}",
+                                              "name", lm_json_of(t->name, strlen(t->name)), "from", t->from,
+                                              "to", t->to, "bytes", (json_int_t)t->bytes,
+                                              "part", (int)t->part));
     }
     return list;
 }
@@ -50,11 +51,10 @@ static lm_status print_json(lm_cli *cli, const lm_convert_result *r, bool dry, l
 
     for (size_t i = 0; i < r->n_notes; i++)
         json_array_append_new(notes, lm_json_of(r->notes[i], strlen(r->notes[i])));
-    return lm_out_json(cli,
-                       json_pack("{s:o, s:s?, s:I, s:i, s:f, s:o, s:o}", "path", path, "family", r->family,
-                                 "bytes", (json_int_t)r->bytes, "files", (int)r->files, "seconds", r->seconds,
-                                 "warnings", notes, "tensors", tensors_of(r)),
-                       e);
+    return lm_out_json(cli, json_pack("{s:o, s:s?, s:I, s:i, s:f, s:o, s:o}", "path", path,
+                                      "family", r->family, "bytes", (json_int_t)r->bytes,
+                                      "files", (int)r->files, "seconds", r->seconds, "warnings", notes,
+                                      "tensors", tensors_of(r)), e);
 }
 
 /* Format the number of tensors per type: "120 bf16, 41 f32". */

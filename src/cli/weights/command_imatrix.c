@@ -175,11 +175,11 @@ static json_t *entries_json(const lm_imatrix *m)
         json_t *rows = json_array();
         for (uint32_t k = 0; k < t.matrices; k++)
             json_array_append_new(rows, json_integer((json_int_t)t.rows[k]));
-        json_t *one = json_pack("{s:o, s:I, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "name",
-                                lm_json_of(t.name, strlen(t.name)), "cols", (json_int_t)t.cols, "rows", rows,
-                                "sum", t.sum, "min", t.min, "max", t.max, "mean", t.mean, "deviation",
-                                t.deviation, "active", t.active, "entropy", t.entropy, "outliers", t.outliers,
-                                "cosine", lm_json_finite(t.cosine));
+        json_t *one = json_pack("{s:o, s:I, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o}",
+                                "name", lm_json_of(t.name, strlen(t.name)), "cols", (json_int_t)t.cols,
+                                "rows", rows, "sum", t.sum, "min", t.min, "max", t.max, "mean", t.mean,
+                                "deviation", t.deviation, "active", t.active, "entropy", t.entropy,
+                                "outliers", t.outliers, "cosine", lm_json_finite(t.cosine));
         json_array_append_new(list, one);
     }
     return list;

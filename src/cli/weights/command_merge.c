@@ -33,9 +33,9 @@ static json_t *tensors_of(const lm_merge_result *r)
 
     for (size_t i = 0; i < r->n_tensors; i++) {
         const lm_merged_tensor *t = &r->tensors[i];
-        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:I, s:f, s:f, s:f}", "name",
-                                              lm_json_of(t->name, strlen(t->name)), "from", t->from, "to",
-                                              t->to, "bytes", (json_int_t)t->bytes, "change", t->change,
+        json_array_append_new(list, json_pack("{s:o, s:s, s:s, s:I, s:f, s:f, s:f}",
+                                              "name", lm_json_of(t->name, strlen(t->name)), "from", t->from,
+                                              "to", t->to, "bytes", (json_int_t)t->bytes, "change", t->change,
                                               "kept", t->kept, "noise", t->noise));
     }
     return list;
@@ -62,12 +62,10 @@ static lm_status report(lm_cli *cli, const char *out, const lm_loras *l, const l
 
     if (cli->json) {
         json_t *path = dry ? json_null() : lm_json_of(out, strlen(out));
-        return lm_out_json(cli,
-                           json_pack("{s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:o}", "path", path, "adapters",
-                                     adapters_of(l), "bytes", (json_int_t)r->bytes, "seconds", r->seconds,
-                                     "change", r->change, "kept", r->kept, "noise", r->noise, "tensors",
-                                     tensors_of(r)),
-                           e);
+        return lm_out_json(cli, json_pack("{s:o, s:o, s:I, s:f, s:f, s:f, s:f, s:o}", "path", path,
+                                          "adapters", adapters_of(l), "bytes", (json_int_t)r->bytes,
+                                          "seconds", r->seconds, "change", r->change, "kept", r->kept,
+                                          "noise", r->noise, "tensors", tensors_of(r)), e);
     }
     if (cli->verbose)
         for (size_t i = 0; i < r->n_tensors; i++)

@@ -49,11 +49,9 @@ static lm_status print_json(lm_cli *cli, const hub_pull *p, lm_error *e)
                                                    lm_json_of(p->files[i].path, strlen(p->files[i].path)),
                                                    "bytes", (json_int_t)p->files[i].size, "hash",
                                                    p->files[i].hash, "in_cache", p->files[i].here));
-    return lm_out_json(cli,
-                       json_pack("{s:o, s:s, s:s, s:I, s:I, s:o}", "path", path, "model", p->id, "commit",
-                                 p->commit, "bytes", (json_int_t)p->bytes, "fetched",
-                                 (json_int_t)(p->dry_run ? 0 : p->done), "files", files),
-                       e);
+    return lm_out_json(cli, json_pack("{s:o, s:s, s:s, s:I, s:I, s:o}", "path", path, "model", p->id,
+                                      "commit", p->commit, "bytes", (json_int_t)p->bytes,
+                                      "fetched", (json_int_t)(p->dry_run ? 0 : p->done), "files", files), e);
 }
 
 static lm_status print(lm_cli *cli, const hub_pull *p, lm_error *e)

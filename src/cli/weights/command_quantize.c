@@ -73,9 +73,9 @@ static json_t *tensors_of(const lm_quantize_result *r)
 
     for (size_t i = 0; i < r->n_tensors; i++) {
         const lm_quantized_tensor *t = &r->tensors[i];
-        json_t *one = json_pack("{s:o, s:s, s:s, s:I, s:f, s:i}", "name",
-                                lm_json_of(t->name, strlen(t->name)), "from", t->from, "to", t->to, "bytes",
-                                (json_int_t)t->bytes, "rmse", t->rmse, "part", (int)t->part);
+        json_t *one = json_pack("{s:o, s:s, s:s, s:I, s:f, s:i}",
+                                "name", lm_json_of(t->name, strlen(t->name)), "from", t->from, "to", t->to,
+                                "bytes", (json_int_t)t->bytes, "rmse", t->rmse, "part", (int)t->part);
         json_array_append_new(list, one);
     }
     return list;
@@ -92,12 +92,11 @@ static lm_status print_json(lm_cli *cli, const lm_quantize_result *r, bool dry, 
 
     for (size_t i = 0; i < r->n_notes; i++)
         json_array_append_new(notes, lm_json_of(r->notes[i], strlen(r->notes[i])));
-    return lm_out_json(cli,
-                       json_pack("{s:o, s:s, s:I, s:i, s:I, s:f, s:f, s:o, s:o}", "path", path, "type",
-                                 r->type, "bytes", (json_int_t)r->bytes, "files", (int)files_of(r),
-                                 "bytes_before", (json_int_t)r->was, "bpw", r->bits_per_weight, "seconds",
-                                 r->seconds, "warnings", notes, "tensors", tensors_of(r)),
-                       e);
+    return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:i, s:I, s:f, s:f, s:o, s:o}", "path", path,
+                                      "type", r->type, "bytes", (json_int_t)r->bytes,
+                                      "files", (int)files_of(r), "bytes_before", (json_int_t)r->was,
+                                      "bpw", r->bits_per_weight, "seconds", r->seconds, "warnings", notes,
+                                      "tensors", tensors_of(r)), e);
 }
 
 /* Warn about tensors that have another type because their rows do not fit the chosen one, about tensors that

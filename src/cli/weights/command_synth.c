@@ -54,13 +54,12 @@ static lm_status report(lm_cli *cli, const char *out, const lm_synth_result *r, 
     char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE];
 
     if (cli->json)
-        return lm_out_json(cli,
-                           json_pack("{s:o, s:s, s:I, s:i, s:i, s:i, s:I, s:f, s:I}", "path",
-                                     lm_json_of(out, strlen(out)), "type", r->type, "parameters",
-                                     (json_int_t)r->parameters, "layers", (int)r->layers, "tensors",
-                                     (int)r->tensors, "files", (int)r->files, "bytes", (json_int_t)r->bytes,
-                                     "seconds", r->seconds, "peak_memory", (json_int_t)peak()),
-                           e);
+        return lm_out_json(cli, json_pack("{s:o, s:s, s:I, s:i, s:i, s:i, s:I, s:f, s:I}",
+                                          "path", lm_json_of(out, strlen(out)), "type", r->type,
+                                          "parameters", (json_int_t)r->parameters, "layers", (int)r->layers,
+                                          "tensors", (int)r->tensors, "files", (int)r->files,
+                                          "bytes", (json_int_t)r->bytes, "seconds", r->seconds,
+                                          "peak_memory", (json_int_t)peak()), e);
     lm_note("%s: %s, %s parameters in %u layer%s, %s in %u tensor%s; %s, %s of memory at most", out, r->type,
             lm_figure_count(a, r->parameters), r->layers, r->layers == 1 ? "" : "s",
             lm_figure_bytes(b, r->bytes), r->tensors, r->tensors == 1 ? "" : "s",

@@ -162,24 +162,25 @@ static lm_status print_json(lm_cli *cli, const train_options *o, const lm_train_
                                (json_int_t)r->memory_total, "allocated",
                                r->memory_used ? json_integer((json_int_t)r->memory_used) : json_null());
     json_t *data = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "texts", (json_int_t)r->texts,
-                             "validation_texts", (json_int_t)r->valid_texts, "left_out",
-                             (json_int_t)r->left_out, "cut", (json_int_t)r->shortened, "bad",
-                             (json_int_t)r->bad, "tokens", (json_int_t)r->tokens, "trained_tokens",
-                             (json_int_t)r->trained);
-    json_t *loss = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "first", lm_json_finite(r->loss_first), "last",
-                             lm_json_finite(r->loss_last), "validation_first", lm_json_finite(r->valid_first),
-                             "validation_last", lm_json_finite(r->valid_last), "validation_best",
-                             lm_json_finite(r->valid_best), "best_step", (json_int_t)r->best_step);
+                             "validation_texts", (json_int_t)r->valid_texts,
+                             "left_out", (json_int_t)r->left_out, "cut", (json_int_t)r->shortened,
+                             "bad", (json_int_t)r->bad, "tokens", (json_int_t)r->tokens,
+                             "trained_tokens", (json_int_t)r->trained);
+    json_t *loss = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I}", "first", lm_json_finite(r->loss_first),
+                             "last", lm_json_finite(r->loss_last),
+                             "validation_first", lm_json_finite(r->valid_first),
+                             "validation_last", lm_json_finite(r->valid_last),
+                             "validation_best", lm_json_finite(r->valid_best),
+                             "best_step", (json_int_t)r->best_step);
 
-    return lm_out_json(cli,
-                       json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:f}", "path",
-                                 o->folder ? lm_json_of(o->folder, strlen(o->folder)) : json_null(), "kind",
-                                 o->o.full ? "full" : "lora", "modules", (json_int_t)r->modules,
+    json_t *path = o->folder ? lm_json_of(o->folder, strlen(o->folder)) : json_null();
+    json_t *document = json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:f}", "path", path,
+                                 "kind", o->o.full ? "full" : "lora", "modules", (json_int_t)r->modules,
                                  "trained_parameters", (json_int_t)r->numbers, "rows", (json_int_t)r->rows,
                                  "steps", (json_int_t)r->steps, "steps_done", (json_int_t)r->done,
-                                 "checkpointed_layers", (json_int_t)r->checkpointed, "memory", memory, "data",
-                                 data, "loss", loss, "seconds", r->seconds),
-                       e);
+                                 "checkpointed_layers", (json_int_t)r->checkpointed, "memory", memory,
+                                 "data", data, "loss", loss, "seconds", r->seconds);
+    return lm_out_json(cli, document, e);
 }
 
 static void summary(const train_options *o, const lm_train_result *r)

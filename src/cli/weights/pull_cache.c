@@ -31,11 +31,11 @@ static json_t *snapshots_json(const hub_cache_info *s)
         size_t          lacks        = 0;
         for (size_t j = 0; j < k->n; j++)
             lacks += !k->files[j].here;
-        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:o}", "model", k->id, "commit",
-                                              k->commit, "revisions", words_of(k->revisions), "files",
-                                              (json_int_t)k->n, "missing", (json_int_t)lacks, "bytes",
-                                              (json_int_t)k->bytes, "path",
-                                              lm_json_of(k->folder, strlen(k->folder))));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:I, s:I, s:I, s:o}", "model", k->id,
+                                              "commit", k->commit, "revisions", words_of(k->revisions),
+                                              "files", (json_int_t)k->n, "missing", (json_int_t)lacks,
+                                              "bytes", (json_int_t)k->bytes,
+                                              "path", lm_json_of(k->folder, strlen(k->folder))));
     }
     return list;
 }
@@ -61,10 +61,8 @@ static lm_status print_table(lm_cli *cli, const hub_cache_info *s, lm_error *e)
 static lm_status print_list(lm_cli *cli, const hub_cache_info *s, lm_error *e)
 {
     if (cli->json)
-        return lm_out_json(cli,
-                           json_pack("{s:o, s:o}", "cache", lm_json_of(s->cache, strlen(s->cache)),
-                                     "snapshots", snapshots_json(s)),
-                           e);
+        return lm_out_json(cli, json_pack("{s:o, s:o}", "cache", lm_json_of(s->cache, strlen(s->cache)),
+                                          "snapshots", snapshots_json(s)), e);
     if (s->n)
         return print_table(cli, s, e);
     lm_note("%s: no models", s->cache);
@@ -92,11 +90,10 @@ static lm_status print_removed(lm_cli *cli, const hub_cache_info *s, bool dry_ru
     size_t files = 0;
 
     if (cli->json)
-        return lm_out_json(cli,
-                           json_pack("{s:o, s:o, s:b, s:I}", "cache", lm_json_of(s->cache, strlen(s->cache)),
-                                     "snapshots", snapshots_json(s), "removed", !dry_run, "freed",
-                                     (json_int_t)freed),
-                           e);
+        return lm_out_json(cli, json_pack("{s:o, s:o, s:b, s:I}",
+                                          "cache", lm_json_of(s->cache, strlen(s->cache)),
+                                          "snapshots", snapshots_json(s), "removed", !dry_run,
+                                          "freed", (json_int_t)freed), e);
     for (size_t i = 0; i < s->n; i++)
         files += s->kept[i].n;
     lm_note("%s%s: %zu file%s in %zu snapshot%s, %s", dry_run ? "dry run: would remove " : "removed ",
@@ -128,9 +125,9 @@ static json_t *flaws_json(const hub_checking *c)
     for (size_t i = 0; i < c->n_flaws; i++) {
         const hub_flaw *f = &c->flaws[i];
         json_array_append_new(flaws,
-                              json_pack("{s:s, s:s, s:o, s:s, s:s, s:b}", "model", f->of->id, "commit",
-                                        f->of->commit, "path", lm_json_of(f->path, strlen(f->path)), "blob",
-                                        f->blob, "problem", f->problem, "removed", f->removed));
+                              json_pack("{s:s, s:s, s:o, s:s, s:s, s:b}", "model", f->of->id,
+                                        "commit", f->of->commit, "path", lm_json_of(f->path, strlen(f->path)),
+                                        "blob", f->blob, "problem", f->problem, "removed", f->removed));
     }
     return flaws;
 }
@@ -146,10 +143,10 @@ static lm_status verdict(const hub_checking *c, lm_error *e)
     lm_fail(e, LM_DIFFERS, "cache", LM_NO_OFFSET, "%zu file%s of %zu %s missing or not the bytes of the hash",
             c->n_flaws, c->n_flaws == 1 ? "" : "s", c->checked + c->n_flaws - removed,
             c->n_flaws == 1 ? "is" : "are");
-    return lm_fail_hint(
-        e, removed
-               ? "what was damaged is removed: lamina pull fetches it again"
-               : "lamina pull verify-cache --repair removes what is damaged, lamina pull fetches it again");
+    if (removed)
+        return lm_fail_hint(e, "what was damaged is removed: lamina pull fetches it again");
+    return lm_fail_hint(e, "lamina pull verify-cache --repair removes what is damaged, "
+                           "lamina pull fetches it again");
 }
 
 static lm_status print_check(lm_cli *cli, const hub_cache_info *s, const hub_checking *c, lm_error *e)
@@ -159,10 +156,10 @@ static lm_status print_check(lm_cli *cli, const hub_cache_info *s, const hub_che
 
     lm_status found = verdict(c, e);
     if (cli->json) {
-        json_t *j = json_pack("{s:o, s:o, s:I, s:I, s:I, s:o}", "cache",
-                              lm_json_of(s->cache, strlen(s->cache)), "snapshots", snapshots_json(s),
-                              "checked", (json_int_t)c->checked, "unknown", (json_int_t)c->unknown, "bytes",
-                              (json_int_t)c->bytes, "flaws", flaws_json(c));
+        json_t *j = json_pack("{s:o, s:o, s:I, s:I, s:I, s:o}",
+                              "cache", lm_json_of(s->cache, strlen(s->cache)), "snapshots", snapshots_json(s),
+                              "checked", (json_int_t)c->checked, "unknown", (json_int_t)c->unknown,
+                              "bytes", (json_int_t)c->bytes, "flaws", flaws_json(c));
         if (found != LM_OK)
             json_object_set_new(j, "error", lm_json_error(e));
         lm_status printed = lm_out_json(cli, j, e);

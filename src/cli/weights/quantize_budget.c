@@ -9,14 +9,6 @@
 #include "cli/base/prompt.h"
 #include "cli/weights/quantize_budget.h"
 
-static bool on_progress(void *arg, double fraction, const char *what)
-{
-    lm_progress *bar = arg;
-
-    bar->label = what;
-    return lm_interrupt_progress(bar, fraction);
-}
-
 static lm_status read_ids(const lm_budget_flags *o, const lm_model *m, lm_tokens *ids, lm_error *e)
 {
     const lm_tokenizer *t    = lm_model_tokenizer(m);
@@ -47,7 +39,7 @@ static uint64_t beside_tensors(const char *path, const lm_model *m)
 
 /* ---- curve ---- */
 
-json_t *lm_budget_json(const lm_allotment *a)
+static json_t *curve_json(const lm_allotment *a)
 {
     json_t *steps = json_array();
 
@@ -55,11 +47,12 @@ json_t *lm_budget_json(const lm_allotment *a)
         const lm_allot_step *s = &a->steps[i];
         json_array_append_new(steps, json_pack("{s:s?, s:s?, s:s?, s:I, s:f, s:o, s:o}", "tensor", s->tensor,
                                                "from", s->from, "to", s->to, "bytes", (json_int_t)s->bytes,
-                                               "bpw", 8 * (double)s->bytes / (double)a->elements, "estimate",
-                                               lm_json_finite(s->estimate), "kl", lm_json_finite(s->kl)));
+                                               "bpw", 8 * (double)s->bytes / (double)a->elements,
+                                               "estimate", lm_json_finite(s->estimate),
+                                               "kl", lm_json_finite(s->kl)));
     }
-    return json_pack("{s:I, s:f, s:o, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)a->bytes, "bpw",
-                     a->bits_per_weight, "kl", lm_json_finite(a->kl), "tried", (json_int_t)a->tried,
+    return json_pack("{s:I, s:f, s:o, s:I, s:I, s:f, s:o}", "bytes", (json_int_t)a->bytes,
+                     "bpw", a->bits_per_weight, "kl", lm_json_finite(a->kl), "tried", (json_int_t)a->tried,
                      "untried", (json_int_t)a->untried, "seconds", a->seconds, "steps", steps);
 }
 
@@ -69,7 +62,7 @@ static lm_status save_curve(const lm_budget_flags *o, const lm_allotment *a, lm_
 
     if (!o->curve)
         return LM_OK;
-    json_t *document = lm_budget_json(a);
+    json_t *document = curve_json(a);
     char   *text     = document ? json_dumps(document, JSON_INDENT(1)) : NULL;
     if (text)
         lm_text_add_str(&out, text);
@@ -93,7 +86,7 @@ static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize
                            .seconds = 60 * o->minutes,
                            .chunk = o->chunk,
                            .chunks = o->chunks,
-                           .progress = on_progress };
+                           .progress = lm_interrupt_progress_of };
     char             bytes[LM_FIGURE], time[LM_FIGURE];
 
     (void)cli;

@@ -21,6 +21,4 @@ bool lm_budget_requested(const lm_budget_flags *o);
 lm_status lm_budget_search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize_options *q,
                            const char *path, lm_allotment *out, lm_error *e);
 
-json_t *lm_budget_json(const lm_allotment *a);
-
 #endif
