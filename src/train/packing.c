@@ -28,13 +28,13 @@ static lm_status make_room(lm_train_data *d, uint64_t more, lm_error *e)
             return lm_fail_memory(e, "training data", capacity);
         d->capacity = capacity;
     }
-    if (d->texts + 2 > d->capacity) {
-        uint64_t  capacity  = d->capacity * 2 + 256;
-        uint64_t *first = lm_realloc(d->first, capacity * sizeof *first);
+    if (d->texts + 2 > d->text_capacity) {
+        uint64_t  capacity = d->text_capacity * 2 + 256;
+        uint64_t *first    = lm_realloc(d->first, capacity * sizeof *first);
         if (!first)
             return lm_fail_memory(e, "training data", capacity);
-        d->first = first;
-        d->capacity  = capacity;
+        d->first         = first;
+        d->text_capacity = capacity;
     }
     return LM_OK;
 }

@@ -11,7 +11,7 @@ typedef struct lm_train_data {
     int32_t  *tokens, *labels;
     uint64_t  n, capacity;
     uint64_t *first;                     /* [texts + 1]: start of each text */
-    uint64_t  texts, room;
+    uint64_t  texts, text_capacity;
     uint64_t  trained;                   /* number of labels */
     uint64_t  left_out, shortened, bad;
     char      form[32];                  /* "messages" */
