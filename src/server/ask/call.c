@@ -1,3 +1,11 @@
+/* call.c - the way of a request before its handler: route, sender, key, query, state of the server, body,
+ * model, fields, limits; and after it: the error, and everything that the call owns. Read from `run` upwards,
+ * then lm_call_handle.
+ *
+ * The call lives on the stack of the worker that handles it (for quick routes: of the front). It owns the
+ * body, the warnings and the values. A handler may give the values away (turn.h); nothing else of the call
+ * outlives lm_call_handle. If the model has to be loaded first, another worker may have the exchange before
+ * lm_models_use returns: then `later` is set, and nothing more is done with the exchange. */
 #include "server/ask/call.h"
 
 #include <math.h>
@@ -156,7 +164,7 @@ static lm_status check_state(lm_call *c, lm_error *e)
         return LM_OK;
     switch (lm_models_state(c->models, &why)) {
     case LM_SERVICE_LOADING:  return lm_fault(c, e, 503, NULL, "Loading model");
-    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, LM_SHUTTING_DOWN);
+    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, LM_SERVER_ENDS);
     case LM_SERVICE_FAILED:
         return lm_fault(c, e, 500, NULL, "the model could not be loaded: %.200s", why.message);
     default:                  return LM_OK;

@@ -1,4 +1,8 @@
-/* call.h - a request and its route: what the request contains, and answers in the route's dialect. */
+/* call.h - a request and its route: what the request contains, and answers in the route's dialect.
+ *
+ * Order: routes, the call, its model and key, then answers. Ownership and threads: a call belongs to the
+ * thread that handles it, and ends with lm_call_handle; what the answer needs later is a job of the
+ * exchange. */
 #ifndef LM_SERVER_CALL_H
 #define LM_SERVER_CALL_H
 

@@ -37,14 +37,14 @@ lm_status lm_call_find(lm_call *c, lm_error *e)
 
 /* Stop counting the call's memory, and start again: around lm_models_use, which may pass the exchange to
  * another worker. */
-static void uncount(lm_call *c)
+static void stop_counting(lm_call *c)
 {
     lm_heap_end(c->heap);
     lm_exchange_hold(c->x, -(int64_t)c->heap->granted);
     c->heap->granted = 0;
 }
 
-static void count(lm_call *c)
+static void start_counting(lm_call *c)
 {
     uint64_t held = c->heap->held > 0 ? (uint64_t)c->heap->held : 0;
 
@@ -57,13 +57,13 @@ lm_status lm_call_model(lm_call *c, lm_error *e)
 {
     if (c->uses)
         return LM_OK;
-    uncount(c);
+    stop_counting(c);
     lm_use use = lm_models_use(c->service, c->x, e);
     if (use == LM_USE_LATER) {
         c->later = true;
         return LM_CANCELLED;
     }
-    count(c);
+    start_counting(c);
     c->uses = use == LM_USE_READY;
     if (c->uses)
         return LM_OK;

@@ -1,3 +1,6 @@
+/* constraints.c - the fields that constrain the output, and the grammar that is compiled from them. Read from
+ * lm_constraints_compile upwards. Every function copies the constraints and adds vLLM's object to the copy
+ * (merge_structured), so that the request's own values stay as they were sent. Threads: a worker. */
 #include "server/ask/constraints.h"
 
 #include <stdlib.h>
@@ -186,7 +189,7 @@ static const char *sent(const lm_constraints *v, const char *const *names)
     return names[0];
 }
 
-/* Return the field of a constraint, after settle. */
+/* Return the field of a constraint, after merge_structured. */
 static const char *field_of(const lm_constraints *v)
 {
     static const char *const grammars[] = { "grammar", "guided_grammar", "ebnf", "structured_outputs", NULL };
@@ -245,7 +248,7 @@ static lm_status read_trigger(const lm_service *s, const json_t *o, lm_trigger *
 }
 
 /* Replace *g by a grammar of free text up to a trigger, then *g. */
-static lm_status begin_later(const lm_service *s, const json_t *triggers, lm_grammar **g, lm_error *e)
+static lm_status make_lazy(const lm_service *s, const json_t *triggers, lm_grammar **g, lm_error *e)
 {
     lm_trigger all[LM_LIMIT_TRIGGERS] = { 0 };
     size_t n = json_array_size(triggers);
@@ -269,7 +272,7 @@ static lm_status of_gbnf(const lm_service *s, const lm_constraints *v, lm_gramma
     LM_TRY(in_field(field_of(v), lm_grammar_gbnf(v->grammar, strlen(v->grammar), &o, out, e), e));
     if (!v->lazy)
         return LM_OK;
-    lm_status status = in_field("grammar_triggers", begin_later(s, v->triggers, out, e), e);
+    lm_status status = in_field("grammar_triggers", make_lazy(s, v->triggers, out, e), e);
     if (status != LM_OK) {
         lm_grammar_free(*out);
         *out = NULL;
@@ -291,7 +294,7 @@ static bool is_harmless(const char *name)
 }
 
 /* Take a member of vLLM's structured_outputs. False: not a valid member, or the second of its kind. */
-static bool take_structured(lm_constraints *v, const char *name, json_t *value)
+static bool set_structured(lm_constraints *v, const char *name, json_t *value)
 {
     const char *text = json_string_value(value), **to = strcmp(name, "regex") == 0 ? &v->regex : &v->grammar;
 
@@ -321,7 +324,7 @@ static lm_status read_structured(lm_constraints *v, lm_error *e)
             continue;
         }
         if (!is_empty(value) && !json_is_false(value) && !is_harmless(name) &&
-            !take_structured(v, name, value))
+            !set_structured(v, name, value))
             return lm_fail(e, LM_USAGE, "structured_outputs", LM_NO_OFFSET,
                            "\"%.40s\" is not supported here: expected one of json, regex, choice, grammar, "
                            "json_object",
@@ -330,7 +333,7 @@ static lm_status read_structured(lm_constraints *v, lm_error *e)
     return LM_OK;
 }
 
-static void forget_nothing(lm_constraints *v)
+static void drop_empty(lm_constraints *v)
 {
     json_t **const values[] = { &v->schema, &v->choice, &v->format, &v->triggers, &v->structured };
 
@@ -342,10 +345,10 @@ static void forget_nothing(lm_constraints *v)
 }
 
 /* Copy the constraints, without empty ones, and add the members of vLLM's object. */
-static lm_status settle(const lm_constraints *given, lm_constraints *v, lm_error *e)
+static lm_status merge_structured(const lm_constraints *given, lm_constraints *v, lm_error *e)
 {
     *v = *given;
-    forget_nothing(v);
+    drop_empty(v);
     return read_structured(v, e);
 }
 
@@ -353,7 +356,7 @@ lm_status lm_constraints_check(const lm_constraints *given, lm_error *e)
 {
     lm_constraints copy, *v = &copy;
 
-    LM_TRY(settle(given, v, e));
+    LM_TRY(merge_structured(given, v, e));
     int n = !!v->grammar + !!v->regex + !!v->schema + !!v->response_format + !!v->choice + !!v->format;
     if (n + v->any_json > 1)
         return lm_fail(e, LM_USAGE, field_of(v), LM_NO_OFFSET,
@@ -370,8 +373,8 @@ bool lm_constraints_any(const lm_constraints *given)
 {
     lm_constraints copy, *v = &copy;
 
-    return settle(given, v, NULL) != LM_OK || v->grammar || v->regex || v->choice || v->schema || v->format ||
-           v->any_json || v->response_format;
+    return merge_structured(given, v, NULL) != LM_OK || v->grammar || v->regex || v->choice || v->schema ||
+           v->format || v->any_json || v->response_format;
 }
 
 lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *given, lm_grammar **out,
@@ -382,7 +385,7 @@ lm_status lm_constraints_compile(const lm_service *s, const lm_constraints *give
     lm_status status = LM_OK;
 
     *out = NULL;
-    LM_TRY(settle(given, v, e));
+    LM_TRY(merge_structured(given, v, e));
     if (v->grammar)
         return of_gbnf(s, v, out, e);
     if (v->regex)
@@ -404,5 +407,5 @@ const char *lm_constraints_field(const lm_constraints *given)
 {
     lm_constraints copy;
 
-    return settle(given, &copy, NULL) == LM_OK ? field_of(&copy) : "response_format";
+    return merge_structured(given, &copy, NULL) == LM_OK ? field_of(&copy) : "response_format";
 }

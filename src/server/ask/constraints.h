@@ -1,4 +1,7 @@
-/* constraints.h - constraints on the answer: a schema, a grammar, a regular expression, a list of choices. */
+/* constraints.h - constraints on the answer: a schema, a grammar, a regular expression, a list of choices.
+ *
+ * An lm_constraints points into the body of the request and owns nothing. A compiled grammar is the
+ * caller's. */
 #ifndef LM_SERVER_CONSTRAINTS_H
 #define LM_SERVER_CONSTRAINTS_H
 

@@ -1,3 +1,4 @@
+/* duration.c - duration.h: a sum of numbers with units, as ParseDuration of Go reads it. */
 #include "server/ask/duration.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* Errors in the form of each dialect: OpenAI's error object, llama.cpp's with numbers as codes, Anthropic's,
- * ollama's. */
+/* fault.c - errors in the form of each dialect: OpenAI's error object, llama.cpp's with numbers as codes,
+ * Anthropic's, ollama's. Threads: any. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,3 +1,6 @@
+/* fields.c - fields.h: one pass over the members of a body, each of which is checked by its descriptor and
+ * stored at its offset. Read from lm_fields_read upwards. Nothing is allocated except warnings. Threads: a
+ * worker. */
 #include "server/ask/fields.h"
 
 #include <math.h>
@@ -42,7 +45,7 @@ static lm_status wrong_type(const lm_field *f, const json_t *value, lm_error *e)
 /* ---- numbers ---- */
 
 /* Whether a number is whole, even if it is written as 1.0. */
-static bool whole(const json_t *value, double *out)
+static bool is_whole(const json_t *value, double *out)
 {
     *out = json_number_value(value);
     return json_is_integer(value) || (json_is_real(value) && *out == floor(*out));
@@ -64,7 +67,7 @@ static lm_status read_number(const lm_field *f, const json_t *value, void *at, l
     double x;
     int64_t i;
 
-    if (!json_is_number(value) || (!real && !whole(value, &x)))
+    if (!json_is_number(value) || (!real && !is_whole(value, &x)))
         return wrong_type(f, value, e);
     x = json_number_value(value);
     /* No int64_t: JSON integers that fit are no reals. */
@@ -121,7 +124,7 @@ static bool is_empty(const lm_field *f, const json_t *value)
 
 /* Whether the value requests the default behaviour: one of `words`, alone or as the only element of an
  * array. */
-static bool is_usual(const lm_field *f, const json_t *value)
+static bool is_default_word(const lm_field *f, const json_t *value)
 {
     const char *word = json_string_value(json_array_size(value) == 1 ? json_array_get(value, 0) : value);
 
@@ -133,9 +136,9 @@ static bool is_usual(const lm_field *f, const json_t *value)
     return false;
 }
 
-static bool says_nothing(const lm_field *f, const json_t *value)
+static bool is_default(const lm_field *f, const json_t *value)
 {
-    if (f->words && is_usual(f, value))
+    if (f->words && is_default_word(f, value))
         return true;
     if (f->words && json_is_boolean(value) && strcmp(f->words[0], "true") == 0)
         return false;
@@ -205,7 +208,7 @@ static lm_status read_field(const lm_field *f, json_t *value, char *at, json_t *
         lm_field_warn(warnings, "%s: accepted and has no effect", f->name);
         return LM_OK;
     case LM_FIELD_REFUSED:
-        return says_nothing(f, value) ? LM_OK
+        return is_default(f, value) ? LM_OK
                                       : lm_fail(e, LM_USAGE, f->name, LM_NO_OFFSET,
                                                 "'%s' is not supported: %s", f->name, f->help);
     default:

@@ -1,5 +1,8 @@
 /* fields.h - the fields of a request's JSON body: descriptors, from which validation, docs/server/api.md and
- * /openapi.json are derived. */
+ * /openapi.json are derived.
+ *
+ * A field is one row of a table: name, kind, place in the values, range, help. What is read points into the
+ * body. Threads: any, one at a time per body. */
 #ifndef LM_SERVER_FIELDS_H
 #define LM_SERVER_FIELDS_H
 

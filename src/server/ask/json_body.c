@@ -1,3 +1,4 @@
+/* json_body.c - json_body.h: parse; if that fails, mend the text and parse it again. */
 #include "server/ask/json_body.h"
 
 #include <string.h>

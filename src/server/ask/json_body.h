@@ -1,5 +1,5 @@
 /* json_body.h - parse the JSON of clients and models, including what JSON allows and the parser cannot
- * represent. */
+ * represent. The document is the caller's. */
 #ifndef LM_SERVER_JSON_BODY_H
 #define LM_SERVER_JSON_BODY_H
 

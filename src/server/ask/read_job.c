@@ -1,3 +1,10 @@
+/* read_job.c - read_job.h: the prompts of a job run a few at a time; the answer is made when the last one has
+ * ended.
+ *
+ * Ownership. The job belongs to the exchange and is freed by `done`. The argument of a prompt's hook is
+ * shared by the job and the schedule's thread (`shared`, with a count of owners); the last of them frees it.
+ * Threads. lm_read_job_start: a worker. pump_replies, done: the front. on_row, on_last: the schedule's
+ * threads. */
 #include "server/ask/read_job.h"
 
 #include <stdatomic.h>
@@ -145,7 +152,7 @@ static lm_status submit(lm_read_job *r, size_t i, lm_error *e)
 
 /* Submit prompts while fewer run than there are slots, so that a request with many prompts leaves the queue
  * to others. */
-static lm_status submit_more(lm_read_job *r, lm_error *e)
+static lm_status submit_next(lm_read_job *r, lm_error *e)
 {
     while (r->next < r->prompts.n && r->running < lm_schedule_slots(r->service->schedule)) {
         LM_TRY(submit(r, r->next, e));
@@ -201,7 +208,7 @@ static void more(lm_exchange *x, void *job)
         for (size_t i = 0; i < seen && status == LM_OK; i++)
             status = look(r, r->texts + i, &e);
         if (status == LM_OK)
-            status = submit_more(r, &e);
+            status = submit_next(r, &e);
     } while (status == LM_OK && r->next > seen);
     if (status != LM_OK)
         lm_answer_fault(r->x, r->dialect, lm_fault_is_late(&e) ? 503 : 0, 0, &e);
@@ -312,7 +319,7 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status
     r->salt = salt ? strdup(salt) : NULL;
     lm_call_account(c, &r->account);
     free(o->of);
-    if ((status = submit_more(r, e)) != LM_OK) {
+    if ((status = submit_next(r, e)) != LM_OK) {
         done(r);
         return status;
     }

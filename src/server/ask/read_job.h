@@ -1,5 +1,6 @@
 /* read_job.h - process prompts without generating, for embeddings and scores. They are ordinary requests of
- * the schedule, a few at a time, so that no thread waits for them and other requests continue. */
+ * the schedule, a few at a time, so that no thread waits for them and other requests continue. A worker
+ * starts a job, which then belongs to the exchange. */
 #ifndef LM_SERVER_READ_JOB_H
 #define LM_SERVER_READ_JOB_H
 

@@ -1,3 +1,4 @@
+/* request_limits.c - request_limits.h: the table, its check and its list. */
 #include "server/ask/request_limits.h"
 
 #include "lamina/grammar.h"

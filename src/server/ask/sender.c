@@ -1,3 +1,5 @@
+/* sender.c - sender.h: names and origins are parsed (RFC 6454) and compared. Read from the end upwards.
+ * Threads: any. */
 #include "server/ask/sender.h"
 
 #include <stdlib.h>

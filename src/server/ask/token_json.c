@@ -1,3 +1,4 @@
+/* token_json.c - token_json.h: the bytes of a token, as text if they are UTF-8. */
 #include "server/ask/token_json.h"
 
 static json_t *list_of(const lm_text *bytes)
@@ -30,7 +31,8 @@ static json_t *escaped(const lm_text *bytes)
 
 /* Return the token's text if `text` is set and its bytes are whole characters, otherwise what `other` makes
  * of them. */
-static json_t *spell(const lm_tokenizer *t, lm_token id, bool text, json_t *(*other)(const lm_text *bytes))
+static json_t *token_json(const lm_tokenizer *t, lm_token id, bool text,
+                          json_t *(*other)(const lm_text *bytes))
 {
     lm_text bytes = { 0 };
     json_t *o = NULL;
@@ -46,17 +48,17 @@ static json_t *spell(const lm_tokenizer *t, lm_token id, bool text, json_t *(*ot
 
 json_t *lm_token_text(const lm_tokenizer *t, lm_token id)
 {
-    return spell(t, id, true, escaped);
+    return token_json(t, id, true, escaped);
 }
 
 json_t *lm_token_piece(const lm_tokenizer *t, lm_token id)
 {
-    return spell(t, id, true, list_of);
+    return token_json(t, id, true, list_of);
 }
 
 json_t *lm_token_byte_list(const lm_tokenizer *t, lm_token id)
 {
-    return spell(t, id, false, list_of);
+    return token_json(t, id, false, list_of);
 }
 
 static json_t *one_logprob(const lm_tokenizer *t, const json_t *token)

@@ -1,5 +1,5 @@
 /* token_json.h - tokens in responses. A token may contain incomplete characters; then its bytes are needed in
- * addition to its text. */
+ * addition to its text. Each function returns a new value; NULL: out of memory. */
 #ifndef LM_SERVER_TOKEN_JSON_H
 #define LM_SERVER_TOKEN_JSON_H
 

@@ -1,3 +1,6 @@
+/* tools.c - tools.h: tools are read, then the choice among them; a grammar makes calls match. Parameters that
+ * a grammar cannot enforce are relaxed, one keyword at a time. Read from lm_tools_prepare and lm_tools_read
+ * upwards. Threads: a worker. */
 #include "server/ask/tools.h"
 
 #include <stdlib.h>
@@ -139,8 +142,9 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
 /* Read {type: "allowed_tools", mode, tools}, or the same in a member "allowed_tools". */
 static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, lm_error *e)
 {
-    const json_t *inner = json_object_get(choice, "allowed_tools"), *list;
+    const json_t *inner = json_object_get(choice, "allowed_tools");
     const char *mode;
+    json_t *list;
 
     if (inner)
         choice = inner;
@@ -159,7 +163,7 @@ static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, l
         if (!name_of(json_array_get(list, i)))
             return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "tool %zu of allowed_tools has no name",
                            i);
-    json_array_extend(only, (json_t *)(uintptr_t)list);
+    json_array_extend(only, list);
     return LM_OK;
 }
 
@@ -287,7 +291,7 @@ static json_t *member_of(json_t *o, const char *part)
 }
 
 /* Remove the keyword at `pointer` ("#/properties/x/pattern"). False: there is none. */
-static bool leave_free(json_t *schema, const char *pointer)
+static bool remove_keyword(json_t *schema, const char *pointer)
 {
     const char *at = pointer + (*pointer == '#');
     json_t *parent = NULL, *o = schema;
@@ -312,12 +316,12 @@ static lm_status check_schema(const char *text, lm_error *why)
 
 /* Rewrite the parameters of tool i without the keyword at `pointer`; if there is none, require only an
  * object. */
-static lm_status free_tool(lm_tools *t, size_t i, const char *pointer, lm_error *e)
+static lm_status relax_tool(lm_tools *t, size_t i, const char *pointer, lm_error *e)
 {
     json_t *schema = json_loads(t->items[i].parameters, JSON_ALLOW_NUL, NULL);
     char *text;
 
-    if (!leave_free(schema, pointer)) {
+    if (!remove_keyword(schema, pointer)) {
         json_decref(schema);
         schema = json_pack("{s:s}", "type", "object");
     }
@@ -333,7 +337,7 @@ static lm_status free_tool(lm_tools *t, size_t i, const char *pointer, lm_error 
 }
 
 /* Check tool i alone, and leave keywords out until a grammar can enforce the rest of its parameters. */
-static lm_status hold_tool(lm_tools *t, size_t i, unsigned *checks, json_t *warnings, lm_error *e)
+static lm_status check_tool(lm_tools *t, size_t i, unsigned *checks, json_t *warnings, lm_error *e)
 {
     bool must = t->use == LM_TOOLS_REQUIRED || t->strict[i];
     lm_error why = { 0 };
@@ -350,13 +354,13 @@ static lm_status hold_tool(lm_tools *t, size_t i, unsigned *checks, json_t *warn
             /* All tools together may still be within the real limit. */
             break;
         lm_field_warn(warnings, "tools: %s: %s: %s: not enforced", t->items[i].name, pointer, why.message);
-        LM_TRY(free_tool(t, i, pointer, e));
+        LM_TRY(relax_tool(t, i, pointer, e));
     }
     return LM_OK;
 }
 
 /* Make a grammar for all tools. If that fails, reduce each of them, and try all of them again. */
-static lm_status hold_calls(const lm_service *s, lm_tools *t, const lm_grammar_calls_options *o,
+static lm_status constrain_calls(const lm_service *s, lm_tools *t, const lm_grammar_calls_options *o,
                             lm_grammar **grammar, json_t *warnings, lm_error *e)
 {
     lm_error why = { 0 };
@@ -364,7 +368,7 @@ static lm_status hold_calls(const lm_service *s, lm_tools *t, const lm_grammar_c
     lm_status status = lm_grammar_calls(&s->style, t->items, t->n, o, grammar, &why);
 
     for (size_t i = 0; is_about_schema(status) && i < t->n; i++)
-        LM_TRY(hold_tool(t, i, &checks, warnings, e));
+        LM_TRY(check_tool(t, i, &checks, warnings, e));
     if (status == LM_OK || !is_about_schema(status)) {
         *e = why;
         return status;
@@ -378,7 +382,7 @@ static lm_status hold_calls(const lm_service *s, lm_tools *t, const lm_grammar_c
 }
 
 /* The constraint on the answer applies after the reasoning that the prompt has begun. */
-static lm_status behind_reasoning(const lm_service *s, lm_grammar **grammar, lm_error *e)
+static lm_status apply_after_reasoning(const lm_service *s, lm_grammar **grammar, lm_error *e)
 {
     const char *mark = s->style.reasoning_end;
     lm_tokens ids = { 0 };
@@ -414,11 +418,11 @@ lm_status lm_tools_prepare(const lm_service *s, lm_tools *t, const lm_text *prom
         return lm_fail(e, LM_USAGE, "tools", LM_NO_OFFSET,
                        "tools that may be called cannot be combined with response_format or a grammar");
     if (calls && (t->use == LM_TOOLS_REQUIRED || lm_answer_style_name(&s->style))) {
-        LM_TRY(hold_calls(s, t, &o, grammar, warnings, e));
+        LM_TRY(constrain_calls(s, t, &o, grammar, warnings, e));
         t->eager = *grammar != NULL;
         return LM_OK;
     }
-    return *grammar && t->in_reasoning ? behind_reasoning(s, grammar, e) : LM_OK;
+    return *grammar && t->in_reasoning ? apply_after_reasoning(s, grammar, e) : LM_OK;
 }
 
 lm_answer_options lm_tools_options(const lm_tools *t, const char *const *ends, uint64_t ids)

@@ -1,4 +1,8 @@
-/* tools.h - the tools of a request, whether they may be called, and the settings of its reasoning. */
+/* tools.h - the tools of a request, whether they may be called, and how their calls are constrained and
+ * parsed.
+ *
+ * lm_tools_read fills an lm_tools from the body, lm_tools_prepare completes it with the rendered prompt. It
+ * owns what it points to until lm_tools_free; a parser of answers (lm_answer) uses it until then. */
 #ifndef LM_SERVER_TOOLS_H
 #define LM_SERVER_TOOLS_H
 

@@ -1,3 +1,5 @@
+/* trace_request.c - trace_request.h: the members of a trace become options of a tracer, whose memory the
+ * request holds. Threads: a worker. */
 #include "server/ask/trace_request.h"
 
 #include <stdlib.h>
@@ -140,7 +142,7 @@ bool lm_trace_request_looks(const lm_trace_request *a)
 }
 
 /* Count `bytes` as held by the request. */
-static lm_status hold(lm_call *c, uint64_t bytes, lm_error *e)
+static lm_status count_bytes(lm_call *c, uint64_t bytes, lm_error *e)
 {
     char why[200];
 
@@ -167,10 +169,10 @@ lm_status lm_trace_request_start(lm_call *c, lm_trace_request *a, uint64_t posit
     a->o.weights    = c->service->engine;
     LM_TRY(lm_engine_predict(c->service->model, o, &planned, e));
     /* Before it is allocated: it grows with the positions. */
-    LM_TRY(hold(c, planned.kv, e));
+    LM_TRY(count_bytes(c, planned.kv, e));
     LM_TRY(lm_tracer_new(c->service->model, &a->o, out, e));
     lm_tracer_allocated(*out, &has);
-    lm_status status = hold(c, has.scratch + (has.kv > planned.kv ? has.kv - planned.kv : 0), e);
+    lm_status status = count_bytes(c, has.scratch + (has.kv > planned.kv ? has.kv - planned.kv : 0), e);
     if (status != LM_OK) {
         lm_tracer_free(*out);
         *out = NULL;

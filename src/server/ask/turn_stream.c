@@ -173,7 +173,7 @@ static void warn_of_time(lm_turn *t)
     json_array_append_new(t->warnings, json_string(text));
 }
 
-static void look_at_time(const lm_turn *t, lm_choice *c)
+static void check_time_limit(const lm_turn *t, lm_choice *c)
 {
     if (t->most_ms <= 0 || c->late || !c->new_line ||
         lm_clock_seconds() - c->first < 1e-3 * (double)t->most_ms)
@@ -214,12 +214,12 @@ static bool on_event(lm_turn *t, lm_choice *c, const lm_reply_event *r)
         } else {
             lm_text_add(&c->text, event->text, event->size);
         }
-        look_at_time(t, c);
+        check_time_limit(t, c);
         break;
     case LM_EVENT_END:
         if (is_fault(c, event)) {
             lm_error cancelled = { 0 };
-            lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN);
+            lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS);
             fail(t, event->error ? event->error : &cancelled);
             return false;
         }

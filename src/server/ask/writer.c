@@ -1,3 +1,5 @@
+/* writer.c - writer.h: events of streams, usage and timings, and what responses of every dialect contain on
+ * request. Threads: the front, in the stage `stream` of a turn. */
 #include "server/ask/writer.h"
 
 #include "base/os/clock.h"

@@ -1,5 +1,5 @@
 /* writer.h - functions for the writers of all dialects: sending events, and what all responses have in
- * common. */
+ * common. They append to t->out, and are called in the stage `stream` of a turn. */
 #ifndef LM_SERVER_WRITER_H
 #define LM_SERVER_WRITER_H
 

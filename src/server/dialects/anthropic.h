@@ -4,13 +4,14 @@
 
 #include "server/ask/turn.h"
 
-typedef enum lm_block_kind { LM_BLOCK_NONE, LM_BLOCK_THINKING, LM_BLOCK_TEXT, LM_BLOCK_CALL } lm_block_kind;
+typedef enum lm_message_block { LM_MESSAGE_NONE, LM_MESSAGE_THINKING, LM_MESSAGE_TEXT,
+                                LM_MESSAGE_CALL } lm_message_block;
 
 typedef struct lm_message_turn {
     lm_turn       turn;
     json_t       *system, *stops, *thinking, *output_config, *output_format;
     /* Of the writer. */
-    lm_block_kind block;             /* the open one */
+    lm_message_block block;             /* the open one */
     int           block_index, n_blocks;     /* of the open block; number of blocks opened so far */
 } lm_message_turn;
 

@@ -100,17 +100,17 @@ static void close_block(lm_turn *t)
 {
     lm_message_turn *m = (lm_message_turn *)t;
 
-    if (m->block == LM_BLOCK_NONE)
+    if (m->block == LM_MESSAGE_NONE)
         return;
-    if (m->block == LM_BLOCK_THINKING)
+    if (m->block == LM_MESSAGE_THINKING)
         send_block(t, "content_block_delta", "delta",
                    json_pack("{s:s, s:s}", "type", "signature_delta", "signature", ""));
     send_block(t, "content_block_stop", NULL, NULL);
-    m->block = LM_BLOCK_NONE;
+    m->block = LM_MESSAGE_NONE;
 }
 
 /* Open a block of this kind. Takes ownership of `block`. */
-static void open_block(lm_turn *t, lm_block_kind kind, json_t *block)
+static void open_block(lm_turn *t, lm_message_block kind, json_t *block)
 {
     lm_message_turn *m = (lm_message_turn *)t;
 
@@ -133,8 +133,8 @@ static void message_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
     const lm_message_turn *m = (const lm_message_turn *)t;
 
     (void)c;
-    if (m->block != LM_BLOCK_TEXT)
-        open_block(t, LM_BLOCK_TEXT, text_json("", 0));
+    if (m->block != LM_MESSAGE_TEXT)
+        open_block(t, LM_MESSAGE_TEXT, text_json("", 0));
     send_block(t, "content_block_delta", "delta",
                json_pack("{s:s, s:s%}", "type", "text_delta", "text", text, n));
 }
@@ -146,13 +146,13 @@ static void message_part(lm_turn *t, lm_choice *c, const lm_answer_event *event)
     (void)c;
     switch (event->kind) {
     case LM_ANSWER_REASONING:
-        if (m->block != LM_BLOCK_THINKING)
-            open_block(t, LM_BLOCK_THINKING, thinking_json("", 0));
+        if (m->block != LM_MESSAGE_THINKING)
+            open_block(t, LM_MESSAGE_THINKING, thinking_json("", 0));
         send_block(t, "content_block_delta", "delta",
                    json_pack("{s:s, s:s%}", "type", "thinking_delta", "thinking", event->text, event->size));
         break;
     case LM_ANSWER_CALL:
-        open_block(t, LM_BLOCK_CALL, call_json(event->id, event->text, event->size, json_object()));
+        open_block(t, LM_MESSAGE_CALL, call_json(event->id, event->text, event->size, json_object()));
         break;
     case LM_ANSWER_ARGUMENTS:
         send_block(t, "content_block_delta", "delta",
@@ -173,7 +173,7 @@ static void message_end(lm_turn *t, lm_choice *c)
     const lm_turn_usage u = lm_turn_used(t);
 
     if (!m->n_blocks)
-        open_block(t, LM_BLOCK_TEXT, text_json("", 0));
+        open_block(t, LM_MESSAGE_TEXT, text_json("", 0));
     close_block(t);
     lm_turn_send(t, "message_delta",
                  json_pack("{s:s, s:{s:s, s:s?}, s:o}", "type", "message_delta", "delta", "stop_reason",

@@ -1,3 +1,5 @@
+/* anthropic_input.c - messages with blocks become messages of OpenAI's chat. Read from lm_anthropic_messages
+ * upwards. Threads: a worker. */
 #include <string.h>
 
 #include "server/ask/dialogue.h"

@@ -8,7 +8,7 @@
 /* The model of a call and its facts, valid until look_away. */
 typedef struct looked { lm_service *s; bool here; lm_model *own; lm_facts *facts; } looked;
 
-static void look_away(looked *l)
+static void drop_facts(looked *l)
 {
     lm_facts_free(l->facts);
     lm_model_close(l->own);
@@ -35,7 +35,7 @@ static lm_status look_at(lm_call *c, bool whole, looked *out, lm_error *e)
     if (status == LM_OK)
         status = lm_facts_new(out->here ? c->service->model : out->own, &o, &out->facts, e);
     if (status != LM_OK)
-        look_away(out);
+        drop_facts(out);
     return status;
 }
 
@@ -77,7 +77,7 @@ static lm_status answer_facts(lm_call *c, lm_error *e)
     if (status == LM_OK)
         status = finish(c, "application/json", &text, e);
     lm_text_free(&text);
-    look_away(&l);
+    drop_facts(&l);
     return status;
 }
 
@@ -108,7 +108,7 @@ static lm_status draw(lm_call *c, const char *name, lm_text *text, lm_error *e)
     LM_TRY(number_of(c, "layer", 0, &o.layer, e));
     LM_TRY(look(c, &l, e));
     lm_status status = lm_diagram(l.facts, name, &o, text, e);
-    look_away(&l);
+    drop_facts(&l);
     return status;
 }
 
@@ -150,7 +150,7 @@ static lm_status answer_report(lm_call *c, lm_error *e)
     if (status == LM_OK)
         status = finish(c, forms[i].type, &text, e);
     lm_text_free(&text);
-    look_away(&l);
+    drop_facts(&l);
     return status;
 }
 
@@ -166,7 +166,7 @@ static lm_status answer_settings(lm_call *c, lm_error *e)
     if (status == LM_OK)
         status = finish(c, "application/json", &text, e);
     lm_text_free(&text);
-    look_away(&l);
+    drop_facts(&l);
     return status;
 }
 

@@ -124,7 +124,7 @@ static json_t *ids_json(const lm_choice *c)
 }
 
 /* Add the text of a token on its own, and its bytes, which need not be whole characters. */
-static void spell(const lm_turn *t, json_t *o)
+static void add_token_text(const lm_turn *t, json_t *o)
 {
     lm_token id = (lm_token)json_integer_value(json_object_get(o, "id"));
 
@@ -149,13 +149,13 @@ static json_t *probabilities(const lm_turn *t, const lm_choice *c)
 
         json_array_foreach(json_object_get(token, "top"), j, one) {
             json_t *with = json_copy(one);
-            spell(t, with);
+            add_token_text(t, with);
             if (t->sampled)
                 as_probability(with);
             json_array_append_new(top, with);
         }
         json_object_del(o, "top");
-        spell(t, o);
+        add_token_text(t, o);
         if (t->sampled)
             as_probability(o);
         json_object_set_new(o, t->sampled ? "top_probs" : "top_logprobs", top);
@@ -168,7 +168,7 @@ static json_t *probabilities(const lm_turn *t, const lm_choice *c)
 
 /* Return the members of `o` that the paths in `fields` name ("generation_settings/n_predict"); all if there
  * are none. Takes ownership of `o`. */
-static json_t *only(json_t *o, const json_t *fields)
+static json_t *select_fields(json_t *o, const json_t *fields)
 {
     json_t *out;
 
@@ -234,7 +234,7 @@ static void native_end(lm_turn *t, lm_choice *c)
     /* Of the token that ended the output, and of those whose text was held back. */
     if (own->n_probs)
         json_object_set_new(o, "completion_probabilities", probabilities(t, c));
-    lm_turn_send(t, NULL, only(o, own->kept_fields));
+    lm_turn_send(t, NULL, select_fields(o, own->kept_fields));
 }
 
 static void native_finish(lm_turn *t)
@@ -247,7 +247,7 @@ static void native_finish(lm_turn *t)
         json_t *o = last_json(t, c, c->text.data ? c->text.data : "", c->text.size);
         if (own->n_probs)
             json_object_set_new(o, "completion_probabilities", probabilities(t, c));
-        json_array_append_new(list, only(o, own->kept_fields));
+        json_array_append_new(list, select_fields(o, own->kept_fields));
     }
     if (!t->stream)
         lm_turn_line(t, json_incref(t->n_choices > 1 ? list : json_array_get(list, 0)));

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ask/middle.h"
+#include "server/ask/fim.h"
 #include "server/dialects/native.h"
 #include "server/dialects/routes.h"
 
@@ -18,7 +18,7 @@ static const lm_field prompt_fields[] = {
     { 0 },
 };
 
-static const lm_field middle_fields[] = {
+static const lm_field infill_fields[] = {
     { "input_prefix", LM_FIELD_STRING, V(prefix), 0, 0, NULL, false, "text before the missing part" },
     { "input_suffix", LM_FIELD_STRING, V(suffix), 0, 0, NULL, false, "text after the missing part" },
     { "input_extra", LM_FIELD_ARRAY, V(extra), 0, 0, NULL, false,
@@ -49,7 +49,7 @@ static const lm_field native_fields[] = {
         { lm_constraints_fields, T(constraints) }
 
 static const lm_field_group native_groups[] = { { prompt_fields, 0 }, SHARED_GROUPS, { 0 } };
-static const lm_field_group middle_groups[] = { { middle_fields, 0 }, SHARED_GROUPS, { 0 } };
+static const lm_field_group infill_groups[] = { { infill_fields, 0 }, SHARED_GROUPS, { 0 } };
 
 static void native_defaults(const lm_service *s, void *values)
 {
@@ -73,15 +73,15 @@ static lm_status read_native(lm_call *c, lm_turn *t, lm_error *e)
 static lm_status read_infill(lm_call *c, lm_turn *t, lm_error *e)
 {
     const lm_native_turn *v = (const lm_native_turn *)t;
-    const lm_middle m = { .prefix = v->prefix, .suffix = v->suffix, .extra = v->extra, .begun = v->middle };
+    const lm_fim m = { .prefix = v->prefix, .suffix = v->suffix, .extra = v->extra, .begun = v->middle };
     lm_tokens *prompt;
 
-    LM_TRY(lm_middle_check(&m, "input_extra", e));
-    if (!lm_middle_supported(c->service))
+    LM_TRY(lm_fim_check(&m, "input_extra", e));
+    if (!lm_fim_supported(c->service))
         return lm_fault(c, e, 501, NULL,
                         "the model does not support infilling: its vocabulary has no tokens for it");
     LM_TRY(lm_prompts_one(&t->prompts, &prompt, e));
-    return lm_middle_prompt(c->service, &m, prompt, e);
+    return lm_fim_prompt(c->service, &m, prompt, e);
 }
 
 static lm_status answer(lm_call *c, lm_status (*read)(lm_call *c, lm_turn *t, lm_error *e), lm_error *e)
@@ -117,6 +117,6 @@ const lm_route lm_route_completion = {
 const lm_route lm_route_infill = {
     .method = "POST", .path = "/infill", .dialect = LM_DIALECT_NATIVE,
     .summary = "fill in the missing middle of a text, if the model has tokens for it",
-    .groups = middle_groups, .values_size = sizeof(lm_native_turn), .defaults = native_defaults,
+    .groups = infill_groups, .values_size = sizeof(lm_native_turn), .defaults = native_defaults,
     .handle = answer_infill,
 };

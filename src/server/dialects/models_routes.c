@@ -79,7 +79,7 @@ static lm_status answer_health(lm_call *c, lm_error *e)
 {
     switch (lm_models_state(c->models, NULL)) {
     case LM_SERVICE_LOADING:  return lm_fault(c, e, 503, NULL, "Loading model");
-    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, LM_SHUTTING_DOWN);
+    case LM_SERVICE_DRAINING: return lm_fault(c, e, 503, NULL, LM_SERVER_ENDS);
     case LM_SERVICE_FAILED:   return lm_fault(c, e, 500, NULL, "the model could not be loaded");
     default:                  break;
     }

@@ -81,11 +81,12 @@ static const json_t *call_of(const reading *r, const char *name)
     return NULL;
 }
 
-static lm_status read_message(reading *r, const json_t *m, size_t i, lm_error *e)
+static lm_status read_message(reading *r, json_t *m, size_t i, lm_error *e)
 {
     const char *name = json_string_value(json_object_get(m, "tool_name")),
                *role = json_string_value(json_object_get(m, "role"));
-    const json_t *thinking = json_object_get(m, "thinking"), *images = json_object_get(m, "images"), *call;
+    json_t *thinking = json_object_get(m, "thinking"), *images = json_object_get(m, "images");
+    const json_t *call;
     json_t *o, *calls;
     lm_status status = LM_OK;
 
@@ -95,12 +96,12 @@ static lm_status read_message(reading *r, const json_t *m, size_t i, lm_error *e
     if (json_array_size(images) || json_string_length(images))
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
                        "message %zu has images; only text is supported", i);
-    o = json_copy((json_t *)(uintptr_t)m);
+    o = json_copy(m);
     json_object_del(o, "images");
     json_object_del(o, "thinking");
     json_object_del(o, "tool_name");
     if (json_is_string(thinking) && json_string_length(thinking))
-        json_object_set(o, "reasoning_content", (json_t *)(uintptr_t)thinking);
+        json_object_set(o, "reasoning_content", thinking);
     if (json_array_size(json_object_get(m, "tool_calls"))) {
         calls = json_array();
         status = read_calls(json_object_get(m, "tool_calls"), i, &r->n, calls, e);

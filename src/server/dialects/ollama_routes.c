@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "server/ask/duration.h"
-#include "server/ask/middle.h"
+#include "server/ask/fim.h"
 #include "server/dialects/embeddings.h"
 #include "server/dialects/ollama.h"
 #include "server/dialects/routes.h"
@@ -240,7 +240,7 @@ static lm_status read_chat(lm_call *c, lm_turn *t, lm_error *e)
 static lm_status read_raw(lm_call *c, lm_turn *t, lm_error *e)
 {
     const lm_ollama_turn *v = (const lm_ollama_turn *)t;
-    const lm_middle middle = { .prefix = v->prompt, .suffix = v->suffix };
+    const lm_fim middle = { .prefix = v->prompt, .suffix = v->suffix };
     lm_tokens *prompt;
 
     if (v->system)
@@ -249,7 +249,7 @@ static lm_status read_raw(lm_call *c, lm_turn *t, lm_error *e)
     LM_TRY(lm_ollama_think(c->service, v->think, t, e));
     LM_TRY(lm_prompts_one(&t->prompts, &prompt, e));
     return v->suffix && *v->suffix
-               ? lm_middle_prompt(c->service, &middle, prompt, e)
+               ? lm_fim_prompt(c->service, &middle, prompt, e)
                : lm_tokenize(c->service->tokenizer, v->prompt, strlen(v->prompt), LM_ADD_SPECIAL, prompt, e);
 }
 
@@ -260,7 +260,7 @@ static lm_status read_generate(lm_call *c, lm_turn *t, lm_error *e)
     json_t *messages;
     lm_status status;
 
-    if (middle && !lm_middle_supported(c->service))
+    if (middle && !lm_fim_supported(c->service))
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "%s does not support insert", c->service->name);
     if (v->raw || !c->service->template || middle)
         return read_raw(c, t, e);
@@ -453,7 +453,7 @@ static lm_status answer_show(lm_call *c, lm_error *e)
         json_array_append_new(capabilities, json_string("tools"));
     if (here && lm_ollama_thinks(s))
         json_array_append_new(capabilities, json_string("thinking"));
-    if (here && lm_middle_supported(s))
+    if (here && lm_fim_supported(s))
         json_array_append_new(capabilities, json_string("insert"));
     template = json_string(here && s->template_source ? s->template_source : "");
     if (here)

@@ -1,3 +1,4 @@
+/* openai.c - openai.h: documents, chunks, and the end of a response. Threads: the front. */
 #include "server/dialects/openai.h"
 
 /* system_fingerprint begins with a b, as llama-server's does: its clients check this. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/ask/middle.h"
+#include "server/ask/fim.h"
 #include "server/ask/token_json.h"
 #include "server/dialects/openai.h"
 #include "server/dialects/routes.h"
@@ -191,7 +191,7 @@ static prompt_scores *scores_of(const completion_turn *own, size_t i)
 
 /* Let a sequence score its prompt while it processes it; without a stream only the first sequence of each
  * prompt. */
-static void with_scores(lm_turn *t, size_t i, lm_sequence_options *o)
+static void set_score_hook(lm_turn *t, size_t i, lm_sequence_options *o)
 {
     const completion_turn *own = (const completion_turn *)t;
 
@@ -219,7 +219,7 @@ static size_t characters(const lm_text *t)
 
 /* Advance `at` by the text of a token. The stream of the prompt ends when the first token of the output
  * comes. */
-static void go_on(const lm_service *s, token_place *at, lm_token id, bool written)
+static void advance_place(const lm_service *s, token_place *at, lm_token id, bool written)
 {
     lm_text text = { 0 };
 
@@ -241,7 +241,7 @@ static void add_entry(const lm_service *s, lists *l, lm_token id, json_t *logpro
     json_array_append_new(l->logprobs, logprob);
     json_array_append_new(l->top, top);
     json_array_append_new(l->offsets, json_integer((json_int_t)l->at->characters));
-    go_on(s, l->at, id, l->written);
+    advance_place(s, l->at, id, l->written);
 }
 
 /* Add a log-probability to `top`, by the token's text. `own`, the chosen token, always has its text as the
@@ -328,7 +328,7 @@ static json_t *event_document(const lm_turn *t, json_t *choices)
 }
 
 /* In a stream with echo, send the prompt before the first piece of the output. */
-static void echo(lm_turn *t, lm_choice *c)
+static void send_prompt(lm_turn *t, lm_choice *c)
 {
     completion_turn *own = (completion_turn *)t;
     const lm_text *text = own->echoed + c->index / t->n;
@@ -347,7 +347,7 @@ static void completion_text(lm_turn *t, lm_choice *c, const char *text, size_t n
 {
     json_t *o;
 
-    echo(t, c);
+    send_prompt(t, c);
     o = event_document(t, json_pack("[{s:i, s:s%, s:o, s:n}]", "index", (int)c->index, "text", text, n,
                                     "logprobs", c->tokens ? logprobs_json(t, c, false, true) : json_null(),
                                     "finish_reason"));
@@ -359,7 +359,7 @@ static void completion_end(lm_turn *t, lm_choice *c)
 {
     json_t *o;
 
-    echo(t, c);
+    send_prompt(t, c);
     o = event_document(t, json_pack("[{s:i, s:s, s:n, s:s}]", "index", (int)c->index, "text", "", "logprobs",
                                     "finish_reason", lm_turn_reason(c)));
 
@@ -370,7 +370,7 @@ static void completion_end(lm_turn *t, lm_choice *c)
 
 static void completion_trace(lm_turn *t, lm_choice *c, json_t *trace)
 {
-    echo(t, c);
+    send_prompt(t, c);
     lm_openai_trace(t, event_document(t, json_array()), trace);
 }
 
@@ -484,24 +484,24 @@ static lm_status prepare_completion(lm_call *c, lm_turn *t, lm_error *e)
 
 static const lm_writer completion_writer = { .dialect = LM_DIALECT_OPENAI, .type = "text/event-stream",
                                              .id_prefix = "cmpl-", .prepare = prepare_completion,
-                                             .sequence = with_scores, .text = completion_text,
+                                             .sequence = set_score_hook, .text = completion_text,
                                              .end = completion_end, .finish = completion_finish,
                                              .fault = lm_turn_fault, .trace = completion_trace,
                                              .alive = lm_turn_waiting, .release = completion_release };
 
 /* Make the prompt for the text between the given prompt and its suffix. */
-static lm_status read_middle(const lm_service *s, const completion_turn *v, lm_prompts *out, lm_error *e)
+static lm_status read_fim(const lm_service *s, const completion_turn *v, lm_prompts *out, lm_error *e)
 {
-    lm_middle m = { .prefix = json_string_value(v->turn.body.prompt), .suffix = v->suffix };
+    lm_fim m = { .prefix = json_string_value(v->turn.body.prompt), .suffix = v->suffix };
     lm_tokens *prompt;
 
     if (!m.prefix)
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET, "'suffix' requires a prompt that is one string");
-    if (!lm_middle_supported(s))
+    if (!lm_fim_supported(s))
         return lm_fail(e, LM_USAGE, "suffix", LM_NO_OFFSET,
                        "'suffix' is not supported by this model: its vocabulary has no tokens for infilling");
     LM_TRY(lm_prompts_one(out, &prompt, e));
-    return lm_middle_prompt(s, &m, prompt, e);
+    return lm_fim_prompt(s, &m, prompt, e);
 }
 
 static lm_status read_completion(lm_call *c, lm_turn *t, lm_error *e)
@@ -509,7 +509,7 @@ static lm_status read_completion(lm_call *c, lm_turn *t, lm_error *e)
     const completion_turn *v = (const completion_turn *)t;
 
     return v->suffix && *v->suffix
-               ? read_middle(c->service, v, &t->prompts, e)
+               ? read_fim(c->service, v, &t->prompts, e)
                : lm_prompts_read(c->service, t->body.prompt, LM_MOST_PROMPTS, &t->prompts, e);
 }
 

@@ -1,3 +1,5 @@
+/* response_input.c - items of /v1/responses become messages of OpenAI's chat. Read from lm_response_messages
+ * upwards. Threads: a worker. */
 #include "server/ask/dialogue.h"
 #include "server/dialects/responses.h"
 

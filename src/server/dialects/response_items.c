@@ -1,3 +1,5 @@
+/* response_items.c - response_items.h: at most one item is open; an item of another kind closes it. Threads:
+ * the front, in the stage `stream` of a turn. */
 #include "server/dialects/response_items.h"
 
 #include <stdio.h>

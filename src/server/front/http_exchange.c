@@ -121,7 +121,7 @@ void lm_exchange_every(lm_exchange *x, double seconds)
 
 /* ---- memory ---- */
 
-static void note_most(lm_http *h, uint64_t now)
+static void raise_maximum(lm_http *h, uint64_t now)
 {
     uint64_t most = atomic_load_explicit(&h->most_held, memory_order_relaxed);
 
@@ -138,7 +138,7 @@ bool lm_exchange_take(lm_exchange *x, uint64_t bytes)
         if (h->o.memory_limit && (now > h->o.memory_limit || bytes > h->o.memory_limit - now))
             return false;
     while (!atomic_compare_exchange_weak(&h->held, &now, now + bytes));
-    note_most(h, now + bytes);
+    raise_maximum(h, now + bytes);
     x->held += bytes;
     return true;
 }
@@ -148,7 +148,7 @@ void lm_exchange_hold(lm_exchange *x, int64_t change)
     if (change < 0 && (uint64_t)-change > x->held)
         change = -(int64_t)x->held;
     x->held += (uint64_t)change;
-    note_most(x->http, atomic_fetch_add(&x->http->held, (uint64_t)change) + (uint64_t)change);
+    raise_maximum(x->http, atomic_fetch_add(&x->http->held, (uint64_t)change) + (uint64_t)change);
 }
 
 unsigned lm_exchange_no_memory(lm_exchange *x, uint64_t bytes, char why[200])

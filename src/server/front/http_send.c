@@ -22,7 +22,7 @@ static bool has_more(lm_exchange *x)
 
 /* Continue the response. Its memory is counted but not limited: the limits of the request bound its
  * length. */
-static void go_on(lm_exchange *x)
+static void continue_job(lm_exchange *x)
 {
     lm_heap_watch w = { 0 };
 
@@ -39,7 +39,7 @@ static bool grow(lm_exchange *x)
 {
     if (has_more(x) || lm_exchange_is_busy(x))
         return has_more(x) && !lm_exchange_is_busy(x);
-    go_on(x);
+    continue_job(x);
     if (x->out.failed)
         atomic_store(&x->conn->gone, true);
     return has_more(x);
@@ -121,7 +121,7 @@ enum MHD_Result lm_exchange_advance(lm_exchange *x)
     if (is_gone(x))
         return MHD_NO;
     if (!x->ended && !(x->stream && x->status))
-        go_on(x);
+        continue_job(x);
     if (x->out.failed)
         return MHD_NO;
     if (x->ended || (x->stream && x->status))

@@ -1,3 +1,4 @@
+/* listen.c - listen.h: sockets of addresses, names and paths. Threads: the one that starts the server. */
 #include "server/front/listen.h"
 
 #include <arpa/inet.h>

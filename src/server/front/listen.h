@@ -1,4 +1,4 @@
-/* listen.h - listening sockets. */
+/* listen.h - listening sockets. Each is the caller's, who closes it. */
 #ifndef LM_SERVER_LISTEN_H
 #define LM_SERVER_LISTEN_H
 

@@ -1,3 +1,6 @@
+/* sandbox.c - sandbox.h: a ruleset of Landlock (landlock(7)) for files, a filter of libseccomp for system
+ * calls. What the kernel does not support is left out, and lm_sandbox_now says so. Threads: the one that
+ * starts the server. */
 #include "server/front/sandbox.h"
 
 #include <errno.h>
@@ -32,7 +35,7 @@ static const char *const of_the_system[] = { "/proc/meminfo", "/proc/self", "/sy
                                              "/dev/urandom", "/dev/null", "/etc/localtime",
                                              "/usr/share/zoneinfo", NULL };
 
-static void miss(const char *what, const char *why)
+static void note_missing(const char *what, const char *why)
 {
     size_t n = strlen(now.why);
 
@@ -91,11 +94,11 @@ void lm_sandbox_files(const char *const *read, const char *const *write, const c
     int ruleset;
 
     if (!all) {
-        miss("files are not restricted", "this kernel has no Landlock");
+        note_missing("files are not restricted", "this kernel has no Landlock");
         return;
     }
     if ((ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0u)) < 0) {
-        miss("files are not restricted", strerror(errno));
+        note_missing("files are not restricted", strerror(errno));
         return;
     }
     now.files = allow_all(ruleset, of_the_system, all & FS_READ) && allow_all(ruleset, read, all & FS_READ) &&
@@ -103,7 +106,7 @@ void lm_sandbox_files(const char *const *read, const char *const *write, const c
                 prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
                 syscall(SYS_landlock_restrict_self, ruleset, 0u) == 0;
     if (!now.files)
-        miss("files are not restricted", strerror(errno));
+        note_missing("files are not restricted", strerror(errno));
     close(ruleset);
 }
 
@@ -157,7 +160,7 @@ void lm_sandbox_calls(void)
         why = seccomp_load(filter);
     now.calls = !why;
     if (why)
-        miss("system calls are not restricted", strerror(why < 0 ? -why : why));
+        note_missing("system calls are not restricted", strerror(why < 0 ? -why : why));
     if (filter)
         seccomp_release(filter);
 }

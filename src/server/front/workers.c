@@ -1,3 +1,6 @@
+/* workers.c - workers.h: one list, one lock. An item that waits is linked by its own member; nothing is
+ * allocated. While as many large items run as may, the first small one is taken. Threads: any; `work` runs
+ * without the lock. */
 #include "server/front/workers.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* workers.h - a few threads that process work from a queue, in order of arrival; small work does not wait for
- * large work. */
+ * large work. Threads: any; an item belongs to its owner, who keeps it until its work is done. */
 #ifndef LM_SERVER_WORKERS_H
 #define LM_SERVER_WORKERS_H
 

@@ -1,3 +1,4 @@
+/* exact.c - exact.h. */
 #include "server/models/exact.h"
 
 #include <string.h>

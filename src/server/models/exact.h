@@ -1,4 +1,4 @@
-/* exact.h - JSON for templates, with numbers as clients wrote them. */
+/* exact.h - JSON for templates, with numbers as clients wrote them. Threads: any. */
 #ifndef LM_SERVER_EXACT_H
 #define LM_SERVER_EXACT_H
 

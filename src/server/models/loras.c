@@ -1,3 +1,5 @@
+/* loras.c - loras.h: adapters are opened with the model and closed with it. The server's scales are changed
+ * under the service's lora_lock; a request copies them when it begins. */
 #include "server/models/loras.h"
 
 #include <math.h>
@@ -52,6 +54,7 @@ void lm_loras_unload(lm_service *s)
 
 /* ---- scales ---- */
 
+/* Who may only read a service takes its lock all the same: the cast away from const changes nothing else. */
 static pthread_mutex_t *lock_of(const lm_service *s)
 {
     return (pthread_mutex_t *)&s->lora_lock;

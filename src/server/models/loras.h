@@ -1,5 +1,6 @@
 /* loras.h - low-rank adapters of a server's model: the scales of a request, and the server's for requests
- * without any. An adapter's id is its index on the command line, from 0. */
+ * without any. An adapter's id is its index on the command line, from 0. Threads: any,
+ * except lm_loras_take, _load and _unload, which the owner of the service calls. */
 #ifndef LM_SERVER_LORAS_H
 #define LM_SERVER_LORAS_H
 

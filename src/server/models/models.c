@@ -1,3 +1,10 @@
+/* models.c - models.h: which model is in memory is decided under one lock; loading and unloading run without
+ * it, in the loader's thread. Read `run` (the loader's loop), then make_room and lm_models_use.
+ *
+ * Ownership. A service is kept in memory by its `users`: each lm_models_use and _hold adds one, each
+ * lm_models_release takes one away. An exchange that waits for a model is the models' until call_back passes
+ * it to a worker again. States. ABSENT, LOADING, READY, then DRAINING or UNLOADING, or FAILED. Only models.c
+ * changes them. Order of unloading: least recently used, idle models first. */
 #include "server/models/models.h"
 
 #include <inttypes.h>
@@ -168,7 +175,7 @@ static lm_status make_room(lm_models *m, entry *x, lm_error *e)
             leaves->closing = true;
         pthread_cond_wait(&m->change, &m->lock);
     }
-    return atomic_load(&m->stops) ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN) : LM_OK;
+    return atomic_load(&m->stops) ? lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS) : LM_OK;
 }
 
 /* Load a model. The lock is held before and after. */
@@ -458,7 +465,7 @@ lm_use lm_models_use(lm_service *s, lm_exchange *x, lm_error *e)
     bool again = lm_exchange_is_again(x) && at->expected;
     at->expected -= again;
     if (atomic_load(&m->stops))
-        lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN);
+        lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS);
     else if (state_of(at) == LM_SERVICE_READY && (!at->closing || again)) {
         at->users++;
         use = LM_USE_READY;

@@ -1,3 +1,6 @@
+/* service.c - service.h: a model is opened, read (template, style of answers, end tokens) and started; then
+ * unloaded in the reverse order. Read from lm_service_open and lm_service_start upwards, then
+ * lm_service_render. */
 #include "server/models/service.h"
 
 #include <sodium.h>

@@ -1,5 +1,10 @@
 /* service.h - a model of a server: its engine and schedule while it is in memory, and what all its requests
- * share. */
+ * share.
+ *
+ * Ownership. models.c owns services and decides when they are opened, started and unloaded; a request may use
+ * a service while it counts as one of its users (lm_models_use, _hold). Threads. The loader changes a service
+ * while nothing uses it; requests only read it, except the scales of adapters (lora_lock), `traced` (a lock
+ * of its own) and `state` (atomic). */
 #ifndef LM_SERVER_SERVICE_H
 #define LM_SERVER_SERVICE_H
 
@@ -15,7 +20,7 @@
 
 /* The message of requests that are rejected while the server ends; src/schedule has the same words for those
  * that reach it. */
-#define LM_SHUTTING_DOWN "the server is shutting down"
+#define LM_SERVER_ENDS "the server is shutting down"
 
 typedef enum lm_service_state {
     LM_SERVICE_LOADING, LM_SERVICE_READY, LM_SERVICE_DRAINING, LM_SERVICE_FAILED,

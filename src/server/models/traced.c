@@ -1,3 +1,9 @@
+/* traced.c - traced.h: each token's trace is one list item, added by the schedule's thread and taken by the
+ * reader.
+ *
+ * A trace passes as text, because its row is overwritten by the next step and memory of jansson is counted by
+ * thread (lamina/heap.h): the reader, whose request holds it, parses it. Ownership. lm_traced_free gives
+ * everything to a thread of its own (`finish`), which waits for the step that runs. */
 #include "server/models/traced.h"
 
 #include <stdlib.h>
@@ -29,7 +35,7 @@ static void add_error(const lm_error *e, lm_text *out)
 }
 
 /* The hook on tokens. */
-static void take_token(void *arg, lm_token id)
+static void on_token(void *arg, lm_token id)
 {
     lm_traced *t = arg;
     lm_text    text = { 0 };
@@ -69,7 +75,7 @@ lm_schedule *lm_traced_schedule(lm_traced *t)
 
 void lm_traced_into(lm_traced *t, lm_request *r)
 {
-    r->token = take_token;
+    r->token = on_token;
     r->token_arg = t;
 }
 
@@ -81,7 +87,7 @@ static lm_status list(lm_traced *t, lm_error *e)
     if (lm_models_state(t->service->models, NULL) != LM_SERVICE_DRAINING)
         return LM_OK;
     lm_traced_list_remove(&t->service->traced, &t->listed);
-    return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SHUTTING_DOWN);
+    return lm_fail(e, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS);
 }
 
 /* ---- begin and end ---- */

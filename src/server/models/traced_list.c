@@ -1,3 +1,4 @@
+/* traced_list.c - traced_list.h: a list and a count under one lock. */
 #include "server/models/traced_list.h"
 
 void lm_traced_list_init(lm_traced_list *l)

@@ -1,3 +1,6 @@
+/* serve.c - serve.h: the parts of the server are created in the order in which they use each other: keys,
+ * models, store, front; and freed in the reverse order. The sandbox closes files while there is one thread,
+ * system calls once the sockets exist. Threads: the one that runs the server. */
 #include "server/start/serve.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* serve.h - the whole server: models behind the HTTP front. */
+/* serve.h - the whole server: models behind the HTTP front. The caller owns it; what its options point to
+ * must outlive it. Threads: one at a time. */
 #ifndef LM_SERVER_SERVE_H
 #define LM_SERVER_SERVE_H
 

@@ -1,3 +1,6 @@
+/* api_keys.c - api_keys.h: a sorted array of BLAKE2b hashes (libsodium), found by binary search. Limits per
+ * minute are token buckets that refill evenly; limits per day are sums by day of UTC. Threads: any; one lock
+ * protects all of it, and is not held while a file is read. */
 #include "server/store/api_keys.h"
 
 #include <errno.h>

@@ -1,3 +1,5 @@
+/* archive.c - archive.h: opening the database, and reads: writes that wait, then the file. The writer's
+ * thread is in archive_writes.c, usage in token_usage.c, what they share in archive_state.h. */
 #include "server/store/archive.h"
 
 #include <sodium.h>

@@ -1,3 +1,4 @@
+/* sql.c - sql.h. */
 #include "server/store/sql.h"
 
 lm_status lm_sql_fail(sqlite3 *db, lm_error *e)

@@ -1,4 +1,5 @@
-/* sql.h - SQLite statements with bound values. */
+/* sql.h - SQLite statements with bound values. A connection is used by one thread at a time
+ * (archive_state.h). */
 #ifndef LM_SERVER_SQL_H
 #define LM_SERVER_SQL_H
 

@@ -1,4 +1,5 @@
-#include "server/ask/middle.h"
+/* fim.c - fim.h: prompts in llama-server's form, file by file, then prefix, suffix and middle. */
+#include "server/ask/fim.h"
 
 #include <string.h>
 
@@ -7,12 +8,12 @@ static lm_token find(const lm_service *s, lm_middle_token which)
     return lm_tokenizer_middle(s->tokenizer, which);
 }
 
-bool lm_middle_supported(const lm_service *s)
+bool lm_fim_supported(const lm_service *s)
 {
     return find(s, LM_MIDDLE_PREFIX) >= 0 && find(s, LM_MIDDLE_SUFFIX) >= 0 && find(s, LM_MIDDLE_MIDDLE) >= 0;
 }
 
-lm_status lm_middle_check(const lm_middle *m, const char *field, lm_error *e)
+lm_status lm_fim_check(const lm_fim *m, const char *field, lm_error *e)
 {
     for (size_t i = 0; i < json_array_size(m->extra); i++) {
         const json_t *file = json_array_get(m->extra, i), *name = json_object_get(file, "filename");
@@ -44,7 +45,7 @@ static lm_status add_file(const lm_service *s, const char *name, const char *tex
     return add_text(s, text, out, e);
 }
 
-lm_status lm_middle_prompt(const lm_service *s, const lm_middle *m, lm_tokens *out, lm_error *e)
+lm_status lm_fim_prompt(const lm_service *s, const lm_fim *m, lm_tokens *out, lm_error *e)
 {
     lm_token repository = find(s, LM_MIDDLE_REPOSITORY);
     size_t n = json_array_size(m->extra);
