@@ -245,5 +245,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "error: %s\n", lm_error_text(&e, line, sizeof line));
     lm_engine_free(b.g);
     lm_model_close(b.m);
-    return lm_status_exit(status);
+    return status != LM_OK;
 }

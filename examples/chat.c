@@ -57,5 +57,5 @@ int main(int argc, char **argv)
     }
     free(line);
     lm_chat_free(c);
-    return lm_status_exit(status);
+    return status != LM_OK;
 }

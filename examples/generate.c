@@ -14,7 +14,7 @@ static int fail(const lm_error *e)
     fprintf(stderr, "error: %s\n", lm_error_text(e, line, sizeof line));
     if (e->hint[0])
         fprintf(stderr, "hint: %s\n", e->hint);
-    return lm_status_exit(e->code);
+    return 1;
 }
 
 static bool print(void *arg, const char *piece, size_t size)

@@ -98,5 +98,5 @@ int main(int argc, char **argv)
     lm_tokens_free(&ids);
     lm_engine_free(engine);
     lm_model_close(model);
-    return lm_status_exit(status);
+    return status != LM_OK;
 }

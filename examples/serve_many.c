@@ -190,5 +190,5 @@ int main(int argc, char **argv)
     else
         fprintf(stderr, "error: %s\n", lm_error_text(&e, line, sizeof line));
     close_server(&s);
-    return status == LM_OK ? 0 : lm_status_exit(e.code);
+    return status != LM_OK;
 }

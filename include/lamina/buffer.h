@@ -27,14 +27,6 @@ void lm_text_add_str(lm_text *t, const char *s);
 void lm_text_add_char(lm_text *t, char c);
 void lm_text_add_utf8(lm_text *t, const char *data, size_t n);     /* U+FFFD for invalid parts, as Python's "replace" */
 void lm_text_add_json(lm_text *t, const char *data, size_t n);     /* a quoted JSON string, repaired in the same way */
-/* JSON changed so that any parser reads it: numbers beyond a double or a 64-bit integer become the nearest that fits; lone surrogates
- * and bytes that are not UTF-8 become U+FFFD. Returns how many of the latter there were. Syntax errors stay. */
-size_t lm_text_add_mended_json(lm_text *t, const char *json, size_t n);
-/* Integers of any size, through parsers that make doubles of them. First: append the numbers of `json` from 2^63 on, one a line. Second:
- * append `json`, in which numbers of that list (NULL or empty: none) are written as in the list again. LM_USAGE, `where` "numbers": two
- * numbers of the list are the same double; nothing is appended. */
-void lm_text_add_wide_numbers(lm_text *t, const char *json, size_t n);
-lm_status lm_text_add_exact_json(lm_text *t, const char *json, size_t n, const lm_text *wide, lm_error *e);
 /* As printf, with "." as the decimal point in every locale. */
 void lm_text_printf(lm_text *t, const char *format, ...) LM_PRINTF(2, 3);
 
@@ -47,16 +39,6 @@ lm_status lm_text_load(lm_text *t, const char *path, uint64_t max, lm_error *e);
 /* Replace a file atomically: a new file in the same folder is flushed to the disk and renamed. A symbolic link is followed and kept;
  * devices and pipes are written directly. LM_NO_MEMORY: the text has failed. */
 lm_status lm_text_save(const lm_text *t, const char *path, lm_error *e);
-
-/* Terminal columns of UTF-8 text: two for a Chinese character, none for a combining mark, one for a spacing mark (Burmese has many), as in
- * terminals and wcwidth(3). Invalid bytes take none. */
-unsigned lm_text_columns(const char *utf8);
-
-/* Append text cut to `columns` in whole characters, and padded with spaces to `columns`. */
-void lm_text_add_cell(lm_text *t, const char *utf8, unsigned columns);
-
-/* Append a bar of x (0…1) times `cells` columns, in eighths of a column; at least one eighth if x is above 0. */
-void lm_text_add_bar(lm_text *t, double x, unsigned cells);
 
 #ifdef __cplusplus
 }

@@ -18,23 +18,23 @@ extern "C" {
 #define LM_PRINTF(text, first)
 #endif
 
-/* name, process exit status, stable word used in JSON */
+/* name, stable word used in JSON */
 #define LM_STATUS_LIST(X)                             \
-    X(LM_OK,           0,   "ok")                     \
-    X(LM_FAILED,       1,   "failed")                 \
-    X(LM_IO,           1,   "io")                     \
-    X(LM_NO_MEMORY,    1,   "no_memory")              \
-    X(LM_NOT_FOUND,    1,   "not_found")              \
-    X(LM_LIMIT,        1,   "limit")                  \
-    X(LM_USAGE,        2,   "usage")                  \
-    X(LM_BAD_MODEL,    3,   "bad_model")              \
-    X(LM_UNSUPPORTED,  3,   "unsupported")            \
-    X(LM_NO_FIT,       4,   "no_fit")                 \
-    X(LM_DIFFERS,      5,   "differs")                \
-    X(LM_CANCELLED,    130, "cancelled")
+    X(LM_OK,           "ok")                          \
+    X(LM_FAILED,       "failed")                      \
+    X(LM_IO,           "io")                          \
+    X(LM_NO_MEMORY,    "no_memory")                   \
+    X(LM_NOT_FOUND,    "not_found")                   \
+    X(LM_LIMIT,        "limit")                       \
+    X(LM_USAGE,        "usage")                       \
+    X(LM_BAD_MODEL,    "bad_model")                   \
+    X(LM_UNSUPPORTED,  "unsupported")                 \
+    X(LM_NO_FIT,       "no_fit")                      \
+    X(LM_DIFFERS,      "differs")                     \
+    X(LM_CANCELLED,    "cancelled")
 
 typedef enum lm_status {
-#define X(name, exit_code, word) name,
+#define X(name, word) name,
     LM_STATUS_LIST(X)
 #undef X
     LM_STATUS_COUNT
@@ -53,9 +53,6 @@ typedef struct lm_error {
 
 /* The stable word of a status ("bad_model"), never NULL. */
 const char *lm_status_word(lm_status s);
-
-/* The process exit status a command ends with. */
-int lm_status_exit(lm_status s);
 
 /* `WHERE: FILE: MESSAGE (offset N)` on one line: parts that are empty are left out, control characters are escaped.
  * Writes at most `size` bytes including the terminator and returns `out`. */
@@ -85,9 +82,6 @@ lm_status lm_fail_in(lm_error *e, const char *file);
 
 /* Add a hint ("convert it with …"). Returns the last status raised by this thread. */
 lm_status lm_fail_hint(lm_error *e, const char *format, ...) LM_PRINTF(2, 3);
-
-/* The word of a NULL-ended list that is nearest to `given`, for a hint; NULL if none is near. */
-const char *lm_nearest_word(const char *given, const char *const *words);
 
 /* Report errno for the file `path` as LM_IO, or LM_NOT_FOUND if it does not exist: "WHAT: " and the system's message. A missing file that
  * "cannot be opened" is reported as "no such file or folder". */

@@ -13,21 +13,11 @@
 const char *lm_status_word(lm_status s)
 {
     static const char *const words[LM_STATUS_COUNT] = {
-#define X(name, exit_code, word) [name] = word,
+#define X(name, word) [name] = word,
         LM_STATUS_LIST(X)
 #undef X
     };
     return (unsigned)s < LM_STATUS_COUNT ? words[s] : "unknown";
-}
-
-int lm_status_exit(lm_status s)
-{
-    static const int codes[LM_STATUS_COUNT] = {
-#define X(name, exit_code, word) [name] = exit_code,
-        LM_STATUS_LIST(X)
-#undef X
-    };
-    return (unsigned)s < LM_STATUS_COUNT ? codes[s] : 1;
 }
 
 /* ---- escaping ---- */

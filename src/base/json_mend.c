@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_exact.h"
 #include "base/number.h"
 #include "base/str.h"
 

@@ -1,6 +1,7 @@
 /* jsontext.c - read and print JSON with untrusted bytes. */
 #include "base/jsontext.h"
 
+#include "base/json_exact.h"
 #include "base/utf8.h"
 
 json_t *lm_json_text(const char *text, size_t n)

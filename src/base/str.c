@@ -183,24 +183,6 @@ size_t lm_edit_distance(const char *a, const char *b)
     return row[n];
 }
 
-const char *lm_nearest_word(const char *given, const char *const *words)
-{
-    if (!given || !words)
-        return NULL;
-    const char *best     = NULL;
-    size_t      letters  = strlen(given + strspn(given, "-/"));
-    size_t      distance = 1u + (letters > 1) + (letters > 5) + (letters > 11);       /* a word this far away is not a typing error */
-
-    for (; *words; words++) {
-        size_t d = lm_edit_distance(given, *words);
-        if (d < distance) {
-            distance = d;
-            best     = *words;
-        }
-    }
-    return best;
-}
-
 const char *lm_text_string(const lm_text *b, size_t i)
 {
     const char *p = b->data, *end = p + b->size;

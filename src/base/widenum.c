@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/json_exact.h"
 #include "base/number.h"
 
 #define TOO_WIDE 9223372036854775808.0               /* 2^63 */
@@ -146,7 +147,7 @@ bool lm_wide_is_integer(const lm_wide_number *w)
     return true;
 }
 
-/* ---- public functions ---- */
+/* ---- json_exact.h ---- */
 
 void lm_text_add_wide_numbers(lm_text *t, const char *json, size_t n)
 {

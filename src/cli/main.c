@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/complete.h"
 #include "cli/base/flag_names.h"
@@ -206,6 +207,17 @@ static void end_as_by_the_pipe(void)
     raise(SIGPIPE);
 }
 
+/* Exit statuses of the program, on which scripts rely: docs/library/errors.md. */
+static int exit_status(lm_status s)
+{
+    static const int codes[LM_STATUS_COUNT] = {
+        [LM_OK] = 0,     [LM_FAILED] = 1,    [LM_IO] = 1,          [LM_NO_MEMORY] = 1, [LM_NOT_FOUND] = 1, [LM_LIMIT] = 1,
+        [LM_USAGE] = 2,  [LM_BAD_MODEL] = 3, [LM_UNSUPPORTED] = 3, [LM_NO_FIT] = 4,    [LM_DIFFERS] = 5,   [LM_CANCELLED] = 130,
+    };
+
+    return (unsigned)s < LM_STATUS_COUNT ? codes[s] : 1;
+}
+
 int main(int argc, char **argv)
 {
     lm_cli cli = { .commands = commands };
@@ -222,7 +234,7 @@ int main(int argc, char **argv)
     lm_out_configure(false, false,
                      mentioned(argv + 1, n, "--no-color") || mentioned(argv + 1, n, "--no-colour"));
     if (n > 1 && strcmp(argv[1], "__complete") == 0)
-        return lm_status_exit(lm_complete(commands, argv + 2, n - 1, &e));
+        return exit_status(lm_complete(commands, argv + 2, n - 1, &e));
     status = find_command(&cli, argv + 1, n, &used, &e);
     if (status == LM_OK)
         status = read_flags(&cli, &options, argv + 1 + used, n - used, &e);
@@ -248,5 +260,5 @@ int main(int argc, char **argv)
     lm_store_free(&cli.store);
     if (status == LM_CANCELLED && lm_interrupt_ended())
         return 128 + lm_interrupt_ended();
-    return lm_status_exit(status);
+    return exit_status(status);
 }

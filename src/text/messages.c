@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json_exact.h"
 #include "base/jsontext.h"
 #include "lamina/text.h"
 

@@ -60,7 +60,7 @@ static int open_one(const char *path, FILE *out)
     if (s != LM_OK && s != e.code)
         fprintf(out, " [returned %s, the error says %s]", lm_status_word(s), lm_status_word(e.code));
     fflush(out);
-    return lm_status_exit(s);
+    return s == LM_OK ? 0 : s == LM_BAD_MODEL || s == LM_UNSUPPORTED ? 3 : 1;
 }
 
 static outcome try_one(const char *path)

@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/columns.h"
+
 static unsigned columns_of(const lm_cell_table *g)
 {
     return (unsigned)strlen(g->align);

@@ -87,7 +87,7 @@ typedef struct lm_command {
     bool                 environment;        /* LAMINA_ARG_... also sets its flags */
     size_t               options_size;
     void               (*defaults)(void *options);          /* NULL: all zero */
-    /* The process exits with lm_status_exit of the returned status. main prints the error. */
+    /* The returned status determines that of the process (exit_status in main.c). main prints the error. */
     lm_status          (*run)(lm_cli *cli, void *options, lm_error *e);
 } lm_command;
 

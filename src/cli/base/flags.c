@@ -15,6 +15,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/columns.h"
+#include "base/nearest.h"
 #include "cli/base/foreign.h"
 #include "cli/base/size.h"
 

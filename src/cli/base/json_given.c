@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_exact.h"
+
 json_t *lm_json_given(const char *text, size_t n, size_t flags, json_error_t *why)
 {
     lm_text mended = { 0 };

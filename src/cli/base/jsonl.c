@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_exact.h"
 #include "cli/base/output.h"
 #include "cli/base/prompt.h"
 

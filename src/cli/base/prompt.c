@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_exact.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/json_given.h"
 #include "cli/base/output.h"

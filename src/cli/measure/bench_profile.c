@@ -1,6 +1,7 @@
 /* bench_profile.c - the profile of a test, as a table and as JSON. */
 #include <string.h>
 
+#include "base/columns.h"
 #include "cli/base/cell_table.h"
 #include "cli/measure/bench.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/columns.h"
 #include "cli/measure/bench.h"
 #include "cli/base/output.h"
 

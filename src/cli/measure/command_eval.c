@@ -2,6 +2,7 @@
  * text, speed. */
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/measure/eval.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/prompt.h"

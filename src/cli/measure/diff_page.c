@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "cli/measure/diffing.h"
 
 enum { MAX_KINDS = 64 };

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "cli/base/output.h"
 #include "cli/measure/trace.h"
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/output.h"
 #include "cli/base/tokenjson.h"

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/nearest.h"
 #include "cli/run/adapting.h"
 #include "cli/base/flags.h"
 #include "cli/base/interrupt.h"

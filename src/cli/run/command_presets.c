@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "cli/base/output.h"
 #include "lamina/preset.h"
 

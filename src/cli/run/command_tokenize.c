@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/columns.h"
 #include "cli/base/jsonl.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"

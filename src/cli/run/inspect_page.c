@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "cli/run/inspect.h"
 #include "cli/base/output.h"
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_exact.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/json_given.h"
 

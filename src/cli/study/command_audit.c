@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "cli/study/audit_marks.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"

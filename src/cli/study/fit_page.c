@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "cli/base/cell_table.h"
 #include "cli/base/output.h"
 

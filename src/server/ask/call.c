@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json_exact.h"
 #include "lamina/heap.h"
 #include "server/ask/json_body.h"
 #include "server/ask/request_limits.h"

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/json_exact.h"
 #include "server/ask/json_body.h"
 #include "server/ask/request_limits.h"
 #include "server/models/exact.h"

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/json_exact.h"
 #include "lamina/buffer.h"
 
 json_t *lm_json_body(const char *text, size_t n, size_t flags, size_t *mended, json_error_t *why)

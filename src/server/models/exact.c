@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/json_exact.h"
 #include "lamina/heap.h"
 
 lm_status lm_json_exact(const json_t *o, const lm_text *wide, lm_text *out, lm_error *e)

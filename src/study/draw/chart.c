@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/columns.h"
 #include "study/facts/figure.h"
 #include "study/facts/table.h"
 

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/columns.h"
+
 lm_table lm_table_new(lm_facts *f, const char *align, unsigned indent)
 {
     return (lm_table){ .f = f, .align = align, .gap = "  ", .indent = indent, .n = (unsigned)strlen(align) };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/columns.h"
 #include "base/error.h"
 #include "base/jsontext.h"
 #include "base/language.h"

@@ -5,6 +5,7 @@
 #include "study/models/forward.h"
 #include "study/models/toy.h"
 #include "base/alloc.h"
+#include "base/columns.h"
 #include "base/error.h"
 #include "base/language.h"
 #include "lamina/explain.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/columns.h"
 #include "study/facts/flow.h"
 #include "study/facts/ledger.h"
 #include "study/facts/table.h"

@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "base/columns.h"
 #include "unit.h"
 
 /* ---- names ---- */
@@ -136,27 +135,13 @@ static void a_language_belongs_to_its_thread(void **state)
     lm_language_set(LM_ENGLISH);
 }
 
-/* ---- widths ---- */
-
-static void columns_equal_those_of_a_terminal(void **state)
-{
-    (void)state;
-    assert_int_equal(lm_text_columns(""), 0);
-    assert_int_equal(lm_text_columns("abc ×→"), 6);
-    assert_int_equal(lm_text_columns("參數（f16）"), 11);
-    assert_int_equal(lm_text_columns("e\xCC\x81"), 1);                       /* a combining accent */
-    assert_int_equal(lm_text_columns("\xE1\x80\x80\xE1\x80\xAD"), 1);        /* KA, vowel I above it */
-    assert_int_equal(lm_text_columns("\xE1\x80\x80\xE1\x80\xAC"), 2);        /* KA, vowel AA next to it */
-    assert_int_equal(lm_text_columns("a\xFF\x80z"), 2);                      /* bytes that are not valid UTF-8 */
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tags_and_locales_name_the_same_languages),    cmocka_unit_test(unknown_languages_are_rejected),
         cmocka_unit_test(the_environment_is_read_as_setlocale_does),   cmocka_unit_test(texts_are_looked_up_and_fall_back_to_english),
         cmocka_unit_test(contexts_and_numbers_select_the_translation), cmocka_unit_test(the_table_is_in_order_and_whole),
-        cmocka_unit_test(a_language_belongs_to_its_thread),            cmocka_unit_test(columns_equal_those_of_a_terminal),
+        cmocka_unit_test(a_language_belongs_to_its_thread),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
