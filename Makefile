@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo demo-cluster serve test avx2 anywhere browser web web-dev tex debug asan tsan coverage neon sse41 edge bench bench-serve changes compat soak facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo demo-cluster serve test e2e documents changed nightly avx2 anywhere browser web web-dev tex debug asan tsan coverage neon sse41 edge bench bench-serve changes compat soak facts golden golden-report messages fmt lint install uninstall static clean help
 
 PORT   ?= 8080
 RANKS  ?= 4
@@ -21,8 +21,21 @@ serve: build/release/build.ninja               ## serve the demo model over HTTP
 	@ninja -C build/release --quiet src/cli/lamina
 	build/release/src/cli/lamina serve --port $(PORT)
 
-test: build/test/build.ninja                   ## build with warnings as errors and run every suite
-	@scripts/test build/test
+test: build/test/build.ninja                   ## build with warnings as errors; library, kernels, golden models, house rules, and what needs the plain program
+	@scripts/test build/test --no-suite e2e --no-suite documents
+
+e2e: build/test/build.ninja                    ## what runs the program end to end, on the plain build (make asan runs it under sanitizers)
+	@scripts/test build/test --suite e2e
+
+documents: build/test/build.ninja              ## every command of the pages, the checklist, the patches of docs/dev/adding-*.md
+	@scripts/test build/test --suite documents
+
+changed:                                       ## what .ci/run adds where its files have changed since BASE: documents, browser, static (none: all of them)
+	@scripts/changed $(BASE)
+
+nightly:                                       ## everything, on both builds: what a release must pass (an hour)
+	@$(MAKE) test e2e documents changes browser static edge tsan
+	@$(MAKE) build/asan/build.ninja && LAMINA_CPU=avx2 scripts/test build/asan --no-suite lint
 
 avx2: build/test/build.ninja                   ## the suites that compute, once more without what the machine has beyond AVX2
 	@grep -qwE 'avx512f|avx_vnni' /proc/cpuinfo || { echo "this processor has nothing beyond AVX2: make test has shown it"; exit 0; }; \
@@ -59,8 +72,8 @@ tex: build/test/build.ninja                    ## reports as LaTeX, compiled by 
 debug: build/debug/build.ninja                 ## build/debug: no optimisation, all symbols
 	@ninja -C build/debug
 
-asan: build/asan/build.ninja                   ## every suite that runs the program or the library, under AddressSanitizer and UBSan
-	@scripts/test build/asan --no-suite lint
+asan: build/asan/build.ninja                   ## readers, writers, the program end to end, under AddressSanitizer and UBSan
+	@scripts/test build/asan --suite unit --suite bad --suite fuzz --suite e2e
 
 tsan: build/tsan/build.ninja                   ## the suites that use threads, under ThreadSanitizer
 	@scripts/test build/tsan --suite threads

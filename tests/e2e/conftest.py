@@ -1,4 +1,4 @@
-"""Settings and fixtures of all end-to-end tests. Meson sets the paths in the environment."""
+"""Settings and fixtures of all end-to-end tests. Meson sets the paths in the environment; without it they are those of build/test."""
 import collections
 import json
 import os
@@ -13,8 +13,8 @@ import pytest
 # What tests of one room use of another, as if all were in one folder: file names are unique.
 sys.path += sorted(str(room) for room in pathlib.Path(__file__).parent.iterdir() if room.is_dir())
 
-BUILD = pathlib.Path(os.environ["LAMINA_BUILD"])
-SOURCE = pathlib.Path(os.environ["LAMINA_SOURCE"])
+SOURCE = pathlib.Path(os.environ.setdefault("LAMINA_SOURCE", str(pathlib.Path(__file__).resolve().parents[2])))
+BUILD = pathlib.Path(os.environ.setdefault("LAMINA_BUILD", str(SOURCE / "build/test")))
 MODEL = SOURCE / "build/assets/smollm2-135m-instruct-q4_1.gguf"
 
 # An environment without a cache: it has no models and no measurements.
@@ -35,6 +35,9 @@ PATIENCE = 600
 
 SANITIZED = os.environ.get("LAMINA_SANITIZE", "none") != "none"
 
+# What sanitizers prevent: they map terabytes, keep threads and memory of their own, or take too long. Run by the test e2e_plain_only.
+plain_only = pytest.mark.plain_only
+
 explains = pytest.mark.skipif(not os.environ.get("LAMINA_STUDY", "yes"), reason="a build without explanations")
 
 
@@ -43,10 +46,16 @@ def some(things, first=0, step=4):
     return list(things)[first % step::step] if SANITIZED else list(things)
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "plain_only: a test that a build with sanitizers cannot run")
+
+
 def pytest_collection_modifyitems(config, items):
     """A build with sanitizers runs five times longer: of a test with more than four cases, run every fourth; they reach the same code."""
     if not SANITIZED:
         return
+    config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("plain_only")])
+    items[:] = [item for item in items if not item.get_closest_marker("plain_only")]
     def test(item):
         return item.path, getattr(item, "originalname", item.name)
     cases, seen, kept, left = collections.Counter(map(test, items)), collections.Counter(), [], []

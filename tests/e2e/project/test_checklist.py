@@ -35,6 +35,7 @@ def test_no_other_command_is_described():
 
 def test_tests_exist():
     known = {t["name"] for t in json.loads(subprocess.check_output(["meson", "introspect", "--tests", BUILD]))}
+    known |= {"e2e_" + path.stem.removeprefix("test_") for path in (SOURCE / "tests/e2e").rglob("test_*.py")}
     named = {name for row in ROWS for name in re.findall(r"`([^`]+)`", row[3])}
     assert named <= known, named - known
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import PATIENCE, SANITIZED, run
+from conftest import PATIENCE, plain_only, run
 
 
 @pytest.fixture(scope="module")
@@ -350,10 +350,8 @@ def test_a_chat_ends_with_the_signal_that_ends_it(lamina, source, number):
     (["detokenize", "MODEL", "--jsonl", "/dev/zero"], None), (["chat", "MODEL"], "/dev/zero"),
     (["run", "MODEL", "-n", "2"], "/dev/zero"), (["template", "MODEL", "--context", "/dev/zero"], None),
 ])
-@pytest.mark.parametrize("memory", [None, 500 << 20])
+@pytest.mark.parametrize("memory", [None, pytest.param(500 << 20, marks=plain_only)])     # sanitizers reserve more
 def test_endless_input_is_rejected(lamina, model, arguments, stdin, memory):
-    if memory and SANITIZED:
-        pytest.skip("sanitizers reserve more")
     limit = (lambda: resource.setrlimit(resource.RLIMIT_AS, (memory, memory))) if memory else None
     command = [lamina, *(model if a == "MODEL" else a for a in arguments)]
     done = run(*command, stdin=open(stdin or "/dev/null", "rb"), preexec_fn=limit)

@@ -16,7 +16,7 @@ import urllib.request
 
 import pytest
 
-from conftest import PATIENCE, SANITIZED, run
+from conftest import PATIENCE, SANITIZED, plain_only, run
 
 TEXT = ["-p", "The capital of France is", "--raw", "-n", "8", "--temp", "0", "-t", "1"]
 ENV = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -221,7 +221,7 @@ def end(job, path):
     gone(f"serve {path}")
 
 
-@pytest.mark.skipif(SANITIZED, reason="slow")
+@plain_only          # slow
 @pytest.mark.parametrize("split, n", [("tp=2", 2), ("pp=2", 2)])
 def test_ranks_serve_the_same_as_one_process(lamina, model, tmp_path, alone, split, n):
     """Concurrent requests with the same prompt get the output of one process."""
@@ -239,7 +239,7 @@ def test_ranks_serve_the_same_as_one_process(lamina, model, tmp_path, alone, spl
         end(job, link)
 
 
-@pytest.mark.skipif(SANITIZED, reason="slow")
+@plain_only          # slow
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGSTOP])
 def test_streams_end_in_an_error_when_a_rank_is_lost_and_the_job_starts_again(lamina, model, tmp_path, blow):
     link, port = tmp_path / "lost.gguf", free_port()

@@ -17,7 +17,7 @@ import threading
 import time
 
 import pytest
-from conftest import BARE, MODEL, PATIENCE, SANITIZED, SOURCE
+from conftest import BARE, MODEL, PATIENCE, SANITIZED, SOURCE, plain_only
 from servers import Server
 
 TINY = SOURCE / "tests/golden/llama/gqa/model.gguf"
@@ -414,7 +414,7 @@ def test_out_of_pages_no_request_fails_and_nothing_changes(build, server, model)
     tell("15: eight texts on a cache of one context", texts=8 * n, failed=0, differ=0, preemptions=int(preempted))
 
 
-@pytest.mark.skipif(SANITIZED, reason="a sanitizer maps more than any limit")
+@plain_only          # a sanitizer maps more than any limit
 def test_insufficient_memory_is_rejected_at_the_start(build, model):
     def limited():
         resource.setrlimit(resource.RLIMIT_AS, (400 << 20, 400 << 20))

@@ -10,7 +10,7 @@ import time
 
 import fastjsonschema
 import pytest
-from conftest import BARE, PATIENCE, SANITIZED, SOURCE, run, some
+from conftest import BARE, PATIENCE, SOURCE, plain_only, run, some
 from ggufs import keys_and_tensors
 
 GOLDEN = SOURCE / "tests/golden"
@@ -158,7 +158,7 @@ def test_stopped(lamina, build, large, tmp_path, sign, status):
     assert done.returncode == 0 and [p.name for p in tmp_path.iterdir()] == ["o.gguf"], done.stderr
 
 
-@pytest.mark.skipif(SANITIZED, reason="sanitizers take memory of their own")
+@plain_only          # sanitizers take memory of their own
 def test_memory_is_smaller_than_the_model(build, large, tmp_path):
     """The model has 250 MB of weights; memory of weights that have been read is released."""
     code = ("import resource, subprocess, sys; r = subprocess.run(sys.argv[1:]).returncode; "
