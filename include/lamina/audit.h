@@ -1,8 +1,9 @@
-/* audit.h - find the statements about models in a document (Markdown, HTML, plain text), and check them.
+/* audit.h - find the statements about models in a document, and check them.
  *
- * Reads tables (a model per row or column, parts and their parameters, types and sizes, quantity and value), lists, sentences
- * ("8 KV heads") and arithmetic. A statement is about the model that its row, column, sentence or heading names. An ambiguous statement
- * may be confirmed, but is never called wrong. */
+ * Read is what has one meaning: tables of Markdown or aligned text (a model per row, column or heading), lines "name: value", phrases of
+ * known words such as "36 layers", keys of JSON and YAML, modules that PyTorch prints, tables of torchinfo, and lists of statements (tab
+ * separated, with the columns model, quantity and claim). A statement is about the model that its row, column, line or heading names. One
+ * that may mean something else can be confirmed, but is never called wrong. */
 #ifndef LAMINA_AUDIT_H
 #define LAMINA_AUDIT_H
 
@@ -23,18 +24,16 @@ typedef struct lm_audit_document lm_audit_document;
 typedef struct lm_audit_statement {
     size_t      line;                /* from 1 */
     size_t      at, size;            /* bytes of the value in the text */
-    const char *model;               /* a model given to lm_audit_read, or a preset; "": arithmetic */
-    const char *quantity;            /* alternative names for lm_facts_judge, separated by "|"; "": none */
+    const char *model;               /* a model given to lm_audit_read, or a preset; in a list of statements, any name */
+    const char *quantity;            /* alternative names for lm_facts_judge, divided by "|" */
     const char *claim;               /* the value, without markup */
-    lm_judgement judged;             /* if quantity is "": the result of the arithmetic */
-    bool        unsure;              /* ambiguous: may be confirmed, is never called wrong */
-    bool        likely;              /* if unsure: a match is hardly chance, even of a number of one digit */
-    bool        candidate;           /* about one of several models that the text may mean: omit it unless it is confirmed */
-    bool        precise;             /* zeros at its end are digits, not rounding */
+    bool        unsure;              /* may mean something else: may be confirmed, is never called wrong */
+    bool        listed;              /* of a list of statements, whose quantity is the one that is meant */
+    bool        key;                 /* the quantity is a key of JSON or YAML that the model's configuration may have */
     uint64_t    reserved[3];         /* zero */
 } lm_audit_statement;
 
-/* A row or line that contains a number but no statement that can be checked. */
+/* A row or line with a number that contains no statement that can be checked. */
 typedef struct lm_audit_unread {
     size_t      line;
     const char *text;
@@ -42,7 +41,7 @@ typedef struct lm_audit_unread {
 } lm_audit_unread;
 
 /* Read a document, which is copied. `models`: names of the models it is about; n = 0: the presets that it names. LM_USAGE: it contains a
- * NUL byte. Free with lm_audit_free. Threads may share the document. */
+ * NUL byte, or a list lacks a column. Free with lm_audit_free. Threads may share the document. */
 lm_status lm_audit_read(const char *text, size_t size, const char *const *models, size_t n, lm_audit_document **out, lm_error *e);
 void      lm_audit_free(lm_audit_document *d);
 
@@ -50,7 +49,7 @@ void      lm_audit_free(lm_audit_document *d);
 const lm_audit_statement *lm_audit_statement_at(const lm_audit_document *d, size_t i);
 const lm_audit_unread    *lm_audit_unread_at(const lm_audit_document *d, size_t i);
 
-/* Check a statement against the facts of its model; `f` is NULL if the quantity is "". Errors: those of lm_facts_judge. */
+/* Check a statement against the facts of its model. Errors: those of lm_facts_judge. */
 lm_status lm_audit_judge(const lm_audit_statement *s, lm_facts *f, lm_judgement *out, lm_error *e);
 
 #ifdef __cplusplus

@@ -159,7 +159,8 @@ typedef struct lm_judgement {
     char     truth[160];             /* its value */
     char     why[96];                /* the likely error, or why it cannot be checked; "" */
     const char *nearest;             /* for an unknown quantity: a similar one, valid as long as the facts; NULL: none */
-    uint64_t reserved[3];            /* zero */
+    const char *derivation;          /* how the fact follows: "config.json: rope_theta"; valid as long as the facts; NULL: none */
+    uint64_t reserved[2];            /* zero */
 } lm_judgement;
 
 /* Check a statement. `quantity`: a common name ("num_hidden_layers", "params.total") or a path; `claim`: "3.6B", "7213.50 MB", "GQA".

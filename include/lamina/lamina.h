@@ -60,12 +60,10 @@
 #include "lamina/merge.h"
 #include "lamina/synth.h"
 #if __has_include("lamina/facts.h")                      /* an installation may leave out what running models does not need */
+#include "lamina/audit.h"
 #include "lamina/clusterplan.h"
 #include "lamina/device.h"
 #include "lamina/facts.h"
-#if __has_include("lamina/audit.h")
-#include "lamina/audit.h"
-#endif
 #include "lamina/compare.h"
 #include "lamina/fit.h"
 #include "lamina/explain.h"

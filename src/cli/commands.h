@@ -4,8 +4,8 @@
 
 #include "cli/base/command.h"
 
-/* E, A, S: commands that a build may omit (meson.build: explain, audit, server). */
-#define LM_COMMAND_LIST(X, E, A, S) \
+/* E, S: commands that a build may omit (meson.build: study, server). */
+#define LM_COMMAND_LIST(X, E, S) \
     X(run)         \
     X(chat)        \
     S(serve)       \
@@ -19,7 +19,7 @@
     E(fit)         \
     E(devices)     \
     E(cluster)     \
-    A(audit)       \
+    E(audit)       \
     X(verify)      \
     X(score)       \
     X(eval)        \
@@ -49,14 +49,6 @@
 #define LM_LEFT_OUT(name)
 #endif
 
-#ifdef LM_WITHOUT_AUDIT
-#define LM_AUDITS(name)
-#define LM_UNAUDITED(name) #name,
-#else
-#define LM_AUDITS(name) &lm_command_##name,
-#define LM_UNAUDITED(name)
-#endif
-
 #ifdef LM_WITHOUT_SERVER
 #define LM_SERVES(name)
 #define LM_UNSERVED(name) #name,
@@ -66,7 +58,7 @@
 #endif
 
 #define X(name) extern const lm_command lm_command_##name;
-LM_COMMAND_LIST(X, X, X, X)
+LM_COMMAND_LIST(X, X, X)
 #undef X
 
 #endif

@@ -21,14 +21,14 @@
 
 static const lm_command *const commands[] = {
 #define X(name) &lm_command_##name,
-    LM_COMMAND_LIST(X, LM_EXPLAINS, LM_AUDITS, LM_SERVES)
+    LM_COMMAND_LIST(X, LM_EXPLAINS, LM_SERVES)
 #undef X
     NULL,
 };
 
 static const char *const left_out[] = {
 #define X(name)
-    LM_COMMAND_LIST(X, LM_LEFT_OUT, LM_UNAUDITED, LM_UNSERVED)
+    LM_COMMAND_LIST(X, LM_LEFT_OUT, LM_UNSERVED)
 #undef X
     NULL,
 };

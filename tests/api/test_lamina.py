@@ -830,15 +830,13 @@ def test_answers(lm):
 
 
 def test_statements_of_a_document(lm, facts):
-    if not hasattr(lm.library, "lm_audit_read"):
-        pytest.skip("a build without lamina audit")
     text = b"# A model\n\n| key | value |\n|---|---|\n| layers | 3 |\n\nAnd 7 of 9.\n"
     names = (ctypes.c_char_p * 1)(b"a-model")
     read = lm.new("lm_audit_read", text, len(text), names, 1)
     delivered, judged = lm.lm_audit_statement_at(read, 0), lm.lm_judgement()
     assert delivered.contents.line == 5 and delivered.contents.claim == b"3" and delivered.contents.model == b"a-model" and not lm.lm_audit_statement_at(read, 1)
     lm.lm_audit_judge(delivered, facts, ref(judged))
-    assert judged.verdict == lm.LM_CLAIM_WRONG and judged.truth == b"2"
+    assert judged.verdict == lm.LM_CLAIM_WRONG and judged.truth == b"2" and judged.derivation.startswith(b"program: ")
     assert lm.lm_audit_unread_at(read, 0).contents.line == 7 and not lm.lm_audit_unread_at(read, 1)
     lm.lm_audit_free(read)
 

@@ -245,43 +245,32 @@ static void shorten(char text[160])
     }
 }
 
-/* "3072 -> 8192", "3,072 × 8,192", "2048x512": copy the digits of each number, without an x between numbers. */
-static void digits_of(const char *text, char out[160])
+/* Read "3,072" and move behind it. In "[512,2048]" the comma divides two numbers. */
+static uint64_t whole_number(const char **text)
 {
-    size_t n = 0;
+    char    *end;
+    uint64_t x = strtoull(*text, &end, 10);
 
-    essence(text, out);
-    for (size_t i = 0; out[i]; i++)
-        if (out[i] != 'x' || !n || !isdigit((unsigned char)out[n - 1]) || !isdigit((unsigned char)out[i + 1]))
-            out[n++] = out[i];
-    out[n] = '\0';
-}
-
-static void put_numbers(const lm_fact *list, bool reversed, char out[160])
-{
-    size_t n = 0;
-
-    *out = '\0';
-    for (uint64_t i = 0; i < list->size && n < 140; i++) {
-        const lm_fact *x = lm_fact_item(list, reversed ? list->size - 1 - i : i);
-        if (x->kind == LM_FACT_COUNT)
-            n += (size_t)snprintf(out + n, 160 - n, "%" PRIu64, x->count);
-    }
+    for (; *end == ',' && strspn(end + 1, "0123456789") == 3; end += 4)
+        x = 1000 * x + strtoull(end + 1, NULL, 10);
+    *text = end;
+    return x;
 }
 
 /* Compare numbers in the order of the list. An arrow goes from in to out, of a matrix [out, in]; the order of "a × b" is not defined. */
 static void judge_list(const lm_fact *list, const char *text, lm_judgement *out)
 {
-    bool arrow = strstr(text, "->") || strstr(text, "→");
-    char wanted[160], reversed[160], plain[160], claimed[160];
+    bool     arrow = strstr(text, "->") || strstr(text, "→"), product = arrow || strstr(text, "×") || strchr(text, 'x');
+    bool     same = true, reversed = product;
+    uint64_t i = 0;
 
-    digits_of(text, claimed);
-    essence(text, plain);
-    put_numbers(list, false, wanted);
-    put_numbers(list, true, reversed);
-    bool either  = strcmp(claimed, plain) != 0 || strstr(text, "×");
-    bool same    = strcmp(claimed, arrow ? reversed : wanted) == 0 || (either && strcmp(claimed, reversed) == 0);
-    out->verdict = same ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
+    for (; *(text += strcspn(text, "0123456789")) && i < list->size; i++) {
+        uint64_t x = whole_number(&text);
+        same &= x == lm_fact_item(list, i)->count;
+        reversed &= x == lm_fact_item(list, list->size - 1 - i)->count;
+    }
+    bool whole   = i == list->size && !*text;
+    out->verdict = whole && ((same && !arrow) || reversed) ? LM_CLAIM_CONFIRMED : LM_CLAIM_WRONG;
 }
 
 /* Judge a spelling such as "gelu_new" for GELU (tanh). False: `text` is not such a spelling, or the fact is not an activation. "gelu"
@@ -328,12 +317,21 @@ static bool has_value(const lm_fact *x)
     return x && x->kind != LM_FACT_NONE && x->kind != LM_FACT_GROUP && x->kind != LM_FACT_TABLE;
 }
 
+/* Return where the fact comes from, and how: "config: rope_theta". */
+static const char *derivation_of(lm_facts *f, const lm_fact *x)
+{
+    char text[256];
+    int  n = snprintf(text, sizeof text, "%s%s%s", lm_origin_name(x->origin), x->how ? ": " : "", x->how ? x->how : "");
+
+    return lm_keep_text(f, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
 static void judge_by(lm_facts *f, const lm_fact *x, const char *text, lm_judgement *out)
 {
     lm_text  true_value = { 0 };
     lm_text path = { 0 };
 
-    *out = (lm_judgement){ .verdict = LM_CLAIM_NOT_CHECKABLE };
+    *out = (lm_judgement){ .verdict = LM_CLAIM_NOT_CHECKABLE, .derivation = derivation_of(f, x) };
     lm_fact_path(x, &path);
     snprintf(out->path, sizeof out->path, "%s", path.data ? path.data : "");
     lm_text_free(&path);

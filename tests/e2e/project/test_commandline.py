@@ -65,7 +65,7 @@ def test_underscores_are_hyphens_and_values_may_be_attached(lamina, model):
     (["chat", "MODEL", "--load", "/no/such/file"], 1, "not_found"),
     (["chat", "MODEL", "--chat-template-file", "/no/such/file"], 1, "not_found"),
     (["verify", "MODEL", "/no/such.safetensors"], 1, "not_found"),
-    (["audit", "/no/such.tsv"], *((1, "not_found") if os.environ.get("LAMINA_AUDITS", "yes") else (2, "usage"))),
+    (["audit", "/no/such.tsv"], 1, "not_found"),
     (["run", "MODEL", "-f", "/tmp"], 1, "io"),
     (["chat", "MODEL", "--chat-template-kwargs", "{"], 2, "usage"),
     (["chat", "MODEL", "--chat-template-kwargs", "[]"], 2, "usage"),
@@ -325,7 +325,6 @@ def test_a_model_whose_logits_are_nan_is_named(lamina, source, tmp_path):
     assert done.returncode == 1 and last_line(done) == f"error: {tmp_path}: the logit of token 0 is NaN"
 
 
-@pytest.mark.skipif(not os.environ.get("LAMINA_AUDITS", "yes"), reason="a build without lamina audit")
 def test_a_document_without_statements_is_reported(lamina, tmp_path):
     (tmp_path / "empty.tsv").write_text("")
     done = run(lamina, "audit", tmp_path / "empty.tsv")

@@ -7,7 +7,6 @@ import fastjsonschema
 import pytest
 from conftest import MODEL, SOURCE, run
 
-AUDITS = os.environ.get("LAMINA_AUDITS", "yes")
 TREES = "tests/golden/explain/trees"
 DOCUMENTS = {
     "compare": ["llama-3.2-3b llama-3.1-8b", "gpt2 mixtral-8x7b deepseek-v2 gemma-2-2b", "tests/golden/llama/gqa bloom-560m",
@@ -57,8 +56,6 @@ DOCUMENTS = {
     "bench": ["-m {model} -p 8 -n 2 -r 1 --limits stored", "-m {model} -p 8 -n 2 -r 1 --profile --limits stored",
               "-m {model} -p 0 -n 2 -r 2 -d 4 -npl 2 --limits stored"],
 }
-if not AUDITS:
-    DOCUMENTS.pop("audit")
 CASES = [(kind, line) for kind, lines in DOCUMENTS.items() for line in lines]
 
 
