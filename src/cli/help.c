@@ -1,10 +1,6 @@
 /* lamina help - describe the commands. */
 #include "cli/help.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "cli/base/flags.h"
 #include "cli/base/foreign.h"
 #include "cli/base/output.h"

@@ -8,15 +8,15 @@
 #include <unistd.h>
 
 #include "base/nearest.h"
-#include "cli/commands.h"
-#include "cli/complete.h"
 #include "cli/base/flag_names.h"
-#include "cli/environment.h"
 #include "cli/base/flags.h"
 #include "cli/base/from_hub.h"
-#include "cli/help.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/output.h"
+#include "cli/commands.h"
+#include "cli/complete.h"
+#include "cli/environment.h"
+#include "cli/help.h"
 #include "cli/run/splitting.h"
 
 static const lm_command *const commands[] = {

@@ -1,7 +1,6 @@
 /* jsonl.c - read a file line by line and parse each line. */
 #include "cli/base/jsonl.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

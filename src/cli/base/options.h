@@ -1,4 +1,4 @@
-/* options.h - flags that commands share: model, KV cache, engine, sampling. */
+/* options.h - flags that commands share: model, KV cache, engine. */
 #ifndef LM_CLI_OPTIONS_H
 #define LM_CLI_OPTIONS_H
 
@@ -84,22 +84,5 @@ lm_status lm_start_engine(const lm_model *m, lm_engine_options *o, lm_engine **o
 /* Lock the program's memory in RAM: pages that are resident, and mapped pages once they are read. Warns if
  * the system does not allow it. */
 void lm_lock_memory(void);
-
-/* ---- sampling ---- */
-typedef struct lm_sampling_flags {
-    lm_sampler_options o;
-    lm_flag_list       bias;             /* "ID+BIAS", "ID-BIAS", "ID-inf" */
-    lm_flag_list       breakers;         /* "none": no breakers */
-    bool               ignore_eos;
-} lm_sampling_flags;
-
-extern const lm_flag lm_sampling_flag_table[];
-
-void lm_sampling_defaults(lm_sampling_flags *f);
-
-/* Set sampler options from the flags; their pointers are valid as long as the command runs. A seed of
- * UINT64_MAX is replaced by a random one, which is also stored in `f`. */
-lm_status lm_sampling_options(lm_cli *cli, lm_sampling_flags *f, const lm_model *m, lm_sampler_options *out,
-                              lm_error *e);
 
 #endif

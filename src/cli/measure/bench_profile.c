@@ -1,5 +1,4 @@
 /* bench_profile.c - the profile of a test, as a table and as JSON. */
-#include <string.h>
 
 #include "base/columns.h"
 #include "cli/base/cell_table.h"

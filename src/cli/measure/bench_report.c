@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "base/columns.h"
-#include "cli/measure/bench.h"
 #include "cli/base/output.h"
+#include "cli/measure/bench.h"
 
 static const char md_head[] =
     "| model                          |       size |     params | backend    | threads |          test |                  t/s |"

@@ -2,19 +2,19 @@
  * machine. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
 #include "base/os/clock.h"
-#include "cli/run/adapting.h"
-#include "cli/measure/bench.h"
-#include "cli/measure/bench_texts.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
+#include "cli/measure/bench.h"
+#include "cli/measure/bench_lists.h"
+#include "cli/measure/bench_texts.h"
+#include "cli/run/adapting.h"
 #include "cli/run/splitting.h"
 
-enum { MAX_VALUES = 32, MAX_REPS = 1000 };
+enum { MAX_REPS = 1000 };
 
 typedef struct bench_options {
     lm_model_flags model;
@@ -95,107 +95,36 @@ static void bench_defaults(void *options)
 
 /* ---- lists of numbers ---- */
 
-typedef struct numbers { uint32_t at[MAX_VALUES]; uint32_t n; } numbers;
-
-/* Read a number; 4k is 4096. It is less than 2^42, so its sum or product with a value of a list does not
- * overflow. */
-static bool read_one(const char **at, uint64_t *out)
-{
-    char *end;
-
-    *out = strtoull(*at, &end, 10);
-    if (end == *at || **at == '-' || **at == '+' || **at == ' ' || *out > UINT32_MAX)
-        return false;
-    if (*end == 'k' || *end == 'K') {
-        *out *= 1024;
-        end++;
-    }
-    *at = end;
-    return true;
-}
-
-/* Read N, FIRST-LAST, FIRST-LAST+STEP or FIRST-LAST*FACTOR. */
-static bool read_range(const char **at, uint64_t least, uint64_t most, numbers *out)
-{
-    uint64_t first, last, step = 1;
-    char     how = '+';
-
-    if (!read_one(at, &first))
-        return false;
-    last = first;
-    if (**at == '-') {
-        ++*at;
-        if (!read_one(at, &last))
-            return false;
-        if (**at == '+' || **at == '*') {
-            how = *(*at)++;
-            if (!read_one(at, &step))
-                return false;
-        }
-    }
-    if (first < least || last > most || last < first || step < (how == '*' ? 2u : 1u) ||
-        (how == '*' && first == 0))
-        return false;
-    for (uint64_t v = first; v <= last; v = how == '*' ? v * step : v + step) {
-        if (out->n == MAX_VALUES)
-            return false;
-        out->at[out->n++] = (uint32_t)v;
-    }
-    return true;
-}
-
-static lm_status read_numbers(const char *flag, const char *text, uint32_t least, uint32_t most, numbers *out,
-                              lm_error *e)
-{
-    out->n = 0;
-    for (const char *at = text;; at++) {
-        if (!read_range(&at, least, most, out) || (*at && *at != ','))
-            return lm_fail(e, LM_USAGE, flag, LM_NO_OFFSET,
-                           "\"%s\" is not a list of at most %d numbers from %u to %u", text, MAX_VALUES,
-                           least, most);
-        if (!*at)
-            return LM_OK;
-    }
-}
-
 /* "512,128" */
-static lm_status read_pair(const char *text, numbers *out, lm_error *e)
+static lm_status read_pair(const char *text, lm_bench_list *out, lm_error *e)
 {
-    LM_TRY(read_numbers("--prompt-gen", text, 1, 1u << 24, out, e));
+    LM_TRY(lm_bench_read_list("--prompt-gen", text, 1, 1u << 24, out, e));
     if (out->n != 2)
         return lm_fail(e, LM_USAGE, "--prompt-gen", LM_NO_OFFSET, "\"%s\" is not two numbers", text);
     return LM_OK;
 }
 
 typedef struct lists {
-    numbers  prompts, gens, depths, sequences, threads, batches, micro_batches, both[MAX_VALUES];
-    uint32_t n_both;
+    lm_bench_list prompts, gens, depths, sequences, threads, batches, micro_batches;
+    lm_bench_list both[LM_BENCH_VALUES];
+    uint32_t      n_both;
 } lists;
 
 static lm_status read_lists(const bench_options *o, lists *l, lm_error *e)
 {
     l->n_both = 0;
     for (size_t i = 0; i < o->both.n; i++) {
-        if (l->n_both == MAX_VALUES)
-            return lm_fail(e, LM_USAGE, "--prompt-gen", LM_NO_OFFSET, "more than %d times", MAX_VALUES);
+        if (l->n_both == LM_BENCH_VALUES)
+            return lm_fail(e, LM_USAGE, "--prompt-gen", LM_NO_OFFSET, "more than %d times", LM_BENCH_VALUES);
         LM_TRY(read_pair(o->both.items[i], &l->both[l->n_both++], e));
     }
-    LM_TRY(read_numbers("--n-prompt", o->prompts, 0, 1u << 24, &l->prompts, e));
-    LM_TRY(read_numbers("--n-gen", o->gens, 0, 1u << 24, &l->gens, e));
-    LM_TRY(read_numbers("--n-depth", o->depths, 0, 1u << 24, &l->depths, e));
-    LM_TRY(read_numbers("--parallel", o->sequences, 1, 4096, &l->sequences, e));
-    LM_TRY(read_numbers("--threads", o->threads, 0, 1024, &l->threads, e));
-    LM_TRY(read_numbers("--batch-size", o->batches, 1, 65536, &l->batches, e));
-    return read_numbers("--ubatch-size", o->micro_batches, 1, 65536, &l->micro_batches, e);
-}
-
-static uint32_t largest(const numbers *n)
-{
-    uint32_t most = 0;
-
-    for (uint32_t i = 0; i < n->n; i++)
-        most = n->at[i] > most ? n->at[i] : most;
-    return most;
+    LM_TRY(lm_bench_read_list("--n-prompt", o->prompts, 0, 1u << 24, &l->prompts, e));
+    LM_TRY(lm_bench_read_list("--n-gen", o->gens, 0, 1u << 24, &l->gens, e));
+    LM_TRY(lm_bench_read_list("--n-depth", o->depths, 0, 1u << 24, &l->depths, e));
+    LM_TRY(lm_bench_read_list("--parallel", o->sequences, 1, 4096, &l->sequences, e));
+    LM_TRY(lm_bench_read_list("--threads", o->threads, 0, 1024, &l->threads, e));
+    LM_TRY(lm_bench_read_list("--batch-size", o->batches, 1, 65536, &l->batches, e));
+    return lm_bench_read_list("--ubatch-size", o->micro_batches, 1, 65536, &l->micro_batches, e);
 }
 
 /* ---- tests ---- */
@@ -417,7 +346,7 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
 static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batch, uint32_t sequences,
                        lm_error *e)
 {
-    uint32_t prompt = largest(&l->prompts), gen = largest(&l->gens),
+    uint32_t prompt = lm_bench_largest(&l->prompts), gen = lm_bench_largest(&l->gens),
              most = batch > sequences ? batch : sequences;
     uint32_t longest = prompt > gen ? prompt : gen;
     lm_engine_options o = {
@@ -437,7 +366,7 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
         uint32_t both = l->both[i].at[0] + l->both[i].at[1];
         longest = both > longest ? both : longest;
     }
-    o.context = largest(&l->depths) + longest;
+    o.context = lm_bench_largest(&l->depths) + longest;
     lm_bench_texts_close(&b->texts);
     lm_engine_free(b->g);
     b->g = NULL;

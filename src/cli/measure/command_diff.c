@@ -2,10 +2,10 @@
  * on a text. */
 #include <string.h>
 
-#include "cli/measure/diffing.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/options.h"
 #include "cli/base/prompt.h"
+#include "cli/measure/diffing.h"
 
 typedef struct diff_options {
     lm_run_flags run;

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/nearest.h"
-#include "cli/measure/eval.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/prompt.h"
+#include "cli/measure/eval.h"
 
 #define O(field) offsetof(lm_eval_flags, field)
 

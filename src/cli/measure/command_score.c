@@ -2,14 +2,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/run/adapting.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/jsonl.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
 #include "cli/base/prompt.h"
-#include "cli/run/scored.h"
 #include "cli/base/tokenjson.h"
+#include "cli/run/adapting.h"
+#include "cli/run/scored.h"
 #include "cli/run/splitting.h"
 
 typedef struct score_options {

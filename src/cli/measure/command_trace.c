@@ -1,6 +1,5 @@
 /* lamina trace - show what happens inside a model while it processes a text: surprise, logit lens, heads,
  * experts, and the effect of changing a part. */
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

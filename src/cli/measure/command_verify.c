@@ -2,11 +2,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "cli/run/adapting.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
 #include "cli/measure/verify_models.h"
+#include "cli/run/adapting.h"
 
 typedef struct verify_options {
     lm_model_flags model;

@@ -4,9 +4,9 @@
 
 #include <jansson.h>
 
-#include "cli/run/adapting.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
+#include "cli/run/adapting.h"
 #include "lamina/eval.h"
 
 typedef struct lm_eval_flags {

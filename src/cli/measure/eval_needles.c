@@ -1,11 +1,10 @@
 /* eval_needles.c - find a number hidden in a long text, per length and place. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/measure/eval.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/prompt.h"
+#include "cli/measure/eval.h"
 
 enum { MAX_STEPS = 64, SEQUENCES = 4 };
 

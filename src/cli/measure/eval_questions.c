@@ -1,10 +1,10 @@
 /* eval_questions.c - multiple-choice questions from files of JSON lines. */
 #include <string.h>
 
-#include "cli/measure/eval.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/jsonl.h"
 #include "cli/base/prompt.h"
+#include "cli/measure/eval.h"
 
 enum { SEQUENCES = 32, LOGIT_ROWS = 256, FIRST_ROOM = 256 };
 

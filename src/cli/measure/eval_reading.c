@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/measure/eval.h"
 #include "cli/base/interrupt.h"
+#include "cli/measure/eval.h"
 
 enum { SEQUENCES = 4, LOGIT_ROWS = 256, CONTEXT = 512 };
 

@@ -1,10 +1,9 @@
 /* eval_speed.c - speed of prompt processing and of generation. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/os/clock.h"
-#include "cli/measure/eval.h"
 #include "cli/base/interrupt.h"
+#include "cli/measure/eval.h"
 
 enum { CONTEXT = 512, PREDICT = 64, MAX_CHUNKS = 8 };
 

@@ -1,5 +1,4 @@
 /* trace_page.c - a trace as text: the surprise of each token, then the inside of one row. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* trace_versus.c - compare two models, or a model without and with interventions, on a text. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/columns.h"

@@ -1,43 +1,21 @@
 /* lamina chat - chat with a model on a terminal or over a pipe. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/nearest.h"
-#include "cli/run/adapting.h"
 #include "cli/base/flags.h"
 #include "cli/base/interrupt.h"
+#include "cli/base/sampling.h"
+#include "cli/base/tokenjson.h"
 #include "cli/run/lines.h"
 #include "cli/run/session.h"
-#include "cli/base/tokenjson.h"
 #include "cli/run/splitting.h"
+#include "cli/run/talk.h"
 
-typedef struct chat_options {
-    lm_model_flags    model;
-    lm_run_flags      run;
-    lm_lora_flags     lora;
-    lm_sampling_flags sampling;
-    lm_draft_flags    draft;
-    lm_constraint_flags constraint;
-    lm_template_flags chat;
-    const char       *system, *load;
-    bool              escape, no_escape, single, lock;
-    int64_t           predict;
-    lm_flag_list      stops;
-} chat_options;
+#define O(field) offsetof(lm_talk_flags, field)
 
-typedef struct talk {
-    lm_session    s;
-    chat_options *o;
-    lm_lines     *lines;
-    bool          quit;
-} talk;
-
-#define O(field) offsetof(chat_options, field)
-
-static const lm_flag chat_flag_table[] = {
+const lm_flag lm_talk_flag_table[] = {
     { "--system", "-sys --system-prompt", LM_FLAG_TEXT, O(system), "TEXT", "system message", 0, 0, NULL },
     { "--load", NULL, LM_FLAG_TEXT, O(load), "FILE", "continue a conversation saved by /save", 0, 0, NULL },
     { "--predict", "-n --n-predict", LM_FLAG_I64, O(predict), "N",
@@ -63,7 +41,7 @@ static const lm_flag chat_flag_table[] = {
 };
 
 static const lm_flag_group chat_groups[] = {
-    { "conversation", chat_flag_table, 0 },
+    { "conversation", lm_talk_flag_table, 0 },
     { "model", lm_model_flag_table, O(model) },
     { "several ranks", lm_split_flag_table, O(model) },
     { "engine", lm_run_flag_table, O(run) },
@@ -77,7 +55,7 @@ static const lm_flag_group chat_groups[] = {
 
 static void chat_defaults(void *options)
 {
-    chat_options *o = options;
+    lm_talk_flags *o = options;
 
     lm_run_defaults(&o->run);
     lm_sampling_defaults(&o->sampling);
@@ -87,7 +65,7 @@ static void chat_defaults(void *options)
 
 /* ---- answers ---- */
 
-static void meter(const talk *t)
+static void meter(const lm_talk *t)
 {
     const lm_generation *x = &t->s.last;
     char used[LM_FIGURE], all[LM_FIGURE], rate[LM_FIGURE];
@@ -115,8 +93,7 @@ static json_t *answer_json(const lm_session *s)
                      "timings", lm_display_timings(&s->last));
 }
 
-/* Show the session's last answer if `status` is LM_OK. */
-static lm_status show(talk *t, lm_status status, lm_error *e)
+lm_status lm_talk_show(lm_talk *t, lm_status status, lm_error *e)
 {
     if (status != LM_OK)
         return status;
@@ -127,7 +104,7 @@ static lm_status show(talk *t, lm_status status, lm_error *e)
     return status;
 }
 
-static lm_status send_message(talk *t, const lm_text *line, lm_error *e)
+static lm_status send_message(lm_talk *t, const lm_text *line, lm_error *e)
 {
     lm_status status;
 
@@ -137,307 +114,14 @@ static lm_status send_message(talk *t, const lm_text *line, lm_error *e)
         lm_fail_hint(e, "-c N makes the context larger; /reset starts over");
     if (status != LM_OK)
         lm_session_drop(&t->s, "user");                  /* so that the user can try again */
-    return show(t, status, e);
-}
-
-/* ---- slash commands ---- */
-
-static lm_status do_reset(talk *t, const char *argument, lm_error *e)
-{
-    (void)argument, (void)e;
-    lm_session_reset(&t->s);
-    lm_print_line("conversation cleared");
-    return LM_OK;
-}
-
-static lm_status do_system(talk *t, const char *argument, lm_error *e)
-{
-    if (!*argument) {
-        const char *now = lm_session_system(&t->s);
-        lm_print_line("%s", now ? now : "no system message");
-        return LM_OK;
-    }
-    if (strcmp(argument, "none") == 0) {
-        lm_session_drop_system(&t->s);
-        lm_print_line("no system message");
-        return LM_OK;
-    }
-    return lm_session_add(&t->s, "system", argument, strlen(argument), e);
-}
-
-static lm_status save(talk *t, const char *path, lm_error *e)
-{
-    size_t n = json_array_size(t->s.messages);
-
-    LM_TRY(lm_session_save(&t->s, path, e));
-    lm_print_line("%s: %zu message%s written", path, n, n == 1 ? "" : "s");
-    return LM_OK;
-}
-
-/* An existing file is replaced only after confirmation at a terminal; over a pipe it is an error. */
-static bool may_replace(talk *t, const char *path)
-{
-    struct stat st;
-    lm_text line = { 0 };
-    bool yes = false;
-
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
-        return true;
-    if (!lm_lines_terminal(t->lines))
-        return false;
-    lm_print_line("%s exists. Replace it? (yes or no)", path);
-    if (lm_lines_next(t->lines, &line, &(lm_error){ .offset = LM_NO_OFFSET }) == LM_LINE)
-        yes = strcmp(line.data, "y") == 0 || strcmp(line.data, "yes") == 0;
-    lm_text_free(&line);
-    return yes;
-}
-
-static lm_status do_replace(talk *t, const char *argument, lm_error *e)
-{
-    if (!*argument)
-        return lm_fail(e, LM_USAGE, "/save!", LM_NO_OFFSET, "needs a file name");
-    return save(t, argument, e);
-}
-
-static lm_status do_save(talk *t, const char *argument, lm_error *e)
-{
-    if (!*argument)
-        return lm_fail(e, LM_USAGE, "/save", LM_NO_OFFSET, "needs a file name");
-    if (!may_replace(t, argument)) {
-        if (lm_lines_terminal(t->lines)) {
-            lm_print_line("not saved");
-            return LM_OK;
-        }
-        lm_fail(e, LM_USAGE, argument, LM_NO_OFFSET, "already exists");
-        lm_fail_hint(e, "/save! %s replaces it", argument);
-        return LM_USAGE;
-    }
-    return save(t, argument, e);
-}
-
-static lm_status do_load(talk *t, const char *argument, lm_error *e)
-{
-    if (!*argument)
-        return lm_fail(e, LM_USAGE, "/load", LM_NO_OFFSET, "needs a file name");
-    LM_TRY(lm_session_load(&t->s, argument, e));
-    lm_print_line("%zu message%s", json_array_size(t->s.messages),
-                  json_array_size(t->s.messages) == 1 ? "" : "s");
-    return LM_OK;
-}
-
-static lm_status do_regen(talk *t, const char *argument, lm_error *e)
-{
-    (void)argument;
-    return show(t, lm_session_regenerate(&t->s, e), e);
-}
-
-static lm_status do_stats(talk *t, const char *argument, lm_error *e)
-{
-    const lm_session *s = &t->s;
-    lm_memory memory;
-    char a[LM_FIGURE], b[LM_FIGURE], c[LM_FIGURE], d[LM_FIGURE];
-
-    (void)argument, (void)e;
-    lm_engine_allocated(s->engine, &memory);
-    lm_print_line("answers    %" PRIu64 "  ·  %zu message%s", s->answers, json_array_size(s->messages),
-                  json_array_size(s->messages) == 1 ? "" : "s");
-    lm_print_line("read       %s token%s in %s (%s), %s more from the cache", lm_figure_count(a, s->read),
-                  s->read == 1 ? "" : "s", lm_figure_time(b, s->read_seconds),
-                  lm_figure_rate(c, s->read, s->read_seconds), lm_figure_count(d, s->reused));
-    lm_print_line("generated  %s token%s in %s (%s)", lm_figure_count(a, s->generated),
-                  s->generated == 1 ? "" : "s", lm_figure_time(b, s->generate_seconds),
-                  lm_figure_rate(c, s->continued, s->generate_seconds));
-    if (s->drafted)
-        lm_print_line("drafted    %s token%s, %s accepted (%.0f %%)", lm_figure_count(a, s->drafted),
-                      s->drafted == 1 ? "" : "s", lm_figure_count(b, s->accepted),
-                      100.0 * (double)s->accepted / (double)s->drafted);
-    lm_print_line("context    %s of %s", lm_figure_count(a, lm_engine_length(s->engine, 0)),
-                  lm_figure_count(b, lm_engine_context(s->engine)));
-    lm_print_line("memory     weights %s, cache %s, scratch %s", lm_figure_bytes(a, memory.weights),
-                  lm_figure_bytes(b, memory.kv), lm_figure_bytes(c, memory.scratch));
-    lm_print_line("engine     %s, %u thread%s", lm_engine_cpu(s->engine), lm_engine_threads(s->engine),
-                  lm_engine_threads(s->engine) == 1 ? "" : "s");
-    return LM_OK;
-}
-
-/* Find the flag that /set names without dashes, with '_' for '-' as other programs do, or NULL. *at: the
- * address of its value. */
-static const lm_flag *settable(talk *t, const char *name, size_t n, void **at)
-{
-    const struct { const lm_flag *table; void *options; } tables[] = {
-        { lm_sampling_flag_table, &t->o->sampling },
-        { chat_flag_table, t->o },
-    };
-
-    char flag[40];
-
-    snprintf(flag, sizeof flag, "--%.*s", (int)n, name);
-    for (char *c = flag; *c; c++)
-        *c = *c == '_' ? '-' : *c;
-    for (size_t i = 0; i < 2; i++) {
-        const lm_flag *f = lm_flag_find(tables[i].table, flag);
-        if (f && (i == 0 || f->offset == O(predict))) {
-            *at = (char *)tables[i].options + f->offset;
-            return f;
-        }
-    }
-    return NULL;
-}
-
-/* Show a setting as NAME VALUE. Kinds without a case, such as lists, are not shown. */
-static void show_setting(const lm_flag *f, const void *at)
-{
-    switch (f->kind) {
-    case LM_FLAG_INT:
-        lm_print_line("%-20s %" PRId32, f->name + 2, *(const int32_t *)at);
-        break;
-    case LM_FLAG_COUNT:
-        lm_print_line("%-20s %" PRIu32, f->name + 2, *(const uint32_t *)at);
-        break;
-    case LM_FLAG_I64:
-        lm_print_line("%-20s %" PRId64, f->name + 2, *(const int64_t *)at);
-        break;
-    case LM_FLAG_U64:
-        lm_print_line("%-20s %" PRIu64, f->name + 2, *(const uint64_t *)at);
-        break;
-    case LM_FLAG_FLOAT:
-        lm_print_line("%-20s %g", f->name + 2, (double)*(const float *)at);
-        break;
-    case LM_FLAG_SWITCH:
-        lm_print_line("%-20s %s", f->name + 2, *(const bool *)at ? "on" : "off");
-        break;
-    case LM_FLAG_TEXT:
-        lm_print_line("%-20s %s", f->name + 2,
-                      *(const char *const *)at ? *(const char *const *)at : "(default)");
-        break;
-    default:
-        break;
-    }
-}
-
-static lm_status show_settings(const talk *t)
-{
-    for (const lm_flag *f = lm_sampling_flag_table; f->name; f++)
-        show_setting(f, (const char *)&t->o->sampling + f->offset);
-    for (const lm_flag *f = chat_flag_table; f->name; f++)
-        if (f->offset == O(predict))
-            show_setting(f, &t->o->predict);
-    return LM_OK;
-}
-
-#define PARAMETER "parameter "
-
-static lm_status do_set(talk *t, const char *argument, lm_error *e)
-{
-    if (!*argument)
-        return show_settings(t);
-    /* ollama's form: /set parameter temperature 0.2 */
-    if (strncmp(argument, PARAMETER, strlen(PARAMETER)) == 0)
-        argument += strlen(PARAMETER);
-
-    size_t n = strcspn(argument, " ");
-    const char *value = argument + n + strspn(argument + n, " ");
-    lm_sampling_flags before = t->o->sampling;
-    void *at = NULL;
-    const lm_flag *f = settable(t, argument, n, &at);
-    const char *kept = f ? lm_store_strdup(&t->s.cli->store, value) : NULL;
-    lm_sampler *made = NULL;
-    lm_status status;
-
-    if (!f) {
-        lm_fail(e, LM_USAGE, "/set", LM_NO_OFFSET, "unknown setting \"%.*s\"", (int)n, argument);
-        return lm_fail_hint(e, "use /set NAME VALUE, where NAME is a sampling flag "
-                               "(temp, top-k, seed ...) or predict");
-    }
-    if (!kept)
-        return lm_fail_memory(e, "/set", strlen(value));
-    if (f->kind != LM_FLAG_SWITCH && !*value)
-        return lm_fail(e, LM_USAGE, "/set", LM_NO_OFFSET, "%.*s needs a value: %s", (int)n, argument,
-                       f->value);
-    LM_TRY(lm_flags_set(t->s.cli, f, at, kept, e));
-    t->s.predict = t->o->predict;
-
-    /* Create a sampler with the new value now. If the value is rejected, the old sampler and settings
-     * stay. */
-    made = t->s.sampler;
-    t->s.sampler = NULL;
-    status = lm_session_sampler(&t->s, e);
-    if (status == LM_OK) {
-        lm_sampler_free(made);
-        return LM_OK;
-    }
-    t->s.sampler = made;
-    t->o->sampling = before;
-    return status;
-}
-
-static lm_status do_quit(talk *t, const char *argument, lm_error *e)
-{
-    (void)argument, (void)e;
-    t->quit = true;
-    return LM_OK;
-}
-
-static lm_status do_help(talk *t, const char *argument, lm_error *e);
-
-static const struct slash {
-    const char *name, *usage, *help;
-    lm_status (*run)(talk *, const char *, lm_error *);
-} slashes[] = {
-    { "/reset",  "",           "clear the conversation, keep the system message",  do_reset  },
-    { "/clear",  "",           "as /reset",                                do_reset  },
-    { "/system", "TEXT",       "set the system message; none: remove it; without TEXT: show it", do_system },
-    { "/regen",  "",           "generate the last answer again",                    do_regen  },
-    { "/save",   "FILE",       "write the conversation as JSON",                    do_save   },
-    { "/save!",  "FILE",       "as /save, but replace an existing file",            do_replace },
-    { "/load",   "FILE",       "load a saved conversation",          do_load   },
-    { "/set",    "NAME VALUE", "change a sampling setting: /set temp 0.2; alone: show all", do_set    },
-    { "/stats",  "",           "show tokens, speed and memory",                             do_stats  },
-    { "/help",   "",           "show this list",                                         do_help   },
-    { "/?",      "",           "as /help",                                 do_help   },
-    { "/quit",   "",           "exit (also Ctrl-D)",                             do_quit   },
-    { "/exit",   "",           "exit",                                              do_quit   },
-    { "/bye",    "",           "exit",                                              do_quit   },
-};
-enum { SLASHES = sizeof slashes / sizeof *slashes };
-
-static lm_status do_help(talk *t, const char *argument, lm_error *e)
-{
-    (void)t, (void)argument, (void)e;
-    for (size_t i = 0; i < SLASHES; i++)
-        lm_print_line("%-8s %-11s %s", slashes[i].name, slashes[i].usage, slashes[i].help);
-    lm_print_line("End a line with \\ to continue it on the next, or put \"\"\" before and after several "
-                  "lines; a paste is one message.");
-    lm_print_line("Ctrl-C stops an answer.");
-    return LM_OK;
-}
-
-static lm_status slash(talk *t, const char *line, lm_error *e)
-{
-    size_t n = strcspn(line, " ");
-    const char *names[SLASHES + 1] = { NULL }, *near;
-    char given[32] = "";
-
-    for (size_t i = 0; i < SLASHES; i++) {
-        names[i] = slashes[i].name;
-        if (strlen(slashes[i].name) == n && strncmp(slashes[i].name, line, n) == 0)
-            return slashes[i].run(t, line + n + strspn(line + n, " "), e);
-    }
-    memcpy(given, line, n < sizeof given ? n : sizeof given - 1);
-    near = lm_nearest_word(given, names);
-    lm_fail(e, LM_USAGE, given, LM_NO_OFFSET, "unknown command");
-    if (near)
-        lm_fail_hint(e, "did you mean %s?", near);
-    else
-        lm_fail_hint(e, "/help lists them");
-    return LM_USAGE;
+    return lm_talk_show(t, status, e);
 }
 
 /* ---- the loop ---- */
 
 /* Read and answer messages until the end of input. An error in one message is printed in place of its answer
  * and does not end the conversation. Over a pipe the first error determines the exit status. */
-static lm_status converse(talk *t, lm_error *e)
+static lm_status converse(lm_talk *t, lm_error *e)
 {
     lm_text line = { 0 };
     lm_status first = LM_OK;
@@ -462,7 +146,7 @@ static lm_status converse(talk *t, lm_error *e)
         }
         if (got == LM_LINE_ABANDONED || line.size == 0)
             continue;
-        status = line.data[0] == '/' ? slash(t, line.data, &error) : send_message(t, &line, &error);
+        status = line.data[0] == '/' ? lm_talk_command(t, line.data, &error) : send_message(t, &line, &error);
         t->quit |= t->o->single && line.data[0] != '/';
         if (status == LM_OK)
             continue;
@@ -498,7 +182,7 @@ static const char *history_file(lm_cli *cli)
     return file;
 }
 
-static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
+static lm_status open_talk(lm_cli *cli, lm_talk_flags *o, lm_talk *t, lm_error *e)
 {
     lm_engine_options engine;
     lm_model_info info;
@@ -543,7 +227,7 @@ static lm_status open_talk(lm_cli *cli, chat_options *o, talk *t, lm_error *e)
 
 static lm_status chat(lm_cli *cli, void *options, lm_error *e)
 {
-    talk t = { 0 };
+    lm_talk t = { 0 };
     lm_status status;
 
     lm_interrupt_watch(NULL);
@@ -565,7 +249,7 @@ const lm_command lm_command_chat = {
     .groups = chat_groups,
     .foreign = true,
     .max_args = 1,
-    .options_size = sizeof(chat_options),
+    .options_size = sizeof(lm_talk_flags),
     .defaults = chat_defaults,
     .run = chat,
 };

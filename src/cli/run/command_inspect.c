@@ -1,11 +1,9 @@
 /* lamina inspect - show a model's structure, size and cost without running it. */
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "cli/base/output.h"
 #include "cli/run/inspect.h"
 #include "cli/run/inspect_page.h"
-#include "cli/base/output.h"
 #include "cli/run/splitting.h"
 
 #define O(field) offsetof(lm_inspect_options, field)

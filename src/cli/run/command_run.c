@@ -11,6 +11,7 @@
 #include "cli/base/interrupt.h"
 #include "cli/base/options.h"
 #include "cli/base/prompt.h"
+#include "cli/base/sampling.h"
 #include "cli/base/tokenjson.h"
 #include "cli/run/adapting.h"
 #include "cli/run/constraining.h"

@@ -5,7 +5,6 @@
  * lm_constraining; each sequence gets a copy of the state. */
 #include "cli/run/constraining.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/base/output.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/columns.h"
-#include "cli/run/inspect.h"
 #include "cli/base/output.h"
+#include "cli/run/inspect.h"
 
 static uint64_t count(const json_t *object, const char *key)
 {

@@ -4,6 +4,7 @@
 
 #include "cli/base/options.h"
 #include "cli/base/prompt.h"
+#include "cli/base/sampling.h"
 #include "cli/run/adapting.h"
 #include "cli/run/constraining.h"
 #include "cli/run/display.h"

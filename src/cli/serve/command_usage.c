@@ -1,5 +1,4 @@
 /* lamina usage - show the token counts of a server's clients, from its store. */
-#include <string.h>
 
 #include "cli/base/output.h"
 #include "server/start/serve.h"

@@ -2,7 +2,6 @@
 #include "cli/study/cluster_page.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "cli/base/cell_table.h"
 

@@ -3,14 +3,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/os/clock.h"
-#include "cli/study/cluster.h"
 #include "cli/run/splitting.h"
+#include "cli/study/cluster.h"
 
 /* seconds; after STEADY the next pause is the shortest again */
 enum { LONGEST_PAUSE = 30, STEADY = 60 };

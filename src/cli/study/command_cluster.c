@@ -2,8 +2,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "cli/study/cluster.h"
 #include "cli/base/flags.h"
+#include "cli/study/cluster.h"
 
 #define O(field) offsetof(lm_cluster_flags, field)
 

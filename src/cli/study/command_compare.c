@@ -1,5 +1,4 @@
 /* lamina compare - compare models side by side. */
-#include <string.h>
 
 #include "cli/base/options.h"
 #include "cli/base/output.h"

@@ -3,8 +3,8 @@
 
 #include "cli/base/options.h"
 #include "cli/base/output.h"
-#include "cli/study/pieces.h"
 #include "cli/base/prompt.h"
+#include "cli/study/pieces.h"
 
 typedef struct explain_options {
     lm_model_flags model;

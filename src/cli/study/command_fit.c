@@ -1,12 +1,11 @@
 /* lamina fit - check whether a model fits a machine, with how much context and how many sequences, and how
  * fast it would run. */
-#include <stdlib.h>
 #include <string.h>
 
-#include "cli/study/fit_page.h"
-#include "cli/study/fit_tables.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
+#include "cli/study/fit_page.h"
+#include "cli/study/fit_tables.h"
 
 enum { MAX_MODELS = 16 };
 

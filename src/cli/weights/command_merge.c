@@ -1,11 +1,10 @@
 /* lamina merge - add adapters to a model's weights and write the result to a new file. */
-#include <stdio.h>
 #include <string.h>
 
-#include "cli/run/adapting.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
+#include "cli/run/adapting.h"
 #include "lamina/merge.h"
 
 #define O(field) offsetof(lm_merge_options, field)

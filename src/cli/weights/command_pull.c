@@ -1,13 +1,12 @@
 /* lamina pull - download a model from a hub into the local cache, and manage the cache. */
-#include <stdio.h>
 #include <string.h>
 
 #include "cli/base/from_hub.h"
 #include "cli/base/interrupt.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
-#include "cli/weights/pull_cache.h"
 #include "cli/base/pulling.h"
+#include "cli/weights/pull_cache.h"
 
 typedef struct pull_options {
     const char *revision;
