@@ -25,7 +25,7 @@ typedef enum lm_flag_kind {
 } lm_flag_kind;
 
 /* NULL-ended when not empty */
-typedef struct lm_flag_list { const char **items; size_t n; } lm_flag_list;
+typedef struct lm_flag_list { const char *const *items; size_t n; } lm_flag_list;
 
 typedef struct lm_flag {
     const char        *name;     /* "--temp"; NULL ends a table */

@@ -220,12 +220,12 @@ json_t *lm_special_variables(const lm_tokenizer *t)
 
 /* Reject variables that the program sets and warn about those that the template does not use: none is
  * silently ignored. */
-static lm_status check_variables(const lm_prompt_template *c, const json_t *given, lm_error *e)
+static lm_status check_variables(const lm_prompt_template *c, json_t *given, lm_error *e)
 {
     const char *name;
     json_t *value;
 
-    json_object_foreach((json_t *)given, name, value) {
+    json_object_foreach(given, name, value) {
         if (strcmp(name, "messages") == 0 || strcmp(name, "add_generation_prompt") == 0)
             return lm_fail(e, LM_USAGE, "--chat-template-kwargs", LM_NO_OFFSET, "%s is set by the program",
                            name);

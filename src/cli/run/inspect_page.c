@@ -54,17 +54,17 @@ void lm_inspect_tensors(const json_t *tensors, lm_text *out)
                    json_array_size(tensors), lm_figure_count(figure, total));
 }
 
-void lm_inspect_metadata(const json_t *metadata, lm_text *out)
+void lm_inspect_metadata(json_t *metadata, lm_text *out)
 {
     const char *key;
     json_t *v;
     size_t width = 0;
 
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, v) {
+    json_object_foreach(metadata, key, v) {
         size_t n = lm_text_columns(key);
         width = n > width && n < 48 ? n : width;
     }
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, v) {
+    json_object_foreach(metadata, key, v) {
         char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(16)), name[256],
              value[201];
         lm_escape(name, sizeof name, key);

@@ -7,6 +7,6 @@
 #include "lamina/buffer.h"
 
 void lm_inspect_tensors(const json_t *tensors, lm_text *out);                 /* from LM_REPORT_TENSORS */
-void lm_inspect_metadata(const json_t *metadata, lm_text *out);               /* from LM_REPORT_METADATA */
+void lm_inspect_metadata(json_t *metadata, lm_text *out);                     /* from LM_REPORT_METADATA */
 
 #endif

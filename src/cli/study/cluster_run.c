@@ -29,6 +29,7 @@ static lm_status start(lm_cli *cli, const watched *w, pid_t *out, lm_error *e)
         return LM_OK;
     setpgid(0, 0);
     sigprocmask(SIG_SETMASK, &w->before, NULL);
+    /* POSIX declares the strings without const, and does not change them. */
     execvp(cli->args[1], (char *const *)(void *)&cli->args[1]);
     _exit(errno == ENOENT ? 127 : 126);
 }

@@ -68,7 +68,7 @@ static void imatrix_defaults(void *options)
 
 typedef struct gathering {
     lm_cli                *cli;
-    const imatrix_options *o;
+    imatrix_options       *o;
     lm_imatrix            *m;
     lm_imatrix_result      result;
     lm_progress            bar;
@@ -144,7 +144,7 @@ static lm_status run_engine(gathering *g, const lm_model *model, const lm_tokens
 
 static lm_status collect(gathering *g, lm_error *e)
 {
-    imatrix_options *o = (imatrix_options *)g->o;
+    imatrix_options *o = g->o;
     lm_tokens        ids = { 0 };
     lm_model        *model;
 

@@ -82,7 +82,7 @@ static lm_status report(lm_cli *cli, const char *out, const lm_loras *l, const l
 static lm_status merge_open(lm_cli *cli, lm_merge_options *o, const lm_model *m, const char *out, lm_error *e)
 {
     bool dry = o->dry_run;
-    lm_lora_flags named = { .files = { .items = (const char **)(cli->args + 1),
+    lm_lora_flags named = { .files = { .items = cli->args + 1,
                                        .n = cli->n_args - 1 - (out != NULL) } };
     lm_loras list;
     lm_merge_result result = { 0 };

@@ -224,7 +224,7 @@ static lm_status train(lm_cli *cli, void *options, lm_error *e)
     LM_TRY(check(cli, o, e));
     o->model.o.adaptable = true;
     LM_TRY(lm_open_model(cli, &o->model, cli->args[0], &m, e));
-    o->o.targets   = (const char *const *)o->targets.items;
+    o->o.targets   = o->targets.items;
     o->o.n_targets = o->targets.n;
     o->o.schedule  = (lm_train_schedule)o->schedule;
     o->o.train_on  = (lm_train_on)o->train_on;
