@@ -6,6 +6,10 @@
 #include "train/optimise.h"
 #include "train/texts.h"
 
+/* The maximum bytes of the path of a run: the names of its files follow in buffers of 4096 bytes, where "%.3900s"
+ * therefore never cuts. */
+enum { LM_TRAIN_FOLDER = 3800 };
+
 typedef struct lm_train_run {
     const lm_model         *model;
     const lm_train_options *o;

@@ -1,6 +1,7 @@
 /* train_options.c - options of a training run: their defaults, and which values are possible. */
 #include <math.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "train/run.h"
@@ -80,6 +81,9 @@ lm_status lm_train_check(const lm_train_options *o, const char *data, const char
         return lm_fail(e, LM_USAGE, "training data", LM_NO_OFFSET, data ? "data and ids cannot be combined" : "is missing");
     if (!folder && !o->dry_run && !o->gradients)
         return lm_fail(e, LM_USAGE, "folder", LM_NO_OFFSET, "is missing: where to write to");
+    if (folder && strlen(folder) > LM_TRAIN_FOLDER)
+        return lm_fail(e, LM_USAGE, "folder", LM_NO_OFFSET, "the path has %zu bytes; %d are possible",
+                       strlen(folder), LM_TRAIN_FOLDER);
     if (o->full && o->dropout > 0)
         return lm_fail(e, LM_USAGE, "dropout", LM_NO_OFFSET, "is of adapters");
     if (o->full && o->init_from)

@@ -145,3 +145,10 @@ def test_adapters_to_begin_with(lamina, data, tmp_path):
     assert not out.exists() or not (out / "state").exists()
     assert lamina(*args, "--init-from", adapters / "llama").returncode == 0
     one_line(lamina(*args, "--resume"), 2, "begun from")
+
+
+def test_a_path_that_is_too_long_is_rejected(lamina, data, tmp_path):
+    """A path that was cut would be another folder."""
+    out = tmp_path.joinpath(*["d" * 200] * 19)
+    one_line(lamina("train", MODEL, data, *QUICK, "--steps", "1", "-o", out), 2, "folder", "3800 are possible")
+    assert not any(p.name.startswith("ddd") for p in tmp_path.iterdir())
