@@ -79,7 +79,6 @@ lm_status lm_explain_toy(const lm_model *preset, const lm_explain_options *o, lm
 typedef enum lm_listing_language {
     LM_LISTING_PYTORCH,              /* Python with torch and safetensors */
     LM_LISTING_NUMPY,                /* Python with numpy only */
-    LM_LISTING_C,                    /* C11 with the C library and opendir only */
 } lm_listing_language;
 
 /* Write the model's forward pass as source code, from its program: one line per operation with the shape of its result, one function per

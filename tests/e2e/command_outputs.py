@@ -59,7 +59,6 @@ OUTPUTS = {
     "explain --code llama-3.2-1b": "for i in range(16): x = layer(x, i)",
     "explain --code deepseek-v2 --in numpy": "import numpy as np",
     "explain --code rope llama-3.2-1b": "llama3's rule: waves shorter than 2048 tokens stay",
-    "explain --code gpt2 --in c": "static float *layer(float *x, int i)",
     'explain forward MODEL --prompt "The capital of France is"': "softmax(scale · Q Kᵀ + mask) V",
     "explain params mistral-7b-v0.1": "lm_head = hidden · vocab = 4,096 · 32,000 = 131,072,000 parameters",
     "estimate mistral-7b-v0.1": "Estimates and the exact count · Mistral 7B v0.1",

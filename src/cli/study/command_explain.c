@@ -19,7 +19,7 @@ typedef struct explain_options {
 
 #define O(field) offsetof(explain_options, field)
 
-static const char *const listing_words[] = { "pytorch", "numpy", "c", NULL };
+static const char *const listing_words[] = { "pytorch", "numpy", NULL };
 
 static const lm_flag explain_flag_table[] = {
     { "--md", "--markdown", LM_FLAG_SWITCH, O(markdown), NULL,
@@ -34,7 +34,7 @@ static const lm_flag explain_flag_table[] = {
     { "--code", NULL, LM_FLAG_SWITCH, O(code), NULL,
       "write MODEL, or the component of TOPIC, as a program that runs, with one line per operation",
       0, 0, NULL },
-    { "--in", NULL, LM_FLAG_WORD, O(in), "pytorch|numpy|c",
+    { "--in", NULL, LM_FLAG_WORD, O(in), "pytorch|numpy",
       "language of --code (pytorch)", 0, 0, listing_words },
     { "--svg", NULL, LM_FLAG_SWITCH, O(svg), NULL, "write the diagram as SVG", 0, 0, NULL },
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE", "output file", 0, 0, NULL },

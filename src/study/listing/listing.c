@@ -1,5 +1,5 @@
 /* listing.c - the whole listing: its helpers, one function per kind of layer, and the path from tokens to logits. */
-#include "study/listing/listing_c.h"
+#include "study/listing/listing.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -93,9 +93,7 @@ static void put_module(const lm_listing *l, uint32_t node, uint32_t *block, lm_t
         return;
     bool big = m && m->end_op > m->first_op + 1,
 was = *block != LM_NONE && l->p->modules[*block].end_op > l->p->modules[*block].first_op + 1;
-    if (big && l->in == LM_LISTING_C)
-        lm_text_printf(out, "\n    /* %s: %s */\n", m->name, m->class_name);
-    else if (big)
+    if (big)
         lm_text_printf(out, "\n    # %s: %s\n", m->name, m->class_name);
     else if (was)
         lm_text_add_char(out, '\n');
@@ -112,15 +110,12 @@ lm_status lm_listing_body(lm_listing *l, int32_t layer, uint32_t from, uint32_t 
     LM_TRY(lm_listing_ends(l, from, to, &l->given, &made, e));
     if (l->given != LM_NONE)
         snprintf(l->names[l->given], LM_LISTING_NAME, "x");
-    lm_text_free(&l->declared);
-    lm_text_add_str(&l->declared, l->given != LM_NONE ? " x " : " ");
-    if (l->in != LM_LISTING_C)
-        lm_text_printf(out, "    T = len(%s)\n", l->given != LM_NONE ? "x" : "ids");
+    lm_text_printf(out, "    T = len(%s)\n", l->given != LM_NONE ? "x" : "ids");
     for (uint32_t i = from; i < to; i++) {
         put_module(l, i, &block, out);
         lm_listing_line(l, i, out);
     }
-    lm_text_printf(out, l->in == LM_LISTING_C ? "    return %s;\n" : "    return %s\n", l->names[made]);
+    lm_text_printf(out, "    return %s\n", l->names[made]);
     snprintf(l->names[made], LM_LISTING_NAME, "x");      /* the name of the result in the caller */
     return out->failed ? lm_fail_memory(e, "a listing", 0) : LM_OK;
 }
@@ -180,36 +175,26 @@ static void put_layers(const lm_listing *l, const stack *s, lm_text *out)
     const char *prefix;
     char        name[16];
     int         n;
-    bool        c = l->in == LM_LISTING_C;
 
     for (uint32_t kind = 0; kind < s->kinds; kind++) {
         layer_name(s, kind, name);
-        if (c)
-            lm_text_add_str(out, "/* Layers ");
-        else
-            lm_text_printf(out, "def %s(x, i):\n    \"\"\"Layers ", name);
+        lm_text_printf(out, "def %s(x, i):\n    \"\"\"Layers ", name);
         put_which(s, l->p->n_layers, kind, out);
         lm_listing_layer_prefix(l, &n, &prefix);
-        if (c)
-            lm_text_printf(out, ": x [T][D] -> [T][D] */\nstatic float *%s(float *x, int i)\n{\n"
-                                "    snprintf(layer_name, sizeof layer_name, \"%.*s%%d.\", i);\n", name, n, prefix);
-        else
-            lm_text_printf(out, ": x [T, D] -> [T, D].\"\"\"\n    w = weights_of(f\"%.*s{i}.\")\n", n, prefix);
+        lm_text_printf(out, ": x [T, D] -> [T, D].\"\"\"\n    w = weights_of(f\"%.*s{i}.\")\n", n, prefix);
         lm_text_add(out, s->texts[kind].data, s->texts[kind].size);
-        lm_text_add_str(out, c ? "}\n\n" : "\n\n");
+        lm_text_add_str(out, "\n\n");
     }
 }
 
 /* ---- from tokens to logits ---- */
 
-static void put_calls(const lm_listing *l, const stack *s, uint32_t from, uint32_t end, lm_text *out)
+static void put_calls(const stack *s, uint32_t from, uint32_t end, lm_text *out)
 {
     char name[16];
 
     layer_name(s, s->kind[from], name);
-    if (l->in == LM_LISTING_C)
-        lm_text_printf(out, "    for (int i = %u; i < %u; i++)\n        x = rest(%s(x, i));\n", from, end, name);
-    else if (from)
+    if (from)
         lm_text_printf(out, "    for i in range(%u, %u):\n        x = %s(x, i)\n", from, end, name);
     else
         lm_text_printf(out, "    for i in range(%u):\n        x = %s(x, i)\n", end, name);
@@ -218,7 +203,6 @@ static void put_calls(const lm_listing *l, const stack *s, uint32_t from, uint32
 static void put_loop(const lm_listing *l, const stack *s, lm_text *out)
 {
     char     name[16];
-    bool     c    = l->in == LM_LISTING_C;
     uint32_t runs = 1, period = 1, n = l->p->n_layers;
 
     for (uint32_t k = 1; k < n; k++)
@@ -234,38 +218,31 @@ static void put_loop(const lm_listing *l, const stack *s, lm_text *out)
         for (uint32_t k = 0, end; k < n; k = end) {
             for (end = k + 1; end < n && s->kind[end] == s->kind[k];)
                 end++;
-            put_calls(l, s, k, end, out);
+            put_calls(s, k, end, out);
         }
         return;
     }
     uint32_t shown = period < n ? period : n;
-    lm_text_add_str(out, c ? "    float *(*const kinds[])(float *, int) = { " : "    kinds = [");
+    lm_text_add_str(out, "    kinds = [");
     for (uint32_t k = 0; k < shown; k++) {
         layer_name(s, s->kind[k], name);
         lm_text_printf(out, "%s%s", k == 0 ? "" : k % 12 == 0 ? ",\n             " : ", ", name);
     }
-    if (c)
-        lm_text_printf(out, " };\n    for (int i = 0; i < %u; i++)\n        x = rest(kinds[i", n);
-    else
-        lm_text_printf(out, "]\n    for i in range(%u):\n        x = kinds[i", n);
+    lm_text_printf(out, "]\n    for i in range(%u):\n        x = kinds[i", n);
     if (shown < n)
         lm_text_printf(out, " %% %u", shown);
-    lm_text_add_str(out, c ? "](x, i));\n" : "](x, i)\n");
+    lm_text_add_str(out, "](x, i)\n");
 }
 
 static void put_forward(lm_listing *l, const stack *s, lm_text *out)
 {
     const lm_program *p = l->p;
-    bool              c = l->in == LM_LISTING_C;
 
     l->layer = -1;
     l->given = LM_NONE;
     l->first = 0;
-    lm_text_free(&l->declared);
-    lm_text_add_char(&l->declared, ' ');
-    lm_text_add_str(out, c ? "/* Token numbers -> the logits of every next token [T][V]. */\nstatic float *forward(const int *ids)\n{\n"
-                           : "def forward(ids):\n    \"\"\"Token numbers -> the logits of every next token [T, V].\"\"\"\n    T "
-                             "= len(ids)\n");
+    lm_text_add_str(out, "def forward(ids):\n    \"\"\"Token numbers -> the logits of every next token [T, V].\"\"\"\n"
+                         "    T = len(ids)\n");
     for (uint32_t i = 0; i < s->start[0]; i++)
         lm_listing_line(l, i, out);
     put_loop(l, s, out);
@@ -274,7 +251,7 @@ static void put_forward(lm_listing *l, const stack *s, lm_text *out)
         l->given = p->nodes[l->first - 1].out;
     for (uint32_t i = l->first; i < p->n_nodes; i++)
         lm_listing_line(l, i, out);
-    lm_text_printf(out, c ? "    return %s;\n}\n\n" : "    return %s\n\n\n", l->names[p->logits]);
+    lm_text_printf(out, "    return %s\n\n\n", l->names[p->logits]);
 }
 
 /* ---- imports, head, loading ---- */
@@ -418,38 +395,18 @@ void lm_listing_end(lm_listing *l)
 {
     lm_free(l->names);
     lm_free(l->last);
-    lm_text_free(&l->declared);
-}
-
-static void put_head_in_c(const lm_listing *l, lm_text *out)
-{
-    const lm_program *p = l->p;
-
-    lm_text_printf(out, "/* %s: %s of %u layers, %" PRIu64 " parameters, one operation a line.\n *\n", l->f->s.name, p->class_name,
-                   p->n_layers, lm_program_parameters(p));
-    lm_text_add_str(out, " * Made by lamina from the program that it runs. Shapes are in the comments: T tokens, D the width of "
-                         "the residual "
-                         "stream x, V the\n * vocabulary. The whole text at once, without a cache.\n *\n"
-                         " *     cc -O2 -o this THIS.c -lm && ./this FOLDER 1,2,3\n *\n"
-                         " * prints the five likeliest tokens after tokens 1, 2, 3; FOLDER holds *.safetensors. */\n");
 }
 
 static lm_status write(lm_listing *l, stack *s, lm_text *out, lm_error *e)
 {
     LM_TRY(find_layers(l->p, s, e));
     LM_TRY(sort_layers(l, s, e));
-    if (l->in == LM_LISTING_C) {
-        put_head_in_c(l, out);
-        lm_listing_c_begin(l, false, out);
-        LM_TRY(lm_listing_c_helpers(l, out, e));
-    } else {
-        put_head(l, out);
-        lm_listing_load(l, out);
-        LM_TRY(lm_listing_helpers(l, out, e));
-    }
+    put_head(l, out);
+    lm_listing_load(l, out);
+    LM_TRY(lm_listing_helpers(l, out, e));
     put_layers(l, s, out);
     put_forward(l, s, out);
-    (l->in == LM_LISTING_C ? lm_listing_c_main : put_end)(l, out);
+    put_end(l, out);
     return out->failed ? lm_fail_memory(e, "a listing", 0) : LM_OK;
 }
 

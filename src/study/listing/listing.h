@@ -22,7 +22,6 @@ typedef struct lm_listing {
     int32_t            layer;                        /* the layer whose weights are in `w`; -1: none */
     bool               scores_by_layer;              /* every layer's scale is the first one's, divided by the layer's number (from 1) */
     uint32_t           from, to;                     /* the operations of the listing: all, or those of a topic */
-    lm_text            declared;                     /* in C: the variables declared in the function so far, between blanks */
 } lm_listing;
 
 /* Prepare `l`: names and last readers. lm_listing_end frees them, even after a failure. */
@@ -36,9 +35,6 @@ lm_status lm_listing_ends(const lm_listing *l, uint32_t from, uint32_t to, lm_va
 /* Append the body of a function: the lines of operations [from, to) of a layer (-1: none), with comments that head its parts, and
  * `return`. */
 lm_status lm_listing_body(lm_listing *l, int32_t layer, uint32_t from, uint32_t to, lm_text *out, lm_error *e);
-
-/* Find the activations that the listing calls. */
-void lm_listing_activations(const lm_listing *l, bool seen[LM_ACT_COUNT]);
 
 /* Return whether a weight's path is in the layer being written; *path then points past the layer's prefix. */
 bool lm_listing_own(const lm_listing *l, const char **path);
@@ -55,9 +51,6 @@ void lm_listing_add(const lm_listing *l, lm_text *out, const char *text);
 
 /* Append the functions that the program's operations call. LM_UNSUPPORTED names an operation that cannot be expressed. */
 lm_status lm_listing_helpers(const lm_listing *l, lm_text *out, lm_error *e);
-
-/* Check that all operations of a kind are alike, since their function is written from the first one: LM_UNSUPPORTED otherwise. */
-lm_status lm_listing_alike(const lm_listing *l, lm_error *e);
 
 /* Append one operation: an assignment and the shape of the result. Gives its value a name. */
 void lm_listing_line(lm_listing *l, uint32_t node, lm_text *out);

@@ -42,7 +42,8 @@ static const char *const activations[LM_ACT_COUNT][2] = {
     [LM_ACT_TANH]       = { "$.tanh(x)", "between -1 and 1" },
 };
 
-void lm_listing_activations(const lm_listing *l, bool seen[LM_ACT_COUNT])
+/* Find the activations that the listing calls. */
+static void find_activations(const lm_listing *l, bool seen[LM_ACT_COUNT])
 {
     for (uint32_t i = l->from; i < l->to; i++) {
         const lm_node *n = &l->p->nodes[i];
@@ -59,7 +60,7 @@ static void put_activations(const lm_listing *l, lm_text *out)
 {
     bool seen[LM_ACT_COUNT] = { false };
 
-    lm_listing_activations(l, seen);
+    find_activations(l, seen);
     for (unsigned a = 0; a < LM_ACT_COUNT; a++) {
         if (!seen[a])
             continue;
@@ -453,7 +454,8 @@ static void put_latent(const lm_listing *l, lm_text *out)
                              "-1).reshape(len(x), -1)\n\n\n");
 }
 
-lm_status lm_listing_alike(const lm_listing *l, lm_error *e)
+/* Check that all operations of a kind are alike, since their function is written from the first one: LM_UNSUPPORTED otherwise. */
+static lm_status check_alike(const lm_listing *l, lm_error *e)
 {
     const lm_node *route = lm_listing_first(l, LM_OP_ROUTE), *experts = lm_listing_first(l, LM_OP_EXPERTS),
                   *sines = lm_listing_first(l, LM_OP_SINUSOID);
@@ -488,7 +490,7 @@ static void put_softmax(const lm_listing *l, lm_text *out)
 
 lm_status lm_listing_helpers(const lm_listing *l, lm_text *out, lm_error *e)
 {
-    LM_TRY(lm_listing_alike(l, e));
+    LM_TRY(check_alike(l, e));
     put_norms(l, out);
     if (l->to - l->from == l->p->n_nodes || lm_listing_first(l, LM_OP_ATTENTION) || lm_listing_first(l, LM_OP_ROUTE))
         put_softmax(l, out);

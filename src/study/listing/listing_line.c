@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "study/listing/listing_c.h"
+#include "study/listing/listing.h"
 
 enum { COMMENT_COLUMN = 84 };
 
 /* ---- names ---- */
 
-static bool is_taken(const lm_listing *l, const char *name)
+static bool is_taken(const char *name)
 {
     static const char *const words[] = { "W", "w", "T", "i", "e", "ids", "math", "torch", "np", "rms_norm", "layer_norm", "rope",
 "rope_pairs",
@@ -19,17 +19,8 @@ static bool is_taken(const lm_listing *l, const char *name)
 "softmax", "rotary",
                                          "weights_of", "in", "is", "as", "or", "lambda", "from", "pass", NULL };
 
-    static const char *const in_c[] = { "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
-                                        "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "return", "short", "signed", "sizeof",
-                                        "static", "struct", "switch", "union", "unsigned", "void", "volatile", "while", "add", "embed", "linear",
-                                        "gated", "make", "rest", "scaled", "columns", "capped", "clamped", "activated", "view", "route", "we", "y",
-                                        NULL };
-
     for (size_t i = 0; words[i]; i++)
         if (strcmp(words[i], name) == 0)
-            return true;
-    for (size_t i = 0; l->in == LM_LISTING_C && in_c[i]; i++)
-        if (strcmp(in_c[i], name) == 0)
             return true;
     return false;
 }
@@ -115,7 +106,7 @@ static void give_name(lm_listing *l, uint32_t i)
         base[n] = strchr("abcdefghijklmnopqrstuvwxyz_0123456789", want[n]) ? want[n] : '_';
     base[n] = '\0';
     snprintf(name, LM_LISTING_NAME, "%s%s", base[0] >= '0' && base[0] <= '9' ? "v" : "", base);
-    if (is_taken(l, name))
+    if (is_taken(name))
         snprintf(name, LM_LISTING_NAME, "%s_", base);
     for (unsigned k = 2; is_alive(l, name, i); k++)
         snprintf(name, LM_LISTING_NAME, "%s%u", base, k);
@@ -372,50 +363,25 @@ static void put_value(const lm_listing *l, const lm_node *n, lm_text *out)
     }
 }
 
-/* Append the variable, declared as in "float *h = " if the function has no variable with this name yet. */
-static void put_variable(lm_listing *l, const lm_node *n, lm_text *out)
-{
-    char word[LM_LISTING_NAME + 2];
-
-    snprintf(word, sizeof word, " %s ", l->names[n->out]);
-    bool new = l->in == LM_LISTING_C && !(l->declared.data && strstr(l->declared.data, word));
-    if (new)
-        lm_text_add_str(&l->declared, word);
-    lm_text_printf(out, "    %s%s = ", !new ? "" : n->code == LM_OP_ROUTE ? "route " : "float *", l->names[n->out]);
-}
-
 void lm_listing_line(lm_listing *l, uint32_t node, lm_text *out)
 {
     const lm_node *n = &l->p->nodes[node];
-    lm_text        line = { 0 }, more = { 0 };
-    bool           c = l->in == LM_LISTING_C;
+    lm_text        line = { 0 };
 
-    (c ? lm_listing_c_value : put_value)(l, n, &line);           /* reads the names of the inputs before the result may reuse one */
-    if (c && n->code == LM_OP_EXPERTS)
-        lm_listing_c_experts(l, n, "\1", &more);
+    put_value(l, n, &line);                              /* reads the names of the inputs before the result may reuse one */
     give_name(l, node);
     size_t start = out->size;
-    put_variable(l, n, out);
+    lm_text_printf(out, "    %s = ", l->names[n->out]);
     lm_text_add(out, line.data, line.size);
-    if (c)
-        lm_text_add_char(out, ';');
     for (size_t i = start; i < out->size; i++)
         start = out->data && out->data[i] == '\n' ? i + 1 : start;
     do
         lm_text_add_char(out, ' ');
     while (!out->failed && out->size - start < COMMENT_COLUMN);
-    lm_text_add_str(out, c ? "/* " : "# ");
     if (n->code == LM_OP_ROUTE)
-        lm_text_printf(out, "weights and numbers of the chosen: [T, %u] each", n->route.spec.top_k);
+        lm_text_printf(out, "# weights and numbers of the chosen: [T, %u] each\n", n->route.spec.top_k);
     else
-        lm_text_printf(out, "[T, %u]", l->p->values[n->out].width);
-    lm_text_add_str(out, c ? " */\n" : "\n");
-    for (size_t i = 0; i < more.size; i++)
-        if (more.data[i] == '\1')
-            lm_text_add_str(out, l->names[n->out]);
-        else
-            lm_text_add_char(out, more.data[i]);
-    out->failed = out->failed || line.failed || more.failed || l->declared.failed;
+        lm_text_printf(out, "# [T, %u]\n", l->p->values[n->out].width);
+    out->failed = out->failed || line.failed;
     lm_text_free(&line);
-    lm_text_free(&more);
 }

@@ -1,8 +1,6 @@
 /* listing_topic.c - the part of a model that a topic is about, as a separate listing that runs with or without a checkpoint. */
 #include "study/listing/listing_topic.h"
 
-#include "study/listing/listing_c.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -224,20 +222,6 @@ static lm_status put_function(lm_listing *l, piece *x, lm_text *out, lm_error *e
     int               n;
 
     LM_TRY(lm_listing_ends(l, x->from, x->to, &in, &made, e));
-    if (l->in == LM_LISTING_C) {
-        const char *gives = l->p->nodes[x->to - 1].code == LM_OP_ROUTE ? "route " : "float *";
-        if (in == LM_NONE)
-            lm_text_printf(out, "/* Token numbers -> [T][%u]. */\nstatic %s%s(const int *ids)\n{\n", p->values[made].width, gives, x->name);
-        else
-            lm_text_printf(out, "/* x [T][%u] -> [T][%u]. */\nstatic %s%s(float *x%s)\n{\n", p->values[in].width,
-                           p->values[made].width, gives, x->name, x->layer < 0 ? "" : ", int i");
-        lm_listing_layer_prefix(l, &n, &prefix);
-        if (x->layer >= 0)
-            lm_text_printf(out, "    snprintf(layer_name, sizeof layer_name, \"%.*s%%d.\", i);\n", n, prefix);
-        LM_TRY(lm_listing_body(l, x->layer, x->from, x->to, out, e));
-        lm_text_add_str(out, "}\n\n");
-        return LM_OK;
-    }
     if (in == LM_NONE)
         lm_text_printf(out, "def %s(ids):\n    \"\"\"Token numbers -> [T, %u].\"\"\"\n", x->name, p->values[made].width);
     else if (x->layer < 0)
@@ -276,61 +260,6 @@ static void put_main(const lm_listing *l, const piece *x, unsigned n, lm_text *o
         lm_text_add_str(out, routes ? ")\n    print(y[0], y[1])                       # weights and numbers of the chosen\n"
                                     : ")\n    print(tuple(x.shape), \"->\", tuple(y.shape))\n");
     }
-}
-
-static void put_main_in_c(const lm_listing *l, const piece *x, unsigned n, lm_text *out)
-{
-    lm_value in = LM_NONE, made = LM_NONE;
-
-    lm_text_add_str(out, "int main(int argc, char **argv)\n{\n    T = 5;\n    if (argc > 1)\n        load(argv[1]);\n");
-    for (unsigned k = 0; k < n; k++) {
-        bool     routes = l->p->nodes[x[k].to - 1].code == LM_OP_ROUTE;
-        unsigned width;
-        if (lm_listing_ends(l, x[k].from, x[k].to, &in, &made, NULL) != LM_OK)
-            return;
-        if (in == LM_NONE) {
-            lm_text_printf(out, "\n    const int ids[] = { 1, 2, 3, 4, 5 };\n    printf(\"%%g ...\\n\", %s(ids)[0]);\n", x[k].name);
-            continue;
-        }
-        width = l->p->values[in].width;
-        lm_text_printf(out, "\n    float *x = make(%u);\n    for (int t = 0; t < T * %u; t++)\n        x[t] = sinf(1.7f * "
-                            "(float)t);\n", width,
-                       width);
-        lm_text_printf(out, routes ? "    route y = %s(x" : "    float *y = %s(x", x[k].name);
-        if (x[k].layer >= 0)
-            lm_text_printf(out, ", %d", x[k].layer);
-        if (routes)
-            lm_text_add_str(out, ");\n    for (int c = 0; c < T * y.k; c++)\n        printf(\"token %d: expert %d counts "
-                                 "%.4f\\n\", c / y.k, "
-                                 "y.expert[c], y.weight[c]);\n");
-        else
-            lm_text_printf(out, ");\n    for (int t = 0; t < T; t++)\n        printf(\"%%g %%g ...\\n\", y[t * %u], y[t * %u + 1]);\n",
-                           l->p->values[made].width, l->p->values[made].width);
-    }
-    lm_text_add_str(out, "    return 0;\n}\n");
-}
-
-static lm_status write_in_c(lm_listing *l, const char *title, piece *x, unsigned n, lm_text *out, lm_error *e)
-{
-    lm_text_printf(out, "/* %s, of %s", title, l->f->s.name);
-    if (x->layer >= 0)
-        lm_text_printf(out, ": layer %d of %u", x->layer, l->p->n_layers);
-    lm_text_add_str(out, ", one operation a line.\n *\n * Made by lamina from the program that it runs. Shapes are in the "
-                         "comments: T tokens.\n"
-                         " *\n *     cc -O2 -o this THIS.c -lm && ./this             with made-up weights of the model's shapes\n"
-                         " *     ./this FOLDER                                   with those of a checkpoint: FOLDER holds "
-                         "*.safetensors */\n");
-    for (unsigned k = 0; k < n; k++) {
-        l->from = x[k].from;
-        l->to   = x[k].to;
-        if (k == 0)
-            lm_listing_c_begin(l, true, out);
-        LM_TRY(lm_listing_c_helpers(l, out, e));
-    }
-    for (unsigned k = 0; k < n; k++)
-        LM_TRY(put_function(l, &x[k], out, e));
-    put_main_in_c(l, x, n, out);
-    return out->failed ? lm_fail_memory(e, "a listing", 0) : LM_OK;
 }
 
 /* Show the point of RoPE: the product of two rotated vectors depends only on the distance between their positions. */
@@ -380,11 +309,6 @@ static void put_mask(const lm_listing *l, const piece *x, lm_text *out)
 static lm_status write(lm_listing *l, size_t t, const char *title, piece *x, unsigned n, lm_text *out, lm_error *e)
 {
     bool alone = topics[t].region == MASK;
-
-    if (l->in == LM_LISTING_C && alone)
-        return lm_fail(e, LM_UNSUPPORTED, "mask", LM_NO_OFFSET, "has no listing in C; it is the loop over j in the one of attention");
-    if (l->in == LM_LISTING_C)
-        return write_in_c(l, title, x, n, out, e);
 
     lm_text_printf(out, "\"\"\"%s, of %s", title, l->f->s.name);
     if (x->layer >= 0)
