@@ -136,6 +136,10 @@ def in_library(rule):
     return lambda path, text: rule(path, text) if path.startswith("src/") and room(path) not in APPS else ()
 
 
+def in_server(rule):
+    return lambda path, text: rule(path, text) if path.startswith("src/server/") else ()
+
+
 def outside_kernels(rule):
     return lambda path, text: rule(path, text) if not path.startswith("src/kernels/") else ()
 
@@ -356,6 +360,10 @@ RULES = {
         C_FILES, in_library(not_in(("src/base/alloc.",), find(HEAP, "memory goes through base/alloc.h: {}"))),
         [("src/text/x.c", "p = malloc(3);\n"), ("src/text/x.c", "free(p);\n")],
         [("src/base/alloc.c", "p = malloc(3);\n"), ("src/text/x.c", "lm_free(p); x->free(p);\n")]),
+    "server_counts_its_memory": (
+        C_FILES, in_server(not_in(("src/server/models/traced.c",), find(HEAP, "memory goes through server/front/memory.h: {}"))),
+        [("src/server/ask/x.c", "p = calloc(3, 4);\n")],
+        [("src/server/models/traced.c", "free(p);\n"), ("src/server/ask/x.c", "lm_heap_give(p);\n"), ("src/cli/x.c", "free(p);\n")]),
     "families_in_arch_only": (
         C_FILES,                           # cards cite papers by title and name presets as examples: prose; flags of llama.cpp name models
         not_in(("src/study/explain/cards.c", "src/study/explain/cards_layers.c", "src/study/explain/cards_positions.c",

@@ -9,7 +9,6 @@
 #include "server/ask/call.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json_exact.h"
@@ -19,6 +18,7 @@
 #include "server/ask/sender.h"
 #include "server/store/archive.h"
 #include "server/store/api_keys.h"
+#include "server/front/memory.h"
 
 /* ---- routes ---- */
 
@@ -276,7 +276,7 @@ static lm_status read_fields(lm_call *c, lm_error *e)
 {
     if (!c->body)
         return LM_OK;
-    if (!(c->values = calloc(1, c->route->values_size)))
+    if (!(c->values = lm_memory_zero(1, c->route->values_size)))
         return lm_fail_memory(e, "the request", c->route->values_size);
     if (c->route->defaults)
         c->route->defaults(c->service, c->values);
@@ -370,7 +370,7 @@ bool lm_call_handle(void *models, lm_exchange *x)
     lm_text_free(&c.wide);
     if (c.values && c.release)
         c.release(c.values);
-    free(c.values);
+    lm_heap_give(c.values);
     if (!c.later) {                      /* otherwise another worker has it by now */
         lm_heap_end(&w);
         lm_exchange_hold(x, w.held - (int64_t)w.granted);

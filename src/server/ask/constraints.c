@@ -3,11 +3,10 @@
  * (merge_structured), so that the request's own values stay as they were sent. Threads: a worker. */
 #include "server/ask/constraints.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#include "lamina/heap.h"
 #include "server/ask/request_limits.h"
+#include "server/front/memory.h"
 
 #define V(field) offsetof(lm_constraints, field)
 
@@ -153,7 +152,7 @@ static lm_status of_format(const lm_constraints *v, const lm_grammar_options *o,
 static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
 {
     size_t n = json_array_size(list);
-    const char **texts = calloc(n + 1, sizeof *texts);
+    const char **texts = lm_memory_zero(n + 1, sizeof *texts);
     lm_status status = texts ? LM_OK : lm_fail_memory(e, "choices", n * sizeof *texts);
 
     for (size_t i = 0; status == LM_OK && i < n; i++)
@@ -163,7 +162,7 @@ static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
             status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "element %zu contains a NUL character", i);
     if (status == LM_OK)
         status = lm_grammar_choice(texts, n, NULL, out, e);
-    free(texts);
+    lm_heap_give(texts);
     return status;
 }
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lamina/heap.h"
 #include "server/ask/call.h"
+#include "server/front/memory.h"
 
 typedef struct fault_kind { unsigned status; const char *type, *code, *anthropic; } fault_kind;
 

@@ -2,8 +2,9 @@
  * these. Read from lm_prompts_read upwards. */
 #include "server/ask/prompts.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "server/front/memory.h"
 
 static lm_status read_ids(const lm_service *s, const json_t *list, lm_tokens *out, lm_error *e)
 {
@@ -77,7 +78,7 @@ lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id 
         return lm_fail(e, LM_USAGE, "prompt", LM_NO_OFFSET, "'prompt' is required");
     size_t n = many ? json_array_size(value) : 1;
     LM_TRY(lm_limit_check(most, n, e));
-    if (!(out->items = calloc(n, sizeof *out->items)))
+    if (!(out->items = lm_memory_zero(n, sizeof *out->items)))
         return lm_fail_memory(e, "prompts", n * sizeof *out->items);
     for (out->n = 0; out->n < n;) {
         lm_tokens *at = out->items + out->n++;
@@ -90,7 +91,7 @@ lm_status lm_prompts_read(const lm_service *s, const json_t *value, lm_limit_id 
 
 lm_status lm_prompts_one(lm_prompts *p, lm_tokens **prompt, lm_error *e)
 {
-    if (!(p->items = calloc(1, sizeof *p->items)))
+    if (!(p->items = lm_memory_zero(1, sizeof *p->items)))
         return lm_fail_memory(e, "the prompt", sizeof *p->items);
     p->n = 1;
     *prompt = p->items;
@@ -101,6 +102,6 @@ void lm_prompts_free(lm_prompts *p)
 {
     for (size_t i = 0; i < p->n; i++)
         lm_tokens_free(p->items + i);
-    free(p->items);
+    lm_heap_give(p->items);
     *p = (lm_prompts){ 0 };
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "server/models/loras.h"
+#include "server/front/memory.h"
 
 /* The argument of a hook, freed by its last owner: the schedule or the job. */
 typedef struct shared { atomic_uint owners; void *of; lm_read_job_hook hook; } shared;
@@ -88,7 +89,7 @@ static void drop_shared(void *arg)
     if (!s || atomic_fetch_sub(&s->owners, 1) != 1)
         return;
     s->hook.free(s->of);
-    free(s);
+    lm_heap_give(s);
 }
 
 static lm_status on_row(void *arg, size_t position, const float *logits, const float *hidden, lm_error *e)
@@ -246,12 +247,12 @@ static void done(void *job)
     }
     lm_prompts_free(&r->prompts);
     json_decref(r->warnings);
-    free(r->texts);
-    free(r->loras);
-    free(r->key);
-    free(r->salt);
-    free(r->own);
-    free(r);
+    lm_heap_give(r->texts);
+    lm_heap_give(r->loras);
+    lm_heap_give(r->key);
+    lm_heap_give(r->salt);
+    lm_heap_give(r->own);
+    lm_heap_give(r);
     lm_models_release(service);
 }
 
@@ -259,8 +260,8 @@ static void options_free(lm_read_job_options *o)
 {
     for (size_t i = 0; o->of && i < o->prompts.n; i++)
         o->hook.free(o->of[i]);
-    free(o->of);
-    free(o->own);
+    lm_heap_give(o->of);
+    lm_heap_give(o->own);
     lm_prompts_free(&o->prompts);
 }
 
@@ -270,14 +271,14 @@ static bool make_hooks(lm_read_job *r, const lm_read_job_options *o)
 {
     size_t n = o->prompts.n;
 
-    r->texts = calloc(n, sizeof *r->texts);
+    r->texts = lm_memory_zero(n, sizeof *r->texts);
     for (size_t i = 0; r->texts && i < n; i++)
-        if (!(r->texts[i].shared = calloc(1, sizeof *r->texts[i].shared)))
+        if (!(r->texts[i].shared = lm_memory_zero(1, sizeof *r->texts[i].shared)))
             break;
     if (!r->texts || !r->texts[n - 1].shared) {
         for (size_t i = 0; r->texts && i < n; i++)
-            free(r->texts[i].shared);
-        free(r->texts);
+            lm_heap_give(r->texts[i].shared);
+        lm_heap_give(r->texts);
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -296,11 +297,11 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status
 
     if (status == LM_OK)
         status = lm_loras_read(c->service, o->lora, &loras, e);
-    if (status == LM_OK && (!o->prompts.n || !(r = calloc(1, sizeof *r)) || !make_hooks(r, o)))
+    if (status == LM_OK && (!o->prompts.n || !(r = lm_memory_zero(1, sizeof *r)) || !make_hooks(r, o)))
         status = lm_fail_memory(e, "the request", sizeof *r);
     if (status != LM_OK) {
-        free(r);
-        free(loras);
+        lm_heap_give(r);
+        lm_heap_give(loras);
         options_free(o);
         return status;
     }
@@ -315,10 +316,10 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status
     r->document = o->document;
     r->own = o->own;
     r->warnings = json_incref(c->warnings);
-    r->key = c->key ? strdup(c->key) : NULL;
-    r->salt = salt ? strdup(salt) : NULL;
+    r->key = c->key ? lm_memory_text(c->key, strlen(c->key)) : NULL;
+    r->salt = salt ? lm_memory_text(salt, strlen(salt)) : NULL;
     lm_call_account(c, &r->account);
-    free(o->of);
+    lm_heap_give(o->of);
     if ((status = submit_next(r, e)) != LM_OK) {
         done(r);
         return status;

@@ -22,14 +22,14 @@ typedef struct lm_read_job_hook {
 
 typedef struct lm_read_job_options {
     lm_prompts  prompts;
-    void      **of;                  /* [prompts.n] arguments of the hook; the array from malloc; NULL if
+    void      **of;                  /* [prompts.n] arguments of the hook; the array from lm_memory_zero; NULL if
                                         filling `o` failed before */
     int32_t     priority;            /* of the request; LM_PRIORITY_NONE: not given */
     json_t     *lora;                /* the request's adapter scales; NULL: the server's */
     lm_read_job_hook hook;
     json_t   *(*document)(const lm_read_job *r);      /* makes the answer once all prompts are processed;
                                                          NULL: out of memory */
-    void       *own;                 /* for `document`, from malloc; may be NULL */
+    void       *own;                 /* for `document`, from lm_memory_zero; may be NULL */
 } lm_read_job_options;
 
 /* Start a job and hand the exchange over to it. `status` is the result of filling `o`: if it is not LM_OK, it

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lamina/heap.h"
 #include "server/ask/request_limits.h"
+#include "server/front/memory.h"
 
 /* ---- list of tools ---- */
 
@@ -113,8 +113,8 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
     json_t *tool;
     size_t i, room = json_array_size(t->list) + 1;
 
-    if (!(t->items = calloc(room, sizeof *t->items)) || !(t->texts = json_array()) ||
-        !(t->strict = calloc(room, sizeof *t->strict)))
+    if (!(t->items = lm_memory_zero(room, sizeof *t->items)) || !(t->texts = json_array()) ||
+        !(t->strict = lm_memory_zero(room, sizeof *t->strict)))
         return lm_fail_memory(e, "tools", 0);
     json_array_foreach(t->list, i, tool) {
         json_t *f = json_object_get(tool, "function");
@@ -237,8 +237,8 @@ void lm_tools_free(lm_tools *t)
     json_decref(t->list);
     json_decref(t->texts);
     json_decref(t->wants_strict);
-    free(t->strict);
-    free(t->items);
+    lm_heap_give(t->strict);
+    lm_heap_give(t->items);
     *t = (lm_tools){ 0 };
 }
 

@@ -2,10 +2,10 @@
  * request holds. Threads: a worker. */
 #include "server/ask/trace_request.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "server/ask/request_limits.h"
+#include "server/front/memory.h"
 
 enum { MOST_LAYERS = 4096, MOST_LENS = 20 };
 
@@ -50,7 +50,7 @@ static lm_status read_attention(const json_t *v, lm_trace_request *a, lm_error *
     if (!json_is_array(v) || n > MOST_LAYERS)
         return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET,
                        "'attention' must be true or a list of layers");
-    if (!(a->layers = calloc(n + 1, sizeof *a->layers)))
+    if (!(a->layers = lm_memory_zero(n + 1, sizeof *a->layers)))
         return lm_fail_memory(e, "the request", n);
     for (size_t i = 0; i < n; i++)
         if (!number_in(json_array_get(v, i), 0, MOST_LAYERS, &a->layers[i]))
@@ -66,7 +66,7 @@ static lm_status read_weights(const json_t *v, lm_trace_request *a, lm_error *e)
 
     if (!n)
         return LM_OK;
-    if (n > MOST_LAYERS || !(a->heads = calloc(2 * n, sizeof *a->heads)))
+    if (n > MOST_LAYERS || !(a->heads = lm_memory_zero(2 * n, sizeof *a->heads)))
         return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET,
                        "'weights' has %zu heads; at most %d are allowed", n, MOST_LAYERS);
     for (size_t i = 0; i < n; i++) {
@@ -92,7 +92,7 @@ static lm_status read_changes(lm_call *c, const json_t *v, lm_trace_request *a, 
         return lm_fault(c, e, 403, "intervene",
                         "this server allows no interventions: start it with --allow-interventions");
     LM_TRY(lm_limit_check(LM_MOST_CHANGES, n, e));
-    if (!(a->changes = calloc(n + 1, sizeof *a->changes)))
+    if (!(a->changes = lm_memory_zero(n + 1, sizeof *a->changes)))
         return lm_fail_memory(e, "interventions", (n + 1) * sizeof *a->changes);
     for (size_t i = 0; i < n; i++) {
         const char *text = json_string_value(json_array_get(v, i));
@@ -130,9 +130,9 @@ lm_status lm_trace_request_read(lm_call *c, const lm_trace_values *v, const json
 
 void lm_trace_request_free(lm_trace_request *a)
 {
-    free(a->layers);
-    free(a->heads);
-    free(a->changes);
+    lm_heap_give(a->layers);
+    lm_heap_give(a->heads);
+    lm_heap_give(a->changes);
 }
 
 bool lm_trace_request_looks(const lm_trace_request *a)

@@ -1,8 +1,8 @@
 /* turn.c - the base of turn.h: the tables of the fields that several dialects share, their defaults, and the
  * memory of a turn. */
 #include "server/ask/turn_stages.h"
+#include "server/front/memory.h"
 
-#include <stdlib.h>
 
 /* ---- fields ---- */
 
@@ -205,9 +205,9 @@ void lm_turn_release_request(lm_turn *t)
     t->grammar = NULL;
     lm_tokens_free(&t->stop_ids);
     lm_tokens_free(&t->shown);
-    free(t->breakers);
-    free(t->bias);
-    free(t->loras);
+    lm_heap_give(t->breakers);
+    lm_heap_give(t->bias);
+    lm_heap_give(t->loras);
     lm_text_free(&t->order);
     t->breakers = NULL;
     t->bias = NULL;
@@ -218,7 +218,7 @@ void lm_turn_release_request(lm_turn *t)
 void lm_turn_release(lm_turn *t)
 {
     lm_turn_release_request(t);
-    free(t->stops);
+    lm_heap_give(t->stops);
     json_decref(t->stop_texts);
     lm_tools_free(&t->tools);
     json_decref(t->warnings);

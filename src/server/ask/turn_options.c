@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "server/models/loras.h"
+#include "server/front/memory.h"
 
 /* ---- stops and biases ---- */
 
@@ -20,7 +21,7 @@ static lm_status read_stops(lm_turn *t, lm_error *e)
 
     if (!stop)
         return LM_OK;
-    if (!(t->stops = calloc(n + 1, sizeof *t->stops)) || !(t->stop_texts = json_array()))
+    if (!(t->stops = lm_memory_zero(n + 1, sizeof *t->stops)) || !(t->stop_texts = json_array()))
         return lm_fail_memory(e, "stop strings", n * sizeof *t->stops);
     for (size_t i = 0; i < n; i++) {
         json_t *one = json_is_array(stop) ? json_array_get(stop, i) : stop;
@@ -61,7 +62,7 @@ static lm_status read_breakers(lm_turn *t, lm_error *e)
     if (!list)
         return LM_OK;
     LM_TRY(lm_limit_check(LM_MOST_BREAKERS, n, e));
-    if (!(t->breakers = calloc(n + 1, sizeof *t->breakers)))
+    if (!(t->breakers = lm_memory_zero(n + 1, sizeof *t->breakers)))
         return lm_fail_memory(e, "the sequence breakers", n * sizeof *t->breakers);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(list, i);
@@ -93,7 +94,7 @@ static lm_status add_bias(const lm_service *s, biases *out, double id, const jso
     LM_TRY(lm_limit_check(LM_MOST_BIASES, out->n + 1, e));
     if (out->n == out->capacity) {
         size_t more = out->capacity ? 2 * out->capacity : 64;
-        lm_logit_bias *items = realloc(out->items, more * sizeof *items);
+        lm_logit_bias *items = lm_memory_grow(out->items, out->n * sizeof *items, more * sizeof *items);
         if (!items)
             return lm_fail_memory(e, "logit biases", more * sizeof *items);
         out->items = items;

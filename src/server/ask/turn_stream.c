@@ -2,10 +2,10 @@
  * which the dialect's writer formats. Called by the thread of the front that holds the connection. Read from
  * pump_replies upwards, then `done`. */
 #include "server/ask/turn_stages.h"
+#include "server/front/memory.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/os/clock.h"
@@ -81,7 +81,7 @@ static bool add_trace(lm_turn *t, lm_choice *c)
     char   *text = lm_traced_next(t->traced);
     json_t *o = text ? json_loads(text, 0, NULL) : NULL, *token = json_object_get(o, "token");
 
-    free(text);
+    lm_heap_give(text);
     if (!o)
         return false;
     if (!t->shows_surprise) {
@@ -343,7 +343,7 @@ void lm_turn_end_sequences(lm_turn *t)
         charge_unfinished(t);
     for (size_t i = 0; i < t->n_choices; i++)
         free_choice(t->choices + i);
-    free(t->choices);
+    lm_heap_give(t->choices);
     lm_traced_free(t->traced);
     t->choices = NULL;
     t->n_choices = 0;
@@ -358,7 +358,7 @@ static void done(void *job)
 
     lm_turn_end_sequences(t);
     lm_turn_release(t);
-    free(t);
+    lm_heap_give(t);
     lm_models_release(service);
 }
 

@@ -8,12 +8,12 @@
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 #include "base/os/clock.h"
 #include "lamina/logits.h"
 #include "server/models/loras.h"
+#include "server/front/memory.h"
 
 static void wake(void *exchange)
 {
@@ -151,7 +151,7 @@ lm_status lm_turn_submit(lm_call *call, lm_turn *t, lm_error *e)
     size_t n = t->prompts.n * t->n;
     lm_status status;
 
-    if (!(t->choices = calloc(n, sizeof *t->choices)))
+    if (!(t->choices = lm_memory_zero(n, sizeof *t->choices)))
         return lm_fail_memory(e, "the answer", n * sizeof *t->choices);
     t->n_choices = n;
     t->service = call->service;

@@ -3,8 +3,8 @@
 #include "server/ask/writer.h"
 
 #include "base/os/clock.h"
-#include "lamina/heap.h"
 #include "server/ask/json_body.h"
+#include "server/front/memory.h"
 
 const char *lm_turn_reason(const lm_choice *c)
 {

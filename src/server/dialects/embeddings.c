@@ -2,11 +2,11 @@
 #include "server/dialects/embeddings.h"
 
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lamina/embed.h"
 #include "server/dialects/routes.h"
+#include "server/front/memory.h"
 
 typedef struct embedding_values {
     const char *model;
@@ -62,11 +62,11 @@ static json_t *vector_json(const float *x, uint32_t n, bool base64)
 
     if (base64) {
         size_t size = sodium_base64_encoded_len(n * sizeof *x, sodium_base64_VARIANT_ORIGINAL);
-        char *text = malloc(size);
+        char *text = lm_heap_take(size);
         list = text ? json_string(sodium_bin2base64(text, size, (const unsigned char *)x, n * sizeof *x,
                                                     sodium_base64_VARIANT_ORIGINAL))
                     : NULL;
-        free(text);
+        lm_heap_give(text);
         return list;
     }
     list = json_array();
@@ -82,7 +82,7 @@ typedef struct embedding_own { uint32_t width, dimensions; bool base64; } embedd
 json_t *lm_embedding_json(const lm_read_job *r, size_t i)
 {
     const embedding_own *own = lm_read_job_own(r);
-    float *vector = calloc(own->width, sizeof *vector);
+    float *vector = lm_memory_zero(own->width, sizeof *vector);
     json_t *o = NULL;
 
     if (!vector)
@@ -91,7 +91,7 @@ json_t *lm_embedding_json(const lm_read_job *r, size_t i)
     if (own->dimensions < own->width)
         normalize(vector, own->dimensions);
     o = vector_json(vector, own->dimensions, own->base64);
-    free(vector);
+    lm_heap_give(vector);
     return o;
 }
 
@@ -107,7 +107,7 @@ static lm_status open_poolers(const lm_prompts *texts, uint32_t width, const emb
     const lm_embed_options o = { .pooling = (lm_pooling)v->pooling, .raw = v->raw };
     lm_pooler *one = NULL;
 
-    if (!(*out = calloc(texts->n, sizeof **out)))
+    if (!(*out = lm_memory_zero(texts->n, sizeof **out)))
         return lm_fail_memory(e, "vectors", texts->n * sizeof **out);
     for (size_t i = 0; i < texts->n; i++) {
         LM_TRY(lm_pooler_new(width, texts->items[i].n, &o, &one, e));
@@ -126,7 +126,7 @@ static lm_status in_input(const lm_call *c, lm_status status, lm_error *e)
 static lm_status read_inputs(lm_call *c, const embedding_values *v, lm_read_job_options *o, lm_error *e)
 {
     uint32_t width = lm_engine_hidden_width(c->service->engine);
-    embedding_own *own = o->own = malloc(sizeof *own);
+    embedding_own *own = o->own = lm_heap_take(sizeof *own);
 
     if (!own)
         return lm_fail_memory(e, "vectors", sizeof *own);

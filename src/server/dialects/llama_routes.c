@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lamina/heap.h"
 #include "server/ask/dialogue.h"
 #include "server/ask/token_json.h"
 #include "server/dialects/native.h"
 #include "server/dialects/routes.h"
 #include "server/front/sandbox.h"
+#include "server/front/memory.h"
 
 /* ---- /tokenize, /detokenize: llama.cpp- and vLLM-compatible ---- */
 
@@ -363,7 +363,7 @@ static void drop_wait(void *arg)
     if (atomic_fetch_sub(&w->owners, 1) != 1)
         return;
     pthread_mutex_destroy(&w->lock);
-    free(w);
+    lm_heap_give(w);
 }
 
 /* Called by a thread of the schedule. */
@@ -391,7 +391,7 @@ static void slot_job_done(void *arg)
     pthread_mutex_unlock(&j->wait->lock);
     drop_wait(j->wait);
     lm_models_release(j->service);
-    free(j);
+    lm_heap_give(j);
 }
 
 static void answer_slot(lm_exchange *x, const slot_job *j, const slot_wait *w)
@@ -435,8 +435,8 @@ static void more_of_slot(lm_exchange *x, void *job)
 static lm_status start_slot(lm_call *c, uint32_t slot, lm_slot_action action, const char *filename,
                             const char *path, lm_error *e)
 {
-    slot_job *j = calloc(1, sizeof *j);
-    slot_wait *w = calloc(1, sizeof *w);
+    slot_job *j = lm_memory_zero(1, sizeof *j);
+    slot_wait *w = lm_memory_zero(1, sizeof *w);
     lm_slot_task t = { .action = action,
                        .slot = slot,
                        .path = path,
@@ -447,8 +447,8 @@ static lm_status start_slot(lm_call *c, uint32_t slot, lm_slot_action action, co
     lm_status status;
 
     if (!j || !w) {
-        free(j);
-        free(w);
+        lm_heap_give(j);
+        lm_heap_give(w);
         return lm_fail_memory(e, "the request", sizeof *w);
     }
     atomic_init(&w->owners, 2);

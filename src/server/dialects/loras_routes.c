@@ -1,9 +1,9 @@
 /* GET and POST /lora-adapters, as in llama-server. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "server/models/loras.h"
 #include "server/dialects/routes.h"
+#include "server/front/memory.h"
 
 /* Describe adapter `i`. If the model is not in memory (`here` false), only the options of the server are
  * known. */
@@ -37,7 +37,7 @@ static lm_status answer_loras(lm_call *c, lm_error *e)
         json_array_append_new(list, one_json(s, i, scales[i], here));
     if (here)
         lm_models_unpeek(s);
-    free(scales);
+    lm_heap_give(scales);
     if (status == LM_OK)
         return lm_answer_json(c, list, e);
     json_decref(list);
@@ -71,7 +71,7 @@ static lm_status set_loras(lm_call *c, lm_error *e)
     if (scales)
         memcpy(s->lora_scales, scales, s->n_loras * sizeof *scales);
     pthread_mutex_unlock(&s->lora_lock);
-    free(scales);
+    lm_heap_give(scales);
     return lm_answer_json(c, json_pack("{s:b}", "success", 1), e);
 }
 

@@ -2,9 +2,9 @@
  * dashboards work. */
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "server/dialects/routes.h"
+#include "server/front/memory.h"
 
 typedef struct figure { const char *name, *kind, *help; double value; } figure;
 
@@ -262,7 +262,7 @@ static lm_status answer_metrics(lm_call *c, lm_error *e)
 
     if (!c->service->o.metrics)
         return lm_fault(c, e, 501, NULL, "metrics are off: start the server with --metrics");
-    if (!(all = calloc(n, sizeof *all)))
+    if (!(all = lm_memory_zero(n, sizeof *all)))
         return lm_fail_memory(e, "figures", n * sizeof *all);
     for (size_t i = 0; i < n; i++)
         take(all + i, lm_models_at(c->models, i));
@@ -275,7 +275,7 @@ static lm_status answer_metrics(lm_call *c, lm_error *e)
     add_ends(out, all, n);
     add_states(out, all, n);
     add_memory(out, c->x);
-    free(all);
+    lm_heap_give(all);
     lm_exchange_head(c->x, 200, "text/plain; version=0.0.4; charset=utf-8");
     lm_exchange_end(c->x);
     return LM_OK;

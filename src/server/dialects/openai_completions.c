@@ -3,13 +3,13 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "server/ask/fim.h"
 #include "server/ask/token_json.h"
 #include "server/dialects/openai.h"
 #include "server/dialects/routes.h"
+#include "server/front/memory.h"
 
 enum { MAX_LOGPROBS = 20 };
 
@@ -108,9 +108,9 @@ static void scores_free(void *scores)
 
     if (!s || atomic_fetch_sub(&s->owners, 1) != 1)
         return;
-    free(s->ids);
-    free(s->scores);
-    free(s);
+    lm_heap_give(s->ids);
+    lm_heap_give(s->scores);
+    lm_heap_give(s);
 }
 
 static void completion_release(lm_turn *t)
@@ -123,21 +123,21 @@ static void completion_release(lm_turn *t)
         scores_free(o->scores[i]);
     for (size_t i = 0; o->at && i < o->n_outputs; i++)
         lm_stream_free(o->at[i].stream);
-    free(o->echoed);
-    free(o->scores);
-    free(o->begun);
-    free(o->at);
+    lm_heap_give(o->echoed);
+    lm_heap_give(o->scores);
+    lm_heap_give(o->begun);
+    lm_heap_give(o->at);
 }
 
 static prompt_scores *scores_new(const lm_tokens *prompt, uint32_t n_vocab, uint32_t top)
 {
-    prompt_scores *s = calloc(1, sizeof *s);
+    prompt_scores *s = lm_memory_zero(1, sizeof *s);
 
     if (!s)
         return NULL;
     atomic_init(&s->owners, 1);
-    s->ids = malloc(prompt->n * sizeof *s->ids);
-    s->scores = calloc(prompt->n, sizeof *s->scores);
+    s->ids = lm_heap_take(prompt->n * sizeof *s->ids);
+    s->scores = lm_memory_zero(prompt->n, sizeof *s->scores);
     if (!s->ids || !s->scores) {
         scores_free(s);
         return NULL;
@@ -172,7 +172,7 @@ static lm_status score_prompts(lm_call *c, completion_turn *own, lm_error *e)
 
     LM_TRY(lm_service_alone(c->service, "\"echo\" with \"logprobs\"", e));
     own->n_scores = prompts->n * (stream ? own->turn.n : 1);
-    if (!(own->scores = calloc(own->n_scores, sizeof *own->scores)))
+    if (!(own->scores = lm_memory_zero(own->n_scores, sizeof *own->scores)))
         return lm_fail_memory(e, "log-probabilities", 0);
     for (size_t i = 0; i < own->n_scores; i++) {
         const lm_tokens *prompt = prompts->items + (stream ? i / own->turn.n : i);
@@ -419,7 +419,7 @@ static json_t *choices_json(lm_turn *t)
 {
     const completion_turn *own = (const completion_turn *)t;
     json_t *list = json_array();
-    bool *returned = calloc(t->n_choices, sizeof *returned);
+    bool *returned = lm_memory_zero(t->n_choices, sizeof *returned);
 
     for (size_t i = 0; returned && i < t->n_choices; i++) {
         size_t prompt = i / t->n, which = i % t->n;
@@ -429,7 +429,7 @@ static json_t *choices_json(lm_turn *t)
         c = own->returned < t->n ? best(t, prompt, returned) : t->choices + i;
         json_array_append_new(list, choice_json(t, c, prompt * own->returned + which));
     }
-    free(returned);
+    lm_heap_give(returned);
     return list;
 }
 
@@ -471,9 +471,9 @@ static lm_status prepare_completion(lm_call *c, lm_turn *t, lm_error *e)
     v->write = t->max_tokens != 0;
     v->n_prompts = prompts->n;
     v->n_outputs = prompts->n * t->n;
-    v->echoed = calloc(v->n_prompts, sizeof *v->echoed);
-    v->at = calloc(v->n_outputs, sizeof *v->at);
-    v->begun = t->stream ? calloc(v->n_outputs, sizeof *v->begun) : NULL;
+    v->echoed = lm_memory_zero(v->n_prompts, sizeof *v->echoed);
+    v->at = lm_memory_zero(v->n_outputs, sizeof *v->at);
+    v->begun = t->stream ? lm_memory_zero(v->n_outputs, sizeof *v->begun) : NULL;
     if (!v->echoed || !v->at || (t->stream && !v->begun))
         return lm_fail_memory(e, "the answer", 0);
     for (size_t i = 0; v->echo && i < prompts->n; i++)

@@ -8,6 +8,7 @@
 
 #include "server/ask/read_job.h"
 #include "server/dialects/routes.h"
+#include "server/front/memory.h"
 
 typedef struct rerank_values {
     const char *model, *query, *instruction;
@@ -132,7 +133,7 @@ static lm_status add_prompts(const lm_service *s, const rerank_values *v, lm_pro
 {
     size_t n = json_array_size(v->documents);
 
-    if (!(out->items = calloc(n, sizeof *out->items)))
+    if (!(out->items = lm_memory_zero(n, sizeof *out->items)))
         return lm_fail_memory(e, "documents", n * sizeof *out->items);
     for (out->n = 0; out->n < n;) {
         size_t i = out->n++;
@@ -160,8 +161,8 @@ static void free_score(void *of)
     document_score *j = of;
 
     if (j)
-        free(j->text);
-    free(j);
+        lm_heap_give(j->text);
+    lm_heap_give(j);
 }
 
 /* Allocate a score per document. On failure those already made are in *out. */
@@ -169,18 +170,16 @@ static lm_status new_scores(const rerank_values *v, words w, void ***out, lm_err
 {
     size_t n = json_array_size(v->documents);
 
-    if (!(*out = calloc(n, sizeof **out)))
+    if (!(*out = lm_memory_zero(n, sizeof **out)))
         return lm_fail_memory(e, "scores", n * sizeof **out);
     for (size_t i = 0; i < n; i++) {
-        document_score *j = malloc(sizeof *j);
+        const char *text = document_text(json_array_get(v->documents, i));
+        document_score *j = lm_memory_zero(1, sizeof *j);
         if (!j)
             return lm_fail_memory(e, "scores", sizeof *j);
-        *j = (document_score){ .words = w,
-                               .text = v->documents_too
-                                           ? strdup(document_text(json_array_get(v->documents, i)))
-                                           : NULL };
+        j->words = w;
         (*out)[i] = j;
-        if (v->documents_too && !j->text)
+        if (v->documents_too && !(j->text = lm_memory_text(text, strlen(text))))
             return lm_fail_memory(e, "documents", 0);
     }
     return LM_OK;
@@ -216,7 +215,7 @@ static json_t *rerank_document(const lm_read_job *r)
     const rerank_own *own = lm_read_job_own(r);
     json_int_t tokens = (json_int_t)lm_read_job_all_tokens(r);
     size_t n = lm_read_job_count(r);
-    place *places = calloc(n, sizeof *places);
+    place *places = lm_memory_zero(n, sizeof *places);
     json_t *results = json_array();
 
     if (!places) {
@@ -228,7 +227,7 @@ static json_t *rerank_document(const lm_read_job *r)
     qsort(places, n, sizeof *places, by_score);
     for (size_t i = 0; i < n && i < own->top_n; i++)
         json_array_append_new(results, result_json(places + i));
-    free(places);
+    lm_heap_give(places);
     return json_pack("{s:s, s:s, s:o, s:{s:I, s:I, s:{s:I}}}", "object", "list", "model",
                      lm_read_job_service(r)->name, "results", results, "usage", "prompt_tokens", tokens,
                      "total_tokens", tokens, "prompt_tokens_details", "cached_tokens",
@@ -238,7 +237,7 @@ static json_t *rerank_document(const lm_read_job *r)
 static lm_status read_documents(lm_call *c, lm_read_job_options *o, lm_error *e)
 {
     const rerank_values *v = c->values;
-    rerank_own *own = o->own = malloc(sizeof *own);
+    rerank_own *own = o->own = lm_heap_take(sizeof *own);
     words w;
 
     if (!own)

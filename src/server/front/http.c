@@ -3,12 +3,12 @@
 
 #include <microhttpd.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "server/front/listen.h"
+#include "server/front/memory.h"
 
 enum { MEMORY = 32 << 10, UNUSED_SECONDS = 7 * 86400 };
 
@@ -64,12 +64,12 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
             return;
         lm_watch_drop(h->watch, c->watched);
         atomic_fetch_sub(&h->connections, 1);
-        free(c);
+        lm_heap_give(c);
         *context = NULL;
         return;
     }
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (!info || !(c = calloc(1, sizeof *c)))
+    if (!info || !(c = lm_memory_zero(1, sizeof *c)))
         return;                          /* without a context its first request is rejected */
     c->http = h;
     c->fd = info->connect_fd;
@@ -147,7 +147,7 @@ static lm_status start_daemon(lm_http *h, const char *host, lm_error *e)
 
 lm_status lm_http_start(const lm_http_options *o, lm_http **out, lm_error *e)
 {
-    lm_http *h = calloc(1, sizeof *h);
+    lm_http *h = lm_memory_zero(1, sizeof *h);
     lm_status status;
 
     if (!h)
@@ -202,10 +202,10 @@ void lm_http_stop(lm_http *h)
         }
     for (size_t i = 0; i < h->n; i++) {
         MHD_stop_daemon(h->daemons[i]);
-        free(h->urls[i]);
+        lm_heap_give(h->urls[i]);
     }
     lm_watch_free(h->watch);
-    free(h);
+    lm_heap_give(h);
 }
 
 const char *lm_http_url(const lm_http *h, size_t i)

@@ -2,8 +2,9 @@
 #include "server/front/http_exchange.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "server/front/memory.h"
 
 const char *lm_exchange_method(const lm_exchange *x)
 {
@@ -86,7 +87,7 @@ void lm_exchange_add_header(lm_exchange *x, const char *name, const char *value)
 {
     lm_http_header *h = x->headers + x->n_headers;
 
-    if (x->n_headers == HEADERS || strlen(name) >= sizeof h->name || !(h->value = strdup(value)))
+    if (x->n_headers == HEADERS || strlen(name) >= sizeof h->name || !(h->value = lm_memory_text(value, strlen(value))))
         return;
     memcpy(h->name, name, strlen(name) + 1);
     x->n_headers++;

@@ -1,19 +1,21 @@
 /* An exchange from its first byte until it is handled, by a worker or at once. */
 #include "server/front/http_exchange.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "server/front/memory.h"
 
 static lm_exchange *exchange_new(lm_http *h, struct MHD_Connection *mhd, const char *path, const char *method)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    lm_exchange *x = calloc(1, sizeof *x);
+    lm_exchange *x = lm_memory_zero(1, sizeof *x);
 
-    if (!x || !info || !info->socket_context || !(x->path = strdup(path)) || !(x->method = strdup(method))) {
+    if (!x || !info || !info->socket_context || !(x->path = lm_memory_text(path, strlen(path))) ||
+        !(x->method = lm_memory_text(method, strlen(method)))) {
         if (x) {
-            free(x->path);
-            free(x);
+            lm_heap_give(x->path);
+            lm_heap_give(x);
         }
         return NULL;
     }
@@ -36,14 +38,14 @@ void lm_exchange_free(lm_exchange *x)
     if (x->done)
         x->done(x->job);
     for (size_t i = 0; i < x->n_headers; i++)
-        free(x->headers[i].value);
+        lm_heap_give(x->headers[i].value);
     lm_text_free(&x->body);
     lm_text_free(&x->out);
     lm_exchange_hold(x, -(int64_t)x->held);
-    free(x->method);
-    free(x->path);
+    lm_heap_give(x->method);
+    lm_heap_give(x->path);
     atomic_fetch_sub(&x->http->exchanges, 1);
-    free(x);
+    lm_heap_give(x);
 }
 
 /* Free the body after it was read. */
@@ -73,7 +75,7 @@ void lm_exchange_handle(lm_work_item *item)
 void lm_exchange_again(lm_exchange *x)
 {
     for (; x->n_headers; x->n_headers--)
-        free(x->headers[x->n_headers - 1].value);
+        lm_heap_give(x->headers[x->n_headers - 1].value);
     x->again = true;
     lm_workers_push(x->http->workers, &x->item);
 }

@@ -6,12 +6,12 @@
  * times. `left` and `due` run under the lock, by the watch's thread or lm_watch_all_due; therefore they must
  * not call the watch. */
 #include "server/front/watch.h"
+#include "server/front/memory.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
@@ -100,21 +100,21 @@ static lm_status start(lm_watch *w, lm_error *e)
 
 lm_status lm_watch_new(uint32_t most, void (*left)(void *), void (*due)(void *), lm_watch **out, lm_error *e)
 {
-    lm_watch *w = calloc(1, sizeof *w);
+    lm_watch *w = lm_memory_zero(1, sizeof *w);
 
     if (w) {
         *w = (lm_watch){ .left = left, .due = due, .most = most, .epoll = epoll_create1(EPOLL_CLOEXEC) };
-        w->entries = calloc(most, sizeof *w->entries);
-        w->free = calloc(most, sizeof *w->free);
+        w->entries = lm_memory_zero(most, sizeof *w->entries);
+        w->free = lm_memory_zero(most, sizeof *w->free);
     }
     if (!w || !w->entries || !w->free || w->epoll < 0) {
         if (w) {
-            free(w->entries);
-            free(w->free);
+            lm_heap_give(w->entries);
+            lm_heap_give(w->free);
             if (w->epoll >= 0)
                 close(w->epoll);
         }
-        free(w);
+        lm_heap_give(w);
         return lm_fail_memory(e, "the table of connections", most * sizeof(entry));
     }
     for (uint32_t i = most; i-- > 0;)
@@ -125,9 +125,9 @@ lm_status lm_watch_new(uint32_t most, void (*left)(void *), void (*due)(void *),
         atomic_store(&w->ends, true);
         pthread_mutex_destroy(&w->lock);
         close(w->epoll);
-        free(w->entries);
-        free(w->free);
-        free(w);
+        lm_heap_give(w->entries);
+        lm_heap_give(w->free);
+        lm_heap_give(w);
         return status;
     }
     *out = w;
@@ -142,9 +142,9 @@ void lm_watch_free(lm_watch *w)
     pthread_join(w->thread, NULL);
     pthread_mutex_destroy(&w->lock);
     close(w->epoll);
-    free(w->entries);
-    free(w->free);
-    free(w);
+    lm_heap_give(w->entries);
+    lm_heap_give(w->free);
+    lm_heap_give(w);
 }
 
 lm_watched lm_watch_add(lm_watch *w, int fd, void *of)

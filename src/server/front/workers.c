@@ -2,9 +2,9 @@
  * allocated. While as many large items run as may, the first small one is taken. Threads: any; `work` runs
  * without the lock. */
 #include "server/front/workers.h"
+#include "server/front/memory.h"
 
 #include <pthread.h>
-#include <stdlib.h>
 
 #include "base/os/thread.h"
 
@@ -64,7 +64,7 @@ static void *run(void *arg)
 lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_item *), lm_workers **out,
                          lm_error *e)
 {
-    lm_workers *w = calloc(1, sizeof *w + threads * sizeof w->threads[0]);
+    lm_workers *w = lm_memory_zero(1, sizeof *w + threads * sizeof w->threads[0]);
 
     if (!w)
         return lm_fail_memory(e, "the threads of the server", sizeof *w);
@@ -96,7 +96,7 @@ void lm_workers_free(lm_workers *w)
         pthread_join(w->threads[i], NULL);
     pthread_cond_destroy(&w->some);
     pthread_mutex_destroy(&w->lock);
-    free(w);
+    lm_heap_give(w);
 }
 
 static bool add(lm_workers *w, lm_work_item *item, bool limited)

@@ -5,10 +5,10 @@
 #include <math.h>
 #include <sodium.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "server/models/service.h"
+#include "server/front/memory.h"
 
 #define MOST_SCALE 1e6
 
@@ -18,7 +18,7 @@ lm_status lm_loras_take(lm_service *s, lm_error *e)
 {
     while (s->o.loras && s->o.loras[s->n_loras])
         s->n_loras++;
-    if (s->n_loras && !(s->lora_scales = calloc(s->n_loras, sizeof *s->lora_scales)))
+    if (s->n_loras && !(s->lora_scales = lm_memory_zero(s->n_loras, sizeof *s->lora_scales)))
         return lm_fail_memory(e, "adapters", s->n_loras * sizeof *s->lora_scales);
     if (s->n_loras)
         memcpy(s->lora_scales, s->o.lora_scales, s->n_loras * sizeof *s->lora_scales);
@@ -29,7 +29,7 @@ lm_status lm_loras_load(lm_service *s, lm_error *e)
 {
     if (!s->n_loras)
         return LM_OK;
-    if (!(s->loras = calloc(s->n_loras + 1, sizeof *s->loras)))
+    if (!(s->loras = lm_memory_zero(s->n_loras + 1, sizeof *s->loras)))
         return lm_fail_memory(e, "adapters", s->n_loras * sizeof *s->loras);
     for (size_t i = 0; i < s->n_loras; i++) {
         const char *warning;
@@ -46,7 +46,7 @@ void lm_loras_unload(lm_service *s)
 {
     for (size_t i = 0; s->loras && i < s->n_loras; i++)
         lm_adapter_close(s->loras[i]);
-    free(s->loras);
+    lm_heap_give(s->loras);
     s->loras = NULL;
     s->o.engine.adapters = NULL;
     s->o.engine.adapter_scales = NULL;
@@ -95,8 +95,8 @@ static lm_status read_one(const lm_service *s, const json_t *x, size_t at, float
 
 lm_status lm_loras_read(const lm_service *s, const json_t *list, float **out, lm_error *e)
 {
-    float *scales = calloc(s->n_loras + 1, sizeof *scales);
-    bool *named = calloc(s->n_loras + 1, sizeof *named);
+    float *scales = lm_memory_zero(s->n_loras + 1, sizeof *scales);
+    bool *named = lm_memory_zero(s->n_loras + 1, sizeof *named);
     lm_status status = scales && named ? LM_OK : lm_fail_memory(e, "adapters", s->n_loras * sizeof *scales);
 
     *out = NULL;
@@ -104,11 +104,11 @@ lm_status lm_loras_read(const lm_service *s, const json_t *list, float **out, lm
         now(s, scales);
     for (size_t i = 0; status == LM_OK && i < json_array_size(list); i++)
         status = read_one(s, json_array_get(list, i), i, scales, named, e);
-    free(named);
+    lm_heap_give(named);
     if (status == LM_OK && s->n_loras)
         *out = scales;
     else
-        free(scales);
+        lm_heap_give(scales);
     return status;
 }
 
@@ -121,7 +121,7 @@ json_t *lm_loras_json(const lm_service *s, const float *scales)
         scales = theirs;
     for (size_t i = 0; scales && i < s->n_loras; i++)
         json_array_append_new(list, json_pack("{s:I, s:f}", "id", (json_int_t)i, "scale", (double)scales[i]));
-    free(theirs);
+    lm_heap_give(theirs);
     return list;
 }
 

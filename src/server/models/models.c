@@ -6,11 +6,11 @@
  * it to a worker again. States. ABSENT, LOADING, READY, then DRAINING or UNLOADING, or FAILED. Only models.c
  * changes them. Order of unloading: least recently used, idle models first. */
 #include "server/models/models.h"
+#include "server/front/memory.h"
 
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
@@ -71,7 +71,7 @@ static void call_back(entry *x)
         x->waiting = w->next;
         x->expected++;
         lm_exchange_again(w->x);
-        free(w);
+        lm_heap_give(w);
     }
 }
 
@@ -286,11 +286,11 @@ static lm_status add(lm_models *m, size_t i, lm_error *e)
 
 lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e)
 {
-    lm_models *m = calloc(1, sizeof *m);
+    lm_models *m = lm_memory_zero(1, sizeof *m);
     lm_status status = LM_OK;
 
-    if (!m || !(m->items = calloc(o->n, sizeof *m->items))) {
-        free(m);
+    if (!m || !(m->items = lm_memory_zero(o->n, sizeof *m->items))) {
+        lm_heap_give(m);
         return lm_fail_memory(e, "the models", o->n * sizeof(entry));
     }
     m->o = *o;
@@ -376,8 +376,8 @@ void lm_models_free(lm_models *m)
         lm_service_free(m->items[i].service);
     pthread_cond_destroy(&m->change);
     pthread_mutex_destroy(&m->lock);
-    free(m->items);
-    free(m);
+    lm_heap_give(m->items);
+    lm_heap_give(m);
 }
 
 bool lm_models_lost(const lm_models *m)
@@ -439,7 +439,7 @@ lm_service *lm_models_find(const lm_models *m, const char *name)
 
 static lm_use wait_for(lm_models *m, entry *x, lm_exchange *exchange, lm_error *e)
 {
-    waiter *w = calloc(1, sizeof *w), **at = &x->waiting;
+    waiter *w = lm_memory_zero(1, sizeof *w), **at = &x->waiting;
 
     if (!w) {
         lm_fail_memory(e, "a request that waits", sizeof *w);

@@ -4,14 +4,13 @@
 #include "server/models/service.h"
 
 #include <sodium.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "lamina/heap.h"
 #include "lamina/logits.h"
 #include "server/models/exact.h"
 #include "server/models/loras.h"
+#include "server/front/memory.h"
 
 /* ---- loading ---- */
 
@@ -23,12 +22,12 @@ static char *name_of(const char *path)
 
     if (n > 5 && strcmp(from + n - 5, ".gguf") == 0)
         n -= 5;
-    return strndup(from, n);
+    return lm_memory_text(from, n);
 }
 
 lm_status lm_service_new(const lm_service_options *o, lm_service **out, lm_error *e)
 {
-    lm_service *s = calloc(1, sizeof *s);
+    lm_service *s = lm_memory_zero(1, sizeof *s);
     lm_status status;
 
     if (!s)
@@ -37,7 +36,7 @@ lm_status lm_service_new(const lm_service_options *o, lm_service **out, lm_error
     pthread_mutex_init(&s->lora_lock, NULL);
     lm_traced_list_init(&s->traced);
     s->began = (int64_t)time(NULL);
-    s->name = o->name ? strdup(o->name) : name_of(o->path);
+    s->name = o->name ? lm_memory_text(o->name, strlen(o->name)) : name_of(o->path);
     status = s->name ? lm_loras_take(s, e) : lm_fail_memory(e, "the name of the model", 0);
     if (sodium_init() < 0 && status == LM_OK)
         status = lm_fail(e, LM_FAILED, "the server", LM_NO_OFFSET, "there is no source of randomness");
@@ -68,7 +67,7 @@ static lm_status read_template(lm_service *s, lm_error *e)
     if (!source)
         return LM_OK;
     s->variables = json_object();
-    s->template_source = strdup(source);
+    s->template_source = lm_memory_text(source, strlen(source));
     if (!s->variables || !s->template_source)
         return lm_fail_memory(e, "the chat template", strlen(source));
     set_token(s->variables, "bos_token", s->tokenizer, lm_tokenizer_bos(s->tokenizer));
@@ -246,7 +245,7 @@ void lm_service_unload(lm_service *s)
     lm_template_free(s->template);
     lm_model_close(s->model);
     json_decref(s->variables);
-    free(s->template_source);
+    lm_heap_give(s->template_source);
     s->schedule = NULL;
     s->engine = NULL;
     s->vocabulary = NULL;
@@ -264,9 +263,9 @@ void lm_service_free(lm_service *s)
     lm_service_unload(s);
     lm_traced_list_destroy(&s->traced);
     pthread_mutex_destroy(&s->lora_lock);
-    free(s->lora_scales);
-    free(s->name);
-    free(s);
+    lm_heap_give(s->lora_scales);
+    lm_heap_give(s->name);
+    lm_heap_give(s);
 }
 
 /* The engine would choose one token more, which need not be processed. */
@@ -306,7 +305,7 @@ json_t *lm_service_ensemble(const lm_service *s)
         char *name = name_of(i ? s->o.others[i - 1].path : s->o.path);
         json_array_append_new(models, json_pack("{s:s, s:f}", "model", name ? name : "", "weight",
                                                 s->o.mixture.weights[i]));
-        free(name);
+        lm_heap_give(name);
     }
     return json_pack("{s:s, s:s, s:o}", "name", s->name, "rule", lm_mixture_word(s->o.mixture.rule), "models",
                      models);
@@ -319,7 +318,7 @@ static lm_status tokens_of(const lm_service *s, const lm_rendering *r, const lm_
                            lm_text *rendered, lm_error *e)
 {
     lm_rendering all = { .n_content = r->n_content,
-                         .content = calloc(r->n_content + 2, sizeof *all.content) };
+                         .content = lm_memory_zero(r->n_content + 2, sizeof *all.content) };
     bool thinks = lm_answer_in_reasoning(&s->style, r->text.data ? r->text.data : "", r->text.size);
     lm_status status = LM_OK;
 
@@ -345,7 +344,7 @@ static lm_status tokens_of(const lm_service *s, const lm_rendering *r, const lm_
     if (status == LM_OK && rendered)
         lm_text_add(rendered, all.text.data, all.text.size);
     lm_text_free(&all.text);
-    free(all.content);
+    lm_heap_give(all.content);
     return status;
 }
 

@@ -3,16 +3,15 @@
  * system calls once the sockets exist. Threads: the one that runs the server. */
 #include "server/start/serve.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
-#include "lamina/heap.h"
 #include "server/store/archive.h"
 #include "server/ask/call.h"
 #include "server/ask/request_limits.h"
 #include "server/dialects/page.h"
 #include "server/front/listen.h"
 #include "server/front/sandbox.h"
+#include "server/front/memory.h"
 
 enum { SENDING_MS = 5000 };
 
@@ -38,7 +37,7 @@ static lm_status check_addresses(const lm_server_options *o, bool keys, bool ins
 
 lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server **out, lm_error *e)
 {
-    lm_server *s = calloc(1, sizeof *s);
+    lm_server *s = lm_memory_zero(1, sizeof *s);
     lm_http_options http = o->http;
     bool all_local = true;
     lm_status status = s ? lm_keys_new(&o->keys, &s->keys, e) : lm_fail_memory(e, "the server", sizeof *s);
@@ -117,7 +116,7 @@ void lm_server_free(lm_server *s)
     lm_models_free(s->models);
     lm_archive_close(s->archive);
     lm_keys_free(s->keys);
-    free(s);
+    lm_heap_give(s);
 }
 
 lm_status lm_server_usage(const char *store, const char *key, json_t **out, lm_error *e)
@@ -134,16 +133,18 @@ const char *lm_server_page(size_t *size)
     return (const char *)lm_page_plain;
 }
 
+static int add_piece(const char *text, size_t n, void *out)
+{
+    lm_text_add(out, text, n);
+    return 0;
+}
+
 lm_status lm_server_describe(lm_text *out, lm_error *e)
 {
     json_t *document = lm_routes_document();
-    char *text = document ? json_dumps(document, JSON_INDENT(2)) : NULL;
+    int rc = document ? json_dump_callback(document, add_piece, out, JSON_INDENT(2)) : -1;
 
     json_decref(document);
-    if (!text)
-        return lm_fail_memory(e, "the description of the server", 0);
-    lm_text_add_str(out, text);
     lm_text_add_char(out, '\n');
-    free(text);
-    return LM_OK;
+    return rc == 0 && !out->failed ? LM_OK : lm_fail_memory(e, "the description of the server", 0);
 }

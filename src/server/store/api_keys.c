@@ -15,6 +15,7 @@
 
 #include "base/os/clock.h"
 #include "server/store/archive.h"
+#include "server/front/memory.h"
 
 enum { MOST_KEYS = 100000, MOST_LINE = 4096, DAY = 86400 };
 
@@ -59,7 +60,7 @@ static lm_status add(list *l, const char *key, const lm_quota *limits, int32_t p
         return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "more than %d keys", MOST_KEYS);
     if (l->n == l->capacity) {
         size_t capacity = l->capacity ? 2 * l->capacity : 16;
-        entry *items = realloc(l->items, capacity * sizeof *items);
+        entry *items = lm_memory_grow(l->items, l->n * sizeof *items, capacity * sizeof *items);
         if (!items)
             return lm_fail_memory(e, "API keys", capacity * sizeof *items);
         l->items = items;
@@ -209,13 +210,13 @@ static lm_status read_all(const lm_keys *k, list *out, lm_error *e)
 
 lm_status lm_keys_new(const lm_keys_options *o, lm_keys **out, lm_error *e)
 {
-    lm_keys *k = calloc(1, sizeof *k);
+    lm_keys *k = lm_memory_zero(1, sizeof *k);
     lm_status status;
 
     if (!k)
         return lm_fail_memory(e, "API keys", sizeof *k);
     if (sodium_init() < 0) {
-        free(k);
+        lm_heap_give(k);
         return lm_fail(e, LM_FAILED, "API keys", LM_NO_OFFSET, "there is no source of randomness");
     }
     k->o = *o;
@@ -235,8 +236,8 @@ void lm_keys_free(lm_keys *k)
     if (!k)
         return;
     pthread_mutex_destroy(&k->lock);
-    free(k->all.items);
-    free(k);
+    lm_heap_give(k->all.items);
+    lm_heap_give(k);
 }
 
 lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
@@ -245,7 +246,7 @@ lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
     lm_status status = read_all(k, &fresh, e);
 
     if (status != LM_OK) {
-        free(fresh.items);
+        lm_heap_give(fresh.items);
         return status;
     }
     pthread_mutex_lock(&k->lock);
@@ -264,7 +265,7 @@ lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
     k->all = fresh;
     *n = fresh.n;
     pthread_mutex_unlock(&k->lock);
-    free(old.items);
+    lm_heap_give(old.items);
     return LM_OK;
 }
 

@@ -4,11 +4,11 @@
 
 #include <sodium.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "server/store/archive_state.h"
+#include "server/front/memory.h"
 
 /* "lama" in ASCII: other databases have another application id. */
 enum { APPLICATION = 0x6c616d61, PAUSE_MS = 5 };
@@ -28,10 +28,10 @@ static const char schema[] =
 
 void lm_archive_put(lm_archive *a, const char *owner, lm_record *r)
 {
-    lm_write_item *w = calloc(1, sizeof *w);
+    lm_write_item *w = lm_memory_zero(1, sizeof *w);
 
     if (!w || !r->response || !r->input) {
-        free(w);
+        lm_heap_give(w);
         lm_record_free(r);
         pthread_mutex_lock(&a->lock);
         lm_fail_memory(&a->lost, "a response", sizeof *w);
@@ -77,8 +77,8 @@ static bool get_unwritten(lm_archive *a, const char *owner, const char *id, lm_r
     *removed = w && w->kind == WRITE_REMOVAL;
     if (w && !*removed) {
         *out = w->record;
-        out->response = strdup(w->record.response);
-        out->input = strdup(w->record.input);
+        out->response = lm_memory_text(w->record.response, strlen(w->record.response));
+        out->input = lm_memory_text(w->record.input, strlen(w->record.input));
     }
     pthread_mutex_unlock(&a->lock);
     return found;
@@ -86,9 +86,9 @@ static bool get_unwritten(lm_archive *a, const char *owner, const char *id, lm_r
 
 static char *column(sqlite3_stmt *s, int i)
 {
-    const unsigned char *text = sqlite3_column_text(s, i);
+    const char *text = (const char *)sqlite3_column_text(s, i);
 
-    return text ? strdup((const char *)text) : NULL;
+    return text ? lm_memory_text(text, strlen(text)) : NULL;
 }
 
 static lm_status get_written(lm_archive *a, const char *owner, const char *id, lm_record *out, lm_error *e)
@@ -138,7 +138,7 @@ lm_status lm_archive_remove(lm_archive *a, const char *owner, const char *id, lm
 
     LM_TRY(lm_archive_get(a, owner, id, &r, e));
     lm_record_free(&r);
-    if (!(w = calloc(1, sizeof *w)))
+    if (!(w = lm_memory_zero(1, sizeof *w)))
         return lm_fail_memory(e, "a response", sizeof *w);
     w->kind = WRITE_REMOVAL;
     snprintf(w->owner, sizeof w->owner, "%s", owner);
@@ -228,7 +228,7 @@ lm_status lm_archive_name_file(lm_status status, const char *path, lm_error *e)
 
 lm_status lm_archive_open(const char *path, lm_archive **out, lm_error *e)
 {
-    lm_archive *a = calloc(1, sizeof *a);
+    lm_archive *a = lm_memory_zero(1, sizeof *a);
     lm_status status;
 
     if (!a)
@@ -258,6 +258,6 @@ void lm_archive_close(lm_archive *a)
     sqlite3_close(a->db);
     pthread_mutex_destroy(&a->read_lock);
     pthread_mutex_destroy(&a->lock);
-    free(a->days);
-    free(a);
+    lm_heap_give(a->days);
+    lm_heap_give(a);
 }

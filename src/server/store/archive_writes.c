@@ -1,14 +1,14 @@
 /* Writes to the store: handed over by any thread, done one at a time by the writer's thread. */
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "server/store/archive_state.h"
+#include "server/front/memory.h"
 
 void lm_record_free(lm_record *r)
 {
-    free(r->response);
-    free(r->input);
+    lm_heap_give(r->response);
+    lm_heap_give(r->input);
     *r = (lm_record){ 0 };
 }
 
@@ -145,7 +145,7 @@ void lm_archive_write(lm_work_item *item)
         a->last = &a->first;
     pthread_mutex_unlock(&a->lock);
     lm_record_free(&w->record);
-    free(w);
+    lm_heap_give(w);
 }
 
 /* ---- handing over ---- */
@@ -163,7 +163,7 @@ static void hand_over_locked(lm_archive *a, lm_write_item *w)
     lm_fail(&a->lost, LM_IO, "the store", LM_NO_OFFSET, "more than %d writes or %d MiB wait for the disk",
             LM_STORE_WRITES, (int)(LM_ARCHIVE_MEMORY >> 20));
     lm_record_free(&w->record);
-    free(w);
+    lm_heap_give(w);
 }
 
 void lm_archive_hand_over(lm_archive *a, lm_write_item *w)

@@ -1,11 +1,11 @@
 /* The tokens that owners of keys have used: today, for their limits, and per day and model. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "server/store/archive_state.h"
+#include "server/front/memory.h"
 
 enum { MOST_TRIES = 50 };
 
@@ -51,7 +51,7 @@ static lm_owner_day *add_day(lm_archive *a, const char *owner)
 {
     if (a->n_days == a->most_days) {
         size_t most = 2 * a->most_days + 8;
-        lm_owner_day *grown = realloc(a->days, most * sizeof *grown);
+        lm_owner_day *grown = lm_memory_grow(a->days, a->n_days * sizeof *grown, most * sizeof *grown);
         if (!grown)
             return NULL;
         a->days = grown;
@@ -101,7 +101,7 @@ uint64_t lm_archive_today(lm_archive *a, const char *owner)
 void lm_archive_count(lm_archive *a, const char *owner, const char *model, uint64_t prompt, uint64_t cached,
                       uint64_t written)
 {
-    lm_write_item *w = calloc(1, sizeof *w);
+    lm_write_item *w = lm_memory_zero(1, sizeof *w);
 
     if (!w)
         return;
