@@ -197,33 +197,18 @@ static const struct { const char *flag; lister *list; } values[] = {
 
 /* ---- command line ---- */
 
-static bool is_spelling(const lm_flag *f, const char *word, size_t n)
-{
-    if (strlen(f->name) == n && strncmp(f->name, word, n) == 0)
-        return true;
-    for (const char *at = f->also; at && *at; at += strspn(at, " ")) {
-        size_t size = strcspn(at, " ");
-        if (size == n && strncmp(at, word, n) == 0)
-            return true;
-        at += size;
-    }
-    return false;
-}
-
-static const lm_flag *flag_in(const lm_flag *table, const char *word, size_t n)
-{
-    for (; table->name; table++)
-        if (is_spelling(table, word, n))
-            return table;
-    return NULL;
-}
-
+/* Return the flag with a spelling of `n` bytes, or NULL. */
 static const lm_flag *flag_of(const lm_command *c, const char *word, size_t n)
 {
-    const lm_flag *f = flag_in(lm_general_flags, word, n);
+    char name[64];
 
-    for (const lm_flag_group *g = c->groups; !f && g && g->flags; g++)
-        f = flag_in(g->flags, word, n);
+    if (n >= sizeof name)
+        return NULL;
+    memcpy(name, word, n);
+    name[n] = 0;
+    const lm_flag *f = lm_flag_find(lm_general_flags, name);
+    for (const lm_flag_group *g = c->groups; !f && g && g->title; g++)
+        f = lm_flag_find(g->flags, name);
     return f;
 }
 

@@ -91,6 +91,9 @@ typedef struct lm_command {
     lm_status          (*run)(lm_cli *cli, void *options, lm_error *e);
 } lm_command;
 
+/* Return whether `name` is one of the words of `list`, separated by spaces; NULL: none. */
+bool lm_flag_listed(const char *list, const char *name);
+
 /* Return the command of a NULL-ended list with this name, or NULL. */
 const lm_command *lm_command_find(const lm_command *const *commands, const char *name);
 

@@ -37,21 +37,10 @@ const lm_flag lm_general_flags[] = {
 
 /* ---- lookup ---- */
 
-/* Return whether `name` is one of the space-separated words of `list`. */
-static bool listed(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (const char *at = list; at && *at; at += strcspn(at, " "), at += *at == ' ')
-        if (strncmp(at, name, n) == 0 && (at[n] == ' ' || at[n] == 0))
-            return true;
-    return false;
-}
-
 const lm_flag *lm_flag_find(const lm_flag *table, const char *name)
 {
     for (const lm_flag *f = table; f->name; f++)
-        if (strcmp(f->name, name) == 0 || listed(f->also, name))
+        if (strcmp(f->name, name) == 0 || lm_flag_listed(f->also, name))
             return f;
     return NULL;
 }
@@ -336,7 +325,7 @@ void lm_flag_name_error(const lm_flag *f, lm_error *e)
     snprintf(name, sizeof name, "--%s", e->where);
     for (char *c = name; *c; c++)
         *c = *c == '_' ? '-' : *c;
-    if (strcmp(f->name, name) == 0 || listed(f->also, name))
+    if (strcmp(f->name, name) == 0 || lm_flag_listed(f->also, name))
         snprintf(e->where, sizeof e->where, "%s", f->name);
 }
 

@@ -3,8 +3,6 @@
  * The names are those of their --help. docs/guide/coming-from.md is generated from these tables. */
 #include "cli/base/foreign.h"
 
-#include <string.h>
-
 #define GPU "computation runs on the CPU only"
 #define PLACE "threads are placed by the system; taskset and nice change that"
 #define LOG "there is no log; notes go to standard error, -q hides them and -v adds more"
@@ -261,22 +259,11 @@ const lm_foreign_program lm_foreign_programs[] = {
     { "llama.cpp", llamacpp }, { "ollama", ollama }, { "transformers", transformers }, { NULL, NULL },
 };
 
-/* Return whether `name` is one of the space-separated words of `list`. */
-static bool is_word(const char *list, const char *name)
-{
-    size_t n = strlen(name);
-
-    for (const char *at = list; *at; at += strcspn(at, " "), at += *at == ' ')
-        if (strncmp(at, name, n) == 0 && (at[n] == ' ' || at[n] == 0))
-            return true;
-    return false;
-}
-
 const lm_foreign_flag *lm_foreign_find(const char *name, const char **program)
 {
     for (const lm_foreign_program *p = lm_foreign_programs; p->name; p++)
         for (const lm_foreign_flag *f = p->flags; f->names; f++)
-            if (is_word(f->names, name)) {
+            if (lm_flag_listed(f->names, name)) {
                 if (program)
                     *program = p->name;
                 return f;

@@ -121,6 +121,30 @@ lm_status lm_read_text(const char *path, lm_text *out, lm_error *e)
     return LM_OK;
 }
 
+lm_status lm_read_tokens(const char *path, const lm_tokenizer *t, unsigned flags, lm_tokens *out, lm_error *e)
+{
+    lm_text   text   = { 0 };
+    lm_status status = lm_read_text(path, &text, e);
+
+    if (status == LM_OK)
+        status = lm_tokenize(t, text.data ? text.data : "", text.size, flags, out, e);
+    lm_text_free(&text);
+    return status;
+}
+
+lm_status lm_added_bos(const lm_tokenizer *t, bool *added, lm_token *bos, lm_error *e)
+{
+    lm_tokens empty  = { 0 };
+    lm_status status = lm_tokenize(t, "", 0, LM_ADD_SPECIAL, &empty, e);
+
+    if (status == LM_OK && empty.n && empty.ids[0] == lm_tokenizer_bos(t)) {
+        *added = true;
+        *bos   = empty.ids[0];
+    }
+    lm_tokens_free(&empty);
+    return status;
+}
+
 static void unescape(const char *text, lm_text *out)
 {
     static const char letters[] = "ntr0\\\"'", values[] = "\n\t\r\0\\\"'";

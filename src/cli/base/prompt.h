@@ -23,6 +23,12 @@ lm_status lm_read_file(const char *path, lm_text *out, lm_error *e);
 /* The same without one newline at the end. */
 lm_status lm_read_text(const char *path, lm_text *out, lm_error *e);
 
+/* Append the tokens of such a text. `flags`: those of lm_tokenize. */
+lm_status lm_read_tokens(const char *path, const lm_tokenizer *t, unsigned flags, lm_tokens *out, lm_error *e);
+
+/* If the tokenizer adds BOS before a text, set *added and *bos. */
+lm_status lm_added_bos(const lm_tokenizer *t, bool *added, lm_token *bos, lm_error *e);
+
 /* Read the next line into `out` (cleared first) with its newline, which the last one may lack. *end: there
  * are no more lines. Errors do not name the file. LM_LIMIT: more than LM_MAX_INPUT. */
 lm_status lm_read_line(FILE *f, lm_text *out, bool *end, lm_error *e);

@@ -63,15 +63,10 @@ static lm_status read_ids(diff_run *c, lm_error *e)
 {
     const lm_tokenizer *t = lm_model_tokenizer(c->a) ? lm_model_tokenizer(c->a) : lm_model_tokenizer(c->b);
     unsigned flags = (c->o->bare ? 0u : LM_ADD_SPECIAL) | (c->o->parse_special ? 0u : LM_NO_PARSE_SPECIAL);
-    lm_text             text  = { 0 };
 
     if (!t)
         return lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET, "neither model has a tokenizer");
-    lm_status status = lm_read_text(c->o->file, &text, e);
-    if (status == LM_OK)
-        status = lm_tokenize(t, text.data ? text.data : "", text.size, flags, &c->ids, e);
-    lm_text_free(&text);
-    return status;
+    return lm_read_tokens(c->o->file, t, flags, &c->ids, e);
 }
 
 static lm_status save(const lm_diffing *d, const char *path, lm_error *e)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/base/interrupt.h"
+#include "cli/base/prompt.h"
 #include "cli/measure/eval.h"
 
 enum { SEQUENCES = 4, LOGIT_ROWS = 256, CONTEXT = 512 };
@@ -32,21 +33,6 @@ static void on_token(void *arg, const lm_eval_token *t)
     lm_text_add_char(&c->v->csv, '\n');
 }
 
-/* If the tokenizer adds BOS before a text, make it the first token of each chunk. */
-static lm_status find_first(const lm_model *m, lm_eval_text_options *o, lm_error *e)
-{
-    const lm_tokenizer *t     = lm_model_tokenizer(m);
-    lm_tokens           empty = { 0 };
-    lm_status           status = t ? lm_tokenize(t, "", 0, LM_ADD_SPECIAL, &empty, e) : LM_OK;
-
-    if (status == LM_OK && empty.n && empty.ids[0] == lm_tokenizer_bos(t)) {
-        o->replace_first = true;
-        o->bos           = empty.ids[0];
-    }
-    lm_tokens_free(&empty);
-    return status;
-}
-
 static lm_status options_of(lm_evaluation *v, token_table *c, lm_eval_text_options *o, lm_error *e)
 {
     *o = (lm_eval_text_options){
@@ -61,7 +47,10 @@ static lm_status options_of(lm_evaluation *v, token_table *c, lm_eval_text_optio
         .token_arg = c,
     };
     o->context = v->o->run.context > 0 ? (uint32_t)v->o->run.context : CONTEXT;
-    return v->o->bare ? LM_OK : find_first(v->model, o, e);
+    /* If the tokenizer adds BOS before a text, it is the first token of each chunk. */
+    if (v->o->bare || !lm_model_tokenizer(v->model))
+        return LM_OK;
+    return lm_added_bos(lm_model_tokenizer(v->model), &o->replace_first, &o->bos, e);
 }
 
 static lm_status start(const lm_evaluation *v, const lm_model *m, uint32_t context, lm_engine **out,

@@ -88,33 +88,6 @@ static bool on_chunk(void *arg, uint32_t done, uint32_t of, double perplexity)
     return lm_interrupt_progress(&g->bar, (double)done / (double)of) && g->saved == LM_OK;
 }
 
-static lm_status read_ids(const imatrix_options *o, const lm_tokenizer *t, lm_tokens *ids, lm_error *e)
-{
-    unsigned  flags = LM_ADD_SPECIAL | (o->parse_special ? 0u : LM_NO_PARSE_SPECIAL);
-    lm_text   text  = { 0 };
-    lm_status status;
-
-    status = lm_read_text(o->file, &text, e);
-    if (status == LM_OK)
-        status = lm_tokenize(t, text.data ? text.data : "", text.size, flags, ids, e);
-    lm_text_free(&text);
-    return status;
-}
-
-/* If the tokenizer adds BOS before a text, make it the first token of each chunk. */
-static lm_status find_first(const lm_tokenizer *t, lm_imatrix_options *o, lm_error *e)
-{
-    lm_tokens empty = { 0 };
-    lm_status status = lm_tokenize(t, "", 0, LM_ADD_SPECIAL, &empty, e);
-
-    if (status == LM_OK && empty.n && empty.ids[0] == lm_tokenizer_bos(t)) {
-        o->replace_first = true;
-        o->bos           = empty.ids[0];
-    }
-    lm_tokens_free(&empty);
-    return status;
-}
-
 static lm_status run_engine(gathering *g, const lm_model *model, const lm_tokens *ids, lm_error *e)
 {
     lm_engine_options  engine;
@@ -131,7 +104,8 @@ static lm_status run_engine(gathering *g, const lm_model *model, const lm_tokens
     o.first           = g->o->resume ? lm_imatrix_chunks(g->m) : g->o->first;
     engine.rows       = engine.rows < LOGIT_ROWS ? engine.rows : LOGIT_ROWS;
     engine.logit_rows = engine.rows;
-    LM_TRY(find_first(lm_model_tokenizer(model), &o, e));
+    /* If the tokenizer adds BOS before a text, it is the first token of each chunk. */
+    LM_TRY(lm_added_bos(lm_model_tokenizer(model), &o.replace_first, &o.bos, e));
     LM_TRY(lm_start_engine(model, &engine, &run, e));
     lm_interrupt_watch(run);
     g->bar           = lm_progress_start("collecting");
@@ -144,8 +118,9 @@ static lm_status run_engine(gathering *g, const lm_model *model, const lm_tokens
 
 static lm_status collect(gathering *g, lm_error *e)
 {
-    imatrix_options *o = g->o;
-    lm_tokens        ids = { 0 };
+    imatrix_options *o     = g->o;
+    unsigned         flags = LM_ADD_SPECIAL | (o->parse_special ? 0u : LM_NO_PARSE_SPECIAL);
+    lm_tokens        ids   = { 0 };
     lm_model        *model;
 
     if (!o->file)
@@ -155,7 +130,7 @@ static lm_status collect(gathering *g, lm_error *e)
                            ? LM_OK
                            : lm_fail(e, LM_USAGE, "--file", LM_NO_OFFSET, "the model has no tokenizer");
     if (status == LM_OK)
-        status = read_ids(o, lm_model_tokenizer(model), &ids, e);
+        status = lm_read_tokens(o->file, lm_model_tokenizer(model), flags, &ids, e);
     if (status == LM_OK)
         status = run_engine(g, model, &ids, e);
     lm_tokens_free(&ids);

@@ -9,21 +9,6 @@
 #include "cli/base/prompt.h"
 #include "cli/weights/quantize_budget.h"
 
-static lm_status read_ids(const lm_budget_flags *o, const lm_model *m, lm_tokens *ids, lm_error *e)
-{
-    const lm_tokenizer *t    = lm_model_tokenizer(m);
-    lm_text             text = { 0 };
-
-    if (!t)
-        return lm_fail(e, LM_USAGE, "--text", LM_NO_OFFSET, "the model has no tokenizer");
-    lm_status status = lm_read_text(o->text, &text, e);
-    if (status == LM_OK)
-        status = lm_tokenize(t, text.data ? text.data : "", text.size, LM_ADD_SPECIAL | LM_NO_PARSE_SPECIAL,
-                             ids, e);
-    lm_text_free(&text);
-    return status;
-}
-
 /* Return the bytes of a GGUF file outside its tensors, which the new file contains too; 0 for other
  * containers. */
 static uint64_t beside_tensors(const char *path, const lm_model *m)
@@ -90,7 +75,9 @@ static lm_status search(lm_cli *cli, const lm_budget_flags *o, const lm_quantize
     char             bytes[LM_FIGURE], time[LM_FIGURE];
 
     (void)cli;
-    LM_TRY(read_ids(o, m, ids, e));
+    if (!lm_model_tokenizer(m))
+        return lm_fail(e, LM_USAGE, "--text", LM_NO_OFFSET, "the model has no tokenizer");
+    LM_TRY(lm_read_tokens(o->text, lm_model_tokenizer(m), LM_ADD_SPECIAL | LM_NO_PARSE_SPECIAL, ids, e));
     uint64_t beside = o->size ? beside_tensors(path, m) : 0;
     if (o->size && beside >= o->size)
         return lm_fail(e, LM_USAGE, "--size", LM_NO_OFFSET, "less than the metadata of the file");
