@@ -15,14 +15,14 @@
 
 #include "lamina/lamina.h"
 
-enum { PROMPT = 16, MOST = 512 };
+enum { PROMPT = 16, MAX = 512 };
 
 typedef struct bench {
     lm_model   *m;
     lm_engine  *g;
     uint32_t    n_vocab, n;
     int64_t     tokens;
-    lm_token    prompts[MOST][PROMPT];
+    lm_token    prompts[MAX][PROMPT];
 } bench;
 
 static double seconds(void)
@@ -35,8 +35,8 @@ static double seconds(void)
 
 static lm_status bare(bench *b, double *took, lm_error *e)
 {
-    lm_sequence *all[MOST];
-    lm_sampler  *samplers[MOST];
+    lm_sequence *all[MAX];
+    lm_sampler  *samplers[MAX];
     lm_row      *rows = calloc(lm_engine_max_rows(b->g), sizeof *rows);
     lm_batch     step = { .rows = rows };
     uint32_t     running = b->n;
@@ -70,7 +70,7 @@ static lm_status bare(bench *b, double *took, lm_error *e)
 static lm_status scheduled(bench *b, double *took, lm_error *e)
 {
     lm_schedule   *s;
-    lm_reply      *replies[MOST];
+    lm_reply      *replies[MAX];
     lm_reply_event event;
 
     LM_TRY(lm_schedule_new(b->g, NULL, &s, e));
@@ -235,7 +235,7 @@ int main(int argc, char **argv)
 
     b.n      = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 32;
     b.tokens = argc > 3 ? strtol(argv[3], NULL, 10) : 128;
-    if (argc < 2 || b.n < 1 || b.n > MOST || b.tokens < 1) {
+    if (argc < 2 || b.n < 1 || b.n > MAX || b.tokens < 1) {
         fprintf(stderr, "usage: %s MODEL [AT_ONCE] [TOKENS] [ROUNDS] [LONG]\n", argv[0]);
         return 2;
     }

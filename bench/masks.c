@@ -11,7 +11,7 @@
 
 #include "lamina/grammar.h"
 
-enum { TEXTS = 20, MOST_TOKENS = 200, MOST_MASKS = 1 << 20 };
+enum { TEXTS = 20, MAX_TOKENS = 200, MAX_MASKS = 1 << 20 };
 
 static const struct { const char *name, *schema; } schemas[] = {
     { "a tool's arguments",
@@ -41,7 +41,7 @@ static const struct { const char *name, *schema; } schemas[] = {
       "\"additionalProperties\":{\"type\":\"string\"},\"required\":[\"kind\"]}" },
 };
 
-static double times[MOST_MASKS];
+static double times[MAX_MASKS];
 
 /* Return the processor time of this thread in seconds; other work on the machine does not count. */
 static double now(void)
@@ -94,7 +94,7 @@ static size_t measure(const lm_tokenizer *t, lm_vocabulary *v, size_t k, size_t 
     *compiling = now() - started;
     for (unsigned text = 0; text < TEXTS; text++) {
         lm_constraint_reset(c);
-        for (unsigned i = 0; i < MOST_TOKENS && !lm_constraint_ended(c) && n < MOST_MASKS; i++) {
+        for (unsigned i = 0; i < MAX_TOKENS && !lm_constraint_ended(c) && n < MAX_MASKS; i++) {
             double before = now();
             if (lm_constraint_mask(c, mask, &e) != LM_OK)
                 break;
@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     }
     printf("%u tokens; vocabulary made in %.0f ms\n\n", lm_vocabulary_size(v), 1e3 * (now() - started));
     printf("| schema | compiled in ms | masks | µs mean | p50 | p95 | p99 | most |\n|---|---|---|---|---|---|---|---|\n");
-    static double own[MOST_MASKS];
+    static double own[MAX_MASKS];
     for (size_t k = 0; k < sizeof schemas / sizeof *schemas; k++) {
         size_t before = n;
         n = measure(t, v, k, n, &compiling);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST 20
+#define MAX 20
 
 static void print_token(const lm_tokenizer *t, lm_token id)
 {
@@ -32,7 +32,7 @@ static void print_token(const lm_tokenizer *t, lm_token id)
 static lm_status look(const lm_model *model, lm_engine *engine, const lm_tokens *ids, uint32_t n_vocab, uint32_t k, lm_error *e)
 {
     const lm_tokenizer *t = lm_model_tokenizer(model);
-    lm_logprob top[MOST];
+    lm_logprob top[MAX];
     lm_row *rows = (lm_row *)calloc(ids->n, sizeof *rows);
     if (!rows)
         return lm_fail_memory(e, "the rows", 0);
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     lm_tokens ids = { 0 };
     lm_model_info info;
     uint32_t k = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 5;
-    k = k < 1 ? 1 : k > MOST ? MOST : k;
+    k = k < 1 ? 1 : k > MAX ? MAX : k;
 
     lm_status status = lm_model_open(argv[1], NULL, &model, &e);
     if (status == LM_OK)

@@ -93,7 +93,7 @@ static void show(uint32_t i, const lm_event *event)
 /* A prompt is read at most 64 tokens a step, so that nobody who writes waits long for one. */
 static lm_status run(stream *s, lm_error *e)
 {
-    lm_batch step = { .rows = s->rows, .most_prompt = 64 };
+    lm_batch step = { .rows = s->rows, .max_prompt = 64 };
     lm_status status = LM_OK;
     uint32_t running = s->n;
     while (status == LM_OK && running > 0) {

@@ -68,7 +68,7 @@ typedef struct lm_cluster_plan {
     uint32_t nodes, streams;
     const char *precision, *level;
     lm_link  link;
-    uint32_t most_tp;                    /* maximum parts of a layer */
+    uint32_t max_tp;                     /* maximum parts of a layer */
     size_t   n;
     lm_cluster_row rows[LM_CLUSTER_ROWS];        /* every split whose copies fill the nodes; fewest ranks first */
     int      best_one, best_many, best_first;    /* of the rows that fit; -1: none, or speeds are unknown */

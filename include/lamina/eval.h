@@ -158,15 +158,15 @@ typedef enum lm_eval_form {
 } lm_eval_form;
 const char *lm_eval_form_word(lm_eval_form f);       /* "any" "plain" "hellaswag" "winogrande" "arc" "mmlu" */
 
-#define LM_EVAL_MOST_CHOICES 64
+#define LM_EVAL_MAX_CHOICES 64
 
 /* A question as text; all strings are its own. */
 typedef struct lm_eval_question {
     lm_eval_form form;               /* that it was read as */
     char    *before;                 /* text before the first question of its subject; NULL: none */
-    char    *contexts[LM_EVAL_MOST_CHOICES];         /* text before each choice */
-    char    *continuations[LM_EVAL_MOST_CHOICES];    /* the text that is scored after it */
-    char    *answers[LM_EVAL_MOST_CHOICES];          /* the text whose length normalises the score */
+    char    *contexts[LM_EVAL_MAX_CHOICES];          /* text before each choice */
+    char    *continuations[LM_EVAL_MAX_CHOICES];     /* the text that is scored after it */
+    char    *answers[LM_EVAL_MAX_CHOICES];           /* the text whose length normalises the score */
     uint32_t n, answer;
     uint64_t reserved[4];            /* zero */
 } lm_eval_question;

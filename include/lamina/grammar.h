@@ -51,8 +51,8 @@ typedef struct lm_grammar_options {
     bool     open;                   /* JSON Schema: allow members that `properties` does not list, and values of other types if
                                         `type` is missing. false: only if the schema says so */
     bool     strict;                 /* JSON Schema: enforce the additional rules of OpenAI's strict mode */
-    uint32_t most_states;            /* maximum states of the compiled grammar; 0: LM_GRAMMAR_STATES */
-    uint32_t most_work;              /* maximum work of compiling: nodes made, visited and compared; 0: LM_GRAMMAR_WORK. It is counted,
+    uint32_t max_states;             /* maximum states of the compiled grammar; 0: LM_GRAMMAR_STATES */
+    uint32_t max_work;               /* maximum work of compiling: nodes made, visited and compared; 0: LM_GRAMMAR_WORK. It is counted,
                                         not timed: the result does not depend on the machine */
     const lm_grammar_schema *schemas;    /* GBNF: rules used but not defined by the grammar; `where` of an error begins with the name */
     size_t      n_schemas;

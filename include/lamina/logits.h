@@ -1,6 +1,6 @@
 /* logits.h - restricts the tokens that a sequence may generate: by a constraint, by a reasoning budget, or both, in one logits hook.
  *
- *   lm_logits_options o = { .constraint = c, .budget = true, .most_reasoning = 100, .style = &style, .tokenizer = t };
+ *   lm_logits_options o = { .constraint = c, .budget = true, .max_reasoning = 100, .style = &style, .tokenizer = t };
  *   lm_logits_new(&o, &p, &e);                                      takes ownership of the constraint
  *   lm_logits_into(p, &sequence);                                   gives ownership to the sequence, which frees it
  *
@@ -19,10 +19,10 @@ extern "C" {
 /* All zero: no restriction. */
 typedef struct lm_logits_options {
     lm_constraint *constraint;       /* owned from now on, even on failure; NULL: none */
-    bool        budget;              /* after `most_reasoning` tokens, force the end-of-reasoning marker once the last character is
+    bool        budget;              /* after `max_reasoning` tokens, force the end-of-reasoning marker once the last character is
                                         complete */
     bool        in_reasoning;        /* the prompt ends inside reasoning: lm_answer_in_reasoning */
-    uint64_t    most_reasoning;
+    uint64_t    max_reasoning;
     const lm_answer_style *style;    /* with `budget`: the model's reasoning markers; copied */
     const lm_tokenizer *tokenizer;   /* with `budget`; must outlive the processor */
     uint64_t    reserved[4];         /* zero */

@@ -3,7 +3,7 @@
  * A sequence never steps the engine. It adds rows to a batch that any number of sequences share; the caller runs the batch, notifies
  * the sequences and reads their events.
  *
- *   lm_batch b = { .rows = rows, .most = lm_engine_max_rows(g), .most_logits = lm_engine_max_logits(g) };
+ *   lm_batch b = { .rows = rows, .most = lm_engine_max_rows(g), .max_logits = lm_engine_max_logits(g) };
  *   for (i …)  lm_sequence_rows(s[i], &b);                          rows of a prompt, or the last token and its draft tokens
  *   lm_engine_step(g, b.rows, b.n, &e);
  *   for (i …)  for (lm_sequence_ran(s[i]); lm_sequence_event(s[i], &event);)  …        text, tokens, the end
@@ -131,8 +131,8 @@ lm_status lm_sequence_restore(lm_sequence *s, const char *path, lm_error *e);
 typedef struct lm_batch {
     lm_row  *rows;                   /* [most] */
     uint32_t n, most;                /* at most lm_engine_max_rows */
-    uint32_t n_logits, most_logits;  /* rows with logits, at most lm_engine_max_logits */
-    uint32_t n_prompt, most_prompt;  /* prompt rows, limited to bound the step's time; most_prompt 0: unlimited */
+    uint32_t n_logits, max_logits;   /* rows with logits, at most lm_engine_max_logits */
+    uint32_t n_prompt, max_prompt;   /* prompt rows, limited to bound the step's time; max_prompt 0: unlimited */
     bool     no_draft;
     uint64_t reserved[4];            /* zero */
 } lm_batch;

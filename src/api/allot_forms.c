@@ -40,8 +40,8 @@ static lm_status add_type(lm_allotting *a, const char *name, lm_error *e)
 
     if (!type || !type->quantized || !lm_can_quantize(type->type))
         return lm_fail(e, LM_USAGE, "types", LM_NO_OFFSET, "cannot make \"%s\": unknown type, or one without a quantizer", name);
-    if (a->n_types == LM_MOST_FORMS)
-        return lm_fail(e, LM_USAGE, "types", LM_NO_OFFSET, "more than %d", LM_MOST_FORMS);
+    if (a->n_types == LM_MAX_FORMS)
+        return lm_fail(e, LM_USAGE, "types", LM_NO_OFFSET, "more than %d", LM_MAX_FORMS);
     a->types[a->n_types++] = type->type;
     return LM_OK;
 }

@@ -10,14 +10,14 @@
 #include "export/quantize/imatrix.h"
 #include "lamina/allot.h"
 
-enum { LM_MOST_FORMS = 24 };
+enum { LM_MAX_FORMS = 24 };
 
 /* A tensor in one type. */
 typedef struct lm_allot_form { lm_dtype type; uint64_t bytes; double error; } lm_allot_form;
 
 typedef struct lm_allot_unit {
     uint32_t weight;
-    lm_allot_form forms[LM_MOST_FORMS]; /* smallest first; each next one gains less per byte */
+    lm_allot_form forms[LM_MAX_FORMS]; /* smallest first; each next one gains less per byte */
     uint32_t n, at;                  /* at: the chosen form */
     uint32_t trial;                  /* the form that is tried */
     double   kl;                     /* divergence with that form; NaN: not measured */
@@ -33,7 +33,7 @@ typedef struct lm_allotting {
     lm_effect     f;
     lm_allot_unit *units;
     size_t        n;
-    lm_dtype      types[LM_MOST_FORMS];
+    lm_dtype      types[LM_MAX_FORMS];
     size_t        n_types;
     uint64_t      fixed, elements, budget;
     double        bits;              /* of the budget, per weight */

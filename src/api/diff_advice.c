@@ -11,7 +11,7 @@
 #include "formats/filetype.h"
 #include "kernels/quantize.h"
 
-enum { CANDIDATES = 24, MOST_TOGETHER = 8 };
+enum { CANDIDATES = 24, MAX_TOGETHER = 8 };
 
 typedef struct candidate {
     uint32_t tensor, weight;
@@ -145,7 +145,7 @@ static lm_status open_engine(advising *v, lm_error *e)
         return lm_fail_memory(e, "a matrix", most * sizeof *v->x);
     LM_TRY(lm_effect_new(d->a, &d->o->engine, give, v, d->o->ids, d->o->n, d->chunk, chunks, &v->f, e));
     v->chosen_by = (v->f.chunks + 1) / 2;
-    v->steps     = (uint32_t)v->n + MOST_TOGETHER + 4;
+    v->steps     = (uint32_t)v->n + MAX_TOGETHER + 4;
     LM_TRY(lm_effect_begin(&v->f, e));
     LM_TRY(report_progress(v, e));
     for (uint32_t i = 0; i < d->r.n_tensors; i++)
@@ -197,12 +197,12 @@ static lm_status add_advice(advising *v, size_t n, uint64_t bytes, double kl, do
 static lm_status try_together(advising *v, lm_error *e)
 {
     lm_diff_result *r     = &v->d->r;
-    lm_diff_advice *list  = lm_arena_new(&v->d->arena, MOST_TOGETHER, lm_diff_advice);
+    lm_diff_advice *list  = lm_arena_new(&v->d->arena, MAX_TOGETHER, lm_diff_advice);
     size_t          n     = 0, worth = 0;
     uint64_t        bytes = 0;
     double          before, kl;
 
-    while (worth < v->n && worth < MOST_TOGETHER && v->list[worth].gain > 0)
+    while (worth < v->n && worth < MAX_TOGETHER && v->list[worth].gain > 0)
         worth++;
     if (!list)
         return lm_fail_memory(e, "advice", 0);

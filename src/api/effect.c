@@ -9,7 +9,7 @@
 #include "runtime/measure/compare.h"
 #include "runtime/measure/stretches.h"
 
-enum { SEQUENCES = 4, MOST_ROWS = 512 };
+enum { SEQUENCES = 4, MAX_ROWS = 512 };
 
 typedef struct reading { lm_effect *f; bool first; atomic_bool bad; } reading;
 
@@ -22,7 +22,7 @@ static lm_engine_options options_of(const lm_effect *f, const lm_engine_options 
     x.no_repack  = false;
     x.context    = f->chunk;
     x.sequences  = f->chunks < SEQUENCES ? f->chunks : SEQUENCES;
-    x.rows       = f->chunk * x.sequences < MOST_ROWS ? f->chunk * x.sequences : MOST_ROWS;
+    x.rows       = f->chunk * x.sequences < MAX_ROWS ? f->chunk * x.sequences : MAX_ROWS;
     x.logit_rows = (uint64_t)x.rows * f->n_vocab * sizeof(float) > most ? (uint32_t)(most / sizeof(float) / f->n_vocab) : x.rows;
     x.logit_rows = x.logit_rows ? x.logit_rows : 1;
     x.kv_positions = 0;

@@ -156,10 +156,10 @@ int lm_hex_digit(char c)
 
 size_t lm_edit_distance(const char *a, const char *b)
 {
-    enum { MOST = 64 };
-    size_t m = strlen(a), n = strlen(b), rows[3][MOST + 1] = { { 0 } }, *before = rows[0], *above = rows[1], *row = rows[2];
+    enum { MAX = 64 };
+    size_t m = strlen(a), n = strlen(b), rows[3][MAX + 1] = { { 0 } }, *before = rows[0], *above = rows[1], *row = rows[2];
 
-    if (m > MOST || n > MOST)
+    if (m > MAX || n > MAX)
         return m > n ? m : n;
     for (size_t j = 0; j <= n; j++)
         row[j] = j;

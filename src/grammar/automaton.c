@@ -6,13 +6,13 @@
 #include "base/alloc.h"
 
 enum {
-    MOST_NEW = 1 << 20,              /* nodes created for one mask */
-    MOST_LISTED = 1 << 24,           /* alternatives listed for one mask */
+    MAX_NEW = 1 << 20,               /* nodes created for one mask */
+    MAX_LISTED = 1 << 24,            /* alternatives listed for one mask */
     USUALLY_KEPT = 1 << 18,          /* nodes; or twice what is needed, if that is more */
-    MOST_NEEDED = 1 << 24,
-    MOST_TRANSITIONS = 1 << 25,      /* limit on transitions: 128 MiB */
-    MOST_HEAD_BYTES = 1 << 27,
-    MOST_WAYS = 4096,                /* parallel ways to parse one text */
+    MAX_NEEDED = 1 << 24,
+    MAX_TRANSITIONS = 1 << 25,       /* limit on transitions: 128 MiB */
+    MAX_HEAD_BYTES = 1 << 27,
+    MAX_WAYS = 4096,                 /* parallel ways to parse one text */
 };
 
 void lm_counted_clear(lm_counted *x)
@@ -78,12 +78,12 @@ lm_status lm_automaton_new(const lm_terms *p, lm_expr_id root, const lm_vocabula
     if (status == LM_OK) {
         m->root        = root;
         m->fixed       = m->pool.n;
-        m->most_kept   = m->pool.n + USUALLY_KEPT;
+        m->max_kept   = m->pool.n + USUALLY_KEPT;
         m->fixed_lists = m->pool.n_lists;
         m->fixed_bytes = m->pool.n_bytes;
-        m->pool.most_work = 0;
-        m->pool.most_list = MOST_WAYS;
-        m->pool.most_nodes = UINT32_MAX / 4;
+        m->pool.max_work = 0;
+        m->pool.max_list = MAX_WAYS;
+        m->pool.max_nodes = UINT32_MAX / 4;
         m->n_classes   = lm_byte_classes(&m->pool, m->class_of);
         status         = begin_states(m, e);
     }
@@ -203,7 +203,7 @@ static void collect(lm_automaton *m)
         m->n_states = 1;
         memset(m->mask_state, 0, sizeof m->mask_state);
         each_state(m, to_state, moved);
-        m->most_kept = m->pool.n > USUALLY_KEPT ? 2 * m->pool.n : m->fixed + USUALLY_KEPT;
+        m->max_kept = m->pool.n > USUALLY_KEPT ? 2 * m->pool.n : m->fixed + USUALLY_KEPT;
     }
     lm_free(keep);
     lm_free(moved);
@@ -211,18 +211,18 @@ static void collect(lm_automaton *m)
 
 void lm_automaton_begin(lm_automaton *m)
 {
-    m->pool.most_nodes = m->pool.n + MOST_NEW;
-    m->pool.most_lists = m->pool.n_lists + MOST_LISTED;
+    m->pool.max_nodes = m->pool.n + MAX_NEW;
+    m->pool.max_lists = m->pool.n_lists + MAX_LISTED;
 }
 
 lm_status lm_automaton_end(lm_automaton *m, lm_error *e)
 {
     lm_status status = lm_terms_check(&m->pool, e);
 
-    if (status == LM_OK && m->pool.n > MOST_NEEDED)
+    if (status == LM_OK && m->pool.n > MAX_NEEDED)
         status = lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "the text is nested too deeply for its grammar");
-    if (status != LM_OK || m->pool.n > m->most_kept || m->pool.n_lists > m->fixed_lists + MOST_LISTED ||
-        (uint64_t)m->n_states * m->n_classes > MOST_TRANSITIONS || m->head_bytes > MOST_HEAD_BYTES)
+    if (status != LM_OK || m->pool.n > m->max_kept || m->pool.n_lists > m->fixed_lists + MAX_LISTED ||
+        (uint64_t)m->n_states * m->n_classes > MAX_TRANSITIONS || m->head_bytes > MAX_HEAD_BYTES)
         collect(m);
     return status;
 }

@@ -78,7 +78,7 @@ typedef struct lm_automaton {
     uint32_t             n_exits, exits_capacity;
     lm_constraint       *first;      /* list of the constraints that have states here */
     uint64_t             head_bytes;
-    uint32_t             most_kept;  /* number of nodes above which unused ones are freed */
+    uint32_t             max_kept;   /* number of nodes above which unused ones are freed */
 } lm_automaton;
 
 struct lm_constraint {

@@ -10,7 +10,7 @@
 #include "lamina/grammar.h"
 #include "text/answer/family.h"
 
-enum { MOST_SCHEMAS = 1024 };
+enum { MAX_SCHEMAS = 1024 };
 
 typedef struct writer {
     const lm_answer_style  *style;
@@ -495,8 +495,8 @@ lm_status lm_grammar_calls(const lm_answer_style *style, const lm_answer_tool *t
     *out = NULL;
     if (!w.f)
         return lm_fail(w.e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "tool calls are not supported for this model (unknown format)");
-    if (n > MOST_SCHEMAS)
-        return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "the request has %zu tools; at most %d are allowed", n, MOST_SCHEMAS);
+    if (n > MAX_SCHEMAS)
+        return lm_fail(w.e, LM_LIMIT, NULL, LM_NO_OFFSET, "the request has %zu tools; at most %d are allowed", n, MAX_SCHEMAS);
     if (!o->required &&
         (w.f->bare || w.f->form == LM_FORM_HARMONY || w.f->form == LM_FORM_PYTHON || w.f->form == LM_FORM_BRACED))
         return LM_OK;                                    /* nothing distinguishes the beginning of a call from text */

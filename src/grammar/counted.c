@@ -6,9 +6,9 @@
 #include "base/alloc.h"
 
 enum {
-    MOST_COUNTED = 128,              /* expressions per grammar */
-    MOST_PAST    = 1 << 14,
-    MOST_EXITS   = 1 << 13,
+    MAX_COUNTED = 128,               /* expressions per grammar */
+    MAX_PAST    = 1 << 14,
+    MAX_EXITS   = 1 << 13,
     FEW_INSIDE   = 1 << 11,          /* up to this many tokens are listed instead of stored as masks */
     DEEP         = 4,                /* parts before a counter that are skipped: the rest of a character */
 };
@@ -119,9 +119,9 @@ static void walk_tree(count_walk *w, uint32_t state)
         times[d + 1] = times[d];
         bool inside = stands_inside(w, next, &times[d + 1]);
         for (uint32_t k = v->first[i]; k < v->first[i + 1]; k++)
-            note(w, inside ? &w->x->inside : &w->x->past, inside ? UINT32_MAX : MOST_PAST, (uint32_t)v->ids[k], times[d + 1]);
+            note(w, inside ? &w->x->inside : &w->x->past, inside ? UINT32_MAX : MAX_PAST, (uint32_t)v->ids[k], times[d + 1]);
         if (v->skip[i] > i + 1 && lm_state_final(m, next))
-            note(w, &w->x->exits, MOST_EXITS, i, times[d + 1]);
+            note(w, &w->x->exits, MAX_EXITS, i, times[d + 1]);
         at[d + 1] = next;
         i++;
     }
@@ -203,7 +203,7 @@ const lm_counted *lm_counted_of(lm_automaton *m, lm_expr_id n, uint32_t *least, 
         return NULL;
     for (uint32_t i = 0; i < m->n_counted && !x; i++)
         x = m->counted[i].key == key ? &m->counted[i] : NULL;
-    if (!x && m->n_counted < MOST_COUNTED)
+    if (!x && m->n_counted < MAX_COUNTED)
         x = count(m, key, c.body);
     *least = c.least;
     *most  = c.most;

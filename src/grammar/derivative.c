@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "grammar/members.h"
 
-enum { MOST_DEPTH = 4000 };          /* of nested expressions: limited by the stack of a thread */
+enum { MAX_DEPTH = 4000 };           /* of nested expressions: limited by the stack of a thread */
 
 /* ---- cache of derivatives ---- */
 
@@ -167,7 +167,7 @@ static lm_expr_id derive(lm_terms *p, lm_expr_id n, symbol s)
     lm_expr_id *known = s.token ? NULL : known_at(p, key);
     if (known)
         return *known;
-    if (p->depth >= MOST_DEPTH) {
+    if (p->depth >= MAX_DEPTH) {
         lm_terms_fail(p, LM_LIMIT, "the grammar's rules are nested too deeply");
         return LM_NOTHING;
     }
@@ -192,7 +192,7 @@ lm_expr_id lm_derivative_by_token(lm_terms *p, lm_expr_id n, lm_token id, bool s
 
 static void first_tokens(lm_terms *p, lm_expr_id n, unsigned depth, void (*found)(void *arg, const lm_token_set *set), void *arg)
 {
-    if (depth > MOST_DEPTH || p->status != LM_OK)
+    if (depth > MAX_DEPTH || p->status != LM_OK)
         return;
     while (lm_is(p, n, LM_TOKENS)) {
         const lm_node_data d = p->nodes[n];

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "grammar/derivative.h"
 
-enum { MOST_MARKS = 16 };
+enum { MAX_MARKS = 16 };
 
 typedef struct exploration {
     lm_terms  *p;
@@ -26,7 +26,7 @@ static lm_expr_id past_marks(lm_terms *p, lm_expr_id n)
 {
     lm_expr_id all = n;
 
-    for (unsigned i = 0; i < MOST_MARKS && n != LM_NOTHING; i++) {
+    for (unsigned i = 0; i < MAX_MARKS && n != LM_NOTHING; i++) {
         n   = lm_derivative(p, n, LM_TEXT_BEGIN);
         all = lm_alt(p, all, n);
     }
@@ -35,7 +35,7 @@ static lm_expr_id past_marks(lm_terms *p, lm_expr_id n)
 
 static bool is_final(lm_terms *p, lm_expr_id n)
 {
-    for (unsigned i = 0; i < MOST_MARKS && n != LM_NOTHING; i++) {
+    for (unsigned i = 0; i < MAX_MARKS && n != LM_NOTHING; i++) {
         if (lm_is(p, n, LM_NULLABLE))
             return true;
         n = lm_derivative(p, n, LM_TEXT_END);
@@ -57,8 +57,8 @@ static uint32_t number_of(exploration *x, lm_expr_id n)
     }
     if (x->number[n])
         return x->number[n];
-    if (x->n >= p->most_states) {
-        lm_terms_fail_limit(p, "a pattern needs too many states", p->most_states);
+    if (x->n >= p->max_states) {
+        lm_terms_fail_limit(p, "a pattern needs too many states", p->max_states);
         return 0;
     }
     if (!lm_terms_room(p, &x->states, x->n, &x->capacity, sizeof *x->states, 1) ||

@@ -29,8 +29,8 @@ void lm_terms_fail_limit(lm_terms *p, const char *reason, uint64_t limit)
 bool lm_terms_work(lm_terms *p, uint64_t units)
 {
     p->work += units;
-    if (p->most_work && p->work > p->most_work)
-        lm_terms_fail_limit(p, "the grammar takes too many units of work to compile", p->most_work);
+    if (p->max_work && p->work > p->max_work)
+        lm_terms_fail_limit(p, "the grammar takes too many units of work to compile", p->max_work);
     return p->status == LM_OK;
 }
 
@@ -146,8 +146,8 @@ static lm_expr_id intern(lm_terms *p, lm_node_data d, bool *made)
     for (; p->table[at]; at = (at + 1) & p->table_mask)
         if (same(p, &p->nodes[p->table[at]], &d))
             return p->table[at];
-    if (p->n >= p->most_nodes) {
-        lm_terms_fail_limit(p, "the grammar needs too many states", p->most_nodes);
+    if (p->n >= p->max_nodes) {
+        lm_terms_fail_limit(p, "the grammar needs too many states", p->max_nodes);
         return LM_NOTHING;
     }
     if (!lm_terms_room(p, &p->nodes, p->n, &p->capacity, sizeof *p->nodes, 1))
@@ -373,8 +373,8 @@ lm_expr_id lm_alt_of(lm_terms *p, lm_expr_id *nodes, size_t n)
         total += p->nodes[nodes[i]].kind == LM_NODE_ALT ? p->nodes[nodes[i]].b : 1;
     if (!lm_terms_work(p, total))
         return LM_NOTHING;
-    if (total > p->most_list || p->n_lists > p->most_lists) {
-        lm_terms_fail_limit(p, "the grammar is too ambiguous: too many ways to read one text", p->most_list);
+    if (total > p->max_list || p->n_lists > p->max_lists) {
+        lm_terms_fail_limit(p, "the grammar is too ambiguous: too many ways to read one text", p->max_list);
         return LM_NOTHING;
     }
     if (!lm_terms_room(p, &p->lists, p->n_lists, &p->lists_capacity, sizeof *p->lists, (uint32_t)total + 1))
@@ -493,7 +493,7 @@ const lm_expr_id *lm_choices(const lm_terms *p, const lm_expr_id *n, uint32_t *c
 
 lm_status lm_terms_init(lm_terms *p, lm_error *e)
 {
-    *p = (lm_terms){ .most_nodes = UINT32_MAX / 4, .most_list = 1 << 16, .most_lists = 1 << 24 };
+    *p = (lm_terms){ .max_nodes = UINT32_MAX / 4, .max_list = 1 << 16, .max_lists = 1 << 24 };
     p->known = lm_alloc_zero(FIRST_KNOWN, sizeof *p->known);
     if (!p->known || !grow_table(p) || !lm_terms_room(p, &p->nodes, 0, &p->capacity, sizeof *p->nodes, 256)) {
         lm_terms_free(p);

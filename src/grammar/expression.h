@@ -98,9 +98,9 @@ typedef struct lm_terms {
     uint32_t      n_known, known_mask;
 
     bool          settled;                         /* the flags of rules are known: lm_terms_settle */
-    uint32_t      most_nodes, most_list, most_lists;           /* limits: nodes, alternatives per choice, alternatives in total */
-    uint32_t      most_states;                     /* of one exploration (explore.h) */
-    uint64_t      work, most_work;                 /* units used so far, and their maximum; 0: no limit */
+    uint32_t      max_nodes, max_list, max_lists;              /* limits: nodes, alternatives per choice, alternatives in total */
+    uint32_t      max_states;                      /* of one exploration (explore.h) */
+    uint64_t      work, max_work;                  /* units used so far, and their maximum; 0: no limit */
     uint32_t      depth;                           /* of nested derivatives */
     lm_status     status;                          /* LM_OK, or the first failure */
     const char   *reason;                          /* of LM_LIMIT */

@@ -8,7 +8,7 @@
 #include "grammar/charset.h"
 #include "grammar/grammar.h"
 
-enum { MOST_REPEATS = 2000, MOST_RULES = 10000 };
+enum { MAX_REPEATS = 2000, MAX_RULES = 10000 };
 
 typedef struct named_rule { lm_view name; size_t at; bool defined; } named_rule;
 
@@ -65,8 +65,8 @@ static lm_status rule_of(parser *g, lm_view name, bool define, uint32_t *out)
     uint64_t at;
 
     if (!lm_map_get(g->rules, name, &at)) {
-        if (g->n_names >= MOST_RULES)
-            return lm_fail(g->e, LM_LIMIT, NULL, (int64_t)g->at, "more than %d rules", MOST_RULES);
+        if (g->n_names >= MAX_RULES)
+            return lm_fail(g->e, LM_LIMIT, NULL, (int64_t)g->at, "more than %d rules", MAX_RULES);
         at = lm_rule_new(g->p);
         if (!lm_map_add(g->rules, name, at) || !lm_terms_room(g->p, &g->names, g->n_names, &g->names_capacity, sizeof *g->names, 1))
             return lm_fail_memory(g->e, "a grammar", name.size);
@@ -237,8 +237,8 @@ static lm_status read_number(parser *g, uint32_t *out)
     if (!is_digit(peek(g)))
         return wrong(g, "a number of repetitions is missing");
     for (*out = 0; is_digit(peek(g)); g->at++)
-        if ((*out = *out * 10 + (uint32_t)(peek(g) - '0')) > MOST_REPEATS)
-            return lm_fail(g->e, LM_USAGE, NULL, (int64_t)g->at, "more than %d repetitions", MOST_REPEATS);
+        if ((*out = *out * 10 + (uint32_t)(peek(g) - '0')) > MAX_REPEATS)
+            return lm_fail(g->e, LM_USAGE, NULL, (int64_t)g->at, "more than %d repetitions", MAX_REPEATS);
     return LM_OK;
 }
 

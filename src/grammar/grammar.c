@@ -16,10 +16,10 @@ lm_status lm_grammar_begin(lm_terms *p, const lm_grammar_options *o, size_t size
     if (size > LM_GRAMMAR_BYTES)
         return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "the grammar has %zu bytes; at most %d are allowed", size, LM_GRAMMAR_BYTES);
     LM_TRY(lm_terms_init(p, e));
-    uint64_t states = o && o->most_states ? o->most_states : LM_GRAMMAR_STATES;
-    p->most_nodes   = states * NODES_FOR_A_STATE > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)(states * NODES_FOR_A_STATE);
-    p->most_states  = states > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)states;
-    p->most_work    = o && o->most_work ? o->most_work : LM_GRAMMAR_WORK;
+    uint64_t states = o && o->max_states ? o->max_states : LM_GRAMMAR_STATES;
+    p->max_nodes   = states * NODES_FOR_A_STATE > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)(states * NODES_FOR_A_STATE);
+    p->max_states  = states > UINT32_MAX / 8 ? UINT32_MAX / 8 : (uint32_t)states;
+    p->max_work    = o && o->max_work ? o->max_work : LM_GRAMMAR_WORK;
     return LM_OK;
 }
 

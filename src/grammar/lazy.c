@@ -6,7 +6,7 @@
 #include "grammar/grammar.h"
 #include "grammar/derivative.h"
 
-enum { MOST_WORD = 256, MOST_TRIGGERS = 256 };
+enum { MAX_WORD = 256, MAX_TRIGGERS = 256 };
 
 typedef struct lazy {
     lm_terms   pool;
@@ -88,7 +88,7 @@ static bool is_word(const lm_trigger *t)
 
 static lm_status token_triggers(lazy *z, const lm_trigger *triggers, size_t n, lm_expr_id *out, lm_error *e)
 {
-    lm_token ids[MOST_TRIGGERS];
+    lm_token ids[MAX_TRIGGERS];
     uint32_t count = 0;
     lm_terms *p = &z->pool;
 
@@ -137,8 +137,8 @@ static lm_status make(lazy *z, const lm_trigger *triggers, size_t n, bool requir
 
     for (size_t i = 0; i < n; i++) {
         size_t size = triggers[i].word ? strlen(triggers[i].word) : 1;
-        if (size == 0 || size > MOST_WORD)
-            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "a trigger has 1 to %d bytes, this one %zu", MOST_WORD, size);
+        if (size == 0 || size > MAX_WORD)
+            return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "a trigger has 1 to %d bytes, this one %zu", MAX_WORD, size);
         states += size;
     }
     LM_TRY(begin(z, states, e));
@@ -161,10 +161,10 @@ lm_status lm_grammar_after(const lm_grammar *g, const lm_trigger *triggers, size
     lazy     z = { .root = g->root };
     uint32_t rule;
 
-    if (n > MOST_TRIGGERS)
-        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the request has %zu triggers; at most %d are allowed", n, MOST_TRIGGERS);
+    if (n > MAX_TRIGGERS)
+        return lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "the request has %zu triggers; at most %d are allowed", n, MAX_TRIGGERS);
     LM_TRY(lm_terms_copy(&z.pool, &g->pool, e));
-    z.pool.most_work = 0;
+    z.pool.max_work = 0;
     lm_status status = make(&z, triggers, n, required, e);
     if (status == LM_OK) {
         z.pool.settled = false;

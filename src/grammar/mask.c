@@ -5,8 +5,8 @@
 #include "grammar/counted.h"
 
 enum {
-    MOST_EXITS = 8192,               /* per frame; a frame with more is walked together with what follows it */
-    MOST_CLAMPED = 48,               /* parts of a frame that are searched for counters */
+    MAX_EXITS = 8192,                /* per frame; a frame with more is walked together with what follows it */
+    MAX_CLAMPED = 48,                /* parts of a frame that are searched for counters */
     FAR = 8,                         /* larger counters are unified; tokens with more bytes are checked separately */
 };
 
@@ -24,7 +24,7 @@ static void note_exit(walk *w, uint32_t node)
 {
     lm_automaton *m = w->m;
 
-    if (m->n_exits >= MOST_EXITS)
+    if (m->n_exits >= MAX_EXITS)
         w->open = true;
     else if (lm_terms_room(&m->pool, &m->exits, m->n_exits, &m->exits_capacity, sizeof *m->exits, 1))
         m->exits[m->n_exits++] = node;
@@ -228,7 +228,7 @@ static void add_whole(lm_automaton *m, lm_expr_id n, uint64_t *bits)
         lm_counted_add(m, x, least, most, bits);
         return;
     }
-    clamping       c = { MOST_CLAMPED, UINT32_MAX };
+    clamping       c = { MAX_CLAMPED, UINT32_MAX };
     const lm_head *h = head_of(m, clamp(m, n, &c));
 
     if (!h)
@@ -268,7 +268,7 @@ static void add_frame(lm_automaton *m, lm_expr_id n, uint64_t *bits, unsigned de
         add_counted_exits(m, x, d.a, least, most, d.b, bits, depth);
         return;
     }
-    clamping           c = { MOST_CLAMPED, UINT32_MAX };
+    clamping           c = { MAX_CLAMPED, UINT32_MAX };
     const lm_head     *h = head_of(m, clamp(m, d.a, &c));
 
     if (!h)

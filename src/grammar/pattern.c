@@ -11,7 +11,7 @@
 #include "grammar/grammar.h"
 #include "grammar/explore.h"
 
-enum { MOST_TIMES = 100000 };
+enum { MAX_TIMES = 100000 };
 
 typedef struct parser {
     lm_terms    *p;
@@ -407,7 +407,7 @@ static bool read_braces(parser *x, uint64_t *least, uint64_t *most)
     bool   digits = false;
 
     for (*least = 0; at < x->size && is_digit(x->text[at]); at++, digits = true)
-        *least = *least > MOST_TIMES ? *least : *least * 10 + (uint64_t)(x->text[at] - '0');
+        *least = *least > MAX_TIMES ? *least : *least * 10 + (uint64_t)(x->text[at] - '0');
     *most = *least;
     if (!digits || at >= x->size)
         return false;
@@ -416,7 +416,7 @@ static bool read_braces(parser *x, uint64_t *least, uint64_t *most)
         *most = LM_UNBOUNDED;
         if (at < x->size && is_digit(x->text[at]))
             for (*most = 0; at < x->size && is_digit(x->text[at]); at++)
-                *most = *most > MOST_TIMES ? *most : *most * 10 + (uint64_t)(x->text[at] - '0');
+                *most = *most > MAX_TIMES ? *most : *most * 10 + (uint64_t)(x->text[at] - '0');
     }
     if (at >= x->size || x->text[at] != '}')
         return false;
@@ -438,8 +438,8 @@ static lm_status read_repeats(parser *x, lm_expr_id *item)
     } else if (c != '{' || !read_braces(x, &least, &most)) {
         return LM_OK;
     }
-    if (least > MOST_TIMES || (most > MOST_TIMES && most != LM_UNBOUNDED))
-        return lm_fail(x->e, LM_LIMIT, NULL, (int64_t)x->at, "more than %d repetitions", MOST_TIMES);
+    if (least > MAX_TIMES || (most > MAX_TIMES && most != LM_UNBOUNDED))
+        return lm_fail(x->e, LM_LIMIT, NULL, (int64_t)x->at, "more than %d repetitions", MAX_TIMES);
     if (least > most)
         return wrong(x, "more repetitions at least than at most");
     if (peek(x) == '+')

@@ -6,7 +6,7 @@
 #include "grammar/expression.h"
 #include "grammar/members.h"
 
-enum { MOST_HEIGHT = 2000 };         /* of nested beginnings of a text: derivatives recurse two levels per node */
+enum { MAX_HEIGHT = 2000 };          /* of nested beginnings of a text: derivatives recurse two levels per node */
 
 /* ---- flags ---- */
 
@@ -102,8 +102,8 @@ static lm_status left_recursion(lm_terms *p, walk *w, uint32_t *rule, lm_error *
                 uint16_t h = (uint16_t)(w->height[v->n] + !along);
                 if (h > w->height[up->n])
                     w->height[up->n] = h;
-                if (h > MOST_HEIGHT)
-                    return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "rules begin with each other more than %d deep", MOST_HEIGHT);
+                if (h > MAX_HEIGHT)
+                    return lm_fail(e, LM_LIMIT, NULL, LM_NO_OFFSET, "rules begin with each other more than %d deep", MAX_HEIGHT);
             }
             continue;
         }

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_FILES = 20000, DEPTH = 16 };
+enum { MAX_FILES = 20000, DEPTH = 16 };
 
 static bool is_commit(const char *s)
 {
@@ -29,7 +29,7 @@ static lm_status add_file(hub_cached_revision *k, const char *path, const char *
 {
     struct stat    st;
     char           target[512];
-    hub_cached_file *grown = k->n < MOST_FILES ? realloc(k->files, (k->n + 1) * sizeof *grown) : NULL;
+    hub_cached_file *grown = k->n < MAX_FILES ? realloc(k->files, (k->n + 1) * sizeof *grown) : NULL;
 
     if (!grown)
         return lm_fail(e, LM_NO_MEMORY, k->id, LM_NO_OFFSET, "a list of files");

@@ -9,7 +9,7 @@
 
 #include "hub/pull.h"
 
-enum { FIRST = 1 << 16, STEP = 1 << 20, MOST_HEADER = 256 << 20, MOST_SMALL = 16 << 20 };
+enum { FIRST = 1 << 16, STEP = 1 << 20, MAX_HEADER = 256 << 20, MAX_SMALL = 16 << 20 };
 
 /* ---- headers in pieces ---- */
 
@@ -31,7 +31,7 @@ static lm_status need(head *h, uint64_t n, lm_error *e)
 {
     if (n > h->f->size)
         return fail(h, "the file is too short for its header", e);
-    if (n > MOST_HEADER)
+    if (n > MAX_HEADER)
         return fail(h, "its header is too large", e);
     if (n <= h->size)
         return LM_OK;
@@ -59,7 +59,7 @@ static lm_status read_safetensors(head *h, uint64_t expected, lm_error *e)
 {
     LM_TRY(need(h, expected < 8 ? 8 : expected < h->f->size ? expected : h->f->size, e));
     uint64_t n = number(h->data, 8);
-    if (n > MOST_HEADER)
+    if (n > MAX_HEADER)
         return fail(h, "its header is too large", e);
     LM_TRY(need(h, 8 + n, e));
     h->size = 8 + n;
@@ -219,7 +219,7 @@ static lm_status fetch_head(hub_pull *p, hub_file *f, lm_error *e)
     else if (hub_is_index(f->path) && p->index && strlen(p->index) == f->size)
         return save(p, f, p->index, f->size, e);
     else
-        status = f->size <= MOST_SMALL ? f->size ? need(&h, f->size, e) : LM_OK : fail(&h, "too large", e);
+        status = f->size <= MAX_SMALL ? f->size ? need(&h, f->size, e) : LM_OK : fail(&h, "too large", e);
     if (status == LM_OK)
         status = save(p, f, h.data, h.size, e);
     free(h.data);

@@ -6,7 +6,7 @@
 
 #include "hub/pull.h"
 
-enum { CONNECTIONS = 4, MOST = 64 };
+enum { CONNECTIONS = 4, MAX = 64 };
 
 typedef struct crew {
     hub_pull       *p;
@@ -113,12 +113,12 @@ static void watch(crew *c)
 lm_status hub_together(hub_pull *p, hub_each *one, lm_error *e)
 {
     crew      c = { .p = p, .one = one, .lock = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
-    pthread_t threads[MOST];
+    pthread_t threads[MAX];
     uint32_t  n = 0, most = p->connections ? p->connections : CONNECTIONS;
 
     for (size_t i = 0; i < p->n; i++)
         c.files_of += p->files[i].wanted && !p->files[i].here;
-    most = most > MOST ? MOST : most;
+    most = most > MAX ? MAX : most;
     most = most > c.files_of ? c.files_of : most;
     most = most ? most : 1;
     for (; n < most; n++) {

@@ -15,7 +15,7 @@ enum { LANES = 8 };
 #else
 enum { LANES = 4 };
 #endif
-enum { MOST = 32 };                  /* elements of the longest block */
+enum { MAX = 32 };                   /* elements of the longest block */
 
 typedef float   vf __attribute__((vector_size(4 * LANES)));
 typedef int32_t vi __attribute__((vector_size(4 * LANES)));
@@ -173,7 +173,7 @@ typedef struct affine_search {
 static vf fit_scale_min(const affine_search *s, int n, const vf *x, const vf *w, vf *q, vf *min_out)
 {
     const float top = (float)s->top;
-    vf low = x[0], high = x[0], sum_w = w[0], sum_x = sum_w * x[0], tried[MOST];
+    vf low = x[0], high = x[0], sum_w = w[0], sum_x = sum_w * x[0], tried[MAX];
 
     for (int i = 1; i < n; i++) {
         low = select(x[i] < low, x[i], low);

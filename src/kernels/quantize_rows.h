@@ -10,7 +10,7 @@ enum { GROUP = 16, PARTS = GROUP / LANES };
 /* Up to sixteen consecutive blocks of `n` elements, one per lane; lanes without a block are zero. */
 typedef struct lane_group {
     int   n, blocks;
-    vf    x[PARTS][MOST], w[PARTS][MOST], q[PARTS][MOST];
+    vf    x[PARTS][MAX], w[PARTS][MAX], q[PARTS][MAX];
     float scale[GROUP], min[GROUP];  /* results of a search */
 } lane_group;
 
@@ -163,7 +163,7 @@ static float block_scales(const affine_type *t, const float *values, const float
 static void affine(const affine_type *t, int supers, const float *x, const float *importance, lm_affine_codes *out)
 {
     lane_group g;
-    uint8_t    codes[GROUP * MOST];
+    uint8_t    codes[GROUP * MAX];
     float      sums[GROUP], sigma2[GROUP], d[GROUP] = { 0 }, m[GROUP] = { 0 };
 
     load(&g, t->width, supers * t->n_sub, x);
@@ -335,7 +335,7 @@ static void legacy_row(lm_dtype type, void *dst, const float *x, uint64_t cols, 
     const affine_search four = { 15, -0.9f, 0.05f, 36, false }, five = { 31, -0.9f, 0.05f, 36, false };
     const uint64_t      n = cols / 32;
     const float         mean = sum_of_squares(x, cols) / (float)cols;
-    uint8_t             codes[GROUP * MOST];
+    uint8_t             codes[GROUP * MAX];
     float               sigma2[GROUP];
     lane_group          g;
 
@@ -384,7 +384,7 @@ static void store_values(lane_group *g, const float *inverse, uint8_t *codes)
 static void iq4_nl_row(lm_iq4_nl *dst, const float *x, uint64_t cols, const float *importance)
 {
     const uint64_t n = cols / 32;
-    uint8_t        codes[GROUP * MOST];
+    uint8_t        codes[GROUP * MAX];
     float          inverse[GROUP];
     lane_group     g;
 
@@ -425,7 +425,7 @@ static void iq4_xs_block(lm_iq4_xs *o, const float *scale, float *inverse)
 static void iq4_xs_row(lm_iq4_xs *dst, const float *x, uint64_t cols, const float *importance)
 {
     const uint64_t n = cols / LM_K_BLOCK;
-    uint8_t        codes[GROUP * MOST];
+    uint8_t        codes[GROUP * MAX];
     lane_group     g;
 
     for (uint64_t b = 0; b < n; b += 2) {

@@ -257,7 +257,7 @@ static lm_status find_targets(adapting *a, uint32_t *more, lm_error *e)
     return LM_OK;
 }
 
-enum { MOST_NODES = 7, MOST_WEIGHTS = 3 };       /* maximum per target: of a projected latent */
+enum { MAX_NODES = 7, MAX_WEIGHTS = 3 };         /* maximum per target: of a projected latent */
 
 /* Return a copy with space for `more` elements. */
 static void *grown(const void *from, uint32_t n, uint64_t more, size_t size)
@@ -273,13 +273,13 @@ static bool take_memory(adapting *a, uint32_t more)
 {
     const lm_program *f = a->from;
     lm_program       *p = a->to;
-    uint64_t          nodes = (uint64_t)more * MOST_NODES;
+    uint64_t          nodes = (uint64_t)more * MAX_NODES;
 
     *p          = *f;
     p->arena    = (lm_arena){ 0 };
     p->nodes    = grown(f->nodes, f->n_nodes, nodes, sizeof *p->nodes);
     p->values   = grown(f->values, f->n_values, nodes, sizeof *p->values);
-    p->weights  = grown(f->weights, f->n_weights, (uint64_t)more * MOST_WEIGHTS, sizeof *p->weights);
+    p->weights  = grown(f->weights, f->n_weights, (uint64_t)more * MAX_WEIGHTS, sizeof *p->weights);
     p->modules  = grown(f->modules, f->n_modules, 0, sizeof *p->modules);
     p->caches   = grown(f->caches, f->n_caches, 0, sizeof *p->caches);
     p->ropes    = grown(f->ropes, f->n_ropes, 0, sizeof *p->ropes);

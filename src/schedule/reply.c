@@ -40,7 +40,7 @@ static lm_status open_ring(lm_schedule *s, lm_reply *r, const lm_request *q, lm_
 
     if (each > UINT32_MAX / 32)
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "a token would take %llu bytes in the reply", (unsigned long long)each);
-    r->most_text   = (uint32_t)text;
+    r->max_text   = (uint32_t)text;
     r->token_bytes = (uint32_t)each;
     return lm_ring_open(&r->ring, s->o.ring_bytes > 8 * each ? s->o.ring_bytes : 8 * (uint32_t)each, e);
 }
@@ -70,13 +70,13 @@ static lm_status take_contributions(lm_schedule *s, lm_reply *r, const lm_reques
     if (!s->others.n)
         return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "one model chooses every token alone");
     r->n_models = 1 + s->others.n;
-    r->most_contributions = (size_t)(most > 0 && most < room ? most : room);
+    r->max_contributions = (size_t)(most > 0 && most < room ? most : room);
     return LM_OK;
 }
 
 void lm_reply_open(lm_reply *r)
 {
-    size_t    n = r->most_contributions * (1 + r->n_models);
+    size_t    n = r->max_contributions * (1 + r->n_models);
     lm_error  e;
     lm_status status = lm_sequence_open(r->sequence, &e);
 
@@ -255,7 +255,7 @@ static void add_record(lm_reply *r, const record *x, const void *data, size_t by
 static void add_text(lm_reply *r, const char *text, size_t size)
 {
     for (size_t n; size; text += n, size -= n) {
-        n = size < r->most_text ? size : r->most_text;
+        n = size < r->max_text ? size : r->max_text;
         while (n < size && n > 1 && ((unsigned char)text[n] & 0xc0) == 0x80)
             n--;
         add_record(r, &(record){ .kind = LM_EVENT_TEXT, .n = (uint32_t)n }, text, n);
@@ -267,7 +267,7 @@ static void keep_contribution(lm_schedule *s, lm_reply *r, const lm_event *x)
 {
     size_t n, at = atomic_load_explicit(&r->n_contributions, memory_order_relaxed);
 
-    if (!r->contributions || at >= r->most_contributions)
+    if (!r->contributions || at >= r->max_contributions)
         return;
     lm_sequence_ids(r->sequence, &n);
     if (lm_ensemble_logprobs(&s->others, s->rows, r->slot, (uint32_t)n - 2, x->id, r->contributions + at * (1 + r->n_models)))
@@ -507,7 +507,7 @@ lm_status lm_reply_contribution(const lm_reply *r, size_t i, double *logprobs, l
     LM_REQUIRE(e, r && logprobs);
     size_t n = atomic_load_explicit(&r->n_contributions, memory_order_acquire);
 
-    if (!r->most_contributions)
+    if (!r->max_contributions)
         return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "were not requested");
     if (i >= n)
         return lm_fail(e, LM_USAGE, "contributions", LM_NO_OFFSET, "token %zu of %zu", i, n);

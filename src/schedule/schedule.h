@@ -44,8 +44,8 @@ struct lm_reply {
     double          deadline;            /* by base/os/clock.h; 0: none */
     uint32_t        wanted;              /* 1 + slot; 0: any */
     bool            no_prefix, progress, explains;
-    double         *contributions;       /* [most_contributions][1 + models], per token; NULL: not admitted yet */
-    size_t          most_contributions;  /* 0: not requested */
+    double         *contributions;       /* [max_contributions][1 + models], per token; NULL: not admitted yet */
+    size_t          max_contributions;   /* 0: not requested */
     uint32_t        n_models;
     atomic_size_t   n_contributions;
     void          (*wake)(void *arg);
@@ -55,7 +55,7 @@ struct lm_reply {
     void           *token_arg;
     void          (*token_release)(void *token_arg);     /* likewise */
     uint32_t        token_bytes;         /* maximum bytes of a token in the ring */
-    uint32_t        most_text;           /* maximum bytes of text in a record */
+    uint32_t        max_text;            /* maximum bytes of text in a record */
 
     /* used by the schedule's thread */
     struct lm_reply *next, *previous;    /* in the queue */

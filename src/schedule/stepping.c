@@ -44,12 +44,12 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-static void add_rows(lm_schedule *s, lm_reply *r, uint32_t most, uint32_t most_prompt)
+static void add_rows(lm_schedule *s, lm_reply *r, uint32_t most, uint32_t max_prompt)
 {
     lm_batch *b = &s->batch;
 
     b->most        = least(lm_engine_max_rows(s->g), b->n + most);
-    b->most_prompt = b->n_prompt + most_prompt;
+    b->max_prompt = b->n_prompt + max_prompt;
     r->in_step     = lm_sequence_rows(r->sequence, b) > 0;
     b->most        = lm_engine_max_rows(s->g);
 }

@@ -12,7 +12,7 @@ typedef struct reader {
     lm_text  wide;                   /* numbers that JSON parsers cannot represent, as they were written */
 } reader;
 
-enum { MOST_BACKWARDS = 16 };        /* maximum number of searches from the start of the prompt */
+enum { MAX_BACKWARDS = 16 };         /* maximum number of searches from the start of the prompt */
 
 /* ---- reading ---- */
 
@@ -223,13 +223,13 @@ static size_t longest_word(const char *text, const char **word)
     return best;
 }
 
-/* Search after the last match, because messages are usually rendered in order; otherwise search the whole prompt, at most MOST_BACKWARDS
+/* Search after the last match, because messages are usually rendered in order; otherwise search the whole prompt, at most MAX_BACKWARDS
  * times, which templates that move messages may need. So the prompt is not scanned once per message. */
 static bool find_in_order(const char *rendered, const char *part, size_t *from, unsigned *backwards)
 {
     const char *at = strstr(rendered + *from, part);
 
-    if (!at && ++*backwards <= MOST_BACKWARDS)
+    if (!at && ++*backwards <= MAX_BACKWARDS)
         at = strstr(rendered, part);
     if (at)
         *from = (size_t)(at - rendered);

@@ -8,7 +8,7 @@
 
 #include "trace/tracer.h"
 
-enum { MOST_OPERATIONS = 16 };
+enum { MAX_OPERATIONS = 16 };
 
 typedef struct direction {
     const lm_tracer *t;

@@ -9,13 +9,13 @@
 #include "formats/container.h"
 #include "trace/tracer.h"
 
-enum { MOST_EDITS = 65536, MOST_PATH = 512 };
+enum { MAX_EDITS = 65536, MAX_PATH = 512 };
 
 typedef struct reading {
     const lm_program *p;
     lm_trace_edits   *out;
     const char       *text;          /* of the current intervention */
-    char              path[MOST_PATH], file[4096];
+    char              path[MAX_PATH], file[4096];
 } reading;
 
 static lm_status bad(const reading *r, lm_error *e, const char *why)
@@ -25,7 +25,7 @@ static lm_status bad(const reading *r, lm_error *e, const char *why)
 
 static lm_status add(reading *r, const lm_edit *x, lm_error *e)
 {
-    if (r->out->n >= MOST_EDITS)
+    if (r->out->n >= MAX_EDITS)
         return bad(r, e, "too many values are changed");
     if (r->out->n % 64 == 0) {
         lm_edit *more = lm_realloc(r->out->list, (r->out->n + 64) * sizeof *more);

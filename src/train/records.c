@@ -14,7 +14,7 @@
 #include "lamina/model.h"
 #include "train/texts.h"
 
-enum { MOST_BYTES = 1 << 30 };
+enum { MAX_BYTES = 1 << 30 };
 
 typedef enum form { MESSAGES, PAIR, ALPACA, SHAREGPT, PLAIN, IDS, FORMS } form;
 
@@ -459,7 +459,7 @@ lm_status lm_train_read(const char *path, const lm_read_options *o, double share
 
     if (!r.tokenizer)
         return lm_fail(r.e, LM_USAGE, "training data", LM_NO_OFFSET, "the model has no tokenizer");
-    LM_TRY(lm_file_read(path, MOST_BYTES, &data, &size, r.e));
+    LM_TRY(lm_file_read(path, MAX_BYTES, &data, &size, r.e));
     lm_blake2b_begin(&h);
     lm_blake2b_add(&h, data, size);
     lm_blake2b_hex(&h, out->hash);

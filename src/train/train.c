@@ -12,7 +12,7 @@
 #include "base/os/clock.h"
 #include "train/run.h"
 
-enum { USUAL_CONTEXT = 2048, EXAMPLES = 3, MOST_BAD_STEPS = 3, NOTE = 512 };
+enum { USUAL_CONTEXT = 2048, EXAMPLES = 3, MAX_BAD_STEPS = 3, NOTE = 512 };
 
 __attribute__((format(printf, 2, 3))) static void note(const lm_train_run *r, const char *format, ...)
 {
@@ -359,10 +359,10 @@ static lm_status run_steps(lm_train_run *r, lm_error *e)
     while (r->done < r->steps) {
         lm_train_step s;
         LM_TRY(one_step(r, &s, e));
-        if (r->bad_steps >= MOST_BAD_STEPS)
+        if (r->bad_steps >= MAX_BAD_STEPS)
             return lm_fail(e, LM_FAILED, "training", LM_NO_OFFSET,
                            "gradients of steps %u to %u are not finite (rows %" PRIu64 " to %" PRIu64 " of epoch %u); the last "
-                           "save remains: try a smaller rate, or inspect these rows", r->done - MOST_BAD_STEPS + 1, r->done,
+                           "save remains: try a smaller rate, or inspect these rows", r->done - MAX_BAD_STEPS + 1, r->done,
                            r->first_bad + 1, r->at, r->epoch + 1);
         if (!isfinite(r->result->loss_first))
             r->result->loss_first = s.loss;

@@ -583,7 +583,7 @@ def test_sequences_are_generated(lm, engine, tmp_path):
     text = lm.new("lm_sequence_new", engine, sampler, ref(o.sequence))
     lm.lm_sequence_prompt(text, prompt, 4, 0)
     rows = (lm.lm_row * 16)()
-    batch, event, info = lm.lm_batch(rows=rows, most=16, most_logits=4), lm.lm_event(), lm.lm_sequence_info()
+    batch, event, info = lm.lm_batch(rows=rows, most=16, max_logits=4), lm.lm_event(), lm.lm_sequence_info()
     assert lm.lm_sequence_rows(text, ref(batch)) == 4
     lm.lm_engine_step(engine, rows, batch.n)
     lm.lm_sequence_ran(text)

@@ -11,7 +11,7 @@
 #include "models.h"
 #include "mutants.h"
 
-#define MOST 1024
+#define MAX 1024
 
 /* "missing" deletes the member; NaN is not valid JSON, but Python's json module writes it. */
 static const char *const changes[] = {
@@ -142,8 +142,8 @@ static void link_files(const char *from, const char *to, bool remove)
 
 int main(void)
 {
-    static golden_model models[MOST];
-    size_t              n = golden_models(models, MOST), folders = 0;
+    static golden_model models[MAX];
+    size_t              n = golden_models(models, MAX), folders = 0;
     const char         *folder = mutant_begin();
     char                path[600];
 

@@ -12,7 +12,7 @@
 #include "models.h"
 #include "mutants.h"
 
-#define MOST 1024
+#define MAX 1024
 
 /* Keys that describe the file; no reader computes with them. */
 static const char *const informational[] = {
@@ -89,9 +89,9 @@ static void change(const gguf_edit *f, const char *path, const char *name, const
 
 int main(void)
 {
-    static golden_model models[MOST];
+    static golden_model models[MAX];
     static mutant_seen  whole;
-    size_t              n = golden_models(models, MOST), files = 0;
+    size_t              n = golden_models(models, MAX), files = 0;
     char                path[128], memo[400];
 
     snprintf(path, sizeof path, "%s/model.gguf", mutant_begin());

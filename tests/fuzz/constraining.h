@@ -15,7 +15,7 @@ static inline int try_grammar(const uint8_t *data, size_t size, compile_grammar 
     };
     const uint8_t           *end = size ? memchr(data, 0, size) : NULL;
     size_t                   n = end ? (size_t)(end - data) : size, fits = 0;
-    lm_grammar_options       o = { .most_states = 2000, .most_work = 1000000, .any_order = size % 2, .open = size % 3 == 0,
+    lm_grammar_options       o = { .max_states = 2000, .max_work = 1000000, .any_order = size % 2, .open = size % 3 == 0,
                                    .strict = size % 7 == 0 };
     lm_grammar              *g = NULL;
     lm_error                 e = { .offset = LM_NO_OFFSET };

@@ -126,7 +126,7 @@ static void try_tokens(lm_service *s, json_t *body, json_t *warnings)
     lm_error e;
     lm_status status;
 
-    status = lm_prompts_read(s, json_object_get(body, "prompt"), LM_MOST_PROMPTS, &prompts, &e);
+    status = lm_prompts_read(s, json_object_get(body, "prompt"), LM_LIMIT_ID_PROMPTS, &prompts, &e);
     PROMISE(status == LM_OK || status == LM_USAGE || status == LM_LIMIT || status == LM_NO_MEMORY);
     for (size_t i = 0; status == LM_OK && i < prompts.n; i++)
         for (size_t k = 0; k < prompts.items[i].n; k++)

@@ -14,7 +14,7 @@
 #include "lamina/lamina.h"
 #include "models.h"
 
-enum { MOST = 64, LINE = 600 };
+enum { MAX = 64, LINE = 600 };
 
 static const char *root(void)
 {
@@ -42,7 +42,7 @@ static size_t golden_adapters(golden_adapter *out)
     snprintf(path, sizeof path, "%.500s/adapters", root());
     DIR *dir = opendir(path);
     assert_non_null(dir);
-    while ((d = readdir(dir)) && n < MOST) {
+    while ((d = readdir(dir)) && n < MAX) {
         char line[128] = "";
         snprintf(path, sizeof path, "%.300s/adapters/%.60s/base.txt", root(), d->d_name);
         FILE *f = d->d_name[0] == '.' ? NULL : fopen(path, "r");
@@ -116,7 +116,7 @@ static void check_logits(const golden_adapter *g, const char *model, const char 
 
 static void logits_equal_peft(void **state)
 {
-    static golden_adapter all[MOST];
+    static golden_adapter all[MAX];
     size_t                n = golden_adapters(all);
 
     (void)state;
@@ -267,7 +267,7 @@ static void sequences_keep_their_own_adapters(void **state)
 /* With scale 0 the bits are those of the model alone, whatever is fused with the adapted product. */
 static void without_a_scale_every_bit_is_the_models(void **state)
 {
-    static golden_adapter all[MOST];
+    static golden_adapter all[MAX];
     size_t                n = golden_adapters(all);
 
     (void)state;

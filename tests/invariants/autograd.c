@@ -16,7 +16,7 @@
 #include "runtime/model/model.h"
 #include "train/learner.h"
 
-enum { MOST_TARGETS = 512, MOST_ROWS = 256, MOST_TEXTS = 16 };
+enum { MAX_TARGETS = 512, MAX_ROWS = 256, MAX_TEXTS = 16 };
 #define TOLERANCE 2e-5
 
 static const char *root(void)
@@ -50,8 +50,8 @@ static const char *meta_text(const lm_container *c, const char *key, char *out, 
 
 /* The rows of a file: ids [B][T], labels [B][T]; the text of each row ends with its last label. */
 typedef struct rows {
-    int32_t       tokens[MOST_ROWS], labels[MOST_ROWS];
-    lm_train_text texts[MOST_TEXTS];
+    int32_t       tokens[MAX_ROWS], labels[MAX_ROWS];
+    lm_train_text texts[MAX_TEXTS];
     uint32_t      n_texts, n, labelled;
 } rows;
 
@@ -93,7 +93,7 @@ static double error_of(const float *a, const float *b, uint64_t rows_of, uint64_
 /* Return the program with the adapters of the file: their modules and ranks. */
 static lm_program *adapted(const lm_program *p, const lm_container *c, bool *wanted)
 {
-    static lm_adapt_target targets[MOST_TARGETS];
+    static lm_adapt_target targets[MAX_TARGETS];
     static const char      end[] = ".lora_A.weight";
     lm_adapt_set           set = { NULL, targets, 0 };
     lm_program            *out = NULL;
@@ -148,14 +148,14 @@ static double check(const char *path, const char *name, uint32_t *tensors)
     mo.adaptable = true;
     if (lm_model_open(where, &mo, &m, &e) != LM_OK)
         fail_msg("%s: %s", where, lm_error_text(&e, text, sizeof text));
-    bool       *wanted = calloc(m->program->n_weights + 2 * MOST_TARGETS, sizeof *wanted);
+    bool       *wanted = calloc(m->program->n_weights + 2 * MAX_TARGETS, sizeof *wanted);
     lm_program *own    = full ? NULL : adapted(m->program, c, wanted);
     for (uint32_t w = 0; full && w < m->program->n_weights; w++) {
         snprintf(text, sizeof text, "grad.%s", m->program->weights[w].path);
         wanted[w] = lm_container_find(c, text) != NULL;
     }
     lm_learner        *l = NULL;
-    lm_learner_options o = { .rows = MOST_ROWS, .longest = 64, .threads = 2, .compute = LM_COMPUTE_F32 };
+    lm_learner_options o = { .rows = MAX_ROWS, .longest = 64, .threads = 2, .compute = LM_COMPUTE_F32 };
     if (lm_learner_new(m, own ? own : m->program, wanted, &o, &l, &e) != LM_OK)
         fail_msg("%s: %s", name, lm_error_text(&e, text, sizeof text));
     if (!full)

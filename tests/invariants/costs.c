@@ -15,9 +15,9 @@
 #include "plan/cost.h"
 #include "runtime/engine/state.h"
 
-enum { MOST = 1024, PROMPT = 40, ROWS = 16 };
+enum { MAX = 1024, PROMPT = 40, ROWS = 16 };
 
-static golden_model models[MOST];
+static golden_model models[MAX];
 static size_t       n_models;
 
 static const lm_peaks peaks = { .int8 = 1e12, .bf16 = 1e12, .f32 = 1e12, .memory = 1e11 };
@@ -212,6 +212,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_reader_counts_the_same) };
 
-    n_models = golden_models(models, MOST);
+    n_models = golden_models(models, MAX);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

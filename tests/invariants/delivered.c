@@ -14,7 +14,7 @@
 #include "lamina/lamina.h"
 #include "models.h"
 
-enum { TEXTS = 5, ROWS = 16, MOST = 200 };
+enum { TEXTS = 5, ROWS = 16, MAX = 200 };
 
 static lm_model  *m;
 static lm_engine *g;
@@ -80,7 +80,7 @@ typedef struct spoken {
     lm_tokens          ids;
     size_t             chosen;
     lm_sequence       *s;
-    char               text[MOST];
+    char               text[MAX];
     size_t             size;
     lm_stop            ended;
 } spoken;
@@ -100,7 +100,7 @@ static void answer(spoken *x)
         } else if (e.kind == LM_EVENT_TOKEN) {
             assert_int_equal(e.id, x->ids.ids[x->chosen - 1]);
         } else if (e.kind == LM_EVENT_TEXT) {
-            assert_true(e.size > 0 && x->size + e.size < MOST);
+            assert_true(e.size > 0 && x->size + e.size < MAX);
             assert_int_equal(lm_utf8_valid_prefix(e.text, e.size), e.size);        /* never half a character */
             memcpy(x->text + x->size, e.text, e.size);
             x->size += e.size;
@@ -178,7 +178,7 @@ static void appended_text_continues_the_held_text(void **state)
     lm_tokens           first = tokens_of("The sun is hot. The moon is"), more = tokens_of(" But the sun");
     lm_sampler         *sampler = greedy(vocabulary());
     lm_sequence        *s;
-    lm_token            got[2][16], again[16], whole[MOST];
+    lm_token            got[2][16], again[16], whole[MAX];
     lm_sequence_info    info;
     lm_stop             stop;
     size_t              n;

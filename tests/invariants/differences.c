@@ -16,11 +16,11 @@
 #include "runtime/model/model.h"
 #include "train/learner.h"
 
-enum { MOST = 1024, TEXTS = 3, ROWS = 30 };
+enum { MAX = 1024, TEXTS = 3, ROWS = 30 };
 
 #define LIMIT 0.02
 
-static golden_model models[MOST];
+static golden_model models[MAX];
 
 static const uint32_t lengths[TEXTS] = { 13, 7, 10 };
 
@@ -162,7 +162,7 @@ static double worst_of(const char *name, const lm_model *m, uint64_t seed, uint3
  * loss is discontinuous: such a model is retried on other rows. */
 static void gradients_are_differences(void **state)
 {
-    size_t n = golden_models(models, MOST), count = 0, tensors = 0;
+    size_t n = golden_models(models, MAX), count = 0, tensors = 0;
     double worst = 0;
 
     (void)state;
@@ -218,7 +218,7 @@ static float *gradients(const char *name, const lm_model *m, const bool *wanted,
 
 static void bits_do_not_depend_on(const char *name, lm_compute compute, float dropout)
 {
-    size_t   n = golden_models(models, MOST), i = 0;
+    size_t   n = golden_models(models, MAX), i = 0;
     uint64_t count, again;
 
     while (i < n && strcmp(models[i].name, name) != 0)
@@ -253,7 +253,7 @@ static void threads_cuts_and_checkpoints_change_no_bit(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        size_t n = golden_models(models, MOST), k = 0;
+        size_t n = golden_models(models, MAX), k = 0;
         while (k < n && strcmp(models[k].name, names[i]) != 0)
             k++;
         if (k == n)
@@ -266,7 +266,7 @@ static void threads_cuts_and_checkpoints_change_no_bit(void **state)
 /* Allocated bytes equal planned bytes exactly, for all kinds of checkpointing. */
 static void planned_is_allocated(void **state)
 {
-    size_t n = golden_models(models, MOST);
+    size_t n = golden_models(models, MAX);
 
     (void)state;
     for (size_t i = 0; i < n; i += 5 * EVERY) {

@@ -10,8 +10,8 @@
 #include "lamina/lamina.h"
 #include "models.h"
 
-#define MOST       1024
-#define MOST_FILES 16
+#define MAX       1024
+#define MAX_FILES 16
 #define LIMIT      1e-4
 
 /* One line of the table: models of one family in one kind of container. */
@@ -45,12 +45,12 @@ static int agrees(const lm_verdict *v)
 
 static void judge(const golden_model *g, const char *level, tally *t)
 {
-    static char       files[MOST_FILES][512];
+    static char       files[MAX_FILES][512];
     lm_verify_options o = { .engine = { .compute = LM_COMPUTE_F32, .kv = LM_KV_F32, .cpu = level } };
     lm_model         *m = NULL;
     lm_error          e = { 0 };
     char              text[600];
-    size_t            n = golden_files(g, files, MOST_FILES);
+    size_t            n = golden_files(g, files, MAX_FILES);
 
     t->models++;
     t->bad += n == 0;
@@ -82,7 +82,7 @@ static void judge(const golden_model *g, const char *level, tally *t)
 
 static size_t report(const char *level, const golden_model *models, size_t n_models)
 {
-    static tally all[MOST];
+    static tally all[MAX];
     tally        sum      = { 0 };
     size_t       n        = 0, families = 0, folders = 0;
     const char  *previous = "";
@@ -111,8 +111,8 @@ static size_t report(const char *level, const golden_model *models, size_t n_mod
 
 int main(int argc, char **argv)
 {
-    static golden_model models[MOST];
-    size_t n = golden_models(models, MOST), bad = 0;
+    static golden_model models[MAX];
+    size_t n = golden_models(models, MAX), bad = 0;
 
     for (int i = 1; i < argc; i++)
         bad += report(argv[i], models, n);

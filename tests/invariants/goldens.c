@@ -16,8 +16,8 @@
 #include "lamina/lamina.h"
 #include "models.h"
 
-#define MOST       1024
-#define MOST_FILES 8
+#define MAX       1024
+#define MAX_FILES 8
 
 /* Whether the processor has a level whose float32 kernels differ from those of the previous level. Sanitizers do not check kernels, so for
  * them one level covers all other code. */
@@ -89,13 +89,13 @@ static void report(const char *name, const char *path, char (*files)[512], size_
 
 static void goldens_agree(void **state)
 {
-    static golden_model models[MOST];
-    static char         files[MOST_FILES][512];
-    size_t              n = golden_models(models, MOST), count = 0, goldens = 0;
+    static golden_model models[MAX];
+    static char         files[MAX_FILES][512];
+    size_t              n = golden_models(models, MAX), count = 0, goldens = 0;
 
     (void)state;
     for (size_t i = 0; i < n; i++) {
-        size_t n_files = golden_files(&models[i], files, MOST_FILES);
+        size_t n_files = golden_files(&models[i], files, MAX_FILES);
         assert_true(n_files > 0);
         report(models[i].name, models[i].path, files, n_files, &count);
         goldens += n_files;

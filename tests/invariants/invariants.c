@@ -21,10 +21,10 @@
 #include "models.h"
 #include "runtime/engine/state.h"
 
-#define MOST      1024
+#define MAX      1024
 #define POSITIONS 150            /* three pages of the cache, the last one partly filled */
 
-static golden_model models[MOST];
+static golden_model models[MAX];
 static size_t       n_models;
 
 /* The settings of a case. */
@@ -446,6 +446,6 @@ int main(void)
         cmocka_unit_test(no_cancel_is_lost),
     };
 
-    n_models = golden_models(models, MOST);
+    n_models = golden_models(models, MAX);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,10 +14,10 @@
 #include "models.h"
 #include "runtime/engine/state.h"
 
-#define MOST  1024
+#define MAX  1024
 #define ROWS  140                /* three pages */
 
-static golden_model models[MOST];
+static golden_model models[MAX];
 static size_t       n_models;
 
 /* Return the elements per position and layer according to config.json: kv_lora_rank + qk_rope_head_dim; 0 without a latent. */
@@ -158,6 +158,6 @@ int main(void)
         cmocka_unit_test(the_cache_holds_the_latent_alone),
         cmocka_unit_test(another_form_is_rejected),
     };
-    n_models = golden_models(models, MOST);
+    n_models = golden_models(models, MAX);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

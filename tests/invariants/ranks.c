@@ -16,7 +16,7 @@
 #include "models.h"
 #include "runtime/model/divide.h"
 
-enum { MOST = 1024, RANKS = 8, PROMPT = 21, STEPS = 3, ROWS = PROMPT + STEPS };
+enum { MAX = 1024, RANKS = 8, PROMPT = 21, STEPS = 3, ROWS = PROMPT + STEPS };
 
 /* A message between two ranks: the sender waits until it is received. */
 typedef struct box {
@@ -283,8 +283,8 @@ static double compare(const golden_model *g, lm_compute compute, uint32_t heads,
 
 static void ranks_give_the_logits_of_one(void **state)
 {
-    static golden_model models[MOST];
-    size_t              n = golden_models(models, MOST), count = 0;
+    static golden_model models[MAX];
+    size_t              n = golden_models(models, MAX), count = 0;
 
     (void)state;
     for (size_t i = 0; i < n; i += EVERY) {

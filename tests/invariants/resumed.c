@@ -15,7 +15,7 @@
 #include "models.h"
 #include "../unit/temporary.h"
 
-enum { ROWS = 12, MOST = 48, TOP = 2, PROMPT = 40, CONTEXT = 160 };
+enum { ROWS = 12, MAX = 48, TOP = 2, PROMPT = 40, CONTEXT = 160 };
 
 /* The engine that generates first, the one that continues, a draft model for the first and one for the second. */
 enum { FIRST, SECOND, DRAFT, DRAFT_TOO, ENGINES };
@@ -30,9 +30,9 @@ typedef struct stage {
 
 /* The events that a sequence delivered. */
 typedef struct delivery {
-    lm_token   ids[MOST];
-    float      logprob[MOST];
-    lm_logprob top[MOST][TOP];
+    lm_token   ids[MAX];
+    float      logprob[MAX];
+    lm_logprob top[MAX][TOP];
     size_t     n, size;
     char       text[4096];
     lm_stop    stop;
@@ -119,7 +119,7 @@ static void listen(lm_sequence *s, delivery *out)
 
     while (lm_sequence_event(s, &e)) {
         if (e.kind == LM_EVENT_TOKEN) {
-            assert_true(out->n < MOST);
+            assert_true(out->n < MAX);
             out->ids[out->n]     = e.id;
             out->logprob[out->n] = e.logprob;
             memcpy(out->top[out->n++], e.top, sizeof *out->top);

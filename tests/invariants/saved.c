@@ -16,7 +16,7 @@
 #include "models.h"
 #include "../unit/temporary.h"
 
-enum { MOST = 1024, SAVED = 100, POSITIONS = 140 };      /* the last saved page is partly filled */
+enum { MAX = 1024, SAVED = 100, POSITIONS = 140 };       /* the last saved page is partly filled */
 
 typedef struct setting {
     lm_compute compute;
@@ -33,7 +33,7 @@ static const setting settings[] = {
 };
 
 static char file[256], other[256];
-static golden_model models[MOST];
+static golden_model models[MAX];
 static size_t       n_models;
 
 static lm_token token_at(uint32_t i, uint32_t n_vocab)
@@ -396,7 +396,7 @@ static void choose(lm_engine *g, lm_sequence *s, lm_token *ids, size_t n)
     lm_row rows[64];
 
     for (size_t got = 0; got < n;) {
-        lm_batch b = { .rows = rows, .most = 64, .most_logits = 1 };
+        lm_batch b = { .rows = rows, .most = 64, .max_logits = 1 };
         lm_event event;
         lm_error e = { 0 };
         if (lm_sequences_step(g, &s, 1, &b, &e) != LM_OK)
@@ -483,7 +483,7 @@ int main(void)
         return 1;
     snprintf(file, sizeof file, "%.240s/file", folder);
     snprintf(other, sizeof other, "%.240s/other", folder);
-    n_models = golden_models(models, MOST);
+    n_models = golden_models(models, MAX);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(file);
     unlink(other);

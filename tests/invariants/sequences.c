@@ -245,13 +245,13 @@ static uint32_t vocabulary(const lm_model *m)
 static void step_somehow(lm_engine *g, task *t)
 {
     lm_row   rows[ROWS];
-    lm_batch b = { .rows = rows, .most = 1 + roll(ROWS), .most_logits = 1 + roll(12), .most_prompt = roll(9), .no_draft = roll(5) == 0 };
+    lm_batch b = { .rows = rows, .most = 1 + roll(ROWS), .max_logits = 1 + roll(12), .max_prompt = roll(9), .no_draft = roll(5) == 0 };
     unsigned first = roll(TEXTS), n = 1 + roll(TEXTS), how = roll(8);
     lm_error e = { 0 };
 
     for (unsigned i = 0; i < n; i++)
         lm_sequence_rows(t[(first + i * 3) % TEXTS].sequence, &b);
-    assert_true(b.n <= b.most && b.n_logits <= b.most_logits && (!b.most_prompt || b.n_prompt <= b.most_prompt));
+    assert_true(b.n <= b.most && b.n_logits <= b.max_logits && (!b.max_prompt || b.n_prompt <= b.max_prompt));
     if (how == 0 || b.n == 0) {
         for (unsigned i = 0; i < TEXTS; i++)
             listen(&t[i]);
@@ -430,7 +430,7 @@ static void *cancel_from_there(void *arg)
 
 static void one_is_cancelled_by_another_thread(void **state)
 {
-    lm_batch  b = { .most_prompt = 5 };
+    lm_batch  b = { .max_prompt = 5 };
     pthread_t there;
 
     (void)state;

@@ -12,7 +12,7 @@
 #include "lamina/lamina.h"
 #include "models.h"
 
-enum { MOST = 1024, TOKENS = 21 };
+enum { MAX = 1024, TOKENS = 21 };
 
 static lm_engine *start(const lm_model *m, const char *level, bool no_repack, lm_compute compute)
 {
@@ -74,8 +74,8 @@ static void compare(const lm_model *m, const char *name, const char *level, lm_c
 
 static void the_same_logits(void **state)
 {
-    static golden_model models[MOST];
-    size_t              n = golden_models(models, MOST);
+    static golden_model models[MAX];
+    size_t              n = golden_models(models, MAX);
     lm_machine          machine;
     lm_error            e = { 0 };
 

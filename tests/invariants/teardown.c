@@ -38,7 +38,7 @@ typedef struct watched {
     bool     stopped, go;
 } watched;
 
-enum { MOST = 6 };                   /* tokens of the request */
+enum { MAX = 6 };                    /* tokens of the request */
 
 static void open_watched(watched *w, unsigned stop_at)
 {
@@ -126,7 +126,7 @@ static void ask(lm_schedule *s, text *t, unsigned stop_at, lm_status expected)
 {
     lm_request r = { .prompt = t->prompt, .n_prompt = 96, .progress = true, .wake = on_wake, .wake_arg = &t->wake, .wake_release = release,
                      .token = on_token, .token_arg = &t->token, .token_release = release,
-                     .sequence = { .max_tokens = MOST, .ignore_eos = true, .logits = on_logits, .logits_arg = &t->logits,
+                     .sequence = { .max_tokens = MAX, .ignore_eos = true, .logits = on_logits, .logits_arg = &t->logits,
                                    .logits_release = release } };
 
     for (size_t i = 0; i < 96; i++)
@@ -180,7 +180,7 @@ static void tear_down(lm_engine *g, moment m, way w)
     bool         threads = w == DRAINED || w == CLOSED, both = m == QUEUED || m == READING;
 
     if (both) {
-        ask(s, other, m == QUEUED ? 1 : MOST / 2, LM_OK);        /* the gate blocks the thread that steps */
+        ask(s, other, m == QUEUED ? 1 : MAX / 2, LM_OK);         /* the gate blocks the thread that steps */
         if (m == QUEUED) {
             wait_until_stopped(&other->logits);
             ask(s, t, 0, LM_OK);
@@ -191,7 +191,7 @@ static void tear_down(lm_engine *g, moment m, way w)
         }
         gate = &other->logits;
     } else {
-        ask(s, t, m == IN_A_STEP ? 2 : m == AT_THE_LAST_TOKEN ? MOST : 0, LM_OK);
+        ask(s, t, m == IN_A_STEP ? 2 : m == AT_THE_LAST_TOKEN ? MAX : 0, LM_OK);
         if (m == ENDED) {
             while (state_of(t->reply) != LM_REPLY_ENDED)         /* reads no event: the end stays unread */
                 usleep(100);

@@ -66,7 +66,7 @@ static uint64_t used(const lm_engine *g)
 }
 
 /* Return the maximum pages of a window group: its keys, the rows of a step, and the two pages in which the ends fall. */
-static uint64_t most_pages(void)
+static uint64_t max_pages(void)
 {
     return (WINDOW + STEP + LM_PAGE - 1) / LM_PAGE + 1;
 }
@@ -82,14 +82,14 @@ static void pages_and_memory_stay_flat_past_the_window(void **state)
     lm_engine_allocated(g, &planned);
     lm_engine_allocated(longer, &for_longer);
     assert_int_equal(planned.kv, for_longer.kv);             /* a longer context needs no larger cache */
-    assert_int_equal(g->plan->groups[0].n_pages, most_pages());
+    assert_int_equal(g->plan->groups[0].n_pages, max_pages());
     lm_engine_free(longer);
     for (uint32_t at = 0; at < 4 * WINDOW; at += STEP) {
         if (at == WINDOW)
             before = lm_alloc_statistics().live_bytes;
         feed(g, at, at + STEP);
         uint64_t n = used(g);
-        assert_true(n <= most_pages());
+        assert_true(n <= max_pages());
         if (at >= WINDOW && at < 2 * WINDOW)
             first = n > first ? n : first;
         if (at >= 3 * WINDOW)
@@ -144,7 +144,7 @@ static void layers_without_a_window_keep_their_pages(void **state)
         feed(g, at, at + STEP);
         uint64_t kept = g->plan->groups[full].n_pages - g->pages[full].n_free;
         assert_int_equal(kept, (at + STEP + LM_PAGE - 1) / LM_PAGE);
-        assert_true(used(g) - kept <= most_pages());
+        assert_true(used(g) - kept <= max_pages());
     }
     assert_int_equal(g->plan->groups[1 - full].window, WINDOW);
     lm_engine_free(g);

@@ -6,7 +6,7 @@
 
 #include "tensor/dtype.h"
 
-enum { MOST = 100, THREADS = 4, MOST_ROWS = 80 };
+enum { MAX = 100, THREADS = 4, MAX_ROWS = 80 };
 
 static const uint64_t batches[] = { 1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 33, 64, 100 };
 
@@ -64,15 +64,15 @@ static long one_shape(const level *l, const lm_matmul *m, lm_dtype type, uint64_
     const lm_dtype_info *t = lm_dtype_of(type);
     uint64_t stored_bytes = rows * (cols / t->block * t->bytes), stride = m->x->pack ? m->x->bytes(cols) : (cols * 4 + 63) & ~UINT64_C(63);
     uint8_t *stored = memory(stored_bytes), *packed = m->packed_bytes ? memory(m->packed_bytes(rows, cols)) : NULL;
-    uint8_t *x = memory(MOST * stride), *scratch[THREADS];
-    float *alone = memory(MOST * rows * 4), *y = memory(MOST * rows * 4), *row = memory(cols * 4), *bias = memory(rows * 4);
+    uint8_t *x = memory(MAX * stride), *scratch[THREADS];
+    float *alone = memory(MAX * rows * 4), *y = memory(MAX * rows * 4), *row = memory(cols * 4), *bias = memory(rows * 4);
     long combinations = 0;
 
     rnd_matrix(type, stored, rows, cols);
     rnd_floats(bias, rows, 1.0f);
     if (packed)
         m->pack(packed, stored, rows, cols, 0, rows);
-    for (uint64_t r = 0; r < MOST; r++) {
+    for (uint64_t r = 0; r < MAX; r++) {
         rnd_floats(row, cols, 1.0f);
         for (uint32_t i = rnd_below(3); i > 0; i--)              /* blocks with outliers */
             row[rnd_below((uint32_t)cols)] *= 30;
@@ -86,7 +86,7 @@ static long one_shape(const level *l, const lm_matmul *m, lm_dtype type, uint64_
 
     lm_matmul_args a = { .w = packed ? packed : stored, .rows = rows, .cols = cols, .last = rows, .x_stride = stride, .n = 1,
                          .y_stride = rows, .bias = bias, .scale = 0.7f };
-    for (uint64_t r = 0; r < MOST; r++) {
+    for (uint64_t r = 0; r < MAX; r++) {
         a.x = x + r * stride;
         a.y = alone + r * rows;
         run_on(m, &a, scratch, 1);
@@ -97,7 +97,7 @@ static long one_shape(const level *l, const lm_matmul *m, lm_dtype type, uint64_
         for (uint64_t threads = 1; threads <= THREADS; threads++, combinations++) {
             bool same = true;
             a.n = batches[b];
-            memset(y, 0xff, MOST * rows * 4);
+            memset(y, 0xff, MAX * rows * 4);
             run_on(m, &a, scratch, threads);
             for (uint64_t i = 0; i < a.n * rows; i++)
                 same = same && same_bits(y[i], alone[i]);
@@ -123,7 +123,7 @@ static long one_type(const level *l, const lm_matmul *m, lm_dtype type)
     long combinations = 0;
 
     for (int i = 0; i < 2; i++)
-        combinations += one_shape(l, m, type, 1 + rnd_below(MOST_ROWS), block * (1 + rnd_below((uint32_t)most)));
+        combinations += one_shape(l, m, type, 1 + rnd_below(MAX_ROWS), block * (1 + rnd_below((uint32_t)most)));
     return combinations;
 }
 

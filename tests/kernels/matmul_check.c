@@ -326,7 +326,7 @@ static bool same_row(const lm_q8_row *g, const lm_q8_row *w, uint64_t cols)
     return true;
 }
 
-static double row_most(const float *in, uint64_t cols)
+static double row_max(const float *in, uint64_t cols)
 {
     double most = 0;
 
@@ -338,7 +338,7 @@ static double row_most(const float *in, uint64_t cols)
 /* A value is off by at most half a code, and codes are no coarser than the group's largest magnitude requires. */
 static void check_codes(const level *l, const lm_q8_row *r, const float *in, uint64_t cols, bool fine)
 {
-    double most = 0, of_row = row_most(in, cols);            /* most: the largest magnitude of the group */
+    double most = 0, of_row = row_max(in, cols);             /* most: the largest magnitude of the group */
 
     for (uint64_t k = 0; k < cols; k++) {
         uint64_t b = k / 32, group = k / (32 * LM_Q8_GROUP) * (32 * LM_Q8_GROUP);

@@ -466,16 +466,16 @@ def tests_listed(files, builds):
             yield path, 1, f"no meson.build of {m[1]} names it: it never runs"
 
 
-MOST_FILES = 40                          # of a folder of src/ or tests/: more files are rooms of their own
+MAX_FILES = 40                          # of a folder of src/ or tests/: more files are rooms of their own
 CROWDED = re.compile(r"src/arch|tests/golden/|tests/bad|tests/fuzz/corpus/|src/study/facts/")     # a file a family; data
 
 
 def folder_sizes(files):
-    """No folder of src/ or tests/ has more than MOST_FILES files."""
+    """No folder of src/ or tests/ has more than MAX_FILES files."""
     count = collections.Counter(f.rpartition("/")[0] for f in files if f.startswith(("src/", "tests/")))
     for folder, n in sorted(count.items()):
-        if n > MOST_FILES and not CROWDED.match(folder + "/"):
-            yield folder, 1, f"{n} files; {MOST_FILES} are the limit: make rooms in it"
+        if n > MAX_FILES and not CROWDED.match(folder + "/"):
+            yield folder, 1, f"{n} files; {MAX_FILES} are the limit: make rooms in it"
 
 
 SUBJECTS_SINCE = "9a8eed57"              # later commits have a subject as CONTRIBUTING describes it
@@ -493,16 +493,16 @@ def subjects(log):
             yield commit, f"the subject is not `area: imperative verb …`: {subject}"
 
 
-MOST_DECISIONS = 20                      # per function: cyclomatic complexity, a switch counting as one decision
+MAX_DECISIONS = 20                      # per function: cyclomatic complexity, a switch counting as one decision
 
 
 def complexity(table):
-    """No function has more decisions than MOST_DECISIONS. `table`: the output of pmccabe, one line per function."""
+    """No function has more decisions than MAX_DECISIONS. `table`: the output of pmccabe, one line per function."""
     for line in table.splitlines():
         decisions, _, _, start, _, where = line.split(None, 5)
         path, name = re.match(r"(\S+?)\(\d+\): (.+)", where).groups()
-        if int(decisions) > MOST_DECISIONS:
-            yield path, int(start), f"{name} has {decisions} decisions; {MOST_DECISIONS} are the limit: split it"
+        if int(decisions) > MAX_DECISIONS:
+            yield path, int(start), f"{name} has {decisions} decisions; {MAX_DECISIONS} are the limit: split it"
 
 
 TREE = ["subjects", "complexity", "tests_listed", "folder_sizes", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
@@ -521,14 +521,14 @@ def check_examples():
             "1 api: engines described\n2 server: one word\n3 api: describe " + 9 * "the engine ".strip() + "\n4 no area\n"))) != 4:
         yield "tests/lint/rules.py: subjects does not tell subjects apart"
     row = "{}\t9\t30\t12\t40\tsrc/a.c({}): f\n"
-    if list(complexity(row.format(MOST_DECISIONS, 12))) or len(list(complexity(row.format(MOST_DECISIONS + 1, 12)))) != 1:
+    if list(complexity(row.format(MAX_DECISIONS, 12))) or len(list(complexity(row.format(MAX_DECISIONS + 1, 12)))) != 1:
         yield "tests/lint/rules.py: complexity does not tell functions apart"
     if not list(unique_names(["src/a/x.c", "src/b/x.c"])) or list(unique_names(["src/a/x.c", "include/x.h"])):
         yield "tests/lint/rules.py: unique_names does not tell files apart"
     builds = {"tests/e/meson.build": "'a'"}
     if list(tests_listed(["tests/e/test_a.py", "tests/e/b.py"], builds)) or not list(tests_listed(["tests/e/test_b.py"], builds)):
         yield "tests/lint/rules.py: tests_listed does not tell tests apart"
-    many = [f"src/a/{n}.c" for n in range(MOST_FILES + 1)]
+    many = [f"src/a/{n}.c" for n in range(MAX_FILES + 1)]
     if list(folder_sizes(many[1:])) or not list(folder_sizes(many)) or list(folder_sizes([f"src/arch/{n}.c" for n in range(99)])):
         yield "tests/lint/rules.py: folder_sizes does not tell folders apart"
     if list(paths_exist(["src/a/x.c"], [("p", "see `src/a/`, src/NAME/x.c.")])) or not list(

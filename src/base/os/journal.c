@@ -15,7 +15,7 @@
 
 #define MAGIC "lamina results 1: "
 
-enum { KEY = 200, HEAD = 32, MOST = 1 << 30 };
+enum { KEY = 200, HEAD = 32, MAX = 1 << 30 };
 
 /* Precedes each record: u64 index, u64 bytes, the first half of BLAKE2b of both and of the bytes. */
 typedef struct head { uint64_t index, size; uint8_t sum[16]; } head;
@@ -46,7 +46,7 @@ static lm_status read_records(const lm_filemap *f, size_t at, lm_journal_record 
         head    h;
         uint8_t sum[16];
         memcpy(&h, f->data + at, sizeof h);
-        if (h.size > MOST || h.size > f->size - at - sizeof h)
+        if (h.size > MAX || h.size > f->size - at - sizeof h)
             return LM_OK;
         checksum(&h, f->data + at + sizeof h, sum);
         if (memcmp(sum, h.sum, sizeof sum) != 0)

@@ -70,7 +70,7 @@ static lm_status begin(lm_bench_texts *t, uint32_t i, uint32_t at, uint32_t n, l
 
 lm_status lm_bench_read(lm_bench_texts *t, uint32_t i, uint32_t at, uint32_t n, lm_error *e)
 {
-    lm_batch         b = { .rows = t->rows, .most_prompt = t->batch };
+    lm_batch         b = { .rows = t->rows, .max_prompt = t->batch };
     lm_sequence_info info;
 
     LM_TRY(begin(t, i, at, n, e));

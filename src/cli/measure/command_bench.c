@@ -304,7 +304,7 @@ static lm_status print_line(bench *b, lm_error *e)
     return status;
 }
 
-static uint64_t most_memory(void)
+static uint64_t max_memory(void)
 {
     struct rusage usage;
 
@@ -326,7 +326,7 @@ static lm_status run_test(bench *b, uint32_t prompt, uint32_t gen, lm_error *e)
     if (!b->o->no_warmup)
         LM_TRY(once(b, prompt, gen > 8 ? 8 : gen, &ignored, e));
     if (!b->r.rss)
-        b->r.rss = most_memory();                        /* before the probes, which allocate memory too */
+        b->r.rss = max_memory();                         /* before the probes, which allocate memory too */
     LM_TRY(lm_machine_measure(&peaks, &b->limits, e));
     LM_TRY(predict(b, e));
     b->r.time = (int64_t)time(NULL);

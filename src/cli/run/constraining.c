@@ -175,7 +175,7 @@ lm_status lm_constraining_sequence(const lm_constraining *c, const lm_tokens *pr
 
     if (l.budget) {
         l.tokenizer      = lm_model_tokenizer(c->model);
-        l.most_reasoning = (uint64_t)c->reasoning;
+        l.max_reasoning = (uint64_t)c->reasoning;
         LM_TRY(in_reasoning(c, prompt, &l.in_reasoning, e));
     }
     if (c->constraint)

@@ -75,7 +75,7 @@ json_t *lm_cluster_plan_json(const lm_fitted *x, const lm_fit_place *at, const l
                      "kind", "plan", "model", x->info.name, "precision", p->precision, "nodes", (int)p->nodes,
                      "node", node, "link", link, "context", (json_int_t)p->context, "kv_type", at->kv,
                      "streams", (int)p->streams, "prompt_tokens", (json_int_t)p->prompt,
-                     "most_tp", (int)p->most_tp, "splits", rows, "best",
+                     "most_tp", (int)p->max_tp, "splits", rows, "best",
                      "one_stream", best_json(p, p->best_one), "many_streams", best_json(p, p->best_many),
                      "first_token", best_json(p, p->best_first));
 }
@@ -196,8 +196,8 @@ void lm_cluster_plan_page(const lm_fitted *x, const lm_fit_place *at, const lm_c
                    "  sends        each rank, for a token of one stream; many: %u streams in each copy, all "
                    "copies together\n",
                    p->streams);
-    if (p->most_tp < p->nodes)
-        lm_text_printf(out, "  tp           at most %u, the number of query heads\n", p->most_tp);
+    if (p->max_tp < p->nodes)
+        lm_text_printf(out, "  tp           at most %u, the number of query heads\n", p->max_tp);
     lm_text_printf(out, "  link         %s\n", p->link.source);
     if (p->reserve) {
         lm_device_reserve(at->device, &source);

@@ -108,8 +108,8 @@ lm_status lm_convert_to_gguf(lm_conversion *c, lm_error *e)
     LM_TRY(lm_carrier_preview(c->carrier, c->o->name, e));
     lm_text_add_view(&c->notes, lm_text_view(&c->carrier->notes));
     LM_TRY(list_carried(c, e));
-    lm_parts_plan p = { .path = c->out, .keys = lm_container_meta(c->carrier->seen), .file_type = id, .most_bytes = c->o->part_bytes,
-                        .most_tensors = c->o->part_tensors };
+    lm_parts_plan p = { .path = c->out, .keys = lm_container_meta(c->carrier->seen), .file_type = id, .max_bytes = c->o->part_bytes,
+                        .max_tensors = c->o->part_tensors };
     c->moving.source = (lm_row_source){ c->carrier, carried_bytes, carried_floats, drop_carried };
     return write_file(c, &p, c->carrier->folder, e);
 }
@@ -191,8 +191,8 @@ lm_status lm_convert_gguf_again(lm_conversion *c, lm_error *e)
     bool                     changed   = false;
 
     LM_TRY(list_stored(c, &changed, e));
-    lm_parts_plan p = { .path = c->out, .keys = lm_container_meta(c->container), .file_type = -1, .most_bytes = c->o->part_bytes,
-                        .most_tensors = c->o->part_tensors };
+    lm_parts_plan p = { .path = c->out, .keys = lm_container_meta(c->container), .file_type = -1, .max_bytes = c->o->part_bytes,
+                        .max_tensors = c->o->part_tensors };
     if (changed) {
         p.except    = retyped;
         p.file_type = ids[*c->type];

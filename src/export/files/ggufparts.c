@@ -14,7 +14,7 @@ void lm_plan_parts(lm_parts_plan *p, lm_moved *tensors, size_t n)
 
     for (size_t i = 0; i < n; i++) {
         uint64_t padded = (tensors[i].bytes + 31) / 32 * 32;
-        bool     full   = (p->most_bytes && bytes + padded > p->most_bytes) || (p->most_tensors && in_part == p->most_tensors);
+        bool     full   = (p->max_bytes && bytes + padded > p->max_bytes) || (p->max_tensors && in_part == p->max_tensors);
         if (in_part && full) {
             part++;
             bytes = in_part = 0;

@@ -13,8 +13,8 @@ typedef struct lm_parts_plan {
     const char *const *except;       /* prefixes of keys to omit; NULL: none */
     int64_t        file_type;        /* general.file_type to add; -1: none */
     void         (*more_keys)(void *arg, lm_gguf_writer *w);      /* add other keys after the copied ones; NULL: none */
-    uint64_t       most_bytes;       /* 0: no limit */
-    uint32_t       most_tensors;
+    uint64_t       max_bytes;        /* 0: no limit */
+    uint32_t       max_tensors;
     uint32_t       n;                /* set by lm_plan_parts */
 } lm_parts_plan;
 

@@ -9,7 +9,7 @@
 #include "export/quantize/imatrix.h"
 #include "formats/gguf.h"
 
-enum { MOST_ENTRIES = 1 << 20, MOST_NAME = 1024 };
+enum { MAX_ENTRIES = 1 << 20, MAX_NAME = 1024 };
 
 static lm_status check(const lm_imatrix_sums *s, lm_error *e)
 {
@@ -149,8 +149,8 @@ static lm_status read_entry(lm_imatrix *m, lm_cursor *c, lm_error *e)
     lm_imatrix_sums *s;
 
     LM_TRY(lm_cursor_u32(c, "name", &length, e));
-    if (length < 1 || length > MOST_NAME)
-        return lm_fail(e, LM_BAD_MODEL, "name", (int64_t)c->at, "%u bytes, expected 1 to %d", length, MOST_NAME);
+    if (length < 1 || length > MAX_NAME)
+        return lm_fail(e, LM_BAD_MODEL, "name", (int64_t)c->at, "%u bytes, expected 1 to %d", length, MAX_NAME);
     LM_TRY(lm_cursor_view(c, "name", length, &name, e));
     LM_TRY(lm_cursor_u32(c, "calls", &calls, e));
     LM_TRY(lm_cursor_u32(c, "values", &many, e));
@@ -173,8 +173,8 @@ static lm_status read_entries(lm_imatrix *m, lm_cursor *c, lm_error *e)
     lm_view  name;
 
     LM_TRY(lm_cursor_u32(c, "entries", &n, e));
-    if (n < 1 || n > MOST_ENTRIES)
-        return lm_fail(e, LM_BAD_MODEL, "entries", 0, "%u, expected 1 to %d", n, MOST_ENTRIES);
+    if (n < 1 || n > MAX_ENTRIES)
+        return lm_fail(e, LM_BAD_MODEL, "entries", 0, "%u, expected 1 to %d", n, MAX_ENTRIES);
     for (uint32_t i = 0; i < n; i++)
         LM_TRY(read_entry(m, c, e));
     m->chunk_size = LM_OLDER_CHUNK;

@@ -162,7 +162,7 @@ static lm_status plan_parts(lm_quantizing *q, const char *out, lm_error *e)
     static const char *const replaced[] = { "general.file_type", "general.quantization_version", "quantize.imatrix.", NULL };
 
     q->parts = (lm_parts_plan){ .path = out ? out : "", .keys = lm_container_meta(q->in.seen), .except = replaced, .file_type = -1,
-                                .more_keys = add_keys, .most_bytes = q->o->part_bytes, .most_tensors = q->o->part_tensors };
+                                .more_keys = add_keys, .max_bytes = q->o->part_bytes, .max_tensors = q->o->part_tensors };
     q->moved = lm_arena_new(&q->arena, q->n + 1, lm_moved);
     if (!q->moved)
         return lm_fail_memory(e, "tensors", q->n * sizeof *q->moved);

@@ -8,7 +8,7 @@
 #include "grammar/explore.h"
 #include "grammar/schema/schema.h"
 
-enum { MOST_DEPTH = 6, WORK_OF_SPREADING = 256 };       /* merging schemas also takes memory */
+enum { MAX_DEPTH = 6, WORK_OF_SPREADING = 256 };        /* merging schemas also takes memory */
 
 static bool is_plain(const lm_shape *x)
 {
@@ -323,7 +323,7 @@ static lm_status apart(lm_schema *s, const lm_shape *a, const lm_shape *b, unsig
     if (!lm_terms_work(s->p, n_comparisons(a, b)))
         return lm_terms_check(s->p, s->e);
     *out = values_apart(a, b) || values_apart(b, a) || a->least > b->most || b->least > a->most;
-    if (*out || depth > MOST_DEPTH)
+    if (*out || depth > MAX_DEPTH)
         return LM_OK;
     switch (a->type) {
     case LM_NUMBER:

@@ -9,10 +9,10 @@
 #include "grammar/explore.h"
 #include "grammar/schema/schema.h"
 
-enum { MOST_DIGITS = 400, USUAL_DIGITS = 16, MOST_RULES = 20000 };
+enum { MAX_DIGITS = 400, USUAL_DIGITS = 16, MAX_RULES = 20000 };
 
 /* The digits of a non-negative number: no leading zeros (except a single 0), no trailing zeros. */
-typedef struct decimal { char whole[MOST_DIGITS], part[MOST_DIGITS]; uint32_t n_whole, n_part; bool open; } decimal;
+typedef struct decimal { char whole[MAX_DIGITS], part[MAX_DIGITS]; uint32_t n_whole, n_part; bool open; } decimal;
 
 static void to_decimal(double x, bool open, decimal *d)
 {
@@ -35,12 +35,12 @@ static void to_decimal(double x, bool open, decimal *d)
     }
     point += power;
     *d = (decimal){ .open = open };
-    for (int i = 0; i < point && d->n_whole < MOST_DIGITS - 1; i++)
+    for (int i = 0; i < point && d->n_whole < MAX_DIGITS - 1; i++)
         if (d->n_whole || (i < n && digits[i] != '0'))
             d->whole[d->n_whole++] = i < n ? digits[i] : '0';
     if (d->n_whole == 0)
         d->whole[d->n_whole++] = '0';
-    for (int i = point; i < n && d->n_part < MOST_DIGITS - 1; i++)
+    for (int i = point; i < n && d->n_part < MAX_DIGITS - 1; i++)
         d->part[d->n_part++] = i < 0 ? '0' : digits[i];
     while (d->n_part && d->part[d->n_part - 1] == '0')
         d->n_part--;
@@ -50,7 +50,7 @@ typedef struct range {
     lm_terms       *p;
     const decimal *lo, *hi;          /* hi NULL: none */
     uint32_t       n;                /* digits before the point */
-    uint32_t       most_part;        /* digits after the point */
+    uint32_t       max_part;         /* digits after the point */
     bool           integer;
 } range;
 
@@ -73,8 +73,8 @@ static lm_expr_id after_part(const range *r, uint32_t j, bool lo, bool hi)
     lm_expr_id end = may_end(r, j, lo, hi) ? LM_EMPTY_TEXT : LM_NOTHING;
 
     if (!lo && !hi)
-        return digits(r->p, 0, r->most_part > j ? r->most_part - j : 0);
-    return j < r->most_part ? lm_alt(r->p, end, part_digits(r, j, lo, hi)) : end;
+        return digits(r->p, 0, r->max_part > j ? r->max_part - j : 0);
+    return j < r->max_part ? lm_alt(r->p, end, part_digits(r, j, lo, hi)) : end;
 }
 
 /* Return the language of a digit between two digits and of what follows it. `next` receives whether the number still equals each bound. */
@@ -124,13 +124,13 @@ static lm_expr_id whole_digits(const range *r, uint32_t i, bool lo, bool hi)
 /* Return the language of numbers without a sign between two non-negative bounds. */
 static lm_expr_id between(lm_terms *p, const decimal *lo, const decimal *hi, bool integer)
 {
-    range   r = { .p = p, .lo = lo, .hi = hi, .integer = integer, .most_part = USUAL_DIGITS };
+    range   r = { .p = p, .lo = lo, .hi = hi, .integer = integer, .max_part = USUAL_DIGITS };
     lm_expr_id out = LM_NOTHING;
 
-    if (lo->n_part + 2 > r.most_part)
-        r.most_part = lo->n_part + 2;
-    if (hi && hi->n_part + 2 > r.most_part)
-        r.most_part = hi->n_part + 2;
+    if (lo->n_part + 2 > r.max_part)
+        r.max_part = lo->n_part + 2;
+    if (hi && hi->n_part + 2 > r.max_part)
+        r.max_part = hi->n_part + 2;
     uint32_t longest = lo->n_whole > USUAL_DIGITS ? lo->n_whole : USUAL_DIGITS;
     if (hi && hi->n_whole < longest)
         longest = hi->n_whole;
@@ -240,7 +240,7 @@ static lm_status of_multiple(lm_schema *s, double x, lm_expr_id *out)
         m = m * 10 + (uint64_t)(d.whole[i] - '0');
     for (uint32_t i = 0; i < d.n_part; i++)
         m = m * 10 + (uint64_t)(d.part[i] - '0');
-    if (m == 0 || m * (d.n_part + 2) > MOST_RULES)
+    if (m == 0 || m * (d.n_part + 2) > MAX_RULES)
         return lm_fail(s->e, LM_UNSUPPORTED, NULL, LM_NO_OFFSET, "multipleOf: too large to be enforced");
     *out = multiples(s->p, m, d.n_part);
     return lm_terms_check(s->p, s->e);

@@ -9,7 +9,7 @@
 #include "grammar/pattern.h"
 #include "grammar/schema/schema.h"
 
-enum { MOST_NAMES = 5000, MOST_PATTERNS = 4, MOST_LISTED = 1000 };
+enum { MAX_NAMES = 5000, MAX_PATTERNS = 4, MAX_LISTED = 1000 };
 
 /* ---- arrays ---- */
 
@@ -43,9 +43,9 @@ lm_status lm_parts_array(lm_schema *s, const lm_shape *x, lm_expr_id *out)
         return LM_OK;
     for (const lm_parts *q = x->parts; q; q = q->next)
         if (json_array_size(q->listed) > n)
-            n = json_array_size(q->listed) > MOST_LISTED ? MOST_LISTED + 1 : (uint32_t)json_array_size(q->listed);
-    if (n > MOST_LISTED)
-        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "more than %d items have separate schemas", MOST_LISTED);
+            n = json_array_size(q->listed) > MAX_LISTED ? MAX_LISTED + 1 : (uint32_t)json_array_size(q->listed);
+    if (n > MAX_LISTED)
+        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "more than %d items have separate schemas", MAX_LISTED);
     if (n > x->most)
         n = x->most;
     LM_TRY(lm_parts_item(s, x, n, &of));
@@ -77,7 +77,7 @@ typedef struct naming {
     lm_expr_id       declared;       /* the language of the declared names */
     lm_expr_id       allowed;        /* propertyNames */
     bool             any_name;
-    struct { const lm_parts *of; const char *text; lm_expr_id language; } patterns[MOST_PATTERNS];
+    struct { const lm_parts *of; const char *text; lm_expr_id language; } patterns[MAX_PATTERNS];
     unsigned         n_patterns;
 } naming;
 
@@ -85,8 +85,8 @@ static lm_status declare(naming *d, const char *name)
 {
     lm_schema *s = d->s;
 
-    if (d->n >= MOST_NAMES)
-        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "an object has more than %d names", MOST_NAMES);
+    if (d->n >= MAX_NAMES)
+        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "an object has more than %d names", MAX_NAMES);
     if (lm_map_add(d->index, lm_view_of(name), d->n)) {
         d->names[d->n++] = name;
         d->declared = lm_alt(s->p, d->declared, lm_word(s->p, name));
@@ -105,7 +105,7 @@ static lm_status declare_listed(naming *d, const lm_parts *parts)
     json_object_foreach((json_t *)(uintptr_t)parts->listed, name, value)
         LM_TRY(declare(d, name));
     json_object_foreach((json_t *)(uintptr_t)parts->patterns, name, value) {
-        if (d->n_patterns == MOST_PATTERNS)
+        if (d->n_patterns == MAX_PATTERNS)
             return lm_schema_refuse(d->s, &parts->at, "patternProperties", "more than 4 patterns");
         LM_TRY(lm_pattern(d->s->p, lm_view_of(name), true, &d->patterns[d->n_patterns].language, d->s->e));
         d->patterns[d->n_patterns].of     = parts;
@@ -197,7 +197,7 @@ static lm_status other_members(naming *d, lm_object *o)
     const lm_places *of;
     lm_expr_id       key;
 
-    o->others = lm_alloc_zero(1u << MOST_PATTERNS, sizeof *o->others);
+    o->others = lm_alloc_zero(1u << MAX_PATTERNS, sizeof *o->others);
     if (!o->others)
         return lm_schema_memory(s);
     for (unsigned matched = 0; matched < 1u << d->n_patterns; matched++) {
@@ -258,7 +258,7 @@ static lm_status make_object(naming *d, lm_object *o)
 
 lm_status lm_parts_object(lm_schema *s, const lm_shape *x, lm_expr_id *out)
 {
-    naming    d = { .s = s, .x = x, .names = lm_alloc(MOST_NAMES * sizeof *d.names), .index = lm_map_new(64) };
+    naming    d = { .s = s, .x = x, .names = lm_alloc(MAX_NAMES * sizeof *d.names), .index = lm_map_new(64) };
     lm_object o = { .first = s->inside, .comma = comma(s), .close = lm_cat(s->p, s->inside, lm_word(s->p, "}")),
                     .any_order = s->o && s->o->any_order, .least = x->least, .most = x->most };
     lm_status status = d.names && d.index ? LM_OK : lm_schema_memory(s);

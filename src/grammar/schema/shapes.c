@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "grammar/schema/schema.h"
 
-enum { MOST_SHAPES = 2000 };
+enum { MAX_SHAPES = 2000 };
 
 static const char *const annotations[] = {
     "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "contentEncoding", "contentMediaType",
@@ -25,8 +25,8 @@ static bool is_listed(const char *const *list, const char *word)
 
 static lm_status add_all(lm_schema *s, lm_shapes *to, const lm_shapes *from)
 {
-    if (to->n + from->n > MOST_SHAPES)
-        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "the schema has more than %d combinations of alternatives", MOST_SHAPES);
+    if (to->n + from->n > MAX_SHAPES)
+        return lm_fail(s->e, LM_LIMIT, NULL, LM_NO_OFFSET, "the schema has more than %d combinations of alternatives", MAX_SHAPES);
     for (uint32_t i = 0; i < from->n; i++)
         if (!lm_shapes_add(s, to, from->at[i]))
             return lm_schema_memory(s);

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "grammar/schema/schema.h"
 
-enum { MOST_NAMES = 5000, MOST_LEVELS = 10, MOST_VALUES = 1000 };
+enum { MAX_NAMES = 5000, MAX_LEVELS = 10, MAX_VALUES = 1000 };
 
 typedef struct count { uint32_t names, values; } count;
 
@@ -27,8 +27,8 @@ static lm_status check_object(lm_schema *s, const lm_place *at, count *c)
             listed |= json_is_string(r) && strcmp(json_string_value(r), name) == 0;
         if (!listed)
             return lm_schema_wrong(s, at, "required", "must list every property in strict mode");
-        if (++c->names > MOST_NAMES)
-            return lm_fail(s->e, LM_LIMIT, at->pointer, LM_NO_OFFSET, "more than %d properties in strict mode", MOST_NAMES);
+        if (++c->names > MAX_NAMES)
+            return lm_fail(s->e, LM_LIMIT, at->pointer, LM_NO_OFFSET, "more than %d properties in strict mode", MAX_NAMES);
     }
     return LM_OK;
 }
@@ -58,13 +58,13 @@ static lm_status check(lm_schema *s, lm_place at, unsigned level, count *c)
             return lm_schema_wrong(s, &at, *n, "is not taken in strict mode");
     if (is_object(at.schema)) {
         LM_TRY(check_object(s, &at, c));
-        if (++level > MOST_LEVELS)
-            return lm_fail(s->e, LM_LIMIT, at.pointer, LM_NO_OFFSET, "more than %d levels of objects in strict mode", MOST_LEVELS);
+        if (++level > MAX_LEVELS)
+            return lm_fail(s->e, LM_LIMIT, at.pointer, LM_NO_OFFSET, "more than %d levels of objects in strict mode", MAX_LEVELS);
     }
     json_object_foreach((json_t *)(uintptr_t)at.schema, keyword, value) {
         bool by_name = strcmp(keyword, "properties") == 0 || strcmp(keyword, "$defs") == 0 || strcmp(keyword, "definitions") == 0;
-        if (strcmp(keyword, "enum") == 0 && (c->values += (uint32_t)json_array_size(value)) > MOST_VALUES)
-            return lm_fail(s->e, LM_LIMIT, at.pointer, LM_NO_OFFSET, "more than %d values in enums in strict mode", MOST_VALUES);
+        if (strcmp(keyword, "enum") == 0 && (c->values += (uint32_t)json_array_size(value)) > MAX_VALUES)
+            return lm_fail(s->e, LM_LIMIT, at.pointer, LM_NO_OFFSET, "more than %d values in enums in strict mode", MAX_VALUES);
         if (by_name)
             json_object_foreach(value, name, inner)
                 LM_TRY(check(s, lm_place_of(s, &at, keyword, name, inner), keyword[0] == 'p' ? level : 0, c));

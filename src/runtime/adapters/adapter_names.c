@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 
-enum { MOST = 4096 };
+enum { MAX = 4096 };
 
 static lm_status compile(lm_view inner, const char *before, const char *after, const char *where, lm_regex **out, lm_error *e)
 {
@@ -50,8 +50,8 @@ lm_status lm_module_numbers_read(const lm_meta *m, const char *key, double min, 
 
     if (!lm_meta_has(m, key) || !lm_meta_get(m, key, &all))
         return LM_OK;
-    if (all.kind != LM_META_OBJECT || all.a.n > MOST) {
-        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, all.kind != LM_META_OBJECT ? "expected an object" : "more than %d patterns", MOST);
+    if (all.kind != LM_META_OBJECT || all.a.n > MAX) {
+        lm_fail(e, LM_BAD_MODEL, key, LM_NO_OFFSET, all.kind != LM_META_OBJECT ? "expected an object" : "more than %d patterns", MAX);
         return lm_fail_in(e, lm_meta_file(m));
     }
     out->patterns = lm_alloc_zero(all.a.n + 1, sizeof *out->patterns);

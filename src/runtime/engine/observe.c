@@ -22,7 +22,7 @@ typedef struct lm_observer {
 
 static uint64_t row_floats(const lm_step *s) { return (uint64_t)s->width * s->groups; }
 
-static uint64_t most_rows(const lm_plan *p, const lm_step *s)
+static uint64_t max_rows(const lm_plan *p, const lm_step *s)
 {
     return (uint64_t)(s->domain == LM_ALL_ROWS ? p->options.rows : p->options.logit_rows) * s->times;
 }
@@ -53,7 +53,7 @@ static void find_source(lm_observer *o, const lm_plan *p, uint32_t i)
 /* Assign a slot to packing step `i` of stage `begin`, whose rows are needed up to stage `end`. */
 static void take_slot(lm_observer *o, const lm_plan *p, uint32_t i, uint32_t begin, uint32_t end)
 {
-    uint64_t bytes = most_rows(p, &p->steps[i]) * row_floats(&p->steps[i]) * sizeof(float);
+    uint64_t bytes = max_rows(p, &p->steps[i]) * row_floats(&p->steps[i]) * sizeof(float);
     uint32_t k     = 0;
 
     while (k < o->n_slots && o->slots[k].busy_until >= begin)

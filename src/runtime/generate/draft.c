@@ -55,7 +55,7 @@ lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s
                      .n_vocab = n_vocab };
     lm_pace_start(&d->pace, o->draft_always);
     d->most = o->draft_max ? o->draft_max : 16;
-    d->most = d->most < LM_DRAFT_MOST ? d->most : LM_DRAFT_MOST;
+    d->most = d->most < LM_DRAFT_MAX ? d->most : LM_DRAFT_MAX;
     d->last = d->longest ? lm_alloc(sizeof *d->last << HASH_BITS) : NULL;
     if (d->longest && !d->last)
         return lm_fail_memory(e, "draft tokens", sizeof *d->last << HASH_BITS);

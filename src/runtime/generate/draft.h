@@ -8,7 +8,7 @@
 #include "lamina/sequence.h"
 #include "runtime/generate/pace.h"
 
-#define LM_DRAFT_MOST LM_PACE_MOST   /* maximum draft tokens in a round */
+#define LM_DRAFT_MAX LM_PACE_MAX     /* maximum draft tokens in a round */
 
 typedef struct lm_draft {
     const lm_token *ids;             /* prompt and generated tokens … */
@@ -27,8 +27,8 @@ typedef struct lm_draft {
     lm_row     *rows;                /* [n_rows], the engine's maximum */
     uint32_t    n_rows;
     lm_pace     pace;
-    lm_token    tokens[LM_DRAFT_MOST];
-    uint8_t     kinds[LM_DRAFT_MOST];
+    lm_token    tokens[LM_DRAFT_MAX];
+    uint8_t     kinds[LM_DRAFT_MAX];
     uint32_t    n_drafted;
     size_t      at;                  /* the sequence's length when they were drafted */
     uint32_t    most;

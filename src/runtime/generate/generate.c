@@ -81,7 +81,7 @@ static lm_status deliver(run *r, lm_error *e)
 /* Run the loop. A cancelled step ends the generation; it is not a failure. */
 static lm_status generate(run *r, lm_error *e)
 {
-    lm_batch  b = { .rows = r->rows, .most_prompt = r->o->chunk };
+    lm_batch  b = { .rows = r->rows, .max_prompt = r->o->chunk };
     lm_status status;
 
     while (r->out.stop == LM_STOP_NONE) {

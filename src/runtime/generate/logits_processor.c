@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-enum { MOST_WAIT = 4 };              /* tokens that a character may still need */
+enum { MAX_WAIT = 4 };               /* tokens that a character may still need */
 
 /* The state of reasoning that is counted. */
 typedef enum reasoning_state { BEFORE, WITHIN, ENDING, PAST } reasoning_state;
@@ -34,7 +34,7 @@ static lm_status count_reasoning(lm_logits_processor *p, const lm_logits_options
     if (!ending)
         return LM_OK;
     p->t     = o->tokenizer;
-    p->most  = o->most_reasoning;
+    p->most  = o->max_reasoning;
     p->open  = channels ? "<|channel|>analysis<|message|>" : o->style->reasoning;
     p->close = channels ? "<|end|>" : ending;
     p->state = o->in_reasoning ? WITHIN : BEFORE;
@@ -150,14 +150,14 @@ static lm_status see(lm_logits_processor *p, lm_token id, lm_error *e)
     return p->text.failed ? lm_fail_memory(e, "reasoning", p->text.size) : LM_OK;
 }
 
-/* Return whether the last tokens form whole characters; true in any case MOST_WAIT tokens past the limit. */
+/* Return whether the last tokens form whole characters; true in any case MAX_WAIT tokens past the limit. */
 static bool is_whole(const lm_logits_processor *p, const lm_token *ids, size_t n)
 {
-    size_t some = p->used < MOST_WAIT ? (size_t)p->used : MOST_WAIT;
+    size_t some = p->used < MAX_WAIT ? (size_t)p->used : MAX_WAIT;
     lm_text text = { 0 };
     bool whole;
 
-    if (p->used >= p->most + MOST_WAIT)
+    if (p->used >= p->most + MAX_WAIT)
         return true;
     lm_detokenize(p->t, ids + n - some, some, 0, &text, NULL);
     whole = text.size < 3 || memcmp(text.data + text.size - 3, "\xEF\xBF\xBD", 3) != 0;

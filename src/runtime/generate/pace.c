@@ -3,7 +3,7 @@
 
 #define OVERDRAFT 0.02           /* fraction of the time spent */
 #define CREDIT    2              /* rounds that may be lost before anything is known */
-#define MOST_WON  32             /* maximum gain that is kept, in steps without a draft */
+#define MAX_WON  32              /* maximum gain that is kept, in steps without a draft */
 #define LOOK      32             /* rounds with a draft before the cost of one without is measured again */
 #define MEMORY    64             /* draft tokens of a kind after which its counts are halved */
 #define FIRST     0.6            /* acceptance rate that is assumed at first */
@@ -31,7 +31,7 @@ static double step_cost(const lm_pace *p, uint32_t n)
         return p->step[n];
     while (low > 0 && p->step[low] <= 0)
         low--;
-    while (high < LM_PACE_MOST && p->step[high] <= 0)
+    while (high < LM_PACE_MAX && p->step[high] <= 0)
         high++;
     if (p->step[high] > 0)
         cost = p->step[low] + (p->step[high] - p->step[low]) * (n - low) / (high - low);
@@ -125,7 +125,7 @@ void lm_pace_round(lm_pace *p, const uint8_t *kinds, uint32_t n, uint32_t accept
     p->step[n]  = nearer(p->step[n], step);
     p->in_a_row = n ? p->in_a_row + 1 : 0;
     p->balance += n ? (accepted + 1) * p->step[0] - step - drafting : -drafting;
-    p->balance = p->balance < MOST_WON * p->step[0] ? p->balance : MOST_WON * p->step[0];
+    p->balance = p->balance < MAX_WON * p->step[0] ? p->balance : MAX_WON * p->step[0];
     if (n && kinds[0] >= LM_PACE_LOOKUPS)
         p->draft = nearer(p->draft, drafting / n);
     for (uint32_t i = 0; i < n && i <= accepted; i++)

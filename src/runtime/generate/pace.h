@@ -12,10 +12,10 @@
 
 #define LM_PACE_LOOKUPS 8            /* kinds below this come from look-up, the others from a model */
 #define LM_PACE_KINDS   16
-#define LM_PACE_MOST    64           /* maximum draft tokens in a round */
+#define LM_PACE_MAX     64           /* maximum draft tokens in a round */
 
 typedef struct lm_pace {
-    double   step[LM_PACE_MOST + 1]; /* seconds of a step that verifies that many draft tokens; 0: never run */
+    double   step[LM_PACE_MAX + 1];  /* seconds of a step that verifies that many draft tokens; 0: never run */
     double   draft;                  /* seconds that a draft model takes per token; 0: unknown */
     double   balance, spent;         /* seconds */
     bool     always;

@@ -63,7 +63,7 @@ static uint32_t room_for_rows(const lm_sequence *s, const lm_batch *b)
 
 static uint32_t room_for_logits(const lm_sequence *s, const lm_batch *b)
 {
-    uint32_t most = b->most_logits ? b->most_logits : lm_engine_max_logits(s->g);
+    uint32_t most = b->max_logits ? b->max_logits : lm_engine_max_logits(s->g);
 
     return most - least(b->n_logits, most);
 }
@@ -81,8 +81,8 @@ static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
     uint32_t room = room_for_rows(s, b);
     bool     chooses = s->n == s->n_prompt && !s->o.prompt_only;         /* a recomputed sequence already has its next token */
 
-    if (b->most_prompt)
-        room = least(room, b->most_prompt - least(b->n_prompt, b->most_prompt));
+    if (b->max_prompt)
+        room = least(room, b->max_prompt - least(b->n_prompt, b->max_prompt));
     if (s->o.prompt_logits)
         room = least(room, room_for_logits(s, b));
     uint32_t n = left < room ? (uint32_t)left : room;

@@ -79,7 +79,7 @@ static lm_status check(scoring *a, lm_error *e)
         return lm_fail_memory(e, "questions", a->n * sizeof *a->first);
     for (size_t i = 0; i < a->n; i++) {
         const lm_eval_item *t = &a->items[i];
-        if (!t->choices || t->n < 2 || t->n > LM_EVAL_MOST_CHOICES || t->answer >= t->n)
+        if (!t->choices || t->n < 2 || t->n > LM_EVAL_MAX_CHOICES || t->answer >= t->n)
             return lm_fail(e, LM_USAGE, "item", LM_NO_OFFSET, "%zu: 2 to 64 choices, and the answer among them", i);
         for (uint32_t k = 0; k < t->n; k++)
             LM_TRY(check_choice(a, &t->choices[k], i, e));
@@ -205,7 +205,7 @@ static lm_status read_continuations(scoring *a, uint32_t n, lm_token *ids, lm_er
 
 static lm_status keep(scoring *a, size_t item, lm_error *e)
 {
-    double   record[2 * LM_EVAL_MOST_CHOICES];
+    double   record[2 * LM_EVAL_MAX_CHOICES];
     uint32_t n = a->items[item].n;
 
     for (uint32_t k = 0; k < n; k++) {
@@ -218,7 +218,7 @@ static lm_status keep(scoring *a, size_t item, lm_error *e)
 static lm_status take_record(void *arg, uint64_t index, const void *data, size_t size, lm_error *e)
 {
     scoring *a = arg;
-    double  record[2 * LM_EVAL_MOST_CHOICES];
+    double  record[2 * LM_EVAL_MAX_CHOICES];
 
     if (index >= a->n || size != 2 * a->items[index].n * sizeof *record)
         return lm_fail(e, LM_BAD_MODEL, a->o->state, LM_NO_OFFSET, "a record of item %" PRIu64 " that cannot be", index);
@@ -325,7 +325,7 @@ static lm_eval_item_result result_of(const scoring *a, size_t item)
 {
     const lm_eval_item *t    = &a->items[item];
     const double       *sums = a->sums + a->first[item];
-    double              by[3][LM_EVAL_MOST_CHOICES];
+    double              by[3][LM_EVAL_MAX_CHOICES];
 
     for (uint32_t k = 0; k < t->n; k++) {
         by[0][k] = t->choices[k].characters ? sums[k] / (double)t->choices[k].characters : sums[k];

@@ -14,7 +14,7 @@ typedef struct lm_scored_token { double logprob, base, kl, same; } lm_scored_tok
 typedef struct lm_eval_window { uint64_t from, first_value; uint32_t n, scored; } lm_eval_window;
 
 typedef struct lm_eval_text {
-    lm_engine            *engines[LM_MOST_ENGINES];      /* the model, and the base if it is an engine */
+    lm_engine            *engines[LM_MAX_ENGINES];       /* the model, and the base if it is an engine */
     uint32_t              n_engines;
     const lm_logits_file *base_file;                     /* or the logits of the base; NULL */
     const lm_token       *ids;

@@ -12,7 +12,7 @@
 
 enum {
     WIDTH = 2048,                    /* of the rows that are timed */
-    MOST_RANGES = 8,                 /* maximum of one sequence when attention is timed */
+    MAX_RANGES = 8,                  /* maximum of one sequence when attention is timed */
 };
 
 typedef struct rates {
@@ -62,7 +62,7 @@ static uint32_t pages_seen(const lm_engine *g, const lm_attention_spec *s, uint3
 {
     uint64_t seen = rows > 1 ? LM_RANGE : s->window && s->window < depth ? s->window : depth;
 
-    seen    = seen < LM_RANGE ? LM_RANGE : seen < (uint64_t)MOST_RANGES * LM_RANGE ? seen : MOST_RANGES * LM_RANGE;
+    seen    = seen < LM_RANGE ? LM_RANGE : seen < (uint64_t)MAX_RANGES * LM_RANGE ? seen : MAX_RANGES * LM_RANGE;
     *ranges = rows == 1 && lm_attention_splits(s, 1, lm_pool_used(g->pool)) ? (uint32_t)((seen - 1) / LM_RANGE + 1) : 1;
     return (uint32_t)((seen + LM_PAGE - 1) / LM_PAGE);
 }
@@ -81,7 +81,7 @@ static double time_attention(lm_engine *g, const lm_attention_spec *s, const lm_
     uint64_t partials = lm_attention_partial_bytes(&at->shape, s->n_heads) * ranges, done = lm_timed_rounded((uint64_t)items * 4);
     uint64_t sizes[3] = { page * seen * layers, qs + os * tiles, each * workers + partials + done };
     uint8_t *p[3] = { lm_alloc_aligned(sizes[0], 64), lm_alloc_aligned(sizes[1], 64), lm_alloc_aligned(sizes[2], 64) };
-    uint32_t pages[MOST_RANGES * LM_RANGE / LM_PAGE], turn = 0, n = 0;
+    uint32_t pages[MAX_RANGES * LM_RANGE / LM_PAGE], turn = 0, n = 0;
     double   seconds = 0, from, end;
 
     if (p[0] && p[1] && p[2]) {

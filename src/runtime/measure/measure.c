@@ -25,7 +25,7 @@
 
 #define DISTURBED_SECONDS 600        /* seconds that results of a busy machine are used */
 #define TRIES 3                      /* while results stay below the best known */
-#define MOST_WINDOWS 16
+#define MAX_WINDOWS 16
 #define COMPUTE_WINDOW 0.004         /* seconds: shorter than the time slices that a scheduler gives to other processes */
 #define READ_WINDOW 0.03
 #define BUDGET 0.2                   /* seconds for all windows of one kind; a busy machine gets fewer windows */
@@ -114,7 +114,7 @@ static int by_size(const void *a, const void *b)
 /* Return the median of the windows; *best: the best. */
 static double measure(lm_pool *pool, window *w, double *best)
 {
-    double rates[MOST_WINDOWS], end = lm_clock_seconds() + BUDGET;
+    double rates[MAX_WINDOWS], end = lm_clock_seconds() + BUDGET;
     size_t n = 0;
 
     do {
@@ -124,7 +124,7 @@ static double measure(lm_pool *pool, window *w, double *best)
         for (unsigned k = 0; k < lm_pool_threads(pool); k++)
             sum += w->slots[k].rate;
         rates[n++] = sum;
-    } while (n < MOST_WINDOWS && lm_clock_seconds() < end);
+    } while (n < MAX_WINDOWS && lm_clock_seconds() < end);
     qsort(rates, n, sizeof *rates, by_size);
     *best = rates[n - 1];
     return rates[n / 2];

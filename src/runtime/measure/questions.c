@@ -129,7 +129,7 @@ static lm_status list_of(const json_t *list, const char *name, lm_view *out, uin
 {
     size_t count = json_array_size(list);
 
-    if (count < 2 || count > LM_EVAL_MOST_CHOICES)
+    if (count < 2 || count > LM_EVAL_MAX_CHOICES)
         return missing(name, "is not a list of 2 to 64 texts", e);
     for (size_t i = 0; i < count; i++) {
         const json_t *v = json_array_get(list, i);
@@ -196,7 +196,7 @@ static bool ends_blank(lm_view v) { return stripped_end(v).size < v.size; }
 static lm_status read_plain(const json_t *doc, lm_eval_question *q, lm_error *e)
 {
     static const char *const names[] = { "answer", "gold", "label" };
-    lm_view  context, choices[LM_EVAL_MOST_CHOICES];
+    lm_view  context, choices[LM_EVAL_MAX_CHOICES];
     uint32_t n;
     size_t   k = 0;
 
@@ -214,7 +214,7 @@ static lm_status read_plain(const json_t *doc, lm_eval_question *q, lm_error *e)
 
 static lm_status read_hellaswag(const json_t *doc, lm_eval_question *q, lm_error *e)
 {
-    lm_view   activity, a, b, endings[LM_EVAL_MOST_CHOICES];
+    lm_view   activity, a, b, endings[LM_EVAL_MAX_CHOICES];
     uint32_t  n;
     lm_text   raw = { 0 }, context = { 0 };
     lm_status status = LM_OK;
@@ -275,7 +275,7 @@ static lm_status read_winogrande(const json_t *doc, lm_eval_question *q, lm_erro
 static lm_status read_arc(const json_t *doc, lm_eval_question *q, lm_error *e)
 {
     const json_t *choices = json_object_get(doc, "choices");
-    lm_view       question, key, texts[LM_EVAL_MOST_CHOICES], labels[LM_EVAL_MOST_CHOICES];
+    lm_view       question, key, texts[LM_EVAL_MAX_CHOICES], labels[LM_EVAL_MAX_CHOICES];
     uint32_t      n, m;
     lm_text       context = { 0 };
 
@@ -300,7 +300,7 @@ static lm_status read_arc(const json_t *doc, lm_eval_question *q, lm_error *e)
 static lm_status read_mmlu(const json_t *doc, lm_eval_question *q, lm_error *e)
 {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-    lm_view  question, subject, choices[LM_EVAL_MOST_CHOICES], names[LM_EVAL_MOST_CHOICES];
+    lm_view  question, subject, choices[LM_EVAL_MAX_CHOICES], names[LM_EVAL_MAX_CHOICES];
     uint32_t n;
     lm_text  context = { 0 }, before = { 0 };
 

@@ -13,10 +13,10 @@ typedef struct reading {
     const lm_stretch *s;
     size_t            n, open;       /* stretches before `open` are done */
     uint32_t         *done;          /* [n]: rows of each that are done */
-    uint32_t          most, most_logits;
+    uint32_t          most, max_logits;
     lm_row           *rows;          /* [most] of the step */
     place            *from;          /* [most]: the origin of each */
-    uint32_t         *wanted;        /* [most_logits]: rows of the step with logits */
+    uint32_t         *wanted;        /* [max_logits]: rows of the step with logits */
     uint32_t          n_rows, n_wanted;
     lm_stretch_row   *each;
     void             *arg;
@@ -33,7 +33,7 @@ static void add_rows(reading *r, size_t i)
         room = room ? lm_engine_alike(r->engines[k], s->at + done, room) : 0;
     for (uint32_t k = 0; k < room; k++, done++) {
         bool wanted = done >= s->wanted;
-        if (wanted && r->n_wanted == r->most_logits)
+        if (wanted && r->n_wanted == r->max_logits)
             break;
         lm_token id = s->first >= 0 && s->at + done == 0 ? s->first : s->ids[done];
         r->rows[r->n_rows] = (lm_row){ s->sequence, id, s->at + done, wanted };
@@ -49,7 +49,7 @@ static void run_callback(void *arg, unsigned worker, unsigned i)
 {
     const reading *r   = arg;
     uint32_t       row = r->wanted[i];
-    const float   *logits[LM_MOST_ENGINES];
+    const float   *logits[LM_MAX_ENGINES];
 
     (void)worker;
     for (uint32_t k = 0; k < r->n_engines; k++)
@@ -87,17 +87,17 @@ lm_status lm_read_stretches(lm_engine *const *engines, uint32_t n_engines, const
                             lm_error *e)
 {
     reading r = { .engines = engines, .n_engines = n_engines, .s = s, .n = n, .each = each, .arg = arg, .most = UINT32_MAX,
-                  .most_logits = UINT32_MAX };
+                  .max_logits = UINT32_MAX };
 
     for (uint32_t k = 0; k < n_engines; k++) {
         uint32_t rows = lm_engine_max_rows(engines[k]), logits = lm_engine_max_logits(engines[k]);
         r.most        = rows < r.most ? rows : r.most;
-        r.most_logits = logits < r.most_logits ? logits : r.most_logits;
+        r.max_logits = logits < r.max_logits ? logits : r.max_logits;
     }
     r.done   = lm_alloc_zero(n + 1, sizeof *r.done);
     r.rows   = lm_alloc_zero(r.most, sizeof *r.rows);
     r.from   = lm_alloc_zero(r.most, sizeof *r.from);
-    r.wanted = lm_alloc_zero(r.most_logits, sizeof *r.wanted);
+    r.wanted = lm_alloc_zero(r.max_logits, sizeof *r.wanted);
     bool      whole  = r.done && r.rows && r.from && r.wanted;
     lm_status status = whole ? read_all(&r, e) : lm_fail_memory(e, "a forward pass", r.most * sizeof *r.rows);
     lm_free(r.done);

@@ -25,6 +25,6 @@ typedef void lm_stretch_row(void *arg, const lm_stretch *s, uint32_t row, const 
 lm_status lm_read_stretches(lm_engine *const *engines, uint32_t n_engines, const lm_stretch *s, size_t n, lm_stretch_row *each, void *arg,
                             lm_error *e);
 
-enum { LM_MOST_ENGINES = 2 };
+enum { LM_MAX_ENGINES = 2 };
 
 #endif

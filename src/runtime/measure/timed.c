@@ -8,13 +8,13 @@
 #include "base/os/cpu.h"
 
 enum {
-    MOST_ROWS = 256,                 /* maximum rows of x that are timed: each further row takes as long */
+    MAX_ROWS = 256,                  /* maximum rows of x that are timed: each further row takes as long */
     FEW       = 8,                   /* up to this many rows, a product is as fast as its weights are read */
 };
 
 /* Bytes of weights that products cycle through, so that caches hold as large a part of them as of the model's. */
 #define LEAST_COLD (UINT64_C(16) << 20)
-#define MOST_COLD  (UINT64_C(512) << 20)
+#define MAX_COLD  (UINT64_C(512) << 20)
 
 void lm_timed_fill(float *x, uint64_t n, float size)
 {
@@ -81,7 +81,7 @@ uint64_t lm_timed_bytes(const lm_engine *g)
 {
     uint64_t own = g->plan->weight_bytes + g->plan->mapped_bytes, spare = lm_memory_available() / 8;
 
-    own = own > MOST_COLD ? MOST_COLD : own;
+    own = own > MAX_COLD ? MAX_COLD : own;
     own = spare && own > spare ? spare : own;
     return own < LEAST_COLD ? LEAST_COLD : own;
 }
@@ -200,7 +200,7 @@ static product_use use_of(lm_engine *g, const lm_step *s, const lm_forward *f)
         u.chunk = each > FEW ? (double)u.rows / (double)(each * u.matrices) : 1;
         u.rows  = each;
     }
-    u.like = (lm_product_rate){ s->matmul, g->plan->weights[s->weight].type, c.outs, c.cols, u.rows < MOST_ROWS ? u.rows : MOST_ROWS, 0 };
+    u.like = (lm_product_rate){ s->matmul, g->plan->weights[s->weight].type, c.outs, c.cols, u.rows < MAX_ROWS ? u.rows : MAX_ROWS, 0 };
     return u;
 }
 

@@ -10,7 +10,7 @@
 #include "formats/hub.h"
 #include "lamina/model.h"
 
-enum { MOST = 4096, DEPTH = 3 };
+enum { MAX = 4096, DEPTH = 3 };
 
 typedef struct listing {
     bool   (*each)(void *arg, const lm_cached_model *model);
@@ -49,7 +49,7 @@ static uint64_t bytes_of(const char *path)
     uint64_t    sum  = bytes_in(path, DEPTH);
     unsigned    n    = part ? (unsigned)strtoul(part + 10, NULL, 10) : 1;
 
-    for (unsigned i = 2; i <= n && n < MOST; i++) {
+    for (unsigned i = 2; i <= n && n < MAX; i++) {
         lm_text other = { 0 };
         lm_text_printf(&other, "%.*s-%05u%s", (int)(part - path), path, i, part + 6);
         sum += other.failed ? 0 : bytes_in(other.data, 0);
@@ -68,7 +68,7 @@ static lm_status read_names(lm_arena *a, const char *folder, char **names, size_
     DIR *dir = opendir(folder);
 
     *n = 0;
-    for (struct dirent *d; dir && *n < MOST && (d = readdir(dir));)
+    for (struct dirent *d; dir && *n < MAX && (d = readdir(dir));)
         if (d->d_name[0] != '.' && !(names[(*n)++] = lm_arena_strdup(a, d->d_name)))
             break;
     if (dir)
@@ -83,9 +83,9 @@ static lm_status read_names(lm_arena *a, const char *folder, char **names, size_
 static lm_status list_own(listing *l, lm_arena *a, lm_error *e)
 {
     lm_text   folder = { 0 };
-    char    **names  = lm_arena_new(a, MOST, char *);
+    char    **names  = lm_arena_new(a, MAX, char *);
     size_t    n      = 0;
-    lm_status status = names ? LM_OK : lm_fail_memory(e, "a list of models", MOST);
+    lm_status status = names ? LM_OK : lm_fail_memory(e, "a list of models", MAX);
 
     if (status != LM_OK || lm_cache_folder(&folder, NULL) != LM_OK)
         return status;                                   /* no location is known: an empty cache */

@@ -116,7 +116,7 @@ static void make_heap(lm_candidate *heap, size_t k)
 
 void lm_candidates_best(lm_candidates *c, size_t k)
 {
-    if (k < c->n && !c->sorted && k <= LM_HEAP_MOST) {
+    if (k < c->n && !c->sorted && k <= LM_HEAP_MAX) {
         lm_candidate *heap = c->items;
 
         make_heap(heap, k);

@@ -166,7 +166,7 @@ static uint32_t kept_first(const lm_sampler *s, const lm_sampler_options *o)
         bool idle = (stage == penalties && !lm_history_penalises(o)) || (stage == dry && !lm_history_has_dry(o)) ||
                     (stage == top_n_sigma && o->top_n_sigma <= 0) || (stage == top_k && o->top_k <= 0);
         if (!idle)
-            return stage == top_k && (size_t)o->top_k + o->n_bias <= LM_HEAP_MOST ? (uint32_t)o->top_k : 0;
+            return stage == top_k && (size_t)o->top_k + o->n_bias <= LM_HEAP_MAX ? (uint32_t)o->top_k : 0;
     }
     return 0;
 }

@@ -23,9 +23,9 @@ typedef struct lm_candidates {
 
 /* ---- candidates.c ---- */
 void   lm_candidates_sort(lm_candidates *c);
-enum { LM_HEAP_MOST = 1024 };
+enum { LM_HEAP_MAX = 1024 };
 void   lm_candidates_best(lm_candidates *c, size_t k);          /* keep the k best, sorted */
-/* List the k best of n logits, 1 ≤ k ≤ LM_HEAP_MOST, unsorted, without those of -inf. Return n, or the index of a NaN or +inf. */
+/* List the k best of n logits, 1 ≤ k ≤ LM_HEAP_MAX, unsorted, without those of -inf. Return n, or the index of a NaN or +inf. */
 size_t lm_candidates_list_best(lm_candidates *c, const float *logits, size_t n, size_t k);
 void   lm_candidates_softmax(lm_candidates *c);                 /* fills p; keeps the order */
 double lm_candidates_entropy(const lm_candidates *c);           /* nats, of p */

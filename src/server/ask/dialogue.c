@@ -59,8 +59,8 @@ static lm_status read_messages(lm_call *c, json_t *messages, json_t **list, lm_t
     if (!json_array_size(messages))
         return lm_fail(e, LM_USAGE, "messages", LM_NO_OFFSET,
                        "'messages' is empty; at least one message is required");
-    LM_TRY(lm_limit_check(LM_MOST_MESSAGES, json_array_size(messages), e));
-    LM_TRY(lm_limit_check(LM_MOST_NUMBERS, numbers_in(messages, ""), e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_MESSAGES, json_array_size(messages), e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_NUMBERS, numbers_in(messages, ""), e));
     status = lm_json_exact(messages, &c->wide, &given, e);
     if (status == LM_OK)
         status = lm_messages_read(given.data, given.size, &lines, text, e);
@@ -93,7 +93,7 @@ static lm_status read_kwargs(lm_call *c, json_t *given, json_t *context, lm_erro
     const char *name;
     json_t *value;
 
-    LM_TRY(lm_limit_check(LM_MOST_VARIABLES, json_object_size(given), e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_VARIABLES, json_object_size(given), e));
     json_object_foreach(given, name, value) {
         for (size_t i = 0; ours[i]; i++)
             if (strcmp(ours[i], name) == 0)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_WARNINGS = 64 };
+enum { MAX_WARNINGS = 64 };
 
 const char *lm_field_type(const lm_field *f)
 {
@@ -173,7 +173,7 @@ void lm_field_warn_members(json_t *warnings, const char *field, json_t *o, const
         for (at = n ? strstr(known, name) : NULL;
              at && ((at > known && at[-1] != ' ') || (at[n] && at[n] != ' '));)
             at = strstr(at + 1, name);
-        if (!at && !json_is_null(value) && json_array_size(warnings) < MOST_WARNINGS)
+        if (!at && !json_is_null(value) && json_array_size(warnings) < MAX_WARNINGS)
             lm_field_warn(warnings, "%s: %.300s: unknown field, ignored", field, name);
     }
 }
@@ -280,7 +280,7 @@ lm_status lm_fields_read(const lm_field_group *groups, json_t *body, void *value
         if (f) {
             LM_TRY(check_twin(groups, f, base, body, value, e));
             LM_TRY(read_field(f, value, (char *)values + base + f->offset, warnings, e));
-        } else if (json_array_size(warnings) < MOST_WARNINGS) {
+        } else if (json_array_size(warnings) < MAX_WARNINGS) {
             lm_field_warn(warnings, "%.300s: unknown field, ignored", name);
         }
         if (!f)

@@ -38,7 +38,7 @@
     X(CHANGES,     "intervene",             "interventions", 64, 400)
 
 typedef enum lm_limit_id {
-#define X(name, field, what, most, status) LM_MOST_##name,
+#define X(name, field, what, most, status) LM_LIMIT_ID_##name,
     LM_LIMITS(X)
 #undef X
 } lm_limit_id;

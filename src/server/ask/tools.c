@@ -158,7 +158,7 @@ static lm_status read_allowed(lm_tools *t, const json_t *choice, json_t *only, l
     if (!json_array_size(list))
         return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
                        "allowed_tools requires a non-empty array of tools");
-    LM_TRY(lm_limit_check(LM_MOST_CHOICES, json_array_size(list), e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_CHOICES, json_array_size(list), e));
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!name_of(json_array_get(list, i)))
             return lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET, "tool %zu of allowed_tools has no name",
@@ -209,7 +209,7 @@ static lm_status read_list(lm_tools *t, const json_t *tools, const json_t *only,
                    ? LM_OK
                    : lm_fail(e, LM_USAGE, "tool_choice", LM_NO_OFFSET,
                              "'tool_choice' requires a call, but the request has no tools");
-    LM_TRY(lm_limit_check(LM_MOST_TOOLS, json_array_size(tools), e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_TOOLS, json_array_size(tools), e));
     if (!(t->list = json_array()))
         return lm_fail_memory(e, "tools", 0);
     for (size_t i = 0; i < json_array_size(tools); i++)
@@ -262,7 +262,7 @@ static lm_status in_field(lm_status status, lm_error *e)
 /* ---- parameters that a grammar cannot enforce ---- */
 
 enum {
-    MOST_CHECKS = 96,                /* maximum checks of schemas per request; if more are needed, nothing
+    MAX_CHECKS = 96,                 /* maximum checks of schemas per request; if more are needed, nothing
                                         is enforced */
     CHECK_WORK  = 1000000,           /* units of work per check: a small part of a grammar's limit, as
                                         there are many checks */
@@ -306,7 +306,7 @@ static bool remove_keyword(json_t *schema, const char *pointer)
 
 static lm_status check_schema(const char *text, lm_error *why)
 {
-    const lm_grammar_options o = { .most_work = CHECK_WORK };
+    const lm_grammar_options o = { .max_work = CHECK_WORK };
     lm_grammar *g = NULL;
     lm_status status = lm_grammar_json_schema(text, strlen(text), &o, &g, why);
 
@@ -343,7 +343,7 @@ static lm_status check_tool(lm_tools *t, size_t i, unsigned *checks, json_t *war
     lm_error why = { 0 };
     lm_status status;
 
-    while (*checks < MOST_CHECKS && ++*checks &&
+    while (*checks < MAX_CHECKS && ++*checks &&
            is_about_schema(status = check_schema(t->items[i].parameters, &why))) {
         const char *pointer = *why.where == '#' ? why.where : "#";
 

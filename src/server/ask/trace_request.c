@@ -7,7 +7,7 @@
 #include "server/ask/request_limits.h"
 #include "server/front/memory.h"
 
-enum { MOST_LAYERS = 4096, MOST_LENS = 20 };
+enum { MAX_LAYERS = 4096, MAX_LENS = 20 };
 
 #define V(field) offsetof(lm_trace_values, field)
 
@@ -47,13 +47,13 @@ static lm_status read_attention(const json_t *v, lm_trace_request *a, lm_error *
         a->o.attention = true;
         return LM_OK;
     }
-    if (!json_is_array(v) || n > MOST_LAYERS)
+    if (!json_is_array(v) || n > MAX_LAYERS)
         return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET,
                        "'attention' must be true or a list of layers");
     if (!(a->layers = lm_memory_zero(n + 1, sizeof *a->layers)))
         return lm_fail_memory(e, "the request", n);
     for (size_t i = 0; i < n; i++)
-        if (!number_in(json_array_get(v, i), 0, MOST_LAYERS, &a->layers[i]))
+        if (!number_in(json_array_get(v, i), 0, MAX_LAYERS, &a->layers[i]))
             return lm_fail(e, LM_USAGE, "attention", LM_NO_OFFSET, "element %zu is not a layer", i);
     a->o.layers   = a->layers;
     a->o.n_layers = n;
@@ -66,14 +66,14 @@ static lm_status read_weights(const json_t *v, lm_trace_request *a, lm_error *e)
 
     if (!n)
         return LM_OK;
-    if (n > MOST_LAYERS || !(a->heads = lm_memory_zero(2 * n, sizeof *a->heads)))
+    if (n > MAX_LAYERS || !(a->heads = lm_memory_zero(2 * n, sizeof *a->heads)))
         return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET,
-                       "'weights' has %zu heads; at most %d are allowed", n, MOST_LAYERS);
+                       "'weights' has %zu heads; at most %d are allowed", n, MAX_LAYERS);
     for (size_t i = 0; i < n; i++) {
         const json_t *pair = json_array_get(v, i);
         if (json_array_size(pair) != 2 ||
-            !number_in(json_array_get(pair, 0), 0, MOST_LAYERS, &a->heads[2 * i]) ||
-            !number_in(json_array_get(pair, 1), 0, MOST_LAYERS, &a->heads[2 * i + 1]))
+            !number_in(json_array_get(pair, 0), 0, MAX_LAYERS, &a->heads[2 * i]) ||
+            !number_in(json_array_get(pair, 1), 0, MAX_LAYERS, &a->heads[2 * i + 1]))
             return lm_fail(e, LM_USAGE, "weights", LM_NO_OFFSET, "element %zu is not [layer, head]", i);
     }
     a->o.heads   = a->heads;
@@ -91,7 +91,7 @@ static lm_status read_changes(lm_call *c, const json_t *v, lm_trace_request *a, 
     if (!c->service->o.interventions)
         return lm_fault(c, e, 403, "intervene",
                         "this server allows no interventions: start it with --allow-interventions");
-    LM_TRY(lm_limit_check(LM_MOST_CHANGES, n, e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_CHANGES, n, e));
     if (!(a->changes = lm_memory_zero(n + 1, sizeof *a->changes)))
         return lm_fail_memory(e, "interventions", (n + 1) * sizeof *a->changes);
     for (size_t i = 0; i < n; i++) {
@@ -108,7 +108,7 @@ static lm_status read_lens(const json_t *v, lm_trace_request *a, lm_error *e)
 {
     if (v && json_is_true(v))
         a->o.lens = 5;
-    else if (v && !json_is_false(v) && !number_in(v, 0, MOST_LENS, &a->o.lens))
+    else if (v && !json_is_false(v) && !number_in(v, 0, MAX_LENS, &a->o.lens))
         return lm_fail(e, LM_USAGE, "lens", LM_NO_OFFSET, "'lens' must be true or a number from 0 to 20");
     return LM_OK;
 }

@@ -64,7 +64,7 @@ const lm_field lm_turn_fields[] = {
     { "ignore_eos", LM_FIELD_BOOL, T(ignore_eos), 0, 0, NULL, false,
       "never choose an end-of-text token, unless a constraint is complete" },
     { "id_slot", LM_FIELD_I32, T(slot), -1, 1e6, NULL, false, "slot to use; -1: any" },
-    { "priority", LM_FIELD_I32, T(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false,
+    { "priority", LM_FIELD_I32, T(priority), -LM_MAX_PRIORITY, LM_MAX_PRIORITY, NULL, false,
       "requests with lower numbers are admitted first (default: that of the API key, or 0); with API "
       "keys, not below that of the key" },
     { "timings_per_token", LM_FIELD_BOOL, T(timings), 0, 0, NULL, false,
@@ -84,7 +84,7 @@ const lm_field lm_turn_fields[] = {
       "top_probs)" },
     { "sse_ping_interval", LM_FIELD_I32, T(ping), -1, 86400, NULL, false,
       "seconds without an event after which a stream sends a comment; -1: never" },
-    { "t_max_predict_ms", LM_FIELD_I64, T(most_ms), -1, 9e15, NULL, false,
+    { "t_max_predict_ms", LM_FIELD_I64, T(max_ms), -1, 9e15, NULL, false,
       "end the output this many milliseconds after its first token, once it contains a line feed; 0, -1: "
       "never" },
     { "timeout", LM_FIELD_DOUBLE, T(timeout), 0, 1e6, NULL, false,

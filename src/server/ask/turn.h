@@ -64,7 +64,7 @@ typedef struct lm_choice {
     double    first;                 /* time of the first token in seconds; 0: none yet */
     uint64_t  n_tokens, n_reasoning; /* so far; of which up to the end of reasoning */
     bool      ended, new_line;       /* new_line: the output contains a line feed */
-    bool      late;                  /* most_ms have passed: the sequence is being cancelled */
+    bool      late;                  /* max_ms have passed: the sequence is being cancelled */
     lm_stop   stop;
     const char *stop_word;           /* with LM_STOP_STRING, the string; else NULL */
     lm_usage  usage;                 /* valid once it has ended */
@@ -119,7 +119,7 @@ struct lm_turn {
     int32_t     slot;                /* id_slot; -1: any */
     int32_t     priority;            /* lower ones first; LM_PRIORITY_NONE: that of the key */
     int32_t     ping;                /* seconds; < 0: never; 0: 1 second */
-    int64_t     most_ms;             /* maximum of each output from its first token on, once it has a line
+    int64_t     max_ms;              /* maximum of each output from its first token on, once it has a line
                                         feed; <= 0: no limit */
     double      timeout;             /* seconds; 0: the server's */
     /* Of a conversation. */

@@ -36,13 +36,13 @@ static lm_status read_stops(lm_turn *t, lm_error *e)
             return lm_fail_memory(e, "stop strings", bytes);
         t->stops[kept++] = json_string_value(one);
     }
-    LM_TRY(lm_limit_check(LM_MOST_STOPS, kept, e));
-    return lm_limit_check(LM_MOST_STOP_BYTES, bytes, e);
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_STOPS, kept, e));
+    return lm_limit_check(LM_LIMIT_ID_STOP_BYTES, bytes, e);
 }
 
 static lm_status read_stop_ids(const lm_service *s, const json_t *list, lm_tokens *out, lm_error *e)
 {
-    LM_TRY(lm_limit_check(LM_MOST_STOP_IDS, json_array_size(list), e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_STOP_IDS, json_array_size(list), e));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *id = json_array_get(list, i);
 
@@ -61,7 +61,7 @@ static lm_status read_breakers(lm_turn *t, lm_error *e)
 
     if (!list)
         return LM_OK;
-    LM_TRY(lm_limit_check(LM_MOST_BREAKERS, n, e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_BREAKERS, n, e));
     if (!(t->breakers = lm_memory_zero(n + 1, sizeof *t->breakers)))
         return lm_fail_memory(e, "the sequence breakers", n * sizeof *t->breakers);
     for (size_t i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ static lm_status add_bias(const lm_service *s, biases *out, double id, const jso
     if (json_is_number(bias) && !(value >= -1e6 && value <= 1e6))
         return lm_fail(e, LM_USAGE, "logit_bias", LM_NO_OFFSET, "the bias %g is outside -1000000 to 1000000",
                        value);
-    LM_TRY(lm_limit_check(LM_MOST_BIASES, out->n + 1, e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_BIASES, out->n + 1, e));
     if (out->n == out->capacity) {
         size_t more = out->capacity ? 2 * out->capacity : 64;
         lm_logit_bias *items = lm_memory_grow(out->items, out->n * sizeof *items, more * sizeof *items);
@@ -194,7 +194,7 @@ static lm_status read_order(lm_turn *t, lm_error *e)
     if (!json_is_array(samplers) && !json_is_string(samplers))
         return lm_fail(e, LM_USAGE, "samplers", LM_NO_OFFSET,
                        "'samplers' must be an array of names or a string of letters");
-    LM_TRY(lm_limit_check(LM_MOST_SAMPLERS,
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_SAMPLERS,
                           json_is_string(samplers) ? json_string_length(samplers) : json_array_size(samplers),
                           e));
     for (const char *at = json_string_value(samplers); at && *at; at++)
@@ -217,7 +217,7 @@ static lm_status read_order(lm_turn *t, lm_error *e)
 /* Collect the strings that are a single token; others are part of the output anyway. */
 static lm_status read_preserved(const lm_service *s, const json_t *list, lm_tokens *out, lm_error *e)
 {
-    LM_TRY(lm_limit_check(LM_MOST_PRESERVED, json_array_size(list), e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_PRESERVED, json_array_size(list), e));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *text = json_array_get(list, i);
         lm_tokens ids = { 0 };
@@ -255,7 +255,7 @@ lm_status lm_turn_options_read(lm_call *c, lm_turn *t, lm_error *e)
 
     if (t->n < 1)
         return lm_fail(e, LM_USAGE, "n", LM_NO_OFFSET, "'n' is 0; it must be from 1 to %d", LM_LIMIT_TEXTS);
-    LM_TRY(lm_limit_check(LM_MOST_TEXTS, t->n, e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_TEXTS, t->n, e));
     LM_TRY(read_stops(t, e));
     LM_TRY(read_stop_ids(s, t->body.stop_ids, &t->stop_ids, e));
     if (json_is_number(json_object_get(c->body, "repetition_penalty")) &&

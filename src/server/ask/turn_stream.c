@@ -175,8 +175,8 @@ static void warn_of_time(lm_turn *t)
 
 static void check_time_limit(const lm_turn *t, lm_choice *c)
 {
-    if (t->most_ms <= 0 || c->late || !c->new_line ||
-        lm_clock_seconds() - c->first < 1e-3 * (double)t->most_ms)
+    if (t->max_ms <= 0 || c->late || !c->new_line ||
+        lm_clock_seconds() - c->first < 1e-3 * (double)t->max_ms)
         return;
     c->late = true;
     lm_reply_cancel(c->reply);

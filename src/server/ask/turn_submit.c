@@ -51,7 +51,7 @@ static lm_status constrain(const lm_turn *t, lm_sequence_options *o, lm_error *e
     if (t->reasoning_budget >= 0) {
         l.budget = true;
         l.in_reasoning = t->tools.in_reasoning;
-        l.most_reasoning = (uint64_t)t->reasoning_budget;
+        l.max_reasoning = (uint64_t)t->reasoning_budget;
     }
     LM_TRY(lm_logits_new(&l, &p, e));
     lm_logits_into(p, o);

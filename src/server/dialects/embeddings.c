@@ -33,7 +33,7 @@ static const lm_field embedding_fields[] = {
     { "pooling", LM_FIELD_WORD, V(pooling), 0, 0, pooling_words, false,
       "the last token's vector, or the mean of all" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
-    { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false,
+    { "priority", LM_FIELD_I32, V(priority), -LM_MAX_PRIORITY, LM_MAX_PRIORITY, NULL, false,
       "as in /v1/chat/completions" },
     LM_HARMLESS("user"), LM_REFUSED("truncate_prompt_tokens", "inputs are never truncated"),
     { 0 },
@@ -137,7 +137,7 @@ static lm_status read_inputs(lm_call *c, const embedding_values *v, lm_read_job_
     if (v->dimensions > width)
         return lm_fail(e, LM_USAGE, "dimensions", LM_NO_OFFSET, "'dimensions' is %u; the model has %u",
                        v->dimensions, width);
-    LM_TRY(lm_prompts_read(c->service, v->input, LM_MOST_INPUTS, &o->prompts, e));
+    LM_TRY(lm_prompts_read(c->service, v->input, LM_LIMIT_ID_INPUTS, &o->prompts, e));
     return open_poolers(&o->prompts, width, v, &o->of, e);
 }
 

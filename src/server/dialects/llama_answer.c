@@ -90,7 +90,7 @@ json_t *lm_native_settings(const lm_service *s, const lm_turn *t, uint32_t n_pro
     json_object_set_new(all, "n_probs", json_integer((json_int_t)n_probs));
     json_object_set_new(all, "timings_per_token", json_boolean(t->timings));
     json_object_set_new(all, "post_sampling_probs", json_boolean(t->sampled));
-    json_object_set_new(all, "t_max_predict_ms", json_integer(t->most_ms));
+    json_object_set_new(all, "t_max_predict_ms", json_integer(t->max_ms));
     json_object_set_new(all, "grammar_lazy", json_boolean(t->constraints.lazy));
     json_object_set_new(all, "grammar_triggers",
                         t->constraints.triggers ? json_incref(t->constraints.triggers) : json_array());

@@ -58,7 +58,7 @@ static void native_defaults(const lm_service *s, void *values)
 
 static lm_status check_fields(const json_t *fields, lm_error *e)
 {
-    LM_TRY(lm_limit_check(LM_MOST_PATHS, json_array_size(fields), e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_PATHS, json_array_size(fields), e));
     for (size_t i = 0; i < json_array_size(fields); i++)
         if (!json_is_string(json_array_get(fields, i)))
             return lm_fail(e, LM_USAGE, "response_fields", LM_NO_OFFSET, "element %zu must be a string", i);
@@ -67,7 +67,7 @@ static lm_status check_fields(const json_t *fields, lm_error *e)
 
 static lm_status read_native(lm_call *c, lm_turn *t, lm_error *e)
 {
-    return lm_prompts_read(c->service, t->body.prompt, LM_MOST_PROMPTS, &t->prompts, e);
+    return lm_prompts_read(c->service, t->body.prompt, LM_LIMIT_ID_PROMPTS, &t->prompts, e);
 }
 
 static lm_status read_infill(lm_call *c, lm_turn *t, lm_error *e)

@@ -14,11 +14,11 @@ typedef size_t figures_of(figure *out, const lm_schedule_statistics *s);
 
 static figures_of native_figures;
 
-enum { MOST_FIGURES = 20, MOST_NAME = 128 };
+enum { MAX_FIGURES = 20, MAX_NAME = 128 };
 
 /* A model, and its statistics if it is in memory (`here`). */
 typedef struct sample {
-    char name[MOST_NAME];
+    char name[MAX_NAME];
     lm_model_status status;
     bool here;
     lm_schedule_statistics s;
@@ -40,7 +40,7 @@ static void add_head(lm_text *out, const char *name, const char *kind, const cha
 static void add(lm_text *out, figures_of *f, const sample *all, size_t n)
 {
     static const lm_schedule_statistics none;
-    figure list[MOST_FIGURES], names[MOST_FIGURES];
+    figure list[MAX_FIGURES], names[MAX_FIGURES];
     size_t many = f(names, &none);
 
     for (size_t i = 0; i < many; i++) {

@@ -38,7 +38,7 @@ lm_status lm_ollama_think(const lm_service *s, const json_t *think, lm_turn *t, 
  * every template. */
 static lm_status read_calls(const json_t *given, size_t i, size_t *n, json_t *calls, lm_error *e)
 {
-    LM_TRY(lm_limit_check(LM_MOST_CALLS, json_array_size(given), e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_CALLS, json_array_size(given), e));
     for (size_t k = 0; k < json_array_size(given); k++) {
         const json_t *f = json_object_get(json_array_get(given, k), "function");
         const char *name = json_string_value(json_object_get(f, "name"));

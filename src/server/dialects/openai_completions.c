@@ -510,7 +510,7 @@ static lm_status read_completion(lm_call *c, lm_turn *t, lm_error *e)
 
     return v->suffix && *v->suffix
                ? read_fim(c->service, v, &t->prompts, e)
-               : lm_prompts_read(c->service, t->body.prompt, LM_MOST_PROMPTS, &t->prompts, e);
+               : lm_prompts_read(c->service, t->body.prompt, LM_LIMIT_ID_PROMPTS, &t->prompts, e);
 }
 
 static lm_status answer_completion(lm_call *c, lm_error *e)

@@ -31,7 +31,7 @@ static const lm_field rerank_fields[] = {
     { "instruction", LM_FIELD_STRING, V(instruction), 0, 0, NULL, false,
       "description of the task (Given a web search query, retrieve relevant passages that answer the "
       "query)" },
-    { "priority", LM_FIELD_I32, V(priority), -LM_MOST_PRIORITY, LM_MOST_PRIORITY, NULL, false,
+    { "priority", LM_FIELD_I32, V(priority), -LM_MAX_PRIORITY, LM_MAX_PRIORITY, NULL, false,
       "as in /v1/chat/completions" },
     { "lora", LM_FIELD_ARRAY, V(lora), 0, 0, NULL, false, "low-rank adapters, as in /v1/chat/completions" },
     LM_REFUSED("max_tokens_per_doc", "documents are never truncated"),
@@ -100,7 +100,7 @@ static lm_status check_documents(const rerank_values *v, lm_error *e)
     if (!n)
         return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET,
                        "'documents' is empty; at least one document is required");
-    LM_TRY(lm_limit_check(LM_MOST_DOCUMENTS, n, e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_DOCUMENTS, n, e));
     for (size_t i = 0; i < n; i++)
         if (!document_text(json_array_get(v->documents, i)))
             return lm_fail(e, LM_USAGE, "documents", LM_NO_OFFSET,

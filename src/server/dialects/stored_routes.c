@@ -6,7 +6,7 @@
 #include "server/dialects/responses.h"
 #include "server/dialects/routes.h"
 
-enum { MOST_LISTED = 100 };
+enum { MAX_LISTED = 100 };
 
 static lm_archive *archive_of(const lm_call *c)
 {
@@ -47,7 +47,7 @@ lm_status lm_response_before(lm_call *c, const char *id, json_t *all, lm_error *
     for (size_t n = 0; status == LM_OK && *at; n++) {
         lm_record r = { 0 };
 
-        LM_TRY(lm_limit_check(LM_MOST_PREVIOUS, n + 1, e));
+        LM_TRY(lm_limit_check(LM_LIMIT_ID_PREVIOUS, n + 1, e));
         if ((status = lm_archive_get(archive_of(c), owner, at, &r, e)) != LM_OK)
             break;
         status = put_before(all, r.response, "output", e);
@@ -106,9 +106,9 @@ static lm_status list_items(lm_call *c, json_t *items, json_t **out, lm_error *e
     size_t n = json_array_size(items), most = limit ? strtoul(limit, &end, 10) : 20, i = 0;
     bool rising = order && strcmp(order, "asc") == 0;
 
-    if (*end || most < 1 || most > MOST_LISTED)
+    if (*end || most < 1 || most > MAX_LISTED)
         return lm_fail(e, LM_USAGE, "limit", LM_NO_OFFSET, "'limit' is \"%.20s\"; it must be from 1 to %d",
-                       limit, MOST_LISTED);
+                       limit, MAX_LISTED);
     if (order && !rising && strcmp(order, "desc"))
         return lm_fail(e, LM_USAGE, "order", LM_NO_OFFSET,
                        "'order' has the unknown value \"%.40s\": expected asc or desc", order);

@@ -84,7 +84,7 @@ static lm_status look(const json_t *v, lm_tracer *t, size_t n, lm_error *e)
 {
     bool all = v && json_is_string(v) && strcmp(json_string_value(v), "all") == 0;
 
-    LM_TRY(lm_limit_check(LM_MOST_ROWS, all ? n : json_array_size(v), e));
+    LM_TRY(lm_limit_check(LM_LIMIT_ID_ROWS, all ? n : json_array_size(v), e));
     if (all)
         return lm_tracer_look(t, UINT32_MAX, e);
     if (!v)

@@ -13,7 +13,7 @@ struct lm_workers {
     pthread_cond_t  some;                /* signals work or the end */
     lm_work_item   *first, **last;
     uint32_t        waiting, most, n;
-    uint32_t        large, most_large;                   /* large items that are processed; how many may be */
+    uint32_t        large, max_large;                    /* large items that are processed; how many may be */
     bool            ends;
     void          (*work)(lm_work_item *);
     pthread_t       threads[];
@@ -23,7 +23,7 @@ struct lm_workers {
 static lm_work_item *take(lm_workers *w)
 {
     for (lm_work_item **at = &w->first, *item; (item = *at); at = &item->next) {
-        if (item->large && w->large == w->most_large)
+        if (item->large && w->large == w->max_large)
             continue;
         if (!(*at = item->next))
             w->last = at;
@@ -72,7 +72,7 @@ lm_status lm_workers_new(uint32_t threads, uint32_t queue, void (*work)(lm_work_
     pthread_cond_init(&w->some, NULL);
     w->last = &w->first;
     w->most = queue;
-    w->most_large = threads > 1 ? threads - 1 : 1;
+    w->max_large = threads > 1 ? threads - 1 : 1;
     w->work = work;
     while (w->n < threads && lm_thread_start(&w->threads[w->n], run, w, "lamina-request", 0) == 0)
         w->n++;

@@ -10,7 +10,7 @@
 #include "server/models/service.h"
 #include "server/front/memory.h"
 
-#define MOST_SCALE 1e6
+#define MAX_SCALE 1e6
 
 /* ---- opening and closing ---- */
 
@@ -82,7 +82,7 @@ static lm_status read_one(const lm_service *s, const json_t *x, size_t at, float
         return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET,
                        "the adapter %lld does not exist; the server has adapters 0 to %zu",
                        (long long)json_integer_value(id), s->n_loras - 1);
-    if (!(fabs(value) <= MOST_SCALE))
+    if (!(fabs(value) <= MAX_SCALE))
         return lm_fail(e, LM_USAGE, "lora", LM_NO_OFFSET, "the scale %g is outside -1000000 to 1000000",
                        value);
     if (named[json_integer_value(id)])

@@ -75,7 +75,7 @@ static void call_back(entry *x)
     }
 }
 
-static entry *most_wanted(lm_models *m)
+static entry *max_wanted(lm_models *m)
 {
     entry *best = NULL;
 
@@ -227,14 +227,14 @@ static void *run(void *arg)
 
     pthread_mutex_lock(&m->lock);
     while (!atomic_load(&m->stops)) {
-        entry *x = most_wanted(m);
+        entry *x = max_wanted(m);
         lm_error e = { 0 };
 
         if (x)
             load(m, x, &e);
         else {
             double seconds = unload_idle(m);
-            if (!atomic_load(&m->stops) && !most_wanted(m))
+            if (!atomic_load(&m->stops) && !max_wanted(m))
                 wait_for_change(m, seconds);
         }
     }

@@ -17,7 +17,7 @@
 #include "server/store/archive.h"
 #include "server/front/memory.h"
 
-enum { MOST_KEYS = 100000, MOST_LINE = 4096, DAY = 86400 };
+enum { MAX_KEYS = 100000, MAX_LINE = 4096, DAY = 86400 };
 
 /* What is left of a limit per minute; it refills evenly. Tokens are charged when they are known, so it may
  * fall below zero. */
@@ -56,8 +56,8 @@ static lm_status add(list *l, const char *key, const lm_quota *limits, int32_t p
 {
     entry *x;
 
-    if (l->n == MOST_KEYS)
-        return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "more than %d keys", MOST_KEYS);
+    if (l->n == MAX_KEYS)
+        return lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "more than %d keys", MAX_KEYS);
     if (l->n == l->capacity) {
         size_t capacity = l->capacity ? 2 * l->capacity : 16;
         entry *items = lm_memory_grow(l->items, l->n * sizeof *items, capacity * sizeof *items);
@@ -123,7 +123,7 @@ static bool read_priority(const char *word, int32_t *out)
         return false;
     errno = 0;
     n = strtol(word + 9, &end, 10);
-    if (end == word + 9 || *end || errno || n < -LM_MOST_PRIORITY || n > LM_MOST_PRIORITY)
+    if (end == word + 9 || *end || errno || n < -LM_MAX_PRIORITY || n > LM_MAX_PRIORITY)
         return false;
     *out = (int32_t)n;
     return true;
@@ -175,7 +175,7 @@ static lm_status read_line(const lm_keys *k, char *text, size_t line, list *out,
 
 static lm_status read_file(const lm_keys *k, list *out, lm_error *e)
 {
-    char text[MOST_LINE];
+    char text[MAX_LINE];
     lm_status status = LM_OK;
     size_t before = out->n;
     FILE *f = fopen(k->o.file, "re");
@@ -185,7 +185,7 @@ static lm_status read_file(const lm_keys *k, list *out, lm_error *e)
     for (size_t line = 1; status == LM_OK && fgets(text, sizeof text, f); line++) {
         if (strlen(text) == sizeof text - 1)
             status = lm_fail(e, LM_USAGE, "--api-key-file", LM_NO_OFFSET, "%s, line %zu: more than %d bytes",
-                             k->o.file, line, MOST_LINE - 2);
+                             k->o.file, line, MAX_LINE - 2);
         else
             status = read_line(k, text, line, out, e);
     }

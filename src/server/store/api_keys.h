@@ -16,7 +16,7 @@ typedef struct lm_quota { uint64_t requests_minute, tokens_minute, tokens_day; }
 
 /* Requests with lower numbers are admitted first. The default is the key's, or 0. */
 #define LM_PRIORITY_NONE INT32_MIN
-#define LM_MOST_PRIORITY 1000000000
+#define LM_MAX_PRIORITY 1000000000
 
 typedef struct lm_keys_options {
     const char *const *keys;         /* NULL-ended; NULL: none */

@@ -35,7 +35,7 @@ struct lm_archive {
     lm_error        lost;            /* the error of the last write, or of a later one that was not
                                         accepted; LM_OK: none */
     lm_owner_day      *days;            /* [n_days] */
-    size_t          n_days, most_days;
+    size_t          n_days, max_days;
 };
 
 typedef enum lm_write_kind { WRITE_RECORD, WRITE_REMOVAL, WRITE_COUNT } lm_write_kind;

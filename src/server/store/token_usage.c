@@ -7,7 +7,7 @@
 #include "server/store/archive_state.h"
 #include "server/front/memory.h"
 
-enum { MOST_TRIES = 50 };
+enum { MAX_TRIES = 50 };
 
 /* Write the current day in UTC. */
 static void today(char day[16])
@@ -49,13 +49,13 @@ static lm_owner_day *find_day(lm_archive *a, const char *owner)
 /* Add a row; NULL: out of memory. */
 static lm_owner_day *add_day(lm_archive *a, const char *owner)
 {
-    if (a->n_days == a->most_days) {
-        size_t most = 2 * a->most_days + 8;
+    if (a->n_days == a->max_days) {
+        size_t most = 2 * a->max_days + 8;
         lm_owner_day *grown = lm_memory_grow(a->days, a->n_days * sizeof *grown, most * sizeof *grown);
         if (!grown)
             return NULL;
         a->days = grown;
-        a->most_days = most;
+        a->max_days = most;
     }
     lm_owner_day *d = a->days + a->n_days++;
     *d = (lm_owner_day){ 0 };
@@ -218,7 +218,7 @@ lm_status lm_archive_usage(lm_archive *a, const char *owner, json_t **out, lm_er
     bool exact = false;
 
     *out = NULL;
-    for (unsigned tries = 0; tries < MOST_TRIES && !exact; tries++) {
+    for (unsigned tries = 0; tries < MAX_TRIES && !exact; tries++) {
         if (tries)
             nanosleep(&pause, NULL);
         json_decref(*out);

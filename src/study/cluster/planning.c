@@ -128,7 +128,7 @@ static lm_status add_split(planning *p, uint32_t tp, uint32_t pp, lm_error *e)
 
 /* ---- splits ---- */
 
-static uint32_t most_parts(const lm_program *p)
+static uint32_t max_parts(const lm_program *p)
 {
     uint32_t heads = LM_MAX_RANKS;
 
@@ -161,7 +161,7 @@ static lm_status add_splits(planning *p, lm_error *e)
     out->n = 0;
     for (uint32_t n = 1; n <= out->nodes; n++)
         for (uint32_t pp = 1; out->nodes % n == 0 && pp <= n && pp <= p->m->program->n_layers; pp++)
-            if (n % pp == 0 && n / pp <= out->most_tp && out->n < LM_CLUSTER_ROWS)
+            if (n % pp == 0 && n / pp <= out->max_tp && out->n < LM_CLUSTER_ROWS)
                 LM_TRY(add_split(p, n / pp, pp, e));
     choose_best(out);
     return LM_OK;
@@ -246,7 +246,7 @@ lm_status lm_cluster_plan_model(const lm_model *m, const lm_cluster_plan_options
         .streams = o->streams ? o->streams : STREAMS,
         .prompt  = o->prompt ? o->prompt : PROMPT,
         .link    = o->link ? *o->link : *lm_link_at(0),
-        .most_tp = most_parts(m->program),
+        .max_tp = max_parts(m->program),
     };
     planning   p      = { .m = m, .o = o, .engine = o->engine, .out = &plan };
     lm_ledger *ledger = NULL;

@@ -58,7 +58,7 @@ static double computing(const lm_timing *t, const lm_plan *p, const lm_forward *
 }
 
 /* Return what the rank that sends least receives: it waits longest. */
-static uint64_t most_received(const lm_timing *t, const lm_plan *p, const lm_step *s, uint64_t rows)
+static uint64_t max_received(const lm_timing *t, const lm_plan *p, const lm_step *s, uint64_t rows)
 {
     uint64_t sum = 0, least = UINT64_MAX;
 
@@ -86,7 +86,7 @@ static void add_stage(const lm_timing *t, const lm_ranked *ranks, const lm_forwa
         uint64_t       rows = rows_of(s, f);
         if (rows && s->code == LM_STEP_EXCHANGE) {
             out->latency += depth(t->parts) * t->link->latency;
-            out->transfer += (double)most_received(t, p, s, rows) / t->link->bytes_per_second;
+            out->transfer += (double)max_received(t, p, s, rows) / t->link->bytes_per_second;
         } else if (rows && s->code == LM_STEP_SEND) {
             out->latency += t->link->latency;
             out->transfer += (double)message_bytes(p, s, rows) / t->link->bytes_per_second;

@@ -212,7 +212,7 @@ void lm_compare_page(lm_comparison *c, const lm_compare_options *o, lm_text *out
 {
     const char *view = o->view ? o->view : c->n > 1 ? "" : "all";
     bool        all = strcmp(view, "all") == 0;
-    bool        shown[LM_MOST_ROWS] = { false };
+    bool        shown[LM_MAX_ROWS] = { false };
 
     for (uint32_t i = 0; i < c->n_sections; i++)
         for (uint32_t r = c->sections[i].first; r < c->sections[i].end; r++)

@@ -45,18 +45,18 @@ typedef struct lm_publication {
     bool        own;                             /* of a model in the comparison */
 } lm_publication;
 
-enum { LM_MOST_SECTIONS = 16, LM_MOST_ROWS = 128, LM_MOST_READINGS = 64 };
+enum { LM_MAX_SECTIONS = 16, LM_MAX_ROWS = 128, LM_MAX_READINGS = 64 };
 
 typedef struct lm_comparison {
     lm_facts *const      *models;
     size_t                n;
     const char           *name[LM_COMPARED];
     lm_traits             traits[LM_COMPARED];   /* used by rules, since words are for people */
-    lm_comparison_row     rows[LM_MOST_ROWS];
+    lm_comparison_row     rows[LM_MAX_ROWS];
     uint32_t              n_rows;
-    lm_comparison_section sections[LM_MOST_SECTIONS];
+    lm_comparison_section sections[LM_MAX_SECTIONS];
     uint32_t              n_sections;
-    lm_design_reading     readings[LM_MOST_READINGS];
+    lm_design_reading     readings[LM_MAX_READINGS];
     uint32_t              n_readings;
     lm_publication        events[LM_COMPARED + 48];
     uint32_t              n_events;

@@ -12,7 +12,7 @@
 
 static void add(lm_comparison *c, const char *rule, const char *text)
 {
-    if (c->n_readings < LM_MOST_READINGS)
+    if (c->n_readings < LM_MAX_READINGS)
         c->readings[c->n_readings++] = (lm_design_reading){ .rule = rule, .text = text };
 }
 
@@ -24,7 +24,7 @@ static void add_of(lm_comparison *c, size_t i, char sign, const char *rule, cons
             c->readings[k].models |= 1u << i;
             return;
         }
-    if (c->n_readings < LM_MOST_READINGS)
+    if (c->n_readings < LM_MAX_READINGS)
         c->readings[c->n_readings++] = (lm_design_reading){ .rule = rule, .body = body, .models = 1u << i, .sign = sign };
 }
 

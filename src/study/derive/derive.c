@@ -69,7 +69,7 @@ static lm_symbol *let(lm_derivation *d, const char *name, const char *latex, con
 {
     if (d->status != LM_OK || lm_has_symbol(d, name))
         return look_up(d, name, strlen(name));
-    if (d->n_symbols == LM_MOST_SYMBOLS) {
+    if (d->n_symbols == LM_MAX_SYMBOLS) {
         failed(d, lm_fail(d->e, LM_FAILED, name, LM_NO_OFFSET, "one quantity more than a derivation holds"));
         return NULL;
     }
@@ -120,7 +120,7 @@ static bool equal(lm_quantity a, const lm_fact *x)
 
 static lm_formula *new_step(lm_derivation *d)
 {
-    if (d->n_steps == LM_MOST_STEPS)
+    if (d->n_steps == LM_MAX_STEPS)
         failed(d, lm_fail(d->e, LM_FAILED, "derivation", LM_NO_OFFSET, "more steps than it holds"));
     return d->status == LM_OK ? &d->steps[d->n_steps++] : NULL;
 }

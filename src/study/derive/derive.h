@@ -8,7 +8,7 @@
 #include "study/derive/expr.h"
 #include "study/facts/fact.h"
 
-enum { LM_MOST_SYMBOLS = 160, LM_MOST_STEPS = 96 };
+enum { LM_MAX_SYMBOLS = 160, LM_MAX_STEPS = 96 };
 
 typedef struct lm_formula {
     lm_symbol      *symbol;      /* the derived quantity */
@@ -23,9 +23,9 @@ typedef struct lm_formula {
 
 typedef struct lm_derivation {
     lm_facts *f;
-    lm_symbol symbols[LM_MOST_SYMBOLS];
+    lm_symbol symbols[LM_MAX_SYMBOLS];
     size_t    n_symbols;
-    lm_formula   steps[LM_MOST_STEPS];
+    lm_formula   steps[LM_MAX_STEPS];
     size_t    n_steps;
     lm_status status;            /* the first failure; later calls do nothing */
     lm_error *e;

@@ -38,7 +38,7 @@ static void let_cache(lm_derivation *d)
 static void derive_elements(lm_derivation *d)
 {
     const lm_program *p = d->f->s.program;
-    lm_cache_class    classes[LM_MOST_CLASSES];
+    lm_cache_class    classes[LM_MAX_CLASSES];
     size_t            n   = lm_cache_classes(p, false, classes);
     lm_text            sum = { 0 };
 
@@ -63,7 +63,7 @@ static const char *bytes_formula(lm_derivation *d, const lm_cache *c)
 static void derive_per_token(lm_derivation *d, const char *what)
 {
     const lm_program *p = d->f->s.program;
-    lm_cache_class    classes[LM_MOST_CLASSES];
+    lm_cache_class    classes[LM_MAX_CLASSES];
     size_t            n   = lm_cache_classes(p, false, classes);
     lm_text           sum = { 0 };
 
@@ -77,7 +77,7 @@ static void derive_per_token(lm_derivation *d, const char *what)
 static void derive_at_context(lm_derivation *d)
 {
     const lm_program *p = d->f->s.program;
-    lm_cache_class    classes[LM_MOST_CLASSES];
+    lm_cache_class    classes[LM_MAX_CLASSES];
     size_t            n     = lm_cache_classes(p, true, classes);
     const char       *batch = d->f->s.batch > 1 ? " * batch" : "";
     lm_text            sum   = { 0 };

@@ -6,7 +6,7 @@
 
 #include "study/derive/topics.h"
 
-enum { MOST_KINDS = 4 };
+enum { MAX_KINDS = 4 };
 
 /* Layers with the same weights, whatever else differs (windows, rotation). */
 typedef struct layer_kind {
@@ -19,9 +19,9 @@ typedef struct counting {
     const lm_program *p;
     const lm_ledger *l;
     bool             flops;      /* FLOPs per token instead of parameters */
-    layer_kind       kinds[MOST_KINDS];
+    layer_kind       kinds[MAX_KINDS];
     size_t           n_kinds;    /* 0: too many to list */
-    const char      *sums[LM_PARTS][MOST_KINDS];         /* names of the sums; NULL: none */
+    const char      *sums[LM_PARTS][MAX_KINDS];          /* names of the sums; NULL: none */
 } counting;
 
 /* ---- one weight, or one product ---- */
@@ -169,7 +169,7 @@ static void find_kinds(counting *c)
         size_t k = 0;
         while (k < c->n_kinds && !same_weights(c, c->kinds[k].first, i))
             k++;
-        if (k == MOST_KINDS) {
+        if (k == MAX_KINDS) {
             c->n_kinds = 0;
             return;
         }
@@ -362,7 +362,7 @@ static const char *score_formula(counting *c, const lm_cache_class *x)
 /* Derive the cost per visible key: layers with a window, layers without, and both. */
 static void derive_scores(counting *c, lm_text *at)
 {
-    lm_cache_class classes[LM_MOST_CLASSES];
+    lm_cache_class classes[LM_MAX_CLASSES];
     size_t         n = lm_cache_classes(c->p, true, classes);
     lm_text         open = { 0 }, all = { 0 };
     const char    *name;

@@ -107,14 +107,14 @@ static bool alike(const lm_cache *a, const lm_cache *b, bool windows_matter)
            (!windows_matter || a->window == b->window);
 }
 
-size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MOST_CLASSES])
+size_t lm_cache_classes(const lm_program *p, bool windows_matter, lm_cache_class out[LM_MAX_CLASSES])
 {
     size_t n = 0, k;
 
     for (uint32_t i = 0; i < p->n_caches; i++) {
         for (k = 0; k < n && !alike(&p->caches[out[k].first], &p->caches[i], windows_matter); k++)
             ;
-        if (k == LM_MOST_CLASSES)
+        if (k == LM_MAX_CLASSES)
             return 0;
         if (k == n)
             out[n++] = (lm_cache_class){ i, 0 };

@@ -54,11 +54,11 @@ static const struct { const char *value, *name; } colours[LM_CURVES] = {
 };
 
 /* Every n-th point becomes a label: as many as remain readable. */
-enum { MOST_LABELS = 18 };
+enum { MAX_LABELS = 18 };
 
 static uint32_t stride(const lm_chart *c)
 {
-    return (c->n + MOST_LABELS - 1) / MOST_LABELS;
+    return (c->n + MAX_LABELS - 1) / MAX_LABELS;
 }
 
 static void put_palette(const lm_chart *c, lm_text *out)
@@ -124,7 +124,7 @@ void lm_chart_mermaid(const lm_chart *c, lm_text *out)
 
 /* ---- text ---- */
 
-enum { MOST_LINES = 18, BAR = 24 };
+enum { MAX_LINES = 18, BAR = 24 };
 
 static double height_of(const lm_chart *c, uint32_t i)
 {
@@ -150,7 +150,7 @@ static const char *number_text(lm_facts *f, double x, lm_unit unit)
 void lm_chart_text(lm_facts *f, const lm_chart *c, bool lines, lm_text *out)
 {
     char     align[LM_CURVES + 3] = "rrrrrrr";
-    uint32_t step = (c->n + MOST_LINES - 1) / MOST_LINES;
+    uint32_t step = (c->n + MAX_LINES - 1) / MAX_LINES;
     double   most = 0, least = INFINITY;
 
     align[c->n_curves + 1] = 'l';

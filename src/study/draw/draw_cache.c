@@ -8,7 +8,7 @@
 #include "study/facts/figure.h"
 #include "base/columns.h"
 
-enum { MOST_TOKENS = 12 };
+enum { MAX_TOKENS = 12 };
 
 static const char *const general[] = { "t1", "t2", "t3" };
 
@@ -76,7 +76,7 @@ void lm_draw_cache(lm_drawing *d)
     size_t             n      = d->o->n_pieces ? d->o->n_pieces : 3;
     uint64_t           bytes  = lm_facts_count(d->f, "kv.bytes_per_token");
 
-    n = n > MOST_TOKENS ? MOST_TOKENS : n;
+    n = n > MAX_TOKENS ? MAX_TOKENS : n;
     if (d->svg)
         lm_svg_cache(pieces, n, bytes, d->name, d->alone, d->out);
     else

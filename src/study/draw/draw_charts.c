@@ -6,10 +6,10 @@
 #include "study/draw/chart.h"
 #include "study/facts/counts.h"
 
-enum { MOST_POINTS = 24, PARTS = 16 };
+enum { MAX_POINTS = 24, PARTS = 16 };
 
 /* Choose position 1 and even steps up to the model's context, so that linear growth is a straight line in every form. */
-static uint32_t contexts(lm_facts *f, double x[MOST_POINTS])
+static uint32_t contexts(lm_facts *f, double x[MAX_POINTS])
 {
     uint64_t most = lm_facts_count(f, "architecture.context"), step = 1;
     uint32_t n    = 0;
@@ -43,7 +43,7 @@ static const char *too_few(uint32_t n)
 
 void lm_draw_kv_growth(lm_drawing *d)
 {
-    double   x[MOST_POINTS], own[MOST_POINTS], mha[MOST_POINTS], whole[MOST_POINTS];
+    double   x[MAX_POINTS], own[MAX_POINTS], mha[MAX_POINTS], whole[MAX_POINTS];
     uint32_t n = contexts(d->f, x);
     bool     windows = lm_facts_count(d->f, "attention.windowed_layers") > 0;
     lm_chart c = { .title = _("the cache by context"), .x_title = _("positions of the context"), .y_title = _("bytes of the cache"),
@@ -72,7 +72,7 @@ void lm_draw_kv_growth(lm_drawing *d)
 
 void lm_draw_memory_growth(lm_drawing *d)
 {
-    double         x[MOST_POINTS], weights[MOST_POINTS], kv[MOST_POINTS], scratch[MOST_POINTS];
+    double         x[MAX_POINTS], weights[MAX_POINTS], kv[MAX_POINTS], scratch[MAX_POINTS];
     uint32_t       n = contexts(d->f, x);
     const lm_plan *p;
     lm_plan       *at;
@@ -105,7 +105,7 @@ void lm_draw_memory_growth(lm_drawing *d)
 
 void lm_draw_flops_growth(lm_drawing *d)
 {
-    double   x[MOST_POINTS], matmul[MOST_POINTS], scores[MOST_POINTS];
+    double   x[MAX_POINTS], matmul[MAX_POINTS], scores[MAX_POINTS];
     uint32_t n = contexts(d->f, x);
     lm_chart c = { .title = _("operations of a token by context"), .x_title = _("keys that the token sees"), .y_title = _("operations"),
                    .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_FLOPS, .n = n, .x = x, .stacked = true };

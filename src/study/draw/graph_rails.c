@@ -13,12 +13,12 @@
 
 #include "study/draw/graph.h"
 
-enum { MOST_RAILS = 24 };
+enum { MAX_RAILS = 24 };
 
 typedef struct rails {
     const lm_graph *g;
     const char *const *glyphs;
-    uint32_t        to[MOST_RAILS];          /* the node that each rail leads to; LM_OUTSIDE: free */
+    uint32_t        to[MAX_RAILS];           /* the node that each rail leads to; LM_OUTSIDE: free */
     unsigned        n;
     lm_text         *out;
     bool            full;
@@ -69,7 +69,7 @@ static void bend(rails *r, unsigned column, const bool *marked, bool fork)
 
 static unsigned free_rail(rails *r, unsigned after)
 {
-    for (unsigned i = after; i < MOST_RAILS; i++)
+    for (unsigned i = after; i < MAX_RAILS; i++)
         if (r->to[i] == LM_OUTSIDE) {
             r->n = i + 1 > r->n ? i + 1 : r->n;
             return i;
@@ -81,18 +81,18 @@ static unsigned free_rail(rails *r, unsigned after)
 /* Join the rails that lead to a node into the leftmost one. */
 static unsigned arrive(rails *r, uint32_t node)
 {
-    bool     marked[MOST_RAILS] = { false };
-    unsigned column = MOST_RAILS;
+    bool     marked[MAX_RAILS] = { false };
+    unsigned column = MAX_RAILS;
 
     for (unsigned i = 0; i < r->n; i++) {
         if (r->to[i] != node)
             continue;
-        if (column == MOST_RAILS)
+        if (column == MAX_RAILS)
             column = i;
         else
             marked[i] = true;
     }
-    if (column == MOST_RAILS)
+    if (column == MAX_RAILS)
         return free_rail(r, 0);
     for (unsigned i = column + 1; i < r->n; i++)
         if (marked[i])
@@ -122,10 +122,10 @@ static void put_line(rails *r, uint32_t node, unsigned column)
 
 static void depart(rails *r, uint32_t node, unsigned column)
 {
-    uint32_t targets[MOST_RAILS], n = 0, straight = 0;
-    bool     marked[MOST_RAILS] = { false };
+    uint32_t targets[MAX_RAILS], n = 0, straight = 0;
+    bool     marked[MAX_RAILS] = { false };
 
-    for (uint32_t i = 0; i < r->g->n_edges && n < MOST_RAILS; i++)
+    for (uint32_t i = 0; i < r->g->n_edges && n < MAX_RAILS; i++)
         if (r->g->edges[i].from == node && !r->g->edges[i].dashed)
             targets[n++] = r->g->edges[i].to;
     r->to[column] = LM_OUTSIDE;

@@ -4,7 +4,7 @@
 
 #include "study/draw/svg_layout.h"
 
-enum { SWEEPS = 16, GAP_X = 22, GAP_Y = 34, RAIL = 16, MOST_RAILS = 32 };
+enum { SWEEPS = 16, GAP_X = 22, GAP_Y = 34, RAIL = 16, MAX_RAILS = 32 };
 
 /* ---- order: each spot at the mean position of its neighbours ---- */
 
@@ -367,8 +367,8 @@ static double edge_of(const lm_level *v, uint32_t first, uint32_t last, double s
 static void place_rails(lm_level *v, lm_link_kind kind)
 {
     double   side = kind == LM_LINK_SKIP ? 1 : -1;
-    uint32_t taken[MOST_RAILS][2];
-    int      lanes[MOST_RAILS], n = 0;
+    uint32_t taken[MAX_RAILS][2];
+    int      lanes[MAX_RAILS], n = 0;
 
     for (uint32_t i = 0; i < v->n_links; i++) {
         lm_svg_edge *k = &v->links[i];
@@ -381,7 +381,7 @@ static void place_rails(lm_level *v, lm_link_kind kind)
             if (taken[r][1] > first && taken[r][0] < last && lanes[r] < lane && edge < lanes[r] * RAIL)
                 edge = lanes[r] * RAIL;
         k->rail = side * (edge + RAIL + lane * RAIL);
-        if (n < MOST_RAILS) {
+        if (n < MAX_RAILS) {
             taken[n][0] = first;
             taken[n][1] = last;
             lanes[n++]  = lane;

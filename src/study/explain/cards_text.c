@@ -181,7 +181,7 @@ static void read_gated(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 /* Write the sums of the first layer, each in terms of its input. */
 static void read_residual(const lm_ledger *l, lm_text *unicode, lm_text *latex)
 {
-    lm_value at[LM_MOST_STREAMS];
+    lm_value at[LM_MAX_STREAMS];
 
     if (!l->program->n_layers)
         return;

@@ -181,7 +181,7 @@ void lm_explain_text(const lm_explanation *x, lm_text *out)
 
 static void letters_markdown(const lm_explanation *x, lm_text *out)
 {
-    const lm_letter *letters[LM_MOST_LETTERS];
+    const lm_letter *letters[LM_MAX_LETTERS];
     size_t           n = lm_find_letters(x->formulas, x->d, letters);
 
     if (n)

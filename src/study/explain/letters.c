@@ -179,7 +179,7 @@ static bool in_table(const lm_derivation *d, const char *latex)
     return false;
 }
 
-size_t lm_find_letters(const lm_card_formula formulas[LM_CARD_LINES], const lm_derivation *d, const lm_letter *out[LM_MOST_LETTERS])
+size_t lm_find_letters(const lm_card_formula formulas[LM_CARD_LINES], const lm_derivation *d, const lm_letter *out[LM_MAX_LETTERS])
 {
     bool   seen[N_LETTERS + 1] = { false };
     size_t n = 0, skip;
@@ -190,7 +190,7 @@ size_t lm_find_letters(const lm_card_formula formulas[LM_CARD_LINES], const lm_d
             if (length)
                 seen[with_index(at, length, &skip)] = true;
         }
-    for (size_t i = 0; i < N_LETTERS && n < LM_MOST_LETTERS; i++)
+    for (size_t i = 0; i < N_LETTERS && n < LM_MAX_LETTERS; i++)
         if (seen[i] && !in_table(d, letters[i].latex))
             out[n++] = &letters[i];
     return n;

@@ -5,7 +5,7 @@
 #include "base/utf8.h"
 #include "text/watched.h"
 
-enum { MOST_MERGES = 40 };
+enum { MAX_MERGES = 40 };
 
 typedef struct merging {
     lm_facts           *f;
@@ -27,7 +27,7 @@ static void merged(void *arg, lm_token left, lm_token right, lm_token id, uint32
 {
     merging *m = arg;
 
-    if (m->n++ >= MOST_MERGES)
+    if (m->n++ >= MAX_MERGES)
         return;
     lm_sheet_row *r = lm_sheet_next(m->out, m->f);
     r->cells[0]     = lm_sheet_text(m->f, "%zu", m->n);
@@ -40,15 +40,15 @@ static const char *summary_of(const merging *m, const char *text, const lm_token
 {
     lm_text list = { 0 };
 
-    for (size_t i = 0; i < ids->n && i < MOST_MERGES; i++)
+    for (size_t i = 0; i < ids->n && i < MAX_MERGES; i++)
         lm_text_printf(&list, "%s%s (%d)", i ? ", " : "", spelled(m, ids->ids[i]), ids->ids[i]);
-    if (ids->n > MOST_MERGES)
+    if (ids->n > MAX_MERGES)
         lm_text_add_str(&list, ", …");
     const char *note = lm_sheet_text(m->f, P_(ids->n, "%zu bytes became %zu token: %s.", "%zu bytes became %zu tokens: %s."),
                                      strlen(text), ids->n,
                                      list.data ? list.data : "");
-    if (m->n > MOST_MERGES)
-        note = lm_sheet_text(m->f, _("%s The first %d of %zu merges are shown."), note, MOST_MERGES, m->n);
+    if (m->n > MAX_MERGES)
+        note = lm_sheet_text(m->f, _("%s The first %d of %zu merges are shown."), note, MAX_MERGES, m->n);
     m->f->failed |= list.failed;
     lm_text_free(&list);
     return note;

@@ -231,7 +231,7 @@ const lm_fact *lm_fact_item(const lm_fact *list, uint64_t index)
     for (const lm_fact *x = list->impl.first; x; x = x->impl.next)
         if (x->index == index)
             return x;
-    if (list->kind != LM_FACT_TABLE || index > LM_MOST_POSITIONS)
+    if (list->kind != LM_FACT_TABLE || index > LM_MAX_POSITIONS)
         return NULL;
     lm_fact *x = add_holder(writable(list), NULL, LM_FACT_GROUP, list->impl.fill, list->impl.argument);
     x->index   = index;

@@ -13,9 +13,9 @@
 #include "base/str.h"
 #include "lamina/facts.h"
 
-enum { LM_MOST_PRECISIONS = 48 };
+enum { LM_MAX_PRECISIONS = 48 };
 
-#define LM_MOST_POSITIONS UINT32_MAX     /* largest index of a table: the engine supports no longer contexts */
+#define LM_MAX_POSITIONS UINT32_MAX      /* largest index of a table: the engine supports no longer contexts */
 
 struct lm_fact {
     const char  *name;               /* these as in lm_fact_info */
@@ -49,7 +49,7 @@ struct lm_facts {
     lm_fact    root;
     lm_fact    nowhere;          /* used after a failed allocation */
     lm_arena   arena;
-    lm_dtype  *types_as[LM_MOST_PRECISIONS];     /* [n_weights] each, on first use: lm_types_as */
+    lm_dtype  *types_as[LM_MAX_PRECISIONS];      /* [n_weights] each, on first use: lm_types_as */
     bool       failed;
     char       missing[160];     /* the first path that was looked up and not found */
 };

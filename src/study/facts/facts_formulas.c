@@ -143,7 +143,7 @@ static void add_norm(lm_facts *f, lm_fact *g, const lm_traits *t)
 /* Add the formulas of the first layer. */
 static void add_layer(lm_facts *f, lm_fact *g)
 {
-    lm_value at[LM_MOST_STREAMS];
+    lm_value at[LM_MAX_STREAMS];
     lm_text   b = { 0 };
 
     if (!f->s.program->n_layers)

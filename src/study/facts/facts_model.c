@@ -31,11 +31,11 @@ void lm_fill_warnings(lm_facts *f, lm_fact *list)
 
 static void add_meta(lm_fact *group, const char *name, const lm_meta_value *v);
 
-enum { MOST_ITEMS = 512 };
+enum { MAX_ITEMS = 512 };
 
 static void add_array(lm_fact *group, const char *name, const lm_meta_value *v)
 {
-    lm_fact      *list = v->a.n <= MOST_ITEMS ? lm_add_list(group, name, NULL, 0) : lm_add_group(group, name, NULL, 0);
+    lm_fact      *list = v->a.n <= MAX_ITEMS ? lm_add_list(group, name, NULL, 0) : lm_add_group(group, name, NULL, 0);
     lm_meta_value item;
 
     if (list->kind == LM_FACT_GROUP) {

@@ -84,7 +84,7 @@ static lm_status not_found(const char *path, const lm_fact *group, const step *s
                 group->size ? group->size - 1 : 0);
     else if (group->kind == LM_FACT_TABLE && s->number)
         status = lm_fail(e, LM_USAGE, path, LM_NO_OFFSET, "%s goes up to [%" PRIu32 "]", where.data ? where.data : "it",
-                         LM_MOST_POSITIONS);
+                         LM_MAX_POSITIONS);
     else if (group->kind == LM_FACT_TABLE)
         lm_fail(e, LM_NOT_FOUND, path, LM_NO_OFFSET, "%s wants a number: [4096]", where.data ? where.data : "it");
     else {

@@ -169,7 +169,7 @@ void lm_put_form(const lm_ledger *l, const lm_form_words *w, lm_value v, lm_valu
     put(&(form){ l, w, stream, name, out }, v, false);
 }
 
-uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MOST_STREAMS])
+uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MAX_STREAMS])
 {
     const lm_program *p = l->program;
     const lm_module  *m = &p->modules[l->layer[layer]];
@@ -178,7 +178,7 @@ uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MOST_
 
     out[n++] = m->in;
     for (uint32_t i = m->first_op; i < m->end_op; i++) {
-        if (!lm_is_residual(l, i) || !sums++ || n + 1 == LM_MOST_STREAMS)
+        if (!lm_is_residual(l, i) || !sums++ || n + 1 == LM_MAX_STREAMS)
             continue;
         for (uint32_t k = 0; k < 2; k++)                     /* the input of the second sum */
             if (lm_added_by(l, i, k) == LM_NONE)

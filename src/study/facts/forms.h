@@ -28,8 +28,8 @@ void lm_put_head_form(const lm_ledger *l, const lm_form_words *w, lm_text *out);
 
 /* Find the stages of the residual stream in a layer: its input, the sum after attention, its output. Returns their number: 2 if both
  * parts are added at once or run in parallel on the input. */
-enum { LM_MOST_STREAMS = 4 };
-uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MOST_STREAMS]);
+enum { LM_MAX_STREAMS = 4 };
+uint32_t lm_streams_of(const lm_ledger *l, uint32_t layer, lm_value out[LM_MAX_STREAMS]);
 
 /* Append the formula of an attention's query (0), key (1), value (2) or output (3): "RoPE(W_Q x + b_Q)". Returns false, and appends
  * nothing, if it is made from more than one value. */

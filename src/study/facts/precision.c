@@ -52,7 +52,7 @@ static const lm_precision table[] = {
     FILE_TYPE("TQ1_0", LM_TQ1_0, "matrices tq1_0, head q6_k, embedding q4_k, vectors f32"),
 };
 
-_Static_assert(sizeof table / sizeof *table < LM_MOST_PRECISIONS, "types_as has a place for each");
+_Static_assert(sizeof table / sizeof *table < LM_MAX_PRECISIONS, "types_as has a place for each");
 
 const lm_precision *lm_precision_at(size_t i)
 {

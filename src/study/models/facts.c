@@ -10,7 +10,7 @@
 #include "runtime/engine/engine_plan.h"
 #include "train/foresee.h"
 
-#define MOST_WARNINGS 64
+#define MAX_WARNINGS 64
 
 /* A plan that was requested. */
 typedef struct made_plan {
@@ -28,7 +28,7 @@ typedef struct holding {
     lm_engine_options engine;
     lm_dtype         *types;             /* of the requested precision, or as stored */
     uint64_t         *bytes;
-    const char       *warnings[MOST_WARNINGS + 1];
+    const char       *warnings[MAX_WARNINGS + 1];
     lm_limits         limits;
     made_plan        *plans;
     lm_arena          arena;
@@ -174,7 +174,7 @@ static lm_status describe(holding *h, const lm_facts_options *o, lm_facts **out,
     LM_TRY(lm_options_cache(&o->engine, &s.cache, e));
     LM_TRY(choose_types(h, o->precision, &s, e));
     LM_TRY(measure_bytes(h, e));
-    for (size_t i = 0; i < MOST_WARNINGS && (h->warnings[i] = lm_model_warning(m, i)); i++)
+    for (size_t i = 0; i < MAX_WARNINGS && (h->warnings[i] = lm_model_warning(m, i)); i++)
         ;
     h->engine   = o->engine;
     s.name      = o->name ? lm_arena_strdup(&h->arena, o->name) : m->name;

@@ -12,7 +12,7 @@
 #include "lamina/machine.h"
 #include "runtime/engine/engine_plan.h"
 
-enum { PROMPT = 512, MOST_SEQUENCES = 65536, MOST_POSITIONS = 1 << 24 };
+enum { PROMPT = 512, MAX_SEQUENCES = 65536, MAX_POSITIONS = 1 << 24 };
 
 /* What all rows have in common. */
 typedef struct fitting {
@@ -113,8 +113,8 @@ static lm_status add_row(fitting *f, const char *name, const lm_dtype *types, lm
     f->out->n++;
     if (f->sizes_only)
         return LM_OK;
-    row->longest = largest(f, types, true, length ? length : MOST_POSITIONS);
-    row->most    = largest(f, types, false, MOST_SEQUENCES);
+    row->longest = largest(f, types, true, length ? length : MAX_POSITIONS);
+    row->most    = largest(f, types, false, MAX_SEQUENCES);
     return LM_OK;
 }
 

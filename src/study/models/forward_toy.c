@@ -10,16 +10,16 @@
 #include "base/language.h"
 #include "lamina/explain.h"
 
-enum { MOST_WORDS = 8, FIRST_ID = 3 };      /* 0 to 2 are its special tokens */
+enum { MAX_WORDS = 8, FIRST_ID = 3 };       /* 0 to 2 are its special tokens */
 
 typedef struct showing {
     const char       *name;              /* of the preset */
     lm_model         *m;
     const lm_program *p;
     lm_engine        *g;
-    const char       *words[MOST_WORDS]; /* pointers into `text` */
-    size_t            sizes[MOST_WORDS];
-    lm_token          ids[MOST_WORDS];
+    const char       *words[MAX_WORDS]; /* pointers into `text` */
+    size_t            sizes[MAX_WORDS];
+    lm_token          ids[MAX_WORDS];
     size_t            n;
     const char      **probes;
     bool             *shown;             /* [n_weights]: shown already */
@@ -34,8 +34,8 @@ static lm_status read_words(showing *x, const char *text, lm_error *e)
 
     for (const char *at = text; *(at += strspn(at, " \t\r\n"));) {
         size_t size = strcspn(at, " \t\r\n"), same = 0;
-        if (x->n == MOST_WORDS)
-            return lm_fail(e, LM_USAGE, "the text", LM_NO_OFFSET, "has more than %d words, which is what can be shown whole", MOST_WORDS);
+        if (x->n == MAX_WORDS)
+            return lm_fail(e, LM_USAGE, "the text", LM_NO_OFFSET, "has more than %d words, which is what can be shown whole", MAX_WORDS);
         while (same < x->n && (x->sizes[same] != size || memcmp(x->words[same], at, size) != 0))
             same++;
         x->words[x->n] = at;
@@ -50,7 +50,7 @@ static lm_status read_words(showing *x, const char *text, lm_error *e)
 static lm_status run(showing *x, lm_error *e)
 {
     lm_engine_options o = lm_engine_defaults();
-    lm_row            rows[MOST_WORDS];
+    lm_row            rows[MAX_WORDS];
     uint32_t          n = 0;
 
     x->probes = lm_alloc_zero(x->p->n_nodes + 1, sizeof *x->probes);

@@ -49,8 +49,8 @@ static void put_fonts(lm_language language, lm_text *out)
 /* Show letters for which pdfTeX has no font by their code points. */
 static void put_letters(const lm_text *body, lm_text *out)
 {
-    enum { MOST = 512 };
-    utf8proc_int32_t seen[MOST], c;
+    enum { MAX = 512 };
+    utf8proc_int32_t seen[MAX], c;
     size_t           n = 0;
 
     lm_text_add_str(out, "\\ifPDFTeX\n");
@@ -60,7 +60,7 @@ static void put_letters(const lm_text *body, lm_text *out)
         i += length > 0 ? (size_t)length : 1;
         while (k < n && seen[k] != c)
             k++;
-        if (length <= 1 || k < n || n == MOST || (c < 0x180 && c >= 0xC0))       /* T1 contains the Latin ones */
+        if (length <= 1 || k < n || n == MAX || (c < 0x180 && c >= 0xC0))        /* T1 contains the Latin ones */
             continue;
         seen[n++] = c;
         lm_text_printf(out, "\\DeclareUnicodeCharacter{%04X}{\\fbox{\\tiny %04X}}\n", (unsigned)c, (unsigned)c);

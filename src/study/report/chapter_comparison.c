@@ -188,16 +188,16 @@ static bool draw_chart(const void *chart, const char *name, lm_text *out)
     return true;
 }
 
-enum { EVEN_STEPS = 16, MOST_STEPS = EVEN_STEPS + 2, FIRST = 16 };
+enum { EVEN_STEPS = 16, MAX_STEPS = EVEN_STEPS + 2, FIRST = 16 };
 
 /* Choose ascending positions up to `most`: even steps or, for two logarithmic axes, which show linear growth as a line as well, doublings.
  * Returns their number. */
 static uint32_t choose_positions(uint64_t most, bool doubling, double *out)
 {
-    uint64_t step = 1, at[MOST_STEPS];
+    uint64_t step = 1, at[MAX_STEPS];
     uint32_t n = 0, k = 0;
 
-    for (uint64_t p = most; doubling && n + 1 < MOST_STEPS && p >= FIRST; p /= 2)
+    for (uint64_t p = most; doubling && n + 1 < MAX_STEPS && p >= FIRST; p /= 2)
         at[n++] = p;
     while (k < n) {
         out[k] = (double)at[n - 1 - k];
@@ -221,7 +221,7 @@ static void write_curves(lm_document *d)
     lm_comparison *c    = lm_shared(d)->comparison;
     uint64_t       most = shortest_context(c);
     lm_chart      *x    = lm_arena_new(&d->arena, 1, lm_chart);
-    double        *v    = lm_arena_new(&d->arena, (LM_CURVES + 1) * MOST_STEPS, double);
+    double        *v    = lm_arena_new(&d->arena, (LM_CURVES + 1) * MAX_STEPS, double);
     lm_text        text = { 0 }, mermaid = { 0 };
 
     d->failed |= !x || !v;
@@ -232,7 +232,7 @@ static void write_curves(lm_document *d)
                         .x_unit = LM_UNIT_TOKENS, .y_unit = LM_UNIT_BYTES, .n = choose_positions(most, logs, v), .x = v, .log_x = logs,
                         .log_y = logs };
     for (size_t i = 0; i < c->n; i++) {
-        double *y = v + (i + 1) * MOST_STEPS;
+        double *y = v + (i + 1) * MAX_STEPS;
         for (uint32_t k = 0; k < x->n; k++)
             y[k] = lm_facts_number(c->models[i], "kv.at[%" PRIu64 "].bytes", (uint64_t)v[k]);
         x->curves[x->n_curves++] = (lm_curve){ c->name[i], y, false };

@@ -41,7 +41,7 @@ static void put_line(lm_facts *f, lm_value at, lm_value stream, const char *text
 static void put_layers(lm_facts *f, lm_text *text, lm_text *latex)
 {
     const char *each = _("for each of L layers:");
-    lm_value    at[LM_MOST_STREAMS];
+    lm_value    at[LM_MAX_STREAMS];
 
     uint32_t n = lm_streams_of(f->ledger, 0, at);
     lm_text_printf(text, "\n%s  %s", each, n == 3 ? "u = " : "h' = ");

@@ -106,7 +106,7 @@ static void write_formulas(lm_document *d, const lm_explanation *x)
 /* Add what the letters of the formulas are, without those that the arithmetic lists. */
 static void write_letters(lm_document *d, const lm_explanation *x)
 {
-    const lm_letter *letters[LM_MOST_LETTERS];
+    const lm_letter *letters[LM_MAX_LETTERS];
     size_t           n = lm_find_letters(x->formulas, x->d, letters);
 
     if (!n)

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "text/answer/answer_parser.h"
 
-enum { MOST_MARKS = 40 };
+enum { MAX_MARKS = 40 };
 
 /* ---- marks ---- */
 
@@ -32,7 +32,7 @@ static bool may_begin_with(const lm_answer *a, const char *mark)
 }
 
 /* Collect the marks that have a meaning in the current mode. */
-static void marks_of(const lm_answer *a, const char *out[MOST_MARKS])
+static void marks_of(const lm_answer *a, const char *out[MAX_MARKS])
 {
     const lm_answer_family *f = a->style.family;
     size_t n = 0;
@@ -249,7 +249,7 @@ static bool begins_bare(lm_answer *a)
 
 static bool step_text(lm_answer *a, bool final)
 {
-    const char *marks[MOST_MARKS], *mark;
+    const char *marks[MAX_MARKS], *mark;
     size_t at;
 
     if (begins_bare(a)) {

@@ -3,7 +3,7 @@
 #include <jansson.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 256 };
+enum { MAX_DEPTH = 256 };
 
 bool lm_balance_add(lm_balance *b, char c)
 {
@@ -75,7 +75,7 @@ lm_answer_reading lm_reader_json(lm_reader *r, size_t *from)
             json_decref(value);
             r->at = i;
             return LM_READ_DONE;
-        } else if (b.depth > MOST_DEPTH) {
+        } else if (b.depth > MAX_DEPTH) {
             return LM_READ_NONE;
         }
     return r->final ? LM_READ_NONE : LM_READ_MORE;

@@ -6,7 +6,7 @@
 
 #include "text/answer/answer_parser.h"
 
-enum { MOST_HEADER = 512 };
+enum { MAX_HEADER = 512 };
 
 static const char *const header_begins[] = { "<|channel|>", "<|start|>", " to=", "to=" };
 static const char *const body_ends[] = { "<|end|>", "<|return|>", "<|call|>", "<|start|>", "<|channel|>", NULL };
@@ -75,12 +75,12 @@ static bool step_header(lm_answer *a, bool final)
         return true;
     }
     at = find(a->buffer.data, a->buffer.size, "<|message|>");
-    if (!at && !final && a->buffer.size < MOST_HEADER)
+    if (!at && !final && a->buffer.size < MAX_HEADER)
         return false;
-    if (!at || at - a->buffer.data > MOST_HEADER) {
+    if (!at || at - a->buffer.data > MAX_HEADER) {
         a->analysis = a->recipient = false;
         a->mode = LM_MODE_BODY;
-        if (!at && final && a->buffer.size < MOST_HEADER) {         /* the output ended inside a header: drop it */
+        if (!at && final && a->buffer.size < MAX_HEADER) {          /* the output ended inside a header: drop it */
             lm_answer_consume(a, a->buffer.size);
             return false;
         }

@@ -5,7 +5,7 @@
 #include "base/str.h"
 #include "text/answer/written.h"
 
-enum { MOST_DEPTH = 64, MOST_NAME = 256 };
+enum { MAX_DEPTH = 64, MAX_NAME = 256 };
 
 static lm_answer_reading wait_or_none(const lm_reader *r) { return r->final || r->at < r->n ? LM_READ_NONE : LM_READ_MORE; }
 
@@ -22,8 +22,8 @@ static lm_answer_reading read_name(lm_reader *r, size_t *from)
     while (r->at < r->n && is_name(r->s[r->at]))
         r->at++;
     if (r->at == r->n && !r->final)
-        return r->at - *from > MOST_NAME ? LM_READ_NONE : LM_READ_MORE;
-    return r->at > *from && r->at - *from <= MOST_NAME ? LM_READ_DONE : LM_READ_NONE;
+        return r->at - *from > MAX_NAME ? LM_READ_NONE : LM_READ_MORE;
+    return r->at > *from && r->at - *from <= MAX_NAME ? LM_READ_DONE : LM_READ_NONE;
 }
 
 /* Return the next character after white space; '\0': none. */
@@ -196,8 +196,8 @@ static lm_answer_reading python_value(lm_reader *r, unsigned depth, lm_text *out
 {
     char c = next(r);
 
-    if (!c || depth > MOST_DEPTH)
-        return depth > MOST_DEPTH ? LM_READ_NONE : wait_or_none(r);
+    if (!c || depth > MAX_DEPTH)
+        return depth > MAX_DEPTH ? LM_READ_NONE : wait_or_none(r);
     if (c == '\'' || c == '"')
         return python_string(r, out);
     return strchr("[{(", c) ? python_list(r, depth + 1, out) : read_plain(r, out);
@@ -290,8 +290,8 @@ static lm_answer_reading gemma_value(lm_reader *r, unsigned depth, lm_text *out)
     char c = next(r);
     lm_answer_reading was;
 
-    if (!c || depth > MOST_DEPTH)
-        return depth > MOST_DEPTH ? LM_READ_NONE : wait_or_none(r);
+    if (!c || depth > MAX_DEPTH)
+        return depth > MAX_DEPTH ? LM_READ_NONE : wait_or_none(r);
     if (c == '{' || c == '[')
         return gemma_object(r, depth + 1, out);
     if (c != '<')

@@ -4,7 +4,7 @@
 
 #include "text/answer/written.h"
 
-enum { MOST_KEY = 256, MOST_VALUE = 1 << 20 };
+enum { MAX_KEY = 256, MAX_VALUE = 1 << 20 };
 
 /* ---- values ---- */
 
@@ -118,7 +118,7 @@ static lm_answer_reading loose_mark(lm_reader *r, const char *mark)
 /* Read the key, up to key_end. */
 static lm_answer_reading read_key(const lm_answer_family *f, lm_reader *r, lm_text *key)
 {
-    size_t from = r->at, most = from + MOST_KEY;
+    size_t from = r->at, most = from + MAX_KEY;
 
     for (; r->at < r->n && r->at < most; r->at++) {
         lm_reader here = *r;
@@ -153,7 +153,7 @@ static lm_answer_reading read_value(const lm_answer_family *f, lm_reader *r, siz
     size_t size = strlen(f->argument.close);
 
     *from = r->at;
-    for (size_t i = r->at; i + size <= r->n && i - r->at <= MOST_VALUE; i++) {
+    for (size_t i = r->at; i + size <= r->n && i - r->at <= MAX_VALUE; i++) {
         lm_reader here = { r->s, r->n, i + size, r->final };
         lm_answer_reading was;
         if (memcmp(r->s + i, f->argument.close, size) != 0 || (was = follows(f, here)) == LM_READ_NONE)
@@ -162,7 +162,7 @@ static lm_answer_reading read_value(const lm_answer_family *f, lm_reader *r, siz
         r->at = i + size;
         return was;
     }
-    return r->final || r->n - r->at > MOST_VALUE ? LM_READ_NONE : LM_READ_MORE;
+    return r->final || r->n - r->at > MAX_VALUE ? LM_READ_NONE : LM_READ_MORE;
 }
 
 static lm_answer_reading read_type(const lm_answer_family *f, lm_reader *r, int *how)
@@ -218,9 +218,9 @@ static lm_answer_reading read_name(const lm_answer_family *f, const lm_answer_op
 
     lm_reader_space(r);
     if (f->name_end) {
-        was = lm_reader_until(r, f->name_end, MOST_KEY, &name);
+        was = lm_reader_until(r, f->name_end, MAX_KEY, &name);
     } else {
-        for (from = r->at, most = from + MOST_KEY; r->at < r->n && r->at < most && !strchr("< \t\r\n", r->s[r->at]); r->at++)
+        for (from = r->at, most = from + MAX_KEY; r->at < r->n && r->at < most && !strchr("< \t\r\n", r->s[r->at]); r->at++)
             ;
         if (r->at == r->n)
             was = r->final ? LM_READ_NONE : LM_READ_MORE;

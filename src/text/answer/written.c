@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <string.h>
 
-enum { MOST_NAME = 256 };
+enum { MAX_NAME = 256 };
 
 /* ---- members of objects ---- */
 
@@ -240,15 +240,15 @@ static lm_answer_reading named_head(const lm_answer_family *f, const lm_answer_o
 
     if (f->id_mark) {
         lm_reader before = *r;
-        if ((was = lm_reader_until(r, f->id_mark, MOST_NAME, &name)) == LM_READ_DONE) {
+        if ((was = lm_reader_until(r, f->id_mark, MAX_NAME, &name)) == LM_READ_DONE) {
             lm_text_clear(&out->id);
-            was = lm_reader_until(r, f->name_end, MOST_NAME, &out->id);
+            was = lm_reader_until(r, f->name_end, MAX_NAME, &out->id);
         } else if (was == LM_READ_NONE) {
             *r = before;                                 /* no id */
-            was = lm_reader_until(r, f->name_end, MOST_NAME, &name);
+            was = lm_reader_until(r, f->name_end, MAX_NAME, &name);
         }
     } else {
-        was = lm_reader_until(r, f->name_end, MOST_NAME, &name);
+        was = lm_reader_until(r, f->name_end, MAX_NAME, &name);
     }
     if (was == LM_READ_DONE && !name.size)
         was = LM_READ_NONE;

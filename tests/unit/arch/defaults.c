@@ -13,7 +13,7 @@
 #include "arch/config.h"
 #include "base/str.h"
 
-#define MOST_ROWS 64
+#define MAX_ROWS 64
 
 /* transformers assumes the sizes of a 7B model if one of these is missing. No checkpoint omits them, so lamina rejects a description that
  * does and names the key. intermediate_size is a default where, because of experts, only few layers use it. */
@@ -27,7 +27,7 @@ typedef struct row {
 } row;
 
 static struct {
-    row    rows[MOST_ROWS];
+    row    rows[MAX_ROWS];
     size_t n;
 } given;                             /* the current description */
 
@@ -57,7 +57,7 @@ static bool is_object(const row *r)
     return strcmp(r->how, "whole") == 0 || strcmp(r->how, "object") == 0;
 }
 
-/* Write the members of `of`, or of the whole description if it is NULL, except row `left_out` (MOST_ROWS: no exception) and, if
+/* Write the members of `of`, or of the whole description if it is NULL, except row `left_out` (MAX_ROWS: no exception) and, if
  * `bare`, except all defaults. */
 static void members(lm_text *out, const row *of, size_t left_out, bool bare)
 {
@@ -157,12 +157,12 @@ static void try_description(void)
     lm_text   whole = { 0 }, bare = { 0 };
     lm_error e;
 
-    if (taken(MOST_ROWS, false, &whole, &e) != LM_OK)
+    if (taken(MAX_ROWS, false, &whole, &e) != LM_OK)
         fail_msg("%s: %s: %s", given.rows[0].name, e.where, e.message);
     for (size_t i = 0; i < given.n; i++)
         if (is_default(&given.rows[i]))
             try_without(i, whole.data);
-    if (taken(MOST_ROWS, true, &bare, &e) != LM_OK)
+    if (taken(MAX_ROWS, true, &bare, &e) != LM_OK)
         fail_msg("%s, bare: %s: %s", given.rows[0].name, e.where, e.message);
     if (strcmp(bare.data, whole.data) != 0)
         fail_at_line("all defaults", whole.data, bare.data);
@@ -204,7 +204,7 @@ static void every_key_left_out(void **state)
     bool more = read_row(f, &next);
     while (more) {
         for (given.n = 0; more && (!given.n || strcmp(next.name, given.rows[0].name) == 0); more = read_row(f, &next)) {
-            assert_true(given.n < MOST_ROWS);
+            assert_true(given.n < MAX_ROWS);
             given.rows[given.n++] = next;
         }
         try_description();

@@ -11,11 +11,11 @@
 #include "base/os/cpu.h"
 #include "base/os/pool.h"
 
-enum { MOST = 8 };
+enum { MAX = 8 };
 
 typedef struct tally {
-    unsigned runs[MOST];         /* not atomic: one per worker; read by the next job and the caller */
-    unsigned sum_seen[MOST];
+    unsigned runs[MAX];          /* not atomic: one per worker; read by the next job and the caller */
+    unsigned sum_seen[MAX];
     unsigned workers;
     atomic_uint others;
 } tally;
@@ -45,7 +45,7 @@ static void look(void *arg, unsigned worker, unsigned workers)
 static void every_worker_once(void **state)
 {
     (void)state;
-    for (unsigned threads = 1; threads <= MOST; threads++) {
+    for (unsigned threads = 1; threads <= MAX; threads++) {
         tally    t = { 0 };
         lm_pool *p = NULL;
         assert_int_equal(lm_pool_new(threads, &p, NULL), LM_OK);
@@ -108,7 +108,7 @@ static void count_share(void *arg, unsigned worker, unsigned chunk)
 static void every_part_once(void **state)
 {
     (void)state;
-    for (unsigned threads = 1; threads <= MOST; threads++) {
+    for (unsigned threads = 1; threads <= MAX; threads++) {
         share_tally t = { .slow = 1000 };
         tally      w = { 0 };
         unsigned   all = 0;
@@ -308,7 +308,7 @@ static void idle_pools_sleep(void **state)
 {
     lm_pool *p;
     tally    t = { 0 };
-    unsigned threads = lm_cpu_cores() < 2 ? 2 : lm_cpu_cores() > MOST ? MOST : lm_cpu_cores();
+    unsigned threads = lm_cpu_cores() < 2 ? 2 : lm_cpu_cores() > MAX ? MAX : lm_cpu_cores();
 
     (void)state;
     assert_int_equal(lm_pool_new(threads, &p, NULL), LM_OK);

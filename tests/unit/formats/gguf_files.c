@@ -355,7 +355,7 @@ static void writing_survives_no_memory(void **state)
 /* A small key takes more memory than its bytes in the file, so the number of keys is limited; 65536 are accepted. */
 static void many_keys_are_limited(void **state)
 {
-    enum { MOST = 65536, BYTES = 24 + (MOST + 1) * (8 + 5 + 4 + 1) };
+    enum { MAX = 65536, BYTES = 24 + (MAX + 1) * (8 + 5 + 4 + 1) };
     const char   *folder = fresh_folder(), *path = in_folder(folder, "x.gguf");
     uint8_t      *data = calloc(1, BYTES), *p = data + 24;
     lm_container *c;
@@ -364,14 +364,14 @@ static void many_keys_are_limited(void **state)
     (void)state;
     memcpy(data, "GGUF\3", 5);
     data[18] = 1;                                                            /* 0x10000 keys */
-    for (uint32_t i = 0; i <= MOST; i++, p += 18) {
+    for (uint32_t i = 0; i <= MAX; i++, p += 18) {
         p[0] = 5;
         for (int k = 0; k < 5; k++)
             p[8 + k] = (uint8_t)('a' + (i >> 4 * k & 15));
     }
     write_file(path, data, BYTES);
     assert_ok(lm_container_open(path, NULL, &c, e));
-    assert_int_equal(lm_meta_count(lm_container_meta(c)), MOST);
+    assert_int_equal(lm_meta_count(lm_container_meta(c)), MAX);
     assert_true(lm_meta_get(lm_container_meta(c), "ppppa", &v) && v.kind == LM_META_UINT && v.u == 0);
     lm_container_close(c);
     data[16] = 1;

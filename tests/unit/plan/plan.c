@@ -258,9 +258,9 @@ static uint64_t by_definition(const lm_buffer *buffers, uint32_t n, uint32_t whi
 
 static void each_buffer_lies_as_low_as_it_can(void **state)
 {
-    enum { MOST = 200 };
-    static lm_buffer buffers[MOST];
-    static uint64_t  scratch[4 * MOST];
+    enum { MAX = 200 };
+    static lm_buffer buffers[MAX];
+    static uint64_t  scratch[4 * MAX];
     uint64_t         bytes, random = 7;
 
     (void)state;

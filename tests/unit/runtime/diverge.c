@@ -14,12 +14,12 @@
 
 #include "lamina/lamina.h"
 
-enum { MOST = 64 };
+enum { MAX = 64 };
 
 static json_t    *golden;
 static lm_model  *models[2], *other;
 static lm_engine *engines[2];
-static lm_token   ids[MOST];
+static lm_token   ids[MAX];
 static size_t     n;
 
 static lm_model *open_model(const char *name)
@@ -184,7 +184,7 @@ static int open_all(void **state)
     assert_non_null(golden);
     list = json_object_get(golden, "ids");
     n    = json_array_size(list);
-    assert_in_range(n, 2, MOST);
+    assert_in_range(n, 2, MAX);
     for (size_t i = 0; i < n; i++)
         ids[i] = (lm_token)json_integer_value(json_array_get(list, i));
     models[0] = open_model(json_string_value(json_object_get(golden, "model")));

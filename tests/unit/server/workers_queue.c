@@ -15,7 +15,7 @@ enum { LARGE = 5 };
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
-    unsigned        large_running, most_running, large_done, small_done;
+    unsigned        large_running, max_running, large_done, small_done;
     bool            opened;
 } seen = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0, 0, false };
 
@@ -26,8 +26,8 @@ static void work(lm_work_item *item)
     if (!item->large) {
         seen.small_done++;
     } else {
-        if (++seen.large_running > seen.most_running)
-            seen.most_running = seen.large_running;
+        if (++seen.large_running > seen.max_running)
+            seen.max_running = seen.large_running;
         pthread_cond_broadcast(&seen.changed);
         while (!seen.opened)
             pthread_cond_wait(&seen.changed, &seen.lock);
@@ -53,7 +53,7 @@ static void pass_with(uint32_t threads, unsigned most)
     lm_workers *w;
     lm_error e;
 
-    seen.large_running = seen.most_running = seen.large_done = seen.small_done = 0;
+    seen.large_running = seen.max_running = seen.large_done = seen.small_done = 0;
     seen.opened = false;
     assert_int_equal(lm_workers_new(threads, LARGE + 3, work, &w, &e), LM_OK);
     for (size_t i = 0; i < LARGE; i++) {
@@ -62,7 +62,7 @@ static void pass_with(uint32_t threads, unsigned most)
     }
     for (size_t i = 0; i < 3; i++)
         assert_true(lm_workers_add(w, &small[i]));
-    await(&seen.most_running, most);
+    await(&seen.max_running, most);
     if (threads > 1)
         await(&seen.small_done, 3);
     pthread_mutex_lock(&seen.lock);
@@ -72,7 +72,7 @@ static void pass_with(uint32_t threads, unsigned most)
     lm_workers_free(w);
     assert_int_equal(seen.large_done, LARGE);
     assert_int_equal(seen.small_done, 3);
-    assert_int_equal(seen.most_running, most);
+    assert_int_equal(seen.max_running, most);
 }
 
 static void test_small_work_passes_large_work(void **state)

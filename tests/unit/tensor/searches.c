@@ -5,7 +5,7 @@
 
 #include "kernels/quantize.h"
 
-enum { MOST_COLS = 2304, MOST_ROWS = 5, MOST = 2 * MOST_COLS, CODED = 16 * 1024 };
+enum { MAX_COLS = 2304, MAX_ROWS = 5, MAX = 2 * MAX_COLS, CODED = 16 * 1024 };
 
 /* The inputs of tools/oracle/searches.py: exact arithmetic only, so the floats are the same on every machine. */
 static uint64_t lcg;
@@ -76,8 +76,8 @@ static size_t ways(way out[3])
 static void bytes_equal_llama_cpp(void **state)
 {
     (void)state;
-    static float   x[MOST + MOST_COLS];
-    static uint8_t packed[4 * MOST];
+    static float   x[MAX + MAX_COLS];
+    static uint8_t packed[4 * MAX];
     FILE *f = golden_open("searches.txt");
     char line[256], name[16], label[16];
     unsigned long long input, wanted;
@@ -89,9 +89,9 @@ static void bytes_equal_llama_cpp(void **state)
         if (line[0] == '#')
             continue;
         assert_int_equal(sscanf(line, "%15s %15s %d %d %llx %llx", name, label, &cols, &given, &input, &wanted), 6);
-        assert_in_range(cols, 256, MOST_COLS);
+        assert_in_range(cols, 256, MAX_COLS);
         const lm_dtype_info *t = lm_dtype_named(name);
-        int rows = cols == MOST_COLS ? 2 : MOST_ROWS, many = rows * cols;
+        int rows = cols == MAX_COLS ? 2 : MAX_ROWS, many = rows * cols;
         assert_non_null(t);
         assert_true(lm_can_quantize(t->type));
         make_input(label, rows, cols, x);

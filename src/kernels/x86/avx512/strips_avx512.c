@@ -22,7 +22,7 @@
 #include "kernels/x86/avx512/strip_types_avx512.h"
 
 enum { AHEAD = 8192 };               /* bytes that a single tile prefetches ahead */
-enum { MOST_CUTS = 6 };              /* maximum number of tiles in run_few */
+enum { MAX_CUTS = 6 };               /* maximum number of tiles in run_few */
 
 /* ---- tiles of a matrix -------------------------------------------------------------------------------------------- */
 
@@ -30,7 +30,7 @@ enum { MOST_CUTS = 6 };              /* maximum number of tiles in run_few */
 typedef struct tuning {
     uint64_t ahead, near;            /* prefetch distances in bytes: of one row to the second-level cache, of few to the first-level one */
     uint64_t rows;                   /* maximum rows of x in a tile on strips */
-    uint64_t few;                    /* up to so many rows of x, at most MOST_CUTS tiles, read each strip once */
+    uint64_t few;                    /* up to so many rows of x, at most MAX_CUTS tiles, read each strip once */
     uint64_t panel_rows;             /* number of rows from which a panel pays off */
     uint64_t group_bytes;            /* bytes of the strips that all tiles share in the second-level cache */
     bool     bytes;                  /* panels of bytes for every type */
@@ -96,8 +96,8 @@ static void one_tile(const lm_matmul_args *a, const tiles *t, operands *o, uint6
 static void run_few(const lm_matmul_args *a, const tiles *t, uint64_t strip, const tuning *by)
 {
     uint64_t n = (a->last - a->first + R - 1) / R, half = (n + 1) / 2, cuts = (a->n + by->rows - 1) / by->rows;
-    operands o[MOST_CUTS];
-    high_at high[MOST_CUTS][HIGHS];
+    operands o[MAX_CUTS];
+    high_at high[MAX_CUTS][HIGHS];
 
     for (uint64_t c = 0; c < cuts; c++) {
         uint64_t r = a->n * c / cuts;
