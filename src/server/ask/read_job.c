@@ -3,6 +3,7 @@
  *
  * Ownership. The job belongs to the exchange and is freed by `done`. The argument of a prompt's hook is
  * shared by the job and the schedule's thread (`shared`, with a count of owners); the last of them frees it.
+ *
  * Threads. lm_read_job_start: a worker. pump_replies, done: the front. on_row, on_last: the schedule's
  * threads. */
 #include "server/ask/read_job.h"
@@ -34,7 +35,7 @@ struct lm_read_job {
     json_t      *warnings;
     char        *key, *salt;         /* NULL: none */
     lm_account   account;
-    bool         counted;            /* its tokens were charged to `account` */
+    bool         charged;            /* its tokens were charged to `account` */
 };
 
 size_t lm_read_job_count(const lm_read_job *r)
@@ -164,7 +165,7 @@ static lm_status submit_next(lm_read_job *r, lm_error *e)
 }
 
 /* Read the new events of a prompt; LM_OK also if there are none. */
-static lm_status look(lm_read_job *r, reading_text *t, lm_error *e)
+static lm_status read_events(lm_read_job *r, reading_text *t, lm_error *e)
 {
     lm_reply_event event;
 
@@ -190,12 +191,12 @@ static void finish(lm_read_job *r)
     lm_status status = lm_answer_document(r->x, r->document(r), r->warnings, &e);
 
     lm_account_charge(&r->account, lm_read_job_all_tokens(r), lm_read_job_cached_tokens(r), 0);
-    r->counted = true;
+    r->charged = true;
     if (status != LM_OK)
         lm_answer_fault(r->x, r->dialect, 0, 0, &e);
 }
 
-static void more(lm_exchange *x, void *job)
+static void pump_replies(lm_exchange *x, void *job)
 {
     lm_read_job *r = job;
     lm_error e = { 0 };
@@ -207,7 +208,7 @@ static void more(lm_exchange *x, void *job)
     do {
         seen = r->next;
         for (size_t i = 0; i < seen && status == LM_OK; i++)
-            status = look(r, r->texts + i, &e);
+            status = read_events(r, r->texts + i, &e);
         if (status == LM_OK)
             status = submit_next(r, &e);
     } while (status == LM_OK && r->next > seen);
@@ -221,7 +222,7 @@ static void more(lm_exchange *x, void *job)
 
 /* Charge the prompt tokens that were processed for a request that ends early: its client has left, or a
  * prompt failed. */
-static void count_unfinished(lm_read_job *r)
+static void charge_unfinished(lm_read_job *r)
 {
     uint64_t n = 0;
 
@@ -239,8 +240,8 @@ static void done(void *job)
     lm_read_job *r = job;
     lm_service *service = r->service;
 
-    if (!r->counted)
-        count_unfinished(r);
+    if (!r->charged)
+        charge_unfinished(r);
     for (size_t i = 0; i < r->prompts.n && r->texts; i++) {
         lm_reply_free(r->texts[i].reply);
         drop_shared(r->texts[i].shared);
@@ -324,6 +325,6 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status
         done(r);
         return status;
     }
-    lm_exchange_later(c->x, more, done, r);
+    lm_exchange_later(c->x, pump_replies, done, r);
     return LM_OK;
 }

@@ -78,10 +78,8 @@ static void add_token(const lm_turn *t, lm_choice *c, const lm_event *event)
 /* Keep or send the trace of the token. Returns false if it is missing for lack of memory. */
 static bool add_trace(lm_turn *t, lm_choice *c)
 {
-    char   *text = lm_traced_next(t->traced);
-    json_t *o = text ? json_loads(text, 0, NULL) : NULL, *token = json_object_get(o, "token");
+    json_t *o = lm_traced_next(t->traced), *token = json_object_get(o, "token");
 
-    lm_heap_give(text);
     if (!o)
         return false;
     if (!t->shows_surprise) {
@@ -104,8 +102,37 @@ static bool sends_pieces(const lm_turn *t)
     return t->stream || t->writer->always;
 }
 
+/* Pass text of the answer on: to the writer, or to the choice. */
+static void add_text(lm_turn *t, lm_choice *c, const char *text, size_t n)
+{
+    if (t->stream)
+        send_headers(t);
+    if (sends_pieces(t))
+        t->writer->text(t, c, text, n);
+    else
+        lm_text_add(&c->text, text, n);
+}
+
+static void add_call(lm_choice *c, const lm_answer_event *event)
+{
+    if (!c->calls)
+        c->calls = json_array();
+    json_array_append_new(c->calls, json_pack("{s:s, s:s%, s:s}", "id", event->id, "name", event->text,
+                                              event->size, "arguments", ""));
+    lm_text_clear(&c->arguments);
+}
+
+static void end_call(const lm_choice *c)
+{
+    json_t *call = json_array_get(c->calls, json_array_size(c->calls) - 1);
+    const lm_text *text = &c->arguments;
+
+    json_object_set_new(call, "arguments", json_stringn(text->data ? text->data : "", text->size));
+}
+
 typedef struct listener { lm_turn *t; lm_choice *c; } listener;
 
+/* What the parser of answers finds in the text. */
 static void on_answer(void *arg, const lm_answer_event *event)
 {
     lm_turn *t = ((listener *)arg)->t;
@@ -113,29 +140,20 @@ static void on_answer(void *arg, const lm_answer_event *event)
 
     if (t->stream)
         send_headers(t);
-    if (event->kind == LM_ANSWER_CONTENT) {
-        if (sends_pieces(t))
-            t->writer->text(t, c, event->text, event->size);
-        else
-            lm_text_add(&c->text, event->text, event->size);
+    switch (event->kind) {
+    case LM_ANSWER_CONTENT:
+        add_text(t, c, event->text, event->size);
         return;
-    }
-    if (event->kind == LM_ANSWER_REASONING)
+    case LM_ANSWER_REASONING:
         c->n_reasoning = c->n_tokens;
-    if (event->kind == LM_ANSWER_REASONING && !sends_pieces(t))
-        lm_text_add(&c->reasoning, event->text, event->size);
-    if (event->kind == LM_ANSWER_CALL) {
-        if (!c->calls)
-            c->calls = json_array();
-        json_array_append_new(c->calls, json_pack("{s:s, s:s%, s:s}", "id", event->id, "name", event->text,
-                                                  event->size, "arguments", ""));
-        lm_text_clear(&c->arguments);
+        if (!sends_pieces(t))
+            lm_text_add(&c->reasoning, event->text, event->size);
+        break;
+    case LM_ANSWER_CALL:      add_call(c, event); break;
+    case LM_ANSWER_ARGUMENTS: lm_text_add(&c->arguments, event->text, event->size); break;
+    case LM_ANSWER_CALL_END:  end_call(c); break;
+    default:                  break;
     }
-    if (event->kind == LM_ANSWER_ARGUMENTS)
-        lm_text_add(&c->arguments, event->text, event->size);
-    if (event->kind == LM_ANSWER_CALL_END)
-        json_object_set_new(json_array_get(c->calls, json_array_size(c->calls) - 1), "arguments",
-                            json_stringn(c->arguments.data ? c->arguments.data : "", c->arguments.size));
     if (sends_pieces(t) && t->writer->part)
         t->writer->part(t, c, event);
 }
@@ -182,66 +200,74 @@ static void check_time_limit(const lm_turn *t, lm_choice *c)
     lm_reply_cancel(c->reply);
 }
 
+static bool on_token(lm_turn *t, lm_choice *c, const lm_event *event)
+{
+    lm_error e;
+
+    add_token(t, c, event);
+    if (!t->shows_trace || add_trace(t, c))
+        return true;
+    lm_fail_memory(&e, "a trace", 0);
+    fail(t, &e);
+    return false;
+}
+
+static bool on_prompt(lm_turn *t, lm_choice *c, const lm_event *event)
+{
+    if (!t->stream || !t->writer->progress)
+        return true;
+    send_headers(t);
+    t->writer->progress(t, c, progress_json(t, event));
+    return true;
+}
+
+static bool on_text(lm_turn *t, lm_choice *c, const lm_event *event)
+{
+    c->new_line |= memchr(event->text, '\n', event->size) != NULL;
+    if (c->answer)
+        lm_answer_feed(c->answer, event->text, event->size, on_answer, &(listener){ t, c }, NULL);
+    else
+        add_text(t, c, event->text, event->size);
+    check_time_limit(t, c);
+    return true;
+}
+
+static bool on_end(lm_turn *t, lm_choice *c, const lm_event *event, const lm_usage *usage)
+{
+    lm_error cancelled = { 0 };
+
+    if (is_fault(c, event)) {
+        lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS);
+        fail(t, event->error ? event->error : &cancelled);
+        return false;
+    }
+    if (is_past(c, event))
+        warn_of_time(t);
+    if (c->answer)
+        lm_answer_end(c->answer, on_answer, &(listener){ t, c }, NULL);
+    c->ended = true;
+    c->stop = event->stop;
+    if (c->stop == LM_STOP_CANCELLED || c->stop == LM_STOP_FAILED)       /* by a limit of time */
+        c->stop = LM_STOP_LENGTH;
+    c->stop_word = t->stops && event->id >= 0 ? t->stops[event->id] : NULL;
+    c->usage = *usage;
+    if (t->stream)
+        send_headers(t);
+    if (sends_pieces(t))
+        t->writer->end(t, c);
+    return true;
+}
+
 /* Process an event. False: the turn is over. */
 static bool on_event(lm_turn *t, lm_choice *c, const lm_reply_event *r)
 {
-    const lm_event *event = &r->event;
-
-    switch (event->kind) {
-    case LM_EVENT_TOKEN:
-        add_token(t, c, event);
-        if (t->shows_trace && !add_trace(t, c)) {
-            lm_error e;
-            lm_fail_memory(&e, "a trace", 0);
-            fail(t, &e);
-            return false;
-        }
-        break;
-    case LM_EVENT_PROMPT:
-        if (t->stream && t->writer->progress) {
-            send_headers(t);
-            t->writer->progress(t, c, progress_json(t, event));
-        }
-        break;
-    case LM_EVENT_TEXT:
-        c->new_line |= memchr(event->text, '\n', event->size) != NULL;
-        if (c->answer) {
-            lm_answer_feed(c->answer, event->text, event->size, on_answer, &(listener){ t, c }, NULL);
-        } else if (sends_pieces(t)) {
-            if (t->stream)
-                send_headers(t);
-            t->writer->text(t, c, event->text, event->size);
-        } else {
-            lm_text_add(&c->text, event->text, event->size);
-        }
-        check_time_limit(t, c);
-        break;
-    case LM_EVENT_END:
-        if (is_fault(c, event)) {
-            lm_error cancelled = { 0 };
-            lm_fail(&cancelled, LM_CANCELLED, NULL, LM_NO_OFFSET, LM_SERVER_ENDS);
-            fail(t, event->error ? event->error : &cancelled);
-            return false;
-        }
-        if (is_past(c, event))
-            warn_of_time(t);
-        if (c->answer)
-            lm_answer_end(c->answer, on_answer, &(listener){ t, c }, NULL);
-        c->ended = true;
-        c->stop = event->stop;
-        if (c->stop == LM_STOP_CANCELLED || c->stop == LM_STOP_FAILED)           /* by a limit of time */
-            c->stop = LM_STOP_LENGTH;
-        c->stop_word = t->stops && event->id >= 0 ? t->stops[event->id] : NULL;
-        c->usage = *r->usage;
-        if (t->stream)
-            send_headers(t);
-        if (sends_pieces(t))
-            t->writer->end(t, c);
-        break;
-    default:
-        break;
+    switch (r->event.kind) {
+    case LM_EVENT_TOKEN:  return on_token(t, c, &r->event);
+    case LM_EVENT_PROMPT: return on_prompt(t, c, &r->event);
+    case LM_EVENT_TEXT:   return on_text(t, c, &r->event);
+    case LM_EVENT_END:    return on_end(t, c, &r->event, r->usage);
+    default:              return true;
     }
-    return true;
 }
 
 /* Charge the tokens of all sequences to the key, once. */

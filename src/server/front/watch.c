@@ -2,9 +2,10 @@
  * whose time is over.
  *
  * Ownership. Entries are slots of one array; a generation tells a slot's connections apart, so that an event
- * which epoll returned before a drop is not taken for the next connection. Threads. Any may add, drop and set
- * times. `left` and `due` run under the lock, by the watch's thread or lm_watch_all_due; therefore they must
- * not call the watch. */
+ * which epoll returned before a drop is not taken for the next connection.
+ *
+ * Threads. Any may add, drop and set times. `left` and `due` run under the lock, by the watch's thread or
+ * lm_watch_all_due; therefore they must not call the watch. */
 #include "server/front/watch.h"
 #include "server/front/memory.h"
 

@@ -3,8 +3,11 @@
  *
  * Ownership. A service is kept in memory by its `users`: each lm_models_use and _hold adds one, each
  * lm_models_release takes one away. An exchange that waits for a model is the models' until call_back passes
- * it to a worker again. States. ABSENT, LOADING, READY, then DRAINING or UNLOADING, or FAILED. Only models.c
- * changes them. Order of unloading: least recently used, idle models first. */
+ * it to a worker again.
+ *
+ * States. ABSENT, LOADING, READY, then DRAINING or UNLOADING, or FAILED. Only models.c changes them.
+ *
+ * Order of unloading: least recently used, idle models first. */
 #include "server/models/models.h"
 #include "server/front/memory.h"
 

@@ -1,9 +1,11 @@
 /* traced.c - traced.h: each token's trace is one list item, added by the schedule's thread and taken by the
  * reader.
  *
- * A trace passes as text, because its row is overwritten by the next step and memory of jansson is counted by
- * thread (lamina/heap.h): the reader, whose request holds it, parses it. Ownership. lm_traced_free gives
- * everything to a thread of its own (`finish`), which waits for the step that runs. */
+ * Between the threads a trace passes as text, because its row is overwritten by the next step and memory of
+ * jansson is counted by thread (lamina/heap.h): the reader, whose request holds it, parses it.
+ *
+ * Ownership. lm_traced_free gives everything to a thread of its own (`finish`), which waits for the step that
+ * runs. */
 #include "server/models/traced.h"
 
 #include <stdlib.h>
@@ -56,7 +58,8 @@ static void on_token(void *arg, lm_token id)
     pthread_mutex_unlock(&t->lock);
 }
 
-char *lm_traced_next(lm_traced *t)
+/* Take the text of the next trace; NULL: none is there. */
+static char *take_text(lm_traced *t)
 {
     pthread_mutex_lock(&t->lock);
     piece *one = t->first;
@@ -66,6 +69,15 @@ char *lm_traced_next(lm_traced *t)
     pthread_mutex_unlock(&t->lock);
     free(one);
     return text;
+}
+
+json_t *lm_traced_next(lm_traced *t)
+{
+    char   *text = take_text(t);
+    json_t *o = text ? json_loads(text, 0, NULL) : NULL;
+
+    free(text);
+    return o;
 }
 
 lm_schedule *lm_traced_schedule(lm_traced *t)
@@ -104,7 +116,7 @@ static void *finish(void *arg)
         lm_schedule_free(t->listed.schedule);
     lm_tracer_free(t->tracer);
     while (t->first) {
-        text = lm_traced_next(t);
+        text = take_text(t);
         free(text);
     }
     pthread_mutex_destroy(&t->lock);

@@ -21,9 +21,9 @@ lm_status lm_traced_new(lm_service *s, lm_tracer *tracer, size_t n_prompt, bool 
 lm_schedule *lm_traced_schedule(lm_traced *t);
 void         lm_traced_into(lm_traced *t, lm_request *r);
 
-/* Return the trace of the next token of the reply, as lm_tracer_event writes it, or {"error"}; available
- * before the token's event. The caller frees it with free. NULL: no memory, or nothing is kept (`keeps`). */
-char        *lm_traced_next(lm_traced *t);
+/* Return the trace of the next token of the reply, as lm_tracer_event describes it, or {"error"}; available
+ * before the token's event. The caller owns it. NULL: no memory, or nothing is kept (`keeps`). */
+json_t      *lm_traced_next(lm_traced *t);
 
 /* End the request, whose reply is not read any more; NULL: no effect. Returns at once: a thread waits for the
  * end of the current step and frees the memory. */
