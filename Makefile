@@ -3,7 +3,7 @@ MESON ?= meson
 T     ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: demo demo-cluster serve test e2e documents changed nightly avx2 anywhere browser web web-dev tex debug asan tsan coverage neon sse41 edge bench bench-serve changes compat soak facts golden golden-report messages fmt lint install uninstall static clean help
+.PHONY: demo demo-cluster serve test e2e documents changed nightly avx2 anywhere browser web web-dev debug asan tsan coverage neon sse41 edge bench bench-serve changes compat soak facts golden golden-report messages fmt lint install uninstall static clean help
 
 PORT   ?= 8080
 RANKS  ?= 4
@@ -63,11 +63,6 @@ browser: build/test/build.ninja                ## the page of `lamina serve` and
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/trace.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/mermaid.mjs
 	@PATH="$$PATH:$(CURDIR)/build/browser/node/bin" node tools/browser/clients.mjs
-
-tex: build/test/build.ninja                    ## reports as LaTeX, compiled by pdflatex and xelatex; PDFs in build/tex
-	@scripts/setup tex
-	@ninja -C build/test --quiet src/cli/lamina
-	@scripts/tex build/test/src/cli/lamina build/tex
 
 debug: build/debug/build.ninja                 ## build/debug: no optimisation, all symbols
 	@ninja -C build/debug

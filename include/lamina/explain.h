@@ -19,7 +19,6 @@ typedef enum lm_form {
     LM_FORM_HTML,                    /* a self-contained file; reports only */
     LM_FORM_SVG,                     /* a standalone drawing; lm_diagram only */
     LM_FORM_PANDOC,                  /* Markdown for pandoc; reports only */
-    LM_FORM_TEX,                     /* a standalone LaTeX document; reports only */
 } lm_form;
 
 typedef struct lm_explain_options {

@@ -36,7 +36,7 @@ lm_status lm_report_write(lm_facts *const *models, size_t n, const lm_report_opt
  * an index into "limits": prompt[p][2 * k], generation[(p * kv + k) * batches + b][2 * c]. LM_UNSUPPORTED: no plan is possible. */
 lm_status lm_report_settings(lm_facts *model, lm_language language, lm_text *out, lm_error *e);
 
-/* The form for a file name: .txt .md .markdown .json .html .htm .tex; false: none of them. */
+/* The form for a file name: .txt .md .markdown .json .html .htm; false: none of them. */
 bool lm_report_form(const char *path, lm_form *out);
 
 #ifdef __cplusplus

@@ -19,9 +19,9 @@ typedef struct report_options {
 
 #define O(field) offsetof(report_options, field)
 
-static const char *const format_words[] = { "html", "md", "pandoc", "tex", "json", "txt", NULL };
+static const char *const format_words[] = { "html", "md", "pandoc", "json", "txt", NULL };
 static const lm_form     formats[]      =     /* in the order of format_words */
-    { LM_FORM_HTML, LM_FORM_MARKDOWN, LM_FORM_PANDOC, LM_FORM_TEX, LM_FORM_JSON, LM_FORM_TEXT };
+    { LM_FORM_HTML, LM_FORM_MARKDOWN, LM_FORM_PANDOC, LM_FORM_JSON, LM_FORM_TEXT };
 
 static const char *word_of(lm_form form)
 {
@@ -34,9 +34,9 @@ static const char *word_of(lm_form form)
 
 static const lm_flag report_flag_table[] = {
     { "--output", "-o", LM_FLAG_OUTPUT, O(output), "FILE",
-      "output file: .html, .md, .tex, .json or .txt; -: standard output (default)", 0, 0, NULL },
+      "output file: .html, .md, .json or .txt; -: standard output (default)", 0, 0, NULL },
     { "--force", NULL, LM_FLAG_SWITCH, O(force), NULL, "replace FILE if it exists", 0, 0, NULL },
-    { "--format", NULL, LM_FLAG_WORD, O(format), "html|md|pandoc|tex|json|txt",
+    { "--format", NULL, LM_FLAG_WORD, O(format), "html|md|pandoc|json|txt",
       "output format, overriding the file extension (default on standard output: txt); "
       "md is for GitHub", 0, 0, format_words },
     { "--name", NULL, LM_FLAG_LIST, O(names), "NAME",
@@ -127,7 +127,7 @@ static lm_status choose_form(const lm_cli *cli, const report_options *o, lm_form
         *out = cli->json ? LM_FORM_JSON : LM_FORM_TEXT;
     else if (!lm_report_form(o->output, out))
         return lm_fail(e, LM_USAGE, o->output, LM_NO_OFFSET,
-                       "unknown file extension; use .html, .md, .tex, .json or .txt, or --format");
+                       "unknown file extension; use .html, .md, .json or .txt, or --format");
     return LM_OK;
 }
 
@@ -195,7 +195,7 @@ static lm_status report(lm_cli *cli, void *options, lm_error *e)
 
 const lm_command lm_command_report = {
     .name = "report",
-    .usage = "MODEL... -o FILE.(html|md|tex|json|txt)",
+    .usage = "MODEL... -o FILE.(html|md|json|txt)",
     .summary = "write a complete report about one or several models",
     .about = "  MODEL may be a preset (lamina presets), a config.json, a folder or a .gguf file. Without MODEL, uses the demo model.\n"
              "  A report about several models compares them first and then describes each.\n",

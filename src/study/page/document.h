@@ -273,7 +273,6 @@ void lm_document_text(lm_document *d, const lm_document_manner *m, lm_text *out)
 void lm_document_markdown(lm_document *d, bool pandoc, lm_text *out);      /* for GitHub, or for pandoc */
 void lm_document_json(lm_document *d, lm_text *out);
 void lm_document_blocks_json(const lm_document *d, lm_text *out);         /* only the list of blocks */
-void lm_document_tex(lm_document *d, lm_text *out);
 lm_status lm_document_html(lm_document *d, lm_text *out, lm_error *e);
 
 /* Append one table as views show it: columns separated by two blanks, no caption. */

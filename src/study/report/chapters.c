@@ -18,7 +18,6 @@ bool lm_report_form(const char *path, lm_form *out)
     static const struct { const char *end; lm_form form; } forms[] = {
         { ".txt", LM_FORM_TEXT },  { ".md", LM_FORM_MARKDOWN }, { ".markdown", LM_FORM_MARKDOWN },
         { ".json", LM_FORM_JSON }, { ".html", LM_FORM_HTML },   { ".htm", LM_FORM_HTML },
-        { ".tex", LM_FORM_TEX },
     };
     size_t n = strlen(path);
 
@@ -118,9 +117,6 @@ static lm_status write(lm_document *d, const lm_report_options *o, lm_text *out,
         return LM_OK;
     case LM_FORM_JSON:
         lm_document_json(d, out);
-        return LM_OK;
-    case LM_FORM_TEX:
-        lm_document_tex(d, out);
         return LM_OK;
     case LM_FORM_HTML:
         return lm_document_html(d, out, e);
