@@ -1,4 +1,8 @@
-/* expr.c - parse and evaluate expressions. */
+/* expr.c - parse and evaluate the expressions of expr.h.
+ *
+ * The parser descends recursively, one function per level of precedence: sum, product, power, atom. Sums and
+ * products are flat lists of terms, so that they are written without parentheses. Values stay exact whole numbers
+ * as long as they fit (lm_quantity). Memory is the caller's arena. */
 #include "study/derive/expr_tree.h"
 
 #include <ctype.h>

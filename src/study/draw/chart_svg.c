@@ -1,4 +1,7 @@
-/* chart_svg.c - draw a chart: axes with round numbers, curves or areas, a legend above. */
+/* chart_svg.c - draw a chart: axes with round numbers, curves or areas, a legend above.
+ *
+ * Steps of a linear axis are 1, 2 or 5 times a power of ten (Heckbert, "Nice Numbers for Graph Labels", Graphics
+ * Gems, 1990); a logarithmic axis has powers of ten, an axis of contexts powers of two. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,9 @@
-/* svg_layout.c - find the spots and links of each level, and the layer of each spot. */
+/* svg_layout.c - the first half of the layered layout of Sugiyama, Tagawa and Toda (svg_layout.h): the spots and
+ * links of each level, and the layer of each spot.
+ *
+ * Layers are assigned by the longest path from the top (find_ranks). A link over several layers gets a bend in
+ * each of them, so that svg_place.c sees links between adjacent layers only. Groups are laid out inside out: a
+ * group is one spot of its level once its inside is placed. Memory is the layout's arena. One thread. */
 #include "study/draw/svg_layout.h"
 
 #include <string.h>

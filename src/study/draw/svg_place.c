@@ -1,4 +1,12 @@
-/* svg_place.c - order the spots within layers, and compute their coordinates. */
+/* svg_place.c - the second half of the layered layout that svg_layout.c begins: the order of the spots within
+ * layers, their coordinates, and the rails of links that skip or lead back.
+ *
+ * Order: the barycentre heuristic (Sugiyama, Tagawa, Toda, doi:10.1109/TSMC.1981.4308636). Sweeps down and up
+ * sort each layer by the mean position of its neighbours; of all sweeps the order with the fewest crossings is
+ * kept. Coordinates: for a fixed order, the positions closest to the wanted ones by weighted least squares,
+ * found by pooling adjacent violators (Ayer, Brunk, Ewing, Reid, Silverman, doi:10.1214/aoms/1177728423).
+ *
+ * Read: order, x, chains and bends, rails. Memory is the layout's arena. One thread. */
 #include <math.h>
 #include <string.h>
 
@@ -184,7 +192,8 @@ static void want_places(const lm_level *v, row *r, int sides)
     }
 }
 
-/* Find the positions closest to the wanted ones that preserve order and distance. */
+/* Find the positions closest to the wanted ones that preserve order and distance: isotonic regression by pooling
+ * adjacent violators. A pool holds neighbours that touch; it moves as one. */
 static void settle(lm_level *v, row *r)
 {
     uint32_t n = 0;

@@ -1,4 +1,8 @@
-/* ledger.c - follow values and weights through a program, once. */
+/* ledger.c - follow values and weights through a program, once, for all facts (ledger.h).
+ *
+ * Everything is found by data flow, never by names: what a product is for follows backward from attention and
+ * from gates; what is added to the residual stream, from sums of values of different parts. Layers are twins if
+ * a walk over both programs meets the same operations, widths and attributes. Owner: lm_facts. One thread. */
 #include "study/facts/ledger.h"
 
 #include <string.h>

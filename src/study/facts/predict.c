@@ -1,4 +1,6 @@
-/* predict.c - compute the time of a plan from peak rates. */
+/* predict.c - compute the time of a plan from peak rates: the roofline model (Williams, Waterman, Patterson,
+ * doi:10.1145/1498765.1498785), applied to each step. A step takes the longer of the time to read its bytes and
+ * the time to compute its operations; the plan takes the sum. Nothing is measured here. */
 #include "study/facts/predict.h"
 
 #include "base/language.h"

@@ -1,4 +1,6 @@
-/* mathml.c - convert LaTeX to MathML by recursive descent. */
+/* mathml.c - convert the LaTeX of formulas to MathML Core (https://www.w3.org/TR/mathml-core/) by recursive
+ * descent: a row is a list of atoms, each with its sub- and superscripts. A command that is not in the tables is
+ * an error that names it, so that no formula is shown in part. */
 #include "study/page/mathml.h"
 
 #include <ctype.h>
