@@ -1,4 +1,4 @@
-/* lamina.h - the whole public interface.
+/* lamina.h - the whole interface of the engine. What explains models is in study.h.
  *
  *   lm_model *m;  lm_engine *g;  lm_sampler *s;  lm_error e;
  *   lm_model_open("model.gguf", NULL, &m, &e);             description, weights on disk, tokenizer
@@ -59,15 +59,5 @@
 #include "lamina/quantize.h"
 #include "lamina/merge.h"
 #include "lamina/synth.h"
-#if __has_include("lamina/facts.h")                      /* an installation may leave out what running models does not need */
-#include "lamina/audit.h"
-#include "lamina/clusterplan.h"
-#include "lamina/device.h"
-#include "lamina/facts.h"
-#include "lamina/compare.h"
-#include "lamina/fit.h"
-#include "lamina/explain.h"
-#include "lamina/report.h"
-#endif
 
 #endif

@@ -119,12 +119,10 @@ bool lm_model_is_end(const lm_model *m, lm_token id);
 
 /* Reports about the model as JSON documents (UTF-8, freed with lm_text_free): */
 typedef enum lm_report {
-    LM_REPORT_INSPECT,               /* the object that `lamina inspect --json` prints */
     LM_REPORT_TENSORS,               /* [{name, type, shape, bytes, offset, file}] */
     LM_REPORT_METADATA,              /* {key: value}; long arrays are shortened, with a note */
 } lm_report;
-struct lm_engine_options;
-lm_status lm_model_report(const lm_model *m, lm_report what, const struct lm_engine_options *o, lm_text *out, lm_error *e);
+lm_status lm_model_report(const lm_model *m, lm_report what, lm_text *out, lm_error *e);
 
 /* The program as text: one line per operation, with path, shapes and weights. */
 lm_status lm_model_program_text(const lm_model *m, lm_text *out, lm_error *e);

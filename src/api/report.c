@@ -1,11 +1,11 @@
-/* report.c - reports that combine what the runtime knows about a file with what the study computes. */
+/* report.c - the tensors and the metadata of a model as JSON. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 
 #include "base/jsontext.h"
 #include "base/number.h"
-#include "lamina/facts.h"
+#include "lamina/model.h"
 #include "runtime/engine/state.h"
 
 /* ---- metadata ---- */
@@ -72,28 +72,6 @@ static const lm_meta *meta_of(const lm_model *m)
     return m->container ? lm_container_meta(m->container) : m->config_json;
 }
 
-#ifdef LM_WITHOUT_STUDY
-static lm_status inspect(const lm_model *m, const lm_engine_options *o, lm_text *out, lm_error *e)
-{
-    (void)o, (void)out;
-    return lm_fail(e, LM_UNSUPPORTED, m->name, LM_NO_OFFSET, "this build of the library leaves the facts about models out");
-}
-#else
-static lm_status inspect(const lm_model *m, const lm_engine_options *o, lm_text *out, lm_error *e)
-{
-    lm_facts_options x = { 0 };
-    lm_facts        *f = NULL;
-
-    if (o)
-        x.engine = *o;
-    LM_TRY(lm_facts_new(m, &x, &f, e));
-    lm_status status = lm_facts_json(f, NULL, out, e);
-    lm_facts_free(f);
-    return status;
-}
-
-#endif
-
 static json_t *tensors(const lm_model *m)
 {
     json_t *out = json_array();
@@ -122,14 +100,12 @@ static json_t *metadata(const lm_model *m)
     return out;
 }
 
-lm_status lm_model_report(const lm_model *m, lm_report what, const lm_engine_options *o, lm_text *out, lm_error *e)
+lm_status lm_model_report(const lm_model *m, lm_report what, lm_text *out, lm_error *e)
 {
     LM_REQUIRE(e, m && out);
     json_t *document = NULL;
 
     switch (what) {
-    case LM_REPORT_INSPECT:
-        return inspect(m, o, out, e);
     case LM_REPORT_TENSORS:
         document = tensors(m);
         break;

@@ -9,6 +9,7 @@
 
 #include "cli/base/flags.h"
 #include "cli/base/output.h"
+#include "lamina/study.h"
 
 typedef struct completion {
     const lm_command *const *commands;

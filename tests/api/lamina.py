@@ -11,6 +11,8 @@ import re
 import subprocess
 
 ROOT = pathlib.Path(os.environ.get("LAMINA_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
+STUDY = os.environ.get("LAMINA_STUDY", "yes")
+UMBRELLA = "lamina/study.h" if STUDY else "lamina/lamina.h"
 BASE = {"void": None, "bool": ctypes.c_bool, "_Bool": ctypes.c_bool, "char": ctypes.c_char, "int": ctypes.c_int, "unsigned": ctypes.c_uint, "float": ctypes.c_float,
         "double": ctypes.c_double, "size_t": ctypes.c_size_t, "int32_t": ctypes.c_int32, "int64_t": ctypes.c_int64,
         "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64}
@@ -24,7 +26,7 @@ class LaminaError(Exception):
 
 def preprocessed():
     """Return the headers as the compiler sees them, without what they include from elsewhere."""
-    out = subprocess.run(["cc", "-E", "-U__GNUC__", "-D__extension__=", "-I", ROOT / "include", "-include", "lamina/lamina.h", "-x", "c", os.devnull],
+    out = subprocess.run(["cc", "-E", "-U__GNUC__", "-D__extension__=", "-I", ROOT / "include", "-include", UMBRELLA, "-x", "c", os.devnull],
                          capture_output=True, text=True, check=True).stdout
     kept, ours = [], False
     for line in out.split("\n"):

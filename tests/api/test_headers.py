@@ -4,9 +4,9 @@ import pathlib
 import subprocess
 
 import pytest
-from lamina import ROOT, Headers
+from lamina import ROOT, UMBRELLA, Headers
 
-HEADERS = sorted(p.name for p in (ROOT / "include/lamina").glob("*.h"))
+HEADERS = sorted(str(p.relative_to(ROOT / "include/lamina")) for p in (ROOT / "include/lamina").rglob("*.h"))
 STANDARDS = [("cc", s) for s in ("c99", "c11", "c17")] + [("c++", s) for s in ("c++11", "c++14", "c++17", "c++20", "c++23")]
 TABLE = ROOT / "tests/api/abi.txt"
 
@@ -23,7 +23,7 @@ def test_headers_compile(compiler, standard):
 
 def table(headers, tmp_path):
     """Return the sizes and offsets of structures as compiled, values of enumerations, and names of functions: one per line."""
-    lines = ['#include <stdio.h>\n#include "lamina/lamina.h"\n#define S(t) printf(#t " %zu\\n", sizeof(t));\n'
+    lines = ['#include <stdio.h>\n#include "' + UMBRELLA + '"\n#define S(t) printf(#t " %zu\\n", sizeof(t));\n'
              '#define F(t, f) printf(#t "." #f " %zu %zu\\n", offsetof(t, f), sizeof((t *)0)->f);\n'
              "#define V(v) printf(#v \" %d\\n\", (int)(v));\nint main(void) {"]
     lines[0] = lines[0].replace("sizeof((t *)0)->f", "sizeof(((t *)0)->f)")

@@ -198,7 +198,7 @@ def test_model(lm, model, folder, config, gguf):
     lm.lm_model_fingerprint(model, digest)
     assert len(digest.value) == 64
     assert lm.text("lm_model_locate", folder) == folder
-    assert json.loads(lm.text("lm_model_report", model, lm.LM_REPORT_TENSORS, None))
+    assert json.loads(lm.text("lm_model_report", model, lm.LM_REPORT_TENSORS))
     assert b"embed" in lm.text("lm_model_program_text", model)
     data = open(gguf, "rb").read()
     in_memory = lm.new("lm_model_open_memory", data, len(data), b"mine", None)

@@ -68,15 +68,14 @@ static void inspect_defaults(void *options)
     o->layer = -1;
 }
 
-static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, const lm_engine_options *o,
-                             lm_error *e)
+static lm_status show_report(lm_cli *cli, const lm_model *m, lm_report what, lm_error *e)
 {
     lm_text text = { 0 };
     lm_text page = { 0 };
     json_t *j;
     lm_status status;
 
-    LM_TRY(lm_model_report(m, what, o, &text, e));
+    LM_TRY(lm_model_report(m, what, &text, e));
     j = json_loadb(text.data, text.size, JSON_DECODE_ANY, NULL);
     lm_text_free(&text);
     if (!j)
@@ -109,9 +108,9 @@ static lm_status show(lm_cli *cli, const lm_inspect_options *o, const lm_model *
         return lm_fail_hint(e, "--view tensors lists what such a file holds");
     }
     if (o->tensors)
-        return show_report(cli, m, LM_REPORT_TENSORS, &engine, e);
+        return show_report(cli, m, LM_REPORT_TENSORS, e);
     if (o->metadata)
-        return show_report(cli, m, LM_REPORT_METADATA, &engine, e);
+        return show_report(cli, m, LM_REPORT_METADATA, e);
     if (o->program) {
         LM_TRY(o->backward ? lm_train_program_text(m, NULL, &text, e) : lm_model_program_text(m, &text, e));
         return lm_inspect_text(cli, &text, "program", e);

@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "cli/study/fit_page.h"
+#include "lamina/study.h"
 
 json_t *lm_cluster_plan_json(const lm_fitted *x, const lm_fit_place *at, const lm_cluster_plan *p,
                              bool simulated);

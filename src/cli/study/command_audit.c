@@ -8,7 +8,7 @@
 #include "cli/base/options.h"
 #include "cli/base/output.h"
 #include "cli/base/prompt.h"
-#include "lamina/audit.h"
+#include "lamina/study/audit.h"
 
 #define MAX_BYTES (UINT64_C(16) << 20)
 

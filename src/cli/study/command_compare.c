@@ -2,6 +2,7 @@
 
 #include "cli/base/options.h"
 #include "cli/base/output.h"
+#include "lamina/study.h"
 
 enum { MAX_MODELS = 16 };
 

@@ -6,7 +6,7 @@
 #include "base/columns.h"
 #include "cli/base/cell_table.h"
 #include "cli/base/output.h"
-#include "lamina/device.h"
+#include "lamina/study/device.h"
 
 typedef struct devices_options { int kind; } devices_options;
 

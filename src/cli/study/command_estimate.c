@@ -8,6 +8,7 @@
 #include "cli/base/flags.h"
 #include "cli/base/options.h"
 #include "cli/base/output.h"
+#include "lamina/study.h"
 
 typedef struct estimate_options {
     lm_model_flags model;

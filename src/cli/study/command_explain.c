@@ -5,6 +5,7 @@
 #include "cli/base/output.h"
 #include "cli/base/prompt.h"
 #include "cli/study/pieces.h"
+#include "lamina/study.h"
 
 typedef struct explain_options {
     lm_model_flags model;

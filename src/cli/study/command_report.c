@@ -4,6 +4,7 @@
 #include "cli/base/options.h"
 #include "cli/base/output.h"
 #include "cli/study/pieces.h"
+#include "lamina/study.h"
 
 enum { MAX_MODELS = 16 };
 

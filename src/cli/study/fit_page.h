@@ -7,7 +7,7 @@
 #include "cli/base/options.h"
 #include "cli/base/output.h"
 #include "cli/base/store.h"
-#include "lamina/lamina.h"
+#include "lamina/study.h"
 
 /* A model and how it fits a machine. */
 typedef struct lm_fitted {

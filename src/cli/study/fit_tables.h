@@ -5,6 +5,7 @@
 #include "cli/base/cell_table.h"
 #include "cli/base/output.h"
 #include "cli/study/fit_page.h"
+#include "lamina/study.h"
 
 /* A table under construction. Initialise all members after the first three to zero. */
 typedef struct lm_fit_table {

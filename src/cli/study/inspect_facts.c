@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/base/output.h"
+#include "lamina/study.h"
 
 /* Return a value with its unit and origin. NULL: out of memory. */
 static json_t *fact_json(const lm_fact_info *x, const char *path, const lm_text *value)

@@ -2,7 +2,7 @@
  * and report do. A model that is not in memory is described from its file and not loaded. */
 #include <string.h>
 
-#include "lamina/report.h"
+#include "lamina/study/report.h"
 #include "server/dialects/routes.h"
 
 /* The model of a call and its facts, valid until look_away. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "lamina/clusterplan.h"
+#include "lamina/study/clusterplan.h"
 
 #define LINK(name_, title_, latency_, rate_, source_) \
     { .name = name_, .title = title_, .latency = latency_, .bytes_per_second = rate_, .source = source_ }

@@ -1,7 +1,7 @@
 /* planning.c - evaluate every split of a model over the given nodes: the plans of the ranks, their memory and
  * their speed. The search is exhaustive: there are few ways to give ranks whole layers or parts of heads, and
  * each is planned as the engine would plan it. timing.c has the time of one split. */
-#include "lamina/clusterplan.h"
+#include "lamina/study/clusterplan.h"
 
 #include "study/facts/devices.h"
 #include "study/facts/ledger.h"

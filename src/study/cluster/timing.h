@@ -3,7 +3,7 @@
 #define LM_CLUSTER_TIMING_H
 
 #include "study/facts/predict.h"
-#include "lamina/clusterplan.h"
+#include "lamina/study/clusterplan.h"
 #include "runtime/model/model.h"
 
 /* One rank of an evaluated split. */

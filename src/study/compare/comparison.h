@@ -5,7 +5,7 @@
 #include "study/compare/history.h"
 #include "study/facts/fact.h"
 #include "study/facts/traits.h"
-#include "lamina/compare.h"
+#include "lamina/study/compare.h"
 
 enum { LM_COMPARED = 16 };
 

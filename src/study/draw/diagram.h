@@ -3,7 +3,7 @@
 #define LM_ANALYSIS_DIAGRAM_H
 
 #include "study/draw/graph.h"
-#include "lamina/explain.h"
+#include "lamina/study/explain.h"
 
 typedef struct lm_drawing {
     lm_facts                 *f;

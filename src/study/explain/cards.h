@@ -3,7 +3,7 @@
 #define LM_ANALYSIS_CARDS_H
 
 #include "study/derive/topics.h"
-#include "lamina/explain.h"
+#include "lamina/study/explain.h"
 #include "lamina/preset.h"
 
 enum { LM_CARD_LINES = 6, LM_SHEET_COLUMNS = 6 };

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "lamina/device.h"
+#include "lamina/study/device.h"
 
 extern const lm_device lm_device_table[];
 extern const size_t    lm_n_devices;

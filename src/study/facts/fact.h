@@ -1,4 +1,4 @@
-/* fact.h - how facts are defined. lamina/facts.h is the public view of the tree.
+/* fact.h - how facts are defined. lamina/study/facts.h is the public view of the tree.
  *
  * A fill function adds the facts of its group in reading order. Names and `how` must live as long as the tree (literals, or strings of
  * the subject); texts are copied. After a failed allocation further facts are discarded, and lm_facts_check reports the error. */
@@ -11,7 +11,7 @@
 #include "base/language.h"
 #include "base/number.h"
 #include "base/str.h"
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 
 enum { LM_MAX_PRECISIONS = 48 };
 

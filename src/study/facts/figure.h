@@ -2,7 +2,7 @@
 #ifndef LM_ANALYSIS_FIGURE_H
 #define LM_ANALYSIS_FIGURE_H
 
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 
 enum { LM_FIG = 48 };
 char *lm_fig_count(char out[LM_FIG], uint64_t n);            /* "394,002,432" */

@@ -3,7 +3,7 @@
 #ifndef LM_ANALYSIS_MEANING_H
 #define LM_ANALYSIS_MEANING_H
 
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 
 /* A name that documents use for a fact: "num_hidden_layers", "params.total". */
 typedef struct lm_quantity { const char *name, *path; } lm_quantity;

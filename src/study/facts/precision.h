@@ -4,7 +4,7 @@
 
 #include "study/facts/fact.h"
 #include "study/facts/ledger.h"
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 #include "tensor/dtype.h"
 
 typedef struct lm_precision {

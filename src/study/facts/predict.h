@@ -7,7 +7,7 @@
 #define LM_ANALYSIS_PREDICT_H
 
 #include "base/checked.h"
-#include "lamina/device.h"
+#include "lamina/study/device.h"
 #include "lamina/machine.h"
 #include "plan/cost.h"
 #include "plan/plan.h"

@@ -4,7 +4,7 @@
 
 #include "formats/container.h"
 #include "formats/meta.h"
-#include "lamina/device.h"
+#include "lamina/study/device.h"
 #include "lamina/machine.h"
 #include "plan/plan.h"
 

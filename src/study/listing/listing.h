@@ -7,7 +7,7 @@
 
 #include "study/facts/fact.h"
 #include "study/facts/ledger.h"
-#include "lamina/explain.h"
+#include "lamina/study/explain.h"
 
 enum { LM_LISTING_NAME = 48 };
 

@@ -1,5 +1,5 @@
 /* defaults_explain.c - default options for explaining models, which are all zero. */
-#include "lamina/lamina.h"
+#include "lamina/study.h"
 
 #define DEFAULTS(options, name) \
     options name(void) { return (options){ 0 }; }

@@ -1,5 +1,5 @@
 /* facts.c - facts about an open model: pass what the runtime knows about files and plans to the analysis. */
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* fitting.c - compare plans with the memory of a machine. */
-#include "lamina/fit.h"
+#include "lamina/study/fit.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "base/jsontext.h"
 #include "base/language.h"
 #include "base/str.h"
-#include "lamina/explain.h"
+#include "lamina/study/explain.h"
 #include "study/models/forward.h"
 
 enum { SHOWN = 6, LIKELIEST = LM_LIKELIEST };

@@ -2,7 +2,7 @@
 #ifndef LM_API_FORWARD_H
 #define LM_API_FORWARD_H
 
-#include "lamina/explain.h"
+#include "lamina/study/explain.h"
 #include "runtime/model/model.h"
 
 /* Return the formula of an operation, in the symbols of docs/study/glossary.md and with English words. A page translates it with _(). */

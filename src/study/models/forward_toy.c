@@ -8,7 +8,7 @@
 #include "base/columns.h"
 #include "base/error.h"
 #include "base/language.h"
-#include "lamina/explain.h"
+#include "lamina/study/explain.h"
 
 enum { MAX_WORDS = 8, FIRST_ID = 3 };       /* 0 to 2 are its special tokens */
 

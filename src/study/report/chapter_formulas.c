@@ -11,7 +11,7 @@
 #include "study/report/chapters.h"
 #include "study/report/spelled.h"
 #include "base/columns.h"
-#include "lamina/explain.h"
+#include "lamina/study/explain.h"
 
 /* ---- complete forward pass, derived from the operations ---- */
 

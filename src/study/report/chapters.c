@@ -1,5 +1,5 @@
 /* chapters.c - a report: its chapters in order, and its writers. */
-#include "lamina/report.h"
+#include "lamina/study/report.h"
 
 #include <string.h>
 #include <strings.h>

@@ -25,19 +25,19 @@ def library(prefix):
 
 
 def declared(prefix, source):
-    headers = sorted((prefix / "include/lamina").glob("*.h"))
+    headers = sorted((prefix / "include/lamina").rglob("*.h"))
     return set(run(source / "scripts/exports", "--list", *headers).stdout.split())
 
 
 def test_every_public_header_is_installed(prefix, source):
-    ours = {p.name: p.read_text() for p in (source / "include/lamina").glob("*.h")}
-    theirs = {p.name: p.read_text() for p in (prefix / "include/lamina").glob("*.h")}
+    ours = {p.name: p.read_text() for p in (source / "include/lamina").rglob("*.h")}
+    theirs = {p.name: p.read_text() for p in (prefix / "include/lamina").rglob("*.h")}
     assert ours == theirs
 
 
 def test_every_public_header_has_a_page_of_the_manual(prefix, source):
     pages = {p.name for p in prefix.rglob("man3/*")}
-    assert pages == {"lamina.3" if p.stem == "lamina" else f"lamina_{p.stem}.3" for p in (source / "include/lamina").glob("*.h")}
+    assert pages == {"lamina.3" if p.stem == "lamina" else f"lamina_{p.stem}.3" for p in (source / "include/lamina").rglob("*.h")}
 
 
 def test_shared_library_exports_what_the_headers_declare(prefix, library, source):

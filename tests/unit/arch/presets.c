@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/str.h"
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 #include "lamina/preset.h"
 
 /* ---- counts ---- */

@@ -16,7 +16,7 @@
 #include "export/keys/ggufkeys.h"
 #include "formats/filetype.h"
 #include "formats/container.h"
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 #include "lamina/preset.h"
 #include "lamina/synth.h"
 #include "runtime/model/model.h"

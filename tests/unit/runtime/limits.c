@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "lamina/fit.h"
+#include "lamina/study/fit.h"
 #include "lamina/machine.h"
 #include "lamina/preset.h"
 #include "runtime/measure/limits.h"

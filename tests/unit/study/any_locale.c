@@ -9,10 +9,10 @@
 #include "base/os/filemap.h"
 #include "base/number.h"
 #include "base/str.h"
-#include "lamina/compare.h"
+#include "lamina/study/compare.h"
 #include "lamina/describe.h"
-#include "lamina/device.h"
-#include "lamina/report.h"
+#include "lamina/study/device.h"
+#include "lamina/study/report.h"
 #include "lamina/text.h"
 #include "opened.h"
 

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
-#include "lamina/lamina.h"
+#include "lamina/study.h"
 
 static const char HOSTILE[] = "a|b <script>alert(1)</script> `c` ``d`` $x$ *e* _f_ [g](h) & # \\ ~~i~~";
 

@@ -1,5 +1,5 @@
 /* Facts as the library returns them: paths, missing facts and allocation failures. */
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

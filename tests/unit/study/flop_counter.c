@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "study/facts/ledger.h"
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 #include "runtime/model/model.h"
 
 typedef struct row {

@@ -12,7 +12,7 @@
 
 #include "study/facts/fact.h"
 #include "study/facts/ledger.h"
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 #include "lamina/preset.h"
 #include "runtime/model/model.h"
 

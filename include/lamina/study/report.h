@@ -1,11 +1,11 @@
-/* report.h - a report about one or several models in one document: structure, layers, counts, costs and explanations, with a table of
+/* study/report.h - a report about one or several models in one document: structure, layers, counts, costs and explanations, with a table of
  * contents.
  *
- * Every number is a fact (lamina/facts.h), or computed from facts by a formula that the report shows. */
+ * Every number is a fact (lamina/study/facts.h), or computed from facts by a formula that the report shows. */
 #ifndef LAMINA_REPORT_H
 #define LAMINA_REPORT_H
 
-#include "lamina/explain.h"
+#include "lamina/study/explain.h"
 #include "lamina/language.h"
 
 #ifdef __cplusplus

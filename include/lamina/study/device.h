@@ -1,4 +1,4 @@
-/* device.h - catalogue of devices, with their makers' data. */
+/* study/device.h - catalogue of devices, with their makers' data. */
 #ifndef LAMINA_DEVICE_H
 #define LAMINA_DEVICE_H
 

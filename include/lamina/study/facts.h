@@ -1,4 +1,4 @@
-/* facts.h - facts about a model: a tree of typed values, each with its unit and origin.
+/* study/facts.h - facts about a model: a tree of typed values, each with its unit and origin.
  *
  * Every number is taken from the program and the plan that run. Groups are computed on first access, so a query costs only its
  * own computation. A path names a fact:
@@ -10,7 +10,7 @@
 #ifndef LAMINA_FACTS_H
 #define LAMINA_FACTS_H
 
-#include "lamina/device.h"
+#include "lamina/study/device.h"
 #include "lamina/engine.h"
 #include "lamina/language.h"
 #include "lamina/machine.h"

@@ -1,11 +1,11 @@
-/* fit.h - does a model fit, how far, and how fast would it be: the plan against a machine, in each precision.
+/* study/fit.h - does a model fit, how far, and how fast would it be: the plan against a machine, in each precision.
  *
  * Nothing is estimated: every size is that of a plan, and the longest context and the most sequences are the last for which
  * a plan fits. Speeds are the roofline of the plan's steps: what the machine allows at best. */
 #ifndef LAMINA_FIT_H
 #define LAMINA_FIT_H
 
-#include "lamina/device.h"
+#include "lamina/study/device.h"
 #include "lamina/engine.h"
 #include "lamina/machine.h"
 

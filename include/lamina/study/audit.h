@@ -1,4 +1,4 @@
-/* audit.h - find the statements about models in a document, and check them.
+/* study/audit.h - find the statements about models in a document, and check them.
  *
  * Read is what has one meaning: tables of Markdown or aligned text (a model per row, column or heading), lines "name: value", phrases of
  * known words such as "36 layers", keys of JSON and YAML, modules that PyTorch prints, tables of torchinfo, and lists of statements (tab
@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "lamina/error.h"
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,8 @@
-/* compare.h - compare models side by side: what is equal, what differs and by how much. */
+/* study/compare.h - compare models side by side: what is equal, what differs and by how much. */
 #ifndef LAMINA_COMPARE_H
 #define LAMINA_COMPARE_H
 
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 
 #ifdef __cplusplus
 extern "C" {

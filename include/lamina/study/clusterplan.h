@@ -1,4 +1,4 @@
-/* clusterplan.h - plan a model on several nodes: memory, bytes sent and speed of every possible split.
+/* study/clusterplan.h - plan a model on several nodes: memory, bytes sent and speed of every possible split.
  *
  * Sizes are those of the plans that the ranks would run. Times are lower bounds: the roofline of each rank's plan (fit.h), plus the latency
  * and transfer time of its exchanges. An exchange of N ranks takes ceil(log2 N) consecutive messages and brings every rank what the
@@ -7,7 +7,7 @@
 #define LAMINA_CLUSTERPLAN_H
 
 #include "lamina/cluster.h"
-#include "lamina/device.h"
+#include "lamina/study/device.h"
 #include "lamina/engine.h"
 #include "lamina/machine.h"
 

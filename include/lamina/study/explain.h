@@ -1,12 +1,12 @@
-/* explain.h - explanations of a model's components with its own numbers: definition, arithmetic step by step, diagram, purpose, and models
- * that use it.
+/* study/explain.h - explanations of a model's components with its own numbers: definition, arithmetic step by step,
+ * diagram, purpose, and models that use it.
  *
- * Every number is a fact (lamina/facts.h), or computed from facts by a formula that is shown. If the program counts the same quantity, both
- * are compared, and the step shows the result. Judgements are marked as qualitative. */
+ * Every number is a fact (lamina/study/facts.h), or computed from facts by a formula that is shown. If the program
+ * counts the same quantity, both are compared, and the step shows the result. Judgements are marked as qualitative. */
 #ifndef LAMINA_EXPLAIN_H
 #define LAMINA_EXPLAIN_H
 
-#include "lamina/facts.h"
+#include "lamina/study/facts.h"
 
 #ifdef __cplusplus
 extern "C" {
