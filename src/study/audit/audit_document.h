@@ -22,7 +22,7 @@
 
 #include "base/arena.h"
 #include "base/numeral.h"
-#include "lamina/audit.h"
+#include "lamina/study/audit.h"
 
 typedef struct lm_extent { const char *s; size_t n; } lm_extent;
 
