@@ -1,31 +1,14 @@
 /* openai_completions.c - POST /v1/completions: continue texts, or score them (echo). Read from
  * answer_completion upwards. */
-#include <math.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "server/ask/fim.h"
 #include "server/ask/token_json.h"
 #include "server/dialects/openai.h"
+#include "server/dialects/prompt_scores.h"
 #include "server/dialects/routes.h"
 #include "server/front/memory.h"
-
-enum { MAX_LOGPROBS = 20 };
-
-/* ---- log-probabilities of prompts ---- */
-
-typedef struct scored { double logprob; lm_logprob top[MAX_LOGPROBS]; } scored;
-
-/* The scores of one prompt: written by the thread that steps, read by the response when the sequence has
- * ended. Freed by the last owner. */
-typedef struct prompt_scores {
-    atomic_uint owners;
-    lm_token   *ids;                     /* [n + 1] */
-    scored     *scores;                  /* [n]: of each token except the first */
-    size_t      n;
-    uint32_t    n_vocab, top;
-} prompt_scores;
 
 /* The position of a token in the text: the text of the tokens before it. */
 typedef struct token_place {
@@ -47,7 +30,7 @@ typedef struct completion_turn {
                                             turn.n */
     size_t      n_prompts, n_outputs;    /* n_outputs: as turn.n_choices */
     lm_text    *echoed;                  /* [n_prompts] */
-    prompt_scores **scores;              /* [n_scores]: per prompt, in a stream per choice; NULL: not
+    lm_prompt_scores **scores;           /* [n_scores]: per prompt, in a stream per choice; NULL: not
                                             requested */
     size_t      n_scores;
     bool       *begun;                   /* [n_outputs], in a stream: the prompt has been sent; NULL: not a
@@ -69,7 +52,7 @@ static const lm_field completion_fields[] = {
     { "max_tokens", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false,
       "maximum number of tokens to generate (16); with echo, 0 scores the prompt" },
     { "n_predict", LM_FIELD_I64, T(max_tokens), -1, 1e9, NULL, false, "llama.cpp's name of max_tokens" },
-    { "logprobs", LM_FIELD_I32, V(logprobs), 0, MAX_LOGPROBS, NULL, false,
+    { "logprobs", LM_FIELD_I32, V(logprobs), 0, LM_SCORED_TOP, NULL, false,
       "number of most probable tokens returned per position" },
     { "n", LM_FIELD_U32, T(n), 1, 8, NULL, false, "number of outputs per prompt" },
     { "best_of", LM_FIELD_U32, V(best_of), 1, 8, NULL, false,
@@ -102,17 +85,6 @@ static void completion_defaults(const lm_service *s, void *values)
 
 /* ---- scores ---- */
 
-static void scores_free(void *scores)
-{
-    prompt_scores *s = scores;
-
-    if (!s || atomic_fetch_sub(&s->owners, 1) != 1)
-        return;
-    lm_heap_give(s->ids);
-    lm_heap_give(s->scores);
-    lm_heap_give(s);
-}
-
 static void completion_release(lm_turn *t)
 {
     completion_turn *o = (completion_turn *)t;
@@ -120,49 +92,13 @@ static void completion_release(lm_turn *t)
     for (size_t i = 0; o->echoed && i < o->n_prompts; i++)
         lm_text_free(o->echoed + i);
     for (size_t i = 0; o->scores && i < o->n_scores; i++)
-        scores_free(o->scores[i]);
+        lm_prompt_scores_free(o->scores[i]);
     for (size_t i = 0; o->at && i < o->n_outputs; i++)
         lm_stream_free(o->at[i].stream);
     lm_heap_give(o->echoed);
     lm_heap_give(o->scores);
     lm_heap_give(o->begun);
     lm_heap_give(o->at);
-}
-
-static prompt_scores *scores_new(const lm_tokens *prompt, uint32_t n_vocab, uint32_t top)
-{
-    prompt_scores *s = lm_memory_zero(1, sizeof *s);
-
-    if (!s)
-        return NULL;
-    atomic_init(&s->owners, 1);
-    s->ids = lm_heap_take(prompt->n * sizeof *s->ids);
-    s->scores = lm_memory_zero(prompt->n, sizeof *s->scores);
-    if (!s->ids || !s->scores) {
-        scores_free(s);
-        return NULL;
-    }
-    memcpy(s->ids, prompt->ids, prompt->n * sizeof *s->ids);
-    s->n = prompt->n - 1;
-    s->n_vocab = n_vocab;
-    s->top = top;
-    return s;
-}
-
-/* Score the token after `position`: the row of a token has the logits of the next one. */
-static lm_status keep_score(void *scores, size_t position, const float *logits, const float *hidden,
-                            lm_error *e)
-{
-    prompt_scores *s = scores;
-
-    (void)hidden;
-    if (position >= s->n)
-        return LM_OK;
-    s->scores[position].logprob = (double)lm_logprobs(logits, s->n_vocab, s->ids[position + 1],
-                                                      s->scores[position].top, s->top);
-    if (isnan(s->scores[position].logprob))
-        return lm_fail(e, LM_FAILED, "logits", LM_NO_OFFSET, "not a number at position %zu", position);
-    return LM_OK;
 }
 
 static lm_status score_prompts(lm_call *c, completion_turn *own, lm_error *e)
@@ -176,15 +112,16 @@ static lm_status score_prompts(lm_call *c, completion_turn *own, lm_error *e)
         return lm_fail_memory(e, "log-probabilities", 0);
     for (size_t i = 0; i < own->n_scores; i++) {
         const lm_tokens *prompt = prompts->items + (stream ? i / own->turn.n : i);
-        if (!(own->scores[i] = scores_new(prompt, c->service->info.n_vocab, (uint32_t)own->logprobs)))
-            return lm_fail_memory(e, "log-probabilities", prompt->n * sizeof(scored));
+        own->scores[i] = lm_prompt_scores_new(prompt, c->service->info.n_vocab, (uint32_t)own->logprobs);
+        if (!own->scores[i])
+            return lm_fail_memory(e, "log-probabilities", prompt->n * sizeof(lm_scored));
     }
     return LM_OK;
 }
 
 /* Return the scores of choice `i`. In a stream each choice has its own, which are sent before its text, when
  * those of other choices may not be complete. */
-static prompt_scores *scores_of(const completion_turn *own, size_t i)
+static lm_prompt_scores *scores_of(const completion_turn *own, size_t i)
 {
     return own->begun ? own->scores[i] : own->scores[i / own->turn.n];
 }
@@ -197,11 +134,7 @@ static void set_score_hook(lm_turn *t, size_t i, lm_sequence_options *o)
 
     if (!own->scores || (!own->begun && i % t->n))
         return;
-    atomic_fetch_add(&scores_of(own, i)->owners, 1);
-    o->row = keep_score;
-    o->row_arg = scores_of(own, i);
-    o->row_release = scores_free;
-    o->prompt_logits = true;
+    lm_prompt_scores_hook(scores_of(own, i), o);
 }
 
 /* ---- the response ---- */
@@ -261,7 +194,7 @@ static void add_top(const lm_service *s, json_t *top, lm_token own, lm_token id,
     json_decref(mine);
 }
 
-static void add_scores(const lm_service *s, lists *l, const prompt_scores *p)
+static void add_scores(const lm_service *s, lists *l, const lm_prompt_scores *p)
 {
     add_entry(s, l, p->ids[0], json_null(), json_null());
     for (size_t i = 0; i < p->n; i++) {
