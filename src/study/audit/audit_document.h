@@ -75,6 +75,7 @@ typedef struct lm_label {
     lm_extent   key;                 /* the identifier that names the quantity: "num_key_value_heads" */
     bool        unclear;             /* a word is unknown, or two words contradict each other */
     bool        doubt;               /* a word says that this may be about something else */
+    bool        kind;                /* a word is a kind of attention: "layers with SWA" are not all layers */
     bool        counts;              /* a word says that parameters are counted */
     bool        assumed;             /* the model is only the one that the document names somewhere */
 } lm_label;

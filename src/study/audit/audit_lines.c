@@ -221,7 +221,8 @@ static bool read_phrase(lm_audit_document *d, lm_extent part, const lm_label *na
     lm_label_add(&rest, x + at + 1, n - at - 1);
     if (!l.quantity && !l.part && !rest.quantity && !rest.part)
         lm_label_inherit(&l, name);
-    l.model = l.model == LM_NO_MODEL ? name->model : l.model;
+    if (l.model == LM_NO_MODEL && rest.model == LM_NO_MODEL)
+        l.model = name->model;
     if (!l.unclear && !rest.unclear)
         *found = lm_read_value(d, (lm_extent){ x[led].at.s, (size_t)(part.s + part.n - x[led].at.s) }, &l);
     return *found;
@@ -238,6 +239,7 @@ static bool read_named(lm_audit_document *d, lm_extent part, const char *colon, 
         return false;
     if (!l.quantity && !l.part && name->quantity)
         lm_label_inherit(&l, name);
+    l.model = l.model == LM_NO_MODEL ? name->model : l.model;
     *name = l;
     if (lm_label_is(&l, "@model")) {     /* read_text keeps it for the lines that follow */
         int model = lm_label_of(d, value).model;
@@ -252,10 +254,10 @@ static bool read_named(lm_audit_document *d, lm_extent part, const char *colon, 
 
 /* Read the parts of a sentence. If one of them is not understood, the others may depend on it, and are not
  * called wrong. */
-static bool read_sentence(lm_audit_document *d, lm_extent s)
+static bool read_sentence(lm_audit_document *d, lm_extent s, int *model)
 {
     size_t      before = d->n_statements, gap;
-    lm_label    name   = { .model = LM_NO_MODEL };
+    lm_label    name   = { .model = *model };
     bool        clear  = true, whole = false;
     const char *colon  = end_of_name(s);
 
@@ -265,7 +267,10 @@ static bool read_sentence(lm_audit_document *d, lm_extent s)
     for (const char *p = s.s, *end = s.s + s.n, *stop; p < end; p = stop + gap) {
         bool found;
         stop = end_of_part(whole ? colon : p, end, &gap);
-        lm_extent   part = { p, (size_t)(stop - p) };
+        lm_extent   part  = { p, (size_t)(stop - p) };
+        int         named = lm_label_of(d, part).model;
+        *model     = named == LM_NO_MODEL ? *model : named;
+        name.model = *model;
         const char *own  = whole ? colon : end_of_name(part);
         bool ok = own ? read_named(d, part, own, &name, &found) : read_phrase(d, part, &name, &found);
         clear &= ok || !lm_trim(part).n;
@@ -306,11 +311,12 @@ static bool is_caption(lm_extent text, const lm_label *all, bool item)
 static bool read_sentences(lm_audit_document *d, lm_extent text)
 {
     bool found = false;
+    int  model = LM_NO_MODEL;            /* the last one that the line has named */
 
     while (text.n) {
         lm_extent sentence = { text.s, sentence_of(text) };
         d->doubtful |= lm_label_of(d, sentence).doubt;
-        found |= read_sentence(d, sentence);
+        found |= read_sentence(d, sentence, &model);
         text = lm_trim((lm_extent){ text.s + sentence.n, text.n - sentence.n });
     }
     return found;

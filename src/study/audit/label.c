@@ -121,10 +121,14 @@ void lm_label_add(lm_label *l, const lm_lexeme *x, size_t n)
         case LM_LEX_SLASH:
             l->unclear = true;
             break;
+        case LM_LEX_NEUTRAL:
+            l->kind |= strcmp(x[i].value ? x[i].value : "", "kind") == 0;
+            break;
         default:                         /* signs and words without a meaning here */
             break;
         }
     }
+    l->unclear |= l->kind && lm_label_is(l, "architecture.layers");
 }
 
 lm_label lm_label_of(const lm_audit_document *d, lm_extent text)

@@ -231,6 +231,19 @@ static bool may_be_coarse(const lm_claimed *c, double truth)
     return c->is.power && c->is.zeros && fabs(c->is.value - truth) <= fmin(coarse, 0.1 * fabs(truth));
 }
 
+/* Return whether a count of parameters is cut off instead of rounded, or leaves out the embedding, the head or
+ * both. Of active parameters, some of these are often left out. */
+static bool counts_otherwise(lm_facts *f, const lm_claimed *c, double truth, bool active)
+{
+    double embedding = lm_facts_number(f, "parameters.embedding"), head = lm_facts_number(f, "parameters.head");
+    double cut       = truth - c->is.value;
+
+    if (active && cut >= 0 && cut <= embedding + head + c->is.half)
+        return true;
+    return (cut >= 0 && cut < 2 * c->is.half) || fabs(cut - embedding) <= c->is.half ||
+           fabs(cut - embedding - head) <= c->is.half;
+}
+
 /* Return whether an MLP of several experts is meant, of which a document may count one or all. */
 static bool is_of_experts(lm_facts *f, const lm_audit_statement *s, const char *path)
 {
@@ -261,8 +274,8 @@ static bool may_be_meant_otherwise(lm_facts *f, const lm_audit_statement *s, con
     /* the operations that are counted are not stated */
     if (starts(j->path, "flops.") && strchr(s->quantity, '|'))
         return ratio > 0.05 && ratio < 20;
-    if (starts(j->path, "parameters.total"))
-        return is_in_name(s);
+    if (starts(j->path, "parameters.total") || starts(j->path, "parameters.active"))
+        return is_in_name(s) || counts_otherwise(f, &c, truth, starts(j->path, "parameters.active"));
     if (starts(j->path, "architecture.context"))         /* with or without the scaling of rotary positions */
         return lm_facts_has_at(f, "rope.original_context") || ratio == 4;
     return latent && (starts(j->path, "attention.head_dim") || starts(j->path, "attention.kv"));
