@@ -6,12 +6,12 @@
 
 #include "lamina/error.h"
 
-/* LM_TRY inside a function with one exit that frees: needs `lm_status status` and a label `done`. */
-#define LM_TRY_GOTO(call)                 \
+/* LM_TRY inside a function with one exit that frees: on failure it leaves for `label`, with the failure in `status`. */
+#define LM_TRY_GOTO(status, call, label)  \
     do {                                  \
-        status = (call);                  \
-        if (status != LM_OK)              \
-            goto done;                    \
+        (status) = (call);                \
+        if ((status) != LM_OK)            \
+            goto label;                   \
     } while (0)
 
 /* For the beginning of a public function. LM_REQUIRE: LM_USAGE if a required argument is NULL. LM_CHECK_RESERVED:

@@ -244,19 +244,19 @@ static lm_status open_structure(const char *path, const lm_container_options *o,
     size_t        size;
 
     LM_TRY(lm_container_new(path, LM_SAFETENSORS, o, &c, e));
-    LM_TRY_GOTO(lm_file_read(path, LM_MAX_JSON, &text, &size, e));
-    LM_TRY_GOTO(lm_meta_take_json(text, size, path, LM_JSON_DEPTH, &c->meta, e));
+    LM_TRY_GOTO(status, lm_file_read(path, LM_MAX_JSON, &text, &size, e), done);
+    LM_TRY_GOTO(status, lm_meta_take_json(text, size, path, LM_JSON_DEPTH, &c->meta, e), done);
     if (!(c->folder = lm_arena_strdup(&c->arena, path)))
-        LM_TRY_GOTO(lm_fail_memory(e, "a container", strlen(path)));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "a container", strlen(path)), done);
     slash = strrchr(c->folder, '/');
     if (slash == c->folder)
         slash[1] = '\0';                        /* the root keeps its slash */
     else if (slash)
         slash[0] = '\0';
     else if (!(c->folder = lm_arena_strdup(&c->arena, ".")))
-        LM_TRY_GOTO(lm_fail_memory(e, "a container", strlen(path)));
-    LM_TRY_GOTO(lm_container_seal(c, e));
-    LM_TRY_GOTO(lm_container_unnest(c, strrchr(path, '/') ? strrchr(path, '/') + 1 : path, e));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "a container", strlen(path)), done);
+    LM_TRY_GOTO(status, lm_container_seal(c, e), done);
+    LM_TRY_GOTO(status, lm_container_unnest(c, strrchr(path, '/') ? strrchr(path, '/') + 1 : path, e), done);
     *out = c;
     return LM_OK;
 

@@ -250,15 +250,15 @@ static lm_status read_part(lm_container *x, lm_meta **out, lm_error *e)
     gguf_header h = { 0 };
     lm_status   status;
 
-    LM_TRY_GOTO(load_head(&x->files[part], &bytes, &c.size, e));
+    LM_TRY_GOTO(status, load_head(&x->files[part], &bytes, &c.size, e), done);
     c.data = bytes;
     status = read_header(&c, &h, e);
     if (status != LM_OK) {
         lm_free(bytes);
         goto done;
     }
-    LM_TRY_GOTO(lm_gguf_read_keys(&c, bytes, h.n_keys, path, &m, e));
-    LM_TRY_GOTO(read_directory(x, &c, part, h.n_tensors, m, e));
+    LM_TRY_GOTO(status, lm_gguf_read_keys(&c, bytes, h.n_keys, path, &m, e), done);
+    LM_TRY_GOTO(status, read_directory(x, &c, part, h.n_tensors, m, e), done);
     *out = m;
     return LM_OK;
 
@@ -348,12 +348,12 @@ static lm_status read_split(lm_container *x, const split_name *s, lm_error *e)
     for (unsigned no = 1; no <= s->count; no++) {
         path = lm_arena_printf(&x->arena, "%.*s-%05u-of-%05u.gguf", (int)s->prefix, x->path, no, s->count);
         if (!path)
-            LM_TRY_GOTO(lm_fail_memory(e, "a file name", s->prefix));
+            LM_TRY_GOTO(status, lm_fail_memory(e, "a file name", s->prefix), done);
         if (no != s->no && !lm_path_is_file(path))
-            LM_TRY_GOTO(lack_part(x->path, path, s, no, e));
-        LM_TRY_GOTO(lm_container_add_file(x, path, &part, e));
-        LM_TRY_GOTO(read_part(x, &m, e));
-        LM_TRY_GOTO(check_part(x->meta ? x->meta : m, m, s, no, e));
+            LM_TRY_GOTO(status, lack_part(x->path, path, s, no, e), done);
+        LM_TRY_GOTO(status, lm_container_add_file(x, path, &part, e), done);
+        LM_TRY_GOTO(status, read_part(x, &m, e), done);
+        LM_TRY_GOTO(status, check_part(x->meta ? x->meta : m, m, s, no, e), done);
         if (x->meta)
             lm_meta_free(m);
         else
@@ -362,10 +362,12 @@ static lm_status read_split(lm_container *x, const split_name *s, lm_error *e)
     }
     path = x->files[0].path;
     if (lm_meta_has(x->meta, "split.tensors.count")) {
-        LM_TRY_GOTO(lm_meta_u64(x->meta, "split.tensors.count", 0, UINT64_MAX, &total, e));
+        LM_TRY_GOTO(status, lm_meta_u64(x->meta, "split.tensors.count", 0, UINT64_MAX, &total, e), done);
         if (total != x->n_tensors)
-            LM_TRY_GOTO(lm_fail(e, LM_BAD_MODEL, "split.tensors.count", LM_NO_OFFSET, "%" PRIu64 ", but the parts have %zu",
-                                total, x->n_tensors));
+            LM_TRY_GOTO(status,
+                        lm_fail(e, LM_BAD_MODEL, "split.tensors.count", LM_NO_OFFSET, "%" PRIu64 ", but the parts have %zu",
+                                total, x->n_tensors),
+                        done);
     }
     return LM_OK;
 
@@ -414,12 +416,12 @@ lm_status lm_gguf_open(const char *path, const lm_container_options *o, lm_conta
 
     LM_TRY(lm_container_new(path, LM_GGUF, o, &x, e));
     if (read_split_name(path, &s) && s.count > 1 && has_split_keys(path, o))
-        LM_TRY_GOTO(read_split(x, &s, e));
+        LM_TRY_GOTO(status, read_split(x, &s, e), done);
     else {
-        LM_TRY_GOTO(lm_container_add_file(x, path, &part, e));
-        LM_TRY_GOTO(read_single(x, e));
+        LM_TRY_GOTO(status, lm_container_add_file(x, path, &part, e), done);
+        LM_TRY_GOTO(status, read_single(x, e), done);
     }
-    LM_TRY_GOTO(lm_container_seal(x, e));
+    LM_TRY_GOTO(status, lm_container_seal(x, e), done);
     *out = x;
     return LM_OK;
 
@@ -442,8 +444,8 @@ lm_status lm_gguf_open_file(lm_filemap *file, const lm_container_options *o, lm_
         return status;
     }
     x->files[x->n_files++] = *file;
-    LM_TRY_GOTO(read_single(x, e));
-    LM_TRY_GOTO(lm_container_seal(x, e));
+    LM_TRY_GOTO(status, read_single(x, e), done);
+    LM_TRY_GOTO(status, lm_container_seal(x, e), done);
     *out = x;
     return LM_OK;
 

@@ -211,9 +211,9 @@ lm_status lm_gguf_read_keys(lm_cursor *c, uint8_t *bytes, uint64_t n, const char
     m->base.file   = lm_arena_strdup(&m->arena, file);
     m->index       = lm_map_new(64);
     if (!m->base.file || !m->index)
-        LM_TRY_GOTO(lm_fail_memory(e, "metadata", sizeof *m));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "metadata", sizeof *m), done);
     for (uint64_t i = 0; i < n; i++)
-        LM_TRY_GOTO(read_key(m, c, e));
+        LM_TRY_GOTO(status, read_key(m, c, e), done);
     *out = &m->base;
     return LM_OK;
 

@@ -42,8 +42,8 @@ lm_status lm_gguf_create(const char *path, lm_gguf_writer **out, lm_error *e)
     w->path  = lm_arena_strdup(&w->arena, path);
     w->names = lm_map_new(256);
     if (!w->path || !w->names)
-        LM_TRY_GOTO(lm_fail_memory(e, "a GGUF writer", sizeof *w));
-    LM_TRY_GOTO(lm_outfile_open(path, &w->file, e));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "a GGUF writer", sizeof *w), done);
+    LM_TRY_GOTO(status, lm_outfile_open(path, &w->file, e), done);
     *out = w;
     return LM_OK;
 
@@ -315,13 +315,13 @@ lm_status lm_gguf_preview(const lm_gguf_writer *w, lm_container **out, lm_error 
         return w->error.code;
     }
     LM_TRY(lm_container_new(w->path, LM_GGUF, &(lm_container_options){ .structure_only = true }, &c, e));
-    LM_TRY_GOTO(preview_keys(w, &c->meta, e));
+    LM_TRY_GOTO(status, preview_keys(w, &c->meta, e), done);
     for (size_t i = 0; i < w->n_tensors; i++) {
         lm_tensor_info t = w->tensors[i].info;
         t.name           = lm_arena_strdup(&c->arena, t.name);
-        LM_TRY_GOTO(t.name ? lm_container_add_tensor(c, &t, e) : lm_fail_memory(e, "the tensor table", 0));
+        LM_TRY_GOTO(status, t.name ? lm_container_add_tensor(c, &t, e) : lm_fail_memory(e, "the tensor table", 0), done);
     }
-    LM_TRY_GOTO(lm_container_seal(c, e));
+    LM_TRY_GOTO(status, lm_container_seal(c, e), done);
     *out = c;
     return LM_OK;
 
@@ -355,12 +355,12 @@ lm_status lm_gguf_begin(lm_gguf_writer *w, lm_error *e)
     put(&head, w->n_tensors, 8);
     put(&head, w->n_keys, 8);
     if (head.failed)
-        LM_TRY_GOTO(lm_fail_memory(e, "a GGUF header", 24));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "a GGUF header", 24), done);
     size_t size = head.size + w->keys.size + w->directory.size;
-    LM_TRY_GOTO(lm_outfile_write(w->file, head.data, head.size, e));
-    LM_TRY_GOTO(lm_outfile_write(w->file, w->keys.data, w->keys.size, e));
-    LM_TRY_GOTO(lm_outfile_write(w->file, w->directory.data, w->directory.size, e));
-    LM_TRY_GOTO(lm_outfile_write(w->file, zeros, (ALIGNMENT - size % ALIGNMENT) % ALIGNMENT, e));
+    LM_TRY_GOTO(status, lm_outfile_write(w->file, head.data, head.size, e), done);
+    LM_TRY_GOTO(status, lm_outfile_write(w->file, w->keys.data, w->keys.size, e), done);
+    LM_TRY_GOTO(status, lm_outfile_write(w->file, w->directory.data, w->directory.size, e), done);
+    LM_TRY_GOTO(status, lm_outfile_write(w->file, zeros, (ALIGNMENT - size % ALIGNMENT) % ALIGNMENT, e), done);
 
 done:
     lm_text_free(&head);

@@ -288,14 +288,14 @@ lm_status lm_hub_resolve(const char *text, const char *revision, char **out, lm_
     if (!revision)
         revision = "main";
     if (!plain_word(revision))
-        LM_TRY_GOTO(lm_fail(e, LM_USAGE, revision, LM_NO_OFFSET, "not the name of a revision"));
-    LM_TRY_GOTO(read_id(&a, text, &id, e));
-    LM_TRY_GOTO(find_snapshot(&a, text, &id, revision, &path, e));
-    LM_TRY_GOTO(is_folder_model(&a, path, &whole, e));
+        LM_TRY_GOTO(status, lm_fail(e, LM_USAGE, revision, LM_NO_OFFSET, "not the name of a revision"), done);
+    LM_TRY_GOTO(status, read_id(&a, text, &id, e), done);
+    LM_TRY_GOTO(status, find_snapshot(&a, text, &id, revision, &path, e), done);
+    LM_TRY_GOTO(status, is_folder_model(&a, path, &whole, e), done);
     if (id.type || !whole)
-        LM_TRY_GOTO(pick_gguf(&a, text, &id, path, whole, &path, e));
+        LM_TRY_GOTO(status, pick_gguf(&a, text, &id, path, whole, &path, e), done);
     if (!(copy = lm_strdup(path)))
-        LM_TRY_GOTO(lm_fail_memory(e, "a path", strlen(path)));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "a path", strlen(path)), done);
     *out = copy;
 
 done:

@@ -273,9 +273,9 @@ lm_status lm_meta_take_json(char *text, size_t size, const char *file, unsigned 
     b = (json_builder){ .j = { .text = text, .size = size, .file = m->base.file, .max_depth = depth },
                         .arena = &m->arena };
     if (size > UINT32_MAX)
-        LM_TRY_GOTO(lm_json_wrong(&b.j, e, "JSON: a document of %zu bytes", size));
-    LM_TRY_GOTO(build(&b, &m->root, e));
-    LM_TRY_GOTO(lm_json_end(&b.j, e));
+        LM_TRY_GOTO(status, lm_json_wrong(&b.j, e, "JSON: a document of %zu bytes", size), done);
+    LM_TRY_GOTO(status, build(&b, &m->root, e), done);
+    LM_TRY_GOTO(status, lm_json_end(&b.j, e), done);
     *out = &m->base;
     m    = NULL;
 

@@ -179,7 +179,7 @@ lm_status lm_nested_config(char **text, size_t *size, const char *file, int has_
     if (lm_meta_from_json(*text, *size, file, LM_JSON_DEPTH, &meta, NULL) != LM_OK)
         return LM_OK;
     f.meta = meta;
-    LM_TRY_GOTO(kind_of(meta, &kind, e));
+    LM_TRY_GOTO(status, kind_of(meta, &kind, e), done);
     if (!kind)
         goto done;
     lm_meta_value nested;
@@ -187,10 +187,10 @@ lm_status lm_nested_config(char **text, size_t *size, const char *file, int has_
     if (f.flat || lm_meta_string(meta, "text_config/model_type", &text_type, NULL) != LM_OK)
         text_type = lm_view_of(kind->text_type);
     if (!(copy = lm_alloc(*size + 1)))
-        LM_TRY_GOTO(lm_fail_memory(e, "config.json", *size));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "config.json", *size), done);
     memcpy(copy, *text, *size + 1);
     f.j = (lm_json){ .text = copy, .size = *size, .file = file, .max_depth = LM_JSON_DEPTH };
-    LM_TRY_GOTO(flatten(&f, text_type, has_head, e));
+    LM_TRY_GOTO(status, flatten(&f, text_type, has_head, e), done);
     if (note)
         lm_text_printf(note, "%s: only its language model is read; ignored: %s", kind->type, f.ignored.data);
     lm_free(*text);

@@ -396,22 +396,22 @@ static lm_status read_shards(lm_container *x, const char *index_path, lm_error *
     bool        there;
 
     if (!s.shards || !s.tensors)
-        LM_TRY_GOTO(lm_fail_memory(e, "the index of a model", 0));
-    LM_TRY_GOTO(lm_file_read(index_path, MAX_INDEX, &text, &size, e));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "the index of a model", 0), done);
+    LM_TRY_GOTO(status, lm_file_read(index_path, MAX_INDEX, &text, &size, e), done);
     s.j = (lm_json){ .text = text, .size = size, .file = index_path, .max_depth = 16 };
-    LM_TRY_GOTO(read_index(&s, e));
+    LM_TRY_GOTO(status, read_index(&s, e), done);
     for (size_t i = 0; i < s.n_files; i++) {
         if (!(path = lm_arena_printf(&x->arena, "%s/%s", x->folder, s.files[i].data)))
-            LM_TRY_GOTO(lm_fail_memory(e, "a file name", s.files[i].size));
-        LM_TRY_GOTO(exists(path, &there, e));
+            LM_TRY_GOTO(status, lm_fail_memory(e, "a file name", s.files[i].size), done);
+        LM_TRY_GOTO(status, exists(path, &there, e), done);
         if (!there) {
             status = lm_fail(e, LM_BAD_MODEL, NULL, LM_NO_OFFSET, "named in the index, but missing");
             lm_fail_in(e, path);
             goto done;
         }
-        LM_TRY_GOTO(read_file_in(x, path, NULL, e));
+        LM_TRY_GOTO(status, read_file_in(x, path, NULL, e), done);
     }
-    LM_TRY_GOTO(compare_with_index(x, &s, e));
+    LM_TRY_GOTO(status, compare_with_index(x, &s, e), done);
 
 done:
     lm_map_free(s.shards);
@@ -480,11 +480,11 @@ lm_status lm_safetensors_open(const char *path, const lm_container_options *o, l
         while (n > 1 && x->path[n - 1] == '/')
             x->path[--n] = 0;
         x->folder = x->path;
-        LM_TRY_GOTO(read_folder(x, e));
-        LM_TRY_GOTO(lm_container_unnest(x, "config.json", e));
+        LM_TRY_GOTO(status, read_folder(x, e), done);
+        LM_TRY_GOTO(status, lm_container_unnest(x, "config.json", e), done);
     } else {
-        LM_TRY_GOTO(read_file_in(x, x->path, &x->meta, e));
-        LM_TRY_GOTO(lm_container_seal(x, e));
+        LM_TRY_GOTO(status, read_file_in(x, x->path, &x->meta, e), done);
+        LM_TRY_GOTO(status, lm_container_seal(x, e), done);
     }
     *out = x;
     return LM_OK;

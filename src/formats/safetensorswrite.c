@@ -33,8 +33,8 @@ lm_status lm_safetensors_create(const char *path, lm_safetensors_writer **out, l
     w->path  = lm_arena_strdup(&w->arena, path);
     w->names = lm_map_new(256);
     if (!w->path || !w->names)
-        LM_TRY_GOTO(lm_fail_memory(e, "a safetensors writer", sizeof *w));
-    LM_TRY_GOTO(lm_outfile_open(path, &w->file, e));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "a safetensors writer", sizeof *w), done);
+    LM_TRY_GOTO(status, lm_outfile_open(path, &w->file, e), done);
     *out = w;
     return LM_OK;
 
@@ -177,11 +177,11 @@ lm_status lm_safetensors_begin(lm_safetensors_writer *w, lm_error *e)
     while (head.size % HEADER_ALIGNMENT && !head.failed)
         lm_text_add_char(&head, ' ');
     if (head.failed || w->meta.failed || w->tensors.failed)
-        LM_TRY_GOTO(lm_fail_memory(e, "a safetensors header", head.size));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "a safetensors header", head.size), done);
     for (size_t i = 0; i < sizeof length; i++)
         length[i] = (uint8_t)((uint64_t)head.size >> 8 * i);
-    LM_TRY_GOTO(lm_outfile_write(w->file, length, sizeof length, e));
-    LM_TRY_GOTO(lm_outfile_write(w->file, head.data, head.size, e));
+    LM_TRY_GOTO(status, lm_outfile_write(w->file, length, sizeof length, e), done);
+    LM_TRY_GOTO(status, lm_outfile_write(w->file, head.data, head.size, e), done);
     w->data_at = sizeof length + head.size;
 
 done:

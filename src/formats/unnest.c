@@ -76,7 +76,7 @@ lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e)
 
     LM_TRY(lm_container_text(c, name, &text, e));
     LM_TRY(lm_container_document(c, name, &d, e));
-    LM_TRY_GOTO(lm_nested_config(&d->text, &d->size, lm_meta_file(c->meta), has_head(c), &note, e));
+    LM_TRY_GOTO(status, lm_nested_config(&d->text, &d->size, lm_meta_file(c->meta), has_head(c), &note, e), done);
     if (!note.size)
         goto done;
     if (d->meta)
@@ -87,14 +87,14 @@ lm_status lm_container_unnest(lm_container *c, const char *name, lm_error *e)
     d->parsed        = true;
     c->meta_borrowed = true;
     char *path = lm_arena_printf(&c->arena, "%s/%s", c->folder, name);
-    LM_TRY_GOTO(path ? lm_meta_from_json(d->text, d->size, path, LM_JSON_DEPTH, &d->meta, e) : lm_fail_memory(e, name, 0));
+    LM_TRY_GOTO(status, path ? lm_meta_from_json(d->text, d->size, path, LM_JSON_DEPTH, &d->meta, e) : lm_fail_memory(e, name, 0), done);
     c->meta = d->meta;
     for (size_t i = 0; i < c->n_tensors && !prefixed; i++)
         prefixed = lm_nested_prefix(c->tensors[i].name);
-    LM_TRY_GOTO(keep_language_model(c, prefixed, &note, e));
+    LM_TRY_GOTO(status, keep_language_model(c, prefixed, &note, e), done);
     c->warning = lm_arena_printf(&c->arena, "%s%s%s", c->warning ? c->warning : "", c->warning ? "; " : "", note.data);
     if (note.failed || !c->warning)
-        LM_TRY_GOTO(lm_fail_memory(e, "a warning", note.size));
+        LM_TRY_GOTO(status, lm_fail_memory(e, "a warning", note.size), done);
 
 done:
     lm_text_free(&note);

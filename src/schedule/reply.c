@@ -179,10 +179,10 @@ lm_status lm_reply_make(lm_schedule *s, const lm_request *q, lm_reply **out, lm_
         return status != LM_OK ? status : lm_fail_memory(e, "the reply", sizeof *r);
     }
     take_request(s, r, q);
-    LM_TRY_GOTO(make_sequence(s, r, q, e));              /* first: it takes ownership of the hook on logits in any case */
-    LM_TRY_GOTO(take_adapters(s, r, q, e));
-    LM_TRY_GOTO(open_ring(s, r, q, e));
-    LM_TRY_GOTO(take_contributions(s, r, q, e));
+    LM_TRY_GOTO(status, make_sequence(s, r, q, e), done);              /* first: it takes ownership of the hook on logits in any case */
+    LM_TRY_GOTO(status, take_adapters(s, r, q, e), done);
+    LM_TRY_GOTO(status, open_ring(s, r, q, e), done);
+    LM_TRY_GOTO(status, take_contributions(s, r, q, e), done);
     *out = r;
     return LM_OK;
 done:

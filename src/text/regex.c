@@ -42,7 +42,7 @@ lm_status lm_regex_new(lm_view pattern, const char *where, lm_regex **out, lm_er
                          MAX_PATTERN);
         goto done;
     }
-    LM_TRY_GOTO(lm_regex_translate(pattern, &spelled, where, e));
+    LM_TRY_GOTO(status, lm_regex_translate(pattern, &spelled, where, e), done);
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     /* PCRE2 10.42 wrongly makes the first part of "\P{M}+\P{L}" possessive, as if the two were disjoint, and then nothing matches. */
     r->code = pcre2_compile((PCRE2_SPTR)(spelled.size ? spelled.data : ""), spelled.size,

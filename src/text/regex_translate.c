@@ -293,7 +293,7 @@ static lm_status read_class(reader *r, class_parts *out, unsigned depth)
         r->at++;
     }
     for (;; first = false) {
-        LM_TRY_GOTO(read_union(r, out, first, depth));
+        LM_TRY_GOTO(status, read_union(r, out, first, depth), done);
         if (out->set.size == 0 && out->others.size == 0) {
             status = out->set.failed || out->others.failed ? lm_fail_memory(r->e, "a pattern", r->pattern.size) : bad(r, "an empty class");
             goto done;

@@ -95,14 +95,16 @@ lm_status lm_tokenizer_set_added(lm_tokenizer *t, const lm_added *list, const bo
             pass[taken].order = list[i].special ? i : i + n;      /* special ones come first */
             words            |= list[i].single_word;
             if (k == 1)
-                LM_TRY_GOTO(normalized_text(t, &pass[taken], e));
+                LM_TRY_GOTO(status, normalized_text(t, &pass[taken], e), done);
             taken += pass[taken].text.size > 0;
         }
-        LM_TRY_GOTO(lm_matcher_init(&t->matchers[k], pass, taken, e));
+        LM_TRY_GOTO(status, lm_matcher_init(&t->matchers[k], pass, taken, e), done);
     }
     if (words)
-        LM_TRY_GOTO(lm_regex_new(LM_VIEW("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}]"), "added_tokens",
-                                 &t->word_character, e));
+        LM_TRY_GOTO(status,
+                    lm_regex_new(LM_VIEW("[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}]"), "added_tokens",
+                                 &t->word_character, e),
+                    done);
 done:
     lm_free(pass);
     return status;

@@ -423,9 +423,9 @@ lm_status lm_tokenizer_from_files(const lm_tokenizer_files *f, const lm_tokenize
         return LM_OK;
     for (unsigned i = 0; i < DOCUMENTS; i++)
         if (views[i].data)
-            LM_TRY_GOTO(lm_document_parse(views[i], document_names[i], &doc[i], e));
-    LM_TRY_GOTO(lm_tokenizer_new(1 << 17, &t, e));
-    LM_TRY_GOTO(make(t, doc, f->merges, o, e));
+            LM_TRY_GOTO(status, lm_document_parse(views[i], document_names[i], &doc[i], e), done);
+    LM_TRY_GOTO(status, lm_tokenizer_new(1 << 17, &t, e), done);
+    LM_TRY_GOTO(status, make(t, doc, f->merges, o, e), done);
     *out = t;
     t    = NULL;
 done:

@@ -277,9 +277,9 @@ lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_o
     if (spec->n == 0 || spec->n > LM_MAX_VOCAB)
         return lm_fail(e, LM_BAD_MODEL, key(&m, "tokens"), LM_NO_OFFSET, "%u tokens, expected 1 to %d", spec->n, LM_MAX_VOCAB);
     LM_TRY(lm_tokenizer_new(spec->n, &m.t, e));
-    LM_TRY_GOTO(read_pieces(&m));
-    LM_TRY_GOTO(gpt2 ? make_gpt2(&m, o) : make_llama(&m));
-    LM_TRY_GOTO(read_added(&m));
+    LM_TRY_GOTO(status, read_pieces(&m), done);
+    LM_TRY_GOTO(status, gpt2 ? make_gpt2(&m, o) : make_llama(&m), done);
+    LM_TRY_GOTO(status, read_added(&m), done);
     for (uint32_t i = 0; i < spec->n_ends; i++) {
         if (spec->ends[i] >= spec->n)
             status = lm_fail(e, LM_BAD_MODEL, key(&m, "eot_token_id"), LM_NO_OFFSET, "id %lld in a vocabulary of %u",
@@ -288,7 +288,7 @@ lm_status lm_tokenizer_from_spec(const lm_vocab_spec *spec, const lm_tokenizer_o
             goto done;
         lm_tokenizer_mark_end(m.t, spec->ends[i]);
     }
-    LM_TRY_GOTO(lm_tokenizer_finish(m.t, o, e));
+    LM_TRY_GOTO(status, lm_tokenizer_finish(m.t, o, e), done);
     *out = m.t;
     m.t  = NULL;
 done:

@@ -420,9 +420,9 @@ lm_status lm_train_restore(lm_train_run *r, lm_error *e)
 
     state_path(r->folder, path);
     LM_TRY(lm_container_open(path, NULL, &c, e));
-    LM_TRY_GOTO(lm_meta_string(lm_container_meta(c), "signature", &there, e));
-    LM_TRY_GOTO(lm_train_signature(r, &here, e));
-    LM_TRY_GOTO(compare(there.data, there.size, here.data, path, e));
+    LM_TRY_GOTO(status, lm_meta_string(lm_container_meta(c), "signature", &there, e), done);
+    LM_TRY_GOTO(status, lm_train_signature(r, &here, e), done);
+    LM_TRY_GOTO(status, compare(there.data, there.size, here.data, path, e), done);
     const lm_tensor_info *t = lm_container_find(c, "progress");
     if (!t || t->type != LM_F64 || t->elements != 5) {
         status = lm_fail(e, LM_BAD_MODEL, "progress", LM_NO_OFFSET, "is missing"), lm_fail_in(e, path);

@@ -163,10 +163,10 @@ lm_status lm_learner_predict(const lm_model *m, const lm_program *program, const
     lm_status         status;
 
     begin(&l, m, program, o);
-    LM_TRY_GOTO(lm_engine_plan(m, &eo, o->types, &k, &arena, &base, e));
-    LM_TRY_GOTO(describe(&l, wanted, e));
+    LM_TRY_GOTO(status, lm_engine_plan(m, &eo, o->types, &k, &arena, &base, e), done);
+    LM_TRY_GOTO(status, describe(&l, wanted, e), done);
     lm_memory b = lm_plan_memory(base);
-    LM_TRY_GOTO(plan(&l, base, &k, b.total, e));
+    LM_TRY_GOTO(status, plan(&l, base, &k, b.total, e), done);
     *out = (lm_learner_memory){
         .base = b.total, .mapped = b.mapped, .state = l.state_bytes, .activations = l.turn->activations,
         .scratch = l.turn->bytes - l.turn->activations + rows_bytes(&l), .checkpointed = l.turn->checkpointed,

@@ -524,8 +524,8 @@ lm_status lm_train_read_ids(const char *path, uint32_t n_vocab, lm_train_data *o
     lm_status             status;
 
     LM_TRY(lm_container_open(path, NULL, &c, e));
-    LM_TRY_GOTO(find_ids(c, "input_ids", &ids, e));
-    LM_TRY_GOTO(find_ids(c, "labels", &labels, e));
+    LM_TRY_GOTO(status, find_ids(c, "input_ids", &ids, e), done);
+    LM_TRY_GOTO(status, find_ids(c, "labels", &labels, e), done);
     if (ids->dims[0] != labels->dims[0] || ids->dims[1] != labels->dims[1]) {
         status = lm_fail(e, LM_USAGE, "labels", LM_NO_OFFSET, "are of another shape than input_ids");
         goto done;

@@ -472,8 +472,27 @@ def tests_listed(files, builds):
             yield path, 1, f"no meson.build of {m[1]} names it: it never runs"
 
 
+# The name of a type, an enumerator or a macro at its definition.
+DEFINED = re.compile(r"\b(?:struct|union|enum)\s+(lm_\w+)\s*\{|\}\s*(lm_\w+)\s*;|^typedef\s+(?!struct|union|enum)[^;{(]*?\b(lm_\w+)\s*;"
+                     r"|^typedef\s+[^;{]*\(\*\s*(lm_\w+)\)|^#\s*define\s+(LM_\w+)", re.M)
+ENUM = re.compile(r"\benum\s*(?:lm_\w+\s*)?\{([^}]*)\}")
+
+
+def one_meaning(sources):
+    """No lm_ type, enumerator or macro is defined in two files, where C would not report it. Kernels of an instruction set have parameters
+    of their own under one name."""
+    seen = {}
+    for path, text in sources:
+        text = strip(text)
+        names = {name for m in DEFINED.finditer(text) for name in m.groups() if name}
+        names |= {name for m in ENUM.finditer(text) for name in re.findall(r"(?:^|,)\s*(LM_\w+)", m[1])}
+        for name in sorted(names):
+            if seen.setdefault(name, path) != path and not path.startswith("src/kernels/"):
+                yield path, 1, f"{name} is defined in {seen[name]} too: give each meaning a name of its own"
+
+
 MAX_FILES = 40                          # of a folder of src/ or tests/: more files are rooms of their own
-CROWDED = re.compile(r"src/arch|tests/golden/|tests/bad|tests/fuzz/corpus/|src/study/facts/")     # a file a family; data
+CROWDED = re.compile(r"src/arch|tests/golden/|tests/bad|tests/fuzz/corpus/")     # a file a family; data
 
 
 def folder_sizes(files):
@@ -511,7 +530,7 @@ def complexity(table):
             yield path, int(start), f"{name} has {decisions} decisions; {MAX_DECISIONS} are the limit: split it"
 
 
-TREE = ["subjects", "complexity", "tests_listed", "folder_sizes", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
+TREE = ["subjects", "complexity", "tests_listed", "folder_sizes", "one_meaning", "unique_names", "statuses_documented", "rooms_documented", "inner_rooms_documented", "paths_exist",
         "comments_name_code"]               # rules that read more than one file
 
 
@@ -534,6 +553,10 @@ def check_examples():
     builds = {"tests/e/meson.build": "'a'"}
     if list(tests_listed(["tests/e/test_a.py", "tests/e/b.py"], builds)) or not list(tests_listed(["tests/e/test_b.py"], builds)):
         yield "tests/lint/rules.py: tests_listed does not tell tests apart"
+    twice = [("src/a.h", "typedef struct lm_a { int x; } lm_a;\nenum { LM_X, LM_Y = 2 };\n#define LM_M 1\n"),
+             ("src/b.h", "struct lm_b { lm_a *a; };\nenum { MINE = LM_X };\n")]
+    if list(one_meaning(twice)) or len(list(one_meaning([*twice, ("src/c.h", "typedef int lm_a;\nenum { LM_Y };\n#define LM_M 2\nunion lm_b { int y; };\n")]))) != 4:
+        yield "tests/lint/rules.py: one_meaning does not tell names apart"
     many = [f"src/a/{n}.c" for n in range(MAX_FILES + 1)]
     if list(folder_sizes(many[1:])) or not list(folder_sizes(many)) or list(folder_sizes([f"src/arch/{n}.c" for n in range(99)])):
         yield "tests/lint/rules.py: folder_sizes does not tell folders apart"
@@ -606,6 +629,10 @@ def main():
     if "paths_exist" in wanted:
         pages = [(p, (ROOT / p).read_text(encoding="utf-8")) for p in files if p.endswith(".md")]
         findings += [f"{path}:{line}: {message} [paths_exist]" for path, line, message in paths_exist(files, pages)]
+    if "one_meaning" in wanted:
+        sources = [(p, (ROOT / p).read_text(encoding="utf-8")) for p in files if p.startswith(("src/", "include/")) and p.endswith(C_FILES)
+                   and (ROOT / p).is_file()]
+        findings += [f"{path}:{line}: {message} [one_meaning]" for path, line, message in one_meaning(sources)]
     if "comments_name_code" in wanted:
         sources = [(p, (ROOT / p).read_text(encoding="utf-8")) for p in files if p.startswith(("src/", "include/")) and p.endswith(C_FILES)
                    and (ROOT / p).is_file()]

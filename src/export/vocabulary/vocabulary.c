@@ -195,8 +195,8 @@ lm_status lm_copy_vocabulary(lm_gguf_writer *w, const char *path, uint32_t n, lm
     lm_status     status;
 
     if (!lm_path_is_file(path) || lm_view_ends(lm_view_of(path), LM_VIEW(".json")))
-        LM_TRY_GOTO(lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "requires a GGUF file with a vocabulary"));
-    LM_TRY_GOTO(lm_container_open(path, &(lm_container_options){ .structure_only = true }, &c, e));
+        LM_TRY_GOTO(status, lm_fail(e, LM_USAGE, "tokenizer", LM_NO_OFFSET, "requires a GGUF file with a vocabulary"), done);
+    LM_TRY_GOTO(status, lm_container_open(path, &(lm_container_options){ .structure_only = true }, &c, e), done);
     status = copy(w, c, n, &arena, e);
 
 done:

@@ -185,9 +185,9 @@ lm_status lm_save_text(lm_engine *g, uint32_t sequence, const lm_saved *t, const
     lm_text    b = { 0 };
     lm_status status;
 
-    LM_TRY_GOTO(lm_save_bindings(g, &b, e));
-    LM_TRY_GOTO(lm_outfile_open(path, &w.file, e));
-    LM_TRY_GOTO(write_all(&w, g, &b, sequence, t, e));
+    LM_TRY_GOTO(status, lm_save_bindings(g, &b, e), done);
+    LM_TRY_GOTO(status, lm_outfile_open(path, &w.file, e), done);
+    LM_TRY_GOTO(status, write_all(&w, g, &b, sequence, t, e), done);
     status = lm_outfile_commit(w.file, e);
     w.file = NULL;
 done:

@@ -141,9 +141,9 @@ static lm_status generate_with(lm_engine *g, lm_sampler *s, const lm_token *prom
 
     if (!out)
         return lm_fail(e, LM_USAGE, "out", LM_NO_OFFSET, "NULL");
-    LM_TRY_GOTO(prepare(&r, s, e));
-    LM_TRY_GOTO(lm_sequence_prompt(r.s, prompt, n, reuse, e));
-    LM_TRY_GOTO(generate(&r, e));
+    LM_TRY_GOTO(status, prepare(&r, s, e), done);
+    LM_TRY_GOTO(status, lm_sequence_prompt(r.s, prompt, n, reuse, e), done);
+    LM_TRY_GOTO(status, generate(&r, e), done);
     finish(&r, out);
 done:
     lm_sequence_free(r.s);

@@ -88,16 +88,16 @@ static lm_status find_all(lm_breakers *b, const lm_tokenizer *t, uint32_t n_voca
     size_t before_size, from;
     lm_status status;
 
-    LM_TRY_GOTO(lm_tokenize(t, "a", 1, 0, &before, e));
+    LM_TRY_GOTO(status, lm_tokenize(t, "a", 1, 0, &before, e), done);
     if (before.n)
-        LM_TRY_GOTO(lm_detokenize(t, &before.ids[before.n - 1], 1, 0, &text, e));
+        LM_TRY_GOTO(status, lm_detokenize(t, &before.ids[before.n - 1], 1, 0, &text, e), done);
     before_size = text.size;
 
     for (uint32_t id = 0; id < n_vocab && id < lm_tokenizer_size(t); id++) {
-        LM_TRY_GOTO(spelling(t, &before, before_size, (lm_token)id, &text, &from, e));
+        LM_TRY_GOTO(status, spelling(t, &before, before_size, (lm_token)id, &text, &from, e), done);
         for (size_t i = 0; list[i]; i++)
             if (*list[i] && text.size > from)
-                LM_TRY_GOTO(match_breaker(b, t, (lm_token)id, text.data + from, text.size - from, list[i], &tail, e));
+                LM_TRY_GOTO(status, match_breaker(b, t, (lm_token)id, text.data + from, text.size - from, list[i], &tail, e), done);
     }
     status = LM_OK;
 done:

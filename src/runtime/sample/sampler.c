@@ -204,8 +204,8 @@ lm_status lm_sampler_prepare(const lm_sampler_options *o, uint32_t n_vocab, cons
     }
     if (o->n_bias)
         memcpy(s->bias, o->bias, o->n_bias * sizeof *s->bias);
-    LM_TRY_GOTO(read_order(s, o->order, e));
-    LM_TRY_GOTO(find_breakers(s, o, t, cache, e));
+    LM_TRY_GOTO(status, read_order(s, o->order, e), done);
+    LM_TRY_GOTO(status, find_breakers(s, o, t, cache, e), done);
     s->greedy_only = only_greedy(o);
     s->only_best = kept_first(s, o);
     s->o.bias = NULL;

@@ -12,7 +12,7 @@ static const lm_route *const table[] = {
 #else
 #define E(name) &lm_route_##name,
 #endif
-    LM_ROUTE_LIST(X, E)
+    LM_ROUTES(X, E)
 #undef E
 #undef X
     NULL,

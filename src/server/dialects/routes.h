@@ -5,7 +5,7 @@
 #include "server/ask/call.h"
 
 /* E: routes that a build without `explain` does not have. */
-#define LM_ROUTE_LIST(X, E)                                                                                 \
+#define LM_ROUTES(X, E)                                                                                 \
     X(chat_completions) X(chat_tokens) X(completions) X(models) X(model) X(embeddings)                      \
     X(native_embedding) X(rerank) X(responses) X(response_tokens) X(response) X(response_delete)            \
     X(response_items) X(usage) X(completion) X(infill) X(tokenize) X(detokenize) X(apply_template)          \
@@ -15,7 +15,7 @@
     X(metrics) X(machine) E(facts) E(drawing) E(report) E(settings) X(openapi)
 
 #define X(name) extern const lm_route lm_route_##name;
-LM_ROUTE_LIST(X, X)
+LM_ROUTES(X, X)
 #undef X
 
 #endif

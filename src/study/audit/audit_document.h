@@ -152,20 +152,20 @@ const char *lm_paths_of(lm_audit_document *d, const lm_label *about, const lm_nu
 typedef struct lm_cells { lm_extent cell[LM_MAX_CELLS]; size_t n; } lm_cells;
 
 /* The table that is being read. */
-typedef struct lm_head {
+typedef struct lm_table_head {
     lm_label column[LM_MAX_CELLS];
     lm_cells cells;
     bool     by_gaps;                /* text that is aligned, not Markdown */
     bool     models, rows;           /* columns name models; so does a row that has been read */
     bool     doubt, counts;          /* a column is of something else; one is of parameters */
     size_t   n_rows, first;          /* the rows so far; the first statement of them */
-} lm_head;
+} lm_table_head;
 
 void lm_split_row(lm_extent row, bool by_gaps, lm_cells *out);
 
 /* Begin a table. False: it describes nothing. */
-bool lm_read_head(const lm_audit_document *d, lm_extent line, bool by_gaps, lm_head *out);
-void lm_read_row(lm_audit_document *d, lm_head *head, lm_extent line);
+bool lm_read_head(const lm_audit_document *d, lm_extent line, bool by_gaps, lm_table_head *out);
+void lm_read_row(lm_audit_document *d, lm_table_head *head, lm_extent line);
 
 /* ---- json.c ---- */
 /* Read a JSON document. False: it is not one, and nothing was read. */

@@ -18,7 +18,7 @@ typedef struct caption { size_t indent; int scope; bool doubt, deeper; } caption
 typedef struct walk {
     lm_audit_document *d;
     const char        *at, *end;
-    lm_head            head;
+    lm_table_head      head;
     lm_printed         printed;
     bool               table, code, settings;            /* settings: code in YAML or JSON */
     bool               section_doubt, text_doubt;        /* of the heading; of the paragraph above */
@@ -432,7 +432,7 @@ static bool read_row(walk *w, lm_extent line)
         return false;
     }
     if (!w->table)
-        w->head = (lm_head){ .column[0].model = LM_NO_MODEL };
+        w->head = (lm_table_head){ .column[0].model = LM_NO_MODEL };
     if (!is_rule(line))
         lm_read_row(w->d, &w->head, line);
     return true;

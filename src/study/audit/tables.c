@@ -43,11 +43,11 @@ static bool has_note(lm_extent cell)
     return stars % 2;
 }
 
-bool lm_read_head(const lm_audit_document *d, lm_extent line, bool by_gaps, lm_head *out)
+bool lm_read_head(const lm_audit_document *d, lm_extent line, bool by_gaps, lm_table_head *out)
 {
     bool found = false, numbers = false;
 
-    *out = (lm_head){ .by_gaps = by_gaps };
+    *out = (lm_table_head){ .by_gaps = by_gaps };
     lm_split_row(line, by_gaps, &out->cells);
     for (size_t i = 0; i < out->cells.n; i++) {
         lm_label *l = &out->column[i];
@@ -64,7 +64,7 @@ bool lm_read_head(const lm_audit_document *d, lm_extent line, bool by_gaps, lm_h
 /* ---- labels of a row ---- */
 
 /* Read a label that is a number under "Context": a number of tokens. */
-static bool is_tokens(const lm_audit_document *d, const lm_head *head, lm_extent cell, lm_label *out)
+static bool is_tokens(const lm_audit_document *d, const lm_table_head *head, lm_extent cell, lm_label *out)
 {
     const lm_label *h = &head->column[0];
     lm_lexeme       x[3];
@@ -81,7 +81,7 @@ static bool is_tokens(const lm_audit_document *d, const lm_head *head, lm_extent
 }
 
 /* Return whether the first cell is a value too, because its column is a quantity: "| Layers | Heads |". */
-static bool is_value(const lm_head *head, lm_extent cell)
+static bool is_value(const lm_table_head *head, lm_extent cell)
 {
     const lm_label *h = &head->column[0];
 
@@ -90,7 +90,7 @@ static bool is_value(const lm_head *head, lm_extent cell)
 }
 
 /* Return the label of a row: its first cell, unless that is a value, and the cells under "Model". */
-static lm_label label_of_row(const lm_audit_document *d, const lm_head *head, const lm_cells *row,
+static lm_label label_of_row(const lm_audit_document *d, const lm_table_head *head, const lm_cells *row,
                              bool *value)
 {
     lm_label l = { .model = LM_NO_MODEL };
@@ -151,7 +151,7 @@ static bool read_shape(lm_audit_document *d, lm_extent cell, const lm_label *a)
 }
 
 /* Return whether a column and a row can describe a cell together. */
-static bool fits(const lm_head *head, const lm_label *column, const lm_label *row)
+static bool fits(const lm_table_head *head, const lm_label *column, const lm_label *row)
 {
     bool parts = column->part && row->part && column->part != row->part;
     bool model = column->model != LM_NO_MODEL && row->model != LM_NO_MODEL && column->model != row->model;
@@ -161,7 +161,7 @@ static bool fits(const lm_head *head, const lm_label *column, const lm_label *ro
 }
 
 /* Read the i-th cell of a row with the label `l`. */
-static bool read_cell(lm_audit_document *d, const lm_head *head, lm_extent cell, size_t i, const lm_label *l)
+static bool read_cell(lm_audit_document *d, const lm_table_head *head, lm_extent cell, size_t i, const lm_label *l)
 {
     const lm_label *corner = &head->column[0];
     lm_label        a = i < head->cells.n ? head->column[i] : (lm_label){ .model = LM_NO_MODEL };
@@ -181,7 +181,7 @@ static bool read_cell(lm_audit_document *d, const lm_head *head, lm_extent cell,
 
 /* Rows without names may be of variants, of which one is the model: only a single row of values is
  * certain. */
-static void doubt_variants(lm_audit_document *d, lm_head *head)
+static void doubt_variants(lm_audit_document *d, lm_table_head *head)
 {
     if (head->n_rows++ == 0) {
         head->first = d->n_statements;
@@ -192,7 +192,7 @@ static void doubt_variants(lm_audit_document *d, lm_head *head)
     d->doubtful = true;
 }
 
-void lm_read_row(lm_audit_document *d, lm_head *head, lm_extent line)
+void lm_read_row(lm_audit_document *d, lm_table_head *head, lm_extent line)
 {
     bool     found = false, doubt = d->doubtful, value, left[LM_MAX_CELLS] = { false };
     lm_cells row;

@@ -58,14 +58,14 @@ bool lm_has_symbol(const lm_derivation *d, const char *name)
     return look_up((void *)(uintptr_t)d, name, strlen(name)) != NULL;
 }
 
-lm_quantity lm_derived(const lm_derivation *d, const char *name)
+lm_symbol_value lm_derived(const lm_derivation *d, const char *name)
 {
     const lm_symbol *s = look_up((void *)(uintptr_t)d, name, strlen(name));
 
     return s ? s->value : lm_whole(0);
 }
 
-static lm_symbol *let(lm_derivation *d, const char *name, const char *latex, const char *meaning, lm_quantity value)
+static lm_symbol *let(lm_derivation *d, const char *name, const char *latex, const char *meaning, lm_symbol_value value)
 {
     if (d->status != LM_OK || lm_has_symbol(d, name))
         return look_up(d, name, strlen(name));
@@ -77,7 +77,7 @@ static lm_symbol *let(lm_derivation *d, const char *name, const char *latex, con
     return &d->symbols[d->n_symbols++];
 }
 
-static lm_quantity quantity_of(const lm_fact *x)
+static lm_symbol_value quantity_of(const lm_fact *x)
 {
     return x->kind == LM_FACT_COUNT ? lm_whole(x->count) : lm_real(x->kind == LM_FACT_NUMBER ? x->number : 0);
 }
@@ -109,9 +109,9 @@ void lm_let_number(lm_derivation *d, const char *name, const char *latex, const 
 /* ---- steps ---- */
 
 /* Compare with a fact: counts exactly, numbers with a tolerance because one side was computed in float. */
-static bool equal(lm_quantity a, const lm_fact *x)
+static bool equal(lm_symbol_value a, const lm_fact *x)
 {
-    lm_quantity b = quantity_of(x);
+    lm_symbol_value b = quantity_of(x);
 
     if (x->kind == LM_FACT_COUNT)
         return a.whole && b.whole ? a.n == b.n : fabs(a.x - b.x) <= 1e-12 * fabs(b.x);
@@ -133,7 +133,7 @@ static void mark_used(const lm_expr *x)
         mark_used(t->x);
 }
 
-bool lm_try_formula(lm_derivation *d, const char *formula, lm_quantity *out)
+bool lm_try_formula(lm_derivation *d, const char *formula, lm_symbol_value *out)
 {
     const lm_expr *x = NULL;
 
@@ -160,7 +160,7 @@ void lm_derive(lm_derivation *d, const char *name, const char *title, lm_unit un
     if (!s)
         return;
     mark_used(x);
-    lm_quantity value = lm_expr_value(x);
+    lm_symbol_value value = lm_expr_value(x);
     *s                = (lm_formula){ .title = title, .x = x, .unit = unit, .path = path, .fact = fact };
     s->symbol         = let(d, name, NULL, NULL, value);
     s->agrees         = !fact || equal(value, fact);

@@ -50,10 +50,10 @@ void lm_derive_heading(lm_derivation *d, const char *format, ...) __attribute__(
 const char *lm_derive_text(lm_derivation *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Return the value of a name; 0 if there is no such name. */
-lm_quantity lm_derived(const lm_derivation *d, const char *name);
+lm_symbol_value lm_derived(const lm_derivation *d, const char *name);
 
 /* Evaluate a formula; false if it names quantities that this model does not have. */
-bool lm_try_formula(lm_derivation *d, const char *formula, lm_quantity *out);
+bool lm_try_formula(lm_derivation *d, const char *formula, lm_symbol_value *out);
 
 /* Return the number of steps that differ from their facts. */
 size_t lm_disagreements(const lm_derivation *d);
@@ -78,6 +78,6 @@ void lm_glossary_text(const lm_derivation *d, unsigned indent, lm_text *out);
 void lm_glossary_markdown(const lm_derivation *d, lm_text *out);
 
 /* Append a value such as "939,524,096 bytes (896 MiB)"; a long count is followed by a form such as "6.43 GFLOP". */
-void lm_value_text(lm_quantity q, lm_unit unit, lm_notation notation, lm_text *out);
+void lm_value_text(lm_symbol_value q, lm_unit unit, lm_notation notation, lm_text *out);
 
 #endif

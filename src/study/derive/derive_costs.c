@@ -104,7 +104,7 @@ static void derive_at_context(lm_derivation *d)
 /* Derive the cost if every query head had its own keys and values. */
 static void derive_mha(lm_derivation *d)
 {
-    lm_quantity q;
+    lm_symbol_value q;
 
     if (lm_has_symbol(d, "kv_rank")) {
         lm_derive(d, "mha", _("with the keys and values of every head"), LM_UNIT_ELEMENTS,

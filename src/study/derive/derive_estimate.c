@@ -82,7 +82,7 @@ static void derive_gap(lm_derivation *d, bool tied)
                   "group_aware - standard");
     lm_text_add_str(&sum, "group_aware");
     for (size_t i = 0; i < sizeof terms / sizeof *terms; i++) {
-        lm_quantity q;
+        lm_symbol_value q;
         if (!lm_try_formula(d, terms[i].formula, &q) || q.x == 0)
             continue;
         lm_derive(d, terms[i].name, _(terms[i].title), LM_UNIT_PARAMETERS, NULL, terms[i].formula);

@@ -61,7 +61,7 @@ static const char *heads_formula(counting *c, const lm_node *n)
 {
     const uint64_t *dims = c->p->weights[n->weights[0]].dims;
     const char     *a = lm_width_formula(c->d, 0, false, dims[1]), *b = lm_width_formula(c->d, 0, false, dims[2]);
-    lm_quantity     q;
+    lm_symbol_value q;
 
     if (lm_try_formula(c->d, "nope_dim", &q) && (uint64_t)q.n == dims[2])
         b = "nope_dim";
@@ -205,7 +205,7 @@ static const char *derive_sum(counting *c, const char *name, const char *title, 
 static const char *derive_one(counting *c, uint32_t i, const char *formula)
 {
     const char *name = name_of(c, i);
-    lm_quantity q;
+    lm_symbol_value q;
 
     if (lm_has_symbol(c->d, name) && lm_try_formula(c->d, formula, &q) && q.whole && q.n == lm_derived(c->d, name).n)
         return name;

@@ -259,7 +259,7 @@ void lm_derive_norm(lm_derivation *d)
         counts[k]++;
     }
     for (k = 0; k < n; k++) {
-        lm_quantity q;
+        lm_symbol_value q;
         bool        two = lm_try_formula(d, "2 * hidden", &q) && (uint64_t)q.n == sizes[k];
         lm_text_printf(&sum, "%s%" PRIu64 " * %s", k ? " + " : "", counts[k],
                        two ? "(2 * hidden)" : lm_width_formula(d, 0, false, sizes[k]));

@@ -53,7 +53,7 @@ void lm_let_sizes(lm_derivation *d)
 
 static bool is_width(lm_derivation *d, const char *formula, uint64_t width)
 {
-    lm_quantity q;
+    lm_symbol_value q;
 
     return lm_try_formula(d, formula, &q) && q.whole && (uint64_t)q.n == width;
 }

@@ -24,7 +24,7 @@ static void write_scaled(double x, double step, const char *const *units, size_t
 }
 
 /* Append a large value again in rounded form; bytes in both decimal and binary units. */
-static void write_rounded(lm_quantity q, lm_unit unit, lm_text *out)
+static void write_rounded(lm_symbol_value q, lm_unit unit, lm_text *out)
 {
     static const char *const decimal[] = { "B", "kB", "MB", "GB", "TB", "PB" };
     static const char *const binary[]  = { "B", "KiB", "MiB", "GiB", "TiB", "PiB" };
@@ -79,7 +79,7 @@ static const char *unit_word(lm_unit unit)
     }
 }
 
-void lm_value_text(lm_quantity q, lm_unit unit, lm_notation notation, lm_text *out)
+void lm_value_text(lm_symbol_value q, lm_unit unit, lm_notation notation, lm_text *out)
 {
     const char *word = unit_word(unit);
 

@@ -2,7 +2,7 @@
  *
  * The parser descends recursively, one function per level of precedence: sum, product, power, atom. Sums and
  * products are flat lists of terms, so that they are written without parentheses. Values stay exact whole numbers
- * as long as they fit (lm_quantity). Memory is the caller's arena. */
+ * as long as they fit (lm_symbol_value). Memory is the caller's arena. */
 #include "study/derive/expr_tree.h"
 
 #include <ctype.h>
@@ -15,24 +15,24 @@
 
 /* ---- quantities ---- */
 
-lm_quantity lm_whole(uint64_t n)
+lm_symbol_value lm_whole(uint64_t n)
 {
-    return n <= INT64_MAX ? (lm_quantity){ true, (int64_t)n, (double)n } : lm_real((double)n);
+    return n <= INT64_MAX ? (lm_symbol_value){ true, (int64_t)n, (double)n } : lm_real((double)n);
 }
 
-lm_quantity lm_real(double x)
+lm_symbol_value lm_real(double x)
 {
     bool whole = x == nearbyint(x) && fabs(x) < 9.0e15;          /* every such double is exactly a whole number */
 
-    return (lm_quantity){ whole, whole ? (int64_t)x : 0, x };
+    return (lm_symbol_value){ whole, whole ? (int64_t)x : 0, x };
 }
 
-static lm_quantity exact(int64_t n)
+static lm_symbol_value exact(int64_t n)
 {
-    return (lm_quantity){ true, n, (double)n };
+    return (lm_symbol_value){ true, n, (double)n };
 }
 
-static lm_quantity added(lm_quantity a, lm_quantity b, int sign)
+static lm_symbol_value added(lm_symbol_value a, lm_symbol_value b, int sign)
 {
     int64_t n;
 
@@ -41,23 +41,23 @@ static lm_quantity added(lm_quantity a, lm_quantity b, int sign)
     return lm_real(a.x + sign * b.x);
 }
 
-static lm_quantity multiplied(lm_quantity a, lm_quantity b)
+static lm_symbol_value multiplied(lm_symbol_value a, lm_symbol_value b)
 {
     int64_t n;
 
     return a.whole && b.whole && !__builtin_mul_overflow(a.n, b.n, &n) ? exact(n) : lm_real(a.x * b.x);
 }
 
-static lm_quantity divided(lm_quantity a, lm_quantity b)
+static lm_symbol_value divided(lm_symbol_value a, lm_symbol_value b)
 {
     if (a.whole && b.whole && b.n != 0 && a.n % b.n == 0)
         return exact(a.n / b.n);
     return lm_real(a.x / b.x);
 }
 
-static lm_quantity raised(lm_quantity a, lm_quantity b)
+static lm_symbol_value raised(lm_symbol_value a, lm_symbol_value b)
 {
-    lm_quantity out = exact(1);
+    lm_symbol_value out = exact(1);
 
     if (!a.whole || !b.whole || b.n < 0 || b.n > 62)
         return lm_real(pow(a.x, b.x));
@@ -274,9 +274,9 @@ lm_status lm_expr_read(lm_arena *a, const char *text, lm_symbol_lookup *lookup, 
 /* ---- values ---- */
 
 /* Multiply all factors first, then divide: quotients stay whole if they can. */
-static lm_quantity product_value(const lm_expr *x)
+static lm_symbol_value product_value(const lm_expr *x)
 {
-    lm_quantity out = exact(1);
+    lm_symbol_value out = exact(1);
 
     for (const lm_term *t = x->terms; t; t = t->next)
         out = t->inverse ? out : multiplied(out, lm_expr_value(t->x));
@@ -311,9 +311,9 @@ static double function(lm_expr_kind kind, double x)
     }
 }
 
-lm_quantity lm_expr_value(const lm_expr *x)
+lm_symbol_value lm_expr_value(const lm_expr *x)
 {
-    lm_quantity a, b;
+    lm_symbol_value a, b;
 
     switch (x->kind) {
     case LM_X_NUMBER:

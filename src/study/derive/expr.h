@@ -13,21 +13,21 @@
 #include "base/error.h"
 #include "base/str.h"
 
-typedef struct lm_quantity {
+typedef struct lm_symbol_value {
     bool    whole;
     int64_t n;                   /* valid if whole */
     double  x;                   /* always valid */
-} lm_quantity;
+} lm_symbol_value;
 
-lm_quantity lm_whole(uint64_t n);
-lm_quantity lm_real(double x);
+lm_symbol_value lm_whole(uint64_t n);
+lm_symbol_value lm_real(double x);
 
 /* A named quantity. */
 typedef struct lm_symbol {
     const char *name;            /* "kv_heads" */
     const char *latex;           /* "G"; NULL: the name in roman type */
     const char *meaning;         /* for the glossary; NULL: derived by a step of the same derivation */
-    lm_quantity value;
+    lm_symbol_value value;
     bool        used;
 } lm_symbol;
 
@@ -38,7 +38,7 @@ typedef struct lm_expr lm_expr;  /* lives in the arena it was read into */
 typedef lm_symbol *lm_symbol_lookup(void *arg, const char *name, size_t n);
 lm_status lm_expr_read(lm_arena *a, const char *text, lm_symbol_lookup *lookup, void *arg, const lm_expr **out, lm_error *e);
 
-lm_quantity lm_expr_value(const lm_expr *x);
+lm_symbol_value lm_expr_value(const lm_expr *x);
 
 /* Return the expression one step closer to its value: subexpressions that contain only numbers are replaced by their values, innermost
  * first. A number is returned unchanged. */
@@ -49,7 +49,7 @@ typedef enum lm_notation { LM_UNICODE, LM_LATEX, LM_ASCII } lm_notation;
 
 /* Append an expression. `numbers`: values instead of names. */
 void lm_expr_write(const lm_expr *x, lm_notation notation, bool numbers, lm_text *out);
-void lm_quantity_write(lm_quantity q, lm_notation notation, lm_text *out);        /* 394,002,432; 0.00213 */
+void lm_quantity_write(lm_symbol_value q, lm_notation notation, lm_text *out);    /* 394,002,432; 0.00213 */
 void lm_symbol_write(const lm_symbol *s, lm_notation notation, lm_text *out);
 
 #endif

@@ -15,7 +15,7 @@ typedef struct lm_term {
 
 struct lm_expr {
     lm_expr_kind kind;
-    lm_quantity  value;          /* of NUMBER */
+    lm_symbol_value value;       /* of NUMBER */
     lm_symbol   *symbol;
     lm_term     *terms;          /* of all other kinds; of POWER: base and exponent */
 };

@@ -60,7 +60,7 @@ static void write_real(double x, lm_notation notation, lm_text *out)
     }
 }
 
-void lm_quantity_write(lm_quantity q, lm_notation notation, lm_text *out)
+void lm_quantity_write(lm_symbol_value q, lm_notation notation, lm_text *out)
 {
     if (q.whole)
         write_whole(q.n, notation, out);
@@ -187,7 +187,7 @@ static void write_sum(const writer *w, const lm_expr *x)
 
 static bool small_number(const writer *w, const lm_expr *x)
 {
-    lm_quantity q = lm_expr_value(x);
+    lm_symbol_value q = lm_expr_value(x);
 
     return (x->kind == LM_X_NUMBER || (x->kind == LM_X_SYMBOL && w->numbers)) && q.whole && q.n >= 0 && q.n < 100;
 }

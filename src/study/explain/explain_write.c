@@ -264,7 +264,7 @@ static json_t *strings(const char *const *lines)
     return a;
 }
 
-static json_t *quantity(lm_quantity q)
+static json_t *quantity(lm_symbol_value q)
 {
     return q.whole ? json_integer(q.n) : json_real(q.x);
 }

@@ -81,7 +81,7 @@ static void put_expression(const lm_expr *x, bool numbers, lm_text *out)
     lm_text_free(&b);
 }
 
-static void put_quantity(lm_quantity q, lm_text *out)
+static void put_quantity(lm_symbol_value q, lm_text *out)
 {
     char number[32];
 
