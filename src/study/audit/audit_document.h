@@ -131,7 +131,6 @@ int lm_only_model(const lm_audit_document *d);
 void     lm_label_add(lm_label *l, const lm_lexeme *items, size_t n);
 lm_label lm_label_of(const lm_audit_document *d, lm_extent text);
 bool     lm_label_is(const lm_label *l, const char *quantity);
-bool     lm_label_is_empty(const lm_label *l);       /* it names nothing: "Property", "Value" */
 
 /* Fill in what `l` leaves open from the label of its row, column or line. */
 void lm_label_inherit(lm_label *l, const lm_label *from);

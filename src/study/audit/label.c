@@ -9,12 +9,6 @@ bool lm_label_is(const lm_label *l, const char *quantity)
     return l->quantity && strcmp(l->quantity, quantity) == 0;
 }
 
-bool lm_label_is_empty(const lm_label *l)
-{
-    return !l->quantity && !l->part && !l->type && !l->forms && !l->unit && l->tokens <= 0 &&
-           l->model == LM_NO_MODEL;
-}
-
 /* ---- lexemes of a label ---- */
 
 static unsigned form_of(const char *value)

@@ -312,7 +312,7 @@ static void add_row(lm_comparison *c, const row_def *d)
     c->n_rows += any;
 }
 
-void lm_compare_rows(lm_comparison *c)
+static void add_rows(lm_comparison *c)
 {
     for (size_t s = 0; s < SECTIONS; s++) {
         c->sections[c->n_sections++] = (lm_comparison_section){ defs[s].name, defs[s].title, defs[s].output, c->n_rows, 0 };
@@ -337,7 +337,7 @@ lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **o
     for (size_t i = 0; i < n; i++)
         lm_find_traits(models[i]->ledger, &c->traits[i]);
     lm_compare_names(c);
-    lm_compare_rows(c);
+    add_rows(c);
     lm_compare_readings(c);
     lm_compare_events(c);
     if (c->failed) {

@@ -70,7 +70,6 @@ typedef struct lm_comparison {
 lm_status lm_comparison_new(lm_facts *const *models, size_t n, lm_comparison **out, lm_error *e);
 void      lm_comparison_free(lm_comparison *c);
 
-void lm_compare_rows(lm_comparison *c);          /* comparison.c */
 void lm_compare_names(lm_comparison *c);         /* compared.c: names that distinguish the models */
 void lm_compare_readings(lm_comparison *c);      /* reading.c */
 void lm_compare_events(lm_comparison *c);        /* history.c */

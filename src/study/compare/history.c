@@ -11,7 +11,8 @@
 #include "base/error.h"
 #include "base/language.h"
 
-const lm_release *lm_release_of(const char *preset)
+/* Return the release of a preset; NULL: its date is unknown. */
+static const lm_release *release_of_preset(const char *preset)
 {
     for (size_t i = 0; i < lm_n_releases; i++)
         if (lm_release_table[i].preset && strcmp(lm_release_table[i].preset, preset) == 0)
@@ -36,7 +37,7 @@ static const lm_release *release_of(const lm_comparison *c, size_t i)
         return NULL;
     for (size_t k = 0; k < lm_n_presets; k++)
         if (strcmp(lm_preset_table[k].title, c->name[i]) == 0)
-            return lm_release_of(lm_preset_table[k].name);
+            return release_of_preset(lm_preset_table[k].name);
     return NULL;
 }
 

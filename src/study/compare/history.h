@@ -16,7 +16,5 @@ typedef struct lm_release {
 extern const lm_release lm_release_table[];      /* in order of date */
 extern const size_t     lm_n_releases;
 
-/* Return the release of a preset; NULL: its date is unknown. */
-const lm_release *lm_release_of(const char *preset);
 
 #endif

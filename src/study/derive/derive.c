@@ -196,12 +196,3 @@ void lm_derive_heading(lm_derivation *d, const char *format, ...)
         *s = (lm_formula){ .title = lm_derive_text(d, "%s", b.data ? b.data : ""), .heading = true, .agrees = true };
     lm_text_free(&b);
 }
-
-size_t lm_disagreements(const lm_derivation *d)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < d->n_steps; i++)
-        n += !d->steps[i].agrees;
-    return n;
-}

@@ -55,9 +55,6 @@ lm_symbol_value lm_derived(const lm_derivation *d, const char *name);
 /* Evaluate a formula; false if it names quantities that this model does not have. */
 bool lm_try_formula(lm_derivation *d, const char *formula, lm_symbol_value *out);
 
-/* Return the number of steps that differ from their facts. */
-size_t lm_disagreements(const lm_derivation *d);
-
 /* ---- output ---- */
 
 /* Append a step over several lines: name = symbols = numbers = … = value unit, with the verdict if there is a fact. `indent`: columns. */
@@ -76,8 +73,5 @@ void lm_formula_verdict(const lm_formula *s, lm_text *out);
 /* Append the quantities that were used, with their meanings and values. */
 void lm_glossary_text(const lm_derivation *d, unsigned indent, lm_text *out);
 void lm_glossary_markdown(const lm_derivation *d, lm_text *out);
-
-/* Append a value such as "939,524,096 bytes (896 MiB)"; a long count is followed by a form such as "6.43 GFLOP". */
-void lm_value_text(lm_symbol_value q, lm_unit unit, lm_notation notation, lm_text *out);
 
 #endif

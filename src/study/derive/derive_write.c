@@ -79,7 +79,8 @@ static const char *unit_word(lm_unit unit)
     }
 }
 
-void lm_value_text(lm_symbol_value q, lm_unit unit, lm_notation notation, lm_text *out)
+/* Append a value such as "939,524,096 bytes (896 MiB)"; a long count is followed by a form such as "6.43 GFLOP". */
+static void write_value(lm_symbol_value q, lm_unit unit, lm_notation notation, lm_text *out)
 {
     const char *word = unit_word(unit);
 
@@ -102,7 +103,7 @@ void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notatio
 
     if (lm_expr_is_number(x)) {
         lm_expr_write(x, notation, false, &now);
-        lm_value_text(lm_expr_value(x), s->unit, notation, &before);
+        write_value(lm_expr_value(x), s->unit, notation, &before);
         bool same = strncmp(now.data, before.data, now.size) == 0;
         if (!same)
             write(arg, now.data, false);
@@ -124,7 +125,7 @@ void lm_formula_forms(lm_derivation *d, const lm_formula *s, lm_notation notatio
         x = lm_expr_fold(&d->f->arena, x);
     }
     lm_text_clear(&now);
-    lm_value_text(lm_expr_value(s->x), s->unit, notation, &now);
+    write_value(lm_expr_value(s->x), s->unit, notation, &now);
     if (!now.failed)
         write(arg, now.data, true);
     lm_text_free(&now);

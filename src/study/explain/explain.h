@@ -24,8 +24,6 @@ void      lm_explain_text(const lm_explanation *x, lm_text *out);
 void      lm_explain_markdown(const lm_explanation *x, lm_text *out);
 lm_status lm_explain_json(const lm_explanation *x, lm_text *out, lm_error *e);
 
-/* Append what the model does instead: "attention GQA, positions RoPE+llama3, MLP SwiGLU, norms RMSNorm (Pre)". */
-void lm_put_instead(const lm_explanation *x, lm_text *out);
 
 /* Append the table of an explanation; nothing if it has no rows. */
 void lm_sheet_put_text(const lm_sheet *s, unsigned indent, unsigned columns, lm_text *out);

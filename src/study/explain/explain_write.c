@@ -10,7 +10,8 @@
 #include "base/jsontext.h"
 #include "base/number.h"
 
-void lm_put_instead(const lm_explanation *x, lm_text *out)
+/* Append what the model does instead: "attention GQA, positions RoPE+llama3, MLP SwiGLU, norms RMSNorm (Pre)". */
+static void put_instead(const lm_explanation *x, lm_text *out)
 {
     char attention[64], mlp[64];
 
@@ -134,7 +135,7 @@ static void not_used(const lm_explanation *x, lm_text *out)
 {
     lm_text instead = { 0 }, sentence = { 0 };
 
-    lm_put_instead(x, &instead);
+    put_instead(x, &instead);
     lm_text_printf(&sentence, _("%s has no such component: %s."), x->f->s.name, instead.data ? instead.data : "");
     lm_text_add_str(out, "\n  ");
     if (!sentence.failed)
@@ -211,7 +212,7 @@ void lm_explain_markdown(const lm_explanation *x, lm_text *out)
         lm_text_printf(out, "\n```math\n%s\n```\n", x->formulas[i].latex);
     letters_markdown(x, out);
     if (!x->used) {
-        lm_put_instead(x, &instead);
+        put_instead(x, &instead);
         lm_text_printf(out, _("\n**%s has no such component**: %s.\n"), x->f->s.name, instead.data ? instead.data : "");
         lm_text_free(&instead);
     }

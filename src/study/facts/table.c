@@ -42,11 +42,6 @@ void lm_table_row(lm_table *t, ...)
     va_end(args);
 }
 
-void lm_table_gap(lm_table *t)
-{
-    new_row(t);
-}
-
 void lm_table_print(const lm_table *t, lm_text *out)
 {
     unsigned width[LM_CELLS] = { 0 };

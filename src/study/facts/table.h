@@ -18,7 +18,6 @@ lm_table lm_table_new(lm_facts *f, const char *align, unsigned indent);
 
 /* Add a row: one text per column; copied. */
 void lm_table_row(lm_table *t, ...);
-void lm_table_gap(lm_table *t);
 void lm_table_print(const lm_table *t, lm_text *out);
 
 #endif

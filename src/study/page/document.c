@@ -197,17 +197,12 @@ void lm_doc_close(lm_document *d)
         d->at = d->at->parent;
 }
 
-bool lm_doc_is_empty(const lm_block *b)
-{
-    return !b->first;
-}
-
 void lm_doc_drop_empty(lm_document *d)
 {
     lm_block *b = d->at, *before = NULL;
 
     lm_doc_close(d);
-    if (b == d->at || !lm_doc_is_empty(b))
+    if (b == d->at || b->first)
         return;
     for (lm_block *k = d->at->first; k && k != b; k = k->next)
         before = k;

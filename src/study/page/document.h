@@ -175,7 +175,6 @@ const char *lm_doc_anchor(lm_document *d, const char *id);
 lm_block *lm_doc_open(lm_document *d, const char *id, const char *output, const char *title);
 lm_block *lm_doc_fold(lm_document *d, const char *id, const char *title);
 void      lm_doc_close(lm_document *d);
-bool      lm_doc_is_empty(const lm_block *b);        /* a section or fold without content */
 void      lm_doc_drop_empty(lm_document *d);         /* close the open block, and remove it if it is empty */
 
 void lm_doc_text(lm_document *d, const char *text);
