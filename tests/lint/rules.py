@@ -24,7 +24,7 @@ ROOMS = {
     "runtime": {"model": 0, "sample": 0, "engine": 1, "adapters": 2, "generate": 2, "measure": 3},
     "export": {"tensors": 0, "keys": 1, "vocabulary": 2, "files": 3, "synth": 4, "convert": 5, "quantize": 5},
     "server": {"front": 0, "store": 1, "models": 1, "ask": 2, "dialects": 3, "start": 4},
-    "study": {"facts": 0, "audit": 1, "derive": 1, "listing": 1, "draw": 2, "page": 3, "explain": 4, "compare": 4, "report": 5, "views": 6, "models": 6, "cluster": 6},
+    "study": {"facts": 0, "claims": 1, "audit": 2, "derive": 1, "listing": 1, "draw": 2, "page": 3, "explain": 4, "compare": 4, "report": 5, "views": 6, "models": 6, "cluster": 6},
     "cli": {"base": 0, "run": 1, "weights": 2, "study": 2, "measure": 2, "serve": 2, "": 3},
 }
 # A public header has the level of the module that implements it.
@@ -381,7 +381,7 @@ RULES = {
          ("src/runtime/engine/x.c", "adopt(x); mptr++;\n")]),
     "words_not_compared": (
         C_FILES,                           # these parse what others have written about a model
-        not_in(("src/study/facts/judge.c", "src/study/facts/claim.c", "src/study/audit/"), words_not_compared),
+        not_in(("src/study/claims/judge.c", "src/study/claims/claim.c", "src/study/audit/"), words_not_compared),
         [("src/study/views/x.c", 'if (strcmp(lm_facts_text(f, "rope.scaling"), "none") == 0)\n'),
          ("src/study/x.c", 'strstr(name,\n    "MLA")\n'), ("src/study/x.c", 'strcmp(value, "–")\n'), ("src/study/x.c", 'strcmp(x->text, "yes")\n')],
         [("src/study/x.c", 'strcmp(x->id, "none"); strcmp(m->class_name, "Conv1D"); strcmp(a->text, b->text); strstr(path, "[4096]"); strstr(p, " → ");\n'),

@@ -114,7 +114,7 @@ static lm_status score_prompts(lm_call *c, completion_turn *own, lm_error *e)
         const lm_tokens *prompt = prompts->items + (stream ? i / own->turn.n : i);
         own->scores[i] = lm_prompt_scores_new(prompt, c->service->info.n_vocab, (uint32_t)own->logprobs);
         if (!own->scores[i])
-            return lm_fail_memory(e, "log-probabilities", prompt->n * sizeof(lm_scored));
+            return lm_fail_memory(e, "log-probabilities", prompt->n * sizeof(lm_prompt_score));
     }
     return LM_OK;
 }

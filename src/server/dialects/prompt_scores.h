@@ -15,12 +15,12 @@
 
 enum { LM_SCORED_TOP = 20 };         /* maximum of most probable tokens per position */
 
-typedef struct lm_scored { double logprob; lm_logprob top[LM_SCORED_TOP]; } lm_scored;
+typedef struct lm_prompt_score { double logprob; lm_logprob top[LM_SCORED_TOP]; } lm_prompt_score;
 
 typedef struct lm_prompt_scores {
     atomic_uint owners;
     lm_token   *ids;                 /* [n + 1] */
-    lm_scored  *scores;              /* [n]: of each token except the first */
+    lm_prompt_score  *scores;              /* [n]: of each token except the first */
     size_t      n;
     uint32_t    n_vocab, top;
 } lm_prompt_scores;

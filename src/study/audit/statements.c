@@ -6,7 +6,7 @@
 #include <strings.h>
 
 #include "study/audit/audit_document.h"
-#include "study/facts/claim.h"
+#include "study/claims/claim.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/language.h"

@@ -1,5 +1,5 @@
 /* meaning.c - names of facts: those used in documents and in config.json, in addition to the paths of the tree. */
-#include "study/facts/meaning.h"
+#include "study/claims/meaning.h"
 
 #include <ctype.h>
 #include <stdio.h>

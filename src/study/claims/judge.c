@@ -10,9 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
-#include "study/facts/claim.h"
+#include "study/claims/claim.h"
 #include "study/facts/fact.h"
-#include "study/facts/meaning.h"
+#include "study/claims/meaning.h"
 #include "study/facts/traits.h"
 #include "arch/config.h"
 

@@ -1,5 +1,5 @@
 /* claim.c - parse the words around a number: bounds, "about", and text that makes it more than a number. */
-#include "study/facts/claim.h"
+#include "study/claims/claim.h"
 
 #include <ctype.h>
 #include <string.h>
