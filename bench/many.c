@@ -44,7 +44,7 @@ static lm_status bare(bench *b, double *took, lm_error *e)
     lm_event     event;
 
     for (uint32_t i = 0; i < b->n; i++) {
-        lm_sequence_options o = { .slot = i, .draw = i, .max_tokens = b->tokens, .ignore_eos = true };
+        lm_sequence_options o = { .sequence = i, .draw = i, .max_tokens = b->tokens, .ignore_eos = true };
         lm_engine_truncate(b->g, i, 0, NULL);
         LM_TRY(lm_sampler_new(NULL, b->n_vocab, NULL, &samplers[i], e));
         LM_TRY(lm_sequence_new(b->g, samplers[i], &o, &all[i], e));

@@ -41,7 +41,7 @@ static lm_status open_batch(batch *b, const char *path, lm_error *e)
 
 static lm_status begin(batch *b, uint32_t i, uint32_t tokens, lm_error *e)
 {
-    lm_sequence_options options = { .slot = i, .max_tokens = tokens };
+    lm_sequence_options options = { .sequence = i, .max_tokens = tokens };
     lm_sampler_options greedy = { .greedy = true };
     lm_model_info info;
     lm_tokens prompt = { 0 };

@@ -84,7 +84,7 @@ int main(int argc, char **argv)
         status = lm_tokenize(lm_model_tokenizer(model), argv[2], strlen(argv[2]), LM_ADD_SPECIAL, &ids, &e);
     if (status == LM_OK && ids.n > 0) {
         lm_model_describe(model, &info);
-        lm_engine_options options = { .context = (uint32_t)ids.n, .rows = (uint32_t)ids.n, .logit_rows = (uint32_t)ids.n };
+        lm_engine_options options = { .context = (uint32_t)ids.n, .max_rows = (uint32_t)ids.n, .max_logits = (uint32_t)ids.n };
         status = lm_engine_new(model, &options, &engine, &e);
         if (status == LM_OK)
             status = look(model, engine, &ids, info.n_vocab, k, &e);

@@ -59,7 +59,7 @@ static lm_status open_stream(stream *s, const char *path, lm_error *e)
 
 static lm_status begin(stream *s, uint32_t i, const char *text, int64_t tokens, lm_error *e)
 {
-    lm_sequence_options options = { .slot = i, .draw = i, .max_tokens = tokens };
+    lm_sequence_options options = { .sequence = i, .draw = i, .max_tokens = tokens };
     lm_model_info info;
     lm_tokens prompt = { 0 };
     lm_model_describe(s->model, &info);

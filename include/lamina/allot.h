@@ -21,7 +21,8 @@ typedef struct lm_allot_options {    /* all zero: the defaults; a text and a siz
     const char     *imatrix;         /* as of lm_quantize_options */
     double          seconds;         /* time limit for measuring; tensors not measured get the mean of their kind. 0: no limit */
     const char     *state;           /* file of earlier results, which are not measured again; NULL: none */
-    bool          (*progress)(void *arg, double fraction, const char *what);     /* 0…1; false: LM_CANCELLED */
+    /* Called periodically with 0…1 and the current activity, in the calling thread. Return false to cancel: LM_CANCELLED. */
+    bool          (*progress)(void *arg, double fraction, const char *what);
     void           *progress_arg;
     uint64_t        reserved[8];     /* zero */
 } lm_allot_options;

@@ -77,7 +77,7 @@ typedef struct lm_answer_event {
     uint64_t       reserved[2];      /* zero */
 } lm_answer_event;
 
-/* Used by one thread at a time. The only error of feed and end is LM_NO_MEMORY. */
+/* Used by one thread at a time; `event` is called in it. The only error of feed and end is LM_NO_MEMORY. */
 typedef struct lm_answer lm_answer;
 
 lm_status lm_answer_new(const lm_answer_style *s, const lm_answer_options *o, lm_answer **out, lm_error *e);

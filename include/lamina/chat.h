@@ -52,8 +52,8 @@ void      lm_chat_free(lm_chat *c);
 /* Add a message at the end; `text` is copied, and invalid UTF-8 becomes U+FFFD. LM_USAGE: an unknown role. */
 lm_status lm_chat_add(lm_chat *c, lm_role role, const char *text, lm_error *e);
 
-/* Generate a reply to the conversation and add it as a message. `o` as of lm_generate (NULL: the defaults), except sequence.slot, which is
- * the chat's. `out` may be NULL; otherwise free it with lm_generation_free.
+/* Generate a reply to the conversation and add it as a message. `o` as of lm_generate (NULL: the defaults), except
+ * sequence.sequence, which is the chat's. `out` may be NULL; otherwise free it with lm_generation_free.
  *
  * A reply that a callback, a limit or a full context has ended is added as far as it was generated; out->stop returns the reason. On
  * failure the messages are unchanged. LM_LIMIT: the conversation does not fit in the context: lm_chat_truncate removes messages. LM_USAGE:

@@ -34,7 +34,7 @@ lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_erro
 
 /* A rank of a cluster that does not exist: models opened with it can be inspected (program, plan, sizes), but not run. `o->split` gives the
  * number of ranks. */
-lm_status lm_cluster_imagine(const lm_cluster_options *o, uint32_t rank, lm_cluster **out, lm_error *e);
+lm_status lm_cluster_simulate(const lm_cluster_options *o, uint32_t rank, lm_cluster **out, lm_error *e);
 
 uint32_t  lm_cluster_rank(const lm_cluster *c);
 uint32_t  lm_cluster_ranks(const lm_cluster *c);

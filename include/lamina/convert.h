@@ -21,7 +21,7 @@ typedef struct lm_convert_options {  /* all zero: the defaults */
     bool        overwrite;           /* replace an existing file, or a folder that lamina wrote */
     bool        dry_run;             /* read, check and plan without writing */
     uint32_t    threads;             /* 0: physical cores */
-    /* Called periodically with 0…1. Return false to cancel: LM_CANCELLED, no file remains. */
+    /* Called periodically with 0…1, in the calling thread. Return false to cancel: LM_CANCELLED, no file remains. */
     bool      (*progress)(void *arg, double fraction);
     void       *progress_arg;
     uint64_t    reserved[4];         /* zero */

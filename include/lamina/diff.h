@@ -55,7 +55,7 @@ typedef struct lm_diff_options {     /* all zero: the defaults, tensors alone */
     uint32_t        chunks;          /* at most; 0: 4 */
     const char     *raise;           /* type to try on tensors of `b`; NULL: "q6_k"; "": none */
     uint32_t        candidates;      /* maximum tensors to try, those with the largest weighted error first; 0: 24 */
-    /* Called periodically with 0…1 and the current activity. Return false to cancel: LM_CANCELLED. */
+    /* Called periodically with 0…1 and the current activity, in the calling thread. Return false to cancel: LM_CANCELLED. */
     bool          (*progress)(void *arg, double fraction, const char *what);
     void           *progress_arg;
     uint64_t        reserved[8];     /* zero */

@@ -35,8 +35,8 @@ struct lm_adapter;
 typedef struct lm_engine_options {
     uint32_t    context;             /* maximum positions per sequence; 0: the model's context */
     uint32_t    sequences;           /* number of concurrent sequences; 0: 1 */
-    uint32_t    rows;                /* maximum rows per step; 0: 512 */
-    uint32_t    logit_rows;          /* maximum rows with logits per step; 0: max(sequences, 1) */
+    uint32_t    max_rows;            /* maximum rows per step; 0: 512 */
+    uint32_t    max_logits;          /* maximum rows with logits per step; 0: max(sequences, 1) */
     uint64_t    kv_positions;        /* cache size in positions, shared by all sequences; 0: context * sequences */
     uint32_t    rollback;            /* with sliding windows: positions by which a sequence can be truncated, one at a time */
     lm_kv_type  kv;                  /* type of keys, and of values unless kv_apart */
@@ -178,8 +178,8 @@ uint32_t     lm_engine_hidden_width(const lm_engine *g);
 /* Return the number of positions that a sequence holds. */
 uint32_t lm_engine_length(const lm_engine *g, uint32_t sequence);
 
-/* Return how many rows with logits of a sequence the next step can take with the results of single steps: limited by the context, `rows`,
- * `logit_rows`, and positions at which rotary frequencies change with the length. */
+/* Return how many rows with logits of a sequence the next step can take with the results of single steps: limited by the context,
+ * `max_rows`, `max_logits`, and positions at which rotary frequencies change with the length. */
 uint32_t  lm_engine_ahead(const lm_engine *g, uint32_t sequence);
 
 /* Remove positions >= keep and free their pages. LM_LIMIT: a sliding window has discarded positions that the next query needs. */

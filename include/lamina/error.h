@@ -56,7 +56,7 @@ const char *lm_status_word(lm_status s);
 
 /* `WHERE: FILE: MESSAGE (offset N)` on one line: parts that are empty are left out, control characters are escaped.
  * Writes at most `size` bytes including the terminator and returns `out`. */
-char *lm_error_text(const lm_error *e, char *out, uint64_t size);
+char *lm_error_text(const lm_error *e, char *out, size_t size);
 
 /* Escape `text` for one line of a terminal: control characters, line separators, direction marks and invalid UTF-8 become \xHH. Writes at
  * most `size` bytes including the terminator, and whole characters only. */

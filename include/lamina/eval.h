@@ -38,11 +38,11 @@ typedef struct lm_eval_text_options { /* all zero: the defaults */
     lm_token    bos;
     const char *state;               /* file of results so far, which are not computed again; NULL: none */
     const char *save_logits;         /* lm_eval_perplexity by LM_EVAL_HALVES: write a --kl-divergence-base file; NULL: none */
-    /* Called repeatedly with the number of processed chunks, of all, and the perplexity so far. Returning false ends with LM_CANCELLED; the
-     * results are in `state`. */
+    /* Called repeatedly, in the calling thread, with the number of processed chunks, of all, and the perplexity so far. Return false
+     * to cancel: LM_CANCELLED; the results are in `state`. */
     bool      (*progress)(void *arg, uint32_t done, uint32_t of, double perplexity);
     void       *progress_arg;
-    /* Called at the end with each scored token, in the order of the text; may be NULL. */
+    /* Called at the end, in the calling thread, with each scored token in the order of the text; may be NULL. */
     void      (*token)(void *arg, const lm_eval_token *token);
     void       *token_arg;
     uint64_t    reserved[8];         /* zero */
@@ -116,9 +116,9 @@ typedef struct lm_eval_item_result {
 
 typedef struct lm_eval_choices_options { /* all zero: the defaults */
     const char *state;               /* as of lm_eval_text_options */
-    bool      (*progress)(void *arg, uint64_t done, uint64_t of);    /* false: LM_CANCELLED */
+    bool      (*progress)(void *arg, uint64_t done, uint64_t of);    /* in the calling thread; false: LM_CANCELLED */
     void       *progress_arg;
-    /* Called at the end with each item, in order; may be NULL. */
+    /* Called at the end, in the calling thread, with each item in order; may be NULL. */
     void      (*item)(void *arg, size_t index, const lm_eval_item *item, const lm_eval_item_result *result);
     void       *item_arg;
     uint64_t    reserved[8];         /* zero */
@@ -195,7 +195,7 @@ typedef struct lm_needle_options { /* all zero: the defaults */
     const char     *filler;          /* sentences to hide it among; NULL: RULER's noise */
     uint64_t        seed;            /* of the numbers */
     const char     *state;           /* as of lm_eval_text_options */
-    bool          (*progress)(void *arg, uint64_t done, uint64_t of);    /* false: LM_CANCELLED */
+    bool          (*progress)(void *arg, uint64_t done, uint64_t of);    /* in the calling thread; false: LM_CANCELLED */
     void           *progress_arg;
     uint64_t        reserved[8];     /* zero */
 } lm_needle_options;

@@ -12,8 +12,9 @@ extern "C" {
 typedef struct lm_generate_options {
     lm_sequence_options sequence;
     uint32_t chunk;                  /* prompt rows per step; 0: the engine's maximum */
-    /* Callbacks, each may be NULL. `text`: new text, whole characters. `token`: a chosen token; `top` has sequence.logprobs entries.
-     * `prefill`: progress of the prompt. A callback that returns false stops the generation (LM_STOP_CANCELLED). */
+    /* Callbacks, each may be NULL, called by the thread of lm_generate. `text`: new text, whole characters. `token`: a chosen token; `top`
+     * has sequence.logprobs entries. `prefill`: progress of the prompt. A callback that returns false stops the generation
+     * (LM_STOP_CANCELLED). */
     bool   (*text)(void *arg, const char *piece, size_t size);
     bool   (*token)(void *arg, lm_token id, float logprob, const lm_logprob *top, uint32_t k);
     bool   (*prefill)(void *arg, size_t done, size_t total);
@@ -35,11 +36,11 @@ typedef struct lm_generation {
     uint64_t  reserved[4];           /* zero */
 } lm_generation;
 
-/* Process `prompt` (n tokens, the whole conversation) and generate until a stop condition. The slot already holds the first `reuse`
- * positions from an earlier generation; if a sliding window has discarded what they need, all are processed. Resets the sampler and gives
- * it the prompt. A cancelled step ends the generation with LM_STOP_CANCELLED, a full context or cache with LM_STOP_CONTEXT; neither is an
- * error. A cancellation after the last step has no effect. Releases the arguments of hooks before it returns. `o` NULL: the defaults.
- * LM_LIMIT: the prompt does not fit; LM_USAGE: as lm_sequence_new and lm_sequence_prompt. */
+/* Process `prompt` (n tokens, the whole conversation) and generate until a stop condition. The engine's sequence already holds the first
+ * `reuse` positions from an earlier generation; if a sliding window has discarded what they need, all are processed. Resets the sampler
+ * and gives it the prompt. A cancelled step ends the generation with LM_STOP_CANCELLED, a full context or cache with LM_STOP_CONTEXT;
+ * neither is an error. A cancellation after the last step has no effect. Releases the arguments of hooks before it returns. `o` NULL: the
+ * defaults. LM_LIMIT: the prompt does not fit; LM_USAGE: as lm_sequence_new and lm_sequence_prompt. */
 lm_status lm_generate(lm_engine *g, lm_sampler *s, const lm_token *prompt, size_t n, size_t reuse, const lm_generate_options *o,
                       lm_generation *out, lm_error *e);
 void      lm_generation_free(lm_generation *x);

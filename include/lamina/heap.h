@@ -21,7 +21,8 @@ extern "C" {
 #define LM_HEAP_STEP (UINT64_C(1) << 16)     /* `more` is asked for so many bytes at least: once for many allocations */
 
 typedef struct lm_heap_watch {
-    /* Whether `bytes` more may be allocated; if true, they count as granted. false: the allocation fails. NULL: no limit. */
+    /* Whether `bytes` more may be allocated; if true, they count as granted. false: the allocation fails. NULL: no limit. Called in the
+     * thread of the watch. */
     bool     (*more)(void *arg, uint64_t bytes);
     void      *arg;
     uint64_t   granted;              /* by `more` so far */
@@ -35,10 +36,10 @@ void     lm_heap_begin(lm_heap_watch *w);
 /* End the watch. Returns the bytes held, or 0 if more were freed than allocated. */
 uint64_t lm_heap_end(lm_heap_watch *w);
 
-/* Counted malloc and free, for allocations of the program or of other libraries. Memory of lm_heap_take may also be passed to free, which
+/* Counted malloc and free, for allocations of the program or of other libraries. Memory of lm_heap_alloc may also be passed to free, which
  * is not counted. */
-void    *lm_heap_take(size_t bytes);
-void     lm_heap_give(void *p);
+void    *lm_heap_alloc(size_t bytes);
+void     lm_heap_free(void *p);
 
 #ifdef __cplusplus
 }

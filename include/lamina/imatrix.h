@@ -27,7 +27,8 @@ typedef struct lm_imatrix_options {      /* all zero: the defaults */
     lm_token bos;
     bool     head;                       /* collect output.weight as well, if the head is a separate matrix */
     const char *dataset;                 /* name of the text, stored in the file; NULL: none */
-    /* Called after each chunk: chunks done, all chunks, perplexity so far. Return false to cancel: LM_CANCELLED; the sums so far remain. */
+    /* Called after each chunk, in the calling thread: chunks done, all chunks, perplexity so far. Return false to cancel: LM_CANCELLED;
+     * the sums so far remain. */
     bool   (*progress)(void *arg, uint32_t done, uint32_t of, double perplexity);
     void    *progress_arg;
     uint64_t reserved[4];                /* zero */

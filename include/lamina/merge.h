@@ -15,7 +15,7 @@ typedef struct lm_merge_options {        /* all zero: the defaults */
     bool         overwrite;          /* replace an existing `out` */
     bool         dry_run;            /* measure the loss on some rows of each tensor without writing; `out` may be NULL */
     uint32_t     threads;            /* 0: physical cores */
-    /* Called periodically with 0…1. Return false to cancel: LM_CANCELLED, no file remains. */
+    /* Called periodically with 0…1, in the calling thread. Return false to cancel: LM_CANCELLED, no file remains. */
     bool       (*progress)(void *arg, double fraction);
     void        *progress_arg;
     uint64_t     reserved[6];        /* zero */

@@ -62,8 +62,8 @@ typedef struct lm_cached_model {
     uint64_t    reserved[4];         /* zero */
 } lm_cached_model;
 
-/* Call `each` for every cached model: lamina's cache, then the Hugging Face cache, sorted by name. `each` returns false to stop. A missing
- * cache is empty, and damaged entries are skipped. Models are not opened. Thread-safe. */
+/* Call `each`, in the calling thread, for every cached model: lamina's cache, then the Hugging Face cache, sorted by name. `each` returns
+ * false to stop. A missing cache is empty, and damaged entries are skipped. Models are not opened. Thread-safe. */
 lm_status lm_model_cached(bool (*each)(void *arg, const lm_cached_model *model), void *arg, lm_error *e);
 
 /* `path`: a .gguf file (a split one: any part) or a Hugging Face folder; with structure_only or weights_optional also a

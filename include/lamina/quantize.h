@@ -26,7 +26,7 @@ typedef struct lm_quantize_options { /* all zero: the defaults */
     bool        measure;             /* compute each tensor's error */
     uint32_t    threads;             /* 0: physical cores */
     uint32_t    part_tensors;        /* maximum number of tensors in one file; 0: no limit */
-    /* Called periodically with 0…1. Return false to cancel: LM_CANCELLED, no file remains. */
+    /* Called periodically with 0…1, in the calling thread. Return false to cancel: LM_CANCELLED, no file remains. */
     bool      (*progress)(void *arg, double fraction);
     void       *progress_arg;
     uint64_t    part_bytes;          /* maximum size of the tensors in one file: "o.gguf" becomes "o-00001-of-0000N.gguf" …; 0: no limit */

@@ -72,7 +72,7 @@ typedef struct lm_schedule_options {
     lm_engine  *draft_engine;        /* draft model for requests with `draft`, with as many sequences; also used by this schedule
                                         only */
     uint32_t    draft_sequences;     /* no draft tokens in steps with more generating sequences than this; 0: 4. Each draft token
-                                        takes one of the engine's `logit_rows` */
+                                        takes one of the engine's `max_logits` */
     bool        no_forecast;         /* do not time kernels at the start (about 0.1 s each); estimate from steps only */
     lm_log      log;                 /* messages of the prefix store; called by lm_schedule_new and the schedule's thread */
     /* Ensemble: each step runs the same rows in all of these engines; samplers, hooks and log-probabilities use the mixture like the logits
@@ -113,9 +113,9 @@ const char *lm_schedule_fingerprint(const lm_schedule *s);
 typedef struct lm_request {
     const lm_token *prompt;          /* [n_prompt] */
     size_t          n_prompt;
-    lm_sequence_options sequence;    /* limits, stops, log-probabilities, hooks, draft_ngram, `draw`. `slot`, draft_engine and draft_slot
-                                        must be zero: the schedule sets them. Hooks of one sequence are called by one thread at a
-                                        time, hooks of different sequences concurrently */
+    lm_sequence_options sequence;    /* limits, stops, log-probabilities, hooks, draft_ngram, `draw`. `sequence`, draft_engine and
+                                        draft_sequence must be zero: the schedule sets them. Hooks of one sequence are called by one
+                                        thread at a time, hooks of different sequences concurrently */
     const lm_sampler_options *sampler;   /* options for lm_sampler_new; NULL: the defaults */
     bool            draft;           /* use the schedule's draft engine */
     const char     *key;             /* owner; slots are divided evenly among keys, then connections. NULL: "" */
@@ -128,16 +128,17 @@ typedef struct lm_request {
     bool            progress;        /* send LM_EVENT_PROMPT events */
     bool            explain_cache;   /* enable lm_reply_explain */
     bool            contributions;   /* enable lm_reply_contribution; LM_USAGE without `others` */
-    /* Called after new events arrived since lm_reply_next last returned false; may be NULL. There may be one spurious call. Never called
-     * after lm_reply_free has returned. */
+    /* Called after new events arrived since lm_reply_next last returned false; may be NULL. There may be one spurious call. Called by
+     * a thread of the schedule, never after lm_reply_free has returned. */
     void          (*wake)(void *arg);
     void           *wake_arg;
     const float    *adapters;        /* scales of the engine's adapters, [lm_engine_n_adapters]; NULL: the initial ones. Sequences of one
                                         step may have different scales; prefixes are shared among those with equal scales */
     void          (*wake_release)(void *wake_arg);   /* called at the later of lm_reply_free and the end of the request; NULL: nothing
                                         to release */
-    /* Called with each chosen token, in order, before the reply has it; the engine's last step contains the row that it was chosen from. A
-     * hook like those of `sequence`, except that it may be slow: the schedule waits meanwhile. NULL: none. */
+    /* Called by a thread of the schedule with each chosen token, in order, before the reply has it; the engine's last step contains the
+     * row that it was chosen from. A hook like those of `sequence`, except that it may be slow: the schedule waits meanwhile. NULL:
+     * none. */
     void          (*token)(void *arg, lm_token id);
     void           *token_arg;
     void          (*token_release)(void *token_arg);     /* called when the request has ended and its reply is freed; NULL: nothing to

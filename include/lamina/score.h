@@ -22,7 +22,7 @@ typedef struct lm_token_score {
 typedef struct lm_score_options {
     uint32_t sequence;                   /* of the engine; its content is discarded */
     uint32_t top;                        /* number of most probable tokens per position; at most the vocabulary */
-    /* Called with each token in order; false ends with LM_CANCELLED. May be NULL. */
+    /* Called with each token in order, in the calling thread; false ends with LM_CANCELLED. May be NULL. */
     bool   (*token)(void *arg, const lm_token_score *token);
     void    *arg;
     uint64_t reserved[4];            /* zero */
@@ -39,7 +39,7 @@ typedef struct lm_score {
 } lm_score;
 
 /* Score a text of n ids: sum the log-probabilities of its tokens, given the tokens before them. A step has as many rows as the engine has
- * logits for (logit_rows). LM_LIMIT: the text is longer than the context; LM_USAGE: an id outside the vocabulary, or a sequence that the
+ * logits for (max_logits). LM_LIMIT: the text is longer than the context; LM_USAGE: an id outside the vocabulary, or a sequence that the
  * engine does not have. Afterwards the sequence contains all tokens but the last. One call at a time per engine. */
 lm_status lm_score_text(lm_engine *g, const lm_token *ids, size_t n, const lm_score_options *o, lm_score *out, lm_error *e);
 
@@ -59,7 +59,7 @@ typedef struct lm_token_divergence {
 typedef struct lm_diverge_options {
     uint32_t sequence;                   /* of both engines; its content is discarded */
     uint32_t window;                     /* tokens per window; each window starts with an empty cache; 0: the smaller context */
-    /* Called with each token in order; false ends with LM_CANCELLED. May be NULL. */
+    /* Called with each token in order, in the calling thread; false ends with LM_CANCELLED. May be NULL. */
     bool   (*token)(void *arg, const lm_token_divergence *token);
     void    *arg;
     uint64_t reserved[4];            /* zero */

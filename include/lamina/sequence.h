@@ -3,7 +3,7 @@
  * A sequence never steps the engine. It adds rows to a batch that any number of sequences share; the caller runs the batch, notifies
  * the sequences and reads their events.
  *
- *   lm_batch b = { .rows = rows, .most = lm_engine_max_rows(g), .max_logits = lm_engine_max_logits(g) };
+ *   lm_batch b = { .rows = rows, .max_rows = lm_engine_max_rows(g), .max_logits = lm_engine_max_logits(g) };
  *   for (i …)  lm_sequence_rows(s[i], &b);                          rows of a prompt, or the last token and its draft tokens
  *   lm_engine_step(g, b.rows, b.n, &e);
  *   for (i …)  for (lm_sequence_ran(s[i]); lm_sequence_event(s[i], &event);)  …        text, tokens, the end
@@ -44,7 +44,7 @@ const char *lm_stop_word(lm_stop s); /* "none" "eos" "length" "stop" "context" "
 
 /* All zero: the defaults. Strings and ids are copied. */
 typedef struct lm_sequence_options {
-    uint32_t slot;                   /* the engine's sequence that holds its keys and values; exclusive until lm_sequence_free */
+    uint32_t sequence;               /* the engine's sequence that holds its keys and values; exclusive until lm_sequence_free */
     uint64_t draw;                   /* index among completions with one seed: each draws its own random numbers */
     int64_t  max_tokens;             /* <= 0: no limit */
     bool     prompt_only;            /* process the prompt, generate nothing: LM_STOP_LENGTH */
@@ -67,9 +67,9 @@ typedef struct lm_sequence_options {
     uint32_t draft_max;              /* maximum draft tokens per step, up to 64; 0: 16 */
     bool     draft_always;           /* always draft the maximum, even if it costs time */
     lm_engine *draft_engine;         /* smaller model that drafts when the n-gram finds nothing (lm_draft_fits), in its sequence
-                                        `draft_slot`; NULL: none. If it fails or its context is full, the sequence continues without
+                                        `draft_sequence`; NULL: none. If it fails or its context is full, the sequence continues without
                                         it: lm_sequence_info. */
-    uint32_t draft_slot;
+    uint32_t draft_sequence;
 
     /* Called before the sampler; may change the logits: grammars, biases, guidance. `logits` is a copy, [n_vocab]; `ids` are all n
      * tokens so far, including the prompt. Called once per chosen token, in order, from lm_sequence_event; never for a rejected draft
@@ -97,40 +97,40 @@ lm_sequence_options lm_sequence_defaults(void);
 typedef struct lm_sequence lm_sequence;
 
 /* Create a sequence. `sampler` is used by this sequence only, until it is freed; NULL: the caller chooses tokens (LM_EVENT_CHOICE). The
- * content of the slot is kept. LM_USAGE: the sampler has another vocabulary, the engine has no such slot, more log-probabilities than
- * tokens, or a draft model without a sampler. */
+ * content of the engine's sequence is kept. LM_USAGE: the sampler has another vocabulary, the engine has no such sequence, more
+ * log-probabilities than tokens, or a draft model without a sampler. */
 lm_status lm_sequence_new(lm_engine *g, lm_sampler *sampler, const lm_sequence_options *o, lm_sequence **out, lm_error *e);
 
-/* Free the sequence. The slot keeps what was processed, without rejected draft tokens. */
+/* Free the sequence. The engine's keeps what was processed, without rejected draft tokens. */
 void      lm_sequence_free(lm_sequence *s);
 
-/* Start with a prompt of n tokens. The slot already holds keys and values of the first `reuse` tokens (from an earlier sequence,
+/* Start with a prompt of n tokens. The engine already holds keys and values of the first `reuse` tokens (from an earlier sequence,
  * lm_engine_share …); if a sliding window has discarded what they need, they are processed again. Resets the sampler and gives it the
  * prompt. May be called for a running sequence: events not yet read are dropped. On failure the sequence is unchanged. LM_LIMIT: longer
- * than the context; LM_USAGE: no tokens, a token outside the vocabulary, or more reuse than the slot holds. */
+ * than the context; LM_USAGE: no tokens, a token outside the vocabulary, or more reuse than the engine holds. */
 lm_status lm_sequence_prompt(lm_sequence *s, const lm_token *ids, size_t n, size_t reuse, lm_error *e);
 
 /* Append more prompt after an ended generation; max_tokens counts from zero again. */
 lm_status lm_sequence_append(lm_sequence *s, const lm_token *ids, size_t n, lm_error *e);
 
-/* Save the sequence between steps: its tokens and the keys and values in its slot (lm_engine_save describes how the file is written).
+/* Save the sequence between steps: its tokens, and its keys and values in the engine (lm_engine_save describes how the file is written).
  * Tokens not yet processed are saved too: the rest of a prompt, the last chosen token. The sequence itself is unchanged. LM_USAGE: no
  * prompt, unread events, or a failed sequence. */
 lm_status lm_sequence_save(lm_sequence *s, const char *path, lm_error *e);
 
-/* Restore a saved sequence into one without a prompt, or one that has ended and whose events were all read; the slot must be empty
- * (lm_engine_truncate). It continues bit-identically: tokens, held-back text, log-probabilities. This requires the same options, sampler
- * and `draw`, which are not in the file (what a sampler learns from the tokens is). Delivered text is not delivered again. A sequence
- * that had ended is ended: lm_sequence_append. A file of lm_engine_save is restored as a processed prompt.
- * Errors: as lm_engine_restore; then the sequence is unchanged and the slot empty. */
+/* Restore a saved sequence into one without a prompt, or one that has ended and whose events were all read; the engine's sequence must
+ * be empty (lm_engine_truncate). It continues bit-identically: tokens, held-back text, log-probabilities. This requires the same options,
+ * sampler and `draw`, which are not in the file (what a sampler learns from the tokens is). Delivered text is not delivered again. A
+ * sequence that had ended is ended: lm_sequence_append. A file of lm_engine_save is restored as a processed prompt.
+ * Errors: as lm_engine_restore; then the sequence is unchanged, and the engine's is empty. */
 lm_status lm_sequence_restore(lm_sequence *s, const char *path, lm_error *e);
 
 /* ---- steps ---- */
 
 /* The rows of a step, while it is assembled. */
 typedef struct lm_batch {
-    lm_row  *rows;                   /* [most] */
-    uint32_t n, most;                /* at most lm_engine_max_rows */
+    lm_row  *rows;                   /* [max_rows] */
+    uint32_t n, max_rows;            /* at most lm_engine_max_rows */
     uint32_t n_logits, max_logits;   /* rows with logits, at most lm_engine_max_logits */
     uint32_t n_prompt, max_prompt;   /* prompt rows, limited to bound the step's time; max_prompt 0: unlimited */
     bool     no_draft;
@@ -196,7 +196,7 @@ typedef struct lm_sequence_info {
     lm_stop  stop;                   /* LM_STOP_NONE: running */
     size_t   n_prompt, n_read, n_reused;     /* prompt tokens; of which processed, including reused ones; of which reused */
     size_t   n_tokens;               /* chosen since the prompt, including the one that ended it */
-    size_t   n_held;                 /* how many of its first ids have keys and values in the slot */
+    size_t   n_held;                 /* how many of its first ids have keys and values in the engine */
     size_t   n_drafted, n_accepted;  /* draft tokens; of which accepted. They depend on the machine's speed, the text does not */
     const lm_error *draft_error;     /* why the draft engine is no longer used; NULL: it is */
     uint64_t reserved[4];            /* zero */

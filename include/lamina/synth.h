@@ -21,7 +21,7 @@ typedef struct lm_synth_options {
     uint32_t    threads;             /* 0: physical cores */
     uint64_t    shard_bytes;         /* maximum bytes of weights per file of a folder; 0: 5 GB */
     bool        overwrite;           /* replace an existing file, or a folder that lamina wrote */
-    /* Called periodically with 0…1. Return false to cancel: LM_CANCELLED, no file remains. */
+    /* Called periodically with 0…1, in the calling thread. Return false to cancel: LM_CANCELLED, no file remains. */
     bool      (*progress)(void *arg, double fraction);
     void       *progress_arg;
     uint64_t    reserved[4];         /* zero */

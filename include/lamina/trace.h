@@ -34,7 +34,7 @@ const char *lm_trace_part_word(lm_trace_part p);     /* "layer" "attention" "mlp
 
 /* All zero: probabilities of tokens only, without alternatives. */
 typedef struct lm_trace_options {
-    lm_engine_options engine;        /* rows and logit_rows 0: 32. Its probes are stored as well */
+    lm_engine_options engine;        /* max_rows and max_logits 0: 32. Its probes are stored as well */
     const lm_engine  *weights;       /* an engine of the same model and arithmetic, whose weights are shared; NULL: own weights */
     uint32_t    top;                 /* number of alternatives per token */
     uint32_t    lens;                /* logit lens: number of best tokens after each layer, from the last norm and the head; 0: off */

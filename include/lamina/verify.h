@@ -21,7 +21,7 @@ typedef struct lm_verify_options {
     double      tol;                 /* tolerated relative error; 0: 1e-4; negative: 0 */
     double      kl_max;              /* if not 0: tolerated mean KL, instead of the relative error; negative: 0 */
     const char *dump;                /* write the computed values to this safetensors file; NULL: do not */
-    void      (*row)(void *arg, const lm_verdict_row *row);        /* called for each row; may be NULL */
+    void      (*row)(void *arg, const lm_verdict_row *row);        /* called for each row, in the calling thread; may be NULL */
     void       *arg;
     uint64_t    reserved[4];         /* zero */
 } lm_verify_options;

@@ -20,8 +20,8 @@ static lm_status open_tracer(const lm_differing *d, const lm_model *m, bool lens
 
     o.engine.context    = d->chunk;
     o.engine.sequences  = 1;
-    o.engine.rows       = d->chunk < ROWS ? d->chunk : ROWS;
-    o.engine.logit_rows = o.engine.rows;
+    o.engine.max_rows       = d->chunk < ROWS ? d->chunk : ROWS;
+    o.engine.max_logits = o.engine.max_rows;
     return lm_tracer_new(m, &o, out, e);
 }
 

@@ -22,9 +22,9 @@ static lm_engine_options options_of(const lm_effect *f, const lm_engine_options 
     x.no_repack  = false;
     x.context    = f->chunk;
     x.sequences  = f->chunks < SEQUENCES ? f->chunks : SEQUENCES;
-    x.rows       = f->chunk * x.sequences < MAX_ROWS ? f->chunk * x.sequences : MAX_ROWS;
-    x.logit_rows = (uint64_t)x.rows * f->n_vocab * sizeof(float) > most ? (uint32_t)(most / sizeof(float) / f->n_vocab) : x.rows;
-    x.logit_rows = x.logit_rows ? x.logit_rows : 1;
+    x.max_rows       = f->chunk * x.sequences < MAX_ROWS ? f->chunk * x.sequences : MAX_ROWS;
+    x.max_logits = (uint64_t)x.max_rows * f->n_vocab * sizeof(float) > most ? (uint32_t)(most / sizeof(float) / f->n_vocab) : x.max_rows;
+    x.max_logits = x.max_logits ? x.max_logits : 1;
     x.kv_positions = 0;
     x.hidden     = false;
     return x;

@@ -112,12 +112,12 @@ void lm_free(void *p)
     free(p);
 }
 
-void *lm_heap_take(size_t bytes)
+void *lm_heap_alloc(size_t bytes)
 {
     return lm_alloc(bytes);
 }
 
-void lm_heap_give(void *p)
+void lm_heap_free(void *p)
 {
     lm_free(p);
 }

@@ -149,7 +149,7 @@ bool lm_any_reserved(const uint64_t *words, size_t bytes)
     return false;
 }
 
-char *lm_error_text(const lm_error *e, char *out, uint64_t size)
+char *lm_error_text(const lm_error *e, char *out, size_t size)
 {
     if (!out || !size)
         return out;

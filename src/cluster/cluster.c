@@ -94,7 +94,7 @@ lm_status lm_cluster_join(const lm_cluster_options *o, lm_cluster **out, lm_erro
     return LM_OK;
 }
 
-lm_status lm_cluster_imagine(const lm_cluster_options *o, uint32_t rank, lm_cluster **out, lm_error *e)
+lm_status lm_cluster_simulate(const lm_cluster_options *o, uint32_t rank, lm_cluster **out, lm_error *e)
 {
     LM_REQUIRE(e, out);
     LM_CHECK_RESERVED(e, o);
@@ -144,7 +144,7 @@ static lm_status make_engine(follower *f, lm_error *e)
     LM_TRY(f->j->c.x.lead(f->j->c.x.arg, &sent, sizeof sent, e));
     sent.cpu[sizeof sent.cpu - 1] = '\0';
     lm_engine_options o = {
-        .context = sent.context, .sequences = sent.sequences, .rows = sent.rows, .logit_rows = sent.logit_rows,
+        .context = sent.context, .sequences = sent.sequences, .max_rows = sent.max_rows, .max_logits = sent.max_logits,
         .kv_positions = sent.kv_positions, .rollback = sent.rollback, .kv = (lm_kv_type)sent.kv, .compute = (lm_compute)sent.compute,
         .no_repack = sent.no_repack, .threads = sent.threads, .threads_batch = sent.threads_batch, .cpu = *sent.cpu ? sent.cpu : NULL,
         .hidden = sent.hidden, .kv_values = (lm_kv_type)sent.kv_values, .kv_apart = sent.kv_apart,

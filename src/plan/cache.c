@@ -66,7 +66,7 @@ static uint64_t pages_of_sequence(const lm_plan *plan, const lm_kv_group *g)
 
     if (!g->window)
         return all;
-    some = ((uint64_t)g->window + plan->options.rollback + plan->options.rows + LM_PAGE - 1) / LM_PAGE + 1;
+    some = ((uint64_t)g->window + plan->options.rollback + plan->options.max_rows + LM_PAGE - 1) / LM_PAGE + 1;
     return some < all ? some : all;
 }
 

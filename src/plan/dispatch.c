@@ -60,7 +60,7 @@ void lm_plan_experts(lm_compiler *c, uint32_t index)
     uint32_t route = lm_plan_input(c, n->in[1], domain);
 
     /* order: [assignments] row, [assignments] position of each (row, choice), [E + 1] start of each expert's assignments */
-    uint64_t rows  = domain == LM_ALL_ROWS ? c->o->rows : c->o->logit_rows;
+    uint64_t rows  = domain == LM_ALL_ROWS ? c->o->max_rows : c->o->max_logits;
     uint32_t order = lm_plan_buffer(c, "dispatch", ((uint64_t)e + 2 + 2 * rows * k) * 4, domain);
     c->plan->buffers[order].rows = 1;
     lm_step *sort                = lm_plan_step(c, LM_STEP_SORT, index, domain);

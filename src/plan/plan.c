@@ -121,7 +121,7 @@ static uint64_t worker_bytes(const lm_compiler *c)
 /* Return the bytes of partial results of the layer that needs most, for the maximum of rows and ranges that are split. */
 static uint64_t partial_bytes(const lm_compiler *c)
 {
-    uint64_t most = 0, rows = c->o->rows < LM_SPLIT_ROWS ? c->o->rows : LM_SPLIT_ROWS;
+    uint64_t most = 0, rows = c->o->max_rows < LM_SPLIT_ROWS ? c->o->max_rows : LM_SPLIT_ROWS;
 
     for (uint32_t i = 0; i < c->p->n_nodes; i++) {
         const lm_attention_spec *s = &c->p->nodes[i].attention.spec;
@@ -150,19 +150,19 @@ static void place_state(lm_compiler *c)
     for (uint32_t i = 0; i < c->p->n_nodes; i++)
         if (c->p->nodes[i].code == LM_OP_ATTENTION && c->p->nodes[i].attention.spec.alibi > 0)
             slopes += c->p->nodes[i].attention.spec.n_heads;
-    s->positions    = reserve(&at, (uint64_t)o->rows * 4);
-    s->sequences    = reserve(&at, (uint64_t)o->rows * 4);
-    s->tokens       = reserve(&at, (uint64_t)o->rows * 4);
-    s->lengths      = reserve(&at, (uint64_t)o->rows * 4);
-    s->wanted       = reserve(&at, (uint64_t)o->logit_rows * 4);
-    s->logit_index  = reserve(&at, (uint64_t)o->rows * 4);
+    s->positions    = reserve(&at, (uint64_t)o->max_rows * 4);
+    s->sequences    = reserve(&at, (uint64_t)o->max_rows * 4);
+    s->tokens       = reserve(&at, (uint64_t)o->max_rows * 4);
+    s->lengths      = reserve(&at, (uint64_t)o->max_rows * 4);
+    s->wanted       = reserve(&at, (uint64_t)o->max_logits * 4);
+    s->logit_index  = reserve(&at, (uint64_t)o->max_rows * 4);
     s->seq_length   = reserve(&at, (uint64_t)o->sequences * 4);
     s->seq_next     = reserve(&at, (uint64_t)o->sequences * 4);
     s->page_tables  = reserve(&at, tables * 4);
     s->page_uses    = reserve(&at, pages * 4);
     s->page_free    = reserve(&at, pages * 4);
     s->frequencies  = reserve(&at, lanes * 4);
-    s->adapters     = reserve(&at, (uint64_t)c->p->n_adapters * o->rows * 4);
+    s->adapters     = reserve(&at, (uint64_t)c->p->n_adapters * o->max_rows * 4);
     s->seq_adapters = reserve(&at, (uint64_t)c->p->n_adapters * o->sequences * 4);
     s->slopes       = reserve(&at, slopes * 4);
     s->ranges_done  = reserve(&at, (uint64_t)lm_unsplit_items(o->workers) * 4);
@@ -183,10 +183,10 @@ lm_status lm_plan_context(const lm_program *p, uint32_t context, lm_error *e)
 
 static lm_status check_options(const lm_program *p, const lm_plan_options *o, lm_error *e)
 {
-    if (o->rows < 1 || o->rows > 65536)
-        return lm_fail(e, LM_USAGE, "rows", LM_NO_OFFSET, "%u rows in a forward pass; 1 to 65536 are possible", o->rows);
-    if (o->logit_rows < 1 || o->logit_rows > o->rows)
-        return lm_fail(e, LM_USAGE, "logit_rows", LM_NO_OFFSET, "%u rows with logits of %u", o->logit_rows, o->rows);
+    if (o->max_rows < 1 || o->max_rows > 65536)
+        return lm_fail(e, LM_USAGE, "max_rows", LM_NO_OFFSET, "%u rows in a forward pass; 1 to 65536 are possible", o->max_rows);
+    if (o->max_logits < 1 || o->max_logits > o->max_rows)
+        return lm_fail(e, LM_USAGE, "max_logits", LM_NO_OFFSET, "%u rows with logits of %u", o->max_logits, o->max_rows);
     if (o->sequences < 1 || o->sequences > 65536)
         return lm_fail(e, LM_USAGE, "sequences", LM_NO_OFFSET, "%u sequences; 1 to 65536 are possible", o->sequences);
     LM_TRY(lm_plan_context(p, o->context, e));

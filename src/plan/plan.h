@@ -38,8 +38,8 @@ static inline bool lm_attention_splits(const lm_attention_spec *s, uint32_t tile
 }
 
 typedef struct lm_plan_options {
-    uint32_t          rows;              /* maximum rows in a forward pass */
-    uint32_t          logit_rows;        /* maximum of these rows for which logits are requested */
+    uint32_t          max_rows;          /* maximum rows in a forward pass */
+    uint32_t          max_logits;        /* maximum of these rows for which logits are requested */
     uint32_t          sequences;
     uint32_t          context;           /* positions of a sequence */
     uint64_t          kv_positions;      /* positions in the cache, for all sequences together; 0: context * sequences */
@@ -167,7 +167,7 @@ typedef struct lm_kv_layer {
 /* Bookkeeping of the executor, which is also in the slab. Offsets in bytes. */
 typedef struct lm_plan_state {
     uint64_t positions, sequences, tokens, lengths;  /* u32 [rows] each */
-    uint64_t wanted;                                 /* u32 [logit_rows]: row indices */
+    uint64_t wanted;                                 /* u32 [max_logits]: row indices */
     uint64_t logit_index;                            /* u32 [rows]: index among the wanted rows, or LM_NONE */
     uint64_t seq_length, seq_next;                   /* u32 [sequences]: number of positions; the same after this forward pass */
     uint64_t page_tables;                            /* u32, group by group [sequences][pages_per_sequence] */

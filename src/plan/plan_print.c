@@ -50,7 +50,7 @@ void lm_plan_print(const lm_plan *p, lm_text *out)
 
     lm_text_printf(out,
                    "plan of %s: %u rows a pass, %u with logits, %u sequences of %u positions, cache %s, %s, %s, %u threads\n",
-                   p->program->class_name, p->options.rows, p->options.logit_rows, p->options.sequences, p->options.context,
+                   p->program->class_name, p->options.max_rows, p->options.max_logits, p->options.sequences, p->options.context,
                    lm_cache_types_name(p->options.cache, types),
                    p->options.exact  ? "float32"
                    : p->options.fine ? "fine"

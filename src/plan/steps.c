@@ -34,7 +34,7 @@ uint32_t lm_plan_routed(lm_compiler *c, const char *name, uint64_t stride, lm_do
     plan->buffers[plan->n_buffers] = (lm_buffer){
         .name   = name,
         .stride = (stride + 63) & ~UINT64_C(63),
-        .rows   = (uint64_t)(domain == LM_ALL_ROWS ? c->o->rows : c->o->logit_rows) * times,
+        .rows   = (uint64_t)(domain == LM_ALL_ROWS ? c->o->max_rows : c->o->max_logits) * times,
         .first  = LM_NONE,
         .domain = domain,
     };

@@ -19,7 +19,7 @@ static uint32_t pages_for(const lm_schedule *s, uint32_t group, size_t n)
     const lm_kv_group *k   = &s->g->plan->groups[group];
     uint64_t           all = (n + LM_PAGE) / LM_PAGE, some;
 
-    some = ((uint64_t)k->window + s->g->plan->options.rollback + s->g->plan->options.rows + LM_PAGE - 1) / LM_PAGE + 1;
+    some = ((uint64_t)k->window + s->g->plan->options.rollback + s->g->plan->options.max_rows + LM_PAGE - 1) / LM_PAGE + 1;
     all  = k->window && some < all ? some : all;
     return all < k->pages_per_sequence ? (uint32_t)all : k->pages_per_sequence;
 }

@@ -49,7 +49,7 @@ static lm_status check_request(const lm_schedule *s, const lm_request *q, lm_err
 {
     const lm_sequence_options *o = &q->sequence;
 
-    if (o->slot || o->draft_engine || o->draft_slot)
+    if (o->sequence || o->draft_engine || o->draft_sequence)
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "its slot and draft engine belong to the schedule");
     if (q->draft && !s->o.draft_engine)
         return lm_fail(e, LM_USAGE, "draft", LM_NO_OFFSET, "the schedule has no draft engine");

@@ -254,7 +254,7 @@ static lm_status take_memory(lm_schedule *s, lm_error *e)
             return lm_fail_memory(e, "the schedule", context * sizeof *s->slots[i].ids);
         lm_engine_truncate(s->g, i, 0, NULL);
     }
-    s->batch = (lm_batch){ .rows = s->rows, .most = lm_engine_max_rows(s->g), .max_logits = lm_engine_max_logits(s->g) };
+    s->batch = (lm_batch){ .rows = s->rows, .max_rows = lm_engine_max_rows(s->g), .max_logits = lm_engine_max_logits(s->g) };
     return LM_OK;
 }
 

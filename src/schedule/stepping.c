@@ -48,10 +48,10 @@ static void add_rows(lm_schedule *s, lm_reply *r, uint32_t most, uint32_t max_pr
 {
     lm_batch *b = &s->batch;
 
-    b->most        = least(lm_engine_max_rows(s->g), b->n + most);
+    b->max_rows        = least(lm_engine_max_rows(s->g), b->n + most);
     b->max_prompt = b->n_prompt + max_prompt;
     r->in_step     = lm_sequence_rows(r->sequence, b) > 0;
-    b->most        = lm_engine_max_rows(s->g);
+    b->max_rows        = lm_engine_max_rows(s->g);
 }
 
 /* Add the rows of generating requests. Draft tokens fill up a step of few rows. */

@@ -128,9 +128,9 @@ static lm_status copy_options(lm_tracer *t, const lm_trace_options *o, lm_error 
     t->o.heads         = heads;
     t->o.values        = n ? values : NULL;
     t->o.interventions = NULL;
-    uint32_t rows      = o->engine.rows ? o->engine.rows : ROWS;
-    t->o.engine.rows   = rows;
-    t->o.engine.logit_rows = o->engine.logit_rows ? o->engine.logit_rows : rows;
+    uint32_t rows      = o->engine.max_rows ? o->engine.max_rows : ROWS;
+    t->o.engine.max_rows   = rows;
+    t->o.engine.max_logits = o->engine.max_logits ? o->engine.max_logits : rows;
     return LM_OK;
 }
 
@@ -140,7 +140,7 @@ static lm_status make_lens(lm_tracer *t, lm_error *e)
 
     t->lens_rows = t->map.n_points < ROWS ? (uint32_t)t->map.n_points : ROWS;
     LM_TRY(lm_program_tail(t->p, t->map.stream, &t->tail, e));
-    o.rows = o.logit_rows = o.context = t->lens_rows;
+    o.max_rows = o.max_logits = o.context = t->lens_rows;
     o.sequences = 1;
     o.kv_positions = 0;
     o.rollback = 0;

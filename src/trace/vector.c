@@ -96,7 +96,7 @@ static lm_status make(builder *x, const lm_engine_options *o, const lm_tokens *t
     for (size_t i = 0; i < 2 * n_pairs; i++)
         longest = texts[i].n > longest ? texts[i].n : longest;
     LM_TRY(find_values(x, e));
-    options.rows      = options.rows ? options.rows : 64;
+    options.max_rows      = options.max_rows ? options.max_rows : 64;
     options.context   = longest > UINT32_MAX ? UINT32_MAX : (uint32_t)longest;
     options.sequences = 1;
     lm_engine_variant v = { .kept = x->values, .n_kept = x->n_layers };

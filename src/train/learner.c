@@ -62,7 +62,7 @@ static lm_engine_options engine_options(const lm_learner_options *o)
     lm_engine_options e = lm_engine_defaults();
 
     e.context = 1;                       /* its cache is not used */
-    e.rows = e.logit_rows = 1;
+    e.max_rows = e.max_logits = 1;
     e.threads             = o->threads;
     e.compute             = o->compute;
     e.cpu                 = o->cpu;

@@ -139,7 +139,7 @@ def golden():
 @pytest.fixture(scope="session")
 def engine(lm, model):
     probes = (ctypes.c_char_p * 2)(b"model.norm", None)
-    o = lm.lm_engine_options(context=64, sequences=3, rows=16, logit_rows=4, threads=1, hidden=True, probes=probes)
+    o = lm.lm_engine_options(context=64, sequences=3, max_rows=16, max_logits=4, threads=1, hidden=True, probes=probes)
     yield (engine := lm.new("lm_engine_new", model, ctypes.byref(o)))
     lm.lm_engine_free(engine)
 

@@ -583,7 +583,7 @@ def test_sequences_are_generated(lm, engine, tmp_path):
     text = lm.new("lm_sequence_new", engine, sampler, ref(o.sequence))
     lm.lm_sequence_prompt(text, prompt, 4, 0)
     rows = (lm.lm_row * 16)()
-    batch, event, info = lm.lm_batch(rows=rows, most=16, max_logits=4), lm.lm_event(), lm.lm_sequence_info()
+    batch, event, info = lm.lm_batch(rows=rows, max_rows=16, max_logits=4), lm.lm_event(), lm.lm_sequence_info()
     assert lm.lm_sequence_rows(text, ref(batch)) == 4
     lm.lm_engine_step(engine, rows, batch.n)
     lm.lm_sequence_ran(text)
@@ -601,7 +601,7 @@ def test_sequences_are_generated(lm, engine, tmp_path):
     assert info.n_tokens == 6 and lm.lm_sequence_ids(text, ref(count))[:4] == [5, 6, 7, 8] and count.value == 10
     path = str(tmp_path / "text").encode()
     lm.lm_sequence_save(text, path)
-    again = lm.new("lm_sequence_new", engine, sampler, ref(lm.lm_sequence_options(slot=1)))
+    again = lm.new("lm_sequence_new", engine, sampler, ref(lm.lm_sequence_options(sequence=1)))
     lm.lm_engine_truncate(engine, 1, 0)
     lm.lm_sequence_restore(again, path)
     assert lm.lm_sequence_ids(again, ref(count))[:10] == [5, 6, 7, 8, *first] and lm.lm_engine_length(engine, 1) == 9
@@ -638,7 +638,7 @@ def test_models_of_an_ensemble(lm, model):
     norm = math.log(sum(math.exp(x) for x in (0, 1, 2)))
     assert list(received.norms)[:2] == pytest.approx([norm, norm])
     assert math.fsum(map(math.exp, mixed)) == pytest.approx(1) and mixed[2] - mixed[0] == pytest.approx(0.75 * 2 - 0.25 * 2)
-    o = lm.lm_engine_options(context=64, sequences=2, rows=32, logit_rows=4, threads=1)
+    o = lm.lm_engine_options(context=64, sequences=2, max_rows=32, max_logits=4, threads=1)
     engines = [lm.new("lm_engine_new", model, ref(o)) for _ in range(2)]
     handles = (type(engines[1]) * 1)(engines[1])
     others, so = lm.lm_schedule_others(mixture=mixture), lm.lm_schedule_defaults()
@@ -665,7 +665,7 @@ def test_models_of_an_ensemble(lm, model):
 
 def test_many_sequences(lm, model, tmp_path):
     """Each reply is the same as before to the same request, whatever else is in the batch."""
-    o = lm.lm_engine_options(context=320, sequences=3, rows=32, logit_rows=4, threads=1)
+    o = lm.lm_engine_options(context=320, sequences=3, max_rows=32, max_logits=4, threads=1)
     engine = lm.new("lm_engine_new", model, ref(o))
     so = lm.lm_schedule_defaults()
     so.no_forecast, so.prefix_store = True, str(tmp_path / "prefixes").encode()
@@ -907,7 +907,7 @@ def test_verify(lm, small, golden):
 
 def test_ranks(lm, gguf):
     """Open a part of a model as one rank does; tests/e2e/run/test_cluster.py starts the processes."""
-    rank = lm.new("lm_cluster_imagine", ref(lm.lm_cluster_options(split=b"tp=2")), 1)
+    rank = lm.new("lm_cluster_simulate", ref(lm.lm_cluster_options(split=b"tp=2")), 1)
     assert (lm.lm_cluster_rank(rank), lm.lm_cluster_ranks(rank)) == (1, 2)
     part = lm.new("lm_model_open", gguf, ref(lm.lm_model_options(cluster=rank)))
     text = lm.new("lm_model_program_text", part)
@@ -963,7 +963,7 @@ def test_a_thread_has_a_heap_limit(lm):
     watch.more = type(watch.more)(lambda arg, n: granted.append(n) or sum(granted) <= 1 << 20)
     lm.lm_heap_begin(ref(watch))
     lm.lm_text_add(ref(text), b"a" * 100_000, 100_000)
-    lm.lm_heap_give(lm.lm_heap_take(100))
+    lm.lm_heap_free(lm.lm_heap_alloc(100))
     assert 100_000 < watch.held <= watch.granted == sum(granted) and not watch.wanted
     lm.lm_text_add(ref(text), b"a" * 2_000_000, 2_000_000)
     assert text.failed and text.size == 100_000 and watch.wanted > 1 << 20

@@ -32,7 +32,7 @@ static lm_status try(const char *path, bool *ran, lm_error *e)
 {
     lm_model         *m = NULL;
     lm_engine        *g = NULL;
-    lm_engine_options o = { .context = 8, .sequences = 1, .rows = 4, .logit_rows = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32,
+    lm_engine_options o = { .context = 8, .sequences = 1, .max_rows = 4, .max_logits = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32,
                             .threads = 1 };
     lm_row            rows[4] = { { 0, 0, 0, false }, { 0, 1, 1, false }, { 0, 2, 2, false }, { 0, 3, 3, true } };
     lm_status         status = lm_model_open(path, NULL, &m, e);
@@ -158,7 +158,7 @@ static void see_model(const lm_model *m, mutant_seen *out)
 static lm_status see_logits(const lm_model *m, mutant_seen *out, lm_error *e)
 {
     lm_engine        *g = NULL;
-    lm_engine_options o = { .context = 24, .sequences = 1, .rows = 24, .logit_rows = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32,
+    lm_engine_options o = { .context = 24, .sequences = 1, .max_rows = 24, .max_logits = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32,
                             .threads = 1 };
     lm_row            rows[24];
     lm_model_info     i;

@@ -47,7 +47,7 @@ static uint16_t port(void)
         return at;
     model = (lm_service_options){ .path = GOLDEN_MODEL, .sampling = lm_sampler_defaults(), .predict = 4, .metrics = true,
                                   .schedule = { .no_forecast = true },
-                                  .engine = { .sequences = 2, .logit_rows = 4, .context = 64, .threads = 1 } };
+                                  .engine = { .sequences = 2, .max_logits = 4, .context = 64, .threads = 1 } };
     PROMISE(lm_server_start(&o, false, &server, &e) == LM_OK);
     PROMISE(lm_server_load(server, &e) == LM_OK);
     at = (uint16_t)atoi(strrchr(lm_server_url(server, 0), ':') + 1);

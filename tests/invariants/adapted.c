@@ -143,8 +143,8 @@ static lm_engine *start(const lm_model *m, lm_engine_options o)
     lm_memory  planned, taken;
 
     o.context = 64;
-    o.rows    = TEXTS * STEP;
-    o.logit_rows = o.rows;
+    o.max_rows    = TEXTS * STEP;
+    o.max_logits = o.max_rows;
     o.threads = o.threads ? o.threads : 2;
     assert_int_equal(lm_engine_predict(m, &o, &planned, &e), LM_OK);
     if (lm_engine_new(m, &o, &g, &e) != LM_OK)

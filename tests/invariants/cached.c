@@ -15,7 +15,7 @@
 #include "request_cases.h"
 #include "../unit/temporary.h"
 
-static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
+static const lm_engine_options usual = { .max_logits = 40, .rollback = 16 };
 
 /* Make request i of n prompt tokens, the first `same` of which all such requests share. */
 static void make_similar(test_request *x, unsigned i, size_t same, size_t n)

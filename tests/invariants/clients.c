@@ -16,7 +16,7 @@
 #include "request_cases.h"
 #include "base/alloc.h"
 
-static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
+static const lm_engine_options usual = { .max_logits = 40, .rollback = 16 };
 
 /* ---- many clients ---- */
 
@@ -64,7 +64,7 @@ static void many_clients(void **state)
     pthread_t threads[CLIENTS];
 
     (void)state;
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 12, .logit_rows = 40, .kv_positions = 24 * 64 },
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 12, .max_logits = 40, .kv_positions = 24 * 64 },
                  (lm_schedule_options){ 0 });
     for (size_t i = 0; i < CLIENTS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, client, (void *)i), 0);
@@ -82,7 +82,7 @@ static void two_hundred_and_fifty_six_at_once(void **state)
     char          what[80];
 
     (void)state;
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = ALL, .logit_rows = 256, .rows = 300 }, (lm_schedule_options){ 0 });
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = ALL, .max_logits = 256, .max_rows = 300 }, (lm_schedule_options){ 0 });
     for (unsigned i = 0; i < ALL; i++) {
         make_request(&x[i], i, f.m);
         run_alone(f.alone, &x[i]);
@@ -110,7 +110,7 @@ static void another_engine_gives_the_same_tokens(void **state)
     snprintf(fingerprint, sizeof fingerprint, "%s", lm_schedule_fingerprint(f.s));
     close_fixture();
     for (uint32_t threads = 1; threads < 4; threads++) {
-        lm_engine_options o = { .threads = threads, .sequences = 3 + threads, .rows = 17 * threads, .rollback = 16 };
+        lm_engine_options o = { .threads = threads, .sequences = 3 + threads, .max_rows = 17 * threads, .rollback = 16 };
         open_fixture("qwen2/windows", 65, o, (lm_schedule_options){ .itl_target = 1e-6 });
         assert_string_equal(fingerprint, lm_schedule_fingerprint(f.s));
         run_all("another engine");
@@ -285,9 +285,9 @@ static void oversized_requests_are_rejected(void **state)
     ids[0]     = -1;
     assert_int_equal(lm_schedule_submit(f.s, &r, &reply, &e), LM_USAGE);
     ids[0]          = 1;
-    r.sequence.slot = 1;
+    r.sequence.sequence = 1;
     assert_int_equal(lm_schedule_submit(f.s, &r, &reply, &e), LM_USAGE);
-    r.sequence.slot = 0;
+    r.sequence.sequence = 0;
     r.draft         = true;
     assert_int_equal(lm_schedule_submit(f.s, &r, &reply, &e), LM_USAGE);
     r.draft    = false;
@@ -339,7 +339,7 @@ static void time_passes(void **state)
 {
     (void)state;
     f.longer = 160;
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 1, .logit_rows = 2 }, (lm_schedule_options){ .ring_bytes = 1 });
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = 1, .max_logits = 2 }, (lm_schedule_options){ .ring_bytes = 1 });
     f.x[4].r.deadline = 0.2;                             /* generating, but not read */
     f.x[8].r.deadline = 1e-6;                            /* in the queue; it expires before any step */
     for (unsigned i = 4; i < 13; i += 4)
@@ -464,7 +464,7 @@ static void submit_in_order(uint32_t slots, void (*arrange)(unsigned i, lm_reque
     lm_status status;
     pthread_t holder;
 
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = slots, .logit_rows = 40 }, (lm_schedule_options){ 0 });
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .sequences = slots, .max_logits = 40 }, (lm_schedule_options){ 0 });
     atomic_store(&placed, 0);
     memset(order, 0, sizeof order);
     atomic_store(&held, false);
@@ -534,7 +534,7 @@ static uint64_t allocations(int64_t tokens)
     uint64_t       before;
 
     f.longer = tokens;
-    open_fixture("mistral/window", 100, (lm_engine_options){ .logit_rows = 40, .rollback = 16, .kv_positions = 9 * 64 },
+    open_fixture("mistral/window", 100, (lm_engine_options){ .max_logits = 40, .rollback = 16, .kv_positions = 9 * 64 },
                  (lm_schedule_options){ 0 });
     before = lm_alloc_statistics().calls;
     for (unsigned i = 0; i < 12; i++) {

@@ -159,8 +159,8 @@ static void check_pages(const subject *s)
 static bool open_subject(size_t model, size_t k, lm_model **m, subject *s)
 {
     lm_error          e = { 0 };
-    lm_engine_options o = { .context = PROMPT + 1, .rows = ROWS, .kv = settings[k].kv, .kv_values = settings[k].values, .kv_apart = true,
-                            .compute = settings[k].compute, .threads = 1, .cpu = settings[k].cpu };
+    lm_engine_options o = { .context = PROMPT + 1, .max_rows = ROWS, .kv = settings[k].kv, .kv_values = settings[k].values,
+                            .kv_apart = true, .compute = settings[k].compute, .threads = 1, .cpu = settings[k].cpu };
 
     *s = (subject){ .name = models[model].name, .kv = settings[k].types };
     if (lm_model_open(models[model].path, NULL, m, &e) != LM_OK)

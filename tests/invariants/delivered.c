@@ -22,7 +22,7 @@ static lm_row     rows[ROWS];
 
 static int open_all(void **state)
 {
-    lm_engine_options o = { .context = 160, .sequences = TEXTS, .rows = ROWS, .logit_rows = ROWS, .threads = 2 };
+    lm_engine_options o = { .context = 160, .sequences = TEXTS, .max_rows = ROWS, .max_logits = ROWS, .threads = 2 };
 
     (void)state;
     m = open_demo_model();
@@ -64,7 +64,7 @@ static uint32_t vocabulary(void)
 
 static void step(lm_sequence *const *all, size_t n)
 {
-    lm_batch b = { .rows = rows, .most = ROWS };
+    lm_batch b = { .rows = rows, .max_rows = ROWS };
     lm_error e = { 0 };
 
     if (lm_sequences_step(g, all, n, &b, &e) != LM_OK)
@@ -126,7 +126,7 @@ static void characters_are_whole_and_stops_unseen(void **state)
 
     (void)state;
     for (uint32_t i = 0; i < TEXTS; i++) {
-        lm_sequence_options o = { .slot = i, .stops = texts[i].stops };
+        lm_sequence_options o = { .sequence = i, .stops = texts[i].stops };
         texts[i].ids = tokens_of(texts[i].says);
         assert_int_equal(lm_sequence_new(g, NULL, &o, &all[i], NULL), LM_OK);
         assert_int_equal(lm_sequence_prompt(all[i], prompt.ids, prompt.n, 0, NULL), LM_OK);
@@ -345,7 +345,7 @@ static void impossible_options_are_named(void **state)
     lm_error     e = { 0 };
     const struct { lm_sequence_options o; lm_sampler *sampler; const char *where; } bad[] = {
         { { 0 }, other, "sampler" },
-        { { .slot = TEXTS }, right, "slot" },
+        { { .sequence = TEXTS }, right, "slot" },
         { { .logprobs = (int32_t)vocabulary() + 1 }, right, "logprobs" },
         { { .logprobs = -2 }, right, "logprobs" },
         { { .n_stop_ids = 2 }, right, "stop_ids" },

@@ -65,7 +65,7 @@ static void generate(lm_engine *g, const lm_model *m, const lm_sampler_options *
     if (lm_sampler_new(s, info.n_vocab, lm_model_tokenizer(m), &sampler, &e) != LM_OK ||
         lm_generate(g, sampler, prompt, n, reuse, &o, &r->x, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);
-    r->length = lm_engine_length(g, o.sequence.slot);
+    r->length = lm_engine_length(g, o.sequence.sequence);
     lm_sampler_free(sampler);
 }
 
@@ -125,10 +125,10 @@ static void compare_golden(const char *name, int64_t window, const char *draft, 
     lm_engine_options  many = o, own = o;
     size_t             right = accepted;
 
-    o.logit_rows    = 1;
-    many.logit_rows = many.rows < 9 ? many.rows : 9;
+    o.max_logits    = 1;
+    many.max_logits = many.max_rows < 9 ? many.max_rows : 9;
     own.rollback    = 8;
-    own.logit_rows  = 1;
+    own.max_logits  = 1;
     lm_engine *plain = start(m, o, 1), *with = start(m, many, 2), *g = small ? start(small, own, 1) : NULL;
     lm_model_info info;
     lm_model_describe(m, &info);
@@ -182,7 +182,7 @@ static void random_models(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        compare_golden(names[i], 0, names[i], (lm_engine_options){ .context = 120, .rows = 32 }, true);
+        compare_golden(names[i], 0, names[i], (lm_engine_options){ .context = 120, .max_rows = 32 }, true);
 }
 
 /* Keys that leave the window still exist when drafts are rejected, and the planned cache is large enough for that. */
@@ -192,9 +192,9 @@ static void windows(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++) {
-        compare_golden("mistral/window", sizes[i], NULL, (lm_engine_options){ .context = 400, .rows = 9 }, false);
-        compare_golden("qwen2/windows", sizes[i], "qwen2/windows", (lm_engine_options){ .context = 400, .rows = 16 }, true);
-        compare_golden("mistral/window", sizes[i], "mistral/window", (lm_engine_options){ .context = 400, .rows = 9 }, true);
+        compare_golden("mistral/window", sizes[i], NULL, (lm_engine_options){ .context = 400, .max_rows = 9 }, false);
+        compare_golden("qwen2/windows", sizes[i], "qwen2/windows", (lm_engine_options){ .context = 400, .max_rows = 16 }, true);
+        compare_golden("mistral/window", sizes[i], "mistral/window", (lm_engine_options){ .context = 400, .max_rows = 9 }, true);
     }
 }
 
@@ -205,24 +205,24 @@ static void lengths(void **state)
 
     (void)state;
     for (size_t i = 0; i < 3; i++)
-        compare_golden(names[i], 0, names[i], (lm_engine_options){ .context = 100, .rows = 32 }, true);
+        compare_golden(names[i], 0, names[i], (lm_engine_options){ .context = 100, .max_rows = 32 }, true);
 }
 
 static void small_caches_and_steps(void **state)
 {
     (void)state;
-    compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .rows = 2 }, true);
-    compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .rows = 1 }, false);
-    compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .rows = 16, .kv_positions = 64 }, true);
+    compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .max_rows = 2 }, true);
+    compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .max_rows = 1 }, false);
+    compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 128, .max_rows = 16, .kv_positions = 64 }, true);
 }
 
 /* Drafts of the model itself are nearly always accepted, drafts of another model nearly never. */
 static void draft_models(void **state)
 {
     (void)state;
-    compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 120, .rows = 32 }, true);
-    compare_golden("llama/mqa", 0, "gpt2/plain", (lm_engine_options){ .context = 120, .rows = 32 }, false);
-    compare_golden("llama/gqa", 0, "llama/rope-dynamic", (lm_engine_options){ .context = 120, .rows = 32 }, false);
+    compare_golden("llama/gqa", 0, "llama/gqa", (lm_engine_options){ .context = 120, .max_rows = 32 }, true);
+    compare_golden("llama/mqa", 0, "gpt2/plain", (lm_engine_options){ .context = 120, .max_rows = 32 }, false);
+    compare_golden("llama/gqa", 0, "llama/rope-dynamic", (lm_engine_options){ .context = 120, .max_rows = 32 }, false);
 }
 
 /* ---- a real model ---- */
@@ -247,7 +247,7 @@ static void fifty_prompts(void **state)
     static const char *const stops[] = { "\n\n", "the", NULL };
     lm_model     *m     = open_demo_model();
     lm_engine    *plain = start(m, (lm_engine_options){ .context = 160 }, 1);
-    lm_engine    *with  = start(m, (lm_engine_options){ .context = 160, .logit_rows = 9 }, 2);
+    lm_engine    *with  = start(m, (lm_engine_options){ .context = 160, .max_logits = 9 }, 2);
 
     (void)state;
     for (unsigned i = 0; i < 50; i += 2 * EVERY - 1) {

@@ -32,7 +32,7 @@ static lm_model *open_model(void)
 /* The options of engine i of several: no two use the same amount of memory. */
 static lm_engine_options options_of(uint32_t i)
 {
-    return (lm_engine_options){ .context = 128 + 64 * i, .rows = 80, .logit_rows = 1, .threads = 1 + i % 2 };
+    return (lm_engine_options){ .context = 128 + 64 * i, .max_rows = 80, .max_logits = 1, .threads = 1 + i % 2 };
 }
 
 /* Run a prompt and some tokens, and store the logits of the last one. Returns false if a step fails. */

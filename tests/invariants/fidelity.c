@@ -123,7 +123,7 @@ lm_status fidelity_of(const lm_model *m, const char *folder, const lm_engine_opt
     lm_model_info     info;
 
     *out = (fidelity){ 0 };
-    o.context = o.rows = o.logit_rows = WINDOW;
+    o.context = o.max_rows = o.max_logits = WINDOW;
     lm_model_describe(m, &info);
     lm_status status = open_data(folder, "kl.safetensors", &kl, e);
     if (status == LM_OK)

@@ -79,7 +79,7 @@ static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t thre
 {
     lm_error          e = { 0 };
     lm_engine        *g = NULL;
-    lm_engine_options o = { .context = 256, .sequences = sequences, .rows = 192, .logit_rows = 192, .kv = s->kv,
+    lm_engine_options o = { .context = 256, .sequences = sequences, .max_rows = 192, .max_logits = 192, .kv = s->kv,
                             .kv_values = s->values, .kv_apart = true,
                             .compute = s->compute, .threads = threads, .threads_batch = threads == 2 ? 3 : threads == 3 ? 1 : 0,
                             .cpu = s->cpu };
@@ -216,7 +216,7 @@ static void check_probes(const golden_model *name, const lm_model *m, const sett
     lm_error          e         = { 0 };
     lm_engine        *g         = NULL;
     size_t            n         = 0;
-    lm_engine_options o = { .context = 256, .rows = 192, .logit_rows = 192, .kv = s->kv, .kv_values = s->values, .kv_apart = true,
+    lm_engine_options o = { .context = 256, .max_rows = 192, .max_logits = 192, .kv = s->kv, .kv_values = s->values, .kv_apart = true,
                             .compute = s->compute, .threads = 1,
                             .cpu = s->cpu, .probes = paths };
 
@@ -251,7 +251,7 @@ static void check_work(const golden_model *name, const lm_model *m, const lm_eng
 
 static void check_memory(const golden_model *name, const lm_model *m, const setting *s, const float *expected, float *got)
 {
-    lm_engine_options o = { .context = 256, .sequences = 2, .rows = 192, .logit_rows = 192, .kv = s->kv,
+    lm_engine_options o = { .context = 256, .sequences = 2, .max_rows = 192, .max_logits = 192, .kv = s->kv,
                             .kv_values = s->values, .kv_apart = true,
                             .compute = s->compute,
                             .threads = 2, .threads_batch = 3, .cpu = s->cpu };
@@ -364,7 +364,7 @@ static void the_last_owner_keeps_a_page(void **state)
     lm_error          e = { 0 };
     lm_model         *m = NULL;
     lm_engine        *g = NULL;
-    lm_engine_options o = { .context = 128, .sequences = 3, .rows = 16, .kv_positions = 128, .kv = LM_KV_F16, .threads = 1 };
+    lm_engine_options o = { .context = 128, .sequences = 3, .max_rows = 16, .kv_positions = 128, .kv = LM_KV_F16, .threads = 1 };
     lm_row            rows[10];
     uint64_t          used, total;
 

@@ -36,7 +36,7 @@ static uint64_t elements_of(const golden_model *model)
 
 static lm_engine *start(const lm_model *m, lm_compute compute, lm_kv_type kv, unsigned threads)
 {
-    lm_engine_options o = { .context = 192, .rows = ROWS, .logit_rows = ROWS, .kv = kv, .compute = compute, .threads = threads };
+    lm_engine_options o = { .context = 192, .max_rows = ROWS, .max_logits = ROWS, .kv = kv, .compute = compute, .threads = threads };
     lm_engine        *g = NULL;
     lm_error          e = { 0 };
 
@@ -127,7 +127,7 @@ static void the_cache_holds_the_latent_alone(void **state)
         lm_model *m = open_form(&models[i], "absorbed");
         for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
             lm_engine        *g = start(m, LM_COMPUTE_AUTO, types[t].type, 1);
-            lm_engine_options o = { .context = 192, .rows = ROWS, .logit_rows = ROWS, .kv = types[t].type, .threads = 1 };
+            lm_engine_options o = { .context = 192, .max_rows = ROWS, .max_logits = ROWS, .kv = types[t].type, .threads = 1 };
             lm_memory         planned, allocated;
             lm_error          e = { 0 };
             assert_int_equal(lm_engine_predict(m, &o, &planned, &e), LM_OK);

@@ -78,7 +78,7 @@ static void in_steps_with_other_sequences(void **state)
 
     (void)state;
     assert_int_equal(lm_engine_new(m, &(lm_engine_options){ .hidden = true }, &single, NULL), LM_OK);
-    lm_engine_options few = { .hidden = true, .sequences = 4, .rows = 40, .logit_rows = 12 };
+    lm_engine_options few = { .hidden = true, .sequences = 4, .max_rows = 40, .max_logits = 12 };
     assert_int_equal(lm_engine_new(m, &few, &g, NULL), LM_OK);
     s = start_schedule(g, (lm_schedule_options){ 0 });
     for (size_t i = 0; i < 2; i++) {

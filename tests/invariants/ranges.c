@@ -69,7 +69,7 @@ static lm_model *open_model(const deep_case *c)
 
 static lm_engine_options options(const deep_case *c, uint32_t threads, uint32_t sequences, uint32_t rows)
 {
-    return (lm_engine_options){ .context = CONTEXT, .sequences = sequences, .rows = rows, .logit_rows = rows, .kv = c->kv,
+    return (lm_engine_options){ .context = CONTEXT, .sequences = sequences, .max_rows = rows, .max_logits = rows, .kv = c->kv,
                                 .kv_values = c->values, .kv_apart = true, .compute = c->compute, .threads = threads, .cpu = c->cpu };
 }
 

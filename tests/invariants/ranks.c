@@ -261,7 +261,7 @@ static double compare(const golden_model *g, lm_compute compute, uint32_t heads,
     float *alone = malloc(n * sizeof *alone), *split = malloc(n * sizeof *split);
     double worst = 0;
 
-    like.options = (lm_engine_options){ .context = ROWS, .rows = PROMPT, .logit_rows = PROMPT, .threads = 1, .compute = compute,
+    like.options = (lm_engine_options){ .context = ROWS, .max_rows = PROMPT, .max_logits = PROMPT, .threads = 1, .compute = compute,
                                         .kv = LM_KV_F32 };
     assert_non_null(alone);
     assert_non_null(split);

@@ -24,7 +24,7 @@ lm_engine *start_engine(const lm_model *m, lm_engine_options o)
     lm_error   e = { 0 };
 
     o.context = o.context ? o.context : CONTEXT;
-    o.rows    = o.rows ? o.rows : 40;
+    o.max_rows    = o.max_rows ? o.max_rows : 40;
     o.threads = o.threads ? o.threads : 2;
     if (lm_engine_new(m, &o, &g, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);

@@ -50,7 +50,7 @@ static char file[256], other[256];
 
 static void open_engines(stage *t, uint32_t rollback)
 {
-    lm_engine_options o = { .context = CONTEXT, .rows = ROWS, .logit_rows = ROWS, .rollback = rollback, .threads = 2 };
+    lm_engine_options o = { .context = CONTEXT, .max_rows = ROWS, .max_logits = ROWS, .rollback = rollback, .threads = 2 };
     lm_model_info     info;
 
     lm_model_describe(t->m, &info);
@@ -141,7 +141,7 @@ static size_t run(writer *w, size_t steps, delivery *out)
     size_t   ran = 0;
 
     for (; ran < steps && out->stop == LM_STOP_NONE; ran++) {
-        lm_batch b = { .rows = rows, .most = ROWS };
+        lm_batch b = { .rows = rows, .max_rows = ROWS };
         if (lm_sequences_step(w->g, &w->s, 1, &b, &e) != LM_OK)
             fail_msg("%s: %s", e.where, e.message);
         listen(w->s, out);
@@ -400,7 +400,7 @@ static void undelivered_text_is_not_saved(void **state)
     (void)state;
     unlink(file);
     assert_int_equal(lm_sequence_prompt(w.s, t.prompt, 5, 0, NULL), LM_OK);
-    lm_batch b = { .rows = rows, .most = ROWS };
+    lm_batch b = { .rows = rows, .max_rows = ROWS };
     assert_int_equal(lm_sequences_step(w.g, &w.s, 1, &b, NULL), LM_OK);
     for (lm_event_kind last = LM_EVENT_PROMPT; last != LM_EVENT_TOKEN; last = event.kind) {
         assert_int_equal(lm_sequence_save(w.s, file, &e), LM_USAGE);

@@ -44,7 +44,7 @@ static lm_token token_at(uint32_t i, uint32_t n_vocab)
 /* Open an engine. Returns NULL if the model has no such context or does not support such a cache. */
 static lm_engine *open_engine(const lm_model *m, const setting *s, uint32_t sequences, uint32_t threads)
 {
-    lm_engine_options o = { .context = 192, .sequences = sequences, .rows = 100, .logit_rows = 1, .kv = s->kv, .kv_values = s->values,
+    lm_engine_options o = { .context = 192, .sequences = sequences, .max_rows = 100, .max_logits = 1, .kv = s->kv, .kv_values = s->values,
                             .kv_apart = true, .compute = s->compute,
                             .no_repack = s->no_repack, .threads = threads };
     lm_engine        *g = NULL;
@@ -365,7 +365,8 @@ static void a_failed_save_leaves_the_file(void **state)
 static void windows_keep_what_the_next_query_sees(void **state)
 {
     lm_model         *m = open_golden("gemma2/windows");
-    lm_engine_options much = { .context = 192, .rows = 100, .logit_rows = 1, .rollback = 80, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32 };
+    lm_engine_options much = { .context = 192, .max_rows = 100, .max_logits = 1, .rollback = 80, .kv = LM_KV_F32,
+                               .compute = LM_COMPUTE_F32 };
     lm_engine_options little = much;
     lm_engine        *g = NULL, *less = NULL;
     uint32_t          v = vocabulary(m);
@@ -396,7 +397,7 @@ static void choose(lm_engine *g, lm_sequence *s, lm_token *ids, size_t n)
     lm_row rows[64];
 
     for (size_t got = 0; got < n;) {
-        lm_batch b = { .rows = rows, .most = 64, .max_logits = 1 };
+        lm_batch b = { .rows = rows, .max_rows = 64, .max_logits = 1 };
         lm_event event;
         lm_error e = { 0 };
         if (lm_sequences_step(g, &s, 1, &b, &e) != LM_OK)

@@ -9,7 +9,7 @@
 
 #include "request_cases.h"
 
-static const lm_engine_options usual = { .logit_rows = 40, .rollback = 16 };
+static const lm_engine_options usual = { .max_logits = 40, .rollback = 16 };
 
 /* ---- independence of requests ---- */
 
@@ -23,7 +23,7 @@ static void many_sequences_equal_each_alone(void **state)
 {
     (void)state;
     for (size_t k = 0; k < sizeof families / sizeof *families; k += EVERY / 2 + 1) {
-        open_fixture(families[k].name, families[k].window, (lm_engine_options){ .logit_rows = 40, .rollback = 16 },
+        open_fixture(families[k].name, families[k].window, (lm_engine_options){ .max_logits = 40, .rollback = 16 },
                      (lm_schedule_options){ 0 });
         run_all(families[k].name);
         uint64_t cached = statistics().cached_tokens;
@@ -56,7 +56,7 @@ static void a_smaller_model_drafts(void **state)
     lm_model *m  = f.m;
     f.draft      = start_engine(m, (lm_engine_options){ .sequences = 8, .rollback = 16 });
     lm_engine *d = o.draft_engine = f.draft;
-    open_fixture("llama/gqa", 0, (lm_engine_options){ .logit_rows = 40, .rollback = 16 }, o);
+    open_fixture("llama/gqa", 0, (lm_engine_options){ .max_logits = 40, .rollback = 16 }, o);
     f.draft = d;
     for (unsigned i = 0; i < MANY; i++) {
         f.x[i].r.draft                 = i % 2;
@@ -75,7 +75,7 @@ static void preempted_sequences_are_recomputed(void **state)
     (void)state;
     for (size_t k = 0; k < sizeof families / sizeof *families; k += EVERY / 2 + 1) {
         f.longer = 150;
-        open_fixture(families[k].name, families[k].window, (lm_engine_options){ .logit_rows = 40, .kv_positions = 9 * 64, .rollback = 16 },
+        open_fixture(families[k].name, families[k].window, (lm_engine_options){ .max_logits = 40, .kv_positions = 9 * 64, .rollback = 16 },
                      (lm_schedule_options){ 0 });
         for (unsigned i = 0; i < MANY; i++)
             f.x[i].r.sequence.draft_ngram = i % 2 ? 3 : 0;

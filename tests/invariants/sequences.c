@@ -55,7 +55,7 @@ static lm_engine *start(const lm_model *m, lm_engine_options o)
     lm_error   e = { 0 };
 
     o.context = o.context ? o.context : CONTEXT;
-    o.rows    = o.rows ? o.rows : ROWS;
+    o.max_rows    = o.max_rows ? o.max_rows : ROWS;
     o.threads = 2;
     if (lm_engine_new(m, &o, &g, &e) != LM_OK)
         fail_msg("%s: %s", e.where, e.message);
@@ -141,7 +141,7 @@ static void begin(lm_engine *g, task *t, uint32_t slot)
 
     memset(&t->got, 0, sizeof t->got);
     t->hooked  = 0;
-    t->o.slot  = slot;
+    t->o.sequence  = slot;
     t->sampler = new_sampler(t);
     if (lm_sequence_new(g, t->sampler, &t->o, &t->sequence, &e) != LM_OK ||
         lm_sequence_prompt(t->sequence, t->prompt, t->n, 0, &e) != LM_OK)
@@ -245,13 +245,13 @@ static uint32_t vocabulary(const lm_model *m)
 static void step_somehow(lm_engine *g, task *t)
 {
     lm_row   rows[ROWS];
-    lm_batch b = { .rows = rows, .most = 1 + roll(ROWS), .max_logits = 1 + roll(12), .max_prompt = roll(9), .no_draft = roll(5) == 0 };
+    lm_batch b = { .rows = rows, .max_rows = 1 + roll(ROWS), .max_logits = 1 + roll(12), .max_prompt = roll(9), .no_draft = roll(5) == 0 };
     unsigned first = roll(TEXTS), n = 1 + roll(TEXTS), how = roll(8);
     lm_error e = { 0 };
 
     for (unsigned i = 0; i < n; i++)
         lm_sequence_rows(t[(first + i * 3) % TEXTS].sequence, &b);
-    assert_true(b.n <= b.most && b.n_logits <= b.max_logits && (!b.max_prompt || b.n_prompt <= b.max_prompt));
+    assert_true(b.n <= b.max_rows && b.n_logits <= b.max_logits && (!b.max_prompt || b.n_prompt <= b.max_prompt));
     if (how == 0 || b.n == 0) {
         for (unsigned i = 0; i < TEXTS; i++)
             listen(&t[i]);
@@ -276,8 +276,8 @@ static void compare_interleaved(const char *name, int64_t window, bool models)
 {
     lm_model   *m = open_golden_model(name, window);
     lm_engine  *alone = start(m, (lm_engine_options){ 0 });
-    lm_engine  *g = start(m, (lm_engine_options){ .sequences = TEXTS, .logit_rows = 12 });
-    lm_engine  *draft = models ? start(m, (lm_engine_options){ .sequences = TEXTS, .logit_rows = 1, .rollback = 8 }) : NULL;
+    lm_engine  *g = start(m, (lm_engine_options){ .sequences = TEXTS, .max_logits = 12 });
+    lm_engine  *draft = models ? start(m, (lm_engine_options){ .sequences = TEXTS, .max_logits = 1, .rollback = 8 }) : NULL;
     static task t[TEXTS];
     char        what[160];
 
@@ -287,7 +287,7 @@ static void compare_interleaved(const char *name, int64_t window, bool models)
         t[i].o.draft_max    = 1 + i % 6;
         t[i].o.draft_ngram  = i % 3 == 1 ? 2 : 0;
         t[i].o.draft_engine = i % 3 == 2 ? draft : NULL;
-        t[i].o.draft_slot   = i;
+        t[i].o.draft_sequence   = i;
         begin(g, &t[i], TEXTS - 1 - i);
     }
     while (!all_ended(t))
@@ -302,7 +302,7 @@ static void compare_interleaved(const char *name, int64_t window, bool models)
         drafted += info.n_drafted;
         accepted += info.n_accepted;
         end(&t[i]);
-        assert_int_equal(lm_engine_length(g, t[i].o.slot), info.n_held);       /* rejected draft tokens are removed */
+        assert_int_equal(lm_engine_length(g, t[i].o.sequence), info.n_held);   /* rejected draft tokens are removed */
     }
     lm_engine_free(draft);
     lm_engine_free(alone);
@@ -479,7 +479,7 @@ static void make_room(task *t)
 {
     for (unsigned i = 0; i < TEXTS; i++)
         if (t[i].got.stop != LM_STOP_NONE)
-            lm_engine_truncate(f.g, t[i].o.slot, 0, NULL);
+            lm_engine_truncate(f.g, t[i].o.sequence, 0, NULL);
 }
 
 static void a_full_cache_delays_requests(void **state)
@@ -489,7 +489,7 @@ static void a_full_cache_delays_requests(void **state)
 
     (void)state;
     for (uint32_t pages = 1; pages <= 5; pages += 2) {
-        open_fixture((lm_engine_options){ .kv_positions = 64 * pages, .logit_rows = 10 });
+        open_fixture((lm_engine_options){ .kv_positions = 64 * pages, .max_logits = 10 });
         b.rows = calloc(ROWS, sizeof *b.rows);
         for (unsigned i = 0; i < TEXTS; i++)
             f.t[i].o.draft_ngram = i % 2 ? 2 : 0;
@@ -552,7 +552,7 @@ static void events_are_read_by_many_threads(void **state)
     pthread_t    threads[TEXTS];
 
     (void)state;
-    open_fixture((lm_engine_options){ .logit_rows = 16 });
+    open_fixture((lm_engine_options){ .max_logits = 16 });
     b.rows = calloc(ROWS, sizeof *b.rows);
     for (unsigned i = 0; i < TEXTS; i++) {
         f.t[i].o.draft_ngram  = 2;
@@ -583,13 +583,13 @@ static void a_draft_model_that_fails_ends_nothing(void **state)
     size_t     given_up = 0;
 
     (void)state;
-    open_fixture((lm_engine_options){ .logit_rows = 12 });
+    open_fixture((lm_engine_options){ .max_logits = 12 });
     small[0] = start(f.m, (lm_engine_options){ .sequences = TEXTS, .kv_positions = 64, .rollback = 8 });     /* space for one of them */
     small[1] = start(f.m, (lm_engine_options){ .sequences = TEXTS, .context = 30, .rollback = 8 });          /* too short for some */
     b.rows = calloc(ROWS, sizeof *b.rows);
     for (unsigned i = 0; i < TEXTS; i++) {
         f.t[i].o.draft_engine = small[i % 2];
-        f.t[i].o.draft_slot   = i;
+        f.t[i].o.draft_sequence   = i;
         f.t[i].o.draft_always = true;
     }
     begin_all();

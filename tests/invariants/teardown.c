@@ -236,7 +236,7 @@ static void at_every_moment_in_every_way(void **state)
 
     (void)state;
     assert_int_equal(lm_engine_new(model, &(lm_engine_options){ .sequences = 1 }, &one, NULL), LM_OK);
-    assert_int_equal(lm_engine_new(model, &(lm_engine_options){ .sequences = 2, .rows = 16 }, &two, NULL), LM_OK);
+    assert_int_equal(lm_engine_new(model, &(lm_engine_options){ .sequences = 2, .max_rows = 16 }, &two, NULL), LM_OK);
     for (unsigned round = 0; round < 4; round++)
         for (unsigned m = 0; m < MOMENTS; m++)
             for (unsigned w = 0; w < WAYS; w++, n++)
@@ -380,12 +380,12 @@ static void a_sequence_and_a_generation_release_their_hook(void **state)
     lm_sequence_free(x);
     close_watched(&w);
 
-    o.slot = 9;
+    o.sequence = 9;
     open_watched(&w, 0);
     assert_int_equal(lm_sequence_new(g, sampler, &o, &x, NULL), LM_USAGE);
     close_watched(&w);
 
-    o.slot = 0;
+    o.sequence = 0;
     for (size_t n = 0; n < 5; n += 4) {                  /* without a prompt: LM_USAGE */
         lm_generate_options all = { .sequence = o };
         open_watched(&w, 0);

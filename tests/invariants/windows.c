@@ -34,7 +34,7 @@ static lm_model *open_model(const char *golden, int64_t window)
 static lm_engine *start(const lm_model *m, uint32_t context, uint32_t rows, uint32_t threads)
 {
     lm_engine_options o = {
-        .context = context, .rows = rows, .logit_rows = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = threads
+        .context = context, .max_rows = rows, .max_logits = 1, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = threads
     };
     lm_engine *g = NULL;
     lm_error   e = { 0 };

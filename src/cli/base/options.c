@@ -343,7 +343,7 @@ lm_status lm_engine_flags(const lm_run_flags *f, const lm_model *m, uint64_t lea
                    : context < UINT32_MAX ? (uint32_t)context
                                           : UINT32_MAX,
         .sequences = 1,
-        .rows = f->batch < f->ubatch ? f->batch : f->ubatch,
+        .max_rows = f->batch < f->ubatch ? f->batch : f->ubatch,
         .compute = (lm_compute)f->compute,
         .threads = f->threads,
         .threads_batch = f->threads_batch,

@@ -26,7 +26,7 @@ lm_status lm_bench_texts_open(lm_engine *g, uint32_t batch, lm_store *store, lm_
     if (!t.all || !t.rows || !t.ids)
         return lm_fail_memory(e, "the texts", n * sizeof *t.all);
     for (; t.n < n; t.n++) {
-        lm_sequence_options o = { .slot = t.n, .no_text = true, .ignore_eos = true };
+        lm_sequence_options o = { .sequence = t.n, .no_text = true, .ignore_eos = true };
         lm_status status = lm_sequence_new(g, NULL, &o, &t.all[t.n], e);
         if (status != LM_OK) {
             lm_bench_texts_close(&t);

@@ -351,8 +351,8 @@ static lm_status start(bench *b, const lists *l, uint32_t threads, uint32_t batc
     uint32_t longest = prompt > gen ? prompt : gen;
     lm_engine_options o = {
         .sequences = sequences,
-        .rows = most,
-        .logit_rows = sequences,
+        .max_rows = most,
+        .max_logits = sequences,
         .compute = (lm_compute)b->o->compute,
         .threads = threads,
         .threads_batch = b->o->threads_batch,

@@ -142,7 +142,7 @@ static lm_status start_engine(scoring *s, size_t least, lm_error *e)
     lm_engine_options engine;
 
     LM_TRY(lm_engine_flags(&s->o->run, s->model, least, &engine, e));
-    engine.logit_rows = lm_scored_rows(engine.rows);
+    engine.max_logits = lm_scored_rows(engine.max_rows);
     LM_TRY(lm_loras_open(s->cli, &s->o->lora, s->model, &s->loras, e));
     lm_loras_engine(&s->loras, &engine);
     LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));

@@ -207,7 +207,7 @@ static lm_status options_of(lm_tracing *t, lm_trace_options *out, lm_error *e)
 
     *out = lm_trace_defaults();
     LM_TRY(lm_engine_flags(&o->run, t->model, t->ids.n + o->predict, &out->engine, e));
-    out->engine.rows = out->engine.logit_rows = 0;
+    out->engine.max_rows = out->engine.max_logits = 0;
     out->top         = o->top;
     out->lens        = o->lens;
     out->lens_parts  = o->parts;
@@ -361,7 +361,7 @@ static lm_status make_vector(lm_tracing *t, lm_error *e)
     if (status == LM_OK)
         status = lm_engine_flags(&t->o->run, t->model, 1, &o, e);
     if (status == LM_OK) {
-        o.rows = o.logit_rows = 0;
+        o.max_rows = o.max_logits = 0;
         status = lm_trace_vector(t->model, &o, g.texts, g.n / 2, t->o->vector, e);
     }
     for (size_t i = 0; i < g.n; i++)

@@ -41,10 +41,10 @@ lm_status lm_eval_engine(const lm_evaluation *v, const lm_model *m, uint32_t con
     LM_TRY(lm_engine_flags(&v->o->run, m, context, out, e));
     out->context    = context;
     out->sequences  = sequences;
-    out->logit_rows = logits < out->rows ? logits : out->rows;
-    if ((uint64_t)out->logit_rows * info.n_vocab * sizeof(float) > most)
-        out->logit_rows = (uint32_t)(most / sizeof(float) / info.n_vocab);
-    out->logit_rows = out->logit_rows ? out->logit_rows : 1;
+    out->max_logits = logits < out->max_rows ? logits : out->max_rows;
+    if ((uint64_t)out->max_logits * info.n_vocab * sizeof(float) > most)
+        out->max_logits = (uint32_t)(most / sizeof(float) / info.n_vocab);
+    out->max_logits = out->max_logits ? out->max_logits : 1;
     if (m == v->model)
         lm_loras_engine(&v->loras, out);
     return LM_OK;

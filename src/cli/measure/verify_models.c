@@ -76,9 +76,9 @@ static lm_status start(pair *p, const lm_engine_options *engine, lm_error *e)
     for (int i = 0; i < 2; i++) {
         lm_engine_options o = *engine;
         o.context = p->window;
-        if (!o.rows)
-            o.rows = o.context < 512 ? o.context : 512;
-        o.logit_rows = o.rows < LOGIT_ROWS ? o.rows : LOGIT_ROWS;
+        if (!o.max_rows)
+            o.max_rows = o.context < 512 ? o.context : 512;
+        o.max_logits = o.max_rows < LOGIT_ROWS ? o.max_rows : LOGIT_ROWS;
         LM_TRY(lm_start_engine(p->model[i], &o, &p->engine[i], e));
     }
     return LM_OK;

@@ -308,7 +308,7 @@ static lm_status prepare(lm_cli *cli, run_options *o, run_state *s, lm_error *e)
     LM_TRY(lm_engine_flags(&o->run, s->model, s->ids.n + most, &engine, e));
     LM_TRY(lm_drafting_engine(&o->draft, &engine, e));
     if (scores_prompt(o))
-        engine.logit_rows = lm_scored_rows(engine.rows);
+        engine.max_logits = lm_scored_rows(engine.max_rows);
     LM_TRY(lm_loras_open(cli, &o->lora, s->model, &s->loras, e));
     lm_loras_engine(&s->loras, &engine);
     LM_TRY(lm_start_engine(s->model, &engine, &s->engine, e));

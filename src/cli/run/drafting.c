@@ -29,7 +29,7 @@ lm_status lm_drafting_engine(const lm_draft_flags *f, lm_engine_options *o, lm_e
         return lm_fail(e, LM_USAGE, "--draft-max", LM_NO_OFFSET,
                        "requires --draft-ngram N or --model-draft MODEL");
     if (f->ngram || f->model)
-        o->logit_rows = rows < o->rows ? rows : o->rows;
+        o->max_logits = rows < o->max_rows ? rows : o->max_rows;
     return LM_OK;
 }
 
@@ -46,7 +46,7 @@ lm_status lm_drafting_open(lm_cli *cli, const lm_draft_flags *f, const lm_model 
     if (status != LM_OK)
         return lm_fail_in(e, f->model);
     engine.adapters   = NULL;
-    engine.logit_rows = 1;
+    engine.max_logits = 1;
     engine.rollback   = f->most ? f->most : DEFAULT_DRAFT;
     return lm_start_engine(out->model, &engine, &out->engine, e);
 }

@@ -82,7 +82,7 @@ static lm_status engine_options(lm_cli *cli, lm_serve_flags *o, lm_service_optio
     lm_model_close(m);
     uint64_t context = s->engine.context ? s->engine.context : s->card.context_length;
     s->engine.sequences = o->parallel;
-    s->engine.logit_rows = o->parallel * 2;
+    s->engine.max_logits = o->parallel * 2;
     s->engine.kv_positions = o->cache_tokens ? o->cache_tokens
                                              : context * (o->parallel < 4 ? o->parallel : 4);
     s->engine.hidden = o->embeddings;
@@ -129,8 +129,8 @@ static lm_status other_options(lm_cli *cli, lm_serve_flags *o, const lm_ensemble
     for (uint32_t i = 0; i + 1 < x->mixture.n; i++) {
         others[i].engine.context = (uint32_t)context;
         others[i].engine.sequences = s->engine.sequences;
-        others[i].engine.rows = s->engine.rows;
-        others[i].engine.logit_rows = s->engine.logit_rows;
+        others[i].engine.max_rows = s->engine.max_rows;
+        others[i].engine.max_logits = s->engine.max_logits;
         others[i].engine.kv_positions = s->engine.kv_positions;
     }
     s->others = others;

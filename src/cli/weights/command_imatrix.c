@@ -102,8 +102,8 @@ static lm_status run_engine(gathering *g, const lm_model *model, const lm_tokens
     o.dataset         = lm_input_name(g->o->file);
     o.chunk           = engine.context;
     o.first           = g->o->resume ? lm_imatrix_chunks(g->m) : g->o->first;
-    engine.rows       = engine.rows < LOGIT_ROWS ? engine.rows : LOGIT_ROWS;
-    engine.logit_rows = engine.rows;
+    engine.max_rows       = engine.max_rows < LOGIT_ROWS ? engine.max_rows : LOGIT_ROWS;
+    engine.max_logits = engine.max_rows;
     /* If the tokenizer adds BOS before a text, it is the first token of each chunk. */
     LM_TRY(lm_added_bos(lm_model_tokenizer(model), &o.replace_first, &o.bos, e));
     LM_TRY(lm_start_engine(model, &engine, &run, e));

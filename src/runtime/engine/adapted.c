@@ -91,7 +91,7 @@ void lm_engine_adapters_begin(lm_engine *g, const lm_engine_options *o)
 void lm_engine_adapt_rows(lm_engine *g)
 {
     for (uint32_t k = 0; k < g->n_adapters; k++) {
-        float *scale = g->row_adapters + (size_t)k * g->plan->options.rows;
+        float *scale = g->row_adapters + (size_t)k * g->plan->options.max_rows;
         g->adapter_rows[k] = 0;
         for (uint32_t i = 0; i < g->n_rows; i++) {
             scale[i] = g->seq_adapters[(size_t)g->sequences[i] * g->n_adapters + k];

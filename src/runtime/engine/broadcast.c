@@ -75,7 +75,7 @@ lm_status lm_broadcast_new(lm_engine *g, const lm_engine_options *o, lm_error *e
     if (!leads(g))
         return LM_OK;
     lm_broadcast_options sent = {
-        o->context, o->sequences, o->rows, o->logit_rows, o->rollback, o->threads, o->threads_batch, (uint32_t)o->kv,
+        o->context, o->sequences, o->max_rows, o->max_logits, o->rollback, o->threads, o->threads_batch, (uint32_t)o->kv,
         (uint32_t)o->kv_values, (uint32_t)o->compute, o->kv_positions, o->no_repack, o->hidden, o->kv_apart, { 0 },
     };
     snprintf(sent.cpu, sizeof sent.cpu, "%s", o->cpu ? o->cpu : "");
@@ -122,7 +122,7 @@ static uint64_t exchanges_of(const lm_plan *p)
 /* Encode the options of a plan that must be equal on all ranks. */
 static uint64_t arithmetic_of(const lm_plan *p)
 {
-    return p ? (uint64_t)p->options.rows * 4 + (uint64_t)p->options.exact * 2 + p->options.fine : 0;
+    return p ? (uint64_t)p->options.max_rows * 4 + (uint64_t)p->options.exact * 2 + p->options.fine : 0;
 }
 
 lm_status lm_broadcast_agree(lm_engine *g, lm_status made, lm_error *e)

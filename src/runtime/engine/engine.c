@@ -139,7 +139,7 @@ static bool take_tables(lm_engine *g)
 {
     const lm_program *p = g->program;
 
-    g->sent_rows = lm_arena_new(&g->arena, g->plan->options.rows, lm_row);
+    g->sent_rows = lm_arena_new(&g->arena, g->plan->options.max_rows, lm_row);
     g->weight    = lm_arena_new(&g->arena, p->n_weights + 1, const void *);
     g->pages     = lm_arena_new(&g->arena, g->plan->n_groups + 1, lm_pages);
     g->slopes    = lm_arena_new(&g->arena, p->n_caches + 1, const float *);
@@ -264,8 +264,8 @@ static lm_status check_row(lm_engine *g, const lm_row *r, size_t i, lm_error *e)
                        g->seq_next[r->sequence]);
     if (r->position >= g->plan->options.context)
         return lm_fail(e, LM_LIMIT, where, LM_NO_OFFSET, "the context of %u positions is full", g->plan->options.context);
-    if (r->logits && g->n_wanted >= g->plan->options.logit_rows)
-        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "more than %u rows want logits", g->plan->options.logit_rows);
+    if (r->logits && g->n_wanted >= g->plan->options.max_logits)
+        return lm_fail(e, LM_USAGE, where, LM_NO_OFFSET, "more than %u rows want logits", g->plan->options.max_logits);
     return LM_OK;
 }
 
@@ -275,8 +275,8 @@ static lm_status take_rows(lm_engine *g, const lm_row *rows, size_t n, lm_error 
     g->n_rows = g->n_wanted = 0;
     for (uint32_t s = 0; s < g->plan->options.sequences; s++)
         g->seq_next[s] = g->seq_length[s];
-    if (n < 1 || n > g->plan->options.rows)
-        return lm_fail(e, LM_USAGE, "rows", LM_NO_OFFSET, "%zu in a forward pass; 1 to %u are possible", n, g->plan->options.rows);
+    if (n < 1 || n > g->plan->options.max_rows)
+        return lm_fail(e, LM_USAGE, "rows", LM_NO_OFFSET, "%zu in a forward pass; 1 to %u are possible", n, g->plan->options.max_rows);
     for (size_t i = 0; i < n; i++) {
         LM_TRY(check_row(g, &rows[i], i, e));
         g->seq_next[rows[i].sequence]++;

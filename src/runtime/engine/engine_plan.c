@@ -78,8 +78,8 @@ lm_status lm_engine_plan_of(const lm_model *m, const lm_program *program, const 
     LM_TRY(find_probes(program, o, kept, n_kept, arena, &probes, &p.n_probes, e));
     p.probes       = probes;
     p.sequences    = o->sequences ? o->sequences : 1;
-    p.rows         = o->rows ? o->rows : 512;
-    p.logit_rows   = o->logit_rows ? o->logit_rows : p.sequences < p.rows ? p.sequences : p.rows;
+    p.max_rows         = o->max_rows ? o->max_rows : 512;
+    p.max_logits   = o->max_logits ? o->max_logits : p.sequences < p.max_rows ? p.sequences : p.max_rows;
     p.context      = o->context ? o->context : program->context_length;
     p.kv_positions = o->kv_positions;
     p.rollback     = o->rollback;

@@ -24,7 +24,7 @@ static uint64_t row_floats(const lm_step *s) { return (uint64_t)s->width * s->gr
 
 static uint64_t max_rows(const lm_plan *p, const lm_step *s)
 {
-    return (uint64_t)(s->domain == LM_ALL_ROWS ? p->options.rows : p->options.logit_rows) * s->times;
+    return (uint64_t)(s->domain == LM_ALL_ROWS ? p->options.max_rows : p->options.max_logits) * s->times;
 }
 
 /* ---- where rows come from ---- */

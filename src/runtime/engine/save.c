@@ -37,7 +37,7 @@ lm_status lm_save_bindings(lm_engine *g, lm_text *out, lm_error *e)
 
     if (!g->fingerprint[0])
         LM_TRY(lm_model_fingerprint(g->model, g->fingerprint, e));
-    lm_text_printf(out, "%s%c%s%c%s%c", g->fingerprint, 0, g->model->departures, 0, arithmetic, 0);
+    lm_text_printf(out, "%s%c%s%c%s%c", g->fingerprint, 0, g->model->overrides, 0, arithmetic, 0);
     lm_text_printf(out, "%s%c%s%c", lm_cpu_name(g->kernels.cpu), 0, lm_cache_types_name(o->cache, types), 0);
     lm_text_printf(out, "%u positions", LM_PAGE);
     for (uint32_t i = 0; i < g->plan->n_groups; i++)

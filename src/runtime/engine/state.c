@@ -82,12 +82,12 @@ uint32_t lm_engine_context(const lm_engine *g)
 
 uint32_t lm_engine_max_rows(const lm_engine *g)
 {
-    return g ? g->plan->options.rows : 0;
+    return g ? g->plan->options.max_rows : 0;
 }
 
 uint32_t lm_engine_max_logits(const lm_engine *g)
 {
-    return g ? g->plan->options.logit_rows : 0;
+    return g ? g->plan->options.max_logits : 0;
 }
 
 uint32_t lm_engine_sequences(const lm_engine *g)
@@ -131,8 +131,8 @@ uint32_t lm_engine_ahead(const lm_engine *g, uint32_t sequence)
     const lm_plan_options *o = &g->plan->options;
     uint32_t               from = lm_engine_length(g, sequence), n = o->context - from;
 
-    n = n < o->rows ? n : o->rows;
-    n = n < o->logit_rows ? n : o->logit_rows;
+    n = n < o->max_rows ? n : o->max_rows;
+    n = n < o->max_logits ? n : o->max_logits;
     return lm_engine_alike(g, from, n);
 }
 

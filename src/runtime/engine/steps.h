@@ -95,7 +95,7 @@ static inline const void *weight_of(const lm_engine *g, const lm_node *n, unsign
  * *from and below `end`. False: there is none. */
 static inline bool adapted_rows(const lm_engine *g, const lm_step *s, uint64_t end, uint64_t *from, uint64_t *to, float *scale)
 {
-    const float *scales = g->row_adapters + (size_t)(s->adapter - 1) * g->plan->options.rows;
+    const float *scales = g->row_adapters + (size_t)(s->adapter - 1) * g->plan->options.max_rows;
 
     while (*from < end && scales[row_number(g, s->domain, *from)] == 0)
         ++*from;

@@ -343,7 +343,7 @@ lm_status lm_chat_reply(lm_chat *c, const lm_generate_options *o, lm_generation 
         lm_sequence_release_hooks(&own.sequence);
         return lm_fail_null(e, __func__);
     }
-    own.sequence.slot = c->sequence;
+    own.sequence.sequence = c->sequence;
     status            = reply(c, &own, &made, e);
     if (status == LM_OK && out)
         *out = made;

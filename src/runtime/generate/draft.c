@@ -51,7 +51,7 @@ static lm_status open_model(lm_draft *d, lm_error *e)
 
 lm_status lm_draft_open(lm_draft *d, const lm_sequence_options *o, lm_sampler *s, uint32_t n_vocab, lm_error *e)
 {
-    *d = (lm_draft){ .longest = o->draft_ngram, .engine = o->draft_engine, .slot = o->draft_slot, .sampler = s, .draw = o->draw,
+    *d = (lm_draft){ .longest = o->draft_ngram, .engine = o->draft_engine, .slot = o->draft_sequence, .sampler = s, .draw = o->draw,
                      .n_vocab = n_vocab };
     lm_pace_start(&d->pace, o->draft_always);
     d->most = o->draft_max ? o->draft_max : 16;

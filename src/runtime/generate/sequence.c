@@ -27,8 +27,8 @@ static lm_status check_options(const lm_engine *g, const lm_sampler *sampler, co
 
     if (sampler && lm_sampler_vocabulary(sampler) != n_vocab)
         return lm_fail(e, LM_USAGE, "sampler", LM_NO_OFFSET, "for %u tokens, the model has %u", lm_sampler_vocabulary(sampler), n_vocab);
-    if (o->slot >= lm_engine_sequences(g))
-        return lm_fail(e, LM_USAGE, "slot", LM_NO_OFFSET, "%u of %u", o->slot, lm_engine_sequences(g));
+    if (o->sequence >= lm_engine_sequences(g))
+        return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "%u of %u", o->sequence, lm_engine_sequences(g));
     if (o->logprobs < -1 || o->logprobs > (int64_t)n_vocab)
         return lm_fail(e, LM_USAGE, "logprobs", LM_NO_OFFSET, "%d of a vocabulary of %u tokens", o->logprobs, n_vocab);
     if (o->n_stop_ids && !o->stop_ids)
@@ -40,8 +40,8 @@ static lm_status check_options(const lm_engine *g, const lm_sampler *sampler, co
     if (d && (!sampler || d == g))
         return lm_fail(e, LM_USAGE, "draft_engine", LM_NO_OFFSET,
                        d == g ? "the draft engine is the engine itself" : "a draft engine needs a sampler to choose its tokens");
-    if (d && o->draft_slot >= lm_engine_sequences(d))
-        return lm_fail(e, LM_USAGE, "draft_slot", LM_NO_OFFSET, "%u of %u", o->draft_slot, lm_engine_sequences(d));
+    if (d && o->draft_sequence >= lm_engine_sequences(d))
+        return lm_fail(e, LM_USAGE, "draft_sequence", LM_NO_OFFSET, "%u of %u", o->draft_sequence, lm_engine_sequences(d));
     return LM_OK;
 }
 
@@ -165,7 +165,7 @@ void lm_sequence_free(lm_sequence *s)
     if (!s)
         return;
     if (s->n && !s->away)
-        lm_sequence_settle(s);
+        lm_sequence_commit(s);
     lm_sequence_release_hooks(&s->o);
     lm_draft_close(&s->draft);
     lm_emit_close(&s->text);
@@ -262,14 +262,14 @@ lm_status lm_sequence_prompt(lm_sequence *s, const lm_token *ids, size_t n, size
         return lm_fail(e, LM_USAGE, "sequence", LM_NO_OFFSET, "NULL");
     LM_TRY(check_ids(s, ids, n, 0, e));
     if (s->n)
-        lm_sequence_settle(s);
+        lm_sequence_commit(s);
     reuse  = reuse < n ? reuse : n - 1;                  /* the last prompt token's logits are needed */
-    length = lm_engine_length(s->g, s->o.slot);
+    length = lm_engine_length(s->g, s->o.sequence);
     if (reuse > length)
         return lm_fail(e, LM_USAGE, "reuse", LM_NO_OFFSET, "%zu positions, the sequence holds %u", reuse, length);
     LM_TRY(lm_sequence_reserve(s, n, e));
     LM_TRY(lm_sequence_open_text(s, e));
-    LM_TRY(lm_engine_keep(s->g, s->o.slot, (uint32_t)reuse, &kept, e));
+    LM_TRY(lm_engine_keep(s->g, s->o.sequence, (uint32_t)reuse, &kept, e));
     take_prompt(s, ids, n, kept);
     lm_draft_keep(&s->draft, kept);
     return LM_OK;
@@ -316,7 +316,7 @@ lm_status lm_sequence_append(lm_sequence *s, const lm_token *ids, size_t n, lm_e
     LM_TRY(check_ids(s, ids, n, s->n, e));
     LM_TRY(lm_sequence_reserve(s, s->n + n, e));
     LM_TRY(lm_sequence_open_text(s, e));
-    lm_sequence_settle(s);
+    lm_sequence_commit(s);
 
     for (size_t i = 0; i < n; i++) {
         s->ids[s->n++] = ids[i];

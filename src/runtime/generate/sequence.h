@@ -68,10 +68,10 @@ static inline bool lm_sequence_chooses(const lm_sequence *s)
 void lm_sequence_release_hooks(lm_sequence_options *o);
 
 /* Remove rejected draft tokens from the slot, and count the draft. Call it between steps. */
-void lm_sequence_settle(lm_sequence *s);
+void lm_sequence_commit(lm_sequence *s);
 
 /* Set its stop reason if it has reached its end: a cancel, max_tokens, the context. */
-void lm_sequence_look(lm_sequence *s);
+void lm_sequence_update_stop(lm_sequence *s);
 
 /* Allocate memory for `n` tokens and all that may be chosen after them; the last of those is never processed. */
 lm_status lm_sequence_reserve(lm_sequence *s, size_t n, lm_error *e);

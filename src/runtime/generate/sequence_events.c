@@ -217,7 +217,7 @@ bool lm_sequence_event(lm_sequence *s, lm_event *out)
             return token_event(s, out);
         if (text_event(s, out))
             return true;
-        lm_sequence_look(s);
+        lm_sequence_update_stop(s);
         if (s->stop != LM_STOP_NONE)
             return end_event(s, out);
         if (!lm_sequence_chooses(s))

@@ -3,7 +3,7 @@
 
 void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held)
 {
-    s->o.slot  = slot;
+    s->o.sequence  = slot;
     s->away    = false;
     s->at      = held;
     s->n_reads = s->n > s->n_prompt ? s->n - 1 : s->n_prompt;
@@ -18,6 +18,6 @@ void lm_sequence_place(lm_sequence *s, uint32_t slot, size_t held)
 void lm_sequence_detach(lm_sequence *s)
 {
     if (!s->away)
-        lm_sequence_settle(s);
+        lm_sequence_commit(s);
     s->away = true;
 }

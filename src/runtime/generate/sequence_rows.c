@@ -19,11 +19,11 @@ static void fail(lm_sequence *s, const lm_error *e)
     lm_sequence_end(s, LM_STOP_FAILED, e);
 }
 
-void lm_sequence_settle(lm_sequence *s)
+void lm_sequence_commit(lm_sequence *s)
 {
     lm_error e;
 
-    if (lm_engine_length(s->g, s->o.slot) > s->at && lm_engine_truncate(s->g, s->o.slot, (uint32_t)s->at, &e) != LM_OK)
+    if (lm_engine_length(s->g, s->o.sequence) > s->at && lm_engine_truncate(s->g, s->o.sequence, (uint32_t)s->at, &e) != LM_OK)
         fail(s, &e);
     if (s->verified)
         lm_draft_accept(&s->draft, s->accepted, s->draft_end - s->draft_begin, s->ran - s->draft_end);
@@ -31,7 +31,7 @@ void lm_sequence_settle(lm_sequence *s)
     s->next = s->n_logits = 0;
 }
 
-void lm_sequence_look(lm_sequence *s)
+void lm_sequence_update_stop(lm_sequence *s)
 {
     size_t generated = s->n - s->n_prompt;
 
@@ -56,7 +56,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 
 static uint32_t room_for_rows(const lm_sequence *s, const lm_batch *b)
 {
-    uint32_t most = b->most ? b->most : lm_engine_max_rows(s->g);
+    uint32_t most = b->max_rows ? b->max_rows : lm_engine_max_rows(s->g);
 
     return most - least(b->n, most);
 }
@@ -70,7 +70,7 @@ static uint32_t room_for_logits(const lm_sequence *s, const lm_batch *b)
 
 static void add_row(const lm_sequence *s, lm_batch *b, lm_token id, size_t position, bool logits)
 {
-    b->rows[b->n++] = (lm_row){ s->o.slot, id, (uint32_t)position, logits };
+    b->rows[b->n++] = (lm_row){ s->o.sequence, id, (uint32_t)position, logits };
     b->n_logits += logits;
 }
 
@@ -97,7 +97,7 @@ static uint32_t prompt_rows(lm_sequence *s, lm_batch *b)
 /* Return the maximum number of useful draft tokens. */
 static uint32_t max_draft(const lm_sequence *s)
 {
-    uint32_t ahead = lm_engine_ahead(s->g, s->o.slot);
+    uint32_t ahead = lm_engine_ahead(s->g, s->o.sequence);
     uint64_t left = s->o.max_tokens <= 0 ? UINT32_MAX : (uint64_t)s->o.max_tokens - (s->n - s->n_prompt);
 
     ahead = ahead ? ahead - 1 : 0;                       /* the token before them needs a row too */
@@ -137,8 +137,8 @@ uint32_t lm_sequence_rows(lm_sequence *s, lm_batch *b)
         lm_fail(&e, LM_USAGE, "sequence", LM_NO_OFFSET, "rows were requested before its events were read");
         fail(s, &e);
     }
-    lm_sequence_settle(s);
-    lm_sequence_look(s);
+    lm_sequence_commit(s);
+    lm_sequence_update_stop(s);
     if (s->stop != LM_STOP_NONE)
         return 0;
     s->first  = b->n;

@@ -26,16 +26,16 @@ lm_status lm_sequence_save(lm_sequence *s, const char *path, lm_error *e)
         return refuse(e, "it has no text");
     if (!all_delivered(s))
         return refuse(e, "it has events that were not read");
-    lm_sequence_settle(s);
+    lm_sequence_commit(s);
     if (s->stop == LM_STOP_FAILED)
         return refuse(e, "it has failed");
-    if (lm_engine_length(s->g, s->o.slot) != s->at)
+    if (lm_engine_length(s->g, s->o.sequence) != s->at)
         return refuse(e, "the slot holds something else");
     lm_saved t = {
         .ids = s->ids, .n = (uint32_t)s->n, .n_held = (uint32_t)s->at, .n_prompt = (uint32_t)s->n_prompt, .stop = s->stop,
         .mirostat = s->sampler ? lm_sampler_surprise(s->sampler) : (double)NAN,
     };
-    return lm_save_text(s->g, s->o.slot, &t, path, e);
+    return lm_save_text(s->g, s->o.sequence, &t, path, e);
 }
 
 /* ---- restore ---- */
@@ -72,7 +72,7 @@ static lm_status take_over(lm_sequence *s, const lm_saved *t, lm_error *e)
     LM_TRY(lm_sequence_reserve(s, t->n, e));
     LM_TRY(show_again(s, t, &stopped, e));
     if (most < kept)                                     /* the last prompt token's logits are needed */
-        LM_TRY(lm_engine_keep(s->g, s->o.slot, most, &kept, e));
+        LM_TRY(lm_engine_keep(s->g, s->o.sequence, most, &kept, e));
     if (s->sampler)
         lm_sampler_reset(s->sampler);
     for (s->n = 0; s->n < t->n; s->n++) {
@@ -100,12 +100,12 @@ lm_status lm_sequence_restore(lm_sequence *s, const char *path, lm_error *e)
 
     if (s->n && (s->stop == LM_STOP_NONE || !all_delivered(s)))
         return refuse(e, "it has not ended");
-    LM_TRY(lm_restore_text(s->g, s->o.slot, path, &t, e));
+    LM_TRY(lm_restore_text(s->g, s->o.sequence, path, &t, e));
     lm_status status = check_text(&t, path, e);
     if (status == LM_OK)
         status = take_over(s, &t, e);
     if (status != LM_OK)
-        lm_engine_truncate(s->g, s->o.slot, 0, NULL);
+        lm_engine_truncate(s->g, s->o.sequence, 0, NULL);
     lm_free(t.ids);
     return status;
 }

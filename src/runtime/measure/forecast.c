@@ -221,7 +221,7 @@ lm_status lm_engine_forecast(lm_engine *g, uint32_t prompt, uint32_t sequences, 
 {
     LM_REQUIRE(e, g && out);
     rates     r       = { 0 };
-    uint64_t  rows    = prompt < g->plan->options.rows ? prompt : g->plan->options.rows;
+    uint64_t  rows    = prompt < g->plan->options.max_rows ? prompt : g->plan->options.max_rows;
     double   *per_key = lm_alloc_zero((size_t)g->program->n_caches + 256, sizeof *per_key);
 
     *out = (lm_forecast){ 0 };

@@ -173,7 +173,7 @@ static lm_status make_text(searching *s, uint32_t slot, uint64_t index, const ce
 static lm_status begin(searching *s, uint32_t slot, uint64_t index, const cell *c, lm_error *e)
 {
     lm_tokens           ids = { 0 };
-    lm_sequence_options o   = { .slot = slot, .max_tokens = s->o.predict };
+    lm_sequence_options o   = { .sequence = slot, .max_tokens = s->o.predict };
 
     lm_text_clear(&s->written[slot]);
     LM_TRY(lm_engine_truncate(s->g, slot, 0, e));

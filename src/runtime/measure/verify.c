@@ -147,10 +147,10 @@ static lm_status open_engine(check *c, lm_error *e)
 
     o.context = (uint32_t)(c->golden.length + c->golden.n_greedy);
     o.sequences = 1;
-    o.rows = (uint32_t)c->golden.length;
-    o.logit_rows = 0;
+    o.max_rows = (uint32_t)c->golden.length;
+    o.max_logits = 0;
     for (uint64_t t = 0; t < c->golden.length; t++)
-        o.logit_rows += c->wanted[t];
+        o.max_logits += c->wanted[t];
     o.kv_positions = 0;
     o.rollback = (uint32_t)c->golden.n_greedy;           /* after greedy ids differ, those of the reference are followed */
     o.probes = c->n_taps ? c->probes : NULL;

@@ -78,7 +78,7 @@ lm_status lm_model_fingerprint(const lm_model *m, char out[65], lm_error *e)
     return LM_OK;
 }
 
-char *lm_model_departures(lm_arena *arena, const lm_model_options *o)
+char *lm_model_overrides(lm_arena *arena, const lm_model_options *o)
 {
     lm_text b = { 0 };
 

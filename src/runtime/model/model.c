@@ -328,14 +328,14 @@ static lm_status make_model(lm_model *m, const char *path, const lm_model_option
         assume_types(m);
     find_name(m, path);
     find_storage(m);
-    m->departures = lm_model_departures(&m->arena, o);
+    m->overrides = lm_model_overrides(&m->arena, o);
     if (m->container && lm_container_kind_of(m->container) != LM_GGUF)
         LM_TRY(lm_container_text(m->container, "config.json", &m->config_text, e));
     LM_TRY(find_end_ids(m, e));
     LM_TRY(lm_model_find_templates(m, e));
     LM_TRY(read_tokenizer(m, o, e));
     LM_TRY(check_rows(m, e));
-    if (!m->name || !m->source || !m->departures || m->warnings.failed)
+    if (!m->name || !m->source || !m->overrides || m->warnings.failed)
         return lm_fail_memory(e, "model", 0);
     for (size_t i = 0; i < m->warnings.size; i++)
         if (m->warnings.data[i] == '\n')

@@ -25,7 +25,7 @@ struct lm_model {
     bool            *jointly;            /* [n_weights]: LM_HEADS in a tensor with others (lm_joint) */
     lm_tokenizer    *tokenizer;          /* NULL: none */
     char            *name, *source, *storage;
-    char            *departures;         /* overrides of the file, requested when it was opened: lm_model_departures */
+    char            *overrides;           /* overrides of the file, requested when it was opened: lm_model_overrides */
     lm_view          config_text;        /* the config.json of a folder */
     lm_text           warnings;           /* each ends with a NUL once the model is open */
     lm_token         end_ids[LM_MAX_END_IDS];

@@ -370,7 +370,7 @@ bool lm_call_handle(void *models, lm_exchange *x)
     lm_text_free(&c.wide);
     if (c.values && c.release)
         c.release(c.values);
-    lm_heap_give(c.values);
+    lm_heap_free(c.values);
     if (!c.later) {                      /* otherwise another worker has it by now */
         lm_heap_end(&w);
         lm_exchange_hold(x, w.held - (int64_t)w.granted);

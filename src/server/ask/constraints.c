@@ -57,7 +57,7 @@ static lm_status of_schema(const json_t *schema, bool strict, const lm_constrain
     lm_status status = text ? lm_grammar_json_schema(text, strlen(text), &o, out, e)
                             : lm_fail_memory(e, "a schema", 0);
 
-    lm_heap_give(made);
+    lm_heap_free(made);
     return status;
 }
 
@@ -162,7 +162,7 @@ static lm_status of_choice(const json_t *list, lm_grammar **out, lm_error *e)
             status = lm_fail(e, LM_USAGE, NULL, LM_NO_OFFSET, "element %zu contains a NUL character", i);
     if (status == LM_OK)
         status = lm_grammar_choice(texts, n, NULL, out, e);
-    lm_heap_give(texts);
+    lm_heap_free(texts);
     return status;
 }
 

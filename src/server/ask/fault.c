@@ -210,7 +210,7 @@ void lm_answer_fault(lm_exchange *x, lm_dialect d, unsigned status, double retry
     lm_text_clear(lm_exchange_out(x));
     lm_answer_text(x, status, "application/json; charset=utf-8",
                    text ? text : "{\"error\":{\"message\":\"out of memory\"}}");
-    lm_heap_give(text);
+    lm_heap_free(text);
     json_decref(o);
 }
 
@@ -230,7 +230,7 @@ lm_status lm_answer_document(lm_exchange *x, json_t *document, json_t *warnings,
     if (!text)
         return lm_fail_memory(e, "the answer", 0);
     lm_answer_text(x, 200, "application/json; charset=utf-8", text);
-    lm_heap_give(text);
+    lm_heap_free(text);
     return LM_OK;
 }
 

@@ -102,6 +102,6 @@ void lm_prompts_free(lm_prompts *p)
 {
     for (size_t i = 0; i < p->n; i++)
         lm_tokens_free(p->items + i);
-    lm_heap_give(p->items);
+    lm_heap_free(p->items);
     *p = (lm_prompts){ 0 };
 }

@@ -90,7 +90,7 @@ static void drop_shared(void *arg)
     if (!s || atomic_fetch_sub(&s->owners, 1) != 1)
         return;
     s->hook.free(s->of);
-    lm_heap_give(s);
+    lm_heap_free(s);
 }
 
 static lm_status on_row(void *arg, size_t position, const float *logits, const float *hidden, lm_error *e)
@@ -248,12 +248,12 @@ static void done(void *job)
     }
     lm_prompts_free(&r->prompts);
     json_decref(r->warnings);
-    lm_heap_give(r->texts);
-    lm_heap_give(r->loras);
-    lm_heap_give(r->key);
-    lm_heap_give(r->salt);
-    lm_heap_give(r->own);
-    lm_heap_give(r);
+    lm_heap_free(r->texts);
+    lm_heap_free(r->loras);
+    lm_heap_free(r->key);
+    lm_heap_free(r->salt);
+    lm_heap_free(r->own);
+    lm_heap_free(r);
     lm_models_release(service);
 }
 
@@ -261,8 +261,8 @@ static void options_free(lm_read_job_options *o)
 {
     for (size_t i = 0; o->of && i < o->prompts.n; i++)
         o->hook.free(o->of[i]);
-    lm_heap_give(o->of);
-    lm_heap_give(o->own);
+    lm_heap_free(o->of);
+    lm_heap_free(o->own);
     lm_prompts_free(&o->prompts);
 }
 
@@ -278,8 +278,8 @@ static bool make_hooks(lm_read_job *r, const lm_read_job_options *o)
             break;
     if (!r->texts || !r->texts[n - 1].shared) {
         for (size_t i = 0; r->texts && i < n; i++)
-            lm_heap_give(r->texts[i].shared);
-        lm_heap_give(r->texts);
+            lm_heap_free(r->texts[i].shared);
+        lm_heap_free(r->texts);
         return false;
     }
     for (size_t i = 0; i < n; i++) {
@@ -301,8 +301,8 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status
     if (status == LM_OK && (!o->prompts.n || !(r = lm_memory_zero(1, sizeof *r)) || !make_hooks(r, o)))
         status = lm_fail_memory(e, "the request", sizeof *r);
     if (status != LM_OK) {
-        lm_heap_give(r);
-        lm_heap_give(loras);
+        lm_heap_free(r);
+        lm_heap_free(loras);
         options_free(o);
         return status;
     }
@@ -320,7 +320,7 @@ lm_status lm_read_job_start(lm_call *c, lm_read_job_options *o, lm_status status
     r->key = c->key ? lm_memory_text(c->key, strlen(c->key)) : NULL;
     r->salt = salt ? lm_memory_text(salt, strlen(salt)) : NULL;
     lm_call_account(c, &r->account);
-    lm_heap_give(o->of);
+    lm_heap_free(o->of);
     if ((status = submit_next(r, e)) != LM_OK) {
         done(r);
         return status;

@@ -129,7 +129,7 @@ static lm_status callable(lm_tools *t, const json_t *only, lm_error *e)
         if (!(text = json_dumps(json_object_get(f, "parameters"), JSON_COMPACT)))
             return lm_fail_memory(e, "tools", 0);
         json_array_append_new(t->texts, json_string(text));
-        lm_heap_give(text);
+        lm_heap_free(text);
         t->strict[t->n] = json_is_true(json_array_get(t->wants_strict, i));
         const json_t *kept = json_array_get(t->texts, json_array_size(t->texts) - 1);
         t->items[t->n++] = (lm_answer_tool){ .name = name, .parameters = json_string_value(kept) };
@@ -237,8 +237,8 @@ void lm_tools_free(lm_tools *t)
     json_decref(t->list);
     json_decref(t->texts);
     json_decref(t->wants_strict);
-    lm_heap_give(t->strict);
-    lm_heap_give(t->items);
+    lm_heap_free(t->strict);
+    lm_heap_free(t->items);
     *t = (lm_tools){ 0 };
 }
 
@@ -328,10 +328,10 @@ static lm_status relax_tool(lm_tools *t, size_t i, const char *pointer, lm_error
     text = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
     json_decref(schema);
     if (!text || json_array_append_new(t->texts, json_string(text)) != 0) {
-        lm_heap_give(text);
+        lm_heap_free(text);
         return lm_fail_memory(e, "tools", 0);
     }
-    lm_heap_give(text);
+    lm_heap_free(text);
     t->items[i].parameters = json_string_value(json_array_get(t->texts, json_array_size(t->texts) - 1));
     return LM_OK;
 }

@@ -130,9 +130,9 @@ lm_status lm_trace_request_read(lm_call *c, const lm_trace_values *v, const json
 
 void lm_trace_request_free(lm_trace_request *a)
 {
-    lm_heap_give(a->layers);
-    lm_heap_give(a->heads);
-    lm_heap_give(a->changes);
+    lm_heap_free(a->layers);
+    lm_heap_free(a->heads);
+    lm_heap_free(a->changes);
 }
 
 bool lm_trace_request_looks(const lm_trace_request *a)
@@ -160,7 +160,7 @@ lm_status lm_trace_request_start(lm_call *c, lm_trace_request *a, uint64_t posit
 
     *o              = c->service->o.engine;
     o->sequences    = 1;
-    o->rows         = o->logit_rows = o->rollback = 0;
+    o->max_rows         = o->max_logits = o->rollback = 0;
     o->kv_positions = 0;
     o->context      = (uint32_t)positions;
     o->hidden       = false;

@@ -205,9 +205,9 @@ void lm_turn_release_request(lm_turn *t)
     t->grammar = NULL;
     lm_tokens_free(&t->stop_ids);
     lm_tokens_free(&t->shown);
-    lm_heap_give(t->breakers);
-    lm_heap_give(t->bias);
-    lm_heap_give(t->loras);
+    lm_heap_free(t->breakers);
+    lm_heap_free(t->bias);
+    lm_heap_free(t->loras);
     lm_text_free(&t->order);
     t->breakers = NULL;
     t->bias = NULL;
@@ -218,7 +218,7 @@ void lm_turn_release_request(lm_turn *t)
 void lm_turn_release(lm_turn *t)
 {
     lm_turn_release_request(t);
-    lm_heap_give(t->stops);
+    lm_heap_free(t->stops);
     json_decref(t->stop_texts);
     lm_tools_free(&t->tools);
     json_decref(t->warnings);

@@ -369,7 +369,7 @@ void lm_turn_end_sequences(lm_turn *t)
         charge_unfinished(t);
     for (size_t i = 0; i < t->n_choices; i++)
         free_choice(t->choices + i);
-    lm_heap_give(t->choices);
+    lm_heap_free(t->choices);
     lm_traced_free(t->traced);
     t->choices = NULL;
     t->n_choices = 0;
@@ -384,7 +384,7 @@ static void done(void *job)
 
     lm_turn_end_sequences(t);
     lm_turn_release(t);
-    lm_heap_give(t);
+    lm_heap_free(t);
     lm_models_release(service);
 }
 

@@ -24,7 +24,7 @@ void lm_turn_add(lm_turn *t, json_t *o)
         lm_text_add_str(t->out, text);
     else
         t->out->failed = true;
-    lm_heap_give(text);
+    lm_heap_free(text);
 }
 
 void lm_turn_line(lm_turn *t, json_t *o)

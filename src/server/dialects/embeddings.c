@@ -62,11 +62,11 @@ static json_t *vector_json(const float *x, uint32_t n, bool base64)
 
     if (base64) {
         size_t size = sodium_base64_encoded_len(n * sizeof *x, sodium_base64_VARIANT_ORIGINAL);
-        char *text = lm_heap_take(size);
+        char *text = lm_heap_alloc(size);
         list = text ? json_string(sodium_bin2base64(text, size, (const unsigned char *)x, n * sizeof *x,
                                                     sodium_base64_VARIANT_ORIGINAL))
                     : NULL;
-        lm_heap_give(text);
+        lm_heap_free(text);
         return list;
     }
     list = json_array();
@@ -91,7 +91,7 @@ json_t *lm_embedding_json(const lm_read_job *r, size_t i)
     if (own->dimensions < own->width)
         normalize(vector, own->dimensions);
     o = vector_json(vector, own->dimensions, own->base64);
-    lm_heap_give(vector);
+    lm_heap_free(vector);
     return o;
 }
 
@@ -126,7 +126,7 @@ static lm_status in_input(const lm_call *c, lm_status status, lm_error *e)
 static lm_status read_inputs(lm_call *c, const embedding_values *v, lm_read_job_options *o, lm_error *e)
 {
     uint32_t width = lm_engine_hidden_width(c->service->engine);
-    embedding_own *own = o->own = lm_heap_take(sizeof *own);
+    embedding_own *own = o->own = lm_heap_alloc(sizeof *own);
 
     if (!own)
         return lm_fail_memory(e, "vectors", sizeof *own);

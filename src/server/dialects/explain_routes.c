@@ -16,7 +16,7 @@ static void drop_facts(looked *l)
         lm_models_unpeek(l->s);
 }
 
-/* Open the facts of a call's model. `whole`: with the default kv_positions and logit_rows (the full context
+/* Open the facts of a call's model. `whole`: with the default kv_positions and max_logits (the full context
  * of every sequence), not the server's. */
 static lm_status look_at(lm_call *c, bool whole, looked *out, lm_error *e)
 {
@@ -27,7 +27,7 @@ static lm_status look_at(lm_call *c, bool whole, looked *out, lm_error *e)
     *out = (looked){ .s = c->service, .here = lm_models_peek(c->service) };
     o.engine = c->service->o.engine;
     if (whole)
-        o.engine.kv_positions = o.engine.logit_rows = 0;
+        o.engine.kv_positions = o.engine.max_logits = 0;
     o.limits = c->service->o.limits;
     m.structure_only = true;
     if (!out->here)

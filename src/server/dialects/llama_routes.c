@@ -363,7 +363,7 @@ static void drop_wait(void *arg)
     if (atomic_fetch_sub(&w->owners, 1) != 1)
         return;
     pthread_mutex_destroy(&w->lock);
-    lm_heap_give(w);
+    lm_heap_free(w);
 }
 
 /* Called by a thread of the schedule. */
@@ -391,7 +391,7 @@ static void slot_job_done(void *arg)
     pthread_mutex_unlock(&j->wait->lock);
     drop_wait(j->wait);
     lm_models_release(j->service);
-    lm_heap_give(j);
+    lm_heap_free(j);
 }
 
 static void answer_slot(lm_exchange *x, const slot_job *j, const slot_wait *w)
@@ -417,7 +417,7 @@ static void answer_slot(lm_exchange *x, const slot_job *j, const slot_wait *w)
     text = o ? json_dumps(o, JSON_COMPACT) : NULL;
     json_decref(o);
     lm_answer_text(x, text ? 200 : 500, "application/json; charset=utf-8", text ? text : "{}");
-    lm_heap_give(text);
+    lm_heap_free(text);
 }
 
 static void more_of_slot(lm_exchange *x, void *job)
@@ -447,8 +447,8 @@ static lm_status start_slot(lm_call *c, uint32_t slot, lm_slot_action action, co
     lm_status status;
 
     if (!j || !w) {
-        lm_heap_give(j);
-        lm_heap_give(w);
+        lm_heap_free(j);
+        lm_heap_free(w);
         return lm_fail_memory(e, "the request", sizeof *w);
     }
     atomic_init(&w->owners, 2);

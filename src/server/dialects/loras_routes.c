@@ -37,7 +37,7 @@ static lm_status answer_loras(lm_call *c, lm_error *e)
         json_array_append_new(list, one_json(s, i, scales[i], here));
     if (here)
         lm_models_unpeek(s);
-    lm_heap_give(scales);
+    lm_heap_free(scales);
     if (status == LM_OK)
         return lm_answer_json(c, list, e);
     json_decref(list);
@@ -71,7 +71,7 @@ static lm_status set_loras(lm_call *c, lm_error *e)
     if (scales)
         memcpy(s->lora_scales, scales, s->n_loras * sizeof *scales);
     pthread_mutex_unlock(&s->lora_lock);
-    lm_heap_give(scales);
+    lm_heap_free(scales);
     return lm_answer_json(c, json_pack("{s:b}", "success", 1), e);
 }
 

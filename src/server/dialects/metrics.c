@@ -275,7 +275,7 @@ static lm_status answer_metrics(lm_call *c, lm_error *e)
     add_ends(out, all, n);
     add_states(out, all, n);
     add_memory(out, c->x);
-    lm_heap_give(all);
+    lm_heap_free(all);
     lm_exchange_head(c->x, 200, "text/plain; version=0.0.4; charset=utf-8");
     lm_exchange_end(c->x);
     return LM_OK;

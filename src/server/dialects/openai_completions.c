@@ -95,10 +95,10 @@ static void completion_release(lm_turn *t)
         lm_prompt_scores_free(o->scores[i]);
     for (size_t i = 0; o->at && i < o->n_outputs; i++)
         lm_stream_free(o->at[i].stream);
-    lm_heap_give(o->echoed);
-    lm_heap_give(o->scores);
-    lm_heap_give(o->begun);
-    lm_heap_give(o->at);
+    lm_heap_free(o->echoed);
+    lm_heap_free(o->scores);
+    lm_heap_free(o->begun);
+    lm_heap_free(o->at);
 }
 
 static lm_status score_prompts(lm_call *c, completion_turn *own, lm_error *e)
@@ -362,7 +362,7 @@ static json_t *choices_json(lm_turn *t)
         c = own->returned < t->n ? best(t, prompt, returned) : t->choices + i;
         json_array_append_new(list, choice_json(t, c, prompt * own->returned + which));
     }
-    lm_heap_give(returned);
+    lm_heap_free(returned);
     return list;
 }
 

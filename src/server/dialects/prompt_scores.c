@@ -12,9 +12,9 @@ void lm_prompt_scores_free(void *scores)
 
     if (!s || atomic_fetch_sub(&s->owners, 1) != 1)
         return;
-    lm_heap_give(s->ids);
-    lm_heap_give(s->scores);
-    lm_heap_give(s);
+    lm_heap_free(s->ids);
+    lm_heap_free(s->scores);
+    lm_heap_free(s);
 }
 
 lm_prompt_scores *lm_prompt_scores_new(const lm_tokens *prompt, uint32_t n_vocab, uint32_t top)
@@ -24,7 +24,7 @@ lm_prompt_scores *lm_prompt_scores_new(const lm_tokens *prompt, uint32_t n_vocab
     if (!s)
         return NULL;
     atomic_init(&s->owners, 1);
-    s->ids = lm_heap_take(prompt->n * sizeof *s->ids);
+    s->ids = lm_heap_alloc(prompt->n * sizeof *s->ids);
     s->scores = lm_memory_zero(prompt->n, sizeof *s->scores);
     if (!s->ids || !s->scores) {
         lm_prompt_scores_free(s);

@@ -161,8 +161,8 @@ static void free_score(void *of)
     document_score *j = of;
 
     if (j)
-        lm_heap_give(j->text);
-    lm_heap_give(j);
+        lm_heap_free(j->text);
+    lm_heap_free(j);
 }
 
 /* Allocate a score per document. On failure those already made are in *out. */
@@ -227,7 +227,7 @@ static json_t *rerank_document(const lm_read_job *r)
     qsort(places, n, sizeof *places, by_score);
     for (size_t i = 0; i < n && i < own->top_n; i++)
         json_array_append_new(results, result_json(places + i));
-    lm_heap_give(places);
+    lm_heap_free(places);
     return json_pack("{s:s, s:s, s:o, s:{s:I, s:I, s:{s:I}}}", "object", "list", "model",
                      lm_read_job_service(r)->name, "results", results, "usage", "prompt_tokens", tokens,
                      "total_tokens", tokens, "prompt_tokens_details", "cached_tokens",
@@ -237,7 +237,7 @@ static json_t *rerank_document(const lm_read_job *r)
 static lm_status read_documents(lm_call *c, lm_read_job_options *o, lm_error *e)
 {
     const rerank_values *v = c->values;
-    rerank_own *own = o->own = lm_heap_take(sizeof *own);
+    rerank_own *own = o->own = lm_heap_alloc(sizeof *own);
     words w;
 
     if (!own)

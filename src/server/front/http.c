@@ -64,7 +64,7 @@ static void on_connection(void *arg, struct MHD_Connection *mhd, void **context,
             return;
         lm_watch_drop(h->watch, c->watched);
         atomic_fetch_sub(&h->connections, 1);
-        lm_heap_give(c);
+        lm_heap_free(c);
         *context = NULL;
         return;
     }
@@ -202,10 +202,10 @@ void lm_http_stop(lm_http *h)
         }
     for (size_t i = 0; i < h->n; i++) {
         MHD_stop_daemon(h->daemons[i]);
-        lm_heap_give(h->urls[i]);
+        lm_heap_free(h->urls[i]);
     }
     lm_watch_free(h->watch);
-    lm_heap_give(h);
+    lm_heap_free(h);
 }
 
 const char *lm_http_url(const lm_http *h, size_t i)

@@ -14,8 +14,8 @@ static lm_exchange *exchange_new(lm_http *h, struct MHD_Connection *mhd, const c
     if (!x || !info || !info->socket_context || !(x->path = lm_memory_text(path, strlen(path))) ||
         !(x->method = lm_memory_text(method, strlen(method)))) {
         if (x) {
-            lm_heap_give(x->path);
-            lm_heap_give(x);
+            lm_heap_free(x->path);
+            lm_heap_free(x);
         }
         return NULL;
     }
@@ -38,14 +38,14 @@ void lm_exchange_free(lm_exchange *x)
     if (x->done)
         x->done(x->job);
     for (size_t i = 0; i < x->n_headers; i++)
-        lm_heap_give(x->headers[i].value);
+        lm_heap_free(x->headers[i].value);
     lm_text_free(&x->body);
     lm_text_free(&x->out);
     lm_exchange_hold(x, -(int64_t)x->held);
-    lm_heap_give(x->method);
-    lm_heap_give(x->path);
+    lm_heap_free(x->method);
+    lm_heap_free(x->path);
     atomic_fetch_sub(&x->http->exchanges, 1);
-    lm_heap_give(x);
+    lm_heap_free(x);
 }
 
 /* Free the body after it was read. */
@@ -75,7 +75,7 @@ void lm_exchange_handle(lm_work_item *item)
 void lm_exchange_again(lm_exchange *x)
 {
     for (; x->n_headers; x->n_headers--)
-        lm_heap_give(x->headers[x->n_headers - 1].value);
+        lm_heap_free(x->headers[x->n_headers - 1].value);
     x->again = true;
     lm_workers_push(x->http->workers, &x->item);
 }

@@ -110,12 +110,12 @@ lm_status lm_watch_new(uint32_t most, void (*left)(void *), void (*due)(void *),
     }
     if (!w || !w->entries || !w->free || w->epoll < 0) {
         if (w) {
-            lm_heap_give(w->entries);
-            lm_heap_give(w->free);
+            lm_heap_free(w->entries);
+            lm_heap_free(w->free);
             if (w->epoll >= 0)
                 close(w->epoll);
         }
-        lm_heap_give(w);
+        lm_heap_free(w);
         return lm_fail_memory(e, "the table of connections", most * sizeof(entry));
     }
     for (uint32_t i = most; i-- > 0;)
@@ -126,9 +126,9 @@ lm_status lm_watch_new(uint32_t most, void (*left)(void *), void (*due)(void *),
         atomic_store(&w->ends, true);
         pthread_mutex_destroy(&w->lock);
         close(w->epoll);
-        lm_heap_give(w->entries);
-        lm_heap_give(w->free);
-        lm_heap_give(w);
+        lm_heap_free(w->entries);
+        lm_heap_free(w->free);
+        lm_heap_free(w);
         return status;
     }
     *out = w;
@@ -143,9 +143,9 @@ void lm_watch_free(lm_watch *w)
     pthread_join(w->thread, NULL);
     pthread_mutex_destroy(&w->lock);
     close(w->epoll);
-    lm_heap_give(w->entries);
-    lm_heap_give(w->free);
-    lm_heap_give(w);
+    lm_heap_free(w->entries);
+    lm_heap_free(w->free);
+    lm_heap_free(w);
 }
 
 lm_watched lm_watch_add(lm_watch *w, int fd, void *of)

@@ -96,7 +96,7 @@ void lm_workers_free(lm_workers *w)
         pthread_join(w->threads[i], NULL);
     pthread_cond_destroy(&w->some);
     pthread_mutex_destroy(&w->lock);
-    lm_heap_give(w);
+    lm_heap_free(w);
 }
 
 static bool add(lm_workers *w, lm_work_item *item, bool limited)

@@ -12,6 +12,6 @@ lm_status lm_json_exact(const json_t *o, const lm_text *wide, lm_text *out, lm_e
     lm_status status = text ? lm_text_add_exact_json(out, text, strlen(text), wide, e)
                             : lm_fail_memory(e, "the conversation", 0);
 
-    lm_heap_give(text);
+    lm_heap_free(text);
     return status;
 }

@@ -46,7 +46,7 @@ void lm_loras_unload(lm_service *s)
 {
     for (size_t i = 0; s->loras && i < s->n_loras; i++)
         lm_adapter_close(s->loras[i]);
-    lm_heap_give(s->loras);
+    lm_heap_free(s->loras);
     s->loras = NULL;
     s->o.engine.adapters = NULL;
     s->o.engine.adapter_scales = NULL;
@@ -104,11 +104,11 @@ lm_status lm_loras_read(const lm_service *s, const json_t *list, float **out, lm
         now(s, scales);
     for (size_t i = 0; status == LM_OK && i < json_array_size(list); i++)
         status = read_one(s, json_array_get(list, i), i, scales, named, e);
-    lm_heap_give(named);
+    lm_heap_free(named);
     if (status == LM_OK && s->n_loras)
         *out = scales;
     else
-        lm_heap_give(scales);
+        lm_heap_free(scales);
     return status;
 }
 
@@ -121,7 +121,7 @@ json_t *lm_loras_json(const lm_service *s, const float *scales)
         scales = theirs;
     for (size_t i = 0; scales && i < s->n_loras; i++)
         json_array_append_new(list, json_pack("{s:I, s:f}", "id", (json_int_t)i, "scale", (double)scales[i]));
-    lm_heap_give(theirs);
+    lm_heap_free(theirs);
     return list;
 }
 

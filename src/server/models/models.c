@@ -74,7 +74,7 @@ static void call_back(entry *x)
         x->waiting = w->next;
         x->expected++;
         lm_exchange_again(w->x);
-        lm_heap_give(w);
+        lm_heap_free(w);
     }
 }
 
@@ -293,7 +293,7 @@ lm_status lm_models_new(const lm_models_options *o, lm_models **out, lm_error *e
     lm_status status = LM_OK;
 
     if (!m || !(m->items = lm_memory_zero(o->n, sizeof *m->items))) {
-        lm_heap_give(m);
+        lm_heap_free(m);
         return lm_fail_memory(e, "the models", o->n * sizeof(entry));
     }
     m->o = *o;
@@ -379,8 +379,8 @@ void lm_models_free(lm_models *m)
         lm_service_free(m->items[i].service);
     pthread_cond_destroy(&m->change);
     pthread_mutex_destroy(&m->lock);
-    lm_heap_give(m->items);
-    lm_heap_give(m);
+    lm_heap_free(m->items);
+    lm_heap_free(m);
 }
 
 bool lm_models_lost(const lm_models *m)

@@ -245,7 +245,7 @@ void lm_service_unload(lm_service *s)
     lm_template_free(s->template);
     lm_model_close(s->model);
     json_decref(s->variables);
-    lm_heap_give(s->template_source);
+    lm_heap_free(s->template_source);
     s->schedule = NULL;
     s->engine = NULL;
     s->vocabulary = NULL;
@@ -263,9 +263,9 @@ void lm_service_free(lm_service *s)
     lm_service_unload(s);
     lm_traced_list_destroy(&s->traced);
     pthread_mutex_destroy(&s->lora_lock);
-    lm_heap_give(s->lora_scales);
-    lm_heap_give(s->name);
-    lm_heap_give(s);
+    lm_heap_free(s->lora_scales);
+    lm_heap_free(s->name);
+    lm_heap_free(s);
 }
 
 /* The engine would choose one token more, which need not be processed. */
@@ -305,7 +305,7 @@ json_t *lm_service_ensemble(const lm_service *s)
         char *name = name_of(i ? s->o.others[i - 1].path : s->o.path);
         json_array_append_new(models, json_pack("{s:s, s:f}", "model", name ? name : "", "weight",
                                                 s->o.mixture.weights[i]));
-        lm_heap_give(name);
+        lm_heap_free(name);
     }
     return json_pack("{s:s, s:s, s:o}", "name", s->name, "rule", lm_mixture_word(s->o.mixture.rule), "models",
                      models);
@@ -344,7 +344,7 @@ static lm_status tokens_of(const lm_service *s, const lm_rendering *r, const lm_
     if (status == LM_OK && rendered)
         lm_text_add(rendered, all.text.data, all.text.size);
     lm_text_free(&all.text);
-    lm_heap_give(all.content);
+    lm_heap_free(all.content);
     return status;
 }
 

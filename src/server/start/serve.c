@@ -42,7 +42,7 @@ lm_status lm_server_start(const lm_server_options *o, bool insecure, lm_server *
     bool all_local = true;
     lm_status status = s ? lm_keys_new(&o->keys, &s->keys, e) : lm_fail_memory(e, "the server", sizeof *s);
 
-    json_set_alloc_funcs(lm_heap_take, lm_heap_give);    /* most of a request's memory is JSON: count it */
+    json_set_alloc_funcs(lm_heap_alloc, lm_heap_free);   /* most of a request's memory is JSON: count it */
     if (status == LM_OK)
         status = check_addresses(o, lm_keys_required(s->keys), insecure, &all_local, e);
     if (status == LM_OK)
@@ -116,7 +116,7 @@ void lm_server_free(lm_server *s)
     lm_models_free(s->models);
     lm_archive_close(s->archive);
     lm_keys_free(s->keys);
-    lm_heap_give(s);
+    lm_heap_free(s);
 }
 
 lm_status lm_server_usage(const char *store, const char *key, json_t **out, lm_error *e)

@@ -216,7 +216,7 @@ lm_status lm_keys_new(const lm_keys_options *o, lm_keys **out, lm_error *e)
     if (!k)
         return lm_fail_memory(e, "API keys", sizeof *k);
     if (sodium_init() < 0) {
-        lm_heap_give(k);
+        lm_heap_free(k);
         return lm_fail(e, LM_FAILED, "API keys", LM_NO_OFFSET, "there is no source of randomness");
     }
     k->o = *o;
@@ -236,8 +236,8 @@ void lm_keys_free(lm_keys *k)
     if (!k)
         return;
     pthread_mutex_destroy(&k->lock);
-    lm_heap_give(k->all.items);
-    lm_heap_give(k);
+    lm_heap_free(k->all.items);
+    lm_heap_free(k);
 }
 
 lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
@@ -246,7 +246,7 @@ lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
     lm_status status = read_all(k, &fresh, e);
 
     if (status != LM_OK) {
-        lm_heap_give(fresh.items);
+        lm_heap_free(fresh.items);
         return status;
     }
     pthread_mutex_lock(&k->lock);
@@ -265,7 +265,7 @@ lm_status lm_keys_reload(lm_keys *k, size_t *n, lm_error *e)
     k->all = fresh;
     *n = fresh.n;
     pthread_mutex_unlock(&k->lock);
-    lm_heap_give(old.items);
+    lm_heap_free(old.items);
     return LM_OK;
 }
 

@@ -31,7 +31,7 @@ void lm_archive_put(lm_archive *a, const char *owner, lm_record *r)
     lm_write_item *w = lm_memory_zero(1, sizeof *w);
 
     if (!w || !r->response || !r->input) {
-        lm_heap_give(w);
+        lm_heap_free(w);
         lm_record_free(r);
         pthread_mutex_lock(&a->lock);
         lm_fail_memory(&a->lost, "a response", sizeof *w);
@@ -258,6 +258,6 @@ void lm_archive_close(lm_archive *a)
     sqlite3_close(a->db);
     pthread_mutex_destroy(&a->read_lock);
     pthread_mutex_destroy(&a->lock);
-    lm_heap_give(a->days);
-    lm_heap_give(a);
+    lm_heap_free(a->days);
+    lm_heap_free(a);
 }

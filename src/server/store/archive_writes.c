@@ -7,8 +7,8 @@
 
 void lm_record_free(lm_record *r)
 {
-    lm_heap_give(r->response);
-    lm_heap_give(r->input);
+    lm_heap_free(r->response);
+    lm_heap_free(r->input);
     *r = (lm_record){ 0 };
 }
 
@@ -145,7 +145,7 @@ void lm_archive_write(lm_work_item *item)
         a->last = &a->first;
     pthread_mutex_unlock(&a->lock);
     lm_record_free(&w->record);
-    lm_heap_give(w);
+    lm_heap_free(w);
 }
 
 /* ---- handing over ---- */
@@ -163,7 +163,7 @@ static void hand_over_locked(lm_archive *a, lm_write_item *w)
     lm_fail(&a->lost, LM_IO, "the store", LM_NO_OFFSET, "more than %d writes or %d MiB wait for the disk",
             LM_STORE_WRITES, (int)(LM_ARCHIVE_MEMORY >> 20));
     lm_record_free(&w->record);
-    lm_heap_give(w);
+    lm_heap_free(w);
 }
 
 void lm_archive_hand_over(lm_archive *a, lm_write_item *w)

@@ -92,7 +92,7 @@ static double rate_of(const lm_cluster_time *t, double tokens)
 static lm_status times(const planning *p, const lm_timing *t, lm_cluster_row *row, lm_error *e)
 {
     const lm_cluster_plan *out = p->out;
-    uint64_t               step = t->ranks[0].plan->options.rows;
+    uint64_t               step = t->ranks[0].plan->options.max_rows;
     lm_forward             f    = { .rows = 1, .first = out->context - 1, .sequences = 1, .wanted = 1 };
 
     LM_TRY(lm_time_forward(t, &f, &row->one, e));

@@ -264,7 +264,7 @@ static void fill_scratch(lm_facts *f, lm_fact *g)
         if (p->buffers[i].offset + p->buffers[i].stride * p->buffers[i].rows > values)
             values = p->buffers[i].offset + p->buffers[i].stride * p->buffers[i].rows;
     uint64_t workers = p->state.worker_bytes * p->options.workers;
-    lm_add_count(g, "rows", p->options.rows, LM_UNIT_TOKENS, LM_FROM_PLAN, "most in a step");
+    lm_add_count(g, "rows", p->options.max_rows, LM_UNIT_TOKENS, LM_FROM_PLAN, "most in a step");
     lm_add_count(g, "activations", values, LM_UNIT_BYTES, LM_FROM_PLAN,
                  "values, laid over each other where their lives do not meet");
     lm_add_count(g, "workers", workers, LM_UNIT_BYTES, LM_FROM_PLAN, "scratch of the threads");

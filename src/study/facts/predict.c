@@ -100,7 +100,7 @@ void lm_predict_prompt(const lm_plan *p, const lm_peaks *peaks, uint64_t tokens,
     sums s = { 0 };
 
     for (uint64_t at = 0; at < tokens;) {
-        uint64_t left = tokens - at, rows = left < p->options.rows ? left : p->options.rows;
+        uint64_t left = tokens - at, rows = left < p->options.max_rows ? left : p->options.max_rows;
         add_forward(p, peaks, &(lm_forward){ .rows = rows, .first = at, .sequences = 1, .wanted = at + rows == tokens }, &s);
         at += rows;
     }

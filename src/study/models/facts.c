@@ -8,7 +8,7 @@
 #include "study/facts/precision.h"
 #include "base/alloc.h"
 #include "runtime/engine/engine_plan.h"
-#include "train/foresee.h"
+#include "train/predict_memory.h"
 
 #define MAX_WARNINGS 64
 
@@ -109,13 +109,13 @@ static lm_status borrow_plan(void *arg, const lm_dtype *types, uint64_t context,
 static lm_status need_to_train(void *arg, uint32_t rank, uint32_t tokens, bool checkpointed, lm_training_need *out, lm_error *e)
 {
     holding          *h = arg;
-    lm_foresight      f = { .rank = rank, .tokens = tokens, .checkpointed = checkpointed, .compute = h->engine.compute,
+    lm_train_sizes      f = { .rank = rank, .tokens = tokens, .checkpointed = checkpointed, .compute = h->engine.compute,
                             .cpu = h->engine.cpu, .threads = h->engine.threads,
                             .types = h->types == h->model->types ? NULL : h->types };
     lm_learner_memory m;
     uint64_t          numbers;
 
-    LM_TRY(lm_train_foresee(h->model, &f, &m, &numbers, e));
+    LM_TRY(lm_train_predict_memory(h->model, &f, &m, &numbers, e));
     *out = (lm_training_need){ numbers, m.base, m.mapped, m.state, m.activations, m.scratch, m.total };
     return LM_OK;
 }

@@ -102,7 +102,7 @@ static lm_status run(pass *x, const lm_token *ids, size_t n, lm_error *e)
     for (size_t i = 0; i < n; i++)
         rows[i] = (lm_row){ .token = ids[i], .position = (uint32_t)i, .logits = i + 1 == n };
     o.context        = (uint32_t)n;
-    o.rows           = (uint32_t)n;
+    o.max_rows           = (uint32_t)n;
     o.kv             = LM_KV_F32;
     o.compute        = LM_COMPUTE_F32;
     o.probes         = x->probes;

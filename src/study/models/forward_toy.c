@@ -64,7 +64,7 @@ static lm_status run(showing *x, lm_error *e)
     }
     for (size_t i = 0; i < x->n; i++)
         rows[i] = (lm_row){ .token = x->ids[i], .position = (uint32_t)i, .logits = i + 1 == x->n };
-    o.context = o.rows = (uint32_t)x->n;
+    o.context = o.max_rows = (uint32_t)x->n;
     o.kv      = LM_KV_F32;
     o.compute = LM_COMPUTE_F32;
     o.probes  = x->probes;

@@ -36,7 +36,7 @@ static float *logits_of(const char *path, size_t *n)
     lm_error          e = { .offset = LM_NO_OFFSET };
     lm_row            rows[ROWS];
     lm_model_info     info;
-    lm_engine_options o = { .context = 16, .logit_rows = ROWS, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 1 };
+    lm_engine_options o = { .context = 16, .max_logits = ROWS, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 1 };
 
     if (lm_model_open(path, NULL, &m, &e) != LM_OK || lm_engine_new(m, &o, &g, &e) != LM_OK)
         fail_msg("%s: %s: %s", path, e.where, e.message);

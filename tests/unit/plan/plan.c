@@ -49,7 +49,7 @@ typedef struct fixture {
 
 static lm_status make(fixture *f, uint32_t window, const lm_plan_options *with, lm_error *e)
 {
-    lm_plan_options o = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200, .cache = { LM_F16, LM_F16 }, .exact = true,
+    lm_plan_options o = { .max_rows = 16, .max_logits = 2, .sequences = 2, .context = 200, .cache = { LM_F16, LM_F16 }, .exact = true,
                           .workers = 2 };
 
     memset(f, 0, sizeof *f);
@@ -135,7 +135,7 @@ static void probes_are_kept(void **state)
     fixture         f;
     lm_value        probe = 0;
     lm_program     *p     = program(0);
-    lm_plan_options o     = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200, .cache = { LM_F16, LM_F16 }, .exact = true,
+    lm_plan_options o     = { .max_rows = 16, .max_logits = 2, .sequences = 2, .context = 200, .cache = { LM_F16, LM_F16 }, .exact = true,
                               .workers = 2, .probes = &probe, .n_probes = 1 };
 
     (void)state;
@@ -168,7 +168,7 @@ static void the_cache_is_pages(void **state)
 
 static void impossible_options_are_rejected(void **state)
 {
-    static const lm_plan_options good = { .rows = 16, .logit_rows = 2, .sequences = 2, .context = 200,
+    static const lm_plan_options good = { .max_rows = 16, .max_logits = 2, .sequences = 2, .context = 200,
                                           .cache = { LM_F16, LM_F16 }, .exact = true,
                                           .workers = 2 };
     lm_plan_options o;
@@ -183,10 +183,10 @@ static void impossible_options_are_rejected(void **state)
         assert_int_equal(make(&f, 0, &o, &e), status); \
         drop(&f);                                      \
     } while (0)
-    REFUSED(LM_USAGE, rows, 0);
-    REFUSED(LM_USAGE, rows, 100000);
-    REFUSED(LM_USAGE, logit_rows, 0);
-    REFUSED(LM_USAGE, logit_rows, 17);
+    REFUSED(LM_USAGE, max_rows, 0);
+    REFUSED(LM_USAGE, max_rows, 100000);
+    REFUSED(LM_USAGE, max_logits, 0);
+    REFUSED(LM_USAGE, max_logits, 17);
     REFUSED(LM_USAGE, sequences, 0);
     REFUSED(LM_USAGE, context, 0);
     REFUSED(LM_USAGE, workers, 0);

@@ -36,7 +36,7 @@ static lm_model *open_model(const char *name)
 
 static lm_engine *engine(const lm_model *m, uint32_t logit_rows)
 {
-    lm_engine_options o = { .context = 64, .rows = 32, .logit_rows = logit_rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32 };
+    lm_engine_options o = { .context = 64, .max_rows = 32, .max_logits = logit_rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32 };
     lm_engine *g = NULL;
     lm_error e;
 

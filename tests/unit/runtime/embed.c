@@ -53,7 +53,7 @@ static reference open_reference(const lm_container *all, const lm_tensor_info *t
 
 static lm_engine *open_engine(const lm_model *m, uint32_t rows)
 {
-    lm_engine_options o = { .context = 256, .rows = rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .hidden = true, .threads = 2 };
+    lm_engine_options o = { .context = 256, .max_rows = rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .hidden = true, .threads = 2 };
     lm_engine        *g = NULL;
     lm_error          e = { 0 };
 

@@ -30,7 +30,7 @@ static uint8_t *read_model(size_t *size)
 /* Return the logits after five tokens; the caller frees them. */
 static float *logits_of(const lm_model *m, uint32_t *n_vocab)
 {
-    lm_engine_options o = { .context = 16, .rows = 16, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 1 };
+    lm_engine_options o = { .context = 16, .max_rows = 16, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32, .threads = 1 };
     lm_row            rows[5];
     lm_model_info     info;
     lm_engine        *g = NULL;
@@ -181,7 +181,7 @@ static void objects_describe_what_they_do(void **state)
 {
     log_lines              of_model = { 0 }, of_engine = { 0 };
     lm_model_options  o = { .yarn_orig_ctx = 7, .log = { remember, &of_model } };
-    lm_engine_options engine = { .context = 1000000, .rows = 8, .kv_positions = 64, .log = { remember, &of_engine } };
+    lm_engine_options engine = { .context = 1000000, .max_rows = 8, .kv_positions = 64, .log = { remember, &of_engine } };
     lm_model         *m = NULL;
     lm_engine        *g = NULL;
     size_t            size, warnings = 0;

@@ -19,7 +19,7 @@ static lm_engine *exact;
 
 static lm_engine *engine(uint32_t logit_rows)
 {
-    lm_engine_options o = { .context = 512, .rows = 512, .logit_rows = logit_rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32 };
+    lm_engine_options o = { .context = 512, .max_rows = 512, .max_logits = logit_rows, .kv = LM_KV_F32, .compute = LM_COMPUTE_F32 };
     lm_engine *g = NULL;
     lm_error e;
 

@@ -49,7 +49,7 @@ typedef struct fixture {
 
 static void make(fixture *f, uint32_t window, lm_dtype type)
 {
-    lm_plan_options o = { .rows = 16, .logit_rows = 4, .sequences = 4, .context = 4096, .cache = { LM_F16, LM_F16 }, .workers = 1 };
+    lm_plan_options o = { .max_rows = 16, .max_logits = 4, .sequences = 4, .context = 4096, .cache = { LM_F16, LM_F16 }, .workers = 1 };
 
     memset(f, 0, sizeof *f);
     f->p = program(window);

@@ -1,5 +1,5 @@
-/* foresee.c - predict the memory of training without doing it: derive the backward program and the bytes of its plan. */
-#include "train/foresee.h"
+/* predict_memory.c - predict the memory of training without doing it: derive the backward program and the bytes of its plan. */
+#include "train/predict_memory.h"
 
 #include "base/alloc.h"
 #include "train/run.h"
@@ -17,7 +17,7 @@ static void release(lm_train_run *r)
     lm_arena_free(&r->arena);
 }
 
-lm_status lm_train_foresee(const lm_model *m, const lm_foresight *f, lm_learner_memory *out, uint64_t *numbers, lm_error *e)
+lm_status lm_train_predict_memory(const lm_model *m, const lm_train_sizes *f, lm_learner_memory *out, uint64_t *numbers, lm_error *e)
 {
     lm_train_options   o      = lm_train_defaults();
     lm_train_result    result = { 0 };
