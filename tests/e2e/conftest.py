@@ -51,7 +51,8 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """A build with sanitizers runs five times longer: of a test with more than four cases, run every fourth; they reach the same code."""
+    """A build with sanitizers runs five times longer: of a test with more than four cases, run every fourth, of the
+    study every eighth; they reach the same code. make nightly runs all of them on the plain build."""
     if not SANITIZED:
         return
     config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("plain_only")])
@@ -60,7 +61,7 @@ def pytest_collection_modifyitems(config, items):
         return item.path, getattr(item, "originalname", item.name)
     cases, seen, kept, left = collections.Counter(map(test, items)), collections.Counter(), [], []
     for item in items:
-        (kept if cases[test(item)] < 5 or seen[test(item)] % 4 == 0 else left).append(item)
+        (kept if cases[test(item)] < 5 or seen[test(item)] % (8 if item.path.parent.name == "study" else 4) == 0 else left).append(item)
         seen[test(item)] += 1
     config.hook.pytest_deselected(items=left)
     items[:] = kept
