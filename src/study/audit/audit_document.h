@@ -20,6 +20,8 @@
 #ifndef LM_STUDY_AUDIT_DOCUMENT_H
 #define LM_STUDY_AUDIT_DOCUMENT_H
 
+#include <string.h>
+
 #include "base/arena.h"
 #include "base/numeral.h"
 #include "lamina/study/audit.h"
@@ -130,7 +132,10 @@ int lm_only_model(const lm_audit_document *d);
 /* Add what the items say to a label. Numbers among them are numbers of tokens. */
 void     lm_label_add(lm_label *l, const lm_lexeme *items, size_t n);
 lm_label lm_label_of(const lm_audit_document *d, lm_extent text);
-bool     lm_label_is(const lm_label *l, const char *quantity);
+static inline bool lm_label_is(const lm_label *l, const char *quantity)
+{
+    return l->quantity && strcmp(l->quantity, quantity) == 0;
+}
 
 /* Fill in what `l` leaves open from the label of its row, column or line. */
 void lm_label_inherit(lm_label *l, const lm_label *from);

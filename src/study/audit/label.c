@@ -4,11 +4,6 @@
 
 #include "study/audit/audit_document.h"
 
-bool lm_label_is(const lm_label *l, const char *quantity)
-{
-    return l->quantity && strcmp(l->quantity, quantity) == 0;
-}
-
 /* ---- lexemes of a label ---- */
 
 static unsigned form_of(const char *value)
