@@ -345,7 +345,7 @@ static void impossible_options_are_named(void **state)
     lm_error     e = { 0 };
     const struct { lm_sequence_options o; lm_sampler *sampler; const char *where; } bad[] = {
         { { 0 }, other, "sampler" },
-        { { .sequence = TEXTS }, right, "slot" },
+        { { .sequence = TEXTS }, right, "sequence" },
         { { .logprobs = (int32_t)vocabulary() + 1 }, right, "logprobs" },
         { { .logprobs = -2 }, right, "logprobs" },
         { { .n_stop_ids = 2 }, right, "stop_ids" },

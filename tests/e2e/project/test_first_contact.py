@@ -398,7 +398,7 @@ def test_only_near_names_are_suggested(lamina, model, command, words):
 
 
 @pytest.mark.parametrize("flags, words", [
-    (["report", "gpt2", "--format", "foo"], "html, md, pandoc, tex, json, txt"), (["eval", "choices", "-f", "x", "--task", "foo"], "any, plain, hellaswag, "),
+    (["report", "gpt2", "--format", "foo"], "html, md, pandoc, json, txt"), (["eval", "choices", "-f", "x", "--task", "foo"], "any, plain, hellaswag, "),
     (["serve", "--ensemble-rule", "foo"], "mean, logmean, contrast"),
 ])
 def test_the_values_of_a_flag_are_listed(lamina, flags, words):
